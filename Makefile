@@ -1,0 +1,100 @@
+# moonwatch: settings first; any of them can be given on the command line.
+
+LUA        = lua5.4
+LUAROCKS   = luarocks --lua-version 5.4
+CC         = gcc
+CXX        = g++
+CFLAGS     = -O2 -g
+WARN       = -Wall -Wextra -Wshadow -Wconversion
+WARN_C     = $(WARN) -std=c11 -Wstrict-prototypes
+LIBFLAG    = -shared
+LUA_INCDIR = $(firstword $(wildcard /usr/include/lua5.4 /usr/local/include/lua5.4 /usr/include /usr/local/include))
+LUA_LIB    = -llua5.4
+KLIB       =# a klib checkout to take khash.h from, instead of the system's
+PREFIX     = /usr/local
+BUILD      = build
+SANITIZE   =# set by `make asan`
+
+PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check
+LINTERS    = clang-format cppcheck g++
+
+# What follows is derived.
+
+ENGINE  = $(wildcard engine/*.c)
+BINDING = $(wildcard engine/bind/*.c)
+HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
+CORE    = $(BUILD)/moonwatch/core.so
+INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
+COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
+TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWC_MAXCLOCK=20
+TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
+
+export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;
+export LUA_CPATH = $(CURDIR)/$(BUILD)/?.so;;
+export LUA BUILD CC LUAROCKS
+
+all: deps $(CORE)
+
+run: all
+	@$(LUA) examples/story.lua
+
+test: all $(TESTS)
+	@$(LUA) spec/support/suites.lua
+
+bench: all $(BUILD)/bench/floor.so
+	@$(LUA) bench/run.lua $(BENCH)
+
+asan:
+	@$(MAKE) --no-print-directory test BUILD=build/asan CFLAGS="-O1 -g" \
+	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+
+lint: deps lint-deps
+	@$(LUA) spec/support/lint.lua
+
+install: all
+	install -d $(PREFIX)/share/lua/5.4/moonwatch $(PREFIX)/lib/lua/5.4/moonwatch $(PREFIX)/bin
+	install -m 644 lua/moonwatch/*.lua $(PREFIX)/share/lua/5.4/moonwatch
+	install $(CORE) $(PREFIX)/lib/lua/5.4/moonwatch
+	install lua/moonwatch/cli.lua $(PREFIX)/bin/moonwatch
+
+clean:
+	rm -rf build
+
+env:
+	@echo "export LUA_PATH='$(LUA_PATH)' LUA_CPATH='$(LUA_CPATH)'"
+
+# $(call need,packages,a test that all is there)
+need = @{ $(2); } >/dev/null 2>&1 || \
+  { command -v apt-get && s=$$([ "$$(id -u)" = 0 ] || echo sudo) && { [ -z "$$s" ] || command -v sudo; } && \
+    $$s apt-get update && $$s env DEBIAN_FRONTEND=noninteractive apt-get install -y $(1); } >&2 || \
+  { echo "please install: $(1) (Debian's names)"; exit 1; } >&2
+
+deps:
+	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && \
+	  ls /usr/include/lua5.4/lua.h $(LUA_INCDIR)/lua.h && \
+	  ls $(or $(KLIB),/usr/include/htslib)/khash.h)
+
+lint-deps:
+	$(call need,$(LINTERS),command -v clang-format && command -v cppcheck && command -v $(CXX))
+
+$(CORE): $(ENGINE) $(BINDING) $(HEADERS) | deps
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $(ENGINE) $(BINDING)
+
+$(BUILD)/test/engine: $(wildcard spec/engine/*.c) spec/support/heap.c $(ENGINE) $(HEADERS) | deps
+	@mkdir -p $(@D)
+	$(COMPILE) $(TINY) -o $@ $(filter %.c,$^)
+
+$(BUILD)/test/faults: spec/support/faults.c spec/support/heap.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+	@mkdir -p $(@D)
+	$(COMPILE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
+
+$(BUILD)/test/support.so: spec/support/support.c | deps
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
+
+$(BUILD)/bench/floor.so: bench/floor.c | deps
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
+
+.PHONY: all run test bench asan lint install clean env deps lint-deps

@@ -1,0 +1,202 @@
+/*
+** bind.h - what the binding's files share.
+** SPDX-License-Identifier: MIT
+**
+** Each Lua state has one `mwB_state`, a userdata in the registry, with one
+** engine.  Every function of the library has two upvalues: that userdata, and
+** the array of objects (slot -> object, weak values).  The array is what tells
+** the living from the dead: Lua clears an entry when it finds the object dead,
+** before it runs finalisers and before it gives the address away again.
+*/
+#ifndef MW_BIND_H
+#define MW_BIND_H
+
+#include "../engine.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+
+typedef struct mwB_state {
+  mw_engine *engine; /* NULL once the Lua state is being closed */
+  lua_State *L;      /* the running thread */
+  lua_Alloc alloc;   /* the Lua state's own */
+  void *ud;
+  int pending;          /* is there anything to do before the next call? */
+  int queued;           /* is anybody in the queue of the dead? */
+  int notifying;        /* is an on_death running? */
+  mw_clock marks;       /* a clock whose tags are the dynamic classes */
+  uint64_t collections; /* how many have ended */
+} mwB_state;
+
+/* User values of the state. */
+enum {
+  MWB_LIBRARY = 1, /* the table of functions */
+  MWB_CLOCKS,      /* name -> clock */
+  MWB_CLOCK,       /* metatables: of a clock, */
+  MWB_MAP,         /* a weak map, */
+  MWB_EPHEMERON,   /* its table of entries, */
+  MWB_BOX,         /* and an entry that tells of its key's death */
+  MWB_QUEUE        /* the first of the dead to be told of */
+};
+#define MWB_USERVALUES MWB_QUEUE
+
+/* Upvalues of every function. */
+#define MWB_UPSTATE lua_upvalueindex(1)
+#define MWB_UPOBJECTS lua_upvalueindex(2)
+
+/*
+** The library's objects (clocks, weak maps) are tables.  Their data are in a
+** userdata, which begins with an `mwB_data` and is the third upvalue of the
+** methods that are called most: these stand in the object itself, so that the
+** call finds them at once, and know their data without a search.  The other
+** methods stand in the metatable and get the data from one of the first kind.
+*/
+typedef struct mwB_data {
+  mwB_state *state;
+  const void *self; /* the table's address */
+} mwB_data;
+
+#define MWB_UPDATA lua_upvalueindex(3)
+
+typedef struct mwB_class {
+  const char *type;     /* for messages */
+  int metatable;        /* where the state has it */
+  const luaL_Reg *hot;  /* methods that stand in the object */
+  const luaL_Reg *cold; /* the other methods */
+  const luaL_Reg *meta; /* metamethods */
+} mwB_class;
+
+/* {======================================================
+** engine.c: the state, errors, memory
+** ======================================================= */
+
+/* Does a bounded slice of what is due; raises when the state is closed. */
+void mwB_slice(lua_State *L, mwB_state *s);
+
+/* Each function begins with this or with a `self`. */
+static inline mwB_state *mwB_enter(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  s->L = L;
+  if (s->pending) mwB_slice(L, s);
+  return s;
+}
+
+/* Pushes one of the state's user values. */
+void mwB_push(lua_State *L, int uservalue);
+
+/* Sets functions in the table on the top, with the upvalues of every function
+** (taken from the running one). */
+void mwB_setfuncs(lua_State *L, const luaL_Reg *list);
+
+/* What the value at `index` is, for a message.  May push. */
+const char *mwB_typename(lua_State *L, int index);
+
+/* Raises "bad argument": `index` on the stack, `arg` in the message. */
+int mwB_badarg(lua_State *L, const char *name, int index, int arg,
+               const char *expected);
+
+/* The integer at `index`, or raises. */
+lua_Integer mwB_integer(lua_State *L, const char *name, int index, int arg);
+
+/* Raises what a code says, unless it is MW_OK. */
+void mwB_check(lua_State *L, int code);
+
+/* }====================================================== */
+
+/* {======================================================
+** object.c: the library's objects
+** ======================================================= */
+
+/* Makes the metatable of a class. */
+void mwB_newclass(lua_State *L, const mwB_class *class_);
+
+/* Takes the userdata on the top, which begins with an `mwB_data`, and pushes a
+** new object with these data. */
+void mwB_newobject(lua_State *L, const mwB_class *class_);
+
+/* For the other methods: pushes the data of the object at index 1 and answers
+** them, or raises. */
+void *mwB_self(lua_State *L, const mwB_class *class_, const char *name);
+
+/* For the methods that stand in the object: the data, at MWB_UPDATA.  NULL when
+** index 1 is not their object. */
+static inline void *mwB_hotself(lua_State *L) {
+  mwB_data *data = (mwB_data *)lua_touserdata(L, MWB_UPDATA);
+  if (lua_topointer(L, 1) != data->self) return NULL;
+  data->state->L = L;
+  if (data->state->pending) mwB_slice(L, data->state);
+  return data;
+}
+
+/* What is to be done then: calls the method of the object at index 1, or
+** raises when it is not one of the class. */
+int mwB_redirect(lua_State *L, const mwB_class *class_, const char *name);
+
+/* }====================================================== */
+
+/* {======================================================
+** identity.c: objects and handles
+** ======================================================= */
+
+/* Is it something that has an identity?  LUA_TNONE is -1. */
+#define mwB_bit(type) (1u << ((type) + 1))
+#define mwB_isobject(L, index) \
+  ((mwB_bit(lua_type(L, index)) & \
+    (mwB_bit(LUA_TTABLE) | mwB_bit(LUA_TUSERDATA) | mwB_bit(LUA_TFUNCTION) | \
+     mwB_bit(LUA_TTHREAD))) != 0)
+
+/* Raises unless there is an object at `index`. */
+void mwB_object(lua_State *L, const char *name, int index, int arg);
+
+/* The slot of the value at `index`, 0 when it has none; if it has one, pushes
+** the value, else perhaps something. */
+static inline uint32_t mwB_slot(lua_State *L, mwB_state *s, int index) {
+  uint32_t slot;
+  if (!mwB_isobject(L, index)) return 0;
+  slot = mwI_find(s->engine, lua_topointer(L, index));
+  if (slot == 0 || lua_rawgeti(L, MWB_UPOBJECTS, slot) == LUA_TNIL) return 0;
+  return slot;
+}
+
+/* The handle of the object at `index`, given one when it has none; anything
+** that is not an object raises. */
+mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
+                       int arg);
+
+/* The serial of `h`, whose object must be alive. */
+lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h);
+
+/* Does the object of `h` still live?  If so, pushes it, else anything. */
+static inline int mwB_alive(lua_State *L, mwB_state *s, mw_handle h) {
+  if (mwI_valid(&s->engine->identity, h))
+    return lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(h)) != LUA_TNIL;
+  lua_pushnil(L);
+  return 0;
+}
+
+/* Does death work: no more than `looks` slots, no more than `deaths` deaths.
+** Answers how many deaths it dealt with. */
+size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths);
+
+/* Starts to notice the ends of collections. */
+void mwB_watchcollector(lua_State *L);
+
+/* }====================================================== */
+
+/* {======================================================
+** weakmap.c
+** ======================================================= */
+
+/* Calls on_death for at most `n` entries whose keys have died; answers for how
+** many. */
+size_t mwB_notify(lua_State *L, mwB_state *s, size_t n);
+
+/* }====================================================== */
+
+/* Each concept's part of the library: sets its functions in the table on the
+** top, and what it needs in the state. */
+void mwB_openidentity(lua_State *L, mwB_state *s);
+void mwB_openclock(lua_State *L, mwB_state *s);
+void mwB_openweakmap(lua_State *L, mwB_state *s);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+** clock.c - mw.clock, mw.mark_dynamic, mw.is_marked.
+** SPDX-License-Identifier: MIT
+**
+** A clock's data are the number of the engine's clock.  Dynamic classes are
+** the tagged objects of a clock without a name.
+*/
+#include "bind.h"
+
+typedef struct clock_data {
+  mwB_data data;
+  mw_clock number;
+} clock_data;
+
+static const mwB_class clock_class;
+
+static clock_data *self(lua_State *L, const char *name) {
+  clock_data *c = (clock_data *)mwB_self(L, &clock_class, name);
+  lua_pop(L, 1);
+  return c;
+}
+
+static mw_engine *engine_of(const clock_data *c) {
+  return c->data.state->engine;
+}
+
+static const mwC_clock *clock_of(const clock_data *c) {
+  return &engine_of(c)->clock.clocks[c->number];
+}
+
+/* {======================================================
+** Methods
+** ======================================================= */
+
+static void set_tag(lua_State *L, mwB_state *s, mw_clock c, mw_handle h) {
+  mwB_check(L, mw_clock_tag(s->engine, c, h));
+}
+
+static int tag(lua_State *L) {
+  clock_data *c = (clock_data *)mwB_hotself(L);
+  uint32_t slot;
+  if (c == NULL) return mwB_redirect(L, &clock_class, "tag");
+  slot = mwB_slot(L, c->data.state, 2);
+  if (slot != 0 && mwC_stamp(clock_of(c), slot)) return 1;
+  set_tag(L, c->data.state, c->number,
+          mwB_identify(L, c->data.state, "tag", 2, 1));
+  lua_settop(L, 2);
+  return 1;
+}
+
+static int64_t generation_at(lua_State *L, clock_data *c, int index) {
+  uint32_t slot = mwB_slot(L, c->data.state, index);
+  return (slot == 0) ? -1 : mwC_generation(clock_of(c), slot);
+}
+
+static int generation(lua_State *L) {
+  clock_data *c = (clock_data *)mwB_hotself(L);
+  if (c == NULL) return mwB_redirect(L, &clock_class, "generation");
+  lua_pushinteger(L, generation_at(L, c, 2));
+  return 1;
+}
+
+static int is_current(lua_State *L) {
+  clock_data *c = (clock_data *)mwB_hotself(L);
+  int64_t current;
+  if (c == NULL) return mwB_redirect(L, &clock_class, "is_current");
+  current = mw_clock_now(engine_of(c), c->number);
+  lua_pushboolean(L, generation_at(L, c, 2) == current);
+  return 1;
+}
+
+static int now(lua_State *L) {
+  clock_data *c = self(L, "now");
+  lua_pushinteger(L, mw_clock_now(engine_of(c), c->number));
+  return 1;
+}
+
+static int advance(lua_State *L) {
+  clock_data *c = self(L, "advance");
+  lua_pushinteger(L, mw_clock_advance(engine_of(c), c->number));
+  return 1;
+}
+
+static int reset(lua_State *L) {
+  clock_data *c = self(L, "reset");
+  mw_clock_reset(engine_of(c), c->number);
+  return 0;
+}
+
+/* Upvalues after the usual two: clock number, `since`, the last handle. */
+static int next_tagged(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  mw_clock c = (mw_clock)lua_tointeger(L, lua_upvalueindex(3));
+  lua_Integer since = lua_tointeger(L, lua_upvalueindex(4));
+  mw_handle h = (mw_handle)lua_tointeger(L, lua_upvalueindex(5));
+  do {
+    h = mw_clock_next(s->engine, c, since, h);
+    lua_settop(L, 0);
+  } while (h != MW_NONE && !mwB_alive(L, s, h));
+  if (h == MW_NONE) return 0;
+  lua_pushinteger(L, (lua_Integer)h);
+  lua_replace(L, lua_upvalueindex(5));
+  lua_pushinteger(L, mw_clock_generation(s->engine, c, h));
+  return 2;
+}
+
+static int since(lua_State *L) {
+  clock_data *c = self(L, "since");
+  lua_Integer n = mwB_integer(L, "since", 2, 1);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_pushinteger(L, c->number);
+  lua_pushinteger(L, n);
+  lua_pushinteger(L, MW_NONE);
+  lua_pushcclosure(L, next_tagged, 5);
+  return 1;
+}
+
+static const luaL_Reg hot[] = {{"tag", tag},
+                               {"generation", generation},
+                               {"is_current", is_current},
+                               {NULL, NULL}};
+static const luaL_Reg cold[] = {{"now", now},
+                                {"advance", advance},
+                                {"since", since},
+                                {"reset", reset},
+                                {NULL, NULL}};
+static const luaL_Reg meta[] = {{NULL, NULL}};
+
+static const mwB_class clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
+
+/* }====================================================== */
+
+/* {======================================================
+** Functions
+** ======================================================= */
+
+static void open_clock(lua_State *L, mwB_state *s, const char *name, size_t len,
+                       mw_clock *c) {
+  mwB_check(L, mw_clock_open(s->engine, name, len, c));
+}
+
+/* Pushes a new object for the clock whose name is at index 1, if any. */
+static void new_clock(lua_State *L, mwB_state *s) {
+  clock_data *c = (clock_data *)lua_newuserdatauv(L, sizeof(clock_data), 0);
+  size_t len = 0;
+  const char *name = lua_tolstring(L, 1, &len);
+  c->number = MW_CLOCK;
+  if (name != NULL) open_clock(L, s, name, len, &c->number);
+  mwB_newobject(L, &clock_class);
+}
+
+/* Clocks are kept by name; the default one by `false`. */
+static int named_clock(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_settop(L, 1);
+  if (!lua_isnil(L, 1) && lua_type(L, 1) != LUA_TSTRING)
+    return mwB_badarg(L, "clock", 1, 1, "string");
+  mwB_push(L, MWB_CLOCKS);
+  if (lua_isnil(L, 1))
+    lua_pushboolean(L, 0);
+  else
+    lua_pushvalue(L, 1);
+  lua_pushvalue(L, 3);
+  if (lua_rawget(L, 2) != LUA_TNIL) return 1;
+  lua_settop(L, 3);
+  new_clock(L, s);
+  lua_pushvalue(L, 4);
+  lua_insert(L, 3);
+  lua_rawset(L, 2);
+  return 1;
+}
+
+static int mark_dynamic(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  mw_handle h;
+  if (!lua_isnoneornil(L, 2) && !lua_isboolean(L, 2))
+    return mwB_badarg(L, "mark_dynamic", 2, 2, "boolean");
+  h = mwB_identify(L, s, "mark_dynamic", 1, 1);
+  if (lua_isboolean(L, 2) && !lua_toboolean(L, 2))
+    mw_clock_untag(s->engine, s->marks, h);
+  else
+    set_tag(L, s, s->marks, h);
+  return 0;
+}
+
+static int is_marked(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  uint32_t slot = mwB_slot(L, s, 1);
+  const mwC_clock *marks = &s->engine->clock.clocks[s->marks];
+  lua_pushboolean(L, slot != 0 && mwC_generation(marks, slot) >= 0);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwB_openclock(lua_State *L, mwB_state *s) {
+  static const luaL_Reg functions[] = {{"clock", named_clock},
+                                       {"mark_dynamic", mark_dynamic},
+                                       {"is_marked", is_marked},
+                                       {NULL, NULL}};
+  open_clock(L, s, NULL, 0, &s->marks);
+  lua_newtable(L);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_CLOCKS);
+  mwB_newclass(L, &clock_class);
+  mwB_setfuncs(L, functions);
+}

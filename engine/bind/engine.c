@@ -1,0 +1,193 @@
+/*
+** engine.c - the binding's own: one engine a Lua state, errors, memory.
+** SPDX-License-Identifier: MIT
+**
+**     registry[&KEY] --> state (mwB_state) --> engine
+**                          |  user values: the library, metatables, queue
+**     each function: upvalues state, objects
+**
+** Invariant: whoever can call a function has the state alive; the state's
+** finaliser closes the engine and leaves `engine` NULL, which every function
+** looks at, because finalisers may call when the Lua state is being closed.
+*/
+#include "bind.h"
+
+#include <string.h>
+
+static const char KEY = 0;
+
+/* Slots that a call looks at while the dead of a collection are sought. */
+#define LOOKS 4
+
+/* {======================================================
+** What every function begins with
+** ======================================================= */
+
+void mwB_slice(lua_State *L, mwB_state *s) {
+  if (s->engine == NULL)
+    luaL_error(L, "moonwatch is closed with its Lua state");
+  mwB_reap(L, s, LOOKS, 1);
+}
+
+void mwB_push(lua_State *L, int uservalue) {
+  lua_getiuservalue(L, MWB_UPSTATE, uservalue);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+/* What the value at `index` is, for a message. */
+const char *mwB_typename(lua_State *L, int index) {
+  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+    return lua_tostring(L, -1);
+  if (lua_type(L, index) == LUA_TNUMBER && !lua_isinteger(L, index))
+    return "float";
+  return luaL_typename(L, index);
+}
+
+int mwB_badarg(lua_State *L, const char *name, int index, int arg,
+               const char *expected) {
+  return luaL_error(L, "bad argument #%d to '%s' (%s expected, got %s)", arg,
+                    name, expected, mwB_typename(L, index));
+}
+
+lua_Integer mwB_integer(lua_State *L, const char *name, int index, int arg) {
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, index) == LUA_TNUMBER) n = lua_tointegerx(L, index, &ok);
+  if (!ok) mwB_badarg(L, name, index, arg, "integer");
+  return n;
+}
+
+/* `lua_error` knows this message, and raises it as a memory error. */
+static int no_memory(lua_State *L) {
+  lua_pushliteral(L, "not enough memory");
+  return lua_error(L);
+}
+
+void mwB_check(lua_State *L, int code) {
+  if (code == MW_NOMEM) no_memory(L);
+  if (code == MW_FULL) luaL_error(L, "too many objects or clocks");
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Memory
+** ======================================================= */
+
+typedef struct allocator {
+  lua_Alloc alloc;
+  void *ud;
+} allocator;
+
+static void *no_more(void *ud, void *ptr, size_t osize, size_t nsize) {
+  allocator *real = (allocator *)ud;
+  if (nsize > ((ptr == NULL) ? 0 : osize)) return NULL;
+  return real->alloc(real->ud, ptr, osize, nsize);
+}
+
+/*
+** Makes Lua collect its garbage as it does when its own memory runs out: fully,
+** and without running finalisers, for the engine is in the middle of a call.
+** No function of the API asks for that, so it is made to believe it has none
+** left for a larger stack.
+*/
+static void collect(lua_State *L) {
+  allocator real;
+  real.alloc = lua_getallocf(L, &real.ud);
+  lua_setallocf(L, no_more, &real);
+  lua_checkstack(L, LUAI_MAXSTACK / 2);
+  lua_setallocf(L, real.alloc, real.ud);
+}
+
+/* The engine's allocator: Lua's, and once again after a collection. */
+static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  mwB_state *s = (mwB_state *)ud;
+  void *p = s->alloc(s->ud, ptr, osize, nsize);
+  if (p != NULL || nsize == 0) return p;
+  collect(s->L);
+  return s->alloc(s->ud, ptr, osize, nsize);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Opening and closing
+** ======================================================= */
+
+void mwB_setfuncs(lua_State *L, const luaL_Reg *list) {
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  luaL_setfuncs(L, list, 2);
+}
+
+static int close_state(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, 1);
+  mw_close(s->engine);
+  s->engine = NULL;
+  s->pending = 1;
+  return 0;
+}
+
+/* Pushes a state with an open engine, owned by a finaliser from the start. */
+static void new_state(lua_State *L) {
+  mwB_state *s =
+      (mwB_state *)lua_newuserdatauv(L, sizeof(mwB_state), MWB_USERVALUES);
+  memset(s, 0, sizeof(mwB_state));
+  s->alloc = lua_getallocf(L, &s->ud);
+  s->L = L;
+  lua_newtable(L);
+  lua_pushcfunction(L, close_state);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  s->engine = mw_open(engine_alloc, s);
+  if (s->engine == NULL) mwB_check(L, MW_NOMEM);
+}
+
+/* Pushes the array of objects.  A weak table gets its metatable at birth. */
+static void new_objects(lua_State *L) {
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
+/* Builds the library; runs with the upvalues of every function. */
+static int build(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  lua_newtable(L);
+  lua_pushliteral(L, MW_VERSION);
+  lua_setfield(L, -2, "version");
+  mwB_openidentity(L, s);
+  mwB_openclock(L, s);
+  mwB_openweakmap(L, s);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);
+  lua_pushboolean(L, 0); /* makes room, so that nothing fails at the end */
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
+  mwB_watchcollector(L);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
+  return 1;
+}
+
+LUAMOD_API int luaopen_moonwatch_core(lua_State *L);
+
+LUAMOD_API int luaopen_moonwatch_core(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) {
+    lua_getiuservalue(L, -1, MWB_LIBRARY); /* loaded before */
+    return 1;
+  }
+  new_state(L);
+  new_objects(L);
+  lua_pushcclosure(L, build, 2);
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+/* }====================================================== */

@@ -1,0 +1,136 @@
+/*
+** identity.c - mw.id, mw.object, mw.reap; how objects and deaths are noticed.
+** SPDX-License-Identifier: MIT
+**
+** A Lua object is found by its address.  Addresses come back, so the engine
+** may know an address for an object that is long dead.  The array of objects
+** decides: it holds the object of each slot weakly, so if the slot's entry is
+** there, what lives at the address is that object and no other.
+*/
+#include "bind.h"
+
+/* {======================================================
+** Objects and handles
+** ======================================================= */
+
+void mwB_object(lua_State *L, const char *name, int index, int arg) {
+  if (!mwB_isobject(L, index))
+    mwB_badarg(L, name, index, arg, "table, userdata, function or thread");
+}
+
+/* Gives the object at `index` an identity, after clearing away what an earlier
+** one at its address has left.  If the array has no room for it, it is not in
+** the array, so it counts as dead and its slot goes the way of the dead. */
+static mw_handle enrol(lua_State *L, mwB_state *s, int index) {
+  const void *ptr = lua_topointer(L, index);
+  mw_handle h;
+  mw_forget(s->engine, mw_find(s->engine, ptr));
+  mwB_check(L, mw_identify(s->engine, ptr, &h));
+  lua_pushvalue(L, index);
+  lua_rawseti(L, MWB_UPOBJECTS, mw_slot(h));
+  return h;
+}
+
+mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
+                       int arg) {
+  uint32_t slot = mwB_slot(L, s, index);
+  if (slot != 0) return mwI_handle(&s->engine->identity, slot);
+  mwB_object(L, name, index, arg);
+  return enrol(L, s, index);
+}
+
+lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h) {
+  uint64_t serial = 0;
+  mwB_check(L, mw_serial(s->engine, h, &serial));
+  return (lua_Integer)serial;
+}
+
+static int id(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  mw_handle h = mwB_identify(L, s, "id", 1, 1);
+  lua_pushinteger(L, mwB_serial(L, s, h));
+  return 1;
+}
+
+static int object(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, 1) == LUA_TNUMBER) n = lua_tointegerx(L, 1, &ok);
+  mwB_alive(L, s, ok ? mw_by_serial(s->engine, (uint64_t)n) : MW_NONE);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Deaths
+** ======================================================= */
+
+static int in_array(void *ud, mw_handle h) {
+  lua_State *L = (lua_State *)ud;
+  int type = lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(h));
+  lua_pop(L, 1);
+  return type != LUA_TNIL;
+}
+
+size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths) {
+  size_t n = mwB_notify(L, s, deaths);
+  n += mw_reap(s->engine, looks, deaths - n, in_array, L);
+  s->pending = s->queued || mw_due(s->engine);
+  return n;
+}
+
+static int reap(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_Integer budget = LUA_MAXINTEGER;
+  if (!lua_isnoneornil(L, 1)) budget = mwB_integer(L, "reap", 1, 1);
+  if (budget < 0)
+    return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
+  lua_pushinteger(L, (lua_Integer)mwB_reap(L, s, SIZE_MAX, (size_t)budget));
+  return 1;
+}
+
+/* An object that nobody holds, whose finaliser says that a collection ended,
+** and makes the next such object. */
+static int new_sentinel(lua_State *L) {
+  lua_newuserdatauv(L, 0, 0);
+  lua_getmetatable(L, 1);
+  lua_setmetatable(L, -2);
+  return 0;
+}
+
+/* A new one each time, because an old one is looked at seldom in generational
+** mode; the same one again when there is no memory for that. */
+static int sentinel_gc(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (s->engine == NULL) return 0;
+  s->collections++;
+  mw_collected(s->engine);
+  s->pending = 1;
+  lua_pushcfunction(L, new_sentinel);
+  lua_pushvalue(L, 1);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+    lua_getmetatable(L, 1);
+    lua_setmetatable(L, 1);
+  }
+  return 0;
+}
+
+void mwB_watchcollector(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", sentinel_gc}, {NULL, NULL}};
+  lua_newuserdatauv(L, 0, 0);
+  lua_newtable(L);
+  mwB_setfuncs(L, meta);
+  lua_setmetatable(L, -2);
+  lua_pop(L, 1);
+}
+
+/* }====================================================== */
+
+void mwB_openidentity(lua_State *L, mwB_state *s) {
+  static const luaL_Reg functions[] = {
+      {"id", id}, {"object", object}, {"reap", reap}, {NULL, NULL}};
+  (void)s;
+  mwB_setfuncs(L, functions);
+}

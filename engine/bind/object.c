@@ -1,0 +1,75 @@
+/*
+** object.c - the library's objects: tables with fast methods in them.
+** SPDX-License-Identifier: MIT
+**
+**     object (table) --> tag = closure --> upvalues: state, objects, data
+**        |               ...                                          |
+**        |               data.self == the table's address <-----------+
+**        +-- metatable --> __index = { now = closure, ... }
+**
+** The object holds its data, the data do not hold the object.  A table is
+** taken for an object of a class when its first hot method is that of the
+** class.
+*/
+#include "bind.h"
+
+#include <string.h>
+
+void mwB_newclass(lua_State *L, const mwB_class *class_) {
+  lua_newtable(L);
+  lua_pushstring(L, class_->type);
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  mwB_setfuncs(L, class_->meta);
+  lua_newtable(L);
+  mwB_setfuncs(L, class_->cold);
+  lua_setfield(L, -2, "__index");
+  lua_setiuservalue(L, MWB_UPSTATE, class_->metatable);
+}
+
+void mwB_newobject(lua_State *L, const mwB_class *class_) {
+  mwB_data *data = (mwB_data *)lua_touserdata(L, -1);
+  data->state = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  lua_newtable(L);
+  data->self = lua_topointer(L, -1);
+  lua_insert(L, -2);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_rotate(L, -3, -1);
+  luaL_setfuncs(L, class_->hot, 3);
+  mwB_push(L, class_->metatable);
+  lua_setmetatable(L, -2);
+}
+
+/* Pushes the hot method `name` of the object at index 1, or raises. */
+static void push_method(lua_State *L, const mwB_class *class_, const char *name,
+                        const luaL_Reg *method) {
+  if (lua_type(L, 1) == LUA_TTABLE) {
+    lua_pushstring(L, method->name);
+    lua_rawget(L, 1);
+    if (lua_tocfunction(L, -1) == method->func) return;
+  }
+  luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name,
+             class_->type, mwB_typename(L, 1));
+}
+
+void *mwB_self(lua_State *L, const mwB_class *class_, const char *name) {
+  mwB_data *data;
+  push_method(L, class_, name, class_->hot);
+  lua_getupvalue(L, -1, 3);
+  lua_replace(L, -2);
+  data = (mwB_data *)lua_touserdata(L, -1);
+  data->state->L = L;
+  if (data->state->pending) mwB_slice(L, data->state);
+  return data;
+}
+
+int mwB_redirect(lua_State *L, const mwB_class *class_, const char *name) {
+  const luaL_Reg *method = class_->hot;
+  while (strcmp(method->name, name) != 0) method++;
+  push_method(L, class_, name, method);
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}

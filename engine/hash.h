@@ -1,0 +1,46 @@
+/*
+** hash.h - klib's hash table with the memory of an engine.
+** SPDX-License-Identifier: MIT
+**
+** klib gets its memory through four macros that are not told whose memory it
+** is to be; but all its functions call their table `h`.  So a table is the head
+** of a struct that knows its engine, and the including file says how to get
+** from the one to the other: it defines `engine_of(h)` before this.  kh_init
+** and kh_destroy are not used: tables are parts of other structs, and begin as
+** zeros.
+*/
+#ifndef MW_HASH_H
+#define MW_HASH_H
+
+#define kcalloc(N, Z) NULL
+#define kmalloc(Z) mwE_resized(engine_of(h), NULL, Z)
+#define krealloc(P, Z) mwE_resized(engine_of(h), P, Z)
+#define kfree(P) mwE_freed(engine_of(h), P)
+
+#if !defined(__has_include)
+#include <khash.h>
+#elif __has_include(<khash.h>)
+#include <khash.h>
+#elif __has_include(<htslib/khash.h>)
+#include <htslib/khash.h>
+#else
+#error "klib's khash.h is needed: from libhts-dev, or a klib checkout (KLIB)"
+#endif
+
+/* Around klib's code, which converts freely. */
+#if defined(__GNUC__)
+#define MWH_BEGIN \
+  _Pragma("GCC diagnostic push") \
+      _Pragma("GCC diagnostic ignored \"-Wconversion\"") \
+          _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
+#define MWH_END _Pragma("GCC diagnostic pop")
+#else
+#define MWH_BEGIN
+#define MWH_END
+#endif
+
+/* Frees what a table holds. */
+#define mwH_clear(h) \
+  (kfree((h)->flags), kfree((void *)(h)->keys), kfree((void *)(h)->vals))
+
+#endif

@@ -1,0 +1,228 @@
+/*
+** moonwatch.h - the tracking engine for programs with Lua inside.
+** SPDX-License-Identifier: MIT
+**
+** This header is the manual of the C engine.  The engine knows nothing of
+** Lua: a C program opens one, gives its own structs an identity, and asks
+** which of them are new.
+**
+**     void *p --- mw_identify ---> mw_handle --- mw_clock_tag ---> generation
+**      ^                              |
+**      +--------- mw_pointer ---------+
+**
+** Rules that hold for every function here:
+**
+**  - Errors are codes (MW_OK is 0, the others are negative).  A call that
+**    fails changes nothing.  Nothing is printed, nothing aborts.
+**  - An engine is one value.  There is no global state; any number of engines
+**    can live side by side.  One engine is used by one thread at a time.
+**  - Reentrancy: a callback that an engine calls (`mw_alive` is the only one)
+**    must not call that engine back, unless its description says so.
+**  - All memory comes from the allocator given to `mw_open` and goes back to it
+**    with the sizes it was asked for; `mw_close` leaves none behind.
+**  - A handle may be kept for as long as one likes.  A handle whose object is
+**    gone is *stale*: it is never taken for another object.  Stale handles
+**    and the handle MW_NONE are fine as arguments and are "not found".
+*/
+#ifndef MOONWATCH_H
+#define MOONWATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MW_VERSION "0.1.0"
+
+/*
+** How these functions are declared.  Without a say of yours they are seen only
+** inside the program or library they are linked into, so that a Lua module
+** with an engine in it does not mix with another's.
+*/
+#ifndef MW_API
+#if defined(__GNUC__) && defined(__ELF__)
+#define MW_API __attribute__((visibility("hidden"))) extern
+#else
+#define MW_API extern
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* {======================================================
+** Engine
+** ======================================================= */
+
+/* An engine.  Opaque; owned by whoever opened it. */
+typedef struct mw_engine mw_engine;
+
+/*
+** What a call answers.
+*/
+enum mw_code {
+  MW_OK = 0,     /* done */
+  MW_NOMEM = -1, /* the allocator answered NULL; nothing has changed */
+  MW_STALE = -2, /* the handle's object is gone, or there never was one */
+  MW_FULL = -3   /* a limit was reached: 2^32 - 2 objects, or clocks */
+};
+
+/*
+** The allocator, of the shape of Lua's `lua_Alloc`: frees `ptr` and answers
+** NULL when `nsize` is 0, else answers a block of `nsize` bytes that starts
+** with what `ptr` held, or NULL with `ptr` left as it was.  `osize` is the size
+** of `ptr` (0 when `ptr` is NULL).
+*/
+typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
+
+/*
+** Opens an engine whose memory comes from `alloc(ud, ...)`.  Answers NULL when
+** there is not enough.  The default clock (number MW_CLOCK) is there from the
+** start, at generation 0.
+*/
+MW_API mw_engine *mw_open(mw_alloc alloc, void *ud);
+
+/* Frees the engine and all it holds.  `e` may be NULL. */
+MW_API void mw_close(mw_engine *e);
+
+/* }====================================================== */
+
+/* {======================================================
+** Identity
+** ======================================================= */
+
+/*
+** Stands for an object for its whole life: the number of its slot in the low
+** half, how often that slot was used before in the high half.  Never given to
+** another object, never MW_NONE, and positive as a signed number.
+*/
+typedef uint64_t mw_handle;
+
+#define MW_NONE ((mw_handle)0)
+
+/* The slot of a handle: 1, 2, 3... small, dense, and used again after a death;
+** for hosts that keep something of their own beside each object. */
+#define mw_slot(h) ((uint32_t)(h))
+
+/*
+** Gives the object at address `ptr` an identity, or finds the one it has.  The
+** engine never reads through `ptr`; it is a number to it.
+** MW_OK: `*h` is the handle.  MW_NOMEM, MW_FULL: `*h` is untouched.
+*/
+MW_API int mw_identify(mw_engine *e, const void *ptr, mw_handle *h);
+
+/* The handle of the object at `ptr`, MW_NONE when it has none.  `ptr` may be
+** any pointer, NULL too. */
+MW_API mw_handle mw_find(mw_engine *e, const void *ptr);
+
+/* The address that `h` was given for, NULL when `h` is stale. */
+MW_API const void *mw_pointer(const mw_engine *e, mw_handle h);
+
+/*
+** Ends the identity of `h`, with all its tags: to be called when the object is
+** freed, before its address can come back.  MW_OK, or MW_STALE.
+*/
+MW_API int mw_forget(mw_engine *e, mw_handle h);
+
+/*
+** The serial of `h`: 1 for the first object that is asked for its serial, 2 for
+** the next, and so on.  A number to show, to send and to sort by; the same for
+** the object's whole life and never given to another.  MW_OK: `*serial` is it.
+** MW_NOMEM or MW_STALE: untouched.
+*/
+MW_API int mw_serial(mw_engine *e, mw_handle h, uint64_t *serial);
+
+/* The object of a serial, MW_NONE when it is gone or there never was one. */
+MW_API mw_handle mw_by_serial(mw_engine *e, uint64_t serial);
+
+/* How many objects have an identity now. */
+MW_API size_t mw_count(const mw_engine *e);
+
+/* }====================================================== */
+
+/* {======================================================
+** Reaping: for hosts with a garbage collector
+**
+** Such a host does not see its objects die.  It says when a collection has
+** ended; from then on, call by call, the engine asks it about a bounded number
+** of slots, and forgets those that have died.
+** ======================================================= */
+
+/* Does the object of `h` still live?  Must not call the engine. */
+typedef int (*mw_alive)(void *ud, mw_handle h);
+
+/* A collection has ended: any object may have died.  May be called at any
+** time, also before the former collection's dead are reaped. */
+MW_API void mw_collected(mw_engine *e);
+
+/* Are there slots left to look at since the last collection? */
+MW_API int mw_due(const mw_engine *e);
+
+/*
+** Looks at no more than `looks` slots and forgets no more than `deaths` of
+** them, those for which `alive(ud, h)` is 0.  Answers how many it forgot.
+** Does nothing unless `mw_due`.
+*/
+MW_API size_t mw_reap(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
+                      void *ud);
+
+/* }====================================================== */
+
+/* {======================================================
+** Clocks
+**
+** A clock counts generations.  Tagging an object notes the generation it was
+** tagged in; so one can tell what is new since a point in time.
+** ======================================================= */
+
+/* The number of a clock in its engine.  Clocks last as long as the engine;
+** passing a number that no clock has is the caller's error. */
+typedef uint32_t mw_clock;
+
+/* The default clock. */
+#define MW_CLOCK ((mw_clock)0)
+
+/*
+** Opens the clock called `name` (`len` bytes, any bytes; copied): the one that
+** has this name, or else a new one at generation 0.  A NULL `name` is a new
+** clock without a name, each time.  MW_OK, MW_NOMEM or MW_FULL.
+*/
+MW_API int mw_clock_open(mw_engine *e, const char *name, size_t len,
+                         mw_clock *c);
+
+/* The clock's generation. */
+MW_API int64_t mw_clock_now(const mw_engine *e, mw_clock c);
+
+/* Begins the next generation, and answers its number. */
+MW_API int64_t mw_clock_advance(mw_engine *e, mw_clock c);
+
+/* Notes the clock's generation on `h`, in place of an earlier one.  MW_OK,
+** MW_NOMEM or MW_STALE. */
+MW_API int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h);
+
+/* Takes the clock's tag from `h`, if there is one. */
+MW_API void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h);
+
+/* The generation that `h` was tagged in; -1 when it is not tagged (or stale).
+ */
+MW_API int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h);
+
+/*
+** Walks the objects tagged in generation `since` or later, in the order of
+** their slots.  `h` is MW_NONE to begin, then what the last call answered;
+** MW_NONE is the end.  Stretches of 256 slots with nothing that new cost one
+** comparison.  Tagging, forgetting and identifying during a walk are safe: what
+** keeps its tag from start to end is visited exactly once.
+*/
+MW_API mw_handle mw_clock_next(const mw_engine *e, mw_clock c, int64_t since,
+                               mw_handle h);
+
+/* Back to generation 0, and no object is tagged.  The number stays valid. */
+MW_API void mw_clock_reset(mw_engine *e, mw_clock c);
+
+/* }====================================================== */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+-- What `make run` shows: a few frames of a small game.
+
+local mw = require "moonwatch"
+
+local function say(format, ...)
+  print(format:format(...))
+end
+
+local function title(text)
+  say("\n%s\n%s", text, ("-"):rep(#text))
+end
+
+-- {======================================================
+-- Identity
+-- =======================================================
+
+title "Who is who"
+
+local hero = { name = "hero" }
+say("The hero is object number %d, whatever its fields become.", mw.id(hero))
+hero.name = "Hero the Great"
+say("Object number %d is called %s.", mw.id(hero), mw.object(mw.id(hero)).name)
+
+-- A sprite costs something on the graphics card, which must be freed when the
+-- thing that it shows is gone.
+local freed = 0
+local sprites = mw.weakmap(function(sprite, id)
+  freed = freed + 1
+  if freed <= 2 then
+    say("  frees sprite %q: object number %d is gone", sprite, id)
+  end
+end)
+
+sprites:set(hero, "hero.png")
+local sparks = {}
+for i = 1, 1000 do
+  sparks[i] = { brightness = i }
+  sprites:set(sparks[i], "spark " .. i)
+end
+say("A firework: %d sprites are on the card.", #sprites)
+sparks = nil -- luacheck: ignore 311
+collectgarbage()
+repeat until mw.reap(100) == 0 -- a hundred each frame
+say("The sparks are out, %d sprites were freed; left: %s.", freed,
+  sprites:get(hero))
+
+-- }======================================================
+
+-- {======================================================
+-- Clocks
+-- =======================================================
+
+title "What is new"
+
+local frames = mw.clock "frames"
+local world = {}
+
+local function spawn(name)
+  world[#world + 1] = frames:tag { name = name }
+end
+
+for i = 1, 100000 do spawn("tree " .. i) end
+for _, name in ipairs { "bird", "fox" } do
+  frames:advance()
+  spawn(name)
+  for object, generation in frames:since(frames:now()) do
+    say("Frame %d: of %d things, only the %s is new.", generation, #world,
+      object.name)
+  end
+end
+
+-- }======================================================

@@ -1,0 +1,28 @@
+#!/usr/bin/env lua5.4
+--- The `moonwatch` command.
+-- Exit status: 0, 1 when something failed, 2 when it was called wrongly.
+-- SPDX-License-Identifier: MIT
+
+local USAGE = [[
+usage: moonwatch version
+       moonwatch --help
+]]
+
+local commands = {}
+
+function commands.version()
+  print("moonwatch " .. require "moonwatch".version)
+  return 0
+end
+
+commands["--help"] = function()
+  io.write(USAGE)
+  return 0
+end
+
+local command = commands[arg[1] or ""]
+if not command or arg[2] then
+  io.stderr:write(USAGE)
+  os.exit(2)
+end
+os.exit(command())

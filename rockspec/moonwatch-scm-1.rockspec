@@ -1,0 +1,37 @@
+rockspec_format = "3.0"
+package = "moonwatch"
+version = "scm-1"
+source = { url = "git+file://." }
+description = {
+  summary = "Tracks what happens to the objects of a Lua program",
+  detailed = [[
+    Weak identity and generations in a compact C engine: which object is this,
+    is it still there, and which objects are new since a point in time.]],
+  license = "MIT",
+  labels = { "weak", "identity", "generation", "tracking" },
+}
+supported_platforms = { "unix" }
+dependencies = { "lua >= 5.4" }
+external_dependencies = {
+  KLIB = {}, -- khash.h there, else <khash.h> or <htslib/khash.h> anywhere
+}
+build = {
+  type = "builtin",
+  modules = {
+    ["moonwatch.core"] = {
+      sources = {
+        "engine/clock.c",
+        "engine/engine.c",
+        "engine/identity.c",
+        "engine/serial.c",
+        "engine/bind/clock.c",
+        "engine/bind/engine.c",
+        "engine/bind/identity.c",
+        "engine/bind/object.c",
+        "engine/bind/weakmap.c",
+      },
+      incdirs = { "$(KLIB_INCDIR)" },
+    },
+  },
+  install = { bin = { moonwatch = "lua/moonwatch/cli.lua" } },
+}

@@ -1,0 +1,32 @@
+/*
+** check.h - what the engine's tests are written with.
+** SPDX-License-Identifier: MIT
+**
+** A test is a function that gets an open engine on a watched heap.  After it,
+** the engine is closed and nothing may be live.
+*/
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "../../engine/moonwatch.h"
+#include "../support/heap.h"
+
+typedef struct test {
+  const char *name;
+  void (*run)(mw_engine *e, heap *h);
+} test;
+
+/* Ends the test as failed unless the condition holds. */
+#define check(condition) \
+  do { \
+    if (!(condition)) { \
+      check_failed(__FILE__, __LINE__, #condition); \
+      return; \
+    } \
+  } while (0)
+
+void check_failed(const char *file, int line, const char *condition);
+
+extern const test identity_tests[], clock_tests[], memory_tests[];
+
+#endif

@@ -1,0 +1,50 @@
+/*
+** main.c - runs the engine's tests.
+** SPDX-License-Identifier: MIT
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+static int failures_of_this;
+
+void check_failed(const char *file, int line, const char *condition) {
+  printf("%s:%d: %s\n", file, line, condition);
+  failures_of_this++;
+}
+
+static int passes(const test *t) {
+  heap h;
+  mw_engine *e;
+  memset(&h, 0, sizeof(h));
+  failures_of_this = 0;
+  e = mw_open(heap_alloc, &h);
+  if (e == NULL) return 0;
+  t->run(e, &h);
+  heap_set(&h, HEAP_GIVE, 0);
+  mw_close(e);
+  if (h.blocks != 0 || h.bytes != 0)
+    check_failed(t->name, 0, "nothing is live");
+  if (h.errors != 0) check_failed(t->name, 0, "sizes are told right");
+  return failures_of_this == 0;
+}
+
+int main(void) {
+  const test *const suites[] = {identity_tests, clock_tests, memory_tests};
+  int passed = 0, failed = 0;
+  size_t i;
+  for (i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {
+    const test *t;
+    for (t = suites[i]; t->name != NULL; t++) {
+      if (passes(t)) {
+        passed++;
+      } else {
+        failed++;
+        printf("failed: %s\n", t->name);
+      }
+    }
+  }
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}

@@ -1,0 +1,53 @@
+local shell = require "spec.support.shell"
+
+local function lua(path)
+  local output, ok = shell.run("%s %s", os.getenv "LUA" or "lua5.4", path)
+  assert.is_true(ok, output)
+  return output
+end
+
+describe("the examples", function()
+  it("tell a story", function()
+    local output = lua "examples/story.lua"
+    assert.matches("1001 sprites are on the card", output)
+    assert.matches("1000 sprites were freed; left: hero.png", output)
+    assert.matches("Frame 2: of 100002 things, only the fox is new", output)
+  end)
+
+  it("have a C program without Lua", function()
+    shell.with_directory(function(path)
+      local output, ok = shell.run(
+        "%s -std=c11 -Wall -Wextra -Werror -I engine -o %s/host " ..
+        "examples/host.c engine/*.c && %s/host", os.getenv "CC" or "cc", path,
+        path)
+      assert.is_true(ok, output)
+      assert.equal("frame 0: the Argo is new\nframe 1: the Beagle is new\n" ..
+        "frame 2: the Calypso is new\nsunk, 2 ships left\n", output)
+    end)
+  end)
+end)
+
+describe("the moonwatch command", function()
+  local command = (os.getenv "LUA" or "lua5.4") .. " lua/moonwatch/cli.lua "
+
+  it("tells its version", function()
+    local version = require "moonwatch".version
+    assert.same({ "moonwatch " .. version .. "\n", true, 0 },
+      { shell.run(command .. "version") })
+  end)
+
+  it("helps", function()
+    local output, ok = shell.run(command .. "--help")
+    assert.is_true(ok)
+    assert.matches("^usage: moonwatch", output)
+  end)
+
+  it("ends with status 2 when it is called wrongly", function()
+    for _, arguments in ipairs { "", "nonsense", "version more" } do
+      local output, ok, status = shell.run(command .. arguments)
+      assert.matches("^usage: moonwatch", output)
+      assert.is_false(ok)
+      assert.equal(2, status)
+    end
+  end)
+end)

@@ -1,0 +1,44 @@
+local shell = require "spec.support.shell"
+
+local luarocks = os.getenv "LUAROCKS" or "luarocks --lua-version 5.4"
+
+-- luarocks leaves objects among the sources, so it gets a copy of them.
+local function make(path, more)
+  assert(os.execute("mkdir " .. path .. "/source && " ..
+    "cp -R LICENSE engine lua rockspec " .. path .. "/source"))
+  return shell.run("cd %s/source && %s make --tree %s/tree %s %s", path,
+    luarocks, path, "rockspec/moonwatch-scm-1.rockspec", more or "")
+end
+
+describe("the rock #once", function()
+  it("installs into an empty tree what it should, and runs there", function()
+    shell.with_directory(function(path)
+      local output, ok = make(path)
+      assert.is_true(ok, output)
+      assert.equal("lib/lua/5.4/moonwatch/core.so\n" ..
+        "share/lua/5.4/moonwatch/cli.lua\n" ..
+        "share/lua/5.4/moonwatch/init.lua\n",
+        (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
+      assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
+      local program = "local mw = require [[moonwatch]] " ..
+        "print(mw.id {}, mw.clock():now())"
+      assert.equal("1\t0\n", (shell.run("cd / && eval \"$(%s path --tree " ..
+        "%s/tree)\" && %s -e '%s'", luarocks, path,
+        os.getenv "LUA" or "lua5.4", program)))
+      assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
+        (shell.run("cd / && %s/tree/bin/moonwatch version", path)))
+    end)
+  end)
+
+  it("builds with the klib it is pointed to", function()
+    shell.with_directory(function(path)
+      assert(os.execute("mkdir " .. path .. "/klib"))
+      local file = assert(io.open(path .. "/klib/khash.h", "w"))
+      file:write "#error this is the khash.h that was asked for\n"
+      file:close()
+      local output, ok = make(path, "KLIB_INCDIR=" .. path .. "/klib")
+      assert.is_false(ok)
+      assert.matches("this is the khash.h that was asked for", output)
+    end)
+  end)
+end)

@@ -1,0 +1,31 @@
+-- An output handler for busted: what went wrong, then one line with the counts.
+
+return function(options)
+  local busted = require "busted"
+  local handler = require "busted.outputHandlers.base"()
+
+  local function show(list, what)
+    for _, entry in ipairs(list) do
+      io.write(what, ": ", entry.name, "\n", tostring(entry.message), "\n")
+      local trace = entry.trace and entry.trace.traceback
+      if trace and options.verbose then io.write(trace, "\n") end
+      local at = entry.trace and entry.trace.short_src
+      if at then io.write("  ", at, ":", entry.trace.currentline or 0, "\n") end
+    end
+  end
+
+  function handler.suiteEnd()
+    show(handler.failures, "failed")
+    show(handler.errors, "error")
+    local bad = #handler.failures + #handler.errors
+    io.write(handler.successesCount, " passed, ", bad, " failed")
+    if handler.pendingsCount > 0 then
+      io.write(", ", handler.pendingsCount, " skipped")
+    end
+    io.write "\n"
+    return nil, true
+  end
+
+  busted.subscribe({ "suite", "end" }, handler.suiteEnd)
+  return handler
+end

@@ -1,0 +1,183 @@
+/*
+** faults.c - runs each scenario with each allocation failing in turn.
+** SPDX-License-Identifier: MIT
+**
+** For a scenario and a mode: a new Lua state on a watched heap; the scenario
+** runs while the heap fails; it must do its work or end with "not enough
+** memory" (it must do its work when only first tries fail).  Then the heap
+*gives
+** again, and the same scenario must do its work in the same state.  When the
+** state is closed, nothing is live.
+*/
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "heap.h"
+
+LUAMOD_API int luaopen_moonwatch_core(lua_State *L);
+
+static int passed, failed;
+
+static void report(int ok, const char *scenario, const char *mode,
+                   const char *message) {
+  if (ok) {
+    passed++;
+  } else {
+    failed++;
+    printf("failed: %s, %s: %s\n", scenario, mode, message);
+  }
+}
+
+static void preload(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_moonwatch_core);
+  lua_setfield(L, -2, "moonwatch.core");
+  lua_pop(L, 1);
+}
+
+/* A state with the table of scenarios at index 1. */
+static lua_State *new_state(heap *h, int generational) {
+  lua_State *L;
+  memset(h, 0, sizeof(heap));
+  L = lua_newstate(heap_alloc, h);
+  luaL_openlibs(L);
+  if (generational) lua_gc(L, LUA_GCGEN, 0, 0);
+  preload(L);
+  if (luaL_dofile(L, "spec/support/scenarios.lua") != LUA_OK)
+    printf("%s\n", lua_tostring(L, -1));
+  return L;
+}
+
+/* Runs the scenario; its message, or NULL when all went well. */
+static const char *run(lua_State *L, const char *scenario) {
+  lua_settop(L, 1);
+  lua_getfield(L, 1, scenario);
+  return (lua_pcall(L, 0, 0, 0) == LUA_OK) ? NULL : lua_tostring(L, -1);
+}
+
+/* One run with failures and one without; how many requests were refused. */
+static size_t try_once(const char *scenario, heap_mode mode, size_t n,
+                       int generational, char *problem, size_t size) {
+  heap h;
+  lua_State *L = new_state(&h, generational);
+  const char *message;
+  size_t refusals;
+  lua_getfield(L, 1, scenario); /* so that its name is there already */
+  heap_set(&h, mode, n);
+  message = run(L, scenario);
+  refusals = h.refusals;
+  heap_set(&h, HEAP_GIVE, 0);
+  if (message != NULL &&
+      (mode == HEAP_FAIL_FIRST || strcmp(message, "not enough memory") != 0))
+    snprintf(problem, size, "failing run %zu: %s", n, message);
+  else if ((message = run(L, scenario)) != NULL)
+    snprintf(problem, size, "run after %zu: %s", n, message);
+  lua_close(L);
+  if (h.blocks != 0) snprintf(problem, size, "%zu live after %zu", h.blocks, n);
+  if (h.errors != 0) snprintf(problem, size, "wrong sizes in run %zu", n);
+  return refusals;
+}
+
+static void try_all(const char *scenario, heap_mode mode, const char *name,
+                    int generational) {
+  char problem[400] = "";
+  size_t n = 1;
+  while (try_once(scenario, mode, n++, generational, problem, sizeof(problem)) >
+             0 &&
+         problem[0] == '\0' && mode != HEAP_FAIL_FIRST)
+    ;
+  report(problem[0] == '\0', scenario, name, problem);
+}
+
+static void try_scenario(const char *scenario) {
+  int generational;
+  for (generational = 0; generational < 2; generational++) {
+    try_all(scenario, HEAP_FAIL_ONCE, "one failure", generational);
+    try_all(scenario, HEAP_FAIL_EVER, "failures for ever", generational);
+    try_all(scenario, HEAP_FAIL_FIRST, "first tries fail", generational);
+  }
+}
+
+/* {======================================================
+** States
+** ======================================================= */
+
+static const char *pass_around(lua_State *L) {
+  static const char code[] =
+      "local mw = require 'moonwatch'\n"
+      "assert(mw == require 'moonwatch')\n"
+      "package.loaded['moonwatch'], package.loaded['moonwatch.core'] = nil\n"
+      "local again = require 'moonwatch'\n"
+      "KEEP = KEEP or {}\n"
+      "assert(mw.id(KEEP) == again.id(KEEP) and again.id(KEEP) == 1)\n"
+      "again.clock('x'):tag(KEEP)\n"
+      "assert(mw.clock('x') == again.clock('x'))\n"
+      "assert(mw.clock('x'):is_current(KEEP))\n";
+  return (luaL_dostring(L, code) == LUA_OK) ? NULL : lua_tostring(L, -1);
+}
+
+static void try_states(void) {
+  heap heaps[3];
+  lua_State *states[3];
+  int i, round;
+  for (i = 0; i < 3; i++) states[i] = new_state(&heaps[i], i % 2);
+  for (round = 0; round < 3; round++) {
+    for (i = round; i < 3; i++) {
+      const char *message = pass_around(states[i]);
+      report(message == NULL, "states", "side by side", message);
+    }
+    lua_close(states[round]);
+    report(heaps[round].blocks == 0, "states", "closed", "something is live");
+  }
+}
+
+static int done(lua_State *L) {
+  (void)L;
+  passed++;
+  return 0;
+}
+
+/* A finaliser that is older than the library runs after it was closed. */
+static void try_late_finaliser(void) {
+  static const char code[] =
+      "local mw, map, clock, walk\n"
+      "OLD = setmetatable({}, { __gc = function(self)\n"
+      "  assert(not pcall(mw.id, {}))\n"
+      "  assert(not pcall(map.get, map, self))\n"
+      "  assert(not pcall(clock.tag, clock, {}))\n"
+      "  assert(not pcall(clock.now, clock))\n"
+      "  assert(not pcall(walk))\n"
+      "  done()\n"
+      "end })\n"
+      "mw = require 'moonwatch'\n"
+      "map, clock = mw.weakmap(print), mw.clock()\n"
+      "map:set(OLD, 1)\n"
+      "walk = pairs(map)\n";
+  heap h;
+  lua_State *L = new_state(&h, 0);
+  int before;
+  lua_register(L, "done", done);
+  if (luaL_dostring(L, code) != LUA_OK)
+    report(0, "states", "late finaliser", lua_tostring(L, -1));
+  before = passed;
+  lua_close(L);
+  report(passed > before, "states", "late finaliser", "did not end well");
+  report(h.blocks == 0, "states", "late finaliser", "something is live");
+}
+
+/* }====================================================== */
+
+int main(void) {
+  heap h;
+  lua_State *L = new_state(&h, 0);
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1))
+    try_scenario(lua_tostring(L, -2));
+  lua_close(L);
+  try_states();
+  try_late_finaliser();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}

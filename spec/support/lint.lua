@@ -1,0 +1,156 @@
+-- Checks the house: formats, layers, lists that must agree.  Ends with one
+-- line: N passed, M failed.
+
+local function lines_of(command)
+  local list = {}
+  local pipe = assert(io.popen(command))
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+local function text_of(path)
+  local file = assert(io.open(path))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+local files = lines_of "git ls-files --cached --others --exclude-standard"
+
+local function matching(...)
+  local list = {}
+  for _, path in ipairs(files) do
+    for _, pattern in ipairs { ... } do
+      if path:find(pattern) then
+        list[#list + 1] = path
+        break
+      end
+    end
+  end
+  return list
+end
+
+local C = matching "%.[ch]$"
+local ENGINE = matching "^engine/[^/]+%.[ch]$"
+local PATHS = table.concat(C, " ")
+
+-- A command whose output is its complaints.
+local function silent(command)
+  return function()
+    return lines_of("{ " .. command .. "; } 2>&1")
+  end
+end
+
+-- Complaints about lines in which one of the patterns is found.
+local function without(paths, ...)
+  local patterns = { ... }
+  return function()
+    local list = {}
+    for _, path in ipairs(paths) do
+      local n = 0
+      for line in (text_of(path) .. "\n"):gmatch "(.-)\n" do
+        n = n + 1
+        for _, pattern in ipairs(patterns) do
+          if line:find(pattern) then
+            list[#list + 1] = ("%s:%d: %s"):format(path, n, line)
+          end
+        end
+      end
+    end
+    return list
+  end
+end
+
+local WARN = " -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
+
+-- The public header, and each of the engine's files, by itself and without a
+-- warning.
+local function compiles(compiler)
+  return function()
+    local list = {}
+    for _, path in ipairs(matching("^engine/[^/]+%.c$", "/moonwatch%.h$")) do
+      for _, line in ipairs(lines_of(compiler .. WARN .. path .. " 2>&1")) do
+        list[#list + 1] = line
+      end
+    end
+    return list
+  end
+end
+
+local function long_files()
+  local list = {}
+  for _, path in ipairs(matching("%.[ch]$", "%.lua$")) do
+    local _, n = text_of(path):gsub("\n", "")
+    if n > 600 then list[#list + 1] = path .. " has " .. n .. " lines" end
+  end
+  return list
+end
+
+local function rockspec_lists_all()
+  local list, spec = {}, text_of "rockspec/moonwatch-scm-1.rockspec"
+  for _, path in ipairs(matching "^engine/.*%.c$") do
+    if not spec:find('"' .. path .. '"', 1, true) then
+      list[#list + 1] = path .. " is not in the rockspec"
+    end
+  end
+  return list
+end
+
+-- A comment ends on the line before each declaration.
+local function manual_is_complete()
+  local list, last = {}, ""
+  for line in text_of("engine/moonwatch.h"):gmatch "(.-)\n" do
+    if line:find "^MW_API" and not last:find "%*/$" then
+      list[#list + 1] = "not explained: " .. line
+    end
+    last = line
+  end
+  return list
+end
+
+local function only_lua()
+  local list = {}
+  for _, path in ipairs(matching "^lua/") do
+    if not path:find "%.lua$" then list[#list + 1] = path end
+  end
+  return list
+end
+
+local checks = {
+  { "luacheck is content",
+    silent "luacheck -q --no-color . | grep -v '^Total'" },
+  { "clang-format is content",
+    silent("clang-format --dry-run " .. PATHS) },
+  { "cppcheck is content", silent("cppcheck -q --enable=warning,portability " ..
+    "'-D__KHASH_TYPE(a,b,c)=' '-D__KHASH_IMPL(a,b,c,d,e,f,g)=' engine") },
+  { "the engine is C11", compiles "gcc -std=c11 -Wstrict-prototypes -x c" },
+  { "the engine is C++17", compiles "g++ -std=c++17 -x c++" },
+  { "the engine knows nothing of Lua",
+    without(ENGINE, "include.*lua%.h", "include.*lauxlib", "lua_State") },
+  { "the library does not print, exit or allocate on its own",
+    without(matching "^engine/", "printf", "stderr", "%f[%w_]exit *%(",
+      "%f[%w_]abort *%(", "%f[%w_]malloc *%(", "%f[%w_]free *%(") },
+  { "under lua/ are Lua files only", only_lua },
+  { "the rockspec lists each source", rockspec_lists_all },
+  { "the manual explains each function", manual_is_complete },
+  { "no line is longer than 80 columns",
+    without(matching("%.[ch]$", "%.lua$"), "^" .. ("."):rep(81)) },
+  { "no file is longer than 600 lines", long_files },
+  { "nothing is left to do",
+    without(matching("%.[ch]$", "%.lua$"), "TO" .. "DO", "FIX" .. "ME") },
+}
+
+local passed, failed = 0, 0
+for _, check in ipairs(checks) do
+  local complaints = check[2]()
+  if #complaints == 0 then
+    passed = passed + 1
+  else
+    failed = failed + 1
+    print("not so: " .. check[1])
+    print(table.concat(complaints, "\n"))
+  end
+end
+print(("%d passed, %d failed"):format(passed, failed))
+os.exit(failed == 0)

@@ -1,0 +1,23 @@
+-- Runs commands, for specs.
+
+local shell = {}
+
+-- What a command prints, and whether it ended with status 0.
+function shell.run(command, ...)
+  local pipe = assert(io.popen(command:format(...) .. " 2>&1"))
+  local output = pipe:read "a"
+  local ok, _, status = pipe:close()
+  return output, ok or false, status
+end
+
+-- Calls `f` with the path of a new empty directory, which is removed after.
+function shell.with_directory(f)
+  local path = os.tmpname()
+  os.remove(path)
+  assert(os.execute("mkdir " .. path))
+  local ok, message = xpcall(f, debug.traceback, path)
+  os.execute("rm -rf " .. path)
+  if not ok then error(message, 0) end
+end
+
+return shell

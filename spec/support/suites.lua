@@ -1,0 +1,48 @@
+-- Runs all tests, and ends with one line for all: N passed, M failed.
+
+local build = os.getenv "BUILD"
+local busted = "busted --output=%s/spec/support/count.lua%s"
+local sanitized = build:find "asan"
+
+-- The sanitizer must be there before a plain Lua loads a library built with it.
+local function preload()
+  if not sanitized then return "" end
+  local pipe = io.popen(os.getenv "CC" .. " -print-file-name=libasan.so")
+  local path = pipe:read "l"
+  pipe:close()
+  return "LD_PRELOAD=" .. path .. " ASAN_OPTIONS=detect_leaks=0 "
+end
+
+local function specs(mode, more)
+  return preload() .. "MOONWATCH_GC=" .. mode .. " " ..
+    busted:format(os.getenv "PWD", more)
+end
+
+local suites = {
+  { "engine, without Lua", build .. "/test/engine" },
+  { "faults", build .. "/test/faults" },
+  { "specs, incremental", specs("incremental",
+    sanitized and " --exclude-tags=once" or "") },
+  { "specs, generational", specs("generational", " --exclude-tags=once") },
+}
+
+-- The output of a command, and whether it went well.
+local function run(command)
+  local pipe = assert(io.popen(command .. " 2>&1"))
+  local output = pipe:read "a"
+  return output, (pipe:close()) or false
+end
+
+local passed, failed, skipped = 0, 0, 0
+for _, suite in ipairs(suites) do
+  local output, ok = run(suite[2])
+  local p, f, s = output:match "(%d+) passed, (%d+) failed,? ?(%d*)[^\n]*\n$"
+  p, f, s = tonumber(p or 0), tonumber(f or 1), tonumber(s) or 0
+  if not ok and f == 0 then f = 1 end
+  if f > 0 then print(output) end
+  print(("%-24s %4d passed, %d failed"):format(suite[1], p, f))
+  passed, failed, skipped = passed + p, failed + f, skipped + s
+end
+local tail = skipped > 0 and (", %d skipped"):format(skipped) or ""
+print(("%d passed, %d failed%s"):format(passed, failed, tail))
+os.exit(failed == 0)

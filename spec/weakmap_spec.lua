@@ -1,0 +1,494 @@
+local mw = require "moonwatch"
+local warnings = require("support").warnings
+
+local function error_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+-- Collects until nothing is left to be told.
+local function collect()
+  collectgarbage()
+  mw.reap()
+end
+
+describe("a weak map", function()
+  local map, key
+
+  before_each(function()
+    map, key = mw.weakmap(), {}
+  end)
+
+  it("holds values by key", function()
+    map:set(key, "value")
+    assert.equal("value", map:get(key))
+    assert.is_true(map:has(key))
+    assert.equal(1, map:len())
+    assert.equal(1, #map)
+  end)
+
+  it("gives the default for what is not there", function()
+    assert.is_nil(map:get(key))
+    assert.equal("default", map:get(key, "default"))
+    assert.is_false(map:get(key, false))
+    assert.is_false(map:has(key))
+  end)
+
+  it("holds false like any value, and nil never", function()
+    map:set(key, false)
+    assert.is_false(map:get(key, "default"))
+    assert.is_true(map:has(key))
+    map:set(key, nil)
+    assert.is_false(map:has(key))
+    assert.equal(0, #map)
+    map:set({}, nil)
+    assert.equal(0, #map)
+  end)
+
+  it("takes tables, userdata, functions and threads as keys", function()
+    local keys = { {}, io.stdout, print, function() end,
+      coroutine.create(print) }
+    for i, k in ipairs(keys) do map:set(k, i) end
+    for i, k in ipairs(keys) do assert.equal(i, map:get(k)) end
+    assert.equal(#keys, #map)
+  end)
+
+  it("goes by the object, not by __eq or __hash", function()
+    local meta = { __eq = function() return true end }
+    local a, b = setmetatable({}, meta), setmetatable({}, meta)
+    map:set(a, 1)
+    assert.is_false(map:has(b))
+  end)
+
+  it("replaces only the value when a key is written again", function()
+    local other = {}
+    map:set(key, 1)
+    map:set(other, 2)
+    map:set(key, 3)
+    assert.equal(3, map:get(key))
+    assert.equal(2, #map)
+  end)
+
+  it("removes, and answers the old value", function()
+    map:set(key, 1)
+    assert.equal(1, map:remove(key))
+    assert.is_nil(map:remove(key))
+    assert.is_false(map:has(key))
+    assert.equal(0, #map)
+    map:set(key, 2)
+    assert.equal(2, map:get(key))
+  end)
+
+  it("is empty after clear, and usable", function()
+    local keys = {}
+    for i = 1, 100 do
+      keys[i] = {}
+      map:set(keys[i], i)
+    end
+    map:clear()
+    assert.equal(0, #map)
+    for i = 1, 100 do assert.is_false(map:has(keys[i])) end
+    for _ in pairs(map) do error "an entry" end
+    map:set(keys[7], "again")
+    assert.equal("again", map:get(keys[7]))
+    assert.equal(1, #map)
+  end)
+
+  it("lets keys die", function()
+    for i = 1, 1000 do map:set({}, i) end
+    map:set(key, "stays")
+    collectgarbage()
+    assert.equal(1, #map)
+    assert.equal("stays", map:get(key))
+  end)
+
+  it("lets a key die whose value refers to it", function()
+    for _ = 1, 100 do
+      local k = {}
+      map:set(k, { k })
+    end
+    collectgarbage()
+    assert.equal(0, #map)
+  end)
+
+  it("lets keys die that refer to each other through the values", function()
+    local a, b = {}, {}
+    map:set(a, b)
+    map:set(b, a)
+    collectgarbage()
+    assert.equal(2, #map)
+    a, b = nil, nil -- luacheck: ignore 311
+    collectgarbage()
+    assert.equal(0, #map)
+  end)
+
+  it("keeps a value alive as long as its key", function()
+    local weak = setmetatable({}, { __mode = "v" })
+    do
+      local value = {}
+      map:set(key, value)
+      weak[1] = value
+    end
+    collectgarbage()
+    assert.equal(weak[1], map:get(key))
+    map:remove(key)
+    collectgarbage()
+    assert.is_nil(weak[1])
+  end)
+
+  it("is collected itself, with entries and all", function()
+    local weak = setmetatable({}, { __mode = "kv" })
+    do
+      local m = mw.weakmap(function() error "no key has died" end)
+      local value = {}
+      m:set(key, value)
+      weak[1], weak[2] = m, value
+    end
+    collect()
+    assert.is_nil(weak[1])
+    assert.is_nil(weak[2])
+  end)
+
+  it("has no entry for a key that its finaliser brought back", function()
+    local back, inside
+    do
+      local k = setmetatable({}, { __gc = function(self)
+        inside = { map:has(self), map:get(self, "none") }
+        mw.id(self)
+        back = self
+      end })
+      map:set(k, "old")
+    end
+    collectgarbage()
+    assert.same({ false, "none" }, inside)
+    assert.is_false(map:has(back))
+    assert.equal(0, #map)
+    map:set(back, "new")
+    assert.equal("new", map:get(back))
+    assert.equal(1, #map)
+  end)
+
+  it("never finds an old entry at an address that came back", function()
+    local addresses, again = {}, 0
+    for i = 1, 100000 do
+      local k = {}
+      local address = tostring(k)
+      if addresses[address] then again = again + 1 end
+      addresses[address] = true
+      if map:has(k) then error "an old entry was found" end
+      map:set(k, i)
+      if map:get(k) ~= i then error "the new entry was not found" end
+    end
+    assert.is_true(again > 10000) -- else nothing was proved
+  end)
+end)
+
+describe("a walk through a weak map", function()
+  local map, keys
+
+  before_each(function()
+    map, keys = mw.weakmap(), {}
+    for i = 1, 100 do
+      keys[i] = {}
+      map:set(keys[i], i)
+    end
+  end)
+
+  local function visits(walk, body)
+    local seen, n = {}, 0
+    for k, v in walk(map) do
+      assert.is_nil(seen[v])
+      seen[v], n = k, n + 1
+      if body then body(k, v) end
+    end
+    return seen, n
+  end
+
+  it("visits each entry exactly once, by either pairs", function()
+    for _, walk in ipairs { map.pairs, pairs } do
+      local seen, n = visits(walk)
+      assert.equal(100, n)
+      for i = 1, 100 do assert.equal(keys[i], seen[i]) end
+    end
+  end)
+
+  it("visits what stays, while others are removed", function()
+    local seen = visits(pairs, function(_, v)
+      if v % 2 == 1 then
+        map:remove(keys[v])
+        map:remove(keys[v + 1])
+      end
+    end)
+    for i = 1, 100 do assert.equal(i % 2 == 1, seen[i] ~= nil) end
+    assert.equal(0, #map)
+  end)
+
+  it("does not visit what is added meanwhile, and ends", function()
+    local more = {}
+    local seen, n = visits(pairs, function(k, v)
+      more[#more + 1] = {}
+      map:set(more[#more], 1000 + #more)
+      map:remove(k)
+      map:set(k, 2000 + v)
+    end)
+    for i = 1, 100 do assert.equal(keys[i], seen[i]) end
+    assert.equal(100, n)
+    assert.equal(200, #map)
+  end)
+
+  it("visits what stays, while others die", function()
+    local seen = visits(pairs, function(_, v)
+      if v == 10 then
+        for i = 11, 100, 2 do keys[i] = nil end
+        collectgarbage()
+      end
+    end)
+    for i = 1, 10 do assert.is_table(seen[i]) end
+    for i = 11, 100 do assert.equal(i % 2 == 0, seen[i] ~= nil) end
+  end)
+
+  it("sees new values, and ends after clear", function()
+    map:set(keys[100], "new")
+    local seen = visits(pairs, function(_, v)
+      if v == 50 then map:clear() end
+    end)
+    assert.is_nil(seen[51])
+    assert.equal(0, #map)
+  end)
+
+  it("agrees with a plain table, whatever is done meanwhile", function()
+    local seed = os.time()
+    math.randomseed(seed)
+    local model = {}
+    for i, k in ipairs(keys) do model[k] = i end
+    local stays = {}
+    for k in pairs(model) do stays[k] = true end
+    for _ = 1, 200 do
+      local seen = {}
+      for k in pairs(model) do stays[k] = true end
+      for k, v in map:pairs() do
+        assert(not seen[k] and model[k] == v, "seed " .. seed)
+        seen[k] = true
+        local other = keys[math.random(#keys)]
+        if math.random(3) == 1 then
+          map:remove(other)
+          model[other], stays[other] = nil, nil
+        elseif math.random(3) == 1 then
+          local value = math.random(1000)
+          map:set(other, value)
+          model[other] = value
+        end
+      end
+      for k in pairs(stays) do
+        assert(model[k] == nil or seen[k], "seed " .. seed)
+      end
+      local n = 0
+      for _ in pairs(model) do n = n + 1 end
+      assert(#map == n, "seed " .. seed)
+    end
+  end)
+end)
+
+describe("on_death", function()
+  it("is called once for each key that died, with value and id", function()
+    local told = {}
+    local map = mw.weakmap(function(value, id)
+      assert.is_nil(told[value])
+      told[value] = id
+    end)
+    local ids = {}
+    for i = 1, 100 do
+      local k = {}
+      map:set(k, i)
+      ids[i] = mw.id(k)
+    end
+    collect()
+    for i = 1, 100 do assert.equal(ids[i], told[i]) end
+    assert.equal(0, #map)
+    told = {}
+    collect()
+    assert.is_nil(next(told))
+  end)
+
+  it("is called after the entry is gone", function()
+    local len, object
+    local map
+    map = mw.weakmap(function(_, id)
+      len, object = #map, mw.object(id)
+    end)
+    map:set({}, 1)
+    collect()
+    assert.equal(0, len)
+    assert.is_nil(object)
+  end)
+
+  it("gets the value even if it refers to the key", function()
+    local got
+    local map = mw.weakmap(function(value) got = value end)
+    do
+      local k = { "the key" }
+      map:set(k, { k })
+    end
+    collect()
+    assert.equal("the key", got[1][1])
+  end)
+
+  it("is not called for remove, overwrite, nil and clear", function()
+    local map = mw.weakmap(function(value) error("told of " .. value) end)
+    do
+      local a, b, c, d = {}, {}, {}, {}
+      for _, k in ipairs { a, b, c, d } do map:set(k, "old") end
+      map:remove(a)
+      map:set(b, nil)
+      map:clear()
+      map:set(c, "c")
+      map:set(d, "d")
+      map:remove(c)
+      map:remove(d)
+    end
+    collect()
+    assert.same({}, warnings())
+  end)
+
+  it("is called for the last value only", function()
+    local told = {}
+    local map = mw.weakmap(function(value) told[#told + 1] = value end)
+    do
+      local k = {}
+      map:set(k, 1)
+      map:set(k, 2)
+      map:remove(k)
+      map:set(k, 3)
+      map:set(k, 4)
+    end
+    collect()
+    assert.same({ 4 }, told)
+  end)
+
+  it("loses no other when one raises; the errors become warnings", function()
+    local n = 0
+    local map = mw.weakmap(function(value)
+      n = n + 1
+      if value % 2 == 0 then error("no " .. value, 0) end
+      if value == 5 then error {} end
+    end)
+    for i = 1, 10 do map:set({}, i) end
+    collect()
+    assert.equal(10, n)
+    local texts = warnings()
+    assert.equal(6, #texts)
+    table.sort(texts)
+    assert.equal("error in on_death (error object is not a string)", texts[1])
+    assert.equal("error in on_death (no 10)", texts[2])
+  end)
+
+  it("may use the map, make deaths and be called for them later", function()
+    local told = 0
+    local map
+    map = mw.weakmap(function(value)
+      told = told + 1
+      if value < 100 then
+        map:set({}, value + 1)
+        collectgarbage()
+        mw.reap()
+      end
+    end)
+    map:set({}, 1)
+    for _ = 1, 300 do collect() end
+    assert.equal(100, told)
+  end)
+
+  it("is told of ten thousand deaths without deep recursion", function()
+    local told = 0
+    local map
+    map = mw.weakmap(function()
+      told = told + 1
+      assert.is_false(map:has(map))
+    end)
+    for i = 1, 10000 do map:set({}, i) end
+    collect()
+    assert.equal(10000, told)
+  end)
+
+  it("cannot yield, and says so in a warning", function()
+    local map = mw.weakmap(function() coroutine.yield() end)
+    map:set({}, 1)
+    collectgarbage()
+    coroutine.wrap(function() mw.reap() end)()
+    assert.matches("attempt to yield", warnings()[1])
+  end)
+
+  it("happens by itself as the library is used", function()
+    local told = 0
+    local map = mw.weakmap(function() told = told + 1 end)
+    for i = 1, 100 do map:set({}, i) end
+    collectgarbage()
+    for _ = 1, 200 do mw.is_marked(mw) end
+    assert.equal(100, told)
+  end)
+end)
+
+describe("misuse of a weak map raises", function()
+  local map = mw.weakmap()
+  local OBJECT = " (table, userdata, function or thread expected, got "
+
+  it("when a key that is written is no object, and changes nothing", function()
+    for _, key in ipairs { 1, "a", true, 0.5 } do
+      local got = math.type(key) == "float" and "float" or type(key)
+      for _, name in ipairs { "set", "remove" } do
+        assert.equal("bad argument #1 to '" .. name .. "'" .. OBJECT .. got ..
+          ")", error_of(map[name], map, key, 1))
+      end
+    end
+    assert.matches("bad argument #1 to 'set'", error_of(map.set, map, nil, 1))
+    assert.matches("got no value", error_of(map.set, map))
+    assert.matches("weakmap_spec.lua:%d+: bad argument",
+      error_of(function() map:set(1, 1) end))
+    assert.equal(0, #map)
+  end)
+
+  it("but reading with any key finds nothing", function()
+    for _, key in ipairs { 1, "a", true, 0 / 0 } do
+      assert.is_nil(map:get(key))
+      assert.equal("default", map:get(key, "default"))
+      assert.is_false(map:has(key))
+    end
+    assert.equal("default", map:get(nil, "default"))
+    assert.is_nil(map:get())
+    assert.is_false(map:has())
+  end)
+
+  it("when self is something else", function()
+    local clock = mw.clock()
+    for _, name in ipairs { "set", "get", "has", "remove", "clear", "len",
+      "pairs" } do
+      for _, self in ipairs { 5, "map", {}, clock, io.stdout } do
+        local message = error_of(map[name], self, {}, 1)
+        assert.matches("calling '" .. name ..
+          "' on bad self %(weakmap expected, got ", message)
+      end
+      assert.matches("got n", error_of(map[name]))
+    end
+    assert.matches("got clock", error_of(map.get, clock))
+  end)
+
+  it("but a method of one map works on another", function()
+    local other, key = mw.weakmap(), {}
+    map.set(other, key, 1)
+    assert.equal(1, map.get(other, key))
+    assert.is_true(map.has(other, key))
+    assert.is_false(map:has(key))
+    assert.equal(1, map.remove(other, key))
+  end)
+
+  it("when on_death is no function", function()
+    assert.equal("bad argument #1 to 'weakmap' (function expected, got table)",
+      error_of(mw.weakmap, {}))
+  end)
+
+  it("when metatables are looked for", function()
+    assert.is_false(getmetatable(map))
+    assert.is_false(pcall(setmetatable, map, {}))
+  end)
+end)
