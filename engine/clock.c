@@ -170,13 +170,20 @@ int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h) {
   return mwC_generation(clock_of(e, c), mw_slot(h));
 }
 
-mw_handle mw_clock_next(const mw_engine *e, mw_clock c, int64_t since,
-                        mw_handle h) {
-  const mwC_clock *clock = clock_of(e, c);
-  uint64_t oldest = (since < 0) ? 1 : (uint64_t)since + 1;
-  uint32_t slot = mw_slot(h) + 1;
-  while (slot < e->identity.top) {
+void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since, mw_walk *w) {
+  w->since = since;
+  w->clock = c;
+  w->slot = 0;
+  w->end = e->identity.top;
+}
+
+mw_handle mw_clock_next(const mw_engine *e, mw_walk *w) {
+  const mwC_clock *clock = clock_of(e, w->clock);
+  uint64_t oldest = (w->since < 0) ? 1 : (uint64_t)w->since + 1;
+  uint32_t slot = w->slot + 1;
+  while (slot < w->end) {
     const mwC_page *page = mwC_pageof(clock, slot);
+    w->slot = slot;
     if (page == NULL || page->newest < oldest)
       slot = (slot / MWC_PAGE + 1) * MWC_PAGE; /* the next page */
     else if (page->tag[slot % MWC_PAGE] < oldest)

@@ -206,15 +206,28 @@ MW_API void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h);
  */
 MW_API int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h);
 
+/* A walk through the objects of a clock.  Set by `mw_clock_since`; the caller
+** owns it and may drop it at any time. */
+typedef struct mw_walk {
+  int64_t since;
+  mw_clock clock;
+  uint32_t slot; /* the last one visited */
+  uint32_t end;  /* the first one that was not there at the start */
+} mw_walk;
+
+/* Begins a walk through the objects tagged in generation `since` or later. */
+MW_API void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since,
+                           mw_walk *w);
+
 /*
-** Walks the objects tagged in generation `since` or later, in the order of
-** their slots.  `h` is MW_NONE to begin, then what the last call answered;
-** MW_NONE is the end.  Stretches of 256 slots with nothing that new cost one
-** comparison.  Tagging, forgetting and identifying during a walk are safe: what
-** keeps its tag from start to end is visited exactly once.
+** The next object of a walk, MW_NONE at its end; in the order of slots.  Passes
+** over 256 slots at once where none is that new.  Between the calls anything
+*may
+** be done with the engine: what keeps its tag from start to end is visited
+** exactly once, what is tagged meanwhile may be visited or not, and the walk
+** ends.
 */
-MW_API mw_handle mw_clock_next(const mw_engine *e, mw_clock c, int64_t since,
-                               mw_handle h);
+MW_API mw_handle mw_clock_next(const mw_engine *e, mw_walk *w);
 
 /* Back to generation 0, and no object is tagged.  The number stays valid. */
 MW_API void mw_clock_reset(mw_engine *e, mw_clock c);

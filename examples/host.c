@@ -29,8 +29,10 @@ static int launch(mw_engine *e, const ship *s, mw_handle *h) {
 
 static void show_new(mw_engine *e) {
   int64_t now = mw_clock_now(e, MW_CLOCK);
-  mw_handle h = MW_NONE;
-  while ((h = mw_clock_next(e, MW_CLOCK, now, h)) != MW_NONE) {
+  mw_walk walk;
+  mw_handle h;
+  mw_clock_since(e, MW_CLOCK, now, &walk);
+  while ((h = mw_clock_next(e, &walk)) != MW_NONE) {
     const ship *s = (const ship *)mw_pointer(e, h);
     printf("frame %d: the %s is new\n", (int)now, s->name);
   }

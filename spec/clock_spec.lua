@@ -161,7 +161,7 @@ describe("clock:since", function()
     assert.equal(250, select(2, found(0)))
   end)
 
-  it("is safe while objects are tagged, made and die", function()
+  it("ends, and is safe, while objects are tagged, made and die", function()
     local more = {}
     local count = 0
     for object in clock:since(2) do
@@ -172,9 +172,9 @@ describe("clock:since", function()
         for i = 1, 200 do objects[i] = nil end
         collectgarbage()
       end
-      if count > 10000 then break end
+      if count > 100000 then error "it goes on and on" end
     end
-    assert.is_true(count >= 300 and count <= 10000)
+    assert.is_true(count >= 300)
   end)
 
   it("ends at once after reset", function()

@@ -337,8 +337,8 @@ describe("on_death", function()
   it("is not called for remove, overwrite, nil and clear", function()
     local map = mw.weakmap(function(value) error("told of " .. value) end)
     do
-      local a, b, c, d = {}, {}, {}, {}
-      for _, k in ipairs { a, b, c, d } do map:set(k, "old") end
+      local a, b, c, d, e = {}, {}, {}, {}, {}
+      for _, k in ipairs { a, b, c, d, e } do map:set(k, "old") end
       map:remove(a)
       map:set(b, nil)
       map:clear()

@@ -138,12 +138,24 @@ int mwB_redirect(lua_State *L, const mwB_class *class_, const char *name);
 ** identity.c: objects and handles
 ** ======================================================= */
 
-/* Is it something that has an identity?  LUA_TNONE is -1. */
-#define mwB_bit(type) (1u << ((type) + 1))
-#define mwB_isobject(L, index) \
-  ((mwB_bit(lua_type(L, index)) & \
-    (mwB_bit(LUA_TTABLE) | mwB_bit(LUA_TUSERDATA) | mwB_bit(LUA_TFUNCTION) | \
-     mwB_bit(LUA_TTHREAD))) != 0)
+/*
+** The address of the object at `index`, NULL when it is not an object.  That
+** of a userdata is its contents', which may be no bytes at all; then, behind
+** them, another object may begin.  So it is taken to be one byte less.
+*/
+static inline const void *mwB_address(lua_State *L, int index) {
+  const char *ptr = (const char *)lua_topointer(L, index);
+  switch (lua_type(L, index)) {
+    case LUA_TTABLE:
+    case LUA_TFUNCTION:
+    case LUA_TTHREAD:
+      return ptr;
+    case LUA_TUSERDATA:
+      return ptr - 1;
+    default:
+      return NULL;
+  }
+}
 
 /* Raises unless there is an object at `index`. */
 void mwB_object(lua_State *L, const char *name, int index, int arg);
@@ -151,9 +163,8 @@ void mwB_object(lua_State *L, const char *name, int index, int arg);
 /* The slot of the value at `index`, 0 when it has none; if it has one, pushes
 ** the value, else perhaps something. */
 static inline uint32_t mwB_slot(lua_State *L, mwB_state *s, int index) {
-  uint32_t slot;
-  if (!mwB_isobject(L, index)) return 0;
-  slot = mwI_find(s->engine, lua_topointer(L, index));
+  const void *ptr = mwB_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwI_find(s->engine, ptr);
   if (slot == 0 || lua_rawgeti(L, MWB_UPOBJECTS, slot) == LUA_TNIL) return 0;
   return slot;
 }

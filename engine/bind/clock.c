@@ -87,32 +87,29 @@ static int reset(lua_State *L) {
   return 0;
 }
 
-/* Upvalues after the usual two: clock number, `since`, the last handle. */
+/* The upvalue after the usual two is the walk. */
 static int next_tagged(lua_State *L) {
   mwB_state *s = mwB_enter(L);
-  mw_clock c = (mw_clock)lua_tointeger(L, lua_upvalueindex(3));
-  lua_Integer since = lua_tointeger(L, lua_upvalueindex(4));
-  mw_handle h = (mw_handle)lua_tointeger(L, lua_upvalueindex(5));
+  mw_walk *walk = (mw_walk *)lua_touserdata(L, lua_upvalueindex(3));
+  mw_handle h;
   do {
-    h = mw_clock_next(s->engine, c, since, h);
+    h = mw_clock_next(s->engine, walk);
     lua_settop(L, 0);
   } while (h != MW_NONE && !mwB_alive(L, s, h));
   if (h == MW_NONE) return 0;
-  lua_pushinteger(L, (lua_Integer)h);
-  lua_replace(L, lua_upvalueindex(5));
-  lua_pushinteger(L, mw_clock_generation(s->engine, c, h));
+  lua_pushinteger(L, mw_clock_generation(s->engine, walk->clock, h));
   return 2;
 }
 
 static int since(lua_State *L) {
   clock_data *c = self(L, "since");
   lua_Integer n = mwB_integer(L, "since", 2, 1);
+  mw_walk *walk;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushinteger(L, c->number);
-  lua_pushinteger(L, n);
-  lua_pushinteger(L, MW_NONE);
-  lua_pushcclosure(L, next_tagged, 5);
+  walk = (mw_walk *)lua_newuserdatauv(L, sizeof(mw_walk), 0);
+  mw_clock_since(engine_of(c), c->number, n, walk);
+  lua_pushcclosure(L, next_tagged, 3);
   return 1;
 }
 

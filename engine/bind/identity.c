@@ -14,7 +14,7 @@
 ** ======================================================= */
 
 void mwB_object(lua_State *L, const char *name, int index, int arg) {
-  if (!mwB_isobject(L, index))
+  if (mwB_address(L, index) == NULL)
     mwB_badarg(L, name, index, arg, "table, userdata, function or thread");
 }
 
@@ -22,7 +22,7 @@ void mwB_object(lua_State *L, const char *name, int index, int arg) {
 ** one at its address has left.  If the array has no room for it, it is not in
 ** the array, so it counts as dead and its slot goes the way of the dead. */
 static mw_handle enrol(lua_State *L, mwB_state *s, int index) {
-  const void *ptr = lua_topointer(L, index);
+  const void *ptr = mwB_address(L, index);
   mw_handle h;
   mw_forget(s->engine, mw_find(s->engine, ptr));
   mwB_check(L, mw_identify(s->engine, ptr, &h));

@@ -65,6 +65,14 @@ static void independent(mw_engine *e, heap *h) {
   check(mw_clock_now(e, MW_CLOCK) == 0);
 }
 
+static size_t count_since(mw_engine *e, int64_t since) {
+  mw_walk walk;
+  size_t n = 0;
+  mw_clock_since(e, MW_CLOCK, since, &walk);
+  while (mw_clock_next(e, &walk) != MW_NONE) n++;
+  return n;
+}
+
 static void the_dead(mw_engine *e, heap *h) {
   mw_handle a = nth(e, 0);
   (void)h;
@@ -74,14 +82,7 @@ static void the_dead(mw_engine *e, heap *h) {
   check(mw_clock_tag(e, MW_CLOCK, a) == MW_STALE);
   mw_clock_untag(e, MW_CLOCK, a);
   check(mw_clock_generation(e, MW_CLOCK, nth(e, 0)) == -1);
-  check(mw_clock_next(e, MW_CLOCK, 0, MW_NONE) == MW_NONE);
-}
-
-static size_t count_since(mw_engine *e, int64_t since) {
-  mw_handle h = MW_NONE;
-  size_t n = 0;
-  while ((h = mw_clock_next(e, MW_CLOCK, since, h)) != MW_NONE) n++;
-  return n;
+  check(count_since(e, 0) == 0);
 }
 
 static void since(mw_engine *e, heap *h) {
@@ -100,18 +101,32 @@ static void since(mw_engine *e, heap *h) {
   check(count_since(e, 5) == 0);
 }
 
-static void changing_walk(mw_engine *e, heap *h) {
-  mw_handle at = MW_NONE;
+static void dying_walk(mw_engine *e, heap *h) {
+  mw_walk walk;
+  mw_handle at;
   size_t seen = 0, i;
   (void)h;
   for (i = 0; i < 1000; i++) mw_clock_tag(e, MW_CLOCK, nth(e, i));
-  while ((at = mw_clock_next(e, MW_CLOCK, 0, at)) != MW_NONE) {
-    mw_handle next = mw_find(e, &places[mw_slot(at)]);
+  mw_clock_since(e, MW_CLOCK, 0, &walk);
+  while ((at = mw_clock_next(e, &walk)) != MW_NONE) {
     seen++;
-    mw_forget(e, next);
-    if (mw_slot(at) > 900) break;
+    mw_forget(e, mw_find(e, &places[mw_slot(at)])); /* the one after it */
   }
-  check(seen == 451);
+  check(seen == 500);
+}
+
+static void growing_walk(mw_engine *e, heap *h) {
+  mw_walk walk;
+  size_t seen = 0, i;
+  (void)h;
+  for (i = 0; i < 300; i++) mw_clock_tag(e, MW_CLOCK, nth(e, i));
+  mw_clock_since(e, MW_CLOCK, 0, &walk);
+  while (mw_clock_next(e, &walk) != MW_NONE)
+    mw_clock_tag(e, MW_CLOCK, nth(e, 300 + seen++));
+  check(seen == 300);
+  check(mw_clock_next(e, &walk) == MW_NONE);
+  mw_clock_reset(e, MW_CLOCK);
+  check(mw_clock_next(e, &walk) == MW_NONE);
 }
 
 static void reset(mw_engine *e, heap *h) {
@@ -135,6 +150,7 @@ const test clock_tests[] = {
     {"clocks know nothing of each other", independent},
     {"the dead lose their tags", the_dead},
     {"since finds the objects of a generation or later", since},
-    {"a walk goes on while objects are forgotten", changing_walk},
+    {"a walk goes on while objects are forgotten", dying_walk},
+    {"a walk ends though each visit tags another object", growing_walk},
     {"reset takes tags and generation back", reset},
     {NULL, NULL}};

@@ -168,6 +168,44 @@ static void try_late_finaliser(void) {
   report(h.blocks == 0, "states", "late finaliser", "something is live");
 }
 
+typedef struct arena {
+  char *next;
+  size_t left;
+} arena;
+
+/* Puts blocks one behind the other with nothing between, and frees none. */
+static void *packed_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  arena *a = (arena *)ud;
+  size_t size = (nsize + 7) / 8 * 8;
+  char *fresh = a->next;
+  if (nsize == 0 || size > a->left) return NULL;
+  a->next += size;
+  a->left -= size;
+  if (ptr != NULL) memcpy(fresh, ptr, (osize < nsize) ? osize : nsize);
+  return fresh;
+}
+
+/* A userdata without contents has the address of what comes behind it. */
+static void try_packed(void) {
+  static char memory[4 << 20];
+  arena a = {memory, sizeof(memory)};
+  lua_State *L = lua_newstate(packed_alloc, &a);
+  const void *behind;
+  luaL_openlibs(L);
+  preload(L);
+  lua_newuserdatauv(L, 0, 0);
+  lua_newtable(L);
+  behind = lua_topointer(L, -1);
+  report(lua_topointer(L, -2) == behind, "states", "packed", "not packed");
+  lua_setglobal(L, "after");
+  lua_setglobal(L, "empty");
+  report(luaL_dostring(L,
+                       "local mw = require 'moonwatch'\n"
+                       "assert(mw.id(empty) == 1 and mw.id(after) == 2)\n"
+                       "assert(mw.id(empty) == 1)") == LUA_OK,
+         "states", "packed", lua_tostring(L, -1));
+}
+
 /* }====================================================== */
 
 int main(void) {
@@ -178,6 +216,7 @@ int main(void) {
   lua_close(L);
   try_states();
   try_late_finaliser();
+  try_packed();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }
