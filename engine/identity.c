@@ -162,10 +162,22 @@ int mw_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   return MW_OK;
 }
 
+/* Objects are often visited in the order in which they were made. */
+static int is_next(const mwI_part *part, const void *ptr) {
+  uint32_t slot = part->found + 1;
+  return slot < part->top && *address_in(part, slot) == ptr &&
+         mwI_handle(part, slot) != MW_NONE;
+}
+
 uint32_t mwI_find(mw_engine *e, const void *ptr) {
-  kh_slots_t *shard = shard_for(&e->identity, ptr);
-  khint_t at = locate(shard);
-  return (at == shard->n_buckets) ? 0 : shard->keys[at];
+  mwI_part *part = &e->identity;
+  kh_slots_t *shard;
+  khint_t at;
+  if (is_next(part, ptr)) return ++part->found;
+  shard = shard_for(part, ptr);
+  at = locate(shard);
+  if (at == shard->n_buckets) return 0;
+  return part->found = shard->keys[at];
 }
 
 mw_handle mw_find(mw_engine *e, const void *ptr) {

@@ -22,6 +22,7 @@ typedef struct mwI_part {
   uint32_t n_pages, size_pages;
   uint32_t top;        /* slots from 1 to top - 1 have been used */
   uint32_t free;       /* the first free one below top, 0 for none */
+  uint32_t found;      /* the last one that was asked for */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
   struct mwI_shard *shards;

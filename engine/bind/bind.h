@@ -169,6 +169,11 @@ static inline uint32_t mwB_slot(lua_State *L, mwB_state *s, int index) {
   return slot;
 }
 
+/* Gives the value at `index`, which has no slot, an identity; raises when it is
+** not an object. */
+mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
+                    int arg);
+
 /* The handle of the object at `index`, given one when it has none; anything
 ** that is not an object raises. */
 mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,

@@ -38,12 +38,16 @@ static void set_tag(lua_State *L, mwB_state *s, mw_clock c, mw_handle h) {
 
 static int tag(lua_State *L) {
   clock_data *c = (clock_data *)mwB_hotself(L);
+  mwB_state *s;
   uint32_t slot;
+  mw_handle h;
   if (c == NULL) return mwB_redirect(L, &clock_class, "tag");
-  slot = mwB_slot(L, c->data.state, 2);
+  s = c->data.state;
+  slot = mwB_slot(L, s, 2);
   if (slot != 0 && mwC_stamp(clock_of(c), slot)) return 1;
-  set_tag(L, c->data.state, c->number,
-          mwB_identify(L, c->data.state, "tag", 2, 1));
+  h = (slot != 0) ? mwI_handle(&s->engine->identity, slot)
+                  : mwB_enrol(L, s, "tag", 2, 1);
+  set_tag(L, s, c->number, h);
   lua_settop(L, 2);
   return 1;
 }

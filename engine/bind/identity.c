@@ -18,14 +18,20 @@ void mwB_object(lua_State *L, const char *name, int index, int arg) {
     mwB_badarg(L, name, index, arg, "table, userdata, function or thread");
 }
 
-/* Gives the object at `index` an identity, after clearing away what an earlier
-** one at its address has left.  If the array has no room for it, it is not in
-** the array, so it counts as dead and its slot goes the way of the dead. */
-static mw_handle enrol(lua_State *L, mwB_state *s, int index) {
+/* If the engine knows the address, it is that of an earlier object, now dead.
+** If the array has no room for the object, it is not in the array, so it counts
+** as dead, and its slot goes the way of the dead. */
+mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
+                    int arg) {
   const void *ptr = mwB_address(L, index);
+  size_t count = mw_count(s->engine);
   mw_handle h;
-  mw_forget(s->engine, mw_find(s->engine, ptr));
+  mwB_object(L, name, index, arg);
   mwB_check(L, mw_identify(s->engine, ptr, &h));
+  if (mw_count(s->engine) == count) {
+    mw_forget(s->engine, h);
+    mwB_check(L, mw_identify(s->engine, ptr, &h));
+  }
   lua_pushvalue(L, index);
   lua_rawseti(L, MWB_UPOBJECTS, mw_slot(h));
   return h;
@@ -35,8 +41,7 @@ mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
                        int arg) {
   uint32_t slot = mwB_slot(L, s, index);
   if (slot != 0) return mwI_handle(&s->engine->identity, slot);
-  mwB_object(L, name, index, arg);
-  return enrol(L, s, index);
+  return mwB_enrol(L, s, name, index, arg);
 }
 
 lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h) {

@@ -78,6 +78,16 @@ static void many(mw_engine *e, heap *h) {
     check(mw_pointer(e, mw_find(e, &places[i])) == &places[i]);
 }
 
+/* Free slots hold small numbers where others hold addresses. */
+static void small_addresses(mw_engine *e, heap *h) {
+  mw_handle a[8];
+  uintptr_t i;
+  (void)h;
+  for (i = 1; i < 8; i++) a[i] = identify(e, (const void *)i);
+  for (i = 1; i < 8; i++) check(mw_forget(e, a[i]) == MW_OK);
+  for (i = 0; i < 8; i++) check(mw_find(e, (const void *)i) == MW_NONE);
+}
+
 static void churn(mw_engine *e, heap *h) {
   size_t i, bytes = 0;
   for (i = 0; i < 50 * N; i++) {
@@ -169,6 +179,7 @@ const test identity_tests[] = {
     {"a stale handle never finds the next object", stale},
     {"a slot whose uses are used up is left alone", positive},
     {"thousands of objects are told apart", many},
+    {"a free slot is not taken for an address", small_addresses},
     {"coming and going needs no more and more memory", churn},
     {"too many objects are refused", full},
     {"reaping asks about a bounded number of slots", reaping},

@@ -1,0 +1,193 @@
+-- Takes figures in a process of its own, because what a call costs depends on
+-- all that the heap has seen before.
+--
+--   child.lua <measure> <way>...      prints a figure for each way
+--
+-- A measure is one of those below, a way one of ways.lua.  The speed of a
+-- machine changes from second to second, so ways that are compared take turns
+-- in one process, unless their heaps are what is measured.
+
+package.path = "bench/?.lua;" .. package.path
+package.cpath = (os.getenv "BUILD" or "build") .. "/bench/?.so;" ..
+  package.cpath
+
+local floor = require "floor"
+local mw = require "moonwatch"
+local ways = require "ways"
+
+-- The mode of a state that a program opens (`lua` starts in the other one); and
+-- it collects when it is told to.
+collectgarbage "incremental"
+collectgarbage "stop"
+
+local MANY, MILLION = 100000, 1000000
+
+local function new_objects(count)
+  local list = {}
+  for i = 1, count do list[i] = {} end
+  return list
+end
+
+-- Leaves no garbage, and no deaths for later calls to notice.
+local function settle()
+  collectgarbage()
+  collectgarbage()
+  mw.reap()
+end
+
+-- Seconds that f(...) takes.
+local function time(f, ...)
+  local start = floor.now()
+  f(...)
+  return floor.now() - start
+end
+
+local measures = {}
+
+-- Calls -----------------------------------------------------------------
+
+-- Nanoseconds a call for objects that have not been seen before.
+function measures.first(way)
+  local list = new_objects(MANY)
+  settle()
+  return time(ways[way], list) * 1e9 / MANY
+end
+
+-- What makes objects known to a way, when it is not the way itself.
+local before = { read = "write", generation = "tag", get = "set" }
+
+local seen, known = nil, {}
+
+-- 100,000 objects known to a way, in the order they were made in.
+local function known_objects(way)
+  seen = seen or new_objects(MANY)
+  if not known[way] then ways[before[way] or way](seen) end
+  known[way] = true
+  return seen
+end
+
+-- The same in another order, which is the same each time.
+local function shuffled_objects(way)
+  local list = table.move(known_objects(way), 1, MANY, 1, {})
+  math.randomseed(42)
+  for i = MANY, 2, -1 do
+    local j = math.random(i)
+    list[i], list[j] = list[j], list[i]
+  end
+  return list
+end
+
+-- Nanoseconds a call for objects that have been.
+function measures.again(way)
+  local list = known_objects(way)
+  settle()
+  return time(ways[way], list) * 1e9 / MANY
+end
+
+function measures.shuffled(way)
+  local list = shuffled_objects(way)
+  settle()
+  return time(ways[way], list) * 1e9 / MANY
+end
+
+-- Right after a collection, while deaths are being sought.
+function measures.collected(way)
+  local list = known_objects(way)
+  settle()
+  collectgarbage()
+  return time(ways[way], list) * 1e9 / MANY
+end
+
+-- Milliseconds of the longest call while a million objects are first seen: that
+-- in which a table grows.
+function measures.longest(way)
+  local objects, single, longest = new_objects(MILLION), {}, 0
+  settle()
+  local start = floor.now()
+  for i = 1, MILLION do
+    single[1] = objects[i]
+    ways[way](single)
+    local stop = floor.now()
+    longest, start = math.max(longest, stop - start), stop
+  end
+  return longest * 1e3
+end
+
+-- Microseconds to find the ten newest, far from one another, in a million.
+function measures.newest(way)
+  local objects = new_objects(MILLION)
+  ways[way](objects)
+  local count = ways.newest[way]()
+  for i = 1, 10 do ways[way] { objects[i * MILLION // 10] } end
+  settle()
+  assert(count() == 10)
+  return time(count) * 1e6
+end
+
+-- The heap --------------------------------------------------------------
+
+-- Keeps a million objects in arrays.
+local function million(size)
+  local arrays = {}
+  for i = 1, MILLION // size do arrays[i] = new_objects(size) end
+  return arrays
+end
+
+-- Seconds of the longest step of a cycle of the collector.  The steps are as
+-- large as those that it does by itself.
+local function longest_step()
+  local longest, done = 0, false
+  while not done do
+    local start = floor.now()
+    done = collectgarbage("step", 0)
+    longest = math.max(longest, floor.now() - start)
+  end
+  return longest
+end
+
+-- Milliseconds of the longest step of three cycles.
+local function pause(arrays, way)
+  for _, objects in ipairs(arrays) do ways[way](objects) end
+  settle()
+  local longest = 0
+  for _ = 1, 3 do longest = math.max(longest, longest_step()) end
+  return longest * 1e3
+end
+
+-- One array of a million is marked in a single step, and a shorter pause hides
+-- behind that step ...
+function measures.pause(way) return pause(million(MILLION), way) end
+
+-- ... but not behind one of these.
+function measures.pause_small(way) return pause(million(1000), way) end
+
+-- All memory of the process: Lua's count leaves out the engine's.
+local function resident()
+  for line in io.lines "/proc/self/status" do
+    local kilobytes = line:match "^VmRSS:%s*(%d+)"
+    if kilobytes then return tonumber(kilobytes) * 1024 end
+  end
+end
+
+-- Bytes an object, for a million.
+function measures.memory(way)
+  local objects = new_objects(MILLION)
+  settle()
+  local start = resident()
+  ways[way](objects)
+  settle()
+  return (resident() - start) / #objects
+end
+
+-- Running ---------------------------------------------------------------
+
+local repeats = { again = 5, shuffled = 5, collected = 5 }
+local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
+local least = {}
+for _ = 1, repeats[measure] or 1 do
+  for i, way in ipairs(names) do
+    least[i] = math.min(least[i] or math.huge, measures[measure](way))
+  end
+end
+print(table.concat(least, " "))
+os.exit(true) -- closing the state would take long
