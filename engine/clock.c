@@ -2,11 +2,10 @@
 ** clock.c - generations, and who was tagged in which.
 ** SPDX-License-Identifier: MIT
 **
-** A clock is a column of tags beside the slots of identity, in pages that come
-** into being with the first tag in them:
+** A clock is a column of tags:
 **
-**     pages[slot / 256] --> newest: greatest tag there was in the page
-**                           tag[slot % 256]: generation + 1, or 0
+**     page --> newest: greatest tag there was in the page
+**              tag[slot % 256]: generation + 1, or 0
 **
 ** Invariant: a tag other than 0 belongs to the object now in that slot (a slot
 ** loses its tags when its object is forgotten); `newest` is at least as great
@@ -44,7 +43,7 @@ static char *copy_name(mw_engine *e, const char *name, size_t len) {
 
 static int add_clock(mw_engine *e, const char *name, size_t len) {
   mwC_part *part = &e->clock;
-  mwC_clock fresh = {NULL, 0, 0, NULL, 0};
+  mwC_clock fresh = {NULL, 0, 0, {NULL, 0}};
   mwC_clock *clocks;
   if (part->n == MWC_MAXCLOCK) return MW_FULL;
   clocks = (mwC_clock *)mwE_grow(e, part->clocks, part->n, &part->size,
@@ -76,21 +75,12 @@ int mwC_open(mw_engine *e) {
   return mw_clock_open(e, NULL, 0, &first);
 }
 
-static void drop_pages(mw_engine *e, mwC_clock *clock) {
-  uint32_t i;
-  for (i = 0; i < clock->n_pages; i++)
-    mwE_free(e, clock->pages[i], sizeof(mwC_page));
-  mwE_free(e, clock->pages, clock->n_pages * sizeof(mwC_page *));
-  clock->pages = NULL;
-  clock->n_pages = 0;
-}
-
 void mwC_close(mw_engine *e) {
   mwC_part *part = &e->clock;
   uint32_t i;
   for (i = 0; i < part->n; i++) {
     mwC_clock *clock = clock_of(e, i);
-    drop_pages(e, clock);
+    mwL_drop(e, &clock->tags, sizeof(mwC_page));
     mwE_free(e, clock->name, clock->len + 1);
   }
   mwE_free(e, part->clocks, part->size * sizeof(mwC_clock));
@@ -111,7 +101,7 @@ int64_t mw_clock_advance(mw_engine *e, mw_clock c) {
 }
 
 void mw_clock_reset(mw_engine *e, mw_clock c) {
-  drop_pages(e, clock_of(e, c));
+  mwL_drop(e, &clock_of(e, c)->tags, sizeof(mwC_page));
   clock_of(e, c)->now = 0;
 }
 
@@ -121,32 +111,12 @@ void mw_clock_reset(mw_engine *e, mw_clock c) {
 ** Tags
 ** ======================================================= */
 
-/* Makes room for as many pages as identity has. */
-static int widen(mw_engine *e, mwC_clock *clock) {
-  uint32_t n = e->identity.size_pages;
-  mwC_page **pages = (mwC_page **)mwE_resize(
-      e, clock->pages, clock->n_pages * sizeof(mwC_page *),
-      n * sizeof(mwC_page *));
-  if (pages == NULL) return MW_NOMEM;
-  memset(pages + clock->n_pages, 0, (n - clock->n_pages) * sizeof(mwC_page *));
-  clock->pages = pages;
-  clock->n_pages = n;
-  return MW_OK;
-}
-
-static mwC_page *need_page(mw_engine *e, mwC_clock *clock, uint32_t slot) {
-  uint32_t i = slot / MWC_PAGE;
-  if (i >= clock->n_pages && widen(e, clock) != MW_OK) return NULL;
-  if (clock->pages[i] == NULL)
-    clock->pages[i] = (mwC_page *)mwE_new(e, sizeof(mwC_page));
-  return clock->pages[i];
-}
-
 int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h) {
   mwC_clock *clock = clock_of(e, c);
   if (!mwI_valid(&e->identity, h)) return MW_STALE;
   if (mwC_stamp(clock, mw_slot(h))) return MW_OK;
-  if (need_page(e, clock, mw_slot(h)) == NULL) return MW_NOMEM;
+  if (mwL_need(e, &clock->tags, mw_slot(h), sizeof(mwC_page)) == NULL)
+    return MW_NOMEM;
   mwC_stamp(clock, mw_slot(h));
   return MW_OK;
 }
@@ -185,8 +155,8 @@ mw_handle mw_clock_next(const mw_engine *e, mw_walk *w) {
     const mwC_page *page = mwC_pageof(clock, slot);
     w->slot = slot;
     if (page == NULL || page->newest < oldest)
-      slot = (slot / MWC_PAGE + 1) * MWC_PAGE; /* the next page */
-    else if (page->tag[slot % MWC_PAGE] < oldest)
+      slot = (slot / MWL_PAGE + 1) * MWL_PAGE; /* the next page */
+    else if (page->tag[slot % MWL_PAGE] < oldest)
       slot++;
     else
       return mwI_handle(&e->identity, slot);

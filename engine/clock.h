@@ -7,20 +7,16 @@
 
 #include "moonwatch.h"
 
-/* Tags a page: as many as slots a page, so both split a slot alike. */
-#define MWC_PAGE 256u
-
 typedef struct mwC_page {
   uint64_t newest;        /* no tag here is greater */
-  uint64_t tag[MWC_PAGE]; /* generation + 1; 0 for untagged */
+  uint64_t tag[MWL_PAGE]; /* generation + 1; 0 for untagged */
 } mwC_page;
 
 typedef struct mwC_clock {
   char *name; /* NULL when it has none */
   size_t len;
   uint64_t now;
-  mwC_page **pages; /* by slot; NULL where nothing is tagged */
-  uint32_t n_pages;
+  mwL_column tags;
 } mwC_clock;
 
 typedef struct mwC_part {
@@ -31,15 +27,13 @@ typedef struct mwC_part {
 MW_PRIVATE int mwC_open(mw_engine *e);
 MW_PRIVATE void mwC_close(mw_engine *e);
 
-/* The page with the tag of `slot`, NULL when it was never needed. */
 static inline mwC_page *mwC_pageof(const mwC_clock *clock, uint32_t slot) {
-  uint32_t i = slot / MWC_PAGE;
-  return (i < clock->n_pages) ? clock->pages[i] : NULL;
+  return (mwC_page *)mwL_page(&clock->tags, slot);
 }
 
 static inline uint64_t *mwC_tag(const mwC_clock *clock, uint32_t slot) {
   mwC_page *page = mwC_pageof(clock, slot);
-  return (page != NULL) ? &page->tag[slot % MWC_PAGE] : NULL;
+  return (page != NULL) ? &page->tag[slot % MWL_PAGE] : NULL;
 }
 
 static inline int64_t mwC_generation(const mwC_clock *clock, uint32_t slot) {
@@ -51,7 +45,7 @@ static inline int64_t mwC_generation(const mwC_clock *clock, uint32_t slot) {
 static inline int mwC_stamp(const mwC_clock *clock, uint32_t slot) {
   mwC_page *page = mwC_pageof(clock, slot);
   if (page == NULL) return 0;
-  page->newest = page->tag[slot % MWC_PAGE] = clock->now + 1;
+  page->newest = page->tag[slot % MWL_PAGE] = clock->now + 1;
   return 1;
 }
 

@@ -17,9 +17,12 @@
 #define MW_PRIVATE extern
 #endif
 
+#include "column.h"
+
 #include "clock.h"
 #include "identity.h"
 #include "serial.h"
+#include "watch.h"
 
 struct mw_engine {
   mw_alloc alloc;
@@ -27,6 +30,7 @@ struct mw_engine {
   mwI_part identity;
   mwC_part clock;
   mwS_part serial;
+  mwW_part watch;
 };
 
 /* Resizes `p` from `osize` to `nsize` bytes; NULL when there is not enough

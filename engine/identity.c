@@ -196,6 +196,7 @@ int mw_forget(mw_engine *e, mw_handle h) {
   if (!mwI_valid(part, h)) return MW_STALE;
   shard = shard_for(part, *address_in(part, slot));
   kh_del_slots(shard, locate(shard));
+  mwW_forget(e, slot);
   mwS_forget(e, slot);
   mwC_forget(e, slot);
   give_back(part, slot);

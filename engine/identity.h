@@ -7,8 +7,8 @@
 
 #include "moonwatch.h"
 
-/* Slots a page. */
-#define MWI_PAGE 256u
+/* Slots a page, as in the columns. */
+#define MWI_PAGE MWL_PAGE
 
 typedef struct mwI_page {
   const void *ptr[MWI_PAGE]; /* address; in a free slot, the next free one */

@@ -16,8 +16,8 @@
 **    fails changes nothing.  Nothing is printed, nothing aborts.
 **  - An engine is one value.  There is no global state; any number of engines
 **    can live side by side.  One engine is used by one thread at a time.
-**  - Reentrancy: a callback that an engine calls (`mw_alive` is the only one)
-**    must not call that engine back, unless its description says so.
+**  - Reentrancy: a callback that an engine calls must not call that engine
+**    back, unless its description says so.
 **  - All memory comes from the allocator given to `mw_open` and goes back to it
 **    with the sizes it was asked for; `mw_close` leaves none behind.
 **  - A handle may be kept for as long as one likes.  A handle whose object is
@@ -231,6 +231,149 @@ MW_API mw_handle mw_clock_next(const mw_engine *e, mw_walk *w);
 
 /* Back to generation 0, and no object is tagged.  The number stays valid. */
 MW_API void mw_clock_reset(mw_engine *e, mw_clock c);
+
+/* }====================================================== */
+
+/* {======================================================
+** Values: what the engine knows of keys
+** ======================================================= */
+
+/* The kinds of values. */
+enum mw_type {
+  MW_TNIL = 0,
+  MW_TBOOLEAN, /* i: 0 or 1 */
+  MW_TINTEGER, /* i */
+  MW_TFLOAT,   /* f */
+  MW_TSTRING,  /* i: a number that the host gives each string it uses */
+  MW_TOBJECT,  /* i: a handle */
+  MW_TOTHER    /* i: whatever the host likes */
+};
+
+/* A value: its kind and what belongs to it. */
+typedef struct mw_value {
+  int type;
+  union {
+    int64_t i;
+    double f;
+  } u;
+} mw_value;
+
+/* Are they the same value?  Of one kind and equal; NaN equals itself. */
+MW_API int mw_value_equal(const mw_value *a, const mw_value *b);
+
+/* }====================================================== */
+
+/* {======================================================
+** Watching
+**
+** The host reports each write to an object before it stores the value; the
+** engine counts it, and calls the guards that watch.
+**
+**     mw_mutated --- count + 1, the list is taken, guards called in order
+**     the host stores the value
+**     mw_stored  --- the guards of phase "after", in order
+** ======================================================= */
+
+/* What happened to a key. */
+enum mw_kind {
+  MW_INSERT = 0, /* there was none before */
+  MW_UPDATE,
+  MW_DELETE, /* there is none after */
+  MW_CALL,   /* a method that changes the object; the key is its name */
+  MW_RAW,    /* found to have been written behind the engine's back */
+  MW_METATABLE,
+  MW_ROLLBACK,
+  MW_APPLY,
+  MW_TOUCH, /* said by hand */
+  MW_KINDS
+};
+
+/* One write, as the host reports it. */
+typedef struct mw_change {
+  mw_value key;
+  int kind;
+  int same;   /* is the new value the old one? */
+  void *host; /* for the host's use, in `mw_call` */
+} mw_change;
+
+/*
+** Calls the guard that the host called `ref` when it began to watch.  May call
+** the engine for anything but closing it: write, watch, cancel.
+*/
+typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
+                        const mw_change *change);
+
+/* What the engine needs of a host with guards.  `alive` says if an object that
+** is a guard still lives; NULL: until it is forgotten. */
+typedef struct mw_host {
+  void *ud;
+  mw_call call;
+  mw_alive alive;
+} mw_host;
+
+/* Sets the host; copied. */
+MW_API void mw_set_host(mw_engine *e, const mw_host *host);
+
+/* What a watch is like; bits. */
+enum mw_watch_flag {
+  MW_ONCE = 1,  /* ends with the first call */
+  MW_AFTER = 2, /* is called after the value was stored */
+  MW_SKIP = 4,  /* not for writes of the same value */
+  MW_KEYED = 8, /* for writes to one key only */
+  MW_FLAG = 16, /* only makes its guard invalid, no call */
+  MW_WEAK = 32  /* ends with the life of its guard */
+};
+
+/* How to watch. */
+typedef struct mw_watch_options {
+  int flags;
+  mw_value key;    /* with MW_KEYED */
+  mw_handle guard; /* with MW_FLAG or MW_WEAK: the guard */
+  uint64_t ref;    /* for `mw_call` */
+} mw_watch_options;
+
+/* A watch; stale when it has ended.  0 is none. */
+typedef uint64_t mw_watch_id;
+
+/*
+** Watches `obj`.  The same guard may watch any number of times.  MW_OK: `*id`
+** is the watch.  MW_NOMEM, MW_FULL or MW_STALE: nothing has changed.
+*/
+MW_API int mw_watch(mw_engine *e, mw_handle obj,
+                    const mw_watch_options *options, mw_watch_id *id);
+
+/* Ends a watch, also one whose call is due.  MW_OK, or MW_STALE. */
+MW_API int mw_cancel(mw_engine *e, mw_watch_id id);
+
+/* Has the watch not ended?  One that is called once ends when it is called. */
+MW_API int mw_watch_alive(const mw_engine *e, mw_watch_id id);
+
+/* How many watches wait for a write to `obj`; those with dead guards may be
+** among them. */
+MW_API uint32_t mw_armed(const mw_engine *e, mw_handle obj);
+
+/* How often `obj` was written since it was first watched; 0 if never. */
+MW_API uint64_t mw_mutations(const mw_engine *e, mw_handle obj);
+
+/*
+** `obj` is about to be written: counts the write, and calls the guards that are
+** to hear of it before.  Answers the moment of the write, for `mw_stored`; a
+** guard that begins to watch meanwhile hears of the next write, not of this.
+** Needs no memory.  For a stale `obj` it does nothing and answers 0.
+*/
+MW_API uint64_t mw_mutated(mw_engine *e, mw_handle obj,
+                           const mw_change *change);
+
+/* The value of the write of that moment is stored: calls the guards that are to
+** hear of it after.  Not to be called when the write failed. */
+MW_API void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
+                      uint64_t moment);
+
+/* Is the guard valid?  It is, until a watch with MW_FLAG makes it invalid. */
+MW_API int mw_valid(const mw_engine *e, mw_handle guard);
+
+/* Makes the guard invalid, or valid again.  MW_OK, MW_NOMEM or MW_STALE. */
+MW_API int mw_set_valid(mw_engine *e, mw_handle guard, int valid);
 
 /* }====================================================== */
 

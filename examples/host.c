@@ -2,8 +2,7 @@
 ** host.c - a C program that tracks its own structs, without Lua.
 ** SPDX-License-Identifier: MIT
 **
-** cc -I engine examples/host.c engine/engine.c engine/identity.c \
-**    engine/serial.c engine/clock.c
+** cc -I engine examples/host.c engine/?*.c
 */
 #include <moonwatch.h>
 #include <stdio.h>

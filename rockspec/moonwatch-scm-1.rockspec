@@ -21,9 +21,11 @@ build = {
     ["moonwatch.core"] = {
       sources = {
         "engine/clock.c",
+        "engine/column.c",
         "engine/engine.c",
         "engine/identity.c",
         "engine/serial.c",
+        "engine/watch.c",
         "engine/bind/clock.c",
         "engine/bind/engine.c",
         "engine/bind/identity.c",

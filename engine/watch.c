@@ -1,0 +1,333 @@
+/*
+** watch.c - who hears of a write.
+** SPDX-License-Identifier: MIT
+**
+**     records, in pages by slot        watches, one pool
+**     +------------------------+       +-------+    +-------+
+**     | count, armed           |       | watch |--->| watch |---> 0
+**     | first, last -----------------> | flags |    | flags |
+**     +------------------------+       +-------+    +-------+
+**
+** Invariant: the list of an object holds its watches in the order in which they
+** began, so their moments ascend.  A watch that has ended (MWW_ENDED) stays in
+** the list while a call is under way on the object (`firing`), so whoever walks
+** the list can follow `next` whatever a guard does; then it goes.
+**
+** A write is a moment.  First all that are called once are taken: `due` is the
+** moment, and no other write will call them.  Then the list is walked, and
+** called are those that were taken for this moment and those that stay, if
+** they began before it.  Nothing is allocated.
+*/
+#include <string.h>
+
+#include "engine.h"
+
+/* Further flags of a watch. */
+#define MWW_ENDED 0x100 /* no longer called */
+#define MWW_TAKEN 0x200 /* waits for its call, not for a write */
+
+/* {======================================================
+** Records and the pool
+** ======================================================= */
+
+static mwW_watch *watch_at(const mw_engine *e, uint32_t i) {
+  return &e->watch.watches[i];
+}
+
+static mwW_record *record_of(const mw_engine *e, mw_handle h) {
+  if (!mwI_valid(&e->identity, h)) return NULL;
+  return mwW_recordof(&e->watch, mw_slot(h));
+}
+
+#define PAGE_SIZE (MWL_PAGE * sizeof(mwW_record))
+
+static mwW_record *need_record(mw_engine *e, mw_handle h) {
+  mwL_column *records = &e->watch.records;
+  mwW_record *page = (mwW_record *)mwL_need(e, records, mw_slot(h), PAGE_SIZE);
+  return (page == NULL) ? NULL : &page[mw_slot(h) % MWL_PAGE];
+}
+
+/* A watch from the pool, 0 when there is no memory; not yet in any list. */
+static uint32_t new_watch(mw_engine *e) {
+  mwW_part *part = &e->watch;
+  uint32_t i = part->free;
+  mwW_watch *watches;
+  if (i != 0) {
+    part->free = watch_at(e, i)->next;
+    return i;
+  }
+  if (part->n == 0) part->n = 1; /* number 0 is none */
+  watches = (mwW_watch *)mwE_grow(e, part->watches, part->n, &part->size,
+                                  sizeof(mwW_watch));
+  if (watches == NULL) return 0;
+  part->watches = watches;
+  memset(&watches[part->n], 0, sizeof(mwW_watch));
+  return part->n++;
+}
+
+static void free_watch(mw_engine *e, uint32_t i) {
+  mwW_watch *w = watch_at(e, i);
+  w->age++;
+  w->next = e->watch.free;
+  e->watch.free = i;
+}
+
+void mwW_close(mw_engine *e) {
+  mwW_part *part = &e->watch;
+  mwL_drop(e, &part->records, PAGE_SIZE);
+  mwE_free(e, part->watches, part->size * sizeof(mwW_watch));
+}
+
+void mwW_forget(mw_engine *e, uint32_t slot) {
+  mwW_record *r = mwW_recordof(&e->watch, slot);
+  uint32_t i, next;
+  if (r == NULL) return;
+  for (i = r->first; i != 0; i = next) {
+    next = watch_at(e, i)->next;
+    free_watch(e, i);
+  }
+  memset(r, 0, sizeof(*r));
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Lists
+** ======================================================= */
+
+static void append(mw_engine *e, mwW_record *r, uint32_t i) {
+  watch_at(e, i)->next = 0;
+  if (r->first == 0)
+    r->first = i;
+  else
+    watch_at(e, r->last)->next = i;
+  r->last = i;
+  r->linked++;
+  r->armed++;
+}
+
+/* Ends a watch.  It leaves the list when that is swept. */
+static void end_watch(mwW_record *r, mwW_watch *w) {
+  if ((w->flags & (MWW_ENDED | MWW_TAKEN)) == 0) r->armed--;
+  w->flags |= MWW_ENDED;
+}
+
+static int is_alive(const mw_engine *e, mw_handle guard) {
+  const mw_host *host = &e->watch.host;
+  if (!mwI_valid(&e->identity, guard)) return 0;
+  return host->alive == NULL || host->alive(host->ud, guard);
+}
+
+/* Ends a watch whose guard is dead, and answers 1. */
+static int is_orphan(const mw_engine *e, mwW_record *r, mwW_watch *w) {
+  if ((w->flags & MW_WEAK) == 0 || is_alive(e, w->guard)) return 0;
+  end_watch(r, w);
+  return 1;
+}
+
+/* Takes the ended out of the list, and with `orphans` those that should be. */
+static void sweep(mw_engine *e, mwW_record *r, int orphans) {
+  uint32_t *link = &r->first, i;
+  uint32_t last = 0;
+  if (r->firing > 0) return;
+  while ((i = *link) != 0) {
+    mwW_watch *w = watch_at(e, i);
+    if (orphans && (w->flags & MWW_ENDED) == 0) is_orphan(e, r, w);
+    if (w->flags & MWW_ENDED) {
+      *link = w->next;
+      r->linked--;
+      free_watch(e, i);
+    } else {
+      last = i;
+      link = &w->next;
+    }
+  }
+  r->last = last;
+}
+
+/* Guards die silently, so their watches are sought each time the list has grown
+** to twice the length that was left the last time. */
+static void prune(mw_engine *e, mwW_record *r) {
+  if (r->linked < r->sweep_at) return;
+  sweep(e, r, 1);
+  r->sweep_at = 2 * r->linked + 8;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Watching
+** ======================================================= */
+
+void mw_set_host(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
+
+static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
+  return (mw_watch_id)watch_at(e, i)->age << 32 | i;
+}
+
+/* The watch of an id, NULL when it has ended. */
+static mwW_watch *find_watch(const mw_engine *e, mw_watch_id id) {
+  uint32_t i = (uint32_t)id;
+  mwW_watch *w;
+  if (i == 0 || i >= e->watch.n) return NULL;
+  w = watch_at(e, i);
+  if (w->age != (uint32_t)(id >> 32) || (w->age & 1) == 0) return NULL;
+  return (w->flags & MWW_ENDED) ? NULL : w;
+}
+
+int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
+             mw_watch_id *id) {
+  mwW_record *r;
+  mwW_watch *w;
+  uint32_t i;
+  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
+  r = need_record(e, obj);
+  if (r == NULL || (i = new_watch(e)) == 0) return MW_NOMEM;
+  w = watch_at(e, i);
+  w->key = options->key;
+  w->guard = options->guard;
+  w->ref = options->ref;
+  w->flags = options->flags;
+  w->moment = ++e->watch.moment;
+  w->due = 0;
+  w->slot = mw_slot(obj);
+  w->age++;
+  r->watched = 1;
+  prune(e, r);
+  append(e, r, i);
+  *id = id_of(e, i);
+  return MW_OK;
+}
+
+int mw_cancel(mw_engine *e, mw_watch_id id) {
+  mwW_watch *w = find_watch(e, id);
+  mwW_record *r;
+  if (w == NULL) return MW_STALE;
+  r = mwW_recordof(&e->watch, w->slot);
+  end_watch(r, w);
+  sweep(e, r, 0);
+  return MW_OK;
+}
+
+int mw_watch_alive(const mw_engine *e, mw_watch_id id) {
+  return find_watch(e, id) != NULL;
+}
+
+uint32_t mw_armed(const mw_engine *e, mw_handle obj) {
+  const mwW_record *r = record_of(e, obj);
+  return (r == NULL) ? 0 : r->armed;
+}
+
+uint64_t mw_mutations(const mw_engine *e, mw_handle obj) {
+  const mwW_record *r = record_of(e, obj);
+  return (r == NULL) ? 0 : r->count;
+}
+
+int mw_valid(const mw_engine *e, mw_handle guard) {
+  const mwW_record *r = record_of(e, guard);
+  return r == NULL || !r->invalid;
+}
+
+int mw_set_valid(mw_engine *e, mw_handle guard, int valid) {
+  mwW_record *r;
+  if (!mwI_valid(&e->identity, guard)) return MW_STALE;
+  r = need_record(e, guard);
+  if (r == NULL) return MW_NOMEM;
+  r->invalid = (uint8_t)!valid;
+  return MW_OK;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Firing
+** ======================================================= */
+
+int mw_value_equal(const mw_value *a, const mw_value *b) {
+  if (a->type != b->type) return 0;
+  if (a->type == MW_TNIL) return 1;
+  if (a->type != MW_TFLOAT) return a->u.i == b->u.i;
+  return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
+}
+
+/* Is it a change that the watch wants to hear of, in this phase? */
+static int wants(const mwW_watch *w, const mw_change *change, int phase) {
+  if ((w->flags & MW_AFTER) != phase) return 0;
+  if ((w->flags & MW_SKIP) && change->same) return 0;
+  return (w->flags & MW_KEYED) == 0 || mw_value_equal(&w->key, &change->key);
+}
+
+/* Takes those that are called once; others that fire cannot call them now. */
+static void take(mw_engine *e, mwW_record *r, const mw_change *change,
+                 int phase, uint64_t moment) {
+  uint32_t i;
+  for (i = r->first; i != 0; i = watch_at(e, i)->next) {
+    mwW_watch *w = watch_at(e, i);
+    if (w->moment > moment) break;
+    if ((w->flags & MW_ONCE) == 0 || (w->flags & (MWW_ENDED | MWW_TAKEN)))
+      continue;
+    if (!wants(w, change, phase)) continue;
+    w->flags |= MWW_TAKEN;
+    w->due = moment;
+    r->armed--;
+  }
+}
+
+static int is_called(const mwW_watch *w, const mw_change *change, int phase,
+                     uint64_t moment) {
+  if (w->flags & MWW_ENDED) return 0;
+  if (w->flags & MW_ONCE)
+    return (w->flags & MWW_TAKEN) && w->due == moment &&
+           (w->flags & MW_AFTER) == phase;
+  return wants(w, change, phase);
+}
+
+static void call(mw_engine *e, mwW_record *r, mw_handle obj, uint32_t i,
+                 const mw_change *change) {
+  const mw_host *host = &e->watch.host;
+  mwW_watch *w = watch_at(e, i);
+  uint64_t ref = w->ref;
+  int flags = w->flags;
+  mw_handle guard = w->guard;
+  if (is_orphan(e, r, w)) return;
+  if (flags & MW_ONCE) end_watch(r, w);
+  if ((flags & MW_FLAG) == 0)
+    host->call(host->ud, obj, ref, change);
+  else if ((r = record_of(e, guard)) != NULL)
+    r->invalid = 1;
+}
+
+/* A guard may end the object itself; then its list is gone. */
+static void fire(mw_engine *e, mwW_record *r, mw_handle obj,
+                 const mw_change *change, int phase, uint64_t moment) {
+  uint32_t i;
+  if (r->first == 0) return;
+  take(e, r, change, phase, moment);
+  r->firing++;
+  for (i = r->first; i != 0; i = watch_at(e, i)->next) {
+    if (watch_at(e, i)->moment > moment) break;
+    if (!is_called(watch_at(e, i), change, phase, moment)) continue;
+    call(e, r, obj, i, change);
+    if (!mwI_valid(&e->identity, obj)) return;
+  }
+  r->firing--;
+  sweep(e, r, 0);
+}
+
+uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
+  mwW_record *r = record_of(e, obj);
+  uint64_t moment;
+  if (r == NULL) return 0;
+  r->count++;
+  moment = ++e->watch.moment;
+  fire(e, r, obj, change, 0, moment);
+  return moment;
+}
+
+void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
+               uint64_t moment) {
+  mwW_record *r = record_of(e, obj);
+  if (r != NULL) fire(e, r, obj, change, MW_AFTER, moment);
+}
+
+/* }====================================================== */

@@ -1,0 +1,315 @@
+/*
+** watch_test.c - who hears of a write, in which order, how often.
+** SPDX-License-Identifier: MIT
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static char places[4];
+
+/* The host: a guard is a small number, and what it does is looked up here. */
+static struct {
+  mw_engine *e;
+  mw_handle obj;
+  char log[200];
+  void (*act[128])(void);
+  mw_handle dead;
+  mw_watch_id ids[8];
+} host;
+
+static void called(void *ud, mw_handle obj, uint64_t ref,
+                   const mw_change *change) {
+  size_t len = strlen(host.log);
+  (void)ud;
+  (void)obj;
+  (void)change;
+  if (len + 1 < sizeof(host.log)) host.log[len] = (char)ref;
+  if (host.act[ref] != NULL) host.act[ref]();
+}
+
+static int alive(void *ud, mw_handle h) {
+  (void)ud;
+  return h != host.dead;
+}
+
+static mw_handle begin(mw_engine *e) {
+  const mw_host its = {NULL, called, alive};
+  memset(&host, 0, sizeof(host));
+  host.e = e;
+  mw_set_host(e, &its);
+  mw_identify(e, &places[0], &host.obj);
+  return host.obj;
+}
+
+static mw_watch_id watch_as(char ref, int flags, int64_t key, mw_handle guard) {
+  mw_watch_options options;
+  mw_watch_id id = 0;
+  memset(&options, 0, sizeof(options));
+  options.flags = flags;
+  options.ref = (uint64_t)ref;
+  options.key.type = MW_TINTEGER;
+  options.key.u.i = key;
+  options.guard = guard;
+  mw_watch(host.e, host.obj, &options, &id);
+  return id;
+}
+
+static mw_watch_id watch(char ref, int flags) {
+  return watch_as(ref, flags, 0, MW_NONE);
+}
+
+/* Reports a write as hosts do; `=` in the log is the moment of storing. */
+static void write_key(mw_handle obj, int64_t key, int same) {
+  mw_change change;
+  uint64_t moment;
+  memset(&change, 0, sizeof(change));
+  change.key.type = MW_TINTEGER;
+  change.key.u.i = key;
+  change.kind = MW_UPDATE;
+  change.same = same;
+  moment = mw_mutated(host.e, obj, &change);
+  strcat(host.log, "=");
+  mw_stored(host.e, obj, &change, moment);
+}
+
+static void write(void) { write_key(host.obj, 1, 0); }
+
+static int logged(const char *expected) {
+  int same = strcmp(host.log, expected) == 0;
+  host.log[0] = '\0';
+  memset(host.log, 0, sizeof(host.log));
+  return same;
+}
+
+static void in_order(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  check(mw_mutations(e, obj) == 0);
+  watch('a', MW_ONCE);
+  watch('b', MW_ONCE);
+  watch('a', MW_ONCE);
+  check(mw_armed(e, obj) == 3);
+  write();
+  check(logged("aba="));
+  check(mw_armed(e, obj) == 0);
+  write();
+  check(logged("="));
+  check(mw_mutations(e, obj) == 2);
+}
+
+static void stays(mw_engine *e, heap *h) {
+  begin(e);
+  (void)h;
+  watch('a', 0);
+  watch('b', MW_ONCE);
+  watch('c', MW_AFTER);
+  watch('d', MW_AFTER | MW_ONCE);
+  write();
+  write();
+  check(logged("ab=cda=c"));
+}
+
+static void keys(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  watch_as('a', MW_KEYED, 1, MW_NONE);
+  watch_as('b', MW_KEYED | MW_ONCE, 2, MW_NONE);
+  write_key(obj, 1, 0);
+  write_key(obj, 3, 0);
+  write_key(obj, 2, 0);
+  write_key(obj, 2, 0);
+  check(logged("a==b=="));
+  check(mw_mutations(e, obj) == 4);
+}
+
+static void skip(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  watch('a', MW_SKIP);
+  watch('b', 0);
+  write_key(obj, 1, 1);
+  write_key(obj, 1, 0);
+  check(logged("b=ab="));
+  check(mw_mutations(e, obj) == 2);
+}
+
+static void watch_again(void) { watch('a', MW_ONCE); }
+
+static void again(mw_engine *e, heap *h) {
+  begin(e);
+  (void)h;
+  host.act['a'] = watch_again;
+  watch('a', MW_ONCE);
+  watch('b', MW_ONCE);
+  write();
+  write();
+  check(logged("ab=a="));
+}
+
+static void write_once(void) {
+  host.act['a'] = NULL;
+  write();
+}
+
+static void nested(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  host.act['a'] = write_once;
+  watch('a', MW_ONCE);
+  watch('b', MW_ONCE);
+  watch('c', 0);
+  write();
+  /* the inner write calls who stays, lands, and the outer goes on */
+  check(logged("ac=bc="));
+  check(mw_mutations(e, obj) == 2);
+}
+
+static void cancel_b(void) { mw_cancel(host.e, host.ids[1]); }
+
+static void cancelled(mw_engine *e, heap *h) {
+  begin(e);
+  (void)h;
+  host.act['a'] = cancel_b;
+  host.ids[0] = watch('a', 0);
+  host.ids[1] = watch('b', MW_ONCE);
+  host.ids[2] = watch('c', 0);
+  check(mw_watch_alive(e, host.ids[1]));
+  write();
+  check(logged("ac="));
+  check(!mw_watch_alive(e, host.ids[1]));
+  check(mw_cancel(e, host.ids[1]) == MW_STALE);
+  check(mw_cancel(e, host.ids[0]) == MW_OK);
+  host.ids[3] = watch('d', 0);
+  check(mw_cancel(e, host.ids[0]) == MW_STALE); /* its place may be d's */
+  write();
+  check(logged("cd="));
+}
+
+static void cancel_all(void) {
+  int i;
+  for (i = 0; i < 3; i++) mw_cancel(host.e, host.ids[i]);
+}
+
+static void cancel_self(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  host.act['b'] = cancel_all;
+  host.ids[0] = watch('a', 0);
+  host.ids[1] = watch('b', 0);
+  host.ids[2] = watch('c', 0);
+  write();
+  write();
+  check(logged("ab=="));
+  check(mw_armed(e, obj) == 0);
+}
+
+static void forget_object(void) { mw_forget(host.e, host.obj); }
+
+static void object_ends(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  host.act['a'] = forget_object;
+  host.ids[0] = watch('a', 0);
+  host.ids[1] = watch('b', 0);
+  write();
+  check(logged("a="));
+  check(!mw_watch_alive(e, host.ids[1]));
+  check(mw_mutations(e, obj) == 0);
+  check(mw_identify(e, &places[0], &host.obj) == MW_OK);
+  check(mw_mutations(e, host.obj) == 0 && mw_armed(e, host.obj) == 0);
+}
+
+static void weak_guards(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e), guard;
+  uint32_t i;
+  (void)h;
+  mw_identify(e, &places[1], &guard);
+  watch_as('a', MW_WEAK, 0, guard);
+  watch_as('b', 0, 0, MW_NONE);
+  write();
+  check(logged("ab="));
+  host.dead = guard;
+  write();
+  check(logged("b="));
+  check(mw_armed(e, obj) == 1);
+  for (i = 0; i < 10000; i++) watch_as('a', MW_WEAK, 0, guard);
+  check(mw_armed(e, obj) < 40);
+}
+
+static void flags(mw_engine *e, heap *h) {
+  mw_handle guard;
+  begin(e);
+  (void)h;
+  mw_identify(e, &places[1], &guard);
+  check(mw_valid(e, guard));
+  watch_as('a', MW_FLAG | MW_ONCE | MW_WEAK, 0, guard);
+  check(mw_valid(e, guard));
+  write();
+  check(!mw_valid(e, guard));
+  check(logged("="));
+  check(mw_set_valid(e, guard, 1) == MW_OK && mw_valid(e, guard));
+  write();
+  check(mw_valid(e, guard));
+  check(mw_set_valid(e, guard, 0) == MW_OK && !mw_valid(e, guard));
+  mw_forget(e, guard);
+  check(mw_set_valid(e, guard, 0) == MW_STALE);
+  mw_identify(e, &places[1], &guard);
+  check(mw_valid(e, guard));
+}
+
+static void stale(mw_engine *e, heap *h) {
+  mw_watch_options options;
+  mw_watch_id id = 7;
+  (void)h;
+  begin(e);
+  memset(&options, 0, sizeof(options));
+  check(mw_watch(e, MW_NONE, &options, &id) == MW_STALE && id == 7);
+  check(mw_mutated(e, MW_NONE, NULL) == 0);
+  check(mw_cancel(e, 0) == MW_STALE && mw_cancel(e, 99) == MW_STALE);
+}
+
+static void values(mw_engine *e, heap *h) {
+  mw_value a = {MW_TINTEGER, {1}}, b = {MW_TFLOAT, {0}};
+  (void)e;
+  (void)h;
+  b.u.f = 1.0;
+  check(mw_value_equal(&a, &a) && !mw_value_equal(&a, &b));
+  a = b;
+  check(mw_value_equal(&a, &b));
+  a.u.f = b.u.f = strtod("nan", NULL);
+  check(mw_value_equal(&a, &b));
+}
+
+static void no_memory(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  size_t n, refusals = 1;
+  for (n = 1; refusals > 0; n++) {
+    heap_set(h, HEAP_FAIL_ONCE, n);
+    host.ids[0] = watch('a', MW_ONCE);
+    refusals = h->refusals;
+    check((host.ids[0] == 0) == (refusals > 0));
+    check(mw_armed(e, obj) == (refusals == 0));
+  }
+  heap_set(h, HEAP_FAIL_EVER, 1);
+  write();
+  check(logged("a=")); /* needs none */
+}
+
+const test watch_tests[] = {
+    {"guards are called in the order of watching, once", in_order},
+    {"some stay, some are called after the value is stored", stays},
+    {"a watch of a key hears of that key only", keys},
+    {"a write of the same value can be passed over", skip},
+    {"who watches again in its call is called at the next write", again},
+    {"a write within a call is counted and lands first", nested},
+    {"who is cancelled before its call is not called", cancelled},
+    {"a guard may cancel itself and all others", cancel_self},
+    {"a guard may end the object", object_ends},
+    {"dead guards are skipped, and their watches do not pile up", weak_guards},
+    {"a flag becomes invalid without a call", flags},
+    {"nothing happens to the stale", stale},
+    {"values are equal when they are the same", values},
+    {"watching may run out of memory, writing may not", no_memory},
+    {NULL, NULL}};
