@@ -327,9 +327,10 @@ enum mw_watch_flag {
 /* How to watch. */
 typedef struct mw_watch_options {
   int flags;
-  mw_value key;    /* with MW_KEYED */
-  mw_handle guard; /* with MW_FLAG or MW_WEAK: the guard */
-  uint64_t ref;    /* for `mw_call` */
+  const mw_value *keys; /* copied */
+  uint32_t n_keys;      /* 0: for writes to any key, else to these only */
+  mw_handle guard;      /* with MW_FLAG or MW_WEAK: the guard */
+  uint64_t ref;         /* for `mw_call` */
 } mw_watch_options;
 
 /* A watch; stale when it has ended.  0 is none. */
@@ -345,6 +346,12 @@ MW_API int mw_watch(mw_engine *e, mw_handle obj,
 /* Ends a watch, also one whose call is due.  MW_OK, or MW_STALE. */
 MW_API int mw_cancel(mw_engine *e, mw_watch_id id);
 
+/* Ends all watches of `obj`, and its count stands still.  MW_OK or MW_STALE. */
+MW_API int mw_unwatch(mw_engine *e, mw_handle obj);
+
+/* Is `obj` watched?  From its first watch to `mw_unwatch`. */
+MW_API int mw_is_watched(const mw_engine *e, mw_handle obj);
+
 /* Has the watch not ended?  One that is called once ends when it is called. */
 MW_API int mw_watch_alive(const mw_engine *e, mw_watch_id id);
 
@@ -359,7 +366,8 @@ MW_API uint64_t mw_mutations(const mw_engine *e, mw_handle obj);
 ** `obj` is about to be written: counts the write, and calls the guards that are
 ** to hear of it before.  Answers the moment of the write, for `mw_stored`; a
 ** guard that begins to watch meanwhile hears of the next write, not of this.
-** Needs no memory.  For a stale `obj` it does nothing and answers 0.
+** Needs no memory.  For an `obj` that is not watched it does nothing and
+** answers 0.
 */
 MW_API uint64_t mw_mutated(mw_engine *e, mw_handle obj,
                            const mw_change *change);

@@ -67,6 +67,9 @@ static uint32_t new_watch(mw_engine *e) {
 
 static void free_watch(mw_engine *e, uint32_t i) {
   mwW_watch *w = watch_at(e, i);
+  mwE_free(e, w->keys, w->n_keys * sizeof(mw_value));
+  w->keys = NULL;
+  w->n_keys = 0;
   w->age++;
   w->next = e->watch.free;
   e->watch.free = i;
@@ -74,6 +77,10 @@ static void free_watch(mw_engine *e, uint32_t i) {
 
 void mwW_close(mw_engine *e) {
   mwW_part *part = &e->watch;
+  uint32_t i;
+  for (i = 1; i < part->n; i++)
+    mwE_free(e, watch_at(e, i)->keys,
+             watch_at(e, i)->n_keys * sizeof(mw_value));
   mwL_drop(e, &part->records, PAGE_SIZE);
   mwE_free(e, part->watches, part->size * sizeof(mwW_watch));
 }
@@ -175,28 +182,64 @@ static mwW_watch *find_watch(const mw_engine *e, mw_watch_id id) {
   return (w->flags & MWW_ENDED) ? NULL : w;
 }
 
-int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
-             mw_watch_id *id) {
-  mwW_record *r;
-  mwW_watch *w;
-  uint32_t i;
-  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
-  r = need_record(e, obj);
-  if (r == NULL || (i = new_watch(e)) == 0) return MW_NOMEM;
-  w = watch_at(e, i);
-  w->key = options->key;
+/* Copies the keys into a new watch; 0 when there is no memory. */
+static int copy_keys(mw_engine *e, mwW_watch *w, const mw_value *keys,
+                     uint32_t n) {
+  if (n == 0) return 1;
+  w->keys = (mw_value *)mwE_new(e, n * sizeof(mw_value));
+  if (w->keys == NULL) return 0;
+  memcpy(w->keys, keys, n * sizeof(mw_value));
+  w->n_keys = n;
+  return 1;
+}
+
+static uint32_t make_watch(mw_engine *e, mw_handle obj,
+                           const mw_watch_options *options) {
+  uint32_t i = new_watch(e);
+  mwW_watch *w = watch_at(e, i);
+  if (i == 0) return 0;
+  w->age++;
+  if (!copy_keys(e, w, options->keys, options->n_keys)) {
+    free_watch(e, i);
+    return 0;
+  }
   w->guard = options->guard;
   w->ref = options->ref;
   w->flags = options->flags;
   w->moment = ++e->watch.moment;
   w->due = 0;
   w->slot = mw_slot(obj);
-  w->age++;
+  return i;
+}
+
+int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
+             mw_watch_id *id) {
+  mwW_record *r;
+  uint32_t i;
+  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
+  r = need_record(e, obj);
+  if (r == NULL || (i = make_watch(e, obj, options)) == 0) return MW_NOMEM;
   r->watched = 1;
   prune(e, r);
   append(e, r, i);
   *id = id_of(e, i);
   return MW_OK;
+}
+
+int mw_unwatch(mw_engine *e, mw_handle obj) {
+  mwW_record *r = record_of(e, obj);
+  uint32_t i;
+  if (r == NULL || !r->watched) return MW_STALE;
+  for (i = r->first; i != 0; i = watch_at(e, i)->next)
+    end_watch(r, watch_at(e, i));
+  sweep(e, r, 0);
+  r->watched = 0;
+  return MW_OK;
+}
+
+int mw_is_watched(const mw_engine *e, mw_handle obj) {
+  const mwW_record *r = record_of(e, obj);
+  return r != NULL && r->watched;
 }
 
 int mw_cancel(mw_engine *e, mw_watch_id id) {
@@ -250,11 +293,18 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
   return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
 }
 
+static int has_key(const mwW_watch *w, const mw_value *key) {
+  uint32_t i;
+  for (i = 0; i < w->n_keys; i++)
+    if (mw_value_equal(&w->keys[i], key)) return 1;
+  return w->n_keys == 0;
+}
+
 /* Is it a change that the watch wants to hear of, in this phase? */
 static int wants(const mwW_watch *w, const mw_change *change, int phase) {
   if ((w->flags & MW_AFTER) != phase) return 0;
   if ((w->flags & MW_SKIP) && change->same) return 0;
-  return (w->flags & MW_KEYED) == 0 || mw_value_equal(&w->key, &change->key);
+  return has_key(w, &change->key);
 }
 
 /* Takes those that are called once; others that fire cannot call them now. */
@@ -317,7 +367,7 @@ static void fire(mw_engine *e, mwW_record *r, mw_handle obj,
 uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwW_record *r = record_of(e, obj);
   uint64_t moment;
-  if (r == NULL) return 0;
+  if (r == NULL || !r->watched) return 0;
   r->count++;
   moment = ++e->watch.moment;
   fire(e, r, obj, change, 0, moment);

@@ -15,12 +15,13 @@ typedef struct mwW_record {
   uint32_t linked;      /* how many are in the list, the ended among them */
   uint32_t sweep_at;    /* look for dead guards when there are so many */
   uint32_t firing;      /* calls under way: nothing may leave the list */
-  uint8_t watched;      /* was it ever watched? */
+  uint8_t watched;      /* is it watched? */
   uint8_t invalid;      /* as a guard: was it made invalid? */
 } mwW_record;
 
 typedef struct mwW_watch {
-  mw_value key;
+  mw_value *keys; /* NULL when there are none */
+  uint32_t n_keys;
   mw_handle guard;
   uint64_t ref;
   uint64_t moment; /* when it began */

@@ -46,11 +46,15 @@ static mw_handle begin(mw_engine *e) {
 static mw_watch_id watch_as(char ref, int flags, int64_t key, mw_handle guard) {
   mw_watch_options options;
   mw_watch_id id = 0;
+  mw_value keys[2];
   memset(&options, 0, sizeof(options));
   options.flags = flags;
   options.ref = (uint64_t)ref;
-  options.key.type = MW_TINTEGER;
-  options.key.u.i = key;
+  keys[0].type = keys[1].type = MW_TINTEGER;
+  keys[0].u.i = key;
+  keys[1].u.i = key + 100;
+  options.keys = keys;
+  options.n_keys = (key == 0) ? 0 : 2;
   options.guard = guard;
   mw_watch(host.e, host.obj, &options, &id);
   return id;
@@ -114,14 +118,15 @@ static void stays(mw_engine *e, heap *h) {
 static void keys(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
-  watch_as('a', MW_KEYED, 1, MW_NONE);
-  watch_as('b', MW_KEYED | MW_ONCE, 2, MW_NONE);
+  watch_as('a', 0, 1, MW_NONE);
+  watch_as('b', MW_ONCE, 2, MW_NONE);
   write_key(obj, 1, 0);
   write_key(obj, 3, 0);
   write_key(obj, 2, 0);
-  write_key(obj, 2, 0);
-  check(logged("a==b=="));
-  check(mw_mutations(e, obj) == 4);
+  write_key(obj, 102, 0);
+  write_key(obj, 101, 0);
+  check(logged("a==b==a="));
+  check(mw_mutations(e, obj) == 5);
 }
 
 static void skip(mw_engine *e, heap *h) {
@@ -259,6 +264,32 @@ static void flags(mw_engine *e, heap *h) {
   check(mw_valid(e, guard));
 }
 
+static void unwatching(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  check(!mw_is_watched(e, obj) && mw_unwatch(e, obj) == MW_STALE);
+  host.ids[0] = watch_as('a', 0, 1, MW_NONE);
+  write();
+  check(mw_is_watched(e, obj) && mw_unwatch(e, obj) == MW_OK);
+  check(!mw_watch_alive(e, host.ids[0]));
+  write();
+  check(logged("a==") && mw_mutations(e, obj) == 1);
+  check(!mw_is_watched(e, obj));
+}
+
+static void unwatch_object(void) { mw_unwatch(host.e, host.obj); }
+
+static void unwatching_inside(mw_engine *e, heap *h) {
+  begin(e);
+  (void)h;
+  host.act['a'] = unwatch_object;
+  watch('a', 0);
+  watch('b', MW_ONCE);
+  write();
+  write();
+  check(logged("a=="));
+}
+
 static void stale(mw_engine *e, heap *h) {
   mw_watch_options options;
   mw_watch_id id = 7;
@@ -287,7 +318,7 @@ static void no_memory(mw_engine *e, heap *h) {
   size_t n, refusals = 1;
   for (n = 1; refusals > 0; n++) {
     heap_set(h, HEAP_FAIL_ONCE, n);
-    host.ids[0] = watch('a', MW_ONCE);
+    host.ids[0] = watch_as('a', MW_ONCE, 1, MW_NONE);
     refusals = h->refusals;
     check((host.ids[0] == 0) == (refusals > 0));
     check(mw_armed(e, obj) == (refusals == 0));
@@ -309,6 +340,8 @@ const test watch_tests[] = {
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
     {"a flag becomes invalid without a call", flags},
+    {"unwatching ends all watches", unwatching},
+    {"a guard may unwatch the object", unwatching_inside},
     {"nothing happens to the stale", stale},
     {"values are equal when they are the same", values},
     {"watching may run out of memory, writing may not", no_memory},
