@@ -217,6 +217,8 @@ int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   mwW_record *r;
   uint32_t i;
   if (!mwI_valid(&e->identity, obj)) return MW_STALE;
+  if ((options->flags & MW_FLAG) && !need_record(e, options->guard))
+    return MW_NOMEM;
   r = need_record(e, obj);
   if (r == NULL || (i = make_watch(e, obj, options)) == 0) return MW_NOMEM;
   r->watched = 1;

@@ -16,6 +16,8 @@ typedef struct mwW_record {
   uint32_t sweep_at;    /* look for dead guards when there are so many */
   uint32_t firing;      /* calls under way: nothing may leave the list */
   uint8_t watched;      /* is it watched? */
+  uint8_t slow;         /* for the host: must each write go the long way? */
+  uint8_t counted;      /* for the host: must writes be counted for ever? */
   uint8_t invalid;      /* as a guard: was it made invalid? */
 } mwW_record;
 

@@ -70,3 +70,34 @@ for _, name in ipairs { "bird", "fox" } do
 end
 
 -- }======================================================
+
+-- {======================================================
+-- Watch
+-- =======================================================
+
+title "What has changed"
+
+-- The path to the treasure is computed once, and again when the map changes.
+local map = { river = "north", bridge = true }
+local path, computed = nil, 0
+local valid = mw.guard()
+
+local function treasure()
+  if not path or not valid.valid then
+    computed = computed + 1
+    path = map.bridge and "over the bridge" or "through the water"
+    valid:revalidate()
+    mw.watch(map, valid, { key = "bridge" })
+  end
+  return path
+end
+
+for frame = 1, 1000 do
+  if frame == 500 then map.river = "north-west" end
+  if frame == 700 then map.bridge = nil end
+  treasure()
+end
+say("A thousand frames, the path computed %d times: %s.", computed, treasure())
+say("The map was written %d times.", mw.mutations(map))
+
+-- }======================================================

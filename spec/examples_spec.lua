@@ -11,6 +11,7 @@ describe("the examples", function()
     local output = lua "examples/story.lua"
     assert.matches("1001 sprites are on the card", output)
     assert.matches("1000 sprites were freed; left: hero.png", output)
+    assert.matches("computed 2 times: through the water", output)
     assert.matches("Frame 2: of 100002 things, only the fox is new", output)
   end)
 

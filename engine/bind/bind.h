@@ -21,11 +21,14 @@ typedef struct mwB_state {
   lua_State *L;      /* the running thread */
   lua_Alloc alloc;   /* the Lua state's own */
   void *ud;
-  int pending;          /* is there anything to do before the next call? */
-  int queued;           /* is anybody in the queue of the dead? */
-  int notifying;        /* is an on_death running? */
-  mw_clock marks;       /* a clock whose tags are the dynamic classes */
-  uint64_t collections; /* how many have ended */
+  int pending;            /* is there anything to do before the next call? */
+  int queued;             /* is anybody in the queue of the dead? */
+  int notifying;          /* is an on_death running? */
+  mw_clock marks;         /* a clock whose tags are the dynamic classes */
+  uint64_t collections;   /* how many have ended */
+  uint64_t refs;          /* function guards there have been */
+  const void *guard_meta; /* metatables, to compare with */
+  const void *handle_meta;
 } mwB_state;
 
 /* User values of the state. */
@@ -36,6 +39,11 @@ enum {
   MWB_MAP,         /* a weak map, */
   MWB_EPHEMERON,   /* its table of entries, */
   MWB_BOX,         /* and an entry that tells of its key's death */
+  MWB_HANDLE,      /* a watch, */
+  MWB_GUARD,       /* and a guard */
+  MWB_ANCHORS,     /* weak object -> its own metatable */
+  MWB_STRINGS,     /* strings that are watched keys <-> their numbers */
+  MWB_ONERROR,     /* mw.on_error's function */
   MWB_QUEUE        /* the first of the dead to be told of */
 };
 #define MWB_USERVALUES MWB_QUEUE
@@ -88,6 +96,9 @@ void mwB_push(lua_State *L, int uservalue);
 ** (taken from the running one). */
 void mwB_setfuncs(lua_State *L, const luaL_Reg *list);
 
+/* Pushes a function with those upvalues. */
+void mwB_pushfunction(lua_State *L, lua_CFunction f);
+
 /* What the value at `index` is, for a message.  May push. */
 const char *mwB_typename(lua_State *L, int index);
 
@@ -106,6 +117,11 @@ void mwB_check(lua_State *L, int code);
 /* {======================================================
 ** object.c: the library's objects
 ** ======================================================= */
+
+/* Makes a metatable, with methods under `__index`, and keeps it as one of the
+** state's user values.  Answers its address. */
+const void *mwB_newmeta(lua_State *L, int uservalue, const char *type,
+                        const luaL_Reg *meta, const luaL_Reg *methods);
 
 /* Makes the metatable of a class. */
 void mwB_newclass(lua_State *L, const mwB_class *class_);
@@ -179,6 +195,15 @@ mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
 mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
                        int arg);
 
+/* The handle of the value at `index`, MW_NONE when it has none; and MW_NONE too
+** when it is not watched. */
+mw_handle mwB_handleof(lua_State *L, mwB_state *s, int index);
+mw_handle mwB_watchedat(lua_State *L, mwB_state *s, int index);
+
+/* Begins a function whose first argument must be an object, and that looks at
+** `args` of them. */
+mwB_state *mwB_enterobject(lua_State *L, const char *name, int args);
+
 /* The serial of `h`, whose object must be alive. */
 lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h);
 
@@ -209,10 +234,74 @@ size_t mwB_notify(lua_State *L, mwB_state *s, size_t n);
 
 /* }====================================================== */
 
+/* {======================================================
+** shadow.c: tables that tell of writes
+** ======================================================= */
+
+/* In an object's own metatable. */
+enum { MWB_OWNCLASS = 1, MWB_OWNGUARDS, MWB_OWNTRAP };
+
+/* Pushes the own metatable of the object at `index`, or answers 0. */
+int mwB_pushown(lua_State *L, int index);
+
+/* Pushes the table with its contents, or answers 0. */
+int mwB_pushshadow(lua_State *L, int index);
+
+/* Pushes its class: its metatable as the program sees it, or nil. */
+void mwB_pushclass(lua_State *L, int index);
+
+/* Is the key at `index` one that Lua looks up raw in metatables? */
+int mwB_ismeta(lua_State *L, int index);
+
+/* Gives the object, which has an identity, a shadow (a new one if it has one),
+** as an instance of a class, a table or nil. */
+void mwB_enshadow(lua_State *L, int object, int class_);
+
+/* Gives it back as it was.  The second is for a shadow just made, when there is
+** no memory: it needs none, for the object has room for what it had. */
+void mwB_unshadow(lua_State *L, int index);
+void mwB_undoshadow(lua_State *L, int index);
+
+/* Stores key and value, at 2 and 3, in the object at 1 with the shadow at
+** `shadow`, by the rules of its class. */
+void mwB_store(lua_State *L, int shadow);
+
+/* Lets the trap of the object at `index` rest if nobody needs it; sets it
+ *again,
+ ** and with `counted` forever. */
+void mwB_rest(lua_State *L, mwB_state *s, int index);
+void mwB_wake(lua_State *L, mwB_state *s, int index, int counted);
+
+/* Sets what the trap calls when somebody is to hear of a write:
+** write(object, key, value, shadow). */
+void mwB_openshadow(lua_State *L, lua_CFunction write);
+
+/* }====================================================== */
+
+/* {======================================================
+** write.c and guard.c
+** ======================================================= */
+
+/* What a guard's ref may have besides: it is no function; it is called once. */
+#define MWB_REFWEAK ((uint64_t)1 << 63)
+#define MWB_REFONCE ((uint64_t)1 << 62)
+
+/* The key at `index` as the engine sees it.  With `add`, an object or a string
+** that has no number yet gets one. */
+mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add);
+
+/* Is there an `mw.guard` at `index`? */
+int mwB_isguard(lua_State *L, const mwB_state *s, int index);
+
+/* }====================================================== */
+
 /* Each concept's part of the library: sets its functions in the table on the
 ** top, and what it needs in the state. */
 void mwB_openidentity(lua_State *L, mwB_state *s);
 void mwB_openclock(lua_State *L, mwB_state *s);
 void mwB_openweakmap(lua_State *L, mwB_state *s);
+void mwB_openguard(lua_State *L, mwB_state *s);
+void mwB_openwatch(lua_State *L, mwB_state *s);
+void mwB_openwrite(lua_State *L, mwB_state *s);
 
 #endif

@@ -125,6 +125,12 @@ void mwB_setfuncs(lua_State *L, const luaL_Reg *list) {
   luaL_setfuncs(L, list, 2);
 }
 
+void mwB_pushfunction(lua_State *L, lua_CFunction f) {
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_pushcclosure(L, f, 2);
+}
+
 static int close_state(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, 1);
   mw_close(s->engine);
@@ -166,6 +172,9 @@ static int build(lua_State *L) {
   mwB_openidentity(L, s);
   mwB_openclock(L, s);
   mwB_openweakmap(L, s);
+  mwB_openguard(L, s);
+  mwB_openwatch(L, s);
+  mwB_openwrite(L, s);
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);
   lua_pushboolean(L, 0); /* makes room, so that nothing fails at the end */

@@ -44,6 +44,25 @@ mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
   return mwB_enrol(L, s, name, index, arg);
 }
 
+mw_handle mwB_handleof(lua_State *L, mwB_state *s, int index) {
+  int top = lua_gettop(L);
+  uint32_t slot = mwB_slot(L, s, index);
+  lua_settop(L, top);
+  return (slot == 0) ? MW_NONE : mwI_handle(&s->engine->identity, slot);
+}
+
+mw_handle mwB_watchedat(lua_State *L, mwB_state *s, int index) {
+  mw_handle h = mwB_handleof(L, s, index);
+  return mw_is_watched(s->engine, h) ? h : MW_NONE;
+}
+
+mwB_state *mwB_enterobject(lua_State *L, const char *name, int args) {
+  mwB_state *s = mwB_enter(L);
+  mwB_object(L, name, 1, 1);
+  lua_settop(L, args);
+  return s;
+}
+
 lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h) {
   uint64_t serial = 0;
   mwB_check(L, mw_serial(s->engine, h, &serial));

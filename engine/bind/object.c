@@ -15,17 +15,25 @@
 
 #include <string.h>
 
-void mwB_newclass(lua_State *L, const mwB_class *class_) {
+const void *mwB_newmeta(lua_State *L, int uservalue, const char *type,
+                        const luaL_Reg *meta, const luaL_Reg *methods) {
+  const void *address;
   lua_newtable(L);
-  lua_pushstring(L, class_->type);
+  address = lua_topointer(L, -1);
+  lua_pushstring(L, type);
   lua_setfield(L, -2, "__name");
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
-  mwB_setfuncs(L, class_->meta);
   lua_newtable(L);
-  mwB_setfuncs(L, class_->cold);
+  mwB_setfuncs(L, methods);
   lua_setfield(L, -2, "__index");
-  lua_setiuservalue(L, MWB_UPSTATE, class_->metatable);
+  mwB_setfuncs(L, meta); /* there may be another __index */
+  lua_setiuservalue(L, MWB_UPSTATE, uservalue);
+  return address;
+}
+
+void mwB_newclass(lua_State *L, const mwB_class *class_) {
+  mwB_newmeta(L, class_->metatable, class_->type, class_->meta, class_->cold);
 }
 
 void mwB_newobject(lua_State *L, const mwB_class *class_) {

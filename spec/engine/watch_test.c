@@ -243,10 +243,14 @@ static void weak_guards(mw_engine *e, heap *h) {
   check(mw_armed(e, obj) < 40);
 }
 
+/* The guard's slot is in another page than the object's. */
 static void flags(mw_engine *e, heap *h) {
+  static char others[300];
   mw_handle guard;
+  size_t i;
   begin(e);
   (void)h;
+  for (i = 0; i < 300; i++) mw_identify(e, &others[i], &guard);
   mw_identify(e, &places[1], &guard);
   check(mw_valid(e, guard));
   watch_as('a', MW_FLAG | MW_ONCE | MW_WEAK, 0, guard);

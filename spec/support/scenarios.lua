@@ -5,6 +5,11 @@
 
 local scenarios = {}
 
+-- Raises without needing memory, for there may be none left.
+local function check(ok)
+  if not ok then error("the outcome is wrong", 0) end
+end
+
 local function objects(n)
   local list = {}
   for i = 1, n do list[i] = {} end
@@ -15,9 +20,9 @@ function scenarios.ids()
   local mw = require "moonwatch"
   local list = objects(300)
   for i = 1, #list do
-    assert(mw.object(mw.id(list[i])) == list[i])
+    check(mw.object(mw.id(list[i])) == list[i])
   end
-  for i = 2, #list do assert(mw.id(list[i - 1]) ~= mw.id(list[i])) end
+  for i = 2, #list do check(mw.id(list[i - 1]) ~= mw.id(list[i])) end
 end
 
 function scenarios.clocks()
@@ -28,10 +33,10 @@ function scenarios.clocks()
   for i = 1, #list do clock:tag(list[i]) end
   local n = 0
   for _, generation in clock:since(start) do
-    assert(generation == start)
+    check(generation == start)
     n = n + 1
   end
-  assert(n == #list)
+  check(n == #list)
 end
 
 function scenarios.reset()
@@ -39,7 +44,7 @@ function scenarios.reset()
   local clock = mw.clock "reset"
   local object = clock:tag {}
   clock:reset()
-  assert(clock:now() == 0 and clock:generation(object) == -1)
+  check(clock:now() == 0 and clock:generation(object) == -1)
 end
 
 function scenarios.weakmaps()
@@ -47,23 +52,23 @@ function scenarios.weakmaps()
   local map = mw.weakmap()
   local list = objects(200)
   for i = 1, #list do map:set(list[i], { list[i] }) end
-  for i = 1, #list, 2 do assert(map:remove(list[i])[1] == list[i]) end
-  assert(#map == 100)
+  for i = 1, #list, 2 do check(map:remove(list[i])[1] == list[i]) end
+  check(#map == 100)
   local n = 0
   for key, value in pairs(map) do
-    assert(value[1] == key)
+    check(value[1] == key)
     n = n + 1
   end
-  assert(n == 100)
+  check(n == 100)
   map:clear()
-  assert(#map == 0 and map:get(list[2], "none") == "none")
+  check(#map == 0 and map:get(list[2], "none") == "none")
 end
 
 function scenarios.deaths()
   local mw = require "moonwatch"
   local told = 0
   local map = mw.weakmap(function(value, id)
-    assert(value > 0 and mw.object(id) == nil)
+    check(value > 0 and mw.object(id) == nil)
     told = told + 1
   end)
   for i = 1, 50 do map:set({}, i) end
@@ -71,23 +76,65 @@ function scenarios.deaths()
     collectgarbage()
     while mw.reap(7) > 0 do end
   end
-  assert(#map == 0)
-  assert(told == 50, "told of " .. told)
+  check(#map == 0)
+  check(told == 50)
 end
 
 function scenarios.marks()
   local mw = require "moonwatch"
   local class = {}
   mw.mark_dynamic(class)
-  assert(mw.is_marked(class))
+  check(mw.is_marked(class))
   mw.mark_dynamic(class, false)
-  assert(not mw.is_marked(class))
+  check(not mw.is_marked(class))
+end
+
+-- An object is plain until a watch has gone well, and watched until an unwatch
+-- has.
+function scenarios.watches()
+  local mw = require "moonwatch"
+  local n = 0
+  local function guard(_, key, _, new, kind)
+    check(key == "x" and new == "new" and kind == "update")
+    n = n + 1
+  end
+  for i = 1, 20 do
+    local obj = { i, x = i, y = {} }
+    local ok, message = pcall(mw.watch, obj, guard, { keys = { "x", "z" } })
+    if not ok then
+      check(getmetatable(obj) == nil and not mw.is_watched(obj))
+      check(rawget(obj, "x") == i and rawlen(obj) == 1)
+      error(message, 0)
+    end
+    obj.x = "new"
+    for j = 1, 20 do obj[j] = j end
+    check(n == i and #obj == 20 and mw.mutations(obj) == 21)
+    ok, message = pcall(mw.unwatch, obj)
+    check(obj.x == "new" and #obj == 20)
+    check((getmetatable(obj) == nil) == ok)
+    if not ok then error(message, 0) end
+  end
+end
+
+function scenarios.guards()
+  local mw = require "moonwatch"
+  local obj, guards = setmetatable({}, { __index = { x = 1 } }), {}
+  for i = 1, 40 do
+    guards[i] = mw.guard()
+    mw.watch(obj, guards[i])
+  end
+  local object = { invalidate = function() guards[1]:revalidate() end }
+  mw.watch(obj, object, { phase = "after" })
+  obj.y = obj.x
+  for i = 1, 40 do check(guards[i].valid == (i == 1)) end
+  mw.setmetatable(obj, nil)
+  check(obj.x == nil and obj.y == 1)
 end
 
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)
-  assert(not ok and (message:find "bad argument" or message:find "memory"))
+  check(not ok and (message:find "bad argument" or message:find "memory"))
 end
 
 return scenarios

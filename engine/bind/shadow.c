@@ -1,0 +1,473 @@
+/*
+** shadow.c - tables that tell of writes: emptied, with a metatable of their
+*own.
+** SPDX-License-Identifier: MIT
+**
+**     object (empty) --> own metatable --> __index    = shadow
+**                                          __newindex = trap
+**                                          __metatable, __pairs, __len, and
+**                                          what else the class has
+**                                          [1] = the class, [2] = guards
+**     shadow (the contents) --> metatable: what the class inherits
+**
+** Invariant: the contents are in the shadow and the object itself holds
+** nothing, so that every write comes to the trap and reads do not leave the VM.
+** Only fields whose names begin with "__" are in both places: the object may be
+** a metatable, and there Lua looks for them raw.
+**
+** A metatable is an object's own when its __newindex is the trap.  A trap may
+** rest: then it is in [3], and __newindex is the shadow.
+*/
+#include "bind.h"
+
+/* {======================================================
+** The trap
+** ======================================================= */
+
+/* Upvalues: shadow, handle, state. */
+#define TRAP_SHADOW lua_upvalueindex(1)
+#define TRAP_HANDLE lua_upvalueindex(2)
+#define TRAP_STATE lua_upvalueindex(3)
+
+static const char WRITE = 0;
+
+/* Is the string at `index` one that Lua looks up raw in metatables? */
+static int is_meta(lua_State *L, int index) {
+  const char *s = lua_tostring(L, index);
+  return s[0] == '_' && s[1] == '_';
+}
+
+/* Stores key and value, at 2 and 3 and on the top, in the shadow at `shadow`;
+** a field that Lua looks up raw goes into the object too.  Raises Lua's own
+** errors for keys that no table takes. */
+static void store(lua_State *L, int shadow) {
+  switch (lua_type(L, 2)) {
+    case LUA_TSTRING:
+      if (!is_meta(L, 2)) break;
+      lua_pushvalue(L, 2);
+      lua_pushvalue(L, 3);
+      lua_rawset(L, 1);
+      break;
+    case LUA_TNUMBER:
+      if (lua_rawequal(L, 2, 2)) break;
+      luaL_error(L, "table index is NaN");
+      break;
+    case LUA_TNIL:
+      luaL_error(L, "table index is nil");
+      break;
+    default:
+      break;
+  }
+  lua_rawset(L, shadow);
+}
+
+/* Somebody is to hear of it, or the class has a say. */
+static int trap_slowly(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
+  lua_insert(L, 1);
+  lua_pushvalue(L, TRAP_SHADOW);
+  lua_call(L, 4, 0);
+  return 0;
+}
+
+/* The record of the trap's object; NULL when it was found dead. */
+static mwW_record *trap_record(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, TRAP_STATE);
+  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
+  if (s->engine == NULL || !mwI_valid(&s->engine->identity, h)) return NULL;
+  return mwW_recordof(&s->engine->watch, mw_slot(h));
+}
+
+/* Stores key and value by the `__newindex` of the class, at `newindex`. */
+static void store_by_class(lua_State *L, int newindex) {
+  if (lua_type(L, newindex) == LUA_TFUNCTION) {
+    lua_pushvalue(L, newindex);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    lua_call(L, 3, 0);
+  } else {
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    lua_settable(L, newindex);
+  }
+}
+
+static int trap(lua_State *L) {
+  mwW_record *r = trap_record(L);
+  if (r != NULL) {
+    if (r->armed > 0 || r->slow) return trap_slowly(L);
+    r->count++;
+  }
+  store(L, TRAP_SHADOW);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The own metatable
+** ======================================================= */
+
+static int raw_field(lua_State *L, int index, const char *name) {
+  index = lua_absindex(L, index);
+  lua_pushstring(L, name);
+  return lua_rawget(L, index);
+}
+
+int mwB_pushown(lua_State *L, int index) {
+  int own;
+  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
+  raw_field(L, -1, "__newindex");
+  lua_rawgeti(L, -2, MWB_OWNTRAP); /* where it is while it rests */
+  own = lua_tocfunction(L, -1) == trap || lua_tocfunction(L, -2) == trap;
+  lua_pop(L, own ? 2 : 3);
+  return own;
+}
+
+int mwB_pushshadow(lua_State *L, int index) {
+  if (!mwB_pushown(L, index)) return 0;
+  raw_field(L, -1, "__index");
+  lua_replace(L, -2);
+  return 1;
+}
+
+static int next_pair(lua_State *L) {
+  lua_settop(L, 2);
+  if (mwB_pushshadow(L, 1)) lua_replace(L, 1);
+  if (lua_next(L, 1)) return 2;
+  lua_pushnil(L);
+  return 1;
+}
+
+static int own_pairs(lua_State *L) {
+  lua_pushcfunction(L, next_pair);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  return 3;
+}
+
+static int own_len(lua_State *L) {
+  lua_settop(L, 1);
+  if (mwB_pushshadow(L, 1)) lua_replace(L, 1);
+  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
+  return 1;
+}
+
+int mwB_ismeta(lua_State *L, int index) {
+  return lua_type(L, index) == LUA_TSTRING && is_meta(L, index);
+}
+
+/* Copies what is in the table at `from` into that at `to`; with `meta`, only
+** the fields whose names begin with "__". */
+static void copy(lua_State *L, int from, int to, int meta) {
+  for (lua_pushnil(L); lua_next(L, from) != 0;) {
+    if (!meta || mwB_ismeta(L, -2)) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, to);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** In: the stack of `enshadow`
+** ======================================================= */
+
+enum { OBJECT = 1, CLASS, SOURCE, SHADOW, OWN };
+
+/* Sets a field of the own metatable to the value on the top. */
+static void set_own(lua_State *L, const char *name) {
+  lua_pushstring(L, name);
+  lua_insert(L, -2);
+  lua_rawset(L, OWN);
+}
+
+static void set_default(lua_State *L, const char *name, lua_CFunction f) {
+  int type = raw_field(L, OWN, name);
+  lua_pop(L, 1);
+  if (type != LUA_TNIL) return;
+  lua_pushcfunction(L, f);
+  set_own(L, name);
+}
+
+/* Calls a class's `__index` function with the object instead of the shadow.
+** Upvalues: that function, the object. */
+static int index_object(lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  return 1;
+}
+
+/* Can the class serve as the shadow's metatable as it is? */
+static int serves(lua_State *L) {
+  static const char *const unwanted[] = {"__gc", "__newindex", NULL};
+  int i, type = raw_field(L, CLASS, "__index");
+  int ok = (type == LUA_TTABLE || type == LUA_TNIL) &&
+           !lua_rawequal(L, OBJECT, CLASS);
+  lua_pop(L, 1);
+  for (i = 0; ok && unwanted[i] != NULL; i++) {
+    ok = raw_field(L, CLASS, unwanted[i]) == LUA_TNIL;
+    lua_pop(L, 1);
+  }
+  return ok;
+}
+
+/* Pushes a metatable with what the shadow needs of a class that cannot serve.
+ */
+static void push_heritage(lua_State *L) {
+  lua_createtable(L, 0, 2);
+  lua_pushliteral(L, "__index");
+  if (raw_field(L, CLASS, "__index") == LUA_TFUNCTION) {
+    lua_pushvalue(L, OBJECT);
+    lua_pushcclosure(L, index_object, 2);
+  }
+  lua_rawset(L, -3);
+  lua_pushliteral(L, "__mode");
+  raw_field(L, CLASS, "__mode");
+  lua_rawset(L, -3);
+}
+
+static void new_shadow(lua_State *L) {
+  lua_Unsigned array = lua_rawlen(L, SOURCE), all = 0;
+  for (lua_pushnil(L); lua_next(L, SOURCE) != 0; lua_pop(L, 1)) all++;
+  if (array > all) array = all;
+  lua_createtable(L, (int)array, (int)(all - array));
+  if (lua_isnil(L, CLASS)) return;
+  if (serves(L))
+    lua_pushvalue(L, CLASS);
+  else
+    push_heritage(L);
+  lua_setmetatable(L, SHADOW);
+}
+
+/* What `getmetatable` is to show. */
+static void set_shown(lua_State *L) {
+  int type = raw_field(L, OWN, "__metatable");
+  lua_pop(L, 1);
+  if (type != LUA_TNIL) return;
+  if (lua_isnil(L, CLASS))
+    lua_pushboolean(L, 0);
+  else
+    lua_pushvalue(L, CLASS);
+  set_own(L, "__metatable");
+}
+
+static void set_trap(lua_State *L, mwB_state *s, mw_handle h) {
+  lua_pushvalue(L, SHADOW);
+  lua_pushinteger(L, (lua_Integer)h);
+  lua_pushlightuserdata(L, s);
+  lua_pushcclosure(L, trap, 3);
+  set_own(L, "__newindex");
+}
+
+static void new_own(lua_State *L, mwB_state *s, mw_handle h) {
+  lua_createtable(L, lua_isnil(L, CLASS) ? 0 : 1, 5);
+  if (!lua_isnil(L, CLASS)) {
+    copy(L, CLASS, OWN, 1);
+    lua_pushvalue(L, CLASS);
+    lua_rawseti(L, OWN, MWB_OWNCLASS);
+  }
+  set_shown(L);
+  set_trap(L, s, h);
+  lua_pushvalue(L, SHADOW);
+  set_own(L, "__index");
+  set_default(L, "__pairs", own_pairs);
+  set_default(L, "__len", own_len);
+}
+
+/* Guards stay when the own metatable is a new one. */
+static void keep_guards(lua_State *L) {
+  if (!mwB_pushown(L, OBJECT)) return;
+  lua_rawgeti(L, -1, MWB_OWNGUARDS);
+  lua_rawseti(L, OWN, MWB_OWNGUARDS);
+  lua_pop(L, 1);
+}
+
+/* A weak table whose metatable is changed may go unmarked for the rest of the
+** cycle, so the new metatable is held by something else. */
+static void anchor(lua_State *L) {
+  int type = raw_field(L, OWN, "__mode");
+  lua_pop(L, 1);
+  if (type == LUA_TNIL) return;
+  mwB_push(L, MWB_ANCHORS);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, OWN);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
+
+/* Takes all out of the table but what Lua looks up raw. */
+static void wipe(lua_State *L, int table) {
+  for (lua_pushnil(L); lua_next(L, table) != 0;) {
+    lua_pop(L, 1);
+    if (mwB_ismeta(L, -1)) continue;
+    lua_pushvalue(L, -1);
+    lua_pushnil(L);
+    lua_rawset(L, table);
+  }
+}
+
+/* enshadow(object, class): all that may fail comes first. */
+static int enshadow(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = mwB_identify(L, s, "watch", OBJECT, 1);
+  mwW_record *r = mwW_recordof(&s->engine->watch, mw_slot(h));
+  int slow;
+  lua_settop(L, CLASS);
+  if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  new_shadow(L);
+  new_own(L, s, h);
+  keep_guards(L);
+  anchor(L);
+  copy(L, SOURCE, SHADOW, 0);
+  wipe(L, OBJECT);
+  slow = !lua_isnil(L, CLASS) && raw_field(L, CLASS, "__newindex") != LUA_TNIL;
+  if (r != NULL) r->slow = (uint8_t)slow;
+  lua_pushvalue(L, OWN);
+  lua_setmetatable(L, OBJECT);
+  return 0;
+}
+
+void mwB_enshadow(lua_State *L, int object, int class_) {
+  object = lua_absindex(L, object);
+  class_ = lua_absindex(L, class_);
+  mwB_pushfunction(L, enshadow);
+  lua_pushvalue(L, object);
+  lua_pushvalue(L, class_);
+  lua_call(L, 2, 0);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Out
+** ======================================================= */
+
+void mwB_pushclass(lua_State *L, int index) {
+  if (mwB_pushown(L, index)) {
+    lua_rawgeti(L, -1, MWB_OWNCLASS);
+    lua_replace(L, -2);
+  } else if (!lua_getmetatable(L, index)) {
+    lua_pushnil(L);
+  }
+}
+
+void mwB_undoshadow(lua_State *L, int index) {
+  int object = lua_absindex(L, index), top = lua_gettop(L);
+  if (!mwB_pushshadow(L, object)) return;
+  for (lua_pushnil(L); lua_next(L, top + 1) != 0;) {
+    if (mwB_ismeta(L, -2)) { /* is there */
+      lua_pop(L, 1);
+    } else {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, object);
+    }
+  }
+  mwB_pushclass(L, object);
+  lua_setmetatable(L, object);
+  lua_settop(L, top);
+}
+
+static int undo(lua_State *L) {
+  mwB_undoshadow(L, 1);
+  return 0;
+}
+
+void mwB_unshadow(lua_State *L, int index) {
+  int object = lua_absindex(L, index);
+  lua_pushcfunction(L, undo);
+  lua_pushvalue(L, object);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
+  if (mwB_pushown(L, object)) {
+    lua_pop(L, 1);
+    wipe(L, object);
+  }
+  lua_error(L);
+}
+
+/* What a class's `__newindex` has put into the object with `rawset`. */
+static void absorb(lua_State *L, int object, int shadow) {
+  copy(L, object, shadow, 0);
+  wipe(L, object);
+}
+
+void mwB_store(lua_State *L, int shadow) {
+  int top = lua_gettop(L);
+  mwB_pushclass(L, 1);
+  if (!lua_isnil(L, -1) && raw_field(L, -1, "__newindex") != LUA_TNIL) {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, shadow) == LUA_TNIL) {
+      store_by_class(L, top + 2);
+      absorb(L, 1, shadow);
+      lua_settop(L, top);
+      return;
+    }
+  }
+  lua_settop(L, top);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  store(L, shadow);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Rest
+** ======================================================= */
+
+static mwW_record *record_at(lua_State *L, mwB_state *s, int index) {
+  int top = lua_gettop(L);
+  uint32_t slot = mwB_slot(L, s, index);
+  lua_settop(L, top);
+  return (slot == 0) ? NULL : mwW_recordof(&s->engine->watch, slot);
+}
+
+void mwB_rest(lua_State *L, mwB_state *s, int index) {
+  mwW_record *r = record_at(L, s, index);
+  int top = lua_gettop(L);
+  if (r == NULL || !r->watched || r->armed > 0 || r->slow || r->counted) return;
+  if (!mwB_pushown(L, index)) return;
+  if (lua_rawgeti(L, -1, MWB_OWNTRAP) == LUA_TNIL) {
+    raw_field(L, top + 1, "__newindex");
+    lua_rawseti(L, top + 1, MWB_OWNTRAP);
+    lua_pushliteral(L, "__newindex");
+    raw_field(L, top + 1, "__index");
+    lua_rawset(L, top + 1);
+  }
+  lua_settop(L, top);
+}
+
+void mwB_wake(lua_State *L, mwB_state *s, int index, int counted) {
+  mwW_record *r = record_at(L, s, index);
+  int top = lua_gettop(L);
+  if (r != NULL && counted) r->counted = 1;
+  if (!mwB_pushown(L, index)) return;
+  if (lua_rawgeti(L, -1, MWB_OWNTRAP) != LUA_TNIL) {
+    lua_pushliteral(L, "__newindex");
+    lua_insert(L, -2);
+    lua_rawset(L, top + 1);
+    lua_pushnil(L);
+    lua_rawseti(L, top + 1, MWB_OWNTRAP);
+  }
+  lua_settop(L, top);
+}
+
+/* }====================================================== */
+
+void mwB_openshadow(lua_State *L, lua_CFunction write) {
+  mwB_pushfunction(L, write);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &WRITE);
+  lua_newtable(L);
+  mwB_push(L, MWB_EPHEMERON);
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_ANCHORS);
+}

@@ -1,0 +1,298 @@
+/*
+** watch.c - mw.watch: options, guards, handles.
+** SPDX-License-Identifier: MIT
+**
+** The engine knows a guard by a number, its ref.  A function is held by the
+** object that it watches, in a table under that number, so that a guard that
+** refers to its object is a cycle that can be collected.  Of any other guard
+** the ref is the handle.  Either may have a bit more: the watch ends with the
+** first call, or the guard is no function.
+*/
+#include <string.h>
+
+#include "bind.h"
+
+/* {======================================================
+** Handles
+** ======================================================= */
+
+typedef struct handle {
+  mw_watch_id id;
+  mw_handle obj;
+  uint64_t ref;
+} handle;
+
+static handle *handle_self(lua_State *L, const char *name) {
+  const mwB_state *s = mwB_enter(L);
+  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
+    const void *meta = lua_topointer(L, -1);
+    lua_pop(L, 1);
+    if (meta == s->handle_meta) return (handle *)lua_touserdata(L, 1);
+  }
+  luaL_error(L, "calling '%s' on bad self (watch expected, got %s)", name,
+             mwB_typename(L, 1));
+  return NULL;
+}
+
+/* Lets a function guard go, of the object on the top. */
+static void release_function(lua_State *L, uint64_t ref) {
+  int object = lua_gettop(L);
+  if ((ref & MWB_REFWEAK) != 0 || !mwB_pushown(L, object)) return;
+  if (lua_rawgeti(L, -1, MWB_OWNGUARDS) == LUA_TTABLE) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)(ref & ~MWB_REFONCE));
+  }
+  lua_settop(L, object);
+}
+
+static int cancel(lua_State *L) {
+  handle *h = handle_self(L, "cancel");
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (mw_cancel(s->engine, h->id) != MW_OK) return 0;
+  if (mwB_alive(L, s, h->obj)) {
+    release_function(L, h->ref);
+    mwB_rest(L, s, lua_gettop(L));
+  }
+  return 0;
+}
+
+static int is_watch_alive(lua_State *L) {
+  handle *h = handle_self(L, "alive");
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  lua_pushboolean(L, mw_watch_alive(s->engine, h->id));
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.watch
+** ======================================================= */
+
+static int bad_option(lua_State *L, const char *what) {
+  return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
+}
+
+/* Is the string at -1 `yes`?  Raises if it is neither that nor `no`. */
+static int is_word(lua_State *L, const char *option, const char *yes,
+                   const char *no) {
+  const char *word =
+      (lua_type(L, -1) == LUA_TSTRING) ? lua_tostring(L, -1) : "";
+  if (strcmp(word, yes) == 0) return 1;
+  if (strcmp(word, no) == 0) return 0;
+  return bad_option(
+      L, lua_pushfstring(L, "option '%s' is neither '%s' nor '%s'", option, no,
+                         yes));
+}
+
+static int is_true(lua_State *L, const char *option) {
+  if (!lua_isboolean(L, -1))
+    bad_option(L, lua_pushfstring(L, "option '%s' is not a boolean", option));
+  return lua_toboolean(L, -1);
+}
+
+typedef struct wish {
+  mw_watch_options options;
+  int uncounted;
+} wish;
+
+/* Pushes a userdata with the keys in the array at -1. */
+static void read_keys(lua_State *L, mwB_state *s, wish *w) {
+  int array = lua_gettop(L);
+  lua_Unsigned i, n;
+  mw_value *keys;
+  if (!lua_istable(L, array) || (n = lua_rawlen(L, array)) == 0 || n > 10000) {
+    bad_option(L, "option 'keys' is not an array of keys");
+    return;
+  }
+  keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+  for (i = 0; i < n; i++) {
+    lua_rawgeti(L, array, (lua_Integer)i + 1);
+    keys[i] = mwB_key(L, s, -1, 1);
+    lua_pop(L, 1);
+  }
+  w->options.keys = keys;
+  w->options.n_keys = (uint32_t)n;
+}
+
+static void set_flag(wish *w, int flag, int on) {
+  w->options.flags = on ? w->options.flags | flag : w->options.flags & ~flag;
+}
+
+/* Reads the option whose name is at -2 and whose value is at -1. */
+static void read_option(lua_State *L, mwB_state *s, wish *w) {
+  const char *name =
+      (lua_type(L, -2) == LUA_TSTRING) ? lua_tostring(L, -2) : "?";
+  if (strcmp(name, "once") == 0) {
+    set_flag(w, MW_ONCE, is_true(L, name));
+  } else if (strcmp(name, "phase") == 0) {
+    set_flag(w, MW_AFTER, is_word(L, name, "after", "before"));
+  } else if (strcmp(name, "equal") == 0) {
+    set_flag(w, MW_SKIP, is_word(L, name, "skip", "fire"));
+  } else if (strcmp(name, "count") == 0) {
+    w->uncounted = !is_true(L, name);
+  } else if (strcmp(name, "keys") == 0) {
+    read_keys(L, s, w);
+    lua_replace(L, 4); /* keeps them alive */
+  } else if (strcmp(name, "key") == 0) {
+    lua_createtable(L, 1, 0);
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, 1);
+    read_keys(L, s, w);
+    lua_replace(L, 4);
+    lua_pop(L, 1);
+  } else {
+    bad_option(L, lua_pushfstring(L, "unknown option '%s'", name));
+  }
+}
+
+static void read_options(lua_State *L, mwB_state *s, wish *w) {
+  memset(w, 0, sizeof(*w));
+  w->options.flags = MW_ONCE;
+  if (lua_isnil(L, 3)) return;
+  if (!lua_istable(L, 3)) mwB_badarg(L, "watch", 3, 3, "table");
+  for (lua_pushnil(L); lua_next(L, 3) != 0; lua_pop(L, 1)) read_option(L, s, w);
+}
+
+/* What the guard at index 2 is. */
+static void read_guard(lua_State *L, mwB_state *s, wish *w) {
+  mw_watch_options *options = &w->options;
+  int type = lua_type(L, 2), ok = 0;
+  if (type == LUA_TFUNCTION) {
+    options->ref = ++s->refs;
+  } else if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
+    if (mwB_isguard(L, s, 2)) {
+      options->flags |= MW_FLAG;
+    } else {
+      ok = lua_getfield(L, 2, "invalidate") != LUA_TNIL;
+      lua_pop(L, 1);
+      if (!ok) mwB_badarg(L, "watch", 2, 2, "guard with method 'invalidate'");
+    }
+    options->guard = mwB_identify(L, s, "watch", 2, 2);
+    options->flags |= MW_WEAK;
+    options->ref = options->guard | MWB_REFWEAK;
+  } else {
+    mwB_badarg(L, "watch", 2, 2, "function, table or guard");
+  }
+  if (options->flags & MW_ONCE) options->ref |= MWB_REFONCE;
+}
+
+/* attach(object, guard, ref, was_watched): the object gets its trap, and holds
+** the guard if that is a function. */
+static int attach(lua_State *L) {
+  lua_Integer ref = lua_tointeger(L, 3);
+  if (!lua_toboolean(L, 4)) { /* else it is prepared */
+    mwB_pushclass(L, 1);
+    mwB_enshadow(L, 1, -1);
+  }
+  lua_settop(L, 3);
+  mwB_pushown(L, 1); /* 4 */
+  if (lua_type(L, 2) != LUA_TFUNCTION) return 0;
+  if (lua_rawgeti(L, 4, MWB_OWNGUARDS) != LUA_TTABLE) {
+    lua_settop(L, 4);
+    lua_newtable(L);
+    lua_pushvalue(L, 5);
+    lua_rawseti(L, 4, MWB_OWNGUARDS);
+  }
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, 5, ref);
+  return 0;
+}
+
+/* Calls `attach`, which is on the top; undoes the watch when it fails. */
+static void attach_or_undo(lua_State *L, mwB_state *s, handle *h,
+                           int was_watched) {
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_pushinteger(L, (lua_Integer)(h->ref & ~MWB_REFONCE));
+  lua_pushboolean(L, was_watched);
+  if (lua_pcall(L, 4, 0, 0) == LUA_OK) return;
+  mw_cancel(s->engine, h->id);
+  if (!was_watched) {
+    mwB_undoshadow(L, 1);
+    mw_unwatch(s->engine, h->obj);
+  }
+  lua_error(L);
+}
+
+static handle *new_handle(lua_State *L) {
+  handle *h = (handle *)lua_newuserdatauv(L, sizeof(handle), 0);
+  memset(h, 0, sizeof(*h));
+  mwB_push(L, MWB_HANDLE);
+  lua_setmetatable(L, -2);
+  return h;
+}
+
+static int watch(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  wish w;
+  handle *h;
+  int was_watched;
+  lua_settop(L, 4); /* the last for keys */
+  if (!lua_istable(L, 1)) return mwB_badarg(L, "watch", 1, 1, "table");
+  read_options(L, s, &w);
+  read_guard(L, s, &w);
+  lua_settop(L, 4);
+  h = new_handle(L); /* 5 */
+  h->obj = mwB_identify(L, s, "watch", 1, 1);
+  h->ref = w.options.ref;
+  was_watched = mw_is_watched(s->engine, h->obj);
+  mwB_pushfunction(L, attach);
+  mwB_check(L, mw_watch(s->engine, h->obj, &w.options, &h->id));
+  attach_or_undo(L, s, h, was_watched);
+  mwB_wake(L, s, 1, !w.uncounted);
+  lua_settop(L, 5);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Other functions
+** ======================================================= */
+
+static int unwatch(lua_State *L) {
+  mwB_state *s = mwB_enterobject(L, "unwatch", 1);
+  mw_handle h = mwB_watchedat(L, s, 1);
+  mwB_unshadow(L, 1);
+  mw_unwatch(s->engine, h);
+  return 0;
+}
+
+static int is_watched(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_settop(L, 1);
+  lua_pushboolean(L, mwB_watchedat(L, s, 1) != MW_NONE);
+  return 1;
+}
+
+static int mutations(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_settop(L, 1);
+  lua_pushinteger(L,
+                  (lua_Integer)mw_mutations(s->engine, mwB_handleof(L, s, 1)));
+  return 1;
+}
+
+static int raw(lua_State *L) {
+  mwB_enter(L);
+  lua_settop(L, 1);
+  mwB_pushshadow(L, 1);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwB_openwatch(lua_State *L, mwB_state *s) {
+  static const luaL_Reg functions[] = {{"watch", watch},
+                                       {"unwatch", unwatch},
+                                       {"is_watched", is_watched},
+                                       {"mutations", mutations},
+                                       {"raw", raw},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
+  s->handle_meta = mwB_newmeta(L, MWB_HANDLE, "watch", meta, methods);
+  mwB_setfuncs(L, functions);
+}

@@ -1,0 +1,389 @@
+/*
+** write.c - a write to a watched object, and what is reported like one.
+** SPDX-License-Identifier: MIT
+**
+** The engine gets the key as a value of its own; the guards get what is on the
+** stack of the report: object, key, value, shadow, old value.  All guards are
+** called before the first error of theirs is raised.
+*/
+#include "bind.h"
+
+/* {======================================================
+** Keys
+** ======================================================= */
+
+/* Strings have numbers once a watch names them; 0 is none. */
+static int64_t string_number(lua_State *L, int index, int add) {
+  int64_t n;
+  index = lua_absindex(L, index);
+  mwB_push(L, MWB_STRINGS);
+  lua_pushvalue(L, index);
+  lua_rawget(L, -2);
+  n = lua_tointeger(L, -1);
+  if (n == 0 && add) {
+    n = (int64_t)lua_rawlen(L, -2) + 1;
+    lua_pushvalue(L, index);
+    lua_rawseti(L, -3, n); /* an array as well, for its length */
+    lua_pushvalue(L, index);
+    lua_pushinteger(L, n);
+    lua_rawset(L, -4);
+  }
+  lua_pop(L, 2);
+  return n;
+}
+
+static int64_t object_number(lua_State *L, mwB_state *s, int index, int add) {
+  int top = lua_gettop(L);
+  mw_handle h =
+      add ? mwB_identify(L, s, "watch", index, 3) : mwB_handleof(L, s, index);
+  lua_settop(L, top);
+  return (int64_t)h;
+}
+
+/* The key at `index` as the engine sees it.  A float that is an integer is one,
+** as in a table. */
+mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add) {
+  mw_value v;
+  int ok;
+  index = lua_absindex(L, index);
+  v.type = MW_TOTHER;
+  v.u.i = 0;
+  switch (lua_type(L, index)) {
+    case LUA_TNIL:
+      v.type = MW_TNIL;
+      break;
+    case LUA_TBOOLEAN:
+      v.type = MW_TBOOLEAN;
+      v.u.i = lua_toboolean(L, index);
+      break;
+    case LUA_TNUMBER:
+      v.type = MW_TINTEGER;
+      v.u.i = lua_tointegerx(L, index, &ok);
+      if (ok) break;
+      v.type = MW_TFLOAT;
+      v.u.f = lua_tonumber(L, index);
+      break;
+    case LUA_TSTRING:
+      v.type = MW_TSTRING;
+      v.u.i = string_number(L, index, add);
+      break;
+    case LUA_TLIGHTUSERDATA:
+      v.u.i = (int64_t)(uintptr_t)lua_touserdata(L, index);
+      break;
+    default:
+      v.type = MW_TOBJECT;
+      v.u.i = object_number(L, s, index, add);
+  }
+  return v;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** A write: its stack, also when something else is reported
+** ======================================================= */
+
+enum { OBJECT = 1, KEY, VALUE, SHADOW, OLD, HANDLER, FAILURE };
+
+typedef struct write_frame {
+  lua_State *L;
+  mwB_state *state;
+  mw_change change;
+  mw_handle obj;
+  int failed; /* is there an error at FAILURE? */
+} write_frame;
+
+static const char *const kinds[MW_KINDS] = {"insert",   "update", "delete",
+                                            "call",     "raw",    "metatable",
+                                            "rollback", "apply",  "touch"};
+
+static int add_traceback(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  if (message != NULL) luaL_traceback(L, L, message, 1);
+  return 1;
+}
+
+/* The error on the top is `mw.on_error`'s, or that of the write. */
+static void fail(write_frame *f) {
+  lua_State *L = f->L;
+  mwB_push(L, MWB_ONERROR);
+  if (!lua_isnil(L, -1)) {
+    lua_insert(L, -2);
+    lua_pushliteral(L, "guard");
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK) return;
+  } else {
+    lua_pop(L, 1);
+  }
+  if (f->failed)
+    lua_pop(L, 1);
+  else
+    lua_replace(L, FAILURE);
+  f->failed = 1;
+}
+
+/* Pushes a function guard, which is let go if it is called for the last time.
+ */
+static void push_function(lua_State *L, uint64_t ref) {
+  lua_Integer n = (lua_Integer)(ref & ~MWB_REFONCE);
+  int top = lua_gettop(L);
+  mwB_pushown(L, OBJECT);
+  lua_rawgeti(L, -1, MWB_OWNGUARDS);
+  lua_rawgeti(L, -1, n);
+  lua_replace(L, top + 1);
+  if (ref & MWB_REFONCE) {
+    lua_pushnil(L);
+    lua_rawseti(L, top + 2, n);
+  }
+  lua_settop(L, top + 1);
+}
+
+/* Calls the method of a guard that is no function; with its arguments on the
+** top.  Runs protected. */
+static int call_invalidate(lua_State *L) {
+  lua_getfield(L, 1, "invalidate");
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+static void call_guard(void *ud, mw_handle obj, uint64_t ref,
+                       const mw_change *change) {
+  write_frame *f = (write_frame *)change->host;
+  lua_State *L = f->L;
+  int n = 5;
+  (void)obj;
+  luaL_checkstack(L, 12, "too many guards");
+  if (ref & MWB_REFWEAK) {
+    lua_pushcfunction(L, call_invalidate);
+    mwB_alive(L, (mwB_state *)ud, ref & ~(MWB_REFWEAK | MWB_REFONCE));
+    n++;
+  } else {
+    push_function(L, ref);
+  }
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  lua_pushstring(L, kinds[change->kind]);
+  if (lua_pcall(L, n, 0, HANDLER) != LUA_OK) fail(f);
+  f->state->L = L;
+}
+
+static int guard_alive(void *ud, mw_handle guard) {
+  mwB_state *s = (mwB_state *)ud;
+  int alive = mwB_alive(s->L, s, guard);
+  lua_pop(s->L, 1);
+  return alive;
+}
+
+/* Begins a report with the object, key, value, shadow and old value on the
+** stack.  Answers the moment. */
+static uint64_t begin_write(lua_State *L, write_frame *f, int kind) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  lua_settop(L, OLD);
+  lua_pushcfunction(L, add_traceback);
+  lua_pushnil(L);
+  f->L = s->L = L;
+  f->state = s;
+  f->obj = mwB_handleof(L, s, OBJECT);
+  f->failed = 0;
+  f->change.key = mwB_key(L, s, KEY, 0);
+  f->change.kind = kind;
+  f->change.same = lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH;
+  f->change.host = f;
+  return mw_mutated(s->engine, f->obj, &f->change);
+}
+
+static void end_write(write_frame *f, uint64_t moment) {
+  f->state->L = f->L;
+  mw_stored(f->state->engine, f->obj, &f->change, moment);
+  mwB_rest(f->L, f->state, OBJECT);
+  if (!f->failed) return;
+  lua_settop(f->L, FAILURE);
+  lua_error(f->L);
+}
+
+static int kind_of(lua_State *L) {
+  if (lua_isnil(L, VALUE)) return MW_DELETE;
+  return lua_isnil(L, OLD) ? MW_INSERT : MW_UPDATE;
+}
+
+/* A float that is an integer becomes one, as in a table. */
+static void normalize_key(lua_State *L) {
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, KEY) == LUA_TNUMBER) n = lua_tointegerx(L, KEY, &ok);
+  if (!ok) return;
+  lua_pushinteger(L, n);
+  lua_replace(L, KEY);
+}
+
+/* write(object, key, value, shadow), called by the trap.  A guard may have
+** unwatched the object, or changed its class. */
+static int write(lua_State *L) {
+  write_frame f;
+  uint64_t moment;
+  normalize_key(L);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, SHADOW); /* the old value */
+  moment = begin_write(L, &f, kind_of(L));
+  if (mwB_pushshadow(L, OBJECT)) {
+    lua_replace(L, SHADOW);
+    mwB_store(L, SHADOW);
+  } else {
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    lua_settable(L, OBJECT);
+  }
+  end_write(&f, moment);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Other reports
+** ======================================================= */
+
+/* Puts what the report of a write needs on the stack, for a value that stays as
+** it is; 0 when the object is not watched. */
+static int read_current(lua_State *L) {
+  lua_settop(L, KEY);
+  lua_pushnil(L);
+  if (!mwB_pushshadow(L, OBJECT)) return 0;
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, SHADOW);
+  lua_pushvalue(L, OLD);
+  lua_replace(L, VALUE);
+  return 1;
+}
+
+static int touch(lua_State *L) {
+  write_frame f;
+  uint64_t moment;
+  mwB_enterobject(L, "touch", 2);
+  if (!read_current(L)) return 0;
+  moment = begin_write(L, &f, MW_TOUCH);
+  end_write(&f, moment);
+  return 0;
+}
+
+/* Moves a field that was put into the object itself, key at KEY, to the shadow
+** and reports it. */
+static void report_raw(lua_State *L) {
+  write_frame f;
+  uint64_t moment;
+  read_current(L);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, OBJECT);
+  lua_replace(L, VALUE);
+  moment = begin_write(L, &f, MW_RAW);
+  if (!mwB_ismeta(L, KEY)) {
+    lua_pushvalue(L, KEY);
+    lua_pushnil(L);
+    lua_rawset(L, OBJECT);
+  }
+  if (mwB_pushshadow(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    lua_rawset(L, -3);
+  }
+  end_write(&f, moment);
+}
+
+/* Pushes a key that is in the object and not, or otherwise, in the shadow at
+** index 2; 0 when there is none. */
+static int find_raw(lua_State *L) {
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 2)) {
+    lua_pushvalue(L, -2);
+    lua_rawget(L, 2);
+    if (!mwB_ismeta(L, -3) || !lua_rawequal(L, -1, -2)) {
+      lua_pop(L, 2);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int report_one(lua_State *L) {
+  report_raw(L);
+  return 0;
+}
+
+static int sync(lua_State *L) {
+  int found = 0;
+  mwB_enterobject(L, "sync", 1);
+  while (lua_settop(L, 1), mwB_pushshadow(L, 1) && find_raw(L)) {
+    found = 1;
+    mwB_pushfunction(L, report_one);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 3);
+    lua_call(L, 2, 0);
+  }
+  lua_pushboolean(L, found);
+  return 1;
+}
+
+static int set_metatable(lua_State *L) {
+  write_frame f;
+  mwB_state *s = mwB_enter(L);
+  uint64_t moment;
+  if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
+  if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
+    return mwB_badarg(L, "setmetatable", 2, 2, "nil or table");
+  lua_settop(L, 2);
+  mwB_pushclass(L, 1);
+  if (lua_istable(L, 3)) {
+    lua_pushliteral(L, "__metatable");
+    if (lua_rawget(L, 3) != LUA_TNIL)
+      return luaL_error(L, "cannot change a protected metatable");
+  }
+  lua_settop(L, 3);
+  if (mwB_watchedat(L, s, 1) == MW_NONE) {
+    lua_pushvalue(L, 2);
+    lua_setmetatable(L, 1);
+  } else {
+    lua_pushnil(L); /* no key */
+    lua_insert(L, 2);
+    lua_pushvalue(L, 4); /* old class to OLD */
+    lua_pushnil(L);
+    lua_replace(L, SHADOW);
+    moment = begin_write(L, &f, MW_METATABLE);
+    if (mwB_pushown(L, OBJECT))
+      mwB_enshadow(L, OBJECT, VALUE);
+    else {
+      lua_pushvalue(L, VALUE);
+      lua_setmetatable(L, OBJECT);
+    }
+    end_write(&f, moment);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+static int on_error(lua_State *L) {
+  mwB_enter(L);
+  lua_settop(L, 1);
+  if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
+    return mwB_badarg(L, "on_error", 1, 1, "function");
+  mwB_push(L, MWB_ONERROR);
+  lua_insert(L, 1);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_ONERROR);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwB_openwrite(lua_State *L, mwB_state *s) {
+  static const luaL_Reg functions[] = {{"touch", touch},
+                                       {"sync", sync},
+                                       {"setmetatable", set_metatable},
+                                       {"on_error", on_error},
+                                       {NULL, NULL}};
+  const mw_host host = {s, call_guard, guard_alive};
+  mw_set_host(s->engine, &host);
+  lua_newtable(L);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);
+  mwB_openshadow(L, write);
+  mwB_setfuncs(L, functions);
+}

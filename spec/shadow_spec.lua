@@ -1,0 +1,479 @@
+local mw = require "moonwatch"
+
+local function error_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local function nothing() end
+
+local STAY = { once = false }
+
+-- A guard that notes its calls, and the notes.
+local function noting()
+  local notes = {}
+  return function(_, key, old, new, kind)
+    notes[#notes + 1] = ("%s:%s>%s %s"):format(key, old, new, kind)
+  end, notes
+end
+
+-- {======================================================
+-- Before and after
+-- =======================================================
+
+-- Classes, each a function that makes an object.
+local classes = {}
+
+function classes.none()
+  return { 3, 1, 2, x = 1, y = "two" }
+end
+
+local Animal = {}
+Animal.__index = Animal
+Animal.__name = "Animal"
+Animal.__tostring = function(self) return "an animal called " .. self.name end
+Animal.__eq = function(a, b) return a.name == b.name end
+Animal.__lt = function(a, b) return a.name < b.name end
+Animal.__le = function(a, b) return a.name <= b.name end
+Animal.__concat = function(a, b)
+  return (type(a) == "string" and a or a.name) ..
+    (type(b) == "string" and b or b.name)
+end
+Animal.__call = function(self, ...) return self.name, ... end
+Animal.__len = function(self) return #self.name end
+Animal.__unm = function(self) return "-" .. self.name end
+Animal.__add = function(self, n) return self.name .. "+" .. n end
+Animal.__pairs = function(self)
+  local done
+  return function()
+    if not done then
+      done = true
+      return "name", self.name
+    end
+  end
+end
+function Animal.legs() return 4 end
+function Animal:rename(name) self.name = name end
+
+function classes.operators()
+  return setmetatable({ 3, 1, 2, name = "cat" }, Animal)
+end
+
+local Bird = setmetatable({ __index = nil }, { __index = Animal })
+Bird.__index = Bird
+Bird.__tostring = Animal.__tostring
+function Bird.legs() return 2 end
+local Owl = setmetatable({}, { __index = Bird })
+Owl.__index = Owl
+function Owl:hoot() return "hoo " .. self.name end
+
+function classes.three_deep()
+  return setmetatable({ 3, 1, 2, name = "owl" }, Owl)
+end
+
+local function is_inner(self) return rawequal(self, mw.raw(self)) end
+
+function classes.index_function()
+  return setmetatable({ 3, 1, 2, base = 10 }, {
+    __index = function(self, key)
+      if type(key) == "string" and key:find "^computed" then
+        return self.base .. key
+      end
+    end,
+  })
+end
+
+function classes.newindex_function()
+  return setmetatable({ 3, 1, 2, known = 1 }, {
+    __newindex = function(self, key, value)
+      if key == "forbidden" then error("forbidden", 0) end
+      rawset(self, key, value and "set: " .. tostring(value))
+    end,
+  })
+end
+
+function classes.newindex_table()
+  local other = {}
+  return setmetatable({ 3, 1, 2 }, { __index = other, __newindex = other })
+end
+
+function classes.protected()
+  return setmetatable({ 3, 1, 2 }, { __metatable = "hidden" })
+end
+
+function classes.weak_values()
+  return setmetatable({ 3, 1, 2, {}, x = {} }, { __mode = "v" })
+end
+
+function classes.both_weak()
+  return setmetatable({ 3, 1, 2, [{}] = 1, x = {} }, { __mode = "kv" })
+end
+
+function classes.finaliser()
+  return setmetatable({ 3, 1, 2 }, { __gc = nothing, __index = { i = 1 } })
+end
+
+function classes.own_metatable()
+  local self = { 3, 1, 2, __index = { inherited = "by itself" } }
+  return setmetatable(self, self)
+end
+
+-- A style of class libraries: static and instance tables, __index copied down.
+function classes.library()
+  local class = { name = "Stack", static = {}, __instanceDict = {} }
+  class.__instanceDict.__index = class.__instanceDict
+  class.__instanceDict.class = class
+  class.__instanceDict.push = function(self, v) self[#self + 1] = v end
+  class.__instanceDict.__tostring = function() return "instance of Stack" end
+  return setmetatable({ 3, 1, 2, class = class }, class.__instanceDict)
+end
+
+local function sorted(list)
+  table.sort(list, function(a, b) return tostring(a) < tostring(b) end)
+  return list
+end
+
+-- What can be done to an object; each answers what can be compared.
+local deeds = {}
+
+function deeds.read(o)
+  return o[1], o.x, o.name, o.computed, o.inherited, o.i
+end
+
+function deeds.write(o)
+  o.x, o.new = 5, 6
+  o.known = "known"
+  return o.x, o.new, o.known
+end
+
+function deeds.delete(o)
+  o[3], o.x = nil, nil
+  return o[3], o.x, #o
+end
+
+function deeds.refuse(o)
+  return pcall(function() o.forbidden = 1 end)
+end
+
+function deeds.walk(o)
+  local list = {}
+  for k, v in pairs(o) do
+    if type(v) ~= "table" and type(v) ~= "function" and type(k) ~= "table" then
+      list[#list + 1] = tostring(k) .. "=" .. tostring(v)
+    end
+  end
+  return table.concat(sorted(list), " ")
+end
+
+function deeds.count(o)
+  local n = 0
+  for i, v in ipairs(o) do
+    if type(v) == "number" then n = n + i * v end
+  end
+  return n, #o, select("#", table.unpack(o))
+end
+
+function deeds.edit(o)
+  table.insert(o, 9)
+  table.insert(o, 1, 7)
+  table.remove(o, 2)
+  return o[1], o[2], o[3], o[4], o[5]
+end
+
+function deeds.sort(o)
+  local list = { table.unpack(o, 1, 3) }
+  if not (list[1] and list[2] and list[3]) then return "short" end
+  table.move(o, 1, 3, 11)
+  table.move({ 5, 6 }, 1, 2, 1, o)
+  return o[1], o[2], o[3], o[11], table.concat(o, ",", 1, 3)
+end
+
+function deeds.metatable(o)
+  local meta = getmetatable(o) or nil
+  return meta == nil, type(meta), (pcall(mw.setmetatable, o, meta))
+end
+
+function deeds.operators(o)
+  return pcall(function()
+    return o .. "!", -o, o + 1, o(1, 2), o < o, o <= o, tostring(o)
+  end)
+end
+
+function deeds.methods(o)
+  if not o.rename then return "none" end
+  o:rename "dog"
+  return o.name, o.legs(), o.hoot and o:hoot()
+end
+
+function deeds.push(o)
+  if not o.push then return "none" end
+  o:push("pushed")
+  return o[#o], o.class.name
+end
+
+function deeds.key(o)
+  local t = { [o] = "found" }
+  return t[o], rawequal(o, o), o == o
+end
+
+function deeds.yield(o)
+  local co = coroutine.wrap(function()
+    o.co = 1
+    coroutine.yield(o.co)
+    o.co = 2
+    return o.co
+  end)
+  return co(), co()
+end
+
+describe("a watched object behaves as before", function()
+  for class, make in pairs(classes) do
+    for deed, act in pairs(deeds) do
+      for _, options in ipairs { STAY, { count = false }, {} } do
+        it(("(%s, %s)"):format(class, deed), function()
+          local plain, watched = make(), make()
+          mw.watch(watched, nothing, options)
+          for _ = 1, 2 do
+            local expected = table.pack(act(plain))
+            local got = table.pack(act(watched))
+            for i = 1, math.max(expected.n, got.n) do
+              if type(expected[i]) == "string" then -- positions, addresses
+                assert.equal(expected[i]:gsub("0x%x+", ""),
+                  tostring(got[i]):gsub("0x%x+", ""))
+              elseif type(expected[i]) ~= "table" then
+                assert.equal(expected[i], got[i])
+              end
+            end
+          end
+          mw.unwatch(watched)
+          assert.equal(deeds.walk(plain), deeds.walk(watched))
+          assert.equal(rawlen(plain), rawlen(watched))
+          assert.equal(getmetatable(make()) ~= nil,
+            getmetatable(watched) ~= nil)
+        end)
+      end
+    end
+  end
+end)
+
+describe("a watched object", function()
+  it("shows its class, or false when it has none", function()
+    local object = setmetatable({}, Animal)
+    mw.watch(object, nothing)
+    assert.equal(Animal, getmetatable(object))
+    object = {}
+    mw.watch(object, nothing)
+    assert.is_false(getmetatable(object))
+  end)
+
+  it("is passed itself to its class's functions", function()
+    local seen = {}
+    local object
+    object = setmetatable({}, {
+      __index = function(self, key) seen[#seen + 1] = rawequal(self, object)
+        return key end,
+      __newindex = function(self, key, value)
+        seen[#seen + 1] = rawequal(self, object)
+        rawset(self, key, value)
+      end,
+    })
+    mw.watch(object, nothing, STAY)
+    assert.equal("a", object.a)
+    object.b = 1
+    assert.equal(1, object.b)
+    assert.same({ true, true }, seen)
+    assert.is_nil(next(object))
+    assert.is_false(is_inner(object))
+  end)
+
+  it("is closed and collected as before", function()
+    local closed, collected
+    do
+      local object <close> = setmetatable({ n = 1 }, {
+        __close = function(self) closed = self.n end,
+        __gc = function(self) collected = self.n end,
+      })
+      mw.watch(object, nothing)
+      object.n = 2
+    end
+    assert.equal(2, closed)
+    collectgarbage()
+    assert.equal(2, collected)
+  end)
+
+  it("holds its contents weakly if its class says so", function()
+    for _, mode in ipairs { "k", "v", "kv" } do
+      local object = setmetatable({}, { __mode = mode })
+      mw.watch(object, nothing, STAY)
+      object[{}] = {}
+      object[mode == "v" and 1 or {}] = mode == "v" and {} or 1
+      collectgarbage()
+      assert.is_nil(next(mw.raw(object)))
+      mw.unwatch(object)
+      object[{}] = {}
+      collectgarbage()
+      assert.is_nil(next(object))
+    end
+  end)
+
+  it("may be a class, whose instances go on", function()
+    local class = { greeting = "hello" }
+    class.__index = class
+    local object = setmetatable({}, class)
+    local n = 0
+    mw.watch(class, function() n = n + 1 end, STAY)
+    class.greeting = "good day"
+    class.__tostring = function() return "an instance" end
+    function class.method() return "called" end
+    assert.equal(3, n)
+    assert.equal("good day", object.greeting)
+    assert.equal("called", object.method())
+    assert.equal("an instance", tostring(object))
+    assert.equal("good day", setmetatable({}, class).greeting)
+    mw.unwatch(class)
+    assert.equal("an instance", tostring(object))
+    assert.equal("good day", rawget(class, "greeting"))
+  end)
+
+  it("that its finaliser brings back holds its contents, no more", function()
+    local back
+    do
+      local object = setmetatable({ n = 1 }, { __gc = function(self)
+        back = self
+      end })
+      mw.watch(object, error, STAY)
+    end
+    collectgarbage()
+    mw.reap()
+    local other, n = {}, 0
+    mw.watch(other, function() n = n + 1 end, STAY)
+    back.n, back.m = 2, 3
+    assert.same({ n = 2, m = 3 }, { n = back.n, m = back.m })
+    assert.equal(0, n)
+    assert.is_false(mw.is_watched(back))
+    mw.watch(back, function() n = n + 1 end)
+    back.n = 4
+    assert.equal(1, n)
+    mw.unwatch(back)
+    assert.equal(4, rawget(back, "n"))
+  end)
+end)
+
+-- }======================================================
+
+describe("mw.unwatch", function()
+  it("gives back exactly what was there", function()
+    local class = { __index = { inherited = 1 } }
+    local function contents(t)
+      local list = {}
+      local key, value = next(t)
+      while key ~= nil do
+        list[key] = value
+        key, value = next(t, key)
+      end
+      return list
+    end
+    for _, meta in ipairs { class, false } do
+      local obj = { 1, 2, 3, x = "y", [true] = false, [0.5] = {} }
+      local before = contents(obj)
+      if meta then setmetatable(obj, meta) end
+      local handle = mw.watch(obj, nothing)
+      mw.unwatch(obj)
+      assert.equal(meta or nil, getmetatable(obj))
+      assert.same(before, contents(obj))
+      assert.equal(3, rawlen(obj))
+      assert.is_false(handle:alive())
+      assert.is_false(mw.is_watched(obj))
+      obj.z = 1
+      assert.equal(1, rawget(obj, "z"))
+      mw.unwatch(obj)
+    end
+  end)
+
+  it("may be followed by another watch", function()
+    local obj, n = {}, 0
+    for _ = 1, 3 do
+      mw.watch(obj, function() n = n + 1 end)
+      obj.a = 1
+      mw.unwatch(obj)
+      obj.a = 2
+    end
+    assert.equal(3, n)
+    assert.equal(3, mw.mutations(obj))
+  end)
+end)
+
+describe("what goes around the trap", function()
+  it("is found by mw.sync and reported as raw", function()
+    local obj = { a = 1 }
+    local guard, notes = noting()
+    mw.watch(obj, guard, STAY)
+    assert.is_false(mw.sync(obj))
+    rawset(obj, "a", 2)
+    rawset(obj, "b", 3)
+    assert.is_true(mw.sync(obj))
+    assert.is_false(mw.sync(obj))
+    table.sort(notes)
+    assert.same({ "a:1>2 raw", "b:nil>3 raw" }, notes)
+    assert.is_nil(rawget(obj, "a"))
+    assert.same({ a = 2, b = 3 }, mw.raw(obj))
+    assert.equal(2, mw.mutations(obj))
+  end)
+
+  it("is reported by mw.touch", function()
+    local obj = { a = 1 }
+    local guard, notes = noting()
+    mw.watch(obj, guard, STAY)
+    mw.raw(obj).a = 2
+    mw.touch(obj, "a")
+    mw.touch(obj)
+    assert.same({ "a:2>2 touch", "nil:nil>nil touch" }, notes)
+    assert.equal(2, mw.mutations(obj))
+  end)
+
+  it("is nothing for an object that is not watched", function()
+    local obj = { 1 }
+    assert.equal(obj, mw.raw(obj))
+    assert.is_false(mw.sync(obj))
+    mw.touch(obj, 1)
+    assert.equal(5, mw.raw(5))
+  end)
+end)
+
+describe("mw.setmetatable", function()
+  it("changes the class of a watched object, and says so", function()
+    local a, b = { __index = { x = "a" } }, { __index = { x = "b" } }
+    local obj, seen = setmetatable({ y = 1 }, a), {}
+    mw.watch(obj, function(_, ...) seen[#seen + 1] = { ... } end, STAY)
+    assert.equal(obj, mw.setmetatable(obj, b))
+    assert.equal("b", obj.x)
+    assert.equal(b, getmetatable(obj))
+    mw.setmetatable(obj, nil)
+    assert.is_nil(obj.x)
+    assert.is_false(getmetatable(obj))
+    assert.same({ { nil, a, b, "metatable" }, { nil, b, nil, "metatable" } },
+      seen)
+    assert.equal(2, mw.mutations(obj))
+    obj.y = 2
+    assert.equal(3, #seen)
+  end)
+
+  it("is the plain one for others", function()
+    local class = {}
+    local obj = mw.setmetatable({}, class)
+    assert.equal(class, getmetatable(obj))
+    assert.is_nil(getmetatable(mw.setmetatable(obj, nil)))
+  end)
+
+  it("does not change a protected metatable", function()
+    local obj = setmetatable({}, { __metatable = "hidden" })
+    assert.matches("cannot change a protected metatable",
+      error_of(mw.setmetatable, obj, {}))
+    mw.watch(obj, nothing)
+    assert.matches("cannot change a protected metatable",
+      error_of(mw.setmetatable, obj, {}))
+    assert.equal("hidden", getmetatable(obj))
+  end)
+end)
+

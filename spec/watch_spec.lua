@@ -1,0 +1,527 @@
+local mw = require "moonwatch"
+
+local function error_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+-- A guard that notes its calls, and the notes.
+local function noting()
+  local notes = {}
+  return function(obj, key, old, new, kind)
+    notes[#notes + 1] = ("%s:%s>%s %s"):format(key, old, new, kind)
+    assert.is_table(obj)
+  end, notes
+end
+
+local STAY = { once = false }
+
+describe("a guard", function()
+  it("hears of inserts, updates and deletes, before they are stored", function()
+    local obj, seen = { a = 1 }, {}
+    mw.watch(obj, function(o, key, old, new, kind)
+      assert.equal(obj, o)
+      seen[#seen + 1] = { key, old, new, kind, o[key] }
+    end, STAY)
+    obj.a = 2
+    obj.b = 3
+    obj.a = nil
+    obj[1.0] = "x"
+    assert.same({ { "a", 1, 2, "update", 1 },
+      { "b", nil, 3, "insert", nil }, { "a", 2, nil, "delete", 2 },
+      { 1, nil, "x", "insert", nil } }, seen)
+    assert.same({ b = 3, "x" }, mw.raw(obj))
+  end)
+
+  it("is called once, if it does not say otherwise", function()
+    local obj, n = {}, 0
+    mw.watch(obj, function() n = n + 1 end)
+    obj.a, obj.b = 1, 2
+    assert.equal(1, n)
+  end)
+
+  it("is called in the order of watching, twice if it watches twice", function()
+    local obj, order = {}, ""
+    local function guard(name)
+      return function() order = order .. name end
+    end
+    local a = guard "a"
+    mw.watch(obj, a)
+    mw.watch(obj, guard "b", STAY)
+    mw.watch(obj, a)
+    obj.x = 1
+    assert.equal("aba", order)
+    obj.x = 2
+    assert.equal("abab", order)
+  end)
+
+  it("that watches again in its call is called at the next write", function()
+    local obj, n = {}, 0
+    local function guard()
+      n = n + 1
+      mw.watch(obj, guard)
+    end
+    mw.watch(obj, guard)
+    obj.a = 1
+    assert.equal(1, n)
+    obj.a = 1
+    assert.equal(2, n)
+  end)
+
+  it("that writes to the object is counted, and lands first", function()
+    local obj, order = {}, {}
+    mw.watch(obj, function(o, _, _, new)
+      order[#order + 1] = new
+      o.x = "inner"
+    end)
+    mw.watch(obj, function(_, _, _, new) order[#order + 1] = new end, STAY)
+    obj.x = "outer"
+    assert.same({ "outer", "inner", "outer" }, order)
+    assert.equal("outer", obj.x)
+    assert.equal(2, mw.mutations(obj))
+  end)
+
+  it("hears of the keys that it names only", function()
+    local obj = {}
+    local object = {}
+    local guard, notes = noting()
+    mw.watch(obj, guard, { key = "a", once = false })
+    mw.watch(obj, guard, { keys = { 1, true, 0.5, object }, once = false })
+    for _, key in ipairs { "a", "b", 1.0, 2, true, 0.5, false, {}, object } do
+      obj[key] = 1
+    end
+    assert.equal("a:nil>1 insert 1:nil>1 insert true:nil>1 insert " ..
+      "0.5:nil>1 insert", table.concat(notes, " ", 1, 4))
+    assert.equal(5, #notes)
+    assert.matches("^table", notes[5])
+  end)
+
+  it("of one call and many keys is called once", function()
+    local obj, n = {}, 0
+    mw.watch(obj, function() n = n + 1 end, { keys = { "a", "b" } })
+    obj.a, obj.b = 1, 1
+    assert.equal(1, n)
+  end)
+
+  it("can be called after the value is stored", function()
+    local obj, seen = {}, nil
+    mw.watch(obj, function(o, key) seen = o[key] end, { phase = "after" })
+    obj.a = 1
+    assert.equal(1, seen)
+  end)
+
+  it("can pass over writes of the same value", function()
+    local obj, n = { a = 1, b = "x" }, 0
+    mw.watch(obj, function() n = n + 1 end, { equal = "skip", once = false })
+    obj.a, obj.b, obj.c = 1, "x", nil
+    assert.equal(0, n)
+    obj.a = 1.0
+    assert.equal(0, n)
+    obj.a = 2
+    assert.equal(1, n)
+    assert.equal(5, mw.mutations(obj))
+  end)
+
+  it("may be an object, which is held weakly", function()
+    local obj, n = {}, 0
+    local strong = { invalidate = function(self, o, key, old, new, kind)
+      assert.equal("table", type(self))
+      assert.same({ obj, "a", nil, n, "insert" }, { o, key, old, new, kind })
+      n = n + 1
+    end }
+    mw.watch(obj, strong)
+    mw.watch(obj, { invalidate = function() error "was dead" end }, STAY)
+    collectgarbage()
+    obj.a = 0
+    assert.equal(1, n)
+    assert.equal(1, mw.mutations(obj))
+  end)
+
+  it("that dies leaves nothing behind, ten thousand times", function()
+    local obj = {}
+    for _ = 1, 10000 do
+      mw.watch(obj, { invalidate = error }, STAY)
+    end
+    collectgarbage()
+    local before = collectgarbage "count"
+    for _ = 1, 10000 do
+      mw.watch(obj, { invalidate = error }, STAY)
+    end
+    collectgarbage()
+    assert.is_true(collectgarbage "count" < before + 200)
+    obj.a = 1
+  end)
+
+  it("that is a function lives as long as it is needed, not longer", function()
+    local weak = setmetatable({}, { __mode = "k" })
+    local function make(obj)
+      local function guard() return obj end
+      weak[guard] = true
+      return guard
+    end
+    local obj, n = {}, 0
+    mw.watch(obj, make(obj))
+    local handle = mw.watch(obj, make(obj), STAY)
+    do
+      local short = {}
+      mw.watch(short, make(short), STAY)
+      weak[short] = true
+    end
+    collectgarbage()
+    for _ in pairs(weak) do n = n + 1 end
+    assert.equal(2, n)
+    obj.x = 1
+    handle:cancel()
+    collectgarbage()
+    assert.is_nil(next(weak))
+  end)
+end)
+
+describe("an mw.guard", function()
+  it("is valid until the first invalidation, and again when told", function()
+    local obj, guard = {}, mw.guard()
+    mw.watch(obj, guard)
+    assert.is_true(guard.valid)
+    obj.a = 1
+    assert.is_false(guard.valid)
+    guard:revalidate()
+    assert.is_true(guard.valid)
+    obj.a = 2
+    assert.is_true(guard.valid)
+    mw.watch(obj, guard, STAY)
+    obj.a = 3
+    assert.is_false(guard.valid)
+  end)
+
+  it("is not kept alive by what it watches", function()
+    local obj = {}
+    local weak = setmetatable({}, { __mode = "v" })
+    weak[1] = mw.guard()
+    mw.watch(obj, weak[1], STAY)
+    collectgarbage()
+    assert.is_nil(weak[1])
+    obj.a = 1
+  end)
+
+  it("works by the thousand", function()
+    local obj, guards = {}, {}
+    for i = 1, 1000 do
+      guards[i] = mw.guard()
+      mw.watch(obj, guards[i])
+    end
+    obj.a = 1
+    for i = 1, 1000 do assert.is_false(guards[i].valid) end
+  end)
+
+  it("raises for a wrong self", function()
+    local guard = mw.guard()
+    assert.matches("calling 'revalidate' on bad self %(guard expected, got " ..
+      "table%)", error_of(guard.revalidate, {}))
+    assert.is_nil(guard.nonsense)
+  end)
+end)
+
+describe("a handle", function()
+  it("cancels, any number of times", function()
+    local obj, n = {}, 0
+    local handle = mw.watch(obj, function() n = n + 1 end, STAY)
+    obj.a = 1
+    assert.is_true(handle:alive())
+    handle:cancel()
+    handle:cancel()
+    assert.is_false(handle:alive())
+    obj.a = 2
+    assert.equal(1, n)
+  end)
+
+  it("is there for guards of all kinds", function()
+    local obj = {}
+    for _, guard in ipairs { error, mw.guard(), { invalidate = error } } do
+      local handle = mw.watch(obj, guard)
+      assert.is_true(handle:alive())
+      handle:cancel()
+      assert.is_false(handle:alive())
+    end
+    obj.a = 1
+  end)
+
+  it("is not alive after its one call, or its object's death", function()
+    local obj = {}
+    local handle = mw.watch(obj, function() end)
+    obj.a = 1
+    assert.is_false(handle:alive())
+    handle = mw.watch({}, function() end)
+    collectgarbage()
+    mw.reap()
+    assert.is_false(handle:alive())
+    handle:cancel()
+  end)
+
+  it("can be closed", function()
+    local obj, n = {}, 0
+    do
+      local _ <close> = mw.watch(obj, function() n = n + 1 end, STAY)
+      obj.a = 1
+    end
+    obj.a = 2
+    assert.equal(1, n)
+  end)
+
+  it("keeps nothing alive", function()
+    local weak = setmetatable({}, { __mode = "k" })
+    local handle
+    do
+      local obj = {}
+      weak[obj] = true
+      handle = mw.watch(obj, function() end)
+    end
+    collectgarbage()
+    assert.is_nil(next(weak))
+    handle:cancel()
+  end)
+
+  it("of a guard not yet called keeps it from being called", function()
+    local obj, n, later = {}, 0, nil
+    mw.watch(obj, function() later:cancel() end)
+    later = mw.watch(obj, function() n = n + 1 end)
+    obj.a = 1
+    assert.equal(0, n)
+  end)
+
+  it("raises for a wrong self", function()
+    local handle = mw.watch({}, function() end)
+    for _, name in ipairs { "cancel", "alive" } do
+      assert.equal("calling '" .. name ..
+        "' on bad self (watch expected, got table)", error_of(handle[name], {}))
+    end
+  end)
+end)
+
+describe("an error in a guard", function()
+  it("keeps no other guard from its call, nor the write", function()
+    local obj, n = {}, 0
+    mw.watch(obj, function() error "first" end)
+    mw.watch(obj, function() n = n + 1 end)
+    mw.watch(obj, function() error "second" end)
+    mw.watch(obj, function(o) n = n + o.a end, { phase = "after" })
+    local message = error_of(function() obj.a = 1 end)
+    assert.matches("watch_spec.lua:%d+: first\nstack traceback:", message)
+    assert.equal(2, n)
+    assert.equal(1, obj.a)
+  end)
+
+  it("may be any value", function()
+    local obj, value = {}, {}
+    mw.watch(obj, function() error(value) end)
+    assert.equal(value, error_of(function() obj.a = 1 end))
+  end)
+
+  it("goes to mw.on_error instead, if that is set", function()
+    local obj, seen = {}, {}
+    local former = mw.on_error(function(err, where)
+      seen[#seen + 1] = where .. ": " .. err:match "[^\n]*"
+    end)
+    assert.is_nil(former)
+    mw.watch(obj, function() error("one", 0) end)
+    mw.watch(obj, function() error("two", 0) end)
+    obj.a = 1
+    assert.is_function(mw.on_error(nil))
+    assert.same({ "guard: one", "guard: two" }, seen)
+    mw.watch(obj, function() error("three", 0) end)
+    assert.matches("^three", error_of(function() obj.a = 2 end))
+  end)
+
+  it("is raised after all when mw.on_error's function fails", function()
+    local obj = {}
+    mw.on_error(function() error("worse", 0) end)
+    mw.watch(obj, function() error "bad" end)
+    local message = error_of(function() obj.a = 1 end)
+    mw.on_error(nil)
+    assert.equal("worse", message)
+    assert.equal(1, obj.a)
+  end)
+
+  it("is what yielding is", function()
+    local obj = {}
+    mw.watch(obj, function() coroutine.yield() end)
+    local co = coroutine.wrap(function()
+      return error_of(function() obj.a = 1 end)
+    end)
+    assert.matches("attempt to yield", co())
+    assert.equal(1, obj.a)
+  end)
+end)
+
+describe("a guard may", function()
+  local function guarded(f)
+    local obj = { a = 0 }
+    mw.watch(obj, f, STAY)
+    return obj
+  end
+
+  it("unwatch the object", function()
+    local obj = guarded(mw.unwatch)
+    obj.a = 1
+    assert.is_nil(getmetatable(obj))
+    assert.equal(1, rawget(obj, "a"))
+  end)
+
+  it("change its class", function()
+    local class = { __index = { inherited = true } }
+    local n = 0
+    local obj = guarded(function(o)
+      n = n + 1
+      if n == 1 then mw.setmetatable(o, class) end
+    end)
+    obj.a = 1
+    assert.equal(2, n)
+    assert.equal(1, obj.a)
+    assert.is_true(obj.inherited)
+  end)
+
+  it("collect garbage", function()
+    local obj = guarded(function() collectgarbage() end)
+    obj.a = 1
+    assert.equal(1, obj.a)
+  end)
+
+  it("write to other objects, which may write back", function()
+    local a, b = {}, {}
+    mw.watch(a, function() b.x = 1 end)
+    mw.watch(b, function() a.y = 2 end)
+    a.x = 0
+    assert.same({ x = 0, y = 2 }, mw.raw(a))
+    assert.equal(2, mw.mutations(a))
+  end)
+
+  it("run coroutines that write", function()
+    local obj, n = {}, 0
+    mw.watch(obj, function(o)
+      coroutine.wrap(function() o.inner = 1 end)()
+    end)
+    mw.watch(obj, { invalidate = error })
+    mw.watch(obj, function() n = n + 1 end, STAY)
+    collectgarbage()
+    obj.outer = 1
+    assert.equal(2, n)
+    assert.same({ inner = 1, outer = 1 }, mw.raw(obj))
+  end)
+end)
+
+describe("counting", function()
+  it("begins with the first watch and goes on when nobody waits", function()
+    local obj = {}
+    obj.a = 1
+    assert.equal(0, mw.mutations(obj))
+    assert.is_false(mw.is_watched(obj))
+    mw.watch(obj, function() end)
+    for i = 1, 10 do obj.a = i end
+    assert.equal(10, mw.mutations(obj))
+    assert.is_true(mw.is_watched(obj))
+  end)
+
+  it("counts writes of the same value and writes that fail", function()
+    local class = { __newindex = function() error("read-only", 0) end }
+    local obj, n = setmetatable({ a = 1 }, class), 0
+    mw.watch(obj, function() n = n + 1 end, STAY)
+    obj.a = 1
+    assert.equal("read-only", error_of(function() obj.b = 1 end))
+    assert.equal(2, mw.mutations(obj))
+    assert.equal(2, n)
+    assert.is_nil(obj.b)
+  end)
+
+  it("stops with count = false when nobody waits", function()
+    local obj, n = {}, 0
+    local function guard() n = n + 1 end
+    mw.watch(obj, guard, { count = false })
+    obj.a = 1
+    obj.b = 2
+    obj.c = 3
+    assert.equal(1, n)
+    assert.equal(1, mw.mutations(obj))
+    mw.watch(obj, guard, { count = false }):cancel()
+    obj.d = 4
+    mw.watch(obj, guard, { count = false })
+    obj.e = 5
+    assert.equal(2, n)
+    assert.is_true(mw.is_watched(obj))
+    assert.same({ a = 1, b = 2, c = 3, d = 4, e = 5 }, mw.raw(obj))
+    mw.watch(obj, guard)
+    obj.f = 6
+    obj.g = 7
+    assert.equal(4, mw.mutations(obj))
+    mw.unwatch(obj)
+    assert.equal(7, rawget(obj, "g"))
+  end)
+
+  it("is 0 for anything else", function()
+    for _, value in ipairs { 1, "a", true, {}, print } do
+      assert.equal(0, mw.mutations(value))
+      assert.is_false(mw.is_watched(value))
+    end
+  end)
+end)
+
+describe("misuse raises", function()
+  local function nothing() end
+
+  it("when there is no object", function()
+    assert.equal("bad argument #1 to 'watch' (table expected, got nil)",
+      error_of(mw.watch, nil, nothing))
+    assert.matches("watch_spec.lua:%d+: bad argument #1 to 'watch'",
+      error_of(function() mw.watch(1, nothing) end))
+    assert.matches("bad argument #1 to 'setmetatable'",
+      error_of(mw.setmetatable, 1, {}))
+    assert.matches("bad argument #2 to 'setmetatable' %(nil or table",
+      error_of(mw.setmetatable, {}, 1))
+    for _, name in ipairs { "unwatch", "touch", "sync" } do
+      assert.matches("bad argument #1 to '" .. name .. "' %(table, userdata",
+        error_of(mw[name], 5))
+    end
+  end)
+
+  it("when there is no guard", function()
+    assert.equal("bad argument #2 to 'watch' (function, table or guard " ..
+      "expected, got number)", error_of(mw.watch, {}, 1))
+    assert.equal("bad argument #2 to 'watch' (guard with method " ..
+      "'invalidate' expected, got table)", error_of(mw.watch, {}, {}))
+    assert.equal("bad argument #1 to 'on_error' (function expected, got " ..
+      "table)", error_of(mw.on_error, {}))
+  end)
+
+  it("when an option is none, and leaves the object as it was", function()
+    for message, options in pairs {
+      ["unknown option 'twice'"] = { twice = true },
+      ["unknown option '?'"] = { true },
+      ["option 'once' is not a boolean"] = { once = 1 },
+      ["option 'count' is not a boolean"] = { count = "no" },
+      ["option 'phase' is neither 'before' nor 'after'"] = { phase = "now" },
+      ["option 'equal' is neither 'fire' nor 'skip'"] = { equal = true },
+      ["option 'keys' is not an array of keys"] = { keys = {} },
+    } do
+      local obj = { a = 1 }
+      assert.equal("bad argument #3 to 'watch' (" .. message .. ")",
+        error_of(mw.watch, obj, nothing, options))
+      assert.is_nil(getmetatable(obj))
+      assert.equal(1, rawget(obj, "a"))
+    end
+    assert.equal("bad argument #3 to 'watch' (table expected, got string)",
+      error_of(mw.watch, {}, nothing, "once"))
+  end)
+
+  it("with Lua's own words for keys that no table takes", function()
+    for _, key in ipairs { 0 / 0, false } do
+      local function write(t)
+        return function() t[key or nil] = 1 end
+      end
+      local watched, armed = {}, {}
+      mw.watch(watched, nothing):cancel()
+      mw.watch(armed, nothing, STAY)
+      local plain = error_of(write {}):gsub(":%d+:", ":")
+      assert.equal(plain, (error_of(write(watched)):gsub(":%d+:", ":")))
+      assert.matches(plain:match "table index.*", error_of(write(armed)))
+    end
+  end)
+end)
