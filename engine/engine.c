@@ -42,14 +42,14 @@ void mwE_free(mw_engine *e, void *p, size_t size) {
   if (p != NULL) mwE_resize(e, p, size, 0);
 }
 
-typedef union header {
-  size_t size;
-  max_align_t align;
+/* Asks for no more alignment than any allocator gives. */
+typedef struct header {
+  uint64_t size;
 } header;
 
 void *mwE_resized(mw_engine *e, void *p, size_t nsize) {
   header *old = (p == NULL) ? NULL : (header *)p - 1;
-  size_t osize = (p == NULL) ? 0 : old->size;
+  size_t osize = (p == NULL) ? 0 : (size_t)old->size;
   header *fresh = (header *)mwE_resize(e, old, osize, nsize + sizeof(header));
   if (fresh == NULL) return NULL;
   fresh->size = nsize + sizeof(header);
@@ -60,7 +60,7 @@ void mwE_freed(mw_engine *e, void *p) {
   header *block;
   if (p == NULL) return;
   block = (header *)p - 1;
-  mwE_resize(e, block, block->size, 0);
+  mwE_resize(e, block, (size_t)block->size, 0);
 }
 
 void *mwE_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
