@@ -292,8 +292,9 @@ enum mw_kind {
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;   /* is the new value the old one? */
-  void *host; /* for the host's use, in `mw_call` */
+  int same;      /* is the new value the old one? */
+  void *host;    /* for the host's use, in `mw_call` */
+  uint64_t note; /* likewise, for `mw_settle` */
 } mw_change;
 
 /*
@@ -303,12 +304,25 @@ typedef struct mw_change {
 typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
                         const mw_change *change);
 
+/*
+** At the end of a batch, fills in what a watch is to hear of the last write
+*that
+** concerned it: the kind, and whether the value is the same as before the
+*batch.
+** `change` has the note of that write.  Answers 0 when there is nothing to
+*hear.
+** Must not call the engine.
+*/
+typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
+
 /* What the engine needs of a host with guards.  `alive` says if an object that
-** is a guard still lives; NULL: until it is forgotten. */
+** is a guard still lives; NULL: until it is forgotten.  `settle` is needed for
+** batches only. */
 typedef struct mw_host {
   void *ud;
   mw_call call;
   mw_alive alive;
+  mw_settle settle;
 } mw_host;
 
 /* Sets the host; copied. */
@@ -376,6 +390,19 @@ MW_API uint64_t mw_mutated(mw_engine *e, mw_handle obj,
 ** hear of it after.  Not to be called when the write failed. */
 MW_API void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
                       uint64_t moment);
+
+/* Begins a batch: until it ends, writes are counted but nobody is called. */
+MW_API void mw_batch_begin(mw_engine *e);
+
+/*
+** Ends the innermost batch.  At the end of the outermost, each watch that was
+** concerned hears once, in the order in which they were first concerned.
+** `host` becomes the change's.
+*/
+MW_API void mw_batch_end(mw_engine *e, void *host);
+
+/* How many batches are under way. */
+MW_API uint32_t mw_batches(const mw_engine *e);
 
 /* Is the guard valid?  It is, until a watch with MW_FLAG makes it invalid. */
 MW_API int mw_valid(const mw_engine *e, mw_handle guard);

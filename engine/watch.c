@@ -23,8 +23,9 @@
 #include "engine.h"
 
 /* Further flags of a watch. */
-#define MWW_ENDED 0x100 /* no longer called */
-#define MWW_TAKEN 0x200 /* waits for its call, not for a write */
+#define MWW_ENDED 0x100   /* no longer called */
+#define MWW_TAKEN 0x200   /* waits for its call, not for a write */
+#define MWW_PENDING 0x400 /* waits for the end of the batch */
 
 /* {======================================================
 ** Records and the pool
@@ -85,17 +86,6 @@ void mwW_close(mw_engine *e) {
   mwE_free(e, part->watches, part->size * sizeof(mwW_watch));
 }
 
-void mwW_forget(mw_engine *e, uint32_t slot) {
-  mwW_record *r = mwW_recordof(&e->watch, slot);
-  uint32_t i, next;
-  if (r == NULL) return;
-  for (i = r->first; i != 0; i = next) {
-    next = watch_at(e, i)->next;
-    free_watch(e, i);
-  }
-  memset(r, 0, sizeof(*r));
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -132,6 +122,15 @@ static int is_orphan(const mw_engine *e, mwW_record *r, mwW_watch *w) {
   return 1;
 }
 
+/* Gives back a watch that has ended and left its list; one that is pending is
+** given back at the end of the batch. */
+static void drop_watch(mw_engine *e, uint32_t i) {
+  mwW_watch *w = watch_at(e, i);
+  w->flags |= MWW_ENDED;
+  w->obj = MW_NONE;
+  if ((w->flags & MWW_PENDING) == 0) free_watch(e, i);
+}
+
 /* Takes the ended out of the list, and with `orphans` those that should be. */
 static void sweep(mw_engine *e, mwW_record *r, int orphans) {
   uint32_t *link = &r->first, i;
@@ -143,13 +142,24 @@ static void sweep(mw_engine *e, mwW_record *r, int orphans) {
     if (w->flags & MWW_ENDED) {
       *link = w->next;
       r->linked--;
-      free_watch(e, i);
+      drop_watch(e, i);
     } else {
       last = i;
       link = &w->next;
     }
   }
   r->last = last;
+}
+
+void mwW_forget(mw_engine *e, uint32_t slot) {
+  mwW_record *r = mwW_recordof(&e->watch, slot);
+  uint32_t i, next;
+  if (r == NULL) return;
+  for (i = r->first; i != 0; i = next) {
+    next = watch_at(e, i)->next;
+    drop_watch(e, i);
+  }
+  memset(r, 0, sizeof(*r));
 }
 
 /* Guards die silently, so their watches are sought each time the list has grown
@@ -208,7 +218,7 @@ static uint32_t make_watch(mw_engine *e, mw_handle obj,
   w->flags = options->flags;
   w->moment = ++e->watch.moment;
   w->due = 0;
-  w->slot = mw_slot(obj);
+  w->obj = obj;
   return i;
 }
 
@@ -248,7 +258,7 @@ int mw_cancel(mw_engine *e, mw_watch_id id) {
   mwW_watch *w = find_watch(e, id);
   mwW_record *r;
   if (w == NULL) return MW_STALE;
-  r = mwW_recordof(&e->watch, w->slot);
+  r = mwW_recordof(&e->watch, mw_slot(w->obj));
   end_watch(r, w);
   sweep(e, r, 0);
   return MW_OK;
@@ -349,6 +359,85 @@ static void call(mw_engine *e, mwW_record *r, mw_handle obj, uint32_t i,
     r->invalid = 1;
 }
 
+/* }====================================================== */
+
+/* {======================================================
+** Batches: `first_pending` and on through `pending`
+** ======================================================= */
+
+static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
+  mwW_part *part = &e->watch;
+  mwW_watch *w = watch_at(e, i);
+  w->note = change->note;
+  if (w->flags & MWW_PENDING) return;
+  w->flags |= MWW_PENDING;
+  w->pending = 0;
+  if (part->first_pending == 0)
+    part->first_pending = i;
+  else
+    watch_at(e, part->last_pending)->pending = i;
+  part->last_pending = i;
+}
+
+/* Whether the value is the same is seen at the end. */
+static void pend_all(mw_engine *e, mwW_record *r, const mw_change *change) {
+  uint32_t i;
+  for (i = r->first; i != 0; i = watch_at(e, i)->next) {
+    const mwW_watch *w = watch_at(e, i);
+    if ((w->flags & (MWW_ENDED | MWW_TAKEN)) == 0 && has_key(w, &change->key))
+      pend(e, i, change);
+  }
+}
+
+/* The first that is pending, no longer pending then; 0 at the end. */
+static uint32_t next_pending(mw_engine *e) {
+  mwW_part *part = &e->watch;
+  uint32_t i = part->first_pending;
+  if (i == 0) return 0;
+  part->first_pending = watch_at(e, i)->pending;
+  watch_at(e, i)->flags &= ~MWW_PENDING;
+  return i;
+}
+
+static void settle(mw_engine *e, uint32_t i, void *hosts) {
+  const mw_host *host = &e->watch.host;
+  mwW_watch *w = watch_at(e, i);
+  mwW_record *r = mwW_recordof(&e->watch, mw_slot(w->obj));
+  mw_handle obj = w->obj;
+  mw_change change;
+  memset(&change, 0, sizeof(change));
+  change.host = hosts;
+  change.note = w->note;
+  if (!host->settle(host->ud, obj, &change)) return;
+  if ((w->flags & MW_SKIP) && change.same) return;
+  r->firing++;
+  call(e, r, obj, i, &change);
+  if (!mwI_valid(&e->identity, obj)) return;
+  r->firing--;
+  sweep(e, r, 0);
+}
+
+void mw_batch_begin(mw_engine *e) { e->watch.batches++; }
+
+void mw_batch_end(mw_engine *e, void *host) {
+  uint32_t i;
+  if (--e->watch.batches > 0) return;
+  while ((i = next_pending(e)) != 0) {
+    if (watch_at(e, i)->obj == MW_NONE)
+      free_watch(e, i);
+    else if ((watch_at(e, i)->flags & MWW_ENDED) == 0)
+      settle(e, i, host);
+  }
+}
+
+uint32_t mw_batches(const mw_engine *e) { return e->watch.batches; }
+
+/* }====================================================== */
+
+/* {======================================================
+** Writes
+** ======================================================= */
+
 /* A guard may end the object itself; then its list is gone. */
 static void fire(mw_engine *e, mwW_record *r, mw_handle obj,
                  const mw_change *change, int phase, uint64_t moment) {
@@ -372,14 +461,18 @@ uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
   if (r == NULL || !r->watched) return 0;
   r->count++;
   moment = ++e->watch.moment;
-  fire(e, r, obj, change, 0, moment);
+  if (e->watch.batches > 0)
+    pend_all(e, r, change);
+  else
+    fire(e, r, obj, change, 0, moment);
   return moment;
 }
 
 void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
                uint64_t moment) {
   mwW_record *r = record_of(e, obj);
-  if (r != NULL) fire(e, r, obj, change, MW_AFTER, moment);
+  if (r != NULL && e->watch.batches == 0)
+    fire(e, r, obj, change, MW_AFTER, moment);
 }
 
 /* }====================================================== */

@@ -26,11 +26,13 @@ typedef struct mwW_watch {
   uint32_t n_keys;
   mw_handle guard;
   uint64_t ref;
-  uint64_t moment; /* when it began */
-  uint64_t due;    /* the write whose call it waits for, once taken */
-  uint32_t next;   /* in its list, or in the list of the free */
-  uint32_t slot;   /* of its object */
-  uint32_t age;    /* even while free */
+  uint64_t note;    /* of the last write of the batch that concerned it */
+  uint64_t moment;  /* when it began */
+  uint64_t due;     /* the write whose call it waits for, once taken */
+  uint32_t next;    /* in its list, or in the list of the free */
+  mw_handle obj;    /* whom it watches */
+  uint32_t pending; /* the next that is to hear at the end of the batch */
+  uint32_t age;     /* even while free */
   int flags;
 } mwW_watch;
 
@@ -41,6 +43,8 @@ typedef struct mwW_part {
   uint32_t n, size;
   uint32_t free;
   uint64_t moment; /* counts writes and watches */
+  uint32_t batches;
+  uint32_t first_pending, last_pending;
 } mwW_part;
 
 MW_PRIVATE void mwW_close(mw_engine *e);

@@ -17,7 +17,8 @@ describe("the rock #once", function()
       assert.is_true(ok, output)
       assert.equal("lib/lua/5.4/moonwatch/core.so\n" ..
         "share/lua/5.4/moonwatch/cli.lua\n" ..
-        "share/lua/5.4/moonwatch/init.lua\n",
+        "share/lua/5.4/moonwatch/init.lua\n" ..
+        "share/lua/5.4/moonwatch/memo.lua\n",
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
       local program = "local mw = require [[moonwatch]] " ..

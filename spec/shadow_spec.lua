@@ -102,12 +102,14 @@ function classes.protected()
   return setmetatable({ 3, 1, 2 }, { __metatable = "hidden" })
 end
 
+local kept = {} -- else it depends on the collector what is still there
+
 function classes.weak_values()
-  return setmetatable({ 3, 1, 2, {}, x = {} }, { __mode = "v" })
+  return setmetatable({ 3, 1, 2, kept, x = kept }, { __mode = "v" })
 end
 
 function classes.both_weak()
-  return setmetatable({ 3, 1, 2, [{}] = 1, x = {} }, { __mode = "kv" })
+  return setmetatable({ 3, 1, 2, [kept] = 1, x = kept }, { __mode = "kv" })
 end
 
 function classes.finaliser()

@@ -27,6 +27,8 @@ typedef struct mwB_state {
   mw_clock marks;         /* a clock whose tags are the dynamic classes */
   uint64_t collections;   /* how many have ended */
   uint64_t refs;          /* function guards there have been */
+  lua_Integer notes;      /* of the batch */
+  int delivering;         /* is a batch ending? */
   const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
 } mwB_state;
@@ -44,6 +46,7 @@ enum {
   MWB_ANCHORS,     /* weak object -> its own metatable */
   MWB_STRINGS,     /* strings that are watched keys <-> their numbers */
   MWB_ONERROR,     /* mw.on_error's function */
+  MWB_BATCH,       /* what is written during a batch */
   MWB_QUEUE        /* the first of the dead to be told of */
 };
 #define MWB_USERVALUES MWB_QUEUE

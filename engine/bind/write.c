@@ -176,21 +176,188 @@ static int guard_alive(void *ud, mw_handle guard) {
   return alive;
 }
 
-/* Begins a report with the object, key, value, shadow and old value on the
-** stack.  Answers the moment. */
-static uint64_t begin_write(lua_State *L, write_frame *f, int kind) {
+/* Makes the stack what the guards' calls expect. */
+static mwB_state *begin_report(lua_State *L, write_frame *f) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_settop(L, OLD);
   lua_pushcfunction(L, add_traceback);
   lua_pushnil(L);
   f->L = s->L = L;
   f->state = s;
-  f->obj = mwB_handleof(L, s, OBJECT);
+  f->obj = MW_NONE;
   f->failed = 0;
+  return s;
+}
+
+static int kind_of(lua_State *L) {
+  if (lua_isnil(L, VALUE)) return MW_DELETE;
+  return lua_isnil(L, OLD) ? MW_INSERT : MW_UPDATE;
+}
+
+/* {======================================================
+** Batches
+**
+** The table of a batch: [object] = { [key] = note }, and for each note, from 1
+** on, KEYS[note] and OLDS[note], the value from before the batch.
+** ======================================================= */
+
+enum { BATCH_NOTES = 1, BATCH_KEYS, BATCH_OLDS };
+
+static void new_batch(lua_State *L, mwB_state *s) {
+  int i;
+  lua_createtable(L, BATCH_OLDS, 0);
+  for (i = BATCH_NOTES; i <= BATCH_OLDS; i++) {
+    lua_newtable(L);
+    lua_rawseti(L, -2, i);
+  }
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
+  s->notes = 0;
+}
+
+/* Pushes the table of notes of the object. */
+static void push_notes(lua_State *L) {
+  lua_pushvalue(L, OBJECT);
+  if (lua_rawget(L, -2) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, -4);
+}
+
+/* Pushes the key, or `false`'s place for no key at all. */
+static void push_key(lua_State *L) {
+  if (lua_isnil(L, KEY))
+    lua_pushlightuserdata(L, L);
+  else
+    lua_pushvalue(L, KEY);
+}
+
+/* The note of the key of a write; the old value is that of its first. */
+static uint64_t note_write(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  int top = lua_gettop(L);
+  lua_Integer note;
+  if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
+  mwB_push(L, MWB_BATCH);
+  lua_rawgeti(L, top + 1, BATCH_NOTES);
+  push_notes(L); /* top + 3 */
+  push_key(L);
+  lua_rawget(L, top + 3);
+  note = lua_tointeger(L, -1);
+  if (note == 0) {
+    note = s->notes + 1;
+    lua_rawgeti(L, top + 1, BATCH_KEYS);
+    lua_pushvalue(L, KEY);
+    lua_rawseti(L, -2, note);
+    lua_rawgeti(L, top + 1, BATCH_OLDS);
+    lua_pushvalue(L, OLD);
+    lua_rawseti(L, -2, note);
+    push_key(L);
+    lua_pushinteger(L, note);
+    lua_rawset(L, top + 3);
+    s->notes = note;
+  }
+  lua_settop(L, top);
+  return (uint64_t)note;
+}
+
+/* Puts what is noted in one of the batch's tables at `to`. */
+static void fetch(lua_State *L, int table, uint64_t note, int to) {
+  mwB_push(L, MWB_BATCH);
+  lua_rawgeti(L, -1, table);
+  lua_rawgeti(L, -1, (lua_Integer)note);
+  lua_replace(L, to);
+  lua_pop(L, 2);
+}
+
+/* Puts the value that the object at OBJECT has now at VALUE. */
+static void fetch_value(lua_State *L) {
+  int top = lua_gettop(L);
+  lua_pushnil(L);
+  lua_replace(L, VALUE);
+  if (!lua_isnil(L, KEY) && mwB_pushshadow(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, top + 1);
+    lua_replace(L, VALUE);
+  }
+  lua_settop(L, top);
+}
+
+static int settle(void *ud, mw_handle obj, mw_change *change) {
+  write_frame *f = (write_frame *)change->host;
+  lua_State *L = f->L;
+  if (!mwB_alive(L, (mwB_state *)ud, obj)) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_replace(L, OBJECT);
+  fetch(L, BATCH_KEYS, change->note, KEY);
+  fetch(L, BATCH_OLDS, change->note, OLD);
+  fetch_value(L);
+  change->same = lua_rawequal(L, OLD, VALUE);
+  change->kind = kind_of(L);
+  return 1;
+}
+
+/* deliver(): the outermost batch ends. */
+static int deliver(lua_State *L) {
+  write_frame f;
+  mwB_state *s = begin_report(L, &f);
+  s->delivering++;
+  mw_batch_end(s->engine, &f);
+  if (--s->delivering == 0) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
+  }
+  lua_settop(L, FAILURE);
+  return f.failed ? lua_error(L) : 0;
+}
+
+/* Ends the innermost batch; `deliver` is on the top. */
+static void end_batch(lua_State *L, mwB_state *s) {
+  if (mw_batches(s->engine) > 1) {
+    mw_batch_end(s->engine, NULL);
+    lua_pop(L, 1);
+  } else {
+    lua_call(L, 0, 0);
+  }
+}
+
+static int batch(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  int status;
+  if (!lua_isfunction(L, 1)) return mwB_badarg(L, "batch", 1, 1, "function");
+  mwB_pushfunction(L, deliver);
+  lua_insert(L, 1);
+  if (mw_batches(s->engine) == 0 && s->delivering == 0) new_batch(L, s);
+  mw_batch_begin(s->engine);
+  status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  lua_pushvalue(L, 1);
+  if (status == LUA_OK) {
+    end_batch(L, s);
+    return lua_gettop(L) - 1;
+  }
+  if (mw_batches(s->engine) > 1)
+    end_batch(L, s);
+  else
+    lua_pcall(L, 0, 0, 0); /* the function's error goes on, not a guard's */
+  lua_settop(L, 2);
+  return lua_error(L);
+}
+
+/* }====================================================== */
+
+/* Begins a report with the object, key, value, shadow and old value on the
+** stack.  Answers the moment. */
+static uint64_t begin_write(lua_State *L, write_frame *f, int kind) {
+  mwB_state *s = begin_report(L, f);
+  f->obj = mwB_handleof(L, s, OBJECT);
   f->change.key = mwB_key(L, s, KEY, 0);
   f->change.kind = kind;
   f->change.same = lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH;
   f->change.host = f;
+  f->change.note = mw_batches(s->engine) > 0 ? note_write(L) : 0;
   return mw_mutated(s->engine, f->obj, &f->change);
 }
 
@@ -201,11 +368,6 @@ static void end_write(write_frame *f, uint64_t moment) {
   if (!f->failed) return;
   lua_settop(f->L, FAILURE);
   lua_error(f->L);
-}
-
-static int kind_of(lua_State *L) {
-  if (lua_isnil(L, VALUE)) return MW_DELETE;
-  return lua_isnil(L, OLD) ? MW_INSERT : MW_UPDATE;
 }
 
 /* A float that is an integer becomes one, as in a table. */
@@ -375,12 +537,10 @@ static int on_error(lua_State *L) {
 /* }====================================================== */
 
 void mwB_openwrite(lua_State *L, mwB_state *s) {
-  static const luaL_Reg functions[] = {{"touch", touch},
-                                       {"sync", sync},
-                                       {"setmetatable", set_metatable},
-                                       {"on_error", on_error},
-                                       {NULL, NULL}};
-  const mw_host host = {s, call_guard, guard_alive};
+  static const luaL_Reg functions[] = {
+      {"touch", touch},       {"sync", sync},   {"setmetatable", set_metatable},
+      {"on_error", on_error}, {"batch", batch}, {NULL, NULL}};
+  const mw_host host = {s, call_guard, guard_alive, settle};
   mw_set_host(s->engine, &host);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);

@@ -1,5 +1,9 @@
---- moonwatch: which object is this, and which objects are new?
--- The functions are those of the C core; see the README.
+--- moonwatch: which object is this, which are new, and which have changed?
+-- Most functions are those of the C core; see the README.
 -- SPDX-License-Identifier: MIT
 
-return require "moonwatch.core"
+local mw = require "moonwatch.core"
+
+mw.memo = require "moonwatch.memo"
+
+return mw

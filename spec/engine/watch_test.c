@@ -17,6 +17,7 @@ static struct {
   void (*act[128])(void);
   mw_handle dead;
   mw_watch_id ids[8];
+  int same; /* at the end of a batch */
 } host;
 
 static void called(void *ud, mw_handle obj, uint64_t ref,
@@ -34,8 +35,18 @@ static int alive(void *ud, mw_handle h) {
   return h != host.dead;
 }
 
+/* At the end of a batch: the note of the last write goes to the log. */
+static int settles(void *ud, mw_handle obj, mw_change *change) {
+  (void)ud;
+  (void)obj;
+  host.log[strlen(host.log)] = (char)('0' + change->note);
+  change->kind = MW_UPDATE;
+  change->same = host.same;
+  return 1;
+}
+
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive};
+  const mw_host its = {NULL, called, alive, settles};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_set_host(e, &its);
@@ -73,6 +84,7 @@ static void write_key(mw_handle obj, int64_t key, int same) {
   change.key.u.i = key;
   change.kind = MW_UPDATE;
   change.same = same;
+  change.note = (uint64_t)key;
   moment = mw_mutated(host.e, obj, &change);
   strcat(host.log, "=");
   mw_stored(host.e, obj, &change, moment);
@@ -268,6 +280,70 @@ static void flags(mw_engine *e, heap *h) {
   check(mw_valid(e, guard));
 }
 
+static void batch(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  watch('a', 0);
+  watch_as('b', MW_ONCE, 2, MW_NONE);
+  watch('c', MW_ONCE);
+  mw_batch_begin(e);
+  mw_batch_begin(e);
+  write_key(obj, 1, 0);
+  write_key(obj, 2, 0);
+  mw_batch_end(e, NULL);
+  check(mw_batches(e) == 1);
+  check(logged("=="));
+  mw_batch_end(e, NULL);
+  check(logged("2a2c2b"));
+  check(mw_mutations(e, obj) == 2);
+  write();
+  check(logged("a="));
+}
+
+static void batch_and_cancel(mw_engine *e, heap *h) {
+  begin(e);
+  (void)h;
+  host.ids[0] = watch('a', 0);
+  host.ids[1] = watch('b', 0);
+  host.ids[2] = watch('c', MW_SKIP);
+  host.same = 1;
+  mw_batch_begin(e);
+  write();
+  mw_cancel(e, host.ids[0]);
+  host.ids[3] = watch('d', 0);
+  mw_batch_end(e, NULL);
+  check(logged("=1b1"));
+  mw_batch_begin(e);
+  write();
+  mw_forget(e, host.obj);
+  mw_identify(e, &places[0], &host.obj);
+  watch('e', 0);
+  mw_batch_end(e, NULL);
+  check(logged("=")); /* b, c, d have gone with the object */
+  write();
+  check(logged("e="));
+}
+
+static void write_again(void) {
+  host.act['a'] = NULL;
+  mw_batch_begin(host.e);
+  write();
+  mw_batch_end(host.e, NULL);
+}
+
+static void batch_in_batch(mw_engine *e, heap *h) {
+  begin(e);
+  (void)h;
+  host.act['a'] = write_again;
+  watch('a', 0);
+  watch('b', 0);
+  mw_batch_begin(e);
+  write();
+  mw_batch_end(e, NULL);
+  /* the batch in a's call calls all that wait */
+  check(logged("=1a=1b1a"));
+}
+
 static void unwatching(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
@@ -344,6 +420,10 @@ const test watch_tests[] = {
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
     {"a flag becomes invalid without a call", flags},
+    {"a batch calls once, at the end of the outermost", batch},
+    {"a batch bears cancelling, skipping and the end of objects",
+     batch_and_cancel},
+    {"a guard may batch", batch_in_batch},
     {"unwatching ends all watches", unwatching},
     {"a guard may unwatch the object", unwatching_inside},
     {"nothing happens to the stale", stale},

@@ -131,6 +131,24 @@ function scenarios.guards()
   check(obj.x == nil and obj.y == 1)
 end
 
+function scenarios.batches()
+  local mw = require "moonwatch"
+  local obj, n = { x = 0 }, 0
+  local twice = mw.memo(function() return 2 * obj.x end, obj)
+  mw.watch(obj, function(_, key, old, new)
+    check(key == "x" and old == 0 and new == 20)
+    n = n + 1
+  end)
+  check(twice() == 0)
+  mw.batch(function()
+    for i = 1, 20 do
+      obj["key " .. i] = i
+      obj.x = i
+    end
+  end)
+  check(n == 1 and twice() == 40)
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)

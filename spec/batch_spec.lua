@@ -1,0 +1,251 @@
+local mw = require "moonwatch"
+
+local function error_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local STAY = { once = false }
+
+describe("mw.batch", function()
+  local obj, notes
+
+  local function guard(name)
+    return function(o, key, old, new, kind)
+      assert.equal(obj, o)
+      notes[#notes + 1] = ("%s %s:%s>%s %s"):format(name, key, old, new, kind)
+    end
+  end
+
+  before_each(function()
+    obj, notes = { a = 1, b = 2 }, {}
+  end)
+
+  it("calls each guard once, at the end", function()
+    mw.watch(obj, guard "x", STAY)
+    mw.watch(obj, guard "y")
+    mw.batch(function()
+      obj.a = 2
+      obj.a = 3
+      obj.c = 4
+      assert.same({}, notes)
+      assert.equal(3, obj.a)
+    end)
+    assert.same({ "x c:nil>4 insert", "y c:nil>4 insert" }, notes)
+    assert.equal(3, mw.mutations(obj))
+    obj.a = 5
+    assert.equal(3, #notes)
+  end)
+
+  it("tells the last key that concerned them, from before to after", function()
+    mw.watch(obj, guard "a", { key = "a" })
+    mw.watch(obj, guard "all")
+    mw.watch(obj, guard "c", { key = "c", phase = "after" })
+    mw.watch(obj, guard "d", { key = "d" })
+    mw.batch(function()
+      obj.a = 2
+      obj.b = 3
+      obj.a = nil
+      obj.c = 1
+      obj.b = 4
+    end)
+    assert.same({ "a a:1>nil delete", "all b:2>4 update",
+      "c c:nil>1 insert" }, notes)
+  end)
+
+  it("compares before and after for equal = skip", function()
+    mw.watch(obj, guard "x", { equal = "skip", once = false })
+    mw.batch(function()
+      obj.a = 5
+      obj.a = 1
+    end)
+    assert.same({}, notes)
+    mw.batch(function() obj.a = 5 end)
+    assert.same({ "x a:1>5 update" }, notes)
+  end)
+
+  it("returns what the function returns, and passes arguments", function()
+    local results = table.pack(mw.batch(function(...)
+      return select("#", ...), nil, ...
+    end, nil, 2, nil))
+    assert.equal(5, results.n)
+    assert.same({ 3, nil, nil, 2, n = 5 }, results)
+  end)
+
+  it("ends when the outermost one does", function()
+    mw.watch(obj, guard "x", STAY)
+    mw.batch(function()
+      mw.batch(function() obj.a = 2 end)
+      assert.same({}, notes)
+    end)
+    assert.same({ "x a:1>2 update" }, notes)
+  end)
+
+  it("calls them also when the function fails, whose error goes on", function()
+    mw.watch(obj, guard "x")
+    local err = {}
+    assert.equal(err, error_of(mw.batch, function()
+      obj.a = 2
+      mw.batch(error, err)
+    end))
+    assert.same({ "x a:1>2 update" }, notes)
+    mw.watch(obj, function() error "not this one" end)
+    assert.equal("bad", error_of(mw.batch, function()
+      obj.a = 3
+      error("bad", 0)
+    end))
+  end)
+
+  it("raises the first error of a guard, after all were called", function()
+    mw.watch(obj, function() error("one", 0) end)
+    mw.watch(obj, function() error("two", 0) end)
+    mw.watch(obj, guard "x")
+    assert.matches("^one", error_of(mw.batch, function() obj.a = 2 end))
+    assert.equal(1, #notes)
+    assert.equal(2, obj.a)
+  end)
+
+  it("makes mw.guards invalid at the end", function()
+    local valid = mw.guard()
+    mw.watch(obj, valid)
+    mw.batch(function()
+      obj.a = 2
+      assert.is_true(valid.valid)
+    end)
+    assert.is_false(valid.valid)
+  end)
+
+  it("bears a guard that batches, and one that writes", function()
+    local n = 0
+    mw.watch(obj, function()
+      n = n + 1
+      if n < 4 then
+        mw.batch(function() obj.a = n + 10 end)
+        obj.b = n
+      end
+    end, STAY)
+    mw.watch(obj, guard "x")
+    mw.batch(function() obj.a = 2 end)
+    assert.same({ "x a:1>11 update" }, notes)
+    assert.is_true(n >= 4)
+  end)
+
+  it("bears objects that are unwatched, cancelled and forgotten", function()
+    local other = {}
+    mw.watch(obj, guard "gone", STAY)
+    mw.watch(other, function() error "gone as well" end, STAY)
+    local handle = mw.watch(obj, guard "cancelled", STAY)
+    mw.batch(function()
+      obj.a = 2
+      other.a = 1
+      handle:cancel()
+      mw.unwatch(obj)
+      mw.unwatch(other)
+      other = nil
+      collectgarbage()
+      obj.a = 3
+    end)
+    assert.same({}, notes)
+    assert.equal(3, rawget(obj, "a"))
+  end)
+
+  it("takes any keys", function()
+    local key = {}
+    mw.watch(obj, guard "x", STAY)
+    mw.batch(function()
+      mw.touch(obj)
+      pcall(function() obj[0 / 0] = 1 end)
+      obj[key] = 1
+      obj[1.0] = 1
+    end)
+    assert.same({ "x 1:nil>1 insert" }, notes)
+  end)
+
+  it("holds nothing afterwards", function()
+    local weak = setmetatable({}, { __mode = "k" })
+    mw.watch(obj, guard "x", STAY)
+    mw.batch(function()
+      local value = {}
+      weak[value] = true
+      obj.a = value
+      obj.a = nil
+    end)
+    notes = {}
+    collectgarbage()
+    assert.is_nil(next(weak))
+  end)
+
+  it("raises for what is no function", function()
+    assert.equal("bad argument #1 to 'batch' (function expected, got no value)",
+      error_of(mw.batch))
+  end)
+end)
+
+describe("mw.memo", function()
+  it("computes again only after a dependency was written to", function()
+    local a, b, n = { x = 1 }, { y = 2 }, 0
+    local sum = mw.memo(function()
+      n = n + 1
+      return a.x + b.y, nil, "more", nil
+    end, a, b)
+    assert.equal(0, n)
+    assert.is_false(sum:valid())
+    assert.same({ 3, nil, "more", nil, n = 4 }, table.pack(sum()))
+    assert.same({ 3, nil, "more", nil, n = 4 }, table.pack(sum()))
+    assert.equal(1, n)
+    assert.is_true(sum:valid())
+    b.y = 5
+    assert.is_false(sum:valid())
+    assert.equal(6, (sum()))
+    a.x = 2
+    assert.equal(7, (sum()))
+    assert.equal(3, n)
+  end)
+
+  it("can be made invalid by hand", function()
+    local n = 0
+    local memo = mw.memo(function() n = n + 1 return n end)
+    assert.equal(1, memo())
+    memo:invalidate()
+    assert.is_false(memo:valid())
+    assert.equal(2, memo())
+  end)
+
+  it("is invalid when its function failed, or wrote to a dependency", function()
+    local a = { x = 1 }
+    local memo = mw.memo(function()
+      if a.x == 1 then error("not yet", 0) end
+      a.y = 1
+      return a.x
+    end, a)
+    assert.equal("not yet", error_of(memo))
+    assert.is_false(memo:valid())
+    a.x = 2
+    assert.equal(2, memo())
+    assert.is_false(memo:valid())
+  end)
+
+  it("keeps neither its dependencies alive, nor they it", function()
+    local weak = setmetatable({}, { __mode = "k" })
+    local a = {}
+    do
+      local b = {}
+      weak[b] = true
+      weak[mw.memo(function() end, a, b)] = true
+    end
+    collectgarbage()
+    assert.is_nil(next(weak))
+    a.x = 1
+  end)
+
+  it("raises for wrong arguments, at the caller's line", function()
+    assert.matches("batch_spec.lua:%d+: bad argument #1 to 'memo' " ..
+      "%(function expected, got nil%)", error_of(function() mw.memo() end))
+    local a = {}
+    assert.matches("batch_spec.lua:%d+: bad argument #3 to 'memo' " ..
+      "%(table expected, got number%)",
+      error_of(function() mw.memo(print, a, 1) end))
+    assert.is_false(mw.is_watched(a))
+  end)
+end)
