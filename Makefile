@@ -69,10 +69,11 @@ need = @{ $(2); } >/dev/null 2>&1 || \
     $$s apt-get update && $$s env DEBIAN_FRONTEND=noninteractive apt-get install -y $(1); } >&2 || \
   { echo "please install: $(1) (Debian's names)"; exit 1; } >&2
 
+HEADERS_TEST = \#include <lua.h>\n\#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
+
 deps:
 	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && \
-	  ls /usr/include/lua5.4/lua.h $(LUA_INCDIR)/lua.h && \
-	  ls $(or $(KLIB),/usr/include/htslib)/khash.h)
+	  printf '$(HEADERS_TEST)' | $(CC) -fsyntax-only $(INCLUDE) -x c -)
 
 lint-deps:
 	$(call need,$(LINTERS),command -v clang-format && command -v cppcheck && command -v $(CXX))

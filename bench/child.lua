@@ -28,6 +28,13 @@ local function new_objects(count)
   return list
 end
 
+-- Objects to be watched.
+local function new_points(count)
+  local list = {}
+  for i = 1, count do list[i] = { x = 1, y = 2 } end
+  return list
+end
+
 -- Leaves no garbage, and no deaths for later calls to notice.
 local function settle()
   collectgarbage()
@@ -124,12 +131,45 @@ function measures.newest(way)
   return time(count) * 1e6
 end
 
+-- Watches ---------------------------------------------------------------
+
+local one = {}
+
+-- Nanoseconds a statement on one object that a way made.
+local function statement(way, statements)
+  one[way] = one[way] or ways.one[way]()
+  settle()
+  return time(statements, one[way], MANY) * 1e9 / MANY
+end
+
+function measures.write_one(way) return statement(way, ways.write_one) end
+
+function measures.read_one(way) return statement(way, ways.read_one) end
+
+local points
+
+-- Nanoseconds a point, which is afterwards as before.
+function measures.points(way)
+  points = points or new_points(MANY)
+  settle()
+  return time(ways[way], points) * 1e9 / MANY
+end
+
+-- Nanoseconds a guard to make 100,000 invalid.
+function measures.invalidate(way)
+  local guards, invalidate = ways.guards[way](MANY)
+  settle()
+  local seconds = time(invalidate)
+  for i = 1, MANY do assert(not guards[i].valid) end
+  return seconds * 1e9 / MANY
+end
+
 -- The heap --------------------------------------------------------------
 
--- Keeps a million objects in arrays.
-local function million(size)
+-- Keeps objects in arrays of a size.
+local function arrays_of(new, count, size)
   local arrays = {}
-  for i = 1, MILLION // size do arrays[i] = new_objects(size) end
+  for i = 1, count // size do arrays[i] = new(size) end
   return arrays
 end
 
@@ -156,10 +196,23 @@ end
 
 -- One array of a million is marked in a single step, and a shorter pause hides
 -- behind that step ...
-function measures.pause(way) return pause(million(MILLION), way) end
+function measures.pause(way)
+  return pause(arrays_of(new_objects, MILLION, MILLION), way)
+end
 
 -- ... but not behind one of these.
-function measures.pause_small(way) return pause(million(1000), way) end
+function measures.pause_small(way)
+  return pause(arrays_of(new_objects, MILLION, 1000), way)
+end
+
+-- The same for 100,000 points.
+function measures.pause_points(way)
+  return pause(arrays_of(new_points, MANY, MANY), way)
+end
+
+function measures.pause_points_small(way)
+  return pause(arrays_of(new_points, MANY, 1000), way)
+end
 
 -- All memory of the process: Lua's count leaves out the engine's.
 local function resident()
@@ -169,9 +222,8 @@ local function resident()
   end
 end
 
--- Bytes an object, for a million.
-function measures.memory(way)
-  local objects = new_objects(MILLION)
+-- Bytes an object that a way adds.
+local function memory(objects, way)
   settle()
   local start = resident()
   ways[way](objects)
@@ -179,9 +231,16 @@ function measures.memory(way)
   return (resident() - start) / #objects
 end
 
+function measures.memory(way) return memory(new_objects(MILLION), way) end
+
+function measures.memory_points(way) return memory(new_points(MANY), way) end
+
 -- Running ---------------------------------------------------------------
 
-local repeats = { again = 5, shuffled = 5, collected = 5 }
+local repeats = {
+  again = 5, shuffled = 5, collected = 5,
+  write_one = 20, read_one = 20, points = 3, invalidate = 3,
+}
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}
 for _ = 1, repeats[measure] or 1 do

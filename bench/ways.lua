@@ -108,4 +108,138 @@ function ways.newest.tag()
   end
 end
 
+-- Watches ---------------------------------------------------------------
+
+local guard = mw.guard()
+
+function ways.watch(list)
+  for i = 1, #list do mw.watch(list[i], guard) end
+end
+
+function ways.watch_unwatch(list)
+  for i = 1, #list do
+    mw.watch(list[i], guard)
+    mw.unwatch(list[i])
+  end
+end
+
+-- In pure Lua: moves two fields to a shadow, and back.
+local function hide(obj)
+  local shadow = { x = obj.x, y = obj.y }
+  obj.x, obj.y = nil, nil
+  return setmetatable(obj, { __index = shadow, __newindex = shadow })
+end
+
+local function show(obj)
+  local shadow = getmetatable(obj).__index
+  setmetatable(obj, nil)
+  obj.x, obj.y = shadow.x, shadow.y
+end
+
+function ways.hide(list)
+  for i = 1, #list do hide(list[i]) end
+end
+
+function ways.hide_show(list)
+  for i = 1, #list do
+    hide(list[i])
+    show(list[i])
+  end
+end
+
+-- One object ------------------------------------------------------------
+
+function ways.write_one(obj, count)
+  for i = 1, count do obj.x = i end
+  assert(obj.x == count)
+end
+
+function ways.read_one(obj, count)
+  local x
+  for _ = 1, count do x = obj.x end
+  assert(x == obj.x)
+end
+
+-- Each makes an object.
+ways.one = {}
+
+local function heard() end
+
+local function new_watched(opts)
+  local obj = { x = 1, y = 2 }
+  return obj, mw.watch(obj, heard, opts) -- and its handle
+end
+
+function ways.one.counted()
+  local obj, handle = new_watched()
+  handle:cancel()
+  return obj
+end
+
+function ways.one.idle()
+  local obj, handle = new_watched { count = false }
+  handle:cancel()
+  return obj
+end
+
+function ways.one.armed() return (new_watched { once = false }) end
+
+local function new_shadow(new_write)
+  local shadow = { x = 1, y = 2 }
+  local meta = { __index = shadow, __newindex = new_write(shadow) }
+  return setmetatable({}, meta)
+end
+
+-- A plain table.
+function ways.one.shadow()
+  return new_shadow(function(shadow) return shadow end)
+end
+
+function ways.one.floor() return new_shadow(floor.store) end
+
+-- Answers what it kept of the writes as well.
+function ways.one.proxy()
+  local count, before = 0, nil
+  local obj = new_shadow(function(shadow)
+    return function(_, k, v)
+      count = count + 1
+      local old = shadow[k]
+      before = old
+      shadow[k] = v
+    end
+  end)
+  return obj, function() return count, before end
+end
+
+function ways.one.calling()
+  return new_shadow(function(shadow)
+    return function(obj, k, v)
+      heard(obj, k, shadow[k], v)
+      shadow[k] = v
+    end
+  end)
+end
+
+-- Guards ----------------------------------------------------------------
+
+-- Each makes guards, and answers them and a function that makes all invalid.
+ways.guards = {}
+
+function ways.guards.pure(count)
+  local guards = {}
+  for i = 1, count do guards[i] = { valid = true } end
+  return guards, function()
+    for i = 1, count do guards[i].valid = false end
+  end
+end
+
+function ways.guards.one_write(count)
+  local obj, guards = { x = 1, y = 2 }, {}
+  for i = 1, count do
+    guards[i] = mw.guard()
+    mw.watch(obj, guards[i])
+  end
+  return guards, function() obj.x = 2 end
+end
+
 return ways

@@ -226,9 +226,11 @@ size_t mw_reap(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
                void *ud) {
   mwI_part *part = &e->identity;
   size_t n = 0;
-  for (; part->left > 0 && looks > 0 && n < deaths; looks--) {
+  while (part->left > 0 && looks > 0 && n < deaths) {
     mw_handle h = mwI_handle(part, next_look(part));
-    if (h == MW_NONE || alive(ud, h)) continue;
+    if (h == MW_NONE) continue; /* costs nothing */
+    looks--;
+    if (alive(ud, h)) continue;
     mw_forget(e, h);
     n++;
   }

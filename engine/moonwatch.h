@@ -158,7 +158,7 @@ MW_API void mw_collected(mw_engine *e);
 MW_API int mw_due(const mw_engine *e);
 
 /*
-** Looks at no more than `looks` slots and forgets no more than `deaths` of
+** Asks about no more than `looks` objects and forgets no more than `deaths` of
 ** them, those for which `alive(ud, h)` is 0.  Answers how many it forgot.
 ** Does nothing unless `mw_due`.
 */

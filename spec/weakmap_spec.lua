@@ -169,6 +169,33 @@ describe("a weak map", function()
     assert.equal(1, #map)
   end)
 
+  it("lets the value of such a key go", function()
+    local back
+    local weak = setmetatable({}, { __mode = "v" })
+    do
+      weak[1] = {}
+      map:set(setmetatable({}, { __gc = function(self) back = self end }),
+        weak[1])
+    end
+    collectgarbage()
+    assert.is_false(map:has(back))
+    collectgarbage()
+    assert.is_nil(weak[1])
+  end)
+
+  it("uses the places of the dead again", function()
+    for i = 1, 1000 do map:set({}, i) end
+    collectgarbage()
+    collectgarbage()
+    local before = collectgarbage "count"
+    for _ = 1, 50 do
+      for i = 1, 1000 do map:set({}, i) end
+      collectgarbage()
+    end
+    collectgarbage()
+    assert.is_true(collectgarbage "count" < before + 100)
+  end)
+
   it("never finds an old entry at an address that came back", function()
     local addresses, again = {}, 0
     for i = 1, 100000 do
@@ -351,6 +378,44 @@ describe("on_death", function()
     assert.same({}, warnings())
   end)
 
+  it("is not called for what was removed and set again", function()
+    local told = {}
+    local map = mw.weakmap(function(value) told[#told + 1] = value end)
+    collectgarbage "stop"
+    do
+      local k = {}
+      map:set(k, "removed")
+      map:remove(k)
+      map:set(k, "cleared")
+      map:clear()
+      map:set(k, "kept")
+    end
+    collectgarbage "restart"
+    for _ = 1, 100 do
+      collectgarbage "step"
+      mw.reap()
+    end
+    collect()
+    assert.same({ "kept" }, told)
+  end)
+
+  it("needs no more and more memory where keys come and go", function()
+    local live, told = {}, 0
+    for i = 1, 10000 do live[i] = {} end
+    local map = mw.weakmap(function() told = told + 1 end)
+    local function churn()
+      for i = 1, 200000 do map:set({}, i) end
+      return collectgarbage "count"
+    end
+    churn()
+    local before = churn()
+    churn()
+    assert.is_true(churn() < 2 * before)
+    collect()
+    assert.equal(800000, told)
+    assert.equal(10000, #live)
+  end)
+
   it("is called for the last value only", function()
     local told = {}
     local map = mw.weakmap(function(value) told[#told + 1] = value end)
@@ -471,6 +536,15 @@ describe("misuse of a weak map raises", function()
       assert.matches("got n", error_of(map[name]))
     end
     assert.matches("got clock", error_of(map.get, clock))
+  end)
+
+  it("when self is a copy", function()
+    local copy = {}
+    for _, name in ipairs { "get", "set", "has" } do copy[name] = map[name] end
+    for _, name in ipairs { "get", "set", "has", "len", "clear" } do
+      assert.matches("bad self %(weakmap expected, got table%)",
+        error_of(map[name], copy, {}, 1))
+    end
   end)
 
   it("but a method of one map works on another", function()

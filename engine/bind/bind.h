@@ -6,7 +6,8 @@
 ** engine.  Every function of the library has two upvalues: that userdata, and
 ** the array of objects (slot -> object, weak values).  The array is what tells
 ** the living from the dead: Lua clears an entry when it finds the object dead,
-** before it runs finalisers and before it gives the address away again.
+** before it runs finalisers and before it gives the address away again.  Its
+** entry 0 is a probe that nothing else holds: it is gone after each collection.
 */
 #ifndef MW_BIND_H
 #define MW_BIND_H
@@ -16,9 +17,14 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
 typedef struct mwB_state {
   mw_engine *engine; /* NULL once the Lua state is being closed */
-  lua_State *L;      /* the running thread */
+  lua_State *L;      /* the thread in which the engine is called */
+  lua_State *main;   /* the main thread */
   lua_Alloc alloc;   /* the Lua state's own */
   void *ud;
   int pending;            /* is there anything to do before the next call? */
@@ -81,13 +87,24 @@ typedef struct mwB_class {
 ** engine.c: the state, errors, memory
 ** ======================================================= */
 
+/* A collection has ended: the weak probe in slot 0 is gone.  Sets a new one. */
+void mwB_collected(lua_State *L, mwB_state *s);
+
 /* Does a bounded slice of what is due; raises when the state is closed. */
 void mwB_slice(lua_State *L, mwB_state *s);
+
+/* Has a collection ended since the last time?  Then anything may run. */
+static inline int mwB_probe(lua_State *L, mwB_state *s) {
+  int ended = lua_rawgeti(L, MWB_UPOBJECTS, 0) == LUA_TNIL;
+  lua_pop(L, 1);
+  if (ended) mwB_collected(L, s);
+  return ended;
+}
 
 /* Each function begins with this or with a `self`. */
 static inline mwB_state *mwB_enter(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  s->L = L;
+  mwB_probe(L, s);
   if (s->pending) mwB_slice(L, s);
   return s;
 }
@@ -142,7 +159,6 @@ void *mwB_self(lua_State *L, const mwB_class *class_, const char *name);
 static inline void *mwB_hotself(lua_State *L) {
   mwB_data *data = (mwB_data *)lua_touserdata(L, MWB_UPDATA);
   if (lua_topointer(L, 1) != data->self) return NULL;
-  data->state->L = L;
   if (data->state->pending) mwB_slice(L, data->state);
   return data;
 }
@@ -221,9 +237,6 @@ static inline int mwB_alive(lua_State *L, mwB_state *s, mw_handle h) {
 /* Does death work: no more than `looks` slots, no more than `deaths` deaths.
 ** Answers how many deaths it dealt with. */
 size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths);
-
-/* Starts to notice the ends of collections. */
-void mwB_watchcollector(lua_State *L);
 
 /* }====================================================== */
 
@@ -306,5 +319,9 @@ void mwB_openweakmap(lua_State *L, mwB_state *s);
 void mwB_openguard(lua_State *L, mwB_state *s);
 void mwB_openwatch(lua_State *L, mwB_state *s);
 void mwB_openwrite(lua_State *L, mwB_state *s);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
 
 #endif

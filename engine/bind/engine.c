@@ -29,6 +29,15 @@ void mwB_slice(lua_State *L, mwB_state *s) {
   mwB_reap(L, s, LOOKS, 1);
 }
 
+void mwB_collected(lua_State *L, mwB_state *s) {
+  if (s->engine == NULL) return;
+  s->collections++;
+  s->pending = 1;
+  mw_collected(s->engine);
+  lua_newuserdatauv(L, 0, 0);
+  lua_rawseti(L, MWB_UPOBJECTS, 0);
+}
+
 void mwB_push(lua_State *L, int uservalue) {
   lua_getiuservalue(L, MWB_UPSTATE, uservalue);
 }
@@ -39,10 +48,10 @@ void mwB_push(lua_State *L, int uservalue) {
 ** Errors
 ** ======================================================= */
 
-/* What the value at `index` is, for a message. */
 const char *mwB_typename(lua_State *L, int index) {
   if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
     return lua_tostring(L, -1);
+  if (lua_islightuserdata(L, index)) return "light userdata";
   if (lua_type(L, index) == LUA_TNUMBER && !lua_isinteger(L, index))
     return "float";
   return luaL_typename(L, index);
@@ -94,7 +103,7 @@ static void *no_more(void *ud, void *ptr, size_t osize, size_t nsize) {
 ** Makes Lua collect its garbage as it does when its own memory runs out: fully,
 ** and without running finalisers, for the engine is in the middle of a call.
 ** No function of the API asks for that, so it is made to believe it has none
-** left for a larger stack.
+** left for a larger stack.  `L` is the main thread, whose life is long enough.
 */
 static void collect(lua_State *L) {
   allocator real;
@@ -109,7 +118,7 @@ static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   mwB_state *s = (mwB_state *)ud;
   void *p = s->alloc(s->ud, ptr, osize, nsize);
   if (p != NULL || nsize == 0) return p;
-  collect(s->L);
+  collect(s->main);
   return s->alloc(s->ud, ptr, osize, nsize);
 }
 
@@ -145,7 +154,9 @@ static void new_state(lua_State *L) {
       (mwB_state *)lua_newuserdatauv(L, sizeof(mwB_state), MWB_USERVALUES);
   memset(s, 0, sizeof(mwB_state));
   s->alloc = lua_getallocf(L, &s->ud);
-  s->L = L;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  s->L = s->main = lua_tothread(L, -1);
+  lua_pop(L, 1);
   lua_newtable(L);
   lua_pushcfunction(L, close_state);
   lua_setfield(L, -2, "__gc");
@@ -177,9 +188,6 @@ static int build(lua_State *L) {
   mwB_openwrite(L, s);
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);
-  lua_pushboolean(L, 0); /* makes room, so that nothing fails at the end */
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
-  mwB_watchcollector(L);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
   return 1;

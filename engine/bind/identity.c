@@ -21,12 +21,10 @@ void mwB_object(lua_State *L, const char *name, int index, int arg) {
 /* If the engine knows the address, it is that of an earlier object, now dead.
 ** If the array has no room for the object, it is not in the array, so it counts
 ** as dead, and its slot goes the way of the dead. */
-mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
-                    int arg) {
+static mw_handle enrol(lua_State *L, mwB_state *s, int index) {
   const void *ptr = mwB_address(L, index);
   size_t count = mw_count(s->engine);
   mw_handle h;
-  mwB_object(L, name, index, arg);
   mwB_check(L, mw_identify(s->engine, ptr, &h));
   if (mw_count(s->engine) == count) {
     mw_forget(s->engine, h);
@@ -35,6 +33,16 @@ mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
   lua_pushvalue(L, index);
   lua_rawseti(L, MWB_UPOBJECTS, mw_slot(h));
   return h;
+}
+
+mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
+                    int arg) {
+  mwB_object(L, name, index, arg);
+  if (mwB_probe(L, s)) { /* a finaliser may have been quicker */
+    uint32_t slot = mwB_slot(L, s, index);
+    if (slot != 0) return mwI_handle(&s->engine->identity, slot);
+  }
+  return enrol(L, s, index);
 }
 
 mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
@@ -105,49 +113,27 @@ size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths) {
   return n;
 }
 
+/* Looks for deaths are cheap, so there may be many more than deaths, but not
+** without a bound. */
+#define FREE_LOOKS 10000
+
+static size_t looks_for(lua_Integer budget) {
+  return ((uint64_t)budget > SIZE_MAX / 200)
+             ? SIZE_MAX
+             : FREE_LOOKS + 100 * (size_t)budget;
+}
+
 static int reap(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_Integer budget = LUA_MAXINTEGER;
   if (!lua_isnoneornil(L, 1)) budget = mwB_integer(L, "reap", 1, 1);
   if (budget < 0)
     return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
-  lua_pushinteger(L, (lua_Integer)mwB_reap(L, s, SIZE_MAX, (size_t)budget));
+  if (s->engine == NULL) mwB_slice(L, s); /* raises */
+  mwB_probe(L, s);
+  lua_pushinteger(
+      L, (lua_Integer)mwB_reap(L, s, looks_for(budget), (size_t)budget));
   return 1;
-}
-
-/* An object that nobody holds, whose finaliser says that a collection ended,
-** and makes the next such object. */
-static int new_sentinel(lua_State *L) {
-  lua_newuserdatauv(L, 0, 0);
-  lua_getmetatable(L, 1);
-  lua_setmetatable(L, -2);
-  return 0;
-}
-
-/* A new one each time, because an old one is looked at seldom in generational
-** mode; the same one again when there is no memory for that. */
-static int sentinel_gc(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  if (s->engine == NULL) return 0;
-  s->collections++;
-  mw_collected(s->engine);
-  s->pending = 1;
-  lua_pushcfunction(L, new_sentinel);
-  lua_pushvalue(L, 1);
-  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
-    lua_getmetatable(L, 1);
-    lua_setmetatable(L, 1);
-  }
-  return 0;
-}
-
-void mwB_watchcollector(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", sentinel_gc}, {NULL, NULL}};
-  lua_newuserdatauv(L, 0, 0);
-  lua_newtable(L);
-  mwB_setfuncs(L, meta);
-  lua_setmetatable(L, -2);
-  lua_pop(L, 1);
 }
 
 /* }====================================================== */

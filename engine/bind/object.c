@@ -9,7 +9,7 @@
 **
 ** The object holds its data, the data do not hold the object.  A table is
 ** taken for an object of a class when its first hot method is that of the
-** class.
+** class, with data that know the table.
 */
 #include "bind.h"
 
@@ -50,13 +50,23 @@ void mwB_newobject(lua_State *L, const mwB_class *class_) {
   lua_setmetatable(L, -2);
 }
 
+/* Is the function on the top that method of the object at index 1? */
+static int is_method(lua_State *L, const luaL_Reg *method) {
+  const mwB_data *data;
+  if (lua_tocfunction(L, -1) != method->func) return 0;
+  lua_getupvalue(L, -1, 3);
+  data = (const mwB_data *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return data->self == lua_topointer(L, 1);
+}
+
 /* Pushes the hot method `name` of the object at index 1, or raises. */
 static void push_method(lua_State *L, const mwB_class *class_, const char *name,
                         const luaL_Reg *method) {
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_pushstring(L, method->name);
     lua_rawget(L, 1);
-    if (lua_tocfunction(L, -1) == method->func) return;
+    if (is_method(L, method)) return;
   }
   luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name,
              class_->type, mwB_typename(L, 1));
@@ -68,7 +78,7 @@ void *mwB_self(lua_State *L, const mwB_class *class_, const char *name) {
   lua_getupvalue(L, -1, 3);
   lua_replace(L, -2);
   data = (mwB_data *)lua_touserdata(L, -1);
-  data->state->L = L;
+  mwB_probe(L, data->state);
   if (data->state->pending) mwB_slice(L, data->state);
   return data;
 }

@@ -238,6 +238,7 @@ static int watch(lua_State *L) {
   h->ref = w.options.ref;
   was_watched = mw_is_watched(s->engine, h->obj);
   mwB_pushfunction(L, attach);
+  s->L = L;
   mwB_check(L, mw_watch(s->engine, h->obj, &w.options, &h->id));
   attach_or_undo(L, s, h, was_watched);
   mwB_wake(L, s, 1, !w.uncounted);

@@ -31,6 +31,7 @@ typedef struct map {
   uint32_t len;     /* entries alive ... */
   uint64_t counted; /* ... when so many collections had ended */
   uint64_t added;   /* entries there have ever been */
+  uint64_t cleared; /* those up to this one were cleared away */
 } map;
 
 typedef struct box {
@@ -109,6 +110,18 @@ static void take_row(lua_State *L, map *m, int rows, uint32_t pos,
 ** Entries; `data` is the index of the map's data, the key is at index 2
 ** ======================================================= */
 
+/* The box below the top is that of a key which was found dead; here the key is
+** again, so its finaliser has brought it back.  A box that has no finaliser of
+** its own lets the value go. */
+static void forget_value(lua_State *L) {
+  if (lua_getmetatable(L, -2)) {
+    lua_pop(L, 1);
+  } else {
+    lua_pushnil(L);
+    lua_setiuservalue(L, -3, BOX_VALUE);
+  }
+}
+
 /* Pushes something; if the key has an entry, its box is below the top and is
 ** answered, else NULL. */
 static inline box *box_in(lua_State *L, int entries, map *m) {
@@ -116,7 +129,9 @@ static inline box *box_in(lua_State *L, int entries, map *m) {
   lua_pushvalue(L, 2);
   lua_rawget(L, entries);
   b = (box *)lua_touserdata(L, -1);
-  return (b != NULL && mwB_alive(L, m->data.state, b->h)) ? b : NULL;
+  if (b == NULL || mwB_alive(L, m->data.state, b->h)) return b;
+  forget_value(L);
+  return NULL;
 }
 
 static box *entry(lua_State *L, int data, map *m) {
@@ -173,13 +188,24 @@ static void insert(lua_State *L, map *m, box *b, mw_handle h, int ondeath) {
   if (ondeath) arm_box(L);
 }
 
+/* A box with a finaliser outlives its key by a cycle of the collector.  Where
+** such entries come and go, each cycle would leave more behind than the last,
+*so
+** the collector is told that more was allocated than it sees. */
+static void hurry(lua_State *L) {
+  if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCSTEP, 1);
+}
+
 /* Adds an entry for a key that had none.  What may run other code comes first;
 ** a finaliser may add the key meanwhile. */
 static void add(lua_State *L, map *m) {
   mwB_state *s = m->data.state;
   int ondeath = has_ondeath(L);
-  box *b = new_box(L, ondeath);
-  mw_handle h = mwB_identify(L, s, "set", 2, 1);
+  box *b;
+  mw_handle h;
+  if (ondeath && m->added % 4 == 0) hurry(L);
+  b = new_box(L, ondeath);
+  h = mwB_identify(L, s, "set", 2, 1);
   if (ondeath) b->serial = mwB_serial(L, s, h);
   if (entry(L, MWB_UPDATA, m) == NULL) {
     lua_settop(L, 4);
@@ -195,6 +221,7 @@ static void drop(lua_State *L, int data, map *m, box *b) {
   int top = lua_gettop(L);
   lua_getiuservalue(L, data, MAP_ROWS);
   free_row(L, m, top + 1, b->pos);
+  b->h = MW_NONE;
   lua_getiuservalue(L, data, MAP_ENTRIES);
   lua_pushvalue(L, 2);
   lua_pushnil(L);
@@ -223,12 +250,13 @@ static void new_tables(lua_State *L) {
 }
 
 /* Gives the data two tables, which are on the top, and leaves that of entries
-** there.  The old boxes have no rows now, so nobody is told of their deaths. */
+** there.  Nobody is told of the deaths of what was there. */
 static void set_tables(lua_State *L, int data, map *m) {
   lua_setiuservalue(L, data, MAP_ROWS);
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, data, MAP_ENTRIES);
   m->top = m->free = m->swept = m->len = 0;
+  m->cleared = m->added;
 }
 
 /* }====================================================== */
@@ -338,16 +366,17 @@ static int push_entry(lua_State *L, map *m, lua_Integer h, uint64_t n) {
 /* Upvalues after the usual two: the map's data, the last position, and how many
 ** entries there had been when the walk began. */
 static int next_entry(lua_State *L) {
+  mwB_state *s = mwB_enter(L); /* may run this very walk */
   map *m = (map *)lua_touserdata(L, MWB_UPDATA);
   uint32_t pos = (uint32_t)lua_tointeger(L, lua_upvalueindex(4));
   uint64_t n = (uint64_t)lua_tointeger(L, lua_upvalueindex(5));
   int found = 0;
-  mwB_enter(L);
   while (pos < m->top && !found) {
     lua_settop(L, 0);
     lua_getiuservalue(L, MWB_UPDATA, MAP_ROWS);
     found = push_entry(L, m, row(L, 1, ++pos), n);
   }
+  (void)s;
   lua_pushinteger(L, pos);
   lua_replace(L, lua_upvalueindex(4));
   return found ? 2 : 0;
@@ -391,11 +420,11 @@ static int is_dead_entry(lua_State *L, box *b) {
   lua_getiuservalue(L, 1, BOX_MAP);
   lua_getiuservalue(L, 2, MAP_ROWS);
   m = (map *)lua_touserdata(L, 2);
-  return row(L, 3, b->pos) == (lua_Integer)b->h &&
-         !is_alive(L, m, (lua_Integer)b->h);
+  return b->nth > m->cleared && !is_alive(L, m, (lua_Integer)b->h);
 }
 
-/* Needs no memory: no death may get lost. */
+/* Needs no memory, so that no death gets lost (but for those for whom Lua has
+** not even the memory to call this). */
 static int box_gc(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   box *b = (box *)lua_touserdata(L, 1);
@@ -467,7 +496,7 @@ static int weakmap(lua_State *L) {
     return mwB_badarg(L, "weakmap", 1, 1, "function");
   m = (map *)lua_newuserdatauv(L, sizeof(map), MAP_ONDEATH);
   m->counted = s->collections;
-  m->added = 0;
+  m->added = m->cleared = 0;
   lua_insert(L, 1);
   lua_setiuservalue(L, 1, MAP_ONDEATH);
   new_tables(L);

@@ -20,6 +20,8 @@ commands["--help"] = function()
   return 0
 end
 
+if ... == "moonwatch.cli" then return commands end -- required, not run
+
 local command = commands[arg[1] or ""]
 if not command or arg[2] then
   io.stderr:write(USAGE)
