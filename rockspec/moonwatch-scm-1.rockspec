@@ -32,6 +32,7 @@ build = {
         "engine/bind/identity.c",
         "engine/bind/object.c",
         "engine/bind/shadow.c",
+        "engine/bind/userdata.c",
         "engine/bind/watch.c",
         "engine/bind/weakmap.c",
         "engine/bind/write.c",

@@ -468,8 +468,8 @@ describe("misuse raises", function()
   local function nothing() end
 
   it("when there is no object", function()
-    assert.equal("bad argument #1 to 'watch' (table expected, got nil)",
-      error_of(mw.watch, nil, nothing))
+    assert.equal("bad argument #1 to 'watch' (table or userdata expected, " ..
+      "got nil)", error_of(mw.watch, nil, nothing))
     assert.matches("watch_spec.lua:%d+: bad argument #1 to 'watch'",
       error_of(function() mw.watch(1, nothing) end))
     assert.matches("bad argument #1 to 'setmetatable'",

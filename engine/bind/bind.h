@@ -52,6 +52,7 @@ enum {
   MWB_ANCHORS,     /* weak object -> its own metatable */
   MWB_STRINGS,     /* strings that are watched keys <-> their numbers */
   MWB_ONERROR,     /* mw.on_error's function */
+  MWB_HELD,        /* userdata -> its function guards */
   MWB_BATCH,       /* what is written during a batch */
   MWB_QUEUE        /* the first of the dead to be told of */
 };
@@ -295,12 +296,34 @@ void mwB_openshadow(lua_State *L, lua_CFunction write);
 /* }====================================================== */
 
 /* {======================================================
+** userdata.c: userdata that tell of writes
+** ======================================================= */
+
+/* Stores key and value, at 2 and 3, in the object at 1 by the `__newindex` at
+** `newindex`. */
+void mwB_callnewindex(lua_State *L, int newindex);
+
+/* Lets the class of the userdata at `index` tell of writes to one more of its
+** objects, or one less. */
+void mwB_patch(lua_State *L, int index);
+void mwB_unpatch(lua_State *L, int index);
+
+/* Sets what the trap calls when somebody is to hear of a write:
+** write(userdata, key, value, the class's own `__newindex`). */
+void mwB_openuserdata(lua_State *L, lua_CFunction write);
+
+/* }====================================================== */
+
+/* {======================================================
 ** write.c and guard.c
 ** ======================================================= */
 
 /* What a guard's ref may have besides: it is no function; it is called once. */
 #define MWB_REFWEAK ((uint64_t)1 << 63)
 #define MWB_REFONCE ((uint64_t)1 << 62)
+
+/* Pushes the table of function guards of the object at `index`, or nil. */
+void mwB_pushguards(lua_State *L, int index);
 
 /* The key at `index` as the engine sees it.  With `add`, an object or a string
 ** that has no number yet gets one. */

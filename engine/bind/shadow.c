@@ -78,21 +78,6 @@ static mwW_record *trap_record(lua_State *L) {
   return mwW_recordof(&s->engine->watch, mw_slot(h));
 }
 
-/* Stores key and value by the `__newindex` of the class, at `newindex`. */
-static void store_by_class(lua_State *L, int newindex) {
-  if (lua_type(L, newindex) == LUA_TFUNCTION) {
-    lua_pushvalue(L, newindex);
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, 3);
-    lua_call(L, 3, 0);
-  } else {
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, 3);
-    lua_settable(L, newindex);
-  }
-}
-
 static int trap(lua_State *L) {
   mwW_record *r = trap_record(L);
   if (r != NULL) {
@@ -406,7 +391,7 @@ void mwB_store(lua_State *L, int shadow) {
   if (!lua_isnil(L, -1) && raw_field(L, -1, "__newindex") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, shadow) == LUA_TNIL) {
-      store_by_class(L, top + 2);
+      mwB_callnewindex(L, top + 2);
       absorb(L, 1, shadow);
       lua_settop(L, top);
       return;

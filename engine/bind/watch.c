@@ -37,8 +37,9 @@ static handle *handle_self(lua_State *L, const char *name) {
 /* Lets a function guard go, of the object on the top. */
 static void release_function(lua_State *L, uint64_t ref) {
   int object = lua_gettop(L);
-  if ((ref & MWB_REFWEAK) != 0 || !mwB_pushown(L, object)) return;
-  if (lua_rawgeti(L, -1, MWB_OWNGUARDS) == LUA_TTABLE) {
+  if (ref & MWB_REFWEAK) return;
+  mwB_pushguards(L, object);
+  if (lua_istable(L, -1)) {
     lua_pushnil(L);
     lua_rawseti(L, -2, (lua_Integer)(ref & ~MWB_REFONCE));
   }
@@ -177,25 +178,38 @@ static void read_guard(lua_State *L, mwB_state *s, wish *w) {
   if (options->flags & MW_ONCE) options->ref |= MWB_REFONCE;
 }
 
+/* Pushes the object's table of function guards, made if need be. */
+static void need_guards(lua_State *L) {
+  mwB_pushguards(L, 1);
+  if (lua_istable(L, -1)) return;
+  lua_newtable(L);
+  if (mwB_pushown(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, MWB_OWNGUARDS);
+  } else {
+    mwB_push(L, MWB_HELD);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+  }
+  lua_pop(L, 1);
+}
+
 /* attach(object, guard, ref, was_watched): the object gets its trap, and holds
-** the guard if that is a function. */
+** the guard if that is a function.  The class of a userdata comes last: a patch
+** is not undone when something fails. */
 static int attach(lua_State *L) {
-  lua_Integer ref = lua_tointeger(L, 3);
-  if (!lua_toboolean(L, 4)) { /* else it is prepared */
+  int prepared = lua_toboolean(L, 4);
+  if (!prepared && lua_istable(L, 1)) {
     mwB_pushclass(L, 1);
     mwB_enshadow(L, 1, -1);
   }
-  lua_settop(L, 3);
-  mwB_pushown(L, 1); /* 4 */
-  if (lua_type(L, 2) != LUA_TFUNCTION) return 0;
-  if (lua_rawgeti(L, 4, MWB_OWNGUARDS) != LUA_TTABLE) {
-    lua_settop(L, 4);
-    lua_newtable(L);
-    lua_pushvalue(L, 5);
-    lua_rawseti(L, 4, MWB_OWNGUARDS);
+  if (lua_type(L, 2) == LUA_TFUNCTION) {
+    need_guards(L);
+    lua_pushvalue(L, 2);
+    lua_rawseti(L, -2, lua_tointeger(L, 3));
   }
-  lua_pushvalue(L, 2);
-  lua_rawseti(L, 5, ref);
+  if (!prepared && lua_isuserdata(L, 1)) mwB_patch(L, 1);
   return 0;
 }
 
@@ -223,13 +237,23 @@ static handle *new_handle(lua_State *L) {
   return h;
 }
 
+/* There is a table, or a userdata with a metatable. */
+static void check_object(lua_State *L) {
+  if (lua_istable(L, 1)) return;
+  if (lua_type(L, 1) != LUA_TUSERDATA)
+    mwB_badarg(L, "watch", 1, 1, "table or userdata");
+  if (!lua_getmetatable(L, 1))
+    mwB_badarg(L, "watch", 1, 1, "userdata with a metatable");
+  lua_pop(L, 1);
+}
+
 static int watch(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   wish w;
   handle *h;
   int was_watched;
   lua_settop(L, 4); /* the last for keys */
-  if (!lua_istable(L, 1)) return mwB_badarg(L, "watch", 1, 1, "table");
+  check_object(L);
   read_options(L, s, &w);
   read_guard(L, s, &w);
   lua_settop(L, 4);
@@ -255,7 +279,16 @@ static int watch(lua_State *L) {
 static int unwatch(lua_State *L) {
   mwB_state *s = mwB_enterobject(L, "unwatch", 1);
   mw_handle h = mwB_watchedat(L, s, 1);
-  mwB_unshadow(L, 1);
+  if (h == MW_NONE) return 0;
+  if (lua_istable(L, 1)) {
+    mwB_unshadow(L, 1);
+  } else {
+    mwB_unpatch(L, 1);
+    mwB_push(L, MWB_HELD);
+    lua_pushvalue(L, 1);
+    lua_pushnil(L);
+    lua_rawset(L, -3);
+  }
   mw_unwatch(s->engine, h);
   return 0;
 }

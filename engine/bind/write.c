@@ -121,20 +121,30 @@ static void fail(write_frame *f) {
   f->failed = 1;
 }
 
+void mwB_pushguards(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  if (mwB_pushown(L, index)) {
+    lua_rawgeti(L, -1, MWB_OWNGUARDS);
+  } else {
+    mwB_push(L, MWB_HELD);
+    lua_pushvalue(L, index);
+    lua_rawget(L, -2);
+  }
+  lua_replace(L, -2);
+}
+
 /* Pushes a function guard, which is let go if it is called for the last time.
  */
 static void push_function(lua_State *L, uint64_t ref) {
   lua_Integer n = (lua_Integer)(ref & ~MWB_REFONCE);
-  int top = lua_gettop(L);
-  mwB_pushown(L, OBJECT);
-  lua_rawgeti(L, -1, MWB_OWNGUARDS);
-  lua_rawgeti(L, -1, n);
-  lua_replace(L, top + 1);
+  int guards = lua_gettop(L) + 1;
+  mwB_pushguards(L, OBJECT);
+  lua_rawgeti(L, guards, n);
   if (ref & MWB_REFONCE) {
     lua_pushnil(L);
-    lua_rawseti(L, top + 2, n);
+    lua_rawseti(L, guards, n);
   }
-  lua_settop(L, top + 1);
+  lua_replace(L, guards);
 }
 
 /* Calls the method of a guard that is no function; with its arguments on the
@@ -271,17 +281,27 @@ static void fetch(lua_State *L, int table, uint64_t note, int to) {
   lua_pop(L, 2);
 }
 
-/* Puts the value that the object at OBJECT has now at VALUE. */
-static void fetch_value(lua_State *L) {
+static int get_field(lua_State *L) {
+  lua_gettable(L, 1);
+  return 1;
+}
+
+/* Pushes the value that the object has now at the key; nil if it has none, or
+** if a userdata does not tell. */
+static void push_current(lua_State *L) {
   int top = lua_gettop(L);
-  lua_pushnil(L);
-  lua_replace(L, VALUE);
-  if (!lua_isnil(L, KEY) && mwB_pushshadow(L, OBJECT)) {
+  if (mwB_pushshadow(L, OBJECT)) {
     lua_pushvalue(L, KEY);
     lua_rawget(L, top + 1);
-    lua_replace(L, VALUE);
+    lua_replace(L, top + 1);
+  } else {
+    lua_pushcfunction(L, get_field);
+    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, KEY);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+    lua_settop(L, top);
+    lua_pushnil(L);
   }
-  lua_settop(L, top);
 }
 
 static int settle(void *ud, mw_handle obj, mw_change *change) {
@@ -294,7 +314,8 @@ static int settle(void *ud, mw_handle obj, mw_change *change) {
   lua_replace(L, OBJECT);
   fetch(L, BATCH_KEYS, change->note, KEY);
   fetch(L, BATCH_OLDS, change->note, OLD);
-  fetch_value(L);
+  push_current(L);
+  lua_replace(L, VALUE);
   change->same = lua_rawequal(L, OLD, VALUE);
   change->kind = kind_of(L);
   return 1;
@@ -380,6 +401,17 @@ static void normalize_key(lua_State *L) {
   lua_replace(L, KEY);
 }
 
+/* write_userdata(object, key, value, newindex), called by the other trap. */
+static int write_userdata(lua_State *L) {
+  write_frame f;
+  uint64_t moment;
+  push_current(L);
+  moment = begin_write(L, &f, kind_of(L));
+  mwB_callnewindex(L, SHADOW);
+  end_write(&f, moment);
+  return 0;
+}
+
 /* write(object, key, value, shadow), called by the trap.  A guard may have
 ** unwatched the object, or changed its class. */
 static int write(lua_State *L) {
@@ -408,23 +440,19 @@ static int write(lua_State *L) {
 ** ======================================================= */
 
 /* Puts what the report of a write needs on the stack, for a value that stays as
-** it is; 0 when the object is not watched. */
-static int read_current(lua_State *L) {
+** it is. */
+static void read_current(lua_State *L) {
   lua_settop(L, KEY);
+  push_current(L); /* VALUE */
   lua_pushnil(L);
-  if (!mwB_pushshadow(L, OBJECT)) return 0;
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, SHADOW);
-  lua_pushvalue(L, OLD);
-  lua_replace(L, VALUE);
-  return 1;
+  lua_pushvalue(L, VALUE); /* OLD */
 }
 
 static int touch(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mwB_enterobject(L, "touch", 2);
-  if (!read_current(L)) return 0;
+  if (mwB_watchedat(L, mwB_enterobject(L, "touch", 2), 1) == MW_NONE) return 0;
+  read_current(L);
   moment = begin_write(L, &f, MW_TOUCH);
   end_write(&f, moment);
   return 0;
@@ -545,5 +573,6 @@ void mwB_openwrite(lua_State *L, mwB_state *s) {
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);
   mwB_openshadow(L, write);
+  mwB_openuserdata(L, write_userdata);
   mwB_setfuncs(L, functions);
 }

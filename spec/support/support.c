@@ -3,6 +3,7 @@
 ** SPDX-License-Identifier: MIT
 **
 ** support.warnings() -> array of the warnings since the last call.
+** support.userdata(metatable) -> a new userdata.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -39,11 +40,20 @@ static int take(lua_State *L) {
   return 1;
 }
 
+static int userdata(lua_State *L) {
+  lua_newuserdatauv(L, 1, 1);
+  lua_pushvalue(L, 1);
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
 LUAMOD_API int luaopen_support(lua_State *L);
 
 LUAMOD_API int luaopen_support(lua_State *L) {
   static const char KEY = 0;
   lua_newtable(L);
+  lua_pushcfunction(L, userdata);
+  lua_setfield(L, -2, "userdata");
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) != LUA_TUSERDATA) {
     warnings *w = (warnings *)lua_newuserdatauv(L, sizeof(warnings), 0);
     w->len = 0;
