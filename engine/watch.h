@@ -18,6 +18,7 @@ typedef struct mwW_record {
   uint8_t watched;      /* is it watched? */
   uint8_t slow;         /* for the host: must each write go the long way? */
   uint8_t counted;      /* for the host: must writes be counted for ever? */
+  uint8_t lengthy;      /* for the host: may it have a length? */
   uint8_t invalid;      /* as a guard: was it made invalid? */
 } mwW_record;
 

@@ -280,8 +280,14 @@ void mwB_unshadow(lua_State *L, int index);
 void mwB_undoshadow(lua_State *L, int index);
 
 /* Stores key and value, at 2 and 3, in the object at 1 with the shadow at
-** `shadow`, by the rules of its class. */
-void mwB_store(lua_State *L, int shadow);
+** `shadow` and that record (or NULL), by the rules of its class. */
+void mwB_store(lua_State *L, int shadow, mwW_record *r);
+
+/* The record of the object at `index`, or NULL. */
+mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index);
+
+/* Makes `#` go to the shadow: something may be put there under an integer. */
+void mwB_needlen(lua_State *L, int index, mwW_record *r);
 
 /* Lets the trap of the object at `index` rest if nobody needs it; sets it
  *again,

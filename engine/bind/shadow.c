@@ -40,7 +40,7 @@ static int is_meta(lua_State *L, int index) {
 /* Stores key and value, at 2 and 3 and on the top, in the shadow at `shadow`;
 ** a field that Lua looks up raw goes into the object too.  Raises Lua's own
 ** errors for keys that no table takes. */
-static void store(lua_State *L, int shadow) {
+static void store(lua_State *L, int shadow, mwW_record *r) {
   switch (lua_type(L, 2)) {
     case LUA_TSTRING:
       if (!is_meta(L, 2)) break;
@@ -49,8 +49,8 @@ static void store(lua_State *L, int shadow) {
       lua_rawset(L, 1);
       break;
     case LUA_TNUMBER:
-      if (lua_rawequal(L, 2, 2)) break;
-      luaL_error(L, "table index is NaN");
+      if (!lua_rawequal(L, 2, 2)) luaL_error(L, "table index is NaN");
+      if (r != NULL && !r->lengthy) mwB_needlen(L, 1, r);
       break;
     case LUA_TNIL:
       luaL_error(L, "table index is nil");
@@ -84,7 +84,7 @@ static int trap(lua_State *L) {
     if (r->armed > 0 || r->slow) return trap_slowly(L);
     r->count++;
   }
-  store(L, TRAP_SHADOW);
+  store(L, TRAP_SHADOW, r);
   return 0;
 }
 
@@ -141,6 +141,20 @@ static int own_len(lua_State *L) {
 
 int mwB_ismeta(lua_State *L, int index) {
   return lua_type(L, index) == LUA_TSTRING && is_meta(L, index);
+}
+
+/* Most objects are no arrays, and do without a `__len`: a metatable of four
+** fields is half as large as one of five. */
+void mwB_needlen(lua_State *L, int index, mwW_record *r) {
+  int top = lua_gettop(L);
+  if (r->lengthy || !mwB_pushown(L, index)) return;
+  if (raw_field(L, top + 1, "__len") == LUA_TNIL) {
+    lua_pushliteral(L, "__len");
+    lua_pushcfunction(L, own_len);
+    lua_rawset(L, top + 1);
+  }
+  r->lengthy = 1;
+  lua_settop(L, top);
 }
 
 /* Copies what is in the table at `from` into that at `to`; with `meta`, only
@@ -254,7 +268,7 @@ static void set_trap(lua_State *L, mwB_state *s, mw_handle h) {
 }
 
 static void new_own(lua_State *L, mwB_state *s, mw_handle h) {
-  lua_createtable(L, lua_isnil(L, CLASS) ? 0 : 1, 5);
+  lua_createtable(L, lua_isnil(L, CLASS) ? 0 : 1, 4);
   if (!lua_isnil(L, CLASS)) {
     copy(L, CLASS, OWN, 1);
     lua_pushvalue(L, CLASS);
@@ -265,7 +279,6 @@ static void new_own(lua_State *L, mwB_state *s, mw_handle h) {
   lua_pushvalue(L, SHADOW);
   set_own(L, "__index");
   set_default(L, "__pairs", own_pairs);
-  set_default(L, "__len", own_len);
 }
 
 /* Guards stay when the own metatable is a new one. */
@@ -305,17 +318,22 @@ static int enshadow(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   mw_handle h = mwB_identify(L, s, "watch", OBJECT, 1);
   mwW_record *r = mwW_recordof(&s->engine->watch, mw_slot(h));
-  int slow;
+  int slow, lengthy;
   lua_settop(L, CLASS);
   if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  lengthy = lua_rawlen(L, SOURCE) > 0;
   new_shadow(L);
   new_own(L, s, h);
+  if (lengthy) set_default(L, "__len", own_len);
   keep_guards(L);
   anchor(L);
   copy(L, SOURCE, SHADOW, 0);
   wipe(L, OBJECT);
   slow = !lua_isnil(L, CLASS) && raw_field(L, CLASS, "__newindex") != LUA_TNIL;
-  if (r != NULL) r->slow = (uint8_t)slow;
+  if (r != NULL) {
+    r->slow = (uint8_t)slow;
+    r->lengthy = (uint8_t)lengthy;
+  }
   lua_pushvalue(L, OWN);
   lua_setmetatable(L, OBJECT);
   return 0;
@@ -385,8 +403,9 @@ static void absorb(lua_State *L, int object, int shadow) {
   wipe(L, object);
 }
 
-void mwB_store(lua_State *L, int shadow) {
+void mwB_store(lua_State *L, int shadow, mwW_record *r) {
   int top = lua_gettop(L);
+  if (r != NULL && lua_type(L, 2) == LUA_TNUMBER) mwB_needlen(L, 1, r);
   mwB_pushclass(L, 1);
   if (!lua_isnil(L, -1) && raw_field(L, -1, "__newindex") != LUA_TNIL) {
     lua_pushvalue(L, 2);
@@ -400,7 +419,7 @@ void mwB_store(lua_State *L, int shadow) {
   lua_settop(L, top);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, 3);
-  store(L, shadow);
+  store(L, shadow, r);
 }
 
 /* }====================================================== */
@@ -409,7 +428,7 @@ void mwB_store(lua_State *L, int shadow) {
 ** Rest
 ** ======================================================= */
 
-static mwW_record *record_at(lua_State *L, mwB_state *s, int index) {
+mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index) {
   int top = lua_gettop(L);
   uint32_t slot = mwB_slot(L, s, index);
   lua_settop(L, top);
@@ -417,11 +436,12 @@ static mwW_record *record_at(lua_State *L, mwB_state *s, int index) {
 }
 
 void mwB_rest(lua_State *L, mwB_state *s, int index) {
-  mwW_record *r = record_at(L, s, index);
+  mwW_record *r = mwB_recordat(L, s, index);
   int top = lua_gettop(L);
   if (r == NULL || !r->watched || r->armed > 0 || r->slow || r->counted) return;
   if (!mwB_pushown(L, index)) return;
-  if (lua_rawgeti(L, -1, MWB_OWNTRAP) == LUA_TNIL) {
+  mwB_needlen(L, index, r); /* it will not see when that is needed */
+  if (lua_rawgeti(L, top + 1, MWB_OWNTRAP) == LUA_TNIL) {
     raw_field(L, top + 1, "__newindex");
     lua_rawseti(L, top + 1, MWB_OWNTRAP);
     lua_pushliteral(L, "__newindex");
@@ -432,7 +452,7 @@ void mwB_rest(lua_State *L, mwB_state *s, int index) {
 }
 
 void mwB_wake(lua_State *L, mwB_state *s, int index, int counted) {
-  mwW_record *r = record_at(L, s, index);
+  mwW_record *r = mwB_recordat(L, s, index);
   int top = lua_gettop(L);
   if (r != NULL && counted) r->counted = 1;
   if (!mwB_pushown(L, index)) return;

@@ -308,9 +308,13 @@ static int mutations(lua_State *L) {
   return 1;
 }
 
+/* What is put into the table under integers will not be noticed. */
 static int raw(lua_State *L) {
-  mwB_enter(L);
+  mwB_state *s = mwB_enter(L);
+  mwW_record *r;
   lua_settop(L, 1);
+  r = mwB_recordat(L, s, 1);
+  if (r != NULL) mwB_needlen(L, 1, r);
   mwB_pushshadow(L, 1);
   return 1;
 }

@@ -423,7 +423,7 @@ static int write(lua_State *L) {
   moment = begin_write(L, &f, kind_of(L));
   if (mwB_pushshadow(L, OBJECT)) {
     lua_replace(L, SHADOW);
-    mwB_store(L, SHADOW);
+    mwB_store(L, SHADOW, mwB_recordat(L, f.state, OBJECT));
   } else {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
@@ -461,6 +461,7 @@ static int touch(lua_State *L) {
 /* Moves a field that was put into the object itself, key at KEY, to the shadow
 ** and reports it. */
 static void report_raw(lua_State *L) {
+  mwW_record *r;
   write_frame f;
   uint64_t moment;
   read_current(L);
@@ -473,6 +474,8 @@ static void report_raw(lua_State *L) {
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
   }
+  r = mwB_recordat(L, f.state, OBJECT);
+  if (r != NULL) mwB_needlen(L, OBJECT, r);
   if (mwB_pushshadow(L, OBJECT)) {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
