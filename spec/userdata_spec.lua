@@ -1,11 +1,6 @@
 local mw = require "moonwatch"
 local support = require "support"
-
-local function error_of(f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  return message
-end
+local error_of = require "spec.support.error_of"
 
 local STAY = { once = false }
 

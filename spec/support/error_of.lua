@@ -1,0 +1,7 @@
+-- The error with which a call ends; it must end with one.
+
+return function(f, ...)
+  local ok, message = pcall(f, ...)
+  if ok then error("there was no error", 2) end
+  return message
+end
