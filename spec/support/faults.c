@@ -168,6 +168,37 @@ static void try_late_finaliser(void) {
   report(h.blocks == 0, "states", "late finaliser", "something is live");
 }
 
+/* From now on there is no more memory than is in use. */
+static int limit(lua_State *L) {
+  heap *h = (heap *)lua_touserdata(L, lua_upvalueindex(1));
+  heap_set(h, HEAP_LIMIT, h->bytes);
+  return 0;
+}
+
+/* The engine needs memory where there is only garbage. */
+static void try_collecting(void) {
+  static const char code[] =
+      "local mw = require 'moonwatch'\n"
+      "local clock, object = mw.clock('limited'), {}\n"
+      "mw.id(object)\n"
+      "collectgarbage('stop')\n"
+      "for i = 1, 1000 do local garbage = { i } end\n"
+      "limit()\n"
+      "clock:tag(object)\n"
+      "assert(clock:is_current(object))\n";
+  heap h;
+  lua_State *L = new_state(&h, 0);
+  int ok;
+  lua_pushlightuserdata(L, &h);
+  lua_pushcclosure(L, limit, 1);
+  lua_setglobal(L, "limit");
+  ok = luaL_dostring(L, code) == LUA_OK;
+  report(ok, "states", "collecting", lua_tostring(L, -1));
+  report(h.refusals > 0, "states", "collecting", "there was enough");
+  heap_set(&h, HEAP_GIVE, 0);
+  lua_close(L);
+}
+
 typedef struct arena {
   char *next;
   size_t left;
@@ -217,6 +248,7 @@ int main(void) {
   lua_close(L);
   try_states();
   try_late_finaliser();
+  try_collecting();
   try_packed();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

@@ -12,10 +12,11 @@
 #include <stddef.h>
 
 typedef enum heap_mode {
-  HEAP_GIVE,      /* always gives */
-  HEAP_FAIL_ONCE, /* the nth request from now fails */
-  HEAP_FAIL_EVER, /* the nth and all after it fail */
-  HEAP_FAIL_FIRST /* each request fails the first time it is made */
+  HEAP_GIVE,       /* always gives */
+  HEAP_FAIL_ONCE,  /* the nth request from now fails */
+  HEAP_FAIL_EVER,  /* the nth and all after it fail */
+  HEAP_FAIL_FIRST, /* each request fails the first time it is made */
+  HEAP_LIMIT       /* requests fail that would make more than n bytes live */
 } heap_mode;
 
 #define HEAP_REFUSED 16
