@@ -222,8 +222,7 @@ MW_API void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since,
 /*
 ** The next object of a walk, MW_NONE at its end; in the order of slots.  Passes
 ** over 256 slots at once where none is that new.  Between the calls anything
-*may
-** be done with the engine: what keeps its tag from start to end is visited
+** may be done with the engine: what keeps its tag from start to end is visited
 ** exactly once, what is tagged meanwhile may be visited or not, and the walk
 ** ends.
 */
@@ -306,12 +305,9 @@ typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
 
 /*
 ** At the end of a batch, fills in what a watch is to hear of the last write
-*that
-** concerned it: the kind, and whether the value is the same as before the
-*batch.
-** `change` has the note of that write.  Answers 0 when there is nothing to
-*hear.
-** Must not call the engine.
+** that concerned it: the kind, and whether the value is the same as before the
+** batch. `change` has the note of that write.  Answers 0 when there is nothing
+** to hear. Must not call the engine.
 */
 typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
 

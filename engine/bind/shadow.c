@@ -1,6 +1,5 @@
 /*
-** shadow.c - tables that tell of writes: emptied, with a metatable of their
-*own.
+** shadow.c - tables that tell of writes: emptied, with their own metatable.
 ** SPDX-License-Identifier: MIT
 **
 **     object (empty) --> own metatable --> __index    = shadow

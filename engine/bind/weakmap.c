@@ -190,8 +190,7 @@ static void insert(lua_State *L, map *m, box *b, mw_handle h, int ondeath) {
 
 /* A box with a finaliser outlives its key by a cycle of the collector.  Where
 ** such entries come and go, each cycle would leave more behind than the last,
-*so
-** the collector is told that more was allocated than it sees. */
+** so the collector is told that more was allocated than it sees. */
 static void hurry(lua_State *L) {
   if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCSTEP, 1);
 }

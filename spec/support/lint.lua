@@ -134,6 +134,7 @@ local checks = {
   { "under lua/ are Lua files only", only_lua },
   { "the rockspec lists each source", rockspec_lists_all },
   { "the manual explains each function", manual_is_complete },
+  { "comments are whole", without(C, "^%s*%*%l+[ ,.]?%l*$") },
   { "no line is longer than 80 columns",
     without(matching("%.[ch]$", "%.lua$"), "^" .. ("."):rep(81)) },
   { "no file is longer than 600 lines", long_files },
