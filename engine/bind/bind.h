@@ -289,8 +289,8 @@ mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index);
 /* Makes `#` go to the shadow: something may be put there under an integer. */
 void mwB_needlen(lua_State *L, int index, mwW_record *r);
 
-/* Lets the trap of the object at `index` rest if nobody needs it; sets it again,
-** and with `counted` forever. */
+/* Lets the trap of the object at `index` rest if nobody needs it; and sets it
+** again, with `counted` for ever. */
 void mwB_rest(lua_State *L, mwB_state *s, int index);
 void mwB_wake(lua_State *L, mwB_state *s, int index, int counted);
 
