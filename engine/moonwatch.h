@@ -392,10 +392,14 @@ MW_API void mw_batch_begin(mw_engine *e);
 
 /*
 ** Ends the innermost batch.  At the end of the outermost, each watch that was
-** concerned hears once, in the order in which they were first concerned.
+** concerned hears once, in the order in which they were first concerned.  (A
+** guard that is a flag does not wait, unless it is to compare values.)
 ** `host` becomes the change's.
 */
 MW_API void mw_batch_end(mw_engine *e, void *host);
+
+/* Ends the innermost batch; of the outermost, nobody hears. */
+MW_API void mw_batch_drop(mw_engine *e);
 
 /* How many batches are under way. */
 MW_API uint32_t mw_batches(const mw_engine *e);

@@ -245,7 +245,7 @@ int mw_unwatch(mw_engine *e, mw_handle obj) {
   for (i = r->first; i != 0; i = watch_at(e, i)->next)
     end_watch(r, watch_at(e, i));
   sweep(e, r, 0);
-  r->watched = 0;
+  r->watched = r->counted = r->slow = r->lengthy = 0;
   return MW_OK;
 }
 
@@ -379,12 +379,18 @@ static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
   part->last_pending = i;
 }
 
-/* Whether the value is the same is seen at the end. */
+/* Whether the value is the same in the end is seen then.  A guard that is a
+** flag can be told at once. */
 static void pend_all(mw_engine *e, mwW_record *r, const mw_change *change) {
   uint32_t i;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
     const mwW_watch *w = watch_at(e, i);
-    if ((w->flags & (MWW_ENDED | MWW_TAKEN)) == 0 && has_key(w, &change->key))
+    if (w->flags & (MWW_ENDED | MWW_TAKEN)) continue;
+    if (!has_key(w, &change->key)) continue;
+    if ((w->flags & MW_SKIP) && change->same) continue;
+    if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
+      call(e, r, w->obj, i, change);
+    else
       pend(e, i, change);
   }
 }
@@ -399,19 +405,22 @@ static uint32_t next_pending(mw_engine *e) {
   return i;
 }
 
+/* While `firing`, a watch that ends stays where it is. */
 static void settle(mw_engine *e, uint32_t i, void *hosts) {
   const mw_host *host = &e->watch.host;
-  mwW_watch *w = watch_at(e, i);
-  mwW_record *r = mwW_recordof(&e->watch, mw_slot(w->obj));
-  mw_handle obj = w->obj;
+  mw_handle obj = watch_at(e, i)->obj;
+  mwW_record *r = mwW_recordof(&e->watch, mw_slot(obj));
   mw_change change;
+  int flags, heard;
   memset(&change, 0, sizeof(change));
   change.host = hosts;
-  change.note = w->note;
-  if (!host->settle(host->ud, obj, &change)) return;
-  if ((w->flags & MW_SKIP) && change.same) return;
+  change.note = watch_at(e, i)->note;
   r->firing++;
-  call(e, r, obj, i, &change);
+  heard = host->settle(host->ud, obj, &change);
+  if (!mwI_valid(&e->identity, obj)) return;
+  flags = watch_at(e, i)->flags;
+  if (heard && !(flags & MWW_ENDED) && !((flags & MW_SKIP) && change.same))
+    call(e, r, obj, i, &change);
   if (!mwI_valid(&e->identity, obj)) return;
   r->firing--;
   sweep(e, r, 0);
@@ -428,6 +437,13 @@ void mw_batch_end(mw_engine *e, void *host) {
     else if ((watch_at(e, i)->flags & MWW_ENDED) == 0)
       settle(e, i, host);
   }
+}
+
+void mw_batch_drop(mw_engine *e) {
+  uint32_t i;
+  if (--e->watch.batches > 0) return;
+  while ((i = next_pending(e)) != 0)
+    if (watch_at(e, i)->obj == MW_NONE) free_watch(e, i);
 }
 
 uint32_t mw_batches(const mw_engine *e) { return e->watch.batches; }
@@ -461,9 +477,12 @@ uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
   if (r == NULL || !r->watched) return 0;
   r->count++;
   moment = ++e->watch.moment;
-  if (e->watch.batches > 0)
+  if (e->watch.batches > 0) {
+    r->firing++;
     pend_all(e, r, change);
-  else
+    r->firing--;
+    sweep(e, r, 0);
+  } else
     fire(e, r, obj, change, 0, moment);
   return moment;
 }

@@ -33,6 +33,7 @@ build = {
         "engine/bind/object.c",
         "engine/bind/shadow.c",
         "engine/bind/userdata.c",
+        "engine/bind/value.c",
         "engine/bind/watch.c",
         "engine/bind/weakmap.c",
         "engine/bind/write.c",

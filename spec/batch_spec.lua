@@ -101,14 +101,60 @@ describe("mw.batch", function()
     assert.equal(2, obj.a)
   end)
 
-  it("makes mw.guards invalid at the end", function()
-    local valid = mw.guard()
+  it("makes mw.guards invalid at once, for they are not called", function()
+    local valid, skips = mw.guard(), mw.guard()
     mw.watch(obj, valid)
+    mw.watch(obj, skips, { equal = "skip" })
     mw.batch(function()
       obj.a = 2
-      assert.is_true(valid.valid)
+      assert.is_false(valid.valid)
+      obj.a = 1
     end)
-    assert.is_false(valid.valid)
+    assert.is_true(skips.valid)
+  end)
+
+  it("within the end of another has old values of its own", function()
+    local n = 0
+    mw.watch(obj, function(o, _, old, new)
+      n = n + 1
+      if n == 1 then
+        assert.same({ 1, 2 }, { old, new })
+        mw.batch(function() o.a = 1 end)
+      else
+        assert.same({ 2, 1 }, { old, new })
+      end
+    end, { once = false, equal = "skip" })
+    mw.batch(function() obj.a = 2 end)
+    assert.equal(2, n)
+  end)
+
+  it("does not let a write of the same value hide another", function()
+    mw.watch(obj, guard "x", { equal = "skip" })
+    mw.batch(function()
+      obj.a = 2
+      obj.b = 2
+    end)
+    assert.same({ "x a:1>2 update" }, notes)
+  end)
+
+  it("keeps the kinds of what is no write", function()
+    mw.watch(obj, guard "x", STAY)
+    mw.batch(function() mw.touch(obj, "a") end)
+    assert.same({ "x a:1>1 touch" }, notes)
+    local class = {}
+    mw.batch(function() mw.setmetatable(obj, class) end)
+    assert.equal("x nil:nil>" .. tostring(class) .. " metatable", notes[2])
+  end)
+
+  it("ends even where the C stack does", function()
+    mw.watch(obj, guard "x", STAY)
+    local function deep()
+      pcall(string.gsub, "a", "a", deep)
+      pcall(mw.batch, function() end)
+    end
+    deep()
+    obj.a = 2
+    assert.same({ "x a:1>2 update" }, notes)
   end)
 
   it("bears a guard that batches, and one that writes", function()
@@ -122,7 +168,7 @@ describe("mw.batch", function()
     end, STAY)
     mw.watch(obj, guard "x")
     mw.batch(function() obj.a = 2 end)
-    assert.same({ "x a:1>11 update" }, notes)
+    assert.same({ "x a:2>11 update" }, notes) -- the later batch's
     assert.is_true(n >= 4)
   end)
 
@@ -205,6 +251,25 @@ describe("mw.memo", function()
     memo:invalidate()
     assert.is_false(memo:valid())
     assert.equal(2, memo())
+  end)
+
+  it("is invalid when nobody would tell it any more", function()
+    local a = { x = 1 }
+    local memo = mw.memo(function() return a.x end, a)
+    assert.equal(1, memo())
+    mw.unwatch(a)
+    a.x = 2
+    assert.equal(2, memo())
+  end)
+
+  it("is up to date within a batch", function()
+    local a = { x = 1 }
+    local memo = mw.memo(function() return a.x end, a)
+    assert.equal(1, memo())
+    mw.batch(function()
+      a.x = 2
+      assert.equal(2, memo())
+    end)
   end)
 
   it("is invalid when its function failed, or wrote to a dependency", function()

@@ -438,6 +438,36 @@ describe("what goes around the trap", function()
   end)
 end)
 
+describe("nothing is lost", function()
+  it("when a class's __newindex unwatches", function()
+    local object = setmetatable({ a = 1 }, { __newindex = function(o, k, v)
+      mw.unwatch(o)
+      rawset(o, k, v)
+    end })
+    mw.watch(object, nothing)
+    object.z = 5
+    assert.same({ 1, 5 }, { rawget(object, "a"), rawget(object, "z") })
+  end)
+
+  it("when a guard unwatches, or syncs, while mw.sync reports", function()
+    local object = {}
+    mw.watch(object, mw.unwatch)
+    rawset(object, "a", 1)
+    assert.is_true(mw.sync(object))
+    assert.equal(1, rawget(object, "a"))
+    mw.watch(object, mw.sync, STAY)
+    rawset(object, "b", 2)
+    assert.is_true(mw.sync(object))
+    assert.equal(2, object.b)
+  end)
+
+  it("and nothing hangs, for a metafield that is NaN", function()
+    local object = { __nan = 0 / 0 }
+    mw.watch(object, nothing)
+    assert.is_false(mw.sync(object))
+  end)
+end)
+
 describe("mw.setmetatable", function()
   it("changes the class of a watched object, and says so", function()
     local a, b = { __index = { x = "a" } }, { __index = { x = "b" } }

@@ -486,6 +486,13 @@ describe("misuse raises", function()
       "table)", error_of(mw.on_error, {}))
   end)
 
+  it("when the object is one of the library's", function()
+    assert.equal("bad argument #1 to 'watch' (clock cannot be watched)",
+      error_of(mw.watch, mw.clock(), nothing))
+    assert.equal("bad argument #1 to 'watch' (weakmap cannot be watched)",
+      error_of(mw.watch, mw.weakmap(), nothing))
+  end)
+
   it("when an option is none, and leaves the object as it was", function()
     for message, options in pairs {
       ["unknown option 'twice'"] = { twice = true },
@@ -495,6 +502,9 @@ describe("misuse raises", function()
       ["option 'phase' is neither 'before' nor 'after'"] = { phase = "now" },
       ["option 'equal' is neither 'fire' nor 'skip'"] = { equal = true },
       ["option 'keys' is not an array of keys"] = { keys = {} },
+      ["options 'key' and 'keys' exclude each other"] =
+        { key = 1, keys = { 2 } },
+      ["nil and NaN are no keys"] = { key = 0 / 0 },
     } do
       local obj = { a = 1 }
       assert.equal("bad argument #3 to 'watch' (" .. message .. ")",

@@ -52,6 +52,7 @@ enum {
   MWB_ANCHORS,     /* weak object -> its own metatable */
   MWB_STRINGS,     /* strings that are watched keys <-> their numbers */
   MWB_ONERROR,     /* mw.on_error's function */
+  MWB_KINDS,       /* names of kinds, by number + 1 */
   MWB_HELD,        /* userdata -> its function guards */
   MWB_BATCH,       /* what is written during a batch */
   MWB_QUEUE        /* the first of the dead to be told of */
@@ -320,7 +321,7 @@ void mwB_openuserdata(lua_State *L, lua_CFunction write);
 /* }====================================================== */
 
 /* {======================================================
-** write.c and guard.c
+** value.c, write.c and guard.c
 ** ======================================================= */
 
 /* What a guard's ref may have besides: it is no function; it is called once. */

@@ -364,8 +364,12 @@ void mwB_pushclass(lua_State *L, int index) {
 
 void mwB_undoshadow(lua_State *L, int index) {
   int object = lua_absindex(L, index), top = lua_gettop(L);
-  if (!mwB_pushshadow(L, object)) return;
-  for (lua_pushnil(L); lua_next(L, top + 1) != 0;) {
+  mwB_pushclass(L, object); /* may run other code, so it comes first */
+  if (!mwB_pushshadow(L, object)) {
+    lua_settop(L, top);
+    return;
+  }
+  for (lua_pushnil(L); lua_next(L, top + 2) != 0;) {
     if (mwB_ismeta(L, -2)) { /* is there */
       lua_pop(L, 1);
     } else {
@@ -374,7 +378,7 @@ void mwB_undoshadow(lua_State *L, int index) {
       lua_rawset(L, object);
     }
   }
-  mwB_pushclass(L, object);
+  lua_pushvalue(L, top + 1);
   lua_setmetatable(L, object);
   lua_settop(L, top);
 }
@@ -410,7 +414,7 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, shadow) == LUA_TNIL) {
       mwB_callnewindex(L, top + 2);
-      absorb(L, 1, shadow);
+      if (mwB_pushshadow(L, 1)) absorb(L, 1, lua_gettop(L));
       lua_settop(L, top);
       return;
     }

@@ -106,9 +106,13 @@ static void read_keys(lua_State *L, mwB_state *s, wish *w) {
     bad_option(L, "option 'keys' is not an array of keys");
     return;
   }
+  if (w->options.n_keys > 0)
+    bad_option(L, "options 'key' and 'keys' exclude each other");
   keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
   for (i = 0; i < n; i++) {
     lua_rawgeti(L, array, (lua_Integer)i + 1);
+    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1))
+      bad_option(L, "nil and NaN are no keys");
     keys[i] = mwB_key(L, s, -1, 1);
     lua_pop(L, 1);
   }
@@ -165,8 +169,8 @@ static void read_guard(lua_State *L, mwB_state *s, wish *w) {
     if (mwB_isguard(L, s, 2)) {
       options->flags |= MW_FLAG;
     } else {
-      ok = lua_getfield(L, 2, "invalidate") != LUA_TNIL;
-      lua_pop(L, 1);
+      ok = type == LUA_TTABLE || luaL_getmetafield(L, 2, "__index") != LUA_TNIL;
+      ok = ok && lua_getfield(L, 2, "invalidate") != LUA_TNIL;
       if (!ok) mwB_badarg(L, "watch", 2, 2, "guard with method 'invalidate'");
     }
     options->guard = mwB_identify(L, s, "watch", 2, 2);
@@ -237,9 +241,24 @@ static handle *new_handle(lua_State *L) {
   return h;
 }
 
+/* Is it an object of the library, which knows its own metatable? */
+static int is_ours(lua_State *L, int metatable) {
+  int ours;
+  if (!lua_getmetatable(L, 1)) return 0;
+  mwB_push(L, metatable);
+  ours = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return ours;
+}
+
 /* There is a table, or a userdata with a metatable. */
 static void check_object(lua_State *L) {
-  if (lua_istable(L, 1)) return;
+  if (lua_istable(L, 1)) {
+    if (is_ours(L, MWB_CLOCK) || is_ours(L, MWB_MAP))
+      luaL_error(L, "bad argument #1 to 'watch' (%s cannot be watched)",
+                 mwB_typename(L, 1));
+    return;
+  }
   if (lua_type(L, 1) != LUA_TUSERDATA)
     mwB_badarg(L, "watch", 1, 1, "table or userdata");
   if (!lua_getmetatable(L, 1))

@@ -9,77 +9,6 @@
 #include "bind.h"
 
 /* {======================================================
-** Keys
-** ======================================================= */
-
-/* Strings have numbers once a watch names them; 0 is none. */
-static int64_t string_number(lua_State *L, int index, int add) {
-  int64_t n;
-  index = lua_absindex(L, index);
-  mwB_push(L, MWB_STRINGS);
-  lua_pushvalue(L, index);
-  lua_rawget(L, -2);
-  n = lua_tointeger(L, -1);
-  if (n == 0 && add) {
-    n = (int64_t)lua_rawlen(L, -2) + 1;
-    lua_pushvalue(L, index);
-    lua_rawseti(L, -3, n); /* an array as well, for its length */
-    lua_pushvalue(L, index);
-    lua_pushinteger(L, n);
-    lua_rawset(L, -4);
-  }
-  lua_pop(L, 2);
-  return n;
-}
-
-static int64_t object_number(lua_State *L, mwB_state *s, int index, int add) {
-  int top = lua_gettop(L);
-  mw_handle h =
-      add ? mwB_identify(L, s, "watch", index, 3) : mwB_handleof(L, s, index);
-  lua_settop(L, top);
-  return (int64_t)h;
-}
-
-/* The key at `index` as the engine sees it.  A float that is an integer is one,
-** as in a table. */
-mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add) {
-  mw_value v;
-  int ok;
-  index = lua_absindex(L, index);
-  v.type = MW_TOTHER;
-  v.u.i = 0;
-  switch (lua_type(L, index)) {
-    case LUA_TNIL:
-      v.type = MW_TNIL;
-      break;
-    case LUA_TBOOLEAN:
-      v.type = MW_TBOOLEAN;
-      v.u.i = lua_toboolean(L, index);
-      break;
-    case LUA_TNUMBER:
-      v.type = MW_TINTEGER;
-      v.u.i = lua_tointegerx(L, index, &ok);
-      if (ok) break;
-      v.type = MW_TFLOAT;
-      v.u.f = lua_tonumber(L, index);
-      break;
-    case LUA_TSTRING:
-      v.type = MW_TSTRING;
-      v.u.i = string_number(L, index, add);
-      break;
-    case LUA_TLIGHTUSERDATA:
-      v.u.i = (int64_t)(uintptr_t)lua_touserdata(L, index);
-      break;
-    default:
-      v.type = MW_TOBJECT;
-      v.u.i = object_number(L, s, index, add);
-  }
-  return v;
-}
-
-/* }====================================================== */
-
-/* {======================================================
 ** A write: its stack, also when something else is reported
 ** ======================================================= */
 
@@ -156,13 +85,19 @@ static int call_invalidate(lua_State *L) {
   return 0;
 }
 
+/* The strings are made when the library is opened: here nothing may fail. */
+static void push_kind(lua_State *L, int kind) {
+  mwB_push(L, MWB_KINDS);
+  lua_rawgeti(L, -1, kind + 1);
+  lua_replace(L, -2);
+}
+
 static void call_guard(void *ud, mw_handle obj, uint64_t ref,
                        const mw_change *change) {
   write_frame *f = (write_frame *)change->host;
   lua_State *L = f->L;
   int n = 5;
   (void)obj;
-  luaL_checkstack(L, 12, "too many guards");
   if (ref & MWB_REFWEAK) {
     lua_pushcfunction(L, call_invalidate);
     mwB_alive(L, (mwB_state *)ud, ref & ~(MWB_REFWEAK | MWB_REFONCE));
@@ -174,7 +109,7 @@ static void call_guard(void *ud, mw_handle obj, uint64_t ref,
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
-  lua_pushstring(L, kinds[change->kind]);
+  push_kind(L, change->kind);
   if (lua_pcall(L, n, 0, HANDLER) != LUA_OK) fail(f);
   f->state->L = L;
 }
@@ -189,6 +124,7 @@ static int guard_alive(void *ud, mw_handle guard) {
 /* Makes the stack what the guards' calls expect. */
 static mwB_state *begin_report(lua_State *L, write_frame *f) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  luaL_checkstack(L, LUA_MINSTACK, "too many guards");
   lua_settop(L, OLD);
   lua_pushcfunction(L, add_traceback);
   lua_pushnil(L);
@@ -208,20 +144,30 @@ static int kind_of(lua_State *L) {
 ** Batches
 **
 ** The table of a batch: [object] = { [key] = note }, and for each note, from 1
-** on, KEYS[note] and OLDS[note], the value from before the batch.
+** on, KEYS[note], OLDS[note], the value from before the batch, and KINDS[note],
+** that of the last write.  A batch that begins while another one ends has notes
+** of its own, with numbers that go on.
 ** ======================================================= */
 
-enum { BATCH_NOTES = 1, BATCH_KEYS, BATCH_OLDS };
+enum { BATCH_NOTES = 1, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
 
 static void new_batch(lua_State *L, mwB_state *s) {
   int i;
-  lua_createtable(L, BATCH_OLDS, 0);
-  for (i = BATCH_NOTES; i <= BATCH_OLDS; i++) {
+  lua_createtable(L, BATCH_KINDS, 0);
+  for (i = BATCH_NOTES; i <= BATCH_KINDS; i++) {
     lua_newtable(L);
     lua_rawseti(L, -2, i);
   }
   lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
   s->notes = 0;
+}
+
+/* A batch begins while another one's guards are called. */
+static void renew_notes(lua_State *L) {
+  mwB_push(L, MWB_BATCH);
+  lua_newtable(L);
+  lua_rawseti(L, -2, BATCH_NOTES);
+  lua_pop(L, 1);
 }
 
 /* Pushes the table of notes of the object. */
@@ -244,7 +190,7 @@ static void push_key(lua_State *L) {
 }
 
 /* The note of the key of a write; the old value is that of its first. */
-static uint64_t note_write(lua_State *L) {
+static uint64_t note_write(lua_State *L, int kind) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   int top = lua_gettop(L);
   lua_Integer note;
@@ -268,6 +214,9 @@ static uint64_t note_write(lua_State *L) {
     lua_rawset(L, top + 3);
     s->notes = note;
   }
+  lua_rawgeti(L, top + 1, BATCH_KINDS);
+  lua_pushinteger(L, kind);
+  lua_rawseti(L, -2, note);
   lua_settop(L, top);
   return (uint64_t)note;
 }
@@ -314,10 +263,16 @@ static int settle(void *ud, mw_handle obj, mw_change *change) {
   lua_replace(L, OBJECT);
   fetch(L, BATCH_KEYS, change->note, KEY);
   fetch(L, BATCH_OLDS, change->note, OLD);
-  push_current(L);
+  fetch(L, BATCH_KINDS, change->note, VALUE);
+  change->kind = (int)lua_tointeger(L, VALUE);
+  if (change->kind == MW_METATABLE)
+    mwB_pushclass(L, OBJECT);
+  else
+    push_current(L);
   lua_replace(L, VALUE);
-  change->same = lua_rawequal(L, OLD, VALUE);
-  change->kind = kind_of(L);
+  change->same = lua_rawequal(L, OLD, VALUE) && change->kind != MW_TOUCH;
+  if (change->kind <= MW_DELETE) change->kind = kind_of(L);
+  f->state->L = L; /* anything may have run */
   return 1;
 }
 
@@ -327,42 +282,50 @@ static int deliver(lua_State *L) {
   mwB_state *s = begin_report(L, &f);
   s->delivering++;
   mw_batch_end(s->engine, &f);
-  if (--s->delivering == 0) {
-    lua_pushnil(L);
-    lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
-  }
   lua_settop(L, FAILURE);
   return f.failed ? lua_error(L) : 0;
 }
 
-/* Ends the innermost batch; `deliver` is on the top. */
-static void end_batch(lua_State *L, mwB_state *s) {
-  if (mw_batches(s->engine) > 1) {
-    mw_batch_end(s->engine, NULL);
+/* Ends the innermost batch by calling `deliver`, which is on the top.  Answers
+** a status; with an error, that is on the top. */
+static int end_batch(lua_State *L, mwB_state *s) {
+  uint32_t batches = mw_batches(s->engine);
+  int delivering = s->delivering;
+  int status = LUA_OK;
+  if (batches > 1)
     lua_pop(L, 1);
-  } else {
-    lua_call(L, 0, 0);
+  else
+    status = lua_pcall(L, 0, 0, 0);
+  if (mw_batches(s->engine) == batches) mw_batch_drop(s->engine);
+  s->delivering = delivering;
+  if (delivering == 0 && batches == 1) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
   }
+  return status;
 }
 
+/* The function's error goes on, not that of a guard at the end. */
 static int batch(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   int status;
   if (!lua_isfunction(L, 1)) return mwB_badarg(L, "batch", 1, 1, "function");
   mwB_pushfunction(L, deliver);
   lua_insert(L, 1);
-  if (mw_batches(s->engine) == 0 && s->delivering == 0) new_batch(L, s);
+  if (mw_batches(s->engine) == 0) {
+    if (s->delivering == 0)
+      new_batch(L, s);
+    else
+      renew_notes(L);
+  }
   mw_batch_begin(s->engine);
   status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
   lua_pushvalue(L, 1);
   if (status == LUA_OK) {
-    end_batch(L, s);
+    if (end_batch(L, s) != LUA_OK) return lua_error(L);
     return lua_gettop(L) - 1;
   }
-  if (mw_batches(s->engine) > 1)
-    end_batch(L, s);
-  else
-    lua_pcall(L, 0, 0, 0); /* the function's error goes on, not a guard's */
+  end_batch(L, s);
   lua_settop(L, 2);
   return lua_error(L);
 }
@@ -378,7 +341,8 @@ static uint64_t begin_write(lua_State *L, write_frame *f, int kind) {
   f->change.kind = kind;
   f->change.same = lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH;
   f->change.host = f;
-  f->change.note = mw_batches(s->engine) > 0 ? note_write(L) : 0;
+  f->change.note = mw_batches(s->engine) > 0 ? note_write(L, kind) : 0;
+  s->L = L;
   return mw_mutated(s->engine, f->obj, &f->change);
 }
 
@@ -468,20 +432,25 @@ static void report_raw(lua_State *L) {
   lua_pushvalue(L, KEY);
   lua_rawget(L, OBJECT);
   lua_replace(L, VALUE);
-  moment = begin_write(L, &f, MW_RAW);
-  if (!mwB_ismeta(L, KEY)) {
+  if (!mwB_ismeta(L, KEY)) { /* so that a guard finds nothing to sync */
     lua_pushvalue(L, KEY);
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
   }
+  moment = begin_write(L, &f, MW_RAW);
   r = mwB_recordat(L, f.state, OBJECT);
   if (r != NULL) mwB_needlen(L, OBJECT, r);
-  if (mwB_pushshadow(L, OBJECT)) {
-    lua_pushvalue(L, KEY);
-    lua_pushvalue(L, VALUE);
-    lua_rawset(L, -3);
-  }
+  if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  lua_rawset(L, -3);
   end_write(&f, moment);
+}
+
+/* Are the two values on the top the same?  NaN is. */
+static int is_same(lua_State *L) {
+  return lua_rawequal(L, -1, -2) ||
+         (!lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2));
 }
 
 /* Pushes a key that is in the object and not, or otherwise, in the shadow at
@@ -490,7 +459,7 @@ static int find_raw(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 2)) {
     lua_pushvalue(L, -2);
     lua_rawget(L, 2);
-    if (!mwB_ismeta(L, -3) || !lua_rawequal(L, -1, -2)) {
+    if (!mwB_ismeta(L, -3) || !is_same(L)) {
       lua_pop(L, 2);
       return 1;
     }
@@ -567,12 +536,23 @@ static int on_error(lua_State *L) {
 
 /* }====================================================== */
 
+static void make_kinds(lua_State *L) {
+  int i;
+  lua_createtable(L, MW_KINDS, 0);
+  for (i = 0; i < MW_KINDS; i++) {
+    lua_pushstring(L, kinds[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_KINDS);
+}
+
 void mwB_openwrite(lua_State *L, mwB_state *s) {
   static const luaL_Reg functions[] = {
       {"touch", touch},       {"sync", sync},   {"setmetatable", set_metatable},
       {"on_error", on_error}, {"batch", batch}, {NULL, NULL}};
   const mw_host host = {s, call_guard, guard_alive, settle};
   mw_set_host(s->engine, &host);
+  make_kinds(L);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);
   mwB_openshadow(L, write);

@@ -13,18 +13,21 @@ Memo.__metatable = false
 function Memo:__call(...)
   if not self:valid() then
     self.guard:revalidate()
-    self.results = nil
+    self.results, self.stale = nil, false
     self.results = table.pack(self.fn(...))
   end
   return table.unpack(self.results, 1, self.results.n)
 end
 
 function Memo:valid()
-  return self.results ~= nil and self.guard.valid
+  for _, watch in ipairs(self.watches) do
+    if not watch:alive() then return false end -- nobody would tell
+  end
+  return self.results ~= nil and not self.stale and self.guard.valid
 end
 
 function Memo:invalidate()
-  self.results = nil
+  self.stale = true
 end
 
 --- Makes a callable with the results of `fn`, which are computed when they are
@@ -42,10 +45,11 @@ local function memo(fn, ...)
         i + 1, type(dependency)), 2)
     end
   end
+  local watches = {}
   for i = 1, select("#", ...) do
-    core.watch((select(i, ...)), guard, { once = false })
+    watches[i] = core.watch((select(i, ...)), guard, { once = false })
   end
-  return setmetatable({ fn = fn, guard = guard }, Memo)
+  return setmetatable({ fn = fn, guard = guard, watches = watches }, Memo)
 end
 
 return memo
