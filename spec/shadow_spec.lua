@@ -349,6 +349,8 @@ describe("a watched object", function()
     assert.same({ n = 2, m = 3 }, { n = back.n, m = back.m })
     assert.equal(0, n)
     assert.is_false(mw.is_watched(back))
+    mw.unwatch(back)
+    assert.equal(2, rawget(back, "n"))
     mw.watch(back, function() n = n + 1 end)
     back.n = 4
     assert.equal(1, n)
@@ -484,6 +486,17 @@ describe("mw.setmetatable", function()
     assert.equal(2, mw.mutations(obj))
     obj.y = 2
     assert.equal(3, #seen)
+  end)
+
+  it("brings what the class got after the object was watched", function()
+    local class = {}
+    local obj = setmetatable({ n = 1 }, class)
+    mw.watch(obj, nothing, STAY)
+    class.__tostring = function(self) return "n is " .. self.n end
+    class.__index = function(self, key) return rawequal(self, obj) and key end
+    mw.setmetatable(obj, class)
+    assert.equal("n is 1", tostring(obj))
+    assert.equal("missing", obj.missing)
   end)
 
   it("is the plain one for others", function()

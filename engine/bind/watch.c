@@ -298,10 +298,9 @@ static int watch(lua_State *L) {
 static int unwatch(lua_State *L) {
   mwB_state *s = mwB_enterobject(L, "unwatch", 1);
   mw_handle h = mwB_watchedat(L, s, 1);
-  if (h == MW_NONE) return 0;
   if (lua_istable(L, 1)) {
-    mwB_unshadow(L, 1);
-  } else {
+    mwB_unshadow(L, 1); /* also of one that a finaliser brought back */
+  } else if (h != MW_NONE) {
     mwB_unpatch(L, 1);
     mwB_push(L, MWB_HELD);
     lua_pushvalue(L, 1);
