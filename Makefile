@@ -31,6 +31,7 @@ TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
 
 export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.so;;
+export PWD       = $(CURDIR)
 export LUA BUILD CC LUAROCKS
 
 all: deps $(CORE)

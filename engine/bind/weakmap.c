@@ -365,17 +365,17 @@ static int push_entry(lua_State *L, map *m, lua_Integer h, uint64_t n) {
 /* Upvalues after the usual two: the map's data, the last position, and how many
 ** entries there had been when the walk began. */
 static int next_entry(lua_State *L) {
-  mwB_state *s = mwB_enter(L); /* may run this very walk */
   map *m = (map *)lua_touserdata(L, MWB_UPDATA);
-  uint32_t pos = (uint32_t)lua_tointeger(L, lua_upvalueindex(4));
   uint64_t n = (uint64_t)lua_tointeger(L, lua_upvalueindex(5));
+  uint32_t pos;
   int found = 0;
+  mwB_enter(L); /* may run this very walk */
+  pos = (uint32_t)lua_tointeger(L, lua_upvalueindex(4));
   while (pos < m->top && !found) {
     lua_settop(L, 0);
     lua_getiuservalue(L, MWB_UPDATA, MAP_ROWS);
     found = push_entry(L, m, row(L, 1, ++pos), n);
   }
-  (void)s;
   lua_pushinteger(L, pos);
   lua_replace(L, lua_upvalueindex(4));
   return found ? 2 : 0;
