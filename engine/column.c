@@ -1,14 +1,14 @@
 /*
-** column.c - something beside each slot of identity.
+** column.c - arrays in pages: beside the slots of identity, and pools.
 ** SPDX-License-Identifier: MIT
 */
 #include <string.h>
 
 #include "engine.h"
 
-/* Makes room for as many pages as identity has. */
-static int widen(mw_engine *e, mwL_column *column) {
-  uint32_t n = e->identity.size_pages;
+/* Makes room for page number `i`, at least. */
+static int widen(mw_engine *e, mwL_column *column, uint32_t i) {
+  uint32_t n = (i < 4) ? 4 : i + i / 2;
   void **pages = (void **)mwE_resize(
       e, column->pages, column->n * sizeof(void *), n * sizeof(void *));
   if (pages == NULL) return 0;
@@ -18,9 +18,9 @@ static int widen(mw_engine *e, mwL_column *column) {
   return 1;
 }
 
-void *mwL_need(mw_engine *e, mwL_column *column, uint32_t slot, size_t size) {
-  uint32_t i = slot / MWL_PAGE;
-  if (i >= column->n && !widen(e, column)) return NULL;
+void *mwL_need(mw_engine *e, mwL_column *column, uint32_t index, size_t size) {
+  uint32_t i = index / MWL_PAGE;
+  if (i >= column->n && !widen(e, column, i)) return NULL;
   if (column->pages[i] == NULL) column->pages[i] = mwE_new(e, size);
   return column->pages[i];
 }
@@ -31,4 +31,21 @@ void mwL_drop(mw_engine *e, mwL_column *column, size_t size) {
   mwE_free(e, column->pages, column->n * sizeof(void *));
   column->pages = NULL;
   column->n = 0;
+}
+
+uint32_t mwL_take(mw_engine *e, mwL_pool *pool, size_t width) {
+  uint32_t i = pool->free;
+  if (i != 0) {
+    pool->free = *(uint32_t *)mwL_at(pool, i, width);
+    return i;
+  }
+  if (pool->n == UINT32_MAX ||
+      mwL_need(e, &pool->items, pool->n + 1, MWL_PAGE * width) == NULL)
+    return 0;
+  return ++pool->n;
+}
+
+void mwL_give(mwL_pool *pool, uint32_t i, size_t width) {
+  *(uint32_t *)mwL_at(pool, i, width) = pool->free;
+  pool->free = i;
 }

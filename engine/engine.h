@@ -20,6 +20,7 @@
 #include "column.h"
 
 #include "clock.h"
+#include "deep.h"
 #include "identity.h"
 #include "serial.h"
 #include "watch.h"
@@ -31,6 +32,7 @@ struct mw_engine {
   mwC_part clock;
   mwS_part serial;
   mwW_part watch;
+  mwD_part deep;
 };
 
 /* Resizes `p` from `osize` to `nsize` bytes; NULL when there is not enough

@@ -60,6 +60,7 @@ typedef struct mw_engine mw_engine;
 ** What a call answers.
 */
 enum mw_code {
+  MW_NEW = 1,    /* done, for the first time: see `mw_include`, `mw_link` */
   MW_OK = 0,     /* done */
   MW_NOMEM = -1, /* the allocator answered NULL; nothing has changed */
   MW_STALE = -2, /* the handle's object is gone, or there never was one */
@@ -311,14 +312,22 @@ typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
 */
 typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
 
+/*
+** The engine keeps a copy of a key, or no longer does: for hosts that number
+** their strings and would like to forget some.  Must not call the engine.
+*/
+typedef void (*mw_keep)(void *ud, const mw_value *key);
+
 /* What the engine needs of a host with guards.  `alive` says if an object that
 ** is a guard still lives; NULL: until it is forgotten.  `settle` is needed for
-** batches only. */
+** batches only; `retain` and `release` may be NULL. */
 typedef struct mw_host {
   void *ud;
   mw_call call;
   mw_alive alive;
   mw_settle settle;
+  mw_keep retain;
+  mw_keep release;
 } mw_host;
 
 /* Sets the host; copied. */
@@ -331,7 +340,8 @@ enum mw_watch_flag {
   MW_SKIP = 4,  /* not for writes of the same value */
   MW_KEYED = 8, /* for writes to one key only */
   MW_FLAG = 16, /* only makes its guard invalid, no call */
-  MW_WEAK = 32  /* ends with the life of its guard */
+  MW_WEAK = 32, /* ends with the life of its guard */
+  MW_DEEP = 64  /* for writes below its object as well: see `mw_include` */
 };
 
 /* How to watch. */
@@ -339,6 +349,7 @@ typedef struct mw_watch_options {
   int flags;
   const mw_value *keys; /* copied */
   uint32_t n_keys;      /* 0: for writes to any key, else to these only */
+                        /* (of the object itself, on the way to the write) */
   mw_handle guard;      /* with MW_FLAG or MW_WEAK: the guard */
   uint64_t ref;         /* for `mw_call` */
 } mw_watch_options;
@@ -356,17 +367,19 @@ MW_API int mw_watch(mw_engine *e, mw_handle obj,
 /* Ends a watch, also one whose call is due.  MW_OK, or MW_STALE. */
 MW_API int mw_cancel(mw_engine *e, mw_watch_id id);
 
-/* Ends all watches of `obj`, and its count stands still.  MW_OK or MW_STALE. */
+/* Ends all watches of `obj`, excludes it, and its count stands still, unless
+** it is below another object that is included.  MW_OK or MW_STALE. */
 MW_API int mw_unwatch(mw_engine *e, mw_handle obj);
 
-/* Is `obj` watched?  From its first watch to `mw_unwatch`. */
+/* Is `obj` watched?  From its first watch to `mw_unwatch`; and while it is
+** included. */
 MW_API int mw_is_watched(const mw_engine *e, mw_handle obj);
 
 /* Has the watch not ended?  One that is called once ends when it is called. */
 MW_API int mw_watch_alive(const mw_engine *e, mw_watch_id id);
 
-/* How many watches wait for a write to `obj`; those with dead guards may be
-** among them. */
+/* How many watches of `obj` itself wait for a write; those with dead guards may
+** be among them. */
 MW_API uint32_t mw_armed(const mw_engine *e, mw_handle obj);
 
 /* How often `obj` was written since it was first watched; 0 if never. */
@@ -409,6 +422,64 @@ MW_API int mw_valid(const mw_engine *e, mw_handle guard);
 
 /* Makes the guard invalid, or valid again.  MW_OK, MW_NOMEM or MW_STALE. */
 MW_API int mw_set_valid(mw_engine *e, mw_handle guard, int valid);
+
+/* }====================================================== */
+
+/* {======================================================
+** Deep watches
+**
+** A watch with MW_DEEP hears of writes to its object and to all that is below
+** it.  The host says what that is: which object is in which field.
+**
+**     mw_include(root); then for each field of it that holds an object,
+**     mw_link; and if that answers MW_NEW, the same for that object's fields
+**     a write puts an object into a field --- mw_link, and so on
+**     a write takes one out               --- mw_unlink
+**     now and then                        --- mw_released
+**
+** An object may be in several fields, and below itself.  The guard is called
+** with the root as its object; the way down is told by `mw_above`.
+** ======================================================= */
+
+/* Makes `obj` a root.  MW_NEW; MW_OK: it is one; MW_NOMEM or MW_STALE. */
+MW_API int mw_include(mw_engine *e, mw_handle obj);
+
+/* It is no longer a root.  MW_OK, or MW_STALE when it was not. */
+MW_API int mw_exclude(mw_engine *e, mw_handle obj);
+
+/* Is `obj` a root, or below one?  It may be said to be below until it was
+** `mw_released`. */
+MW_API int mw_is_included(const mw_engine *e, mw_handle obj);
+
+/* Is it below a root? (That may be itself, and another one.) */
+MW_API int mw_is_below(const mw_engine *e, mw_handle obj);
+
+/*
+** The field `key` of `parent`, which is included, holds `child`, in place of
+** what it held.  A key of type MW_TNIL can serve to hold a child for a while.
+** MW_OK; MW_NEW: the child was not below one of the roots that it is below now;
+** MW_NOMEM or MW_STALE: nothing has changed.
+*/
+MW_API int mw_link(mw_engine *e, mw_handle parent, const mw_value *key,
+                   mw_handle child);
+
+/* The field holds no object any more.  Needs no memory. */
+MW_API void mw_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
+
+/*
+** An object that is no longer included, each one once; MW_NONE when there is
+** none.  An object that is unlinked and linked elsewhere before this is asked
+** for has moved, with what is below it, at the price of two links.
+*/
+MW_API mw_handle mw_released(mw_engine *e);
+
+/* May there be one?  Cheap to ask. */
+MW_API int mw_unsettled(const mw_engine *e);
+
+/* The step up from `obj`, on its way to `root`: which object's field it is, and
+** under which key.  MW_OK; MW_STALE: it is not below the root, or is it. */
+MW_API int mw_above(mw_engine *e, mw_handle root, mw_handle obj,
+                    mw_handle *parent, mw_value *key);
 
 /* }====================================================== */
 

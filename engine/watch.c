@@ -32,7 +32,7 @@
 ** ======================================================= */
 
 static mwW_watch *watch_at(const mw_engine *e, uint32_t i) {
-  return &e->watch.watches[i];
+  return (mwW_watch *)mwL_at(&e->watch.watches, i, sizeof(mwW_watch));
 }
 
 static mwW_record *record_of(const mw_engine *e, mw_handle h) {
@@ -42,48 +42,48 @@ static mwW_record *record_of(const mw_engine *e, mw_handle h) {
 
 #define PAGE_SIZE (MWL_PAGE * sizeof(mwW_record))
 
-static mwW_record *need_record(mw_engine *e, mw_handle h) {
+mwW_record *mwW_need(mw_engine *e, mw_handle h) {
   mwL_column *records = &e->watch.records;
   mwW_record *page = (mwW_record *)mwL_need(e, records, mw_slot(h), PAGE_SIZE);
   return (page == NULL) ? NULL : &page[mw_slot(h) % MWL_PAGE];
 }
 
-/* A watch from the pool, 0 when there is no memory; not yet in any list. */
-static uint32_t new_watch(mw_engine *e) {
-  mwW_part *part = &e->watch;
-  uint32_t i = part->free;
-  mwW_watch *watches;
-  if (i != 0) {
-    part->free = watch_at(e, i)->next;
-    return i;
-  }
-  if (part->n == 0) part->n = 1; /* number 0 is none */
-  watches = (mwW_watch *)mwE_grow(e, part->watches, part->n, &part->size,
-                                  sizeof(mwW_watch));
-  if (watches == NULL) return 0;
-  part->watches = watches;
-  memset(&watches[part->n], 0, sizeof(mwW_watch));
-  return part->n++;
+void mwW_retain(const mw_engine *e, const mw_value *key) {
+  const mw_host *host = &e->watch.host;
+  if (host->retain != NULL) host->retain(host->ud, key);
+}
+
+void mwW_release(const mw_engine *e, const mw_value *key) {
+  const mw_host *host = &e->watch.host;
+  if (host->release != NULL) host->release(host->ud, key);
+}
+
+static size_t size_of_keys(size_t n) {
+  return sizeof(mwW_keys) + (n - 1) * sizeof(mw_value);
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
   mwW_watch *w = watch_at(e, i);
-  mwE_free(e, w->keys, w->n_keys * sizeof(mw_value));
-  w->keys = NULL;
-  w->n_keys = 0;
+  size_t k;
+  if (w->keys != NULL) {
+    for (k = 0; k < w->keys->n; k++) mwW_release(e, &w->keys->key[k]);
+    mwE_free(e, w->keys, size_of_keys(w->keys->n));
+    w->keys = NULL;
+  }
   w->age++;
-  w->next = e->watch.free;
-  e->watch.free = i;
+  mwL_give(&e->watch.watches, i, sizeof(mwW_watch));
 }
 
+/* The host hears nothing of it: it may be gone. */
 void mwW_close(mw_engine *e) {
   mwW_part *part = &e->watch;
   uint32_t i;
-  for (i = 1; i < part->n; i++)
-    mwE_free(e, watch_at(e, i)->keys,
-             watch_at(e, i)->n_keys * sizeof(mw_value));
+  for (i = 1; i <= part->watches.n; i++) {
+    mwW_keys *keys = watch_at(e, i)->keys;
+    if (keys != NULL) mwE_free(e, keys, size_of_keys(keys->n));
+  }
   mwL_drop(e, &part->records, PAGE_SIZE);
-  mwE_free(e, part->watches, part->size * sizeof(mwW_watch));
+  mwL_drop(e, &part->watches.items, MWL_PAGE * sizeof(mwW_watch));
 }
 
 /* }====================================================== */
@@ -155,6 +155,7 @@ void mwW_forget(mw_engine *e, uint32_t slot) {
   mwW_record *r = mwW_recordof(&e->watch, slot);
   uint32_t i, next;
   if (r == NULL) return;
+  mwD_forget(e, slot);
   for (i = r->first; i != 0; i = next) {
     next = watch_at(e, i)->next;
     drop_watch(e, i);
@@ -165,9 +166,11 @@ void mwW_forget(mw_engine *e, uint32_t slot) {
 /* Guards die silently, so their watches are sought each time the list has grown
 ** to twice the length that was left the last time. */
 static void prune(mw_engine *e, mwW_record *r) {
-  if (r->linked < r->sweep_at) return;
+  if (r->linked < 8 || r->linked >> r->sweep_at == 0) return;
   sweep(e, r, 1);
-  r->sweep_at = 2 * r->linked + 8;
+  for (r->sweep_at = 0; r->linked >> r->sweep_at != 0; r->sweep_at++)
+    ;
+  r->sweep_at++;
 }
 
 /* }====================================================== */
@@ -186,7 +189,7 @@ static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
 static mwW_watch *find_watch(const mw_engine *e, mw_watch_id id) {
   uint32_t i = (uint32_t)id;
   mwW_watch *w;
-  if (i == 0 || i >= e->watch.n) return NULL;
+  if (i == 0 || i > e->watch.watches.n) return NULL;
   w = watch_at(e, i);
   if (w->age != (uint32_t)(id >> 32) || (w->age & 1) == 0) return NULL;
   return (w->flags & MWW_ENDED) ? NULL : w;
@@ -195,19 +198,22 @@ static mwW_watch *find_watch(const mw_engine *e, mw_watch_id id) {
 /* Copies the keys into a new watch; 0 when there is no memory. */
 static int copy_keys(mw_engine *e, mwW_watch *w, const mw_value *keys,
                      uint32_t n) {
+  uint32_t i;
   if (n == 0) return 1;
-  w->keys = (mw_value *)mwE_new(e, n * sizeof(mw_value));
+  w->keys = (mwW_keys *)mwE_new(e, size_of_keys(n));
   if (w->keys == NULL) return 0;
-  memcpy(w->keys, keys, n * sizeof(mw_value));
-  w->n_keys = n;
+  w->keys->n = n;
+  memcpy(w->keys->key, keys, n * sizeof(mw_value));
+  for (i = 0; i < n; i++) mwW_retain(e, &keys[i]);
   return 1;
 }
 
 static uint32_t make_watch(mw_engine *e, mw_handle obj,
                            const mw_watch_options *options) {
-  uint32_t i = new_watch(e);
-  mwW_watch *w = watch_at(e, i);
+  uint32_t i = mwL_take(e, &e->watch.watches, sizeof(mwW_watch));
+  mwW_watch *w;
   if (i == 0) return 0;
+  w = watch_at(e, i);
   w->age++;
   if (!copy_keys(e, w, options->keys, options->n_keys)) {
     free_watch(e, i);
@@ -227,9 +233,9 @@ int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   mwW_record *r;
   uint32_t i;
   if (!mwI_valid(&e->identity, obj)) return MW_STALE;
-  if ((options->flags & MW_FLAG) && !need_record(e, options->guard))
+  if ((options->flags & MW_FLAG) && !mwW_need(e, options->guard))
     return MW_NOMEM;
-  r = need_record(e, obj);
+  r = mwW_need(e, obj);
   if (r == NULL || (i = make_watch(e, obj, options)) == 0) return MW_NOMEM;
   r->watched = 1;
   prune(e, r);
@@ -241,17 +247,19 @@ int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
 int mw_unwatch(mw_engine *e, mw_handle obj) {
   mwW_record *r = record_of(e, obj);
   uint32_t i;
-  if (r == NULL || !r->watched) return MW_STALE;
+  if (r == NULL || !mw_is_watched(e, obj)) return MW_STALE;
+  mw_exclude(e, obj);
   for (i = r->first; i != 0; i = watch_at(e, i)->next)
     end_watch(r, watch_at(e, i));
   sweep(e, r, 0);
-  r->watched = r->counted = r->slow = r->lengthy = 0;
+  r->watched = r->counted = 0;
+  if (r->member == 0) r->slow = r->lengthy = 0;
   return MW_OK;
 }
 
 int mw_is_watched(const mw_engine *e, mw_handle obj) {
   const mwW_record *r = record_of(e, obj);
-  return r != NULL && r->watched;
+  return r != NULL && (r->watched || r->member != 0);
 }
 
 int mw_cancel(mw_engine *e, mw_watch_id id) {
@@ -286,7 +294,7 @@ int mw_valid(const mw_engine *e, mw_handle guard) {
 int mw_set_valid(mw_engine *e, mw_handle guard, int valid) {
   mwW_record *r;
   if (!mwI_valid(&e->identity, guard)) return MW_STALE;
-  r = need_record(e, guard);
+  r = mwW_need(e, guard);
   if (r == NULL) return MW_NOMEM;
   r->invalid = (uint8_t)!valid;
   return MW_OK;
@@ -305,43 +313,56 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
   return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
 }
 
+/* A write, as those hear of it who watch one object. */
+typedef struct event {
+  const mw_change *change;
+  const mw_value *key; /* of that object, on the way to the write */
+  int below;           /* was it an object below that one that was written? */
+  int phase;
+  uint64_t moment;
+} event;
+
 static int has_key(const mwW_watch *w, const mw_value *key) {
-  uint32_t i;
-  for (i = 0; i < w->n_keys; i++)
-    if (mw_value_equal(&w->keys[i], key)) return 1;
-  return w->n_keys == 0;
+  size_t i;
+  if (w->keys == NULL) return 1;
+  for (i = 0; i < w->keys->n; i++)
+    if (mw_value_equal(&w->keys->key[i], key)) return 1;
+  return 0;
 }
 
-/* Is it a change that the watch wants to hear of, in this phase? */
-static int wants(const mwW_watch *w, const mw_change *change, int phase) {
-  if ((w->flags & MW_AFTER) != phase) return 0;
-  if ((w->flags & MW_SKIP) && change->same) return 0;
-  return has_key(w, &change->key);
+/* Is it a change that the watch wants to hear of, now or later? */
+static int concerns(const mwW_watch *w, const event *ev) {
+  if (ev->below && (w->flags & MW_DEEP) == 0) return 0;
+  if ((w->flags & MW_SKIP) && ev->change->same) return 0;
+  return has_key(w, ev->key);
+}
+
+static int wants(const mwW_watch *w, const event *ev) {
+  return (w->flags & MW_AFTER) == ev->phase && concerns(w, ev);
 }
 
 /* Takes those that are called once; others that fire cannot call them now. */
-static void take(mw_engine *e, mwW_record *r, const mw_change *change,
-                 int phase, uint64_t moment) {
+static void take(mw_engine *e, mwW_record *r, const event *ev) {
   uint32_t i;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
     mwW_watch *w = watch_at(e, i);
-    if (w->moment > moment) break;
+    if (w->moment > ev->moment) break;
     if ((w->flags & MW_ONCE) == 0 || (w->flags & (MWW_ENDED | MWW_TAKEN)))
       continue;
-    if (!wants(w, change, phase)) continue;
+    if (!wants(w, ev)) continue;
     w->flags |= MWW_TAKEN;
-    w->due = moment;
+    w->due = ev->moment;
     r->armed--;
   }
 }
 
-static int is_called(const mwW_watch *w, const mw_change *change, int phase,
-                     uint64_t moment) {
+/* A write of one moment may be heard of by its object, then by its roots. */
+static int is_called(const mwW_watch *w, const event *ev) {
   if (w->flags & MWW_ENDED) return 0;
   if (w->flags & MW_ONCE)
-    return (w->flags & MWW_TAKEN) && w->due == moment &&
-           (w->flags & MW_AFTER) == phase;
-  return wants(w, change, phase);
+    return (w->flags & MWW_TAKEN) && w->due == ev->moment &&
+           (w->flags & MW_AFTER) == ev->phase;
+  return wants(w, ev);
 }
 
 static void call(mw_engine *e, mwW_record *r, mw_handle obj, uint32_t i,
@@ -359,6 +380,23 @@ static void call(mw_engine *e, mwW_record *r, mw_handle obj, uint32_t i,
     r->invalid = 1;
 }
 
+/* Does something for the object that is written, and for each root above. */
+typedef void (*hearing)(mw_engine *e, mwW_record *r, mw_handle obj,
+                        const event *ev);
+
+static void for_all(mw_engine *e, mwW_record *r, mw_handle obj,
+                    const event *own, hearing f) {
+  event ev = *own;
+  mw_value key;
+  uint32_t after = 0;
+  mw_handle root;
+  f(e, r, obj, &ev);
+  ev.key = &key;
+  ev.below = 1;
+  while ((root = mwD_root(e, obj, &after, &key)) != MW_NONE)
+    f(e, record_of(e, root), root, &ev);
+}
+
 /* }====================================================== */
 
 /* {======================================================
@@ -368,7 +406,7 @@ static void call(mw_engine *e, mwW_record *r, mw_handle obj, uint32_t i,
 static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
   mwW_part *part = &e->watch;
   mwW_watch *w = watch_at(e, i);
-  w->note = change->note;
+  w->due = change->note;
   if (w->flags & MWW_PENDING) return;
   w->flags |= MWW_PENDING;
   w->pending = 0;
@@ -381,18 +419,21 @@ static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
 
 /* Whether the value is the same in the end is seen then.  A guard that is a
 ** flag can be told at once. */
-static void pend_all(mw_engine *e, mwW_record *r, const mw_change *change) {
+static void pend_all(mw_engine *e, mwW_record *r, mw_handle obj,
+                     const event *ev) {
   uint32_t i;
+  r->firing++;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
     const mwW_watch *w = watch_at(e, i);
     if (w->flags & (MWW_ENDED | MWW_TAKEN)) continue;
-    if (!has_key(w, &change->key)) continue;
-    if ((w->flags & MW_SKIP) && change->same) continue;
+    if (!concerns(w, ev)) continue;
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
-      call(e, r, w->obj, i, change);
+      call(e, r, obj, i, ev->change);
     else
-      pend(e, i, change);
+      pend(e, i, ev->change);
   }
+  r->firing--;
+  sweep(e, r, 0);
 }
 
 /* The first that is pending, no longer pending then; 0 at the end. */
@@ -414,7 +455,7 @@ static void settle(mw_engine *e, uint32_t i, void *hosts) {
   int flags, heard;
   memset(&change, 0, sizeof(change));
   change.host = hosts;
-  change.note = watch_at(e, i)->note;
+  change.note = watch_at(e, i)->due;
   r->firing++;
   heard = host->settle(host->ud, obj, &change);
   if (!mwI_valid(&e->identity, obj)) return;
@@ -455,43 +496,41 @@ uint32_t mw_batches(const mw_engine *e) { return e->watch.batches; }
 ** ======================================================= */
 
 /* A guard may end the object itself; then its list is gone. */
-static void fire(mw_engine *e, mwW_record *r, mw_handle obj,
-                 const mw_change *change, int phase, uint64_t moment) {
+static void fire(mw_engine *e, mwW_record *r, mw_handle obj, const event *ev) {
   uint32_t i;
   if (r->first == 0) return;
-  take(e, r, change, phase, moment);
+  take(e, r, ev);
   r->firing++;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    if (watch_at(e, i)->moment > moment) break;
-    if (!is_called(watch_at(e, i), change, phase, moment)) continue;
-    call(e, r, obj, i, change);
+    if (watch_at(e, i)->moment > ev->moment) break;
+    if (!is_called(watch_at(e, i), ev)) continue;
+    call(e, r, obj, i, ev->change);
     if (!mwI_valid(&e->identity, obj)) return;
   }
   r->firing--;
   sweep(e, r, 0);
 }
 
+static event event_of(const mw_change *change, int phase, uint64_t moment) {
+  event ev = {change, &change->key, 0, phase, moment};
+  return ev;
+}
+
 uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwW_record *r = record_of(e, obj);
-  uint64_t moment;
-  if (r == NULL || !r->watched) return 0;
+  event ev;
+  if (r == NULL || !mw_is_watched(e, obj)) return 0;
   r->count++;
-  moment = ++e->watch.moment;
-  if (e->watch.batches > 0) {
-    r->firing++;
-    pend_all(e, r, change);
-    r->firing--;
-    sweep(e, r, 0);
-  } else
-    fire(e, r, obj, change, 0, moment);
-  return moment;
+  ev = event_of(change, 0, ++e->watch.moment);
+  for_all(e, r, obj, &ev, e->watch.batches > 0 ? pend_all : fire);
+  return ev.moment;
 }
 
 void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
                uint64_t moment) {
   mwW_record *r = record_of(e, obj);
-  if (r != NULL && e->watch.batches == 0)
-    fire(e, r, obj, change, MW_AFTER, moment);
+  event ev = event_of(change, MW_AFTER, moment);
+  if (r != NULL && e->watch.batches == 0) for_all(e, r, obj, &ev, fire);
 }
 
 /* }====================================================== */

@@ -13,36 +13,40 @@ typedef struct mwW_record {
   uint32_t first, last; /* its watches, in the order of watching; 0 for none */
   uint32_t armed;       /* how many of them wait */
   uint32_t linked;      /* how many are in the list, the ended among them */
-  uint32_t sweep_at;    /* look for dead guards when there are so many */
+  uint32_t member;      /* the first of deep.c's; 0: it is not included */
   uint32_t firing;      /* calls under way: nothing may leave the list */
-  uint8_t watched;      /* is it watched? */
+  uint8_t sweep_at;     /* look for dead guards when 2^sweep_at are linked */
+  uint8_t watched;      /* is it watched itself? */
   uint8_t slow;         /* for the host: must each write go the long way? */
   uint8_t counted;      /* for the host: must writes be counted for ever? */
   uint8_t lengthy;      /* for the host: may it have a length? */
   uint8_t invalid;      /* as a guard: was it made invalid? */
 } mwW_record;
 
+/* The keys of a watch. */
+typedef struct mwW_keys {
+  size_t n;
+  mw_value key[1]; /* n of them */
+} mwW_keys;
+
 typedef struct mwW_watch {
-  mw_value *keys; /* NULL when there are none */
-  uint32_t n_keys;
-  mw_handle guard;
-  uint64_t ref;
-  uint64_t note;    /* of the last write of the batch that concerned it */
-  uint64_t moment;  /* when it began */
-  uint64_t due;     /* the write whose call it waits for, once taken */
-  uint32_t next;    /* in its list, or in the list of the free */
-  mw_handle obj;    /* whom it watches */
+  uint32_t next;   /* in its list, or in the list of the free */
+  uint32_t age;    /* even while free */
+  mw_handle obj;   /* whom it watches */
+  mw_handle guard; /* with MW_FLAG or MW_WEAK */
+  uint64_t ref;    /* for the host */
+  uint64_t moment; /* when it began */
+  uint64_t due;    /* once taken, the write whose call it waits for; else the */
+                   /* note of the batch's last write that concerned it */
+  mwW_keys *keys;  /* NULL when there are none */
   uint32_t pending; /* the next that is to hear at the end of the batch */
-  uint32_t age;     /* even while free */
   int flags;
 } mwW_watch;
 
 typedef struct mwW_part {
   mw_host host;
   mwL_column records;
-  mwW_watch *watches; /* from 1 on */
-  uint32_t n, size;
-  uint32_t free;
+  mwL_pool watches;
   uint64_t moment; /* counts writes and watches */
   uint32_t batches;
   uint32_t first_pending, last_pending;
@@ -52,6 +56,13 @@ MW_PRIVATE void mwW_close(mw_engine *e);
 
 /* Ends all that is known of a slot. */
 MW_PRIVATE void mwW_forget(mw_engine *e, uint32_t slot);
+
+/* The record of an object, made if need be; NULL when there is no memory. */
+MW_PRIVATE mwW_record *mwW_need(mw_engine *e, mw_handle h);
+
+/* Tells the host that a key is kept, or no longer. */
+MW_PRIVATE void mwW_retain(const mw_engine *e, const mw_value *key);
+MW_PRIVATE void mwW_release(const mw_engine *e, const mw_value *key);
 
 /* The record of a slot, NULL when its page was never needed. */
 static inline mwW_record *mwW_recordof(const mwW_part *part, uint32_t slot) {

@@ -22,11 +22,13 @@ build = {
       sources = {
         "engine/clock.c",
         "engine/column.c",
+        "engine/deep.c",
         "engine/engine.c",
         "engine/identity.c",
         "engine/serial.c",
         "engine/watch.c",
         "engine/bind/clock.c",
+        "engine/bind/deep.c",
         "engine/bind/engine.c",
         "engine/bind/guard.c",
         "engine/bind/identity.c",

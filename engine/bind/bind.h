@@ -27,12 +27,14 @@ typedef struct mwB_state {
   lua_State *main;   /* the main thread */
   lua_Alloc alloc;   /* the Lua state's own */
   void *ud;
-  int pending;            /* is there anything to do before the next call? */
-  int queued;             /* is anybody in the queue of the dead? */
-  int notifying;          /* is an on_death running? */
-  mw_clock marks;         /* a clock whose tags are the dynamic classes */
-  uint64_t collections;   /* how many have ended */
-  uint64_t refs;          /* function guards there have been */
+  int pending;          /* is there anything to do before the next call? */
+  int queued;           /* is anybody in the queue of the dead? */
+  int notifying;        /* is an on_death running? */
+  mw_clock marks;       /* a clock whose tags are the dynamic classes */
+  uint64_t collections; /* how many have ended */
+  uint64_t refs;        /* function guards there have been */
+  uint32_t *uses;       /* how often each numbered string is used */
+  uint32_t strings, size_uses, free_string;
   lua_Integer notes;      /* of the batch */
   int delivering;         /* is a batch ending? */
   const void *guard_meta; /* metatables, to compare with */
@@ -50,11 +52,12 @@ enum {
   MWB_HANDLE,      /* a watch, */
   MWB_GUARD,       /* and a guard */
   MWB_ANCHORS,     /* weak object -> its own metatable */
-  MWB_STRINGS,     /* strings that are watched keys <-> their numbers */
+  MWB_STRINGS,     /* strings that the engine knows as keys <-> numbers */
   MWB_ONERROR,     /* mw.on_error's function */
   MWB_KINDS,       /* names of kinds, by number + 1 */
   MWB_HELD,        /* userdata -> its function guards */
   MWB_BATCH,       /* what is written during a batch */
+  MWB_TELL,        /* the function that calls a guard of a deep watch */
   MWB_QUEUE        /* the first of the dead to be told of */
 };
 #define MWB_USERVALUES MWB_QUEUE
@@ -281,8 +284,12 @@ void mwB_unshadow(lua_State *L, int index);
 void mwB_undoshadow(lua_State *L, int index);
 
 /* Stores key and value, at 2 and 3, in the object at 1 with the shadow at
-** `shadow` and that record (or NULL), by the rules of its class. */
+** `shadow` and that record (or NULL); the first by the rules of its class. */
 void mwB_store(lua_State *L, int shadow, mwW_record *r);
+void mwB_put(lua_State *L, int shadow, mwW_record *r);
+
+/* The same for an object that no deep watch includes. */
+void mwB_putshallow(lua_State *L, int shadow, mwW_record *r);
 
 /* The record of the object at `index`, or NULL. */
 mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index);
@@ -324,9 +331,12 @@ void mwB_openuserdata(lua_State *L, lua_CFunction write);
 ** value.c, write.c and guard.c
 ** ======================================================= */
 
-/* What a guard's ref may have besides: it is no function; it is called once. */
+/* What a guard's ref may have besides: it is no function; it is called once; it
+** hears of what is below. */
 #define MWB_REFWEAK ((uint64_t)1 << 63)
 #define MWB_REFONCE ((uint64_t)1 << 62)
+#define MWB_REFDEEP ((uint64_t)1 << 61)
+#define MWB_REFBITS (MWB_REFWEAK | MWB_REFONCE | MWB_REFDEEP)
 
 /* Pushes the table of function guards of the object at `index`, or nil. */
 void mwB_pushguards(lua_State *L, int index);
@@ -337,6 +347,41 @@ mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add);
 
 /* Is there an `mw.guard` at `index`? */
 int mwB_isguard(lua_State *L, const mwB_state *s, int index);
+
+/* Pushes the key of a value that came from `mwB_key`. */
+void mwB_pushkey(lua_State *L, mwB_state *s, const mw_value *key);
+
+/* Counts what the engine keeps; for its host. */
+void mwB_retain(void *ud, const mw_value *key);
+void mwB_release(void *ud, const mw_value *key);
+
+/* }====================================================== */
+
+/* {======================================================
+** deep.c: what is below an object
+** ======================================================= */
+
+/* Includes what is below the table at `index`, a root; may raise half-way. */
+void mwB_include(lua_State *L, mwB_state *s, int index);
+
+/* Gives back at most `n` objects that are no longer included. */
+void mwB_letgo(lua_State *L, mwB_state *s, size_t n);
+
+/* `mwB_put` for an object that is included. */
+void mwB_putdeep(lua_State *L, int shadow);
+
+/* Makes tell(guard, root, object, key, old, new, kind). */
+void mwB_opendeep(lua_State *L);
+
+/* }====================================================== */
+
+/* {======================================================
+** watch.c
+** ======================================================= */
+
+/* Is the value at `index` an object of the library, which knows its own
+** metatable? */
+int mwB_isours(lua_State *L, int index);
 
 /* }====================================================== */
 

@@ -142,6 +142,8 @@ void mwB_pushfunction(lua_State *L, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, 1);
+  if (s->engine != NULL)
+    mwE_free(s->engine, s->uses, s->size_uses * sizeof(uint32_t));
   mw_close(s->engine);
   s->engine = NULL;
   s->pending = 1;

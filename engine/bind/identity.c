@@ -108,8 +108,10 @@ static int in_array(void *ud, mw_handle h) {
 
 size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths) {
   size_t n = mwB_notify(L, s, deaths);
+  s->L = L;
   n += mw_reap(s->engine, looks, deaths - n, in_array, L);
-  s->pending = s->queued || mw_due(s->engine);
+  mwB_letgo(L, s, looks);
+  s->pending = s->queued || mw_due(s->engine) || mw_unsettled(s->engine);
   return n;
 }
 

@@ -80,7 +80,7 @@ static mwW_record *trap_record(lua_State *L) {
 static int trap(lua_State *L) {
   mwW_record *r = trap_record(L);
   if (r != NULL) {
-    if (r->armed > 0 || r->slow) return trap_slowly(L);
+    if (r->armed > 0 || r->slow || r->member != 0) return trap_slowly(L);
     r->count++;
   }
   store(L, TRAP_SHADOW, r);
@@ -400,9 +400,38 @@ void mwB_unshadow(lua_State *L, int index) {
   lua_error(L);
 }
 
+void mwB_putshallow(lua_State *L, int shadow, mwW_record *r) {
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  store(L, shadow, r);
+}
+
+void mwB_put(lua_State *L, int shadow, mwW_record *r) {
+  if (r != NULL && r->member != 0)
+    mwB_putdeep(L, shadow);
+  else
+    mwB_putshallow(L, shadow, r);
+}
+
+/* put(object, key, value): if the object has no shadow, the value is there. */
+static int put(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (mwB_pushshadow(L, 1)) mwB_put(L, 4, mwB_recordat(L, s, 1));
+  return 0;
+}
+
 /* What a class's `__newindex` has put into the object with `rawset`. */
-static void absorb(lua_State *L, int object, int shadow) {
-  copy(L, object, shadow, 0);
+static void absorb(lua_State *L, int object) {
+  for (lua_pushnil(L); lua_next(L, object) != 0;) {
+    if (!mwB_ismeta(L, -2)) {
+      mwB_pushfunction(L, put);
+      lua_pushvalue(L, object);
+      lua_pushvalue(L, -4);
+      lua_pushvalue(L, -4);
+      lua_call(L, 3, 0);
+    }
+    lua_pop(L, 1);
+  }
   wipe(L, object);
 }
 
@@ -414,15 +443,13 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, shadow) == LUA_TNIL) {
       mwB_callnewindex(L, top + 2);
-      if (mwB_pushshadow(L, 1)) absorb(L, 1, lua_gettop(L));
+      if (mwB_pushshadow(L, 1)) absorb(L, 1);
       lua_settop(L, top);
       return;
     }
   }
   lua_settop(L, top);
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 3);
-  store(L, shadow, r);
+  mwB_put(L, shadow, r);
 }
 
 /* }====================================================== */
@@ -441,7 +468,8 @@ mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index) {
 void mwB_rest(lua_State *L, mwB_state *s, int index) {
   mwW_record *r = mwB_recordat(L, s, index);
   int top = lua_gettop(L);
-  if (r == NULL || !r->watched || r->armed > 0 || r->slow || r->counted) return;
+  if (r == NULL || r->armed > 0 || r->slow || r->counted) return;
+  if (!r->watched || r->member != 0) return;
   if (!mwB_pushown(L, index)) return;
   mwB_needlen(L, index, r); /* it will not see when that is needed */
   if (lua_rawgeti(L, top + 1, MWB_OWNTRAP) == LUA_TNIL) {

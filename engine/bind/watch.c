@@ -41,7 +41,7 @@ static void release_function(lua_State *L, uint64_t ref) {
   mwB_pushguards(L, object);
   if (lua_istable(L, -1)) {
     lua_pushnil(L);
-    lua_rawseti(L, -2, (lua_Integer)(ref & ~MWB_REFONCE));
+    lua_rawseti(L, -2, (lua_Integer)(ref & ~MWB_REFBITS));
   }
   lua_settop(L, object);
 }
@@ -49,6 +49,7 @@ static void release_function(lua_State *L, uint64_t ref) {
 static int cancel(lua_State *L) {
   handle *h = handle_self(L, "cancel");
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  s->L = L;
   if (mw_cancel(s->engine, h->id) != MW_OK) return 0;
   if (mwB_alive(L, s, h->obj)) {
     release_function(L, h->ref);
@@ -134,6 +135,8 @@ static void read_option(lua_State *L, mwB_state *s, wish *w) {
     set_flag(w, MW_AFTER, is_word(L, name, "after", "before"));
   } else if (strcmp(name, "equal") == 0) {
     set_flag(w, MW_SKIP, is_word(L, name, "skip", "fire"));
+  } else if (strcmp(name, "deep") == 0) {
+    set_flag(w, MW_DEEP, is_true(L, name));
   } else if (strcmp(name, "count") == 0) {
     w->uncounted = !is_true(L, name);
   } else if (strcmp(name, "keys") == 0) {
@@ -157,6 +160,8 @@ static void read_options(lua_State *L, mwB_state *s, wish *w) {
   if (lua_isnil(L, 3)) return;
   if (!lua_istable(L, 3)) mwB_badarg(L, "watch", 3, 3, "table");
   for (lua_pushnil(L); lua_next(L, 3) != 0; lua_pop(L, 1)) read_option(L, s, w);
+  if ((w->options.flags & MW_DEEP) && !lua_istable(L, 1))
+    bad_option(L, "option 'deep' is for tables");
 }
 
 /* What the guard at index 2 is. */
@@ -180,6 +185,7 @@ static void read_guard(lua_State *L, mwB_state *s, wish *w) {
     mwB_badarg(L, "watch", 2, 2, "function, table or guard");
   }
   if (options->flags & MW_ONCE) options->ref |= MWB_REFONCE;
+  if (options->flags & MW_DEEP) options->ref |= MWB_REFDEEP;
 }
 
 /* Pushes the object's table of function guards, made if need be. */
@@ -199,10 +205,11 @@ static void need_guards(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* attach(object, guard, ref, was_watched): the object gets its trap, and holds
-** the guard if that is a function.  The class of a userdata comes last: a patch
-** is not undone when something fails. */
+/* attach(object, guard, ref, was_watched, scan): the object gets its trap, and
+** holds the guard if that is a function.  The class of a userdata comes last: a
+** patch is not undone when something fails. */
 static int attach(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   int prepared = lua_toboolean(L, 4);
   if (!prepared && lua_istable(L, 1)) {
     mwB_pushclass(L, 1);
@@ -213,23 +220,36 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, 2);
     lua_rawseti(L, -2, lua_tointeger(L, 3));
   }
+  if (lua_toboolean(L, 5)) mwB_include(L, s, 1);
   if (!prepared && lua_isuserdata(L, 1)) mwB_patch(L, 1);
   return 0;
+}
+
+static void undo_watch(lua_State *L, mwB_state *s, handle *h, int was_watched,
+                       int included) {
+  s->L = L;
+  mw_cancel(s->engine, h->id);
+  if (included) mw_exclude(s->engine, h->obj);
+  if (!was_watched) {
+    mwB_undoshadow(L, 1);
+    mw_unwatch(s->engine, h->obj);
+  }
+  mwB_letgo(L, s, SIZE_MAX);
 }
 
 /* Calls `attach`, which is on the top; undoes the watch when it fails. */
 static void attach_or_undo(lua_State *L, mwB_state *s, handle *h,
                            int was_watched) {
+  int code = MW_OK;
+  if (h->ref & MWB_REFDEEP) code = mw_include(s->engine, h->obj);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
-  lua_pushinteger(L, (lua_Integer)(h->ref & ~MWB_REFONCE));
+  lua_pushinteger(L, (lua_Integer)(h->ref & ~MWB_REFBITS));
   lua_pushboolean(L, was_watched);
-  if (lua_pcall(L, 4, 0, 0) == LUA_OK) return;
-  mw_cancel(s->engine, h->id);
-  if (!was_watched) {
-    mwB_undoshadow(L, 1);
-    mw_unwatch(s->engine, h->obj);
-  }
+  lua_pushboolean(L, code == MW_NEW);
+  if (code >= 0 && lua_pcall(L, 5, 0, 0) == LUA_OK) return;
+  undo_watch(L, s, h, was_watched, code == MW_NEW);
+  mwB_check(L, code);
   lua_error(L);
 }
 
@@ -241,20 +261,20 @@ static handle *new_handle(lua_State *L) {
   return h;
 }
 
-/* Is it an object of the library, which knows its own metatable? */
-static int is_ours(lua_State *L, int metatable) {
+int mwB_isours(lua_State *L, int index) {
   int ours;
-  if (!lua_getmetatable(L, 1)) return 0;
-  mwB_push(L, metatable);
-  ours = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
+  if (!lua_getmetatable(L, index)) return 0;
+  mwB_push(L, MWB_CLOCK);
+  mwB_push(L, MWB_MAP);
+  ours = lua_rawequal(L, -1, -3) || lua_rawequal(L, -2, -3);
+  lua_pop(L, 3);
   return ours;
 }
 
 /* There is a table, or a userdata with a metatable. */
 static void check_object(lua_State *L) {
   if (lua_istable(L, 1)) {
-    if (is_ours(L, MWB_CLOCK) || is_ours(L, MWB_MAP))
+    if (mwB_isours(L, 1))
       luaL_error(L, "bad argument #1 to 'watch' (%s cannot be watched)",
                  mwB_typename(L, 1));
     return;
@@ -295,10 +315,20 @@ static int watch(lua_State *L) {
 ** Other functions
 ** ======================================================= */
 
+/* What is below something that is watched deeply keeps its trap. */
+static void unwatch_below(lua_State *L) {
+  if (mwB_pushown(L, 1)) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, MWB_OWNGUARDS);
+  }
+}
+
 static int unwatch(lua_State *L) {
   mwB_state *s = mwB_enterobject(L, "unwatch", 1);
   mw_handle h = mwB_watchedat(L, s, 1);
-  if (lua_istable(L, 1)) {
+  if (mw_is_below(s->engine, h)) {
+    unwatch_below(L);
+  } else if (lua_istable(L, 1)) {
     mwB_unshadow(L, 1); /* also of one that a finaliser brought back */
   } else if (h != MW_NONE) {
     mwB_unpatch(L, 1);
@@ -307,7 +337,9 @@ static int unwatch(lua_State *L) {
     lua_pushnil(L);
     lua_rawset(L, -3);
   }
+  s->L = L;
   mw_unwatch(s->engine, h);
+  mwB_letgo(L, s, SIZE_MAX);
   return 0;
 }
 

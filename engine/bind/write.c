@@ -62,12 +62,12 @@ void mwB_pushguards(lua_State *L, int index) {
   lua_replace(L, -2);
 }
 
-/* Pushes a function guard, which is let go if it is called for the last time.
- */
-static void push_function(lua_State *L, uint64_t ref) {
-  lua_Integer n = (lua_Integer)(ref & ~MWB_REFONCE);
+/* Pushes a function guard of the object at `index`; it is let go if that is for
+** its last call. */
+static void push_function(lua_State *L, int index, uint64_t ref) {
+  lua_Integer n = (lua_Integer)(ref & ~MWB_REFBITS);
   int guards = lua_gettop(L) + 1;
-  mwB_pushguards(L, OBJECT);
+  mwB_pushguards(L, index);
   lua_rawgeti(L, guards, n);
   if (ref & MWB_REFONCE) {
     lua_pushnil(L);
@@ -92,26 +92,54 @@ static void push_kind(lua_State *L, int kind) {
   lua_replace(L, -2);
 }
 
-static void call_guard(void *ud, mw_handle obj, uint64_t ref,
-                       const mw_change *change) {
-  write_frame *f = (write_frame *)change->host;
-  lua_State *L = f->L;
-  int n = 5;
-  (void)obj;
-  if (ref & MWB_REFWEAK) {
-    lua_pushcfunction(L, call_invalidate);
-    mwB_alive(L, (mwB_state *)ud, ref & ~(MWB_REFWEAK | MWB_REFONCE));
-    n++;
-  } else {
-    push_function(L, ref);
-  }
+static void push_write(lua_State *L, const mw_change *change) {
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
   push_kind(L, change->kind);
-  if (lua_pcall(L, n, 0, HANDLER) != LUA_OK) fail(f);
-  f->state->L = L;
+}
+
+/* Calls a guard that hears of what is below `root`. */
+static int tell_guard(lua_State *L, mwB_state *s, mw_handle root, uint64_t ref,
+                      const mw_change *change) {
+  int top = lua_gettop(L);
+  if (!mwB_alive(L, s, root)) { /* dead, while what was below it is not */
+    lua_settop(L, top);
+    return LUA_OK;
+  }
+  mwB_push(L, MWB_TELL);
+  if (ref & MWB_REFWEAK)
+    mwB_alive(L, s, ref & ~MWB_REFBITS);
+  else
+    push_function(L, top + 1, ref);
+  lua_rotate(L, top + 1, -1); /* the root, behind them */
+  push_write(L, change);
+  return lua_pcall(L, 7, 0, HANDLER);
+}
+
+static int tell_of_write(lua_State *L, mwB_state *s, uint64_t ref,
+                         const mw_change *change) {
+  int n = 5;
+  if (ref & MWB_REFWEAK) {
+    lua_pushcfunction(L, call_invalidate);
+    mwB_alive(L, s, ref & ~MWB_REFBITS);
+    n++;
+  } else {
+    push_function(L, OBJECT, ref);
+  }
+  push_write(L, change);
+  return lua_pcall(L, n, 0, HANDLER);
+}
+
+static void call_guard(void *ud, mw_handle obj, uint64_t ref,
+                       const mw_change *change) {
+  write_frame *f = (write_frame *)change->host;
+  mwB_state *s = (mwB_state *)ud;
+  int status = (ref & MWB_REFDEEP) ? tell_guard(f->L, s, obj, ref, change)
+                                   : tell_of_write(f->L, s, ref, change);
+  if (status != LUA_OK) fail(f);
+  s->L = f->L;
 }
 
 static int guard_alive(void *ud, mw_handle guard) {
@@ -144,12 +172,12 @@ static int kind_of(lua_State *L) {
 ** Batches
 **
 ** The table of a batch: [object] = { [key] = note }, and for each note, from 1
-** on, KEYS[note], OLDS[note], the value from before the batch, and KINDS[note],
-** that of the last write.  A batch that begins while another one ends has notes
+** on, the object, the key, the value from before the batch, and the kind of the
+** last write.  A batch that begins while another one ends has notes
 ** of its own, with numbers that go on.
 ** ======================================================= */
 
-enum { BATCH_NOTES = 1, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
+enum { BATCH_NOTES = 1, BATCH_OBJECTS, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
 
 static void new_batch(lua_State *L, mwB_state *s) {
   int i;
@@ -189,6 +217,15 @@ static void push_key(lua_State *L) {
     lua_pushvalue(L, KEY);
 }
 
+/* Keeps the value at `index` in one of the tables of the batch. */
+static void keep(lua_State *L, int batch, int table, lua_Integer note,
+                 int index) {
+  lua_rawgeti(L, batch, table);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, note);
+  lua_pop(L, 1);
+}
+
 /* The note of the key of a write; the old value is that of its first. */
 static uint64_t note_write(lua_State *L, int kind) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
@@ -203,12 +240,9 @@ static uint64_t note_write(lua_State *L, int kind) {
   note = lua_tointeger(L, -1);
   if (note == 0) {
     note = s->notes + 1;
-    lua_rawgeti(L, top + 1, BATCH_KEYS);
-    lua_pushvalue(L, KEY);
-    lua_rawseti(L, -2, note);
-    lua_rawgeti(L, top + 1, BATCH_OLDS);
-    lua_pushvalue(L, OLD);
-    lua_rawseti(L, -2, note);
+    keep(L, top + 1, BATCH_OBJECTS, note, OBJECT);
+    keep(L, top + 1, BATCH_KEYS, note, KEY);
+    keep(L, top + 1, BATCH_OLDS, note, OLD);
     push_key(L);
     lua_pushinteger(L, note);
     lua_rawset(L, top + 3);
@@ -256,11 +290,10 @@ static void push_current(lua_State *L) {
 static int settle(void *ud, mw_handle obj, mw_change *change) {
   write_frame *f = (write_frame *)change->host;
   lua_State *L = f->L;
-  if (!mwB_alive(L, (mwB_state *)ud, obj)) {
-    lua_pop(L, 1);
-    return 0;
-  }
-  lua_replace(L, OBJECT);
+  int alive = mwB_alive(L, (mwB_state *)ud, obj);
+  lua_pop(L, 1);
+  if (!alive) return 0;
+  fetch(L, BATCH_OBJECTS, change->note, OBJECT);
   fetch(L, BATCH_KEYS, change->note, KEY);
   fetch(L, BATCH_OLDS, change->note, OLD);
   fetch(L, BATCH_KINDS, change->note, VALUE);
@@ -441,9 +474,8 @@ static void report_raw(lua_State *L) {
   r = mwB_recordat(L, f.state, OBJECT);
   if (r != NULL) mwB_needlen(L, OBJECT, r);
   if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  lua_rawset(L, -3);
+  lua_replace(L, SHADOW);
+  mwB_put(L, SHADOW, r);
   end_write(&f, moment);
 }
 
@@ -550,12 +582,14 @@ void mwB_openwrite(lua_State *L, mwB_state *s) {
   static const luaL_Reg functions[] = {
       {"touch", touch},       {"sync", sync},   {"setmetatable", set_metatable},
       {"on_error", on_error}, {"batch", batch}, {NULL, NULL}};
-  const mw_host host = {s, call_guard, guard_alive, settle};
+  const mw_host host = {s,      call_guard, guard_alive,
+                        settle, mwB_retain, mwB_release};
   mw_set_host(s->engine, &host);
   make_kinds(L);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);
   mwB_openshadow(L, write);
   mwB_openuserdata(L, write_userdata);
+  mwB_opendeep(L);
   mwB_setfuncs(L, functions);
 }

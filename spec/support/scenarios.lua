@@ -149,6 +149,39 @@ function scenarios.batches()
   check(n == 1 and twice() == 40)
 end
 
+-- What is below an object is plain, or it is all included.
+function scenarios.deep()
+  local mw = require "moonwatch"
+  local heard = 0
+  local function guard(_, path, _, new)
+    check(path[#path] == "x" or path[1] == "a" and new ~= 1)
+    heard = heard + 1
+  end
+  local root, branch = { a = { b = { c = {} } } }, { d = { e = {} } }
+  branch.d.back = branch
+  local opts = { deep = true, once = false }
+  local ok, message = pcall(mw.watch, root, guard, opts)
+  local c = root.a.b.c
+  check(mw.is_watched(root) == ok and mw.is_watched(c) == ok)
+  if not ok then
+    check(getmetatable(root) == nil and getmetatable(c) == nil)
+    check(rawget(root, "a") ~= nil)
+    error(message, 0)
+  end
+  c.x = 1
+  ok, message = pcall(function() root.a.new = branch end)
+  check((root.a.new == branch) == ok)
+  check(mw.is_watched(branch) == ok and mw.is_watched(branch.d.e) == ok)
+  if not ok then
+    check(getmetatable(branch) == nil and getmetatable(branch.d) == nil)
+    error(message, 0)
+  end
+  branch.d.e.x = 2
+  root.a = nil
+  check(heard >= 3 and not mw.is_watched(c) and not mw.is_watched(branch))
+  mw.unwatch(root)
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)

@@ -1,0 +1,523 @@
+/*
+** deep.c - what is below an object: the links that lead there.
+** SPDX-License-Identifier: MIT
+**
+**        root                 member: an object below a root
+**       / x  \ y              link:   a field of a member that holds a member
+**      a      b               via:    of the links to a member, the one on its
+**       \ p  / q                      way from the root
+**         c
+**
+** An object that is below several roots has a member for each.  All links of a
+** member are in two lists, those to it and those from it, and in a hash table
+** by parent and key.
+**
+** Invariant: following `via` from a member, one comes to its root, or to one
+** that is *loose*: it has lost its `via`, and is in the list of the loose.
+** There is no cycle.  A write changes one link, so it makes at most one member
+** loose, at once and whatever is below it; a move links it again before anybody
+** looks, and that is all.
+**
+** When somebody does look, the loose are resolved: each takes another of its
+** links, if one comes from where there is a way; else it has none, and what it
+** led to is loose too.  Those that are left are released.
+*/
+#include "engine.h"
+
+#include <string.h>
+
+/* {======================================================
+** Members and links
+** ======================================================= */
+
+static mwD_member *member_at(const mw_engine *e, uint32_t i) {
+  return (mwD_member *)mwL_at(&e->deep.members, i, sizeof(mwD_member));
+}
+
+static mwD_link *link_at(const mw_engine *e, uint32_t i) {
+  return (mwD_link *)mwL_at(&e->deep.links, i, sizeof(mwD_link));
+}
+
+static int is_root(const mw_engine *e, uint32_t m) {
+  return member_at(e, m)->reach == m;
+}
+
+/* The first member of an object, 0 when it has none. */
+static uint32_t first_member(const mw_engine *e, mw_handle obj) {
+  const mwW_record *r;
+  if (!mwI_valid(&e->identity, obj)) return 0;
+  r = mwW_recordof(&e->watch, mw_slot(obj));
+  return (r == NULL) ? 0 : r->member;
+}
+
+/* The member of an object in a reach. */
+static uint32_t find_member(const mw_engine *e, mw_handle obj, uint32_t reach) {
+  uint32_t m = first_member(e, obj);
+  while (m != 0 && member_at(e, m)->reach != reach) m = member_at(e, m)->next;
+  return m;
+}
+
+/* Makes `m`, just taken, the member of an object that has a record. */
+static void init_member(mw_engine *e, uint32_t m, mw_handle obj,
+                        uint32_t reach) {
+  mwW_record *r = mwW_recordof(&e->watch, mw_slot(obj));
+  mwD_member *member = member_at(e, m);
+  memset(member, 0, sizeof(*member));
+  member->obj = obj;
+  member->reach = reach;
+  member->next = r->member;
+  r->member = m;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** From a field to its link
+** ======================================================= */
+
+#define engine_of(h) (((const struct mwD_fields *)(const void *)(h))->e)
+
+#include "hash.h"
+
+#define asked_in(h) (&((const struct mwD_fields *)(const void *)(h))->asked)
+#define field_in(h, i) ((i) == 0 ? asked_in(h) : link_at(engine_of(h), i))
+#define field_hash(i) hash_of(field_in(h, i))
+#define field_equal(a, b) same_field(field_in(h, a), field_in(h, b))
+
+static inline uint32_t hash_of(const mwD_link *l) {
+  uint64_t n = l->parent;
+  n = (n << 3 | (uint64_t)l->key.type) * 0x9E3779B97F4A7C15u;
+  if (l->key.type != MW_TNIL) n ^= (uint64_t)l->key.u.i;
+  return (uint32_t)((n * 0x9E3779B97F4A7C15u) >> 32);
+}
+
+static inline int same_field(const mwD_link *a, const mwD_link *b) {
+  return a->parent == b->parent && mw_value_equal(&a->key, &b->key);
+}
+
+MWH_BEGIN
+__KHASH_TYPE(fields, uint32_t, char)
+struct mwD_fields {
+  kh_fields_t table; /* first: a table is its struct */
+  mw_engine *e;
+  mwD_link asked; /* under number 0 */
+};
+__KHASH_IMPL(fields, static inline klib_unused, uint32_t, char, 0, field_hash,
+             field_equal)
+MWH_END
+
+/* Makes room for `n` more. */
+static int reserve(mw_engine *e, khint_t n) {
+  mwD_part *part = &e->deep;
+  kh_fields_t *h;
+  if (part->fields == NULL) {
+    part->fields = (struct mwD_fields *)mwE_new(e, sizeof(*part->fields));
+    if (part->fields == NULL) return 0;
+    part->fields->e = e;
+  }
+  h = &part->fields->table;
+  while (h->n_occupied + n > h->upper_bound) {
+    khint_t live = h->size + n;
+    if (kh_resize_fields(h, (live > h->upper_bound / 2) ? h->n_buckets + 1
+                                                        : h->n_buckets) < 0)
+      return 0;
+  }
+  return 1;
+}
+
+static khint_t locate(const mw_engine *e, uint32_t parent,
+                      const mw_value *key) {
+  struct mwD_fields *fields = e->deep.fields;
+  fields->asked.parent = parent;
+  fields->asked.key = *key;
+  return kh_get_fields(&fields->table, 0);
+}
+
+/* The link of a field, 0 when it has none. */
+static uint32_t find_link(const mw_engine *e, uint32_t parent,
+                          const mw_value *key) {
+  khint_t k;
+  if (e->deep.fields == NULL) return 0;
+  k = locate(e, parent, key);
+  return (k == kh_end(&e->deep.fields->table))
+             ? 0
+             : kh_key(&e->deep.fields->table, k);
+}
+
+/* There is room for it. */
+static void put_link(mw_engine *e, uint32_t i) {
+  int ret;
+  kh_put_fields(&e->deep.fields->table, i, &ret);
+}
+
+static void remove_link(mw_engine *e, uint32_t i) {
+  const mwD_link *l = link_at(e, i);
+  kh_del_fields(&e->deep.fields->table, locate(e, l->parent, &l->key));
+}
+
+void mwD_close(mw_engine *e) {
+  mwD_part *part = &e->deep;
+  if (part->fields != NULL) {
+    kh_fields_t *h = &part->fields->table;
+    mwH_clear(h);
+    mwE_free(e, part->fields, sizeof(*part->fields));
+  }
+  mwL_drop(e, &part->members.items, MWL_PAGE * sizeof(mwD_member));
+  mwL_drop(e, &part->links.items, MWL_PAGE * sizeof(mwD_link));
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Ways
+** ======================================================= */
+
+/* Follows `via` to its end, but not beyond `stop`. */
+static uint32_t end_of_way(const mw_engine *e, uint32_t m, uint32_t stop) {
+  while (m != stop && member_at(e, m)->via != 0)
+    m = link_at(e, member_at(e, m)->via)->parent;
+  return m;
+}
+
+static int has_way(const mw_engine *e, uint32_t m) {
+  return is_root(e, end_of_way(e, m, 0));
+}
+
+static void loosen(mw_engine *e, uint32_t m) {
+  mwD_member *member = member_at(e, m);
+  member->via = 0;
+  if (member->queued) return;
+  member->queued = 1;
+  member->chain = e->deep.loose;
+  e->deep.loose = m;
+}
+
+/* Takes a link out of everything and frees it; its child may get loose. */
+static void end_link(mw_engine *e, uint32_t i) {
+  mwD_link *l = link_at(e, i);
+  mwD_member *parent = member_at(e, l->parent), *child = member_at(e, l->child);
+  if (l->prev_in != 0)
+    link_at(e, l->prev_in)->next_in = l->next_in;
+  else
+    child->ins = l->next_in;
+  if (l->next_in != 0) link_at(e, l->next_in)->prev_in = l->prev_in;
+  if (l->prev_out != 0)
+    link_at(e, l->prev_out)->next_out = l->next_out;
+  else
+    parent->outs = l->next_out;
+  if (l->next_out != 0) link_at(e, l->next_out)->prev_out = l->prev_out;
+  if (child->via == i) loosen(e, l->child);
+  mwW_release(e, &l->key);
+  mwL_give(&e->deep.links, i, sizeof(mwD_link));
+}
+
+/* Makes `i`, just taken, a link. */
+static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
+                      const mw_value *key) {
+  mwD_link *l = link_at(e, i);
+  mwD_member *p = member_at(e, parent), *c = member_at(e, child);
+  memset(l, 0, sizeof(*l));
+  l->parent = parent;
+  l->child = child;
+  l->key = *key;
+  mwW_retain(e, key);
+  if ((l->next_in = c->ins) != 0) link_at(e, l->next_in)->prev_in = i;
+  if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
+  c->ins = p->outs = i;
+  if (c->via != 0 || is_root(e, child)) return;
+  if (c->outs == 0 || end_of_way(e, parent, child) != child) c->via = i;
+}
+
+/* Takes a member from its object, with all its links. */
+static void end_member(mw_engine *e, uint32_t m) {
+  mwD_member *member = member_at(e, m);
+  uint32_t *at = &mwW_recordof(&e->watch, mw_slot(member->obj))->member, i;
+  while (*at != m) at = &member_at(e, *at)->next;
+  *at = member->next;
+  while ((i = member->ins) != 0) {
+    remove_link(e, i);
+    end_link(e, i);
+  }
+  while ((i = member->outs) != 0) {
+    remove_link(e, i);
+    end_link(e, i);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The loose
+** ======================================================= */
+
+/* Takes another link to a loose member, if there is one from a member that has
+** a way. */
+static int find_way(mw_engine *e, uint32_t m) {
+  uint32_t i = member_at(e, m)->ins;
+  while (i != 0 && !has_way(e, link_at(e, i)->parent))
+    i = link_at(e, i)->next_in;
+  member_at(e, m)->via = i;
+  return i != 0;
+}
+
+/* What a member without a way led to becomes loose: it joins the list, behind
+** `m`, if it is not there already.  Answers whether there was any. */
+static int loosen_children(mw_engine *e, uint32_t m) {
+  uint32_t i, before = e->deep.loose;
+  int any = 0;
+  e->deep.loose = member_at(e, m)->chain;
+  for (i = member_at(e, m)->outs; i != 0; i = link_at(e, i)->next_out) {
+    uint32_t child = link_at(e, i)->child;
+    if (member_at(e, child)->via != i) continue;
+    loosen(e, child);
+    any = 1;
+  }
+  member_at(e, m)->chain = e->deep.loose;
+  e->deep.loose = before;
+  return any;
+}
+
+static int is_lost(const mw_engine *e, uint32_t m) {
+  const mwD_member *member = member_at(e, m);
+  return member->via == 0 && member->obj != MW_NONE && !is_root(e, m);
+}
+
+/* One that finds a way may be a way for others, so all look again.  It never
+** loses that way: what is lost is not above it. */
+static void look_for_ways(mw_engine *e) {
+  int changed = 1;
+  uint32_t m;
+  while (changed) {
+    changed = 0;
+    for (m = e->deep.loose; m != 0; m = member_at(e, m)->chain)
+      if (is_lost(e, m) && (find_way(e, m) || loosen_children(e, m)))
+        changed = 1;
+  }
+}
+
+static void give_member(mw_engine *e, uint32_t m) {
+  mwL_give(&e->deep.members, m, sizeof(mwD_member));
+}
+
+/* The list of the loose becomes empty. */
+static void resolve(mw_engine *e) {
+  mwD_part *part = &e->deep;
+  uint32_t m;
+  look_for_ways(e);
+  while ((m = part->loose) != 0) {
+    mwD_member *member = member_at(e, m);
+    part->loose = member->chain;
+    member->queued = 0;
+    if (member->obj == MW_NONE) {
+      give_member(e, m);
+    } else if (is_lost(e, m)) {
+      end_member(e, m);
+      member->chain = part->released;
+      part->released = m;
+    }
+  }
+}
+
+/* The object of a member is dead, or no longer a root. */
+static void drop_member(mw_engine *e, uint32_t m) {
+  int root = is_root(e, m);
+  end_member(e, m);
+  member_at(e, m)->obj = MW_NONE;
+  if (root) resolve(e); /* before the number stands for another root */
+  if (!member_at(e, m)->queued) give_member(e, m);
+}
+
+void mwD_forget(mw_engine *e, uint32_t slot) {
+  mwW_record *r = mwW_recordof(&e->watch, slot);
+  while (r != NULL && r->member != 0) drop_member(e, r->member);
+}
+
+mw_handle mw_released(mw_engine *e) {
+  uint32_t m;
+  resolve(e);
+  while ((m = e->deep.released) != 0) {
+    mw_handle obj = member_at(e, m)->obj;
+    e->deep.released = member_at(e, m)->chain;
+    give_member(e, m);
+    if (mwI_valid(&e->identity, obj) && !mw_is_included(e, obj)) return obj;
+  }
+  return MW_NONE;
+}
+
+int mw_unsettled(const mw_engine *e) {
+  return e->deep.loose != 0 || e->deep.released != 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Including and linking
+** ======================================================= */
+
+static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
+  uint32_t m = first_member(e, obj);
+  while (m != 0 && !is_root(e, m)) m = member_at(e, m)->next;
+  return m;
+}
+
+int mw_include(mw_engine *e, mw_handle obj) {
+  uint32_t m;
+  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
+  if (own_reach(e, obj) != 0) return MW_OK;
+  if (mwW_need(e, obj) == NULL) return MW_NOMEM;
+  m = mwL_take(e, &e->deep.members, sizeof(mwD_member));
+  if (m == 0) return MW_NOMEM;
+  init_member(e, m, obj, m);
+  return MW_NEW;
+}
+
+int mw_exclude(mw_engine *e, mw_handle obj) {
+  uint32_t m = own_reach(e, obj);
+  if (m == 0) return MW_STALE;
+  drop_member(e, m);
+  return MW_OK;
+}
+
+int mw_is_included(const mw_engine *e, mw_handle obj) {
+  return first_member(e, obj) != 0;
+}
+
+int mw_is_below(const mw_engine *e, mw_handle obj) {
+  uint32_t m = first_member(e, obj);
+  while (m != 0 && is_root(e, m)) m = member_at(e, m)->next;
+  return m != 0;
+}
+
+/* What a link needs: room, a link and perhaps a member for each root. */
+typedef struct needs {
+  uint32_t links, members; /* lists */
+} needs;
+
+static int take_into(mw_engine *e, mwL_pool *pool, uint32_t *list,
+                     size_t width) {
+  uint32_t i = mwL_take(e, pool, width);
+  if (i == 0) return 0;
+  *(uint32_t *)mwL_at(pool, i, width) = *list;
+  *list = i;
+  return 1;
+}
+
+static uint32_t take_from(const mwL_pool *pool, uint32_t *list, size_t width) {
+  uint32_t i = *list;
+  *list = *(uint32_t *)mwL_at(pool, i, width);
+  return i;
+}
+
+static void give_needs(mw_engine *e, needs *n) {
+  mwD_part *part = &e->deep;
+  while (n->links != 0)
+    mwL_give(&part->links, take_from(&part->links, &n->links, sizeof(mwD_link)),
+             sizeof(mwD_link));
+  while (n->members != 0)
+    give_member(e, take_from(&part->members, &n->members, sizeof(mwD_member)));
+}
+
+static int take_needs(mw_engine *e, uint32_t parent, mw_handle child,
+                      needs *n) {
+  mwD_part *part = &e->deep;
+  uint32_t m;
+  khint_t count = 0;
+  int ok = mwW_need(e, child) != NULL;
+  for (m = parent; ok && m != 0; m = member_at(e, m)->next) {
+    count++;
+    ok = take_into(e, &part->links, &n->links, sizeof(mwD_link));
+    if (ok && find_member(e, child, member_at(e, m)->reach) == 0)
+      ok = take_into(e, &part->members, &n->members, sizeof(mwD_member));
+  }
+  if (ok && reserve(e, count)) return 1;
+  give_needs(e, n);
+  return 0;
+}
+
+/* Links the parent's member `p` to the child's in the same reach.  Answers
+** MW_NEW if that is new. */
+static int link_members(mw_engine *e, uint32_t p, const mw_value *key,
+                        mw_handle child, needs *n) {
+  mwD_part *part = &e->deep;
+  uint32_t reach = member_at(e, p)->reach, old = find_link(e, p, key), i;
+  uint32_t m = find_member(e, child, reach);
+  int code = (m == 0) ? MW_NEW : MW_OK;
+  if (old != 0 && link_at(e, old)->child == m) return code;
+  if (m == 0) {
+    m = take_from(&part->members, &n->members, sizeof(mwD_member));
+    init_member(e, m, child, reach);
+  }
+  i = take_from(&part->links, &n->links, sizeof(mwD_link));
+  if (old != 0) remove_link(e, old);
+  init_link(e, i, p, m, key);
+  put_link(e, i);
+  if (old != 0) end_link(e, old);
+  return code;
+}
+
+int mw_link(mw_engine *e, mw_handle parent, const mw_value *key,
+            mw_handle child) {
+  needs n = {0, 0};
+  uint32_t p = first_member(e, parent);
+  int code = MW_OK;
+  if (p == 0 || !mwI_valid(&e->identity, child)) return MW_STALE;
+  if (!take_needs(e, p, child, &n)) return MW_NOMEM;
+  for (; p != 0; p = member_at(e, p)->next)
+    if (link_members(e, p, key, child, &n) == MW_NEW) code = MW_NEW;
+  give_needs(e, &n);
+  return code;
+}
+
+void mw_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
+  uint32_t p, i;
+  for (p = first_member(e, parent); p != 0; p = member_at(e, p)->next) {
+    i = find_link(e, p, key);
+    if (i == 0) continue;
+    remove_link(e, i);
+    end_link(e, i);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Upwards
+** ======================================================= */
+
+/* The member of `obj` in that reach if there is a way to it, else 0. */
+static uint32_t settled_member(mw_engine *e, mw_handle obj, uint32_t reach) {
+  uint32_t m = find_member(e, obj, reach);
+  if (m == 0 || has_way(e, m)) return m;
+  resolve(e);
+  return find_member(e, obj, reach);
+}
+
+mw_handle mwD_root(mw_engine *e, mw_handle obj, uint32_t *after,
+                   mw_value *key) {
+  uint32_t m, next = 0;
+  for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next) {
+    uint32_t reach = member_at(e, m)->reach;
+    if (reach > *after && reach != m && (next == 0 || reach < next))
+      next = reach;
+  }
+  if (next == 0) return MW_NONE;
+  *after = next;
+  m = settled_member(e, obj, next);
+  if (m == 0) return mwD_root(e, obj, after, key);
+  for (; m != next; m = link_at(e, member_at(e, m)->via)->parent)
+    *key = link_at(e, member_at(e, m)->via)->key;
+  return member_at(e, next)->obj;
+}
+
+int mw_above(mw_engine *e, mw_handle root, mw_handle obj, mw_handle *parent,
+             mw_value *key) {
+  uint32_t reach = own_reach(e, root), m;
+  if (reach == 0 || obj == root) return MW_STALE;
+  m = settled_member(e, obj, reach);
+  if (m == 0) return MW_STALE;
+  *key = link_at(e, member_at(e, m)->via)->key;
+  *parent = member_at(e, link_at(e, member_at(e, m)->via)->parent)->obj;
+  return MW_OK;
+}
+
+/* }====================================================== */

@@ -1,0 +1,494 @@
+local mw = require "moonwatch"
+local error_of = require "spec.support.error_of"
+
+local DEEP = { deep = true, once = false }
+
+local function dotted(path)
+  local words = {}
+  for i, key in ipairs(path) do words[i] = tostring(key) end
+  return table.concat(words, ".")
+end
+
+describe("a deep watch", function()
+  local root, notes
+
+  local function guard(obj, path, old, new, kind)
+    assert.equal(root, obj)
+    notes[#notes + 1] = ("%s:%s>%s %s"):format(dotted(path),
+      type(old) == "table" and "table" or old,
+      type(new) == "table" and "table" or new, kind)
+  end
+
+  -- What the guard has heard since the last time.
+  local function heard()
+    local list = notes
+    notes = {}
+    return list
+  end
+
+  before_each(function()
+    notes = {}
+    root = { hp = 1, pos = { x = 1 }, bag = { { n = 1 }, { n = 2 } } }
+  end)
+
+  it("hears of writes anywhere below, with the path to the key", function()
+    mw.watch(root, guard, DEEP)
+    root.hp = 2
+    root.pos.x = 3
+    root.pos.y = 4
+    root.bag[2].n = nil
+    assert.same({ "hp:1>2 update", "pos.x:1>3 update", "pos.y:nil>4 insert",
+      "bag.2.n:2>nil delete" }, heard())
+    assert.equal(1, mw.mutations(root))
+    assert.equal(2, mw.mutations(root.pos))
+  end)
+
+  it("is called before the value is stored, or after", function()
+    local seen = {}
+    mw.watch(root, function() seen[#seen + 1] = root.pos.x end, { deep = true })
+    mw.watch(root, function() seen[#seen + 1] = root.pos.x end,
+      { deep = true, phase = "after" })
+    root.pos.x = 5
+    root.pos.x = 6
+    assert.same({ 1, 5 }, seen)
+  end)
+
+  it("includes what is attached later, with all below it", function()
+    mw.watch(root, guard, DEEP)
+    local new = { deep = { er = {} } }
+    root.pos.new = new
+    new.deep.er.x = 1
+    new.deep.er.most = {}
+    new.deep.er.most.of = "all"
+    assert.same({ "pos.new:nil>table insert", "pos.new.deep.er.x:nil>1 insert",
+      "pos.new.deep.er.most:nil>table insert",
+      "pos.new.deep.er.most.of:nil>all insert" }, heard())
+  end)
+
+  it("releases what is detached, as it was", function()
+    local class = { __index = {} }
+    local pos = setmetatable(root.pos, class)
+    pos.link = { y = 1 }
+    local link = pos.link
+    mw.watch(root, guard, DEEP)
+    root.pos = nil
+    heard()
+    pos.x, link.y = 10, 11
+    assert.same({}, heard())
+    assert.is_false(mw.is_watched(pos))
+    assert.is_false(mw.is_watched(link))
+    assert.equal(class, getmetatable(pos))
+    assert.is_nil(getmetatable(link))
+    assert.equal(10, rawget(pos, "x"))
+    assert.equal(11, rawget(link, "y"))
+    root.pos = pos
+    link.y = 12
+    assert.same({ "pos:nil>table insert", "pos.link.y:11>12 update" }, heard())
+  end)
+
+  it("releases what another value takes the place of", function()
+    mw.watch(root, guard, DEEP)
+    local old = root.pos
+    root.pos = { x = 5 }
+    assert.is_false(mw.is_watched(old))
+    root.pos = 7
+    root.pos = old
+    heard()
+    root.pos.x = 8
+    assert.same({ "pos.x:1>8 update" }, heard())
+  end)
+
+  it("follows what moves", function()
+    mw.watch(root, guard, DEEP)
+    local bag = root.bag
+    local one = bag[1]
+    bag[1], bag[2] = bag[2], bag[1]
+    root.other, root.bag = bag, nil
+    heard()
+    one.n = 5
+    assert.same({ "other.2.n:1>5 update" }, heard())
+    for i = 3, 20 do table.insert(bag, 1, { n = i }) end
+    heard()
+    one.n = 6
+    assert.same({ "other.20.n:5>6 update" }, heard())
+    table.sort(bag, function(a, b) return a.n < b.n end)
+    heard()
+    for i = 1, #bag do bag[i].n = 0 end
+    for i, note in ipairs(heard()) do
+      assert.truthy(note:find("other." .. i .. ".n:", 1, true))
+    end
+    table.remove(bag, 1)
+    for i = 1, #bag do assert.is_true(mw.is_watched(bag[i])) end
+  end)
+
+  it("has no trouble with sharing", function()
+    root.a = { shared = {} }
+    root.b = { shared = root.a.shared }
+    local shared = root.a.shared
+    mw.watch(root, guard, DEEP)
+    shared.x = 1
+    assert.equal(1, #heard())
+    root.a.shared = nil
+    heard()
+    shared.x = 2
+    assert.same({ "b.shared.x:1>2 update" }, heard())
+    root.b = nil
+    heard()
+    shared.x = 3
+    assert.same({}, heard())
+    assert.is_nil(getmetatable(shared))
+  end)
+
+  it("has no trouble with cycles", function()
+    root.pos.parent = root
+    root.pos.self = root.pos
+    mw.watch(root, guard, DEEP)
+    root.pos.parent.pos.self.x = 2
+    root.pos.parent.hp = 3
+    assert.same({ "pos.x:1>2 update", "hp:1>3 update" }, heard())
+    local pos = root.pos
+    root.pos = nil
+    heard()
+    pos.x = 4
+    assert.same({}, heard())
+    assert.is_false(mw.is_watched(pos))
+    pos.parent.hp = 5
+    assert.same({ "hp:3>5 update" }, heard())
+  end)
+
+  it("lets a list lose its head", function()
+    local list
+    for i = 100, 1, -1 do
+      list = { n = i, next = list }
+      if list.next then list.next.prev = list end
+    end
+    root.list = list
+    mw.watch(root, guard, DEEP)
+    for i = 2, 50 do
+      list = root.list
+      root.list = list.next
+      root.list.prev = nil
+      list.next = nil
+      assert.is_false(mw.is_watched(list))
+      assert.equal(i, root.list.n)
+    end
+    heard()
+    root.list.next.n = "x"
+    assert.same({ "list.next.n:51>x update" }, heard())
+  end)
+
+  it("is heard by every root above, each with its own path", function()
+    local outer, log = { inner = root }, {}
+    mw.watch(outer, function(obj, path)
+      assert.equal(outer, obj)
+      log[#log + 1] = dotted(path)
+    end, DEEP)
+    mw.watch(root, guard, DEEP)
+    root.pos.x = 9
+    assert.same({ "pos.x:1>9 update" }, heard())
+    assert.same({ "inner.pos.x" }, log)
+    outer.inner = nil
+    root.pos.x = 10
+    assert.equal(1, #heard())
+    assert.same({ "inner.pos.x", "inner" }, log)
+    mw.unwatch(root)
+    assert.is_nil(getmetatable(root.pos))
+  end)
+
+  it("calls those who watch the object itself first", function()
+    local order = {}
+    local function say(name)
+      return function() order[#order + 1] = name end
+    end
+    mw.watch(root, say "root", { deep = true })
+    mw.watch(root, say "not deep")
+    mw.watch(root.pos, say "pos")
+    root.pos.x = 2
+    assert.same({ "pos", "root" }, order)
+  end)
+
+  it("is called once, or stays", function()
+    local n = 0
+    mw.watch(root, function() n = n + 1 end, { deep = true })
+    root.pos.x, root.pos.y, root.hp = 2, 3, 4
+    assert.equal(1, n)
+    mw.watch(root, function() n = n + 1 end, { deep = true })
+    root.pos.x = 5
+    assert.equal(2, n)
+  end)
+
+  it("hears of the keys of the root that it names, and below them", function()
+    mw.watch(root, guard, { deep = true, once = false, keys = { "pos", "hp" } })
+    root.pos.x = 2
+    root.bag[1].n = 2
+    root.bag.pos = 3
+    root.hp = 4
+    root.pos = nil
+    assert.same({ "pos.x:1>2 update", "hp:1>4 update",
+      "pos:table>nil delete" }, heard())
+  end)
+
+  it("passes over the same values, when told so", function()
+    mw.watch(root, guard, { deep = true, once = false, equal = "skip" })
+    root.pos.x = 1
+    root.pos = root.pos
+    root.pos.x = 2
+    assert.same({ "pos.x:1>2 update" }, heard())
+  end)
+
+  it("takes guards of all kinds", function()
+    local flag = mw.guard()
+    mw.watch(root, flag, { deep = true })
+    local told
+    local object = {}
+    function object:invalidate(obj, path)
+      assert.equal(object, self)
+      told = { obj, path }
+    end
+    mw.watch(root, object, { deep = true })
+    root.bag[1].n = 5
+    assert.is_false(flag.valid)
+    assert.equal(root, told[1])
+    assert.same({ "bag", 1, "n" }, told[2])
+  end)
+
+  it("tells of touches, metatables and what was written raw", function()
+    mw.watch(root, guard, DEEP)
+    mw.touch(root.pos)
+    mw.touch(root.pos, "x")
+    rawset(root.pos, "r", { s = 1 })
+    assert.is_true(mw.sync(root.pos))
+    root.pos.r.s = 2
+    mw.setmetatable(root.pos, {})
+    assert.same({ "pos:nil>nil touch", "pos.x:1>1 touch", "pos.r:nil>table raw",
+      "pos.r.s:1>2 update", "pos:nil>table metatable" }, heard())
+  end)
+
+  it("follows what a class stores by itself", function()
+    root.pos = setmetatable({}, { __newindex = function(t, k, v)
+      rawset(t, k, v)
+      rawset(t, k .. "2", { copy = true })
+    end })
+    mw.watch(root, guard, DEEP)
+    root.pos.a = { x = 1 }
+    heard()
+    root.pos.a.x = 2
+    root.pos.a2.x = 3
+    assert.same({ "pos.a.x:1>2 update", "pos.a2.x:nil>3 insert" }, heard())
+  end)
+
+  it("has paths of any keys", function()
+    local key = {}
+    root[key] = { [1.5] = { [true] = {}, ["a\0b"] = {} } }
+    local path
+    mw.watch(root, function(_, p) path = p end, DEEP)
+    root[key][1.5][true][print] = 1
+    assert.same({ key, 1.5, true, print }, path)
+    assert.equal(key, path[1])
+    root[key][1.5]["a\0b"][2^53] = 1
+    assert.equal("integer", math.type(path[4]))
+    assert.equal("a\0b", path[3])
+  end)
+
+  it("calls once at the end of a batch, with the last write", function()
+    mw.watch(root, guard, DEEP)
+    mw.batch(function()
+      root.pos.x = 2
+      root.bag[1].n = 5
+      root.bag[1].n = 6
+      assert.same({}, heard())
+    end)
+    assert.same({ "bag.1.n:1>6 update" }, heard())
+    mw.batch(function()
+      root.bag[1].n = 7
+      root.bag = nil
+    end)
+    assert.same({ "bag:table>nil delete" }, heard())
+  end)
+
+  it("leaves clocks and maps alone", function()
+    root.clock, root.map = mw.clock(), mw.weakmap()
+    mw.watch(root, guard, DEEP)
+    root.other = mw.weakmap()
+    assert.is_false(mw.is_watched(root.clock))
+    assert.is_false(mw.is_watched(root.map))
+    assert.is_false(mw.is_watched(root.other))
+    root.map:set(root, 1)
+  end)
+
+  it("ends with unwatch, and all below is plain again", function()
+    local pos, one = root.pos, root.bag[1]
+    mw.watch(root, guard, DEEP)
+    mw.watch(one, function() end, { once = false })
+    mw.unwatch(root)
+    pos.x = 5
+    assert.same({}, heard())
+    assert.is_nil(getmetatable(root))
+    assert.is_nil(getmetatable(pos))
+    assert.equal(5, rawget(pos, "x"))
+    assert.is_true(mw.is_watched(one)) -- by itself
+    assert.is_nil(getmetatable(root.bag))
+  end)
+
+  it("goes on after unwatch of what is below", function()
+    mw.watch(root, guard, DEEP)
+    local n = 0
+    mw.watch(root.pos, function() n = n + 1 end, { once = false })
+    mw.unwatch(root.pos)
+    root.pos.x = 2
+    assert.equal(0, n)
+    assert.same({ "pos.x:1>2 update" }, heard())
+  end)
+
+  it("does not hear after cancel", function()
+    local handle = mw.watch(root, guard, DEEP)
+    handle:cancel()
+    root.pos.x = 2
+    assert.same({}, heard())
+  end)
+
+  it("lets an object rest again that was watched so", function()
+    local pos = root.pos
+    mw.watch(pos, function() end, { count = false })
+    pos.x = 2
+    mw.watch(root, guard, DEEP)
+    pos.x = 3
+    assert.same({ "pos.x:2>3 update" }, heard())
+    root.pos = nil
+    local n = mw.mutations(pos)
+    pos.x = 4
+    assert.equal(4, pos.x)
+    assert.equal(n, mw.mutations(pos))
+  end)
+
+  it("keeps nothing alive", function()
+    local weak = setmetatable({}, { __mode = "k" })
+    mw.watch(root, guard, DEEP)
+    for i = 1, 100 do
+      root.pos["key " .. i] = { { i }, root = root }
+      weak[root.pos["key " .. i]] = true
+      if i > 10 then root.pos["key " .. i - 10] = nil end
+    end
+    collectgarbage()
+    collectgarbage()
+    local n = 0
+    for _ in pairs(weak) do n = n + 1 end
+    assert.equal(10, n)
+    weak[root] = true
+    root, notes = nil, {}
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(next(weak))
+  end)
+
+  it("lets go of what outlives its root", function()
+    local pos = root.pos
+    mw.watch(root, function() error "is dead" end, DEEP)
+    root = nil
+    collectgarbage()
+    collectgarbage()
+    pos.x = 5
+    mw.reap()
+    assert.is_false(mw.is_watched(pos))
+    assert.is_nil(getmetatable(pos))
+    assert.equal(5, rawget(pos, "x"))
+  end)
+
+  it("costs memory for what is there, not for what was", function()
+    mw.watch(root, guard, DEEP)
+    local function churn(n)
+      for i = 1, n do
+        root["key " .. i] = { {}, {} }
+        root["key " .. i] = nil
+      end
+      notes = {}
+      collectgarbage()
+      mw.reap()
+      collectgarbage()
+      return collectgarbage "count"
+    end
+    churn(500)
+    local before = churn(500)
+    assert.is_true(churn(5000) < before + 100)
+  end)
+
+  it("has guards whose errors do not stop a thing", function()
+    mw.watch(root, function() error("first", 0) end, DEEP)
+    mw.watch(root, guard, DEEP)
+    local message = error_of(function() root.pos.new = { 1 } end)
+    assert.truthy(message:find "^first")
+    assert.same({ "pos.new:nil>table insert" }, heard())
+    assert.equal(1, root.pos.new[1])
+  end)
+
+  it("has guards that detach, attach and write", function()
+    local depth = 0
+    mw.watch(root, function(obj, path)
+      if depth > 3 then return end
+      depth = depth + 1
+      if path[1] == "pos" then obj.pos = nil end
+      obj["new" .. depth] = { depth }
+    end, DEEP)
+    local pos = root.pos
+    pos.x = 7
+    assert.equal(7, pos.x)
+    assert.is_nil(root.pos)
+    assert.is_false(mw.is_watched(pos))
+    assert.equal(4, root.new4[1])
+  end)
+
+  it("is for tables, and says so", function()
+    local mistake = error_of(mw.watch, io.stdout, print, { deep = true })
+    assert.truthy(mistake:find("bad argument #3 to 'watch' " ..
+      "(option 'deep' is for tables)", 1, true))
+    mistake = error_of(mw.watch, root, guard, { deep = 1 })
+    assert.truthy(mistake:find("option 'deep' is not a boolean", 1, true))
+    assert.is_nil(getmetatable(root))
+  end)
+
+  it("agrees with a search from the root, whatever happens", function()
+    local seed = os.time()
+    math.randomseed(seed)
+    local objects = {}
+
+    local function reached(from, seen)
+      seen[from] = true
+      for _, child in pairs(from) do
+        if not seen[child] then reached(child, seen) end
+      end
+      return seen
+    end
+
+    local function any() return objects[math.random(#objects)] end
+
+    for round = 1, 100 do
+      for i = 1, 12 do objects[i] = {} end
+      for _ = 1, 20 do any()[math.random(3)] = any() end
+      root = objects[1]
+      local path
+      mw.watch(root, function(_, p) path = p end, DEEP)
+      for step = 1, 100 do
+        local obj, key = any(), math.random(3)
+        local expected = reached(root, {})[obj]
+        path = nil
+        obj[key] = math.random() < 0.6 and any() or nil
+        local what = ("seed %d, round %d, step %d"):format(seed, round, step)
+        assert.equal(expected, path and true, what)
+        if path and obj[key] then
+          local at = root
+          for _, k in ipairs(path) do at = at[k] end
+          assert.equal(obj[key], at, what)
+        end
+        if step % 7 == 0 then
+          local seen = reached(root, {})
+          for i = 1, #objects do
+            assert.equal(seen[objects[i]] or false,
+              mw.is_watched(objects[i]), what)
+          end
+        end
+      end
+      mw.unwatch(root)
+      for i = 1, #objects do assert.is_nil(getmetatable(objects[i])) end
+    end
+  end)
+end)

@@ -1,0 +1,310 @@
+/*
+** deep_test.c - what is below a root, and the way there.
+** SPDX-License-Identifier: MIT
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+/* The host: objects with numbered fields that hold objects. */
+enum { OBJECTS = 14, FIELDS = 3, NONE = -1 };
+
+static struct {
+  mw_engine *e;
+  char places[OBJECTS];
+  mw_handle h[OBJECTS];
+  int field[OBJECTS][FIELDS];
+  char log[40];
+  int kept; /* keys that the engine keeps */
+} world;
+
+static void called(void *ud, mw_handle obj, uint64_t ref,
+                   const mw_change *change) {
+  size_t len = strlen(world.log);
+  (void)ud;
+  (void)obj;
+  (void)change;
+  if (len + 1 >= sizeof(world.log)) return;
+  world.log[len] = (char)ref;
+  world.log[len + 1] = '\0';
+}
+
+static void retain(void *ud, const mw_value *key) {
+  (void)ud;
+  if (key->type == MW_TINTEGER) world.kept++;
+}
+
+static void release(void *ud, const mw_value *key) {
+  (void)ud;
+  if (key->type == MW_TINTEGER) world.kept--;
+}
+
+static void begin(mw_engine *e) {
+  const mw_host host = {NULL, called, NULL, NULL, retain, release};
+  int i, k;
+  memset(&world, 0, sizeof(world));
+  world.e = e;
+  mw_set_host(e, &host);
+  for (i = 0; i < OBJECTS; i++) {
+    mw_identify(e, &world.places[i], &world.h[i]);
+    for (k = 0; k < FIELDS; k++) world.field[i][k] = NONE;
+  }
+}
+
+static mw_value key_of(int k) {
+  mw_value key;
+  key.type = MW_TINTEGER;
+  key.u.i = k;
+  return key;
+}
+
+static int scan(int i);
+
+static int link_field(int i, int k) {
+  int child = world.field[i][k];
+  mw_value key = key_of(k);
+  int code = mw_link(world.e, world.h[i], &key, world.h[child]);
+  return code == MW_NEW ? scan(child) : code;
+}
+
+/* Links all that an object holds. */
+static int scan(int i) {
+  int k, code = MW_OK;
+  for (k = 0; k < FIELDS && code >= 0; k++)
+    if (world.field[i][k] != NONE) code = link_field(i, k);
+  return code;
+}
+
+static int include(int i) {
+  int code = mw_include(world.e, world.h[i]);
+  return code == MW_NEW ? scan(i) : code;
+}
+
+static void set_field(int i, int k, int child) {
+  mw_value key = key_of(k);
+  world.field[i][k] = child;
+  if (!mw_is_included(world.e, world.h[i])) return;
+  if (child == NONE)
+    mw_unlink(world.e, world.h[i], &key);
+  else
+    link_field(i, k);
+}
+
+static void let_go(void) {
+  while (mw_released(world.e) != MW_NONE)
+    ;
+}
+
+/* Marks what can be reached. */
+static void reach(int i, char *seen) {
+  int k;
+  if (seen[i]) return;
+  seen[i] = 1;
+  for (k = 0; k < FIELDS; k++)
+    if (world.field[i][k] != NONE) reach(world.field[i][k], seen);
+}
+
+static int number_of(mw_handle h) {
+  int i = 0;
+  while (world.h[i] != h) i++;
+  return i;
+}
+
+/* Is there a way of true steps from the object up to the root? */
+static int has_way(int root, int i) {
+  int steps;
+  for (steps = 0; i != root && steps < OBJECTS; steps++) {
+    mw_handle parent;
+    mw_value key;
+    if (mw_above(world.e, world.h[root], world.h[i], &parent, &key) != MW_OK)
+      return 0;
+    if (world.field[number_of(parent)][key.u.i] != i) return 0;
+    i = number_of(parent);
+  }
+  return i == root;
+}
+
+static unsigned seed;
+
+static int any(int n) {
+  seed = seed * 1103515245u + 12345u;
+  return (int)((seed >> 16) % (unsigned)n);
+}
+
+static int agrees(int root) {
+  char seen[OBJECTS] = {0};
+  int i;
+  reach(root, seen);
+  for (i = 0; i < OBJECTS; i++)
+    if (has_way(root, i) != seen[i]) return 0;
+  return 1;
+}
+
+/* An object that nothing holds dies, and another one takes its place. */
+static void replace_one(void) {
+  char seen[OBJECTS] = {0};
+  int i = any(OBJECTS), k;
+  reach(0, seen);
+  reach(1, seen);
+  if (seen[i]) return;
+  for (k = 0; k < FIELDS; k++) world.field[i][k] = NONE;
+  for (k = 0; k < OBJECTS * FIELDS; k++)
+    if (world.field[k / FIELDS][k % FIELDS] == i)
+      set_field(k / FIELDS, k % FIELDS, NONE);
+  mw_forget(world.e, world.h[i]);
+  mw_identify(world.e, &world.places[i], &world.h[i]);
+}
+
+static void random_graphs(mw_engine *e, heap *h) {
+  int round, step;
+  (void)h;
+  for (round = 0; round < 300; round++) {
+    seed = (unsigned)round;
+    begin(e);
+    for (step = 0; step < 40; step++)
+      set_field(any(OBJECTS), any(FIELDS), any(OBJECTS));
+    include(0);
+    include(1);
+    for (step = 0; step < 120; step++) {
+      int child = any(3) == 0 ? NONE : any(OBJECTS);
+      set_field(any(OBJECTS), any(FIELDS), child);
+      if (any(4) == 0) check(agrees(any(2)));
+      if (any(4) == 0) let_go();
+      if (any(4) == 0) replace_one();
+    }
+    if (!agrees(0) || !agrees(1)) printf("round %d\n", round);
+    check(agrees(0) && agrees(1));
+    mw_exclude(e, world.h[0]);
+    mw_exclude(e, world.h[1]);
+    let_go();
+    for (step = 0; step < OBJECTS; step++) {
+      check(!mw_is_included(e, world.h[step]));
+      mw_forget(e, world.h[step]);
+    }
+    check(world.kept == 0);
+  }
+}
+
+static mw_watch_id watch(int i, char ref, int flags, const mw_value *keys) {
+  mw_watch_options options;
+  mw_watch_id id = 0;
+  memset(&options, 0, sizeof(options));
+  options.flags = flags;
+  options.ref = (uint64_t)ref;
+  options.keys = keys;
+  options.n_keys = (keys != NULL);
+  mw_watch(world.e, world.h[i], &options, &id);
+  return id;
+}
+
+static void write_to(int i, int k) {
+  mw_change change;
+  uint64_t moment;
+  memset(&change, 0, sizeof(change));
+  change.key = key_of(k);
+  change.kind = MW_UPDATE;
+  moment = mw_mutated(world.e, world.h[i], &change);
+  strcat(world.log, "=");
+  mw_stored(world.e, world.h[i], &change, moment);
+}
+
+static int logged(const char *expected) {
+  int same = strcmp(world.log, expected) == 0;
+  world.log[0] = '\0';
+  return same;
+}
+
+static void who_hears(mw_engine *e, heap *h) {
+  mw_value first = key_of(0);
+  (void)h;
+  begin(e);
+  set_field(0, 0, 2);
+  set_field(0, 1, 3);
+  set_field(1, 0, 2);
+  set_field(2, 0, 4);
+  include(0);
+  include(1);
+  watch(0, 'a', MW_DEEP, NULL);
+  watch(0, 'b', MW_DEEP | MW_AFTER | MW_ONCE, NULL);
+  watch(0, 'c', 0, NULL);
+  watch(0, 'd', MW_DEEP, &first);
+  watch(1, 'e', MW_DEEP, NULL);
+  watch(4, 'f', 0, NULL);
+  write_to(4, 2);
+  check(logged("fade=b"));
+  write_to(4, 2);
+  check(logged("fade="));
+  write_to(3, 0);
+  check(logged("a="));
+  write_to(0, 0);
+  check(logged("acd="));
+  check(mw_mutations(e, world.h[4]) == 2 && mw_mutations(e, world.h[0]) == 1);
+  set_field(0, 0, NONE);
+  write_to(4, 2);
+  check(logged("fe="));
+  mw_unwatch(e, world.h[1]);
+  write_to(4, 2);
+  check(logged("f="));
+  let_go();
+  write_to(2, 2);
+  check(logged("=") && mw_mutations(e, world.h[2]) == 0);
+}
+
+static void moves(mw_engine *e, heap *h) {
+  (void)h;
+  begin(e);
+  set_field(0, 0, 2);
+  set_field(2, 0, 3);
+  include(0);
+  set_field(0, 0, NONE);
+  check(mw_unsettled(e));
+  heap_set(h, HEAP_LIMIT, 100000);
+  set_field(0, 1, 2); /* nothing below it is linked again */
+  check(has_way(0, 3));
+  check(mw_released(e) == MW_NONE);
+  set_field(0, 1, NONE);
+  check(mw_released(e) != MW_NONE && mw_released(e) != MW_NONE);
+  check(mw_released(e) == MW_NONE && !mw_unsettled(e));
+}
+
+static void held(mw_engine *e, heap *h) {
+  mw_value nothing;
+  (void)h;
+  begin(e);
+  memset(&nothing, 0, sizeof(nothing));
+  include(0);
+  check(mw_link(e, world.h[0], &nothing, world.h[2]) == MW_NEW);
+  check(mw_link(e, world.h[2], &nothing, world.h[0]) == MW_OK);
+  check(mw_link(e, world.h[5], &nothing, world.h[2]) == MW_STALE);
+  mw_unlink(e, world.h[0], &nothing);
+  check(mw_released(e) == world.h[2] && !mw_is_below(e, world.h[0]));
+}
+
+static void no_memory(mw_engine *e, heap *h) {
+  size_t n, refusals = 1;
+  for (n = 1; refusals > 0; n++) {
+    int i, ok;
+    begin(e);
+    for (i = 0; i + 1 < OBJECTS; i++) set_field(i, 0, i + 1);
+    heap_set(h, HEAP_FAIL_ONCE, n);
+    ok = include(0) >= 0 && include(1) >= 0;
+    refusals = h->refusals;
+    check(ok == (refusals == 0));
+    if (ok) check(agrees(0) && agrees(1));
+    mw_exclude(e, world.h[0]);
+    mw_exclude(e, world.h[1]);
+    let_go();
+    check(world.kept == 0);
+    for (i = 0; i < OBJECTS; i++) mw_forget(e, world.h[i]);
+  }
+}
+
+const test deep_tests[] = {
+    {"whatever is linked and unlinked, there is a way to what is below",
+     random_graphs},
+    {"its object, then its roots hear of a write", who_hears},
+    {"a move is two links", moves},
+    {"an object can be held under no key", held},
+    {"linking may run out of memory", no_memory},
+    {NULL, NULL}};
