@@ -102,9 +102,9 @@ say("The map was written %d times.", mw.mutations(map))
 
 -- An editor wants to know of every change, wherever it is.
 local level = { rooms = { { door = "open" }, { door = "shut" } } }
-mw.watch(level, function(_, path, _, new)
+mw.watch(level, function(_, keys, _, new)
   if type(new) == "table" then new = "another one" end
-  say("  level.%s is now %s", table.concat(path, "."), new)
+  say("  level.%s is now %s", table.concat(keys, "."), new)
 end, { deep = true, once = false })
 level.rooms[2].door = "open"
 level.rooms[1], level.rooms[2] = level.rooms[2], level.rooms[1]
