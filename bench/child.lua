@@ -222,11 +222,13 @@ local function resident()
   end
 end
 
--- Bytes an object that a way adds.
+-- Bytes an object that a way adds, with its garbage collected as it comes.
 local function memory(objects, way)
   settle()
   local start = resident()
+  collectgarbage "restart"
   ways[way](objects)
+  collectgarbage "stop"
   settle()
   return (resident() - start) / #objects
 end

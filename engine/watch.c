@@ -31,6 +31,7 @@
 ** Records and the pool
 ** ======================================================= */
 
+/* Watches stay where they are. */
 static mwW_watch *watch_at(const mw_engine *e, uint32_t i) {
   return (mwW_watch *)mwL_at(&e->watch.watches, i, sizeof(mwW_watch));
 }
@@ -365,19 +366,23 @@ static int is_called(const mwW_watch *w, const event *ev) {
   return wants(w, ev);
 }
 
-static void call(mw_engine *e, mwW_record *r, mw_handle obj, uint32_t i,
+/* It does no harm to a guard that is dead and not yet known to be. */
+static void raise_flag(mw_engine *e, mwW_record *r, mwW_watch *w) {
+  mwW_record *guard = record_of(e, w->guard);
+  if (guard != NULL) guard->invalid = 1;
+  if (guard == NULL || (w->flags & MW_ONCE)) end_watch(r, w);
+}
+
+static void call(mw_engine *e, mwW_record *r, mw_handle obj, mwW_watch *w,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
-  mwW_watch *w = watch_at(e, i);
-  uint64_t ref = w->ref;
-  int flags = w->flags;
-  mw_handle guard = w->guard;
+  if (w->flags & MW_FLAG) {
+    raise_flag(e, r, w);
+    return;
+  }
   if (is_orphan(e, r, w)) return;
-  if (flags & MW_ONCE) end_watch(r, w);
-  if ((flags & MW_FLAG) == 0)
-    host->call(host->ud, obj, ref, change);
-  else if ((r = record_of(e, guard)) != NULL)
-    r->invalid = 1;
+  if (w->flags & MW_ONCE) end_watch(r, w);
+  host->call(host->ud, obj, w->ref, change);
 }
 
 /* Does something for the object that is written, and for each root above. */
@@ -424,11 +429,11 @@ static void pend_all(mw_engine *e, mwW_record *r, mw_handle obj,
   uint32_t i;
   r->firing++;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    const mwW_watch *w = watch_at(e, i);
+    mwW_watch *w = watch_at(e, i);
     if (w->flags & (MWW_ENDED | MWW_TAKEN)) continue;
     if (!concerns(w, ev)) continue;
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
-      call(e, r, obj, i, ev->change);
+      call(e, r, obj, w, ev->change);
     else
       pend(e, i, ev->change);
   }
@@ -446,22 +451,22 @@ static uint32_t next_pending(mw_engine *e) {
   return i;
 }
 
-/* While `firing`, a watch that ends stays where it is. */
-static void settle(mw_engine *e, uint32_t i, void *hosts) {
+/* While `firing`, a watch that ends stays in its list. */
+static void settle(mw_engine *e, mwW_watch *w, void *hosts) {
   const mw_host *host = &e->watch.host;
-  mw_handle obj = watch_at(e, i)->obj;
+  mw_handle obj = w->obj;
   mwW_record *r = mwW_recordof(&e->watch, mw_slot(obj));
   mw_change change;
-  int flags, heard;
+  int heard;
   memset(&change, 0, sizeof(change));
   change.host = hosts;
-  change.note = watch_at(e, i)->due;
+  change.note = w->due;
   r->firing++;
   heard = host->settle(host->ud, obj, &change);
   if (!mwI_valid(&e->identity, obj)) return;
-  flags = watch_at(e, i)->flags;
-  if (heard && !(flags & MWW_ENDED) && !((flags & MW_SKIP) && change.same))
-    call(e, r, obj, i, &change);
+  if (heard && !(w->flags & MWW_ENDED) &&
+      !((w->flags & MW_SKIP) && change.same))
+    call(e, r, obj, w, &change);
   if (!mwI_valid(&e->identity, obj)) return;
   r->firing--;
   sweep(e, r, 0);
@@ -476,7 +481,7 @@ void mw_batch_end(mw_engine *e, void *host) {
     if (watch_at(e, i)->obj == MW_NONE)
       free_watch(e, i);
     else if ((watch_at(e, i)->flags & MWW_ENDED) == 0)
-      settle(e, i, host);
+      settle(e, watch_at(e, i), host);
   }
 }
 
@@ -502,9 +507,10 @@ static void fire(mw_engine *e, mwW_record *r, mw_handle obj, const event *ev) {
   take(e, r, ev);
   r->firing++;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    if (watch_at(e, i)->moment > ev->moment) break;
-    if (!is_called(watch_at(e, i), ev)) continue;
-    call(e, r, obj, i, ev->change);
+    mwW_watch *w = watch_at(e, i);
+    if (w->moment > ev->moment) break;
+    if (!is_called(w, ev)) continue;
+    call(e, r, obj, w, ev->change);
     if (!mwI_valid(&e->identity, obj)) return;
   }
   r->firing--;
