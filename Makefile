@@ -15,7 +15,7 @@ PREFIX     = /usr/local
 BUILD      = build
 SANITIZE   =# set by `make asan`
 
-PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check
+PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight
 LINTERS    = clang-format cppcheck g++
 
 # What follows is derived.
@@ -73,7 +73,7 @@ need = @{ $(2); } >/dev/null 2>&1 || \
 HEADERS_TEST = \#include <lua.h>\n\#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
 
 deps:
-	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && \
+	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && $(LUA) -l pl.class -e "" && \
 	  printf '$(HEADERS_TEST)' | $(CC) -fsyntax-only $(INCLUDE) -x c -)
 
 lint-deps:

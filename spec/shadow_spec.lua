@@ -116,14 +116,23 @@ function classes.own_metatable()
   return setmetatable(self, self)
 end
 
--- A style of class libraries: static and instance tables, __index copied down.
-function classes.library()
-  local class = { name = "Stack", static = {}, __instanceDict = {} }
-  class.__instanceDict.__index = class.__instanceDict
-  class.__instanceDict.class = class
-  class.__instanceDict.push = function(self, v) self[#self + 1] = v end
-  class.__instanceDict.__tostring = function() return "instance of Stack" end
-  return setmetatable({ 3, 1, 2, class = class }, class.__instanceDict)
+-- Of class libraries, the third of three classes.
+for name, style in pairs(require "spec.support.styles") do
+  local base = style.make("Base", nil, function(self, x) self.x = x end)
+  function base.legs() return 4 end
+  function base:rename(to) self.name = to end
+  function base:push(value) self[#self + 1] = value end
+  local middle = style.make("Middle", base)
+  function middle.legs() return 2 end
+  local class = style.make("Class", middle, function(self)
+    self[1], self[2], self[3], self.name = 3, 1, 2, "owl"
+  end)
+  function class:hoot() return "hoo " .. self.name end
+  classes[name .. "_style"] = function() return style.construct(class, 5) end
+end
+
+function classes.penlight_list()
+  return require "pl.List" { 3, 1, 2 }
 end
 
 local function sorted(list)
@@ -206,7 +215,7 @@ end
 function deeds.push(o)
   if not o.push then return "none" end
   o:push("pushed")
-  return o[#o], o.class.name
+  return o[#o], type(o.class) == "table" and o.class.name
 end
 
 function deeds.key(o)

@@ -36,6 +36,21 @@ static int is_meta(lua_State *L, int index) {
   return s[0] == '_' && s[1] == '_';
 }
 
+/* Raises Lua's own error for a key that no table takes, at the line that wrote:
+** the nearest one in Lua. */
+static void bad_index(lua_State *L, const char *what) {
+  lua_Debug caller;
+  int level;
+  luaL_where(L, 1);
+  for (level = 2; lua_rawlen(L, -1) == 0; level++) {
+    if (!lua_getstack(L, level, &caller)) break;
+    luaL_where(L, level);
+  }
+  lua_pushfstring(L, "table index is %s", what);
+  lua_concat(L, 2);
+  lua_error(L);
+}
+
 /* Stores key and value, at 2 and 3 and on the top, in the shadow at `shadow`;
 ** a field that Lua looks up raw goes into the object too.  Raises Lua's own
 ** errors for keys that no table takes. */
@@ -48,11 +63,11 @@ static void store(lua_State *L, int shadow, mwW_record *r) {
       lua_rawset(L, 1);
       break;
     case LUA_TNUMBER:
-      if (!lua_rawequal(L, 2, 2)) luaL_error(L, "table index is NaN");
+      if (!lua_rawequal(L, 2, 2)) bad_index(L, "NaN");
       if (r != NULL && !r->lengthy) mwB_needlen(L, 1, r);
       break;
     case LUA_TNIL:
-      luaL_error(L, "table index is nil");
+      bad_index(L, "nil");
       break;
     default:
       break;
