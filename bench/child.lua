@@ -164,6 +164,35 @@ function measures.invalidate(way)
   return seconds * 1e9 / MANY
 end
 
+-- Policies --------------------------------------------------------------
+
+local function is_dynamic(way)
+  local decide = ways.policies[way]()
+  local object = setmetatable({ x = 1 }, { x = 2 })
+  decide(object)
+  return decide, object
+end
+
+-- Nanoseconds a decision about one object.
+function measures.decide(way)
+  local decide, object = is_dynamic(way)
+  settle()
+  return time(function()
+    for _ = 1, MANY do decide(object) end
+  end) * 1e9 / MANY
+end
+
+-- Nanoseconds a decision about an object of a class that is new each time.
+function measures.unknown_class(way)
+  local decide = is_dynamic(way)
+  local objects = {}
+  for i = 1, 1000 do objects[i] = setmetatable({}, {}) end
+  settle()
+  return time(function()
+    for i = 1, #objects do decide(objects[i]) end
+  end) * 1e9 / #objects
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -241,7 +270,8 @@ function measures.memory_points(way) return memory(new_points(MANY), way) end
 
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
-  write_one = 20, read_one = 20, points = 3, invalidate = 3,
+  decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
+  points = 3, invalidate = 3,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

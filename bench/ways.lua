@@ -242,4 +242,51 @@ function ways.guards.one_write(count)
   return guards, function() obj.x = 2 end
 end
 
+-- Policies --------------------------------------------------------------
+
+-- Each answers a function that decides.
+ways.policies = {}
+
+local function plain_rule() return nil end
+
+function ways.policies.call()
+  return function() return true, "rule" end
+end
+
+function ways.policies.call_20()
+  return function(obj)
+    for _ = 1, 20 do
+      local value = plain_rule(obj)
+      if value ~= nil then return value end
+    end
+  end
+end
+
+function ways.policies.cached()
+  mw.policy({ rules = {
+    { "rule", function() return true end, cache = "class" },
+  } }):use()
+  return mw.is_dynamic
+end
+
+local FILE = [[
+local rules = {}
+for i = 1, 20 do
+  rules[i] = { "rule " .. i, function(obj) return obj.nothing end }
+end
+return { rules = rules }
+]]
+
+function ways.policies.file_20()
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(FILE)
+  file:close()
+  assert(mw.load_policy(path)):use()
+  os.remove(path)
+  return mw.is_dynamic
+end
+
+function ways.policies.default() return mw.is_dynamic end
+
 return ways

@@ -111,3 +111,28 @@ level.rooms[1], level.rooms[2] = level.rooms[2], level.rooms[1]
 level.rooms[1].door = "locked"
 
 -- }======================================================
+
+-- {======================================================
+-- Policies
+-- =======================================================
+
+title "What is dynamic"
+
+local Enemy = { __name = "Enemy" }
+Enemy.__index = Enemy
+function Enemy.new(hp) return setmetatable({ hp = hp }, Enemy) end
+
+local old = Enemy.new(10)
+mw.instrument(Enemy)
+local new = Enemy.new(500)
+for _, enemy in ipairs { old, new } do
+  say("An enemy of %d is dynamic: %s, by rule %q.", enemy.hp,
+    mw.is_dynamic(enemy))
+end
+mw.policy({ rules = {
+  { "bosses", function(obj) return obj.hp > 100 or nil end },
+} }):use()
+say("With another policy, one of %d is: %s, by rule %q.", new.hp,
+  mw.is_dynamic(new))
+
+-- }======================================================

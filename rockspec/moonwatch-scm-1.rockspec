@@ -33,6 +33,8 @@ build = {
         "engine/bind/guard.c",
         "engine/bind/identity.c",
         "engine/bind/object.c",
+        "engine/bind/policy.c",
+        "engine/bind/report.c",
         "engine/bind/shadow.c",
         "engine/bind/userdata.c",
         "engine/bind/value.c",

@@ -15,6 +15,17 @@ describe("the examples", function()
     assert.matches("Frame 2: of 100002 things, only the fox is new", output)
   end)
 
+  it("edit a policy while it runs", function()
+    local output = lua "examples/policy.lua"
+    local decisions = {}
+    for reason in output:gmatch 'by rule "([^"]+)"' do
+      decisions[#decisions + 1] = reason
+    end
+    assert.equal("default default default default enemies enemies " ..
+      "default minions bosses default minions bosses default default default",
+      table.concat(decisions, " "))
+  end)
+
   it("have a C program without Lua", function()
     shell.with_directory(function(path)
       local output, ok = shell.run(

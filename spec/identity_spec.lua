@@ -54,7 +54,8 @@ describe("mw.id", function()
 
   it("never gives a serial again, even if the address comes back", function()
     local ids, addresses, again = {}, {}, 0
-    for _ = 1, 100000 do
+    for i = 1, 100000 do
+      if i % 10000 == 0 then collectgarbage() end
       local object = {}
       local address = tostring(object)
       if addresses[address] then again = again + 1 end

@@ -16,9 +16,16 @@ describe("the rock #once", function()
       local output, ok = make(path)
       assert.is_true(ok, output)
       assert.equal("lib/lua/5.4/moonwatch/core.so\n" ..
+        "share/lua/5.4/moonwatch/check.lua\n" ..
+        "share/lua/5.4/moonwatch/class.lua\n" ..
         "share/lua/5.4/moonwatch/cli.lua\n" ..
+        "share/lua/5.4/moonwatch/default_policy.lua\n" ..
         "share/lua/5.4/moonwatch/init.lua\n" ..
-        "share/lua/5.4/moonwatch/memo.lua\n",
+        "share/lua/5.4/moonwatch/instrument.lua\n" ..
+        "share/lua/5.4/moonwatch/memo.lua\n" ..
+        "share/lua/5.4/moonwatch/patch.lua\n" ..
+        "share/lua/5.4/moonwatch/policy.lua\n" ..
+        "share/lua/5.4/moonwatch/sandbox.lua\n",
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
       local program = "local mw = require [[moonwatch]] " ..

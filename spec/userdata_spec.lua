@@ -152,4 +152,36 @@ describe("a watched userdata", function()
       "expected, got userdata)",
       error_of(mw.watch, support.userdata(nil), print))
   end)
+
+  it("tells of the methods that the policy names as mutators", function()
+    local methods = { push = function(self, value)
+      local list = contents[self]
+      list[#list + 1] = value
+      return #list
+    end }
+    class.__index, class.__newindex = methods, nil
+    class.__name = "List"
+    local plain = methods.push
+    local former = mw.policy({
+      classes = { [methods] = { mutators = { "push" } } },
+    }):use()
+    local list, notes = new(), {}
+    mw.watch(list, function(o, key, _, _, kind)
+      notes[#notes + 1] = ("%s %s %d"):format(kind, key, #contents[o])
+    end, STAY)
+    assert.equal(1, list:push "x")
+    assert.equal(2, list:push "y")
+    assert.same({ "call push 0", "call push 1" }, notes)
+    assert.equal(2, mw.mutations(list))
+    mw.batch(function()
+      list:push "z"
+      assert.equal(2, #notes)
+    end)
+    assert.same({ "call push 3" }, { notes[3] })
+    new():push "not watched"
+    assert.equal(3, #notes)
+    mw.unwatch(list)
+    assert.equal(plain, methods.push)
+    former:use()
+  end)
 end)

@@ -35,9 +35,10 @@ typedef struct mwB_state {
   uint64_t refs;        /* function guards there have been */
   uint32_t *uses;       /* how often each numbered string is used */
   uint32_t strings, size_uses, free_string;
-  lua_Integer notes;      /* of the batch */
-  int delivering;         /* is a batch ending? */
-  const void *guard_meta; /* metatables, to compare with */
+  lua_Integer notes;         /* of the batch */
+  int delivering;            /* is a batch ending? */
+  struct mwB_budget *budget; /* of the policy's call under way */
+  const void *guard_meta;    /* metatables, to compare with */
   const void *handle_meta;
 } mwB_state;
 
@@ -58,6 +59,7 @@ enum {
   MWB_HELD,        /* userdata -> its function guards */
   MWB_BATCH,       /* what is written during a batch */
   MWB_TELL,        /* the function that calls a guard of a deep watch */
+  MWB_HOOKS,       /* what the policy is asked */
   MWB_QUEUE        /* the first of the dead to be told of */
 };
 #define MWB_USERVALUES MWB_QUEUE
@@ -113,6 +115,9 @@ static inline mwB_state *mwB_enter(lua_State *L) {
   if (s->pending) mwB_slice(L, s);
   return s;
 }
+
+/* Pushes the state, when there are no upvalues. */
+void mwB_pushstate(lua_State *L);
 
 /* Pushes one of the state's user values. */
 void mwB_push(lua_State *L, int uservalue);
@@ -376,6 +381,29 @@ void mwB_opendeep(lua_State *L);
 /* }====================================================== */
 
 /* {======================================================
+** policy.c
+**
+** ======================================================= */
+
+/* What the policy is asked and told, by functions that policy.lua sets. */
+enum {
+  MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch go there? */
+  MWB_IGNORED,     /* (object) -> a set of keys, or nil */
+  MWB_WATCHED,     /* (object), which has a metatable */
+  MWB_UNWATCHED    /* likewise */
+};
+
+/* Pushes a hook, or answers 0. */
+int mwB_pushhook(lua_State *L, int hook);
+
+/* Sets the functions that only the library's own Lua files use in the table on
+** the top. */
+void mwB_openpolicy(lua_State *L);
+void mwB_opencalls(lua_State *L);
+
+/* }====================================================== */
+
+/* {======================================================
 ** watch.c
 ** ======================================================= */
 
@@ -393,6 +421,7 @@ void mwB_openweakmap(lua_State *L, mwB_state *s);
 void mwB_openguard(lua_State *L, mwB_state *s);
 void mwB_openwatch(lua_State *L, mwB_state *s);
 void mwB_openwrite(lua_State *L, mwB_state *s);
+void mwB_openreport(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -26,8 +26,16 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 /* May a deep watch go from the object at `parent` down to the value on the top,
 ** which is under the key before it? */
 static int descends(lua_State *L, int parent) {
-  (void)parent;
-  return lua_istable(L, -1) && !mwB_isours(L, -1);
+  int top = lua_gettop(L), yes;
+  if (!lua_istable(L, top) || mwB_isours(L, top)) return 0;
+  if (!mwB_pushhook(L, MWB_DESCEND)) return 1;
+  lua_pushvalue(L, parent);
+  lua_pushvalue(L, top - 1);
+  lua_pushvalue(L, top);
+  lua_call(L, 3, 1);
+  yes = lua_toboolean(L, -1);
+  lua_settop(L, top);
+  return yes;
 }
 
 /* Links the child on the top to `parent`, and appends it to the list if it is

@@ -38,6 +38,8 @@ void mwB_collected(lua_State *L, mwB_state *s) {
   lua_rawseti(L, MWB_UPOBJECTS, 0);
 }
 
+void mwB_pushstate(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
+
 void mwB_push(lua_State *L, int uservalue) {
   lua_getiuservalue(L, MWB_UPSTATE, uservalue);
 }
@@ -188,6 +190,11 @@ static int build(lua_State *L) {
   mwB_openguard(L, s);
   mwB_openwatch(L, s);
   mwB_openwrite(L, s);
+  mwB_openreport(L);
+  lua_newtable(L);
+  mwB_openpolicy(L);
+  mwB_opencalls(L);
+  lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);
   lua_pushvalue(L, MWB_UPSTATE);

@@ -205,6 +205,18 @@ static void need_guards(lua_State *L) {
   lua_pop(L, 1);
 }
 
+/* Tells the policy that the object at `index` is watched, or no longer. */
+static void tell_policy(lua_State *L, int hook, int index) {
+  int top = lua_gettop(L);
+  index = lua_absindex(L, index);
+  mwB_pushclass(L, index);
+  if (!lua_isnil(L, -1) && mwB_pushhook(L, hook)) {
+    lua_pushvalue(L, index);
+    lua_call(L, 1, 0);
+  }
+  lua_settop(L, top);
+}
+
 /* attach(object, guard, ref, was_watched, scan): the object gets its trap, and
 ** holds the guard if that is a function.  The class of a userdata comes last: a
 ** patch is not undone when something fails. */
@@ -215,6 +227,7 @@ static int attach(lua_State *L) {
     mwB_pushclass(L, 1);
     mwB_enshadow(L, 1, -1);
   }
+  if (!prepared) tell_policy(L, MWB_WATCHED, 1);
   if (lua_type(L, 2) == LUA_TFUNCTION) {
     need_guards(L);
     lua_pushvalue(L, 2);
@@ -338,7 +351,7 @@ static int unwatch(lua_State *L) {
     lua_rawset(L, -3);
   }
   s->L = L;
-  mw_unwatch(s->engine, h);
+  if (mw_unwatch(s->engine, h) == MW_OK) tell_policy(L, MWB_UNWATCHED, 1);
   mwB_letgo(L, s, SIZE_MAX);
   return 0;
 }

@@ -1,26 +1,16 @@
 /*
-** write.c - a write to a watched object, and what is reported like one.
+** write.c - a write to a watched object, and who is told of it.
 ** SPDX-License-Identifier: MIT
 **
 ** The engine gets the key as a value of its own; the guards get what is on the
 ** stack of the report: object, key, value, shadow, old value.  All guards are
 ** called before the first error of theirs is raised.
 */
-#include "bind.h"
+#include "write.h"
 
 /* {======================================================
-** A write: its stack, also when something else is reported
+** Calling guards
 ** ======================================================= */
-
-enum { OBJECT = 1, KEY, VALUE, SHADOW, OLD, HANDLER, FAILURE };
-
-typedef struct write_frame {
-  lua_State *L;
-  mwB_state *state;
-  mw_change change;
-  mw_handle obj;
-  int failed; /* is there an error at FAILURE? */
-} write_frame;
 
 static const char *const kinds[MW_KINDS] = {"insert",   "update", "delete",
                                             "call",     "raw",    "metatable",
@@ -163,6 +153,11 @@ static mwB_state *begin_report(lua_State *L, write_frame *f) {
   return s;
 }
 
+/* Does the change leave things as they were? */
+static int is_same(lua_State *L, int kind) {
+  return lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
+}
+
 static int kind_of(lua_State *L) {
   if (lua_isnil(L, VALUE)) return MW_DELETE;
   return lua_isnil(L, OLD) ? MW_INSERT : MW_UPDATE;
@@ -269,9 +264,7 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
-/* Pushes the value that the object has now at the key; nil if it has none, or
-** if a userdata does not tell. */
-static void push_current(lua_State *L) {
+void mwB_pushcurrent(lua_State *L) {
   int top = lua_gettop(L);
   if (mwB_pushshadow(L, OBJECT)) {
     lua_pushvalue(L, KEY);
@@ -300,10 +293,12 @@ static int settle(void *ud, mw_handle obj, mw_change *change) {
   change->kind = (int)lua_tointeger(L, VALUE);
   if (change->kind == MW_METATABLE)
     mwB_pushclass(L, OBJECT);
+  else if (change->kind == MW_CALL)
+    lua_pushnil(L);
   else
-    push_current(L);
+    mwB_pushcurrent(L);
   lua_replace(L, VALUE);
-  change->same = lua_rawequal(L, OLD, VALUE) && change->kind != MW_TOUCH;
+  change->same = is_same(L, change->kind);
   if (change->kind <= MW_DELETE) change->kind = kind_of(L);
   f->state->L = L; /* anything may have run */
   return 1;
@@ -365,21 +360,25 @@ static int batch(lua_State *L) {
 
 /* }====================================================== */
 
-/* Begins a report with the object, key, value, shadow and old value on the
-** stack.  Answers the moment. */
-static uint64_t begin_write(lua_State *L, write_frame *f, int kind) {
+void mwB_setchange(lua_State *L, write_frame *f, int kind) {
   mwB_state *s = begin_report(L, f);
   f->obj = mwB_handleof(L, s, OBJECT);
   f->change.key = mwB_key(L, s, KEY, 0);
   f->change.kind = kind;
-  f->change.same = lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH;
+  f->change.same = is_same(L, kind);
   f->change.host = f;
-  f->change.note = mw_batches(s->engine) > 0 ? note_write(L, kind) : 0;
+  f->change.note = 0;
+}
+
+uint64_t mwB_beginwrite(lua_State *L, write_frame *f, int kind) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwB_setchange(L, f, kind);
+  if (mw_batches(s->engine) > 0) f->change.note = note_write(L, kind);
   s->L = L;
   return mw_mutated(s->engine, f->obj, &f->change);
 }
 
-static void end_write(write_frame *f, uint64_t moment) {
+void mwB_endwrite(write_frame *f, uint64_t moment) {
   f->state->L = f->L;
   mw_stored(f->state->engine, f->obj, &f->change, moment);
   mwB_rest(f->L, f->state, OBJECT);
@@ -398,162 +397,74 @@ static void normalize_key(lua_State *L) {
   lua_replace(L, KEY);
 }
 
+/* Does the policy say that nobody is to hear of this key? */
+static int is_ignored(lua_State *L) {
+  int top = lua_gettop(L), ignored = 0;
+  if (!mwB_pushhook(L, MWB_IGNORED)) return 0;
+  lua_pushvalue(L, OBJECT);
+  lua_call(L, 1, 1);
+  if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
+    lua_pushvalue(L, KEY);
+    ignored = lua_rawget(L, -2) != LUA_TNIL;
+  }
+  lua_settop(L, top);
+  return ignored;
+}
+
+/* Counts a write that nobody hears of. */
+static void count(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwW_record *r = mwB_recordat(L, s, OBJECT);
+  if (r != NULL) r->count++;
+}
+
 /* write_userdata(object, key, value, newindex), called by the other trap. */
 static int write_userdata(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  push_current(L);
-  moment = begin_write(L, &f, kind_of(L));
+  if (is_ignored(L)) {
+    count(L);
+    mwB_callnewindex(L, SHADOW);
+    return 0;
+  }
+  mwB_pushcurrent(L);
+  moment = mwB_beginwrite(L, &f, kind_of(L));
   mwB_callnewindex(L, SHADOW);
-  end_write(&f, moment);
+  mwB_endwrite(&f, moment);
   return 0;
 }
 
-/* write(object, key, value, shadow), called by the trap.  A guard may have
-** unwatched the object, or changed its class. */
-static int write(lua_State *L) {
-  write_frame f;
-  uint64_t moment;
-  normalize_key(L);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, SHADOW); /* the old value */
-  moment = begin_write(L, &f, kind_of(L));
+/* A guard may have unwatched the object, or changed its class. */
+static void store_value(lua_State *L, mwB_state *s) {
   if (mwB_pushshadow(L, OBJECT)) {
     lua_replace(L, SHADOW);
-    mwB_store(L, SHADOW, mwB_recordat(L, f.state, OBJECT));
+    mwB_store(L, SHADOW, mwB_recordat(L, s, OBJECT));
   } else {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
     lua_settable(L, OBJECT);
   }
-  end_write(&f, moment);
+}
+
+/* write(object, key, value, shadow), called by the trap. */
+static int write(lua_State *L) {
+  write_frame f;
+  uint64_t moment;
+  normalize_key(L);
+  if (is_ignored(L)) {
+    count(L);
+    store_value(L, (mwB_state *)lua_touserdata(L, MWB_UPSTATE));
+    return 0;
+  }
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, SHADOW); /* the old value */
+  moment = mwB_beginwrite(L, &f, kind_of(L));
+  store_value(L, f.state);
+  mwB_endwrite(&f, moment);
   return 0;
 }
 
 /* }====================================================== */
-
-/* {======================================================
-** Other reports
-** ======================================================= */
-
-/* Puts what the report of a write needs on the stack, for a value that stays as
-** it is. */
-static void read_current(lua_State *L) {
-  lua_settop(L, KEY);
-  push_current(L); /* VALUE */
-  lua_pushnil(L);
-  lua_pushvalue(L, VALUE); /* OLD */
-}
-
-static int touch(lua_State *L) {
-  write_frame f;
-  uint64_t moment;
-  if (mwB_watchedat(L, mwB_enterobject(L, "touch", 2), 1) == MW_NONE) return 0;
-  read_current(L);
-  moment = begin_write(L, &f, MW_TOUCH);
-  end_write(&f, moment);
-  return 0;
-}
-
-/* Moves a field that was put into the object itself, key at KEY, to the shadow
-** and reports it. */
-static void report_raw(lua_State *L) {
-  mwW_record *r;
-  write_frame f;
-  uint64_t moment;
-  read_current(L);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, OBJECT);
-  lua_replace(L, VALUE);
-  if (!mwB_ismeta(L, KEY)) { /* so that a guard finds nothing to sync */
-    lua_pushvalue(L, KEY);
-    lua_pushnil(L);
-    lua_rawset(L, OBJECT);
-  }
-  moment = begin_write(L, &f, MW_RAW);
-  r = mwB_recordat(L, f.state, OBJECT);
-  if (r != NULL) mwB_needlen(L, OBJECT, r);
-  if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
-  lua_replace(L, SHADOW);
-  mwB_put(L, SHADOW, r);
-  end_write(&f, moment);
-}
-
-/* Are the two values on the top the same?  NaN is. */
-static int is_same(lua_State *L) {
-  return lua_rawequal(L, -1, -2) ||
-         (!lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2));
-}
-
-/* Pushes a key that is in the object and not, or otherwise, in the shadow at
-** index 2; 0 when there is none. */
-static int find_raw(lua_State *L) {
-  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 2)) {
-    lua_pushvalue(L, -2);
-    lua_rawget(L, 2);
-    if (!mwB_ismeta(L, -3) || !is_same(L)) {
-      lua_pop(L, 2);
-      return 1;
-    }
-  }
-  return 0;
-}
-
-static int report_one(lua_State *L) {
-  report_raw(L);
-  return 0;
-}
-
-static int sync(lua_State *L) {
-  int found = 0;
-  mwB_enterobject(L, "sync", 1);
-  while (lua_settop(L, 1), mwB_pushshadow(L, 1) && find_raw(L)) {
-    found = 1;
-    mwB_pushfunction(L, report_one);
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, 3);
-    lua_call(L, 2, 0);
-  }
-  lua_pushboolean(L, found);
-  return 1;
-}
-
-static int set_metatable(lua_State *L) {
-  write_frame f;
-  mwB_state *s = mwB_enter(L);
-  uint64_t moment;
-  if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
-  if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
-    return mwB_badarg(L, "setmetatable", 2, 2, "nil or table");
-  lua_settop(L, 2);
-  mwB_pushclass(L, 1);
-  if (lua_istable(L, 3)) {
-    lua_pushliteral(L, "__metatable");
-    if (lua_rawget(L, 3) != LUA_TNIL)
-      return luaL_error(L, "cannot change a protected metatable");
-  }
-  lua_settop(L, 3);
-  if (mwB_watchedat(L, s, 1) == MW_NONE) {
-    lua_pushvalue(L, 2);
-    lua_setmetatable(L, 1);
-  } else {
-    lua_pushnil(L); /* no key */
-    lua_insert(L, 2);
-    lua_pushvalue(L, 4); /* old class to OLD */
-    lua_pushnil(L);
-    lua_replace(L, SHADOW);
-    moment = begin_write(L, &f, MW_METATABLE);
-    if (mwB_pushown(L, OBJECT))
-      mwB_enshadow(L, OBJECT, VALUE);
-    else {
-      lua_pushvalue(L, VALUE);
-      lua_setmetatable(L, OBJECT);
-    }
-    end_write(&f, moment);
-  }
-  lua_settop(L, 1);
-  return 1;
-}
 
 static int on_error(lua_State *L) {
   mwB_enter(L);
@@ -565,8 +476,6 @@ static int on_error(lua_State *L) {
   lua_setiuservalue(L, MWB_UPSTATE, MWB_ONERROR);
   return 1;
 }
-
-/* }====================================================== */
 
 static void make_kinds(lua_State *L) {
   int i;
@@ -580,7 +489,6 @@ static void make_kinds(lua_State *L) {
 
 void mwB_openwrite(lua_State *L, mwB_state *s) {
   static const luaL_Reg functions[] = {
-      {"touch", touch},       {"sync", sync},   {"setmetatable", set_metatable},
       {"on_error", on_error}, {"batch", batch}, {NULL, NULL}};
   const mw_host host = {s,      call_guard, guard_alive,
                         settle, mwB_retain, mwB_release};

@@ -2,8 +2,17 @@
 -- Most functions are those of the C core; see the README.
 -- SPDX-License-Identifier: MIT
 
-local mw = require "moonwatch.core"
+local core = require "moonwatch.core"
+local policy = require "moonwatch.policy"
+
+local mw = {}
+for name, value in pairs(core) do mw[name] = value end
+mw.private = nil
 
 mw.memo = require "moonwatch.memo"
+mw.instrument = require "moonwatch.instrument"
+mw.policy = policy.new
+mw.load_policy = policy.load
+mw.is_dynamic = policy.is_dynamic
 
 return mw

@@ -182,6 +182,34 @@ function scenarios.deep()
   mw.unwatch(root)
 end
 
+function scenarios.policies()
+  local mw = require "moonwatch"
+  local class = { __name = "Class" }
+  class.__index = class
+  function class.new() return setmetatable({}, class) end
+  function class:change() self.x = 1 end
+  local policy = mw.policy {
+    rules = { { "new", function(obj, ctx)
+      return ctx.clock:is_current(obj) or nil
+    end } },
+    classes = { Class = { mutators = { "change" } } },
+  }
+  local former = policy:use()
+  local obj = class.new()
+  mw.clock():advance()
+  local ok, value = pcall(mw.is_dynamic, obj)
+  check(not ok or value == false)
+  local called = 0
+  ok, value = pcall(mw.watch, obj, function() called = called + 1 end)
+  if ok then
+    ok, value = pcall(obj.change, obj)
+    check(not ok or called == 1)
+    mw.unwatch(obj)
+  end
+  former:use()
+  if not ok then error(value, 0) end
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)

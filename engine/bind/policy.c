@@ -1,0 +1,311 @@
+/*
+** policy.c - running what people edit: functions that may not take too long.
+** SPDX-License-Identifier: MIT
+**
+** A call gets a budget: of VM instructions, which a count hook takes from it,
+** and of bytes, which an allocator does; both are put in place for the call and
+** what was there before is put back.  Bytes are counted when they are asked for
+** and never given back, so they bound the work of whatever makes new strings
+** or tables.  What C functions do without either is charged by the script's
+** library (sandbox.lua), which calls `charge`.
+**
+** Once the budget is spent the hook comes after each instruction, so no pcall
+** can go on.  An allocation that is merely too much is still granted, and the
+** next instruction ends the call: were it refused, Lua would collect all its
+** garbage first.
+*/
+#define _POSIX_C_SOURCE 200809L
+
+#include "bind.h"
+
+#include <sys/stat.h>
+
+/* {======================================================
+** Budgets
+** ======================================================= */
+
+/* Instructions between two calls of the hook. */
+#define INTERVAL 1000
+
+struct mwB_budget {
+  lua_State *L;
+  mwB_state *state;
+  struct mwB_budget *outer;
+  lua_Integer instructions, bytes; /* left */
+  lua_Integer limit;               /* of bytes at once */
+  lua_Alloc alloc;                 /* what was there before */
+  void *ud;
+  lua_Hook hook;
+  int mask, count;
+};
+
+static mwB_state *state_of(lua_State *L) {
+  mwB_state *s;
+  mwB_pushstate(L);
+  s = (mwB_state *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return s;
+}
+
+static int is_spent(const struct mwB_budget *b) {
+  return b->instructions <= 0 || b->bytes < 0;
+}
+
+static void on_count(lua_State *L, lua_Debug *ar);
+
+/* Comes after each instruction from now on. */
+static void tighten(lua_State *L) {
+  lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
+}
+
+static int overspent(lua_State *L, const struct mwB_budget *b) {
+  tighten(L);
+  return luaL_error(L, "the policy's budget of %s is spent",
+                    (b->bytes < 0) ? "memory" : "instructions");
+}
+
+static void on_count(lua_State *L, lua_Debug *ar) {
+  struct mwB_budget *b = state_of(L)->budget;
+  (void)ar;
+  if (b == NULL) {
+    lua_sethook(L, NULL, 0, 0); /* a thread that outlived its call */
+    return;
+  }
+  b->instructions -= INTERVAL;
+  if (is_spent(b)) overspent(L, b);
+}
+
+static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  struct mwB_budget *b = (struct mwB_budget *)ud;
+  size_t had = (ptr == NULL) ? 0 : osize;
+  if (nsize > had && b->state->budget == b) {
+    size_t more = nsize - had;
+    if (more > (size_t)b->limit) {
+      b->bytes = -1;
+      return NULL;
+    }
+    b->bytes -= (lua_Integer)more;
+    if (b->bytes < 0) tighten(b->L);
+  }
+  return b->alloc(b->ud, ptr, osize, nsize);
+}
+
+static void set_hook(struct mwB_budget *b) {
+  lua_sethook(b->L, on_count, LUA_MASKCOUNT, INTERVAL);
+}
+
+static void begin_budget(lua_State *L, mwB_state *s, struct mwB_budget *b) {
+  b->L = L;
+  b->state = s;
+  b->outer = s->budget;
+  b->alloc = lua_getallocf(L, &b->ud);
+  b->hook = lua_gethook(L);
+  b->mask = lua_gethookmask(L);
+  b->count = lua_gethookcount(L);
+  s->budget = b;
+  lua_setallocf(L, limited_alloc, b);
+  set_hook(b);
+}
+
+static void end_budget(struct mwB_budget *b) {
+  lua_setallocf(b->L, b->alloc, b->ud);
+  lua_sethook(b->L, b->hook, b->mask, b->count);
+  b->state->budget = b->outer;
+}
+
+static void fill(struct mwB_budget *b, lua_Integer instructions,
+                 lua_Integer bytes) {
+  b->instructions = instructions;
+  b->bytes = b->limit = bytes;
+}
+
+/* charge(n): takes n instructions from the budget, if there is one. */
+static int charge(lua_State *L) {
+  struct mwB_budget *b = state_of(L)->budget;
+  lua_Number n = luaL_checknumber(L, 1);
+  if (b == NULL) return 0;
+  if (!(n < (lua_Number)b->instructions))
+    b->instructions = 0;
+  else
+    b->instructions -= (lua_Integer)n;
+  return is_spent(b) ? overspent(L, b) : 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Calls
+** ======================================================= */
+
+/* Makes the methods of strings those of the table at `methods`, which is then
+** the table that they were in before. */
+static void swap_strings(lua_State *L, int methods) {
+  int top = lua_gettop(L);
+  lua_pushliteral(L, "");
+  if (lua_getmetatable(L, -1)) {
+    lua_pushliteral(L, "__index");
+    lua_pushliteral(L, "__index");
+    lua_rawget(L, top + 2);
+    lua_insert(L, top + 1);
+    lua_pushvalue(L, methods);
+    lua_rawset(L, top + 3);
+    lua_pushvalue(L, top + 1);
+    lua_replace(L, methods);
+  }
+  lua_settop(L, top);
+}
+
+/* limited(strings, instructions, bytes, f, ...) -> as pcall */
+static int limited(lua_State *L) {
+  struct mwB_budget b;
+  int status;
+  fill(&b, luaL_checkinteger(L, 2), luaL_checkinteger(L, 3));
+  luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
+  swap_strings(L, 1);
+  begin_budget(L, state_of(L), &b);
+  status = lua_pcall(L, lua_gettop(L) - 4, LUA_MULTRET, 0);
+  end_budget(&b);
+  swap_strings(L, 1);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_replace(L, 3);
+  return lua_gettop(L) - 2;
+}
+
+/* The stack of `decide`. */
+enum { RULES = 1, STRINGS, INSTRUCTIONS, BYTES, OBJECT, CONTEXT, ERRORS };
+
+/* Keeps the error on the top under the rule's number. */
+static void keep_error(lua_State *L, lua_Integer rule) {
+  if (lua_isnil(L, ERRORS)) {
+    lua_newtable(L);
+    lua_replace(L, ERRORS);
+  }
+  lua_rawseti(L, ERRORS, rule);
+}
+
+/* Calls the rules until one answers, and leaves the answer on the top.  Answers
+** that rule's number, 0 when there is none. */
+static lua_Integer ask_rules(lua_State *L, struct mwB_budget *b) {
+  lua_Integer i, instructions = lua_tointeger(L, INSTRUCTIONS);
+  lua_Integer bytes = lua_tointeger(L, BYTES);
+  for (i = 1; lua_rawgeti(L, RULES, i) != LUA_TNIL; i++) {
+    fill(b, instructions, bytes);
+    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, CONTEXT);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
+      if (!lua_isnil(L, -1)) return i;
+      lua_pop(L, 1);
+    } else {
+      if (instructions > 0) set_hook(b); /* it may have been tightened */
+      fill(b, instructions, bytes);
+      keep_error(L, i);
+    }
+  }
+  return 0;
+}
+
+/* decide(rules, strings, instructions, bytes, object, context) -> value, number
+** of the rule (or 0), errors by rule.  No budget for 0 instructions. */
+static int decide(lua_State *L) {
+  struct mwB_budget b;
+  int limits = lua_tointeger(L, INSTRUCTIONS) > 0;
+  lua_Integer rule;
+  lua_settop(L, ERRORS);
+  luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
+  if (limits) {
+    swap_strings(L, STRINGS);
+    fill(&b, 1, 1);
+    begin_budget(L, state_of(L), &b);
+  }
+  rule = ask_rules(L, &b);
+  if (limits) {
+    end_budget(&b);
+    swap_strings(L, STRINGS);
+  }
+  lua_pushinteger(L, rule);
+  lua_pushvalue(L, ERRORS);
+  return 3;
+}
+
+/* }====================================================== */
+
+/* The upvalues of `recall`. */
+#define UP_ANSWERS lua_upvalueindex(3)
+#define UP_ASK lua_upvalueindex(4)
+
+/* recall(object, context) -> what `answers` has for its metatable (or false):
+** the two values in there; else what ask(object, context) answers */
+static int recall(lua_State *L) {
+  lua_settop(L, 2);
+  if (!lua_getmetatable(L, 1)) lua_pushboolean(L, 0);
+  if (lua_rawget(L, UP_ANSWERS) == LUA_TTABLE) {
+    lua_rawgeti(L, 3, 1);
+    lua_rawgeti(L, 3, 2);
+    return 2;
+  }
+  if (!lua_isnil(L, 2) && !lua_istable(L, 2))
+    return mwB_badarg(L, "is_dynamic", 2, 2, "table");
+  lua_pushvalue(L, UP_ASK);
+  lua_insert(L, 1);
+  lua_settop(L, 3);
+  lua_call(L, 2, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* recalling(answers, ask) -> recall */
+static int recalling(lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_insert(L, 1);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_insert(L, 2);
+  lua_pushcclosure(L, recall, 4);
+  return 1;
+}
+
+/* stat(path) -> time of the last change (in nanoseconds), size; nil if there is
+** no such file */
+static int file_stat(lua_State *L) {
+  struct stat st;
+  if (stat(luaL_checkstring(L, 1), &st) != 0) return 0;
+  lua_pushinteger(L, (lua_Integer)st.st_mtim.tv_sec * 1000000000 +
+                         (lua_Integer)st.st_mtim.tv_nsec);
+  lua_pushinteger(L, (lua_Integer)st.st_size);
+  return 2;
+}
+
+/* metatable(value) -> its metatable as the program set it */
+static int metatable(lua_State *L) {
+  lua_settop(L, 1);
+  mwB_pushclass(L, 1);
+  return 1;
+}
+
+/* hooks{descend, ignored, watched, unwatched}; `false` for those that are not
+** needed */
+static int set_hooks(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
+  return 0;
+}
+
+int mwB_pushhook(lua_State *L, int hook) {
+  mwB_push(L, MWB_HOOKS);
+  if (lua_rawgeti(L, -1, hook) == LUA_TFUNCTION) {
+    lua_replace(L, -2);
+    return 1;
+  }
+  lua_pop(L, 2);
+  return 0;
+}
+
+void mwB_openpolicy(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"charge", charge},       {"limited", limited}, {"decide", decide},
+      {"recalling", recalling}, {"stat", file_stat},  {"metatable", metatable},
+      {"hooks", set_hooks},     {NULL, NULL}};
+  lua_newtable(L);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
+  mwB_setfuncs(L, functions);
+}

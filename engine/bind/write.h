@@ -1,0 +1,45 @@
+/*
+** write.h - a report of a write: its stack and what goes with it.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_WRITE_H
+#define MWB_WRITE_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* The stack of a function that reports, also when something else than a write
+** is reported. */
+enum { OBJECT = 1, KEY, VALUE, SHADOW, OLD, HANDLER, FAILURE };
+
+typedef struct write_frame {
+  lua_State *L;
+  mwB_state *state;
+  mw_change change;
+  mw_handle obj;
+  int failed; /* is there an error at FAILURE? */
+} write_frame;
+
+/* Makes a change of the object, key, value, shadow and old value on the stack.
+ */
+void mwB_setchange(lua_State *L, write_frame *f, int kind);
+
+/* Begins a report of that: tells those who are to hear before.  Answers the
+** moment. */
+uint64_t mwB_beginwrite(lua_State *L, write_frame *f, int kind);
+
+/* Ends it: tells the others; raises what a guard raised. */
+void mwB_endwrite(write_frame *f, uint64_t moment);
+
+/* Pushes the value that the object has now at the key; nil if it has none, or
+** if a userdata does not tell. */
+void mwB_pushcurrent(lua_State *L);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,30 @@
+--- Errors of misuse, raised where the library was called.
+-- SPDX-License-Identifier: MIT
+
+local check = {}
+
+local function fail(n, name, what)
+  error(("bad argument #%d to '%s' (%s)"):format(n, name, what), 4)
+end
+
+--- Raises unless `ok`: argument `n` of `name` is `value`, not as expected.
+-- To be called by the function that the program called.
+function check.argument(ok, n, name, expected, value)
+  if not ok then
+    fail(n, name, ("%s expected, got %s"):format(expected, type(value)))
+  end
+end
+
+--- The same when what is wrong can be said in other words.
+function check.that(ok, n, name, what)
+  if not ok then fail(n, name, what) end
+end
+
+--- The name of a field that a table has and a known one has not, or nil.
+function check.unknown(fields, known)
+  for name in pairs(fields) do
+    if known[name] == nil then return tostring(name) end
+  end
+end
+
+return check

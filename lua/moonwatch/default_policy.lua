@@ -1,0 +1,60 @@
+-- The policy that is in force until a program uses another one.  To change it,
+-- copy this file, edit the copy, and say `mw.load_policy(path):use()`.
+--
+-- A rule is { name, function(obj, ctx) }, and the first that answers anything
+-- but nil decides.  In ctx is what the caller of `mw.is_dynamic` put there
+-- (config, export, ...), and
+--   clock              the default clock
+--   class(obj)         the object's class
+--   raw(t)             the table with the contents of a watched one
+--   lookup(obj, key)   a field of it or of what it inherits from, found without
+--                      calling any function
+--   metamethod(obj, name)  the same for a metamethod
+--   is_marked(class)   was it given to mw.mark_dynamic?
+
+local policy = {
+  entries = { "forward", "update", "run" },
+}
+
+-- Something that runs by itself, or a mapping.
+local function entry(obj, ctx)
+  if ctx.metamethod(obj, "__pairs") ~= nil then return true end
+  if type(obj) ~= "table" then return nil end
+  for _, name in ipairs(policy.entries) do
+    if rawget(ctx.raw(obj), name) ~= nil then return true end
+  end
+end
+
+local function force(obj, ctx)
+  return ctx.lookup(obj, "force_dynamic")
+end
+
+local function inline(_, ctx)
+  local config = ctx.config
+  if config and config.inline and
+    (not ctx.export or config.install_free) then return true end
+end
+
+local function global_hooks(_, ctx)
+  return ctx.global_hooks or nil
+end
+
+local function class(obj, ctx)
+  local its = ctx.class(obj)
+  return its ~= nil and ctx.is_marked(its) or nil
+end
+
+local function generation(obj, ctx)
+  return ctx.clock:is_current(obj) or nil
+end
+
+policy.rules = {
+  { "entry", entry },
+  { "force", force },
+  { "inline", inline },
+  { "global_hooks", global_hooks },
+  { "class", class },
+  { "generation", generation },
+}
+
+return policy

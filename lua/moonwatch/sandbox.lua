@@ -1,0 +1,262 @@
+--- Where policy files run: a world of their own, and a budget.
+-- SPDX-License-Identifier: MIT
+--
+-- The core counts VM instructions and bytes.  What a library function can do in
+-- one instruction without asking for memory (a pattern that backtracks, a move
+-- of a million elements) is charged here, before it is done.
+
+local private = require "moonwatch.core".private
+
+local charge, limited = private.charge, private.limited
+
+-- Strings have other methods while policies run.
+local gmatch, sub = string.gmatch, string.sub
+
+local sandbox = {
+  -- What loading a file, and each call of one of its functions, may use.
+  loading = { instructions = 1000000, bytes = 16 * 1024 * 1024 },
+  calling = { instructions = 100000, bytes = 1024 * 1024 },
+}
+
+-- Instructions that a thread may run before they are counted.
+local THREAD = 1000
+
+local STEPS = 8 -- of a C function that are worth an instruction
+
+local function copy(library, names)
+  local result = {}
+  for name in gmatch(names, "%S+") do result[name] = library[name] end
+  return result
+end
+
+local function number(value) return tonumber(value) or 0 end
+
+-- {======================================================
+-- Strings
+-- =======================================================
+
+-- How often matching may try again: at each place, and for each item that can
+-- match more or less.
+local function pattern_cost(subject, pattern)
+  local tries = sub(pattern, 1, 1) == "^" and 1 or 2
+  charge(#pattern / STEPS)
+  for _ in gmatch(pattern, "[%*%+%-%?]") do tries = tries + 1 end
+  for _ in gmatch(pattern, "%%[b%d]") do tries = tries + 1 end
+  return (#subject + 1) ^ tries / STEPS
+end
+
+local function charge_pattern(subject, pattern)
+  charge(pattern_cost(tostring(subject), tostring(pattern)))
+end
+
+local function new_strings()
+  local strings = copy(string,
+    "byte char find format gmatch gsub len lower match pack packsize rep " ..
+    "reverse sub unpack upper")
+  for _, name in ipairs { "match", "gsub" } do
+    local original = string[name]
+    strings[name] = function(subject, pattern, ...)
+      charge_pattern(subject, pattern)
+      return original(subject, pattern, ...)
+    end
+  end
+  function strings.find(subject, pattern, start, plain)
+    if plain then
+      charge((#tostring(subject) + 1) * (#tostring(pattern) + 1) / STEPS)
+    else
+      charge_pattern(subject, pattern)
+    end
+    return string.find(subject, pattern, start, plain)
+  end
+  -- each step may cost what all do
+  function strings.gmatch(subject, pattern, ...)
+    local step = string.gmatch(subject, pattern, ...)
+    return function()
+      charge_pattern(subject, pattern)
+      return step()
+    end
+  end
+  -- also of the empty string, a billion times
+  function strings.rep(s, n, separator)
+    charge(math.max(number(n), 0) *
+      (#tostring(s) + #tostring(separator or "") + 1) / STEPS)
+    return string.rep(s, n, separator)
+  end
+  for _, name in ipairs { "lower", "upper", "reverse", "byte", "unpack" } do
+    local original = string[name]
+    strings[name] = function(s, ...)
+      charge(#tostring(s) / STEPS)
+      return original(s, ...)
+    end
+  end
+  return strings
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Tables
+-- =======================================================
+
+-- Charges for a range of indices; the end is the length if it is not said.
+local function charge_range(t, first, last)
+  last = last or type(t) == "table" and #t or 0
+  charge(math.max(0, number(last) - number(first) + 1))
+end
+
+local function new_tables()
+  local tables = copy(table, "concat insert move pack remove sort unpack")
+  function tables.concat(t, separator, i, j)
+    charge_range(t, i or 1, j)
+    return table.concat(t, separator, i, j)
+  end
+  function tables.unpack(t, i, j)
+    charge_range(t, i or 1, j)
+    return table.unpack(t, i, j)
+  end
+  function tables.move(a, f, e, ...)
+    charge_range(a, f, e)
+    return table.move(a, f, e, ...)
+  end
+  function tables.insert(t, ...)
+    charge_range(t, select("#", ...) > 1 and ... or number(#t))
+    return table.insert(t, ...)
+  end
+  function tables.remove(t, ...)
+    charge_range(t, ... or number(#t))
+    return table.remove(t, ...)
+  end
+  function tables.sort(t, less)
+    local n = type(t) == "table" and #t or 0
+    charge(n * math.log(n + 2, 2))
+    return table.sort(t, less)
+  end
+  return tables
+end
+
+-- }======================================================
+
+-- {======================================================
+-- The rest
+-- =======================================================
+
+-- Each thread has a counter of its own, which begins anew.
+local function new_coroutines()
+  local coroutines = copy(coroutine,
+    "close create isyieldable resume running status wrap yield")
+  local function results(ok, ...)
+    charge(0) -- one that spent the budget is not closed: nobody would count
+    if not ok then error(..., 0) end
+    return ...
+  end
+  function coroutines.create(f)
+    charge(THREAD)
+    return coroutine.create(f)
+  end
+  function coroutines.wrap(f)
+    local co = coroutines.create(f)
+    return function(...) return results(coroutine.resume(co, ...)) end
+  end
+  function coroutines.close(co)
+    charge(0)
+    return coroutine.close(co)
+  end
+  return coroutines
+end
+
+local function handled(handler, ok, ...)
+  if ok then return true, ... end
+  return false, handler(...)
+end
+
+-- When the hook raises, handlers would run without it, so they run later.
+local function protected_call(f, handler, ...)
+  return handled(handler, pcall(f, ...))
+end
+
+-- Finalisers and closers run when nobody counts.
+local function set_metatable(t, mt)
+  for _, name in ipairs { "__gc", "__close", "__mode" } do
+    if type(mt) == "table" and rawget(mt, name) ~= nil then
+      error(("a policy may not set '%s'"):format(name), 2)
+    end
+  end
+  return setmetatable(t, mt)
+end
+
+-- The metatable of strings is the whole program's.
+local function get_metatable(value)
+  if type(value) == "string" then return false end
+  return getmetatable(value)
+end
+
+local function new_world(more)
+  local world = copy(_G,
+    "assert error ipairs next pairs pcall print rawequal rawget rawlen " ..
+    "rawset select tonumber tostring type _VERSION")
+  world.string, world.table = new_strings(), new_tables()
+  world.coroutine, world.xpcall = new_coroutines(), protected_call
+  world.math = copy(math,
+    "abs acos asin atan ceil cos deg exp floor fmod huge log max maxinteger " ..
+    "min mininteger modf pi rad sin sqrt tan tointeger type ult")
+  world.utf8 = copy(utf8, "char charpattern codepoint codes len offset")
+  world.os = copy(os, "clock date difftime time")
+  world.getmetatable, world.setmetatable = get_metatable, set_metatable
+  world._G = world
+  for name, value in pairs(more or {}) do world[name] = value end
+  return world
+end
+
+-- }======================================================
+
+local PIECE = 512 -- of a file
+
+-- A function of the file's text, or nil and a message.
+local function compile(path, world)
+  local file <close>, message = io.open(path, "rb")
+  if not file then return nil, message end
+  local failed
+  local chunk, mistake = load(function()
+    local piece
+    piece, failed = file:read(PIECE)
+    return piece
+  end, "@" .. path, "t", world)
+  if failed then return nil, failed end
+  return chunk, mistake
+end
+
+-- A copy, down to some depth, of the tables in a value: plain ones, which do
+-- nothing by themselves.
+local function plain(value, depth)
+  if type(value) ~= "table" or depth == 0 then return value end
+  local result = {}
+  for key, field in next, value do result[key] = plain(field, depth - 1) end
+  return result
+end
+
+local DEPTH = 4 -- of a policy
+
+--- Runs a file.  Answers what it returns and the methods that strings have
+-- while its functions run; or nil and a message.
+function sandbox.run(path, more)
+  local world = new_world(more)
+  local chunk, message = compile(path, world)
+  if not chunk then return nil, message end
+  local budget = sandbox.loading
+  local ok, result = limited(world.string, budget.instructions, budget.bytes,
+    function() return plain(chunk(), DEPTH) end)
+  if ok and result == nil then return nil, path .. ": returns nothing" end
+  if ok then return result, world.string end
+  if type(result) ~= "string" then
+    result = ("%s: (error object is a %s value)"):format(path, type(result))
+  end
+  return nil, result
+end
+
+--- Calls a function of such a file; answers as pcall.
+function sandbox.call(strings, ...)
+  local budget = sandbox.calling
+  return limited(strings, budget.instructions, budget.bytes, ...)
+end
+
+return sandbox
