@@ -159,6 +159,41 @@ describe("the budget of a policy file holds against", function()
     end)
   end
 
+  it("sorts of what the program has", function()
+    local list = {}
+    for i = 1, 300000 do list[i] = i * 7919 % 300007 end
+    with_file([[return { rules = {
+      { "sort", function(obj) table.sort(obj.list) end } } }]],
+      function(policy)
+        policy:use()
+        assert.is_false((mw.is_dynamic { list = list }))
+        assert.matches("budget", (next(policy.errors)))
+        assert.equal(2 * 7919, list[2])
+      end)
+  end)
+
+  it("metamethods that run when nobody counts", function()
+    for _, name in ipairs { "__gc", "__close", "__mode" } do
+      with_file(("setmetatable({}, { %s = 'k' }) return {}"):format(name),
+        function(policy, message)
+          assert.is_nil(policy)
+          assert.matches("a policy may not set '" .. name, message)
+        end)
+    end
+  end)
+
+  it("changes of the methods of strings", function()
+    with_file([[
+      assert(not getmetatable "")
+      string.upper = function() return "changed" end
+      assert(("x"):upper() == "changed")
+      return {}
+    ]], function(policy, message)
+      assert.truthy(policy, message)
+      assert.equal("X", ("x"):upper())
+    end)
+  end)
+
   it("nothing that is within it", function()
     with_file([[
       local words = {}

@@ -18,9 +18,6 @@ local sandbox = {
   calling = { instructions = 100000, bytes = 1024 * 1024 },
 }
 
--- Instructions that a thread may run before they are counted.
-local THREAD = 1000
-
 local STEPS = 8 -- of a C function that are worth an instruction
 
 local function copy(library, names)
@@ -140,21 +137,17 @@ end
 -- The rest
 -- =======================================================
 
--- Each thread has a counter of its own, which begins anew.
+-- A thread that was ended by the hook runs without it from then on, so what it
+-- has to close stays open.
 local function new_coroutines()
   local coroutines = copy(coroutine,
-    "close create isyieldable resume running status wrap yield")
+    "create isyieldable resume running status yield")
   local function results(ok, ...)
-    charge(0) -- one that spent the budget is not closed: nobody would count
     if not ok then error(..., 0) end
     return ...
   end
-  function coroutines.create(f)
-    charge(THREAD)
-    return coroutine.create(f)
-  end
   function coroutines.wrap(f)
-    local co = coroutines.create(f)
+    local co = coroutine.create(f)
     return function(...) return results(coroutine.resume(co, ...)) end
   end
   function coroutines.close(co)
