@@ -123,6 +123,11 @@ function ways.watch_unwatch(list)
   end
 end
 
+function ways.watch_deeply(list)
+  mw.watch(list, guard, { deep = true })
+  mw.unwatch(list)
+end
+
 -- In pure Lua: moves two fields to a shadow, and back.
 local function hide(obj)
   local shadow = { x = obj.x, y = obj.y }
@@ -183,6 +188,20 @@ function ways.one.idle()
 end
 
 function ways.one.armed() return (new_watched { once = false }) end
+
+local roots = {} -- kept
+
+function ways.one.deep()
+  local root = {}
+  local obj = root
+  for _ = 1, 10 do
+    obj.below = { x = 1, y = 2 }
+    obj = obj.below
+  end
+  mw.watch(root, heard, { deep = true, once = false })
+  roots[obj] = root
+  return obj
+end
 
 local function new_shadow(new_write)
   local shadow = { x = 1, y = 2 }

@@ -286,6 +286,18 @@ describe("mw.memo", function()
     assert.is_false(memo:valid())
   end)
 
+  it("goes by userdata as well", function()
+    local store = { x = 1 }
+    local object = require "support".userdata {
+      __index = store, __newindex = store,
+    }
+    local memo = mw.memo(function() return object.x end, object)
+    assert.equal(1, memo())
+    object.x = 2
+    assert.equal(2, memo())
+    mw.unwatch(object)
+  end)
+
   it("keeps neither its dependencies alive, nor they it", function()
     local weak = setmetatable({}, { __mode = "k" })
     local a = {}
@@ -304,7 +316,7 @@ describe("mw.memo", function()
       "%(function expected, got nil%)", error_of(function() mw.memo() end))
     local a = {}
     assert.matches("batch_spec.lua:%d+: bad argument #3 to 'memo' " ..
-      "%(table expected, got number%)",
+      "%(table or userdata with a metatable expected, got number%)",
       error_of(function() mw.memo(print, a, 1) end))
     assert.is_false(mw.is_watched(a))
   end)

@@ -1,6 +1,7 @@
 --- mw.memo: results that are computed again only when they may have changed.
 -- SPDX-License-Identifier: MIT
 
+local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
 local Memo = {}
@@ -30,24 +31,24 @@ function Memo:invalidate()
   self.stale = true
 end
 
+local function can_be_watched(obj)
+  return type(obj) == "table" or
+    type(obj) == "userdata" and core.private.metatable(obj) ~= nil
+end
+
 --- Makes a callable with the results of `fn`, which are computed when they are
 -- first asked for, and again after one of the other arguments was written to.
 local function memo(fn, ...)
-  if type(fn) ~= "function" then
-    error(("bad argument #1 to 'memo' (function expected, got %s)"):format(
-      type(fn)), 2)
+  check.argument(type(fn) == "function", 1, "memo", "function", fn)
+  local dependencies = table.pack(...)
+  for i = 1, dependencies.n do
+    check.argument(can_be_watched(dependencies[i]), i + 1, "memo",
+      "table or userdata with a metatable", dependencies[i])
   end
   local guard = core.guard()
-  for i = 1, select("#", ...) do
-    local dependency = select(i, ...)
-    if type(dependency) ~= "table" then
-      error(("bad argument #%d to 'memo' (table expected, got %s)"):format(
-        i + 1, type(dependency)), 2)
-    end
-  end
   local watches = {}
-  for i = 1, select("#", ...) do
-    watches[i] = core.watch((select(i, ...)), guard, { once = false })
+  for i, dependency in ipairs(dependencies) do
+    watches[i] = core.watch(dependency, guard, { once = false })
   end
   return setmetatable({ fn = fn, guard = guard, watches = watches }, Memo)
 end
