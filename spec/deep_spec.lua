@@ -437,6 +437,44 @@ describe("a deep watch", function()
     assert.equal(4, root.new4[1])
   end)
 
+  it("keeps the names of keys apart when some are forgotten", function()
+    root = { left = { hp = {} }, right = {} }
+    mw.watch(root, guard, DEEP)
+    root.left = root.right -- perhaps a move, so `hp` is not forgotten yet
+    root.hp = {}
+    root.name = {}
+    heard()
+    root.hp.v, root.name.v = 1, 2
+    assert.same({ "name.v:nil>2 insert", "hp.v:nil>1 insert" }, heard())
+  end)
+
+  it("loses nothing when an object is let go in the middle of a write",
+    function()
+      local class = { __newindex = function(t, k, v)
+        rawset(t, k, v)
+        rawset(t, k .. "2", v)
+      end }
+      root = { a = setmetatable({ keep = 1 }, class), b = {} }
+      local a = root.a
+      mw.watch(root, function(_, path)
+        if path[2] == "x" then root.a = root.b end
+      end, DEEP)
+      a.x = 5
+      assert.is_false(mw.is_watched(a))
+      assert.same({ 1, 5, 5 },
+        { rawget(a, "keep"), rawget(a, "x"), rawget(a, "x2") })
+    end)
+
+  it("lets an object that rests have a length", function()
+    mw.watch(root, guard, DEEP)
+    local pos = root.pos
+    mw.watch(pos, function() end, { count = false })
+    pos.x = 2
+    root.pos = nil
+    pos[1], pos[2] = "a", "b"
+    assert.equal(2, #pos)
+  end)
+
   it("is for tables, and says so", function()
     local mistake = error_of(mw.watch, io.stdout, print, { deep = true })
     assert.truthy(mistake:find("bad argument #3 to 'watch' " ..

@@ -233,6 +233,22 @@ function deeds.yield(o)
   return co(), co()
 end
 
+describe("a class's __newindex", function()
+  it("may raise after it has stored something", function()
+    local class = { __newindex = function(t, k, v)
+      rawset(t, k, v)
+      error("no", 0)
+    end }
+    local obj = setmetatable({}, class)
+    local guard, notes = noting()
+    mw.watch(obj, guard, STAY)
+    assert.equal("no", error_of(function() obj.x = 1 end))
+    obj.x = 2
+    assert.same({ "x:nil>1 insert", "x:1>2 update" }, notes)
+    assert.same({ x = 2 }, mw.raw(obj))
+  end)
+end)
+
 describe("a watched object behaves as before", function()
   for class, make in pairs(classes) do
     for deed, act in pairs(deeds) do

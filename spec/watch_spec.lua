@@ -530,3 +530,27 @@ describe("misuse raises", function()
     end
   end)
 end)
+
+describe("a watch of a key that a coroutine set", function()
+  it("ends well when both are gone", function()
+    local clock = mw.clock "watch_spec"
+    local addresses, again = {}, 0
+    coroutine.wrap(function()
+      for i = 1, 200 do
+        local obj = {}
+        addresses[tostring(obj)] = true
+        mw.watch(obj, print, { key = "a key of its own, " .. i })
+      end
+    end)()
+    collectgarbage()
+    local pool = {}
+    for i = 1, 5000 do
+      pool[i] = {}
+      if addresses[tostring(pool[i])] then
+        again = again + 1
+        clock:tag(pool[i])
+      end
+    end
+    assert.is_true(again > 0)
+  end)
+end)

@@ -296,19 +296,23 @@ void mwB_put(lua_State *L, int shadow, mwW_record *r);
 /* The same for an object that no deep watch includes. */
 void mwB_putshallow(lua_State *L, int shadow, mwW_record *r);
 
-/* The record of the object at `index`, or NULL. */
+/* The record of an object, or NULL. */
+static inline mwW_record *mwB_recordof(const mwB_state *s, mw_handle h) {
+  if (!mwI_valid(&s->engine->identity, h)) return NULL;
+  return mwW_recordof(&s->engine->watch, mw_slot(h));
+}
 mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index);
 
 /* Makes `#` go to the shadow: something may be put there under an integer. */
 void mwB_needlen(lua_State *L, int index, mwW_record *r);
 
 /* Lets the trap of the object at `index` rest if nobody needs it; and sets it
-** again, with `counted` for ever. */
-void mwB_rest(lua_State *L, mwB_state *s, int index);
-void mwB_wake(lua_State *L, mwB_state *s, int index, int counted);
+** again.  The object's record may be NULL. */
+void mwB_rest(lua_State *L, mwW_record *r, int index);
+void mwB_wake(lua_State *L, int index);
 
 /* Sets what the trap calls when somebody is to hear of a write:
-** write(object, key, value, shadow). */
+** write(object, key, value, shadow, handle). */
 void mwB_openshadow(lua_State *L, lua_CFunction write);
 
 /* }====================================================== */
@@ -327,7 +331,7 @@ void mwB_patch(lua_State *L, int index);
 void mwB_unpatch(lua_State *L, int index);
 
 /* Sets what the trap calls when somebody is to hear of a write:
-** write(userdata, key, value, the class's own `__newindex`). */
+** write(userdata, key, value, the class's own `__newindex`, handle). */
 void mwB_openuserdata(lua_State *L, lua_CFunction write);
 
 /* }====================================================== */

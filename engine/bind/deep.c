@@ -38,28 +38,39 @@ static int descends(lua_State *L, int parent) {
   return yes;
 }
 
-/* Links the child on the top to `parent`, and appends it to the list if it is
-** to be scanned. */
-static void link_child(lua_State *L, mwB_state *s, mw_handle parent,
-                       const mw_value *key, int list) {
-  int child = lua_gettop(L), code;
+/* Links the object at `child` to `parent`, under the key at `key` (0: under no
+** key).  The number of a string is good until the next key is forgotten, so it
+** is asked for last. */
+static int link_to(lua_State *L, mwB_state *s, mw_handle parent, int key,
+                   int child) {
+  int top = lua_gettop(L), code;
   mw_handle h = mwB_identify(L, s, "watch", child, 1);
+  mw_value value = (key == 0) ? HOLD : mwB_key(L, s, key, 1);
   s->L = L;
-  code = mw_link(s->engine, parent, key, h);
+  code = mw_link(s->engine, parent, &value, h);
   mwB_check(L, code);
-  lua_settop(L, child);
+  lua_settop(L, top);
+  return code;
+}
+
+/* Links the child on the top, and appends it to the list if it is to be
+** scanned. */
+static void link_child(lua_State *L, mwB_state *s, mw_handle parent, int key,
+                       int list) {
+  int child = lua_gettop(L);
+  int code = link_to(L, s, parent, key, child);
   if (code != MW_NEW) return;
   lua_pushvalue(L, child);
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
-static void need_shadow(lua_State *L, mwB_state *s, int object) {
+static void need_shadow(lua_State *L, int object) {
   int top = lua_gettop(L);
   if (!mwB_pushshadow(L, object)) {
     mwB_pushclass(L, object);
     mwB_enshadow(L, object, -1);
   }
-  mwB_wake(L, s, object, 0);
+  mwB_wake(L, object);
   lua_settop(L, top);
 }
 
@@ -67,13 +78,10 @@ static void need_shadow(lua_State *L, mwB_state *s, int object) {
 static void scan(lua_State *L, mwB_state *s, int list) {
   int object = lua_gettop(L);
   mw_handle h = mwB_handleof(L, s, object);
-  need_shadow(L, s, object);
+  need_shadow(L, object);
   if (!mwB_pushshadow(L, object)) return;
   for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
-    mw_value key;
-    if (!descends(L, object)) continue;
-    key = mwB_key(L, s, -2, 1);
-    link_child(L, s, h, &key, list);
+    if (descends(L, object)) link_child(L, s, h, lua_gettop(L) - 1, list);
   }
 }
 
@@ -113,13 +121,12 @@ static int give_back(lua_State *L) {
 void mwB_letgo(lua_State *L, mwB_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
-  s->L = L;
-  while (n-- > 0 && (h = mw_released(s->engine)) != MW_NONE) {
+  while (n-- > 0 && (s->L = L, h = mw_released(s->engine)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
     if (!mwB_alive(L, s, h))
       lua_pop(L, 1);
     else if (mw_is_watched(s->engine, h))
-      mwB_rest(L, s, -1);
+      mwB_rest(L, mwB_recordof(s, h), -1);
     else
       lua_pcall(L, 1, 0, 0);
     lua_settop(L, top);
@@ -146,14 +153,13 @@ static void letgo_others(lua_State *L, mwB_state *s) {
 static int store_table(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   mw_handle h = mwB_handleof(L, s, OBJECT);
-  mw_value key = mwB_key(L, s, KEY, 1);
   lua_newtable(L);
   lua_pushvalue(L, VALUE);
-  link_child(L, s, h, &HOLD, SHADOW + 1);
+  link_child(L, s, h, 0, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
   scan_all(L, s);
   letgo_others(L, s);
-  mwB_check(L, mw_link(s->engine, h, &key, mwB_handleof(L, s, VALUE)));
+  link_to(L, s, h, KEY, VALUE);
   mw_unlink(s->engine, h, &HOLD);
   mwB_putshallow(L, SHADOW, mwB_recordat(L, s, OBJECT));
   return 0;
@@ -183,9 +189,10 @@ static void put_table(lua_State *L, mwB_state *s, mw_handle h) {
 }
 
 static void put_other(lua_State *L, mwB_state *s, mw_handle h) {
-  mw_value key = mwB_key(L, s, KEY, 0);
+  mw_value key;
   letgo_others(L, s);
   mwB_putshallow(L, SHADOW, mwB_recordat(L, s, OBJECT));
+  key = mwB_key(L, s, KEY, 0);
   s->L = L;
   mw_unlink(s->engine, h, &key);
   mwB_letgo(L, s, SIZE_MAX);

@@ -27,6 +27,7 @@ static mw_handle enrol(lua_State *L, mwB_state *s, int index) {
   mw_handle h;
   mwB_check(L, mw_identify(s->engine, ptr, &h));
   if (mw_count(s->engine) == count) {
+    s->L = L;
     mw_forget(s->engine, h);
     mwB_check(L, mw_identify(s->engine, ptr, &h));
   }

@@ -20,9 +20,10 @@ static void read_current(lua_State *L) {
 static int touch(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  if (mwB_watchedat(L, mwB_enterobject(L, "touch", 2), 1) == MW_NONE) return 0;
+  mw_handle h = mwB_watchedat(L, mwB_enterobject(L, "touch", 2), 1);
+  if (h == MW_NONE) return 0;
   read_current(L);
-  moment = mwB_beginwrite(L, &f, MW_TOUCH);
+  moment = mwB_beginwrite(L, &f, h, MW_TOUCH);
   mwB_endwrite(&f, moment);
   return 0;
 }
@@ -39,10 +40,10 @@ static void call_report(lua_State *L) {
 static int begin_call(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mwB_state *s = mwB_enter(L);
-  if (mwB_watchedat(L, s, OBJECT) == MW_NONE) return 0;
+  mw_handle h = mwB_watchedat(L, mwB_enter(L), OBJECT);
+  if (h == MW_NONE) return 0;
   call_report(L);
-  moment = mwB_beginwrite(L, &f, MW_CALL);
+  moment = mwB_beginwrite(L, &f, h, MW_CALL);
   lua_pushinteger(L, (lua_Integer)moment);
   lua_replace(L, OBJECT);
   lua_settop(L, FAILURE);
@@ -55,9 +56,9 @@ static int begin_call(lua_State *L) {
 static int end_call(lua_State *L) {
   write_frame f;
   lua_Integer moment = lua_tointeger(L, 3);
-  mwB_enter(L);
+  mwB_state *s = mwB_enter(L);
   call_report(L);
-  mwB_setchange(L, &f, MW_CALL);
+  mwB_setchange(L, &f, mwB_handleof(L, s, OBJECT), MW_CALL);
   mwB_endwrite(&f, (uint64_t)moment);
   return 0;
 }
@@ -71,6 +72,8 @@ static int end_call(lua_State *L) {
 /* Moves a field that was put into the object itself, key at KEY, to the shadow
 ** and reports it. */
 static void report_raw(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = mwB_handleof(L, s, OBJECT);
   mwW_record *r;
   write_frame f;
   uint64_t moment;
@@ -83,8 +86,8 @@ static void report_raw(lua_State *L) {
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
   }
-  moment = mwB_beginwrite(L, &f, MW_RAW);
-  r = mwB_recordat(L, f.state, OBJECT);
+  moment = mwB_beginwrite(L, &f, h, MW_RAW);
+  r = mwB_recordof(f.state, h);
   if (r != NULL) mwB_needlen(L, OBJECT, r);
   if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
   lua_replace(L, SHADOW);
@@ -133,6 +136,7 @@ static int sync(lua_State *L) {
 
 static int set_metatable(lua_State *L) {
   write_frame f;
+  mw_handle h;
   mwB_state *s = mwB_enter(L);
   uint64_t moment;
   if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
@@ -146,7 +150,8 @@ static int set_metatable(lua_State *L) {
       return luaL_error(L, "cannot change a protected metatable");
   }
   lua_settop(L, 3);
-  if (mwB_watchedat(L, s, 1) == MW_NONE) {
+  h = mwB_watchedat(L, s, 1);
+  if (h == MW_NONE) {
     lua_pushvalue(L, 2);
     lua_setmetatable(L, 1);
   } else {
@@ -155,7 +160,7 @@ static int set_metatable(lua_State *L) {
     lua_pushvalue(L, 4); /* old class to OLD */
     lua_pushnil(L);
     lua_replace(L, SHADOW);
-    moment = mwB_beginwrite(L, &f, MW_METATABLE);
+    moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
     if (mwB_pushown(L, OBJECT))
       mwB_enshadow(L, OBJECT, VALUE);
     else {

@@ -80,7 +80,8 @@ static int trap_slowly(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
   lua_insert(L, 1);
   lua_pushvalue(L, TRAP_SHADOW);
-  lua_call(L, 4, 0);
+  lua_pushvalue(L, TRAP_HANDLE);
+  lua_call(L, 5, 0);
   return 0;
 }
 
@@ -428,17 +429,28 @@ void mwB_put(lua_State *L, int shadow, mwW_record *r) {
     mwB_putshallow(L, shadow, r);
 }
 
-/* put(object, key, value): if the object has no shadow, the value is there. */
+/* put(object, key, value): in the shadow, if there is one. */
 static int put(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  if (mwB_pushshadow(L, 1)) mwB_put(L, 4, mwB_recordat(L, s, 1));
+  if (mwB_pushshadow(L, 1))
+    mwB_put(L, 4, mwB_recordat(L, s, 1));
+  else
+    lua_rawset(L, 1);
   return 0;
 }
 
-/* What a class's `__newindex` has put into the object with `rawset`. */
+/* Moves what a class's `__newindex` has put into the object with `rawset` to the
+** shadow.  With that, the object may be let go. */
 static void absorb(lua_State *L, int object) {
-  for (lua_pushnil(L); lua_next(L, object) != 0;) {
+  int top = lua_gettop(L);
+  lua_pushnil(L);
+  while (mwB_pushown(L, object)) {
+    lua_pop(L, 1);
+    if (lua_next(L, object) == 0) break;
     if (!mwB_ismeta(L, -2)) {
+      lua_pushvalue(L, -2);
+      lua_pushnil(L);
+      lua_rawset(L, object);
       mwB_pushfunction(L, put);
       lua_pushvalue(L, object);
       lua_pushvalue(L, -4);
@@ -447,7 +459,24 @@ static void absorb(lua_State *L, int object) {
     }
     lua_pop(L, 1);
   }
-  wipe(L, object);
+  lua_settop(L, top);
+}
+
+/* call_newindex(object, key, value, newindex) */
+static int call_newindex(lua_State *L) {
+  mwB_callnewindex(L, 4);
+  return 0;
+}
+
+/* It may raise after it has put something into the object. */
+static void store_by_class(lua_State *L, int newindex) {
+  int i, status;
+  lua_pushcfunction(L, call_newindex);
+  for (i = 1; i <= 3; i++) lua_pushvalue(L, i);
+  lua_pushvalue(L, newindex);
+  status = lua_pcall(L, 4, 0, 0);
+  absorb(L, 1);
+  if (status != LUA_OK) lua_error(L);
 }
 
 void mwB_store(lua_State *L, int shadow, mwW_record *r) {
@@ -457,8 +486,7 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
   if (!lua_isnil(L, -1) && raw_field(L, -1, "__newindex") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, shadow) == LUA_TNIL) {
-      mwB_callnewindex(L, top + 2);
-      if (mwB_pushshadow(L, 1)) absorb(L, 1);
+      store_by_class(L, top + 2);
       lua_settop(L, top);
       return;
     }
@@ -474,15 +502,12 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
 ** ======================================================= */
 
 mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index) {
-  int top = lua_gettop(L);
-  uint32_t slot = mwB_slot(L, s, index);
-  lua_settop(L, top);
-  return (slot == 0) ? NULL : mwW_recordof(&s->engine->watch, slot);
+  return mwB_recordof(s, mwB_handleof(L, s, index));
 }
 
-void mwB_rest(lua_State *L, mwB_state *s, int index) {
-  mwW_record *r = mwB_recordat(L, s, index);
+void mwB_rest(lua_State *L, mwW_record *r, int index) {
   int top = lua_gettop(L);
+  index = lua_absindex(L, index);
   if (r == NULL || r->armed > 0 || r->slow || r->counted) return;
   if (!r->watched || r->member != 0) return;
   if (!mwB_pushown(L, index)) return;
@@ -497,10 +522,8 @@ void mwB_rest(lua_State *L, mwB_state *s, int index) {
   lua_settop(L, top);
 }
 
-void mwB_wake(lua_State *L, mwB_state *s, int index, int counted) {
-  mwW_record *r = mwB_recordat(L, s, index);
+void mwB_wake(lua_State *L, int index) {
   int top = lua_gettop(L);
-  if (r != NULL && counted) r->counted = 1;
   if (!mwB_pushown(L, index)) return;
   if (lua_rawgeti(L, -1, MWB_OWNTRAP) != LUA_TNIL) {
     lua_pushliteral(L, "__newindex");

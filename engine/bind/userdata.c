@@ -13,7 +13,7 @@
 
 #define UP_ORIGINAL lua_upvalueindex(3)
 
-/* write(userdata, key, value, original) */
+/* write(userdata, key, value, original, handle) */
 static const char WRITE = 0;
 
 void mwB_callnewindex(lua_State *L, int newindex) {
@@ -31,23 +31,17 @@ void mwB_callnewindex(lua_State *L, int newindex) {
   }
 }
 
-/* The record of a watched userdata at 1, or NULL. */
-static mwW_record *watched_record(lua_State *L, mwB_state *s) {
-  mw_handle h;
-  if (s->engine == NULL) return NULL;
-  h = mwB_watchedat(L, s, 1);
-  return (h == MW_NONE) ? NULL : mwW_recordof(&s->engine->watch, mw_slot(h));
-}
-
 static int trap(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mwW_record *r = watched_record(L, s);
+  mw_handle h = (s->engine == NULL) ? MW_NONE : mwB_watchedat(L, s, 1);
+  mwW_record *r = (h == MW_NONE) ? NULL : mwB_recordof(s, h);
   lua_settop(L, 3);
   if (r != NULL && r->armed > 0) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
     lua_insert(L, 1);
     lua_pushvalue(L, UP_ORIGINAL);
-    lua_call(L, 4, 0);
+    lua_pushinteger(L, (lua_Integer)h);
+    lua_call(L, 5, 0);
     return 0;
   }
   if (r != NULL) r->count++;

@@ -53,7 +53,7 @@ static int cancel(lua_State *L) {
   if (mw_cancel(s->engine, h->id) != MW_OK) return 0;
   if (mwB_alive(L, s, h->obj)) {
     release_function(L, h->ref);
-    mwB_rest(L, s, lua_gettop(L));
+    mwB_rest(L, mwB_recordof(s, h->obj), lua_gettop(L));
   }
   return 0;
 }
@@ -98,27 +98,37 @@ typedef struct wish {
   int uncounted;
 } wish;
 
-/* Pushes a userdata with the keys in the array at -1. */
-static void read_keys(lua_State *L, mwB_state *s, wish *w) {
+/* Checks the keys in the array on the top; they are read later. */
+static void check_keys(lua_State *L, mwB_state *s, wish *w) {
   int array = lua_gettop(L);
   lua_Unsigned i, n;
-  mw_value *keys;
   if (!lua_istable(L, array) || (n = lua_rawlen(L, array)) == 0 || n > 10000) {
     bad_option(L, "option 'keys' is not an array of keys");
     return;
   }
   if (w->options.n_keys > 0)
     bad_option(L, "options 'key' and 'keys' exclude each other");
-  keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
-  for (i = 0; i < n; i++) {
-    lua_rawgeti(L, array, (lua_Integer)i + 1);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, array, (lua_Integer)i);
     if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1))
       bad_option(L, "nil and NaN are no keys");
+    mwB_key(L, s, -1, 1); /* all have numbers then */
+    lua_settop(L, array);
+  }
+  w->options.n_keys = (uint32_t)n;
+}
+
+/* Pushes a userdata with the keys in the array at 4.  The number of a string is
+** good until a key is forgotten, so this comes last. */
+static void read_keys(lua_State *L, mwB_state *s, wish *w) {
+  uint32_t i, n = w->options.n_keys;
+  mw_value *keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+  for (i = 0; i < n; i++) {
+    lua_rawgeti(L, 4, (lua_Integer)i + 1);
     keys[i] = mwB_key(L, s, -1, 1);
     lua_pop(L, 1);
   }
   w->options.keys = keys;
-  w->options.n_keys = (uint32_t)n;
 }
 
 static void set_flag(wish *w, int flag, int on) {
@@ -140,15 +150,15 @@ static void read_option(lua_State *L, mwB_state *s, wish *w) {
   } else if (strcmp(name, "count") == 0) {
     w->uncounted = !is_true(L, name);
   } else if (strcmp(name, "keys") == 0) {
-    read_keys(L, s, w);
-    lua_replace(L, 4); /* keeps them alive */
+    check_keys(L, s, w);
+    lua_pushvalue(L, -1);
+    lua_replace(L, 4);
   } else if (strcmp(name, "key") == 0) {
     lua_createtable(L, 1, 0);
     lua_pushvalue(L, -2);
     lua_rawseti(L, -2, 1);
-    read_keys(L, s, w);
+    check_keys(L, s, w);
     lua_replace(L, 4);
-    lua_pop(L, 1);
   } else {
     bad_option(L, lua_pushfstring(L, "unknown option '%s'", name));
   }
@@ -313,11 +323,13 @@ static int watch(lua_State *L) {
   h->obj = mwB_identify(L, s, "watch", 1, 1);
   h->ref = w.options.ref;
   was_watched = mw_is_watched(s->engine, h->obj);
+  read_keys(L, s, &w);
   mwB_pushfunction(L, attach);
   s->L = L;
   mwB_check(L, mw_watch(s->engine, h->obj, &w.options, &h->id));
   attach_or_undo(L, s, h, was_watched);
-  mwB_wake(L, s, 1, !w.uncounted);
+  if (!w.uncounted) mwB_recordof(s, h->obj)->counted = 1;
+  mwB_wake(L, 1);
   lua_settop(L, 5);
   return 1;
 }

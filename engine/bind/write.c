@@ -324,6 +324,7 @@ static int end_batch(lua_State *L, mwB_state *s) {
     lua_pop(L, 1);
   else
     status = lua_pcall(L, 0, 0, 0);
+  s->L = L;
   if (mw_batches(s->engine) == batches) mw_batch_drop(s->engine);
   s->delivering = delivering;
   if (delivering == 0 && batches == 1) {
@@ -360,9 +361,9 @@ static int batch(lua_State *L) {
 
 /* }====================================================== */
 
-void mwB_setchange(lua_State *L, write_frame *f, int kind) {
+void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind) {
   mwB_state *s = begin_report(L, f);
-  f->obj = mwB_handleof(L, s, OBJECT);
+  f->obj = h;
   f->change.key = mwB_key(L, s, KEY, 0);
   f->change.kind = kind;
   f->change.same = is_same(L, kind);
@@ -370,9 +371,9 @@ void mwB_setchange(lua_State *L, write_frame *f, int kind) {
   f->change.note = 0;
 }
 
-uint64_t mwB_beginwrite(lua_State *L, write_frame *f, int kind) {
+uint64_t mwB_beginwrite(lua_State *L, write_frame *f, mw_handle h, int kind) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mwB_setchange(L, f, kind);
+  mwB_setchange(L, f, h, kind);
   if (mw_batches(s->engine) > 0) f->change.note = note_write(L, kind);
   s->L = L;
   return mw_mutated(s->engine, f->obj, &f->change);
@@ -381,7 +382,7 @@ uint64_t mwB_beginwrite(lua_State *L, write_frame *f, int kind) {
 void mwB_endwrite(write_frame *f, uint64_t moment) {
   f->state->L = f->L;
   mw_stored(f->state->engine, f->obj, &f->change, moment);
-  mwB_rest(f->L, f->state, OBJECT);
+  mwB_rest(f->L, mwB_recordof(f->state, f->obj), OBJECT);
   if (!f->failed) return;
   lua_settop(f->L, FAILURE);
   lua_error(f->L);
@@ -411,34 +412,46 @@ static int is_ignored(lua_State *L) {
   return ignored;
 }
 
+/* The handle at the top of the stack, which is removed. */
+static mw_handle pop_handle(lua_State *L) {
+  mw_handle h = (mw_handle)lua_tointeger(L, SHADOW + 1);
+  lua_settop(L, SHADOW);
+  return h;
+}
+
+static mwB_state *state(lua_State *L) {
+  return (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+}
+
 /* Counts a write that nobody hears of. */
-static void count(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mwW_record *r = mwB_recordat(L, s, OBJECT);
+static void count(lua_State *L, mw_handle h) {
+  mwW_record *r = mwB_recordof(state(L), h);
   if (r != NULL) r->count++;
 }
 
-/* write_userdata(object, key, value, newindex), called by the other trap. */
+/* write_userdata(object, key, value, newindex, handle), called by the other
+** trap. */
 static int write_userdata(lua_State *L) {
   write_frame f;
   uint64_t moment;
+  mw_handle h = pop_handle(L);
   if (is_ignored(L)) {
-    count(L);
+    count(L, h);
     mwB_callnewindex(L, SHADOW);
     return 0;
   }
   mwB_pushcurrent(L);
-  moment = mwB_beginwrite(L, &f, kind_of(L));
+  moment = mwB_beginwrite(L, &f, h, kind_of(L));
   mwB_callnewindex(L, SHADOW);
   mwB_endwrite(&f, moment);
   return 0;
 }
 
 /* A guard may have unwatched the object, or changed its class. */
-static void store_value(lua_State *L, mwB_state *s) {
+static void store_value(lua_State *L, mw_handle h) {
   if (mwB_pushshadow(L, OBJECT)) {
     lua_replace(L, SHADOW);
-    mwB_store(L, SHADOW, mwB_recordat(L, s, OBJECT));
+    mwB_store(L, SHADOW, mwB_recordof(state(L), h));
   } else {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
@@ -446,20 +459,21 @@ static void store_value(lua_State *L, mwB_state *s) {
   }
 }
 
-/* write(object, key, value, shadow), called by the trap. */
+/* write(object, key, value, shadow, handle), called by the trap. */
 static int write(lua_State *L) {
   write_frame f;
   uint64_t moment;
+  mw_handle h = pop_handle(L);
   normalize_key(L);
   if (is_ignored(L)) {
-    count(L);
-    store_value(L, (mwB_state *)lua_touserdata(L, MWB_UPSTATE));
+    count(L, h);
+    store_value(L, h);
     return 0;
   }
   lua_pushvalue(L, KEY);
   lua_rawget(L, SHADOW); /* the old value */
-  moment = mwB_beginwrite(L, &f, kind_of(L));
-  store_value(L, f.state);
+  moment = mwB_beginwrite(L, &f, h, kind_of(L));
+  store_value(L, h);
   mwB_endwrite(&f, moment);
   return 0;
 }

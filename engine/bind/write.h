@@ -23,13 +23,13 @@ typedef struct write_frame {
   int failed; /* is there an error at FAILURE? */
 } write_frame;
 
-/* Makes a change of the object, key, value, shadow and old value on the stack.
- */
-void mwB_setchange(lua_State *L, write_frame *f, int kind);
+/* Makes a change of the object, key, value, shadow and old value on the stack;
+** `h` is the object's. */
+void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind);
 
 /* Begins a report of that: tells those who are to hear before.  Answers the
 ** moment. */
-uint64_t mwB_beginwrite(lua_State *L, write_frame *f, int kind);
+uint64_t mwB_beginwrite(lua_State *L, write_frame *f, mw_handle h, int kind);
 
 /* Ends it: tells the others; raises what a guard raised. */
 void mwB_endwrite(write_frame *f, uint64_t moment);

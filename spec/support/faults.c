@@ -57,6 +57,9 @@ static const char *run(lua_State *L, const char *scenario) {
   return (lua_pcall(L, 0, 0, 0) == LUA_OK) ? NULL : lua_tostring(L, -1);
 }
 
+/* The scenario that begins without the library. */
+#define OPENING "opening"
+
 /* One run with failures and one without; how many requests were refused. */
 static size_t try_once(const char *scenario, heap_mode mode, size_t n,
                        int generational, char *problem, size_t size) {
@@ -65,6 +68,10 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
   const char *message;
   size_t refusals;
   lua_getfield(L, 1, scenario); /* so that its name is there already */
+  if (strcmp(scenario, OPENING) != 0 &&
+      luaL_dostring(L, "require 'moonwatch'") != LUA_OK)
+    snprintf(problem, size, "require: %s", lua_tostring(L, -1));
+  lua_settop(L, 1);
   heap_set(&h, mode, n);
   message = run(L, scenario);
   refusals = h.refusals;

@@ -16,6 +16,13 @@ local function objects(n)
   return list
 end
 
+-- Begins without the library; all others have loaded it before.
+function scenarios.opening()
+  local core = require "moonwatch.core"
+  local object = {}
+  check(core.object(core.id(object)) == object)
+end
+
 function scenarios.ids()
   local mw = require "moonwatch"
   local list = objects(300)
