@@ -189,8 +189,6 @@ end
 
 function ways.one.armed() return (new_watched { once = false }) end
 
-local roots = {} -- kept
-
 function ways.one.deep()
   local root = {}
   local obj = root
@@ -198,8 +196,8 @@ function ways.one.deep()
     obj.below = { x = 1, y = 2 }
     obj = obj.below
   end
+  obj.root = root -- so that it lives
   mw.watch(root, heard, { deep = true, once = false })
-  roots[obj] = root
   return obj
 end
 

@@ -199,12 +199,52 @@ describe("mw.instrument", function()
     assert.equal(plain, class.new)
   end)
 
+  it("leaves alone what it did not change", function()
+    local class = { Button = {}, defaults = { new = 1 } }
+    class.__index = class
+    function class.new() return setmetatable({}, class) end
+    local button = mw.instrument(class)
+    local function make() end
+    class.Button.new, class.defaults.new = make, 2
+    button:cancel()
+    assert.equal(make, class.Button.new)
+    assert.equal(2, class.defaults.new)
+  end)
+
+  it("leaves other patches alone, whoever is cancelled first", function()
+    local Base = Point()
+    local plain = Base.new
+    local Sub = setmetatable({ super = Base }, { __index = Base })
+    Sub.__index = Sub
+    for _, first in ipairs { 1, 2 } do
+      local handles = { mw.instrument(Sub), mw.instrument(Base) }
+      handles[first]:cancel()
+      assert.equal(first == 1, clock:is_current(Base.new()))
+      handles[3 - first]:cancel()
+      assert.equal(plain, Base.new)
+      assert.is_nil(rawget(Sub, "new"))
+    end
+  end)
+
+  it("gives all back when it fails", function()
+    local class = Point()
+    local plain = class.new
+    setmetatable(class, { __index = { init = function() end },
+      __newindex = function() error("frozen", 0) end })
+    assert.equal("frozen", error_of(mw.instrument, class))
+    assert.equal(plain, class.new)
+  end)
+
   it("passes all values through", function()
     local class = Point()
     handle = mw.instrument(class)
     local results = table.pack(class.new(1, nil, "b", nil))
     assert.same({ 4, nil, "b", nil }, { results.n, results[2], results[3] })
     assert.is_true(clock:is_current(results[1]))
+    local nothing = { new = function() end }
+    local other <close> = mw.instrument(nothing)
+    assert.is_not_nil(other)
+    assert.equal(0, select("#", nothing.new()))
   end)
 
   it("knows constructors that are called", function()

@@ -306,6 +306,60 @@ describe("a policy", function()
     assert.equal(plain, Sprite.move)
   end)
 
+  it("goes with an object to another class", function()
+    local A = class_of(nil, { __name = "A" })
+    local B = class_of(nil, { __name = "B" })
+    function A.hit() end
+    function B.hit() end
+    local plain = { A.hit, B.hit }
+    mw.policy({ classes = { A = { mutators = { "hit" } },
+      B = { mutators = { "hit", "hit" } } } }):use()
+    local a, b, n = setmetatable({}, A), setmetatable({}, B), 0
+    mw.watch(a, function() end)
+    mw.watch(b, function() n = n + 1 end, { once = false })
+    mw.setmetatable(a, B)
+    assert.equal(plain[1], A.hit)
+    mw.unwatch(a)
+    b:hit()
+    assert.equal(1, n)
+    mw.unwatch(b)
+    assert.equal(plain[2], B.hit)
+  end)
+
+  it("says which methods make an entry", function()
+    mw.policy({ entries = { "tick" } }):use()
+    assert.same({ true, "entry" }, { mw.is_dynamic { tick = print } })
+    assert.same({ false, "default" }, { mw.is_dynamic { run = print } })
+  end)
+
+  it("tells tables from numbers, neither of which has a class", function()
+    mw.policy({ rules = { { "number", function(obj)
+      return type(obj) == "number" or nil
+    end, cache = "class" } } }):use()
+    assert.is_true((mw.is_dynamic(5)))
+    assert.is_false((mw.is_dynamic {}))
+  end)
+
+  it("may give way to another one while it is asked", function()
+    local safe = mw.policy { rules = { { "safe", function() return 1 end } } }
+    mw.on_error(function() safe:use() end)
+    mw.policy({ rules = {
+      { "bad", function() error "x" end, cache = "class" },
+      { "old", function() return 2 end },
+    } }):use()
+    mw.is_dynamic {}
+    assert.same({ 1, "safe" }, { mw.is_dynamic {} })
+  end)
+
+  it("has no use for NaN among the fields to ignore", function()
+    local class = class_of(nil, { __name = "Odd" })
+    mw.policy({ classes = { Odd = { ignore = { 0 / 0 } } } }):use()
+    local obj = setmetatable({}, class)
+    mw.watch(obj, function() end)
+    obj.x = 1
+    assert.equal(1, obj.x)
+  end)
+
   it("lets such methods yield and raise", function()
     local Class = class_of(nil, { __name = "Yielding" })
     function Class.wait(_, n) return coroutine.yield(n) end

@@ -233,3 +233,154 @@ describe("the budget of a policy file holds against", function()
       end)
   end)
 end)
+
+describe("a policy file", function()
+  local function file(code) return ("return { rules = { { 'x', " ..
+    "function(obj, ctx) %s end } } }"):format(code) end
+
+  local function answers(code, ...)
+    local results = {}
+    local arguments = table.pack(...)
+    with_file(file(code), function(policy, message)
+      assert.truthy(policy, message)
+      policy:use()
+      for i = 1, arguments.n do
+        results[i] = (mw.is_dynamic(arguments[i])) or next(policy.errors)
+      end
+    end)
+    return results
+  end
+
+  it("may use patterns as they are used", function()
+    assert.same({ "a name of some length", "a-value" }, answers([[
+      return obj:match "^%s*(.-)%s*$" or nil]],
+      "  a name of some length   ", "a-value"))
+    assert.same({ "key" }, answers([[
+      return (obj:match "(%w+)%s*=%s*(%w+)")]], "key = a value"))
+  end)
+
+  it("cannot close later what could not go on", function()
+    assert.matches("budget", answers([[
+      if not co then
+        local mt = {}
+        local o = setmetatable({}, mt)
+        mt.__close = function() while true do end end
+        co = coroutine.create(function()
+          local x <close> = o
+          while true do end
+        end)
+        coroutine.resume(co)
+      else
+        coroutine.close(co)
+        return "closed"
+      end]], {}, {})[1])
+  end)
+
+  it("has no hold of the program's threads", function()
+    local co = coroutine.create(function(obj)
+      return mw.is_dynamic(obj)
+    end)
+    with_file(file [[
+        assert(coroutine.running() == nil)
+        assert(not pcall(coroutine.resume, obj.co))
+        assert(not pcall(coroutine.close, obj.co))
+        return "fine" ]], function(policy)
+      policy:use()
+      assert.same({ true, "fine", "x" }, { coroutine.resume(co, { co = co }) })
+    end)
+  end)
+
+  it("pays for what it makes the program ask", function()
+    assert.matches("budget", answers(
+      "while type(obj) == 'table' do obj.ask() end",
+      { ask = function() return mw.is_dynamic "other" end })[1])
+  end)
+
+  it("cannot change what the next policy is given", function()
+    assert.same({ "ok" }, answers([[
+      ctx.global_hooks = true
+      assert(not getmetatable(ctx))
+      return "ok"]], {}))
+    original:use()
+    assert.same({ false, "default" }, { mw.is_dynamic {} })
+  end)
+
+  it("is not asked by finalisers, which have no budget", function()
+    with_file(file "while true do end", function(policy)
+      policy:use()
+      local value
+      setmetatable({}, { __gc = function() value = mw.is_dynamic {} end })
+      collectgarbage()
+      assert.is_false(value)
+      assert.matches("finalisers", (next(policy.errors)))
+    end)
+  end)
+
+  it("leaves the program's own functions their strings", function()
+    local text = ("a"):rep(3000)
+    string.shout = string.upper -- luacheck: ignore 142
+    local ok, message = pcall(function()
+      assert.same({ "A" }, answers("return obj.f()",
+        { f = function() return ("a"):shout() end }))
+      with_file(file [[
+        for _ = 1, 1000 do local t = { {}, {}, {} } end
+        obj.collect()
+        return "done" ]], function(policy)
+        policy:use()
+        local found
+        setmetatable({}, { __gc = function()
+          found = text:match "(.-)x" == nil
+        end })
+        assert.equal("done", (mw.is_dynamic { collect = collectgarbage }))
+        assert.is_true(found)
+      end)
+    end)
+    string.shout = nil -- luacheck: ignore 142
+    assert.is_true(ok, message)
+  end)
+
+  for name, code in pairs {
+    ["lengths that change"] = [[
+      local n = 0
+      local t = setmetatable({}, { __len = function()
+        n = n + 1
+        return n <= 1 and 0 or 2e8
+      end })
+      table.insert(t, 1, 1)]],
+    ["long strings that are read"] = [[
+      local f = ("b"):rep(60000)
+      while true do
+        utf8.len(f) string.packsize(f) tonumber(f)
+        string.format("%.0s", f)
+      end]],
+    ["long sets"] = [[
+      local s = ("b"):rep(60000)
+      s:find("[" .. ("c"):rep(50000) .. "]x")]],
+    ["sorting long strings"] = [[
+      local s, t = ("b"):rep(50000), {}
+      for i = 1, 2000 do t[i] = s end
+      table.sort(t)]],
+    ["memory in coroutines"] = [[
+      local s = ("x"):rep(50000)
+      coroutine.wrap(function()
+        local t = {}
+        for i = 1, 1e6 do t[i] = s .. i end
+      end)()]],
+  } do
+    it("cannot outlast its budget by " .. name, function()
+      local start = os.clock()
+      local message = answers(code .. " return 'done'", {})[1]
+      assert.is_true(os.clock() - start < 1)
+      assert.matches(name:find "^lengths" and "__len" or "memory", message ..
+        (message:find "budget" and "memory" or ""))
+    end)
+  end
+
+  it("has keys that are told by their type", function()
+    with_file([[return { [setmetatable({}, { __tostring = function()
+      while true do end end })] = 1 }]], function(policy, message)
+      assert.is_nil(policy)
+      assert.matches("unknown field '%(a table%)'", message)
+    end)
+  end)
+end)

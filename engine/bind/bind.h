@@ -411,6 +411,9 @@ void mwB_opencalls(lua_State *L);
 ** watch.c
 ** ======================================================= */
 
+/* Tells the policy that the object at `index` is watched, or no longer. */
+void mwB_tellpolicy(lua_State *L, int hook, int index);
+
 /* Is the value at `index` an object of the library, which knows its own
 ** metatable? */
 int mwB_isours(lua_State *L, int index);

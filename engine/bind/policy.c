@@ -12,7 +12,9 @@
 ** Once the budget is spent the hook comes after each instruction, so no pcall
 ** can go on.  An allocation that is merely too much is still granted, and the
 ** next instruction ends the call: were it refused, Lua would collect all its
-** garbage first.
+** garbage first.  Those that are far too much are refused.
+**
+** In a finaliser no hook is called, so nothing of a policy is.
 */
 #define _POSIX_C_SOURCE 200809L
 
@@ -25,7 +27,7 @@
 ** ======================================================= */
 
 /* Instructions between two calls of the hook. */
-#define INTERVAL 1000
+#define INTERVAL 100
 
 struct mwB_budget {
   lua_State *L;
@@ -33,6 +35,7 @@ struct mwB_budget {
   struct mwB_budget *outer;
   lua_Integer instructions, bytes; /* left */
   lua_Integer limit;               /* of bytes at once */
+  lua_Integer used;                /* instructions, of all that was filled */
   lua_Alloc alloc;                 /* what was there before */
   void *ud;
   lua_Hook hook;
@@ -58,10 +61,17 @@ static void tighten(lua_State *L) {
   lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
 }
 
+static void push_spent(lua_State *L, const struct mwB_budget *b) {
+  lua_pushfstring(L, "the policy's budget of %s is spent",
+                  (b->bytes < 0) ? "memory" : "instructions");
+}
+
 static int overspent(lua_State *L, const struct mwB_budget *b) {
   tighten(L);
-  return luaL_error(L, "the policy's budget of %s is spent",
-                    (b->bytes < 0) ? "memory" : "instructions");
+  luaL_where(L, 1);
+  push_spent(L, b);
+  lua_concat(L, 2);
+  return lua_error(L);
 }
 
 static void on_count(lua_State *L, lua_Debug *ar) {
@@ -72,20 +82,23 @@ static void on_count(lua_State *L, lua_Debug *ar) {
     return;
   }
   b->instructions -= INTERVAL;
+  b->used += INTERVAL;
   if (is_spent(b)) overspent(L, b);
 }
 
+/* Is a finaliser running?  Then the collector answers nothing. */
+static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT) < 0; }
+
+/* A finaliser is the program's own. */
 static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   struct mwB_budget *b = (struct mwB_budget *)ud;
   size_t had = (ptr == NULL) ? 0 : osize;
-  if (nsize > had && b->state->budget == b) {
+  if (nsize > had && b->state->budget == b && !in_finaliser(b->L)) {
     size_t more = nsize - had;
-    if (more > (size_t)b->limit) {
-      b->bytes = -1;
-      return NULL;
-    }
-    b->bytes -= (lua_Integer)more;
+    int refused = more > (size_t)b->limit || b->bytes < -b->limit;
+    b->bytes = refused ? -1 - b->limit : b->bytes - (lua_Integer)more;
     if (b->bytes < 0) tighten(b->L);
+    if (refused) return NULL;
   }
   return b->alloc(b->ud, ptr, osize, nsize);
 }
@@ -98,6 +111,7 @@ static void begin_budget(lua_State *L, mwB_state *s, struct mwB_budget *b) {
   b->L = L;
   b->state = s;
   b->outer = s->budget;
+  b->used = 0;
   b->alloc = lua_getallocf(L, &b->ud);
   b->hook = lua_gethook(L);
   b->mask = lua_gethookmask(L);
@@ -111,7 +125,12 @@ static void end_budget(struct mwB_budget *b) {
   lua_setallocf(b->L, b->alloc, b->ud);
   lua_sethook(b->L, b->hook, b->mask, b->count);
   b->state->budget = b->outer;
+  if (b->outer == NULL) return;
+  b->outer->instructions -= b->used + INTERVAL; /* counting begins anew */
+  if (is_spent(b->outer)) tighten(b->L);
 }
+
+static const char NO_FINALISER[] = "policies are not asked by finalisers";
 
 static void fill(struct mwB_budget *b, lua_Integer instructions,
                  lua_Integer bytes) {
@@ -123,7 +142,7 @@ static void fill(struct mwB_budget *b, lua_Integer instructions,
 static int charge(lua_State *L) {
   struct mwB_budget *b = state_of(L)->budget;
   lua_Number n = luaL_checknumber(L, 1);
-  if (b == NULL) return 0;
+  if (b == NULL || in_finaliser(L)) return 0;
   if (!(n < (lua_Number)b->instructions))
     b->instructions = 0;
   else
@@ -161,11 +180,21 @@ static int limited(lua_State *L) {
   int status;
   fill(&b, luaL_checkinteger(L, 2), luaL_checkinteger(L, 3));
   luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
+  if (in_finaliser(L)) {
+    lua_pushboolean(L, 0);
+    lua_pushstring(L, NO_FINALISER);
+    return 2;
+  }
   swap_strings(L, 1);
   begin_budget(L, state_of(L), &b);
   status = lua_pcall(L, lua_gettop(L) - 4, LUA_MULTRET, 0);
   end_budget(&b);
   swap_strings(L, 1);
+  if (status == LUA_OK && is_spent(&b)) {
+    lua_settop(L, 3);
+    push_spent(L, &b);
+    status = LUA_ERRRUN;
+  }
   lua_pushboolean(L, status == LUA_OK);
   lua_replace(L, 3);
   return lua_gettop(L) - 2;
@@ -173,6 +202,22 @@ static int limited(lua_State *L) {
 
 /* The stack of `decide`. */
 enum { RULES = 1, STRINGS, INSTRUCTIONS, BYTES, OBJECT, CONTEXT, ERRORS };
+
+/* How many budgets all rules of a decision may use. */
+#define RULES_BUDGETS 4
+
+/* Does the caller want a budget?  Sets it up, or takes it away. */
+static void begin_rules(lua_State *L, struct mwB_budget *b) {
+  if (lua_tointeger(L, INSTRUCTIONS) == 0) return;
+  swap_strings(L, STRINGS);
+  begin_budget(L, state_of(L), b);
+}
+
+static void end_rules(lua_State *L, struct mwB_budget *b) {
+  if (lua_tointeger(L, INSTRUCTIONS) == 0) return;
+  end_budget(b);
+  swap_strings(L, STRINGS);
+}
 
 /* Keeps the error on the top under the rule's number. */
 static void keep_error(lua_State *L, lua_Integer rule) {
@@ -183,44 +228,61 @@ static void keep_error(lua_State *L, lua_Integer rule) {
   lua_rawseti(L, ERRORS, rule);
 }
 
-/* Calls the rules until one answers, and leaves the answer on the top.  Answers
+/* Asks a rule, which is on the top; leaves the answer or the error there. */
+static int ask_rule(lua_State *L, struct mwB_budget *b) {
+  int status;
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, CONTEXT);
+  fill(b, lua_tointeger(L, INSTRUCTIONS), lua_tointeger(L, BYTES));
+  status = lua_pcall(L, 2, 1, 0);
+  if (status != LUA_OK || lua_tointeger(L, INSTRUCTIONS) == 0 || !is_spent(b))
+    return status;
+  lua_pop(L, 1); /* it ended before anybody noticed */
+  push_spent(L, b);
+  return LUA_ERRRUN;
+}
+
+/* Keeps an error, which may raise another one, so without the budget. */
+static void rule_failed(lua_State *L, struct mwB_budget *b, lua_Integer rule) {
+  end_rules(L, b);
+  keep_error(L, rule);
+  begin_rules(L, b);
+}
+
+/* Asks the rules until one answers, and leaves the answer on the top.  Answers
 ** that rule's number, 0 when there is none. */
-static lua_Integer ask_rules(lua_State *L, struct mwB_budget *b) {
+static lua_Integer ask_rules(lua_State *L) {
+  struct mwB_budget b;
   lua_Integer i, instructions = lua_tointeger(L, INSTRUCTIONS);
-  lua_Integer bytes = lua_tointeger(L, BYTES);
-  for (i = 1; lua_rawgeti(L, RULES, i) != LUA_TNIL; i++) {
-    fill(b, instructions, bytes);
-    lua_pushvalue(L, OBJECT);
-    lua_pushvalue(L, CONTEXT);
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
-      if (!lua_isnil(L, -1)) return i;
+  lua_Integer left = RULES_BUDGETS * instructions;
+  begin_rules(L, &b);
+  for (i = 1; left >= 0 && lua_rawgeti(L, RULES, i) != LUA_TNIL; i++) {
+    int status = ask_rule(L, &b);
+    if (status == LUA_OK && !lua_isnil(L, -1)) break;
+    left -= instructions - b.instructions;
+    if (status == LUA_OK)
       lua_pop(L, 1);
-    } else {
-      if (instructions > 0) set_hook(b); /* it may have been tightened */
-      fill(b, instructions, bytes);
-      keep_error(L, i);
-    }
+    else
+      rule_failed(L, &b, i);
   }
+  end_rules(L, &b);
+  if (left >= 0 && !lua_isnil(L, -1)) return i;
+  lua_pushnil(L);
   return 0;
 }
 
 /* decide(rules, strings, instructions, bytes, object, context) -> value, number
 ** of the rule (or 0), errors by rule.  No budget for 0 instructions. */
 static int decide(lua_State *L) {
-  struct mwB_budget b;
-  int limits = lua_tointeger(L, INSTRUCTIONS) > 0;
-  lua_Integer rule;
+  lua_Integer rule = 0;
   lua_settop(L, ERRORS);
   luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
-  if (limits) {
-    swap_strings(L, STRINGS);
-    fill(&b, 1, 1);
-    begin_budget(L, state_of(L), &b);
-  }
-  rule = ask_rules(L, &b);
-  if (limits) {
-    end_budget(&b);
-    swap_strings(L, STRINGS);
+  if (lua_tointeger(L, INSTRUCTIONS) > 0 && in_finaliser(L)) {
+    lua_pushstring(L, NO_FINALISER);
+    keep_error(L, 1);
+    lua_pushnil(L);
+  } else {
+    rule = ask_rules(L);
   }
   lua_pushinteger(L, rule);
   lua_pushvalue(L, ERRORS);
@@ -233,11 +295,11 @@ static int decide(lua_State *L) {
 #define UP_ANSWERS lua_upvalueindex(3)
 #define UP_ASK lua_upvalueindex(4)
 
-/* recall(object, context) -> what `answers` has for its metatable (or false):
+/* recall(object, context) -> what `answers` has for its metatable (or type):
 ** the two values in there; else what ask(object, context) answers */
 static int recall(lua_State *L) {
   lua_settop(L, 2);
-  if (!lua_getmetatable(L, 1)) lua_pushboolean(L, 0);
+  if (!lua_getmetatable(L, 1)) lua_pushstring(L, luaL_typename(L, 1));
   if (lua_rawget(L, UP_ANSWERS) == LUA_TTABLE) {
     lua_rawgeti(L, 3, 1);
     lua_rawgeti(L, 3, 2);

@@ -136,6 +136,7 @@ static int sync(lua_State *L) {
 
 static int set_metatable(lua_State *L) {
   write_frame f;
+  int watched;
   mw_handle h;
   mwB_state *s = mwB_enter(L);
   uint64_t moment;
@@ -161,12 +162,15 @@ static int set_metatable(lua_State *L) {
     lua_pushnil(L);
     lua_replace(L, SHADOW);
     moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
+    watched = mw_is_watched(s->engine, h); /* a guard may have ended that */
+    if (watched) mwB_tellpolicy(L, MWB_UNWATCHED, OBJECT);
     if (mwB_pushown(L, OBJECT))
       mwB_enshadow(L, OBJECT, VALUE);
     else {
       lua_pushvalue(L, VALUE);
       lua_setmetatable(L, OBJECT);
     }
+    if (watched) mwB_tellpolicy(L, MWB_WATCHED, OBJECT);
     mwB_endwrite(&f, moment);
   }
   lua_settop(L, 1);

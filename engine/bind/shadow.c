@@ -439,8 +439,8 @@ static int put(lua_State *L) {
   return 0;
 }
 
-/* Moves what a class's `__newindex` has put into the object with `rawset` to the
-** shadow.  With that, the object may be let go. */
+/* Moves what a class's `__newindex` has put into the object with `rawset` to
+** the shadow.  With that, the object may be let go. */
 static void absorb(lua_State *L, int object) {
   int top = lua_gettop(L);
   lua_pushnil(L);

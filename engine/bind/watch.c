@@ -215,8 +215,7 @@ static void need_guards(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* Tells the policy that the object at `index` is watched, or no longer. */
-static void tell_policy(lua_State *L, int hook, int index) {
+void mwB_tellpolicy(lua_State *L, int hook, int index) {
   int top = lua_gettop(L);
   index = lua_absindex(L, index);
   mwB_pushclass(L, index);
@@ -237,7 +236,7 @@ static int attach(lua_State *L) {
     mwB_pushclass(L, 1);
     mwB_enshadow(L, 1, -1);
   }
-  if (!prepared) tell_policy(L, MWB_WATCHED, 1);
+  if (!prepared) mwB_tellpolicy(L, MWB_WATCHED, 1);
   if (lua_type(L, 2) == LUA_TFUNCTION) {
     need_guards(L);
     lua_pushvalue(L, 2);
@@ -363,7 +362,7 @@ static int unwatch(lua_State *L) {
     lua_rawset(L, -3);
   }
   s->L = L;
-  if (mw_unwatch(s->engine, h) == MW_OK) tell_policy(L, MWB_UNWATCHED, 1);
+  if (mw_unwatch(s->engine, h) == MW_OK) mwB_tellpolicy(L, MWB_UNWATCHED, 1);
   mwB_letgo(L, s, SIZE_MAX);
   return 0;
 }

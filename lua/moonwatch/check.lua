@@ -23,7 +23,9 @@ end
 --- The name of a field that a table has and a known one has not, or nil.
 function check.unknown(fields, known)
   for name in pairs(fields) do
-    if known[name] == nil then return tostring(name) end
+    if known[name] == nil then
+      return type(name) == "string" and name or ("(a %s)"):format(type(name))
+    end
   end
 end
 

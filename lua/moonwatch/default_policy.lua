@@ -5,6 +5,7 @@
 -- but nil decides.  In ctx is what the caller of `mw.is_dynamic` put there
 -- (config, export, ...), and
 --   clock              the default clock
+--   entries            those of the policy in force
 --   class(obj)         the object's class
 --   raw(t)             the table with the contents of a watched one
 --   lookup(obj, key)   a field of it or of what it inherits from, found without
@@ -20,7 +21,7 @@ local policy = {
 local function entry(obj, ctx)
   if ctx.metamethod(obj, "__pairs") ~= nil then return true end
   if type(obj) ~= "table" then return nil end
-  for _, name in ipairs(policy.entries) do
+  for _, name in ipairs(ctx.entries) do
     if rawget(ctx.raw(obj), name) ~= nil then return true end
   end
 end

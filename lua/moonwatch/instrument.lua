@@ -66,13 +66,14 @@ end
 
 -- What a constructor returned is the instance, or else its first argument is,
 -- unless that is the class.
-local function finish(tracker, class, begun, first, result, ...)
+local function finish(tracker, class, begun, first, ...)
+  local result = ...
   if is_object(result) then
     tag(tracker, result, begun)
   elseif is_object(first) and not rawequal(first, class) then
     tag(tracker, first, begun)
   end
-  return result, ...
+  return ...
 end
 
 -- Makes constructors tag; only those of `class` itself if they are others' too.
@@ -169,9 +170,15 @@ local function instrument(class, rules)
   local clock = rules.clock or core.clock()
   local handle = setmetatable({}, Handle)
   local tracker = tracker_of(clock)
-  patch_all(class, rules.constructors or policy.hooks(class).constructors or
-    CONSTRUCTORS, tracker, handle)
-  patch_all(class, rules.restorers or RESTORERS, tracker, handle)
+  local ok, message = pcall(function()
+    patch_all(class, rules.constructors or policy.hooks(class).constructors or
+      CONSTRUCTORS, tracker, handle)
+    patch_all(class, rules.restorers or RESTORERS, tracker, handle)
+  end)
+  if not ok then
+    handle:cancel()
+    error(message, 0)
+  end
   clock:advance()
   return handle
 end

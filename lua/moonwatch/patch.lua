@@ -43,11 +43,12 @@ end
 
 local function restore(holder, name, patch)
   if not rawequal(holder[name], patch.wrapper) then return end -- another's now
+  for place, had in next, patch.places do
+    had.changed = rawequal(rawget(raw(place), name), patch.wrapper)
+  end
   holder[name] = patch.original
   for place, had in next, patch.places do
-    if rawget(raw(place), name) ~= had[1] then
-      rawset(raw(place), name, had[1])
-    end
+    if had.changed then rawset(raw(place), name, had[1]) end
   end
 end
 

@@ -76,7 +76,8 @@ local function mistake_in(definition)
     if mistake then return mistake end
   end
   for name, hooks in pairs(definition.classes or {}) do
-    local what = ("class '%s'"):format(class.name(name) or tostring(name))
+    local what = ("class '%s'"):format(type(name) == "string" and name or
+      class.name(name) or "?")
     if type(hooks) ~= "table" then return what .. " is not a table" end
     mistake = mistake_in_fields(hooks, HOOKS, what)
     if mistake then return mistake end
@@ -257,7 +258,9 @@ local function ignored_by(obj)
   if set == nil then
     local list = policy.hooks(c).ignore
     set = list and {} or false
-    for _, key in ipairs(list or NONE) do set[key] = true end
+    for _, key in ipairs(list or NONE) do
+      if key == key then set[key] = true end -- NaN is no key
+    end
     ignored[c] = set
   end
   return set
@@ -300,8 +303,12 @@ local function unpatch(its)
 end
 
 local function patch_mutators(c, its)
+  local seen = {}
   for _, name in ipairs(policy.hooks(c).mutators or NONE) do
-    its.layers[#its.layers + 1] = patch(c, name, telling(name))
+    if not seen[name] then
+      its.layers[#its.layers + 1] = patch(c, name, telling(name))
+    end
+    seen[name] = true
   end
 end
 
@@ -332,7 +339,7 @@ end
 -- Decisions
 -- =======================================================
 
--- By metatable, or false: what is left to ask, and if that is nothing, the
+-- By metatable, or type: what is left to ask, and if that is nothing, the
 -- answer and its reason.
 local plans = setmetatable({}, { __mode = "k" })
 local answers = setmetatable({}, { __mode = "k" })
@@ -347,15 +354,12 @@ local base = {
 }
 policy.context = base
 
-local View = { __index = base }
-
-local NO_CONTEXT = setmetatable({}, View)
+local View = { __index = base, __metatable = false }
 
 local function view(ctx)
-  if ctx == nil then return NO_CONTEXT end
-  local its = setmetatable({}, View)
-  for key, value in pairs(ctx) do its[key] = value end
-  return its
+  local its = { entries = field "entries" }
+  for key, value in pairs(ctx or NONE) do its[key] = value end
+  return setmetatable(its, View)
 end
 
 -- Asks the rules in the list; answers as `decide`.
@@ -387,11 +391,15 @@ local function make_plan(obj, ctx)
   return plan
 end
 
+local version = 0 -- of what is cached
+
 local function plan_for(obj, ctx)
-  local mt = metatable(obj) or false
+  local mt = metatable(obj) or type(obj)
   local plan = plans[mt]
   if not plan then
+    local before = version
     plan = make_plan(obj, ctx)
+    if version ~= before then return plan end -- a rule used another policy
     plans[mt] = plan
     if not plan[1] then answers[mt] = { plan.value, plan.reason } end
   end
@@ -422,6 +430,7 @@ local function has(name)
 end
 
 local function forget()
+  version = version + 1
   hooks_of = setmetatable({}, { __mode = "k" })
   ignored = setmetatable({}, { __mode = "k" })
   for mt in pairs(plans) do plans[mt], answers[mt] = nil, nil end

@@ -15,7 +15,7 @@ local gmatch, sub = string.gmatch, string.sub
 local sandbox = {
   -- What loading a file, and each call of one of its functions, may use.
   loading = { instructions = 1000000, bytes = 16 * 1024 * 1024 },
-  calling = { instructions = 100000, bytes = 1024 * 1024 },
+  calling = { instructions = 1000000, bytes = 1024 * 1024 },
 }
 
 local STEPS = 8 -- of a C function that are worth an instruction
@@ -32,24 +32,43 @@ local function number(value) return tonumber(value) or 0 end
 -- Strings
 -- =======================================================
 
--- How often matching may try again: at each place, and for each item that can
--- match more or less.
+-- A function that is charged for the length of its strings.
+local function charging(f)
+  return function(...)
+    local length = 0
+    for i = 1, select("#", ...) do
+      local value = select(i, ...)
+      if type(value) == "string" then length = length + #value end
+    end
+    charge(length / STEPS)
+    return f(...)
+  end
+end
+
+-- How many steps matching may take.  An item that can match more or less (or
+-- the start, if the pattern has no anchor) divides the rest of the subject: n
+-- of them do that in as many ways as n things can be put between its bytes.
+-- Sets are searched at each step.
 local function pattern_cost(subject, pattern)
-  local tries = sub(pattern, 1, 1) == "^" and 1 or 2
   charge(#pattern / STEPS)
-  for _ in gmatch(pattern, "[%*%+%-%?]") do tries = tries + 1 end
-  for _ in gmatch(pattern, "%%[b%d]") do tries = tries + 1 end
-  return (#subject + 1) ^ tries / STEPS
+  local ways, n = 1, sub(pattern, 1, 1) == "^" and 0 or 1
+  for _ in gmatch(pattern, "[%*%+%-]") do n = n + 1 end
+  for _ in gmatch(pattern, "%%[b%d]") do n = n + 1 end
+  for _ in gmatch(pattern, "%?") do ways = ways * 2 end
+  for i = 1, n do ways = ways * (#subject + i) / i end
+  return ways * (1 + #pattern / 32) / STEPS
 end
 
 local function charge_pattern(subject, pattern)
   charge(pattern_cost(tostring(subject), tostring(pattern)))
 end
 
+-- What the program has added to its strings is there as well: its own functions
+-- may be called meanwhile.
 local function new_strings()
-  local strings = copy(string,
-    "byte char find format gmatch gsub len lower match pack packsize rep " ..
-    "reverse sub unpack upper")
+  local strings = {}
+  for name, f in pairs(string) do strings[name] = charging(f) end
+  strings.dump = nil
   for _, name in ipairs { "match", "gsub" } do
     local original = string[name]
     strings[name] = function(subject, pattern, ...)
@@ -79,12 +98,8 @@ local function new_strings()
       (#tostring(s) + #tostring(separator or "") + 1) / STEPS)
     return string.rep(s, n, separator)
   end
-  for _, name in ipairs { "lower", "upper", "reverse", "byte", "unpack" } do
-    local original = string[name]
-    strings[name] = function(s, ...)
-      charge(#tostring(s) / STEPS)
-      return original(s, ...)
-    end
+  for _, name in ipairs { "byte", "char", "len", "sub" } do
+    strings[name] = string[name] -- of no length, or of that of the results
   end
   return strings
 end
@@ -95,14 +110,25 @@ end
 -- Tables
 -- =======================================================
 
+-- The length of a table, which must be a plain matter: one that is computed may
+-- be another one next time.
+local function length(t)
+  if type(t) ~= "table" then return 0 end
+  local mt = private.metatable(t)
+  if mt and rawget(mt, "__len") ~= nil then
+    error("a policy may not do this with a table that has a __len", 3)
+  end
+  return #t
+end
+
 -- Charges for a range of indices; the end is the length if it is not said.
 local function charge_range(t, first, last)
-  last = last or type(t) == "table" and #t or 0
-  charge(math.max(0, number(last) - number(first) + 1))
+  local n = length(t)
+  charge(math.max(0, number(last or n) - number(first) + 1))
 end
 
 local function new_tables()
-  local tables = copy(table, "concat insert move pack remove sort unpack")
+  local tables = { pack = table.pack }
   function tables.concat(t, separator, i, j)
     charge_range(t, i or 1, j)
     return table.concat(t, separator, i, j)
@@ -116,16 +142,21 @@ local function new_tables()
     return table.move(a, f, e, ...)
   end
   function tables.insert(t, ...)
-    charge_range(t, select("#", ...) > 1 and ... or number(#t))
+    charge_range(t, select("#", ...) > 1 and ... or length(t))
     return table.insert(t, ...)
   end
   function tables.remove(t, ...)
-    charge_range(t, ... or number(#t))
+    charge_range(t, ... or length(t))
     return table.remove(t, ...)
   end
+  -- strings are compared byte by byte
   function tables.sort(t, less)
-    local n = type(t) == "table" and #t or 0
-    charge(n * math.log(n + 2, 2))
+    local n, bytes = length(t), 0
+    for i = 1, n do
+      local value = rawget(t, i)
+      if type(value) == "string" then bytes = bytes + #value end
+    end
+    charge((n + bytes / STEPS) * math.log(n + 2, 2))
     return table.sort(t, less)
   end
   return tables
@@ -137,22 +168,46 @@ end
 -- The rest
 -- =======================================================
 
--- A thread that was ended by the hook runs without it from then on, so what it
--- has to close stays open.
+-- The policy's own threads and no other.  One that was ended by the hook runs
+-- without it from then on, so what it has to close stays open.
 local function new_coroutines()
-  local coroutines = copy(coroutine,
-    "create isyieldable resume running status yield")
+  local coroutines = { yield = coroutine.yield }
+  local own = setmetatable({}, { __mode = "k" })
+
   local function results(ok, ...)
     if not ok then error(..., 0) end
     return ...
   end
-  function coroutines.wrap(f)
+
+  function coroutines.create(f)
     local co = coroutine.create(f)
+    own[co] = true
+    return co
+  end
+  function coroutines.wrap(f)
+    local co = coroutines.create(f)
     return function(...) return results(coroutine.resume(co, ...)) end
   end
   function coroutines.close(co)
-    charge(0)
+    if coroutine.status(co) == "dead" then return true end
     return coroutine.close(co)
+  end
+  for _, name in ipairs { "resume", "status" } do
+    coroutines[name] = coroutine[name]
+  end
+  for _, name in ipairs { "resume", "status", "close" } do
+    local original = coroutines[name]
+    coroutines[name] = function(co, ...)
+      if not own[co] then error("not a coroutine of this policy", 2) end
+      return original(co, ...)
+    end
+  end
+  function coroutines.running()
+    local co = coroutine.running()
+    return own[co] and co or nil, not own[co]
+  end
+  function coroutines.isyieldable()
+    return own[coroutine.running()] or false
   end
   return coroutines
 end
@@ -186,13 +241,17 @@ end
 local function new_world(more)
   local world = copy(_G,
     "assert error ipairs next pairs pcall print rawequal rawget rawlen " ..
-    "rawset select tonumber tostring type _VERSION")
+    "rawset select tostring type _VERSION")
+  world.tonumber = charging(tonumber)
   world.string, world.table = new_strings(), new_tables()
   world.coroutine, world.xpcall = new_coroutines(), protected_call
   world.math = copy(math,
     "abs acos asin atan ceil cos deg exp floor fmod huge log max maxinteger " ..
     "min mininteger modf pi rad sin sqrt tan tointeger type ult")
-  world.utf8 = copy(utf8, "char charpattern codepoint codes len offset")
+  world.utf8 = { char = utf8.char, charpattern = utf8.charpattern }
+  for _, name in ipairs { "codepoint", "codes", "len", "offset" } do
+    world.utf8[name] = charging(utf8[name])
+  end
   world.os = copy(os, "clock date difftime time")
   world.getmetatable, world.setmetatable = get_metatable, set_metatable
   world._G = world

@@ -12,7 +12,8 @@ collectgarbage(os.getenv("MOONWATCH_GC") or "incremental")
 busted.subscribe({ "test", "end" }, function(element, _, status)
   local texts = warnings()
   if #texts > 0 and status == "success" then
-    busted.publish({ "failure", element.descriptor }, element, busted.context,
+    busted.publish({ "failure", element.descriptor }, element,
+      busted.context.parent(element),
       "a warning nobody took: " .. table.concat(texts, "; "), {})
   end
   return nil, true
