@@ -17,6 +17,8 @@ local function with_file(text, f, env)
   end)
 end
 
+local HANG = 10 -- seconds; what is bounded takes a fraction of one
+
 local original = mw.policy({}):use()
 
 after_each(function()
@@ -134,7 +136,7 @@ describe("the budget of a policy file holds against", function()
           assert.is_string(message)
         end)
       end)
-      assert.is_true(time < 2, time)
+      assert.is_true(time < HANG, time)
       assert.is_nil(debug.gethook())
       assert.equal("xx", ("x"):rep(2))
     end)
@@ -150,7 +152,7 @@ describe("the budget of a policy file holds against", function()
         local time = seconds(function()
           assert.same({ "next", "next" }, { mw.is_dynamic {} })
         end)
-        assert.is_true(time < 1, time)
+        assert.is_true(time < HANG, time)
         assert.is_string(next(policy.errors))
       end)
       assert.is_nil(debug.gethook())
@@ -360,6 +362,10 @@ describe("a policy file", function()
       local s, t = ("b"):rep(50000), {}
       for i = 1, 2000 do t[i] = s end
       table.sort(t)]],
+    ["comparing long strings"] = [[
+      local f = ("b"):rep(60000)
+      local g, x = f .. "y"
+      while true do x = f < g end]],
     ["memory in coroutines"] = [[
       local s = ("x"):rep(50000)
       coroutine.wrap(function()
@@ -370,7 +376,7 @@ describe("a policy file", function()
     it("cannot outlast its budget by " .. name, function()
       local start = os.clock()
       local message = answers(code .. " return 'done'", {})[1]
-      assert.is_true(os.clock() - start < 1)
+      assert.is_true(os.clock() - start < HANG)
       assert.matches(name:find "^lengths" and "__len" or "memory", message ..
         (message:find "budget" and "memory" or ""))
     end)

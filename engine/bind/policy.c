@@ -29,12 +29,15 @@
 /* Instructions between two calls of the hook. */
 #define INTERVAL 100
 
+/* Bytes that may be asked for at once.  Longer strings could be compared for
+** too long by one instruction. */
+#define AT_ONCE 65536
+
 struct mwB_budget {
   lua_State *L;
   mwB_state *state;
   struct mwB_budget *outer;
   lua_Integer instructions, bytes; /* left */
-  lua_Integer limit;               /* of bytes at once */
   lua_Integer used;                /* instructions, of all that was filled */
   lua_Alloc alloc;                 /* what was there before */
   void *ud;
@@ -95,8 +98,8 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   size_t had = (ptr == NULL) ? 0 : osize;
   if (nsize > had && b->state->budget == b && !in_finaliser(b->L)) {
     size_t more = nsize - had;
-    int refused = more > (size_t)b->limit || b->bytes < -b->limit;
-    b->bytes = refused ? -1 - b->limit : b->bytes - (lua_Integer)more;
+    int refused = more > AT_ONCE || b->bytes < -AT_ONCE;
+    b->bytes = refused ? -1 - AT_ONCE : b->bytes - (lua_Integer)more;
     if (b->bytes < 0) tighten(b->L);
     if (refused) return NULL;
   }
@@ -135,7 +138,7 @@ static const char NO_FINALISER[] = "policies are not asked by finalisers";
 static void fill(struct mwB_budget *b, lua_Integer instructions,
                  lua_Integer bytes) {
   b->instructions = instructions;
-  b->bytes = b->limit = bytes;
+  b->bytes = bytes;
 }
 
 /* charge(n): takes n instructions from the budget, if there is one. */
