@@ -543,13 +543,13 @@ describe("a watch of a key that a coroutine set", function()
       end
     end)()
     collectgarbage()
-    local pool = {}
-    for i = 1, 5000 do
-      pool[i] = {}
-      if addresses[tostring(pool[i])] then
+    for i = 1, 100000 do
+      local obj = {}
+      if addresses[tostring(obj)] then
         again = again + 1
-        clock:tag(pool[i])
+        clock:tag(obj)
       end
+      if i % 10000 == 0 then collectgarbage() end
     end
     assert.is_true(again > 0)
   end)
