@@ -192,6 +192,26 @@ static void loosen(mw_engine *e, uint32_t m) {
   e->deep.loose = m;
 }
 
+/* The record of the object that is a key, NULL for other keys. */
+static mwW_record *record_of_key(const mw_engine *e, const mw_value *key) {
+  mw_handle h = (mw_handle)key->u.i;
+  if (key->type != MW_TOBJECT || !mwI_valid(&e->identity, h)) return NULL;
+  return mwW_recordof(&e->watch, mw_slot(h));
+}
+
+/* The engine keeps a key in one link more, or less. */
+static void keep_key(mw_engine *e, const mw_value *key) {
+  mwW_record *r = record_of_key(e, key);
+  if (r != NULL && r->keyed < UINT16_MAX) r->keyed++;
+  mwW_retain(e, key);
+}
+
+static void drop_key(mw_engine *e, const mw_value *key) {
+  mwW_record *r = record_of_key(e, key);
+  if (r != NULL && r->keyed < UINT16_MAX) r->keyed--;
+  mwW_release(e, key);
+}
+
 /* Takes a link out of everything and frees it; its child may get loose. */
 static void end_link(mw_engine *e, uint32_t i) {
   mwD_link *l = link_at(e, i);
@@ -207,7 +227,8 @@ static void end_link(mw_engine *e, uint32_t i) {
     parent->outs = l->next_out;
   if (l->next_out != 0) link_at(e, l->next_out)->prev_out = l->prev_out;
   if (child->via == i) loosen(e, l->child);
-  mwW_release(e, &l->key);
+  drop_key(e, &l->key);
+  l->parent = 0;
   mwL_give(&e->deep.links, i, sizeof(mwD_link));
 }
 
@@ -220,7 +241,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   l->parent = parent;
   l->child = child;
   l->key = *key;
-  mwW_retain(e, key);
+  keep_key(e, key);
   if ((l->next_in = c->ins) != 0) link_at(e, l->next_in)->prev_in = i;
   if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
   c->ins = p->outs = i;
@@ -327,8 +348,22 @@ static void drop_member(mw_engine *e, uint32_t m) {
   if (!member_at(e, m)->queued) give_member(e, m);
 }
 
+/* A table with weak keys loses a field when the key dies, and nobody tells. */
+static void end_links_under(mw_engine *e, mw_handle key) {
+  uint32_t i;
+  for (i = 1; i <= e->deep.links.n; i++) {
+    const mwD_link *l = link_at(e, i);
+    if (l->parent == 0 || l->key.type != MW_TOBJECT) continue;
+    if ((mw_handle)l->key.u.i != key) continue;
+    remove_link(e, i);
+    end_link(e, i);
+  }
+}
+
 void mwD_forget(mw_engine *e, uint32_t slot) {
   mwW_record *r = mwW_recordof(&e->watch, slot);
+  if (r != NULL && r->keyed > 0)
+    end_links_under(e, mwI_handle(&e->identity, slot));
   while (r != NULL && r->member != 0) drop_member(e, r->member);
 }
 
@@ -417,12 +452,14 @@ static void give_needs(mw_engine *e, needs *n) {
     give_member(e, take_from(&part->members, &n->members, sizeof(mwD_member)));
 }
 
-static int take_needs(mw_engine *e, uint32_t parent, mw_handle child,
-                      needs *n) {
+static int take_needs(mw_engine *e, uint32_t parent, const mw_value *key,
+                      mw_handle child, needs *n) {
   mwD_part *part = &e->deep;
   uint32_t m;
   khint_t count = 0;
   int ok = mwW_need(e, child) != NULL;
+  if (key->type == MW_TOBJECT && mwI_valid(&e->identity, (mw_handle)key->u.i))
+    ok = ok && mwW_need(e, (mw_handle)key->u.i) != NULL;
   for (m = parent; ok && m != 0; m = member_at(e, m)->next) {
     count++;
     ok = take_into(e, &part->links, &n->links, sizeof(mwD_link));
@@ -461,7 +498,7 @@ int mw_link(mw_engine *e, mw_handle parent, const mw_value *key,
   uint32_t p = first_member(e, parent);
   int code = MW_OK;
   if (p == 0 || !mwI_valid(&e->identity, child)) return MW_STALE;
-  if (!take_needs(e, p, child, &n)) return MW_NOMEM;
+  if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
   for (; p != 0; p = member_at(e, p)->next)
     if (link_members(e, p, key, child, &n) == MW_NEW) code = MW_NEW;
   give_needs(e, &n);

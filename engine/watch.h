@@ -15,6 +15,8 @@ typedef struct mwW_record {
   uint32_t linked;      /* how many are in the list, the ended among them */
   uint32_t member;      /* the first of deep.c's; 0: it is not included */
   uint32_t firing;      /* calls under way: nothing may leave the list */
+  uint16_t keyed;       /* how many links of deep.c's have it as their key; */
+                        /* UINT16_MAX: perhaps more */
   uint8_t sweep_at;     /* look for dead guards when 2^sweep_at are linked */
   uint8_t watched;      /* is it watched itself? */
   uint8_t slow;         /* for the host: must each write go the long way? */

@@ -394,6 +394,23 @@ describe("a deep watch", function()
     assert.equal(5, rawget(pos, "x"))
   end)
 
+  it("releases what a table with weak keys has lost", function()
+    local shared = {}
+    root = setmetatable({ strong = { [root] = shared } }, { __mode = "k" })
+    root[{}], root[{}] = shared, { {} }
+    mw.watch(root, guard, DEEP)
+    root.strong = nil
+    heard()
+    collectgarbage()
+    collectgarbage()
+    mw.reap()
+    assert.is_nil(next(mw.raw(root)))
+    shared.x = 1
+    assert.same({}, heard())
+    assert.is_false(mw.is_watched(shared))
+    assert.equal(1, rawget(shared, "x"))
+  end)
+
   it("costs memory for what is there, not for what was", function()
     mw.watch(root, guard, DEEP)
     local function churn(n)
