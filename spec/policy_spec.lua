@@ -167,6 +167,8 @@ describe("a policy", function()
     assert.same({ false, "named" }, { mw.is_dynamic { name = false } })
     assert.same({ 42, "ctx" }, { mw.is_dynamic({}, { answer = 42 }) })
     assert.same({ false, "default" }, { mw.is_dynamic {} })
+    local inherits = setmetatable({}, { __index = { answer = 43 } })
+    assert.same({ 43, "ctx" }, { mw.is_dynamic({}, inherits) })
     assert.equal(policy, original:use())
   end)
 

@@ -356,10 +356,16 @@ policy.context = base
 
 local View = { __index = base, __metatable = false }
 
+-- What a rule is given as ctx: the caller's, then the library's.
 local function view(ctx)
   local its = { entries = field "entries" }
-  for key, value in pairs(ctx or NONE) do its[key] = value end
-  return setmetatable(its, View)
+  for key, value in next, core.raw(ctx or NONE) do its[key] = value end
+  if not ctx or not metatable(ctx) then return setmetatable(its, View) end
+  return setmetatable(its, { __metatable = false, __index = function(_, key)
+    local value = ctx[key]
+    if value == nil then value = base[key] end
+    return value
+  end })
 end
 
 -- Asks the rules in the list; answers as `decide`.
