@@ -1,22 +1,7 @@
 local mw = require "moonwatch"
-local shell = require "spec.support.shell"
+local policy_file = require "spec.support.policy_file"
 
-local function write(path, text)
-  local file = assert(io.open(path, "w"))
-  file:write(text)
-  file:close()
-end
-
--- Calls f with a policy of the file's text, or nil and a message, and the path.
-local function with_file(text, f, env)
-  shell.with_directory(function(directory)
-    local path = directory .. "/policy.lua"
-    write(path, text)
-    local policy, message = mw.load_policy(path, env)
-    f(policy, message, path)
-  end)
-end
-
+local with_file = policy_file.with
 local HANG = 10 -- seconds; what is bounded takes a fraction of one
 
 local original = mw.policy({}):use()
