@@ -122,6 +122,9 @@ void mwB_pushstate(lua_State *L);
 /* Pushes one of the state's user values. */
 void mwB_push(lua_State *L, int uservalue);
 
+/* Makes one of the state's user values a table with weak keys. */
+void mwB_newephemeron(lua_State *L, int uservalue);
+
 /* Sets functions in the table on the top, with the upvalues of every function
 ** (taken from the running one). */
 void mwB_setfuncs(lua_State *L, const luaL_Reg *list);

@@ -44,6 +44,13 @@ void mwB_push(lua_State *L, int uservalue) {
   lua_getiuservalue(L, MWB_UPSTATE, uservalue);
 }
 
+void mwB_newephemeron(lua_State *L, int uservalue) {
+  lua_newtable(L);
+  mwB_push(L, MWB_EPHEMERON);
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, MWB_UPSTATE, uservalue);
+}
+
 /* }====================================================== */
 
 /* {======================================================

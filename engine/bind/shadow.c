@@ -540,8 +540,5 @@ void mwB_wake(lua_State *L, int index) {
 void mwB_openshadow(lua_State *L, lua_CFunction write) {
   mwB_pushfunction(L, write);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &WRITE);
-  lua_newtable(L);
-  mwB_push(L, MWB_EPHEMERON);
-  lua_setmetatable(L, -2);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_ANCHORS);
+  mwB_newephemeron(L, MWB_ANCHORS);
 }

@@ -105,8 +105,5 @@ void mwB_unpatch(lua_State *L, int index) {
 void mwB_openuserdata(lua_State *L, lua_CFunction write) {
   mwB_pushfunction(L, write);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &WRITE);
-  lua_newtable(L);
-  mwB_push(L, MWB_EPHEMERON);
-  lua_setmetatable(L, -2);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_HELD);
+  mwB_newephemeron(L, MWB_HELD);
 }

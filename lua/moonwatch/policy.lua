@@ -155,8 +155,7 @@ function policy.load(path, env)
 end
 
 local function its_own(self, name)
-  if getmetatable(self) ~= false or type(self) ~= "table" or
-    metatable(self) ~= Policy then
+  if metatable(self) ~= Policy then
     error(("calling '%s' on bad self (policy expected, got %s)"):format(name,
       type(self)), 3)
   end
@@ -217,14 +216,6 @@ local function field(name)
   local value = policy.current().definition[name]
   if value ~= nil then return value, current end
   return default_policy().definition[name], policy.default
-end
-
---- Calls one of the functions of the current policy.  Answers false if there is
--- none, or if it raised; else true and its result.
-function policy.ask(name, ...)
-  local f = current and current.definition[name]
-  if not f then return false end
-  return call(current, f, ...)
 end
 
 -- }======================================================
@@ -352,7 +343,6 @@ local base = {
     return mt and rawget(core.raw(mt), name)
   end,
 }
-policy.context = base
 
 local View = { __index = base, __metatable = false }
 
