@@ -22,6 +22,7 @@
 #include "clock.h"
 #include "deep.h"
 #include "identity.h"
+#include "journal.h"
 #include "serial.h"
 #include "watch.h"
 
@@ -33,6 +34,7 @@ struct mw_engine {
   mwS_part serial;
   mwW_part watch;
   mwD_part deep;
+  mwJ_part journal;
 };
 
 /* Resizes `p` from `osize` to `nsize` bytes; NULL when there is not enough

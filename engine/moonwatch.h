@@ -246,16 +246,20 @@ enum mw_type {
   MW_TFLOAT,   /* f */
   MW_TSTRING,  /* i: a number that the host gives each string it uses */
   MW_TOBJECT,  /* i: a handle */
-  MW_TOTHER    /* i: whatever the host likes */
+  MW_TOTHER,   /* i: whatever the host likes */
+  MW_TABSENT   /* there is none: before an insert, after a delete */
 };
+
+/* What belongs to a value of a kind. */
+typedef union mw_content {
+  int64_t i;
+  double f;
+} mw_content;
 
 /* A value: its kind and what belongs to it. */
 typedef struct mw_value {
   int type;
-  union {
-    int64_t i;
-    double f;
-  } u;
+  mw_content u;
 } mw_value;
 
 /* Are they the same value?  Of one kind and equal; NaN equals itself. */
@@ -313,14 +317,23 @@ typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
 typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
 
 /*
-** The engine keeps a copy of a key, or no longer does: for hosts that number
+** The engine keeps a copy of a value, or no longer does: for hosts that number
 ** their strings and would like to forget some.  Must not call the engine.
 */
-typedef void (*mw_keep)(void *ud, const mw_value *key);
+typedef void (*mw_keep)(void *ud, const mw_value *value);
+
+/*
+** Gives the object of an entry of the journal the old value again: see
+** `mw_rewind`.  The key's and the old value's kinds are as they were noted.
+** May call the engine, but not note or rewind.
+*/
+struct mw_entry;
+typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 
 /* What the engine needs of a host with guards.  `alive` says if an object that
 ** is a guard still lives; NULL: until it is forgotten.  `settle` is needed for
-** batches only; `retain` and `release` may be NULL. */
+** batches only, `restore` for `mw_rewind`; `retain` and `release` may be NULL.
+*/
 typedef struct mw_host {
   void *ud;
   mw_call call;
@@ -328,6 +341,7 @@ typedef struct mw_host {
   mw_settle settle;
   mw_keep retain;
   mw_keep release;
+  mw_restore restore;
 } mw_host;
 
 /* Sets the host; copied. */
@@ -373,7 +387,7 @@ MW_API int mw_unwatch(mw_engine *e, mw_handle obj);
 
 /* Is `obj` watched?  From its first watch to `mw_unwatch`; and while it is
 ** included. */
-MW_API int mw_is_watched(const mw_engine *e, mw_handle obj);
+MW_API int mw_is_watched(mw_engine *e, mw_handle obj);
 
 /* Has the watch not ended?  One that is called once ends when it is called. */
 MW_API int mw_watch_alive(const mw_engine *e, mw_watch_id id);
@@ -480,6 +494,84 @@ MW_API int mw_unsettled(const mw_engine *e);
 ** under which key.  MW_OK; MW_STALE: it is not below the root, or is it. */
 MW_API int mw_above(mw_engine *e, mw_handle root, mw_handle obj,
                     mw_handle *parent, mw_value *key);
+
+/* }====================================================== */
+
+/* {======================================================
+** Journal
+**
+** What was written, in order, for as long as somebody records.
+**
+**     mark = mw_record(e)     from now on the host notes each write:
+**     mw_note(e, &entry)          when the value was stored
+**     mw_entries(e, mark, &n)     what was written since
+**     mw_rewind(e, mark, ...)     takes it back, if it was a mistake
+**     mw_unrecord(e)
+**
+** Those who record are nested: who began last ends first.  With the last one
+** the entries go.
+** ======================================================= */
+
+/* The values of an entry. */
+enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
+
+/* One write: of the value `i`, its kind is in `type[i]`. */
+typedef struct mw_entry {
+  mw_handle obj; /* MW_NONE: the entry is void */
+  mw_content value[MW_PARTS];
+  uint8_t type[MW_PARTS];
+  uint8_t kind;   /* of enum mw_kind */
+  uint32_t where; /* for the host: where in the program */
+} mw_entry;
+
+/* Begins to record.  Answers the number of the next entry. */
+MW_API size_t mw_record(mw_engine *e);
+
+/* Is anybody recording?  Else there is no need to note. */
+MW_API int mw_recording(const mw_engine *e);
+
+/*
+** Notes a write; does nothing when nobody records.  Strings are retained for
+** as long as the entry is there, objects are not kept alive.  MW_OK or
+** MW_NOMEM.
+*/
+MW_API int mw_note(mw_engine *e, const mw_entry *entry);
+
+/* Makes sure that there is memory for the next entry.  MW_OK or MW_NOMEM. */
+MW_API int mw_reserve(mw_engine *e);
+
+/* The entries from number `mark` on, and how many; good until the next call
+** that notes, rewinds or ends.  Some may be void. */
+MW_API const mw_entry *mw_entries(const mw_engine *e, size_t mark, size_t *n);
+
+/*
+** Calls the host's `restore(ud, entry, host)` for the entries from number
+** `mark` on, the last one first, but not for objects that are gone.  They are
+** still there then: see `mw_retract`.  Needs no memory.
+*/
+MW_API void mw_rewind(mw_engine *e, size_t mark, void *host);
+
+/* Forgets the entries from `mark` on, `n` of them; those that follow stay, and
+** keep their numbers. */
+MW_API void mw_retract(mw_engine *e, size_t mark, size_t n);
+
+/* Ends what the last `mw_record` began. */
+MW_API void mw_unrecord(mw_engine *e);
+
+/*
+** Makes `obj` one whose writes are to be noted, though nobody may watch it.
+** With `below`, what is below it too, as in a deep watch: the host is to say
+** what that is (see `mw_include`).  MW_NEW when it is to be included, MW_OK,
+** MW_NOMEM or MW_STALE.
+*/
+MW_API int mw_track(mw_engine *e, mw_handle obj, int below);
+
+/* Ends that; what was below it stays included for those who watch it.  MW_OK,
+** or MW_STALE when it was not tracked. */
+MW_API int mw_untrack(mw_engine *e, mw_handle obj);
+
+/* Is it? */
+MW_API int mw_is_tracked(const mw_engine *e, mw_handle obj);
 
 /* }====================================================== */
 

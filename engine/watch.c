@@ -238,7 +238,8 @@ int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
     return MW_NOMEM;
   r = mwW_need(e, obj);
   if (r == NULL || (i = make_watch(e, obj, options)) == 0) return MW_NOMEM;
-  r->watched = 1;
+  if (!r->known) r->count = 0; /* while it was tracked */
+  r->watched = r->known = 1;
   prune(e, r);
   append(e, r, i);
   *id = id_of(e, i);
@@ -248,8 +249,8 @@ int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
 int mw_unwatch(mw_engine *e, mw_handle obj) {
   mwW_record *r = record_of(e, obj);
   uint32_t i;
-  if (r == NULL || !mw_is_watched(e, obj)) return MW_STALE;
-  mw_exclude(e, obj);
+  if (r == NULL || (!r->watched && r->member == 0)) return MW_STALE;
+  if (r->tracked < 2) mw_exclude(e, obj);
   for (i = r->first; i != 0; i = watch_at(e, i)->next)
     end_watch(r, watch_at(e, i));
   sweep(e, r, 0);
@@ -258,9 +259,16 @@ int mw_unwatch(mw_engine *e, mw_handle obj) {
   return MW_OK;
 }
 
-int mw_is_watched(const mw_engine *e, mw_handle obj) {
+/* An object may be below one that is only tracked. */
+int mw_is_watched(mw_engine *e, mw_handle obj) {
   const mwW_record *r = record_of(e, obj);
-  return r != NULL && (r->watched || r->member != 0);
+  mw_value key;
+  uint32_t after = 0;
+  mw_handle root;
+  if (r == NULL || r->watched) return r != NULL;
+  while ((root = mwD_root(e, obj, &after, &key)) != MW_NONE)
+    if (record_of(e, root)->watched) return 1;
+  return 0;
 }
 
 int mw_cancel(mw_engine *e, mw_watch_id id) {
@@ -297,7 +305,7 @@ int mw_set_valid(mw_engine *e, mw_handle guard, int valid) {
   if (!mwI_valid(&e->identity, guard)) return MW_STALE;
   r = mwW_need(e, guard);
   if (r == NULL) return MW_NOMEM;
-  r->invalid = (uint8_t)!valid;
+  r->invalid = !valid;
   return MW_OK;
 }
 
@@ -525,7 +533,7 @@ static event event_of(const mw_change *change, int phase, uint64_t moment) {
 uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwW_record *r = record_of(e, obj);
   event ev;
-  if (r == NULL || !mw_is_watched(e, obj)) return 0;
+  if (r == NULL || (!r->watched && r->member == 0)) return 0;
   r->count++;
   ev = event_of(change, 0, ++e->watch.moment);
   for_all(e, r, obj, &ev, e->watch.batches > 0 ? pend_all : fire);

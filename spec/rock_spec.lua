@@ -19,13 +19,20 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/check.lua\n" ..
         "share/lua/5.4/moonwatch/class.lua\n" ..
         "share/lua/5.4/moonwatch/cli.lua\n" ..
+        "share/lua/5.4/moonwatch/compare.lua\n" ..
         "share/lua/5.4/moonwatch/default_policy.lua\n" ..
+        "share/lua/5.4/moonwatch/effects.lua\n" ..
+        "share/lua/5.4/moonwatch/history.lua\n" ..
+        "share/lua/5.4/moonwatch/hook.lua\n" ..
         "share/lua/5.4/moonwatch/init.lua\n" ..
         "share/lua/5.4/moonwatch/instrument.lua\n" ..
         "share/lua/5.4/moonwatch/memo.lua\n" ..
         "share/lua/5.4/moonwatch/patch.lua\n" ..
+        "share/lua/5.4/moonwatch/pending.lua\n" ..
         "share/lua/5.4/moonwatch/policy.lua\n" ..
-        "share/lua/5.4/moonwatch/sandbox.lua\n",
+        "share/lua/5.4/moonwatch/reach.lua\n" ..
+        "share/lua/5.4/moonwatch/sandbox.lua\n" ..
+        "share/lua/5.4/moonwatch/transaction.lua\n",
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
       local program = "local mw = require [[moonwatch]] " ..

@@ -21,6 +21,18 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* A table that holds what the entries of a journal refer to: see journal.c. */
+typedef struct mwB_refs {
+  uint32_t n;  /* it has 1 to n */
+  uint32_t id; /* never 0, and no other's */
+} mwB_refs;
+
+/* A string that such a table has already. */
+typedef struct mwB_known {
+  const void *string;
+  uint32_t id, ref;
+} mwB_known;
+
 typedef struct mwB_state {
   mw_engine *engine; /* NULL once the Lua state is being closed */
   lua_State *L;      /* the thread in which the engine is called */
@@ -38,7 +50,16 @@ typedef struct mwB_state {
   lua_Integer notes;         /* of the batch */
   int delivering;            /* is a batch ending? */
   struct mwB_budget *budget; /* of the policy's call under way */
-  const void *guard_meta;    /* metatables, to compare with */
+  mw_handle *resting;        /* objects whose traps rest, perhaps */
+  uint32_t n_resting, size_resting;
+  mwB_refs journal;       /* what it refers to */
+  int refs_at;            /* where the registry has what they stand for */
+  uint32_t refs_ids;      /* tables of references there have been */
+  mwB_known known[64];    /* strings that have a reference */
+  int wheres;             /* how many want to know where writes are made */
+  int restoring;          /* writes are not noted */
+  int ignores;            /* does the policy say that keys are ignored? */
+  const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
 } mwB_state;
 
@@ -60,7 +81,12 @@ enum {
   MWB_BATCH,       /* what is written during a batch */
   MWB_TELL,        /* the function that calls a guard of a deep watch */
   MWB_HOOKS,       /* what the policy is asked */
-  MWB_QUEUE        /* the first of the dead to be told of */
+  MWB_EFFECTS,     /* the metatable of effects */
+  MWB_CELL,        /* of cells */
+  MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
+  MWB_RESTORE,     /* functions that must be there when memory is not */
+  MWB_TELLUNDONE,
+  MWB_QUEUE /* the first of the dead to be told of */
 };
 #define MWB_USERVALUES MWB_QUEUE
 
@@ -228,9 +254,9 @@ mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
                        int arg);
 
 /* The handle of the value at `index`, MW_NONE when it has none; and MW_NONE too
-** when it is not watched. */
+** when its writes are not reported. */
 mw_handle mwB_handleof(lua_State *L, mwB_state *s, int index);
-mw_handle mwB_watchedat(lua_State *L, mwB_state *s, int index);
+mw_handle mwB_reportsat(lua_State *L, mwB_state *s, int index);
 
 /* Begins a function whose first argument must be an object, and that looks at
 ** `args` of them. */
@@ -286,6 +312,9 @@ int mwB_ismeta(lua_State *L, int index);
 ** as an instance of a class, a table or nil. */
 void mwB_enshadow(lua_State *L, int object, int class_);
 
+/* Sets the class of the table at `object`, by a new shadow if it has one. */
+void mwB_setclass(lua_State *L, int object, int class_);
+
 /* Gives it back as it was.  The second is for a shadow just made, when there is
 ** no memory: it needs none, for the object has room for what it had. */
 void mwB_unshadow(lua_State *L, int index);
@@ -306,17 +335,33 @@ static inline mwW_record *mwB_recordof(const mwB_state *s, mw_handle h) {
 }
 mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index);
 
+/* Does the object tell of its writes? */
+static inline int mwB_reports(const mwB_state *s, mw_handle h) {
+  const mwW_record *r = mwB_recordof(s, h);
+  return r != NULL && mwW_reports(r);
+}
+
 /* Makes `#` go to the shadow: something may be put there under an integer. */
 void mwB_needlen(lua_State *L, int index, mwW_record *r);
 
-/* Lets the trap of the object at `index` rest if nobody needs it; and sets it
-** again.  The object's record may be NULL. */
-void mwB_rest(lua_State *L, mwW_record *r, int index);
-void mwB_wake(lua_State *L, int index);
+/* Pushes a field of the table at `index`, raw; answers its type. */
+int mwB_rawfield(lua_State *L, int index, const char *name);
 
 /* Sets what the trap calls when somebody is to hear of a write:
 ** write(object, key, value, shadow, handle). */
 void mwB_openshadow(lua_State *L, lua_CFunction write);
+
+/* }====================================================== */
+
+/* {======================================================
+** rest.c: traps that rest
+** ======================================================= */
+
+/* Lets the trap of the object at `index` rest if nobody needs it; and sets it
+** again, or all that rest.  The object's record may be NULL. */
+void mwB_rest(lua_State *L, mwW_record *r, int index);
+void mwB_wake(lua_State *L, int index);
+void mwB_wakeall(lua_State *L, mwB_state *s);
 
 /* }====================================================== */
 
@@ -333,9 +378,69 @@ void mwB_callnewindex(lua_State *L, int newindex);
 void mwB_patch(lua_State *L, int index);
 void mwB_unpatch(lua_State *L, int index);
 
+/* Pushes the class's own `__newindex`, of the userdata at `index`. */
+void mwB_pushnewindex(lua_State *L, int index);
+
 /* Sets what the trap calls when somebody is to hear of a write:
 ** write(userdata, key, value, the class's own `__newindex`, handle). */
 void mwB_openuserdata(lua_State *L, lua_CFunction write);
+
+/* }====================================================== */
+
+/* {======================================================
+** journal.c: what is noted of writes, and undo.c
+** ======================================================= */
+
+/* Are writes to be noted? */
+static inline int mwB_noting(const mwB_state *s) {
+  return s->engine->journal.readers > 0 && !s->restoring;
+}
+
+/* Makes the entry of a write that is about to be made, key, value and old value
+** at those places; there will be memory for it. */
+void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
+                 int old, mw_entry *entry);
+
+/* Holds the object at `index`, of an entry to come, for as long as that is
+** there. */
+void mwB_hold(lua_State *L, mwB_state *s, int index);
+
+/* The same of a change of class: old class and new one at OLD and VALUE of
+** write.h. */
+void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry);
+
+/* It was made. */
+static inline void mwB_note(mwB_state *s, const mw_entry *entry) {
+  if (entry->obj != MW_NONE) mw_note(s->engine, entry);
+}
+
+/* Does the policy say that nobody is to hear of the key at 2 of the object at
+** 1? */
+int mwB_isignored(lua_State *L);
+
+/* Restores for the engine; `host` is the running thread. */
+void mwB_restore(void *ud, const mw_entry *entry, void *host);
+
+void mwB_openjournal(lua_State *L);
+void mwB_openeffects(lua_State *L);
+void mwB_openundo(lua_State *L);
+
+/* }====================================================== */
+
+/* {======================================================
+** cell.c: upvalues
+** ======================================================= */
+
+/* Is there a cell at `index`? */
+int mwB_iscell(lua_State *L, int index);
+
+/* Pushes the value of the cell at `index`. */
+void mwB_pushcell(lua_State *L, int index);
+
+/* Sets the cell at `index` to the value on the top, which is removed. */
+void mwB_setcell(lua_State *L, int index);
+
+void mwB_opencell(lua_State *L);
 
 /* }====================================================== */
 
@@ -360,6 +465,10 @@ mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add);
 /* Is there an `mw.guard` at `index`? */
 int mwB_isguard(lua_State *L, const mwB_state *s, int index);
 
+/* The name of a kind, and the kind of the name at `index`; raises. */
+void mwB_pushkind(lua_State *L, int kind);
+int mwB_kind(lua_State *L, int index);
+
 /* Pushes the key of a value that came from `mwB_key`. */
 void mwB_pushkey(lua_State *L, mwB_state *s, const mw_value *key);
 
@@ -378,6 +487,11 @@ void mwB_include(lua_State *L, mwB_state *s, int index);
 
 /* Gives back at most `n` objects that are no longer included. */
 void mwB_letgo(lua_State *L, mwB_state *s, size_t n);
+
+/* May there be some? */
+static inline int mwB_unsettled(const mwB_state *s) {
+  return mw_unsettled(s->engine) && !mw_recording(s->engine);
+}
 
 /* `mwB_put` for an object that is included. */
 void mwB_putdeep(lua_State *L, int shadow);
@@ -407,6 +521,8 @@ int mwB_pushhook(lua_State *L, int hook);
 ** the top. */
 void mwB_openpolicy(lua_State *L);
 void mwB_opencalls(lua_State *L);
+void mwB_openassign(lua_State *L);
+void mwB_opentime(lua_State *L);
 
 /* }====================================================== */
 
@@ -416,6 +532,9 @@ void mwB_opencalls(lua_State *L);
 
 /* Tells the policy that the object at `index` is watched, or no longer. */
 void mwB_tellpolicy(lua_State *L, int hook, int index);
+
+/* Raises unless there is a table or a userdata at 1 that can tell of writes. */
+void mwB_trackable(lua_State *L, const char *name);
 
 /* Is the value at `index` an object of the library, which knows its own
 ** metatable? */
@@ -431,7 +550,10 @@ void mwB_openweakmap(lua_State *L, mwB_state *s);
 void mwB_openguard(lua_State *L, mwB_state *s);
 void mwB_openwatch(lua_State *L, mwB_state *s);
 void mwB_openwrite(lua_State *L, mwB_state *s);
+void mwB_openbatch(lua_State *L);
 void mwB_openreport(lua_State *L);
+void mwB_opentrack(lua_State *L);
+void mwB_openreports(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

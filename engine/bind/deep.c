@@ -117,15 +117,17 @@ static int give_back(lua_State *L) {
 }
 
 /* If there is no memory for giving it back, it keeps its shadow, which does no
-** harm. */
+** harm.  While somebody records, nothing is let go: what is written to it then
+** may have to be taken back. */
 void mwB_letgo(lua_State *L, mwB_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
+  if (mw_recording(s->engine)) return;
   while (n-- > 0 && (s->L = L, h = mw_released(s->engine)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
     if (!mwB_alive(L, s, h))
       lua_pop(L, 1);
-    else if (mw_is_watched(s->engine, h))
+    else if (mwB_reports(s, h))
       mwB_rest(L, mwB_recordof(s, h), -1);
     else
       lua_pcall(L, 1, 0, 0);
@@ -209,7 +211,7 @@ static int put_deep(lua_State *L) {
     put_table(L, s, h);
   else
     put_other(L, s, h);
-  if (mw_unsettled(s->engine)) s->pending = 1;
+  if (mwB_unsettled(s)) s->pending = 1;
   return 0;
 }
 

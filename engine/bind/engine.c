@@ -151,8 +151,10 @@ void mwB_pushfunction(lua_State *L, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, 1);
-  if (s->engine != NULL)
+  if (s->engine != NULL) {
     mwE_free(s->engine, s->uses, s->size_uses * sizeof(uint32_t));
+    mwE_free(s->engine, s->resting, s->size_resting * sizeof(mw_handle));
+  }
   mw_close(s->engine);
   s->engine = NULL;
   s->pending = 1;
@@ -197,10 +199,19 @@ static int build(lua_State *L) {
   mwB_openguard(L, s);
   mwB_openwatch(L, s);
   mwB_openwrite(L, s);
+  mwB_openbatch(L);
   mwB_openreport(L);
+  mwB_opentrack(L);
   lua_newtable(L);
   mwB_openpolicy(L);
   mwB_opencalls(L);
+  mwB_opencell(L);
+  mwB_openjournal(L);
+  mwB_openeffects(L);
+  mwB_openundo(L);
+  mwB_openreports(L);
+  mwB_openassign(L);
+  mwB_opentime(L);
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);

@@ -60,9 +60,12 @@ mw_handle mwB_handleof(lua_State *L, mwB_state *s, int index) {
   return (slot == 0) ? MW_NONE : mwI_handle(&s->engine->identity, slot);
 }
 
-mw_handle mwB_watchedat(lua_State *L, mwB_state *s, int index) {
+mw_handle mwB_reportsat(lua_State *L, mwB_state *s, int index) {
   mw_handle h = mwB_handleof(L, s, index);
-  return mw_is_watched(s->engine, h) ? h : MW_NONE;
+  if (h == MW_NONE || mwB_reports(s, h)) return h;
+  if (!mwB_pushown(L, index)) return MW_NONE;
+  lua_pop(L, 1); /* one that is yet to be let go */
+  return h;
 }
 
 mwB_state *mwB_enterobject(lua_State *L, const char *name, int args) {
@@ -112,7 +115,7 @@ size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths) {
   s->L = L;
   n += mw_reap(s->engine, looks, deaths - n, in_array, L);
   mwB_letgo(L, s, looks);
-  s->pending = s->queued || mw_due(s->engine) || mw_unsettled(s->engine);
+  s->pending = s->queued || mw_due(s->engine) || mwB_unsettled(s);
   return n;
 }
 

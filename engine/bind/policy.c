@@ -349,7 +349,9 @@ static int metatable(lua_State *L) {
 /* hooks{descend, ignored, watched, unwatched}; `false` for those that are not
 ** needed */
 static int set_hooks(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   luaL_checktype(L, 1, LUA_TTABLE);
+  s->ignores = lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION;
   lua_settop(L, 1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
   return 0;

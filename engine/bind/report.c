@@ -20,7 +20,7 @@ static void read_current(lua_State *L) {
 static int touch(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mw_handle h = mwB_watchedat(L, mwB_enterobject(L, "touch", 2), 1);
+  mw_handle h = mwB_reportsat(L, mwB_enterobject(L, "touch", 2), 1);
   if (h == MW_NONE) return 0;
   read_current(L);
   moment = mwB_beginwrite(L, &f, h, MW_TOUCH);
@@ -40,7 +40,7 @@ static void call_report(lua_State *L) {
 static int begin_call(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mw_handle h = mwB_watchedat(L, mwB_enter(L), OBJECT);
+  mw_handle h = mwB_reportsat(L, mwB_enter(L), OBJECT);
   if (h == MW_NONE) return 0;
   call_report(L);
   moment = mwB_beginwrite(L, &f, h, MW_CALL);
@@ -140,6 +140,7 @@ static int set_metatable(lua_State *L) {
   mw_handle h;
   mwB_state *s = mwB_enter(L);
   uint64_t moment;
+  mw_entry entry;
   if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
     return mwB_badarg(L, "setmetatable", 2, 2, "nil or table");
@@ -151,7 +152,7 @@ static int set_metatable(lua_State *L) {
       return luaL_error(L, "cannot change a protected metatable");
   }
   lua_settop(L, 3);
-  h = mwB_watchedat(L, s, 1);
+  h = mwB_reportsat(L, s, 1);
   if (h == MW_NONE) {
     lua_pushvalue(L, 2);
     lua_setmetatable(L, 1);
@@ -164,12 +165,9 @@ static int set_metatable(lua_State *L) {
     moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
     watched = mw_is_watched(s->engine, h); /* a guard may have ended that */
     if (watched) mwB_tellpolicy(L, MWB_UNWATCHED, OBJECT);
-    if (mwB_pushown(L, OBJECT))
-      mwB_enshadow(L, OBJECT, VALUE);
-    else {
-      lua_pushvalue(L, VALUE);
-      lua_setmetatable(L, OBJECT);
-    }
+    if (mwB_noting(s)) mwB_preparemeta(L, s, h, &entry);
+    mwB_setclass(L, OBJECT, VALUE);
+    if (mwB_noting(s)) mwB_note(s, &entry);
     if (watched) mwB_tellpolicy(L, MWB_WATCHED, OBJECT);
     mwB_endwrite(&f, moment);
   }

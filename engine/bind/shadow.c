@@ -85,19 +85,34 @@ static int trap_slowly(lua_State *L) {
   return 0;
 }
 
-/* The record of the trap's object; NULL when it was found dead. */
-static mwW_record *trap_record(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, TRAP_STATE);
-  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
-  if (s->engine == NULL || !mwI_valid(&s->engine->identity, h)) return NULL;
-  return mwW_recordof(&s->engine->watch, mw_slot(h));
+/* Stores key and value, at 2 and 3, and notes it. */
+static void store_noted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
+                        mw_handle h) {
+  int old = lua_gettop(L) + 1;
+  mw_entry entry;
+  lua_pushvalue(L, 2);
+  lua_rawget(L, shadow);
+  mwB_prepare(L, s, h, 2, 3, old, &entry);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  store(L, shadow, r);
+  mwB_note(s, &entry);
+  lua_settop(L, old - 1);
 }
 
 static int trap(lua_State *L) {
-  mwW_record *r = trap_record(L);
-  if (r != NULL) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, TRAP_STATE);
+  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
+  mwW_record *r = (s->engine == NULL) ? NULL : mwB_recordof(s, h);
+  if (r != NULL) { /* else it was found dead */
     if (r->armed > 0 || r->slow || r->member != 0) return trap_slowly(L);
-    r->count++;
+    if (mwB_noting(s)) {
+      if (s->ignores) return trap_slowly(L);
+      store_noted(L, TRAP_SHADOW, r, s, h);
+      r->count += r->watched;
+      return 0;
+    }
+    r->count += r->watched;
   }
   store(L, TRAP_SHADOW, r);
   return 0;
@@ -109,7 +124,7 @@ static int trap(lua_State *L) {
 ** The own metatable
 ** ======================================================= */
 
-static int raw_field(lua_State *L, int index, const char *name) {
+int mwB_rawfield(lua_State *L, int index, const char *name) {
   index = lua_absindex(L, index);
   lua_pushstring(L, name);
   return lua_rawget(L, index);
@@ -118,7 +133,7 @@ static int raw_field(lua_State *L, int index, const char *name) {
 int mwB_pushown(lua_State *L, int index) {
   int own;
   if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
-  raw_field(L, -1, "__newindex");
+  mwB_rawfield(L, -1, "__newindex");
   lua_rawgeti(L, -2, MWB_OWNTRAP); /* where it is while it rests */
   own = lua_tocfunction(L, -1) == trap || lua_tocfunction(L, -2) == trap;
   lua_pop(L, own ? 2 : 3);
@@ -127,7 +142,7 @@ int mwB_pushown(lua_State *L, int index) {
 
 int mwB_pushshadow(lua_State *L, int index) {
   if (!mwB_pushown(L, index)) return 0;
-  raw_field(L, -1, "__index");
+  mwB_rawfield(L, -1, "__index");
   lua_replace(L, -2);
   return 1;
 }
@@ -163,7 +178,7 @@ int mwB_ismeta(lua_State *L, int index) {
 void mwB_needlen(lua_State *L, int index, mwW_record *r) {
   int top = lua_gettop(L);
   if (r->lengthy || !mwB_pushown(L, index)) return;
-  if (raw_field(L, top + 1, "__len") == LUA_TNIL) {
+  if (mwB_rawfield(L, top + 1, "__len") == LUA_TNIL) {
     lua_pushliteral(L, "__len");
     lua_pushcfunction(L, own_len);
     lua_rawset(L, top + 1);
@@ -202,7 +217,7 @@ static void set_own(lua_State *L, const char *name) {
 }
 
 static void set_default(lua_State *L, const char *name, lua_CFunction f) {
-  int type = raw_field(L, OWN, name);
+  int type = mwB_rawfield(L, OWN, name);
   lua_pop(L, 1);
   if (type != LUA_TNIL) return;
   lua_pushcfunction(L, f);
@@ -223,12 +238,12 @@ static int index_object(lua_State *L) {
 /* Can the class serve as the shadow's metatable as it is? */
 static int serves(lua_State *L) {
   static const char *const unwanted[] = {"__gc", "__newindex", NULL};
-  int i, type = raw_field(L, CLASS, "__index");
+  int i, type = mwB_rawfield(L, CLASS, "__index");
   int ok = (type == LUA_TTABLE || type == LUA_TNIL) &&
            !lua_rawequal(L, OBJECT, CLASS);
   lua_pop(L, 1);
   for (i = 0; ok && unwanted[i] != NULL; i++) {
-    ok = raw_field(L, CLASS, unwanted[i]) == LUA_TNIL;
+    ok = mwB_rawfield(L, CLASS, unwanted[i]) == LUA_TNIL;
     lua_pop(L, 1);
   }
   return ok;
@@ -239,13 +254,13 @@ static int serves(lua_State *L) {
 static void push_heritage(lua_State *L) {
   lua_createtable(L, 0, 2);
   lua_pushliteral(L, "__index");
-  if (raw_field(L, CLASS, "__index") == LUA_TFUNCTION) {
+  if (mwB_rawfield(L, CLASS, "__index") == LUA_TFUNCTION) {
     lua_pushvalue(L, OBJECT);
     lua_pushcclosure(L, index_object, 2);
   }
   lua_rawset(L, -3);
   lua_pushliteral(L, "__mode");
-  raw_field(L, CLASS, "__mode");
+  mwB_rawfield(L, CLASS, "__mode");
   lua_rawset(L, -3);
 }
 
@@ -264,7 +279,7 @@ static void new_shadow(lua_State *L) {
 
 /* What `getmetatable` is to show. */
 static void set_shown(lua_State *L) {
-  int type = raw_field(L, OWN, "__metatable");
+  int type = mwB_rawfield(L, OWN, "__metatable");
   lua_pop(L, 1);
   if (type != LUA_TNIL) return;
   if (lua_isnil(L, CLASS))
@@ -307,7 +322,7 @@ static void keep_guards(lua_State *L) {
 /* A weak table whose metatable is changed may go unmarked for the rest of the
 ** cycle, so the new metatable is held by something else. */
 static void anchor(lua_State *L) {
-  int type = raw_field(L, OWN, "__mode");
+  int type = mwB_rawfield(L, OWN, "__mode");
   lua_pop(L, 1);
   if (type == LUA_TNIL) return;
   mwB_push(L, MWB_ANCHORS);
@@ -344,10 +359,11 @@ static int enshadow(lua_State *L) {
   anchor(L);
   copy(L, SOURCE, SHADOW, 0);
   wipe(L, OBJECT);
-  slow = !lua_isnil(L, CLASS) && raw_field(L, CLASS, "__newindex") != LUA_TNIL;
+  slow =
+      !lua_isnil(L, CLASS) && mwB_rawfield(L, CLASS, "__newindex") != LUA_TNIL;
   if (r != NULL) {
     r->slow = (uint8_t)slow;
-    r->lengthy = (uint8_t)lengthy;
+    r->lengthy = lengthy != 0;
   }
   lua_pushvalue(L, OWN);
   lua_setmetatable(L, OBJECT);
@@ -361,6 +377,18 @@ void mwB_enshadow(lua_State *L, int object, int class_) {
   lua_pushvalue(L, object);
   lua_pushvalue(L, class_);
   lua_call(L, 2, 0);
+}
+
+void mwB_setclass(lua_State *L, int object, int class_) {
+  object = lua_absindex(L, object);
+  class_ = lua_absindex(L, class_);
+  if (mwB_pushown(L, object)) {
+    lua_pop(L, 1);
+    mwB_enshadow(L, object, class_);
+  } else {
+    lua_pushvalue(L, class_);
+    lua_setmetatable(L, object);
+  }
 }
 
 /* }====================================================== */
@@ -417,9 +445,14 @@ void mwB_unshadow(lua_State *L, int index) {
 }
 
 void mwB_putshallow(lua_State *L, int shadow, mwW_record *r) {
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 3);
-  store(L, shadow, r);
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (mwB_noting(s) && !mwB_isignored(L)) {
+    store_noted(L, shadow, r, s, mwB_handleof(L, s, 1));
+  } else {
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    store(L, shadow, r);
+  }
 }
 
 void mwB_put(lua_State *L, int shadow, mwW_record *r) {
@@ -483,7 +516,7 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
   int top = lua_gettop(L);
   if (r != NULL && lua_type(L, 2) == LUA_TNUMBER) mwB_needlen(L, 1, r);
   mwB_pushclass(L, 1);
-  if (!lua_isnil(L, -1) && raw_field(L, -1, "__newindex") != LUA_TNIL) {
+  if (!lua_isnil(L, -1) && mwB_rawfield(L, -1, "__newindex") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, shadow) == LUA_TNIL) {
       store_by_class(L, top + 2);
@@ -497,45 +530,9 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
 
 /* }====================================================== */
 
-/* {======================================================
-** Rest
-** ======================================================= */
-
 mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index) {
   return mwB_recordof(s, mwB_handleof(L, s, index));
 }
-
-void mwB_rest(lua_State *L, mwW_record *r, int index) {
-  int top = lua_gettop(L);
-  index = lua_absindex(L, index);
-  if (r == NULL || r->armed > 0 || r->slow || r->counted) return;
-  if (!r->watched || r->member != 0) return;
-  if (!mwB_pushown(L, index)) return;
-  mwB_needlen(L, index, r); /* it will not see when that is needed */
-  if (lua_rawgeti(L, top + 1, MWB_OWNTRAP) == LUA_TNIL) {
-    raw_field(L, top + 1, "__newindex");
-    lua_rawseti(L, top + 1, MWB_OWNTRAP);
-    lua_pushliteral(L, "__newindex");
-    raw_field(L, top + 1, "__index");
-    lua_rawset(L, top + 1);
-  }
-  lua_settop(L, top);
-}
-
-void mwB_wake(lua_State *L, int index) {
-  int top = lua_gettop(L);
-  if (!mwB_pushown(L, index)) return;
-  if (lua_rawgeti(L, -1, MWB_OWNTRAP) != LUA_TNIL) {
-    lua_pushliteral(L, "__newindex");
-    lua_insert(L, -2);
-    lua_rawset(L, top + 1);
-    lua_pushnil(L);
-    lua_rawseti(L, top + 1, MWB_OWNTRAP);
-  }
-  lua_settop(L, top);
-}
-
-/* }====================================================== */
 
 void mwB_openshadow(lua_State *L, lua_CFunction write) {
   mwB_pushfunction(L, write);

@@ -33,10 +33,10 @@ void mwB_callnewindex(lua_State *L, int newindex) {
 
 static int trap(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mw_handle h = (s->engine == NULL) ? MW_NONE : mwB_watchedat(L, s, 1);
+  mw_handle h = (s->engine == NULL) ? MW_NONE : mwB_reportsat(L, s, 1);
   mwW_record *r = (h == MW_NONE) ? NULL : mwB_recordof(s, h);
   lua_settop(L, 3);
-  if (r != NULL && r->armed > 0) {
+  if (r != NULL && (r->armed > 0 || mwB_noting(s))) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
     lua_insert(L, 1);
     lua_pushvalue(L, UP_ORIGINAL);
@@ -44,7 +44,7 @@ static int trap(lua_State *L) {
     lua_call(L, 5, 0);
     return 0;
   }
-  if (r != NULL) r->count++;
+  if (r != NULL) r->count += r->watched;
   mwB_callnewindex(L, UP_ORIGINAL);
   return 0;
 }
@@ -61,6 +61,14 @@ static void set_newindex(lua_State *L) {
   lua_pushliteral(L, "__newindex");
   lua_insert(L, -2);
   lua_rawset(L, -3);
+}
+
+void mwB_pushnewindex(lua_State *L, int index) {
+  push_class(L, index);
+  lua_replace(L, -2);
+  if (lua_tocfunction(L, -1) != trap) return;
+  lua_getupvalue(L, -1, 3);
+  lua_replace(L, -2);
 }
 
 /* Adds `n` to the number of watched objects of the trap on the top. */

@@ -226,13 +226,22 @@ void mwB_tellpolicy(lua_State *L, int hook, int index) {
   lua_settop(L, top);
 }
 
-/* attach(object, guard, ref, was_watched, scan): the object gets its trap, and
+/* What an object was before it was watched. */
+enum { PLAIN = 0, TRACKED, WATCHED };
+
+static int former(mwB_state *s, mw_handle h) {
+  if (mw_is_watched(s->engine, h)) return WATCHED;
+  return mwB_reports(s, h) ? TRACKED : PLAIN;
+}
+
+/* attach(object, guard, ref, former, scan): the object gets its trap, and
 ** holds the guard if that is a function.  The class of a userdata comes last: a
 ** patch is not undone when something fails. */
 static int attach(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  int prepared = lua_toboolean(L, 4);
-  if (!prepared && lua_istable(L, 1)) {
+  lua_Integer was = lua_tointeger(L, 4);
+  int prepared = was == WATCHED;
+  if (was == PLAIN && lua_istable(L, 1)) {
     mwB_pushclass(L, 1);
     mwB_enshadow(L, 1, -1);
   }
@@ -243,34 +252,31 @@ static int attach(lua_State *L) {
     lua_rawseti(L, -2, lua_tointeger(L, 3));
   }
   if (lua_toboolean(L, 5)) mwB_include(L, s, 1);
-  if (!prepared && lua_isuserdata(L, 1)) mwB_patch(L, 1);
+  if (was == PLAIN && lua_isuserdata(L, 1)) mwB_patch(L, 1);
   return 0;
 }
 
-static void undo_watch(lua_State *L, mwB_state *s, handle *h, int was_watched,
+static void undo_watch(lua_State *L, mwB_state *s, handle *h, int was,
                        int included) {
   s->L = L;
   mw_cancel(s->engine, h->id);
   if (included) mw_exclude(s->engine, h->obj);
-  if (!was_watched) {
-    mwB_undoshadow(L, 1);
-    mw_unwatch(s->engine, h->obj);
-  }
+  if (was == PLAIN) mwB_undoshadow(L, 1);
+  if (was != WATCHED) mw_unwatch(s->engine, h->obj);
   mwB_letgo(L, s, SIZE_MAX);
 }
 
 /* Calls `attach`, which is on the top; undoes the watch when it fails. */
-static void attach_or_undo(lua_State *L, mwB_state *s, handle *h,
-                           int was_watched) {
+static void attach_or_undo(lua_State *L, mwB_state *s, handle *h, int was) {
   int code = MW_OK;
   if (h->ref & MWB_REFDEEP) code = mw_include(s->engine, h->obj);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   lua_pushinteger(L, (lua_Integer)(h->ref & ~MWB_REFBITS));
-  lua_pushboolean(L, was_watched);
+  lua_pushinteger(L, was);
   lua_pushboolean(L, code == MW_NEW);
   if (code >= 0 && lua_pcall(L, 5, 0, 0) == LUA_OK) return;
-  undo_watch(L, s, h, was_watched, code == MW_NEW);
+  undo_watch(L, s, h, was, code == MW_NEW);
   mwB_check(L, code);
   lua_error(L);
 }
@@ -293,18 +299,17 @@ int mwB_isours(lua_State *L, int index) {
   return ours;
 }
 
-/* There is a table, or a userdata with a metatable. */
-static void check_object(lua_State *L) {
+void mwB_trackable(lua_State *L, const char *name) {
   if (lua_istable(L, 1)) {
     if (mwB_isours(L, 1))
-      luaL_error(L, "bad argument #1 to 'watch' (%s cannot be watched)",
+      luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched)", name,
                  mwB_typename(L, 1));
     return;
   }
   if (lua_type(L, 1) != LUA_TUSERDATA)
-    mwB_badarg(L, "watch", 1, 1, "table or userdata");
+    mwB_badarg(L, name, 1, 1, "table or userdata");
   if (!lua_getmetatable(L, 1))
-    mwB_badarg(L, "watch", 1, 1, "userdata with a metatable");
+    mwB_badarg(L, name, 1, 1, "userdata with a metatable");
   lua_pop(L, 1);
 }
 
@@ -312,21 +317,21 @@ static int watch(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   wish w;
   handle *h;
-  int was_watched;
+  int was;
   lua_settop(L, 4); /* the last for keys */
-  check_object(L);
+  mwB_trackable(L, "watch");
   read_options(L, s, &w);
   read_guard(L, s, &w);
   lua_settop(L, 4);
   h = new_handle(L); /* 5 */
   h->obj = mwB_identify(L, s, "watch", 1, 1);
   h->ref = w.options.ref;
-  was_watched = mw_is_watched(s->engine, h->obj);
+  was = former(s, h->obj);
   read_keys(L, s, &w);
   mwB_pushfunction(L, attach);
   s->L = L;
   mwB_check(L, mw_watch(s->engine, h->obj, &w.options, &h->id));
-  attach_or_undo(L, s, h, was_watched);
+  attach_or_undo(L, s, h, was);
   if (!w.uncounted) mwB_recordof(s, h->obj)->counted = 1;
   mwB_wake(L, 1);
   lua_settop(L, 5);
@@ -339,8 +344,9 @@ static int watch(lua_State *L) {
 ** Other functions
 ** ======================================================= */
 
-/* What is below something that is watched deeply keeps its trap. */
-static void unwatch_below(lua_State *L) {
+/* What is below something that is watched deeply keeps its trap, and so does
+** what is tracked. */
+static void release_guards(lua_State *L) {
   if (mwB_pushown(L, 1)) {
     lua_pushnil(L);
     lua_rawseti(L, -2, MWB_OWNGUARDS);
@@ -349,13 +355,14 @@ static void unwatch_below(lua_State *L) {
 
 static int unwatch(lua_State *L) {
   mwB_state *s = mwB_enterobject(L, "unwatch", 1);
-  mw_handle h = mwB_watchedat(L, s, 1);
-  if (mw_is_below(s->engine, h)) {
-    unwatch_below(L);
-  } else if (lua_istable(L, 1)) {
-    mwB_unshadow(L, 1); /* also of one that a finaliser brought back */
-  } else if (h != MW_NONE) {
-    mwB_unpatch(L, 1);
+  mw_handle h = mwB_reportsat(L, s, 1);
+  if (lua_istable(L, 1)) {
+    if (mw_is_below(s->engine, h) || mw_is_tracked(s->engine, h))
+      release_guards(L);
+    else
+      mwB_unshadow(L, 1); /* also of one that a finaliser brought back */
+  } else if (mw_is_watched(s->engine, h)) {
+    if (!mw_is_tracked(s->engine, h)) mwB_unpatch(L, 1);
     mwB_push(L, MWB_HELD);
     lua_pushvalue(L, 1);
     lua_pushnil(L);
@@ -370,7 +377,7 @@ static int unwatch(lua_State *L) {
 static int is_watched(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   lua_settop(L, 1);
-  lua_pushboolean(L, mwB_watchedat(L, s, 1) != MW_NONE);
+  lua_pushboolean(L, mw_is_watched(s->engine, mwB_handleof(L, s, 1)));
   return 1;
 }
 

@@ -8,6 +8,8 @@
 */
 #include "write.h"
 
+#include <string.h>
+
 /* {======================================================
 ** Calling guards
 ** ======================================================= */
@@ -139,8 +141,7 @@ static int guard_alive(void *ud, mw_handle guard) {
   return alive;
 }
 
-/* Makes the stack what the guards' calls expect. */
-static mwB_state *begin_report(lua_State *L, write_frame *f) {
+mwB_state *mwB_beginreport(lua_State *L, write_frame *f) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   luaL_checkstack(L, LUA_MINSTACK, "too many guards");
   lua_settop(L, OLD);
@@ -153,110 +154,13 @@ static mwB_state *begin_report(lua_State *L, write_frame *f) {
   return s;
 }
 
-/* Does the change leave things as they were? */
-static int is_same(lua_State *L, int kind) {
+int mwB_issame(lua_State *L, int kind) {
   return lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
 }
 
-static int kind_of(lua_State *L) {
+int mwB_writekind(lua_State *L) {
   if (lua_isnil(L, VALUE)) return MW_DELETE;
   return lua_isnil(L, OLD) ? MW_INSERT : MW_UPDATE;
-}
-
-/* {======================================================
-** Batches
-**
-** The table of a batch: [object] = { [key] = note }, and for each note, from 1
-** on, the object, the key, the value from before the batch, and the kind of the
-** last write.  A batch that begins while another one ends has notes
-** of its own, with numbers that go on.
-** ======================================================= */
-
-enum { BATCH_NOTES = 1, BATCH_OBJECTS, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
-
-static void new_batch(lua_State *L, mwB_state *s) {
-  int i;
-  lua_createtable(L, BATCH_KINDS, 0);
-  for (i = BATCH_NOTES; i <= BATCH_KINDS; i++) {
-    lua_newtable(L);
-    lua_rawseti(L, -2, i);
-  }
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
-  s->notes = 0;
-}
-
-/* A batch begins while another one's guards are called. */
-static void renew_notes(lua_State *L) {
-  mwB_push(L, MWB_BATCH);
-  lua_newtable(L);
-  lua_rawseti(L, -2, BATCH_NOTES);
-  lua_pop(L, 1);
-}
-
-/* Pushes the table of notes of the object. */
-static void push_notes(lua_State *L) {
-  lua_pushvalue(L, OBJECT);
-  if (lua_rawget(L, -2) == LUA_TTABLE) return;
-  lua_pop(L, 1);
-  lua_newtable(L);
-  lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, -2);
-  lua_rawset(L, -4);
-}
-
-/* Pushes the key, or `false`'s place for no key at all. */
-static void push_key(lua_State *L) {
-  if (lua_isnil(L, KEY))
-    lua_pushlightuserdata(L, L);
-  else
-    lua_pushvalue(L, KEY);
-}
-
-/* Keeps the value at `index` in one of the tables of the batch. */
-static void keep(lua_State *L, int batch, int table, lua_Integer note,
-                 int index) {
-  lua_rawgeti(L, batch, table);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, -2, note);
-  lua_pop(L, 1);
-}
-
-/* The note of the key of a write; the old value is that of its first. */
-static uint64_t note_write(lua_State *L, int kind) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  int top = lua_gettop(L);
-  lua_Integer note;
-  if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
-  mwB_push(L, MWB_BATCH);
-  lua_rawgeti(L, top + 1, BATCH_NOTES);
-  push_notes(L); /* top + 3 */
-  push_key(L);
-  lua_rawget(L, top + 3);
-  note = lua_tointeger(L, -1);
-  if (note == 0) {
-    note = s->notes + 1;
-    keep(L, top + 1, BATCH_OBJECTS, note, OBJECT);
-    keep(L, top + 1, BATCH_KEYS, note, KEY);
-    keep(L, top + 1, BATCH_OLDS, note, OLD);
-    push_key(L);
-    lua_pushinteger(L, note);
-    lua_rawset(L, top + 3);
-    s->notes = note;
-  }
-  lua_rawgeti(L, top + 1, BATCH_KINDS);
-  lua_pushinteger(L, kind);
-  lua_rawseti(L, -2, note);
-  lua_settop(L, top);
-  return (uint64_t)note;
-}
-
-/* Puts what is noted in one of the batch's tables at `to`. */
-static void fetch(lua_State *L, int table, uint64_t note, int to) {
-  mwB_push(L, MWB_BATCH);
-  lua_rawgeti(L, -1, table);
-  lua_rawgeti(L, -1, (lua_Integer)note);
-  lua_replace(L, to);
-  lua_pop(L, 2);
 }
 
 static int get_field(lua_State *L) {
@@ -280,93 +184,12 @@ void mwB_pushcurrent(lua_State *L) {
   }
 }
 
-static int settle(void *ud, mw_handle obj, mw_change *change) {
-  write_frame *f = (write_frame *)change->host;
-  lua_State *L = f->L;
-  int alive = mwB_alive(L, (mwB_state *)ud, obj);
-  lua_pop(L, 1);
-  if (!alive) return 0;
-  fetch(L, BATCH_OBJECTS, change->note, OBJECT);
-  fetch(L, BATCH_KEYS, change->note, KEY);
-  fetch(L, BATCH_OLDS, change->note, OLD);
-  fetch(L, BATCH_KINDS, change->note, VALUE);
-  change->kind = (int)lua_tointeger(L, VALUE);
-  if (change->kind == MW_METATABLE)
-    mwB_pushclass(L, OBJECT);
-  else if (change->kind == MW_CALL)
-    lua_pushnil(L);
-  else
-    mwB_pushcurrent(L);
-  lua_replace(L, VALUE);
-  change->same = is_same(L, change->kind);
-  if (change->kind <= MW_DELETE) change->kind = kind_of(L);
-  f->state->L = L; /* anything may have run */
-  return 1;
-}
-
-/* deliver(): the outermost batch ends. */
-static int deliver(lua_State *L) {
-  write_frame f;
-  mwB_state *s = begin_report(L, &f);
-  s->delivering++;
-  mw_batch_end(s->engine, &f);
-  lua_settop(L, FAILURE);
-  return f.failed ? lua_error(L) : 0;
-}
-
-/* Ends the innermost batch by calling `deliver`, which is on the top.  Answers
-** a status; with an error, that is on the top. */
-static int end_batch(lua_State *L, mwB_state *s) {
-  uint32_t batches = mw_batches(s->engine);
-  int delivering = s->delivering;
-  int status = LUA_OK;
-  if (batches > 1)
-    lua_pop(L, 1);
-  else
-    status = lua_pcall(L, 0, 0, 0);
-  s->L = L;
-  if (mw_batches(s->engine) == batches) mw_batch_drop(s->engine);
-  s->delivering = delivering;
-  if (delivering == 0 && batches == 1) {
-    lua_pushnil(L);
-    lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
-  }
-  return status;
-}
-
-/* The function's error goes on, not that of a guard at the end. */
-static int batch(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
-  int status;
-  if (!lua_isfunction(L, 1)) return mwB_badarg(L, "batch", 1, 1, "function");
-  mwB_pushfunction(L, deliver);
-  lua_insert(L, 1);
-  if (mw_batches(s->engine) == 0) {
-    if (s->delivering == 0)
-      new_batch(L, s);
-    else
-      renew_notes(L);
-  }
-  mw_batch_begin(s->engine);
-  status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
-  lua_pushvalue(L, 1);
-  if (status == LUA_OK) {
-    if (end_batch(L, s) != LUA_OK) return lua_error(L);
-    return lua_gettop(L) - 1;
-  }
-  end_batch(L, s);
-  lua_settop(L, 2);
-  return lua_error(L);
-}
-
-/* }====================================================== */
-
 void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind) {
-  mwB_state *s = begin_report(L, f);
+  mwB_state *s = mwB_beginreport(L, f);
   f->obj = h;
   f->change.key = mwB_key(L, s, KEY, 0);
   f->change.kind = kind;
-  f->change.same = is_same(L, kind);
+  f->change.same = mwB_issame(L, kind);
   f->change.host = f;
   f->change.note = 0;
 }
@@ -374,18 +197,26 @@ void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind) {
 uint64_t mwB_beginwrite(lua_State *L, write_frame *f, mw_handle h, int kind) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   mwB_setchange(L, f, h, kind);
-  if (mw_batches(s->engine) > 0) f->change.note = note_write(L, kind);
+  if (mw_batches(s->engine) > 0) f->change.note = mwB_notewrite(L, kind);
   s->L = L;
   return mw_mutated(s->engine, f->obj, &f->change);
 }
 
-void mwB_endwrite(write_frame *f, uint64_t moment) {
+/* Answers if there is an error at FAILURE. */
+static int finish_write(write_frame *f, uint64_t moment) {
   f->state->L = f->L;
   mw_stored(f->state->engine, f->obj, &f->change, moment);
   mwB_rest(f->L, mwB_recordof(f->state, f->obj), OBJECT);
-  if (!f->failed) return;
   lua_settop(f->L, FAILURE);
-  lua_error(f->L);
+  return f->failed;
+}
+
+void mwB_endwrite(write_frame *f, uint64_t moment) {
+  if (finish_write(f, moment)) lua_error(f->L);
+}
+
+static mwB_state *state(lua_State *L) {
+  return (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
 }
 
 /* A float that is an integer becomes one, as in a table. */
@@ -398,10 +229,9 @@ static void normalize_key(lua_State *L) {
   lua_replace(L, KEY);
 }
 
-/* Does the policy say that nobody is to hear of this key? */
-static int is_ignored(lua_State *L) {
+int mwB_isignored(lua_State *L) {
   int top = lua_gettop(L), ignored = 0;
-  if (!mwB_pushhook(L, MWB_IGNORED)) return 0;
+  if (!state(L)->ignores || !mwB_pushhook(L, MWB_IGNORED)) return 0;
   lua_pushvalue(L, OBJECT);
   lua_call(L, 1, 1);
   if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
@@ -419,14 +249,20 @@ static mw_handle pop_handle(lua_State *L) {
   return h;
 }
 
-static mwB_state *state(lua_State *L) {
-  return (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-}
-
 /* Counts a write that nobody hears of. */
 static void count(lua_State *L, mw_handle h) {
   mwW_record *r = mwB_recordof(state(L), h);
-  if (r != NULL) r->count++;
+  if (r != NULL) r->count += r->watched || r->member != 0;
+}
+
+/* The class may have put another value there than it was given. */
+static void call_newindex(lua_State *L, mw_handle h) {
+  mwB_state *s = state(L);
+  mw_entry entry;
+  int noting = mwB_noting(s);
+  if (noting) mwB_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  mwB_callnewindex(L, SHADOW);
+  if (noting) mwB_check(L, mw_note(s->engine, &entry));
 }
 
 /* write_userdata(object, key, value, newindex, handle), called by the other
@@ -435,14 +271,14 @@ static int write_userdata(lua_State *L) {
   write_frame f;
   uint64_t moment;
   mw_handle h = pop_handle(L);
-  if (is_ignored(L)) {
+  if (mwB_isignored(L)) {
     count(L, h);
     mwB_callnewindex(L, SHADOW);
     return 0;
   }
   mwB_pushcurrent(L);
-  moment = mwB_beginwrite(L, &f, h, kind_of(L));
-  mwB_callnewindex(L, SHADOW);
+  moment = mwB_beginwrite(L, &f, h, mwB_writekind(L));
+  call_newindex(L, h);
   mwB_endwrite(&f, moment);
   return 0;
 }
@@ -465,17 +301,78 @@ static int write(lua_State *L) {
   uint64_t moment;
   mw_handle h = pop_handle(L);
   normalize_key(L);
-  if (is_ignored(L)) {
+  if (mwB_isignored(L)) {
     count(L, h);
     store_value(L, h);
     return 0;
   }
   lua_pushvalue(L, KEY);
   lua_rawget(L, SHADOW); /* the old value */
-  moment = mwB_beginwrite(L, &f, h, kind_of(L));
+  moment = mwB_beginwrite(L, &f, h, mwB_writekind(L));
   store_value(L, h);
   mwB_endwrite(&f, moment);
   return 0;
+}
+
+/* Pushes what a table has itself, or what a userdata tells. */
+static void push_plain(lua_State *L) {
+  if (lua_istable(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, OBJECT);
+  } else {
+    mwB_pushcurrent(L);
+  }
+}
+
+/* Writes to an object that does not tell of it, or to a cell; and notes it. */
+static void assign_plain(lua_State *L, mwB_state *s) {
+  mw_entry entry;
+  lua_settop(L, SHADOW);
+  if (mwB_iscell(L, OBJECT)) {
+    mwB_hold(L, s, OBJECT);  /* nobody else does */
+    mwB_pushcell(L, OBJECT); /* to OLD */
+  } else {
+    push_plain(L);
+  }
+  mwB_prepare(L, s, mwB_identify(L, s, "apply", OBJECT, 1), KEY, VALUE, OLD,
+              &entry);
+  lua_pushvalue(L, VALUE);
+  if (mwB_iscell(L, OBJECT)) {
+    mwB_setcell(L, OBJECT);
+  } else {
+    lua_pushvalue(L, KEY);
+    lua_insert(L, -2);
+    lua_settable(L, OBJECT);
+  }
+  mwB_check(L, mw_note(s->engine, &entry));
+}
+
+/* assign(object, key, value) -> did a guard fail?, its error.  A write as any
+** other, but those who watch hear that it is applied. */
+static int assign(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  write_frame f;
+  uint64_t moment;
+  mw_handle h;
+  lua_settop(L, SHADOW);
+  normalize_key(L);
+  h = mwB_reportsat(L, s, OBJECT);
+  if (h == MW_NONE) {
+    assign_plain(L, s);
+    return 0;
+  }
+  mwB_pushcurrent(L);
+  moment = mwB_beginwrite(L, &f, h, MW_APPLY);
+  if (lua_istable(L, OBJECT)) {
+    store_value(L, h);
+  } else {
+    mwB_pushnewindex(L, OBJECT);
+    lua_replace(L, SHADOW);
+    call_newindex(L, h);
+  }
+  lua_pushboolean(L, finish_write(&f, moment));
+  lua_insert(L, FAILURE);
+  return 2;
 }
 
 /* }====================================================== */
@@ -491,6 +388,16 @@ static int on_error(lua_State *L) {
   return 1;
 }
 
+void mwB_pushkind(lua_State *L, int kind) { lua_pushstring(L, kinds[kind]); }
+
+int mwB_kind(lua_State *L, int index) {
+  const char *name = lua_tostring(L, index);
+  int kind = MW_KINDS;
+  while (name != NULL && --kind >= 0)
+    if (strcmp(kinds[kind], name) == 0) return kind;
+  return luaL_error(L, "unknown kind");
+}
+
 static void make_kinds(lua_State *L) {
   int i;
   lua_createtable(L, MW_KINDS, 0);
@@ -501,11 +408,15 @@ static void make_kinds(lua_State *L) {
   lua_setiuservalue(L, MWB_UPSTATE, MWB_KINDS);
 }
 
+void mwB_openassign(lua_State *L) {
+  static const luaL_Reg functions[] = {{"assign", assign}, {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}
+
 void mwB_openwrite(lua_State *L, mwB_state *s) {
-  static const luaL_Reg functions[] = {
-      {"on_error", on_error}, {"batch", batch}, {NULL, NULL}};
-  const mw_host host = {s,      call_guard, guard_alive,
-                        settle, mwB_retain, mwB_release};
+  static const luaL_Reg functions[] = {{"on_error", on_error}, {NULL, NULL}};
+  const mw_host host = {s,          call_guard,  guard_alive, mwB_settle,
+                        mwB_retain, mwB_release, mwB_restore};
   mw_set_host(s->engine, &host);
   make_kinds(L);
   lua_newtable(L);

@@ -23,6 +23,19 @@ typedef struct write_frame {
   int failed; /* is there an error at FAILURE? */
 } write_frame;
 
+/* Makes the stack what the calls of guards expect. */
+mwB_state *mwB_beginreport(lua_State *L, write_frame *f);
+
+/* Does the change on the stack leave things as they were?  And of which kind is
+** it, if it is a write? */
+int mwB_issame(lua_State *L, int kind);
+int mwB_writekind(lua_State *L);
+
+/* In a batch: the note of the key of a write; and what is to be heard of it at
+** the end, for the engine. */
+uint64_t mwB_notewrite(lua_State *L, int kind);
+int mwB_settle(void *ud, mw_handle obj, mw_change *change);
+
 /* Makes a change of the object, key, value, shadow and old value on the stack;
 ** `h` is the object's. */
 void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind);

@@ -20,6 +20,18 @@ function check.that(ok, n, name, what)
   if not ok then fail(n, name, what) end
 end
 
+--- Raises unless each of the options is known, and of the type it should be.
+function check.options(opts, known, n, name)
+  local unknown = check.unknown(opts, known)
+  if unknown then fail(n, name, ("unknown option '%s'"):format(unknown)) end
+  for option, expected in pairs(known) do
+    local value = opts[option]
+    if value ~= nil and type(value) ~= expected then
+      fail(n, name, ("option '%s' is not a %s"):format(option, expected))
+    end
+  end
+end
+
 --- The name of a field that a table has and a known one has not, or nil.
 function check.unknown(fields, known)
   for name in pairs(fields) do

@@ -4,6 +4,8 @@
 
 local core = require "moonwatch.core"
 local policy = require "moonwatch.policy"
+local transaction = require "moonwatch.transaction"
+require "moonwatch.effects" -- gives effects their methods
 
 local mw = {}
 for name, value in pairs(core) do mw[name] = value end
@@ -11,6 +13,10 @@ mw.private = nil
 
 mw.memo = require "moonwatch.memo"
 mw.instrument = require "moonwatch.instrument"
+mw.begin = transaction.begin
+mw.transaction = transaction.run
+mw.effects = require "moonwatch.pending"
+mw.history = require "moonwatch.history"
 mw.policy = policy.new
 mw.load_policy = policy.load
 mw.is_dynamic = policy.is_dynamic

@@ -218,6 +218,14 @@ local function field(name)
   return default_policy().definition[name], policy.default
 end
 
+--- Calls a function that the policy has.  Answers true and its result; false if
+-- there is none, or if it fails.
+function policy.ask(name, ...)
+  local f, self = field(name)
+  if not f then return false end
+  return call(self, f, ...)
+end
+
 -- }======================================================
 
 -- {======================================================

@@ -46,7 +46,7 @@ static int settles(void *ud, mw_handle obj, mw_change *change) {
 }
 
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive, settles, NULL, NULL};
+  const mw_host its = {NULL, called, alive, settles, NULL, NULL, NULL};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_set_host(e, &its);

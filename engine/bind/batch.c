@@ -1,0 +1,181 @@
+/*
+** batch.c - writes whose guards are called later, once each.
+** SPDX-License-Identifier: MIT
+**
+** The table of a batch: [object] = { [key] = note }, and for each note, from 1
+** on, the object, the key, the value from before the batch, and the kind of the
+** last write.  A batch that begins while another one ends has notes of its own,
+** with numbers that go on.
+*/
+#include "write.h"
+
+enum { BATCH_NOTES = 1, BATCH_OBJECTS, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
+
+static void new_batch(lua_State *L, mwB_state *s) {
+  int i;
+  lua_createtable(L, BATCH_KINDS, 0);
+  for (i = BATCH_NOTES; i <= BATCH_KINDS; i++) {
+    lua_newtable(L);
+    lua_rawseti(L, -2, i);
+  }
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
+  s->notes = 0;
+}
+
+/* A batch begins while another one's guards are called. */
+static void renew_notes(lua_State *L) {
+  mwB_push(L, MWB_BATCH);
+  lua_newtable(L);
+  lua_rawseti(L, -2, BATCH_NOTES);
+  lua_pop(L, 1);
+}
+
+/* Pushes the table of notes of the object. */
+static void push_notes(lua_State *L) {
+  lua_pushvalue(L, OBJECT);
+  if (lua_rawget(L, -2) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, -4);
+}
+
+/* Pushes the key, or `false`'s place for no key at all. */
+static void push_key(lua_State *L) {
+  if (lua_isnil(L, KEY))
+    lua_pushlightuserdata(L, L);
+  else
+    lua_pushvalue(L, KEY);
+}
+
+/* Keeps the value at `index` in one of the tables of the batch. */
+static void keep(lua_State *L, int batch, int table, lua_Integer note,
+                 int index) {
+  lua_rawgeti(L, batch, table);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, note);
+  lua_pop(L, 1);
+}
+
+/* The old value is that of the first write to the key. */
+uint64_t mwB_notewrite(lua_State *L, int kind) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  int top = lua_gettop(L);
+  lua_Integer note;
+  if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
+  mwB_push(L, MWB_BATCH);
+  lua_rawgeti(L, top + 1, BATCH_NOTES);
+  push_notes(L); /* top + 3 */
+  push_key(L);
+  lua_rawget(L, top + 3);
+  note = lua_tointeger(L, -1);
+  if (note == 0) {
+    note = s->notes + 1;
+    keep(L, top + 1, BATCH_OBJECTS, note, OBJECT);
+    keep(L, top + 1, BATCH_KEYS, note, KEY);
+    keep(L, top + 1, BATCH_OLDS, note, OLD);
+    push_key(L);
+    lua_pushinteger(L, note);
+    lua_rawset(L, top + 3);
+    s->notes = note;
+  }
+  lua_rawgeti(L, top + 1, BATCH_KINDS);
+  lua_pushinteger(L, kind);
+  lua_rawseti(L, -2, note);
+  lua_settop(L, top);
+  return (uint64_t)note;
+}
+
+/* Puts what is noted in one of the batch's tables at `to`. */
+static void fetch(lua_State *L, int table, uint64_t note, int to) {
+  mwB_push(L, MWB_BATCH);
+  lua_rawgeti(L, -1, table);
+  lua_rawgeti(L, -1, (lua_Integer)note);
+  lua_replace(L, to);
+  lua_pop(L, 2);
+}
+
+int mwB_settle(void *ud, mw_handle obj, mw_change *change) {
+  write_frame *f = (write_frame *)change->host;
+  lua_State *L = f->L;
+  int alive = mwB_alive(L, (mwB_state *)ud, obj);
+  lua_pop(L, 1);
+  if (!alive) return 0;
+  fetch(L, BATCH_OBJECTS, change->note, OBJECT);
+  fetch(L, BATCH_KEYS, change->note, KEY);
+  fetch(L, BATCH_OLDS, change->note, OLD);
+  fetch(L, BATCH_KINDS, change->note, VALUE);
+  change->kind = (int)lua_tointeger(L, VALUE);
+  if (change->kind == MW_METATABLE)
+    mwB_pushclass(L, OBJECT);
+  else if (change->kind == MW_CALL)
+    lua_pushnil(L);
+  else
+    mwB_pushcurrent(L);
+  lua_replace(L, VALUE);
+  change->same = mwB_issame(L, change->kind);
+  if (change->kind <= MW_DELETE) change->kind = mwB_writekind(L);
+  f->state->L = L; /* anything may have run */
+  return 1;
+}
+
+/* deliver(): the outermost batch ends. */
+static int deliver(lua_State *L) {
+  write_frame f;
+  mwB_state *s = mwB_beginreport(L, &f);
+  s->delivering++;
+  mw_batch_end(s->engine, &f);
+  lua_settop(L, FAILURE);
+  return f.failed ? lua_error(L) : 0;
+}
+
+/* Ends the innermost batch by calling `deliver`, which is on the top.  Answers
+** a status; with an error, that is on the top. */
+static int end_batch(lua_State *L, mwB_state *s) {
+  uint32_t batches = mw_batches(s->engine);
+  int delivering = s->delivering;
+  int status = LUA_OK;
+  if (batches > 1)
+    lua_pop(L, 1);
+  else
+    status = lua_pcall(L, 0, 0, 0);
+  s->L = L;
+  if (mw_batches(s->engine) == batches) mw_batch_drop(s->engine);
+  s->delivering = delivering;
+  if (delivering == 0 && batches == 1) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
+  }
+  return status;
+}
+
+/* The function's error goes on, not that of a guard at the end. */
+static int batch(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  int status;
+  if (!lua_isfunction(L, 1)) return mwB_badarg(L, "batch", 1, 1, "function");
+  mwB_pushfunction(L, deliver);
+  lua_insert(L, 1);
+  if (mw_batches(s->engine) == 0) {
+    if (s->delivering == 0)
+      new_batch(L, s);
+    else
+      renew_notes(L);
+  }
+  mw_batch_begin(s->engine);
+  status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  lua_pushvalue(L, 1);
+  if (status == LUA_OK) {
+    if (end_batch(L, s) != LUA_OK) return lua_error(L);
+    return lua_gettop(L) - 1;
+  }
+  end_batch(L, s);
+  lua_settop(L, 2);
+  return lua_error(L);
+}
+
+void mwB_openbatch(lua_State *L) {
+  static const luaL_Reg functions[] = {{"batch", batch}, {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}

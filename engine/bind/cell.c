@@ -1,0 +1,128 @@
+/*
+** cell.c - upvalues as objects.
+** SPDX-License-Identifier: MIT
+**
+** A cell stands for one upvalue, whichever closures share it: it has one of
+** them as its user value, and knows the upvalue's place there.  While the cell
+** lives, so does the upvalue, and its identity is no other's.  A cell without a
+** function (place 0) holds its value itself, or nothing yet.
+*/
+#include "bind.h"
+
+typedef struct cell {
+  int place;
+  int empty; /* has it no value yet? */
+} cell;
+
+int mwB_iscell(lua_State *L, int index) {
+  int yes;
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
+    return 0;
+  mwB_push(L, MWB_CELL);
+  yes = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return yes;
+}
+
+static cell *check_cell(lua_State *L) {
+  if (!mwB_iscell(L, 1)) luaL_error(L, "cell expected");
+  return (cell *)lua_touserdata(L, 1);
+}
+
+static cell *new_cell(lua_State *L) {
+  cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 1);
+  c->place = 0;
+  c->empty = 1;
+  mwB_push(L, MWB_CELL);
+  lua_setmetatable(L, -2);
+  return c;
+}
+
+/* cell(function, place) -> cell; nil if there is no such upvalue.  cell() -> a
+** new one, without a value. */
+static int make_cell(lua_State *L) {
+  lua_Integer place = lua_tointeger(L, 2);
+  void *id;
+  cell *c;
+  mwB_enter(L);
+  lua_settop(L, 2);
+  if (lua_isnil(L, 1)) {
+    new_cell(L);
+    return 1;
+  }
+  id = (place > 0 && place < 256) ? lua_upvalueid(L, 1, (int)place) : NULL;
+  if (id == NULL) return 0;
+  mwB_push(L, MWB_CELLS);
+  if (lua_rawgetp(L, -1, id) != LUA_TNIL) return 1;
+  c = new_cell(L);
+  c->place = (int)place;
+  c->empty = 0;
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, 3, id);
+  return 1;
+}
+
+void mwB_pushcell(lua_State *L, int index) {
+  cell *c = (cell *)lua_touserdata(L, index);
+  lua_getiuservalue(L, index, 1);
+  if (c->place == 0) return;
+  lua_getupvalue(L, -1, c->place);
+  lua_replace(L, -2);
+}
+
+/* cell_value(cell) -> has it a value?, value */
+static int cell_value(lua_State *L) {
+  cell *c = check_cell(L);
+  lua_pushboolean(L, !c->empty);
+  mwB_pushcell(L, 1);
+  return 2;
+}
+
+void mwB_setcell(lua_State *L, int index) {
+  cell *c = (cell *)lua_touserdata(L, index);
+  index = lua_absindex(L, index);
+  c->empty = 0;
+  if (c->place == 0) {
+    lua_setiuservalue(L, index, 1);
+  } else {
+    lua_getiuservalue(L, index, 1);
+    lua_insert(L, -2);
+    lua_setupvalue(L, -2, c->place);
+    lua_pop(L, 1);
+  }
+}
+
+/* is_cell(value) */
+static int is_cell(lua_State *L) {
+  lua_pushboolean(L, mwB_iscell(L, 1));
+  return 1;
+}
+
+/* cell_name(cell) -> the upvalue's name, "" when it has none */
+static int cell_name(lua_State *L) {
+  cell *c = check_cell(L);
+  const char *name = NULL;
+  lua_getiuservalue(L, 1, 1);
+  if (c->place > 0) name = lua_getupvalue(L, -1, c->place);
+  lua_pushstring(L, (name == NULL) ? "" : name);
+  return 1;
+}
+
+void mwB_opencell(lua_State *L) {
+  static const luaL_Reg functions[] = {{"cell", make_cell},
+                                       {"cell_value", cell_value},
+                                       {"cell_name", cell_name},
+                                       {"is_cell", is_cell},
+                                       {NULL, NULL}};
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  mwB_newmeta(L, MWB_CELL, "cell", none, none);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_CELLS);
+  mwB_setfuncs(L, functions);
+}

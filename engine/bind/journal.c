@@ -1,0 +1,116 @@
+/*
+** journal.c - what a program writes, noted as it writes it.
+** SPDX-License-Identifier: MIT
+**
+** A write is noted where the contents of an object change: in the shadow, in a
+** userdata, in a class.  So what a class's `__newindex` stores under other keys
+** is noted as that.
+*/
+#include "journal.h"
+
+#include <string.h>
+
+#include "write.h"
+
+/* The nearest line of Lua, as a reference; 0 if there is none. */
+static uint32_t where(lua_State *L, mwB_state *s) {
+  lua_Debug ar;
+  int level;
+  uint32_t ref;
+  for (level = 0; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline <= 0) continue;
+    lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+    ref = mwB_stringref(L, s, &s->journal, 0, lua_gettop(L));
+    lua_pop(L, 1);
+    return ref;
+  }
+  return 0;
+}
+
+static int kind_of(const mw_entry *entry) {
+  if (entry->type[MW_NOW] == MW_TNIL) return MW_DELETE;
+  return (entry->type[MW_OLD] == MW_TNIL) ? MW_INSERT : MW_UPDATE;
+}
+
+/* What was not there and is not there then was not changed: no entry. */
+void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
+                 int old, mw_entry *entry) {
+  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
+  entry->obj = MW_NONE;
+  if (lua_isnil(L, value) && lua_isnil(L, old)) return;
+  mwB_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
+  mwB_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
+  mwB_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
+  entry->kind = (uint8_t)kind_of(entry);
+  if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
+  if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
+  entry->where = (s->wheres > 0) ? where(L, s) : 0;
+  mwB_check(L, mw_reserve(s->engine));
+  entry->obj = h;
+}
+
+void mwB_hold(lua_State *L, mwB_state *s, int index) {
+  mwB_newref(L, s, &s->journal, 0, index);
+}
+
+void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry) {
+  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
+  memset(entry, 0, sizeof(*entry));
+  mwB_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
+  mwB_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
+  entry->kind = MW_METATABLE;
+  entry->where = (s->wheres > 0) ? where(L, s) : 0;
+  mwB_check(L, mw_reserve(s->engine));
+  entry->obj = h;
+}
+
+/* note(object, key, old, new): a write to what does not tell of its writes, or
+** without a key, a change of class. */
+static int note_write(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  mw_entry entry;
+  lua_settop(L, 4);
+  mwB_hold(L, s, 1);
+  mwB_prepare(L, s, mwB_identify(L, s, "note", 1, 1), 2, 4, 3, &entry);
+  if (lua_isnil(L, 2)) entry.kind = MW_METATABLE;
+  mwB_check(L, mw_note(s->engine, &entry));
+  return 0;
+}
+
+/* record([where]) -> mark, references */
+static int begin_record(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  int wheres = lua_toboolean(L, 1);
+  if (!mw_recording(s->engine)) {
+    lua_newtable(L);
+    mwB_newrefs(L, s);
+    mwB_wakeall(L, s);
+  }
+  s->wheres += wheres;
+  lua_pushinteger(L, (lua_Integer)mw_record(s->engine));
+  lua_pushinteger(L, (lua_Integer)s->journal.n);
+  return 2;
+}
+
+/* unrecord([where]) */
+static int end_record(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (s->engine == NULL) return 0;
+  s->wheres -= lua_toboolean(L, 1);
+  s->L = L;
+  mw_unrecord(s->engine);
+  if (mw_recording(s->engine)) return 0;
+  if (mwB_unsettled(s)) s->pending = 1;
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->refs_at);
+  return 0;
+}
+
+void mwB_openjournal(lua_State *L) {
+  static const luaL_Reg functions[] = {{"record", begin_record},
+                                       {"unrecord", end_record},
+                                       {"note", note_write},
+                                       {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}

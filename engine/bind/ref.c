@@ -1,0 +1,119 @@
+/*
+** ref.c - what the entries of a journal hold.
+** SPDX-License-Identifier: MIT
+**
+** In an entry, numbers and booleans are themselves; all else is a reference,
+** the number of a place in a table that holds it.  The journal has such a table
+** in the registry, from its first reader to its last; effects have theirs as
+** user value, so a cycle of effects and objects can be collected.
+*/
+#include "journal.h"
+
+void mwB_pushrefs(lua_State *L, const mwB_state *s, int index) {
+  if (index == 0)
+    lua_rawgeti(L, LUA_REGISTRYINDEX, s->refs_at);
+  else
+    lua_getiuservalue(L, index, 1);
+}
+
+uint32_t mwB_newref(lua_State *L, const mwB_state *s, mwB_refs *refs, int table,
+                    int index) {
+  mwB_pushrefs(L, s, table);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, (lua_Integer)refs->n + 1);
+  lua_pop(L, 1);
+  return ++refs->n;
+}
+
+/* The same strings come again and again, as keys.  One that has a reference is
+** alive, so its address is no other's. */
+uint32_t mwB_stringref(lua_State *L, mwB_state *s, mwB_refs *refs, int table,
+                       int index) {
+  const void *string = lua_tostring(L, index);
+  mwB_known *known = &s->known[((uintptr_t)string >> 4) % 64];
+  if (known->string != string || known->id != refs->id) {
+    known->ref = mwB_newref(L, s, refs, table, index);
+    known->string = string;
+    known->id = refs->id;
+  }
+  return known->ref;
+}
+
+void mwB_pack(lua_State *L, mwB_state *s, mwB_refs *refs, int table, int index,
+              mw_entry *entry, int part) {
+  mw_content *value = &entry->value[part];
+  int ok = 0;
+  switch (lua_type(L, index)) {
+    case LUA_TNIL:
+      entry->type[part] = MW_TNIL;
+      value->i = 0;
+      break;
+    case LUA_TBOOLEAN:
+      entry->type[part] = MW_TBOOLEAN;
+      value->i = lua_toboolean(L, index);
+      break;
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, index)) {
+        value->i = lua_tointeger(L, index);
+        ok = 1;
+      } else if (part == MW_KEY) { /* a float may be an integer there */
+        value->i = lua_tointegerx(L, index, &ok);
+      }
+      entry->type[part] = ok ? MW_TINTEGER : MW_TFLOAT;
+      if (!ok) value->f = lua_tonumber(L, index);
+      break;
+    case LUA_TSTRING:
+      entry->type[part] = MW_TOTHER;
+      value->i = mwB_stringref(L, s, refs, table, index);
+      break;
+    default:
+      entry->type[part] = MW_TOTHER;
+      value->i = mwB_newref(L, s, refs, table, index);
+  }
+}
+
+void mwB_unpack(lua_State *L, const mwB_state *s, int table,
+                const mw_entry *entry, int part) {
+  const mw_content *value = &entry->value[part];
+  switch (entry->type[part]) {
+    case MW_TBOOLEAN:
+      lua_pushboolean(L, (int)value->i);
+      break;
+    case MW_TINTEGER:
+      lua_pushinteger(L, (lua_Integer)value->i);
+      break;
+    case MW_TFLOAT:
+      lua_pushnumber(L, (lua_Number)value->f);
+      break;
+    case MW_TOTHER:
+      mwB_pushrefs(L, s, table);
+      lua_rawgeti(L, -1, (lua_Integer)value->i);
+      lua_replace(L, -2);
+      break;
+    default:
+      lua_pushnil(L);
+  }
+}
+
+void mwB_newrefs(lua_State *L, mwB_state *s) {
+  if (s->refs_at == 0) {
+    s->refs_at = luaL_ref(L, LUA_REGISTRYINDEX);
+  } else {
+    lua_rawseti(L, LUA_REGISTRYINDEX, s->refs_at);
+  }
+  s->journal.n = 0;
+  s->journal.id = ++s->refs_ids;
+}
+
+void mwB_forgetrefs(lua_State *L, mwB_state *s, uint32_t n) {
+  uint32_t i;
+  if (s->journal.n <= n) return;
+  mwB_pushrefs(L, s, 0);
+  for (i = s->journal.n; i > n; i--) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_pop(L, 1);
+  s->journal.n = n;
+  s->journal.id = ++s->refs_ids;
+}

@@ -1,0 +1,118 @@
+/*
+** track.c - objects whose writes can be recorded, though nobody watches them.
+** SPDX-License-Identifier: MIT
+*/
+#include "bind.h"
+
+/* track_one(object, below, reported): the object gets its trap. */
+static int track_one(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  int reported = lua_toboolean(L, 3);
+  if (!reported && lua_istable(L, 1)) {
+    mwB_pushclass(L, 1);
+    mwB_enshadow(L, 1, -1);
+  }
+  if (lua_toboolean(L, 2)) mwB_include(L, s, 1);
+  if (!reported && lua_isuserdata(L, 1)) mwB_patch(L, 1);
+  return 0;
+}
+
+/* What is below it? */
+static int read_options(lua_State *L) {
+  int below;
+  if (lua_isnil(L, 2)) return 0;
+  if (!lua_istable(L, 2)) mwB_badarg(L, "track", 2, 2, "table");
+  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
+    lua_pushliteral(L, "deep");
+    if (!lua_rawequal(L, -1, -3))
+      luaL_error(L, "bad argument #2 to 'track' (unknown option '%s')",
+                 luaL_tolstring(L, -3, NULL));
+    lua_pop(L, 1);
+    if (!lua_isboolean(L, -1))
+      luaL_error(L,
+                 "bad argument #2 to 'track' (option 'deep' is not a "
+                 "boolean)");
+  }
+  lua_getfield(L, 2, "deep");
+  below = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  if (below && !lua_istable(L, 1))
+    luaL_error(L, "bad argument #2 to 'track' (option 'deep' is for tables)");
+  return below;
+}
+
+static void give_up(lua_State *L, mwB_state *s, mw_handle h, int reported) {
+  s->L = L;
+  mw_untrack(s->engine, h);
+  if (!reported) mwB_undoshadow(L, 1);
+  mwB_letgo(L, s, SIZE_MAX);
+}
+
+static int track(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  int below, reported, code;
+  mw_handle h;
+  lua_settop(L, 2);
+  mwB_trackable(L, "track");
+  below = read_options(L);
+  h = mwB_identify(L, s, "track", 1, 1);
+  lua_settop(L, 1);
+  reported = mwB_reports(s, h);
+  mwB_pushfunction(L, track_one);
+  s->L = L;
+  code = mw_track(s->engine, h, below);
+  mwB_check(L, code);
+  lua_pushvalue(L, 1);
+  lua_pushboolean(L, code == MW_NEW);
+  lua_pushboolean(L, reported);
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
+    give_up(L, s, h, reported);
+    return lua_error(L);
+  }
+  mwB_wake(L, 1);
+  lua_settop(L, 1);
+  return 1;
+}
+
+static int untrack(lua_State *L) {
+  mwB_state *s = mwB_enterobject(L, "untrack", 1);
+  mw_handle h = mwB_handleof(L, s, 1);
+  s->L = L;
+  if (mw_untrack(s->engine, h) != MW_OK) return 0;
+  if (mwB_reports(s, h))
+    mwB_rest(L, mwB_recordof(s, h), 1);
+  else if (lua_istable(L, 1))
+    mwB_unshadow(L, 1);
+  else
+    mwB_unpatch(L, 1);
+  mwB_letgo(L, s, SIZE_MAX);
+  return 0;
+}
+
+/* is_tracked(object) */
+static int is_tracked(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_settop(L, 1);
+  lua_pushboolean(L, mw_is_tracked(s->engine, mwB_handleof(L, s, 1)));
+  return 1;
+}
+
+/* reports(object): does it tell of its writes? */
+static int reports(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_settop(L, 1);
+  lua_pushboolean(L, mwB_reportsat(L, s, 1) != MW_NONE);
+  return 1;
+}
+
+void mwB_opentrack(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"track", track}, {"untrack", untrack}, {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}
+
+void mwB_openreports(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"is_tracked", is_tracked}, {"reports", reports}, {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}

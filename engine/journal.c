@@ -1,0 +1,142 @@
+/*
+** journal.c - what was written, in order.
+** SPDX-License-Identifier: MIT
+**
+**     entries  0 1 2 3 4 5 6 7 8 9
+**              ^     ^       ^   ^
+**              |     |       |   n
+**              marks of those who record, nested
+**
+** One array of entries of a fixed size, from which everybody reads who records.
+** Invariant: entry i holds what the i-th write since the outermost reader began
+** has changed, so restoring old values from the end down to a mark leads to
+** what was there at the mark.  An entry that is void (its object is MW_NONE)
+** was taken back and stands for nothing.
+*/
+#include <string.h>
+
+#include "engine.h"
+
+/* An array larger than this is not kept when nobody records. */
+#ifndef MWJ_KEEP
+#define MWJ_KEEP 1024u
+#endif
+
+/* Strings are the host's, by number: told of when they come and go. */
+static void keep_strings(const mw_engine *e, const mw_entry *entry,
+                         mw_keep keep) {
+  int i;
+  if (keep == NULL) return;
+  for (i = 0; i < MW_PARTS; i++) {
+    if (entry->type[i] == MW_TSTRING) {
+      mw_value v;
+      v.type = MW_TSTRING;
+      v.u = entry->value[i];
+      keep(e->watch.host.ud, &v);
+    }
+  }
+}
+
+static void drop_entry(mw_engine *e, mw_entry *entry) {
+  if (entry->obj == MW_NONE) return;
+  keep_strings(e, entry, e->watch.host.release);
+  entry->obj = MW_NONE;
+}
+
+size_t mw_record(mw_engine *e) {
+  e->journal.readers++;
+  return e->journal.n;
+}
+
+int mw_recording(const mw_engine *e) { return e->journal.readers > 0; }
+
+int mw_reserve(mw_engine *e) {
+  mwJ_part *part = &e->journal;
+  mw_entry *entries;
+  if (part->n < part->size) return MW_OK;
+  if (part->n >= UINT32_MAX / 2) return MW_NOMEM;
+  entries = (mw_entry *)mwE_grow(e, part->entries, part->n, &part->size,
+                                 sizeof(mw_entry));
+  if (entries == NULL) return MW_NOMEM;
+  part->entries = entries;
+  return MW_OK;
+}
+
+int mw_note(mw_engine *e, const mw_entry *entry) {
+  mwJ_part *part = &e->journal;
+  if (part->readers == 0) return MW_OK;
+  if (mw_reserve(e) != MW_OK) return MW_NOMEM;
+  keep_strings(e, entry, e->watch.host.retain);
+  part->entries[part->n++] = *entry;
+  return MW_OK;
+}
+
+const mw_entry *mw_entries(const mw_engine *e, size_t mark, size_t *n) {
+  *n = (mark < e->journal.n) ? e->journal.n - mark : 0;
+  return (*n == 0) ? NULL : e->journal.entries + mark;
+}
+
+/* The array may move: `restore` may do anything but note. */
+void mw_rewind(mw_engine *e, size_t mark, void *host) {
+  const mw_host *its = &e->watch.host;
+  size_t i;
+  for (i = e->journal.n; i > mark; i--) {
+    const mw_entry entry = e->journal.entries[i - 1];
+    if (mwI_valid(&e->identity, entry.obj)) its->restore(its->ud, &entry, host);
+  }
+}
+
+void mw_retract(mw_engine *e, size_t mark, size_t n) {
+  mwJ_part *part = &e->journal;
+  size_t i;
+  for (i = mark; i < mark + n; i++) drop_entry(e, &part->entries[i]);
+  if (mark + n == part->n) part->n = (uint32_t)mark;
+}
+
+static void free_entries(mw_engine *e) {
+  mwJ_part *part = &e->journal;
+  mwE_free(e, part->entries, part->size * sizeof(mw_entry));
+  part->entries = NULL;
+  part->size = 0;
+}
+
+void mw_unrecord(mw_engine *e) {
+  mwJ_part *part = &e->journal;
+  if (part->readers == 0 || --part->readers > 0) return;
+  mw_retract(e, 0, part->n);
+  if (part->size > MWJ_KEEP) free_entries(e);
+}
+
+int mw_track(mw_engine *e, mw_handle obj, int below) {
+  mwW_record *r;
+  int code = MW_OK;
+  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
+  r = mwW_need(e, obj);
+  if (r == NULL) return MW_NOMEM;
+  if (below) code = mw_include(e, obj);
+  if (code < 0) return code;
+  if (r->tracked < 2) r->tracked = below ? 2 : 1;
+  return code;
+}
+
+/* What is below it stays included for those who watch it. */
+int mw_untrack(mw_engine *e, mw_handle obj) {
+  mwW_record *r;
+  int below;
+  if (!mw_is_tracked(e, obj)) return MW_STALE;
+  r = mwW_recordof(&e->watch, mw_slot(obj));
+  below = r->tracked == 2;
+  r->tracked = 0;
+  if (below && !r->watched) mw_exclude(e, obj);
+  return MW_OK;
+}
+
+int mw_is_tracked(const mw_engine *e, mw_handle obj) {
+  const mwW_record *r;
+  if (!mwI_valid(&e->identity, obj)) return 0;
+  r = mwW_recordof(&e->watch, mw_slot(obj));
+  return r != NULL && r->tracked;
+}
+
+/* The host hears nothing of it: it may be gone. */
+void mwJ_close(mw_engine *e) { free_entries(e); }

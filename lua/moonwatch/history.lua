@@ -1,0 +1,160 @@
+--- mw.history: steps that can be undone and done again.
+-- SPDX-License-Identifier: MIT
+--
+-- `steps` are the effects of each run with its label, oldest first; the first
+-- `at` of them are done, the others were undone.  `saved` is the step that was
+-- last when the program saved, START when there was none, nil when that state
+-- cannot come back.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local transaction = require "moonwatch.transaction"
+
+local private = core.private
+
+local History = {}
+History.__index = History
+History.__name = "history"
+History.__metatable = false
+
+local START = {}
+
+local function check_self(self, name)
+  if private.metatable(self) ~= History then
+    error(("calling '%s' on bad self (history expected, got %s)"):format(name,
+      type(self)), 3)
+  end
+end
+
+local function last(self)
+  return self.steps[self.at] or START
+end
+
+-- What was undone cannot be done again after something else.
+local function drop_undone(self)
+  for i = #self.steps, self.at + 1, -1 do
+    if self.saved == self.steps[i] then self.saved = nil end
+    self.steps[i] = nil
+  end
+end
+
+local function drop_oldest(self)
+  if #self.steps <= self.limit then return end
+  if self.saved == START then self.saved = nil end
+  local step = table.remove(self.steps, 1)
+  if self.saved == step then self.saved = START end
+  self.at = self.at - 1
+end
+
+-- Does a run with this label become part of the last step?
+local function merges(self, label, now)
+  local step = self.steps[self.at]
+  return step and self.merging[label] and step.label == label and
+    self.saved ~= step and now - step.time <= self.merge_window
+end
+
+local function add(self, label, fx)
+  local now = private.now()
+  drop_undone(self)
+  if merges(self, label, now) then
+    local step = last(self)
+    step.fx, step.time = step.fx:concat(fx):squash(), now
+    return
+  end
+  self.at = self.at + 1
+  self.steps[self.at] = { label = label, fx = fx, time = now }
+  drop_oldest(self)
+end
+
+local function finish(self, label, ok, fx, ...)
+  if not ok then error(fx, 0) end
+  if #fx > 0 then add(self, label, fx) end
+  return ...
+end
+
+--- Calls `fn(...)` as a step.  If it raises, all is as before, and the error
+-- goes on.  What writes nothing is no step.
+function History:run(label, fn, ...)
+  check_self(self, "run")
+  check.argument(type(label) == "string", 1, "run", "string", label)
+  check.argument(type(fn) == "function", 2, "run", "function", fn)
+  return finish(self, label, transaction.run(fn, ...))
+end
+
+--- Takes the last step back.  Answers its label, or nil when there is none.
+function History:undo()
+  check_self(self, "undo")
+  local step = self.steps[self.at]
+  if not step then return nil end
+  step.fx:rollback()
+  self.at = self.at - 1
+  return step.label
+end
+
+--- Does the step again that was undone last.  Answers its label; nil when there
+-- is none; nil and a message when the objects have changed meanwhile.
+function History:redo()
+  check_self(self, "redo")
+  local step = self.steps[self.at + 1]
+  if not step then return nil end
+  local fx, message = step.fx:apply()
+  if not fx then return nil, message end
+  self.at = self.at + 1
+  return step.label
+end
+
+function History:can_undo()
+  check_self(self, "can_undo")
+  return self.at > 0
+end
+
+function History:can_redo()
+  check_self(self, "can_redo")
+  return self.at < #self.steps
+end
+
+--- The labels of the steps that can be undone, oldest first; and how many of
+-- those that follow were undone.
+function History:labels()
+  check_self(self, "labels")
+  local labels = {}
+  for i = 1, self.at do labels[i] = self.steps[i].label end
+  return labels
+end
+
+--- The program has saved what there is now.
+function History:mark_saved()
+  check_self(self, "mark_saved")
+  self.saved = last(self)
+end
+
+--- Is what there is now what the program saved?
+function History:is_saved()
+  check_self(self, "is_saved")
+  return self.saved == last(self)
+end
+
+--- From now on, runs with this label that follow each other become one step.
+function History:merge(label)
+  check_self(self, "merge")
+  check.argument(type(label) == "string", 1, "merge", "string", label)
+  self.merging[label] = true
+end
+
+local OPTIONS = { limit = "number", merge_window = "number" }
+
+--- Makes a history.  `limit`: how many steps are kept (all); `merge_window`:
+-- seconds after which runs are not merged any more (never).
+return function(opts)
+  check.argument(opts == nil or type(opts) == "table", 1, "history", "table",
+    opts)
+  opts = opts or {}
+  check.options(opts, OPTIONS, 1, "history")
+  check.that(not opts.limit or opts.limit >= 1, 1, "history",
+    "option 'limit' is less than 1")
+  return setmetatable({
+    steps = {}, at = 0, saved = START, merging = {},
+    limit = opts.limit or math.huge,
+    merge_window = opts.merge_window or math.huge,
+  }, History)
+end

@@ -1,0 +1,43 @@
+--- A hook that is registered when pending effects are applied.
+-- SPDX-License-Identifier: MIT
+
+local policy = require "moonwatch.policy"
+
+local Hook = {}
+Hook.__index = Hook
+Hook.__name = "hook"
+Hook.__metatable = false
+
+local function remove_from(list, value)
+  for i, element in ipairs(list) do
+    if rawequal(element, value) then return table.remove(list, i) end
+  end
+end
+
+--- Ends the registration, if what that answered knows how to.
+function Hook:undo()
+  local handle = self.registered
+  self.registered = nil
+  if type(handle) ~= "table" and type(handle) ~= "userdata" then return end
+  local remove = handle.remove or handle.cancel
+  if remove then remove(handle) end
+end
+
+--- Takes the hook back, also after it was applied.  May be called twice.
+function Hook:remove()
+  if self.removed then return end
+  self.removed = true
+  remove_from(self.effects.hooks, self)
+  self:undo()
+end
+
+Hook.cancel = Hook.remove
+
+--- Registers it, as the policy says or with `object:on(event, fn)`.
+function Hook:register()
+  local asked, handle = policy.ask("register", self.object, self.event, self.fn)
+  self.registered = handle
+  if not asked then self.registered = self.object:on(self.event, self.fn) end
+end
+
+return Hook

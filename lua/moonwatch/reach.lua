@@ -1,0 +1,60 @@
+--- What can be reached from some values?
+-- SPDX-License-Identifier: MIT
+--
+-- Through the contents of tables, metatables, upvalues and user values, and
+-- through what is pending for an object.
+
+local core = require "moonwatch.core"
+
+local private, raw = core.private, core.raw
+
+local follow = {}
+
+function follow.table(t, visit)
+  visit(private.metatable(t))
+  for key, value in next, raw(t) do
+    visit(key)
+    visit(value)
+  end
+end
+
+-- The cells of the upvalues count as reached as well.
+follow["function"] = function(fn, visit)
+  local i = 1
+  local cell = private.cell(fn, i)
+  while cell do
+    visit(cell)
+    i = i + 1
+    cell = private.cell(fn, i)
+  end
+end
+
+function follow.userdata(userdata, visit)
+  if private.is_cell(userdata) then
+    visit((select(2, private.cell_value(userdata))))
+  else
+    visit(private.metatable(userdata))
+    local value, has = debug.getuservalue(userdata, 1)
+    if has then visit(value) end
+  end
+end
+
+--- Takes all that can be reached from the roots out of the set `wanted`; stops
+-- when that is empty.
+return function(roots, wanted, fields)
+  local seen, queue = {}, {}
+  local function visit(value)
+    if value == nil or seen[value] or not follow[type(value)] then return end
+    seen[value], wanted[value] = true, nil
+    queue[#queue + 1] = value
+  end
+  for _, root in pairs(roots) do visit(root) end
+  while #queue > 0 and next(wanted) ~= nil do
+    local value = table.remove(queue)
+    follow[type(value)](value, visit)
+    for _, entry in pairs(fields[value] or {}) do
+      visit(entry.key)
+      visit(entry.value)
+    end
+  end
+end

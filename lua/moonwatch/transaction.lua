@@ -1,0 +1,237 @@
+--- mw.begin, mw.transaction: what a piece of code writes, recorded and undone.
+-- SPDX-License-Identifier: MIT
+--
+-- Those that are open are a stack, for all of them read one journal: `mark` is
+-- where each began.  The stack knows them by what is in `its`; the program has
+-- a handle, so that one that it loses is found by the collector.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+
+local private = core.private
+
+-- One stack for all copies of this file, as there is one journal.
+private.transactions = private.transactions or {}
+local stack = private.transactions
+
+local transaction = {}
+
+-- {======================================================
+-- Cells: upvalues are compared at the end
+-- =======================================================
+
+local function same(a, b)
+  return rawequal(a, b) or a ~= a and b ~= b
+end
+
+-- The upvalues of the functions, with their values.
+local function read_cells(functions)
+  local cells = {}
+  for _, fn in ipairs(functions) do
+    local i = 1
+    local cell = private.cell(fn, i)
+    while cell do
+      if not cells[cell] then
+        local _, value = private.cell_value(cell)
+        cells[#cells + 1] = cell
+        cells[cell] = { value }
+      end
+      i = i + 1
+      cell = private.cell(fn, i)
+    end
+  end
+  return cells
+end
+
+-- Notes what has changed.  Those further out need not note it again.
+local function note_cells(its)
+  for _, cell in ipairs(its.cells) do
+    local _, value = private.cell_value(cell)
+    local former = its.cells[cell]
+    if not same(value, former[1]) then
+      private.note(cell, private.cell_name(cell), former[1], value)
+      for _, other in ipairs(stack) do
+        if other.cells[cell] then other.cells[cell] = { value } end
+      end
+    end
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Beginning and ending
+-- =======================================================
+
+local NONE = {}
+
+local function open(opts)
+  local its = { where = opts.where, cells = NONE }
+  if opts.cells then its.cells = read_cells(opts.cells) end
+  if opts.globals and not private.is_tracked(opts.globals) then
+    its.globals = core.track(opts.globals)
+  end
+  if opts.reads then its.reads = {} end
+  its.mark, its.refs = private.record(its.where)
+  its.open = true
+  stack[#stack + 1] = its
+  if its.reads then private.spy(its.reads) end
+  return its
+end
+
+-- Takes the innermost one from the stack.
+local function pop()
+  local its = table.remove(stack)
+  its.open = false
+  private.unrecord(its.where)
+  if its.reads then private.unspy() end
+  if its.globals then core.untrack(its.globals) end
+end
+
+-- Those that began later and were not ended are part of it now.
+local function end_inner(its)
+  while stack[#stack] ~= its do
+    note_cells(stack[#stack])
+    pop()
+  end
+  note_cells(its)
+end
+
+-- Those that nobody can end any more.
+local function end_abandoned()
+  local its = stack[#stack]
+  while its and its.abandoned do
+    private.rewind(its.mark, its.refs)
+    pop()
+    its = stack[#stack]
+  end
+end
+
+local function commit(its)
+  end_inner(its)
+  local fx = private.cut(its.mark)
+  transaction.reads[fx] = its.reads
+  pop()
+  end_abandoned()
+  return fx
+end
+
+-- Answers the first error of a guard.
+local function rewind(its)
+  end_inner(its)
+  local problem = private.rewind(its.mark, its.refs)
+  pop()
+  end_abandoned()
+  return problem
+end
+
+--- Effects -> what was read, of those that know.
+transaction.reads = setmetatable({}, { __mode = "k" })
+
+-- Ends the transaction of a function that has returned or raised.  Like
+-- everybody who ends one, it has the handle on its stack, so that the collector
+-- does not find it meanwhile.
+local function finish(self, ok, ...)
+  local its = self.its
+  local fx, err
+  if ok then ok, fx = pcall(commit, its) else err = (...) end
+  if ok then return true, fx, ... end
+  if fx ~= nil then err = fx end
+  if its.open then
+    local problem = rewind(its)
+    if problem ~= nil then
+      warn("error in a guard (", tostring(problem), ")")
+    end
+  end
+  return false, err
+end
+
+-- }======================================================
+
+-- {======================================================
+-- What programs see
+-- =======================================================
+
+local Transaction = {}
+Transaction.__index = Transaction
+Transaction.__name = "transaction"
+Transaction.__metatable = false
+
+local function its_own(self, name)
+  if private.metatable(self) ~= Transaction then
+    error(("calling '%s' on bad self (transaction expected, got %s)"):format(
+      name, type(self)), 3)
+  end
+  if not self.its.open then
+    error(("calling '%s' on a transaction that has ended"):format(name), 3)
+  end
+  return self.its
+end
+
+--- Ends it; what it wrote stays.  Answers the effects.
+function Transaction:commit()
+  local fx = commit(its_own(self, "commit"))
+  return fx
+end
+
+--- Ends it and takes back what it wrote.  Answers the effects, for a later
+-- `apply`.
+function Transaction:rollback()
+  local its = its_own(self, "rollback")
+  end_inner(its)
+  local fx = private.cut(its.mark)
+  transaction.reads[fx] = its.reads
+  local problem = rewind(its)
+  if problem ~= nil then error(problem, 0) end
+  return fx
+end
+
+function Transaction:__close()
+  if not self.its.open then return end
+  local problem = rewind(self.its)
+  if problem ~= nil then error(problem, 0) end
+end
+
+function Transaction:__gc()
+  self.its.abandoned = true
+  end_abandoned()
+end
+
+local OPTIONS = {
+  where = "boolean", globals = "table", cells = "table", reads = "boolean",
+}
+
+--- Begins to record what is written to all watched and tracked objects.
+function transaction.begin(opts)
+  check.argument(opts == nil or type(opts) == "table", 1, "begin", "table",
+    opts)
+  opts = opts or NONE
+  check.options(opts, OPTIONS, 1, "begin")
+  for i, fn in ipairs(opts.cells or NONE) do
+    check.that(type(fn) == "function", 1, "begin",
+      ("number %d in option 'cells' is not a function"):format(i))
+  end
+  local self = setmetatable({ its = { open = false } }, Transaction)
+  self.its = open(opts)
+  return self
+end
+
+--- Calls `fn(...)` in a transaction of its own.  Answers true, the effects and
+-- the results; or false and the error, and then nothing is changed.
+function transaction.run(fn, ...)
+  check.argument(type(fn) == "function", 1, "transaction", "function", fn)
+  local self = transaction.begin()
+  return finish(self, pcall(fn, ...))
+end
+
+--- Calls `f(...)`; if it raises, what it wrote is taken back, and the error
+-- goes on.  Answers its result.
+function transaction.attempt(f, ...)
+  local ok, fx, result = transaction.run(f, ...)
+  if not ok then error(fx, 0) end
+  return result
+end
+
+-- }======================================================
+
+return transaction
