@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "moonwatch.core"
+local json = require "moonwatch.json"
 local policy = require "moonwatch.policy"
 
 local mw = {}
@@ -10,6 +11,8 @@ for name, value in pairs(core) do mw[name] = value end
 mw.private = nil
 
 mw.memo = require "moonwatch.memo"
+mw.array, mw.object_like = json.array, json.object_like
+mw.patch = require "moonwatch.json_patch"
 mw.instrument = require "moonwatch.instrument"
 mw.policy = policy.new
 mw.load_policy = policy.load
