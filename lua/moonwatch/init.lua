@@ -13,6 +13,7 @@ mw.private = nil
 mw.memo = require "moonwatch.memo"
 mw.array, mw.object_like = json.array, json.object_like
 mw.patch = require "moonwatch.json_patch"
+mw.diff = require("moonwatch.json_diff").diff
 mw.instrument = require "moonwatch.instrument"
 mw.policy = policy.new
 mw.load_policy = policy.load
