@@ -78,6 +78,13 @@ describe("a diff", function()
     assert.equal('replace /1/hp 3; add /3 {"hp":9}', script(
       { { hp = 1 }, { hp = 2, x = {} }, { hp = 5 } },
       { { hp = 1 }, { hp = 3, x = {} }, { hp = 5 }, { hp = 9 } }))
+    assert.equal('add /0 {"hp":9}; replace /1/hp 0; replace /3/hp 0', script(
+      { { n = "a", hp = 1 }, { n = "b", hp = 1 }, { n = "c", hp = 1 } },
+      { { hp = 9 }, { n = "a", hp = 0 }, { n = "b", hp = 1 },
+        { n = "c", hp = 0 } }))
+    assert.equal('remove /0; replace /0/hp 2; add /1 {"hp":3,"n":"c"}', script(
+      { { n = "a", hp = 1 }, { n = "b", hp = 1 } },
+      { { n = "b", hp = 2 }, { n = "c", hp = 3 } }))
     assert.equal('replace /0/0/1 3', script({ { { 1, 2 } } }, { { { 1, 3 } } }))
     assert.equal('replace /0 {"a":1}', script({ { 1 } }, { { a = 1 } }))
   end)

@@ -63,9 +63,10 @@ function Numbers:shape(members, kind)
   return kind .. table.concat(parts, ",")
 end
 
--- A side is one of the documents: its tables' contents, and their numbers.
+-- A side is one of the documents: how to get its tables' contents, and by
+-- table the numbers, the kinds and how many members there are.
 local function new_side(contents)
-  return { contents = contents, known = {} }
+  return { contents = contents, known = {}, kinds = {}, sizes = {} }
 end
 
 function Numbers:number(side, value)
@@ -73,7 +74,8 @@ function Numbers:number(side, value)
     contents = side.contents,
     known = side.known,
     scalar = function(scalar) return self:of(self.scalars, scalar) end,
-    table = function(_, members, kind)
+    table = function(t, members, kind, size)
+      side.kinds[t], side.sizes[t] = kind, size
       return self:of(self.shapes, self:shape(members, kind))
     end,
   })
@@ -126,8 +128,8 @@ local function numbers_in(self, side, list)
   return numbers
 end
 
--- What makes elements i to i_end - 1 of `x` elements j to j_end - 1 of `y`.
--- What is before them is that of `y` already, so the index is j.
+-- What makes a run of `x` one of `y`.  Before it, everything is as in `y`
+-- already, so the index is j.
 local function replace_run(steps, at, x, y, i, i_end, j, j_end)
   while i < i_end and j < j_end do
     steps[#steps + 1] = { at = { up = at, key = j },
@@ -142,16 +144,83 @@ local function replace_run(steps, at, x, y, i, i_end, j, j_end)
   end
 end
 
+-- Runs of elements between those that go together: the elements i to i_end - 1
+-- of one list are those j to j_end - 1 of the other.
+local function runs(mates, n, m)
+  local i_end, j_end = 0, 0
+  return function()
+    local i, j = i_end + 1, j_end + 1
+    if i > n + 1 then return nil end
+    i_end = i
+    while i_end <= n and not mates[i_end] do i_end = i_end + 1 end
+    j_end = mates[i_end] or m + 1
+    return i, i_end, j, j_end
+  end
+end
+
+-- How many members two values have in common; 0 if they are not of a kind.
+function Diff:likeness(x, y)
+  local kind = self.a.kinds[x]
+  if not kind or kind ~= self.b.kinds[y] then return 0 end
+  local n, held = 0, self.b.contents(y)
+  for key, value in next, self.a.contents(x) do
+    local other = rawget(held, key)
+    if other ~= nil and self:equal(value, other) then n = n + 1 end
+  end
+  return n
+end
+
+local COMPARED = 2000000 -- members, at most, to align runs
+
+-- How many members there are to compare.
+function Diff:comparisons(x, i, i_end, others)
+  local n = 0
+  for row = i, i_end - 1 do n = n + (self.a.sizes[rawget(x, row)] or 0) + 1 end
+  return n * others
+end
+
+-- Finds mates in a run for elements that have changed inside: those with which
+-- most members stay.  `best[i][j]` is how many that are from i and j on.
+function Diff:align(mates, x, y, i, i_end, j, j_end)
+  local cost = self:comparisons(x, i, i_end, j_end - j)
+  if cost > self.budget then return end
+  self.budget = self.budget - cost
+  local best, like = { [i_end] = {} }, {}
+  for k = j, j_end do best[i_end][k] = 0 end
+  for row = i_end - 1, i, -1 do
+    best[row], like[row] = { [j_end] = 0 }, {}
+    for k = j_end - 1, j, -1 do
+      local likeness = self:likeness(rawget(x, row), rawget(y, k))
+      like[row][k] = likeness
+      best[row][k] = math.max(best[row + 1][k], best[row][k + 1],
+        best[row + 1][k + 1] + likeness)
+    end
+  end
+  while i < i_end and j < j_end do
+    local likeness, most = like[i][j], best[i][j]
+    if likeness > 0 and most == best[i + 1][j + 1] + likeness then
+      mates[i] = j
+      i, j = i + 1, j + 1
+    elseif most == best[i + 1][j] then
+      i = i + 1
+    else
+      j = j + 1
+    end
+  end
+end
+
 function Diff:arrays(at, x, y)
   local n, m, steps = rawlen(x), rawlen(y), {}
-  local kept = lcs(numbers_in(self, self.a, x), numbers_in(self, self.b, y))
-  local i, j = 1, 1
-  while i <= n or j <= m do
-    local i_end = i
-    while i_end <= n and not kept[i_end] do i_end = i_end + 1 end
-    local j_end = kept[i_end] or m + 1
+  local mates = lcs(numbers_in(self, self.a, x), numbers_in(self, self.b, y))
+  for i, i_end, j, j_end in runs(mates, n, m) do
+    self:align(mates, x, y, i, i_end, j, j_end)
+  end
+  for i, i_end, j, j_end in runs(mates, n, m) do
     replace_run(steps, at, x, y, i, i_end, j, j_end)
-    i, j = i_end + 1, j_end + 1
+    if i_end <= n then
+      steps[#steps + 1] = { at = { up = at, key = j_end },
+        x = rawget(x, i_end), y = rawget(y, j_end) }
+    end
   end
   return steps
 end
@@ -166,7 +235,7 @@ end
 function Diff:steps(at, x, y)
   if type(x) ~= "table" or type(y) ~= "table" then return nil end
   local held_x, held_y = self.a.contents(x), self.b.contents(y)
-  local kind_x, kind_y = json.kind(x, held_x), json.kind(y, held_y)
+  local kind_x, kind_y = self.a.kinds[x], self.b.kinds[y]
   if misleads(kind_x, kind_y, held_y) then return nil end
   if kind_x == "either" then kind_x = kind_y end
   if kind_y ~= "either" and kind_x ~= kind_y then return nil end
@@ -211,7 +280,7 @@ function json_diff.operations(a, b, before)
   local number, why = numbers:number(side_a, a)
   if number then number, why = numbers:number(side_b, b) end
   if not number then return nil, why end
-  local diff = { numbers = numbers, a = side_a, b = side_b }
+  local diff = { numbers = numbers, a = side_a, b = side_b, budget = COMPARED }
   return setmetatable(diff, Diff):run(a, b)
 end
 
