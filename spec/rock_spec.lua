@@ -26,7 +26,13 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/hook.lua\n" ..
         "share/lua/5.4/moonwatch/init.lua\n" ..
         "share/lua/5.4/moonwatch/instrument.lua\n" ..
+        "share/lua/5.4/moonwatch/json.lua\n" ..
+        "share/lua/5.4/moonwatch/json_diff.lua\n" ..
+        "share/lua/5.4/moonwatch/json_patch.lua\n" ..
+        "share/lua/5.4/moonwatch/json_pointer.lua\n" ..
+        "share/lua/5.4/moonwatch/lcs.lua\n" ..
         "share/lua/5.4/moonwatch/memo.lua\n" ..
+        "share/lua/5.4/moonwatch/overlay.lua\n" ..
         "share/lua/5.4/moonwatch/patch.lua\n" ..
         "share/lua/5.4/moonwatch/pending.lua\n" ..
         "share/lua/5.4/moonwatch/policy.lua\n" ..

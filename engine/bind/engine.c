@@ -193,6 +193,8 @@ static int build(lua_State *L) {
   lua_newtable(L);
   lua_pushliteral(L, MW_VERSION);
   lua_setfield(L, -2, "version");
+  lua_pushlightuserdata(L, NULL); /* as lua-cjson has it */
+  lua_setfield(L, -2, "null");
   mwB_openidentity(L, s);
   mwB_openclock(L, s);
   mwB_openweakmap(L, s);

@@ -3,8 +3,8 @@
 ** SPDX-License-Identifier: MIT
 **
 ** A trap that rests is in the own metatable's [3], and __newindex is the
-** shadow, so writes run at the speed of the VM.  Those that do are in a list, and
-** perhaps some that no longer do, to be woken when somebody records.
+** shadow, so writes run at the speed of the VM.  Those that do are in a list,
+** and perhaps some that no longer do, to be woken when somebody records.
 */
 #include "bind.h"
 

@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "moonwatch.core"
+local json = require "moonwatch.json"
 local policy = require "moonwatch.policy"
 local transaction = require "moonwatch.transaction"
 require "moonwatch.effects" -- gives effects their methods
@@ -12,6 +13,9 @@ for name, value in pairs(core) do mw[name] = value end
 mw.private = nil
 
 mw.memo = require "moonwatch.memo"
+mw.array, mw.object_like = json.array, json.object_like
+mw.patch = require "moonwatch.json_patch"
+mw.diff = require("moonwatch.json_diff").diff
 mw.instrument = require "moonwatch.instrument"
 mw.begin = transaction.begin
 mw.transaction = transaction.run

@@ -16,10 +16,8 @@ local reach = require "moonwatch.reach"
 
 local private = core.private
 
-local Pending = {}
+local Pending = { __name = "effects", __metatable = false }
 Pending.__index = Pending
-Pending.__name = "effects"
-Pending.__metatable = false
 
 local function new(opts)
   return setmetatable({
