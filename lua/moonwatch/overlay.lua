@@ -8,6 +8,7 @@
 -- `load`, `length` and `contents` answer as if the writes had been done.
 
 local core = require "moonwatch.core"
+local effects = require "moonwatch.effects"
 
 local raw = core.raw
 
@@ -58,34 +59,18 @@ local function holds(t, key, value)
   return rawequal(rawget(raw(t), key), value)
 end
 
-local function assign(t, key, value) t[key] = value end
-
--- A class that refuses what was there before is not asked twice.
-local function put_back(written)
-  for i = #written, 1, -1 do
-    local t, key, old = table.unpack(written[i], 1, 3)
-    if not holds(t, key, old) then pcall(assign, t, key, old) end
-    if not holds(t, key, old) then rawset(raw(t), key, old) end
-  end
-end
-
---- Does the writes that change anything.  Answers true; or nil, an error and
--- the entry whose write raised it, after undoing the others.
+--- Does the writes that change anything.  Answers the effects; or nil, an error
+-- and the entry whose write raised it, and then nothing is changed.
 function Overlay:apply()
-  local written = {}
+  local list = {}
   for _, entry in ipairs(self.entries) do
-    local t, key = entry.object, entry.key
-    local new = self:load(t, key)
-    if not holds(t, key, new) then
-      written[#written + 1] = { t, key, rawget(raw(t), key) }
-      local ok, err = pcall(assign, t, key, new)
-      if not ok then
-        put_back(written)
-        return nil, err, entry
-      end
+    local new = self:load(entry.object, entry.key)
+    if not holds(entry.object, entry.key, new) then
+      entry.new = new
+      list[#list + 1] = entry
     end
   end
-  return true
+  return effects.write(list)
 end
 
 return function()
