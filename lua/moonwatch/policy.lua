@@ -100,8 +100,7 @@ local function report(self, message)
   if errors[text] == nil then
     if self.reported >= KEPT then return end
     self.reported = self.reported + 1
-    local handler = core.on_error()
-    core.on_error(handler)
+    local handler = private.handler()
     if handler then pcall(handler, message, "policy") end
   end
   errors[text] = (errors[text] or 0) + 1
