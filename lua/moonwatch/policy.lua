@@ -296,7 +296,7 @@ local function patch_mutators(c, its)
   local seen = {}
   for _, name in ipairs(policy.hooks(c).mutators or NONE) do
     if not seen[name] then
-      its.layers[#its.layers + 1] = patch(c, name, telling(name))
+      its.layers[#its.layers + 1] = patch(c, name, telling(name), true)
     end
     seen[name] = true
   end
