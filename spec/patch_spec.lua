@@ -84,3 +84,100 @@ for name, style in pairs(styles) do
     end)
   end)
 end
+
+describe("a mutator is given back when watched objects died:", function()
+  local Class, plain, former
+
+  before_each(function()
+    Class = styles.plain.make("Mortal")
+    function Class.hit() end
+    plain = Class.hit
+    former = mw.policy({
+      classes = { Mortal = { mutators = { "hit" } } },
+    }):use()
+  end)
+
+  after_each(function() former:use() end)
+
+  local function watch(n)
+    local objects = {}
+    for i = 1, n do
+      objects[i] = setmetatable({}, Class)
+      mw.watch(objects[i], function() end)
+    end
+    return objects
+  end
+
+  local function bury()
+    collectgarbage()
+    collectgarbage()
+    mw.reap()
+  end
+
+  it("all", function()
+    watch(100)
+    assert.not_equal(plain, Class.hit)
+    bury()
+    assert.equal(plain, Class.hit)
+  end)
+
+  it("all but one", function()
+    local objects = watch(100)
+    for i = 2, 100 do objects[i] = nil end
+    bury()
+    assert.not_equal(plain, Class.hit)
+    mw.unwatch(objects[1])
+    assert.equal(plain, Class.hit)
+  end)
+
+  it("all, and more came", function()
+    watch(10)
+    bury()
+    local object = watch(1)[1]
+    local told
+    mw.watch(object, function(_, key) told = key end)
+    object:hit()
+    assert.equal("hit", told)
+    mw.unwatch(object)
+    assert.equal(plain, Class.hit)
+  end)
+
+  it("all, and any function is called often enough", function()
+    watch(10)
+    collectgarbage()
+    collectgarbage()
+    for _ = 1, 1e5 do
+      if Class.hit == plain then break end
+      mw.id(Class)
+    end
+    assert.equal(plain, Class.hit)
+  end)
+
+  it("all but those of another class since", function()
+    local objects = watch(3)
+    mw.setmetatable(objects[1], nil)
+    mw.setmetatable(objects[2], styles.plain.make("Other"))
+    objects[3] = nil
+    bury()
+    assert.equal(plain, Class.hit)
+    mw.setmetatable(objects[1], Class)
+    assert.not_equal(plain, Class.hit)
+    objects[1] = nil
+    bury()
+    assert.equal(plain, Class.hit)
+  end)
+
+  it("all of a class, and another raises", function()
+    local frozen = setmetatable({}, {
+      __index = { hit = plain }, __newindex = function(t, key, value)
+        if value == plain then error("frozen", 0) end
+        rawset(t, key, value)
+      end,
+    })
+    frozen.__index, frozen.__name = frozen, "Mortal"
+    mw.watch(setmetatable({}, frozen), function() end)
+    watch(1)
+    bury()
+    assert.equal(plain, Class.hit)
+  end)
+end)

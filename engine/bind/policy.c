@@ -362,8 +362,8 @@ static int metatable(lua_State *L) {
   return 1;
 }
 
-/* hooks{descend, ignored, watched, unwatched}; `false` for those that are not
-** needed */
+/* hooks{descend, ignored, class, watched, unwatched, deserted}; `false` for
+** those that are not needed */
 static int set_hooks(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
@@ -381,6 +381,14 @@ int mwB_pushhook(lua_State *L, int hook) {
   return 0;
 }
 
+/* instances(class) -> how many of its objects are watched */
+static int instances(lua_State *L) {
+  mwB_state *s = mwB_enterobject(L, "instances", 1);
+  const mwW_record *r = mwB_recordat(L, s, 1);
+  lua_pushinteger(L, (r == NULL) ? 0 : r->instances);
+  return 1;
+}
+
 /* handler() -> mw.on_error's function, which is left in place */
 static int handler(lua_State *L) {
   mwB_push(L, MWB_ONERROR);
@@ -389,9 +397,11 @@ static int handler(lua_State *L) {
 
 void mwB_openpolicy(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"charge", charge},       {"limited", limited}, {"decide", decide},
-      {"recalling", recalling}, {"stat", file_stat},  {"metatable", metatable},
-      {"hooks", set_hooks},     {"handler", handler}, {NULL, NULL}};
+      {"charge", charge},       {"limited", limited},
+      {"decide", decide},       {"recalling", recalling},
+      {"stat", file_stat},      {"metatable", metatable},
+      {"hooks", set_hooks},     {"handler", handler},
+      {"instances", instances}, {NULL, NULL}};
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
   mwB_setfuncs(L, functions);

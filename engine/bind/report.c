@@ -136,8 +136,7 @@ static int sync(lua_State *L) {
 
 static int set_metatable(lua_State *L) {
   write_frame f;
-  int watched;
-  mw_handle h;
+  mw_handle h, class_;
   mwB_state *s = mwB_enter(L);
   uint64_t moment;
   if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
@@ -162,15 +161,15 @@ static int set_metatable(lua_State *L) {
     lua_pushnil(L);
     lua_replace(L, SHADOW);
     moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
-    watched = mw_is_watched(s->engine, h); /* a guard may have ended that */
-    if (watched) mwB_tellpolicy(L, MWB_UNWATCHED, OBJECT);
     if (mwB_pushown(L, OBJECT))
       mwB_enshadow(L, OBJECT, VALUE);
     else {
       lua_pushvalue(L, VALUE);
       lua_setmetatable(L, OBJECT);
     }
-    if (watched) mwB_tellpolicy(L, MWB_WATCHED, OBJECT);
+    class_ = mwW_leave(s->engine, h);
+    mwB_join(L, s, OBJECT); /* not if a guard has unwatched it */
+    mwB_left(L, s, class_);
     mwB_endwrite(&f, moment);
   }
   lua_settop(L, 1);

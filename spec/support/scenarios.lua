@@ -217,6 +217,32 @@ function scenarios.policies()
   if not ok then error(value, 0) end
 end
 
+-- A class has its methods back when what was watched of it is dead, or is told
+-- later that there was no memory.
+function scenarios.mortals()
+  local mw = require "moonwatch"
+  local class = { __name = "Mortal" }
+  class.__index = class
+  function class.hit() end
+  local plain = class.hit
+  local former = mw.policy({
+    classes = { Mortal = { mutators = { "hit" } } },
+  }):use()
+  local ok, message = pcall(function()
+    for _ = 1, 3 do mw.watch(setmetatable({}, class), plain) end
+    check(class.hit ~= plain)
+  end)
+  for _ = 1, 3 do
+    collectgarbage()
+    local fine, why = pcall(mw.reap)
+    if not fine then ok, message = false, why end
+  end
+  check(not ok or class.hit == plain)
+  former:use()
+  check(class.hit == plain)
+  if not ok then error(message, 0) end
+end
+
 -- Whatever becomes of a file's rules, nothing of its budget stays, and no
 -- answer is wrong for want of memory.
 function scenarios.policy_files()
