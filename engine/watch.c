@@ -152,10 +152,20 @@ static void sweep(mw_engine *e, mwW_record *r, int orphans) {
   r->last = last;
 }
 
+/* A class that is gone has no count. */
+static mw_handle leave(mw_engine *e, mwW_record *r) {
+  mw_handle class_ = r->class_;
+  mwW_record *its = record_of(e, class_);
+  if (its != NULL && --its->instances == 0) e->watch.deserted = 1;
+  r->class_ = MW_NONE;
+  return class_;
+}
+
 void mwW_forget(mw_engine *e, uint32_t slot) {
   mwW_record *r = mwW_recordof(&e->watch, slot);
   uint32_t i, next;
   if (r == NULL) return;
+  leave(e, r);
   mwD_forget(e, slot);
   for (i = r->first; i != 0; i = next) {
     next = watch_at(e, i)->next;
@@ -254,9 +264,23 @@ int mw_unwatch(mw_engine *e, mw_handle obj) {
   for (i = r->first; i != 0; i = watch_at(e, i)->next)
     end_watch(r, watch_at(e, i));
   sweep(e, r, 0);
+  leave(e, r);
   r->watched = r->counted = 0;
   if (r->member == 0) r->slow = r->lengthy = 0;
   return MW_OK;
+}
+
+int mwW_join(mw_engine *e, mw_handle obj, mw_handle class_) {
+  mwW_record *its = mwW_need(e, class_), *r = record_of(e, obj);
+  if (its == NULL) return MW_NOMEM;
+  if (r == NULL || !r->watched || r->class_ != MW_NONE) return MW_OK;
+  r->class_ = class_;
+  return (its->instances++ == 0) ? MW_NEW : MW_OK;
+}
+
+mw_handle mwW_leave(mw_engine *e, mw_handle obj) {
+  mwW_record *r = record_of(e, obj);
+  return (r == NULL) ? MW_NONE : leave(e, r);
 }
 
 /* An object may be below one that is only tracked. */

@@ -10,6 +10,8 @@
 /* What is known of a watched object, beside its slot. */
 typedef struct mwW_record {
   uint64_t count;       /* writes */
+  mw_handle class_;     /* while it is watched itself: see mwW_join */
+  uint32_t instances;   /* as a class: how many have joined it */
   uint32_t first, last; /* its watches, in the order of watching; 0 for none */
   uint32_t armed;       /* how many of them wait */
   uint32_t linked;      /* how many are in the list, the ended among them */
@@ -58,6 +60,7 @@ typedef struct mwW_part {
   mwL_column records;
   mwL_pool watches;
   uint64_t moment; /* counts writes and watches */
+  int deserted;    /* for the host: has a class lost its last instance? */
   uint32_t batches;
   uint32_t first_pending, last_pending;
 } mwW_part;
@@ -69,6 +72,13 @@ MW_PRIVATE void mwW_forget(mw_engine *e, uint32_t slot);
 
 /* The record of an object, made if need be; NULL when there is no memory. */
 MW_PRIVATE mwW_record *mwW_need(mw_engine *e, mw_handle h);
+
+/* Counts `obj`, if it is watched itself, among the instances of a class, until
+** it is unwatched or forgotten.  MW_NEW: it is the first; MW_OK; MW_NOMEM. */
+MW_PRIVATE int mwW_join(mw_engine *e, mw_handle obj, mw_handle class_);
+
+/* Ends that.  Answers the class, MW_NONE when there was none. */
+MW_PRIVATE mw_handle mwW_leave(mw_engine *e, mw_handle obj);
 
 /* Tells the host that a key is kept, or no longer. */
 MW_PRIVATE void mwW_retain(const mw_engine *e, const mw_value *key);

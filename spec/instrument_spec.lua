@@ -1,36 +1,9 @@
 local mw = require "moonwatch"
+local contents = require "spec.support.contents"
 local error_of = require "spec.support.error_of"
 local styles = require "spec.support.styles"
 
 local clock = mw.clock()
-
--- All that a class and the tables in its fields hold.
-local function contents_of(class)
-  local seen = {}
-  local function visit(t, depth)
-    if seen[t] or depth == 0 then return end
-    seen[t] = { mt = getmetatable(t) }
-    for key, value in next, t do
-      seen[t][key] = value
-      if type(value) == "table" then visit(value, depth - 1) end
-    end
-    if type(seen[t].mt) == "table" then visit(seen[t].mt, depth) end
-  end
-  visit(class, 3)
-  return seen
-end
-
-local function assert_unchanged(before, class)
-  local after = contents_of(class)
-  for t, fields in pairs(before) do
-    for key, value in pairs(fields) do
-      assert.is_true(rawequal(value, after[t][key]), tostring(key))
-    end
-    for key in pairs(after[t]) do
-      assert.is_not_nil(fields[key], tostring(key))
-    end
-  end
-end
 
 for name, style in pairs(styles) do
   describe("mw.instrument of a class in the style " .. name, function()
@@ -97,7 +70,7 @@ for name, style in pairs(styles) do
     end
 
     it("gives the class back exactly, whatever the order", function()
-      local before = { contents_of(Base), contents_of(Sub) }
+      local before = { contents.of(Base), contents.of(Sub) }
       local a, b, c = mw.instrument(Base), mw.instrument(Sub),
         mw.instrument(Base)
       style.construct(Sub, 1)
@@ -106,8 +79,8 @@ for name, style in pairs(styles) do
       b:cancel()
       c:cancel()
       c:cancel()
-      assert_unchanged(before[1], Base)
-      assert_unchanged(before[2], Sub)
+      contents.assert_unchanged(before[1], Base)
+      contents.assert_unchanged(before[2], Sub)
       assert.is_false(clock:is_current(style.construct(Sub, 1)))
     end)
 

@@ -169,6 +169,16 @@ describe("the budget of a policy file holds against", function()
     end
   end)
 
+  it("what it catches itself", function()
+    with_file("return { rules = { { 'caught', pcall } } }", function(policy)
+      policy:use()
+      assert.is_false((mw.is_dynamic(function() return ("x"):rep(1e5) end)))
+      assert.matches("budget of memory", (next(policy.errors)))
+      assert.equal(2e5, #("x"):rep(2e5))
+      assert.is_nil(debug.gethook())
+    end)
+  end)
+
   it("changes of the methods of strings", function()
     with_file([[
       assert(not getmetatable "")

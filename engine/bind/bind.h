@@ -510,8 +510,10 @@ void mwB_opendeep(lua_State *L);
 enum {
   MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch go there? */
   MWB_IGNORED,     /* (object) -> a set of keys, or nil */
-  MWB_WATCHED,     /* (object), which has a metatable */
-  MWB_UNWATCHED    /* likewise */
+  MWB_CLASS,       /* (object) -> its class, or nil */
+  MWB_WATCHED,     /* (class): one of its objects is, for the first time */
+  MWB_UNWATCHED,   /* (class): none is any more */
+  MWB_DESERTED     /* (): that may be so with some class */
 };
 
 /* Pushes a hook, or answers 0. */
@@ -530,8 +532,12 @@ void mwB_opentime(lua_State *L);
 ** watch.c
 ** ======================================================= */
 
-/* Tells the policy that the object at `index` is watched, or no longer. */
-void mwB_tellpolicy(lua_State *L, int hook, int index);
+/* Counts the object at `index` among the watched of its class; tells the policy
+** when it is the first. */
+void mwB_join(lua_State *L, mwB_state *s, int index);
+
+/* One has left: tells the policy when it was the last. */
+void mwB_left(lua_State *L, mwB_state *s, mw_handle class_);
 
 /* Raises unless there is a table or a userdata at 1 that can tell of writes. */
 void mwB_trackable(lua_State *L, const char *name);

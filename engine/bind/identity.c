@@ -110,11 +110,23 @@ static int in_array(void *ud, mw_handle h) {
   return type != LUA_TNIL;
 }
 
+/* The policy looks at all classes, so it is told once for all the deaths of a
+** collection.  What it does begins here again. */
+static void tell_deserted(lua_State *L, mwB_state *s) {
+  if (!s->engine->watch.deserted || mw_due(s->engine)) return;
+  s->engine->watch.deserted = 0;
+  if (!mwB_pushhook(L, MWB_DESERTED)) return;
+  if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
+  s->engine->watch.deserted = 1;
+  lua_error(L);
+}
+
 size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths) {
   size_t n = mwB_notify(L, s, deaths);
   s->L = L;
   n += mw_reap(s->engine, looks, deaths - n, in_array, L);
   mwB_letgo(L, s, looks);
+  tell_deserted(L, s);
   s->pending = s->queued || mw_due(s->engine) || mwB_unsettled(s);
   return n;
 }

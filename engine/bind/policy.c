@@ -39,6 +39,7 @@ struct mwB_budget {
   struct mwB_budget *outer;
   lua_Integer instructions, bytes; /* left */
   lua_Integer used;                /* instructions, of all that was filled */
+  int starved;                     /* was there no memory for what it allows? */
   lua_Alloc alloc;                 /* what was there before */
   void *ud;
   lua_Hook hook;
@@ -103,7 +104,9 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
     if (b->bytes < 0) tighten(b->L);
     if (refused) return NULL;
   }
-  return b->alloc(b->ud, ptr, osize, nsize);
+  ptr = b->alloc(b->ud, ptr, osize, nsize);
+  if (ptr == NULL && nsize > 0) b->starved = 1;
+  return ptr;
 }
 
 static void set_hook(struct mwB_budget *b) {
@@ -115,6 +118,7 @@ static void begin_budget(lua_State *L, mwB_state *s, struct mwB_budget *b) {
   b->state = s;
   b->outer = s->budget;
   b->used = 0;
+  b->starved = 0;
   b->alloc = lua_getallocf(L, &b->ud);
   b->hook = lua_gethook(L);
   b->mask = lua_gethookmask(L);
@@ -160,18 +164,17 @@ static int charge(lua_State *L) {
 ** ======================================================= */
 
 /* Makes the methods of strings those of the table at `methods`, which is then
-** the table that they were in before. */
+** the table that they were in before.  Needs no memory: Lua always has the one
+** string that is used. */
 static void swap_strings(lua_State *L, int methods) {
   int top = lua_gettop(L);
-  lua_pushliteral(L, "");
-  if (lua_getmetatable(L, -1)) {
-    lua_pushliteral(L, "__index");
-    lua_pushliteral(L, "__index");
-    lua_rawget(L, top + 2);
-    lua_insert(L, top + 1);
-    lua_pushvalue(L, methods);
-    lua_rawset(L, top + 3);
+  lua_pushliteral(L, "__index");
+  if (lua_getmetatable(L, top + 1)) {
     lua_pushvalue(L, top + 1);
+    lua_rawget(L, top + 2);
+    lua_pushvalue(L, top + 1);
+    lua_pushvalue(L, methods);
+    lua_rawset(L, top + 2);
     lua_replace(L, methods);
   }
   lua_settop(L, top);
@@ -209,15 +212,25 @@ enum { RULES = 1, STRINGS, INSTRUCTIONS, BYTES, OBJECT, CONTEXT, ERRORS };
 /* How many budgets all rules of a decision may use. */
 #define RULES_BUDGETS 4
 
-/* Does the caller want a budget?  Sets it up, or takes it away. */
+/* The status of a rule that ended before anybody noticed that the budget was
+** spent; and of one for which there was no memory. */
+#define SPENT (-1)
+#define STARVED (-2)
+
+static int has_budget(lua_State *L) {
+  return lua_tointeger(L, INSTRUCTIONS) != 0;
+}
+
+/* Sets up the budget, if there is one, or takes it away.  In between nothing
+** may raise. */
 static void begin_rules(lua_State *L, struct mwB_budget *b) {
-  if (lua_tointeger(L, INSTRUCTIONS) == 0) return;
+  if (!has_budget(L)) return;
   swap_strings(L, STRINGS);
   begin_budget(L, state_of(L), b);
 }
 
 static void end_rules(lua_State *L, struct mwB_budget *b) {
-  if (lua_tointeger(L, INSTRUCTIONS) == 0) return;
+  if (!has_budget(L)) return;
   end_budget(b);
   swap_strings(L, STRINGS);
 }
@@ -238,17 +251,20 @@ static int ask_rule(lua_State *L, struct mwB_budget *b) {
   lua_pushvalue(L, CONTEXT);
   fill(b, lua_tointeger(L, INSTRUCTIONS), lua_tointeger(L, BYTES));
   status = lua_pcall(L, 2, 1, 0);
-  if (status != LUA_OK || lua_tointeger(L, INSTRUCTIONS) == 0 || !is_spent(b))
-    return status;
-  lua_pop(L, 1); /* it ended before anybody noticed */
-  push_spent(L, b);
-  return LUA_ERRRUN;
+  if (has_budget(L) && is_spent(b)) return (status == LUA_OK) ? SPENT : status;
+  if (status == LUA_ERRMEM && (!has_budget(L) || b->starved)) return STARVED;
+  return status;
 }
 
-/* Keeps an error, which may raise another one, so without the budget. */
-static void rule_failed(lua_State *L, struct mwB_budget *b, lua_Integer rule) {
+/* Keeps an error, which may raise another one, so without the budget.  That
+** there was no memory is not the rule's fault, and goes on. */
+static void rule_failed(lua_State *L, struct mwB_budget *b, int status,
+                        lua_Integer rule) {
   end_rules(L, b);
+  if (status == STARVED) lua_error(L);
+  if (status == SPENT) push_spent(L, b);
   keep_error(L, rule);
+  lua_settop(L, ERRORS);
   begin_rules(L, b);
 }
 
@@ -266,7 +282,7 @@ static lua_Integer ask_rules(lua_State *L) {
     if (status == LUA_OK)
       lua_pop(L, 1);
     else
-      rule_failed(L, &b, i);
+      rule_failed(L, &b, status, i);
   }
   end_rules(L, &b);
   if (left >= 0 && !lua_isnil(L, -1)) return i;
@@ -346,8 +362,8 @@ static int metatable(lua_State *L) {
   return 1;
 }
 
-/* hooks{descend, ignored, watched, unwatched}; `false` for those that are not
-** needed */
+/* hooks{descend, ignored, class, watched, unwatched, deserted}; `false` for
+** those that are not needed */
 static int set_hooks(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -367,11 +383,27 @@ int mwB_pushhook(lua_State *L, int hook) {
   return 0;
 }
 
+/* instances(class) -> how many of its objects are watched */
+static int instances(lua_State *L) {
+  mwB_state *s = mwB_enterobject(L, "instances", 1);
+  const mwW_record *r = mwB_recordat(L, s, 1);
+  lua_pushinteger(L, (r == NULL) ? 0 : r->instances);
+  return 1;
+}
+
+/* handler() -> mw.on_error's function, which is left in place */
+static int handler(lua_State *L) {
+  mwB_push(L, MWB_ONERROR);
+  return 1;
+}
+
 void mwB_openpolicy(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"charge", charge},       {"limited", limited}, {"decide", decide},
-      {"recalling", recalling}, {"stat", file_stat},  {"metatable", metatable},
-      {"hooks", set_hooks},     {NULL, NULL}};
+      {"charge", charge},       {"limited", limited},
+      {"decide", decide},       {"recalling", recalling},
+      {"stat", file_stat},      {"metatable", metatable},
+      {"hooks", set_hooks},     {"handler", handler},
+      {"instances", instances}, {NULL, NULL}};
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
   mwB_setfuncs(L, functions);

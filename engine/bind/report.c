@@ -136,7 +136,6 @@ static int sync(lua_State *L) {
 
 static int set_metatable(lua_State *L) {
   write_frame f;
-  int watched;
   mw_handle h;
   mwB_state *s = mwB_enter(L);
   uint64_t moment;
@@ -163,12 +162,9 @@ static int set_metatable(lua_State *L) {
     lua_pushnil(L);
     lua_replace(L, SHADOW);
     moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
-    watched = mw_is_watched(s->engine, h); /* a guard may have ended that */
-    if (watched) mwB_tellpolicy(L, MWB_UNWATCHED, OBJECT);
     if (mwB_noting(s)) mwB_preparemeta(L, s, h, &entry);
     mwB_setclass(L, OBJECT, VALUE);
     if (mwB_noting(s)) mwB_note(s, &entry);
-    if (watched) mwB_tellpolicy(L, MWB_WATCHED, OBJECT);
     mwB_endwrite(&f, moment);
   }
   lua_settop(L, 1);

@@ -380,6 +380,8 @@ void mwB_enshadow(lua_State *L, int object, int class_) {
 }
 
 void mwB_setclass(lua_State *L, int object, int class_) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle former;
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
   if (mwB_pushown(L, object)) {
@@ -389,6 +391,9 @@ void mwB_setclass(lua_State *L, int object, int class_) {
     lua_pushvalue(L, class_);
     lua_setmetatable(L, object);
   }
+  former = mwW_leave(s->engine, mwB_handleof(L, s, object));
+  mwB_join(L, s, object);
+  mwB_left(L, s, former);
 }
 
 /* }====================================================== */

@@ -215,14 +215,32 @@ static void need_guards(lua_State *L) {
   lua_pop(L, 1);
 }
 
-void mwB_tellpolicy(lua_State *L, int hook, int index) {
-  int top = lua_gettop(L);
-  index = lua_absindex(L, index);
+/* Calls a hook of the policy with the value on the top. */
+static void tell_policy(lua_State *L, int hook) {
+  if (!mwB_pushhook(L, hook)) return;
+  lua_insert(L, -2);
+  lua_call(L, 1, 0);
+}
+
+void mwB_join(lua_State *L, mwB_state *s, int index) {
+  int code, top = lua_gettop(L);
+  mw_handle h = mwB_handleof(L, s, index);
   mwB_pushclass(L, index);
-  if (!lua_isnil(L, -1) && mwB_pushhook(L, hook)) {
+  if (!lua_isnil(L, -1) && mwB_pushhook(L, MWB_CLASS)) {
     lua_pushvalue(L, index);
-    lua_call(L, 1, 0);
+    lua_call(L, 1, 1);
+    code = mwW_join(s->engine, h, mwB_identify(L, s, "watch", top + 2, 1));
+    mwB_check(L, code);
+    lua_settop(L, top + 2);
+    if (code == MW_NEW) tell_policy(L, MWB_WATCHED);
   }
+  lua_settop(L, top);
+}
+
+void mwB_left(lua_State *L, mwB_state *s, mw_handle class_) {
+  int top = lua_gettop(L);
+  if (mwB_alive(L, s, class_) && mwB_recordof(s, class_)->instances == 0)
+    tell_policy(L, MWB_UNWATCHED);
   lua_settop(L, top);
 }
 
@@ -245,7 +263,7 @@ static int attach(lua_State *L) {
     mwB_pushclass(L, 1);
     mwB_enshadow(L, 1, -1);
   }
-  if (!prepared) mwB_tellpolicy(L, MWB_WATCHED, 1);
+  if (!prepared) mwB_join(L, s, 1);
   if (lua_type(L, 2) == LUA_TFUNCTION) {
     need_guards(L);
     lua_pushvalue(L, 2);
@@ -356,6 +374,8 @@ static void release_guards(lua_State *L) {
 static int unwatch(lua_State *L) {
   mwB_state *s = mwB_enterobject(L, "unwatch", 1);
   mw_handle h = mwB_reportsat(L, s, 1);
+  const mwW_record *r = mwB_recordof(s, h);
+  mw_handle class_ = (r == NULL) ? MW_NONE : r->class_;
   if (lua_istable(L, 1)) {
     if (mw_is_below(s->engine, h) || mw_is_tracked(s->engine, h))
       release_guards(L);
@@ -369,7 +389,7 @@ static int unwatch(lua_State *L) {
     lua_rawset(L, -3);
   }
   s->L = L;
-  if (mw_unwatch(s->engine, h) == MW_OK) mwB_tellpolicy(L, MWB_UNWATCHED, 1);
+  if (mw_unwatch(s->engine, h) == MW_OK) mwB_left(L, s, class_);
   mwB_letgo(L, s, SIZE_MAX);
   return 0;
 }

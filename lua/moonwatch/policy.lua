@@ -100,8 +100,7 @@ local function report(self, message)
   if errors[text] == nil then
     if self.reported >= KEPT then return end
     self.reported = self.reported + 1
-    local handler = core.on_error()
-    core.on_error(handler)
+    local handler = private.handler()
     if handler then pcall(handler, message, "policy") end
   end
   errors[text] = (errors[text] or 0) + 1
@@ -279,7 +278,7 @@ end
 -- Mutators: methods that change an object without writing to it
 -- =======================================================
 
--- Watched classes: how many objects, and what is patched.
+-- Classes with watched objects, and what of them is patched.
 local watched = setmetatable({}, { __mode = "k" })
 
 local function finish(self, name, moment, ...)
@@ -297,39 +296,38 @@ local function telling(name)
   end
 end
 
-local function unpatch(its)
-  while #its.layers > 0 do table.remove(its.layers):cancel() end
+local function unpatch(layers)
+  while #layers > 0 do table.remove(layers):cancel() end
 end
 
-local function patch_mutators(c, its)
+local function patch_mutators(c, layers)
   local seen = {}
+  unpatch(layers)
   for _, name in ipairs(policy.hooks(c).mutators or NONE) do
     if not seen[name] then
-      its.layers[#its.layers + 1] = patch(c, name, telling(name))
+      layers[#layers + 1] = patch(c, name, telling(name), true)
     end
     seen[name] = true
   end
 end
 
-local function is_watched(obj)
-  local c = class.of(obj)
-  local its = watched[c]
-  if not its then
-    its = { n = 0, layers = {} }
-    watched[c] = its
-  end
-  its.n = its.n + 1
-  if its.n == 1 then patch_mutators(c, its) end
+local function is_watched(c)
+  watched[c] = watched[c] or {}
+  patch_mutators(c, watched[c])
 end
 
-local function is_unwatched(obj)
-  local its = watched[class.of(obj)]
-  if not its then return end
-  its.n = its.n - 1
-  if its.n <= 0 then
-    its.n = 0
-    unpatch(its)
+local function is_unwatched(c)
+  if watched[c] then unpatch(watched[c]) end
+  watched[c] = nil
+end
+
+-- A class that raises must not keep those that follow from being seen to.
+local function see_to_deserted()
+  local deserted = {}
+  for c in pairs(watched) do
+    if private.instances(c) == 0 then deserted[#deserted + 1] = c end
   end
+  for _, c in ipairs(deserted) do pcall(is_unwatched, c) end
 end
 
 -- }======================================================
@@ -445,15 +443,14 @@ function refresh()
   private.hooks {
     (current.definition.descend or has "deep") and descend or false,
     has "ignore" and ignored_by or false,
-    is_watched, is_unwatched,
+    class.of, is_watched, is_unwatched, see_to_deserted,
   }
-  for c, its in pairs(watched) do
-    unpatch(its)
-    if its.n > 0 then patch_mutators(c, its) end
-  end
+  see_to_deserted()
+  for c, layers in pairs(watched) do patch_mutators(c, layers) end
 end
 
 forget()
-private.hooks { false, false, is_watched, is_unwatched }
+private.hooks { false, false, class.of, is_watched, is_unwatched,
+  see_to_deserted }
 
 return policy

@@ -217,6 +217,67 @@ function scenarios.policies()
   if not ok then error(value, 0) end
 end
 
+-- A class has its methods back when what was watched of it is dead, or is told
+-- later that there was no memory.
+function scenarios.mortals()
+  local mw = require "moonwatch"
+  local class = { __name = "Mortal" }
+  class.__index = class
+  function class.hit() end
+  local plain = class.hit
+  local former = mw.policy({
+    classes = { Mortal = { mutators = { "hit" } } },
+  }):use()
+  local ok, message = pcall(function()
+    for _ = 1, 3 do mw.watch(setmetatable({}, class), plain) end
+    check(class.hit ~= plain)
+  end)
+  for _ = 1, 3 do
+    collectgarbage()
+    local fine, why = pcall(mw.reap)
+    if not fine then ok, message = false, why end
+  end
+  check(not ok or class.hit == plain)
+  former:use()
+  check(class.hit == plain)
+  if not ok then error(message, 0) end
+end
+
+-- Whatever becomes of a file's rules, nothing of its budget stays, and no
+-- answer is wrong for want of memory.
+function scenarios.policy_files()
+  local mw = require "moonwatch"
+  local function handler() end
+  local function long()
+    local text = "x"
+    for _ = 1, 17 do text = text .. text end
+    return text
+  end
+  local class = { name = "a name", spend = long, __call = long }
+  class.__index = class
+  local object = setmetatable({}, class)
+  local fixed = setmetatable({}, { __index = { fixed = "x" } })
+  local policy, message = mw.load_policy "spec/support/failing_policy.lua"
+  if not policy then error(message, 0) end
+  local former = policy:use()
+  mw.on_error(handler)
+  local ok, value = pcall(mw.is_dynamic, object)
+  check(debug.gethook() == nil and ("x").rep == string.rep)
+  check(not ok or value == "answer: a name")
+  for _ = 1, 2 do
+    local fine, other = pcall(mw.is_dynamic, fixed)
+    check(not fine or other == "fixed: x")
+  end
+  local had, last = pcall(mw.on_error)
+  former:use()
+  check(not had or last == handler)
+  if not ok then error(value, 0) end
+  local n = 0
+  for _ in pairs(policy.errors) do n = n + 1 end
+  check(n == 4)
+  check(#long() == 131072)
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)

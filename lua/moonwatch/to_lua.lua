@@ -1,0 +1,160 @@
+--- Effects as the source of a Lua program that performs them.
+-- SPDX-License-Identifier: MIT
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local make_plan = require "moonwatch.plan"
+
+local Effects = core.private.effects_methods
+
+local Writer = {}
+Writer.__index = Writer
+
+-- {======================================================
+-- Values
+-- =======================================================
+
+local KEYWORDS = {}
+for word in ([[and break do else elseif end false for function goto if in local
+  nil not or repeat return then true until while]]):gmatch "%a+" do
+  KEYWORDS[word] = true
+end
+
+local function is_name(value)
+  return type(value) == "string" and value:find "^[%a_][%w_]*$" ~= nil and
+    not value:find "[\128-\255]" and not KEYWORDS[value]
+end
+
+local literal = {}
+
+function literal.string(s)
+  return (("%q"):format(s):gsub("\\\n", "\\n"):gsub("\r", "\\r"))
+end
+
+-- The shortest that is read as the same number, and as a float.
+function literal.number(n)
+  if math.type(n) == "integer" then return ("%q"):format(n) end
+  if n ~= n then return "(0/0)" end
+  if n == math.huge then return "math.huge" end
+  if n == -math.huge then return "-math.huge" end
+  local text = ("%.14g"):format(n)
+  if tonumber(text) ~= n then text = ("%.17g"):format(n) end
+  text = text:gsub(",", ".") -- in some locales
+  return text:find "[%.e]" and text or text .. ".0"
+end
+
+function literal.boolean(b) return tostring(b) end
+
+literal["nil"] = function() return "nil" end
+
+-- Infinity needs no library.
+local function number(n)
+  local text = literal.number(n)
+  if text == "math.huge" then return "1e999" end
+  if text == "-math.huge" then return "-1e999" end
+  return text
+end
+
+function Writer:value(value)
+  local name = self.names[value]
+  if name then return name end
+  if type(value) == "number" then return number(value) end
+  local write = literal[type(value)]
+  if not write then
+    error { ("a %s cannot be written"):format(type(value)) }
+  end
+  return write(value)
+end
+
+local function field(self, key)
+  if is_name(key) then return "." .. key end
+  return "[" .. self:value(key) .. "]"
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Statements
+-- =======================================================
+
+local LOCALS = 150 -- Lua takes 200 in a function
+
+function Writer:line(...)
+  self.lines[#self.lines + 1] = table.concat { ... }
+end
+
+-- Gives an object a name that nothing else has.
+function Writer:name(object, taken)
+  local name
+  repeat
+    self.last = self.last + 1
+    name = self.crowded and ("t[%d]"):format(self.last) or "t" .. self.last
+  until self.crowded or taken[name] == nil
+  self.names[object] = name
+  return self.crowded and name or "local " .. name
+end
+
+function Writer:place(place, names)
+  local text = { place.root }
+  for _, key in ipairs(place) do text[#text + 1] = field(self, key) end
+  if #place == 0 then
+    self.names[place.object] = place.root
+  else
+    self:line(self:name(place.object, names), " = ", table.concat(text))
+  end
+end
+
+function Writer:fields(its)
+  local name = self.names[its.object]
+  for _, pair in ipairs(its.fields) do
+    self:line(name, field(self, pair[1]), " = ", self:value(pair[2]))
+  end
+  if its.class ~= nil then
+    self:line("setmetatable(", name, ", ", self:value(its.class), ")")
+  end
+end
+
+function Writer:write(write)
+  local name = self.names[write.object]
+  local value = self:value(write.value)
+  if write.kind == "metatable" then
+    self:line("setmetatable(", name, ", ", value, ")")
+  else
+    self:line(name, field(self, write.key), " = ", value)
+  end
+end
+
+local function render(plan, names)
+  local self = setmetatable({ lines = {}, names = {}, last = 0 }, Writer)
+  self.crowded = #plan.places + #plan.tables > LOCALS
+  if self.crowded then self:line "local t = {}" end
+  for _, place in ipairs(plan.places) do self:place(place, names) end
+  for _, its in ipairs(plan.tables) do
+    self:line(self:name(its.object, names), " = {}")
+  end
+  for _, its in ipairs(plan.tables) do self:fields(its) end
+  for _, write in ipairs(plan.writes) do self:write(write) end
+  self:line ""
+  return table.concat(self.lines, "\n")
+end
+
+-- }======================================================
+
+--- Source text that performs the effects, for a world in which the objects in
+-- `names` are globals of these names; it finds others by the way to them.
+-- Answers nil and a message if there is something that cannot be written.
+function Effects:to_lua(names)
+  check.effects(self, "to_lua")
+  check.argument(type(names) == "table", 1, "to_lua", "table", names)
+  for name, object in pairs(names) do
+    check.that(is_name(name), 1, "to_lua", "the keys are not all names")
+    check.that(type(object) == "table", 1, "to_lua",
+      "the values are not all tables")
+  end
+  local plan, message = make_plan(self, names)
+  if not plan then return nil, message end
+  local ok, text = pcall(render, plan, names)
+  if ok then return text end
+  if type(text) ~= "table" then error(text, 0) end
+  return nil, text[1]
+end

@@ -1,0 +1,19 @@
+-- A policy file for scenarios.lua: rules that fail in all ways, and one that
+-- does not.
+
+return {
+  rules = {
+    { "class", function(obj)
+      if obj.fixed then return "fixed: " .. obj.fixed end
+    end, cache = "class" },
+    { "raises", function(obj) error("there is no field " .. obj.name) end },
+    { "raises a table", function() error {} end },
+    { "spends", function()
+      local s = "x"
+      while true do s = #s < 50000 and s .. s or "x" end
+    end },
+    { "catches", function(obj) return pcall(obj.spend) end },
+    { "caught", pcall },
+    { "answers", function(obj) return "answer: " .. obj.name end },
+  },
+}
