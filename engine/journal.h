@@ -13,6 +13,12 @@ typedef struct mwJ_part {
   uint32_t readers; /* how many record */
 } mwJ_part;
 
+/* Appends an entry without strings, for which there is room: see `mw_reserve`.
+*/
+static inline void mwJ_append(mwJ_part *part, const mw_entry *entry) {
+  part->entries[part->n++] = *entry;
+}
+
 MW_PRIVATE void mwJ_close(mw_engine *e);
 
 #endif

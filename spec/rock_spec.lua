@@ -16,6 +16,7 @@ describe("the rock #once", function()
       local output, ok = make(path)
       assert.is_true(ok, output)
       assert.equal("lib/lua/5.4/moonwatch/core.so\n" ..
+        "share/lua/5.4/moonwatch/bytes.lua\n" ..
         "share/lua/5.4/moonwatch/check.lua\n" ..
         "share/lua/5.4/moonwatch/class.lua\n" ..
         "share/lua/5.4/moonwatch/cli.lua\n" ..
@@ -35,10 +36,15 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/overlay.lua\n" ..
         "share/lua/5.4/moonwatch/patch.lua\n" ..
         "share/lua/5.4/moonwatch/pending.lua\n" ..
+        "share/lua/5.4/moonwatch/plan.lua\n" ..
         "share/lua/5.4/moonwatch/policy.lua\n" ..
         "share/lua/5.4/moonwatch/reach.lua\n" ..
+        "share/lua/5.4/moonwatch/reads.lua\n" ..
         "share/lua/5.4/moonwatch/sandbox.lua\n" ..
-        "share/lua/5.4/moonwatch/transaction.lua\n",
+        "share/lua/5.4/moonwatch/to_lua.lua\n" ..
+        "share/lua/5.4/moonwatch/to_patch.lua\n" ..
+        "share/lua/5.4/moonwatch/transaction.lua\n" ..
+        "share/lua/5.4/moonwatch/views.lua\n",
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
       local program = "local mw = require [[moonwatch]] " ..

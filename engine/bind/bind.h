@@ -409,9 +409,9 @@ void mwB_hold(lua_State *L, mwB_state *s, int index);
 ** write.h. */
 void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry);
 
-/* It was made. */
+/* It was made, and nothing else was noted meanwhile. */
 static inline void mwB_note(mwB_state *s, const mw_entry *entry) {
-  if (entry->obj != MW_NONE) mw_note(s->engine, entry);
+  if (entry->obj != MW_NONE) mwJ_append(&s->engine->journal, entry);
 }
 
 /* Does the policy say that nobody is to hear of the key at 2 of the object at

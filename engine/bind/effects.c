@@ -66,7 +66,8 @@ static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
   if (entry.where != 0) {
     mwB_pushrefs(L, s, 0);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);
-    copy->where = mwB_stringref(L, s, &fx->refs, top, top + 2);
+    copy->where =
+        mwB_stringref(L, s, &fx->refs, top, top + 2, lua_tostring(L, top + 2));
     lua_pop(L, 2);
   }
   fx->n++;
@@ -114,7 +115,8 @@ static void read_entry(lua_State *L, mwB_state *s, mwB_effects *fx, int table,
   if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
   if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
   if (lua_getfield(L, list, "where") == LUA_TSTRING)
-    entry->where = mwB_stringref(L, s, &fx->refs, table, top + 2);
+    entry->where = mwB_stringref(L, s, &fx->refs, table, top + 2,
+                                 lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
   if (mwB_iscell(L, top + 3)) mwB_newref(L, s, &fx->refs, table, top + 3);
   entry->obj = mwB_identify(L, s, "effects", top + 3, 1);
@@ -173,11 +175,27 @@ static int get_entry(lua_State *L) {
   return 6;
 }
 
+/* checksum(string) -> its CRC-32 */
+static int checksum(lua_State *L) {
+  size_t len, i;
+  const char *bytes = luaL_checklstring(L, 1, &len);
+  uint32_t sum = UINT32_MAX;
+  int bit;
+  for (i = 0; i < len; i++) {
+    sum ^= (unsigned char)bytes[i];
+    for (bit = 0; bit < 8; bit++)
+      sum = (sum >> 1) ^ ((sum & 1) ? UINT32_C(0xEDB88320) : 0);
+  }
+  lua_pushinteger(L, (lua_Integer)~sum);
+  return 1;
+}
+
 void mwB_openeffects(lua_State *L) {
   static const luaL_Reg functions[] = {{"cut", cut},
                                        {"effects", make_effects},
                                        {"is_effects", is_effects},
                                        {"entry", get_entry},
+                                       {"checksum", checksum},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__len", effects_len}, {NULL, NULL}};

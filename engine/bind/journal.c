@@ -12,42 +12,30 @@
 
 #include "write.h"
 
-/* The nearest line of Lua, as a reference; 0 if there is none. */
-static uint32_t where(lua_State *L, mwB_state *s) {
+/* The nearest line of Lua. */
+uint32_t mwB_where(lua_State *L, mwB_state *s) {
   lua_Debug ar;
   int level;
   uint32_t ref;
+  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   for (level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0) continue;
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    ref = mwB_stringref(L, s, &s->journal, 0, lua_gettop(L));
+    ref =
+        mwB_stringref(L, s, &s->journal, 0, lua_gettop(L), lua_tostring(L, -1));
     lua_pop(L, 1);
     return ref;
   }
   return 0;
 }
 
-static int kind_of(const mw_entry *entry) {
-  if (entry->type[MW_NOW] == MW_TNIL) return MW_DELETE;
-  return (entry->type[MW_OLD] == MW_TNIL) ? MW_INSERT : MW_UPDATE;
-}
-
-/* What was not there and is not there then was not changed: no entry. */
 void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry) {
-  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
-  entry->obj = MW_NONE;
-  if (lua_isnil(L, value) && lua_isnil(L, old)) return;
   mwB_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
   mwB_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
   mwB_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
-  entry->kind = (uint8_t)kind_of(entry);
-  if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
-  if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
-  entry->where = (s->wheres > 0) ? where(L, s) : 0;
-  mwB_check(L, mw_reserve(s->engine));
-  entry->obj = h;
+  mwB_complete(L, s, h, entry);
 }
 
 void mwB_hold(lua_State *L, mwB_state *s, int index) {
@@ -55,12 +43,11 @@ void mwB_hold(lua_State *L, mwB_state *s, int index) {
 }
 
 void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry) {
-  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   memset(entry, 0, sizeof(*entry));
   mwB_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
   mwB_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
   entry->kind = MW_METATABLE;
-  entry->where = (s->wheres > 0) ? where(L, s) : 0;
+  entry->where = (s->wheres > 0) ? mwB_where(L, s) : 0;
   mwB_check(L, mw_reserve(s->engine));
   entry->obj = h;
 }

@@ -30,13 +30,91 @@ void mwB_pushrefs(lua_State *L, const mwB_state *s, int table);
 uint32_t mwB_newref(lua_State *L, const mwB_state *s, mwB_refs *refs, int table,
                     int index);
 
-/* A reference to the string at `index`. */
-uint32_t mwB_stringref(lua_State *L, mwB_state *s, mwB_refs *refs, int table,
-                       int index);
+/*
+** A reference to the string at `index`, which is at that address.  The same
+** strings come again and again, as keys; one that has a reference is alive, so
+** its address is no other's.
+*/
+static inline uint32_t mwB_stringref(lua_State *L, mwB_state *s, mwB_refs *refs,
+                                     int table, int index, const char *string) {
+  mwB_known *known = &s->known[((uintptr_t)string >> 4) % 64];
+  if (known->string != string || known->id != refs->id) {
+    known->ref = mwB_newref(L, s, refs, table, index);
+    known->string = string;
+    known->id = refs->id;
+  }
+  return known->ref;
+}
 
 /* Sets a part of an entry to the value at `index`, which must be absolute. */
 void mwB_pack(lua_State *L, mwB_state *s, mwB_refs *refs, int table, int index,
               mw_entry *entry, int part);
+
+/* Keys are as tables have them: a float that is an integer is one. */
+static inline void mwB_packnumber(lua_State *L, int index, mw_entry *entry,
+                                  int part) {
+  mw_content *value = &entry->value[part];
+  int ok = part == MW_KEY || lua_isinteger(L, index);
+  if (ok) value->i = lua_tointegerx(L, index, &ok);
+  entry->type[part] = ok ? MW_TINTEGER : MW_TFLOAT;
+  if (!ok) value->f = lua_tonumber(L, index);
+}
+
+/* The same of a value of that type. */
+static inline void mwB_packas(lua_State *L, mwB_state *s, mwB_refs *refs,
+                              int table, int index, int type, mw_entry *entry,
+                              int part) {
+  mw_content *value = &entry->value[part];
+  switch (type) {
+    case LUA_TNIL:
+      entry->type[part] = MW_TNIL;
+      value->i = 0;
+      break;
+    case LUA_TBOOLEAN:
+      entry->type[part] = MW_TBOOLEAN;
+      value->i = lua_toboolean(L, index);
+      break;
+    case LUA_TNUMBER:
+      mwB_packnumber(L, index, entry, part);
+      break;
+    case LUA_TSTRING:
+      entry->type[part] = MW_TOTHER;
+      value->i =
+          mwB_stringref(L, s, refs, table, index, lua_tostring(L, index));
+      break;
+    default:
+      entry->type[part] = MW_TOTHER;
+      value->i = mwB_newref(L, s, refs, table, index);
+  }
+}
+
+/* Where the program is, as a reference; 0 if nobody wants to know. */
+uint32_t mwB_where(lua_State *L, mwB_state *s);
+
+/* Sets the kind, and which value is absent; 0 if both are: what was not there
+** and is not there then was not changed. */
+static inline int mwB_setkind(mw_entry *entry) {
+  entry->kind = MW_UPDATE;
+  if (entry->type[MW_OLD] == MW_TNIL) {
+    entry->kind = MW_INSERT;
+    entry->type[MW_OLD] = MW_TABSENT;
+  }
+  if (entry->type[MW_NOW] != MW_TNIL) return 1;
+  if (entry->kind == MW_INSERT) return 0;
+  entry->kind = MW_DELETE;
+  entry->type[MW_NOW] = MW_TABSENT;
+  return 1;
+}
+
+/* Sets what is missing in an entry whose values are set; there will be memory
+** for it. */
+static inline void mwB_complete(lua_State *L, mwB_state *s, mw_handle h,
+                                mw_entry *entry) {
+  const mwJ_part *journal = &s->engine->journal;
+  entry->obj = mwB_setkind(entry) ? h : MW_NONE;
+  entry->where = (s->wheres > 0) ? mwB_where(L, s) : 0;
+  if (journal->n == journal->size) mwB_check(L, mw_reserve(s->engine));
+}
 
 /* Pushes a part of an entry. */
 void mwB_unpack(lua_State *L, const mwB_state *s, int table,

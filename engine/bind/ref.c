@@ -25,51 +25,9 @@ uint32_t mwB_newref(lua_State *L, const mwB_state *s, mwB_refs *refs, int table,
   return ++refs->n;
 }
 
-/* The same strings come again and again, as keys.  One that has a reference is
-** alive, so its address is no other's. */
-uint32_t mwB_stringref(lua_State *L, mwB_state *s, mwB_refs *refs, int table,
-                       int index) {
-  const void *string = lua_tostring(L, index);
-  mwB_known *known = &s->known[((uintptr_t)string >> 4) % 64];
-  if (known->string != string || known->id != refs->id) {
-    known->ref = mwB_newref(L, s, refs, table, index);
-    known->string = string;
-    known->id = refs->id;
-  }
-  return known->ref;
-}
-
 void mwB_pack(lua_State *L, mwB_state *s, mwB_refs *refs, int table, int index,
               mw_entry *entry, int part) {
-  mw_content *value = &entry->value[part];
-  int ok = 0;
-  switch (lua_type(L, index)) {
-    case LUA_TNIL:
-      entry->type[part] = MW_TNIL;
-      value->i = 0;
-      break;
-    case LUA_TBOOLEAN:
-      entry->type[part] = MW_TBOOLEAN;
-      value->i = lua_toboolean(L, index);
-      break;
-    case LUA_TNUMBER:
-      if (lua_isinteger(L, index)) {
-        value->i = lua_tointeger(L, index);
-        ok = 1;
-      } else if (part == MW_KEY) { /* a float may be an integer there */
-        value->i = lua_tointegerx(L, index, &ok);
-      }
-      entry->type[part] = ok ? MW_TINTEGER : MW_TFLOAT;
-      if (!ok) value->f = lua_tonumber(L, index);
-      break;
-    case LUA_TSTRING:
-      entry->type[part] = MW_TOTHER;
-      value->i = mwB_stringref(L, s, refs, table, index);
-      break;
-    default:
-      entry->type[part] = MW_TOTHER;
-      value->i = mwB_newref(L, s, refs, table, index);
-  }
+  mwB_packas(L, s, refs, table, index, lua_type(L, index), entry, part);
 }
 
 void mwB_unpack(lua_State *L, const mwB_state *s, int table,

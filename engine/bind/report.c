@@ -164,7 +164,7 @@ static int set_metatable(lua_State *L) {
     moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
     if (mwB_noting(s)) mwB_preparemeta(L, s, h, &entry);
     mwB_setclass(L, OBJECT, VALUE);
-    if (mwB_noting(s)) mwB_note(s, &entry);
+    if (mwB_noting(s)) mwB_check(L, mw_note(s->engine, &entry));
     mwB_endwrite(&f, moment);
   }
   lua_settop(L, 1);

@@ -17,7 +17,7 @@
 ** A metatable is an object's own when its __newindex is the trap.  A trap may
 ** rest: then it is in [3], and __newindex is the shadow.
 */
-#include "bind.h"
+#include "journal.h"
 
 /* {======================================================
 ** The trap
@@ -30,10 +30,11 @@
 
 static const char WRITE = 0;
 
-/* Is the string at `index` one that Lua looks up raw in metatables? */
+/* Is it a string that Lua looks up raw in metatables? */
+static int is_metaname(const char *s) { return s[0] == '_' && s[1] == '_'; }
+
 static int is_meta(lua_State *L, int index) {
-  const char *s = lua_tostring(L, index);
-  return s[0] == '_' && s[1] == '_';
+  return is_metaname(lua_tostring(L, index));
 }
 
 /* Raises Lua's own error for a key that no table takes, at the line that wrote:
@@ -90,6 +91,8 @@ static void store_noted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
                         mw_handle h) {
   int old = lua_gettop(L) + 1;
   mw_entry entry;
+  if (r != NULL && !r->lengthy && lua_type(L, 2) == LUA_TNUMBER)
+    mwB_needlen(L, 1, r); /* finalisers may run in it, and write */
   lua_pushvalue(L, 2);
   lua_rawget(L, shadow);
   mwB_prepare(L, s, h, 2, 3, old, &entry);
@@ -100,6 +103,42 @@ static void store_noted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
   lua_settop(L, old - 1);
 }
 
+/* Is there nothing to the key but that it is stored?  The entry's key is set
+** then. */
+static int is_simple(lua_State *L, mwB_state *s, const mwW_record *r,
+                     mw_entry *entry) {
+  int type = lua_type(L, 2), ok;
+  if (type == LUA_TSTRING) {
+    const char *key = lua_tostring(L, 2);
+    if (is_metaname(key)) return 0;
+    entry->type[MW_KEY] = MW_TOTHER;
+    entry->value[MW_KEY].i = mwB_stringref(L, s, &s->journal, 0, 2, key);
+    return 1;
+  }
+  if (type != LUA_TNUMBER || !r->lengthy) return 0;
+  entry->type[MW_KEY] = MW_TINTEGER;
+  entry->value[MW_KEY].i = lua_tointegerx(L, 2, &ok);
+  return ok;
+}
+
+/* The same with fewer steps, for the trap: its arguments are used up. */
+static void trap_noted(lua_State *L, mwW_record *r, mwB_state *s, mw_handle h) {
+  mw_entry entry;
+  int old;
+  if (!is_simple(L, s, r, &entry)) {
+    store_noted(L, TRAP_SHADOW, r, s, h);
+    return;
+  }
+  lua_pushvalue(L, 2);
+  old = lua_rawget(L, TRAP_SHADOW);
+  mwB_packas(L, s, &s->journal, 0, 4, old, &entry, MW_OLD);
+  mwB_packas(L, s, &s->journal, 0, 3, lua_type(L, 3), &entry, MW_NOW);
+  mwB_complete(L, s, h, &entry);
+  lua_settop(L, 3);
+  lua_rawset(L, TRAP_SHADOW);
+  mwB_note(s, &entry);
+}
+
 static int trap(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, TRAP_STATE);
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
@@ -108,7 +147,7 @@ static int trap(lua_State *L) {
     if (r->armed > 0 || r->slow || r->member != 0) return trap_slowly(L);
     if (mwB_noting(s)) {
       if (s->ignores) return trap_slowly(L);
-      store_noted(L, TRAP_SHADOW, r, s, h);
+      trap_noted(L, r, s, h);
       r->count += r->watched;
       return 0;
     }
@@ -142,7 +181,12 @@ int mwB_pushown(lua_State *L, int index) {
 
 int mwB_pushshadow(lua_State *L, int index) {
   if (!mwB_pushown(L, index)) return 0;
-  mwB_rawfield(L, -1, "__index");
+  if (mwB_rawfield(L, -1, "__index") != LUA_TTABLE) { /* somebody spies */
+    mwB_rawfield(L, -2, "__newindex");
+    lua_getupvalue(L, -1, 1);
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+  }
   lua_replace(L, -2);
   return 1;
 }

@@ -105,6 +105,27 @@ static int reports(lua_State *L) {
   return 1;
 }
 
+/* own(object) -> its own metatable */
+static int own(lua_State *L) { return mwB_pushown(L, 1); }
+
+/* reporting() -> array of all tables that tell of their writes */
+static int reporting(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  uint32_t i;
+  lua_Integer n = 0;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  for (i = 1; i < s->engine->identity.top; i++) {
+    if (lua_rawgeti(L, MWB_UPOBJECTS, (lua_Integer)i) == LUA_TTABLE &&
+        mwB_pushown(L, 2)) {
+      lua_pop(L, 1);
+      lua_rawseti(L, 1, ++n);
+    }
+    lua_settop(L, 1);
+  }
+  return 1;
+}
+
 void mwB_opentrack(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"track", track}, {"untrack", untrack}, {NULL, NULL}};
@@ -112,7 +133,10 @@ void mwB_opentrack(lua_State *L) {
 }
 
 void mwB_openreports(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"is_tracked", is_tracked}, {"reports", reports}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
+                                       {"reports", reports},
+                                       {"own", own},
+                                       {"reporting", reporting},
+                                       {NULL, NULL}};
   mwB_setfuncs(L, functions);
 }

@@ -12,9 +12,9 @@
 --     writes   object, kind, key, value
 --
 -- Objects are numbered in the order in which they come: the root is 0, then
--- places, then tables.  A number of this sort, and every length, is in groups of
--- seven bits, the lowest first, with the top bit set in all but the last byte.
--- A value is a byte that says its kind, and what belongs to it.
+-- places, then tables.  A number of this sort, and every length, is in groups
+-- of seven bits, the lowest first, with the top bit set in all but the last
+-- byte.  A value is a byte that says its kind, and what belongs to it.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -52,7 +52,7 @@ function write_as.boolean(b) return b and "\2" or "\1" end
 
 function write_as.number(n)
   if math.type(n) == "float" then return string.pack("<B d", 4, n) end
-  return "\3" .. count(n << 1 ~ n >> 63)
+  return "\3" .. count(n < 0 and ~(n << 1) or n << 1)
 end
 
 function write_as.string(s) return "\5" .. count(#s) .. s end
@@ -115,7 +115,7 @@ end
 --- The effects as a string, for a world that has a copy of what is below `root`
 -- as it was before.  Answers nil and a message if that is not possible.
 function Effects:to_bytes(root)
-  check.effects(self, "to_bytes")
+  effects.check(self, "to_bytes")
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
   local plan, message = make_plan(self, { root = root })
   if not plan then return nil, message end
@@ -289,8 +289,8 @@ end
 
 -- }======================================================
 
---- Performs effects that came as bytes.  Answers the root; or nil and a message,
--- and nothing is changed.
+--- Performs effects that came as bytes.  Answers the root; or nil and a
+-- message, and nothing is changed.
 return function(root, bytes)
   check.argument(type(root) == "table", 1, "patch_bytes", "table", root)
   check.argument(type(bytes) == "string", 2, "patch_bytes", "string", bytes)

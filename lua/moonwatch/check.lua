@@ -20,6 +20,15 @@ function check.that(ok, n, name, what)
   if not ok then fail(n, name, what) end
 end
 
+--- Raises unless a method was called on what it is for.  To be called by a
+-- function of the method.
+function check.self(ok, name, expected, value)
+  if not ok then
+    error(("calling '%s' on bad self (%s expected, got %s)"):format(name,
+      expected, type(value)), 4)
+  end
+end
+
 --- Raises unless each of the options is known, and of the type it should be.
 function check.options(opts, known, n, name)
   local unknown = check.unknown(opts, known)

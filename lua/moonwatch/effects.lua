@@ -6,6 +6,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local reads = require "moonwatch.reads"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
@@ -15,12 +16,12 @@ local Effects = private.effects_methods
 
 local effects = {}
 
-local function its_own(self, name)
-  if not private.is_effects(self) then
-    error(("calling '%s' on bad self (effects expected, got %s)"):format(name,
-      type(self)), 3)
-  end
+--- Raises unless a method of effects was called on effects.
+function effects.check(self, name)
+  check.self(private.is_effects(self), name, "effects", self)
 end
+
+local its_own = effects.check
 
 local function check_other(other, name)
   if not private.is_effects(other) then
@@ -76,10 +77,11 @@ function Effects:objects()
 end
 
 --- What was read, if the transaction was asked to know: an array of fields,
--- `{ object = obj, key = key }`; without a key, all of the object.
+-- `{ object = obj, key = key }`; without a key, all of the object.  Else nil.
 function Effects:reads()
   its_own(self, "reads")
-  return transaction.reads[self]
+  local its = transaction.reads[self]
+  return its and reads.list(its)
 end
 
 -- }======================================================
@@ -179,7 +181,7 @@ end
 
 -- Adds what one has read and the other has written.
 local function add_reads(conflicts, reader, written)
-  for _, read in ipairs(transaction.reads[reader] or {}) do
+  for _, read in ipairs(reader:reads() or {}) do
     local of_object = written[read.object]
     local entry = of_object and (read.key == nil and select(2, next(of_object))
       or of_object[name_of(read.key)])

@@ -6,7 +6,11 @@ local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 local policy = require "moonwatch.policy"
 local transaction = require "moonwatch.transaction"
-require "moonwatch.effects" -- gives effects their methods
+
+-- These give effects their methods.
+require "moonwatch.effects"
+require "moonwatch.to_lua"
+require "moonwatch.to_patch"
 
 local mw = {}
 for name, value in pairs(core) do mw[name] = value end
@@ -19,6 +23,7 @@ mw.diff = require("moonwatch.json_diff").diff
 mw.instrument = require "moonwatch.instrument"
 mw.begin = transaction.begin
 mw.transaction = transaction.run
+mw.patch_bytes = require "moonwatch.bytes"
 mw.effects = require "moonwatch.pending"
 mw.history = require "moonwatch.history"
 mw.policy = policy.new

@@ -31,7 +31,8 @@ local function mark(t, kind)
   return marks:tag(t)
 end
 
-local function marked(t)
+--- How a table is marked: "array", "object" or nil.
+function json.mark(t)
   local generation = marks:generation(t)
   return generation >= 0 and KINDS[generation % 2] or nil
 end
@@ -72,7 +73,7 @@ end
 -- JSON has no such table.
 local function kind_and_size(t, held)
   local kind, size = shape(held)
-  local said = marked(t)
+  local said = json.mark(t)
   if said and kind == "either" then kind = said end
   if said and kind ~= said then return nil end
   return kind, size
@@ -80,7 +81,7 @@ end
 
 --- The kind alone, without a look at the keys when there is a mark.
 function json.kind(t, held)
-  return marked(t) or (shape(held or raw(t)))
+  return json.mark(t) or (shape(held or raw(t)))
 end
 
 -- }======================================================
@@ -159,7 +160,7 @@ end
 local function itself(value) return value end
 
 local function keep_mark(t, copy)
-  local kind = marked(t)
+  local kind = json.mark(t)
   return kind and mark(copy, kind) or copy
 end
 

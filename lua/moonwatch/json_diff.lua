@@ -272,10 +272,10 @@ function Diff:run(x, y)
 end
 
 --- The operations of a patch that makes `a` equal `b`; nil and a message if one
--- of them is not JSON.  If `before` is given, a table of `a` has what is in the
--- plain table before(t), while those of `b` have what is in them now.
-function json_diff.operations(a, b, before)
-  local numbers, side_b = new_numbers(), new_side(raw)
+-- of them is not JSON.  If they are given, a table of `a` has what is in the
+-- plain table before(t), and one of `b` what is in after(t).
+function json_diff.operations(a, b, before, after)
+  local numbers, side_b = new_numbers(), new_side(after or raw)
   local side_a = before and new_side(before) or side_b
   local number, why = numbers:number(side_a, a)
   if number then number, why = numbers:number(side_b, b) end

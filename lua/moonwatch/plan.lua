@@ -11,6 +11,7 @@
 -- The objects are found by the state before the effects, as it will be when the
 -- plan is carried out.  All is in an order that depends on contents alone.
 
+local core = require "moonwatch.core"
 local effects = require "moonwatch.effects"
 local views = require "moonwatch.views"
 
@@ -44,7 +45,7 @@ end
 local function is_object(value)
   local kind = type(value)
   return kind == "table" or kind == "function" or kind == "thread" or
-    kind == "userdata" and value ~= nil
+    kind == "userdata" and value ~= core.null
 end
 
 -- {======================================================
@@ -132,9 +133,9 @@ function Plan:write(e)
     self.unplaced[#self.unplaced + 1] = e
     return
   end
-  for _, value in ipairs { 1, 2, 3 } do
-    self:need(({ e.object, e.key, e.new })[value])
-  end
+  self:need(e.object)
+  self:need(e.key)
+  self:need(e.new)
   self.writes[#self.writes + 1] = {
     object = e.object, key = e.key, value = e.new, kind = e.kind,
   }

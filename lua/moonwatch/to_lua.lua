@@ -3,6 +3,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local effects = require "moonwatch.effects"
 local make_plan = require "moonwatch.plan"
 
 local Effects = core.private.effects_methods
@@ -35,8 +36,8 @@ end
 function literal.number(n)
   if math.type(n) == "integer" then return ("%q"):format(n) end
   if n ~= n then return "(0/0)" end
-  if n == math.huge then return "math.huge" end
-  if n == -math.huge then return "-math.huge" end
+  if n == math.huge then return "1e999" end
+  if n == -math.huge then return "-1e999" end
   local text = ("%.14g"):format(n)
   if tonumber(text) ~= n then text = ("%.17g"):format(n) end
   text = text:gsub(",", ".") -- in some locales
@@ -47,18 +48,9 @@ function literal.boolean(b) return tostring(b) end
 
 literal["nil"] = function() return "nil" end
 
--- Infinity needs no library.
-local function number(n)
-  local text = literal.number(n)
-  if text == "math.huge" then return "1e999" end
-  if text == "-math.huge" then return "-1e999" end
-  return text
-end
-
 function Writer:value(value)
   local name = self.names[value]
   if name then return name end
-  if type(value) == "number" then return number(value) end
   local write = literal[type(value)]
   if not write then
     error { ("a %s cannot be written"):format(type(value)) }
@@ -144,7 +136,7 @@ end
 -- `names` are globals of these names; it finds others by the way to them.
 -- Answers nil and a message if there is something that cannot be written.
 function Effects:to_lua(names)
-  check.effects(self, "to_lua")
+  effects.check(self, "to_lua")
   check.argument(type(names) == "table", 1, "to_lua", "table", names)
   for name, object in pairs(names) do
     check.that(is_name(name), 1, "to_lua", "the keys are not all names")

@@ -7,6 +7,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local reads = require "moonwatch.reads"
 
 local private = core.private
 
@@ -45,13 +46,16 @@ end
 
 -- Notes what has changed.  Those further out need not note it again.
 local function note_cells(its)
+  if not its.cells then return end
   for _, cell in ipairs(its.cells) do
     local _, value = private.cell_value(cell)
     local former = its.cells[cell]
     if not same(value, former[1]) then
       private.note(cell, private.cell_name(cell), former[1], value)
       for _, other in ipairs(stack) do
-        if other.cells[cell] then other.cells[cell] = { value } end
+        if other.cells and other.cells[cell] then
+          other.cells[cell] = { value }
+        end
       end
     end
   end
@@ -65,26 +69,29 @@ end
 
 local NONE = {}
 
-local function open(opts)
-  local its = { where = opts.where, cells = NONE }
+local function prepare(its, opts)
+  its.where = opts.where
   if opts.cells then its.cells = read_cells(opts.cells) end
   if opts.globals and not private.is_tracked(opts.globals) then
     its.globals = core.track(opts.globals)
   end
-  if opts.reads then its.reads = {} end
+  its.wants_reads = opts.reads
+end
+
+local function open(its)
   its.mark, its.refs = private.record(its.where)
   its.open = true
   stack[#stack + 1] = its
-  if its.reads then private.spy(its.reads) end
-  return its
+  if its.wants_reads then its.reads = reads.begin() end
 end
 
 -- Takes the innermost one from the stack.
 local function pop()
-  local its = table.remove(stack)
+  local its = stack[#stack]
+  stack[#stack] = nil
   its.open = false
   private.unrecord(its.where)
-  if its.reads then private.unspy() end
+  if its.reads then reads.finish() end
   if its.globals then core.untrack(its.globals) end
 end
 
@@ -110,7 +117,7 @@ end
 local function commit(its)
   end_inner(its)
   local fx = private.cut(its.mark)
-  transaction.reads[fx] = its.reads
+  if its.reads then transaction.reads[fx] = its.reads end
   pop()
   end_abandoned()
   return fx
@@ -127,24 +134,6 @@ end
 
 --- Effects -> what was read, of those that know.
 transaction.reads = setmetatable({}, { __mode = "k" })
-
--- Ends the transaction of a function that has returned or raised.  Like
--- everybody who ends one, it has the handle on its stack, so that the collector
--- does not find it meanwhile.
-local function finish(self, ok, ...)
-  local its = self.its
-  local fx, err
-  if ok then ok, fx = pcall(commit, its) else err = (...) end
-  if ok then return true, fx, ... end
-  if fx ~= nil then err = fx end
-  if its.open then
-    local problem = rewind(its)
-    if problem ~= nil then
-      warn("error in a guard (", tostring(problem), ")")
-    end
-  end
-  return false, err
-end
 
 -- }======================================================
 
@@ -194,7 +183,15 @@ end
 
 function Transaction:__gc()
   self.its.abandoned = true
-  end_abandoned()
+  if self.its.open then end_abandoned() end
+end
+
+-- One that no program has, to be used again: handles have a finaliser, which
+-- makes them dear.
+local spare
+
+local function new_handle()
+  return setmetatable({ its = { open = false } }, Transaction)
 end
 
 local OPTIONS = {
@@ -211,16 +208,41 @@ function transaction.begin(opts)
     check.that(type(fn) == "function", 1, "begin",
       ("number %d in option 'cells' is not a function"):format(i))
   end
-  local self = setmetatable({ its = { open = false } }, Transaction)
-  self.its = open(opts)
+  local self = new_handle()
+  prepare(self.its, opts)
+  open(self.its)
   return self
+end
+
+-- Ends the transaction of a function that has returned or raised.  Like
+-- everybody who ends one, it has the handle on its stack, so that the collector
+-- does not find it meanwhile.
+local function finish(self, ok, ...)
+  local its = self.its
+  local fx, err
+  if ok then ok, fx = pcall(commit, its) else err = (...) end
+  if ok then
+    spare = self
+    return true, fx, ...
+  end
+  if fx ~= nil then err = fx end
+  if its.open then
+    local problem = rewind(its)
+    if problem ~= nil then
+      warn("error in a guard (", tostring(problem), ")")
+    end
+  end
+  return false, err
 end
 
 --- Calls `fn(...)` in a transaction of its own.  Answers true, the effects and
 -- the results; or false and the error, and then nothing is changed.
 function transaction.run(fn, ...)
   check.argument(type(fn) == "function", 1, "transaction", "function", fn)
-  local self = transaction.begin()
+  local self = spare
+  spare = nil
+  if not self then self = new_handle() end
+  open(self.its)
   return finish(self, pcall(fn, ...))
 end
 
