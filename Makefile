@@ -14,6 +14,7 @@ KLIB       =# a klib checkout to take khash.h from, instead of the system's
 PREFIX     = /usr/local
 BUILD      = build
 SANITIZE   =# set by `make asan`
+SECONDS    = 60# how long `make fuzz` looks
 
 PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight
 LINTERS    = clang-format cppcheck g++
@@ -48,6 +49,9 @@ bench: all $(BUILD)/bench/floor.so
 asan:
 	@$(MAKE) --no-print-directory test BUILD=build/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+
+fuzz: all $(BUILD)/test/fuzz
+	$(BUILD)/test/fuzz -max_total_time=$(SECONDS) -rss_limit_mb=4096 $(BUILD)/corpus spec/corpus
 
 lint: deps lint-deps
 	@$(LUA) spec/support/lint.lua
@@ -95,8 +99,12 @@ $(BUILD)/test/support.so: spec/support/support.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
+$(BUILD)/test/fuzz: spec/support/fuzz.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+	@mkdir -p $(@D) $(BUILD)/corpus
+	clang -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined $(INCLUDE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
+
 $(BUILD)/bench/floor.so: bench/floor.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
-.PHONY: all run test bench asan lint install clean env deps lint-deps
+.PHONY: all run test bench asan fuzz lint install clean env deps lint-deps

@@ -193,6 +193,52 @@ function measures.unknown_class(way)
   end) * 1e9 / #objects
 end
 
+-- Effects ---------------------------------------------------------------
+
+-- What a function answers for a way, which it is asked once.
+local made = {}
+
+local function made_by(new, way)
+  made[way] = made[way] or table.pack(new[way]())
+  return table.unpack(made[way], 1, made[way].n)
+end
+
+-- Nanoseconds a write that is recorded.
+function measures.record(way)
+  local obj, start, stop = made_by(ways.recorders, way)
+  settle()
+  start()
+  local seconds = time(ways.write_one, obj, MANY)
+  stop()
+  return seconds * 1e9 / MANY
+end
+
+-- Nanoseconds to take back a write.
+function measures.undo(way)
+  local count, measured, first, last = made_by(ways.undo, way)
+  settle()
+  first()
+  local seconds = time(measured)
+  last()
+  return seconds * 1e9 / count
+end
+
+-- Microseconds to change one of 1,000 rows.
+function measures.row(way)
+  local change = made_by(ways.rows, way)
+  settle()
+  return time(function()
+    for i = 1, 100 do change(i) end
+  end) * 1e6 / 100
+end
+
+-- Microseconds for what is done with two documents.
+function measures.documents(way)
+  local a, b = ways.two_documents()
+  settle()
+  return time(ways.documents[way], a, b) * 1e6
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -271,7 +317,7 @@ function measures.memory_points(way) return memory(new_points(MANY), way) end
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
-  points = 3, invalidate = 3,
+  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

@@ -306,4 +306,120 @@ end
 
 function ways.policies.default() return mw.is_dynamic end
 
+-- Effects ---------------------------------------------------------------
+
+local function nothing() end
+
+-- Each makes an object, and answers it and what begins and ends a recording.
+ways.recorders = {}
+
+function ways.recorders.floor() return ways.one.floor(), nothing, nothing end
+
+-- In pure Lua: notes what was written where, and what was there.
+function ways.recorders.undo_log()
+  local objects, keys, olds, count
+  local function start() objects, keys, olds, count = {}, {}, {}, 0 end
+  local obj = new_shadow(function(shadow)
+    return function(object, k, v)
+      count = count + 1
+      objects[count], keys[count], olds[count] = object, k, shadow[k]
+      shadow[k] = v
+    end
+  end)
+  return obj, start, function() return objects, keys, olds end
+end
+
+function ways.recorders.tracked()
+  local tx
+  return mw.track { x = 1, y = 2 }, function() tx = mw.begin() end,
+    function() return tx:commit() end
+end
+
+-- Functions that write to an object of so many fields, and take that back.
+local function new_writes(count, n_fields)
+  local obj, keys, tx = {}, {}, nil
+  for i = 1, n_fields do
+    keys[i] = "field " .. i
+    obj[keys[i]] = 0
+  end
+  mw.track(obj)
+  local function fill()
+    tx = mw.begin()
+    for i = 1, count do obj[keys[i % 10 + 1]] = i end
+  end
+  return fill, function() tx:rollback() end
+end
+
+-- Each answers how many writes there are, what is measured of them, and what
+-- goes before and after that.
+ways.undo = {}
+
+function ways.undo.writes()
+  local fill, rollback = new_writes(1000, 10)
+  return 1000, fill, nothing, rollback
+end
+
+local function rollback_of(count, n_fields)
+  return function()
+    local fill, rollback = new_writes(count, n_fields)
+    return count, rollback, fill, nothing
+  end
+end
+
+ways.undo.few = rollback_of(1000, 10)
+ways.undo.many = rollback_of(100000, 10)
+ways.undo.heavy = rollback_of(1000, 10000)
+
+local function new_rows(count, x)
+  local rows = {}
+  for i = 1, count do rows[i] = { id = i, x = x } end
+  return rows
+end
+
+-- Each answers a function that changes the row of that number.
+ways.rows = {}
+
+function ways.rows.write()
+  local rows = mw.track(new_rows(1000, 0), { deep = true })
+  return function(i) rows[i].x = i end
+end
+
+function ways.rows.transaction()
+  local change = ways.rows.write()
+  return function(i) assert(mw.transaction(change, i)) end
+end
+
+local function copy(value)
+  if type(value) ~= "table" then return value end
+  local t = {}
+  for k, v in pairs(value) do t[k] = copy(v) end
+  return t
+end
+
+-- Answers what to go back to.
+function ways.rows.copy()
+  local rows = new_rows(1000, 0)
+  return function(i)
+    local former = copy(rows)
+    rows[i].x = i
+    return former
+  end
+end
+
+-- Each does something with two documents.
+ways.documents = {}
+
+function ways.documents.copy(_, b) return copy(b) end
+
+function ways.documents.diff(a, b)
+  assert(#mw.diff(a, b) == 1)
+end
+
+-- One list, and the same with an element before the first.
+function ways.two_documents()
+  local a, b = new_rows(1000, 0), new_rows(1000, 0)
+  table.insert(b, 1, { id = 0, x = 1 })
+  return a, b
+end
+
 return ways

@@ -136,3 +136,37 @@ say("With another policy, one of %d is: %s, by rule %q.", new.hp,
   mw.is_dynamic(new))
 
 -- }======================================================
+
+-- {======================================================
+-- Effects
+-- =======================================================
+
+title "What was done"
+
+local knight = mw.track { name = "knight", hp = 10, gold = 3 }
+local ok, effects = mw.transaction(function()
+  knight.hp = knight.hp - 4
+  knight.gold = knight.gold + 20
+end)
+say("The fight went well: %s. It made %d writes.", ok, effects:len())
+for entry in effects:entries() do
+  say("  %s of %s: %s, was %s", entry.key, entry.object.name, entry.new,
+    entry.old)
+end
+effects:rollback()
+say("It never happened: %d hp, %d gold.", knight.hp, knight.gold)
+say("A spell: %s, %s.", mw.transaction(function()
+  knight.hp, knight.gold = 100, nil
+  error("the wand breaks", 0)
+end))
+say("Nothing of it is left: %d hp, %d gold.", knight.hp, knight.gold)
+
+local history = mw.history()
+history:run("rename", function() knight.name = "Sir Robin" end)
+history:run("arm", function() knight.weapon = "sword" end)
+say("Undone: %s, %s; he is the %s again.", history:undo(), history:undo(),
+  knight.name)
+say("Done again: %s; meet %s, who has %s sword.", history:redo(), knight.name,
+  knight.weapon and "a" or "no")
+
+-- }======================================================

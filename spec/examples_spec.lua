@@ -13,6 +13,11 @@ describe("the examples", function()
     assert.matches("1000 sprites were freed; left: hero.png", output)
     assert.matches("computed 2 times: through the water", output)
     assert.matches("Frame 2: of 100002 things, only the fox is new", output)
+    assert.matches("It never happened: 10 hp, 3 gold", output)
+    assert.matches("A spell: false, the wand breaks", output)
+    assert.matches("Nothing of it is left: 10 hp, 3 gold", output)
+    assert.matches("Undone: arm, rename; he is the knight again", output)
+    assert.matches("rename; meet Sir Robin, who has no sword", output)
   end)
 
   it("edit a policy while it runs", function()
@@ -24,6 +29,37 @@ describe("the examples", function()
     assert.equal("default default default default enemies enemies " ..
       "default minions bosses default minions bosses default default default",
       table.concat(decisions, " "))
+  end)
+
+  it("undo and redo in an editor", function()
+    local output = lua "examples/undo.lua"
+    local texts = {}
+    for text in output:gmatch ": ([^\n]* / [^\n]*)\n" do
+      texts[#texts + 1] = text
+    end
+    local new, typed = "It was a / night.", "It was a dark / night."
+    local split = "It / was a dark / night."
+    local bold = "It / was a dark / *night.*"
+    local unsaved = " (not saved)"
+    assert.same({
+      new, typed .. unsaved, bold .. unsaved, bold, bold,
+      bold .. unsaved, split .. unsaved, typed .. unsaved, new .. unsaved,
+      new .. unsaved, typed .. unsaved, split .. unsaved, bold .. unsaved,
+      "It / was a dark / *night...*" .. unsaved,
+    }, texts)
+    assert.matches("\nline 3 is protected +Paul Clifford: ", output)
+    assert.matches("\nsteps: typing, split, bold, typing\n$", output)
+  end)
+
+  it("try out plans and do the best", function()
+    local output = lua "examples/speculate.lua"
+    local now = output:match "\nstill +([^\n]+)\n"
+    local best = output:match "\nbuy a sword, fight +([^\n]+)\n"
+    assert.equal(now, output:match "^now +([^\n]+)\n")
+    assert.matches("10 hp,  5 gold, at the camp with bread, and a troll", now)
+    assert.matches("6 hp, 30 gold, at the bridge with bread and sword", best)
+    assert.matches("best: buy a sword, fight %(9 writes%)", output)
+    assert.equal(best, output:match "\ndone +([^\n]+)\n$")
   end)
 
   it("have a C program without Lua", function()

@@ -104,10 +104,10 @@ static void tell(lua_State *L, mwB_state *s, int table, const mw_entry *entry) {
 ** then tells who watches; what they write then is noted and stays.  If nobody
 ** else records, effects may have the references. */
 static int rewind_journal(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   size_t mark = (size_t)lua_tointeger(L, 1), n, ignored, i;
   uint32_t refs = (uint32_t)lua_tointeger(L, 2);
-  luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot undo");
+  if (s->engine == NULL) return 0;
   lua_settop(L, 0);
   lua_pushnil(L);
   s->L = L;
@@ -133,7 +133,6 @@ static int undo_effects(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   const mwB_effects *fx = mwB_checkeffects(L, "rollback");
   size_t i;
-  luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot undo");
   lua_settop(L, 1);
   lua_pushnil(L);
   lua_insert(L, FIRST_ERROR);

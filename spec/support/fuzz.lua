@@ -1,0 +1,29 @@
+-- What spec/support/fuzz.c and the specs do with hostile bytes: a function that
+-- raises when mw.patch_bytes raises, or changes what it says it did not.
+
+local mw = require "moonwatch"
+local picture = require "spec.support.picture"
+
+local checksum = require "moonwatch.core".private.checksum
+
+local function world()
+  return { hero = { hp = 10, pos = { x = 1 } }, items = { "a", "b" }, list = {} }
+end
+
+local function with_header(body)
+  return string.pack("<c3 B I4 I4", "MWE", 1, #body, checksum(body)) .. body
+end
+
+--- The first byte says whether the rest needs a header.
+return function(input)
+  local bytes = input:sub(2)
+  if input:byte() == 1 then bytes = with_header(bytes) end
+  local root = world()
+  local before = picture(root)
+  local result, message = mw.patch_bytes(root, bytes)
+  if result == nil then
+    assert(type(message) == "string")
+    assert(picture(root) == before)
+  end
+  return result
+end
