@@ -72,6 +72,7 @@ static void free_watch(mw_engine *e, uint32_t i) {
     w->keys = NULL;
   }
   w->age++;
+  if (w->flags & MW_DEEP) e->watch.deep--;
   mwL_give(&e->watch.watches, i, sizeof(mwW_watch));
 }
 
@@ -226,6 +227,7 @@ static uint32_t make_watch(mw_engine *e, mw_handle obj,
   if (i == 0) return 0;
   w = watch_at(e, i);
   w->age++;
+  w->flags = 0;
   if (!copy_keys(e, w, options->keys, options->n_keys)) {
     free_watch(e, i);
     return 0;
@@ -233,6 +235,7 @@ static uint32_t make_watch(mw_engine *e, mw_handle obj,
   w->guard = options->guard;
   w->ref = options->ref;
   w->flags = options->flags;
+  if (w->flags & MW_DEEP) e->watch.deep++;
   w->moment = ++e->watch.moment;
   w->due = 0;
   w->obj = obj;

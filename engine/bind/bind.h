@@ -85,6 +85,7 @@ enum {
   MWB_CELL,        /* of cells */
   MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
   MWB_RESTORE,     /* functions that must be there when memory is not */
+  MWB_REWIND,
   MWB_TELLUNDONE,
   MWB_QUEUE /* the first of the dead to be told of */
 };
@@ -418,7 +419,7 @@ static inline void mwB_note(mwB_state *s, const mw_entry *entry) {
 ** 1? */
 int mwB_isignored(lua_State *L);
 
-/* Restores for the engine; `host` is the running thread. */
+/* Restores for the engine. */
 void mwB_restore(void *ud, const mw_entry *entry, void *host);
 
 void mwB_openjournal(lua_State *L);

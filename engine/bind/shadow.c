@@ -139,19 +139,31 @@ static void trap_noted(lua_State *L, mwW_record *r, mwB_state *s, mw_handle h) {
   mwB_note(s, &entry);
 }
 
+/* Does a write below something change what is below it, or may somebody hear
+** of it? */
+static int concerns_others(lua_State *L, const mwB_state *s) {
+  int type;
+  if (s->engine->watch.deep > 0 || lua_type(L, 3) == LUA_TTABLE) return 1;
+  lua_pushvalue(L, 2);
+  type = lua_rawget(L, TRAP_SHADOW);
+  lua_settop(L, 3);
+  return type == LUA_TTABLE;
+}
+
 static int trap(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, TRAP_STATE);
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwW_record *r = (s->engine == NULL) ? NULL : mwB_recordof(s, h);
   if (r != NULL) { /* else it was found dead */
-    if (r->armed > 0 || r->slow || r->member != 0) return trap_slowly(L);
-    if (mwB_noting(s)) {
-      if (s->ignores) return trap_slowly(L);
+    int noting = mwB_noting(s);
+    if (r->armed > 0 || r->slow || (noting && s->ignores) ||
+        (r->member != 0 && concerns_others(L, s)))
+      return trap_slowly(L);
+    r->count += r->watched || r->member != 0;
+    if (noting) {
       trap_noted(L, r, s, h);
-      r->count += r->watched;
       return 0;
     }
-    r->count += r->watched;
   }
   store(L, TRAP_SHADOW, r);
   return 0;

@@ -9,6 +9,19 @@
 #include "journal.h"
 #include "write.h"
 
+/* Restores what does not tell of its writes, and notes it. */
+static void restore_plain(lua_State *L, mwB_state *s) {
+  mw_entry entry;
+  int noting = mwB_noting(s);
+  if (noting) mwB_prepareplain(L, s, &entry);
+  lua_settop(L, 3);
+  if (lua_istable(L, 1))
+    lua_rawset(L, 1);
+  else
+    mwB_setcell(L, 1);
+  if (noting) mwB_note(s, &entry);
+}
+
 /* restore(object, key, value, kind): gives an object an old value again, as it
 ** was stored, whatever its class says. */
 static int restore(lua_State *L) {
@@ -17,13 +30,10 @@ static int restore(lua_State *L) {
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
     mwB_setclass(L, 1, 3);
-  } else if (mwB_iscell(L, 1)) {
-    mwB_setcell(L, 1);
-  } else if (lua_istable(L, 1)) {
-    if (mwB_pushshadow(L, 1))
-      mwB_put(L, 4, mwB_recordat(L, s, 1));
-    else
-      lua_rawset(L, 1);
+  } else if (lua_istable(L, 1) && mwB_pushshadow(L, 1)) {
+    mwB_put(L, 4, mwB_recordat(L, s, 1));
+  } else if (lua_istable(L, 1) || mwB_iscell(L, 1)) {
+    restore_plain(L, s);
   } else {
     mwB_pushnewindex(L, 1);
     mwB_callnewindex(L, 4);
@@ -51,8 +61,15 @@ static int restore_entry(lua_State *L, mwB_state *s, int table,
   return status;
 }
 
-/* The stack of who restores: the first error. */
-#define FIRST_ERROR 1
+/* The stack of who restores: something to be kept, the first error, and the
+** shadow of `last`. */
+enum { KEPT = 1, FIRST_ERROR, LAST_SHADOW };
+
+typedef struct undo {
+  lua_State *L;
+  mw_handle last; /* the object that was restored last, if it is a plain case */
+  int quick;      /* may errors be raised? */
+} undo;
 
 /* Keeps the error on the top if it is the first; the stack is as before. */
 static void keep_error(lua_State *L) {
@@ -62,14 +79,78 @@ static void keep_error(lua_State *L) {
     lua_pop(L, 1);
 }
 
+/* Puts the shadow of the entry's object where that of `last` is; 0 if it has
+** none, or is below something. */
+static int find_shadow(undo *u, mwB_state *s, const mw_entry *entry) {
+  lua_State *L = u->L;
+  const mwW_record *r = mwB_recordof(s, entry->obj);
+  int top = lua_gettop(L);
+  if (u->last == entry->obj) return 1;
+  u->last = MW_NONE;
+  if (r == NULL || r->member != 0) return 0;
+  if (mwB_alive(L, s, entry->obj) && mwB_pushshadow(L, top + 1)) {
+    lua_replace(L, LAST_SHADOW);
+    u->last = entry->obj;
+  }
+  lua_settop(L, top);
+  return u->last != MW_NONE;
+}
+
+/* Restores a field of a table if there is nothing to it. */
+static int restore_quickly(undo *u, mwB_state *s, const mw_entry *entry) {
+  lua_State *L = u->L;
+  if (entry->kind == MW_METATABLE) {
+    u->last = MW_NONE; /* gets another shadow */
+    return 0;
+  }
+  if (!find_shadow(u, s, entry)) return 0;
+  mwB_unpack(L, s, 0, entry, MW_KEY);
+  if (mwB_ismeta(L, -1)) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  mwB_unpack(L, s, 0, entry, MW_OLD);
+  lua_rawset(L, LAST_SHADOW);
+  return 1;
+}
+
 void mwB_restore(void *ud, const mw_entry *entry, void *host) {
   mwB_state *s = (mwB_state *)ud;
-  lua_State *L = (lua_State *)host;
+  undo *u = (undo *)host;
+  lua_State *L = u->L;
+  if (u->quick && restore_quickly(u, s, entry)) return;
   if (!mwB_alive(L, s, entry->obj))
     lua_pop(L, 1);
   else if (restore_entry(L, s, 0, entry) != LUA_OK)
     keep_error(L);
   s->L = L;
+}
+
+static void restore_all(lua_State *L, mwB_state *s, size_t mark, int quick) {
+  undo u = {L, MW_NONE, quick};
+  lua_settop(L, KEPT);
+  lua_settop(L, LAST_SHADOW);
+  s->L = L;
+  mw_rewind(s->engine, mark, &u);
+  lua_settop(L, FIRST_ERROR);
+}
+
+/* rewind_quickly(mark) -> the first error.  Raises if memory runs out. */
+static int rewind_quickly(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  restore_all(L, s, (size_t)lua_tointeger(L, 1), 1);
+  return 1; /* FIRST_ERROR */
+}
+
+/* Gives all objects their old values.  Leaves the first error.  That may be
+** done again from the start, so first it is tried without much care. */
+static void restore_to(lua_State *L, mwB_state *s, size_t mark) {
+  lua_settop(L, KEPT);
+  mwB_push(L, MWB_REWIND);
+  lua_pushinteger(L, (lua_Integer)mark);
+  s->restoring++;
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) restore_all(L, s, mark, 0);
+  s->restoring--;
 }
 
 /* tell_undone(object, key, old, new, kind): tells who watches that the old
@@ -100,20 +181,12 @@ static void tell(lua_State *L, mwB_state *s, int table, const mw_entry *entry) {
   lua_settop(L, top);
 }
 
-/* rewind(mark, references) -> the first error: undoes what was noted since,
-** then tells who watches; what they write then is noted and stays.  If nobody
-** else records, effects may have the references. */
-static int rewind_journal(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  size_t mark = (size_t)lua_tointeger(L, 1), n, ignored, i;
-  uint32_t refs = (uint32_t)lua_tointeger(L, 2);
-  if (s->engine == NULL) return 0;
-  lua_settop(L, 0);
-  lua_pushnil(L);
-  s->L = L;
-  s->restoring++;
-  mw_rewind(s->engine, mark, L);
-  s->restoring--;
+/* Undoes what was noted since the mark, then tells who watches; what they write
+** then is noted and stays.  If nobody else records, effects may have the
+** references.  Leaves KEPT and the first error. */
+static void rewind_to(lua_State *L, mwB_state *s, size_t mark, uint32_t refs) {
+  size_t n, ignored, i;
+  restore_to(L, s, mark);
   mw_entries(s->engine, mark, &n);
   for (i = mark + n; i > mark; i--) {
     const mw_entry entry = *mw_entries(s->engine, i - 1, &ignored);
@@ -123,8 +196,38 @@ static int rewind_journal(lua_State *L) {
   mw_retract(s->engine, mark, n);
   mw_entries(s->engine, mark, &n);
   if (n == 0 && s->engine->journal.readers > 1) mwB_forgetrefs(L, s, refs);
-  lua_settop(L, 1);
+  lua_settop(L, FIRST_ERROR);
+}
+
+/* rewind(mark, references) -> the first error */
+static int rewind_journal(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  size_t mark = (size_t)lua_tointeger(L, 1);
+  uint32_t refs = (uint32_t)lua_tointeger(L, 2);
+  if (s->engine == NULL) return 0;
+  rewind_to(L, s, mark, refs);
   return 1;
+}
+
+/* protect(mark, references, f, ...) -> true, and the results of f(...); or, when
+** it has raised and what was noted since is undone, false, its error, and the
+** first one of that.  It is done from here because there may be no memory for
+** another call. */
+static int protect(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  size_t mark = (size_t)lua_tointeger(L, 1);
+  uint32_t refs = (uint32_t)lua_tointeger(L, 2);
+  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
+  if (lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0) == LUA_OK) {
+    lua_pushboolean(L, 1);
+    lua_replace(L, 2);
+    return lua_gettop(L) - 1;
+  }
+  lua_replace(L, KEPT);
+  rewind_to(L, s, mark, refs);
+  lua_pushboolean(L, 0);
+  lua_insert(L, 1);
+  return 3;
 }
 
 /* undo(effects) -> the first error: gives all objects their old values, and
@@ -133,25 +236,27 @@ static int undo_effects(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   const mwB_effects *fx = mwB_checkeffects(L, "rollback");
   size_t i;
-  lua_settop(L, 1);
-  lua_pushnil(L);
-  lua_insert(L, FIRST_ERROR);
+  lua_settop(L, FIRST_ERROR); /* the effects are at KEPT */
   for (i = fx->n; i > 0; i--) {
     if (!mwB_alive(L, s, fx->entries[i - 1].obj))
       lua_pop(L, 1);
-    else if (restore_entry(L, s, 2, &fx->entries[i - 1]) != LUA_OK)
+    else if (restore_entry(L, s, KEPT, &fx->entries[i - 1]) != LUA_OK)
       return lua_error(L);
   }
-  for (i = fx->n; i > 0; i--) tell(L, s, 2, &fx->entries[i - 1]);
-  lua_settop(L, 1);
+  for (i = fx->n; i > 0; i--) tell(L, s, KEPT, &fx->entries[i - 1]);
+  lua_settop(L, FIRST_ERROR);
   return 1;
 }
 
 void mwB_openundo(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"rewind", rewind_journal}, {"undo", undo_effects}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"rewind", rewind_journal},
+                                       {"protect", protect},
+                                       {"undo", undo_effects},
+                                       {NULL, NULL}};
   mwB_pushfunction(L, restore);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_RESTORE);
+  mwB_pushfunction(L, rewind_quickly);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_REWIND);
   mwB_pushfunction(L, tell_undone);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_TELLUNDONE);
   mwB_setfuncs(L, functions);

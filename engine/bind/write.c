@@ -324,9 +324,7 @@ static void push_plain(lua_State *L) {
   }
 }
 
-/* Writes to an object that does not tell of it, or to a cell; and notes it. */
-static void assign_plain(lua_State *L, mwB_state *s) {
-  mw_entry entry;
+void mwB_prepareplain(lua_State *L, mwB_state *s, mw_entry *entry) {
   lua_settop(L, SHADOW);
   if (mwB_iscell(L, OBJECT)) {
     mwB_hold(L, s, OBJECT);  /* nobody else does */
@@ -335,7 +333,13 @@ static void assign_plain(lua_State *L, mwB_state *s) {
     push_plain(L);
   }
   mwB_prepare(L, s, mwB_identify(L, s, "apply", OBJECT, 1), KEY, VALUE, OLD,
-              &entry);
+              entry);
+}
+
+/* Writes to an object that does not tell of it, or to a cell; and notes it. */
+static void assign_plain(lua_State *L, mwB_state *s) {
+  mw_entry entry;
+  mwB_prepareplain(L, s, &entry);
   lua_pushvalue(L, VALUE);
   if (mwB_iscell(L, OBJECT)) {
     mwB_setcell(L, OBJECT);

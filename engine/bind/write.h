@@ -47,6 +47,10 @@ uint64_t mwB_beginwrite(lua_State *L, write_frame *f, mw_handle h, int kind);
 /* Ends it: tells the others; raises what a guard raised. */
 void mwB_endwrite(write_frame *f, uint64_t moment);
 
+/* Prepares the entry of a write to what does not tell of it, or to a cell; with
+** object, key and value on the stack. */
+void mwB_prepareplain(lua_State *L, mwB_state *s, mw_entry *entry);
+
 /* Pushes the value that the object has now at the key; nil if it has none, or
 ** if a userdata does not tell. */
 void mwB_pushcurrent(lua_State *L);
