@@ -308,7 +308,8 @@ local function check_closed(object)
   local mark = core.private.record()
   core.private.unrecord()
   check(mark == 0, "a transaction was left open")
-  local fx = select(2, mw.transaction(function() object.outside = nil end))
+  local ok, fx = mw.transaction(function() object.outside = nil end)
+  if not ok then error(fx, 0) end
   check(fx:len() == 1 and object.outside == nil, "it is recorded")
   fx:rollback()
   check(object.outside == 1, "what is recorded is taken back")
@@ -458,10 +459,12 @@ function scenarios.pending()
   local function cell() return upvalue end
   local class = {}
   local n_hooks, n_final = 0, 0
-  local hooked = {
-    on = function() n_hooks = n_hooks + 1 end,
-    off = function() n_hooks = n_hooks - 1 end,
-  }
+  local handle = { remove = function() n_hooks = n_hooks - 1 end }
+  local function on()
+    n_hooks = n_hooks + 1
+    return handle
+  end
+  local hooked = { on = on }
   mw.track(a)
   local fx = mw.effects()
   fx:track(a)
@@ -524,7 +527,10 @@ function scenarios.histories()
   local function check_history()
     while history:can_undo() do check(history:undo(), "undo") end
     check(state() == "0", "all is undone")
-    while history:can_redo() do check(history:redo(), "redo") end
+    while history:can_redo() do
+      local label, why = history:redo()
+      if not label then error(why, 0) end
+    end
     while history:can_undo() do history:undo() end
     check(state() == "0", "all is undone again")
   end
