@@ -220,11 +220,23 @@ end
 -- Doing
 -- =======================================================
 
+-- The error of a guard does not stop what is done.  It is kept in a table, and
+-- raised at the end.
+function effects.raise(problem)
+  if problem then error(problem[1], 0) end
+end
+
+--- Gives all fields the values that they had before.  Answers the first error
+-- of a guard, in a table.
+function effects.undo(self)
+  local problem = transaction.attempt(private.undo, self)
+  return problem ~= nil and { problem } or nil
+end
+
 --- Gives all fields the values that they had before.  Answers itself.
 function Effects:rollback()
   its_own(self, "rollback")
-  local problem = transaction.attempt(private.undo, self)
-  if problem ~= nil then error(problem, 0) end
+  effects.raise(effects.undo(self))
   return self
 end
 
@@ -262,7 +274,7 @@ local function choose(list, on_conflict)
       value = { e.new }
     elseif decision ~= "skip" then
       error(("on_conflict answered '%s', neither 'skip', 'overwrite' nor " ..
-        "'abort'"):format(tostring(decision)), 0)
+        "'abort'"):format(tostring(decision)), 4)
     end
     fields[name] = value
   end
@@ -307,15 +319,24 @@ local function write(list, progress)
 end
 
 --- Writes all that the entries in a list say, or nothing.  Answers the effects
--- of that; or nil, a message, and the entry that failed.  An error of a guard
--- is raised when all is done.
+-- of that, and the first error of a guard, in a table; or nil, a message, and
+-- the entry that failed.
 function effects.write(list)
   local progress = { told = {} }
   local ok, fx = transaction.run(write, list, progress)
   for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
-  if progress.problem then error(progress.problem[1], 0) end
-  return fx
+  return fx, progress.problem
+end
+
+--- Writes it all again, if each object holds the values that it had then.
+-- Answers as `write` does.
+function effects.redo(self, on_conflict)
+  local list, e = choose(effects.list(self), on_conflict)
+  if list then return effects.write(list) end
+  return nil, ("%s has changed meanwhile"):format(
+    e.kind == "metatable" and "the class" or
+    ("field '%s'"):format(tostring(e.key))), e
 end
 
 local OPTIONS = { on_conflict = "function" }
@@ -328,11 +349,10 @@ function Effects:apply(opts)
   check.argument(opts == nil or type(opts) == "table", 1, "apply", "table",
     opts)
   check.options(opts or {}, OPTIONS, 1, "apply")
-  local list, e = choose(effects.list(self), opts and opts.on_conflict)
-  if list then return effects.write(list) end
-  return nil, ("%s has changed meanwhile"):format(
-    e.kind == "metatable" and "the class" or
-    ("field '%s'"):format(tostring(e.key))), e
+  local fx, problem, e = effects.redo(self, opts and opts.on_conflict)
+  if not fx then return nil, problem, e end
+  effects.raise(problem)
+  return fx
 end
 
 -- }======================================================

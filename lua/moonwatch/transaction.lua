@@ -130,10 +130,14 @@ transaction.reads = setmetatable({}, { __mode = "k" })
 
 -- Ends the transaction of a function that has returned or raised.  Like
 -- everybody who ends one, it has the handle on its stack, so that the collector
--- does not find it meanwhile.
+-- does not find it meanwhile.  The function may have ended one further out.
 local function finish(self, ok, ...)
   local its = self.its
   local fx, err
+  if not its.open then
+    if not ok then return false, (...) end
+    error("'transaction': it was ended by the end of one further out", 2)
+  end
   if ok then ok, fx = pcall(commit, its) else err = (...) end
   if ok then return true, fx, ... end
   if fx ~= nil then err = fx end

@@ -1,0 +1,62 @@
+--- Scopes of pending effects: in one, what is older is not to be written.
+-- SPDX-License-Identifier: MIT
+--
+-- The open ones are a stack, each with the number of the object that was
+-- tracked last before it began, and the objects that it allows all the same.
+-- The effects have that; the program has a handle, so that a scope whose handle
+-- is lost is ended by the collector.
+
+local Scope = {}
+Scope.__index = Scope
+Scope.__name = "scope"
+Scope.__metatable = false
+
+local scope = {}
+
+local function allowed(outer)
+  return setmetatable({}, { __index = outer, __mode = "k" })
+end
+
+local function innermost(effects)
+  return effects.scopes[#effects.scopes]
+end
+
+--- The one that is always open.
+function scope.outermost()
+  return { since = 0, allowed = allowed() }
+end
+
+--- Begins a scope.
+function scope.open(effects)
+  local its = {
+    since = effects.tracked, allowed = allowed(innermost(effects).allowed),
+  }
+  effects.scopes[#effects.scopes + 1] = its
+  return setmetatable({ effects = effects, its = its }, Scope)
+end
+
+--- Ends the scope, and those in it.  May be called twice.
+function Scope:close()
+  local scopes = self.effects.scopes
+  for i = #scopes, 1, -1 do
+    if scopes[i] == self.its then
+      for j = #scopes, i, -1 do scopes[j] = nil end
+    end
+  end
+end
+
+Scope.__close = Scope.close
+Scope.__gc = Scope.close
+
+--- Lets an object be written in the innermost scope.
+function scope.allow(effects, object)
+  innermost(effects).allowed[object] = true
+end
+
+--- May it be written?
+function scope.allows(effects, item)
+  local its = innermost(effects)
+  return item.nth > its.since or its.allowed[item.object] or false
+end
+
+return scope
