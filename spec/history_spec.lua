@@ -462,8 +462,8 @@ describe("misuse of a history", function()
       history.merge, history)
     for _, name in ipairs { "run", "undo", "redo", "can_undo", "can_redo",
       "labels", "mark_saved", "is_saved", "merge" } do
-      misuse("calling '" .. name .. "' on bad self (history expected, got table)",
-        history[name], {})
+      misuse("calling '" .. name .. "' on bad self (history expected, got " ..
+        "table)", history[name], {})
     end
   end)
 end)

@@ -33,6 +33,12 @@ end
 
 Hook.cancel = Hook.remove
 
+--- Raises if there is no way to register it.
+function Hook:check()
+  if policy.has "register" or self.object.on ~= nil then return end
+  error(("hook %d: its object has no method 'on'"):format(self.index), 0)
+end
+
 --- Registers it, as the policy says or with `object:on(event, fn)`.
 function Hook:register()
   local asked, handle = policy.ask("register", self.object, self.event, self.fn)

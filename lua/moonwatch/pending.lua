@@ -505,8 +505,14 @@ end
 -- Applying
 -- =======================================================
 
--- What goes before the writes.
+-- What goes before the writes; nothing if part of it cannot be done.
 local function prepare(self, done)
+  for i, save in ipairs(self.saves) do
+    if save[1].save == nil then
+      error(("save %d: its object has no method 'save'"):format(i), 0)
+    end
+  end
+  for _, hook in ipairs(self.hooks) do hook:check() end
   for _, save in ipairs(self.saves) do
     local ctx = save[1]
     ctx:save(table.unpack(save, 2, save.n))
