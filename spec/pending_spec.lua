@@ -492,3 +492,50 @@ describe("apply", function()
     assert.same({}, obj)
   end)
 end)
+
+describe("misuse of pending effects", function()
+  it("is told where it is", function()
+    local fx = mw.effects()
+    misuse("bad argument #1 to 'effects' (table expected, got string)",
+      mw.effects, "error")
+    misuse("bad argument #1 to 'effects' (unknown option 'police')",
+      mw.effects, { police = "warn" })
+    misuse("bad argument #1 to 'effects' (option 'policy' is not a string)",
+      mw.effects, { policy = true })
+    misuse("option 'policy' is none of 'error', 'warn' and 'silent'",
+      mw.effects, { policy = "shout" })
+    for _, name in ipairs { "track", "track_new", "track_cell", "new_cell",
+      "track_global", "store", "load", "delete", "store_cell", "load_cell",
+      "store_global", "load_global", "is_modified", "has_pending", "modified",
+      "contains", "scope", "allow", "save", "hook", "finally", "prune",
+      "clone", "diff", "is_empty", "clear", "apply" } do
+      misuse("calling '" .. name .. "' on bad self (effects expected, got " ..
+        "table)", fx[name], {})
+    end
+    local expected = "bad argument #1 to '%s' (%s expected, got %s)"
+    for _, case in ipairs {
+      { "track", "table or userdata with a metatable", 5 },
+      { "track", "table or userdata with a metatable", nil },
+      { "track_new", "table", nil }, { "track_cell", "function", {} },
+      { "track_global", "table", nil }, { "finally", "function", nil },
+      { "store", "table or userdata", nil }, { "load", "table or userdata", 1 },
+      { "delete", "table or userdata", "x" },
+      { "save", "object with a method 'save'", nil },
+    } do
+      misuse(expected:format(case[1], case[2], type(case[3])), fx[case[1]], fx,
+        case[3])
+    end
+    misuse("bad argument #2 to 'track_cell' (integer expected, got nil)",
+      fx.track_cell, fx, print)
+    misuse("bad argument #2 to 'track_global' (string expected, got nil)",
+      fx.track_global, fx, {})
+    local obj = fx:track {}
+    for _, name in ipairs { "store", "load", "delete" } do
+      misuse("bad argument #2 to '" .. name .. "' (nil is no key)", fx[name],
+        fx, obj)
+      misuse("bad argument #2 to '" .. name .. "' (NaN is no key)", fx[name],
+        fx, obj, 0 / 0)
+    end
+    assert.is_true(fx:is_empty())
+  end)
+end)

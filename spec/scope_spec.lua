@@ -67,6 +67,8 @@ describe("a scope", function()
     local _ <close> = fx:scope()
     misuse("'store' writes to", fx.store, fx, old, "x", 3)
     misuse("bad argument #1 to 'allow' (is not tracked)", fx.allow, fx, {})
+    local scope = fx:scope()
+    misuse("calling 'close' on bad self (scope expected, got nil)", scope.close)
   end)
 
   it("ends those in it, may be ended twice, and by the collector", function()

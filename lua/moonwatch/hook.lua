@@ -1,6 +1,7 @@
 --- A hook that is registered when pending effects are applied.
 -- SPDX-License-Identifier: MIT
 
+local metatable = require("moonwatch.core").private.metatable
 local policy = require "moonwatch.policy"
 
 local Hook = {}
@@ -23,8 +24,16 @@ function Hook:undo()
   if remove then remove(handle) end
 end
 
+local function check_self(self, name)
+  if metatable(self) ~= Hook then
+    error(("calling '%s' on bad self (hook expected, got %s)"):format(name,
+      type(self)), 3)
+  end
+end
+
 --- Takes the hook back, also after it was applied.  May be called twice.
 function Hook:remove()
+  check_self(self, "remove")
   if self.removed then return end
   self.removed = true
   remove_from(self.effects.hooks, self)

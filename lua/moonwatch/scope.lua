@@ -6,6 +6,8 @@
 -- The effects have that; the program has a handle, so that a scope whose handle
 -- is lost is ended by the collector.
 
+local metatable = require("moonwatch.core").private.metatable
+
 local Scope = {}
 Scope.__index = Scope
 Scope.__name = "scope"
@@ -37,6 +39,10 @@ end
 
 --- Ends the scope, and those in it.  May be called twice.
 function Scope:close()
+  if metatable(self) ~= Scope then
+    error(("calling 'close' on bad self (scope expected, got %s)"):format(
+      type(self)), 2)
+  end
   local scopes = self.effects.scopes
   for i = #scopes, 1, -1 do
     if scopes[i] == self.its then
