@@ -17,7 +17,7 @@ local stack = private.transactions
 local transaction = {}
 
 -- {======================================================
--- Cells: upvalues are compared at the end
+-- Cells: upvalues are compared when a transaction begins or ends
 -- =======================================================
 
 local function same(a, b)
@@ -43,18 +43,34 @@ local function read_cells(functions)
   return cells
 end
 
--- Notes what has changed.  Those further out need not note it again.
-local function note_cells(its)
-  for _, cell in ipairs(its.cells) do
-    local _, value = private.cell_value(cell)
-    local former = its.cells[cell]
-    if not same(value, former[1]) then
-      private.note(cell, private.cell_name(cell), former[1], value)
-      for _, other in ipairs(stack) do
-        if other.cells[cell] then other.cells[cell] = { value } end
+-- Calls `f(cell, value, former value)` for what has changed in the cells of all
+-- that are open, which need not know it again.
+local function each_change(f)
+  for _, its in ipairs(stack) do
+    for _, cell in ipairs(its.cells) do
+      local _, value = private.cell_value(cell)
+      local former = its.cells[cell]
+      if not same(value, former[1]) then
+        f(cell, value, former[1])
+        for _, other in ipairs(stack) do
+          if other.cells[cell] then other.cells[cell] = { value } end
+        end
       end
     end
   end
+end
+
+local function note_cells()
+  each_change(function(cell, value, former)
+    private.note(cell, private.cell_name(cell), former, value)
+  end)
+end
+
+-- Takes back all that was noted since `its` began, cells included.
+local function take_back(its)
+  local problem = private.rewind(its.mark, its.refs)
+  each_change(function() end)
+  return problem
 end
 
 -- }======================================================
@@ -72,6 +88,7 @@ local function open(opts)
     its.globals = core.track(opts.globals)
   end
   if opts.reads then its.reads = {} end
+  note_cells()
   its.mark, its.refs = private.record(its.where)
   its.open = true
   stack[#stack + 1] = its
@@ -90,18 +107,16 @@ end
 
 -- Those that began later and were not ended are part of it now.
 local function end_inner(its)
-  while stack[#stack] ~= its do
-    note_cells(stack[#stack])
-    pop()
-  end
-  note_cells(its)
+  note_cells()
+  while stack[#stack] ~= its do pop() end
 end
 
 -- Those that nobody can end any more.
 local function end_abandoned()
   local its = stack[#stack]
   while its and its.abandoned do
-    private.rewind(its.mark, its.refs)
+    note_cells()
+    take_back(its)
     pop()
     its = stack[#stack]
   end
@@ -119,7 +134,7 @@ end
 -- Answers the first error of a guard.
 local function rewind(its)
   end_inner(its)
-  local problem = private.rewind(its.mark, its.refs)
+  local problem = take_back(its)
   pop()
   end_abandoned()
   return problem
