@@ -94,6 +94,17 @@ describe("the cells of functions", function()
     assert.equal(5, x)
   end)
 
+  it("are noted once when effects are applied meanwhile", function()
+    local x = 1
+    local function f() return x end
+    local tx = mw.begin { cells = { f } }
+    x = 2
+    local fx = tx:rollback()
+    tx = mw.begin { cells = { f } }
+    fx:apply()
+    assert.equal("update x:1>2", show(tx:commit()))
+  end)
+
   it("are taken back by an error, a close and the collector", function()
     local x = 1
     local function f() return x end

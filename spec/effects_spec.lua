@@ -226,6 +226,23 @@ describe("rollback", function()
     fx:apply()
     assert.same({ x = 2, y = 2 }, obj)
   end)
+
+  it("is taken back by a transaction that fails, of all objects", function()
+    local obj, x = { x = 1 }, 1
+    local function f() return x end
+    local plan = mw.effects()
+    plan:track(obj)
+    plan:store(obj, "x", 2)
+    plan:store_cell(plan:track_cell(f, 1), 2)
+    local fx = plan:apply()
+    assert.is_false((mw.transaction(function()
+      fx:rollback()
+      assert(obj.x == 1 and x == 1)
+      error "!"
+    end)))
+    assert.same({ 2, 2 }, { obj.x, x })
+    assert.equal(2, effects_of(fx.rollback, fx):len())
+  end)
 end)
 
 describe("apply", function()

@@ -313,6 +313,7 @@ local function write(list, progress)
       set_class(e)
     else
       local failed, err = private.assign(e.object, e.key, e.new)
+      if private.is_cell(e.object) then transaction.noted(e.object) end
       if failed then progress.problem = progress.problem or { err } end
     end
   end

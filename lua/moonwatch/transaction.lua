@@ -43,6 +43,14 @@ local function read_cells(functions)
   return cells
 end
 
+--- Says that what a cell has now is noted already.
+function transaction.noted(cell)
+  local _, value = private.cell_value(cell)
+  for _, its in ipairs(stack) do
+    if its.cells[cell] then its.cells[cell] = { value } end
+  end
+end
+
 -- Calls `f(cell, value, former value)` for what has changed in the cells of all
 -- that are open, which need not know it again.
 local function each_change(f)
@@ -52,9 +60,7 @@ local function each_change(f)
       local former = its.cells[cell]
       if not same(value, former[1]) then
         f(cell, value, former[1])
-        for _, other in ipairs(stack) do
-          if other.cells[cell] then other.cells[cell] = { value } end
-        end
+        transaction.noted(cell)
       end
     end
   end

@@ -217,6 +217,82 @@ function scenarios.policies()
   if not ok then error(value, 0) end
 end
 
+-- A transaction leaves all as it was, or all is written; so do those that undo
+-- and redo it.
+function scenarios.transactions()
+  local mw = require "moonwatch"
+  local obj = mw.track { x = 0 }
+  local function is(x)
+    local n = 0
+    for _ in next, mw.raw(obj) do n = n + 1 end
+    return obj.x == x and n == (x == 0 and 1 or 11)
+  end
+  local ok, fx = mw.transaction(function()
+    for i = 1, 10 do
+      obj["key " .. i] = { i }
+      obj.x = i
+    end
+  end)
+  check(is(ok and 10 or 0))
+  if not ok then error(fx, 0) end
+  local fine, message = pcall(fx.rollback, fx)
+  check(is(fine and 0 or 10))
+  if not fine then error(message, 0) end
+  local again
+  again, message = fx:apply()
+  check(is(again and 10 or 0))
+  if not again then error(message, 0) end
+  check(fx:squash():len() == 11)
+  check(fx:invert():apply():len() == 20 and is(0))
+end
+
+function scenarios.nesting()
+  local mw = require "moonwatch"
+  local obj, y = mw.track { x = 0, inner = {} }, 0
+  local function read() return y end
+  local tx = mw.begin { cells = { read }, where = true }
+  local ok, message = pcall(function()
+    obj.x = 1
+    local inner, err = mw.transaction(function()
+      y, obj.x, obj.z = 1, 2, { 1 }
+      error("inner", 0)
+    end)
+    check(not inner and obj.x == 1 and obj.z == nil)
+    if err ~= "inner" then error(err, 0) end
+    check(y == 0)
+    y = 2
+  end)
+  local fine, fx = pcall(tx.rollback, tx)
+  if fine and ok then check(fx:len() == 2 and obj.x == 0 and y == 0) end
+  if not fine then
+    tx = nil -- luacheck: ignore
+    error(fx, 0)
+  end
+  if not ok then error(message, 0) end
+end
+
+function scenarios.plans()
+  local mw = require "moonwatch"
+  local obj, other = { x = 0 }, {}
+  local fx = mw.effects()
+  fx:track(obj)
+  fx:track(other)
+  local new = fx:track_new {}
+  for i = 1, 10 do
+    fx:store(obj, "key " .. i, { i })
+    fx:store(new, i, obj)
+  end
+  fx:store(other, "new", new)
+  check(fx:prune() == 0)
+  check(fx:clone() == fx)
+  local result, message = fx:apply()
+  check((other.new == new) == (result ~= nil))
+  check((obj["key 1"] ~= nil) == (result ~= nil))
+  check((new[10] ~= nil) == (result ~= nil))
+  if not result then error(message, 0) end
+  check(result:len() == 21)
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)
