@@ -481,6 +481,48 @@ describe("apply", function()
     assert.same({}, obj)
   end)
 
+  it("takes back what a save has written, too", function()
+    local log = mw.track {}
+    local ctx = { save = function() log.saved = true end }
+    local obj = setmetatable({}, { __newindex = function() error "no" end })
+    local fx = plan(obj)
+    fx:save(ctx)
+    fx:store(obj, "x", 1)
+    assert.is_nil((fx:apply()))
+    assert.is_nil(log.saved)
+    setmetatable(obj, nil)
+    assert.equal("insert saved:nil>true, insert x:nil>1", show(fx:apply()))
+  end)
+
+  it("refuses what would be lost while it writes", function()
+    local obj, ctx, failed = {}, { save = function() end }, 0
+    local fx = plan(obj)
+    fx:track_global({}, "g")
+    mw.watch(obj, function()
+      for name, args in pairs { store = { obj, "y", 1 }, delete = { obj, "x" },
+        store_global = { "g", 1 }, save = { ctx }, finally = { print },
+        hook = { obj, "event", print }, apply = {} } do
+        misuse("calling '" .. name .. "' while the effects are written",
+          fx[name], fx, table.unpack(args))
+        failed = failed + 1
+      end
+    end)
+    fx:store(obj, "x", 1)
+    fx:finally(function() fx:store(obj, "z", 1) end)
+    assert.equal("insert x:nil>1", show(fx:apply()))
+    assert.equal(7, failed)
+    assert.equal("insert z:nil>1", show(fx:apply()))
+  end)
+
+  it("has what a save adds", function()
+    local obj = {}
+    local fx = plan(obj)
+    fx:save({ save = function() fx:store(obj, "y", 1) end })
+    fx:store(obj, "x", 1)
+    assert.equal("insert x:nil>1, insert y:nil>1", show(fx:apply()))
+    assert.is_true(fx:is_empty())
+  end)
+
   it("is part of a transaction", function()
     local obj = {}
     local fx = plan(obj)

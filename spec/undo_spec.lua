@@ -134,6 +134,20 @@ describe("watchers", function()
     assert.equal(0, fx:len())
   end)
 
+  it("that raise do not hide the error that closes a transaction", function()
+    local obj, armed = { x = 1 }, false
+    mw.watch(obj, function() if armed then error("guard", 0) end end, STAY)
+    assert.equal("mine", error_of(function()
+      local tx <close> = mw.begin()
+      obj.x = tx and 2
+      armed = true
+      error("mine", 0)
+    end))
+    assert.equal(1, obj.x)
+    assert.matches("error in a guard %(guard",
+      table.concat(support.warnings()))
+  end)
+
   it("may write while they hear of a rollback, which stays", function()
     local obj, log = { x = 1 }, mw.track {}
     mw.watch(obj, function(_, _, _, _, kind)

@@ -303,9 +303,10 @@ local function set_class(e)
   end
 end
 
--- Writes what the entries say.  Sets `at` of `progress` to the one under way,
--- `problem` to the first error of a guard.
-local function write(list, progress)
+-- Writes what the entries say that `prepare` answers.  Sets `at` of `progress`
+-- to the one under way, `problem` to the first error of a guard.
+local function write(prepare, progress)
+  local list = prepare()
   tell_all(list, progress.told)
   for _, e in ipairs(list) do
     progress.at = e
@@ -319,12 +320,12 @@ local function write(list, progress)
   end
 end
 
---- Writes all that the entries in a list say, or nothing.  Answers the effects
--- of that, and the first error of a guard, in a table; or nil, a message, and
--- the entry that failed.
-function effects.write(list)
+--- Calls `prepare`, and writes all that the entries say in the list that it
+-- answers, or nothing.  Answers the effects of that, and the first error of a
+-- guard, in a table; or nil, a message, and the entry that failed.
+function effects.write(prepare)
   local progress = { told = {} }
-  local ok, fx = transaction.run(write, list, progress)
+  local ok, fx = transaction.run(write, prepare, progress)
   for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
   return fx, progress.problem
@@ -334,7 +335,7 @@ end
 -- Answers as `write` does.
 function effects.redo(self, on_conflict)
   local list, e = choose(effects.list(self), on_conflict)
-  if list then return effects.write(list) end
+  if list then return effects.write(function() return list end) end
   return nil, ("%s has changed meanwhile"):format(
     e.kind == "metatable" and "the class" or
     ("field '%s'"):format(tostring(e.key))), e

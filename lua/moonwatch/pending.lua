@@ -39,6 +39,13 @@ end
 -- What is tracked
 -- =======================================================
 
+-- While the effects are written, what is added would be lost.
+local function check_idle(self, name, level)
+  if self.writing then
+    error(("calling '%s' while the effects are written"):format(name), level)
+  end
+end
+
 local function is_object(value)
   return type(value) == "table" or type(value) == "userdata" and
     not private.is_cell(value) and private.metatable(value) ~= nil
@@ -140,23 +147,14 @@ local function find(self, object, key)
   return fields and fields[name_of(key)]
 end
 
--- Writes to what is older than the innermost scope are refused.
-local function check_scope(self, item, name, level)
-  if scope.allows(self, item) then return end
-  local how = self.opts.policy or "error"
-  local message = ("'%s' writes to what was tracked outside of the scope")
-    :format(name)
-  if how == "error" then error(message, level) end
-  if how == "warn" then warn(message) end
-end
-
 -- The item of an object that is to be written.
 local function writable(self, object, name)
   local item = object ~= nil and self.items[object]
   if not item then
     error(("bad argument #1 to '%s' (is not tracked)"):format(name), 3)
   end
-  check_scope(self, item, name, 4)
+  check_idle(self, name, 4)
+  scope.check(self, item, name, 4)
   return item
 end
 
@@ -261,7 +259,8 @@ end
 
 function Pending:store_global(name, value)
   local item = global(self, name, "store_global")
-  check_scope(self, item, "store_global", 3)
+  check_idle(self, "store_global", 3)
+  scope.check(self, item, "store_global", 3)
   put(self, item.object, VALUE, value, false)
 end
 
@@ -347,6 +346,7 @@ end
 function Pending:save(ctx, ...)
   check_self(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
+  check_idle(self, "save", 3)
   self.saves[#self.saves + 1] = table.pack(ctx, ...)
 end
 
@@ -356,6 +356,7 @@ function Pending:hook(object, event, fn)
   check_self(self, "hook")
   check.argument(is_object(object), 1, "hook", "table or userdata", object)
   check.argument(type(fn) == "function", 3, "hook", "function", fn)
+  check_idle(self, "hook", 3)
   self.last_hook = self.last_hook + 1
   local hook = setmetatable({
     effects = self, index = self.last_hook, object = object, event = event,
@@ -369,6 +370,7 @@ end
 function Pending:finally(fn)
   check_self(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
+  check_idle(self, "finally", 3)
   self.finals[#self.finals + 1] = { fn = fn }
 end
 
@@ -562,15 +564,19 @@ end
 -- and what was written is taken back.
 function Pending:apply()
   check_self(self, "apply")
+  check_idle(self, "apply", 3)
   local done = {}
-  local ok, err = pcall(prepare, self, done)
-  local fx, entry
-  if ok then fx, err, entry = effects.write(entries(self)) end
+  local fx, problem, entry = effects.write(function()
+    prepare(self, done)
+    self.writing = true
+    return entries(self)
+  end)
+  self.writing = nil
   if not fx then
     for _, hook in ipairs(done) do hook:undo() end
-    return nil, tostring(err), entry
+    return nil, problem, entry
   end
-  effects.raise(finish(self, err))
+  effects.raise(finish(self, problem))
   return fx
 end
 

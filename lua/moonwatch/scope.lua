@@ -59,10 +59,15 @@ function scope.allow(effects, object)
   innermost(effects).allowed[object] = true
 end
 
---- May it be written?
-function scope.allows(effects, item)
+--- Refuses a write to what is older than the innermost scope, or warns of it.
+function scope.check(effects, item, name, level)
   local its = innermost(effects)
-  return item.nth > its.since or its.allowed[item.object] or false
+  if item.nth > its.since or its.allowed[item.object] then return end
+  local how = effects.opts.policy or "error"
+  local message = ("'%s' writes to what was tracked outside of the scope")
+    :format(name)
+  if how == "error" then error(message, level) end
+  if how == "warn" then warn(message) end
 end
 
 return scope

@@ -211,10 +211,12 @@ function Transaction:rollback()
   return fx
 end
 
-function Transaction:__close()
+function Transaction:__close(err)
   if not self.its.open then return end
   local problem = rewind(self.its)
-  if problem ~= nil then error(problem, 0) end
+  if problem == nil then return end
+  if err == nil then error(problem, 0) end
+  warn("error in a guard (", tostring(problem), ")")
 end
 
 function Transaction:__gc()
