@@ -387,6 +387,23 @@ describe("runs that are merged", function()
     assert.equal(5, doc.x)
   end)
 
+  it("may have run before that is asked for", function()
+    local history, doc = make()
+    history:run("move", set(doc, "y", 1))
+    for i = 1, 3 do history:run("type", set(doc, "x", i)) end
+    history:merge "type"
+    history:merge "move"
+    assert.same({ "move", "type" }, history:labels())
+    history:run("type", set(doc, "x", 4))
+    assert.same({ "move", "type" }, history:labels())
+    history:mark_saved()
+    history:undo()
+    assert.same({ x = 0, y = 1 }, mw.raw(doc))
+    history:redo()
+    assert.equal(4, doc.x)
+    assert.is_true(history:is_saved())
+  end)
+
   it("are not merged without being asked for, nor across others", function()
     local history, doc = make()
     history:merge "type"

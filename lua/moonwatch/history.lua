@@ -54,23 +54,27 @@ local function drop_oldest(self)
   self.at = self.at - 1
 end
 
--- Does a run with this label become part of the last step?
-local function merges(self, label, now)
-  local step = self.steps[self.at]
-  return step and self.merging[label] and step.label == label and
-    self.saved ~= step and now - step.time <= self.merge_window
+-- Is the last step one with that before?
+local function merges(self)
+  local former, step = self.steps[self.at - 1], self.steps[self.at]
+  return former and self.merging[step.label] and former.label == step.label and
+    self.saved ~= former and step.time - former.time <= self.merge_window
+end
+
+local function merge_last(self)
+  while merges(self) do
+    local former, step = self.steps[self.at - 1], self.steps[self.at]
+    step.fx = former.fx:concat(step.fx):squash()
+    table.remove(self.steps, self.at - 1)
+    self.at = self.at - 1
+  end
 end
 
 local function add(self, label, fx)
-  local now = private.now()
   drop_undone(self)
-  if merges(self, label, now) then
-    local step = last(self)
-    step.fx, step.time = step.fx:concat(fx):squash(), now
-    return
-  end
   self.at = self.at + 1
-  self.steps[self.at] = { label = label, fx = fx, time = now }
+  self.steps[self.at] = { label = label, fx = fx, time = private.now() }
+  merge_last(self)
   drop_oldest(self)
 end
 
@@ -149,11 +153,13 @@ function History:is_saved()
   return self.saved == last(self)
 end
 
---- From now on, runs with this label that follow each other become one step.
+--- Runs with this label that follow each other become one step: the last ones,
+-- and those from now on.
 function History:merge(label)
   check_self(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
   self.merging[label] = true
+  merge_last(self)
 end
 
 local OPTIONS = { limit = "number", merge_window = "number" }
