@@ -451,6 +451,14 @@ describe("squash", function()
     assert.equal(0, fx:len())
   end)
 
+  it("takes NaN for NaN", function()
+    local nan = 0 / 0
+    local obj = mw.track { x = nan }
+    local fx = effects_of(set(obj, { { "x", 1 }, { "x", nan } }))
+    assert.equal(0, fx:squash():len())
+    assert.same({}, fx:conflicts(fx:concat(fx)))
+  end)
+
   it("does not mix up objects that are equal", function()
     local class = { __eq = function() return true end }
     local a = mw.track(setmetatable({}, class))

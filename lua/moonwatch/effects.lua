@@ -88,6 +88,11 @@ end
 -- Algebra
 -- =======================================================
 
+-- NaN is the same as NaN; other values by identity.
+local function same(a, b)
+  return rawequal(a, b) or a ~= a and b ~= b
+end
+
 local INVERSE = { insert = "delete", delete = "insert" }
 
 --- Effects that undo these: applied after them, nothing has changed.
@@ -125,7 +130,7 @@ end
 -- The kind of what is left of a field's changes; nil if it is as it was.
 local function net_kind(e)
   local was, is = e.first ~= "insert", e.kind ~= "delete"
-  if was == is and (not is or rawequal(e.old, e.new)) then return nil end
+  if was == is and (not is or same(e.old, e.new)) then return nil end
   if e.kind == "metatable" then return e.kind end
   return was and (is and "update" or "delete") or "insert"
 end
@@ -203,7 +208,7 @@ function Effects:conflicts(other)
   for _, e in ipairs(order) do
     local name = name_of(e.key)
     local a, b = mine[e.object][name], at(theirs, e.object, name)
-    if b and not rawequal(a.new, b.new) then
+    if b and not same(a.new, b.new) then
       conflicts[#conflicts + 1] = {
         object = e.object, key = e.key, kind = "write", entry = a, other = b,
       }
@@ -250,11 +255,6 @@ local function actual(e)
   end
   if type(object) == "table" then return rawget(core.raw(object), e.key) end
   return object[e.key]
-end
-
--- A value that two fields may have: NaN is the same as NaN.
-local function same(a, b)
-  return rawequal(a, b) or a ~= a and b ~= b
 end
 
 -- Answers a list of what is to be written, or nil and the entry that forbids

@@ -87,19 +87,22 @@ end
 
 local NONE = {}
 
-local function open(opts)
-  local its = { where = opts.where, cells = NONE }
+-- If that fails half-way, the collector ends it.
+local function open(its, opts)
+  its.where, its.cells = opts.where, NONE
   if opts.cells then its.cells = read_cells(opts.cells) end
   if opts.globals and not private.is_tracked(opts.globals) then
     its.globals = core.track(opts.globals)
   end
-  if opts.reads then its.reads = {} end
   note_cells()
   its.mark, its.refs = private.record(its.where)
   its.open = true
   stack[#stack + 1] = its
-  if its.reads then private.spy(its.reads) end
-  return its
+  if opts.reads then
+    local reads = {}
+    private.spy(reads)
+    its.reads = reads
+  end
 end
 
 -- Takes the innermost one from the stack.
@@ -239,7 +242,7 @@ function transaction.begin(opts)
       ("number %d in option 'cells' is not a function"):format(i))
   end
   local self = setmetatable({ its = { open = false } }, Transaction)
-  self.its = open(opts)
+  open(self.its, opts)
   return self
 end
 
