@@ -1,4 +1,410 @@
+local error_of = require "spec.support.error_of"
+local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+
+-- The entries as text: one "kind key:old>new" each.
+local function show(fx)
+  local list = {}
+  for e in fx:entries() do
+    list[#list + 1] = ("%s %s:%s>%s"):format(e.kind, e.key, e.old, e.new)
+  end
+  return table.concat(list, ", ")
+end
+
+describe("a transaction", function()
+  it("answers true, the effects and all results", function()
+    local obj = mw.track { x = 1 }
+    local results = table.pack(mw.transaction(function(...)
+      obj.x = 2
+      return select("#", ...), nil, ..., nil
+    end, 1, nil, 3))
+    local fx = table.remove(results, 2)
+    assert.same({ n = 6, true, 3, nil, 1, nil }, results)
+    assert.equal("update x:1>2", show(fx))
+    assert.equal(2, select("#", mw.transaction(function() end)))
+  end)
+
+  it("that fails answers false and the error, with nothing changed", function()
+    local obj = mw.track { x = 1, 1, 2 }
+    local err = setmetatable({}, { __tostring = function() return "e" end })
+    for _, value in ipairs { err, "text", 5, false, print } do
+      local result = table.pack(mw.transaction(function()
+        obj.x, obj.y = 2, 2
+        table.insert(obj, 1, "new")
+        error(value, 0)
+      end))
+      assert.equal(2, result.n)
+      assert.is_false(result[1])
+      assert.is_true(rawequal(value, result[2]))
+      assert.same({ x = 1, 1, 2 }, mw.raw(obj))
+    end
+    local result = table.pack(mw.transaction(function()
+      obj.x = 2
+      error()
+    end))
+    assert.same({ n = 2, false, nil }, result)
+    assert.equal(1, obj.x)
+  end)
+
+  it("records watched and tracked objects, and no others", function()
+    local tracked, watched, plain = mw.track {}, {}, {}
+    mw.watch(watched, function() end)
+    local _, fx = mw.transaction(function()
+      tracked.a = 1
+      watched.b = 1
+      watched.c = 1
+      plain.d = 1
+    end)
+    assert.equal(1, plain.d)
+    assert.equal("insert a:nil>1, insert b:nil>1, insert c:nil>1", show(fx))
+  end)
+
+  it("sees what the functions of the table library do", function()
+    local list = mw.track { 3, 1, 2 }
+    local tx = mw.begin()
+    table.insert(list, 1, "first")
+    table.sort(list, function(a, b) return tostring(a) > tostring(b) end)
+    table.remove(list, 2)
+    table.move({ 7, 8 }, 1, 2, 3, list)
+    local after = table.pack(table.unpack(list))
+    local fx = tx:rollback()
+    assert.same({ 3, 1, 2 }, mw.raw(list))
+    assert.is_truthy(fx:apply())
+    assert.same(after, table.pack(table.unpack(list)))
+  end)
+
+  it("records a change of class", function()
+    local class = { __index = { y = 1 } }
+    local obj = mw.track {}
+    local tx = mw.begin()
+    mw.setmetatable(obj, class)
+    assert.equal(1, obj.y)
+    local fx = tx:rollback()
+    assert.is_false(getmetatable(obj))
+    assert.is_nil(obj.y)
+    local entry = fx:entries()()
+    assert.equal("metatable", entry.kind)
+    assert.is_nil(entry.key)
+    assert.is_true(entry.old == nil and entry.new == class)
+    fx:apply()
+    assert.equal(class, getmetatable(obj))
+  end)
+
+  it("records what a class stores, under other keys and not at all", function()
+    local class = { __newindex = function(t, key, value)
+      if key ~= "none" then rawset(t, "_" .. key, value) end
+    end }
+    local obj = mw.track(setmetatable({}, class))
+    local tx = mw.begin()
+    obj.x = 1
+    obj.none = 1
+    obj.y = 2
+    local fx = tx:rollback()
+    assert.equal("insert _x:nil>1, insert _y:nil>2", show(fx))
+    assert.same({}, mw.raw(obj))
+  end)
+
+  it("records what a class stores in another table", function()
+    local store = mw.track {}
+    local obj = mw.track(setmetatable({}, { __newindex = store }))
+    local _, fx = mw.transaction(function() obj.x = 1 end)
+    assert.equal(store, fx:entries()().object)
+    assert.equal(1, fx:len())
+    fx:rollback()
+    assert.is_nil(store.x)
+  end)
+
+  it("records objects whose traps rest", function()
+    local obj = { x = 1 }
+    mw.watch(obj, function() end, { count = false })
+    obj.x = 2 -- fires, and rests
+    obj.x = 3
+    local _, fx = mw.transaction(function() obj.x = 4 end)
+    assert.equal("update x:3>4", show(fx))
+    obj.x = 5
+    local tx = mw.begin()
+    obj.y = 1
+    tx:rollback()
+    assert.same({ x = 5 }, mw.raw(obj))
+  end)
+
+  it("does not record what a policy ignores", function()
+    local class = { __name = "Ignoring" }
+    local policy = mw.policy { classes = { Ignoring = { ignore = { "_cache" } }
+    } }
+    local former = policy:use()
+    local obj = mw.track(setmetatable({}, class))
+    local tx = mw.begin()
+    obj._cache, obj.x = 1, 1
+    local fx = tx:rollback()
+    former:use()
+    assert.equal("insert x:nil>1", show(fx))
+    assert.equal(1, obj._cache)
+  end)
+
+  it("notes where each write was, when it is asked to", function()
+    local obj = mw.track {}
+    local tx = mw.begin { where = true }
+    obj.x = 1
+    local line = debug.getinfo(1, "l").currentline - 1
+    obj.y = 1
+    table.insert(obj, 1)
+    local wheres = {}
+    local fx = tx:commit()
+    for e in fx:entries() do
+      wheres[#wheres + 1] = e.where:match "transaction_spec%.lua:(%d+)$"
+    end
+    assert.same({ line .. "", line + 2 .. "", line + 3 .. "" }, wheres)
+    for e in fx:squash():entries() do assert.is_string(e.where) end
+    local _, other = mw.transaction(function() obj.x = 2 end)
+    assert.is_nil(other:entries()().where)
+  end)
+end)
+
+describe("mw.begin", function()
+  it("records until commit, which answers the effects", function()
+    local obj = mw.track {}
+    obj.a = 1
+    local tx = mw.begin()
+    obj.b = 1
+    local fx = tx:commit()
+    obj.c = 1
+    assert.equal("insert b:nil>1", show(fx))
+    assert.same({ a = 1, b = 1, c = 1 }, mw.raw(obj))
+  end)
+
+  it("is taken back by rollback, whose effects can be applied", function()
+    local obj = mw.track { x = 1 }
+    local tx = mw.begin()
+    obj.x, obj.y = 2, 2
+    local fx = tx:rollback()
+    assert.same({ x = 1 }, mw.raw(obj))
+    assert.equal(2, fx:len())
+    assert.is_truthy(fx:apply())
+    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+  end)
+
+  it("is taken back when it is closed, with an error or not", function()
+    local obj = mw.track { x = 1 }
+    do
+      local tx <close> = mw.begin()
+      obj.x = 2
+      assert.is_table(tx)
+    end
+    assert.equal(1, obj.x)
+    assert.equal("mine", error_of(function()
+      local tx <close> = mw.begin()
+      obj.x = 3
+      error("mine", 0)
+      return tx
+    end))
+    assert.equal(1, obj.x)
+  end)
+
+  it("stays when it was committed before it is closed", function()
+    local obj = mw.track { x = 1 }
+    do
+      local tx <close> = mw.begin()
+      obj.x = 2
+      tx:commit()
+      obj.x = 3
+    end
+    assert.equal(3, obj.x)
+  end)
+
+  it("is taken back by the collector when its handle is lost", function()
+    local obj = mw.track { x = 1 }
+    mw.begin()
+    obj.x = 2
+    collectgarbage()
+    collectgarbage()
+    assert.equal(1, obj.x)
+    local _, fx = mw.transaction(function() obj.x = 5 end)
+    assert.equal(1, fx:len())
+  end)
+
+  it("that is lost waits for those in it", function()
+    local obj = mw.track { x = 1 }
+    mw.begin()
+    obj.x = 2
+    local inner = mw.begin()
+    obj.y = 2
+    collectgarbage()
+    collectgarbage()
+    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+    inner:commit()
+    assert.same({ x = 1 }, mw.raw(obj))
+  end)
+
+  it("ends those in it when it ends", function()
+    local obj = mw.track { x = 1 }
+    local outer = mw.begin()
+    obj.x = 2
+    local inner = mw.begin()
+    obj.y = 2
+    assert.equal(2, outer:commit():len())
+    misuse("calling 'commit' on a transaction that has ended", inner.commit,
+      inner)
+    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+    outer, inner = mw.begin(), mw.begin()
+    obj.x = 3
+    outer:rollback()
+    assert.equal(2, obj.x)
+    misuse("calling 'rollback' on a transaction that has ended",
+      inner.rollback, inner)
+    local _, fx = mw.transaction(function() obj.x = 5 end)
+    assert.equal(1, fx:len())
+  end)
+
+  it("leaves those further out alone when a function ends one", function()
+    local obj = mw.track { x = 1 }
+    local first, second = mw.begin(), mw.begin()
+    misuse("it was ended by the end of one further out", mw.transaction,
+      function()
+        obj.x = 2
+        second:commit()
+      end)
+    obj.x = 3
+    assert.equal("update x:1>2, update x:2>3", show(first:commit()))
+    second = mw.begin()
+    local ok, err = mw.transaction(function()
+      obj.x = 4
+      second:rollback()
+      error("mine", 0)
+    end)
+    assert.same({ false, "mine" }, { ok, err })
+    assert.equal(3, obj.x)
+  end)
+
+  it("that has ended cannot be ended again, but closed", function()
+    for _, name in ipairs { "commit", "rollback" } do
+      local tx <close> = mw.begin()
+      tx[name](tx)
+      misuse("calling 'commit' on a transaction that has ended", tx.commit, tx)
+      misuse("calling 'rollback' on a transaction that has ended",
+        tx.rollback, tx)
+    end
+  end)
+end)
+
+describe("globals", function()
+  it("of an environment are recorded, and it is plain afterwards", function()
+    local env = setmetatable({ x = 1 }, { __index = _G })
+    local mt = getmetatable(env)
+    local f = load("x = 2; y = 3; return tostring(x)", "=chunk", "t", env)
+    local tx = mw.begin { globals = env }
+    assert.equal("2", f())
+    local fx = tx:rollback()
+    assert.equal("update x:1>2, insert y:nil>3", show(fx))
+    assert.equal(env, fx:objects()[1])
+    assert.is_true(rawget(env, "x") == 1 and rawget(env, "y") == nil)
+    assert.is_true(rawequal(mt, getmetatable(env)))
+    fx:apply()
+    assert.equal(3, rawget(env, "y"))
+  end)
+
+  it("are recorded by two transactions, the outer one ending first", function()
+    local env = {}
+    local outer, inner = mw.begin { globals = env }, mw.begin { globals = env }
+    env.x = 1
+    assert.equal(1, inner:commit():len())
+    env.x = 2
+    assert.equal(2, outer:commit():len())
+    outer, inner = mw.begin { globals = env }, mw.begin { globals = env }
+    assert.is_table(inner)
+    outer:commit()
+    assert.is_nil(getmetatable(env))
+    assert.equal(2, rawget(env, "x"))
+  end)
+
+  it("that are tracked anyway stay so", function()
+    local env = mw.track {}
+    mw.begin({ globals = env }):commit()
+    local _, fx = mw.transaction(function() env.x = 1 end)
+    assert.equal(1, fx:len())
+  end)
+
+  it("may be those of the program", function()
+    local tx = mw.begin { globals = _G }
+    rawset(_G, "hidden", 1)
+    _G.moonwatch_a_global = 1
+    local fx = tx:rollback()
+    rawset(_G, "hidden", nil)
+    assert.equal("insert moonwatch_a_global:nil>1", show(fx))
+    assert.is_nil(rawget(_G, "moonwatch_a_global"))
+  end)
+end)
+
+describe("in coroutines", function()
+  it("a transaction may yield", function()
+    local obj = mw.track { x = 0 }
+    local co = coroutine.wrap(function()
+      return mw.transaction(function()
+        obj.x = 1
+        obj.y = coroutine.yield()
+        return "done"
+      end)
+    end)
+    co()
+    assert.equal(1, obj.x)
+    local ok, fx, result = co(5)
+    assert.same({ true, "done" }, { ok, result })
+    assert.equal("update x:0>1, insert y:nil>5", show(fx))
+  end)
+
+  it("a transaction that nobody resumes is taken back", function()
+    local obj = mw.track { x = 0 }
+    local co = coroutine.wrap(function()
+      mw.transaction(function()
+        obj.x = 1
+        coroutine.yield()
+      end)
+    end)
+    co()
+    co = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.equal(0, obj.x)
+  end)
+
+  it("a transaction ends with the coroutine that is closed", function()
+    local obj = mw.track { x = 0 }
+    local co = coroutine.create(function()
+      local tx <close> = mw.begin()
+      obj.x = 1
+      coroutine.yield(tx)
+    end)
+    coroutine.resume(co)
+    coroutine.close(co)
+    assert.equal(0, obj.x)
+  end)
+end)
+
+describe("misuse of transactions", function()
+  it("is told where it is", function()
+    misuse("bad argument #1 to 'transaction' (function expected, got nil)",
+      mw.transaction)
+    misuse("bad argument #1 to 'transaction' (function expected, got table)",
+      mw.transaction, {})
+    misuse("bad argument #1 to 'begin' (table expected, got function)",
+      mw.begin, print)
+    misuse("bad argument #1 to 'begin' (unknown option 'were')", mw.begin,
+      { were = true })
+    misuse("bad argument #1 to 'begin' (option 'where' is not a boolean)",
+      mw.begin, { where = 1 })
+    misuse("bad argument #1 to 'begin' (option 'globals' is not a table)",
+      mw.begin, { globals = true })
+    misuse("bad argument #1 to 'begin' (option 'cells' is not a table)",
+      mw.begin, { cells = print })
+    misuse("(number 2 in option 'cells' is not a function)", mw.begin,
+      { cells = { print, 5 } })
+    local tx <close> = mw.begin()
+    for _, name in ipairs { "commit", "rollback" } do
+      misuse("calling '" .. name .. "' on bad self (transaction expected, " ..
+        "got table)", tx[name], {})
+    end
+  end)
+end)
 
 -- {======================================================
 -- Random programs
@@ -8,7 +414,7 @@ local mw = require "moonwatch"
 -- order in which they are found, so identity and cycles show.
 local function picture(root)
   local numbers, n, out = {}, 0, {}
-  local function show(value)
+  local function draw(value)
     if type(value) ~= "table" then return type(value) .. tostring(value) end
     local seen = numbers[value]
     if seen then return "#" .. seen end
@@ -22,12 +428,12 @@ local function picture(root)
     end)
     for _, key in ipairs(keys) do
       out[#out + 1] = mine .. "." .. type(key) .. tostring(key) .. "=" ..
-        show(mw.raw(value)[key])
+        draw(mw.raw(value)[key])
     end
-    out[#out + 1] = mine .. " is a " .. show(getmetatable(value) or false)
+    out[#out + 1] = mine .. " is a " .. draw(getmetatable(value) or false)
     return "#" .. mine
   end
-  return show(root) .. "\n" .. table.concat(out, "\n")
+  return draw(root) .. "\n" .. table.concat(out, "\n")
 end
 
 local function random_world(random)

@@ -209,25 +209,47 @@ static int rewind_journal(lua_State *L) {
   return 1;
 }
 
-/* protect(mark, references, f, ...) -> true, and the results of f(...); or, when
-** it has raised and what was noted since is undone, false, its error, and the
+/* An integer in a field of the table at 1. */
+static lua_Integer integer_field(lua_State *L, const char *name) {
+  lua_Integer n;
+  mwB_rawfield(L, 1, name);
+  n = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return n;
+}
+
+/* Is the transaction at 1 open? */
+static int is_open(lua_State *L) {
+  int open;
+  mwB_rawfield(L, 1, "open");
+  open = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return open;
+}
+
+/* protect(transaction, f, ...) -> true, and the results of f(...); or, when it
+** has raised and what was noted since is undone, false, its error, and the
 ** first one of that.  It is done from here because there may be no memory for
 ** another call. */
 static int protect(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  size_t mark = (size_t)lua_tointeger(L, 1);
-  uint32_t refs = (uint32_t)lua_tointeger(L, 2);
+  size_t mark = (size_t)integer_field(L, "mark");
+  uint32_t refs = (uint32_t)integer_field(L, "refs");
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
-  if (lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0) == LUA_OK) {
+  if (lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0) == LUA_OK) {
     lua_pushboolean(L, 1);
-    lua_replace(L, 2);
-    return lua_gettop(L) - 1;
+    lua_replace(L, 1);
+    return lua_gettop(L);
   }
-  lua_replace(L, KEPT);
-  rewind_to(L, s, mark, refs);
+  if (is_open(L)) { /* no other one has ended it */
+    lua_replace(L, KEPT);
+    rewind_to(L, s, mark, refs);
+  } else {
+    lua_remove(L, 1);
+  }
   lua_pushboolean(L, 0);
   lua_insert(L, 1);
-  return 3;
+  return lua_gettop(L);
 }
 
 /* undo(effects) -> the first error: gives all objects their old values, and

@@ -299,7 +299,8 @@ return function(root, bytes)
     if type(writes) ~= "table" then error(writes, 0) end
     return nil, "bad effects: " .. writes[1]
   end
-  local fx, message = effects.write(writes)
-  if not fx then return nil, message end
+  local fx, problem = effects.write(function() return writes end)
+  if not fx then return nil, problem end
+  effects.raise(problem)
   return root
 end

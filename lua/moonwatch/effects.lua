@@ -90,6 +90,11 @@ end
 -- Algebra
 -- =======================================================
 
+-- NaN is the same as NaN; other values by identity.
+local function same(a, b)
+  return rawequal(a, b) or a ~= a and b ~= b
+end
+
 local INVERSE = { insert = "delete", delete = "insert" }
 
 --- Effects that undo these: applied after them, nothing has changed.
@@ -127,7 +132,7 @@ end
 -- The kind of what is left of a field's changes; nil if it is as it was.
 local function net_kind(e)
   local was, is = e.first ~= "insert", e.kind ~= "delete"
-  if was == is and (not is or rawequal(e.old, e.new)) then return nil end
+  if was == is and (not is or same(e.old, e.new)) then return nil end
   if e.kind == "metatable" then return e.kind end
   return was and (is and "update" or "delete") or "insert"
 end
@@ -205,7 +210,7 @@ function Effects:conflicts(other)
   for _, e in ipairs(order) do
     local name = name_of(e.key)
     local a, b = mine[e.object][name], at(theirs, e.object, name)
-    if b and not rawequal(a.new, b.new) then
+    if b and not same(a.new, b.new) then
       conflicts[#conflicts + 1] = {
         object = e.object, key = e.key, kind = "write", entry = a, other = b,
       }
@@ -222,11 +227,23 @@ end
 -- Doing
 -- =======================================================
 
+-- The error of a guard does not stop what is done.  It is kept in a table, and
+-- raised at the end.
+function effects.raise(problem)
+  if problem then error(problem[1], 0) end
+end
+
+--- Gives all fields the values that they had before.  Answers the first error
+-- of a guard, in a table.
+function effects.undo(self)
+  local problem = transaction.attempt(private.undo, self)
+  return problem ~= nil and { problem } or nil
+end
+
 --- Gives all fields the values that they had before.  Answers itself.
 function Effects:rollback()
   its_own(self, "rollback")
-  local problem = transaction.attempt(private.undo, self)
-  if problem ~= nil then error(problem, 0) end
+  effects.raise(effects.undo(self))
   return self
 end
 
@@ -240,11 +257,6 @@ local function actual(e)
   end
   if type(object) == "table" then return rawget(core.raw(object), e.key) end
   return object[e.key]
-end
-
--- A value that two fields may have: NaN is the same as NaN.
-local function same(a, b)
-  return rawequal(a, b) or a ~= a and b ~= b
 end
 
 -- Answers a list of what is to be written, or nil and the entry that forbids
@@ -264,7 +276,7 @@ local function choose(list, on_conflict)
       value = { e.new }
     elseif decision ~= "skip" then
       error(("on_conflict answered '%s', neither 'skip', 'overwrite' nor " ..
-        "'abort'"):format(tostring(decision)), 0)
+        "'abort'"):format(tostring(decision)), 4)
     end
     fields[name] = value
   end
@@ -293,9 +305,10 @@ local function set_class(e)
   end
 end
 
--- Writes what the entries say.  Sets `at` of `progress` to the one under way,
--- `problem` to the first error of a guard.
-local function write(list, progress)
+-- Writes what the entries say that `prepare` answers.  Sets `at` of `progress`
+-- to the one under way, `problem` to the first error of a guard.
+local function write(prepare, progress)
+  local list = prepare()
   tell_all(list, progress.told)
   for _, e in ipairs(list) do
     progress.at = e
@@ -303,21 +316,31 @@ local function write(list, progress)
       set_class(e)
     else
       local failed, err = private.assign(e.object, e.key, e.new)
+      if private.is_cell(e.object) then transaction.noted(e.object) end
       if failed then progress.problem = progress.problem or { err } end
     end
   end
 end
 
---- Writes all that the entries in a list say, or nothing.  Answers the effects
--- of that; or nil, a message, and the entry that failed.  An error of a guard
--- is raised when all is done.
-function effects.write(list)
+--- Calls `prepare`, and writes all that the entries say in the list that it
+-- answers, or nothing.  Answers the effects of that, and the first error of a
+-- guard, in a table; or nil, a message, and the entry that failed.
+function effects.write(prepare)
   local progress = { told = {} }
-  local ok, fx = transaction.run(write, list, progress)
+  local ok, fx = transaction.run(write, prepare, progress)
   for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
-  if progress.problem then error(progress.problem[1], 0) end
-  return fx
+  return fx, progress.problem
+end
+
+--- Writes it all again, if each object holds the values that it had then.
+-- Answers as `write` does.
+function effects.redo(self, on_conflict)
+  local list, e = choose(effects.list(self), on_conflict)
+  if list then return effects.write(function() return list end) end
+  return nil, ("%s has changed meanwhile"):format(
+    e.kind == "metatable" and "the class" or
+    ("field '%s'"):format(tostring(e.key))), e
 end
 
 local OPTIONS = { on_conflict = "function" }
@@ -330,11 +353,10 @@ function Effects:apply(opts)
   check.argument(opts == nil or type(opts) == "table", 1, "apply", "table",
     opts)
   check.options(opts or {}, OPTIONS, 1, "apply")
-  local list, e = choose(effects.list(self), opts and opts.on_conflict)
-  if list then return effects.write(list) end
-  return nil, ("%s has changed meanwhile"):format(
-    e.kind == "metatable" and "the class" or
-    ("field '%s'"):format(tostring(e.key))), e
+  local fx, problem, e = effects.redo(self, opts and opts.on_conflict)
+  if not fx then return nil, problem, e end
+  effects.raise(problem)
+  return fx
 end
 
 -- }======================================================

@@ -4,10 +4,12 @@
 -- `steps` are the effects of each run with its label, oldest first; the first
 -- `at` of them are done, the others were undone.  `saved` is the step that was
 -- last when the program saved, START when there was none, nil when that state
--- cannot come back.
+-- cannot come back.  While a run is under way its token is alive, which
+-- `running` holds weakly: the run may be in a coroutine that nobody resumes.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local effects = require "moonwatch.effects"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
@@ -23,6 +25,12 @@ local function check_self(self, name)
   if private.metatable(self) ~= History then
     error(("calling '%s' on bad self (history expected, got %s)"):format(name,
       type(self)), 3)
+  end
+end
+
+local function check_idle(self, name)
+  if self.running.token then
+    error(("calling '%s' while a run is under way"):format(name), 3)
   end
 end
 
@@ -46,48 +54,58 @@ local function drop_oldest(self)
   self.at = self.at - 1
 end
 
--- Does a run with this label become part of the last step?
-local function merges(self, label, now)
-  local step = self.steps[self.at]
-  return step and self.merging[label] and step.label == label and
-    self.saved ~= step and now - step.time <= self.merge_window
+-- Is the last step one with that before?
+local function merges(self)
+  local former, step = self.steps[self.at - 1], self.steps[self.at]
+  return former and self.merging[step.label] and former.label == step.label and
+    self.saved ~= former and step.time - former.time <= self.merge_window
+end
+
+local function merge_last(self)
+  while merges(self) do
+    local former, step = self.steps[self.at - 1], self.steps[self.at]
+    step.fx = former.fx:concat(step.fx):squash()
+    table.remove(self.steps, self.at - 1)
+    self.at = self.at - 1
+  end
 end
 
 local function add(self, label, fx)
-  local now = private.now()
   drop_undone(self)
-  if merges(self, label, now) then
-    local step = last(self)
-    step.fx, step.time = step.fx:concat(fx):squash(), now
-    return
-  end
   self.at = self.at + 1
-  self.steps[self.at] = { label = label, fx = fx, time = now }
+  self.steps[self.at] = { label = label, fx = fx, time = private.now() }
+  merge_last(self)
   drop_oldest(self)
 end
 
-local function finish(self, label, ok, fx, ...)
+-- Ends a run; the token of the outermost one is on its stack until here.
+local function finish(self, label, token, ok, fx, ...)
+  if token then self.running.token = nil end
   if not ok then error(fx, 0) end
-  if #fx > 0 then add(self, label, fx) end
+  if token and #fx > 0 then add(self, label, fx) end
   return ...
 end
 
 --- Calls `fn(...)` as a step.  If it raises, all is as before, and the error
--- goes on.  What writes nothing is no step.
+-- goes on.  What writes nothing is no step; a run in another one is part of it.
 function History:run(label, fn, ...)
   check_self(self, "run")
   check.argument(type(label) == "string", 1, "run", "string", label)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
-  return finish(self, label, transaction.run(fn, ...))
+  local token = not self.running.token and {} or nil
+  self.running.token = self.running.token or token
+  return finish(self, label, token, transaction.run(fn, ...))
 end
 
 --- Takes the last step back.  Answers its label, or nil when there is none.
 function History:undo()
   check_self(self, "undo")
+  check_idle(self, "undo")
   local step = self.steps[self.at]
   if not step then return nil end
-  step.fx:rollback()
+  local problem = effects.undo(step.fx)
   self.at = self.at - 1
+  effects.raise(problem)
   return step.label
 end
 
@@ -95,11 +113,13 @@ end
 -- is none; nil and a message when the objects have changed meanwhile.
 function History:redo()
   check_self(self, "redo")
+  check_idle(self, "redo")
   local step = self.steps[self.at + 1]
   if not step then return nil end
-  local fx, message = step.fx:apply()
-  if not fx then return nil, message end
+  local fx, problem = effects.redo(step.fx)
+  if not fx then return nil, problem end
   self.at = self.at + 1
+  effects.raise(problem)
   return step.label
 end
 
@@ -113,8 +133,7 @@ function History:can_redo()
   return self.at < #self.steps
 end
 
---- The labels of the steps that can be undone, oldest first; and how many of
--- those that follow were undone.
+--- The labels of the steps that can be undone, oldest first.
 function History:labels()
   check_self(self, "labels")
   local labels = {}
@@ -134,11 +153,13 @@ function History:is_saved()
   return self.saved == last(self)
 end
 
---- From now on, runs with this label that follow each other become one step.
+--- Runs with this label that follow each other become one step: the last ones,
+-- and those from now on.
 function History:merge(label)
   check_self(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
   self.merging[label] = true
+  merge_last(self)
 end
 
 local OPTIONS = { limit = "number", merge_window = "number" }
@@ -154,6 +175,7 @@ return function(opts)
     "option 'limit' is less than 1")
   return setmetatable({
     steps = {}, at = 0, saved = START, merging = {},
+    running = setmetatable({}, { __mode = "v" }),
     limit = opts.limit or math.huge,
     merge_window = opts.merge_window or math.huge,
   }, History)

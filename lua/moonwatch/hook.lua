@@ -1,6 +1,7 @@
 --- A hook that is registered when pending effects are applied.
 -- SPDX-License-Identifier: MIT
 
+local metatable = require("moonwatch.core").private.metatable
 local policy = require "moonwatch.policy"
 
 local Hook = {}
@@ -23,8 +24,16 @@ function Hook:undo()
   if remove then remove(handle) end
 end
 
+local function check_self(self, name)
+  if metatable(self) ~= Hook then
+    error(("calling '%s' on bad self (hook expected, got %s)"):format(name,
+      type(self)), 3)
+  end
+end
+
 --- Takes the hook back, also after it was applied.  May be called twice.
 function Hook:remove()
+  check_self(self, "remove")
   if self.removed then return end
   self.removed = true
   remove_from(self.effects.hooks, self)
@@ -32,6 +41,12 @@ function Hook:remove()
 end
 
 Hook.cancel = Hook.remove
+
+--- Raises if there is no way to register it.
+function Hook:check()
+  if policy.has "register" or self.object.on ~= nil then return end
+  error(("hook %d: its object has no method 'on'"):format(self.index), 0)
+end
 
 --- Registers it, as the policy says or with `object:on(event, fn)`.
 function Hook:register()

@@ -70,7 +70,10 @@ function Overlay:apply()
       list[#list + 1] = entry
     end
   end
-  return effects.write(list)
+  local fx, problem, entry = effects.write(function() return list end)
+  if not fx then return nil, problem, entry end
+  effects.raise(problem)
+  return fx
 end
 
 return function()

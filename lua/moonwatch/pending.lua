@@ -2,17 +2,17 @@
 -- SPDX-License-Identifier: MIT
 --
 -- `items` has what is tracked, in that order and by object, cell or name of a
--- global: whether it is new, and how deep in scopes it was tracked.  `writes`
--- is a list with at most one entry a field, in the order of the program;
--- `fields` finds it by object and key.  An entry that was superseded is `gone`.
+-- global: whether it is new, and its number, for scopes.  `writes` is a list
+-- with at most one entry a field, in the order of the program; `fields` finds
+-- it by object and key.  An entry that was superseded is `gone`.
 
 local check = require "moonwatch.check"
-local class = require "moonwatch.class"
 local compare = require "moonwatch.compare"
 local core = require "moonwatch.core"
 local effects = require "moonwatch.effects"
 local Hook = require "moonwatch.hook"
 local reach = require "moonwatch.reach"
+local scope = require "moonwatch.scope"
 
 local private = core.private
 
@@ -22,14 +22,16 @@ Pending.__index = Pending
 local function new(opts)
   return setmetatable({
     opts = opts, items = {}, writes = {}, fields = {}, saves = {}, hooks = {},
-    last_hook = -1, finals = {}, depth = 0, allowed = {}, globals = {},
+    last_hook = -1, finals = {}, tracked = 0, globals = {},
+    scopes = { scope.outermost() },
   }, Pending)
 end
 
-local function check_self(self, name)
+-- The function that the program called is `depth` calls further out (0).
+local function check_self(self, name, depth)
   if private.metatable(self) ~= Pending then
     error(("calling '%s' on bad self (effects expected, got %s)"):format(name,
-      type(self)), 3)
+      type(self)), 3 + (depth or 0))
   end
 end
 
@@ -37,13 +39,21 @@ end
 -- What is tracked
 -- =======================================================
 
+-- While the effects are written, what is added would be lost.
+local function check_idle(self, name, level)
+  if self.writing then
+    error(("calling '%s' while the effects are written"):format(name), level)
+  end
+end
+
 local function is_object(value)
   return type(value) == "table" or type(value) == "userdata" and
     not private.is_cell(value) and private.metatable(value) ~= nil
 end
 
 local function add(self, item)
-  item.depth = self.depth
+  self.tracked = self.tracked + 1
+  item.nth = self.tracked
   self.items[#self.items + 1] = item
   self.items[item.object] = item
 end
@@ -69,7 +79,7 @@ end
 function Pending:track_new(its_class, ...)
   check_self(self, "track_new")
   check.argument(type(its_class) == "table", 1, "track_new", "table", its_class)
-  local allocate = class.lookup(its_class, "allocate")
+  local allocate = its_class.allocate
   check.that(allocate or select("#", ...) == 0, 2, "track_new",
     "the class has no method 'allocate' to take it")
   local object = allocate and allocate(its_class, ...) or
@@ -137,23 +147,14 @@ local function find(self, object, key)
   return fields and fields[name_of(key)]
 end
 
--- Writes to what is older than the innermost scope are refused.
-local function check_scope(self, item, name)
-  if item.depth >= self.depth or self.allowed[item.object] then return end
-  local how = self.opts.policy or "error"
-  local message = ("'%s' writes to what was tracked outside of the scope")
-    :format(name)
-  if how == "error" then error(message, 4) end
-  if how == "warn" then warn(message) end
-end
-
 -- The item of an object that is to be written.
 local function writable(self, object, name)
   local item = object ~= nil and self.items[object]
   if not item then
     error(("bad argument #1 to '%s' (is not tracked)"):format(name), 3)
   end
-  check_scope(self, item, name)
+  check_idle(self, name, 4)
+  scope.check(self, item, name, 4)
   return item
 end
 
@@ -180,7 +181,7 @@ local function check_key(key, name)
 end
 
 local function check_object(self, object, name)
-  check_self(self, name)
+  check_self(self, name, 1)
   if not is_object(object) then
     error(("bad argument #1 to '%s' (table or userdata expected, got %s)")
       :format(name, type(object)), 3)
@@ -221,7 +222,7 @@ function Pending:load(object, key)
 end
 
 local function check_cell(self, cell, name)
-  check_self(self, name)
+  check_self(self, name, 1)
   if not private.is_cell(cell) then
     error(("bad argument #1 to '%s' (cell expected, got %s)"):format(name,
       type(cell)), 3)
@@ -247,7 +248,7 @@ function Pending:load_cell(cell)
 end
 
 local function global(self, name, from)
-  check_self(self, from)
+  check_self(self, from, 1)
   local item = name ~= nil and self.globals[name]
   if not item then
     error(("bad argument #1 to '%s' (no global of that name is tracked)")
@@ -258,7 +259,8 @@ end
 
 function Pending:store_global(name, value)
   local item = global(self, name, "store_global")
-  check_scope(self, item, "store_global")
+  check_idle(self, "store_global", 3)
+  scope.check(self, item, "store_global", 3)
   put(self, item.object, VALUE, value, false)
 end
 
@@ -320,40 +322,18 @@ end
 -- Scopes
 -- =======================================================
 
-local Scope = {}
-Scope.__index = Scope
-Scope.__name = "scope"
-Scope.__metatable = false
-
---- Ends the scope, and those in it.
-function Scope:close()
-  local fx = self.effects
-  if self.closed then return end
-  self.closed = true
-  if fx.depth >= self.depth then
-    fx.depth, fx.allowed = self.depth - 1, self.allowed
-  end
-end
-
-Scope.__close = Scope.close
-Scope.__gc = Scope.close
-
 --- Begins a scope: until it is closed, what was tracked before is not to be
 -- written.
 function Pending:scope()
   check_self(self, "scope")
-  local allowed = self.allowed
-  self.depth = self.depth + 1
-  self.allowed = setmetatable({}, { __index = allowed })
-  return setmetatable(
-    { effects = self, depth = self.depth, allowed = allowed }, Scope)
+  return scope.open(self)
 end
 
 --- Lets an object be written in the scope all the same.
 function Pending:allow(object)
   check_self(self, "allow")
   check.that(object ~= nil and self.items[object], 1, "allow", "is not tracked")
-  self.allowed[object] = true
+  scope.allow(self, object)
 end
 
 -- }======================================================
@@ -366,6 +346,7 @@ end
 function Pending:save(ctx, ...)
   check_self(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
+  check_idle(self, "save", 3)
   self.saves[#self.saves + 1] = table.pack(ctx, ...)
 end
 
@@ -375,6 +356,7 @@ function Pending:hook(object, event, fn)
   check_self(self, "hook")
   check.argument(is_object(object), 1, "hook", "table or userdata", object)
   check.argument(type(fn) == "function", 3, "hook", "function", fn)
+  check_idle(self, "hook", 3)
   self.last_hook = self.last_hook + 1
   local hook = setmetatable({
     effects = self, index = self.last_hook, object = object, event = event,
@@ -388,6 +370,7 @@ end
 function Pending:finally(fn)
   check_self(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
+  check_idle(self, "finally", 3)
   self.finals[#self.finals + 1] = { fn = fn }
 end
 
@@ -496,7 +479,7 @@ function Pending:clone()
     clone.hooks[i] = setmetatable(its, Hook)
   end
   table.move(self.finals, 1, #self.finals, 1, clone.finals)
-  clone.last_hook = self.last_hook
+  clone.last_hook, clone.tracked = self.last_hook, self.tracked
   return clone
 end
 
@@ -524,8 +507,14 @@ end
 -- Applying
 -- =======================================================
 
--- What goes before the writes.
+-- What goes before the writes; nothing if part of it cannot be done.
 local function prepare(self, done)
+  for i, save in ipairs(self.saves) do
+    if save[1].save == nil then
+      error(("save %d: its object has no method 'save'"):format(i), 0)
+    end
+  end
+  for _, hook in ipairs(self.hooks) do hook:check() end
   for _, save in ipairs(self.saves) do
     local ctx = save[1]
     ctx:save(table.unpack(save, 2, save.n))
@@ -536,22 +525,28 @@ local function prepare(self, done)
   end
 end
 
+-- A cell has the key that it has in a transaction.
+local function key_of(item, entry)
+  if private.is_cell(item.object) then return private.cell_name(item.object) end
+  return item.env and item.name or entry.key
+end
+
 local function entries(self)
   local list = {}
   for _, entry in ipairs(live_writes(self)) do
     local item = self.items[entry.object]
     list[#list + 1] = {
       object = item.env or item.object, new = entry.value,
-      key = item.env and item.name or entry.key,
+      key = key_of(item, entry),
       kind = entry.deleted and "delete" or "update",
     }
   end
   return list
 end
 
--- All is done, once.
-local function finish(self)
-  local finals, problem = self.finals, nil
+-- All is done, once.  Answers the first error, in a table.
+local function finish(self, problem)
+  local finals = self.finals
   self.writes, self.fields, self.saves = {}, {}, {}
   self.hooks, self.finals = {}, {}
   for _, item in ipairs(self.items) do
@@ -559,7 +554,7 @@ local function finish(self)
   end
   for _, final in ipairs(finals) do
     local ok, err = pcall(final.fn)
-    if not ok and problem == nil then problem = err end
+    if not ok then problem = problem or { err } end
   end
   return problem
 end
@@ -569,16 +564,19 @@ end
 -- and what was written is taken back.
 function Pending:apply()
   check_self(self, "apply")
+  check_idle(self, "apply", 3)
   local done = {}
-  local ok, err = pcall(prepare, self, done)
-  local fx, entry
-  if ok then fx, err, entry = effects.write(entries(self)) end
+  local fx, problem, entry = effects.write(function()
+    prepare(self, done)
+    self.writing = true
+    return entries(self)
+  end)
+  self.writing = nil
   if not fx then
     for _, hook in ipairs(done) do hook:undo() end
-    return nil, tostring(err), entry
+    return nil, problem, entry
   end
-  local problem = finish(self)
-  if problem ~= nil then error(problem, 0) end
+  effects.raise(finish(self, problem))
   return fx
 end
 

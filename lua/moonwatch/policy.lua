@@ -217,6 +217,11 @@ local function field(name)
   return default_policy().definition[name], policy.default
 end
 
+--- Has the policy such a function?
+function policy.has(name)
+  return (field(name)) and true or false
+end
+
 --- Calls a function that the policy has.  Answers true and its result; false if
 -- there is none, or if it fails.
 function policy.ask(name, ...)

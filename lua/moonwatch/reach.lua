@@ -1,8 +1,9 @@
 --- What can be reached from some values?
 -- SPDX-License-Identifier: MIT
 --
--- Through the contents of tables, metatables, upvalues and user values, and
--- through what is pending for an object.
+-- Through the contents of tables, metatables, upvalues, user values and the
+-- variables of coroutines that have begun, and through what is pending for an
+-- object.
 
 local core = require "moonwatch.core"
 
@@ -36,6 +37,26 @@ function follow.userdata(userdata, visit)
     visit(private.metatable(userdata))
     local value, has = debug.getuservalue(userdata, 1)
     if has then visit(value) end
+  end
+end
+
+-- The functions that a coroutine is in, and their variables.
+function follow.thread(co, visit)
+  local level = 0
+  local info = debug.getinfo(co, level, "f")
+  while info do
+    visit(info.func)
+    for _, step in ipairs { 1, -1 } do -- -1: what `...` has
+      local i = step
+      local name, value = debug.getlocal(co, level, i)
+      while name do
+        visit(value)
+        i = i + step
+        name, value = debug.getlocal(co, level, i)
+      end
+    end
+    level = level + 1
+    info = debug.getinfo(co, level, "f")
   end
 end
 

@@ -17,8 +17,10 @@ local stack = private.transactions
 
 local transaction = {}
 
+local NONE = {}
+
 -- {======================================================
--- Cells: upvalues are compared at the end
+-- Cells: upvalues are compared when a transaction begins or ends
 -- =======================================================
 
 local function same(a, b)
@@ -44,21 +46,42 @@ local function read_cells(functions)
   return cells
 end
 
--- Notes what has changed.  Those further out need not note it again.
-local function note_cells(its)
-  if not its.cells then return end
-  for _, cell in ipairs(its.cells) do
-    local _, value = private.cell_value(cell)
-    local former = its.cells[cell]
-    if not same(value, former[1]) then
-      private.note(cell, private.cell_name(cell), former[1], value)
-      for _, other in ipairs(stack) do
-        if other.cells and other.cells[cell] then
-          other.cells[cell] = { value }
-        end
+--- Says that what a cell has now is noted already.
+function transaction.noted(cell)
+  local _, value = private.cell_value(cell)
+  for _, its in ipairs(stack) do
+    if its.cells and its.cells[cell] then its.cells[cell] = { value } end
+  end
+end
+
+-- Calls `f(cell, value, former value)` for what has changed in the cells of all
+-- that are open, which need not know it again.
+local function each_change(f)
+  for _, its in ipairs(stack) do
+    for _, cell in ipairs(its.cells or NONE) do
+      local _, value = private.cell_value(cell)
+      local former = its.cells[cell]
+      if not same(value, former[1]) then
+        f(cell, value, former[1])
+        transaction.noted(cell)
       end
     end
   end
+end
+
+local function note(cell, value, former)
+  private.note(cell, private.cell_name(cell), former, value)
+end
+
+local function note_cells() each_change(note) end
+
+local function know() end
+
+-- Takes back all that was noted since `its` began, cells included.
+local function take_back(its)
+  local problem = private.rewind(its.mark, its.refs)
+  each_change(know)
+  return problem
 end
 
 -- }======================================================
@@ -66,8 +89,6 @@ end
 -- {======================================================
 -- Beginning and ending
 -- =======================================================
-
-local NONE = {}
 
 local function prepare(its, opts)
   its.where = opts.where
@@ -78,37 +99,46 @@ local function prepare(its, opts)
   its.wants_reads = opts.reads
 end
 
+-- One that could not be opened is taken from the stack by the next.  From when
+-- it is open, the collector ends it if the rest fails.
 local function open(its)
+  note_cells()
+  while stack[1] and not stack[#stack].open do stack[#stack] = nil end
+  stack[#stack + 1] = its
   its.mark, its.refs = private.record(its.where)
   its.open = true
-  stack[#stack + 1] = its
   if its.wants_reads then its.reads = reads.begin() end
+end
+
+local function forget_globals(its)
+  if its.globals then core.untrack(its.globals) end
+  its.globals = nil
 end
 
 -- Takes the innermost one from the stack.
 local function pop()
   local its = stack[#stack]
   stack[#stack] = nil
-  its.open = false
-  private.unrecord(its.where)
+  if its.open then
+    its.open = false
+    private.unrecord(its.where)
+  end
   if its.reads then reads.finish() end
-  if its.globals then core.untrack(its.globals) end
+  forget_globals(its)
 end
 
 -- Those that began later and were not ended are part of it now.
 local function end_inner(its)
-  while stack[#stack] ~= its do
-    note_cells(stack[#stack])
-    pop()
-  end
-  note_cells(its)
+  note_cells()
+  while stack[#stack] ~= its do pop() end
 end
 
 -- Those that nobody can end any more.
 local function end_abandoned()
   local its = stack[#stack]
   while its and its.abandoned do
-    private.rewind(its.mark, its.refs)
+    note_cells()
+    take_back(its)
     pop()
     its = stack[#stack]
   end
@@ -126,7 +156,7 @@ end
 -- Answers the first error of a guard.
 local function rewind(its)
   end_inner(its)
-  local problem = private.rewind(its.mark, its.refs)
+  local problem = take_back(its)
   pop()
   end_abandoned()
   return problem
@@ -169,21 +199,27 @@ function Transaction:rollback()
   local its = its_own(self, "rollback")
   end_inner(its)
   local fx = private.cut(its.mark)
-  transaction.reads[fx] = its.reads
+  if its.reads then transaction.reads[fx] = its.reads end
   local problem = rewind(its)
   if problem ~= nil then error(problem, 0) end
   return fx
 end
 
-function Transaction:__close()
+-- The error of a guard that has nowhere to go.
+local function tell(problem)
+  if problem ~= nil then warn("error in a guard (", tostring(problem), ")") end
+end
+
+function Transaction:__close(err)
   if not self.its.open then return end
   local problem = rewind(self.its)
+  if err ~= nil then return tell(problem) end
   if problem ~= nil then error(problem, 0) end
 end
 
 function Transaction:__gc()
   self.its.abandoned = true
-  if self.its.open then end_abandoned() end
+  if self.its.open then end_abandoned() else forget_globals(self.its) end
 end
 
 -- One that no program has, to be used again: handles have a finaliser, which
@@ -191,7 +227,8 @@ end
 local spare
 
 local function new_handle()
-  return setmetatable({ its = { open = false } }, Transaction)
+  return setmetatable({ its = { open = false, mark = 0, refs = 0 } },
+    Transaction)
 end
 
 local OPTIONS = {
@@ -214,25 +251,26 @@ function transaction.begin(opts)
   return self
 end
 
--- Ends the transaction of a function that has returned or raised.  Like
--- everybody who ends one, it has the handle on its stack, so that the collector
--- does not find it meanwhile.
-local function finish(self, ok, ...)
-  local its = self.its
-  local fx, err
-  if ok then ok, fx = pcall(commit, its) else err = (...) end
-  if ok then
-    spare = self
-    return true, fx, ...
-  end
-  if fx ~= nil then err = fx end
-  if its.open then
-    local problem = rewind(its)
-    if problem ~= nil then
-      warn("error in a guard (", tostring(problem), ")")
-    end
-  end
+local function fail(self, err, problem)
+  local other = rewind(self.its)
+  tell(problem == nil and other or problem)
   return false, err
+end
+
+-- Ends the transaction of a function that has returned or raised; in this case
+-- most is undone.  Like everybody who ends one, it has the handle on its stack,
+-- so that the collector does not find it meanwhile.
+local function finish(self, ok, ...)
+  if not self.its.open then
+    if not ok then return false, (...) end
+    error("'transaction': it was ended by the end of one further out", 2)
+  end
+  if not ok then return fail(self, ...) end
+  local fx
+  ok, fx = pcall(commit, self.its)
+  if not ok then return fail(self, fx) end
+  spare = self
+  return true, fx, ...
 end
 
 --- Calls `fn(...)` in a transaction of its own.  Answers true, the effects and
@@ -243,7 +281,7 @@ function transaction.run(fn, ...)
   spare = nil
   if not self then self = new_handle() end
   open(self.its)
-  return finish(self, pcall(fn, ...))
+  return finish(self, private.protect(self.its, fn, ...))
 end
 
 --- Calls `f(...)`; if it raises, what it wrote is taken back, and the error
