@@ -38,6 +38,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/policy.lua\n" ..
         "share/lua/5.4/moonwatch/reach.lua\n" ..
         "share/lua/5.4/moonwatch/sandbox.lua\n" ..
+        "share/lua/5.4/moonwatch/scope.lua\n" ..
         "share/lua/5.4/moonwatch/transaction.lua\n",
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
