@@ -397,7 +397,7 @@ MW_API int mw_watch_alive(const mw_engine *e, mw_watch_id id);
 MW_API uint32_t mw_armed(const mw_engine *e, mw_handle obj);
 
 /* How often `obj` was written since it was first watched; 0 if never. */
-MW_API uint64_t mw_mutations(const mw_engine *e, mw_handle obj);
+MW_API uint64_t mw_mutations(mw_engine *e, mw_handle obj);
 
 /*
 ** `obj` is about to be written: counts the write, and calls the guards that are

@@ -317,9 +317,11 @@ uint32_t mw_armed(const mw_engine *e, mw_handle obj) {
   return (r == NULL) ? 0 : r->armed;
 }
 
-uint64_t mw_mutations(const mw_engine *e, mw_handle obj) {
+/* While it was only tracked, nobody counted. */
+uint64_t mw_mutations(mw_engine *e, mw_handle obj) {
   const mwW_record *r = record_of(e, obj);
-  return (r == NULL) ? 0 : r->count;
+  if (r == NULL || (!r->known && !mw_is_watched(e, obj))) return 0;
+  return r->count;
 }
 
 int mw_valid(const mw_engine *e, mw_handle guard) {

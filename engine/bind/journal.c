@@ -12,7 +12,34 @@
 
 #include "write.h"
 
-/* The nearest line of Lua. */
+static const char PLACE = 0;
+
+/* Is it a function of the library itself, from the same place as the one that
+** began to record? */
+static int is_ours(lua_State *L, const lua_Debug *ar) {
+  size_t len;
+  const char *place;
+  int ours;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &PLACE);
+  place = lua_tolstring(L, -1, &len);
+  ours = place != NULL && strncmp(ar->source, place, len) == 0;
+  lua_pop(L, 1);
+  return ours;
+}
+
+/* Notes where the library's files are: where that of the caller is. */
+static void find_place(lua_State *L) {
+  lua_Debug ar;
+  const char *end;
+  if (!lua_getstack(L, 1, &ar)) return;
+  lua_getinfo(L, "S", &ar);
+  end = strrchr(ar.source, '/');
+  if (end == NULL) return;
+  lua_pushlstring(L, ar.source, (size_t)(end + 1 - ar.source));
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
+}
+
+/* The nearest line of the program. */
 uint32_t mwB_where(lua_State *L, mwB_state *s) {
   lua_Debug ar;
   int level;
@@ -20,7 +47,7 @@ uint32_t mwB_where(lua_State *L, mwB_state *s) {
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   for (level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline <= 0) continue;
+    if (ar.currentline <= 0 || is_ours(L, &ar)) continue;
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
     ref =
         mwB_stringref(L, s, &s->journal, 0, lua_gettop(L), lua_tostring(L, -1));
@@ -65,19 +92,27 @@ static int note_write(lua_State *L) {
   return 0;
 }
 
+/* position() -> mark, references, for what is noted from now on */
+static int position(lua_State *L) {
+  const mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  lua_pushinteger(L, (lua_Integer)s->engine->journal.n);
+  lua_pushinteger(L, (lua_Integer)s->journal.n);
+  return 2;
+}
+
 /* record([where]) -> mark, references */
 static int begin_record(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   int wheres = lua_toboolean(L, 1);
+  if (wheres) find_place(L);
   if (!mw_recording(s->engine)) {
     lua_newtable(L);
     mwB_newrefs(L, s);
     mwB_wakeall(L, s);
   }
   s->wheres += wheres;
-  lua_pushinteger(L, (lua_Integer)mw_record(s->engine));
-  lua_pushinteger(L, (lua_Integer)s->journal.n);
-  return 2;
+  mw_record(s->engine);
+  return position(L);
 }
 
 /* unrecord([where]) */
@@ -97,6 +132,7 @@ static int end_record(lua_State *L) {
 void mwB_openjournal(lua_State *L) {
   static const luaL_Reg functions[] = {{"record", begin_record},
                                        {"unrecord", end_record},
+                                       {"position", position},
                                        {"note", note_write},
                                        {NULL, NULL}};
   mwB_setfuncs(L, functions);

@@ -9,6 +9,16 @@
 #include "journal.h"
 #include "write.h"
 
+static void restore_class(lua_State *L, mwB_state *s) {
+  mw_entry entry;
+  int noting = mwB_noting(s);
+  lua_settop(L, SHADOW);
+  mwB_pushclass(L, OBJECT); /* to OLD */
+  if (noting) mwB_preparemeta(L, s, mwB_handleof(L, s, OBJECT), &entry);
+  mwB_setclass(L, OBJECT, VALUE);
+  if (noting) mwB_check(L, mw_note(s->engine, &entry));
+}
+
 /* Restores what does not tell of its writes, and notes it. */
 static void restore_plain(lua_State *L, mwB_state *s) {
   mw_entry entry;
@@ -29,7 +39,7 @@ static int restore(lua_State *L) {
   lua_Integer kind = lua_tointeger(L, 4);
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
-    mwB_setclass(L, 1, 3);
+    restore_class(L, s);
   } else if (lua_istable(L, 1) && mwB_pushshadow(L, 1)) {
     mwB_put(L, 4, mwB_recordat(L, s, 1));
   } else if (lua_istable(L, 1) || mwB_iscell(L, 1)) {
@@ -227,21 +237,18 @@ static int is_open(lua_State *L) {
   return open;
 }
 
-/* protect(transaction, f, ...) -> true, and the results of f(...); or, when it
-** has raised and what was noted since is undone, false, its error, and the
-** first one of that.  It is done from here because there may be no memory for
-** another call. */
-static int protect(lua_State *L) {
+/* Ends `protect`: the function has returned or raised. */
+static int end_protect(lua_State *L, int status, lua_KContext context) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  size_t mark = (size_t)integer_field(L, "mark");
-  uint32_t refs = (uint32_t)integer_field(L, "refs");
-  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
-  if (lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0) == LUA_OK) {
+  (void)context;
+  if (status == LUA_OK || status == LUA_YIELD) {
     lua_pushboolean(L, 1);
     lua_replace(L, 1);
     return lua_gettop(L);
   }
   if (is_open(L)) { /* no other one has ended it */
+    size_t mark = (size_t)integer_field(L, "mark");
+    uint32_t refs = (uint32_t)integer_field(L, "refs");
     lua_replace(L, KEPT);
     rewind_to(L, s, mark, refs);
   } else {
@@ -250,6 +257,16 @@ static int protect(lua_State *L) {
   lua_pushboolean(L, 0);
   lua_insert(L, 1);
   return lua_gettop(L);
+}
+
+/* protect(transaction, f, ...) -> true, and the results of f(...); or, when it
+** has raised and what was noted since is undone, false, its error, and the
+** first one of that.  It is done from here because there may be no memory for
+** another call. */
+static int protect(lua_State *L) {
+  int args = lua_gettop(L) - 2;
+  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
+  return end_protect(L, lua_pcallk(L, args, LUA_MULTRET, 0, 0, end_protect), 0);
 }
 
 /* undo(effects) -> the first error: gives all objects their old values, and

@@ -337,7 +337,7 @@ void mwB_prepareplain(lua_State *L, mwB_state *s, mw_entry *entry) {
 }
 
 /* Writes to an object that does not tell of it, or to a cell; and notes it. */
-static void assign_plain(lua_State *L, mwB_state *s) {
+static void assign_plain(lua_State *L, mwB_state *s, int stored) {
   mw_entry entry;
   mwB_prepareplain(L, s, &entry);
   lua_pushvalue(L, VALUE);
@@ -346,15 +346,20 @@ static void assign_plain(lua_State *L, mwB_state *s) {
   } else {
     lua_pushvalue(L, KEY);
     lua_insert(L, -2);
-    lua_settable(L, OBJECT);
+    if (stored && lua_istable(L, OBJECT))
+      lua_rawset(L, OBJECT);
+    else
+      lua_settable(L, OBJECT);
   }
   mwB_check(L, mw_note(s->engine, &entry));
 }
 
-/* assign(object, key, value) -> did a guard fail?, its error.  A write as any
-** other, but those who watch hear that it is applied. */
+/* assign(object, key, value, stored) -> did a guard fail?, its error.  A write
+** as any other, but those who watch hear that it is applied, and what is said to
+** be `stored` goes to a table as it is, whatever its class would do. */
 static int assign(lua_State *L) {
   mwB_state *s = mwB_enter(L);
+  int stored = lua_toboolean(L, 4);
   write_frame f;
   uint64_t moment;
   mw_handle h;
@@ -362,12 +367,15 @@ static int assign(lua_State *L) {
   normalize_key(L);
   h = mwB_reportsat(L, s, OBJECT);
   if (h == MW_NONE) {
-    assign_plain(L, s);
+    assign_plain(L, s, stored);
     return 0;
   }
   mwB_pushcurrent(L);
   moment = mwB_beginwrite(L, &f, h, MW_APPLY);
-  if (lua_istable(L, OBJECT)) {
+  if (stored && mwB_pushshadow(L, OBJECT)) {
+    lua_replace(L, SHADOW);
+    mwB_put(L, SHADOW, mwB_recordof(s, h));
+  } else if (lua_istable(L, OBJECT)) {
     store_value(L, h);
   } else {
     mwB_pushnewindex(L, OBJECT);

@@ -299,7 +299,7 @@ return function(root, bytes)
     if type(writes) ~= "table" then error(writes, 0) end
     return nil, "bad effects: " .. writes[1]
   end
-  local fx, problem = effects.write(function() return writes end)
+  local fx, problem = effects.write(function() return writes end, true)
   if not fx then return nil, problem end
   effects.raise(problem)
   return root

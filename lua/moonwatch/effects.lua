@@ -305,17 +305,49 @@ local function set_class(e)
   end
 end
 
+-- Does the class of a table have a say in a write that puts a field there?
+local function has_say(e)
+  local mt = type(e.object) == "table" and private.metatable(e.object)
+  return mt and type(rawget(core.raw(mt), "__newindex")) == "function" and
+    e.new ~= nil and rawget(core.raw(e.object), e.key) == nil
+end
+
+local DIVERTED = {}
+
+local function by_class(e, progress)
+  local failed, err = private.assign(e.object, e.key, e.new)
+  if failed then progress.problem = progress.problem or { err } end
+  if not same(rawget(core.raw(e.object), e.key), e.new) then
+    error(DIVERTED, 0)
+  end
+end
+
+-- What was stored once is stored again, unless the class refuses.
+local function store(e, progress)
+  if has_say(e) then
+    local ok, err = transaction.run(by_class, e, progress)
+    if ok then return end
+    if err ~= DIVERTED then error(err, 0) end
+  end
+  return private.assign(e.object, e.key, e.new, true)
+end
+
 -- Writes what the entries say that `prepare` answers.  Sets `at` of `progress`
 -- to the one under way, `problem` to the first error of a guard.
 local function write(prepare, progress)
   local list = prepare()
-  tell_all(list, progress.told)
+  if not progress.stored then tell_all(list, progress.told) end
   for _, e in ipairs(list) do
     progress.at = e
     if e.kind == "metatable" then
       set_class(e)
     else
-      local failed, err = private.assign(e.object, e.key, e.new)
+      local failed, err
+      if progress.stored then
+        failed, err = store(e, progress)
+      else
+        failed, err = private.assign(e.object, e.key, e.new)
+      end
       if private.is_cell(e.object) then transaction.noted(e.object) end
       if failed then progress.problem = progress.problem or { err } end
     end
@@ -324,9 +356,10 @@ end
 
 --- Calls `prepare`, and writes all that the entries say in the list that it
 -- answers, or nothing.  Answers the effects of that, and the first error of a
--- guard, in a table; or nil, a message, and the entry that failed.
-function effects.write(prepare)
-  local progress = { told = {} }
+-- guard, in a table; or nil, a message, and the entry that failed.  With
+-- `stored`, tables get what the entries say, whatever their classes would do.
+function effects.write(prepare, stored)
+  local progress = { told = {}, stored = stored }
   local ok, fx = transaction.run(write, prepare, progress)
   for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
@@ -337,7 +370,7 @@ end
 -- Answers as `write` does.
 function effects.redo(self, on_conflict)
   local list, e = choose(effects.list(self), on_conflict)
-  if list then return effects.write(function() return list end) end
+  if list then return effects.write(function() return list end, true) end
   return nil, ("%s has changed meanwhile"):format(
     e.kind == "metatable" and "the class" or
     ("field '%s'"):format(tostring(e.key))), e

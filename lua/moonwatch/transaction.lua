@@ -251,10 +251,17 @@ function transaction.begin(opts)
   return self
 end
 
-local function fail(self, err, problem)
-  local other = rewind(self.its)
-  tell(problem == nil and other or problem)
+local function fail(self, err)
+  tell(rewind(self.its))
   return false, err
+end
+
+-- The function has raised, and what it wrote is undone, but for cells.  What
+-- guards wrote when they heard of that stays.
+local function fail_undone(self, err, problem)
+  tell(problem)
+  self.its.mark, self.its.refs = private.position()
+  return fail(self, err)
 end
 
 -- Ends the transaction of a function that has returned or raised; in this case
@@ -265,7 +272,7 @@ local function finish(self, ok, ...)
     if not ok then return false, (...) end
     error("'transaction': it was ended by the end of one further out", 2)
   end
-  if not ok then return fail(self, ...) end
+  if not ok then return fail_undone(self, ...) end
   local fx
   ok, fx = pcall(commit, self.its)
   if not ok then return fail(self, fx) end
