@@ -31,11 +31,7 @@
 static const char WRITE = 0;
 
 /* Is it a string that Lua looks up raw in metatables? */
-static int is_metaname(const char *s) { return s[0] == '_' && s[1] == '_'; }
-
-static int is_meta(lua_State *L, int index) {
-  return is_metaname(lua_tostring(L, index));
-}
+static int is_meta(const char *s) { return s[0] == '_' && s[1] == '_'; }
 
 /* Raises Lua's own error for a key that no table takes, at the line that wrote:
 ** the nearest one in Lua. */
@@ -58,7 +54,7 @@ static void bad_index(lua_State *L, const char *what) {
 static void store(lua_State *L, int shadow, mwW_record *r) {
   switch (lua_type(L, 2)) {
     case LUA_TSTRING:
-      if (!is_meta(L, 2)) break;
+      if (!is_meta(lua_tostring(L, 2))) break;
       lua_pushvalue(L, 2);
       lua_pushvalue(L, 3);
       lua_rawset(L, 1);
@@ -110,7 +106,7 @@ static int is_simple(lua_State *L, mwB_state *s, const mwW_record *r,
   int type = lua_type(L, 2), ok;
   if (type == LUA_TSTRING) {
     const char *key = lua_tostring(L, 2);
-    if (is_metaname(key)) return 0;
+    if (is_meta(key)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
     entry->value[MW_KEY].i = mwB_stringref(L, s, &s->journal, 0, 2, key);
     return 1;
@@ -226,7 +222,7 @@ static int own_len(lua_State *L) {
 }
 
 int mwB_ismeta(lua_State *L, int index) {
-  return lua_type(L, index) == LUA_TSTRING && is_meta(L, index);
+  return lua_type(L, index) == LUA_TSTRING && is_meta(lua_tostring(L, index));
 }
 
 /* Most objects are no arrays, and do without a `__len`: a metatable of four

@@ -7,7 +7,9 @@ local picture = require "spec.support.picture"
 local checksum = require "moonwatch.core".private.checksum
 
 local function world()
-  return { hero = { hp = 10, pos = { x = 1 } }, items = { "a", "b" }, list = {} }
+  return {
+    hero = { hp = 10, pos = { x = 1 } }, items = { "a", "b" }, list = {},
+  }
 end
 
 local function with_header(body)

@@ -1,0 +1,82 @@
+local mw = require "moonwatch"
+
+-- What was read, as text; `names` are the names of objects.
+local function show(fx, names)
+  local list = {}
+  for _, read in ipairs(fx:reads()) do
+    list[#list + 1] = names[read.object] .. "." .. tostring(read.key)
+  end
+  return table.concat(list, " ")
+end
+
+describe("a transaction that knows what is read", function()
+  local a, b, names
+
+  before_each(function()
+    a = mw.track(setmetatable({ x = 1 }, { __index = { inherited = 2 } }))
+    b = mw.track { 1, 2, 3 }
+    names = { [a] = "a", [b] = "b" }
+  end)
+
+  it("names each field once, in order", function()
+    local tx = mw.begin { reads = true }
+    assert.same({ 1, 2, nil, 3 }, { a.x, a.inherited, a.none, b[3] })
+    assert.equal(1, a.x)
+    a.y = 1
+    assert.equal("a.x a.inherited a.none b.3", show(tx:commit(), names))
+  end)
+
+  it("takes walks and lengths for all of an object", function()
+    local tx = mw.begin { reads = true }
+    for _ in pairs(a) do names.n = 1 end
+    assert.equal(3, #b)
+    assert.equal("a.nil b.nil", show(tx:commit(), names))
+  end)
+
+  it("gives the objects back as they were", function()
+    local class = getmetatable(a)
+    local tx <close> = mw.begin { reads = true }
+    local inner = mw.begin { reads = true }
+    assert.equal(1, a.x)
+    inner:commit()
+    assert.equal(2, b[2])
+    assert.equal("a.x b.2", show(tx:commit(), names))
+    assert.equal(class, getmetatable(a))
+    mw.untrack(a)
+    assert.equal(class, debug.getmetatable(a))
+    assert.equal(1, rawget(a, "x"))
+  end)
+
+  it("shows conflicts of what one has read and the other has written", function()
+    local tx = mw.begin { reads = true }
+    a.z = a.x + 1
+    local mine = tx:commit()
+    local _, theirs = mw.transaction(function() a.x, b[1] = 5, 5 end)
+    local conflicts = mine:conflicts(theirs)
+    assert.equal(1, #conflicts)
+    assert.equal("read", conflicts[1].kind)
+    assert.equal(a, conflicts[1].object)
+    assert.equal("x", conflicts[1].key)
+    assert.equal(5, conflicts[1].entry.new)
+    assert.same({}, theirs:conflicts(theirs))
+  end)
+
+  it("is the only one that knows", function()
+    local _, fx = mw.transaction(function() a.y = a.x end)
+    assert.is_nil(fx:reads())
+  end)
+
+  it("does not keep what was read", function()
+    local held = setmetatable({}, { __mode = "v" })
+    local tx = mw.begin { reads = true }
+    held[1] = mw.track { x = 1 }
+    local fx = tx:commit()
+    tx = mw.begin { reads = true }
+    assert.equal(1, held[1].x)
+    fx = fx:concat(tx:commit())
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(held[1])
+    assert.equal(0, fx:len())
+  end)
+end)
