@@ -47,7 +47,7 @@ describe("a transaction that knows what is read", function()
     assert.equal(1, rawget(a, "x"))
   end)
 
-  it("shows conflicts of what one has read and the other has written", function()
+  it("shows conflicts of what one has read and another written", function()
     local tx = mw.begin { reads = true }
     a.z = a.x + 1
     local mine = tx:commit()

@@ -32,7 +32,9 @@ describe("the patch of effects", function()
     local list = {}
     for i = 1, 1000 do list[i] = i end
     local root = { list = list }
-    local effects = effects_of(root, function() table.insert(list, 1, "new") end)
+    local effects = effects_of(root, function()
+      table.insert(list, 1, "new")
+    end)
     assert.equal(1001, effects:len())
     assert.equal("add /list/0 new", show(effects:to_patch(root)))
     effects = effects_of(root, function() table.remove(list, 500) end)

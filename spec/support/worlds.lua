@@ -34,7 +34,9 @@ local function key(random)
   return keys[random(#keys)]
 end
 
-local function store(random, t, tables) t[key(random)] = value(random, tables) end
+local function store(random, t, tables)
+  t[key(random)] = value(random, tables)
+end
 
 local DEEDS = {
   store, store,
