@@ -315,8 +315,20 @@ ways.recorders = {}
 
 function ways.recorders.floor() return ways.one.floor(), nothing, nothing end
 
--- In pure Lua: notes what was written where, and what was there.
+-- In pure Lua, as one would write it: an entry a write.
 function ways.recorders.undo_log()
+  local log
+  local obj = new_shadow(function(shadow)
+    return function(object, k, v)
+      log[#log + 1] = { object = object, key = k, old = shadow[k], new = v }
+      shadow[k] = v
+    end
+  end)
+  return obj, function() log = {} end, function() return log end
+end
+
+-- The same with as little as can be: no tables, and it cannot be done again.
+function ways.recorders.flat_log()
   local objects, keys, olds, count
   local function start() objects, keys, olds, count = {}, {}, {}, 0 end
   local obj = new_shadow(function(shadow)

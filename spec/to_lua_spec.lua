@@ -53,10 +53,10 @@ describe("the source text of effects", function()
   it("keeps identity and cycles", function()
     local world = copy()
     local effects = effects_of(world, function()
-      local t = {}
-      t.me, world.t, world.again = t, t, t
+      local t = { hero = world.hero }
+      world.t, world.again = t, t
+      world.t.me = t
       world.items, world.bag = nil, world.items
-      t.hero = world.hero
     end)
     local twin = copy()
     local items = twin.items
