@@ -37,6 +37,12 @@ struct mw_engine {
   mwJ_part journal;
 };
 
+/* Counts a write. */
+static inline void mwW_count(const mw_engine *e, mwW_record *r) {
+  r->count++;
+  r->changed = (uint32_t)e->clock.clocks[MW_CLOCK].now + 1;
+}
+
 /* Resizes `p` from `osize` to `nsize` bytes; NULL when there is not enough
 ** (`p` is left as it was) and when `nsize` is 0. */
 MW_PRIVATE void *mwE_resize(mw_engine *e, void *p, size_t osize, size_t nsize);

@@ -399,6 +399,10 @@ MW_API uint32_t mw_armed(const mw_engine *e, mw_handle obj);
 /* How often `obj` was written since it was first watched; 0 if never. */
 MW_API uint64_t mw_mutations(mw_engine *e, mw_handle obj);
 
+/* The default clock's generation when `obj` was last written, as far as it was
+** counted; -1 if never. */
+MW_API int64_t mw_last_change(mw_engine *e, mw_handle obj);
+
 /*
 ** `obj` is about to be written: counts the write, and calls the guards that are
 ** to hear of it before.  Answers the moment of the write, for `mw_stored`; a

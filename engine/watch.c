@@ -324,6 +324,14 @@ uint64_t mw_mutations(mw_engine *e, mw_handle obj) {
   return r->count;
 }
 
+/* After the clock was reset, what was before it is not known. */
+int64_t mw_last_change(mw_engine *e, mw_handle obj) {
+  const mwW_record *r = record_of(e, obj);
+  int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
+  if (mw_mutations(e, obj) == 0) return -1;
+  return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed;
+}
+
 int mw_valid(const mw_engine *e, mw_handle guard) {
   const mwW_record *r = record_of(e, guard);
   return r == NULL || !r->invalid;
@@ -563,7 +571,7 @@ uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwW_record *r = record_of(e, obj);
   event ev;
   if (r == NULL || (!r->watched && r->member == 0)) return 0;
-  r->count++;
+  mwW_count(e, r);
   ev = event_of(change, 0, ++e->watch.moment);
   for_all(e, r, obj, &ev, e->watch.batches > 0 ? pend_all : fire);
   return ev.moment;

@@ -17,17 +17,18 @@ typedef struct mwW_record {
   uint32_t linked;      /* how many are in the list, the ended among them */
   uint32_t member;      /* the first of deep.c's; 0: it is not included */
   uint32_t firing;      /* calls under way: nothing may leave the list */
-  uint16_t keyed;       /* how many links of deep.c's have it as their key; */
-                        /* UINT16_MAX: perhaps more */
-  uint8_t watched;      /* is it watched itself? */
-  uint8_t slow;         /* for the host: must each write go the long way? */
-  uint8_t sweep_at;     /* look for dead guards when 2^sweep_at are linked */
-  uint8_t known : 1;    /* was it ever watched? */
-  uint8_t tracked : 2;  /* are writes to be noted? 2: below it, too */
-  uint8_t invalid : 1;  /* as a guard: was it made invalid? */
-  uint8_t counted : 1;  /* for the host: must writes be counted for ever? */
-  uint8_t lengthy : 1;  /* for the host: may it have a length? */
-  uint8_t resting : 1;  /* for the host: is it in the list of the resting? */
+  uint32_t changed;  /* the default clock's generation + 1 of the last write */
+  uint16_t keyed;    /* how many links of deep.c's have it as their key; */
+                     /* UINT16_MAX: perhaps more */
+  uint8_t watched;   /* is it watched itself? */
+  uint8_t slow;      /* for the host: must each write go the long way? */
+  uint8_t sweep_at;  /* look for dead guards when 2^sweep_at are linked */
+  uint8_t known : 1; /* was it ever watched? */
+  uint8_t tracked : 2; /* are writes to be noted? 2: below it, too */
+  uint8_t invalid : 1; /* as a guard: was it made invalid? */
+  uint8_t counted : 1; /* for the host: must writes be counted for ever? */
+  uint8_t lengthy : 1; /* for the host: may it have a length? */
+  uint8_t resting : 1; /* for the host: is it in the list of the resting? */
 } mwW_record;
 
 /* Must the host report its writes? */

@@ -45,6 +45,7 @@ build = {
         "engine/bind/shadow.c",
         "engine/bind/time.c",
         "engine/bind/track.c",
+        "engine/bind/trap.c",
         "engine/bind/undo.c",
         "engine/bind/userdata.c",
         "engine/bind/value.c",

@@ -554,3 +554,27 @@ describe("a watch of a key that a coroutine set", function()
     assert.is_true(again > 0)
   end)
 end)
+
+describe("the last change of an object", function()
+  it("is the default clock's generation of its last write", function()
+    local clock, obj = mw.clock(), {}
+    assert.equal(-1, mw.last_change(obj))
+    mw.watch(obj, function() end)
+    assert.equal(-1, mw.last_change(obj))
+    local n = clock:advance()
+    assert.is_false(mw.changed_since(obj, 0))
+    obj.x = 1
+    assert.equal(n, mw.last_change(obj))
+    clock:advance()
+    assert.equal(n, mw.last_change(obj))
+    assert.is_true(mw.changed_since(obj, n))
+    assert.is_false(mw.changed_since(obj, n + 1))
+    obj.x = 2
+    assert.equal(n + 1, mw.last_change(obj))
+    mw.unwatch(obj)
+    assert.is_true(mw.changed_since(obj, n + 1))
+    assert.equal(-1, mw.last_change(5))
+    assert.matches("bad argument #2 to 'changed_since' %(integer expected",
+      error_of(mw.changed_since, obj, "x"))
+  end)
+end)

@@ -294,6 +294,17 @@ size_t mwB_notify(lua_State *L, mwB_state *s, size_t n);
 ** shadow.c: tables that tell of writes
 ** ======================================================= */
 
+/* trap.c: the trap, with its upvalues shadow, handle, state; where the registry
+** has what it calls when somebody is to hear of a write. */
+int mwB_trap(lua_State *L);
+extern const char mwB_writekey;
+
+/* Stores key and value, at 2 and 3 (and on the top), in the shadow; or notes it
+** as well. */
+void mwB_storein(lua_State *L, int shadow, mwW_record *r);
+void mwB_storenoted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
+                    mw_handle h);
+
 /* In an object's own metatable. */
 enum { MWB_OWNCLASS = 1, MWB_OWNGUARDS, MWB_OWNTRAP };
 

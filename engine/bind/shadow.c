@@ -17,155 +17,7 @@
 ** A metatable is an object's own when its __newindex is the trap.  A trap may
 ** rest: then it is in [3], and __newindex is the shadow.
 */
-#include "journal.h"
-
-/* {======================================================
-** The trap
-** ======================================================= */
-
-/* Upvalues: shadow, handle, state. */
-#define TRAP_SHADOW lua_upvalueindex(1)
-#define TRAP_HANDLE lua_upvalueindex(2)
-#define TRAP_STATE lua_upvalueindex(3)
-
-static const char WRITE = 0;
-
-/* Is it a string that Lua looks up raw in metatables? */
-static int is_meta(const char *s) { return s[0] == '_' && s[1] == '_'; }
-
-/* Raises Lua's own error for a key that no table takes, at the line that wrote:
-** the nearest one in Lua. */
-static void bad_index(lua_State *L, const char *what) {
-  lua_Debug caller;
-  int level;
-  luaL_where(L, 1);
-  for (level = 2; lua_rawlen(L, -1) == 0; level++) {
-    if (!lua_getstack(L, level, &caller)) break;
-    luaL_where(L, level);
-  }
-  lua_pushfstring(L, "table index is %s", what);
-  lua_concat(L, 2);
-  lua_error(L);
-}
-
-/* Stores key and value, at 2 and 3 and on the top, in the shadow at `shadow`;
-** a field that Lua looks up raw goes into the object too.  Raises Lua's own
-** errors for keys that no table takes. */
-static void store(lua_State *L, int shadow, mwW_record *r) {
-  switch (lua_type(L, 2)) {
-    case LUA_TSTRING:
-      if (!is_meta(lua_tostring(L, 2))) break;
-      lua_pushvalue(L, 2);
-      lua_pushvalue(L, 3);
-      lua_rawset(L, 1);
-      break;
-    case LUA_TNUMBER:
-      if (!lua_rawequal(L, 2, 2)) bad_index(L, "NaN");
-      if (r != NULL && !r->lengthy) mwB_needlen(L, 1, r);
-      break;
-    case LUA_TNIL:
-      bad_index(L, "nil");
-      break;
-    default:
-      break;
-  }
-  lua_rawset(L, shadow);
-}
-
-/* Somebody is to hear of it, or the class has a say. */
-static int trap_slowly(lua_State *L) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
-  lua_insert(L, 1);
-  lua_pushvalue(L, TRAP_SHADOW);
-  lua_pushvalue(L, TRAP_HANDLE);
-  lua_call(L, 5, 0);
-  return 0;
-}
-
-/* Stores key and value, at 2 and 3, and notes it. */
-static void store_noted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
-                        mw_handle h) {
-  int old = lua_gettop(L) + 1;
-  mw_entry entry;
-  if (r != NULL && !r->lengthy && lua_type(L, 2) == LUA_TNUMBER)
-    mwB_needlen(L, 1, r); /* finalisers may run in it, and write */
-  lua_pushvalue(L, 2);
-  lua_rawget(L, shadow);
-  mwB_prepare(L, s, h, 2, 3, old, &entry);
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 3);
-  store(L, shadow, r);
-  mwB_note(s, &entry);
-  lua_settop(L, old - 1);
-}
-
-/* Is there nothing to the key but that it is stored?  The entry's key is set
-** then. */
-static int is_simple(lua_State *L, mwB_state *s, const mwW_record *r,
-                     mw_entry *entry) {
-  int type = lua_type(L, 2), ok;
-  if (type == LUA_TSTRING) {
-    const char *key = lua_tostring(L, 2);
-    if (is_meta(key)) return 0;
-    entry->type[MW_KEY] = MW_TOTHER;
-    entry->value[MW_KEY].i = mwB_stringref(L, s, &s->journal, 0, 2, key);
-    return 1;
-  }
-  if (type != LUA_TNUMBER || !r->lengthy) return 0;
-  entry->type[MW_KEY] = MW_TINTEGER;
-  entry->value[MW_KEY].i = lua_tointegerx(L, 2, &ok);
-  return ok;
-}
-
-/* The same with fewer steps, for the trap: its arguments are used up. */
-static void trap_noted(lua_State *L, mwW_record *r, mwB_state *s, mw_handle h) {
-  mw_entry entry;
-  int old;
-  if (!is_simple(L, s, r, &entry)) {
-    store_noted(L, TRAP_SHADOW, r, s, h);
-    return;
-  }
-  lua_pushvalue(L, 2);
-  old = lua_rawget(L, TRAP_SHADOW);
-  mwB_packas(L, s, &s->journal, 0, 4, old, &entry, MW_OLD);
-  mwB_packas(L, s, &s->journal, 0, 3, lua_type(L, 3), &entry, MW_NOW);
-  mwB_complete(L, s, h, &entry);
-  lua_settop(L, 3);
-  lua_rawset(L, TRAP_SHADOW);
-  mwB_note(s, &entry);
-}
-
-/* Does a write below something change what is below it, or may somebody hear
-** of it? */
-static int concerns_others(lua_State *L, const mwB_state *s) {
-  int type;
-  if (s->engine->watch.deep > 0 || lua_type(L, 3) == LUA_TTABLE) return 1;
-  lua_pushvalue(L, 2);
-  type = lua_rawget(L, TRAP_SHADOW);
-  lua_settop(L, 3);
-  return type == LUA_TTABLE;
-}
-
-static int trap(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, TRAP_STATE);
-  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
-  mwW_record *r = (s->engine == NULL) ? NULL : mwB_recordof(s, h);
-  if (r != NULL) { /* else it was found dead */
-    int noting = mwB_noting(s);
-    if (r->armed > 0 || r->slow || (noting && s->ignores) ||
-        (r->member != 0 && concerns_others(L, s)))
-      return trap_slowly(L);
-    r->count += r->watched || r->member != 0;
-    if (noting) {
-      trap_noted(L, r, s, h);
-      return 0;
-    }
-  }
-  store(L, TRAP_SHADOW, r);
-  return 0;
-}
-
-/* }====================================================== */
+#include "bind.h"
 
 /* {======================================================
 ** The own metatable
@@ -182,7 +34,8 @@ int mwB_pushown(lua_State *L, int index) {
   if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
   mwB_rawfield(L, -1, "__newindex");
   lua_rawgeti(L, -2, MWB_OWNTRAP); /* where it is while it rests */
-  own = lua_tocfunction(L, -1) == trap || lua_tocfunction(L, -2) == trap;
+  own =
+      lua_tocfunction(L, -1) == mwB_trap || lua_tocfunction(L, -2) == mwB_trap;
   lua_pop(L, own ? 2 : 3);
   return own;
 }
@@ -219,10 +72,6 @@ static int own_len(lua_State *L) {
   if (mwB_pushshadow(L, 1)) lua_replace(L, 1);
   lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
   return 1;
-}
-
-int mwB_ismeta(lua_State *L, int index) {
-  return lua_type(L, index) == LUA_TSTRING && is_meta(lua_tostring(L, index));
 }
 
 /* Most objects are no arrays, and do without a `__len`: a metatable of four
@@ -345,7 +194,7 @@ static void set_trap(lua_State *L, mwB_state *s, mw_handle h) {
   lua_pushvalue(L, SHADOW);
   lua_pushinteger(L, (lua_Integer)h);
   lua_pushlightuserdata(L, s);
-  lua_pushcclosure(L, trap, 3);
+  lua_pushcclosure(L, mwB_trap, 3);
   set_own(L, "__newindex");
 }
 
@@ -504,11 +353,11 @@ void mwB_unshadow(lua_State *L, int index) {
 void mwB_putshallow(lua_State *L, int shadow, mwW_record *r) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   if (mwB_noting(s) && !mwB_isignored(L)) {
-    store_noted(L, shadow, r, s, mwB_handleof(L, s, 1));
+    mwB_storenoted(L, shadow, r, s, mwB_handleof(L, s, 1));
   } else {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
-    store(L, shadow, r);
+    mwB_storein(L, shadow, r);
   }
 }
 
@@ -593,6 +442,6 @@ mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index) {
 
 void mwB_openshadow(lua_State *L, lua_CFunction write) {
   mwB_pushfunction(L, write);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &WRITE);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &mwB_writekey);
   mwB_newephemeron(L, MWB_ANCHORS);
 }

@@ -52,33 +52,26 @@ static int restore(lua_State *L) {
 }
 
 /* Calls `restore` for the object on the top, which goes, with key and value at
-** these references.  If there is no memory, there may be after a collection. */
+** these references.  Answers a status; if it is an error, that is on the top. */
 static int restore_entry(lua_State *L, mwB_state *s, int table,
                          const mw_entry *entry) {
-  int object = lua_gettop(L), tries, status = LUA_OK;
-  for (tries = 0; tries < 2; tries++) {
-    mwB_push(L, MWB_RESTORE);
-    lua_pushvalue(L, object);
-    mwB_unpack(L, s, table, entry, MW_KEY);
-    mwB_unpack(L, s, table, entry, MW_OLD);
-    lua_pushinteger(L, entry->kind);
-    status = lua_pcall(L, 4, 0, 0);
-    if (status != LUA_ERRMEM) break;
-    lua_settop(L, object);
-    lua_gc(L, LUA_GCCOLLECT);
-  }
-  lua_remove(L, object);
-  return status;
+  mwB_push(L, MWB_RESTORE);
+  lua_insert(L, -2);
+  mwB_unpack(L, s, table, entry, MW_KEY);
+  mwB_unpack(L, s, table, entry, MW_OLD);
+  lua_pushinteger(L, entry->kind);
+  return lua_pcall(L, 4, 0, 0);
 }
 
 /* The stack of who restores: something to be kept, the first error, and the
-** shadow of `last`. */
+** table with the contents of `last`. */
 enum { KEPT = 1, FIRST_ERROR, LAST_SHADOW };
 
 typedef struct undo {
   lua_State *L;
   mw_handle last; /* the object that was restored last, if it is a plain case */
   int quick;      /* may errors be raised? */
+  int short_of_memory;
 } undo;
 
 /* Keeps the error on the top if it is the first; the stack is as before. */
@@ -89,16 +82,17 @@ static void keep_error(lua_State *L) {
     lua_pop(L, 1);
 }
 
-/* Puts the shadow of the entry's object where that of `last` is; 0 if it has
-** none, or is below something. */
+/* Puts the table with the contents of the entry's object where that of `last`
+** is; 0 if it is no table, or below something. */
 static int find_shadow(undo *u, mwB_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   const mwW_record *r = mwB_recordof(s, entry->obj);
   int top = lua_gettop(L);
   if (u->last == entry->obj) return 1;
   u->last = MW_NONE;
-  if (r == NULL || r->member != 0) return 0;
-  if (mwB_alive(L, s, entry->obj) && mwB_pushshadow(L, top + 1)) {
+  if (r != NULL && r->member != 0) return 0;
+  if (mwB_alive(L, s, entry->obj) && lua_istable(L, top + 1)) {
+    mwB_pushshadow(L, top + 1);
     lua_replace(L, LAST_SHADOW);
     u->last = entry->obj;
   }
@@ -129,38 +123,46 @@ void mwB_restore(void *ud, const mw_entry *entry, void *host) {
   undo *u = (undo *)host;
   lua_State *L = u->L;
   if (u->quick && restore_quickly(u, s, entry)) return;
-  if (!mwB_alive(L, s, entry->obj))
+  if (!mwB_alive(L, s, entry->obj)) {
     lua_pop(L, 1);
-  else if (restore_entry(L, s, 0, entry) != LUA_OK)
-    keep_error(L);
+  } else {
+    int status = restore_entry(L, s, 0, entry);
+    if (status != LUA_OK) keep_error(L);
+    if (status == LUA_ERRMEM) u->short_of_memory = 1;
+  }
   s->L = L;
 }
 
-static void restore_all(lua_State *L, mwB_state *s, size_t mark, int quick) {
-  undo u = {L, MW_NONE, quick};
+static int restore_all(lua_State *L, mwB_state *s, size_t mark, int quick) {
+  undo u = {L, MW_NONE, quick, 0};
   lua_settop(L, KEPT);
   lua_settop(L, LAST_SHADOW);
   s->L = L;
   mw_rewind(s->engine, mark, &u);
   lua_settop(L, FIRST_ERROR);
+  return u.short_of_memory;
 }
 
 /* rewind_quickly(mark) -> the first error.  Raises if memory runs out. */
 static int rewind_quickly(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  restore_all(L, s, (size_t)lua_tointeger(L, 1), 1);
+  if (restore_all(L, s, (size_t)lua_tointeger(L, 1), 1)) mwB_check(L, MW_NOMEM);
   return 1; /* FIRST_ERROR */
 }
 
 /* Gives all objects their old values.  Leaves the first error.  That may be
-** done again from the start, so first it is tried without much care. */
+** done again from the start, so first it is tried without much care; and if
+** there is not even memory for the other way, it is to be done again later:
+** nothing is forgotten, and that is raised. */
 static void restore_to(lua_State *L, mwB_state *s, size_t mark) {
+  int failed = 0;
   lua_settop(L, KEPT);
   mwB_push(L, MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)mark);
   s->restoring++;
-  if (lua_pcall(L, 1, 1, 0) != LUA_OK) restore_all(L, s, mark, 0);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) failed = restore_all(L, s, mark, 0);
   s->restoring--;
+  if (failed) mwB_check(L, MW_NOMEM);
 }
 
 /* tell_undone(object, key, old, new, kind): tells who watches that the old

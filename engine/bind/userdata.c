@@ -44,7 +44,7 @@ static int trap(lua_State *L) {
     lua_call(L, 5, 0);
     return 0;
   }
-  if (r != NULL) r->count += r->watched;
+  if (r != NULL && r->watched) mwW_count(s->engine, r);
   mwB_callnewindex(L, UP_ORIGINAL);
   return 0;
 }

@@ -409,6 +409,22 @@ static int mutations(lua_State *L) {
   return 1;
 }
 
+static int last_change(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_settop(L, 1);
+  lua_pushinteger(
+      L, (lua_Integer)mw_last_change(s->engine, mwB_handleof(L, s, 1)));
+  return 1;
+}
+
+static int changed_since(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  lua_Integer n = mwB_integer(L, "changed_since", 2, 2);
+  int64_t last = mw_last_change(s->engine, mwB_handleof(L, s, 1));
+  lua_pushboolean(L, last >= 0 && last >= n);
+  return 1;
+}
+
 /* What is put into the table under integers will not be noticed. */
 static int raw(lua_State *L) {
   mwB_state *s = mwB_enter(L);
@@ -427,6 +443,8 @@ void mwB_openwatch(lua_State *L, mwB_state *s) {
                                        {"unwatch", unwatch},
                                        {"is_watched", is_watched},
                                        {"mutations", mutations},
+                                       {"last_change", last_change},
+                                       {"changed_since", changed_since},
                                        {"raw", raw},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {

@@ -252,7 +252,8 @@ static mw_handle pop_handle(lua_State *L) {
 /* Counts a write that nobody hears of. */
 static void count(lua_State *L, mw_handle h) {
   mwW_record *r = mwB_recordof(state(L), h);
-  if (r != NULL) r->count += r->watched || r->member != 0;
+  if (r != NULL && (r->watched || r->member != 0))
+    mwW_count(state(L)->engine, r);
 }
 
 /* The class may have put another value there than it was given. */

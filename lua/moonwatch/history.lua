@@ -38,14 +38,6 @@ local function last(self)
   return self.steps[self.at] or START
 end
 
--- What was undone cannot be done again after something else.
-local function drop_undone(self)
-  for i = #self.steps, self.at + 1, -1 do
-    if self.saved == self.steps[i] then self.saved = nil end
-    self.steps[i] = nil
-  end
-end
-
 local function drop_oldest(self)
   if #self.steps <= self.limit then return end
   if self.saved == START then self.saved = nil end
@@ -54,35 +46,38 @@ local function drop_oldest(self)
   self.at = self.at - 1
 end
 
--- Is the last step one with that before?
-local function merges(self)
-  local former, step = self.steps[self.at - 1], self.steps[self.at]
+-- Is the step one with that before?
+local function merges(self, former, step)
   return former and self.merging[step.label] and former.label == step.label and
     self.saved ~= former and step.time - former.time <= self.merge_window
 end
 
-local function merge_last(self)
-  while merges(self) do
-    local former, step = self.steps[self.at - 1], self.steps[self.at]
-    step.fx = former.fx:concat(step.fx):squash()
-    table.remove(self.steps, self.at - 1)
-    self.at = self.at - 1
+-- Makes a step the last one, after the first `at` or as one with the last of
+-- these.  What was undone cannot be done again after it.  If there is no memory
+-- for that, nothing is changed.
+local function put(self, step, at)
+  local steps, fx = self.steps, step.fx
+  while merges(self, steps[at], step) do
+    fx = steps[at].fx:concat(fx):squash()
+    at = at - 1
   end
-end
-
-local function add(self, label, fx)
-  drop_undone(self)
-  self.at = self.at + 1
-  self.steps[self.at] = { label = label, fx = fx, time = private.now() }
-  merge_last(self)
+  for i = at + 1, #steps do
+    if self.saved == steps[i] and steps[i] ~= step then self.saved = nil end
+  end
+  steps[at + 1] = step
+  step.fx, self.at = fx, at + 1
+  for i = #steps, self.at + 1, -1 do steps[i] = nil end
   drop_oldest(self)
 end
 
+local function add(self, label, fx)
+  put(self, { label = label, fx = fx, time = private.now() }, self.at)
+end
+
 -- Ends a run; the token of the outermost one is on its stack until here.
-local function finish(self, label, token, ok, fx, ...)
+local function finish(self, token, ok, fx, ...)
   if token then self.running.token = nil end
   if not ok then error(fx, 0) end
-  if token and #fx > 0 then add(self, label, fx) end
   return ...
 end
 
@@ -94,7 +89,10 @@ function History:run(label, fn, ...)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
   local token = not self.running.token and {} or nil
   self.running.token = self.running.token or token
-  return finish(self, label, token, transaction.run(fn, ...))
+  local function done(fx)
+    if token and #fx > 0 then add(self, label, fx) end
+  end
+  return finish(self, token, transaction.run_until(done, fn, ...))
 end
 
 --- Takes the last step back.  Answers its label, or nil when there is none.
@@ -154,12 +152,14 @@ function History:is_saved()
 end
 
 --- Runs with this label that follow each other become one step: the last ones,
--- and those from now on.
+-- unless something is undone, and those from now on.
 function History:merge(label)
   check_self(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
   self.merging[label] = true
-  merge_last(self)
+  if self.at == #self.steps and self.at > 1 then
+    put(self, self.steps[self.at], self.at - 1)
+  end
 end
 
 local OPTIONS = { limit = "number", merge_window = "number" }

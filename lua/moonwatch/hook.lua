@@ -18,7 +18,7 @@ end
 --- Ends the registration, if what that answered knows how to.
 function Hook:undo()
   local handle = self.registered
-  self.registered = nil
+  self.registered = false
   if type(handle) ~= "table" and type(handle) ~= "userdata" then return end
   local remove = handle.remove or handle.cancel
   if remove then remove(handle) end

@@ -22,7 +22,7 @@ Pending.__index = Pending
 local function new(opts)
   return setmetatable({
     opts = opts, items = {}, writes = {}, fields = {}, saves = {}, hooks = {},
-    last_hook = -1, finals = {}, tracked = 0, globals = {},
+    last_hook = -1, finals = {}, tracked = 0, globals = {}, writing = false,
     scopes = { scope.outermost() },
   }, Pending)
 end
@@ -360,6 +360,7 @@ function Pending:hook(object, event, fn)
   self.last_hook = self.last_hook + 1
   local hook = setmetatable({
     effects = self, index = self.last_hook, object = object, event = event,
+    registered = false,
     fn = fn,
   }, Hook)
   self.hooks[#self.hooks + 1] = hook
@@ -475,7 +476,7 @@ function Pending:clone()
   for i, save in ipairs(self.saves) do clone.saves[i] = copy(save) end
   for i, hook in ipairs(self.hooks) do
     local its = copy(hook)
-    its.effects, its.registered = clone, nil
+    its.effects, its.registered = clone, false
     clone.hooks[i] = setmetatable(its, Hook)
   end
   table.move(self.finals, 1, #self.finals, 1, clone.finals)
@@ -508,7 +509,7 @@ end
 -- =======================================================
 
 -- What goes before the writes; nothing if part of it cannot be done.
-local function prepare(self, done)
+local function prepare(self)
   for i, save in ipairs(self.saves) do
     if save[1].save == nil then
       error(("save %d: its object has no method 'save'"):format(i), 0)
@@ -519,10 +520,7 @@ local function prepare(self, done)
     local ctx = save[1]
     ctx:save(table.unpack(save, 2, save.n))
   end
-  for _, hook in ipairs(self.hooks) do
-    hook:register()
-    done[#done + 1] = hook
-  end
+  for _, hook in ipairs(self.hooks) do hook:register() end
 end
 
 -- A cell has the key that it has in a transaction.
@@ -544,11 +542,11 @@ local function entries(self)
   return list
 end
 
--- All is done, once.  Answers the first error, in a table.
-local function finish(self, problem)
+-- All is done, once: there is nothing to do any more, as in `fresh`.  Answers
+-- the first error, in a table.
+local function finish(self, problem, fresh)
   local finals = self.finals
-  self.writes, self.fields, self.saves = {}, {}, {}
-  self.hooks, self.finals = {}, {}
+  for name, value in pairs(fresh) do self[name] = value end
   for _, item in ipairs(self.items) do
     if item.kind == "new" then item.kind = "object" end
   end
@@ -565,19 +563,22 @@ end
 function Pending:apply()
   check_self(self, "apply")
   check_idle(self, "apply", 3)
-  local done = {}
-  local fx, problem, entry = effects.write(function()
-    prepare(self, done)
+  local fresh = { -- while there is still a way back
+    writes = {}, fields = {}, saves = {}, hooks = {}, finals = {},
+  }
+  local ok, fx, problem, entry = pcall(effects.write, function()
+    prepare(self)
     self.writing = true
     return entries(self)
   end)
-  self.writing = nil
-  if not fx then
-    for _, hook in ipairs(done) do hook:undo() end
-    return nil, problem, entry
+  self.writing = false
+  if ok and fx then
+    effects.raise(finish(self, problem, fresh))
+    return fx
   end
-  effects.raise(finish(self, problem))
-  return fx
+  for _, hook in ipairs(self.hooks) do hook:undo() end
+  if not ok then error(fx, 0) end
+  return nil, problem, entry
 end
 
 -- }======================================================

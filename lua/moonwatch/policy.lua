@@ -198,7 +198,9 @@ local function default_policy()
   if not policy.default then
     local path = assert(package.searchpath("moonwatch.default_policy",
       package.path))
-    policy.default = assert(policy.load(path))
+    local loaded, message = policy.load(path)
+    if not loaded then error(message, 0) end
+    policy.default = loaded
   end
   return policy.default
 end

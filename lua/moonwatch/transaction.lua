@@ -99,17 +99,6 @@ local function prepare(its, opts)
   its.wants_reads = opts.reads
 end
 
--- One that could not be opened is taken from the stack by the next.  From when
--- it is open, the collector ends it if the rest fails.
-local function open(its)
-  note_cells()
-  while stack[1] and not stack[#stack].open do stack[#stack] = nil end
-  stack[#stack + 1] = its
-  its.mark, its.refs = private.record(its.where)
-  its.open = true
-  if its.wants_reads then its.reads = reads.begin() end
-end
-
 local function forget_globals(its)
   if its.globals then core.untrack(its.globals) end
   its.globals = nil
@@ -119,10 +108,8 @@ end
 local function pop()
   local its = stack[#stack]
   stack[#stack] = nil
-  if its.open then
-    its.open = false
-    private.unrecord(its.where)
-  end
+  its.open = false
+  private.unrecord(its.where)
   if its.reads then reads.finish() end
   forget_globals(its)
 end
@@ -133,7 +120,8 @@ local function end_inner(its)
   while stack[#stack] ~= its do pop() end
 end
 
--- Those that nobody can end any more.
+-- Those that nobody can end any more.  If there is no memory for that, it is
+-- tried again with the next one.
 local function end_abandoned()
   local its = stack[#stack]
   while its and its.abandoned do
@@ -144,9 +132,26 @@ local function end_abandoned()
   end
 end
 
-local function commit(its)
+-- From when it is open, the collector ends it if the rest fails.
+local function open(its)
+  end_abandoned()
+  note_cells()
+  local n = #stack + 1
+  stack[n] = its
+  local ok, mark, refs = pcall(private.record, its.where)
+  if not ok then
+    stack[n] = nil
+    error(mark, 0)
+  end
+  its.mark, its.refs, its.open = mark, refs, true
+  if its.wants_reads then its.reads = reads.begin() end
+end
+
+-- `done(fx)`, if there is one, is called while there is still a way back.
+local function commit(its, done)
   end_inner(its)
   local fx = private.cut(its.mark)
+  if done then done(fx) end
   if its.reads then transaction.reads[fx] = its.reads end
   pop()
   end_abandoned()
@@ -267,28 +272,34 @@ end
 -- Ends the transaction of a function that has returned or raised; in this case
 -- most is undone.  Like everybody who ends one, it has the handle on its stack,
 -- so that the collector does not find it meanwhile.
-local function finish(self, ok, ...)
+local function finish(self, done, ok, ...)
   if not self.its.open then
     if not ok then return false, (...) end
     error("'transaction': it was ended by the end of one further out", 2)
   end
   if not ok then return fail_undone(self, ...) end
   local fx
-  ok, fx = pcall(commit, self.its)
+  ok, fx = pcall(commit, self.its, done)
   if not ok then return fail(self, fx) end
   spare = self
   return true, fx, ...
+end
+
+--- Calls `fn(...)` in a transaction, and `done` with the effects: if that
+-- raises, it is as if `fn` had.
+function transaction.run_until(done, fn, ...)
+  local self = spare
+  spare = nil
+  if not self then self = new_handle() end
+  open(self.its)
+  return finish(self, done, private.protect(self.its, fn, ...))
 end
 
 --- Calls `fn(...)` in a transaction of its own.  Answers true, the effects and
 -- the results; or false and the error, and then nothing is changed.
 function transaction.run(fn, ...)
   check.argument(type(fn) == "function", 1, "transaction", "function", fn)
-  local self = spare
-  spare = nil
-  if not self then self = new_handle() end
-  open(self.its)
-  return finish(self, private.protect(self.its, fn, ...))
+  return transaction.run_until(nil, fn, ...)
 end
 
 --- Calls `f(...)`; if it raises, what it wrote is taken back, and the error

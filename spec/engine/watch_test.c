@@ -408,7 +408,25 @@ static void no_memory(mw_engine *e, heap *h) {
   check(logged("a=")); /* needs none */
 }
 
+static void knows_when_an_object_was_last_written(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  check(mw_last_change(e, obj) == -1);
+  watch('a', 0);
+  check(mw_last_change(e, obj) == -1 && mw_last_change(e, MW_NONE) == -1);
+  write_key(obj, 1, 0);
+  check(mw_last_change(e, obj) == 0);
+  mw_clock_advance(e, MW_CLOCK);
+  check(mw_last_change(e, obj) == 0);
+  write_key(obj, 1, 0);
+  check(mw_last_change(e, obj) == 1);
+  mw_clock_reset(e, MW_CLOCK);
+  check(mw_last_change(e, obj) == -1);
+}
+
 const test watch_tests[] = {
+    {"the last write of an object has a generation",
+     knows_when_an_object_was_last_written},
     {"guards are called in the order of watching, once", in_order},
     {"some stay, some are called after the value is stored", stays},
     {"a watch of a key hears of that key only", keys},

@@ -4,14 +4,22 @@
 local scenarios = {}
 local check
 
+local function allocate() return {} end
+
+-- Was there memory at the end of the last step?
+local left_memory = true
+
+local function has_memory() return (pcall(allocate)) end
+
 -- What a step does takes objects from one state to another, or it fails and
--- they are as they were.  `state()` answers the one that they are in, or
+-- they are as they were, unless there is still no memory to take things back;
+-- then that is done later.  `state()` answers the one that they are in, or
 -- "mixed".  The rest is what `pcall` answers of a function that answers nil or
 -- false and a message when it fails.
 local function step(name, state, from, to, ok, done, ...)
   local now = state()
-  check(now ~= "mixed", name)
-  check(now == (ok and done and to or from), name)
+  left_memory = has_memory()
+  if left_memory then check(now == (ok and done and to or from), name) end
   if not ok then error(done, 0) end
   if not done then error((...), 0) end
   return done, ...
@@ -42,6 +50,8 @@ local function check_left()
   local former = left
   left = nil
   if not former then return end
+  collectgarbage() -- finds transactions that nobody can end
+  collectgarbage()
   check(former.state() ~= "mixed", "left in a mixed state")
   check_closed(former.object)
   if former.check then former.check() end
@@ -219,7 +229,7 @@ function scenarios.pending()
   check(state() == "old")
   -- What was not applied can be applied later.
   left.check = function()
-    if state() ~= "old" or fx:is_empty() then return end
+    if not left_memory or state() ~= "old" or fx:is_empty() then return end
     check(n_final == 0 and n_hooks == 0, "hooks and callbacks are undone")
     check(fx:apply() and state() == "new", "it can be applied later")
   end
