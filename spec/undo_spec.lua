@@ -163,3 +163,41 @@ describe("watchers", function()
     assert.same({}, mw.raw(log))
   end)
 end)
+
+describe("finalisers", function()
+  -- While `fn` runs, finalisers do transactions, a new one in each cycle.
+  local function with_finalisers(finaliser, fn)
+    local on = true
+    local function make()
+      setmetatable({}, {
+        __gc = function()
+          if on then
+            finaliser()
+            make()
+          end
+        end,
+      })
+    end
+    for _ = 1, 20 do make() end
+    fn()
+    on = false
+  end
+
+  it("may run transactions while others begin and end", function()
+    local inner, outer = mw.track { n = 0 }, mw.track { n = 0 }
+    local runs = 0
+    with_finalisers(function()
+      assert(mw.transaction(function() inner.n = inner.n + 1 end))
+      runs = inner.n
+    end, function()
+      local i = 0
+      while i < 20000 or runs < 1000 and i < 500000 do
+        i = i + 1
+        local tx = mw.begin()
+        outer.n, outer.s = i, "at " .. i
+        assert.is_true(tx:commit():len() >= 2)
+      end
+    end)
+    assert.equal(0, mw.begin():commit():len())
+  end)
+end)

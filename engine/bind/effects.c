@@ -77,7 +77,7 @@ static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
 ** nobody else will want it, the references go with it. */
 static int cut(lua_State *L) {
   mwB_state *s = mwB_enter(L);
-  size_t mark = (size_t)lua_tointeger(L, 1), n, i;
+  size_t mark = (size_t)lua_tointeger(L, 1), n, now, i;
   const mw_entry *entries = mw_entries(s->engine, mark, &n);
   int last = s->engine->journal.readers == 1;
   mwB_effects *fx;
@@ -86,8 +86,8 @@ static int cut(lua_State *L) {
   else
     lua_newtable(L);
   fx = new_effects(L, s, n);
-  for (i = 0; i < n; i++) {
-    entries = mw_entries(s->engine, mark, &n);
+  for (i = 0; i < n; i++) { /* finalisers may have written more meanwhile */
+    entries = mw_entries(s->engine, mark, &now);
     if (entries[i].obj == MW_NONE) continue;
     if (last)
       fx->entries[fx->n++] = entries[i];

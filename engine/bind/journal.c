@@ -105,10 +105,10 @@ static int begin_record(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   int wheres = lua_toboolean(L, 1);
   if (wheres) find_place(L);
+  if (!mw_recording(s->engine)) lua_newtable(L); /* runs finalisers */
   if (!mw_recording(s->engine)) {
-    lua_newtable(L);
-    mwB_newrefs(L, s);
     mwB_wakeall(L, s);
+    mwB_newrefs(L, s);
   }
   s->wheres += wheres;
   mw_record(s->engine);

@@ -99,11 +99,10 @@ local function prepare(its, opts)
   its.wants_reads = opts.reads
 end
 
--- One that could not be opened is taken from the stack by the next.  From when
--- it is open, the collector ends it if the rest fails.
+-- From when it is in the stack, the collector ends it if the rest fails.  In
+-- `record`, finalisers may open and end others, above it.
 local function open(its)
   note_cells()
-  while stack[1] and not stack[#stack].open do stack[#stack] = nil end
   stack[#stack + 1] = its
   its.mark, its.refs = private.record(its.where)
   its.open = true
@@ -138,7 +137,7 @@ local function end_abandoned()
   local its = stack[#stack]
   while its and its.abandoned do
     note_cells()
-    take_back(its)
+    if its.open then take_back(its) end
     pop()
     its = stack[#stack]
   end
@@ -219,7 +218,8 @@ end
 
 function Transaction:__gc()
   self.its.abandoned = true
-  if self.its.open then end_abandoned() else forget_globals(self.its) end
+  end_abandoned()
+  if not self.its.open then forget_globals(self.its) end
 end
 
 -- One that no program has, to be used again: handles have a finaliser, which
