@@ -200,4 +200,17 @@ describe("finalisers", function()
     end)
     assert.equal(0, mw.begin():commit():len())
   end)
+
+  it("may take a lost transaction back while a place is noted", function()
+    for i = 1, 200 do
+      local obj = mw.track { a = "a" .. i, b = "b" .. i }
+      local outer = mw.begin { where = true }
+      for _ = 1, 5 do
+        do mw.begin() end -- lost
+        for n = 1, 100 do obj.a, obj.b = "new " .. n, {} end
+      end
+      outer:rollback()
+      assert.same({ "a" .. i, "b" .. i }, { obj.a, obj.b })
+    end
+  end)
 end)

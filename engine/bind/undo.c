@@ -10,13 +10,9 @@
 #include "write.h"
 
 static void restore_class(lua_State *L, mwB_state *s) {
-  mw_entry entry;
-  int noting = mwB_noting(s);
   lua_settop(L, SHADOW);
   mwB_pushclass(L, OBJECT); /* to OLD */
-  if (noting) mwB_preparemeta(L, s, mwB_handleof(L, s, OBJECT), &entry);
-  mwB_setclass(L, OBJECT, VALUE);
-  if (noting) mwB_check(L, mw_note(s->engine, &entry));
+  mwB_changeclass(L, s, mwB_handleof(L, s, OBJECT));
 }
 
 /* Restores what does not tell of its writes, and notes it. */
