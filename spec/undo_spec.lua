@@ -148,6 +148,35 @@ describe("watchers", function()
       table.concat(support.warnings()))
   end)
 
+  it("cannot end what is taken back, nor what is further out", function()
+    local obj, messages = mw.track {}, {}
+    local outer, inner = mw.begin(), nil
+    mw.watch(obj, function(_, _, _, _, kind)
+      if kind ~= "rollback" then return end
+      messages[#messages + 1] = error_of(outer.commit, outer)
+      messages[#messages + 1] = error_of(inner.rollback, inner)
+      mw.begin():commit()
+      mw.begin() -- what is begun here ends with it
+    end, { once = false })
+    local function write()
+      for i = 1, 2000 do obj[i] = i end
+    end
+    inner = mw.begin()
+    write()
+    inner:rollback()
+    assert.equal(4000, #messages)
+    assert.equal("calling 'commit' while the transaction is taken back",
+      messages[1])
+    inner = outer
+    assert.is_false((mw.transaction(function()
+      write()
+      error "no"
+    end)))
+    assert.equal(8000, #messages)
+    assert.is_nil((next(mw.raw(obj))))
+    outer:commit()
+  end)
+
   it("may write while they hear of a rollback, which stays", function()
     local obj, log = { x = 1 }, mw.track {}
     mw.watch(obj, function(_, _, _, _, kind)

@@ -245,6 +245,8 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
   if (is_open(L)) { /* no other one has ended it */
     size_t mark = (size_t)integer_field(L, "mark");
     uint32_t refs = (uint32_t)integer_field(L, "refs");
+    lua_pushboolean(L, 1);
+    lua_setfield(L, 1, "ending");
     lua_replace(L, KEPT);
     rewind_to(L, s, mark, refs);
   } else {

@@ -77,9 +77,12 @@ local function note_cells() each_change(note) end
 
 local function know() end
 
--- Takes back all that was noted since `its` began, cells included.
+-- Takes back all that was noted since `its` began, cells included.  While it
+-- is `ending`, guards that hear of that may not end it, nor one further out.
 local function take_back(its)
+  its.ending = true
   local problem = private.rewind(its.mark, its.refs)
+  its.ending = false
   each_change(know)
   return problem
 end
@@ -126,8 +129,20 @@ local function pop()
   forget_globals(its)
 end
 
+-- Is it, or one in it, taken back just now?
+local function is_ending(its)
+  for i = #stack, 1, -1 do
+    if stack[i].ending then return true end
+    if stack[i] == its then return false end
+  end
+  return false
+end
+
 -- Those that began later and were not ended are part of it now.
 local function end_inner(its)
+  if is_ending(its) then
+    error("a transaction ends while it is taken back", 0)
+  end
   note_cells()
   while stack[#stack] ~= its do pop() end
 end
@@ -135,7 +150,7 @@ end
 -- Those that nobody can end any more.
 local function end_abandoned()
   local its = stack[#stack]
-  while its and its.abandoned do
+  while its and its.abandoned and not its.ending do
     note_cells()
     if its.open then take_back(its) end
     pop()
@@ -183,6 +198,9 @@ local function its_own(self, name)
   if not self.its.open then
     error(("calling '%s' on a transaction that has ended"):format(name), 3)
   end
+  if is_ending(self.its) then
+    error(("calling '%s' while the transaction is taken back"):format(name), 3)
+  end
   return self.its
 end
 
@@ -227,8 +245,9 @@ end
 local spare
 
 local function new_handle()
-  return setmetatable({ its = { open = false, mark = 0, refs = 0 } },
-    Transaction)
+  return setmetatable({
+    its = { open = false, ending = false, mark = 0, refs = 0 },
+  }, Transaction)
 end
 
 local OPTIONS = {
@@ -260,6 +279,7 @@ end
 -- guards wrote when they heard of that stays.
 local function fail_undone(self, err, problem)
   tell(problem)
+  self.its.ending = false
   self.its.mark, self.its.refs = private.position()
   return fail(self, err)
 end
