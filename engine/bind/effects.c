@@ -63,6 +63,9 @@ static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
     mwB_pack(L, s, &fx->refs, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
+  if (mwB_alive(L, s, entry.obj) && mwB_iscell(L, top + 1))
+    mwB_newref(L, s, &fx->refs, top, top + 1); /* nobody else holds it */
+  lua_settop(L, top);
   if (entry.where != 0) {
     mwB_pushrefs(L, s, 0);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);

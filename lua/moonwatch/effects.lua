@@ -233,10 +233,16 @@ function effects.raise(problem)
   if problem then error(problem[1], 0) end
 end
 
+local function undo(self)
+  local problem = private.undo(self)
+  transaction.undone(self)
+  return problem
+end
+
 --- Gives all fields the values that they had before.  Answers the first error
 -- of a guard, in a table.
 function effects.undo(self)
-  local problem = transaction.attempt(private.undo, self)
+  local problem = transaction.attempt(undo, self)
   return problem ~= nil and { problem } or nil
 end
 

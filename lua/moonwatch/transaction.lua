@@ -27,7 +27,8 @@ local function same(a, b)
   return rawequal(a, b) or a ~= a and b ~= b
 end
 
--- The upvalues of the functions, with their values.
+-- The upvalues of the functions, with what is known of each: its value, and
+-- the place in the journal where that was noted.
 local function read_cells(functions)
   local cells = {}
   for _, fn in ipairs(functions) do
@@ -37,7 +38,7 @@ local function read_cells(functions)
       if not cells[cell] then
         local _, value = private.cell_value(cell)
         cells[#cells + 1] = cell
-        cells[cell] = { value }
+        cells[cell] = { value = value, at = 0 }
       end
       i = i + 1
       cell = private.cell(fn, i)
@@ -49,33 +50,43 @@ end
 --- Says that what a cell has now is noted already.
 function transaction.noted(cell)
   local _, value = private.cell_value(cell)
+  local at = private.position()
   for _, its in ipairs(stack) do
-    if its.cells and its.cells[cell] then its.cells[cell] = { value } end
+    local known = its.cells and its.cells[cell]
+    if known then known.value, known.at = value, at end
   end
 end
 
--- Calls `f(cell, value, former value)` for what has changed in the cells of all
--- that are open, which need not know it again.
-local function each_change(f)
+-- Calls `f(cell, known)` for the cells of all that are open.
+local function each_cell(f, ...)
   for _, its in ipairs(stack) do
-    for _, cell in ipairs(its.cells or NONE) do
-      local _, value = private.cell_value(cell)
-      local former = its.cells[cell]
-      if not same(value, former[1]) then
-        f(cell, value, former[1])
-        transaction.noted(cell)
-      end
-    end
+    for _, cell in ipairs(its.cells or NONE) do f(cell, its.cells[cell], ...) end
   end
 end
 
-local function note(cell, value, former)
-  private.note(cell, private.cell_name(cell), former, value)
+local function note(cell, known)
+  local _, value = private.cell_value(cell)
+  if same(value, known.value) then return end
+  private.note(cell, private.cell_name(cell), known.value, value)
+  transaction.noted(cell)
 end
 
-local function note_cells() each_change(note) end
+local function note_cells() each_cell(note) end
 
-local function know() end
+-- What was noted after the mark is taken back now.
+local function know(cell, known, mark)
+  if known.at > mark then transaction.noted(cell) end
+end
+
+--- Effects were taken back, and that is noted.
+function transaction.undone(fx)
+  local wanted = false
+  for _, its in ipairs(stack) do wanted = wanted or its.cells ~= nil end
+  for i = 1, wanted and #fx or 0 do
+    local object = private.entry(fx, i)
+    if private.is_cell(object) then transaction.noted(object) end
+  end
+end
 
 -- Takes back all that was noted since `its` began, cells included.  While it
 -- is `ending`, guards that hear of that may not end it, nor one further out.
@@ -83,7 +94,7 @@ local function take_back(its)
   its.ending = true
   local problem = private.rewind(its.mark, its.refs)
   its.ending = false
-  each_change(know)
+  each_cell(know, its.mark)
   return problem
 end
 
@@ -280,6 +291,7 @@ end
 local function fail_undone(self, err, problem)
   tell(problem)
   self.its.ending = false
+  each_cell(know, self.its.mark)
   self.its.mark, self.its.refs = private.position()
   return fail(self, err)
 end
