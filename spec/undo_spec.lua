@@ -193,6 +193,19 @@ describe("watchers", function()
   end)
 end)
 
+describe("a list", function()
+  it("that got another class when it was empty has its length again",
+    function()
+      local list = mw.track { 1, 2, 3 }
+      local tx = mw.begin()
+      for _ = 1, 3 do table.remove(list) end
+      mw.setmetatable(list, {})
+      tx:rollback()
+      assert.equal(3, #list)
+      assert.equal(3, table.remove(list))
+    end)
+end)
+
 describe("finalisers", function()
   -- While `fn` runs, finalisers do transactions, a new one in each cycle.
   local function with_finalisers(finaliser, fn)

@@ -111,7 +111,8 @@ static int restore_quickly(undo *u, mwB_state *s, const mw_entry *entry) {
   }
   if (!find_shadow(u, s, entry)) return 0;
   mwB_unpack(L, s, 0, entry, MW_KEY);
-  if (mwB_ismeta(L, -1)) {
+  if (mwB_ismeta(L, -1) || (lua_type(L, -1) == LUA_TNUMBER &&
+                            !mwB_recordof(s, entry->obj)->lengthy)) {
     lua_pop(L, 1);
     return 0;
   }
