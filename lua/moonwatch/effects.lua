@@ -331,6 +331,9 @@ end
 -- What was stored once is stored again, unless the class refuses.
 local function store(e, progress)
   if has_say(e) then
+    if not private.reports(e.object) then
+      progress.told[#progress.told + 1] = core.track(e.object)
+    end
     local ok, err = transaction.run(by_class, e, progress)
     if ok then return end
     if err ~= DIVERTED then error(err, 0) end
