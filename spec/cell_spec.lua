@@ -157,6 +157,47 @@ describe("the cells of functions", function()
     assert.same({}, seen)
   end)
 
+  it("are taken back once when a function fails after another one", function()
+    local x = 0
+    local function f() x = x + 1 end
+    local tx = mw.begin { cells = { f } }
+    assert.is_false((mw.transaction(function()
+      f()
+      mw.transaction(function() end)
+      f()
+      error "no"
+    end)))
+    assert.equal(0, x)
+    f()
+    tx:rollback()
+    assert.equal(0, x)
+  end)
+
+  it("are held by the effects of a transaction in another one", function()
+    local x, fx = 0, nil
+    local function f() x = x + 1 end
+    mw.transaction(function()
+      local tx = mw.begin { cells = { f } }
+      f()
+      fx = tx:commit()
+    end)
+    collectgarbage()
+    collectgarbage()
+    fx:rollback()
+    assert.equal(0, x)
+  end)
+
+  it("are noted once when effects take them back", function()
+    local x = 0
+    local function f() x = x + 1 end
+    local outer, inner = mw.begin { cells = { f } }, mw.begin()
+    f()
+    inner:commit():rollback()
+    local fx = outer:commit()
+    assert.equal("update x:0>1, update x:1>0", show(fx))
+    assert.is_truthy(fx:apply())
+  end)
+
   it("may be none", function()
     local tx = mw.begin { cells = { print, function() end } }
     assert.equal(0, tx:commit():len())

@@ -389,6 +389,17 @@ describe("apply", function()
     assert.same({ _x = 1 }, mw.raw(obj))
   end)
 
+  it("leaves nothing behind of what a class puts elsewhere", function()
+    local class = { __newindex = function(t, k, v) rawset(t, k .. "_", v) end }
+    local obj = mw.track(setmetatable({}, class))
+    local fx = effects_of(set(obj, { { "x", 1 } }))
+    fx:rollback()
+    mw.untrack(obj)
+    fx:apply()
+    assert.same({ x_ = 1 }, obj)
+    assert.equal(class, getmetatable(obj))
+  end)
+
   it("goes on when a guard raises, and raises that at the end", function()
     local obj = mw.track { x = 1 }
     local fx = effects_of(set(obj, { { "x", 2 }, { "y", 2 } }))

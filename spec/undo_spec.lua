@@ -148,6 +148,35 @@ describe("watchers", function()
       table.concat(support.warnings()))
   end)
 
+  it("cannot end what is taken back, nor what is further out", function()
+    local obj, messages = mw.track {}, {}
+    local outer, inner = mw.begin(), nil
+    mw.watch(obj, function(_, _, _, _, kind)
+      if kind ~= "rollback" then return end
+      messages[#messages + 1] = error_of(outer.commit, outer)
+      messages[#messages + 1] = error_of(inner.rollback, inner)
+      mw.begin():commit()
+      mw.begin() -- what is begun here ends with it
+    end, { once = false })
+    local function write()
+      for i = 1, 2000 do obj[i] = i end
+    end
+    inner = mw.begin()
+    write()
+    inner:rollback()
+    assert.equal(4000, #messages)
+    assert.equal("calling 'commit' while the transaction is taken back",
+      messages[1])
+    inner = outer
+    assert.is_false((mw.transaction(function()
+      write()
+      error "no"
+    end)))
+    assert.equal(8000, #messages)
+    assert.is_nil((next(mw.raw(obj))))
+    outer:commit()
+  end)
+
   it("may write while they hear of a rollback, which stays", function()
     local obj, log = { x = 1 }, mw.track {}
     mw.watch(obj, function(_, _, _, _, kind)
@@ -161,5 +190,69 @@ describe("watchers", function()
     assert.same({ "rollback" }, mw.raw(log))
     outer:rollback()
     assert.same({}, mw.raw(log))
+  end)
+end)
+
+describe("a list", function()
+  it("that got another class when it was empty has its length again",
+    function()
+      local list = mw.track { 1, 2, 3 }
+      local tx = mw.begin()
+      for _ = 1, 3 do table.remove(list) end
+      mw.setmetatable(list, {})
+      tx:rollback()
+      assert.equal(3, #list)
+      assert.equal(3, table.remove(list))
+    end)
+end)
+
+describe("finalisers", function()
+  -- While `fn` runs, finalisers do transactions, a new one in each cycle.
+  local function with_finalisers(finaliser, fn)
+    local on = true
+    local function make()
+      setmetatable({}, {
+        __gc = function()
+          if on then
+            finaliser()
+            make()
+          end
+        end,
+      })
+    end
+    for _ = 1, 20 do make() end
+    fn()
+    on = false
+  end
+
+  it("may run transactions while others begin and end", function()
+    local inner, outer = mw.track { n = 0 }, mw.track { n = 0 }
+    local runs = 0
+    with_finalisers(function()
+      assert(mw.transaction(function() inner.n = inner.n + 1 end))
+      runs = inner.n
+    end, function()
+      local i = 0
+      while i < 20000 or runs < 1000 and i < 500000 do
+        i = i + 1
+        local tx = mw.begin()
+        outer.n, outer.s = i, "at " .. i
+        assert.is_true(tx:commit():len() >= 2)
+      end
+    end)
+    assert.equal(0, mw.begin():commit():len())
+  end)
+
+  it("may take a lost transaction back while a place is noted", function()
+    for i = 1, 200 do
+      local obj = mw.track { a = "a" .. i, b = "b" .. i }
+      local outer = mw.begin { where = true }
+      for _ = 1, 5 do
+        do mw.begin() end -- lost
+        for n = 1, 100 do obj.a, obj.b = "new " .. n, {} end
+      end
+      outer:rollback()
+      assert.same({ "a" .. i, "b" .. i }, { obj.a, obj.b })
+    end
   end)
 end)

@@ -408,18 +408,23 @@ static inline int mwB_noting(const mwB_state *s) {
   return s->engine->journal.readers > 0 && !s->restoring;
 }
 
-/* Makes the entry of a write that is about to be made, key, value and old value
-** at those places; there will be memory for it. */
+/* Begins the entry of a write.  Finalisers may run, and may take back what was
+** written, so the old value is read after it. */
+void mwB_beginentry(lua_State *L, mwB_state *s, mw_entry *entry);
+
+/* Makes the rest of it, key, value and old value at those places; there will be
+** memory for it.  It is to be made again if other code has run meanwhile, and
+** the journal has let go of references: then these have another id. */
 void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry);
 
-/* Holds the object at `index`, of an entry to come, for as long as that is
-** there. */
-void mwB_hold(lua_State *L, mwB_state *s, int index);
+/* Holds the object at `index`, of an entry that is prepared, for as long as
+** that is there. */
+void mwB_hold(lua_State *L, mwB_state *s, int index, const mw_entry *entry);
 
-/* The same of a change of class: old class and new one at OLD and VALUE of
-** write.h. */
-void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry);
+/* Gives an object another class, and notes it: object, old class and new one at
+** OBJECT, OLD and VALUE of write.h. */
+void mwB_changeclass(lua_State *L, mwB_state *s, mw_handle h);
 
 /* It was made, and nothing else was noted meanwhile. */
 static inline void mwB_note(mwB_state *s, const mw_entry *entry) {

@@ -63,6 +63,9 @@ static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
     mwB_pack(L, s, &fx->refs, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
+  if (mwB_alive(L, s, entry.obj) && mwB_iscell(L, top + 1))
+    mwB_newref(L, s, &fx->refs, top, top + 1); /* nobody else holds it */
+  lua_settop(L, top);
   if (entry.where != 0) {
     mwB_pushrefs(L, s, 0);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);
@@ -77,7 +80,7 @@ static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
 ** nobody else will want it, the references go with it. */
 static int cut(lua_State *L) {
   mwB_state *s = mwB_enter(L);
-  size_t mark = (size_t)lua_tointeger(L, 1), n, i;
+  size_t mark = (size_t)lua_tointeger(L, 1), n, now, i;
   const mw_entry *entries = mw_entries(s->engine, mark, &n);
   int last = s->engine->journal.readers == 1;
   mwB_effects *fx;
@@ -86,8 +89,8 @@ static int cut(lua_State *L) {
   else
     lua_newtable(L);
   fx = new_effects(L, s, n);
-  for (i = 0; i < n; i++) {
-    entries = mw_entries(s->engine, mark, &n);
+  for (i = 0; i < n; i++) { /* finalisers may have written more meanwhile */
+    entries = mw_entries(s->engine, mark, &now);
     if (entries[i].obj == MW_NONE) continue;
     if (last)
       fx->entries[fx->n++] = entries[i];

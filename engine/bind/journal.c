@@ -39,44 +39,66 @@ static void find_place(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
 }
 
-/* The nearest line of the program. */
-uint32_t mwB_where(lua_State *L, mwB_state *s) {
+/* The nearest line of the program, as a reference.  Making its text may run
+** finalisers, and they may end who records, so it comes before all else that an
+** entry refers to. */
+static uint32_t where(lua_State *L, mwB_state *s) {
   lua_Debug ar;
   int level;
-  uint32_t ref;
+  uint32_t ref = 0;
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   for (level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0 || is_ours(L, &ar)) continue;
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    ref =
-        mwB_stringref(L, s, &s->journal, 0, lua_gettop(L), lua_tostring(L, -1));
+    if (mwB_noting(s))
+      ref = mwB_stringref(L, s, &s->journal, 0, lua_gettop(L),
+                          lua_tostring(L, -1));
     lua_pop(L, 1);
-    return ref;
+    break;
   }
-  return 0;
+  return ref;
+}
+
+void mwB_beginentry(lua_State *L, mwB_state *s, mw_entry *entry) {
+  memset(entry, 0, sizeof(*entry));
+  if (s->wheres > 0) entry->where = where(L, s);
 }
 
 void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry) {
+  if (!mwB_noting(s)) return; /* any more */
   mwB_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
   mwB_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
   mwB_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
   mwB_complete(L, s, h, entry);
 }
 
-void mwB_hold(lua_State *L, mwB_state *s, int index) {
-  mwB_newref(L, s, &s->journal, 0, index);
+void mwB_hold(lua_State *L, mwB_state *s, int index, const mw_entry *entry) {
+  if (entry->obj != MW_NONE) mwB_newref(L, s, &s->journal, 0, index);
 }
 
-void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry) {
-  memset(entry, 0, sizeof(*entry));
+static void prepare_class(lua_State *L, mwB_state *s, mw_handle h,
+                          mw_entry *entry) {
+  mwB_beginentry(L, s, entry);
+  if (!mwB_noting(s)) return; /* any more */
   mwB_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
   mwB_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
   entry->kind = MW_METATABLE;
-  entry->where = (s->wheres > 0) ? mwB_where(L, s) : 0;
   mwB_check(L, mw_reserve(s->engine));
   entry->obj = h;
+}
+
+void mwB_changeclass(lua_State *L, mwB_state *s, mw_handle h) {
+  mw_entry entry;
+  uint32_t id;
+  int noting = mwB_noting(s);
+  if (noting) prepare_class(L, s, h, &entry);
+  id = s->journal.id;
+  mwB_setclass(L, OBJECT, VALUE);
+  if (!noting) return;
+  if (s->journal.id != id) prepare_class(L, s, h, &entry);
+  mwB_check(L, mw_note(s->engine, &entry));
 }
 
 /* note(object, key, old, new): a write to what does not tell of its writes, or
@@ -84,9 +106,12 @@ void mwB_preparemeta(lua_State *L, mwB_state *s, mw_handle h, mw_entry *entry) {
 static int note_write(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   mw_entry entry;
+  mw_handle h;
   lua_settop(L, 4);
-  mwB_hold(L, s, 1);
-  mwB_prepare(L, s, mwB_identify(L, s, "note", 1, 1), 2, 4, 3, &entry);
+  h = mwB_identify(L, s, "note", 1, 1);
+  mwB_beginentry(L, s, &entry);
+  mwB_prepare(L, s, h, 2, 4, 3, &entry);
+  mwB_hold(L, s, 1, &entry);
   if (lua_isnil(L, 2)) entry.kind = MW_METATABLE;
   mwB_check(L, mw_note(s->engine, &entry));
   return 0;
@@ -105,10 +130,10 @@ static int begin_record(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   int wheres = lua_toboolean(L, 1);
   if (wheres) find_place(L);
+  if (!mw_recording(s->engine)) lua_newtable(L); /* runs finalisers */
   if (!mw_recording(s->engine)) {
-    lua_newtable(L);
-    mwB_newrefs(L, s);
     mwB_wakeall(L, s);
+    mwB_newrefs(L, s);
   }
   s->wheres += wheres;
   mw_record(s->engine);

@@ -88,9 +88,6 @@ static inline void mwB_packas(lua_State *L, mwB_state *s, mwB_refs *refs,
   }
 }
 
-/* Where the program is, as a reference; 0 if nobody wants to know. */
-uint32_t mwB_where(lua_State *L, mwB_state *s);
-
 /* Sets the kind, and which value is absent; 0 if both are: what was not there
 ** and is not there then was not changed. */
 static inline int mwB_setkind(mw_entry *entry) {
@@ -112,7 +109,6 @@ static inline void mwB_complete(lua_State *L, mwB_state *s, mw_handle h,
                                 mw_entry *entry) {
   const mwJ_part *journal = &s->engine->journal;
   entry->obj = mwB_setkind(entry) ? h : MW_NONE;
-  entry->where = (s->wheres > 0) ? mwB_where(L, s) : 0;
   if (journal->n == journal->size) mwB_check(L, mw_reserve(s->engine));
 }
 

@@ -139,7 +139,6 @@ static int set_metatable(lua_State *L) {
   mw_handle h;
   mwB_state *s = mwB_enter(L);
   uint64_t moment;
-  mw_entry entry;
   if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
     return mwB_badarg(L, "setmetatable", 2, 2, "nil or table");
@@ -162,9 +161,7 @@ static int set_metatable(lua_State *L) {
     lua_pushnil(L);
     lua_replace(L, SHADOW);
     moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
-    if (mwB_noting(s)) mwB_preparemeta(L, s, h, &entry);
-    mwB_setclass(L, OBJECT, VALUE);
-    if (mwB_noting(s)) mwB_check(L, mw_note(s->engine, &entry));
+    mwB_changeclass(L, s, h);
     mwB_endwrite(&f, moment);
   }
   lua_settop(L, 1);

@@ -78,6 +78,7 @@ void mwB_storenoted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
   mw_entry entry;
   if (r != NULL && !r->lengthy && lua_type(L, 2) == LUA_TNUMBER)
     mwB_needlen(L, 1, r); /* finalisers may run in it, and write */
+  mwB_beginentry(L, s, &entry);
   lua_pushvalue(L, 2);
   lua_rawget(L, shadow);
   mwB_prepare(L, s, h, 2, 3, old, &entry);
@@ -110,7 +111,8 @@ static int is_simple(lua_State *L, mwB_state *s, const mwW_record *r,
 static void trap_noted(lua_State *L, mwW_record *r, mwB_state *s, mw_handle h) {
   mw_entry entry;
   int old;
-  if (!is_simple(L, s, r, &entry)) {
+  entry.where = 0;
+  if (s->wheres > 0 || !is_simple(L, s, r, &entry)) {
     mwB_storenoted(L, TRAP_SHADOW, r, s, h);
     return;
   }

@@ -10,13 +10,9 @@
 #include "write.h"
 
 static void restore_class(lua_State *L, mwB_state *s) {
-  mw_entry entry;
-  int noting = mwB_noting(s);
   lua_settop(L, SHADOW);
   mwB_pushclass(L, OBJECT); /* to OLD */
-  if (noting) mwB_preparemeta(L, s, mwB_handleof(L, s, OBJECT), &entry);
-  mwB_setclass(L, OBJECT, VALUE);
-  if (noting) mwB_check(L, mw_note(s->engine, &entry));
+  mwB_changeclass(L, s, mwB_handleof(L, s, OBJECT));
 }
 
 /* Restores what does not tell of its writes, and notes it. */
@@ -52,7 +48,7 @@ static int restore(lua_State *L) {
 }
 
 /* Calls `restore` for the object on the top, which goes, with key and value at
-** these references.  Answers a status; if it is an error, that is on the top. */
+** these references.  Answers a status; an error is on the top then. */
 static int restore_entry(lua_State *L, mwB_state *s, int table,
                          const mw_entry *entry) {
   mwB_push(L, MWB_RESTORE);
@@ -109,7 +105,8 @@ static int restore_quickly(undo *u, mwB_state *s, const mw_entry *entry) {
   }
   if (!find_shadow(u, s, entry)) return 0;
   mwB_unpack(L, s, 0, entry, MW_KEY);
-  if (mwB_ismeta(L, -1)) {
+  if (mwB_ismeta(L, -1) || (lua_type(L, -1) == LUA_TNUMBER &&
+                            !mwB_recordof(s, entry->obj)->lengthy)) {
     lua_pop(L, 1);
     return 0;
   }
@@ -251,6 +248,8 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
   if (is_open(L)) { /* no other one has ended it */
     size_t mark = (size_t)integer_field(L, "mark");
     uint32_t refs = (uint32_t)integer_field(L, "refs");
+    lua_pushboolean(L, 1);
+    lua_setfield(L, 1, "ending");
     lua_replace(L, KEPT);
     rewind_to(L, s, mark, refs);
   } else {

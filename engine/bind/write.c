@@ -256,14 +256,23 @@ static void count(lua_State *L, mw_handle h) {
     mwW_count(state(L)->engine, r);
 }
 
+static void prepare_write(lua_State *L, mw_handle h, mw_entry *entry) {
+  mwB_beginentry(L, state(L), entry);
+  mwB_prepare(L, state(L), h, KEY, VALUE, OLD, entry);
+}
+
 /* The class may have put another value there than it was given. */
 static void call_newindex(lua_State *L, mw_handle h) {
   mwB_state *s = state(L);
   mw_entry entry;
+  uint32_t id;
   int noting = mwB_noting(s);
-  if (noting) mwB_prepare(L, s, h, KEY, VALUE, OLD, &entry);
+  if (noting) prepare_write(L, h, &entry);
+  id = s->journal.id;
   mwB_callnewindex(L, SHADOW);
-  if (noting) mwB_check(L, mw_note(s->engine, &entry));
+  if (!noting) return;
+  if (s->journal.id != id) prepare_write(L, h, &entry);
+  mwB_check(L, mw_note(s->engine, &entry));
 }
 
 /* write_userdata(object, key, value, newindex, handle), called by the other
@@ -326,15 +335,16 @@ static void push_plain(lua_State *L) {
 }
 
 void mwB_prepareplain(lua_State *L, mwB_state *s, mw_entry *entry) {
+  mw_handle h = mwB_identify(L, s, "apply", OBJECT, 1);
+  mwB_beginentry(L, s, entry);
   lua_settop(L, SHADOW);
-  if (mwB_iscell(L, OBJECT)) {
-    mwB_hold(L, s, OBJECT);  /* nobody else does */
+  if (mwB_iscell(L, OBJECT))
     mwB_pushcell(L, OBJECT); /* to OLD */
-  } else {
+  else
     push_plain(L);
-  }
-  mwB_prepare(L, s, mwB_identify(L, s, "apply", OBJECT, 1), KEY, VALUE, OLD,
-              entry);
+  mwB_prepare(L, s, h, KEY, VALUE, OLD, entry);
+  if (mwB_iscell(L, OBJECT))
+    mwB_hold(L, s, OBJECT, entry); /* nobody else does */
 }
 
 /* Writes to an object that does not tell of it, or to a cell; and notes it. */

@@ -233,10 +233,16 @@ function effects.raise(problem)
   if problem then error(problem[1], 0) end
 end
 
+local function undo(self)
+  local problem = private.undo(self)
+  transaction.undone(self)
+  return problem
+end
+
 --- Gives all fields the values that they had before.  Answers the first error
 -- of a guard, in a table.
 function effects.undo(self)
-  local problem = transaction.attempt(private.undo, self)
+  local problem = transaction.attempt(undo, self)
   return problem ~= nil and { problem } or nil
 end
 
@@ -325,6 +331,9 @@ end
 -- What was stored once is stored again, unless the class refuses.
 local function store(e, progress)
   if has_say(e) then
+    if not private.reports(e.object) then
+      progress.told[#progress.told + 1] = core.track(e.object)
+    end
     local ok, err = transaction.run(by_class, e, progress)
     if ok then return end
     if err ~= DIVERTED then error(err, 0) end

@@ -27,7 +27,8 @@ local function same(a, b)
   return rawequal(a, b) or a ~= a and b ~= b
 end
 
--- The upvalues of the functions, with their values.
+-- The upvalues of the functions, with what is known of each: its value, and
+-- the place in the journal where that was noted.
 local function read_cells(functions)
   local cells = {}
   for _, fn in ipairs(functions) do
@@ -37,7 +38,7 @@ local function read_cells(functions)
       if not cells[cell] then
         local _, value = private.cell_value(cell)
         cells[#cells + 1] = cell
-        cells[cell] = { value }
+        cells[cell] = { value = value, at = 0 }
       end
       i = i + 1
       cell = private.cell(fn, i)
@@ -49,38 +50,54 @@ end
 --- Says that what a cell has now is noted already.
 function transaction.noted(cell)
   local _, value = private.cell_value(cell)
+  local at = private.position()
   for _, its in ipairs(stack) do
-    if its.cells and its.cells[cell] then its.cells[cell] = { value } end
+    local known = its.cells and its.cells[cell]
+    if known then known.value, known.at = value, at end
   end
 end
 
--- Calls `f(cell, value, former value)` for what has changed in the cells of all
--- that are open, which need not know it again.
-local function each_change(f)
+-- Calls `f(cell, known)` for the cells of all that are open.
+local function each_cell(f, ...)
   for _, its in ipairs(stack) do
     for _, cell in ipairs(its.cells or NONE) do
-      local _, value = private.cell_value(cell)
-      local former = its.cells[cell]
-      if not same(value, former[1]) then
-        f(cell, value, former[1])
-        transaction.noted(cell)
-      end
+      f(cell, its.cells[cell], ...)
     end
   end
 end
 
-local function note(cell, value, former)
-  private.note(cell, private.cell_name(cell), former, value)
+local function note(cell, known)
+  local _, value = private.cell_value(cell)
+  if same(value, known.value) then return end
+  private.note(cell, private.cell_name(cell), known.value, value)
+  transaction.noted(cell)
 end
 
-local function note_cells() each_change(note) end
+local function note_cells() each_cell(note) end
 
-local function know() end
+-- What was noted after the mark is taken back now.
+local function know(cell, known, mark)
+  if known.at > mark then transaction.noted(cell) end
+end
 
--- Takes back all that was noted since `its` began, cells included.
+--- Effects were taken back, and that is noted.
+function transaction.undone(fx)
+  local wanted = false
+  for _, its in ipairs(stack) do wanted = wanted or its.cells ~= nil end
+  for i = 1, wanted and #fx or 0 do
+    local object = private.entry(fx, i)
+    if private.is_cell(object) then transaction.noted(object) end
+  end
+end
+
+-- Takes back all that was noted since `its` began, cells included.  While it
+-- is `ending`, guards that hear of that may not end it, nor one further out.
 local function take_back(its)
-  local problem = private.rewind(its.mark, its.refs)
-  each_change(know)
+  its.ending = true
+  local ok, problem = pcall(private.rewind, its.mark, its.refs)
+  its.ending = false
+  if not ok then error(problem, 0) end
+  each_cell(know, its.mark)
   return problem
 end
 
@@ -114,8 +131,20 @@ local function pop()
   forget_globals(its)
 end
 
+-- Is it, or one in it, taken back just now?
+local function is_ending(its)
+  for i = #stack, 1, -1 do
+    if stack[i].ending then return true end
+    if stack[i] == its then return false end
+  end
+  return false
+end
+
 -- Those that began later and were not ended are part of it now.
 local function end_inner(its)
+  if is_ending(its) then
+    error("a transaction ends while it is taken back", 0)
+  end
   note_cells()
   while stack[#stack] ~= its do pop() end
 end
@@ -124,9 +153,9 @@ end
 -- tried again with the next one.
 local function end_abandoned()
   local its = stack[#stack]
-  while its and its.abandoned do
+  while its and its.abandoned and not its.ending do
     note_cells()
-    take_back(its)
+    if its.open then take_back(its) end
     pop()
     its = stack[#stack]
   end
@@ -189,6 +218,9 @@ local function its_own(self, name)
   if not self.its.open then
     error(("calling '%s' on a transaction that has ended"):format(name), 3)
   end
+  if is_ending(self.its) then
+    error(("calling '%s' while the transaction is taken back"):format(name), 3)
+  end
   return self.its
 end
 
@@ -223,8 +255,9 @@ function Transaction:__close(err)
 end
 
 function Transaction:__gc()
-  self.its.abandoned = true
-  if self.its.open then end_abandoned() else forget_globals(self.its) end
+  self.its.abandoned, self.its.ending = true, false
+  end_abandoned()
+  if not self.its.open then forget_globals(self.its) end
 end
 
 -- One that no program has, to be used again: handles have a finaliser, which
@@ -232,8 +265,9 @@ end
 local spare
 
 local function new_handle()
-  return setmetatable({ its = { open = false, mark = 0, refs = 0 } },
-    Transaction)
+  return setmetatable({
+    its = { open = false, ending = false, mark = 0, refs = 0 },
+  }, Transaction)
 end
 
 local OPTIONS = {
@@ -265,6 +299,8 @@ end
 -- guards wrote when they heard of that stays.
 local function fail_undone(self, err, problem)
   tell(problem)
+  self.its.ending = false
+  each_cell(know, self.its.mark)
   self.its.mark, self.its.refs = private.position()
   return fail(self, err)
 end
