@@ -198,6 +198,14 @@ describe("the cells of functions", function()
     assert.is_truthy(fx:apply())
   end)
 
+  it("tell integers from floats", function()
+    local x = 1
+    local tx = mw.begin { cells = { function() return x end } }
+    x = 1.0
+    tx:rollback()
+    assert.equal("integer", math.type(x))
+  end)
+
   it("may be none", function()
     local tx = mw.begin { cells = { print, function() end } }
     assert.equal(0, tx:commit():len())

@@ -470,6 +470,14 @@ describe("squash", function()
     assert.same({}, fx:conflicts(fx:concat(fx)))
   end)
 
+  it("tells integers from floats, and zeros apart", function()
+    local obj = mw.track { a = 1, b = 0.0 }
+    local fx = effects_of(set(obj, { { "a", 1.0 }, { "b", -0.0 } })):squash()
+    assert.equal("update a:1>1.0, update b:0.0>-0.0", show(fx))
+    obj.a = 1
+    assert.is_nil((fx:apply()))
+  end)
+
   it("does not mix up objects that are equal", function()
     local class = { __eq = function() return true end }
     local a = mw.track(setmetatable({}, class))

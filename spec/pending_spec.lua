@@ -96,6 +96,8 @@ describe("pending effects", function()
     assert.is_true(fx:contains(b))
     assert.is_false(fx:contains({}))
     assert.is_false(fx:contains(nil))
+    assert.is_false(fx:contains(1) or fx:is_modified(1) or fx:has_pending(1))
+    misuse("bad argument #1 to 'allow' (is not tracked)", fx.allow, fx, 1)
   end)
 
   it("know objects by identity", function()
@@ -501,7 +503,7 @@ describe("apply", function()
     mw.watch(obj, function()
       for name, args in pairs { store = { obj, "y", 1 }, delete = { obj, "x" },
         store_global = { "g", 1 }, save = { ctx }, finally = { print },
-        hook = { obj, "event", print }, apply = {} } do
+        hook = { obj, "event", print }, apply = {}, new_cell = { 1 } } do
         misuse("calling '" .. name .. "' while the effects are written",
           fx[name], fx, table.unpack(args))
         failed = failed + 1
@@ -510,7 +512,7 @@ describe("apply", function()
     fx:store(obj, "x", 1)
     fx:finally(function() fx:store(obj, "z", 1) end)
     assert.equal("insert x:nil>1", show(fx:apply()))
-    assert.equal(7, failed)
+    assert.equal(8, failed)
     assert.equal("insert z:nil>1", show(fx:apply()))
   end)
 

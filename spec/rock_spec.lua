@@ -40,6 +40,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/policy.lua\n" ..
         "share/lua/5.4/moonwatch/reach.lua\n" ..
         "share/lua/5.4/moonwatch/reads.lua\n" ..
+        "share/lua/5.4/moonwatch/same.lua\n" ..
         "share/lua/5.4/moonwatch/sandbox.lua\n" ..
         "share/lua/5.4/moonwatch/scope.lua\n" ..
         "share/lua/5.4/moonwatch/to_lua.lua\n" ..

@@ -317,6 +317,17 @@ describe("globals", function()
     assert.equal(2, rawget(env, "x"))
   end)
 
+  it("may be recorded with what is read of them", function()
+    local tx <close> = mw.begin { globals = _G, reads = true }
+    local read = tostring(_G.no_such_global)
+    local found = false
+    for _, e in ipairs(tx:commit():reads()) do
+      found = found or e.object == _G and e.key == "no_such_global"
+    end
+    assert.equal("nil", read)
+    assert.is_true(found)
+  end)
+
   it("that are tracked anyway stay so", function()
     local env = mw.track {}
     mw.begin({ globals = env }):commit()

@@ -418,8 +418,8 @@ void mwB_beginentry(lua_State *L, mwB_state *s, mw_entry *entry);
 void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry);
 
-/* Holds the object at `index`, of an entry that is prepared, for as long as
-** that is there. */
+/* Holds the object at `index`, of an entry that is prepared, for as long as the
+** entry is there. */
 void mwB_hold(lua_State *L, mwB_state *s, int index, const mw_entry *entry);
 
 /* Gives an object another class, and notes it: object, old class and new one at

@@ -1,9 +1,7 @@
 --- In what do two pending effects differ?
 -- SPDX-License-Identifier: MIT
 
-local function same(a, b)
-  return rawequal(a, b) or a ~= a and b ~= b
-end
+local same = require "moonwatch.same"
 
 -- Where two lists differ first, compared by some fields; nil if nowhere.
 local function difference(a, b, what, fields)

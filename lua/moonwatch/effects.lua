@@ -7,6 +7,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local reads = require "moonwatch.reads"
+local same = require "moonwatch.same"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
@@ -89,11 +90,6 @@ end
 -- {======================================================
 -- Algebra
 -- =======================================================
-
--- NaN is the same as NaN; other values by identity.
-local function same(a, b)
-  return rawequal(a, b) or a ~= a and b ~= b
-end
 
 local INVERSE = { insert = "delete", delete = "insert" }
 

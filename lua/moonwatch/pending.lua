@@ -58,6 +58,11 @@ local function add(self, item)
   self.items[item.object] = item
 end
 
+-- `items` has numbers as well, for its own use.
+local function item_of(self, object)
+  return type(object) ~= "number" and self.items[object or 0] or nil
+end
+
 local function check_untracked(self, object, name)
   if self.items[object] then
     error(("bad argument #1 to '%s' (is tracked already)"):format(name), 3)
@@ -104,6 +109,7 @@ end
 --- A new cell; without a value as long as none is stored.
 function Pending:new_cell(...)
   check_self(self, "new_cell")
+  check_idle(self, "new_cell", 3)
   local cell = private.cell()
   add(self, { object = cell, kind = "new" })
   if select("#", ...) > 0 then self:store_cell(cell, (...)) end
@@ -127,7 +133,7 @@ end
 --- Is it tracked?
 function Pending:contains(object)
   check_self(self, "contains")
-  return object ~= nil and self.items[object] ~= nil
+  return item_of(self, object) ~= nil
 end
 
 -- }======================================================
@@ -149,7 +155,7 @@ end
 
 -- The item of an object that is to be written.
 local function writable(self, object, name)
-  local item = object ~= nil and self.items[object]
+  local item = item_of(self, object)
   if not item then
     error(("bad argument #1 to '%s' (is not tracked)"):format(name), 3)
   end
@@ -168,6 +174,7 @@ local function put(self, object, key, value, deleted)
     return
   end
   if former then former.gone = true end
+  if math.type(key) == "float" then key = math.tointeger(key) or key end
   local entry = { object = object, key = key, value = value, deleted = deleted }
   fields[name_of(key)] = entry
   self.writes[#self.writes + 1] = entry
@@ -217,8 +224,7 @@ function Pending:load(object, key)
   check_object(self, object, "load")
   check_key(key, "load")
   local entry = find(self, object, key)
-  if entry then return load(entry) end
-  return load(nil, object[key])
+  return load(entry, entry == nil and object[key])
 end
 
 local function check_cell(self, cell, name)
@@ -290,7 +296,7 @@ end
 --- Will it be changed?  What is new will be.
 function Pending:is_modified(object)
   check_self(self, "is_modified")
-  local item = object ~= nil and self.items[object]
+  local item = item_of(self, object)
   return item and is_modified(self, item) or false
 end
 
@@ -332,7 +338,7 @@ end
 --- Lets an object be written in the scope all the same.
 function Pending:allow(object)
   check_self(self, "allow")
-  check.that(object ~= nil and self.items[object], 1, "allow", "is not tracked")
+  check.that(item_of(self, object), 1, "allow", "is not tracked")
   scope.allow(self, object)
 end
 
@@ -398,7 +404,7 @@ local function roots_of(self, roots)
   end
   for _, save in ipairs(self.saves) do roots[#roots + 1] = save end
   for _, hook in ipairs(self.hooks) do
-    table.move({ hook.object, hook.fn }, 1, 2, #roots + 1, roots)
+    roots[#roots + 1], roots[#roots + 2] = hook.object, hook.fn
   end
   for _, final in ipairs(self.finals) do roots[#roots + 1] = final.fn end
   return roots
@@ -423,11 +429,10 @@ end
 -- that is tracked, stored or saved, no hook.  Answers how many.
 function Pending:prune(...)
   check_self(self, "prune")
-  local unreached, some = {}, false
+  local unreached = {}
   for _, item in ipairs(self.items) do
-    if item.kind == "new" then unreached[item.object], some = true, true end
+    if item.kind == "new" then unreached[item.object] = true end
   end
-  if not some then return 0 end
   reach(roots_of(self, { ... }), unreached, self.fields)
   return forget(self, unreached)
 end
@@ -517,8 +522,7 @@ local function prepare(self)
   end
   for _, hook in ipairs(self.hooks) do hook:check() end
   for _, save in ipairs(self.saves) do
-    local ctx = save[1]
-    ctx:save(table.unpack(save, 2, save.n))
+    save[1]:save(table.unpack(save, 2, save.n))
   end
   for _, hook in ipairs(self.hooks) do hook:register() end
 end
@@ -531,12 +535,11 @@ end
 
 local function entries(self)
   local list = {}
-  for _, entry in ipairs(live_writes(self)) do
+  for i, entry in ipairs(live_writes(self)) do
     local item = self.items[entry.object]
-    list[#list + 1] = {
-      object = item.env or item.object, new = entry.value,
-      key = key_of(item, entry),
-      kind = entry.deleted and "delete" or "update",
+    list[i] = {
+      object = item.env or item.object, key = key_of(item, entry),
+      new = entry.value, kind = entry.deleted and "delete" or "update",
     }
   end
   return list

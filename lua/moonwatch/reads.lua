@@ -9,6 +9,9 @@ local core = require "moonwatch.core"
 
 local private = core.private
 
+-- The globals may be among what is tracked; to note a read must not be one.
+local ipairs, rawset = ipairs, rawset
+
 -- One list of those who want to know for all copies of this file.
 private.readers = private.readers or {}
 local readers = private.readers

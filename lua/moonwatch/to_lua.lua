@@ -77,13 +77,21 @@ end
 
 -- Gives an object a name that nothing else has.
 function Writer:name(object, taken)
-  local name
-  repeat
+  self.last = self.last + 1
+  while not self.crowded and taken["t" .. self.last] ~= nil do
     self.last = self.last + 1
-    name = self.crowded and ("t[%d]"):format(self.last) or "t" .. self.last
-  until self.crowded or taken[name] == nil
+  end
+  local name = (self.crowded and self.crowded .. "[%d]" or "t%d"):format(
+    self.last)
   self.names[object] = name
   return self.crowded and name or "local " .. name
+end
+
+-- All objects are in one local variable: the name of that.
+function Writer:crowd(taken)
+  self.crowded = "t"
+  while taken[self.crowded] ~= nil do self.crowded = self.crowded .. "t" end
+  self:line("local ", self.crowded, " = {}")
 end
 
 function Writer:place(place, names)
@@ -118,8 +126,7 @@ end
 
 local function render(plan, names)
   local self = setmetatable({ lines = {}, names = {}, last = 0 }, Writer)
-  self.crowded = #plan.places + #plan.tables > LOCALS
-  if self.crowded then self:line "local t = {}" end
+  if #plan.places + #plan.tables > LOCALS then self:crowd(names) end
   for _, place in ipairs(plan.places) do self:place(place, names) end
   for _, its in ipairs(plan.tables) do
     self:line(self:name(its.object, names), " = {}")

@@ -8,6 +8,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local reads = require "moonwatch.reads"
+local same = require "moonwatch.same"
 
 local private = core.private
 
@@ -22,10 +23,6 @@ local NONE = {}
 -- {======================================================
 -- Cells: upvalues are compared when a transaction begins or ends
 -- =======================================================
-
-local function same(a, b)
-  return rawequal(a, b) or a ~= a and b ~= b
-end
 
 -- The upvalues of the functions, with what is known of each: its value, and
 -- the place in the journal where that was noted.
