@@ -59,9 +59,9 @@ static int restore_entry(lua_State *L, mwB_state *s, int table,
   return lua_pcall(L, 4, 0, 0);
 }
 
-/* The stack of who restores: something to be kept, the first error, and the
+/* The stack of who restores: two values to be kept, the first error, and the
 ** table with the contents of `last`. */
-enum { KEPT = 1, FIRST_ERROR, LAST_SHADOW };
+enum { KEPT = 1, ALSO_KEPT, FIRST_ERROR, LAST_SHADOW };
 
 typedef struct undo {
   lua_State *L;
@@ -99,14 +99,15 @@ static int find_shadow(undo *u, mwB_state *s, const mw_entry *entry) {
 /* Restores a field of a table if there is nothing to it. */
 static int restore_quickly(undo *u, mwB_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
+  const mwW_record *r = mwB_recordof(s, entry->obj);
   if (entry->kind == MW_METATABLE) {
     u->last = MW_NONE; /* gets another shadow */
     return 0;
   }
   if (!find_shadow(u, s, entry)) return 0;
   mwB_unpack(L, s, 0, entry, MW_KEY);
-  if (mwB_ismeta(L, -1) || (lua_type(L, -1) == LUA_TNUMBER &&
-                            !mwB_recordof(s, entry->obj)->lengthy)) {
+  if (mwB_ismeta(L, -1) ||
+      (lua_type(L, -1) == LUA_TNUMBER && r != NULL && !r->lengthy)) {
     lua_pop(L, 1);
     return 0;
   }
@@ -132,7 +133,7 @@ void mwB_restore(void *ud, const mw_entry *entry, void *host) {
 
 static int restore_all(lua_State *L, mwB_state *s, size_t mark, int quick) {
   undo u = {L, MW_NONE, quick, 0};
-  lua_settop(L, KEPT);
+  lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
   s->L = L;
   mw_rewind(s->engine, mark, &u);
@@ -150,16 +151,16 @@ static int rewind_quickly(lua_State *L) {
 /* Gives all objects their old values.  Leaves the first error.  That may be
 ** done again from the start, so first it is tried without much care; and if
 ** there is not even memory for the other way, it is to be done again later:
-** nothing is forgotten, and that is raised. */
-static void restore_to(lua_State *L, mwB_state *s, size_t mark) {
+** nothing is forgotten, and the answer is 0. */
+static int restore_to(lua_State *L, mwB_state *s, size_t mark) {
   int failed = 0;
-  lua_settop(L, KEPT);
+  lua_settop(L, ALSO_KEPT);
   mwB_push(L, MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)mark);
   s->restoring++;
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) failed = restore_all(L, s, mark, 0);
   s->restoring--;
-  if (failed) mwB_check(L, MW_NOMEM);
+  return !failed;
 }
 
 /* tell_undone(object, key, old, new, kind): tells who watches that the old
@@ -192,10 +193,10 @@ static void tell(lua_State *L, mwB_state *s, int table, const mw_entry *entry) {
 
 /* Undoes what was noted since the mark, then tells who watches; what they write
 ** then is noted and stays.  If nobody else records, effects may have the
-** references.  Leaves KEPT and the first error. */
-static void rewind_to(lua_State *L, mwB_state *s, size_t mark, uint32_t refs) {
+** references.  Leaves what is kept and the first error; 0 if memory ran out. */
+static int rewind_to(lua_State *L, mwB_state *s, size_t mark, uint32_t refs) {
   size_t n, ignored, i;
-  restore_to(L, s, mark);
+  if (!restore_to(L, s, mark)) return 0;
   mw_entries(s->engine, mark, &n);
   for (i = mark + n; i > mark; i--) {
     const mw_entry entry = *mw_entries(s->engine, i - 1, &ignored);
@@ -206,6 +207,7 @@ static void rewind_to(lua_State *L, mwB_state *s, size_t mark, uint32_t refs) {
   mw_entries(s->engine, mark, &n);
   if (n == 0 && s->engine->journal.readers > 1) mwB_forgetrefs(L, s, refs);
   lua_settop(L, FIRST_ERROR);
+  return 1;
 }
 
 /* rewind(mark, references) -> the first error */
@@ -214,7 +216,7 @@ static int rewind_journal(lua_State *L) {
   size_t mark = (size_t)lua_tointeger(L, 1);
   uint32_t refs = (uint32_t)lua_tointeger(L, 2);
   if (s->engine == NULL) return 0;
-  rewind_to(L, s, mark, refs);
+  if (!rewind_to(L, s, mark, refs)) mwB_check(L, MW_NOMEM);
   return 1;
 }
 
@@ -236,6 +238,11 @@ static int is_open(lua_State *L) {
   return open;
 }
 
+static void set_ending(lua_State *L, int ending) {
+  lua_pushboolean(L, ending);
+  lua_setfield(L, 1, "ending");
+}
+
 /* Ends `protect`: the function has returned or raised. */
 static int end_protect(lua_State *L, int status, lua_KContext context) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
@@ -248,15 +255,14 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
   if (is_open(L)) { /* no other one has ended it */
     size_t mark = (size_t)integer_field(L, "mark");
     uint32_t refs = (uint32_t)integer_field(L, "refs");
-    lua_pushboolean(L, 1);
-    lua_setfield(L, 1, "ending");
-    lua_replace(L, KEPT);
-    rewind_to(L, s, mark, refs);
-  } else {
-    lua_remove(L, 1);
+    int done;
+    set_ending(L, 1);
+    done = rewind_to(L, s, mark, refs);
+    set_ending(L, 0);
+    if (!done) mwB_check(L, MW_NOMEM);
   }
   lua_pushboolean(L, 0);
-  lua_insert(L, 1);
+  lua_replace(L, 1);
   return lua_gettop(L);
 }
 

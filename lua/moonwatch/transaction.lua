@@ -296,7 +296,6 @@ end
 -- guards wrote when they heard of that stays.
 local function fail_undone(self, err, problem)
   tell(problem)
-  self.its.ending = false
   each_cell(know, self.its.mark)
   self.its.mark, self.its.refs = private.position()
   return fail(self, err)
