@@ -565,3 +565,18 @@ describe("a random program in a transaction", function()
 end)
 
 -- }======================================================
+
+describe("a read of all of an object", function()
+  it("is in conflict with each field that the others wrote, once", function()
+    local obj = mw.track { x = 1, y = 1 }
+    local tx = mw.begin { reads = true }
+    local _ = obj.x
+    for _ in pairs(obj) do assert.truthy(tx) end
+    local reader = tx:commit()
+    local _, writer = mw.transaction(function() obj.x, obj.y = 2, 2 end)
+    local keys = {}
+    for i, c in ipairs(reader:conflicts(writer)) do keys[i] = c.key end
+    table.sort(keys)
+    assert.same({ "x", "y" }, keys)
+  end)
+end)
