@@ -580,3 +580,16 @@ describe("a read of all of an object", function()
     assert.same({ "x", "y" }, keys)
   end)
 end)
+
+describe("on_conflict", function()
+  it("does not change what is written by changing its entry", function()
+    local obj = mw.track { x = 1 }
+    local _, fx = mw.transaction(function() obj.x = 2 end)
+    obj.x = 5
+    fx:apply { on_conflict = function(entry)
+      entry.new = 7
+      return "overwrite"
+    end }
+    assert.equal(2, obj.x)
+  end)
+end)

@@ -274,6 +274,12 @@ local function actual(e)
   return object[e.key]
 end
 
+local function copy(entry)
+  local its = {}
+  for name, value in pairs(entry) do its[name] = value end
+  return its
+end
+
 -- Answers a list of what is to be written, or nil and the entry that forbids
 -- it.
 local function choose(list, on_conflict)
@@ -284,7 +290,7 @@ local function choose(list, on_conflict)
     local name = name_of(e.key)
     local value = fields[name] or { actual(e) }
     local decision = same(value[1], e.old) and "overwrite" or
-      on_conflict and on_conflict(e, value[1]) or "abort"
+      on_conflict and on_conflict(copy(e), value[1]) or "abort"
     if decision == "abort" then return nil, e end
     if decision == "overwrite" then
       chosen[#chosen + 1] = e
