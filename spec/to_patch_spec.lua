@@ -55,6 +55,20 @@ describe("the patch of effects", function()
     assert.same({ a = { 1, 2 }, b = { c = 1 } }, twin)
   end)
 
+  it("cannot be had of what is not below the root", function()
+    local root, other = { a = {} }, mw.track {}
+    local effects = effects_of(root, function() root.x, other.x = 1, 1 end)
+    assert.same({ nil, "an object was written that is not below the root" },
+      { effects:to_patch(root) })
+    effects = effects_of({ root }, function()
+      root.b = { c = 1 }
+      root.b.c = 2
+      root.a.gone = 1
+      root.a = nil
+    end)
+    assert.is_table(effects:to_patch(root))
+  end)
+
   it("cannot be had of what is not JSON", function()
     local root = {}
     local effects = effects_of(root, function() root.f = print end)

@@ -180,15 +180,28 @@ local function at(fields, object, name)
   return fields[object] and fields[object][name]
 end
 
--- Adds what one has read and the other has written.
-local function add_reads(conflicts, reader, written)
-  for _, read in ipairs(reader:reads() or {}) do
-    local of_object = written[read.object]
-    local entry = of_object and (read.key == nil and select(2, next(of_object))
-      or of_object[name_of(read.key)])
-    if entry then
+local WHOLE = {} -- the key of a read of all of an object
+
+local function fields_read(self)
+  local fields = {}
+  for _, read in ipairs(self:reads() or {}) do
+    local its = fields[read.object] or {}
+    fields[read.object] = its
+    its[read.key == nil and WHOLE or name_of(read.key)] = true
+  end
+  return fields
+end
+
+-- Adds what one has read and the other has written, in the order in which it
+-- was written.
+local function add_reads(conflicts, reader, written, order)
+  local fields = fields_read(reader)
+  for _, e in ipairs(order) do
+    local name = name_of(e.key)
+    if at(fields, e.object, name) or at(fields, e.object, WHOLE) then
       conflicts[#conflicts + 1] = {
-        object = read.object, key = entry.key, kind = "read", entry = entry,
+        object = e.object, key = e.key, kind = "read",
+        entry = written[e.object][name],
       }
     end
   end
@@ -201,7 +214,7 @@ function Effects:conflicts(other)
   its_own(self, "conflicts")
   check_other(other, "conflicts")
   local mine, order = outcome(self)
-  local theirs = outcome(other)
+  local theirs, their_order = outcome(other)
   local conflicts = {}
   for _, e in ipairs(order) do
     local name = name_of(e.key)
@@ -212,8 +225,8 @@ function Effects:conflicts(other)
       }
     end
   end
-  add_reads(conflicts, self, theirs)
-  add_reads(conflicts, other, mine)
+  add_reads(conflicts, self, theirs, their_order)
+  add_reads(conflicts, other, mine, order)
   return conflicts
 end
 
@@ -261,6 +274,12 @@ local function actual(e)
   return object[e.key]
 end
 
+local function copy(entry)
+  local its = {}
+  for name, value in pairs(entry) do its[name] = value end
+  return its
+end
+
 -- Answers a list of what is to be written, or nil and the entry that forbids
 -- it.
 local function choose(list, on_conflict)
@@ -271,7 +290,7 @@ local function choose(list, on_conflict)
     local name = name_of(e.key)
     local value = fields[name] or { actual(e) }
     local decision = same(value[1], e.old) and "overwrite" or
-      on_conflict and on_conflict(e, value[1]) or "abort"
+      on_conflict and on_conflict(copy(e), value[1]) or "abort"
     if decision == "abort" then return nil, e end
     if decision == "overwrite" then
       chosen[#chosen + 1] = e

@@ -70,6 +70,17 @@ local function put(self, step, at)
   drop_oldest(self)
 end
 
+-- If a transaction around it is taken back, so is what is done here.
+local function remember(self)
+  local steps, at = table.move(self.steps, 1, #self.steps, 1, {}), self.at
+  local fxs, saved = {}, self.saved
+  for i, step in ipairs(steps) do fxs[i] = step.fx end
+  transaction.on_rollback(function()
+    self.steps, self.at, self.saved = steps, at, saved
+    for i, step in ipairs(steps) do step.fx = fxs[i] end
+  end)
+end
+
 local function add(self, label, fx)
   put(self, { label = label, fx = fx, time = private.now() }, self.at)
 end
@@ -92,6 +103,7 @@ function History:run(label, fn, ...)
   local function done(fx)
     if token and #fx > 0 then add(self, label, fx) end
   end
+  if token and transaction.is_open() then remember(self) end
   return finish(self, token, transaction.run_until(done, fn, ...))
 end
 
@@ -101,6 +113,7 @@ function History:undo()
   check_idle(self, "undo")
   local step = self.steps[self.at]
   if not step then return nil end
+  if transaction.is_open() then remember(self) end
   local problem = effects.undo(step.fx)
   self.at = self.at - 1
   effects.raise(problem)
@@ -114,6 +127,7 @@ function History:redo()
   check_idle(self, "redo")
   local step = self.steps[self.at + 1]
   if not step then return nil end
+  if transaction.is_open() then remember(self) end
   local fx, problem = effects.redo(step.fx)
   if not fx then return nil, problem end
   self.at = self.at + 1

@@ -55,4 +55,19 @@ function Hook:register()
   if not asked then self.registered = self.object:on(self.event, self.fn) end
 end
 
+--- Does what goes before the writes of pending effects; nothing if part of it
+-- cannot be done.
+function Hook.prepare(self)
+  for i, save in ipairs(self.saves) do
+    if save[1].save == nil then
+      error(("save %d: its object has no method 'save'"):format(i), 0)
+    end
+  end
+  for _, hook in ipairs(self.hooks) do hook:check() end
+  for _, save in ipairs(self.saves) do
+    save[1]:save(table.unpack(save, 2, save.n))
+  end
+  for _, hook in ipairs(self.hooks) do hook:register() end
+end
+
 return Hook

@@ -22,7 +22,7 @@ Pending.__index = Pending
 local function new(opts)
   return setmetatable({
     opts = opts, items = {}, writes = {}, fields = {}, saves = {}, hooks = {},
-    last_hook = -1, finals = {}, tracked = 0, globals = {}, writing = false,
+    last_hook = -1, finals = {}, tracked = 0, globals = {}, stage = false,
     scopes = { scope.outermost() },
   }, Pending)
 end
@@ -41,7 +41,7 @@ end
 
 -- While the effects are written, what is added would be lost.
 local function check_idle(self, name, level)
-  if self.writing then
+  if self.stage == "writing" then
     error(("calling '%s' while the effects are written"):format(name), level)
   end
 end
@@ -304,10 +304,11 @@ end
 -- environment.
 function Pending:modified()
   check_self(self, "modified")
-  local list = {}
+  local list, seen = {}, {}
   for _, item in ipairs(self.items) do
-    if is_modified(self, item) then
-      list[#list + 1] = item.env or item.object
+    local object = item.env or item.object
+    if is_modified(self, item) and not seen[object] then
+      list[#list + 1], seen[object] = object, true
     end
   end
   return list
@@ -513,20 +514,6 @@ end
 -- Applying
 -- =======================================================
 
--- What goes before the writes; nothing if part of it cannot be done.
-local function prepare(self)
-  for i, save in ipairs(self.saves) do
-    if save[1].save == nil then
-      error(("save %d: its object has no method 'save'"):format(i), 0)
-    end
-  end
-  for _, hook in ipairs(self.hooks) do hook:check() end
-  for _, save in ipairs(self.saves) do
-    save[1]:save(table.unpack(save, 2, save.n))
-  end
-  for _, hook in ipairs(self.hooks) do hook:register() end
-end
-
 -- A cell has the key that it has in a transaction.
 local function key_of(item, entry)
   if private.is_cell(item.object) then return private.cell_name(item.object) end
@@ -545,11 +532,13 @@ local function entries(self)
   return list
 end
 
+local DONE = { "writes", "fields", "saves", "hooks", "finals" }
+
 -- All is done, once: there is nothing to do any more, as in `fresh`.  Answers
 -- the first error, in a table.
 local function finish(self, problem, fresh)
   local finals = self.finals
-  for name, value in pairs(fresh) do self[name] = value end
+  for _, name in ipairs(DONE) do self[name] = fresh[name] end
   for _, item in ipairs(self.items) do
     if item.kind == "new" then item.kind = "object" end
   end
@@ -566,15 +555,16 @@ end
 function Pending:apply()
   check_self(self, "apply")
   check_idle(self, "apply", 3)
-  local fresh = { -- while there is still a way back
-    writes = {}, fields = {}, saves = {}, hooks = {}, finals = {},
-  }
-  local ok, fx, problem, entry = pcall(effects.write, function()
-    prepare(self)
-    self.writing = true
+  if self.stage then error("calling 'apply' while it is under way", 2) end
+  local fresh = new(self.opts)
+  local function prepare()
+    Hook.prepare(self)
+    self.stage = "writing"
     return entries(self)
-  end)
-  self.writing = false
+  end
+  self.stage = "applying"
+  local ok, fx, problem, entry = pcall(effects.write, prepare)
+  self.stage = false
   if ok and fx then
     effects.raise(finish(self, problem, fresh))
     return fx

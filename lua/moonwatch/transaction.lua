@@ -87,6 +87,36 @@ function transaction.undone(fx)
   end
 end
 
+--- Is any under way?
+function transaction.is_open() return stack[1] ~= nil end
+
+--- Calls `f` if the innermost transaction, or one further out, is taken back.
+-- To be called before anything is changed.
+function transaction.on_rollback(f)
+  local its = stack[#stack]
+  if not its then return end
+  its.undone = its.undone or {}
+  table.insert(its.undone, f)
+end
+
+-- What is to be called is the next one's now.
+local function hand_out(its)
+  local outer = stack[#stack - 1]
+  for _, f in ipairs(its.undone or NONE) do
+    if outer then
+      outer.undone = outer.undone or {}
+      table.insert(outer.undone, f)
+    end
+  end
+  its.undone = nil
+end
+
+local function tell_undone(its)
+  local list = its.undone
+  its.undone = nil
+  for i = list and #list or 0, 1, -1 do list[i]() end
+end
+
 -- Takes back all that was noted since `its` began, cells included.  While it
 -- is `ending`, guards that hear of that may not end it, nor one further out.
 local function take_back(its)
@@ -94,6 +124,7 @@ local function take_back(its)
   local ok, problem = pcall(private.rewind, its.mark, its.refs)
   its.ending = false
   if not ok then error(problem, 0) end
+  tell_undone(its)
   each_cell(know, its.mark)
   return problem
 end
@@ -143,7 +174,10 @@ local function end_inner(its)
     error("a transaction ends while it is taken back", 0)
   end
   note_cells()
-  while stack[#stack] ~= its do pop() end
+  while stack[#stack] ~= its do
+    hand_out(stack[#stack])
+    pop()
+  end
 end
 
 -- Those that nobody can end any more.  If there is no memory for that, it is
@@ -179,6 +213,7 @@ local function commit(its, done)
   local fx = private.cut(its.mark)
   if done then done(fx) end
   if its.reads then transaction.reads[fx] = its.reads end
+  hand_out(its)
   pop()
   end_abandoned()
   return fx

@@ -33,11 +33,11 @@ local function overlay(t, its)
   return contents
 end
 
--- A view has `contents(t)`, a table that is not to be written to, and
--- `class(t)`.
+-- A view has `contents(t)`, a table that is not to be written to, `class(t)`,
+-- and the set of objects that are `changed`.
 local function view(changes)
   local known = {}
-  local self = {}
+  local self = { changed = changes }
   function self.contents(t)
     if not changes[t] then return raw(t) end
     known[t] = known[t] or overlay(t, changes[t])
