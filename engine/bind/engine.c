@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+#include "moonwatch_lua.h"
+
 static const char KEY = 0;
 
 /* Slots that a call looks at while the dead of a collection are sought. */
@@ -187,6 +189,14 @@ static void new_objects(lua_State *L) {
   lua_setmetatable(L, -2);
 }
 
+mw_engine *mw_lua_engine(lua_State *L) {
+  const mwB_state *s;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY);
+  s = (const mwB_state *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return (s == NULL) ? NULL : s->engine;
+}
+
 /* Builds the library; runs with the upvalues of every function. */
 static int build(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
@@ -221,8 +231,6 @@ static int build(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
   return 1;
 }
-
-LUAMOD_API int luaopen_moonwatch_core(lua_State *L);
 
 LUAMOD_API int luaopen_moonwatch_core(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) {

@@ -12,11 +12,11 @@
 #include <lua.h>
 #include <lualib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "../../engine/bind/moonwatch_lua.h"
 #include "heap.h"
-
-LUAMOD_API int luaopen_moonwatch_core(lua_State *L);
 
 static int passed, failed;
 
@@ -250,6 +250,23 @@ static void try_packed(void) {
 
 /* }====================================================== */
 
+/* A C program and Lua have one engine. */
+static void try_shared(void) {
+  static const char before[] = "require 'moonwatch'";
+  static const char after[] = "return require 'moonwatch'.clock():now() == 1";
+  heap h;
+  lua_State *L = new_state(&h, 0);
+  mw_engine *e;
+  report(mw_lua_engine(L) == NULL, "states", "shared", "there is none yet");
+  if (luaL_dostring(L, before) != LUA_OK) abort();
+  e = mw_lua_engine(L);
+  report(e != NULL && mw_clock_advance(e, MW_CLOCK) == 1, "states", "shared",
+         "there is no engine");
+  report(luaL_dostring(L, after) == LUA_OK && lua_toboolean(L, -1), "states",
+         "shared", "it is another clock");
+  lua_close(L);
+}
+
 /* With an argument, only the scenario of that name. */
 int main(int argc, char **argv) {
   heap h;
@@ -262,6 +279,7 @@ int main(int argc, char **argv) {
   try_late_finaliser();
   try_collecting();
   try_packed();
+  try_shared();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }

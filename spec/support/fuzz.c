@@ -11,8 +11,9 @@
 #include <lualib.h>
 #include <stdlib.h>
 
+#include "../../engine/bind/moonwatch_lua.h"
+
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
-int luaopen_moonwatch_core(lua_State *L);
 
 static lua_State *L;
 
