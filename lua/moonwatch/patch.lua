@@ -47,7 +47,7 @@ local function compose(patch)
   patch.call, patch.inner = made(patch, false), made(patch, true)
 end
 
-local function install(holder, name, original)
+local function new_patch(holder, name, original)
   local patch = { original = original, layers = {} }
   local base = patch_of[original]
   if base then
@@ -55,9 +55,7 @@ local function install(holder, name, original)
   end
   function patch.wrapper(...) return patch.call(...) end
   patch.places = places(holder, name)
-  compose(patch)
   patch_of[patch.wrapper] = patch
-  holder[name] = patch.wrapper
   return patch
 end
 
@@ -74,7 +72,8 @@ end
 local function restore(holder, name, patch)
   if not rawequal(holder[name], patch.wrapper) then return end -- another's now
   for place, had in next, patch.places do
-    had.changed = rawequal(rawget(raw(place), name), patch.wrapper)
+    had.changed = had.changed or
+      rawequal(rawget(raw(place), name), patch.wrapper)
   end
   holder[name] = living(patch.original)
   for place, had in next, patch.places do
@@ -88,34 +87,45 @@ Layer.__metatable = false
 
 function Layer:cancel()
   if self.cancelled then return end
-  self.cancelled = true
   local patch = self.patch
+  if #patch.layers == 1 then
+    restore(self.holder, self.name, patch)
+    patches[self.holder][self.name] = nil
+  end
+  self.cancelled = true
   for i, layer in ipairs(patch.layers) do
     if layer == self then table.remove(patch.layers, i) end
   end
   compose(patch)
-  if #patch.layers == 0 then
-    restore(self.holder, self.name, patch)
-    patches[self.holder][self.name] = nil
-  end
 end
 
 Layer.__close = Layer.cancel
 
+local function put(holder, name, patch)
+  compose(patch)
+  if not rawequal(holder[name], patch.wrapper) then
+    holder[name] = patch.wrapper
+  end
+end
+
 --- Puts `around(method)`, a function, in the place of a method; with `once`, it
 -- has its effect once a call, even if a base's method that is inherited has it
--- as well.  Answers a handle to `cancel`; nil if there is no such method.
+-- as well.  Answers a handle to `cancel`; nil if there is no such method.  If
+-- it raises, the method is as it was.
 return function(holder, name, around, once)
   local of_holder = patches[holder] or {}
   local patch = of_holder[name]
   if not patch or not rawequal(holder[name], patch.wrapper) then
     if type(holder[name]) ~= "function" then return nil end
-    patch = install(holder, name, holder[name])
+    patch = new_patch(holder, name, holder[name])
   end
   of_holder[name], patches[holder] = patch, of_holder
   local layer = setmetatable({ holder = holder, name = name, patch = patch,
-    around = around, once = once or false }, Layer)
-  table.insert(patch.layers, layer)
-  compose(patch)
-  return layer
+    around = around, once = once or false, cancelled = false }, Layer)
+  local n = #patch.layers + 1
+  patch.layers[n] = layer
+  local ok, err = pcall(put, holder, name, patch)
+  if ok then return layer end
+  patch.layers[n] = nil
+  error(err, 0)
 end

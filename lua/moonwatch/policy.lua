@@ -285,6 +285,8 @@ end
 -- Mutators: methods that change an object without writing to it
 -- =======================================================
 
+local MEMORY = "not enough memory"
+
 -- Classes with watched objects, and what of them is patched.
 local watched = setmetatable({}, { __mode = "k" })
 
@@ -304,7 +306,10 @@ local function telling(name)
 end
 
 local function unpatch(layers)
-  while #layers > 0 do table.remove(layers):cancel() end
+  while #layers > 0 do
+    if layers[#layers] then layers[#layers]:cancel() end
+    layers[#layers] = nil
+  end
 end
 
 local function patch_mutators(c, layers)
@@ -312,7 +317,9 @@ local function patch_mutators(c, layers)
   unpatch(layers)
   for _, name in ipairs(policy.hooks(c).mutators or NONE) do
     if not seen[name] then
-      layers[#layers + 1] = patch(c, name, telling(name), true)
+      local n = #layers + 1
+      layers[n] = false -- so that there is room for it
+      layers[n] = patch(c, name, telling(name), true)
     end
     seen[name] = true
   end
@@ -334,7 +341,12 @@ local function see_to_deserted()
   for c in pairs(watched) do
     if private.instances(c) == 0 then deserted[#deserted + 1] = c end
   end
-  for _, c in ipairs(deserted) do pcall(is_unwatched, c) end
+  local short
+  for _, c in ipairs(deserted) do
+    local ok, err = pcall(is_unwatched, c)
+    if not ok and err == MEMORY then short = err end
+  end
+  if short then error(short, 0) end -- so it is done again
 end
 
 -- }======================================================
