@@ -20,6 +20,9 @@
 
 #define MIN_TABLE 64u
 
+/* Events a trace may have before its identities meet another's. */
+#define BASE_SHIFT 40
+
 /* {======================================================
 ** Opening and closing
 ** ======================================================= */
@@ -65,6 +68,7 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
   if (t == NULL) return MW_NOMEM;
   t->next = e->trace.first;
   e->trace.first = t;
+  t->base = ++e->trace.opened << BASE_SHIFT;
   t->now = now;
   t->ud = ud;
   if (!has_ring(e, t, (capacity == 0) ? 1 : capacity)) {
@@ -226,7 +230,7 @@ uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
   mw_trace *t = trace_for(e, name);
   if (t == NULL) return 0;
   set_args(e, add(e, t, MWT_BEGIN, thread, name), args, len);
-  return t->n;
+  return t->base + t->n;
 }
 
 void mw_trace_end(mw_engine *e, mw_thread thread, uint64_t id, const char *args,

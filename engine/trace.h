@@ -15,7 +15,7 @@ enum mwT_kind {
   MWT_BREAK /* the trace was stopped then, and started again later */
 };
 
-/* Event number i is that of identity i + 1. */
+/* Event number i has the identity base + i + 1. */
 typedef struct mwT_event {
   int64_t time;
   union {
@@ -41,6 +41,7 @@ struct mw_trace {
   mwT_event *events;
   uint64_t n; /* how many there were, and how many there is room for */
   uint64_t capacity, at;
+  uint64_t base;    /* so that no other trace has the same identities */
   uint64_t dropped; /* those for which there was no memory */
   mwT_name *names;  /* by number; 0 is no name */
   uint32_t n_names, size_names;
@@ -55,6 +56,7 @@ struct mw_trace {
 typedef struct mwT_part {
   mw_trace *running; /* NULL: none */
   mw_trace *first;
+  uint64_t opened; /* how many there have been */
 } mwT_part;
 
 MW_PRIVATE void mwT_close(mw_engine *e);

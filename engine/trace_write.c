@@ -172,7 +172,8 @@ static void pop(writer *w, const mwT_event *event) {
 
 static int take(writer *w, uint32_t i) {
   const mwT_event *event = event_at(w, i);
-  if (event->kind == MWT_BEGIN) return push(w, event, mwT_first(w->t) + i + 1);
+  if (event->kind == MWT_BEGIN)
+    return push(w, event, w->t->base + mwT_first(w->t) + i + 1);
   if (event->kind == MWT_END)
     pop(w, event);
   else

@@ -157,7 +157,7 @@ static int trap(lua_State *L) {
   if (r != NULL) { /* else it was found dead */
     int noting = mwB_noting(s);
     if (r->armed > 0 || r->slow || (noting && s->ignores) ||
-        (r->member != 0 && concerns_others(L, s)))
+        (r->member != 0 && concerns_others(L, s)) || mwB_tracing(s))
       return trap_slowly(L);
     r->count += r->watched || r->member != 0;
     if (noting) {
