@@ -74,7 +74,15 @@ void mwO_thousandths(mwO_out *out, int64_t n) {
 #define DIGITS 15
 #define GREATEST 1e15 /* the first number with more digits */
 
-/* Puts x > 0, which is no integer or too large for one, as 123...e-12. */
+/* Puts n / 10^places. */
+static void put_decimals(mwO_out *out, uint64_t n, int places) {
+  char text[2 * DIGITS + 8], *end = text + sizeof(text), *at = end;
+  for (; places > 0; places--, n /= 10) *--at = (char)('0' + n % 10);
+  *--at = '.';
+  put_from(out, digits(at, n, 1), end);
+}
+
+/* Puts x > 0, which is no integer or too large for one. */
 static void put_scaled(mwO_out *out, double x) {
   int exponent = 0;
   uint64_t n;
@@ -84,6 +92,10 @@ static void put_scaled(mwO_out *out, double x) {
   for (; x < GREATEST / 10; exponent--) x *= 10;
   n = (uint64_t)(x + 0.5);
   for (; n % 10 == 0; exponent++) n /= 10;
+  if (exponent < 0 && exponent >= -DIGITS - 3) {
+    put_decimals(out, n, -exponent);
+    return;
+  }
   mwO_integer(out, (int64_t)n);
   mwO_literal(out, "e");
   mwO_integer(out, exponent);

@@ -27,6 +27,7 @@ typedef struct scope {
   mw_thread thread;
   uint8_t open;
   uint8_t measured;
+  uint8_t data;    /* may it have some? */
   uint8_t changed; /* are there data that the begin did not have? */
 } scope;
 
@@ -63,8 +64,10 @@ static void end_scope(lua_State *L, scope *sc) {
   time = sc->measured ? mwB_now(NULL) - sc->begun : 0;
   sc->open = 0;
   end_traced(L, sc);
-  lua_pushnil(L);
-  lua_setiuservalue(L, 1, DATA);
+  if (sc->data) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, 1, DATA);
+  }
   if (!sc->measured) return;
   lua_getiuservalue(L, 1, MEASURED);
   lua_pushinteger(L, (lua_Integer)time);
@@ -81,6 +84,18 @@ static int close_scope(lua_State *L) {
   return 0;
 }
 
+/* The metamethods' way: they are called with a scope, which is cheap to see. */
+static int finish_scope(lua_State *L) {
+  const mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  scope *sc = (scope *)lua_touserdata(L, 1);
+  if (sc == NULL || !lua_getmetatable(L, 1)) return 0;
+  if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
+    lua_settop(L, 1);
+    end_scope(L, sc);
+  }
+  return 0;
+}
+
 /* Pushes the data of the scope at 1, made if need be; 0 when there is nobody to
 ** note them. */
 static int push_data(lua_State *L, scope *sc) {
@@ -91,7 +106,7 @@ static int push_data(lua_State *L, scope *sc) {
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, 1, DATA);
   }
-  sc->changed = 1;
+  sc->data = sc->changed = 1;
   return 1;
 }
 
@@ -252,8 +267,9 @@ static scope *new_scope(lua_State *L, mwB_state *s, int uservalues) {
 }
 
 /* Copies the args of the scope at SCOPE, with `reverse` among them. */
-static void copy_args(lua_State *L) {
+static void copy_args(lua_State *L, scope *sc) {
   if (lua_isnil(L, ARGS) && lua_isnil(L, REVERSE)) return;
+  sc->data = 1;
   lua_newtable(L);
   if (lua_istable(L, ARGS)) {
     for (lua_pushnil(L); lua_next(L, ARGS) != 0;) {
@@ -310,7 +326,7 @@ static int timed_fully(lua_State *L, mwB_state *s) {
     return 1;
   }
   sc = new_scope(L, s, measured ? 2 : 1);
-  if (mwB_isrunning(s)) copy_args(L);
+  if (mwB_isrunning(s)) copy_args(L, sc);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, SCOPE);
   if (measured) begin_measured(L, sc);
@@ -412,13 +428,13 @@ void mwB_opentimed(lua_State *L, mwB_state *s) {
   static const luaL_Reg functions[] = {{"timing", timing}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg meta[] = {
-      {"__close", close_scope}, {"__gc", close_scope}, {NULL, NULL}};
+      {"__close", finish_scope}, {"__gc", finish_scope}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"add", add_data},
                                      {"increment", increment_data},
                                      {"insert", insert_data},
                                      {"close", close_scope},
                                      {NULL, NULL}};
-  mwB_newmeta(L, MWB_SCOPE, "scope", meta, methods);
+  s->scope_meta = mwB_newmeta(L, MWB_SCOPE, "scope", meta, methods);
   mwB_newmeta(L, MWB_SET, "set", none, none);
   mwB_setfuncs(L, functions);
   push_timed(L, s);
