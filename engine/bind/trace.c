@@ -376,11 +376,12 @@ static int traced(lua_State *L) {
   return 1;
 }
 
-/* trace_methods() -> the table of a trace's methods */
+/* trace_methods() -> the table of a trace's methods, its metatable */
 static int trace_methods(lua_State *L) {
   mwB_push(L, MWB_TRACE);
   lua_getfield(L, -1, "__index");
-  return 1;
+  lua_insert(L, -2);
+  return 2;
 }
 
 void mwB_opentracing(lua_State *L) {

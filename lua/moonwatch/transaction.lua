@@ -14,6 +14,7 @@ local private = core.private
 -- One stack for all copies of this file, as there is one journal.
 private.transactions = private.transactions or {}
 local stack = private.transactions
+local traced = private.traced()
 
 local transaction = {}
 
@@ -107,12 +108,23 @@ local function open(its)
   stack[#stack + 1] = its
   its.mark, its.refs = private.record(its.where)
   its.open = true
+  if traced.transaction then
+    its.scope = private.begin_scope("transaction", "transaction")
+  end
   if its.wants_reads then its.reads = reads.begin() end
 end
 
 local function forget_globals(its)
   if its.globals then core.untrack(its.globals) end
   its.globals = nil
+end
+
+-- A trace is told how it ended.
+local function close_scope(its)
+  local scope = its.scope
+  its.scope = nil
+  scope:add("result", its.committed and "commit" or "rollback")
+  scope:close()
 end
 
 -- Takes the innermost one from the stack.
@@ -125,6 +137,7 @@ local function pop()
   end
   if its.reads then reads.finish() end
   forget_globals(its)
+  if its.scope then close_scope(its) end
 end
 
 -- Those that began later and were not ended are part of it now.
@@ -148,7 +161,9 @@ local function commit(its)
   end_inner(its)
   local fx = private.cut(its.mark)
   if its.reads then transaction.reads[fx] = its.reads end
+  its.committed = true
   pop()
+  its.committed = false
   end_abandoned()
   return fx
 end
