@@ -635,8 +635,9 @@ MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 
 /*
 ** Something begins in a thread.  Answers an identity for `mw_trace_end`, never
-** 0 unless it was not noted.  `args`, if not NULL, is the text of a JSON object,
-** `len` bytes; it is copied, not looked at, and left out if there is no memory.
+** 0 unless it was not noted.  `args`, if not NULL, is the text of a JSON
+** object, `len` bytes; it is copied, not looked at, and left out if there is no
+** memory.
 */
 MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                                const char *args, size_t len);
@@ -654,8 +655,10 @@ MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
 MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                              double value);
 
-/* How many events it has, and how many it has lost. */
+/* How many events it has. */
 MW_API size_t mw_trace_count(const mw_trace *t);
+
+/* And how many it has lost. */
 MW_API uint64_t mw_trace_lost(const mw_trace *t);
 
 /* Takes some bytes of a text; answers 0 when it cannot.  Must not call the
@@ -670,10 +673,10 @@ enum mw_format {
 
 /*
 ** Writes a trace, which may be running, as JSON.  In each thread what begins
-** ends, properly nested, and times do not go back: ends whose begin was lost are
-** left out, and what has not ended ends when the trace was stopped, or now.
-** Thread 1 is called "main", others `thread` and their number.  MW_OK; MW_NOMEM;
-** MW_REFUSED when the sink has refused something.
+** ends, properly nested, and times do not go back: ends whose begin was lost
+** are left out, and what has not ended ends when the trace was stopped, or now.
+** Thread 1 is called "main", others `thread` and their number.  MW_OK;
+** MW_NOMEM; MW_REFUSED when the sink has refused something.
 */
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,

@@ -141,7 +141,12 @@ static void put_escape(mwO_out *out, unsigned char c) {
   char text[6] = {'\\', 'u', '0', '0', 0, 0};
   text[4] = hex[c >> 4];
   text[5] = hex[c & 15];
-  mwO_put(out, text, sizeof(text));
+  if (c == '"' || c == '\\') {
+    text[1] = (char)c;
+    mwO_put(out, text, 2);
+  } else {
+    mwO_put(out, text, sizeof(text));
+  }
 }
 
 static int is_plain(unsigned char c) {

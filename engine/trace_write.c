@@ -7,8 +7,9 @@
 **               +--> 0 -> 1 -> 3 -> 4        next[]: events of one thread
 **
 ** A thread at a time, its events are gone through in order, with a stack of
-** what has begun.  An end finds its begin on the stack by its identity, and ends
-** what lies above it too; if it is not there, it was lost, and so is the end.
+** what has begun.  An end finds its begin on the stack by its identity, and
+** ends what lies above it too; if it is not there, it was lost, and so is the
+** end.
 */
 #include <string.h>
 

@@ -536,7 +536,6 @@ void mwB_opendeep(lua_State *L);
 
 /* {======================================================
 ** policy.c
-**
 ** ======================================================= */
 
 /* What the policy is asked and told, by functions that policy.lua sets. */

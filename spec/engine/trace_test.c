@@ -192,7 +192,7 @@ static void any_name_is_a_string(mw_engine *e, heap *h) {
   mw_trace_instant(e, 1, mw_trace_name(e, longer, sizeof(longer), 0), NULL, 0);
   check(write_as(e, t, MW_CHROME) == MW_OK);
   check(strstr(text,
-               "\"\\u003c/script>\\u0022\\u005c\\u000a\\ufffd\xC3\xA9"
+               "\"\\u003c/script>\\\"\\\\\\u000a\\ufffd\xC3\xA9"
                "\\ufffd\\ufffd\\ufffd\""));
   check(strchr(text, '<') == NULL && strstr(text, "xxxxxxxxxxxxxxxxxxxxxxxx"));
 }
