@@ -8,7 +8,7 @@ description = {
     Weak identity and generations in a compact C engine: which object is this,
     is it still there, and which objects are new since a point in time.]],
   license = "MIT",
-  labels = { "weak", "identity", "generation", "tracking" },
+  labels = { "weak", "identity", "generation", "tracking", "tracing" },
 }
 supported_platforms = { "unix" }
 dependencies = { "lua >= 5.4" }

@@ -93,8 +93,8 @@ describe("a trace", function()
   end)
 
   it("does not take a scope of another one's time for its own", function()
-    local trace, scope = mw.trace():start(), nil
-    scope = mw.timed "old"
+    local trace = mw.trace():start()
+    local scope = mw.timed "old"
     trace:stop()
     local later = mw.trace():start()
     mw.timed "new"
@@ -198,7 +198,8 @@ describe("a trace", function()
     misuse("(unknown source 'write')", mw.trace, { sources = { "write" } })
     misuse("(unknown source '?')", mw.trace, { sources = { {} } })
     local trace = mw.trace()
-    misuse("calling 'start' on bad self (trace expected, got no value)", trace.start)
+    misuse("calling 'start' on bad self (trace expected, got no value)",
+      trace.start)
     misuse("calling 'write' on bad self (trace expected, got table)",
       trace.write, {}, "x")
     misuse("bad argument #1 to 'write' (string expected, got nil)",

@@ -66,7 +66,7 @@ typedef struct mwB_state {
   size_t n_scratch, size_scratch;
   const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
-  const void *scope_meta;
+  const void *scope_meta, *idle; /* idle: the scope that is none */
 } mwB_state;
 
 /* User values of the state. */

@@ -88,7 +88,7 @@ static int close_scope(lua_State *L) {
 static int finish_scope(lua_State *L) {
   const mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   scope *sc = (scope *)lua_touserdata(L, 1);
-  if (sc == NULL || !lua_getmetatable(L, 1)) return 0;
+  if (sc == s->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
   if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
     lua_settop(L, 1);
     end_scope(L, sc);
@@ -417,7 +417,7 @@ void mwB_opentimers(lua_State *L) {
 static void push_timed(lua_State *L, mwB_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  new_scope(L, s, 1); /* one that is not open */
+  s->idle = new_scope(L, s, 1); /* one that is not open */
   mwB_push(L, MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);

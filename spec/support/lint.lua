@@ -83,7 +83,9 @@ local function long_files()
   local list = {}
   for _, path in ipairs(matching("%.[ch]$", "%.lua$")) do
     local _, n = text_of(path):gsub("\n", "")
-    if n > 600 and path ~= "engine/moonwatch.h" then list[#list + 1] = path .. " has " .. n .. " lines" end
+    if n > 600 and path ~= "engine/moonwatch.h" then
+      list[#list + 1] = path .. " has " .. n .. " lines"
+    end
   end
   return list
 end
