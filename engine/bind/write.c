@@ -363,8 +363,8 @@ static void assign_plain(lua_State *L, mwB_state *s, int stored) {
 }
 
 /* assign(object, key, value, stored) -> did a guard fail?, its error.  A write
-** as any other, but those who watch hear that it is applied, and what is said to
-** be `stored` goes to a table as it is, whatever its class would do. */
+** as any other, but those who watch hear that it is applied, and what is said
+** to be `stored` goes to a table as it is, whatever its class would do. */
 static int assign(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   int stored = lua_toboolean(L, 4);

@@ -35,27 +35,36 @@ local function depths_here()
   return depths
 end
 
--- Answers whether it is the outermost one.
+-- Counts one more; answers whether it is the outermost one.
 local function deepen(depths, key)
-  local depth = depths[key] or 0
-  depths[key] = depth + 1
-  return depth == 0
+  depths[key] = depths[key] + 1
+  return depths[key] == 1
 end
 
 local function rise(depths, key)
   depths[key] = depths[key] > 1 and depths[key] - 1 or nil
 end
 
-local function opened(name, column)
-  local record = { name = name, column = column }
-  if column then
-    local depths = depths_here()
-    record.depths = depths
-    record.counts_name = deepen(depths.names, name)
-    record.counts_column = deepen(depths.columns, column)
-    record.counts = deepen(depths, "all")
-  end
+-- The record of a scope with a column.  What needs memory is done before
+-- anything counts.
+local function enter_column(name, column)
+  local depths = depths_here()
+  local names, columns = depths.names, depths.columns
+  local record = {
+    name = name, column = column, depths = depths,
+    counts = false, counts_name = false, counts_column = false,
+  }
+  names[name] = names[name] or 0
+  columns[column] = columns[column] or 0
+  record.counts = deepen(depths, "all")
+  record.counts_name = deepen(names, name)
+  record.counts_column = deepen(columns, column)
   return record
+end
+
+local function opened(name, column)
+  if column then return enter_column(name, column) end
+  return { name = name }
 end
 
 local function note(name, ns)
@@ -69,11 +78,15 @@ local function note(name, ns)
   its.min, its.max = math.min(its.min, ns), math.max(its.max, ns)
 end
 
-local function leave_column(record, ns)
-  local depths, spent = record.depths, state.spent
+local function leave_column(record)
+  local depths = record.depths
   rise(depths.names, record.name)
   rise(depths.columns, record.column)
   depths.all = depths.all - 1
+end
+
+local function spend(record, ns)
+  local spent = state.spent
   if record.counts_name then
     spent[record.name] = (spent[record.name] or 0) + ns
   end
@@ -82,8 +95,9 @@ local function leave_column(record, ns)
 end
 
 local function closed(record, ns)
+  if record.column then leave_column(record) end
   note(record.name, ns)
-  if record.column then leave_column(record, ns) end
+  if record.column then spend(record, ns) end
 end
 
 private.timers(opened, closed)
