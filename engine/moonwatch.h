@@ -584,7 +584,7 @@ MW_API int mw_is_tracked(const mw_engine *e, mw_handle obj);
 **     name = mw_trace_name(e, "draw", 4, 0)
 **     id = mw_trace_begin(e, thread, name, NULL, 0)
 **     mw_trace_counter(e, thread, name, 60)
-**     mw_trace_end(e, thread, id, NULL, 0)
+**     mw_trace_end(e, id, NULL, 0)
 **     mw_trace_stop(e, t)
 **     mw_trace_write(e, t, MW_CHROME, "thread", sink, ud)
 **
@@ -642,10 +642,10 @@ MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                                const char *args, size_t len);
 
-/* It ends, with what began later in its thread and has not ended.  `id` may be
-** 0, of something that has ended, or of another trace's time. */
-MW_API void mw_trace_end(mw_engine *e, mw_thread thread, uint64_t id,
-                         const char *args, size_t len);
+/* It ends, with what began later in its thread and has not ended.  If its begin
+** was lost or is in another trace, this is nothing; `id` may be 0. */
+MW_API void mw_trace_end(mw_engine *e, uint64_t id, const char *args,
+                         size_t len);
 
 /* Something happens. */
 MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,

@@ -217,10 +217,10 @@ static void set_args(mw_engine *e, mwT_event *event, const char *args,
   if (event->args != NULL) event->len = (uint32_t)len;
 }
 
-/* The running trace, if there is a name. */
+/* The running trace, if it has that name. */
 static mw_trace *trace_for(mw_engine *e, mw_name name) {
   mw_trace *t = e->trace.running;
-  if (t == NULL || name != 0) return t;
+  if (t == NULL || (name != 0 && name < t->n_names)) return t;
   t->dropped++;
   return NULL;
 }
@@ -233,12 +233,21 @@ uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
   return t->base + t->n;
 }
 
-void mw_trace_end(mw_engine *e, mw_thread thread, uint64_t id, const char *args,
-                  size_t len) {
+/* The event of that identity, if it is still there and begins something. */
+static const mwT_event *find_begin(const mw_trace *t, uint64_t id) {
+  uint64_t i = id - t->base - 1;
+  const mwT_event *event;
+  if (i >= t->n || i < mwT_first(t)) return NULL;
+  event = mwT_event_at(t, i);
+  return (event->kind == MWT_BEGIN) ? event : NULL;
+}
+
+void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
   mw_trace *t = e->trace.running;
+  const mwT_event *begin = (t == NULL) ? NULL : find_begin(t, id);
   mwT_event *event;
-  if (t == NULL || id == 0) return;
-  event = add(e, t, MWT_END, thread, 0);
+  if (begin == NULL) return;
+  event = add(e, t, MWT_END, begin->thread, 0);
   event->u.id = id;
   set_args(e, event, args, len);
 }

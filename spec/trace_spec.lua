@@ -123,8 +123,8 @@ describe("a trace", function()
       mw.instant "last"
     end, { capacity = 6 })
     assert.equal("Bstep 9 Estep 9 Bstep 10 Estep 10 ilast", story(trace))
-    assert.equal(17, trace:lost())
-    assert.equal(17, json.decode(write(trace)).otherData.lost)
+    assert.equal(16, trace:lost())
+    assert.equal(16, json.decode(write(trace)).otherData.lost)
   end)
 
   it("is balanced when scopes are closed in another order", function()

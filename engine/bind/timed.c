@@ -24,7 +24,6 @@ typedef struct scope {
   mwB_state *state;
   uint64_t id;   /* 0: it is not traced */
   int64_t begun; /* if it is measured */
-  mw_thread thread;
   uint8_t open;
   uint8_t measured;
   uint8_t data;    /* may it have some? */
@@ -55,7 +54,7 @@ static void end_traced(lua_State *L, scope *sc) {
     args = mwB_args(L, s, -1, &len);
     lua_pop(L, 1);
   }
-  mw_trace_end(s->engine, sc->thread, sc->id, args, len);
+  mw_trace_end(s->engine, sc->id, args, len);
 }
 
 static void end_scope(lua_State *L, scope *sc) {
@@ -298,12 +297,12 @@ static void begin_traced(lua_State *L, scope *sc) {
   mwB_state *s = sc->state;
   const char *args = NULL;
   size_t len = 0;
+  mw_thread thread = mwB_thread(L, s);
   mw_name name = scope_name(L, s);
-  sc->thread = mwB_thread(L, s);
   if (lua_getiuservalue(L, SCOPE, DATA) == LUA_TTABLE)
     args = mwB_args(L, s, -1, &len);
   lua_pop(L, 1);
-  sc->id = mw_trace_begin(s->engine, sc->thread, name, args, len);
+  sc->id = mw_trace_begin(s->engine, thread, name, args, len);
 }
 
 /* The scope at SCOPE is measured from now on. */
@@ -336,27 +335,28 @@ static int timed_fully(lua_State *L, mwB_state *s) {
   return 1;
 }
 
-static int timed(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  scope *sc;
+/* Only traced. */
+static int timed_quickly(lua_State *L, mwB_state *s) {
+  scope *sc = new_scope(L, s, 1);
+  mw_thread thread = mwB_thread(L, s);
   size_t len;
-  const char *name;
-  if (s->pending) mwB_slice(L, s);
-  if (lua_type(L, 1) != LUA_TSTRING)
-    return mwB_badarg(L, "timed", 1, 1, "string");
-  if (s->timing || !lua_isnoneornil(L, 2)) return timed_fully(L, s);
-  if (!mwB_isrunning(s)) {
-    lua_pushvalue(L, UP_IDLE);
-    return 1;
-  }
-  sc = new_scope(L, s, 1);
+  const char *name = lua_tolstring(L, NAME, &len);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, -2);
-  sc->thread = mwB_thread(L, s);
-  name = lua_tolstring(L, 1, &len);
   sc->open = 1;
-  sc->id = mw_trace_begin(s->engine, sc->thread,
+  sc->id = mw_trace_begin(s->engine, thread,
                           mw_trace_name(s->engine, name, len, 0), NULL, 0);
+  return 1;
+}
+
+static int timed(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (s->pending) mwB_slice(L, s);
+  if (lua_type(L, NAME) != LUA_TSTRING)
+    return mwB_badarg(L, "timed", NAME, 1, "string");
+  if (s->timing || !lua_isnoneornil(L, OPTIONS)) return timed_fully(L, s);
+  if (mwB_isrunning(s)) return timed_quickly(L, s);
+  lua_pushvalue(L, UP_IDLE);
   return 1;
 }
 
@@ -369,7 +369,6 @@ static int begin_scope(lua_State *L) {
   scope *sc = new_scope(L, s, 1);
   mwB_push(L, MWB_SCOPE);
   lua_setmetatable(L, -2);
-  sc->thread = mwB_thread(L, s);
   sc->open = 1;
   sc->id = mwB_tracebegin(L, s, category, name, len);
   return 1;

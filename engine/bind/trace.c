@@ -75,34 +75,37 @@ static mw_name name_in(mwB_state *s, const char *category, const char *name,
 
 uint64_t mwB_tracebegin(lua_State *L, mwB_state *s, const char *category,
                         const char *name, size_t len) {
+  mw_thread thread;
   if (!mwB_isrunning(s)) return 0;
-  return mw_trace_begin(s->engine, mwB_thread(L, s),
-                        name_in(s, category, name, len), NULL, 0);
+  thread = mwB_thread(L, s);
+  return mw_trace_begin(s->engine, thread, name_in(s, category, name, len),
+                        NULL, 0);
 }
 
-void mwB_traceend(lua_State *L, mwB_state *s, uint64_t id) {
-  if (id != 0 && mwB_isrunning(s))
-    mw_trace_end(s->engine, mwB_thread(L, s), id, NULL, 0);
+void mwB_traceend(mwB_state *s, uint64_t id) {
+  mw_trace_end(s->engine, id, NULL, 0);
 }
 
-static void note_instant(lua_State *L, mwB_state *s, const char *category,
+static void note_instant(mwB_state *s, mw_thread thread, const char *category,
                          const char *name, const char *args, size_t len) {
   mw_name number = name_in(s, category, name, strlen(name));
-  mw_trace_instant(s->engine, mwB_thread(L, s), number, args, len);
+  mw_trace_instant(s->engine, thread, number, args, len);
 }
 
 void mwB_traceadvance(lua_State *L, mwB_state *s, mw_clock clock) {
   const mwC_clock *its = &s->engine->clock.clocks[clock];
   size_t len;
   const char *args;
+  mw_thread thread;
   if (!mwB_isrunning(s)) return;
+  thread = mwB_thread(L, s);
   lua_createtable(L, 0, 2);
   lua_pushlstring(L, its->name == NULL ? "" : its->name, its->len);
   lua_setfield(L, -2, "clock");
   lua_pushinteger(L, (lua_Integer)its->now);
   lua_setfield(L, -2, "generation");
   args = mwB_args(L, s, -1, &len);
-  note_instant(L, s, "epoch", "advance", args, len);
+  note_instant(s, thread, "epoch", "advance", args, len);
   lua_pop(L, 1);
 }
 
@@ -110,13 +113,15 @@ void mwB_tracewrite(lua_State *L, mwB_state *s, mw_handle h, int kind) {
   mwB_writeargs its = {MW_NONE, KEY, 0, 0};
   const char *args, *name;
   size_t len;
+  mw_thread thread;
   if (!mwB_isrunning(s)) return;
+  thread = mwB_thread(L, s);
   its.obj = h;
   mwB_push(L, MWB_KINDS);
   lua_rawgeti(L, -1, kind + 1);
   name = lua_tostring(L, -1);
   args = mwB_argsofwrite(L, s, &its, &len);
-  note_instant(L, s, "watch", name, args, len);
+  note_instant(s, thread, "watch", name, args, len);
   lua_pop(L, 2);
 }
 
@@ -133,9 +138,11 @@ void mwB_traceheard(lua_State *L, mwB_state *s, mw_handle h, uint64_t calls) {
   mwB_writeargs its = {MW_NONE, 0, 0, 0};
   const char *args;
   size_t len;
+  mw_thread thread;
   its.guards = s->engine->watch.calls - calls;
   if (its.guards == 0 || !mwB_isrunning(s)) return;
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  thread = mwB_thread(L, s);
   push_contexts(L);
   if (!mwB_isrunning(s)) {
     lua_pop(L, 1);
@@ -145,7 +152,7 @@ void mwB_traceheard(lua_State *L, mwB_state *s, mw_handle h, uint64_t calls) {
   its.key = (h == MW_NONE) ? 0 : KEY;
   its.context = lua_istable(L, -1) ? lua_gettop(L) : 0;
   args = mwB_argsofwrite(L, s, &its, &len);
-  note_instant(L, s, "watch", "invalidate", args, len);
+  note_instant(s, thread, "watch", "invalidate", args, len);
   lua_pop(L, 1);
 }
 
@@ -163,15 +170,17 @@ static int instant(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   const char *name, *args = NULL;
   size_t len, args_len = 0;
+  mw_thread thread;
   check_name(L, "instant");
   lua_settop(L, 2);
   if (!lua_isnil(L, 2) && !lua_istable(L, 2))
     return mwB_badarg(L, "instant", 2, 2, "table");
   if (!mwB_isrunning(s)) return 0;
+  thread = mwB_thread(L, s);
   name = lua_tolstring(L, 1, &len);
   if (lua_istable(L, 2)) args = mwB_args(L, s, 2, &args_len);
-  mw_trace_instant(s->engine, mwB_thread(L, s),
-                   mw_trace_name(s->engine, name, len, 0), args, args_len);
+  mw_trace_instant(s->engine, thread, mw_trace_name(s->engine, name, len, 0),
+                   args, args_len);
   return 0;
 }
 
@@ -179,14 +188,16 @@ static int counter(lua_State *L) {
   mwB_state *s = mwB_enter(L);
   const char *name;
   size_t len;
+  mw_thread thread;
   check_name(L, "counter");
   lua_settop(L, 2);
   if (lua_type(L, 2) != LUA_TNUMBER)
     return mwB_badarg(L, "counter", 2, 2, "number");
   if (!mwB_isrunning(s)) return 0;
+  thread = mwB_thread(L, s);
   name = lua_tolstring(L, 1, &len);
-  mw_trace_counter(s->engine, mwB_thread(L, s),
-                   mw_trace_name(s->engine, name, len, 0), lua_tonumber(L, 2));
+  mw_trace_counter(s->engine, thread, mw_trace_name(s->engine, name, len, 0),
+                   lua_tonumber(L, 2));
   return 0;
 }
 

@@ -34,7 +34,7 @@ void mwB_checkself(lua_State *L, const char *name, int uservalue,
 ** lost. */
 uint64_t mwB_tracebegin(lua_State *L, mwB_state *s, const char *category,
                         const char *name, size_t len);
-void mwB_traceend(lua_State *L, mwB_state *s, uint64_t id);
+void mwB_traceend(mwB_state *s, uint64_t id);
 
 /* A clock was advanced. */
 void mwB_traceadvance(lua_State *L, mwB_state *s, mw_clock clock);
