@@ -93,20 +93,13 @@ static void note_instant(mwB_state *s, mw_thread thread, const char *category,
 }
 
 void mwB_traceadvance(lua_State *L, mwB_state *s, mw_clock clock) {
-  const mwC_clock *its = &s->engine->clock.clocks[clock];
   size_t len;
   const char *args;
   mw_thread thread;
   if (!mwB_isrunning(s)) return;
   thread = mwB_thread(L, s);
-  lua_createtable(L, 0, 2);
-  lua_pushlstring(L, its->name == NULL ? "" : its->name, its->len);
-  lua_setfield(L, -2, "clock");
-  lua_pushinteger(L, (lua_Integer)its->now);
-  lua_setfield(L, -2, "generation");
-  args = mwB_args(L, s, -1, &len);
+  args = mwB_argsofclock(s, clock, &len);
   note_instant(s, thread, "epoch", "advance", args, len);
-  lua_pop(L, 1);
 }
 
 void mwB_tracewrite(lua_State *L, mwB_state *s, mw_handle h, int kind) {

@@ -49,6 +49,9 @@ void mwB_traceheard(lua_State *L, mwB_state *s, mw_handle h, uint64_t calls);
 ** is made.  NULL when there is no memory. */
 const char *mwB_args(lua_State *L, mwB_state *s, int index, size_t *len);
 
+/* The same with {"clock": name, "generation": now}. */
+const char *mwB_argsofclock(mwB_state *s, mw_clock clock, size_t *len);
+
 /* The same with {"object": serial, "key": the one at `key`}, {"guards": how
 ** many, "context": the array at `context`}, or both. */
 typedef struct mwB_writeargs {

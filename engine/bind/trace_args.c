@@ -173,8 +173,20 @@ const char *mwB_args(lua_State *L, mwB_state *s, int index, size_t *len) {
 }
 
 /* {======================================================
-** Of writes
+** Of clocks and writes
 ** ======================================================= */
+
+const char *mwB_argsofclock(mwB_state *s, mw_clock clock, size_t *len) {
+  const mwC_clock *its = &s->engine->clock.clocks[clock];
+  encoder en;
+  begin(&en, NULL, s);
+  mwO_literal(&en.out, "{\"clock\":");
+  mwO_string(&en.out, its->name == NULL ? "" : its->name, its->len);
+  mwO_literal(&en.out, ",\"generation\":");
+  mwO_integer(&en.out, (int64_t)its->now);
+  mwO_literal(&en.out, "}");
+  return finish(&en, len);
+}
 
 static void put_object_and_key(encoder *en, const mwB_writeargs *args) {
   uint64_t serial = 0;
