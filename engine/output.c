@@ -29,7 +29,7 @@ static void put_large(mwO_out *out, const char *text, size_t len) {
 void mwO_put(mwO_out *out, const char *text, size_t len) {
   if (len > out->size - out->n) {
     put_large(out, text, len);
-  } else {
+  } else if (len > 0) {
     memcpy(out->buffer + out->n, text, len);
     out->n += len;
   }

@@ -110,7 +110,7 @@ static uint32_t hash_of(const char *s, size_t len, mw_name category) {
 static int is_name(const mwT_name *name, const char *s, size_t len,
                    mw_name category, uint32_t hash) {
   return name->hash == hash && name->category == category && name->len == len &&
-         memcmp(name->text, s, len) == 0;
+         (len == 0 || memcmp(name->text, s, len) == 0);
 }
 
 /* Where in the table a name is, or where it would be. */
