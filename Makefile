@@ -18,6 +18,7 @@ SECONDS    = 60# how long `make fuzz` looks
 
 PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight
 LINTERS    = clang-format cppcheck g++
+BROWSER    = chromium
 
 # What follows is derived.
 
@@ -42,6 +43,9 @@ run: all
 
 test: all $(TESTS)
 	@$(LUA) spec/support/suites.lua
+
+test-browser: all browser-deps
+	@$(LUA) spec/support/browser.lua
 
 bench: all $(BUILD)/bench/floor.so
 	@$(LUA) bench/run.lua $(BENCH)
@@ -83,6 +87,9 @@ deps:
 lint-deps:
 	$(call need,$(LINTERS),command -v clang-format && command -v cppcheck && command -v $(CXX))
 
+browser-deps:
+	$(call need,$(BROWSER),command -v $(BROWSER))
+
 $(CORE): $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $(ENGINE) $(BINDING)
@@ -107,4 +114,4 @@ $(BUILD)/bench/floor.so: bench/floor.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
-.PHONY: all run test bench asan fuzz lint install clean env deps lint-deps
+.PHONY: all run test test-browser bench asan fuzz lint install clean env deps lint-deps browser-deps

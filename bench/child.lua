@@ -239,6 +239,28 @@ function measures.documents(way)
   return time(ways.documents[way], a, b) * 1e6
 end
 
+-- Traces ----------------------------------------------------------------
+
+-- Nanoseconds a scope; garbage is collected as it comes, for that is a part of
+-- the price.
+function measures.scope(way)
+  local scopes, first, last = made_by(ways.scopes, way)
+  settle()
+  first()
+  collectgarbage "restart"
+  local seconds = time(scopes, MANY)
+  collectgarbage "stop"
+  last()
+  return seconds * 1e9 / MANY
+end
+
+-- Milliseconds to write a million events.
+function measures.events(way)
+  local write = made_by(ways.events, way)
+  settle()
+  return time(write, "/dev/null") * 1e3
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -318,6 +340,7 @@ local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
+  scope = 5,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

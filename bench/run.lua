@@ -20,7 +20,7 @@
 package.path = "bench/?.lua;" .. package.path
 
 local ROUNDS = 7
-local concepts = { "identity", "clock", "watch", "policy", "effects" }
+local concepts = { "identity", "clock", "watch", "policy", "effects", "trace" }
 
 -- Measuring -------------------------------------------------------------
 

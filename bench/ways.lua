@@ -434,4 +434,89 @@ function ways.two_documents()
   return a, b
 end
 
+-- Traces ----------------------------------------------------------------
+
+-- Each answers a function that does it n times, what comes before, and what
+-- comes after.
+ways.scopes = {}
+
+function ways.scopes.call()
+  local close = setmetatable({}, { __close = nothing })
+  local function scope() return close end
+  return function(count)
+    for _ = 1, count do local _ <close> = scope "name" end
+  end, nothing, nothing
+end
+
+function ways.scopes.clocks()
+  return function(count)
+    local list, size, time = {}, 0, os.clock
+    for _ = 1, count do
+      list[size + 1] = { phase = "B", name = "name", time = time() }
+      list[size + 2] = { phase = "E", name = "name", time = time() }
+      size = size + 2
+    end
+    assert(#list == 2 * count)
+  end, nothing, nothing
+end
+
+local function timed(count)
+  for _ = 1, count do local _ <close> = mw.timed "name" end
+end
+
+function ways.scopes.off() return timed, nothing, nothing end
+
+function ways.scopes.on()
+  local trace = mw.trace { capacity = 65536 }
+  return timed, function() trace:start() end, function() trace:stop() end
+end
+
+function ways.scopes.write()
+  local object = setmetatable({}, { __newindex = floor.store {} })
+  return function(count)
+    for i = 1, count do object.x = i end
+  end, nothing, nothing
+end
+
+function ways.scopes.traced_write()
+  local object = mw.track { x = 0 }
+  local trace = mw.trace { capacity = 65536, sources = { "watch" } }
+  return function(count)
+    for i = 1, count do object.x = i end
+  end, function() trace:start() end, function() trace:stop() end
+end
+
+ways.events = {}
+
+local MILLION = 1000000
+local NAMES = { "update", "draw", "collide" }
+
+-- Arrays, which are quicker to read than a table an event.
+function ways.events.lua()
+  local names, times = {}, {}
+  for i = 1, MILLION do
+    names[i], times[i] = NAMES[(i + 1) // 2 % 3 + 1], i * 0.3
+  end
+  return function(path)
+    local file = assert(io.open(path, "w"))
+    file:write '{"traceEvents":[\n'
+    for i = 1, MILLION do
+      file:write(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"name":"%s"},\n')
+        :format(i % 2 == 1 and "B" or "E", 1, times[i], names[i]))
+    end
+    file:write "{}]}"
+    file:close()
+  end
+end
+
+function ways.events.engine()
+  local trace = mw.trace { capacity = MILLION }:start()
+  for i = 1, MILLION // 2 do
+    local _ <close> = mw.timed(NAMES[i % 3 + 1])
+  end
+  trace:stop()
+  assert(trace:len() == MILLION)
+  return function(path) assert(trace:write(path)) end
+end
+
 return ways

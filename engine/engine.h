@@ -24,6 +24,7 @@
 #include "identity.h"
 #include "journal.h"
 #include "serial.h"
+#include "trace.h"
 #include "watch.h"
 
 struct mw_engine {
@@ -35,6 +36,7 @@ struct mw_engine {
   mwW_part watch;
   mwD_part deep;
   mwJ_part journal;
+  mwT_part trace;
 };
 
 /* Counts a write. */

@@ -421,6 +421,7 @@ static void raise_flag(mw_engine *e, mwW_record *r, mwW_watch *w) {
 static void call(mw_engine *e, mwW_record *r, mw_handle obj, mwW_watch *w,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
+  e->watch.calls++;
   if (w->flags & MW_FLAG) {
     raise_flag(e, r, w);
     return;

@@ -61,6 +61,7 @@ typedef struct mwW_part {
   mwL_column records;
   mwL_pool watches;
   uint64_t moment; /* counts writes and watches */
+  uint64_t calls;  /* how often a guard has heard of a write */
   int deserted;    /* for the host: has a class lost its last instance? */
   uint32_t deep;   /* watches with MW_DEEP, some that have ended among them */
   uint32_t batches;

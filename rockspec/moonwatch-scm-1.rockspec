@@ -8,7 +8,7 @@ description = {
     Weak identity and generations in a compact C engine: which object is this,
     is it still there, and which objects are new since a point in time.]],
   license = "MIT",
-  labels = { "weak", "identity", "generation", "tracking" },
+  labels = { "weak", "identity", "generation", "tracking", "tracing" },
 }
 supported_platforms = { "unix" }
 dependencies = { "lua >= 5.4" }
@@ -26,7 +26,10 @@ build = {
         "engine/engine.c",
         "engine/identity.c",
         "engine/journal.c",
+        "engine/output.c",
         "engine/serial.c",
+        "engine/trace.c",
+        "engine/trace_write.c",
         "engine/watch.c",
         "engine/bind/batch.c",
         "engine/bind/cell.c",
@@ -44,6 +47,10 @@ build = {
         "engine/bind/rest.c",
         "engine/bind/shadow.c",
         "engine/bind/time.c",
+        "engine/bind/timed.c",
+        "engine/bind/trace.c",
+        "engine/bind/trace_args.c",
+        "engine/bind/trace_write.c",
         "engine/bind/track.c",
         "engine/bind/trap.c",
         "engine/bind/undo.c",

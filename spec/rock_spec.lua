@@ -19,8 +19,12 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/bytes.lua\n" ..
         "share/lua/5.4/moonwatch/check.lua\n" ..
         "share/lua/5.4/moonwatch/class.lua\n" ..
+        "share/lua/5.4/moonwatch/cleanup.lua\n" ..
         "share/lua/5.4/moonwatch/cli.lua\n" ..
         "share/lua/5.4/moonwatch/compare.lua\n" ..
+        "share/lua/5.4/moonwatch/contain.lua\n" ..
+        "share/lua/5.4/moonwatch/context.lua\n" ..
+        "share/lua/5.4/moonwatch/counters.lua\n" ..
         "share/lua/5.4/moonwatch/default_policy.lua\n" ..
         "share/lua/5.4/moonwatch/effects.lua\n" ..
         "share/lua/5.4/moonwatch/history.lua\n" ..
@@ -33,7 +37,10 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/json_pointer.lua\n" ..
         "share/lua/5.4/moonwatch/lcs.lua\n" ..
         "share/lua/5.4/moonwatch/memo.lua\n" ..
+        "share/lua/5.4/moonwatch/metrics.lua\n" ..
+        "share/lua/5.4/moonwatch/once.lua\n" ..
         "share/lua/5.4/moonwatch/overlay.lua\n" ..
+        "share/lua/5.4/moonwatch/page.lua\n" ..
         "share/lua/5.4/moonwatch/patch.lua\n" ..
         "share/lua/5.4/moonwatch/pending.lua\n" ..
         "share/lua/5.4/moonwatch/plan.lua\n" ..
@@ -43,8 +50,10 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/same.lua\n" ..
         "share/lua/5.4/moonwatch/sandbox.lua\n" ..
         "share/lua/5.4/moonwatch/scope.lua\n" ..
+        "share/lua/5.4/moonwatch/times.lua\n" ..
         "share/lua/5.4/moonwatch/to_lua.lua\n" ..
         "share/lua/5.4/moonwatch/to_patch.lua\n" ..
+        "share/lua/5.4/moonwatch/trace.lua\n" ..
         "share/lua/5.4/moonwatch/transaction.lua\n" ..
         "share/lua/5.4/moonwatch/views.lua\n",
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))

@@ -7,6 +7,7 @@
 ** last write.  A batch that begins while another one ends has notes of its own,
 ** with numbers that go on.
 */
+#include "trace.h"
 #include "write.h"
 
 enum { BATCH_NOTES = 1, BATCH_OBJECTS, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
@@ -124,8 +125,10 @@ int mwB_settle(void *ud, mw_handle obj, mw_change *change) {
 static int deliver(lua_State *L) {
   write_frame f;
   mwB_state *s = mwB_beginreport(L, &f);
+  uint64_t calls = s->engine->watch.calls;
   s->delivering++;
   mw_batch_end(s->engine, &f);
+  if (mwB_tracing(s)) mwB_traceheard(L, s, MW_NONE, calls);
   lua_settop(L, FAILURE);
   return f.failed ? lua_error(L) : 0;
 }

@@ -52,15 +52,21 @@ typedef struct mwB_state {
   struct mwB_budget *budget; /* of the policy's call under way */
   mw_handle *resting;        /* objects whose traps rest, perhaps */
   uint32_t n_resting, size_resting;
-  mwB_refs journal;       /* what it refers to */
-  int refs_at;            /* where the registry has what they stand for */
-  uint32_t refs_ids;      /* tables of references there have been */
-  mwB_known known[64];    /* strings that have a reference */
-  int wheres;             /* how many want to know where writes are made */
-  int restoring;          /* writes are not noted */
-  int ignores;            /* does the policy say that keys are ignored? */
+  mwB_refs journal;    /* what it refers to */
+  int refs_at;         /* where the registry has what they stand for */
+  uint32_t refs_ids;   /* tables of references there have been */
+  mwB_known known[64]; /* strings that have a reference */
+  int wheres;          /* how many want to know where writes are made */
+  int restoring;       /* writes are not noted */
+  int ignores;         /* does the policy say that keys are ignored? */
+  int sources;         /* MWB_WATCHES...: what else is traced */
+  int timing;          /* are all scopes measured? */
+  lua_Integer threads; /* coroutines that have a number */
+  char *scratch;       /* the text of args under way */
+  size_t n_scratch, size_scratch;
   const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
+  const void *scope_meta, *idle; /* idle: the scope that is none */
 } mwB_state;
 
 /* User values of the state. */
@@ -87,7 +93,14 @@ enum {
   MWB_RESTORE,     /* functions that must be there when memory is not */
   MWB_REWIND,
   MWB_TELLUNDONE,
-  MWB_QUEUE /* the first of the dead to be told of */
+  MWB_TRACE,    /* metatables: of a trace, */
+  MWB_SCOPE,    /* of a timed scope, */
+  MWB_SET,      /* and of a set among its data */
+  MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
+  MWB_TIMERS,   /* what is called when a scope is measured */
+  MWB_SOURCES,  /* name of a source -> is it traced? */
+  MWB_CONTEXTS, /* the function that asks mw.context's hooks */
+  MWB_QUEUE     /* the first of the dead to be told of */
 };
 #define MWB_USERVALUES MWB_QUEUE
 
@@ -400,6 +413,25 @@ void mwB_openuserdata(lua_State *L, lua_CFunction write);
 /* }====================================================== */
 
 /* {======================================================
+** trace.c: what is traced besides scopes; see trace.h
+** ======================================================= */
+
+/* Bits of `sources`, in the order of their names. */
+enum {
+  MWB_WATCHES = 1,
+  MWB_EPOCHS = 2,
+  MWB_TRANSACTIONS = 4,
+  MWB_HIERARCHIES = 8
+};
+
+/* Is each write to be traced? */
+static inline int mwB_tracing(const mwB_state *s) {
+  return (s->sources & MWB_WATCHES) != 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** journal.c: what is noted of writes, and undo.c
 ** ======================================================= */
 
@@ -439,25 +471,9 @@ int mwB_isignored(lua_State *L);
 void mwB_restore(void *ud, const mw_entry *entry, void *host);
 
 void mwB_openjournal(lua_State *L);
+void mwB_opencell(lua_State *L);
 void mwB_openeffects(lua_State *L);
 void mwB_openundo(lua_State *L);
-
-/* }====================================================== */
-
-/* {======================================================
-** cell.c: upvalues
-** ======================================================= */
-
-/* Is there a cell at `index`? */
-int mwB_iscell(lua_State *L, int index);
-
-/* Pushes the value of the cell at `index`. */
-void mwB_pushcell(lua_State *L, int index);
-
-/* Sets the cell at `index` to the value on the top, which is removed. */
-void mwB_setcell(lua_State *L, int index);
-
-void mwB_opencell(lua_State *L);
 
 /* }====================================================== */
 
@@ -520,7 +536,6 @@ void mwB_opendeep(lua_State *L);
 
 /* {======================================================
 ** policy.c
-**
 ** ======================================================= */
 
 /* What the policy is asked and told, by functions that policy.lua sets. */

@@ -7,7 +7,7 @@
 ** lives, so does the upvalue, and its identity is no other's.  A cell without a
 ** function (place 0) holds its value itself, or nothing yet.
 */
-#include "bind.h"
+#include "journal.h"
 
 typedef struct cell {
   int place;

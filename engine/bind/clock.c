@@ -5,7 +5,7 @@
 ** A clock's data are the number of the engine's clock.  Dynamic classes are
 ** the tagged objects of a clock without a name.
 */
-#include "bind.h"
+#include "trace.h"
 
 typedef struct clock_data {
   mwB_data data;
@@ -81,7 +81,9 @@ static int now(lua_State *L) {
 
 static int advance(lua_State *L) {
   clock_data *c = self(L, "advance");
-  lua_pushinteger(L, mw_clock_advance(engine_of(c), c->number));
+  mwB_state *s = c->data.state;
+  lua_pushinteger(L, mw_clock_advance(s->engine, c->number));
+  if (s->sources & MWB_EPOCHS) mwB_traceadvance(L, s, c->number);
   return 1;
 }
 

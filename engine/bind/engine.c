@@ -10,7 +10,7 @@
 ** finaliser closes the engine and leaves `engine` NULL, which every function
 ** looks at, because finalisers may call when the Lua state is being closed.
 */
-#include "bind.h"
+#include "trace.h"
 
 #include <string.h>
 
@@ -156,6 +156,7 @@ static int close_state(lua_State *L) {
   if (s->engine != NULL) {
     mwE_free(s->engine, s->uses, s->size_uses * sizeof(uint32_t));
     mwE_free(s->engine, s->resting, s->size_resting * sizeof(mw_handle));
+    mwE_free(s->engine, s->scratch, s->size_scratch);
   }
   mw_close(s->engine);
   s->engine = NULL;
@@ -214,6 +215,8 @@ static int build(lua_State *L) {
   mwB_openbatch(L);
   mwB_openreport(L);
   mwB_opentrack(L);
+  mwB_opentrace(L);
+  mwB_opentimed(L, s);
   lua_newtable(L);
   mwB_openpolicy(L);
   mwB_opencalls(L);
@@ -224,6 +227,9 @@ static int build(lua_State *L) {
   mwB_openreports(L);
   mwB_openassign(L);
   mwB_opentime(L);
+  mwB_opentimers(L);
+  mwB_opentracing(L);
+  mwB_openwriter(L);
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);

@@ -11,6 +11,15 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* Is there a cell at `index`? */
+int mwB_iscell(lua_State *L, int index);
+
+/* Pushes the value of the cell at `index`. */
+void mwB_pushcell(lua_State *L, int index);
+
+/* Sets the cell at `index` to the value on the top, which is removed. */
+void mwB_setcell(lua_State *L, int index);
+
 typedef struct mwB_effects {
   size_t n;
   mwB_refs refs;

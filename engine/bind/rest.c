@@ -35,7 +35,8 @@ static int list_resting(lua_State *L, mwW_record *r, int index) {
 /* May the trap rest? */
 static int may_rest(const mwB_state *s, const mwW_record *r) {
   if (r == NULL || r->armed > 0 || r->slow || r->counted) return 0;
-  return r->watched && r->member == 0 && !r->tracked && !mwB_noting(s);
+  return r->watched && r->member == 0 && !r->tracked && !mwB_noting(s) &&
+         !mwB_tracing(s);
 }
 
 void mwB_rest(lua_State *L, mwW_record *r, int index) {

@@ -6,17 +6,29 @@
 
 #include <time.h>
 
-#include "bind.h"
+#include "trace.h"
+
+int64_t mwB_now(void *ud) {
+  struct timespec t;
+  (void)ud;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* now() -> seconds since some moment; never goes back */
 static int now(lua_State *L) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec / 1e9);
+  lua_pushnumber(L, (lua_Number)mwB_now(NULL) / 1e9);
+  return 1;
+}
+
+/* nanoseconds() -> the same as an integer */
+static int nanoseconds(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mwB_now(NULL));
   return 1;
 }
 
 void mwB_opentime(lua_State *L) {
-  static const luaL_Reg functions[] = {{"now", now}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"now", now}, {"nanoseconds", nanoseconds}, {NULL, NULL}};
   mwB_setfuncs(L, functions);
 }

@@ -140,7 +140,7 @@ static int concerns_others(lua_State *L, const mwB_state *s) {
 /* Somebody watches, or records. */
 static int trap_hard(lua_State *L, mwB_state *s, mw_handle h, mwW_record *r) {
   int noting = mwB_noting(s);
-  if (r->armed > 0 || r->slow || (noting && s->ignores) ||
+  if (r->armed > 0 || r->slow || mwB_tracing(s) || (noting && s->ignores) ||
       (r->member != 0 && concerns_others(L, s)))
     return trap_slowly(L);
   if (r->watched || r->member != 0) mwW_count(s->engine, r);
@@ -157,7 +157,7 @@ int mwB_trap(lua_State *L) {
   mwW_record *r = (s->engine == NULL) ? NULL : mwB_recordof(s, h);
   if (r != NULL) { /* else it was found dead */
     if (r->armed > 0 || r->slow || r->member != 0 ||
-        s->engine->journal.readers > 0)
+        s->engine->journal.readers > 0 || mwB_tracing(s))
       return trap_hard(L, s, h, r);
     if (r->watched) mwW_count(s->engine, r);
   }

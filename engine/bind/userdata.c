@@ -36,7 +36,7 @@ static int trap(lua_State *L) {
   mw_handle h = (s->engine == NULL) ? MW_NONE : mwB_reportsat(L, s, 1);
   mwW_record *r = (h == MW_NONE) ? NULL : mwB_recordof(s, h);
   lua_settop(L, 3);
-  if (r != NULL && (r->armed > 0 || mwB_noting(s))) {
+  if (r != NULL && (r->armed > 0 || mwB_noting(s) || mwB_tracing(s))) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
     lua_insert(L, 1);
     lua_pushvalue(L, UP_ORIGINAL);

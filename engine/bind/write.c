@@ -7,6 +7,8 @@
 ** called before the first error of theirs is raised.
 */
 #include "write.h"
+#include "journal.h"
+#include "trace.h"
 
 #include <string.h>
 
@@ -196,16 +198,23 @@ void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind) {
 
 uint64_t mwB_beginwrite(lua_State *L, write_frame *f, mw_handle h, int kind) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  uint64_t moment, calls = s->engine->watch.calls;
   mwB_setchange(L, f, h, kind);
   if (mw_batches(s->engine) > 0) f->change.note = mwB_notewrite(L, kind);
+  if (mwB_tracing(s)) mwB_tracewrite(L, s, h, kind);
   s->L = L;
-  return mw_mutated(s->engine, f->obj, &f->change);
+  moment = mw_mutated(s->engine, f->obj, &f->change);
+  if (mwB_tracing(s)) mwB_traceheard(L, s, h, calls);
+  return moment;
 }
 
 /* Answers if there is an error at FAILURE. */
 static int finish_write(write_frame *f, uint64_t moment) {
-  f->state->L = f->L;
-  mw_stored(f->state->engine, f->obj, &f->change, moment);
+  mwB_state *s = f->state;
+  uint64_t calls = s->engine->watch.calls;
+  s->L = f->L;
+  mw_stored(s->engine, f->obj, &f->change, moment);
+  if (mwB_tracing(s)) mwB_traceheard(f->L, s, f->obj, calls);
   mwB_rest(f->L, mwB_recordof(f->state, f->obj), OBJECT);
   lua_settop(f->L, FAILURE);
   return f->failed;

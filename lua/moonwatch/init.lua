@@ -3,14 +3,18 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "moonwatch.core"
+local cleanup = require "moonwatch.cleanup"
+local counters = require "moonwatch.counters"
 local json = require "moonwatch.json"
 local policy = require "moonwatch.policy"
+local times = require "moonwatch.times"
 local transaction = require "moonwatch.transaction"
 
--- These give effects their methods.
+-- These give effects and traces their methods.
 require "moonwatch.effects"
 require "moonwatch.to_lua"
 require "moonwatch.to_patch"
+require "moonwatch.trace"
 
 local mw = {}
 for name, value in pairs(core) do mw[name] = value end
@@ -29,5 +33,14 @@ mw.history = require "moonwatch.history"
 mw.policy = policy.new
 mw.load_policy = policy.load
 mw.is_dynamic = policy.is_dynamic
+mw.metrics = require("moonwatch.metrics").new
+mw.counters, mw.count = counters.all, counters.count
+mw.times, mw.time_spent = times.times, times.time_spent
+mw.reset_times = times.reset_times
+mw.frame, mw.advance_frame = times.frame, times.advance_frame
+mw.reset_frames = times.reset_frames
+mw.once = require "moonwatch.once"
+mw.context = require "moonwatch.context"
+mw.cleanup, mw.cleanup_for = cleanup.new, cleanup.attach
 
 return mw

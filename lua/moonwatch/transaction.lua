@@ -15,6 +15,7 @@ local private = core.private
 -- One stack for all copies of this file, as there is one journal.
 private.transactions = private.transactions or {}
 local stack = private.transactions
+local traced = private.traced()
 
 local transaction = {}
 
@@ -149,6 +150,14 @@ local function forget_globals(its)
   its.globals = nil
 end
 
+-- A trace is told how it ended.
+local function close_scope(its)
+  local scope = its.scope
+  its.scope = nil
+  scope:add("result", its.committed and "commit" or "rollback")
+  scope:close()
+end
+
 -- Takes the innermost one from the stack.
 local function pop()
   local its = stack[#stack]
@@ -157,6 +166,7 @@ local function pop()
   private.unrecord(its.where)
   if its.reads then reads.finish() end
   forget_globals(its)
+  if its.scope then close_scope(its) end
 end
 
 -- Is it, or one in it, taken back just now?
@@ -204,6 +214,9 @@ local function open(its)
     error(mark, 0)
   end
   its.mark, its.refs, its.open = mark, refs, true
+  if traced.transaction then
+    its.scope = private.begin_scope("transaction", "transaction")
+  end
   if its.wants_reads then its.reads = reads.begin() end
 end
 
@@ -214,7 +227,9 @@ local function commit(its, done)
   if done then done(fx) end
   if its.reads then transaction.reads[fx] = its.reads end
   hand_out(its)
+  its.committed = true
   pop()
+  its.committed = false
   end_abandoned()
   return fx
 end

@@ -288,4 +288,8 @@ function scenarios.misuse()
   check(not ok and (message:find "bad argument" or message:find "memory"))
 end
 
+for name, scenario in pairs(dofile "spec/support/scenarios_trace.lua") do
+  scenarios[name] = scenario
+end
+
 return scenarios

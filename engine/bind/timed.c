@@ -1,0 +1,441 @@
+/*
+** timed.c - mw.timed, mw.timing.
+** SPDX-License-Identifier: MIT
+**
+** A scope is a userdata.  When there is nothing to note it is one that they all
+** share.  Its data, if it has any, are its first user value; if it is measured,
+** what the library's Lua files know of it is the second one.
+*/
+#include <string.h>
+
+#include "trace.h"
+
+/* More upvalues of `timed`. */
+#define UP_IDLE lua_upvalueindex(3)
+#define UP_SCOPE lua_upvalueindex(4)
+
+/* User values of a scope. */
+enum { DATA = 1, MEASURED };
+
+/* What MWB_TIMERS has. */
+enum { ON_OPEN = 1, ON_CLOSE };
+
+typedef struct scope {
+  mwB_state *state;
+  uint64_t id;   /* 0: it is not traced */
+  int64_t begun; /* if it is measured */
+  uint8_t open;
+  uint8_t measured;
+  uint8_t data;    /* may it have some? */
+  uint8_t changed; /* are there data that the begin did not have? */
+} scope;
+
+/* {======================================================
+** Scopes
+** ======================================================= */
+
+/* Calls what the library's Lua files do when a scope is measured. */
+static void call_timer(lua_State *L, int timer, int args, int results) {
+  mwB_push(L, MWB_TIMERS);
+  lua_rawgeti(L, -1, timer);
+  lua_replace(L, -2);
+  lua_insert(L, -1 - args);
+  lua_call(L, args, results);
+}
+
+/* The scope at 1 ends in the trace. */
+static void end_traced(lua_State *L, scope *sc) {
+  mwB_state *s = sc->state;
+  const char *args = NULL;
+  size_t len = 0;
+  if (sc->id == 0 || !mwB_isrunning(s)) return;
+  if (sc->changed) {
+    lua_getiuservalue(L, 1, DATA);
+    args = mwB_args(L, s, -1, &len);
+    lua_pop(L, 1);
+  }
+  mw_trace_end(s->engine, sc->id, args, len);
+}
+
+static void end_scope(lua_State *L, scope *sc) {
+  int64_t time;
+  if (!sc->open || sc->state->engine == NULL) return;
+  time = sc->measured ? mwB_now(NULL) - sc->begun : 0;
+  sc->open = 0;
+  end_traced(L, sc);
+  if (sc->data) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, 1, DATA);
+  }
+  if (!sc->measured) return;
+  lua_getiuservalue(L, 1, MEASURED);
+  lua_pushinteger(L, (lua_Integer)time);
+  call_timer(L, ON_CLOSE, 2, 0);
+}
+
+static scope *check_scope(lua_State *L, const char *name) {
+  mwB_checkself(L, name, MWB_SCOPE, "scope");
+  return (scope *)lua_touserdata(L, 1);
+}
+
+static int close_scope(lua_State *L) {
+  end_scope(L, check_scope(L, "close"));
+  return 0;
+}
+
+/* The metamethods' way: they are called with a scope, which is cheap to see. */
+static int finish_scope(lua_State *L) {
+  const mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  scope *sc = (scope *)lua_touserdata(L, 1);
+  if (sc == s->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
+  if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
+    lua_settop(L, 1);
+    end_scope(L, sc);
+  }
+  return 0;
+}
+
+/* Pushes the data of the scope at 1, made if need be; 0 when there is nobody to
+** note them. */
+static int push_data(lua_State *L, scope *sc) {
+  if (!sc->open || sc->id == 0 || !mwB_isrunning(sc->state)) return 0;
+  if (lua_getiuservalue(L, 1, DATA) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, DATA);
+  }
+  sc->data = sc->changed = 1;
+  return 1;
+}
+
+static scope *begin_data(lua_State *L, const char *name) {
+  scope *sc = check_scope(L, name);
+  lua_settop(L, 3);
+  if (lua_type(L, 2) != LUA_TSTRING) mwB_badarg(L, name, 2, 1, "string");
+  return sc;
+}
+
+/* scope:add(key, value) */
+static int add_data(lua_State *L) {
+  if (!push_data(L, begin_data(L, "add"))) return 0;
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  lua_rawset(L, 4);
+  return 0;
+}
+
+static int bad_data(lua_State *L, const char *name, const char *expected) {
+  return luaL_error(L, "bad argument #1 to '%s' ('%s' is not a %s)", name,
+                    lua_tostring(L, 2), expected);
+}
+
+/* scope:increment(key[, n]) */
+static int increment_data(lua_State *L) {
+  scope *sc = begin_data(L, "increment");
+  if (lua_isnil(L, 3)) {
+    lua_pushinteger(L, 1);
+    lua_replace(L, 3);
+  }
+  if (lua_type(L, 3) != LUA_TNUMBER)
+    return mwB_badarg(L, "increment", 3, 2, "number");
+  if (!push_data(L, sc)) return 0;
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, 4) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_pushinteger(L, 0);
+  }
+  if (lua_type(L, -1) != LUA_TNUMBER) return bad_data(L, "increment", "number");
+  lua_pushvalue(L, 3);
+  lua_arith(L, LUA_OPADD);
+  lua_rawset(L, 4);
+  return 0;
+}
+
+/* Pushes the set among the data at 4. */
+static void push_set(lua_State *L) {
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, 4) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  mwB_push(L, MWB_SET);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, 4);
+}
+
+static int is_set(lua_State *L, int index) {
+  int is;
+  if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
+  mwB_push(L, MWB_SET);
+  is = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return is;
+}
+
+/* scope:insert(key, member): a set is an array without doubles */
+static int insert_data(lua_State *L) {
+  lua_Unsigned i, n;
+  if (!push_data(L, begin_data(L, "insert"))) return 0;
+  push_set(L);
+  if (!is_set(L, 5)) return bad_data(L, "insert", "set");
+  n = lua_rawlen(L, 5);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, 5, (lua_Integer)i);
+    if (lua_rawequal(L, -1, 3)) return 0;
+    lua_pop(L, 1);
+  }
+  lua_pushvalue(L, 3);
+  lua_rawseti(L, 5, (lua_Integer)n + 1);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.timed
+** ======================================================= */
+
+/* The stack of `timed` with options. */
+enum { NAME = 1, OPTIONS, CATEGORY, ARGS, COLUMN, REVERSE, SCOPE };
+
+static const struct {
+  const char *name;
+  int type;
+  const char *what;
+} options[] = {{"category", LUA_TSTRING, "string"},
+               {"args", LUA_TTABLE, "table"},
+               {"column", LUA_TSTRING, "string"},
+               {"reverse", LUA_TBOOLEAN, "boolean"}};
+
+#define N_OPTIONS (int)(sizeof(options) / sizeof(options[0]))
+
+static int bad_option(lua_State *L, const char *what, const char *option,
+                      const char *more) {
+  return luaL_error(L, "bad argument #2 to 'timed' (%s '%s'%s)", what, option,
+                    more);
+}
+
+static void check_known(lua_State *L) {
+  for (lua_pushnil(L); lua_next(L, OPTIONS) != 0; lua_pop(L, 1)) {
+    const char *key =
+        (lua_type(L, -2) == LUA_TSTRING) ? lua_tostring(L, -2) : "?";
+    int i = 0;
+    while (i < N_OPTIONS && strcmp(options[i].name, key) != 0) i++;
+    if (i == N_OPTIONS) bad_option(L, "unknown option", key, "");
+  }
+}
+
+static void check_column(lua_State *L) {
+  size_t len;
+  const char *column = lua_tolstring(L, COLUMN, &len);
+  if (column == NULL) return;
+  if (len <= 3 || memcmp(column + len - 3, "_us", 3) != 0)
+    bad_option(L, "column", column, " does not end in '_us'");
+}
+
+/* Puts the options in their places. */
+static void read_options(lua_State *L) {
+  int i;
+  lua_settop(L, OPTIONS);
+  if (!lua_isnil(L, OPTIONS)) {
+    if (!lua_istable(L, OPTIONS)) mwB_badarg(L, "timed", OPTIONS, 2, "table");
+    check_known(L);
+  }
+  for (i = 0; i < N_OPTIONS; i++) {
+    if (lua_isnil(L, OPTIONS)) {
+      lua_pushnil(L);
+      continue;
+    }
+    lua_getfield(L, OPTIONS, options[i].name);
+    if (lua_isnil(L, -1) || lua_type(L, -1) == options[i].type) continue;
+    lua_pushfstring(L, " is not a %s", options[i].what);
+    bad_option(L, "option", options[i].name, lua_tostring(L, -1));
+  }
+  check_column(L);
+}
+
+/* Pushes a scope that is not open yet. */
+static scope *new_scope(lua_State *L, mwB_state *s, int uservalues) {
+  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope), uservalues);
+  memset(sc, 0, sizeof(scope));
+  sc->state = s;
+  return sc;
+}
+
+/* Copies the args of the scope at SCOPE, with `reverse` among them. */
+static void copy_args(lua_State *L, scope *sc) {
+  if (lua_isnil(L, ARGS) && lua_isnil(L, REVERSE)) return;
+  sc->data = 1;
+  lua_newtable(L);
+  if (lua_istable(L, ARGS)) {
+    for (lua_pushnil(L); lua_next(L, ARGS) != 0;) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, SCOPE + 1);
+    }
+  }
+  if (!lua_isnil(L, REVERSE)) {
+    lua_pushvalue(L, REVERSE);
+    lua_setfield(L, SCOPE + 1, "reverse");
+  }
+  lua_setiuservalue(L, SCOPE, DATA);
+}
+
+static mw_name scope_name(lua_State *L, mwB_state *s) {
+  size_t len, clen;
+  const char *name = lua_tolstring(L, NAME, &len);
+  const char *category = lua_tolstring(L, CATEGORY, &clen);
+  mw_name c = 0;
+  if (category != NULL) c = mw_trace_name(s->engine, category, clen, 0);
+  return mw_trace_name(s->engine, name, len, c);
+}
+
+static void begin_traced(lua_State *L, scope *sc) {
+  mwB_state *s = sc->state;
+  const char *args = NULL;
+  size_t len = 0;
+  mw_thread thread = mwB_thread(L, s);
+  mw_name name = scope_name(L, s);
+  if (lua_getiuservalue(L, SCOPE, DATA) == LUA_TTABLE)
+    args = mwB_args(L, s, -1, &len);
+  lua_pop(L, 1);
+  sc->id = mw_trace_begin(s->engine, thread, name, args, len);
+}
+
+/* The scope at SCOPE is measured from now on. */
+static void begin_measured(lua_State *L, scope *sc) {
+  lua_pushvalue(L, NAME);
+  lua_pushvalue(L, COLUMN);
+  call_timer(L, ON_OPEN, 2, 1);
+  lua_setiuservalue(L, SCOPE, MEASURED);
+  sc->measured = 1;
+}
+
+/* With options, or measured. */
+static int timed_fully(lua_State *L, mwB_state *s) {
+  scope *sc;
+  int measured;
+  read_options(L);
+  measured = s->timing || !lua_isnil(L, COLUMN);
+  if (!measured && !mwB_isrunning(s)) {
+    lua_pushvalue(L, UP_IDLE);
+    return 1;
+  }
+  sc = new_scope(L, s, measured ? 2 : 1);
+  if (mwB_isrunning(s)) copy_args(L, sc);
+  lua_pushvalue(L, UP_SCOPE);
+  lua_setmetatable(L, SCOPE);
+  if (measured) begin_measured(L, sc);
+  sc->open = 1;
+  if (mwB_isrunning(s)) begin_traced(L, sc);
+  if (measured) sc->begun = mwB_now(NULL);
+  return 1;
+}
+
+/* Only traced. */
+static int timed_quickly(lua_State *L, mwB_state *s) {
+  scope *sc = new_scope(L, s, 1);
+  mw_thread thread = mwB_thread(L, s);
+  size_t len;
+  const char *name = lua_tolstring(L, NAME, &len);
+  lua_pushvalue(L, UP_SCOPE);
+  lua_setmetatable(L, -2);
+  sc->open = 1;
+  sc->id = mw_trace_begin(s->engine, thread,
+                          mw_trace_name(s->engine, name, len, 0), NULL, 0);
+  return 1;
+}
+
+static int timed(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (s->pending) mwB_slice(L, s);
+  if (lua_type(L, NAME) != LUA_TSTRING)
+    return mwB_badarg(L, "timed", NAME, 1, "string");
+  if (s->timing || !lua_isnoneornil(L, OPTIONS)) return timed_fully(L, s);
+  if (mwB_isrunning(s)) return timed_quickly(L, s);
+  lua_pushvalue(L, UP_IDLE);
+  return 1;
+}
+
+/* begin_scope(category, name) -> scope, for the library's Lua files */
+static int begin_scope(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  size_t len;
+  const char *category = luaL_checkstring(L, 1);
+  const char *name = luaL_checklstring(L, 2, &len);
+  scope *sc = new_scope(L, s, 1);
+  mwB_push(L, MWB_SCOPE);
+  lua_setmetatable(L, -2);
+  sc->open = 1;
+  sc->id = mwB_tracebegin(L, s, category, name, len);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* timing([on]) -> was it on? */
+static int timing(lua_State *L) {
+  mwB_state *s = mwB_enter(L);
+  int former = s->timing;
+  if (!lua_isnoneornil(L, 1)) {
+    if (!lua_isboolean(L, 1)) return mwB_badarg(L, "timing", 1, 1, "boolean");
+    s->timing = lua_toboolean(L, 1);
+  }
+  lua_pushboolean(L, former);
+  return 1;
+}
+
+/* {======================================================
+** For the library's Lua files
+** ======================================================= */
+
+/* timers(open, close): open(name, column) -> what is known of a scope that is
+** measured; close(that, nanoseconds) */
+static int set_timers(lua_State *L) {
+  lua_settop(L, 2);
+  lua_createtable(L, 2, 0);
+  lua_insert(L, 1);
+  lua_rawseti(L, 1, ON_CLOSE);
+  lua_rawseti(L, 1, ON_OPEN);
+  lua_setiuservalue(L, MWB_UPSTATE, MWB_TIMERS);
+  return 0;
+}
+
+/* }====================================================== */
+
+void mwB_opentimers(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"timers", set_timers}, {"begin_scope", begin_scope}, {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}
+
+/* Pushes `timed` with its upvalues. */
+static void push_timed(lua_State *L, mwB_state *s) {
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  s->idle = new_scope(L, s, 1); /* one that is not open */
+  mwB_push(L, MWB_SCOPE);
+  lua_pushvalue(L, -1);
+  lua_setmetatable(L, -3);
+  lua_pushcclosure(L, timed, 4);
+}
+
+void mwB_opentimed(lua_State *L, mwB_state *s) {
+  static const luaL_Reg functions[] = {{"timing", timing}, {NULL, NULL}};
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", finish_scope}, {"__gc", finish_scope}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"add", add_data},
+                                     {"increment", increment_data},
+                                     {"insert", insert_data},
+                                     {"close", close_scope},
+                                     {NULL, NULL}};
+  s->scope_meta = mwB_newmeta(L, MWB_SCOPE, "scope", meta, methods);
+  mwB_newmeta(L, MWB_SET, "set", none, none);
+  mwB_setfuncs(L, functions);
+  push_timed(L, s);
+  lua_setfield(L, -2, "timed");
+}

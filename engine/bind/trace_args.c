@@ -1,0 +1,223 @@
+/*
+** trace_args.c - what belongs to an event, as the text of a JSON object.
+** SPDX-License-Identifier: MIT
+**
+** It is made when the event happens, so that a trace holds no object, and shows
+** what things were like then.  The text grows in `scratch`, which the state
+** owns.  Neither Lua code nor Lua's allocator is called on the way.
+*/
+#include <string.h>
+
+#include "trace.h"
+
+#include "../output.h"
+
+/* How deep tables are gone into, and how long the text of one may become. */
+#define MAX_DEPTH 8
+#define MAX_ARGS 65536
+
+typedef struct encoder {
+  lua_State *L;
+  mwB_state *s;
+  mwO_out out;
+  char buffer[512];
+} encoder;
+
+/* The sink: appends to the scratch. */
+static int append(void *ud, const char *bytes, size_t n) {
+  mwB_state *s = (mwB_state *)ud;
+  size_t size = s->size_scratch;
+  while (s->n_scratch + n > size) size = (size == 0) ? 1024 : size * 2;
+  if (size > s->size_scratch) {
+    char *p = (char *)mwE_resize(s->engine, s->scratch, s->size_scratch, size);
+    if (p == NULL) return 0;
+    s->scratch = p;
+    s->size_scratch = size;
+  }
+  memcpy(s->scratch + s->n_scratch, bytes, n);
+  s->n_scratch += n;
+  return 1;
+}
+
+static void begin(encoder *en, lua_State *L, mwB_state *s) {
+  en->L = L;
+  en->s = s;
+  en->out.sink = append;
+  en->out.ud = s;
+  en->out.buffer = en->buffer;
+  en->out.n = 0;
+  en->out.size = sizeof(en->buffer);
+  en->out.failed = 0;
+  s->n_scratch = 0;
+}
+
+static const char *finish(encoder *en, size_t *len) {
+  mwO_flush(&en->out);
+  *len = en->s->n_scratch;
+  return en->out.failed ? NULL : en->s->scratch;
+}
+
+static void put_string(encoder *en, int index) {
+  size_t len;
+  const char *s = lua_tolstring(en->L, index, &len);
+  mwO_string(&en->out, s, len);
+}
+
+/* Numbers that JSON does not have are strings. */
+static void put_number(encoder *en, int index) {
+  lua_Number x = lua_tonumber(en->L, index);
+  if (lua_isinteger(en->L, index))
+    mwO_integer(&en->out, (int64_t)lua_tointeger(en->L, index));
+  else if (x != x)
+    mwO_literal(&en->out, "\"nan\"");
+  else if (x - x != 0)
+    mwO_literal(&en->out, "\"inf\"");
+  else
+    mwO_number(&en->out, x);
+}
+
+static void put_table(encoder *en, int index, int depth);
+
+static void put_value(encoder *en, int index, int depth) {
+  lua_State *L = en->L;
+  const char *name;
+  switch (lua_type(L, index)) {
+    case LUA_TSTRING:
+      put_string(en, index);
+      break;
+    case LUA_TNUMBER:
+      put_number(en, index);
+      break;
+    case LUA_TBOOLEAN:
+      if (lua_toboolean(L, index))
+        mwO_literal(&en->out, "true");
+      else
+        mwO_literal(&en->out, "false");
+      break;
+    case LUA_TTABLE:
+      put_table(en, index, depth);
+      break;
+    case LUA_TNIL:
+      mwO_literal(&en->out, "null");
+      break;
+    default:
+      name = luaL_typename(L, index);
+      mwO_string(&en->out, name, strlen(name));
+  }
+}
+
+/* A key, which is a string in JSON. */
+static void put_key(encoder *en, int index) {
+  int type = lua_type(en->L, index);
+  lua_Number x = lua_tonumber(en->L, index);
+  int bare = type == LUA_TBOOLEAN || (type == LUA_TNUMBER && x - x == 0);
+  if (bare) mwO_literal(&en->out, "\"");
+  put_value(en, index, MAX_DEPTH);
+  if (bare) mwO_literal(&en->out, "\"");
+}
+
+static int is_full(const encoder *en) { return en->s->n_scratch > MAX_ARGS; }
+
+static void put_array(encoder *en, int index, int depth) {
+  lua_Unsigned i, n = lua_rawlen(en->L, index);
+  mwO_literal(&en->out, "[");
+  for (i = 1; i <= n && !is_full(en); i++) {
+    if (i > 1) mwO_literal(&en->out, ",");
+    lua_rawgeti(en->L, index, (lua_Integer)i);
+    put_value(en, lua_gettop(en->L), depth);
+    lua_pop(en->L, 1);
+  }
+  mwO_literal(&en->out, "]");
+}
+
+static void put_object(encoder *en, int index, int depth) {
+  lua_State *L = en->L;
+  int follows = 0;
+  mwO_literal(&en->out, "{");
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+    int top = lua_gettop(L);
+    if (is_full(en)) {
+      lua_pop(L, 2);
+      break;
+    }
+    if (follows) mwO_literal(&en->out, ",");
+    follows = 1;
+    put_key(en, top - 1);
+    mwO_literal(&en->out, ":");
+    put_value(en, top, depth);
+  }
+  mwO_literal(&en->out, "}");
+}
+
+/* What is too deep, or goes round in circles, is not gone into. */
+static void put_table(encoder *en, int index, int depth) {
+  lua_State *L = en->L;
+  int top = lua_gettop(L);
+  if (depth >= MAX_DEPTH || !lua_checkstack(L, LUA_MINSTACK)) {
+    mwO_literal(&en->out, "\"table\"");
+    return;
+  }
+  if (mwB_pushshadow(L, index)) index = lua_gettop(L);
+  if (lua_rawlen(L, index) > 0 && depth > 0)
+    put_array(en, index, depth + 1);
+  else
+    put_object(en, index, depth + 1);
+  lua_settop(L, top);
+}
+
+const char *mwB_args(lua_State *L, mwB_state *s, int index, size_t *len) {
+  encoder en;
+  begin(&en, L, s);
+  put_table(&en, lua_absindex(L, index), 0);
+  return finish(&en, len);
+}
+
+/* {======================================================
+** Of clocks and writes
+** ======================================================= */
+
+const char *mwB_argsofclock(mwB_state *s, mw_clock clock, size_t *len) {
+  const mwC_clock *its = &s->engine->clock.clocks[clock];
+  encoder en;
+  begin(&en, NULL, s);
+  mwO_literal(&en.out, "{\"clock\":");
+  mwO_string(&en.out, its->name == NULL ? "" : its->name, its->len);
+  mwO_literal(&en.out, ",\"generation\":");
+  mwO_integer(&en.out, (int64_t)its->now);
+  mwO_literal(&en.out, "}");
+  return finish(&en, len);
+}
+
+static void put_object_and_key(encoder *en, const mwB_writeargs *args) {
+  uint64_t serial = 0;
+  if (args->obj == MW_NONE) return;
+  mw_serial(en->s->engine, args->obj, &serial);
+  mwO_literal(&en->out, "\"object\":");
+  mwO_integer(&en->out, (int64_t)serial);
+  if (args->key == 0) return;
+  mwO_literal(&en->out, ",\"key\":");
+  put_value(en, args->key, MAX_DEPTH);
+}
+
+static void put_guards(encoder *en, const mwB_writeargs *args) {
+  if (args->guards == 0) return;
+  if (args->obj != MW_NONE) mwO_literal(&en->out, ",");
+  mwO_literal(&en->out, "\"guards\":");
+  mwO_integer(&en->out, (int64_t)args->guards);
+  if (args->context == 0) return;
+  mwO_literal(&en->out, ",\"context\":");
+  put_array(en, args->context, MAX_DEPTH);
+}
+
+const char *mwB_argsofwrite(lua_State *L, mwB_state *s,
+                            const mwB_writeargs *args, size_t *len) {
+  encoder en;
+  begin(&en, L, s);
+  mwO_literal(&en.out, "{");
+  put_object_and_key(&en, args);
+  put_guards(&en, args);
+  mwO_literal(&en.out, "}");
+  return finish(&en, len);
+}
+
+/* }====================================================== */

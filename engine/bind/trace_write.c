@@ -1,0 +1,104 @@
+/*
+** trace_write.c - traces as files.
+** SPDX-License-Identifier: MIT
+**
+** What is written goes to a file of another name, which takes the place of the
+** former file when it is whole.  What is there and is no plain file (a device)
+** is written to as it is.  Between opening and closing nothing can raise.
+*/
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trace.h"
+
+/* The stack of `write_trace`. */
+enum { TRACE = 1, PATH, SPEEDSCOPE, HEAD, TAIL, PLACE };
+
+static int put(void *ud, const char *bytes, size_t n) {
+  return fwrite(bytes, 1, n, (FILE *)ud) == n;
+}
+
+static int put_text(lua_State *L, int index, FILE *file) {
+  size_t len;
+  const char *s = lua_tolstring(L, index, &len);
+  return s == NULL || put(file, s, len);
+}
+
+static int put_all(lua_State *L, mwB_state *s, const mw_trace *t, FILE *file) {
+  enum mw_format format =
+      lua_toboolean(L, SPEEDSCOPE) ? MW_SPEEDSCOPE : MW_CHROME;
+  int code;
+  if (!put_text(L, HEAD, file)) return MW_REFUSED;
+  code = mw_trace_write(s->engine, t, format, "coroutine", put, file);
+  if (code != MW_OK) return code;
+  return put_text(L, TAIL, file) ? MW_OK : MW_REFUSED;
+}
+
+/* Sets `errno` when it answers MW_REFUSED. */
+static int write_file(lua_State *L, mwB_state *s, const mw_trace *t,
+                      const char *place) {
+  FILE *file = fopen(place, "wb");
+  int code, problem;
+  if (file == NULL) return MW_REFUSED;
+  code = put_all(L, s, t, file);
+  problem = errno;
+  if (fclose(file) == 0 || code != MW_OK)
+    errno = problem;
+  else
+    code = MW_REFUSED;
+  return code;
+}
+
+/* Is there something that is no plain file? */
+static int is_special(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* The same by way of a temporary file. */
+static int replace_file(lua_State *L, mwB_state *s, const mw_trace *t,
+                        const char *path, const char *place) {
+  int problem, code = write_file(L, s, t, place);
+  if (code == MW_OK && rename(place, path) != 0) code = MW_REFUSED;
+  problem = errno;
+  if (code != MW_OK) remove(place);
+  errno = problem;
+  return code;
+}
+
+static int failed(lua_State *L, const char *why) {
+  lua_pushnil(L);
+  lua_pushfstring(L, "cannot write '%s': %s", lua_tostring(L, PATH), why);
+  return 2;
+}
+
+/* write_trace(trace, path, is it for speedscope?, head, tail) -> true; or nil,
+** message.  Head and tail are put around what is written. */
+static int write_trace(lua_State *L) {
+  mw_trace *t = mwB_checktrace(L, "write");
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  const char *path = luaL_checkstring(L, PATH), *place;
+  int code;
+  lua_settop(L, TAIL);
+  if (strlen(path) != lua_rawlen(L, PATH))
+    return failed(L, "there is a zero in it");
+  place = lua_pushfstring(L, "%s.%d.tmp", path, (int)getpid());
+  s->L = L;
+  code = is_special(path) ? write_file(L, s, t, path)
+                          : replace_file(L, s, t, path, place);
+  if (code == MW_REFUSED) return failed(L, strerror(errno));
+  mwB_check(L, code);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+void mwB_openwriter(lua_State *L) {
+  static const luaL_Reg functions[] = {{"write_trace", write_trace},
+                                       {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}

@@ -1,0 +1,189 @@
+/*
+** output.c - numbers and strings as JSON, buffered.
+** SPDX-License-Identifier: MIT
+**
+** Nothing here allocates or raises; the first failure of the sink is kept, and
+** what is put after it goes nowhere.
+*/
+#include <string.h>
+
+#include "engine.h"
+#include "output.h"
+
+void mwO_flush(mwO_out *out) {
+  if (!out->failed && out->n > 0)
+    out->failed = !out->sink(out->ud, out->buffer, out->n);
+  out->n = 0;
+}
+
+static void put_large(mwO_out *out, const char *text, size_t len) {
+  mwO_flush(out);
+  if (len <= out->size) {
+    memcpy(out->buffer, text, len);
+    out->n = len;
+  } else if (!out->failed) {
+    out->failed = !out->sink(out->ud, text, len);
+  }
+}
+
+void mwO_put(mwO_out *out, const char *text, size_t len) {
+  if (len > out->size - out->n) {
+    put_large(out, text, len);
+  } else if (len > 0) {
+    memcpy(out->buffer + out->n, text, len);
+    out->n += len;
+  }
+}
+
+/* {======================================================
+** Numbers
+** ======================================================= */
+
+/* Writes the digits of `n` so that they end before `end`, `least` of them or
+** more; answers where they begin. */
+static char *digits(char *end, uint64_t n, int least) {
+  for (; n > 0 || least > 0; n /= 10, least--) *--end = (char)('0' + n % 10);
+  return end;
+}
+
+static void put_from(mwO_out *out, const char *from, const char *end) {
+  mwO_put(out, from, (size_t)(end - from));
+}
+
+static uint64_t magnitude(int64_t n) {
+  return (n < 0) ? 0 - (uint64_t)n : (uint64_t)n;
+}
+
+void mwO_integer(mwO_out *out, int64_t n) {
+  char text[24], *end = text + sizeof(text);
+  char *at = digits(end, magnitude(n), 1);
+  if (n < 0) *--at = '-';
+  put_from(out, at, end);
+}
+
+void mwO_thousandths(mwO_out *out, int64_t n) {
+  char text[28], *end = text + sizeof(text);
+  uint64_t m = magnitude(n);
+  char *at = digits(end, m % 1000, 3);
+  *--at = '.';
+  at = digits(at, m / 1000, 1);
+  if (n < 0) *--at = '-';
+  put_from(out, at, end);
+}
+
+#define DIGITS 15
+#define GREATEST 1e15 /* the first number with more digits */
+
+/* Puts n / 10^places. */
+static void put_decimals(mwO_out *out, uint64_t n, int places) {
+  char text[2 * DIGITS + 8], *end = text + sizeof(text), *at = end;
+  for (; places > 0; places--, n /= 10) *--at = (char)('0' + n % 10);
+  *--at = '.';
+  put_from(out, digits(at, n, 1), end);
+}
+
+/* Puts x > 0, which is no integer or too large for one. */
+static void put_scaled(mwO_out *out, double x) {
+  int exponent = 0;
+  uint64_t n;
+  for (; x >= 1e30; exponent += 16) x /= 1e16;
+  for (; x >= GREATEST; exponent++) x /= 10;
+  for (; x < 1e-2; exponent -= 16) x *= 1e16;
+  for (; x < GREATEST / 10; exponent--) x *= 10;
+  n = (uint64_t)(x + 0.5);
+  for (; n % 10 == 0; exponent++) n /= 10;
+  if (exponent < 0 && exponent >= -DIGITS - 3) {
+    put_decimals(out, n, -exponent);
+    return;
+  }
+  mwO_integer(out, (int64_t)n);
+  mwO_literal(out, "e");
+  mwO_integer(out, exponent);
+}
+
+void mwO_number(mwO_out *out, double x) {
+  if (!(x - x == 0)) x = 0; /* not finite */
+  if (x > -GREATEST && x < GREATEST && x == (double)(int64_t)x) {
+    mwO_integer(out, (int64_t)x);
+    return;
+  }
+  if (x < 0) mwO_literal(out, "-");
+  put_scaled(out, (x < 0) ? -x : x);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Strings
+** ======================================================= */
+
+static int is_tail(unsigned char c) { return (c & 0xC0) == 0x80; }
+
+/* The least code of a sequence of so many bytes. */
+static const uint32_t least_code[] = {0, 0, 0x80, 0x800, 0x10000};
+
+/* How many bytes the UTF-8 sequence has that begins at `s`, 0 if there is
+** none. */
+static size_t sequence(const unsigned char *s, size_t len) {
+  size_t n = (*s >= 0xF0) ? 4 : (*s >= 0xE0) ? 3 : 2, i;
+  uint32_t code = *s & (0xFFu >> (n + 1));
+  if (*s < 0xC2 || *s > 0xF4 || n > len) return 0;
+  for (i = 1; i < n; i++) {
+    if (!is_tail(s[i])) return 0;
+    code = code << 6 | (s[i] & 0x3Fu);
+  }
+  if (code < least_code[n] || code > 0x10FFFF) return 0;
+  return (code >= 0xD800 && code <= 0xDFFF) ? 0 : n;
+}
+
+static void put_escape(mwO_out *out, unsigned char c) {
+  static const char hex[] = "0123456789abcdef";
+  char text[6] = {'\\', 'u', '0', '0', 0, 0};
+  text[4] = hex[c >> 4];
+  text[5] = hex[c & 15];
+  if (c == '"' || c == '\\') {
+    text[1] = (char)c;
+    mwO_put(out, text, 2);
+  } else {
+    mwO_put(out, text, sizeof(text));
+  }
+}
+
+static int is_plain(unsigned char c) {
+  return c >= 0x20 && c < 0x7F && c != '"' && c != '\\' && c != '<';
+}
+
+/* Puts what is not plain at the start of `s`; answers how many bytes. */
+static size_t put_special(mwO_out *out, const unsigned char *s, size_t len) {
+  size_t n;
+  if (*s < 0x80) {
+    put_escape(out, *s);
+    return 1;
+  }
+  n = sequence(s, len);
+  if (n > 0) {
+    mwO_put(out, (const char *)s, n);
+    return n;
+  }
+  mwO_literal(out, "\\ufffd");
+  return 1;
+}
+
+void mwO_string(mwO_out *out, const char *text, size_t len) {
+  const unsigned char *s = (const unsigned char *)text;
+  size_t from = 0, at = 0;
+  mwO_literal(out, "\"");
+  while (at < len) {
+    if (is_plain(s[at])) {
+      at++;
+      continue;
+    }
+    mwO_put(out, text + from, at - from);
+    at += put_special(out, s + at, len - at);
+    from = at;
+  }
+  mwO_put(out, text + from, at - from);
+  mwO_literal(out, "\"");
+}
+
+/* }====================================================== */

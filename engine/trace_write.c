@@ -1,0 +1,430 @@
+/*
+** trace_write.c - a trace as text, balanced whatever was lost.
+** SPDX-License-Identifier: MIT
+**
+**     threads  | 1 | 7 |      in the order of their first events
+**               |   +--> 2 -> 5
+**               +--> 0 -> 1 -> 3 -> 4        next[]: events of one thread
+**
+** A thread at a time, its events are gone through in order, with a stack of
+** what has begun.  An end finds its begin on the stack by its identity, and
+** ends what lies above it too; if it is not there, it was lost, and so is the
+** end.
+*/
+#include <string.h>
+
+#include "engine.h"
+#include "output.h"
+
+#define BUFFER 65536
+#define NOBODY UINT32_MAX
+
+/* An event that has begun. */
+typedef struct open_event {
+  uint64_t id;
+  mw_name name;
+} open_event;
+
+typedef struct lane {
+  mw_thread number;
+  uint32_t first, last; /* of its events, counted from the oldest */
+} lane;
+
+typedef struct writer writer;
+
+/* What a format does with an event, whose args may be NULL. */
+typedef struct way {
+  void (*begin_file)(writer *w);
+  void (*begin_thread)(writer *w, uint32_t i);
+  void (*event)(writer *w, const mwT_event *event, mw_name name, int64_t time);
+  void (*end_thread)(writer *w);
+  void (*end_file)(writer *w);
+} way;
+
+struct writer {
+  mw_engine *e;
+  const mw_trace *t;
+  const way *how;
+  const char *word; /* what threads are called */
+  mwO_out out;
+  char *buffer;
+  uint32_t *next; /* by event */
+  uint32_t n;     /* of events */
+  lane *threads;
+  uint32_t n_threads, size_threads;
+  uint32_t *table; /* thread number -> place in `threads` + 1 */
+  uint32_t size_table;
+  open_event *stack;
+  uint32_t depth, size_stack;
+  const lane *current;
+  int64_t time; /* of the last event of that */
+  int follows;  /* has something been put before in this list? */
+};
+
+static const mwT_event *event_at(const writer *w, uint32_t i) {
+  return mwT_event_at(w->t, mwT_first(w->t) + i);
+}
+
+/* {======================================================
+** Which events belong to which thread
+** ======================================================= */
+
+static uint32_t place_of(const writer *w, mw_thread number) {
+  uint32_t mask = w->size_table - 1, i = (number * 2654435769u >> 7) & mask;
+  while (w->table[i] != 0 && w->threads[w->table[i] - 1].number != number)
+    i = (i + 1) & mask;
+  return i;
+}
+
+static int widen_table(writer *w) {
+  uint32_t size = (w->size_table == 0) ? 16 : w->size_table * 2, i;
+  uint32_t *table = (uint32_t *)mwE_new(w->e, size * sizeof(uint32_t));
+  if (table == NULL) return 0;
+  mwE_free(w->e, w->table, w->size_table * sizeof(uint32_t));
+  w->table = table;
+  w->size_table = size;
+  for (i = 0; i < w->n_threads; i++)
+    table[place_of(w, w->threads[i].number)] = i + 1;
+  return 1;
+}
+
+static lane *add_thread(writer *w, mw_thread number) {
+  lane *threads;
+  if (w->n_threads >= w->size_table / 2 && !widen_table(w)) return NULL;
+  threads = (lane *)mwE_grow(w->e, w->threads, w->n_threads, &w->size_threads,
+                             sizeof(lane));
+  if (threads == NULL) return NULL;
+  w->threads = threads;
+  threads[w->n_threads].number = number;
+  threads[w->n_threads].first = threads[w->n_threads].last = NOBODY;
+  w->table[place_of(w, number)] = w->n_threads + 1;
+  return &threads[w->n_threads++];
+}
+
+static lane *thread_of(writer *w, mw_thread number) {
+  uint32_t i = (w->size_table == 0) ? 0 : w->table[place_of(w, number)];
+  return (i != 0) ? &w->threads[i - 1] : add_thread(w, number);
+}
+
+static void append(writer *w, lane *th, uint32_t i) {
+  w->next[i] = NOBODY;
+  if (th->last == NOBODY)
+    th->first = i;
+  else
+    w->next[th->last] = i;
+  th->last = i;
+}
+
+/* Breaks are found by looking at times: see `close_before`. */
+static int sort_events(writer *w) {
+  lane *th = NULL;
+  uint32_t i;
+  for (i = 0; i < w->n; i++) {
+    const mwT_event *event = event_at(w, i);
+    if (event->kind == MWT_BREAK) continue;
+    if (th == NULL || th->number != event->thread)
+      th = thread_of(w, event->thread);
+    if (th == NULL) return 0;
+    append(w, th, i);
+  }
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The events of a thread, balanced
+** ======================================================= */
+
+static void emit(writer *w, const mwT_event *event, mw_name name,
+                 int64_t time) {
+  if (time > w->time) w->time = time;
+  w->how->event(w, event, name, w->time);
+}
+
+/* Ends what has begun above a depth. */
+static void end_above(writer *w, uint32_t depth, int64_t time) {
+  mwT_event end;
+  memset(&end, 0, sizeof(end));
+  end.kind = MWT_END;
+  while (w->depth > depth) emit(w, &end, w->stack[--w->depth].name, time);
+}
+
+static int push(writer *w, const mwT_event *event, uint64_t id) {
+  open_event *stack = (open_event *)mwE_grow(
+      w->e, w->stack, w->depth, &w->size_stack, sizeof(open_event));
+  if (stack == NULL) return 0;
+  w->stack = stack;
+  stack[w->depth].id = id;
+  stack[w->depth++].name = event->name;
+  emit(w, event, event->name, event->time);
+  return 1;
+}
+
+/* Identities on the stack go up. */
+static void pop(writer *w, const mwT_event *event) {
+  uint32_t i = w->depth;
+  while (i > 0 && w->stack[i - 1].id > event->u.id) i--;
+  if (i == 0 || w->stack[i - 1].id != event->u.id) return;
+  end_above(w, i, event->time);
+  w->depth--;
+  emit(w, event, w->stack[w->depth].name, event->time);
+}
+
+static int take(writer *w, uint32_t i) {
+  const mwT_event *event = event_at(w, i);
+  if (event->kind == MWT_BEGIN)
+    return push(w, event, w->t->base + mwT_first(w->t) + i + 1);
+  if (event->kind == MWT_END)
+    pop(w, event);
+  else
+    emit(w, event, event->name, event->time);
+  return 1;
+}
+
+/* The first break at event `i` or later; the number of events if there is
+** none. */
+static uint32_t next_break(const writer *w, uint32_t i) {
+  while (i < w->n && event_at(w, i)->kind != MWT_BREAK) i++;
+  return i;
+}
+
+static int64_t end_of(const writer *w, uint32_t at) {
+  const mw_trace *t = w->t;
+  if (at < w->n) return event_at(w, at)->time;
+  return (t == w->e->trace.running) ? t->now(t->ud) : t->stopped;
+}
+
+static int write_thread(writer *w, uint32_t number, uint32_t first_break) {
+  uint32_t i, at = first_break;
+  w->current = &w->threads[number];
+  w->time = w->t->started;
+  for (i = w->current->first; i != NOBODY; i = w->next[i]) {
+    if (i > at) {
+      end_above(w, 0, end_of(w, at));
+      at = next_break(w, i);
+    }
+    if (!take(w, i)) return 0;
+  }
+  end_above(w, 0, end_of(w, at));
+  return 1;
+}
+
+static int write_threads(writer *w) {
+  uint32_t i, first_break = next_break(w, 0);
+  for (i = 0; i < w->n_threads; i++) {
+    w->how->begin_thread(w, i);
+    if (!write_thread(w, i, first_break)) return 0;
+    w->how->end_thread(w);
+  }
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What the formats share
+** ======================================================= */
+
+static void put_name(writer *w, mw_name name) {
+  const mwT_name *its = &w->t->names[name];
+  mwO_string(&w->out, its->text, its->len);
+}
+
+/* Puts a comma before all but the first. */
+static void separate(writer *w) {
+  if (w->follows) mwO_literal(&w->out, ",\n");
+  w->follows = 1;
+}
+
+/* The name of a thread, as a string. */
+static void put_thread(writer *w, mw_thread number) {
+  char text[64];
+  mwO_out its = {NULL, NULL, text, 0, sizeof(text), 0};
+  size_t len = strlen(w->word);
+  if (number == 1) {
+    mwO_literal(&w->out, "\"main\"");
+    return;
+  }
+  mwO_put(&its, w->word, (len < 40) ? len : 40);
+  mwO_literal(&its, " ");
+  mwO_integer(&its, number);
+  mwO_string(&w->out, text, its.n);
+}
+
+static void nothing(writer *w) { (void)w; }
+
+/* }====================================================== */
+
+/* {======================================================
+** Chrome's trace events
+** ======================================================= */
+
+static const char phases[] = {'B', 'E', 'i', 'C'}; /* by enum mwT_kind */
+
+static void put_head(writer *w, char phase) {
+  char head[] = "{\"ph\":\"?\",\"pid\":1,\"tid\":";
+  separate(w);
+  head[7] = phase;
+  mwO_put(&w->out, head, sizeof(head) - 1);
+  mwO_integer(&w->out, w->current->number);
+}
+
+static void chrome_begin_file(writer *w) {
+  mwO_literal(&w->out,
+              "{\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":"
+              "\"process_name\",\"args\":{\"name\":\"moonwatch\"}}");
+  w->follows = 1;
+}
+
+static void chrome_begin_thread(writer *w, uint32_t i) {
+  w->current = &w->threads[i];
+  put_head(w, 'M');
+  mwO_literal(&w->out, ",\"name\":\"thread_name\",\"args\":{\"name\":");
+  put_thread(w, w->current->number);
+  mwO_literal(&w->out, "}}");
+}
+
+static void put_args(writer *w, const mwT_event *event) {
+  if (event->kind == MWT_COUNTER) {
+    mwO_literal(&w->out, ",\"args\":{\"value\":");
+    mwO_number(&w->out, event->u.number);
+    mwO_literal(&w->out, "}");
+  } else if (event->args != NULL) {
+    mwO_literal(&w->out, ",\"args\":");
+    mwO_put(&w->out, event->args, event->len);
+  }
+}
+
+static void chrome_event(writer *w, const mwT_event *event, mw_name name,
+                         int64_t time) {
+  mw_name category = w->t->names[name].category;
+  put_head(w, phases[event->kind]);
+  mwO_literal(&w->out, ",\"ts\":");
+  mwO_thousandths(&w->out, time - w->t->started);
+  mwO_literal(&w->out, ",\"name\":");
+  put_name(w, name);
+  if (category != 0) {
+    mwO_literal(&w->out, ",\"cat\":");
+    put_name(w, category);
+  }
+  if (event->kind == MWT_INSTANT) mwO_literal(&w->out, ",\"s\":\"t\"");
+  put_args(w, event);
+  mwO_literal(&w->out, "}");
+}
+
+static void chrome_end_file(writer *w) {
+  mwO_literal(&w->out,
+              "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":");
+  mwO_integer(&w->out, (int64_t)mw_trace_lost(w->t));
+  mwO_literal(&w->out, "}}\n");
+}
+
+static const way chrome = {chrome_begin_file, chrome_begin_thread, chrome_event,
+                           nothing, chrome_end_file};
+
+/* }====================================================== */
+
+/* {======================================================
+** speedscope: the frames are the names, one profile a thread
+** ======================================================= */
+
+static void speed_begin_file(writer *w) {
+  uint32_t i;
+  mwO_literal(&w->out,
+              "{\"$schema\":\"https://www.speedscope.app/file-format-schema."
+              "json\",\"exporter\":\"moonwatch\",\"shared\":{\"frames\":[\n");
+  for (i = 1; i < w->t->n_names; i++) {
+    separate(w);
+    mwO_literal(&w->out, "{\"name\":");
+    put_name(w, i);
+    mwO_literal(&w->out, "}");
+  }
+  mwO_literal(&w->out, "]},\"profiles\":[");
+}
+
+/* When the last event of a thread is, or what has begun there has ended. */
+static int64_t end_of_thread(writer *w, const lane *th) {
+  int64_t last = event_at(w, th->last)->time, end = end_of(w, w->n);
+  return (last > end) ? last : end;
+}
+
+static void speed_begin_thread(writer *w, uint32_t i) {
+  const lane *th = &w->threads[i];
+  if (i > 0) mwO_literal(&w->out, ",");
+  mwO_literal(&w->out, "\n{\"type\":\"evented\",\"name\":");
+  put_thread(w, th->number);
+  mwO_literal(&w->out,
+              ",\"unit\":\"microseconds\",\"startValue\":0,\"endValue\":");
+  mwO_thousandths(&w->out, end_of_thread(w, th) - w->t->started);
+  mwO_literal(&w->out, ",\"events\":[\n");
+  w->follows = 0;
+}
+
+static void speed_event(writer *w, const mwT_event *event, mw_name name,
+                        int64_t time) {
+  if (event->kind != MWT_BEGIN && event->kind != MWT_END) return;
+  separate(w);
+  if (event->kind == MWT_BEGIN)
+    mwO_literal(&w->out, "{\"type\":\"O\",\"at\":");
+  else
+    mwO_literal(&w->out, "{\"type\":\"C\",\"at\":");
+  mwO_thousandths(&w->out, time - w->t->started);
+  mwO_literal(&w->out, ",\"frame\":");
+  mwO_integer(&w->out, (int64_t)name - 1);
+  mwO_literal(&w->out, "}");
+}
+
+static void speed_end_thread(writer *w) { mwO_literal(&w->out, "]}"); }
+
+static void speed_end_file(writer *w) { mwO_literal(&w->out, "]}\n"); }
+
+static const way speedscope = {speed_begin_file, speed_begin_thread,
+                               speed_event, speed_end_thread, speed_end_file};
+
+/* }====================================================== */
+
+static int prepare(writer *w) {
+  if (mw_trace_count(w->t) >= NOBODY) return 0;
+  w->n = (uint32_t)mw_trace_count(w->t);
+  w->buffer = (char *)mwE_resize(w->e, NULL, 0, BUFFER);
+  w->out.buffer = w->buffer;
+  w->out.size = BUFFER;
+  if (w->buffer == NULL) return 0;
+  if (w->n == 0) return 1;
+  w->next = (uint32_t *)mwE_resize(w->e, NULL, 0, w->n * sizeof(uint32_t));
+  return w->next != NULL && sort_events(w);
+}
+
+static void finish(writer *w) {
+  mwE_free(w->e, w->buffer, BUFFER);
+  mwE_free(w->e, w->next, w->n * sizeof(uint32_t));
+  mwE_free(w->e, w->threads, w->size_threads * sizeof(lane));
+  mwE_free(w->e, w->table, w->size_table * sizeof(uint32_t));
+  mwE_free(w->e, w->stack, w->size_stack * sizeof(open_event));
+}
+
+static int write_all(writer *w) {
+  if (!prepare(w)) return MW_NOMEM;
+  w->how->begin_file(w);
+  if (!write_threads(w)) return MW_NOMEM;
+  w->how->end_file(w);
+  mwO_flush(&w->out);
+  return w->out.failed ? MW_REFUSED : MW_OK;
+}
+
+int mw_trace_write(mw_engine *e, const mw_trace *t, enum mw_format format,
+                   const char *word, mw_sink sink, void *ud) {
+  writer w;
+  int code;
+  memset(&w, 0, sizeof(w));
+  w.e = e;
+  w.t = t;
+  w.how = (format == MW_CHROME) ? &chrome : &speedscope;
+  w.word = word;
+  w.out.sink = sink;
+  w.out.ud = ud;
+  code = write_all(&w);
+  finish(&w);
+  return code;
+}

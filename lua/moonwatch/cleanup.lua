@@ -1,0 +1,101 @@
+--- mw.cleanup: names that are set for a while, or for somebody's life.
+-- SPDX-License-Identifier: MIT
+--
+-- A handle holds neither scope nor value.  Handles of owners are in a weak map,
+-- owner -> array; what is in there refers to nothing that it could keep alive.
+
+local check = require "moonwatch.check"
+local contain = require "moonwatch.contain"
+local core = require "moonwatch.core"
+local private = core.private
+
+local Cleanup = {}
+Cleanup.__index = Cleanup
+Cleanup.__name = "cleanup"
+Cleanup.__metatable = false
+
+local WEAK = { __mode = "v" }
+
+local function check_self(self, name)
+  check.self(private.metatable(self) == Cleanup, name, "cleanup", self)
+end
+
+-- For all copies of this file: how many have not run.
+private.cleanups = private.cleanups or { pending = 0 }
+local state = private.cleanups
+
+local function run(self)
+  if self.done then return end
+  self.done = true
+  state.pending = state.pending - 1
+  local scope, value = self.held.scope, self.held.value
+  if scope == nil or value == nil then return end
+  if rawequal(rawget(core.raw(scope), self.name), value) then
+    scope[self.name] = nil
+  end
+end
+
+--- Takes the name back, unless somebody has set it to something else.  May be
+-- called twice.
+function Cleanup:run()
+  check_self(self, "run")
+  run(self)
+end
+
+Cleanup.cancel = Cleanup.run
+Cleanup.__close = Cleanup.run
+
+--- Has it not run?
+function Cleanup:alive()
+  check_self(self, "alive")
+  return not self.done
+end
+
+--- How many of all have not run.
+function Cleanup:pending()
+  check_self(self, "pending")
+  return state.pending
+end
+
+local cleanup = {}
+
+--- Sets `scope[name]`, which must be free, to `value`.
+function cleanup.new(scope, name, value)
+  check.argument(type(scope) == "table", 1, "cleanup", "table", scope)
+  check.argument(name ~= nil and name == name, 2, "cleanup", "key", name)
+  check.argument(value ~= nil, 3, "cleanup", "value", value)
+  check.that(rawget(core.raw(scope), name) == nil, 2, "cleanup",
+    ("the name '%s' is taken"):format(tostring(name)))
+  local held = setmetatable({ scope = scope, value = value }, WEAK)
+  local self = setmetatable({ held = held, name = name, done = false }, Cleanup)
+  scope[name] = value
+  state.pending = state.pending + 1
+  return self
+end
+
+local function run_all(handles)
+  for _, handle in ipairs(handles) do contain("cleanup", run, handle) end
+end
+
+state.owners = state.owners or core.weakmap(run_all)
+
+local OBJECTS = { table = true, userdata = true, ["function"] = true,
+  thread = true }
+
+--- Runs a handle when its owner has died; it may have several.  Answers the
+-- handle.
+function cleanup.attach(owner, handle)
+  check.argument(OBJECTS[type(owner)] ~= nil, 1, "cleanup_for", "object",
+    owner)
+  check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",
+    "cleanup", handle)
+  local handles = state.owners:get(owner)
+  if not handles then
+    handles = {}
+    state.owners:set(owner, handles)
+  end
+  handles[#handles + 1] = handle
+  return handle
+end
+
+return cleanup

@@ -1,0 +1,74 @@
+--- mw.context: what a program says of the moment in which guards hear of a
+-- write.
+-- SPDX-License-Identifier: MIT
+
+local check = require "moonwatch.check"
+local contain = require "moonwatch.contain"
+local private = require("moonwatch.core").private
+
+local MAX = 256
+
+local Context = {}
+Context.__index = Context
+Context.__name = "context"
+Context.__metatable = false
+
+-- The hooks in their order, for all copies of this file.
+private.hooks_of_context = private.hooks_of_context or {}
+local hooks = private.hooks_of_context
+
+-- At most MAX characters, or bytes of what is not UTF-8.
+local function cap(text)
+  local n = utf8.len(text)
+  if n and n > MAX then return text:sub(1, utf8.offset(text, MAX + 1) - 1) end
+  return n and text or text:sub(1, MAX)
+end
+
+local function ask_all()
+  local said = {}
+  for _, hook in ipairs { table.unpack(hooks) } do
+    local text = contain("context", hook.fn)
+    if type(text) == "string" then said[#said + 1] = cap(text) end
+  end
+  return said
+end
+
+local asking = false
+
+-- A hook that writes is not asked about that.
+local function ask()
+  if asking then return nil end
+  asking = true
+  local said = contain("context", ask_all)
+  asking = false
+  return said
+end
+
+local function install() private.contexts(hooks[1] and ask or nil) end
+
+local function check_self(self, name)
+  check.self(private.metatable(self) == Context, name, "context", self)
+end
+
+--- Ends it.  May be called twice.
+function Context:cancel()
+  check_self(self, "cancel")
+  for i, hook in ipairs(hooks) do
+    if hook == self then table.remove(hooks, i) end
+  end
+  install()
+end
+
+Context.__close = Context.cancel
+
+--- From now on `fn()` is asked for a string whenever guards hear of a write
+-- that is traced.
+local function context(fn)
+  check.argument(type(fn) == "function", 1, "context", "function", fn)
+  local self = setmetatable({ fn = fn }, Context)
+  hooks[#hooks + 1] = self
+  install()
+  return self
+end
+
+return context

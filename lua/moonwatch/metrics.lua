@@ -1,0 +1,220 @@
+--- mw.metrics: what is counted between an entry and the outermost exit.
+-- SPDX-License-Identifier: MIT
+--
+-- `values` is what will be reported, `kinds` says how each of them was made.  A
+-- context that is new counts as entered, so that `local m <close> =
+-- mw.metrics()` is a scope; but the first to enter it begins anew, unless
+-- something was done with it before.
+
+local check = require "moonwatch.check"
+local contain = require "moonwatch.contain"
+local private = require("moonwatch.core").private
+
+local Metrics = {}
+Metrics.__index = Metrics
+Metrics.__name = "metrics"
+Metrics.__metatable = false
+
+-- Those that are entered, for all copies of this file.
+private.metrics = private.metrics or setmetatable({}, { __mode = "k" })
+
+local function check_self(self, name)
+  check.self(private.metatable(self) == Metrics, name, "metrics", self)
+end
+
+local function misuse(level, name, message, ...)
+  error(("'%s': " .. message):format(name, ...), level + 1)
+end
+
+local function begin(self)
+  self.values, self.kinds = {}, {}
+  self.start = private.nanoseconds()
+  private.metrics[self] = true
+end
+
+-- It is not new any more.
+local function settle(self)
+  if self.fresh then self.fresh, self.depth = false, 1 end
+end
+
+--- Enters it, once more perhaps.  Answers the context, for `<close>`.
+function Metrics:enter()
+  check_self(self, "enter")
+  if self.depth == 0 then begin(self) end
+  self.fresh = false
+  self.depth = self.depth + 1
+  return self
+end
+
+local function report(self, err)
+  local values, on_exit = self.values, self.on_exit
+  local stop = private.nanoseconds()
+  self.values, self.kinds = nil, nil
+  private.metrics[self] = nil
+  if on_exit then
+    contain("metrics", on_exit, self.start, stop, values, err)
+  end
+end
+
+local function leave(self, err)
+  self.depth = self.depth - 1
+  if self.depth == 0 then report(self, err) end
+end
+
+--- Leaves it; the outermost time, what was counted is reported, with an error
+-- if there was one.
+function Metrics:leave(err)
+  check_self(self, "leave")
+  settle(self)
+  if self.depth == 0 then misuse(2, "leave", "it was not entered") end
+  leave(self, err)
+end
+
+function Metrics:__close(err)
+  settle(self)
+  if self.depth > 0 then leave(self, err) end
+end
+
+function Metrics:__gc()
+  if self.depth == 0 then return end
+  self.depth = 0
+  report(self)
+end
+
+-- What every method that counts begins with.
+local function open(self, name, metric)
+  check.self(private.metatable(self) == Metrics, name, "metrics", self)
+  settle(self)
+  if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
+  if type(metric) ~= "string" then
+    error(("bad argument #1 to '%s' (string expected, got %s)"):format(name,
+      type(metric)), 3)
+  end
+end
+
+-- The value of a metric that is made in one way only.
+local function of_kind(self, name, metric, kind, initial)
+  local former = self.kinds[metric]
+  if former == nil then
+    self.kinds[metric], self.values[metric] = kind, initial
+  elseif former ~= kind then
+    misuse(3, name, "'%s' is a %s, not a %s", metric, former, kind)
+  end
+  return self.values[metric]
+end
+
+local function is_key(value) return value ~= nil and value == value end
+
+--- Adds `n` (or 1) to a metric, which begins with 0.
+function Metrics:increment(metric, n)
+  open(self, "increment", metric)
+  check.argument(n == nil or type(n) == "number", 2, "increment", "number", n)
+  local value = self.values[metric]
+  if value ~= nil and math.type(value) == nil then
+    misuse(2, "increment", "'%s' is not a number", metric)
+  end
+  self.kinds[metric] = "value"
+  self.values[metric] = (value or 0) + (n or 1)
+end
+
+local function check_unset(self, name, metric, overwrite)
+  local kind = self.kinds[metric]
+  if kind ~= nil and not overwrite then
+    misuse(3, name, "'%s' is set already", metric)
+  end
+end
+
+--- Sets a metric; a second time only with `overwrite`.
+function Metrics:set(metric, value, overwrite)
+  open(self, "set", metric)
+  check_unset(self, "set", metric, overwrite)
+  self.kinds[metric], self.values[metric] = "value", value
+end
+
+--- Sets the metrics in a table, all or none.
+function Metrics:update(values, overwrite)
+  open(self, "update", "")
+  check.argument(type(values) == "table", 1, "update", "table", values)
+  for metric in pairs(values) do
+    check.that(type(metric) == "string", 1, "update", "a key is not a string")
+    check_unset(self, "update", metric, overwrite)
+  end
+  for metric, value in pairs(values) do
+    self.kinds[metric], self.values[metric] = "value", value
+  end
+end
+
+--- Sets a field of a metric that is a table.
+function Metrics:set_key(metric, key, value)
+  open(self, "set_key", metric)
+  check.argument(is_key(key), 2, "set_key", "key", key)
+  of_kind(self, "set_key", metric, "table", {})[key] = value
+end
+
+--- Adds a member to a metric that is a set: { [member] = true }.
+function Metrics:add_to_set(metric, member)
+  open(self, "add_to_set", metric)
+  check.argument(is_key(member), 2, "add_to_set", "key", member)
+  of_kind(self, "add_to_set", metric, "set", {})[member] = true
+end
+
+local function same(a, b)
+  return rawequal(a, b) or a ~= a and b ~= b
+end
+
+-- Takes a key from the list if it is there with less.  Is there room for it?
+local function withdraw(list, key, value)
+  for i, entry in ipairs(list) do
+    if same(entry.key, key) then
+      if entry.value >= value then return false end
+      table.remove(list, i)
+      return true
+    end
+  end
+  return true
+end
+
+local function insert_sorted(list, entry)
+  local at = #list + 1
+  while at > 1 and list[at - 1].value < entry.value do at = at - 1 end
+  table.insert(list, at, entry)
+end
+
+--- Keeps the `n` keys with the largest values: an array of { key, value }, the
+-- largest first; of equal ones the first to come.
+function Metrics:top_n(metric, key, value, n)
+  open(self, "top_n", metric)
+  check.argument(key ~= nil, 2, "top_n", "key", key)
+  check.argument(type(value) == "number" and value == value, 3, "top_n",
+    "number", value)
+  check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
+    "positive integer", n)
+  local list = of_kind(self, "top_n", metric, "list", {})
+  if not withdraw(list, key, value) then return end
+  insert_sorted(list, { key = key, value = value })
+  for i = #list, n + 1, -1 do list[i] = nil end
+end
+
+local metrics = {}
+
+--- Adds to a column of all contexts that are entered; never raises.
+function metrics.column(column, n)
+  for context in pairs(private.metrics) do
+    local value = context.values[column] or 0
+    if math.type(value) then
+      context.kinds[column], context.values[column] = "value", value + n
+    end
+  end
+end
+
+--- A context; `on_exit(start_ns, end_ns, metrics, error)` is called once, when
+-- it is left for the last time.
+function metrics.new(on_exit)
+  check.argument(on_exit == nil or type(on_exit) == "function", 1, "metrics",
+    "function", on_exit)
+  local self = { on_exit = on_exit, depth = 0, fresh = true }
+  begin(self)
+  return setmetatable(self, Metrics)
+end
+
+return metrics

@@ -1,0 +1,236 @@
+--- mw.times, mw.time_spent, mw.frame: where the time went.
+-- SPDX-License-Identifier: MIT
+--
+-- A scope that is measured has a record while it is open.  `depths` knows how
+-- many of them are open in a coroutine, for each name and for each column, so
+-- that time is counted once where they are nested.  A name's durations are a
+-- ring of the last ones; all times in here are nanoseconds.
+
+local check = require "moonwatch.check"
+local metrics = require "moonwatch.metrics"
+local private = require("moonwatch.core").private
+
+local KEPT = 1024
+
+-- One for all copies of this file, as there is one set of scopes.
+private.times = private.times or {
+  names = {}, spent = {}, total = 0, frame = 0,
+  depths = setmetatable({}, { __mode = "k" }),
+}
+local state = private.times
+
+local times = {}
+
+-- {======================================================
+-- Measuring
+-- =======================================================
+
+local function depths_here()
+  local thread = coroutine.running()
+  local depths = state.depths[thread]
+  if not depths then
+    depths = { all = 0, names = {}, columns = {} }
+    state.depths[thread] = depths
+  end
+  return depths
+end
+
+-- Counts one more; answers whether it is the outermost one.
+local function deepen(depths, key)
+  depths[key] = depths[key] + 1
+  return depths[key] == 1
+end
+
+local function rise(depths, key)
+  depths[key] = depths[key] > 1 and depths[key] - 1 or nil
+end
+
+-- The record of a scope with a column.  What needs memory is done before
+-- anything counts.
+local function enter_column(name, column)
+  local depths = depths_here()
+  local names, columns = depths.names, depths.columns
+  local record = {
+    name = name, column = column, depths = depths,
+    counts = false, counts_name = false, counts_column = false,
+  }
+  names[name] = names[name] or 0
+  columns[column] = columns[column] or 0
+  record.counts = deepen(depths, "all")
+  record.counts_name = deepen(names, name)
+  record.counts_column = deepen(columns, column)
+  return record
+end
+
+local function opened(name, column)
+  if column then return enter_column(name, column) end
+  return { name = name }
+end
+
+local function note(name, ns)
+  local its = state.names[name]
+  if not its then
+    its = { count = 0, sum = 0, min = ns, max = ns }
+    state.names[name] = its
+  end
+  its[its.count % KEPT + 1] = ns
+  its.count, its.sum = its.count + 1, its.sum + ns
+  its.min, its.max = math.min(its.min, ns), math.max(its.max, ns)
+end
+
+local function leave_column(record)
+  local depths = record.depths
+  rise(depths.names, record.name)
+  rise(depths.columns, record.column)
+  depths.all = depths.all - 1
+end
+
+local function spend(record, ns)
+  local spent = state.spent
+  if record.counts_name then
+    spent[record.name] = (spent[record.name] or 0) + ns
+  end
+  if record.counts then state.total = state.total + ns end
+  if record.counts_column then metrics.column(record.column, ns // 1000) end
+end
+
+local function closed(record, ns)
+  if record.column then leave_column(record) end
+  note(record.name, ns)
+  if record.column then spend(record, ns) end
+end
+
+private.timers(opened, closed)
+
+-- }======================================================
+
+-- {======================================================
+-- Telling
+-- =======================================================
+
+local function names()
+  local list = {}
+  for name in pairs(state.names) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+local function seconds(ns) return ns / 1e9 end
+
+-- The durations that are kept of a name, in seconds, oldest first.
+local function durations(its)
+  local list = {}
+  for i = math.max(its.count - KEPT, 0), its.count - 1 do
+    list[#list + 1] = seconds(its[i % KEPT + 1])
+  end
+  return list
+end
+
+local function aggregated(its)
+  return {
+    count = its.count, sum = seconds(its.sum), min = seconds(its.min),
+    max = seconds(its.max),
+  }
+end
+
+local formats = {}
+
+function formats.table(aggregate)
+  local result = {}
+  for name, its in pairs(state.names) do
+    result[name] = (aggregate and aggregated or durations)(its)
+  end
+  return result
+end
+
+local function fixed(x) return ("%.9f"):format(x) end
+
+local function field(text)
+  if not text:find '[",\r\n]' then return text end
+  return '"' .. text:gsub('"', '""') .. '"'
+end
+
+function formats.csv(aggregate)
+  local lines = { aggregate and "name,count,sum,min,max" or "name,seconds" }
+  for _, name in ipairs(names()) do
+    local its = state.names[name]
+    if aggregate then
+      local a = aggregated(its)
+      lines[#lines + 1] = table.concat({ field(name), a.count, fixed(a.sum),
+        fixed(a.min), fixed(a.max) }, ",")
+    else
+      for _, duration in ipairs(durations(its)) do
+        lines[#lines + 1] = field(name) .. "," .. fixed(duration)
+      end
+    end
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+-- One line, without what would disturb it.
+local function plain(name) return (name:gsub("%c", "?")) end
+
+local LINE = "%-30s %9s %12s %12s %12s"
+
+local function text_line(name, its, aggregate)
+  if aggregate then
+    local a = aggregated(its)
+    return LINE:format(plain(name), a.count, fixed(a.sum), fixed(a.min),
+      fixed(a.max))
+  end
+  local list = durations(its)
+  for i, duration in ipairs(list) do list[i] = fixed(duration) end
+  return ("%-30s %s"):format(plain(name), table.concat(list, " "))
+end
+
+function formats.text(aggregate)
+  local lines = { ("%-30s %s"):format("name", "seconds") }
+  if aggregate then
+    lines[1] = LINE:format("name", "count", "sum", "min", "max")
+  end
+  for _, name in ipairs(names()) do
+    lines[#lines + 1] = text_line(name, state.names[name], aggregate)
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- How long scopes took, by name, in seconds: as "text" (if nothing is said),
+-- "csv" or a "table".  The last 1,024 of each, or, aggregated, count, sum, min
+-- and max of all.
+function times.times(format, aggregate)
+  check.that(format == nil or formats[format] ~= nil, 1, "times",
+    "'text', 'csv' or 'table' expected")
+  check.argument(aggregate == nil or type(aggregate) == "boolean", 2, "times",
+    "boolean", aggregate)
+  local write = formats[format or "text"]
+  return (write(aggregate))
+end
+
+--- Seconds by name of the scopes with a column, and their `total`.
+function times.time_spent()
+  local result = {}
+  for name, ns in pairs(state.spent) do result[name] = seconds(ns) end
+  result.total = seconds(state.total)
+  return result
+end
+
+--- Forgets both.
+function times.reset_times()
+  state.names, state.spent, state.total = {}, {}, 0
+end
+
+-- }======================================================
+
+--- The number of the frame.
+function times.frame() return state.frame end
+
+--- Begins the next frame, and answers its number.
+function times.advance_frame()
+  state.frame = state.frame + 1
+  return state.frame
+end
+
+--- Back to frame 0.
+function times.reset_frames() state.frame = 0 end
+
+return times

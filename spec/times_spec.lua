@@ -1,0 +1,145 @@
+local misuse = require "spec.support.misuse"
+local mw = require "moonwatch"
+
+local function spend(seconds)
+  local start = os.clock()
+  while os.clock() - start < seconds do mw.frame() end
+end
+
+local function timed(name, column, f, ...)
+  local scope <close> = mw.timed(name, { column = column })
+  if f then f(...) end
+  return scope
+end
+
+describe("times", function()
+  before_each(mw.reset_times)
+  after_each(mw.reset_times)
+
+  it("are those of each scope, in seconds", function()
+    timed("a", "a_us", spend, 0.002)
+    timed("a", "a_us")
+    timed("b", "a_us")
+    local times = mw.times "table"
+    assert.equal(2, #times.a)
+    assert.equal(1, #times.b)
+    assert.is_true(times.a[1] >= 0.0019 and times.a[1] < 1)
+    assert.is_true(times.a[2] < times.a[1])
+  end)
+
+  it("are the last 1,024 of a name, but those of all when aggregated",
+    function()
+      timed("a", "a_us", spend, 0.001)
+      for _ = 1, 1100 do timed("a", "a_us") end
+      local list = mw.times("table").a
+      assert.equal(1024, #list)
+      local all = mw.times("table", true).a
+      assert.equal(1101, all.count)
+      assert.is_true(all.max >= 0.0009 and all.min < all.max)
+      assert.is_true(all.sum >= all.max)
+    end)
+
+  it("are told as text", function()
+    timed("a\nb", "a_us")
+    timed("c", "a_us")
+    timed("c", "a_us")
+    assert.equal(mw.times(), mw.times "text")
+    assert.matches("^name +seconds\na%?b +0%.%d+\nc +0%.%d+ 0%.%d+\n$",
+      mw.times())
+    assert.matches("^name +count +sum +min +max\na%?b +1 .*\nc +2 .*\n$",
+      mw.times("text", true))
+  end)
+
+  it("are told as CSV", function()
+    timed('say "a,b"', "a_us")
+    assert.matches('^name,seconds\n"say ""a,b""",0%.%d+\n$', mw.times "csv")
+    assert.matches('^name,count,sum,min,max\n"say ""a,b""",1,0%.%d+,' ..
+      "0%.%d+,0%.%d+\n$", mw.times("csv", true))
+  end)
+
+  it("are forgotten when that is said", function()
+    timed("a", "a_us")
+    mw.reset_times()
+    assert.same({}, mw.times "table")
+    assert.same({ total = 0 }, mw.time_spent())
+    assert.equal("name,seconds\n", mw.times "csv")
+  end)
+
+  it("are asked for as they should be", function()
+    misuse("bad argument #1 to 'times' ('text', 'csv' or 'table' expected)",
+      mw.times, "xml")
+    misuse("bad argument #2 to 'times' (boolean expected, got number)",
+      mw.times, "text", 1)
+  end)
+end)
+
+describe("the time spent", function()
+  before_each(mw.reset_times)
+  after_each(mw.reset_times)
+
+  it("is that of each phase, and their total", function()
+    timed("a", "a_us", spend, 0.001)
+    timed("b", "b_us", spend, 0.001)
+    local spent = mw.time_spent()
+    assert.is_true(spent.a > 0 and spent.b > 0)
+    assert.is_true(math.abs(spent.a + spent.b - spent.total) < 1e-9)
+  end)
+
+  it("counts the outermost of nested ones", function()
+    timed("a", "a_us", function()
+      timed("b", "a_us", spend, 0.001)
+      timed("a", "a_us", spend, 0.001)
+    end)
+    local spent, all = mw.time_spent(), mw.times("table", true)
+    assert.equal(all.a.max, spent.a)
+    assert.equal(spent.a, spent.total)
+    assert.equal(all.b.sum, spent.b)
+  end)
+
+  it("counts the outermost of a column once", function()
+    local columns
+    local metrics = mw.metrics(function(_, _, values) columns = values end)
+    metrics:enter()
+    timed("a", "a_us", function()
+      timed("b", "a_us", spend, 0.002)
+      timed("c", "c_us", spend, 0.001)
+    end)
+    metrics:leave()
+    local all = mw.times("table", true)
+    assert.equal(math.floor(all.a.sum * 1e6 + 1e-6), columns.a_us)
+    assert.equal(math.floor(all.c.sum * 1e6 + 1e-6), columns.c_us)
+  end)
+
+  it("nests by coroutine, whatever becomes of that", function()
+    local co = coroutine.wrap(function()
+      timed("a", "a_us", coroutine.yield)
+    end)
+    co()
+    timed("b", "a_us", spend, 0.001)
+    co = nil
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(co)
+    timed("b", "a_us")
+    assert.equal(mw.times("table", true).b.sum, mw.time_spent().b)
+  end)
+
+  it("does not count what no column has", function()
+    mw.timing(true)
+    mw.timed("a"):close()
+    mw.timing(false)
+    assert.same({ total = 0 }, mw.time_spent())
+  end)
+end)
+
+describe("frames", function()
+  it("are counted from 0", function()
+    mw.reset_frames()
+    assert.equal(0, mw.frame())
+    assert.equal(1, mw.advance_frame())
+    assert.equal(2, mw.advance_frame())
+    assert.equal(2, mw.frame())
+    mw.reset_frames()
+    assert.equal(0, mw.frame())
+  end)
+end)
