@@ -119,7 +119,8 @@ local function forget_globals(its)
   its.globals = nil
 end
 
--- A trace is told how it ended.
+-- A trace is told how it ended.  If there is no memory for that, the collector
+-- ends the scope.
 local function close_scope(its)
   local scope = its.scope
   its.scope = nil
@@ -137,7 +138,7 @@ local function pop()
   end
   if its.reads then reads.finish() end
   forget_globals(its)
-  if its.scope then close_scope(its) end
+  if its.scope then pcall(close_scope, its) end
 end
 
 -- Those that began later and were not ended are part of it now.
