@@ -150,7 +150,8 @@ local function forget_globals(its)
   its.globals = nil
 end
 
--- A trace is told how it ended.
+-- A trace is told how it ended.  If there is no memory for that, the collector
+-- ends the scope.
 local function close_scope(its)
   local scope = its.scope
   its.scope = nil
@@ -166,7 +167,7 @@ local function pop()
   private.unrecord(its.where)
   if its.reads then reads.finish() end
   forget_globals(its)
-  if its.scope then close_scope(its) end
+  if its.scope then pcall(close_scope, its) end
 end
 
 -- Is it, or one in it, taken back just now?
