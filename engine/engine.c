@@ -22,6 +22,7 @@ mw_engine *mw_open(mw_alloc alloc, void *ud) {
 
 void mw_close(mw_engine *e) {
   if (e == NULL) return;
+  mwP_close(e);
   mwJ_close(e);
   mwD_close(e);
   mwW_close(e);

@@ -23,6 +23,7 @@
 #include "deep.h"
 #include "identity.h"
 #include "journal.h"
+#include "scope.h"
 #include "serial.h"
 #include "watch.h"
 
@@ -35,6 +36,7 @@ struct mw_engine {
   mwW_part watch;
   mwD_part deep;
   mwJ_part journal;
+  mwP_part scope;
 };
 
 /* Counts a write. */

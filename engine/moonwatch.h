@@ -579,6 +579,9 @@ MW_API int mw_is_tracked(const mw_engine *e, mw_handle obj);
 
 /* }====================================================== */
 
+/* Scopes: what is executing, and under which name. */
+#include "moonwatch_scope.h"
+
 #ifdef __cplusplus
 }
 #endif

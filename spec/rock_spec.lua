@@ -23,6 +23,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/compare.lua\n" ..
         "share/lua/5.4/moonwatch/default_policy.lua\n" ..
         "share/lua/5.4/moonwatch/effects.lua\n" ..
+        "share/lua/5.4/moonwatch/hierarchy.lua\n" ..
         "share/lua/5.4/moonwatch/history.lua\n" ..
         "share/lua/5.4/moonwatch/hook.lua\n" ..
         "share/lua/5.4/moonwatch/init.lua\n" ..

@@ -212,6 +212,7 @@ static int build(lua_State *L) {
   mwB_openeffects(L);
   mwB_openundo(L);
   mwB_openreports(L);
+  mwB_openscope(L);
   mwB_openassign(L);
   mwB_opentime(L);
   lua_setfield(L, -2, "private");
