@@ -239,6 +239,17 @@ function measures.documents(way)
   return time(ways.documents[way], a, b) * 1e6
 end
 
+-- Hierarchies -----------------------------------------------------------
+
+-- Nanoseconds a method call.
+function measures.calls(way)
+  local run, calls = made_by(ways.hierarchies, way)
+  settle()
+  return time(function()
+    for _ = 1, MANY do run() end
+  end) * 1e9 / MANY / calls
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -317,7 +328,7 @@ function measures.memory_points(way) return memory(new_points(MANY), way) end
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
-  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
+  points = 3, invalidate = 3, record = 20, undo = 20, calls = 20, row = 5, documents = 10,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

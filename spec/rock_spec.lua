@@ -34,6 +34,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/json_pointer.lua\n" ..
         "share/lua/5.4/moonwatch/lcs.lua\n" ..
         "share/lua/5.4/moonwatch/memo.lua\n" ..
+        "share/lua/5.4/moonwatch/naming.lua\n" ..
         "share/lua/5.4/moonwatch/overlay.lua\n" ..
         "share/lua/5.4/moonwatch/patch.lua\n" ..
         "share/lua/5.4/moonwatch/pending.lua\n" ..
@@ -41,6 +42,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/policy.lua\n" ..
         "share/lua/5.4/moonwatch/reach.lua\n" ..
         "share/lua/5.4/moonwatch/reads.lua\n" ..
+        "share/lua/5.4/moonwatch/reverse.lua\n" ..
         "share/lua/5.4/moonwatch/sandbox.lua\n" ..
         "share/lua/5.4/moonwatch/scope.lua\n" ..
         "share/lua/5.4/moonwatch/to_lua.lua\n" ..

@@ -12,9 +12,12 @@
 */
 #include "bind.h"
 
+#include <string.h>
+
 typedef struct scope_data {
   mwB_data data;
   mw_scopes number;
+  int owned; /* is the number its own? */
   int open;
   int slow;         /* is all left to hierarchy.lua? */
   lua_State *L;     /* the coroutine that called last, */
@@ -51,6 +54,7 @@ static mwP_scopes *scopes_of(const scope_data *d) {
 static scope_data *data_of(lua_State *L) {
   scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
   if (d->data.state->pending) mwB_slice(L, d->data.state);
+  if (!d->owned) luaL_error(L, "the hierarchy is gone");
   return d;
 }
 
@@ -124,6 +128,15 @@ static int holds(lua_State *L, int index) {
   return same;
 }
 
+/* The same for a watched table, whose contents are elsewhere. */
+static int holds_inside(lua_State *L, int index) {
+  int holder = lua_gettop(L);
+  if (!mwB_pushshadow(L, holder)) return 0;
+  lua_pushvalue(L, holder - 1);
+  lua_insert(L, -2);
+  return holds(L, index);
+}
+
 /* Is the object at `index` where it was found, as far as that is noted? */
 static int is_linked(lua_State *L, uint32_t slot, int index) {
   int top = lua_gettop(L), linked = 1;
@@ -132,10 +145,7 @@ static int is_linked(lua_State *L, uint32_t slot, int index) {
     push_uservalue(L, HOLDERS);
     linked = lua_rawgeti(L, -1, slot) == LUA_TTABLE;
     lua_replace(L, -2);
-    linked = linked &&
-             (holds(L, index) ||
-              (mwB_pushshadow(L, -1) &&
-               (lua_pushvalue(L, -3), lua_insert(L, -2), holds(L, index))));
+    linked = linked && (holds(L, index) || holds_inside(L, index));
   }
   lua_settop(L, top);
   return linked;
@@ -170,6 +180,7 @@ static const mwP_named *placed(lua_State *L, scope_data *d,
 ** ======================================================= */
 
 static int done(lua_State *L, int status, lua_KContext n) {
+  (void)L;
   (void)status;
   (void)n;
   return 1;
@@ -366,7 +377,27 @@ static int name(lua_State *L) {
   return 0;
 }
 
-/* named(object) -> number, parent or nil; nothing when it has no name. */
+/* used() -> { [number] = true }: of the names of objects */
+static int used(lua_State *L) {
+  scope_data *d = data_of(L);
+  const mwI_part *identity = &engine_of(d)->identity;
+  uint32_t i;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  for (i = 1; i < identity->top; i++) {
+    mw_handle h = mwI_handle(identity, i);
+    const mwP_named *its = mwP_nameof(scopes_of(d), h);
+    lua_settop(L, 1);
+    if (its == NULL || !mwB_alive(L, d->data.state, h)) continue;
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, 1, its->name);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* named(object) -> number, and if it has a parent, that, or false when it is
+** gone; nothing when it has no name. */
 static int named(lua_State *L) {
   scope_data *d = data_of(L);
   mwB_state *s = d->data.state;
@@ -375,11 +406,12 @@ static int named(lua_State *L) {
       mw_scope_named(s->engine, d->number, mwB_handleof(L, s, 1), &parent);
   if (number == 0) return 0;
   lua_pushinteger(L, number);
-  if (!mwB_alive(L, s, parent)) return 1;
+  if (parent == MW_NONE) return 1;
+  if (!mwB_alive(L, s, parent)) lua_pushboolean(L, 0);
   return 2;
 }
 
-/* linked(object): is it where it was found?  False too if its parent died. */
+/* linked(object): is it where it was found? */
 static int linked(lua_State *L) {
   scope_data *d = data_of(L);
   uint32_t slot = mwB_slot(L, d->data.state, 1);
@@ -419,16 +451,15 @@ static const luaL_Reg inner[] = {
     {"begin", begin},   {"push", push},     {"cut", cut},     {"depth", depth},
     {"frame", frame},   {"frames", frames}, {"name", name},   {"named", named},
     {"linked", linked}, {"slow", set_slow}, {"reset", reset}, {"shut", shut},
-    {NULL, NULL}};
+    {"used", used},     {NULL, NULL}};
 static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
 
 /* The finaliser of the data. */
 static int free_scopes(lua_State *L) {
   scope_data *d = (scope_data *)lua_touserdata(L, 1);
-  if (d->data.state == NULL || engine_of(d) == NULL) return 0;
-  mw_scopes_close(engine_of(d), d->number);
-  d->open = 0;
-  d->data.state = NULL;
+  if (d->owned && engine_of(d) != NULL)
+    mw_scopes_close(engine_of(d), d->number);
+  d->owned = d->open = 0;
   return 0;
 }
 
@@ -444,18 +475,15 @@ static scope_data *new_data(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   scope_data *d =
       (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), UPVALUES);
-  d->data.state = NULL;
+  memset(d, 0, sizeof(scope_data));
+  d->data.state = s;
   d->data.self = lua_topointer(L, 1);
-  d->open = d->slow = 0;
-  d->L = NULL;
-  d->at = 0;
-  d->stack = NULL;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_scopes);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   mwB_check(L, mw_scopes_open(s->engine, &d->number));
-  d->data.state = s;
+  d->owned = 1;
   return d;
 }
 
