@@ -73,8 +73,9 @@ static void push_uservalue(lua_State *L, int i) {
   lua_getiuservalue(L, MWB_UPDATA, i);
 }
 
-static mwP_stack *find_stack(lua_State *L, scope_data *d) {
+static void find_stack(lua_State *L, scope_data *d) {
   mwB_state *s = d->data.state;
+  int top = lua_gettop(L);
   mwP_stack *stack;
   mw_handle thread;
   lua_pushthread(L);
@@ -83,20 +84,21 @@ static mwP_stack *find_stack(lua_State *L, scope_data *d) {
   if (stack == NULL) mwB_check(L, MW_NOMEM);
   d->L = L;
   d->at = s->collections;
-  return d->stack = stack;
+  d->stack = stack;
+  lua_settop(L, top);
 }
 
 /* The stack of the running coroutine.  Its address is another's only after a
-** collection. */
+** collection, and never that of the main thread. */
 static inline mwP_stack *stack_of(lua_State *L, scope_data *d) {
-  int top = lua_gettop(L);
-  mwP_stack *stack = d->stack;
-  mwB_probe(L, d->data.state);
-  if (d->L != L || d->at != d->data.state->collections) {
-    stack = find_stack(L, d);
-    lua_settop(L, top);
+  const mwB_state *s = d->data.state;
+  if (d->L == L) {
+    if (L == s->main) return d->stack;
+    mwB_probe(L, d->data.state);
+    if (d->at == s->collections) return d->stack;
   }
-  return stack;
+  find_stack(L, d);
+  return d->stack;
 }
 
 /* Pushes the object of frame number `i`, or nil. */
