@@ -28,7 +28,6 @@ typedef struct scope_data {
 /* User values of the data. */
 enum {
   OUTSIDE = 1, /* what hierarchy.lua does: an array of functions */
-  NAMES,       /* number -> name */
   KEYS,        /* slot -> the key under which the object was found */
   HOLDERS,     /* slot -> the table in which it was, weakly held */
   TOKENS,      /* depth -> what leaves it */
@@ -101,12 +100,6 @@ static inline mwP_stack *stack_of(lua_State *L, scope_data *d) {
   return d->stack;
 }
 
-/* Pushes the object of frame number `i`, or nil. */
-static void push_object(lua_State *L, scope_data *d, const mwP_stack *stack,
-                        uint32_t i) {
-  mwB_alive(L, d->data.state, stack->frames[i].obj);
-}
-
 static void push_frame(lua_State *L, scope_data *d, mwP_stack *stack,
                        mw_handle h, uint32_t name) {
   if (stack->n == stack->size) mwB_check(L, mwP_grow(engine_of(d), stack));
@@ -170,9 +163,9 @@ static const mwP_named *placed(lua_State *L, scope_data *d,
   const mwP_named *named = NULL;
   if (slot != 0)
     named = mwP_nameof(scopes_of(d), mwI_handle(&s->engine->identity, slot));
-  if (named != NULL && !is_placed(L, named, stack)) named = NULL;
+  if (named != NULL && is_placed(L, named, stack)) return named;
   lua_settop(L, 2);
-  return named;
+  return NULL;
 }
 
 /* }====================================================== */
@@ -209,6 +202,7 @@ static uint32_t enter_placed(lua_State *L, scope_data *d) {
   return named->name;
 }
 
+/* Its fourth upvalue is the table of names. */
 static int enter(lua_State *L) {
   scope_data *d = self(L, "enter");
   uint32_t name;
@@ -218,22 +212,26 @@ static int enter(lua_State *L) {
     mwB_object(L, "enter", 2, 1);
     return call_outside(L, ENTER);
   }
-  push_uservalue(L, NAMES);
-  lua_rawgeti(L, -1, name);
+  lua_rawgeti(L, lua_upvalueindex(4), name);
   return 1;
+}
+
+/* Is the value at 2 the object that was entered last? */
+static inline int is_last(lua_State *L, const mwP_stack *stack) {
+  return stack->n > 0 && lua_gettop(L) == 2 &&
+         lua_rawgeti(L, MWB_UPOBJECTS,
+                     mw_slot(stack->frames[stack->n - 1].obj)) != LUA_TNIL &&
+         lua_rawequal(L, 2, 3);
 }
 
 static int leave(lua_State *L) {
   scope_data *d = self(L, "leave");
   mwP_stack *stack = stack_of(L, d);
-  lua_settop(L, 2);
-  if (stack->n > 0 && !d->slow) {
-    push_object(L, d, stack, stack->n - 1);
-    if (lua_rawequal(L, 2, -1) && !lua_isnil(L, 2)) {
-      mwP_cut(scopes_of(d), stack, stack->n - 1);
-      return 0;
-    }
+  if (!d->slow && is_last(L, stack)) {
+    mwP_cut(scopes_of(d), stack, stack->n - 1);
+    return 0;
   }
+  lua_settop(L, 2);
   mwB_object(L, "leave", 2, 1);
   call_outside(L, LEAVE);
   return 0;
@@ -447,8 +445,7 @@ static int shut(lua_State *L) {
 ** Making one
 ** ======================================================= */
 
-static const luaL_Reg methods[] = {
-    {"enter", enter}, {"leave", leave}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"leave", leave}, {NULL, NULL}};
 static const luaL_Reg inner[] = {
     {"begin", begin},   {"push", push},     {"cut", cut},     {"depth", depth},
     {"frame", frame},   {"frames", frames}, {"name", name},   {"named", named},
@@ -471,6 +468,16 @@ static void set_methods(lua_State *L, const luaL_Reg *list) {
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_pushvalue(L, 3);
   luaL_setfuncs(L, list, 3);
+}
+
+/* Sets `enter` in the table on the top. */
+static void set_enter(lua_State *L) {
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_pushvalue(L, 3);
+  lua_getfield(L, 2, "names");
+  lua_pushcclosure(L, enter, 4);
+  lua_setfield(L, -2, "enter");
 }
 
 static scope_data *new_data(lua_State *L) {
@@ -499,8 +506,6 @@ static int scopes(lua_State *L) {
   d = new_data(L);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 3, OUTSIDE);
-  lua_getfield(L, 2, "names");
-  lua_setiuservalue(L, 3, NAMES);
   lua_getfield(L, 2, "holders");
   lua_setiuservalue(L, 3, HOLDERS);
   for (i = 0; i < 2; i++) {
@@ -512,6 +517,7 @@ static int scopes(lua_State *L) {
   lua_setiuservalue(L, 3, TOKEN_META);
   lua_pushvalue(L, 1);
   set_methods(L, methods);
+  set_enter(L);
   lua_newtable(L);
   set_methods(L, inner);
   d->open = 1;
