@@ -208,7 +208,7 @@ function naming.class_name(its, obj)
   local _
   _, name = policy.ask("class_name", obj)
   if type(name) == "string" then return name end
-  return class.name(class.of(obj)) or type(obj)
+  return class.name(class.of(obj)) or class.name(metatable(obj)) or type(obj)
 end
 
 -- How many of that name there are, until a collection or a change of names may
