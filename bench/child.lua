@@ -328,7 +328,8 @@ function measures.memory_points(way) return memory(new_points(MANY), way) end
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
-  points = 3, invalidate = 3, record = 20, undo = 20, calls = 20, row = 5, documents = 10,
+  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
+  calls = 20,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

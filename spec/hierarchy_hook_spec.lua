@@ -117,7 +117,7 @@ describe("h:on", function()
     h:on { leave = function() error("oops", 0) end }
     assert.equal("oops", error_of(h.leave, h, mod))
     assert.same({}, h:path())
-    assert.equal("oops", error_of(mod.update, mod))
+    assert.equal("oops", error_of(mod.a.update, mod.a))
     assert.same({}, h:path())
   end)
 
