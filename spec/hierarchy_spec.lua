@@ -4,6 +4,7 @@ local error_of = require "spec.support.error_of"
 local styles = require "spec.support.styles"
 
 local h
+local original = mw.policy({}):use()
 
 local function hierarchy(opts)
   h = mw.hierarchy(opts)
@@ -11,7 +12,7 @@ local function hierarchy(opts)
 end
 
 after_each(function()
-  mw.on_error(nil)
+  original:use()
   if h then h:close() end
   h = nil
 end)
@@ -278,7 +279,7 @@ describe("mw.hierarchy", function()
 
   it("names as the policy says", function()
     local mod = module_world()
-    local former = mw.policy({
+    mw.policy({
       name = function(parent, key)
         if key == "a" then return parent end -- a wrapper
         return parent .. ":" .. key
@@ -287,7 +288,6 @@ describe("mw.hierarchy", function()
     }):use()
     hierarchy()
     h:enter(mod)
-    former:use()
     assert.same({ "Root", "Root:b.nest", "Root:c.1" }, h:names())
     assert.equal(mod, h:object "Root")
     h:leave(mod)

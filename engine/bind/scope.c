@@ -25,14 +25,17 @@ typedef struct scope_data {
   mwP_stack *stack; /* and its stack */
 } scope_data;
 
+/* Upvalues of the methods, after the usual three. */
+#define NAMES lua_upvalueindex(4)   /* number -> name */
+#define KEYS lua_upvalueindex(5)    /* slot -> the key that has the object */
+#define HOLDERS lua_upvalueindex(6) /* slot -> the table, weakly held */
+
 /* User values of the data. */
 enum {
   OUTSIDE = 1, /* what hierarchy.lua does: an array of functions */
-  KEYS,        /* slot -> the key under which the object was found */
-  HOLDERS,     /* slot -> the table in which it was, weakly held */
   TOKENS,      /* depth -> what leaves it */
   TOKEN_META,
-  UPVALUES = TOKEN_META
+  USERVALUES = TOKEN_META
 };
 
 /* Functions of hierarchy.lua. */
@@ -112,35 +115,26 @@ static void push_frame(lua_State *L, scope_data *d, mwP_stack *stack,
 ** Names
 ** ======================================================= */
 
-/* Does the table at the top still have the object at `index` under the key just
-** below? */
-static int holds(lua_State *L, int index) {
-  int same;
-  lua_pushvalue(L, -2);
-  lua_rawget(L, -2);
-  same = lua_rawequal(L, -1, index);
-  lua_pop(L, 1);
-  return same;
-}
-
-/* The same for a watched table, whose contents are elsewhere. */
-static int holds_inside(lua_State *L, int index) {
-  int holder = lua_gettop(L);
+/* Does the watched table at `holder` have the object at `index` under the key
+** that is noted for the slot?  Its contents are elsewhere. */
+static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
   if (!mwB_pushshadow(L, holder)) return 0;
-  lua_pushvalue(L, holder - 1);
-  lua_insert(L, -2);
-  return holds(L, index);
+  lua_rawgeti(L, KEYS, slot);
+  lua_rawget(L, -2);
+  return lua_rawequal(L, -1, index);
 }
 
 /* Is the object at `index` where it was found, as far as that is noted? */
 static int is_linked(lua_State *L, uint32_t slot, int index) {
   int top = lua_gettop(L), linked = 1;
-  push_uservalue(L, KEYS);
-  if (lua_rawgeti(L, -1, slot) != LUA_TNIL) {
-    push_uservalue(L, HOLDERS);
-    linked = lua_rawgeti(L, -1, slot) == LUA_TTABLE;
-    lua_replace(L, -2);
-    linked = linked && (holds(L, index) || holds_inside(L, index));
+  int type = lua_rawgeti(L, HOLDERS, slot);
+  if (lua_rawgeti(L, KEYS, slot) != LUA_TNIL) {
+    linked = type == LUA_TTABLE;
+    if (linked) {
+      lua_rawget(L, -2);
+      linked =
+          lua_rawequal(L, -1, index) || holds_inside(L, top + 1, slot, index);
+    }
   }
   lua_settop(L, top);
   return linked;
@@ -202,7 +196,6 @@ static uint32_t enter_placed(lua_State *L, scope_data *d) {
   return named->name;
 }
 
-/* Its fourth upvalue is the table of names. */
 static int enter(lua_State *L) {
   scope_data *d = self(L, "enter");
   uint32_t name;
@@ -212,7 +205,7 @@ static int enter(lua_State *L) {
     mwB_object(L, "enter", 2, 1);
     return call_outside(L, ENTER);
   }
-  lua_rawgeti(L, lua_upvalueindex(4), name);
+  lua_rawgeti(L, NAMES, name);
   return 1;
 }
 
@@ -354,13 +347,6 @@ static int frames(lua_State *L) {
   return 1;
 }
 
-static void set_at(lua_State *L, int uservalue, uint32_t slot, int index) {
-  push_uservalue(L, uservalue);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, -2, slot);
-  lua_pop(L, 1);
-}
-
 /* name(object, number, parent, holder, key): what it is called, and where it
 ** was found; without a key, that cannot be told. */
 static int name(lua_State *L) {
@@ -370,8 +356,10 @@ static int name(lua_State *L) {
   lua_settop(L, 5);
   h = mwB_identify(L, s, "enter", 1, 1);
   if (!lua_isnil(L, 3)) parent = mwB_identify(L, s, "enter", 3, 1);
-  set_at(L, KEYS, mw_slot(h), 5);
-  set_at(L, HOLDERS, mw_slot(h), 4);
+  lua_pushvalue(L, 5);
+  lua_rawseti(L, KEYS, mw_slot(h));
+  lua_pushvalue(L, 4);
+  lua_rawseti(L, HOLDERS, mw_slot(h));
   mwB_check(L, mw_scope_name(s->engine, d->number, h, parent,
                              (uint32_t)lua_tointeger(L, 2)));
   return 0;
@@ -445,7 +433,8 @@ static int shut(lua_State *L) {
 ** Making one
 ** ======================================================= */
 
-static const luaL_Reg methods[] = {{"leave", leave}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"enter", enter}, {"leave", leave}, {NULL, NULL}};
 static const luaL_Reg inner[] = {
     {"begin", begin},   {"push", push},     {"cut", cut},     {"depth", depth},
     {"frame", frame},   {"frames", frames}, {"name", name},   {"named", named},
@@ -462,28 +451,20 @@ static int free_scopes(lua_State *L) {
   return 0;
 }
 
-/* Sets functions whose upvalues are the usual two and the data at 3. */
+/* Sets functions whose upvalues are the usual two, the data at 3, and what is
+** at 4, 5 and 6. */
 static void set_methods(lua_State *L, const luaL_Reg *list) {
+  int i;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushvalue(L, 3);
-  luaL_setfuncs(L, list, 3);
-}
-
-/* Sets `enter` in the table on the top. */
-static void set_enter(lua_State *L) {
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushvalue(L, 3);
-  lua_getfield(L, 2, "names");
-  lua_pushcclosure(L, enter, 4);
-  lua_setfield(L, -2, "enter");
+  for (i = 3; i <= 6; i++) lua_pushvalue(L, i);
+  luaL_setfuncs(L, list, 6);
 }
 
 static scope_data *new_data(lua_State *L) {
   mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
   scope_data *d =
-      (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), UPVALUES);
+      (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), USERVALUES);
   memset(d, 0, sizeof(scope_data));
   d->data.state = s;
   d->data.self = lua_topointer(L, 1);
@@ -496,28 +477,25 @@ static scope_data *new_data(lua_State *L) {
   return d;
 }
 
-/* scopes(hierarchy, { enter, leave, cut, names, holders }) -> its functions:
-** sets the hot methods in the table. */
+/* scopes(hierarchy, { enter, leave, cut, names, keys, holders }) -> its
+** functions: sets the hot methods in the table. */
 static int scopes(lua_State *L) {
   scope_data *d;
-  int i;
   mwB_enter(L);
   lua_settop(L, 2);
   d = new_data(L);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 3, OUTSIDE);
+  lua_getfield(L, 2, "names");
+  lua_getfield(L, 2, "keys");
   lua_getfield(L, 2, "holders");
-  lua_setiuservalue(L, 3, HOLDERS);
-  for (i = 0; i < 2; i++) {
-    lua_newtable(L);
-    lua_setiuservalue(L, 3, (i == 0) ? KEYS : TOKENS);
-  }
+  lua_newtable(L);
+  lua_setiuservalue(L, 3, TOKENS);
   lua_newtable(L);
   set_methods(L, token);
   lua_setiuservalue(L, 3, TOKEN_META);
   lua_pushvalue(L, 1);
   set_methods(L, methods);
-  set_enter(L);
   lua_newtable(L);
   set_methods(L, inner);
   d->open = 1;

@@ -410,7 +410,8 @@ return function(opts)
     function(_, obj) return enter(its, obj) end,
     function(_, obj) return leave(its, obj) end,
     function(depth, err) return close_depth(its, depth, err) end,
-    names = its.names, holders = setmetatable({}, { __mode = "v" }),
+    names = its.names, keys = {},
+    holders = setmetatable({}, { __mode = "v" }),
   })
   return setmetatable(h, Hierarchy)
 end
