@@ -276,22 +276,44 @@ static int is_token(lua_State *L, lua_Integer depth) {
   return same;
 }
 
+/* The stack of a coroutine that has entered something.  Needs no memory: there
+** is no look for a collection, for whoever called last from here is this one.
+*/
+static mwP_stack *stack_in_use(lua_State *L, scope_data *d) {
+  if (d->L != L) find_stack(L, d);
+  return d->stack;
+}
+
+/* That depth is left, whatever has become of telling that. */
+static int finished(lua_State *L, int status, lua_KContext depth) {
+  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  mwP_stack *stack = stack_in_use(L, d);
+  if (d->open && stack->n >= depth)
+    mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+  return (status == LUA_OK || status == LUA_YIELD) ? 0 : lua_error(L);
+}
+
+static int finish_outside(lua_State *L, lua_Integer depth) {
+  push_uservalue(L, OUTSIDE);
+  lua_rawgeti(L, -1, CUT);
+  lua_pushinteger(L, depth);
+  lua_pushvalue(L, 2);
+  return finished(L, lua_pcallk(L, 2, 0, 0, (lua_KContext)depth, finished),
+                  (lua_KContext)depth);
+}
+
 /* Closes a token, perhaps for an error. */
 static int finish(lua_State *L) {
-  scope_data *d = data_of(L);
+  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
   mwP_stack *stack;
   lua_Integer depth;
   lua_settop(L, 2);
-  if (!d->open) return 0;
-  stack = stack_of(L, d);
+  if (!d->open || engine_of(d) == NULL) return 0;
+  stack = stack_in_use(L, d);
   lua_rawgeti(L, 1, 1);
   depth = lua_tointeger(L, -1);
   if (!is_token(L, depth) || stack->n < depth) return 0;
-  if (d->slow) {
-    lua_pushinteger(L, depth);
-    lua_replace(L, 1);
-    return call_outside(L, CUT);
-  }
+  if (d->slow) return finish_outside(L, depth);
   mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
   return 0;
 }

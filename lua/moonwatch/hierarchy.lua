@@ -98,20 +98,29 @@ local function enter(its, obj)
   return name
 end
 
--- Leaves number `depth` and what it has entered, the innermost first.
--- `completed`: that was not for an error.
-local function unwind(its, depth, completed)
-  local engine = its.engine
-  for i = engine.depth(), depth, -1 do
-    local obj, number = engine.frame(i)
-    if obj ~= nil then
-      if its.tape and completed and i == depth and not pass_of(its) then
-        reverse.add(its.tape, obj, names_from(its, 0, {}))
-      end
-      fire(its, "leave", obj, its.names[number])
-    end
-    engine.cut(i - 1)
+-- Tells that number `i` is left; `completed`: that was not for an error.
+local function tell_left(its, i, completed)
+  local obj, number = its.engine.frame(i)
+  if obj == nil then return end
+  if its.tape and completed and not pass_of(its) then
+    reverse.add(its.tape, obj, names_from(its, 0, {}))
   end
+  fire(its, "leave", obj, its.names[number])
+end
+
+local function leave_each(its, depth, completed)
+  for i = its.engine.depth(), depth, -1 do
+    tell_left(its, i, completed and i == depth)
+    its.engine.cut(i - 1)
+  end
+end
+
+-- Leaves number `depth` and what it has entered, the innermost first; in any
+-- case.
+local function unwind(its, depth, completed)
+  local ok, err = pcall(leave_each, its, depth, completed)
+  its.engine.cut(depth - 1)
+  if not ok then error(err, 0) end
 end
 
 local function confused(its, obj)
