@@ -261,6 +261,17 @@ function measures.events(way)
   return time(write, "/dev/null") * 1e3
 end
 
+-- Hierarchies -----------------------------------------------------------
+
+-- Nanoseconds a method call.
+function measures.calls(way)
+  local run, calls = made_by(ways.hierarchies, way)
+  settle()
+  return time(function()
+    for _ = 1, MANY do run() end
+  end) * 1e9 / MANY / calls
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -341,6 +352,7 @@ local repeats = {
   decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
   scope = 5,
+  calls = 20,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

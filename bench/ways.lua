@@ -519,4 +519,72 @@ function ways.events.engine()
   return function(path) assert(trace:write(path)) end
 end
 
+-- Hierarchies -----------------------------------------------------------
+
+-- A chain of objects whose methods call the next one's, between two functions.
+local function new_chain(length, before, after)
+  local Node = {}
+  Node.__index = Node
+  function Node:update()
+    before(self)
+    if self.next then self.next:update() end
+    after(self)
+  end
+  local node
+  for _ = 1, length do node = setmetatable({ next = node }, Node) end
+  local name = "Node"
+  local at = node
+  while at do
+    at.name, name, at = name, name .. ".next", at.next
+  end
+  return node, Node
+end
+
+-- Each answers a function that calls methods, and how many.
+ways.hierarchies = {}
+
+-- In pure Lua: a stack of names, and how often each is on it.
+local function counting(length)
+  local stack, counts = {}, {}
+  local node = new_chain(length, function(obj)
+    local its = obj.name
+    stack[#stack + 1] = its
+    counts[its] = (counts[its] or 0) + 1
+  end, function()
+    local its = stack[#stack]
+    stack[#stack] = nil
+    local count = counts[its] - 1
+    counts[its] = count > 0 and count or nil
+  end)
+  return function() node:update() end, length
+end
+
+local function entering(length)
+  local h = mw.hierarchy()
+  local node = new_chain(length, function(obj) h:enter(obj) end,
+    function(obj) h:leave(obj) end)
+  return function() node:update() end, length, h
+end
+
+function ways.hierarchies.counts() return counting(1) end
+
+function ways.hierarchies.counts_deep() return counting(4) end
+
+function ways.hierarchies.enter() return entering(1) end
+
+function ways.hierarchies.enter_deep() return entering(4) end
+
+function ways.hierarchies.hooks()
+  local run, length, h = entering(1)
+  h:on { enter = nothing, leave = nothing }
+  return run, length
+end
+
+function ways.hierarchies.instrument()
+  local h = mw.hierarchy()
+  local node, Node = new_chain(1, nothing, nothing)
+  h:instrument(Node, { "update" })
+  return function() node:update() end, 1
+end
+
 return ways

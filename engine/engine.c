@@ -23,6 +23,7 @@ mw_engine *mw_open(mw_alloc alloc, void *ud) {
 void mw_close(mw_engine *e) {
   if (e == NULL) return;
   mwT_close(e);
+  mwP_close(e);
   mwJ_close(e);
   mwD_close(e);
   mwW_close(e);

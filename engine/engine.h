@@ -23,6 +23,7 @@
 #include "deep.h"
 #include "identity.h"
 #include "journal.h"
+#include "scope.h"
 #include "serial.h"
 #include "trace.h"
 #include "watch.h"
@@ -37,6 +38,7 @@ struct mw_engine {
   mwD_part deep;
   mwJ_part journal;
   mwT_part trace;
+  mwP_part scope;
 };
 
 /* Counts a write. */

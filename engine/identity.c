@@ -199,6 +199,7 @@ int mw_forget(mw_engine *e, mw_handle h) {
   mwW_forget(e, slot);
   mwS_forget(e, slot);
   mwC_forget(e, slot);
+  mwP_forget(e, slot);
   give_back(part, slot);
   return MW_OK;
 }

@@ -687,6 +687,8 @@ MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           mw_sink sink, void *ud);
 
 /* }====================================================== */
+/* Scopes: what is executing, and under which name. */
+#include "moonwatch_scope.h"
 
 #ifdef __cplusplus
 }

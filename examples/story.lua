@@ -170,3 +170,32 @@ say("Done again: %s; meet %s, who has %s sword.", history:redo(), knight.name,
   knight.weapon and "a" or "no")
 
 -- }======================================================
+
+-- {======================================================
+-- Hierarchy
+-- =======================================================
+
+title "What is running"
+
+local Walker = { __name = "Walker" }
+Walker.__index = Walker
+local running = mw.hierarchy()
+
+function Walker:update()
+  say("  %s", table.concat(running:path(), " > "))
+  for _, leg in ipairs(self.legs or {}) do leg:update() end
+end
+
+local function walker(fields) return setmetatable(fields, Walker) end
+
+running:instrument(Walker, { "update" })
+running:record()
+local robot = walker { legs = { walker {}, walker {} } }
+robot:update()
+local backward = {}
+running:backward(function(_, name) backward[#backward + 1] = name end)
+say("And backward, all %d legs of it: %s.", #robot.legs,
+  table.concat(backward, ", "))
+running:close()
+
+-- }======================================================

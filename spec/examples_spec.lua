@@ -18,6 +18,7 @@ describe("the examples", function()
     assert.matches("Nothing of it is left: 10 hp, 3 gold", output)
     assert.matches("Undone: arm, rename; he is the knight again", output)
     assert.matches("rename; meet Sir Robin, who has no sword", output)
+    assert.matches("legs of it: Walker, Walker.legs.2, Walker.legs.1", output)
   end)
 
   it("edit a policy while it runs", function()

@@ -27,6 +27,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/counters.lua\n" ..
         "share/lua/5.4/moonwatch/default_policy.lua\n" ..
         "share/lua/5.4/moonwatch/effects.lua\n" ..
+        "share/lua/5.4/moonwatch/hierarchy.lua\n" ..
         "share/lua/5.4/moonwatch/history.lua\n" ..
         "share/lua/5.4/moonwatch/hook.lua\n" ..
         "share/lua/5.4/moonwatch/init.lua\n" ..
@@ -38,6 +39,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/lcs.lua\n" ..
         "share/lua/5.4/moonwatch/memo.lua\n" ..
         "share/lua/5.4/moonwatch/metrics.lua\n" ..
+        "share/lua/5.4/moonwatch/naming.lua\n" ..
         "share/lua/5.4/moonwatch/once.lua\n" ..
         "share/lua/5.4/moonwatch/overlay.lua\n" ..
         "share/lua/5.4/moonwatch/page.lua\n" ..
@@ -47,6 +49,7 @@ describe("the rock #once", function()
         "share/lua/5.4/moonwatch/policy.lua\n" ..
         "share/lua/5.4/moonwatch/reach.lua\n" ..
         "share/lua/5.4/moonwatch/reads.lua\n" ..
+        "share/lua/5.4/moonwatch/reverse.lua\n" ..
         "share/lua/5.4/moonwatch/same.lua\n" ..
         "share/lua/5.4/moonwatch/sandbox.lua\n" ..
         "share/lua/5.4/moonwatch/scope.lua\n" ..

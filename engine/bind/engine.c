@@ -225,6 +225,7 @@ static int build(lua_State *L) {
   mwB_openeffects(L);
   mwB_openundo(L);
   mwB_openreports(L);
+  mwB_openscope(L);
   mwB_openassign(L);
   mwB_opentime(L);
   mwB_opentimers(L);

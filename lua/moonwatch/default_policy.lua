@@ -11,6 +11,7 @@
 --   lookup(obj, key)   a field of it or of what it inherits from, found without
 --                      calling any function
 --   metamethod(obj, name)  the same for a metamethod
+--   global_hooks       has some hierarchy hooks?
 --   is_marked(class)   was it given to mw.mark_dynamic?
 
 local policy = {

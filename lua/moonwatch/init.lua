@@ -29,6 +29,7 @@ mw.begin = transaction.begin
 mw.transaction = transaction.run
 mw.patch_bytes = require "moonwatch.bytes"
 mw.effects = require "moonwatch.pending"
+mw.hierarchy = require "moonwatch.hierarchy"
 mw.history = require "moonwatch.history"
 mw.policy = policy.new
 mw.load_policy = policy.load

@@ -232,6 +232,9 @@ function policy.ask(name, ...)
   return call(self, f, ...)
 end
 
+--- Names of methods by which one knows what runs.
+function policy.entries() return (field "entries") end
+
 -- }======================================================
 
 -- {======================================================
@@ -368,6 +371,9 @@ local base = {
     return mt and rawget(core.raw(mt), name)
   end,
 }
+
+--- Says if some hierarchy has hooks that are called for all that executes.
+function policy.set_global_hooks(on) base.global_hooks = on or nil end
 
 local View = { __index = base, __metatable = false }
 

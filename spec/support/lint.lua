@@ -103,11 +103,13 @@ end
 -- A comment ends on the line before each declaration.
 local function manual_is_complete()
   local list, last = {}, ""
-  for line in text_of("engine/moonwatch.h"):gmatch "(.-)\n" do
-    if line:find "^MW_API" and not last:find "%*/$" then
-      list[#list + 1] = "not explained: " .. line
+  for _, path in ipairs(matching "^engine/moonwatch[%a_]*%.h$") do
+    for line in text_of(path):gmatch "(.-)\n" do
+      if line:find "^MW_API" and not last:find "%*/$" then
+        list[#list + 1] = "not explained: " .. line
+      end
+      last = line
     end
-    last = line
   end
   return list
 end

@@ -282,6 +282,32 @@ end
 
 dofile "spec/support/effects_scenarios.lua" (scenarios, check)
 
+-- What runs is entered and left, or nothing is.
+function scenarios.hierarchies()
+  local mw = require "moonwatch"
+  local Foo = { __name = "Foo", calls = 0 }
+  Foo.__index = Foo
+  function Foo:update()
+    Foo.calls = Foo.calls + 1
+    for _, foo in ipairs(self) do foo:update() end
+  end
+  local update = Foo.update
+  local obj = setmetatable({}, Foo)
+  for i = 1, 10 do obj[i] = setmetatable({}, Foo) end
+  local h <close> = mw.hierarchy()
+  local handle <close> = h:instrument(Foo, { "update" })
+  local ok, message = pcall(function()
+    h:record()
+    obj:update()
+    coroutine.wrap(function() obj:update() end)()
+  end)
+  check(h.its.engine.frames() == 0)
+  if not ok then error(message, 0) end
+  check(h:name_of(obj[10]) == "Foo.10" and Foo.calls == 22)
+  handle:cancel()
+  check(Foo.update == update)
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)

@@ -1,0 +1,532 @@
+/*
+** scope.c - what is executing: the stacks of mw.hierarchy.
+** SPDX-License-Identifier: MIT
+**
+** A hierarchy is a table of hierarchy.lua with hot methods in it, as object.c
+** has it; their data are the number of the engine's hierarchy, and the stack of
+** the coroutine that called last.  What the methods cannot decide at a glance
+** they leave to the functions of hierarchy.lua: see OUTSIDE.
+**
+** Where an object was found is noted by its slot: the table and the key that
+** have it.  So a child that was moved is noticed when it is entered.
+*/
+#include "bind.h"
+
+#include <string.h>
+
+typedef struct scope_data {
+  mwB_data data;
+  mw_scopes number;
+  int owned; /* is the number its own? */
+  int open;
+  int slow;         /* is all left to hierarchy.lua? */
+  lua_State *L;     /* the coroutine that called last, */
+  uint64_t at;      /* until a collection has ended, */
+  mwP_stack *stack; /* and its stack */
+} scope_data;
+
+/* Upvalues of the methods, after the usual three. */
+#define NAMES lua_upvalueindex(4)   /* number -> name */
+#define KEYS lua_upvalueindex(5)    /* slot -> the key that has the object */
+#define HOLDERS lua_upvalueindex(6) /* slot -> the table, weakly held */
+
+/* User values of the data. */
+enum {
+  OUTSIDE = 1, /* what hierarchy.lua does: an array of functions */
+  TOKENS,      /* depth -> what leaves it */
+  TOKEN_META,
+  USERVALUES = TOKEN_META
+};
+
+/* Functions of hierarchy.lua. */
+enum { ENTER = 1, LEAVE, CUT };
+
+/* {======================================================
+** What the methods begin with
+** ======================================================= */
+
+static mw_engine *engine_of(const scope_data *d) {
+  return d->data.state->engine;
+}
+
+static mwP_scopes *scopes_of(const scope_data *d) {
+  return mwP_scopesof(&engine_of(d)->scope, d->number);
+}
+
+static scope_data *data_of(lua_State *L) {
+  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  if (d->data.state->pending) mwB_slice(L, d->data.state);
+  if (!d->owned) luaL_error(L, "the hierarchy is gone");
+  return d;
+}
+
+/* The data of the hierarchy at 1, which is open, or raises. */
+static scope_data *self(lua_State *L, const char *name) {
+  scope_data *d = (scope_data *)mwB_hotself(L);
+  if (d == NULL)
+    luaL_error(L, "calling '%s' on bad self (hierarchy expected, got %s)", name,
+               mwB_typename(L, 1));
+  else if (!d->open)
+    luaL_error(L, "calling '%s' on a hierarchy that is closed", name);
+  return d;
+}
+
+static void push_uservalue(lua_State *L, int i) {
+  lua_getiuservalue(L, MWB_UPDATA, i);
+}
+
+static void find_stack(lua_State *L, scope_data *d) {
+  mwB_state *s = d->data.state;
+  int top = lua_gettop(L);
+  mwP_stack *stack;
+  mw_handle thread;
+  lua_pushthread(L);
+  thread = mwB_identify(L, s, "enter", lua_gettop(L), 1);
+  stack = mwP_need(s->engine, d->number, thread);
+  if (stack == NULL) mwB_check(L, MW_NOMEM);
+  d->L = L;
+  d->at = s->collections;
+  d->stack = stack;
+  lua_settop(L, top);
+}
+
+/* The stack of the running coroutine.  Its address is another's only after a
+** collection, and never that of the main thread. */
+static inline mwP_stack *stack_of(lua_State *L, scope_data *d) {
+  const mwB_state *s = d->data.state;
+  if (d->L == L) {
+    if (L == s->main) return d->stack;
+    mwB_probe(L, d->data.state);
+    if (d->at == s->collections) return d->stack;
+  }
+  find_stack(L, d);
+  return d->stack;
+}
+
+static void push_frame(lua_State *L, scope_data *d, mwP_stack *stack,
+                       mw_handle h, uint32_t name) {
+  if (stack->n == stack->size) mwB_check(L, mwP_grow(engine_of(d), stack));
+  mwP_push(scopes_of(d), stack, h, name);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Names
+** ======================================================= */
+
+/* Does the watched table at `holder` have the object at `index` under the key
+** that is noted for the slot?  Its contents are elsewhere. */
+static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
+  if (!mwB_pushshadow(L, holder)) return 0;
+  lua_rawgeti(L, KEYS, slot);
+  lua_rawget(L, -2);
+  return lua_rawequal(L, -1, index);
+}
+
+/* Is the object at `index` where it was found, as far as that is noted? */
+static int is_linked(lua_State *L, uint32_t slot, int index) {
+  int top = lua_gettop(L), linked = 1;
+  int type = lua_rawgeti(L, HOLDERS, slot);
+  if (lua_rawgeti(L, KEYS, slot) != LUA_TNIL) {
+    linked = type == LUA_TTABLE;
+    if (linked) {
+      lua_rawget(L, -2);
+      linked =
+          lua_rawequal(L, -1, index) || holds_inside(L, top + 1, slot, index);
+    }
+  }
+  lua_settop(L, top);
+  return linked;
+}
+
+/* Is a name noted that the object can be entered with as things are? */
+static int is_placed(lua_State *L, const mwP_named *named,
+                     const mwP_stack *stack) {
+  if (named->parent == MW_NONE) return stack->n == 0;
+  if (stack->n > 0 && stack->frames[stack->n - 1].obj != named->parent)
+    return 0;
+  return is_linked(L, mw_slot(named->obj), 2);
+}
+
+/* What is noted of the object at 2, if that is all there is to know. */
+static const mwP_named *placed(lua_State *L, scope_data *d,
+                               const mwP_stack *stack) {
+  mwB_state *s = d->data.state;
+  uint32_t slot = mwB_slot(L, s, 2);
+  const mwP_named *named = NULL;
+  if (slot != 0)
+    named = mwP_nameof(scopes_of(d), mwI_handle(&s->engine->identity, slot));
+  if (named != NULL && is_placed(L, named, stack)) return named;
+  lua_settop(L, 2);
+  return NULL;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Hot methods
+** ======================================================= */
+
+static int done(lua_State *L, int status, lua_KContext n) {
+  (void)L;
+  (void)status;
+  (void)n;
+  return 1;
+}
+
+/* Calls a function of hierarchy.lua with what is at 1 and 2. */
+static int call_outside(lua_State *L, int function) {
+  push_uservalue(L, OUTSIDE);
+  lua_rawgeti(L, -1, function);
+  lua_replace(L, -2);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_callk(L, 2, 1, 0, done);
+  return 1;
+}
+
+/* Enters the object at 2.  Answers its name's number; or 0, and that is left to
+** hierarchy.lua. */
+static uint32_t enter_placed(lua_State *L, scope_data *d) {
+  mwP_stack *stack = stack_of(L, d);
+  const mwP_named *named = d->slow ? NULL : placed(L, d, stack);
+  if (named == NULL) return 0;
+  push_frame(L, d, stack, named->obj, named->name);
+  return named->name;
+}
+
+static int enter(lua_State *L) {
+  scope_data *d = self(L, "enter");
+  uint32_t name;
+  lua_settop(L, 2);
+  name = enter_placed(L, d);
+  if (name == 0) {
+    mwB_object(L, "enter", 2, 1);
+    return call_outside(L, ENTER);
+  }
+  lua_rawgeti(L, NAMES, name);
+  return 1;
+}
+
+/* Is the value at 2 the object that was entered last? */
+static inline int is_last(lua_State *L, const mwP_stack *stack) {
+  return stack->n > 0 && lua_gettop(L) == 2 &&
+         lua_rawgeti(L, MWB_UPOBJECTS,
+                     mw_slot(stack->frames[stack->n - 1].obj)) != LUA_TNIL &&
+         lua_rawequal(L, 2, 3);
+}
+
+static int leave(lua_State *L) {
+  scope_data *d = self(L, "leave");
+  mwP_stack *stack = stack_of(L, d);
+  if (!d->slow && is_last(L, stack)) {
+    mwP_cut(scopes_of(d), stack, stack->n - 1);
+    return 0;
+  }
+  lua_settop(L, 2);
+  mwB_object(L, "leave", 2, 1);
+  call_outside(L, LEAVE);
+  return 0;
+}
+
+/* Pushes what leaves that depth when it is closed: { depth }. */
+static void push_token(lua_State *L, uint32_t depth) {
+  push_uservalue(L, TOKENS);
+  if (lua_rawgeti(L, -1, depth) != LUA_TNIL) return;
+  lua_createtable(L, 1, 0);
+  lua_pushinteger(L, depth);
+  lua_rawseti(L, -2, 1);
+  push_uservalue(L, TOKEN_META);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, 3, depth);
+}
+
+static int began(lua_State *L, int status, lua_KContext n) {
+  (void)status;
+  (void)n;
+  lua_settop(L, 2);
+  push_token(L, stack_of(L, (scope_data *)lua_touserdata(L, MWB_UPDATA))->n);
+  return 1;
+}
+
+/* begin(hierarchy, object): enters it; answers what leaves it when it is
+** closed. */
+static int begin(lua_State *L) {
+  scope_data *d = self(L, "enter");
+  lua_settop(L, 2);
+  if (enter_placed(L, d) == 0) {
+    push_uservalue(L, OUTSIDE);
+    lua_rawgeti(L, -1, ENTER);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_callk(L, 2, 0, 0, began);
+  }
+  return began(L, LUA_OK, 0);
+}
+
+/* Is it one of those in use?  Those from before a reset are not. */
+static int is_token(lua_State *L, lua_Integer depth) {
+  int same;
+  push_uservalue(L, TOKENS);
+  lua_rawgeti(L, -1, depth);
+  same = lua_rawequal(L, 1, -1);
+  lua_settop(L, 2);
+  return same;
+}
+
+/* The stack of a coroutine that has entered something.  Needs no memory: there
+** is no look for a collection, for whoever called last from here is this one.
+*/
+static mwP_stack *stack_in_use(lua_State *L, scope_data *d) {
+  if (d->L != L) find_stack(L, d);
+  return d->stack;
+}
+
+/* That depth is left, whatever has become of telling that. */
+static int finished(lua_State *L, int status, lua_KContext depth) {
+  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  mwP_stack *stack = stack_in_use(L, d);
+  if (d->open && stack->n >= depth)
+    mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+  return (status == LUA_OK || status == LUA_YIELD) ? 0 : lua_error(L);
+}
+
+static int finish_outside(lua_State *L, lua_Integer depth) {
+  push_uservalue(L, OUTSIDE);
+  lua_rawgeti(L, -1, CUT);
+  lua_pushinteger(L, depth);
+  lua_pushvalue(L, 2);
+  return finished(L, lua_pcallk(L, 2, 0, 0, (lua_KContext)depth, finished),
+                  (lua_KContext)depth);
+}
+
+/* Closes a token, perhaps for an error. */
+static int finish(lua_State *L) {
+  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  mwP_stack *stack;
+  lua_Integer depth;
+  lua_settop(L, 2);
+  if (!d->open || engine_of(d) == NULL) return 0;
+  stack = stack_in_use(L, d);
+  lua_rawgeti(L, 1, 1);
+  depth = lua_tointeger(L, -1);
+  if (!is_token(L, depth) || stack->n < depth) return 0;
+  if (d->slow) return finish_outside(L, depth);
+  mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** For hierarchy.lua
+** ======================================================= */
+
+/* push(object, number): enters it under that name. */
+static int push(lua_State *L) {
+  scope_data *d = data_of(L);
+  mw_handle h = mwB_identify(L, d->data.state, "enter", 1, 1);
+  push_frame(L, d, stack_of(L, d), h, (uint32_t)lua_tointeger(L, 2));
+  return 0;
+}
+
+/* cut(depth): leaves what is deeper. */
+static int cut(lua_State *L) {
+  scope_data *d = data_of(L);
+  mwP_stack *stack = stack_of(L, d);
+  lua_Integer depth = lua_tointeger(L, 1);
+  if (depth < stack->n) mwP_cut(scopes_of(d), stack, (uint32_t)depth);
+  return 0;
+}
+
+static int depth(lua_State *L) {
+  scope_data *d = data_of(L);
+  lua_pushinteger(L, stack_of(L, d)->n);
+  return 1;
+}
+
+/* frame(i) -> object or nil, number; the outermost is 1. */
+static int frame(lua_State *L) {
+  scope_data *d = data_of(L);
+  mwP_stack *stack = stack_of(L, d);
+  uint32_t i = (uint32_t)lua_tointeger(L, 1) - 1;
+  if (i >= stack->n) return 0;
+  lua_settop(L, 0);
+  if (!mwB_alive(L, d->data.state, stack->frames[i].obj)) {
+    lua_settop(L, 0);
+    lua_pushnil(L);
+  }
+  lua_pushinteger(L, stack->frames[i].name);
+  return 2;
+}
+
+/* frames() -> how many there are in all stacks */
+static int frames(lua_State *L) {
+  scope_data *d = data_of(L);
+  lua_pushinteger(L, (lua_Integer)mw_scopes_frames(engine_of(d), d->number));
+  return 1;
+}
+
+/* name(object, number, parent, holder, key): what it is called, and where it
+** was found; without a key, that cannot be told. */
+static int name(lua_State *L) {
+  scope_data *d = data_of(L);
+  mwB_state *s = d->data.state;
+  mw_handle h, parent = MW_NONE;
+  lua_settop(L, 5);
+  h = mwB_identify(L, s, "enter", 1, 1);
+  if (!lua_isnil(L, 3)) parent = mwB_identify(L, s, "enter", 3, 1);
+  lua_pushvalue(L, 5);
+  lua_rawseti(L, KEYS, mw_slot(h));
+  lua_pushvalue(L, 4);
+  lua_rawseti(L, HOLDERS, mw_slot(h));
+  mwB_check(L, mw_scope_name(s->engine, d->number, h, parent,
+                             (uint32_t)lua_tointeger(L, 2)));
+  return 0;
+}
+
+/* used() -> { [number] = true }: of the names of objects */
+static int used(lua_State *L) {
+  scope_data *d = data_of(L);
+  const mwI_part *identity = &engine_of(d)->identity;
+  uint32_t i;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  for (i = 1; i < identity->top; i++) {
+    mw_handle h = mwI_handle(identity, i);
+    const mwP_named *its = mwP_nameof(scopes_of(d), h);
+    lua_settop(L, 1);
+    if (its == NULL || !mwB_alive(L, d->data.state, h)) continue;
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, 1, its->name);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* named(object) -> number, and if it has a parent, that, or false when it is
+** gone; nothing when it has no name. */
+static int named(lua_State *L) {
+  scope_data *d = data_of(L);
+  mwB_state *s = d->data.state;
+  mw_handle parent = MW_NONE;
+  uint32_t number =
+      mw_scope_named(s->engine, d->number, mwB_handleof(L, s, 1), &parent);
+  if (number == 0) return 0;
+  lua_pushinteger(L, number);
+  if (parent == MW_NONE) return 1;
+  if (!mwB_alive(L, s, parent)) lua_pushboolean(L, 0);
+  return 2;
+}
+
+/* linked(object): is it where it was found? */
+static int linked(lua_State *L) {
+  scope_data *d = data_of(L);
+  uint32_t slot = mwB_slot(L, d->data.state, 1);
+  lua_pushboolean(L, slot != 0 && is_linked(L, slot, 1));
+  return 1;
+}
+
+/* slow(on): is all to be left to hierarchy.lua? */
+static int set_slow(lua_State *L) {
+  data_of(L)->slow = lua_toboolean(L, 1);
+  return 0;
+}
+
+static int reset(lua_State *L) {
+  scope_data *d = data_of(L);
+  lua_newtable(L);
+  lua_setiuservalue(L, MWB_UPDATA, TOKENS);
+  mw_scopes_reset(engine_of(d), d->number);
+  return 0;
+}
+
+static int shut(lua_State *L) {
+  reset(L);
+  data_of(L)->open = 0;
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Making one
+** ======================================================= */
+
+static const luaL_Reg methods[] = {
+    {"enter", enter}, {"leave", leave}, {NULL, NULL}};
+static const luaL_Reg inner[] = {
+    {"begin", begin},   {"push", push},     {"cut", cut},     {"depth", depth},
+    {"frame", frame},   {"frames", frames}, {"name", name},   {"named", named},
+    {"linked", linked}, {"slow", set_slow}, {"reset", reset}, {"shut", shut},
+    {"used", used},     {NULL, NULL}};
+static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
+
+/* The finaliser of the data. */
+static int free_scopes(lua_State *L) {
+  scope_data *d = (scope_data *)lua_touserdata(L, 1);
+  if (d->owned && engine_of(d) != NULL)
+    mw_scopes_close(engine_of(d), d->number);
+  d->owned = d->open = 0;
+  return 0;
+}
+
+/* Sets functions whose upvalues are the usual two, the data at 3, and what is
+** at 4, 5 and 6. */
+static void set_methods(lua_State *L, const luaL_Reg *list) {
+  int i;
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  for (i = 3; i <= 6; i++) lua_pushvalue(L, i);
+  luaL_setfuncs(L, list, 6);
+}
+
+static scope_data *new_data(lua_State *L) {
+  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  scope_data *d =
+      (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), USERVALUES);
+  memset(d, 0, sizeof(scope_data));
+  d->data.state = s;
+  d->data.self = lua_topointer(L, 1);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, free_scopes);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  mwB_check(L, mw_scopes_open(s->engine, &d->number));
+  d->owned = 1;
+  return d;
+}
+
+/* scopes(hierarchy, { enter, leave, cut, names, keys, holders }) -> its
+** functions: sets the hot methods in the table. */
+static int scopes(lua_State *L) {
+  scope_data *d;
+  mwB_enter(L);
+  lua_settop(L, 2);
+  d = new_data(L);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, 3, OUTSIDE);
+  lua_getfield(L, 2, "names");
+  lua_getfield(L, 2, "keys");
+  lua_getfield(L, 2, "holders");
+  lua_newtable(L);
+  lua_setiuservalue(L, 3, TOKENS);
+  lua_newtable(L);
+  set_methods(L, token);
+  lua_setiuservalue(L, 3, TOKEN_META);
+  lua_pushvalue(L, 1);
+  set_methods(L, methods);
+  lua_newtable(L);
+  set_methods(L, inner);
+  d->open = 1;
+  return 1;
+}
+
+void mwB_openscope(lua_State *L) {
+  static const luaL_Reg functions[] = {{"scopes", scopes}, {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}
+
+/* }====================================================== */
