@@ -210,8 +210,10 @@ function Hierarchy:scope(obj)
   check.argument(OBJECTS[type(obj)], 1, "scope",
     "table, userdata, function or thread", obj)
   local scope = setmetatable({ its = its, name = "", id = core.id(obj),
-    depth = its.engine.depth() + 1, thread = reverse.thread() }, Scope)
+    depth = its.engine.depth() + 1, thread = reverse.thread(),
+    closed = true }, Scope)
   scope.name = self:enter(obj)
+  scope.closed = false
   return scope
 end
 
