@@ -243,11 +243,21 @@ static void push_token(lua_State *L, uint32_t depth) {
   lua_rawseti(L, 3, depth);
 }
 
+/* The stack of a coroutine that has entered something.  Needs no memory: there
+** is no look for a collection, for whoever called last from here is this one.
+*/
+static mwP_stack *stack_in_use(lua_State *L, scope_data *d) {
+  if (d->L != L) find_stack(L, d);
+  return d->stack;
+}
+
+/* The token is there already: this needs no memory. */
 static int began(lua_State *L, int status, lua_KContext n) {
+  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
   (void)status;
   (void)n;
   lua_settop(L, 2);
-  push_token(L, stack_of(L, (scope_data *)lua_touserdata(L, MWB_UPDATA))->n);
+  push_token(L, stack_in_use(L, d)->n);
   return 1;
 }
 
@@ -255,6 +265,8 @@ static int began(lua_State *L, int status, lua_KContext n) {
 ** closed. */
 static int begin(lua_State *L) {
   scope_data *d = self(L, "enter");
+  lua_settop(L, 2);
+  push_token(L, stack_of(L, d)->n + 1);
   lua_settop(L, 2);
   if (enter_placed(L, d) == 0) {
     push_uservalue(L, OUTSIDE);
@@ -274,14 +286,6 @@ static int is_token(lua_State *L, lua_Integer depth) {
   same = lua_rawequal(L, 1, -1);
   lua_settop(L, 2);
   return same;
-}
-
-/* The stack of a coroutine that has entered something.  Needs no memory: there
-** is no look for a collection, for whoever called last from here is this one.
-*/
-static mwP_stack *stack_in_use(lua_State *L, scope_data *d) {
-  if (d->L != L) find_stack(L, d);
-  return d->stack;
 }
 
 /* That depth is left, whatever has become of telling that. */

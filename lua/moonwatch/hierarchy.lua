@@ -209,9 +209,12 @@ function Hierarchy:scope(obj)
   local its = its_open(self, "scope")
   check.argument(OBJECTS[type(obj)], 1, "scope",
     "table, userdata, function or thread", obj)
-  local name = self:enter(obj)
-  return setmetatable({ its = its, name = name, depth = its.engine.depth(),
-    id = core.id(obj), thread = reverse.thread() }, Scope)
+  local scope = setmetatable({ its = its, name = "", id = core.id(obj),
+    depth = its.engine.depth() + 1, thread = reverse.thread(),
+    closed = true }, Scope)
+  scope.name = self:enter(obj)
+  scope.closed = false
+  return scope
 end
 
 local Handle = {}
