@@ -333,3 +333,41 @@ describe("a hierarchy", function()
     end
   end)
 end)
+
+describe("a hierarchy in a trace", function()
+  it("shows what executes as scopes, if the trace is asked to", function()
+    local Node = { __name = "Node" }
+    Node.__index = Node
+    function Node:update()
+      if self.child then self.child:update() end
+    end
+    local h = mw.hierarchy()
+    h:instrument(Node, { "update" })
+    local root = setmetatable({ child = setmetatable({}, Node) }, Node)
+    for _, asked in ipairs { true, false } do
+      local trace = mw.trace { sources = asked and { "hierarchy" } or {} }
+      trace:start()
+      root:update()
+      pcall(function()
+        h:enter(root)
+        error "!"
+      end)
+      h:leave(root)
+      trace:stop()
+      assert.equal(asked and 6 or 0, trace:len())
+      local path = os.tmpname()
+      assert.is_true(trace:write(path))
+      local file = assert(io.open(path))
+      local text = file:read "a"
+      file:close()
+      os.remove(path)
+      assert.equal(asked, text:find("Node.child", 1, true) ~= nil)
+    end
+    assert.same({ "Global" }, (function(set)
+      local names = {}
+      for name in pairs(set) do names[#names + 1] = name end
+      return names
+    end)(h:parents()))
+    h:close()
+  end)
+end)

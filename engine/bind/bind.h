@@ -6,9 +6,8 @@
 ** engine.  Every function of the library has two upvalues: that userdata, and
 ** the array of objects (slot -> object, weak values).  The array is what tells
 ** the living from the dead: Lua clears an entry when it finds the object dead,
-** before it runs finalisers and before it gives the address away again.  Its
-** entry 0 is a probe that nothing else holds: it is gone after each collection.
-*/
+** before it runs finalisers and gives the address away again.  Its entry 0 is a
+** probe that nothing else holds: it is gone after each collection. */
 #ifndef MW_BIND_H
 #define MW_BIND_H
 

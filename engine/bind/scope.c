@@ -49,6 +49,11 @@ static mw_engine *engine_of(const scope_data *d) {
   return d->data.state->engine;
 }
 
+/* Is somebody told, or is it traced? */
+static int is_slow(const scope_data *d) {
+  return d->slow || (d->data.state->sources & MWB_HIERARCHIES) != 0;
+}
+
 static mwP_scopes *scopes_of(const scope_data *d) {
   return mwP_scopesof(&engine_of(d)->scope, d->number);
 }
@@ -190,7 +195,7 @@ static int call_outside(lua_State *L, int function) {
 ** hierarchy.lua. */
 static uint32_t enter_placed(lua_State *L, scope_data *d) {
   mwP_stack *stack = stack_of(L, d);
-  const mwP_named *named = d->slow ? NULL : placed(L, d, stack);
+  const mwP_named *named = is_slow(d) ? NULL : placed(L, d, stack);
   if (named == NULL) return 0;
   push_frame(L, d, stack, named->obj, named->name);
   return named->name;
@@ -220,7 +225,7 @@ static inline int is_last(lua_State *L, const mwP_stack *stack) {
 static int leave(lua_State *L) {
   scope_data *d = self(L, "leave");
   mwP_stack *stack = stack_of(L, d);
-  if (!d->slow && is_last(L, stack)) {
+  if (!is_slow(d) && is_last(L, stack)) {
     mwP_cut(scopes_of(d), stack, stack->n - 1);
     return 0;
   }
@@ -317,7 +322,7 @@ static int finish(lua_State *L) {
   lua_rawgeti(L, 1, 1);
   depth = lua_tointeger(L, -1);
   if (!is_token(L, depth) || stack->n < depth) return 0;
-  if (d->slow) return finish_outside(L, depth);
+  if (is_slow(d)) return finish_outside(L, depth);
   mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
   return 0;
 }

@@ -73,6 +73,23 @@ end
 -- Entering and leaving
 -- =======================================================
 
+local traced = private.traced()
+
+-- In a trace that is asked to show it, what executes is a scope.
+local function open_span(its, name, depth)
+  if not traced.hierarchy then return end
+  local co = coroutine.running()
+  its.spans[co] = its.spans[co] or {}
+  its.spans[co][depth] = private.begin_scope("hierarchy", name)
+end
+
+local function close_span(its, depth)
+  local spans = its.spans[(coroutine.running())]
+  if not spans or not spans[depth] then return end
+  spans[depth]:close()
+  spans[depth] = nil
+end
+
 -- The reverse pass of the running coroutine.
 local function pass_of(its)
   return its.passes[(coroutine.running())]
@@ -92,8 +109,12 @@ local function enter(its, obj)
   local number = naming.place(its, obj)
   local depth, name = engine.depth(), its.names[number]
   engine.push(obj, number)
+  open_span(its, name, depth + 1)
   fire(its, "enter", obj, name)
-  if its.problem then engine.cut(depth) end
+  if its.problem then
+    close_span(its, depth + 1)
+    engine.cut(depth)
+  end
   settle(its)
   return name
 end
@@ -111,6 +132,7 @@ end
 local function leave_each(its, depth, completed)
   for i = its.engine.depth(), depth, -1 do
     tell_left(its, i, completed and i == depth)
+    close_span(its, i)
     its.engine.cut(i - 1)
   end
 end
@@ -118,7 +140,9 @@ end
 -- Leaves number `depth` and what it has entered, the innermost first; in any
 -- case.
 local function unwind(its, depth, completed)
+  local top = its.engine.depth()
   local ok, err = pcall(leave_each, its, depth, completed)
+  for i = top, depth, -1 do close_span(its, i) end
   its.engine.cut(depth - 1)
   if not ok then error(err, 0) end
 end
@@ -383,6 +407,7 @@ function Hierarchy:reset()
   its.engine.reset()
   if its.tape then its.tape = reverse.new_tape() end
   its.passes = setmetatable({}, { __mode = "k" })
+  its.spans = setmetatable({}, { __mode = "k" })
 end
 
 --- Takes all instrumentation and all hooks away.  May be called twice.
@@ -417,6 +442,7 @@ return function(opts)
   local its = naming.new(opts)
   its.root, its.hooks, its.handles = opts.root or "Global", {}, {}
   its.passes = setmetatable({}, { __mode = "k" })
+  its.spans = setmetatable({}, { __mode = "k" })
   local h = { its = its }
   its.engine = private.scopes(h, {
     function(_, obj) return enter(its, obj) end,
