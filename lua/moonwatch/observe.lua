@@ -1,0 +1,316 @@
+--- Examples, put one by one into a tree of what was seen under each path.
+-- SPDX-License-Identifier: MIT
+--
+--     tree { root, n examples, most, shape, objects }
+--       node { up, key }
+--         children[key] ---> node ...          what tables had there
+--         integer, string, table...            by kind, what was seen there:
+--             values.lua's for scalars; { n } for others, with min and max of
+--             the lengths of tables, and of what has a shape
+--             { n, ranks = { [rank] = n }, dims = { node... } }
+--         fed                                  how many of these not from
+--                                              examples, but one by one
+--         trouble { n, message }               what could not be read
+--
+-- Keys are booleans, numbers and strings; nothing in the tree refers to an
+-- object of an example.  Paths exist as text only when somebody asks.  A value
+-- has one kind, and is counted once for each path that leads to it, so trees
+-- can be merged in any order.
+--
+-- The exceptions: below itself a table is a "cycle", and after so many repeated
+-- visits of tables that have several paths, which are more than can be walked
+-- in some graphs, others are "shared".  The walk goes level by level.
+
+local core = require "moonwatch.core"
+local path = require "moonwatch.path"
+local shape = require "moonwatch.shape"
+local nested = require "moonwatch.nested"
+local values = require "moonwatch.values"
+
+local math_type, next, rawequal, type = math.type, next, rawequal, type
+
+local REPEATS = 10000 -- in an example
+
+local observe = {}
+
+--- All kinds.  "absent" is no value, and is noted of what is fed only.
+observe.KINDS = {
+  "boolean", "integer", "float", "string", "null", "table", "shaped", "function",
+  "userdata", "thread", "cycle", "shared", "unreadable", "absent",
+}
+
+--- The kinds whose values are told apart.
+observe.SCALAR = { boolean = true, integer = true, float = true, string = true }
+
+local SCALAR, NOTHING = observe.SCALAR, {}
+
+--- A tree that keeps up to `most` values a kind and path.
+function observe.new(most, get_shape, objects)
+  return { root = {}, n = 0, most = most, shape = get_shape, objects = objects }
+end
+
+-- {======================================================
+-- Nodes
+-- =======================================================
+
+local function stat_of(node, kind)
+  local stat = node[kind]
+  if not stat then
+    stat = SCALAR[kind] and values.new() or { n = 0, seen = NOTHING }
+    node[kind] = stat
+  end
+  return stat
+end
+
+local function count(node, kind)
+  local stat = stat_of(node, kind)
+  stat.n = stat.n + 1
+  return stat
+end
+
+local function scalar(tree, node, kind, value)
+  local stat = stat_of(node, kind)
+  if stat.seen[value] then
+    stat.n = stat.n + 1
+  else
+    values.add(stat, value, tree.most)
+  end
+end
+
+-- Of all messages the first in the alphabet is told.
+local function note_trouble(node, message, n)
+  local trouble = node.trouble or { n = 0, message = message }
+  node.trouble = trouble
+  trouble.n = trouble.n + (n or 1)
+  if message < trouble.message then trouble.message = message end
+end
+
+-- Nil if the key cannot be part of a path.
+local function child_of(node, key)
+  local child = node.children and node.children[key]
+  if child then return child end
+  if not path.is_key(key) then
+    return note_trouble(node, ("a key is a %s"):format(type(key)))
+  end
+  node.children = node.children or {}
+  child = { up = node, key = key }
+  node.children[key] = child
+  return child
+end
+
+local function shaped(tree, node, sizes)
+  local stat = count(node, "shaped")
+  stat.ranks, stat.dims = stat.ranks or {}, stat.dims or {}
+  stat.ranks[#sizes] = (stat.ranks[#sizes] or 0) + 1
+  for i, size in ipairs(sizes) do
+    stat.dims[i] = stat.dims[i] or {}
+    scalar(tree, stat.dims[i], math_type(size), size)
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Examples
+-- =======================================================
+
+-- What is known of an example while it is walked through: the tables that wait
+-- and their nodes, the table at each node, and which tables were met.
+local function new_walk()
+  return { tables = {}, nodes = {}, n = 0, at = {}, met = {}, repeats = 0,
+    nested = {} }
+end
+
+local function is_below_itself(walk, node, value)
+  repeat
+    node = node.up
+    if node and rawequal(walk.at[node], value) then return true end
+  until not node
+  return false
+end
+
+-- Counts a table, and puts it on the list if it is to be looked into.
+local function enter(walk, node, value)
+  local held, message = shape.contents(value)
+  if not held then
+    if message then note_trouble(node, message) end
+    return count(node, message and "unreadable" or type(value))
+  end
+  if walk.met[value] then
+    if is_below_itself(walk, node, value) then return count(node, "cycle") end
+    walk.repeats = walk.repeats + 1
+    if walk.repeats > REPEATS then return count(node, "shared") end
+  end
+  local n, length = walk.n + 1, #held
+  walk.met[value], walk.at[node] = true, value
+  walk.n, walk.tables[n], walk.nodes[n] = n, held, node
+  values.widen(count(node, "table"), length, length)
+end
+
+-- The nested form of what is to be opened as an object; else the value.
+local function opened(tree, walk, node, value)
+  local ok, wanted = pcall(tree.objects, value)
+  if not ok then note_trouble(node, tostring(wanted)) end
+  if not ok or not wanted then return value end
+  local result, left_out = nested.with(value, tree, walk.nested)
+  for _, message in next, left_out do note_trouble(node, message) end
+  return result
+end
+
+-- Without a walk, tables are not looked into.
+local function object(tree, walk, node, value)
+  if walk and tree.objects then value = opened(tree, walk, node, value) end
+  local sizes, message = shape.of(value, tree.shape)
+  if message then note_trouble(node, message) end
+  if sizes then
+    shaped(tree, node, sizes)
+  elseif walk then
+    enter(walk, node, value)
+  else
+    count(node, type(value))
+  end
+end
+
+local function note(tree, walk, node, kind, value)
+  if SCALAR[kind] then
+    scalar(tree, node, kind, value)
+  elseif rawequal(value, core.null) then
+    count(node, "null")
+  elseif kind == "table" or kind == "userdata" then
+    object(tree, walk, node, value)
+  else
+    count(node, kind)
+  end
+end
+
+--- Puts a table or userdata in.
+function observe.add(tree, example)
+  local walk = new_walk()
+  local tables, nodes = walk.tables, walk.nodes
+  tree.n = tree.n + 1
+  object(tree, walk, tree.root, example)
+  local i = 1
+  while tables[i] do
+    local node = nodes[i]
+    local children = node.children or NOTHING
+    for key, value in next, tables[i] do
+      local child = children[key] or child_of(node, key)
+      if child then
+        local kind = math_type(value) or type(value)
+        local stat = child[kind]
+        if stat and stat.seen[value] then -- the usual case, done here
+          stat.n = stat.n + 1
+        else
+          note(tree, walk, child, kind, value)
+        end
+      end
+    end
+    i = i + 1
+  end
+end
+
+--- Puts one value in, or nil for none, under some keys.  Answers false if they
+-- are not all of a path.
+function observe.feed(tree, keys, value)
+  local node = tree.root
+  for _, key in ipairs(keys) do
+    if not path.is_key(key) then return false end
+    node = child_of(node, key)
+  end
+  if value == nil then
+    count(node, "absent")
+  else
+    note(tree, nil, node, math_type(value) or type(value), value)
+    node.fed = (node.fed or 0) + 1
+  end
+  return true
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Trees
+-- =======================================================
+
+local function merge_shaped(mine, its, merge_node, most)
+  mine.ranks, mine.dims = mine.ranks or {}, mine.dims or {}
+  for rank, n in next, its.ranks do
+    mine.ranks[rank] = (mine.ranks[rank] or 0) + n
+  end
+  for i, dim in ipairs(its.dims) do
+    mine.dims[i] = mine.dims[i] or {}
+    merge_node(mine.dims[i], dim, most)
+  end
+end
+
+local function merge_node(node, other, most)
+  for _, kind in ipairs(observe.KINDS) do
+    local its = other[kind]
+    if its then
+      local mine = stat_of(node, kind)
+      if SCALAR[kind] then
+        values.merge(mine, its, most)
+      else
+        mine.n = mine.n + its.n
+        values.widen(mine, its.min, its.max)
+        if its.ranks then merge_shaped(mine, its, merge_node, most) end
+      end
+    end
+  end
+  if other.fed then node.fed = (node.fed or 0) + other.fed end
+  local trouble = other.trouble
+  if trouble then note_trouble(node, trouble.message, trouble.n) end
+end
+
+--- Adds all that is in another tree.
+function observe.merge(tree, other)
+  tree.n = tree.n + other.n
+  local nodes, others, i = { tree.root }, { other.root }, 1
+  while nodes[i] do
+    local node, its = nodes[i], others[i]
+    merge_node(node, its, tree.most)
+    for key, child in next, its.children or NOTHING do
+      nodes[#nodes + 1], others[#others + 1] = child_of(node, key), child
+    end
+    i = i + 1
+  end
+end
+
+--- The nodes of a tree, each after the one above it; in the order of their
+-- paths if `sorted`.
+function observe.nodes(tree, sorted)
+  local list, stack = {}, { tree.root }
+  while #stack > 0 do
+    local node = table.remove(stack)
+    list[#list + 1] = node
+    local children = node.children or NOTHING
+    if sorted then
+      local keys = path.sorted_keys(children)
+      for i = #keys, 1, -1 do stack[#stack + 1] = children[keys[i]] end
+    else
+      for _, child in next, children do stack[#stack + 1] = child end
+    end
+  end
+  return list
+end
+
+--- How many values there were at a node.
+function observe.present(node)
+  local n = 0
+  for _, kind in ipairs(observe.KINDS) do
+    if node[kind] and kind ~= "absent" then n = n + node[kind].n end
+  end
+  return n
+end
+
+--- How many times there was none, though there was a table above it.
+function observe.missing(node)
+  local above = node.up and node.up.table
+  local of_examples = observe.present(node) - (node.fed or 0)
+  return (node.absent and node.absent.n or 0) +
+    math.max(0, (above and above.n or 0) - of_examples)
+end
+
+-- }======================================================
+
+return observe

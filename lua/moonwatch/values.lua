@@ -1,0 +1,124 @@
+--- The values of one type that were seen in one place: how many, which, between
+-- which bounds.
+-- SPDX-License-Identifier: MIT
+--
+--     n         observations
+--     seen      value -> true; of numbers but NaN, strings, booleans
+--     size      how many there are in `seen`
+--     nan       was NaN seen?
+--     over      were there more than `seen` may hold?  Then it has the least,
+--     least     and these are in order
+--     min, max  of numbers but NaN; of strings, of their lengths
+--
+-- All of it is the same whatever the order of observations, so two of these can
+-- be joined into what one would be that had seen all.
+
+local path = require "moonwatch.path"
+
+local before = path.before
+local type = type
+
+local values = {}
+
+function values.new()
+  return { n = 0, seen = {}, size = 0, nan = false, over = false }
+end
+
+-- {======================================================
+-- Observing
+-- =======================================================
+
+local function ascending(seen)
+  local list = {}
+  for value in next, seen do list[#list + 1] = value end
+  table.sort(list, before)
+  return list
+end
+
+-- Takes a value in if it is less than the greatest that was kept.
+local function replace(self, value)
+  local least = self.least or ascending(self.seen)
+  self.least, self.over = least, true
+  local at = #least
+  if not before(value, least[at]) then return end
+  self.seen[least[at]] = nil
+  while at > 1 and before(value, least[at - 1]) do
+    least[at] = least[at - 1]
+    at = at - 1
+  end
+  least[at] = value
+  self.seen[value] = true
+end
+
+local function keep(self, value, most)
+  if self.size == most then return replace(self, value) end
+  self.seen[value] = true
+  self.size = self.size + 1
+end
+
+--- Moves the bounds apart so that these, if there are any, are within.
+function values.widen(self, low, high)
+  if not low then return end
+  if not self.min or low < self.min then self.min = low end
+  if not self.max or high > self.max then self.max = high end
+end
+
+local widen = values.widen
+
+--- Takes note of a value that is not in `seen`, of which no more than `most`
+-- are to be kept.
+function values.add(self, value, most)
+  self.n = self.n + 1
+  if value ~= value then
+    self.nan = true
+    return
+  end
+  if type(value) == "number" then
+    widen(self, value, value)
+  elseif type(value) == "string" then
+    widen(self, #value, #value)
+  end
+  keep(self, value, most)
+end
+
+--- Adds what another has seen.
+function values.merge(self, other, most)
+  self.n = self.n + other.n
+  self.nan = self.nan or other.nan
+  self.over = self.over or other.over
+  widen(self, other.min, other.max)
+  for value in next, other.seen do
+    if not self.seen[value] then keep(self, value, most) end
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Asking
+-- =======================================================
+
+--- How many different values there are; nil if more than `most`.
+function values.distinct(self, most)
+  local n = self.size + (self.nan and 1 or 0)
+  return not self.over and n <= most and n or nil
+end
+
+--- Adds the values to a list, in order; not more than `most` altogether.
+function values.list(self, list, most)
+  for _, value in ipairs(self.least or ascending(self.seen)) do
+    if #list < most then list[#list + 1] = value end
+  end
+  if self.nan and #list < most then list[#list + 1] = 0 / 0 end
+end
+
+--- The only value there is; nil if there are more.
+function values.only(self)
+  if self.over or self.size + (self.nan and 1 or 0) ~= 1 then return nil end
+  if self.nan then return 0 / 0 end
+  return (next(self.seen))
+end
+
+-- }======================================================
+
+return values
