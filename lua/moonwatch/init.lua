@@ -3,7 +3,10 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "moonwatch.core"
+local dynamism = require "moonwatch.dynamism"
 local json = require "moonwatch.json"
+local nested = require "moonwatch.nested"
+local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local transaction = require "moonwatch.transaction"
 
@@ -29,5 +32,10 @@ mw.history = require "moonwatch.history"
 mw.policy = policy.new
 mw.load_policy = policy.load
 mw.is_dynamic = policy.is_dynamic
+mw.dynamism = dynamism.dynamism
+mw.infer = require "moonwatch.infer"
+mw.normalize_name = path.normalize_name
+mw.skeleton = require "moonwatch.skeleton"
+mw.to_nested = nested.to_nested
 
 return mw

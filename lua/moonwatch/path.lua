@@ -6,6 +6,7 @@
 -- and what is not UTF-8 are escaped as Lua does it, so that each sequence of
 -- keys has a text of its own, and each text one sequence.
 
+local check = require "moonwatch.check"
 local literal = require "moonwatch.literal"
 
 local path = {}
@@ -155,7 +156,8 @@ end
 
 --- The same path with each field that is written with a dot, `.x`, written as
 -- `['x']`.  What is in quotes stays, and so does what is no path.
-function path.normalize(text)
+function path.normalize_name(text)
+  check.argument(type(text) == "string", 1, "normalize_name", "string", text)
   local pieces, at = {}, 1
   while at <= #text do
     local last = verbatim_end(text, at)
