@@ -61,11 +61,18 @@ function Writer:shape(limits)
   return #self.shapes
 end
 
+-- When is a value a table whose fields count?
+local function is_table(place, name)
+  return ('type(%s) == "table"'):format(name) ..
+    (place.kinds.shaped and (" and not sizes(%s)"):format(name) or "")
+end
+
 local BY_TYPE = { string = true, boolean = true, ["function"] = true,
   thread = true, userdata = true }
 
 -- When is a value of this kind one of those that there may be?
-local function of_kind(self, name, kind, limits)
+local function of_kind(self, place, name, kind)
+  local limits = place.kinds[kind]
   if kind == "integer" or kind == "float" then
     return number(name, kind, limits)
   elseif limits.only ~= nil then
@@ -79,7 +86,7 @@ local function of_kind(self, name, kind, limits)
     return ('type(%s) == "%s"'):format(name, kind)
   end
   local length = limits.length
-  return ('type(%s) == "table"'):format(name) ..
+  return is_table(place, name) ..
     (length and bounds("#" .. name, length.min, length.max) or "")
 end
 
@@ -89,7 +96,7 @@ function condition(self, place, name)
   for kind in next, place.kinds do kinds[#kinds + 1] = kind end
   table.sort(kinds)
   for i, kind in ipairs(kinds) do
-    tests[i] = of_kind(self, name, kind, place.kinds[kind])
+    tests[i] = of_kind(self, place, name, kind)
   end
   if place.optional then table.insert(tests, 1, name .. " == nil") end
   if #tests == 1 then return tests[1] end
@@ -127,7 +134,7 @@ function Writer:below(place, name, depth)
   local always = place.kinds.table and not place.optional and
     next(place.kinds) == "table" and next(place.kinds, "table") == nil
   if not always then
-    self:line(depth, ('if type(%s) == "table" then'):format(name))
+    self:line(depth, "if ", is_table(place, name), " then")
     depth = depth + 1
   end
   if depth > DEPTH then
@@ -171,11 +178,21 @@ end
 local SHAPED = [[
 local shape = ... or function(v) return v.shape end
 
-local function shaped(v, test)
-  if type(v) ~= "table" and type(v) ~= "userdata" then return false end
+local function sizes(v)
+  if type(v) ~= "table" and type(v) ~= "userdata" then return nil end
   local s = shape(v)
-  return type(s) == "table" and test(s)
+  if type(s) ~= "table" then return nil end
+  for i = 1, #s do
+    if not math_type(s[i]) then return nil end
+  end
+  return s
 end
+
+local function shaped(v, test)
+  local s = sizes(v)
+  return s ~= nil and test(s)
+end
+
 ]]
 
 -- What the function refers to.

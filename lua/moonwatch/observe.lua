@@ -56,7 +56,7 @@ end
 local function stat_of(node, kind)
   local stat = node[kind]
   if not stat then
-    stat = SCALAR[kind] and values.new() or { n = 0, seen = NOTHING }
+    stat = SCALAR[kind] and values.new(kind) or { n = 0, seen = NOTHING }
     node[kind] = stat
   end
   return stat

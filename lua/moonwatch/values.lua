@@ -3,7 +3,9 @@
 -- SPDX-License-Identifier: MIT
 --
 --     n         observations
---     seen      value -> true; of numbers but NaN, strings, booleans
+--     seen      value -> true; of numbers but NaN, strings, booleans (as keys,
+--               floats may become integers)
+--     is_float  are they floats?
 --     size      how many there are in `seen`
 --     nan       was NaN seen?
 --     over      were there more than `seen` may hold?  Then it has the least,
@@ -20,8 +22,10 @@ local type = type
 
 local values = {}
 
-function values.new()
-  return { n = 0, seen = {}, size = 0, nan = false, over = false }
+--- For values of one kind: "boolean", "integer", "float" or "string".
+function values.new(kind)
+  return { n = 0, seen = {}, size = 0, nan = false, over = false,
+    is_float = kind == "float" }
 end
 
 -- {======================================================
@@ -104,10 +108,15 @@ function values.distinct(self, most)
   return not self.over and n <= most and n or nil
 end
 
+-- A key of `seen` as it was.
+local function restored(self, value)
+  return self.is_float and value + 0.0 or value
+end
+
 --- Adds the values to a list, in order; not more than `most` altogether.
 function values.list(self, list, most)
   for _, value in ipairs(self.least or ascending(self.seen)) do
-    if #list < most then list[#list + 1] = value end
+    if #list < most then list[#list + 1] = restored(self, value) end
   end
   if self.nan and #list < most then list[#list + 1] = 0 / 0 end
 end
@@ -116,7 +125,7 @@ end
 function values.only(self)
   if self.over or self.size + (self.nan and 1 or 0) ~= 1 then return nil end
   if self.nan then return 0 / 0 end
-  return (next(self.seen))
+  return restored(self, (next(self.seen)))
 end
 
 -- }======================================================
