@@ -170,3 +170,23 @@ say("Done again: %s; meet %s, who has %s sword.", history:redo(), knight.name,
   knight.weapon and "a" or "no")
 
 -- }======================================================
+
+-- {======================================================
+-- Dynamism
+-- =======================================================
+
+title "What varies"
+
+local seen = mw.dynamism()
+for frame = 1, 1000 do
+  seen:add { kind = "troll", at = { x = frame % 7, y = 3 }, angry = frame > 900 }
+end
+for _, path in ipairs { "L['kind']", "L['at']['x']", "L['at']['y']" } do
+  local change = seen:changes()[path]
+  say("  %s is %s: %s", path, change.verdict, table.concat(change.values, " "))
+end
+say("Like all trolls: %s; not like them: %s, in %s.",
+  mw.infer(seen):matches { kind = "troll", at = { x = 4, y = 3 }, angry = true },
+  mw.infer(seen):matches { kind = "troll", at = { x = 7, y = 3 }, angry = true })
+
+-- }======================================================

@@ -90,12 +90,13 @@ describe("the dimensions of examples", function()
     assert.same({}, dims {})
     assert.same({}, mw.dynamism():dims())
     assert.same({ x = { ["L['x']"] = { false } },
-      y = { ["L['y']"] = { false, false } } }, dims { { x = 1, y = tensor(2, 3) } })
+      y = { ["L['y']"] = { false, false } } },
+      dims { { x = 1, y = tensor(2, 3) } })
   end)
 
   it("do not depend on keys that some examples lack", function()
-    assert.same({ x = { ["L['x']"] = { false } }, y = { ["L['y']"] = { true } } },
-      dims { { x = 1 }, {}, { x = 1, y = 1 }, { y = 2 } })
+    assert.same({ x = { ["L['x']"] = { false } },
+      y = { ["L['y']"] = { true } } }, dims { { x = 1 }, {}, { x = 1, y = 1 }, { y = 2 } })
   end)
 
   it("are as many as the longest rank has", function()
@@ -138,8 +139,8 @@ describe("the dimensions of examples", function()
   end)
 
   it("are found in examples of any type", function()
-    assert.same({ [1] = { ["L[1]"] = { true } }, [2] = { ["L[2]"] = { false } } },
-      dims { { 1, 2 }, { 3, 2 } })
+    assert.same({ [1] = { ["L[1]"] = { true } },
+      [2] = { ["L[2]"] = { false } } }, dims { { 1, 2 }, { 3, 2 } })
     assert.same({ L = { L = { true, false } } },
       dims { tensor(1, 2), tensor(3, 2) })
     assert.same({ [true] = { ["L[true][0.5]"] = { false } } },
@@ -168,7 +169,8 @@ describe("the dimensions of examples", function()
   end)
 
   it("are those of lists of numbers only", function()
-    for _, shape in ipairs { "round", { "a" }, { x = 1 }, { [2] = 1 }, print } do
+    for _, shape in ipairs { "round", { "a" }, { x = 1 }, { [2] = 1 },
+      print } do
       local result = dims { { x = { shape = shape, n = 1 } } }
       assert.same({ false }, result.x["L['x']['n']"])
     end

@@ -31,8 +31,10 @@ end
 
 describe("a specialisation", function()
   it("knows what was always the same", function()
-    local spec = mw.infer { { kind = "move", to = { x = 1, y = 2.0 }, ok = true },
-      { kind = "move", to = { x = 3, y = 2.0 }, ok = true } }
+    local spec = mw.infer {
+      { kind = "move", to = { x = 1, y = 2.0 }, ok = true },
+      { kind = "move", to = { x = 3, y = 2.0 }, ok = true },
+    }
     assert.same({ ["L['kind']"] = "move", ["L['to']['y']"] = 2.0,
       ["L['ok']"] = true }, spec:constants())
     assert.equal("float", math.type(spec:constants()["L['to']['y']"]))
@@ -98,6 +100,19 @@ describe("a specialisation", function()
     refuses(spec, "L['x']", { x = 2 })
     refuses(spec, "L['x']", { x = io.stdout })
     refuses(spec, "L['x']['y']", { x = { y = 2 } })
+  end)
+
+  it("refuses fields that no example had, if it is to be exact", function()
+    local examples = { { x = 1, t = { y = 1 }, e = {}, o = { [{}] = 1 } } }
+    local spec = mw.infer(mw.dynamism(examples), { exact = true })
+    accepts(spec, { x = 1, t = { y = 1 }, e = {}, o = {} })
+    accepts(spec, { x = 1, t = { y = 1 }, e = {}, o = { x = 1 } })
+    refuses(spec, "L", { x = 1, t = { y = 1 }, e = {}, o = {}, z = 1 })
+    refuses(spec, "L['t']", { x = 1, t = { y = 1, z = 1 }, e = {}, o = {} })
+    refuses(spec, "L['e']", { x = 1, t = { y = 1 }, e = { [{}] = 1 }, o = {} })
+    local cyclic = { x = 1 }
+    cyclic.me = cyclic
+    accepts(mw.infer({ cyclic }, { exact = true }), cyclic)
   end)
 
   it("knows the lengths of lists", function()
@@ -190,7 +205,8 @@ describe("a specialisation", function()
         local examples = {}
         for i = 1, math.random(4) do examples[i] = { any_value(3) } end
         local before = picture(examples)
-        local spec = mw.infer(examples, { confidence = math.random(2) })
+        local spec = mw.infer(examples, { confidence = math.random(2),
+          exact = math.random(2) == 1 })
         local guard = assert(load(spec:to_lua()))()
         for _, example in ipairs(examples) do
           assert.is_true(spec:matches(example))
@@ -254,11 +270,14 @@ end
   it("refuses what it is not for", function()
     misuse("bad argument #1 to 'infer' (table or report expected, got nil)",
       mw.infer)
-    misuse("bad argument #1 to 'infer' (example 1 is a number)", mw.infer, { 1 })
+    misuse("bad argument #1 to 'infer' (example 1 is a number)",
+      mw.infer, { 1 })
     misuse("bad argument #2 to 'infer' (unknown option 'x')", mw.infer, {},
       { x = 1 })
-    misuse("bad argument #2 to 'infer' (nothing after a report expected",
-      mw.infer, mw.dynamism(), {})
+    misuse("bad argument #2 to 'infer' (unknown option 'keep')",
+      mw.infer, mw.dynamism(), { keep = 1 })
+    misuse("bad argument #2 to 'infer' (option 'exact' is not a boolean)",
+      mw.infer, {}, { exact = 1 })
     local spec = mw.infer {}
     misuse("calling 'matches' on bad self (specialisation expected, got nil)",
       spec.matches)

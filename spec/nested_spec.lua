@@ -85,7 +85,8 @@ describe("the nested form of an object", function()
   end)
 
   it("goes by what it is told is an object, or has a shape", function()
-    local obj = { a = { object = true, n = 1 }, b = { n = 2 }, c = { dims = 3 } }
+    local obj = { a = { object = true, n = 1 }, b = { n = 2 },
+      c = { dims = 3 } }
     local nested = mw.to_nested(obj, {
       objects = function(v) return v.object end,
       shape = function(v) return v.dims and { v.dims } end,
@@ -105,7 +106,7 @@ describe("the nested form of an object", function()
   end)
 
   it("is of objects only", function()
-    misuse("bad argument #1 to 'to_nested' (table or userdata expected, got nil",
+    misuse("bad argument #1 to 'to_nested' (table or userdata expected, got ",
       mw.to_nested)
     misuse("bad argument #2 to 'to_nested' (unknown option 'keep')",
       mw.to_nested, {}, { keep = 1 })

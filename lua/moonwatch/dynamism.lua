@@ -244,7 +244,7 @@ end
 
 --- All that is known, by path.  Each is a table:
 --     keys                 the path as an array of keys
---     examples, missing    how often there was a value there, and how often none
+--     examples, missing    how often there was a value there, how often none
 --     kinds                kind -> how often
 --     verdict              "constant", "varying", or "unsure" when there were
 --                          not enough examples to say "constant"
@@ -290,11 +290,12 @@ local OPTIONS = {
   shape = "function", objects = "function", keep = "number",
   confidence = "number",
 }
+dynamism.OPTIONS = OPTIONS
 
-local function fault_of_options(opts)
-  local unknown = check.unknown(opts, OPTIONS)
+local function fault_of_options(opts, known)
+  local unknown = check.unknown(opts, known)
   if unknown then return ("unknown option '%s'"):format(unknown) end
-  for option, expected in next, OPTIONS do
+  for option, expected in next, known do
     local value = opts[option]
     if value ~= nil and type(value) ~= expected then
       return ("option '%s' is not a %s"):format(option, expected)
@@ -317,9 +318,9 @@ local function no_table(value)
   return ("table expected, got %s"):format(type(value))
 end
 
---- The number of the argument that is no examples, or no options, and what is
--- wrong with it; or nothing.
-function dynamism.fault(examples, opts)
+--- The number of the argument that is no examples, or no options (of these
+-- known), and what is wrong with it; or nothing.
+function dynamism.fault(examples, opts, known)
   if examples ~= nil and type(examples) ~= "table" then
     return 1, no_table(examples)
   elseif opts ~= nil and type(opts) ~= "table" then
@@ -327,7 +328,7 @@ function dynamism.fault(examples, opts)
   end
   local what = examples and fault_of_examples(examples)
   if what then return 1, what end
-  what = opts and fault_of_options(opts)
+  what = opts and fault_of_options(opts, known)
   if what then return 2, what end
 end
 
@@ -344,7 +345,7 @@ end
 
 --- A report of examples, an array of tables; without any, an empty one.
 function dynamism.dynamism(examples, opts)
-  local n, what = dynamism.fault(examples, opts)
+  local n, what = dynamism.fault(examples, opts, OPTIONS)
   check.that(not n, n, "dynamism", what)
   return dynamism.report(examples or {}, opts or {})
 end

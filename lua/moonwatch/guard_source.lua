@@ -1,8 +1,8 @@
 --- A specialisation (see infer.lua) as the source of a function that tests.
 -- SPDX-License-Identifier: MIT
 --
--- Each place is an `if`, tables are locals, and what is in a table is in a block
--- of its own.  Where blocks would be too deep for Lua, functions go on.
+-- Each place is an `if`, tables are locals, and what is in a table is in a
+-- block of its own.  Where blocks would be too deep for Lua, functions go on.
 
 local literal = require "moonwatch.literal"
 local path = require "moonwatch.path"
@@ -112,6 +112,10 @@ end
 -- Statements
 -- =======================================================
 
+local function refusal(place)
+  return "return false, " .. literal.of(path.text(path.keys(place)))
+end
+
 function Writer:test(place, name, depth)
   if place.any then return end
   local text = condition(self, place, name)
@@ -122,12 +126,25 @@ function Writer:test(place, name, depth)
     text = "not (" .. text .. ")"
   end
   self:line(depth, "if ", text, " then")
-  self:line(depth + 1, "return false, ",
-    literal.of(path.text(path.keys(place))))
+  self:line(depth + 1, refusal(place))
   self:line(depth, "end")
 end
 
 local write
+
+-- Refuses fields that are not known.
+function Writer:known(place, name, depth)
+  if not place.known then return end
+  local keys = {}
+  for i, child in ipairs(place.children) do
+    keys[i] = ("[%s] = true"):format(literal.of(child.key))
+  end
+  self.keys[#self.keys + 1] = "{ " .. table.concat(keys, ", ") .. " }"
+  self:line(depth, ("for key in pairs(%s) do"):format(name))
+  self:line(depth + 1, ("if not keys[%d][key] then %s end"):format(#self.keys,
+    refusal(place)))
+  self:line(depth, "end")
+end
 
 -- What is in a table, unless there is none.
 function Writer:below(place, name, depth)
@@ -137,20 +154,25 @@ function Writer:below(place, name, depth)
     self:line(depth, "if ", is_table(place, name), " then")
     depth = depth + 1
   end
+  self:known(place, name, depth)
   if depth > DEPTH then
     self.parts[#self.parts + 1] = place
     self:line(depth, ("local ok, where = parts[%d](%s)"):format(#self.parts,
       name))
     self:line(depth, "if not ok then return false, where end")
   else
-    for _, child in ipairs(place.children) do write(self, child, name, depth) end
+    for _, child in ipairs(place.children) do
+      write(self, child, name, depth)
+    end
   end
   if not always then self:line(depth - 1, "end") end
 end
 
 function write(self, place, above, depth)
   local value = above .. literal.field(place.key)
-  if #place.children == 0 then
+  local is_leaf = #place.children == 0 and
+    not (place.known and place.kinds.table)
+  if is_leaf then
     if place.any then return end
     self:line(depth, "v = ", value)
     return self:test(place, "v", depth)
@@ -203,6 +225,10 @@ function Writer:head()
   end
   if #self.parts > 0 then head[#head + 1] = "local parts = {}\n" end
   if #self.shapes > 0 then head[#head + 1] = SHAPED .. "local shapes = {}\n" end
+  if #self.keys > 0 then head[#head + 1] = "local keys = {}\n" end
+  for i, keys in ipairs(self.keys) do
+    head[#head + 1] = ("keys[%d] = %s\n"):format(i, keys)
+  end
   for i, test in ipairs(self.shapes) do
     head[#head + 1] = ("shapes[%d] = function(s)\n  return %s\nend\n"):format(i,
       test)
@@ -212,7 +238,8 @@ end
 
 --- The source, for the places of a specialisation.
 return function(list)
-  local self = setmetatable({ lines = {}, shapes = {}, parts = {}, last = 0 },
+  local self = setmetatable({ lines = {}, shapes = {}, parts = {}, keys = {},
+    last = 0 },
     Writer)
   self:line(0, "return function(L)")
   self:line(1, "local v")

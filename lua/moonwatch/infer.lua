@@ -14,10 +14,12 @@
 --                              ranks      rank -> true
 --                              dims       places without keys
 --             any            is all allowed?
---             optional       may it be absent? }
+--             optional       may it be absent?
+--             known          the set of the keys of its fields, if others are
+--                            refused }
 --
 -- Where there were fewer examples than `confidence`, only kinds are held
--- against.  Fields that no example had are not looked at.
+-- against them.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -86,7 +88,7 @@ local function limit(place, node, confidence)
           limits.dims[i] = limit({}, dim, confidence)
         end
       end
-      kind = AS_KIND[kind] or kind
+      if AS_KIND[kind] then place.is_open, kind = true, AS_KIND[kind] end
       place.kinds[kind] = place.kinds[kind] or limits
     end
   end
@@ -94,31 +96,50 @@ local function limit(place, node, confidence)
   return place
 end
 
-local function make(report)
+-- The keys of all fields; nil if they are not all known.
+local function known_keys(place)
+  if place.is_open then return nil end
+  local known = {}
+  for _, child in ipairs(place.children) do known[child.key] = true end
+  return known
+end
+
+local function make(report, is_exact)
   local list, places = {}, {}
   for i, node in ipairs(observe.nodes(report.tree, true)) do
     local up = places[node.up]
     local place = limit({ up = up, key = node.key, at = i,
       above = up and up.at, children = {} }, node, report.confidence)
     place.optional = observe.missing(node) > 0
+    place.is_open = place.is_open or node.trouble ~= nil
     if up then up.children[#up.children + 1] = place end
     list[i], places[node] = place, place
+  end
+  for _, place in ipairs(is_exact and list or {}) do
+    place.known = known_keys(place)
   end
   return setmetatable({ list = list, shape = report.tree.shape,
     objects = report.tree.objects }, Specialisation)
 end
 
+local OPTIONS = { exact = "boolean" }
+for option, kind in next, dynamism.OPTIONS do OPTIONS[option] = kind end
+
 --- What examples have in common.  These are an array as for mw.dynamism, with
--- its options, or a report.
+-- its options, or a report.  With `exact`, tables with fields that no example
+-- had are refused.
 local function infer(examples, opts)
+  local is_exact = type(opts) == "table" and opts.exact
   if dynamism.is_report(examples) then
-    check.argument(opts == nil, 2, "infer", "nothing after a report", opts)
-    return make(examples)
+    check.argument(opts == nil or type(opts) == "table", 2, "infer", "table",
+      opts)
+    check.options(opts or {}, { exact = "boolean" }, 2, "infer")
+    return make(examples, is_exact)
   end
   check.argument(examples ~= nil, 1, "infer", "table or report", examples)
-  local n, what = dynamism.fault(examples, opts)
+  local n, what = dynamism.fault(examples, opts, OPTIONS)
   check.that(not n, n, "infer", what)
-  return make(dynamism.report(examples, opts or {}))
+  return make(dynamism.report(examples, opts or {}), is_exact)
 end
 
 -- }======================================================
@@ -132,7 +153,8 @@ local is_within
 local function has_shape(limits, sizes)
   if not limits.ranks[#sizes] then return false end
   for i, size in ipairs(sizes) do
-    if not is_within(limits.dims[i], size, math_type(size)) then return false end
+    local dim = limits.dims[i]
+    if not is_within(dim, size, math_type(size)) then return false end
   end
   return true
 end
@@ -173,6 +195,13 @@ local function kind_of(self, place, value)
   return kind
 end
 
+local function has_others(place, value)
+  for key in next, shape.contents(value) or {} do
+    if not place.known[key] then return true end
+  end
+  return false
+end
+
 local function opened(self, value, known)
   if type(value) ~= "table" and type(value) ~= "userdata" then return value end
   local ok, wanted = pcall(self.objects, value)
@@ -180,7 +209,7 @@ local function opened(self, value, known)
 end
 
 --- Is an example like those that there were?  True, or false and the first path
--- at which it is not.
+-- at which it is not (for a field that none had, that of its table).
 function Specialisation:matches(example)
   its_own(self, "matches")
   local found, known = {}, {}
@@ -198,7 +227,12 @@ function Specialisation:matches(example)
       if not ok and not (message and place.any) then
         return false, path.text(path.keys(place))
       end
-      if kind == "table" then found[i] = value end
+      if kind == "table" then
+        if place.known and has_others(place, value) then
+          return false, path.text(path.keys(place))
+        end
+        found[i] = value
+      end
     end
   end
   return true
@@ -261,8 +295,8 @@ function Specialisation:varying()
   return result
 end
 
---- The source of a Lua chunk that answers a function, which does with an example
--- what `matches` does, and faster.  The chunk is called with `opts.shape` if
+--- The source of a Lua chunk that answers a function, which does with an
+-- example what `matches` does, and faster.  The chunk is called with `opts.shape` if
 -- there was one.  Nil and a message if objects were opened.
 function Specialisation:to_lua()
   its_own(self, "to_lua")

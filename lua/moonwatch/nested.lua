@@ -7,8 +7,8 @@
 --
 -- Fields are public unless their name begins with "_".  An object's fields are
 -- its own and those of the classes from which it inherits, and are read as the
--- program reads them; what is called `_parameters`, `_buffers` and `_modules` is
--- taken as what it says.  Lists of objects count as objects.
+-- program reads them; what is called `_parameters`, `_buffers` and `_modules`
+-- is taken as what it says.  Lists of objects count as objects.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -40,7 +40,9 @@ end
 
 local function is_object(value, wanted)
   if type(value) ~= "table" and type(value) ~= "userdata" then return false end
-  if not wanted then return type(value) == "table" and metatable(value) ~= nil end
+  if not wanted then
+    return type(value) == "table" and metatable(value) ~= nil
+  end
   local ok, answer = pcall(wanted, value)
   return ok and answer
 end

@@ -35,8 +35,8 @@ local observe = {}
 
 --- All kinds.  "absent" is no value, and is noted of what is fed only.
 observe.KINDS = {
-  "boolean", "integer", "float", "string", "null", "table", "shaped", "function",
-  "userdata", "thread", "cycle", "shared", "unreadable", "absent",
+  "boolean", "integer", "float", "string", "null", "table", "shaped",
+  "function", "userdata", "thread", "cycle", "shared", "unreadable", "absent",
 }
 
 --- The kinds whose values are told apart.
