@@ -561,6 +561,7 @@ void mwB_openbatch(lua_State *L);
 void mwB_openreport(lua_State *L);
 void mwB_opentrack(lua_State *L);
 void mwB_openreports(lua_State *L);
+void mwB_opentally(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -214,6 +214,7 @@ static int build(lua_State *L) {
   mwB_openreports(L);
   mwB_openassign(L);
   mwB_opentime(L);
+  mwB_opentally(L);
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);

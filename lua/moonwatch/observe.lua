@@ -1,8 +1,9 @@
 --- Examples, put one by one into a tree of what was seen under each path.
 -- SPDX-License-Identifier: MIT
 --
---     tree { root, n examples, most, shape, objects }
---       node { up, key }
+--     tree { root, n examples, most, shape, objects,
+--            tally, stats, nodes }
+--       node { up, key, place }
 --         children[key] ---> node ...          what tables had there
 --         integer, string, table...            by kind, what was seen there:
 --             values.lua's for scalars; { n } for others, with min and max of
@@ -11,6 +12,11 @@
 --         fed                                  how many of these not from
 --                                              examples, but one by one
 --         trouble { n, message }               what could not be read
+--
+-- What was seen once is learnt by the tally (engine/tally.h), which walks through
+-- examples for as long as it finds nothing else, and counts: what it counted is
+-- in the stats that the numbers of its entries lead to after `settle`.  A node
+-- that was a table has a place there, its number in `nodes`.
 --
 -- Keys are booleans, numbers and strings; nothing in the tree refers to an
 -- object of an example.  Paths exist as text only when somebody asks.  A value
@@ -27,7 +33,10 @@ local shape = require "moonwatch.shape"
 local nested = require "moonwatch.nested"
 local values = require "moonwatch.values"
 
-local math_type, next, rawequal, type = math.type, next, rawequal, type
+local private = core.private
+local walk_on, learn, learn_from = private.tally_walk, private.tally_learn,
+  private.tally_learn_from
+local math_type, rawequal, type = math.type, rawequal, type
 
 local REPEATS = 10000 -- in an example
 
@@ -46,7 +55,8 @@ local SCALAR, NOTHING = observe.SCALAR, {}
 
 --- A tree that keeps up to `most` values a kind and path.
 function observe.new(most, get_shape, objects)
-  return { root = {}, n = 0, most = most, shape = get_shape, objects = objects }
+  return { root = {}, n = 0, most = most, shape = get_shape, objects = objects,
+    tally = private.tally(), stats = {}, nodes = {} }
 end
 
 -- {======================================================
@@ -98,6 +108,14 @@ local function child_of(node, key)
   return child
 end
 
+local function place_of(tree, node)
+  if not node.place then
+    node.place = #tree.nodes + 1
+    tree.nodes[node.place] = node
+  end
+  return node.place
+end
+
 local function shaped(tree, node, sizes)
   local stat = count(node, "shaped")
   stat.ranks, stat.dims = stat.ranks or {}, stat.dims or {}
@@ -114,23 +132,23 @@ end
 -- Examples
 -- =======================================================
 
--- What is known of an example while it is walked through: the tables that wait
--- and their nodes, the table at each node, and which tables were met.
+-- What is known of an example while it is walked through: the list of tables'
+-- places and contents, the table at each place, and which tables were met.
 local function new_walk()
-  return { tables = {}, nodes = {}, n = 0, at = {}, met = {}, repeats = 0,
-    nested = {} }
+  return { places = {}, contents = {}, n = 0, at = {}, met = {}, repeats = 0,
+    nested = {}, misses = {} }
 end
 
 local function is_below_itself(walk, node, value)
   repeat
     node = node.up
-    if node and rawequal(walk.at[node], value) then return true end
+    if node and rawequal(walk.at[node.place], value) then return true end
   until not node
   return false
 end
 
 -- Counts a table, and puts it on the list if it is to be looked into.
-local function enter(walk, node, value)
+local function enter(tree, walk, node, value)
   local held, message = shape.contents(value)
   if not held then
     if message then note_trouble(node, message) end
@@ -141,10 +159,15 @@ local function enter(walk, node, value)
     walk.repeats = walk.repeats + 1
     if walk.repeats > REPEATS then return count(node, "shared") end
   end
-  local n, length = walk.n + 1, #held
-  walk.met[value], walk.at[node] = true, value
-  walk.n, walk.tables[n], walk.nodes[n] = n, held, node
-  values.widen(count(node, "table"), length, length)
+  local n, place, stat = walk.n + 1, place_of(tree, node), count(node, "table")
+  walk.met[value], walk.at[place] = true, value
+  walk.n, walk.places[n], walk.contents[n] = n, place, held
+  values.widen(stat, #held, #held)
+  if node.up then
+    local entry = private.tally_learn_table(tree.tally, node.up.place, node.key,
+      place, stat.min, stat.max)
+    if entry then tree.stats[entry] = stat end
+  end
 end
 
 -- The nested form of what is to be opened as an object; else the value.
@@ -165,15 +188,29 @@ local function object(tree, walk, node, value)
   if sizes then
     shaped(tree, node, sizes)
   elseif walk then
-    enter(walk, node, value)
+    enter(tree, walk, node, value)
   else
     count(node, type(value))
   end
 end
 
+-- When there were too many values, it is numbers only that the tally takes.
+local function teach(tree, node, kind, value)
+  local stat, place, entry = node[kind], node.up.place, nil
+  if not stat.over then
+    entry = value == value and learn(tree.tally, place, node.key, value)
+  elseif math_type(value) then
+    local greatest = stat.least[#stat.least]
+    entry = learn_from(tree.tally, place, node.key,
+      stat.is_float and greatest + 0.0 or greatest)
+  end
+  if entry then tree.stats[entry] = stat end
+end
+
 local function note(tree, walk, node, kind, value)
   if SCALAR[kind] then
     scalar(tree, node, kind, value)
+    if walk then teach(tree, node, kind, value) end
   elseif rawequal(value, core.null) then
     count(node, "null")
   elseif kind == "table" or kind == "userdata" then
@@ -183,29 +220,28 @@ local function note(tree, walk, node, kind, value)
   end
 end
 
+-- What the tally does not know of a table.
+local function note_misses(tree, walk, i, n)
+  local node, held = tree.nodes[walk.places[i]], walk.contents[i]
+  for j = 1, n do
+    local key = walk.misses[j]
+    local child, value = child_of(node, key), held[key]
+    if child then
+      note(tree, walk, child, math_type(value) or type(value), value)
+    end
+  end
+end
+
 --- Puts a table or userdata in.
 function observe.add(tree, example)
-  local walk = new_walk()
-  local tables, nodes = walk.tables, walk.nodes
+  local walk, i, misses = new_walk(), 0, 0
+  local is_plain = not tree.shape and not tree.objects
   tree.n = tree.n + 1
   object(tree, walk, tree.root, example)
-  local i = 1
-  while tables[i] do
-    local node = nodes[i]
-    local children = node.children or NOTHING
-    for key, value in next, tables[i] do
-      local child = children[key] or child_of(node, key)
-      if child then
-        local kind = math_type(value) or type(value)
-        local stat = child[kind]
-        if stat and stat.seen[value] then -- the usual case, done here
-          stat.n = stat.n + 1
-        else
-          note(tree, walk, child, kind, value)
-        end
-      end
-    end
-    i = i + 1
+  while i < walk.n do
+    i, walk.n, misses = walk_on(tree.tally, i + 1, walk.n, walk.places,
+      walk.contents, walk.at, walk.met, walk.misses, is_plain)
+    note_misses(tree, walk, i, misses)
   end
 end
 
@@ -231,6 +267,15 @@ end
 -- {======================================================
 -- Trees
 -- =======================================================
+
+-- Gives the stats what the tally has counted.
+local function settle(tree)
+  for entry, stat in ipairs(tree.stats) do
+    local n, greatest = private.tally_take(tree.tally, entry)
+    stat.n = stat.n + n
+    values.widen(stat, greatest, greatest)
+  end
+end
 
 local function merge_shaped(mine, its, merge_node, most)
   mine.ranks, mine.dims = mine.ranks or {}, mine.dims or {}
@@ -264,6 +309,8 @@ end
 
 --- Adds all that is in another tree.
 function observe.merge(tree, other)
+  settle(tree)
+  settle(other)
   tree.n = tree.n + other.n
   local nodes, others, i = { tree.root }, { other.root }, 1
   while nodes[i] do
@@ -279,6 +326,7 @@ end
 --- The nodes of a tree, each after the one above it; in the order of their
 -- paths if `sorted`.
 function observe.nodes(tree, sorted)
+  settle(tree)
   local list, stack = {}, { tree.root }
   while #stack > 0 do
     local node = table.remove(stack)

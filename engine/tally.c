@@ -1,0 +1,113 @@
+/*
+** tally.c - how often which value was seen in which place.
+** SPDX-License-Identifier: MIT
+*/
+#include "tally.h"
+
+#include <string.h>
+
+size_t mwT_bytes(uint32_t size) {
+  return sizeof(mwT_tally) +
+         size * (sizeof(mwT_entry) + 2 * sizeof(uint32_t));
+}
+
+static mwT_entry *entries(mwT_tally *t) { return (mwT_entry *)(void *)(t + 1); }
+
+static uint32_t *index_of(mwT_tally *t) {
+  return (uint32_t *)(void *)(entries(t) + t->size);
+}
+
+mwT_entry *mwT_at(mwT_tally *t, uint32_t i) { return entries(t) + i; }
+
+void mwT_init(mwT_tally *t, uint32_t size) {
+  t->n = 0;
+  t->size = size;
+  memset(index_of(t), 0, 2 * size * sizeof(uint32_t));
+}
+
+static uint64_t mixed(uint64_t x) {
+  x *= UINT64_C(0x9E3779B97F4A7C15);
+  return x ^ (x >> 29);
+}
+
+static uint32_t hash(const mwT_key *key) {
+  uint64_t x = key->key ^ ((uint64_t)key->place << 20) ^
+               ((uint64_t)key->kind << 56) ^ ((uint64_t)key->key_kind << 60);
+  return (uint32_t)(mixed(mixed(x) ^ key->value) >> 32);
+}
+
+static int same(const mwT_key *a, const mwT_key *b) {
+  return a->key == b->key && a->value == b->value && a->place == b->place &&
+         a->key_kind == b->key_kind && a->kind == b->kind;
+}
+
+/* Where the index has a key, or would have it. */
+static uint32_t *spot(mwT_tally *t, const mwT_key *key) {
+  uint32_t *index = index_of(t), mask = 2 * t->size - 1;
+  uint32_t i = hash(key) & mask;
+  while (index[i] != 0 && !same(&entries(t)[index[i] - 1].key, key))
+    i = (i + 1) & mask;
+  return index + i;
+}
+
+mwT_entry *mwT_find(mwT_tally *t, const mwT_key *key) {
+  uint32_t i = *spot(t, key);
+  return (i == 0) ? NULL : entries(t) + (i - 1);
+}
+
+mwT_entry *mwT_add(mwT_tally *t, const mwT_key *key) {
+  mwT_entry *entry = entries(t) + t->n;
+  memset(entry, 0, sizeof(mwT_entry));
+  entry->key = *key;
+  *spot(t, key) = ++t->n;
+  return entry;
+}
+
+void mwT_move(mwT_tally *t, uint32_t size, const mwT_tally *from) {
+  uint32_t i;
+  mwT_init(t, size);
+  memcpy(entries(t), from + 1, from->n * sizeof(mwT_entry));
+  for (i = 0; i < from->n; i++) *spot(t, &entries(t)[i].key) = i + 1;
+  t->n = from->n;
+}
+
+/* The entry of all numbers that are not less than one, or NULL. */
+static mwT_entry *range(mwT_tally *t, const mwT_key *key) {
+  mwT_key all = *key;
+  all.kind = (key->kind == MWT_INTEGER) ? MWT_INTEGERS : MWT_FLOATS;
+  all.value = 0;
+  return mwT_find(t, &all);
+}
+
+/* Notes a number in such an entry, if it is one of them. */
+static int widen(mwT_entry *entry, uint64_t bits) {
+  mwT_number number;
+  memcpy(&number, &bits, sizeof(number));
+  if (entry->key.kind == MWT_INTEGERS) {
+    if (number.i < entry->low.i) return 0;
+    if (number.i > entry->high.i) entry->high.i = number.i;
+  } else {
+    if (!(number.d >= entry->low.d)) return 0; /* perhaps it is NaN */
+    if (number.d > entry->high.d) entry->high.d = number.d;
+  }
+  return 1;
+}
+
+int mwT_count(mwT_tally *t, const mwT_key *key) {
+  mwT_entry *entry = mwT_find(t, key);
+  if (entry == NULL) {
+    if (key->kind != MWT_INTEGER && key->kind != MWT_FLOAT) return 0;
+    entry = range(t, key);
+    if (entry == NULL || !widen(entry, key->value)) return 0;
+  }
+  entry->n++;
+  return 1;
+}
+
+uint32_t mwT_counttable(mwT_tally *t, const mwT_key *key, int64_t length) {
+  mwT_entry *entry = mwT_find(t, key);
+  if (entry == NULL || length < entry->low.i || length > entry->high.i)
+    return 0;
+  entry->n++;
+  return entry->below;
+}
