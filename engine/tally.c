@@ -20,7 +20,7 @@ static uint32_t *index_of(mwT_tally *t) {
 mwT_entry *mwT_at(mwT_tally *t, uint32_t i) { return entries(t) + i; }
 
 void mwT_init(mwT_tally *t, uint32_t size) {
-  t->n = 0;
+  t->n = t->last = 0;
   t->size = size;
   memset(index_of(t), 0, 2 * size * sizeof(uint32_t));
 }
@@ -51,8 +51,19 @@ static uint32_t *spot(mwT_tally *t, const mwT_key *key) {
 }
 
 mwT_entry *mwT_find(mwT_tally *t, const mwT_key *key) {
-  uint32_t i = *spot(t, key);
-  return (i == 0) ? NULL : entries(t) + (i - 1);
+  mwT_entry *entry = entries(t), *last = NULL;
+  uint32_t i = 0;
+  if (t->last != 0) {
+    last = entry + (t->last - 1);
+    i = last->next;
+  }
+  if (i == 0 || !same(&entry[i - 1].key, key)) {
+    i = *spot(t, key);
+    if (i == 0) return NULL;
+    if (last != NULL) last->next = i;
+  }
+  t->last = i;
+  return entry + (i - 1);
 }
 
 mwT_entry *mwT_add(mwT_tally *t, const mwT_key *key) {

@@ -7,7 +7,9 @@
 ** An entry is a value under a key of a place, and is added once its owner has
 ** made up its mind about it; from then on it is only counted.  Entries stay
 ** where they are, and are found by open addressing in the index, which has
-** their numbers + 1 and is never more than half full.
+** their numbers + 1 and is never more than half full.  But what is counted comes
+** in the same order again and again: each entry knows which one came after it,
+** and that is looked at first.
 **
 ** Two entries stand for more than one value: MWT_INTEGERS and MWT_FLOATS for
 ** all numbers from `low` on, of which they note the greatest; their `value` is
@@ -48,10 +50,13 @@ typedef struct mwT_entry {
   uint64_t n; /* since the owner took it last */
   mwT_number low, high;
   uint32_t below; /* the place of a table */
+  uint32_t next;  /* number + 1 of the entry that was found after it */
 } mwT_entry;
 
 typedef struct mwT_tally {
   uint32_t n, size; /* the size is a power of 2 */
+  uint32_t last;    /* number + 1 of the entry that was found last */
+  uint32_t unused;  /* entries are aligned */
 } mwT_tally;
 
 /* The bytes of a tally for so many entries. */

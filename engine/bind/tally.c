@@ -33,6 +33,15 @@ static int new_tally(lua_State *L) {
   return 1;
 }
 
+/* lists(n) -> places, contents, met: with room for so many tables. */
+static int lists(lua_State *L) {
+  int n = (int)lua_tointeger(L, 1);
+  lua_createtable(L, n, 0);
+  lua_createtable(L, n, 0);
+  lua_createtable(L, 0, n);
+  return 3;
+}
+
 /* The kind and the bits of a key or a scalar. */
 static uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   size_t length;
@@ -67,7 +76,6 @@ enum {
   LAST,  /* and how many there are */
   PLACES,
   CONTENTS,
-  AT,     /* place -> table */
   MET,    /* table -> true */
   MISSES, /* keys */
   PLAIN   /* may tables be entered without asking anybody? */
@@ -94,15 +102,13 @@ static int enter(lua_State *L, mwT_tally *t, mwT_key *key, lua_Integer n) {
   lua_pushboolean(L, 1);
   lua_rawset(L, MET);
   lua_pushvalue(L, -1);
-  lua_rawseti(L, AT, place);
-  lua_pushvalue(L, -1);
   lua_rawseti(L, CONTENTS, n);
   lua_pushinteger(L, place);
   lua_rawseti(L, PLACES, n);
   return 1;
 }
 
-/* walk(tally, first, last, places, contents, at, met, misses, plain) -> number
+/* walk(tally, first, last, places, contents, met, misses, plain) -> number
 ** of the table at which it stopped, how many there are now, how many misses.
 ** Walks through tables of the list until one has something new, whose keys are
 ** then in `misses`, or until all are done. */
@@ -245,6 +251,7 @@ static int take(lua_State *L) {
 
 void mwB_opentally(lua_State *L) {
   static const luaL_Reg functions[] = {{"tally", new_tally},
+                                       {"tally_lists", lists},
                                        {"tally_walk", walk},
                                        {"tally_learn", learn},
                                        {"tally_learn_from", learn_from},

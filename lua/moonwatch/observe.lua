@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 --
 --     tree { root, n examples, most, shape, objects,
---            tally, stats, nodes }
+--            tally, stats, nodes, tables of the last example }
 --       node { up, key, place }
 --         children[key] ---> node ...          what tables had there
 --         integer, string, table...            by kind, what was seen there:
@@ -56,7 +56,7 @@ local SCALAR, NOTHING = observe.SCALAR, {}
 --- A tree that keeps up to `most` values a kind and path.
 function observe.new(most, get_shape, objects)
   return { root = {}, n = 0, most = most, shape = get_shape, objects = objects,
-    tally = private.tally(), stats = {}, nodes = {} }
+    tally = private.tally(), stats = {}, nodes = {}, tables = 0 }
 end
 
 -- {======================================================
@@ -78,13 +78,15 @@ local function count(node, kind)
   return stat
 end
 
+-- Answers the stat if the value is to be learnt.
 local function scalar(tree, node, kind, value)
   local stat = stat_of(node, kind)
   if stat.seen[value] then
     stat.n = stat.n + 1
-  else
-    values.add(stat, value, tree.most)
+    return stat
   end
+  values.add(stat, value, tree.most)
+  return stat.over and stat
 end
 
 -- Of all messages the first in the alphabet is told.
@@ -133,13 +135,20 @@ end
 -- =======================================================
 
 -- What is known of an example while it is walked through: the list of tables'
--- places and contents, the table at each place, and which tables were met.
-local function new_walk()
-  return { places = {}, contents = {}, n = 0, at = {}, met = {}, repeats = 0,
-    nested = {}, misses = {} }
+-- places and contents, which tables were met, and, as far as was needed, which
+-- is at a place (it is not its contents if it is watched).
+local function new_walk(tree)
+  local places, contents, met = private.tally_lists(tree.tables)
+  return { places = places, contents = contents, met = met, n = 0, at = {},
+    placed = 0, repeats = 0, nested = {}, misses = {} }
 end
 
 local function is_below_itself(walk, node, value)
+  for i = walk.placed + 1, walk.n do
+    local place = walk.places[i]
+    walk.at[place] = walk.at[place] or walk.contents[i]
+  end
+  walk.placed = walk.n
   repeat
     node = node.up
     if node and rawequal(walk.at[node.place], value) then return true end
@@ -160,7 +169,8 @@ local function enter(tree, walk, node, value)
     if walk.repeats > REPEATS then return count(node, "shared") end
   end
   local n, place, stat = walk.n + 1, place_of(tree, node), count(node, "table")
-  walk.met[value], walk.at[place] = true, value
+  walk.met[value] = true
+  if not rawequal(held, value) then walk.at[place] = value end
   walk.n, walk.places[n], walk.contents[n] = n, place, held
   values.widen(stat, #held, #held)
   if node.up then
@@ -194,9 +204,10 @@ local function object(tree, walk, node, value)
   end
 end
 
--- When there were too many values, it is numbers only that the tally takes.
-local function teach(tree, node, kind, value)
-  local stat, place, entry = node[kind], node.up.place, nil
+-- The tally takes a value that was seen twice; when there were too many, numbers
+-- only, and all from the greatest on that is kept.
+local function teach(tree, node, stat, value)
+  local place, entry = node.up.place, nil
   if not stat.over then
     entry = value == value and learn(tree.tally, place, node.key, value)
   elseif math_type(value) then
@@ -209,8 +220,8 @@ end
 
 local function note(tree, walk, node, kind, value)
   if SCALAR[kind] then
-    scalar(tree, node, kind, value)
-    if walk then teach(tree, node, kind, value) end
+    local stat = scalar(tree, node, kind, value)
+    if walk and stat then teach(tree, node, stat, value) end
   elseif rawequal(value, core.null) then
     count(node, "null")
   elseif kind == "table" or kind == "userdata" then
@@ -234,15 +245,16 @@ end
 
 --- Puts a table or userdata in.
 function observe.add(tree, example)
-  local walk, i, misses = new_walk(), 0, 0
+  local walk, i, misses = new_walk(tree), 0, 0
   local is_plain = not tree.shape and not tree.objects
   tree.n = tree.n + 1
   object(tree, walk, tree.root, example)
   while i < walk.n do
     i, walk.n, misses = walk_on(tree.tally, i + 1, walk.n, walk.places,
-      walk.contents, walk.at, walk.met, walk.misses, is_plain)
+      walk.contents, walk.met, walk.misses, is_plain)
     note_misses(tree, walk, i, misses)
   end
+  tree.tables = walk.n
 end
 
 --- Puts one value in, or nil for none, under some keys.  Answers false if they
