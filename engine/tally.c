@@ -122,3 +122,51 @@ uint32_t mwT_counttable(mwT_tally *t, const mwT_key *key, int64_t length) {
   entry->n++;
   return entry->below;
 }
+
+static mwT_address *addresses(const mwT_met *met) {
+  return (mwT_address *)(void *)(uintptr_t)(met + 1);
+}
+
+size_t mwT_metbytes(uint32_t size) {
+  return sizeof(mwT_met) + size * sizeof(mwT_address);
+}
+
+void mwT_metinit(mwT_met *met, uint32_t size) {
+  memset(met, 0, mwT_metbytes(size));
+  met->walk = 1;
+  met->size = size;
+}
+
+void mwT_metnone(mwT_met *met) {
+  met->walk++;
+  met->n = 0;
+}
+
+static mwT_address *place_of(const mwT_met *met, const void *ptr) {
+  mwT_address *list = addresses(met);
+  uint32_t mask = met->size - 1;
+  uint32_t i = (uint32_t)(mixed((uint64_t)(uintptr_t)ptr) >> 20) & mask;
+  while (list[i].walk == met->walk && list[i].ptr != ptr) i = (i + 1) & mask;
+  return list + i;
+}
+
+int mwT_ismet(mwT_met *met, const void *ptr) {
+  return place_of(met, ptr)->walk == met->walk;
+}
+
+int mwT_meet(mwT_met *met, const void *ptr) {
+  mwT_address *place = place_of(met, ptr);
+  if (place->walk == met->walk) return 1;
+  place->ptr = ptr;
+  place->walk = met->walk;
+  met->n++;
+  return 0;
+}
+
+void mwT_metmove(mwT_met *met, uint32_t size, const mwT_met *from) {
+  uint32_t i;
+  mwT_metinit(met, size);
+  for (i = 0; i < from->size; i++)
+    if (addresses(from)[i].walk == from->walk)
+      mwT_meet(met, addresses(from)[i].ptr);
+}

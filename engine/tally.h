@@ -16,7 +16,10 @@
 ** 0.  So is that of MWT_TABLE, which stands for all tables whose lengths are
 ** from `low` to `high`.
 **
-** The block is the owner's, to be given back without a word.
+** A set of addresses says which tables were met already: it is an open hash
+** table, not more than half full, whose elements hold for one walk.
+**
+** Blocks are the owner's, to be given back without a word.
 */
 #ifndef MW_TALLY_H
 #define MW_TALLY_H
@@ -59,6 +62,16 @@ typedef struct mwT_tally {
   uint32_t unused;  /* entries are aligned */
 } mwT_tally;
 
+typedef struct mwT_address {
+  const void *ptr;
+  uint64_t walk;
+} mwT_address;
+
+typedef struct mwT_met {
+  uint64_t walk;
+  uint32_t n, size; /* the size is a power of 2 */
+} mwT_met;
+
 /* The bytes of a tally for so many entries. */
 MW_PRIVATE size_t mwT_bytes(uint32_t size);
 
@@ -78,5 +91,20 @@ MW_PRIVATE mwT_entry *mwT_add(mwT_tally *t, const mwT_key *key);
 MW_PRIVATE int mwT_count(mwT_tally *t, const mwT_key *key);
 MW_PRIVATE uint32_t mwT_counttable(mwT_tally *t, const mwT_key *key,
                                    int64_t length);
+
+/* The same of a set; `mwT_meet` adds an address, for which there must be room,
+** and answers whether it was there. */
+MW_PRIVATE size_t mwT_metbytes(uint32_t size);
+MW_PRIVATE void mwT_metinit(mwT_met *met, uint32_t size);
+MW_PRIVATE void mwT_metmove(mwT_met *met, uint32_t size, const mwT_met *from);
+MW_PRIVATE int mwT_meet(mwT_met *met, const void *ptr);
+MW_PRIVATE int mwT_ismet(mwT_met *met, const void *ptr);
+
+/* Begins a walk: nothing is in it any more. */
+MW_PRIVATE void mwT_metnone(mwT_met *met);
+
+static inline int mwT_metfull(const mwT_met *met) {
+  return 2 * met->n >= met->size;
+}
 
 #endif

@@ -2,9 +2,10 @@
 ** tally.c - examples are walked through here as long as nothing is new in them.
 ** SPDX-License-Identifier: MIT
 **
-** A tally is a userdata, whose first user value is the block that the engine's
-** tally is in, and whose second holds the strings that it knows by address.
-** Only short strings have an address of their own.
+** A tally is a userdata.  Its user values are the blocks that the engine's
+** tally is in and the set of tables that were met; and a table of the strings
+** that it knows by address, except the keys, which others hold.  Only short
+** strings have an address of their own.
 */
 #include "../tally.h"
 
@@ -14,44 +15,66 @@
 
 #define SHORT 40 /* longest string of which Lua has one only */
 
-static mwT_tally *tally_at(lua_State *L, int index) {
-  mwT_tally *t;
-  lua_getiuservalue(L, index, 1);
-  t = (mwT_tally *)lua_touserdata(L, -1);
+enum { BLOCK = 1, SET, STRINGS };
+
+/* A block of the tally at 1. */
+static void *block(lua_State *L, int uservalue) {
+  void *p;
+  lua_getiuservalue(L, 1, uservalue);
+  p = lua_touserdata(L, -1);
   lua_pop(L, 1);
-  return t;
+  return p;
 }
 
 /* tally() */
 static int new_tally(lua_State *L) {
   mwB_enter(L);
-  lua_newuserdatauv(L, 0, 2);
+  lua_newuserdatauv(L, 0, STRINGS);
   mwT_init((mwT_tally *)lua_newuserdatauv(L, mwT_bytes(16), 0), 16);
-  lua_setiuservalue(L, -2, 1);
+  lua_setiuservalue(L, -2, BLOCK);
+  mwT_metinit((mwT_met *)lua_newuserdatauv(L, mwT_metbytes(16), 0), 16);
+  lua_setiuservalue(L, -2, SET);
   lua_newtable(L);
-  lua_setiuservalue(L, -2, 2);
+  lua_setiuservalue(L, -2, STRINGS);
   return 1;
 }
 
-/* lists(n) -> places, contents, met: with room for so many tables. */
-static int lists(lua_State *L) {
-  int n = (int)lua_tointeger(L, 1);
-  lua_createtable(L, n, 0);
-  lua_createtable(L, n, 0);
-  lua_createtable(L, 0, n);
-  return 3;
+/* The set of the tally at 1, with room for one more. */
+static mwT_met *set_with_room(lua_State *L) {
+  mwT_met *met = (mwT_met *)block(L, SET), *larger;
+  if (!mwT_metfull(met)) return met;
+  larger =
+      (mwT_met *)lua_newuserdatauv(L, mwT_metbytes(2 * met->size), 0);
+  mwT_metmove(larger, 2 * met->size, met);
+  lua_setiuservalue(L, 1, SET);
+  return larger;
 }
 
-/* The kind and the bits of a key or a scalar. */
-static uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
-  size_t length;
+/* begin(tally, n) -> places, contents: lists with room for so many tables, of
+** which none was met. */
+static int begin(lua_State *L) {
+  int n = (int)lua_tointeger(L, 2);
+  mwT_metnone((mwT_met *)block(L, SET));
+  lua_createtable(L, n, 0);
+  lua_createtable(L, n, 0);
+  return 2;
+}
+
+/* meet(tally, table) -> was it met?  Now it was. */
+static int meet(lua_State *L) {
+  lua_pushboolean(L, mwT_meet(set_with_room(L), lua_topointer(L, 2)));
+  return 1;
+}
+
+/* The kind and the bits of a key or a scalar.  A string that is not short has
+** an address that no entry has. */
+static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   lua_Number number;
   lua_Integer integer;
-  *bits = 0;
   switch (lua_type(L, index)) {
-    case LUA_TBOOLEAN:
-      *bits = (uint64_t)lua_toboolean(L, index);
-      return MWT_BOOLEAN;
+    case LUA_TSTRING:
+      *bits = (uint64_t)(uintptr_t)lua_topointer(L, index);
+      return MWT_STRING;
     case LUA_TNUMBER:
       if (lua_isinteger(L, index)) {
         integer = lua_tointeger(L, index);
@@ -61,12 +84,20 @@ static uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
       number = lua_tonumber(L, index) + 0.0; /* -0.0 is 0.0 */
       memcpy(bits, &number, sizeof(*bits));
       return MWT_FLOAT;
-    case LUA_TSTRING:
-      *bits = (uint64_t)(uintptr_t)lua_tolstring(L, index, &length);
-      return (length <= SHORT) ? MWT_STRING : MWT_NONE;
+    case LUA_TBOOLEAN:
+      *bits = (uint64_t)lua_toboolean(L, index);
+      return MWT_BOOLEAN;
     default:
+      *bits = 0;
       return MWT_NONE;
   }
+}
+
+/* The same, but no string that is not short. */
+static uint16_t short_bits(lua_State *L, int index, uint64_t *bits) {
+  if (lua_type(L, index) == LUA_TSTRING && lua_rawlen(L, index) > SHORT)
+    return MWT_NONE;
+  return bits_of(L, index, bits);
 }
 
 /* Of `walk`, the arguments. */
@@ -76,39 +107,42 @@ enum {
   LAST,  /* and how many there are */
   PLACES,
   CONTENTS,
-  MET,    /* table -> true */
   MISSES, /* keys */
-  PLAIN   /* may tables be entered without asking anybody? */
+  PLAIN,  /* may tables be entered without asking anybody? */
+  SHAPE,  /* "shape" */
+  TABLE,  /* on the stack: what is walked through, */
+  KEY,
+  VALUE
 };
 
-/* Counts the table on the top and puts it on the list, if it is as others
-** were, and was not met yet. */
+/* Counts the table at VALUE and puts it on the list, if it is as others were,
+** and was not met yet. */
 static int enter(lua_State *L, mwT_tally *t, mwT_key *key, lua_Integer n) {
+  const void *ptr = lua_topointer(L, VALUE);
+  mwT_met *met;
   uint32_t place;
-  int known;
-  if (lua_getmetatable(L, -1)) {
+  int has_shape;
+  if (lua_getmetatable(L, VALUE)) {
     lua_pop(L, 1);
     return 0;
   }
-  lua_pushvalue(L, -1);
-  known = lua_rawget(L, MET) != LUA_TNIL;
-  known = mwB_rawfield(L, lua_gettop(L) - 1, "shape") != LUA_TNIL || known;
-  lua_pop(L, 2);
-  if (known) return 0;
+  lua_pushvalue(L, SHAPE);
+  has_shape = lua_rawget(L, VALUE) != LUA_TNIL;
+  lua_pop(L, 1);
+  met = set_with_room(L);
+  if (has_shape || mwT_ismet(met, ptr)) return 0;
   key->kind = MWT_TABLE;
-  place = mwT_counttable(t, key, (int64_t)lua_rawlen(L, -1));
+  place = mwT_counttable(t, key, (int64_t)lua_rawlen(L, VALUE));
   if (place == 0) return 0;
-  lua_pushvalue(L, -1);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, MET);
-  lua_pushvalue(L, -1);
+  lua_pushvalue(L, VALUE);
   lua_rawseti(L, CONTENTS, n);
   lua_pushinteger(L, place);
   lua_rawseti(L, PLACES, n);
+  mwT_meet(met, ptr);
   return 1;
 }
 
-/* walk(tally, first, last, places, contents, met, misses, plain) -> number
+/* walk(tally, first, last, places, contents, misses, plain, "shape") -> number
 ** of the table at which it stopped, how many there are now, how many misses.
 ** Walks through tables of the list until one has something new, whose keys are
 ** then in `misses`, or until all are done. */
@@ -116,7 +150,7 @@ static int walk(lua_State *L) {
   lua_Integer i = lua_tointeger(L, FIRST), n = lua_tointeger(L, LAST);
   lua_Integer misses = 0;
   int plain = lua_toboolean(L, PLAIN);
-  mwT_tally *t = tally_at(L, TALLY);
+  mwT_tally *t = (mwT_tally *)block(L, BLOCK);
   mwT_key key;
   for (; i <= n && misses == 0; i++) {
     lua_rawgeti(L, PLACES, i);
@@ -124,14 +158,14 @@ static int walk(lua_State *L) {
     lua_pop(L, 1);
     lua_rawgeti(L, CONTENTS, i);
     lua_pushnil(L);
-    while (lua_next(L, PLAIN + 1)) {
+    while (lua_next(L, TABLE)) {
       int known = 0;
-      key.key_kind = bits_of(L, PLAIN + 2, &key.key);
-      key.kind = bits_of(L, PLAIN + 3, &key.value);
+      key.key_kind = bits_of(L, KEY, &key.key);
+      key.kind = bits_of(L, VALUE, &key.value);
       if (key.key_kind != MWT_NONE) {
         if (key.kind != MWT_NONE)
           known = mwT_count(t, &key);
-        else if (plain && lua_istable(L, -1))
+        else if (plain && lua_istable(L, VALUE))
           known = enter(L, t, &key, n + 1) && ++n;
       }
       lua_pop(L, 1);
@@ -150,18 +184,18 @@ static int walk(lua_State *L) {
 
 /* Makes room for one more entry in the tally at 1. */
 static mwT_tally *with_room(lua_State *L) {
-  mwT_tally *t = tally_at(L, 1), *larger;
+  mwT_tally *t = (mwT_tally *)block(L, BLOCK), *larger;
   if (t->n < t->size) return t;
   larger = (mwT_tally *)lua_newuserdatauv(L, mwT_bytes(2 * t->size), 0);
   mwT_move(larger, 2 * t->size, t);
-  lua_setiuservalue(L, 1, 1);
+  lua_setiuservalue(L, 1, BLOCK);
   return larger;
 }
 
 /* Keeps the string at `index`, if it is one. */
 static void anchor(lua_State *L, int index) {
   if (lua_type(L, index) != LUA_TSTRING) return;
-  lua_getiuservalue(L, 1, 2);
+  lua_getiuservalue(L, 1, STRINGS);
   lua_pushvalue(L, index);
   lua_pushboolean(L, 1);
   lua_rawset(L, -3);
@@ -183,10 +217,9 @@ static int learn(lua_State *L) {
   mwT_key key;
   lua_settop(L, 4);
   key.place = (uint32_t)lua_tointeger(L, 2);
-  key.key_kind = bits_of(L, 3, &key.key);
-  key.kind = bits_of(L, 4, &key.value);
+  key.key_kind = short_bits(L, 3, &key.key);
+  key.kind = short_bits(L, 4, &key.value);
   if (key.key_kind == MWT_NONE || key.kind == MWT_NONE) return 0;
-  anchor(L, 3);
   anchor(L, 4);
   entry_of(L, &key);
   return 1;
@@ -200,13 +233,12 @@ static int learn_from(lua_State *L) {
   mwT_number low;
   lua_settop(L, 4);
   key.place = (uint32_t)lua_tointeger(L, 2);
-  key.key_kind = bits_of(L, 3, &key.key);
-  key.kind = (bits_of(L, 4, &key.value) == MWT_INTEGER) ? MWT_INTEGERS
+  key.key_kind = short_bits(L, 3, &key.key);
+  key.kind = (short_bits(L, 4, &key.value) == MWT_INTEGER) ? MWT_INTEGERS
                                                         : MWT_FLOATS;
   if (key.key_kind == MWT_NONE) return 0;
   memcpy(&low, &key.value, sizeof(low));
   key.value = 0;
-  anchor(L, 3);
   entry = entry_of(L, &key);
   if (entry->n == 0) entry->high = low;
   entry->low = low;
@@ -220,11 +252,10 @@ static int learn_table(lua_State *L) {
   mwT_entry *entry;
   lua_settop(L, 6);
   key.place = (uint32_t)lua_tointeger(L, 2);
-  key.key_kind = bits_of(L, 3, &key.key);
+  key.key_kind = short_bits(L, 3, &key.key);
   key.kind = MWT_TABLE;
   key.value = 0;
   if (key.key_kind == MWT_NONE) return 0;
-  anchor(L, 3);
   entry = entry_of(L, &key);
   entry->below = (uint32_t)lua_tointeger(L, 4);
   entry->low.i = lua_tointeger(L, 5);
@@ -235,7 +266,7 @@ static int learn_table(lua_State *L) {
 /* take(tally, number) -> how often that was counted since the last time, and
 ** of several numbers the greatest. */
 static int take(lua_State *L) {
-  mwT_tally *t = tally_at(L, 1);
+  mwT_tally *t = (mwT_tally *)block(L, BLOCK);
   mwT_entry *entry = mwT_at(t, (uint32_t)lua_tointeger(L, 2) - 1);
   lua_pushinteger(L, (lua_Integer)entry->n);
   entry->n = 0;
@@ -251,7 +282,8 @@ static int take(lua_State *L) {
 
 void mwB_opentally(lua_State *L) {
   static const luaL_Reg functions[] = {{"tally", new_tally},
-                                       {"tally_lists", lists},
+                                       {"tally_begin", begin},
+                                       {"tally_meet", meet},
                                        {"tally_walk", walk},
                                        {"tally_learn", learn},
                                        {"tally_learn_from", learn_from},

@@ -105,7 +105,7 @@ local function child_of(node, key)
     return note_trouble(node, ("a key is a %s"):format(type(key)))
   end
   node.children = node.children or {}
-  child = { up = node, key = key }
+  child = { up = node, key = key, fed = 0 }
   node.children[key] = child
   return child
 end
@@ -135,12 +135,11 @@ end
 -- =======================================================
 
 -- What is known of an example while it is walked through: the list of tables'
--- places and contents, which tables were met, and, as far as was needed, which
--- is at a place (it is not its contents if it is watched).
+-- places and contents; and, as far as was needed, the table at each place (its
+-- contents are elsewhere if it is watched).
 local function new_walk(tree)
-  local places, contents, met = private.tally_lists(tree.tables)
-  return { places = places, contents = contents, met = met, n = 0, at = {},
-    placed = 0, repeats = 0, nested = {}, misses = {} }
+  local places, contents = private.tally_begin(tree.tally, tree.tables)
+  return { places = places, contents = contents, n = 0, at = {}, placed = 0, repeats = 0, nested = {}, misses = {} }
 end
 
 local function is_below_itself(walk, node, value)
@@ -163,13 +162,12 @@ local function enter(tree, walk, node, value)
     if message then note_trouble(node, message) end
     return count(node, message and "unreadable" or type(value))
   end
-  if walk.met[value] then
+  if private.tally_meet(tree.tally, value) then
     if is_below_itself(walk, node, value) then return count(node, "cycle") end
     walk.repeats = walk.repeats + 1
     if walk.repeats > REPEATS then return count(node, "shared") end
   end
   local n, place, stat = walk.n + 1, place_of(tree, node), count(node, "table")
-  walk.met[value] = true
   if not rawequal(held, value) then walk.at[place] = value end
   walk.n, walk.places[n], walk.contents[n] = n, place, held
   values.widen(stat, #held, #held)
@@ -251,7 +249,7 @@ function observe.add(tree, example)
   object(tree, walk, tree.root, example)
   while i < walk.n do
     i, walk.n, misses = walk_on(tree.tally, i + 1, walk.n, walk.places,
-      walk.contents, walk.met, walk.misses, is_plain)
+      walk.contents, walk.misses, is_plain, "shape")
     note_misses(tree, walk, i, misses)
   end
   tree.tables = walk.n
@@ -269,7 +267,7 @@ function observe.feed(tree, keys, value)
     count(node, "absent")
   else
     note(tree, nil, node, math_type(value) or type(value), value)
-    node.fed = (node.fed or 0) + 1
+    node.fed = node.fed + 1
   end
   return true
 end
@@ -314,7 +312,7 @@ local function merge_node(node, other, most)
       end
     end
   end
-  if other.fed then node.fed = (node.fed or 0) + other.fed end
+  node.fed = (node.fed or 0) + (other.fed or 0)
   local trouble = other.trouble
   if trouble then note_trouble(node, trouble.message, trouble.n) end
 end

@@ -24,8 +24,7 @@ local values = {}
 
 --- For values of one kind: "boolean", "integer", "float" or "string".
 function values.new(kind)
-  return { n = 0, seen = {}, size = 0, nan = false, over = false,
-    is_float = kind == "float" }
+  return { n = 0, seen = {}, size = 0, is_float = kind == "float" }
 end
 
 -- {======================================================
