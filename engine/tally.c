@@ -82,7 +82,15 @@ void mwT_move(mwT_tally *t, uint32_t size, const mwT_tally *from) {
   t->n = from->n;
 }
 
-/* The entry of all numbers that are not less than one, or NULL. */
+/* Is an entry that of all numbers from one on, and a key that of a number? */
+static int is_range(const mwT_entry *entry, const mwT_key *key) {
+  return entry->key.place == key->place && entry->key.key == key->key &&
+         entry->key.key_kind == key->key_kind &&
+         ((entry->key.kind == MWT_INTEGERS && key->kind == MWT_INTEGER) ||
+          (entry->key.kind == MWT_FLOATS && key->kind == MWT_FLOAT));
+}
+
+/* The entry of all numbers from one on, or NULL. */
 static mwT_entry *range(mwT_tally *t, const mwT_key *key) {
   mwT_key all = *key;
   all.kind = (key->kind == MWT_INTEGER) ? MWT_INTEGERS : MWT_FLOATS;
@@ -104,8 +112,25 @@ static int widen(mwT_entry *entry, uint64_t bits) {
   return 1;
 }
 
+/* The entry that is expected now, if it is such a range. */
+static mwT_entry *expected_range(mwT_tally *t, const mwT_key *key) {
+  mwT_entry *entry;
+  uint32_t i;
+  if (t->last == 0) return NULL;
+  i = entries(t)[t->last - 1].next;
+  if (i == 0) return NULL;
+  entry = entries(t) + (i - 1);
+  return is_range(entry, key) ? entry : NULL;
+}
+
 int mwT_count(mwT_tally *t, const mwT_key *key) {
-  mwT_entry *entry = mwT_find(t, key);
+  mwT_entry *entry = expected_range(t, key);
+  if (entry != NULL && widen(entry, key->value)) {
+    t->last = entries(t)[t->last - 1].next;
+    entry->n++;
+    return 1;
+  }
+  entry = mwT_find(t, key);
   if (entry == NULL) {
     if (key->kind != MWT_INTEGER && key->kind != MWT_FLOAT) return 0;
     entry = range(t, key);

@@ -66,7 +66,7 @@ end
 local function stat_of(node, kind)
   local stat = node[kind]
   if not stat then
-    stat = SCALAR[kind] and values.new(kind) or { n = 0, seen = NOTHING }
+    stat = SCALAR[kind] and values.none(kind == "float") or { n = 0 }
     node[kind] = stat
   end
   return stat
@@ -80,13 +80,16 @@ end
 
 -- Answers the stat if the value is to be learnt.
 local function scalar(tree, node, kind, value)
-  local stat = stat_of(node, kind)
-  if stat.seen[value] then
+  local stat = node[kind]
+  if not stat then
+    node[kind] = values.new(kind, value)
+    return nil
+  elseif stat.seen[value] then
     stat.n = stat.n + 1
     return stat
   end
   values.add(stat, value, tree.most)
-  return stat.over and stat
+  return stat.over and stat or nil
 end
 
 -- Of all messages the first in the alphabet is told.
@@ -209,9 +212,8 @@ local function teach(tree, node, stat, value)
   if not stat.over then
     entry = value == value and learn(tree.tally, place, node.key, value)
   elseif math_type(value) then
-    local greatest = stat.least[#stat.least]
     entry = learn_from(tree.tally, place, node.key,
-      stat.is_float and greatest + 0.0 or greatest)
+      stat.is_float and stat.last + 0.0 or stat.last)
   end
   if entry then tree.stats[entry] = stat end
 end

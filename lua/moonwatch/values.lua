@@ -8,8 +8,8 @@
 --     is_float  are they floats?
 --     size      how many there are in `seen`
 --     nan       was NaN seen?
---     over      were there more than `seen` may hold?  Then it has the least,
---     least     and these are in order
+--     over      were there more than `seen` may hold?  Then it has the least
+--     last      then the greatest of these
 --     min, max  of numbers but NaN; of strings, of their lengths
 --
 -- All of it is the same whatever the order of observations, so two of these can
@@ -22,35 +22,45 @@ local type = type
 
 local values = {}
 
---- For values of one kind: "boolean", "integer", "float" or "string".
-function values.new(kind)
-  return { n = 0, seen = {}, size = 0, is_float = kind == "float" }
+--- What nobody has seen yet.
+function values.none(is_float)
+  return { n = 0, seen = {}, size = 0, is_float = is_float }
+end
+
+--- What has been seen once, of a kind: "boolean", "integer", "float", "string".
+function values.new(kind, value)
+  local is_float = kind == "float"
+  if value ~= value then
+    local self = values.none(is_float)
+    self.n, self.nan = 1, true
+    return self
+  end
+  local bound = kind ~= "boolean" and (kind == "string" and #value or value)
+    or nil
+  return { n = 1, seen = { [value] = true }, size = 1, is_float = is_float,
+    min = bound, max = bound }
 end
 
 -- {======================================================
 -- Observing
 -- =======================================================
 
-local function ascending(seen)
-  local list = {}
-  for value in next, seen do list[#list + 1] = value end
-  table.sort(list, before)
-  return list
+local function greatest(seen)
+  local most = next(seen)
+  for value in next, seen do
+    if before(most, value) then most = value end
+  end
+  return most
 end
 
 -- Takes a value in if it is less than the greatest that was kept.
 local function replace(self, value)
-  local least = self.least or ascending(self.seen)
-  self.least, self.over = least, true
-  local at = #least
-  if not before(value, least[at]) then return end
-  self.seen[least[at]] = nil
-  while at > 1 and before(value, least[at - 1]) do
-    least[at] = least[at - 1]
-    at = at - 1
-  end
-  least[at] = value
+  self.over = true
+  self.last = self.last or greatest(self.seen)
+  if not before(value, self.last) then return end
+  self.seen[self.last] = nil
   self.seen[value] = true
+  self.last = greatest(self.seen)
 end
 
 local function keep(self, value, most)
@@ -107,6 +117,13 @@ function values.distinct(self, most)
   return not self.over and n <= most and n or nil
 end
 
+local function ascending(seen)
+  local list = {}
+  for value in next, seen do list[#list + 1] = value end
+  table.sort(list, before)
+  return list
+end
+
 -- A key of `seen` as it was.
 local function restored(self, value)
   return self.is_float and value + 0.0 or value
@@ -114,7 +131,7 @@ end
 
 --- Adds the values to a list, in order; not more than `most` altogether.
 function values.list(self, list, most)
-  for _, value in ipairs(self.least or ascending(self.seen)) do
+  for _, value in ipairs(ascending(self.seen)) do
     if #list < most then list[#list + 1] = restored(self, value) end
   end
   if self.nan and #list < most then list[#list + 1] = 0 / 0 end
