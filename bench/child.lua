@@ -239,6 +239,48 @@ function measures.documents(way)
   return time(ways.documents[way], a, b) * 1e6
 end
 
+-- Examples --------------------------------------------------------------
+
+-- Microseconds an example of 1,000 leaves, of 100, until it is known which of
+-- them vary.
+function measures.examples(way)
+  local list = ways.examples(100)
+  settle()
+  return time(function()
+    assert(ways.dims[way](list) == 150)
+  end) * 1e6 / #list
+end
+
+-- The same for those that come after 1,000 others.
+function measures.more_examples(way)
+  local add = made_by(ways.feeds, way)
+  local list = ways.examples(100)
+  settle()
+  return time(function()
+    for i = 1, #list do add(list[i]) end
+  end) * 1e6 / #list
+end
+
+-- Bytes that an example adds, of 1,000 that were like 1,000 before.
+function measures.memory_examples(way)
+  local add = made_by(ways.feeds, way)
+  local list = ways.examples(100)
+  settle()
+  local start = collectgarbage "count"
+  for i = 1, 1000 do add(list[i % 100 + 1]) end
+  settle()
+  return (collectgarbage "count" - start) * 1024 / 1000
+end
+
+-- Nanoseconds to test an example.
+function measures.guard(way)
+  local test, example = made_by(ways.guards_of_examples, way)
+  settle()
+  return time(function()
+    for _ = 1, 1000 do assert(test(example)) end
+  end) * 1e9 / 1000
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -318,6 +360,7 @@ local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
+  examples = 5, more_examples = 5, guard = 5,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

@@ -20,7 +20,8 @@
 package.path = "bench/?.lua;" .. package.path
 
 local ROUNDS = 7
-local concepts = { "identity", "clock", "watch", "policy", "effects" }
+local concepts = { "identity", "clock", "watch", "policy", "effects",
+  "dynamism" }
 
 -- Measuring -------------------------------------------------------------
 

@@ -422,4 +422,139 @@ function ways.two_documents()
   return a, b
 end
 
+-- Dynamism --------------------------------------------------------------
+
+-- Fifty things in a game: 20 leaves each, of which 3 vary.
+local function new_thing(i, n)
+  return {
+    id = i, kind = "troll", name = "troll number " .. i, alive = true,
+    health = 10 + n % 5, level = 3, armour = 0.5, faction = "north",
+    transform = { x = i + n * 0.5, y = i * 0.5, z = 0.0, angle = n % 4,
+      scale = 1.0 },
+    inventory = { gold = 3, weapon = "club", shield = false, arrows = 20,
+      bread = 2, potions = 0, keys = 1 },
+  }
+end
+
+function ways.examples(count)
+  local list = {}
+  for n = 1, count do
+    local things = {}
+    for i = 1, 50 do things[i] = new_thing(i, n) end
+    list[n] = { things = things }
+  end
+  return list
+end
+
+local function step(key)
+  return type(key) == "string" and "['" .. key .. "']" or "[" .. key .. "]"
+end
+
+-- In pure Lua: calls note(sets, path, value) for each leaf.
+local function note_leaves(sets, t, path, note)
+  for key, value in pairs(t) do
+    local below = path .. step(key)
+    if type(value) == "table" then
+      note_leaves(sets, value, below, note)
+    else
+      note(sets, below, value)
+    end
+  end
+end
+
+local function note_value(sets, path, value)
+  local set = sets[path]
+  if not set then
+    set = {}
+    sets[path] = set
+  end
+  set[value] = true
+end
+
+-- Tells 1 from 1.0, and takes NaN.
+local function note_by_kind(sets, path, value)
+  local kinds = sets[path]
+  if not kinds then
+    kinds = {}
+    sets[path] = kinds
+  end
+  local kind = math.type(value) or type(value)
+  local set = kinds[kind]
+  if not set then
+    set = {}
+    kinds[kind] = set
+  end
+  set[value == value and value or "NaN"] = true
+end
+
+local function varies(set) return next(set, next(set)) ~= nil end
+
+local function varies_by_kind(kinds)
+  return varies(kinds) or varies(select(2, next(kinds)))
+end
+
+local function count_in_lua(note, is_varying)
+  return function(list)
+    local sets, count = {}, 0
+    for _, example in ipairs(list) do note_leaves(sets, example, "L", note) end
+    for _, set in pairs(sets) do
+      if is_varying(set) then count = count + 1 end
+    end
+    return count
+  end
+end
+
+-- Each answers how many leaves of some examples vary.
+ways.dims = {
+  sets = count_in_lua(note_value, varies),
+  kinds = count_in_lua(note_by_kind, varies_by_kind),
+}
+
+function ways.dims.report(list)
+  local count = 0
+  for _, dims in pairs(mw.dynamism(list):dims().things) do
+    if dims[1] then count = count + 1 end
+  end
+  return count
+end
+
+-- Each answers a function that takes one more example, after 1,000.
+ways.feeds = {}
+
+local function fed(add)
+  for _ = 1, 10 do
+    for _, example in ipairs(ways.examples(100)) do add(example) end
+  end
+  return add
+end
+
+function ways.feeds.sets()
+  local sets = {}
+  return fed(function(example) note_leaves(sets, example, "L", note_value) end)
+end
+
+function ways.feeds.kinds()
+  local sets = {}
+  return fed(function(example) note_leaves(sets, example, "L", note_by_kind) end)
+end
+
+function ways.feeds.report()
+  local report = mw.dynamism()
+  return fed(function(example) report:add(example) end)
+end
+
+-- Each answers a function that tests an example, and one that it accepts.
+ways.guards_of_examples = {}
+
+function ways.guards_of_examples.matches()
+  local list = ways.examples(100)
+  local spec = mw.infer(list)
+  return function(example) return spec:matches(example) end, list[1]
+end
+
+function ways.guards_of_examples.source()
+  local list = ways.examples(100)
+  return load(mw.infer(list):to_lua())(), list[1]
+end
+
 return ways

@@ -179,14 +179,15 @@ title "What varies"
 
 local seen = mw.dynamism()
 for frame = 1, 1000 do
-  seen:add { kind = "troll", at = { x = frame % 7, y = 3 }, angry = frame > 900 }
+  seen:add { kind = "troll", at = { x = frame % 7, y = 3 } }
 end
 for _, path in ipairs { "L['kind']", "L['at']['x']", "L['at']['y']" } do
   local change = seen:changes()[path]
   say("  %s is %s: %s", path, change.verdict, table.concat(change.values, " "))
 end
+local trolls = mw.infer(seen)
 say("Like all trolls: %s; not like them: %s, in %s.",
-  mw.infer(seen):matches { kind = "troll", at = { x = 4, y = 3 }, angry = true },
-  mw.infer(seen):matches { kind = "troll", at = { x = 7, y = 3 }, angry = true })
+  trolls:matches { kind = "troll", at = { x = 4, y = 3 } },
+  trolls:matches { kind = "troll", at = { x = 7, y = 3 } })
 
 -- }======================================================

@@ -96,7 +96,8 @@ describe("the dimensions of examples", function()
 
   it("do not depend on keys that some examples lack", function()
     assert.same({ x = { ["L['x']"] = { false } },
-      y = { ["L['y']"] = { true } } }, dims { { x = 1 }, {}, { x = 1, y = 1 }, { y = 2 } })
+      y = { ["L['y']"] = { true } } },
+      dims { { x = 1 }, {}, { x = 1, y = 1 }, { y = 2 } })
   end)
 
   it("are as many as the longest rank has", function()

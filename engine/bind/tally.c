@@ -160,7 +160,10 @@ static int walk(lua_State *L) {
     lua_pushnil(L);
     while (lua_next(L, TABLE)) {
       int known = 0;
-      key.key_kind = bits_of(L, KEY, &key.key);
+      const void *string = lua_topointer(L, KEY);
+      key.key_kind = MWT_STRING; /* that other keys are not, but none knows */
+      key.key = (uint64_t)(uintptr_t)string;
+      if (string == NULL) key.key_kind = bits_of(L, KEY, &key.key);
       key.kind = bits_of(L, VALUE, &key.value);
       if (key.key_kind != MWT_NONE) {
         if (key.kind != MWT_NONE)

@@ -296,8 +296,8 @@ function Specialisation:varying()
 end
 
 --- The source of a Lua chunk that answers a function, which does with an
--- example what `matches` does, and faster.  The chunk is called with `opts.shape` if
--- there was one.  Nil and a message if objects were opened.
+-- example what `matches` does, and faster.  The chunk is called with
+-- `opts.shape` if there was one.  Nil and a message if objects were opened.
 function Specialisation:to_lua()
   its_own(self, "to_lua")
   if self.objects then
