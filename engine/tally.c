@@ -7,8 +7,7 @@
 #include <string.h>
 
 size_t mwT_bytes(uint32_t size) {
-  return sizeof(mwT_tally) +
-         size * (sizeof(mwT_entry) + 2 * sizeof(uint32_t));
+  return sizeof(mwT_tally) + size * (sizeof(mwT_entry) + 2 * sizeof(uint32_t));
 }
 
 static mwT_entry *entries(mwT_tally *t) { return (mwT_entry *)(void *)(t + 1); }

@@ -308,6 +308,73 @@ describe("a report", function()
       end)
     end)
 
+  -- What a report should know of a value and what is below it, by the book.
+  local function note_all(notes, value, path, depth)
+    local note = notes[path] or { kinds = {}, seen = {}, distinct = 0 }
+    local kind = math.type(value) or type(value)
+    notes[path] = note
+    note.kinds[kind] = (note.kinds[kind] or 0) + 1
+    if kind == "table" then
+      for key, field in pairs(value) do
+        local text = type(key) == "string" and "'" .. key .. "'" or key
+        note_all(notes, field, path .. "[" .. tostring(text) .. "]", depth + 1)
+      end
+      return
+    end
+    local name = kind .. tostring(value == value and value or "NaN")
+    if not note.seen[name] then note.distinct = note.distinct + 1 end
+    note.seen[name] = true
+    if math.type(value) and value == value then
+      note.min = math.min(note.min or value, value)
+      note.max = math.max(note.max or value, value)
+    end
+  end
+
+  it("knows what can be known, also of examples that come again", function()
+    local LONG = ("long "):rep(20)
+    local function scalar(i)
+      local choice = math.random(6)
+      if choice == 1 then return math.random(40) end
+      if choice == 2 then return math.random(40) / 2 end
+      if choice == 3 then return "s" .. math.random(3) end
+      if choice == 4 then return LONG .. math.random(3) end
+      if choice == 5 then return math.random(2) == 1 end
+      return math.random(3) > 1 and i or 0 / 0
+    end
+    local function example(i)
+      local t = { i = i, f = -i / 2, list = {}, [LONG] = scalar(i) }
+      for j = 1, math.random(5) do t.list[j] = { scalar(i), x = scalar(i) } end
+      for _ = 1, 4 do t["k" .. math.random(6)] = scalar(i) end
+      return t
+    end
+    with_seed(function()
+      for _ = 1, 20 do
+        local report, notes, examples = mw.dynamism({}, { keep = 20 }), {}, {}
+        for i = 1, 100 do
+          examples[i] = i > 50 and math.random(3) > 1 and
+            examples[math.random(i - 1)] or example(i)
+          report:add(examples[i])
+          note_all(notes, examples[i], "L", 0)
+          if i == 70 then report:changes() end
+        end
+        local changes = report:changes()
+        for path, note in pairs(notes) do
+          local entry = changes[path]
+          if entry then
+            assert.same(note.kinds, entry.kinds)
+            assert.equal(note.min, entry.min)
+            assert.equal(note.max, entry.max)
+            assert.equal(note.distinct > 20 and "many" or note.distinct,
+              entry.distinct)
+            assert.equal(math.min(note.distinct, 20), #entry.values)
+          else
+            assert.is_not_nil(note.kinds.table)
+          end
+        end
+      end
+    end)
+  end)
+
   it("leaves what it is joined with as it was", function()
     local a, b = mw.dynamism { { x = 1 } }, mw.dynamism { { x = 2, y = { 1 } } }
     local before = told(b)

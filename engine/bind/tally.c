@@ -43,8 +43,7 @@ static int new_tally(lua_State *L) {
 static mwT_met *set_with_room(lua_State *L) {
   mwT_met *met = (mwT_met *)block(L, SET), *larger;
   if (!mwT_metfull(met)) return met;
-  larger =
-      (mwT_met *)lua_newuserdatauv(L, mwT_metbytes(2 * met->size), 0);
+  larger = (mwT_met *)lua_newuserdatauv(L, mwT_metbytes(2 * met->size), 0);
   mwT_metmove(larger, 2 * met->size, met);
   lua_setiuservalue(L, 1, SET);
   return larger;
@@ -152,6 +151,7 @@ static int walk(lua_State *L) {
   int plain = lua_toboolean(L, PLAIN);
   mwT_tally *t = (mwT_tally *)block(L, BLOCK);
   mwT_key key;
+  lua_settop(L, SHAPE);
   for (; i <= n && misses == 0; i++) {
     lua_rawgeti(L, PLACES, i);
     key.place = (uint32_t)lua_tointeger(L, -1);
@@ -160,10 +160,7 @@ static int walk(lua_State *L) {
     lua_pushnil(L);
     while (lua_next(L, TABLE)) {
       int known = 0;
-      const void *string = lua_topointer(L, KEY);
-      key.key_kind = MWT_STRING; /* that other keys are not, but none knows */
-      key.key = (uint64_t)(uintptr_t)string;
-      if (string == NULL) key.key_kind = bits_of(L, KEY, &key.key);
+      key.key_kind = bits_of(L, KEY, &key.key);
       key.kind = bits_of(L, VALUE, &key.value);
       if (key.key_kind != MWT_NONE) {
         if (key.kind != MWT_NONE)
@@ -237,8 +234,8 @@ static int learn_from(lua_State *L) {
   lua_settop(L, 4);
   key.place = (uint32_t)lua_tointeger(L, 2);
   key.key_kind = short_bits(L, 3, &key.key);
-  key.kind = (short_bits(L, 4, &key.value) == MWT_INTEGER) ? MWT_INTEGERS
-                                                        : MWT_FLOATS;
+  key.kind =
+      (short_bits(L, 4, &key.value) == MWT_INTEGER) ? MWT_INTEGERS : MWT_FLOATS;
   if (key.key_kind == MWT_NONE) return 0;
   memcpy(&low, &key.value, sizeof(low));
   key.value = 0;

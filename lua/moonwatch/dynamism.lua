@@ -115,13 +115,17 @@ end
 
 local NUMBERS = { "boolean", "integer", "float" }
 
--- How many values there are in any of two; two if more than are known.
+-- How many values there are; one more if more than are known.
+local function size(stat)
+  return stat.size + (stat.over and 1 or 0) + (stat.nan and 1 or 0)
+end
+
+-- How many values there are in any of two.
 local function union(a, b)
-  if not a or not b then a, b = a or b, nil end
-  if not a then return 0 end
-  local n = a.size + (a.over and 1 or 0)
-  if a.nan or b and b.nan then n = n + 1 end
-  for value in next, b and b.seen or {} do
+  if not a or not b then return size(a or b) end
+  local n = size(a)
+  if b.nan and not a.nan then n = n + 1 end
+  for value in next, b.seen do
     if not a.seen[value] then n = n + 1 end
   end
   return n
@@ -130,8 +134,10 @@ end
 -- Was more than one number or boolean seen at any of two nodes?
 local function is_dynamic(node, other)
   local n = 0
-  for _, kind in ipairs(NUMBERS) do
-    n = n + union(node[kind], other and other[kind])
+  for i = 1, #NUMBERS do
+    local kind = NUMBERS[i]
+    local a, b = node[kind], other and other[kind]
+    if a or b then n = n + union(a, b) end
   end
   return n > 1
 end
@@ -142,7 +148,7 @@ local function dims_of(node)
   local is_scalar = node.boolean or node.integer or node.float
   if not sizes and not is_scalar then return nil end
   local dims = {}
-  for i, dim in ipairs(sizes or {}) do dims[i] = is_dynamic(dim) end
+  for i = 1, sizes and #sizes or 0 do dims[i] = is_dynamic(sizes[i]) end
   if is_scalar then dims[1] = is_dynamic(node, sizes and sizes[1]) end
   return dims
 end
@@ -150,15 +156,16 @@ end
 --- Which dimensions vary: top key -> path -> array of booleans.
 function Report:dims()
   its_own(self, "dims")
-  local result = {}
+  local result, tops, name = {}, {}, path.namer()
   for _, node in ipairs(observe.nodes(self.tree)) do
+    local up = node.up
+    if up then tops[node] = tops[up] or node end
     local dims = dims_of(node)
     if dims then
-      local keys = path.keys(node)
-      local top = keys[1]
-      if top == nil then top = "L" end -- examples that have a shape
+      local top = "L" -- of examples that have a shape
+      if up then top = tops[node].key end
       result[top] = result[top] or {}
-      result[top][path.text(keys)] = dims
+      result[top][name(node)] = dims
     end
   end
   return result
@@ -258,12 +265,12 @@ end
 --                          dimensions, each with fields as above
 function Report:changes()
   its_own(self, "changes")
-  local result = {}
+  local result, name = {}, path.namer()
   for _, node in ipairs(observe.nodes(self.tree)) do
     local entry = describe(node, self.keep, self.confidence)
     if entry.examples + entry.missing > 0 and is_worth_telling(entry, node) then
       entry.keys = path.keys(node)
-      result[path.text(entry.keys)] = entry
+      result[name(node)] = entry
     end
   end
   return result

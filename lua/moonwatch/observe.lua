@@ -234,9 +234,10 @@ end
 -- What the tally does not know of a table.
 local function note_misses(tree, walk, i, n)
   local node, held = tree.nodes[walk.places[i]], walk.contents[i]
+  local children, misses = node.children or NOTHING, walk.misses
   for j = 1, n do
-    local key = walk.misses[j]
-    local child, value = child_of(node, key), held[key]
+    local key = misses[j]
+    local child, value = children[key] or child_of(node, key), held[key]
     if child then
       note(tree, walk, child, math_type(value) or type(value), value)
     end
@@ -282,7 +283,7 @@ end
 
 -- Gives the stats what the tally has counted.
 local function settle(tree)
-  for entry, stat in ipairs(tree.stats) do
+  for entry, stat in next, tree.stats do
     local n, greatest = private.tally_take(tree.tally, entry)
     stat.n = stat.n + n
     values.widen(stat, greatest, greatest)
@@ -339,16 +340,23 @@ end
 -- paths if `sorted`.
 function observe.nodes(tree, sorted)
   settle(tree)
-  local list, stack = {}, { tree.root }
-  while #stack > 0 do
-    local node = table.remove(stack)
-    list[#list + 1] = node
-    local children = node.children or NOTHING
-    if sorted then
+  local list, n, stack, top = {}, 0, { tree.root }, 1
+  while top > 0 do
+    local node = stack[top]
+    local children = node.children
+    n, top = n + 1, top - 1
+    list[n] = node
+    if children and sorted then
       local keys = path.sorted_keys(children)
-      for i = #keys, 1, -1 do stack[#stack + 1] = children[keys[i]] end
-    else
-      for _, child in next, children do stack[#stack + 1] = child end
+      for i = #keys, 1, -1 do
+        top = top + 1
+        stack[top] = children[keys[i]]
+      end
+    elseif children then
+      for _, child in next, children do
+        top = top + 1
+        stack[top] = child
+      end
     end
   end
   return list

@@ -86,6 +86,25 @@ function path.keys(node)
   return keys
 end
 
+-- What `make` makes of each value, made once.
+local function remembering(make)
+  return setmetatable({}, { __index = function(made, value)
+    made[value] = make(value)
+    return made[value]
+  end })
+end
+
+--- A function that answers the texts of nodes, and is fast for many.
+function path.namer()
+  local above = remembering(function(node)
+    return path.text(path.keys(node))
+  end)
+  local steps = remembering(path.step)
+  return function(node)
+    return node.up and above[node.up] .. steps[node.key] or "L"
+  end
+end
+
 -- }======================================================
 
 -- {======================================================

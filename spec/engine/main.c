@@ -32,7 +32,8 @@ static int passes(const test *t) {
 
 int main(void) {
   const test *const suites[] = {identity_tests, clock_tests,   watch_tests,
-                                deep_tests,     journal_tests, memory_tests};
+                                deep_tests,     journal_tests, memory_tests,
+                                tally_tests};
   int passed = 0, failed = 0;
   size_t i;
   for (i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {
