@@ -425,11 +425,11 @@ end
 -- Dynamism --------------------------------------------------------------
 
 -- Fifty things in a game: 20 leaves each, of which 3 vary.
-local function new_thing(i, n)
+local function new_thing(i, frame)
   return {
     id = i, kind = "troll", name = "troll number " .. i, alive = true,
-    health = 10 + n % 5, level = 3, armour = 0.5, faction = "north",
-    transform = { x = i + n * 0.5, y = i * 0.5, z = 0.0, angle = n % 4,
+    health = 10 + frame % 5, level = 3, armour = 0.5, faction = "north",
+    transform = { x = i + frame * 0.5, y = i * 0.5, z = 0.0, angle = frame % 4,
       scale = 1.0 },
     inventory = { gold = 3, weapon = "club", shield = false, arrows = 20,
       bread = 2, potions = 0, keys = 1 },
@@ -438,10 +438,10 @@ end
 
 function ways.examples(count)
   local list = {}
-  for n = 1, count do
+  for frame = 1, count do
     local things = {}
-    for i = 1, 50 do things[i] = new_thing(i, n) end
-    list[n] = { things = things }
+    for i = 1, 50 do things[i] = new_thing(i, frame) end
+    list[frame] = { things = things }
   end
   return list
 end
@@ -535,7 +535,9 @@ end
 
 function ways.feeds.kinds()
   local sets = {}
-  return fed(function(example) note_leaves(sets, example, "L", note_by_kind) end)
+  return fed(function(example)
+    note_leaves(sets, example, "L", note_by_kind)
+  end)
 end
 
 function ways.feeds.report()

@@ -7,9 +7,9 @@
 ** An entry is a value under a key of a place, and is added once its owner has
 ** made up its mind about it; from then on it is only counted.  Entries stay
 ** where they are, and are found by open addressing in the index, which has
-** their numbers + 1 and is never more than half full.  But what is counted comes
-** in the same order again and again: each entry knows which one came after it,
-** and that is looked at first.
+** their numbers + 1 and is never more than half full.  But what is counted
+** comes in the same order again and again: each entry knows which one came
+** after it, and that is looked at first.
 **
 ** Two entries stand for more than one value: MWT_INTEGERS and MWT_FLOATS for
 ** all numbers from `low` on, of which they note the greatest; their `value` is

@@ -181,9 +181,9 @@ local seen = mw.dynamism()
 for frame = 1, 1000 do
   seen:add { kind = "troll", at = { x = frame % 7, y = 3 } }
 end
-for _, path in ipairs { "L['kind']", "L['at']['x']", "L['at']['y']" } do
-  local change = seen:changes()[path]
-  say("  %s is %s: %s", path, change.verdict, table.concat(change.values, " "))
+for _, place in ipairs { "L['kind']", "L['at']['x']", "L['at']['y']" } do
+  local change = seen:changes()[place]
+  say("  %s is %s: %s", place, change.verdict, table.concat(change.values, " "))
 end
 local trolls = mw.infer(seen)
 say("Like all trolls: %s; not like them: %s, in %s.",

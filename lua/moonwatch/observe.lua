@@ -13,10 +13,10 @@
 --                                              examples, but one by one
 --         trouble { n, message }               what could not be read
 --
--- What was seen once is learnt by the tally (engine/tally.h), which walks through
--- examples for as long as it finds nothing else, and counts: what it counted is
--- in the stats that the numbers of its entries lead to after `settle`.  A node
--- that was a table has a place there, its number in `nodes`.
+-- What was seen twice is learnt by the tally (engine/tally.h), which walks
+-- through examples for as long as it finds nothing else, and counts: what it
+-- counted is in the stats that the numbers of its entries lead to after
+-- `settle`.  A node that was a table has a place there, its number in `nodes`.
 --
 -- Keys are booleans, numbers and strings; nothing in the tree refers to an
 -- object of an example.  Paths exist as text only when somebody asks.  A value
@@ -142,7 +142,8 @@ end
 -- contents are elsewhere if it is watched).
 local function new_walk(tree)
   local places, contents = private.tally_begin(tree.tally, tree.tables)
-  return { places = places, contents = contents, n = 0, at = {}, placed = 0, repeats = 0, nested = {}, misses = {} }
+  return { places = places, contents = contents, n = 0, at = {}, placed = 0,
+    repeats = 0, nested = {}, misses = {} }
 end
 
 local function is_below_itself(walk, node, value)
@@ -205,8 +206,8 @@ local function object(tree, walk, node, value)
   end
 end
 
--- The tally takes a value that was seen twice; when there were too many, numbers
--- only, and all from the greatest on that is kept.
+-- The tally takes a value that was seen twice; when there were too many,
+-- numbers only, and all from the greatest on that is kept.
 local function teach(tree, node, stat, value)
   local place, entry = node.up.place, nil
   if not stat.over then
@@ -246,11 +247,12 @@ end
 
 --- Puts a table or userdata in.
 function observe.add(tree, example)
-  local walk, i, misses = new_walk(tree), 0, 0
+  local walk, i = new_walk(tree), 0
   local is_plain = not tree.shape and not tree.objects
   tree.n = tree.n + 1
   object(tree, walk, tree.root, example)
   while i < walk.n do
+    local misses
     i, walk.n, misses = walk_on(tree.tally, i + 1, walk.n, walk.places,
       walk.contents, walk.misses, is_plain, "shape")
     note_misses(tree, walk, i, misses)
