@@ -136,6 +136,18 @@ describe("a report", function()
     assert.equal(3, a:examples())
   end)
 
+  it("goes on learning after it was joined", function()
+    local full = mw.dynamism(nil, { keep = 2 })
+    for i = 1, 4 do full:add { x = i, y = i / 2, z = "z" .. i } end
+    local report = mw.dynamism(nil, { keep = 2 }):merge(full)
+    for i = 1, 2 do
+      for j = 4, 0, -1 do report:add { x = j, y = j / 2, z = "z" .. j } end
+      local x = report:changes()["L['x']"]
+      assert.same({ 4 + 5 * i, 0, 4, { 0, 1 } },
+        { x.examples, x.min, x.max, x.values })
+    end
+  end)
+
   it("counts a report that is joined with itself twice", function()
     local report = mw.dynamism { { x = 1, y = tensor(1) }, { x = 2 } }
     report:merge(report)
@@ -253,6 +265,17 @@ describe("a report", function()
       assert.same({ t = { ["L['t']['x']"] = { false } } }, report:dims())
       assert.equal("not that one", report:left_out()["L['t']"])
     end
+  end)
+
+  it("calls no functions of classes but __index and __pairs", function()
+    local obj = setmetatable({ 1, 2 }, { __len = error, __eq = error })
+    assert.same({ false }, dims { { o = obj, p = obj } }.o["L['o'][1]"])
+    local unspeakable = setmetatable({}, { __tostring = error })
+    local broken = setmetatable({}, { __index = function()
+      error(unspeakable)
+    end })
+    assert.same({ ["L['b']"] = "an error that cannot be shown" },
+      mw.dynamism({ { b = broken } }):left_out())
   end)
 
   it("sees what objects show to pairs", function()

@@ -174,7 +174,7 @@ local function enter(tree, walk, node, value)
   local n, place, stat = walk.n + 1, place_of(tree, node), count(node, "table")
   if not rawequal(held, value) then walk.at[place] = value end
   walk.n, walk.places[n], walk.contents[n] = n, place, held
-  values.widen(stat, #held, #held)
+  values.widen(stat, rawlen(held), rawlen(held))
   if node.up then
     local entry = private.tally_learn_table(tree.tally, node.up.place, node.key,
       place, stat.min, stat.max)
@@ -185,7 +185,7 @@ end
 -- The nested form of what is to be opened as an object; else the value.
 local function opened(tree, walk, node, value)
   local ok, wanted = pcall(tree.objects, value)
-  if not ok then note_trouble(node, tostring(wanted)) end
+  if not ok then note_trouble(node, shape.text(wanted)) end
   if not ok or not wanted then return value end
   local result, left_out = nested.with(value, tree, walk.nested)
   for _, message in next, left_out do note_trouble(node, message) end
@@ -212,7 +212,7 @@ local function teach(tree, node, stat, value)
   local place, entry = node.up.place, nil
   if not stat.over then
     entry = value == value and learn(tree.tally, place, node.key, value)
-  elseif math_type(value) then
+  elseif math_type(value) and stat.last then
     entry = learn_from(tree.tally, place, node.key,
       stat.is_float and stat.last + 0.0 or stat.last)
   end

@@ -9,13 +9,19 @@ local getmetatable, math_type, type = getmetatable, math.type, type
 
 local shape = {}
 
+--- The text of an error.
+function shape.text(err)
+  local ok, text = pcall(tostring, err)
+  return ok and text or "an error that cannot be shown"
+end
+
 local function index(value, key) return value[key] end
 
 --- A field, or nil; and a message if reading it raises.
 function shape.read(value, key)
   local ok, result = pcall(index, value, key)
   if ok then return result end
-  return nil, tostring(result)
+  return nil, shape.text(result)
 end
 
 local function gather(value)
@@ -40,7 +46,7 @@ function shape.contents(value)
   end
   local ok, held = pcall(gather, value)
   if ok then return held end
-  return nil, tostring(held)
+  return nil, shape.text(held)
 end
 
 -- The plain array of a list of sizes; nil if it is none.
@@ -63,7 +69,7 @@ function shape.of(value, get)
   if get then
     local ok
     ok, list = pcall(get, value)
-    if not ok then return nil, tostring(list) end
+    if not ok then return nil, shape.text(list) end
   elseif type(value) == "table" and getmetatable(value) == nil then
     list = value.shape
   else
