@@ -160,7 +160,7 @@ local function has_shape(limits, sizes)
 end
 
 local function length_of(value)
-  local ok, n = pcall(function() return #value end)
+  local ok, n = shape.call(function() return #value end)
   return ok and n
 end
 
@@ -204,7 +204,7 @@ end
 
 local function opened(self, value, known)
   if type(value) ~= "table" and type(value) ~= "userdata" then return value end
-  local ok, wanted = pcall(self.objects, value)
+  local ok, wanted = shape.call(self.objects, value)
   return ok and wanted and nested.with(value, self, known) or value
 end
 

@@ -43,7 +43,7 @@ local function is_object(value, wanted)
   if not wanted then
     return type(value) == "table" and metatable(value) ~= nil
   end
-  local ok, answer = pcall(wanted, value)
+  local ok, answer = shape.call(wanted, value)
   return ok and answer
 end
 

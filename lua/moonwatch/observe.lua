@@ -184,8 +184,8 @@ end
 
 -- The nested form of what is to be opened as an object; else the value.
 local function opened(tree, walk, node, value)
-  local ok, wanted = pcall(tree.objects, value)
-  if not ok then note_trouble(node, shape.text(wanted)) end
+  local ok, wanted = shape.call(tree.objects, value)
+  if not ok then note_trouble(node, wanted) end
   if not ok or not wanted then return value end
   local result, left_out = nested.with(value, tree, walk.nested)
   for _, message in next, left_out do note_trouble(node, message) end

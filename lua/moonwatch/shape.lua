@@ -9,19 +9,25 @@ local getmetatable, math_type, type = getmetatable, math.type, type
 
 local shape = {}
 
---- The text of an error.
-function shape.text(err)
-  local ok, text = pcall(tostring, err)
-  return ok and text or "an error that cannot be shown"
+--- Calls a function of the program.  Answers true and its result; or false and
+-- the text of its error, unless that is want of memory, which goes on.
+function shape.call(f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return true, result end
+  if result == "not enough memory" then error(result, 0) end
+  local is_text, text = pcall(tostring, result)
+  return false, is_text and text or "an error that cannot be shown"
 end
+
+local call = shape.call
 
 local function index(value, key) return value[key] end
 
 --- A field, or nil; and a message if reading it raises.
 function shape.read(value, key)
-  local ok, result = pcall(index, value, key)
+  local ok, result = call(index, value, key)
   if ok then return result end
-  return nil, shape.text(result)
+  return nil, result
 end
 
 local function gather(value)
@@ -44,9 +50,9 @@ function shape.contents(value)
   if metamethod(value, "__pairs") == nil then
     return type(value) == "table" and raw(value) or nil
   end
-  local ok, held = pcall(gather, value)
+  local ok, held = call(gather, value)
   if ok then return held end
-  return nil, shape.text(held)
+  return nil, held
 end
 
 -- The plain array of a list of sizes; nil if it is none.
@@ -68,8 +74,8 @@ function shape.of(value, get)
   local list, message
   if get then
     local ok
-    ok, list = pcall(get, value)
-    if not ok then return nil, shape.text(list) end
+    ok, list = call(get, value)
+    if not ok then return nil, list end
   elseif type(value) == "table" and getmetatable(value) == nil then
     list = value.shape
   else
