@@ -1,6 +1,6 @@
 -- Dynamism: what it costs to learn what varies, and to test for it.
 
-local KINDS, SETS = "Lua, paths as text", "it, 1 is 1.0"
+local KINDS, SETS = "Lua, paths as text", "Lua, 1 is 1.0"
 
 return {
   { name = "100 examples of 1,000, each", measure = "examples",
