@@ -272,6 +272,48 @@ function measures.calls(way)
   end) * 1e9 / MANY / calls
 end
 
+-- Examples --------------------------------------------------------------
+
+-- Microseconds an example of 1,000 leaves, of 100, until it is known which of
+-- them vary.
+function measures.examples(way)
+  local list = ways.examples(100)
+  settle()
+  return time(function()
+    assert(ways.dims[way](list) == 150)
+  end) * 1e6 / #list
+end
+
+-- The same for those that come after 1,000 others.
+function measures.more_examples(way)
+  local add = made_by(ways.feeds, way)
+  local list = ways.examples(100)
+  settle()
+  return time(function()
+    for i = 1, #list do add(list[i]) end
+  end) * 1e6 / #list
+end
+
+-- Kilobytes of what is known after 1,000 examples.
+function measures.memory_examples(way)
+  settle()
+  local start = collectgarbage "count"
+  local add = ways.feeds[way]()
+  settle()
+  local kilobytes = collectgarbage "count" - start
+  assert(add) -- so that it lives
+  return kilobytes
+end
+
+-- Nanoseconds to test an example.
+function measures.guard(way)
+  local test, example = made_by(ways.guards_of_examples, way)
+  settle()
+  return time(function()
+    for _ = 1, 1000 do assert(test(example)) end
+  end) * 1e9 / 1000
+end
+
 -- The heap --------------------------------------------------------------
 
 -- Keeps objects in arrays of a size.
@@ -353,6 +395,7 @@ local repeats = {
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
   scope = 5,
   calls = 20,
+  examples = 5, more_examples = 5, guard = 5,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
 local least = {}

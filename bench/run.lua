@@ -21,7 +21,7 @@ package.path = "bench/?.lua;" .. package.path
 
 local ROUNDS = 7
 local concepts = { "identity", "clock", "watch", "policy", "effects",
-  "hierarchy", "trace" }
+  "hierarchy", "trace", "dynamism" }
 
 -- Measuring -------------------------------------------------------------
 

@@ -199,3 +199,24 @@ say("And backward, all %d legs of it: %s.", #robot.legs,
 running:close()
 
 -- }======================================================
+
+-- {======================================================
+-- Dynamism
+-- =======================================================
+
+title "What varies"
+
+local seen = mw.dynamism()
+for frame = 1, 1000 do
+  seen:add { kind = "troll", at = { x = frame % 7, y = 3 } }
+end
+for _, place in ipairs { "L['kind']", "L['at']['x']", "L['at']['y']" } do
+  local change = seen:changes()[place]
+  say("  %s is %s: %s", place, change.verdict, table.concat(change.values, " "))
+end
+local trolls = mw.infer(seen)
+say("Like all trolls: %s; not like them: %s, in %s.",
+  trolls:matches { kind = "troll", at = { x = 4, y = 3 } },
+  trolls:matches { kind = "troll", at = { x = 7, y = 3 } })
+
+-- }======================================================

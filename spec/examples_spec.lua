@@ -19,6 +19,9 @@ describe("the examples", function()
     assert.matches("Undone: arm, rename; he is the knight again", output)
     assert.matches("rename; meet Sir Robin, who has no sword", output)
     assert.matches("legs of it: Walker, Walker.legs.2, Walker.legs.1", output)
+    assert.matches("L%['at'%]%['y'%] is constant: 3\n", output)
+    assert.matches("Like all trolls: true; not like them: false, in " ..
+      "L%['at'%]%['x'%]", output)
   end)
 
   it("edit a policy while it runs", function()
@@ -61,6 +64,18 @@ describe("the examples", function()
     assert.matches("6 hp, 30 gold, at the bridge with bread and sword", best)
     assert.matches("best: buy a sword, fight %(9 writes%)", output)
     assert.equal(best, output:match "\ndone +([^\n]+)\n$")
+  end)
+
+  it("learn what messages look like", function()
+    local output = lua "examples/specialise.lua"
+    assert.matches("\n    v = L.kind\n    if v ~= \"move\" then\n", output)
+    assert.matches("\n%-%-%-@class Message.to\n%-%-%-@field x number\n",
+      output)
+    assert.matches("\nother: L%['version'%]\nother: L%['id'%]\n" ..
+      "other: L%['to'%]\nother: L\n", output)
+    assert.matches("800 messages went the fast way, 204 the slow one", output)
+    local factor = output:match "The fast way is (%d+%.%d) times as fast"
+    assert.is_true(tonumber(factor) > 1)
   end)
 
   it("have a C program without Lua", function()

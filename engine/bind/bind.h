@@ -579,8 +579,7 @@ int mwB_isours(lua_State *L, int index);
 
 /* }====================================================== */
 
-/* Each concept's part of the library: sets its functions in the table on the
-** top, and what it needs in the state. */
+/* Each concept's part of the library: sets functions in the table on top. */
 void mwB_openidentity(lua_State *L, mwB_state *s);
 void mwB_openclock(lua_State *L, mwB_state *s);
 void mwB_openweakmap(lua_State *L, mwB_state *s);
@@ -592,6 +591,7 @@ void mwB_openreport(lua_State *L);
 void mwB_opentrack(lua_State *L);
 void mwB_openreports(lua_State *L);
 void mwB_openscope(lua_State *L);
+void mwB_opentally(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -231,6 +231,7 @@ static int build(lua_State *L) {
   mwB_opentimers(L);
   mwB_opentracing(L);
   mwB_openwriter(L);
+  mwB_opentally(L);
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);

@@ -5,7 +5,10 @@
 local core = require "moonwatch.core"
 local cleanup = require "moonwatch.cleanup"
 local counters = require "moonwatch.counters"
+local dynamism = require "moonwatch.dynamism"
 local json = require "moonwatch.json"
+local nested = require "moonwatch.nested"
+local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local times = require "moonwatch.times"
 local transaction = require "moonwatch.transaction"
@@ -43,5 +46,10 @@ mw.reset_frames = times.reset_frames
 mw.once = require "moonwatch.once"
 mw.context = require "moonwatch.context"
 mw.cleanup, mw.cleanup_for = cleanup.new, cleanup.attach
+mw.dynamism = dynamism.dynamism
+mw.infer = require "moonwatch.infer"
+mw.normalize_name = path.normalize_name
+mw.skeleton = require "moonwatch.skeleton"
+mw.to_nested = nested.to_nested
 
 return mw

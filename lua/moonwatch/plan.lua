@@ -13,32 +13,24 @@
 
 local core = require "moonwatch.core"
 local effects = require "moonwatch.effects"
+local path = require "moonwatch.path"
 local views = require "moonwatch.views"
 
 local Plan = {}
 Plan.__index = Plan
 
-local RANK = { boolean = 1, number = 2, string = 3 }
-
-local function before(a, b)
-  local x, y = type(a), type(b)
-  if x ~= y then return RANK[x] < RANK[y] end
-  if x == "boolean" then return not a and b end
-  return a < b
-end
-
---- The keys of a table that are values, in order; the others, if any, in
+-- The keys of a table that are values, in order; the others, if any, in
 -- `others`.
 local function sorted_keys(t, others)
   local keys = {}
   for key in next, t do
-    if RANK[type(key)] then
+    if path.is_key(key) then
       keys[#keys + 1] = key
     elseif others then
       others[#others + 1] = key
     end
   end
-  table.sort(keys, before)
+  table.sort(keys, path.before)
   return keys
 end
 

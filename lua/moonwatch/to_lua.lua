@@ -4,6 +4,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local effects = require "moonwatch.effects"
+local literal = require "moonwatch.literal"
 local make_plan = require "moonwatch.plan"
 
 local Effects = core.private.effects_methods
@@ -15,43 +16,10 @@ Writer.__index = Writer
 -- Values
 -- =======================================================
 
-local KEYWORDS = {}
-for word in ([[and break do else elseif end false for function goto if in local
-  nil not or repeat return then true until while]]):gmatch "%a+" do
-  KEYWORDS[word] = true
-end
-
-local function is_name(value)
-  return type(value) == "string" and value:find "^[%a_][%w_]*$" ~= nil and
-    not value:find "[\128-\255]" and not KEYWORDS[value]
-end
-
-local literal = {}
-
-function literal.string(s)
-  return (("%q"):format(s):gsub("\\\n", "\\n"):gsub("\r", "\\r"))
-end
-
--- The shortest that is read as the same number, and as a float.
-function literal.number(n)
-  if math.type(n) == "integer" then return ("%q"):format(n) end
-  if n ~= n then return "(0/0)" end
-  if n == math.huge then return "1e999" end
-  if n == -math.huge then return "-1e999" end
-  local text = ("%.14g"):format(n)
-  if tonumber(text) ~= n then text = ("%.17g"):format(n) end
-  text = text:gsub(",", ".") -- in some locales
-  return text:find "[%.e]" and text or text .. ".0"
-end
-
-function literal.boolean(b) return tostring(b) end
-
-literal["nil"] = function() return "nil" end
-
 function Writer:value(value)
   local name = self.names[value]
   if name then return name end
-  local write = literal[type(value)]
+  local write = literal.write[type(value)]
   if not write then
     error { ("a %s cannot be written"):format(type(value)) }
   end
@@ -59,7 +27,7 @@ function Writer:value(value)
 end
 
 local function field(self, key)
-  if is_name(key) then return "." .. key end
+  if literal.is_name(key) then return "." .. key end
   return "[" .. self:value(key) .. "]"
 end
 
@@ -146,7 +114,7 @@ function Effects:to_lua(names)
   effects.check(self, "to_lua")
   check.argument(type(names) == "table", 1, "to_lua", "table", names)
   for name, object in pairs(names) do
-    check.that(is_name(name), 1, "to_lua", "the keys are not all names")
+    check.that(literal.is_name(name), 1, "to_lua", "the keys are not all names")
     check.that(type(object) == "table", 1, "to_lua",
       "the values are not all tables")
   end

@@ -28,6 +28,7 @@ typedef struct test {
 void check_failed(const char *file, int line, const char *condition);
 
 extern const test identity_tests[], clock_tests[], watch_tests[], deep_tests[],
-    journal_tests[], scope_tests[], memory_tests[], trace_tests[];
+    journal_tests[], scope_tests[], memory_tests[], tally_tests[],
+    trace_tests[];
 
 #endif

@@ -308,6 +308,20 @@ function scenarios.hierarchies()
   check(Foo.update == update)
 end
 
+function scenarios.reports()
+  local mw = require "moonwatch"
+  local report = mw.dynamism(nil, { keep = 2 })
+  for i = 1, 4 do
+    local t = { i = i, s = "a" }
+    report:add { a = t, b = { t, { shape = { i, 1 } } } }
+  end
+  local dims = report:dims()
+  check(dims.a["L['a']['i']"][1] and dims.b["L['b'][1]['i']"][1])
+  check(dims.b["L['b'][2]"][1] and not dims.b["L['b'][2]"][2])
+  check(report:examples() == 4 and next(report:left_out()) == nil)
+  check(not mw.infer(report):matches {})
+end
+
 function scenarios.misuse()
   local mw = require "moonwatch"
   local ok, message = pcall(mw.id, 5)

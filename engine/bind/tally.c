@@ -1,0 +1,294 @@
+/*
+** tally.c - examples are walked through here as long as nothing is new in them.
+** SPDX-License-Identifier: MIT
+**
+** A tally is a userdata.  Its user values are the blocks that the engine's
+** tally is in and the set of tables that were met; and a table of the strings
+** that it knows by address, except the keys, which others hold.  Only short
+** strings have an address of their own.
+*/
+#include "../tally.h"
+
+#include <string.h>
+
+#include "bind.h"
+
+#define SHORT 40 /* longest string of which Lua has one only */
+
+enum { BLOCK = 1, SET, STRINGS };
+
+/* A block of the tally at 1. */
+static void *block(lua_State *L, int uservalue) {
+  void *p;
+  lua_getiuservalue(L, 1, uservalue);
+  p = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return p;
+}
+
+/* tally() */
+static int new_tally(lua_State *L) {
+  mwB_enter(L);
+  lua_newuserdatauv(L, 0, STRINGS);
+  mwY_init((mwY_tally *)lua_newuserdatauv(L, mwY_bytes(16), 0), 16);
+  lua_setiuservalue(L, -2, BLOCK);
+  mwY_metinit((mwY_met *)lua_newuserdatauv(L, mwY_metbytes(16), 0), 16);
+  lua_setiuservalue(L, -2, SET);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, STRINGS);
+  return 1;
+}
+
+/* The set of the tally at 1, with room for one more. */
+static mwY_met *set_with_room(lua_State *L) {
+  mwY_met *met = (mwY_met *)block(L, SET), *larger;
+  if (!mwY_metfull(met)) return met;
+  larger = (mwY_met *)lua_newuserdatauv(L, mwY_metbytes(2 * met->size), 0);
+  mwY_metmove(larger, 2 * met->size, met);
+  lua_setiuservalue(L, 1, SET);
+  return larger;
+}
+
+/* begin(tally, n) -> places, contents: lists with room for so many tables, of
+** which none was met. */
+static int begin(lua_State *L) {
+  int n = (int)lua_tointeger(L, 2);
+  mwY_metnone((mwY_met *)block(L, SET));
+  lua_createtable(L, n, 0);
+  lua_createtable(L, n, 0);
+  return 2;
+}
+
+/* meet(tally, table) -> was it met?  Now it was. */
+static int meet(lua_State *L) {
+  lua_pushboolean(L, mwY_meet(set_with_room(L), lua_topointer(L, 2)));
+  return 1;
+}
+
+/* The kind and the bits of a key or a scalar.  A string that is not short has
+** an address that no entry has. */
+static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
+  lua_Number number;
+  lua_Integer integer;
+  switch (lua_type(L, index)) {
+    case LUA_TSTRING:
+      *bits = (uint64_t)(uintptr_t)lua_topointer(L, index);
+      return MWT_STRING;
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, index)) {
+        integer = lua_tointeger(L, index);
+        memcpy(bits, &integer, sizeof(*bits));
+        return MWT_INTEGER;
+      }
+      number = lua_tonumber(L, index) + 0.0; /* -0.0 is 0.0 */
+      memcpy(bits, &number, sizeof(*bits));
+      return MWT_FLOAT;
+    case LUA_TBOOLEAN:
+      *bits = (uint64_t)lua_toboolean(L, index);
+      return MWT_BOOLEAN;
+    default:
+      *bits = 0;
+      return MWT_NONE;
+  }
+}
+
+/* The same, but no string that is not short. */
+static uint16_t short_bits(lua_State *L, int index, uint64_t *bits) {
+  if (lua_type(L, index) == LUA_TSTRING && lua_rawlen(L, index) > SHORT)
+    return MWT_NONE;
+  return bits_of(L, index, bits);
+}
+
+/* Of `walk`, the arguments. */
+enum {
+  TALLY = 1,
+  FIRST, /* the number of the table to begin with */
+  LAST,  /* and how many there are */
+  PLACES,
+  CONTENTS,
+  MISSES, /* keys */
+  PLAIN,  /* may tables be entered without asking anybody? */
+  SHAPE,  /* "shape" */
+  TABLE,  /* on the stack: what is walked through, */
+  KEY,
+  VALUE
+};
+
+/* Counts the table at VALUE and puts it on the list, if it is as others were,
+** and was not met yet. */
+static int enter(lua_State *L, mwY_tally *t, mwY_key *key, lua_Integer n) {
+  const void *ptr = lua_topointer(L, VALUE);
+  mwY_met *met;
+  uint32_t place;
+  int has_shape;
+  if (lua_getmetatable(L, VALUE)) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_pushvalue(L, SHAPE);
+  has_shape = lua_rawget(L, VALUE) != LUA_TNIL;
+  lua_pop(L, 1);
+  met = set_with_room(L);
+  if (has_shape || mwY_ismet(met, ptr)) return 0;
+  key->kind = MWT_TABLE;
+  place = mwY_counttable(t, key, (int64_t)lua_rawlen(L, VALUE));
+  if (place == 0) return 0;
+  lua_pushvalue(L, VALUE);
+  lua_rawseti(L, CONTENTS, n);
+  lua_pushinteger(L, place);
+  lua_rawseti(L, PLACES, n);
+  mwY_meet(met, ptr);
+  return 1;
+}
+
+/* walk(tally, first, last, places, contents, misses, plain, "shape") -> number
+** of the table at which it stopped, how many there are now, how many misses.
+** Walks through tables of the list until one has something new, whose keys are
+** then in `misses`, or until all are done. */
+static int walk(lua_State *L) {
+  lua_Integer i = lua_tointeger(L, FIRST), n = lua_tointeger(L, LAST);
+  lua_Integer misses = 0;
+  int plain = lua_toboolean(L, PLAIN);
+  mwY_tally *t = (mwY_tally *)block(L, BLOCK);
+  mwY_key key;
+  lua_settop(L, SHAPE);
+  for (; i <= n && misses == 0; i++) {
+    lua_rawgeti(L, PLACES, i);
+    key.place = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    lua_rawgeti(L, CONTENTS, i);
+    lua_pushnil(L);
+    while (lua_next(L, TABLE)) {
+      int known = 0;
+      key.key_kind = bits_of(L, KEY, &key.key);
+      key.kind = bits_of(L, VALUE, &key.value);
+      if (key.key_kind != MWT_NONE) {
+        if (key.kind != MWT_NONE)
+          known = mwY_count(t, &key);
+        else if (plain && lua_istable(L, VALUE))
+          known = enter(L, t, &key, n + 1) && ++n;
+      }
+      lua_pop(L, 1);
+      if (!known) {
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, MISSES, ++misses);
+      }
+    }
+    lua_pop(L, 1);
+  }
+  lua_pushinteger(L, i - 1);
+  lua_pushinteger(L, n);
+  lua_pushinteger(L, misses);
+  return 3;
+}
+
+/* Makes room for one more entry in the tally at 1. */
+static mwY_tally *with_room(lua_State *L) {
+  mwY_tally *t = (mwY_tally *)block(L, BLOCK), *larger;
+  if (t->n < t->size) return t;
+  larger = (mwY_tally *)lua_newuserdatauv(L, mwY_bytes(2 * t->size), 0);
+  mwY_move(larger, 2 * t->size, t);
+  lua_setiuservalue(L, 1, BLOCK);
+  return larger;
+}
+
+/* Keeps the string at `index`, if it is one. */
+static void anchor(lua_State *L, int index) {
+  if (lua_type(L, index) != LUA_TSTRING) return;
+  lua_getiuservalue(L, 1, STRINGS);
+  lua_pushvalue(L, index);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
+
+/* The entry of the key, found or made; pushes its number. */
+static mwY_entry *entry_of(lua_State *L, const mwY_key *key) {
+  mwY_tally *t = with_room(L);
+  mwY_entry *entry = mwY_find(t, key);
+  if (entry == NULL) entry = mwY_add(t, key);
+  lua_pushinteger(L, entry - mwY_at(t, 0) + 1);
+  return entry;
+}
+
+/* learn(tally, place, key, value) -> number of its entry, from now on counted
+** by `walk`; nothing if that cannot be. */
+static int learn(lua_State *L) {
+  mwY_key key;
+  lua_settop(L, 4);
+  key.place = (uint32_t)lua_tointeger(L, 2);
+  key.key_kind = short_bits(L, 3, &key.key);
+  key.kind = short_bits(L, 4, &key.value);
+  if (key.key_kind == MWT_NONE || key.kind == MWT_NONE) return 0;
+  anchor(L, 4);
+  entry_of(L, &key);
+  return 1;
+}
+
+/* learn_from(tally, place, key, low): the same for all numbers from `low` on,
+** integers or floats as it is one. */
+static int learn_from(lua_State *L) {
+  mwY_key key;
+  mwY_entry *entry;
+  mwY_number low;
+  lua_settop(L, 4);
+  key.place = (uint32_t)lua_tointeger(L, 2);
+  key.key_kind = short_bits(L, 3, &key.key);
+  key.kind =
+      (short_bits(L, 4, &key.value) == MWT_INTEGER) ? MWT_INTEGERS : MWT_FLOATS;
+  if (key.key_kind == MWT_NONE) return 0;
+  memcpy(&low, &key.value, sizeof(low));
+  key.value = 0;
+  entry = entry_of(L, &key);
+  if (entry->n == 0) entry->high = low;
+  entry->low = low;
+  return 1;
+}
+
+/* learn_table(tally, place, key, below, shortest, longest): the same for tables
+** with such lengths, which have the place `below`. */
+static int learn_table(lua_State *L) {
+  mwY_key key;
+  mwY_entry *entry;
+  lua_settop(L, 6);
+  key.place = (uint32_t)lua_tointeger(L, 2);
+  key.key_kind = short_bits(L, 3, &key.key);
+  key.kind = MWT_TABLE;
+  key.value = 0;
+  if (key.key_kind == MWT_NONE) return 0;
+  entry = entry_of(L, &key);
+  entry->below = (uint32_t)lua_tointeger(L, 4);
+  entry->low.i = lua_tointeger(L, 5);
+  entry->high.i = lua_tointeger(L, 6);
+  return 1;
+}
+
+/* take(tally, number) -> how often that was counted since the last time, and
+** of several numbers the greatest. */
+static int take(lua_State *L) {
+  mwY_tally *t = (mwY_tally *)block(L, BLOCK);
+  mwY_entry *entry = mwY_at(t, (uint32_t)lua_tointeger(L, 2) - 1);
+  lua_pushinteger(L, (lua_Integer)entry->n);
+  entry->n = 0;
+  if (entry->key.kind == MWT_INTEGERS) {
+    lua_pushinteger(L, entry->high.i);
+  } else if (entry->key.kind == MWT_FLOATS) {
+    lua_pushnumber(L, entry->high.d);
+  } else {
+    lua_pushnil(L);
+  }
+  return 2;
+}
+
+void mwB_opentally(lua_State *L) {
+  static const luaL_Reg functions[] = {{"tally", new_tally},
+                                       {"tally_begin", begin},
+                                       {"tally_meet", meet},
+                                       {"tally_walk", walk},
+                                       {"tally_learn", learn},
+                                       {"tally_learn_from", learn_from},
+                                       {"tally_learn_table", learn_table},
+                                       {"tally_take", take},
+                                       {NULL, NULL}};
+  mwB_setfuncs(L, functions);
+}
