@@ -513,4 +513,26 @@ describe("a trace that is written", function()
     refused("/", "Is a directory")
     assert.is_nil((trace:write "a\0b"))
   end)
+
+  it("leaves what was there when the disk is full", function()
+    shell.with_directory(function(path)
+      local _, mounted = shell.run(
+        "mount -t tmpfs -o size=64k none %s", path)
+      if not mounted then return pending "this takes root" end
+      finally(function() shell.run("umount %s", path) end)
+      local place = path .. "/trace.json"
+      local file = assert(io.open(place, "w"))
+      file:write "old"
+      file:close()
+      local trace = traced(function()
+        for i = 1, 10000 do mw.instant("number " .. i) end
+      end)
+      local ok, message = trace:write(place)
+      assert.is_nil(ok)
+      assert.matches("No space left on device", message)
+      assert.equal("old", text_of(place))
+      assert.equal("trace.json\n", (shell.run("ls %s", path)))
+      shell.run("umount %s", path)
+    end)
+  end)
 end)

@@ -250,6 +250,30 @@ static void try_packed(void) {
 
 /* }====================================================== */
 
+static int take_text(void *ud, const char *bytes, size_t n) {
+  strncat((char *)ud, bytes, n);
+  return 1;
+}
+
+/* A scope of C with one of Lua in it, in one trace. */
+static void try_shared_trace(lua_State *L, mw_engine *e) {
+  static const char begin[] = "trace = require 'moonwatch'.trace():start()";
+  static const char inner[] =
+      "local s <close> = require 'moonwatch'.timed 'of Lua'";
+  char text[10000] = "";
+  const char *outer, *within;
+  uint64_t id;
+  if (luaL_dostring(L, begin) != LUA_OK) abort();
+  id = mw_trace_begin(e, 1, mw_trace_name(e, "of C", 4, 0), NULL, 0);
+  if (luaL_dostring(L, inner) != LUA_OK) abort();
+  mw_trace_end(e, id, NULL, 0);
+  mw_trace_write(e, mw_tracing(e), MW_CHROME, "main", take_text, text);
+  outer = strstr(text, "of C");
+  within = strstr(text, "of Lua");
+  report(outer != NULL && within > outer && strstr(within, "of C") != NULL,
+         "states", "shared", "the scopes are not one in the other");
+}
+
 /* A C program and Lua have one engine. */
 static void try_shared(void) {
   static const char before[] = "require 'moonwatch'";
@@ -264,6 +288,7 @@ static void try_shared(void) {
          "there is no engine");
   report(luaL_dostring(L, after) == LUA_OK && lua_toboolean(L, -1), "states",
          "shared", "it is another clock");
+  try_shared_trace(L, e);
   lua_close(L);
 }
 
