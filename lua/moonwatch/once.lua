@@ -37,6 +37,7 @@ local function place(self, key)
   if not OBJECTS[type(key)] then return self.values, key end
   local ok, id = pcall(core.id, key)
   if ok then return self.objects, id end
+  if id == "not enough memory" then error(id, 0) end
   return self.values, key
 end
 
