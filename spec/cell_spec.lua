@@ -1,13 +1,5 @@
 local mw = require "moonwatch"
-
--- The entries as text: one "kind key:old>new" each.
-local function show(fx)
-  local list = {}
-  for e in fx:entries() do
-    list[#list + 1] = ("%s %s:%s>%s"):format(e.kind, e.key, e.old, e.new)
-  end
-  return table.concat(list, ", ")
-end
+local show = require "spec.support.show"
 
 describe("the cells of functions", function()
   it("are recorded, once for all who share one", function()

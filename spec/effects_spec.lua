@@ -2,21 +2,13 @@ local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local support = require "support"
+local show = require "spec.support.show"
 
 -- The effects of a function that writes.
 local function effects_of(fn, ...)
   local ok, fx = mw.transaction(fn, ...)
   assert.is_true(ok, fx)
   return fx
-end
-
--- The entries as text: one "kind key:old>new" each.
-local function show(fx)
-  local list = {}
-  for e in fx:entries() do
-    list[#list + 1] = ("%s %s:%s>%s"):format(e.kind, e.key, e.old, e.new)
-  end
-  return table.concat(list, ", ")
 end
 
 local function set(obj, values)

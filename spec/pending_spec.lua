@@ -2,21 +2,13 @@ local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local styles = require "spec.support.styles"
+local show = require "spec.support.show"
 
 -- Effects that track these objects.
 local function plan(...)
   local fx = mw.effects()
   for _, obj in ipairs { ... } do fx:track(obj) end
   return fx
-end
-
--- The entries as text: one "kind key:old>new" each.
-local function show(fx)
-  local list = {}
-  for e in fx:entries() do
-    list[#list + 1] = ("%s %s:%s>%s"):format(e.kind, e.key, e.old, e.new)
-  end
-  return table.concat(list, ", ")
 end
 
 describe("pending effects", function()

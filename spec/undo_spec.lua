@@ -1,15 +1,7 @@
 local error_of = require "spec.support.error_of"
 local mw = require "moonwatch"
 local support = require "support"
-
--- The entries as text: one "kind key:old>new" each.
-local function show(fx)
-  local list = {}
-  for e in fx:entries() do
-    list[#list + 1] = ("%s %s:%s>%s"):format(e.kind, e.key, e.old, e.new)
-  end
-  return table.concat(list, ", ")
-end
+local show = require "spec.support.show"
 
 local STAY = { once = false }
 
