@@ -28,7 +28,7 @@ HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h
 CORE    = $(BUILD)/moonwatch/core.so
 INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
-TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWC_MAXCLOCK=20
+TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
 TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
 
 export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;

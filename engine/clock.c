@@ -17,37 +17,37 @@
 #include <string.h>
 
 /* Test builds have fewer. */
-#ifndef MWC_MAXCLOCK
-#define MWC_MAXCLOCK UINT32_MAX
+#ifndef MWI_MAXCLOCK
+#define MWI_MAXCLOCK UINT32_MAX
 #endif
 
 /* {======================================================
 ** Opening and closing
 ** ======================================================= */
 
-static mwC_clock *clock_of(const mw_engine *e, mw_clock c) {
+static mwi_clock *clock_of(const mw_engine *e, mw_clock c) {
   return &e->clock.clocks[c];
 }
 
-static int has_name(const mwC_clock *clock, const char *name, size_t len) {
+static int has_name(const mwi_clock *clock, const char *name, size_t len) {
   return clock->name != NULL && clock->len == len &&
          memcmp(clock->name, name, len) == 0;
 }
 
 /* NULL only when `name` is not and memory ran out. */
 static char *copy_name(mw_engine *e, const char *name, size_t len) {
-  char *copy = (name == NULL) ? NULL : (char *)mwE_new(e, len + 1);
+  char *copy = (name == NULL) ? NULL : (char *)mwi_new(e, len + 1);
   if (copy != NULL) memcpy(copy, name, len);
   return copy;
 }
 
 static int add_clock(mw_engine *e, const char *name, size_t len) {
-  mwC_part *part = &e->clock;
-  mwC_clock fresh = {NULL, 0, 0, {NULL, 0}};
-  mwC_clock *clocks;
-  if (part->n == MWC_MAXCLOCK) return MW_FULL;
-  clocks = (mwC_clock *)mwE_grow(e, part->clocks, part->n, &part->size,
-                                 sizeof(mwC_clock));
+  mwi_clocks *part = &e->clock;
+  mwi_clock fresh = {NULL, 0, 0, {NULL, 0}};
+  mwi_clock *clocks;
+  if (part->n == MWI_MAXCLOCK) return MW_FULL;
+  clocks = (mwi_clock *)mwi_grow(e, part->clocks, part->n, &part->size,
+                                 sizeof(mwi_clock));
   if (clocks == NULL) return MW_NOMEM;
   part->clocks = clocks;
   fresh.name = copy_name(e, name, len);
@@ -58,7 +58,7 @@ static int add_clock(mw_engine *e, const char *name, size_t len) {
 }
 
 int mw_clock_open(mw_engine *e, const char *name, size_t len, mw_clock *c) {
-  mwC_part *part = &e->clock;
+  mwi_clocks *part = &e->clock;
   uint32_t i = 0;
   while (i < part->n && !(name != NULL && has_name(clock_of(e, i), name, len)))
     i++;
@@ -70,20 +70,20 @@ int mw_clock_open(mw_engine *e, const char *name, size_t len, mw_clock *c) {
   return MW_OK;
 }
 
-int mwC_open(mw_engine *e) {
+int mwi_clock_open(mw_engine *e) {
   mw_clock first; /* MW_CLOCK */
   return mw_clock_open(e, NULL, 0, &first);
 }
 
-void mwC_close(mw_engine *e) {
-  mwC_part *part = &e->clock;
+void mwi_clock_close(mw_engine *e) {
+  mwi_clocks *part = &e->clock;
   uint32_t i;
   for (i = 0; i < part->n; i++) {
-    mwC_clock *clock = clock_of(e, i);
-    mwL_drop(e, &clock->tags, sizeof(mwC_page));
-    mwE_free(e, clock->name, clock->len + 1);
+    mwi_clock *clock = clock_of(e, i);
+    mwi_column_drop(e, &clock->tags, sizeof(mwi_clock_page));
+    mwi_free(e, clock->name, clock->len + 1);
   }
-  mwE_free(e, part->clocks, part->size * sizeof(mwC_clock));
+  mwi_free(e, part->clocks, part->size * sizeof(mwi_clock));
 }
 
 /* }====================================================== */
@@ -101,7 +101,7 @@ int64_t mw_clock_advance(mw_engine *e, mw_clock c) {
 }
 
 void mw_clock_reset(mw_engine *e, mw_clock c) {
-  mwL_drop(e, &clock_of(e, c)->tags, sizeof(mwC_page));
+  mwi_column_drop(e, &clock_of(e, c)->tags, sizeof(mwi_clock_page));
   clock_of(e, c)->now = 0;
 }
 
@@ -112,32 +112,33 @@ void mw_clock_reset(mw_engine *e, mw_clock c) {
 ** ======================================================= */
 
 int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h) {
-  mwC_clock *clock = clock_of(e, c);
-  if (!mwI_valid(&e->identity, h)) return MW_STALE;
-  if (mwC_stamp(clock, mw_slot(h))) return MW_OK;
-  if (mwL_need(e, &clock->tags, mw_slot(h), sizeof(mwC_page)) == NULL)
+  mwi_clock *clock = clock_of(e, c);
+  if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
+  if (mwi_clock_stamp(clock, mw_slot(h))) return MW_OK;
+  if (mwi_column_need(e, &clock->tags, mw_slot(h), sizeof(mwi_clock_page)) ==
+      NULL)
     return MW_NOMEM;
-  mwC_stamp(clock, mw_slot(h));
+  mwi_clock_stamp(clock, mw_slot(h));
   return MW_OK;
 }
 
-static void untag(mwC_clock *clock, uint32_t slot) {
-  uint64_t *tag = mwC_tag(clock, slot);
+static void untag(mwi_clock *clock, uint32_t slot) {
+  uint64_t *tag = mwi_clock_tag(clock, slot);
   if (tag != NULL) *tag = 0;
 }
 
 void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h) {
-  if (mwI_valid(&e->identity, h)) untag(clock_of(e, c), mw_slot(h));
+  if (mwi_identity_is_valid(&e->identity, h)) untag(clock_of(e, c), mw_slot(h));
 }
 
-void mwC_forget(mw_engine *e, uint32_t slot) {
+void mwi_clock_forget(mw_engine *e, uint32_t slot) {
   uint32_t i;
   for (i = 0; i < e->clock.n; i++) untag(clock_of(e, i), slot);
 }
 
 int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h) {
-  if (!mwI_valid(&e->identity, h)) return -1;
-  return mwC_generation(clock_of(e, c), mw_slot(h));
+  if (!mwi_identity_is_valid(&e->identity, h)) return -1;
+  return mwi_clock_generation(clock_of(e, c), mw_slot(h));
 }
 
 void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since, mw_walk *w) {
@@ -148,18 +149,18 @@ void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since, mw_walk *w) {
 }
 
 mw_handle mw_clock_next(const mw_engine *e, mw_walk *w) {
-  const mwC_clock *clock = clock_of(e, w->clock);
+  const mwi_clock *clock = clock_of(e, w->clock);
   uint64_t oldest = (w->since < 0) ? 1 : (uint64_t)w->since + 1;
   uint32_t slot = w->slot + 1;
   while (slot < w->end) {
-    const mwC_page *page = mwC_pageof(clock, slot);
+    const mwi_clock_page *page = mwi_clock_page_of(clock, slot);
     w->slot = slot;
     if (page == NULL || page->newest < oldest)
-      slot = (slot / MWL_PAGE + 1) * MWL_PAGE; /* the next page */
-    else if (page->tag[slot % MWL_PAGE] < oldest)
+      slot = (slot / MWI_PAGE + 1) * MWI_PAGE; /* the next page */
+    else if (page->tag[slot % MWI_PAGE] < oldest)
       slot++;
     else
-      return mwI_handle(&e->identity, slot);
+      return mwi_identity_handle(&e->identity, slot);
   }
   return MW_NONE;
 }

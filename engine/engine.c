@@ -8,42 +8,43 @@
 
 #define MIN_ARRAY 4u
 
-mw_engine *mw_open(mw_alloc alloc, void *ud) {
+mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   mw_engine *e = (mw_engine *)alloc(ud, NULL, 0, sizeof(mw_engine));
   if (e == NULL) return NULL;
   memset(e, 0, sizeof(mw_engine));
   e->alloc = alloc;
   e->ud = ud;
-  if (mwI_open(e) == MW_OK && mwC_open(e) == MW_OK && mwS_open(e) == MW_OK)
+  if (mwi_identity_open(e) == MW_OK && mwi_clock_open(e) == MW_OK &&
+      mwi_serial_open(e) == MW_OK)
     return e;
-  mw_close(e);
+  mw_engine_close(e);
   return NULL;
 }
 
-void mw_close(mw_engine *e) {
+void mw_engine_close(mw_engine *e) {
   if (e == NULL) return;
-  mwT_close(e);
-  mwP_close(e);
-  mwJ_close(e);
-  mwD_close(e);
-  mwW_close(e);
-  mwS_close(e);
-  mwC_close(e);
-  mwI_close(e);
+  mwi_trace_close(e);
+  mwi_hierarchy_close(e);
+  mwi_journal_close(e);
+  mwi_tree_close(e);
+  mwi_watch_close(e);
+  mwi_serial_close(e);
+  mwi_clock_close(e);
+  mwi_identity_close(e);
   e->alloc(e->ud, e, sizeof(mw_engine), 0);
 }
 
-void *mwE_resize(mw_engine *e, void *p, size_t osize, size_t nsize) {
+void *mwi_resize(mw_engine *e, void *p, size_t osize, size_t nsize) {
   return e->alloc(e->ud, p, osize, nsize);
 }
 
-void *mwE_new(mw_engine *e, size_t size) {
-  void *p = mwE_resize(e, NULL, 0, size);
+void *mwi_new(mw_engine *e, size_t size) {
+  void *p = mwi_resize(e, NULL, 0, size);
   return (p == NULL) ? NULL : memset(p, 0, size);
 }
 
-void mwE_free(mw_engine *e, void *p, size_t size) {
-  if (p != NULL) mwE_resize(e, p, size, 0);
+void mwi_free(mw_engine *e, void *p, size_t size) {
+  if (p != NULL) mwi_resize(e, p, size, 0);
 }
 
 /* Asks for no more alignment than any allocator gives. */
@@ -51,27 +52,27 @@ typedef struct header {
   uint64_t size;
 } header;
 
-void *mwE_resized(mw_engine *e, void *p, size_t nsize) {
+void *mwi_klib_resize(mw_engine *e, void *p, size_t nsize) {
   header *old = (p == NULL) ? NULL : (header *)p - 1;
   size_t osize = (p == NULL) ? 0 : (size_t)old->size;
-  header *fresh = (header *)mwE_resize(e, old, osize, nsize + sizeof(header));
+  header *fresh = (header *)mwi_resize(e, old, osize, nsize + sizeof(header));
   if (fresh == NULL) return NULL;
   fresh->size = nsize + sizeof(header);
   return fresh + 1;
 }
 
-void mwE_freed(mw_engine *e, void *p) {
+void mwi_klib_free(mw_engine *e, void *p) {
   header *block;
   if (p == NULL) return;
   block = (header *)p - 1;
-  mwE_resize(e, block, (size_t)block->size, 0);
+  mwi_resize(e, block, (size_t)block->size, 0);
 }
 
-void *mwE_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
+void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
                size_t width) {
   uint32_t bigger = (*size == 0) ? MIN_ARRAY : *size * 2;
   if (used < *size) return p;
-  p = mwE_resize(e, p, *size * width, bigger * width);
+  p = mwi_resize(e, p, *size * width, bigger * width);
   if (p != NULL) *size = bigger;
   return p;
 }

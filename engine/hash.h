@@ -9,13 +9,13 @@
 ** and kh_destroy are not used: tables are parts of other structs, and begin as
 ** zeros.
 */
-#ifndef MW_HASH_H
-#define MW_HASH_H
+#ifndef MWI_HASH_H
+#define MWI_HASH_H
 
 #define kcalloc(N, Z) NULL
-#define kmalloc(Z) mwE_resized(engine_of(h), NULL, Z)
-#define krealloc(P, Z) mwE_resized(engine_of(h), P, Z)
-#define kfree(P) mwE_freed(engine_of(h), P)
+#define kmalloc(Z) mwi_klib_resize(engine_of(h), NULL, Z)
+#define krealloc(P, Z) mwi_klib_resize(engine_of(h), P, Z)
+#define kfree(P) mwi_klib_free(engine_of(h), P)
 
 #if !defined(__has_include)
 #include <khash.h>
@@ -29,18 +29,18 @@
 
 /* Around klib's code, which converts freely. */
 #if defined(__GNUC__)
-#define MWH_BEGIN \
+#define MWI_KLIB_BEGIN \
   _Pragma("GCC diagnostic push") \
       _Pragma("GCC diagnostic ignored \"-Wconversion\"") \
           _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
-#define MWH_END _Pragma("GCC diagnostic pop")
+#define MWI_KLIB_END _Pragma("GCC diagnostic pop")
 #else
-#define MWH_BEGIN
-#define MWH_END
+#define MWI_KLIB_BEGIN
+#define MWI_KLIB_END
 #endif
 
 /* Frees what a table holds. */
-#define mwH_clear(h) \
+#define mwi_klib_clear(h) \
   (kfree((h)->flags), kfree((void *)(h)->keys), kfree((void *)(h)->vals))
 
 #endif

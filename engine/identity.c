@@ -28,17 +28,18 @@
 ** The hash table
 ** ======================================================= */
 
-#define engine_of(h) (((const struct mwI_shard *)(const void *)(h))->e)
+#define engine_of(h) (((const struct mwi_identity_shard *)(const void *)(h))->e)
 
 #include "hash.h"
 
-#define asked_in(h) (((const struct mwI_shard *)(const void *)(h))->asked)
+#define asked_in(h) \
+  (((const struct mwi_identity_shard *)(const void *)(h))->asked)
 #define address(h, slot) (*address_in(&engine_of(h)->identity, slot))
 #define slot_hash(slot) hash_of((slot) == 0 ? asked_in(h) : address(h, slot))
 #define slot_equal(a, b) (address(h, a) == asked_in(h))
 
-static inline const void **address_in(const mwI_part *part, uint32_t slot) {
-  return &mwI_pageof(part, slot)->ptr[slot % MWI_PAGE];
+static inline const void **address_in(const mwi_identity *part, uint32_t slot) {
+  return &mwi_identity_page_of(part, slot)->ptr[slot % MWI_PAGE];
 }
 
 /* Addresses differ in their middle bits; the product's high half mixes all. */
@@ -46,22 +47,22 @@ static inline uint32_t hash_of(const void *ptr) {
   return (uint32_t)(((uint64_t)(uintptr_t)ptr * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-MWH_BEGIN
+MWI_KLIB_BEGIN
 __KHASH_TYPE(slots, uint32_t, char)
-struct mwI_shard {
+struct mwi_identity_shard {
   kh_slots_t table; /* first: a table is its shard */
   mw_engine *e;
   const void *asked;
 };
 __KHASH_IMPL(slots, static inline klib_unused, uint32_t, char, 0, slot_hash,
              slot_equal)
-MWH_END
+MWI_KLIB_END
 
 #define SHARDS 64u
 
 /* The shard that `ptr` belongs to, ready to be asked for it. */
-static inline kh_slots_t *shard_for(mwI_part *part, const void *ptr) {
-  struct mwI_shard *shard = &part->shards[hash_of(ptr) >> 26];
+static inline kh_slots_t *shard_for(mwi_identity *part, const void *ptr) {
+  struct mwi_identity_shard *shard = &part->shards[hash_of(ptr) >> 26];
   shard->asked = ptr;
   return &shard->table;
 }
@@ -86,53 +87,56 @@ static inline khint_t locate(const kh_slots_t *shard) {
 #endif
 
 static int add_page(mw_engine *e) {
-  mwI_part *part = &e->identity;
-  mwI_page **pages = (mwI_page **)mwE_grow(
-      e, part->pages, part->n_pages, &part->size_pages, sizeof(mwI_page *));
+  mwi_identity *part = &e->identity;
+  mwi_identity_page **pages = (mwi_identity_page **)mwi_grow(
+      e, part->pages, part->n_pages, &part->size_pages,
+      sizeof(mwi_identity_page *));
   if (pages == NULL) return MW_NOMEM;
   part->pages = pages;
-  pages[part->n_pages] = (mwI_page *)mwE_new(e, sizeof(mwI_page));
+  pages[part->n_pages] =
+      (mwi_identity_page *)mwi_new(e, sizeof(mwi_identity_page));
   if (pages[part->n_pages] == NULL) return MW_NOMEM;
   part->n_pages++;
   return MW_OK;
 }
 
-int mwI_open(mw_engine *e) {
-  mwI_part *part = &e->identity;
+int mwi_identity_open(mw_engine *e) {
+  mwi_identity *part = &e->identity;
   uint32_t i;
-  part->shards = (struct mwI_shard *)mwE_new(e, SHARDS * sizeof(*part->shards));
+  part->shards =
+      (struct mwi_identity_shard *)mwi_new(e, SHARDS * sizeof(*part->shards));
   if (part->shards == NULL) return MW_NOMEM;
   for (i = 0; i < SHARDS; i++) part->shards[i].e = e;
   part->top = part->look = 1;
   return add_page(e);
 }
 
-void mwI_close(mw_engine *e) {
-  mwI_part *part = &e->identity;
+void mwi_identity_close(mw_engine *e) {
+  mwi_identity *part = &e->identity;
   uint32_t i;
   for (i = 0; i < SHARDS && part->shards != NULL; i++) {
     kh_slots_t *h = &part->shards[i].table;
-    mwH_clear(h);
+    mwi_klib_clear(h);
   }
-  mwE_free(e, part->shards, SHARDS * sizeof(*part->shards));
+  mwi_free(e, part->shards, SHARDS * sizeof(*part->shards));
   for (i = 0; i < part->n_pages; i++)
-    mwE_free(e, part->pages[i], sizeof(mwI_page));
-  mwE_free(e, part->pages, part->size_pages * sizeof(mwI_page *));
+    mwi_free(e, part->pages[i], sizeof(mwi_identity_page));
+  mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
 }
 
 /* Takes `slot`, the first free one or `top`, out of the free ones. */
-static mw_handle take(mwI_part *part, uint32_t slot, uint32_t next) {
+static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
   if (slot == part->top)
     part->top++;
   else
     part->free = next;
   part->count++;
-  mwI_pageof(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
-  return mwI_handle(part, slot);
+  mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
+  return mwi_identity_handle(part, slot);
 }
 
-static void give_back(mwI_part *part, uint32_t slot) {
-  uint32_t *age = &mwI_pageof(part, slot)->age[slot % MWI_PAGE];
+static void give_back(mwi_identity *part, uint32_t slot) {
+  uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
   *age = (*age ^ MWI_TAKEN) + 1;
   part->count--;
   if (*age == MWI_MAXAGE) return; /* used up: its next handle might be known */
@@ -140,8 +144,8 @@ static void give_back(mwI_part *part, uint32_t slot) {
   part->free = slot;
 }
 
-int mw_identify(mw_engine *e, const void *ptr, mw_handle *h) {
-  mwI_part *part = &e->identity;
+int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
+  mwi_identity *part = &e->identity;
   kh_slots_t *shard = shard_for(part, ptr);
   uint32_t slot = (part->free != 0) ? part->free : part->top;
   const void *next;
@@ -158,19 +162,19 @@ int mw_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   }
   *address_in(part, slot) = next;
   if (fresh < 0) return MW_NOMEM;
-  *h = mwI_handle(part, shard->keys[at]);
+  *h = mwi_identity_handle(part, shard->keys[at]);
   return MW_OK;
 }
 
 /* Objects are often visited in the order in which they were made. */
-static int is_next(const mwI_part *part, const void *ptr) {
+static int is_next(const mwi_identity *part, const void *ptr) {
   uint32_t slot = part->found + 1;
   return slot < part->top && *address_in(part, slot) == ptr &&
-         mwI_handle(part, slot) != MW_NONE;
+         mwi_identity_handle(part, slot) != MW_NONE;
 }
 
-uint32_t mwI_find(mw_engine *e, const void *ptr) {
-  mwI_part *part = &e->identity;
+uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
+  mwi_identity *part = &e->identity;
   kh_slots_t *shard;
   khint_t at;
   if (is_next(part, ptr)) return ++part->found;
@@ -180,31 +184,32 @@ uint32_t mwI_find(mw_engine *e, const void *ptr) {
   return part->found = shard->keys[at];
 }
 
-mw_handle mw_find(mw_engine *e, const void *ptr) {
-  return mwI_handle(&e->identity, mwI_find(e, ptr)); /* slot 0 has none */
+mw_handle mw_object_find(mw_engine *e, const void *ptr) {
+  return mwi_identity_handle(&e->identity,
+                             mwi_identity_find(e, ptr)); /* slot 0 has none */
 }
 
-const void *mw_pointer(const mw_engine *e, mw_handle h) {
-  const mwI_part *part = &e->identity;
-  return mwI_valid(part, h) ? *address_in(part, mw_slot(h)) : NULL;
+const void *mw_object_pointer(const mw_engine *e, mw_handle h) {
+  const mwi_identity *part = &e->identity;
+  return mwi_identity_is_valid(part, h) ? *address_in(part, mw_slot(h)) : NULL;
 }
 
-int mw_forget(mw_engine *e, mw_handle h) {
-  mwI_part *part = &e->identity;
+int mw_object_forget(mw_engine *e, mw_handle h) {
+  mwi_identity *part = &e->identity;
   uint32_t slot = mw_slot(h);
   kh_slots_t *shard;
-  if (!mwI_valid(part, h)) return MW_STALE;
+  if (!mwi_identity_is_valid(part, h)) return MW_STALE;
   shard = shard_for(part, *address_in(part, slot));
   kh_del_slots(shard, locate(shard));
-  mwW_forget(e, slot);
-  mwS_forget(e, slot);
-  mwC_forget(e, slot);
-  mwP_forget(e, slot);
+  mwi_watch_forget(e, slot);
+  mwi_serial_forget(e, slot);
+  mwi_clock_forget(e, slot);
+  mwi_hierarchy_forget(e, slot);
   give_back(part, slot);
   return MW_OK;
 }
 
-size_t mw_count(const mw_engine *e) { return e->identity.count; }
+size_t mw_object_count(const mw_engine *e) { return e->identity.count; }
 
 /* }====================================================== */
 
@@ -212,27 +217,27 @@ size_t mw_count(const mw_engine *e) { return e->identity.count; }
 ** Reaping: `left` slots are to be looked at, from `look` on and round
 ** ======================================================= */
 
-void mw_collected(mw_engine *e) { e->identity.left = e->identity.top - 1; }
+void mw_reap_begin(mw_engine *e) { e->identity.left = e->identity.top - 1; }
 
-int mw_due(const mw_engine *e) { return e->identity.left > 0; }
+int mw_reap_due(const mw_engine *e) { return e->identity.left > 0; }
 
-static uint32_t next_look(mwI_part *part) {
+static uint32_t next_look(mwi_identity *part) {
   uint32_t slot = part->look++;
   if (part->look >= part->top) part->look = 1;
   part->left--;
   return slot;
 }
 
-size_t mw_reap(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
-               void *ud) {
-  mwI_part *part = &e->identity;
+size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
+                    void *ud) {
+  mwi_identity *part = &e->identity;
   size_t n = 0;
   while (part->left > 0 && looks > 0 && n < deaths) {
-    mw_handle h = mwI_handle(part, next_look(part));
+    mw_handle h = mwi_identity_handle(part, next_look(part));
     if (h == MW_NONE) continue; /* costs nothing */
     looks--;
     if (alive(ud, h)) continue;
-    mw_forget(e, h);
+    mw_object_forget(e, h);
     n++;
   }
   return n;

@@ -18,8 +18,8 @@
 #include "engine.h"
 
 /* An array larger than this is not kept when nobody records. */
-#ifndef MWJ_KEEP
-#define MWJ_KEEP 1024u
+#ifndef MWI_JOURNAL_KEEP
+#define MWI_JOURNAL_KEEP 1024u
 #endif
 
 /* Strings are the host's, by number: told of when they come and go. */
@@ -43,100 +43,101 @@ static void drop_entry(mw_engine *e, mw_entry *entry) {
   entry->obj = MW_NONE;
 }
 
-size_t mw_record(mw_engine *e) {
+size_t mw_journal_open(mw_engine *e) {
   e->journal.readers++;
   return e->journal.n;
 }
 
-int mw_recording(const mw_engine *e) { return e->journal.readers > 0; }
+int mw_journal_is_open(const mw_engine *e) { return e->journal.readers > 0; }
 
-int mw_reserve(mw_engine *e) {
-  mwJ_part *part = &e->journal;
+int mw_journal_reserve(mw_engine *e) {
+  mwi_journal *part = &e->journal;
   mw_entry *entries;
   if (part->n < part->size) return MW_OK;
   if (part->n >= UINT32_MAX / 2) return MW_NOMEM;
-  entries = (mw_entry *)mwE_grow(e, part->entries, part->n, &part->size,
+  entries = (mw_entry *)mwi_grow(e, part->entries, part->n, &part->size,
                                  sizeof(mw_entry));
   if (entries == NULL) return MW_NOMEM;
   part->entries = entries;
   return MW_OK;
 }
 
-int mw_note(mw_engine *e, const mw_entry *entry) {
-  mwJ_part *part = &e->journal;
+int mw_journal_append(mw_engine *e, const mw_entry *entry) {
+  mwi_journal *part = &e->journal;
   if (part->readers == 0) return MW_OK;
-  if (mw_reserve(e) != MW_OK) return MW_NOMEM;
+  if (mw_journal_reserve(e) != MW_OK) return MW_NOMEM;
   keep_strings(e, entry, e->watch.host.retain);
   part->entries[part->n++] = *entry;
   return MW_OK;
 }
 
-const mw_entry *mw_entries(const mw_engine *e, size_t mark, size_t *n) {
+const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark, size_t *n) {
   *n = (mark < e->journal.n) ? e->journal.n - mark : 0;
   return (*n == 0) ? NULL : e->journal.entries + mark;
 }
 
 /* The array may move: `restore` may do anything but note. */
-void mw_rewind(mw_engine *e, size_t mark, void *host) {
+void mw_journal_rewind(mw_engine *e, size_t mark, void *host) {
   const mw_host *its = &e->watch.host;
   size_t i;
   for (i = e->journal.n; i > mark; i--) {
     const mw_entry entry = e->journal.entries[i - 1];
-    if (mwI_valid(&e->identity, entry.obj)) its->restore(its->ud, &entry, host);
+    if (mwi_identity_is_valid(&e->identity, entry.obj))
+      its->restore(its->ud, &entry, host);
   }
 }
 
-void mw_retract(mw_engine *e, size_t mark, size_t n) {
-  mwJ_part *part = &e->journal;
+void mw_journal_retract(mw_engine *e, size_t mark, size_t n) {
+  mwi_journal *part = &e->journal;
   size_t i;
   for (i = mark; i < mark + n; i++) drop_entry(e, &part->entries[i]);
   if (mark + n == part->n) part->n = (uint32_t)mark;
 }
 
 static void free_entries(mw_engine *e) {
-  mwJ_part *part = &e->journal;
-  mwE_free(e, part->entries, part->size * sizeof(mw_entry));
+  mwi_journal *part = &e->journal;
+  mwi_free(e, part->entries, part->size * sizeof(mw_entry));
   part->entries = NULL;
   part->size = 0;
 }
 
-void mw_unrecord(mw_engine *e) {
-  mwJ_part *part = &e->journal;
+void mw_journal_close(mw_engine *e) {
+  mwi_journal *part = &e->journal;
   if (part->readers == 0 || --part->readers > 0) return;
-  mw_retract(e, 0, part->n);
-  if (part->size > MWJ_KEEP) free_entries(e);
+  mw_journal_retract(e, 0, part->n);
+  if (part->size > MWI_JOURNAL_KEEP) free_entries(e);
 }
 
-int mw_track(mw_engine *e, mw_handle obj, int below) {
-  mwW_record *r;
+int mw_object_track(mw_engine *e, mw_handle obj, int below) {
+  mwi_object *r;
   int code = MW_OK;
-  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
-  r = mwW_need(e, obj);
+  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
-  if (below) code = mw_include(e, obj);
+  if (below) code = mw_root_begin(e, obj);
   if (code < 0) return code;
   if (r->tracked < 2) r->tracked = below ? 2 : 1;
   return code;
 }
 
 /* What is below it stays included for those who watch it. */
-int mw_untrack(mw_engine *e, mw_handle obj) {
-  mwW_record *r;
+int mw_object_untrack(mw_engine *e, mw_handle obj) {
+  mwi_object *r;
   int below;
-  if (!mw_is_tracked(e, obj)) return MW_STALE;
-  r = mwW_recordof(&e->watch, mw_slot(obj));
+  if (!mw_object_is_tracked(e, obj)) return MW_STALE;
+  r = mwi_object_of(&e->watch, mw_slot(obj));
   below = r->tracked == 2;
   r->tracked = 0;
-  if (below && !r->watched) mw_exclude(e, obj);
+  if (below && !r->watched) mw_root_end(e, obj);
   return MW_OK;
 }
 
-int mw_is_tracked(const mw_engine *e, mw_handle obj) {
-  const mwW_record *r;
-  if (!mwI_valid(&e->identity, obj)) return 0;
-  r = mwW_recordof(&e->watch, mw_slot(obj));
+int mw_object_is_tracked(const mw_engine *e, mw_handle obj) {
+  const mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, obj)) return 0;
+  r = mwi_object_of(&e->watch, mw_slot(obj));
   return r != NULL && r->tracked;
 }
 
 /* The host hears nothing of it: it may be gone. */
-void mwJ_close(mw_engine *e) { free_entries(e); }
+void mwi_journal_close(mw_engine *e) { free_entries(e); }

@@ -2,23 +2,26 @@
 ** journal.h - the engine's private view of journal.c.
 ** SPDX-License-Identifier: MIT
 */
-#ifndef MW_JOURNAL_H
-#define MW_JOURNAL_H
+#ifndef MWI_JOURNAL_H
+#define MWI_JOURNAL_H
 
 #include "moonwatch.h"
 
-typedef struct mwJ_part {
+typedef struct mwi_journal {
   mw_entry *entries;
   uint32_t n, size;
   uint32_t readers; /* how many record */
-} mwJ_part;
+} mwi_journal;
 
-/* Appends an entry without strings, for which there is room: see `mw_reserve`.
+/*
+** Appends an entry without strings, for which there is room: see
+** `mw_journal_reserve`.
 */
-static inline void mwJ_append(mwJ_part *part, const mw_entry *entry) {
+static inline void mwi_journal_append(mwi_journal *part,
+                                      const mw_entry *entry) {
   part->entries[part->n++] = *entry;
 }
 
-MW_PRIVATE void mwJ_close(mw_engine *e);
+MWI_API void mwi_journal_close(mw_engine *e);
 
 #endif

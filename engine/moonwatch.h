@@ -1,14 +1,14 @@
 /*
 ** moonwatch.h - the tracking engine for programs with Lua inside.
-** SPDX-License-Identifier: MIT
+** SPDX-License-Identifier:  MIT
 **
-** This header is the manual of the C engine.  The engine knows nothing of
-** Lua: a C program opens one, gives its own structs an identity, and asks
-** which of them are new.
+** This header is the manual of the C engine.  The engine knows nothing of Lua:
+** a C program opens one, gives its own structs an identity, and asks which of
+** them are new.
 **
-**     void *p --- mw_identify ---> mw_handle --- mw_clock_tag ---> generation
+**     void *p -- mw_object_identify --> mw_handle -- mw_clock_tag --> generation
 **      ^                              |
-**      +--------- mw_pointer ---------+
+**      +--------- mw_object_pointer ---------+
 **
 ** Rules that hold for every function here:
 **
@@ -18,8 +18,9 @@
 **    can live side by side.  One engine is used by one thread at a time.
 **  - Reentrancy: a callback that an engine calls must not call that engine
 **    back, unless its description says so.
-**  - All memory comes from the allocator given to `mw_open` and goes back to it
-**    with the sizes it was asked for; `mw_close` leaves none behind.
+**  - All memory comes from the allocator given to `mw_engine_open` and goes
+**    back to it
+**    with the sizes it was asked for; `mw_engine_close` leaves none behind.
 **  - A handle may be kept for as long as one likes.  A handle whose object is
 **    gone is *stale*: it is never taken for another object.  Stale handles
 **    and the handle MW_NONE are fine as arguments and are "not found".
@@ -57,34 +58,35 @@ extern "C" {
 typedef struct mw_engine mw_engine;
 
 /*
-** What a call answers.
+** What a call returns.
 */
 enum mw_code {
-  MW_NEW = 1,     /* done, for the first time: see `mw_include`, `mw_link` */
-  MW_OK = 0,      /* done */
-  MW_NOMEM = -1,  /* the allocator answered NULL; nothing has changed */
+  MW_NEW =
+      1,     /* done, for the first time: see `mw_root_begin`, `mw_tree_link` */
+  MW_OK = 0, /* done */
+  MW_NOMEM = -1,  /* the allocator returned NULL; nothing has changed */
   MW_STALE = -2,  /* the handle's object is gone, or there never was one */
   MW_FULL = -3,   /* a limit was reached: 2^32 - 2 objects, or clocks */
   MW_REFUSED = -4 /* what was written was not taken */
 };
 
 /*
-** The allocator, of the shape of Lua's `lua_Alloc`: frees `ptr` and answers
-** NULL when `nsize` is 0, else answers a block of `nsize` bytes that starts
+** The allocator, of the shape of Lua's `lua_Alloc`: frees `ptr` and returns
+** NULL when `nsize` is 0, else returns a block of `nsize` bytes that starts
 ** with what `ptr` held, or NULL with `ptr` left as it was.  `osize` is the size
 ** of `ptr` (0 when `ptr` is NULL).
 */
 typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
 
 /*
-** Opens an engine whose memory comes from `alloc(ud, ...)`.  Answers NULL when
+** Opens an engine whose memory comes from `alloc(ud, ...)`.  Returns NULL when
 ** there is not enough.  The default clock (number MW_CLOCK) is there from the
 ** start, at generation 0.
 */
-MW_API mw_engine *mw_open(mw_alloc alloc, void *ud);
+MW_API mw_engine *mw_engine_open(mw_alloc alloc, void *ud);
 
 /* Frees the engine and all it holds.  `e` may be NULL. */
-MW_API void mw_close(mw_engine *e);
+MW_API void mw_engine_close(mw_engine *e);
 
 /* }====================================================== */
 
@@ -110,20 +112,20 @@ typedef uint64_t mw_handle;
 ** engine never reads through `ptr`; it is a number to it.
 ** MW_OK: `*h` is the handle.  MW_NOMEM, MW_FULL: `*h` is untouched.
 */
-MW_API int mw_identify(mw_engine *e, const void *ptr, mw_handle *h);
+MW_API int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h);
 
 /* The handle of the object at `ptr`, MW_NONE when it has none.  `ptr` may be
 ** any pointer, NULL too. */
-MW_API mw_handle mw_find(mw_engine *e, const void *ptr);
+MW_API mw_handle mw_object_find(mw_engine *e, const void *ptr);
 
 /* The address that `h` was given for, NULL when `h` is stale. */
-MW_API const void *mw_pointer(const mw_engine *e, mw_handle h);
+MW_API const void *mw_object_pointer(const mw_engine *e, mw_handle h);
 
 /*
 ** Ends the identity of `h`, with all its tags: to be called when the object is
 ** freed, before its address can come back.  MW_OK, or MW_STALE.
 */
-MW_API int mw_forget(mw_engine *e, mw_handle h);
+MW_API int mw_object_forget(mw_engine *e, mw_handle h);
 
 /*
 ** The serial of `h`: 1 for the first object that is asked for its serial, 2 for
@@ -131,13 +133,13 @@ MW_API int mw_forget(mw_engine *e, mw_handle h);
 ** the object's whole life and never given to another.  MW_OK: `*serial` is it.
 ** MW_NOMEM or MW_STALE: untouched.
 */
-MW_API int mw_serial(mw_engine *e, mw_handle h, uint64_t *serial);
+MW_API int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial);
 
 /* The object of a serial, MW_NONE when it is gone or there never was one. */
-MW_API mw_handle mw_by_serial(mw_engine *e, uint64_t serial);
+MW_API mw_handle mw_serial_object(mw_engine *e, uint64_t serial);
 
 /* How many objects have an identity now. */
-MW_API size_t mw_count(const mw_engine *e);
+MW_API size_t mw_object_count(const mw_engine *e);
 
 /* }====================================================== */
 
@@ -154,18 +156,18 @@ typedef int (*mw_alive)(void *ud, mw_handle h);
 
 /* A collection has ended: any object may have died.  May be called at any
 ** time, also before the former collection's dead are reaped. */
-MW_API void mw_collected(mw_engine *e);
+MW_API void mw_reap_begin(mw_engine *e);
 
 /* Are there slots left to look at since the last collection? */
-MW_API int mw_due(const mw_engine *e);
+MW_API int mw_reap_due(const mw_engine *e);
 
 /*
 ** Asks about no more than `looks` objects and forgets no more than `deaths` of
-** them, those for which `alive(ud, h)` is 0.  Answers how many it forgot.
-** Does nothing unless `mw_due`.
+** them, those for which `alive(ud, h)` is 0.  Returns how many it forgot.
+** Does nothing unless `mw_reap_due`.
 */
-MW_API size_t mw_reap(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
-                      void *ud);
+MW_API size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths,
+                           mw_alive alive, void *ud);
 
 /* }====================================================== */
 
@@ -194,7 +196,7 @@ MW_API int mw_clock_open(mw_engine *e, const char *name, size_t len,
 /* The clock's generation. */
 MW_API int64_t mw_clock_now(const mw_engine *e, mw_clock c);
 
-/* Begins the next generation, and answers its number. */
+/* Begins the next generation, and returns its number. */
 MW_API int64_t mw_clock_advance(mw_engine *e, mw_clock c);
 
 /* Notes the clock's generation on `h`, in place of an earlier one.  MW_OK,
@@ -274,9 +276,9 @@ MW_API int mw_value_equal(const mw_value *a, const mw_value *b);
 ** The host reports each write to an object before it stores the value; the
 ** engine counts it, and calls the guards that watch.
 **
-**     mw_mutated --- count + 1, the list is taken, guards called in order
+**     mw_write_begin --- count + 1, the list is taken, guards called in order
 **     the host stores the value
-**     mw_stored  --- the guards of phase "after", in order
+**     mw_write_end  --- the guards of phase "after", in order
 ** ======================================================= */
 
 /* What happened to a key. */
@@ -312,7 +314,7 @@ typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
 /*
 ** At the end of a batch, fills in what a watch is to hear of the last write
 ** that concerned it: the kind, and whether the value is the same as before the
-** batch. `change` has the note of that write.  Answers 0 when there is nothing
+** batch. `change` has the note of that write.  Returns 0 when there is nothing
 ** to hear. Must not call the engine.
 */
 typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
@@ -325,15 +327,17 @@ typedef void (*mw_keep)(void *ud, const mw_value *value);
 
 /*
 ** Gives the object of an entry of the journal the old value again: see
-** `mw_rewind`.  The key's and the old value's kinds are as they were noted.
-** May call the engine, but not note or rewind.
+** `mw_journal_rewind`.  The key's and the old value's kinds are as they were
+** noted.  May call the engine, but not note or rewind.
 */
 struct mw_entry;
 typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 
-/* What the engine needs of a host with guards.  `alive` says if an object that
+/*
+** What the engine needs of a host with guards.  `alive` says if an object that
 ** is a guard still lives; NULL: until it is forgotten.  `settle` is needed for
-** batches only, `restore` for `mw_rewind`; `retain` and `release` may be NULL.
+** batches only, `restore` for `mw_journal_rewind`; `retain` and `release` may
+** be NULL.
 */
 typedef struct mw_host {
   void *ud;
@@ -346,7 +350,7 @@ typedef struct mw_host {
 } mw_host;
 
 /* Sets the host; copied. */
-MW_API void mw_set_host(mw_engine *e, const mw_host *host);
+MW_API void mw_host_set(mw_engine *e, const mw_host *host);
 
 /* What a watch is like; bits. */
 enum mw_watch_flag {
@@ -356,7 +360,7 @@ enum mw_watch_flag {
   MW_KEYED = 8, /* for writes to one key only */
   MW_FLAG = 16, /* only makes its guard invalid, no call */
   MW_WEAK = 32, /* ends with the life of its guard */
-  MW_DEEP = 64  /* for writes below its object as well: see `mw_include` */
+  MW_DEEP = 64  /* for writes below its object as well: see `mw_root_begin` */
 };
 
 /* How to watch. */
@@ -376,48 +380,48 @@ typedef uint64_t mw_watch_id;
 ** Watches `obj`.  The same guard may watch any number of times.  MW_OK: `*id`
 ** is the watch.  MW_NOMEM, MW_FULL or MW_STALE: nothing has changed.
 */
-MW_API int mw_watch(mw_engine *e, mw_handle obj,
-                    const mw_watch_options *options, mw_watch_id *id);
+MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
+                          const mw_watch_options *options, mw_watch_id *id);
 
 /* Ends a watch, also one whose call is due.  MW_OK, or MW_STALE. */
-MW_API int mw_cancel(mw_engine *e, mw_watch_id id);
+MW_API int mw_watch_cancel(mw_engine *e, mw_watch_id id);
 
 /* Ends all watches of `obj`, excludes it, and its count stands still, unless
 ** it is below another object that is included.  MW_OK or MW_STALE. */
-MW_API int mw_unwatch(mw_engine *e, mw_handle obj);
+MW_API int mw_object_unwatch(mw_engine *e, mw_handle obj);
 
-/* Is `obj` watched?  From its first watch to `mw_unwatch`; and while it is
-** included. */
-MW_API int mw_is_watched(mw_engine *e, mw_handle obj);
+/* Is `obj` watched?  From its first watch to `mw_object_unwatch`; and while it
+** is included. */
+MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 
 /* Has the watch not ended?  One that is called once ends when it is called. */
-MW_API int mw_watch_alive(const mw_engine *e, mw_watch_id id);
+MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 
 /* How many watches of `obj` itself wait for a write; those with dead guards may
 ** be among them. */
-MW_API uint32_t mw_armed(const mw_engine *e, mw_handle obj);
+MW_API uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj);
 
 /* How often `obj` was written since it was first watched; 0 if never. */
-MW_API uint64_t mw_mutations(mw_engine *e, mw_handle obj);
+MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 
 /* The default clock's generation when `obj` was last written, as far as it was
 ** counted; -1 if never. */
-MW_API int64_t mw_last_change(mw_engine *e, mw_handle obj);
+MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
 /*
 ** `obj` is about to be written: counts the write, and calls the guards that are
-** to hear of it before.  Answers the moment of the write, for `mw_stored`; a
+** to hear of it before.  Returns the moment of the write, for `mw_write_end`; a
 ** guard that begins to watch meanwhile hears of the next write, not of this.
 ** Needs no memory.  For an `obj` that is not watched it does nothing and
-** answers 0.
+** returns 0.
 */
-MW_API uint64_t mw_mutated(mw_engine *e, mw_handle obj,
-                           const mw_change *change);
+MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj,
+                               const mw_change *change);
 
 /* The value of the write of that moment is stored: calls the guards that are to
 ** hear of it after.  Not to be called when the write failed. */
-MW_API void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
-                      uint64_t moment);
+MW_API void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
+                         uint64_t moment);
 
 /* Begins a batch: until it ends, writes are counted but nobody is called. */
 MW_API void mw_batch_begin(mw_engine *e);
@@ -434,13 +438,13 @@ MW_API void mw_batch_end(mw_engine *e, void *host);
 MW_API void mw_batch_drop(mw_engine *e);
 
 /* How many batches are under way. */
-MW_API uint32_t mw_batches(const mw_engine *e);
+MW_API uint32_t mw_batch_depth(const mw_engine *e);
 
 /* Is the guard valid?  It is, until a watch with MW_FLAG makes it invalid. */
-MW_API int mw_valid(const mw_engine *e, mw_handle guard);
+MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
 
 /* Makes the guard invalid, or valid again.  MW_OK, MW_NOMEM or MW_STALE. */
-MW_API int mw_set_valid(mw_engine *e, mw_handle guard, int valid);
+MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 
 /* }====================================================== */
 
@@ -450,28 +454,28 @@ MW_API int mw_set_valid(mw_engine *e, mw_handle guard, int valid);
 ** A watch with MW_DEEP hears of writes to its object and to all that is below
 ** it.  The host says what that is: which object is in which field.
 **
-**     mw_include(root); then for each field of it that holds an object,
-**     mw_link; and if that answers MW_NEW, the same for that object's fields
-**     a write puts an object into a field --- mw_link, and so on
-**     a write takes one out               --- mw_unlink
-**     now and then                        --- mw_released
+**     mw_root_begin(root); then for each field of it that holds an object,
+**     mw_tree_link; if that returns MW_NEW, the same for that object's fields
+**     a write puts an object into a field --- mw_tree_link, and so on
+**     a write takes one out               --- mw_tree_unlink
+**     now and then                        --- mw_tree_released
 **
 ** An object may be in several fields, and below itself.  The guard is called
-** with the root as its object; the way down is told by `mw_above`.
+** with the root as its object; the way down is told by `mw_tree_above`.
 ** ======================================================= */
 
 /* Makes `obj` a root.  MW_NEW; MW_OK: it is one; MW_NOMEM or MW_STALE. */
-MW_API int mw_include(mw_engine *e, mw_handle obj);
+MW_API int mw_root_begin(mw_engine *e, mw_handle obj);
 
 /* It is no longer a root.  MW_OK, or MW_STALE when it was not. */
-MW_API int mw_exclude(mw_engine *e, mw_handle obj);
+MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 
 /* Is `obj` a root, or below one?  It may be said to be below until it was
-** `mw_released`. */
-MW_API int mw_is_included(const mw_engine *e, mw_handle obj);
+** `mw_tree_released`. */
+MW_API int mw_tree_has(const mw_engine *e, mw_handle obj);
 
 /* Is it below a root? (That may be itself, and another one.) */
-MW_API int mw_is_below(const mw_engine *e, mw_handle obj);
+MW_API int mw_tree_is_below(const mw_engine *e, mw_handle obj);
 
 /*
 ** The field `key` of `parent`, which is included, holds `child`, in place of
@@ -479,26 +483,26 @@ MW_API int mw_is_below(const mw_engine *e, mw_handle obj);
 ** MW_OK; MW_NEW: the child was not below one of the roots that it is below now;
 ** MW_NOMEM or MW_STALE: nothing has changed.
 */
-MW_API int mw_link(mw_engine *e, mw_handle parent, const mw_value *key,
-                   mw_handle child);
+MW_API int mw_tree_link(mw_engine *e, mw_handle parent, const mw_value *key,
+                        mw_handle child);
 
 /* The field holds no object any more.  Needs no memory. */
-MW_API void mw_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
+MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
 
 /*
 ** An object that is no longer included, each one once; MW_NONE when there is
 ** none.  An object that is unlinked and linked elsewhere before this is asked
 ** for has moved, with what is below it, at the price of two links.
 */
-MW_API mw_handle mw_released(mw_engine *e);
+MW_API mw_handle mw_tree_released(mw_engine *e);
 
 /* May there be one?  Cheap to ask. */
-MW_API int mw_unsettled(const mw_engine *e);
+MW_API int mw_tree_has_orphans(const mw_engine *e);
 
 /* The step up from `obj`, on its way to `root`: which object's field it is, and
 ** under which key.  MW_OK; MW_STALE: it is not below the root, or is it. */
-MW_API int mw_above(mw_engine *e, mw_handle root, mw_handle obj,
-                    mw_handle *parent, mw_value *key);
+MW_API int mw_tree_above(mw_engine *e, mw_handle root, mw_handle obj,
+                         mw_handle *parent, mw_value *key);
 
 /* }====================================================== */
 
@@ -507,11 +511,11 @@ MW_API int mw_above(mw_engine *e, mw_handle root, mw_handle obj,
 **
 ** What was written, in order, for as long as somebody records.
 **
-**     mark = mw_record(e)     from now on the host notes each write:
-**     mw_note(e, &entry)          when the value was stored
-**     mw_entries(e, mark, &n)     what was written since
-**     mw_rewind(e, mark, ...)     takes it back, if it was a mistake
-**     mw_unrecord(e)
+**     mark = mw_journal_open(e)     from now on the host notes each write:
+**     mw_journal_append(e, &entry)          when the value was stored
+**     mw_journal_entries(e, mark, &n)     what was written since
+**     mw_journal_rewind(e, mark, ...)     takes it back, if it was a mistake
+**     mw_journal_close(e)
 **
 ** Those who record are nested: who began last ends first.  With the last one
 ** the entries go.
@@ -529,61 +533,240 @@ typedef struct mw_entry {
   uint32_t where; /* for the host: where in the program */
 } mw_entry;
 
-/* Begins to record.  Answers the number of the next entry. */
-MW_API size_t mw_record(mw_engine *e);
+/* Begins to record.  Returns the number of the next entry. */
+MW_API size_t mw_journal_open(mw_engine *e);
 
 /* Is anybody recording?  Else there is no need to note. */
-MW_API int mw_recording(const mw_engine *e);
+MW_API int mw_journal_is_open(const mw_engine *e);
 
 /*
 ** Notes a write; does nothing when nobody records.  Strings are retained for
 ** as long as the entry is there, objects are not kept alive.  MW_OK or
 ** MW_NOMEM.
 */
-MW_API int mw_note(mw_engine *e, const mw_entry *entry);
+MW_API int mw_journal_append(mw_engine *e, const mw_entry *entry);
 
 /* Makes sure that there is memory for the next entry.  MW_OK or MW_NOMEM. */
-MW_API int mw_reserve(mw_engine *e);
+MW_API int mw_journal_reserve(mw_engine *e);
 
 /* The entries from number `mark` on, and how many; good until the next call
 ** that notes, rewinds or ends.  Some may be void. */
-MW_API const mw_entry *mw_entries(const mw_engine *e, size_t mark, size_t *n);
+MW_API const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark,
+                                          size_t *n);
 
 /*
 ** Calls the host's `restore(ud, entry, host)` for the entries from number
 ** `mark` on, the last one first, but not for objects that are gone.  They are
-** still there then: see `mw_retract`.  Needs no memory.
+** still there then: see `mw_journal_retract`.  Needs no memory.
 */
-MW_API void mw_rewind(mw_engine *e, size_t mark, void *host);
+MW_API void mw_journal_rewind(mw_engine *e, size_t mark, void *host);
 
 /* Forgets the entries from `mark` on, `n` of them; those that follow stay, and
 ** keep their numbers. */
-MW_API void mw_retract(mw_engine *e, size_t mark, size_t n);
+MW_API void mw_journal_retract(mw_engine *e, size_t mark, size_t n);
 
-/* Ends what the last `mw_record` began. */
-MW_API void mw_unrecord(mw_engine *e);
+/* Ends what the last `mw_journal_open` began. */
+MW_API void mw_journal_close(mw_engine *e);
 
 /*
 ** Makes `obj` one whose writes are to be noted, though nobody may watch it.
 ** With `below`, what is below it too, as in a deep watch: the host is to say
-** what that is (see `mw_include`).  MW_NEW when it is to be included, MW_OK,
+** what that is (see `mw_root_begin`).  MW_NEW when it is to be included, MW_OK,
 ** MW_NOMEM or MW_STALE.
 */
-MW_API int mw_track(mw_engine *e, mw_handle obj, int below);
+MW_API int mw_object_track(mw_engine *e, mw_handle obj, int below);
 
 /* Ends that; what was below it stays included for those who watch it.  MW_OK,
 ** or MW_STALE when it was not tracked. */
-MW_API int mw_untrack(mw_engine *e, mw_handle obj);
+MW_API int mw_object_untrack(mw_engine *e, mw_handle obj);
 
 /* Is it? */
-MW_API int mw_is_tracked(const mw_engine *e, mw_handle obj);
+MW_API int mw_object_is_tracked(const mw_engine *e, mw_handle obj);
 
 /* }====================================================== */
 
-/* Scopes: what is executing, and under which name.  Traces: what happened when.
+/* {======================================================
+** Scopes: what is executing
+**
+** In a hierarchy each thread has a stack of the objects that it executes, each
+** under a name.
+**
+**     mw_hierarchy_enter(e, scopes, thread, player, name)
+**         mw_hierarchy_enter(e, scopes, thread, sword, another_name)
+**         mw_hierarchy_leave(e, scopes, thread, sword)
+**     mw_hierarchy_leave(e, scopes, thread, player)
+**
+** A thread is a handle, so that its stack goes when it is forgotten; MW_NONE
+** will do for a host that has only one.  Names are numbers that the host gives,
+** but not 0.
+** ======================================================= */
+
+/* The number of a hierarchy in its engine; passing one that is not open is the
+** caller's error. */
+typedef uint32_t mw_hierarchy;
+
+/* What was entered, and as what. */
+typedef struct mw_frame {
+  mw_handle obj;
+  uint32_t name;
+} mw_frame;
+
+/* Opens a hierarchy.  MW_OK: `*scopes` is its number.  MW_NOMEM. */
+MW_API int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes);
+
+/* Closes it; its number may be given again. */
+MW_API void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes);
+
+/* Empties all its stacks; names stay. */
+MW_API void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes);
+
+/* How many frames there are in all its stacks: when there are none, the names
+** in use are those of objects. */
+MW_API size_t mw_hierarchy_frames(const mw_engine *e, mw_hierarchy scopes);
+
+/* Notes what `obj` is called, and below which object (or MW_NONE), until it is
+** forgotten.  MW_OK, MW_NOMEM or MW_STALE. */
+MW_API int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes,
+                                 mw_handle obj, mw_handle parent,
+                                 uint32_t name);
+
+/* What was noted; 0 when nothing was, and then `*parent` is untouched. */
+MW_API uint32_t mw_hierarchy_name(const mw_engine *e, mw_hierarchy scopes,
+                                  mw_handle obj, mw_handle *parent);
+
+/* `thread` enters `obj`, under a name, which need not be what was noted.  It
+** may be in it already.  MW_OK, MW_NOMEM or MW_STALE. */
+MW_API int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes,
+                              mw_handle thread, mw_handle obj, uint32_t name);
+
+/* It leaves what it entered last as `obj`, and all that it entered since, which
+** an error may have skipped.  MW_OK; MW_STALE: it is not in it. */
+MW_API int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes,
+                              mw_handle thread, mw_handle obj);
+
+/* It leaves all but the `depth` outermost. */
+MW_API void mw_hierarchy_cut(mw_engine *e, mw_hierarchy scopes,
+                             mw_handle thread, uint32_t depth);
+
+/* What it is in, the outermost first, and how many; good until the next call
+** that enters.  The handles of objects that died meanwhile are stale. */
+MW_API const mw_frame *mw_hierarchy_stack(const mw_engine *e,
+                                          mw_hierarchy scopes, mw_handle thread,
+                                          uint32_t *n);
+
+/* How often the name is among them. */
+MW_API uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
+                                   mw_handle thread, uint32_t name);
+
+/* }====================================================== */
+
+/* {======================================================
+** Traces: what happened when
+**
+**     mw_trace_open(e, 100000, now, ud, &t)
+**     mw_trace_start(e, t)
+**     name = mw_trace_name(e, "draw", 4, 0)
+**     id = mw_trace_begin(e, thread, name, NULL, 0)
+**     mw_trace_counter(e, thread, name, 60)
+**     mw_trace_end(e, id, NULL, 0)
+**     mw_trace_stop(e, t)
+**     mw_trace_write(e, t, MW_CHROME, "thread", sink, ud)
+**
+** A trace is a ring of events of a fixed size: when it is full, the oldest are
+** lost.  One runs at a time.  While none does, the functions that note
+** something cost a branch.
+** ======================================================= */
+
+/* A trace.  Opaque; owned by whoever opened it, until it is closed or the
+** engine is. */
+typedef struct mw_trace mw_trace;
+
+/* What time it is: nanoseconds since some moment, which never go back.  Must
+** not call the engine. */
+typedef int64_t (*mw_now)(void *ud);
+
+/* A number by which the host knows one of its threads; 1 for the first. */
+typedef uint32_t mw_thread;
+
+/* The number of a name in the trace that runs.  0 is no name. */
+typedef uint32_t mw_name;
+
+/* Opens a trace for the last `capacity` events, whose memory is taken at once.
+** MW_OK, or MW_NOMEM. */
+MW_API int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
+                         mw_trace **trace);
+
+/* Stops and frees it.  `t` may be NULL. */
+MW_API void mw_trace_close(mw_engine *e, mw_trace *t);
+
+/* Starts it, or goes on with it.  MW_OK (it may be running); MW_FULL: another
+** one is. */
+MW_API int mw_trace_start(mw_engine *e, mw_trace *t);
+
+/* Stops it, if it runs: what is open then ends there. */
+MW_API void mw_trace_stop(mw_engine *e, mw_trace *t);
+
+/* The one that runs, or NULL. */
+MW_API mw_trace *mw_trace_running(const mw_engine *e);
+
+/*
+** The number of a name (`len` bytes, any bytes; copied) in a category, which is
+** a name too, or 0.  Returns 0 when no trace runs and when there is no memory;
+** events with that name are lost.
 */
-#include "moonwatch_scope.h"
-#include "moonwatch_trace.h"
+MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
+                             mw_name category);
+
+/*
+** Something begins in a thread.  Returns an identity for `mw_trace_end`, never
+** 0 unless it was not noted.  `args`, if not NULL, is the text of a JSON
+** object, `len` bytes; it is copied, not looked at, and left out if there is no
+** memory.
+*/
+MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
+                               const char *args, size_t len);
+
+/* It ends, with what began later in its thread and has not ended.  If its begin
+** was lost or is in another trace, this is nothing; `id` may be 0. */
+MW_API void mw_trace_end(mw_engine *e, uint64_t id, const char *args,
+                         size_t len);
+
+/* Something happens. */
+MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
+                             const char *args, size_t len);
+
+/* Something has that many, which must be finite, or it is lost. */
+MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
+                             double value);
+
+/* How many events it has. */
+MW_API size_t mw_trace_len(const mw_trace *t);
+
+/* And how many it has lost. */
+MW_API uint64_t mw_trace_lost(const mw_trace *t);
+
+/* Takes some bytes of a text; returns 0 when it cannot.  Must not call the
+** engine. */
+typedef int (*mw_sink)(void *ud, const char *bytes, size_t n);
+
+/* How a trace can be written. */
+enum mw_format {
+  MW_CHROME,    /* Chrome's trace events, which Perfetto opens */
+  MW_SPEEDSCOPE /* the profiles of speedscope.app */
+};
+
+/*
+** Writes a trace, which may be running, as JSON.  In each thread what begins
+** ends, properly nested, and times do not go back: ends whose begin was lost
+** are left out, and what has not ended ends when the trace was stopped, or now.
+** Thread 1 is called "main", others `thread` and their number.  MW_OK;
+** MW_NOMEM; MW_REFUSED when the sink has refused something.
+*/
+MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
+                          enum mw_format format, const char *thread,
+                          mw_sink sink, void *ud);
+
+/* }====================================================== */
 
 #ifdef __cplusplus
 }

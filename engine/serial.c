@@ -10,7 +10,7 @@
 */
 #include "engine.h"
 
-#define engine_of(h) (((const struct mwS_shard *)(const void *)(h))->e)
+#define engine_of(h) (((const struct mwi_serial_shard *)(const void *)(h))->e)
 
 #include "hash.h"
 
@@ -19,37 +19,38 @@
 /* In one shard, the serials count up in steps of SHARDS. */
 #define serial_hash(serial) ((khint_t)((serial) / SHARDS))
 
-MWH_BEGIN
+MWI_KLIB_BEGIN
 __KHASH_TYPE(serials, uint64_t, uint32_t)
-struct mwS_shard {
+struct mwi_serial_shard {
   kh_serials_t table; /* first: a table is its shard */
   mw_engine *e;
 };
 __KHASH_IMPL(serials, static inline klib_unused, uint64_t, uint32_t, 1,
              serial_hash, kh_int64_hash_equal)
-MWH_END
+MWI_KLIB_END
 
 static kh_serials_t *shard_of(const mw_engine *e, uint64_t serial) {
   return &e->serial.shards[serial % SHARDS].table;
 }
 
-int mwS_open(mw_engine *e) {
-  mwS_part *part = &e->serial;
+int mwi_serial_open(mw_engine *e) {
+  mwi_serials *part = &e->serial;
   uint32_t i;
-  part->shards = (struct mwS_shard *)mwE_new(e, SHARDS * sizeof(*part->shards));
+  part->shards =
+      (struct mwi_serial_shard *)mwi_new(e, SHARDS * sizeof(*part->shards));
   if (part->shards == NULL) return MW_NOMEM;
   for (i = 0; i < SHARDS; i++) part->shards[i].e = e;
   return mw_clock_open(e, NULL, 0, &part->given);
 }
 
-void mwS_close(mw_engine *e) {
-  mwS_part *part = &e->serial;
+void mwi_serial_close(mw_engine *e) {
+  mwi_serials *part = &e->serial;
   uint32_t i;
   for (i = 0; i < SHARDS && part->shards != NULL; i++) {
     kh_serials_t *h = &part->shards[i].table;
-    mwH_clear(h);
+    mwi_klib_clear(h);
   }
-  mwE_free(e, part->shards, SHARDS * sizeof(*part->shards));
+  mwi_free(e, part->shards, SHARDS * sizeof(*part->shards));
 }
 
 /* Gives `h` the next serial. */
@@ -68,7 +69,7 @@ static int give(mw_engine *e, mw_handle h) {
   return code;
 }
 
-int mw_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
+int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
   int64_t n = mw_clock_generation(e, e->serial.given, h);
   if (n < 0) {
     int code = give(e, h);
@@ -79,15 +80,15 @@ int mw_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
   return MW_OK;
 }
 
-mw_handle mw_by_serial(mw_engine *e, uint64_t serial) {
+mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
   kh_serials_t *shard = shard_of(e, serial);
   khint_t at = kh_get_serials(shard, serial);
   if (at == shard->n_buckets) return MW_NONE;
-  return mwI_handle(&e->identity, shard->vals[at]);
+  return mwi_identity_handle(&e->identity, shard->vals[at]);
 }
 
-void mwS_forget(mw_engine *e, uint32_t slot) {
-  uint64_t *tag = mwC_tag(&e->clock.clocks[e->serial.given], slot);
+void mwi_serial_forget(mw_engine *e, uint32_t slot) {
+  uint64_t *tag = mwi_clock_tag(&e->clock.clocks[e->serial.given], slot);
   kh_serials_t *shard;
   if (tag == NULL || *tag == 0) return;
   shard = shard_of(e, *tag - 1);

@@ -2,20 +2,20 @@
 ** serial.h - the engine's private view of serial.c.
 ** SPDX-License-Identifier: MIT
 */
-#ifndef MW_SERIAL_H
-#define MW_SERIAL_H
+#ifndef MWI_SERIAL_H
+#define MWI_SERIAL_H
 
 #include "moonwatch.h"
 
-typedef struct mwS_part {
+typedef struct mwi_serials {
   mw_clock given; /* a clock whose generations are the serials */
-  struct mwS_shard *shards;
-} mwS_part;
+  struct mwi_serial_shard *shards;
+} mwi_serials;
 
-MW_PRIVATE int mwS_open(mw_engine *e);
-MW_PRIVATE void mwS_close(mw_engine *e);
+MWI_API int mwi_serial_open(mw_engine *e);
+MWI_API void mwi_serial_close(mw_engine *e);
 
 /* Ends the serial of a slot, if it has one. */
-MW_PRIVATE void mwS_forget(mw_engine *e, uint32_t slot);
+MWI_API void mwi_serial_forget(mw_engine *e, uint32_t slot);
 
 #endif

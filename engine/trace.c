@@ -27,44 +27,46 @@
 ** Opening and closing
 ** ======================================================= */
 
-static void free_args(mw_engine *e, mwT_event *event) {
-  mwE_free(e, event->args, event->len);
+static void free_args(mw_engine *e, mwi_trace_event *event) {
+  mwi_free(e, event->args, event->len);
   event->args = NULL;
 }
 
 static void free_events(mw_engine *e, mw_trace *t) {
   uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
   for (i = 0; i < n; i++) free_args(e, &t->events[i]);
-  mwE_free(e, t->events, (size_t)t->capacity * sizeof(mwT_event));
+  mwi_free(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
 }
 
 static void free_names(mw_engine *e, mw_trace *t) {
   uint32_t i;
   for (i = 0; i < t->n_names; i++)
-    mwE_free(e, t->names[i].text, t->names[i].len);
-  mwE_free(e, t->names, t->size_names * sizeof(mwT_name));
-  mwE_free(e, t->table, t->size_table * sizeof(uint32_t));
+    mwi_free(e, t->names[i].text, t->names[i].len);
+  mwi_free(e, t->names, t->size_names * sizeof(mwi_trace_name));
+  mwi_free(e, t->table, t->size_table * sizeof(uint32_t));
 }
 
 /* Number 0, which is no name. */
 static int begin_names(mw_engine *e, mw_trace *t) {
-  t->names = (mwT_name *)mwE_grow(e, NULL, 0, &t->size_names, sizeof(mwT_name));
+  t->names = (mwi_trace_name *)mwi_grow(e, NULL, 0, &t->size_names,
+                                        sizeof(mwi_trace_name));
   if (t->names == NULL) return 0;
-  memset(&t->names[0], 0, sizeof(mwT_name));
+  memset(&t->names[0], 0, sizeof(mwi_trace_name));
   t->n_names = 1;
   return 1;
 }
 
 static int has_ring(mw_engine *e, mw_trace *t, size_t capacity) {
-  if (capacity > SIZE_MAX / sizeof(mwT_event)) return 0;
-  t->events = (mwT_event *)mwE_resize(e, NULL, 0, capacity * sizeof(mwT_event));
+  if (capacity > SIZE_MAX / sizeof(mwi_trace_event)) return 0;
+  t->events = (mwi_trace_event *)mwi_resize(e, NULL, 0,
+                                            capacity * sizeof(mwi_trace_event));
   t->capacity = (t->events == NULL) ? 0 : capacity;
   return t->events != NULL && begin_names(e, t);
 }
 
 int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
                   mw_trace **trace) {
-  mw_trace *t = (mw_trace *)mwE_new(e, sizeof(mw_trace));
+  mw_trace *t = (mw_trace *)mwi_new(e, sizeof(mw_trace));
   if (t == NULL) return MW_NOMEM;
   t->next = e->trace.first;
   e->trace.first = t;
@@ -87,10 +89,10 @@ void mw_trace_close(mw_engine *e, mw_trace *t) {
   *link = t->next;
   free_events(e, t);
   free_names(e, t);
-  mwE_free(e, t, sizeof(mw_trace));
+  mwi_free(e, t, sizeof(mw_trace));
 }
 
-void mwT_close(mw_engine *e) {
+void mwi_trace_close(mw_engine *e) {
   while (e->trace.first != NULL) mw_trace_close(e, e->trace.first);
 }
 
@@ -107,7 +109,7 @@ static uint32_t hash_of(const char *s, size_t len, mw_name category) {
   return h ^ h >> 15;
 }
 
-static int is_name(const mwT_name *name, const char *s, size_t len,
+static int is_name(const mwi_trace_name *name, const char *s, size_t len,
                    mw_name category, uint32_t hash) {
   return name->hash == hash && name->category == category && name->len == len &&
          (len == 0 || memcmp(name->text, s, len) == 0);
@@ -125,37 +127,38 @@ static uint32_t place_of(const mw_trace *t, const char *s, size_t len,
 
 static int widen_table(mw_engine *e, mw_trace *t) {
   uint32_t size = (t->size_table == 0) ? MIN_TABLE : t->size_table * 2, i, at;
-  uint32_t *table = (uint32_t *)mwE_new(e, size * sizeof(uint32_t));
+  uint32_t *table = (uint32_t *)mwi_new(e, size * sizeof(uint32_t));
   if (table == NULL) return 0;
   for (i = 1; i < t->n_names; i++) {
     for (at = t->names[i].hash & (size - 1); table[at] != 0;)
       at = (at + 1) & (size - 1);
     table[at] = i;
   }
-  mwE_free(e, t->table, t->size_table * sizeof(uint32_t));
+  mwi_free(e, t->table, t->size_table * sizeof(uint32_t));
   t->table = table;
   t->size_table = size;
   return 1;
 }
 
 static int make_room(mw_engine *e, mw_trace *t) {
-  mwT_name *names;
+  mwi_trace_name *names;
   if (t->n_names >= UINT32_MAX / 4) return 0;
   if (t->n_names >= t->size_table / 2 && !widen_table(e, t)) return 0;
-  names = (mwT_name *)mwE_grow(e, t->names, t->n_names, &t->size_names,
-                               sizeof(mwT_name));
+  names = (mwi_trace_name *)mwi_grow(e, t->names, t->n_names, &t->size_names,
+                                     sizeof(mwi_trace_name));
   if (names != NULL) t->names = names;
   return names != NULL;
 }
 
 static char *copy(mw_engine *e, const char *s, size_t len) {
-  char *text = (char *)mwE_resize(e, NULL, 0, len);
+  char *text = (char *)mwi_resize(e, NULL, 0, len);
   if (text != NULL) memcpy(text, s, len);
   return text;
 }
 
-static mw_name add_name(mw_engine *e, mw_trace *t, const mwT_name *fresh) {
-  mwT_name name = *fresh;
+static mw_name add_name(mw_engine *e, mw_trace *t,
+                        const mwi_trace_name *fresh) {
+  mwi_trace_name name = *fresh;
   if (!make_room(e, t)) return 0;
   name.text = (name.len == 0) ? NULL : copy(e, fresh->text, name.len);
   if (name.text == NULL && name.len > 0) return 0;
@@ -168,7 +171,7 @@ static mw_name add_name(mw_engine *e, mw_trace *t, const mwT_name *fresh) {
 mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                       mw_name category) {
   mw_trace *t = e->trace.running;
-  mwT_name fresh;
+  mwi_trace_name fresh;
   mw_name name = 0;
   if (t == NULL) return 0;
   memset(&fresh, 0, sizeof(fresh));
@@ -188,8 +191,8 @@ mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 ** ======================================================= */
 
 /* The next place of the ring, with nothing in it. */
-static mwT_event *next_place(mw_engine *e, mw_trace *t) {
-  mwT_event *event = &t->events[t->at];
+static mwi_trace_event *next_place(mw_engine *e, mw_trace *t) {
+  mwi_trace_event *event = &t->events[t->at];
   if (t->n >= t->capacity) free_args(e, event);
   t->n++;
   if (++t->at == t->capacity) t->at = 0;
@@ -198,9 +201,9 @@ static mwT_event *next_place(mw_engine *e, mw_trace *t) {
   return event;
 }
 
-static mwT_event *add(mw_engine *e, mw_trace *t, enum mwT_kind kind,
-                      mw_thread thread, mw_name name) {
-  mwT_event *event = next_place(e, t);
+static mwi_trace_event *add(mw_engine *e, mw_trace *t, enum mwi_trace_kind kind,
+                            mw_thread thread, mw_name name) {
+  mwi_trace_event *event = next_place(e, t);
   event->kind = kind;
   event->thread = thread;
   event->name = name;
@@ -210,7 +213,7 @@ static mwT_event *add(mw_engine *e, mw_trace *t, enum mwT_kind kind,
 }
 
 /* Without memory, the event goes without them. */
-static void set_args(mw_engine *e, mwT_event *event, const char *args,
+static void set_args(mw_engine *e, mwi_trace_event *event, const char *args,
                      size_t len) {
   if (args == NULL || len == 0 || len > UINT32_MAX) return;
   event->args = copy(e, args, len);
@@ -229,25 +232,25 @@ uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                         const char *args, size_t len) {
   mw_trace *t = trace_for(e, name);
   if (t == NULL) return 0;
-  set_args(e, add(e, t, MWT_BEGIN, thread, name), args, len);
+  set_args(e, add(e, t, MWI_TRACE_BEGIN, thread, name), args, len);
   return t->base + t->n;
 }
 
 /* The event of that identity, if it is still there and begins something. */
-static const mwT_event *find_begin(const mw_trace *t, uint64_t id) {
+static const mwi_trace_event *find_begin(const mw_trace *t, uint64_t id) {
   uint64_t i = id - t->base - 1;
-  const mwT_event *event;
-  if (i >= t->n || i < mwT_first(t)) return NULL;
-  event = mwT_event_at(t, i);
-  return (event->kind == MWT_BEGIN) ? event : NULL;
+  const mwi_trace_event *event;
+  if (i >= t->n || i < mwi_trace_first(t)) return NULL;
+  event = mwi_trace_event_at(t, i);
+  return (event->kind == MWI_TRACE_BEGIN) ? event : NULL;
 }
 
 void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
   mw_trace *t = e->trace.running;
-  const mwT_event *begin = (t == NULL) ? NULL : find_begin(t, id);
-  mwT_event *event;
+  const mwi_trace_event *begin = (t == NULL) ? NULL : find_begin(t, id);
+  mwi_trace_event *event;
   if (begin == NULL) return;
-  event = add(e, t, MWT_END, begin->thread, 0);
+  event = add(e, t, MWI_TRACE_END, begin->thread, 0);
   event->u.id = id;
   set_args(e, event, args, len);
 }
@@ -255,7 +258,8 @@ void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
 void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                       const char *args, size_t len) {
   mw_trace *t = trace_for(e, name);
-  if (t != NULL) set_args(e, add(e, t, MWT_INSTANT, thread, name), args, len);
+  if (t != NULL)
+    set_args(e, add(e, t, MWI_TRACE_INSTANT, thread, name), args, len);
 }
 
 void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
@@ -263,7 +267,7 @@ void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
   mw_trace *t = trace_for(e, name);
   if (t == NULL) return;
   if (value - value == 0) /* it is finite */
-    add(e, t, MWT_COUNTER, thread, name)->u.number = value;
+    add(e, t, MWI_TRACE_COUNTER, thread, name)->u.number = value;
   else
     t->dropped++;
 }
@@ -276,8 +280,8 @@ void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
 
 /* What was open when the trace was stopped ended there. */
 static void note_break(mw_engine *e, mw_trace *t) {
-  mwT_event *event = next_place(e, t);
-  event->kind = MWT_BREAK;
+  mwi_trace_event *event = next_place(e, t);
+  event->kind = MWI_TRACE_BREAK;
   event->thread = 0;
   event->name = 0;
   event->u.id = 0;
@@ -302,12 +306,14 @@ void mw_trace_stop(mw_engine *e, mw_trace *t) {
   t->stopped = t->now(t->ud);
 }
 
-mw_trace *mw_tracing(const mw_engine *e) { return e->trace.running; }
+mw_trace *mw_trace_running(const mw_engine *e) { return e->trace.running; }
 
-size_t mw_trace_count(const mw_trace *t) {
-  return (size_t)(t->n - mwT_first(t));
+size_t mw_trace_len(const mw_trace *t) {
+  return (size_t)(t->n - mwi_trace_first(t));
 }
 
-uint64_t mw_trace_lost(const mw_trace *t) { return mwT_first(t) + t->dropped; }
+uint64_t mw_trace_lost(const mw_trace *t) {
+  return mwi_trace_first(t) + t->dropped;
+}
 
 /* }====================================================== */

@@ -9,7 +9,7 @@
 **     +------------------------+       +-------+    +-------+
 **
 ** Invariant: the list of an object holds its watches in the order in which they
-** began, so their moments ascend.  A watch that has ended (MWW_ENDED) stays in
+** began, so their moments ascend.  A watch that has ended (MWI_ENDED) stays in
 ** the list while a call is under way on the object (`firing`), so whoever walks
 ** the list can follow `next` whatever a guard does; then it goes.
 **
@@ -23,69 +23,70 @@
 #include "engine.h"
 
 /* Further flags of a watch. */
-#define MWW_ENDED 0x100   /* no longer called */
-#define MWW_TAKEN 0x200   /* waits for its call, not for a write */
-#define MWW_PENDING 0x400 /* waits for the end of the batch */
+#define MWI_ENDED 0x100   /* no longer called */
+#define MWI_CLAIMED 0x200 /* waits for its call, not for a write */
+#define MWI_QUEUED 0x400  /* waits for the end of the batch */
 
 /* {======================================================
 ** Records and the pool
 ** ======================================================= */
 
 /* Watches stay where they are. */
-static mwW_watch *watch_at(const mw_engine *e, uint32_t i) {
-  return (mwW_watch *)mwL_at(&e->watch.watches, i, sizeof(mwW_watch));
+static mwi_watch *watch_at(const mw_engine *e, uint32_t i) {
+  return (mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
-static mwW_record *record_of(const mw_engine *e, mw_handle h) {
-  if (!mwI_valid(&e->identity, h)) return NULL;
-  return mwW_recordof(&e->watch, mw_slot(h));
+static mwi_object *record_of(const mw_engine *e, mw_handle h) {
+  if (!mwi_identity_is_valid(&e->identity, h)) return NULL;
+  return mwi_object_of(&e->watch, mw_slot(h));
 }
 
-#define PAGE_SIZE (MWL_PAGE * sizeof(mwW_record))
+#define PAGE_SIZE (MWI_PAGE * sizeof(mwi_object))
 
-mwW_record *mwW_need(mw_engine *e, mw_handle h) {
-  mwL_column *records = &e->watch.records;
-  mwW_record *page = (mwW_record *)mwL_need(e, records, mw_slot(h), PAGE_SIZE);
-  return (page == NULL) ? NULL : &page[mw_slot(h) % MWL_PAGE];
+mwi_object *mwi_object_need(mw_engine *e, mw_handle h) {
+  mwi_column *records = &e->watch.records;
+  mwi_object *page =
+      (mwi_object *)mwi_column_need(e, records, mw_slot(h), PAGE_SIZE);
+  return (page == NULL) ? NULL : &page[mw_slot(h) % MWI_PAGE];
 }
 
-void mwW_retain(const mw_engine *e, const mw_value *key) {
+void mwi_watch_retain(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
   if (host->retain != NULL) host->retain(host->ud, key);
 }
 
-void mwW_release(const mw_engine *e, const mw_value *key) {
+void mwi_watch_release(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
   if (host->release != NULL) host->release(host->ud, key);
 }
 
 static size_t size_of_keys(size_t n) {
-  return sizeof(mwW_keys) + (n - 1) * sizeof(mw_value);
+  return sizeof(mwi_watch_keys) + (n - 1) * sizeof(mw_value);
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
-  mwW_watch *w = watch_at(e, i);
+  mwi_watch *w = watch_at(e, i);
   size_t k;
   if (w->keys != NULL) {
-    for (k = 0; k < w->keys->n; k++) mwW_release(e, &w->keys->key[k]);
-    mwE_free(e, w->keys, size_of_keys(w->keys->n));
+    for (k = 0; k < w->keys->n; k++) mwi_watch_release(e, &w->keys->key[k]);
+    mwi_free(e, w->keys, size_of_keys(w->keys->n));
     w->keys = NULL;
   }
   w->age++;
   if (w->flags & MW_DEEP) e->watch.deep--;
-  mwL_give(&e->watch.watches, i, sizeof(mwW_watch));
+  mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
 /* The host hears nothing of it: it may be gone. */
-void mwW_close(mw_engine *e) {
-  mwW_part *part = &e->watch;
+void mwi_watch_close(mw_engine *e) {
+  mwi_watches *part = &e->watch;
   uint32_t i;
   for (i = 1; i <= part->watches.n; i++) {
-    mwW_keys *keys = watch_at(e, i)->keys;
-    if (keys != NULL) mwE_free(e, keys, size_of_keys(keys->n));
+    mwi_watch_keys *keys = watch_at(e, i)->keys;
+    if (keys != NULL) mwi_free(e, keys, size_of_keys(keys->n));
   }
-  mwL_drop(e, &part->records, PAGE_SIZE);
-  mwL_drop(e, &part->watches.items, MWL_PAGE * sizeof(mwW_watch));
+  mwi_column_drop(e, &part->records, PAGE_SIZE);
+  mwi_column_drop(e, &part->watches.items, MWI_PAGE * sizeof(mwi_watch));
 }
 
 /* }====================================================== */
@@ -94,7 +95,7 @@ void mwW_close(mw_engine *e) {
 ** Lists
 ** ======================================================= */
 
-static void append(mw_engine *e, mwW_record *r, uint32_t i) {
+static void append(mw_engine *e, mwi_object *r, uint32_t i) {
   watch_at(e, i)->next = 0;
   if (r->first == 0)
     r->first = i;
@@ -106,19 +107,19 @@ static void append(mw_engine *e, mwW_record *r, uint32_t i) {
 }
 
 /* Ends a watch.  It leaves the list when that is swept. */
-static void end_watch(mwW_record *r, mwW_watch *w) {
-  if ((w->flags & (MWW_ENDED | MWW_TAKEN)) == 0) r->armed--;
-  w->flags |= MWW_ENDED;
+static void end_watch(mwi_object *r, mwi_watch *w) {
+  if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) == 0) r->armed--;
+  w->flags |= MWI_ENDED;
 }
 
 static int is_alive(const mw_engine *e, mw_handle guard) {
   const mw_host *host = &e->watch.host;
-  if (!mwI_valid(&e->identity, guard)) return 0;
+  if (!mwi_identity_is_valid(&e->identity, guard)) return 0;
   return host->alive == NULL || host->alive(host->ud, guard);
 }
 
-/* Ends a watch whose guard is dead, and answers 1. */
-static int is_orphan(const mw_engine *e, mwW_record *r, mwW_watch *w) {
+/* Ends a watch whose guard is dead, and returns 1. */
+static int is_orphan(const mw_engine *e, mwi_object *r, mwi_watch *w) {
   if ((w->flags & MW_WEAK) == 0 || is_alive(e, w->guard)) return 0;
   end_watch(r, w);
   return 1;
@@ -127,21 +128,21 @@ static int is_orphan(const mw_engine *e, mwW_record *r, mwW_watch *w) {
 /* Gives back a watch that has ended and left its list; one that is pending is
 ** given back at the end of the batch. */
 static void drop_watch(mw_engine *e, uint32_t i) {
-  mwW_watch *w = watch_at(e, i);
-  w->flags |= MWW_ENDED;
+  mwi_watch *w = watch_at(e, i);
+  w->flags |= MWI_ENDED;
   w->obj = MW_NONE;
-  if ((w->flags & MWW_PENDING) == 0) free_watch(e, i);
+  if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
 }
 
 /* Takes the ended out of the list, and with `orphans` those that should be. */
-static void sweep(mw_engine *e, mwW_record *r, int orphans) {
+static void sweep(mw_engine *e, mwi_object *r, int orphans) {
   uint32_t *link = &r->first, i;
   uint32_t last = 0;
   if (r->firing > 0) return;
   while ((i = *link) != 0) {
-    mwW_watch *w = watch_at(e, i);
-    if (orphans && (w->flags & MWW_ENDED) == 0) is_orphan(e, r, w);
-    if (w->flags & MWW_ENDED) {
+    mwi_watch *w = watch_at(e, i);
+    if (orphans && (w->flags & MWI_ENDED) == 0) is_orphan(e, r, w);
+    if (w->flags & MWI_ENDED) {
       *link = w->next;
       r->linked--;
       drop_watch(e, i);
@@ -154,20 +155,20 @@ static void sweep(mw_engine *e, mwW_record *r, int orphans) {
 }
 
 /* A class that is gone has no count. */
-static mw_handle leave(mw_engine *e, mwW_record *r) {
+static mw_handle leave(mw_engine *e, mwi_object *r) {
   mw_handle class_ = r->class_;
-  mwW_record *its = record_of(e, class_);
+  mwi_object *its = record_of(e, class_);
   if (its != NULL && --its->instances == 0) e->watch.deserted = 1;
   r->class_ = MW_NONE;
   return class_;
 }
 
-void mwW_forget(mw_engine *e, uint32_t slot) {
-  mwW_record *r = mwW_recordof(&e->watch, slot);
+void mwi_watch_forget(mw_engine *e, uint32_t slot) {
+  mwi_object *r = mwi_object_of(&e->watch, slot);
   uint32_t i, next;
   if (r == NULL) return;
   leave(e, r);
-  mwD_forget(e, slot);
+  mwi_tree_forget(e, slot);
   for (i = r->first; i != 0; i = next) {
     next = watch_at(e, i)->next;
     drop_watch(e, i);
@@ -177,7 +178,7 @@ void mwW_forget(mw_engine *e, uint32_t slot) {
 
 /* Guards die silently, so their watches are sought each time the list has grown
 ** to twice the length that was left the last time. */
-static void prune(mw_engine *e, mwW_record *r) {
+static void prune(mw_engine *e, mwi_object *r) {
   if (r->linked < 8 || r->linked >> r->sweep_at == 0) return;
   sweep(e, r, 1);
   for (r->sweep_at = 0; r->linked >> r->sweep_at != 0; r->sweep_at++)
@@ -191,39 +192,39 @@ static void prune(mw_engine *e, mwW_record *r) {
 ** Watching
 ** ======================================================= */
 
-void mw_set_host(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
+void mw_host_set(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
 
 static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
   return (mw_watch_id)watch_at(e, i)->age << 32 | i;
 }
 
 /* The watch of an id, NULL when it has ended. */
-static mwW_watch *find_watch(const mw_engine *e, mw_watch_id id) {
+static mwi_watch *find_watch(const mw_engine *e, mw_watch_id id) {
   uint32_t i = (uint32_t)id;
-  mwW_watch *w;
+  mwi_watch *w;
   if (i == 0 || i > e->watch.watches.n) return NULL;
   w = watch_at(e, i);
   if (w->age != (uint32_t)(id >> 32) || (w->age & 1) == 0) return NULL;
-  return (w->flags & MWW_ENDED) ? NULL : w;
+  return (w->flags & MWI_ENDED) ? NULL : w;
 }
 
 /* Copies the keys into a new watch; 0 when there is no memory. */
-static int copy_keys(mw_engine *e, mwW_watch *w, const mw_value *keys,
+static int copy_keys(mw_engine *e, mwi_watch *w, const mw_value *keys,
                      uint32_t n) {
   uint32_t i;
   if (n == 0) return 1;
-  w->keys = (mwW_keys *)mwE_new(e, size_of_keys(n));
+  w->keys = (mwi_watch_keys *)mwi_new(e, size_of_keys(n));
   if (w->keys == NULL) return 0;
   w->keys->n = n;
   memcpy(w->keys->key, keys, n * sizeof(mw_value));
-  for (i = 0; i < n; i++) mwW_retain(e, &keys[i]);
+  for (i = 0; i < n; i++) mwi_watch_retain(e, &keys[i]);
   return 1;
 }
 
 static uint32_t make_watch(mw_engine *e, mw_handle obj,
                            const mw_watch_options *options) {
-  uint32_t i = mwL_take(e, &e->watch.watches, sizeof(mwW_watch));
-  mwW_watch *w;
+  uint32_t i = mwi_pool_take(e, &e->watch.watches, sizeof(mwi_watch));
+  mwi_watch *w;
   if (i == 0) return 0;
   w = watch_at(e, i);
   w->age++;
@@ -242,14 +243,14 @@ static uint32_t make_watch(mw_engine *e, mw_handle obj,
   return i;
 }
 
-int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
-             mw_watch_id *id) {
-  mwW_record *r;
+int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
+                   mw_watch_id *id) {
+  mwi_object *r;
   uint32_t i;
-  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
-  if ((options->flags & MW_FLAG) && !mwW_need(e, options->guard))
+  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
-  r = mwW_need(e, obj);
+  r = mwi_object_need(e, obj);
   if (r == NULL || (i = make_watch(e, obj, options)) == 0) return MW_NOMEM;
   if (!r->known) r->count = 0; /* while it was tracked */
   r->watched = r->known = 1;
@@ -259,11 +260,11 @@ int mw_watch(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   return MW_OK;
 }
 
-int mw_unwatch(mw_engine *e, mw_handle obj) {
-  mwW_record *r = record_of(e, obj);
+int mw_object_unwatch(mw_engine *e, mw_handle obj) {
+  mwi_object *r = record_of(e, obj);
   uint32_t i;
   if (r == NULL || (!r->watched && r->member == 0)) return MW_STALE;
-  if (r->tracked < 2) mw_exclude(e, obj);
+  if (r->tracked < 2) mw_root_end(e, obj);
   for (i = r->first; i != 0; i = watch_at(e, i)->next)
     end_watch(r, watch_at(e, i));
   sweep(e, r, 0);
@@ -273,74 +274,74 @@ int mw_unwatch(mw_engine *e, mw_handle obj) {
   return MW_OK;
 }
 
-int mwW_join(mw_engine *e, mw_handle obj, mw_handle class_) {
-  mwW_record *its = mwW_need(e, class_), *r = record_of(e, obj);
+int mwi_class_join(mw_engine *e, mw_handle obj, mw_handle class_) {
+  mwi_object *its = mwi_object_need(e, class_), *r = record_of(e, obj);
   if (its == NULL) return MW_NOMEM;
   if (r == NULL || !r->watched || r->class_ != MW_NONE) return MW_OK;
   r->class_ = class_;
   return (its->instances++ == 0) ? MW_NEW : MW_OK;
 }
 
-mw_handle mwW_leave(mw_engine *e, mw_handle obj) {
-  mwW_record *r = record_of(e, obj);
+mw_handle mwi_class_leave(mw_engine *e, mw_handle obj) {
+  mwi_object *r = record_of(e, obj);
   return (r == NULL) ? MW_NONE : leave(e, r);
 }
 
 /* An object may be below one that is only tracked. */
-int mw_is_watched(mw_engine *e, mw_handle obj) {
-  const mwW_record *r = record_of(e, obj);
+int mw_object_is_watched(mw_engine *e, mw_handle obj) {
+  const mwi_object *r = record_of(e, obj);
   mw_value key;
   uint32_t after = 0;
   mw_handle root;
   if (r == NULL || r->watched) return r != NULL;
-  while ((root = mwD_root(e, obj, &after, &key)) != MW_NONE)
+  while ((root = mwi_tree_root(e, obj, &after, &key)) != MW_NONE)
     if (record_of(e, root)->watched) return 1;
   return 0;
 }
 
-int mw_cancel(mw_engine *e, mw_watch_id id) {
-  mwW_watch *w = find_watch(e, id);
-  mwW_record *r;
+int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
+  mwi_watch *w = find_watch(e, id);
+  mwi_object *r;
   if (w == NULL) return MW_STALE;
-  r = mwW_recordof(&e->watch, mw_slot(w->obj));
+  r = mwi_object_of(&e->watch, mw_slot(w->obj));
   end_watch(r, w);
   sweep(e, r, 0);
   return MW_OK;
 }
 
-int mw_watch_alive(const mw_engine *e, mw_watch_id id) {
+int mw_watch_is_alive(const mw_engine *e, mw_watch_id id) {
   return find_watch(e, id) != NULL;
 }
 
-uint32_t mw_armed(const mw_engine *e, mw_handle obj) {
-  const mwW_record *r = record_of(e, obj);
+uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
+  const mwi_object *r = record_of(e, obj);
   return (r == NULL) ? 0 : r->armed;
 }
 
 /* While it was only tracked, nobody counted. */
-uint64_t mw_mutations(mw_engine *e, mw_handle obj) {
-  const mwW_record *r = record_of(e, obj);
-  if (r == NULL || (!r->known && !mw_is_watched(e, obj))) return 0;
+uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
+  const mwi_object *r = record_of(e, obj);
+  if (r == NULL || (!r->known && !mw_object_is_watched(e, obj))) return 0;
   return r->count;
 }
 
 /* After the clock was reset, what was before it is not known. */
-int64_t mw_last_change(mw_engine *e, mw_handle obj) {
-  const mwW_record *r = record_of(e, obj);
+int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
+  const mwi_object *r = record_of(e, obj);
   int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
-  if (mw_mutations(e, obj) == 0) return -1;
+  if (mw_object_mutations(e, obj) == 0) return -1;
   return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed;
 }
 
-int mw_valid(const mw_engine *e, mw_handle guard) {
-  const mwW_record *r = record_of(e, guard);
+int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
+  const mwi_object *r = record_of(e, guard);
   return r == NULL || !r->invalid;
 }
 
-int mw_set_valid(mw_engine *e, mw_handle guard, int valid) {
-  mwW_record *r;
-  if (!mwI_valid(&e->identity, guard)) return MW_STALE;
-  r = mwW_need(e, guard);
+int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
+  mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
+  r = mwi_object_need(e, guard);
   if (r == NULL) return MW_NOMEM;
   r->invalid = !valid;
   return MW_OK;
@@ -368,7 +369,7 @@ typedef struct event {
   uint64_t moment;
 } event;
 
-static int has_key(const mwW_watch *w, const mw_value *key) {
+static int has_key(const mwi_watch *w, const mw_value *key) {
   size_t i;
   if (w->keys == NULL) return 1;
   for (i = 0; i < w->keys->n; i++)
@@ -377,48 +378,48 @@ static int has_key(const mwW_watch *w, const mw_value *key) {
 }
 
 /* Is it a change that the watch wants to hear of, now or later? */
-static int concerns(const mwW_watch *w, const event *ev) {
+static int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below && (w->flags & MW_DEEP) == 0) return 0;
   if ((w->flags & MW_SKIP) && ev->change->same) return 0;
   return has_key(w, ev->key);
 }
 
-static int wants(const mwW_watch *w, const event *ev) {
+static int wants(const mwi_watch *w, const event *ev) {
   return (w->flags & MW_AFTER) == ev->phase && concerns(w, ev);
 }
 
 /* Takes those that are called once; others that fire cannot call them now. */
-static void take(mw_engine *e, mwW_record *r, const event *ev) {
+static void take(mw_engine *e, mwi_object *r, const event *ev) {
   uint32_t i;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    mwW_watch *w = watch_at(e, i);
+    mwi_watch *w = watch_at(e, i);
     if (w->moment > ev->moment) break;
-    if ((w->flags & MW_ONCE) == 0 || (w->flags & (MWW_ENDED | MWW_TAKEN)))
+    if ((w->flags & MW_ONCE) == 0 || (w->flags & (MWI_ENDED | MWI_CLAIMED)))
       continue;
     if (!wants(w, ev)) continue;
-    w->flags |= MWW_TAKEN;
+    w->flags |= MWI_CLAIMED;
     w->due = ev->moment;
     r->armed--;
   }
 }
 
 /* A write of one moment may be heard of by its object, then by its roots. */
-static int is_called(const mwW_watch *w, const event *ev) {
-  if (w->flags & MWW_ENDED) return 0;
+static int is_called(const mwi_watch *w, const event *ev) {
+  if (w->flags & MWI_ENDED) return 0;
   if (w->flags & MW_ONCE)
-    return (w->flags & MWW_TAKEN) && w->due == ev->moment &&
+    return (w->flags & MWI_CLAIMED) && w->due == ev->moment &&
            (w->flags & MW_AFTER) == ev->phase;
   return wants(w, ev);
 }
 
 /* It does no harm to a guard that is dead and not yet known to be. */
-static void raise_flag(mw_engine *e, mwW_record *r, mwW_watch *w) {
-  mwW_record *guard = record_of(e, w->guard);
+static void raise_flag(mw_engine *e, mwi_object *r, mwi_watch *w) {
+  mwi_object *guard = record_of(e, w->guard);
   if (guard != NULL) guard->invalid = 1;
   if (guard == NULL || (w->flags & MW_ONCE)) end_watch(r, w);
 }
 
-static void call(mw_engine *e, mwW_record *r, mw_handle obj, mwW_watch *w,
+static void call(mw_engine *e, mwi_object *r, mw_handle obj, mwi_watch *w,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
   e->watch.calls++;
@@ -432,10 +433,10 @@ static void call(mw_engine *e, mwW_record *r, mw_handle obj, mwW_watch *w,
 }
 
 /* Does something for the object that is written, and for each root above. */
-typedef void (*hearing)(mw_engine *e, mwW_record *r, mw_handle obj,
+typedef void (*hearing)(mw_engine *e, mwi_object *r, mw_handle obj,
                         const event *ev);
 
-static void for_all(mw_engine *e, mwW_record *r, mw_handle obj,
+static void for_all(mw_engine *e, mwi_object *r, mw_handle obj,
                     const event *own, hearing f) {
   event ev = *own;
   mw_value key;
@@ -444,7 +445,7 @@ static void for_all(mw_engine *e, mwW_record *r, mw_handle obj,
   f(e, r, obj, &ev);
   ev.key = &key;
   ev.below = 1;
-  while ((root = mwD_root(e, obj, &after, &key)) != MW_NONE)
+  while ((root = mwi_tree_root(e, obj, &after, &key)) != MW_NONE)
     f(e, record_of(e, root), root, &ev);
 }
 
@@ -455,11 +456,11 @@ static void for_all(mw_engine *e, mwW_record *r, mw_handle obj,
 ** ======================================================= */
 
 static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
-  mwW_part *part = &e->watch;
-  mwW_watch *w = watch_at(e, i);
+  mwi_watches *part = &e->watch;
+  mwi_watch *w = watch_at(e, i);
   w->due = change->note;
-  if (w->flags & MWW_PENDING) return;
-  w->flags |= MWW_PENDING;
+  if (w->flags & MWI_QUEUED) return;
+  w->flags |= MWI_QUEUED;
   w->pending = 0;
   if (part->first_pending == 0)
     part->first_pending = i;
@@ -470,13 +471,13 @@ static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
 
 /* Whether the value is the same in the end is seen then.  A guard that is a
 ** flag can be told at once. */
-static void pend_all(mw_engine *e, mwW_record *r, mw_handle obj,
+static void pend_all(mw_engine *e, mwi_object *r, mw_handle obj,
                      const event *ev) {
   uint32_t i;
   r->firing++;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    mwW_watch *w = watch_at(e, i);
-    if (w->flags & (MWW_ENDED | MWW_TAKEN)) continue;
+    mwi_watch *w = watch_at(e, i);
+    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     if (!concerns(w, ev)) continue;
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
       call(e, r, obj, w, ev->change);
@@ -489,19 +490,19 @@ static void pend_all(mw_engine *e, mwW_record *r, mw_handle obj,
 
 /* The first that is pending, no longer pending then; 0 at the end. */
 static uint32_t next_pending(mw_engine *e) {
-  mwW_part *part = &e->watch;
+  mwi_watches *part = &e->watch;
   uint32_t i = part->first_pending;
   if (i == 0) return 0;
   part->first_pending = watch_at(e, i)->pending;
-  watch_at(e, i)->flags &= ~MWW_PENDING;
+  watch_at(e, i)->flags &= ~MWI_QUEUED;
   return i;
 }
 
 /* While `firing`, a watch that ends stays in its list. */
-static void settle(mw_engine *e, mwW_watch *w, void *hosts) {
+static void settle(mw_engine *e, mwi_watch *w, void *hosts) {
   const mw_host *host = &e->watch.host;
   mw_handle obj = w->obj;
-  mwW_record *r = mwW_recordof(&e->watch, mw_slot(obj));
+  mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
   mw_change change;
   int heard;
   memset(&change, 0, sizeof(change));
@@ -509,11 +510,11 @@ static void settle(mw_engine *e, mwW_watch *w, void *hosts) {
   change.note = w->due;
   r->firing++;
   heard = host->settle(host->ud, obj, &change);
-  if (!mwI_valid(&e->identity, obj)) return;
-  if (heard && !(w->flags & MWW_ENDED) &&
+  if (!mwi_identity_is_valid(&e->identity, obj)) return;
+  if (heard && !(w->flags & MWI_ENDED) &&
       !((w->flags & MW_SKIP) && change.same))
     call(e, r, obj, w, &change);
-  if (!mwI_valid(&e->identity, obj)) return;
+  if (!mwi_identity_is_valid(&e->identity, obj)) return;
   r->firing--;
   sweep(e, r, 0);
 }
@@ -526,7 +527,7 @@ void mw_batch_end(mw_engine *e, void *host) {
   while ((i = next_pending(e)) != 0) {
     if (watch_at(e, i)->obj == MW_NONE)
       free_watch(e, i);
-    else if ((watch_at(e, i)->flags & MWW_ENDED) == 0)
+    else if ((watch_at(e, i)->flags & MWI_ENDED) == 0)
       settle(e, watch_at(e, i), host);
   }
 }
@@ -538,7 +539,7 @@ void mw_batch_drop(mw_engine *e) {
     if (watch_at(e, i)->obj == MW_NONE) free_watch(e, i);
 }
 
-uint32_t mw_batches(const mw_engine *e) { return e->watch.batches; }
+uint32_t mw_batch_depth(const mw_engine *e) { return e->watch.batches; }
 
 /* }====================================================== */
 
@@ -547,17 +548,17 @@ uint32_t mw_batches(const mw_engine *e) { return e->watch.batches; }
 ** ======================================================= */
 
 /* A guard may end the object itself; then its list is gone. */
-static void fire(mw_engine *e, mwW_record *r, mw_handle obj, const event *ev) {
+static void fire(mw_engine *e, mwi_object *r, mw_handle obj, const event *ev) {
   uint32_t i;
   if (r->first == 0) return;
   take(e, r, ev);
   r->firing++;
   for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    mwW_watch *w = watch_at(e, i);
+    mwi_watch *w = watch_at(e, i);
     if (w->moment > ev->moment) break;
     if (!is_called(w, ev)) continue;
     call(e, r, obj, w, ev->change);
-    if (!mwI_valid(&e->identity, obj)) return;
+    if (!mwi_identity_is_valid(&e->identity, obj)) return;
   }
   r->firing--;
   sweep(e, r, 0);
@@ -568,19 +569,19 @@ static event event_of(const mw_change *change, int phase, uint64_t moment) {
   return ev;
 }
 
-uint64_t mw_mutated(mw_engine *e, mw_handle obj, const mw_change *change) {
-  mwW_record *r = record_of(e, obj);
+uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
+  mwi_object *r = record_of(e, obj);
   event ev;
   if (r == NULL || (!r->watched && r->member == 0)) return 0;
-  mwW_count(e, r);
+  mwi_object_count(e, r);
   ev = event_of(change, 0, ++e->watch.moment);
   for_all(e, r, obj, &ev, e->watch.batches > 0 ? pend_all : fire);
   return ev.moment;
 }
 
-void mw_stored(mw_engine *e, mw_handle obj, const mw_change *change,
-               uint64_t moment) {
-  mwW_record *r = record_of(e, obj);
+void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
+                  uint64_t moment) {
+  mwi_object *r = record_of(e, obj);
   event ev = event_of(change, MW_AFTER, moment);
   if (r != NULL && e->watch.batches == 0) for_all(e, r, obj, &ev, fire);
 }

@@ -22,7 +22,7 @@ static void *alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
 
 /* Gives a ship an identity and tags it with the current frame. */
 static int launch(mw_engine *e, const ship *s, mw_handle *h) {
-  int code = mw_identify(e, s, h);
+  int code = mw_object_identify(e, s, h);
   return (code == MW_OK) ? mw_clock_tag(e, MW_CLOCK, *h) : code;
 }
 
@@ -32,7 +32,7 @@ static void show_new(mw_engine *e) {
   mw_handle h;
   mw_clock_since(e, MW_CLOCK, now, &walk);
   while ((h = mw_clock_next(e, &walk)) != MW_NONE) {
-    const ship *s = (const ship *)mw_pointer(e, h);
+    const ship *s = (const ship *)mw_object_pointer(e, h);
     printf("frame %d: the %s is new\n", (int)now, s->name);
   }
 }
@@ -46,18 +46,19 @@ static int play(mw_engine *e) {
     show_new(e);
     mw_clock_advance(e, MW_CLOCK);
   }
-  mw_forget(e, handles[0]); /* the Argo sinks: its handle finds nothing now */
+  mw_object_forget(
+      e, handles[0]); /* the Argo sinks: its handle finds nothing now */
   printf("%s, %d ships left\n",
-         (mw_pointer(e, handles[0]) == NULL) ? "sunk" : "afloat",
-         (int)mw_count(e));
+         (mw_object_pointer(e, handles[0]) == NULL) ? "sunk" : "afloat",
+         (int)mw_object_count(e));
   return 0;
 }
 
 int main(void) {
-  mw_engine *e = mw_open(alloc, NULL);
+  mw_engine *e = mw_engine_open(alloc, NULL);
   int status;
   if (e == NULL) return 1;
   status = play(e);
-  mw_close(e);
+  mw_engine_close(e);
   return status;
 }

@@ -12,7 +12,7 @@
 
 enum { BATCH_NOTES = 1, BATCH_OBJECTS, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
 
-static void new_batch(lua_State *L, mwB_state *s) {
+static void new_batch(lua_State *L, mwb_state *s) {
   int i;
   lua_createtable(L, BATCH_KINDS, 0);
   for (i = BATCH_NOTES; i <= BATCH_KINDS; i++) {
@@ -25,7 +25,7 @@ static void new_batch(lua_State *L, mwB_state *s) {
 
 /* A batch begins while another one's guards are called. */
 static void renew_notes(lua_State *L) {
-  mwB_push(L, MWB_BATCH);
+  mwb_push(L, MWB_BATCH);
   lua_newtable(L);
   lua_rawseti(L, -2, BATCH_NOTES);
   lua_pop(L, 1);
@@ -60,12 +60,12 @@ static void keep(lua_State *L, int batch, int table, lua_Integer note,
 }
 
 /* The old value is that of the first write to the key. */
-uint64_t mwB_notewrite(lua_State *L, int kind) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+uint64_t mwb_note_write(lua_State *L, int kind) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   int top = lua_gettop(L);
   lua_Integer note;
   if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
-  mwB_push(L, MWB_BATCH);
+  mwb_push(L, MWB_BATCH);
   lua_rawgeti(L, top + 1, BATCH_NOTES);
   push_notes(L); /* top + 3 */
   push_key(L);
@@ -90,17 +90,17 @@ uint64_t mwB_notewrite(lua_State *L, int kind) {
 
 /* Puts what is noted in one of the batch's tables at `to`. */
 static void fetch(lua_State *L, int table, uint64_t note, int to) {
-  mwB_push(L, MWB_BATCH);
+  mwb_push(L, MWB_BATCH);
   lua_rawgeti(L, -1, table);
   lua_rawgeti(L, -1, (lua_Integer)note);
   lua_replace(L, to);
   lua_pop(L, 2);
 }
 
-int mwB_settle(void *ud, mw_handle obj, mw_change *change) {
+int mwb_settle(void *ud, mw_handle obj, mw_change *change) {
   write_frame *f = (write_frame *)change->host;
   lua_State *L = f->L;
-  int alive = mwB_alive(L, (mwB_state *)ud, obj);
+  int alive = mwb_alive(L, (mwb_state *)ud, obj);
   lua_pop(L, 1);
   if (!alive) return 0;
   fetch(L, BATCH_OBJECTS, change->note, OBJECT);
@@ -109,14 +109,14 @@ int mwB_settle(void *ud, mw_handle obj, mw_change *change) {
   fetch(L, BATCH_KINDS, change->note, VALUE);
   change->kind = (int)lua_tointeger(L, VALUE);
   if (change->kind == MW_METATABLE)
-    mwB_pushclass(L, OBJECT);
+    mwb_push_class(L, OBJECT);
   else if (change->kind == MW_CALL)
     lua_pushnil(L);
   else
-    mwB_pushcurrent(L);
+    mwb_push_current(L);
   lua_replace(L, VALUE);
-  change->same = mwB_issame(L, change->kind);
-  if (change->kind <= MW_DELETE) change->kind = mwB_writekind(L);
+  change->same = mwb_is_same(L, change->kind);
+  if (change->kind <= MW_DELETE) change->kind = mwb_write_kind(L);
   f->state->L = L; /* anything may have run */
   return 1;
 }
@@ -124,19 +124,19 @@ int mwB_settle(void *ud, mw_handle obj, mw_change *change) {
 /* deliver(): the outermost batch ends. */
 static int deliver(lua_State *L) {
   write_frame f;
-  mwB_state *s = mwB_beginreport(L, &f);
+  mwb_state *s = mwb_begin_report(L, &f);
   uint64_t calls = s->engine->watch.calls;
   s->delivering++;
   mw_batch_end(s->engine, &f);
-  if (mwB_tracing(s)) mwB_traceheard(L, s, MW_NONE, calls);
+  if (mwb_tracing(s)) mwb_trace_heard(L, s, MW_NONE, calls);
   lua_settop(L, FAILURE);
   return f.failed ? lua_error(L) : 0;
 }
 
-/* Ends the innermost batch by calling `deliver`, which is on the top.  Answers
+/* Ends the innermost batch by calling `deliver`, which is on the top.  Returns
 ** a status; with an error, that is on the top. */
-static int end_batch(lua_State *L, mwB_state *s) {
-  uint32_t batches = mw_batches(s->engine);
+static int end_batch(lua_State *L, mwb_state *s) {
+  uint32_t batches = mw_batch_depth(s->engine);
   int delivering = s->delivering;
   int status = LUA_OK;
   if (batches > 1)
@@ -144,7 +144,7 @@ static int end_batch(lua_State *L, mwB_state *s) {
   else
     status = lua_pcall(L, 0, 0, 0);
   s->L = L;
-  if (mw_batches(s->engine) == batches) mw_batch_drop(s->engine);
+  if (mw_batch_depth(s->engine) == batches) mw_batch_drop(s->engine);
   s->delivering = delivering;
   if (delivering == 0 && batches == 1) {
     lua_pushnil(L);
@@ -155,12 +155,13 @@ static int end_batch(lua_State *L, mwB_state *s) {
 
 /* The function's error goes on, not that of a guard at the end. */
 static int batch(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   int status;
-  if (!lua_isfunction(L, 1)) return mwB_badarg(L, "batch", 1, 1, "function");
-  mwB_pushfunction(L, deliver);
+  if (!lua_isfunction(L, 1))
+    return mwb_bad_argument(L, "batch", 1, 1, "function");
+  mwb_push_function(L, deliver);
   lua_insert(L, 1);
-  if (mw_batches(s->engine) == 0) {
+  if (mw_batch_depth(s->engine) == 0) {
     if (s->delivering == 0)
       new_batch(L, s);
     else
@@ -178,7 +179,7 @@ static int batch(lua_State *L) {
   return lua_error(L);
 }
 
-void mwB_openbatch(lua_State *L) {
+void mwb_open_batch(lua_State *L) {
   static const luaL_Reg functions[] = {{"batch", batch}, {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

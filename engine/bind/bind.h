@@ -2,14 +2,14 @@
 ** bind.h - what the binding's files share.
 ** SPDX-License-Identifier: MIT
 **
-** Each Lua state has one `mwB_state`, a userdata in the registry, with one
+** Each Lua state has one `mwb_state`, a userdata in the registry, with one
 ** engine.  Every function of the library has two upvalues: that userdata, and
 ** the array of objects (slot -> object, weak values).  The array is what tells
 ** the living from the dead: Lua clears an entry when it finds the object dead,
 ** before it runs finalisers and gives the address away again.  Its entry 0 is a
 ** probe that nothing else holds: it is gone after each collection. */
-#ifndef MW_BIND_H
-#define MW_BIND_H
+#ifndef MWB_BIND_H
+#define MWB_BIND_H
 
 #include "../engine.h"
 
@@ -21,18 +21,18 @@
 #endif
 
 /* A table that holds what the entries of a journal refer to: see journal.c. */
-typedef struct mwB_refs {
+typedef struct mwb_refs {
   uint32_t n;  /* it has 1 to n */
   uint32_t id; /* never 0, and no other's */
-} mwB_refs;
+} mwb_refs;
 
 /* A string that such a table has already. */
-typedef struct mwB_known {
+typedef struct mwb_known {
   const void *string;
   uint32_t id, ref;
-} mwB_known;
+} mwb_known;
 
-typedef struct mwB_state {
+typedef struct mwb_state {
   mw_engine *engine; /* NULL once the Lua state is being closed */
   lua_State *L;      /* the thread in which the engine is called */
   lua_State *main;   /* the main thread */
@@ -48,13 +48,13 @@ typedef struct mwB_state {
   uint32_t strings, size_uses, free_string;
   lua_Integer notes;         /* of the batch */
   int delivering;            /* is a batch ending? */
-  struct mwB_budget *budget; /* of the policy's call under way */
+  struct mwb_budget *budget; /* of the policy's call under way */
   mw_handle *resting;        /* objects whose traps rest, perhaps */
   uint32_t n_resting, size_resting;
-  mwB_refs journal;    /* what it refers to */
+  mwb_refs journal;    /* what it refers to */
   int refs_at;         /* where the registry has what they stand for */
   uint32_t refs_ids;   /* tables of references there have been */
-  mwB_known known[64]; /* strings that have a reference */
+  mwb_known known[64]; /* strings that have a reference */
   int wheres;          /* how many want to know where writes are made */
   int restoring;       /* writes are not noted */
   int ignores;         /* does the policy say that keys are ignored? */
@@ -66,7 +66,7 @@ typedef struct mwB_state {
   const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
   const void *scope_meta, *idle; /* idle: the scope that is none */
-} mwB_state;
+} mwb_state;
 
 /* User values of the state. */
 enum {
@@ -109,80 +109,80 @@ enum {
 
 /*
 ** The library's objects (clocks, weak maps) are tables.  Their data are in a
-** userdata, which begins with an `mwB_data` and is the third upvalue of the
+** userdata, which begins with an `mwb_data` and is the third upvalue of the
 ** methods that are called most: these stand in the object itself, so that the
 ** call finds them at once, and know their data without a search.  The other
 ** methods stand in the metatable and get the data from one of the first kind.
 */
-typedef struct mwB_data {
-  mwB_state *state;
+typedef struct mwb_data {
+  mwb_state *state;
   const void *self; /* the table's address */
-} mwB_data;
+} mwb_data;
 
 #define MWB_UPDATA lua_upvalueindex(3)
 
-typedef struct mwB_class {
+typedef struct mwb_class {
   const char *type;     /* for messages */
   int metatable;        /* where the state has it */
   const luaL_Reg *hot;  /* methods that stand in the object */
   const luaL_Reg *cold; /* the other methods */
   const luaL_Reg *meta; /* metamethods */
-} mwB_class;
+} mwb_class;
 
 /* {======================================================
 ** engine.c: the state, errors, memory
 ** ======================================================= */
 
 /* A collection has ended: the weak probe in slot 0 is gone.  Sets a new one. */
-void mwB_collected(lua_State *L, mwB_state *s);
+void mwb_collected(lua_State *L, mwb_state *s);
 
 /* Does a bounded slice of what is due; raises when the state is closed. */
-void mwB_slice(lua_State *L, mwB_state *s);
+void mwb_slice(lua_State *L, mwb_state *s);
 
 /* Has a collection ended since the last time?  Then anything may run. */
-static inline int mwB_probe(lua_State *L, mwB_state *s) {
+static inline int mwb_probe(lua_State *L, mwb_state *s) {
   int ended = lua_rawgeti(L, MWB_UPOBJECTS, 0) == LUA_TNIL;
   lua_pop(L, 1);
-  if (ended) mwB_collected(L, s);
+  if (ended) mwb_collected(L, s);
   return ended;
 }
 
 /* Each function begins with this or with a `self`. */
-static inline mwB_state *mwB_enter(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mwB_probe(L, s);
-  if (s->pending) mwB_slice(L, s);
+static inline mwb_state *mwb_enter(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_probe(L, s);
+  if (s->pending) mwb_slice(L, s);
   return s;
 }
 
 /* Pushes the state, when there are no upvalues. */
-void mwB_pushstate(lua_State *L);
+void mwb_push_state(lua_State *L);
 
 /* Pushes one of the state's user values. */
-void mwB_push(lua_State *L, int uservalue);
+void mwb_push(lua_State *L, int uservalue);
 
 /* Makes one of the state's user values a table with weak keys. */
-void mwB_newephemeron(lua_State *L, int uservalue);
+void mwb_new_ephemeron(lua_State *L, int uservalue);
 
 /* Sets functions in the table on the top, with the upvalues of every function
 ** (taken from the running one). */
-void mwB_setfuncs(lua_State *L, const luaL_Reg *list);
+void mwb_set_funcs(lua_State *L, const luaL_Reg *list);
 
 /* Pushes a function with those upvalues. */
-void mwB_pushfunction(lua_State *L, lua_CFunction f);
+void mwb_push_function(lua_State *L, lua_CFunction f);
 
 /* What the value at `index` is, for a message.  May push. */
-const char *mwB_typename(lua_State *L, int index);
+const char *mwb_type_name(lua_State *L, int index);
 
 /* Raises "bad argument": `index` on the stack, `arg` in the message. */
-int mwB_badarg(lua_State *L, const char *name, int index, int arg,
-               const char *expected);
+int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
+                     const char *expected);
 
 /* The integer at `index`, or raises. */
-lua_Integer mwB_integer(lua_State *L, const char *name, int index, int arg);
+lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg);
 
 /* Raises what a code says, unless it is MW_OK. */
-void mwB_check(lua_State *L, int code);
+void mwb_check(lua_State *L, int code);
 
 /* }====================================================== */
 
@@ -191,33 +191,33 @@ void mwB_check(lua_State *L, int code);
 ** ======================================================= */
 
 /* Makes a metatable, with methods under `__index`, and keeps it as one of the
-** state's user values.  Answers its address. */
-const void *mwB_newmeta(lua_State *L, int uservalue, const char *type,
-                        const luaL_Reg *meta, const luaL_Reg *methods);
+** state's user values.  Returns its address. */
+const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
+                         const luaL_Reg *meta, const luaL_Reg *methods);
 
 /* Makes the metatable of a class. */
-void mwB_newclass(lua_State *L, const mwB_class *class_);
+void mwb_new_class(lua_State *L, const mwb_class *class_);
 
-/* Takes the userdata on the top, which begins with an `mwB_data`, and pushes a
+/* Takes the userdata on the top, which begins with an `mwb_data`, and pushes a
 ** new object with these data. */
-void mwB_newobject(lua_State *L, const mwB_class *class_);
+void mwb_new_object(lua_State *L, const mwb_class *class_);
 
-/* For the other methods: pushes the data of the object at index 1 and answers
+/* For the other methods: pushes the data of the object at index 1 and returns
 ** them, or raises. */
-void *mwB_self(lua_State *L, const mwB_class *class_, const char *name);
+void *mwb_self(lua_State *L, const mwb_class *class_, const char *name);
 
 /* For the methods that stand in the object: the data, at MWB_UPDATA.  NULL when
 ** index 1 is not their object. */
-static inline void *mwB_hotself(lua_State *L) {
-  mwB_data *data = (mwB_data *)lua_touserdata(L, MWB_UPDATA);
+static inline void *mwb_hot_self(lua_State *L) {
+  mwb_data *data = (mwb_data *)lua_touserdata(L, MWB_UPDATA);
   if (lua_topointer(L, 1) != data->self) return NULL;
-  if (data->state->pending) mwB_slice(L, data->state);
+  if (data->state->pending) mwb_slice(L, data->state);
   return data;
 }
 
 /* What is to be done then: calls the method of the object at index 1, or
 ** raises when it is not one of the class. */
-int mwB_redirect(lua_State *L, const mwB_class *class_, const char *name);
+int mwb_redirect(lua_State *L, const mwb_class *class_, const char *name);
 
 /* }====================================================== */
 
@@ -230,7 +230,7 @@ int mwB_redirect(lua_State *L, const mwB_class *class_, const char *name);
 ** of a userdata is its contents', which may be no bytes at all; then, behind
 ** them, another object may begin.  So it is taken to be one byte less.
 */
-static inline const void *mwB_address(lua_State *L, int index) {
+static inline const void *mwb_address(lua_State *L, int index) {
   const char *ptr = (const char *)lua_topointer(L, index);
   switch (lua_type(L, index)) {
     case LUA_TTABLE:
@@ -245,50 +245,50 @@ static inline const void *mwB_address(lua_State *L, int index) {
 }
 
 /* Raises unless there is an object at `index`. */
-void mwB_object(lua_State *L, const char *name, int index, int arg);
+void mwb_object(lua_State *L, const char *name, int index, int arg);
 
 /* The slot of the value at `index`, 0 when it has none; if it has one, pushes
 ** the value, else perhaps something. */
-static inline uint32_t mwB_slot(lua_State *L, mwB_state *s, int index) {
-  const void *ptr = mwB_address(L, index);
-  uint32_t slot = (ptr == NULL) ? 0 : mwI_find(s->engine, ptr);
+static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
   if (slot == 0 || lua_rawgeti(L, MWB_UPOBJECTS, slot) == LUA_TNIL) return 0;
   return slot;
 }
 
 /* Gives the value at `index`, which has no slot, an identity; raises when it is
 ** not an object. */
-mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
+mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
                     int arg);
 
 /* The handle of the object at `index`, given one when it has none; anything
 ** that is not an object raises. */
-mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
+mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
                        int arg);
 
 /* The handle of the value at `index`, MW_NONE when it has none; and MW_NONE too
 ** when its writes are not reported. */
-mw_handle mwB_handleof(lua_State *L, mwB_state *s, int index);
-mw_handle mwB_reportsat(lua_State *L, mwB_state *s, int index);
+mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index);
+mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index);
 
 /* Begins a function whose first argument must be an object, and that looks at
 ** `args` of them. */
-mwB_state *mwB_enterobject(lua_State *L, const char *name, int args);
+mwb_state *mwb_enter_object(lua_State *L, const char *name, int args);
 
 /* The serial of `h`, whose object must be alive. */
-lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h);
+lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h);
 
 /* Does the object of `h` still live?  If so, pushes it, else anything. */
-static inline int mwB_alive(lua_State *L, mwB_state *s, mw_handle h) {
-  if (mwI_valid(&s->engine->identity, h))
+static inline int mwb_alive(lua_State *L, mwb_state *s, mw_handle h) {
+  if (mwi_identity_is_valid(&s->engine->identity, h))
     return lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(h)) != LUA_TNIL;
   lua_pushnil(L);
   return 0;
 }
 
 /* Does death work: no more than `looks` slots, no more than `deaths` deaths.
-** Answers how many deaths it dealt with. */
-size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths);
+** Returns how many deaths it dealt with. */
+size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths);
 
 /* }====================================================== */
 
@@ -296,9 +296,9 @@ size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths);
 ** weakmap.c
 ** ======================================================= */
 
-/* Calls on_death for at most `n` entries whose keys have died; answers for how
+/* Calls on_death for at most `n` entries whose keys have died; returns for how
 ** many. */
-size_t mwB_notify(lua_State *L, mwB_state *s, size_t n);
+size_t mwb_notify(lua_State *L, mwb_state *s, size_t n);
 
 /* }====================================================== */
 
@@ -308,72 +308,72 @@ size_t mwB_notify(lua_State *L, mwB_state *s, size_t n);
 
 /* trap.c: the trap, with its upvalues shadow, handle, state; where the registry
 ** has what it calls when somebody is to hear of a write. */
-int mwB_trap(lua_State *L);
-extern const char mwB_writekey;
+int mwb_trap(lua_State *L);
+extern const char mwb_write_key;
 
 /* Stores key and value, at 2 and 3 (and on the top), in the shadow; or notes it
 ** as well. */
-void mwB_storein(lua_State *L, int shadow, mwW_record *r);
-void mwB_storenoted(lua_State *L, int shadow, mwW_record *r, mwB_state *s,
-                    mw_handle h);
+void mwb_store_in(lua_State *L, int shadow, mwi_object *r);
+void mwb_store_noted(lua_State *L, int shadow, mwi_object *r, mwb_state *s,
+                     mw_handle h);
 
 /* In an object's own metatable. */
 enum { MWB_OWNCLASS = 1, MWB_OWNGUARDS, MWB_OWNTRAP };
 
-/* Pushes the own metatable of the object at `index`, or answers 0. */
-int mwB_pushown(lua_State *L, int index);
+/* Pushes the own metatable of the object at `index`, or returns 0. */
+int mwb_push_own(lua_State *L, int index);
 
-/* Pushes the table with its contents, or answers 0. */
-int mwB_pushshadow(lua_State *L, int index);
+/* Pushes the table with its contents, or returns 0. */
+int mwb_push_shadow(lua_State *L, int index);
 
 /* Pushes its class: its metatable as the program sees it, or nil. */
-void mwB_pushclass(lua_State *L, int index);
+void mwb_push_class(lua_State *L, int index);
 
 /* Is the key at `index` one that Lua looks up raw in metatables? */
-int mwB_ismeta(lua_State *L, int index);
+int mwb_is_meta(lua_State *L, int index);
 
 /* Gives the object, which has an identity, a shadow (a new one if it has one),
 ** as an instance of a class, a table or nil. */
-void mwB_enshadow(lua_State *L, int object, int class_);
+void mwb_enshadow(lua_State *L, int object, int class_);
 
 /* Sets the class of the table at `object`, by a new shadow if it has one. */
-void mwB_setclass(lua_State *L, int object, int class_);
+void mwb_set_class(lua_State *L, int object, int class_);
 
 /* Gives it back as it was.  The second is for a shadow just made, when there is
 ** no memory: it needs none, for the object has room for what it had. */
-void mwB_unshadow(lua_State *L, int index);
-void mwB_undoshadow(lua_State *L, int index);
+void mwb_unshadow(lua_State *L, int index);
+void mwb_undo_shadow(lua_State *L, int index);
 
 /* Stores key and value, at 2 and 3, in the object at 1 with the shadow at
 ** `shadow` and that record (or NULL); the first by the rules of its class. */
-void mwB_store(lua_State *L, int shadow, mwW_record *r);
-void mwB_put(lua_State *L, int shadow, mwW_record *r);
+void mwb_store(lua_State *L, int shadow, mwi_object *r);
+void mwb_put(lua_State *L, int shadow, mwi_object *r);
 
 /* The same for an object that no deep watch includes. */
-void mwB_putshallow(lua_State *L, int shadow, mwW_record *r);
+void mwb_put_shallow(lua_State *L, int shadow, mwi_object *r);
 
 /* The record of an object, or NULL. */
-static inline mwW_record *mwB_recordof(const mwB_state *s, mw_handle h) {
-  if (!mwI_valid(&s->engine->identity, h)) return NULL;
-  return mwW_recordof(&s->engine->watch, mw_slot(h));
+static inline mwi_object *mwb_object_of(const mwb_state *s, mw_handle h) {
+  if (!mwi_identity_is_valid(&s->engine->identity, h)) return NULL;
+  return mwi_object_of(&s->engine->watch, mw_slot(h));
 }
-mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index);
+mwi_object *mwb_object_at(lua_State *L, mwb_state *s, int index);
 
 /* Does the object tell of its writes? */
-static inline int mwB_reports(const mwB_state *s, mw_handle h) {
-  const mwW_record *r = mwB_recordof(s, h);
-  return r != NULL && mwW_reports(r);
+static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
+  const mwi_object *r = mwb_object_of(s, h);
+  return r != NULL && mwi_object_intercepts(r);
 }
 
 /* Makes `#` go to the shadow: something may be put there under an integer. */
-void mwB_needlen(lua_State *L, int index, mwW_record *r);
+void mwb_need_len(lua_State *L, int index, mwi_object *r);
 
-/* Pushes a field of the table at `index`, raw; answers its type. */
-int mwB_rawfield(lua_State *L, int index, const char *name);
+/* Pushes a field of the table at `index`, raw; returns its type. */
+int mwb_raw_field(lua_State *L, int index, const char *name);
 
 /* Sets what the trap calls when somebody is to hear of a write:
 ** write(object, key, value, shadow, handle). */
-void mwB_openshadow(lua_State *L, lua_CFunction write);
+void mwb_open_shadow(lua_State *L, lua_CFunction write);
 
 /* }====================================================== */
 
@@ -383,9 +383,9 @@ void mwB_openshadow(lua_State *L, lua_CFunction write);
 
 /* Lets the trap of the object at `index` rest if nobody needs it; and sets it
 ** again, or all that rest.  The object's record may be NULL. */
-void mwB_rest(lua_State *L, mwW_record *r, int index);
-void mwB_wake(lua_State *L, int index);
-void mwB_wakeall(lua_State *L, mwB_state *s);
+void mwb_rest(lua_State *L, mwi_object *r, int index);
+void mwb_wake(lua_State *L, int index);
+void mwb_wake_all(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 
@@ -395,19 +395,19 @@ void mwB_wakeall(lua_State *L, mwB_state *s);
 
 /* Stores key and value, at 2 and 3, in the object at 1 by the `__newindex` at
 ** `newindex`. */
-void mwB_callnewindex(lua_State *L, int newindex);
+void mwb_call_newindex(lua_State *L, int newindex);
 
 /* Lets the class of the userdata at `index` tell of writes to one more of its
 ** objects, or one less. */
-void mwB_patch(lua_State *L, int index);
-void mwB_unpatch(lua_State *L, int index);
+void mwb_patch(lua_State *L, int index);
+void mwb_unpatch(lua_State *L, int index);
 
 /* Pushes the class's own `__newindex`, of the userdata at `index`. */
-void mwB_pushnewindex(lua_State *L, int index);
+void mwb_push_newindex(lua_State *L, int index);
 
 /* Sets what the trap calls when somebody is to hear of a write:
 ** write(userdata, key, value, the class's own `__newindex`, handle). */
-void mwB_openuserdata(lua_State *L, lua_CFunction write);
+void mwb_open_userdata(lua_State *L, lua_CFunction write);
 
 /* }====================================================== */
 
@@ -424,7 +424,7 @@ enum {
 };
 
 /* Is each write to be traced? */
-static inline int mwB_tracing(const mwB_state *s) {
+static inline int mwb_tracing(const mwb_state *s) {
   return (s->sources & MWB_WATCHES) != 0;
 }
 
@@ -435,44 +435,44 @@ static inline int mwB_tracing(const mwB_state *s) {
 ** ======================================================= */
 
 /* Are writes to be noted? */
-static inline int mwB_noting(const mwB_state *s) {
+static inline int mwb_noting(const mwb_state *s) {
   return s->engine->journal.readers > 0 && !s->restoring;
 }
 
 /* Begins the entry of a write.  Finalisers may run, and may take back what was
 ** written, so the old value is read after it. */
-void mwB_beginentry(lua_State *L, mwB_state *s, mw_entry *entry);
+void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry);
 
 /* Makes the rest of it, key, value and old value at those places; there will be
 ** memory for it.  It is to be made again if other code has run meanwhile, and
 ** the journal has let go of references: then these have another id. */
-void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry);
 
 /* Holds the object at `index`, of an entry that is prepared, for as long as the
 ** entry is there. */
-void mwB_hold(lua_State *L, mwB_state *s, int index, const mw_entry *entry);
+void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry);
 
 /* Gives an object another class, and notes it: object, old class and new one at
 ** OBJECT, OLD and VALUE of write.h. */
-void mwB_changeclass(lua_State *L, mwB_state *s, mw_handle h);
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h);
 
 /* It was made, and nothing else was noted meanwhile. */
-static inline void mwB_note(mwB_state *s, const mw_entry *entry) {
-  if (entry->obj != MW_NONE) mwJ_append(&s->engine->journal, entry);
+static inline void mwb_note(mwb_state *s, const mw_entry *entry) {
+  if (entry->obj != MW_NONE) mwi_journal_append(&s->engine->journal, entry);
 }
 
 /* Does the policy say that nobody is to hear of the key at 2 of the object at
 ** 1? */
-int mwB_isignored(lua_State *L);
+int mwb_is_ignored(lua_State *L);
 
 /* Restores for the engine. */
-void mwB_restore(void *ud, const mw_entry *entry, void *host);
+void mwb_restore(void *ud, const mw_entry *entry, void *host);
 
-void mwB_openjournal(lua_State *L);
-void mwB_opencell(lua_State *L);
-void mwB_openeffects(lua_State *L);
-void mwB_openundo(lua_State *L);
+void mwb_open_journal(lua_State *L);
+void mwb_open_cell(lua_State *L);
+void mwb_open_effects(lua_State *L);
+void mwb_open_rollback(lua_State *L);
 
 /* }====================================================== */
 
@@ -488,25 +488,25 @@ void mwB_openundo(lua_State *L);
 #define MWB_REFBITS (MWB_REFWEAK | MWB_REFONCE | MWB_REFDEEP)
 
 /* Pushes the table of function guards of the object at `index`, or nil. */
-void mwB_pushguards(lua_State *L, int index);
+void mwb_push_guards(lua_State *L, int index);
 
 /* The key at `index` as the engine sees it.  With `add`, an object or a string
 ** that has no number yet gets one. */
-mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add);
+mw_value mwb_key(lua_State *L, mwb_state *s, int index, int add);
 
 /* Is there an `mw.guard` at `index`? */
-int mwB_isguard(lua_State *L, const mwB_state *s, int index);
+int mwb_is_guard(lua_State *L, const mwb_state *s, int index);
 
 /* The name of a kind, and the kind of the name at `index`; raises. */
-void mwB_pushkind(lua_State *L, int kind);
-int mwB_kind(lua_State *L, int index);
+void mwb_push_kind(lua_State *L, int kind);
+int mwb_kind(lua_State *L, int index);
 
-/* Pushes the key of a value that came from `mwB_key`. */
-void mwB_pushkey(lua_State *L, mwB_state *s, const mw_value *key);
+/* Pushes the key of a value that came from `mwb_key`. */
+void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key);
 
 /* Counts what the engine keeps; for its host. */
-void mwB_retain(void *ud, const mw_value *key);
-void mwB_release(void *ud, const mw_value *key);
+void mwb_retain(void *ud, const mw_value *key);
+void mwb_release(void *ud, const mw_value *key);
 
 /* }====================================================== */
 
@@ -515,21 +515,21 @@ void mwB_release(void *ud, const mw_value *key);
 ** ======================================================= */
 
 /* Includes what is below the table at `index`, a root; may raise half-way. */
-void mwB_include(lua_State *L, mwB_state *s, int index);
+void mwb_include(lua_State *L, mwb_state *s, int index);
 
 /* Gives back at most `n` objects that are no longer included. */
-void mwB_letgo(lua_State *L, mwB_state *s, size_t n);
+void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
 /* May there be some? */
-static inline int mwB_unsettled(const mwB_state *s) {
-  return mw_unsettled(s->engine) && !mw_recording(s->engine);
+static inline int mwb_unsettled(const mwb_state *s) {
+  return mw_tree_has_orphans(s->engine) && !mw_journal_is_open(s->engine);
 }
 
-/* `mwB_put` for an object that is included. */
-void mwB_putdeep(lua_State *L, int shadow);
+/* `mwb_put` for an object that is included. */
+void mwb_put_deep(lua_State *L, int shadow);
 
 /* Makes tell(guard, root, object, key, old, new, kind). */
-void mwB_opendeep(lua_State *L);
+void mwb_open_tree(lua_State *L);
 
 /* }====================================================== */
 
@@ -547,15 +547,15 @@ enum {
   MWB_DESERTED     /* (): that may be so with some class */
 };
 
-/* Pushes a hook, or answers 0. */
-int mwB_pushhook(lua_State *L, int hook);
+/* Pushes a hook, or returns 0. */
+int mwb_push_hook(lua_State *L, int hook);
 
 /* Sets the functions that only the library's own Lua files use in the table on
 ** the top. */
-void mwB_openpolicy(lua_State *L);
-void mwB_opencalls(lua_State *L);
-void mwB_openassign(lua_State *L);
-void mwB_opentime(lua_State *L);
+void mwb_open_policy(lua_State *L);
+void mwb_open_calls(lua_State *L);
+void mwb_open_assign(lua_State *L);
+void mwb_open_time(lua_State *L);
 
 /* }====================================================== */
 
@@ -565,33 +565,33 @@ void mwB_opentime(lua_State *L);
 
 /* Counts the object at `index` among the watched of its class; tells the policy
 ** when it is the first. */
-void mwB_join(lua_State *L, mwB_state *s, int index);
+void mwb_join(lua_State *L, mwb_state *s, int index);
 
 /* One has left: tells the policy when it was the last. */
-void mwB_left(lua_State *L, mwB_state *s, mw_handle class_);
+void mwb_left(lua_State *L, mwb_state *s, mw_handle class_);
 
 /* Raises unless there is a table or a userdata at 1 that can tell of writes. */
-void mwB_trackable(lua_State *L, const char *name);
+void mwb_trackable(lua_State *L, const char *name);
 
 /* Is the value at `index` an object of the library, which knows its own
 ** metatable? */
-int mwB_isours(lua_State *L, int index);
+int mwb_is_ours(lua_State *L, int index);
 
 /* }====================================================== */
 
 /* Each concept's part of the library: sets functions in the table on top. */
-void mwB_openidentity(lua_State *L, mwB_state *s);
-void mwB_openclock(lua_State *L, mwB_state *s);
-void mwB_openweakmap(lua_State *L, mwB_state *s);
-void mwB_openguard(lua_State *L, mwB_state *s);
-void mwB_openwatch(lua_State *L, mwB_state *s);
-void mwB_openwrite(lua_State *L, mwB_state *s);
-void mwB_openbatch(lua_State *L);
-void mwB_openreport(lua_State *L);
-void mwB_opentrack(lua_State *L);
-void mwB_openreports(lua_State *L);
-void mwB_openscope(lua_State *L);
-void mwB_opentally(lua_State *L);
+void mwb_open_identity(lua_State *L, mwb_state *s);
+void mwb_open_clock(lua_State *L, mwb_state *s);
+void mwb_open_weakmap(lua_State *L, mwb_state *s);
+void mwb_open_guard(lua_State *L, mwb_state *s);
+void mwb_open_watch(lua_State *L, mwb_state *s);
+void mwb_open_write(lua_State *L, mwb_state *s);
+void mwb_open_batch(lua_State *L);
+void mwb_open_touch(lua_State *L);
+void mwb_open_track(lua_State *L);
+void mwb_open_interception(lua_State *L);
+void mwb_open_hierarchy(lua_State *L);
+void mwb_open_tally(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -14,18 +14,18 @@ typedef struct cell {
   int empty; /* has it no value yet? */
 } cell;
 
-int mwB_iscell(lua_State *L, int index) {
+int mwb_is_cell(lua_State *L, int index) {
   int yes;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return 0;
-  mwB_push(L, MWB_CELL);
+  mwb_push(L, MWB_CELL);
   yes = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return yes;
 }
 
 static cell *check_cell(lua_State *L) {
-  if (!mwB_iscell(L, 1)) luaL_error(L, "cell expected");
+  if (!mwb_is_cell(L, 1)) luaL_error(L, "cell expected");
   return (cell *)lua_touserdata(L, 1);
 }
 
@@ -33,7 +33,7 @@ static cell *new_cell(lua_State *L) {
   cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 1);
   c->place = 0;
   c->empty = 1;
-  mwB_push(L, MWB_CELL);
+  mwb_push(L, MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
 }
@@ -44,7 +44,7 @@ static int make_cell(lua_State *L) {
   lua_Integer place = lua_tointeger(L, 2);
   void *id;
   cell *c;
-  mwB_enter(L);
+  mwb_enter(L);
   lua_settop(L, 2);
   if (lua_isnil(L, 1)) {
     new_cell(L);
@@ -52,7 +52,7 @@ static int make_cell(lua_State *L) {
   }
   id = (place > 0 && place < 256) ? lua_upvalueid(L, 1, (int)place) : NULL;
   if (id == NULL) return 0;
-  mwB_push(L, MWB_CELLS);
+  mwb_push(L, MWB_CELLS);
   if (lua_rawgetp(L, -1, id) != LUA_TNIL) return 1;
   c = new_cell(L);
   c->place = (int)place;
@@ -64,7 +64,7 @@ static int make_cell(lua_State *L) {
   return 1;
 }
 
-void mwB_pushcell(lua_State *L, int index) {
+void mwb_push_cell(lua_State *L, int index) {
   cell *c = (cell *)lua_touserdata(L, index);
   lua_getiuservalue(L, index, 1);
   if (c->place == 0) return;
@@ -76,11 +76,11 @@ void mwB_pushcell(lua_State *L, int index) {
 static int cell_value(lua_State *L) {
   cell *c = check_cell(L);
   lua_pushboolean(L, !c->empty);
-  mwB_pushcell(L, 1);
+  mwb_push_cell(L, 1);
   return 2;
 }
 
-void mwB_setcell(lua_State *L, int index) {
+void mwb_set_cell(lua_State *L, int index) {
   cell *c = (cell *)lua_touserdata(L, index);
   index = lua_absindex(L, index);
   c->empty = 0;
@@ -96,7 +96,7 @@ void mwB_setcell(lua_State *L, int index) {
 
 /* is_cell(value) */
 static int is_cell(lua_State *L) {
-  lua_pushboolean(L, mwB_iscell(L, 1));
+  lua_pushboolean(L, mwb_is_cell(L, 1));
   return 1;
 }
 
@@ -110,19 +110,19 @@ static int cell_name(lua_State *L) {
   return 1;
 }
 
-void mwB_opencell(lua_State *L) {
+void mwb_open_cell(lua_State *L) {
   static const luaL_Reg functions[] = {{"cell", make_cell},
                                        {"cell_value", cell_value},
                                        {"cell_name", cell_name},
                                        {"is_cell", is_cell},
                                        {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
-  mwB_newmeta(L, MWB_CELL, "cell", none, none);
+  mwb_new_meta(L, MWB_CELL, "cell", none, none);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "v");
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_CELLS);
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -8,14 +8,14 @@
 #include "trace.h"
 
 typedef struct clock_data {
-  mwB_data data;
+  mwb_data data;
   mw_clock number;
 } clock_data;
 
-static const mwB_class clock_class;
+static const mwb_class clock_class;
 
 static clock_data *self(lua_State *L, const char *name) {
-  clock_data *c = (clock_data *)mwB_self(L, &clock_class, name);
+  clock_data *c = (clock_data *)mwb_self(L, &clock_class, name);
   lua_pop(L, 1);
   return c;
 }
@@ -24,7 +24,7 @@ static mw_engine *engine_of(const clock_data *c) {
   return c->data.state->engine;
 }
 
-static const mwC_clock *clock_of(const clock_data *c) {
+static const mwi_clock *clock_of(const clock_data *c) {
   return &engine_of(c)->clock.clocks[c->number];
 }
 
@@ -32,42 +32,42 @@ static const mwC_clock *clock_of(const clock_data *c) {
 ** Methods
 ** ======================================================= */
 
-static void set_tag(lua_State *L, mwB_state *s, mw_clock c, mw_handle h) {
-  mwB_check(L, mw_clock_tag(s->engine, c, h));
+static void set_tag(lua_State *L, mwb_state *s, mw_clock c, mw_handle h) {
+  mwb_check(L, mw_clock_tag(s->engine, c, h));
 }
 
 static int tag(lua_State *L) {
-  clock_data *c = (clock_data *)mwB_hotself(L);
-  mwB_state *s;
+  clock_data *c = (clock_data *)mwb_hot_self(L);
+  mwb_state *s;
   uint32_t slot;
   mw_handle h;
-  if (c == NULL) return mwB_redirect(L, &clock_class, "tag");
+  if (c == NULL) return mwb_redirect(L, &clock_class, "tag");
   s = c->data.state;
-  slot = mwB_slot(L, s, 2);
-  if (slot != 0 && mwC_stamp(clock_of(c), slot)) return 1;
-  h = (slot != 0) ? mwI_handle(&s->engine->identity, slot)
-                  : mwB_enrol(L, s, "tag", 2, 1);
+  slot = mwb_slot(L, s, 2);
+  if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) return 1;
+  h = (slot != 0) ? mwi_identity_handle(&s->engine->identity, slot)
+                  : mwb_enrol(L, s, "tag", 2, 1);
   set_tag(L, s, c->number, h);
   lua_settop(L, 2);
   return 1;
 }
 
 static int64_t generation_at(lua_State *L, clock_data *c, int index) {
-  uint32_t slot = mwB_slot(L, c->data.state, index);
-  return (slot == 0) ? -1 : mwC_generation(clock_of(c), slot);
+  uint32_t slot = mwb_slot(L, c->data.state, index);
+  return (slot == 0) ? -1 : mwi_clock_generation(clock_of(c), slot);
 }
 
 static int generation(lua_State *L) {
-  clock_data *c = (clock_data *)mwB_hotself(L);
-  if (c == NULL) return mwB_redirect(L, &clock_class, "generation");
+  clock_data *c = (clock_data *)mwb_hot_self(L);
+  if (c == NULL) return mwb_redirect(L, &clock_class, "generation");
   lua_pushinteger(L, generation_at(L, c, 2));
   return 1;
 }
 
 static int is_current(lua_State *L) {
-  clock_data *c = (clock_data *)mwB_hotself(L);
+  clock_data *c = (clock_data *)mwb_hot_self(L);
   int64_t current;
-  if (c == NULL) return mwB_redirect(L, &clock_class, "is_current");
+  if (c == NULL) return mwb_redirect(L, &clock_class, "is_current");
   current = mw_clock_now(engine_of(c), c->number);
   lua_pushboolean(L, generation_at(L, c, 2) == current);
   return 1;
@@ -81,9 +81,9 @@ static int now(lua_State *L) {
 
 static int advance(lua_State *L) {
   clock_data *c = self(L, "advance");
-  mwB_state *s = c->data.state;
+  mwb_state *s = c->data.state;
   lua_pushinteger(L, mw_clock_advance(s->engine, c->number));
-  if (s->sources & MWB_EPOCHS) mwB_traceadvance(L, s, c->number);
+  if (s->sources & MWB_EPOCHS) mwb_trace_advance(L, s, c->number);
   return 1;
 }
 
@@ -95,13 +95,13 @@ static int reset(lua_State *L) {
 
 /* The upvalue after the usual two is the walk. */
 static int next_tagged(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   mw_walk *walk = (mw_walk *)lua_touserdata(L, lua_upvalueindex(3));
   mw_handle h;
   do {
     h = mw_clock_next(s->engine, walk);
     lua_settop(L, 0);
-  } while (h != MW_NONE && !mwB_alive(L, s, h));
+  } while (h != MW_NONE && !mwb_alive(L, s, h));
   if (h == MW_NONE) return 0;
   lua_pushinteger(L, mw_clock_generation(s->engine, walk->clock, h));
   return 2;
@@ -109,7 +109,7 @@ static int next_tagged(lua_State *L) {
 
 static int since(lua_State *L) {
   clock_data *c = self(L, "since");
-  lua_Integer n = mwB_integer(L, "since", 2, 1);
+  lua_Integer n = mwb_integer(L, "since", 2, 1);
   mw_walk *walk;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
@@ -130,7 +130,7 @@ static const luaL_Reg cold[] = {{"now", now},
                                 {NULL, NULL}};
 static const luaL_Reg meta[] = {{NULL, NULL}};
 
-static const mwB_class clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
+static const mwb_class clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
 
 /* }====================================================== */
 
@@ -138,28 +138,28 @@ static const mwB_class clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
 ** Functions
 ** ======================================================= */
 
-static void open_clock(lua_State *L, mwB_state *s, const char *name, size_t len,
+static void open_clock(lua_State *L, mwb_state *s, const char *name, size_t len,
                        mw_clock *c) {
-  mwB_check(L, mw_clock_open(s->engine, name, len, c));
+  mwb_check(L, mw_clock_open(s->engine, name, len, c));
 }
 
 /* Pushes a new object for the clock whose name is at index 1, if any. */
-static void new_clock(lua_State *L, mwB_state *s) {
+static void new_clock(lua_State *L, mwb_state *s) {
   clock_data *c = (clock_data *)lua_newuserdatauv(L, sizeof(clock_data), 0);
   size_t len = 0;
   const char *name = lua_tolstring(L, 1, &len);
   c->number = MW_CLOCK;
   if (name != NULL) open_clock(L, s, name, len, &c->number);
-  mwB_newobject(L, &clock_class);
+  mwb_new_object(L, &clock_class);
 }
 
 /* Clocks are kept by name; the default one by `false`. */
 static int named_clock(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && lua_type(L, 1) != LUA_TSTRING)
-    return mwB_badarg(L, "clock", 1, 1, "string");
-  mwB_push(L, MWB_CLOCKS);
+    return mwb_bad_argument(L, "clock", 1, 1, "string");
+  mwb_push(L, MWB_CLOCKS);
   if (lua_isnil(L, 1))
     lua_pushboolean(L, 0);
   else
@@ -175,11 +175,11 @@ static int named_clock(lua_State *L) {
 }
 
 static int mark_dynamic(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   mw_handle h;
   if (!lua_isnoneornil(L, 2) && !lua_isboolean(L, 2))
-    return mwB_badarg(L, "mark_dynamic", 2, 2, "boolean");
-  h = mwB_identify(L, s, "mark_dynamic", 1, 1);
+    return mwb_bad_argument(L, "mark_dynamic", 2, 2, "boolean");
+  h = mwb_identify(L, s, "mark_dynamic", 1, 1);
   if (lua_isboolean(L, 2) && !lua_toboolean(L, 2))
     mw_clock_untag(s->engine, s->marks, h);
   else
@@ -188,16 +188,16 @@ static int mark_dynamic(lua_State *L) {
 }
 
 static int is_marked(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
-  uint32_t slot = mwB_slot(L, s, 1);
-  const mwC_clock *marks = &s->engine->clock.clocks[s->marks];
-  lua_pushboolean(L, slot != 0 && mwC_generation(marks, slot) >= 0);
+  mwb_state *s = mwb_enter(L);
+  uint32_t slot = mwb_slot(L, s, 1);
+  const mwi_clock *marks = &s->engine->clock.clocks[s->marks];
+  lua_pushboolean(L, slot != 0 && mwi_clock_generation(marks, slot) >= 0);
   return 1;
 }
 
 /* }====================================================== */
 
-void mwB_openclock(lua_State *L, mwB_state *s) {
+void mwb_open_clock(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"clock", named_clock},
                                        {"mark_dynamic", mark_dynamic},
                                        {"is_marked", is_marked},
@@ -205,6 +205,6 @@ void mwB_openclock(lua_State *L, mwB_state *s) {
   open_clock(L, s, NULL, 0, &s->marks);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_CLOCKS);
-  mwB_newclass(L, &clock_class);
-  mwB_setfuncs(L, functions);
+  mwb_new_class(L, &clock_class);
+  mwb_set_funcs(L, functions);
 }

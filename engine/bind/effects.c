@@ -15,62 +15,62 @@
 
 /* Pushes new effects with room for `n` entries and, as user value, the table on
 ** the top. */
-static mwB_effects *new_effects(lua_State *L, mwB_state *s, size_t n) {
-  size_t size = offsetof(mwB_effects, entries) + n * sizeof(mw_entry);
-  mwB_effects *fx;
-  if (n > (SIZE_MAX - sizeof(mwB_effects)) / sizeof(mw_entry))
-    mwB_check(L, MW_FULL);
-  fx = (mwB_effects *)lua_newuserdatauv(L, size, 1);
+static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
+  size_t size = offsetof(mwb_effects, entries) + n * sizeof(mw_entry);
+  mwb_effects *fx;
+  if (n > (SIZE_MAX - sizeof(mwb_effects)) / sizeof(mw_entry))
+    mwb_check(L, MW_FULL);
+  fx = (mwb_effects *)lua_newuserdatauv(L, size, 1);
   fx->n = 0;
   fx->refs.n = 0;
   fx->refs.id = ++s->refs_ids;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
-  mwB_push(L, MWB_EFFECTS);
+  mwb_push(L, MWB_EFFECTS);
   lua_setmetatable(L, -2);
   return fx;
 }
 
-static mwB_effects *to_effects(lua_State *L, int index) {
+static mwb_effects *to_effects(lua_State *L, int index) {
   int ok;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return NULL;
-  mwB_push(L, MWB_EFFECTS);
+  mwb_push(L, MWB_EFFECTS);
   ok = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
-  return ok ? (mwB_effects *)lua_touserdata(L, index) : NULL;
+  return ok ? (mwb_effects *)lua_touserdata(L, index) : NULL;
 }
 
-mwB_effects *mwB_checkeffects(lua_State *L, const char *name) {
-  mwB_effects *fx = to_effects(L, 1);
+mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
+  mwb_effects *fx = to_effects(L, 1);
   if (fx == NULL)
     luaL_error(L, "calling '%s' on bad self (effects expected, got %s)", name,
-               mwB_typename(L, 1));
+               mwb_type_name(L, 1));
   return fx;
 }
 
 /* Copies an entry of the journal to effects at the top, with all it refers to.
  */
-static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
+static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
   mw_entry entry, *copy = &fx->entries[fx->n];
   int part, top = lua_gettop(L);
   size_t n;
-  entry = *mw_entries(s->engine, i, &n);
+  entry = *mw_journal_entries(s->engine, i, &n);
   *copy = entry;
   for (part = 0; part < MW_PARTS; part++) {
     if (entry.type[part] != MW_TOTHER) continue;
-    mwB_unpack(L, s, 0, &entry, part);
-    mwB_pack(L, s, &fx->refs, top, top + 1, copy, part);
+    mwb_unpack(L, s, 0, &entry, part);
+    mwb_pack(L, s, &fx->refs, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
-  if (mwB_alive(L, s, entry.obj) && mwB_iscell(L, top + 1))
-    mwB_newref(L, s, &fx->refs, top, top + 1); /* nobody else holds it */
+  if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, top + 1))
+    mwb_new_ref(L, s, &fx->refs, top, top + 1); /* nobody else holds it */
   lua_settop(L, top);
   if (entry.where != 0) {
-    mwB_pushrefs(L, s, 0);
+    mwb_push_refs(L, s, 0);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);
     copy->where =
-        mwB_stringref(L, s, &fx->refs, top, top + 2, lua_tostring(L, top + 2));
+        mwb_string_ref(L, s, &fx->refs, top, top + 2, lua_tostring(L, top + 2));
     lua_pop(L, 2);
   }
   fx->n++;
@@ -79,18 +79,18 @@ static void copy_entry(lua_State *L, mwB_state *s, mwB_effects *fx, size_t i) {
 /* cut(mark) -> effects of what was noted since.  If that is all there is, and
 ** nobody else will want it, the references go with it. */
 static int cut(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   size_t mark = (size_t)lua_tointeger(L, 1), n, now, i;
-  const mw_entry *entries = mw_entries(s->engine, mark, &n);
+  const mw_entry *entries = mw_journal_entries(s->engine, mark, &n);
   int last = s->engine->journal.readers == 1;
-  mwB_effects *fx;
+  mwb_effects *fx;
   if (last)
-    mwB_pushrefs(L, s, 0);
+    mwb_push_refs(L, s, 0);
   else
     lua_newtable(L);
   fx = new_effects(L, s, n);
   for (i = 0; i < n; i++) { /* finalisers may have written more meanwhile */
-    entries = mw_entries(s->engine, mark, &now);
+    entries = mw_journal_entries(s->engine, mark, &now);
     if (entries[i].obj == MW_NONE) continue;
     if (last)
       fx->entries[fx->n++] = entries[i];
@@ -103,35 +103,35 @@ static int cut(lua_State *L) {
 static const char *const fields[] = {"key", "old", "new"};
 
 /* Sets an entry to what the table at `list` says; field by field. */
-static void read_entry(lua_State *L, mwB_state *s, mwB_effects *fx, int table,
+static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
                        int list) {
   mw_entry *entry = &fx->entries[fx->n];
   int top = lua_gettop(L), part;
   memset(entry, 0, sizeof(*entry));
   for (part = 0; part < MW_PARTS; part++) {
     lua_getfield(L, list, fields[part]);
-    mwB_pack(L, s, &fx->refs, table, top + 1, entry, part);
+    mwb_pack(L, s, &fx->refs, table, top + 1, entry, part);
     lua_settop(L, top);
   }
   lua_getfield(L, list, "kind");
-  entry->kind = (uint8_t)mwB_kind(L, top + 1);
+  entry->kind = (uint8_t)mwb_kind(L, top + 1);
   if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
   if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
   if (lua_getfield(L, list, "where") == LUA_TSTRING)
-    entry->where = mwB_stringref(L, s, &fx->refs, table, top + 2,
-                                 lua_tostring(L, top + 2));
+    entry->where = mwb_string_ref(L, s, &fx->refs, table, top + 2,
+                                  lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
-  if (mwB_iscell(L, top + 3)) mwB_newref(L, s, &fx->refs, table, top + 3);
-  entry->obj = mwB_identify(L, s, "effects", top + 3, 1);
+  if (mwb_is_cell(L, top + 3)) mwb_new_ref(L, s, &fx->refs, table, top + 3);
+  entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
   lua_settop(L, top);
   fx->n++;
 }
 
 /* effects(array of entries) -> effects.  Cells are held: nobody else would. */
 static int make_effects(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   size_t n = lua_rawlen(L, 1), i;
-  mwB_effects *fx;
+  mwb_effects *fx;
   lua_settop(L, 1);
   lua_newtable(L);
   fx = new_effects(L, s, n);
@@ -144,7 +144,7 @@ static int make_effects(lua_State *L) {
 }
 
 static int effects_len(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mwB_checkeffects(L, "len")->n);
+  lua_pushinteger(L, (lua_Integer)mwb_check_effects(L, "len")->n);
   return 1;
 }
 
@@ -158,20 +158,20 @@ static int is_effects(lua_State *L) {
 /* entry(effects, i) -> object, key, old, new, kind, where; the object is nil
 ** when it is gone */
 static int get_entry(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
-  mwB_effects *fx = mwB_checkeffects(L, "entries");
+  mwb_state *s = mwb_enter(L);
+  mwb_effects *fx = mwb_check_effects(L, "entries");
   const mw_entry *entry;
   lua_Integer i = lua_tointeger(L, 2);
   int part;
   lua_settop(L, 1);
   if (i < 1 || (size_t)i > fx->n) return 0;
   entry = &fx->entries[i - 1];
-  if (!mwB_alive(L, s, entry->obj)) {
+  if (!mwb_alive(L, s, entry->obj)) {
     lua_settop(L, 1);
     lua_pushnil(L);
   }
-  for (part = 0; part < MW_PARTS; part++) mwB_unpack(L, s, 1, entry, part);
-  mwB_pushkind(L, entry->kind);
+  for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, s, 1, entry, part);
+  mwb_push_kind(L, entry->kind);
   lua_getiuservalue(L, 1, 1);
   lua_rawgeti(L, -1, (lua_Integer)entry->where);
   lua_replace(L, -2);
@@ -193,7 +193,7 @@ static int checksum(lua_State *L) {
   return 1;
 }
 
-void mwB_openeffects(lua_State *L) {
+void mwb_open_effects(lua_State *L) {
   static const luaL_Reg functions[] = {{"cut", cut},
                                        {"effects", make_effects},
                                        {"is_effects", is_effects},
@@ -202,9 +202,9 @@ void mwB_openeffects(lua_State *L) {
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__len", effects_len}, {NULL, NULL}};
-  mwB_newmeta(L, MWB_EFFECTS, "effects", meta, methods);
-  mwB_setfuncs(L, functions);
-  mwB_push(L, MWB_EFFECTS);
+  mwb_new_meta(L, MWB_EFFECTS, "effects", meta, methods);
+  mwb_set_funcs(L, functions);
+  mwb_push(L, MWB_EFFECTS);
   lua_getfield(L, -1, "__index");
   lua_setfield(L, -3, "effects_methods");
   lua_pop(L, 1);

@@ -6,7 +6,7 @@
 
 #include "bind.h"
 
-int mwB_isguard(lua_State *L, const mwB_state *s, int index) {
+int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
   const void *meta;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return 0;
@@ -17,26 +17,26 @@ int mwB_isguard(lua_State *L, const mwB_state *s, int index) {
 
 /* The handle of the guard at 1, or raises. */
 static mw_handle self(lua_State *L, const char *name) {
-  mwB_state *s = mwB_enter(L);
-  if (!mwB_isguard(L, s, 1))
+  mwb_state *s = mwb_enter(L);
+  if (!mwb_is_guard(L, s, 1))
     luaL_error(L, "calling '%s' on bad self (guard expected, got %s)", name,
-               mwB_typename(L, 1));
-  return mwB_identify(L, s, name, 1, 1);
+               mwb_type_name(L, 1));
+  return mwb_identify(L, s, name, 1, 1);
 }
 
 static int revalidate(lua_State *L) {
   mw_handle h = self(L, "revalidate");
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mwB_check(L, mw_set_valid(s->engine, h, 1));
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_check(L, mw_guard_set_valid(s->engine, h, 1));
   return 0;
 }
 
 /* `valid`, or a method; the upvalue after the usual two is the method. */
 static int field(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   const char *name = (lua_type(L, 2) == LUA_TSTRING) ? lua_tostring(L, 2) : "";
   if (strcmp(name, "valid") == 0) {
-    lua_pushboolean(L, mw_valid(s->engine, self(L, "valid")));
+    lua_pushboolean(L, mw_guard_is_valid(s->engine, self(L, "valid")));
   } else if (strcmp(name, "revalidate") == 0) {
     lua_pushvalue(L, lua_upvalueindex(3));
   } else {
@@ -46,26 +46,26 @@ static int field(lua_State *L) {
 }
 
 static int guard(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   lua_settop(L, 0);
   lua_newuserdatauv(L, 0, 0);
-  mwB_push(L, MWB_GUARD);
+  mwb_push(L, MWB_GUARD);
   lua_setmetatable(L, 1);
-  mwB_identify(L, s, "guard", 1, 1);
+  mwb_identify(L, s, "guard", 1, 1);
   lua_settop(L, 1);
   return 1;
 }
 
-void mwB_openguard(lua_State *L, mwB_state *s) {
+void mwb_open_guard(lua_State *L, mwb_state *s) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {{"guard", guard}, {NULL, NULL}};
-  s->guard_meta = mwB_newmeta(L, MWB_GUARD, "guard", none, none);
-  mwB_push(L, MWB_GUARD);
+  s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
+  mwb_push(L, MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  mwB_pushfunction(L, revalidate);
+  mwb_push_function(L, revalidate);
   lua_pushcclosure(L, field, 3);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -13,87 +13,89 @@
 ** Objects and handles
 ** ======================================================= */
 
-void mwB_object(lua_State *L, const char *name, int index, int arg) {
-  if (mwB_address(L, index) == NULL)
-    mwB_badarg(L, name, index, arg, "table, userdata, function or thread");
+void mwb_object(lua_State *L, const char *name, int index, int arg) {
+  if (mwb_address(L, index) == NULL)
+    mwb_bad_argument(L, name, index, arg,
+                     "table, userdata, function or thread");
 }
 
 /* If the engine knows the address, it is that of an earlier object, now dead.
 ** If the array has no room for the object, it is not in the array, so it counts
 ** as dead, and its slot goes the way of the dead. */
-static mw_handle enrol(lua_State *L, mwB_state *s, int index) {
-  const void *ptr = mwB_address(L, index);
-  size_t count = mw_count(s->engine);
+static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  size_t count = mw_object_count(s->engine);
   mw_handle h;
-  mwB_check(L, mw_identify(s->engine, ptr, &h));
-  if (mw_count(s->engine) == count) {
+  mwb_check(L, mw_object_identify(s->engine, ptr, &h));
+  if (mw_object_count(s->engine) == count) {
     s->L = L;
-    mw_forget(s->engine, h);
-    mwB_check(L, mw_identify(s->engine, ptr, &h));
+    mw_object_forget(s->engine, h);
+    mwb_check(L, mw_object_identify(s->engine, ptr, &h));
   }
   lua_pushvalue(L, index);
   lua_rawseti(L, MWB_UPOBJECTS, mw_slot(h));
   return h;
 }
 
-mw_handle mwB_enrol(lua_State *L, mwB_state *s, const char *name, int index,
+mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
                     int arg) {
-  mwB_object(L, name, index, arg);
-  if (mwB_probe(L, s)) { /* a finaliser may have been quicker */
-    uint32_t slot = mwB_slot(L, s, index);
-    if (slot != 0) return mwI_handle(&s->engine->identity, slot);
+  mwb_object(L, name, index, arg);
+  if (mwb_probe(L, s)) { /* a finaliser may have been quicker */
+    uint32_t slot = mwb_slot(L, s, index);
+    if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
   }
   return enrol(L, s, index);
 }
 
-mw_handle mwB_identify(lua_State *L, mwB_state *s, const char *name, int index,
+mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
                        int arg) {
-  uint32_t slot = mwB_slot(L, s, index);
-  if (slot != 0) return mwI_handle(&s->engine->identity, slot);
-  return mwB_enrol(L, s, name, index, arg);
+  uint32_t slot = mwb_slot(L, s, index);
+  if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
+  return mwb_enrol(L, s, name, index, arg);
 }
 
-mw_handle mwB_handleof(lua_State *L, mwB_state *s, int index) {
+mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
-  uint32_t slot = mwB_slot(L, s, index);
+  uint32_t slot = mwb_slot(L, s, index);
   lua_settop(L, top);
-  return (slot == 0) ? MW_NONE : mwI_handle(&s->engine->identity, slot);
+  return (slot == 0) ? MW_NONE
+                     : mwi_identity_handle(&s->engine->identity, slot);
 }
 
-mw_handle mwB_reportsat(lua_State *L, mwB_state *s, int index) {
-  mw_handle h = mwB_handleof(L, s, index);
-  if (h == MW_NONE || mwB_reports(s, h)) return h;
-  if (!mwB_pushown(L, index)) return MW_NONE;
+mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index) {
+  mw_handle h = mwb_handle_of(L, s, index);
+  if (h == MW_NONE || mwb_intercepts(s, h)) return h;
+  if (!mwb_push_own(L, index)) return MW_NONE;
   lua_pop(L, 1); /* one that is yet to be let go */
   return h;
 }
 
-mwB_state *mwB_enterobject(lua_State *L, const char *name, int args) {
-  mwB_state *s = mwB_enter(L);
-  mwB_object(L, name, 1, 1);
+mwb_state *mwb_enter_object(lua_State *L, const char *name, int args) {
+  mwb_state *s = mwb_enter(L);
+  mwb_object(L, name, 1, 1);
   lua_settop(L, args);
   return s;
 }
 
-lua_Integer mwB_serial(lua_State *L, mwB_state *s, mw_handle h) {
+lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h) {
   uint64_t serial = 0;
-  mwB_check(L, mw_serial(s->engine, h, &serial));
+  mwb_check(L, mw_object_serial(s->engine, h, &serial));
   return (lua_Integer)serial;
 }
 
 static int id(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
-  mw_handle h = mwB_identify(L, s, "id", 1, 1);
-  lua_pushinteger(L, mwB_serial(L, s, h));
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_identify(L, s, "id", 1, 1);
+  lua_pushinteger(L, mwb_serial(L, s, h));
   return 1;
 }
 
 static int object(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   int ok = 0;
   lua_Integer n = 0;
   if (lua_type(L, 1) == LUA_TNUMBER) n = lua_tointegerx(L, 1, &ok);
-  mwB_alive(L, s, ok ? mw_by_serial(s->engine, (uint64_t)n) : MW_NONE);
+  mwb_alive(L, s, ok ? mw_serial_object(s->engine, (uint64_t)n) : MW_NONE);
   return 1;
 }
 
@@ -112,22 +114,22 @@ static int in_array(void *ud, mw_handle h) {
 
 /* The policy looks at all classes, so it is told once for all the deaths of a
 ** collection.  What it does begins here again. */
-static void tell_deserted(lua_State *L, mwB_state *s) {
-  if (!s->engine->watch.deserted || mw_due(s->engine)) return;
+static void tell_deserted(lua_State *L, mwb_state *s) {
+  if (!s->engine->watch.deserted || mw_reap_due(s->engine)) return;
   s->engine->watch.deserted = 0;
-  if (!mwB_pushhook(L, MWB_DESERTED)) return;
+  if (!mwb_push_hook(L, MWB_DESERTED)) return;
   if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
   s->engine->watch.deserted = 1;
   lua_error(L);
 }
 
-size_t mwB_reap(lua_State *L, mwB_state *s, size_t looks, size_t deaths) {
-  size_t n = mwB_notify(L, s, deaths);
+size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
+  size_t n = mwb_notify(L, s, deaths);
   s->L = L;
-  n += mw_reap(s->engine, looks, deaths - n, in_array, L);
-  mwB_letgo(L, s, looks);
+  n += mw_reap_step(s->engine, looks, deaths - n, in_array, L);
+  mwb_let_go(L, s, looks);
   tell_deserted(L, s);
-  s->pending = s->queued || mw_due(s->engine) || mwB_unsettled(s);
+  s->pending = s->queued || mw_reap_due(s->engine) || mwb_unsettled(s);
   return n;
 }
 
@@ -142,23 +144,23 @@ static size_t looks_for(lua_Integer budget) {
 }
 
 static int reap(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_Integer budget = LUA_MAXINTEGER;
-  if (!lua_isnoneornil(L, 1)) budget = mwB_integer(L, "reap", 1, 1);
+  if (!lua_isnoneornil(L, 1)) budget = mwb_integer(L, "reap", 1, 1);
   if (budget < 0)
     return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
-  if (s->engine == NULL) mwB_slice(L, s); /* raises */
-  mwB_probe(L, s);
+  if (s->engine == NULL) mwb_slice(L, s); /* raises */
+  mwb_probe(L, s);
   lua_pushinteger(
-      L, (lua_Integer)mwB_reap(L, s, looks_for(budget), (size_t)budget));
+      L, (lua_Integer)mwb_reap(L, s, looks_for(budget), (size_t)budget));
   return 1;
 }
 
 /* }====================================================== */
 
-void mwB_openidentity(lua_State *L, mwB_state *s) {
+void mwb_open_identity(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {
       {"id", id}, {"object", object}, {"reap", reap}, {NULL, NULL}};
   (void)s;
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -42,7 +42,7 @@ static void find_place(lua_State *L) {
 /* The nearest line of the program, as a reference.  Making its text may run
 ** finalisers, and they may end who records, so it comes before all else that an
 ** entry refers to. */
-static uint32_t where(lua_State *L, mwB_state *s) {
+static uint32_t where(lua_State *L, mwb_state *s) {
   lua_Debug ar;
   int level;
   uint32_t ref = 0;
@@ -51,75 +51,75 @@ static uint32_t where(lua_State *L, mwB_state *s) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0 || is_ours(L, &ar)) continue;
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    if (mwB_noting(s))
-      ref = mwB_stringref(L, s, &s->journal, 0, lua_gettop(L),
-                          lua_tostring(L, -1));
+    if (mwb_noting(s))
+      ref = mwb_string_ref(L, s, &s->journal, 0, lua_gettop(L),
+                           lua_tostring(L, -1));
     lua_pop(L, 1);
     break;
   }
   return ref;
 }
 
-void mwB_beginentry(lua_State *L, mwB_state *s, mw_entry *entry) {
+void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry) {
   memset(entry, 0, sizeof(*entry));
   if (s->wheres > 0) entry->where = where(L, s);
 }
 
-void mwB_prepare(lua_State *L, mwB_state *s, mw_handle h, int key, int value,
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry) {
-  if (!mwB_noting(s)) return; /* any more */
-  mwB_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
-  mwB_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
-  mwB_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
-  mwB_complete(L, s, h, entry);
+  if (!mwb_noting(s)) return; /* any more */
+  mwb_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
+  mwb_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
+  mwb_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
+  mwb_complete(L, s, h, entry);
 }
 
-void mwB_hold(lua_State *L, mwB_state *s, int index, const mw_entry *entry) {
-  if (entry->obj != MW_NONE) mwB_newref(L, s, &s->journal, 0, index);
+void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry) {
+  if (entry->obj != MW_NONE) mwb_new_ref(L, s, &s->journal, 0, index);
 }
 
-static void prepare_class(lua_State *L, mwB_state *s, mw_handle h,
+static void prepare_class(lua_State *L, mwb_state *s, mw_handle h,
                           mw_entry *entry) {
-  mwB_beginentry(L, s, entry);
-  if (!mwB_noting(s)) return; /* any more */
-  mwB_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
-  mwB_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
+  mwb_begin_entry(L, s, entry);
+  if (!mwb_noting(s)) return; /* any more */
+  mwb_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
+  mwb_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
   entry->kind = MW_METATABLE;
-  mwB_check(L, mw_reserve(s->engine));
+  mwb_check(L, mw_journal_reserve(s->engine));
   entry->obj = h;
 }
 
-void mwB_changeclass(lua_State *L, mwB_state *s, mw_handle h) {
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
   mw_entry entry;
   uint32_t id;
-  int noting = mwB_noting(s);
+  int noting = mwb_noting(s);
   if (noting) prepare_class(L, s, h, &entry);
   id = s->journal.id;
-  mwB_setclass(L, OBJECT, VALUE);
+  mwb_set_class(L, OBJECT, VALUE);
   if (!noting) return;
   if (s->journal.id != id) prepare_class(L, s, h, &entry);
-  mwB_check(L, mw_note(s->engine, &entry));
+  mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
 /* note(object, key, old, new): a write to what does not tell of its writes, or
 ** without a key, a change of class. */
 static int note_write(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   mw_entry entry;
   mw_handle h;
   lua_settop(L, 4);
-  h = mwB_identify(L, s, "note", 1, 1);
-  mwB_beginentry(L, s, &entry);
-  mwB_prepare(L, s, h, 2, 4, 3, &entry);
-  mwB_hold(L, s, 1, &entry);
+  h = mwb_identify(L, s, "note", 1, 1);
+  mwb_begin_entry(L, s, &entry);
+  mwb_prepare(L, s, h, 2, 4, 3, &entry);
+  mwb_hold(L, s, 1, &entry);
   if (lua_isnil(L, 2)) entry.kind = MW_METATABLE;
-  mwB_check(L, mw_note(s->engine, &entry));
+  mwb_check(L, mw_journal_append(s->engine, &entry));
   return 0;
 }
 
 /* position() -> mark, references, for what is noted from now on */
 static int position(lua_State *L) {
-  const mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  const mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_pushinteger(L, (lua_Integer)s->engine->journal.n);
   lua_pushinteger(L, (lua_Integer)s->journal.n);
   return 2;
@@ -127,38 +127,38 @@ static int position(lua_State *L) {
 
 /* record([where]) -> mark, references */
 static int begin_record(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   int wheres = lua_toboolean(L, 1);
   if (wheres) find_place(L);
-  if (!mw_recording(s->engine)) lua_newtable(L); /* runs finalisers */
-  if (!mw_recording(s->engine)) {
-    mwB_wakeall(L, s);
-    mwB_newrefs(L, s);
+  if (!mw_journal_is_open(s->engine)) lua_newtable(L); /* runs finalisers */
+  if (!mw_journal_is_open(s->engine)) {
+    mwb_wake_all(L, s);
+    mwb_new_refs(L, s);
   }
   s->wheres += wheres;
-  mw_record(s->engine);
+  mw_journal_open(s->engine);
   return position(L);
 }
 
 /* unrecord([where]) */
 static int end_record(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   if (s->engine == NULL) return 0;
   s->wheres -= lua_toboolean(L, 1);
   s->L = L;
-  mw_unrecord(s->engine);
-  if (mw_recording(s->engine)) return 0;
-  if (mwB_unsettled(s)) s->pending = 1;
+  mw_journal_close(s->engine);
+  if (mw_journal_is_open(s->engine)) return 0;
+  if (mwb_unsettled(s)) s->pending = 1;
   lua_pushboolean(L, 0);
   lua_rawseti(L, LUA_REGISTRYINDEX, s->refs_at);
   return 0;
 }
 
-void mwB_openjournal(lua_State *L) {
+void mwb_open_journal(lua_State *L) {
   static const luaL_Reg functions[] = {{"record", begin_record},
                                        {"unrecord", end_record},
                                        {"position", position},
                                        {"note", note_write},
                                        {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -12,43 +12,44 @@
 #endif
 
 /* Is there a cell at `index`? */
-int mwB_iscell(lua_State *L, int index);
+int mwb_is_cell(lua_State *L, int index);
 
 /* Pushes the value of the cell at `index`. */
-void mwB_pushcell(lua_State *L, int index);
+void mwb_push_cell(lua_State *L, int index);
 
 /* Sets the cell at `index` to the value on the top, which is removed. */
-void mwB_setcell(lua_State *L, int index);
+void mwb_set_cell(lua_State *L, int index);
 
-typedef struct mwB_effects {
+typedef struct mwb_effects {
   size_t n;
-  mwB_refs refs;
+  mwb_refs refs;
   mw_entry entries[1]; /* n of them */
-} mwB_effects;
+} mwb_effects;
 
 /* The effects at index 1, or raises. */
-mwB_effects *mwB_checkeffects(lua_State *L, const char *name);
+mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 
 /* Whose references are meant is said by `refs` and by `table`: where the
 ** effects are on the stack, or 0 for the journal's. */
 
 /* Pushes the table of references. */
-void mwB_pushrefs(lua_State *L, const mwB_state *s, int table);
+void mwb_push_refs(lua_State *L, const mwb_state *s, int table);
 
 /* A new reference to the value at `index`. */
-uint32_t mwB_newref(lua_State *L, const mwB_state *s, mwB_refs *refs, int table,
-                    int index);
+uint32_t mwb_new_ref(lua_State *L, const mwb_state *s, mwb_refs *refs,
+                     int table, int index);
 
 /*
 ** A reference to the string at `index`, which is at that address.  The same
 ** strings come again and again, as keys; one that has a reference is alive, so
 ** its address is no other's.
 */
-static inline uint32_t mwB_stringref(lua_State *L, mwB_state *s, mwB_refs *refs,
-                                     int table, int index, const char *string) {
-  mwB_known *known = &s->known[((uintptr_t)string >> 4) % 64];
+static inline uint32_t mwb_string_ref(lua_State *L, mwb_state *s,
+                                      mwb_refs *refs, int table, int index,
+                                      const char *string) {
+  mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
   if (known->string != string || known->id != refs->id) {
-    known->ref = mwB_newref(L, s, refs, table, index);
+    known->ref = mwb_new_ref(L, s, refs, table, index);
     known->string = string;
     known->id = refs->id;
   }
@@ -56,12 +57,12 @@ static inline uint32_t mwB_stringref(lua_State *L, mwB_state *s, mwB_refs *refs,
 }
 
 /* Sets a part of an entry to the value at `index`, which must be absolute. */
-void mwB_pack(lua_State *L, mwB_state *s, mwB_refs *refs, int table, int index,
+void mwb_pack(lua_State *L, mwb_state *s, mwb_refs *refs, int table, int index,
               mw_entry *entry, int part);
 
 /* Keys are as tables have them: a float that is an integer is one. */
-static inline void mwB_packnumber(lua_State *L, int index, mw_entry *entry,
-                                  int part) {
+static inline void mwb_pack_number(lua_State *L, int index, mw_entry *entry,
+                                   int part) {
   mw_content *value = &entry->value[part];
   int ok = part == MW_KEY || lua_isinteger(L, index);
   if (ok) value->i = lua_tointegerx(L, index, &ok);
@@ -70,9 +71,9 @@ static inline void mwB_packnumber(lua_State *L, int index, mw_entry *entry,
 }
 
 /* The same of a value of that type. */
-static inline void mwB_packas(lua_State *L, mwB_state *s, mwB_refs *refs,
-                              int table, int index, int type, mw_entry *entry,
-                              int part) {
+static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_refs *refs,
+                               int table, int index, int type, mw_entry *entry,
+                               int part) {
   mw_content *value = &entry->value[part];
   switch (type) {
     case LUA_TNIL:
@@ -84,22 +85,22 @@ static inline void mwB_packas(lua_State *L, mwB_state *s, mwB_refs *refs,
       value->i = lua_toboolean(L, index);
       break;
     case LUA_TNUMBER:
-      mwB_packnumber(L, index, entry, part);
+      mwb_pack_number(L, index, entry, part);
       break;
     case LUA_TSTRING:
       entry->type[part] = MW_TOTHER;
       value->i =
-          mwB_stringref(L, s, refs, table, index, lua_tostring(L, index));
+          mwb_string_ref(L, s, refs, table, index, lua_tostring(L, index));
       break;
     default:
       entry->type[part] = MW_TOTHER;
-      value->i = mwB_newref(L, s, refs, table, index);
+      value->i = mwb_new_ref(L, s, refs, table, index);
   }
 }
 
 /* Sets the kind, and which value is absent; 0 if both are: what was not there
 ** and is not there then was not changed. */
-static inline int mwB_setkind(mw_entry *entry) {
+static inline int mwb_set_kind(mw_entry *entry) {
   entry->kind = MW_UPDATE;
   if (entry->type[MW_OLD] == MW_TNIL) {
     entry->kind = MW_INSERT;
@@ -114,22 +115,22 @@ static inline int mwB_setkind(mw_entry *entry) {
 
 /* Sets what is missing in an entry whose values are set; there will be memory
 ** for it. */
-static inline void mwB_complete(lua_State *L, mwB_state *s, mw_handle h,
+static inline void mwb_complete(lua_State *L, mwb_state *s, mw_handle h,
                                 mw_entry *entry) {
-  const mwJ_part *journal = &s->engine->journal;
-  entry->obj = mwB_setkind(entry) ? h : MW_NONE;
-  if (journal->n == journal->size) mwB_check(L, mw_reserve(s->engine));
+  const mwi_journal *journal = &s->engine->journal;
+  entry->obj = mwb_set_kind(entry) ? h : MW_NONE;
+  if (journal->n == journal->size) mwb_check(L, mw_journal_reserve(s->engine));
 }
 
 /* Pushes a part of an entry. */
-void mwB_unpack(lua_State *L, const mwB_state *s, int table,
+void mwb_unpack(lua_State *L, const mwb_state *s, int table,
                 const mw_entry *entry, int part);
 
 /* Gives the journal the table on the top, which is removed. */
-void mwB_newrefs(lua_State *L, mwB_state *s);
+void mwb_new_refs(lua_State *L, mwb_state *s);
 
 /* Lets go of the journal's references after the first `n`. */
-void mwB_forgetrefs(lua_State *L, mwB_state *s, uint32_t n);
+void mwb_forget_refs(lua_State *L, mwb_state *s, uint32_t n);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -33,10 +33,10 @@
 ** too long by one instruction. */
 #define AT_ONCE 65536
 
-struct mwB_budget {
+struct mwb_budget {
   lua_State *L;
-  mwB_state *state;
-  struct mwB_budget *outer;
+  mwb_state *state;
+  struct mwb_budget *outer;
   lua_Integer instructions, bytes; /* left */
   lua_Integer used;                /* instructions, of all that was filled */
   int starved;                     /* was there no memory for what it allows? */
@@ -46,15 +46,15 @@ struct mwB_budget {
   int mask, count;
 };
 
-static mwB_state *state_of(lua_State *L) {
-  mwB_state *s;
-  mwB_pushstate(L);
-  s = (mwB_state *)lua_touserdata(L, -1);
+static mwb_state *state_of(lua_State *L) {
+  mwb_state *s;
+  mwb_push_state(L);
+  s = (mwb_state *)lua_touserdata(L, -1);
   lua_pop(L, 1);
   return s;
 }
 
-static int is_spent(const struct mwB_budget *b) {
+static int is_spent(const struct mwb_budget *b) {
   return b->instructions <= 0 || b->bytes < 0;
 }
 
@@ -65,12 +65,12 @@ static void tighten(lua_State *L) {
   lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
 }
 
-static void push_spent(lua_State *L, const struct mwB_budget *b) {
+static void push_spent(lua_State *L, const struct mwb_budget *b) {
   lua_pushfstring(L, "the policy's budget of %s is spent",
                   (b->bytes < 0) ? "memory" : "instructions");
 }
 
-static int overspent(lua_State *L, const struct mwB_budget *b) {
+static int overspent(lua_State *L, const struct mwb_budget *b) {
   tighten(L);
   luaL_where(L, 1);
   push_spent(L, b);
@@ -79,7 +79,7 @@ static int overspent(lua_State *L, const struct mwB_budget *b) {
 }
 
 static void on_count(lua_State *L, lua_Debug *ar) {
-  struct mwB_budget *b = state_of(L)->budget;
+  struct mwb_budget *b = state_of(L)->budget;
   (void)ar;
   if (b == NULL) {
     lua_sethook(L, NULL, 0, 0); /* a thread that outlived its call */
@@ -90,12 +90,12 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   if (is_spent(b)) overspent(L, b);
 }
 
-/* Is a finaliser running?  Then the collector answers nothing. */
+/* Is a finaliser running?  Then the collector returns nothing. */
 static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT) < 0; }
 
 /* A finaliser is the program's own. */
 static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  struct mwB_budget *b = (struct mwB_budget *)ud;
+  struct mwb_budget *b = (struct mwb_budget *)ud;
   size_t had = (ptr == NULL) ? 0 : osize;
   if (nsize > had && b->state->budget == b && !in_finaliser(b->L)) {
     size_t more = nsize - had;
@@ -109,11 +109,11 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   return ptr;
 }
 
-static void set_hook(struct mwB_budget *b) {
+static void set_hook(struct mwb_budget *b) {
   lua_sethook(b->L, on_count, LUA_MASKCOUNT, INTERVAL);
 }
 
-static void begin_budget(lua_State *L, mwB_state *s, struct mwB_budget *b) {
+static void begin_budget(lua_State *L, mwb_state *s, struct mwb_budget *b) {
   b->L = L;
   b->state = s;
   b->outer = s->budget;
@@ -128,7 +128,7 @@ static void begin_budget(lua_State *L, mwB_state *s, struct mwB_budget *b) {
   set_hook(b);
 }
 
-static void end_budget(struct mwB_budget *b) {
+static void end_budget(struct mwb_budget *b) {
   lua_setallocf(b->L, b->alloc, b->ud);
   lua_sethook(b->L, b->hook, b->mask, b->count);
   b->state->budget = b->outer;
@@ -139,7 +139,7 @@ static void end_budget(struct mwB_budget *b) {
 
 static const char NO_FINALISER[] = "policies are not asked by finalisers";
 
-static void fill(struct mwB_budget *b, lua_Integer instructions,
+static void fill(struct mwb_budget *b, lua_Integer instructions,
                  lua_Integer bytes) {
   b->instructions = instructions;
   b->bytes = bytes;
@@ -147,7 +147,7 @@ static void fill(struct mwB_budget *b, lua_Integer instructions,
 
 /* charge(n): takes n instructions from the budget, if there is one. */
 static int charge(lua_State *L) {
-  struct mwB_budget *b = state_of(L)->budget;
+  struct mwb_budget *b = state_of(L)->budget;
   lua_Number n = luaL_checknumber(L, 1);
   if (b == NULL || in_finaliser(L)) return 0;
   if (!(n < (lua_Number)b->instructions))
@@ -182,7 +182,7 @@ static void swap_strings(lua_State *L, int methods) {
 
 /* limited(strings, instructions, bytes, f, ...) -> as pcall */
 static int limited(lua_State *L) {
-  struct mwB_budget b;
+  struct mwb_budget b;
   int status;
   fill(&b, luaL_checkinteger(L, 2), luaL_checkinteger(L, 3));
   luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
@@ -223,13 +223,13 @@ static int has_budget(lua_State *L) {
 
 /* Sets up the budget, if there is one, or takes it away.  In between nothing
 ** may raise. */
-static void begin_rules(lua_State *L, struct mwB_budget *b) {
+static void begin_rules(lua_State *L, struct mwb_budget *b) {
   if (!has_budget(L)) return;
   swap_strings(L, STRINGS);
   begin_budget(L, state_of(L), b);
 }
 
-static void end_rules(lua_State *L, struct mwB_budget *b) {
+static void end_rules(lua_State *L, struct mwb_budget *b) {
   if (!has_budget(L)) return;
   end_budget(b);
   swap_strings(L, STRINGS);
@@ -245,7 +245,7 @@ static void keep_error(lua_State *L, lua_Integer rule) {
 }
 
 /* Asks a rule, which is on the top; leaves the answer or the error there. */
-static int ask_rule(lua_State *L, struct mwB_budget *b) {
+static int ask_rule(lua_State *L, struct mwb_budget *b) {
   int status;
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, CONTEXT);
@@ -258,7 +258,7 @@ static int ask_rule(lua_State *L, struct mwB_budget *b) {
 
 /* Keeps an error, which may raise another one, so without the budget.  That
 ** there was no memory is not the rule's fault, and goes on. */
-static void rule_failed(lua_State *L, struct mwB_budget *b, int status,
+static void rule_failed(lua_State *L, struct mwb_budget *b, int status,
                         lua_Integer rule) {
   end_rules(L, b);
   if (status == STARVED) lua_error(L);
@@ -268,10 +268,10 @@ static void rule_failed(lua_State *L, struct mwB_budget *b, int status,
   begin_rules(L, b);
 }
 
-/* Asks the rules until one answers, and leaves the answer on the top.  Answers
+/* Asks the rules until one returns, and leaves the answer on the top.  Returns
 ** that rule's number, 0 when there is none. */
 static lua_Integer ask_rules(lua_State *L) {
-  struct mwB_budget b;
+  struct mwb_budget b;
   lua_Integer i, instructions = lua_tointeger(L, INSTRUCTIONS);
   lua_Integer left = RULES_BUDGETS * instructions;
   begin_rules(L, &b);
@@ -314,8 +314,8 @@ static int decide(lua_State *L) {
 #define UP_ANSWERS lua_upvalueindex(3)
 #define UP_ASK lua_upvalueindex(4)
 
-/* recall(object, context) -> what `answers` has for its metatable (or type):
-** the two values in there; else what ask(object, context) answers */
+/* recall(object, context) -> what `returns` has for its metatable (or type):
+** the two values in there; else what ask(object, context) returns */
 static int recall(lua_State *L) {
   lua_settop(L, 2);
   if (!lua_getmetatable(L, 1)) lua_pushstring(L, luaL_typename(L, 1));
@@ -325,7 +325,7 @@ static int recall(lua_State *L) {
     return 2;
   }
   if (!lua_isnil(L, 2) && !lua_istable(L, 2))
-    return mwB_badarg(L, "is_dynamic", 2, 2, "table");
+    return mwb_bad_argument(L, "is_dynamic", 2, 2, "table");
   lua_pushvalue(L, UP_ASK);
   lua_insert(L, 1);
   lua_settop(L, 3);
@@ -333,7 +333,7 @@ static int recall(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* recalling(answers, ask) -> recall */
+/* recalling(returns, ask) -> recall */
 static int recalling(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, MWB_UPSTATE);
@@ -358,14 +358,14 @@ static int file_stat(lua_State *L) {
 /* metatable(value) -> its metatable as the program set it */
 static int metatable(lua_State *L) {
   lua_settop(L, 1);
-  mwB_pushclass(L, 1);
+  mwb_push_class(L, 1);
   return 1;
 }
 
 /* hooks{descend, ignored, class, watched, unwatched, deserted}; `false` for
 ** those that are not needed */
 static int set_hooks(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   luaL_checktype(L, 1, LUA_TTABLE);
   s->ignores = lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION;
   lua_settop(L, 1);
@@ -373,8 +373,8 @@ static int set_hooks(lua_State *L) {
   return 0;
 }
 
-int mwB_pushhook(lua_State *L, int hook) {
-  mwB_push(L, MWB_HOOKS);
+int mwb_push_hook(lua_State *L, int hook) {
+  mwb_push(L, MWB_HOOKS);
   if (lua_rawgeti(L, -1, hook) == LUA_TFUNCTION) {
     lua_replace(L, -2);
     return 1;
@@ -385,19 +385,19 @@ int mwB_pushhook(lua_State *L, int hook) {
 
 /* instances(class) -> how many of its objects are watched */
 static int instances(lua_State *L) {
-  mwB_state *s = mwB_enterobject(L, "instances", 1);
-  const mwW_record *r = mwB_recordat(L, s, 1);
+  mwb_state *s = mwb_enter_object(L, "instances", 1);
+  const mwi_object *r = mwb_object_at(L, s, 1);
   lua_pushinteger(L, (r == NULL) ? 0 : r->instances);
   return 1;
 }
 
 /* handler() -> mw.on_error's function, which is left in place */
 static int handler(lua_State *L) {
-  mwB_push(L, MWB_ONERROR);
+  mwb_push(L, MWB_ONERROR);
   return 1;
 }
 
-void mwB_openpolicy(lua_State *L) {
+void mwb_open_policy(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"charge", charge},       {"limited", limited},
       {"decide", decide},       {"recalling", recalling},
@@ -406,5 +406,5 @@ void mwB_openpolicy(lua_State *L) {
       {"instances", instances}, {NULL, NULL}};
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -9,28 +9,28 @@
 */
 #include "journal.h"
 
-void mwB_pushrefs(lua_State *L, const mwB_state *s, int index) {
+void mwb_push_refs(lua_State *L, const mwb_state *s, int index) {
   if (index == 0)
     lua_rawgeti(L, LUA_REGISTRYINDEX, s->refs_at);
   else
     lua_getiuservalue(L, index, 1);
 }
 
-uint32_t mwB_newref(lua_State *L, const mwB_state *s, mwB_refs *refs, int table,
-                    int index) {
-  mwB_pushrefs(L, s, table);
+uint32_t mwb_new_ref(lua_State *L, const mwb_state *s, mwb_refs *refs,
+                     int table, int index) {
+  mwb_push_refs(L, s, table);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, (lua_Integer)refs->n + 1);
   lua_pop(L, 1);
   return ++refs->n;
 }
 
-void mwB_pack(lua_State *L, mwB_state *s, mwB_refs *refs, int table, int index,
+void mwb_pack(lua_State *L, mwb_state *s, mwb_refs *refs, int table, int index,
               mw_entry *entry, int part) {
-  mwB_packas(L, s, refs, table, index, lua_type(L, index), entry, part);
+  mwb_pack_as(L, s, refs, table, index, lua_type(L, index), entry, part);
 }
 
-void mwB_unpack(lua_State *L, const mwB_state *s, int table,
+void mwb_unpack(lua_State *L, const mwb_state *s, int table,
                 const mw_entry *entry, int part) {
   const mw_content *value = &entry->value[part];
   switch (entry->type[part]) {
@@ -44,7 +44,7 @@ void mwB_unpack(lua_State *L, const mwB_state *s, int table,
       lua_pushnumber(L, (lua_Number)value->f);
       break;
     case MW_TOTHER:
-      mwB_pushrefs(L, s, table);
+      mwb_push_refs(L, s, table);
       lua_rawgeti(L, -1, (lua_Integer)value->i);
       lua_replace(L, -2);
       break;
@@ -53,7 +53,7 @@ void mwB_unpack(lua_State *L, const mwB_state *s, int table,
   }
 }
 
-void mwB_newrefs(lua_State *L, mwB_state *s) {
+void mwb_new_refs(lua_State *L, mwb_state *s) {
   if (s->refs_at == 0) {
     s->refs_at = luaL_ref(L, LUA_REGISTRYINDEX);
   } else {
@@ -63,10 +63,10 @@ void mwB_newrefs(lua_State *L, mwB_state *s) {
   s->journal.id = ++s->refs_ids;
 }
 
-void mwB_forgetrefs(lua_State *L, mwB_state *s, uint32_t n) {
+void mwb_forget_refs(lua_State *L, mwb_state *s, uint32_t n) {
   uint32_t i;
   if (s->journal.n <= n) return;
-  mwB_pushrefs(L, s, 0);
+  mwb_push_refs(L, s, 0);
   for (i = s->journal.n; i > n; i--) {
     lua_pushnil(L);
     lua_rawseti(L, -2, (lua_Integer)i);

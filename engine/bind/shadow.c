@@ -23,27 +23,27 @@
 ** The own metatable
 ** ======================================================= */
 
-int mwB_rawfield(lua_State *L, int index, const char *name) {
+int mwb_raw_field(lua_State *L, int index, const char *name) {
   index = lua_absindex(L, index);
   lua_pushstring(L, name);
   return lua_rawget(L, index);
 }
 
-int mwB_pushown(lua_State *L, int index) {
+int mwb_push_own(lua_State *L, int index) {
   int own;
   if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
-  mwB_rawfield(L, -1, "__newindex");
+  mwb_raw_field(L, -1, "__newindex");
   lua_rawgeti(L, -2, MWB_OWNTRAP); /* where it is while it rests */
   own =
-      lua_tocfunction(L, -1) == mwB_trap || lua_tocfunction(L, -2) == mwB_trap;
+      lua_tocfunction(L, -1) == mwb_trap || lua_tocfunction(L, -2) == mwb_trap;
   lua_pop(L, own ? 2 : 3);
   return own;
 }
 
-int mwB_pushshadow(lua_State *L, int index) {
-  if (!mwB_pushown(L, index)) return 0;
-  if (mwB_rawfield(L, -1, "__index") != LUA_TTABLE) { /* somebody spies */
-    mwB_rawfield(L, -2, "__newindex");
+int mwb_push_shadow(lua_State *L, int index) {
+  if (!mwb_push_own(L, index)) return 0;
+  if (mwb_raw_field(L, -1, "__index") != LUA_TTABLE) { /* somebody spies */
+    mwb_raw_field(L, -2, "__newindex");
     lua_getupvalue(L, -1, 1);
     lua_replace(L, -3);
     lua_pop(L, 1);
@@ -54,7 +54,7 @@ int mwB_pushshadow(lua_State *L, int index) {
 
 static int next_pair(lua_State *L) {
   lua_settop(L, 2);
-  if (mwB_pushshadow(L, 1)) lua_replace(L, 1);
+  if (mwb_push_shadow(L, 1)) lua_replace(L, 1);
   if (lua_next(L, 1)) return 2;
   lua_pushnil(L);
   return 1;
@@ -69,17 +69,17 @@ static int own_pairs(lua_State *L) {
 
 static int own_len(lua_State *L) {
   lua_settop(L, 1);
-  if (mwB_pushshadow(L, 1)) lua_replace(L, 1);
+  if (mwb_push_shadow(L, 1)) lua_replace(L, 1);
   lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
   return 1;
 }
 
 /* Most objects are no arrays, and do without a `__len`: a metatable of four
 ** fields is half as large as one of five. */
-void mwB_needlen(lua_State *L, int index, mwW_record *r) {
+void mwb_need_len(lua_State *L, int index, mwi_object *r) {
   int top = lua_gettop(L);
-  if (r->lengthy || !mwB_pushown(L, index)) return;
-  if (mwB_rawfield(L, top + 1, "__len") == LUA_TNIL) {
+  if (r->lengthy || !mwb_push_own(L, index)) return;
+  if (mwb_raw_field(L, top + 1, "__len") == LUA_TNIL) {
     lua_pushliteral(L, "__len");
     lua_pushcfunction(L, own_len);
     lua_rawset(L, top + 1);
@@ -92,7 +92,7 @@ void mwB_needlen(lua_State *L, int index, mwW_record *r) {
 ** the fields whose names begin with "__". */
 static void copy(lua_State *L, int from, int to, int meta) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
-    if (!meta || mwB_ismeta(L, -2)) {
+    if (!meta || mwb_is_meta(L, -2)) {
       lua_pushvalue(L, -2);
       lua_insert(L, -2);
       lua_rawset(L, to);
@@ -118,7 +118,7 @@ static void set_own(lua_State *L, const char *name) {
 }
 
 static void set_default(lua_State *L, const char *name, lua_CFunction f) {
-  int type = mwB_rawfield(L, OWN, name);
+  int type = mwb_raw_field(L, OWN, name);
   lua_pop(L, 1);
   if (type != LUA_TNIL) return;
   lua_pushcfunction(L, f);
@@ -139,12 +139,12 @@ static int index_object(lua_State *L) {
 /* Can the class serve as the shadow's metatable as it is? */
 static int serves(lua_State *L) {
   static const char *const unwanted[] = {"__gc", "__newindex", NULL};
-  int i, type = mwB_rawfield(L, CLASS, "__index");
+  int i, type = mwb_raw_field(L, CLASS, "__index");
   int ok = (type == LUA_TTABLE || type == LUA_TNIL) &&
            !lua_rawequal(L, OBJECT, CLASS);
   lua_pop(L, 1);
   for (i = 0; ok && unwanted[i] != NULL; i++) {
-    ok = mwB_rawfield(L, CLASS, unwanted[i]) == LUA_TNIL;
+    ok = mwb_raw_field(L, CLASS, unwanted[i]) == LUA_TNIL;
     lua_pop(L, 1);
   }
   return ok;
@@ -155,13 +155,13 @@ static int serves(lua_State *L) {
 static void push_heritage(lua_State *L) {
   lua_createtable(L, 0, 2);
   lua_pushliteral(L, "__index");
-  if (mwB_rawfield(L, CLASS, "__index") == LUA_TFUNCTION) {
+  if (mwb_raw_field(L, CLASS, "__index") == LUA_TFUNCTION) {
     lua_pushvalue(L, OBJECT);
     lua_pushcclosure(L, index_object, 2);
   }
   lua_rawset(L, -3);
   lua_pushliteral(L, "__mode");
-  mwB_rawfield(L, CLASS, "__mode");
+  mwb_raw_field(L, CLASS, "__mode");
   lua_rawset(L, -3);
 }
 
@@ -180,7 +180,7 @@ static void new_shadow(lua_State *L) {
 
 /* What `getmetatable` is to show. */
 static void set_shown(lua_State *L) {
-  int type = mwB_rawfield(L, OWN, "__metatable");
+  int type = mwb_raw_field(L, OWN, "__metatable");
   lua_pop(L, 1);
   if (type != LUA_TNIL) return;
   if (lua_isnil(L, CLASS))
@@ -190,15 +190,15 @@ static void set_shown(lua_State *L) {
   set_own(L, "__metatable");
 }
 
-static void set_trap(lua_State *L, mwB_state *s, mw_handle h) {
+static void set_trap(lua_State *L, mwb_state *s, mw_handle h) {
   lua_pushvalue(L, SHADOW);
   lua_pushinteger(L, (lua_Integer)h);
   lua_pushlightuserdata(L, s);
-  lua_pushcclosure(L, mwB_trap, 3);
+  lua_pushcclosure(L, mwb_trap, 3);
   set_own(L, "__newindex");
 }
 
-static void new_own(lua_State *L, mwB_state *s, mw_handle h) {
+static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
   lua_createtable(L, lua_isnil(L, CLASS) ? 0 : 1, 4);
   if (!lua_isnil(L, CLASS)) {
     copy(L, CLASS, OWN, 1);
@@ -214,7 +214,7 @@ static void new_own(lua_State *L, mwB_state *s, mw_handle h) {
 
 /* Guards stay when the own metatable is a new one. */
 static void keep_guards(lua_State *L) {
-  if (!mwB_pushown(L, OBJECT)) return;
+  if (!mwb_push_own(L, OBJECT)) return;
   lua_rawgeti(L, -1, MWB_OWNGUARDS);
   lua_rawseti(L, OWN, MWB_OWNGUARDS);
   lua_pop(L, 1);
@@ -223,10 +223,10 @@ static void keep_guards(lua_State *L) {
 /* A weak table whose metatable is changed may go unmarked for the rest of the
 ** cycle, so the new metatable is held by something else. */
 static void anchor(lua_State *L) {
-  int type = mwB_rawfield(L, OWN, "__mode");
+  int type = mwb_raw_field(L, OWN, "__mode");
   lua_pop(L, 1);
   if (type == LUA_TNIL) return;
-  mwB_push(L, MWB_ANCHORS);
+  mwb_push(L, MWB_ANCHORS);
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, OWN);
   lua_rawset(L, -3);
@@ -237,7 +237,7 @@ static void anchor(lua_State *L) {
 static void wipe(lua_State *L, int table) {
   for (lua_pushnil(L); lua_next(L, table) != 0;) {
     lua_pop(L, 1);
-    if (mwB_ismeta(L, -1)) continue;
+    if (mwb_is_meta(L, -1)) continue;
     lua_pushvalue(L, -1);
     lua_pushnil(L);
     lua_rawset(L, table);
@@ -246,12 +246,12 @@ static void wipe(lua_State *L, int table) {
 
 /* enshadow(object, class): all that may fail comes first. */
 static int enshadow(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mw_handle h = mwB_identify(L, s, "watch", OBJECT, 1);
-  mwW_record *r = mwW_recordof(&s->engine->watch, mw_slot(h));
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = mwb_identify(L, s, "watch", OBJECT, 1);
+  mwi_object *r = mwi_object_of(&s->engine->watch, mw_slot(h));
   int slow, lengthy;
   lua_settop(L, CLASS);
-  if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
   lengthy = lua_rawlen(L, SOURCE) > 0;
   new_shadow(L);
   new_own(L, s, h);
@@ -261,7 +261,7 @@ static int enshadow(lua_State *L) {
   copy(L, SOURCE, SHADOW, 0);
   wipe(L, OBJECT);
   slow =
-      !lua_isnil(L, CLASS) && mwB_rawfield(L, CLASS, "__newindex") != LUA_TNIL;
+      !lua_isnil(L, CLASS) && mwb_raw_field(L, CLASS, "__newindex") != LUA_TNIL;
   if (r != NULL) {
     r->slow = (uint8_t)slow;
     r->lengthy = lengthy != 0;
@@ -271,30 +271,30 @@ static int enshadow(lua_State *L) {
   return 0;
 }
 
-void mwB_enshadow(lua_State *L, int object, int class_) {
+void mwb_enshadow(lua_State *L, int object, int class_) {
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
-  mwB_pushfunction(L, enshadow);
+  mwb_push_function(L, enshadow);
   lua_pushvalue(L, object);
   lua_pushvalue(L, class_);
   lua_call(L, 2, 0);
 }
 
-void mwB_setclass(lua_State *L, int object, int class_) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+void mwb_set_class(lua_State *L, int object, int class_) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   mw_handle former;
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
-  if (mwB_pushown(L, object)) {
+  if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
-    mwB_enshadow(L, object, class_);
+    mwb_enshadow(L, object, class_);
   } else {
     lua_pushvalue(L, class_);
     lua_setmetatable(L, object);
   }
-  former = mwW_leave(s->engine, mwB_handleof(L, s, object));
-  mwB_join(L, s, object);
-  mwB_left(L, s, former);
+  former = mwi_class_leave(s->engine, mwb_handle_of(L, s, object));
+  mwb_join(L, s, object);
+  mwb_left(L, s, former);
 }
 
 /* }====================================================== */
@@ -303,8 +303,8 @@ void mwB_setclass(lua_State *L, int object, int class_) {
 ** Out
 ** ======================================================= */
 
-void mwB_pushclass(lua_State *L, int index) {
-  if (mwB_pushown(L, index)) {
+void mwb_push_class(lua_State *L, int index) {
+  if (mwb_push_own(L, index)) {
     lua_rawgeti(L, -1, MWB_OWNCLASS);
     lua_replace(L, -2);
   } else if (!lua_getmetatable(L, index)) {
@@ -312,15 +312,15 @@ void mwB_pushclass(lua_State *L, int index) {
   }
 }
 
-void mwB_undoshadow(lua_State *L, int index) {
+void mwb_undo_shadow(lua_State *L, int index) {
   int object = lua_absindex(L, index), top = lua_gettop(L);
-  mwB_pushclass(L, object); /* may run other code, so it comes first */
-  if (!mwB_pushshadow(L, object)) {
+  mwb_push_class(L, object); /* may run other code, so it comes first */
+  if (!mwb_push_shadow(L, object)) {
     lua_settop(L, top);
     return;
   }
   for (lua_pushnil(L); lua_next(L, top + 2) != 0;) {
-    if (mwB_ismeta(L, -2)) { /* is there */
+    if (mwb_is_meta(L, -2)) { /* is there */
       lua_pop(L, 1);
     } else {
       lua_pushvalue(L, -2);
@@ -334,45 +334,45 @@ void mwB_undoshadow(lua_State *L, int index) {
 }
 
 static int undo(lua_State *L) {
-  mwB_undoshadow(L, 1);
+  mwb_undo_shadow(L, 1);
   return 0;
 }
 
-void mwB_unshadow(lua_State *L, int index) {
+void mwb_unshadow(lua_State *L, int index) {
   int object = lua_absindex(L, index);
   lua_pushcfunction(L, undo);
   lua_pushvalue(L, object);
   if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
-  if (mwB_pushown(L, object)) {
+  if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     wipe(L, object);
   }
   lua_error(L);
 }
 
-void mwB_putshallow(lua_State *L, int shadow, mwW_record *r) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  if (mwB_noting(s) && !mwB_isignored(L)) {
-    mwB_storenoted(L, shadow, r, s, mwB_handleof(L, s, 1));
+void mwb_put_shallow(lua_State *L, int shadow, mwi_object *r) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (mwb_noting(s) && !mwb_is_ignored(L)) {
+    mwb_store_noted(L, shadow, r, s, mwb_handle_of(L, s, 1));
   } else {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
-    mwB_storein(L, shadow, r);
+    mwb_store_in(L, shadow, r);
   }
 }
 
-void mwB_put(lua_State *L, int shadow, mwW_record *r) {
+void mwb_put(lua_State *L, int shadow, mwi_object *r) {
   if (r != NULL && r->member != 0)
-    mwB_putdeep(L, shadow);
+    mwb_put_deep(L, shadow);
   else
-    mwB_putshallow(L, shadow, r);
+    mwb_put_shallow(L, shadow, r);
 }
 
 /* put(object, key, value): in the shadow, if there is one. */
 static int put(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  if (mwB_pushshadow(L, 1))
-    mwB_put(L, 4, mwB_recordat(L, s, 1));
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (mwb_push_shadow(L, 1))
+    mwb_put(L, 4, mwb_object_at(L, s, 1));
   else
     lua_rawset(L, 1);
   return 0;
@@ -383,14 +383,14 @@ static int put(lua_State *L) {
 static void absorb(lua_State *L, int object) {
   int top = lua_gettop(L);
   lua_pushnil(L);
-  while (mwB_pushown(L, object)) {
+  while (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     if (lua_next(L, object) == 0) break;
-    if (!mwB_ismeta(L, -2)) {
+    if (!mwb_is_meta(L, -2)) {
       lua_pushvalue(L, -2);
       lua_pushnil(L);
       lua_rawset(L, object);
-      mwB_pushfunction(L, put);
+      mwb_push_function(L, put);
       lua_pushvalue(L, object);
       lua_pushvalue(L, -4);
       lua_pushvalue(L, -4);
@@ -403,7 +403,7 @@ static void absorb(lua_State *L, int object) {
 
 /* call_newindex(object, key, value, newindex) */
 static int call_newindex(lua_State *L) {
-  mwB_callnewindex(L, 4);
+  mwb_call_newindex(L, 4);
   return 0;
 }
 
@@ -418,11 +418,11 @@ static void store_by_class(lua_State *L, int newindex) {
   if (status != LUA_OK) lua_error(L);
 }
 
-void mwB_store(lua_State *L, int shadow, mwW_record *r) {
+void mwb_store(lua_State *L, int shadow, mwi_object *r) {
   int top = lua_gettop(L);
-  if (r != NULL && lua_type(L, 2) == LUA_TNUMBER) mwB_needlen(L, 1, r);
-  mwB_pushclass(L, 1);
-  if (!lua_isnil(L, -1) && mwB_rawfield(L, -1, "__newindex") != LUA_TNIL) {
+  if (r != NULL && lua_type(L, 2) == LUA_TNUMBER) mwb_need_len(L, 1, r);
+  mwb_push_class(L, 1);
+  if (!lua_isnil(L, -1) && mwb_raw_field(L, -1, "__newindex") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, shadow) == LUA_TNIL) {
       store_by_class(L, top + 2);
@@ -431,17 +431,17 @@ void mwB_store(lua_State *L, int shadow, mwW_record *r) {
     }
   }
   lua_settop(L, top);
-  mwB_put(L, shadow, r);
+  mwb_put(L, shadow, r);
 }
 
 /* }====================================================== */
 
-mwW_record *mwB_recordat(lua_State *L, mwB_state *s, int index) {
-  return mwB_recordof(s, mwB_handleof(L, s, index));
+mwi_object *mwb_object_at(lua_State *L, mwb_state *s, int index) {
+  return mwb_object_of(s, mwb_handle_of(L, s, index));
 }
 
-void mwB_openshadow(lua_State *L, lua_CFunction write) {
-  mwB_pushfunction(L, write);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &mwB_writekey);
-  mwB_newephemeron(L, MWB_ANCHORS);
+void mwb_open_shadow(lua_State *L, lua_CFunction write) {
+  mwb_push_function(L, write);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &mwb_write_key);
+  mwb_new_ephemeron(L, MWB_ANCHORS);
 }

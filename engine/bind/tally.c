@@ -28,11 +28,12 @@ static void *block(lua_State *L, int uservalue) {
 
 /* tally() */
 static int new_tally(lua_State *L) {
-  mwB_enter(L);
+  mwb_enter(L);
   lua_newuserdatauv(L, 0, STRINGS);
-  mwY_init((mwY_tally *)lua_newuserdatauv(L, mwY_bytes(16), 0), 16);
+  mwi_tally_init((mwi_tally *)lua_newuserdatauv(L, mwi_tally_bytes(16), 0), 16);
   lua_setiuservalue(L, -2, BLOCK);
-  mwY_metinit((mwY_met *)lua_newuserdatauv(L, mwY_metbytes(16), 0), 16);
+  mwi_tally_met_init(
+      (mwi_tally_met *)lua_newuserdatauv(L, mwi_tally_met_bytes(16), 0), 16);
   lua_setiuservalue(L, -2, SET);
   lua_newtable(L);
   lua_setiuservalue(L, -2, STRINGS);
@@ -40,11 +41,12 @@ static int new_tally(lua_State *L) {
 }
 
 /* The set of the tally at 1, with room for one more. */
-static mwY_met *set_with_room(lua_State *L) {
-  mwY_met *met = (mwY_met *)block(L, SET), *larger;
-  if (!mwY_metfull(met)) return met;
-  larger = (mwY_met *)lua_newuserdatauv(L, mwY_metbytes(2 * met->size), 0);
-  mwY_metmove(larger, 2 * met->size, met);
+static mwi_tally_met *set_with_room(lua_State *L) {
+  mwi_tally_met *met = (mwi_tally_met *)block(L, SET), *larger;
+  if (!mwi_tally_met_full(met)) return met;
+  larger = (mwi_tally_met *)lua_newuserdatauv(
+      L, mwi_tally_met_bytes(2 * met->size), 0);
+  mwi_tally_met_move(larger, 2 * met->size, met);
   lua_setiuservalue(L, 1, SET);
   return larger;
 }
@@ -53,7 +55,7 @@ static mwY_met *set_with_room(lua_State *L) {
 ** which none was met. */
 static int begin(lua_State *L) {
   int n = (int)lua_tointeger(L, 2);
-  mwY_metnone((mwY_met *)block(L, SET));
+  mwi_tally_met_none((mwi_tally_met *)block(L, SET));
   lua_createtable(L, n, 0);
   lua_createtable(L, n, 0);
   return 2;
@@ -61,7 +63,7 @@ static int begin(lua_State *L) {
 
 /* meet(tally, table) -> was it met?  Now it was. */
 static int meet(lua_State *L) {
-  lua_pushboolean(L, mwY_meet(set_with_room(L), lua_topointer(L, 2)));
+  lua_pushboolean(L, mwi_tally_meet(set_with_room(L), lua_topointer(L, 2)));
   return 1;
 }
 
@@ -73,29 +75,29 @@ static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   switch (lua_type(L, index)) {
     case LUA_TSTRING:
       *bits = (uint64_t)(uintptr_t)lua_topointer(L, index);
-      return MWT_STRING;
+      return MWI_TALLY_STRING;
     case LUA_TNUMBER:
       if (lua_isinteger(L, index)) {
         integer = lua_tointeger(L, index);
         memcpy(bits, &integer, sizeof(*bits));
-        return MWT_INTEGER;
+        return MWI_TALLY_INTEGER;
       }
       number = lua_tonumber(L, index) + 0.0; /* -0.0 is 0.0 */
       memcpy(bits, &number, sizeof(*bits));
-      return MWT_FLOAT;
+      return MWI_TALLY_FLOAT;
     case LUA_TBOOLEAN:
       *bits = (uint64_t)lua_toboolean(L, index);
-      return MWT_BOOLEAN;
+      return MWI_TALLY_BOOLEAN;
     default:
       *bits = 0;
-      return MWT_NONE;
+      return MWI_TALLY_NONE;
   }
 }
 
 /* The same, but no string that is not short. */
 static uint16_t short_bits(lua_State *L, int index, uint64_t *bits) {
   if (lua_type(L, index) == LUA_TSTRING && lua_rawlen(L, index) > SHORT)
-    return MWT_NONE;
+    return MWI_TALLY_NONE;
   return bits_of(L, index, bits);
 }
 
@@ -116,9 +118,10 @@ enum {
 
 /* Counts the table at VALUE and puts it on the list, if it is as others were,
 ** and was not met yet. */
-static int enter(lua_State *L, mwY_tally *t, mwY_key *key, lua_Integer n) {
+static int enter(lua_State *L, mwi_tally *t, mwi_tally_key *key,
+                 lua_Integer n) {
   const void *ptr = lua_topointer(L, VALUE);
-  mwY_met *met;
+  mwi_tally_met *met;
   uint32_t place;
   int has_shape;
   if (lua_getmetatable(L, VALUE)) {
@@ -129,15 +132,15 @@ static int enter(lua_State *L, mwY_tally *t, mwY_key *key, lua_Integer n) {
   has_shape = lua_rawget(L, VALUE) != LUA_TNIL;
   lua_pop(L, 1);
   met = set_with_room(L);
-  if (has_shape || mwY_ismet(met, ptr)) return 0;
-  key->kind = MWT_TABLE;
-  place = mwY_counttable(t, key, (int64_t)lua_rawlen(L, VALUE));
+  if (has_shape || mwi_tally_is_met(met, ptr)) return 0;
+  key->kind = MWI_TALLY_TABLE;
+  place = mwi_tally_count_table(t, key, (int64_t)lua_rawlen(L, VALUE));
   if (place == 0) return 0;
   lua_pushvalue(L, VALUE);
   lua_rawseti(L, CONTENTS, n);
   lua_pushinteger(L, place);
   lua_rawseti(L, PLACES, n);
-  mwY_meet(met, ptr);
+  mwi_tally_meet(met, ptr);
   return 1;
 }
 
@@ -149,8 +152,8 @@ static int walk(lua_State *L) {
   lua_Integer i = lua_tointeger(L, FIRST), n = lua_tointeger(L, LAST);
   lua_Integer misses = 0;
   int plain = lua_toboolean(L, PLAIN);
-  mwY_tally *t = (mwY_tally *)block(L, BLOCK);
-  mwY_key key;
+  mwi_tally *t = (mwi_tally *)block(L, BLOCK);
+  mwi_tally_key key;
   lua_settop(L, SHAPE);
   for (; i <= n && misses == 0; i++) {
     lua_rawgeti(L, PLACES, i);
@@ -162,9 +165,9 @@ static int walk(lua_State *L) {
       int known = 0;
       key.key_kind = bits_of(L, KEY, &key.key);
       key.kind = bits_of(L, VALUE, &key.value);
-      if (key.key_kind != MWT_NONE) {
-        if (key.kind != MWT_NONE)
-          known = mwY_count(t, &key);
+      if (key.key_kind != MWI_TALLY_NONE) {
+        if (key.kind != MWI_TALLY_NONE)
+          known = mwi_tally_count(t, &key);
         else if (plain && lua_istable(L, VALUE))
           known = enter(L, t, &key, n + 1) && ++n;
       }
@@ -183,11 +186,11 @@ static int walk(lua_State *L) {
 }
 
 /* Makes room for one more entry in the tally at 1. */
-static mwY_tally *with_room(lua_State *L) {
-  mwY_tally *t = (mwY_tally *)block(L, BLOCK), *larger;
+static mwi_tally *with_room(lua_State *L) {
+  mwi_tally *t = (mwi_tally *)block(L, BLOCK), *larger;
   if (t->n < t->size) return t;
-  larger = (mwY_tally *)lua_newuserdatauv(L, mwY_bytes(2 * t->size), 0);
-  mwY_move(larger, 2 * t->size, t);
+  larger = (mwi_tally *)lua_newuserdatauv(L, mwi_tally_bytes(2 * t->size), 0);
+  mwi_tally_move(larger, 2 * t->size, t);
   lua_setiuservalue(L, 1, BLOCK);
   return larger;
 }
@@ -203,23 +206,23 @@ static void anchor(lua_State *L, int index) {
 }
 
 /* The entry of the key, found or made; pushes its number. */
-static mwY_entry *entry_of(lua_State *L, const mwY_key *key) {
-  mwY_tally *t = with_room(L);
-  mwY_entry *entry = mwY_find(t, key);
-  if (entry == NULL) entry = mwY_add(t, key);
-  lua_pushinteger(L, entry - mwY_at(t, 0) + 1);
+static mwi_tally_entry *entry_of(lua_State *L, const mwi_tally_key *key) {
+  mwi_tally *t = with_room(L);
+  mwi_tally_entry *entry = mwi_tally_find(t, key);
+  if (entry == NULL) entry = mwi_tally_add(t, key);
+  lua_pushinteger(L, entry - mwi_tally_at(t, 0) + 1);
   return entry;
 }
 
 /* learn(tally, place, key, value) -> number of its entry, from now on counted
 ** by `walk`; nothing if that cannot be. */
 static int learn(lua_State *L) {
-  mwY_key key;
+  mwi_tally_key key;
   lua_settop(L, 4);
   key.place = (uint32_t)lua_tointeger(L, 2);
   key.key_kind = short_bits(L, 3, &key.key);
   key.kind = short_bits(L, 4, &key.value);
-  if (key.key_kind == MWT_NONE || key.kind == MWT_NONE) return 0;
+  if (key.key_kind == MWI_TALLY_NONE || key.kind == MWI_TALLY_NONE) return 0;
   anchor(L, 4);
   entry_of(L, &key);
   return 1;
@@ -228,15 +231,16 @@ static int learn(lua_State *L) {
 /* learn_from(tally, place, key, low): the same for all numbers from `low` on,
 ** integers or floats as it is one. */
 static int learn_from(lua_State *L) {
-  mwY_key key;
-  mwY_entry *entry;
-  mwY_number low;
+  mwi_tally_key key;
+  mwi_tally_entry *entry;
+  mwi_tally_number low;
   lua_settop(L, 4);
   key.place = (uint32_t)lua_tointeger(L, 2);
   key.key_kind = short_bits(L, 3, &key.key);
-  key.kind =
-      (short_bits(L, 4, &key.value) == MWT_INTEGER) ? MWT_INTEGERS : MWT_FLOATS;
-  if (key.key_kind == MWT_NONE) return 0;
+  key.kind = (short_bits(L, 4, &key.value) == MWI_TALLY_INTEGER)
+                 ? MWI_TALLY_INTEGERS
+                 : MWI_TALLY_FLOATS;
+  if (key.key_kind == MWI_TALLY_NONE) return 0;
   memcpy(&low, &key.value, sizeof(low));
   key.value = 0;
   entry = entry_of(L, &key);
@@ -248,14 +252,14 @@ static int learn_from(lua_State *L) {
 /* learn_table(tally, place, key, below, shortest, longest): the same for tables
 ** with such lengths, which have the place `below`. */
 static int learn_table(lua_State *L) {
-  mwY_key key;
-  mwY_entry *entry;
+  mwi_tally_key key;
+  mwi_tally_entry *entry;
   lua_settop(L, 6);
   key.place = (uint32_t)lua_tointeger(L, 2);
   key.key_kind = short_bits(L, 3, &key.key);
-  key.kind = MWT_TABLE;
+  key.kind = MWI_TALLY_TABLE;
   key.value = 0;
-  if (key.key_kind == MWT_NONE) return 0;
+  if (key.key_kind == MWI_TALLY_NONE) return 0;
   entry = entry_of(L, &key);
   entry->below = (uint32_t)lua_tointeger(L, 4);
   entry->low.i = lua_tointeger(L, 5);
@@ -266,13 +270,13 @@ static int learn_table(lua_State *L) {
 /* take(tally, number) -> how often that was counted since the last time, and
 ** of several numbers the greatest. */
 static int take(lua_State *L) {
-  mwY_tally *t = (mwY_tally *)block(L, BLOCK);
-  mwY_entry *entry = mwY_at(t, (uint32_t)lua_tointeger(L, 2) - 1);
+  mwi_tally *t = (mwi_tally *)block(L, BLOCK);
+  mwi_tally_entry *entry = mwi_tally_at(t, (uint32_t)lua_tointeger(L, 2) - 1);
   lua_pushinteger(L, (lua_Integer)entry->n);
   entry->n = 0;
-  if (entry->key.kind == MWT_INTEGERS) {
+  if (entry->key.kind == MWI_TALLY_INTEGERS) {
     lua_pushinteger(L, entry->high.i);
-  } else if (entry->key.kind == MWT_FLOATS) {
+  } else if (entry->key.kind == MWI_TALLY_FLOATS) {
     lua_pushnumber(L, entry->high.d);
   } else {
     lua_pushnil(L);
@@ -280,7 +284,7 @@ static int take(lua_State *L) {
   return 2;
 }
 
-void mwB_opentally(lua_State *L) {
+void mwb_open_tally(lua_State *L) {
   static const luaL_Reg functions[] = {{"tally", new_tally},
                                        {"tally_begin", begin},
                                        {"tally_meet", meet},
@@ -290,5 +294,5 @@ void mwB_opentally(lua_State *L) {
                                        {"tally_learn_table", learn_table},
                                        {"tally_take", take},
                                        {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -8,7 +8,7 @@
 
 #include "trace.h"
 
-int64_t mwB_now(void *ud) {
+int64_t mwb_now(void *ud) {
   struct timespec t;
   (void)ud;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -17,18 +17,18 @@ int64_t mwB_now(void *ud) {
 
 /* now() -> seconds since some moment; never goes back */
 static int now(lua_State *L) {
-  lua_pushnumber(L, (lua_Number)mwB_now(NULL) / 1e9);
+  lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
   return 1;
 }
 
 /* nanoseconds() -> the same as an integer */
 static int nanoseconds(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mwB_now(NULL));
+  lua_pushinteger(L, (lua_Integer)mwb_now(NULL));
   return 1;
 }
 
-void mwB_opentime(lua_State *L) {
+void mwb_open_time(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"now", now}, {"nanoseconds", nanoseconds}, {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

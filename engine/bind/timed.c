@@ -21,7 +21,7 @@ enum { DATA = 1, MEASURED };
 enum { ON_OPEN = 1, ON_CLOSE };
 
 typedef struct scope {
-  mwB_state *state;
+  mwb_state *state;
   uint64_t id;   /* 0: it is not traced */
   int64_t begun; /* if it is measured */
   uint8_t open;
@@ -36,7 +36,7 @@ typedef struct scope {
 
 /* Calls what the library's Lua files do when a scope is measured. */
 static void call_timer(lua_State *L, int timer, int args, int results) {
-  mwB_push(L, MWB_TIMERS);
+  mwb_push(L, MWB_TIMERS);
   lua_rawgeti(L, -1, timer);
   lua_replace(L, -2);
   lua_insert(L, -1 - args);
@@ -45,13 +45,13 @@ static void call_timer(lua_State *L, int timer, int args, int results) {
 
 /* The scope at 1 ends in the trace. */
 static void end_traced(lua_State *L, scope *sc) {
-  mwB_state *s = sc->state;
+  mwb_state *s = sc->state;
   const char *args = NULL;
   size_t len = 0;
-  if (sc->id == 0 || !mwB_isrunning(s)) return;
+  if (sc->id == 0 || !mwb_is_running(s)) return;
   if (sc->changed) {
     lua_getiuservalue(L, 1, DATA);
-    args = mwB_args(L, s, -1, &len);
+    args = mwb_args(L, s, -1, &len);
     lua_pop(L, 1);
   }
   mw_trace_end(s->engine, sc->id, args, len);
@@ -60,7 +60,7 @@ static void end_traced(lua_State *L, scope *sc) {
 static void end_scope(lua_State *L, scope *sc) {
   int64_t time;
   if (!sc->open || sc->state->engine == NULL) return;
-  time = sc->measured ? mwB_now(NULL) - sc->begun : 0;
+  time = sc->measured ? mwb_now(NULL) - sc->begun : 0;
   sc->open = 0;
   end_traced(L, sc);
   if (sc->data) {
@@ -74,7 +74,7 @@ static void end_scope(lua_State *L, scope *sc) {
 }
 
 static scope *check_scope(lua_State *L, const char *name) {
-  mwB_checkself(L, name, MWB_SCOPE, "scope");
+  mwb_check_self(L, name, MWB_SCOPE, "scope");
   return (scope *)lua_touserdata(L, 1);
 }
 
@@ -85,7 +85,7 @@ static int close_scope(lua_State *L) {
 
 /* The metamethods' way: they are called with a scope, which is cheap to see. */
 static int finish_scope(lua_State *L) {
-  const mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  const mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   scope *sc = (scope *)lua_touserdata(L, 1);
   if (sc == s->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
   if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
@@ -98,7 +98,7 @@ static int finish_scope(lua_State *L) {
 /* Pushes the data of the scope at 1, made if need be; 0 when there is nobody to
 ** note them. */
 static int push_data(lua_State *L, scope *sc) {
-  if (!sc->open || sc->id == 0 || !mwB_isrunning(sc->state)) return 0;
+  if (!sc->open || sc->id == 0 || !mwb_is_running(sc->state)) return 0;
   if (lua_getiuservalue(L, 1, DATA) == LUA_TNIL) {
     lua_pop(L, 1);
     lua_newtable(L);
@@ -112,7 +112,7 @@ static int push_data(lua_State *L, scope *sc) {
 static scope *begin_data(lua_State *L, const char *name) {
   scope *sc = check_scope(L, name);
   lua_settop(L, 3);
-  if (lua_type(L, 2) != LUA_TSTRING) mwB_badarg(L, name, 2, 1, "string");
+  if (lua_type(L, 2) != LUA_TSTRING) mwb_bad_argument(L, name, 2, 1, "string");
   return sc;
 }
 
@@ -138,7 +138,7 @@ static int increment_data(lua_State *L) {
     lua_replace(L, 3);
   }
   if (lua_type(L, 3) != LUA_TNUMBER)
-    return mwB_badarg(L, "increment", 3, 2, "number");
+    return mwb_bad_argument(L, "increment", 3, 2, "number");
   if (!push_data(L, sc)) return 0;
   lua_pushvalue(L, 2);
   lua_pushvalue(L, 2);
@@ -159,7 +159,7 @@ static void push_set(lua_State *L) {
   if (lua_rawget(L, 4) != LUA_TNIL) return;
   lua_pop(L, 1);
   lua_newtable(L);
-  mwB_push(L, MWB_SET);
+  mwb_push(L, MWB_SET);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -2);
@@ -169,7 +169,7 @@ static void push_set(lua_State *L) {
 static int is_set(lua_State *L, int index) {
   int is;
   if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
-  mwB_push(L, MWB_SET);
+  mwb_push(L, MWB_SET);
   is = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return is;
@@ -241,7 +241,8 @@ static void read_options(lua_State *L) {
   int i;
   lua_settop(L, OPTIONS);
   if (!lua_isnil(L, OPTIONS)) {
-    if (!lua_istable(L, OPTIONS)) mwB_badarg(L, "timed", OPTIONS, 2, "table");
+    if (!lua_istable(L, OPTIONS))
+      mwb_bad_argument(L, "timed", OPTIONS, 2, "table");
     check_known(L);
   }
   for (i = 0; i < N_OPTIONS; i++) {
@@ -258,7 +259,7 @@ static void read_options(lua_State *L) {
 }
 
 /* Pushes a scope that is not open yet. */
-static scope *new_scope(lua_State *L, mwB_state *s, int uservalues) {
+static scope *new_scope(lua_State *L, mwb_state *s, int uservalues) {
   scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope), uservalues);
   memset(sc, 0, sizeof(scope));
   sc->state = s;
@@ -284,7 +285,7 @@ static void copy_args(lua_State *L, scope *sc) {
   lua_setiuservalue(L, SCOPE, DATA);
 }
 
-static mw_name scope_name(lua_State *L, mwB_state *s) {
+static mw_name scope_name(lua_State *L, mwb_state *s) {
   size_t len, clen;
   const char *name = lua_tolstring(L, NAME, &len);
   const char *category = lua_tolstring(L, CATEGORY, &clen);
@@ -294,13 +295,13 @@ static mw_name scope_name(lua_State *L, mwB_state *s) {
 }
 
 static void begin_traced(lua_State *L, scope *sc) {
-  mwB_state *s = sc->state;
+  mwb_state *s = sc->state;
   const char *args = NULL;
   size_t len = 0;
-  mw_thread thread = mwB_thread(L, s);
+  mw_thread thread = mwb_thread(L, s);
   mw_name name = scope_name(L, s);
   if (lua_getiuservalue(L, SCOPE, DATA) == LUA_TTABLE)
-    args = mwB_args(L, s, -1, &len);
+    args = mwb_args(L, s, -1, &len);
   lua_pop(L, 1);
   sc->id = mw_trace_begin(s->engine, thread, name, args, len);
 }
@@ -315,30 +316,30 @@ static void begin_measured(lua_State *L, scope *sc) {
 }
 
 /* With options, or measured. */
-static int timed_fully(lua_State *L, mwB_state *s) {
+static int timed_fully(lua_State *L, mwb_state *s) {
   scope *sc;
   int measured;
   read_options(L);
   measured = s->timing || !lua_isnil(L, COLUMN);
-  if (!measured && !mwB_isrunning(s)) {
+  if (!measured && !mwb_is_running(s)) {
     lua_pushvalue(L, UP_IDLE);
     return 1;
   }
   sc = new_scope(L, s, measured ? 2 : 1);
-  if (mwB_isrunning(s)) copy_args(L, sc);
+  if (mwb_is_running(s)) copy_args(L, sc);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, SCOPE);
   if (measured) begin_measured(L, sc);
   sc->open = 1;
-  if (mwB_isrunning(s)) begin_traced(L, sc);
-  if (measured) sc->begun = mwB_now(NULL);
+  if (mwb_is_running(s)) begin_traced(L, sc);
+  if (measured) sc->begun = mwb_now(NULL);
   return 1;
 }
 
 /* Only traced. */
-static int timed_quickly(lua_State *L, mwB_state *s) {
+static int timed_quickly(lua_State *L, mwb_state *s) {
   scope *sc = new_scope(L, s, 1);
-  mw_thread thread = mwB_thread(L, s);
+  mw_thread thread = mwb_thread(L, s);
   size_t len;
   const char *name = lua_tolstring(L, NAME, &len);
   lua_pushvalue(L, UP_SCOPE);
@@ -350,27 +351,27 @@ static int timed_quickly(lua_State *L, mwB_state *s) {
 }
 
 static int timed(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  if (s->pending) mwB_slice(L, s);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (s->pending) mwb_slice(L, s);
   if (lua_type(L, NAME) != LUA_TSTRING)
-    return mwB_badarg(L, "timed", NAME, 1, "string");
+    return mwb_bad_argument(L, "timed", NAME, 1, "string");
   if (s->timing || !lua_isnoneornil(L, OPTIONS)) return timed_fully(L, s);
-  if (mwB_isrunning(s)) return timed_quickly(L, s);
+  if (mwb_is_running(s)) return timed_quickly(L, s);
   lua_pushvalue(L, UP_IDLE);
   return 1;
 }
 
 /* begin_scope(category, name) -> scope, for the library's Lua files */
 static int begin_scope(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   size_t len;
   const char *category = luaL_checkstring(L, 1);
   const char *name = luaL_checklstring(L, 2, &len);
   scope *sc = new_scope(L, s, 1);
-  mwB_push(L, MWB_SCOPE);
+  mwb_push(L, MWB_SCOPE);
   lua_setmetatable(L, -2);
   sc->open = 1;
-  sc->id = mwB_tracebegin(L, s, category, name, len);
+  sc->id = mwb_trace_begin(L, s, category, name, len);
   return 1;
 }
 
@@ -378,10 +379,11 @@ static int begin_scope(lua_State *L) {
 
 /* timing([on]) -> was it on? */
 static int timing(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   int former = s->timing;
   if (!lua_isnoneornil(L, 1)) {
-    if (!lua_isboolean(L, 1)) return mwB_badarg(L, "timing", 1, 1, "boolean");
+    if (!lua_isboolean(L, 1))
+      return mwb_bad_argument(L, "timing", 1, 1, "boolean");
     s->timing = lua_toboolean(L, 1);
   }
   lua_pushboolean(L, former);
@@ -406,24 +408,24 @@ static int set_timers(lua_State *L) {
 
 /* }====================================================== */
 
-void mwB_opentimers(lua_State *L) {
+void mwb_open_timers(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"timers", set_timers}, {"begin_scope", begin_scope}, {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }
 
 /* Pushes `timed` with its upvalues. */
-static void push_timed(lua_State *L, mwB_state *s) {
+static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   s->idle = new_scope(L, s, 1); /* one that is not open */
-  mwB_push(L, MWB_SCOPE);
+  mwb_push(L, MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);
   lua_pushcclosure(L, timed, 4);
 }
 
-void mwB_opentimed(lua_State *L, mwB_state *s) {
+void mwb_open_timed(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"timing", timing}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg meta[] = {
@@ -433,9 +435,9 @@ void mwB_opentimed(lua_State *L, mwB_state *s) {
                                      {"insert", insert_data},
                                      {"close", close_scope},
                                      {NULL, NULL}};
-  s->scope_meta = mwB_newmeta(L, MWB_SCOPE, "scope", meta, methods);
-  mwB_newmeta(L, MWB_SET, "set", none, none);
-  mwB_setfuncs(L, functions);
+  s->scope_meta = mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
+  mwb_new_meta(L, MWB_SET, "set", none, none);
+  mwb_set_funcs(L, functions);
   push_timed(L, s);
   lua_setfield(L, -2, "timed");
 }

@@ -8,20 +8,20 @@
 
 #include "write.h"
 
-int mwB_hasmeta(lua_State *L, int uservalue) {
+int mwb_has_meta(lua_State *L, int uservalue) {
   int has;
   if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1)) return 0;
-  mwB_push(L, uservalue);
+  mwb_push(L, uservalue);
   has = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return has;
 }
 
-void mwB_checkself(lua_State *L, const char *name, int uservalue,
-                   const char *type) {
-  if (mwB_hasmeta(L, uservalue)) return;
+void mwb_check_self(lua_State *L, const char *name, int uservalue,
+                    const char *type) {
+  if (mwb_has_meta(L, uservalue)) return;
   luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name, type,
-             mwB_typename(L, 1));
+             mwb_type_name(L, 1));
 }
 
 /* {======================================================
@@ -35,7 +35,7 @@ static int set_number(lua_State *L) {
 }
 
 /* Gives the coroutine on the top, below which is the table, a number. */
-static mw_thread new_number(lua_State *L, mwB_state *s) {
+static mw_thread new_number(lua_State *L, mwb_state *s) {
   lua_pushcfunction(L, set_number);
   lua_insert(L, -3);
   lua_pushinteger(L, s->threads + 2);
@@ -46,10 +46,10 @@ static mw_thread new_number(lua_State *L, mwB_state *s) {
   return (mw_thread)(++s->threads + 1);
 }
 
-mw_thread mwB_thread(lua_State *L, mwB_state *s) {
+mw_thread mwb_thread(lua_State *L, mwb_state *s) {
   mw_thread number;
   if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return 1;
-  mwB_push(L, MWB_THREADS);
+  mwb_push(L, MWB_THREADS);
   lua_pushthread(L);
   lua_pushvalue(L, -1);
   if (lua_rawget(L, -3) == LUA_TNIL) {
@@ -61,7 +61,7 @@ mw_thread mwB_thread(lua_State *L, mwB_state *s) {
   return number;
 }
 
-static mw_name name_in(mwB_state *s, const char *category, const char *name,
+static mw_name name_in(mwb_state *s, const char *category, const char *name,
                        size_t len) {
   mw_name c = mw_trace_name(s->engine, category, strlen(category), 0);
   return mw_trace_name(s->engine, name, len, c);
@@ -73,78 +73,78 @@ static mw_name name_in(mwB_state *s, const char *category, const char *name,
 ** What is traced besides
 ** ======================================================= */
 
-uint64_t mwB_tracebegin(lua_State *L, mwB_state *s, const char *category,
-                        const char *name, size_t len) {
+uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,
+                         const char *name, size_t len) {
   mw_thread thread;
-  if (!mwB_isrunning(s)) return 0;
-  thread = mwB_thread(L, s);
+  if (!mwb_is_running(s)) return 0;
+  thread = mwb_thread(L, s);
   return mw_trace_begin(s->engine, thread, name_in(s, category, name, len),
                         NULL, 0);
 }
 
-void mwB_traceend(mwB_state *s, uint64_t id) {
+void mwb_trace_end(mwb_state *s, uint64_t id) {
   mw_trace_end(s->engine, id, NULL, 0);
 }
 
-static void note_instant(mwB_state *s, mw_thread thread, const char *category,
+static void note_instant(mwb_state *s, mw_thread thread, const char *category,
                          const char *name, const char *args, size_t len) {
   mw_name number = name_in(s, category, name, strlen(name));
   mw_trace_instant(s->engine, thread, number, args, len);
 }
 
-void mwB_traceadvance(lua_State *L, mwB_state *s, mw_clock clock) {
+void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
   size_t len;
   const char *args;
   mw_thread thread;
-  if (!mwB_isrunning(s)) return;
-  thread = mwB_thread(L, s);
-  args = mwB_argsofclock(s, clock, &len);
+  if (!mwb_is_running(s)) return;
+  thread = mwb_thread(L, s);
+  args = mwb_clock_args(s, clock, &len);
   note_instant(s, thread, "epoch", "advance", args, len);
 }
 
-void mwB_tracewrite(lua_State *L, mwB_state *s, mw_handle h, int kind) {
-  mwB_writeargs its = {MW_NONE, KEY, 0, 0};
+void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
+  mwb_write_args_of its = {MW_NONE, KEY, 0, 0};
   const char *args, *name;
   size_t len;
   mw_thread thread;
-  if (!mwB_isrunning(s)) return;
-  thread = mwB_thread(L, s);
+  if (!mwb_is_running(s)) return;
+  thread = mwb_thread(L, s);
   its.obj = h;
-  mwB_push(L, MWB_KINDS);
+  mwb_push(L, MWB_KINDS);
   lua_rawgeti(L, -1, kind + 1);
   name = lua_tostring(L, -1);
-  args = mwB_argsofwrite(L, s, &its, &len);
+  args = mwb_write_args(L, s, &its, &len);
   note_instant(s, thread, "watch", name, args, len);
   lua_pop(L, 2);
 }
 
 /* Pushes an array of what the hooks of mw.context say, or nil. */
 static void push_contexts(lua_State *L) {
-  mwB_push(L, MWB_CONTEXTS);
+  mwb_push(L, MWB_CONTEXTS);
   if (lua_isnil(L, -1)) return;
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) return;
   lua_pop(L, 1);
   lua_pushnil(L);
 }
 
-void mwB_traceheard(lua_State *L, mwB_state *s, mw_handle h, uint64_t calls) {
-  mwB_writeargs its = {MW_NONE, 0, 0, 0};
+void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, uint64_t calls) {
+  mwb_write_args_of its = {MW_NONE, 0, 0, 0};
   const char *args;
   size_t len;
   mw_thread thread;
   its.guards = s->engine->watch.calls - calls;
-  if (its.guards == 0 || !mwB_isrunning(s)) return;
+  if (its.guards == 0 || !mwb_is_running(s)) return;
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
-  thread = mwB_thread(L, s);
+  thread = mwb_thread(L, s);
   push_contexts(L);
-  if (!mwB_isrunning(s)) {
+  if (!mwb_is_running(s)) {
     lua_pop(L, 1);
     return;
   }
   its.obj = h;
   its.key = (h == MW_NONE) ? 0 : KEY;
   its.context = lua_istable(L, -1) ? lua_gettop(L) : 0;
-  args = mwB_argsofwrite(L, s, &its, &len);
+  args = mwb_write_args(L, s, &its, &len);
   note_instant(s, thread, "watch", "invalidate", args, len);
   lua_pop(L, 1);
 }
@@ -156,38 +156,38 @@ void mwB_traceheard(lua_State *L, mwB_state *s, mw_handle h, uint64_t calls) {
 ** ======================================================= */
 
 static void check_name(lua_State *L, const char *name) {
-  if (lua_type(L, 1) != LUA_TSTRING) mwB_badarg(L, name, 1, 1, "string");
+  if (lua_type(L, 1) != LUA_TSTRING) mwb_bad_argument(L, name, 1, 1, "string");
 }
 
 static int instant(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   const char *name, *args = NULL;
   size_t len, args_len = 0;
   mw_thread thread;
   check_name(L, "instant");
   lua_settop(L, 2);
   if (!lua_isnil(L, 2) && !lua_istable(L, 2))
-    return mwB_badarg(L, "instant", 2, 2, "table");
-  if (!mwB_isrunning(s)) return 0;
-  thread = mwB_thread(L, s);
+    return mwb_bad_argument(L, "instant", 2, 2, "table");
+  if (!mwb_is_running(s)) return 0;
+  thread = mwb_thread(L, s);
   name = lua_tolstring(L, 1, &len);
-  if (lua_istable(L, 2)) args = mwB_args(L, s, 2, &args_len);
+  if (lua_istable(L, 2)) args = mwb_args(L, s, 2, &args_len);
   mw_trace_instant(s->engine, thread, mw_trace_name(s->engine, name, len, 0),
                    args, args_len);
   return 0;
 }
 
 static int counter(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   const char *name;
   size_t len;
   mw_thread thread;
   check_name(L, "counter");
   lua_settop(L, 2);
   if (lua_type(L, 2) != LUA_TNUMBER)
-    return mwB_badarg(L, "counter", 2, 2, "number");
-  if (!mwB_isrunning(s)) return 0;
-  thread = mwB_thread(L, s);
+    return mwb_bad_argument(L, "counter", 2, 2, "number");
+  if (!mwb_is_running(s)) return 0;
+  thread = mwb_thread(L, s);
   name = lua_tolstring(L, 1, &len);
   mw_trace_counter(s->engine, thread, mw_trace_name(s->engine, name, len, 0),
                    lua_tonumber(L, 2));
@@ -201,7 +201,7 @@ static int counter(lua_State *L) {
 ** ======================================================= */
 
 typedef struct trace {
-  mwB_state *state;
+  mwb_state *state;
   mw_trace *ring;
   int sources;
 } trace;
@@ -256,7 +256,7 @@ static size_t read_capacity(lua_State *L) {
 }
 
 static void check_trace_options(lua_State *L) {
-  if (!lua_istable(L, 1)) mwB_badarg(L, "trace", 1, 1, "table");
+  if (!lua_istable(L, 1)) mwb_bad_argument(L, "trace", 1, 1, "table");
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
     const char *key =
         (lua_type(L, -2) == LUA_TSTRING) ? lua_tostring(L, -2) : "?";
@@ -267,7 +267,7 @@ static void check_trace_options(lua_State *L) {
 
 /* mw.trace([options]) */
 static int new_trace(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   size_t capacity = CAPACITY;
   trace *t;
   int bits = 0;
@@ -283,26 +283,26 @@ static int new_trace(lua_State *L) {
   t->state = s;
   t->ring = NULL;
   t->sources = bits;
-  mwB_push(L, MWB_TRACE);
+  mwb_push(L, MWB_TRACE);
   lua_setmetatable(L, -2);
-  mwB_check(L, mw_trace_open(s->engine, capacity, mwB_now, NULL, &t->ring));
+  mwb_check(L, mw_trace_open(s->engine, capacity, mwb_now, NULL, &t->ring));
   return 1;
 }
 
 static trace *check_trace(lua_State *L, const char *name) {
-  mwB_enter(L);
-  mwB_checkself(L, name, MWB_TRACE, "trace");
+  mwb_enter(L);
+  mwb_check_self(L, name, MWB_TRACE, "trace");
   return (trace *)lua_touserdata(L, 1);
 }
 
-mw_trace *mwB_checktrace(lua_State *L, const char *name) {
+mw_trace *mwb_check_trace(lua_State *L, const char *name) {
   return check_trace(L, name)->ring;
 }
 
 /* Tells the library's Lua files which sources are traced. */
 static void show_sources(lua_State *L, int bits) {
   int i;
-  mwB_push(L, MWB_SOURCES);
+  mwb_push(L, MWB_SOURCES);
   for (i = 0; i < N_SOURCES; i++) {
     lua_pushboolean(L, bits >> i & 1);
     lua_setfield(L, -2, sources[i]);
@@ -313,19 +313,19 @@ static void show_sources(lua_State *L, int bits) {
 /* trace:start() -> trace */
 static int start(lua_State *L) {
   trace *t = check_trace(L, "start");
-  mwB_state *s = t->state;
+  mwb_state *s = t->state;
   if (mw_trace_start(s->engine, t->ring) != MW_OK)
     return luaL_error(L, "'start': another trace is running");
   s->sources = t->sources;
-  if (mwB_tracing(s)) mwB_wakeall(L, s);
+  if (mwb_tracing(s)) mwb_wake_all(L, s);
   show_sources(L, t->sources);
   lua_settop(L, 1);
   return 1;
 }
 
 static void stop_trace(lua_State *L, trace *t) {
-  mwB_state *s = t->state;
-  if (s->engine == NULL || mw_tracing(s->engine) != t->ring) return;
+  mwb_state *s = t->state;
+  if (s->engine == NULL || mw_trace_running(s->engine) != t->ring) return;
   if (t->ring == NULL) return;
   mw_trace_stop(s->engine, t->ring);
   s->sources = 0;
@@ -341,19 +341,19 @@ static int stop(lua_State *L) {
 
 /* trace:len() -> how many events it has */
 static int count(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mw_trace_count(mwB_checktrace(L, "len")));
+  lua_pushinteger(L, (lua_Integer)mw_trace_len(mwb_check_trace(L, "len")));
   return 1;
 }
 
 /* trace:lost() -> how many it has lost */
 static int lost(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mw_trace_lost(mwB_checktrace(L, "lost")));
+  lua_pushinteger(L, (lua_Integer)mw_trace_lost(mwb_check_trace(L, "lost")));
   return 1;
 }
 
 static int free_trace(lua_State *L) {
   trace *t;
-  if (!mwB_hasmeta(L, MWB_TRACE)) return 0;
+  if (!mwb_has_meta(L, MWB_TRACE)) return 0;
   t = (trace *)lua_touserdata(L, 1);
   stop_trace(L, t);
   if (t->state->engine != NULL) mw_trace_close(t->state->engine, t->ring);
@@ -376,29 +376,29 @@ static int set_contexts(lua_State *L) {
 
 /* traced() -> the table of sources */
 static int traced(lua_State *L) {
-  mwB_push(L, MWB_SOURCES);
+  mwb_push(L, MWB_SOURCES);
   return 1;
 }
 
 /* trace_methods() -> the table of a trace's methods, its metatable */
 static int trace_methods(lua_State *L) {
-  mwB_push(L, MWB_TRACE);
+  mwb_push(L, MWB_TRACE);
   lua_getfield(L, -1, "__index");
   lua_insert(L, -2);
   return 2;
 }
 
-void mwB_opentracing(lua_State *L) {
+void mwb_open_tracing(lua_State *L) {
   static const luaL_Reg functions[] = {{"contexts", set_contexts},
                                        {"traced", traced},
                                        {"trace_methods", trace_methods},
                                        {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }
 
 /* }====================================================== */
 
-void mwB_opentrace(lua_State *L) {
+void mwb_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {{"instant", instant},
                                        {"counter", counter},
                                        {"trace", new_trace},
@@ -410,9 +410,9 @@ void mwB_opentrace(lua_State *L) {
                                      {"len", count},
                                      {"lost", lost},
                                      {NULL, NULL}};
-  mwB_newmeta(L, MWB_TRACE, "trace", meta, methods);
-  mwB_newephemeron(L, MWB_THREADS);
+  mwb_new_meta(L, MWB_TRACE, "trace", meta, methods);
+  mwb_new_ephemeron(L, MWB_THREADS);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_SOURCES);
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

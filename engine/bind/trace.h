@@ -15,66 +15,66 @@
 #endif
 
 /* Does a trace run? */
-static inline int mwB_isrunning(const mwB_state *s) {
+static inline int mwb_is_running(const mwb_state *s) {
   return s->engine->trace.running != NULL;
 }
 
 /* The number of the coroutine that runs; 1 for the main one.  0 without
 ** memory. */
-mw_thread mwB_thread(lua_State *L, mwB_state *s);
+mw_thread mwb_thread(lua_State *L, mwb_state *s);
 
 /* Is there a userdata at 1 with one of the state's metatables?  And raises if
 ** not. */
-int mwB_hasmeta(lua_State *L, int uservalue);
-void mwB_checkself(lua_State *L, const char *name, int uservalue,
-                   const char *type);
+int mwb_has_meta(lua_State *L, int uservalue);
+void mwb_check_self(lua_State *L, const char *name, int uservalue,
+                    const char *type);
 
 /* Something begins in the running coroutine, in a category; and ends.  To be
-** called while its source is traced.  Answers an identity, 0 if that was
+** called while its source is traced.  Returns an identity, 0 if that was
 ** lost. */
-uint64_t mwB_tracebegin(lua_State *L, mwB_state *s, const char *category,
-                        const char *name, size_t len);
-void mwB_traceend(mwB_state *s, uint64_t id);
+uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,
+                         const char *name, size_t len);
+void mwb_trace_end(mwb_state *s, uint64_t id);
 
 /* A clock was advanced. */
-void mwB_traceadvance(lua_State *L, mwB_state *s, mw_clock clock);
+void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock);
 
 /* A write to the object `h`, with its key on the stack of write.h, is about to
 ** be made; and guards have heard of it, of all that have heard of something
 ** those after the first `calls`.  Without an object: of a batch. */
-void mwB_tracewrite(lua_State *L, mwB_state *s, mw_handle h, int kind);
-void mwB_traceheard(lua_State *L, mwB_state *s, mw_handle h, uint64_t calls);
+void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind);
+void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, uint64_t calls);
 
 /* The text of a JSON object for the table at `index`; good until the next one
 ** is made.  NULL when there is no memory. */
-const char *mwB_args(lua_State *L, mwB_state *s, int index, size_t *len);
+const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
 /* The same with {"clock": name, "generation": now}. */
-const char *mwB_argsofclock(mwB_state *s, mw_clock clock, size_t *len);
+const char *mwb_clock_args(mwb_state *s, mw_clock clock, size_t *len);
 
 /* The same with {"object": serial, "key": the one at `key`}, {"guards": how
 ** many, "context": the array at `context`}, or both. */
-typedef struct mwB_writeargs {
+typedef struct mwb_write_args_of {
   mw_handle obj;   /* MW_NONE: no object and key */
   int key;         /* 0: no key */
   uint64_t guards; /* 0: none */
   int context;     /* 0: none */
-} mwB_writeargs;
-const char *mwB_argsofwrite(lua_State *L, mwB_state *s,
-                            const mwB_writeargs *args, size_t *len);
+} mwb_write_args_of;
+const char *mwb_write_args(lua_State *L, mwb_state *s,
+                           const mwb_write_args_of *args, size_t *len);
 
 /* Nanoseconds since some moment. */
-int64_t mwB_now(void *ud);
+int64_t mwb_now(void *ud);
 
 /* Functions of the library, and of its Lua files. */
-void mwB_opentrace(lua_State *L);
-void mwB_opentimed(lua_State *L, mwB_state *s);
-void mwB_opentimers(lua_State *L);
-void mwB_opentracing(lua_State *L);
-void mwB_openwriter(lua_State *L);
+void mwb_open_trace(lua_State *L);
+void mwb_open_timed(lua_State *L, mwb_state *s);
+void mwb_open_timers(lua_State *L);
+void mwb_open_tracing(lua_State *L);
+void mwb_open_trace_file(lua_State *L);
 
 /* The trace at index 1, or raises. */
-mw_trace *mwB_checktrace(lua_State *L, const char *name);
+mw_trace *mwb_check_trace(lua_State *L, const char *name);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -10,7 +10,7 @@
 
 #include "trace.h"
 
-#include "../output.h"
+#include "../json.h"
 
 /* How deep tables are gone into, and how long the text of one may become. */
 #define MAX_DEPTH 8
@@ -18,18 +18,18 @@
 
 typedef struct encoder {
   lua_State *L;
-  mwB_state *s;
-  mwO_out out;
+  mwb_state *s;
+  mwi_json out;
   char buffer[512];
 } encoder;
 
 /* The sink: appends to the scratch. */
 static int append(void *ud, const char *bytes, size_t n) {
-  mwB_state *s = (mwB_state *)ud;
+  mwb_state *s = (mwb_state *)ud;
   size_t size = s->size_scratch;
   while (s->n_scratch + n > size) size = (size == 0) ? 1024 : size * 2;
   if (size > s->size_scratch) {
-    char *p = (char *)mwE_resize(s->engine, s->scratch, s->size_scratch, size);
+    char *p = (char *)mwi_resize(s->engine, s->scratch, s->size_scratch, size);
     if (p == NULL) return 0;
     s->scratch = p;
     s->size_scratch = size;
@@ -39,7 +39,7 @@ static int append(void *ud, const char *bytes, size_t n) {
   return 1;
 }
 
-static void begin(encoder *en, lua_State *L, mwB_state *s) {
+static void begin(encoder *en, lua_State *L, mwb_state *s) {
   en->L = L;
   en->s = s;
   en->out.sink = append;
@@ -52,7 +52,7 @@ static void begin(encoder *en, lua_State *L, mwB_state *s) {
 }
 
 static const char *finish(encoder *en, size_t *len) {
-  mwO_flush(&en->out);
+  mwi_json_flush(&en->out);
   *len = en->s->n_scratch;
   return en->out.failed ? NULL : en->s->scratch;
 }
@@ -60,20 +60,20 @@ static const char *finish(encoder *en, size_t *len) {
 static void put_string(encoder *en, int index) {
   size_t len;
   const char *s = lua_tolstring(en->L, index, &len);
-  mwO_string(&en->out, s, len);
+  mwi_json_string(&en->out, s, len);
 }
 
 /* Numbers that JSON does not have are strings. */
 static void put_number(encoder *en, int index) {
   lua_Number x = lua_tonumber(en->L, index);
   if (lua_isinteger(en->L, index))
-    mwO_integer(&en->out, (int64_t)lua_tointeger(en->L, index));
+    mwi_json_integer(&en->out, (int64_t)lua_tointeger(en->L, index));
   else if (x != x)
-    mwO_literal(&en->out, "\"nan\"");
+    mwi_json_literal(&en->out, "\"nan\"");
   else if (x - x != 0)
-    mwO_literal(&en->out, "\"inf\"");
+    mwi_json_literal(&en->out, "\"inf\"");
   else
-    mwO_number(&en->out, x);
+    mwi_json_number(&en->out, x);
 }
 
 static void put_table(encoder *en, int index, int depth);
@@ -90,19 +90,19 @@ static void put_value(encoder *en, int index, int depth) {
       break;
     case LUA_TBOOLEAN:
       if (lua_toboolean(L, index))
-        mwO_literal(&en->out, "true");
+        mwi_json_literal(&en->out, "true");
       else
-        mwO_literal(&en->out, "false");
+        mwi_json_literal(&en->out, "false");
       break;
     case LUA_TTABLE:
       put_table(en, index, depth);
       break;
     case LUA_TNIL:
-      mwO_literal(&en->out, "null");
+      mwi_json_literal(&en->out, "null");
       break;
     default:
       name = luaL_typename(L, index);
-      mwO_string(&en->out, name, strlen(name));
+      mwi_json_string(&en->out, name, strlen(name));
   }
 }
 
@@ -111,42 +111,42 @@ static void put_key(encoder *en, int index) {
   int type = lua_type(en->L, index);
   lua_Number x = lua_tonumber(en->L, index);
   int bare = type == LUA_TBOOLEAN || (type == LUA_TNUMBER && x - x == 0);
-  if (bare) mwO_literal(&en->out, "\"");
+  if (bare) mwi_json_literal(&en->out, "\"");
   put_value(en, index, MAX_DEPTH);
-  if (bare) mwO_literal(&en->out, "\"");
+  if (bare) mwi_json_literal(&en->out, "\"");
 }
 
 static int is_full(const encoder *en) { return en->s->n_scratch > MAX_ARGS; }
 
 static void put_array(encoder *en, int index, int depth) {
   lua_Unsigned i, n = lua_rawlen(en->L, index);
-  mwO_literal(&en->out, "[");
+  mwi_json_literal(&en->out, "[");
   for (i = 1; i <= n && !is_full(en); i++) {
-    if (i > 1) mwO_literal(&en->out, ",");
+    if (i > 1) mwi_json_literal(&en->out, ",");
     lua_rawgeti(en->L, index, (lua_Integer)i);
     put_value(en, lua_gettop(en->L), depth);
     lua_pop(en->L, 1);
   }
-  mwO_literal(&en->out, "]");
+  mwi_json_literal(&en->out, "]");
 }
 
 static void put_object(encoder *en, int index, int depth) {
   lua_State *L = en->L;
   int follows = 0;
-  mwO_literal(&en->out, "{");
+  mwi_json_literal(&en->out, "{");
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     int top = lua_gettop(L);
     if (is_full(en)) {
       lua_pop(L, 2);
       break;
     }
-    if (follows) mwO_literal(&en->out, ",");
+    if (follows) mwi_json_literal(&en->out, ",");
     follows = 1;
     put_key(en, top - 1);
-    mwO_literal(&en->out, ":");
+    mwi_json_literal(&en->out, ":");
     put_value(en, top, depth);
   }
-  mwO_literal(&en->out, "}");
+  mwi_json_literal(&en->out, "}");
 }
 
 /* What is too deep, or goes round in circles, is not gone into. */
@@ -154,10 +154,10 @@ static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
   int top = lua_gettop(L);
   if (depth >= MAX_DEPTH || !lua_checkstack(L, LUA_MINSTACK)) {
-    mwO_literal(&en->out, "\"table\"");
+    mwi_json_literal(&en->out, "\"table\"");
     return;
   }
-  if (mwB_pushshadow(L, index)) index = lua_gettop(L);
+  if (mwb_push_shadow(L, index)) index = lua_gettop(L);
   if (lua_rawlen(L, index) > 0 && depth > 0)
     put_array(en, index, depth + 1);
   else
@@ -165,7 +165,7 @@ static void put_table(encoder *en, int index, int depth) {
   lua_settop(L, top);
 }
 
-const char *mwB_args(lua_State *L, mwB_state *s, int index, size_t *len) {
+const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
   encoder en;
   begin(&en, L, s);
   put_table(&en, lua_absindex(L, index), 0);
@@ -176,47 +176,47 @@ const char *mwB_args(lua_State *L, mwB_state *s, int index, size_t *len) {
 ** Of clocks and writes
 ** ======================================================= */
 
-const char *mwB_argsofclock(mwB_state *s, mw_clock clock, size_t *len) {
-  const mwC_clock *its = &s->engine->clock.clocks[clock];
+const char *mwb_clock_args(mwb_state *s, mw_clock clock, size_t *len) {
+  const mwi_clock *its = &s->engine->clock.clocks[clock];
   encoder en;
   begin(&en, NULL, s);
-  mwO_literal(&en.out, "{\"clock\":");
-  mwO_string(&en.out, its->name == NULL ? "" : its->name, its->len);
-  mwO_literal(&en.out, ",\"generation\":");
-  mwO_integer(&en.out, (int64_t)its->now);
-  mwO_literal(&en.out, "}");
+  mwi_json_literal(&en.out, "{\"clock\":");
+  mwi_json_string(&en.out, its->name == NULL ? "" : its->name, its->len);
+  mwi_json_literal(&en.out, ",\"generation\":");
+  mwi_json_integer(&en.out, (int64_t)its->now);
+  mwi_json_literal(&en.out, "}");
   return finish(&en, len);
 }
 
-static void put_object_and_key(encoder *en, const mwB_writeargs *args) {
+static void put_object_and_key(encoder *en, const mwb_write_args_of *args) {
   uint64_t serial = 0;
   if (args->obj == MW_NONE) return;
-  mw_serial(en->s->engine, args->obj, &serial);
-  mwO_literal(&en->out, "\"object\":");
-  mwO_integer(&en->out, (int64_t)serial);
+  mw_object_serial(en->s->engine, args->obj, &serial);
+  mwi_json_literal(&en->out, "\"object\":");
+  mwi_json_integer(&en->out, (int64_t)serial);
   if (args->key == 0) return;
-  mwO_literal(&en->out, ",\"key\":");
+  mwi_json_literal(&en->out, ",\"key\":");
   put_value(en, args->key, MAX_DEPTH);
 }
 
-static void put_guards(encoder *en, const mwB_writeargs *args) {
+static void put_guards(encoder *en, const mwb_write_args_of *args) {
   if (args->guards == 0) return;
-  if (args->obj != MW_NONE) mwO_literal(&en->out, ",");
-  mwO_literal(&en->out, "\"guards\":");
-  mwO_integer(&en->out, (int64_t)args->guards);
+  if (args->obj != MW_NONE) mwi_json_literal(&en->out, ",");
+  mwi_json_literal(&en->out, "\"guards\":");
+  mwi_json_integer(&en->out, (int64_t)args->guards);
   if (args->context == 0) return;
-  mwO_literal(&en->out, ",\"context\":");
+  mwi_json_literal(&en->out, ",\"context\":");
   put_array(en, args->context, MAX_DEPTH);
 }
 
-const char *mwB_argsofwrite(lua_State *L, mwB_state *s,
-                            const mwB_writeargs *args, size_t *len) {
+const char *mwb_write_args(lua_State *L, mwb_state *s,
+                           const mwb_write_args_of *args, size_t *len) {
   encoder en;
   begin(&en, L, s);
-  mwO_literal(&en.out, "{");
+  mwi_json_literal(&en.out, "{");
   put_object_and_key(&en, args);
   put_guards(&en, args);
-  mwO_literal(&en.out, "}");
+  mwi_json_literal(&en.out, "}");
   return finish(&en, len);
 }
 

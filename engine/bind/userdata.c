@@ -16,7 +16,7 @@
 /* write(userdata, key, value, original, handle) */
 static const char WRITE = 0;
 
-void mwB_callnewindex(lua_State *L, int newindex) {
+void mwb_call_newindex(lua_State *L, int newindex) {
   newindex = lua_absindex(L, newindex);
   if (lua_type(L, newindex) == LUA_TFUNCTION) {
     lua_pushvalue(L, newindex);
@@ -32,11 +32,11 @@ void mwB_callnewindex(lua_State *L, int newindex) {
 }
 
 static int trap(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mw_handle h = (s->engine == NULL) ? MW_NONE : mwB_reportsat(L, s, 1);
-  mwW_record *r = (h == MW_NONE) ? NULL : mwB_recordof(s, h);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = (s->engine == NULL) ? MW_NONE : mwb_intercepting_at(L, s, 1);
+  mwi_object *r = (h == MW_NONE) ? NULL : mwb_object_of(s, h);
   lua_settop(L, 3);
-  if (r != NULL && (r->armed > 0 || mwB_noting(s) || mwB_tracing(s))) {
+  if (r != NULL && (r->armed > 0 || mwb_noting(s) || mwb_tracing(s))) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
     lua_insert(L, 1);
     lua_pushvalue(L, UP_ORIGINAL);
@@ -44,8 +44,8 @@ static int trap(lua_State *L) {
     lua_call(L, 5, 0);
     return 0;
   }
-  if (r != NULL && r->watched) mwW_count(s->engine, r);
-  mwB_callnewindex(L, UP_ORIGINAL);
+  if (r != NULL && r->watched) mwi_object_count(s->engine, r);
+  mwb_call_newindex(L, UP_ORIGINAL);
   return 0;
 }
 
@@ -63,7 +63,7 @@ static void set_newindex(lua_State *L) {
   lua_rawset(L, -3);
 }
 
-void mwB_pushnewindex(lua_State *L, int index) {
+void mwb_push_newindex(lua_State *L, int index) {
   push_class(L, index);
   lua_replace(L, -2);
   if (lua_tocfunction(L, -1) != trap) return;
@@ -81,7 +81,7 @@ static lua_Integer add_watched(lua_State *L, lua_Integer n) {
   return n;
 }
 
-void mwB_patch(lua_State *L, int index) {
+void mwb_patch(lua_State *L, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (!lua_isnil(L, -1) && lua_tocfunction(L, -1) != trap) {
@@ -99,7 +99,7 @@ void mwB_patch(lua_State *L, int index) {
   lua_settop(L, top);
 }
 
-void mwB_unpatch(lua_State *L, int index) {
+void mwb_unpatch(lua_State *L, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (lua_tocfunction(L, -1) == trap && add_watched(L, -1) == 0) {
@@ -110,8 +110,8 @@ void mwB_unpatch(lua_State *L, int index) {
   lua_settop(L, top);
 }
 
-void mwB_openuserdata(lua_State *L, lua_CFunction write) {
-  mwB_pushfunction(L, write);
+void mwb_open_userdata(lua_State *L, lua_CFunction write) {
+  mwb_push_function(L, write);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &WRITE);
-  mwB_newephemeron(L, MWB_HELD);
+  mwb_new_ephemeron(L, MWB_HELD);
 }

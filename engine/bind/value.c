@@ -10,15 +10,15 @@
 ** How often the engine keeps each is counted in `uses`.  0 is none.
 */
 
-static void grow_uses(lua_State *L, mwB_state *s, uint32_t n) {
-  uint32_t *uses = (uint32_t *)mwE_grow(s->engine, s->uses, n, &s->size_uses,
+static void grow_uses(lua_State *L, mwb_state *s, uint32_t n) {
+  uint32_t *uses = (uint32_t *)mwi_grow(s->engine, s->uses, n, &s->size_uses,
                                         sizeof(uint32_t));
-  if (uses == NULL) mwB_check(L, MW_NOMEM);
+  if (uses == NULL) mwb_check(L, MW_NOMEM);
   s->uses = uses;
 }
 
 /* Gives the string at -1 a number, in the table at -2. */
-static int64_t number_string(lua_State *L, mwB_state *s) {
+static int64_t number_string(lua_State *L, mwb_state *s) {
   uint32_t n = s->free_string, next = 0;
   if (n == 0) {
     n = s->strings + 1;
@@ -41,10 +41,10 @@ static int64_t number_string(lua_State *L, mwB_state *s) {
   return n;
 }
 
-static int64_t string_number(lua_State *L, mwB_state *s, int index, int add) {
+static int64_t string_number(lua_State *L, mwb_state *s, int index, int add) {
   int top = lua_gettop(L);
   int64_t n;
-  mwB_push(L, MWB_STRINGS);
+  mwb_push(L, MWB_STRINGS);
   lua_pushvalue(L, index);
   lua_rawget(L, -2);
   n = lua_tointeger(L, -1);
@@ -55,17 +55,17 @@ static int64_t string_number(lua_State *L, mwB_state *s, int index, int add) {
   return n;
 }
 
-void mwB_retain(void *ud, const mw_value *key) {
-  mwB_state *s = (mwB_state *)ud;
+void mwb_retain(void *ud, const mw_value *key) {
+  mwb_state *s = (mwb_state *)ud;
   if (key->type == MW_TSTRING) s->uses[key->u.i]++;
 }
 
 /* Needs no memory: the fields are there. */
-void mwB_release(void *ud, const mw_value *key) {
-  mwB_state *s = (mwB_state *)ud;
+void mwb_release(void *ud, const mw_value *key) {
+  mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->L;
   if (key->type != MW_TSTRING || --s->uses[key->u.i] > 0) return;
-  mwB_push(L, MWB_STRINGS);
+  mwb_push(L, MWB_STRINGS);
   lua_rawgeti(L, -1, key->u.i);
   lua_pushnil(L);
   lua_rawset(L, -3);
@@ -75,17 +75,17 @@ void mwB_release(void *ud, const mw_value *key) {
   lua_pop(L, 1);
 }
 
-static int64_t object_number(lua_State *L, mwB_state *s, int index, int add) {
+static int64_t object_number(lua_State *L, mwb_state *s, int index, int add) {
   int top = lua_gettop(L);
   mw_handle h =
-      add ? mwB_identify(L, s, "watch", index, 3) : mwB_handleof(L, s, index);
+      add ? mwb_identify(L, s, "watch", index, 3) : mwb_handle_of(L, s, index);
   lua_settop(L, top);
   return (int64_t)h;
 }
 
 /* The key at `index` as the engine sees it.  A float that is an integer is one,
 ** as in a table. */
-mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add) {
+mw_value mwb_key(lua_State *L, mwb_state *s, int index, int add) {
   mw_value v;
   int ok;
   index = lua_absindex(L, index);
@@ -120,7 +120,7 @@ mw_value mwB_key(lua_State *L, mwB_state *s, int index, int add) {
   return v;
 }
 
-void mwB_pushkey(lua_State *L, mwB_state *s, const mw_value *key) {
+void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key) {
   switch (key->type) {
     case MW_TBOOLEAN:
       lua_pushboolean(L, (int)key->u.i);
@@ -132,12 +132,12 @@ void mwB_pushkey(lua_State *L, mwB_state *s, const mw_value *key) {
       lua_pushnumber(L, (lua_Number)key->u.f);
       break;
     case MW_TSTRING:
-      mwB_push(L, MWB_STRINGS);
+      mwb_push(L, MWB_STRINGS);
       lua_rawgeti(L, -1, (lua_Integer)key->u.i);
       lua_replace(L, -2);
       break;
     case MW_TOBJECT:
-      mwB_alive(L, s, (mw_handle)key->u.i);
+      mwb_alive(L, s, (mw_handle)key->u.i);
       break;
     case MW_TOTHER:
       lua_pushlightuserdata(L, (void *)(uintptr_t)key->u.i);

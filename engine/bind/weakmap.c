@@ -24,7 +24,7 @@
 #include "bind.h"
 
 typedef struct map {
-  mwB_data data;
+  mwb_data data;
   uint32_t top;     /* positions from 1 to top have been used */
   uint32_t free;    /* the first free one, 0 for none */
   uint32_t swept;   /* the last one looked at for a death */
@@ -45,7 +45,7 @@ typedef struct box {
 enum { MAP_ENTRIES = 1, MAP_ROWS, MAP_ONDEATH };
 enum { BOX_VALUE = 1, BOX_MAP, BOX_NEXT };
 
-static const mwB_class map_class;
+static const mwb_class map_class;
 
 /* {======================================================
 ** Rows; `rows` is their table's index on the stack
@@ -67,7 +67,7 @@ static void set_row(lua_State *L, int rows, uint32_t pos, lua_Integer value) {
 static int is_alive(lua_State *L, map *m, lua_Integer h) {
   int alive;
   if (h <= 0) return 0; /* a free row */
-  alive = mwB_alive(L, m->data.state, (mw_handle)h);
+  alive = mwb_alive(L, m->data.state, (mw_handle)h);
   lua_pop(L, 1);
   return alive;
 }
@@ -123,13 +123,13 @@ static void forget_value(lua_State *L) {
 }
 
 /* Pushes something; if the key has an entry, its box is below the top and is
-** answered, else NULL. */
+** returned, else NULL. */
 static inline box *box_in(lua_State *L, int entries, map *m) {
   box *b;
   lua_pushvalue(L, 2);
   lua_rawget(L, entries);
   b = (box *)lua_touserdata(L, -1);
-  if (b == NULL || mwB_alive(L, m->data.state, b->h)) return b;
+  if (b == NULL || mwb_alive(L, m->data.state, b->h)) return b;
   forget_value(L);
   return NULL;
 }
@@ -166,7 +166,7 @@ static box *new_box(lua_State *L, int ondeath) {
 static void arm_box(lua_State *L) {
   lua_pushvalue(L, MWB_UPDATA);
   lua_setiuservalue(L, 4, BOX_MAP);
-  mwB_push(L, MWB_BOX);
+  mwb_push(L, MWB_BOX);
   lua_setmetatable(L, 4);
 }
 
@@ -198,14 +198,14 @@ static void hurry(lua_State *L) {
 /* Adds an entry for a key that had none.  What may run other code comes first;
 ** a finaliser may add the key meanwhile. */
 static void add(lua_State *L, map *m) {
-  mwB_state *s = m->data.state;
+  mwb_state *s = m->data.state;
   int ondeath = has_ondeath(L);
   box *b;
   mw_handle h;
   if (ondeath && m->added % 4 == 0) hurry(L);
   b = new_box(L, ondeath);
-  h = mwB_identify(L, s, "set", 2, 1);
-  if (ondeath) b->serial = mwB_serial(L, s, h);
+  h = mwb_identify(L, s, "set", 2, 1);
+  if (ondeath) b->serial = mwb_serial(L, s, h);
   if (entry(L, MWB_UPDATA, m) == NULL) {
     lua_settop(L, 4);
     set_value(L, 4);
@@ -243,7 +243,7 @@ static void take_out(lua_State *L, int data, map *m) {
 /* Pushes new tables for entries and rows. */
 static void new_tables(lua_State *L) {
   lua_newtable(L);
-  mwB_push(L, MWB_EPHEMERON);
+  mwb_push(L, MWB_EPHEMERON);
   lua_setmetatable(L, -2);
   lua_newtable(L);
 }
@@ -268,10 +268,10 @@ static void set_tables(lua_State *L, int data, map *m) {
 #define UPENTRIES lua_upvalueindex(4)
 
 static int get(lua_State *L) {
-  map *m = (map *)mwB_hotself(L);
+  map *m = (map *)mwb_hot_self(L);
   int top = lua_gettop(L);
   box *b;
-  if (m == NULL) return mwB_redirect(L, &map_class, "get");
+  if (m == NULL) return mwb_redirect(L, &map_class, "get");
   if (top < 2) lua_settop(L, 2);
   b = box_in(L, UPENTRIES, m);
   if (b != NULL)
@@ -284,17 +284,17 @@ static int get(lua_State *L) {
 }
 
 static int has(lua_State *L) {
-  map *m = (map *)mwB_hotself(L);
-  if (m == NULL) return mwB_redirect(L, &map_class, "has");
+  map *m = (map *)mwb_hot_self(L);
+  if (m == NULL) return mwb_redirect(L, &map_class, "has");
   lua_settop(L, 2);
   lua_pushboolean(L, entry(L, MWB_UPDATA, m) != NULL);
   return 1;
 }
 
 static int set(lua_State *L) {
-  map *m = (map *)mwB_hotself(L);
-  if (m == NULL) return mwB_redirect(L, &map_class, "set");
-  mwB_object(L, "set", 2, 1);
+  map *m = (map *)mwb_hot_self(L);
+  if (m == NULL) return mwb_redirect(L, &map_class, "set");
+  mwb_object(L, "set", 2, 1);
   lua_settop(L, 3);
   if (lua_isnil(L, 3)) {
     take_out(L, MWB_UPDATA, m);
@@ -310,8 +310,8 @@ static int set(lua_State *L) {
 static int removes(lua_State *L) {
   map *m;
   lua_settop(L, 2);
-  m = (map *)mwB_self(L, &map_class, "remove"); /* 3 */
-  mwB_object(L, "remove", 2, 1);
+  m = (map *)mwb_self(L, &map_class, "remove"); /* 3 */
+  mwb_object(L, "remove", 2, 1);
   take_out(L, 3, m);
   return 1;
 }
@@ -320,7 +320,7 @@ static int removes(lua_State *L) {
 static int clear(lua_State *L) {
   map *m;
   lua_settop(L, 1);
-  m = (map *)mwB_self(L, &map_class, "clear"); /* 2 */
+  m = (map *)mwb_self(L, &map_class, "clear"); /* 2 */
   lua_pushliteral(L, "get");
   lua_rawget(L, 1); /* 3 */
   new_tables(L);
@@ -331,7 +331,7 @@ static int clear(lua_State *L) {
 
 /* Counts again when a collection has ended since the last time. */
 static int len(lua_State *L) {
-  map *m = (map *)mwB_self(L, &map_class, "len");
+  map *m = (map *)mwb_self(L, &map_class, "len");
   int rows = lua_gettop(L) + 1;
   uint32_t pos;
   lua_getiuservalue(L, -1, MAP_ROWS);
@@ -345,12 +345,12 @@ static int len(lua_State *L) {
   return 1;
 }
 
-/* Pushes key and value of the entry with handle `h`, or answers 0 when there is
+/* Pushes key and value of the entry with handle `h`, or returns 0 when there is
 ** none that was among the first `n` entries. */
 static int push_entry(lua_State *L, map *m, lua_Integer h, uint64_t n) {
   int top = lua_gettop(L);
   const box *b;
-  if (h <= 0 || !mwB_alive(L, m->data.state, (mw_handle)h)) return 0;
+  if (h <= 0 || !mwb_alive(L, m->data.state, (mw_handle)h)) return 0;
   lua_getiuservalue(L, MWB_UPDATA, MAP_ENTRIES);
   lua_pushvalue(L, top + 1);
   lua_rawget(L, top + 2);
@@ -369,7 +369,7 @@ static int next_entry(lua_State *L) {
   uint64_t n = (uint64_t)lua_tointeger(L, lua_upvalueindex(5));
   uint32_t pos;
   int found = 0;
-  mwB_enter(L); /* may run this very walk */
+  mwb_enter(L); /* may run this very walk */
   pos = (uint32_t)lua_tointeger(L, lua_upvalueindex(4));
   while (pos < m->top && !found) {
     lua_settop(L, 0);
@@ -382,7 +382,7 @@ static int next_entry(lua_State *L) {
 }
 
 static int pairs(lua_State *L) {
-  map *m = (map *)mwB_self(L, &map_class, "pairs");
+  map *m = (map *)mwb_self(L, &map_class, "pairs");
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
@@ -402,7 +402,7 @@ static const luaL_Reg cold[] = {{"remove", removes},
 static const luaL_Reg meta[] = {
     {"__len", len}, {"__pairs", pairs}, {NULL, NULL}};
 
-static const mwB_class map_class = {"weakmap", MWB_MAP, hot, cold, meta};
+static const mwb_class map_class = {"weakmap", MWB_MAP, hot, cold, meta};
 
 /* }====================================================== */
 
@@ -425,12 +425,12 @@ static int is_dead_entry(lua_State *L, box *b) {
 /* Needs no memory, so that no death gets lost (but for those for whom Lua has
 ** not even the memory to call this). */
 static int box_gc(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   box *b = (box *)lua_touserdata(L, 1);
   if (s->engine == NULL || !is_dead_entry(L, b)) return 0;
-  mw_forget(s->engine, b->h);
+  mw_object_forget(s->engine, b->h);
   free_row(L, (map *)lua_touserdata(L, 2), 3, b->pos);
-  mwB_push(L, MWB_QUEUE);
+  mwb_push(L, MWB_QUEUE);
   lua_setiuservalue(L, 1, BOX_NEXT);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_QUEUE);
@@ -449,10 +449,10 @@ static void warn(lua_State *L) {
 }
 
 /* Takes the first box out of the queue and calls its on_death. */
-static void tell(lua_State *L, mwB_state *s) {
+static void tell(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L);
   box *b;
-  mwB_push(L, MWB_QUEUE);
+  mwb_push(L, MWB_QUEUE);
   b = (box *)lua_touserdata(L, -1);
   s->queued = lua_getiuservalue(L, top + 1, BOX_NEXT) != LUA_TNIL;
   lua_setiuservalue(L, MWB_UPSTATE, MWB_QUEUE);
@@ -467,7 +467,7 @@ static void tell(lua_State *L, mwB_state *s) {
 }
 
 /* Not from within an on_death: the depth of calls would have no bound. */
-size_t mwB_notify(lua_State *L, mwB_state *s, size_t n) {
+size_t mwb_notify(lua_State *L, mwb_state *s, size_t n) {
   size_t done = 0;
   if (s->notifying) return 0;
   for (; s->queued && done < n; done++) tell(L, s);
@@ -488,11 +488,11 @@ static void bind_get(lua_State *L) {
 }
 
 static int weakmap(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   map *m;
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
-    return mwB_badarg(L, "weakmap", 1, 1, "function");
+    return mwb_bad_argument(L, "weakmap", 1, 1, "function");
   m = (map *)lua_newuserdatauv(L, sizeof(map), MAP_ONDEATH);
   m->counted = s->collections;
   m->added = m->cleared = 0;
@@ -501,22 +501,22 @@ static int weakmap(lua_State *L) {
   new_tables(L);
   set_tables(L, 1, m);
   lua_pushvalue(L, 1);
-  mwB_newobject(L, &map_class);
+  mwb_new_object(L, &map_class);
   bind_get(L);
   return 1;
 }
 
-void mwB_openweakmap(lua_State *L, mwB_state *s) {
+void mwb_open_weakmap(lua_State *L, mwb_state *s) {
   static const luaL_Reg box_meta[] = {{"__gc", box_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"weakmap", weakmap}, {NULL, NULL}};
   (void)s;
-  mwB_newclass(L, &map_class);
+  mwb_new_class(L, &map_class);
   lua_newtable(L);
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");
   lua_setiuservalue(L, MWB_UPSTATE, MWB_EPHEMERON);
   lua_newtable(L);
-  mwB_setfuncs(L, box_meta);
+  mwb_set_funcs(L, box_meta);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_BOX);
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -29,7 +29,7 @@ static int add_traceback(lua_State *L) {
 /* The error on the top is `mw.on_error`'s, or that of the write. */
 static void fail(write_frame *f) {
   lua_State *L = f->L;
-  mwB_push(L, MWB_ONERROR);
+  mwb_push(L, MWB_ONERROR);
   if (!lua_isnil(L, -1)) {
     lua_insert(L, -2);
     lua_pushliteral(L, "guard");
@@ -44,12 +44,12 @@ static void fail(write_frame *f) {
   f->failed = 1;
 }
 
-void mwB_pushguards(lua_State *L, int index) {
+void mwb_push_guards(lua_State *L, int index) {
   index = lua_absindex(L, index);
-  if (mwB_pushown(L, index)) {
+  if (mwb_push_own(L, index)) {
     lua_rawgeti(L, -1, MWB_OWNGUARDS);
   } else {
-    mwB_push(L, MWB_HELD);
+    mwb_push(L, MWB_HELD);
     lua_pushvalue(L, index);
     lua_rawget(L, -2);
   }
@@ -61,7 +61,7 @@ void mwB_pushguards(lua_State *L, int index) {
 static void push_function(lua_State *L, int index, uint64_t ref) {
   lua_Integer n = (lua_Integer)(ref & ~MWB_REFBITS);
   int guards = lua_gettop(L) + 1;
-  mwB_pushguards(L, index);
+  mwb_push_guards(L, index);
   lua_rawgeti(L, guards, n);
   if (ref & MWB_REFONCE) {
     lua_pushnil(L);
@@ -81,7 +81,7 @@ static int call_invalidate(lua_State *L) {
 
 /* The strings are made when the library is opened: here nothing may fail. */
 static void push_kind(lua_State *L, int kind) {
-  mwB_push(L, MWB_KINDS);
+  mwb_push(L, MWB_KINDS);
   lua_rawgeti(L, -1, kind + 1);
   lua_replace(L, -2);
 }
@@ -95,16 +95,16 @@ static void push_write(lua_State *L, const mw_change *change) {
 }
 
 /* Calls a guard that hears of what is below `root`. */
-static int tell_guard(lua_State *L, mwB_state *s, mw_handle root, uint64_t ref,
+static int tell_guard(lua_State *L, mwb_state *s, mw_handle root, uint64_t ref,
                       const mw_change *change) {
   int top = lua_gettop(L);
-  if (!mwB_alive(L, s, root)) { /* dead, while what was below it is not */
+  if (!mwb_alive(L, s, root)) { /* dead, while what was below it is not */
     lua_settop(L, top);
     return LUA_OK;
   }
-  mwB_push(L, MWB_TELL);
+  mwb_push(L, MWB_TELL);
   if (ref & MWB_REFWEAK)
-    mwB_alive(L, s, ref & ~MWB_REFBITS);
+    mwb_alive(L, s, ref & ~MWB_REFBITS);
   else
     push_function(L, top + 1, ref);
   lua_rotate(L, top + 1, -1); /* the root, behind them */
@@ -112,12 +112,12 @@ static int tell_guard(lua_State *L, mwB_state *s, mw_handle root, uint64_t ref,
   return lua_pcall(L, 7, 0, HANDLER);
 }
 
-static int tell_of_write(lua_State *L, mwB_state *s, uint64_t ref,
+static int tell_of_write(lua_State *L, mwb_state *s, uint64_t ref,
                          const mw_change *change) {
   int n = 5;
   if (ref & MWB_REFWEAK) {
     lua_pushcfunction(L, call_invalidate);
-    mwB_alive(L, s, ref & ~MWB_REFBITS);
+    mwb_alive(L, s, ref & ~MWB_REFBITS);
     n++;
   } else {
     push_function(L, OBJECT, ref);
@@ -129,7 +129,7 @@ static int tell_of_write(lua_State *L, mwB_state *s, uint64_t ref,
 static void call_guard(void *ud, mw_handle obj, uint64_t ref,
                        const mw_change *change) {
   write_frame *f = (write_frame *)change->host;
-  mwB_state *s = (mwB_state *)ud;
+  mwb_state *s = (mwb_state *)ud;
   int status = (ref & MWB_REFDEEP) ? tell_guard(f->L, s, obj, ref, change)
                                    : tell_of_write(f->L, s, ref, change);
   if (status != LUA_OK) fail(f);
@@ -137,14 +137,14 @@ static void call_guard(void *ud, mw_handle obj, uint64_t ref,
 }
 
 static int guard_alive(void *ud, mw_handle guard) {
-  mwB_state *s = (mwB_state *)ud;
-  int alive = mwB_alive(s->L, s, guard);
+  mwb_state *s = (mwb_state *)ud;
+  int alive = mwb_alive(s->L, s, guard);
   lua_pop(s->L, 1);
   return alive;
 }
 
-mwB_state *mwB_beginreport(lua_State *L, write_frame *f) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+mwb_state *mwb_begin_report(lua_State *L, write_frame *f) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   luaL_checkstack(L, LUA_MINSTACK, "too many guards");
   lua_settop(L, OLD);
   lua_pushcfunction(L, add_traceback);
@@ -156,11 +156,11 @@ mwB_state *mwB_beginreport(lua_State *L, write_frame *f) {
   return s;
 }
 
-int mwB_issame(lua_State *L, int kind) {
+int mwb_is_same(lua_State *L, int kind) {
   return lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
 }
 
-int mwB_writekind(lua_State *L) {
+int mwb_write_kind(lua_State *L) {
   if (lua_isnil(L, VALUE)) return MW_DELETE;
   return lua_isnil(L, OLD) ? MW_INSERT : MW_UPDATE;
 }
@@ -170,9 +170,9 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
-void mwB_pushcurrent(lua_State *L) {
+void mwb_push_current(lua_State *L) {
   int top = lua_gettop(L);
-  if (mwB_pushshadow(L, OBJECT)) {
+  if (mwb_push_shadow(L, OBJECT)) {
     lua_pushvalue(L, KEY);
     lua_rawget(L, top + 1);
     lua_replace(L, top + 1);
@@ -186,46 +186,46 @@ void mwB_pushcurrent(lua_State *L) {
   }
 }
 
-void mwB_setchange(lua_State *L, write_frame *f, mw_handle h, int kind) {
-  mwB_state *s = mwB_beginreport(L, f);
+void mwb_set_change(lua_State *L, write_frame *f, mw_handle h, int kind) {
+  mwb_state *s = mwb_begin_report(L, f);
   f->obj = h;
-  f->change.key = mwB_key(L, s, KEY, 0);
+  f->change.key = mwb_key(L, s, KEY, 0);
   f->change.kind = kind;
-  f->change.same = mwB_issame(L, kind);
+  f->change.same = mwb_is_same(L, kind);
   f->change.host = f;
   f->change.note = 0;
 }
 
-uint64_t mwB_beginwrite(lua_State *L, write_frame *f, mw_handle h, int kind) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+uint64_t mwb_begin_write(lua_State *L, write_frame *f, mw_handle h, int kind) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   uint64_t moment, calls = s->engine->watch.calls;
-  mwB_setchange(L, f, h, kind);
-  if (mw_batches(s->engine) > 0) f->change.note = mwB_notewrite(L, kind);
-  if (mwB_tracing(s)) mwB_tracewrite(L, s, h, kind);
+  mwb_set_change(L, f, h, kind);
+  if (mw_batch_depth(s->engine) > 0) f->change.note = mwb_note_write(L, kind);
+  if (mwb_tracing(s)) mwb_trace_write(L, s, h, kind);
   s->L = L;
-  moment = mw_mutated(s->engine, f->obj, &f->change);
-  if (mwB_tracing(s)) mwB_traceheard(L, s, h, calls);
+  moment = mw_write_begin(s->engine, f->obj, &f->change);
+  if (mwb_tracing(s)) mwb_trace_heard(L, s, h, calls);
   return moment;
 }
 
-/* Answers if there is an error at FAILURE. */
+/* Returns if there is an error at FAILURE. */
 static int finish_write(write_frame *f, uint64_t moment) {
-  mwB_state *s = f->state;
+  mwb_state *s = f->state;
   uint64_t calls = s->engine->watch.calls;
   s->L = f->L;
-  mw_stored(s->engine, f->obj, &f->change, moment);
-  if (mwB_tracing(s)) mwB_traceheard(f->L, s, f->obj, calls);
-  mwB_rest(f->L, mwB_recordof(f->state, f->obj), OBJECT);
+  mw_write_end(s->engine, f->obj, &f->change, moment);
+  if (mwb_tracing(s)) mwb_trace_heard(f->L, s, f->obj, calls);
+  mwb_rest(f->L, mwb_object_of(f->state, f->obj), OBJECT);
   lua_settop(f->L, FAILURE);
   return f->failed;
 }
 
-void mwB_endwrite(write_frame *f, uint64_t moment) {
+void mwb_end_write(write_frame *f, uint64_t moment) {
   if (finish_write(f, moment)) lua_error(f->L);
 }
 
-static mwB_state *state(lua_State *L) {
-  return (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+static mwb_state *state(lua_State *L) {
+  return (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
 }
 
 /* A float that is an integer becomes one, as in a table. */
@@ -238,9 +238,9 @@ static void normalize_key(lua_State *L) {
   lua_replace(L, KEY);
 }
 
-int mwB_isignored(lua_State *L) {
+int mwb_is_ignored(lua_State *L) {
   int top = lua_gettop(L), ignored = 0;
-  if (!state(L)->ignores || !mwB_pushhook(L, MWB_IGNORED)) return 0;
+  if (!state(L)->ignores || !mwb_push_hook(L, MWB_IGNORED)) return 0;
   lua_pushvalue(L, OBJECT);
   lua_call(L, 1, 1);
   if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
@@ -260,28 +260,28 @@ static mw_handle pop_handle(lua_State *L) {
 
 /* Counts a write that nobody hears of. */
 static void count(lua_State *L, mw_handle h) {
-  mwW_record *r = mwB_recordof(state(L), h);
+  mwi_object *r = mwb_object_of(state(L), h);
   if (r != NULL && (r->watched || r->member != 0))
-    mwW_count(state(L)->engine, r);
+    mwi_object_count(state(L)->engine, r);
 }
 
 static void prepare_write(lua_State *L, mw_handle h, mw_entry *entry) {
-  mwB_beginentry(L, state(L), entry);
-  mwB_prepare(L, state(L), h, KEY, VALUE, OLD, entry);
+  mwb_begin_entry(L, state(L), entry);
+  mwb_prepare(L, state(L), h, KEY, VALUE, OLD, entry);
 }
 
 /* The class may have put another value there than it was given. */
 static void call_newindex(lua_State *L, mw_handle h) {
-  mwB_state *s = state(L);
+  mwb_state *s = state(L);
   mw_entry entry;
   uint32_t id;
-  int noting = mwB_noting(s);
+  int noting = mwb_noting(s);
   if (noting) prepare_write(L, h, &entry);
   id = s->journal.id;
-  mwB_callnewindex(L, SHADOW);
+  mwb_call_newindex(L, SHADOW);
   if (!noting) return;
   if (s->journal.id != id) prepare_write(L, h, &entry);
-  mwB_check(L, mw_note(s->engine, &entry));
+  mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
 /* write_userdata(object, key, value, newindex, handle), called by the other
@@ -290,23 +290,23 @@ static int write_userdata(lua_State *L) {
   write_frame f;
   uint64_t moment;
   mw_handle h = pop_handle(L);
-  if (mwB_isignored(L)) {
+  if (mwb_is_ignored(L)) {
     count(L, h);
-    mwB_callnewindex(L, SHADOW);
+    mwb_call_newindex(L, SHADOW);
     return 0;
   }
-  mwB_pushcurrent(L);
-  moment = mwB_beginwrite(L, &f, h, mwB_writekind(L));
+  mwb_push_current(L);
+  moment = mwb_begin_write(L, &f, h, mwb_write_kind(L));
   call_newindex(L, h);
-  mwB_endwrite(&f, moment);
+  mwb_end_write(&f, moment);
   return 0;
 }
 
 /* A guard may have unwatched the object, or changed its class. */
 static void store_value(lua_State *L, mw_handle h) {
-  if (mwB_pushshadow(L, OBJECT)) {
+  if (mwb_push_shadow(L, OBJECT)) {
     lua_replace(L, SHADOW);
-    mwB_store(L, SHADOW, mwB_recordof(state(L), h));
+    mwb_store(L, SHADOW, mwb_object_of(state(L), h));
   } else {
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
@@ -320,16 +320,16 @@ static int write(lua_State *L) {
   uint64_t moment;
   mw_handle h = pop_handle(L);
   normalize_key(L);
-  if (mwB_isignored(L)) {
+  if (mwb_is_ignored(L)) {
     count(L, h);
     store_value(L, h);
     return 0;
   }
   lua_pushvalue(L, KEY);
   lua_rawget(L, SHADOW); /* the old value */
-  moment = mwB_beginwrite(L, &f, h, mwB_writekind(L));
+  moment = mwb_begin_write(L, &f, h, mwb_write_kind(L));
   store_value(L, h);
-  mwB_endwrite(&f, moment);
+  mwb_end_write(&f, moment);
   return 0;
 }
 
@@ -339,30 +339,30 @@ static void push_plain(lua_State *L) {
     lua_pushvalue(L, KEY);
     lua_rawget(L, OBJECT);
   } else {
-    mwB_pushcurrent(L);
+    mwb_push_current(L);
   }
 }
 
-void mwB_prepareplain(lua_State *L, mwB_state *s, mw_entry *entry) {
-  mw_handle h = mwB_identify(L, s, "apply", OBJECT, 1);
-  mwB_beginentry(L, s, entry);
+void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
+  mw_handle h = mwb_identify(L, s, "apply", OBJECT, 1);
+  mwb_begin_entry(L, s, entry);
   lua_settop(L, SHADOW);
-  if (mwB_iscell(L, OBJECT))
-    mwB_pushcell(L, OBJECT); /* to OLD */
+  if (mwb_is_cell(L, OBJECT))
+    mwb_push_cell(L, OBJECT); /* to OLD */
   else
     push_plain(L);
-  mwB_prepare(L, s, h, KEY, VALUE, OLD, entry);
-  if (mwB_iscell(L, OBJECT))
-    mwB_hold(L, s, OBJECT, entry); /* nobody else does */
+  mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
+  if (mwb_is_cell(L, OBJECT))
+    mwb_hold(L, s, OBJECT, entry); /* nobody else does */
 }
 
 /* Writes to an object that does not tell of it, or to a cell; and notes it. */
-static void assign_plain(lua_State *L, mwB_state *s, int stored) {
+static void assign_plain(lua_State *L, mwb_state *s, int stored) {
   mw_entry entry;
-  mwB_prepareplain(L, s, &entry);
+  mwb_prepare_plain(L, s, &entry);
   lua_pushvalue(L, VALUE);
-  if (mwB_iscell(L, OBJECT)) {
-    mwB_setcell(L, OBJECT);
+  if (mwb_is_cell(L, OBJECT)) {
+    mwb_set_cell(L, OBJECT);
   } else {
     lua_pushvalue(L, KEY);
     lua_insert(L, -2);
@@ -371,34 +371,34 @@ static void assign_plain(lua_State *L, mwB_state *s, int stored) {
     else
       lua_settable(L, OBJECT);
   }
-  mwB_check(L, mw_note(s->engine, &entry));
+  mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
 /* assign(object, key, value, stored) -> did a guard fail?, its error.  A write
 ** as any other, but those who watch hear that it is applied, and what is said
 ** to be `stored` goes to a table as it is, whatever its class would do. */
 static int assign(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   int stored = lua_toboolean(L, 4);
   write_frame f;
   uint64_t moment;
   mw_handle h;
   lua_settop(L, SHADOW);
   normalize_key(L);
-  h = mwB_reportsat(L, s, OBJECT);
+  h = mwb_intercepting_at(L, s, OBJECT);
   if (h == MW_NONE) {
     assign_plain(L, s, stored);
     return 0;
   }
-  mwB_pushcurrent(L);
-  moment = mwB_beginwrite(L, &f, h, MW_APPLY);
-  if (stored && mwB_pushshadow(L, OBJECT)) {
+  mwb_push_current(L);
+  moment = mwb_begin_write(L, &f, h, MW_APPLY);
+  if (stored && mwb_push_shadow(L, OBJECT)) {
     lua_replace(L, SHADOW);
-    mwB_put(L, SHADOW, mwB_recordof(s, h));
+    mwb_put(L, SHADOW, mwb_object_of(s, h));
   } else if (lua_istable(L, OBJECT)) {
     store_value(L, h);
   } else {
-    mwB_pushnewindex(L, OBJECT);
+    mwb_push_newindex(L, OBJECT);
     lua_replace(L, SHADOW);
     call_newindex(L, h);
   }
@@ -410,19 +410,19 @@ static int assign(lua_State *L) {
 /* }====================================================== */
 
 static int on_error(lua_State *L) {
-  mwB_enter(L);
+  mwb_enter(L);
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
-    return mwB_badarg(L, "on_error", 1, 1, "function");
-  mwB_push(L, MWB_ONERROR);
+    return mwb_bad_argument(L, "on_error", 1, 1, "function");
+  mwb_push(L, MWB_ONERROR);
   lua_insert(L, 1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_ONERROR);
   return 1;
 }
 
-void mwB_pushkind(lua_State *L, int kind) { lua_pushstring(L, kinds[kind]); }
+void mwb_push_kind(lua_State *L, int kind) { lua_pushstring(L, kinds[kind]); }
 
-int mwB_kind(lua_State *L, int index) {
+int mwb_kind(lua_State *L, int index) {
   const char *name = lua_tostring(L, index);
   int kind = MW_KINDS;
   while (name != NULL && --kind >= 0)
@@ -440,21 +440,21 @@ static void make_kinds(lua_State *L) {
   lua_setiuservalue(L, MWB_UPSTATE, MWB_KINDS);
 }
 
-void mwB_openassign(lua_State *L) {
+void mwb_open_assign(lua_State *L) {
   static const luaL_Reg functions[] = {{"assign", assign}, {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }
 
-void mwB_openwrite(lua_State *L, mwB_state *s) {
+void mwb_open_write(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"on_error", on_error}, {NULL, NULL}};
-  const mw_host host = {s,          call_guard,  guard_alive, mwB_settle,
-                        mwB_retain, mwB_release, mwB_restore};
-  mw_set_host(s->engine, &host);
+  const mw_host host = {s,          call_guard,  guard_alive, mwb_settle,
+                        mwb_retain, mwb_release, mwb_restore};
+  mw_host_set(s->engine, &host);
   make_kinds(L);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);
-  mwB_openshadow(L, write);
-  mwB_openuserdata(L, write_userdata);
-  mwB_opendeep(L);
-  mwB_setfuncs(L, functions);
+  mwb_open_shadow(L, write);
+  mwb_open_userdata(L, write_userdata);
+  mwb_open_tree(L);
+  mwb_set_funcs(L, functions);
 }

@@ -10,7 +10,7 @@ static char places[N];
 
 static mw_handle nth(mw_engine *e, size_t i) {
   mw_handle h = MW_NONE;
-  mw_identify(e, &places[i], &h);
+  mw_object_identify(e, &places[i], &h);
   return h;
 }
 
@@ -49,7 +49,7 @@ static void full(mw_engine *e, heap *h) {
   mw_clock c = 99;
   (void)h;
   while (mw_clock_open(e, NULL, 0, &c) == MW_OK) check(c < 20);
-  check(c == 19); /* MWC_MAXCLOCK of the test build */
+  check(c == 19); /* MWI_MAXCLOCK of the test build */
   check(mw_clock_open(e, "x", 1, &c) == MW_FULL);
 }
 
@@ -77,7 +77,7 @@ static void the_dead(mw_engine *e, heap *h) {
   mw_handle a = nth(e, 0);
   (void)h;
   mw_clock_tag(e, MW_CLOCK, a);
-  mw_forget(e, a);
+  mw_object_forget(e, a);
   check(mw_clock_generation(e, MW_CLOCK, a) == -1);
   check(mw_clock_tag(e, MW_CLOCK, a) == MW_STALE);
   mw_clock_untag(e, MW_CLOCK, a);
@@ -110,7 +110,8 @@ static void dying_walk(mw_engine *e, heap *h) {
   mw_clock_since(e, MW_CLOCK, 0, &walk);
   while ((at = mw_clock_next(e, &walk)) != MW_NONE) {
     seen++;
-    mw_forget(e, mw_find(e, &places[mw_slot(at)])); /* the one after it */
+    mw_object_forget(
+        e, mw_object_find(e, &places[mw_slot(at)])); /* the one after it */
   }
   check(seen == 500);
 }

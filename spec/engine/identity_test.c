@@ -14,7 +14,7 @@ static char places[N];
 
 static mw_handle identify(mw_engine *e, const void *ptr) {
   mw_handle h = MW_NONE;
-  return (mw_identify(e, ptr, &h) == MW_OK) ? h : MW_NONE;
+  return (mw_object_identify(e, ptr, &h) == MW_OK) ? h : MW_NONE;
 }
 
 static void same_handle(mw_engine *e, heap *h) {
@@ -22,37 +22,37 @@ static void same_handle(mw_engine *e, heap *h) {
   (void)h;
   check(a != MW_NONE);
   check(identify(e, &places[1]) == a);
-  check(mw_find(e, &places[1]) == a);
-  check(mw_pointer(e, a) == &places[1]);
-  check(mw_count(e) == 1);
+  check(mw_object_find(e, &places[1]) == a);
+  check(mw_object_pointer(e, a) == &places[1]);
+  check(mw_object_count(e) == 1);
 }
 
 static void unknown(mw_engine *e, heap *h) {
   (void)h;
-  check(mw_find(e, &places[1]) == MW_NONE);
-  check(mw_find(e, NULL) == MW_NONE);
-  check(mw_pointer(e, MW_NONE) == NULL);
-  check(mw_pointer(e, 77) == NULL);
-  check(mw_forget(e, MW_NONE) == MW_STALE);
-  check(mw_forget(e, ~MW_NONE) == MW_STALE);
+  check(mw_object_find(e, &places[1]) == MW_NONE);
+  check(mw_object_find(e, NULL) == MW_NONE);
+  check(mw_object_pointer(e, MW_NONE) == NULL);
+  check(mw_object_pointer(e, 77) == NULL);
+  check(mw_object_forget(e, MW_NONE) == MW_STALE);
+  check(mw_object_forget(e, ~MW_NONE) == MW_STALE);
 }
 
 static void null_is_an_address(mw_engine *e, heap *h) {
   mw_handle a = identify(e, NULL);
   (void)h;
-  check(a != MW_NONE && mw_find(e, NULL) == a);
+  check(a != MW_NONE && mw_object_find(e, NULL) == a);
 }
 
 static void stale(mw_engine *e, heap *h) {
   mw_handle a = identify(e, &places[1]), b;
   (void)h;
-  check(mw_forget(e, a) == MW_OK);
-  check(mw_find(e, &places[1]) == MW_NONE);
+  check(mw_object_forget(e, a) == MW_OK);
+  check(mw_object_find(e, &places[1]) == MW_NONE);
   b = identify(e, &places[1]);
   check(mw_slot(a) == mw_slot(b) && a != b);
-  check(mw_pointer(e, a) == NULL);
-  check(mw_forget(e, a) == MW_STALE);
-  check(mw_pointer(e, b) == &places[1]);
+  check(mw_object_pointer(e, a) == NULL);
+  check(mw_object_forget(e, a) == MW_STALE);
+  check(mw_object_pointer(e, b) == &places[1]);
 }
 
 static void positive(mw_engine *e, heap *h) {
@@ -60,7 +60,7 @@ static void positive(mw_engine *e, heap *h) {
   (void)h;
   for (; a != MW_NONE && mw_slot(a) == 1; a = identify(e, &places[1])) {
     check((int64_t)a > 0);
-    check(mw_forget(e, a) == MW_OK);
+    check(mw_object_forget(e, a) == MW_OK);
   }
   check(mw_slot(a) == 2); /* the first slot was used up */
 }
@@ -69,13 +69,13 @@ static void many(mw_engine *e, heap *h) {
   size_t i;
   (void)h;
   for (i = 0; i < N; i++) check(identify(e, &places[i]) == i + 1);
-  for (i = 0; i < N; i += 3) check(mw_forget(e, i + 1) == MW_OK);
+  for (i = 0; i < N; i += 3) check(mw_object_forget(e, i + 1) == MW_OK);
   for (i = 0; i < N; i++)
-    check(mw_find(e, &places[i]) == ((i % 3 == 0) ? MW_NONE : i + 1));
-  check(mw_count(e) == N - N / 3);
+    check(mw_object_find(e, &places[i]) == ((i % 3 == 0) ? MW_NONE : i + 1));
+  check(mw_object_count(e) == N - N / 3);
   for (i = 0; i < N; i += 3) check(identify(e, &places[i]) != MW_NONE);
   for (i = 0; i < N; i++)
-    check(mw_pointer(e, mw_find(e, &places[i])) == &places[i]);
+    check(mw_object_pointer(e, mw_object_find(e, &places[i])) == &places[i]);
 }
 
 /* Free slots hold small numbers where others hold addresses. */
@@ -84,8 +84,8 @@ static void small_addresses(mw_engine *e, heap *h) {
   uintptr_t i;
   (void)h;
   for (i = 1; i < 8; i++) a[i] = identify(e, (const void *)i);
-  for (i = 1; i < 8; i++) check(mw_forget(e, a[i]) == MW_OK);
-  for (i = 0; i < 8; i++) check(mw_find(e, (const void *)i) == MW_NONE);
+  for (i = 1; i < 8; i++) check(mw_object_forget(e, a[i]) == MW_OK);
+  for (i = 0; i < 8; i++) check(mw_object_find(e, (const void *)i) == MW_NONE);
 }
 
 static void churn(mw_engine *e, heap *h) {
@@ -93,7 +93,7 @@ static void churn(mw_engine *e, heap *h) {
   for (i = 0; i < 50 * N; i++) {
     mw_handle a = identify(e, &places[i % N]);
     check(a != MW_NONE);
-    check(mw_forget(e, a) == MW_OK);
+    check(mw_object_forget(e, a) == MW_OK);
     if (i == N) bytes = h->bytes;
   }
   check(h->bytes < 2 * bytes);
@@ -104,13 +104,13 @@ static void full(mw_engine *e, heap *h) {
   size_t i;
   (void)h;
   for (i = 0; i < 5000; i++) {
-    int code = mw_identify(e, &places[0] + 2 * i, &a);
+    int code = mw_object_identify(e, &places[0] + 2 * i, &a);
     if (code == MW_FULL) break;
     check(code == MW_OK);
   }
   check(i == 4000); /* MWI_MAXSLOT of the test build */
   check(a == i);
-  check(mw_find(e, &places[2]) == 2);
+  check(mw_object_find(e, &places[2]) == 2);
 }
 
 static int odd_live(void *ud, mw_handle h) {
@@ -123,15 +123,15 @@ static void reaping(mw_engine *e, heap *h) {
   size_t i, n = 0;
   (void)h;
   for (i = 0; i < N; i++) identify(e, &places[i]);
-  check(!mw_due(e));
-  check(mw_reap(e, N, N, odd_live, &asked) == 0 && asked == 0);
-  mw_collected(e);
-  check(mw_due(e));
-  check(mw_reap(e, 10, N, odd_live, &asked) == 5 && asked == 10);
-  check(mw_reap(e, N, 5, odd_live, &asked) == 5);
-  while (mw_due(e)) n += mw_reap(e, 7, N, odd_live, &asked);
+  check(!mw_reap_due(e));
+  check(mw_reap_step(e, N, N, odd_live, &asked) == 0 && asked == 0);
+  mw_reap_begin(e);
+  check(mw_reap_due(e));
+  check(mw_reap_step(e, 10, N, odd_live, &asked) == 5 && asked == 10);
+  check(mw_reap_step(e, N, 5, odd_live, &asked) == 5);
+  while (mw_reap_due(e)) n += mw_reap_step(e, 7, N, odd_live, &asked);
   check(n == N / 2 - 10 && asked == N);
-  check(mw_count(e) == N / 2);
+  check(mw_object_count(e) == N / 2);
 }
 
 static void reaping_again(mw_engine *e, heap *h) {
@@ -139,24 +139,24 @@ static void reaping_again(mw_engine *e, heap *h) {
   size_t i;
   (void)h;
   for (i = 0; i < 100; i++) identify(e, &places[i]);
-  mw_collected(e);
-  mw_reap(e, 60, N, odd_live, &asked);
-  mw_collected(e);
-  mw_reap(e, N, N, odd_live, &asked);
+  mw_reap_begin(e);
+  mw_reap_step(e, 60, N, odd_live, &asked);
+  mw_reap_begin(e);
+  mw_reap_step(e, N, N, odd_live, &asked);
   check(asked == 60 + 70); /* 30 of the first 60 are free by now */
-  check(!mw_due(e));
+  check(!mw_reap_due(e));
 }
 
 static void serials(mw_engine *e, heap *h) {
   mw_handle a = identify(e, &places[1]), b = identify(e, &places[2]);
   uint64_t n = 0;
   (void)h;
-  check(mw_serial(e, b, &n) == MW_OK && n == 1);
-  check(mw_serial(e, a, &n) == MW_OK && n == 2);
-  check(mw_serial(e, b, &n) == MW_OK && n == 1);
-  check(mw_by_serial(e, 1) == b && mw_by_serial(e, 2) == a);
-  check(mw_by_serial(e, 0) == MW_NONE && mw_by_serial(e, 3) == MW_NONE);
-  check(mw_by_serial(e, ~(uint64_t)0) == MW_NONE);
+  check(mw_object_serial(e, b, &n) == MW_OK && n == 1);
+  check(mw_object_serial(e, a, &n) == MW_OK && n == 2);
+  check(mw_object_serial(e, b, &n) == MW_OK && n == 1);
+  check(mw_serial_object(e, 1) == b && mw_serial_object(e, 2) == a);
+  check(mw_serial_object(e, 0) == MW_NONE && mw_serial_object(e, 3) == MW_NONE);
+  check(mw_serial_object(e, ~(uint64_t)0) == MW_NONE);
 }
 
 static void serial_never_again(mw_engine *e, heap *h) {
@@ -165,10 +165,10 @@ static void serial_never_again(mw_engine *e, heap *h) {
   (void)h;
   for (i = 1; i <= 1000; i++) {
     mw_handle a = identify(e, &places[1]);
-    check(mw_serial(e, a, &n) == MW_OK && n == i);
-    check(mw_forget(e, a) == MW_OK);
-    check(mw_by_serial(e, n) == MW_NONE);
-    check(mw_serial(e, a, &n) == MW_STALE && n == i);
+    check(mw_object_serial(e, a, &n) == MW_OK && n == i);
+    check(mw_object_forget(e, a) == MW_OK);
+    check(mw_serial_object(e, n) == MW_NONE);
+    check(mw_object_serial(e, a, &n) == MW_STALE && n == i);
   }
 }
 

@@ -42,8 +42,9 @@ static void begin(mw_engine *e) {
   its.release = release;
   its.restore = restore;
   host.e = e;
-  mw_set_host(e, &its);
-  for (i = 0; i < 4; i++) mw_identify(e, host.objects[i], &host.handles[i]);
+  mw_host_set(e, &its);
+  for (i = 0; i < 4; i++)
+    mw_object_identify(e, host.objects[i], &host.handles[i]);
 }
 
 static int write_as(int i, int key, int64_t value, int type) {
@@ -57,7 +58,7 @@ static int write_as(int i, int key, int64_t value, int type) {
   entry.value[MW_OLD].i = host.objects[i][key];
   entry.value[MW_NOW].i = value;
   entry.kind = MW_UPDATE;
-  code = mw_note(host.e, &entry);
+  code = mw_journal_append(host.e, &entry);
   if (code == MW_OK) host.objects[i][key] = value;
   return code;
 }
@@ -70,15 +71,16 @@ static void notes_only_while_recorded(mw_engine *e, heap *h) {
   size_t n, mark;
   (void)h;
   begin(e);
-  check(!mw_recording(e) && write(0, 1, 5) == MW_OK);
-  check(mw_entries(e, 0, &n) == NULL && n == 0);
-  mark = mw_record(e);
-  check(mw_recording(e) && mark == 0);
+  check(!mw_journal_is_open(e) && write(0, 1, 5) == MW_OK);
+  check(mw_journal_entries(e, 0, &n) == NULL && n == 0);
+  mark = mw_journal_open(e);
+  check(mw_journal_is_open(e) && mark == 0);
   check(write(0, 1, 6) == MW_OK && write(1, 2, 7) == MW_OK);
-  check(mw_entries(e, mark, &n)[1].value[MW_NOW].i == 7 && n == 2);
-  check(mw_entries(e, 1, &n)[0].obj == host.handles[1] && n == 1);
-  mw_unrecord(e);
-  check(!mw_recording(e) && mw_entries(e, 0, &n) == NULL && n == 0);
+  check(mw_journal_entries(e, mark, &n)[1].value[MW_NOW].i == 7 && n == 2);
+  check(mw_journal_entries(e, 1, &n)[0].obj == host.handles[1] && n == 1);
+  mw_journal_close(e);
+  check(!mw_journal_is_open(e) && mw_journal_entries(e, 0, &n) == NULL &&
+        n == 0);
 }
 
 static void rewinds_the_last_first(mw_engine *e, heap *h) {
@@ -86,17 +88,17 @@ static void rewinds_the_last_first(mw_engine *e, heap *h) {
   int restored = 0, i;
   (void)h;
   begin(e);
-  mark = mw_record(e);
+  mark = mw_journal_open(e);
   for (i = 1; i <= 20; i++) check(write(i % 4, i % 3, i) == MW_OK);
-  mw_rewind(e, mark, &restored);
+  mw_journal_rewind(e, mark, &restored);
   check(restored == 20);
   for (i = 0; i < 40; i++) check(host.objects[i / 10][i % 10] == 0);
-  mw_entries(e, mark, &n);
+  mw_journal_entries(e, mark, &n);
   check(n == 20);
-  mw_retract(e, mark, n);
-  mw_entries(e, mark, &n);
+  mw_journal_retract(e, mark, n);
+  mw_journal_entries(e, mark, &n);
   check(n == 0);
-  mw_unrecord(e);
+  mw_journal_close(e);
 }
 
 static void nests(mw_engine *e, heap *h) {
@@ -104,21 +106,21 @@ static void nests(mw_engine *e, heap *h) {
   int restored = 0;
   (void)h;
   begin(e);
-  outer = mw_record(e);
+  outer = mw_journal_open(e);
   write(0, 0, 1);
-  inner = mw_record(e);
+  inner = mw_journal_open(e);
   write(0, 0, 2);
   write(0, 1, 3);
-  mw_rewind(e, inner, &restored);
+  mw_journal_rewind(e, inner, &restored);
   check(restored == 2 && host.objects[0][0] == 1 && host.objects[0][1] == 0);
   write(2, 2, 9); /* somebody was told of it, and wrote */
-  mw_retract(e, inner, 2);
-  mw_unrecord(e);
-  check(mw_entries(e, outer, &n)[0].value[MW_NOW].i == 1 && n == 4);
-  check(mw_entries(e, outer, &n)[2].obj == MW_NONE);
-  mw_rewind(e, outer, &restored);
+  mw_journal_retract(e, inner, 2);
+  mw_journal_close(e);
+  check(mw_journal_entries(e, outer, &n)[0].value[MW_NOW].i == 1 && n == 4);
+  check(mw_journal_entries(e, outer, &n)[2].obj == MW_NONE);
+  mw_journal_rewind(e, outer, &restored);
   check(restored == 4 && host.objects[0][0] == 0 && host.objects[2][2] == 0);
-  mw_unrecord(e);
+  mw_journal_close(e);
 }
 
 static void leaves_the_dead_alone(mw_engine *e, heap *h) {
@@ -126,13 +128,13 @@ static void leaves_the_dead_alone(mw_engine *e, heap *h) {
   int restored = 0;
   (void)h;
   begin(e);
-  mark = mw_record(e);
+  mark = mw_journal_open(e);
   write(0, 0, 1);
   write(1, 0, 1);
-  mw_forget(e, host.handles[0]);
-  mw_rewind(e, mark, &restored);
+  mw_object_forget(e, host.handles[0]);
+  mw_journal_rewind(e, mark, &restored);
   check(restored == 1 && host.objects[0][0] == 1 && host.objects[1][0] == 0);
-  mw_unrecord(e);
+  mw_journal_close(e);
 }
 
 static void keeps_strings_as_long_as_their_entries(mw_engine *e, heap *h) {
@@ -140,15 +142,15 @@ static void keeps_strings_as_long_as_their_entries(mw_engine *e, heap *h) {
   (void)h;
   begin(e);
   host.objects[0][0] = 1;
-  mw_record(e);
+  mw_journal_open(e);
   write_as(0, 0, 2, MW_TSTRING);
-  mark = mw_record(e);
+  mark = mw_journal_open(e);
   write_as(0, 0, 3, MW_TSTRING);
   check(host.kept[1] == 1 && host.kept[2] == 2 && host.kept[3] == 1);
-  mw_retract(e, mark, 1);
+  mw_journal_retract(e, mark, 1);
   check(host.kept[2] == 1 && host.kept[3] == 0);
-  mw_unrecord(e);
-  mw_unrecord(e);
+  mw_journal_close(e);
+  mw_journal_close(e);
   check(host.kept[1] == 0 && host.kept[2] == 0);
 }
 
@@ -156,15 +158,15 @@ static void notes_nothing_without_memory(mw_engine *e, heap *h) {
   size_t n;
   int i, code = MW_OK;
   begin(e);
-  mw_record(e);
+  mw_journal_open(e);
   heap_set(h, HEAP_FAIL_EVER, 1);
   for (i = 0; i < 1000 && code == MW_OK; i++) code = write(0, 0, i + 1);
-  check(code == MW_NOMEM && mw_reserve(e) == MW_NOMEM);
-  mw_entries(e, 0, &n);
+  check(code == MW_NOMEM && mw_journal_reserve(e) == MW_NOMEM);
+  mw_journal_entries(e, 0, &n);
   check(n == (size_t)i - 1 && host.objects[0][0] == (int64_t)n);
   heap_set(h, HEAP_GIVE, 0);
-  check(mw_reserve(e) == MW_OK);
-  mw_unrecord(e);
+  check(mw_journal_reserve(e) == MW_OK);
+  mw_journal_close(e);
 }
 
 static void tracks(mw_engine *e, heap *h) {
@@ -172,14 +174,14 @@ static void tracks(mw_engine *e, heap *h) {
   (void)h;
   begin(e);
   obj = host.handles[0];
-  check(!mw_is_tracked(e, obj) && mw_untrack(e, obj) == MW_STALE);
-  check(mw_track(e, obj, 0) == MW_OK && mw_is_tracked(e, obj));
-  check(!mw_is_watched(e, obj) && !mw_is_included(e, obj));
-  check(mw_track(e, obj, 1) == MW_NEW && mw_is_included(e, obj));
-  check(!mw_is_watched(e, obj) && mw_unwatch(e, obj) == MW_OK);
-  check(mw_is_tracked(e, obj) && mw_is_included(e, obj));
-  check(mw_untrack(e, obj) == MW_OK && !mw_is_included(e, obj));
-  check(mw_track(e, MW_NONE, 0) == MW_STALE);
+  check(!mw_object_is_tracked(e, obj) && mw_object_untrack(e, obj) == MW_STALE);
+  check(mw_object_track(e, obj, 0) == MW_OK && mw_object_is_tracked(e, obj));
+  check(!mw_object_is_watched(e, obj) && !mw_tree_has(e, obj));
+  check(mw_object_track(e, obj, 1) == MW_NEW && mw_tree_has(e, obj));
+  check(!mw_object_is_watched(e, obj) && mw_object_unwatch(e, obj) == MW_OK);
+  check(mw_object_is_tracked(e, obj) && mw_tree_has(e, obj));
+  check(mw_object_untrack(e, obj) == MW_OK && !mw_tree_has(e, obj));
+  check(mw_object_track(e, MW_NONE, 0) == MW_STALE);
 }
 
 const test journal_tests[] = {

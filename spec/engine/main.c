@@ -19,11 +19,11 @@ static int passes(const test *t) {
   mw_engine *e;
   memset(&h, 0, sizeof(h));
   failures_of_this = 0;
-  e = mw_open(heap_alloc, &h);
+  e = mw_engine_open(heap_alloc, &h);
   if (e == NULL) return 0;
   t->run(e, &h);
   heap_set(&h, HEAP_GIVE, 0);
-  mw_close(e);
+  mw_engine_close(e);
   if (h.blocks != 0 || h.bytes != 0)
     check_failed(t->name, 0, "nothing is live");
   if (h.errors != 0) check_failed(t->name, 0, "sizes are told right");

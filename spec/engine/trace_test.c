@@ -79,19 +79,19 @@ static int written(mw_engine *e, const mw_trace *t, const char *expected) {
 static void notes_only_while_running(mw_engine *e, heap *h) {
   mw_trace *t, *other;
   (void)h;
-  check(mw_tracing(e) == NULL && name(e, "a") == 0);
+  check(mw_trace_running(e) == NULL && name(e, "a") == 0);
   check(mw_trace_begin(e, 1, 1, NULL, 0) == 0);
   mw_trace_instant(e, 1, 1, NULL, 0);
   t = begin(e, 10);
-  check(mw_tracing(e) == t && mw_trace_start(e, t) == MW_OK);
+  check(mw_trace_running(e) == t && mw_trace_start(e, t) == MW_OK);
   check(mw_trace_open(e, 10, now, NULL, &other) == MW_OK);
   check(mw_trace_start(e, other) == MW_FULL);
   leave(e, enter(e, 1, "a"));
   mw_trace_stop(e, other);
-  check(mw_tracing(e) == t && mw_trace_count(t) == 2);
+  check(mw_trace_running(e) == t && mw_trace_len(t) == 2);
   mw_trace_stop(e, t);
   leave(e, enter(e, 1, "a"));
-  check(mw_tracing(e) == NULL && mw_trace_count(t) == 2);
+  check(mw_trace_running(e) == NULL && mw_trace_len(t) == 2);
   check(mw_trace_lost(t) == 0 && written(e, t, "Ba Ea "));
   check(mw_trace_start(e, other) == MW_OK);
   mw_trace_close(e, t); /* and the other with the engine */
@@ -129,7 +129,7 @@ static void keeps_the_newest(mw_engine *e, heap *h) {
   leave(e, enter(e, 1, "c")); /* here begins what is left */
   leave(e, a);
   enter(e, 1, "d");
-  check(mw_trace_count(t) == 4 && mw_trace_lost(t) == 3);
+  check(mw_trace_len(t) == 4 && mw_trace_lost(t) == 3);
   check(written(e, t, "Bc Ec Bd Ed "));
   check(strstr(text, "\"lost\":3") != NULL);
 }

@@ -49,8 +49,8 @@ static mw_handle begin(mw_engine *e) {
   const mw_host its = {NULL, called, alive, settles, NULL, NULL, NULL};
   memset(&host, 0, sizeof(host));
   host.e = e;
-  mw_set_host(e, &its);
-  mw_identify(e, &places[0], &host.obj);
+  mw_host_set(e, &its);
+  mw_object_identify(e, &places[0], &host.obj);
   return host.obj;
 }
 
@@ -67,7 +67,7 @@ static mw_watch_id watch_as(char ref, int flags, int64_t key, mw_handle guard) {
   options.keys = keys;
   options.n_keys = (key == 0) ? 0 : 2;
   options.guard = guard;
-  mw_watch(host.e, host.obj, &options, &id);
+  mw_watch_begin(host.e, host.obj, &options, &id);
   return id;
 }
 
@@ -85,9 +85,9 @@ static void write_key(mw_handle obj, int64_t key, int same) {
   change.kind = MW_UPDATE;
   change.same = same;
   change.note = (uint64_t)key;
-  moment = mw_mutated(host.e, obj, &change);
+  moment = mw_write_begin(host.e, obj, &change);
   strcat(host.log, "=");
-  mw_stored(host.e, obj, &change, moment);
+  mw_write_end(host.e, obj, &change, moment);
 }
 
 static void write(void) { write_key(host.obj, 1, 0); }
@@ -102,17 +102,17 @@ static int logged(const char *expected) {
 static void in_order(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
-  check(mw_mutations(e, obj) == 0);
+  check(mw_object_mutations(e, obj) == 0);
   watch('a', MW_ONCE);
   watch('b', MW_ONCE);
   watch('a', MW_ONCE);
-  check(mw_armed(e, obj) == 3);
+  check(mw_object_waiting(e, obj) == 3);
   write();
   check(logged("aba="));
-  check(mw_armed(e, obj) == 0);
+  check(mw_object_waiting(e, obj) == 0);
   write();
   check(logged("="));
-  check(mw_mutations(e, obj) == 2);
+  check(mw_object_mutations(e, obj) == 2);
 }
 
 static void stays(mw_engine *e, heap *h) {
@@ -138,7 +138,7 @@ static void keys(mw_engine *e, heap *h) {
   write_key(obj, 102, 0);
   write_key(obj, 101, 0);
   check(logged("a==b==a="));
-  check(mw_mutations(e, obj) == 5);
+  check(mw_object_mutations(e, obj) == 5);
 }
 
 static void skip(mw_engine *e, heap *h) {
@@ -149,7 +149,7 @@ static void skip(mw_engine *e, heap *h) {
   write_key(obj, 1, 1);
   write_key(obj, 1, 0);
   check(logged("b=ab="));
-  check(mw_mutations(e, obj) == 2);
+  check(mw_object_mutations(e, obj) == 2);
 }
 
 static void watch_again(void) { watch('a', MW_ONCE); }
@@ -180,10 +180,10 @@ static void nested(mw_engine *e, heap *h) {
   write();
   /* the inner write calls who stays, lands, and the outer goes on */
   check(logged("ac=bc="));
-  check(mw_mutations(e, obj) == 2);
+  check(mw_object_mutations(e, obj) == 2);
 }
 
-static void cancel_b(void) { mw_cancel(host.e, host.ids[1]); }
+static void cancel_b(void) { mw_watch_cancel(host.e, host.ids[1]); }
 
 static void cancelled(mw_engine *e, heap *h) {
   begin(e);
@@ -192,21 +192,21 @@ static void cancelled(mw_engine *e, heap *h) {
   host.ids[0] = watch('a', 0);
   host.ids[1] = watch('b', MW_ONCE);
   host.ids[2] = watch('c', 0);
-  check(mw_watch_alive(e, host.ids[1]));
+  check(mw_watch_is_alive(e, host.ids[1]));
   write();
   check(logged("ac="));
-  check(!mw_watch_alive(e, host.ids[1]));
-  check(mw_cancel(e, host.ids[1]) == MW_STALE);
-  check(mw_cancel(e, host.ids[0]) == MW_OK);
+  check(!mw_watch_is_alive(e, host.ids[1]));
+  check(mw_watch_cancel(e, host.ids[1]) == MW_STALE);
+  check(mw_watch_cancel(e, host.ids[0]) == MW_OK);
   host.ids[3] = watch('d', 0);
-  check(mw_cancel(e, host.ids[0]) == MW_STALE); /* its place may be d's */
+  check(mw_watch_cancel(e, host.ids[0]) == MW_STALE); /* its place may be d's */
   write();
   check(logged("cd="));
 }
 
 static void cancel_all(void) {
   int i;
-  for (i = 0; i < 3; i++) mw_cancel(host.e, host.ids[i]);
+  for (i = 0; i < 3; i++) mw_watch_cancel(host.e, host.ids[i]);
 }
 
 static void cancel_self(mw_engine *e, heap *h) {
@@ -219,10 +219,10 @@ static void cancel_self(mw_engine *e, heap *h) {
   write();
   write();
   check(logged("ab=="));
-  check(mw_armed(e, obj) == 0);
+  check(mw_object_waiting(e, obj) == 0);
 }
 
-static void forget_object(void) { mw_forget(host.e, host.obj); }
+static void forget_object(void) { mw_object_forget(host.e, host.obj); }
 
 static void object_ends(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
@@ -232,17 +232,18 @@ static void object_ends(mw_engine *e, heap *h) {
   host.ids[1] = watch('b', 0);
   write();
   check(logged("a="));
-  check(!mw_watch_alive(e, host.ids[1]));
-  check(mw_mutations(e, obj) == 0);
-  check(mw_identify(e, &places[0], &host.obj) == MW_OK);
-  check(mw_mutations(e, host.obj) == 0 && mw_armed(e, host.obj) == 0);
+  check(!mw_watch_is_alive(e, host.ids[1]));
+  check(mw_object_mutations(e, obj) == 0);
+  check(mw_object_identify(e, &places[0], &host.obj) == MW_OK);
+  check(mw_object_mutations(e, host.obj) == 0 &&
+        mw_object_waiting(e, host.obj) == 0);
 }
 
 static void weak_guards(mw_engine *e, heap *h) {
   mw_handle obj = begin(e), guard;
   uint32_t i;
   (void)h;
-  mw_identify(e, &places[1], &guard);
+  mw_object_identify(e, &places[1], &guard);
   watch_as('a', MW_WEAK, 0, guard);
   watch_as('b', 0, 0, MW_NONE);
   write();
@@ -250,9 +251,9 @@ static void weak_guards(mw_engine *e, heap *h) {
   host.dead = guard;
   write();
   check(logged("b="));
-  check(mw_armed(e, obj) == 1);
+  check(mw_object_waiting(e, obj) == 1);
   for (i = 0; i < 10000; i++) watch_as('a', MW_WEAK, 0, guard);
-  check(mw_armed(e, obj) < 40);
+  check(mw_object_waiting(e, obj) < 40);
 }
 
 /* The guard's slot is in another page than the object's. */
@@ -262,22 +263,24 @@ static void flags(mw_engine *e, heap *h) {
   size_t i;
   begin(e);
   (void)h;
-  for (i = 0; i < 300; i++) mw_identify(e, &others[i], &guard);
-  mw_identify(e, &places[1], &guard);
-  check(mw_valid(e, guard));
+  for (i = 0; i < 300; i++) mw_object_identify(e, &others[i], &guard);
+  mw_object_identify(e, &places[1], &guard);
+  check(mw_guard_is_valid(e, guard));
   watch_as('a', MW_FLAG | MW_ONCE | MW_WEAK, 0, guard);
-  check(mw_valid(e, guard));
+  check(mw_guard_is_valid(e, guard));
   write();
-  check(!mw_valid(e, guard));
+  check(!mw_guard_is_valid(e, guard));
   check(logged("="));
-  check(mw_set_valid(e, guard, 1) == MW_OK && mw_valid(e, guard));
+  check(mw_guard_set_valid(e, guard, 1) == MW_OK &&
+        mw_guard_is_valid(e, guard));
   write();
-  check(mw_valid(e, guard));
-  check(mw_set_valid(e, guard, 0) == MW_OK && !mw_valid(e, guard));
-  mw_forget(e, guard);
-  check(mw_set_valid(e, guard, 0) == MW_STALE);
-  mw_identify(e, &places[1], &guard);
-  check(mw_valid(e, guard));
+  check(mw_guard_is_valid(e, guard));
+  check(mw_guard_set_valid(e, guard, 0) == MW_OK &&
+        !mw_guard_is_valid(e, guard));
+  mw_object_forget(e, guard);
+  check(mw_guard_set_valid(e, guard, 0) == MW_STALE);
+  mw_object_identify(e, &places[1], &guard);
+  check(mw_guard_is_valid(e, guard));
 }
 
 static void batch(mw_engine *e, heap *h) {
@@ -291,11 +294,11 @@ static void batch(mw_engine *e, heap *h) {
   write_key(obj, 1, 0);
   write_key(obj, 2, 0);
   mw_batch_end(e, NULL);
-  check(mw_batches(e) == 1);
+  check(mw_batch_depth(e) == 1);
   check(logged("=="));
   mw_batch_end(e, NULL);
   check(logged("2a2c2b"));
-  check(mw_mutations(e, obj) == 2);
+  check(mw_object_mutations(e, obj) == 2);
   write();
   check(logged("a="));
 }
@@ -309,14 +312,14 @@ static void batch_and_cancel(mw_engine *e, heap *h) {
   host.same = 1;
   mw_batch_begin(e);
   write();
-  mw_cancel(e, host.ids[0]);
+  mw_watch_cancel(e, host.ids[0]);
   host.ids[3] = watch('d', 0);
   mw_batch_end(e, NULL);
   check(logged("=1b1"));
   mw_batch_begin(e);
   write();
-  mw_forget(e, host.obj);
-  mw_identify(e, &places[0], &host.obj);
+  mw_object_forget(e, host.obj);
+  mw_object_identify(e, &places[0], &host.obj);
   watch('e', 0);
   mw_batch_end(e, NULL);
   check(logged("=")); /* b, c, d have gone with the object */
@@ -347,17 +350,17 @@ static void batch_in_batch(mw_engine *e, heap *h) {
 static void unwatching(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
-  check(!mw_is_watched(e, obj) && mw_unwatch(e, obj) == MW_STALE);
+  check(!mw_object_is_watched(e, obj) && mw_object_unwatch(e, obj) == MW_STALE);
   host.ids[0] = watch_as('a', 0, 1, MW_NONE);
   write();
-  check(mw_is_watched(e, obj) && mw_unwatch(e, obj) == MW_OK);
-  check(!mw_watch_alive(e, host.ids[0]));
+  check(mw_object_is_watched(e, obj) && mw_object_unwatch(e, obj) == MW_OK);
+  check(!mw_watch_is_alive(e, host.ids[0]));
   write();
-  check(logged("a==") && mw_mutations(e, obj) == 1);
-  check(!mw_is_watched(e, obj));
+  check(logged("a==") && mw_object_mutations(e, obj) == 1);
+  check(!mw_object_is_watched(e, obj));
 }
 
-static void unwatch_object(void) { mw_unwatch(host.e, host.obj); }
+static void unwatch_object(void) { mw_object_unwatch(host.e, host.obj); }
 
 static void unwatching_inside(mw_engine *e, heap *h) {
   begin(e);
@@ -376,9 +379,10 @@ static void stale(mw_engine *e, heap *h) {
   (void)h;
   begin(e);
   memset(&options, 0, sizeof(options));
-  check(mw_watch(e, MW_NONE, &options, &id) == MW_STALE && id == 7);
-  check(mw_mutated(e, MW_NONE, NULL) == 0);
-  check(mw_cancel(e, 0) == MW_STALE && mw_cancel(e, 99) == MW_STALE);
+  check(mw_watch_begin(e, MW_NONE, &options, &id) == MW_STALE && id == 7);
+  check(mw_write_begin(e, MW_NONE, NULL) == 0);
+  check(mw_watch_cancel(e, 0) == MW_STALE &&
+        mw_watch_cancel(e, 99) == MW_STALE);
 }
 
 static void values(mw_engine *e, heap *h) {
@@ -401,7 +405,7 @@ static void no_memory(mw_engine *e, heap *h) {
     host.ids[0] = watch_as('a', MW_ONCE, 1, MW_NONE);
     refusals = h->refusals;
     check((host.ids[0] == 0) == (refusals > 0));
-    check(mw_armed(e, obj) == (refusals == 0));
+    check(mw_object_waiting(e, obj) == (refusals == 0));
   }
   heap_set(h, HEAP_FAIL_EVER, 1);
   write();
@@ -411,17 +415,18 @@ static void no_memory(mw_engine *e, heap *h) {
 static void knows_when_an_object_was_last_written(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
-  check(mw_last_change(e, obj) == -1);
+  check(mw_object_last_change(e, obj) == -1);
   watch('a', 0);
-  check(mw_last_change(e, obj) == -1 && mw_last_change(e, MW_NONE) == -1);
+  check(mw_object_last_change(e, obj) == -1 &&
+        mw_object_last_change(e, MW_NONE) == -1);
   write_key(obj, 1, 0);
-  check(mw_last_change(e, obj) == 0);
+  check(mw_object_last_change(e, obj) == 0);
   mw_clock_advance(e, MW_CLOCK);
-  check(mw_last_change(e, obj) == 0);
+  check(mw_object_last_change(e, obj) == 0);
   write_key(obj, 1, 0);
-  check(mw_last_change(e, obj) == 1);
+  check(mw_object_last_change(e, obj) == 1);
   mw_clock_reset(e, MW_CLOCK);
-  check(mw_last_change(e, obj) == -1);
+  check(mw_object_last_change(e, obj) == -1);
 }
 
 const test watch_tests[] = {

@@ -267,7 +267,7 @@ static void try_shared_trace(lua_State *L, mw_engine *e) {
   id = mw_trace_begin(e, 1, mw_trace_name(e, "of C", 4, 0), NULL, 0);
   if (luaL_dostring(L, inner) != LUA_OK) abort();
   mw_trace_end(e, id, NULL, 0);
-  mw_trace_write(e, mw_tracing(e), MW_CHROME, "main", take_text, text);
+  mw_trace_write(e, mw_trace_running(e), MW_CHROME, "main", take_text, text);
   outer = strstr(text, "of C");
   within = strstr(text, "of Lua");
   report(outer != NULL && within > outer && strstr(within, "of C") != NULL,

@@ -1,5 +1,5 @@
 /*
-** scope.c - what is executing: the stacks of mw.hierarchy.
+** hierarchy.c - what is executing: the stacks of mw.hierarchy.
 ** SPDX-License-Identifier: MIT
 **
 ** A hierarchy is a table of hierarchy.lua with hot methods in it, as object.c
@@ -15,14 +15,14 @@
 #include <string.h>
 
 typedef struct scope_data {
-  mwB_data data;
-  mw_scopes number;
+  mwb_data data;
+  mw_hierarchy number;
   int owned; /* is the number its own? */
   int open;
   int slow;         /* is all left to hierarchy.lua? */
   lua_State *L;     /* the coroutine that called last, */
   uint64_t at;      /* until a collection has ended, */
-  mwP_stack *stack; /* and its stack */
+  mwi_stack *stack; /* and its stack */
 } scope_data;
 
 /* Upvalues of the methods, after the usual three. */
@@ -54,23 +54,23 @@ static int is_slow(const scope_data *d) {
   return d->slow || (d->data.state->sources & MWB_HIERARCHIES) != 0;
 }
 
-static mwP_scopes *scopes_of(const scope_data *d) {
-  return mwP_scopesof(&engine_of(d)->scope, d->number);
+static mwi_hierarchy *scopes_of(const scope_data *d) {
+  return mwi_hierarchy_of(&engine_of(d)->scope, d->number);
 }
 
 static scope_data *data_of(lua_State *L) {
   scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
-  if (d->data.state->pending) mwB_slice(L, d->data.state);
+  if (d->data.state->pending) mwb_slice(L, d->data.state);
   if (!d->owned) luaL_error(L, "the hierarchy is gone");
   return d;
 }
 
 /* The data of the hierarchy at 1, which is open, or raises. */
 static scope_data *self(lua_State *L, const char *name) {
-  scope_data *d = (scope_data *)mwB_hotself(L);
+  scope_data *d = (scope_data *)mwb_hot_self(L);
   if (d == NULL)
     luaL_error(L, "calling '%s' on bad self (hierarchy expected, got %s)", name,
-               mwB_typename(L, 1));
+               mwb_type_name(L, 1));
   else if (!d->open)
     luaL_error(L, "calling '%s' on a hierarchy that is closed", name);
   return d;
@@ -81,14 +81,14 @@ static void push_uservalue(lua_State *L, int i) {
 }
 
 static void find_stack(lua_State *L, scope_data *d) {
-  mwB_state *s = d->data.state;
+  mwb_state *s = d->data.state;
   int top = lua_gettop(L);
-  mwP_stack *stack;
+  mwi_stack *stack;
   mw_handle thread;
   lua_pushthread(L);
-  thread = mwB_identify(L, s, "enter", lua_gettop(L), 1);
-  stack = mwP_need(s->engine, d->number, thread);
-  if (stack == NULL) mwB_check(L, MW_NOMEM);
+  thread = mwb_identify(L, s, "enter", lua_gettop(L), 1);
+  stack = mwi_hierarchy_need(s->engine, d->number, thread);
+  if (stack == NULL) mwb_check(L, MW_NOMEM);
   d->L = L;
   d->at = s->collections;
   d->stack = stack;
@@ -97,21 +97,22 @@ static void find_stack(lua_State *L, scope_data *d) {
 
 /* The stack of the running coroutine.  Its address is another's only after a
 ** collection, and never that of the main thread. */
-static inline mwP_stack *stack_of(lua_State *L, scope_data *d) {
-  const mwB_state *s = d->data.state;
+static inline mwi_stack *stack_of(lua_State *L, scope_data *d) {
+  const mwb_state *s = d->data.state;
   if (d->L == L) {
     if (L == s->main) return d->stack;
-    mwB_probe(L, d->data.state);
+    mwb_probe(L, d->data.state);
     if (d->at == s->collections) return d->stack;
   }
   find_stack(L, d);
   return d->stack;
 }
 
-static void push_frame(lua_State *L, scope_data *d, mwP_stack *stack,
+static void push_frame(lua_State *L, scope_data *d, mwi_stack *stack,
                        mw_handle h, uint32_t name) {
-  if (stack->n == stack->size) mwB_check(L, mwP_grow(engine_of(d), stack));
-  mwP_push(scopes_of(d), stack, h, name);
+  if (stack->n == stack->size)
+    mwb_check(L, mwi_hierarchy_grow(engine_of(d), stack));
+  mwi_hierarchy_push(scopes_of(d), stack, h, name);
 }
 
 /* }====================================================== */
@@ -123,7 +124,7 @@ static void push_frame(lua_State *L, scope_data *d, mwP_stack *stack,
 /* Does the watched table at `holder` have the object at `index` under the key
 ** that is noted for the slot?  Its contents are elsewhere. */
 static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
-  if (!mwB_pushshadow(L, holder)) return 0;
+  if (!mwb_push_shadow(L, holder)) return 0;
   lua_rawgeti(L, KEYS, slot);
   lua_rawget(L, -2);
   return lua_rawequal(L, -1, index);
@@ -146,8 +147,8 @@ static int is_linked(lua_State *L, uint32_t slot, int index) {
 }
 
 /* Is a name noted that the object can be entered with as things are? */
-static int is_placed(lua_State *L, const mwP_named *named,
-                     const mwP_stack *stack) {
+static int is_placed(lua_State *L, const mwi_named *named,
+                     const mwi_stack *stack) {
   if (named->parent == MW_NONE) return stack->n == 0;
   if (stack->n > 0 && stack->frames[stack->n - 1].obj != named->parent)
     return 0;
@@ -155,13 +156,14 @@ static int is_placed(lua_State *L, const mwP_named *named,
 }
 
 /* What is noted of the object at 2, if that is all there is to know. */
-static const mwP_named *placed(lua_State *L, scope_data *d,
-                               const mwP_stack *stack) {
-  mwB_state *s = d->data.state;
-  uint32_t slot = mwB_slot(L, s, 2);
-  const mwP_named *named = NULL;
+static const mwi_named *placed(lua_State *L, scope_data *d,
+                               const mwi_stack *stack) {
+  mwb_state *s = d->data.state;
+  uint32_t slot = mwb_slot(L, s, 2);
+  const mwi_named *named = NULL;
   if (slot != 0)
-    named = mwP_nameof(scopes_of(d), mwI_handle(&s->engine->identity, slot));
+    named = mwi_hierarchy_name_of(
+        scopes_of(d), mwi_identity_handle(&s->engine->identity, slot));
   if (named != NULL && is_placed(L, named, stack)) return named;
   lua_settop(L, 2);
   return NULL;
@@ -191,11 +193,11 @@ static int call_outside(lua_State *L, int function) {
   return 1;
 }
 
-/* Enters the object at 2.  Answers its name's number; or 0, and that is left to
+/* Enters the object at 2.  Returns its name's number; or 0, and that is left to
 ** hierarchy.lua. */
 static uint32_t enter_placed(lua_State *L, scope_data *d) {
-  mwP_stack *stack = stack_of(L, d);
-  const mwP_named *named = is_slow(d) ? NULL : placed(L, d, stack);
+  mwi_stack *stack = stack_of(L, d);
+  const mwi_named *named = is_slow(d) ? NULL : placed(L, d, stack);
   if (named == NULL) return 0;
   push_frame(L, d, stack, named->obj, named->name);
   return named->name;
@@ -207,7 +209,7 @@ static int enter(lua_State *L) {
   lua_settop(L, 2);
   name = enter_placed(L, d);
   if (name == 0) {
-    mwB_object(L, "enter", 2, 1);
+    mwb_object(L, "enter", 2, 1);
     return call_outside(L, ENTER);
   }
   lua_rawgeti(L, NAMES, name);
@@ -215,7 +217,7 @@ static int enter(lua_State *L) {
 }
 
 /* Is the value at 2 the object that was entered last? */
-static inline int is_last(lua_State *L, const mwP_stack *stack) {
+static inline int is_last(lua_State *L, const mwi_stack *stack) {
   return stack->n > 0 && lua_gettop(L) == 2 &&
          lua_rawgeti(L, MWB_UPOBJECTS,
                      mw_slot(stack->frames[stack->n - 1].obj)) != LUA_TNIL &&
@@ -224,13 +226,13 @@ static inline int is_last(lua_State *L, const mwP_stack *stack) {
 
 static int leave(lua_State *L) {
   scope_data *d = self(L, "leave");
-  mwP_stack *stack = stack_of(L, d);
+  mwi_stack *stack = stack_of(L, d);
   if (!is_slow(d) && is_last(L, stack)) {
-    mwP_cut(scopes_of(d), stack, stack->n - 1);
+    mwi_hierarchy_cut(scopes_of(d), stack, stack->n - 1);
     return 0;
   }
   lua_settop(L, 2);
-  mwB_object(L, "leave", 2, 1);
+  mwb_object(L, "leave", 2, 1);
   call_outside(L, LEAVE);
   return 0;
 }
@@ -251,7 +253,7 @@ static void push_token(lua_State *L, uint32_t depth) {
 /* The stack of a coroutine that has entered something.  Needs no memory: there
 ** is no look for a collection, for whoever called last from here is this one.
 */
-static mwP_stack *stack_in_use(lua_State *L, scope_data *d) {
+static mwi_stack *stack_in_use(lua_State *L, scope_data *d) {
   if (d->L != L) find_stack(L, d);
   return d->stack;
 }
@@ -266,7 +268,7 @@ static int began(lua_State *L, int status, lua_KContext n) {
   return 1;
 }
 
-/* begin(hierarchy, object): enters it; answers what leaves it when it is
+/* begin(hierarchy, object): enters it; returns what leaves it when it is
 ** closed. */
 static int begin(lua_State *L) {
   scope_data *d = self(L, "enter");
@@ -296,9 +298,9 @@ static int is_token(lua_State *L, lua_Integer depth) {
 /* That depth is left, whatever has become of telling that. */
 static int finished(lua_State *L, int status, lua_KContext depth) {
   scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
-  mwP_stack *stack = stack_in_use(L, d);
+  mwi_stack *stack = stack_in_use(L, d);
   if (d->open && stack->n >= depth)
-    mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+    mwi_hierarchy_cut(scopes_of(d), stack, (uint32_t)depth - 1);
   return (status == LUA_OK || status == LUA_YIELD) ? 0 : lua_error(L);
 }
 
@@ -314,7 +316,7 @@ static int finish_outside(lua_State *L, lua_Integer depth) {
 /* Closes a token, perhaps for an error. */
 static int finish(lua_State *L) {
   scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
-  mwP_stack *stack;
+  mwi_stack *stack;
   lua_Integer depth;
   lua_settop(L, 2);
   if (!d->open || engine_of(d) == NULL) return 0;
@@ -323,7 +325,7 @@ static int finish(lua_State *L) {
   depth = lua_tointeger(L, -1);
   if (!is_token(L, depth) || stack->n < depth) return 0;
   if (is_slow(d)) return finish_outside(L, depth);
-  mwP_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+  mwi_hierarchy_cut(scopes_of(d), stack, (uint32_t)depth - 1);
   return 0;
 }
 
@@ -336,7 +338,7 @@ static int finish(lua_State *L) {
 /* push(object, number): enters it under that name. */
 static int push(lua_State *L) {
   scope_data *d = data_of(L);
-  mw_handle h = mwB_identify(L, d->data.state, "enter", 1, 1);
+  mw_handle h = mwb_identify(L, d->data.state, "enter", 1, 1);
   push_frame(L, d, stack_of(L, d), h, (uint32_t)lua_tointeger(L, 2));
   return 0;
 }
@@ -344,9 +346,9 @@ static int push(lua_State *L) {
 /* cut(depth): leaves what is deeper. */
 static int cut(lua_State *L) {
   scope_data *d = data_of(L);
-  mwP_stack *stack = stack_of(L, d);
+  mwi_stack *stack = stack_of(L, d);
   lua_Integer depth = lua_tointeger(L, 1);
-  if (depth < stack->n) mwP_cut(scopes_of(d), stack, (uint32_t)depth);
+  if (depth < stack->n) mwi_hierarchy_cut(scopes_of(d), stack, (uint32_t)depth);
   return 0;
 }
 
@@ -359,11 +361,11 @@ static int depth(lua_State *L) {
 /* frame(i) -> object or nil, number; the outermost is 1. */
 static int frame(lua_State *L) {
   scope_data *d = data_of(L);
-  mwP_stack *stack = stack_of(L, d);
+  mwi_stack *stack = stack_of(L, d);
   uint32_t i = (uint32_t)lua_tointeger(L, 1) - 1;
   if (i >= stack->n) return 0;
   lua_settop(L, 0);
-  if (!mwB_alive(L, d->data.state, stack->frames[i].obj)) {
+  if (!mwb_alive(L, d->data.state, stack->frames[i].obj)) {
     lua_settop(L, 0);
     lua_pushnil(L);
   }
@@ -374,7 +376,7 @@ static int frame(lua_State *L) {
 /* frames() -> how many there are in all stacks */
 static int frames(lua_State *L) {
   scope_data *d = data_of(L);
-  lua_pushinteger(L, (lua_Integer)mw_scopes_frames(engine_of(d), d->number));
+  lua_pushinteger(L, (lua_Integer)mw_hierarchy_frames(engine_of(d), d->number));
   return 1;
 }
 
@@ -382,32 +384,32 @@ static int frames(lua_State *L) {
 ** was found; without a key, that cannot be told. */
 static int name(lua_State *L) {
   scope_data *d = data_of(L);
-  mwB_state *s = d->data.state;
+  mwb_state *s = d->data.state;
   mw_handle h, parent = MW_NONE;
   lua_settop(L, 5);
-  h = mwB_identify(L, s, "enter", 1, 1);
-  if (!lua_isnil(L, 3)) parent = mwB_identify(L, s, "enter", 3, 1);
+  h = mwb_identify(L, s, "enter", 1, 1);
+  if (!lua_isnil(L, 3)) parent = mwb_identify(L, s, "enter", 3, 1);
   lua_pushvalue(L, 5);
   lua_rawseti(L, KEYS, mw_slot(h));
   lua_pushvalue(L, 4);
   lua_rawseti(L, HOLDERS, mw_slot(h));
-  mwB_check(L, mw_scope_name(s->engine, d->number, h, parent,
-                             (uint32_t)lua_tointeger(L, 2)));
+  mwb_check(L, mw_hierarchy_set_name(s->engine, d->number, h, parent,
+                                     (uint32_t)lua_tointeger(L, 2)));
   return 0;
 }
 
 /* used() -> { [number] = true }: of the names of objects */
 static int used(lua_State *L) {
   scope_data *d = data_of(L);
-  const mwI_part *identity = &engine_of(d)->identity;
+  const mwi_identity *identity = &engine_of(d)->identity;
   uint32_t i;
   lua_settop(L, 0);
   lua_newtable(L);
   for (i = 1; i < identity->top; i++) {
-    mw_handle h = mwI_handle(identity, i);
-    const mwP_named *its = mwP_nameof(scopes_of(d), h);
+    mw_handle h = mwi_identity_handle(identity, i);
+    const mwi_named *its = mwi_hierarchy_name_of(scopes_of(d), h);
     lua_settop(L, 1);
-    if (its == NULL || !mwB_alive(L, d->data.state, h)) continue;
+    if (its == NULL || !mwb_alive(L, d->data.state, h)) continue;
     lua_pushboolean(L, 1);
     lua_rawseti(L, 1, its->name);
   }
@@ -419,21 +421,21 @@ static int used(lua_State *L) {
 ** gone; nothing when it has no name. */
 static int named(lua_State *L) {
   scope_data *d = data_of(L);
-  mwB_state *s = d->data.state;
+  mwb_state *s = d->data.state;
   mw_handle parent = MW_NONE;
   uint32_t number =
-      mw_scope_named(s->engine, d->number, mwB_handleof(L, s, 1), &parent);
+      mw_hierarchy_name(s->engine, d->number, mwb_handle_of(L, s, 1), &parent);
   if (number == 0) return 0;
   lua_pushinteger(L, number);
   if (parent == MW_NONE) return 1;
-  if (!mwB_alive(L, s, parent)) lua_pushboolean(L, 0);
+  if (!mwb_alive(L, s, parent)) lua_pushboolean(L, 0);
   return 2;
 }
 
 /* linked(object): is it where it was found? */
 static int linked(lua_State *L) {
   scope_data *d = data_of(L);
-  uint32_t slot = mwB_slot(L, d->data.state, 1);
+  uint32_t slot = mwb_slot(L, d->data.state, 1);
   lua_pushboolean(L, slot != 0 && is_linked(L, slot, 1));
   return 1;
 }
@@ -448,7 +450,7 @@ static int reset(lua_State *L) {
   scope_data *d = data_of(L);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPDATA, TOKENS);
-  mw_scopes_reset(engine_of(d), d->number);
+  mw_hierarchy_reset(engine_of(d), d->number);
   return 0;
 }
 
@@ -477,7 +479,7 @@ static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
 static int free_scopes(lua_State *L) {
   scope_data *d = (scope_data *)lua_touserdata(L, 1);
   if (d->owned && engine_of(d) != NULL)
-    mw_scopes_close(engine_of(d), d->number);
+    mw_hierarchy_close(engine_of(d), d->number);
   d->owned = d->open = 0;
   return 0;
 }
@@ -493,7 +495,7 @@ static void set_methods(lua_State *L, const luaL_Reg *list) {
 }
 
 static scope_data *new_data(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   scope_data *d =
       (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), USERVALUES);
   memset(d, 0, sizeof(scope_data));
@@ -503,7 +505,7 @@ static scope_data *new_data(lua_State *L) {
   lua_pushcfunction(L, free_scopes);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
-  mwB_check(L, mw_scopes_open(s->engine, &d->number));
+  mwb_check(L, mw_hierarchy_open(s->engine, &d->number));
   d->owned = 1;
   return d;
 }
@@ -512,7 +514,7 @@ static scope_data *new_data(lua_State *L) {
 ** functions: sets the hot methods in the table. */
 static int scopes(lua_State *L) {
   scope_data *d;
-  mwB_enter(L);
+  mwb_enter(L);
   lua_settop(L, 2);
   d = new_data(L);
   lua_pushvalue(L, 2);
@@ -533,9 +535,9 @@ static int scopes(lua_State *L) {
   return 1;
 }
 
-void mwB_openscope(lua_State *L) {
+void mwb_open_hierarchy(lua_State *L) {
   static const luaL_Reg functions[] = {{"scopes", scopes}, {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }
 
 /* }====================================================== */

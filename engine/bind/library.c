@@ -1,8 +1,8 @@
 /*
-** engine.c - the binding's own: one engine a Lua state, errors, memory.
+** library.c - the binding's own: one engine a Lua state, errors, memory.
 ** SPDX-License-Identifier: MIT
 **
-**     registry[&KEY] --> state (mwB_state) --> engine
+**     registry[&KEY] --> state (mwb_state) --> engine
 **                          |  user values: the library, metatables, queue
 **     each function: upvalues state, objects
 **
@@ -25,30 +25,30 @@ static const char KEY = 0;
 ** What every function begins with
 ** ======================================================= */
 
-void mwB_slice(lua_State *L, mwB_state *s) {
+void mwb_slice(lua_State *L, mwb_state *s) {
   if (s->engine == NULL)
     luaL_error(L, "moonwatch is closed with its Lua state");
-  mwB_reap(L, s, LOOKS, 1);
+  mwb_reap(L, s, LOOKS, 1);
 }
 
-void mwB_collected(lua_State *L, mwB_state *s) {
+void mwb_collected(lua_State *L, mwb_state *s) {
   if (s->engine == NULL) return;
   s->collections++;
   s->pending = 1;
-  mw_collected(s->engine);
+  mw_reap_begin(s->engine);
   lua_newuserdatauv(L, 0, 0);
   lua_rawseti(L, MWB_UPOBJECTS, 0);
 }
 
-void mwB_pushstate(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
+void mwb_push_state(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
 
-void mwB_push(lua_State *L, int uservalue) {
+void mwb_push(lua_State *L, int uservalue) {
   lua_getiuservalue(L, MWB_UPSTATE, uservalue);
 }
 
-void mwB_newephemeron(lua_State *L, int uservalue) {
+void mwb_new_ephemeron(lua_State *L, int uservalue) {
   lua_newtable(L);
-  mwB_push(L, MWB_EPHEMERON);
+  mwb_push(L, MWB_EPHEMERON);
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, MWB_UPSTATE, uservalue);
 }
@@ -59,7 +59,7 @@ void mwB_newephemeron(lua_State *L, int uservalue) {
 ** Errors
 ** ======================================================= */
 
-const char *mwB_typename(lua_State *L, int index) {
+const char *mwb_type_name(lua_State *L, int index) {
   if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
     return lua_tostring(L, -1);
   if (lua_islightuserdata(L, index)) return "light userdata";
@@ -68,17 +68,17 @@ const char *mwB_typename(lua_State *L, int index) {
   return luaL_typename(L, index);
 }
 
-int mwB_badarg(lua_State *L, const char *name, int index, int arg,
-               const char *expected) {
+int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
+                     const char *expected) {
   return luaL_error(L, "bad argument #%d to '%s' (%s expected, got %s)", arg,
-                    name, expected, mwB_typename(L, index));
+                    name, expected, mwb_type_name(L, index));
 }
 
-lua_Integer mwB_integer(lua_State *L, const char *name, int index, int arg) {
+lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg) {
   int ok = 0;
   lua_Integer n = 0;
   if (lua_type(L, index) == LUA_TNUMBER) n = lua_tointegerx(L, index, &ok);
-  if (!ok) mwB_badarg(L, name, index, arg, "integer");
+  if (!ok) mwb_bad_argument(L, name, index, arg, "integer");
   return n;
 }
 
@@ -88,7 +88,7 @@ static int no_memory(lua_State *L) {
   return lua_error(L);
 }
 
-void mwB_check(lua_State *L, int code) {
+void mwb_check(lua_State *L, int code) {
   if (code == MW_NOMEM) no_memory(L);
   if (code == MW_FULL) luaL_error(L, "too many objects or clocks");
 }
@@ -126,7 +126,7 @@ static void collect(lua_State *L) {
 
 /* The engine's allocator: Lua's, and once again after a collection. */
 static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  mwB_state *s = (mwB_state *)ud;
+  mwb_state *s = (mwb_state *)ud;
   void *p = s->alloc(s->ud, ptr, osize, nsize);
   if (p != NULL || nsize == 0) return p;
   collect(s->main);
@@ -139,26 +139,26 @@ static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
 ** Opening and closing
 ** ======================================================= */
 
-void mwB_setfuncs(lua_State *L, const luaL_Reg *list) {
+void mwb_set_funcs(lua_State *L, const luaL_Reg *list) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   luaL_setfuncs(L, list, 2);
 }
 
-void mwB_pushfunction(lua_State *L, lua_CFunction f) {
+void mwb_push_function(lua_State *L, lua_CFunction f) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_pushcclosure(L, f, 2);
 }
 
 static int close_state(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, 1);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
   if (s->engine != NULL) {
-    mwE_free(s->engine, s->uses, s->size_uses * sizeof(uint32_t));
-    mwE_free(s->engine, s->resting, s->size_resting * sizeof(mw_handle));
-    mwE_free(s->engine, s->scratch, s->size_scratch);
+    mwi_free(s->engine, s->uses, s->size_uses * sizeof(uint32_t));
+    mwi_free(s->engine, s->resting, s->size_resting * sizeof(mw_handle));
+    mwi_free(s->engine, s->scratch, s->size_scratch);
   }
-  mw_close(s->engine);
+  mw_engine_close(s->engine);
   s->engine = NULL;
   s->pending = 1;
   return 0;
@@ -166,9 +166,9 @@ static int close_state(lua_State *L) {
 
 /* Pushes a state with an open engine, owned by a finaliser from the start. */
 static void new_state(lua_State *L) {
-  mwB_state *s =
-      (mwB_state *)lua_newuserdatauv(L, sizeof(mwB_state), MWB_USERVALUES);
-  memset(s, 0, sizeof(mwB_state));
+  mwb_state *s =
+      (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), MWB_USERVALUES);
+  memset(s, 0, sizeof(mwb_state));
   s->alloc = lua_getallocf(L, &s->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   s->L = s->main = lua_tothread(L, -1);
@@ -177,8 +177,8 @@ static void new_state(lua_State *L) {
   lua_pushcfunction(L, close_state);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
-  s->engine = mw_open(engine_alloc, s);
-  if (s->engine == NULL) mwB_check(L, MW_NOMEM);
+  s->engine = mw_engine_open(engine_alloc, s);
+  if (s->engine == NULL) mwb_check(L, MW_NOMEM);
 }
 
 /* Pushes the array of objects.  A weak table gets its metatable at birth. */
@@ -191,47 +191,47 @@ static void new_objects(lua_State *L) {
 }
 
 mw_engine *mw_lua_engine(lua_State *L) {
-  const mwB_state *s;
+  const mwb_state *s;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY);
-  s = (const mwB_state *)lua_touserdata(L, -1);
+  s = (const mwb_state *)lua_touserdata(L, -1);
   lua_pop(L, 1);
   return (s == NULL) ? NULL : s->engine;
 }
 
 /* Builds the library; runs with the upvalues of every function. */
 static int build(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_newtable(L);
   lua_pushliteral(L, MW_VERSION);
   lua_setfield(L, -2, "version");
   lua_pushlightuserdata(L, NULL); /* as lua-cjson has it */
   lua_setfield(L, -2, "null");
-  mwB_openidentity(L, s);
-  mwB_openclock(L, s);
-  mwB_openweakmap(L, s);
-  mwB_openguard(L, s);
-  mwB_openwatch(L, s);
-  mwB_openwrite(L, s);
-  mwB_openbatch(L);
-  mwB_openreport(L);
-  mwB_opentrack(L);
-  mwB_opentrace(L);
-  mwB_opentimed(L, s);
+  mwb_open_identity(L, s);
+  mwb_open_clock(L, s);
+  mwb_open_weakmap(L, s);
+  mwb_open_guard(L, s);
+  mwb_open_watch(L, s);
+  mwb_open_write(L, s);
+  mwb_open_batch(L);
+  mwb_open_touch(L);
+  mwb_open_track(L);
+  mwb_open_trace(L);
+  mwb_open_timed(L, s);
   lua_newtable(L);
-  mwB_openpolicy(L);
-  mwB_opencalls(L);
-  mwB_opencell(L);
-  mwB_openjournal(L);
-  mwB_openeffects(L);
-  mwB_openundo(L);
-  mwB_openreports(L);
-  mwB_openscope(L);
-  mwB_openassign(L);
-  mwB_opentime(L);
-  mwB_opentimers(L);
-  mwB_opentracing(L);
-  mwB_openwriter(L);
-  mwB_opentally(L);
+  mwb_open_policy(L);
+  mwb_open_calls(L);
+  mwb_open_cell(L);
+  mwb_open_journal(L);
+  mwb_open_effects(L);
+  mwb_open_rollback(L);
+  mwb_open_interception(L);
+  mwb_open_hierarchy(L);
+  mwb_open_assign(L);
+  mwb_open_time(L);
+  mwb_open_timers(L);
+  mwb_open_tracing(L);
+  mwb_open_trace_file(L);
+  mwb_open_tally(L);
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);

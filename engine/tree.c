@@ -1,5 +1,5 @@
 /*
-** deep.c - what is below an object: the links that lead there.
+** tree.c - what is below an object: the links that lead there.
 ** SPDX-License-Identifier: MIT
 **
 **        root                 member: an object below a root
@@ -30,12 +30,12 @@
 ** Members and links
 ** ======================================================= */
 
-static mwD_member *member_at(const mw_engine *e, uint32_t i) {
-  return (mwD_member *)mwL_at(&e->deep.members, i, sizeof(mwD_member));
+static mwi_node *member_at(const mw_engine *e, uint32_t i) {
+  return (mwi_node *)mwi_pool_at(&e->deep.members, i, sizeof(mwi_node));
 }
 
-static mwD_link *link_at(const mw_engine *e, uint32_t i) {
-  return (mwD_link *)mwL_at(&e->deep.links, i, sizeof(mwD_link));
+static mwi_link *link_at(const mw_engine *e, uint32_t i) {
+  return (mwi_link *)mwi_pool_at(&e->deep.links, i, sizeof(mwi_link));
 }
 
 static int is_root(const mw_engine *e, uint32_t m) {
@@ -44,9 +44,9 @@ static int is_root(const mw_engine *e, uint32_t m) {
 
 /* The first member of an object, 0 when it has none. */
 static uint32_t first_member(const mw_engine *e, mw_handle obj) {
-  const mwW_record *r;
-  if (!mwI_valid(&e->identity, obj)) return 0;
-  r = mwW_recordof(&e->watch, mw_slot(obj));
+  const mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, obj)) return 0;
+  r = mwi_object_of(&e->watch, mw_slot(obj));
   return (r == NULL) ? 0 : r->member;
 }
 
@@ -60,8 +60,8 @@ static uint32_t find_member(const mw_engine *e, mw_handle obj, uint32_t reach) {
 /* Makes `m`, just taken, the member of an object that has a record. */
 static void init_member(mw_engine *e, uint32_t m, mw_handle obj,
                         uint32_t reach) {
-  mwW_record *r = mwW_recordof(&e->watch, mw_slot(obj));
-  mwD_member *member = member_at(e, m);
+  mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
+  mwi_node *member = member_at(e, m);
   memset(member, 0, sizeof(*member));
   member->obj = obj;
   member->reach = reach;
@@ -75,43 +75,44 @@ static void init_member(mw_engine *e, uint32_t m, mw_handle obj,
 ** From a field to its link
 ** ======================================================= */
 
-#define engine_of(h) (((const struct mwD_fields *)(const void *)(h))->e)
+#define engine_of(h) (((const struct mwi_tree_fields *)(const void *)(h))->e)
 
 #include "hash.h"
 
-#define asked_in(h) (&((const struct mwD_fields *)(const void *)(h))->asked)
+#define asked_in(h) \
+  (&((const struct mwi_tree_fields *)(const void *)(h))->asked)
 #define field_in(h, i) ((i) == 0 ? asked_in(h) : link_at(engine_of(h), i))
 #define field_hash(i) hash_of(field_in(h, i))
 #define field_equal(a, b) same_field(field_in(h, a), field_in(h, b))
 
-static inline uint32_t hash_of(const mwD_link *l) {
+static inline uint32_t hash_of(const mwi_link *l) {
   uint64_t n = l->parent;
   n = (n << 3 | (uint64_t)l->key.type) * 0x9E3779B97F4A7C15u;
   if (l->key.type != MW_TNIL) n ^= (uint64_t)l->key.u.i;
   return (uint32_t)((n * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-static inline int same_field(const mwD_link *a, const mwD_link *b) {
+static inline int same_field(const mwi_link *a, const mwi_link *b) {
   return a->parent == b->parent && mw_value_equal(&a->key, &b->key);
 }
 
-MWH_BEGIN
+MWI_KLIB_BEGIN
 __KHASH_TYPE(fields, uint32_t, char)
-struct mwD_fields {
+struct mwi_tree_fields {
   kh_fields_t table; /* first: a table is its struct */
   mw_engine *e;
-  mwD_link asked; /* under number 0 */
+  mwi_link asked; /* under number 0 */
 };
 __KHASH_IMPL(fields, static inline klib_unused, uint32_t, char, 0, field_hash,
              field_equal)
-MWH_END
+MWI_KLIB_END
 
 /* Makes room for `n` more. */
 static int reserve(mw_engine *e, khint_t n) {
-  mwD_part *part = &e->deep;
+  mwi_tree *part = &e->deep;
   kh_fields_t *h;
   if (part->fields == NULL) {
-    part->fields = (struct mwD_fields *)mwE_new(e, sizeof(*part->fields));
+    part->fields = (struct mwi_tree_fields *)mwi_new(e, sizeof(*part->fields));
     if (part->fields == NULL) return 0;
     part->fields->e = e;
   }
@@ -127,7 +128,7 @@ static int reserve(mw_engine *e, khint_t n) {
 
 static khint_t locate(const mw_engine *e, uint32_t parent,
                       const mw_value *key) {
-  struct mwD_fields *fields = e->deep.fields;
+  struct mwi_tree_fields *fields = e->deep.fields;
   fields->asked.parent = parent;
   fields->asked.key = *key;
   return kh_get_fields(&fields->table, 0);
@@ -151,19 +152,19 @@ static void put_link(mw_engine *e, uint32_t i) {
 }
 
 static void remove_link(mw_engine *e, uint32_t i) {
-  const mwD_link *l = link_at(e, i);
+  const mwi_link *l = link_at(e, i);
   kh_del_fields(&e->deep.fields->table, locate(e, l->parent, &l->key));
 }
 
-void mwD_close(mw_engine *e) {
-  mwD_part *part = &e->deep;
+void mwi_tree_close(mw_engine *e) {
+  mwi_tree *part = &e->deep;
   if (part->fields != NULL) {
     kh_fields_t *h = &part->fields->table;
-    mwH_clear(h);
-    mwE_free(e, part->fields, sizeof(*part->fields));
+    mwi_klib_clear(h);
+    mwi_free(e, part->fields, sizeof(*part->fields));
   }
-  mwL_drop(e, &part->members.items, MWL_PAGE * sizeof(mwD_member));
-  mwL_drop(e, &part->links.items, MWL_PAGE * sizeof(mwD_link));
+  mwi_column_drop(e, &part->members.items, MWI_PAGE * sizeof(mwi_node));
+  mwi_column_drop(e, &part->links.items, MWI_PAGE * sizeof(mwi_link));
 }
 
 /* }====================================================== */
@@ -184,7 +185,7 @@ static int has_way(const mw_engine *e, uint32_t m) {
 }
 
 static void loosen(mw_engine *e, uint32_t m) {
-  mwD_member *member = member_at(e, m);
+  mwi_node *member = member_at(e, m);
   member->via = 0;
   if (member->queued) return;
   member->queued = 1;
@@ -193,29 +194,30 @@ static void loosen(mw_engine *e, uint32_t m) {
 }
 
 /* The record of the object that is a key, NULL for other keys. */
-static mwW_record *record_of_key(const mw_engine *e, const mw_value *key) {
+static mwi_object *record_of_key(const mw_engine *e, const mw_value *key) {
   mw_handle h = (mw_handle)key->u.i;
-  if (key->type != MW_TOBJECT || !mwI_valid(&e->identity, h)) return NULL;
-  return mwW_recordof(&e->watch, mw_slot(h));
+  if (key->type != MW_TOBJECT || !mwi_identity_is_valid(&e->identity, h))
+    return NULL;
+  return mwi_object_of(&e->watch, mw_slot(h));
 }
 
 /* The engine keeps a key in one link more, or less. */
 static void keep_key(mw_engine *e, const mw_value *key) {
-  mwW_record *r = record_of_key(e, key);
+  mwi_object *r = record_of_key(e, key);
   if (r != NULL && r->keyed < UINT16_MAX) r->keyed++;
-  mwW_retain(e, key);
+  mwi_watch_retain(e, key);
 }
 
 static void drop_key(mw_engine *e, const mw_value *key) {
-  mwW_record *r = record_of_key(e, key);
+  mwi_object *r = record_of_key(e, key);
   if (r != NULL && r->keyed < UINT16_MAX) r->keyed--;
-  mwW_release(e, key);
+  mwi_watch_release(e, key);
 }
 
 /* Takes a link out of everything and frees it; its child may get loose. */
 static void end_link(mw_engine *e, uint32_t i) {
-  mwD_link *l = link_at(e, i);
-  mwD_member *parent = member_at(e, l->parent), *child = member_at(e, l->child);
+  mwi_link *l = link_at(e, i);
+  mwi_node *parent = member_at(e, l->parent), *child = member_at(e, l->child);
   if (l->prev_in != 0)
     link_at(e, l->prev_in)->next_in = l->next_in;
   else
@@ -229,14 +231,14 @@ static void end_link(mw_engine *e, uint32_t i) {
   if (child->via == i) loosen(e, l->child);
   drop_key(e, &l->key);
   l->parent = 0;
-  mwL_give(&e->deep.links, i, sizeof(mwD_link));
+  mwi_pool_give(&e->deep.links, i, sizeof(mwi_link));
 }
 
 /* Makes `i`, just taken, a link. */
 static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
                       const mw_value *key) {
-  mwD_link *l = link_at(e, i);
-  mwD_member *p = member_at(e, parent), *c = member_at(e, child);
+  mwi_link *l = link_at(e, i);
+  mwi_node *p = member_at(e, parent), *c = member_at(e, child);
   memset(l, 0, sizeof(*l));
   l->parent = parent;
   l->child = child;
@@ -251,8 +253,8 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
 
 /* Takes a member from its object, with all its links. */
 static void end_member(mw_engine *e, uint32_t m) {
-  mwD_member *member = member_at(e, m);
-  uint32_t *at = &mwW_recordof(&e->watch, mw_slot(member->obj))->member, i;
+  mwi_node *member = member_at(e, m);
+  uint32_t *at = &mwi_object_of(&e->watch, mw_slot(member->obj))->member, i;
   while (*at != m) at = &member_at(e, *at)->next;
   *at = member->next;
   while ((i = member->ins) != 0) {
@@ -282,7 +284,7 @@ static int find_way(mw_engine *e, uint32_t m) {
 }
 
 /* What a member without a way led to becomes loose: it joins the list, behind
-** `m`, if it is not there already.  Answers whether there was any. */
+** `m`, if it is not there already.  Returns whether there was any. */
 static int loosen_children(mw_engine *e, uint32_t m) {
   uint32_t i, before = e->deep.loose;
   int any = 0;
@@ -299,7 +301,7 @@ static int loosen_children(mw_engine *e, uint32_t m) {
 }
 
 static int is_lost(const mw_engine *e, uint32_t m) {
-  const mwD_member *member = member_at(e, m);
+  const mwi_node *member = member_at(e, m);
   return member->via == 0 && member->obj != MW_NONE && !is_root(e, m);
 }
 
@@ -317,16 +319,16 @@ static void look_for_ways(mw_engine *e) {
 }
 
 static void give_member(mw_engine *e, uint32_t m) {
-  mwL_give(&e->deep.members, m, sizeof(mwD_member));
+  mwi_pool_give(&e->deep.members, m, sizeof(mwi_node));
 }
 
 /* The list of the loose becomes empty. */
 static void resolve(mw_engine *e) {
-  mwD_part *part = &e->deep;
+  mwi_tree *part = &e->deep;
   uint32_t m;
   look_for_ways(e);
   while ((m = part->loose) != 0) {
-    mwD_member *member = member_at(e, m);
+    mwi_node *member = member_at(e, m);
     part->loose = member->chain;
     member->queued = 0;
     if (member->obj == MW_NONE) {
@@ -352,7 +354,7 @@ static void drop_member(mw_engine *e, uint32_t m) {
 static void end_links_under(mw_engine *e, mw_handle key) {
   uint32_t i;
   for (i = 1; i <= e->deep.links.n; i++) {
-    const mwD_link *l = link_at(e, i);
+    const mwi_link *l = link_at(e, i);
     if (l->parent == 0 || l->key.type != MW_TOBJECT) continue;
     if ((mw_handle)l->key.u.i != key) continue;
     remove_link(e, i);
@@ -360,26 +362,27 @@ static void end_links_under(mw_engine *e, mw_handle key) {
   }
 }
 
-void mwD_forget(mw_engine *e, uint32_t slot) {
-  mwW_record *r = mwW_recordof(&e->watch, slot);
+void mwi_tree_forget(mw_engine *e, uint32_t slot) {
+  mwi_object *r = mwi_object_of(&e->watch, slot);
   if (r != NULL && r->keyed > 0)
-    end_links_under(e, mwI_handle(&e->identity, slot));
+    end_links_under(e, mwi_identity_handle(&e->identity, slot));
   while (r != NULL && r->member != 0) drop_member(e, r->member);
 }
 
-mw_handle mw_released(mw_engine *e) {
+mw_handle mw_tree_released(mw_engine *e) {
   uint32_t m;
   resolve(e);
   while ((m = e->deep.released) != 0) {
     mw_handle obj = member_at(e, m)->obj;
     e->deep.released = member_at(e, m)->chain;
     give_member(e, m);
-    if (mwI_valid(&e->identity, obj) && !mw_is_included(e, obj)) return obj;
+    if (mwi_identity_is_valid(&e->identity, obj) && !mw_tree_has(e, obj))
+      return obj;
   }
   return MW_NONE;
 }
 
-int mw_unsettled(const mw_engine *e) {
+int mw_tree_has_orphans(const mw_engine *e) {
   return e->deep.loose != 0 || e->deep.released != 0;
 }
 
@@ -395,29 +398,29 @@ static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
   return m;
 }
 
-int mw_include(mw_engine *e, mw_handle obj) {
+int mw_root_begin(mw_engine *e, mw_handle obj) {
   uint32_t m;
-  if (!mwI_valid(&e->identity, obj)) return MW_STALE;
+  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   if (own_reach(e, obj) != 0) return MW_OK;
-  if (mwW_need(e, obj) == NULL) return MW_NOMEM;
-  m = mwL_take(e, &e->deep.members, sizeof(mwD_member));
+  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
+  m = mwi_pool_take(e, &e->deep.members, sizeof(mwi_node));
   if (m == 0) return MW_NOMEM;
   init_member(e, m, obj, m);
   return MW_NEW;
 }
 
-int mw_exclude(mw_engine *e, mw_handle obj) {
+int mw_root_end(mw_engine *e, mw_handle obj) {
   uint32_t m = own_reach(e, obj);
   if (m == 0) return MW_STALE;
   drop_member(e, m);
   return MW_OK;
 }
 
-int mw_is_included(const mw_engine *e, mw_handle obj) {
+int mw_tree_has(const mw_engine *e, mw_handle obj) {
   return first_member(e, obj) != 0;
 }
 
-int mw_is_below(const mw_engine *e, mw_handle obj) {
+int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_member(e, obj);
   while (m != 0 && is_root(e, m)) m = member_at(e, m)->next;
   return m != 0;
@@ -428,63 +431,65 @@ typedef struct needs {
   uint32_t links, members; /* lists */
 } needs;
 
-static int take_into(mw_engine *e, mwL_pool *pool, uint32_t *list,
+static int take_into(mw_engine *e, mwi_pool *pool, uint32_t *list,
                      size_t width) {
-  uint32_t i = mwL_take(e, pool, width);
+  uint32_t i = mwi_pool_take(e, pool, width);
   if (i == 0) return 0;
-  *(uint32_t *)mwL_at(pool, i, width) = *list;
+  *(uint32_t *)mwi_pool_at(pool, i, width) = *list;
   *list = i;
   return 1;
 }
 
-static uint32_t take_from(const mwL_pool *pool, uint32_t *list, size_t width) {
+static uint32_t take_from(const mwi_pool *pool, uint32_t *list, size_t width) {
   uint32_t i = *list;
-  *list = *(uint32_t *)mwL_at(pool, i, width);
+  *list = *(uint32_t *)mwi_pool_at(pool, i, width);
   return i;
 }
 
 static void give_needs(mw_engine *e, needs *n) {
-  mwD_part *part = &e->deep;
+  mwi_tree *part = &e->deep;
   while (n->links != 0)
-    mwL_give(&part->links, take_from(&part->links, &n->links, sizeof(mwD_link)),
-             sizeof(mwD_link));
+    mwi_pool_give(&part->links,
+                  take_from(&part->links, &n->links, sizeof(mwi_link)),
+                  sizeof(mwi_link));
   while (n->members != 0)
-    give_member(e, take_from(&part->members, &n->members, sizeof(mwD_member)));
+    give_member(e, take_from(&part->members, &n->members, sizeof(mwi_node)));
 }
 
 static int take_needs(mw_engine *e, uint32_t parent, const mw_value *key,
                       mw_handle child, needs *n) {
-  mwD_part *part = &e->deep;
+  mwi_tree *part = &e->deep;
   uint32_t m;
   khint_t count = 0;
-  int ok = mwW_need(e, child) != NULL;
-  if (key->type == MW_TOBJECT && mwI_valid(&e->identity, (mw_handle)key->u.i))
-    ok = ok && mwW_need(e, (mw_handle)key->u.i) != NULL;
+  int ok = mwi_object_need(e, child) != NULL;
+  if (key->type == MW_TOBJECT &&
+      mwi_identity_is_valid(&e->identity, (mw_handle)key->u.i))
+    ok = ok && mwi_object_need(e, (mw_handle)key->u.i) != NULL;
   for (m = parent; ok && m != 0; m = member_at(e, m)->next) {
     count++;
-    ok = take_into(e, &part->links, &n->links, sizeof(mwD_link));
+    ok = take_into(e, &part->links, &n->links, sizeof(mwi_link));
     if (ok && find_member(e, child, member_at(e, m)->reach) == 0)
-      ok = take_into(e, &part->members, &n->members, sizeof(mwD_member));
+      ok = take_into(e, &part->members, &n->members, sizeof(mwi_node));
   }
   if (ok && reserve(e, count)) return 1;
   give_needs(e, n);
   return 0;
 }
 
-/* Links the parent's member `p` to the child's in the same reach.  Answers
+/* Links the parent's member `p` to the child's in the same reach.  Returns
 ** MW_NEW if that is new. */
 static int link_members(mw_engine *e, uint32_t p, const mw_value *key,
                         mw_handle child, needs *n) {
-  mwD_part *part = &e->deep;
+  mwi_tree *part = &e->deep;
   uint32_t reach = member_at(e, p)->reach, old = find_link(e, p, key), i;
   uint32_t m = find_member(e, child, reach);
   int code = (m == 0) ? MW_NEW : MW_OK;
   if (old != 0 && link_at(e, old)->child == m) return code;
   if (m == 0) {
-    m = take_from(&part->members, &n->members, sizeof(mwD_member));
+    m = take_from(&part->members, &n->members, sizeof(mwi_node));
     init_member(e, m, child, reach);
   }
-  i = take_from(&part->links, &n->links, sizeof(mwD_link));
+  i = take_from(&part->links, &n->links, sizeof(mwi_link));
   if (old != 0) remove_link(e, old);
   init_link(e, i, p, m, key);
   put_link(e, i);
@@ -492,12 +497,12 @@ static int link_members(mw_engine *e, uint32_t p, const mw_value *key,
   return code;
 }
 
-int mw_link(mw_engine *e, mw_handle parent, const mw_value *key,
-            mw_handle child) {
+int mw_tree_link(mw_engine *e, mw_handle parent, const mw_value *key,
+                 mw_handle child) {
   needs n = {0, 0};
   uint32_t p = first_member(e, parent);
   int code = MW_OK;
-  if (p == 0 || !mwI_valid(&e->identity, child)) return MW_STALE;
+  if (p == 0 || !mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
   if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
   for (; p != 0; p = member_at(e, p)->next)
     if (link_members(e, p, key, child, &n) == MW_NEW) code = MW_NEW;
@@ -505,7 +510,7 @@ int mw_link(mw_engine *e, mw_handle parent, const mw_value *key,
   return code;
 }
 
-void mw_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
+void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
   uint32_t p, i;
   for (p = first_member(e, parent); p != 0; p = member_at(e, p)->next) {
     i = find_link(e, p, key);
@@ -529,8 +534,8 @@ static uint32_t settled_member(mw_engine *e, mw_handle obj, uint32_t reach) {
   return find_member(e, obj, reach);
 }
 
-mw_handle mwD_root(mw_engine *e, mw_handle obj, uint32_t *after,
-                   mw_value *key) {
+mw_handle mwi_tree_root(mw_engine *e, mw_handle obj, uint32_t *after,
+                        mw_value *key) {
   uint32_t m, next = 0;
   for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next) {
     uint32_t reach = member_at(e, m)->reach;
@@ -540,14 +545,14 @@ mw_handle mwD_root(mw_engine *e, mw_handle obj, uint32_t *after,
   if (next == 0) return MW_NONE;
   *after = next;
   m = settled_member(e, obj, next);
-  if (m == 0) return mwD_root(e, obj, after, key);
+  if (m == 0) return mwi_tree_root(e, obj, after, key);
   for (; m != next; m = link_at(e, member_at(e, m)->via)->parent)
     *key = link_at(e, member_at(e, m)->via)->key;
   return member_at(e, next)->obj;
 }
 
-int mw_above(mw_engine *e, mw_handle root, mw_handle obj, mw_handle *parent,
-             mw_value *key) {
+int mw_tree_above(mw_engine *e, mw_handle root, mw_handle obj,
+                  mw_handle *parent, mw_value *key) {
   uint32_t reach = own_reach(e, root), m;
   if (reach == 0 || obj == root) return MW_STALE;
   m = settled_member(e, obj, reach);

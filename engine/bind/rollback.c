@@ -1,5 +1,5 @@
 /*
-** undo.c - what was written, taken back.
+** rollback.c - what was written, taken back.
 ** SPDX-License-Identifier: MIT
 **
 ** First all objects get their old values, by no other code than this; then
@@ -9,52 +9,52 @@
 #include "journal.h"
 #include "write.h"
 
-static void restore_class(lua_State *L, mwB_state *s) {
+static void restore_class(lua_State *L, mwb_state *s) {
   lua_settop(L, SHADOW);
-  mwB_pushclass(L, OBJECT); /* to OLD */
-  mwB_changeclass(L, s, mwB_handleof(L, s, OBJECT));
+  mwb_push_class(L, OBJECT); /* to OLD */
+  mwb_change_class(L, s, mwb_handle_of(L, s, OBJECT));
 }
 
 /* Restores what does not tell of its writes, and notes it. */
-static void restore_plain(lua_State *L, mwB_state *s) {
+static void restore_plain(lua_State *L, mwb_state *s) {
   mw_entry entry;
-  int noting = mwB_noting(s);
-  if (noting) mwB_prepareplain(L, s, &entry);
+  int noting = mwb_noting(s);
+  if (noting) mwb_prepare_plain(L, s, &entry);
   lua_settop(L, 3);
   if (lua_istable(L, 1))
     lua_rawset(L, 1);
   else
-    mwB_setcell(L, 1);
-  if (noting) mwB_note(s, &entry);
+    mwb_set_cell(L, 1);
+  if (noting) mwb_note(s, &entry);
 }
 
 /* restore(object, key, value, kind): gives an object an old value again, as it
 ** was stored, whatever its class says. */
 static int restore(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_Integer kind = lua_tointeger(L, 4);
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
     restore_class(L, s);
-  } else if (lua_istable(L, 1) && mwB_pushshadow(L, 1)) {
-    mwB_put(L, 4, mwB_recordat(L, s, 1));
-  } else if (lua_istable(L, 1) || mwB_iscell(L, 1)) {
+  } else if (lua_istable(L, 1) && mwb_push_shadow(L, 1)) {
+    mwb_put(L, 4, mwb_object_at(L, s, 1));
+  } else if (lua_istable(L, 1) || mwb_is_cell(L, 1)) {
     restore_plain(L, s);
   } else {
-    mwB_pushnewindex(L, 1);
-    mwB_callnewindex(L, 4);
+    mwb_push_newindex(L, 1);
+    mwb_call_newindex(L, 4);
   }
   return 0;
 }
 
 /* Calls `restore` for the object on the top, which goes, with key and value at
-** these references.  Answers a status; an error is on the top then. */
-static int restore_entry(lua_State *L, mwB_state *s, int table,
+** these references.  Returns a status; an error is on the top then. */
+static int restore_entry(lua_State *L, mwb_state *s, int table,
                          const mw_entry *entry) {
-  mwB_push(L, MWB_RESTORE);
+  mwb_push(L, MWB_RESTORE);
   lua_insert(L, -2);
-  mwB_unpack(L, s, table, entry, MW_KEY);
-  mwB_unpack(L, s, table, entry, MW_OLD);
+  mwb_unpack(L, s, table, entry, MW_KEY);
+  mwb_unpack(L, s, table, entry, MW_OLD);
   lua_pushinteger(L, entry->kind);
   return lua_pcall(L, 4, 0, 0);
 }
@@ -80,15 +80,15 @@ static void keep_error(lua_State *L) {
 
 /* Puts the table with the contents of the entry's object where that of `last`
 ** is; 0 if it is no table, or below something. */
-static int find_shadow(undo *u, mwB_state *s, const mw_entry *entry) {
+static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
-  const mwW_record *r = mwB_recordof(s, entry->obj);
+  const mwi_object *r = mwb_object_of(s, entry->obj);
   int top = lua_gettop(L);
   if (u->last == entry->obj) return 1;
   u->last = MW_NONE;
   if (r != NULL && r->member != 0) return 0;
-  if (mwB_alive(L, s, entry->obj) && lua_istable(L, top + 1)) {
-    mwB_pushshadow(L, top + 1);
+  if (mwb_alive(L, s, entry->obj) && lua_istable(L, top + 1)) {
+    mwb_push_shadow(L, top + 1);
     lua_replace(L, LAST_SHADOW);
     u->last = entry->obj;
   }
@@ -97,31 +97,31 @@ static int find_shadow(undo *u, mwB_state *s, const mw_entry *entry) {
 }
 
 /* Restores a field of a table if there is nothing to it. */
-static int restore_quickly(undo *u, mwB_state *s, const mw_entry *entry) {
+static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
-  const mwW_record *r = mwB_recordof(s, entry->obj);
+  const mwi_object *r = mwb_object_of(s, entry->obj);
   if (entry->kind == MW_METATABLE) {
     u->last = MW_NONE; /* gets another shadow */
     return 0;
   }
   if (!find_shadow(u, s, entry)) return 0;
-  mwB_unpack(L, s, 0, entry, MW_KEY);
-  if (mwB_ismeta(L, -1) ||
+  mwb_unpack(L, s, 0, entry, MW_KEY);
+  if (mwb_is_meta(L, -1) ||
       (lua_type(L, -1) == LUA_TNUMBER && r != NULL && !r->lengthy)) {
     lua_pop(L, 1);
     return 0;
   }
-  mwB_unpack(L, s, 0, entry, MW_OLD);
+  mwb_unpack(L, s, 0, entry, MW_OLD);
   lua_rawset(L, LAST_SHADOW);
   return 1;
 }
 
-void mwB_restore(void *ud, const mw_entry *entry, void *host) {
-  mwB_state *s = (mwB_state *)ud;
+void mwb_restore(void *ud, const mw_entry *entry, void *host) {
+  mwb_state *s = (mwb_state *)ud;
   undo *u = (undo *)host;
   lua_State *L = u->L;
   if (u->quick && restore_quickly(u, s, entry)) return;
-  if (!mwB_alive(L, s, entry->obj)) {
+  if (!mwb_alive(L, s, entry->obj)) {
     lua_pop(L, 1);
   } else {
     int status = restore_entry(L, s, 0, entry);
@@ -131,31 +131,31 @@ void mwB_restore(void *ud, const mw_entry *entry, void *host) {
   s->L = L;
 }
 
-static int restore_all(lua_State *L, mwB_state *s, size_t mark, int quick) {
+static int restore_all(lua_State *L, mwb_state *s, size_t mark, int quick) {
   undo u = {L, MW_NONE, quick, 0};
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
   s->L = L;
-  mw_rewind(s->engine, mark, &u);
+  mw_journal_rewind(s->engine, mark, &u);
   lua_settop(L, FIRST_ERROR);
   return u.short_of_memory;
 }
 
 /* rewind_quickly(mark) -> the first error.  Raises if memory runs out. */
 static int rewind_quickly(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  if (restore_all(L, s, (size_t)lua_tointeger(L, 1), 1)) mwB_check(L, MW_NOMEM);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  if (restore_all(L, s, (size_t)lua_tointeger(L, 1), 1)) mwb_check(L, MW_NOMEM);
   return 1; /* FIRST_ERROR */
 }
 
 /* Gives all objects their old values.  Leaves the first error.  That may be
 ** done again from the start, so first it is tried without much care; and if
 ** there is not even memory for the other way, it is to be done again later:
-** nothing is forgotten, and the answer is 0. */
-static int restore_to(lua_State *L, mwB_state *s, size_t mark) {
+** nothing is forgotten, and the result is 0. */
+static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
   int failed = 0;
   lua_settop(L, ALSO_KEPT);
-  mwB_push(L, MWB_REWIND);
+  mwb_push(L, MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)mark);
   s->restoring++;
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) failed = restore_all(L, s, mark, 0);
@@ -168,24 +168,24 @@ static int restore_to(lua_State *L, mwB_state *s, size_t mark) {
 static int tell_undone(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_settop(L, 4);
   lua_pushnil(L);
   lua_insert(L, SHADOW); /* then the new one is at OLD */
-  moment = mwB_beginwrite(L, &f, mwB_handleof(L, s, OBJECT), MW_ROLLBACK);
-  mwB_endwrite(&f, moment);
+  moment = mwb_begin_write(L, &f, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK);
+  mwb_end_write(&f, moment);
   return 0;
 }
 
 /* Tells of an entry that was undone. */
-static void tell(lua_State *L, mwB_state *s, int table, const mw_entry *entry) {
-  const mwW_record *r = mwB_recordof(s, entry->obj);
+static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
+  const mwi_object *r = mwb_object_of(s, entry->obj);
   int part, top = lua_gettop(L);
   if (r == NULL || (!r->watched && r->member == 0)) return;
-  mwB_push(L, MWB_TELLUNDONE);
-  if (mwB_alive(L, s, entry->obj)) {
+  mwb_push(L, MWB_TELLUNDONE);
+  if (mwb_alive(L, s, entry->obj)) {
     for (part = 0; part < MW_PARTS; part++)
-      mwB_unpack(L, s, table, entry, part);
+      mwb_unpack(L, s, table, entry, part);
     if (lua_pcall(L, 4, 0, 0) != LUA_OK) keep_error(L);
   }
   lua_settop(L, top);
@@ -194,36 +194,36 @@ static void tell(lua_State *L, mwB_state *s, int table, const mw_entry *entry) {
 /* Undoes what was noted since the mark, then tells who watches; what they write
 ** then is noted and stays.  If nobody else records, effects may have the
 ** references.  Leaves what is kept and the first error; 0 if memory ran out. */
-static int rewind_to(lua_State *L, mwB_state *s, size_t mark, uint32_t refs) {
+static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
   size_t n, ignored, i;
   if (!restore_to(L, s, mark)) return 0;
-  mw_entries(s->engine, mark, &n);
+  mw_journal_entries(s->engine, mark, &n);
   for (i = mark + n; i > mark; i--) {
-    const mw_entry entry = *mw_entries(s->engine, i - 1, &ignored);
+    const mw_entry entry = *mw_journal_entries(s->engine, i - 1, &ignored);
     tell(L, s, 0, &entry);
   }
   s->L = L;
-  mw_retract(s->engine, mark, n);
-  mw_entries(s->engine, mark, &n);
-  if (n == 0 && s->engine->journal.readers > 1) mwB_forgetrefs(L, s, refs);
+  mw_journal_retract(s->engine, mark, n);
+  mw_journal_entries(s->engine, mark, &n);
+  if (n == 0 && s->engine->journal.readers > 1) mwb_forget_refs(L, s, refs);
   lua_settop(L, FIRST_ERROR);
   return 1;
 }
 
 /* rewind(mark, references) -> the first error */
 static int rewind_journal(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   size_t mark = (size_t)lua_tointeger(L, 1);
   uint32_t refs = (uint32_t)lua_tointeger(L, 2);
   if (s->engine == NULL) return 0;
-  if (!rewind_to(L, s, mark, refs)) mwB_check(L, MW_NOMEM);
+  if (!rewind_to(L, s, mark, refs)) mwb_check(L, MW_NOMEM);
   return 1;
 }
 
 /* An integer in a field of the table at 1. */
 static lua_Integer integer_field(lua_State *L, const char *name) {
   lua_Integer n;
-  mwB_rawfield(L, 1, name);
+  mwb_raw_field(L, 1, name);
   n = lua_tointeger(L, -1);
   lua_pop(L, 1);
   return n;
@@ -232,7 +232,7 @@ static lua_Integer integer_field(lua_State *L, const char *name) {
 /* Is the transaction at 1 open? */
 static int is_open(lua_State *L) {
   int open;
-  mwB_rawfield(L, 1, "open");
+  mwb_raw_field(L, 1, "open");
   open = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return open;
@@ -245,7 +245,7 @@ static void set_ending(lua_State *L, int ending) {
 
 /* Ends `protect`: the function has returned or raised. */
 static int end_protect(lua_State *L, int status, lua_KContext context) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   (void)context;
   if (status == LUA_OK || status == LUA_YIELD) {
     lua_pushboolean(L, 1);
@@ -259,7 +259,7 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
     set_ending(L, 1);
     done = rewind_to(L, s, mark, refs);
     set_ending(L, 0);
-    if (!done) mwB_check(L, MW_NOMEM);
+    if (!done) mwb_check(L, MW_NOMEM);
   }
   lua_pushboolean(L, 0);
   lua_replace(L, 1);
@@ -279,12 +279,12 @@ static int protect(lua_State *L) {
 /* undo(effects) -> the first error: gives all objects their old values, and
 ** tells who watches.  That is noted like all writes. */
 static int undo_effects(lua_State *L) {
-  mwB_state *s = mwB_enter(L);
-  const mwB_effects *fx = mwB_checkeffects(L, "rollback");
+  mwb_state *s = mwb_enter(L);
+  const mwb_effects *fx = mwb_check_effects(L, "rollback");
   size_t i;
   lua_settop(L, FIRST_ERROR); /* the effects are at KEPT */
   for (i = fx->n; i > 0; i--) {
-    if (!mwB_alive(L, s, fx->entries[i - 1].obj))
+    if (!mwb_alive(L, s, fx->entries[i - 1].obj))
       lua_pop(L, 1);
     else if (restore_entry(L, s, KEPT, &fx->entries[i - 1]) != LUA_OK)
       return lua_error(L);
@@ -294,16 +294,16 @@ static int undo_effects(lua_State *L) {
   return 1;
 }
 
-void mwB_openundo(lua_State *L) {
+void mwb_open_rollback(lua_State *L) {
   static const luaL_Reg functions[] = {{"rewind", rewind_journal},
                                        {"protect", protect},
                                        {"undo", undo_effects},
                                        {NULL, NULL}};
-  mwB_pushfunction(L, restore);
+  mwb_push_function(L, restore);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_RESTORE);
-  mwB_pushfunction(L, rewind_quickly);
+  mwb_push_function(L, rewind_quickly);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_REWIND);
-  mwB_pushfunction(L, tell_undone);
+  mwb_push_function(L, tell_undone);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_TELLUNDONE);
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

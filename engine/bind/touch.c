@@ -1,5 +1,5 @@
 /*
-** report.c - what is reported like a write: touches, calls, raw writes found.
+** touch.c - what is reported like a write: touches, calls, raw writes found.
 ** SPDX-License-Identifier: MIT
 */
 #include "write.h"
@@ -12,7 +12,7 @@
 ** it is. */
 static void read_current(lua_State *L) {
   lua_settop(L, KEY);
-  mwB_pushcurrent(L); /* VALUE */
+  mwb_push_current(L); /* VALUE */
   lua_pushnil(L);
   lua_pushvalue(L, VALUE); /* OLD */
 }
@@ -20,11 +20,11 @@ static void read_current(lua_State *L) {
 static int touch(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mw_handle h = mwB_reportsat(L, mwB_enterobject(L, "touch", 2), 1);
+  mw_handle h = mwb_intercepting_at(L, mwb_enter_object(L, "touch", 2), 1);
   if (h == MW_NONE) return 0;
   read_current(L);
-  moment = mwB_beginwrite(L, &f, h, MW_TOUCH);
-  mwB_endwrite(&f, moment);
+  moment = mwb_begin_write(L, &f, h, MW_TOUCH);
+  mwb_end_write(&f, moment);
   return 0;
 }
 
@@ -40,10 +40,10 @@ static void call_report(lua_State *L) {
 static int begin_call(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mw_handle h = mwB_reportsat(L, mwB_enter(L), OBJECT);
+  mw_handle h = mwb_intercepting_at(L, mwb_enter(L), OBJECT);
   if (h == MW_NONE) return 0;
   call_report(L);
-  moment = mwB_beginwrite(L, &f, h, MW_CALL);
+  moment = mwb_begin_write(L, &f, h, MW_CALL);
   lua_pushinteger(L, (lua_Integer)moment);
   lua_replace(L, OBJECT);
   lua_settop(L, FAILURE);
@@ -56,10 +56,10 @@ static int begin_call(lua_State *L) {
 static int end_call(lua_State *L) {
   write_frame f;
   lua_Integer moment = lua_tointeger(L, 3);
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   call_report(L);
-  mwB_setchange(L, &f, mwB_handleof(L, s, OBJECT), MW_CALL);
-  mwB_endwrite(&f, (uint64_t)moment);
+  mwb_set_change(L, &f, mwb_handle_of(L, s, OBJECT), MW_CALL);
+  mwb_end_write(&f, (uint64_t)moment);
   return 0;
 }
 
@@ -72,27 +72,27 @@ static int end_call(lua_State *L) {
 /* Moves a field that was put into the object itself, key at KEY, to the shadow
 ** and reports it. */
 static void report_raw(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mw_handle h = mwB_handleof(L, s, OBJECT);
-  mwW_record *r;
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwi_object *r;
   write_frame f;
   uint64_t moment;
   read_current(L);
   lua_pushvalue(L, KEY);
   lua_rawget(L, OBJECT);
   lua_replace(L, VALUE);
-  if (!mwB_ismeta(L, KEY)) { /* so that a guard finds nothing to sync */
+  if (!mwb_is_meta(L, KEY)) { /* so that a guard finds nothing to sync */
     lua_pushvalue(L, KEY);
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
   }
-  moment = mwB_beginwrite(L, &f, h, MW_RAW);
-  r = mwB_recordof(f.state, h);
-  if (r != NULL) mwB_needlen(L, OBJECT, r);
-  if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  moment = mwb_begin_write(L, &f, h, MW_RAW);
+  r = mwb_object_of(f.state, h);
+  if (r != NULL) mwb_need_len(L, OBJECT, r);
+  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
   lua_replace(L, SHADOW);
-  mwB_put(L, SHADOW, r);
-  mwB_endwrite(&f, moment);
+  mwb_put(L, SHADOW, r);
+  mwb_end_write(&f, moment);
 }
 
 /* Are the two values on the top the same?  NaN is. */
@@ -107,7 +107,7 @@ static int find_raw(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 2)) {
     lua_pushvalue(L, -2);
     lua_rawget(L, 2);
-    if (!mwB_ismeta(L, -3) || !are_same(L)) {
+    if (!mwb_is_meta(L, -3) || !are_same(L)) {
       lua_pop(L, 2);
       return 1;
     }
@@ -122,10 +122,10 @@ static int report_one(lua_State *L) {
 
 static int sync(lua_State *L) {
   int found = 0;
-  mwB_enterobject(L, "sync", 1);
-  while (lua_settop(L, 1), mwB_pushshadow(L, 1) && find_raw(L)) {
+  mwb_enter_object(L, "sync", 1);
+  while (lua_settop(L, 1), mwb_push_shadow(L, 1) && find_raw(L)) {
     found = 1;
-    mwB_pushfunction(L, report_one);
+    mwb_push_function(L, report_one);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 3);
     lua_call(L, 2, 0);
@@ -137,20 +137,21 @@ static int sync(lua_State *L) {
 static int set_metatable(lua_State *L) {
   write_frame f;
   mw_handle h;
-  mwB_state *s = mwB_enter(L);
+  mwb_state *s = mwb_enter(L);
   uint64_t moment;
-  if (!lua_istable(L, 1)) return mwB_badarg(L, "setmetatable", 1, 1, "table");
+  if (!lua_istable(L, 1))
+    return mwb_bad_argument(L, "setmetatable", 1, 1, "table");
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
-    return mwB_badarg(L, "setmetatable", 2, 2, "nil or table");
+    return mwb_bad_argument(L, "setmetatable", 2, 2, "nil or table");
   lua_settop(L, 2);
-  mwB_pushclass(L, 1);
+  mwb_push_class(L, 1);
   if (lua_istable(L, 3)) {
     lua_pushliteral(L, "__metatable");
     if (lua_rawget(L, 3) != LUA_TNIL)
       return luaL_error(L, "cannot change a protected metatable");
   }
   lua_settop(L, 3);
-  h = mwB_reportsat(L, s, 1);
+  h = mwb_intercepting_at(L, s, 1);
   if (h == MW_NONE) {
     lua_pushvalue(L, 2);
     lua_setmetatable(L, 1);
@@ -160,9 +161,9 @@ static int set_metatable(lua_State *L) {
     lua_pushvalue(L, 4); /* old class to OLD */
     lua_pushnil(L);
     lua_replace(L, SHADOW);
-    moment = mwB_beginwrite(L, &f, h, MW_METATABLE);
-    mwB_changeclass(L, s, h);
-    mwB_endwrite(&f, moment);
+    moment = mwb_begin_write(L, &f, h, MW_METATABLE);
+    mwb_change_class(L, s, h);
+    mwb_end_write(&f, moment);
   }
   lua_settop(L, 1);
   return 1;
@@ -170,16 +171,16 @@ static int set_metatable(lua_State *L) {
 
 /* }====================================================== */
 
-void mwB_opencalls(lua_State *L) {
+void mwb_open_calls(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"begin_call", begin_call}, {"end_call", end_call}, {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }
 
-void mwB_openreport(lua_State *L) {
+void mwb_open_touch(lua_State *L) {
   static const luaL_Reg functions[] = {{"touch", touch},
                                        {"sync", sync},
                                        {"setmetatable", set_metatable},
                                        {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

@@ -1,5 +1,5 @@
 /*
-** object.c - the library's objects: tables with fast methods in them.
+** class.c - the library's objects: tables with fast methods in them.
 ** SPDX-License-Identifier: MIT
 **
 **     object (table) --> tag = closure --> upvalues: state, objects, data
@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-const void *mwB_newmeta(lua_State *L, int uservalue, const char *type,
-                        const luaL_Reg *meta, const luaL_Reg *methods) {
+const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
+                         const luaL_Reg *meta, const luaL_Reg *methods) {
   const void *address;
   lua_newtable(L);
   address = lua_topointer(L, -1);
@@ -25,20 +25,20 @@ const void *mwB_newmeta(lua_State *L, int uservalue, const char *type,
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
   lua_newtable(L);
-  mwB_setfuncs(L, methods);
+  mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
-  mwB_setfuncs(L, meta); /* there may be another __index */
+  mwb_set_funcs(L, meta); /* there may be another __index */
   lua_setiuservalue(L, MWB_UPSTATE, uservalue);
   return address;
 }
 
-void mwB_newclass(lua_State *L, const mwB_class *class_) {
-  mwB_newmeta(L, class_->metatable, class_->type, class_->meta, class_->cold);
+void mwb_new_class(lua_State *L, const mwb_class *class_) {
+  mwb_new_meta(L, class_->metatable, class_->type, class_->meta, class_->cold);
 }
 
-void mwB_newobject(lua_State *L, const mwB_class *class_) {
-  mwB_data *data = (mwB_data *)lua_touserdata(L, -1);
-  data->state = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+void mwb_new_object(lua_State *L, const mwb_class *class_) {
+  mwb_data *data = (mwb_data *)lua_touserdata(L, -1);
+  data->state = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   lua_newtable(L);
   data->self = lua_topointer(L, -1);
   lua_insert(L, -2);
@@ -46,22 +46,22 @@ void mwB_newobject(lua_State *L, const mwB_class *class_) {
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
   luaL_setfuncs(L, class_->hot, 3);
-  mwB_push(L, class_->metatable);
+  mwb_push(L, class_->metatable);
   lua_setmetatable(L, -2);
 }
 
 /* Is the function on the top that method of the object at index 1? */
 static int is_method(lua_State *L, const luaL_Reg *method) {
-  const mwB_data *data;
+  const mwb_data *data;
   if (lua_tocfunction(L, -1) != method->func) return 0;
   lua_getupvalue(L, -1, 3);
-  data = (const mwB_data *)lua_touserdata(L, -1);
+  data = (const mwb_data *)lua_touserdata(L, -1);
   lua_pop(L, 1);
   return data->self == lua_topointer(L, 1);
 }
 
 /* Pushes the hot method `name` of the object at index 1, or raises. */
-static void push_method(lua_State *L, const mwB_class *class_, const char *name,
+static void push_method(lua_State *L, const mwb_class *class_, const char *name,
                         const luaL_Reg *method) {
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_pushstring(L, method->name);
@@ -69,21 +69,21 @@ static void push_method(lua_State *L, const mwB_class *class_, const char *name,
     if (is_method(L, method)) return;
   }
   luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name,
-             class_->type, mwB_typename(L, 1));
+             class_->type, mwb_type_name(L, 1));
 }
 
-void *mwB_self(lua_State *L, const mwB_class *class_, const char *name) {
-  mwB_data *data;
+void *mwb_self(lua_State *L, const mwb_class *class_, const char *name) {
+  mwb_data *data;
   push_method(L, class_, name, class_->hot);
   lua_getupvalue(L, -1, 3);
   lua_replace(L, -2);
-  data = (mwB_data *)lua_touserdata(L, -1);
-  mwB_probe(L, data->state);
-  if (data->state->pending) mwB_slice(L, data->state);
+  data = (mwb_data *)lua_touserdata(L, -1);
+  mwb_probe(L, data->state);
+  if (data->state->pending) mwb_slice(L, data->state);
   return data;
 }
 
-int mwB_redirect(lua_State *L, const mwB_class *class_, const char *name) {
+int mwb_redirect(lua_State *L, const mwb_class *class_, const char *name) {
   const luaL_Reg *method = class_->hot;
   while (strcmp(method->name, name) != 0) method++;
   push_method(L, class_, name, method);

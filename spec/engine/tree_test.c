@@ -1,5 +1,5 @@
 /*
-** deep_test.c - what is below a root, and the way there.
+** tree_test.c - what is below a root, and the way there.
 ** SPDX-License-Identifier: MIT
 */
 #include <stdio.h>
@@ -45,9 +45,9 @@ static void begin(mw_engine *e) {
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;
-  mw_set_host(e, &host);
+  mw_host_set(e, &host);
   for (i = 0; i < OBJECTS; i++) {
-    mw_identify(e, &world.places[i], &world.h[i]);
+    mw_object_identify(e, &world.places[i], &world.h[i]);
     for (k = 0; k < FIELDS; k++) world.field[i][k] = NONE;
   }
 }
@@ -64,7 +64,7 @@ static int scan(int i);
 static int link_field(int i, int k) {
   int child = world.field[i][k];
   mw_value key = key_of(k);
-  int code = mw_link(world.e, world.h[i], &key, world.h[child]);
+  int code = mw_tree_link(world.e, world.h[i], &key, world.h[child]);
   return code == MW_NEW ? scan(child) : code;
 }
 
@@ -77,22 +77,22 @@ static int scan(int i) {
 }
 
 static int include(int i) {
-  int code = mw_include(world.e, world.h[i]);
+  int code = mw_root_begin(world.e, world.h[i]);
   return code == MW_NEW ? scan(i) : code;
 }
 
 static void set_field(int i, int k, int child) {
   mw_value key = key_of(k);
   world.field[i][k] = child;
-  if (!mw_is_included(world.e, world.h[i])) return;
+  if (!mw_tree_has(world.e, world.h[i])) return;
   if (child == NONE)
-    mw_unlink(world.e, world.h[i], &key);
+    mw_tree_unlink(world.e, world.h[i], &key);
   else
     link_field(i, k);
 }
 
 static void let_go(void) {
-  while (mw_released(world.e) != MW_NONE)
+  while (mw_tree_released(world.e) != MW_NONE)
     ;
 }
 
@@ -117,7 +117,8 @@ static int has_way(int root, int i) {
   for (steps = 0; i != root && steps < OBJECTS; steps++) {
     mw_handle parent;
     mw_value key;
-    if (mw_above(world.e, world.h[root], world.h[i], &parent, &key) != MW_OK)
+    if (mw_tree_above(world.e, world.h[root], world.h[i], &parent, &key) !=
+        MW_OK)
       return 0;
     if (world.field[number_of(parent)][key.u.i] != i) return 0;
     i = number_of(parent);
@@ -152,8 +153,8 @@ static void replace_one(void) {
   for (k = 0; k < OBJECTS * FIELDS; k++)
     if (world.field[k / FIELDS][k % FIELDS] == i)
       set_field(k / FIELDS, k % FIELDS, NONE);
-  mw_forget(world.e, world.h[i]);
-  mw_identify(world.e, &world.places[i], &world.h[i]);
+  mw_object_forget(world.e, world.h[i]);
+  mw_object_identify(world.e, &world.places[i], &world.h[i]);
 }
 
 static void random_graphs(mw_engine *e, heap *h) {
@@ -175,12 +176,12 @@ static void random_graphs(mw_engine *e, heap *h) {
     }
     if (!agrees(0) || !agrees(1)) printf("round %d\n", round);
     check(agrees(0) && agrees(1));
-    mw_exclude(e, world.h[0]);
-    mw_exclude(e, world.h[1]);
+    mw_root_end(e, world.h[0]);
+    mw_root_end(e, world.h[1]);
     let_go();
     for (step = 0; step < OBJECTS; step++) {
-      check(!mw_is_included(e, world.h[step]));
-      mw_forget(e, world.h[step]);
+      check(!mw_tree_has(e, world.h[step]));
+      mw_object_forget(e, world.h[step]);
     }
     check(world.kept == 0);
   }
@@ -194,7 +195,7 @@ static mw_watch_id watch(int i, char ref, int flags, const mw_value *keys) {
   options.ref = (uint64_t)ref;
   options.keys = keys;
   options.n_keys = (keys != NULL);
-  mw_watch(world.e, world.h[i], &options, &id);
+  mw_watch_begin(world.e, world.h[i], &options, &id);
   return id;
 }
 
@@ -204,9 +205,9 @@ static void write_to(int i, int k) {
   memset(&change, 0, sizeof(change));
   change.key = key_of(k);
   change.kind = MW_UPDATE;
-  moment = mw_mutated(world.e, world.h[i], &change);
+  moment = mw_write_begin(world.e, world.h[i], &change);
   strcat(world.log, "=");
-  mw_stored(world.e, world.h[i], &change, moment);
+  mw_write_end(world.e, world.h[i], &change, moment);
 }
 
 static int logged(const char *expected) {
@@ -239,16 +240,17 @@ static void who_hears(mw_engine *e, heap *h) {
   check(logged("a="));
   write_to(0, 0);
   check(logged("acd="));
-  check(mw_mutations(e, world.h[4]) == 2 && mw_mutations(e, world.h[0]) == 1);
+  check(mw_object_mutations(e, world.h[4]) == 2 &&
+        mw_object_mutations(e, world.h[0]) == 1);
   set_field(0, 0, NONE);
   write_to(4, 2);
   check(logged("fe="));
-  mw_unwatch(e, world.h[1]);
+  mw_object_unwatch(e, world.h[1]);
   write_to(4, 2);
   check(logged("f="));
   let_go();
   write_to(2, 2);
-  check(logged("=") && mw_mutations(e, world.h[2]) == 0);
+  check(logged("=") && mw_object_mutations(e, world.h[2]) == 0);
 }
 
 static void moves(mw_engine *e, heap *h) {
@@ -258,14 +260,14 @@ static void moves(mw_engine *e, heap *h) {
   set_field(2, 0, 3);
   include(0);
   set_field(0, 0, NONE);
-  check(mw_unsettled(e));
+  check(mw_tree_has_orphans(e));
   heap_set(h, HEAP_LIMIT, 100000);
   set_field(0, 1, 2); /* nothing below it is linked again */
   check(has_way(0, 3));
-  check(mw_released(e) == MW_NONE);
+  check(mw_tree_released(e) == MW_NONE);
   set_field(0, 1, NONE);
-  check(mw_released(e) != MW_NONE && mw_released(e) != MW_NONE);
-  check(mw_released(e) == MW_NONE && !mw_unsettled(e));
+  check(mw_tree_released(e) != MW_NONE && mw_tree_released(e) != MW_NONE);
+  check(mw_tree_released(e) == MW_NONE && !mw_tree_has_orphans(e));
 }
 
 static void held(mw_engine *e, heap *h) {
@@ -274,11 +276,11 @@ static void held(mw_engine *e, heap *h) {
   begin(e);
   memset(&nothing, 0, sizeof(nothing));
   include(0);
-  check(mw_link(e, world.h[0], &nothing, world.h[2]) == MW_NEW);
-  check(mw_link(e, world.h[2], &nothing, world.h[0]) == MW_OK);
-  check(mw_link(e, world.h[5], &nothing, world.h[2]) == MW_STALE);
-  mw_unlink(e, world.h[0], &nothing);
-  check(mw_released(e) == world.h[2] && !mw_is_below(e, world.h[0]));
+  check(mw_tree_link(e, world.h[0], &nothing, world.h[2]) == MW_NEW);
+  check(mw_tree_link(e, world.h[2], &nothing, world.h[0]) == MW_OK);
+  check(mw_tree_link(e, world.h[5], &nothing, world.h[2]) == MW_STALE);
+  mw_tree_unlink(e, world.h[0], &nothing);
+  check(mw_tree_released(e) == world.h[2] && !mw_tree_is_below(e, world.h[0]));
 }
 
 static void no_memory(mw_engine *e, heap *h) {
@@ -292,11 +294,11 @@ static void no_memory(mw_engine *e, heap *h) {
     refusals = h->refusals;
     check(ok == (refusals == 0));
     if (ok) check(agrees(0) && agrees(1));
-    mw_exclude(e, world.h[0]);
-    mw_exclude(e, world.h[1]);
+    mw_root_end(e, world.h[0]);
+    mw_root_end(e, world.h[1]);
     let_go();
     check(world.kept == 0);
-    for (i = 0; i < OBJECTS; i++) mw_forget(e, world.h[i]);
+    for (i = 0; i < OBJECTS; i++) mw_object_forget(e, world.h[i]);
   }
 }
 

@@ -1,5 +1,5 @@
 /*
-** deep.c - deep watches: what is below an object has a shadow as well.
+** tree.c - deep watches: what is below an object has a shadow as well.
 ** SPDX-License-Identifier: MIT
 **
 ** The engine knows the links; here they are found.  An object is scanned when
@@ -27,8 +27,8 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 ** which is under the key before it? */
 static int descends(lua_State *L, int parent) {
   int top = lua_gettop(L), yes;
-  if (!lua_istable(L, top) || mwB_isours(L, top)) return 0;
-  if (!mwB_pushhook(L, MWB_DESCEND)) return 1;
+  if (!lua_istable(L, top) || mwb_is_ours(L, top)) return 0;
+  if (!mwb_push_hook(L, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);
@@ -41,21 +41,21 @@ static int descends(lua_State *L, int parent) {
 /* Links the object at `child` to `parent`, under the key at `key` (0: under no
 ** key).  The number of a string is good until the next key is forgotten, so it
 ** is asked for last. */
-static int link_to(lua_State *L, mwB_state *s, mw_handle parent, int key,
+static int link_to(lua_State *L, mwb_state *s, mw_handle parent, int key,
                    int child) {
   int top = lua_gettop(L), code;
-  mw_handle h = mwB_identify(L, s, "watch", child, 1);
-  mw_value value = (key == 0) ? HOLD : mwB_key(L, s, key, 1);
+  mw_handle h = mwb_identify(L, s, "watch", child, 1);
+  mw_value value = (key == 0) ? HOLD : mwb_key(L, s, key, 1);
   s->L = L;
-  code = mw_link(s->engine, parent, &value, h);
-  mwB_check(L, code);
+  code = mw_tree_link(s->engine, parent, &value, h);
+  mwb_check(L, code);
   lua_settop(L, top);
   return code;
 }
 
 /* Links the child on the top, and appends it to the list if it is to be
 ** scanned. */
-static void link_child(lua_State *L, mwB_state *s, mw_handle parent, int key,
+static void link_child(lua_State *L, mwb_state *s, mw_handle parent, int key,
                        int list) {
   int child = lua_gettop(L);
   int code = link_to(L, s, parent, key, child);
@@ -66,27 +66,27 @@ static void link_child(lua_State *L, mwB_state *s, mw_handle parent, int key,
 
 static void need_shadow(lua_State *L, int object) {
   int top = lua_gettop(L);
-  if (!mwB_pushshadow(L, object)) {
-    mwB_pushclass(L, object);
-    mwB_enshadow(L, object, -1);
+  if (!mwb_push_shadow(L, object)) {
+    mwb_push_class(L, object);
+    mwb_enshadow(L, object, -1);
   }
-  mwB_wake(L, object);
+  mwb_wake(L, object);
   lua_settop(L, top);
 }
 
 /* Links what the object on the top holds. */
-static void scan(lua_State *L, mwB_state *s, int list) {
+static void scan(lua_State *L, mwb_state *s, int list) {
   int object = lua_gettop(L);
-  mw_handle h = mwB_handleof(L, s, object);
+  mw_handle h = mwb_handle_of(L, s, object);
   need_shadow(L, object);
-  if (!mwB_pushshadow(L, object)) return;
+  if (!mwb_push_shadow(L, object)) return;
   for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
     if (descends(L, object)) link_child(L, s, h, lua_gettop(L) - 1, list);
   }
 }
 
 /* Scans all in the list on the top, to which more is added meanwhile. */
-static void scan_all(lua_State *L, mwB_state *s) {
+static void scan_all(lua_State *L, mwb_state *s) {
   int list = lua_gettop(L);
   lua_Integer i;
   luaL_checkstack(L, LUA_MINSTACK, "cannot scan");
@@ -97,7 +97,7 @@ static void scan_all(lua_State *L, mwB_state *s) {
   lua_settop(L, list - 1);
 }
 
-void mwB_include(lua_State *L, mwB_state *s, int index) {
+void mwb_include(lua_State *L, mwb_state *s, int index) {
   index = lua_absindex(L, index);
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, index);
@@ -112,23 +112,23 @@ void mwB_include(lua_State *L, mwB_state *s, int index) {
 ** ======================================================= */
 
 static int give_back(lua_State *L) {
-  mwB_undoshadow(L, 1);
+  mwb_undo_shadow(L, 1);
   return 0;
 }
 
 /* If there is no memory for giving it back, it keeps its shadow, which does no
 ** harm.  While somebody records, nothing is let go: what is written to it then
 ** may have to be taken back. */
-void mwB_letgo(lua_State *L, mwB_state *s, size_t n) {
+void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
-  if (mw_recording(s->engine)) return;
-  while (n-- > 0 && (s->L = L, h = mw_released(s->engine)) != MW_NONE) {
+  if (mw_journal_is_open(s->engine)) return;
+  while (n-- > 0 && (s->L = L, h = mw_tree_released(s->engine)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
-    if (!mwB_alive(L, s, h))
+    if (!mwb_alive(L, s, h))
       lua_pop(L, 1);
-    else if (mwB_reports(s, h))
-      mwB_rest(L, mwB_recordof(s, h), -1);
+    else if (mwb_intercepts(s, h))
+      mwb_rest(L, mwb_object_of(s, h), -1);
     else
       lua_pcall(L, 1, 0, 0);
     lua_settop(L, top);
@@ -145,16 +145,16 @@ enum { OBJECT = 1, KEY, VALUE, SHADOW };
 
 /* Lets go what earlier writes took out and this one does not put back.  The
 ** object may be among it. */
-static void letgo_others(lua_State *L, mwB_state *s) {
-  mwB_letgo(L, s, SIZE_MAX);
-  if (!mwB_pushshadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+static void letgo_others(lua_State *L, mwb_state *s) {
+  mwb_let_go(L, s, SIZE_MAX);
+  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
   lua_replace(L, SHADOW);
 }
 
 /* store_table(object, key, value, shadow); runs protected. */
 static int store_table(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mw_handle h = mwB_handleof(L, s, OBJECT);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
   lua_newtable(L);
   lua_pushvalue(L, VALUE);
   link_child(L, s, h, 0, SHADOW + 1);
@@ -162,48 +162,48 @@ static int store_table(lua_State *L) {
   scan_all(L, s);
   letgo_others(L, s);
   link_to(L, s, h, KEY, VALUE);
-  mw_unlink(s->engine, h, &HOLD);
-  mwB_putshallow(L, SHADOW, mwB_recordat(L, s, OBJECT));
+  mw_tree_unlink(s->engine, h, &HOLD);
+  mwb_put_shallow(L, SHADOW, mwb_object_at(L, s, OBJECT));
   return 0;
 }
 
 /* If storing itself failed, there was nothing under the key before. */
-static void undo_store(lua_State *L, mwB_state *s, mw_handle h) {
+static void undo_store(lua_State *L, mwb_state *s, mw_handle h) {
   int top = lua_gettop(L);
-  mw_value key = mwB_key(L, s, KEY, 0);
+  mw_value key = mwb_key(L, s, KEY, 0);
   s->L = L;
-  mw_unlink(s->engine, h, &HOLD);
+  mw_tree_unlink(s->engine, h, &HOLD);
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, SHADOW) == LUA_TNIL) mw_unlink(s->engine, h, &key);
+  if (lua_rawget(L, SHADOW) == LUA_TNIL) mw_tree_unlink(s->engine, h, &key);
   lua_settop(L, top);
-  mwB_letgo(L, s, SIZE_MAX);
+  mwb_let_go(L, s, SIZE_MAX);
 }
 
-static void put_table(lua_State *L, mwB_state *s, mw_handle h) {
-  int moves = mw_is_included(s->engine, mwB_handleof(L, s, VALUE)), i;
-  mwB_pushfunction(L, store_table);
+static void put_table(lua_State *L, mwb_state *s, mw_handle h) {
+  int moves = mw_tree_has(s->engine, mwb_handle_of(L, s, VALUE)), i;
+  mwb_push_function(L, store_table);
   for (i = OBJECT; i <= SHADOW; i++) lua_pushvalue(L, i);
   if (lua_pcall(L, SHADOW, 0, 0) != LUA_OK) {
     undo_store(L, s, h);
     lua_error(L);
   }
-  if (!moves) mwB_letgo(L, s, SIZE_MAX);
+  if (!moves) mwb_let_go(L, s, SIZE_MAX);
 }
 
-static void put_other(lua_State *L, mwB_state *s, mw_handle h) {
+static void put_other(lua_State *L, mwb_state *s, mw_handle h) {
   mw_value key;
   letgo_others(L, s);
-  mwB_putshallow(L, SHADOW, mwB_recordat(L, s, OBJECT));
-  key = mwB_key(L, s, KEY, 0);
+  mwb_put_shallow(L, SHADOW, mwb_object_at(L, s, OBJECT));
+  key = mwb_key(L, s, KEY, 0);
   s->L = L;
-  mw_unlink(s->engine, h, &key);
-  mwB_letgo(L, s, SIZE_MAX);
+  mw_tree_unlink(s->engine, h, &key);
+  mwb_let_go(L, s, SIZE_MAX);
 }
 
 /* put_deep(object, key, value, shadow) */
 static int put_deep(lua_State *L) {
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
-  mw_handle h = mwB_handleof(L, s, OBJECT);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
   int is_key = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
@@ -211,12 +211,12 @@ static int put_deep(lua_State *L) {
     put_table(L, s, h);
   else
     put_other(L, s, h);
-  if (mwB_unsettled(s)) s->pending = 1;
+  if (mwb_unsettled(s)) s->pending = 1;
   return 0;
 }
 
-void mwB_putdeep(lua_State *L, int shadow) {
-  mwB_pushfunction(L, put_deep);
+void mwb_put_deep(lua_State *L, int shadow) {
+  mwb_push_function(L, put_deep);
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
@@ -234,14 +234,14 @@ void mwB_putdeep(lua_State *L, int shadow) {
 enum { GUARD = 1, ROOT, WRITTEN, FIELD, OLD, NEW, KIND };
 
 /* The step up from `h`. */
-static int step(mwB_state *s, mw_handle root, mw_handle *h, mw_value *key) {
-  return mw_above(s->engine, root, *h, h, key) == MW_OK;
+static int step(mwb_state *s, mw_handle root, mw_handle *h, mw_value *key) {
+  return mw_tree_above(s->engine, root, *h, h, key) == MW_OK;
 }
 
 /* Pushes the keys that lead from the root to the field that was written; the
 ** field alone when there is no way any more. */
-static void push_path(lua_State *L, mwB_state *s) {
-  mw_handle root = mwB_handleof(L, s, ROOT), h = mwB_handleof(L, s, WRITTEN);
+static void push_path(lua_State *L, mwb_state *s) {
+  mw_handle root = mwb_handle_of(L, s, ROOT), h = mwb_handle_of(L, s, WRITTEN);
   mw_handle at = h;
   mw_value key;
   int n = 0;
@@ -251,14 +251,14 @@ static void push_path(lua_State *L, mwB_state *s) {
   lua_pushvalue(L, FIELD);
   lua_rawseti(L, -2, n + 1);
   for (at = h; step(s, root, &at, &key); n--) {
-    mwB_pushkey(L, s, &key);
+    mwb_push_key(L, s, &key);
     lua_rawseti(L, -2, n);
   }
 }
 
 /* tell(guard, root, written object, field, old, new, kind) */
 static int tell(lua_State *L) {
-  push_path(L, (mwB_state *)lua_touserdata(L, MWB_UPSTATE));
+  push_path(L, (mwb_state *)lua_touserdata(L, MWB_UPSTATE));
   lua_replace(L, FIELD);
   lua_remove(L, WRITTEN);
   if (!lua_isfunction(L, GUARD)) {
@@ -271,7 +271,7 @@ static int tell(lua_State *L) {
 
 /* }====================================================== */
 
-void mwB_opendeep(lua_State *L) {
-  mwB_pushfunction(L, tell);
+void mwb_open_tree(lua_State *L) {
+  mwb_push_function(L, tell);
   lua_setiuservalue(L, MWB_UPSTATE, MWB_TELL);
 }

@@ -1,14 +1,14 @@
 /*
-** deep.h - the engine's private view of deep.c.
+** tree.h - the engine's private view of deep.c.
 ** SPDX-License-Identifier: MIT
 */
-#ifndef MW_DEEP_H
-#define MW_DEEP_H
+#ifndef MWI_TREE_H
+#define MWI_TREE_H
 
 #include "moonwatch.h"
 
 /* An object below a root, or the root itself. */
-typedef struct mwD_member {
+typedef struct mwi_node {
   uint32_t next;  /* the same object below another root */
   uint32_t reach; /* the root's member; a root's own number */
   mw_handle obj;
@@ -17,33 +17,33 @@ typedef struct mwD_member {
   uint32_t outs;  /* and from it */
   uint32_t chain; /* the next of the loose, or of the released */
   int queued;     /* is it in that chain? */
-} mwD_member;
+} mwi_node;
 
 /* A field that holds an object. */
-typedef struct mwD_link {
+typedef struct mwi_link {
   uint32_t next_in, prev_in;   /* among those to the same child */
   uint32_t next_out, prev_out; /* among those from the same parent */
   uint32_t parent, child;
   mw_value key;
-} mwD_link;
+} mwi_link;
 
-typedef struct mwD_part {
-  mwL_pool members, links;
-  struct mwD_fields *fields; /* (parent, key) -> link; NULL at first */
+typedef struct mwi_tree {
+  mwi_pool members, links;
+  struct mwi_tree_fields *fields; /* (parent, key) -> link; NULL at first */
   uint32_t loose;    /* have lost their way, and are yet to be seen to */
   uint32_t released; /* are below no root */
-} mwD_part;
+} mwi_tree;
 
-MW_PRIVATE void mwD_close(mw_engine *e);
+MWI_API void mwi_tree_close(mw_engine *e);
 
 /* The object of a slot is dead. */
-MW_PRIVATE void mwD_forget(mw_engine *e, uint32_t slot);
+MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
 /*
 ** The roots that an object is below, one by one: `*after` is 0 at first.
-** Answers MW_NONE at the end; else `*key` is the root's own field on the way.
+** Returns MW_NONE at the end; else `*key` is the root's own field on the way.
 */
-MW_PRIVATE mw_handle mwD_root(mw_engine *e, mw_handle obj, uint32_t *after,
-                              mw_value *key);
+MWI_API mw_handle mwi_tree_root(mw_engine *e, mw_handle obj, uint32_t *after,
+                                mw_value *key);
 
 #endif

@@ -1,5 +1,5 @@
 /*
-** trace_write.c - traces as files.
+** trace_file.c - traces as files.
 ** SPDX-License-Identifier: MIT
 **
 ** What is written goes to a file of another name, which takes the place of the
@@ -29,7 +29,7 @@ static int put_text(lua_State *L, int index, FILE *file) {
   return s == NULL || put(file, s, len);
 }
 
-static int put_all(lua_State *L, mwB_state *s, const mw_trace *t, FILE *file) {
+static int put_all(lua_State *L, mwb_state *s, const mw_trace *t, FILE *file) {
   enum mw_format format =
       lua_toboolean(L, SPEEDSCOPE) ? MW_SPEEDSCOPE : MW_CHROME;
   int code;
@@ -39,8 +39,8 @@ static int put_all(lua_State *L, mwB_state *s, const mw_trace *t, FILE *file) {
   return put_text(L, TAIL, file) ? MW_OK : MW_REFUSED;
 }
 
-/* Sets `errno` when it answers MW_REFUSED. */
-static int write_file(lua_State *L, mwB_state *s, const mw_trace *t,
+/* Sets `errno` when it returns MW_REFUSED. */
+static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
                       const char *place) {
   FILE *file = fopen(place, "wb");
   int code, problem;
@@ -61,7 +61,7 @@ static int is_special(const char *path) {
 }
 
 /* The same by way of a temporary file. */
-static int replace_file(lua_State *L, mwB_state *s, const mw_trace *t,
+static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t,
                         const char *path, const char *place) {
   int problem, code = write_file(L, s, t, place);
   if (code == MW_OK && rename(place, path) != 0) code = MW_REFUSED;
@@ -80,8 +80,8 @@ static int failed(lua_State *L, const char *why) {
 /* write_trace(trace, path, is it for speedscope?, head, tail) -> true; or nil,
 ** message.  Head and tail are put around what is written. */
 static int write_trace(lua_State *L) {
-  mw_trace *t = mwB_checktrace(L, "write");
-  mwB_state *s = (mwB_state *)lua_touserdata(L, MWB_UPSTATE);
+  mw_trace *t = mwb_check_trace(L, "write");
+  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
   const char *path = luaL_checkstring(L, PATH), *place;
   int code;
   lua_settop(L, TAIL);
@@ -92,13 +92,13 @@ static int write_trace(lua_State *L) {
   code = is_special(path) ? write_file(L, s, t, path)
                           : replace_file(L, s, t, path, place);
   if (code == MW_REFUSED) return failed(L, strerror(errno));
-  mwB_check(L, code);
+  mwb_check(L, code);
   lua_pushboolean(L, 1);
   return 1;
 }
 
-void mwB_openwriter(lua_State *L) {
+void mwb_open_trace_file(lua_State *L) {
   static const luaL_Reg functions[] = {{"write_trace", write_trace},
                                        {NULL, NULL}};
-  mwB_setfuncs(L, functions);
+  mwb_set_funcs(L, functions);
 }

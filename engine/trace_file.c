@@ -1,5 +1,5 @@
 /*
-** trace_write.c - a trace as text, balanced whatever was lost.
+** trace_file.c - a trace as text, balanced whatever was lost.
 ** SPDX-License-Identifier: MIT
 **
 **     threads  | 1 | 7 |      in the order of their first events
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "engine.h"
-#include "output.h"
+#include "json.h"
 
 #define BUFFER 65536
 #define NOBODY UINT32_MAX
@@ -36,7 +36,8 @@ typedef struct writer writer;
 typedef struct way {
   void (*begin_file)(writer *w);
   void (*begin_thread)(writer *w, uint32_t i);
-  void (*event)(writer *w, const mwT_event *event, mw_name name, int64_t time);
+  void (*event)(writer *w, const mwi_trace_event *event, mw_name name,
+                int64_t time);
   void (*end_thread)(writer *w);
   void (*end_file)(writer *w);
 } way;
@@ -46,7 +47,7 @@ struct writer {
   const mw_trace *t;
   const way *how;
   const char *word; /* what threads are called */
-  mwO_out out;
+  mwi_json out;
   char *buffer;
   uint32_t *next; /* by event */
   uint32_t n;     /* of events */
@@ -61,8 +62,8 @@ struct writer {
   int follows;  /* has something been put before in this list? */
 };
 
-static const mwT_event *event_at(const writer *w, uint32_t i) {
-  return mwT_event_at(w->t, mwT_first(w->t) + i);
+static const mwi_trace_event *event_at(const writer *w, uint32_t i) {
+  return mwi_trace_event_at(w->t, mwi_trace_first(w->t) + i);
 }
 
 /* {======================================================
@@ -78,9 +79,9 @@ static uint32_t place_of(const writer *w, mw_thread number) {
 
 static int widen_table(writer *w) {
   uint32_t size = (w->size_table == 0) ? 16 : w->size_table * 2, i;
-  uint32_t *table = (uint32_t *)mwE_new(w->e, size * sizeof(uint32_t));
+  uint32_t *table = (uint32_t *)mwi_new(w->e, size * sizeof(uint32_t));
   if (table == NULL) return 0;
-  mwE_free(w->e, w->table, w->size_table * sizeof(uint32_t));
+  mwi_free(w->e, w->table, w->size_table * sizeof(uint32_t));
   w->table = table;
   w->size_table = size;
   for (i = 0; i < w->n_threads; i++)
@@ -91,7 +92,7 @@ static int widen_table(writer *w) {
 static lane *add_thread(writer *w, mw_thread number) {
   lane *threads;
   if (w->n_threads >= w->size_table / 2 && !widen_table(w)) return NULL;
-  threads = (lane *)mwE_grow(w->e, w->threads, w->n_threads, &w->size_threads,
+  threads = (lane *)mwi_grow(w->e, w->threads, w->n_threads, &w->size_threads,
                              sizeof(lane));
   if (threads == NULL) return NULL;
   w->threads = threads;
@@ -120,8 +121,8 @@ static int sort_events(writer *w) {
   lane *th = NULL;
   uint32_t i;
   for (i = 0; i < w->n; i++) {
-    const mwT_event *event = event_at(w, i);
-    if (event->kind == MWT_BREAK) continue;
+    const mwi_trace_event *event = event_at(w, i);
+    if (event->kind == MWI_TRACE_BREAK) continue;
     if (th == NULL || th->number != event->thread)
       th = thread_of(w, event->thread);
     if (th == NULL) return 0;
@@ -136,7 +137,7 @@ static int sort_events(writer *w) {
 ** The events of a thread, balanced
 ** ======================================================= */
 
-static void emit(writer *w, const mwT_event *event, mw_name name,
+static void emit(writer *w, const mwi_trace_event *event, mw_name name,
                  int64_t time) {
   if (time > w->time) w->time = time;
   w->how->event(w, event, name, w->time);
@@ -144,14 +145,14 @@ static void emit(writer *w, const mwT_event *event, mw_name name,
 
 /* Ends what has begun above a depth. */
 static void end_above(writer *w, uint32_t depth, int64_t time) {
-  mwT_event end;
+  mwi_trace_event end;
   memset(&end, 0, sizeof(end));
-  end.kind = MWT_END;
+  end.kind = MWI_TRACE_END;
   while (w->depth > depth) emit(w, &end, w->stack[--w->depth].name, time);
 }
 
-static int push(writer *w, const mwT_event *event, uint64_t id) {
-  open_event *stack = (open_event *)mwE_grow(
+static int push(writer *w, const mwi_trace_event *event, uint64_t id) {
+  open_event *stack = (open_event *)mwi_grow(
       w->e, w->stack, w->depth, &w->size_stack, sizeof(open_event));
   if (stack == NULL) return 0;
   w->stack = stack;
@@ -162,7 +163,7 @@ static int push(writer *w, const mwT_event *event, uint64_t id) {
 }
 
 /* Identities on the stack go up. */
-static void pop(writer *w, const mwT_event *event) {
+static void pop(writer *w, const mwi_trace_event *event) {
   uint32_t i = w->depth;
   while (i > 0 && w->stack[i - 1].id > event->u.id) i--;
   if (i == 0 || w->stack[i - 1].id != event->u.id) return;
@@ -172,10 +173,10 @@ static void pop(writer *w, const mwT_event *event) {
 }
 
 static int take(writer *w, uint32_t i) {
-  const mwT_event *event = event_at(w, i);
-  if (event->kind == MWT_BEGIN)
-    return push(w, event, w->t->base + mwT_first(w->t) + i + 1);
-  if (event->kind == MWT_END)
+  const mwi_trace_event *event = event_at(w, i);
+  if (event->kind == MWI_TRACE_BEGIN)
+    return push(w, event, w->t->base + mwi_trace_first(w->t) + i + 1);
+  if (event->kind == MWI_TRACE_END)
     pop(w, event);
   else
     emit(w, event, event->name, event->time);
@@ -185,7 +186,7 @@ static int take(writer *w, uint32_t i) {
 /* The first break at event `i` or later; the number of events if there is
 ** none. */
 static uint32_t next_break(const writer *w, uint32_t i) {
-  while (i < w->n && event_at(w, i)->kind != MWT_BREAK) i++;
+  while (i < w->n && event_at(w, i)->kind != MWI_TRACE_BREAK) i++;
   return i;
 }
 
@@ -227,29 +228,29 @@ static int write_threads(writer *w) {
 ** ======================================================= */
 
 static void put_name(writer *w, mw_name name) {
-  const mwT_name *its = &w->t->names[name];
-  mwO_string(&w->out, its->text, its->len);
+  const mwi_trace_name *its = &w->t->names[name];
+  mwi_json_string(&w->out, its->text, its->len);
 }
 
 /* Puts a comma before all but the first. */
 static void separate(writer *w) {
-  if (w->follows) mwO_literal(&w->out, ",\n");
+  if (w->follows) mwi_json_literal(&w->out, ",\n");
   w->follows = 1;
 }
 
 /* The name of a thread, as a string. */
 static void put_thread(writer *w, mw_thread number) {
   char text[64];
-  mwO_out its = {NULL, NULL, text, 0, sizeof(text), 0};
+  mwi_json its = {NULL, NULL, text, 0, sizeof(text), 0};
   size_t len = strlen(w->word);
   if (number == 1) {
-    mwO_literal(&w->out, "\"main\"");
+    mwi_json_literal(&w->out, "\"main\"");
     return;
   }
-  mwO_put(&its, w->word, (len < 40) ? len : 40);
-  mwO_literal(&its, " ");
-  mwO_integer(&its, number);
-  mwO_string(&w->out, text, its.n);
+  mwi_json_put(&its, w->word, (len < 40) ? len : 40);
+  mwi_json_literal(&its, " ");
+  mwi_json_integer(&its, number);
+  mwi_json_string(&w->out, text, its.n);
 }
 
 static void nothing(writer *w) { (void)w; }
@@ -260,64 +261,66 @@ static void nothing(writer *w) { (void)w; }
 ** Chrome's trace events
 ** ======================================================= */
 
-static const char phases[] = {'B', 'E', 'i', 'C'}; /* by enum mwT_kind */
+static const char phases[] = {'B', 'E', 'i', 'C'}; /* by enum mwi_trace_kind */
 
 static void put_head(writer *w, char phase) {
   char head[] = "{\"ph\":\"?\",\"pid\":1,\"tid\":";
   separate(w);
   head[7] = phase;
-  mwO_put(&w->out, head, sizeof(head) - 1);
-  mwO_integer(&w->out, w->current->number);
+  mwi_json_put(&w->out, head, sizeof(head) - 1);
+  mwi_json_integer(&w->out, w->current->number);
 }
 
 static void chrome_begin_file(writer *w) {
-  mwO_literal(&w->out,
-              "{\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":"
-              "\"process_name\",\"args\":{\"name\":\"moonwatch\"}}");
+  mwi_json_literal(
+      &w->out,
+      "{\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":"
+      "\"process_name\",\"args\":{\"name\":\"moonwatch\"}}");
   w->follows = 1;
 }
 
 static void chrome_begin_thread(writer *w, uint32_t i) {
   w->current = &w->threads[i];
   put_head(w, 'M');
-  mwO_literal(&w->out, ",\"name\":\"thread_name\",\"args\":{\"name\":");
+  mwi_json_literal(&w->out, ",\"name\":\"thread_name\",\"args\":{\"name\":");
   put_thread(w, w->current->number);
-  mwO_literal(&w->out, "}}");
+  mwi_json_literal(&w->out, "}}");
 }
 
-static void put_args(writer *w, const mwT_event *event) {
-  if (event->kind == MWT_COUNTER) {
-    mwO_literal(&w->out, ",\"args\":{\"value\":");
-    mwO_number(&w->out, event->u.number);
-    mwO_literal(&w->out, "}");
+static void put_args(writer *w, const mwi_trace_event *event) {
+  if (event->kind == MWI_TRACE_COUNTER) {
+    mwi_json_literal(&w->out, ",\"args\":{\"value\":");
+    mwi_json_number(&w->out, event->u.number);
+    mwi_json_literal(&w->out, "}");
   } else if (event->args != NULL) {
-    mwO_literal(&w->out, ",\"args\":");
-    mwO_put(&w->out, event->args, event->len);
+    mwi_json_literal(&w->out, ",\"args\":");
+    mwi_json_put(&w->out, event->args, event->len);
   }
 }
 
-static void chrome_event(writer *w, const mwT_event *event, mw_name name,
+static void chrome_event(writer *w, const mwi_trace_event *event, mw_name name,
                          int64_t time) {
   mw_name category = w->t->names[name].category;
   put_head(w, phases[event->kind]);
-  mwO_literal(&w->out, ",\"ts\":");
-  mwO_thousandths(&w->out, time - w->t->started);
-  mwO_literal(&w->out, ",\"name\":");
+  mwi_json_literal(&w->out, ",\"ts\":");
+  mwi_json_thousandths(&w->out, time - w->t->started);
+  mwi_json_literal(&w->out, ",\"name\":");
   put_name(w, name);
   if (category != 0) {
-    mwO_literal(&w->out, ",\"cat\":");
+    mwi_json_literal(&w->out, ",\"cat\":");
     put_name(w, category);
   }
-  if (event->kind == MWT_INSTANT) mwO_literal(&w->out, ",\"s\":\"t\"");
+  if (event->kind == MWI_TRACE_INSTANT)
+    mwi_json_literal(&w->out, ",\"s\":\"t\"");
   put_args(w, event);
-  mwO_literal(&w->out, "}");
+  mwi_json_literal(&w->out, "}");
 }
 
 static void chrome_end_file(writer *w) {
-  mwO_literal(&w->out,
-              "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":");
-  mwO_integer(&w->out, (int64_t)mw_trace_lost(w->t));
-  mwO_literal(&w->out, "}}\n");
+  mwi_json_literal(&w->out,
+                   "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":");
+  mwi_json_integer(&w->out, (int64_t)mw_trace_lost(w->t));
+  mwi_json_literal(&w->out, "}}\n");
 }
 
 static const way chrome = {chrome_begin_file, chrome_begin_thread, chrome_event,
@@ -331,16 +334,17 @@ static const way chrome = {chrome_begin_file, chrome_begin_thread, chrome_event,
 
 static void speed_begin_file(writer *w) {
   uint32_t i;
-  mwO_literal(&w->out,
-              "{\"$schema\":\"https://www.speedscope.app/file-format-schema."
-              "json\",\"exporter\":\"moonwatch\",\"shared\":{\"frames\":[\n");
+  mwi_json_literal(
+      &w->out,
+      "{\"$schema\":\"https://www.speedscope.app/file-format-schema."
+      "json\",\"exporter\":\"moonwatch\",\"shared\":{\"frames\":[\n");
   for (i = 1; i < w->t->n_names; i++) {
     separate(w);
-    mwO_literal(&w->out, "{\"name\":");
+    mwi_json_literal(&w->out, "{\"name\":");
     put_name(w, i);
-    mwO_literal(&w->out, "}");
+    mwi_json_literal(&w->out, "}");
   }
-  mwO_literal(&w->out, "]},\"profiles\":[");
+  mwi_json_literal(&w->out, "]},\"profiles\":[");
 }
 
 /* When the last event of a thread is, or what has begun there has ended. */
@@ -351,33 +355,33 @@ static int64_t end_of_thread(writer *w, const lane *th) {
 
 static void speed_begin_thread(writer *w, uint32_t i) {
   const lane *th = &w->threads[i];
-  if (i > 0) mwO_literal(&w->out, ",");
-  mwO_literal(&w->out, "\n{\"type\":\"evented\",\"name\":");
+  if (i > 0) mwi_json_literal(&w->out, ",");
+  mwi_json_literal(&w->out, "\n{\"type\":\"evented\",\"name\":");
   put_thread(w, th->number);
-  mwO_literal(&w->out,
-              ",\"unit\":\"microseconds\",\"startValue\":0,\"endValue\":");
-  mwO_thousandths(&w->out, end_of_thread(w, th) - w->t->started);
-  mwO_literal(&w->out, ",\"events\":[\n");
+  mwi_json_literal(&w->out,
+                   ",\"unit\":\"microseconds\",\"startValue\":0,\"endValue\":");
+  mwi_json_thousandths(&w->out, end_of_thread(w, th) - w->t->started);
+  mwi_json_literal(&w->out, ",\"events\":[\n");
   w->follows = 0;
 }
 
-static void speed_event(writer *w, const mwT_event *event, mw_name name,
+static void speed_event(writer *w, const mwi_trace_event *event, mw_name name,
                         int64_t time) {
-  if (event->kind != MWT_BEGIN && event->kind != MWT_END) return;
+  if (event->kind != MWI_TRACE_BEGIN && event->kind != MWI_TRACE_END) return;
   separate(w);
-  if (event->kind == MWT_BEGIN)
-    mwO_literal(&w->out, "{\"type\":\"O\",\"at\":");
+  if (event->kind == MWI_TRACE_BEGIN)
+    mwi_json_literal(&w->out, "{\"type\":\"O\",\"at\":");
   else
-    mwO_literal(&w->out, "{\"type\":\"C\",\"at\":");
-  mwO_thousandths(&w->out, time - w->t->started);
-  mwO_literal(&w->out, ",\"frame\":");
-  mwO_integer(&w->out, (int64_t)name - 1);
-  mwO_literal(&w->out, "}");
+    mwi_json_literal(&w->out, "{\"type\":\"C\",\"at\":");
+  mwi_json_thousandths(&w->out, time - w->t->started);
+  mwi_json_literal(&w->out, ",\"frame\":");
+  mwi_json_integer(&w->out, (int64_t)name - 1);
+  mwi_json_literal(&w->out, "}");
 }
 
-static void speed_end_thread(writer *w) { mwO_literal(&w->out, "]}"); }
+static void speed_end_thread(writer *w) { mwi_json_literal(&w->out, "]}"); }
 
-static void speed_end_file(writer *w) { mwO_literal(&w->out, "]}\n"); }
+static void speed_end_file(writer *w) { mwi_json_literal(&w->out, "]}\n"); }
 
 static const way speedscope = {speed_begin_file, speed_begin_thread,
                                speed_event, speed_end_thread, speed_end_file};
@@ -385,23 +389,23 @@ static const way speedscope = {speed_begin_file, speed_begin_thread,
 /* }====================================================== */
 
 static int prepare(writer *w) {
-  if (mw_trace_count(w->t) >= NOBODY) return 0;
-  w->n = (uint32_t)mw_trace_count(w->t);
-  w->buffer = (char *)mwE_resize(w->e, NULL, 0, BUFFER);
+  if (mw_trace_len(w->t) >= NOBODY) return 0;
+  w->n = (uint32_t)mw_trace_len(w->t);
+  w->buffer = (char *)mwi_resize(w->e, NULL, 0, BUFFER);
   w->out.buffer = w->buffer;
   w->out.size = BUFFER;
   if (w->buffer == NULL) return 0;
   if (w->n == 0) return 1;
-  w->next = (uint32_t *)mwE_resize(w->e, NULL, 0, w->n * sizeof(uint32_t));
+  w->next = (uint32_t *)mwi_resize(w->e, NULL, 0, w->n * sizeof(uint32_t));
   return w->next != NULL && sort_events(w);
 }
 
 static void finish(writer *w) {
-  mwE_free(w->e, w->buffer, BUFFER);
-  mwE_free(w->e, w->next, w->n * sizeof(uint32_t));
-  mwE_free(w->e, w->threads, w->size_threads * sizeof(lane));
-  mwE_free(w->e, w->table, w->size_table * sizeof(uint32_t));
-  mwE_free(w->e, w->stack, w->size_stack * sizeof(open_event));
+  mwi_free(w->e, w->buffer, BUFFER);
+  mwi_free(w->e, w->next, w->n * sizeof(uint32_t));
+  mwi_free(w->e, w->threads, w->size_threads * sizeof(lane));
+  mwi_free(w->e, w->table, w->size_table * sizeof(uint32_t));
+  mwi_free(w->e, w->stack, w->size_stack * sizeof(open_event));
 }
 
 static int write_all(writer *w) {
@@ -409,7 +413,7 @@ static int write_all(writer *w) {
   w->how->begin_file(w);
   if (!write_threads(w)) return MW_NOMEM;
   w->how->end_file(w);
-  mwO_flush(&w->out);
+  mwi_json_flush(&w->out);
   return w->out.failed ? MW_REFUSED : MW_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
-** output.c - numbers and strings as JSON, buffered.
+** json.c - numbers and strings as JSON, buffered.
 ** SPDX-License-Identifier: MIT
 **
 ** Nothing here allocates or raises; the first failure of the sink is kept, and
@@ -8,16 +8,16 @@
 #include <string.h>
 
 #include "engine.h"
-#include "output.h"
+#include "json.h"
 
-void mwO_flush(mwO_out *out) {
+void mwi_json_flush(mwi_json *out) {
   if (!out->failed && out->n > 0)
     out->failed = !out->sink(out->ud, out->buffer, out->n);
   out->n = 0;
 }
 
-static void put_large(mwO_out *out, const char *text, size_t len) {
-  mwO_flush(out);
+static void put_large(mwi_json *out, const char *text, size_t len) {
+  mwi_json_flush(out);
   if (len <= out->size) {
     memcpy(out->buffer, text, len);
     out->n = len;
@@ -26,7 +26,7 @@ static void put_large(mwO_out *out, const char *text, size_t len) {
   }
 }
 
-void mwO_put(mwO_out *out, const char *text, size_t len) {
+void mwi_json_put(mwi_json *out, const char *text, size_t len) {
   if (len > out->size - out->n) {
     put_large(out, text, len);
   } else if (len > 0) {
@@ -40,28 +40,28 @@ void mwO_put(mwO_out *out, const char *text, size_t len) {
 ** ======================================================= */
 
 /* Writes the digits of `n` so that they end before `end`, `least` of them or
-** more; answers where they begin. */
+** more; returns where they begin. */
 static char *digits(char *end, uint64_t n, int least) {
   for (; n > 0 || least > 0; n /= 10, least--) *--end = (char)('0' + n % 10);
   return end;
 }
 
-static void put_from(mwO_out *out, const char *from, const char *end) {
-  mwO_put(out, from, (size_t)(end - from));
+static void put_from(mwi_json *out, const char *from, const char *end) {
+  mwi_json_put(out, from, (size_t)(end - from));
 }
 
 static uint64_t magnitude(int64_t n) {
   return (n < 0) ? 0 - (uint64_t)n : (uint64_t)n;
 }
 
-void mwO_integer(mwO_out *out, int64_t n) {
+void mwi_json_integer(mwi_json *out, int64_t n) {
   char text[24], *end = text + sizeof(text);
   char *at = digits(end, magnitude(n), 1);
   if (n < 0) *--at = '-';
   put_from(out, at, end);
 }
 
-void mwO_thousandths(mwO_out *out, int64_t n) {
+void mwi_json_thousandths(mwi_json *out, int64_t n) {
   char text[28], *end = text + sizeof(text);
   uint64_t m = magnitude(n);
   char *at = digits(end, m % 1000, 3);
@@ -75,7 +75,7 @@ void mwO_thousandths(mwO_out *out, int64_t n) {
 #define GREATEST 1e15 /* the first number with more digits */
 
 /* Puts n / 10^places. */
-static void put_decimals(mwO_out *out, uint64_t n, int places) {
+static void put_decimals(mwi_json *out, uint64_t n, int places) {
   char text[2 * DIGITS + 8], *end = text + sizeof(text), *at = end;
   for (; places > 0; places--, n /= 10) *--at = (char)('0' + n % 10);
   *--at = '.';
@@ -83,7 +83,7 @@ static void put_decimals(mwO_out *out, uint64_t n, int places) {
 }
 
 /* Puts x > 0, which is no integer or too large for one. */
-static void put_scaled(mwO_out *out, double x) {
+static void put_scaled(mwi_json *out, double x) {
   int exponent = 0;
   uint64_t n;
   for (; x >= 1e30; exponent += 16) x /= 1e16;
@@ -96,18 +96,18 @@ static void put_scaled(mwO_out *out, double x) {
     put_decimals(out, n, -exponent);
     return;
   }
-  mwO_integer(out, (int64_t)n);
-  mwO_literal(out, "e");
-  mwO_integer(out, exponent);
+  mwi_json_integer(out, (int64_t)n);
+  mwi_json_literal(out, "e");
+  mwi_json_integer(out, exponent);
 }
 
-void mwO_number(mwO_out *out, double x) {
+void mwi_json_number(mwi_json *out, double x) {
   if (!(x - x == 0)) x = 0; /* not finite */
   if (x > -GREATEST && x < GREATEST && x == (double)(int64_t)x) {
-    mwO_integer(out, (int64_t)x);
+    mwi_json_integer(out, (int64_t)x);
     return;
   }
-  if (x < 0) mwO_literal(out, "-");
+  if (x < 0) mwi_json_literal(out, "-");
   put_scaled(out, (x < 0) ? -x : x);
 }
 
@@ -136,16 +136,16 @@ static size_t sequence(const unsigned char *s, size_t len) {
   return (code >= 0xD800 && code <= 0xDFFF) ? 0 : n;
 }
 
-static void put_escape(mwO_out *out, unsigned char c) {
+static void put_escape(mwi_json *out, unsigned char c) {
   static const char hex[] = "0123456789abcdef";
   char text[6] = {'\\', 'u', '0', '0', 0, 0};
   text[4] = hex[c >> 4];
   text[5] = hex[c & 15];
   if (c == '"' || c == '\\') {
     text[1] = (char)c;
-    mwO_put(out, text, 2);
+    mwi_json_put(out, text, 2);
   } else {
-    mwO_put(out, text, sizeof(text));
+    mwi_json_put(out, text, sizeof(text));
   }
 }
 
@@ -153,8 +153,8 @@ static int is_plain(unsigned char c) {
   return c >= 0x20 && c < 0x7F && c != '"' && c != '\\' && c != '<';
 }
 
-/* Puts what is not plain at the start of `s`; answers how many bytes. */
-static size_t put_special(mwO_out *out, const unsigned char *s, size_t len) {
+/* Puts what is not plain at the start of `s`; returns how many bytes. */
+static size_t put_special(mwi_json *out, const unsigned char *s, size_t len) {
   size_t n;
   if (*s < 0x80) {
     put_escape(out, *s);
@@ -162,28 +162,28 @@ static size_t put_special(mwO_out *out, const unsigned char *s, size_t len) {
   }
   n = sequence(s, len);
   if (n > 0) {
-    mwO_put(out, (const char *)s, n);
+    mwi_json_put(out, (const char *)s, n);
     return n;
   }
-  mwO_literal(out, "\\ufffd");
+  mwi_json_literal(out, "\\ufffd");
   return 1;
 }
 
-void mwO_string(mwO_out *out, const char *text, size_t len) {
+void mwi_json_string(mwi_json *out, const char *text, size_t len) {
   const unsigned char *s = (const unsigned char *)text;
   size_t from = 0, at = 0;
-  mwO_literal(out, "\"");
+  mwi_json_literal(out, "\"");
   while (at < len) {
     if (is_plain(s[at])) {
       at++;
       continue;
     }
-    mwO_put(out, text + from, at - from);
+    mwi_json_put(out, text + from, at - from);
     at += put_special(out, s + at, len - at);
     from = at;
   }
-  mwO_put(out, text + from, at - from);
-  mwO_literal(out, "\"");
+  mwi_json_put(out, text + from, at - from);
+  mwi_json_literal(out, "\"");
 }
 
 /* }====================================================== */

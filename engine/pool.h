@@ -1,5 +1,5 @@
 /*
-** column.h - arrays in pages: beside the slots of identity, and pools.
+** pool.h - arrays in pages: beside the slots of identity, and pools.
 ** SPDX-License-Identifier: MIT
 **
 **     pages[i / 256] --> 256 elements and what a page needs, or NULL
@@ -11,47 +11,48 @@
 ** that are free are linked through their first field, a uint32_t; the rest of
 ** them stays as it was left.  Number 0 is none.
 */
-#ifndef MW_COLUMN_H
-#define MW_COLUMN_H
+#ifndef MWI_POOL_H
+#define MWI_POOL_H
 
 #include "moonwatch.h"
 
-#define MWL_PAGE 256u
+#define MWI_PAGE 256u
 
-typedef struct mwL_column {
+typedef struct mwi_column {
   void **pages;
   uint32_t n;
-} mwL_column;
+} mwi_column;
 
 /* The page of an element, NULL when it was never needed. */
-static inline void *mwL_page(const mwL_column *column, uint32_t index) {
-  uint32_t i = index / MWL_PAGE;
+static inline void *mwi_column_page(const mwi_column *column, uint32_t index) {
+  uint32_t i = index / MWI_PAGE;
   return (i < column->n) ? column->pages[i] : NULL;
 }
 
 /* The page of an element, made if need be with `size` bytes; NULL when there is
 ** no memory. */
-MW_PRIVATE void *mwL_need(mw_engine *e, mwL_column *column, uint32_t index,
-                          size_t size);
+MWI_API void *mwi_column_need(mw_engine *e, mwi_column *column, uint32_t index,
+                              size_t size);
 
 /* Frees all pages, of `size` bytes. */
-MW_PRIVATE void mwL_drop(mw_engine *e, mwL_column *column, size_t size);
+MWI_API void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size);
 
-typedef struct mwL_pool {
-  mwL_column items;
+typedef struct mwi_pool {
+  mwi_column items;
   uint32_t n;    /* numbers from 1 to n have been used */
   uint32_t free; /* the first of those that are free, 0 for none */
-} mwL_pool;
+} mwi_pool;
 
 /* The element of a number that was taken, of `width` bytes. */
-static inline void *mwL_at(const mwL_pool *pool, uint32_t i, size_t width) {
-  return (char *)pool->items.pages[i / MWL_PAGE] + (i % MWL_PAGE) * width;
+static inline void *mwi_pool_at(const mwi_pool *pool, uint32_t i,
+                                size_t width) {
+  return (char *)pool->items.pages[i / MWI_PAGE] + (i % MWI_PAGE) * width;
 }
 
 /* Takes an element; 0 when there is no memory. */
-MW_PRIVATE uint32_t mwL_take(mw_engine *e, mwL_pool *pool, size_t width);
+MWI_API uint32_t mwi_pool_take(mw_engine *e, mwi_pool *pool, size_t width);
 
 /* Gives one back. */
-MW_PRIVATE void mwL_give(mwL_pool *pool, uint32_t i, size_t width);
+MWI_API void mwi_pool_give(mwi_pool *pool, uint32_t i, size_t width);
 
 #endif

@@ -1,0 +1,75 @@
+/*
+** hierarchy.h - the engine's private view of scope.c.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWI_HIERARCHY_H
+#define MWI_HIERARCHY_H
+
+#include "moonwatch.h"
+
+typedef struct mwi_stack {
+  mw_handle thread; /* whose it is */
+  mw_frame *frames;
+  uint32_t n, size;
+} mwi_stack;
+
+typedef struct mwi_named {
+  mw_handle obj; /* the entry is void when it is another's */
+  mw_handle parent;
+  uint32_t name;
+} mwi_named;
+
+typedef struct mwi_hierarchy {
+  mwi_column stacks; /* by the slot of the thread */
+  mwi_column names;  /* by the slot of the object */
+  size_t frames;     /* in all stacks */
+} mwi_hierarchy;
+
+typedef struct mwi_hierarchies {
+  mwi_hierarchy **all; /* NULL where one was closed */
+  uint32_t n, size;
+} mwi_hierarchies;
+
+MWI_API void mwi_hierarchy_close(mw_engine *e);
+
+/* Ends the stacks of a thread that was in a slot. */
+MWI_API void mwi_hierarchy_forget(mw_engine *e, uint32_t slot);
+
+/* The stack of a thread, which stays at its place until the hierarchy is
+** closed; made if need be.  NULL when there is no memory. */
+MWI_API mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
+                                      mw_handle thread);
+
+/* Makes room for one more frame.  MW_OK or MW_NOMEM. */
+MWI_API int mwi_hierarchy_grow(mw_engine *e, mwi_stack *stack);
+
+static inline mwi_hierarchy *mwi_hierarchy_of(const mwi_hierarchies *part,
+                                              mw_hierarchy i) {
+  return part->all[i];
+}
+
+/* What an object is called, or NULL. */
+static inline const mwi_named *mwi_hierarchy_name_of(const mwi_hierarchy *its,
+                                                     mw_handle obj) {
+  mwi_named *page = (mwi_named *)mwi_column_page(&its->names, mw_slot(obj));
+  if (page == NULL || obj == MW_NONE) return NULL;
+  page += mw_slot(obj) % MWI_PAGE;
+  return (page->obj == obj) ? page : NULL;
+}
+
+/* Puts a frame on a stack that has room for it. */
+static inline void mwi_hierarchy_push(mwi_hierarchy *its, mwi_stack *stack,
+                                      mw_handle obj, uint32_t name) {
+  stack->frames[stack->n].obj = obj;
+  stack->frames[stack->n].name = name;
+  stack->n++;
+  its->frames++;
+}
+
+static inline void mwi_hierarchy_cut(mwi_hierarchy *its, mwi_stack *stack,
+                                     uint32_t depth) {
+  its->frames -= stack->n - depth;
+  stack->n = depth;
+}
+
+#endif
