@@ -6,7 +6,7 @@
 ** a C program opens one, gives its own structs an identity, and asks which of
 ** them are new.
 **
-**     void *p -- mw_object_identify --> mw_handle -- mw_clock_tag --> generation
+**     void *p -- mw_object_identify --> mw_handle -- mw_clock_tag --> number
 **      ^                              |
 **      +--------- mw_object_pointer ---------+
 **

@@ -19,13 +19,13 @@ static void new_batch(lua_State *L, mwb_state *s) {
     lua_newtable(L);
     lua_rawseti(L, -2, i);
   }
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
+  mwb_keep(L, mwb_state_of(L), MWB_BATCH);
   s->notes = 0;
 }
 
 /* A batch begins while another one's guards are called. */
 static void renew_notes(lua_State *L) {
-  mwb_push(L, MWB_BATCH);
+  mwb_push(L, mwb_state_of(L), MWB_BATCH);
   lua_newtable(L);
   lua_rawseti(L, -2, BATCH_NOTES);
   lua_pop(L, 1);
@@ -61,11 +61,11 @@ static void keep(lua_State *L, int batch, int table, lua_Integer note,
 
 /* The old value is that of the first write to the key. */
 uint64_t mwb_note_write(lua_State *L, int kind) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   int top = lua_gettop(L);
   lua_Integer note;
   if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
-  mwb_push(L, MWB_BATCH);
+  mwb_push(L, mwb_state_of(L), MWB_BATCH);
   lua_rawgeti(L, top + 1, BATCH_NOTES);
   push_notes(L); /* top + 3 */
   push_key(L);
@@ -90,7 +90,7 @@ uint64_t mwb_note_write(lua_State *L, int kind) {
 
 /* Puts what is noted in one of the batch's tables at `to`. */
 static void fetch(lua_State *L, int table, uint64_t note, int to) {
-  mwb_push(L, MWB_BATCH);
+  mwb_push(L, mwb_state_of(L), MWB_BATCH);
   lua_rawgeti(L, -1, table);
   lua_rawgeti(L, -1, (lua_Integer)note);
   lua_replace(L, to);
@@ -148,7 +148,7 @@ static int end_batch(lua_State *L, mwb_state *s) {
   s->delivering = delivering;
   if (delivering == 0 && batches == 1) {
     lua_pushnil(L);
-    lua_setiuservalue(L, MWB_UPSTATE, MWB_BATCH);
+    mwb_keep(L, mwb_state_of(L), MWB_BATCH);
   }
   return status;
 }

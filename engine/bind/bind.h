@@ -32,12 +32,50 @@ typedef struct mwb_known {
   uint32_t id, ref;
 } mwb_known;
 
+/* Lua values of the state, in the registry under the numbers in `at`; `false`
+** stands for nil there. */
+enum {
+  MWB_OBJECTS,   /* slot -> object, weakly held */
+  MWB_LIBRARY,   /* the table of functions */
+  MWB_CLOCKS,    /* name -> clock */
+  MWB_CLOCK,     /* metatables: of a clock, */
+  MWB_MAP,       /* a weak map, */
+  MWB_EPHEMERON, /* its table of entries, */
+  MWB_BOX,       /* and an entry that tells of its key's death */
+  MWB_HANDLE,    /* a watch, */
+  MWB_GUARD,     /* and a guard */
+  MWB_ANCHORS,   /* weak object -> its own metatable */
+  MWB_STRINGS,   /* strings that the engine knows as keys <-> numbers */
+  MWB_ONERROR,   /* mw.on_error's function */
+  MWB_KINDS,     /* names of kinds, by number + 1 */
+  MWB_HELD,      /* userdata -> its function guards */
+  MWB_BATCH,     /* what is written during a batch */
+  MWB_TELL,      /* the function that calls a guard of a deep watch */
+  MWB_HOOKS,     /* what the policy is asked */
+  MWB_EFFECTS,   /* the metatable of effects */
+  MWB_CELL,      /* of cells */
+  MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
+  MWB_RESTORE,   /* functions that must be there when memory is not */
+  MWB_REWIND,
+  MWB_TELLUNDONE,
+  MWB_TRACE,    /* metatables: of a trace, */
+  MWB_SCOPE,    /* of a timed scope, */
+  MWB_SET,      /* and of a set among its data */
+  MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
+  MWB_TIMERS,   /* what is called when a scope is measured */
+  MWB_SOURCES,  /* name of a source -> is it traced? */
+  MWB_CONTEXTS, /* the function that asks mw.context's hooks */
+  MWB_QUEUE,    /* the first of the dead to be told of */
+  MWB_VALUES    /* how many there are */
+};
+
 typedef struct mwb_state {
   mw_engine *engine; /* NULL once the Lua state is being closed */
   lua_State *L;      /* the thread in which the engine is called */
   lua_State *main;   /* the main thread */
   lua_Alloc alloc;   /* the Lua state's own */
   void *ud;
+  int at[MWB_VALUES];   /* where the registry has the state's values */
   int pending;          /* is there anything to do before the next call? */
   int queued;           /* is anybody in the queue of the dead? */
   int notifying;        /* is an on_death running? */
@@ -67,41 +105,6 @@ typedef struct mwb_state {
   const void *handle_meta;
   const void *scope_meta, *idle; /* idle: the scope that is none */
 } mwb_state;
-
-/* User values of the state. */
-enum {
-  MWB_LIBRARY = 1, /* the table of functions */
-  MWB_CLOCKS,      /* name -> clock */
-  MWB_CLOCK,       /* metatables: of a clock, */
-  MWB_MAP,         /* a weak map, */
-  MWB_EPHEMERON,   /* its table of entries, */
-  MWB_BOX,         /* and an entry that tells of its key's death */
-  MWB_HANDLE,      /* a watch, */
-  MWB_GUARD,       /* and a guard */
-  MWB_ANCHORS,     /* weak object -> its own metatable */
-  MWB_STRINGS,     /* strings that the engine knows as keys <-> numbers */
-  MWB_ONERROR,     /* mw.on_error's function */
-  MWB_KINDS,       /* names of kinds, by number + 1 */
-  MWB_HELD,        /* userdata -> its function guards */
-  MWB_BATCH,       /* what is written during a batch */
-  MWB_TELL,        /* the function that calls a guard of a deep watch */
-  MWB_HOOKS,       /* what the policy is asked */
-  MWB_EFFECTS,     /* the metatable of effects */
-  MWB_CELL,        /* of cells */
-  MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
-  MWB_RESTORE,     /* functions that must be there when memory is not */
-  MWB_REWIND,
-  MWB_TELLUNDONE,
-  MWB_TRACE,    /* metatables: of a trace, */
-  MWB_SCOPE,    /* of a timed scope, */
-  MWB_SET,      /* and of a set among its data */
-  MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
-  MWB_TIMERS,   /* what is called when a scope is measured */
-  MWB_SOURCES,  /* name of a source -> is it traced? */
-  MWB_CONTEXTS, /* the function that asks mw.context's hooks */
-  MWB_QUEUE     /* the first of the dead to be told of */
-};
-#define MWB_USERVALUES MWB_QUEUE
 
 /* Upvalues of every function. */
 #define MWB_UPSTATE lua_upvalueindex(1)
@@ -139,17 +142,42 @@ void mwb_collected(lua_State *L, mwb_state *s);
 /* Does a bounded slice of what is due; raises when the state is closed. */
 void mwb_slice(lua_State *L, mwb_state *s);
 
+/* Pushes one of the state's values. */
+static inline void mwb_push(lua_State *L, const mwb_state *s, int value) {
+  if (lua_rawgeti(L, LUA_REGISTRYINDEX, s->at[value]) != LUA_TBOOLEAN) return;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+}
+
+/* Sets one of them to the value on the top, which is removed.  Needs no
+** memory. */
+static inline void mwb_keep(lua_State *L, const mwb_state *s, int value) {
+  if (lua_isnil(L, -1)) { /* luaL_ref would give the place to others */
+    lua_pop(L, 1);
+    lua_pushboolean(L, 0);
+  }
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->at[value]);
+}
+
+/* The state, for the functions that Lua calls.  All others get the state as a
+** parameter. */
+static inline mwb_state *mwb_state_of(lua_State *L) {
+  return (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+}
+
 /* Has a collection ended since the last time?  Then anything may run. */
 static inline int mwb_probe(lua_State *L, mwb_state *s) {
-  int ended = lua_rawgeti(L, MWB_UPOBJECTS, 0) == LUA_TNIL;
-  lua_pop(L, 1);
+  int ended;
+  mwb_push(L, s, MWB_OBJECTS);
+  ended = lua_rawgeti(L, -1, 0) == LUA_TNIL;
+  lua_pop(L, 2);
   if (ended) mwb_collected(L, s);
   return ended;
 }
 
 /* Each function begins with this or with a `self`. */
 static inline mwb_state *mwb_enter(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mwb_probe(L, s);
   if (s->pending) mwb_slice(L, s);
   return s;
@@ -158,11 +186,8 @@ static inline mwb_state *mwb_enter(lua_State *L) {
 /* Pushes the state, when there are no upvalues. */
 void mwb_push_state(lua_State *L);
 
-/* Pushes one of the state's user values. */
-void mwb_push(lua_State *L, int uservalue);
-
-/* Makes one of the state's user values a table with weak keys. */
-void mwb_new_ephemeron(lua_State *L, int uservalue);
+/* Makes one of the state's values a table with weak keys. */
+void mwb_new_ephemeron(lua_State *L, int value);
 
 /* Sets functions in the table on the top, with the upvalues of every function
 ** (taken from the running one). */
@@ -252,7 +277,10 @@ void mwb_object(lua_State *L, const char *name, int index, int arg);
 static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
   const void *ptr = mwb_address(L, index);
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  if (slot == 0 || lua_rawgeti(L, MWB_UPOBJECTS, slot) == LUA_TNIL) return 0;
+  if (slot == 0) return 0;
+  mwb_push(L, s, MWB_OBJECTS);
+  if (lua_rawgeti(L, -1, slot) == LUA_TNIL) return 0;
+  lua_replace(L, -2);
   return slot;
 }
 
@@ -279,11 +307,15 @@ mwb_state *mwb_enter_object(lua_State *L, const char *name, int args);
 lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h);
 
 /* Does the object of `h` still live?  If so, pushes it, else anything. */
-static inline int mwb_alive(lua_State *L, mwb_state *s, mw_handle h) {
-  if (mwi_identity_is_valid(&s->engine->identity, h))
-    return lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(h)) != LUA_TNIL;
-  lua_pushnil(L);
-  return 0;
+static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
+  if (!mwi_identity_is_valid(&s->engine->identity, h)) {
+    lua_pushnil(L);
+    return 0;
+  }
+  mwb_push(L, s, MWB_OBJECTS);
+  lua_rawgeti(L, -1, mw_slot(h));
+  lua_replace(L, -2);
+  return !lua_isnil(L, -1);
 }
 
 /* Does death work: no more than `looks` slots, no more than `deaths` deaths.

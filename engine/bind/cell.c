@@ -18,7 +18,7 @@ int mwb_is_cell(lua_State *L, int index) {
   int yes;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return 0;
-  mwb_push(L, MWB_CELL);
+  mwb_push(L, mwb_state_of(L), MWB_CELL);
   yes = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return yes;
@@ -33,7 +33,7 @@ static cell *new_cell(lua_State *L) {
   cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 1);
   c->place = 0;
   c->empty = 1;
-  mwb_push(L, MWB_CELL);
+  mwb_push(L, mwb_state_of(L), MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
 }
@@ -52,7 +52,7 @@ static int make_cell(lua_State *L) {
   }
   id = (place > 0 && place < 256) ? lua_upvalueid(L, 1, (int)place) : NULL;
   if (id == NULL) return 0;
-  mwb_push(L, MWB_CELLS);
+  mwb_push(L, mwb_state_of(L), MWB_CELLS);
   if (lua_rawgetp(L, -1, id) != LUA_TNIL) return 1;
   c = new_cell(L);
   c->place = (int)place;
@@ -123,6 +123,6 @@ void mwb_open_cell(lua_State *L) {
   lua_pushliteral(L, "v");
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_CELLS);
+  mwb_keep(L, mwb_state_of(L), MWB_CELLS);
   mwb_set_funcs(L, functions);
 }

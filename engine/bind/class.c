@@ -28,7 +28,7 @@ const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
   mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
   mwb_set_funcs(L, meta); /* there may be another __index */
-  lua_setiuservalue(L, MWB_UPSTATE, uservalue);
+  mwb_keep(L, mwb_state_of(L), uservalue);
   return address;
 }
 
@@ -38,7 +38,7 @@ void mwb_new_class(lua_State *L, const mwb_class *class_) {
 
 void mwb_new_object(lua_State *L, const mwb_class *class_) {
   mwb_data *data = (mwb_data *)lua_touserdata(L, -1);
-  data->state = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  data->state = mwb_state_of(L);
   lua_newtable(L);
   data->self = lua_topointer(L, -1);
   lua_insert(L, -2);
@@ -46,7 +46,7 @@ void mwb_new_object(lua_State *L, const mwb_class *class_) {
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
   luaL_setfuncs(L, class_->hot, 3);
-  mwb_push(L, class_->metatable);
+  mwb_push(L, mwb_state_of(L), class_->metatable);
   lua_setmetatable(L, -2);
 }
 

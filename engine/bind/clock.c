@@ -159,7 +159,7 @@ static int named_clock(lua_State *L) {
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && lua_type(L, 1) != LUA_TSTRING)
     return mwb_bad_argument(L, "clock", 1, 1, "string");
-  mwb_push(L, MWB_CLOCKS);
+  mwb_push(L, mwb_state_of(L), MWB_CLOCKS);
   if (lua_isnil(L, 1))
     lua_pushboolean(L, 0);
   else
@@ -204,7 +204,7 @@ void mwb_open_clock(lua_State *L, mwb_state *s) {
                                        {NULL, NULL}};
   open_clock(L, s, NULL, 0, &s->marks);
   lua_newtable(L);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_CLOCKS);
+  mwb_keep(L, mwb_state_of(L), MWB_CLOCKS);
   mwb_new_class(L, &clock_class);
   mwb_set_funcs(L, functions);
 }

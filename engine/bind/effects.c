@@ -26,7 +26,7 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
   fx->refs.id = ++s->refs_ids;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
-  mwb_push(L, MWB_EFFECTS);
+  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
   lua_setmetatable(L, -2);
   return fx;
 }
@@ -35,7 +35,7 @@ static mwb_effects *to_effects(lua_State *L, int index) {
   int ok;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return NULL;
-  mwb_push(L, MWB_EFFECTS);
+  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
   ok = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return ok ? (mwb_effects *)lua_touserdata(L, index) : NULL;
@@ -204,7 +204,7 @@ void mwb_open_effects(lua_State *L) {
   static const luaL_Reg meta[] = {{"__len", effects_len}, {NULL, NULL}};
   mwb_new_meta(L, MWB_EFFECTS, "effects", meta, methods);
   mwb_set_funcs(L, functions);
-  mwb_push(L, MWB_EFFECTS);
+  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
   lua_getfield(L, -1, "__index");
   lua_setfield(L, -3, "effects_methods");
   lua_pop(L, 1);

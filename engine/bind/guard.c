@@ -26,14 +26,14 @@ static mw_handle self(lua_State *L, const char *name) {
 
 static int revalidate(lua_State *L) {
   mw_handle h = self(L, "revalidate");
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mwb_check(L, mw_guard_set_valid(s->engine, h, 1));
   return 0;
 }
 
 /* `valid`, or a method; the upvalue after the usual two is the method. */
 static int field(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   const char *name = (lua_type(L, 2) == LUA_TSTRING) ? lua_tostring(L, 2) : "";
   if (strcmp(name, "valid") == 0) {
     lua_pushboolean(L, mw_guard_is_valid(s->engine, self(L, "valid")));
@@ -49,7 +49,7 @@ static int guard(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, 0);
   lua_newuserdatauv(L, 0, 0);
-  mwb_push(L, MWB_GUARD);
+  mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_setmetatable(L, 1);
   mwb_identify(L, s, "guard", 1, 1);
   lua_settop(L, 1);
@@ -60,7 +60,7 @@ void mwb_open_guard(lua_State *L, mwb_state *s) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {{"guard", guard}, {NULL, NULL}};
   s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
-  mwb_push(L, MWB_GUARD);
+  mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   mwb_push_function(L, revalidate);

@@ -495,7 +495,7 @@ static void set_methods(lua_State *L, const luaL_Reg *list) {
 }
 
 static scope_data *new_data(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   scope_data *d =
       (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), USERVALUES);
   memset(d, 0, sizeof(scope_data));

@@ -32,8 +32,11 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
     mw_object_forget(s->engine, h);
     mwb_check(L, mw_object_identify(s->engine, ptr, &h));
   }
+  index = lua_absindex(L, index);
+  mwb_push(L, s, MWB_OBJECTS);
   lua_pushvalue(L, index);
-  lua_rawseti(L, MWB_UPOBJECTS, mw_slot(h));
+  lua_rawseti(L, -2, mw_slot(h));
+  lua_pop(L, 1);
   return h;
 }
 
@@ -106,10 +109,10 @@ static int object(lua_State *L) {
 ** ======================================================= */
 
 static int in_array(void *ud, mw_handle h) {
-  lua_State *L = (lua_State *)ud;
-  int type = lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(h));
-  lua_pop(L, 1);
-  return type != LUA_TNIL;
+  const mwb_state *s = (const mwb_state *)ud;
+  int alive = mwb_alive(s->L, s, h);
+  lua_pop(s->L, 1);
+  return alive;
 }
 
 /* The policy looks at all classes, so it is told once for all the deaths of a
@@ -126,7 +129,7 @@ static void tell_deserted(lua_State *L, mwb_state *s) {
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   size_t n = mwb_notify(L, s, deaths);
   s->L = L;
-  n += mw_reap_step(s->engine, looks, deaths - n, in_array, L);
+  n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   mwb_let_go(L, s, looks);
   tell_deserted(L, s);
   s->pending = s->queued || mw_reap_due(s->engine) || mwb_unsettled(s);
@@ -144,7 +147,7 @@ static size_t looks_for(lua_Integer budget) {
 }
 
 static int reap(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   lua_Integer budget = LUA_MAXINTEGER;
   if (!lua_isnoneornil(L, 1)) budget = mwb_integer(L, "reap", 1, 1);
   if (budget < 0)

@@ -119,7 +119,7 @@ static int note_write(lua_State *L) {
 
 /* position() -> mark, references, for what is noted from now on */
 static int position(lua_State *L) {
-  const mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  const mwb_state *s = mwb_state_of(L);
   lua_pushinteger(L, (lua_Integer)s->engine->journal.n);
   lua_pushinteger(L, (lua_Integer)s->journal.n);
   return 2;
@@ -142,7 +142,7 @@ static int begin_record(lua_State *L) {
 
 /* unrecord([where]) */
 static int end_record(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   if (s->engine == NULL) return 0;
   s->wheres -= lua_toboolean(L, 1);
   s->L = L;

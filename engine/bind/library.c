@@ -36,21 +36,19 @@ void mwb_collected(lua_State *L, mwb_state *s) {
   s->collections++;
   s->pending = 1;
   mw_reap_begin(s->engine);
+  mwb_push(L, s, MWB_OBJECTS);
   lua_newuserdatauv(L, 0, 0);
-  lua_rawseti(L, MWB_UPOBJECTS, 0);
+  lua_rawseti(L, -2, 0);
+  lua_pop(L, 1);
 }
 
 void mwb_push_state(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
 
-void mwb_push(lua_State *L, int uservalue) {
-  lua_getiuservalue(L, MWB_UPSTATE, uservalue);
-}
-
-void mwb_new_ephemeron(lua_State *L, int uservalue) {
+void mwb_new_ephemeron(lua_State *L, int value) {
   lua_newtable(L);
-  mwb_push(L, MWB_EPHEMERON);
+  mwb_push(L, mwb_state_of(L), MWB_EPHEMERON);
   lua_setmetatable(L, -2);
-  lua_setiuservalue(L, MWB_UPSTATE, uservalue);
+  mwb_keep(L, mwb_state_of(L), value);
 }
 
 /* }====================================================== */
@@ -166,8 +164,7 @@ static int close_state(lua_State *L) {
 
 /* Pushes a state with an open engine, owned by a finaliser from the start. */
 static void new_state(lua_State *L) {
-  mwb_state *s =
-      (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), MWB_USERVALUES);
+  mwb_state *s = (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), 0);
   memset(s, 0, sizeof(mwb_state));
   s->alloc = lua_getallocf(L, &s->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
@@ -179,6 +176,19 @@ static void new_state(lua_State *L) {
   lua_setmetatable(L, -2);
   s->engine = mw_engine_open(engine_alloc, s);
   if (s->engine == NULL) mwb_check(L, MW_NOMEM);
+}
+
+/* Gives each of the state's values a place in the registry.  The array of
+** objects is on the top, and stays there. */
+static void make_places(lua_State *L, mwb_state *s) {
+  int i;
+  for (i = 0; i < MWB_VALUES; i++) {
+    lua_pushvalue(L, -1);
+    s->at[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+    if (i == MWB_OBJECTS) continue;
+    lua_pushnil(L);
+    mwb_keep(L, s, i);
+  }
 }
 
 /* Pushes the array of objects.  A weak table gets its metatable at birth. */
@@ -200,7 +210,7 @@ mw_engine *mw_lua_engine(lua_State *L) {
 
 /* Builds the library; runs with the upvalues of every function. */
 static int build(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   lua_newtable(L);
   lua_pushliteral(L, MW_VERSION);
   lua_setfield(L, -2, "version");
@@ -234,7 +244,7 @@ static int build(lua_State *L) {
   mwb_open_tally(L);
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_LIBRARY);
+  mwb_keep(L, mwb_state_of(L), MWB_LIBRARY);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
   return 1;
@@ -242,11 +252,12 @@ static int build(lua_State *L) {
 
 LUAMOD_API int luaopen_moonwatch_core(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) {
-    lua_getiuservalue(L, -1, MWB_LIBRARY); /* loaded before */
+    mwb_push(L, (const mwb_state *)lua_touserdata(L, -1), MWB_LIBRARY);
     return 1;
   }
   new_state(L);
   new_objects(L);
+  make_places(L, (mwb_state *)lua_touserdata(L, -2));
   lua_pushcclosure(L, build, 2);
   lua_call(L, 0, 1);
   return 1;

@@ -46,7 +46,7 @@ struct mwb_budget {
   int mask, count;
 };
 
-static mwb_state *state_of(lua_State *L) {
+static mwb_state *find_state(lua_State *L) {
   mwb_state *s;
   mwb_push_state(L);
   s = (mwb_state *)lua_touserdata(L, -1);
@@ -79,7 +79,7 @@ static int overspent(lua_State *L, const struct mwb_budget *b) {
 }
 
 static void on_count(lua_State *L, lua_Debug *ar) {
-  struct mwb_budget *b = state_of(L)->budget;
+  struct mwb_budget *b = find_state(L)->budget;
   (void)ar;
   if (b == NULL) {
     lua_sethook(L, NULL, 0, 0); /* a thread that outlived its call */
@@ -147,7 +147,7 @@ static void fill(struct mwb_budget *b, lua_Integer instructions,
 
 /* charge(n): takes n instructions from the budget, if there is one. */
 static int charge(lua_State *L) {
-  struct mwb_budget *b = state_of(L)->budget;
+  struct mwb_budget *b = find_state(L)->budget;
   lua_Number n = luaL_checknumber(L, 1);
   if (b == NULL || in_finaliser(L)) return 0;
   if (!(n < (lua_Number)b->instructions))
@@ -192,7 +192,7 @@ static int limited(lua_State *L) {
     return 2;
   }
   swap_strings(L, 1);
-  begin_budget(L, state_of(L), &b);
+  begin_budget(L, find_state(L), &b);
   status = lua_pcall(L, lua_gettop(L) - 4, LUA_MULTRET, 0);
   end_budget(&b);
   swap_strings(L, 1);
@@ -226,7 +226,7 @@ static int has_budget(lua_State *L) {
 static void begin_rules(lua_State *L, struct mwb_budget *b) {
   if (!has_budget(L)) return;
   swap_strings(L, STRINGS);
-  begin_budget(L, state_of(L), b);
+  begin_budget(L, find_state(L), b);
 }
 
 static void end_rules(lua_State *L, struct mwb_budget *b) {
@@ -365,16 +365,16 @@ static int metatable(lua_State *L) {
 /* hooks{descend, ignored, class, watched, unwatched, deserted}; `false` for
 ** those that are not needed */
 static int set_hooks(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   s->ignores = lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION;
   lua_settop(L, 1);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
+  mwb_keep(L, mwb_state_of(L), MWB_HOOKS);
   return 0;
 }
 
 int mwb_push_hook(lua_State *L, int hook) {
-  mwb_push(L, MWB_HOOKS);
+  mwb_push(L, mwb_state_of(L), MWB_HOOKS);
   if (lua_rawgeti(L, -1, hook) == LUA_TFUNCTION) {
     lua_replace(L, -2);
     return 1;
@@ -393,7 +393,7 @@ static int instances(lua_State *L) {
 
 /* handler() -> mw.on_error's function, which is left in place */
 static int handler(lua_State *L) {
-  mwb_push(L, MWB_ONERROR);
+  mwb_push(L, mwb_state_of(L), MWB_ONERROR);
   return 1;
 }
 
@@ -405,6 +405,6 @@ void mwb_open_policy(lua_State *L) {
       {"hooks", set_hooks},     {"handler", handler},
       {"instances", instances}, {NULL, NULL}};
   lua_newtable(L);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_HOOKS);
+  mwb_keep(L, mwb_state_of(L), MWB_HOOKS);
   mwb_set_funcs(L, functions);
 }

@@ -25,7 +25,7 @@ static int grow_resting(mwb_state *s) {
 
 /* Puts the object at `index` in the list of those to be woken. */
 static int list_resting(lua_State *L, mwi_object *r, int index) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   if (r->resting) return 1;
   if (s->n_resting == s->size_resting && !grow_resting(s)) return 0;
   s->resting[s->n_resting++] = mwb_handle_of(L, s, index);
@@ -43,7 +43,7 @@ static int may_rest(const mwb_state *s, const mwi_object *r) {
 void mwb_rest(lua_State *L, mwi_object *r, int index) {
   int top = lua_gettop(L);
   index = lua_absindex(L, index);
-  if (!may_rest((mwb_state *)lua_touserdata(L, MWB_UPSTATE), r)) return;
+  if (!may_rest(mwb_state_of(L), r)) return;
   if (!mwb_push_own(L, index)) return;
   mwb_need_len(L, index, r); /* it will not see when that is needed */
   if (!list_resting(L, r, index)) {

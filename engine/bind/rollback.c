@@ -31,7 +31,7 @@ static void restore_plain(lua_State *L, mwb_state *s) {
 /* restore(object, key, value, kind): gives an object an old value again, as it
 ** was stored, whatever its class says. */
 static int restore(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   lua_Integer kind = lua_tointeger(L, 4);
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
@@ -51,7 +51,7 @@ static int restore(lua_State *L) {
 ** these references.  Returns a status; an error is on the top then. */
 static int restore_entry(lua_State *L, mwb_state *s, int table,
                          const mw_entry *entry) {
-  mwb_push(L, MWB_RESTORE);
+  mwb_push(L, mwb_state_of(L), MWB_RESTORE);
   lua_insert(L, -2);
   mwb_unpack(L, s, table, entry, MW_KEY);
   mwb_unpack(L, s, table, entry, MW_OLD);
@@ -143,7 +143,7 @@ static int restore_all(lua_State *L, mwb_state *s, size_t mark, int quick) {
 
 /* rewind_quickly(mark) -> the first error.  Raises if memory runs out. */
 static int rewind_quickly(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   if (restore_all(L, s, (size_t)lua_tointeger(L, 1), 1)) mwb_check(L, MW_NOMEM);
   return 1; /* FIRST_ERROR */
 }
@@ -155,7 +155,7 @@ static int rewind_quickly(lua_State *L) {
 static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
   int failed = 0;
   lua_settop(L, ALSO_KEPT);
-  mwb_push(L, MWB_REWIND);
+  mwb_push(L, mwb_state_of(L), MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)mark);
   s->restoring++;
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) failed = restore_all(L, s, mark, 0);
@@ -168,7 +168,7 @@ static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
 static int tell_undone(lua_State *L) {
   write_frame f;
   uint64_t moment;
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   lua_settop(L, 4);
   lua_pushnil(L);
   lua_insert(L, SHADOW); /* then the new one is at OLD */
@@ -182,7 +182,7 @@ static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
   const mwi_object *r = mwb_object_of(s, entry->obj);
   int part, top = lua_gettop(L);
   if (r == NULL || (!r->watched && r->member == 0)) return;
-  mwb_push(L, MWB_TELLUNDONE);
+  mwb_push(L, mwb_state_of(L), MWB_TELLUNDONE);
   if (mwb_alive(L, s, entry->obj)) {
     for (part = 0; part < MW_PARTS; part++)
       mwb_unpack(L, s, table, entry, part);
@@ -212,7 +212,7 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
 
 /* rewind(mark, references) -> the first error */
 static int rewind_journal(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   size_t mark = (size_t)lua_tointeger(L, 1);
   uint32_t refs = (uint32_t)lua_tointeger(L, 2);
   if (s->engine == NULL) return 0;
@@ -245,7 +245,7 @@ static void set_ending(lua_State *L, int ending) {
 
 /* Ends `protect`: the function has returned or raised. */
 static int end_protect(lua_State *L, int status, lua_KContext context) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   (void)context;
   if (status == LUA_OK || status == LUA_YIELD) {
     lua_pushboolean(L, 1);
@@ -300,10 +300,10 @@ void mwb_open_rollback(lua_State *L) {
                                        {"undo", undo_effects},
                                        {NULL, NULL}};
   mwb_push_function(L, restore);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_RESTORE);
+  mwb_keep(L, mwb_state_of(L), MWB_RESTORE);
   mwb_push_function(L, rewind_quickly);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_REWIND);
+  mwb_keep(L, mwb_state_of(L), MWB_REWIND);
   mwb_push_function(L, tell_undone);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_TELLUNDONE);
+  mwb_keep(L, mwb_state_of(L), MWB_TELLUNDONE);
   mwb_set_funcs(L, functions);
 }

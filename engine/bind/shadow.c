@@ -226,7 +226,7 @@ static void anchor(lua_State *L) {
   int type = mwb_raw_field(L, OWN, "__mode");
   lua_pop(L, 1);
   if (type == LUA_TNIL) return;
-  mwb_push(L, MWB_ANCHORS);
+  mwb_push(L, mwb_state_of(L), MWB_ANCHORS);
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, OWN);
   lua_rawset(L, -3);
@@ -246,7 +246,7 @@ static void wipe(lua_State *L, int table) {
 
 /* enshadow(object, class): all that may fail comes first. */
 static int enshadow(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_identify(L, s, "watch", OBJECT, 1);
   mwi_object *r = mwi_object_of(&s->engine->watch, mw_slot(h));
   int slow, lengthy;
@@ -281,7 +281,7 @@ void mwb_enshadow(lua_State *L, int object, int class_) {
 }
 
 void mwb_set_class(lua_State *L, int object, int class_) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mw_handle former;
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
@@ -351,7 +351,7 @@ void mwb_unshadow(lua_State *L, int index) {
 }
 
 void mwb_put_shallow(lua_State *L, int shadow, mwi_object *r) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   if (mwb_noting(s) && !mwb_is_ignored(L)) {
     mwb_store_noted(L, shadow, r, s, mwb_handle_of(L, s, 1));
   } else {
@@ -370,7 +370,7 @@ void mwb_put(lua_State *L, int shadow, mwi_object *r) {
 
 /* put(object, key, value): in the shadow, if there is one. */
 static int put(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   if (mwb_push_shadow(L, 1))
     mwb_put(L, 4, mwb_object_at(L, s, 1));
   else

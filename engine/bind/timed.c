@@ -36,7 +36,7 @@ typedef struct scope {
 
 /* Calls what the library's Lua files do when a scope is measured. */
 static void call_timer(lua_State *L, int timer, int args, int results) {
-  mwb_push(L, MWB_TIMERS);
+  mwb_push(L, mwb_state_of(L), MWB_TIMERS);
   lua_rawgeti(L, -1, timer);
   lua_replace(L, -2);
   lua_insert(L, -1 - args);
@@ -85,7 +85,7 @@ static int close_scope(lua_State *L) {
 
 /* The metamethods' way: they are called with a scope, which is cheap to see. */
 static int finish_scope(lua_State *L) {
-  const mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  const mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
   if (sc == s->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
   if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
@@ -159,7 +159,7 @@ static void push_set(lua_State *L) {
   if (lua_rawget(L, 4) != LUA_TNIL) return;
   lua_pop(L, 1);
   lua_newtable(L);
-  mwb_push(L, MWB_SET);
+  mwb_push(L, mwb_state_of(L), MWB_SET);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -2);
@@ -169,7 +169,7 @@ static void push_set(lua_State *L) {
 static int is_set(lua_State *L, int index) {
   int is;
   if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
-  mwb_push(L, MWB_SET);
+  mwb_push(L, mwb_state_of(L), MWB_SET);
   is = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return is;
@@ -351,7 +351,7 @@ static int timed_quickly(lua_State *L, mwb_state *s) {
 }
 
 static int timed(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   if (s->pending) mwb_slice(L, s);
   if (lua_type(L, NAME) != LUA_TSTRING)
     return mwb_bad_argument(L, "timed", NAME, 1, "string");
@@ -368,7 +368,7 @@ static int begin_scope(lua_State *L) {
   const char *category = luaL_checkstring(L, 1);
   const char *name = luaL_checklstring(L, 2, &len);
   scope *sc = new_scope(L, s, 1);
-  mwb_push(L, MWB_SCOPE);
+  mwb_push(L, mwb_state_of(L), MWB_SCOPE);
   lua_setmetatable(L, -2);
   sc->open = 1;
   sc->id = mwb_trace_begin(L, s, category, name, len);
@@ -402,7 +402,7 @@ static int set_timers(lua_State *L) {
   lua_insert(L, 1);
   lua_rawseti(L, 1, ON_CLOSE);
   lua_rawseti(L, 1, ON_OPEN);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_TIMERS);
+  mwb_keep(L, mwb_state_of(L), MWB_TIMERS);
   return 0;
 }
 
@@ -419,7 +419,7 @@ static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   s->idle = new_scope(L, s, 1); /* one that is not open */
-  mwb_push(L, MWB_SCOPE);
+  mwb_push(L, mwb_state_of(L), MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);
   lua_pushcclosure(L, timed, 4);

@@ -72,7 +72,7 @@ static int end_call(lua_State *L) {
 /* Moves a field that was put into the object itself, key at KEY, to the shadow
 ** and reports it. */
 static void report_raw(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwi_object *r;
   write_frame f;

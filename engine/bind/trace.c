@@ -11,7 +11,7 @@
 int mwb_has_meta(lua_State *L, int uservalue) {
   int has;
   if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1)) return 0;
-  mwb_push(L, uservalue);
+  mwb_push(L, mwb_state_of(L), uservalue);
   has = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return has;
@@ -49,7 +49,7 @@ static mw_thread new_number(lua_State *L, mwb_state *s) {
 mw_thread mwb_thread(lua_State *L, mwb_state *s) {
   mw_thread number;
   if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return 1;
-  mwb_push(L, MWB_THREADS);
+  mwb_push(L, mwb_state_of(L), MWB_THREADS);
   lua_pushthread(L);
   lua_pushvalue(L, -1);
   if (lua_rawget(L, -3) == LUA_TNIL) {
@@ -110,7 +110,7 @@ void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   if (!mwb_is_running(s)) return;
   thread = mwb_thread(L, s);
   its.obj = h;
-  mwb_push(L, MWB_KINDS);
+  mwb_push(L, mwb_state_of(L), MWB_KINDS);
   lua_rawgeti(L, -1, kind + 1);
   name = lua_tostring(L, -1);
   args = mwb_write_args(L, s, &its, &len);
@@ -120,7 +120,7 @@ void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
 
 /* Pushes an array of what the hooks of mw.context say, or nil. */
 static void push_contexts(lua_State *L) {
-  mwb_push(L, MWB_CONTEXTS);
+  mwb_push(L, mwb_state_of(L), MWB_CONTEXTS);
   if (lua_isnil(L, -1)) return;
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) return;
   lua_pop(L, 1);
@@ -283,7 +283,7 @@ static int new_trace(lua_State *L) {
   t->state = s;
   t->ring = NULL;
   t->sources = bits;
-  mwb_push(L, MWB_TRACE);
+  mwb_push(L, mwb_state_of(L), MWB_TRACE);
   lua_setmetatable(L, -2);
   mwb_check(L, mw_trace_open(s->engine, capacity, mwb_now, NULL, &t->ring));
   return 1;
@@ -302,7 +302,7 @@ mw_trace *mwb_check_trace(lua_State *L, const char *name) {
 /* Tells the library's Lua files which sources are traced. */
 static void show_sources(lua_State *L, int bits) {
   int i;
-  mwb_push(L, MWB_SOURCES);
+  mwb_push(L, mwb_state_of(L), MWB_SOURCES);
   for (i = 0; i < N_SOURCES; i++) {
     lua_pushboolean(L, bits >> i & 1);
     lua_setfield(L, -2, sources[i]);
@@ -370,19 +370,19 @@ static int free_trace(lua_State *L) {
 /* contexts(ask): ask() -> array of strings; nil when there is nothing to ask */
 static int set_contexts(lua_State *L) {
   lua_settop(L, 1);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_CONTEXTS);
+  mwb_keep(L, mwb_state_of(L), MWB_CONTEXTS);
   return 0;
 }
 
 /* traced() -> the table of sources */
 static int traced(lua_State *L) {
-  mwb_push(L, MWB_SOURCES);
+  mwb_push(L, mwb_state_of(L), MWB_SOURCES);
   return 1;
 }
 
 /* trace_methods() -> the table of a trace's methods, its metatable */
 static int trace_methods(lua_State *L) {
-  mwb_push(L, MWB_TRACE);
+  mwb_push(L, mwb_state_of(L), MWB_TRACE);
   lua_getfield(L, -1, "__index");
   lua_insert(L, -2);
   return 2;
@@ -413,6 +413,6 @@ void mwb_open_trace(lua_State *L) {
   mwb_new_meta(L, MWB_TRACE, "trace", meta, methods);
   mwb_new_ephemeron(L, MWB_THREADS);
   lua_newtable(L);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_SOURCES);
+  mwb_keep(L, mwb_state_of(L), MWB_SOURCES);
   mwb_set_funcs(L, functions);
 }

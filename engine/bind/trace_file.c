@@ -81,7 +81,7 @@ static int failed(lua_State *L, const char *why) {
 ** message.  Head and tail are put around what is written. */
 static int write_trace(lua_State *L) {
   mw_trace *t = mwb_check_trace(L, "write");
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   const char *path = luaL_checkstring(L, PATH), *place;
   int code;
   lua_settop(L, TAIL);

@@ -6,7 +6,7 @@
 
 /* track_one(object, below, reported): the object gets its trap. */
 static int track_one(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   int reported = lua_toboolean(L, 3);
   if (!reported && lua_istable(L, 1)) {
     mwb_push_class(L, 1);

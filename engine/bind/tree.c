@@ -153,7 +153,7 @@ static void letgo_others(lua_State *L, mwb_state *s) {
 
 /* store_table(object, key, value, shadow); runs protected. */
 static int store_table(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   lua_newtable(L);
   lua_pushvalue(L, VALUE);
@@ -202,7 +202,7 @@ static void put_other(lua_State *L, mwb_state *s, mw_handle h) {
 
 /* put_deep(object, key, value, shadow) */
 static int put_deep(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   int is_key = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY);
   lua_pushvalue(L, KEY);
@@ -258,7 +258,7 @@ static void push_path(lua_State *L, mwb_state *s) {
 
 /* tell(guard, root, written object, field, old, new, kind) */
 static int tell(lua_State *L) {
-  push_path(L, (mwb_state *)lua_touserdata(L, MWB_UPSTATE));
+  push_path(L, mwb_state_of(L));
   lua_replace(L, FIELD);
   lua_remove(L, WRITTEN);
   if (!lua_isfunction(L, GUARD)) {
@@ -273,5 +273,5 @@ static int tell(lua_State *L) {
 
 void mwb_open_tree(lua_State *L) {
   mwb_push_function(L, tell);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_TELL);
+  mwb_keep(L, mwb_state_of(L), MWB_TELL);
 }

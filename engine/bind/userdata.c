@@ -32,7 +32,7 @@ void mwb_call_newindex(lua_State *L, int newindex) {
 }
 
 static int trap(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   mw_handle h = (s->engine == NULL) ? MW_NONE : mwb_intercepting_at(L, s, 1);
   mwi_object *r = (h == MW_NONE) ? NULL : mwb_object_of(s, h);
   lua_settop(L, 3);

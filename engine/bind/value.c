@@ -44,7 +44,7 @@ static int64_t number_string(lua_State *L, mwb_state *s) {
 static int64_t string_number(lua_State *L, mwb_state *s, int index, int add) {
   int top = lua_gettop(L);
   int64_t n;
-  mwb_push(L, MWB_STRINGS);
+  mwb_push(L, mwb_state_of(L), MWB_STRINGS);
   lua_pushvalue(L, index);
   lua_rawget(L, -2);
   n = lua_tointeger(L, -1);
@@ -65,7 +65,7 @@ void mwb_release(void *ud, const mw_value *key) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->L;
   if (key->type != MW_TSTRING || --s->uses[key->u.i] > 0) return;
-  mwb_push(L, MWB_STRINGS);
+  mwb_push(L, mwb_state_of(L), MWB_STRINGS);
   lua_rawgeti(L, -1, key->u.i);
   lua_pushnil(L);
   lua_rawset(L, -3);
@@ -132,7 +132,7 @@ void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key) {
       lua_pushnumber(L, (lua_Number)key->u.f);
       break;
     case MW_TSTRING:
-      mwb_push(L, MWB_STRINGS);
+      mwb_push(L, mwb_state_of(L), MWB_STRINGS);
       lua_rawgeti(L, -1, (lua_Integer)key->u.i);
       lua_replace(L, -2);
       break;

@@ -48,7 +48,7 @@ static void release_function(lua_State *L, uint64_t ref) {
 
 static int cancel(lua_State *L) {
   handle *h = handle_self(L, "cancel");
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   s->L = L;
   if (mw_watch_cancel(s->engine, h->id) != MW_OK) return 0;
   if (mwb_alive(L, s, h->obj)) {
@@ -60,7 +60,7 @@ static int cancel(lua_State *L) {
 
 static int is_watch_alive(lua_State *L) {
   handle *h = handle_self(L, "alive");
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   lua_pushboolean(L, mw_watch_is_alive(s->engine, h->id));
   return 1;
 }
@@ -208,7 +208,7 @@ static void need_guards(lua_State *L) {
     lua_pushvalue(L, -2);
     lua_rawseti(L, -2, MWB_OWNGUARDS);
   } else {
-    mwb_push(L, MWB_HELD);
+    mwb_push(L, mwb_state_of(L), MWB_HELD);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, -3);
     lua_rawset(L, -3);
@@ -258,7 +258,7 @@ static int former(mwb_state *s, mw_handle h) {
 ** holds the guard if that is a function.  The class of a userdata comes last: a
 ** patch is not undone when something fails. */
 static int attach(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   lua_Integer was = lua_tointeger(L, 4);
   int prepared = was == WATCHED;
   if (was == PLAIN && lua_istable(L, 1)) {
@@ -304,7 +304,7 @@ static void attach_or_undo(lua_State *L, mwb_state *s, handle *h, int was) {
 static handle *new_handle(lua_State *L) {
   handle *h = (handle *)lua_newuserdatauv(L, sizeof(handle), 0);
   memset(h, 0, sizeof(*h));
-  mwb_push(L, MWB_HANDLE);
+  mwb_push(L, mwb_state_of(L), MWB_HANDLE);
   lua_setmetatable(L, -2);
   return h;
 }
@@ -312,8 +312,8 @@ static handle *new_handle(lua_State *L) {
 int mwb_is_ours(lua_State *L, int index) {
   int ours;
   if (!lua_getmetatable(L, index)) return 0;
-  mwb_push(L, MWB_CLOCK);
-  mwb_push(L, MWB_MAP);
+  mwb_push(L, mwb_state_of(L), MWB_CLOCK);
+  mwb_push(L, mwb_state_of(L), MWB_MAP);
   ours = lua_rawequal(L, -1, -3) || lua_rawequal(L, -2, -3);
   lua_pop(L, 3);
   return ours;
@@ -385,7 +385,7 @@ static int unwatch(lua_State *L) {
       mwb_unshadow(L, 1); /* also of one that a finaliser brought back */
   } else if (mw_object_is_watched(s->engine, h)) {
     if (!mw_object_is_tracked(s->engine, h)) mwb_unpatch(L, 1);
-    mwb_push(L, MWB_HELD);
+    mwb_push(L, mwb_state_of(L), MWB_HELD);
     lua_pushvalue(L, 1);
     lua_pushnil(L);
     lua_rawset(L, -3);

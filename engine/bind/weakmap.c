@@ -166,7 +166,7 @@ static box *new_box(lua_State *L, int ondeath) {
 static void arm_box(lua_State *L) {
   lua_pushvalue(L, MWB_UPDATA);
   lua_setiuservalue(L, 4, BOX_MAP);
-  mwb_push(L, MWB_BOX);
+  mwb_push(L, mwb_state_of(L), MWB_BOX);
   lua_setmetatable(L, 4);
 }
 
@@ -243,7 +243,7 @@ static void take_out(lua_State *L, int data, map *m) {
 /* Pushes new tables for entries and rows. */
 static void new_tables(lua_State *L) {
   lua_newtable(L);
-  mwb_push(L, MWB_EPHEMERON);
+  mwb_push(L, mwb_state_of(L), MWB_EPHEMERON);
   lua_setmetatable(L, -2);
   lua_newtable(L);
 }
@@ -425,15 +425,15 @@ static int is_dead_entry(lua_State *L, box *b) {
 /* Needs no memory, so that no death gets lost (but for those for whom Lua has
 ** not even the memory to call this). */
 static int box_gc(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   box *b = (box *)lua_touserdata(L, 1);
   if (s->engine == NULL || !is_dead_entry(L, b)) return 0;
   mw_object_forget(s->engine, b->h);
   free_row(L, (map *)lua_touserdata(L, 2), 3, b->pos);
-  mwb_push(L, MWB_QUEUE);
+  mwb_push(L, mwb_state_of(L), MWB_QUEUE);
   lua_setiuservalue(L, 1, BOX_NEXT);
   lua_pushvalue(L, 1);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_QUEUE);
+  mwb_keep(L, mwb_state_of(L), MWB_QUEUE);
   s->queued = s->pending = 1;
   return 0;
 }
@@ -452,10 +452,10 @@ static void warn(lua_State *L) {
 static void tell(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L);
   box *b;
-  mwb_push(L, MWB_QUEUE);
+  mwb_push(L, mwb_state_of(L), MWB_QUEUE);
   b = (box *)lua_touserdata(L, -1);
   s->queued = lua_getiuservalue(L, top + 1, BOX_NEXT) != LUA_TNIL;
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_QUEUE);
+  mwb_keep(L, mwb_state_of(L), MWB_QUEUE);
   lua_getiuservalue(L, top + 1, BOX_MAP);
   lua_getiuservalue(L, top + 2, MAP_ONDEATH);
   lua_getiuservalue(L, top + 1, BOX_VALUE);
@@ -514,9 +514,9 @@ void mwb_open_weakmap(lua_State *L, mwb_state *s) {
   lua_newtable(L);
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_EPHEMERON);
+  mwb_keep(L, mwb_state_of(L), MWB_EPHEMERON);
   lua_newtable(L);
   mwb_set_funcs(L, box_meta);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_BOX);
+  mwb_keep(L, mwb_state_of(L), MWB_BOX);
   mwb_set_funcs(L, functions);
 }

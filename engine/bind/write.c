@@ -29,7 +29,7 @@ static int add_traceback(lua_State *L) {
 /* The error on the top is `mw.on_error`'s, or that of the write. */
 static void fail(write_frame *f) {
   lua_State *L = f->L;
-  mwb_push(L, MWB_ONERROR);
+  mwb_push(L, mwb_state_of(L), MWB_ONERROR);
   if (!lua_isnil(L, -1)) {
     lua_insert(L, -2);
     lua_pushliteral(L, "guard");
@@ -49,7 +49,7 @@ void mwb_push_guards(lua_State *L, int index) {
   if (mwb_push_own(L, index)) {
     lua_rawgeti(L, -1, MWB_OWNGUARDS);
   } else {
-    mwb_push(L, MWB_HELD);
+    mwb_push(L, mwb_state_of(L), MWB_HELD);
     lua_pushvalue(L, index);
     lua_rawget(L, -2);
   }
@@ -81,7 +81,7 @@ static int call_invalidate(lua_State *L) {
 
 /* The strings are made when the library is opened: here nothing may fail. */
 static void push_kind(lua_State *L, int kind) {
-  mwb_push(L, MWB_KINDS);
+  mwb_push(L, mwb_state_of(L), MWB_KINDS);
   lua_rawgeti(L, -1, kind + 1);
   lua_replace(L, -2);
 }
@@ -102,7 +102,7 @@ static int tell_guard(lua_State *L, mwb_state *s, mw_handle root, uint64_t ref,
     lua_settop(L, top);
     return LUA_OK;
   }
-  mwb_push(L, MWB_TELL);
+  mwb_push(L, mwb_state_of(L), MWB_TELL);
   if (ref & MWB_REFWEAK)
     mwb_alive(L, s, ref & ~MWB_REFBITS);
   else
@@ -144,7 +144,7 @@ static int guard_alive(void *ud, mw_handle guard) {
 }
 
 mwb_state *mwb_begin_report(lua_State *L, write_frame *f) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   luaL_checkstack(L, LUA_MINSTACK, "too many guards");
   lua_settop(L, OLD);
   lua_pushcfunction(L, add_traceback);
@@ -197,7 +197,7 @@ void mwb_set_change(lua_State *L, write_frame *f, mw_handle h, int kind) {
 }
 
 uint64_t mwb_begin_write(lua_State *L, write_frame *f, mw_handle h, int kind) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
+  mwb_state *s = mwb_state_of(L);
   uint64_t moment, calls = s->engine->watch.calls;
   mwb_set_change(L, f, h, kind);
   if (mw_batch_depth(s->engine) > 0) f->change.note = mwb_note_write(L, kind);
@@ -224,9 +224,7 @@ void mwb_end_write(write_frame *f, uint64_t moment) {
   if (finish_write(f, moment)) lua_error(f->L);
 }
 
-static mwb_state *state(lua_State *L) {
-  return (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
-}
+static mwb_state *state(lua_State *L) { return mwb_state_of(L); }
 
 /* A float that is an integer becomes one, as in a table. */
 static void normalize_key(lua_State *L) {
@@ -414,9 +412,9 @@ static int on_error(lua_State *L) {
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
     return mwb_bad_argument(L, "on_error", 1, 1, "function");
-  mwb_push(L, MWB_ONERROR);
+  mwb_push(L, mwb_state_of(L), MWB_ONERROR);
   lua_insert(L, 1);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_ONERROR);
+  mwb_keep(L, mwb_state_of(L), MWB_ONERROR);
   return 1;
 }
 
@@ -437,7 +435,7 @@ static void make_kinds(lua_State *L) {
     lua_pushstring(L, kinds[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_KINDS);
+  mwb_keep(L, mwb_state_of(L), MWB_KINDS);
 }
 
 void mwb_open_assign(lua_State *L) {
@@ -452,7 +450,7 @@ void mwb_open_write(lua_State *L, mwb_state *s) {
   mw_host_set(s->engine, &host);
   make_kinds(L);
   lua_newtable(L);
-  lua_setiuservalue(L, MWB_UPSTATE, MWB_STRINGS);
+  mwb_keep(L, mwb_state_of(L), MWB_STRINGS);
   mwb_open_shadow(L, write);
   mwb_open_userdata(L, write_userdata);
   mwb_open_tree(L);
