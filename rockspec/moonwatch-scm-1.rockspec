@@ -43,6 +43,7 @@ build = {
         "engine/bind/identity.c",
         "engine/bind/journal.c",
         "engine/bind/class.c",
+        "engine/bind/options.c",
         "engine/bind/policy.c",
         "engine/bind/ref.c",
         "engine/bind/touch.c",

@@ -8,6 +8,7 @@
 */
 #include <string.h>
 
+#include "options.h"
 #include "trace.h"
 
 /* More upvalues of `timed`. */
@@ -201,61 +202,23 @@ static int insert_data(lua_State *L) {
 /* The stack of `timed` with options. */
 enum { NAME = 1, OPTIONS, CATEGORY, ARGS, COLUMN, REVERSE, SCOPE };
 
-static const struct {
-  const char *name;
-  int type;
-  const char *what;
-} options[] = {{"category", LUA_TSTRING, "string"},
-               {"args", LUA_TTABLE, "table"},
-               {"column", LUA_TSTRING, "string"},
-               {"reverse", LUA_TBOOLEAN, "boolean"}};
-
-#define N_OPTIONS (int)(sizeof(options) / sizeof(options[0]))
-
-static int bad_option(lua_State *L, const char *what, const char *option,
-                      const char *more) {
-  return luaL_error(L, "bad argument #2 to 'timed' (%s '%s'%s)", what, option,
-                    more);
-}
-
-static void check_known(lua_State *L) {
-  for (lua_pushnil(L); lua_next(L, OPTIONS) != 0; lua_pop(L, 1)) {
-    const char *key =
-        (lua_type(L, -2) == LUA_TSTRING) ? lua_tostring(L, -2) : "?";
-    int i = 0;
-    while (i < N_OPTIONS && strcmp(options[i].name, key) != 0) i++;
-    if (i == N_OPTIONS) bad_option(L, "unknown option", key, "");
-  }
-}
-
-static void check_column(lua_State *L) {
-  size_t len;
-  const char *column = lua_tolstring(L, COLUMN, &len);
-  if (column == NULL) return;
-  if (len <= 3 || memcmp(column + len - 3, "_us", 3) != 0)
-    bad_option(L, "column", column, " does not end in '_us'");
-}
-
 /* Puts the options in their places. */
 static void read_options(lua_State *L) {
-  int i;
+  static const mwb_option options[] = {{"category", LUA_TSTRING, NULL},
+                                       {"args", LUA_TTABLE, NULL},
+                                       {"column", LUA_TSTRING, NULL},
+                                       {"reverse", LUA_TBOOLEAN, NULL},
+                                       {NULL, 0, NULL}};
+  size_t len;
+  const char *column;
   lua_settop(L, OPTIONS);
-  if (!lua_isnil(L, OPTIONS)) {
-    if (!lua_istable(L, OPTIONS))
-      mwb_bad_argument(L, "timed", OPTIONS, 2, "table");
-    check_known(L);
-  }
-  for (i = 0; i < N_OPTIONS; i++) {
-    if (lua_isnil(L, OPTIONS)) {
-      lua_pushnil(L);
-      continue;
-    }
-    lua_getfield(L, OPTIONS, options[i].name);
-    if (lua_isnil(L, -1) || lua_type(L, -1) == options[i].type) continue;
-    lua_pushfstring(L, " is not a %s", options[i].what);
-    bad_option(L, "option", options[i].name, lua_tostring(L, -1));
-  }
-  check_column(L);
+  mwb_read_options(L, "timed", OPTIONS, options);
+  column = lua_tolstring(L, COLUMN, &len);
+  if (column != NULL && (len <= 3 || strcmp(column + len - 3, "_us") != 0))
+    luaL_error(L,
+               "bad argument #2 to 'timed' (column '%s' does not end in "
+               "'_us')",
+               column);
 }
 
 /* Pushes a scope that is not open yet. */

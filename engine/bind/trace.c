@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "options.h"
 #include "write.h"
 
 int mwb_has_meta(lua_State *L, int uservalue) {
@@ -225,15 +226,11 @@ static int source_bit(lua_State *L, int index) {
                     name);
 }
 
-/* The sources in the table on the top: names, or names with true. */
-static int read_sources(lua_State *L) {
+/* The sources in the table at `index`: names, or names with true. */
+static int read_sources(lua_State *L, int index) {
   int bits = 0;
-  if (lua_isnil(L, -1)) return 0;
-  if (!lua_istable(L, -1))
-    luaL_error(L,
-               "bad argument #1 to 'trace' (option 'sources' is not a "
-               "table)");
-  for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+  if (lua_isnil(L, index)) return 0;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) == LUA_TNUMBER)
       bits |= source_bit(L, -1);
     else if (lua_toboolean(L, -1))
@@ -244,10 +241,10 @@ static int read_sources(lua_State *L) {
   return bits;
 }
 
-static size_t read_capacity(lua_State *L) {
-  lua_Integer n = lua_tointeger(L, -1);
-  if (lua_isnil(L, -1)) return CAPACITY;
-  if (!lua_isinteger(L, -1) || n < 1 || n > MAX_CAPACITY)
+static size_t read_capacity(lua_State *L, int index) {
+  lua_Integer n = lua_tointeger(L, index);
+  if (lua_isnil(L, index)) return CAPACITY;
+  if (!lua_isinteger(L, index) || n < 1 || n > MAX_CAPACITY)
     luaL_error(L,
                "bad argument #1 to 'trace' (option 'capacity' is not an "
                "integer from 1 to %d)",
@@ -255,30 +252,19 @@ static size_t read_capacity(lua_State *L) {
   return (size_t)n;
 }
 
-static void check_trace_options(lua_State *L) {
-  if (!lua_istable(L, 1)) mwb_bad_argument(L, "trace", 1, 1, "table");
-  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
-    const char *key =
-        (lua_type(L, -2) == LUA_TSTRING) ? lua_tostring(L, -2) : "?";
-    if (strcmp(key, "capacity") != 0 && strcmp(key, "sources") != 0)
-      luaL_error(L, "bad argument #1 to 'trace' (unknown option '%s')", key);
-  }
-}
-
 /* mw.trace([options]) */
 static int new_trace(lua_State *L) {
+  static const mwb_option options[] = {{"capacity", LUA_TNONE, NULL},
+                                       {"sources", LUA_TTABLE, NULL},
+                                       {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
-  size_t capacity = CAPACITY;
+  size_t capacity;
   trace *t;
-  int bits = 0;
+  int first, bits;
   lua_settop(L, 1);
-  if (!lua_isnil(L, 1)) {
-    check_trace_options(L);
-    lua_getfield(L, 1, "capacity");
-    capacity = read_capacity(L);
-    lua_getfield(L, 1, "sources");
-    bits = read_sources(L);
-  }
+  first = mwb_read_options(L, "trace", 1, options);
+  capacity = read_capacity(L, first);
+  bits = read_sources(L, first + 1);
   t = (trace *)lua_newuserdatauv(L, sizeof(trace), 0);
   t->state = s;
   t->ring = NULL;

@@ -1,0 +1,80 @@
+/*
+** options.c - the reader of tables of options.
+** SPDX-License-Identifier: MIT
+*/
+#include "options.h"
+
+#include <string.h>
+
+static int is_text(lua_State *L, int index, const char *text) {
+  size_t len;
+  const char *s = lua_tolstring(L, index, &len);
+  return len == strlen(text) && memcmp(s, text, len) == 0;
+}
+
+static int is_choice(lua_State *L, const char *choices) {
+  if (lua_type(L, -1) != LUA_TSTRING) return 0;
+  for (; *choices != '\0'; choices += strlen(choices) + 1)
+    if (is_text(L, -1, choices)) return 1;
+  return 0;
+}
+
+/* "neither 'a' nor 'b'", or "none of 'a', 'b', 'c'" */
+static void push_choices(lua_State *L, const char *choices) {
+  const char *second = choices + strlen(choices) + 1;
+  const char *third = second + strlen(second) + 1;
+  if (*third == '\0') {
+    lua_pushfstring(L, "neither '%s' nor '%s'", choices, second);
+    return;
+  }
+  lua_pushfstring(L, "none of '%s'", choices);
+  for (; *second != '\0'; second += strlen(second) + 1) {
+    lua_pushfstring(L, ", '%s'", second);
+    lua_concat(L, 2);
+  }
+}
+
+/* Raises unless the value on the top is one that the option may have. */
+static void check_value(lua_State *L, const char *name, int arg,
+                        const mwb_option *option) {
+  if (option->choices != NULL) {
+    if (is_choice(L, option->choices)) return;
+    push_choices(L, option->choices);
+  } else {
+    if (option->type == LUA_TNONE || lua_type(L, -1) == option->type) return;
+    lua_pushfstring(L, "not a %s", lua_typename(L, option->type));
+  }
+  luaL_error(L, "bad argument #%d to '%s' (option '%s' is %s)", arg, name,
+             option->name, lua_tostring(L, -1));
+}
+
+/* The number of the option whose name is at -2, or raises. */
+static int find_option(lua_State *L, const char *name, int arg,
+                       const mwb_option *options) {
+  int i, is_string = lua_type(L, -2) == LUA_TSTRING;
+  for (i = 0; is_string && options[i].name != NULL; i++)
+    if (is_text(L, -2, options[i].name)) return i;
+  return luaL_error(L, "bad argument #%d to '%s' (unknown option '%s')", arg,
+                    name, is_string ? lua_tostring(L, -2) : "?");
+}
+
+int mwb_read_options(lua_State *L, const char *name, int arg,
+                     const mwb_option *options) {
+  int given = !lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, i;
+  if (given && !lua_istable(L, arg))
+    mwb_bad_argument(L, name, arg, arg, "table");
+  for (i = 0; options[i].name != NULL; i++) {
+    luaL_checkstack(L, LUA_MINSTACK, NULL);
+    lua_pushnil(L);
+  }
+  if (!given) return first;
+  if (!mwb_push_shadow(L, arg)) lua_pushvalue(L, arg);
+  table = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
+    i = find_option(L, name, arg, options);
+    check_value(L, name, arg, &options[i]);
+    lua_copy(L, -1, first + i);
+  }
+  lua_settop(L, table - 1);
+  return first;
+}
