@@ -102,7 +102,13 @@ static void put_scaled(mwi_json *out, double x) {
 }
 
 void mwi_json_number(mwi_json *out, double x) {
-  if (!(x - x == 0)) x = 0; /* not finite */
+  if (!(x - x == 0)) {
+    if (x != x)
+      mwi_json_literal(out, "\"nan\"");
+    else
+      mwi_json_literal(out, "\"inf\"");
+    return;
+  }
   if (x > -GREATEST && x < GREATEST && x == (double)(int64_t)x) {
     mwi_json_integer(out, (int64_t)x);
     return;

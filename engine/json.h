@@ -1,5 +1,5 @@
 /*
-** json.h - the engine's private view of output.c.
+** json.h - the engine's private view of json.c.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWI_JSON_H
@@ -28,7 +28,8 @@ MWI_API void mwi_json_flush(mwi_json *out);
 
 MWI_API void mwi_json_integer(mwi_json *out, int64_t n);
 
-/* A number as JSON has them: 15 digits; 0 for what is not finite. */
+/* A number with 15 digits; the strings "nan" and "inf" for numbers that JSON
+** does not have. */
 MWI_API void mwi_json_number(mwi_json *out, double x);
 
 /* A time of so many thousandths, 12345 as 12.345. */

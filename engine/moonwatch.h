@@ -735,6 +735,33 @@ MW_API void mw_trace_end(mw_engine *e, uint64_t id, const char *args,
 MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                              const char *args, size_t len);
 
+/* What an event says of a change. */
+typedef struct mw_trace_details {
+  mw_handle obj;
+  mw_value key;       /* MW_TABSENT: neither the object nor a key is said */
+  const char *string; /* the key, if it is a string; `key.u` is not read then */
+  size_t len;         /* of the string */
+  uint64_t guards;    /* how many have heard of the change; 0: not said */
+  const char *context; /* the text of a JSON array; NULL: not said */
+  size_t context_len;
+  int same_time; /* has the event the time of the event before it?  That saves
+                 ** a look at the clock, which costs more than the rest */
+} mw_trace_details;
+
+/*
+** An object is changed.  The key is nil, a boolean, a number or a string; texts
+** are copied.  The details become JSON when the trace is written, except where
+** there is a context, a key of more than 64 bytes, or one key more than the
+** trace has room for events: then they become JSON at once, in a block of
+** memory, and are left out if there is none.
+*/
+MW_API void mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
+                            const mw_trace_details *details);
+
+/* A clock has come to the generation it has now. */
+MW_API void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
+                             mw_clock clock);
+
 /* Something has that many, which must be finite, or it is lost. */
 MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                              double value);

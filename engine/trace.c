@@ -4,56 +4,55 @@
 **
 **     events   | 8 9 10 3 4 5 6 7 |   of 11 events the 8 newest
 **                       ^
-**                       at: where the next one goes
+**                       at: the place of the next event
 **
 ** Invariant: event number i is in events[i % capacity] as long as it is among
-** the newest `capacity`; each of those owns its args.  That begins and ends
-** belong together is not looked at here, but when the trace is written: an end
-** says which begin it ends, so one that was overwritten is known to be.
+** the newest `capacity`; each of these owns its text.  Begins and ends are not
+** matched here, but when the trace is written: an end has the identity of its
+** begin, so an end whose begin was overwritten is known.
 **
-** Names are numbered from 1; a number is the place in `names`, and `table` is a
+** A change is kept as numbers, and becomes JSON when the trace is written.  A
+** key that is a string has a number in `texts`, unless the string is long or
+** there are as many texts as events; then the event owns the JSON instead, so
+** that the texts take no more memory than the ring does.
+**
+** Names are numbered from 1; a number is the place in `list`, and `table` is a
 ** hash table of numbers, never more than half full.
 */
 #include <string.h>
 
 #include "engine.h"
+#include "json.h"
 
 #define MIN_TABLE 64u
 
 /* Events a trace may have before its identities meet another's. */
 #define BASE_SHIFT 40
 
+/* The longest key that gets a number. */
+#define MAX_TEXT 64
+
 /* {======================================================
 ** Opening and closing
 ** ======================================================= */
 
-static void free_args(mw_engine *e, mwi_trace_event *event) {
-  mwi_free(e, event->args, event->len);
-  event->args = NULL;
+static void free_text(mw_engine *e, mwi_trace_event *event) {
+  if (event->has == MWI_ARGS_TEXT) mwi_free(e, event->args.text, event->n);
+  event->has = MWI_ARGS_NONE;
 }
 
 static void free_events(mw_engine *e, mw_trace *t) {
   uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
-  for (i = 0; i < n; i++) free_args(e, &t->events[i]);
+  for (i = 0; i < n; i++) free_text(e, &t->events[i]);
   mwi_free(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
 }
 
-static void free_names(mw_engine *e, mw_trace *t) {
+static void free_names(mw_engine *e, mwi_trace_names *names) {
   uint32_t i;
-  for (i = 0; i < t->n_names; i++)
-    mwi_free(e, t->names[i].text, t->names[i].len);
-  mwi_free(e, t->names, t->size_names * sizeof(mwi_trace_name));
-  mwi_free(e, t->table, t->size_table * sizeof(uint32_t));
-}
-
-/* Number 0, which is no name. */
-static int begin_names(mw_engine *e, mw_trace *t) {
-  t->names = (mwi_trace_name *)mwi_grow(e, NULL, 0, &t->size_names,
-                                        sizeof(mwi_trace_name));
-  if (t->names == NULL) return 0;
-  memset(&t->names[0], 0, sizeof(mwi_trace_name));
-  t->n_names = 1;
-  return 1;
+  for (i = 1; i < names->n; i++)
+    mwi_free(e, names->list[i].text, names->list[i].len);
+  mwi_free(e, names->list, names->size * sizeof(mwi_trace_name));
+  mwi_free(e, names->table, names->size_table * sizeof(uint32_t));
 }
 
 static int has_ring(mw_engine *e, mw_trace *t, size_t capacity) {
@@ -61,7 +60,7 @@ static int has_ring(mw_engine *e, mw_trace *t, size_t capacity) {
   t->events = (mwi_trace_event *)mwi_resize(e, NULL, 0,
                                             capacity * sizeof(mwi_trace_event));
   t->capacity = (t->events == NULL) ? 0 : capacity;
-  return t->events != NULL && begin_names(e, t);
+  return t->events != NULL;
 }
 
 int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
@@ -88,7 +87,8 @@ void mw_trace_close(mw_engine *e, mw_trace *t) {
   while (*link != t) link = &(*link)->next;
   *link = t->next;
   free_events(e, t);
-  free_names(e, t);
+  free_names(e, &t->names);
+  free_names(e, &t->texts);
   mwi_free(e, t, sizeof(mw_trace));
 }
 
@@ -110,44 +110,47 @@ static uint32_t hash_of(const char *s, size_t len, mw_name category) {
 }
 
 static int is_name(const mwi_trace_name *name, const char *s, size_t len,
-                   mw_name category, uint32_t hash) {
-  return name->hash == hash && name->category == category && name->len == len &&
+                   mw_name category) {
+  return name->category == category && name->len == len &&
          (len == 0 || memcmp(name->text, s, len) == 0);
 }
 
-/* Where in the table a name is, or where it would be. */
-static uint32_t place_of(const mw_trace *t, const char *s, size_t len,
-                         mw_name category, uint32_t hash) {
-  uint32_t mask = t->size_table - 1, i = hash & mask;
-  while (t->table[i] != 0 &&
-         !is_name(&t->names[t->table[i]], s, len, category, hash))
-    i = (i + 1) & mask;
+/* The place of a name in the table, or where the name would be. */
+static uint32_t place_of(const mwi_trace_names *names, const char *s,
+                         size_t len, mw_name category, uint32_t hash) {
+  uint32_t mask = names->size_table - 1, i = hash & mask;
+  for (; names->table[i] != 0; i = (i + 1) & mask) {
+    const mwi_trace_name *name = &names->list[names->table[i]];
+    if (name->hash == hash && is_name(name, s, len, category)) break;
+  }
   return i;
 }
 
-static int widen_table(mw_engine *e, mw_trace *t) {
-  uint32_t size = (t->size_table == 0) ? MIN_TABLE : t->size_table * 2, i, at;
-  uint32_t *table = (uint32_t *)mwi_new(e, size * sizeof(uint32_t));
+static int widen_table(mw_engine *e, mwi_trace_names *names) {
+  uint32_t size = (names->size_table == 0) ? MIN_TABLE : names->size_table * 2;
+  uint32_t i, at, *table = (uint32_t *)mwi_new(e, size * sizeof(uint32_t));
   if (table == NULL) return 0;
-  for (i = 1; i < t->n_names; i++) {
-    for (at = t->names[i].hash & (size - 1); table[at] != 0;)
+  for (i = 1; i < names->n; i++) {
+    for (at = names->list[i].hash & (size - 1); table[at] != 0;)
       at = (at + 1) & (size - 1);
     table[at] = i;
   }
-  mwi_free(e, t->table, t->size_table * sizeof(uint32_t));
-  t->table = table;
-  t->size_table = size;
+  mwi_free(e, names->table, names->size_table * sizeof(uint32_t));
+  names->table = table;
+  names->size_table = size;
   return 1;
 }
 
-static int make_room(mw_engine *e, mw_trace *t) {
-  mwi_trace_name *names;
-  if (t->n_names >= UINT32_MAX / 4) return 0;
-  if (t->n_names >= t->size_table / 2 && !widen_table(e, t)) return 0;
-  names = (mwi_trace_name *)mwi_grow(e, t->names, t->n_names, &t->size_names,
-                                     sizeof(mwi_trace_name));
-  if (names != NULL) t->names = names;
-  return names != NULL;
+static int make_room(mw_engine *e, mwi_trace_names *names) {
+  mwi_trace_name *list;
+  if (names->n >= UINT32_MAX / 4) return 0;
+  if (names->n >= names->size_table / 2 && !widen_table(e, names)) return 0;
+  list = (mwi_trace_name *)mwi_grow(e, names->list, names->n, &names->size,
+                                    sizeof(mwi_trace_name));
+  if (list == NULL) return 0;
+  names->list = list;
+  if (names->n == 0) memset(&list[names->n++], 0, sizeof(mwi_trace_name));
+  return 1;
 }
 
 static char *copy(mw_engine *e, const char *s, size_t len) {
@@ -156,32 +159,33 @@ static char *copy(mw_engine *e, const char *s, size_t len) {
   return text;
 }
 
-static mw_name add_name(mw_engine *e, mw_trace *t,
-                        const mwi_trace_name *fresh) {
-  mwi_trace_name name = *fresh;
-  if (!make_room(e, t)) return 0;
-  name.text = (name.len == 0) ? NULL : copy(e, fresh->text, name.len);
-  if (name.text == NULL && name.len > 0) return 0;
-  t->table[place_of(t, fresh->text, name.len, name.category, name.hash)] =
-      t->n_names;
-  t->names[t->n_names] = name;
-  return t->n_names++;
+/* The number of a string, which is given one if there are fewer than `most`;
+** else 0. */
+static mw_name number_of(mw_engine *e, mwi_trace_names *names, const char *s,
+                         size_t len, mw_name category, uint64_t most) {
+  mwi_trace_name fresh = {NULL, len, category, 0};
+  mw_name name = 0;
+  if (names->latest != 0 && /* the same one again, most often */
+      is_name(&names->list[names->latest], s, len, category))
+    return names->latest;
+  fresh.hash = hash_of(s, len, category);
+  if (names->n > 0)
+    name = names->table[place_of(names, s, len, category, fresh.hash)];
+  if (name == 0) {
+    if (names->n > most || !make_room(e, names)) return 0;
+    if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
+    name = names->n++;
+    names->table[place_of(names, s, len, category, fresh.hash)] = name;
+    names->list[name] = fresh;
+  }
+  return names->latest = name;
 }
 
 mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                       mw_name category) {
   mw_trace *t = e->trace.running;
-  mwi_trace_name fresh;
-  mw_name name = 0;
-  if (t == NULL) return 0;
-  memset(&fresh, 0, sizeof(fresh));
-  fresh.text = (char *)(uintptr_t)s; /* only to be copied */
-  fresh.len = len;
-  fresh.category = category;
-  fresh.hash = hash_of(s, len, category);
-  if (t->size_table > 0)
-    name = t->table[place_of(t, s, len, category, fresh.hash)];
-  return (name != 0) ? name : add_name(e, t, &fresh);
+  return (t == NULL) ? 0
+                     : number_of(e, &t->names, s, len, category, UINT64_MAX);
 }
 
 /* }====================================================== */
@@ -193,37 +197,50 @@ mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 /* The next place of the ring, with nothing in it. */
 static mwi_trace_event *next_place(mw_engine *e, mw_trace *t) {
   mwi_trace_event *event = &t->events[t->at];
-  if (t->n >= t->capacity) free_args(e, event);
+  if (t->n >= t->capacity) free_text(e, event);
   t->n++;
   if (++t->at == t->capacity) t->at = 0;
-  event->args = NULL;
-  event->len = 0;
+  event->has = MWI_ARGS_NONE;
+  return event;
+}
+
+/* Adds an event that happens at the time `t->latest`. */
+static mwi_trace_event *add_at_once(mw_engine *e, mw_trace *t,
+                                    enum mwi_trace_kind kind, mw_thread thread,
+                                    mw_name name) {
+  mwi_trace_event *event = next_place(e, t);
+  event->kind = (uint8_t)kind;
+  event->thread = thread;
+  event->name = name;
+  event->u.id = 0;
+  event->time = t->latest;
   return event;
 }
 
 static mwi_trace_event *add(mw_engine *e, mw_trace *t, enum mwi_trace_kind kind,
                             mw_thread thread, mw_name name) {
-  mwi_trace_event *event = next_place(e, t);
-  event->kind = kind;
-  event->thread = thread;
-  event->name = name;
-  event->u.id = 0;
-  event->time = t->now(t->ud);
-  return event;
+  t->latest = t->now(t->ud);
+  return add_at_once(e, t, kind, thread, name);
 }
 
-/* Without memory, the event goes without them. */
+/* Gives an event a text, which it owns then; NULL: there was no memory. */
+static void own_text(mwi_trace_event *event, char *text, size_t len) {
+  if (text == NULL) return;
+  event->has = MWI_ARGS_TEXT;
+  event->args.text = text;
+  event->n = (uint32_t)len;
+}
+
 static void set_args(mw_engine *e, mwi_trace_event *event, const char *args,
                      size_t len) {
   if (args == NULL || len == 0 || len > UINT32_MAX) return;
-  event->args = copy(e, args, len);
-  if (event->args != NULL) event->len = (uint32_t)len;
+  own_text(event, copy(e, args, len), len);
 }
 
 /* The running trace, if it has that name. */
 static mw_trace *trace_for(mw_engine *e, mw_name name) {
   mw_trace *t = e->trace.running;
-  if (t == NULL || (name != 0 && name < t->n_names)) return t;
+  if (t == NULL || (name != 0 && name < t->names.n)) return t;
   t->dropped++;
   return NULL;
 }
@@ -236,7 +253,7 @@ uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
   return t->base + t->n;
 }
 
-/* The event of that identity, if it is still there and begins something. */
+/* The event of an identity, if it is still there and begins something. */
 static const mwi_trace_event *find_begin(const mw_trace *t, uint64_t id) {
   uint64_t i = id - t->base - 1;
   const mwi_trace_event *event;
@@ -272,29 +289,88 @@ void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
     t->dropped++;
 }
 
+/* A sink that counts the bytes. */
+static int count(void *ud, const char *bytes, size_t n) {
+  (void)bytes;
+  *(size_t *)ud += n;
+  return 1;
+}
+
+/* Gives an event the JSON of a change that does not fit into the event. */
+static void set_change_text(mw_engine *e, mwi_trace_event *event,
+                            const mw_trace_details *details, uint64_t serial) {
+  size_t len = 0;
+  char buffer[256], *text;
+  mwi_json counted = {count, &len, buffer, 0, sizeof(buffer), 0};
+  mwi_json out = {NULL, NULL, NULL, 0, 0, 0};
+  mwi_trace_put_change(&counted, details, serial);
+  mwi_json_flush(&counted);
+  if (len > UINT32_MAX) return;
+  text = out.buffer = (char *)mwi_resize(e, NULL, 0, len);
+  out.size = len; /* exactly enough, so the sink is not called */
+  if (text != NULL) mwi_trace_put_change(&out, details, serial);
+  own_text(event, text, len);
+}
+
+/* Makes the key one that an event can have; 0: an event cannot have the key, or
+** what else there is to say. */
+static int fits(mw_engine *e, mw_trace *t, const mw_trace_details *details,
+                mw_value *key) {
+  if (details->context != NULL || details->guards > UINT32_MAX) return 0;
+  if (key->type != MW_TSTRING) return 1;
+  if (details->len > MAX_TEXT) return 0;
+  key->u.i =
+      number_of(e, &t->texts, details->string, details->len, 0, t->capacity);
+  return key->u.i != 0;
+}
+
+void mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
+                     const mw_trace_details *details) {
+  mw_trace *t = trace_for(e, name);
+  mwi_trace_event *event;
+  mw_value key = details->key;
+  uint64_t serial = 0;
+  if (t == NULL) return;
+  if (!details->same_time) t->latest = t->now(t->ud);
+  event = add_at_once(e, t, MWI_TRACE_INSTANT, thread, name);
+  mw_object_serial(e, details->obj, &serial); /* or 0 */
+  if (!fits(e, t, details, &key)) {
+    set_change_text(e, event, details, serial);
+    return;
+  }
+  event->has = MWI_ARGS_CHANGE;
+  event->u.serial = serial;
+  event->args.key = key.u;
+  event->key_type = (uint8_t)key.type;
+  event->n = (uint32_t)details->guards;
+}
+
+void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
+                      mw_clock clock) {
+  mw_trace *t = trace_for(e, name);
+  mwi_trace_event *event;
+  if (t == NULL) return;
+  event = add(e, t, MWI_TRACE_INSTANT, thread, name);
+  event->has = MWI_ARGS_ADVANCE;
+  event->u.generation = mw_clock_now(e, clock);
+  event->n = clock;
+}
+
 /* }====================================================== */
 
 /* {======================================================
 ** Starting and stopping
 ** ======================================================= */
 
-/* What was open when the trace was stopped ended there. */
-static void note_break(mw_engine *e, mw_trace *t) {
-  mwi_trace_event *event = next_place(e, t);
-  event->kind = MWI_TRACE_BREAK;
-  event->thread = 0;
-  event->name = 0;
-  event->u.id = 0;
-  event->time = t->stopped;
-}
-
 int mw_trace_start(mw_engine *e, mw_trace *t) {
   if (e->trace.running == t) return MW_OK;
   if (e->trace.running != NULL) return MW_FULL;
-  if (t->used)
-    note_break(e, t);
-  else
-    t->started = t->now(t->ud);
+  if (t->used) { /* scopes that were open when it was stopped ended there */
+    t->latest = t->stopped;
+    add_at_once(e, t, MWI_TRACE_BREAK, 0, 0);
+  }
+  t->latest = t->now(t->ud);
+  if (!t->used) t->started = t->latest;
   t->used = 1;
   e->trace.running = t;
   return MW_OK;

@@ -1,5 +1,5 @@
 /*
-** trace.h - the engine's private view of trace.c.
+** trace.h - the engine's private view of trace.c and trace_file.c.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWI_TRACE_H
@@ -15,18 +15,33 @@ enum mwi_trace_kind {
   MWI_TRACE_BREAK /* the trace was stopped then, and started again later */
 };
 
+/* What an event has besides its name. */
+enum mwi_trace_args {
+  MWI_ARGS_NONE,
+  MWI_ARGS_TEXT,   /* the text of a JSON object */
+  MWI_ARGS_CHANGE, /* an object, its key, how many guards have heard */
+  MWI_ARGS_ADVANCE /* a clock and its generation */
+};
+
 /* Event number i has the identity base + i + 1. */
 typedef struct mwi_trace_event {
   int64_t time;
   union {
-    uint64_t id;   /* of MWI_TRACE_END: which begin it ends */
-    double number; /* of MWI_TRACE_COUNTER */
+    uint64_t id;        /* MWI_TRACE_END: the identity of its begin */
+    double number;      /* MWI_TRACE_COUNTER */
+    uint64_t serial;    /* MWI_ARGS_CHANGE: the object's */
+    int64_t generation; /* MWI_ARGS_ADVANCE */
   } u;
-  char *args; /* owned; NULL when there are none */
-  uint32_t len;
+  union {
+    char *text;     /* MWI_ARGS_TEXT: owned, `n` bytes */
+    mw_content key; /* MWI_ARGS_CHANGE: of a string, its number in `texts` */
+  } args;
+  uint32_t n; /* MWI_ARGS_CHANGE: guards; MWI_ARGS_ADVANCE: the clock */
   mw_thread thread;
   mw_name name;
-  uint32_t kind;
+  uint8_t kind;
+  uint8_t has;      /* of enum mwi_trace_args */
+  uint8_t key_type; /* MWI_ARGS_CHANGE */
 } mwi_trace_event;
 
 typedef struct mwi_trace_name {
@@ -36,20 +51,28 @@ typedef struct mwi_trace_name {
   uint32_t hash;
 } mwi_trace_name;
 
+/* Strings by number, and their numbers. */
+typedef struct mwi_trace_names {
+  mwi_trace_name *list; /* by number; 0 is none */
+  uint32_t n, size;
+  uint32_t latest; /* the number that was asked for last, or 0 */
+  uint32_t *table; /* where to find a name: its number, or 0 */
+  uint32_t size_table;
+} mwi_trace_names;
+
 struct mw_trace {
   mw_trace *next; /* of all that are open */
   mwi_trace_event *events;
-  uint64_t n; /* how many there were, and how many there is room for */
+  uint64_t n; /* events there have been */
   uint64_t capacity, at;
-  uint64_t base;         /* so that no other trace has the same identities */
-  uint64_t dropped;      /* those for which there was no memory */
-  mwi_trace_name *names; /* by number; 0 is no name */
-  uint32_t n_names, size_names;
-  uint32_t *table; /* where to find a name: its number, or 0 */
-  uint32_t size_table;
+  uint64_t base;    /* so that no other trace has the same identities */
+  uint64_t dropped; /* events for which there was no memory */
+  mwi_trace_names names;
+  mwi_trace_names texts; /* keys that are strings */
   mw_now now;
   void *ud;
   int64_t started, stopped; /* when it first was, when it last was */
+  int64_t latest;           /* time of the latest event, or of the start */
   int used;                 /* was it ever started? */
 };
 
@@ -59,7 +82,14 @@ typedef struct mwi_traces {
   uint64_t opened; /* how many there have been */
 } mwi_traces;
 
+struct mwi_json;
+
 MWI_API void mwi_trace_close(mw_engine *e);
+
+/* Puts the JSON object of a change, of an object with that serial. */
+MWI_API void mwi_trace_put_change(struct mwi_json *out,
+                                  const mw_trace_details *details,
+                                  uint64_t serial);
 
 /* The number of the first event that is still there. */
 static inline uint64_t mwi_trace_first(const mw_trace *t) {

@@ -224,11 +224,61 @@ static int write_threads(writer *w) {
 /* }====================================================== */
 
 /* {======================================================
+** Changes
+** ======================================================= */
+
+static void put_key(mwi_json *out, const mw_trace_details *details) {
+  switch (details->key.type) {
+    case MW_TNIL:
+      mwi_json_literal(out, "null");
+      break;
+    case MW_TBOOLEAN:
+      if (details->key.u.i)
+        mwi_json_literal(out, "true");
+      else
+        mwi_json_literal(out, "false");
+      break;
+    case MW_TINTEGER:
+      mwi_json_integer(out, details->key.u.i);
+      break;
+    case MW_TFLOAT:
+      mwi_json_number(out, details->key.u.f);
+      break;
+    default:
+      mwi_json_string(out, details->string, details->len);
+  }
+}
+
+void mwi_trace_put_change(mwi_json *out, const mw_trace_details *details,
+                          uint64_t serial) {
+  int has_object = details->key.type != MW_TABSENT;
+  mwi_json_literal(out, "{");
+  if (has_object) {
+    mwi_json_literal(out, "\"object\":");
+    mwi_json_integer(out, (int64_t)serial);
+    mwi_json_literal(out, ",\"key\":");
+    put_key(out, details);
+  }
+  if (details->guards > 0) {
+    if (has_object) mwi_json_literal(out, ",");
+    mwi_json_literal(out, "\"guards\":");
+    mwi_json_integer(out, (int64_t)details->guards);
+  }
+  if (details->context != NULL) {
+    mwi_json_literal(out, ",\"context\":");
+    mwi_json_put(out, details->context, details->context_len);
+  }
+  mwi_json_literal(out, "}");
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** What the formats share
 ** ======================================================= */
 
 static void put_name(writer *w, mw_name name) {
-  const mwi_trace_name *its = &w->t->names[name];
+  const mwi_trace_name *its = &w->t->names.list[name];
   mwi_json_string(&w->out, its->text, its->len);
 }
 
@@ -287,20 +337,54 @@ static void chrome_begin_thread(writer *w, uint32_t i) {
   mwi_json_literal(&w->out, "}}");
 }
 
+/* A change that was kept as numbers. */
+static void put_change(writer *w, const mwi_trace_event *event) {
+  mw_trace_details details;
+  memset(&details, 0, sizeof(details));
+  details.key.type = event->key_type;
+  details.key.u = event->args.key;
+  if (event->key_type == MW_TSTRING) {
+    const mwi_trace_name *text = &w->t->texts.list[event->args.key.i];
+    details.string = text->text;
+    details.len = text->len;
+  }
+  details.guards = event->n;
+  mwi_trace_put_change(&w->out, &details, event->u.serial);
+}
+
+static void put_advance(writer *w, const mwi_trace_event *event) {
+  const mwi_clock *clock = &w->e->clock.clocks[event->n];
+  mwi_json_literal(&w->out, "{\"clock\":");
+  mwi_json_string(&w->out, clock->name, clock->len);
+  mwi_json_literal(&w->out, ",\"generation\":");
+  mwi_json_integer(&w->out, event->u.generation);
+  mwi_json_literal(&w->out, "}");
+}
+
 static void put_args(writer *w, const mwi_trace_event *event) {
   if (event->kind == MWI_TRACE_COUNTER) {
     mwi_json_literal(&w->out, ",\"args\":{\"value\":");
     mwi_json_number(&w->out, event->u.number);
     mwi_json_literal(&w->out, "}");
-  } else if (event->args != NULL) {
-    mwi_json_literal(&w->out, ",\"args\":");
-    mwi_json_put(&w->out, event->args, event->len);
+    return;
+  }
+  if (event->has == MWI_ARGS_NONE) return;
+  mwi_json_literal(&w->out, ",\"args\":");
+  switch (event->has) {
+    case MWI_ARGS_TEXT:
+      mwi_json_put(&w->out, event->args.text, event->n);
+      break;
+    case MWI_ARGS_CHANGE:
+      put_change(w, event);
+      break;
+    default:
+      put_advance(w, event);
   }
 }
 
 static void chrome_event(writer *w, const mwi_trace_event *event, mw_name name,
                          int64_t time) {
-  mw_name category = w->t->names[name].category;
+  mw_name category = w->t->names.list[name].category;
   put_head(w, phases[event->kind]);
   mwi_json_literal(&w->out, ",\"ts\":");
   mwi_json_thousandths(&w->out, time - w->t->started);
@@ -338,7 +422,7 @@ static void speed_begin_file(writer *w) {
       &w->out,
       "{\"$schema\":\"https://www.speedscope.app/file-format-schema."
       "json\",\"exporter\":\"moonwatch\",\"shared\":{\"frames\":[\n");
-  for (i = 1; i < w->t->n_names; i++) {
+  for (i = 1; i < w->t->names.n; i++) {
     separate(w);
     mwi_json_literal(&w->out, "{\"name\":");
     put_name(w, i);

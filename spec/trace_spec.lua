@@ -258,6 +258,62 @@ describe("the sources of a trace", function()
       assert.equal("iupdate", story(trace))
     end)
 
+  it("tell of any key", function()
+    local object = mw.track {}
+    local long = ("k"):rep(1000)
+    local keys = { "", "a\0\"b", long, 5, -0.5, math.huge, true, {}, print }
+    local trace = traced(function()
+      for _, key in ipairs(keys) do object[key] = 1 end
+      mw.touch(object)
+    end, WATCH)
+    local said = {}
+    for _, e in ipairs(events_of(trace)) do
+      if e.ph == "i" then said[#said + 1] = e.args.key end
+    end
+    assert.same({ "", "a\0\"b", long, 5, -0.5, "inf", true, "table",
+      "function", json.decode "null" }, said)
+  end)
+
+  it("tell of more keys than a trace has events", function()
+    local object, names = mw.track {}, {}
+    local trace = traced(function()
+      for i = 1, 100 do object["key " .. i] = i end
+    end, { sources = { "watch" }, capacity = 10 })
+    for _, e in ipairs(events_of(trace)) do
+      if e.ph == "i" then names[#names + 1] = e.args.key end
+    end
+    assert.equal(10, #names)
+    assert.equal("key 91", names[1])
+    assert.equal("key 100", names[10])
+    assert.same({}, json.decode(write(trace, "speedscope")).profiles[1].events)
+  end)
+
+  it("go on in another trace, and with another context", function()
+    local object = mw.track { x = 1 }
+    mw.watch(object, function() end, { once = false })
+    local first = traced(function() object.x = 2 end, WATCH)
+    local second = traced(function()
+      mw.instant "a name"
+      local context <close> = mw.context(function() return "here" end)
+      object.x = 3
+      assert.is_not_nil(context)
+    end, WATCH)
+    assert.equal("iupdate iinvalidate", story(first))
+    assert.equal("ia name iupdate iinvalidate", story(second))
+    assert.same({ object = mw.id(object), key = "x", guards = 1,
+      context = { "here" } }, find(second, "i", "invalidate").args)
+    assert.is_nil(find(first, "i", "invalidate").args.context)
+  end)
+
+  it("end when a context stops the trace", function()
+    local object, trace = mw.track { x = 1 }, mw.trace(WATCH):start()
+    local context <close> = mw.context(function() trace:stop() end)
+    mw.watch(object, mw.guard())
+    object.x = 2
+    assert.is_not_nil(context)
+    assert.equal("iupdate", story(trace))
+  end)
+
   it("tell when guards hear of a write", function()
     local object, guard = { x = 1 }, mw.guard()
     mw.watch(object, guard, { key = "x" })

@@ -128,7 +128,8 @@ static int deliver(lua_State *L) {
   uint64_t calls = s->engine->watch.calls;
   s->delivering++;
   mw_batch_end(s->engine, &f);
-  if (mwb_tracing(s)) mwb_trace_heard(L, s, MW_NONE, calls);
+  if (mwb_tracing(s))
+    mwb_trace_heard(L, s, MW_NONE, 0, s->engine->watch.calls - calls);
   lua_settop(L, FAILURE);
   return f.failed ? lua_error(L) : 0;
 }

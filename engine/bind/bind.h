@@ -99,11 +99,16 @@ typedef struct mwb_state {
   int sources;         /* MWB_WATCHES...: what else is traced */
   int timing;          /* are all scopes measured? */
   lua_Integer threads; /* coroutines that have a number */
+  int contexts;        /* does mw.context have hooks? */
   char *scratch;       /* the text of args under way */
   size_t n_scratch, size_scratch;
   const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
   const void *scope_meta, *idle; /* idle: the scope that is none */
+
+  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind; in the trace
+                                     ** with this base */
+  uint64_t write_names_base;
 } mwb_state;
 
 /* Upvalues of every function. */
@@ -531,6 +536,7 @@ int mwb_is_guard(lua_State *L, const mwb_state *s, int index);
 
 /* The name of a kind, and the kind of the name at `index`; raises. */
 void mwb_push_kind(lua_State *L, int kind);
+const char *mwb_kind_name(int kind);
 int mwb_kind(lua_State *L, int index);
 
 /* Pushes the key of a value that came from `mwb_key`. */

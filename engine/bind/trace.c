@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "options.h"
-#include "write.h"
 
 int mwb_has_meta(lua_State *L, int uservalue) {
   int has;
@@ -87,67 +86,101 @@ void mwb_trace_end(mwb_state *s, uint64_t id) {
   mw_trace_end(s->engine, id, NULL, 0);
 }
 
-static void note_instant(mwb_state *s, mw_thread thread, const char *category,
-                         const char *name, const char *args, size_t len) {
-  mw_name number = name_in(s, category, name, strlen(name));
-  mw_trace_instant(s->engine, thread, number, args, len);
-}
-
 void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
-  size_t len;
-  const char *args;
   mw_thread thread;
   if (!mwb_is_running(s)) return;
   thread = mwb_thread(L, s);
-  args = mwb_clock_args(s, clock, &len);
-  note_instant(s, thread, "epoch", "advance", args, len);
+  mw_trace_advance(s->engine, thread, name_in(s, "epoch", "advance", 7), clock);
 }
 
-void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
-  mwb_write_args_of its = {MW_NONE, KEY, 0, 0};
-  const char *args, *name;
-  size_t len;
-  mw_thread thread;
+/* The events of writes are named after the kind, or INVALIDATE. */
+#define INVALIDATE MW_KINDS
+
+/* The number of such a name in the trace that runs. */
+static mw_name write_name(mwb_state *s, int kind) {
+  uint64_t base = s->engine->trace.running->base;
+  if (s->write_names_base != base) {
+    memset(s->write_names, 0, sizeof(s->write_names));
+    s->write_names_base = base;
+  }
+  if (s->write_names[kind] == 0) {
+    const char *name =
+        (kind == INVALIDATE) ? "invalidate" : mwb_kind_name(kind);
+    s->write_names[kind] = name_in(s, "watch", name, strlen(name));
+  }
+  return s->write_names[kind];
+}
+
+static void set_details(lua_State *L, mw_trace_details *details, mw_handle h,
+                        int key) {
+  memset(details, 0, sizeof(*details));
+  details->obj = h;
+  details->key.type = MW_TABSENT;
+  if (h == MW_NONE) return;
+  switch (lua_type(L, key)) {
+    case LUA_TNIL:
+      details->key.type = MW_TNIL;
+      break;
+    case LUA_TBOOLEAN:
+      details->key.type = MW_TBOOLEAN;
+      details->key.u.i = lua_toboolean(L, key);
+      break;
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, key)) {
+        details->key.type = MW_TINTEGER;
+        details->key.u.i = (int64_t)lua_tointeger(L, key);
+      } else {
+        details->key.type = MW_TFLOAT;
+        details->key.u.f = (double)lua_tonumber(L, key);
+      }
+      break;
+    case LUA_TSTRING:
+      details->key.type = MW_TSTRING;
+      details->string = lua_tolstring(L, key, &details->len);
+      break;
+    default: /* a key that JSON does not have: its type */
+      details->key.type = MW_TSTRING;
+      details->string = luaL_typename(L, key);
+      details->len = strlen(details->string);
+  }
+}
+
+void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int key,
+                     int kind) {
+  mw_trace_details details;
   if (!mwb_is_running(s)) return;
-  thread = mwb_thread(L, s);
-  its.obj = h;
-  mwb_push(L, mwb_state_of(L), MWB_KINDS);
-  lua_rawgeti(L, -1, kind + 1);
-  name = lua_tostring(L, -1);
-  args = mwb_write_args(L, s, &its, &len);
-  note_instant(s, thread, "watch", name, args, len);
-  lua_pop(L, 2);
+  set_details(L, &details, h, key);
+  mw_trace_change(s->engine, mwb_thread(L, s), write_name(s, kind), &details);
 }
 
-/* Pushes an array of what the hooks of mw.context say, or nil. */
-static void push_contexts(lua_State *L) {
-  mwb_push(L, mwb_state_of(L), MWB_CONTEXTS);
-  if (lua_isnil(L, -1)) return;
+/* Asks the hooks of mw.context, and pushes the array of what they say, or
+** nil. */
+static void push_contexts(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_CONTEXTS);
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) return;
   lua_pop(L, 1);
   lua_pushnil(L);
 }
 
-void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, uint64_t calls) {
-  mwb_write_args_of its = {MW_NONE, 0, 0, 0};
-  const char *args;
-  size_t len;
+void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, int key,
+                     uint64_t guards) {
+  mw_trace_details details;
   mw_thread thread;
-  its.guards = s->engine->watch.calls - calls;
-  if (its.guards == 0 || !mwb_is_running(s)) return;
-  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  int top = 0;
+  if (guards == 0 || !mwb_is_running(s)) return;
   thread = mwb_thread(L, s);
-  push_contexts(L);
-  if (!mwb_is_running(s)) {
-    lua_pop(L, 1);
-    return;
+  set_details(L, &details, h, key);
+  details.guards = guards;
+  details.same_time = h != MW_NONE; /* the time of the write */
+  if (s->contexts && lua_checkstack(L, LUA_MINSTACK)) {
+    top = lua_gettop(L);
+    push_contexts(L, s);
+    if (lua_istable(L, -1))
+      details.context = mwb_array_args(L, s, -1, &details.context_len);
   }
-  its.obj = h;
-  its.key = (h == MW_NONE) ? 0 : KEY;
-  its.context = lua_istable(L, -1) ? lua_gettop(L) : 0;
-  args = mwb_write_args(L, s, &its, &len);
-  note_instant(s, thread, "watch", "invalidate", args, len);
-  lua_pop(L, 1);
+  if (mwb_is_running(s)) /* a hook may have stopped the trace */
+    mw_trace_change(s->engine, thread, write_name(s, INVALIDATE), &details);
+  if (top > 0) lua_settop(L, top);
 }
 
 /* }====================================================== */
@@ -355,8 +388,10 @@ static int free_trace(lua_State *L) {
 
 /* contexts(ask): ask() -> array of strings; nil when there is nothing to ask */
 static int set_contexts(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
-  mwb_keep(L, mwb_state_of(L), MWB_CONTEXTS);
+  s->contexts = !lua_isnil(L, 1);
+  mwb_keep(L, s, MWB_CONTEXTS);
   return 0;
 }
 

@@ -39,29 +39,22 @@ void mwb_trace_end(mwb_state *s, uint64_t id);
 /* A clock was advanced. */
 void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock);
 
-/* A write to the object `h`, with its key on the stack of write.h, is about to
-** be made; and guards have heard of it, of all that have heard of something
-** those after the first `calls`.  Without an object: of a batch. */
-void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind);
-void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, uint64_t calls);
+/* A write to the object `h`, with the key at `key` of the stack, is about to be
+** made. */
+void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int key,
+                     int kind);
 
-/* The text of a JSON object for the table at `index`; good until the next one
+/* `guards` guards have heard of a write; MW_NONE: of a batch, which has no key.
+** May call the hooks of mw.context. */
+void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, int key,
+                     uint64_t guards);
+
+/* The text of a JSON object for the table at `index`; good until the next text
 ** is made.  NULL when there is no memory. */
 const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
-/* The same with {"clock": name, "generation": now}. */
-const char *mwb_clock_args(mwb_state *s, mw_clock clock, size_t *len);
-
-/* The same with {"object": serial, "key": the one at `key`}, {"guards": how
-** many, "context": the array at `context`}, or both. */
-typedef struct mwb_write_args_of {
-  mw_handle obj;   /* MW_NONE: no object and key */
-  int key;         /* 0: no key */
-  uint64_t guards; /* 0: none */
-  int context;     /* 0: none */
-} mwb_write_args_of;
-const char *mwb_write_args(lua_State *L, mwb_state *s,
-                           const mwb_write_args_of *args, size_t *len);
+/* Like `mwb_args`, for a JSON array of what the table has at 1, 2, ... */
+const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
 /* Nanoseconds since some moment. */
 int64_t mwb_now(void *ud);

@@ -63,17 +63,11 @@ static void put_string(encoder *en, int index) {
   mwi_json_string(&en->out, s, len);
 }
 
-/* Numbers that JSON does not have are strings. */
 static void put_number(encoder *en, int index) {
-  lua_Number x = lua_tonumber(en->L, index);
   if (lua_isinteger(en->L, index))
     mwi_json_integer(&en->out, (int64_t)lua_tointeger(en->L, index));
-  else if (x != x)
-    mwi_json_literal(&en->out, "\"nan\"");
-  else if (x - x != 0)
-    mwi_json_literal(&en->out, "\"inf\"");
   else
-    mwi_json_number(&en->out, x);
+    mwi_json_number(&en->out, lua_tonumber(en->L, index));
 }
 
 static void put_table(encoder *en, int index, int depth);
@@ -172,52 +166,9 @@ const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
   return finish(&en, len);
 }
 
-/* {======================================================
-** Of clocks and writes
-** ======================================================= */
-
-const char *mwb_clock_args(mwb_state *s, mw_clock clock, size_t *len) {
-  const mwi_clock *its = &s->engine->clock.clocks[clock];
-  encoder en;
-  begin(&en, NULL, s);
-  mwi_json_literal(&en.out, "{\"clock\":");
-  mwi_json_string(&en.out, its->name == NULL ? "" : its->name, its->len);
-  mwi_json_literal(&en.out, ",\"generation\":");
-  mwi_json_integer(&en.out, (int64_t)its->now);
-  mwi_json_literal(&en.out, "}");
-  return finish(&en, len);
-}
-
-static void put_object_and_key(encoder *en, const mwb_write_args_of *args) {
-  uint64_t serial = 0;
-  if (args->obj == MW_NONE) return;
-  mw_object_serial(en->s->engine, args->obj, &serial);
-  mwi_json_literal(&en->out, "\"object\":");
-  mwi_json_integer(&en->out, (int64_t)serial);
-  if (args->key == 0) return;
-  mwi_json_literal(&en->out, ",\"key\":");
-  put_value(en, args->key, MAX_DEPTH);
-}
-
-static void put_guards(encoder *en, const mwb_write_args_of *args) {
-  if (args->guards == 0) return;
-  if (args->obj != MW_NONE) mwi_json_literal(&en->out, ",");
-  mwi_json_literal(&en->out, "\"guards\":");
-  mwi_json_integer(&en->out, (int64_t)args->guards);
-  if (args->context == 0) return;
-  mwi_json_literal(&en->out, ",\"context\":");
-  put_array(en, args->context, MAX_DEPTH);
-}
-
-const char *mwb_write_args(lua_State *L, mwb_state *s,
-                           const mwb_write_args_of *args, size_t *len) {
+const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len) {
   encoder en;
   begin(&en, L, s);
-  mwi_json_literal(&en.out, "{");
-  put_object_and_key(&en, args);
-  put_guards(&en, args);
-  mwi_json_literal(&en.out, "}");
+  put_array(&en, lua_absindex(L, index), MAX_DEPTH);
   return finish(&en, len);
 }
-
-/* }====================================================== */

@@ -201,10 +201,11 @@ uint64_t mwb_begin_write(lua_State *L, write_frame *f, mw_handle h, int kind) {
   uint64_t moment, calls = s->engine->watch.calls;
   mwb_set_change(L, f, h, kind);
   if (mw_batch_depth(s->engine) > 0) f->change.note = mwb_note_write(L, kind);
-  if (mwb_tracing(s)) mwb_trace_write(L, s, h, kind);
+  if (mwb_tracing(s)) mwb_trace_write(L, s, h, KEY, kind);
   s->L = L;
   moment = mw_write_begin(s->engine, f->obj, &f->change);
-  if (mwb_tracing(s)) mwb_trace_heard(L, s, h, calls);
+  if (mwb_tracing(s))
+    mwb_trace_heard(L, s, h, KEY, s->engine->watch.calls - calls);
   return moment;
 }
 
@@ -214,7 +215,8 @@ static int finish_write(write_frame *f, uint64_t moment) {
   uint64_t calls = s->engine->watch.calls;
   s->L = f->L;
   mw_write_end(s->engine, f->obj, &f->change, moment);
-  if (mwb_tracing(s)) mwb_trace_heard(f->L, s, f->obj, calls);
+  if (mwb_tracing(s))
+    mwb_trace_heard(f->L, s, f->obj, KEY, s->engine->watch.calls - calls);
   mwb_rest(f->L, mwb_object_of(f->state, f->obj), OBJECT);
   lua_settop(f->L, FAILURE);
   return f->failed;
@@ -417,6 +419,8 @@ static int on_error(lua_State *L) {
   mwb_keep(L, mwb_state_of(L), MWB_ONERROR);
   return 1;
 }
+
+const char *mwb_kind_name(int kind) { return kinds[kind]; }
 
 void mwb_push_kind(lua_State *L, int kind) { lua_pushstring(L, kinds[kind]); }
 

@@ -180,6 +180,135 @@ static void times_are_microseconds(mw_engine *e, heap *h) {
   check(strstr(text, "{\"value\":12}") && strstr(text, "{\"value\":-0.1}"));
 }
 
+/* A change of `obj`, as the JSON that is written. */
+static const char *change(mw_engine *e, mw_trace *t,
+                          const mw_trace_details *details) {
+  static char args[8192];
+  const char *from, *end;
+  mw_trace_change(e, 1, name(e, "c"), details);
+  if (write_as(e, t, MW_CHROME) != MW_OK) return "";
+  for (from = text; strstr(from + 1, "\"args\":") != NULL;)
+    from = strstr(from + 1, "\"args\":");
+  from += 7;
+  end = strstr(from, "}\n");
+  if (end == NULL || (size_t)(end - from) >= sizeof(args)) return "";
+  memcpy(args, from, (size_t)(end - from));
+  args[end - from] = '\0';
+  return args;
+}
+
+static int changes(mw_engine *e, mw_trace *t, const mw_trace_details *details,
+                   const char *expected) {
+  return strcmp(change(e, t, details), expected) == 0;
+}
+
+static void changes_have_details(mw_engine *e, heap *h) {
+  static char x;
+  mw_trace *t = begin(e, 100);
+  mw_trace_details d;
+  (void)h;
+  memset(&d, 0, sizeof(d));
+  mw_object_identify(e, &x, &d.obj);
+  check(changes(e, t, &d, "{\"object\":1,\"key\":null}"));
+  d.key.type = MW_TBOOLEAN;
+  check(changes(e, t, &d, "{\"object\":1,\"key\":false}"));
+  d.key.type = MW_TINTEGER;
+  d.key.u.i = INT64_MIN;
+  check(changes(e, t, &d, "{\"object\":1,\"key\":-9223372036854775808}"));
+  d.key.type = MW_TFLOAT;
+  d.key.u.f = -0.5;
+  check(changes(e, t, &d, "{\"object\":1,\"key\":-0.5}"));
+  d.key.u.f = 1e300 * 1e300;
+  check(changes(e, t, &d, "{\"object\":1,\"key\":\"inf\"}"));
+  d.key.type = MW_TSTRING;
+  d.string = "a\"b";
+  d.len = 3;
+  check(changes(e, t, &d, "{\"object\":1,\"key\":\"a\\\"b\"}"));
+  d.len = 0;
+  check(changes(e, t, &d, "{\"object\":1,\"key\":\"\"}"));
+  d.len = 1;
+  d.guards = UINT32_MAX;
+  check(
+      changes(e, t, &d, "{\"object\":1,\"key\":\"a\",\"guards\":4294967295}"));
+  d.guards++;
+  d.context = "[\"here\"]";
+  d.context_len = 8;
+  check(changes(e, t, &d,
+                "{\"object\":1,\"key\":\"a\",\"guards\":4294967296,"
+                "\"context\":[\"here\"]}"));
+  d.context = NULL;
+  check(
+      changes(e, t, &d, "{\"object\":1,\"key\":\"a\",\"guards\":4294967296}"));
+  d.key.type = MW_TABSENT;
+  d.guards = 3;
+  check(changes(e, t, &d, "{\"guards\":3}"));
+  mw_object_forget(e, d.obj);
+  d.key.type = MW_TNIL;
+  d.guards = 0;
+  check(changes(e, t, &d, "{\"object\":0,\"key\":null}"));
+}
+
+static void changes_have_any_keys(mw_engine *e, heap *h) {
+  mw_trace *t = begin(e, 8);
+  mw_trace_details d;
+  char key[1000];
+  int i, had;
+  memset(&d, 0, sizeof(d));
+  memset(key, 'x', sizeof(key));
+  d.key.type = MW_TSTRING;
+  d.string = key;
+  for (i = 0; i < 1000; i++) { /* all lengths, and more than the ring has */
+    d.len = (size_t)i;
+    mw_trace_change(e, 1, name(e, "c"), &d);
+  }
+  had = (int)h->bytes;
+  for (i = 0; i < 1000; i++) {
+    d.len = (size_t)(i % 10 + 990);
+    mw_trace_change(e, 1, name(e, "c"), &d);
+  }
+  check((int)h->bytes < had + 100);
+  d.len = 64;
+  check(strlen(change(e, t, &d)) == strlen("{\"object\":0,\"key\":\"\"}") + 64);
+  d.len = 65;
+  check(strlen(change(e, t, &d)) == strlen("{\"object\":0,\"key\":\"\"}") + 65);
+  heap_set(h, HEAP_FAIL_EVER, 1); /* the event goes without its details */
+  mw_trace_change(e, 1, name(e, "c"), &d);
+  heap_set(h, HEAP_GIVE, 0);
+  d.len = 64;
+  check(mw_trace_len(t) == 8 && mw_trace_lost(t) == 1995);
+}
+
+static void changes_have_the_time_of_the_event_before(mw_engine *e, heap *h) {
+  mw_trace *t = begin(e, 8);
+  mw_trace_details d;
+  (void)h;
+  memset(&d, 0, sizeof(d));
+  d.same_time = 1;
+  mw_trace_change(e, 1, name(e, "a"), &d); /* that of the start */
+  check(write_as(e, t, MW_CHROME) == MW_OK && strstr(text, "\"ts\":0.000,"));
+  mw_trace_instant(e, 1, name(e, "i"), NULL, 0);
+  mw_trace_change(e, 1, name(e, "a"), &d);
+  mw_trace_instant(e, 1, name(e, "i"), NULL, 0);
+  check(write_as(e, t, MW_CHROME) == MW_OK);
+  check(strstr(text, "\"ts\":3.000,\"name\":\"a\""));
+  check(strstr(text, "\"ts\":4.500,\"name\":\"i\""));
+}
+
+static void clocks_have_their_names(mw_engine *e, heap *h) {
+  mw_trace *t = begin(e, 8);
+  mw_clock c = 0;
+  (void)h;
+  mw_clock_open(e, "ticks", 5, &c);
+  mw_clock_advance(e, c);
+  mw_trace_advance(e, 1, name(e, "a"), c);
+  mw_clock_advance(e, c);
+  mw_clock_open(e, NULL, 0, &c);
+  mw_trace_advance(e, 1, name(e, "a"), c);
+  check(write_as(e, t, MW_CHROME) == MW_OK);
+  check(strstr(text, "{\"clock\":\"ticks\",\"generation\":1}"));
+  check(strstr(text, "{\"clock\":\"\",\"generation\":0}"));
+}
+
 static void any_name_is_a_string(mw_engine *e, heap *h) {
   static const char bad[] = "</script>\"\\\n\x80\xC3\xA9\xED\xA0\x80";
   mw_trace *t = begin(e, 100);
@@ -221,6 +350,12 @@ const test trace_tests[] = {
     {"an end ends what began later", an_end_ends_what_began_later},
     {"what is open ends when the trace stops", what_is_open_ends_when_it_stops},
     {"times are microseconds with fractions", times_are_microseconds},
+    {"changes have an object, a key, guards and a context",
+     changes_have_details},
+    {"changes have any keys, in bounded memory", changes_have_any_keys},
+    {"a change may have the time of the event before",
+     changes_have_the_time_of_the_event_before},
+    {"clocks have their names", clocks_have_their_names},
     {"any bytes are names, and come out as JSON", any_name_is_a_string},
     {"a trace without memory or a sink says so", says_what_did_not_work},
     {NULL, NULL}};
