@@ -2,8 +2,8 @@
 ** json.c - numbers and strings as JSON, buffered.
 ** SPDX-License-Identifier: MIT
 **
-** Nothing here allocates or raises; the first failure of the sink is kept, and
-** what is put after it goes nowhere.
+** No function here allocates.  After the sink has failed, all further text is
+** dropped.
 */
 #include <string.h>
 
@@ -82,7 +82,7 @@ static void put_decimals(mwi_json *out, uint64_t n, int places) {
   put_from(out, digits(at, n, 1), end);
 }
 
-/* Puts x > 0, which is no integer or too large for one. */
+/* Puts x > 0 that is no integer, or is too large for one. */
 static void put_scaled(mwi_json *out, double x) {
   int exponent = 0;
   uint64_t n;
@@ -128,8 +128,7 @@ static int is_tail(unsigned char c) { return (c & 0xC0) == 0x80; }
 /* The least code of a sequence of so many bytes. */
 static const uint32_t least_code[] = {0, 0, 0x80, 0x800, 0x10000};
 
-/* How many bytes the UTF-8 sequence has that begins at `s`, 0 if there is
-** none. */
+/* The length of the UTF-8 sequence that begins at `s`, 0 if there is none. */
 static size_t sequence(const unsigned char *s, size_t len) {
   size_t n = (*s >= 0xF0) ? 4 : (*s >= 0xE0) ? 3 : 2, i;
   uint32_t code = *s & (0xFFu >> (n + 1));
@@ -159,7 +158,8 @@ static int is_plain(unsigned char c) {
   return c >= 0x20 && c < 0x7F && c != '"' && c != '\\' && c != '<';
 }
 
-/* Puts what is not plain at the start of `s`; returns how many bytes. */
+/* Puts the character at the start of `s`, which is not plain; returns how many
+** bytes it has. */
 static size_t put_special(mwi_json *out, const unsigned char *s, size_t len) {
   size_t n;
   if (*s < 0x80) {

@@ -6,10 +6,10 @@
 **               |   +--> 2 -> 5
 **               +--> 0 -> 1 -> 3 -> 4        next[]: events of one thread
 **
-** A thread at a time, its events are gone through in order, with a stack of
-** what has begun.  An end finds its begin on the stack by its identity, and
-** ends what lies above it too; if it is not there, it was lost, and so is the
-** end.
+** The events of one thread after the other are read in order, with a stack of
+** the begins that have no end yet.  An end finds its begin on the stack by its
+** identity, and first ends the begins above; an end whose begin is not on the
+** stack is left out, for its begin was lost.
 */
 #include <string.h>
 
@@ -19,7 +19,7 @@
 #define BUFFER 65536
 #define NOBODY UINT32_MAX
 
-/* An event that has begun. */
+/* A begin that has no end yet. */
 typedef struct open_event {
   uint64_t id;
   mw_name name;
@@ -32,21 +32,21 @@ typedef struct lane {
 
 typedef struct writer writer;
 
-/* What a format does with an event, whose args may be NULL. */
-typedef struct way {
+/* How a format writes. */
+typedef struct format {
   void (*begin_file)(writer *w);
   void (*begin_thread)(writer *w, uint32_t i);
   void (*event)(writer *w, const mwi_trace_event *event, mw_name name,
                 int64_t time);
   void (*end_thread)(writer *w);
   void (*end_file)(writer *w);
-} way;
+} format;
 
 struct writer {
   mw_engine *e;
   const mw_trace *t;
-  const way *how;
-  const char *word; /* what threads are called */
+  const format *how;
+  const char *word; /* threads are called this and their number */
   mwi_json out;
   char *buffer;
   uint32_t *next; /* by event */
@@ -58,8 +58,8 @@ struct writer {
   open_event *stack;
   uint32_t depth, size_stack;
   const lane *current;
-  int64_t time; /* of the last event of that */
-  int follows;  /* has something been put before in this list? */
+  int64_t time; /* of the last event of the current thread */
+  int follows;  /* is there an element before in the list? */
 };
 
 static const mwi_trace_event *event_at(const writer *w, uint32_t i) {
@@ -116,7 +116,7 @@ static void append(writer *w, lane *th, uint32_t i) {
   th->last = i;
 }
 
-/* Breaks are found by looking at times: see `close_before`. */
+/* Breaks belong to all threads: see `next_break`. */
 static int sort_events(writer *w) {
   lane *th = NULL;
   uint32_t i;
@@ -143,7 +143,7 @@ static void emit(writer *w, const mwi_trace_event *event, mw_name name,
   w->how->event(w, event, name, w->time);
 }
 
-/* Ends what has begun above a depth. */
+/* Ends the begins above a depth. */
 static void end_above(writer *w, uint32_t depth, int64_t time) {
   mwi_trace_event end;
   memset(&end, 0, sizeof(end));
@@ -183,8 +183,7 @@ static int take(writer *w, uint32_t i) {
   return 1;
 }
 
-/* The first break at event `i` or later; the number of events if there is
-** none. */
+/* The number of the first break from event `i` on; or of all events. */
 static uint32_t next_break(const writer *w, uint32_t i) {
   while (i < w->n && event_at(w, i)->kind != MWI_TRACE_BREAK) i++;
   return i;
@@ -278,8 +277,8 @@ void mwi_trace_put_change(mwi_json *out, const mw_trace_details *details,
 ** ======================================================= */
 
 static void put_name(writer *w, mw_name name) {
-  const mwi_trace_name *its = &w->t->names.list[name];
-  mwi_json_string(&w->out, its->text, its->len);
+  const mwi_trace_name *text = &w->t->names.list[name];
+  mwi_json_string(&w->out, text->text, text->len);
 }
 
 /* Puts a comma before all but the first. */
@@ -407,8 +406,8 @@ static void chrome_end_file(writer *w) {
   mwi_json_literal(&w->out, "}}\n");
 }
 
-static const way chrome = {chrome_begin_file, chrome_begin_thread, chrome_event,
-                           nothing, chrome_end_file};
+static const format chrome = {chrome_begin_file, chrome_begin_thread,
+                              chrome_event, nothing, chrome_end_file};
 
 /* }====================================================== */
 
@@ -431,7 +430,7 @@ static void speed_begin_file(writer *w) {
   mwi_json_literal(&w->out, "]},\"profiles\":[");
 }
 
-/* When the last event of a thread is, or what has begun there has ended. */
+/* The time of the last event of a thread, or of the last end. */
 static int64_t end_of_thread(writer *w, const lane *th) {
   int64_t last = event_at(w, th->last)->time, end = end_of(w, w->n);
   return (last > end) ? last : end;
@@ -467,8 +466,9 @@ static void speed_end_thread(writer *w) { mwi_json_literal(&w->out, "]}"); }
 
 static void speed_end_file(writer *w) { mwi_json_literal(&w->out, "]}\n"); }
 
-static const way speedscope = {speed_begin_file, speed_begin_thread,
-                               speed_event, speed_end_thread, speed_end_file};
+static const format speedscope = {speed_begin_file, speed_begin_thread,
+                                  speed_event, speed_end_thread,
+                                  speed_end_file};
 
 /* }====================================================== */
 
@@ -501,14 +501,14 @@ static int write_all(writer *w) {
   return w->out.failed ? MW_REFUSED : MW_OK;
 }
 
-int mw_trace_write(mw_engine *e, const mw_trace *t, enum mw_format format,
+int mw_trace_write(mw_engine *e, const mw_trace *t, enum mw_format as,
                    const char *word, mw_sink sink, void *ud) {
   writer w;
   int code;
   memset(&w, 0, sizeof(w));
   w.e = e;
   w.t = t;
-  w.how = (format == MW_CHROME) ? &chrome : &speedscope;
+  w.how = (as == MW_CHROME) ? &chrome : &speedscope;
   w.word = word;
   w.out.sink = sink;
   w.out.ud = ud;

@@ -449,25 +449,6 @@ void mwb_open_userdata(lua_State *L, lua_CFunction write);
 /* }====================================================== */
 
 /* {======================================================
-** trace.c: what is traced besides scopes; see trace.h
-** ======================================================= */
-
-/* Bits of `sources`, in the order of their names. */
-enum {
-  MWB_WATCHES = 1,
-  MWB_EPOCHS = 2,
-  MWB_TRANSACTIONS = 4,
-  MWB_HIERARCHIES = 8
-};
-
-/* Is each write to be traced? */
-static inline int mwb_tracing(const mwb_state *s) {
-  return (s->sources & MWB_WATCHES) != 0;
-}
-
-/* }====================================================== */
-
-/* {======================================================
 ** journal.c: what is noted of writes, and undo.c
 ** ======================================================= */
 
@@ -507,7 +488,6 @@ int mwb_is_ignored(lua_State *L);
 void mwb_restore(void *ud, const mw_entry *entry, void *host);
 
 void mwb_open_journal(lua_State *L);
-void mwb_open_cell(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
 
@@ -572,32 +552,6 @@ void mwb_open_tree(lua_State *L);
 /* }====================================================== */
 
 /* {======================================================
-** policy.c
-** ======================================================= */
-
-/* What the policy is asked and told, by functions that policy.lua sets. */
-enum {
-  MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch go there? */
-  MWB_IGNORED,     /* (object) -> a set of keys, or nil */
-  MWB_CLASS,       /* (object) -> its class, or nil */
-  MWB_WATCHED,     /* (class): one of its objects is, for the first time */
-  MWB_UNWATCHED,   /* (class): none is any more */
-  MWB_DESERTED     /* (): that may be so with some class */
-};
-
-/* Pushes a hook, or returns 0. */
-int mwb_push_hook(lua_State *L, int hook);
-
-/* Sets the functions that only the library's own Lua files use in the table on
-** the top. */
-void mwb_open_policy(lua_State *L);
-void mwb_open_calls(lua_State *L);
-void mwb_open_assign(lua_State *L);
-void mwb_open_time(lua_State *L);
-
-/* }====================================================== */
-
-/* {======================================================
 ** watch.c
 ** ======================================================= */
 
@@ -628,8 +582,8 @@ void mwb_open_batch(lua_State *L);
 void mwb_open_touch(lua_State *L);
 void mwb_open_track(lua_State *L);
 void mwb_open_interception(lua_State *L);
-void mwb_open_hierarchy(lua_State *L);
-void mwb_open_tally(lua_State *L);
+void mwb_open_calls(lua_State *L);
+void mwb_open_assign(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

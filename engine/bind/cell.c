@@ -2,59 +2,61 @@
 ** cell.c - upvalues as objects.
 ** SPDX-License-Identifier: MIT
 **
-** A cell stands for one upvalue, whichever closures share it: it has one of
-** them as its user value, and knows the upvalue's place there.  While the cell
-** lives, so does the upvalue, and its identity is no other's.  A cell without a
-** function (place 0) holds its value itself, or nothing yet.
+** A cell stands for one upvalue, whichever closures share the upvalue: the cell
+** has one of the closures as its user value, and the upvalue's place there.
+** While the cell lives the upvalue lives, so no other upvalue gets its address.
+** A cell without a function (place 0) holds its value itself, or no value yet.
 */
-#include "journal.h"
+#include "cell.h"
+
+#include "library.h"
 
 typedef struct cell {
   int place;
   int empty; /* has it no value yet? */
 } cell;
 
-int mwb_is_cell(lua_State *L, int index) {
+int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
   int yes;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return 0;
-  mwb_push(L, mwb_state_of(L), MWB_CELL);
+  mwb_push(L, s, MWB_CELL);
   yes = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return yes;
 }
 
-static cell *check_cell(lua_State *L) {
-  if (!mwb_is_cell(L, 1)) luaL_error(L, "cell expected");
+static cell *check_cell(lua_State *L, const mwb_state *s) {
+  if (!mwb_is_cell(L, s, 1)) luaL_error(L, "cell expected");
   return (cell *)lua_touserdata(L, 1);
 }
 
-static cell *new_cell(lua_State *L) {
+static cell *new_cell(lua_State *L, const mwb_state *s) {
   cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 1);
   c->place = 0;
   c->empty = 1;
-  mwb_push(L, mwb_state_of(L), MWB_CELL);
+  mwb_push(L, s, MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
 }
 
 /* cell(function, place) -> cell; nil if there is no such upvalue.  cell() -> a
-** new one, without a value. */
+** new cell, without a value. */
 static int make_cell(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
   lua_Integer place = lua_tointeger(L, 2);
   void *id;
   cell *c;
-  mwb_enter(L);
   lua_settop(L, 2);
   if (lua_isnil(L, 1)) {
-    new_cell(L);
+    new_cell(L, s);
     return 1;
   }
   id = (place > 0 && place < 256) ? lua_upvalueid(L, 1, (int)place) : NULL;
   if (id == NULL) return 0;
-  mwb_push(L, mwb_state_of(L), MWB_CELLS);
+  mwb_push(L, s, MWB_CELLS);
   if (lua_rawgetp(L, -1, id) != LUA_TNIL) return 1;
-  c = new_cell(L);
+  c = new_cell(L, s);
   c->place = (int)place;
   c->empty = 0;
   lua_pushvalue(L, 1);
@@ -74,7 +76,7 @@ void mwb_push_cell(lua_State *L, int index) {
 
 /* cell_value(cell) -> has it a value?, value */
 static int cell_value(lua_State *L) {
-  cell *c = check_cell(L);
+  cell *c = check_cell(L, mwb_state_of(L));
   lua_pushboolean(L, !c->empty);
   mwb_push_cell(L, 1);
   return 2;
@@ -96,13 +98,13 @@ void mwb_set_cell(lua_State *L, int index) {
 
 /* is_cell(value) */
 static int is_cell(lua_State *L) {
-  lua_pushboolean(L, mwb_is_cell(L, 1));
+  lua_pushboolean(L, mwb_is_cell(L, mwb_state_of(L), 1));
   return 1;
 }
 
 /* cell_name(cell) -> the upvalue's name, "" when it has none */
 static int cell_name(lua_State *L) {
-  cell *c = check_cell(L);
+  cell *c = check_cell(L, mwb_state_of(L));
   const char *name = NULL;
   lua_getiuservalue(L, 1, 1);
   if (c->place > 0) name = lua_getupvalue(L, -1, c->place);
@@ -110,7 +112,7 @@ static int cell_name(lua_State *L) {
   return 1;
 }
 
-void mwb_open_cell(lua_State *L) {
+void mwb_open_cell(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"cell", make_cell},
                                        {"cell_value", cell_value},
                                        {"cell_name", cell_name},
@@ -123,6 +125,6 @@ void mwb_open_cell(lua_State *L) {
   lua_pushliteral(L, "v");
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
-  mwb_keep(L, mwb_state_of(L), MWB_CELLS);
+  mwb_keep(L, s, MWB_CELLS);
   mwb_set_funcs(L, functions);
 }

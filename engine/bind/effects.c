@@ -9,6 +9,7 @@
 ** The objects that were written are known by handle and not held; nothing
 ** changes effects once they are made.
 */
+#include "cell.h"
 #include "journal.h"
 
 #include <string.h>
@@ -63,7 +64,7 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
     mwb_pack(L, s, &fx->refs, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
-  if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, top + 1))
+  if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, s, top + 1))
     mwb_new_ref(L, s, &fx->refs, top, top + 1); /* nobody else holds it */
   lua_settop(L, top);
   if (entry.where != 0) {
@@ -121,7 +122,7 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
     entry->where = mwb_string_ref(L, s, &fx->refs, table, top + 2,
                                   lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
-  if (mwb_is_cell(L, top + 3)) mwb_new_ref(L, s, &fx->refs, table, top + 3);
+  if (mwb_is_cell(L, s, top + 3)) mwb_new_ref(L, s, &fx->refs, table, top + 3);
   entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
   lua_settop(L, top);
   fx->n++;

@@ -2,28 +2,29 @@
 ** hierarchy.c - what is executing: the stacks of mw.hierarchy.
 ** SPDX-License-Identifier: MIT
 **
-** A hierarchy is a table of hierarchy.lua with hot methods in it, as object.c
+** A hierarchy is a table of hierarchy.lua with hot methods in it, as class.c
 ** has it; their data are the number of the engine's hierarchy, and the stack of
-** the coroutine that called last.  What the methods cannot decide at a glance
-** they leave to the functions of hierarchy.lua: see OUTSIDE.
+** the coroutine that called last.  The methods decide what they can decide at a
+** glance, and call the functions of hierarchy.lua for the rest: see OUTSIDE.
 **
-** Where an object was found is noted by its slot: the table and the key that
-** have it.  So a child that was moved is noticed when it is entered.
+** HOLDERS and KEYS have, by an object's slot, the table and the key where the
+** object was found.  So an object that was moved is noticed when it is entered.
 */
-#include "bind.h"
-
 #include <string.h>
 
-typedef struct scope_data {
+#include "library.h"
+#include "trace.h"
+
+typedef struct hierarchy_data {
   mwb_data data;
   mw_hierarchy number;
-  int owned; /* is the number its own? */
+  int owned; /* has the engine given the number? */
   int open;
-  int slow;         /* is all left to hierarchy.lua? */
-  lua_State *L;     /* the coroutine that called last, */
-  uint64_t at;      /* until a collection has ended, */
-  mwi_stack *stack; /* and its stack */
-} scope_data;
+  int slow;         /* does hierarchy.lua enter and leave everything? */
+  lua_State *L;     /* the coroutine that called last */
+  uint64_t at;      /* number of collections at that time */
+  mwi_stack *stack; /* of that coroutine */
+} hierarchy_data;
 
 /* Upvalues of the methods, after the usual three. */
 #define NAMES lua_upvalueindex(4)   /* number -> name */
@@ -32,42 +33,42 @@ typedef struct scope_data {
 
 /* User values of the data. */
 enum {
-  OUTSIDE = 1, /* what hierarchy.lua does: an array of functions */
-  TOKENS,      /* depth -> what leaves it */
+  OUTSIDE = 1, /* functions of hierarchy.lua, by the numbers below */
+  TOKENS,      /* depth -> its token */
   TOKEN_META,
   USERVALUES = TOKEN_META
 };
 
-/* Functions of hierarchy.lua. */
+/* The functions of hierarchy.lua. */
 enum { ENTER = 1, LEAVE, CUT };
 
 /* {======================================================
-** What the methods begin with
+** How the methods begin
 ** ======================================================= */
 
-static mw_engine *engine_of(const scope_data *d) {
+static mw_engine *engine_of(const hierarchy_data *d) {
   return d->data.state->engine;
 }
 
-/* Is somebody told, or is it traced? */
-static int is_slow(const scope_data *d) {
+/* Has hierarchy.lua to know of each frame, for its hooks or for a trace? */
+static int is_slow(const hierarchy_data *d) {
   return d->slow || (d->data.state->sources & MWB_HIERARCHIES) != 0;
 }
 
-static mwi_hierarchy *scopes_of(const scope_data *d) {
+static mwi_hierarchy *hierarchy_of(const hierarchy_data *d) {
   return mwi_hierarchy_of(&engine_of(d)->scope, d->number);
 }
 
-static scope_data *data_of(lua_State *L) {
-  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+static hierarchy_data *data_of(lua_State *L) {
+  hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, MWB_UPDATA);
   if (d->data.state->pending) mwb_slice(L, d->data.state);
   if (!d->owned) luaL_error(L, "the hierarchy is gone");
   return d;
 }
 
 /* The data of the hierarchy at 1, which is open, or raises. */
-static scope_data *self(lua_State *L, const char *name) {
-  scope_data *d = (scope_data *)mwb_hot_self(L);
+static hierarchy_data *self(lua_State *L, const char *name) {
+  hierarchy_data *d = (hierarchy_data *)mwb_hot_self(L);
   if (d == NULL)
     luaL_error(L, "calling '%s' on bad self (hierarchy expected, got %s)", name,
                mwb_type_name(L, 1));
@@ -80,7 +81,7 @@ static void push_uservalue(lua_State *L, int i) {
   lua_getiuservalue(L, MWB_UPDATA, i);
 }
 
-static void find_stack(lua_State *L, scope_data *d) {
+static void find_stack(lua_State *L, hierarchy_data *d) {
   mwb_state *s = d->data.state;
   int top = lua_gettop(L);
   mwi_stack *stack;
@@ -95,9 +96,9 @@ static void find_stack(lua_State *L, scope_data *d) {
   lua_settop(L, top);
 }
 
-/* The stack of the running coroutine.  Its address is another's only after a
-** collection, and never that of the main thread. */
-static inline mwi_stack *stack_of(lua_State *L, scope_data *d) {
+/* The stack of the running coroutine.  Another coroutine can have its address
+** only after a collection, and never that of the main thread. */
+static inline mwi_stack *stack_of(lua_State *L, hierarchy_data *d) {
   const mwb_state *s = d->data.state;
   if (d->L == L) {
     if (L == s->main) return d->stack;
@@ -108,11 +109,11 @@ static inline mwi_stack *stack_of(lua_State *L, scope_data *d) {
   return d->stack;
 }
 
-static void push_frame(lua_State *L, scope_data *d, mwi_stack *stack,
+static void push_frame(lua_State *L, hierarchy_data *d, mwi_stack *stack,
                        mw_handle h, uint32_t name) {
   if (stack->n == stack->size)
     mwb_check(L, mwi_hierarchy_grow(engine_of(d), stack));
-  mwi_hierarchy_push(scopes_of(d), stack, h, name);
+  mwi_hierarchy_push(hierarchy_of(d), stack, h, name);
 }
 
 /* }====================================================== */
@@ -121,8 +122,8 @@ static void push_frame(lua_State *L, scope_data *d, mwi_stack *stack,
 ** Names
 ** ======================================================= */
 
-/* Does the watched table at `holder` have the object at `index` under the key
-** that is noted for the slot?  Its contents are elsewhere. */
+/* Does the shadow of the watched table at `holder` have the object at `index`
+** under the key that KEYS has for the slot? */
 static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
   if (!mwb_push_shadow(L, holder)) return 0;
   lua_rawgeti(L, KEYS, slot);
@@ -130,7 +131,8 @@ static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
   return lua_rawequal(L, -1, index);
 }
 
-/* Is the object at `index` where it was found, as far as that is noted? */
+/* Is the object at `index` still where it was found?  Without a key in KEYS
+** there is nothing to compare. */
 static int is_linked(lua_State *L, uint32_t slot, int index) {
   int top = lua_gettop(L), linked = 1;
   int type = lua_rawgeti(L, HOLDERS, slot);
@@ -146,7 +148,7 @@ static int is_linked(lua_State *L, uint32_t slot, int index) {
   return linked;
 }
 
-/* Is a name noted that the object can be entered with as things are? */
+/* Can the object at 2 be entered now under the name that it has? */
 static int is_placed(lua_State *L, const mwi_named *named,
                      const mwi_stack *stack) {
   if (named->parent == MW_NONE) return stack->n == 0;
@@ -155,15 +157,15 @@ static int is_placed(lua_State *L, const mwi_named *named,
   return is_linked(L, mw_slot(named->obj), 2);
 }
 
-/* What is noted of the object at 2, if that is all there is to know. */
-static const mwi_named *placed(lua_State *L, scope_data *d,
+/* The name under which the object at 2 can be entered now, or NULL. */
+static const mwi_named *placed(lua_State *L, hierarchy_data *d,
                                const mwi_stack *stack) {
   mwb_state *s = d->data.state;
   uint32_t slot = mwb_slot(L, s, 2);
   const mwi_named *named = NULL;
   if (slot != 0)
     named = mwi_hierarchy_name_of(
-        scopes_of(d), mwi_identity_handle(&s->engine->identity, slot));
+        hierarchy_of(d), mwi_identity_handle(&s->engine->identity, slot));
   if (named != NULL && is_placed(L, named, stack)) return named;
   lua_settop(L, 2);
   return NULL;
@@ -182,7 +184,7 @@ static int done(lua_State *L, int status, lua_KContext n) {
   return 1;
 }
 
-/* Calls a function of hierarchy.lua with what is at 1 and 2. */
+/* Calls a function of hierarchy.lua with the values at 1 and 2. */
 static int call_outside(lua_State *L, int function) {
   push_uservalue(L, OUTSIDE);
   lua_rawgeti(L, -1, function);
@@ -193,9 +195,9 @@ static int call_outside(lua_State *L, int function) {
   return 1;
 }
 
-/* Enters the object at 2.  Returns its name's number; or 0, and that is left to
-** hierarchy.lua. */
-static uint32_t enter_placed(lua_State *L, scope_data *d) {
+/* Enters the object at 2.  Returns the number of its name; 0 when hierarchy.lua
+** is to enter the object. */
+static uint32_t enter_placed(lua_State *L, hierarchy_data *d) {
   mwi_stack *stack = stack_of(L, d);
   const mwi_named *named = is_slow(d) ? NULL : placed(L, d, stack);
   if (named == NULL) return 0;
@@ -204,7 +206,7 @@ static uint32_t enter_placed(lua_State *L, scope_data *d) {
 }
 
 static int enter(lua_State *L) {
-  scope_data *d = self(L, "enter");
+  hierarchy_data *d = self(L, "enter");
   uint32_t name;
   lua_settop(L, 2);
   name = enter_placed(L, d);
@@ -225,10 +227,10 @@ static inline int is_last(lua_State *L, const mwi_stack *stack) {
 }
 
 static int leave(lua_State *L) {
-  scope_data *d = self(L, "leave");
+  hierarchy_data *d = self(L, "leave");
   mwi_stack *stack = stack_of(L, d);
   if (!is_slow(d) && is_last(L, stack)) {
-    mwi_hierarchy_cut(scopes_of(d), stack, stack->n - 1);
+    mwi_hierarchy_cut(hierarchy_of(d), stack, stack->n - 1);
     return 0;
   }
   lua_settop(L, 2);
@@ -237,7 +239,8 @@ static int leave(lua_State *L) {
   return 0;
 }
 
-/* Pushes what leaves that depth when it is closed: { depth }. */
+/* Pushes the token of a depth: { depth }, which leaves the depth when the token
+** is closed. */
 static void push_token(lua_State *L, uint32_t depth) {
   push_uservalue(L, TOKENS);
   if (lua_rawgeti(L, -1, depth) != LUA_TNIL) return;
@@ -250,17 +253,17 @@ static void push_token(lua_State *L, uint32_t depth) {
   lua_rawseti(L, 3, depth);
 }
 
-/* The stack of a coroutine that has entered something.  Needs no memory: there
-** is no look for a collection, for whoever called last from here is this one.
-*/
-static mwi_stack *stack_in_use(lua_State *L, scope_data *d) {
+/* The stack of the running coroutine, which has entered something.  Needs no
+** memory.  There is no look for a collection: this coroutine has not died, so
+** the address is its own. */
+static mwi_stack *stack_in_use(lua_State *L, hierarchy_data *d) {
   if (d->L != L) find_stack(L, d);
   return d->stack;
 }
 
-/* The token is there already: this needs no memory. */
+/* Returns the token, which is there already, so this needs no memory. */
 static int began(lua_State *L, int status, lua_KContext n) {
-  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, MWB_UPDATA);
   (void)status;
   (void)n;
   lua_settop(L, 2);
@@ -268,10 +271,10 @@ static int began(lua_State *L, int status, lua_KContext n) {
   return 1;
 }
 
-/* begin(hierarchy, object): enters it; returns what leaves it when it is
-** closed. */
+/* begin(hierarchy, object) -> token: enters the object, and leaves the object
+** when the token is closed. */
 static int begin(lua_State *L) {
-  scope_data *d = self(L, "enter");
+  hierarchy_data *d = self(L, "enter");
   lua_settop(L, 2);
   push_token(L, stack_of(L, d)->n + 1);
   lua_settop(L, 2);
@@ -285,7 +288,8 @@ static int begin(lua_State *L) {
   return began(L, LUA_OK, 0);
 }
 
-/* Is it one of those in use?  Those from before a reset are not. */
+/* Is the value at 1 the token of that depth?  Tokens from before a reset are
+** not. */
 static int is_token(lua_State *L, lua_Integer depth) {
   int same;
   push_uservalue(L, TOKENS);
@@ -295,12 +299,12 @@ static int is_token(lua_State *L, lua_Integer depth) {
   return same;
 }
 
-/* That depth is left, whatever has become of telling that. */
+/* Leaves the depth, also when a function of hierarchy.lua has raised. */
 static int finished(lua_State *L, int status, lua_KContext depth) {
-  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, MWB_UPDATA);
   mwi_stack *stack = stack_in_use(L, d);
   if (d->open && stack->n >= depth)
-    mwi_hierarchy_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+    mwi_hierarchy_cut(hierarchy_of(d), stack, (uint32_t)depth - 1);
   return (status == LUA_OK || status == LUA_YIELD) ? 0 : lua_error(L);
 }
 
@@ -315,7 +319,7 @@ static int finish_outside(lua_State *L, lua_Integer depth) {
 
 /* Closes a token, perhaps for an error. */
 static int finish(lua_State *L) {
-  scope_data *d = (scope_data *)lua_touserdata(L, MWB_UPDATA);
+  hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, MWB_UPDATA);
   mwi_stack *stack;
   lua_Integer depth;
   lua_settop(L, 2);
@@ -325,7 +329,7 @@ static int finish(lua_State *L) {
   depth = lua_tointeger(L, -1);
   if (!is_token(L, depth) || stack->n < depth) return 0;
   if (is_slow(d)) return finish_outside(L, depth);
-  mwi_hierarchy_cut(scopes_of(d), stack, (uint32_t)depth - 1);
+  mwi_hierarchy_cut(hierarchy_of(d), stack, (uint32_t)depth - 1);
   return 0;
 }
 
@@ -335,32 +339,34 @@ static int finish(lua_State *L) {
 ** For hierarchy.lua
 ** ======================================================= */
 
-/* push(object, number): enters it under that name. */
+/* push(object, number): enters the object under the name of that number. */
 static int push(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   mw_handle h = mwb_identify(L, d->data.state, "enter", 1, 1);
   push_frame(L, d, stack_of(L, d), h, (uint32_t)lua_tointeger(L, 2));
   return 0;
 }
 
-/* cut(depth): leaves what is deeper. */
+/* cut(depth): leaves all frames that are deeper. */
 static int cut(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   mwi_stack *stack = stack_of(L, d);
   lua_Integer depth = lua_tointeger(L, 1);
-  if (depth < stack->n) mwi_hierarchy_cut(scopes_of(d), stack, (uint32_t)depth);
+  if (depth < stack->n)
+    mwi_hierarchy_cut(hierarchy_of(d), stack, (uint32_t)depth);
   return 0;
 }
 
 static int depth(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   lua_pushinteger(L, stack_of(L, d)->n);
   return 1;
 }
 
-/* frame(i) -> object or nil, number; the outermost is 1. */
+/* frame(i) -> object (nil when it is dead), number of its name; the outermost
+** frame is 1. */
 static int frame(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   mwi_stack *stack = stack_of(L, d);
   uint32_t i = (uint32_t)lua_tointeger(L, 1) - 1;
   if (i >= stack->n) return 0;
@@ -373,17 +379,17 @@ static int frame(lua_State *L) {
   return 2;
 }
 
-/* frames() -> how many there are in all stacks */
+/* frames() -> how many frames all stacks have */
 static int frames(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   lua_pushinteger(L, (lua_Integer)mw_hierarchy_frames(engine_of(d), d->number));
   return 1;
 }
 
-/* name(object, number, parent, holder, key): what it is called, and where it
-** was found; without a key, that cannot be told. */
+/* name(object, number, parent, holder, key): sets the name of an object, and
+** where it was found; key: nil when that is not known. */
 static int name(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   mwb_state *s = d->data.state;
   mw_handle h, parent = MW_NONE;
   lua_settop(L, 5);
@@ -398,29 +404,29 @@ static int name(lua_State *L) {
   return 0;
 }
 
-/* used() -> { [number] = true }: of the names of objects */
+/* used() -> { [number] = true } for the names of all living objects */
 static int used(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   const mwi_identity *identity = &engine_of(d)->identity;
   uint32_t i;
   lua_settop(L, 0);
   lua_newtable(L);
   for (i = 1; i < identity->top; i++) {
     mw_handle h = mwi_identity_handle(identity, i);
-    const mwi_named *its = mwi_hierarchy_name_of(scopes_of(d), h);
+    const mwi_named *named_as = mwi_hierarchy_name_of(hierarchy_of(d), h);
     lua_settop(L, 1);
-    if (its == NULL || !mwb_alive(L, d->data.state, h)) continue;
+    if (named_as == NULL || !mwb_alive(L, d->data.state, h)) continue;
     lua_pushboolean(L, 1);
-    lua_rawseti(L, 1, its->name);
+    lua_rawseti(L, 1, named_as->name);
   }
   lua_settop(L, 1);
   return 1;
 }
 
-/* named(object) -> number, and if it has a parent, that, or false when it is
-** gone; nothing when it has no name. */
+/* named(object) -> number of its name, parent (false when the parent is dead,
+** nothing when there is none); nothing when the object has no name */
 static int named(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   mwb_state *s = d->data.state;
   mw_handle parent = MW_NONE;
   uint32_t number =
@@ -432,22 +438,22 @@ static int named(lua_State *L) {
   return 2;
 }
 
-/* linked(object): is it where it was found? */
+/* linked(object): is the object still where it was found? */
 static int linked(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   uint32_t slot = mwb_slot(L, d->data.state, 1);
   lua_pushboolean(L, slot != 0 && is_linked(L, slot, 1));
   return 1;
 }
 
-/* slow(on): is all to be left to hierarchy.lua? */
+/* slow(on): does hierarchy.lua enter and leave everything? */
 static int set_slow(lua_State *L) {
   data_of(L)->slow = lua_toboolean(L, 1);
   return 0;
 }
 
 static int reset(lua_State *L) {
-  scope_data *d = data_of(L);
+  hierarchy_data *d = data_of(L);
   lua_newtable(L);
   lua_setiuservalue(L, MWB_UPDATA, TOKENS);
   mw_hierarchy_reset(engine_of(d), d->number);
@@ -476,16 +482,16 @@ static const luaL_Reg inner[] = {
 static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
 
 /* The finaliser of the data. */
-static int free_scopes(lua_State *L) {
-  scope_data *d = (scope_data *)lua_touserdata(L, 1);
+static int free_data(lua_State *L) {
+  hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, 1);
   if (d->owned && engine_of(d) != NULL)
     mw_hierarchy_close(engine_of(d), d->number);
   d->owned = d->open = 0;
   return 0;
 }
 
-/* Sets functions whose upvalues are the usual two, the data at 3, and what is
-** at 4, 5 and 6. */
+/* Sets functions whose upvalues are the usual two, the data at 3, and NAMES,
+** KEYS and HOLDERS at 4, 5 and 6. */
 static void set_methods(lua_State *L, const luaL_Reg *list) {
   int i;
   lua_pushvalue(L, MWB_UPSTATE);
@@ -494,15 +500,14 @@ static void set_methods(lua_State *L, const luaL_Reg *list) {
   luaL_setfuncs(L, list, 6);
 }
 
-static scope_data *new_data(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  scope_data *d =
-      (scope_data *)lua_newuserdatauv(L, sizeof(scope_data), USERVALUES);
-  memset(d, 0, sizeof(scope_data));
+static hierarchy_data *new_data(lua_State *L, mwb_state *s) {
+  hierarchy_data *d = (hierarchy_data *)lua_newuserdatauv(
+      L, sizeof(hierarchy_data), USERVALUES);
+  memset(d, 0, sizeof(hierarchy_data));
   d->data.state = s;
   d->data.self = lua_topointer(L, 1);
   lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, free_scopes);
+  lua_pushcfunction(L, free_data);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   mwb_check(L, mw_hierarchy_open(s->engine, &d->number));
@@ -510,13 +515,13 @@ static scope_data *new_data(lua_State *L) {
   return d;
 }
 
-/* scopes(hierarchy, { enter, leave, cut, names, keys, holders }) -> its
-** functions: sets the hot methods in the table. */
-static int scopes(lua_State *L) {
-  scope_data *d;
-  mwb_enter(L);
+/* scopes(hierarchy, { enter, leave, cut, names, keys, holders }) -> the inner
+** functions; sets the hot methods in the table `hierarchy`. */
+static int open_hierarchy(lua_State *L) {
+  hierarchy_data *d;
+  mwb_state *s = mwb_enter(L);
   lua_settop(L, 2);
-  d = new_data(L);
+  d = new_data(L, s);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 3, OUTSIDE);
   lua_getfield(L, 2, "names");
@@ -536,7 +541,8 @@ static int scopes(lua_State *L) {
 }
 
 void mwb_open_hierarchy(lua_State *L) {
-  static const luaL_Reg functions[] = {{"scopes", scopes}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"scopes", open_hierarchy},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

@@ -8,6 +8,7 @@
 ** there, what lives at the address is that object and no other.
 */
 #include "bind.h"
+#include "policy.h"
 
 /* {======================================================
 ** Objects and handles
@@ -120,7 +121,7 @@ static int in_array(void *ud, mw_handle h) {
 static void tell_deserted(lua_State *L, mwb_state *s) {
   if (!s->engine->watch.deserted || mw_reap_due(s->engine)) return;
   s->engine->watch.deserted = 0;
-  if (!mwb_push_hook(L, MWB_DESERTED)) return;
+  if (!mwb_push_hook(L, s, MWB_DESERTED)) return;
   if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
   s->engine->watch.deserted = 1;
   lua_error(L);

@@ -11,15 +11,6 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Is there a cell at `index`? */
-int mwb_is_cell(lua_State *L, int index);
-
-/* Pushes the value of the cell at `index`. */
-void mwb_push_cell(lua_State *L, int index);
-
-/* Sets the cell at `index` to the value on the top, which is removed. */
-void mwb_set_cell(lua_State *L, int index);
-
 typedef struct mwb_effects {
   size_t n;
   mwb_refs refs;

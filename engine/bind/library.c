@@ -10,7 +10,7 @@
 ** finaliser closes the engine and leaves `engine` NULL, which every function
 ** looks at, because finalisers may call when the Lua state is being closed.
 */
-#include "trace.h"
+#include "library.h"
 
 #include <string.h>
 
@@ -225,19 +225,19 @@ static int build(lua_State *L) {
   mwb_open_batch(L);
   mwb_open_touch(L);
   mwb_open_track(L);
-  mwb_open_trace(L);
+  mwb_open_trace(L, s);
   mwb_open_timed(L, s);
   lua_newtable(L);
-  mwb_open_policy(L);
+  mwb_open_budget(L);
+  mwb_open_policy(L, s);
   mwb_open_calls(L);
-  mwb_open_cell(L);
+  mwb_open_cell(L, s);
   mwb_open_journal(L);
   mwb_open_effects(L);
   mwb_open_rollback(L);
   mwb_open_interception(L);
   mwb_open_hierarchy(L);
   mwb_open_assign(L);
-  mwb_open_time(L);
   mwb_open_timers(L);
   mwb_open_tracing(L);
   mwb_open_trace_file(L);

@@ -7,6 +7,7 @@
 ** and perhaps some that no longer do, to be woken when somebody records.
 */
 #include "bind.h"
+#include "trace.h"
 
 /* The dead leave the list before it grows. */
 static int grow_resting(mwb_state *s) {

@@ -6,6 +6,7 @@
 ** those who watch are told, the last write first.  So nobody sees or disturbs
 ** what is half done.
 */
+#include "cell.h"
 #include "journal.h"
 #include "write.h"
 
@@ -38,7 +39,7 @@ static int restore(lua_State *L) {
     restore_class(L, s);
   } else if (lua_istable(L, 1) && mwb_push_shadow(L, 1)) {
     mwb_put(L, 4, mwb_object_at(L, s, 1));
-  } else if (lua_istable(L, 1) || mwb_is_cell(L, 1)) {
+  } else if (lua_istable(L, 1) || mwb_is_cell(L, s, 1)) {
     restore_plain(L, s);
   } else {
     mwb_push_newindex(L, 1);

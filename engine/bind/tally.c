@@ -1,19 +1,19 @@
 /*
-** tally.c - examples are walked through here as long as nothing is new in them.
+** tally.c - walks through examples as long as there is nothing new in them.
 ** SPDX-License-Identifier: MIT
 **
-** A tally is a userdata.  Its user values are the blocks that the engine's
-** tally is in and the set of tables that were met; and a table of the strings
-** that it knows by address, except the keys, which others hold.  Only short
-** strings have an address of their own.
+** A tally is a userdata.  Its user values are two blocks of memory, for the
+** engine's tally and for the set of tables that were met, and a table that
+** keeps alive the strings that the tally knows by address, except keys, which
+** the program keeps.  Only short strings have one address each.
 */
 #include "../tally.h"
 
 #include <string.h>
 
-#include "bind.h"
+#include "library.h"
 
-#define SHORT 40 /* longest string of which Lua has one only */
+#define SHORT 40 /* Lua has each string of at most so many bytes once */
 
 enum { BLOCK = 1, SET, STRINGS };
 
@@ -51,8 +51,8 @@ static mwi_tally_met *set_with_room(lua_State *L) {
   return larger;
 }
 
-/* begin(tally, n) -> places, contents: lists with room for so many tables, of
-** which none was met. */
+/* begin(tally, n) -> places, contents: empty lists with room for `n` tables.
+** Forgets which tables were met. */
 static int begin(lua_State *L) {
   int n = (int)lua_tointeger(L, 2);
   mwi_tally_met_none((mwi_tally_met *)block(L, SET));
@@ -61,14 +61,14 @@ static int begin(lua_State *L) {
   return 2;
 }
 
-/* meet(tally, table) -> was it met?  Now it was. */
+/* meet(tally, table) -> was the table met before? */
 static int meet(lua_State *L) {
   lua_pushboolean(L, mwi_tally_meet(set_with_room(L), lua_topointer(L, 2)));
   return 1;
 }
 
-/* The kind and the bits of a key or a scalar.  A string that is not short has
-** an address that no entry has. */
+/* The kind and the bits of a key or a scalar.  No entry has the address of a
+** string that is not short. */
 static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   lua_Number number;
   lua_Integer integer;
@@ -94,30 +94,30 @@ static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   }
 }
 
-/* The same, but no string that is not short. */
+/* Like `bits_of`, but MWI_TALLY_NONE for a string that is not short. */
 static uint16_t short_bits(lua_State *L, int index, uint64_t *bits) {
   if (lua_type(L, index) == LUA_TSTRING && lua_rawlen(L, index) > SHORT)
     return MWI_TALLY_NONE;
   return bits_of(L, index, bits);
 }
 
-/* Of `walk`, the arguments. */
+/* The stack of `walk`. */
 enum {
   TALLY = 1,
   FIRST, /* the number of the table to begin with */
-  LAST,  /* and how many there are */
+  LAST,  /* how many tables there are */
   PLACES,
   CONTENTS,
   MISSES, /* keys */
-  PLAIN,  /* may tables be entered without asking anybody? */
+  PLAIN,  /* may tables be entered without asking the policy? */
   SHAPE,  /* "shape" */
-  TABLE,  /* on the stack: what is walked through, */
+  TABLE,  /* the table that is walked through, */
   KEY,
   VALUE
 };
 
-/* Counts the table at VALUE and puts it on the list, if it is as others were,
-** and was not met yet. */
+/* Counts the table at VALUE and puts it at the end of the list, if the table is
+** like one that was learnt and was not met yet; else returns 0. */
 static int enter(lua_State *L, mwi_tally *t, mwi_tally_key *key,
                  lua_Integer n) {
   const void *ptr = lua_topointer(L, VALUE);
@@ -145,9 +145,9 @@ static int enter(lua_State *L, mwi_tally *t, mwi_tally_key *key,
 }
 
 /* walk(tally, first, last, places, contents, misses, plain, "shape") -> number
-** of the table at which it stopped, how many there are now, how many misses.
-** Walks through tables of the list until one has something new, whose keys are
-** then in `misses`, or until all are done. */
+** of the last table, how many tables there are now, how many misses.  Walks
+** through the tables of the list until a table has something new, at the keys
+** that are in `misses` then, or until all are done. */
 static int walk(lua_State *L) {
   lua_Integer i = lua_tointeger(L, FIRST), n = lua_tointeger(L, LAST);
   lua_Integer misses = 0;
@@ -195,7 +195,7 @@ static mwi_tally *with_room(lua_State *L) {
   return larger;
 }
 
-/* Keeps the string at `index`, if it is one. */
+/* Keeps the value at `index` alive, if it is a string. */
 static void anchor(lua_State *L, int index) {
   if (lua_type(L, index) != LUA_TSTRING) return;
   lua_getiuservalue(L, 1, STRINGS);
@@ -205,7 +205,7 @@ static void anchor(lua_State *L, int index) {
   lua_pop(L, 1);
 }
 
-/* The entry of the key, found or made; pushes its number. */
+/* Finds or makes the entry of a key, and pushes its number. */
 static mwi_tally_entry *entry_of(lua_State *L, const mwi_tally_key *key) {
   mwi_tally *t = with_room(L);
   mwi_tally_entry *entry = mwi_tally_find(t, key);
@@ -214,8 +214,8 @@ static mwi_tally_entry *entry_of(lua_State *L, const mwi_tally_key *key) {
   return entry;
 }
 
-/* learn(tally, place, key, value) -> number of its entry, from now on counted
-** by `walk`; nothing if that cannot be. */
+/* learn(tally, place, key, value) -> number of an entry, from now on counted by
+** `walk`; nothing if the value cannot be counted. */
 static int learn(lua_State *L) {
   mwi_tally_key key;
   lua_settop(L, 4);
@@ -228,8 +228,8 @@ static int learn(lua_State *L) {
   return 1;
 }
 
-/* learn_from(tally, place, key, low): the same for all numbers from `low` on,
-** integers or floats as it is one. */
+/* learn_from(tally, place, key, low): like `learn`, for all integers from `low`
+** on (or floats, if `low` is a float). */
 static int learn_from(lua_State *L) {
   mwi_tally_key key;
   mwi_tally_entry *entry;
@@ -249,8 +249,8 @@ static int learn_from(lua_State *L) {
   return 1;
 }
 
-/* learn_table(tally, place, key, below, shortest, longest): the same for tables
-** with such lengths, which have the place `below`. */
+/* learn_table(tally, place, key, below, shortest, longest): like `learn`, for
+** tables with such lengths, which have the place `below`. */
 static int learn_table(lua_State *L) {
   mwi_tally_key key;
   mwi_tally_entry *entry;
@@ -267,8 +267,8 @@ static int learn_table(lua_State *L) {
   return 1;
 }
 
-/* take(tally, number) -> how often that was counted since the last time, and
-** of several numbers the greatest. */
+/* take(tally, number) -> how often an entry was counted since the last time,
+** and of an entry for several numbers the greatest. */
 static int take(lua_State *L) {
   mwi_tally *t = (mwi_tally *)block(L, BLOCK);
   mwi_tally_entry *entry = mwi_tally_at(t, (uint32_t)lua_tointeger(L, 2) - 1);

@@ -1,15 +1,51 @@
 /*
-** timed.c - mw.timed, mw.timing.
+** timed.c - mw.timed, mw.timing, and what time it is.
 ** SPDX-License-Identifier: MIT
 **
-** A scope is a userdata.  When there is nothing to note it is one that they all
-** share.  Its data, if it has any, are its first user value; if it is measured,
-** what the library's Lua files know of it is the second one.
+** A scope is a userdata; there is one for all scopes that are neither traced
+** nor measured, the idle one.  The first user value of a scope is the table of
+** its data, if there are any; the second one belongs to the library's Lua
+** files, if the scope is measured.
 */
-#include <string.h>
+#define _POSIX_C_SOURCE 199309L /* for clock_gettime */
 
+#include "timed.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "library.h"
 #include "options.h"
 #include "trace.h"
+
+/* {======================================================
+** Time
+** ======================================================= */
+
+int64_t mwb_now(void *ud) {
+  struct timespec t;
+  (void)ud;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* now() -> seconds since some moment; never goes back */
+static int now(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
+  return 1;
+}
+
+/* nanoseconds() -> the same time as an integer */
+static int nanoseconds(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mwb_now(NULL));
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Scopes
+** ======================================================= */
 
 /* More upvalues of `timed`. */
 #define UP_IDLE lua_upvalueindex(3)
@@ -23,28 +59,25 @@ enum { ON_OPEN = 1, ON_CLOSE };
 
 typedef struct scope {
   mwb_state *state;
-  uint64_t id;   /* 0: it is not traced */
-  int64_t begun; /* if it is measured */
+  uint64_t id;   /* of its begin in the trace; 0: the scope is not traced */
+  int64_t begun; /* when, if the scope is measured */
   uint8_t open;
   uint8_t measured;
-  uint8_t data;    /* may it have some? */
+  uint8_t data;    /* may there be data? */
   uint8_t changed; /* are there data that the begin did not have? */
 } scope;
 
-/* {======================================================
-** Scopes
-** ======================================================= */
-
-/* Calls what the library's Lua files do when a scope is measured. */
-static void call_timer(lua_State *L, int timer, int args, int results) {
-  mwb_push(L, mwb_state_of(L), MWB_TIMERS);
+/* Calls one of the functions that the library's Lua files have set. */
+static void call_timer(lua_State *L, const mwb_state *s, int timer, int args,
+                       int results) {
+  mwb_push(L, s, MWB_TIMERS);
   lua_rawgeti(L, -1, timer);
   lua_replace(L, -2);
   lua_insert(L, -1 - args);
   lua_call(L, args, results);
 }
 
-/* The scope at 1 ends in the trace. */
+/* Ends the scope at 1 in the trace. */
 static void end_traced(lua_State *L, scope *sc) {
   mwb_state *s = sc->state;
   const char *args = NULL;
@@ -71,20 +104,21 @@ static void end_scope(lua_State *L, scope *sc) {
   if (!sc->measured) return;
   lua_getiuservalue(L, 1, MEASURED);
   lua_pushinteger(L, (lua_Integer)time);
-  call_timer(L, ON_CLOSE, 2, 0);
+  call_timer(L, sc->state, ON_CLOSE, 2, 0);
 }
 
-static scope *check_scope(lua_State *L, const char *name) {
-  mwb_check_self(L, name, MWB_SCOPE, "scope");
+static scope *check_scope(lua_State *L, const mwb_state *s, const char *name) {
+  mwb_check_self(L, s, name, MWB_SCOPE, "scope");
   return (scope *)lua_touserdata(L, 1);
 }
 
 static int close_scope(lua_State *L) {
-  end_scope(L, check_scope(L, "close"));
+  end_scope(L, check_scope(L, mwb_state_of(L), "close"));
   return 0;
 }
 
-/* The metamethods' way: they are called with a scope, which is cheap to see. */
+/* As a metamethod: called with a scope, nearly always, so that comparing the
+** metatable's address is enough. */
 static int finish_scope(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
@@ -96,8 +130,8 @@ static int finish_scope(lua_State *L) {
   return 0;
 }
 
-/* Pushes the data of the scope at 1, made if need be; 0 when there is nobody to
-** note them. */
+/* Pushes the table of data of the scope at 1, a new one if there is none.
+** Returns 0 when the scope is not traced. */
 static int push_data(lua_State *L, scope *sc) {
   if (!sc->open || sc->id == 0 || !mwb_is_running(sc->state)) return 0;
   if (lua_getiuservalue(L, 1, DATA) == LUA_TNIL) {
@@ -110,8 +144,9 @@ static int push_data(lua_State *L, scope *sc) {
   return 1;
 }
 
-static scope *begin_data(lua_State *L, const char *name) {
-  scope *sc = check_scope(L, name);
+/* The scope at 1, with a key at 2; or raises. */
+static scope *check_data(lua_State *L, const mwb_state *s, const char *name) {
+  scope *sc = check_scope(L, s, name);
   lua_settop(L, 3);
   if (lua_type(L, 2) != LUA_TSTRING) mwb_bad_argument(L, name, 2, 1, "string");
   return sc;
@@ -119,7 +154,7 @@ static scope *begin_data(lua_State *L, const char *name) {
 
 /* scope:add(key, value) */
 static int add_data(lua_State *L) {
-  if (!push_data(L, begin_data(L, "add"))) return 0;
+  if (!push_data(L, check_data(L, mwb_state_of(L), "add"))) return 0;
   lua_pushvalue(L, 2);
   lua_pushvalue(L, 3);
   lua_rawset(L, 4);
@@ -133,7 +168,7 @@ static int bad_data(lua_State *L, const char *name, const char *expected) {
 
 /* scope:increment(key[, n]) */
 static int increment_data(lua_State *L) {
-  scope *sc = begin_data(L, "increment");
+  scope *sc = check_data(L, mwb_state_of(L), "increment");
   if (lua_isnil(L, 3)) {
     lua_pushinteger(L, 1);
     lua_replace(L, 3);
@@ -154,23 +189,24 @@ static int increment_data(lua_State *L) {
   return 0;
 }
 
-/* Pushes the set among the data at 4. */
-static void push_set(lua_State *L) {
+/* Pushes what the table of data at 4 has under the key at 2, a new set if there
+** is nothing. */
+static void push_set(lua_State *L, const mwb_state *s) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, 4) != LUA_TNIL) return;
   lua_pop(L, 1);
   lua_newtable(L);
-  mwb_push(L, mwb_state_of(L), MWB_SET);
+  mwb_push(L, s, MWB_SET);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -2);
   lua_rawset(L, 4);
 }
 
-static int is_set(lua_State *L, int index) {
+static int is_set(lua_State *L, const mwb_state *s, int index) {
   int is;
   if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
-  mwb_push(L, mwb_state_of(L), MWB_SET);
+  mwb_push(L, s, MWB_SET);
   is = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return is;
@@ -178,10 +214,11 @@ static int is_set(lua_State *L, int index) {
 
 /* scope:insert(key, member): a set is an array without doubles */
 static int insert_data(lua_State *L) {
+  const mwb_state *s = mwb_state_of(L);
   lua_Unsigned i, n;
-  if (!push_data(L, begin_data(L, "insert"))) return 0;
-  push_set(L);
-  if (!is_set(L, 5)) return bad_data(L, "insert", "set");
+  if (!push_data(L, check_data(L, s, "insert"))) return 0;
+  push_set(L, s);
+  if (!is_set(L, s, 5)) return bad_data(L, "insert", "set");
   n = lua_rawlen(L, 5);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, 5, (lua_Integer)i);
@@ -202,7 +239,7 @@ static int insert_data(lua_State *L) {
 /* The stack of `timed` with options. */
 enum { NAME = 1, OPTIONS, CATEGORY, ARGS, COLUMN, REVERSE, SCOPE };
 
-/* Puts the options in their places. */
+/* Reads the options; their values come to their places on the stack. */
 static void read_options(lua_State *L) {
   static const mwb_option options[] = {{"category", LUA_TSTRING, NULL},
                                        {"args", LUA_TTABLE, NULL},
@@ -269,16 +306,16 @@ static void begin_traced(lua_State *L, scope *sc) {
   sc->id = mw_trace_begin(s->engine, thread, name, args, len);
 }
 
-/* The scope at SCOPE is measured from now on. */
+/* Tells the library's Lua files that the scope at SCOPE is measured. */
 static void begin_measured(lua_State *L, scope *sc) {
   lua_pushvalue(L, NAME);
   lua_pushvalue(L, COLUMN);
-  call_timer(L, ON_OPEN, 2, 1);
+  call_timer(L, sc->state, ON_OPEN, 2, 1);
   lua_setiuservalue(L, SCOPE, MEASURED);
   sc->measured = 1;
 }
 
-/* With options, or measured. */
+/* A scope with options, or one that is measured. */
 static int timed_fully(lua_State *L, mwb_state *s) {
   scope *sc;
   int measured;
@@ -299,7 +336,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   return 1;
 }
 
-/* Only traced. */
+/* A scope that is only traced. */
 static int timed_quickly(lua_State *L, mwb_state *s) {
   scope *sc = new_scope(L, s, 1);
   mw_thread thread = mwb_thread(L, s);
@@ -331,7 +368,7 @@ static int begin_scope(lua_State *L) {
   const char *category = luaL_checkstring(L, 1);
   const char *name = luaL_checklstring(L, 2, &len);
   scope *sc = new_scope(L, s, 1);
-  mwb_push(L, mwb_state_of(L), MWB_SCOPE);
+  mwb_push(L, s, MWB_SCOPE);
   lua_setmetatable(L, -2);
   sc->open = 1;
   sc->id = mwb_trace_begin(L, s, category, name, len);
@@ -357,8 +394,8 @@ static int timing(lua_State *L) {
 ** For the library's Lua files
 ** ======================================================= */
 
-/* timers(open, close): open(name, column) -> what is known of a scope that is
-** measured; close(that, nanoseconds) */
+/* timers(open, close): open(name, column) -> the second user value of a scope
+** that is measured; close(this value, nanoseconds) */
 static int set_timers(lua_State *L) {
   lua_settop(L, 2);
   lua_createtable(L, 2, 0);
@@ -372,8 +409,11 @@ static int set_timers(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_timers(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"timers", set_timers}, {"begin_scope", begin_scope}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"timers", set_timers},
+                                       {"begin_scope", begin_scope},
+                                       {"now", now},
+                                       {"nanoseconds", nanoseconds},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 
@@ -381,8 +421,8 @@ void mwb_open_timers(lua_State *L) {
 static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  s->idle = new_scope(L, s, 1); /* one that is not open */
-  mwb_push(L, mwb_state_of(L), MWB_SCOPE);
+  s->idle = new_scope(L, s, 1); /* never open */
+  mwb_push(L, s, MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);
   lua_pushcclosure(L, timed, 4);

@@ -6,20 +6,23 @@
 
 #include <string.h>
 
+#include "library.h"
 #include "options.h"
+#include "timed.h"
 
-int mwb_has_meta(lua_State *L, int uservalue) {
+/* Is there a userdata at 1 with one of the state's metatables? */
+static int has_meta(lua_State *L, const mwb_state *s, int meta) {
   int has;
   if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1)) return 0;
-  mwb_push(L, mwb_state_of(L), uservalue);
+  mwb_push(L, s, meta);
   has = lua_rawequal(L, -1, -2);
   lua_pop(L, 2);
   return has;
 }
 
-void mwb_check_self(lua_State *L, const char *name, int uservalue,
-                    const char *type) {
-  if (mwb_has_meta(L, uservalue)) return;
+void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
+                    int meta, const char *type) {
+  if (has_meta(L, s, meta)) return;
   luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name, type,
              mwb_type_name(L, 1));
 }
@@ -34,7 +37,7 @@ static int set_number(lua_State *L) {
   return 0;
 }
 
-/* Gives the coroutine on the top, below which is the table, a number. */
+/* Gives the coroutine on the top, in the table below it, a number. */
 static mw_thread new_number(lua_State *L, mwb_state *s) {
   lua_pushcfunction(L, set_number);
   lua_insert(L, -3);
@@ -49,7 +52,7 @@ static mw_thread new_number(lua_State *L, mwb_state *s) {
 mw_thread mwb_thread(lua_State *L, mwb_state *s) {
   mw_thread number;
   if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return 1;
-  mwb_push(L, mwb_state_of(L), MWB_THREADS);
+  mwb_push(L, s, MWB_THREADS);
   lua_pushthread(L);
   lua_pushvalue(L, -1);
   if (lua_rawget(L, -3) == LUA_TNIL) {
@@ -70,7 +73,7 @@ static mw_name name_in(mwb_state *s, const char *category, const char *name,
 /* }====================================================== */
 
 /* {======================================================
-** What is traced besides
+** Events of writes, clocks and library scopes
 ** ======================================================= */
 
 uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,
@@ -80,10 +83,6 @@ uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,
   thread = mwb_thread(L, s);
   return mw_trace_begin(s->engine, thread, name_in(s, category, name, len),
                         NULL, 0);
-}
-
-void mwb_trace_end(mwb_state *s, uint64_t id) {
-  mw_trace_end(s->engine, id, NULL, 0);
 }
 
 void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
@@ -302,26 +301,25 @@ static int new_trace(lua_State *L) {
   t->state = s;
   t->ring = NULL;
   t->sources = bits;
-  mwb_push(L, mwb_state_of(L), MWB_TRACE);
+  mwb_push(L, s, MWB_TRACE);
   lua_setmetatable(L, -2);
   mwb_check(L, mw_trace_open(s->engine, capacity, mwb_now, NULL, &t->ring));
   return 1;
 }
 
-static trace *check_trace(lua_State *L, const char *name) {
-  mwb_enter(L);
-  mwb_check_self(L, name, MWB_TRACE, "trace");
+static trace *check_trace(lua_State *L, const mwb_state *s, const char *name) {
+  mwb_check_self(L, s, name, MWB_TRACE, "trace");
   return (trace *)lua_touserdata(L, 1);
 }
 
-mw_trace *mwb_check_trace(lua_State *L, const char *name) {
-  return check_trace(L, name)->ring;
+mw_trace *mwb_check_trace(lua_State *L, const mwb_state *s, const char *name) {
+  return check_trace(L, s, name)->ring;
 }
 
 /* Tells the library's Lua files which sources are traced. */
-static void show_sources(lua_State *L, int bits) {
+static void show_sources(lua_State *L, const mwb_state *s, int bits) {
   int i;
-  mwb_push(L, mwb_state_of(L), MWB_SOURCES);
+  mwb_push(L, s, MWB_SOURCES);
   for (i = 0; i < N_SOURCES; i++) {
     lua_pushboolean(L, bits >> i & 1);
     lua_setfield(L, -2, sources[i]);
@@ -331,13 +329,13 @@ static void show_sources(lua_State *L, int bits) {
 
 /* trace:start() -> trace */
 static int start(lua_State *L) {
-  trace *t = check_trace(L, "start");
-  mwb_state *s = t->state;
+  mwb_state *s = mwb_enter(L);
+  const trace *t = check_trace(L, s, "start");
   if (mw_trace_start(s->engine, t->ring) != MW_OK)
     return luaL_error(L, "'start': another trace is running");
   s->sources = t->sources;
   if (mwb_tracing(s)) mwb_wake_all(L, s);
-  show_sources(L, t->sources);
+  show_sources(L, s, t->sources);
   lua_settop(L, 1);
   return 1;
 }
@@ -348,31 +346,33 @@ static void stop_trace(lua_State *L, trace *t) {
   if (t->ring == NULL) return;
   mw_trace_stop(s->engine, t->ring);
   s->sources = 0;
-  show_sources(L, 0);
+  show_sources(L, s, 0);
 }
 
 /* trace:stop() -> trace */
 static int stop(lua_State *L) {
-  stop_trace(L, check_trace(L, "stop"));
+  stop_trace(L, check_trace(L, mwb_enter(L), "stop"));
   lua_settop(L, 1);
   return 1;
 }
 
-/* trace:len() -> how many events it has */
+/* trace:len() -> how many events the trace has */
 static int count(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mw_trace_len(mwb_check_trace(L, "len")));
+  const trace *t = check_trace(L, mwb_enter(L), "len");
+  lua_pushinteger(L, (lua_Integer)mw_trace_len(t->ring));
   return 1;
 }
 
-/* trace:lost() -> how many it has lost */
+/* trace:lost() -> how many events the trace has lost */
 static int lost(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mw_trace_lost(mwb_check_trace(L, "lost")));
+  const trace *t = check_trace(L, mwb_enter(L), "lost");
+  lua_pushinteger(L, (lua_Integer)mw_trace_lost(t->ring));
   return 1;
 }
 
 static int free_trace(lua_State *L) {
   trace *t;
-  if (!mwb_has_meta(L, MWB_TRACE)) return 0;
+  if (!has_meta(L, mwb_state_of(L), MWB_TRACE)) return 0;
   t = (trace *)lua_touserdata(L, 1);
   stop_trace(L, t);
   if (t->state->engine != NULL) mw_trace_close(t->state->engine, t->ring);
@@ -386,7 +386,7 @@ static int free_trace(lua_State *L) {
 ** For the library's Lua files
 ** ======================================================= */
 
-/* contexts(ask): ask() -> array of strings; nil when there is nothing to ask */
+/* contexts(ask): ask() -> array of strings; nil when mw.context has no hooks */
 static int set_contexts(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
@@ -419,7 +419,7 @@ void mwb_open_tracing(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_trace(lua_State *L) {
+void mwb_open_trace(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"instant", instant},
                                        {"counter", counter},
                                        {"trace", new_trace},
@@ -434,6 +434,6 @@ void mwb_open_trace(lua_State *L) {
   mwb_new_meta(L, MWB_TRACE, "trace", meta, methods);
   mwb_new_ephemeron(L, MWB_THREADS);
   lua_newtable(L);
-  mwb_keep(L, mwb_state_of(L), MWB_SOURCES);
+  mwb_keep(L, s, MWB_SOURCES);
   mwb_set_funcs(L, functions);
 }

@@ -1,9 +1,9 @@
 /*
-** trace.h - what the files share that trace.
+** trace.h - traces, and what is traced besides scopes.
 ** SPDX-License-Identifier: MIT
 **
-** What happens is traced while it happens, in the middle of a write perhaps;
-** so nothing here raises unless it says so.
+** Events are traced while they happen, in the middle of a write perhaps; so no
+** function here raises unless its description says so.
 */
 #ifndef MWB_TRACE_H
 #define MWB_TRACE_H
@@ -14,6 +14,19 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* Bits of `sources`, in the order of their names. */
+enum {
+  MWB_WATCHES = 1,
+  MWB_EPOCHS = 2,
+  MWB_TRANSACTIONS = 4,
+  MWB_HIERARCHIES = 8
+};
+
+/* Is each write to be traced? */
+static inline int mwb_tracing(const mwb_state *s) {
+  return (s->sources & MWB_WATCHES) != 0;
+}
+
 /* Does a trace run? */
 static inline int mwb_is_running(const mwb_state *s) {
   return s->engine->trace.running != NULL;
@@ -23,18 +36,14 @@ static inline int mwb_is_running(const mwb_state *s) {
 ** memory. */
 mw_thread mwb_thread(lua_State *L, mwb_state *s);
 
-/* Is there a userdata at 1 with one of the state's metatables?  And raises if
-** not. */
-int mwb_has_meta(lua_State *L, int uservalue);
-void mwb_check_self(lua_State *L, const char *name, int uservalue,
-                    const char *type);
+/* Raises unless there is a userdata at 1 with one of the state's metatables. */
+void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
+                    int meta, const char *type);
 
-/* Something begins in the running coroutine, in a category; and ends.  To be
-** called while its source is traced.  Returns an identity, 0 if that was
-** lost. */
+/* A scope of a category begins in the running coroutine.  Returns the identity
+** of the event, 0 if the event was lost. */
 uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,
                          const char *name, size_t len);
-void mwb_trace_end(mwb_state *s, uint64_t id);
 
 /* A clock was advanced. */
 void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock);
@@ -56,18 +65,8 @@ const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 /* Like `mwb_args`, for a JSON array of what the table has at 1, 2, ... */
 const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
-/* Nanoseconds since some moment. */
-int64_t mwb_now(void *ud);
-
-/* Functions of the library, and of its Lua files. */
-void mwb_open_trace(lua_State *L);
-void mwb_open_timed(lua_State *L, mwb_state *s);
-void mwb_open_timers(lua_State *L);
-void mwb_open_tracing(lua_State *L);
-void mwb_open_trace_file(lua_State *L);
-
 /* The trace at index 1, or raises. */
-mw_trace *mwb_check_trace(lua_State *L, const char *name);
+mw_trace *mwb_check_trace(lua_State *L, const mwb_state *s, const char *name);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

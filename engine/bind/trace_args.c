@@ -1,10 +1,10 @@
 /*
-** trace_args.c - what belongs to an event, as the text of a JSON object.
+** trace_args.c - the args of an event: a table as the text of a JSON object.
 ** SPDX-License-Identifier: MIT
 **
-** It is made when the event happens, so that a trace holds no object, and shows
-** what things were like then.  The text grows in `scratch`, which the state
-** owns.  Neither Lua code nor Lua's allocator is called on the way.
+** The text is made when the event happens, so that a trace holds no object, and
+** shows what things were like then.  The text grows in `scratch`, which the
+** state owns.  Neither Lua code nor Lua's allocator is called on the way.
 */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #include "../json.h"
 
-/* How deep tables are gone into, and how long the text of one may become. */
+/* Deeper tables are not shown, and a longer text gets no more fields. */
 #define MAX_DEPTH 8
 #define MAX_ARGS 65536
 
@@ -100,7 +100,7 @@ static void put_value(encoder *en, int index, int depth) {
   }
 }
 
-/* A key, which is a string in JSON. */
+/* Puts a key, which has to be a string in JSON. */
 static void put_key(encoder *en, int index) {
   int type = lua_type(en->L, index);
   lua_Number x = lua_tonumber(en->L, index);
@@ -143,7 +143,7 @@ static void put_object(encoder *en, int index, int depth) {
   mwi_json_literal(&en->out, "}");
 }
 
-/* What is too deep, or goes round in circles, is not gone into. */
+/* A table that is too deep is shown by its type: a circle ends there. */
 static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
   int top = lua_gettop(L);

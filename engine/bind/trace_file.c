@@ -2,9 +2,10 @@
 ** trace_file.c - traces as files.
 ** SPDX-License-Identifier: MIT
 **
-** What is written goes to a file of another name, which takes the place of the
-** former file when it is whole.  What is there and is no plain file (a device)
-** is written to as it is.  Between opening and closing nothing can raise.
+** A trace is written to a file of another name, which takes the place of the
+** former file when it is whole.  A path that leads to no plain file (but to a
+** device) is written to directly.  Between opening and closing a file nothing
+** can raise.
 */
 #define _POSIX_C_SOURCE 200809L
 
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "library.h"
 #include "trace.h"
 
 /* The stack of `write_trace`. */
@@ -54,13 +56,13 @@ static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
   return code;
 }
 
-/* Is there something that is no plain file? */
+/* Does the path lead to something that is no plain file? */
 static int is_special(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* The same by way of a temporary file. */
+/* Writes a file of another name first. */
 static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t,
                         const char *path, const char *place) {
   int problem, code = write_file(L, s, t, place);
@@ -77,18 +79,17 @@ static int failed(lua_State *L, const char *why) {
   return 2;
 }
 
-/* write_trace(trace, path, is it for speedscope?, head, tail) -> true; or nil,
-** message.  Head and tail are put around what is written. */
+/* write_trace(trace, path, for speedscope?, head, tail) -> true; or nil,
+** message.  Head and tail are texts to put around the trace, or nil. */
 static int write_trace(lua_State *L) {
-  mw_trace *t = mwb_check_trace(L, "write");
-  mwb_state *s = mwb_state_of(L);
+  mwb_state *s = mwb_enter(L);
+  const mw_trace *t = mwb_check_trace(L, s, "write");
   const char *path = luaL_checkstring(L, PATH), *place;
   int code;
   lua_settop(L, TAIL);
   if (strlen(path) != lua_rawlen(L, PATH))
     return failed(L, "there is a zero in it");
   place = lua_pushfstring(L, "%s.%d.tmp", path, (int)getpid());
-  s->L = L;
   code = is_special(path) ? write_file(L, s, t, path)
                           : replace_file(L, s, t, path, place);
   if (code == MW_REFUSED) return failed(L, strerror(errno));

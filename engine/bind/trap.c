@@ -7,6 +7,7 @@
 ** measured by.  All others go the long way, through write.c.
 */
 #include "journal.h"
+#include "trace.h"
 
 /* Upvalues: shadow, handle, state. */
 #define TRAP_SHADOW lua_upvalueindex(1)

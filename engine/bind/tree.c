@@ -16,6 +16,7 @@
 ** when the next write has not put it back, or when the library is called.
 */
 #include "bind.h"
+#include "policy.h"
 
 static const mw_value HOLD = {MW_TNIL, {0}};
 
@@ -28,7 +29,7 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 static int descends(lua_State *L, int parent) {
   int top = lua_gettop(L), yes;
   if (!lua_istable(L, top) || mwb_is_ours(L, top)) return 0;
-  if (!mwb_push_hook(L, MWB_DESCEND)) return 1;
+  if (!mwb_push_hook(L, mwb_state_of(L), MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);

@@ -10,6 +10,7 @@
 ** The class gets its own `__newindex` back with the last `mw.unwatch`.
 */
 #include "bind.h"
+#include "trace.h"
 
 #define UP_ORIGINAL lua_upvalueindex(3)
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bind.h"
+#include "policy.h"
 
 /* {======================================================
 ** Handles
@@ -218,7 +219,7 @@ static void need_guards(lua_State *L) {
 
 /* Calls a hook of the policy with the value on the top. */
 static void tell_policy(lua_State *L, int hook) {
-  if (!mwb_push_hook(L, hook)) return;
+  if (!mwb_push_hook(L, mwb_state_of(L), hook)) return;
   lua_insert(L, -2);
   lua_call(L, 1, 0);
 }
@@ -227,7 +228,7 @@ void mwb_join(lua_State *L, mwb_state *s, int index) {
   int code, top = lua_gettop(L);
   mw_handle h = mwb_handle_of(L, s, index);
   mwb_push_class(L, index);
-  if (!lua_isnil(L, -1) && mwb_push_hook(L, MWB_CLASS)) {
+  if (!lua_isnil(L, -1) && mwb_push_hook(L, s, MWB_CLASS)) {
     lua_pushvalue(L, index);
     lua_call(L, 1, 1);
     code =

@@ -7,7 +7,10 @@
 ** called before the first error of theirs is raised.
 */
 #include "write.h"
+
+#include "cell.h"
 #include "journal.h"
+#include "policy.h"
 #include "trace.h"
 
 #include <string.h>
@@ -240,7 +243,7 @@ static void normalize_key(lua_State *L) {
 
 int mwb_is_ignored(lua_State *L) {
   int top = lua_gettop(L), ignored = 0;
-  if (!state(L)->ignores || !mwb_push_hook(L, MWB_IGNORED)) return 0;
+  if (!state(L)->ignores || !mwb_push_hook(L, state(L), MWB_IGNORED)) return 0;
   lua_pushvalue(L, OBJECT);
   lua_call(L, 1, 1);
   if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
@@ -347,12 +350,12 @@ void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
   mw_handle h = mwb_identify(L, s, "apply", OBJECT, 1);
   mwb_begin_entry(L, s, entry);
   lua_settop(L, SHADOW);
-  if (mwb_is_cell(L, OBJECT))
+  if (mwb_is_cell(L, s, OBJECT))
     mwb_push_cell(L, OBJECT); /* to OLD */
   else
     push_plain(L);
   mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
-  if (mwb_is_cell(L, OBJECT))
+  if (mwb_is_cell(L, s, OBJECT))
     mwb_hold(L, s, OBJECT, entry); /* nobody else does */
 }
 
@@ -361,7 +364,7 @@ static void assign_plain(lua_State *L, mwb_state *s, int stored) {
   mw_entry entry;
   mwb_prepare_plain(L, s, &entry);
   lua_pushvalue(L, VALUE);
-  if (mwb_is_cell(L, OBJECT)) {
+  if (mwb_is_cell(L, s, OBJECT)) {
     mwb_set_cell(L, OBJECT);
   } else {
     lua_pushvalue(L, KEY);

@@ -1,0 +1,32 @@
+/*
+** library.h - what the files add to the library when it is built.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_LIBRARY_H
+#define MWB_LIBRARY_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* Each sets functions in the table on the top: of the library, */
+void mwb_open_trace(lua_State *L, mwb_state *s);
+void mwb_open_timed(lua_State *L, mwb_state *s);
+
+/* and functions that only the library's own Lua files use. */
+void mwb_open_budget(lua_State *L);
+void mwb_open_policy(lua_State *L, mwb_state *s);
+void mwb_open_cell(lua_State *L, mwb_state *s);
+void mwb_open_hierarchy(lua_State *L);
+void mwb_open_timers(lua_State *L);
+void mwb_open_tracing(lua_State *L);
+void mwb_open_trace_file(lua_State *L);
+void mwb_open_tally(lua_State *L);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif
