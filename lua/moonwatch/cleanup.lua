@@ -5,7 +5,7 @@
 -- owner -> array; what is in there refers to nothing that it could keep alive.
 
 local check = require "moonwatch.check"
-local contain = require "moonwatch.contain"
+local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
 local private = core.private
 
@@ -74,7 +74,7 @@ function cleanup.new(scope, name, value)
 end
 
 local function run_all(handles)
-  for _, handle in ipairs(handles) do contain("cleanup", run, handle) end
+  for _, handle in ipairs(handles) do protect("cleanup", run, handle) end
 end
 
 state.owners = state.owners or core.weakmap(run_all)

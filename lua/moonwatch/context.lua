@@ -3,7 +3,7 @@
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
-local contain = require "moonwatch.contain"
+local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
 local MAX = 256
@@ -27,7 +27,7 @@ end
 local function ask_all()
   local said = {}
   for _, hook in ipairs { table.unpack(hooks) } do
-    local text = contain("context", hook.fn)
+    local text = protect("context", hook.fn)
     if type(text) == "string" then said[#said + 1] = cap(text) end
   end
   return said
@@ -39,7 +39,7 @@ local asking = false
 local function ask()
   if asking then return nil end
   asking = true
-  local said = contain("context", ask_all)
+  local said = protect("context", ask_all)
   asking = false
   return said
 end

@@ -9,7 +9,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local effects = require "moonwatch.effects"
+local recorded = require "moonwatch.effects.recorded"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
@@ -114,9 +114,9 @@ function History:undo()
   local step = self.steps[self.at]
   if not step then return nil end
   if transaction.is_open() then remember(self) end
-  local problem = effects.undo(step.fx)
+  local problem = recorded.undo(step.fx)
   self.at = self.at - 1
-  effects.raise(problem)
+  recorded.raise(problem)
   return step.label
 end
 
@@ -128,10 +128,10 @@ function History:redo()
   local step = self.steps[self.at + 1]
   if not step then return nil end
   if transaction.is_open() then remember(self) end
-  local fx, problem = effects.redo(step.fx)
+  local fx, problem = recorded.redo(step.fx)
   if not fx then return nil, problem end
   self.at = self.at + 1
-  effects.raise(problem)
+  recorded.raise(problem)
   return step.label
 end
 

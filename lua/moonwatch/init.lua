@@ -5,18 +5,18 @@
 local core = require "moonwatch.core"
 local cleanup = require "moonwatch.cleanup"
 local counters = require "moonwatch.counters"
-local dynamism = require "moonwatch.dynamism"
+local dynamism = require "moonwatch.dynamism.report"
 local json = require "moonwatch.json"
-local nested = require "moonwatch.nested"
+local nested = require "moonwatch.dynamism.nested"
 local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local times = require "moonwatch.times"
 local transaction = require "moonwatch.transaction"
 
 -- These give effects and traces their methods.
-require "moonwatch.effects"
-require "moonwatch.to_lua"
-require "moonwatch.to_patch"
+require "moonwatch.effects.recorded"
+require "moonwatch.effects.to_lua"
+require "moonwatch.effects.to_patch"
 require "moonwatch.trace"
 
 local mw = {}
@@ -25,13 +25,13 @@ mw.private = nil
 
 mw.memo = require "moonwatch.memo"
 mw.array, mw.object_like = json.array, json.object_like
-mw.patch = require "moonwatch.json_patch"
-mw.diff = require("moonwatch.json_diff").diff
+mw.patch = require "moonwatch.json.patch"
+mw.diff = require("moonwatch.json.diff").diff
 mw.instrument = require "moonwatch.instrument"
 mw.begin = transaction.begin
 mw.transaction = transaction.run
-mw.patch_bytes = require "moonwatch.bytes"
-mw.effects = require "moonwatch.pending"
+mw.patch_bytes = require "moonwatch.effects.bytes"
+mw.effects = require "moonwatch.effects.planned"
 mw.hierarchy = require "moonwatch.hierarchy"
 mw.history = require "moonwatch.history"
 mw.policy = policy.new
@@ -47,9 +47,9 @@ mw.once = require "moonwatch.once"
 mw.context = require "moonwatch.context"
 mw.cleanup, mw.cleanup_for = cleanup.new, cleanup.attach
 mw.dynamism = dynamism.dynamism
-mw.infer = require "moonwatch.infer"
+mw.infer = require "moonwatch.dynamism.infer"
 mw.normalize_name = path.normalize_name
-mw.skeleton = require "moonwatch.skeleton"
+mw.skeleton = require "moonwatch.dynamism.skeleton"
 mw.to_nested = nested.to_nested
 
 return mw

@@ -9,7 +9,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local metatable = core.private.metatable
-local patch = require "moonwatch.patch"
+local wrap = require "moonwatch.policy.wrap"
 local policy = require "moonwatch.policy"
 
 local CONSTRUCTORS = { "new", "__call", "init", "initialize", "_init" }
@@ -124,7 +124,7 @@ local function patch_all(class, list, tracker, layers)
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
       holder == class and rawget(core.raw(class), name) ~= nil) then
-      layers[#layers + 1] = patch(holder, name,
+      layers[#layers + 1] = wrap(holder, name,
         tagging(class, name, tracker, holder ~= class))
     end
   end

@@ -7,7 +7,7 @@
 -- something was done with it before.
 
 local check = require "moonwatch.check"
-local contain = require "moonwatch.contain"
+local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
 local Metrics = {}
@@ -52,7 +52,7 @@ local function report(self, err)
   self.values, self.kinds = nil, nil
   private.metrics[self] = nil
   if on_exit then
-    contain("metrics", on_exit, self.start, stop, values, err)
+    protect("metrics", on_exit, self.start, stop, values, err)
   end
 end
 

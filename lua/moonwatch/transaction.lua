@@ -7,7 +7,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local reads = require "moonwatch.reads"
+local reads = require "moonwatch.effects.reads"
 local same = require "moonwatch.same"
 
 local private = core.private
@@ -203,13 +203,21 @@ local function end_abandoned()
   end
 end
 
+-- The core takes the folder of the file that calls `record`, this one, for the
+-- folder of the library: a line in it is no line of the program.  So the call
+-- must come from here, and not from pcall.
+local function record(where)
+  local mark, refs = private.record(where)
+  return mark, refs
+end
+
 -- From when it is open, the collector ends it if the rest fails.
 local function open(its)
   end_abandoned()
   note_cells()
   local n = #stack + 1
   stack[n] = its
-  local ok, mark, refs = pcall(private.record, its.where)
+  local ok, mark, refs = pcall(record, its.where)
   if not ok then
     stack[n] = nil
     error(mark, 0)

@@ -1,0 +1,320 @@
+--- mw.infer: what examples have in common, as something to hold others against.
+-- SPDX-License-Identifier: MIT
+--
+-- A specialisation is a list of places, each after the one above it and in the
+-- order of their keys:
+--
+--     place { up, key, at index in the list, above index of `up`
+--             children       places
+--             kinds          kind -> limits, a table:
+--                              only       the value that it always had
+--                              min, max   of numbers
+--                              nan        was NaN seen?
+--                              length     { min, max } of lists
+--                              ranks      rank -> true
+--                              dims       places without keys
+--             any            is all allowed?
+--             optional       may it be absent?
+--             known          the set of the keys of its fields, if others are
+--                            refused }
+--
+-- Where there were fewer examples than `confidence`, only kinds are held
+-- against them.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local dynamism = require "moonwatch.dynamism.report"
+local lua_guard = require "moonwatch.dynamism.lua_guard"
+local lua_types = require "moonwatch.dynamism.lua_types"
+local nested = require "moonwatch.dynamism.nested"
+local trees = require "moonwatch.dynamism.tree"
+local path = require "moonwatch.path"
+local shape = require "moonwatch.dynamism.shape"
+local values = require "moonwatch.dynamism.values"
+
+local math_type, type = math.type, type
+
+local Specialisation = {}
+Specialisation.__index = Specialisation
+Specialisation.__name = "specialisation"
+Specialisation.__metatable = false
+
+local function its_own(self, name)
+  check.self(type(self) == "table" and
+    core.private.metatable(self) == Specialisation, name, "specialisation",
+    self)
+end
+
+-- {======================================================
+-- Making
+-- =======================================================
+
+-- In some graphs a table is not told apart from one above it, or from others.
+local AS_KIND = { cycle = "table", shared = "table" }
+
+local function limits_of(stat, kind, is_sure, is_single)
+  local limits = { nan = stat.nan }
+  if kind == "table" then
+    if is_sure and (stat.max or 0) > 0 then
+      limits.length = { min = stat.min, max = stat.max }
+    end
+  elseif is_sure and trees.SCALAR[kind] then
+    if is_single then limits.only = values.only(stat) end
+    if kind == "string" then
+      limits.values = not stat.over and stat.seen or nil
+    elseif kind ~= "boolean" then
+      limits.min, limits.max = stat.min, stat.max
+    end
+  end
+  return limits
+end
+
+local function limit(place, node, confidence)
+  place.kinds = {}
+  local is_sure = trees.present(node) >= confidence
+  local single
+  for _, kind in ipairs(trees.KINDS) do
+    if node[kind] and kind ~= "absent" then
+      single = single == nil and kind
+    end
+  end
+  for _, kind in ipairs(trees.KINDS) do
+    local stat = node[kind]
+    if stat and kind ~= "absent" then
+      local limits = limits_of(stat, kind, is_sure, single == kind)
+      if stat.dims then
+        limits.ranks, limits.dims = stat.ranks, {}
+        for i, dim in ipairs(stat.dims) do
+          limits.dims[i] = limit({}, dim, confidence)
+        end
+      end
+      if AS_KIND[kind] then place.is_open, kind = true, AS_KIND[kind] end
+      place.kinds[kind] = place.kinds[kind] or limits
+    end
+  end
+  place.any = place.kinds.unreadable ~= nil or next(place.kinds) == nil
+  return place
+end
+
+-- The keys of all fields; nil if they are not all known.
+local function known_keys(place)
+  if place.is_open then return nil end
+  local known = {}
+  for _, child in ipairs(place.children) do known[child.key] = true end
+  return known
+end
+
+local function make(report, is_exact)
+  local list, places = {}, {}
+  for i, node in ipairs(trees.nodes(report.tree, true)) do
+    local up = places[node.up]
+    local place = limit({ up = up, key = node.key, at = i,
+      above = up and up.at, children = {} }, node, report.confidence)
+    place.optional = trees.missing(node) > 0
+    place.is_open = place.is_open or node.trouble ~= nil
+    if up then up.children[#up.children + 1] = place end
+    list[i], places[node] = place, place
+  end
+  for _, place in ipairs(is_exact and list or {}) do
+    place.known = known_keys(place)
+  end
+  return setmetatable({ list = list, shape = report.tree.shape,
+    objects = report.tree.objects }, Specialisation)
+end
+
+local OPTIONS = { exact = "boolean" }
+for option, kind in next, dynamism.OPTIONS do OPTIONS[option] = kind end
+
+--- What examples have in common.  These are an array as for mw.dynamism, with
+-- its options, or a report.  With `exact`, tables with fields that no example
+-- had are refused.
+local function infer(examples, opts)
+  local is_exact = type(opts) == "table" and opts.exact
+  if dynamism.is_report(examples) then
+    check.argument(opts == nil or type(opts) == "table", 2, "infer", "table",
+      opts)
+    check.options(opts or {}, { exact = "boolean" }, 2, "infer")
+    return make(examples, is_exact)
+  end
+  check.argument(examples ~= nil, 1, "infer", "table or report", examples)
+  local n, what = dynamism.fault(examples, opts, OPTIONS)
+  check.that(not n, n, "infer", what)
+  return make(dynamism.report(examples, opts or {}), is_exact)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Matching
+-- =======================================================
+
+local is_within
+
+local function has_shape(limits, sizes)
+  if not limits.ranks[#sizes] then return false end
+  for i, size in ipairs(sizes) do
+    local dim = limits.dims[i]
+    if not is_within(dim, size, math_type(size)) then return false end
+  end
+  return true
+end
+
+local function length_of(value)
+  local ok, n = shape.call(function() return #value end)
+  return ok and n
+end
+
+local function is_number_within(limits, value)
+  if value ~= value then return limits.nan end
+  return limits.min == nil or value >= limits.min and value <= limits.max
+end
+
+-- Is a value of this kind one of those that there may be?
+function is_within(place, value, kind, sizes)
+  local limits = place.kinds[kind]
+  if not limits then return place.any end
+  if limits.only ~= nil then
+    return value == limits.only or value ~= value and limits.only ~= limits.only
+  end
+  if math_type(value) then return is_number_within(limits, value) end
+  if kind == "shaped" then return has_shape(limits, sizes) end
+  if limits.length then
+    local n = length_of(value)
+    return math_type(n) and n >= limits.length.min and n <= limits.length.max
+  end
+  return true
+end
+
+local function kind_of(self, place, value)
+  local kind = math_type(value) or type(value)
+  if rawequal(value, core.null) then return "null" end
+  if place.kinds.shaped and (kind == "table" or kind == "userdata") then
+    local sizes = shape.of(value, self.shape)
+    if sizes then return "shaped", sizes end
+  end
+  return kind
+end
+
+local function has_others(place, value)
+  for key in next, shape.contents(value) or {} do
+    if not place.known[key] then return true end
+  end
+  return false
+end
+
+local function opened(self, value, known)
+  if type(value) ~= "table" and type(value) ~= "userdata" then return value end
+  local ok, wanted = shape.call(self.objects, value)
+  return ok and wanted and nested.with(value, self, known) or value
+end
+
+--- Is an example like those that there were?  True, or false and the first path
+-- at which it is not (for a field that none had, that of its table).
+function Specialisation:matches(example)
+  its_own(self, "matches")
+  local found, known = {}, {}
+  for i, place in ipairs(self.list) do
+    local value, message = example, nil
+    local above = place.above and found[place.above]
+    if place.above then
+      if above then value, message = shape.read(above, place.key) end
+    end
+    if above or not place.above then
+      if self.objects then value = opened(self, value, known) end
+      local kind, sizes = kind_of(self, place, value)
+      local ok = not message and (value == nil and place.optional or
+        is_within(place, value, kind, sizes))
+      if not ok and not (message and place.any) then
+        return false, path.text(path.keys(place))
+      end
+      if kind == "table" then
+        if place.known and has_others(place, value) then
+          return false, path.text(path.keys(place))
+        end
+        found[i] = value
+      end
+    end
+  end
+  return true
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Telling
+-- =======================================================
+
+-- The value that a place always has, and its kind; or nil.
+local function constant_of(place)
+  local kind, limits = next(place.kinds)
+  if not kind or place.optional or next(place.kinds, kind) then return nil end
+  return limits.only, kind
+end
+
+--- What is always the same: path -> value.
+function Specialisation:constants()
+  its_own(self, "constants")
+  local result = {}
+  for _, place in ipairs(self.list) do
+    local value = constant_of(place)
+    if value ~= nil then result[path.text(path.keys(place))] = value end
+  end
+  return result
+end
+
+local function describe(place)
+  local entry = { kinds = {}, optional = place.optional }
+  for kind, limits in next, place.kinds do
+    entry.kinds[#entry.kinds + 1] = kind
+    values.widen(entry, limits.min, limits.max)
+    entry.length = entry.length or limits.length
+    if limits.dims then
+      entry.dims = {}
+      for i, dim in ipairs(limits.dims) do entry.dims[i] = describe(dim) end
+    end
+  end
+  table.sort(entry.kinds)
+  return entry
+end
+
+--- What is not: path -> { kinds = array of names, min, max, length = { min,
+-- max }, dims, optional }.  Tables are among them if their lengths or kinds
+-- vary, or if they are not always there.
+function Specialisation:varying()
+  its_own(self, "varying")
+  local result = {}
+  for _, place in ipairs(self.list) do
+    local entry = describe(place)
+    local length = entry.length
+    local is_plain = #entry.kinds == 1 and place.kinds.table and
+      not entry.optional and (not length or length.min == length.max)
+    if constant_of(place) == nil and not is_plain and #entry.kinds > 0 then
+      result[path.text(path.keys(place))] = entry
+    end
+  end
+  return result
+end
+
+--- The source of a Lua chunk that answers a function, which does with an
+-- example what `matches` does, and faster.  The chunk is called with
+-- `opts.shape` if there was one.  Nil and a message if objects were opened.
+function Specialisation:to_lua()
+  its_own(self, "to_lua")
+  if self.objects then
+    return nil, "what objects look like when they are opened is not in source"
+  end
+  return lua_guard(self.list)
+end
+
+--- The types of what the examples were, as annotations of classes for the Lua
+-- language server: `name` and, for what is below, names that begin with it.
+function Specialisation:to_types(name)
+  its_own(self, "to_types")
+  check.argument(type(name) == "string", 1, "to_types", "string", name)
+  check.that(name:find "^[%a_][%w_.]*$", 1, "to_types", "it is no class name")
+  return lua_types(self.list, name)
+end
+
+-- }======================================================
+
+return infer
