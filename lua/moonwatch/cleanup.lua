@@ -9,16 +9,9 @@ local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
 local private = core.private
 
-local Cleanup = {}
-Cleanup.__index = Cleanup
-Cleanup.__name = "cleanup"
-Cleanup.__metatable = false
+local Cleanup, check_self = check.class "cleanup"
 
 local WEAK = { __mode = "v" }
-
-local function check_self(self, name)
-  check.self(private.metatable(self) == Cleanup, name, "cleanup", self)
-end
 
 -- For all copies of this file: how many have not run.
 private.cleanups = private.cleanups or { pending = 0 }

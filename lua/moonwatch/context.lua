@@ -8,10 +8,7 @@ local private = require("moonwatch.core").private
 
 local MAX = 256
 
-local Context = {}
-Context.__index = Context
-Context.__name = "context"
-Context.__metatable = false
+local Context, check_self = check.class "context"
 
 -- The hooks in their order, for all copies of this file.
 private.hooks_of_context = private.hooks_of_context or {}
@@ -45,10 +42,6 @@ local function ask()
 end
 
 local function install() private.contexts(hooks[1] and ask or nil) end
-
-local function check_self(self, name)
-  check.self(private.metatable(self) == Context, name, "context", self)
-end
 
 --- Ends it.  May be called twice.
 function Context:cancel()

@@ -14,19 +14,9 @@ local transaction = require "moonwatch.transaction"
 
 local private = core.private
 
-local History = {}
-History.__index = History
-History.__name = "history"
-History.__metatable = false
+local History, check_self = check.class "history"
 
 local START = {}
-
-local function check_self(self, name)
-  if private.metatable(self) ~= History then
-    error(("calling '%s' on bad self (history expected, got %s)"):format(name,
-      type(self)), 3)
-  end
-end
 
 local function check_idle(self, name)
   if self.running.token then
@@ -181,10 +171,7 @@ local OPTIONS = { limit = "number", merge_window = "number" }
 --- Makes a history.  `limit`: how many steps are kept (all); `merge_window`:
 -- seconds after which runs are not merged any more (never).
 return function(opts)
-  check.argument(opts == nil or type(opts) == "table", 1, "history", "table",
-    opts)
-  opts = opts or {}
-  check.options(opts, OPTIONS, 1, "history")
+  opts = check.options(opts, OPTIONS, 1, "history")
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
   return setmetatable({

@@ -130,11 +130,10 @@ local function patch_all(class, list, tracker, layers)
   end
 end
 
-local Handle = {}
-Handle.__index = Handle
-Handle.__metatable = false
+local Handle, check_self = check.class "handle"
 
 function Handle:cancel()
+  check_self(self, "cancel")
   for _, layer in ipairs(self) do layer:cancel() end
 end
 
@@ -144,30 +143,14 @@ local function is_clock(value)
   return metatable(value) == metatable(core.clock())
 end
 
-local known = { constructors = "table", restorers = "table", clock = "table" }
-
-local function mistake_in(rules)
-  local name = check.unknown(rules, known)
-  if name then return ("unknown rule '%s'"):format(name) end
-  for rule, value in pairs(rules) do
-    if type(value) ~= known[rule] then
-      return ("rule '%s' is not a %s"):format(rule, known[rule])
-    end
-  end
-  if rules.clock and not is_clock(rules.clock) then
-    return "rule 'clock' is not a clock"
-  end
-end
+local RULES = { constructors = "table", restorers = "table", clock = "table" }
 
 --- Tags each instance of a class from now on.
 local function instrument(class, rules)
   check.argument(type(class) == "table", 1, "instrument", "table", class)
-  check.argument(rules == nil or type(rules) == "table", 2, "instrument",
-    "table", rules)
-  rules = rules or {}
-  local mistake = mistake_in(rules)
-  check.that(not mistake, 2, "instrument", mistake)
+  rules = check.options(rules, RULES, 2, "instrument", "rule")
   local clock = rules.clock or core.clock()
+  check.that(is_clock(clock), 2, "instrument", "rule 'clock' is not a clock")
   local handle = setmetatable({}, Handle)
   local tracker = tracker_of(clock)
   local ok, message = pcall(function()

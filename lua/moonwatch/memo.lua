@@ -4,10 +4,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local Memo = {}
-Memo.__index = Memo
-Memo.__name = "memo"
-Memo.__metatable = false
+local Memo, check_self = check.class "memo"
 
 -- The guard is made valid before the function runs: if that writes to what it
 -- depends on, the results are out of date at once.
@@ -21,6 +18,7 @@ function Memo:__call(...)
 end
 
 function Memo:valid()
+  check_self(self, "valid")
   for _, watch in ipairs(self.watches) do
     if not watch:alive() then return false end -- nobody would tell
   end
@@ -28,6 +26,7 @@ function Memo:valid()
 end
 
 function Memo:invalidate()
+  check_self(self, "invalidate")
   self.stale = true
 end
 

@@ -10,17 +10,10 @@ local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
-local Metrics = {}
-Metrics.__index = Metrics
-Metrics.__name = "metrics"
-Metrics.__metatable = false
+local Metrics, check_self = check.class "metrics"
 
 -- Those that are entered, for all copies of this file.
 private.metrics = private.metrics or setmetatable({}, { __mode = "k" })
-
-local function check_self(self, name)
-  check.self(private.metatable(self) == Metrics, name, "metrics", self)
-end
 
 local function misuse(level, name, message, ...)
   error(("'%s': " .. message):format(name, ...), level + 1)
@@ -83,7 +76,7 @@ end
 
 -- What every method that counts begins with.
 local function open(self, name, metric)
-  check.self(private.metatable(self) == Metrics, name, "metrics", self)
+  check_self(self, name, 1)
   settle(self)
   if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
   if type(metric) ~= "string" then

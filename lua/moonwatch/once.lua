@@ -7,10 +7,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local Seen = {}
-Seen.__index = Seen
-Seen.__name = "seen-set"
-Seen.__metatable = false
+local Seen, check_self = check.class "seen-set"
 
 local MAX = 4096
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
@@ -60,12 +57,16 @@ function Seen:__call(key)
 end
 
 --- How many keys it knows.
-function Seen:len() return self.n end
+function Seen:len()
+  check_self(self, "len")
+  return self.n
+end
 
 Seen.__len = Seen.len
 
 --- Forgets all.
 function Seen:clear()
+  check_self(self, "clear")
   local list = {}
   list.before, list.after = list, list
   self.list, self.values, self.objects, self.n = list, {}, {}, 0

@@ -261,16 +261,10 @@ transaction.reads = setmetatable({}, { __mode = "k" })
 -- What programs see
 -- =======================================================
 
-local Transaction = {}
-Transaction.__index = Transaction
-Transaction.__name = "transaction"
-Transaction.__metatable = false
+local Transaction, check_self = check.class "transaction"
 
 local function its_own(self, name)
-  if private.metatable(self) ~= Transaction then
-    error(("calling '%s' on bad self (transaction expected, got %s)"):format(
-      name, type(self)), 3)
-  end
+  check_self(self, name, 1)
   if not self.its.open then
     error(("calling '%s' on a transaction that has ended"):format(name), 3)
   end
@@ -332,10 +326,7 @@ local OPTIONS = {
 
 --- Begins to record what is written to all watched and tracked objects.
 function transaction.begin(opts)
-  check.argument(opts == nil or type(opts) == "table", 1, "begin", "table",
-    opts)
-  opts = opts or NONE
-  check.options(opts, OPTIONS, 1, "begin")
+  opts = check.options(opts, OPTIONS, 1, "begin")
   for i, fn in ipairs(opts.cells or NONE) do
     check.that(type(fn) == "function", 1, "begin",
       ("number %d in option 'cells' is not a function"):format(i))

@@ -34,16 +34,7 @@ local values = require "moonwatch.dynamism.values"
 
 local math_type, type = math.type, type
 
-local Specialisation = {}
-Specialisation.__index = Specialisation
-Specialisation.__name = "specialisation"
-Specialisation.__metatable = false
-
-local function its_own(self, name)
-  check.self(type(self) == "table" and
-    core.private.metatable(self) == Specialisation, name, "specialisation",
-    self)
-end
+local Specialisation, check_self = check.class "specialisation"
 
 -- {======================================================
 -- Making
@@ -122,24 +113,25 @@ local function make(report, is_exact)
     objects = report.tree.objects }, Specialisation)
 end
 
-local OPTIONS = { exact = "boolean" }
-for option, kind in next, dynamism.OPTIONS do OPTIONS[option] = kind end
+local OF_REPORTS = { exact = "boolean" }
 
---- What examples have in common.  These are an array as for mw.dynamism, with
--- its options, or a report.  With `exact`, tables with fields that no example
--- had are refused.
+local OF_EXAMPLES = { exact = "boolean" }
+for option, kind in next, dynamism.OPTIONS do OF_EXAMPLES[option] = kind end
+
+--- Infers what examples have in common.  The examples are an array, with the
+-- options of mw.dynamism, or a report.  With the option `exact`, the
+-- specialisation refuses tables with fields that no example had.
 local function infer(examples, opts)
-  local is_exact = type(opts) == "table" and opts.exact
   if dynamism.is_report(examples) then
-    check.argument(opts == nil or type(opts) == "table", 2, "infer", "table",
-      opts)
-    check.options(opts or {}, { exact = "boolean" }, 2, "infer")
-    return make(examples, is_exact)
+    opts = check.options(opts, OF_REPORTS, 2, "infer")
+    return make(examples, opts.exact)
   end
-  check.argument(examples ~= nil, 1, "infer", "table or report", examples)
-  local n, what = dynamism.fault(examples, opts, OPTIONS)
-  check.that(not n, n, "infer", what)
-  return make(dynamism.report(examples, opts or {}), is_exact)
+  check.argument(type(examples) == "table", 1, "infer", "table or report",
+    examples)
+  local mistake = dynamism.mistake_in(examples)
+  check.that(not mistake, 1, "infer", mistake)
+  opts = check.options(opts, OF_EXAMPLES, 2, "infer")
+  return make(dynamism.report(examples, opts), opts.exact)
 end
 
 -- }======================================================
@@ -211,7 +203,7 @@ end
 --- Is an example like those that there were?  True, or false and the first path
 -- at which it is not (for a field that none had, that of its table).
 function Specialisation:matches(example)
-  its_own(self, "matches")
+  check_self(self, "matches")
   local found, known = {}, {}
   for i, place in ipairs(self.list) do
     local value, message = example, nil
@@ -253,7 +245,7 @@ end
 
 --- What is always the same: path -> value.
 function Specialisation:constants()
-  its_own(self, "constants")
+  check_self(self, "constants")
   local result = {}
   for _, place in ipairs(self.list) do
     local value = constant_of(place)
@@ -281,7 +273,7 @@ end
 -- max }, dims, optional }.  Tables are among them if their lengths or kinds
 -- vary, or if they are not always there.
 function Specialisation:varying()
-  its_own(self, "varying")
+  check_self(self, "varying")
   local result = {}
   for _, place in ipairs(self.list) do
     local entry = describe(place)
@@ -299,7 +291,7 @@ end
 -- example what `matches` does, and faster.  The chunk is called with
 -- `opts.shape` if there was one.  Nil and a message if objects were opened.
 function Specialisation:to_lua()
-  its_own(self, "to_lua")
+  check_self(self, "to_lua")
   if self.objects then
     return nil, "what objects look like when they are opened is not in source"
   end
@@ -309,7 +301,7 @@ end
 --- The types of what the examples were, as annotations of classes for the Lua
 -- language server: `name` and, for what is below, names that begin with it.
 function Specialisation:to_types(name)
-  its_own(self, "to_types")
+  check_self(self, "to_types")
   check.argument(type(name) == "string", 1, "to_types", "string", name)
   check.that(name:find "^[%a_][%w_.]*$", 1, "to_types", "it is no class name")
   return lua_types(self.list, name)

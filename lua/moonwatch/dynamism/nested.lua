@@ -156,10 +156,7 @@ local OPTIONS = { shape = "function", objects = "function" }
 function nested.to_nested(obj, opts)
   check.argument(type(obj) == "table" or type(obj) == "userdata", 1,
     "to_nested", "table or userdata", obj)
-  check.argument(opts == nil or type(opts) == "table", 2, "to_nested", "table",
-    opts)
-  check.options(opts or {}, OPTIONS, 2, "to_nested")
-  return nested.with(obj, opts or {}, {})
+  return nested.with(obj, check.options(opts, OPTIONS, 2, "to_nested"), {})
 end
 
 return nested

@@ -14,23 +14,15 @@ local values = require "moonwatch.dynamism.values"
 
 local KEEP = 16
 
-local Report = {}
-Report.__index = Report
-Report.__name = "report"
-Report.__metatable = false
+local Report, check_self = check.class "report"
 
 local dynamism = {}
 
 local function is_report(value)
-  return type(value) == "table" and
-    core.private.metatable(value) == Report
+  return core.private.metatable(value) == Report
 end
 
 dynamism.is_report = is_report
-
-local function its_own(self, name)
-  check.self(is_report(self), name, "report", self)
-end
 
 -- {======================================================
 -- Feeding
@@ -42,7 +34,7 @@ end
 
 --- Adds one example, a table or userdata.  Answers the report.
 function Report:add(example)
-  its_own(self, "add")
+  check_self(self, "add")
   check.argument(is_example(example), 1, "add", "table or userdata", example)
   trees.add(self.tree, example)
   return self
@@ -51,7 +43,7 @@ end
 --- Adds all that another report knows, which is as if this one had been given
 -- its examples, too.  Answers the report.
 function Report:merge(other)
-  its_own(self, "merge")
+  check_self(self, "merge")
   check.argument(is_report(other), 1, "merge", "report", other)
   check.that(self.keep == other.keep, 1, "merge",
     "it keeps another number of values")
@@ -61,7 +53,7 @@ end
 
 --- How many examples there were.
 function Report:examples()
-  its_own(self, "examples")
+  check_self(self, "examples")
   return self.tree.n
 end
 
@@ -88,7 +80,7 @@ end
 -- objects in `names`, `{ name = object }`, or of their classes.  Answers the
 -- report.
 function Report:add_effects(fx, names)
-  its_own(self, "add_effects")
+  check_self(self, "add_effects")
   check.argument(core.private.is_effects(fx), 1, "add_effects", "effects", fx)
   check.argument(names == nil or type(names) == "table", 2, "add_effects",
     "table", names)
@@ -155,7 +147,7 @@ end
 
 --- Which dimensions vary: top key -> path -> array of booleans.
 function Report:dims()
-  its_own(self, "dims")
+  check_self(self, "dims")
   local result, tops, name = {}, {}, path.namer()
   for _, node in ipairs(trees.nodes(self.tree)) do
     local up = node.up
@@ -264,7 +256,7 @@ end
 --     ranks, dims          of what has a shape: the ranks there were, and the
 --                          dimensions, each with fields as above
 function Report:changes()
-  its_own(self, "changes")
+  check_self(self, "changes")
   local result, name = {}, path.namer()
   for _, node in ipairs(trees.nodes(self.tree)) do
     local entry = describe(node, self.keep, self.confidence)
@@ -279,7 +271,7 @@ end
 --- What could not be read, or has no path, and is therefore not told of: path
 -- of the table -> message.
 function Report:left_out()
-  its_own(self, "left_out")
+  check_self(self, "left_out")
   local result = {}
   for _, node in ipairs(trees.nodes(self.tree)) do
     local message = node.trouble and node.trouble.message
@@ -293,50 +285,18 @@ end
 
 -- }======================================================
 
-local OPTIONS = {
-  shape = "function", objects = "function", keep = "number",
-  confidence = "number",
+dynamism.OPTIONS = {
+  shape = "function", objects = "function", keep = "count",
+  confidence = "count",
 }
-dynamism.OPTIONS = OPTIONS
 
-local function fault_of_options(opts, known)
-  local unknown = check.unknown(opts, known)
-  if unknown then return ("unknown option '%s'"):format(unknown) end
-  for option, expected in next, known do
-    local value = opts[option]
-    if value ~= nil and type(value) ~= expected then
-      return ("option '%s' is not a %s"):format(option, expected)
-    end
-    if math.type(value) == "float" or math.type(value) and value < 0 then
-      return ("option '%s' is not a count"):format(option)
-    end
-  end
-end
-
-local function fault_of_examples(examples)
+--- Returns what is wrong with an array of examples, or nil.
+function dynamism.mistake_in(examples)
   for i, example in ipairs(examples) do
     if not is_example(example) then
       return ("example %d is a %s"):format(i, type(example))
     end
   end
-end
-
-local function no_table(value)
-  return ("table expected, got %s"):format(type(value))
-end
-
---- The number of the argument that is no examples, or no options (of these
--- known), and what is wrong with it; or nothing.
-function dynamism.fault(examples, opts, known)
-  if examples ~= nil and type(examples) ~= "table" then
-    return 1, no_table(examples)
-  elseif opts ~= nil and type(opts) ~= "table" then
-    return 2, no_table(opts)
-  end
-  local what = examples and fault_of_examples(examples)
-  if what then return 1, what end
-  what = opts and fault_of_options(opts, known)
-  if what then return 2, what end
 end
 
 --- A report of examples that are known to be good.
@@ -352,9 +312,12 @@ end
 
 --- A report of examples, an array of tables; without any, an empty one.
 function dynamism.dynamism(examples, opts)
-  local n, what = dynamism.fault(examples, opts, OPTIONS)
-  check.that(not n, n, "dynamism", what)
-  return dynamism.report(examples or {}, opts or {})
+  check.argument(examples == nil or type(examples) == "table", 1, "dynamism",
+    "table", examples)
+  local mistake = dynamism.mistake_in(examples or {})
+  check.that(not mistake, 1, "dynamism", mistake)
+  opts = check.options(opts, dynamism.OPTIONS, 2, "dynamism")
+  return dynamism.report(examples or {}, opts)
 end
 
 return dynamism

@@ -39,10 +39,7 @@ local OPTIONS = { shape = "function" }
 -- the same classes; what has a shape becomes `{ meta = true, shape = sizes }`;
 -- all else, and keys, and tables with a finaliser, are the same in both.
 return function(value, opts)
-  check.argument(opts == nil or type(opts) == "table", 2, "skeleton", "table",
-    opts)
-  check.options(opts or {}, OPTIONS, 2, "skeleton")
-  local get_shape = opts and opts.shape
+  local get_shape = check.options(opts, OPTIONS, 2, "skeleton").shape
   local copies, queue, i = {}, {}, 1
   local result = image(value, copies, queue, get_shape)
   while queue[i] do

@@ -1,13 +1,10 @@
 --- A hook that is registered when pending effects are applied.
 -- SPDX-License-Identifier: MIT
 
-local metatable = require("moonwatch.core").private.metatable
+local check = require "moonwatch.check"
 local policy = require "moonwatch.policy"
 
-local Hook = {}
-Hook.__index = Hook
-Hook.__name = "hook"
-Hook.__metatable = false
+local Hook, check_self = check.class "hook"
 
 local function remove_from(list, value)
   for i, element in ipairs(list) do
@@ -22,13 +19,6 @@ function Hook:undo()
   if type(handle) ~= "table" and type(handle) ~= "userdata" then return end
   local remove = handle.remove or handle.cancel
   if remove then remove(handle) end
-end
-
-local function check_self(self, name)
-  if metatable(self) ~= Hook then
-    error(("calling '%s' on bad self (hook expected, got %s)"):format(name,
-      type(self)), 3)
-  end
 end
 
 --- Takes the hook back, also after it was applied.  May be called twice.

@@ -16,8 +16,7 @@ local scope = require "moonwatch.effects.scope"
 
 local private = core.private
 
-local Planned = { __name = "effects", __metatable = false }
-Planned.__index = Planned
+local Planned, check_self = check.class "effects"
 
 local function new(opts)
   return setmetatable({
@@ -25,14 +24,6 @@ local function new(opts)
     last_hook = -1, finals = {}, tracked = 0, globals = {}, stage = false,
     scopes = { scope.outermost() },
   }, Planned)
-end
-
--- The function that the program called is `depth` calls further out (0).
-local function check_self(self, name, depth)
-  if private.metatable(self) ~= Planned then
-    error(("calling '%s' on bad self (effects expected, got %s)"):format(name,
-      type(self)), 3 + (depth or 0))
-  end
 end
 
 -- {======================================================
@@ -581,10 +572,7 @@ local POLICIES = { error = true, warn = true, silent = true }
 
 --- Makes effects to which writes can be stored.
 return function(opts)
-  check.argument(opts == nil or type(opts) == "table", 1, "effects", "table",
-    opts)
-  check.options(opts or {}, OPTIONS, 1, "effects")
-  local how = opts and opts.policy
+  local how = check.options(opts, OPTIONS, 1, "effects").policy
   check.that(how == nil or POLICIES[how], 1, "effects",
     "option 'policy' is none of 'error', 'warn' and 'silent'")
   return new { policy = how }

@@ -407,10 +407,8 @@ local OPTIONS = { on_conflict = "function" }
 -- and nothing is changed.
 function Effects:apply(opts)
   its_own(self, "apply")
-  check.argument(opts == nil or type(opts) == "table", 1, "apply", "table",
-    opts)
-  check.options(opts or {}, OPTIONS, 1, "apply")
-  local fx, problem, e = recorded.redo(self, opts and opts.on_conflict)
+  opts = check.options(opts, OPTIONS, 1, "apply")
+  local fx, problem, e = recorded.redo(self, opts.on_conflict)
   if not fx then return nil, problem, e end
   recorded.raise(problem)
   return fx

@@ -6,12 +6,9 @@
 -- The effects have that; the program has a handle, so that a scope whose handle
 -- is lost is ended by the collector.
 
-local metatable = require("moonwatch.core").private.metatable
+local check = require "moonwatch.check"
 
-local Scope = {}
-Scope.__index = Scope
-Scope.__name = "scope"
-Scope.__metatable = false
+local Scope, check_self = check.class "scope"
 
 local scope = {}
 
@@ -39,10 +36,7 @@ end
 
 --- Ends the scope, and those in it.  May be called twice.
 function Scope:close()
-  if metatable(self) ~= Scope then
-    error(("calling 'close' on bad self (scope expected, got %s)"):format(
-      type(self)), 2)
-  end
+  check_self(self, "close")
   local scopes = self.effects.scopes
   for i = #scopes, 1, -1 do
     if scopes[i] == self.its then

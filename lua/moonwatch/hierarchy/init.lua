@@ -14,14 +14,8 @@ local policy = require "moonwatch.policy"
 local reverse = require "moonwatch.hierarchy.tape"
 
 local private = core.private
-local metatable = private.metatable
 
-local Hierarchy = {}
-Hierarchy.__index = Hierarchy
-Hierarchy.__name = "hierarchy"
-Hierarchy.__metatable = false
-
-local NONE = {}
+local Hierarchy, check_self = check.class "hierarchy"
 
 -- {======================================================
 -- Hooks
@@ -186,32 +180,27 @@ end
 -- =======================================================
 
 local function its_own(self, name)
-  if metatable(self) ~= Hierarchy then
-    error(("calling '%s' on bad self (hierarchy expected, got %s)"):format(
-      name, type(self)), 3)
-  end
+  check_self(self, name, 1)
   return self.its
 end
 
 local function its_open(self, name)
-  if metatable(self) == Hierarchy and self.its.closed then
+  check_self(self, name, 1)
+  if self.its.closed then
     error(("calling '%s' on a hierarchy that is closed"):format(name), 3)
   end
-  return its_own(self, name)
+  return self.its
 end
 
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
   thread = true }
 
-local Scope = {}
-Scope.__index = Scope
-Scope.__name = "scope"
-Scope.__metatable = false
+local Scope, check_scope = check.class "scope"
 
 --- Leaves what the scope has entered.  May be called twice; in another
 -- coroutine it does nothing.
 function Scope:close(err)
-  check.self(metatable(self) == Scope, "close", "scope", self)
+  check_scope(self, "close")
   local its, engine = self.its, self.its.engine
   if self.closed or its.closed then return end
   if self.thread ~= reverse.thread() then return end
@@ -241,11 +230,10 @@ function Hierarchy:scope(obj)
   return scope
 end
 
-local Handle = {}
-Handle.__index = Handle
-Handle.__metatable = false
+local Handle, check_handle = check.class "handle"
 
 function Handle:cancel()
+  check_handle(self, "cancel")
   if self.cancelled then return end
   self.cancelled = true
   for _, layer in ipairs(self.layers) do layer:cancel() end
@@ -317,7 +305,7 @@ local EVENTS = {
 function Hierarchy:on(functions)
   local its = its_open(self, "on")
   check.argument(type(functions) == "table", 1, "on", "table", functions)
-  check.options(functions, EVENTS, 1, "on")
+  functions = check.options(functions, EVENTS, 1, "on")
   local handle = new_handle(its)
   handle.functions = {}
   for event in pairs(EVENTS) do handle.functions[event] = functions[event] end
@@ -435,10 +423,7 @@ local OPTIONS = { root = "string", children = "function", name = "function",
 
 --- A hierarchy.
 return function(opts)
-  check.argument(opts == nil or type(opts) == "table", 1, "hierarchy", "table",
-    opts)
-  opts = opts or NONE
-  check.options(opts, OPTIONS, 1, "hierarchy")
+  opts = check.options(opts, OPTIONS, 1, "hierarchy")
   local its = naming.new(opts)
   its.root, its.hooks, its.handles = opts.root or "Global", {}, {}
   its.passes = setmetatable({}, { __mode = "k" })

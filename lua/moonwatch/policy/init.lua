@@ -15,10 +15,7 @@ local decide, metatable = private.decide, private.metatable
 
 local policy = {}
 
-local Policy = {}
-Policy.__index = Policy
-Policy.__name = "policy"
-Policy.__metatable = false
+local Policy, check_self = check.class "policy"
 
 local current -- set at the end of this file, to the default one when needed
 
@@ -153,18 +150,11 @@ function policy.load(path, env)
   return self
 end
 
-local function its_own(self, name)
-  if metatable(self) ~= Policy then
-    error(("calling '%s' on bad self (policy expected, got %s)"):format(name,
-      type(self)), 3)
-  end
-end
-
 local refresh -- makes what the current policy says be in force
 
 --- Makes it the current one; answers the former.
 function Policy:use()
-  its_own(self, "use")
+  check_self(self, "use")
   local former = policy.current()
   current = self
   refresh()
@@ -173,7 +163,7 @@ end
 
 --- Reads the file again.  The former contents stay in force if that fails.
 function Policy:reload()
-  its_own(self, "reload")
+  check_self(self, "reload")
   if not self.path then return nil, "the policy is not from a file" end
   local time, size = private.stat(self.path)
   local definition, strings = load(self.path, self.env)
@@ -186,7 +176,7 @@ end
 
 --- Reads the file again if its time or size is another one.
 function Policy:poll()
-  its_own(self, "poll")
+  check_self(self, "poll")
   if not self.path then return false end
   local time, size = private.stat(self.path)
   if time == self.time and size == self.size then return false end

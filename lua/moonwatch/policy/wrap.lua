@@ -13,6 +13,7 @@
 -- inner wrapper is then without the layers that are to have their effect once a
 -- call; and a wrapper that has gone since is not put back.
 
+local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
 local raw = core.raw
@@ -81,9 +82,7 @@ local function restore(holder, name, patch)
   end
 end
 
-local Layer = {}
-Layer.__index = Layer
-Layer.__metatable = false
+local Layer = check.class "layer"
 
 function Layer:cancel()
   if self.cancelled then return end
