@@ -53,7 +53,7 @@ end
 local cleanup = {}
 
 --- Sets `scope[name]`, which must be free, to `value`.
-function cleanup.new(scope, name, value)
+function cleanup.cleanup(scope, name, value)
   check.argument(type(scope) == "table", 1, "cleanup", "table", scope)
   check.argument(name ~= nil and name == name, 2, "cleanup", "key", name)
   check.argument(value ~= nil, 3, "cleanup", "value", value)
@@ -77,7 +77,7 @@ local OBJECTS = { table = true, userdata = true, ["function"] = true,
 
 --- Runs a handle when its owner has died; it may have several.  Answers the
 -- handle.
-function cleanup.attach(owner, handle)
+function cleanup.cleanup_for(owner, handle)
   check.argument(OBJECTS[type(owner)] ~= nil, 1, "cleanup_for", "object",
     owner)
   check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",

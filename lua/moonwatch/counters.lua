@@ -45,7 +45,7 @@ end
 -- One for all copies of this file.
 private.counters = private.counters or setmetatable({}, Counters)
 
-local counters = { all = private.counters }
+local counters = { counters = private.counters }
 
 local function is_key(value) return value ~= nil and value == value end
 
@@ -54,7 +54,7 @@ function counters.count(section, name, n)
   check.argument(is_key(section), 1, "count", "key", section)
   check.argument(is_key(name), 2, "count", "key", name)
   check.argument(n == nil or type(n) == "number", 3, "count", "number", n)
-  local its = own_section(counters.all, section)
+  local its = own_section(counters.counters, section)
   its[name] = its[name] + (n or 1)
   return its[name]
 end

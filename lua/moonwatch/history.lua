@@ -94,7 +94,7 @@ function History:run(label, fn, ...)
     if token and #fx > 0 then add(self, label, fx) end
   end
   if token and transaction.is_open() then remember(self) end
-  return finish(self, token, transaction.run_until(done, fn, ...))
+  return finish(self, token, transaction.run(done, fn, ...))
 end
 
 --- Takes the last step back.  Answers its label, or nil when there is none.

@@ -202,7 +202,7 @@ end
 
 --- A context; `on_exit(start_ns, end_ns, metrics, error)` is called once, when
 -- it is left for the last time.
-function metrics.new(on_exit)
+function metrics.metrics(on_exit)
   check.argument(on_exit == nil or type(on_exit) == "function", 1, "metrics",
     "function", on_exit)
   local self = { on_exit = on_exit, depth = 0, fresh = true }

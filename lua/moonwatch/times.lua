@@ -62,7 +62,7 @@ local function enter_column(name, column)
   return record
 end
 
-local function opened(name, column)
+function times.opened(name, column)
   if column then return enter_column(name, column) end
   return { name = name }
 end
@@ -94,13 +94,13 @@ local function spend(record, ns)
   if record.counts_column then metrics.column(record.column, ns // 1000) end
 end
 
-local function closed(record, ns)
+function times.closed(record, ns)
   if record.column then leave_column(record) end
   note(record.name, ns)
   if record.column then spend(record, ns) end
 end
 
-private.timers(opened, closed)
+private.timers(times.opened, times.closed)
 
 -- }======================================================
 

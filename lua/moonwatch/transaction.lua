@@ -369,7 +369,7 @@ end
 
 --- Calls `fn(...)` in a transaction, and `done` with the effects: if that
 -- raises, it is as if `fn` had.
-function transaction.run_until(done, fn, ...)
+function transaction.run(done, fn, ...)
   local self = spare
   spare = nil
   if not self then self = new_handle() end
@@ -379,15 +379,15 @@ end
 
 --- Calls `fn(...)` in a transaction of its own.  Answers true, the effects and
 -- the results; or false and the error, and then nothing is changed.
-function transaction.run(fn, ...)
+function transaction.transaction(fn, ...)
   check.argument(type(fn) == "function", 1, "transaction", "function", fn)
-  return transaction.run_until(nil, fn, ...)
+  return transaction.run(nil, fn, ...)
 end
 
 --- Calls `f(...)`; if it raises, what it wrote is taken back, and the error
 -- goes on.  Answers its result.
 function transaction.attempt(f, ...)
-  local ok, fx, result = transaction.run(f, ...)
+  local ok, fx, result = transaction.run(nil, f, ...)
   if not ok then error(fx, 0) end
   return result
 end

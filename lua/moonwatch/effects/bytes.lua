@@ -23,7 +23,8 @@ local json = require "moonwatch.json"
 local make_script = require "moonwatch.effects.script"
 
 local private, raw = core.private, core.raw
-local Effects = private.effects_methods
+
+local bytes = {}
 
 local HEADER = "<c3 B I4 I4"
 local MAGIC, VERSION = "MWE", 1
@@ -36,12 +37,12 @@ local MARKS = { array = 1, object = 2 }
 -- =======================================================
 
 local function count(n)
-  local bytes = {}
+  local groups = {}
   while n >= 128 or n < 0 do
-    bytes[#bytes + 1] = string.char(n & 127 | 128)
+    groups[#groups + 1] = string.char(n & 127 | 128)
     n = n >> 7
   end
-  return table.concat(bytes) .. string.char(n)
+  return table.concat(groups) .. string.char(n)
 end
 
 local write_as = {}
@@ -114,18 +115,18 @@ end
 
 --- The effects as a string, for a world that has a copy of what is below `root`
 -- as it was before.  Answers nil and a message if that is not possible.
-function Effects:to_bytes(root)
+function bytes.to_bytes(self, root)
   recorded.check(self, "to_bytes")
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
   local script, message = make_script(self, { root = root })
   if not script then return nil, message end
-  local ok, bytes = pcall(body, script, root)
+  local ok, text = pcall(body, script, root)
   if ok then
-    return string.pack(HEADER, MAGIC, VERSION, #bytes,
-      private.checksum(bytes)) .. bytes
+    return string.pack(HEADER, MAGIC, VERSION, #text,
+      private.checksum(text)) .. text
   end
-  if type(bytes) ~= "table" then error(bytes, 0) end
-  return nil, bytes[1]
+  if type(text) ~= "table" then error(text, 0) end
+  return nil, text[1]
 end
 
 -- }======================================================
@@ -268,22 +269,22 @@ function Reader:run()
   return writes
 end
 
-local function open(bytes)
-  if #bytes < string.packsize(HEADER) then fail "it ends too early" end
-  local magic, version, length, sum, at = string.unpack(HEADER, bytes)
+local function open(text)
+  if #text < string.packsize(HEADER) then fail "it ends too early" end
+  local magic, version, length, sum, at = string.unpack(HEADER, text)
   if magic ~= MAGIC then fail "these are not effects" end
   if version ~= VERSION then
     fail(("version %d is not known here"):format(version))
   end
-  if length ~= #bytes - at + 1 then fail "the length is not right" end
-  local its = bytes:sub(at)
+  if length ~= #text - at + 1 then fail "the length is not right" end
+  local its = text:sub(at)
   if private.checksum(its) ~= sum then fail "the checksum is not right" end
   return its
 end
 
-local function read(root, bytes)
+local function read(root, text)
   local self = setmetatable(
-    { bytes = open(bytes), at = 1, objects = { [0] = root } }, Reader)
+    { bytes = open(text), at = 1, objects = { [0] = root } }, Reader)
   return self:run()
 end
 
@@ -291,10 +292,10 @@ end
 
 --- Performs effects that came as bytes.  Answers the root; or nil and a
 -- message, and nothing is changed.
-return function(root, bytes)
+function bytes.patch_bytes(root, text)
   check.argument(type(root) == "table", 1, "patch_bytes", "table", root)
-  check.argument(type(bytes) == "string", 2, "patch_bytes", "string", bytes)
-  local ok, writes = pcall(read, root, bytes)
+  check.argument(type(text) == "string", 2, "patch_bytes", "string", text)
+  local ok, writes = pcall(read, root, text)
   if not ok then
     if type(writes) ~= "table" then error(writes, 0) end
     return nil, "bad effects: " .. writes[1]
@@ -304,3 +305,5 @@ return function(root, bytes)
   recorded.raise(problem)
   return root
 end
+
+return bytes

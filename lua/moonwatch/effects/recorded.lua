@@ -13,8 +13,6 @@ local transaction = require "moonwatch.transaction"
 local private = core.private
 local get, make = private.entry, private.effects
 
-local Effects = private.effects_methods
-
 local recorded = {}
 
 --- Raises unless a method of effects was called on effects.
@@ -56,7 +54,7 @@ end
 
 --- An iterator of all entries, in the order of the program.  The `object` of
 -- one is nil when it is gone.
-function Effects:entries()
+function recorded:entries()
   its_own(self, "entries")
   local i = 0
   return function()
@@ -66,7 +64,7 @@ function Effects:entries()
 end
 
 --- The objects that were written, in the order of their first writes.
-function Effects:objects()
+function recorded:objects()
   its_own(self, "objects")
   local objects, seen = {}, {}
   for _, entry in ipairs(recorded.list(self)) do
@@ -79,7 +77,7 @@ end
 
 --- What was read, if the transaction was asked to know: an array of fields,
 -- `{ object = obj, key = key }`; without a key, all of the object.  Else nil.
-function Effects:reads()
+function recorded:reads()
   its_own(self, "reads")
   local its = transaction.reads[self]
   return its and reads.list(its)
@@ -94,7 +92,7 @@ end
 local INVERSE = { insert = "delete", delete = "insert" }
 
 --- Effects that undo these: applied after them, nothing has changed.
-function Effects:invert()
+function recorded:invert()
   its_own(self, "invert")
   local list = recorded.list(self)
   local inverse = {}
@@ -109,7 +107,7 @@ function Effects:invert()
 end
 
 --- These, and then the others.
-function Effects:concat(other)
+function recorded:concat(other)
   its_own(self, "concat")
   check_other(other, "concat")
   local list = recorded.list(self)
@@ -153,7 +151,7 @@ local function merge(list, fields, e)
 end
 
 --- The same change with at most one entry an object and key.
-function Effects:squash()
+function recorded:squash()
   its_own(self, "squash")
   local list, fields, squashed = {}, {}, {}
   for _, e in ipairs(recorded.list(self)) do merge(list, fields, e) end
@@ -210,7 +208,7 @@ end
 --- Where these and the others do not go together: an array of fields to which
 -- both gave different values, and of those that one has read, as far as it is
 -- known, and the other has written.
-function Effects:conflicts(other)
+function recorded:conflicts(other)
   its_own(self, "conflicts")
   check_other(other, "conflicts")
   local mine, order = outcome(self)
@@ -256,7 +254,7 @@ function recorded.undo(self)
 end
 
 --- Gives all fields the values that they had before.  Answers itself.
-function Effects:rollback()
+function recorded:rollback()
   its_own(self, "rollback")
   recorded.raise(recorded.undo(self))
   return self
@@ -349,7 +347,7 @@ local function store(e, progress)
     if not private.reports(e.object) then
       progress.told[#progress.told + 1] = core.track(e.object)
     end
-    local ok, err = transaction.run(by_class, e, progress)
+    local ok, err = transaction.run(nil, by_class, e, progress)
     if ok then return end
     if err ~= DIVERTED then error(err, 0) end
   end
@@ -384,7 +382,7 @@ end
 -- `stored`, tables get what the entries say, whatever their classes would do.
 function recorded.write(prepare, stored)
   local progress = { told = {}, stored = stored }
-  local ok, fx = transaction.run(write, prepare, progress)
+  local ok, fx = transaction.run(nil, write, prepare, progress)
   for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
   return fx, progress.problem
@@ -405,7 +403,7 @@ local OPTIONS = { on_conflict = "function" }
 --- Writes it all again, if each object holds the values that it had then.
 -- Answers the effects of that; or nil, a message, and the entry in question,
 -- and nothing is changed.
-function Effects:apply(opts)
+function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")
   local fx, problem, e = recorded.redo(self, opts.on_conflict)

@@ -2,12 +2,9 @@
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
-local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
 local literal = require "moonwatch.literal"
 local make_script = require "moonwatch.effects.script"
-
-local Effects = core.private.effects_methods
 
 local Writer = {}
 Writer.__index = Writer
@@ -110,7 +107,7 @@ end
 --- Source text that performs the effects, for a world in which the objects in
 -- `names` are globals of these names; it finds others by the way to them.
 -- Answers nil and a message if there is something that cannot be written.
-function Effects:to_lua(names)
+return function(self, names)
   recorded.check(self, "to_lua")
   check.argument(type(names) == "table", 1, "to_lua", "table", names)
   for name, object in pairs(names) do

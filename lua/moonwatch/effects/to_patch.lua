@@ -2,12 +2,9 @@
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
-local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
 local diff = require "moonwatch.json.diff"
 local before_after = require "moonwatch.effects.before_after"
-
-local Effects = core.private.effects_methods
 
 -- Adds all tables below one to a set.
 local function reach_below(root, contents, known)
@@ -27,7 +24,7 @@ end
 --- An array of RFC 6902 operations that do to a copy of `root`, as it was
 -- before, what the effects have done.  Answers nil and a message if that cannot
 -- be said in JSON.
-function Effects:to_patch(root)
+return function(self, root)
   recorded.check(self, "to_patch")
   check.argument(type(root) == "table", 1, "to_patch", "table", root)
   local before, after = before_after(self)

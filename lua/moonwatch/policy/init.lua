@@ -7,7 +7,7 @@
 local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
-local wrap = require "moonwatch.policy.wrap"
+local mutators = require "moonwatch.policy.mutators"
 local sandbox = require "moonwatch.policy.sandbox"
 
 local private = core.private
@@ -122,7 +122,7 @@ local function new_policy(definition, strings)
 end
 
 --- Makes a policy of a table.
-function policy.new(definition)
+function policy.policy(definition)
   check.argument(type(definition) == "table", 1, "policy", "table", definition)
   local mistake = mistake_in(definition)
   check.that(not mistake, 1, "policy", mistake)
@@ -138,7 +138,7 @@ local function load(path, env)
 end
 
 --- Makes a policy of a file; answers nil and a message if it is not a good one.
-function policy.load(path, env)
+function policy.load_policy(path, env)
   check.argument(type(path) == "string", 1, "load_policy", "string", path)
   check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
     env)
@@ -188,7 +188,7 @@ local function default_policy()
   if not policy.default then
     local path = assert(package.searchpath("moonwatch.policy.default",
       package.path))
-    local loaded, message = policy.load(path)
+    local loaded, message = policy.load_policy(path)
     if not loaded then error(message, 0) end
     policy.default = loaded
   end
@@ -270,76 +270,6 @@ local function descend(parent, key, child)
   if not f then return true end
   local ok, result = call(current, f, parent, key, child)
   return not ok or result
-end
-
--- }======================================================
-
--- {======================================================
--- Mutators: methods that change an object without writing to it
--- =======================================================
-
-local MEMORY = "not enough memory"
-
--- Classes with watched objects, and what of them is patched.
-local watched = setmetatable({}, { __mode = "k" })
-
-local function finish(self, name, moment, ...)
-  private.end_call(self, name, moment)
-  return ...
-end
-
-local function telling(name)
-  return function(method)
-    return function(self, ...)
-      local moment = private.begin_call(self, name)
-      if not moment then return method(self, ...) end
-      return finish(self, name, moment, method(self, ...))
-    end
-  end
-end
-
-local function unpatch(layers)
-  while #layers > 0 do
-    if layers[#layers] then layers[#layers]:cancel() end
-    layers[#layers] = nil
-  end
-end
-
-local function patch_mutators(c, layers)
-  local seen = {}
-  unpatch(layers)
-  for _, name in ipairs(policy.hooks(c).mutators or NONE) do
-    if not seen[name] then
-      local n = #layers + 1
-      layers[n] = false -- so that there is room for it
-      layers[n] = wrap(c, name, telling(name), true)
-    end
-    seen[name] = true
-  end
-end
-
-local function is_watched(c)
-  watched[c] = watched[c] or {}
-  patch_mutators(c, watched[c])
-end
-
-local function is_unwatched(c)
-  if watched[c] then unpatch(watched[c]) end
-  watched[c] = nil
-end
-
--- A class that raises must not keep those that follow from being seen to.
-local function see_to_deserted()
-  local deserted = {}
-  for c in pairs(watched) do
-    if private.instances(c) == 0 then deserted[#deserted + 1] = c end
-  end
-  local short
-  for _, c in ipairs(deserted) do
-    local ok, err = pcall(is_unwatched, c)
-    if not ok and err == MEMORY then short = err end
-  end
-  if short then error(short, 0) end -- so it is done again
 end
 
 -- }======================================================
@@ -453,19 +383,19 @@ local function forget()
   for mt in pairs(plans) do plans[mt], answers[mt] = nil, nil end
 end
 
+local NO_NAMES = {}
+
+local function mutators_of(c)
+  return policy.hooks(c).mutators or NO_NAMES
+end
+
 function refresh()
   forget()
-  private.hooks {
+  mutators.use(mutators_of,
     (current.definition.descend or has "deep") and descend or false,
-    has "ignore" and ignored_by or false,
-    object_class.of, is_watched, is_unwatched, see_to_deserted,
-  }
-  see_to_deserted()
-  for c, layers in pairs(watched) do patch_mutators(c, layers) end
+    has "ignore" and ignored_by or false)
 end
 
 forget()
-private.hooks { false, false, object_class.of, is_watched, is_unwatched,
-  see_to_deserted }
 
 return policy

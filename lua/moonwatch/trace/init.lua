@@ -5,7 +5,7 @@ local check = require "moonwatch.check"
 local page = require "moonwatch.trace.page"
 local private = require("moonwatch.core").private
 
-local methods, Trace = private.trace_methods()
+local _, Trace = private.trace_methods()
 
 local formats = {
   chrome = {}, speedscope = { speedscope = true },
@@ -18,7 +18,7 @@ end
 
 --- Writes what the trace has: as "chrome" (trace events, if nothing is said),
 -- "speedscope" or "html".  Answers true; or nil and a message.
-function methods.write(trace, path, format)
+return function(trace, path, format)
   check_self(trace)
   check.argument(type(path) == "string", 1, "write", "string", path)
   local its = formats[format or "chrome"]
