@@ -78,8 +78,8 @@ end
 -- Classes
 -- =======================================================
 
--- `depth` is the number of calls between the method and this function, less
--- one.
+-- The error belongs to the caller of the method; `depth` is the number of
+-- functions of the library between the method and this file.
 local function fail_self(name, expected, value, depth)
   error(("calling '%s' on bad self (%s expected, got %s)"):format(name,
     expected, type(value)), 4 + (depth or 0))

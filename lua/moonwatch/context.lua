@@ -1,5 +1,4 @@
---- mw.context: what a program says of the moment in which guards hear of a
--- write.
+--- mw.context: text that the program adds to the traced writes.
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
@@ -10,11 +9,13 @@ local MAX = 256
 
 local Context, check_self = check.class "context"
 
--- The hooks in their order, for all copies of this file.
+-- All copies of this file share the hooks, which are in the order of their
+-- calls.
 private.hooks_of_context = private.hooks_of_context or {}
 local hooks = private.hooks_of_context
 
--- At most MAX characters, or bytes of what is not UTF-8.
+-- Returns at most MAX characters of a text, or MAX bytes if the text is not
+-- UTF-8.
 local function cap(text)
   local n = utf8.len(text)
   if n and n > MAX then return text:sub(1, utf8.offset(text, MAX + 1) - 1) end
@@ -32,7 +33,7 @@ end
 
 local asking = false
 
--- A hook that writes is not asked about that.
+-- While a hook runs, no hook is asked about the writes of the hook.
 local function ask()
   if asking then return nil end
   asking = true
@@ -43,7 +44,7 @@ end
 
 local function install() private.contexts(hooks[1] and ask or nil) end
 
---- Ends it.  May be called twice.
+--- Ends the hook.  A second call does nothing.
 function Context:cancel()
   check_self(self, "cancel")
   for i, hook in ipairs(hooks) do
@@ -54,8 +55,8 @@ end
 
 Context.__close = Context.cancel
 
---- From now on `fn()` is asked for a string whenever guards hear of a write
--- that is traced.
+--- Asks `fn()` for a string at each write that is traced and that a guard hears
+-- of, until the handle is cancelled.  Returns the handle.
 local function context(fn)
   check.argument(type(fn) == "function", 1, "context", "function", fn)
   local self = setmetatable({ fn = fn }, Context)

@@ -6,8 +6,8 @@ local core = require "moonwatch.core"
 
 local Memo, check_self = check.class "memo"
 
--- The guard is made valid before the function runs: if that writes to what it
--- depends on, the results are out of date at once.
+-- The guard becomes valid before the function runs.  If the function writes to
+-- an object that it depends on, the results are out of date at once.
 function Memo:__call(...)
   if not self:valid() then
     self.guard:revalidate()
@@ -35,8 +35,9 @@ local function can_be_watched(obj)
     type(obj) == "userdata" and core.private.metatable(obj) ~= nil
 end
 
---- Makes a callable with the results of `fn`, which are computed when they are
--- first asked for, and again after one of the other arguments was written to.
+--- Returns a callable with the results of `fn`.  The callable computes the
+-- results at the first call, and again after a write to one of the other
+-- arguments.
 local function memo(fn, ...)
   check.argument(type(fn) == "function", 1, "memo", "function", fn)
   local dependencies = table.pack(...)

@@ -1,4 +1,4 @@
---- Calls what must not disturb the program that is only looked at.
+--- Calls functions of the program whose errors must not disturb the program.
 -- SPDX-License-Identifier: MIT
 
 local handler = require("moonwatch.core").private.handler
@@ -14,8 +14,8 @@ local function finish(where, ok, ...)
   tell(where, (...))
 end
 
---- Calls `f(...)` and answers its results; an error goes to `mw.on_error`, or
--- becomes a warning, and the answer is nothing.
+--- Calls `f(...)` and returns its results.  An error goes to `mw.on_error`, or
+-- becomes a warning that names `where`; then the function returns nothing.
 local function protect(where, f, ...)
   return finish(where, pcall(f, ...))
 end
