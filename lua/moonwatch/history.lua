@@ -5,8 +5,8 @@
 -- `at` steps are done, the others are undone.  `saved` is the last step at the
 -- time when the program saved, START if there was no step, nil if the saved
 -- state cannot come back.  During a run the run's token is alive.  `running`
--- holds the token weakly, because the run may be in a coroutine that nobody
--- resumes.
+-- holds the token weakly, because the run may be in a coroutine that is never
+-- resumed.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"

@@ -36,11 +36,11 @@ local function defer(t, modules)
     if not module then return nil end
     local value = load(module)
     if type(value) == "table" then value = value[name] end
-    if modules[name] then rawset(t, name, value) end -- not set meanwhile
+    if modules[name] then rawset(t, name, value) end -- else set meanwhile
     modules[name] = nil
     return value
   end
-  for name in next, modules do rawset(t, name, nil) end -- of another copy
+  for name in next, modules do rawset(t, name, nil) end -- another copy's
   return setmetatable(t, {
     __index = load_field,
     __newindex = function(_, name, value)

@@ -20,7 +20,7 @@ end
 function Memo:valid()
   check_self(self, "valid")
   for _, watch in ipairs(self.watches) do
-    if not watch:alive() then return false end -- nobody would tell
+    if not watch:alive() then return false end -- writes go unseen
   end
   return self.results ~= nil and not self.stale and self.guard.valid
 end

@@ -349,7 +349,7 @@ describe("apply", function()
     local fx = effects_of(set(obj, { { "y", 2 }, { "x", 2 } }))
     fx:rollback()
     obj.x = "other"
-    misuse("on_conflict answered 'maybe'", fx.apply, fx,
+    misuse("on_conflict returned 'maybe'", fx.apply, fx,
       { on_conflict = function() return "maybe" end })
     assert.equal("mine", error_of(fx.apply, fx,
       { on_conflict = function() error("mine", 0) end }))

@@ -21,7 +21,7 @@ for name, style in pairs(styles) do
 
     after_each(function() former:use() end)
 
-    -- Watches new objects of the classes in some order.  Answers them, and for
+    -- Watches new objects of the classes in some order.  Returns them, and for
     -- each how often its guard is called.
     local function watch(order, classes)
       local objects, told = {}, {}

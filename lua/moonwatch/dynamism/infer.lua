@@ -1,25 +1,24 @@
---- mw.infer: what examples have in common, as something to hold others against.
+--- mw.infer: what examples have in common, to test other examples.
 -- SPDX-License-Identifier: MIT
 --
--- A specialisation is a list of places, each after the one above it and in the
--- order of their keys:
+-- A specialisation is a list of places.  Each place comes after the place above
+-- it, in the order of the keys:
 --
 --     place { up, key, at index in the list, above index of `up`
 --             children       places
 --             kinds          kind -> limits, a table:
---                              only       the value that it always had
+--                              only       the value, if it was always the same
 --                              min, max   of numbers
 --                              nan        was NaN seen?
 --                              length     { min, max } of lists
 --                              ranks      rank -> true
 --                              dims       places without keys
---             any            is all allowed?
---             optional       may it be absent?
---             known          the set of the keys of its fields, if others are
---                            refused }
+--             any            is every value allowed?
+--             optional       may the value be nil?
+--             known          the set of the keys of the fields, if other fields
+--                            are refused }
 --
--- Where there were fewer examples than `confidence`, only kinds are held
--- against them.
+-- Places with fewer examples than `confidence` limit the kinds only.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -40,7 +39,8 @@ local Specialisation, check_self = check.class "specialisation"
 -- Making
 -- =======================================================
 
--- In some graphs a table is not told apart from one above it, or from others.
+-- In some graphs the tree does not tell a table from a table above it, or from
+-- other tables.
 local AS_KIND = { cycle = "table", shared = "table" }
 
 local function limits_of(stat, kind, is_sure, is_single)
@@ -87,7 +87,7 @@ local function limit(place, node, confidence)
   return place
 end
 
--- The keys of all fields; nil if they are not all known.
+-- Returns the set of the keys of all fields; nil if some keys are unknown.
 local function known_keys(place)
   if place.is_open then return nil end
   local known = {}
@@ -161,7 +161,7 @@ local function is_number_within(limits, value)
   return limits.min == nil or value >= limits.min and value <= limits.max
 end
 
--- Is a value of this kind one of those that there may be?
+-- Tells whether a value of this kind is within the limits of a place.
 function is_within(place, value, kind, sizes)
   local limits = place.kinds[kind]
   if not limits then return place.any end
@@ -200,8 +200,9 @@ local function opened(self, value, known)
   return ok and wanted and nested.with(value, self, known) or value
 end
 
---- Is an example like those that there were?  True, or false and the first path
--- at which it is not (for a field that none had, that of its table).
+--- Tells whether an example is like the known ones.  Returns true; or false and
+-- the path of the first place that differs (of the table, for an unknown
+-- field).
 function Specialisation:matches(example)
   check_self(self, "matches")
   local found, known = {}, {}
@@ -233,17 +234,17 @@ end
 -- }======================================================
 
 -- {======================================================
--- Telling
+-- Constants, types, source
 -- =======================================================
 
--- The value that a place always has, and its kind; or nil.
+-- Returns the value that a place always has, and its kind; or nil.
 local function constant_of(place)
   local kind, limits = next(place.kinds)
   if not kind or place.optional or next(place.kinds, kind) then return nil end
   return limits.only, kind
 end
 
---- What is always the same: path -> value.
+--- Returns the values that are always the same: path -> value.
 function Specialisation:constants()
   check_self(self, "constants")
   local result = {}
@@ -269,9 +270,9 @@ local function describe(place)
   return entry
 end
 
---- What is not: path -> { kinds = array of names, min, max, length = { min,
--- max }, dims, optional }.  Tables are among them if their lengths or kinds
--- vary, or if they are not always there.
+--- Returns the other places: path -> { kinds = array of names, min, max, length
+-- = { min, max }, dims, optional }.  A table is among them if its length or its
+-- kind varies, or if it may be missing.
 function Specialisation:varying()
   check_self(self, "varying")
   local result = {}
@@ -287,9 +288,9 @@ function Specialisation:varying()
   return result
 end
 
---- The source of a Lua chunk that answers a function, which does with an
--- example what `matches` does, and faster.  The chunk is called with
--- `opts.shape` if there was one.  Nil and a message if objects were opened.
+--- Returns the source of a Lua chunk that returns a function, which does what
+-- `matches` does, but faster.  The chunk is to be called with `opts.shape`, if
+-- there was that option.  Returns nil and a message if objects were opened.
 function Specialisation:to_lua()
   check_self(self, "to_lua")
   if self.objects then
@@ -298,8 +299,9 @@ function Specialisation:to_lua()
   return lua_guard(self.list)
 end
 
---- The types of what the examples were, as annotations of classes for the Lua
--- language server: `name` and, for what is below, names that begin with it.
+--- Returns the types of the examples as annotations of classes for the Lua
+-- language server.  `name` is the name of the class, and begins the names of
+-- the classes below.
 function Specialisation:to_types(name)
   check_self(self, "to_types")
   check.argument(type(name) == "string", 1, "to_types", "string", name)

@@ -1,13 +1,14 @@
 --- A specialisation (see infer.lua) as the source of a function that tests.
 -- SPDX-License-Identifier: MIT
 --
--- Each place is an `if`, tables are locals, and what is in a table is in a
--- block of its own.  Where blocks would be too deep for Lua, functions go on.
+-- A place is an `if`, a table is a local variable, and the contents of a table
+-- are in a block of their own.  Where blocks would be too deep for Lua, a
+-- further function continues.
 
 local literal = require "moonwatch.literal"
 local path = require "moonwatch.path"
 
-local DEPTH = 50 -- of blocks
+local DEPTH = 50 -- of blocks in a function
 
 local Writer = {}
 Writer.__index = Writer
@@ -39,7 +40,8 @@ end
 
 local condition
 
--- The condition of a shape, in a function of its own.
+-- Writes the condition of a shape as a function.  Returns the function's
+-- number.
 function Writer:shape(limits)
   local ranks = {}
   for rank in next, limits.ranks do ranks[#ranks + 1] = rank end
@@ -61,7 +63,7 @@ function Writer:shape(limits)
   return #self.shapes
 end
 
--- When is a value a table whose fields count?
+-- Returns the condition that a value is a table whose fields are tested.
 local function is_table(place, name)
   return ('type(%s) == "table"'):format(name) ..
     (place.kinds.shaped and (" and not sizes(%s)"):format(name) or "")
@@ -70,7 +72,7 @@ end
 local BY_TYPE = { string = true, boolean = true, ["function"] = true,
   thread = true, userdata = true }
 
--- When is a value of this kind one of those that there may be?
+-- Returns the condition that a value of this kind is within the limits.
 local function of_kind(self, place, name, kind)
   local limits = place.kinds[kind]
   if kind == "integer" or kind == "float" then
@@ -90,7 +92,7 @@ local function of_kind(self, place, name, kind)
     (length and bounds("#" .. name, length.min, length.max) or "")
 end
 
--- When is a value one of those that there may be?
+-- Returns the condition that a value is within the limits of a place.
 function condition(self, place, name)
   local kinds, tests = {}, {}
   for kind in next, place.kinds do kinds[#kinds + 1] = kind end
@@ -132,7 +134,7 @@ end
 
 local write
 
--- Refuses fields that are not known.
+-- Refuses unknown fields.
 function Writer:known(place, name, depth)
   if not place.known then return end
   local keys = {}
@@ -146,7 +148,7 @@ function Writer:known(place, name, depth)
   self:line(depth, "end")
 end
 
--- What is in a table, unless there is none.
+-- Tests the contents of a table, if the value is a table.
 function Writer:below(place, name, depth)
   local always = place.kinds.table and not place.optional and
     next(place.kinds) == "table" and next(place.kinds, "table") == nil
@@ -217,7 +219,7 @@ end
 
 ]]
 
--- What the function refers to.
+-- Returns the variables that the function uses.
 function Writer:head()
   local head = { "local math_type, type = math.type, type\n" }
   if self.uses_null then
@@ -236,7 +238,7 @@ function Writer:head()
   return table.concat(head) .. "\n"
 end
 
---- The source, for the places of a specialisation.
+--- Returns the source for the places of a specialisation.
 return function(list)
   local self = setmetatable({ lines = {}, shapes = {}, parts = {}, keys = {},
     last = 0 },

@@ -18,7 +18,7 @@ local NAMES = {
   userdata = "userdata", thread = "thread", unreadable = "any",
 }
 
--- The strings that there were, if these are known and few.
+-- The type of a place with at most this many known strings lists the strings.
 local LITERALS = 8
 
 local function literals(limits)
@@ -38,7 +38,7 @@ local function of_kind(kind, limits)
   return NAMES[kind]
 end
 
--- Are the keys 1 to n?
+-- Tells whether the keys are 1 to n.
 local function is_list(place)
   for i, child in ipairs(place.children) do
     if child.key ~= i then return false end
@@ -46,7 +46,7 @@ local function is_list(place)
   return #place.children > 0
 end
 
--- The type of the elements of a list, if they have the same.
+-- Returns the type of the elements of a list, or nil if their types differ.
 function Writer:element(place, class)
   local element
   for _, child in ipairs(place.children) do
@@ -58,7 +58,8 @@ function Writer:element(place, class)
   return element:find "[|{]" and "(" .. element .. ")" or element
 end
 
--- The type of a place that is a table, which may become the class of that name.
+-- Returns the type of a place that is a table, which may become the class
+-- `class`.
 function Writer:table_type(place, class)
   if #place.children == 0 then return NAMES.table end
   local element = is_list(place) and self:element(place, class)
@@ -80,7 +81,7 @@ function Writer:type(place, class, in_general)
   return table.concat(names, "|")
 end
 
--- A class for what is below another; nothing else has its name.
+-- Returns a name for the class of a field that no other class has.
 function Writer:name(class, key)
   local name = class .. "." .. tostring(key):gsub("[^%w_]", "_")
   while self.taken[name] do name = name .. "_" end
@@ -103,7 +104,7 @@ function Writer:class(place, class)
   self.lines[#self.lines + 1] = ""
 end
 
---- The annotations, for the places of a specialisation.
+--- Returns the annotations for the places of a specialisation.
 return function(list, name)
   local self = setmetatable({ lines = {}, taken = { [name] = true },
     queue = { { place = list[1], class = name } } }, Writer)

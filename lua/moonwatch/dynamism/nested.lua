@@ -1,14 +1,15 @@
---- mw.to_nested: an object as nested tables of what has a size or is a number.
+--- mw.to_nested: an object as nested tables of its shaped values and numbers.
 -- SPDX-License-Identifier: MIT
 --
---     { _parameters = { name = value... },     what has a shape
---       _modules = { name = nested... },       the objects below
---       field = number... }                    the public ones
+--     { _parameters = { name = value... },     values that have a shape
+--       _modules = { name = nested... },       objects
+--       field = number... }                    public fields
 --
--- Fields are public unless their name begins with "_".  An object's fields are
--- its own and those of the classes from which it inherits, and are read as the
--- program reads them; what is called `_parameters`, `_buffers` and `_modules`
--- is taken as what it says.  Lists of objects count as objects.
+-- A field is public unless its name begins with "_".  The fields of an object
+-- are its own and those of the classes that it inherits from; they are read as
+-- the program reads them.  The tables in the fields `_parameters`, `_buffers`
+-- and `_modules` are taken for what these names say.  A list of objects counts
+-- as an object.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -17,9 +18,9 @@ local shape = require "moonwatch.dynamism.shape"
 
 local metatable, raw = core.private.metatable, core.raw
 
-local DEPTH = 100 -- of inheritance
+local DEPTH = 100 -- of inheritance, at most
 
--- The names of an object's fields, a set.
+-- Returns the set of the names of an object's fields.
 local function names_of(obj, trouble)
   local names = {}
   local held, message = shape.contents(obj)
@@ -43,11 +44,11 @@ local function is_object(value, wanted)
   if not wanted then
     return type(value) == "table" and metatable(value) ~= nil
   end
-  local ok, answer = shape.call(wanted, value)
-  return ok and answer
+  local ok, result = shape.call(wanted, value)
+  return ok and result
 end
 
--- Is it an object, or a plain table with one in it, however deep?
+-- Tells whether a value is an object, or a plain table with an object below it.
 local function has_object(value, wanted)
   local seen, stack = {}, { value }
   while #stack > 0 do
@@ -62,8 +63,8 @@ local function has_object(value, wanted)
   return false
 end
 
--- One conversion: `known` has what became of objects, `queue` those that are to
--- be filled.
+-- One conversion: `known` has the nested form of each object, `queue` the
+-- objects whose nested form is still empty.
 local Nesting = {}
 Nesting.__index = Nesting
 
@@ -89,7 +90,8 @@ function Nesting:child(obj, into, name, value)
   into[name] = self:nested(value)
 end
 
--- What is in a table of parameters or modules that the object has by itself.
+-- Adds the contents of a table of parameters or modules that the object has
+-- itself.
 function Nesting:own(obj, field, add)
   local list, message = shape.read(obj, field)
   if message then return self:trouble(obj, field, message) end
@@ -135,8 +137,9 @@ end
 
 local nested = {}
 
---- The nested form of an object, by options that are known to be good; `known`
--- has that of others.  Answers also what could not be read: path -> message.
+--- Returns the nested form of an object; the options must be good, and `known`
+-- has the nested forms of other objects.  Returns also what cannot be read:
+-- path -> message.
 function nested.with(obj, opts, known)
   local self = setmetatable({ opts = opts, known = known, queue = {},
     left_out = {}, paths = { [obj] = "L" } }, Nesting)
@@ -150,9 +153,9 @@ end
 
 local OPTIONS = { shape = "function", objects = "function" }
 
---- The nested form of an object, and what could not be read: path -> message.
--- `opts.objects(value)` says what is an object in a field; without it, that are
--- tables with a metatable.
+--- Returns the nested form of an object, and what cannot be read: path ->
+-- message.  `opts.objects(value)` tells whether the value of a field is an
+-- object; by default a table with a metatable is.
 function nested.to_nested(obj, opts)
   check.argument(type(obj) == "table" or type(obj) == "userdata", 1,
     "to_nested", "table or userdata", obj)

@@ -1,8 +1,8 @@
 --- mw.dynamism: what varies between examples, and what was the same in all.
 -- SPDX-License-Identifier: MIT
 --
--- A report has a tree of what was seen (see trees.lua); here is what it says
--- of it.  Nothing of that is kept: each call computes it anew.
+-- A report has a tree of the values that were seen (see tree.lua).  Each method
+-- computes its result from the tree anew.
 
 local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
@@ -25,14 +25,14 @@ end
 dynamism.is_report = is_report
 
 -- {======================================================
--- Feeding
+-- Adding
 -- =======================================================
 
 local function is_example(value)
   return type(value) == "table" or type(value) == "userdata"
 end
 
---- Adds one example, a table or userdata.  Answers the report.
+--- Adds one example, a table or userdata.  Returns the report.
 function Report:add(example)
   check_self(self, "add")
   check.argument(is_example(example), 1, "add", "table or userdata", example)
@@ -40,8 +40,8 @@ function Report:add(example)
   return self
 end
 
---- Adds all that another report knows, which is as if this one had been given
--- its examples, too.  Answers the report.
+--- Adds all that another report knows, as if this report had been given the
+-- other's examples, too.  Returns the report.
 function Report:merge(other)
   check_self(self, "merge")
   check.argument(is_report(other), 1, "merge", "report", other)
@@ -51,13 +51,13 @@ function Report:merge(other)
   return self
 end
 
---- How many examples there were.
+--- Returns the number of examples.
 function Report:examples()
   check_self(self, "examples")
   return self.tree.n
 end
 
--- The name under which the fields of an object are found.
+-- Returns the name under which the fields of an object are added.
 local function name_of(object, names)
   for name, named in next, names do
     if rawequal(named, object) then return name end
@@ -69,16 +69,16 @@ end
 local WRITES = { insert = true, update = true, delete = true, raw = true,
   rollback = true, apply = true }
 
--- A field that is written twice had its second old value already.
+-- The second old value of a field is its first new value, and is not added.
 local function add_entry(self, e, name, first)
   local keys = { name, e.key }
   if first and not trees.feed(self.tree, keys, e.old) then return end
   trees.feed(self.tree, keys, e.new)
 end
 
---- Adds what fields of objects held before and after effects, by the names of
--- objects in `names`, `{ name = object }`, or of their classes.  Answers the
--- report.
+--- Adds the values that fields held before and after effects.  `names` has
+-- names for objects, `{ name = object }`; other objects are known by their
+-- classes.  Returns the report.
 function Report:add_effects(fx, names)
   check_self(self, "add_effects")
   check.argument(core.private.is_effects(fx), 1, "add_effects", "effects", fx)
@@ -107,12 +107,12 @@ end
 
 local NUMBERS = { "boolean", "integer", "float" }
 
--- How many values there are; one more if more than are known.
+-- Returns the number of values; if there were more than are known, one more.
 local function size(stat)
   return stat.size + (stat.over and 1 or 0) + (stat.nan and 1 or 0)
 end
 
--- How many values there are in any of two.
+-- Returns the number of values in two statistics together.
 local function union(a, b)
   if not a or not b then return size(a or b) end
   local n = size(a)
@@ -123,7 +123,7 @@ local function union(a, b)
   return n
 end
 
--- Was more than one number or boolean seen at any of two nodes?
+-- Tells whether the two nodes saw more than one number or boolean.
 local function is_dynamic(node, other)
   local n = 0
   for i = 1, #NUMBERS do
@@ -134,7 +134,7 @@ local function is_dynamic(node, other)
   return n > 1
 end
 
--- The booleans of a node, or nil if it has no dimension.
+-- Returns the booleans of a node, or nil if the node has no dimension.
 local function dims_of(node)
   local sizes = node.shaped and node.shaped.dims
   local is_scalar = node.boolean or node.integer or node.float
@@ -145,7 +145,7 @@ local function dims_of(node)
   return dims
 end
 
---- Which dimensions vary: top key -> path -> array of booleans.
+--- Returns which dimensions vary: top key -> path -> array of booleans.
 function Report:dims()
   check_self(self, "dims")
   local result, tops, name = {}, {}, path.namer()
@@ -154,7 +154,7 @@ function Report:dims()
     if up then tops[node] = tops[up] or node end
     local dims = dims_of(node)
     if dims then
-      local top = "L" -- of examples that have a shape
+      local top = "L" -- for examples with a shape
       if up then top = tops[node].key end
       result[top] = result[top] or {}
       result[top][name(node)] = dims
@@ -235,26 +235,26 @@ function describe(node, keep, confidence)
   return entry
 end
 
--- Tables are told of if there is more to say than that they are tables.
+-- A table is reported if there is more to say than that it is a table.
 local function is_worth_telling(entry, node)
   return not entry.kinds.table or next(entry.varies) or entry.length.max > 0 or
     not node.children
 end
 
---- All that is known, by path.  Each is a table:
+--- Returns all that is known, by path.  Each entry is a table:
 --     keys                 the path as an array of keys
---     examples, missing    how often there was a value there, how often none
+--     examples, missing    how often there was a value, how often none
 --     kinds                kind -> how often
---     verdict              "constant", "varying", or "unsure" when there were
---                          not enough examples to say "constant"
---     varies               the set of what does: "value", "kind", "presence",
---                          "length", "rank"
---     distinct, values     how many scalars, or "many"; and, in order, which
---                          (when there are many, the least)
+--     verdict              "constant", "varying", or "unsure" if there were
+--                          too few examples to say "constant"
+--     varies               the set of what varies: "value", "kind",
+--                          "presence", "length", "rank"
+--     distinct, values     the number of scalars, or "many"; and the scalars
+--                          in order (of many, the least)
 --     min, max             of numbers
 --     length               of tables and strings: { min, max }
---     ranks, dims          of what has a shape: the ranks there were, and the
---                          dimensions, each with fields as above
+--     ranks, dims          of shaped values: the ranks, and the dimensions,
+--                          each with fields as above
 function Report:changes()
   check_self(self, "changes")
   local result, name = {}, path.namer()
@@ -268,8 +268,8 @@ function Report:changes()
   return result
 end
 
---- What could not be read, or has no path, and is therefore not told of: path
--- of the table -> message.
+--- Returns what the report leaves out because it cannot be read or has no path:
+-- path of the table -> message.
 function Report:left_out()
   check_self(self, "left_out")
   local result = {}
@@ -299,7 +299,7 @@ function dynamism.mistake_in(examples)
   end
 end
 
---- A report of examples that are known to be good.
+--- Returns a report of examples; examples and options must be good.
 function dynamism.report(examples, opts)
   local keep = opts.keep or KEEP
   local self = setmetatable({
@@ -310,7 +310,7 @@ function dynamism.report(examples, opts)
   return self
 end
 
---- A report of examples, an array of tables; without any, an empty one.
+--- Returns a report of an array of examples, which may be nil.
 function dynamism.dynamism(examples, opts)
   check.argument(examples == nil or type(examples) == "table", 1, "dynamism",
     "table", examples)

@@ -1,5 +1,5 @@
---- What objects of any class say of themselves: their contents, their shape.
--- Their classes may raise when they are asked, and that is contained.
+--- The contents and the shape of objects of any class.
+-- The classes may raise when they are asked; the functions here contain that.
 -- SPDX-License-Identifier: MIT
 
 local core = require "moonwatch.core"
@@ -9,8 +9,8 @@ local getmetatable, math_type, type = getmetatable, math.type, type
 
 local shape = {}
 
---- Calls a function of the program.  Answers true and its result; or false and
--- the text of its error, unless that is want of memory, which goes on.
+--- Calls a function of the program.  Returns true and its result; or false and
+-- the text of its error.  An error for want of memory goes on.
 function shape.call(f, ...)
   local ok, result = pcall(f, ...)
   if ok then return true, result end
@@ -23,7 +23,7 @@ local call = shape.call
 
 local function index(value, key) return value[key] end
 
---- A field, or nil; and a message if reading it raises.
+--- Returns a field; or nil and a message if reading the field raises.
 function shape.read(value, key)
   local ok, result = call(index, value, key)
   if ok then return result end
@@ -36,15 +36,15 @@ local function gather(value)
   return held
 end
 
--- A function or nil, without a call.
+-- Returns a metamethod or nil without calling a function.
 local function metamethod(value, name)
   local mt = metatable(value)
   return type(mt) == "table" and rawget(raw(mt), name) or nil
 end
 
---- A table, not to be written to, with the contents of a table or userdata: the
--- fields that it shows to `pairs`.  Nil if there are none, and a message if it
--- raises.
+--- Returns a table with the contents of a table or userdata, as `pairs` shows
+-- them; the table must not be written to.  Returns nil if there are no
+-- contents, and a message if `pairs` raises.
 function shape.contents(value)
   if type(value) == "table" and getmetatable(value) == nil then return value end
   if metamethod(value, "__pairs") == nil then
@@ -55,7 +55,7 @@ function shape.contents(value)
   return nil, held
 end
 
--- The plain array of a list of sizes; nil if it is none.
+-- Returns the plain array of a list of sizes; nil if the value is no such list.
 local function sizes(list)
   if type(list) ~= "table" then return nil end
   list = raw(list)
@@ -67,9 +67,9 @@ local function sizes(list)
   return n == #list and list or nil
 end
 
---- The sizes of a table or userdata, an array of numbers not to be written to,
--- or nil.  `get(value)` answers them; without it they are the field `shape`.
--- When that raises, there is a message, too.
+--- Returns the sizes of a table or userdata, an array of numbers that must not
+-- be written to, or nil.  The sizes are the result of `get(value)` or, without
+-- `get`, the field `shape`.  Returns also a message if that raises.
 function shape.of(value, get)
   local list, message
   if get then

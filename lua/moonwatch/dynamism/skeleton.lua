@@ -1,4 +1,4 @@
---- mw.skeleton: a copy of a structure with the shapes of what has one.
+--- mw.skeleton: a copy of a structure with shapes in place of shaped values.
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
@@ -7,7 +7,7 @@ local shape = require "moonwatch.dynamism.shape"
 
 local metatable, raw = core.private.metatable, core.raw
 
--- A finaliser is for the object, not for a copy of it.
+-- A finaliser belongs to the object, not to a copy of the object.
 local function has_finaliser(mt)
   return type(mt) == "table" and rawget(raw(mt), "__gc") ~= nil
 end
@@ -16,7 +16,7 @@ local function placeholder(sizes)
   return { meta = true, shape = table.move(sizes, 1, #sizes, 1, {}) }
 end
 
--- What becomes of a value.  Tables that are copied wait in the queue.
+-- Returns what becomes of a value.  Tables to copy are put into the queue.
 local function image(value, copies, queue, get_shape)
   if type(value) ~= "table" and type(value) ~= "userdata" then return value end
   if copies[value] == nil then
@@ -35,9 +35,10 @@ end
 
 local OPTIONS = { shape = "function" }
 
---- A copy of a value: tables are copied, with the same sharing and cycles and
--- the same classes; what has a shape becomes `{ meta = true, shape = sizes }`;
--- all else, and keys, and tables with a finaliser, are the same in both.
+--- Returns a copy of a value.  Tables are copied, with the same sharing and
+-- cycles and the same classes; a shaped value becomes `{ meta = true, shape =
+-- sizes }`.  Keys, tables with a finaliser and all other values are the same in
+-- both.
 return function(value, opts)
   local get_shape = check.options(opts, OPTIONS, 2, "skeleton").shape
   local copies, queue, i = {}, {}, 1

@@ -1,31 +1,32 @@
---- Examples, put one by one into a tree of what was seen under each path.
+--- The tree of the values that examples had under each path.
 -- SPDX-License-Identifier: MIT
 --
 --     tree { root, n examples, most, shape, objects,
 --            tally, stats, nodes, tables of the last example }
 --       node { up, key, place }
---         children[key] ---> node ...          what tables had there
---         integer, string, table...            by kind, what was seen there:
---             values.lua's for scalars; { n } for others, with min and max of
---             the lengths of tables, and of what has a shape
+--         children[key] ---> node ...          fields of the tables here
+--         integer, string, table...            statistics by kind:
+--             values.lua's for scalars; { n } for other kinds, with min and
+--             max of the lengths of tables, and for shaped values
 --             { n, ranks = { [rank] = n }, dims = { node... } }
---         fed                                  how many of these not from
---                                              examples, but one by one
+--         fed                                  how many of the values were fed
+--                                              one by one, not by examples
 --         trouble { n, message }               what could not be read
 --
--- What was seen twice is learnt by the tally (engine/tally.h), which walks
--- through examples for as long as it finds nothing else, and counts: what it
--- counted is in the stats that the numbers of its entries lead to after
--- `settle`.  A node that was a table has a place there, its number in `nodes`.
+-- The tally (engine/tally.h) learns values that were seen twice.  It walks
+-- through an example as long as it finds only known values, and counts them;
+-- `settle` moves its counts to the statistics in `stats`, by the numbers of its
+-- entries.  A node that was a table has a place in the tally, which is its
+-- number in `nodes`.
 --
--- Keys are booleans, numbers and strings; nothing in the tree refers to an
--- object of an example.  Paths exist as text only when somebody asks.  A value
--- has one kind, and is counted once for each path that leads to it, so trees
--- can be merged in any order.
+-- Keys are booleans, numbers and strings; the tree refers to no object of an
+-- example.  Paths become text only on request.  A value has one kind, and is
+-- counted once for each path that leads to it, so trees can be merged in any
+-- order.
 --
--- The exceptions: below itself a table is a "cycle", and after so many repeated
--- visits of tables that have several paths, which are more than can be walked
--- in some graphs, others are "shared".  The walk goes level by level.
+-- There are two exceptions.  A table below itself is a "cycle".  Some graphs
+-- have more paths than a walk can follow; after a number of repeated visits of
+-- tables the further ones are "shared".  The walk goes level by level.
 
 local core = require "moonwatch.core"
 local path = require "moonwatch.path"
@@ -38,11 +39,11 @@ local walk_on, learn, learn_from = private.tally_walk, private.tally_learn,
   private.tally_learn_from
 local math_type, rawequal, type = math.type, rawequal, type
 
-local REPEATS = 10000 -- in an example
+local REPEATS = 10000 -- of visits in an example
 
 local trees = {}
 
---- All kinds.  "absent" is no value, and is noted of what is fed only.
+--- All kinds.  "absent" is no value; it counts what was fed as nil.
 trees.KINDS = {
   "boolean", "integer", "float", "string", "null", "table", "shaped",
   "function", "userdata", "thread", "cycle", "shared", "unreadable", "absent",
@@ -53,7 +54,7 @@ trees.SCALAR = { boolean = true, integer = true, float = true, string = true }
 
 local SCALAR, NOTHING = trees.SCALAR, {}
 
---- A tree that keeps up to `most` values a kind and path.
+--- Returns a tree that keeps up to `most` values of each kind and path.
 function trees.new(most, get_shape, objects)
   return { root = {}, n = 0, most = most, shape = get_shape, objects = objects,
     tally = private.tally(), stats = {}, nodes = {}, tables = 0 }
@@ -78,7 +79,7 @@ local function count(node, kind)
   return stat
 end
 
--- Answers the stat if the value is to be learnt.
+-- Returns the statistics of the kind if the tally may learn the value.
 local function scalar(tree, node, kind, value)
   local stat = node[kind]
   if not stat then
@@ -92,7 +93,7 @@ local function scalar(tree, node, kind, value)
   return stat.over and stat or nil
 end
 
--- Of all messages the first in the alphabet is told.
+-- Of all messages the tree keeps the first in the alphabet.
 local function note_trouble(node, message, n)
   local trouble = node.trouble or { n = 0, message = message }
   node.trouble = trouble
@@ -100,7 +101,7 @@ local function note_trouble(node, message, n)
   if message < trouble.message then trouble.message = message end
 end
 
--- Nil if the key cannot be part of a path.
+-- Returns the node of a key; nil if the key cannot be part of a path.
 local function child_of(node, key)
   local child = node.children and node.children[key]
   if child then return child end
@@ -137,9 +138,9 @@ end
 -- Examples
 -- =======================================================
 
--- What is known of an example while it is walked through: the list of tables'
--- places and contents; and, as far as was needed, the table at each place (its
--- contents are elsewhere if it is watched).
+-- Returns the state of a walk through an example: places and contents of the
+-- tables in order; and the table at each place, as far as needed (a watched
+-- table does not hold its contents).
 local function new_walk(tree)
   local places, contents = private.tally_begin(tree.tally, tree.tables)
   return { places = places, contents = contents, n = 0, at = {}, placed = 0,
@@ -159,7 +160,7 @@ local function is_below_itself(walk, node, value)
   return false
 end
 
--- Counts a table, and puts it on the list if it is to be looked into.
+-- Counts a table, and adds it to the tables whose contents are walked through.
 local function enter(tree, walk, node, value)
   local held, message = shape.contents(value)
   if not held then
@@ -182,7 +183,8 @@ local function enter(tree, walk, node, value)
   end
 end
 
--- The nested form of what is to be opened as an object; else the value.
+-- Returns the nested form of a value that is opened as an object; other values
+-- as they are.
 local function opened(tree, walk, node, value)
   local ok, wanted = shape.call(tree.objects, value)
   if not ok then note_trouble(node, wanted) end
@@ -192,7 +194,7 @@ local function opened(tree, walk, node, value)
   return result
 end
 
--- Without a walk, tables are not looked into.
+-- Without a walk, the contents of tables are not looked at.
 local function object(tree, walk, node, value)
   if walk and tree.objects then value = opened(tree, walk, node, value) end
   local sizes, message = shape.of(value, tree.shape)
@@ -206,8 +208,8 @@ local function object(tree, walk, node, value)
   end
 end
 
--- The tally takes a value that was seen twice; when there were too many,
--- numbers only, and all from the greatest on that is kept.
+-- The tally learns a value that was seen twice.  If there were too many values,
+-- it learns numbers only: all from the greatest kept number on.
 local function teach(tree, node, stat, value)
   local place, entry = node.up.place, nil
   if not stat.over then
@@ -232,7 +234,7 @@ local function note(tree, walk, node, kind, value)
   end
 end
 
--- What the tally does not know of a table.
+-- Counts the values of a table that the tally does not know.
 local function note_misses(tree, walk, i, n)
   local node, held = tree.nodes[walk.places[i]], walk.contents[i]
   local children, misses = node.children or NOTHING, walk.misses
@@ -245,7 +247,7 @@ local function note_misses(tree, walk, i, n)
   end
 end
 
---- Puts a table or userdata in.
+--- Adds an example, a table or userdata.
 function trees.add(tree, example)
   local walk, i = new_walk(tree), 0
   local is_plain = not tree.shape and not tree.objects
@@ -260,8 +262,8 @@ function trees.add(tree, example)
   tree.tables = walk.n
 end
 
---- Puts one value in, or nil for none, under some keys.  Answers false if they
--- are not all of a path.
+--- Adds one value, or nil for none, under some keys.  Returns false if a key
+-- cannot be part of a path.
 function trees.feed(tree, keys, value)
   local node = tree.root
   for _, key in ipairs(keys) do
@@ -283,7 +285,7 @@ end
 -- Trees
 -- =======================================================
 
--- Gives the stats what the tally has counted.
+-- Moves the counts of the tally to the statistics.
 local function settle(tree)
   for entry, stat in next, tree.stats do
     local n, greatest = private.tally_take(tree.tally, entry)
@@ -322,7 +324,7 @@ local function merge_node(node, other, most)
   if trouble then note_trouble(node, trouble.message, trouble.n) end
 end
 
---- Adds all that is in another tree.
+--- Adds the values of another tree.
 function trees.merge(tree, other)
   settle(tree)
   settle(other)
@@ -338,8 +340,8 @@ function trees.merge(tree, other)
   end
 end
 
---- The nodes of a tree, each after the one above it; in the order of their
--- paths if `sorted`.
+--- Returns the nodes of a tree, each after the node above it; in the order of
+-- their paths if `sorted`.
 function trees.nodes(tree, sorted)
   settle(tree)
   local list, n, stack, top = {}, 0, { tree.root }, 1
@@ -364,7 +366,7 @@ function trees.nodes(tree, sorted)
   return list
 end
 
---- How many values there were at a node.
+--- Returns the number of values at a node.
 function trees.present(node)
   local n = 0
   for _, kind in ipairs(trees.KINDS) do
@@ -373,7 +375,8 @@ function trees.present(node)
   return n
 end
 
---- How many times there was none, though there was a table above it.
+--- Returns how often there was no value at a node, though there was a table
+-- above it.
 function trees.missing(node)
   local above = node.up and node.up.table
   local of_examples = trees.present(node) - (node.fed or 0)

@@ -1,19 +1,20 @@
---- The values of one type that were seen in one place: how many, which, between
--- which bounds.
+--- Statistics of the values of one kind at one place: how many, which, and
+-- their bounds.
 -- SPDX-License-Identifier: MIT
 --
 --     n         observations
 --     seen      value -> true; of numbers but NaN, strings, booleans (as keys,
 --               floats may become integers)
---     is_float  are they floats?
---     size      how many there are in `seen`
+--     is_float  are the values floats?
+--     size      number of values in `seen`
 --     nan       was NaN seen?
---     over      were there more than `seen` may hold?  Then it has the least
---     last      then the greatest of these
+--     over      were there more values than `seen` may hold?  Then `seen` has
+--               the least ones
+--     last      then the greatest value in `seen`
 --     min, max  of numbers but NaN; of strings, of their lengths
 --
--- All of it is the same whatever the order of observations, so two of these can
--- be joined into what one would be that had seen all.
+-- The statistics do not depend on the order of observations, so two of them can
+-- be merged into those of all observations.
 
 local path = require "moonwatch.path"
 
@@ -22,12 +23,13 @@ local type = type
 
 local values = {}
 
---- What nobody has seen yet.
+--- Returns statistics of no observation.
 function values.none(is_float)
   return { n = 0, seen = {}, size = 0, is_float = is_float }
 end
 
---- What has been seen once, of a kind: "boolean", "integer", "float", "string".
+--- Returns statistics of one observation of a kind: "boolean", "integer",
+-- "float" or "string".
 function values.new(kind, value)
   local is_float = kind == "float"
   if value ~= value then
@@ -53,7 +55,7 @@ local function greatest(seen)
   return most
 end
 
--- Takes a value in if it is less than the greatest that was kept.
+-- Replaces the greatest value that is kept by a lesser one.
 local function replace(self, value)
   self.over = true
   self.last = self.last or greatest(self.seen)
@@ -69,7 +71,7 @@ local function keep(self, value, most)
   self.size = self.size + 1
 end
 
---- Moves the bounds apart so that these, if there are any, are within.
+--- Widens the bounds to hold `low` and `high`, unless they are nil.
 function values.widen(self, low, high)
   if not low then return end
   if not self.min or low < self.min then self.min = low end
@@ -78,8 +80,8 @@ end
 
 local widen = values.widen
 
---- Takes note of a value that is not in `seen`, of which no more than `most`
--- are to be kept.
+--- Adds an observation of a value that is not in `seen`, which keeps no more
+-- than `most` values.
 function values.add(self, value, most)
   self.n = self.n + 1
   if value ~= value then
@@ -94,7 +96,7 @@ function values.add(self, value, most)
   keep(self, value, most)
 end
 
---- Adds what another has seen.
+--- Adds the observations of other statistics.
 function values.merge(self, other, most)
   self.n = self.n + other.n
   self.nan = self.nan or other.nan
@@ -108,10 +110,10 @@ end
 -- }======================================================
 
 -- {======================================================
--- Asking
+-- Results
 -- =======================================================
 
---- How many different values there are; nil if more than `most`.
+--- Returns the number of different values; nil if there are more than `most`.
 function values.distinct(self, most)
   local n = self.size + (self.nan and 1 or 0)
   return not self.over and n <= most and n or nil
@@ -124,12 +126,12 @@ local function ascending(seen)
   return list
 end
 
--- A key of `seen` as it was.
+-- Returns a key of `seen` as the value that was observed.
 local function restored(self, value)
   return self.is_float and value + 0.0 or value
 end
 
---- Adds the values to a list, in order; not more than `most` altogether.
+--- Adds the values to a list, in order, until the list has `most` elements.
 function values.list(self, list, most)
   for _, value in ipairs(ascending(self.seen)) do
     if #list < most then list[#list + 1] = restored(self, value) end
@@ -137,7 +139,7 @@ function values.list(self, list, most)
   if self.nan and #list < most then list[#list + 1] = 0 / 0 end
 end
 
---- The only value there is; nil if there are more.
+--- Returns the value if there was only one, or nil.
 function values.only(self)
   if self.over or self.size + (self.nan and 1 or 0) ~= 1 then return nil end
   if self.nan then return 0 / 0 end

@@ -1,8 +1,8 @@
---- What objects held before some effects, and after them.
+--- The contents of objects before effects, and after them.
 -- SPDX-License-Identifier: MIT
 --
--- Whether the effects are done or undone now does not matter: what they changed
--- is taken from them, the rest from the objects.
+-- The effects may be done or undone now.  A view takes the fields that the
+-- effects changed from the effects, and all other fields from the objects.
 
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
@@ -33,8 +33,9 @@ local function overlay(t, its)
   return contents
 end
 
--- A view has `contents(t)`, a table that is not to be written to, `class(t)`,
--- and the set of objects that are `changed`.
+-- Returns a view: `contents(t)` returns a table that must not be written to,
+-- `class(t)` returns the metatable, and `changed` is the set of changed
+-- objects.
 local function view(changes)
   local known = {}
   local self = { changed = changes }
@@ -51,7 +52,7 @@ local function view(changes)
   return self
 end
 
---- Answers the view of what was before the effects, and that of what is after.
+--- Returns the view before the effects and the view after them.
 return function(fx)
   local first, last = {}, {}
   for _, e in ipairs(recorded.list(fx)) do

@@ -1,20 +1,21 @@
---- Effects as bytes, to be sent or kept.
+--- Effects as bytes, for a file or another program.
 -- SPDX-License-Identifier: MIT
 --
 --     "MWE" version | length of the body | checksum of the body | body
 --     1   3        4                    8                     12
 --
--- The body is a script (see script.lua) in three lists, each after its length:
+-- The body is a script (see script.lua) in three lists.  Each list follows its
+-- length:
 --
---     places   the number of keys, and these: the way from the root
---     tables   how it is marked for JSON, class, number of fields, and these:
+--     places   number of keys, keys: the path from the root
+--     tables   mark of JSON, class, number of fields, and for each field
 --              key, value
 --     writes   object, kind, key, value
 --
--- Objects are numbered in the order in which they come: the root is 0, then
--- places, then tables.  A number of this sort, and every length, is in groups
--- of seven bits, the lowest first, with the top bit set in all but the last
--- byte.  A value is a byte that says its kind, and what belongs to it.
+-- Objects are numbered in the order of the lists: the root is 0, then places,
+-- then tables.  These numbers and all lengths are groups of seven bits, the
+-- lowest first; the top bit is set in each byte but the last.  A value is a
+-- byte for its kind, and what the kind needs.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -113,8 +114,9 @@ local function body(script, root)
   return table.concat(out)
 end
 
---- The effects as a string, for a world that has a copy of what is below `root`
--- as it was before.  Answers nil and a message if that is not possible.
+--- Returns the effects as a string, for a program that has a copy of what was
+-- below `root` before the effects.  Returns nil and a message if there is no
+-- such string.
 function bytes.to_bytes(self, root)
   recorded.check(self, "to_bytes")
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
@@ -132,7 +134,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- Reading: what is wrong is raised, as a table with a message
+-- Reading: an error is a table with the message
 -- =======================================================
 
 local function fail(message) error { message } end
@@ -158,7 +160,7 @@ function Reader:count()
   return n
 end
 
--- The length of a list whose elements have at least so many bytes.
+-- Reads the length of a list whose elements have at least `size` bytes.
 function Reader:length(size)
   local n = self:count()
   if n < 0 or n > (#self.bytes - self.at + 1) // size then
@@ -254,7 +256,7 @@ function Reader:write()
   return { object = object, key = self:key(), new = self:value(), kind = kind }
 end
 
--- New tables get their classes last, so that filling them calls nobody.
+-- New tables get their classes last, so that filling a table calls no function.
 function Reader:run()
   for i = 1, self:length(1) do self.objects[i] = self:place() end
   local first, classes, writes = #self.objects, {}, {}
@@ -290,8 +292,8 @@ end
 
 -- }======================================================
 
---- Performs effects that came as bytes.  Answers the root; or nil and a
--- message, and nothing is changed.
+--- Performs effects that came as bytes.  Returns the root; or nil and a
+-- message, and nothing has changed.
 function bytes.patch_bytes(root, text)
   check.argument(type(root) == "table", 1, "patch_bytes", "table", root)
   check.argument(type(text) == "string", 2, "patch_bytes", "string", text)

@@ -1,9 +1,10 @@
---- In what do two pending effects differ?
+--- Says how two objects of mw.effects differ.
 -- SPDX-License-Identifier: MIT
 
 local same = require "moonwatch.same"
 
--- Where two lists differ first, compared by some fields; nil if nowhere.
+-- Returns the first difference of two lists whose elements have these fields,
+-- or nil.
 local function difference(a, b, what, fields)
   for i = 1, math.max(#a, #b) do
     if not (a[i] and b[i]) then
@@ -17,7 +18,7 @@ local function difference(a, b, what, fields)
   end
 end
 
--- Globals are compared by environment and name.
+-- A global is compared by its environment and its name.
 local function described(self, list)
   local result = {}
   for i, element in ipairs(list) do
@@ -39,8 +40,8 @@ local function diff_saves(a, b)
   end
 end
 
---- What differs first, in words, in this order: the objects, the mutations, the
--- saves, the hooks, the callbacks.  Nil if nothing does.
+--- Returns the first difference in words, or nil.  The order is objects,
+-- mutations, saves, hooks, callbacks.
 return function(a, b)
   return difference(described(a, a.items), described(b, b.items), "objects",
       { "object", "kind", "name" })

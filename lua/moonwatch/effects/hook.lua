@@ -12,7 +12,7 @@ local function remove_from(list, value)
   end
 end
 
---- Ends the registration, if what that answered knows how to.
+--- Ends the registration, if the registration returned a handle that can.
 function Hook:undo()
   local handle = self.registered
   self.registered = false
@@ -21,7 +21,8 @@ function Hook:undo()
   if remove then remove(handle) end
 end
 
---- Takes the hook back, also after it was applied.  May be called twice.
+--- Takes the hook back, and its registration if the effects were applied.  A
+-- second call does nothing.
 function Hook:remove()
   check_self(self, "remove")
   if self.removed then return end
@@ -32,21 +33,21 @@ end
 
 Hook.cancel = Hook.remove
 
---- Raises if there is no way to register it.
+--- Raises if the hook cannot be registered.
 function Hook:check()
   if policy.has "register" or self.object.on ~= nil then return end
   error(("hook %d: its object has no method 'on'"):format(self.index), 0)
 end
 
---- Registers it, as the policy says or with `object:on(event, fn)`.
+--- Registers the hook with the policy's `register` or `object:on(event, fn)`.
 function Hook:register()
   local asked, handle = policy.ask("register", self.object, self.event, self.fn)
   self.registered = handle
   if not asked then self.registered = self.object:on(self.event, self.fn) end
 end
 
---- Does what goes before the writes of pending effects; nothing if part of it
--- cannot be done.
+--- Calls the saves and registers the hooks of pending effects.  Raises before
+-- the first call if one of them is impossible.
 function Hook.prepare(self)
   for i, save in ipairs(self.saves) do
     if save[1].save == nil then

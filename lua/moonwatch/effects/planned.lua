@@ -1,10 +1,11 @@
---- mw.effects: writes that are not made yet.
+--- mw.effects: writes that are made later, or never.
 -- SPDX-License-Identifier: MIT
 --
--- `items` has what is tracked, in that order and by object, cell or name of a
--- global: whether it is new, and its number, for scopes.  `writes` is a list
--- with at most one entry a field, in the order of the program; `fields` finds
--- it by object and key.  An entry that was superseded is `gone`.
+-- `items` has the tracked objects, cells and globals, in the order of tracking
+-- and by object.  An item says whether the object is new, and has a number for
+-- scopes.  `writes` is a list in the order of the program, with one entry for
+-- each field; `fields` has the entries by object and key.  An entry that a
+-- later one has replaced is `gone`.
 
 local check = require "moonwatch.check"
 local compare = require "moonwatch.effects.compare"
@@ -27,10 +28,11 @@ local function new(opts)
 end
 
 -- {======================================================
--- What is tracked
+-- Tracking
 -- =======================================================
 
--- While the effects are written, what is added would be lost.
+-- Raises while the effects are being written: what the program added would be
+-- lost.
 local function check_idle(self, name, level)
   if self.stage == "writing" then
     error(("calling '%s' while the effects are written"):format(name), level)
@@ -49,7 +51,7 @@ local function add(self, item)
   self.items[item.object] = item
 end
 
--- `items` has numbers as well, for its own use.
+-- The array part of `items` is no item of a number.
 local function item_of(self, object)
   return type(object) ~= "number" and self.items[object or 0] or nil
 end
@@ -60,7 +62,7 @@ local function check_untracked(self, object, name)
   end
 end
 
---- Makes an object one that may be written to.
+--- Tracks an object, which may then be written to.  Returns the object.
 function Planned:track(object)
   check_self(self, "track")
   check.argument(is_object(object), 1, "track",
@@ -70,8 +72,9 @@ function Planned:track(object)
   return object
 end
 
---- A new object of a class, tracked.  No constructor runs, but the class's
--- method `allocate`, if it has one, is called with the further arguments.
+--- Creates and tracks an object of a class.  No constructor runs; if the class
+-- has a method `allocate`, the method gets the other arguments and returns the
+-- object.
 function Planned:track_new(its_class, ...)
   check_self(self, "track_new")
   check.argument(type(its_class) == "table", 1, "track_new", "table", its_class)
@@ -85,7 +88,7 @@ function Planned:track_new(its_class, ...)
   return object
 end
 
---- The cell of an upvalue of a function, tracked.
+--- Tracks the cell of an upvalue of a function.  Returns the cell.
 function Planned:track_cell(fn, i)
   check_self(self, "track_cell")
   check.argument(type(fn) == "function", 1, "track_cell", "function", fn)
@@ -97,7 +100,7 @@ function Planned:track_cell(fn, i)
   return cell
 end
 
---- A new cell; without a value as long as none is stored.
+--- Creates and tracks a cell, with a value if there is an argument.
 function Planned:new_cell(...)
   check_self(self, "new_cell")
   check_idle(self, "new_cell", 3)
@@ -107,7 +110,7 @@ function Planned:new_cell(...)
   return cell
 end
 
---- Makes a field of an environment one that `store_global` may write to.
+--- Tracks a global of an environment, for `store_global`.
 function Planned:track_global(env, name)
   check_self(self, "track_global")
   check.argument(type(env) == "table", 1, "track_global", "table", env)
@@ -121,7 +124,7 @@ function Planned:track_global(env, name)
   add(self, item)
 end
 
---- Is it tracked?
+--- Tells whether an object is tracked.
 function Planned:contains(object)
   check_self(self, "contains")
   return item_of(self, object) ~= nil
@@ -144,7 +147,7 @@ local function find(self, object, key)
   return fields and fields[name_of(key)]
 end
 
--- The item of an object that is to be written.
+-- Returns the item of an object; raises if the object may not be written to.
 local function writable(self, object, name)
   local item = item_of(self, object)
   if not item then
@@ -155,7 +158,8 @@ local function writable(self, object, name)
   return item
 end
 
--- What is set again after a delete comes last in program order.
+-- A field that is set again after a delete comes last in the order of the
+-- program.
 local function put(self, object, key, value, deleted)
   local fields = self.fields[object] or {}
   local former = fields[name_of(key)]
@@ -186,7 +190,7 @@ local function check_object(self, object, name)
   end
 end
 
---- Stores a value, later.
+--- Stores a value in a field when the effects are applied.
 function Planned:store(object, key, value)
   check_object(self, object, "store")
   check_key(key, "store")
@@ -194,7 +198,7 @@ function Planned:store(object, key, value)
   put(self, object, key, value, false)
 end
 
---- Takes a field away, later.
+--- Deletes a field when the effects are applied.
 function Planned:delete(object, key)
   check_object(self, object, "delete")
   check_key(key, "delete")
@@ -202,15 +206,15 @@ function Planned:delete(object, key)
   put(self, object, key, nil, true)
 end
 
--- Planned, or else the real one.
+-- Returns the value of an entry, or the real value if there is no entry.
 local function load(entry, real)
   if not entry then return real, real == nil and "absent" or "real" end
   if entry.deleted then return nil, "deleted" end
   return entry.value, "pending"
 end
 
---- The value that a field has or will have, and which of these: "pending",
--- "real", "deleted" or "absent".
+--- Returns the value that a field has or will have, and the value's state:
+-- "pending", "real", "deleted" or "absent".
 function Planned:load(object, key)
   check_object(self, object, "load")
   check_key(key, "load")
@@ -226,7 +230,7 @@ local function check_cell(self, cell, name)
   end
 end
 
--- The one field that a cell or a global has.
+-- A cell or a global has this one field.
 local VALUE = "value"
 
 function Planned:store_cell(cell, value)
@@ -269,10 +273,10 @@ end
 -- }======================================================
 
 -- {======================================================
--- What is pending
+-- Pending writes
 -- =======================================================
 
---- Is anything pending for the object, or for one of its fields?
+--- Tells whether a write to the object, or to its field `key`, is pending.
 function Planned:has_pending(object, key)
   check_self(self, "has_pending")
   if object == nil then return false end
@@ -284,15 +288,15 @@ local function is_modified(self, item)
   return item.kind == "new" or self.fields[item.object] ~= nil
 end
 
---- Will it be changed?  What is new will be.
+--- Tells whether the object will change.  A new object does.
 function Planned:is_modified(object)
   check_self(self, "is_modified")
   local item = item_of(self, object)
   return item and is_modified(self, item) or false
 end
 
---- What will be changed, in the order in which it was tracked; of a global, its
--- environment.
+--- Returns the objects that will change, in the order of tracking; for a
+-- global, its environment.
 function Planned:modified()
   check_self(self, "modified")
   local list, seen = {}, {}
@@ -305,7 +309,7 @@ function Planned:modified()
   return list
 end
 
---- Is there nothing to be done?
+--- Tells whether `apply` has nothing to do.
 function Planned:is_empty()
   check_self(self, "is_empty")
   for _, item in ipairs(self.items) do
@@ -320,14 +324,14 @@ end
 -- Scopes
 -- =======================================================
 
---- Begins a scope: until it is closed, what was tracked before is not to be
--- written.
+--- Begins a scope.  Until the scope is closed, writes to objects that were
+-- tracked before are refused.  Returns the scope.
 function Planned:scope()
   check_self(self, "scope")
   return scope.open(self)
 end
 
---- Lets an object be written in the scope all the same.
+--- Allows writes to an object in the innermost scope.
 function Planned:allow(object)
   check_self(self, "allow")
   check.that(item_of(self, object), 1, "allow", "is not tracked")
@@ -348,8 +352,8 @@ function Planned:save(ctx, ...)
   self.saves[#self.saves + 1] = table.pack(ctx, ...)
 end
 
---- Calls `object:on(event, fn)` when the effects are applied, or what the
--- policy has as `register`.
+--- Registers a function for an event when the effects are applied, with the
+-- policy's `register` or `object:on(event, fn)`.  Returns the hook.
 function Planned:hook(object, event, fn)
   check_self(self, "hook")
   check.argument(is_object(object), 1, "hook", "table or userdata", object)
@@ -365,7 +369,7 @@ function Planned:hook(object, event, fn)
   return hook
 end
 
---- Calls the function once the effects are applied.
+--- Calls a function after the effects are applied.
 function Planned:finally(fn)
   check_self(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
@@ -388,7 +392,7 @@ local function forget_writes(self, keep)
   return writes
 end
 
--- What is there whatever the roots are.
+-- Adds the values to `roots` that the effects hold in any case.
 local function roots_of(self, roots)
   for _, item in ipairs(self.items) do
     if item.kind ~= "new" then roots[#roots + 1] = item.object end
@@ -417,8 +421,8 @@ local function forget(self, unreached)
   return n
 end
 
---- Forgets the new objects that nothing leads to: not the arguments, nothing
--- that is tracked, stored or saved, no hook.  Answers how many.
+--- Forgets the new objects that nothing reaches: no argument, no tracked
+-- object, no pending value, save or hook.  Returns their number.
 function Planned:prune(...)
   check_self(self, "prune")
   local unreached = {}
@@ -457,7 +461,7 @@ local function copy_items(from, to)
   end
 end
 
---- The same once more; nothing that is done to one changes the other.
+--- Returns a copy that is independent of the original.
 function Planned:clone()
   check_self(self, "clone")
   local clone = new(self.opts)
@@ -485,7 +489,7 @@ local function live_writes(self)
   return forget_writes(self, function() return true end)
 end
 
---- What differs first, in words; nil if nothing does.
+--- Returns the first difference in words, or nil.
 function Planned:diff(other)
   check_self(self, "diff")
   check.argument(private.metatable(other) == Planned, 1, "diff", "effects",
@@ -505,7 +509,7 @@ end
 -- Applying
 -- =======================================================
 
--- A cell has the key that it has in a transaction.
+-- The key of a cell is the key that a transaction uses for the cell.
 local function key_of(item, entry)
   if private.is_cell(item.object) then return private.cell_name(item.object) end
   return item.env and item.name or entry.key
@@ -525,8 +529,8 @@ end
 
 local DONE = { "writes", "fields", "saves", "hooks", "finals" }
 
--- All is done, once: there is nothing to do any more, as in `fresh`.  Answers
--- the first error, in a table.
+-- Empties the effects, which are done, and calls the callbacks.  Returns the
+-- first error in a table, or nil.
 local function finish(self, problem, fresh)
   local finals = self.finals
   for _, name in ipairs(DONE) do self[name] = fresh[name] end
@@ -540,9 +544,9 @@ local function finish(self, problem, fresh)
   return problem
 end
 
---- Does it all: saves, hooks, the writes in program order, then the callbacks.
--- Answers the effects of that; or nil, a message, and the entry that failed,
--- and what was written is taken back.
+--- Applies the effects: saves, hooks, the writes in the order of the program,
+-- callbacks.  Returns the effects of the writes; or nil, a message and the
+-- entry that failed, and all writes are taken back.
 function Planned:apply()
   check_self(self, "apply")
   check_idle(self, "apply", 3)
@@ -570,7 +574,7 @@ end
 local OPTIONS = { policy = "string" }
 local POLICIES = { error = true, warn = true, silent = true }
 
---- Makes effects to which writes can be stored.
+--- Returns an object for writes that are made later.
 return function(opts)
   local how = check.options(opts, OPTIONS, 1, "effects").policy
   check.that(how == nil or POLICIES[how], 1, "effects",

@@ -1,9 +1,8 @@
---- What can be reached from some values?
+--- Finds the objects that can be reached from some values.
 -- SPDX-License-Identifier: MIT
 --
--- Through the contents of tables, metatables, upvalues, user values and the
--- variables of coroutines that have begun, and through what is pending for an
--- object.
+-- The search follows the contents of tables, metatables, upvalues, user values,
+-- the variables of coroutines that have begun, and pending writes.
 
 local core = require "moonwatch.core"
 
@@ -19,7 +18,7 @@ function follow.table(t, visit)
   end
 end
 
--- The cells of the upvalues count as reached as well.
+-- The cells of upvalues count as reached, too.
 follow["function"] = function(fn, visit)
   local i = 1
   local cell = private.cell(fn, i)
@@ -40,13 +39,13 @@ function follow.userdata(userdata, visit)
   end
 end
 
--- The functions that a coroutine is in, and their variables.
+-- Follows the functions that a coroutine is in, and their variables.
 function follow.thread(co, visit)
   local level = 0
   local info = debug.getinfo(co, level, "f")
   while info do
     visit(info.func)
-    for _, step in ipairs { 1, -1 } do -- -1: what `...` has
+    for _, step in ipairs { 1, -1 } do -- -1: the values of `...`
       local i = step
       local name, value = debug.getlocal(co, level, i)
       while name do
@@ -60,8 +59,8 @@ function follow.thread(co, visit)
   end
 end
 
---- Takes all that can be reached from the roots out of the set `wanted`; stops
--- when that is empty.
+--- Removes all objects that the roots reach from the set `wanted`; stops when
+-- the set is empty.  `fields` has the pending writes of each object.
 return function(roots, wanted, fields)
   local seen, queue = {}, {}
   local function visit(value)

@@ -1,26 +1,27 @@
---- What is read while a transaction wants to know.
+--- Records reads for transactions that ask for reads.
 -- SPDX-License-Identifier: MIT
 --
--- Reads of a tracked table do not leave the VM.  So while somebody wants to
--- know of them, the own metatables of the tables that are tracked then have an
--- `__index` that is a function, and a `__pairs` and `__len` that tell too.
+-- A read of a tracked table does not leave the VM.  So while a transaction asks
+-- for reads, the own metatable of each table that is tracked then has functions
+-- as `__index`, `__pairs` and `__len` that note the read.
 
 local core = require "moonwatch.core"
 
 local private = core.private
 
--- The globals may be among what is tracked; to note a read must not be one.
+-- The table of globals may be tracked, and noting a read must not read a
+-- global.
 local ipairs, rawset = ipairs, rawset
 
--- One list of those who want to know for all copies of this file.
+-- All copies of this file share the list of readers.
 private.readers = private.readers or {}
 local readers = private.readers
 
 local reads = {}
 
-local WHOLE = {} -- the key that stands for all of an object
+local WHOLE = {} -- the key for a whole object
 
--- A set of reads: by object's serial, the keys; and a list of them in order.
+-- A set of reads has the keys by the serial of the object, and a list in order.
 local function note(obj, key)
   local id = core.id(obj)
   for _, its in ipairs(readers) do
@@ -35,7 +36,7 @@ end
 
 local FIELDS = { "__index", "__pairs", "__len" }
 
--- Answers what undoes it.
+-- Returns the fields of the own metatable for `forget`.
 local function spy_on(obj)
   local own = private.own(obj)
   local former = { own = own }
@@ -64,7 +65,7 @@ local function forget(former)
   end
 end
 
---- Begins to note what is read.  Answers the set of that.
+--- Begins to note reads.  Returns the set of the reads.
 function reads.begin()
   if #readers == 0 then
     readers.spied = {}
@@ -77,7 +78,7 @@ function reads.begin()
   return its
 end
 
---- Ends what began last.
+--- Ends the reader that began last.
 function reads.finish()
   readers[#readers] = nil
   if #readers > 0 then return end
@@ -85,8 +86,8 @@ function reads.finish()
   readers.spied = nil
 end
 
---- The reads in a set, in order, as an array of fields: `{ object, key }`, or
--- without a key if it was all of the object.  What is gone is left out.
+--- Returns the reads in a set as an array of { object, key }, in order; a read
+-- of a whole object has no key.  Objects that have died are left out.
 function reads.list(its)
   local list = {}
   for _, read in ipairs(its.list) do

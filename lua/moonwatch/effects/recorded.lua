@@ -1,8 +1,8 @@
---- Effects: what was written, as a value that can be undone and done again.
+--- Recorded effects: writes as a value that can be undone and done again.
 -- SPDX-License-Identifier: MIT
 --
--- Effects are made and held by the core; here is what is computed from them.
--- Nothing changes them once they are made.
+-- The core makes and holds effects, which never change.  The functions here are
+-- their methods, and what other modules need of them.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -15,7 +15,7 @@ local get, make = private.entry, private.effects
 
 local recorded = {}
 
---- Raises unless a method of effects was called on effects.
+--- Raises unless `self` is effects; called by the method `name`.
 function recorded.check(self, name)
   check.self(private.is_effects(self), name, "effects", self)
 end
@@ -42,7 +42,7 @@ local function entry_at(self, i)
   }
 end
 
---- An array of the entries of objects that are still there.
+--- Returns an array of the entries whose objects are alive.
 function recorded.list(self)
   local list = {}
   for i = 1, #self do
@@ -52,8 +52,8 @@ function recorded.list(self)
   return list
 end
 
---- An iterator of all entries, in the order of the program.  The `object` of
--- one is nil when it is gone.
+--- Returns an iterator of all entries, in the order of the program.  The
+-- `object` of an entry is nil if the object has died.
 function recorded:entries()
   its_own(self, "entries")
   local i = 0
@@ -63,7 +63,7 @@ function recorded:entries()
   end
 end
 
---- The objects that were written, in the order of their first writes.
+--- Returns the objects that were written, in the order of their first writes.
 function recorded:objects()
   its_own(self, "objects")
   local objects, seen = {}, {}
@@ -75,8 +75,9 @@ function recorded:objects()
   return objects
 end
 
---- What was read, if the transaction was asked to know: an array of fields,
--- `{ object = obj, key = key }`; without a key, all of the object.  Else nil.
+--- Returns the reads of the transaction as an array of { object = obj, key =
+-- key }; a read of a whole object has no key.  Returns nil if the transaction
+-- did not ask for reads.
 function recorded:reads()
   its_own(self, "reads")
   local its = transaction.reads[self]
@@ -91,7 +92,7 @@ end
 
 local INVERSE = { insert = "delete", delete = "insert" }
 
---- Effects that undo these: applied after them, nothing has changed.
+--- Returns effects that undo these.
 function recorded:invert()
   its_own(self, "invert")
   local list = recorded.list(self)
@@ -106,7 +107,7 @@ function recorded:invert()
   return make(inverse)
 end
 
---- These, and then the others.
+--- Returns these effects followed by the others.
 function recorded:concat(other)
   its_own(self, "concat")
   check_other(other, "concat")
@@ -123,7 +124,7 @@ local function name_of(key)
   return key == key and key or NAN
 end
 
--- The kind of what is left of a field's changes; nil if it is as it was.
+-- Returns the kind of the net change of a field; nil if the field is as it was.
 local function net_kind(e)
   local was, is = e.first ~= "insert", e.kind ~= "delete"
   if was == is and (not is or same(e.old, e.new)) then return nil end
@@ -131,8 +132,8 @@ local function net_kind(e)
   return was and (is and "update" or "delete") or "insert"
 end
 
--- One entry a field, in `list` and by name in `fields`.  What is set again
--- after a delete comes last.
+-- Merges an entry into the net change of its field, in `list` and by name in
+-- `fields`.  A field that is set again after a delete comes last.
 local function merge(list, fields, e)
   local of_object, name = fields[e.object] or {}, name_of(e.key)
   local former = of_object[name]
@@ -150,7 +151,7 @@ local function merge(list, fields, e)
   list[#list + 1] = e
 end
 
---- The same change with at most one entry an object and key.
+--- Returns the same change with at most one entry for each field.
 function recorded:squash()
   its_own(self, "squash")
   local list, fields, squashed = {}, {}, {}
@@ -162,7 +163,8 @@ function recorded:squash()
   return make(squashed)
 end
 
--- The last value of each field, by object and name.
+-- Returns the last entry of each field, by object and name, and the first
+-- entries in order.
 local function outcome(self)
   local fields, order = {}, {}
   for _, e in ipairs(recorded.list(self)) do
@@ -178,7 +180,7 @@ local function at(fields, object, name)
   return fields[object] and fields[object][name]
 end
 
-local WHOLE = {} -- the key of a read of all of an object
+local WHOLE = {} -- the key of a read of a whole object
 
 local function fields_read(self)
   local fields = {}
@@ -190,8 +192,8 @@ local function fields_read(self)
   return fields
 end
 
--- Adds what one has read and the other has written, in the order in which it
--- was written.
+-- Adds the fields that the reader has read and the other has written, in the
+-- order of the writes.
 local function add_reads(conflicts, reader, written, order)
   local fields = fields_read(reader)
   for _, e in ipairs(order) do
@@ -205,9 +207,9 @@ local function add_reads(conflicts, reader, written, order)
   end
 end
 
---- Where these and the others do not go together: an array of fields to which
--- both gave different values, and of those that one has read, as far as it is
--- known, and the other has written.
+--- Returns the conflicts of these effects with the others: an array of the
+-- fields to which both gave different values, and of the fields that one has
+-- written and the other has read, as far as the reads are known.
 function recorded:conflicts(other)
   its_own(self, "conflicts")
   check_other(other, "conflicts")
@@ -231,10 +233,11 @@ end
 -- }======================================================
 
 -- {======================================================
--- Doing
+-- Undoing and applying
 -- =======================================================
 
--- The error of a guard does not stop what is done.  It is kept in a table, and
+--- Raises the first error of a guard, which is in the table `problem`, or does
+-- nothing for nil.  An error of a guard does not stop an operation, so it is
 -- raised at the end.
 function recorded.raise(problem)
   if problem then error(problem[1], 0) end
@@ -246,21 +249,21 @@ local function undo(self)
   return problem
 end
 
---- Gives all fields the values that they had before.  Answers the first error
--- of a guard, in a table.
+--- Gives all fields the values from before the effects.  Returns the first
+-- error of a guard in a table, or nil.
 function recorded.undo(self)
   local problem = transaction.attempt(undo, self)
   return problem ~= nil and { problem } or nil
 end
 
---- Gives all fields the values that they had before.  Answers itself.
+--- Gives all fields the values from before the effects.  Returns the effects.
 function recorded:rollback()
   its_own(self, "rollback")
   recorded.raise(recorded.undo(self))
   return self
 end
 
--- The value that a field has now, as it is stored.
+-- Returns the value that a field has now, as it is stored.
 local function actual(e)
   local object = e.object
   if e.kind == "metatable" then return private.metatable(object) end
@@ -278,8 +281,7 @@ local function copy(entry)
   return its
 end
 
--- Answers a list of what is to be written, or nil and the entry that forbids
--- it.
+-- Returns the entries to write; or nil and the entry that conflicts.
 local function choose(list, on_conflict)
   local chosen, running = {}, {}
   for _, e in ipairs(list) do
@@ -294,7 +296,7 @@ local function choose(list, on_conflict)
       chosen[#chosen + 1] = e
       value = { e.new }
     elseif decision ~= "skip" then
-      error(("on_conflict answered '%s', neither 'skip', 'overwrite' nor " ..
+      error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
         "'abort'"):format(tostring(decision)), 4)
     end
     fields[name] = value
@@ -302,8 +304,8 @@ local function choose(list, on_conflict)
   return chosen
 end
 
--- A class may store something else than it is given, and that is noted of
--- objects only that tell of it.
+-- A class may store another value than it is given.  Only tracked objects note
+-- the values that their classes store.
 local function tell_all(list, told)
   for _, e in ipairs(list) do
     local mt = private.metatable(e.object)
@@ -324,7 +326,7 @@ local function set_class(e)
   end
 end
 
--- Does the class of a table have a say in a write that puts a field there?
+-- Tells whether the class of a table decides about a write to the field.
 local function has_say(e)
   local mt = type(e.object) == "table" and private.metatable(e.object)
   return mt and type(rawget(core.raw(mt), "__newindex")) == "function" and
@@ -341,7 +343,7 @@ local function by_class(e, progress)
   end
 end
 
--- What was stored once is stored again, unless the class refuses.
+-- Stores the value of an entry once more, unless the class refuses the value.
 local function store(e, progress)
   if has_say(e) then
     if not private.reports(e.object) then
@@ -354,8 +356,8 @@ local function store(e, progress)
   return private.assign(e.object, e.key, e.new, true)
 end
 
--- Writes what the entries say that `prepare` answers.  Sets `at` of `progress`
--- to the one under way, `problem` to the first error of a guard.
+-- Writes the entries that `prepare` returns.  Sets `at` of `progress` to the
+-- entry under way, and `problem` to the first error of a guard.
 local function write(prepare, progress)
   local list = prepare()
   if not progress.stored then tell_all(list, progress.told) end
@@ -376,10 +378,10 @@ local function write(prepare, progress)
   end
 end
 
---- Calls `prepare`, and writes all that the entries say in the list that it
--- answers, or nothing.  Answers the effects of that, and the first error of a
--- guard, in a table; or nil, a message, and the entry that failed.  With
--- `stored`, tables get what the entries say, whatever their classes would do.
+--- Writes all entries in the list that `prepare()` returns, or nothing.
+-- Returns the effects of the writes, and the first error of a guard in a table;
+-- or nil, a message and the entry that failed.  With `stored`, tables get the
+-- values of the entries, whatever their classes would store.
 function recorded.write(prepare, stored)
   local progress = { told = {}, stored = stored }
   local ok, fx = transaction.run(nil, write, prepare, progress)
@@ -388,8 +390,8 @@ function recorded.write(prepare, stored)
   return fx, progress.problem
 end
 
---- Writes it all again, if each object holds the values that it had then.
--- Answers as `write` does.
+--- Writes all entries again if each object holds the values from before the
+-- effects.  Returns what `write` returns.
 function recorded.redo(self, on_conflict)
   local list, e = choose(recorded.list(self), on_conflict)
   if list then return recorded.write(function() return list end, true) end
@@ -400,9 +402,9 @@ end
 
 local OPTIONS = { on_conflict = "function" }
 
---- Writes it all again, if each object holds the values that it had then.
--- Answers the effects of that; or nil, a message, and the entry in question,
--- and nothing is changed.
+--- Writes all entries again if each object holds the values from before the
+-- effects.  Returns the effects of the writes; or nil, a message and the entry
+-- in question, and nothing has changed.
 function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")

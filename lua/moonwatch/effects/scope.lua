@@ -1,10 +1,10 @@
---- Scopes of pending effects: in one, what is older is not to be written.
+--- Scopes of pending effects: in a scope, older objects must not be written to.
 -- SPDX-License-Identifier: MIT
 --
--- The open ones are a stack, each with the number of the object that was
--- tracked last before it began, and the objects that it allows all the same.
--- The effects have that; the program has a handle, so that a scope whose handle
--- is lost is ended by the collector.
+-- The open scopes are a stack.  A scope knows the number of the object that was
+-- tracked last before the scope began, and the older objects that it allows.
+-- The effects hold that; the program holds a handle, so that the collector ends
+-- a scope whose handle is lost.
 
 local check = require "moonwatch.check"
 
@@ -20,12 +20,12 @@ local function innermost(effects)
   return effects.scopes[#effects.scopes]
 end
 
---- The one that is always open.
+--- Returns the scope that is always open.
 function scope.outermost()
   return { since = 0, allowed = allowed() }
 end
 
---- Begins a scope.
+--- Begins a scope.  Returns its handle.
 function scope.open(effects)
   local its = {
     since = effects.tracked, allowed = allowed(innermost(effects).allowed),
@@ -34,7 +34,7 @@ function scope.open(effects)
   return setmetatable({ effects = effects, its = its }, Scope)
 end
 
---- Ends the scope, and those in it.  May be called twice.
+--- Ends the scope and the scopes inside it.  A second call does nothing.
 function Scope:close()
   check_self(self, "close")
   local scopes = self.effects.scopes
@@ -48,12 +48,13 @@ end
 Scope.__close = Scope.close
 Scope.__gc = Scope.close
 
---- Lets an object be written in the innermost scope.
+--- Allows writes to an object in the innermost scope.
 function scope.allow(effects, object)
   innermost(effects).allowed[object] = true
 end
 
---- Refuses a write to what is older than the innermost scope, or warns of it.
+--- Refuses a write to an object that is older than the innermost scope, or
+-- warns, as the effects' option `policy` says.
 function scope.check(effects, item, name, level)
   local its = innermost(effects)
   if item.nth > its.since or its.allowed[item.object] then return end

@@ -1,15 +1,14 @@
---- What has to be done to perform effects elsewhere, where there are only some
--- objects to begin with.
+--- The steps that perform effects in a program that has only some objects.
 -- SPDX-License-Identifier: MIT
 --
---     plan.places   objects that are there, each with the way to it:
---                   { object, root = name, keys... }
---     plan.tables   new tables, each with what is to be in it:
---                   { object, class = , fields = { { key, value }... } }
---     plan.writes   { object, key, value, kind }, in program order
+--     script.places   existing objects, each with the path to it:
+--                     { object, root = name, keys... }
+--     script.tables   new tables, each with its contents:
+--                     { object, class = , fields = { { key, value }... } }
+--     script.writes   { object, key, value, kind }, in the order of the program
 --
--- The objects are found by the state before the effects, as it will be when the
--- plan is carried out.  All is in an order that depends on contents alone.
+-- Paths are those before the effects, as they will be when the script runs.
+-- The order of all lists depends on the contents alone.
 
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
@@ -19,8 +18,8 @@ local before_after = require "moonwatch.effects.before_after"
 local Script = {}
 Script.__index = Script
 
--- The keys of a table that are values, in order; the others, if any, in
--- `others`.
+-- Returns the keys of a table that are plain values, in order; puts the other
+-- keys into `others`.
 local function sorted_keys(t, others)
   local keys = {}
   for key in next, t do
@@ -41,17 +40,18 @@ local function is_object(value)
 end
 
 -- {======================================================
--- Ways to objects
+-- Paths to objects
 -- =======================================================
 
--- Notes the way to a value, if it is the first.
+-- Notes the path to a value, if there is none yet.
 local function find(ways, queue, value, way)
   if not is_object(value) or ways[value] then return end
   ways[value] = way
   if type(value) == "table" then queue[#queue + 1] = value end
 end
 
--- object -> { root = name, from = object, key = key }, the shortest ways.
+-- Returns object -> { root = name, from = object, key = key }, the shortest
+-- paths.
 local function find_ways(names, contents)
   local ways, queue = {}, {}
   for _, name in ipairs(sorted_keys(names)) do
@@ -85,8 +85,8 @@ end
 -- Values
 -- =======================================================
 
--- Makes sure that a value can be had: it is a plain one, or there is a way to
--- it, or it is a table that can be made.
+-- Makes sure that the script can have a value: the value is plain, or there is
+-- a path to it, or it is a new table.
 function Script:need(value)
   if not is_object(value) or self.known[value] then return end
   self.known[value] = true
@@ -99,7 +99,7 @@ function Script:need(value)
   end
 end
 
--- Says what is to be in a new table.
+-- Adds the contents of a new table.
 function Script:fill(its)
   local held, others = self.after.contents(its.object), {}
   its.class = self.after.class(its.object)
@@ -133,7 +133,8 @@ function Script:write(e)
   }
 end
 
--- Writes to new tables are in what is in these; others cannot be made.
+-- The contents of new tables include the writes to them.  No other write may be
+-- without a path.
 function Script:check_unplaced()
   for _, e in ipairs(self.unplaced) do
     if not self.known[e.object] then
@@ -159,8 +160,8 @@ local function make(fx, names)
   return self
 end
 
---- Makes a plan for effects; `names` are the objects that will be there, by
--- name.  Answers nil and a message when there is something that cannot be had.
+--- Returns the script for effects; `names` has the objects that will exist, by
+-- name.  Returns nil and a message if the script cannot have some value.
 return function(fx, names)
   local ok, result = pcall(make, fx, names)
   if ok then return result end

@@ -1,4 +1,4 @@
---- Effects as the source of a Lua program that performs them.
+--- effects:to_lua: effects as the source of a Lua program that performs them.
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
@@ -34,13 +34,14 @@ end
 -- Statements
 -- =======================================================
 
-local LOCALS = 150 -- Lua takes 200 in a function
+local LOCALS = 150 -- a function may have 200
 
 function Writer:line(...)
   self.lines[#self.lines + 1] = table.concat { ... }
 end
 
--- Gives an object a name that nothing else has.
+-- Gives an object a name that no other object has.  Returns the left side of
+-- the assignment.
 function Writer:name(object, taken)
   self.last = self.last + 1
   while not self.crowded and taken["t" .. self.last] ~= nil do
@@ -52,7 +53,8 @@ function Writer:name(object, taken)
   return self.crowded and name or "local " .. name
 end
 
--- All objects are in one local variable: the name of that.
+-- Puts all objects into one local variable, for which this function finds a
+-- name.
 function Writer:crowd(taken)
   self.crowded = "t"
   while taken[self.crowded] ~= nil do self.crowded = self.crowded .. "t" end
@@ -104,9 +106,9 @@ end
 
 -- }======================================================
 
---- Source text that performs the effects, for a world in which the objects in
--- `names` are globals of these names; it finds others by the way to them.
--- Answers nil and a message if there is something that cannot be written.
+--- Returns source text that performs the effects in a program in which the
+-- objects in `names` are globals of these names; the text finds other objects
+-- by their paths.  Returns nil and a message if a value cannot be written.
 return function(self, names)
   recorded.check(self, "to_lua")
   check.argument(type(names) == "table", 1, "to_lua", "table", names)

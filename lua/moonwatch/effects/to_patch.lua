@@ -1,4 +1,4 @@
---- Effects as a JSON patch.
+--- effects:to_patch: effects as a JSON patch.
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
@@ -6,7 +6,7 @@ local recorded = require "moonwatch.effects.recorded"
 local diff = require "moonwatch.json.diff"
 local before_after = require "moonwatch.effects.before_after"
 
--- Adds all tables below one to a set.
+-- Adds a table and all tables below it to a set.
 local function reach_below(root, contents, known)
   local queue, seen = { root }, { [root] = true }
   while #queue > 0 do
@@ -21,9 +21,9 @@ local function reach_below(root, contents, known)
   end
 end
 
---- An array of RFC 6902 operations that do to a copy of `root`, as it was
--- before, what the effects have done.  Answers nil and a message if that cannot
--- be said in JSON.
+--- Returns an array of RFC 6902 operations that do what the effects have done,
+-- for a copy of `root` from before the effects.  Returns nil and a message if
+-- JSON cannot say that.
 return function(self, root)
   recorded.check(self, "to_patch")
   check.argument(type(root) == "table", 1, "to_patch", "table", root)

@@ -1,17 +1,16 @@
---- mw.hierarchy: what is executing, and under which name.
+--- mw.hierarchy: the names of the objects that execute.
 -- SPDX-License-Identifier: MIT
 --
--- The stacks are the engine's, one a coroutine.  Entering and leaving are C as
--- long as there is nothing to do but that; what needs a name, a hook or a tape
--- is done by the functions here.  They have what is in `its`, the program has a
--- handle.
+-- The core has a stack for each coroutine, and enters and leaves objects by
+-- itself while only the stack changes.  The functions here do the rest: names,
+-- hooks and tapes.  They hold the state in `its`; the program holds a handle.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local naming = require "moonwatch.hierarchy.naming"
 local wrap = require "moonwatch.policy.wrap"
 local policy = require "moonwatch.policy"
-local reverse = require "moonwatch.hierarchy.tape"
+local tapes = require "moonwatch.hierarchy.tape"
 
 local private = core.private
 
@@ -21,11 +20,11 @@ local Hierarchy, check_self = check.class "hierarchy"
 -- Hooks
 -- =======================================================
 
--- The hierarchies that have hooks.  One set for all copies of this file.
+-- All copies of this file share the set of hierarchies that have hooks.
 private.hooked = private.hooked or setmetatable({}, { __mode = "k" })
 local hooked = private.hooked
 
--- Hooks and tapes are none of C's business.
+-- The core calls the functions here if there is a hook or a tape.
 local function update(its)
   hooked[its] = #its.hooks > 0 or nil
   policy.set_global_hooks(next(hooked) ~= nil)
@@ -36,8 +35,8 @@ local function update(its)
   its.engine.slow(told)
 end
 
--- Calls the hooks for an event; all of them, also when one raises.  The first
--- error that nobody took becomes `its.problem`.
+-- Calls all hooks for an event, also when one raises.  The first error that
+-- `mw.on_error` does not take becomes `its.problem`.
 local function fire(its, event, ...)
   if #its.hooks == 0 then return end
   for _, hook in ipairs { table.unpack(its.hooks) } do
@@ -54,7 +53,7 @@ local function fire(its, event, ...)
   end
 end
 
--- Raises what hooks have raised.
+-- Raises the first error of a hook.
 local function settle(its)
   local problem = its.problem
   its.problem = nil
@@ -69,7 +68,8 @@ end
 
 local traced = private.traced()
 
--- In a trace that is asked to show it, what executes is a scope.
+-- If a trace asks for hierarchies, each object that executes is a scope in the
+-- trace.
 local function open_span(its, name, depth)
   if not traced.hierarchy then return end
   local co = coroutine.running()
@@ -84,12 +84,12 @@ local function close_span(its, depth)
   spans[depth] = nil
 end
 
--- The reverse pass of the running coroutine.
+-- Returns the reverse pass of the running coroutine, or nil.
 local function pass_of(its)
   return its.passes[(coroutine.running())]
 end
 
--- The names of those executing, after the `first` outermost.
+-- Adds the names on the stack to the list, without the `first` outermost.
 local function names_from(its, first, list)
   for i = first + 1, its.engine.depth() do
     local _, number = its.engine.frame(i)
@@ -113,12 +113,13 @@ local function enter(its, obj)
   return name
 end
 
--- Tells that number `i` is left; `completed`: that was not for an error.
+-- Tells tape and hooks that number `i` is left.  An object that is left because
+-- of an error is not `completed`.
 local function tell_left(its, i, completed)
   local obj, number = its.engine.frame(i)
   if obj == nil then return end
   if its.tape and completed and not pass_of(its) then
-    reverse.add(its.tape, obj, names_from(its, 0, {}))
+    tapes.add(its.tape, obj, names_from(its, 0, {}))
   end
   fire(its, "leave", obj, its.names[number])
 end
@@ -131,8 +132,8 @@ local function leave_each(its, depth, completed)
   end
 end
 
--- Leaves number `depth` and what it has entered, the innermost first; in any
--- case.
+-- Leaves number `depth` and the objects that it has entered, the innermost
+-- first.  The stack is cut even if a hook raises.
 local function unwind(its, depth, completed)
   local top = its.engine.depth()
   local ok, err = pcall(leave_each, its, depth, completed)
@@ -161,8 +162,8 @@ local function leave(its, obj)
   settle(its)
 end
 
--- What was entered at that depth is closed.  The error of a hook must not take
--- the place of one that is under way.
+-- Leaves the object at that depth.  The error of a hook must not replace an
+-- error that is under way.
 local function close_depth(its, depth, err)
   if its.engine.depth() < depth then return end
   unwind(its, depth, err == nil)
@@ -197,13 +198,13 @@ local OBJECTS = { table = true, userdata = true, ["function"] = true,
 
 local Scope, check_scope = check.class "scope"
 
---- Leaves what the scope has entered.  May be called twice; in another
--- coroutine it does nothing.
+--- Leaves the object that the scope has entered.  A second call does nothing,
+-- and neither does a call in another coroutine.
 function Scope:close(err)
   check_scope(self, "close")
   local its, engine = self.its, self.its.engine
   if self.closed or its.closed then return end
-  if self.thread ~= reverse.thread() then return end
+  if self.thread ~= tapes.thread() then return end
   self.closed = true
   local obj = engine.frame(self.depth)
   if obj ~= nil and core.id(obj) == self.id then
@@ -217,13 +218,13 @@ function Scope:__gc()
   pcall(Scope.close, self)
 end
 
---- Enters an object until the scope is closed.
+--- Enters an object.  Returns a scope that leaves the object when it is closed.
 function Hierarchy:scope(obj)
   local its = its_open(self, "scope")
   check.argument(OBJECTS[type(obj)], 1, "scope",
     "table, userdata, function or thread", obj)
   local scope = setmetatable({ its = its, name = "", id = core.id(obj),
-    depth = its.engine.depth() + 1, thread = reverse.thread(),
+    depth = its.engine.depth() + 1, thread = tapes.thread(),
     closed = true }, Scope)
   scope.name = self:enter(obj)
   scope.closed = false
@@ -253,7 +254,8 @@ local function new_handle(its)
   return handle
 end
 
--- Makes methods enter their object and leave it.
+-- Returns a function that wraps a method so that a call enters its object and
+-- leaves it.
 local function entering(h, its)
   local begin = its.engine.begin
   return function(method)
@@ -277,7 +279,8 @@ local function wrap_all(self, class, names, handle)
   end
 end
 
---- Lets calls of the methods of a class enter their object and leave it.
+--- Makes calls of the methods of a class enter and leave their object.  Returns
+-- a handle.
 function Hierarchy:instrument(class, names)
   local its = its_open(self, "instrument")
   check.argument(type(class) == "table", 1, "instrument", "table", class)
@@ -301,7 +304,8 @@ local EVENTS = {
   reverse_leave = "function", confused = "function",
 }
 
---- Calls functions when something happens.
+--- Calls the functions in a table at the events that they are named after.
+-- Returns a handle.
 function Hierarchy:on(functions)
   local its = its_open(self, "on")
   check.argument(type(functions) == "table", 1, "on", "table", functions)
@@ -314,7 +318,8 @@ function Hierarchy:on(functions)
   return handle
 end
 
---- The name of what is executing, the object, and how deep that is.
+--- Returns the name of the innermost object that executes, the object, and the
+-- depth of the stack.
 function Hierarchy:current()
   local its = its_own(self, "current")
   local pass, depth = pass_of(its), its.engine.depth()
@@ -328,7 +333,7 @@ function Hierarchy:current()
   end
 end
 
---- The names of all that is executing, the outermost first.
+--- Returns the names of all objects that execute, the outermost first.
 function Hierarchy:path()
   local its = its_own(self, "path")
   local pass = pass_of(its)
@@ -336,7 +341,7 @@ function Hierarchy:path()
   return names_from(its, pass.first, { table.unpack(pass.entry.path) })
 end
 
---- The same as a set, with the root's name.
+--- Returns the same names as a set, with the name of the root.
 function Hierarchy:parents()
   local its = its_own(self, "parents")
   local set = { [its.root] = true }
@@ -344,61 +349,62 @@ function Hierarchy:parents()
   return set
 end
 
---- What an object is called, or nil.
+--- Returns the name of an object, or nil.
 function Hierarchy:name_of(obj)
   return naming.name_of(its_own(self, "name_of"), obj)
 end
 
---- The live object of that name, or nil.
+--- Returns the live object of a name, or nil.
 function Hierarchy:object(name)
   local its = its_own(self, "object")
   if name == nil then return nil end
   return its.by_name[name]
 end
 
---- The names of all live objects, sorted.
+--- Returns the names of all live objects, sorted.
 function Hierarchy:names()
   return naming.list(its_own(self, "names"))
 end
 
---- Begins to record what is executed; with false, ends that and forgets it.
+--- Begins to record the objects that execute; with false, ends the recording
+-- and forgets the tape.
 function Hierarchy:record(on)
   local its = its_open(self, "record")
   check.argument(on == nil or type(on) == "boolean", 1, "record", "boolean", on)
-  its.tape = on ~= false and (its.tape or reverse.new_tape()) or nil
+  its.tape = on ~= false and (its.tape or tapes.new()) or nil
   update(its)
 end
 
---- Visits what was recorded, the last first, and takes it off the tape.
+--- Visits the objects on the tape, the last first, and empties the tape.
 function Hierarchy:backward(fn)
   local its = its_open(self, "backward")
   check.argument(type(fn) == "function", 1, "backward", "function", fn)
   local tape, running = its.tape, (coroutine.running())
   if not tape then return end
-  its.tape = reverse.new_tape()
+  its.tape = tapes.new()
   local outer = its.passes[running]
-  reverse.run(tape, fn, function(...) fire(its, ...) end, function(pass)
+  tapes.run(tape, fn, function(...) fire(its, ...) end, function(pass)
     pass.first = its.engine.depth()
     its.passes[running] = pass
   end, function() its.passes[running] = outer end)
   settle(its)
 end
 
---- Is this coroutine in a reverse pass?
+--- Tells whether the running coroutine is in a reverse pass.
 function Hierarchy:is_reverse()
   return pass_of(its_own(self, "is_reverse")) ~= nil
 end
 
---- Nothing is executing, and nothing is recorded; names stay.
+--- Empties the stacks and the tape; names stay.
 function Hierarchy:reset()
   local its = its_open(self, "reset")
   its.engine.reset()
-  if its.tape then its.tape = reverse.new_tape() end
+  if its.tape then its.tape = tapes.new() end
   its.passes = setmetatable({}, { __mode = "k" })
   its.spans = setmetatable({}, { __mode = "k" })
 end
 
---- Takes all instrumentation and all hooks away.  May be called twice.
+--- Ends all instrumentation and all hooks.  A second call does nothing.
 function Hierarchy:close()
   local its = its_own(self, "close")
   if its.closed then return end
@@ -421,7 +427,7 @@ end
 local OPTIONS = { root = "string", children = "function", name = "function",
   class_name = "function" }
 
---- A hierarchy.
+--- Returns a hierarchy.
 return function(opts)
   opts = check.options(opts, OPTIONS, 1, "hierarchy")
   local its = naming.new(opts)

@@ -1,13 +1,15 @@
---- What the objects of a hierarchy are called.
+--- The names of the objects of a hierarchy.
 -- SPDX-License-Identifier: MIT
 --
--- An object is called after its parent and the key under which that has it, and
--- a root after its class.  Names are numbered: `names` has them by number, and
--- `numbers` the other way round; `by_name` has an object for each, weakly.  The
--- engine knows for each object the number, the parent, and where it was found.
+-- The name of an object is the name of its parent with the key under which the
+-- parent has the object; the name of a root is the name of its class.  Names
+-- are numbered: `names` has the names by number, `numbers` the numbers by name,
+-- and `by_name` an object for each name, weakly.  The core knows the number and
+-- the parent of each object, and the table and the field in which the object
+-- was found.
 --
--- Naming is first planned and then done, because functions of the program that
--- are asked meanwhile may fail.
+-- Naming is planned first and done afterwards, because functions of the program
+-- that are called meanwhile may fail.
 
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
@@ -30,7 +32,7 @@ local function precedes(a, b)
   return a < b
 end
 
--- The keys of a table: those of the sequence, then the others, sorted.
+-- Returns the keys of a table: the sequence, then the other keys, sorted.
 local function keys_of(t)
   local keys, n = {}, 0
   while rawget(t, n + 1) ~= nil do
@@ -62,7 +64,7 @@ local function is_instrumented(its, value)
   return false
 end
 
--- Classes have the methods of their objects.
+-- A class has the methods of its objects, but is no child.
 local function is_class(value, obj)
   return rawequal(value, object_class.of(obj)) or
     rawequal(value, metatable(obj)) or
@@ -79,7 +81,8 @@ local function is_plain(value)
   return type(value) == "table" and metatable(value) == nil
 end
 
--- Adds the children of `obj` that are in a table of its, `holder`.
+-- Adds the children of `obj` in `holder`, which is the object or a plain table
+-- below it.
 local function collect(its, obj, holder, prefix, list, seen)
   local fields = raw(holder)
   for _, field in ipairs(keys_of(fields)) do
@@ -95,8 +98,8 @@ local function collect(its, obj, holder, prefix, list, seen)
   end
 end
 
--- What the program's own function says: a table, or an iterator of keys and
--- children.
+-- Returns the children that the program's own function returns, in a table or
+-- by an iterator of keys and children.
 local function told(f, obj)
   local list = {}
   local function add(key, child)
@@ -104,17 +107,18 @@ local function told(f, obj)
       list[#list + 1] = { child = child, key = key }
     end
   end
-  local answer, state, first = f(obj)
-  if type(answer) == "function" then
-    for key, child in answer, state, first do add(key, child) end
-  elseif type(answer) == "table" then
-    local fields = raw(answer)
+  local result, state, first = f(obj)
+  if type(result) == "function" then
+    for key, child in result, state, first do add(key, child) end
+  elseif type(result) == "table" then
+    local fields = raw(result)
     for _, key in ipairs(keys_of(fields)) do add(key, rawget(fields, key)) end
   end
   return list
 end
 
--- Array of { child, key, and if it is known, holder and field }.
+-- Returns an array of { child, key, holder, field }; holder and field may be
+-- nil.
 local function children(its, obj)
   if its.children then return told(its.children, obj) end
   local list = {}
@@ -124,7 +128,7 @@ local function children(its, obj)
   return list
 end
 
--- Is the object somewhere in a table, or in a plain one below it?
+-- Tells whether an object is in a table, or in a plain table below the table.
 local function is_in(t, obj, seen)
   for _, value in next, raw(t) do
     if rawequal(value, obj) then return true end
@@ -136,7 +140,7 @@ local function is_in(t, obj, seen)
   return false
 end
 
--- How `parent` has the object as a child, or nil.
+-- Returns the element of `children` for an object, or nil.
 local function find(its, parent, obj)
   if not its.children and
     (type(parent) ~= "table" or not is_in(parent, obj, { [parent] = true }))
@@ -154,9 +158,9 @@ end
 -- Names and numbers
 -- =======================================================
 
-local FEWEST = 1000 -- names that are kept without a look at who has them
+local FEWEST = 1000 -- names that are kept without a sweep
 
--- Forgets the names that nobody has, if nothing is executing.
+-- Forgets the names that no object has, if no object executes.
 local function sweep(its)
   if its.engine.frames() > 0 then return end
   local used, count = its.engine.used(), 0
@@ -188,7 +192,7 @@ local function release(its, obj)
   end
 end
 
--- `found` is how the parent has it.
+-- `found` is the object's element of `children`.
 local function set_name(its, obj, name, parent, found)
   release(its, obj)
   its.engine.name(obj, number_of(its, name), parent, found and found.holder,
@@ -202,7 +206,7 @@ end
 -- Roots
 -- =======================================================
 
---- The name of an object's class.
+--- Returns the name of an object's class.
 function naming.class_name(its, obj)
   local name = its.class_name and its.class_name(obj)
   if type(name) == "string" then return name end
@@ -213,8 +217,8 @@ function naming.class_name(its, obj)
     object_class.name(metatable(obj)) or type(obj)
 end
 
--- How many of that name there are, until a collection or a change of names may
--- have freed some.
+-- Returns class name -> number of roots of that name.  A collection or a change
+-- of names, which may free names, empties the table.
 local function hints(its)
   its.hints[1] = its.hints[1] or {}
   return its.hints[1]
@@ -239,8 +243,8 @@ end
 -- Plans
 -- =======================================================
 
--- The name of a child; of one that is not directly in its parent, the key is
--- the way there.
+-- Returns the name of a child.  The key of a child in a plain table is the path
+-- to the child.
 local function child_name(its, parent_name, key, child)
   local name = its.name and its.name(parent_name, key, child)
   if type(name) == "string" then return name end
@@ -250,7 +254,8 @@ local function child_name(its, parent_name, key, child)
   return parent_name .. "." .. tostring(key)
 end
 
--- Is `obj` a parent of `child`, or a parent's parent...?
+-- Tells whether `obj` is the parent of `child`, or a parent's parent, and so
+-- on.
 local function is_above(its, obj, child)
   local seen = {}
   while child and not seen[child] do
@@ -262,7 +267,7 @@ local function is_above(its, obj, child)
   return false
 end
 
--- The number of the name under which the object is executing, or nil.
+-- Returns the number of the name under which the object executes, or nil.
 local function executing(its, obj)
   for i = its.engine.depth(), 1, -1 do
     local other, number = its.engine.frame(i)
@@ -270,7 +275,8 @@ local function executing(its, obj)
   end
 end
 
--- May a child get its name from this parent, rather than keep one?
+-- Tells whether a child gets its name from this parent; otherwise it keeps its
+-- name.
 local function may_name(its, child, parent)
   local number, former = its.engine.named(child)
   if not number or rawequal(former, parent) then return true end
@@ -288,7 +294,7 @@ local function plan_child(its, of_parent, found, plan, seen)
   }
 end
 
--- Names for an object and all that is below it, the nearest first.
+-- Returns names for an object and for all objects below it, the nearest first.
 local function plan_below(its, top)
   local plan, seen, i = { top }, { [top.obj] = true }, 1
   local above = top.parent
@@ -313,8 +319,8 @@ local function name_all(its, top)
   return its.numbers[top.name]
 end
 
--- The innermost of those executing that has the object as a child, unless it is
--- called after one that is further in.
+-- Returns the innermost object that executes and has `obj` as a child; nil if
+-- an object further in is the parent of `obj` already.
 local function find_parent(its, obj, former)
   local engine = its.engine
   for i = engine.depth(), 1, -1 do
@@ -327,7 +333,7 @@ local function find_parent(its, obj, former)
   end
 end
 
---- The number of the name under which an object is entered now.
+--- Returns the number of the name under which an object is entered now.
 function naming.place(its, obj)
   local number = executing(its, obj)
   if number then return number end
@@ -347,12 +353,12 @@ end
 
 -- }======================================================
 
---- What an object is called, or nil.
+--- Returns the name of an object, or nil.
 function naming.name_of(its, obj)
   return its.names[its.engine.named(obj)]
 end
 
---- All names of objects, sorted.
+--- Returns all names of objects, sorted.
 function naming.list(its)
   local list = {}
   for number in pairs(its.engine.used()) do
@@ -362,7 +368,7 @@ function naming.list(its)
   return list
 end
 
---- What naming needs, of a hierarchy that has these options.
+--- Returns the state of naming for a hierarchy with these options.
 function naming.new(opts)
   return {
     children = opts.children, name = opts.name, class_name = opts.class_name,

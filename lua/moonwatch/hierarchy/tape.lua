@@ -1,30 +1,32 @@
---- What was executed, visited in reverse: the tape of a hierarchy.
+--- The tape of a hierarchy: objects that executed, for a visit in reverse.
 -- SPDX-License-Identifier: MIT
 --
--- Each object that was left is an entry: its name, the names of those that were
--- executing, itself included, and its coroutine.  Objects are held weakly.
+-- Each object that was left is an entry: its name, the names of the objects on
+-- the stack, the last of which is its own, and its coroutine.  The tape holds
+-- objects weakly.
 
 local core = require "moonwatch.core"
 
-local reverse = {}
+local tapes = {}
 
---- A tape with nothing on it.
-function reverse.new_tape()
+--- Returns an empty tape.
+function tapes.new()
   return { objects = setmetatable({}, { __mode = "v" }) }
 end
 
---- Adds an object that is left: `path` are the names of those executing.
-function reverse.add(tape, obj, path)
+--- Adds an object that is left; `path` has the names of the objects on the
+-- stack.
+function tapes.add(tape, obj, path)
   local i = #tape + 1
-  tape[i] = { path = path, name = path[#path], thread = reverse.thread() }
+  tape[i] = { path = path, name = path[#path], thread = tapes.thread() }
   tape.objects[i] = obj
 end
 
---- The number of the running coroutine.
-function reverse.thread() return core.id((coroutine.running())) end
+--- Returns the number of the running coroutine.
+function tapes.thread() return core.id((coroutine.running())) end
 
--- A pass: `open` are the entries that were entered in reverse and not left,
--- `entry` is the one of which hooks are told, `fire` tells them.
+-- A pass has the entries that were entered in reverse and not left (`open`),
+-- the `entry` for the hooks, and the function `fire` that calls the hooks.
 local Pass = {}
 Pass.__index = Pass
 
@@ -55,9 +57,9 @@ function Pass:__close()
   self.finish()
 end
 
---- Visits what is on the tape, the last first.  The state of the pass is given
--- to `start`; `finish` is called at the end, whatever happens.
-function reverse.run(tape, fn, fire, start, finish)
+--- Visits the objects on the tape, the last first.  Calls `start` with the pass
+-- before the first visit, and `finish` at the end, also after an error.
+function tapes.run(tape, fn, fire, start, finish)
   local pass <close> = setmetatable(
     { open = {}, fire = fire, finish = finish }, Pass)
   for i = #tape, 1, -1 do
@@ -71,4 +73,4 @@ function reverse.run(tape, fn, fire, start, finish)
   end
 end
 
-return reverse
+return tapes

@@ -1,13 +1,13 @@
---- mw.diff: the JSON patch that makes one document another.
+--- mw.diff: the JSON patch that makes one document equal to another.
 -- SPDX-License-Identifier: MIT
 --
--- First each value of both documents gets a number, the same for equal values:
--- scalars get one each, tables one by the numbers of their members.  From then
--- on comparing is comparing numbers, and lists of values are lists of numbers.
+-- First each value of both documents gets a number, and equal values get the
+-- same number.  A scalar has a number of its own; the number of a table depends
+-- on the numbers of its members.  From then on the diff compares numbers, and
+-- lists of values are lists of numbers.
 --
--- What is to be done then is a stack, with the next thing on its top: an
--- operation to write down, or a pair of values { at, x, y } to look into.  A
--- place `at` is a node of a pointer.
+-- The work to do is a stack.  An item is an operation to write down, or a pair
+-- of values { at, x, y } to compare.  A place `at` is a node of a pointer.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -51,7 +51,7 @@ function Numbers:of(known, value)
   return number
 end
 
--- Equal tables have equal shapes: the kind, and the members' numbers.
+-- Equal tables have equal shapes: their kind, and the numbers of their members.
 function Numbers:shape(members, kind)
   local parts = members
   if kind == "object" then
@@ -63,8 +63,8 @@ function Numbers:shape(members, kind)
   return kind .. table.concat(parts, ",")
 end
 
--- A side is one of the documents: how to get its tables' contents, and by
--- table the numbers, the kinds and how many members there are.
+-- A side is one of the documents: the function that returns the contents of its
+-- tables, and by table the number, the kind and the size.
 local function new_side(contents)
   return { contents = contents, known = {}, kinds = {}, sizes = {} }
 end
@@ -81,7 +81,7 @@ function Numbers:number(side, value)
   })
 end
 
--- The number that a value of a document got.
+-- Returns the number of a value of a document.
 function Numbers:find(side, value)
   return type(value) == "table" and side.known[value] or self.scalars[value]
 end
@@ -103,8 +103,8 @@ local function operation(op, up, key, value)
   return { op = op, at = { up = up, key = key }, value = value }
 end
 
--- What makes the object at a place another one.  Members are removed last: an
--- empty table would no longer show that it is no array.
+-- Returns the steps that make an object equal to another.  Members are removed
+-- last, because an empty table no longer shows that it is an object.
 function Diff:objects(at, x, y)
   local steps, removed = {}, {}
   for _, key in ipairs(sorted_keys(x, y)) do
@@ -128,8 +128,8 @@ local function numbers_in(self, side, list)
   return numbers
 end
 
--- What makes a run of `x` one of `y`.  Before it, everything is as in `y`
--- already, so the index is j.
+-- Adds the steps that make a run of `x` equal to a run of `y`.  All elements
+-- before the run are as in `y` already, so indices are those of `y`.
 local function replace_run(steps, at, x, y, i, i_end, j, j_end)
   while i < i_end and j < j_end do
     steps[#steps + 1] = { at = { up = at, key = j },
@@ -144,8 +144,8 @@ local function replace_run(steps, at, x, y, i, i_end, j, j_end)
   end
 end
 
--- Runs of elements between those that go together: the elements i to i_end - 1
--- of one list are those j to j_end - 1 of the other.
+-- Iterates over the runs between elements that stay: the elements i to i_end -
+-- 1 of one list become the elements j to j_end - 1 of the other.
 local function runs(mates, n, m)
   local i_end, j_end = 0, 0
   return function()
@@ -158,7 +158,7 @@ local function runs(mates, n, m)
   end
 end
 
--- How many members two values have in common; 0 if they are not of a kind.
+-- Returns the number of equal members of two values; 0 if their kinds differ.
 function Diff:likeness(x, y)
   local kind = self.a.kinds[x]
   if not kind or kind ~= self.b.kinds[y] then return 0 end
@@ -170,17 +170,18 @@ function Diff:likeness(x, y)
   return n
 end
 
-local COMPARED = 2000000 -- members, at most, to align runs
+local COMPARED = 2000000 -- members that aligning may compare
 
--- How many members there are to compare.
+-- Returns the number of members that a comparison of runs looks at.
 function Diff:comparisons(x, i, i_end, others)
   local n = 0
   for row = i, i_end - 1 do n = n + (self.a.sizes[rawget(x, row)] or 0) + 1 end
   return n * others
 end
 
--- Finds mates in a run for elements that have changed inside: those with which
--- most members stay.  `best[i][j]` is how many that are from i and j on.
+-- Finds mates in a run for elements that have changed inside, so that most
+-- members stay.  `best[i][j]` is the number of members that stay from i and j
+-- on.
 function Diff:align(mates, x, y, i, i_end, j, j_end)
   local cost = self:comparisons(x, i, i_end, j_end - j)
   if cost > self.budget then return end
@@ -225,13 +226,15 @@ function Diff:arrays(at, x, y)
   return steps
 end
 
--- Patches take the steps "-" and "0" into an empty table for those of an array.
+-- A patch takes the steps "-" and "0" into an empty table for steps into an
+-- array.
 local function misleads(kind_x, kind_y, y)
   return kind_x == "either" and kind_y == "object" and
     (rawget(y, "-") ~= nil or rawget(y, "0") ~= nil)
 end
 
--- The steps from one value to another; nil if it has to be replaced.
+-- Returns the steps from one value to another; nil if the value must be
+-- replaced.
 function Diff:steps(at, x, y)
   if type(x) ~= "table" or type(y) ~= "table" then return nil end
   local held_x, held_y = self.a.contents(x), self.b.contents(y)
@@ -243,7 +246,8 @@ function Diff:steps(at, x, y)
   return method(self, at, held_x, held_y)
 end
 
--- Operations get copies: they are not to change with the document.
+-- An operation gets a copy of its value, which must not change with the
+-- document.
 function Diff:write_down(list, op, at, value)
   list[#list + 1] = { op = op, path = pointer.of(at),
     value = json.copy(value, self.b.contents) }
@@ -271,9 +275,9 @@ function Diff:run(x, y)
   return list
 end
 
---- The operations of a patch that makes `a` equal `b`; nil and a message if one
--- of them is not JSON.  If they are given, a table of `a` has what is in the
--- plain table before(t), and one of `b` what is in after(t).
+--- Returns the operations of a patch that makes `a` equal to `b`; nil and a
+-- message if one of them is not JSON.  `before(t)` and `after(t)`, if given,
+-- return the contents of the tables of `a` and of `b`.
 function diff.operations(a, b, before, after)
   local numbers, side_b = new_numbers(), new_side(after or raw)
   local side_a = before and new_side(before) or side_b
@@ -284,7 +288,7 @@ function diff.operations(a, b, before, after)
   return setmetatable(state, Diff):run(a, b)
 end
 
---- The same, as the program calls it.
+--- The same function with the checks of a public one.
 function diff.diff(a, b)
   check.argument(a ~= nil, 1, "diff", "value", a)
   check.argument(b ~= nil, 2, "diff", "value", b)

@@ -1,11 +1,11 @@
---- Writes that have not happened yet.
+--- Writes to tables that are not made yet.
 -- SPDX-License-Identifier: MIT
 --
---     pending: table -> key -> value, or ABSENT when the key is to be deleted
---     entries: { object, key } of each pair in `pending`, in the order in which
---              they were stored first
+--     pending: table -> key -> value, or ABSENT for a key to delete
+--     entries: { object, key } of each pair in `pending`, in the order of the
+--              first stores
 --
--- `load`, `length` and `contents` answer as if the writes had been done.
+-- `load`, `length` and `contents` return what they would after the writes.
 
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
@@ -24,7 +24,7 @@ function Draft:load(t, key)
   if value ~= ABSENT then return value end
 end
 
---- A value of nil deletes.
+--- Stores a value; nil deletes the key.
 function Draft:store(t, key, value)
   local of_table = self.pending[t] or {}
   self.pending[t] = of_table
@@ -35,7 +35,7 @@ function Draft:store(t, key, value)
   of_table[key] = value
 end
 
---- The length of an array, found from where it was the last time.
+--- Returns the length of an array.  The search begins at the last known length.
 function Draft:length(t)
   local n = self.lengths[t] or rawlen(raw(t))
   while self:load(t, n + 1) ~= nil do n = n + 1 end
@@ -44,7 +44,8 @@ function Draft:length(t)
   return n
 end
 
---- A plain table with what is in `t`; not to be written to.
+--- Returns a plain table with the contents of `t`, which must not be written
+-- to.
 function Draft:contents(t)
   if not self.pending[t] then return raw(t) end
   local held = {}
@@ -59,8 +60,8 @@ local function holds(t, key, value)
   return rawequal(rawget(raw(t), key), value)
 end
 
---- Does the writes that change anything.  Answers the effects; or nil, an error
--- and the entry whose write raised it, and then nothing is changed.
+--- Makes the writes that change a value.  Returns their effects; or nil, an
+-- error and the entry whose write raised the error, and nothing has changed.
 function Draft:apply()
   local list = {}
   for _, entry in ipairs(self.entries) do

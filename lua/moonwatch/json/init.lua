@@ -1,14 +1,15 @@
---- What Lua tables cannot say of JSON: what is null, which tables are arrays.
+--- JSON in Lua's tables: null, arrays and objects, copies, equality.
 -- SPDX-License-Identifier: MIT
 --
--- Marks are the tags of a clock, so they are weak and go by identity: a table
--- that was tagged in an even generation is an array, in an odd one an object.
--- A table without a mark is what its keys say; when it is empty it is "either",
--- and equals the empty array and the empty object.
+-- A mark says whether a table is an array or an object.  Marks are the tags of
+-- a clock, so they are weak and belong to the identity of a table: an even
+-- generation marks an array, an odd one an object.  Without a mark the keys
+-- decide; an empty table without a mark is "either", and equals the empty array
+-- and the empty object.
 --
--- The contents of a watched table are not in it, so nothing here looks into a
--- table but through `contents`, a function from a table to the plain one that
--- holds what is in it (`core.raw`, if nobody has another).
+-- A watched table does not hold its own contents.  So the functions here read a
+-- table only by `contents`, a function that returns a plain table with the
+-- contents of a table (`core.raw` by default).
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -31,26 +32,26 @@ local function mark(t, kind)
   return marks:tag(t)
 end
 
---- How a table is marked: "array", "object" or nil.
+--- Returns the mark of a table: "array", "object" or nil.
 function json.mark(t)
   local generation = marks:generation(t)
   return generation >= 0 and KINDS[generation % 2] or nil
 end
 
---- Marks a table as an array.  Answers it.
+--- Marks a table as an array.  Returns the table.
 function json.array(t)
   check.argument(type(t) == "table", 1, "array", "table", t)
   return mark(t, "array")
 end
 
---- Marks a table as an object.  Answers it.
+--- Marks a table as an object.  Returns the table.
 function json.object_like(t)
   check.argument(type(t) == "table", 1, "object_like", "table", t)
   return mark(t, "object")
 end
 
--- What its keys say a table is; nil when that is nothing in JSON.  `n` keys
--- that are integers from 1 to `n` are those of an array.
+-- Returns the kind of a table by its keys, or nil if JSON has no such table.
+-- `n` positive integer keys with the maximum `n` are the keys of an array.
 local function shape(held)
   local strings, indices, last = 0, 0, 0
   for key in next, held do
@@ -69,8 +70,8 @@ local function shape(held)
   return indices == 0 and "object" or nil, strings
 end
 
---- "array", "object" or "either", and how many members there are; nil when
--- JSON has no such table.
+-- Returns "array", "object" or "either", and the number of members; nil if JSON
+-- has no such table.
 local function kind_and_size(t, held)
   local kind, size = shape(held)
   local said = json.mark(t)
@@ -79,7 +80,7 @@ local function kind_and_size(t, held)
   return kind, size
 end
 
---- The kind alone, without a look at the keys when there is a mark.
+--- Returns the kind alone.  If there is a mark, the keys are not looked at.
 function json.kind(t, held)
   return json.mark(t) or (shape(held or raw(t)))
 end
@@ -87,10 +88,10 @@ end
 -- }======================================================
 
 -- {======================================================
--- Values, without recursion: documents may be deep
+-- Documents, without recursion, because documents may be deep
 -- =======================================================
 
--- What is wrong with a value that is no table?
+-- Returns what is wrong with a value that is no table, or nil.
 local function fault(value)
   local kind = type(value)
   if kind == "number" then
@@ -129,11 +130,12 @@ local function close(frame, rules, within)
   return frame
 end
 
---- Folds a document from its leaves to its root.  `rules.scalar(value)` is what
--- becomes of values that are no tables, and `rules.table(t, members, kind,
--- size)` of tables, where `members` has what became of theirs; neither is nil.
--- What `rules.known` has is not looked into, and what was found is put there.
--- Answers what became of the root; nil and a message if it is not JSON.
+--- Folds a document from its leaves to its root.  `rules.scalar(value)` returns
+-- the result for a value that is no table; `rules.table(t, members, kind,
+-- size)` returns the result for a table, and `members` has the results for its
+-- members.  No result is nil.  `rules.known` has results for tables that are
+-- known already, and receives the others.  Returns the result for the root; nil
+-- and a message if the value is not JSON.
 function json.fold(value, rules)
   local frame, within = { held = { value }, members = {} }, {}
   local known = rules.known or {}
@@ -164,14 +166,15 @@ local function keep_mark(t, copy)
   return kind and mark(copy, kind) or copy
 end
 
---- A deep copy with the same marks; nil and a message if it is not JSON.
+--- Returns a deep copy with the same marks; nil and a message if the value is
+-- not JSON.
 function json.copy(value, contents)
   return json.fold(value,
     { contents = contents, scalar = itself, table = keep_mark })
 end
 
--- Puts the pairs of members of two tables on the stacks; false when the tables
--- differ already.
+-- Pushes the pairs of members of two tables; returns false if the tables
+-- differ.
 local function pair(x, y, left, right, contents)
   local held_x, held_y = contents(x), contents(y)
   local kind_x, size = kind_and_size(x, held_x)
@@ -190,7 +193,7 @@ local function pair(x, y, left, right, contents)
   return true
 end
 
---- Are two documents, at least one of them without cycles, the same?
+--- Tells whether two documents are equal; one of them must have no cycles.
 function json.equal(a, b, contents)
   local left, right = { a }, { b }
   while #left > 0 do

@@ -1,16 +1,17 @@
---- What two lists have in common, in the same order: Myers' algorithm.
+--- The longest common subsequence of two lists, by Myers' algorithm.
 -- SPDX-License-Identifier: MIT
 --
 -- On the grid of the lists' positions, a step to the right leaves out an
--- element of the first list, a step down one of the second, and a diagonal step
--- keeps one of both.  Of the ways with d steps that are not diagonal,
--- `rows[d][i]` is how far to the right the best one gets that ends on the
--- diagonal x - y = 2 * i - d.
+-- element of the first list, a step down leaves out one of the second, and a
+-- diagonal step keeps one of both.  Of the paths with d steps that are not
+-- diagonal, `rows[d][i]` is how far to the right the best path gets that ends
+-- on the diagonal x - y = 2 * i - d.
 --
--- The search goes in rounds, each of which ends at the goal or when d is at its
--- limit; then the way that got furthest is taken, and the next round begins at
--- its end.  So lists with few differences get the shortest way, and others a
--- good one in bounded time: `n` elements cost about n * limit / 2 steps.
+-- The search has rounds.  A round ends at the goal or when d is at its limit;
+-- then it takes the path that got furthest, and the next round begins at the
+-- end of that path.  So lists with few differences get the shortest path, and
+-- other lists a good path in bounded time: `n` elements cost about n * limit /
+-- 2 steps.
 
 local WORK, LEAST, MOST = 1 << 24, 64, 1024
 
@@ -21,13 +22,13 @@ end
 local Grid = {}
 Grid.__index = Grid
 
--- The positions behind (x, y); both count from there.
+-- The grid has the positions after (x, y), and counts from there.
 local function new_grid(a, b, x, y)
   return setmetatable({ a = a, b = b, left = x, above = y,
     width = #a - x, height = #b - y }, Grid)
 end
 
--- As far as diagonal steps go.
+-- Follows the diagonal steps from (x, y).  Returns the last x.
 function Grid:slide(x, y)
   local a, b, left, above = self.a, self.b, self.left + 1, self.above + 1
   local width, height = self.width, self.height
@@ -37,16 +38,16 @@ function Grid:slide(x, y)
   return x
 end
 
--- Where the way to place i of row d comes from: the place in the row before,
--- and the x after the step.
+-- Returns where the path to place i of row d comes from: the place in the row
+-- before, and the x after the step.
 local function step_to(d, i, before)
   if i == 0 or i < d and before[i - 1] < before[i] then
-    return i, before[i] -- down
+    return i, before[i] -- a step down
   end
   return i - 1, before[i - 1] + 1
 end
 
--- Computes row d.  Answers the place in it that is the goal, if one is.
+-- Computes row d.  Returns the place in the row that is the goal, or nil.
 function Grid:advance(rows, d)
   local row, before, goal = {}, rows[d - 1], nil
   for i = 0, d do
@@ -60,7 +61,7 @@ function Grid:advance(rows, d)
   return goal
 end
 
--- The place in row d that got furthest; some steps lead off the grid.
+-- Returns the place in row d that got furthest; some steps lead off the grid.
 function Grid:furthest(row, d)
   local best, most = nil, -1
   for i = 0, d do
@@ -73,7 +74,7 @@ function Grid:furthest(row, d)
   return best
 end
 
--- A round: the rows, and number and place in the row where the way ends.
+-- Runs one round.  Returns the rows, and the row and place where the path ends.
 function Grid:search(limit)
   local rows = {}
   for d = 0, limit do
@@ -83,7 +84,7 @@ function Grid:search(limit)
   return rows, limit, self:furthest(rows[limit], limit)
 end
 
--- Calls `keep` for each diagonal step of a way.  Answers where it ends.
+-- Calls `keep` for each diagonal step of a path.  Returns the end of the path.
 function Grid:walk_back(keep, rows, d, i)
   local x_end, y_end = rows[d][i], rows[d][i] - (2 * i - d)
   for row = d, 0, -1 do
@@ -105,7 +106,8 @@ local function search_all(a, b, keep)
   end
 end
 
--- The elements of a part of a list that are in a set, and their positions.
+-- Returns the elements of a part of a list that are in a set, and their
+-- positions.
 local function those_in(set, list, first, last)
   local chosen, positions = {}, {}
   for i = first, last do
@@ -122,8 +124,8 @@ local function set_of(list, first, last)
   return set
 end
 
---- Which elements stay when one list becomes another: a table from their
--- positions in the first one to those in the second one.
+--- Returns the elements that stay when one list becomes another: a table from
+-- positions in the first list to positions in the second list.
 return function(a, b)
   local kept, first, last_a, last_b = {}, 1, #a, #b
   while first <= last_a and first <= last_b and a[first] == b[first] do
@@ -134,7 +136,7 @@ return function(a, b)
     kept[last_a] = last_b
     last_a, last_b = last_a - 1, last_b - 1
   end
-  -- what only one list has cannot stay, and would cost steps
+  -- an element of one list alone cannot stay, and would cost steps
   local in_a, in_b = set_of(a, first, last_a), set_of(b, first, last_b)
   local left, left_at = those_in(in_b, a, first, last_a)
   local right, right_at = those_in(in_a, b, first, last_b)

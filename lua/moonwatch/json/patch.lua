@@ -1,9 +1,10 @@
---- mw.patch: JSON patches (RFC 6902), all of one or nothing.
+--- mw.patch: JSON patches (RFC 6902), applied as a whole or not at all.
 -- SPDX-License-Identifier: MIT
 --
--- The operations run on a document: a root, and an overlay of the tables below
--- it that is applied when all of them went well.  It also knows what kind the
--- tables are that it has seen, and which operation wrote where last.
+-- The operations change a document: a root, and a draft of the writes to the
+-- tables below it.  The draft is applied when all operations have gone well.  A
+-- document also knows the kind of each table that it has seen, and the
+-- operation that wrote each field last.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -31,13 +32,13 @@ function Document:put(t, key, value)
   self.store:store(t, key, value)
 end
 
--- What json's functions read tables with.
+-- Returns the function by which the functions of json/init.lua read tables.
 function Document:reader()
   return function(t) return self.store:contents(t) end
 end
 
--- "array" or "object"; nil when JSON has no such table.  An empty table that
--- may be either is what the step makes of it.
+-- Returns "array" or "object"; nil if JSON has no such table.  A step into an
+-- empty table that may be either decides.
 function Document:kind(t, step)
   local kind = self.kinds[t] or json.kind(t, self.store:contents(t))
   if kind == "either" then
@@ -47,15 +48,16 @@ function Document:kind(t, step)
   return kind
 end
 
-local DIGITS = 15 -- of an index that may be the one of a member
+local DIGITS = 15 -- of the largest index
 
--- The key of a step into an array, if it is an index.
+-- Returns the key of a step into an array, or nil if the step is no index.
 local function index_of(step)
   local good = step == "0" or step:find "^[1-9]%d*$" and #step <= DIGITS
   return good and tonumber(step) + 1 or nil
 end
 
--- The value and the key of a step in a table; nil if there is none.
+-- Returns the value and the key of a step into a table; nil if there is no
+-- value.
 function Document:member(t, step)
   local kind = type(t) == "table" and self:kind(t, step)
   if not kind then return nil end
@@ -68,7 +70,7 @@ local function missing(steps, n)
   return nil, ("there is no '%s'"):format(pointer.text(steps, n))
 end
 
--- The value that the first `n` steps lead to.
+-- Returns the value to which the first `n` steps lead.
 function Document:find(steps, n)
   local value = self.root
   for i = 1, n do
@@ -78,7 +80,7 @@ function Document:find(steps, n)
   return value
 end
 
--- The table that has the place where the steps lead, and its kind.
+-- Returns the table to whose member the steps lead, and the table's kind.
 function Document:parent(steps)
   local n = #steps - 1
   local t, why = self:find(steps, n)
@@ -91,7 +93,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- What operations are made of
+-- Parts of operations
 -- =======================================================
 
 function Document:insert(t, step, value)
@@ -123,7 +125,7 @@ function Document:add(steps, value)
   return true
 end
 
--- Answers what was removed.
+-- Returns the value that was removed.
 function Document:remove(steps)
   if #steps == 0 then return nil, "there must be a document" end
   local t, why = self:parent(steps)
@@ -147,7 +149,7 @@ end
 -- }======================================================
 
 -- {======================================================
--- Operations: each answers true, or nil and why not
+-- Operations: each returns true, or nil and a message
 -- =======================================================
 
 local operations = {}
@@ -210,7 +212,7 @@ local NEEDS = {
 -- Patches
 -- =======================================================
 
--- The steps of a pointer that is a field of an operation.
+-- Parses the pointer in a field of an operation.
 local function steps_in(fields, name)
   local text = rawget(fields, name)
   if type(text) ~= "string" then
@@ -227,7 +229,7 @@ local function perform(document, fields)
   if NEEDS[op] == "value" then
     value = rawget(fields, "value")
     if value == nil then return nil, "it has no 'value'" end
-    value, why = json.copy(value) -- the document's own
+    value, why = json.copy(value) -- the document gets its own
     if value == nil then return nil, why end
   elseif NEEDS[op] == "from" then
     from, why = steps_in(fields, "from")
@@ -236,7 +238,7 @@ local function perform(document, fields)
   return operations[op](document, path, value, from)
 end
 
--- What is wrong goes with the operation's name and place, when it has these.
+-- Adds the name and the path of an operation to its message.
 local function run(document, operation)
   if type(operation) ~= "table" then
     return nil, "the operation is a " .. type(operation)
@@ -253,9 +255,9 @@ local function run(document, operation)
   return nil, ("%s%s: %s"):format(op, at, why)
 end
 
---- Applies JSON patch operations to a document.  Answers the root, which is
+--- Applies JSON patch operations to a document.  Returns the root, which is
 -- another value if an operation replaced the document itself; or nil, a message
--- and the index of the operation that failed, and then nothing has changed.
+-- and the index of the operation that failed, and nothing has changed.
 local function patch(root, list)
   check.argument(type(root) == "table", 1, "patch", "table", root)
   check.argument(type(list) == "table", 2, "patch", "table", list)

@@ -1,15 +1,15 @@
---- JSON pointers (RFC 6901): where in a document?
+--- JSON pointers (RFC 6901): places in a document.
 -- SPDX-License-Identifier: MIT
 --
--- While somebody walks through a document, a place is a chain of nodes, each
--- with the `key` that leads to it and the node `up` from it; the root's has no
--- `up`.  It becomes text only when somebody wants to read it.
+-- During a walk through a document a place is a chain of nodes.  A node has the
+-- `key` that leads to it and the node `up` from it; the root's node has no
+-- `up`.  A place becomes text only for a message or an operation.
 
 local pointer = {}
 
 local function quoted(text) return ("'%s'"):format(text) end
 
---- The steps of a pointer, an array of strings; or nil and a message.
+--- Returns the steps of a pointer, an array of strings; or nil and a message.
 function pointer.parse(text)
   if text ~= "" and text:sub(1, 1) ~= "/" then
     return nil, quoted(text) .. " does not begin with '/'"
@@ -24,20 +24,21 @@ function pointer.parse(text)
   return steps
 end
 
--- A key of a Lua table as a step: arrays begin with 1 there, and with 0 here.
+-- Returns a key of a Lua table as a step: arrays begin with 1 in Lua, with 0 in
+-- JSON.
 local function step_of(key)
   if math.type(key) == "integer" then return ("%d"):format(key - 1) end
   return (tostring(key):gsub("~", "~0"):gsub("/", "~1"))
 end
 
---- The text of the first `n` steps.
+--- Returns the text of the first `n` steps.
 function pointer.text(steps, n)
   local parts = {}
   for i = 1, n do parts[i] = "/" .. step_of(steps[i]) end
   return table.concat(parts)
 end
 
---- The text of a chain of nodes.
+--- Returns the text of a chain of nodes.
 function pointer.of(node)
   local parts, n = {}, 0
   while node.up do

@@ -1,24 +1,24 @@
--- The policy that is in force until a program uses another one.  To change it,
--- copy this file, edit the copy, and say `mw.load_policy(path):use()`.
+-- The policy that is in force until a program uses another one.  To change the
+-- policy, copy this file, edit the copy, and say `mw.load_policy(path):use()`.
 --
--- A rule is { name, function(obj, ctx) }, and the first that answers anything
--- but nil decides.  In ctx is what the caller of `mw.is_dynamic` put there
--- (config, export, ...), and
+-- A rule is { name, function(obj, ctx) }.  The first rule that returns a value
+-- other than nil decides.  ctx has the fields that the caller of
+-- `mw.is_dynamic` gave (config, export, ...), and
 --   clock              the default clock
---   entries            those of the policy in force
+--   entries            the entries of the policy in force
 --   class(obj)         the object's class
---   raw(t)             the table with the contents of a watched one
---   lookup(obj, key)   a field of it or of what it inherits from, found without
---                      calling any function
---   metamethod(obj, name)  the same for a metamethod
---   global_hooks       has some hierarchy hooks?
---   is_marked(class)   was it given to mw.mark_dynamic?
+--   raw(t)             the table with the contents of a watched table
+--   lookup(obj, key)   a field of the object or of a table that the object
+--                      inherits from, found without calling a function
+--   metamethod(obj, name)  a metamethod, found in the same way
+--   global_hooks       whether a hierarchy has hooks
+--   is_marked(class)   whether the class was given to mw.mark_dynamic
 
 local policy = {
   entries = { "forward", "update", "run" },
 }
 
--- Something that runs by itself, or a mapping.
+-- The object runs by itself, or is a mapping.
 local function entry(obj, ctx)
   if ctx.metamethod(obj, "__pairs") ~= nil then return true end
   if type(obj) ~= "table" then return nil end

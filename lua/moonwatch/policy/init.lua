@@ -1,8 +1,8 @@
---- Policies: what people decide about their objects, in a table or a file.
+--- mw.policy: decisions of people about objects, in a table or a file.
 -- SPDX-License-Identifier: MIT
 --
--- One policy is the current one.  What it says of a class is looked up once and
--- cached, until another one takes its place or it is read again.
+-- One policy is in force.  What the policy says of a class is looked up once
+-- and cached, until another policy comes into force or the file is read again.
 
 local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
@@ -17,10 +17,10 @@ local policy = {}
 
 local Policy, check_self = check.class "policy"
 
-local current -- set at the end of this file, to the default one when needed
+local current -- nil until a policy is asked for
 
 -- {======================================================
--- What a policy may say
+-- The fields of a policy
 -- =======================================================
 
 local FIELDS = {
@@ -34,8 +34,8 @@ local HOOKS = {
   deep = "boolean",
 }
 
--- What is wrong with the fields of a table, of which it may have those in
--- `known`; nil if nothing is.
+-- Returns what is wrong with the fields of a table, or nil; `known` has the
+-- type of each field.
 local function mistake_in_fields(t, known, what)
   local unknown = check.unknown(t, known)
   if unknown then
@@ -87,9 +87,10 @@ end
 -- Policies
 -- =======================================================
 
-local KEPT = 100 -- different errors
+local KEPT = 100 -- different errors of a policy
 
--- The error of a function of the policy: counted, and told of once.
+-- Counts an error of a function of the policy, and reports the first of its
+-- kind.
 local function report(self, message)
   local errors = self.errors
   local text = type(message) == "string" and message or
@@ -103,7 +104,7 @@ local function report(self, message)
   errors[text] = (errors[text] or 0) + 1
 end
 
--- Calls a function of the policy.  Answers true and its result, or false.
+-- Calls a function of the policy.  Returns true and its result, or false.
 local function call(self, f, ...)
   local ok, result
   if self.strings then
@@ -121,7 +122,7 @@ local function new_policy(definition, strings)
     Policy)
 end
 
---- Makes a policy of a table.
+--- Returns a policy made of a table.
 function policy.policy(definition)
   check.argument(type(definition) == "table", 1, "policy", "table", definition)
   local mistake = mistake_in(definition)
@@ -137,7 +138,7 @@ local function load(path, env)
   return definition, strings
 end
 
---- Makes a policy of a file; answers nil and a message if it is not a good one.
+--- Returns a policy made of a file; nil and a message if the file is not good.
 function policy.load_policy(path, env)
   check.argument(type(path) == "string", 1, "load_policy", "string", path)
   check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
@@ -150,9 +151,9 @@ function policy.load_policy(path, env)
   return self
 end
 
-local refresh -- makes what the current policy says be in force
+local refresh -- puts the current policy into force
 
---- Makes it the current one; answers the former.
+--- Puts the policy into force.  Returns the former policy.
 function Policy:use()
   check_self(self, "use")
   local former = policy.current()
@@ -161,7 +162,7 @@ function Policy:use()
   return former
 end
 
---- Reads the file again.  The former contents stay in force if that fails.
+--- Reads the file again.  If that fails, the former contents stay in force.
 function Policy:reload()
   check_self(self, "reload")
   if not self.path then return nil, "the policy is not from a file" end
@@ -174,7 +175,7 @@ function Policy:reload()
   return true
 end
 
---- Reads the file again if its time or size is another one.
+--- Reads the file again if its time or size has changed.
 function Policy:poll()
   check_self(self, "poll")
   if not self.path then return false end
@@ -183,7 +184,7 @@ function Policy:poll()
   return self:reload()
 end
 
--- The one that comes with the library, loaded when it is needed.
+-- Returns the policy of the library, which is loaded at the first call.
 local function default_policy()
   if not policy.default then
     local path = assert(package.searchpath("moonwatch.policy.default",
@@ -195,47 +196,47 @@ local function default_policy()
   return policy.default
 end
 
---- The policy in force.
+--- Returns the policy in force.
 function policy.current()
   current = current or default_policy()
   return current
 end
 
---- A field of the current policy, or of the default one when it has none; and
--- that policy.
+-- Returns a field of the policy in force, or of the default policy if the field
+-- is nil; and the policy that has the field.
 local function field(name)
   local value = policy.current().definition[name]
   if value ~= nil then return value, current end
   return default_policy().definition[name], policy.default
 end
 
---- Has the policy such a function?
+--- Tells whether the policy has a function of that name.
 function policy.has(name)
   return (field(name)) and true or false
 end
 
---- Calls a function that the policy has.  Answers true and its result; false if
--- there is none, or if it fails.
+--- Calls a function of the policy.  Returns true and its result; false if there
+-- is no such function, or if the function fails.
 function policy.ask(name, ...)
   local f, self = field(name)
   if not f then return false end
   return call(self, f, ...)
 end
 
---- Names of methods by which one knows what runs.
+--- Returns the names of methods that make an object one that runs.
 function policy.entries() return (field "entries") end
 
 -- }======================================================
 
 -- {======================================================
--- Hook rules
+-- Rules for classes
 -- =======================================================
 
 local NONE = {}
 
 local hooks_of -- class -> its hook rules
 
---- The hook rules of a class.
+--- Returns the rules for a class.
 function policy.hooks(c)
   if c == nil then return NONE end
   local hooks = hooks_of[c]
@@ -278,10 +279,11 @@ end
 -- Decisions
 -- =======================================================
 
--- By metatable, or type: what is left to ask, and if that is nothing, the
--- answer and its reason.
+-- By metatable or type: a plan has the rules that are left to ask, and the
+-- decision if none of them decides; `decisions` has the decisions of the plans
+-- without rules.
 local plans = setmetatable({}, { __mode = "k" })
-local answers = setmetatable({}, { __mode = "k" })
+local decisions = setmetatable({}, { __mode = "k" })
 
 local base = {
   class = object_class.of, raw = core.raw, lookup = object_class.lookup,
@@ -292,12 +294,12 @@ local base = {
   end,
 }
 
---- Says if some hierarchy has hooks that are called for all that executes.
+--- Tells the rules whether a hierarchy has hooks.
 function policy.set_global_hooks(on) base.global_hooks = on or nil end
 
 local View = { __index = base, __metatable = false }
 
--- What a rule is given as ctx: the caller's, then the library's.
+-- Returns the ctx of a rule: the fields of the caller's, then the library's.
 local function view(ctx)
   local its = { entries = field "entries" }
   for key, value in next, core.raw(ctx or NONE) do its[key] = value end
@@ -309,7 +311,8 @@ local function view(ctx)
   end })
 end
 
--- Asks the rules in the list; answers as `decide`.
+-- Asks the rules in a list.  Returns the decision and the number of the rule, 0
+-- if no rule decides.
 local function ask(self, rules, obj, ctx)
   local budget = sandbox.calling
   local value, i, errors = decide(rules, self.strings,
@@ -318,8 +321,8 @@ local function ask(self, rules, obj, ctx)
   return value, i
 end
 
--- What is left of the rules for a class, when those are asked that go by the
--- class alone.
+-- Asks the rules that depend on the class alone, and returns the plan with the
+-- other rules.
 local function make_plan(obj, ctx)
   local rules, self = field "rules"
   local plan = { policy = self, names = {}, value = false, reason = "default" }
@@ -338,7 +341,7 @@ local function make_plan(obj, ctx)
   return plan
 end
 
-local version = 0 -- of what is cached
+local version = 0 -- of the cached plans
 
 local function plan_for(obj, ctx)
   local mt = metatable(obj) or type(obj)
@@ -348,7 +351,7 @@ local function plan_for(obj, ctx)
     plan = make_plan(obj, ctx)
     if version ~= before then return plan end -- a rule used another policy
     plans[mt] = plan
-    if not plan[1] then answers[mt] = { plan.value, plan.reason } end
+    if not plan[1] then decisions[mt] = { plan.value, plan.reason } end
   end
   return plan
 end
@@ -363,9 +366,9 @@ local function is_dynamic(obj, ctx)
   return plan.value, plan.reason
 end
 
---- Does an object count as dynamic?  Answers a value and the name of the rule
--- that decided.
-policy.is_dynamic = private.recalling(answers, is_dynamic)
+--- Tells whether an object counts as dynamic.  Returns the decision and the
+-- name of the rule that decided.
+policy.is_dynamic = private.recalling(decisions, is_dynamic)
 
 -- }======================================================
 
@@ -380,7 +383,7 @@ local function forget()
   version = version + 1
   hooks_of = setmetatable({}, { __mode = "k" })
   ignored = setmetatable({}, { __mode = "k" })
-  for mt in pairs(plans) do plans[mt], answers[mt] = nil, nil end
+  for mt in pairs(plans) do plans[mt], decisions[mt] = nil, nil end
 end
 
 local NO_NAMES = {}

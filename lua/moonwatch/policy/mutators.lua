@@ -55,20 +55,21 @@ local function wrap_all(class, layers)
   end
 end
 
---- The first object of a class is watched.
+--- Called when the first object of a class is watched.
 function mutators.watched(class)
   watched[class] = watched[class] or {}
   wrap_all(class, watched[class])
 end
 
---- The last watched object of a class is watched no more.
+--- Called when the last watched object of a class is no longer watched.
 function mutators.unwatched(class)
   if watched[class] then unwrap(watched[class]) end
   watched[class] = nil
 end
 
---- Watched objects have died; unwraps the classes that have none left.  A class
--- that raises does not keep the classes after it from being unwrapped.
+--- Called when watched objects have died.  Unwraps the classes that have no
+-- watched objects left; if a class raises, the classes after it are unwrapped
+-- all the same.
 function mutators.deserted()
   local list = {}
   for class in pairs(watched) do
@@ -82,7 +83,8 @@ function mutators.deserted()
   if short then error(short, 0) end -- the core calls again
 end
 
---- Makes the core call the functions here, and those of a policy (or false).
+--- Makes the core call the functions in this file, and the two functions of the
+-- policy (or false).
 function mutators.install(descend, ignored_by)
   private.hooks {
     descend, ignored_by, mutators.class_of, mutators.watched,
@@ -90,8 +92,8 @@ function mutators.install(descend, ignored_by)
   }
 end
 
---- Makes the core ask these functions of the policy (or false), and wraps the
--- mutators that the policy names: `names(class)` returns an array of names.
+--- Puts a policy into force: its functions for the core, and the mutators that
+-- `names(class)` returns in an array.
 function mutators.use(names, descend, ignored_by)
   mutators.install(descend, ignored_by)
   names_of = names

@@ -1,15 +1,15 @@
---- What is an object's class, as a program names it?
+--- The class of an object, as the program names the class.
 -- SPDX-License-Identifier: MIT
 --
--- That is its metatable, with two exceptions.  If there are only metamethods in
--- the metatable, it is the table that `__index` names.  And if the object has a
--- field `class`, a table that holds the metatable in one of its fields, it is
--- that table (so it is with middleclass).
+-- The class is the metatable, with two exceptions.  If the metatable has
+-- metamethods only, the class is the table in its `__index`.  If the object has
+-- a field `class`, a table that holds the metatable in one of its fields, the
+-- class is that table (as in middleclass).
 
 local core = require "moonwatch.core"
 
 local metatable, raw = core.private.metatable, core.raw
-local sub = string.sub -- strings have other methods while policies run
+local sub = string.sub -- strings have other methods while a policy runs
 
 local object_class = {}
 
@@ -35,9 +35,9 @@ local function find(obj, mt)
   return mt
 end
 
-local known = setmetatable({}, { __mode = "k" }) -- by metatable
+local known = setmetatable({}, { __mode = "k" }) -- metatable -> class
 
---- The class of an object; nil if it has none.
+--- Returns the class of an object, or nil.
 function object_class.of(obj)
   local mt = metatable(obj)
   if mt == nil then return nil end
@@ -49,7 +49,7 @@ function object_class.of(obj)
   return its
 end
 
---- The name that a class has, in one of the usual fields; or nil.
+--- Returns the name in one of the usual fields of a class, or nil.
 function object_class.name(c)
   for _, field in ipairs { "__name", "name", "_name" } do
     local name = type(c) == "table" and rawget(raw(c), field)
@@ -57,10 +57,10 @@ function object_class.name(c)
   end
 end
 
-local DEPTH = 100 -- of inheritance
+local DEPTH = 100 -- of inheritance, at most
 
---- The value of a field of an object, or of what it inherits from, found
--- without calling any function; nil if there is none.
+--- Returns a field of an object or of a table that the object inherits from,
+-- without calling a function; nil if there is no such field.
 function object_class.lookup(obj, key)
   for _ = 1, DEPTH do
     if type(obj) == "table" then

@@ -1,24 +1,25 @@
---- Where policy files run: a world of their own, and a budget.
+--- The environment and the budget of policy files.
 -- SPDX-License-Identifier: MIT
 --
--- The core counts VM instructions and bytes.  What a library function can do in
--- one instruction without asking for memory (a pattern that backtracks, a move
--- of a million elements) is charged here, before it is done.
+-- The core counts VM instructions and bytes.  A library function can work long
+-- in one instruction without asking for memory (a pattern that backtracks, a
+-- move of a million elements); the functions here charge the budget before such
+-- work.
 
 local private = require "moonwatch.core".private
 
 local charge, limited = private.charge, private.limited
 
--- Strings have other methods while policies run.
+-- Strings have other methods while a policy runs.
 local gmatch, sub = string.gmatch, string.sub
 
 local sandbox = {
-  -- What loading a file, and each call of one of its functions, may use.
+  -- the budgets of loading a file, and of each call of one of its functions
   loading = { instructions = 1000000, bytes = 16 * 1024 * 1024 },
   calling = { instructions = 1000000, bytes = 1024 * 1024 },
 }
 
-local STEPS = 8 -- of a C function that are worth an instruction
+local STEPS = 8 -- of a C function for one instruction
 
 local function copy(library, names)
   local result = {}
@@ -32,7 +33,7 @@ local function number(value) return tonumber(value) or 0 end
 -- Strings
 -- =======================================================
 
--- A function that is charged for the length of its strings.
+-- Returns a function that charges for the length of its strings.
 local function charging(f)
   return function(...)
     local length = 0
@@ -45,10 +46,10 @@ local function charging(f)
   end
 end
 
--- How many steps matching may take.  An item that can match more or less (or
--- the start, if the pattern has no anchor) divides the rest of the subject: n
--- of them do that in as many ways as n things can be put between its bytes.
--- Sets are searched at each step.
+-- Returns the number of steps that matching may take.  Each item that can match
+-- more or less (or the start, if the pattern has no anchor) divides the rest of
+-- the subject; n such items can divide the subject in as many ways as n things
+-- can be put between its bytes.  A set is searched at each step.
 local function pattern_cost(subject, pattern)
   charge(#pattern / STEPS)
   local ways, n = 1, sub(pattern, 1, 1) == "^" and 0 or 1
@@ -63,8 +64,8 @@ local function charge_pattern(subject, pattern)
   charge(pattern_cost(tostring(subject), tostring(pattern)))
 end
 
--- What the program has added to its strings is there as well: its own functions
--- may be called meanwhile.
+-- The functions that the program has added to its strings are there as well,
+-- because the program's own functions may be called meanwhile.
 local function new_strings()
   local strings = {}
   for name, f in pairs(string) do strings[name] = charging(f) end
@@ -84,7 +85,7 @@ local function new_strings()
     end
     return string.find(subject, pattern, start, plain)
   end
-  -- each step may cost what all do
+  -- each step may cost as much as all steps
   function strings.gmatch(subject, pattern, ...)
     local step = string.gmatch(subject, pattern, ...)
     return function()
@@ -92,14 +93,14 @@ local function new_strings()
       return step()
     end
   end
-  -- also of the empty string, a billion times
+  -- the empty string costs as well, if repeated a billion times
   function strings.rep(s, n, separator)
     charge(math.max(number(n), 0) *
       (#tostring(s) + #tostring(separator or "") + 1) / STEPS)
     return string.rep(s, n, separator)
   end
   for _, name in ipairs { "byte", "char", "len", "sub" } do
-    strings[name] = string[name] -- of no length, or of that of the results
+    strings[name] = string[name] -- no longer than their results
   end
   return strings
 end
@@ -110,8 +111,8 @@ end
 -- Tables
 -- =======================================================
 
--- The length of a table, which must be a plain matter: one that is computed may
--- be another one next time.
+-- Returns the length of a table.  A computed length is refused, because the
+-- next call might return another one.
 local function length(t)
   if type(t) ~= "table" then return 0 end
   local mt = private.metatable(t)
@@ -121,7 +122,7 @@ local function length(t)
   return #t
 end
 
--- Charges for a range of indices; the end is the length if it is not said.
+-- Charges for a range of indices, which ends at the length if `last` is nil.
 local function charge_range(t, first, last)
   local n = length(t)
   charge(math.max(0, number(last or n) - number(first) + 1))
@@ -165,11 +166,12 @@ end
 -- }======================================================
 
 -- {======================================================
--- The rest
+-- The environment
 -- =======================================================
 
--- The policy's own threads and no other.  One that was ended by the hook runs
--- without it from then on, so what it has to close stays open.
+-- Only the policy's own coroutines can be resumed or closed.  A coroutine that
+-- the hook has ended runs without the hook from then on, so its pending closers
+-- stay open.
 local function new_coroutines()
   local coroutines = { yield = coroutine.yield }
   local own = setmetatable({}, { __mode = "k" })
@@ -217,12 +219,13 @@ local function handled(handler, ok, ...)
   return false, handler(...)
 end
 
--- When the hook raises, handlers would run without it, so they run later.
+-- A handler would run without the hook after the hook has raised, so the
+-- handler runs after pcall.
 local function protected_call(f, handler, ...)
   return handled(handler, pcall(f, ...))
 end
 
--- Finalisers and closers run when nobody counts.
+-- No budget counts while finalisers and closers run.
 local function set_metatable(t, mt)
   for _, name in ipairs { "__gc", "__close", "__mode" } do
     if type(mt) == "table" and rawget(mt, name) ~= nil then
@@ -232,7 +235,7 @@ local function set_metatable(t, mt)
   return setmetatable(t, mt)
 end
 
--- The metatable of strings is the whole program's.
+-- The metatable of strings belongs to the whole program.
 local function get_metatable(value)
   if type(value) == "string" then return false end
   return getmetatable(value)
@@ -261,8 +264,7 @@ end
 
 -- }======================================================
 
--- A copy, down to some depth, of the tables in a value: plain ones, which do
--- nothing by themselves.
+-- Returns a copy of a value in which tables are plain, down to some depth.
 local function plain(value, depth)
   if type(value) ~= "table" or depth == 0 then return value end
   local result = {}
@@ -270,10 +272,10 @@ local function plain(value, depth)
   return result
 end
 
-local DEPTH = 4 -- of a policy
+local DEPTH = 4 -- of tables in a policy
 
---- Runs a file.  Answers what it returns and the methods that strings have
--- while its functions run; or nil and a message.
+--- Runs a file.  Returns its result and the methods of strings for its
+-- functions; or nil and a message.
 function sandbox.run(path, more)
   local world = new_world(more)
   local chunk, message = loadfile(path, "t", world)
@@ -289,7 +291,7 @@ function sandbox.run(path, more)
   return nil, result
 end
 
---- Calls a function of such a file; answers as pcall.
+--- Calls a function of such a file.  Returns what pcall returns.
 function sandbox.call(strings, ...)
   local budget = sandbox.calling
   return limited(strings, budget.instructions, budget.bytes, ...)

@@ -1,17 +1,19 @@
---- Methods of classes with something around them, given back exactly.
+--- Wraps methods of classes, and restores the methods exactly.
 -- SPDX-License-Identifier: MIT
 --
--- A method that is patched has one wrapper, whoever patches it and however
--- often; the wrapper calls what the layers make of the original.  With the last
--- layer the wrapper goes.
+-- A wrapped method has one wrapper, however many layers there are; the wrapper
+-- calls the function that the layers make of the original method.  When the
+-- last layer is cancelled, the original method comes back.
 --
 -- A class may keep a method where it likes: in itself, or in tables of its own
--- that its `__newindex` fills and its subclasses copy.  So a patch assigns like
--- anyone, notes which of these tables changed, and puts back what they had.
+-- that its `__newindex` fills and its subclasses copy.  So the wrapper is put
+-- into the class by a plain assignment.  The patch notes which of these tables
+-- changed, and gives them back what they had.
 --
--- What a subclass has may be the wrapper of its base, to be wrapped again.  The
--- inner wrapper is then without the layers that are to have their effect once a
--- call; and a wrapper that has gone since is not put back.
+-- The method of a subclass may be the wrapper of its base class, and is then
+-- wrapped again.  In that case the inner wrapper leaves out the layers that may
+-- have their effect only once in a call.  A wrapper without layers is never
+-- restored as a method.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -21,7 +23,8 @@ local raw = core.raw
 local patches = setmetatable({}, { __mode = "k" }) -- holder -> name -> patch
 local patch_of = setmetatable({}, { __mode = "k" }) -- wrapper -> patch
 
--- The class and the tables in its fields, each with what it has under the name.
+-- Returns the class and the tables in its fields, each with its value for the
+-- name.
 local function places(holder, name)
   local found = { [holder] = { rawget(raw(holder), name), changed = false } }
   for _, field in next, raw(holder) do
@@ -32,8 +35,8 @@ local function places(holder, name)
   return found
 end
 
--- What the layers make of the original; `within` another wrapper that has such
--- layers, those that are to have their effect once are left out.
+-- Returns the function that the layers make of the original; `within` another
+-- wrapper with layers of effect once, such layers are left out.
 local function made(patch, within)
   local once = within
   for _, layer in ipairs(patch.layers) do once = once or layer.once end
@@ -60,7 +63,7 @@ local function new_patch(holder, name, original)
   return patch
 end
 
--- A method without the wrappers that have gone.
+-- Returns a method without the wrappers that have no layers left.
 local function living(method)
   local patch = patch_of[method]
   while patch and #patch.layers == 0 do
@@ -71,7 +74,7 @@ local function living(method)
 end
 
 local function restore(holder, name, patch)
-  if not rawequal(holder[name], patch.wrapper) then return end -- another's now
+  if not rawequal(holder[name], patch.wrapper) then return end -- no more
   for place, had in next, patch.places do
     had.changed = had.changed or
       rawequal(rawget(raw(place), name), patch.wrapper)
@@ -107,10 +110,10 @@ local function put(holder, name, patch)
   end
 end
 
---- Puts `around(method)`, a function, in the place of a method; with `once`, it
--- has its effect once a call, even if a base's method that is inherited has it
--- as well.  Answers a handle to `cancel`; nil if there is no such method.  If
--- it raises, the method is as it was.
+--- Replaces a method by the function `around(method)`.  With `once`, the layer
+-- has its effect once in a call, even if an inherited method has such a layer,
+-- too.  Returns a handle to `cancel`; nil if there is no such method.  If an
+-- assignment raises, the method is as before.
 return function(holder, name, around, once)
   local of_holder = patches[holder] or {}
   local patch = of_holder[name]

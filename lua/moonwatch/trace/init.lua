@@ -16,8 +16,8 @@ local function check_self(self)
   check.self(private.metatable(self) == Trace, "write", "trace", self)
 end
 
---- Writes what the trace has: as "chrome" (trace events, if nothing is said),
--- "speedscope" or "html".  Answers true; or nil and a message.
+--- Writes a trace to a file as "chrome" (trace events, the default),
+-- "speedscope" or "html".  Returns true; or nil and a message.
 return function(trace, path, format)
   check_self(trace)
   check.argument(type(path) == "string", 1, "write", "string", path)

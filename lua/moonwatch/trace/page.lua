@@ -1,9 +1,9 @@
---- What trace:write puts around a trace to make a page of it.
+--- The page that trace:write puts around a trace.
 -- SPDX-License-Identifier: MIT
 --
--- The trace is data in the page, and what it says is shown as text.  The page
--- may load nothing, and run nothing but the one script whose hash it has: a
--- spec compares the hashes, and says what they should be.
+-- The trace is data in the page, and the page shows its strings as text.  The
+-- page may load nothing, and may run only the one script whose hash the page
+-- has: a spec compares the hashes, and shows what they should be.
 
 local STYLE = [[
 body { font: 14px sans-serif; margin: 1em 2em; color: #222; }
