@@ -569,7 +569,7 @@ void mwb_open_tree(lua_State *L);
 ** policy.c
 ** ======================================================= */
 
-/* What the policy is asked and told, by functions that policy.lua sets. */
+/* What the policy is asked and told, by functions that mutators.lua sets. */
 enum {
   MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch go there? */
   MWB_IGNORED,     /* (object) -> a set of keys, or nil */
