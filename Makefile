@@ -61,10 +61,10 @@ lint: deps lint-deps
 	@$(LUA) spec/support/lint.lua
 
 install: all
-	install -d $(PREFIX)/share/lua/5.4/moonwatch $(PREFIX)/lib/lua/5.4/moonwatch $(PREFIX)/bin
-	install -m 644 lua/moonwatch/*.lua $(PREFIX)/share/lua/5.4/moonwatch
-	install $(CORE) $(PREFIX)/lib/lua/5.4/moonwatch
-	install lua/moonwatch/cli.lua $(PREFIX)/bin/moonwatch
+	cd lua && find moonwatch -name '*.lua' \
+	  -exec install -D -m 644 {} $(abspath $(PREFIX))/share/lua/5.4/{} \;
+	install -D $(CORE) $(PREFIX)/lib/lua/5.4/moonwatch/core.so
+	install -D lua/moonwatch/cli.lua $(PREFIX)/bin/moonwatch
 
 clean:
 	rm -rf build

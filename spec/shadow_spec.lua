@@ -140,7 +140,7 @@ local function sorted(list)
   return list
 end
 
--- What can be done to an object; each answers what can be compared.
+-- Operations on an object; each returns a value that can be compared.
 local deeds = {}
 
 function deeds.read(o)

@@ -506,7 +506,7 @@ describe("a trace that is written", function()
   end)
 
   it("is a page that loads nothing and runs its own script only", function()
-    local page = require "moonwatch.page"
+    local page = require "moonwatch.trace.page"
     local text = write(hostile(), "html")
     assert.equal(page.head, text:sub(1, #page.head))
     assert.equal(page.tail, text:sub(-#page.tail))
@@ -518,7 +518,7 @@ describe("a trace that is written", function()
   end)
 
   it("is a page whose hashes are those of its parts", function()
-    local page = require "moonwatch.page"
+    local page = require "moonwatch.trace.page"
     local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" ..
       "0123456789+/"
     local function base64(hex)

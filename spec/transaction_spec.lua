@@ -154,6 +154,25 @@ describe("a transaction", function()
 end)
 
 describe("mw.begin", function()
+  it("notes the line of the program for what the library writes", function()
+    local obj = mw.track { x = 1 }
+    local _, fx = mw.transaction(function() obj.x = 2 end)
+    fx:rollback()
+    local plan = mw.effects()
+    plan:track(obj)
+    plan:store(obj, "y", 1)
+    local tx = mw.begin { where = true }
+    local line = debug.getinfo(1, "l").currentline
+    fx:apply()
+    plan:apply()
+    local wheres = {}
+    for e in tx:commit():entries() do wheres[#wheres + 1] = e.where end
+    assert.same({ line + 1 .. "", line + 2 .. "" }, {
+      wheres[1]:match "transaction_spec%.lua:(%d+)$",
+      wheres[2]:match "transaction_spec%.lua:(%d+)$",
+    })
+  end)
+
   it("records until commit, which answers the effects", function()
     local obj = mw.track {}
     obj.a = 1

@@ -1,5 +1,10 @@
---- Errors of misuse, raised where the library was called.
+--- Errors of misuse, raised at the line where the program called the library.
 -- SPDX-License-Identifier: MIT
+--
+-- The functions here are called by the function that the program called, so
+-- the error belongs to the caller of their caller.
+
+local metatable = require("moonwatch.core").private.metatable
 
 local check = {}
 
@@ -7,41 +12,24 @@ local function fail(n, name, what)
   error(("bad argument #%d to '%s' (%s)"):format(n, name, what), 4)
 end
 
---- Raises unless `ok`: argument `n` of `name` is `value`, not as expected.
--- To be called by the function that the program called.
+--- Raises unless `ok`; argument `n` of the function `name` is `value` instead
+-- of what was expected.
 function check.argument(ok, n, name, expected, value)
   if not ok then
     fail(n, name, ("%s expected, got %s"):format(expected, type(value)))
   end
 end
 
---- The same when what is wrong can be said in other words.
+--- Raises unless `ok`; `what` says in words what is wrong with argument `n`.
 function check.that(ok, n, name, what)
   if not ok then fail(n, name, what) end
 end
 
---- Raises unless a method was called on what it is for.  To be called by a
--- function of the method.
-function check.self(ok, name, expected, value)
-  if not ok then
-    error(("calling '%s' on bad self (%s expected, got %s)"):format(name,
-      expected, type(value)), 4)
-  end
-end
+-- {======================================================
+-- Options
+-- =======================================================
 
---- Raises unless each of the options is known, and of the type it should be.
-function check.options(opts, known, n, name)
-  local unknown = check.unknown(opts, known)
-  if unknown then fail(n, name, ("unknown option '%s'"):format(unknown)) end
-  for option, expected in pairs(known) do
-    local value = opts[option]
-    if value ~= nil and type(value) ~= expected then
-      fail(n, name, ("option '%s' is not a %s"):format(option, expected))
-    end
-  end
-end
-
---- The name of a field that a table has and a known one has not, or nil.
+--- Returns the name of a field that is in `fields` but not in `known`, or nil.
 function check.unknown(fields, known)
   for name in pairs(fields) do
     if known[name] == nil then
@@ -49,5 +37,73 @@ function check.unknown(fields, known)
     end
   end
 end
+
+local NONE = {}
+
+-- Returns what an option should have been, or nil if the value is good.
+local function expected_of(value, expected)
+  if value == nil then return nil end
+  if expected ~= "count" then
+    return type(value) ~= expected and expected or nil
+  elseif type(value) ~= "number" then
+    return "number"
+  end
+  return not (math.type(value) == "integer" and value >= 0) and "count" or nil
+end
+
+--- Reads argument `n` of the function `name`, a table of options or nil.
+-- `known` has the type of each option; the type "count" is an integer from 0
+-- on.  `word` is what the function calls an option ("option").  Returns the
+-- options, an empty table for nil; raises for anything else.
+function check.options(opts, known, n, name, word)
+  if opts == nil then return NONE end
+  if type(opts) ~= "table" then
+    fail(n, name, ("table expected, got %s"):format(type(opts)))
+  end
+  word = word or "option"
+  local unknown = check.unknown(opts, known)
+  if unknown then fail(n, name, ("unknown %s '%s'"):format(word, unknown)) end
+  for option, expected in pairs(known) do
+    local missed = expected_of(opts[option], expected)
+    if missed then
+      fail(n, name, ("%s '%s' is not a %s"):format(word, option, missed))
+    end
+  end
+  return opts
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Classes
+-- =======================================================
+
+-- The error belongs to the caller of the method; `depth` is the number of
+-- functions of the library between the method and this file.
+local function fail_self(name, expected, value, depth)
+  error(("calling '%s' on bad self (%s expected, got %s)"):format(name,
+    expected, type(value)), 4 + (depth or 0))
+end
+
+--- Raises unless `ok`; the method `name` was called on `value`.  To be called
+-- by a function that the method calls.
+function check.self(ok, name, expected, value)
+  if not ok then fail_self(name, expected, value, 1) end
+end
+
+--- Declares a class of the library's objects.  Returns the class, which is
+-- their metatable, and the function that its methods call first:
+-- `check_self(self, name)` raises unless `self` is an object of the class.  A
+-- method that calls a function that calls `check_self` has a `depth` of 1.
+function check.class(name)
+  local class = { __name = name, __metatable = false }
+  class.__index = class
+  local function check_self(self, method, depth)
+    if metatable(self) ~= class then fail_self(method, name, self, depth) end
+  end
+  return class, check_self
+end
+
+-- }======================================================
 
 return check

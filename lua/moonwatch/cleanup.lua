@@ -1,26 +1,19 @@
---- mw.cleanup: names that are set for a while, or for somebody's life.
+--- mw.cleanup: fields that are set for a while, or for the life of an owner.
 -- SPDX-License-Identifier: MIT
 --
--- A handle holds neither scope nor value.  Handles of owners are in a weak map,
--- owner -> array; what is in there refers to nothing that it could keep alive.
+-- A handle holds neither the scope nor the value.  A weak map has the handles
+-- of each owner in an array; nothing in the array keeps the owner alive.
 
 local check = require "moonwatch.check"
-local contain = require "moonwatch.contain"
+local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
 local private = core.private
 
-local Cleanup = {}
-Cleanup.__index = Cleanup
-Cleanup.__name = "cleanup"
-Cleanup.__metatable = false
+local Cleanup, check_self = check.class "cleanup"
 
 local WEAK = { __mode = "v" }
 
-local function check_self(self, name)
-  check.self(private.metatable(self) == Cleanup, name, "cleanup", self)
-end
-
--- For all copies of this file: how many have not run.
+-- All copies of this file share the number of handles that have not run.
 private.cleanups = private.cleanups or { pending = 0 }
 local state = private.cleanups
 
@@ -35,8 +28,8 @@ local function run(self)
   end
 end
 
---- Takes the name back, unless somebody has set it to something else.  May be
--- called twice.
+--- Deletes the field, unless the program has set the field to another value.  A
+-- second call does nothing.
 function Cleanup:run()
   check_self(self, "run")
   run(self)
@@ -45,13 +38,13 @@ end
 Cleanup.cancel = Cleanup.run
 Cleanup.__close = Cleanup.run
 
---- Has it not run?
+--- Tells whether the handle has not run yet.
 function Cleanup:alive()
   check_self(self, "alive")
   return not self.done
 end
 
---- How many of all have not run.
+--- Returns the number of all handles that have not run yet.
 function Cleanup:pending()
   check_self(self, "pending")
   return state.pending
@@ -59,8 +52,9 @@ end
 
 local cleanup = {}
 
---- Sets `scope[name]`, which must be free, to `value`.
-function cleanup.new(scope, name, value)
+--- Sets the field `name` of `scope`, which must be nil, to `value`.  Returns
+-- the handle that deletes the field.
+function cleanup.cleanup(scope, name, value)
   check.argument(type(scope) == "table", 1, "cleanup", "table", scope)
   check.argument(name ~= nil and name == name, 2, "cleanup", "key", name)
   check.argument(value ~= nil, 3, "cleanup", "value", value)
@@ -74,7 +68,7 @@ function cleanup.new(scope, name, value)
 end
 
 local function run_all(handles)
-  for _, handle in ipairs(handles) do contain("cleanup", run, handle) end
+  for _, handle in ipairs(handles) do protect("cleanup", run, handle) end
 end
 
 state.owners = state.owners or core.weakmap(run_all)
@@ -82,9 +76,9 @@ state.owners = state.owners or core.weakmap(run_all)
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
   thread = true }
 
---- Runs a handle when its owner has died; it may have several.  Answers the
--- handle.
-function cleanup.attach(owner, handle)
+--- Runs a handle when its owner has died; an owner may have several handles.
+-- Returns the handle.
+function cleanup.cleanup_for(owner, handle)
   check.argument(OBJECTS[type(owner)] ~= nil, 1, "cleanup_for", "object",
     owner)
   check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",

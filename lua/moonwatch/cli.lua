@@ -1,6 +1,7 @@
 #!/usr/bin/env lua5.4
 --- The `moonwatch` command.
--- Exit status: 0, 1 when something failed, 2 when it was called wrongly.
+-- Its exit status is 0, 1 when something failed, 2 when the arguments are
+-- wrong.
 -- SPDX-License-Identifier: MIT
 
 local USAGE = [[

@@ -1,23 +1,21 @@
---- mw.context: what a program says of the moment in which guards hear of a
--- write.
+--- mw.context: text that the program adds to the traced writes.
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
-local contain = require "moonwatch.contain"
+local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
 local MAX = 256
 
-local Context = {}
-Context.__index = Context
-Context.__name = "context"
-Context.__metatable = false
+local Context, check_self = check.class "context"
 
--- The hooks in their order, for all copies of this file.
+-- All copies of this file share the hooks, which are in the order of their
+-- calls.
 private.hooks_of_context = private.hooks_of_context or {}
 local hooks = private.hooks_of_context
 
--- At most MAX characters, or bytes of what is not UTF-8.
+-- Returns at most MAX characters of a text, or MAX bytes if the text is not
+-- UTF-8.
 local function cap(text)
   local n = utf8.len(text)
   if n and n > MAX then return text:sub(1, utf8.offset(text, MAX + 1) - 1) end
@@ -27,7 +25,7 @@ end
 local function ask_all()
   local said = {}
   for _, hook in ipairs { table.unpack(hooks) } do
-    local text = contain("context", hook.fn)
+    local text = protect("context", hook.fn)
     if type(text) == "string" then said[#said + 1] = cap(text) end
   end
   return said
@@ -35,22 +33,18 @@ end
 
 local asking = false
 
--- A hook that writes is not asked about that.
+-- While a hook runs, no hook is asked about the writes of the hook.
 local function ask()
   if asking then return nil end
   asking = true
-  local said = contain("context", ask_all)
+  local said = protect("context", ask_all)
   asking = false
   return said
 end
 
 local function install() private.contexts(hooks[1] and ask or nil) end
 
-local function check_self(self, name)
-  check.self(private.metatable(self) == Context, name, "context", self)
-end
-
---- Ends it.  May be called twice.
+--- Ends the hook.  A second call does nothing.
 function Context:cancel()
   check_self(self, "cancel")
   for i, hook in ipairs(hooks) do
@@ -61,8 +55,8 @@ end
 
 Context.__close = Context.cancel
 
---- From now on `fn()` is asked for a string whenever guards hear of a write
--- that is traced.
+--- Asks `fn()` for a string at each write that is traced and that a guard hears
+-- of, until the handle is cancelled.  Returns the handle.
 local function context(fn)
   check.argument(type(fn) == "function", 1, "context", "function", fn)
   local self = setmetatable({ fn = fn }, Context)

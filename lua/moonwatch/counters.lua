@@ -1,8 +1,9 @@
 --- mw.counters, mw.count: numbers by section and name.
 -- SPDX-License-Identifier: MIT
 --
--- Reading makes nothing: a section that is not there is a view, which asks for
--- the section each time, and makes it when it is written to.
+-- Reading creates nothing.  For a section that does not exist, reading returns
+-- a view, which looks for the section at each access and creates the section at
+-- the first write.
 
 local check = require "moonwatch.check"
 local private = require("moonwatch.core").private
@@ -33,7 +34,7 @@ function Counters.__index(all, name)
   return setmetatable({}, view)
 end
 
--- What the program puts in becomes a section.
+-- Copies a table that the program assigns into the section.
 function Counters.__newindex(all, name, values)
   check.argument(values == nil or type(values) == "table", 2, "counters",
     "table", values)
@@ -42,19 +43,19 @@ function Counters.__newindex(all, name, values)
   for key, value in pairs(values) do section[key] = value end
 end
 
--- One for all copies of this file.
+-- All copies of this file share the counters.
 private.counters = private.counters or setmetatable({}, Counters)
 
-local counters = { all = private.counters }
+local counters = { counters = private.counters }
 
 local function is_key(value) return value ~= nil and value == value end
 
---- Adds `n` (or 1) to a counter.  Answers what it has then.
+--- Adds `n` (or 1) to a counter.  Returns the new value.
 function counters.count(section, name, n)
   check.argument(is_key(section), 1, "count", "key", section)
   check.argument(is_key(name), 2, "count", "key", name)
   check.argument(n == nil or type(n) == "number", 3, "count", "number", n)
-  local its = own_section(counters.all, section)
+  local its = own_section(counters.counters, section)
   its[name] = its[name] + (n or 1)
   return its[name]
 end

@@ -1,32 +1,23 @@
 --- mw.history: steps that can be undone and done again.
 -- SPDX-License-Identifier: MIT
 --
--- `steps` are the effects of each run with its label, oldest first; the first
--- `at` of them are done, the others were undone.  `saved` is the step that was
--- last when the program saved, START when there was none, nil when that state
--- cannot come back.  While a run is under way its token is alive, which
--- `running` holds weakly: the run may be in a coroutine that nobody resumes.
+-- `steps` has the effects and the label of each run, oldest first; the first
+-- `at` steps are done, the others are undone.  `saved` is the last step at the
+-- time when the program saved, START if there was no step, nil if the saved
+-- state cannot come back.  During a run the run's token is alive.  `running`
+-- holds the token weakly, because the run may be in a coroutine that is never
+-- resumed.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local effects = require "moonwatch.effects"
+local recorded = require "moonwatch.effects.recorded"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
 
-local History = {}
-History.__index = History
-History.__name = "history"
-History.__metatable = false
+local History, check_self = check.class "history"
 
 local START = {}
-
-local function check_self(self, name)
-  if private.metatable(self) ~= History then
-    error(("calling '%s' on bad self (history expected, got %s)"):format(name,
-      type(self)), 3)
-  end
-end
 
 local function check_idle(self, name)
   if self.running.token then
@@ -46,15 +37,15 @@ local function drop_oldest(self)
   self.at = self.at - 1
 end
 
--- Is the step one with that before?
+-- Tells whether a step becomes one step with the step before it.
 local function merges(self, former, step)
   return former and self.merging[step.label] and former.label == step.label and
     self.saved ~= former and step.time - former.time <= self.merge_window
 end
 
--- Makes a step the last one, after the first `at` or as one with the last of
--- these.  What was undone cannot be done again after it.  If there is no memory
--- for that, nothing is changed.
+-- Puts a step after the first `at` steps, or merges the step with the last of
+-- them.  Steps that were undone are dropped.  If memory runs out, nothing
+-- changes.
 local function put(self, step, at)
   local steps, fx = self.steps, step.fx
   while merges(self, steps[at], step) do
@@ -70,7 +61,8 @@ local function put(self, step, at)
   drop_oldest(self)
 end
 
--- If a transaction around it is taken back, so is what is done here.
+-- Remembers the state of the history.  If a transaction around this call is
+-- taken back, the history takes the state back, too.
 local function remember(self)
   local steps, at = table.move(self.steps, 1, #self.steps, 1, {}), self.at
   local fxs, saved = {}, self.saved
@@ -85,15 +77,16 @@ local function add(self, label, fx)
   put(self, { label = label, fx = fx, time = private.now() }, self.at)
 end
 
--- Ends a run; the token of the outermost one is on its stack until here.
+-- Ends a run.  `token` keeps the token of the outermost run alive until here.
 local function finish(self, token, ok, fx, ...)
   if token then self.running.token = nil end
   if not ok then error(fx, 0) end
   return ...
 end
 
---- Calls `fn(...)` as a step.  If it raises, all is as before, and the error
--- goes on.  What writes nothing is no step; a run in another one is part of it.
+--- Calls `fn(...)` as a step and returns its results.  If the function raises,
+-- all writes are taken back, and the error goes on.  A run that writes nothing
+-- is no step; a run inside another run is part of the outer step.
 function History:run(label, fn, ...)
   check_self(self, "run")
   check.argument(type(label) == "string", 1, "run", "string", label)
@@ -104,34 +97,34 @@ function History:run(label, fn, ...)
     if token and #fx > 0 then add(self, label, fx) end
   end
   if token and transaction.is_open() then remember(self) end
-  return finish(self, token, transaction.run_until(done, fn, ...))
+  return finish(self, token, transaction.run(done, fn, ...))
 end
 
---- Takes the last step back.  Answers its label, or nil when there is none.
+--- Takes the last step back.  Returns its label, or nil if there is no step.
 function History:undo()
   check_self(self, "undo")
   check_idle(self, "undo")
   local step = self.steps[self.at]
   if not step then return nil end
   if transaction.is_open() then remember(self) end
-  local problem = effects.undo(step.fx)
+  local problem = recorded.undo(step.fx)
   self.at = self.at - 1
-  effects.raise(problem)
+  recorded.raise(problem)
   return step.label
 end
 
---- Does the step again that was undone last.  Answers its label; nil when there
--- is none; nil and a message when the objects have changed meanwhile.
+--- Does the step again that was undone last.  Returns its label; nil if there
+-- is no such step; nil and a message if the objects have changed meanwhile.
 function History:redo()
   check_self(self, "redo")
   check_idle(self, "redo")
   local step = self.steps[self.at + 1]
   if not step then return nil end
   if transaction.is_open() then remember(self) end
-  local fx, problem = effects.redo(step.fx)
+  local fx, problem = recorded.redo(step.fx)
   if not fx then return nil, problem end
   self.at = self.at + 1
-  effects.raise(problem)
+  recorded.raise(problem)
   return step.label
 end
 
@@ -145,7 +138,7 @@ function History:can_redo()
   return self.at < #self.steps
 end
 
---- The labels of the steps that can be undone, oldest first.
+--- Returns the labels of the steps that can be undone, oldest first.
 function History:labels()
   check_self(self, "labels")
   local labels = {}
@@ -153,20 +146,20 @@ function History:labels()
   return labels
 end
 
---- The program has saved what there is now.
+--- Tells the history that the program has saved the present state.
 function History:mark_saved()
   check_self(self, "mark_saved")
   self.saved = last(self)
 end
 
---- Is what there is now what the program saved?
+--- Tells whether the present state is the saved one.
 function History:is_saved()
   check_self(self, "is_saved")
   return self.saved == last(self)
 end
 
---- Runs with this label that follow each other become one step: the last ones,
--- unless something is undone, and those from now on.
+--- Makes one step of successive runs with this label, from now on.  The last
+-- steps with the label become one step as well, unless a step is undone.
 function History:merge(label)
   check_self(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
@@ -178,13 +171,11 @@ end
 
 local OPTIONS = { limit = "number", merge_window = "number" }
 
---- Makes a history.  `limit`: how many steps are kept (all); `merge_window`:
--- seconds after which runs are not merged any more (never).
+--- Returns a history.  `limit` is the number of steps that the history keeps
+-- (all); `merge_window` is the number of seconds after which runs are no longer
+-- merged (never).
 return function(opts)
-  check.argument(opts == nil or type(opts) == "table", 1, "history", "table",
-    opts)
-  opts = opts or {}
-  check.options(opts, OPTIONS, 1, "history")
+  opts = check.options(opts, OPTIONS, 1, "history")
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
   return setmetatable({

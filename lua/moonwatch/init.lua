@@ -1,55 +1,94 @@
 --- moonwatch: which object is this, which are new, and which have changed?
--- Most functions are those of the C core; see the README.
 -- SPDX-License-Identifier: MIT
+--
+-- The core's functions are in the library from the start.  Each other field of
+-- the library, and each method that is written in Lua, is loaded when the
+-- program first asks for the field.
 
 local core = require "moonwatch.core"
-local cleanup = require "moonwatch.cleanup"
-local counters = require "moonwatch.counters"
-local dynamism = require "moonwatch.dynamism"
-local json = require "moonwatch.json"
-local nested = require "moonwatch.nested"
-local path = require "moonwatch.path"
-local policy = require "moonwatch.policy"
-local times = require "moonwatch.times"
-local transaction = require "moonwatch.transaction"
 
--- These give effects and traces their methods.
-require "moonwatch.effects"
-require "moonwatch.to_lua"
-require "moonwatch.to_patch"
-require "moonwatch.trace"
+local private = core.private
+
+local MEMORY = "not enough memory"
+
+-- Loads a module of the library.  `require` puts a text of its own around the
+-- message when there is no memory.
+local function load(module)
+  local ok, result = pcall(require, "moonwatch." .. module)
+  if ok then return result end
+  local is_short = type(result) == "string" and
+    string.find(result, MEMORY, 1, true)
+  error(is_short and MEMORY or result, 0)
+end
+
+-- A function that loads a module and calls one of its functions.
+local function deferred(module, name)
+  return function(...) return load(module)[name](...) end
+end
+
+-- Gives a table fields that are loaded when they are first read: `modules` has
+-- the module of each.  A module is the value of the field, or a table with that
+-- value under the field's name.  The table is otherwise like any other: fields
+-- can be set, and `pairs` loads and visits all.
+local function defer(t, modules)
+  local function load_field(_, name)
+    local module = modules[name]
+    if not module then return nil end
+    local value = load(module)
+    if type(value) == "table" then value = value[name] end
+    if modules[name] then rawset(t, name, value) end -- else set meanwhile
+    modules[name] = nil
+    return value
+  end
+  for name in next, modules do rawset(t, name, nil) end -- another copy's
+  return setmetatable(t, {
+    __index = load_field,
+    __newindex = function(_, name, value)
+      rawset(t, name, value)
+      modules[name] = nil
+    end,
+    __pairs = function()
+      for name in next, modules do load_field(t, name) end
+      return next, t, nil
+    end,
+  })
+end
+
+-- Methods of the core's objects.
+defer(private.effects_methods, {
+  apply = "effects.recorded", concat = "effects.recorded",
+  conflicts = "effects.recorded", entries = "effects.recorded",
+  invert = "effects.recorded", objects = "effects.recorded",
+  reads = "effects.recorded", rollback = "effects.recorded",
+  squash = "effects.recorded", to_bytes = "effects.bytes",
+  to_lua = "effects.to_lua", to_patch = "effects.to_patch",
+})
+defer(private.trace_methods(), { write = "trace" })
+
+-- What the core calls: when an object of a class is watched, and when a scope
+-- is measured.
+private.hooks {
+  false, false, deferred("policy.mutators", "class_of"),
+  deferred("policy.mutators", "watched"),
+  deferred("policy.mutators", "unwatched"),
+  deferred("policy.mutators", "deserted"),
+}
+private.timers(deferred("times", "opened"), deferred("times", "closed"))
 
 local mw = {}
-for name, value in pairs(core) do mw[name] = value end
+for name, value in next, core do mw[name] = value end
 mw.private = nil
 
-mw.memo = require "moonwatch.memo"
-mw.array, mw.object_like = json.array, json.object_like
-mw.patch = require "moonwatch.json_patch"
-mw.diff = require("moonwatch.json_diff").diff
-mw.instrument = require "moonwatch.instrument"
-mw.begin = transaction.begin
-mw.transaction = transaction.run
-mw.patch_bytes = require "moonwatch.bytes"
-mw.effects = require "moonwatch.pending"
-mw.hierarchy = require "moonwatch.hierarchy"
-mw.history = require "moonwatch.history"
-mw.policy = policy.new
-mw.load_policy = policy.load
-mw.is_dynamic = policy.is_dynamic
-mw.metrics = require("moonwatch.metrics").new
-mw.counters, mw.count = counters.all, counters.count
-mw.times, mw.time_spent = times.times, times.time_spent
-mw.reset_times = times.reset_times
-mw.frame, mw.advance_frame = times.frame, times.advance_frame
-mw.reset_frames = times.reset_frames
-mw.once = require "moonwatch.once"
-mw.context = require "moonwatch.context"
-mw.cleanup, mw.cleanup_for = cleanup.new, cleanup.attach
-mw.dynamism = dynamism.dynamism
-mw.infer = require "moonwatch.infer"
-mw.normalize_name = path.normalize_name
-mw.skeleton = require "moonwatch.skeleton"
-mw.to_nested = nested.to_nested
-
-return mw
+return defer(mw, {
+  advance_frame = "times", array = "json", begin = "transaction",
+  cleanup = "cleanup", cleanup_for = "cleanup", context = "context",
+  count = "counters", counters = "counters", diff = "json.diff",
+  dynamism = "dynamism.report", effects = "effects.planned", frame = "times",
+  hierarchy = "hierarchy", history = "history", infer = "dynamism.infer",
+  instrument = "instrument", is_dynamic = "policy", load_policy = "policy",
+  memo = "memo", metrics = "metrics", normalize_name = "path",
+  object_like = "json", once = "once", patch = "json.patch",
+  patch_bytes = "effects.bytes", policy = "policy", reset_frames = "times",
+  reset_times = "times", skeleton = "dynamism.skeleton", time_spent = "times",
+  times = "times", to_nested = "dynamism.nested", transaction = "transaction",
+})

@@ -1,15 +1,17 @@
---- mw.instrument: instances are tagged when their constructor returns.
+--- mw.instrument: tags an instance when its constructor returns.
 -- SPDX-License-Identifier: MIT
 --
--- Constructors are of two sorts.  Some are given the instance (`init`); others
--- make it and return it (`new`, in most classes).  A constructor may call that
--- of a base: an instance is tagged once, when the outermost constructor that is
--- given it returns, or else when the first that returns it does.
+-- There are two sorts of constructors: some get the instance as an argument
+-- (`init`), others create and return the instance (`new`, in most classes).  A
+-- constructor may call the constructor of a base class.  The library tags an
+-- instance once: when the outermost constructor returns that got the instance
+-- as an argument, or, without such a constructor, when the first constructor
+-- returns the instance.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local metatable = core.private.metatable
-local patch = require "moonwatch.patch"
+local wrap = require "moonwatch.policy.wrap"
 local policy = require "moonwatch.policy"
 
 local CONSTRUCTORS = { "new", "__call", "init", "initialize", "_init" }
@@ -17,8 +19,8 @@ local RESTORERS = { "__setstate", "from_data" }
 local GIVEN = { init = true, initialize = true, _init = true,
   __setstate = true }
 
--- For each clock: the objects that are given to constructors right now, and a
--- clock whose generations number the calls of constructors.
+-- Clock -> the objects that are arguments of running constructors, and a clock
+-- whose generations number the calls of constructors.
 local trackers = setmetatable({}, { __mode = "k" })
 
 local function tracker_of(clock)
@@ -64,8 +66,8 @@ local function given(construct, tracker, obj, ...)
   return leave(tracker, obj, tracker.calls:advance(), construct(obj, ...))
 end
 
--- What a constructor returned is the instance, or else its first argument is,
--- unless that is the class.
+-- A constructor's result is the instance.  If the result is no object, the
+-- first argument is the instance, unless that argument is the class.
 local function finish(tracker, class, begun, first, ...)
   local result = ...
   if is_object(result) then
@@ -76,7 +78,8 @@ local function finish(tracker, class, begun, first, ...)
   return ...
 end
 
--- Makes constructors tag; only those of `class` itself if they are others' too.
+-- Returns a function that wraps a constructor so that it tags instances.  If
+-- other classes share the constructor, only calls for `class` itself tag.
 local function tagging(class, name, tracker, shared)
   if GIVEN[name] then
     return function(construct)
@@ -93,7 +96,7 @@ local function tagging(class, name, tracker, shared)
   end
 end
 
--- The names of a list of names and functions, as a class has them.
+-- Returns the names of the constructors in a list of names and functions.
 local function names_in(class, list)
   local names = {}
   for _, item in ipairs(list) do
@@ -114,8 +117,8 @@ local function has_given(class, names)
   end
 end
 
--- A class whose constructors are given the instance has no need of those that
--- it shares with others.
+-- If some constructors of a class get the instance as an argument, the
+-- constructors that the class shares with others stay as they are.
 local function patch_all(class, list, tracker, layers)
   local names = names_in(class, list)
   local own_only = has_given(class, names)
@@ -124,17 +127,16 @@ local function patch_all(class, list, tracker, layers)
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
       holder == class and rawget(core.raw(class), name) ~= nil) then
-      layers[#layers + 1] = patch(holder, name,
+      layers[#layers + 1] = wrap(holder, name,
         tagging(class, name, tracker, holder ~= class))
     end
   end
 end
 
-local Handle = {}
-Handle.__index = Handle
-Handle.__metatable = false
+local Handle, check_self = check.class "handle"
 
 function Handle:cancel()
+  check_self(self, "cancel")
   for _, layer in ipairs(self) do layer:cancel() end
 end
 
@@ -144,30 +146,15 @@ local function is_clock(value)
   return metatable(value) == metatable(core.clock())
 end
 
-local known = { constructors = "table", restorers = "table", clock = "table" }
+local RULES = { constructors = "table", restorers = "table", clock = "table" }
 
-local function mistake_in(rules)
-  local name = check.unknown(rules, known)
-  if name then return ("unknown rule '%s'"):format(name) end
-  for rule, value in pairs(rules) do
-    if type(value) ~= known[rule] then
-      return ("rule '%s' is not a %s"):format(rule, known[rule])
-    end
-  end
-  if rules.clock and not is_clock(rules.clock) then
-    return "rule 'clock' is not a clock"
-  end
-end
-
---- Tags each instance of a class from now on.
+--- Tags each new instance of a class until the handle is cancelled.  Returns
+-- the handle.
 local function instrument(class, rules)
   check.argument(type(class) == "table", 1, "instrument", "table", class)
-  check.argument(rules == nil or type(rules) == "table", 2, "instrument",
-    "table", rules)
-  rules = rules or {}
-  local mistake = mistake_in(rules)
-  check.that(not mistake, 2, "instrument", mistake)
+  rules = check.options(rules, RULES, 2, "instrument", "rule")
   local clock = rules.clock or core.clock()
+  check.that(is_clock(clock), 2, "instrument", "rule 'clock' is not a clock")
   local handle = setmetatable({}, Handle)
   local tracker = tracker_of(clock)
   local ok, message = pcall(function()

@@ -9,20 +9,21 @@ for word in ([[and break do else elseif end false for function goto if in local
   KEYWORDS[word] = true
 end
 
---- Can a value be a name in Lua?
+--- Tells whether a value can be a name in Lua.
 function literal.is_name(value)
   return type(value) == "string" and value:find "^[%a_][%w_]*$" ~= nil and
     not value:find "[\128-\255]" and not KEYWORDS[value]
 end
 
--- By type.
+-- The function for each type returns the text of a value of that type.
 literal.write = {}
 
 function literal.write.string(s)
   return (("%q"):format(s):gsub("\\\n", "\\n"):gsub("\r", "\\r"))
 end
 
--- The shortest that is read as the same number, and as a float.
+-- Returns the shortest text that Lua reads as the same number, of the same
+-- type.
 function literal.write.number(n)
   if math.type(n) == "integer" then return ("%q"):format(n) end
   if n ~= n then return "(0/0)" end
@@ -38,10 +39,10 @@ function literal.write.boolean(b) return tostring(b) end
 
 literal.write["nil"] = function() return "nil" end
 
---- The text of a value, which is nil or a boolean, number or string.
+--- Returns the text of nil, a boolean, a number or a string.
 function literal.of(value) return literal.write[type(value)](value) end
 
---- The text that comes after a table's, for one of its fields.
+--- Returns the text that follows the text of a table to name one of its fields.
 function literal.field(key)
   if literal.is_name(key) then return "." .. key end
   return "[" .. literal.of(key) .. "]"

@@ -4,13 +4,10 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local Memo = {}
-Memo.__index = Memo
-Memo.__name = "memo"
-Memo.__metatable = false
+local Memo, check_self = check.class "memo"
 
--- The guard is made valid before the function runs: if that writes to what it
--- depends on, the results are out of date at once.
+-- The guard becomes valid before the function runs.  If the function writes to
+-- an object that it depends on, the results are out of date at once.
 function Memo:__call(...)
   if not self:valid() then
     self.guard:revalidate()
@@ -21,13 +18,15 @@ function Memo:__call(...)
 end
 
 function Memo:valid()
+  check_self(self, "valid")
   for _, watch in ipairs(self.watches) do
-    if not watch:alive() then return false end -- nobody would tell
+    if not watch:alive() then return false end -- writes go unseen
   end
   return self.results ~= nil and not self.stale and self.guard.valid
 end
 
 function Memo:invalidate()
+  check_self(self, "invalidate")
   self.stale = true
 end
 
@@ -36,8 +35,9 @@ local function can_be_watched(obj)
     type(obj) == "userdata" and core.private.metatable(obj) ~= nil
 end
 
---- Makes a callable with the results of `fn`, which are computed when they are
--- first asked for, and again after one of the other arguments was written to.
+--- Returns a callable with the results of `fn`.  The callable computes the
+-- results at the first call, and again after a write to one of the other
+-- arguments.
 local function memo(fn, ...)
   check.argument(type(fn) == "function", 1, "memo", "function", fn)
   local dependencies = table.pack(...)

@@ -1,26 +1,20 @@
---- mw.metrics: what is counted between an entry and the outermost exit.
+--- mw.metrics: numbers that are collected between an entry and the outermost
+-- exit.
 -- SPDX-License-Identifier: MIT
 --
--- `values` is what will be reported, `kinds` says how each of them was made.  A
--- context that is new counts as entered, so that `local m <close> =
--- mw.metrics()` is a scope; but the first to enter it begins anew, unless
--- something was done with it before.
+-- `values` is the table for the report; `kinds` says by which method each
+-- metric was made.  A new context counts as entered, so that `local m <close> =
+-- mw.metrics()` is a scope; if `enter` is the first method that is called, the
+-- context begins anew.
 
 local check = require "moonwatch.check"
-local contain = require "moonwatch.contain"
+local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
-local Metrics = {}
-Metrics.__index = Metrics
-Metrics.__name = "metrics"
-Metrics.__metatable = false
+local Metrics, check_self = check.class "metrics"
 
--- Those that are entered, for all copies of this file.
+-- All copies of this file share the set of contexts that are entered.
 private.metrics = private.metrics or setmetatable({}, { __mode = "k" })
-
-local function check_self(self, name)
-  check.self(private.metatable(self) == Metrics, name, "metrics", self)
-end
 
 local function misuse(level, name, message, ...)
   error(("'%s': " .. message):format(name, ...), level + 1)
@@ -32,12 +26,13 @@ local function begin(self)
   private.metrics[self] = true
 end
 
--- It is not new any more.
+-- The first call on a new context makes it an entered one.
 local function settle(self)
   if self.fresh then self.fresh, self.depth = false, 1 end
 end
 
---- Enters it, once more perhaps.  Answers the context, for `<close>`.
+--- Enters the context, which may be entered already.  Returns the context, for
+-- `<close>`.
 function Metrics:enter()
   check_self(self, "enter")
   if self.depth == 0 then begin(self) end
@@ -52,7 +47,7 @@ local function report(self, err)
   self.values, self.kinds = nil, nil
   private.metrics[self] = nil
   if on_exit then
-    contain("metrics", on_exit, self.start, stop, values, err)
+    protect("metrics", on_exit, self.start, stop, values, err)
   end
 end
 
@@ -61,8 +56,8 @@ local function leave(self, err)
   if self.depth == 0 then report(self, err) end
 end
 
---- Leaves it; the outermost time, what was counted is reported, with an error
--- if there was one.
+--- Leaves the context.  The outermost `leave` reports the metrics, with the
+-- error `err` if there was one.
 function Metrics:leave(err)
   check_self(self, "leave")
   settle(self)
@@ -81,9 +76,9 @@ function Metrics:__gc()
   report(self)
 end
 
--- What every method that counts begins with.
+-- Every method that writes a metric calls this function first.
 local function open(self, name, metric)
-  check.self(private.metatable(self) == Metrics, name, "metrics", self)
+  check_self(self, name, 1)
   settle(self)
   if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
   if type(metric) ~= "string" then
@@ -92,7 +87,8 @@ local function open(self, name, metric)
   end
 end
 
--- The value of a metric that is made in one way only.
+-- Returns the value of a metric that only one method may make; creates the
+-- metric with the value `initial`.
 local function of_kind(self, name, metric, kind, initial)
   local former = self.kinds[metric]
   if former == nil then
@@ -124,14 +120,14 @@ local function check_unset(self, name, metric, overwrite)
   end
 end
 
---- Sets a metric; a second time only with `overwrite`.
+--- Sets a metric; `overwrite` allows a second time.
 function Metrics:set(metric, value, overwrite)
   open(self, "set", metric)
   check_unset(self, "set", metric, overwrite)
   self.kinds[metric], self.values[metric] = "value", value
 end
 
---- Sets the metrics in a table, all or none.
+--- Sets all metrics in a table; if one of them is wrong, sets none.
 function Metrics:update(values, overwrite)
   open(self, "update", "")
   check.argument(type(values) == "table", 1, "update", "table", values)
@@ -162,7 +158,8 @@ local function same(a, b)
   return rawequal(a, b) or a ~= a and b ~= b
 end
 
--- Takes a key from the list if it is there with less.  Is there room for it?
+-- Tells whether the list has room for the pair.  Removes the key from the list
+-- if the key is there with a smaller value.
 local function withdraw(list, key, value)
   for i, entry in ipairs(list) do
     if same(entry.key, key) then
@@ -180,8 +177,8 @@ local function insert_sorted(list, entry)
   table.insert(list, at, entry)
 end
 
---- Keeps the `n` keys with the largest values: an array of { key, value }, the
--- largest first; of equal ones the first to come.
+--- Keeps the `n` keys with the largest values, as an array of { key, value }.
+-- The largest value comes first; of equal values the one that came first does.
 function Metrics:top_n(metric, key, value, n)
   open(self, "top_n", metric)
   check.argument(key ~= nil, 2, "top_n", "key", key)
@@ -197,7 +194,7 @@ end
 
 local metrics = {}
 
---- Adds to a column of all contexts that are entered; never raises.
+--- Adds to a column of all contexts that are entered.  Never raises.
 function metrics.column(column, n)
   for context in pairs(private.metrics) do
     local value = context.values[column] or 0
@@ -207,9 +204,9 @@ function metrics.column(column, n)
   end
 end
 
---- A context; `on_exit(start_ns, end_ns, metrics, error)` is called once, when
--- it is left for the last time.
-function metrics.new(on_exit)
+--- Returns a context.  The last exit calls `on_exit(start_ns, end_ns, metrics,
+-- error)` once.
+function metrics.metrics(on_exit)
   check.argument(on_exit == nil or type(on_exit) == "function", 1, "metrics",
     "function", on_exit)
   local self = { on_exit = on_exit, depth = 0, fresh = true }

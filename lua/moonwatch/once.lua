@@ -1,16 +1,14 @@
---- mw.once: has this been seen before?
+--- mw.once: a set that tells whether a key is seen for the first time.
 -- SPDX-License-Identifier: MIT
 --
--- The keys are a ring of nodes around the set itself, the one that was asked
--- for last first.  Objects are known by their serials, so none is kept alive.
+-- The keys are nodes in a ring, with the set's list as head; the key that was
+-- seen last comes first.  The set knows an object by its serial, so it keeps no
+-- object alive.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local Seen = {}
-Seen.__index = Seen
-Seen.__name = "seen-set"
-Seen.__metatable = false
+local Seen, check_self = check.class "seen-set"
 
 local MAX = 4096
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
@@ -32,7 +30,8 @@ local function forget_last(self)
   self.n = self.n - 1
 end
 
--- Where a key is known, and as what.  A light userdata is no object.
+-- Returns the table that knows the key, and the value under which the table
+-- knows the key.  A light userdata is a value, no object.
 local function place(self, key)
   if not OBJECTS[type(key)] then return self.values, key end
   local ok, id = pcall(core.id, key)
@@ -41,7 +40,8 @@ local function place(self, key)
   return self.values, key
 end
 
---- Is it the first time that it is asked for this key, as far as it knows?
+--- Returns true if the set sees the key for the first time, or has forgotten
+-- the key.
 function Seen:__call(key)
   check.argument(key ~= nil and key == key, 1, "seen", "key", key)
   local where, known = place(self, key)
@@ -59,20 +59,25 @@ function Seen:__call(key)
   return true
 end
 
---- How many keys it knows.
-function Seen:len() return self.n end
+--- Returns the number of keys that the set knows.
+function Seen:len()
+  check_self(self, "len")
+  return self.n
+end
 
 Seen.__len = Seen.len
 
---- Forgets all.
+--- Forgets all keys.
 function Seen:clear()
+  check_self(self, "clear")
   local list = {}
   list.before, list.after = list, list
   self.list, self.values, self.objects, self.n = list, {}, {}, 0
 end
 
---- A set that answers true the first time for each key, and forgets those that
--- were not asked for the longest when there are more than `max`.
+--- Returns a set that is called with a key and returns true the first time.  Of
+-- more than `max` keys the set forgets the key that it has not seen for the
+-- longest time.
 local function once(max)
   check.argument(max == nil or math.type(max) == "integer" and max > 0, 1,
     "once", "positive integer", max)

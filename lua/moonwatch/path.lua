@@ -1,10 +1,11 @@
---- Paths: the keys that lead from a value to one below it, as text and back.
+--- Paths: the keys that lead from a value to a value below it, as text and
+-- back.
 -- SPDX-License-Identifier: MIT
 --
--- The text is an expression in Lua, of a variable `L`: L['x'][1][true][0.5].
--- Strings are in single quotes; in them, quotes, backslashes, control bytes,
--- and what is not UTF-8 are escaped as Lua does it, so that each sequence of
--- keys has a text of its own, and each text one sequence.
+-- The text is a Lua expression of a variable `L`: L['x'][1][true][0.5]. Strings
+-- are in single quotes; quotes, backslashes, control bytes and bytes that are
+-- not UTF-8 are escaped as in Lua.  So each sequence of keys has one text, and
+-- each text stands for one sequence.
 
 local check = require "moonwatch.check"
 local literal = require "moonwatch.literal"
@@ -17,10 +18,10 @@ local path = {}
 
 local RANK = { boolean = 1, number = 2, string = 3 }
 
---- Can a key be part of a path?  Not if it is an object.
+--- Tells whether a key can be part of a path; objects cannot.
 function path.is_key(key) return RANK[type(key)] ~= nil end
 
---- An order of keys, for table.sort.
+--- Compares two keys, for table.sort.
 function path.before(a, b)
   local x, y = type(a), type(b)
   if x ~= y then return RANK[x] < RANK[y] end
@@ -28,7 +29,7 @@ function path.before(a, b)
   return a < b
 end
 
---- The keys of a table that can be part of a path, in order.
+--- Returns the keys of a table that can be part of a path, in order.
 function path.sorted_keys(t)
   local keys = {}
   for key in next, t do
@@ -59,21 +60,21 @@ local function quoted(s)
   return "'" .. s .. "'"
 end
 
---- The text of one key.
+--- Returns the text of one key.
 function path.step(key)
   return "[" .. (type(key) == "string" and quoted(key) or literal.of(key)) ..
     "]"
 end
 
---- The text of an array of keys.
+--- Returns the text of an array of keys.
 function path.text(keys)
   local steps = { "L" }
   for i, key in ipairs(keys) do steps[i + 1] = path.step(key) end
   return table.concat(steps)
 end
 
---- The keys that lead to a node, which has the last in `key` and the node of
--- the others in `up`.
+--- Returns the keys that lead to a node.  A node has the last key in `key`, and
+-- the node above it in `up`.
 function path.keys(node)
   local keys = {}
   while node.up do
@@ -86,7 +87,7 @@ function path.keys(node)
   return keys
 end
 
--- What `make` makes of each value, made once.
+-- Returns a table that calls `make(value)` once for each value.
 local function remembering(make)
   return setmetatable({}, { __index = function(made, value)
     made[value] = make(value)
@@ -94,7 +95,7 @@ local function remembering(make)
   end })
 end
 
---- A function that answers the texts of nodes, and is fast for many.
+--- Returns a function from a node to its text, which is fast for many nodes.
 function path.namer()
   local above = remembering(function(node)
     return path.text(path.keys(node))
@@ -111,7 +112,7 @@ end
 -- From text
 -- =======================================================
 
--- Where a string in quotes that begins at `at` ends; nil if it does not.
+-- Returns the place where the quoted string that begins at `at` ends, or nil.
 local function quote_end(text, at)
   local quote = text:sub(at, at)
   local i = at + 1
@@ -136,8 +137,8 @@ end
 
 local CONSTANTS = { ["true"] = true, ["false"] = false }
 
--- Reads what is in brackets from `at` on.  Answers the key and what is next,
--- or nil.
+-- Reads the key in brackets that begins at `at`.  Returns the key and the place
+-- after the bracket, or nil.
 local function bracketed(text, at)
   if text:find("^['\"]", at) then
     local last = quote_end(text, at)
@@ -150,8 +151,8 @@ local function bracketed(text, at)
   return key, after
 end
 
---- The keys of a path as an array; fields can be written with a dot, too.  Nil
--- and a message if it is no path.
+--- Returns the keys of a path as an array; a field may be written with a dot.
+-- Returns nil and a message if the text is no path.
 function path.parse(text)
   local keys, at = {}, 2
   if text:sub(1, 1) ~= "L" then return nil, "a path begins with L" end
@@ -166,15 +167,16 @@ function path.parse(text)
   return keys
 end
 
--- What has dots that are not fields': strings in quotes, numbers in brackets.
+-- Returns the end of a part whose dots name no fields: a string in quotes, or a
+-- number in brackets.
 local function verbatim_end(text, at)
   if text:find("^['\"]", at) then return quote_end(text, at) or #text end
   local number, last = text:match("^%[([%w.+-]+)%]()", at)
   return number and tonumber(number) and last - 1
 end
 
---- The same path with each field that is written with a dot, `.x`, written as
--- `['x']`.  What is in quotes stays, and so does what is no path.
+--- Returns the path with each field that is written with a dot, `.x`, written
+-- as `['x']`.  Text in quotes stays as it is, and so does text that is no path.
 function path.normalize_name(text)
   check.argument(type(text) == "string", 1, "normalize_name", "string", text)
   local pieces, at = {}, 1

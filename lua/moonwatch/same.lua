@@ -1,8 +1,9 @@
---- Are two values the same, so that nobody can tell them apart?
+--- Tells whether two values are the same, so that no program can tell them
+-- apart.
 -- SPDX-License-Identifier: MIT
 --
--- Objects are by identity.  An integer is no float, and 0.0 is not -0.0; NaN is
--- the same as NaN.
+-- Objects are the same by identity.  An integer is never the same as a float,
+-- and 0.0 is not the same as -0.0; NaN is the same as NaN.
 
 local function same(a, b)
   if not rawequal(a, b) then return a ~= a and b ~= b end

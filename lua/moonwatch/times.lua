@@ -1,10 +1,10 @@
 --- mw.times, mw.time_spent, mw.frame: where the time went.
 -- SPDX-License-Identifier: MIT
 --
--- A scope that is measured has a record while it is open.  `depths` knows how
--- many of them are open in a coroutine, for each name and for each column, so
--- that time is counted once where they are nested.  A name's durations are a
--- ring of the last ones; all times in here are nanoseconds.
+-- A measured scope has a record while the scope is open.  `depths` counts for
+-- each coroutine the open scopes of each name and of each column, so that the
+-- time of nested scopes counts once.  The durations of a name are a ring of the
+-- last ones.  All times in this file are nanoseconds.
 
 local check = require "moonwatch.check"
 local metrics = require "moonwatch.metrics"
@@ -12,7 +12,7 @@ local private = require("moonwatch.core").private
 
 local KEPT = 1024
 
--- One for all copies of this file, as there is one set of scopes.
+-- All copies of this file share the state, because they share the scopes.
 private.times = private.times or {
   names = {}, spent = {}, total = 0, frame = 0,
   depths = setmetatable({}, { __mode = "k" }),
@@ -35,7 +35,7 @@ local function depths_here()
   return depths
 end
 
--- Counts one more; answers whether it is the outermost one.
+-- Adds one to a depth.  Tells whether the scope is the outermost.
 local function deepen(depths, key)
   depths[key] = depths[key] + 1
   return depths[key] == 1
@@ -45,8 +45,8 @@ local function rise(depths, key)
   depths[key] = depths[key] > 1 and depths[key] - 1 or nil
 end
 
--- The record of a scope with a column.  What needs memory is done before
--- anything counts.
+-- Returns the record of a scope with a column.  All allocations come before the
+-- first change of a depth.
 local function enter_column(name, column)
   local depths = depths_here()
   local names, columns = depths.names, depths.columns
@@ -62,7 +62,7 @@ local function enter_column(name, column)
   return record
 end
 
-local function opened(name, column)
+function times.opened(name, column)
   if column then return enter_column(name, column) end
   return { name = name }
 end
@@ -94,13 +94,13 @@ local function spend(record, ns)
   if record.counts_column then metrics.column(record.column, ns // 1000) end
 end
 
-local function closed(record, ns)
+function times.closed(record, ns)
   if record.column then leave_column(record) end
   note(record.name, ns)
   if record.column then spend(record, ns) end
 end
 
-private.timers(opened, closed)
+private.timers(times.opened, times.closed)
 
 -- }======================================================
 
@@ -117,7 +117,7 @@ end
 
 local function seconds(ns) return ns / 1e9 end
 
--- The durations that are kept of a name, in seconds, oldest first.
+-- Returns the durations that are kept of a name, in seconds, oldest first.
 local function durations(its)
   local list = {}
   for i = math.max(its.count - KEPT, 0), its.count - 1 do
@@ -167,7 +167,7 @@ function formats.csv(aggregate)
   return table.concat(lines, "\n") .. "\n"
 end
 
--- One line, without what would disturb it.
+-- Returns the name as one line of text.
 local function plain(name) return (name:gsub("%c", "?")) end
 
 local LINE = "%-30s %9s %12s %12s %12s"
@@ -194,9 +194,9 @@ function formats.text(aggregate)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- How long scopes took, by name, in seconds: as "text" (if nothing is said),
--- "csv" or a "table".  The last 1,024 of each, or, aggregated, count, sum, min
--- and max of all.
+--- Returns the durations of scopes by name, in seconds: as "text" (the
+-- default), "csv" or a "table".  These are the last 1,024 of each name; if
+-- `aggregate` is true, the count, sum, minimum and maximum of all.
 function times.times(format, aggregate)
   check.that(format == nil or formats[format] ~= nil, 1, "times",
     "'text', 'csv' or 'table' expected")
@@ -206,7 +206,7 @@ function times.times(format, aggregate)
   return (write(aggregate))
 end
 
---- Seconds by name of the scopes with a column, and their `total`.
+--- Returns the seconds of the scopes with a column by name, and their `total`.
 function times.time_spent()
   local result = {}
   for name, ns in pairs(state.spent) do result[name] = seconds(ns) end
@@ -214,23 +214,23 @@ function times.time_spent()
   return result
 end
 
---- Forgets both.
+--- Forgets all durations and all times spent.
 function times.reset_times()
   state.names, state.spent, state.total = {}, {}, 0
 end
 
 -- }======================================================
 
---- The number of the frame.
+--- Returns the number of the frame.
 function times.frame() return state.frame end
 
---- Begins the next frame, and answers its number.
+--- Begins the next frame.  Returns its number.
 function times.advance_frame()
   state.frame = state.frame + 1
   return state.frame
 end
 
---- Back to frame 0.
+--- Goes back to frame 0.
 function times.reset_frames() state.frame = 0 end
 
 return times

@@ -1,18 +1,20 @@
---- mw.begin, mw.transaction: what a piece of code writes, recorded and undone.
+--- mw.begin, mw.transaction: the writes of a piece of code, recorded and
+-- undone.
 -- SPDX-License-Identifier: MIT
 --
--- Those that are open are a stack, for all of them read one journal: `mark` is
--- where each began.  The stack knows them by what is in `its`; the program has
--- a handle, so that one that it loses is found by the collector.
+-- The open transactions are a stack, because all of them read one journal;
+-- `mark` is the place in the journal where a transaction began.  The stack
+-- holds the state of a transaction, `its`; the program holds a handle, so that
+-- the collector finds a transaction whose handle the program has lost.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local reads = require "moonwatch.reads"
+local reads = require "moonwatch.effects.reads"
 local same = require "moonwatch.same"
 
 local private = core.private
 
--- One stack for all copies of this file, as there is one journal.
+-- All copies of this file share the stack, because they share the journal.
 private.transactions = private.transactions or {}
 local stack = private.transactions
 local traced = private.traced()
@@ -25,8 +27,8 @@ local NONE = {}
 -- Cells: upvalues are compared when a transaction begins or ends
 -- =======================================================
 
--- The upvalues of the functions, with what is known of each: its value, and
--- the place in the journal where that was noted.
+-- Returns the cells of the functions' upvalues.  For each cell the transaction
+-- knows the value, and the place in the journal where the value was noted.
 local function read_cells(functions)
   local cells = {}
   for _, fn in ipairs(functions) do
@@ -45,7 +47,8 @@ local function read_cells(functions)
   return cells
 end
 
---- Says that what a cell has now is noted already.
+--- Tells all open transactions that the journal has the present value of a
+-- cell.
 function transaction.noted(cell)
   local _, value = private.cell_value(cell)
   local at = private.position()
@@ -55,7 +58,7 @@ function transaction.noted(cell)
   end
 end
 
--- Calls `f(cell, known)` for the cells of all that are open.
+-- Calls `f(cell, known)` for each cell of each open transaction.
 local function each_cell(f, ...)
   for _, its in ipairs(stack) do
     for _, cell in ipairs(its.cells or NONE) do
@@ -73,12 +76,13 @@ end
 
 local function note_cells() each_cell(note) end
 
--- What was noted after the mark is taken back now.
+-- A rollback to the mark has changed the cells that were noted after the mark.
 local function know(cell, known, mark)
   if known.at > mark then transaction.noted(cell) end
 end
 
---- Effects were taken back, and that is noted.
+--- Tells the open transactions that effects were undone, with an entry in the
+-- journal for each cell.
 function transaction.undone(fx)
   local wanted = false
   for _, its in ipairs(stack) do wanted = wanted or its.cells ~= nil end
@@ -88,11 +92,11 @@ function transaction.undone(fx)
   end
 end
 
---- Is any under way?
+--- Tells whether a transaction is open.
 function transaction.is_open() return stack[1] ~= nil end
 
---- Calls `f` if the innermost transaction, or one further out, is taken back.
--- To be called before anything is changed.
+--- Calls `f` if the innermost transaction, or one around it, is taken back.  To
+-- be called before the first change.
 function transaction.on_rollback(f)
   local its = stack[#stack]
   if not its then return end
@@ -100,7 +104,7 @@ function transaction.on_rollback(f)
   table.insert(its.undone, f)
 end
 
--- What is to be called is the next one's now.
+-- Gives the functions that `on_rollback` was given to the outer transaction.
 local function hand_out(its)
   local outer = stack[#stack - 1]
   for _, f in ipairs(its.undone or NONE) do
@@ -118,8 +122,8 @@ local function tell_undone(its)
   for i = list and #list or 0, 1, -1 do list[i]() end
 end
 
--- Takes back all that was noted since `its` began, cells included.  While it
--- is `ending`, guards that hear of that may not end it, nor one further out.
+-- Takes back all writes since `its` began, cells included.  During that time
+-- (`ending`) a guard may end neither this transaction nor one around it.
 local function take_back(its)
   its.ending = true
   local ok, problem = pcall(private.rewind, its.mark, its.refs)
@@ -150,8 +154,8 @@ local function forget_globals(its)
   its.globals = nil
 end
 
--- A trace is told how it ended.  If there is no memory for that, the collector
--- ends the scope.
+-- Tells the trace how the transaction ended.  If there is no memory for that,
+-- the collector closes the scope.
 local function close_scope(its)
   local scope = its.scope
   its.scope = nil
@@ -159,7 +163,7 @@ local function close_scope(its)
   scope:close()
 end
 
--- Takes the innermost one from the stack.
+-- Takes the innermost transaction from the stack.
 local function pop()
   local its = stack[#stack]
   stack[#stack] = nil
@@ -170,7 +174,7 @@ local function pop()
   if its.scope then pcall(close_scope, its) end
 end
 
--- Is it, or one in it, taken back just now?
+-- Tells whether the transaction, or one inside it, is being taken back now.
 local function is_ending(its)
   for i = #stack, 1, -1 do
     if stack[i].ending then return true end
@@ -179,7 +183,7 @@ local function is_ending(its)
   return false
 end
 
--- Those that began later and were not ended are part of it now.
+-- Open transactions inside `its` become part of `its`.
 local function end_inner(its)
   if is_ending(its) then
     error("a transaction ends while it is taken back", 0)
@@ -191,8 +195,8 @@ local function end_inner(its)
   end
 end
 
--- Those that nobody can end any more.  If there is no memory for that, it is
--- tried again with the next one.
+-- Ends the innermost transactions whose handles are lost.  If there is no
+-- memory for that, the end of the next transaction tries again.
 local function end_abandoned()
   local its = stack[#stack]
   while its and its.abandoned and not its.ending do
@@ -203,13 +207,21 @@ local function end_abandoned()
   end
 end
 
--- From when it is open, the collector ends it if the rest fails.
+-- The core takes the folder of the file that calls `record`, which is this
+-- file, for the folder of the library; a line in that folder is no line of the
+-- program.  So the core must be called from here, and not by pcall.
+local function record(where)
+  local mark, refs = private.record(where)
+  return mark, refs
+end
+
+-- Once `its` is open, the collector can end the transaction if the rest fails.
 local function open(its)
   end_abandoned()
   note_cells()
   local n = #stack + 1
   stack[n] = its
-  local ok, mark, refs = pcall(private.record, its.where)
+  local ok, mark, refs = pcall(record, its.where)
   if not ok then
     stack[n] = nil
     error(mark, 0)
@@ -221,7 +233,8 @@ local function open(its)
   if its.wants_reads then its.reads = reads.begin() end
 end
 
--- `done(fx)`, if there is one, is called while there is still a way back.
+-- Ends a transaction and keeps its writes.  `done(fx)` is called while the
+-- writes can still be taken back.
 local function commit(its, done)
   end_inner(its)
   local fx = private.cut(its.mark)
@@ -235,7 +248,8 @@ local function commit(its, done)
   return fx
 end
 
--- Answers the first error of a guard.
+-- Ends a transaction and takes its writes back.  Returns the first error of a
+-- guard.
 local function rewind(its)
   end_inner(its)
   local problem = take_back(its)
@@ -244,25 +258,19 @@ local function rewind(its)
   return problem
 end
 
---- Effects -> what was read, of those that know.
+--- Effects -> the reads of their transaction, if the program asked for reads.
 transaction.reads = setmetatable({}, { __mode = "k" })
 
 -- }======================================================
 
 -- {======================================================
--- What programs see
+-- The functions of programs
 -- =======================================================
 
-local Transaction = {}
-Transaction.__index = Transaction
-Transaction.__name = "transaction"
-Transaction.__metatable = false
+local Transaction, check_self = check.class "transaction"
 
 local function its_own(self, name)
-  if private.metatable(self) ~= Transaction then
-    error(("calling '%s' on bad self (transaction expected, got %s)"):format(
-      name, type(self)), 3)
-  end
+  check_self(self, name, 1)
   if not self.its.open then
     error(("calling '%s' on a transaction that has ended"):format(name), 3)
   end
@@ -272,14 +280,14 @@ local function its_own(self, name)
   return self.its
 end
 
---- Ends it; what it wrote stays.  Answers the effects.
+--- Ends the transaction and keeps its writes.  Returns the effects.
 function Transaction:commit()
   local fx = commit(its_own(self, "commit"))
   return fx
 end
 
---- Ends it and takes back what it wrote.  Answers the effects, for a later
--- `apply`.
+--- Ends the transaction and takes its writes back.  Returns the effects, which
+-- can be applied later.
 function Transaction:rollback()
   local its = its_own(self, "rollback")
   end_inner(its)
@@ -290,7 +298,7 @@ function Transaction:rollback()
   return fx
 end
 
--- The error of a guard that has nowhere to go.
+-- Warns of an error of a guard that cannot be raised.
 local function tell(problem)
   if problem ~= nil then warn("error in a guard (", tostring(problem), ")") end
 end
@@ -308,8 +316,8 @@ function Transaction:__gc()
   if not self.its.open then forget_globals(self.its) end
 end
 
--- One that no program has, to be used again: handles have a finaliser, which
--- makes them dear.
+-- A handle that no program has, for the next transaction of a function: handles
+-- have a finaliser, which makes new ones expensive.
 local spare
 
 local function new_handle()
@@ -322,12 +330,10 @@ local OPTIONS = {
   where = "boolean", globals = "table", cells = "table", reads = "boolean",
 }
 
---- Begins to record what is written to all watched and tracked objects.
+--- Begins to record the writes to all watched and tracked objects.  Returns the
+-- transaction.
 function transaction.begin(opts)
-  check.argument(opts == nil or type(opts) == "table", 1, "begin", "table",
-    opts)
-  opts = opts or NONE
-  check.options(opts, OPTIONS, 1, "begin")
+  opts = check.options(opts, OPTIONS, 1, "begin")
   for i, fn in ipairs(opts.cells or NONE) do
     check.that(type(fn) == "function", 1, "begin",
       ("number %d in option 'cells' is not a function"):format(i))
@@ -343,8 +349,8 @@ local function fail(self, err)
   return false, err
 end
 
--- The function has raised, and what it wrote is undone, but for cells.  What
--- guards wrote when they heard of that stays.
+-- The function has raised, and the core has undone its writes, except those to
+-- cells.  The writes of guards that heard of the undoing stay.
 local function fail_undone(self, err, problem)
   tell(problem)
   each_cell(know, self.its.mark)
@@ -352,9 +358,9 @@ local function fail_undone(self, err, problem)
   return fail(self, err)
 end
 
--- Ends the transaction of a function that has returned or raised; in this case
--- most is undone.  Like everybody who ends one, it has the handle on its stack,
--- so that the collector does not find it meanwhile.
+-- Ends the transaction of a function that has returned or raised; the core has
+-- undone most writes of a function that raised.  `self` is on the stack, so
+-- that the collector does not find the handle meanwhile.
 local function finish(self, done, ok, ...)
   if not self.its.open then
     if not ok then return false, (...) end
@@ -368,9 +374,10 @@ local function finish(self, done, ok, ...)
   return true, fx, ...
 end
 
---- Calls `fn(...)` in a transaction, and `done` with the effects: if that
--- raises, it is as if `fn` had.
-function transaction.run_until(done, fn, ...)
+--- Calls `fn(...)` in a transaction, and `done` with the effects.  An error in
+-- `done` counts as an error in `fn`.  Returns true, the effects and the results
+-- of `fn`; or false and the error, and nothing has changed.
+function transaction.run(done, fn, ...)
   local self = spare
   spare = nil
   if not self then self = new_handle() end
@@ -378,17 +385,17 @@ function transaction.run_until(done, fn, ...)
   return finish(self, done, private.protect(self.its, fn, ...))
 end
 
---- Calls `fn(...)` in a transaction of its own.  Answers true, the effects and
--- the results; or false and the error, and then nothing is changed.
-function transaction.run(fn, ...)
+--- Calls `fn(...)` in a transaction of its own.  Returns true, the effects and
+-- the results of `fn`; or false and the error, and nothing has changed.
+function transaction.transaction(fn, ...)
   check.argument(type(fn) == "function", 1, "transaction", "function", fn)
-  return transaction.run_until(nil, fn, ...)
+  return transaction.run(nil, fn, ...)
 end
 
---- Calls `f(...)`; if it raises, what it wrote is taken back, and the error
--- goes on.  Answers its result.
+--- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
+-- back, and the error goes on.
 function transaction.attempt(f, ...)
-  local ok, fx, result = transaction.run(f, ...)
+  local ok, fx, result = transaction.run(nil, f, ...)
   if not ok then error(fx, 0) end
   return result
 end

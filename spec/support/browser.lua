@@ -1,6 +1,6 @@
--- Opens the page of a trace in a browser, without a window: are its tables
--- filled?  Leaves a picture in build/page.png.  Ends with one line: N passed,
--- M failed.
+-- Opens the page of a trace in a browser without a window, and tests that its
+-- tables are filled.  Leaves a picture in build/page.png.  Ends with one line:
+-- N passed, M failed.
 
 local mw = require "moonwatch"
 local shell = require "spec.support.shell"

@@ -1,10 +1,10 @@
--- What classes consist of, to tell if they were given back exactly.
+-- The contents of classes, to test that a class is restored exactly.
 
 local assert = require "luassert"
 
 local contents = {}
 
--- All that a class and the tables in its fields hold.
+-- Returns the contents of a class and of the tables in its fields.
 function contents.of(class)
   local seen = {}
   local function visit(t, depth)

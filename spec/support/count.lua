@@ -1,4 +1,5 @@
--- An output handler for busted: what went wrong, then one line with the counts.
+-- An output handler for busted: prints the failures, then one line with the
+-- counts.
 
 return function(options)
   local busted = require "busted"

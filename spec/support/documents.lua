@@ -1,4 +1,4 @@
--- Random JSON documents, and documents that are like others, for specs.
+-- Random JSON documents, and variations of documents, for specs.
 
 local mw = require "moonwatch"
 
@@ -25,7 +25,7 @@ local function object(depth)
   return random(3) > 1 and mw.object_like(t) or t
 end
 
--- Any value, with at most so many tables around its leaves.
+-- Returns a random value; at most `depth` tables are around a leaf.
 function documents.value(depth)
   if depth == 0 or random(4) == 1 then return scalar() end
   return random(2) == 1 and array(depth) or object(depth)
@@ -57,7 +57,8 @@ local function edit_object(t, depth)
   end
 end
 
--- Changes a value here and there; answers it, or another one in its place.
+-- Changes some parts of a value.  Returns the value, or another one in its
+-- place.
 function documents.edited(value, depth)
   if type(value) ~= "table" or depth <= 0 or random(8) == 1 then
     return documents.value(math.max(depth, 0))

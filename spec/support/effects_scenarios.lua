@@ -11,11 +11,11 @@ local left_memory = true
 
 local function has_memory() return (pcall(allocate)) end
 
--- What a step does takes objects from one state to another, or it fails and
--- they are as they were, unless there is still no memory to take things back;
--- then that is done later.  `state()` answers the one that they are in, or
--- "mixed".  The rest is what `pcall` answers of a function that answers nil or
--- false and a message when it fails.
+-- A step takes objects from one state to another, or it fails and the objects
+-- are as before.  If there is no memory to take the writes back, that is done
+-- later.  `state()` returns the state of the objects, or "mixed".  The other
+-- arguments are the results of `pcall` of a function that returns nil or false
+-- and a message when it fails.
 local function step(name, state, from, to, ok, done, ...)
   local now = state()
   left_memory = has_memory()
@@ -25,10 +25,10 @@ local function step(name, state, from, to, ok, done, ...)
   return done, ...
 end
 
--- What the last run left for the next one, in which there is memory again.
+-- The last run leaves its objects for the next one, which has memory again.
 local left
 
--- Nothing records any more, and a transaction does what it should.
+-- Checks that nothing is being recorded, and that a transaction works.
 local function check_closed(object)
   local mw, core = require "moonwatch", require "moonwatch.core"
   collectgarbage()
@@ -57,7 +57,7 @@ local function check_left()
   if former.check then former.check() end
 end
 
--- For transactions that are to be undone.
+-- The error of transactions that are to be taken back.
 local UNDONE = {}
 
 local function undone(ok, err)
@@ -227,7 +227,7 @@ function scenarios.pending()
   fx:hook(hooked, "event", print)
   fx:finally(function() n_final = n_final + 1 end)
   check(state() == "old")
-  -- What was not applied can be applied later.
+  -- effects that were not applied can be applied later
   left.check = function()
     if not left_memory or state() ~= "old" or fx:is_empty() then return end
     check(n_final == 0 and n_hooks == 0, "hooks and callbacks are undone")
@@ -255,7 +255,7 @@ function scenarios.histories()
     if doc.text == "abc" and doc.size == 3 and doc.bold then return "3" end
     return "mixed"
   end
-  -- What was done can be undone, whatever failed.
+  -- Steps that were done can be undone, whatever failed.
   local function check_history()
     while history:can_undo() do check(history:undo(), "undo") end
     check(state() == "0", "all is undone")
@@ -344,7 +344,7 @@ function scenarios.patches()
   check_left()
 end
 
--- The same for a document that is not tracked.
+-- The same scenario for a document that is not tracked.
 function scenarios.plain_patches()
   local mw = require "moonwatch"
   local copy = { hp = 1 }
@@ -376,7 +376,7 @@ function scenarios.diffs()
   check(a.new.x == "y" and #mw.diff(a, b) == 0)
 end
 
--- Adds these to a table; `its_check` raises if its argument is not so.
+-- Adds the scenarios to a table; `its_check` raises if its argument is false.
 return function(all, its_check)
   check = its_check
   for name, scenario in pairs(scenarios) do all[name] = scenario end

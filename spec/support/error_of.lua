@@ -1,4 +1,4 @@
--- The error with which a call ends; it must end with one.
+-- Returns the error with which a call ends.
 
 return function(f, ...)
   local ok, message = pcall(f, ...)

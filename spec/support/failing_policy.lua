@@ -1,5 +1,5 @@
--- A policy file for scenarios.lua: rules that fail in all ways, and one that
--- does not.
+-- A policy file for scenarios.lua: a rule for each way to fail, and one good
+-- rule.
 
 return {
   rules = {

@@ -57,8 +57,13 @@ static const char *run(lua_State *L, const char *scenario) {
   return (lua_pcall(L, 0, 0, 0) == LUA_OK) ? NULL : lua_tostring(L, -1);
 }
 
-/* The scenario that begins without the library. */
+/* Scenarios with names that begin so begin without the library; for all others
+** all of it is loaded. */
 #define OPENING "opening"
+
+static int is_opening(const char *scenario) {
+  return strncmp(scenario, OPENING, sizeof(OPENING) - 1) == 0;
+}
 
 /* One run with failures and one without; how many requests were refused. */
 static size_t try_once(const char *scenario, heap_mode mode, size_t n,
@@ -68,8 +73,8 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
   const char *message;
   size_t refusals;
   lua_getfield(L, 1, scenario); /* so that its name is there already */
-  if (strcmp(scenario, OPENING) != 0 &&
-      luaL_dostring(L, "require 'moonwatch'") != LUA_OK)
+  if (!is_opening(scenario) &&
+      luaL_dofile(L, "spec/support/load_all.lua") != LUA_OK)
     snprintf(problem, size, "require: %s", lua_tostring(L, -1));
   lua_settop(L, 1);
   heap_set(&h, mode, n);

@@ -1,5 +1,5 @@
--- What spec/support/fuzz.c and the specs do with hostile bytes: a function that
--- raises when mw.patch_bytes raises, or changes what it says it did not.
+-- Hostile bytes for spec/support/fuzz.c and the specs: the function raises if
+-- mw.patch_bytes raises, or changes a world that it says is unchanged.
 
 local mw = require "moonwatch"
 local picture = require "spec.support.picture"
@@ -16,7 +16,7 @@ local function with_header(body)
   return string.pack("<c3 B I4 I4", "MWE", 1, #body, checksum(body)) .. body
 end
 
---- The first byte says whether the rest needs a header.
+--- The first byte of the input says whether the rest needs a header.
 return function(input)
   local bytes = input:sub(2)
   if input:byte() == 1 then bytes = with_header(bytes) end

@@ -1,5 +1,5 @@
--- Loaded by busted before the specs: sets the collector's mode, and turns Lua's
--- warnings (an error in a finaliser, say) into failures.
+-- busted loads this file before the specs.  It sets the collector's mode, and
+-- turns Lua's warnings (of errors in finalisers, for example) into failures.
 
 local busted = require "busted"
 

@@ -1,5 +1,5 @@
--- JSON text to values and back, for specs.  Arrays and objects are marked, and
--- null is mw.null.
+-- Converts JSON text to values and back, for specs.  Arrays and objects are
+-- marked; null is mw.null.
 
 local mw = require "moonwatch"
 
@@ -8,7 +8,7 @@ local json = {}
 local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
 local WORDS = { ["true"] = true, ["false"] = false, null = mw.null }
 
--- Where the next thing begins.
+-- Returns the place of the next token.
 local function skip(text, at) return text:find("[^ \t\r\n]", at) end
 
 local function expect(text, at, char)
@@ -35,7 +35,7 @@ end
 
 local read
 
--- Calls `member(at)` for each member from behind the bracket at `at`.
+-- Calls `member(at)` for each member after the bracket at `at`.
 local function read_members(text, at, closing, member)
   at = skip(text, at + 1)
   if text:sub(at, at) == closing then return skip(text, at + 1) end
@@ -77,7 +77,7 @@ function read(text, at)
   return value, skip(text, at + #word)
 end
 
--- The value that a text says.
+-- Returns the value of a text.
 function json.decode(text)
   local value, stop = read(text, skip(text, 1))
   assert(stop == nil, "something follows")
@@ -90,7 +90,7 @@ local function quote(s)
   end) .. '"'
 end
 
--- The text of a value, with sorted keys; empty tables are objects.
+-- Returns the text of a value, with sorted keys; an empty table is an object.
 function json.encode(value)
   if value == mw.null then return "null" end
   if type(value) == "string" then return quote(value) end

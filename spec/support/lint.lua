@@ -1,5 +1,5 @@
--- Checks the house: formats, layers, lists that must agree.  Ends with one
--- line: N passed, M failed.
+-- Checks formats, layers, and lists that must agree.  Ends with one line: N
+-- passed, M failed.
 
 local function lines_of(command)
   local list = {}
@@ -35,14 +35,14 @@ local C = matching "%.[ch]$"
 local ENGINE = matching "^engine/[^/]+%.[ch]$"
 local PATHS = table.concat(C, " ")
 
--- A command whose output is its complaints.
+-- A check by a command, whose output is the complaints.
 local function silent(command)
   return function()
     return lines_of("{ " .. command .. "; } 2>&1")
   end
 end
 
--- Complaints about lines in which one of the patterns is found.
+-- A check that no line of the files matches one of the patterns.
 local function without(paths, ...)
   local patterns = { ... }
   return function()
@@ -64,8 +64,8 @@ end
 
 local WARN = " -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
 
--- The public header, and each of the engine's files, by itself and without a
--- warning.
+-- A check that the public header and each file of the engine compile alone,
+-- without a warning.
 local function compiles(compiler)
   return function()
     local list = {}
@@ -88,7 +88,7 @@ local function rockspec_lists_all()
   return list
 end
 
--- A comment ends on the line before each declaration.
+-- Each declaration follows a comment.
 local function manual_is_complete()
   local list, last = {}, ""
   for line in text_of("engine/moonwatch.h"):gmatch "(.-)\n" do

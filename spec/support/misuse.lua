@@ -1,5 +1,5 @@
--- Checks that a call is refused with this text in its message, and that the
--- message names the line of the call.
+-- Checks that a call raises an error with this text, and that the error names
+-- the line of the call.
 
 local error_of = require "spec.support.error_of"
 

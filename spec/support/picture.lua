@@ -1,5 +1,5 @@
---- All that can be reached from a value, as text: tables have numbers in the
--- order in which they are found, so identity and cycles show.
+--- Returns all that can be reached from a value as text.  Tables are numbered
+-- in the order of the search, so the text shows identity and cycles.
 
 local mw = require "moonwatch"
 
@@ -7,7 +7,7 @@ local function before(a, b)
   return type(a) .. tostring(a) < type(b) .. tostring(b)
 end
 
--- The keys of a table in order; those that are tables last, in no order.
+-- Returns the keys of a table in order; tables as keys come last, in no order.
 local function sorted_keys(t)
   local keys = {}
   for key in next, t do keys[#keys + 1] = key end
@@ -18,7 +18,7 @@ end
 local Painter = {}
 Painter.__index = Painter
 
--- Tables that are found wait in `queue`, so depth does not matter.
+-- New tables wait in `queue`, so that depth does not matter.
 function Painter:name(value)
   if type(value) ~= "table" then
     return ("%s %s"):format(math.type(value) or type(value), tostring(value))

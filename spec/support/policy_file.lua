@@ -11,7 +11,8 @@ function policy_file.write(path, text)
   file:close()
 end
 
--- Calls f with a policy of the file's text, or nil and a message, and the path.
+-- Writes the text to a file and calls `f` with the policy of the file, or with
+-- nil and a message, and with the path.
 function policy_file.with(text, f, env)
   shell.with_directory(function(directory)
     local path = directory .. "/policy.lua"

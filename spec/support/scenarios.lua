@@ -16,11 +16,31 @@ local function objects(n)
   return list
 end
 
--- Begins without the library; all others have loaded it before.
+-- Scenarios named opening begin without the library; all others have loaded all
+-- of it before.
 function scenarios.opening()
   local core = require "moonwatch.core"
   local object = {}
   check(core.object(core.id(object)) == object)
+end
+
+-- `require` puts a text of its own around the message; the library does not,
+-- for what it loads later.
+function scenarios.opening_all()
+  local ok, mw = pcall(require, "moonwatch")
+  if not ok then
+    error(mw:find "not enough memory" and "not enough memory" or mw, 0)
+  end
+  local object = setmetatable({ x = 1 }, { __index = {} })
+  mw.watch(object, function() end)
+  local done, fx = mw.transaction(function() object.x = 2 end)
+  if not done then error(fx, 0) end
+  check(fx:to_lua { object = object } == "object.x = 2\n")
+  mw.timing(true)
+  do local _ <close> = mw.timed "scope" end
+  mw.timing(false)
+  for _ in pairs(mw) do end
+  check(mw.to_nested({ 5 })[1] == 5)
 end
 
 function scenarios.ids()

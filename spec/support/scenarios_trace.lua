@@ -1,4 +1,4 @@
--- Scenarios for want of memory: traces and times.  See scenarios.lua.
+-- Scenarios for spec/support/faults.c: traces and times.  See scenarios.lua.
 
 local scenarios = {}
 
@@ -6,10 +6,10 @@ local function check(ok, what)
   if not ok then error(what or "the outcome is wrong", 0) end
 end
 
--- What the last run left.
+-- The trace that the last run left.
 local trace
 
--- Does it with a trace, of which nothing is left.
+-- Calls `f` with a running trace, and checks that nothing of the trace is left.
 local function traced(f)
   local mw = require "moonwatch"
   if trace then trace:stop() end

@@ -2,7 +2,7 @@
 
 local shell = {}
 
--- What a command prints, and whether it ended with status 0.
+-- Returns the output of a command, whether its status was 0, and the status.
 function shell.run(command, ...)
   local pipe = assert(io.popen(command:format(...) .. " 2>&1"))
   local output = pipe:read "a"
@@ -10,7 +10,7 @@ function shell.run(command, ...)
   return output, ok or false, status
 end
 
--- Calls `f` with the path of a new empty directory, which is removed after.
+-- Calls `f` with the path of a new empty directory, and removes the directory.
 function shell.with_directory(f)
   local path = os.tmpname()
   os.remove(path)

@@ -1,4 +1,4 @@
--- The entries of effects as text: one "kind key:old>new" each.
+-- Returns the entries of effects as text: "kind key:old>new" for each.
 
 return function(fx)
   local list = {}

@@ -1,10 +1,10 @@
--- Class libraries as programs have them, each reduced to what tells it from the
--- others.  A style is make(name, base, constructor) -> class, construct(class,
--- ...) -> object, and the name of the constructor.
+-- Class libraries as programs have them, each reduced to its characteristics.
+-- A style is make(name, base, constructor) -> class, construct(class, ...) ->
+-- object, and the name of the constructor.
 
 local styles = {}
 
--- Metatables and nothing else.
+-- Plain metatables.
 styles.plain = { constructor = "new" }
 
 function styles.plain.make(name, base, constructor)
@@ -21,8 +21,8 @@ end
 
 function styles.plain.construct(class, ...) return class.new(...) end
 
--- As with middleclass: the class is an object of its own, what its instances
--- inherit is in a dictionary, which every subclass has a copy of.
+-- Like middleclass: the class is an object of its own.  Its instances inherit
+-- from a dictionary, of which each subclass has a copy.
 local function declare(class, key, value)
   rawset(class.dictionary, key, value)
   for subclass in pairs(class.subclasses) do
@@ -85,7 +85,8 @@ end
 
 function styles.middleclass.construct(class, ...) return class(...) end
 
--- As with classic: a class is its instances' metatable and its subclasses'.
+-- Like classic: a class is the metatable of its instances and of its
+-- subclasses.
 local Object = {}
 Object.__index = Object
 Object.__tostring = function() return "Object" end

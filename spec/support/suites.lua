@@ -1,9 +1,10 @@
--- Runs all tests, and ends with one line for all: N passed, M failed.
+-- Runs all tests.  Ends with one line for all of them: N passed, M failed.
 
 local build = os.getenv "BUILD"
 local busted = "busted --output=%s/spec/support/count.lua%s"
 
--- The sanitizer must be there before a plain Lua loads a library built with it.
+-- The sanitizer must be loaded before a plain Lua loads a library that needs
+-- it.
 local function preload()
   if not build:find "asan" then return "" end
   local pipe = io.popen(os.getenv "CC" .. " -print-file-name=libasan.so")
@@ -26,7 +27,7 @@ local suites = {
   { "specs, generational", specs("generational", " --exclude-tags=once") },
 }
 
--- The output of a command, and whether it went well.
+-- Returns the output of a command, and whether the command succeeded.
 local function run(command)
   local pipe = assert(io.popen(command .. " 2>&1"))
   local output = pipe:read "a"

@@ -4,7 +4,7 @@ local mw = require "moonwatch"
 
 local worlds = {}
 
---- Eight tables, all below the first; perhaps with a cycle.
+--- Returns eight tables, all below the first one, perhaps with a cycle.
 function worlds.new(random)
   local tables = {}
   for i = 1, 8 do tables[i] = { i, i * 10, name = "table " .. i } end
@@ -56,7 +56,7 @@ local DEEDS = {
   function(random, t) mw.setmetatable(t, CLASSES[random(#CLASSES + 1)]) end,
 }
 
---- Does so many things to the tables; with `plain`, no changes of class.
+--- Changes the tables `n` times; if `plain`, no table gets another class.
 function worlds.run(random, tables, n, plain)
   for _ = 1, n do
     local deed = DEEDS[random(plain and #DEEDS - 1 or #DEEDS)]
@@ -64,7 +64,7 @@ function worlds.run(random, tables, n, plain)
   end
 end
 
---- A copy of a table and all below it, with the same sharing and cycles.
+--- Returns a copy of a table and all tables below it, with the same sharing.
 function worlds.copy(t, known)
   known = known or {}
   if type(t) ~= "table" then return t end
@@ -78,7 +78,7 @@ end
 
 worlds.seed = tonumber(os.getenv "SEED") or os.time()
 
---- Calls f(random, message) so many times, each time with other numbers.
+--- Calls f(random, message) n times, each time with other random numbers.
 function worlds.each(n, f)
   for i = 1, n do
     math.randomseed(worlds.seed + i)

@@ -1,0 +1,314 @@
+--- mw.infer: what examples have in common, to test other examples.
+-- SPDX-License-Identifier: MIT
+--
+-- A specialisation is a list of places.  Each place comes after the place above
+-- it, in the order of the keys:
+--
+--     place { up, key, at index in the list, above index of `up`
+--             children       places
+--             kinds          kind -> limits, a table:
+--                              only       the value, if it was always the same
+--                              min, max   of numbers
+--                              nan        was NaN seen?
+--                              length     { min, max } of lists
+--                              ranks      rank -> true
+--                              dims       places without keys
+--             any            is every value allowed?
+--             optional       may the value be nil?
+--             known          the set of the keys of the fields, if other fields
+--                            are refused }
+--
+-- Places with fewer examples than `confidence` limit the kinds only.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local dynamism = require "moonwatch.dynamism.report"
+local lua_guard = require "moonwatch.dynamism.lua_guard"
+local lua_types = require "moonwatch.dynamism.lua_types"
+local nested = require "moonwatch.dynamism.nested"
+local trees = require "moonwatch.dynamism.tree"
+local path = require "moonwatch.path"
+local shape = require "moonwatch.dynamism.shape"
+local values = require "moonwatch.dynamism.values"
+
+local math_type, type = math.type, type
+
+local Specialisation, check_self = check.class "specialisation"
+
+-- {======================================================
+-- Making
+-- =======================================================
+
+-- In some graphs the tree does not tell a table from a table above it, or from
+-- other tables.
+local AS_KIND = { cycle = "table", shared = "table" }
+
+local function limits_of(stat, kind, is_sure, is_single)
+  local limits = { nan = stat.nan }
+  if kind == "table" then
+    if is_sure and (stat.max or 0) > 0 then
+      limits.length = { min = stat.min, max = stat.max }
+    end
+  elseif is_sure and trees.SCALAR[kind] then
+    if is_single then limits.only = values.only(stat) end
+    if kind == "string" then
+      limits.values = not stat.over and stat.seen or nil
+    elseif kind ~= "boolean" then
+      limits.min, limits.max = stat.min, stat.max
+    end
+  end
+  return limits
+end
+
+local function limit(place, node, confidence)
+  place.kinds = {}
+  local is_sure = trees.present(node) >= confidence
+  local single
+  for _, kind in ipairs(trees.KINDS) do
+    if node[kind] and kind ~= "absent" then
+      single = single == nil and kind
+    end
+  end
+  for _, kind in ipairs(trees.KINDS) do
+    local stat = node[kind]
+    if stat and kind ~= "absent" then
+      local limits = limits_of(stat, kind, is_sure, single == kind)
+      if stat.dims then
+        limits.ranks, limits.dims = stat.ranks, {}
+        for i, dim in ipairs(stat.dims) do
+          limits.dims[i] = limit({}, dim, confidence)
+        end
+      end
+      if AS_KIND[kind] then place.is_open, kind = true, AS_KIND[kind] end
+      place.kinds[kind] = place.kinds[kind] or limits
+    end
+  end
+  place.any = place.kinds.unreadable ~= nil or next(place.kinds) == nil
+  return place
+end
+
+-- Returns the set of the keys of all fields; nil if some keys are unknown.
+local function known_keys(place)
+  if place.is_open then return nil end
+  local known = {}
+  for _, child in ipairs(place.children) do known[child.key] = true end
+  return known
+end
+
+local function make(report, is_exact)
+  local list, places = {}, {}
+  for i, node in ipairs(trees.nodes(report.tree, true)) do
+    local up = places[node.up]
+    local place = limit({ up = up, key = node.key, at = i,
+      above = up and up.at, children = {} }, node, report.confidence)
+    place.optional = trees.missing(node) > 0
+    place.is_open = place.is_open or node.trouble ~= nil
+    if up then up.children[#up.children + 1] = place end
+    list[i], places[node] = place, place
+  end
+  for _, place in ipairs(is_exact and list or {}) do
+    place.known = known_keys(place)
+  end
+  return setmetatable({ list = list, shape = report.tree.shape,
+    objects = report.tree.objects }, Specialisation)
+end
+
+local OF_REPORTS = { exact = "boolean" }
+
+local OF_EXAMPLES = { exact = "boolean" }
+for option, kind in next, dynamism.OPTIONS do OF_EXAMPLES[option] = kind end
+
+--- Infers what examples have in common.  The examples are an array, with the
+-- options of mw.dynamism, or a report.  With the option `exact`, the
+-- specialisation refuses tables with fields that no example had.
+local function infer(examples, opts)
+  if dynamism.is_report(examples) then
+    opts = check.options(opts, OF_REPORTS, 2, "infer")
+    return make(examples, opts.exact)
+  end
+  check.argument(type(examples) == "table", 1, "infer", "table or report",
+    examples)
+  local mistake = dynamism.mistake_in(examples)
+  check.that(not mistake, 1, "infer", mistake)
+  opts = check.options(opts, OF_EXAMPLES, 2, "infer")
+  return make(dynamism.report(examples, opts), opts.exact)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Matching
+-- =======================================================
+
+local is_within
+
+local function has_shape(limits, sizes)
+  if not limits.ranks[#sizes] then return false end
+  for i, size in ipairs(sizes) do
+    local dim = limits.dims[i]
+    if not is_within(dim, size, math_type(size)) then return false end
+  end
+  return true
+end
+
+local function length_of(value)
+  local ok, n = shape.call(function() return #value end)
+  return ok and n
+end
+
+local function is_number_within(limits, value)
+  if value ~= value then return limits.nan end
+  return limits.min == nil or value >= limits.min and value <= limits.max
+end
+
+-- Tells whether a value of this kind is within the limits of a place.
+function is_within(place, value, kind, sizes)
+  local limits = place.kinds[kind]
+  if not limits then return place.any end
+  if limits.only ~= nil then
+    return value == limits.only or value ~= value and limits.only ~= limits.only
+  end
+  if math_type(value) then return is_number_within(limits, value) end
+  if kind == "shaped" then return has_shape(limits, sizes) end
+  if limits.length then
+    local n = length_of(value)
+    return math_type(n) and n >= limits.length.min and n <= limits.length.max
+  end
+  return true
+end
+
+local function kind_of(self, place, value)
+  local kind = math_type(value) or type(value)
+  if rawequal(value, core.null) then return "null" end
+  if place.kinds.shaped and (kind == "table" or kind == "userdata") then
+    local sizes = shape.of(value, self.shape)
+    if sizes then return "shaped", sizes end
+  end
+  return kind
+end
+
+local function has_others(place, value)
+  for key in next, shape.contents(value) or {} do
+    if not place.known[key] then return true end
+  end
+  return false
+end
+
+local function opened(self, value, known)
+  if type(value) ~= "table" and type(value) ~= "userdata" then return value end
+  local ok, wanted = shape.call(self.objects, value)
+  return ok and wanted and nested.with(value, self, known) or value
+end
+
+--- Tells whether an example is like the known ones.  Returns true; or false and
+-- the path of the first place that differs (of the table, for an unknown
+-- field).
+function Specialisation:matches(example)
+  check_self(self, "matches")
+  local found, known = {}, {}
+  for i, place in ipairs(self.list) do
+    local value, message = example, nil
+    local above = place.above and found[place.above]
+    if place.above then
+      if above then value, message = shape.read(above, place.key) end
+    end
+    if above or not place.above then
+      if self.objects then value = opened(self, value, known) end
+      local kind, sizes = kind_of(self, place, value)
+      local ok = not message and (value == nil and place.optional or
+        is_within(place, value, kind, sizes))
+      if not ok and not (message and place.any) then
+        return false, path.text(path.keys(place))
+      end
+      if kind == "table" then
+        if place.known and has_others(place, value) then
+          return false, path.text(path.keys(place))
+        end
+        found[i] = value
+      end
+    end
+  end
+  return true
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Constants, types, source
+-- =======================================================
+
+-- Returns the value that a place always has, and its kind; or nil.
+local function constant_of(place)
+  local kind, limits = next(place.kinds)
+  if not kind or place.optional or next(place.kinds, kind) then return nil end
+  return limits.only, kind
+end
+
+--- Returns the values that are always the same: path -> value.
+function Specialisation:constants()
+  check_self(self, "constants")
+  local result = {}
+  for _, place in ipairs(self.list) do
+    local value = constant_of(place)
+    if value ~= nil then result[path.text(path.keys(place))] = value end
+  end
+  return result
+end
+
+local function describe(place)
+  local entry = { kinds = {}, optional = place.optional }
+  for kind, limits in next, place.kinds do
+    entry.kinds[#entry.kinds + 1] = kind
+    values.widen(entry, limits.min, limits.max)
+    entry.length = entry.length or limits.length
+    if limits.dims then
+      entry.dims = {}
+      for i, dim in ipairs(limits.dims) do entry.dims[i] = describe(dim) end
+    end
+  end
+  table.sort(entry.kinds)
+  return entry
+end
+
+--- Returns the other places: path -> { kinds = array of names, min, max, length
+-- = { min, max }, dims, optional }.  A table is among them if its length or its
+-- kind varies, or if it may be missing.
+function Specialisation:varying()
+  check_self(self, "varying")
+  local result = {}
+  for _, place in ipairs(self.list) do
+    local entry = describe(place)
+    local length = entry.length
+    local is_plain = #entry.kinds == 1 and place.kinds.table and
+      not entry.optional and (not length or length.min == length.max)
+    if constant_of(place) == nil and not is_plain and #entry.kinds > 0 then
+      result[path.text(path.keys(place))] = entry
+    end
+  end
+  return result
+end
+
+--- Returns the source of a Lua chunk that returns a function, which does what
+-- `matches` does, but faster.  The chunk is to be called with `opts.shape`, if
+-- there was that option.  Returns nil and a message if objects were opened.
+function Specialisation:to_lua()
+  check_self(self, "to_lua")
+  if self.objects then
+    return nil, "what objects look like when they are opened is not in source"
+  end
+  return lua_guard(self.list)
+end
+
+--- Returns the types of the examples as annotations of classes for the Lua
+-- language server.  `name` is the name of the class, and begins the names of
+-- the classes below.
+function Specialisation:to_types(name)
+  check_self(self, "to_types")
+  check.argument(type(name) == "string", 1, "to_types", "string", name)
+  check.that(name:find "^[%a_][%w_.]*$", 1, "to_types", "it is no class name")
+  return lua_types(self.list, name)
+end
+
+-- }======================================================
+
+return infer

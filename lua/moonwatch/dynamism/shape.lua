@@ -1,0 +1,88 @@
+--- The contents and the shape of objects of any class.
+-- The classes may raise when they are asked; the functions here contain that.
+-- SPDX-License-Identifier: MIT
+
+local core = require "moonwatch.core"
+
+local metatable, raw = core.private.metatable, core.raw
+local getmetatable, math_type, type = getmetatable, math.type, type
+
+local shape = {}
+
+--- Calls a function of the program.  Returns true and its result; or false and
+-- the text of its error.  An error for want of memory goes on.
+function shape.call(f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return true, result end
+  if result == "not enough memory" then error(result, 0) end
+  local is_text, text = pcall(tostring, result)
+  return false, is_text and text or "an error that cannot be shown"
+end
+
+local call = shape.call
+
+local function index(value, key) return value[key] end
+
+--- Returns a field; or nil and a message if reading the field raises.
+function shape.read(value, key)
+  local ok, result = call(index, value, key)
+  if ok then return result end
+  return nil, result
+end
+
+local function gather(value)
+  local held = {}
+  for key, field in pairs(value) do held[key] = field end
+  return held
+end
+
+-- Returns a metamethod or nil without calling a function.
+local function metamethod(value, name)
+  local mt = metatable(value)
+  return type(mt) == "table" and rawget(raw(mt), name) or nil
+end
+
+--- Returns a table with the contents of a table or userdata, as `pairs` shows
+-- them; the table must not be written to.  Returns nil if there are no
+-- contents, and a message if `pairs` raises.
+function shape.contents(value)
+  if type(value) == "table" and getmetatable(value) == nil then return value end
+  if metamethod(value, "__pairs") == nil then
+    return type(value) == "table" and raw(value) or nil
+  end
+  local ok, held = call(gather, value)
+  if ok then return held end
+  return nil, held
+end
+
+-- Returns the plain array of a list of sizes; nil if the value is no such list.
+local function sizes(list)
+  if type(list) ~= "table" then return nil end
+  list = raw(list)
+  local n = 0
+  for key, size in next, list do
+    n = n + 1
+    if math_type(key) ~= "integer" or not math_type(size) then return nil end
+  end
+  return n == #list and list or nil
+end
+
+--- Returns the sizes of a table or userdata, an array of numbers that must not
+-- be written to, or nil.  The sizes are the result of `get(value)` or, without
+-- `get`, the field `shape`.  Returns also a message if that raises.
+function shape.of(value, get)
+  local list, message
+  if get then
+    local ok
+    ok, list = call(get, value)
+    if not ok then return nil, list end
+  elseif type(value) == "table" and getmetatable(value) == nil then
+    list = value.shape
+  else
+    list, message = shape.read(value, "shape")
+  end
+  if list == nil then return nil, message end
+  return sizes(list)
+end
+
+return shape

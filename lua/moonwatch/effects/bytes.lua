@@ -1,0 +1,311 @@
+--- Effects as bytes, for a file or another program.
+-- SPDX-License-Identifier: MIT
+--
+--     "MWE" version | length of the body | checksum of the body | body
+--     1   3        4                    8                     12
+--
+-- The body is a script (see script.lua) in three lists.  Each list follows its
+-- length:
+--
+--     places   number of keys, keys: the path from the root
+--     tables   mark of JSON, class, number of fields, and for each field
+--              key, value
+--     writes   object, kind, key, value
+--
+-- Objects are numbered in the order of the lists: the root is 0, then places,
+-- then tables.  These numbers and all lengths are groups of seven bits, the
+-- lowest first; the top bit is set in each byte but the last.  A value is a
+-- byte for its kind, and what the kind needs.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local recorded = require "moonwatch.effects.recorded"
+local json = require "moonwatch.json"
+local make_script = require "moonwatch.effects.script"
+
+local private, raw = core.private, core.raw
+
+local bytes = {}
+
+local HEADER = "<c3 B I4 I4"
+local MAGIC, VERSION = "MWE", 1
+
+local KINDS = { insert = 0, update = 1, delete = 2, metatable = 3 }
+local MARKS = { array = 1, object = 2 }
+
+-- {======================================================
+-- Writing
+-- =======================================================
+
+local function count(n)
+  local groups = {}
+  while n >= 128 or n < 0 do
+    groups[#groups + 1] = string.char(n & 127 | 128)
+    n = n >> 7
+  end
+  return table.concat(groups) .. string.char(n)
+end
+
+local write_as = {}
+
+write_as["nil"] = function() return "\0" end
+
+function write_as.boolean(b) return b and "\2" or "\1" end
+
+function write_as.number(n)
+  if math.type(n) == "float" then return string.pack("<B d", 4, n) end
+  return "\3" .. count(n < 0 and ~(n << 1) or n << 1)
+end
+
+function write_as.string(s) return "\5" .. count(#s) .. s end
+
+local function value_bytes(numbers, value)
+  if value == core.null then return "\7" end
+  local number = numbers[value]
+  if number then return "\6" .. count(number) end
+  local write = write_as[type(value)]
+  if not write then error { ("a %s cannot be sent"):format(type(value)) } end
+  return write(value)
+end
+
+local function number_objects(script, root)
+  local numbers, n = { [root] = 0 }, 0
+  for _, list in ipairs { script.places, script.tables } do
+    for _, its in ipairs(list) do
+      if not numbers[its.object] then
+        n = n + 1
+        numbers[its.object] = n
+      end
+    end
+  end
+  return numbers
+end
+
+local function body(script, root)
+  local numbers, out = number_objects(script, root), {}
+  local function put(s) out[#out + 1] = s end
+  local function put_value(value) put(value_bytes(numbers, value)) end
+  local places = {}
+  for _, place in ipairs(script.places) do
+    if #place > 0 then places[#places + 1] = place end
+  end
+  put(count(#places))
+  for _, place in ipairs(places) do
+    put(count(#place))
+    for _, key in ipairs(place) do put_value(key) end
+  end
+  put(count(#script.tables))
+  for _, its in ipairs(script.tables) do
+    put(count(MARKS[json.mark(its.object)] or 0))
+    put_value(its.class)
+    put(count(#its.fields))
+    for _, pair in ipairs(its.fields) do
+      put_value(pair[1])
+      put_value(pair[2])
+    end
+  end
+  put(count(#script.writes))
+  for _, write in ipairs(script.writes) do
+    put(count(numbers[write.object]))
+    put(count(KINDS[write.kind]))
+    put_value(write.key)
+    put_value(write.value)
+  end
+  return table.concat(out)
+end
+
+--- Returns the effects as a string, for a program that has a copy of what was
+-- below `root` before the effects.  Returns nil and a message if there is no
+-- such string.
+function bytes.to_bytes(self, root)
+  recorded.check(self, "to_bytes")
+  check.argument(type(root) == "table", 1, "to_bytes", "table", root)
+  local script, message = make_script(self, { root = root })
+  if not script then return nil, message end
+  local ok, text = pcall(body, script, root)
+  if ok then
+    return string.pack(HEADER, MAGIC, VERSION, #text,
+      private.checksum(text)) .. text
+  end
+  if type(text) ~= "table" then error(text, 0) end
+  return nil, text[1]
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Reading: an error is a table with the message
+-- =======================================================
+
+local function fail(message) error { message } end
+
+local Reader = {}
+Reader.__index = Reader
+
+function Reader:byte()
+  local byte = self.bytes:byte(self.at)
+  if not byte then fail "it ends too early" end
+  self.at = self.at + 1
+  return byte
+end
+
+function Reader:count()
+  local n, shift = 0, 0
+  repeat
+    local byte = self:byte()
+    if shift > 63 then fail "a number is too long" end
+    n = n | (byte & 127) << shift
+    shift = shift + 7
+  until byte < 128
+  return n
+end
+
+-- Reads the length of a list whose elements have at least `size` bytes.
+function Reader:length(size)
+  local n = self:count()
+  if n < 0 or n > (#self.bytes - self.at + 1) // size then
+    fail "it ends too early"
+  end
+  return n
+end
+
+function Reader:take(n)
+  local s = self.bytes:sub(self.at, self.at + n - 1)
+  self.at = self.at + n
+  return s
+end
+
+function Reader:object()
+  local object = self.objects[self:count()]
+  if object == nil then fail "it refers to an object that there is not" end
+  return object
+end
+
+local read_as = {
+  [0] = function() return nil end,
+  function() return false end,
+  function() return true end,
+  function(self)
+    local n = self:count()
+    return n >> 1 ~ -(n & 1)
+  end,
+  function(self)
+    if #self.bytes - self.at + 1 < 8 then fail "it ends too early" end
+    return (string.unpack("<d", self:take(8)))
+  end,
+  function(self) return self:take(self:length(1)) end,
+  Reader.object,
+  function() return core.null end,
+}
+
+function Reader:value()
+  local read = read_as[self:byte()]
+  if not read then fail "it has a value of an unknown kind" end
+  return read(self)
+end
+
+function Reader:key()
+  local key = self:value()
+  if key == nil or key ~= key then fail "it has a key that is none" end
+  return key
+end
+
+function Reader:class()
+  local class = self:value()
+  if class ~= nil and type(class) ~= "table" then fail "a class is no table" end
+  return class
+end
+
+function Reader:place()
+  local object = self.objects[0]
+  for _ = 1, self:length(1) do
+    local key = self:key()
+    if type(object) == "table" then object = rawget(raw(object), key)
+    else object = nil end
+    if object == nil then
+      fail(("the root has no such object, at key '%s'"):format(tostring(key)))
+    end
+  end
+  return object
+end
+
+function Reader:table(t)
+  local mark = self:count()
+  if mark == MARKS.array then json.array(t) end
+  if mark == MARKS.object then json.object_like(t) end
+  if mark > 2 or mark < 0 then fail "a table has an unknown mark" end
+  local class = self:class()
+  for _ = 1, self:length(2) do
+    local key = self:key()
+    t[key] = self:value()
+  end
+  return class
+end
+
+local NAMES = {}
+for name, kind in pairs(KINDS) do NAMES[kind] = name end
+
+function Reader:write()
+  local object, kind = self:object(), NAMES[self:count()]
+  if type(object) ~= "table" then fail "it writes to what is no table" end
+  if not kind then fail "it has a write of an unknown kind" end
+  if kind == "metatable" then
+    if self:byte() ~= 0 then fail "it has a key that is none" end
+    return { object = object, new = self:class(), kind = kind }
+  end
+  return { object = object, key = self:key(), new = self:value(), kind = kind }
+end
+
+-- New tables get their classes last, so that filling a table calls no function.
+function Reader:run()
+  for i = 1, self:length(1) do self.objects[i] = self:place() end
+  local first, classes, writes = #self.objects, {}, {}
+  local n = self:length(3)
+  for i = 1, n do self.objects[first + i] = {} end
+  for i = 1, n do classes[i] = self:table(self.objects[first + i]) or false end
+  for i = 1, self:length(4) do writes[i] = self:write() end
+  if self.at <= #self.bytes then fail "there is something after its end" end
+  for i = 1, n do
+    if classes[i] then setmetatable(self.objects[first + i], classes[i]) end
+  end
+  return writes
+end
+
+local function open(text)
+  if #text < string.packsize(HEADER) then fail "it ends too early" end
+  local magic, version, length, sum, at = string.unpack(HEADER, text)
+  if magic ~= MAGIC then fail "these are not effects" end
+  if version ~= VERSION then
+    fail(("version %d is not known here"):format(version))
+  end
+  if length ~= #text - at + 1 then fail "the length is not right" end
+  local its = text:sub(at)
+  if private.checksum(its) ~= sum then fail "the checksum is not right" end
+  return its
+end
+
+local function read(root, text)
+  local self = setmetatable(
+    { bytes = open(text), at = 1, objects = { [0] = root } }, Reader)
+  return self:run()
+end
+
+-- }======================================================
+
+--- Performs effects that came as bytes.  Returns the root; or nil and a
+-- message, and nothing has changed.
+function bytes.patch_bytes(root, text)
+  check.argument(type(root) == "table", 1, "patch_bytes", "table", root)
+  check.argument(type(text) == "string", 2, "patch_bytes", "string", text)
+  local ok, writes = pcall(read, root, text)
+  if not ok then
+    if type(writes) ~= "table" then error(writes, 0) end
+    return nil, "bad effects: " .. writes[1]
+  end
+  local fx, problem = recorded.write(function() return writes end, true)
+  if not fx then return nil, problem end
+  recorded.raise(problem)
+  return root
+end
+
+return bytes

@@ -1,0 +1,102 @@
+--- Records reads for transactions that ask for reads.
+-- SPDX-License-Identifier: MIT
+--
+-- A read of a tracked table does not leave the VM.  So while a transaction asks
+-- for reads, the own metatable of each table that is tracked then has functions
+-- as `__index`, `__pairs` and `__len` that note the read.
+
+local core = require "moonwatch.core"
+
+local private = core.private
+
+-- The table of globals may be tracked, and noting a read must not read a
+-- global.
+local ipairs, rawset = ipairs, rawset
+
+-- All copies of this file share the list of readers.
+private.readers = private.readers or {}
+local readers = private.readers
+
+local reads = {}
+
+local WHOLE = {} -- the key for a whole object
+
+-- A set of reads has the keys by the serial of the object, and a list in order.
+local function note(obj, key)
+  local id = core.id(obj)
+  for _, its in ipairs(readers) do
+    local keys = its[id] or {}
+    its[id] = keys
+    if key == key and not keys[key] then
+      keys[key] = true
+      its.list[#its.list + 1] = { id = id, key = key }
+    end
+  end
+end
+
+local FIELDS = { "__index", "__pairs", "__len" }
+
+-- Returns the fields of the own metatable for `forget`.
+local function spy_on(obj)
+  local own = private.own(obj)
+  local former = { own = own }
+  for _, field in ipairs(FIELDS) do former[field] = rawget(own, field) end
+  local shadow, walk, len = former.__index, former.__pairs, former.__len
+  rawset(own, "__index", function(_, key)
+    note(obj, key)
+    return shadow[key]
+  end)
+  rawset(own, "__pairs", function(t)
+    note(obj, WHOLE)
+    return walk(t)
+  end)
+  if len then
+    rawset(own, "__len", function(t)
+      note(obj, WHOLE)
+      return len(t)
+    end)
+  end
+  return former
+end
+
+local function forget(former)
+  for _, field in ipairs(FIELDS) do
+    rawset(former.own, field, former[field])
+  end
+end
+
+--- Begins to note reads.  Returns the set of the reads.
+function reads.begin()
+  if #readers == 0 then
+    readers.spied = {}
+    for i, obj in ipairs(private.reporting()) do
+      readers.spied[i] = spy_on(obj)
+    end
+  end
+  local its = { list = {} }
+  readers[#readers + 1] = its
+  return its
+end
+
+--- Ends the reader that began last.
+function reads.finish()
+  readers[#readers] = nil
+  if #readers > 0 then return end
+  for _, former in ipairs(readers.spied) do forget(former) end
+  readers.spied = nil
+end
+
+--- Returns the reads in a set as an array of { object, key }, in order; a read
+-- of a whole object has no key.  Objects that have died are left out.
+function reads.list(its)
+  local list = {}
+  for _, read in ipairs(its.list) do
+    local key = read.key
+    if key == WHOLE then key = nil end
+    local object = core.object(read.id)
+    if object ~= nil then list[#list + 1] = { object = object, key = key } end
+  end
+  return list
+end
+
+return reads

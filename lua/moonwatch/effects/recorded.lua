@@ -1,0 +1,419 @@
+--- Recorded effects: writes as a value that can be undone and done again.
+-- SPDX-License-Identifier: MIT
+--
+-- The core makes and holds effects, which never change.  The functions here are
+-- their methods, and what other modules need of them.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local reads = require "moonwatch.effects.reads"
+local same = require "moonwatch.same"
+local transaction = require "moonwatch.transaction"
+
+local private = core.private
+local get, make = private.entry, private.effects
+
+local recorded = {}
+
+--- Raises unless `self` is effects; called by the method `name`.
+function recorded.check(self, name)
+  check.self(private.is_effects(self), name, "effects", self)
+end
+
+local its_own = recorded.check
+
+local function check_other(other, name)
+  if not private.is_effects(other) then
+    error(("bad argument #1 to '%s' (effects expected, got %s)"):format(name,
+      type(other)), 3)
+  end
+end
+
+-- {======================================================
+-- Entries
+-- =======================================================
+
+local function entry_at(self, i)
+  local object, key, old, new, kind, where = get(self, i)
+  if not kind then return nil end
+  return {
+    object = object, key = key, old = old, new = new, kind = kind,
+    where = where,
+  }
+end
+
+--- Returns an array of the entries whose objects are alive.
+function recorded.list(self)
+  local list = {}
+  for i = 1, #self do
+    local entry = entry_at(self, i)
+    if entry.object ~= nil then list[#list + 1] = entry end
+  end
+  return list
+end
+
+--- Returns an iterator of all entries, in the order of the program.  The
+-- `object` of an entry is nil if the object has died.
+function recorded:entries()
+  its_own(self, "entries")
+  local i = 0
+  return function()
+    i = i + 1
+    return entry_at(self, i)
+  end
+end
+
+--- Returns the objects that were written, in the order of their first writes.
+function recorded:objects()
+  its_own(self, "objects")
+  local objects, seen = {}, {}
+  for _, entry in ipairs(recorded.list(self)) do
+    local object = entry.object
+    if not seen[object] then objects[#objects + 1] = object end
+    seen[object] = true
+  end
+  return objects
+end
+
+--- Returns the reads of the transaction as an array of { object = obj, key =
+-- key }; a read of a whole object has no key.  Returns nil if the transaction
+-- did not ask for reads.
+function recorded:reads()
+  its_own(self, "reads")
+  local its = transaction.reads[self]
+  return its and reads.list(its)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Algebra
+-- =======================================================
+
+local INVERSE = { insert = "delete", delete = "insert" }
+
+--- Returns effects that undo these.
+function recorded:invert()
+  its_own(self, "invert")
+  local list = recorded.list(self)
+  local inverse = {}
+  for i = #list, 1, -1 do
+    local e = list[i]
+    inverse[#inverse + 1] = {
+      object = e.object, key = e.key, old = e.new, new = e.old,
+      kind = INVERSE[e.kind] or e.kind, where = e.where,
+    }
+  end
+  return make(inverse)
+end
+
+--- Returns these effects followed by the others.
+function recorded:concat(other)
+  its_own(self, "concat")
+  check_other(other, "concat")
+  local list = recorded.list(self)
+  for _, e in ipairs(recorded.list(other)) do list[#list + 1] = e end
+  return make(list)
+end
+
+local CLASS = {} -- the key of a change of class
+local NAN = {}
+
+local function name_of(key)
+  if key == nil then return CLASS end
+  return key == key and key or NAN
+end
+
+-- Returns the kind of the net change of a field; nil if the field is as it was.
+local function net_kind(e)
+  local was, is = e.first ~= "insert", e.kind ~= "delete"
+  if was == is and (not is or same(e.old, e.new)) then return nil end
+  if e.kind == "metatable" then return e.kind end
+  return was and (is and "update" or "delete") or "insert"
+end
+
+-- Merges an entry into the net change of its field, in `list` and by name in
+-- `fields`.  A field that is set again after a delete comes last.
+local function merge(list, fields, e)
+  local of_object, name = fields[e.object] or {}, name_of(e.key)
+  local former = of_object[name]
+  fields[e.object], of_object[name] = of_object, former or e
+  if not former then
+    e.first = e.kind
+  elseif former.kind == "delete" then
+    former.gone = true
+    e.first, e.old = former.first, former.old
+    of_object[name] = e
+  else
+    former.new, former.kind, former.where = e.new, e.kind, e.where
+    return
+  end
+  list[#list + 1] = e
+end
+
+--- Returns the same change with at most one entry for each field.
+function recorded:squash()
+  its_own(self, "squash")
+  local list, fields, squashed = {}, {}, {}
+  for _, e in ipairs(recorded.list(self)) do merge(list, fields, e) end
+  for _, e in ipairs(list) do
+    e.kind = net_kind(e)
+    if e.kind and not e.gone then squashed[#squashed + 1] = e end
+  end
+  return make(squashed)
+end
+
+-- Returns the last entry of each field, by object and name, and the first
+-- entries in order.
+local function outcome(self)
+  local fields, order = {}, {}
+  for _, e in ipairs(recorded.list(self)) do
+    fields[e.object] = fields[e.object] or {}
+    local name = name_of(e.key)
+    if not fields[e.object][name] then order[#order + 1] = e end
+    fields[e.object][name] = e
+  end
+  return fields, order
+end
+
+local function at(fields, object, name)
+  return fields[object] and fields[object][name]
+end
+
+local WHOLE = {} -- the key of a read of a whole object
+
+local function fields_read(self)
+  local fields = {}
+  for _, read in ipairs(self:reads() or {}) do
+    local its = fields[read.object] or {}
+    fields[read.object] = its
+    its[read.key == nil and WHOLE or name_of(read.key)] = true
+  end
+  return fields
+end
+
+-- Adds the fields that the reader has read and the other has written, in the
+-- order of the writes.
+local function add_reads(conflicts, reader, written, order)
+  local fields = fields_read(reader)
+  for _, e in ipairs(order) do
+    local name = name_of(e.key)
+    if at(fields, e.object, name) or at(fields, e.object, WHOLE) then
+      conflicts[#conflicts + 1] = {
+        object = e.object, key = e.key, kind = "read",
+        entry = written[e.object][name],
+      }
+    end
+  end
+end
+
+--- Returns the conflicts of these effects with the others: an array of the
+-- fields to which both gave different values, and of the fields that one has
+-- written and the other has read, as far as the reads are known.
+function recorded:conflicts(other)
+  its_own(self, "conflicts")
+  check_other(other, "conflicts")
+  local mine, order = outcome(self)
+  local theirs, their_order = outcome(other)
+  local conflicts = {}
+  for _, e in ipairs(order) do
+    local name = name_of(e.key)
+    local a, b = mine[e.object][name], at(theirs, e.object, name)
+    if b and not same(a.new, b.new) then
+      conflicts[#conflicts + 1] = {
+        object = e.object, key = e.key, kind = "write", entry = a, other = b,
+      }
+    end
+  end
+  add_reads(conflicts, self, theirs, their_order)
+  add_reads(conflicts, other, mine, order)
+  return conflicts
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Undoing and applying
+-- =======================================================
+
+--- Raises the first error of a guard, which is in the table `problem`, or does
+-- nothing for nil.  An error of a guard does not stop an operation, so it is
+-- raised at the end.
+function recorded.raise(problem)
+  if problem then error(problem[1], 0) end
+end
+
+local function undo(self)
+  local problem = private.undo(self)
+  transaction.undone(self)
+  return problem
+end
+
+--- Gives all fields the values from before the effects.  Returns the first
+-- error of a guard in a table, or nil.
+function recorded.undo(self)
+  local problem = transaction.attempt(undo, self)
+  return problem ~= nil and { problem } or nil
+end
+
+--- Gives all fields the values from before the effects.  Returns the effects.
+function recorded:rollback()
+  its_own(self, "rollback")
+  recorded.raise(recorded.undo(self))
+  return self
+end
+
+-- Returns the value that a field has now, as it is stored.
+local function actual(e)
+  local object = e.object
+  if e.kind == "metatable" then return private.metatable(object) end
+  if private.is_cell(object) then
+    local _, value = private.cell_value(object)
+    return value
+  end
+  if type(object) == "table" then return rawget(core.raw(object), e.key) end
+  return object[e.key]
+end
+
+local function copy(entry)
+  local its = {}
+  for name, value in pairs(entry) do its[name] = value end
+  return its
+end
+
+-- Returns the entries to write; or nil and the entry that conflicts.
+local function choose(list, on_conflict)
+  local chosen, running = {}, {}
+  for _, e in ipairs(list) do
+    local fields = running[e.object] or {}
+    running[e.object] = fields
+    local name = name_of(e.key)
+    local value = fields[name] or { actual(e) }
+    local decision = same(value[1], e.old) and "overwrite" or
+      on_conflict and on_conflict(copy(e), value[1]) or "abort"
+    if decision == "abort" then return nil, e end
+    if decision == "overwrite" then
+      chosen[#chosen + 1] = e
+      value = { e.new }
+    elseif decision ~= "skip" then
+      error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
+        "'abort'"):format(tostring(decision)), 4)
+    end
+    fields[name] = value
+  end
+  return chosen
+end
+
+-- A class may store another value than it is given.  Only tracked objects note
+-- the values that their classes store.
+local function tell_all(list, told)
+  for _, e in ipairs(list) do
+    local mt = private.metatable(e.object)
+    if type(e.object) == "table" and type(mt) == "table" and
+      rawget(core.raw(mt), "__newindex") ~= nil and
+      not private.reports(e.object) then
+      told[#told + 1] = core.track(e.object)
+    end
+  end
+end
+
+local function set_class(e)
+  if private.reports(e.object) then
+    core.setmetatable(e.object, e.new)
+  else
+    private.note(e.object, nil, private.metatable(e.object), e.new)
+    setmetatable(e.object, e.new)
+  end
+end
+
+-- Tells whether the class of a table decides about a write to the field.
+local function has_say(e)
+  local mt = type(e.object) == "table" and private.metatable(e.object)
+  return mt and type(rawget(core.raw(mt), "__newindex")) == "function" and
+    e.new ~= nil and rawget(core.raw(e.object), e.key) == nil
+end
+
+local DIVERTED = {}
+
+local function by_class(e, progress)
+  local failed, err = private.assign(e.object, e.key, e.new)
+  if failed then progress.problem = progress.problem or { err } end
+  if not same(rawget(core.raw(e.object), e.key), e.new) then
+    error(DIVERTED, 0)
+  end
+end
+
+-- Stores the value of an entry once more, unless the class refuses the value.
+local function store(e, progress)
+  if has_say(e) then
+    if not private.reports(e.object) then
+      progress.told[#progress.told + 1] = core.track(e.object)
+    end
+    local ok, err = transaction.run(nil, by_class, e, progress)
+    if ok then return end
+    if err ~= DIVERTED then error(err, 0) end
+  end
+  return private.assign(e.object, e.key, e.new, true)
+end
+
+-- Writes the entries that `prepare` returns.  Sets `at` of `progress` to the
+-- entry under way, and `problem` to the first error of a guard.
+local function write(prepare, progress)
+  local list = prepare()
+  if not progress.stored then tell_all(list, progress.told) end
+  for _, e in ipairs(list) do
+    progress.at = e
+    if e.kind == "metatable" then
+      set_class(e)
+    else
+      local failed, err
+      if progress.stored then
+        failed, err = store(e, progress)
+      else
+        failed, err = private.assign(e.object, e.key, e.new)
+      end
+      if private.is_cell(e.object) then transaction.noted(e.object) end
+      if failed then progress.problem = progress.problem or { err } end
+    end
+  end
+end
+
+--- Writes all entries in the list that `prepare()` returns, or nothing.
+-- Returns the effects of the writes, and the first error of a guard in a table;
+-- or nil, a message and the entry that failed.  With `stored`, tables get the
+-- values of the entries, whatever their classes would store.
+function recorded.write(prepare, stored)
+  local progress = { told = {}, stored = stored }
+  local ok, fx = transaction.run(nil, write, prepare, progress)
+  for _, object in ipairs(progress.told) do core.untrack(object) end
+  if not ok then return nil, tostring(fx), progress.at end
+  return fx, progress.problem
+end
+
+--- Writes all entries again if each object holds the values from before the
+-- effects.  Returns what `write` returns.
+function recorded.redo(self, on_conflict)
+  local list, e = choose(recorded.list(self), on_conflict)
+  if list then return recorded.write(function() return list end, true) end
+  return nil, ("%s has changed meanwhile"):format(
+    e.kind == "metatable" and "the class" or
+    ("field '%s'"):format(tostring(e.key))), e
+end
+
+local OPTIONS = { on_conflict = "function" }
+
+--- Writes all entries again if each object holds the values from before the
+-- effects.  Returns the effects of the writes; or nil, a message and the entry
+-- in question, and nothing has changed.
+function recorded:apply(opts)
+  its_own(self, "apply")
+  opts = check.options(opts, OPTIONS, 1, "apply")
+  local fx, problem, e = recorded.redo(self, opts.on_conflict)
+  if not fx then return nil, problem, e end
+  recorded.raise(problem)
+  return fx
+end
+
+-- }======================================================
+
+return recorded

@@ -1,0 +1,211 @@
+--- JSON in Lua's tables: null, arrays and objects, copies, equality.
+-- SPDX-License-Identifier: MIT
+--
+-- A mark says whether a table is an array or an object.  Marks are the tags of
+-- a clock, so they are weak and belong to the identity of a table: an even
+-- generation marks an array, an odd one an object.  Without a mark the keys
+-- decide; an empty table without a mark is "either", and equals the empty array
+-- and the empty object.
+--
+-- A watched table does not hold its own contents.  So the functions here read a
+-- table only by `contents`, a function that returns a plain table with the
+-- contents of a table (`core.raw` by default).
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local pointer = require "moonwatch.json.pointer"
+
+local raw, rawequal, type = core.raw, rawequal, type
+local integer = math.type
+
+local json = { null = core.null }
+
+-- {======================================================
+-- Marks
+-- =======================================================
+
+local marks = core.clock "moonwatch.array"
+local KINDS = { [0] = "array", "object" }
+
+local function mark(t, kind)
+  if KINDS[marks:now() % 2] ~= kind then marks:advance() end
+  return marks:tag(t)
+end
+
+--- Returns the mark of a table: "array", "object" or nil.
+function json.mark(t)
+  local generation = marks:generation(t)
+  return generation >= 0 and KINDS[generation % 2] or nil
+end
+
+--- Marks a table as an array.  Returns the table.
+function json.array(t)
+  check.argument(type(t) == "table", 1, "array", "table", t)
+  return mark(t, "array")
+end
+
+--- Marks a table as an object.  Returns the table.
+function json.object_like(t)
+  check.argument(type(t) == "table", 1, "object_like", "table", t)
+  return mark(t, "object")
+end
+
+-- Returns the kind of a table by its keys, or nil if JSON has no such table.
+-- `n` positive integer keys with the maximum `n` are the keys of an array.
+local function shape(held)
+  local strings, indices, last = 0, 0, 0
+  for key in next, held do
+    if type(key) == "string" then
+      strings = strings + 1
+    elseif integer(key) == "integer" and key > 0 then
+      indices = indices + 1
+      if key > last then last = key end
+    else
+      return nil
+    end
+  end
+  if strings == 0 and last == indices then
+    return last == 0 and "either" or "array", last
+  end
+  return indices == 0 and "object" or nil, strings
+end
+
+-- Returns "array", "object" or "either", and the number of members; nil if JSON
+-- has no such table.
+local function kind_and_size(t, held)
+  local kind, size = shape(held)
+  local said = json.mark(t)
+  if said and kind == "either" then kind = said end
+  if said and kind ~= said then return nil end
+  return kind, size
+end
+
+--- Returns the kind alone.  If there is a mark, the keys are not looked at.
+function json.kind(t, held)
+  return json.mark(t) or (shape(held or raw(t)))
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Documents, without recursion, because documents may be deep
+-- =======================================================
+
+-- Returns what is wrong with a value that is no table, or nil.
+local function fault(value)
+  local kind = type(value)
+  if kind == "number" then
+    local finite = value == value and value ~= 1 / 0 and value ~= -1 / 0
+    return not finite and ("the number %s"):format(value) or nil
+  end
+  if kind == "string" or kind == "boolean" or rawequal(value, json.null) then
+    return nil
+  end
+  return "a " .. kind
+end
+
+local function not_json(what, frame)
+  return nil, ("not JSON: %s at '%s'"):format(what, pointer.of(frame))
+end
+
+-- A frame is a table whose members are being folded, and a node of a pointer.
+local function open(t, up, rules, within)
+  if within[t] then return nil, "a table inside itself" end
+  local held = (rules.contents or raw)(t)
+  local kind, size = kind_and_size(t, held)
+  if not kind then
+    return nil, "a table whose keys are neither strings nor 1 to n"
+  end
+  within[t] = true
+  return { up = up, table = t, held = held, kind = kind, size = size,
+    members = {} }
+end
+
+local function close(frame, rules, within)
+  within[frame.table] = nil
+  local result = rules.table(frame.table, frame.members, frame.kind, frame.size)
+  if rules.known then rules.known[frame.table] = result end
+  frame = frame.up
+  frame.members[frame.key] = result
+  return frame
+end
+
+--- Folds a document from its leaves to its root.  `rules.scalar(value)` returns
+-- the result for a value that is no table; `rules.table(t, members, kind,
+-- size)` returns the result for a table, and `members` has the results for its
+-- members.  No result is nil.  `rules.known` has results for tables that are
+-- known already, and receives the others.  Returns the result for the root; nil
+-- and a message if the value is not JSON.
+function json.fold(value, rules)
+  local frame, within = { held = { value }, members = {} }, {}
+  local known = rules.known or {}
+  while true do
+    local key, member = next(frame.held, frame.key)
+    frame.key = key
+    if key == nil then
+      if not frame.up then return frame.members[1] end
+      frame = close(frame, rules, within)
+    elseif type(member) ~= "table" then
+      local what = fault(member)
+      if what then return not_json(what, frame) end
+      frame.members[key] = rules.scalar(member)
+    elseif known[member] ~= nil then
+      frame.members[key] = known[member]
+    else
+      local below, what = open(member, frame, rules, within)
+      if not below then return not_json(what, frame) end
+      frame = below
+    end
+  end
+end
+
+local function itself(value) return value end
+
+local function keep_mark(t, copy)
+  local kind = json.mark(t)
+  return kind and mark(copy, kind) or copy
+end
+
+--- Returns a deep copy with the same marks; nil and a message if the value is
+-- not JSON.
+function json.copy(value, contents)
+  return json.fold(value,
+    { contents = contents, scalar = itself, table = keep_mark })
+end
+
+-- Pushes the pairs of members of two tables; returns false if the tables
+-- differ.
+local function pair(x, y, left, right, contents)
+  local held_x, held_y = contents(x), contents(y)
+  local kind_x, size = kind_and_size(x, held_x)
+  local kind_y, other_size = kind_and_size(y, held_y)
+  if not kind_x or not kind_y or size ~= other_size then return false end
+  if kind_x ~= kind_y and kind_x ~= "either" and kind_y ~= "either" then
+    return false
+  end
+  local top = #left
+  for key, value in next, held_x do
+    local other = rawget(held_y, key)
+    if other == nil then return false end
+    top = top + 1
+    left[top], right[top] = value, other
+  end
+  return true
+end
+
+--- Tells whether two documents are equal; one of them must have no cycles.
+function json.equal(a, b, contents)
+  local left, right = { a }, { b }
+  while #left > 0 do
+    local x, y = table.remove(left), table.remove(right)
+    if not rawequal(x, y) then
+      if type(x) ~= "table" or type(y) ~= "table" then return false end
+      if not pair(x, y, left, right, contents or raw) then return false end
+    end
+  end
+  return true
+end
+
+-- }======================================================
+
+return json

@@ -1,0 +1,404 @@
+--- mw.policy: decisions of people about objects, in a table or a file.
+-- SPDX-License-Identifier: MIT
+--
+-- One policy is in force.  What the policy says of a class is looked up once
+-- and cached, until another policy comes into force or the file is read again.
+
+local check = require "moonwatch.check"
+local object_class = require "moonwatch.policy.object_class"
+local core = require "moonwatch.core"
+local mutators = require "moonwatch.policy.mutators"
+local sandbox = require "moonwatch.policy.sandbox"
+
+local private = core.private
+local decide, metatable = private.decide, private.metatable
+
+local policy = {}
+
+local Policy, check_self = check.class "policy"
+
+local current -- nil until a policy is asked for
+
+-- {======================================================
+-- The fields of a policy
+-- =======================================================
+
+local FIELDS = {
+  rules = "table", classes = "table", entries = "table",
+  descend = "function", name = "function", class_name = "function",
+  register = "function",
+}
+
+local HOOKS = {
+  mutators = "table", ignore = "table", constructors = "table",
+  deep = "boolean",
+}
+
+-- Returns what is wrong with the fields of a table, or nil; `known` has the
+-- type of each field.
+local function mistake_in_fields(t, known, what)
+  local unknown = check.unknown(t, known)
+  if unknown then
+    return ("%s has an unknown field '%s'"):format(what, unknown)
+  end
+  for name, expected in pairs(known) do
+    if t[name] ~= nil and type(t[name]) ~= expected then
+      return ("field '%s' of %s is not a %s"):format(name, what, expected)
+    end
+  end
+end
+
+local RULE = { "string", "function", cache = "string" }
+
+local function mistake_in_rule(rule, i)
+  local what = "rule " .. i
+  if type(rule) ~= "table" then return what .. " is not a table" end
+  if type(rule[1]) ~= "string" or type(rule[2]) ~= "function" then
+    return what .. " is not { name, function }"
+  end
+  if rule.cache ~= nil and rule.cache ~= "class" then
+    return ("field 'cache' of %s is not 'class'"):format(what)
+  end
+  return mistake_in_fields(rule, RULE, what)
+end
+
+local function mistake_in(definition)
+  if type(definition) ~= "table" then
+    return "the policy is not a table, but a " .. type(definition)
+  end
+  local mistake = mistake_in_fields(definition, FIELDS, "the policy")
+  if mistake then return mistake end
+  for i, rule in ipairs(definition.rules or {}) do
+    mistake = mistake_in_rule(rule, i)
+    if mistake then return mistake end
+  end
+  for name, hooks in pairs(definition.classes or {}) do
+    local what = ("class '%s'"):format(type(name) == "string" and name or
+      object_class.name(name) or "?")
+    if type(hooks) ~= "table" then return what .. " is not a table" end
+    mistake = mistake_in_fields(hooks, HOOKS, what)
+    if mistake then return mistake end
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Policies
+-- =======================================================
+
+local KEPT = 100 -- different errors of a policy
+
+-- Counts an error of a function of the policy, and reports the first of its
+-- kind.
+local function report(self, message)
+  local errors = self.errors
+  local text = type(message) == "string" and message or
+    ("(error object is a %s value)"):format(type(message))
+  if errors[text] == nil then
+    if self.reported >= KEPT then return end
+    self.reported = self.reported + 1
+    local handler = private.handler()
+    if handler then pcall(handler, message, "policy") end
+  end
+  errors[text] = (errors[text] or 0) + 1
+end
+
+-- Calls a function of the policy.  Returns true and its result, or false.
+local function call(self, f, ...)
+  local ok, result
+  if self.strings then
+    ok, result = sandbox.call(self.strings, f, ...)
+  else
+    ok, result = pcall(f, ...)
+  end
+  if not ok then report(self, result) end
+  return ok, result
+end
+
+local function new_policy(definition, strings)
+  return setmetatable(
+    { definition = definition, strings = strings, errors = {}, reported = 0 },
+    Policy)
+end
+
+--- Returns a policy made of a table.
+function policy.policy(definition)
+  check.argument(type(definition) == "table", 1, "policy", "table", definition)
+  local mistake = mistake_in(definition)
+  check.that(not mistake, 1, "policy", mistake)
+  return new_policy(definition)
+end
+
+local function load(path, env)
+  local definition, strings = sandbox.run(path, env)
+  if definition == nil then return nil, strings end
+  local mistake = mistake_in(definition)
+  if mistake then return nil, path .. ": " .. mistake end
+  return definition, strings
+end
+
+--- Returns a policy made of a file; nil and a message if the file is not good.
+function policy.load_policy(path, env)
+  check.argument(type(path) == "string", 1, "load_policy", "string", path)
+  check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
+    env)
+  local time, size = private.stat(path)
+  local definition, strings = load(path, env)
+  if not definition then return nil, strings end
+  local self = new_policy(definition, strings)
+  self.path, self.env, self.time, self.size = path, env, time, size
+  return self
+end
+
+local refresh -- puts the current policy into force
+
+--- Puts the policy into force.  Returns the former policy.
+function Policy:use()
+  check_self(self, "use")
+  local former = policy.current()
+  current = self
+  refresh()
+  return former
+end
+
+--- Reads the file again.  If that fails, the former contents stay in force.
+function Policy:reload()
+  check_self(self, "reload")
+  if not self.path then return nil, "the policy is not from a file" end
+  local time, size = private.stat(self.path)
+  local definition, strings = load(self.path, self.env)
+  self.time, self.size = time, size
+  if not definition then return nil, strings end
+  self.definition, self.strings = definition, strings
+  if self == current then refresh() end
+  return true
+end
+
+--- Reads the file again if its time or size has changed.
+function Policy:poll()
+  check_self(self, "poll")
+  if not self.path then return false end
+  local time, size = private.stat(self.path)
+  if time == self.time and size == self.size then return false end
+  return self:reload()
+end
+
+-- Returns the policy of the library, which is loaded at the first call.
+local function default_policy()
+  if not policy.default then
+    local path = assert(package.searchpath("moonwatch.policy.default",
+      package.path))
+    local loaded, message = policy.load_policy(path)
+    if not loaded then error(message, 0) end
+    policy.default = loaded
+  end
+  return policy.default
+end
+
+--- Returns the policy in force.
+function policy.current()
+  current = current or default_policy()
+  return current
+end
+
+-- Returns a field of the policy in force, or of the default policy if the field
+-- is nil; and the policy that has the field.
+local function field(name)
+  local value = policy.current().definition[name]
+  if value ~= nil then return value, current end
+  return default_policy().definition[name], policy.default
+end
+
+--- Tells whether the policy has a function of that name.
+function policy.has(name)
+  return (field(name)) and true or false
+end
+
+--- Calls a function of the policy.  Returns true and its result; false if there
+-- is no such function, or if the function fails.
+function policy.ask(name, ...)
+  local f, self = field(name)
+  if not f then return false end
+  return call(self, f, ...)
+end
+
+--- Returns the names of methods that make an object one that runs.
+function policy.entries() return (field "entries") end
+
+-- }======================================================
+
+-- {======================================================
+-- Rules for classes
+-- =======================================================
+
+local NONE = {}
+
+local hooks_of -- class -> its hook rules
+
+--- Returns the rules for a class.
+function policy.hooks(c)
+  if c == nil then return NONE end
+  local hooks = hooks_of[c]
+  if not hooks then
+    local classes = current and current.definition.classes or NONE
+    hooks = classes[c] or classes[object_class.name(c)] or NONE
+    hooks_of[c] = hooks
+  end
+  return hooks
+end
+
+local ignored -- class -> set of keys, or false
+
+local function ignored_by(obj)
+  local c = object_class.of(obj)
+  if c == nil then return nil end
+  local set = ignored[c]
+  if set == nil then
+    local list = policy.hooks(c).ignore
+    set = list and {} or false
+    for _, key in ipairs(list or NONE) do
+      if key == key then set[key] = true end -- NaN is no key
+    end
+    ignored[c] = set
+  end
+  return set
+end
+
+local function descend(parent, key, child)
+  if policy.hooks(object_class.of(child)).deep == false then return false end
+  local f = current.definition.descend
+  if not f then return true end
+  local ok, result = call(current, f, parent, key, child)
+  return not ok or result
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Decisions
+-- =======================================================
+
+-- By metatable or type: a plan has the rules that are left to ask, and the
+-- decision if none of them decides; `decisions` has the decisions of the plans
+-- without rules.
+local plans = setmetatable({}, { __mode = "k" })
+local decisions = setmetatable({}, { __mode = "k" })
+
+local base = {
+  class = object_class.of, raw = core.raw, lookup = object_class.lookup,
+  is_marked = core.is_marked, clock = core.clock(),
+  metamethod = function(obj, name)
+    local mt = metatable(obj)
+    return mt and rawget(core.raw(mt), name)
+  end,
+}
+
+--- Tells the rules whether a hierarchy has hooks.
+function policy.set_global_hooks(on) base.global_hooks = on or nil end
+
+local View = { __index = base, __metatable = false }
+
+-- Returns the ctx of a rule: the fields of the caller's, then the library's.
+local function view(ctx)
+  local its = { entries = field "entries" }
+  for key, value in next, core.raw(ctx or NONE) do its[key] = value end
+  if not ctx or not metatable(ctx) then return setmetatable(its, View) end
+  return setmetatable(its, { __metatable = false, __index = function(_, key)
+    local value = ctx[key]
+    if value == nil then value = base[key] end
+    return value
+  end })
+end
+
+-- Asks the rules in a list.  Returns the decision and the number of the rule, 0
+-- if no rule decides.
+local function ask(self, rules, obj, ctx)
+  local budget = sandbox.calling
+  local value, i, errors = decide(rules, self.strings,
+    self.strings and budget.instructions or 0, budget.bytes, obj, ctx)
+  for _, message in pairs(errors or NONE) do report(self, message) end
+  return value, i
+end
+
+-- Asks the rules that depend on the class alone, and returns the plan with the
+-- other rules.
+local function make_plan(obj, ctx)
+  local rules, self = field "rules"
+  local plan = { policy = self, names = {}, value = false, reason = "default" }
+  for _, rule in ipairs(rules or NONE) do
+    if rule.cache then
+      local value, i = ask(self, { rule[2] }, obj, ctx)
+      if i > 0 then
+        plan.value, plan.reason = value, rule[1]
+        break
+      end
+    else
+      plan[#plan + 1] = rule[2]
+      plan.names[#plan] = rule[1]
+    end
+  end
+  return plan
+end
+
+local version = 0 -- of the cached plans
+
+local function plan_for(obj, ctx)
+  local mt = metatable(obj) or type(obj)
+  local plan = plans[mt]
+  if not plan then
+    local before = version
+    plan = make_plan(obj, ctx)
+    if version ~= before then return plan end -- a rule used another policy
+    plans[mt] = plan
+    if not plan[1] then decisions[mt] = { plan.value, plan.reason } end
+  end
+  return plan
+end
+
+local function is_dynamic(obj, ctx)
+  ctx = view(ctx)
+  local plan = plan_for(obj, ctx)
+  if plan[1] then
+    local value, i = ask(plan.policy, plan, obj, ctx)
+    if i > 0 then return value, plan.names[i] end
+  end
+  return plan.value, plan.reason
+end
+
+--- Tells whether an object counts as dynamic.  Returns the decision and the
+-- name of the rule that decided.
+policy.is_dynamic = private.recalling(decisions, is_dynamic)
+
+-- }======================================================
+
+local function has(name)
+  for _, hooks in pairs(current.definition.classes or NONE) do
+    if hooks[name] ~= nil then return true end
+  end
+  return false
+end
+
+local function forget()
+  version = version + 1
+  hooks_of = setmetatable({}, { __mode = "k" })
+  ignored = setmetatable({}, { __mode = "k" })
+  for mt in pairs(plans) do plans[mt], decisions[mt] = nil, nil end
+end
+
+local NO_NAMES = {}
+
+local function mutators_of(c)
+  return policy.hooks(c).mutators or NO_NAMES
+end
+
+function refresh()
+  forget()
+  mutators.use(mutators_of,
+    (current.definition.descend or has "deep") and descend or false,
+    has "ignore" and ignored_by or false)
+end
+
+forget()
+
+return policy

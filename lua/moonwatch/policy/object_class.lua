@@ -1,0 +1,76 @@
+--- The class of an object, as the program names the class.
+-- SPDX-License-Identifier: MIT
+--
+-- The class is the metatable, with two exceptions.  If the metatable has
+-- metamethods only, the class is the table in its `__index`.  If the object has
+-- a field `class`, a table that holds the metatable in one of its fields, the
+-- class is that table (as in middleclass).
+
+local core = require "moonwatch.core"
+
+local metatable, raw = core.private.metatable, core.raw
+local sub = string.sub -- strings have other methods while a policy runs
+
+local object_class = {}
+
+local function is_anonymous(mt)
+  for key in next, raw(mt) do
+    if type(key) ~= "string" or sub(key, 1, 2) ~= "__" then return false end
+  end
+  return true
+end
+
+local function holds(t, value)
+  for _, field in next, raw(t) do
+    if rawequal(field, value) then return true end
+  end
+  return false
+end
+
+local function find(obj, mt)
+  local field = type(obj) == "table" and rawget(raw(obj), "class")
+  if type(field) == "table" and holds(field, mt) then return field end
+  local index = rawget(raw(mt), "__index")
+  if type(index) == "table" and is_anonymous(mt) then return index end
+  return mt
+end
+
+local known = setmetatable({}, { __mode = "k" }) -- metatable -> class
+
+--- Returns the class of an object, or nil.
+function object_class.of(obj)
+  local mt = metatable(obj)
+  if mt == nil then return nil end
+  local its = known[mt]
+  if not its then
+    its = find(obj, mt)
+    known[mt] = its
+  end
+  return its
+end
+
+--- Returns the name in one of the usual fields of a class, or nil.
+function object_class.name(c)
+  for _, field in ipairs { "__name", "name", "_name" } do
+    local name = type(c) == "table" and rawget(raw(c), field)
+    if type(name) == "string" then return name end
+  end
+end
+
+local DEPTH = 100 -- of inheritance, at most
+
+--- Returns a field of an object or of a table that the object inherits from,
+-- without calling a function; nil if there is no such field.
+function object_class.lookup(obj, key)
+  for _ = 1, DEPTH do
+    if type(obj) == "table" then
+      local value = rawget(raw(obj), key)
+      if value ~= nil then return value end
+    end
+    local mt = metatable(obj)
+    obj = type(mt) == "table" and rawget(raw(mt), "__index")
+    if type(obj) ~= "table" then return nil end
+  end
+end
+
+return object_class

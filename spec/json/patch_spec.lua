@@ -1,0 +1,411 @@
+local mw = require "moonwatch"
+local json = require "moonwatch.json"
+local overlay = require "moonwatch.json.draft"
+local text = require "spec.support.json"
+local error_of = require "spec.support.error_of"
+
+local STAY = { once = false }
+
+-- What a patch makes of a document, all three given as JSON; "error" if it does
+-- not apply, which must leave the document alone.
+local function applied(document, operations)
+  local root = text.decode(document)
+  local before = json.copy(root)
+  local result, message, index = mw.patch(root, text.decode(operations))
+  if result ~= nil then return result end
+  assert.is_string(message)
+  assert.equal("integer", math.type(index))
+  assert.is_true(json.equal(before, root))
+  return "error"
+end
+
+local function assert_cases(cases)
+  for _, case in ipairs(cases) do
+    local document, operations, expected = table.unpack(case)
+    local result = applied(document, operations)
+    if expected ~= "error" then expected = text.decode(expected) end
+    assert.is_true(json.equal(expected, result),
+      operations .. " makes " .. text.encode(result) .. " of " .. document)
+  end
+end
+
+describe("a patch", function()
+  it("adds", function()
+    assert_cases {
+      { '{"a":1}', '[{"op":"add","path":"/b","value":2}]', '{"a":1,"b":2}' },
+      { '{"a":1}', '[{"op":"add","path":"/a","value":[]}]', '{"a":[]}' },
+      { '{"a":1}', '[{"op":"add","path":"/0","value":2}]', '{"a":1,"0":2}' },
+      { '{}', '[{"op":"add","path":"/","value":null}]', '{"":null}' },
+      { '{}', '[{"op":"add","path":"/a/b","value":1}]', "error" },
+      { '{"a":1}', '[{"op":"add","path":"/a/b","value":1}]', "error" },
+      { '{"a":[]}', '[{"op":"add","path":"/a/0","value":1}]', '{"a":[1]}' },
+      { '[1,2]', '[{"op":"add","path":"/0","value":0}]', '[0,1,2]' },
+      { '[1,2]', '[{"op":"add","path":"/1","value":[0]}]', '[1,[0],2]' },
+      { '[1,2]', '[{"op":"add","path":"/2","value":3}]', '[1,2,3]' },
+      { '[1,2]', '[{"op":"add","path":"/-","value":3}]', '[1,2,3]' },
+      { '[1,2]', '[{"op":"add","path":"/3","value":3}]', "error" },
+      { '[1,2]', '[{"op":"add","path":"/01","value":3}]', "error" },
+      { '[1,2]', '[{"op":"add","path":"/-1","value":3}]', "error" },
+      { '[1,2]', '[{"op":"add","path":"/a","value":3}]', "error" },
+      { '[1,2]', '[{"op":"add","path":"/-/a","value":3}]', "error" },
+      { '[1]', '[{"op":"add","path":"/9223372036854775807","value":3}]',
+        "error" },
+      { '[1]', '[{"op":"add","path":"","value":{"a":2}}]', '{"a":2}' },
+    }
+  end)
+
+  it("removes and replaces", function()
+    assert_cases {
+      { '{"a":1,"b":null}', '[{"op":"remove","path":"/b"}]', '{"a":1}' },
+      { '{"a":1}', '[{"op":"remove","path":"/b"}]', "error" },
+      { '{"a":{"b":false}}', '[{"op":"remove","path":"/a/b"}]', '{"a":{}}' },
+      { '[1,2,3]', '[{"op":"remove","path":"/0"}]', '[2,3]' },
+      { '[1,2,3]', '[{"op":"remove","path":"/2"}]', '[1,2]' },
+      { '[1,2,3]', '[{"op":"remove","path":"/3"}]', "error" },
+      { '[1,2,3]', '[{"op":"remove","path":"/-"}]', "error" },
+      { '[1]', '[{"op":"remove","path":""}]', "error" },
+      { '{"a":1}', '[{"op":"replace","path":"/a","value":null}]',
+        '{"a":null}' },
+      { '{"a":1}', '[{"op":"replace","path":"/b","value":null}]', "error" },
+      { '[1,2,3]', '[{"op":"replace","path":"/1","value":0}]', '[1,0,3]' },
+      { '[1,2,3]', '[{"op":"replace","path":"/3","value":0}]', "error" },
+      { '[1]', '[{"op":"replace","path":"","value":"a"}]', '"a"' },
+    }
+  end)
+
+  it("moves and copies", function()
+    assert_cases {
+      { '{"a":1}', '[{"op":"move","from":"/a","path":"/b"}]', '{"b":1}' },
+      { '{"a":[]}', '[{"op":"move","from":"/a","path":"/a"}]', '{"a":[]}' },
+      { '{"a":{}}', '[{"op":"move","from":"/a","path":"/a/b"}]', "error" },
+      { '{"a":{}}', '[{"op":"move","from":"","path":"/a"}]', "error" },
+      { '{"a":{},"ab":1}', '[{"op":"move","from":"/ab","path":"/a/b"}]',
+        '{"a":{"b":1}}' },
+      { '{"a":{"b":1}}', '[{"op":"move","from":"/a/b","path":""}]', '1' },
+      { '{"a":{"b":1}}', '[{"op":"move","from":"/a/b","path":"/a"}]',
+        '{"a":1}' },
+      { '[1,2,3]', '[{"op":"move","from":"/0","path":"/2"}]', '[2,3,1]' },
+      { '[1,2,3]', '[{"op":"move","from":"/2","path":"/0"}]', '[3,1,2]' },
+      { '[1,2,3]', '[{"op":"move","from":"/0","path":"/3"}]', "error" },
+      { '[1,2,3]', '[{"op":"copy","from":"/0","path":"/3"}]', '[1,2,3,1]' },
+      { '{"a":{"b":1}}', '[{"op":"copy","from":"/a","path":"/a/c"}]',
+        '{"a":{"b":1,"c":{"b":1}}}' },
+      { '{"a":1}', '[{"op":"copy","from":"/b","path":"/a"}]', "error" },
+      { '{"a":1}', '[{"op":"copy","path":"/a"}]', "error" },
+    }
+  end)
+
+  it("tests", function()
+    assert_cases {
+      { '[1]', '[{"op":"test","path":"/0","value":1.0}]', '[1]' },
+      { '[1]', '[{"op":"test","path":"/0","value":"1"}]', "error" },
+      { '[1]', '[{"op":"test","path":"","value":[1]}]', '[1]' },
+      { '[null]', '[{"op":"test","path":"/0","value":null}]', '[null]' },
+      { '[null]', '[{"op":"test","path":"/0"}]', "error" },
+      { '[null]', '[{"op":"test","path":"/1","value":null}]', "error" },
+      { '[{"a":1,"b":2}]', '[{"op":"test","path":"/0","value":{"b":2,"a":1}}]',
+        '[{"a":1,"b":2}]' },
+      { '[{"a":1}]', '[{"op":"test","path":"/0","value":{"a":1,"b":2}}]',
+        "error" },
+      { '[[]]', '[{"op":"test","path":"/0","value":{}}]', "error" },
+      { '{"~1":1,"a/b":2}', '[{"op":"test","path":"/~01","value":1},' ..
+        '{"op":"test","path":"/a~1b","value":2}]', '{"~1":1,"a/b":2}' },
+    }
+  end)
+
+  it("sees what its operations before have done, and nothing if one fails",
+    function()
+      assert_cases {
+        { '{"a":[1]}', '[{"op":"add","path":"/a/0","value":{}},' ..
+          '{"op":"add","path":"/a/0/x","value":1},' ..
+          '{"op":"test","path":"/a","value":[{"x":1},1]},' ..
+          '{"op":"copy","from":"/a","path":"/b"},' ..
+          '{"op":"remove","path":"/a/1"},{"op":"remove","path":"/a/0"},' ..
+          '{"op":"add","path":"/a/-","value":2}]',
+          '{"a":[2],"b":[{"x":1},1]}' },
+        { '{"a":1}', '[{"op":"remove","path":"/a"},' ..
+          '{"op":"add","path":"","value":[]},' ..
+          '{"op":"add","path":"/0","value":1},' ..
+          '{"op":"test","path":"","value":[]}]', "error" },
+      }
+    end)
+
+  it("says which operation failed, and why", function()
+    local function failure(...)
+      local result, message, index = mw.patch({ a = { 1 } }, { ... })
+      assert.is_nil(result)
+      return index .. " " .. message
+    end
+    local good = { op = "add", path = "/b", value = 1 }
+    assert.equal("2 remove '/c/d': there is no '/c'",
+      failure(good, { op = "remove", path = "/c/d" }))
+    assert.equal("1 add '/a/2': '2' is neither '-' nor from 0 to 1",
+      failure { op = "add", path = "/a/2", value = 1 })
+    assert.equal("1 add '/a/0/b': '/a/0' is no array or object",
+      failure { op = "add", path = "/a/0/b", value = 1 })
+    assert.equal("1 test '/a': that is not the value",
+      failure { op = "test", path = "/a", value = {} })
+    assert.equal("1 there is no operation 'spam'",
+      failure { op = "spam", path = "" })
+    assert.equal("1 the operation has no 'op'", failure { path = "" })
+    assert.equal("1 the operation is a number", failure(1))
+    assert.equal("1 add: its 'path' is no string",
+      failure { op = "add", value = 1 })
+    assert.equal("1 add 'a': 'a' does not begin with '/'",
+      failure { op = "add", path = "a", value = 1 })
+    assert.equal("1 add '/~2': '/~2' has a '~' with neither 0 nor 1 behind it",
+      failure { op = "add", path = "/~2", value = 1 })
+    assert.equal("1 add '/b': it has no 'value'",
+      failure { op = "add", path = "/b" })
+    assert.equal("1 move '/b': its 'from' is no string",
+      failure { op = "move", path = "/b", from = mw.null })
+  end)
+
+  it("takes no values that JSON has not", function()
+    local cyclic = { { a = {} } }
+    cyclic[1].a[1] = cyclic
+    for what, value in pairs {
+      ["a function at ''"] = print,
+      ["a userdata at '/0'"] = { io.stdout },
+      ["the number nan at ''"] = -(0 / 0),
+      ["the number inf at '/a/1'"] = { a = { 0, math.huge } },
+      ["a table whose keys are neither strings nor 1 to n at '/a~1b'"] =
+        { ["a/b"] = { 1, x = 1 } },
+      ["a table inside itself at '/0/a/0'"] = cyclic,
+    } do
+      local root = {}
+      local result, message, index = mw.patch(root,
+        { { op = "add", path = "/x", value = value } })
+      assert.is_nil(result)
+      assert.equal("add '/x': not JSON: " .. what,
+        (message:gsub("%-nan", "nan")))
+      assert.equal(1, index)
+      assert.is_nil(next(root))
+    end
+  end)
+
+  it("gives each document its own copy of the values, with their marks",
+    function()
+      local value = { list = mw.array {} }
+      local operations = { { op = "add", path = "/v", value = value } }
+      local a, b = mw.patch({}, operations), mw.patch({}, operations)
+      assert.not_equal(a.v, b.v)
+      assert.not_equal(value.list, a.v.list)
+      assert.same({}, mw.patch(a, { { op = "add", path = "/v/list/-",
+        value = mw.object_like {} } }).v.list[1])
+      assert.equal("object", json.kind(a.v.list[1]))
+      assert.same({}, value.list)
+      assert.same({}, b.v.list)
+      assert.is_nil(mw.patch(b, { { op = "add", path = "/v/list/x",
+        value = 1 } }))
+    end)
+
+  it("moves the very table, and copies another one", function()
+    local hero = {}
+    local root = assert(mw.patch({ a = hero, list = {} }, {
+      { op = "copy", from = "/a", path = "/b" },
+      { op = "move", from = "/a", path = "/list/0" },
+    }))
+    assert.is_nil(root.a)
+    assert.equal(hero, root.list[1])
+    assert.not_equal(hero, root.b)
+  end)
+
+  it("takes an empty table for what the path makes of it", function()
+    assert.same({ "x" },
+      mw.patch({}, { { op = "add", path = "/0", value = "x" } }))
+    assert.same({ "x" },
+      mw.patch({}, { { op = "add", path = "/-", value = "x" } }))
+    assert.same({ ["1"] = "x" },
+      mw.patch({}, { { op = "add", path = "/1", value = "x" } }))
+    assert.same({ ["0"] = "x" }, mw.patch(mw.object_like {},
+      { { op = "add", path = "/0", value = "x" } }))
+    assert.is_nil(mw.patch(mw.array {},
+      { { op = "add", path = "/a", value = "x" } }))
+    assert.is_nil(mw.patch({ 1, x = 2 },
+      { { op = "replace", path = "/x", value = "x" } }))
+  end)
+
+  it("may be applied to what is thousands deep", function()
+    local deep = {}
+    for _ = 1, 100000 do deep = { deep } end
+    local root = mw.patch({}, {
+      { op = "add", path = "/a", value = deep },
+      { op = "copy", from = "/a", path = "/b" },
+      { op = "test", path = "/b", value = deep },
+      { op = "add", path = ("/b" .. ("/0"):rep(1000) .. "/-"), value = 1 },
+    })
+    assert.is_table(root.b)
+  end)
+
+  it("raises for arguments of wrong types", function()
+    assert.equal("bad argument #1 to 'patch' (table expected, got nil)",
+      error_of(mw.patch, nil, {}))
+    assert.matches("patch_spec.lua:%d+: bad argument #2 to 'patch' %(table",
+      error_of(function() mw.patch({}, 1) end))
+    assert.matches("patch_spec.lua:%d+: bad argument #1 to 'array' %(table",
+      error_of(function() mw.array() end))
+    assert.matches("bad argument #1 to 'object_like' %(table expected, got st",
+      error_of(mw.object_like, "x"))
+    assert.same({ nil, "the operations are not an array" },
+      { mw.patch({}, { op = "remove", path = "" }) })
+  end)
+end)
+
+describe("a patch of watched tables", function()
+  local notes
+
+  local function note(_, path, old, new, kind)
+    if type(path) == "table" then path = table.concat(path, ".") end
+    notes[#notes + 1] = ("%s %s>%s %s"):format(path, old, new, kind)
+  end
+
+  before_each(function() notes = {} end)
+
+  it("tells their guards of what has changed, and of nothing else", function()
+    local root = { x = 1, y = { 1, 2 }, z = 3 }
+    mw.watch(root, note, { deep = true, once = false })
+    assert.equal(root, mw.patch(root, {
+      { op = "replace", path = "/x", value = 2 },
+      { op = "add", path = "/y/0", value = 0 },
+      { op = "replace", path = "/z", value = 3 },
+      { op = "add", path = "/t", value = 1 },
+      { op = "remove", path = "/t" },
+    }))
+    assert.same({ "x 1>2 apply", "y.3 nil>2 apply", "y.2 2>1 apply",
+      "y.1 1>0 apply" }, notes)
+    assert.is_nil(rawget(root, "x"))
+    mw.unwatch(root)
+    assert.same({ x = 2, y = { 0, 1, 2 }, z = 3 }, root)
+  end)
+
+  it("tells nobody when it fails", function()
+    local root = { x = 1 }
+    mw.watch(root, note, STAY)
+    assert.is_nil(mw.patch(root, { { op = "remove", path = "/x" },
+      { op = "test", path = "/x", value = 1 } }))
+    assert.same({}, notes)
+    assert.equal(0, mw.mutations(root))
+  end)
+
+  it("leaves plain tables plain", function()
+    local root = mw.patch({ a = { 1 } },
+      { { op = "add", path = "/a/-", value = 2 } })
+    assert.is_nil(getmetatable(root.a))
+    assert.equal(2, rawget(root.a, 2))
+    assert.is_false(mw.is_watched(root.a))
+  end)
+
+  it("takes operations from watched tables, too", function()
+    local operations = { { op = "add", path = "/a", value = { b = { 1 } } } }
+    mw.watch(operations, note, { deep = true })
+    local root = mw.patch({}, operations)
+    mw.unwatch(operations)
+    assert.same({ a = { b = { 1 } } }, root)
+  end)
+
+  it("is done when a guard raises, as any write is", function()
+    local root = { list = { 1, 2, 3 }, x = 1 }
+    mw.watch(root, function() error("not now", 0) end, STAY)
+    local message = error_of(mw.patch, root, {
+      { op = "remove", path = "/list/0" },
+      { op = "replace", path = "/x", value = 2 },
+    })
+    assert.matches("^not now", message)
+    mw.unwatch(root)
+    assert.same({ list = { 2, 3 }, x = 2 }, root)
+  end)
+
+  it("puts back even what the class would not take", function()
+    local strict = { __newindex = function(_, key) error("no " .. key, 0) end }
+    local root = setmetatable({ a = 1 }, strict)
+    local result, message, index = mw.patch(root, {
+      { op = "remove", path = "/a" },
+      { op = "add", path = "/b", value = 1 },
+    })
+    assert.same({ nil, "no b", 2 }, { result, message, index })
+    assert.equal(1, rawget(root, "a"))
+  end)
+end)
+
+describe("an overlay", function()
+  it("shows what would be, and writes it when told", function()
+    local a, store = { 1, 2, x = 0 }, overlay()
+    store:store(a, 3, 3)
+    store:store(a, 1, nil)
+    store:store(a, "x", false)
+    assert.same({ nil, 3, false, 2 },
+      { store:load(a, 1), store:load(a, 3), store:load(a, "x"),
+        store:load(a, 2) })
+    assert.same({ [2] = 2, [3] = 3, x = false }, store:contents(a))
+    assert.same({ 1, 2, x = 0 }, a)
+    assert.equal(3, store:apply():len())
+    assert.same({ [2] = 2, [3] = 3, x = false }, a)
+  end)
+
+  it("knows the lengths of arrays", function()
+    local a, store = { 1, 2 }, overlay()
+    assert.equal(2, store:length(a))
+    for i = 3, 5 do store:store(a, i, i) end
+    assert.equal(5, store:length(a))
+    for i = 5, 1, -1 do store:store(a, i, nil) end
+    assert.equal(0, store:length(a))
+  end)
+end)
+
+describe("a mark", function()
+  it("is replaced by a later one", function()
+    local t = {}
+    assert.equal("either", json.kind(t))
+    assert.equal(t, mw.array(t))
+    assert.equal("array", json.kind(t))
+    local other = mw.object_like {}
+    assert.equal("array", json.kind(t))
+    assert.equal("object", json.kind(mw.object_like(t)))
+    assert.equal("object", json.kind(other))
+    assert.equal("array", json.kind(mw.array(t)))
+  end)
+
+  it("tells empty tables apart; those without one equal both", function()
+    local array, object = mw.array {}, mw.object_like {}
+    assert.is_false(json.equal(array, object))
+    assert.is_true(json.equal({ {} }, { array }))
+    assert.is_true(json.equal({ object }, { {} }))
+    assert.is_false(json.equal({}, { 1 }))
+  end)
+
+  it("cannot make one of what is the other", function()
+    assert.is_nil(json.copy(mw.array { x = 1 }))
+    assert.is_nil(json.copy(mw.object_like { 1 }))
+    assert.same({ 1 }, json.copy(mw.array { 1 }))
+  end)
+end)
+
+describe("mw.null", function()
+  it("is the NULL pointer", function()
+    assert.equal("userdata", type(mw.null))
+    assert.matches("^userdata: %(?[0xnil]*%)?$", tostring(mw.null))
+  end)
+end)
+
+describe("the published conformance tests", function()
+  for _, name in ipairs { "spec_tests", "tests" } do
+    local path = "../shared/data/json-patch-tests/" .. name .. ".json"
+
+    it("pass: " .. name, function()
+      local file = io.open(path)
+      if not file then return pending("not here: " .. path) end
+      local records = text.decode(file:read "a")
+      file:close()
+      for i, record in ipairs(records) do
+        if not record.disabled then
+          local result, message = mw.patch(record.doc, record.patch)
+          local ok = result ~= nil
+          if not record.error then ok = json.equal(record.expected, result) end
+          assert.is_true(ok == not record.error,
+            ("%d: %s"):format(i, record.comment or message))
+        end
+      end
+    end)
+  end
+end)
