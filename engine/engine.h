@@ -35,7 +35,7 @@ struct mw_engine {
   mwi_clocks clock;
   mwi_serials serial;
   mwi_watches watch;
-  mwi_tree deep;
+  mwi_tree tree;
   mwi_journal journal;
   mwi_traces trace;
   mwi_hierarchies scope;

@@ -114,7 +114,7 @@ int mw_object_track(mw_engine *e, mw_handle obj, int below) {
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
-  if (below) code = mw_root_begin(e, obj);
+  if (below) code = mw_root_begin_silent(e, obj);
   if (code < 0) return code;
   if (r->tracked < 2) r->tracked = below ? 2 : 1;
   return code;
@@ -128,7 +128,7 @@ int mw_object_untrack(mw_engine *e, mw_handle obj) {
   r = mwi_object_of(&e->watch, mw_slot(obj));
   below = r->tracked == 2;
   r->tracked = 0;
-  if (below && !r->watched) mw_root_end(e, obj);
+  if (below) mw_root_end_silent(e, obj);
   return MW_OK;
 }
 

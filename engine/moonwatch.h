@@ -300,16 +300,18 @@ typedef struct mw_change {
   mw_value key;
   int kind;
   int same;      /* is the new value the old one? */
-  void *host;    /* for the host's use, in `mw_call` */
+  void *host;    /* for the host's use, in `mw_call` and `mw_settle` */
   uint64_t note; /* likewise, for `mw_settle` */
 } mw_change;
 
 /*
-** Calls the guard that the host called `ref` when it began to watch.  May call
-** the engine for anything but closing it: write, watch, cancel.
+** Calls a guard for a watch of `obj`: the function that the host called `ref`,
+** or with MW_WEAK the object of that handle.  `flags` are the watch's.  May
+** call the engine for anything but closing it: write, watch, cancel.  Returns 0
+** when the guard is dead, so that the watch ends.
 */
-typedef void (*mw_call)(void *ud, mw_handle obj, uint64_t ref,
-                        const mw_change *change);
+typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
+                       const mw_change *change);
 
 /*
 ** At the end of a batch, fills in what a watch is to hear of the last write
@@ -357,7 +359,6 @@ enum mw_watch_flag {
   MW_ONCE = 1,  /* ends with the first call */
   MW_AFTER = 2, /* is called after the value was stored */
   MW_SKIP = 4,  /* not for writes of the same value */
-  MW_KEYED = 8, /* for writes to one key only */
   MW_FLAG = 16, /* only makes its guard invalid, no call */
   MW_WEAK = 32, /* ends with the life of its guard */
   MW_DEEP = 64  /* for writes below its object as well: see `mw_root_begin` */
@@ -397,8 +398,13 @@ MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 /* Has the watch not ended?  One that is called once ends when it is called. */
 MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 
-/* How many watches of `obj` itself wait for a write; those with dead guards may
-** be among them. */
+/* What a watch was begun with, but for its keys, and the object that it
+** watches.  MW_OK, or MW_STALE. */
+MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
+                         mw_watch_options *options, mw_handle *obj);
+
+/* How many watches of `obj` itself wait for a write; one of several keys counts
+** for each, and those with dead guards may be among them. */
 MW_API uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj);
 
 /* How often `obj` was written since it was first watched; 0 if never. */
@@ -410,18 +416,18 @@ MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
 /*
 ** `obj` is about to be written: counts the write, and calls the guards that are
-** to hear of it before.  Returns the moment of the write, for `mw_write_end`; a
-** guard that begins to watch meanwhile hears of the next write, not of this.
-** Needs no memory.  For an `obj` that is not watched it does nothing and
-** returns 0.
+** to hear of the write before.  Returns a number for `mw_write_end`; a guard
+** that begins to watch meanwhile hears of the next write, not of this.  Needs
+** no memory.  For an `obj` that is not watched it does nothing and returns 0.
 */
 MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj,
                                const mw_change *change);
 
-/* The value of the write of that moment is stored: calls the guards that are to
-** hear of it after.  Not to be called when the write failed. */
+/* The value of that write is stored: calls the guards that are to hear of the
+** write after.  `seq` is what `mw_write_begin` returned.  Not to be called when
+** the write failed. */
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
-                         uint64_t moment);
+                         uint64_t seq);
 
 /* Begins a batch: until it ends, writes are counted but nobody is called. */
 MW_API void mw_batch_begin(mw_engine *e);
@@ -470,6 +476,13 @@ MW_API int mw_root_begin(mw_engine *e, mw_handle obj);
 /* It is no longer a root.  MW_OK, or MW_STALE when it was not. */
 MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 
+/* The same for a root whom nobody hears: a watch of `obj` with MW_DEEP does not
+** hear of what is below.  All silent roots share what is below them. */
+MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj);
+
+/* It is no longer a silent root.  MW_OK, or MW_STALE when it was not. */
+MW_API int mw_root_end_silent(mw_engine *e, mw_handle obj);
+
 /* Is `obj` a root, or below one?  It may be said to be below until it was
 ** `mw_tree_released`. */
 MW_API int mw_tree_has(const mw_engine *e, mw_handle obj);
@@ -499,10 +512,16 @@ MW_API mw_handle mw_tree_released(mw_engine *e);
 /* May there be one?  Cheap to ask. */
 MW_API int mw_tree_has_orphans(const mw_engine *e);
 
-/* The step up from `obj`, on its way to `root`: which object's field it is, and
-** under which key.  MW_OK; MW_STALE: it is not below the root, or is it. */
-MW_API int mw_tree_above(mw_engine *e, mw_handle root, mw_handle obj,
-                         mw_handle *parent, mw_value *key);
+/* Has a field of `obj` been linked?  Else no write can unlink one. */
+MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
+
+/*
+** The path from `root` down to `obj`: writes at most `n` of its keys to `keys`,
+** from `obj` upwards, and returns how many there are.  0:  `obj` is not below
+** the root, or is the root.
+*/
+MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
+                             mw_value *keys, uint32_t n);
 
 /* }====================================================== */
 

@@ -2,71 +2,98 @@
 ** tree.c - what is below an object: the links that lead there.
 ** SPDX-License-Identifier: MIT
 **
-**        root                 member: an object below a root
-**       / x  \ y              link:   a field of a member that holds a member
-**      a      b               via:    of the links to a member, the one on its
-**       \ p  / q                      way from the root
+**        root                 node:  an object below a root
+**       / x  \ y              link:  a field of a node that holds a node
+**      a      b               via:   of the links to a node, the one on its
+**       \ p  / q                     path from the root
 **         c
 **
-** An object that is below several roots has a member for each.  All links of a
-** member are in two lists, those to it and those from it, and in a hash table
-** by parent and key.
+** An object that is below several roots has a node for each, in a list that
+** ascends by `reach`.  Roots whom nobody hears share one: they are below the
+** *ground*, a root without an object.  All links of a node are in two lists,
+** those to it and those from it, and in a hash table by parent and key.
 **
-** Invariant: following `via` from a member, one comes to its root, or to one
-** that is *loose*: it has lost its `via`, and is in the list of the loose.
-** There is no cycle.  A write changes one link, so it makes at most one member
-** loose, at once and whatever is below it; a move links it again before anybody
-** looks, and that is all.
+** Invariant: following `via` from a node, one comes to its root, or to an
+** *orphan*: a node that has lost its `via`, and is in the list of orphans.
+** There is no cycle.  A write changes one link, so it makes at most one node an
+** orphan, at once and whatever is below it; a move links the orphan again
+** before anybody looks, and that is all.
 **
-** When somebody does look, the loose are resolved: each takes another of its
-** links, if one comes from where there is a way; else it has none, and what it
-** led to is loose too.  Those that are left are released.
+** When somebody does look, the orphans are resolved: each takes another of its
+** links, if one comes from where there is a path; else it has none, and what it
+** led to is an orphan too.  Those that are left are released.
 */
 #include "engine.h"
 
 #include <string.h>
 
 /* {======================================================
-** Members and links
+** Nodes and links
 ** ======================================================= */
 
-static mwi_node *member_at(const mw_engine *e, uint32_t i) {
-  return (mwi_node *)mwi_pool_at(&e->deep.members, i, sizeof(mwi_node));
+static mwi_node *node_at(const mw_engine *e, uint32_t i) {
+  return (mwi_node *)mwi_pool_at(&e->tree.nodes, i, sizeof(mwi_node));
 }
 
 static mwi_link *link_at(const mw_engine *e, uint32_t i) {
-  return (mwi_link *)mwi_pool_at(&e->deep.links, i, sizeof(mwi_link));
+  return (mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
 }
 
 static int is_root(const mw_engine *e, uint32_t m) {
-  return member_at(e, m)->reach == m;
+  return node_at(e, m)->reach == m;
 }
 
-/* The first member of an object, 0 when it has none. */
-static uint32_t first_member(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r;
-  if (!mwi_identity_is_valid(&e->identity, obj)) return 0;
-  r = mwi_object_of(&e->watch, mw_slot(obj));
-  return (r == NULL) ? 0 : r->member;
+static mwi_object *record_of(const mw_engine *e, mw_handle h) {
+  return mwi_object_find(&e->watch, h);
 }
 
-/* The member of an object in a reach. */
-static uint32_t find_member(const mw_engine *e, mw_handle obj, uint32_t reach) {
-  uint32_t m = first_member(e, obj);
-  while (m != 0 && member_at(e, m)->reach != reach) m = member_at(e, m)->next;
+/* The first node of an object, 0 when it has none. */
+static uint32_t first_node(const mw_engine *e, mw_handle obj) {
+  const mwi_object *r = record_of(e, obj);
+  return (r == NULL) ? 0 : r->nodes;
+}
+
+/* The last node of an object whose reach is not greater; 0 for none.  Who scans
+** a new root asks for the greatest. */
+static uint32_t last_node(const mw_engine *e, const mwi_object *r,
+                          uint32_t reach) {
+  uint32_t m = r->newest;
+  while (m != 0 && node_at(e, m)->reach > reach) m = node_at(e, m)->prev;
   return m;
 }
 
-/* Makes `m`, just taken, the member of an object that has a record. */
-static void init_member(mw_engine *e, uint32_t m, mw_handle obj,
-                        uint32_t reach) {
-  mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
-  mwi_node *member = member_at(e, m);
-  memset(member, 0, sizeof(*member));
-  member->obj = obj;
-  member->reach = reach;
-  member->next = r->member;
-  r->member = m;
+/* The node of an object in a reach. */
+static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
+  const mwi_object *r = record_of(e, obj);
+  uint32_t m = (r == NULL) ? 0 : last_node(e, r, reach);
+  return (m != 0 && node_at(e, m)->reach == reach) ? m : 0;
+}
+
+/* Makes `m`, just taken, the node of an object that has a record; or the
+** ground. */
+static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
+  mwi_object *r = record_of(e, obj);
+  mwi_node *node = node_at(e, m);
+  memset(node, 0, sizeof(*node));
+  node->obj = obj;
+  node->reach = reach;
+  if (r == NULL) return;
+  node->prev = last_node(e, r, reach);
+  node->next = (node->prev != 0) ? node_at(e, node->prev)->next : r->nodes;
+  *(node->prev != 0 ? &node_at(e, node->prev)->next : &r->nodes) = m;
+  *(node->next != 0 ? &node_at(e, node->next)->prev : &r->newest) = m;
+  r->needs |= MWI_TREE;
+}
+
+/* Takes a node from its object. */
+static void unlist_node(mw_engine *e, uint32_t m) {
+  mwi_node *node = node_at(e, m);
+  mwi_object *r = record_of(e, node->obj);
+  e->tree.version++;
+  if (r == NULL) return;
+  *(node->prev != 0 ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
+  *(node->next != 0 ? &node_at(e, node->next)->prev : &r->newest) = node->prev;
+  if (r->nodes == 0) r->needs &= (uint8_t)~MWI_TREE;
 }
 
 /* }====================================================== */
@@ -75,52 +102,44 @@ static void init_member(mw_engine *e, uint32_t m, mw_handle obj,
 ** From a field to its link
 ** ======================================================= */
 
-#define engine_of(h) (((const struct mwi_tree_fields *)(const void *)(h))->e)
+#define engine_of(h) (((const struct mwi_link_table *)(const void *)(h))->e)
 
 #include "hash.h"
 
-#define asked_in(h) \
-  (&((const struct mwi_tree_fields *)(const void *)(h))->asked)
-#define field_in(h, i) ((i) == 0 ? asked_in(h) : link_at(engine_of(h), i))
-#define field_hash(i) hash_of(field_in(h, i))
-#define field_equal(a, b) same_field(field_in(h, a), field_in(h, b))
-
-static inline uint32_t hash_of(const mwi_link *l) {
-  uint64_t n = l->parent;
-  n = (n << 3 | (uint64_t)l->key.type) * 0x9E3779B97F4A7C15u;
-  if (l->key.type != MW_TNIL) n ^= (uint64_t)l->key.u.i;
-  return (uint32_t)((n * 0x9E3779B97F4A7C15u) >> 32);
-}
+#define asked_in(h) (&((const struct mwi_link_table *)(const void *)(h))->asked)
+#define link_in(h, i) ((i) == 0 ? asked_in(h) : link_at(engine_of(h), i))
+#define link_hash(i) mwi_key_hash(link_in(h, i)->parent, &link_in(h, i)->key)
+#define link_equal(a, b) same_field(link_in(h, a), link_in(h, b))
 
 static inline int same_field(const mwi_link *a, const mwi_link *b) {
   return a->parent == b->parent && mw_value_equal(&a->key, &b->key);
 }
 
 MWI_KLIB_BEGIN
-__KHASH_TYPE(fields, uint32_t, char)
-struct mwi_tree_fields {
-  kh_fields_t table; /* first: a table is its struct */
+__KHASH_TYPE(links, uint32_t, char)
+struct mwi_link_table {
+  kh_links_t table; /* first: a table is its struct */
   mw_engine *e;
   mwi_link asked; /* under number 0 */
 };
-__KHASH_IMPL(fields, static inline klib_unused, uint32_t, char, 0, field_hash,
-             field_equal)
+__KHASH_IMPL(links, static inline klib_unused, uint32_t, char, 0, link_hash,
+             link_equal)
 MWI_KLIB_END
 
 /* Makes room for `n` more. */
 static int reserve(mw_engine *e, khint_t n) {
-  mwi_tree *part = &e->deep;
-  kh_fields_t *h;
-  if (part->fields == NULL) {
-    part->fields = (struct mwi_tree_fields *)mwi_new(e, sizeof(*part->fields));
-    if (part->fields == NULL) return 0;
-    part->fields->e = e;
+  mwi_tree *part = &e->tree;
+  kh_links_t *h;
+  if (part->table == NULL) {
+    part->table = (struct mwi_link_table *)mwi_new(e, sizeof(*part->table));
+    if (part->table == NULL) return 0;
+    part->table->e = e;
   }
-  h = &part->fields->table;
+  h = &part->table->table;
   while (h->n_occupied + n > h->upper_bound) {
     khint_t live = h->size + n;
-    if (kh_resize_fields(h, (live > h->upper_bound / 2) ? h->n_buckets + 1
-                                                        : h->n_buckets) < 0)
+    if (kh_resize_links(h, (live > h->upper_bound / 2) ? h->n_buckets + 1
+                                                       : h->n_buckets) < 0)
       return 0;
   }
   return 1;
@@ -128,254 +147,245 @@ static int reserve(mw_engine *e, khint_t n) {
 
 static khint_t locate(const mw_engine *e, uint32_t parent,
                       const mw_value *key) {
-  struct mwi_tree_fields *fields = e->deep.fields;
-  fields->asked.parent = parent;
-  fields->asked.key = *key;
-  return kh_get_fields(&fields->table, 0);
+  struct mwi_link_table *table = e->tree.table;
+  table->asked.parent = parent;
+  table->asked.key = *key;
+  return kh_get_links(&table->table, 0);
 }
 
-/* The link of a field, 0 when it has none. */
+/* The link of a field, 0 when the field has none. */
 static uint32_t find_link(const mw_engine *e, uint32_t parent,
                           const mw_value *key) {
   khint_t k;
-  if (e->deep.fields == NULL) return 0;
+  if (e->tree.table == NULL) return 0;
   k = locate(e, parent, key);
-  return (k == kh_end(&e->deep.fields->table))
+  return (k == kh_end(&e->tree.table->table))
              ? 0
-             : kh_key(&e->deep.fields->table, k);
+             : kh_key(&e->tree.table->table, k);
 }
 
 /* There is room for it. */
 static void put_link(mw_engine *e, uint32_t i) {
   int ret;
-  kh_put_fields(&e->deep.fields->table, i, &ret);
-}
-
-static void remove_link(mw_engine *e, uint32_t i) {
-  const mwi_link *l = link_at(e, i);
-  kh_del_fields(&e->deep.fields->table, locate(e, l->parent, &l->key));
+  kh_put_links(&e->tree.table->table, i, &ret);
 }
 
 void mwi_tree_close(mw_engine *e) {
-  mwi_tree *part = &e->deep;
-  if (part->fields != NULL) {
-    kh_fields_t *h = &part->fields->table;
+  mwi_tree *part = &e->tree;
+  if (part->table != NULL) {
+    kh_links_t *h = &part->table->table;
     mwi_klib_clear(h);
-    mwi_free(e, part->fields, sizeof(*part->fields));
+    mwi_free(e, part->table, sizeof(*part->table));
   }
-  mwi_column_drop(e, &part->members.items, MWI_PAGE * sizeof(mwi_node));
+  mwi_column_drop(e, &part->nodes.items, MWI_PAGE * sizeof(mwi_node));
   mwi_column_drop(e, &part->links.items, MWI_PAGE * sizeof(mwi_link));
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** Ways
+** Paths
 ** ======================================================= */
 
 /* Follows `via` to its end, but not beyond `stop`. */
-static uint32_t end_of_way(const mw_engine *e, uint32_t m, uint32_t stop) {
-  while (m != stop && member_at(e, m)->via != 0)
-    m = link_at(e, member_at(e, m)->via)->parent;
+static uint32_t end_of_path(const mw_engine *e, uint32_t m, uint32_t stop) {
+  while (m != stop && node_at(e, m)->via != 0)
+    m = link_at(e, node_at(e, m)->via)->parent;
   return m;
 }
 
-static int has_way(const mw_engine *e, uint32_t m) {
-  return is_root(e, end_of_way(e, m, 0));
+static int has_path(const mw_engine *e, uint32_t m) {
+  return is_root(e, end_of_path(e, m, 0));
 }
 
-static void loosen(mw_engine *e, uint32_t m) {
-  mwi_node *member = member_at(e, m);
-  member->via = 0;
-  if (member->queued) return;
-  member->queued = 1;
-  member->chain = e->deep.loose;
-  e->deep.loose = m;
+static void make_orphan(mw_engine *e, uint32_t m) {
+  mwi_node *node = node_at(e, m);
+  node->via = 0;
+  if (node->queued) return;
+  node->queued = 1;
+  node->chain = e->tree.orphans;
+  e->tree.orphans = m;
 }
 
 /* The record of the object that is a key, NULL for other keys. */
 static mwi_object *record_of_key(const mw_engine *e, const mw_value *key) {
-  mw_handle h = (mw_handle)key->u.i;
-  if (key->type != MW_TOBJECT || !mwi_identity_is_valid(&e->identity, h))
-    return NULL;
-  return mwi_object_of(&e->watch, mw_slot(h));
+  return (key->type == MW_TOBJECT) ? record_of(e, (mw_handle)key->u.i) : NULL;
 }
 
-/* The engine keeps a key in one link more, or less. */
-static void keep_key(mw_engine *e, const mw_value *key) {
-  mwi_object *r = record_of_key(e, key);
-  if (r != NULL && r->keyed < UINT16_MAX) r->keyed++;
-  mwi_watch_retain(e, key);
+/* The engine keeps the key of a link, or no longer does.  The links under an
+** object are a list, for the death of that object. */
+static void keep_key(mw_engine *e, uint32_t i) {
+  mwi_link *l = link_at(e, i);
+  mwi_object *r = record_of_key(e, &l->key);
+  mwi_host_retain(e, &l->key);
+  if (r == NULL) return;
+  l->next_key = r->keys;
+  if (l->next_key != 0) link_at(e, l->next_key)->prev_key = i;
+  r->keys = i;
 }
 
-static void drop_key(mw_engine *e, const mw_value *key) {
-  mwi_object *r = record_of_key(e, key);
-  if (r != NULL && r->keyed < UINT16_MAX) r->keyed--;
-  mwi_watch_release(e, key);
+static void drop_key(mw_engine *e, uint32_t i) {
+  mwi_link *l = link_at(e, i);
+  mwi_object *r = record_of_key(e, &l->key);
+  mwi_host_release(e, &l->key);
+  if (r == NULL) return;
+  *(l->prev_key != 0 ? &link_at(e, l->prev_key)->next_key : &r->keys) =
+      l->next_key;
+  if (l->next_key != 0) link_at(e, l->next_key)->prev_key = l->prev_key;
 }
 
-/* Takes a link out of everything and frees it; its child may get loose. */
+/* Takes a link out of everything and frees it.  The child may become an orphan;
+** but if the parent holds the child in another field as well, and that link is
+** the newest, the child's path stays as long as it was. */
 static void end_link(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
-  mwi_node *parent = member_at(e, l->parent), *child = member_at(e, l->child);
-  if (l->prev_in != 0)
-    link_at(e, l->prev_in)->next_in = l->next_in;
-  else
-    child->ins = l->next_in;
+  mwi_node *parent = node_at(e, l->parent), *child = node_at(e, l->child);
+  *(l->prev_in != 0 ? &link_at(e, l->prev_in)->next_in : &child->ins) =
+      l->next_in;
   if (l->next_in != 0) link_at(e, l->next_in)->prev_in = l->prev_in;
-  if (l->prev_out != 0)
-    link_at(e, l->prev_out)->next_out = l->next_out;
-  else
-    parent->outs = l->next_out;
+  *(l->prev_out != 0 ? &link_at(e, l->prev_out)->next_out : &parent->outs) =
+      l->next_out;
   if (l->next_out != 0) link_at(e, l->next_out)->prev_out = l->prev_out;
-  if (child->via == i) loosen(e, l->child);
-  drop_key(e, &l->key);
+  if (child->via == i) {
+    if (child->ins != 0 && link_at(e, child->ins)->parent == l->parent)
+      child->via = child->ins;
+    else
+      make_orphan(e, l->child);
+  }
+  drop_key(e, i);
   l->parent = 0;
-  mwi_pool_give(&e->deep.links, i, sizeof(mwi_link));
+  mwi_pool_give(&e->tree.links, i, sizeof(mwi_link));
+}
+
+static void remove_link(mw_engine *e, uint32_t i) {
+  const mwi_link *l = link_at(e, i);
+  kh_del_links(&e->tree.table->table, locate(e, l->parent, &l->key));
+  end_link(e, i);
 }
 
 /* Makes `i`, just taken, a link. */
 static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
                       const mw_value *key) {
   mwi_link *l = link_at(e, i);
-  mwi_node *p = member_at(e, parent), *c = member_at(e, child);
+  mwi_node *p = node_at(e, parent), *c = node_at(e, child);
   memset(l, 0, sizeof(*l));
   l->parent = parent;
   l->child = child;
   l->key = *key;
-  keep_key(e, key);
+  keep_key(e, i);
   if ((l->next_in = c->ins) != 0) link_at(e, l->next_in)->prev_in = i;
   if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
   c->ins = p->outs = i;
   if (c->via != 0 || is_root(e, child)) return;
-  if (c->outs == 0 || end_of_way(e, parent, child) != child) c->via = i;
+  if (c->outs == 0 || end_of_path(e, parent, child) != child) c->via = i;
 }
 
-/* Takes a member from its object, with all its links. */
-static void end_member(mw_engine *e, uint32_t m) {
-  mwi_node *member = member_at(e, m);
-  uint32_t *at = &mwi_object_of(&e->watch, mw_slot(member->obj))->member, i;
-  while (*at != m) at = &member_at(e, *at)->next;
-  *at = member->next;
-  while ((i = member->ins) != 0) {
-    remove_link(e, i);
-    end_link(e, i);
-  }
-  while ((i = member->outs) != 0) {
-    remove_link(e, i);
-    end_link(e, i);
-  }
+/* Takes a node from its object, with all its links. */
+static void end_node(mw_engine *e, uint32_t m) {
+  mwi_node *node = node_at(e, m);
+  unlist_node(e, m);
+  while (node->ins != 0) remove_link(e, node->ins);
+  while (node->outs != 0) remove_link(e, node->outs);
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** The loose
+** Orphans
 ** ======================================================= */
 
-/* Takes another link to a loose member, if there is one from a member that has
-** a way. */
-static int find_way(mw_engine *e, uint32_t m) {
-  uint32_t i = member_at(e, m)->ins;
-  while (i != 0 && !has_way(e, link_at(e, i)->parent))
+/* Takes another link to an orphan, if there is one from a node that has a
+** path. */
+static int find_path(mw_engine *e, uint32_t m) {
+  uint32_t i = node_at(e, m)->ins;
+  while (i != 0 && !has_path(e, link_at(e, i)->parent))
     i = link_at(e, i)->next_in;
-  member_at(e, m)->via = i;
+  node_at(e, m)->via = i;
   return i != 0;
 }
 
-/* What a member without a way led to becomes loose: it joins the list, behind
-** `m`, if it is not there already.  Returns whether there was any. */
-static int loosen_children(mw_engine *e, uint32_t m) {
-  uint32_t i, before = e->deep.loose;
+/* What a node without a path led to becomes an orphan: it joins the list,
+** behind `m`, if it is not there already.  Returns whether there was any. */
+static int orphan_children(mw_engine *e, uint32_t m) {
+  uint32_t i, before = e->tree.orphans;
   int any = 0;
-  e->deep.loose = member_at(e, m)->chain;
-  for (i = member_at(e, m)->outs; i != 0; i = link_at(e, i)->next_out) {
+  e->tree.orphans = node_at(e, m)->chain;
+  for (i = node_at(e, m)->outs; i != 0; i = link_at(e, i)->next_out) {
     uint32_t child = link_at(e, i)->child;
-    if (member_at(e, child)->via != i) continue;
-    loosen(e, child);
+    if (node_at(e, child)->via != i) continue;
+    make_orphan(e, child);
     any = 1;
   }
-  member_at(e, m)->chain = e->deep.loose;
-  e->deep.loose = before;
+  node_at(e, m)->chain = e->tree.orphans;
+  e->tree.orphans = before;
   return any;
 }
 
 static int is_lost(const mw_engine *e, uint32_t m) {
-  const mwi_node *member = member_at(e, m);
-  return member->via == 0 && member->obj != MW_NONE && !is_root(e, m);
+  const mwi_node *node = node_at(e, m);
+  return node->via == 0 && node->obj != MW_NONE && !is_root(e, m);
 }
 
-/* One that finds a way may be a way for others, so all look again.  It never
-** loses that way: what is lost is not above it. */
-static void look_for_ways(mw_engine *e) {
+/* An orphan that finds a path may be a path for others, so all look again.  It
+** never loses that path: what is lost is not above it. */
+static void look_for_paths(mw_engine *e) {
   int changed = 1;
   uint32_t m;
   while (changed) {
     changed = 0;
-    for (m = e->deep.loose; m != 0; m = member_at(e, m)->chain)
-      if (is_lost(e, m) && (find_way(e, m) || loosen_children(e, m)))
+    for (m = e->tree.orphans; m != 0; m = node_at(e, m)->chain)
+      if (is_lost(e, m) && (find_path(e, m) || orphan_children(e, m)))
         changed = 1;
   }
 }
 
-static void give_member(mw_engine *e, uint32_t m) {
-  mwi_pool_give(&e->deep.members, m, sizeof(mwi_node));
+static void give_node(mw_engine *e, uint32_t m) {
+  mwi_pool_give(&e->tree.nodes, m, sizeof(mwi_node));
 }
 
-/* The list of the loose becomes empty. */
+/* The list of orphans becomes empty. */
 static void resolve(mw_engine *e) {
-  mwi_tree *part = &e->deep;
+  mwi_tree *part = &e->tree;
   uint32_t m;
-  look_for_ways(e);
-  while ((m = part->loose) != 0) {
-    mwi_node *member = member_at(e, m);
-    part->loose = member->chain;
-    member->queued = 0;
-    if (member->obj == MW_NONE) {
-      give_member(e, m);
+  look_for_paths(e);
+  while ((m = part->orphans) != 0) {
+    mwi_node *node = node_at(e, m);
+    part->orphans = node->chain;
+    node->queued = 0;
+    if (node->obj == MW_NONE) {
+      give_node(e, m);
     } else if (is_lost(e, m)) {
-      end_member(e, m);
-      member->chain = part->released;
+      end_node(e, m);
+      node->chain = part->released;
       part->released = m;
     }
   }
 }
 
-/* The object of a member is dead, or no longer a root. */
-static void drop_member(mw_engine *e, uint32_t m) {
+/* The object of a node is dead, or no longer a root. */
+static void drop_node(mw_engine *e, uint32_t m) {
   int root = is_root(e, m);
-  end_member(e, m);
-  member_at(e, m)->obj = MW_NONE;
+  end_node(e, m);
+  node_at(e, m)->obj = MW_NONE;
   if (root) resolve(e); /* before the number stands for another root */
-  if (!member_at(e, m)->queued) give_member(e, m);
+  if (!node_at(e, m)->queued) give_node(e, m);
 }
 
 /* A table with weak keys loses a field when the key dies, and nobody tells. */
-static void end_links_under(mw_engine *e, mw_handle key) {
-  uint32_t i;
-  for (i = 1; i <= e->deep.links.n; i++) {
-    const mwi_link *l = link_at(e, i);
-    if (l->parent == 0 || l->key.type != MW_TOBJECT) continue;
-    if ((mw_handle)l->key.u.i != key) continue;
-    remove_link(e, i);
-    end_link(e, i);
-  }
-}
-
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
-  if (r != NULL && r->keyed > 0)
-    end_links_under(e, mwi_identity_handle(&e->identity, slot));
-  while (r != NULL && r->member != 0) drop_member(e, r->member);
+  if (r == NULL || r->obj == MW_NONE) return;
+  while (r->keys != 0) remove_link(e, r->keys);
+  while (r->nodes != 0) drop_node(e, r->nodes);
 }
 
 mw_handle mw_tree_released(mw_engine *e) {
   uint32_t m;
-  resolve(e);
-  while ((m = e->deep.released) != 0) {
-    mw_handle obj = member_at(e, m)->obj;
-    e->deep.released = member_at(e, m)->chain;
-    give_member(e, m);
+  if (e->tree.orphans != 0) resolve(e);
+  while ((m = e->tree.released) != 0) {
+    mw_handle obj = node_at(e, m)->obj;
+    e->tree.released = node_at(e, m)->chain;
+    give_node(e, m);
     if (mwi_identity_is_valid(&e->identity, obj) && !mw_tree_has(e, obj))
       return obj;
   }
@@ -383,52 +393,18 @@ mw_handle mw_tree_released(mw_engine *e) {
 }
 
 int mw_tree_has_orphans(const mw_engine *e) {
-  return e->deep.loose != 0 || e->deep.released != 0;
+  return e->tree.orphans != 0 || e->tree.released != 0;
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** Including and linking
+** Roots and links
 ** ======================================================= */
 
-static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
-  uint32_t m = first_member(e, obj);
-  while (m != 0 && !is_root(e, m)) m = member_at(e, m)->next;
-  return m;
-}
-
-int mw_root_begin(mw_engine *e, mw_handle obj) {
-  uint32_t m;
-  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if (own_reach(e, obj) != 0) return MW_OK;
-  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  m = mwi_pool_take(e, &e->deep.members, sizeof(mwi_node));
-  if (m == 0) return MW_NOMEM;
-  init_member(e, m, obj, m);
-  return MW_NEW;
-}
-
-int mw_root_end(mw_engine *e, mw_handle obj) {
-  uint32_t m = own_reach(e, obj);
-  if (m == 0) return MW_STALE;
-  drop_member(e, m);
-  return MW_OK;
-}
-
-int mw_tree_has(const mw_engine *e, mw_handle obj) {
-  return first_member(e, obj) != 0;
-}
-
-int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
-  uint32_t m = first_member(e, obj);
-  while (m != 0 && is_root(e, m)) m = member_at(e, m)->next;
-  return m != 0;
-}
-
-/* What a link needs: room, a link and perhaps a member for each root. */
+/* What a link needs: room, a link and perhaps a node for each root. */
 typedef struct needs {
-  uint32_t links, members; /* lists */
+  uint32_t links, nodes; /* lists */
 } needs;
 
 static int take_into(mw_engine *e, mwi_pool *pool, uint32_t *list,
@@ -447,50 +423,53 @@ static uint32_t take_from(const mwi_pool *pool, uint32_t *list, size_t width) {
 }
 
 static void give_needs(mw_engine *e, needs *n) {
-  mwi_tree *part = &e->deep;
+  mwi_tree *part = &e->tree;
   while (n->links != 0)
     mwi_pool_give(&part->links,
                   take_from(&part->links, &n->links, sizeof(mwi_link)),
                   sizeof(mwi_link));
-  while (n->members != 0)
-    give_member(e, take_from(&part->members, &n->members, sizeof(mwi_node)));
+  while (n->nodes != 0)
+    give_node(e, take_from(&part->nodes, &n->nodes, sizeof(mwi_node)));
 }
 
-static int take_needs(mw_engine *e, uint32_t parent, const mw_value *key,
-                      mw_handle child, needs *n) {
-  mwi_tree *part = &e->deep;
+/* Takes what links from the node `parent`, and with `all` from the nodes of the
+** same object that follow it, need. */
+static int take_needs(mw_engine *e, uint32_t parent, int all,
+                      const mw_value *key, mw_handle child, needs *n) {
+  mwi_tree *part = &e->tree;
   uint32_t m;
   khint_t count = 0;
   int ok = mwi_object_need(e, child) != NULL;
   if (key->type == MW_TOBJECT &&
       mwi_identity_is_valid(&e->identity, (mw_handle)key->u.i))
     ok = ok && mwi_object_need(e, (mw_handle)key->u.i) != NULL;
-  for (m = parent; ok && m != 0; m = member_at(e, m)->next) {
+  for (m = parent; ok && m != 0; m = all ? node_at(e, m)->next : 0) {
     count++;
     ok = take_into(e, &part->links, &n->links, sizeof(mwi_link));
-    if (ok && find_member(e, child, member_at(e, m)->reach) == 0)
-      ok = take_into(e, &part->members, &n->members, sizeof(mwi_node));
+    if (ok && find_node(e, child, node_at(e, m)->reach) == 0)
+      ok = take_into(e, &part->nodes, &n->nodes, sizeof(mwi_node));
   }
   if (ok && reserve(e, count)) return 1;
   give_needs(e, n);
   return 0;
 }
 
-/* Links the parent's member `p` to the child's in the same reach.  Returns
-** MW_NEW if that is new. */
-static int link_members(mw_engine *e, uint32_t p, const mw_value *key,
-                        mw_handle child, needs *n) {
-  mwi_tree *part = &e->deep;
-  uint32_t reach = member_at(e, p)->reach, old = find_link(e, p, key), i;
-  uint32_t m = find_member(e, child, reach);
+/* Links the parent's node `p` to the child's in the same reach.  Returns MW_NEW
+** if the child's node is new. */
+static int link_nodes(mw_engine *e, uint32_t p, const mw_value *key,
+                      mw_handle child, needs *n) {
+  mwi_tree *part = &e->tree;
+  uint32_t reach = node_at(e, p)->reach, old = find_link(e, p, key), i;
+  uint32_t m = find_node(e, child, reach);
   int code = (m == 0) ? MW_NEW : MW_OK;
   if (old != 0 && link_at(e, old)->child == m) return code;
   if (m == 0) {
-    m = take_from(&part->members, &n->members, sizeof(mwi_node));
-    init_member(e, m, child, reach);
+    m = take_from(&part->nodes, &n->nodes, sizeof(mwi_node));
+    init_node(e, m, child, reach);
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
-  if (old != 0) remove_link(e, old);
+  if (old != 0)
+    kh_del_links(&part->table->table, locate(e, p, &link_at(e, old)->key));
   init_link(e, i, p, m, key);
   put_link(e, i);
   if (old != 0) end_link(e, old);
@@ -500,24 +479,95 @@ static int link_members(mw_engine *e, uint32_t p, const mw_value *key,
 int mw_tree_link(mw_engine *e, mw_handle parent, const mw_value *key,
                  mw_handle child) {
   needs n = {0, 0};
-  uint32_t p = first_member(e, parent);
+  uint32_t p = first_node(e, parent);
   int code = MW_OK;
   if (p == 0 || !mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
-  if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
-  for (; p != 0; p = member_at(e, p)->next)
-    if (link_members(e, p, key, child, &n) == MW_NEW) code = MW_NEW;
+  if (!take_needs(e, p, 1, key, child, &n)) return MW_NOMEM;
+  for (; p != 0; p = node_at(e, p)->next)
+    if (link_nodes(e, p, key, child, &n) == MW_NEW) code = MW_NEW;
   give_needs(e, &n);
   return code;
 }
 
 void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
   uint32_t p, i;
-  for (p = first_member(e, parent); p != 0; p = member_at(e, p)->next) {
-    i = find_link(e, p, key);
-    if (i == 0) continue;
-    remove_link(e, i);
-    end_link(e, i);
+  for (p = first_node(e, parent); p != 0; p = node_at(e, p)->next)
+    if ((i = find_link(e, p, key)) != 0) remove_link(e, i);
+}
+
+int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
+  uint32_t m = first_node(e, obj);
+  return m != 0 && node_at(e, m)->outs != 0;
+}
+
+static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0 && !is_root(e, m)) m = node_at(e, m)->next;
+  return m;
+}
+
+int mw_root_begin(mw_engine *e, mw_handle obj) {
+  uint32_t m;
+  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  if (own_reach(e, obj) != 0) return MW_OK;
+  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
+  m = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
+  if (m == 0) return MW_NOMEM;
+  init_node(e, m, obj, m);
+  return MW_NEW;
+}
+
+int mw_root_end(mw_engine *e, mw_handle obj) {
+  uint32_t m = own_reach(e, obj);
+  if (m == 0) return MW_STALE;
+  drop_node(e, m);
+  return MW_OK;
+}
+
+/* The key under which the ground holds a silent root.  The type is no object's,
+** so that the root can die. */
+static mw_value ground_key(mw_handle obj) {
+  mw_value key = {MW_TOTHER, {0}};
+  key.u.i = (int64_t)obj;
+  return key;
+}
+
+int mw_root_begin_silent(mw_engine *e, mw_handle obj) {
+  needs n = {0, 0};
+  mw_value key = ground_key(obj);
+  uint32_t ground = e->tree.ground;
+  int code;
+  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  if (ground == 0) {
+    ground = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
+    if (ground == 0) return MW_NOMEM;
+    init_node(e, ground, MW_NONE, ground);
+    e->tree.ground = ground;
   }
+  if (find_link(e, ground, &key) != 0) return MW_OK;
+  if (!take_needs(e, ground, 0, &key, obj, &n)) return MW_NOMEM;
+  code = link_nodes(e, ground, &key, obj, &n);
+  give_needs(e, &n);
+  return code;
+}
+
+int mw_root_end_silent(mw_engine *e, mw_handle obj) {
+  mw_value key = ground_key(obj);
+  uint32_t i = (e->tree.ground == 0) ? 0 : find_link(e, e->tree.ground, &key);
+  if (i == 0) return MW_STALE;
+  remove_link(e, i);
+  resolve(e);
+  return MW_OK;
+}
+
+int mw_tree_has(const mw_engine *e, mw_handle obj) {
+  return first_node(e, obj) != 0;
+}
+
+int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0 && is_root(e, m)) m = node_at(e, m)->next;
+  return m != 0;
 }
 
 /* }====================================================== */
@@ -526,40 +576,65 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
 ** Upwards
 ** ======================================================= */
 
-/* The member of `obj` in that reach if there is a way to it, else 0. */
-static uint32_t settled_member(mw_engine *e, mw_handle obj, uint32_t reach) {
-  uint32_t m = find_member(e, obj, reach);
-  if (m == 0 || has_way(e, m)) return m;
+/* The node of `obj` in that reach if there is a path to it, else 0. */
+static uint32_t settled_node(mw_engine *e, mw_handle obj, uint32_t reach) {
+  uint32_t m = find_node(e, obj, reach);
+  if (m == 0 || e->tree.orphans == 0 || has_path(e, m)) return m;
   resolve(e);
-  return find_member(e, obj, reach);
+  return find_node(e, obj, reach);
 }
 
-mw_handle mwi_tree_root(mw_engine *e, mw_handle obj, uint32_t *after,
-                        mw_value *key) {
-  uint32_t m, next = 0;
-  for (m = first_member(e, obj); m != 0; m = member_at(e, m)->next) {
-    uint32_t reach = member_at(e, m)->reach;
-    if (reach > *after && reach != m && (next == 0 || reach < next))
-      next = reach;
+/* Goes on from node `m` of the object: that node, or one that follows. */
+static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
+                              mwi_climb *climb) {
+  mw_handle obj = r->obj;
+  uint32_t next;
+  for (; m != 0; m = next) {
+    uint32_t reach = node_at(e, m)->reach;
+    next = node_at(e, m)->next;
+    if (reach == m || reach == e->tree.ground) continue;
+    climb->version = e->tree.version;
+    climb->reach = reach;
+    climb->node = settled_node(e, obj, reach);
+    if (climb->node != 0) {
+      climb->version = e->tree.version;
+      return record_of(e, node_at(e, reach)->obj);
+    }
+    if (climb->version != e->tree.version) return mwi_tree_next(e, r, climb);
   }
-  if (next == 0) return MW_NONE;
-  *after = next;
-  m = settled_member(e, obj, next);
-  if (m == 0) return mwi_tree_root(e, obj, after, key);
-  for (; m != next; m = link_at(e, member_at(e, m)->via)->parent)
-    *key = link_at(e, member_at(e, m)->via)->key;
-  return member_at(e, next)->obj;
+  return NULL;
 }
 
-int mw_tree_above(mw_engine *e, mw_handle root, mw_handle obj,
-                  mw_handle *parent, mw_value *key) {
-  uint32_t reach = own_reach(e, root), m;
-  if (reach == 0 || obj == root) return MW_STALE;
-  m = settled_member(e, obj, reach);
-  if (m == 0) return MW_STALE;
-  *key = link_at(e, member_at(e, m)->via)->key;
-  *parent = member_at(e, link_at(e, member_at(e, m)->via)->parent)->obj;
-  return MW_OK;
+mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, mwi_climb *climb) {
+  return climb_from(e, r, r->nodes, climb);
+}
+
+mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, mwi_climb *climb) {
+  uint32_t m;
+  if (climb->version == e->tree.version)
+    return climb_from(e, r, node_at(e, climb->node)->next, climb);
+  for (m = r->nodes; m != 0 && node_at(e, m)->reach <= climb->reach;)
+    m = node_at(e, m)->next;
+  return climb_from(e, r, m, climb);
+}
+
+void mwi_tree_top(const mw_engine *e, const mwi_climb *climb, mw_value *key) {
+  uint32_t m = climb->node;
+  for (; m != climb->reach; m = link_at(e, node_at(e, m)->via)->parent)
+    *key = link_at(e, node_at(e, m)->via)->key;
+}
+
+uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
+                      mw_value *keys, uint32_t n) {
+  uint32_t reach = own_reach(e, root), m, depth = 0;
+  if (reach == 0 || obj == root) return 0;
+  m = settled_node(e, obj, reach);
+  if (m == 0) return 0;
+  for (; m != reach; m = link_at(e, node_at(e, m)->via)->parent) {
+    if (depth < n) keys[depth] = link_at(e, node_at(e, m)->via)->key;
+    depth++;
+  }
+  return depth;
 }
 
 /* }====================================================== */

@@ -1,37 +1,40 @@
 /*
-** tree.h - the engine's private view of deep.c.
+** tree.h - the engine's private view of tree.c.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWI_TREE_H
 #define MWI_TREE_H
 
-#include "moonwatch.h"
+#include "watch.h"
 
 /* An object below a root, or the root itself. */
 typedef struct mwi_node {
-  uint32_t next;  /* the same object below another root */
-  uint32_t reach; /* the root's member; a root's own number */
+  uint32_t next, prev; /* the same object below other roots */
+  uint32_t reach;      /* the root's node; a root's own number */
+  uint32_t via;        /* the link on the path from the root; 0 for none */
+  uint32_t ins;        /* the links to it, */
+  uint32_t outs;       /* and from it */
+  uint32_t chain;      /* the next orphan, or the next that was released */
+  uint32_t queued;     /* is it in that chain? */
   mw_handle obj;
-  uint32_t via;   /* the link to it on its way from the root; 0 for none */
-  uint32_t ins;   /* the links to it, */
-  uint32_t outs;  /* and from it */
-  uint32_t chain; /* the next of the loose, or of the released */
-  int queued;     /* is it in that chain? */
 } mwi_node;
 
 /* A field that holds an object. */
 typedef struct mwi_link {
   uint32_t next_in, prev_in;   /* among those to the same child */
   uint32_t next_out, prev_out; /* among those from the same parent */
+  uint32_t next_key, prev_key; /* among those whose key is the same object */
   uint32_t parent, child;
   mw_value key;
 } mwi_link;
 
 typedef struct mwi_tree {
-  mwi_pool members, links;
-  struct mwi_tree_fields *fields; /* (parent, key) -> link; NULL at first */
-  uint32_t loose;    /* have lost their way, and are yet to be seen to */
+  mwi_pool nodes, links;
+  struct mwi_link_table *table; /* (parent, key) -> link; NULL at first */
+  uint32_t ground;   /* the root of all that is below a silent root, or 0 */
+  uint32_t orphans;  /* have lost their path, and are yet to be seen to */
   uint32_t released; /* are below no root */
+  uint32_t version;  /* moves when a node goes */
 } mwi_tree;
 
 MWI_API void mwi_tree_close(mw_engine *e);
@@ -39,11 +42,31 @@ MWI_API void mwi_tree_close(mw_engine *e);
 /* The object of a slot is dead. */
 MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
-/*
-** The roots that an object is below, one by one: `*after` is 0 at first.
-** Returns MW_NONE at the end; else `*key` is the root's own field on the way.
-*/
-MWI_API mw_handle mwi_tree_root(mw_engine *e, mw_handle obj, uint32_t *after,
-                                mw_value *key);
+/* A climb to the roots above an object, one by one in the order in which they
+** became roots.  Anything may happen between two steps. */
+typedef struct mwi_climb {
+  uint32_t node;    /* the object's, below the root that was returned */
+  uint32_t reach;   /* that root's */
+  uint32_t version; /* of the tree, at that time */
+} mwi_climb;
+
+/* The record of the first root, of the next one; NULL at the end.  Silent roots
+** are not among them. */
+MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
+                                   mwi_climb *climb);
+MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
+                                  mwi_climb *climb);
+
+/* The root's own field on the path from there. */
+MWI_API void mwi_tree_top(const mw_engine *e, const mwi_climb *climb,
+                          mw_value *key);
+
+/* A number for the field of an object. */
+static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {
+  uint64_t n = owner;
+  n = (n << 3 | (uint64_t)key->type) * 0x9E3779B97F4A7C15u;
+  if (key->type != MW_TNIL) n ^= (uint64_t)key->u.i;
+  return (uint32_t)((n * 0x9E3779B97F4A7C15u) >> 32);
+}
 
 #endif

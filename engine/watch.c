@@ -2,91 +2,178 @@
 ** watch.c - who hears of a write.
 ** SPDX-License-Identifier: MIT
 **
-**     records, in pages by slot        watches, one pool
-**     +------------------------+       +-------+    +-------+
-**     | count, armed           |       | watch |--->| watch |---> 0
-**     | first, last -----------------> | flags |    | flags |
-**     +------------------------+       +-------+    +-------+
+**     record of the object                fields, by (object, key)
+**     +-------------------+               +-------------+
+**     | needs, count      |    fields --> | key "hp"    | --> next field
+**     | first, last ---+  |               | first, last |
+**     +----------------|--+               +--|----------+
+**                      v                     v
+**                 watch <-> watch       watch <-> watch
 **
-** Invariant: the list of an object holds its watches in the order in which they
-** began, so their moments ascend.  A watch that has ended (MWI_ENDED) stays in
-** the list while a call is under way on the object (`firing`), so whoever walks
-** the list can follow `next` whatever a guard does; then it goes.
+** A watch of all fields stands in the list of its object, a watch of a key in
+** the list of that field; a watch of several keys is several watches, in a ring
+** of twins that end together.  So a write looks at two lists: who waits for
+** other fields costs nothing.
 **
-** A write is a moment.  First all that are called once are taken: `due` is the
-** moment, and no other write will call them.  Then the list is walked, and
-** called are those that were taken for this moment and those that stay, if
-** they began before it.  Nothing is allocated.
+** Invariants.  A list holds its watches in the order in which they began, so
+** `seq` ascends.  `heard` and `keyed` count the watches that wait, and a bit of
+** `needs` says whether there are any.  While a walk is under way over the lists
+** of an object, a watch that ends stays in its list, marked MWI_ENDED and
+** chained from `ended`, so that a walk can follow `next` whatever a guard does.
+** A field is there while it has a watch in its list.
+**
+** A walk goes through both lists at once, by `seq`, up to the newest watch that
+** there was when the write began.  First it claims those that are called once:
+** no write within a guard's call will call them.  Nothing is allocated.
 */
 #include <string.h>
 
 #include "engine.h"
 
-/* Further flags of a watch. */
-#define MWI_ENDED 0x100   /* no longer called */
-#define MWI_CLAIMED 0x200 /* waits for its call, not for a write */
-#define MWI_QUEUED 0x400  /* waits for the end of the batch */
-
 /* {======================================================
-** Records and the pool
+** Records, watches and fields
 ** ======================================================= */
 
-/* Watches stay where they are. */
+#define RECORDS (MWI_PAGE * sizeof(mwi_object))
+
 static mwi_watch *watch_at(const mw_engine *e, uint32_t i) {
   return (mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
-static mwi_object *record_of(const mw_engine *e, mw_handle h) {
-  if (!mwi_identity_is_valid(&e->identity, h)) return NULL;
-  return mwi_object_of(&e->watch, mw_slot(h));
+static mwi_field *field_at(const mw_engine *e, uint32_t i) {
+  return (mwi_field *)mwi_pool_at(&e->watch.fields, i, sizeof(mwi_field));
 }
 
-#define PAGE_SIZE (MWI_PAGE * sizeof(mwi_object))
+static mwi_object *record_of(const mw_engine *e, mw_handle h) {
+  return mwi_object_find(&e->watch, h);
+}
 
+/* Records stay where they are. */
 mwi_object *mwi_object_need(mw_engine *e, mw_handle h) {
   mwi_column *records = &e->watch.records;
   mwi_object *page =
-      (mwi_object *)mwi_column_need(e, records, mw_slot(h), PAGE_SIZE);
-  return (page == NULL) ? NULL : &page[mw_slot(h) % MWI_PAGE];
+      (mwi_object *)mwi_column_need(e, records, mw_slot(h), RECORDS);
+  if (page == NULL) return NULL;
+  page += mw_slot(h) % MWI_PAGE;
+  page->obj = h; /* a former one's went when it was forgotten */
+  return page;
 }
 
-void mwi_watch_retain(const mw_engine *e, const mw_value *key) {
-  const mw_host *host = &e->watch.host;
-  if (host->retain != NULL) host->retain(host->ud, key);
+int mw_value_equal(const mw_value *a, const mw_value *b) {
+  if (a->type != b->type) return 0;
+  if (a->type == MW_TNIL) return 1;
+  if (a->type != MW_TFLOAT) return a->u.i == b->u.i;
+  return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
 }
 
-void mwi_watch_release(const mw_engine *e, const mw_value *key) {
-  const mw_host *host = &e->watch.host;
-  if (host->release != NULL) host->release(host->ud, key);
+#define engine_of(h) (((const struct mwi_field_table *)(const void *)(h))->e)
+
+#include "hash.h"
+
+#define asked_in(h) \
+  (&((const struct mwi_field_table *)(const void *)(h))->asked)
+#define field_in(h, i) ((i) == 0 ? asked_in(h) : field_at(engine_of(h), i))
+#define field_hash(i) mwi_key_hash(field_in(h, i)->slot, &field_in(h, i)->key)
+#define field_equal(a, b) same_field(field_in(h, a), field_in(h, b))
+
+static inline int same_field(const mwi_field *a, const mwi_field *b) {
+  return a->slot == b->slot && mw_value_equal(&a->key, &b->key);
 }
 
-static size_t size_of_keys(size_t n) {
-  return sizeof(mwi_watch_keys) + (n - 1) * sizeof(mw_value);
+MWI_KLIB_BEGIN
+__KHASH_TYPE(fields, uint32_t, char)
+struct mwi_field_table {
+  kh_fields_t table; /* first: a table is its struct */
+  mw_engine *e;
+  mwi_field asked; /* under number 0 */
+};
+__KHASH_IMPL(fields, static inline klib_unused, uint32_t, char, 0, field_hash,
+             field_equal)
+MWI_KLIB_END
+
+/* Where a field is in the table, which is there. */
+static khint_t locate(const mw_engine *e, uint32_t slot, const mw_value *key) {
+  struct mwi_field_table *table = e->watch.table;
+  table->asked.slot = slot;
+  table->asked.key = *key;
+  return kh_get_fields(&table->table, 0);
 }
 
-static void free_watch(mw_engine *e, uint32_t i) {
-  mwi_watch *w = watch_at(e, i);
-  size_t k;
-  if (w->keys != NULL) {
-    for (k = 0; k < w->keys->n; k++) mwi_watch_release(e, &w->keys->key[k]);
-    mwi_free(e, w->keys, size_of_keys(w->keys->n));
-    w->keys = NULL;
+/* The field of an object, 0 when nobody watches that field. */
+static uint32_t find_field(const mw_engine *e, uint32_t slot,
+                           const mw_value *key) {
+  const kh_fields_t *h = &e->watch.table->table;
+  khint_t at = locate(e, slot, key);
+  return (at == kh_end(h)) ? 0 : kh_key(h, at);
+}
+
+int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
+                       const mw_value *key) {
+  return find_field(e, mw_slot(r->obj), key) != 0;
+}
+
+static int need_table(mw_engine *e) {
+  struct mwi_field_table *table = e->watch.table;
+  if (table != NULL) return 1;
+  table = (struct mwi_field_table *)mwi_new(e, sizeof(*table));
+  if (table == NULL) return 0;
+  table->e = e;
+  e->watch.table = table;
+  return 1;
+}
+
+/* The field, made if need be; 0 when there is no memory. */
+static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
+  mwi_watches *part = &e->watch;
+  uint32_t slot = mw_slot(r->obj), i;
+  mwi_field *f;
+  int fresh;
+  if (!need_table(e)) return 0;
+  i = find_field(e, slot, key);
+  if (i != 0) return i;
+  i = mwi_pool_take(e, &part->fields, sizeof(mwi_field));
+  if (i == 0) return 0;
+  f = field_at(e, i);
+  memset(f, 0, sizeof(*f));
+  f->slot = slot;
+  f->key = *key;
+  kh_put_fields(&part->table->table, i, &fresh);
+  if (fresh < 0) {
+    mwi_pool_give(&part->fields, i, sizeof(mwi_field));
+    return 0;
   }
-  w->age++;
-  if (w->flags & MW_DEEP) e->watch.deep--;
-  mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
+  f->next = r->fields;
+  if (f->next != 0) field_at(e, f->next)->prev = i;
+  r->fields = i;
+  mwi_host_retain(e, key);
+  return i;
 }
 
-/* The host hears nothing of it: it may be gone. */
+/* A field without watches goes. */
+static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
+  mwi_watches *part = &e->watch;
+  mwi_field *f = field_at(e, i);
+  kh_del_fields(&part->table->table, locate(e, f->slot, &f->key));
+  if (f->prev != 0)
+    field_at(e, f->prev)->next = f->next;
+  else
+    r->fields = f->next;
+  if (f->next != 0) field_at(e, f->next)->prev = f->prev;
+  mwi_host_release(e, &f->key);
+  mwi_pool_give(&part->fields, i, sizeof(mwi_field));
+}
+
+/* The host hears nothing of this: it may be gone. */
 void mwi_watch_close(mw_engine *e) {
   mwi_watches *part = &e->watch;
-  uint32_t i;
-  for (i = 1; i <= part->watches.n; i++) {
-    mwi_watch_keys *keys = watch_at(e, i)->keys;
-    if (keys != NULL) mwi_free(e, keys, size_of_keys(keys->n));
+  if (part->table != NULL) {
+    kh_fields_t *h = &part->table->table;
+    mwi_klib_clear(h);
+    mwi_free(e, part->table, sizeof(*part->table));
   }
-  mwi_column_drop(e, &part->records, PAGE_SIZE);
+  mwi_column_drop(e, &part->records, RECORDS);
   mwi_column_drop(e, &part->watches.items, MWI_PAGE * sizeof(mwi_watch));
+  mwi_column_drop(e, &part->fields.items, MWI_PAGE * sizeof(mwi_field));
 }
 
 /* }====================================================== */
@@ -95,95 +182,145 @@ void mwi_watch_close(mw_engine *e) {
 ** Lists
 ** ======================================================= */
 
+/* Adds one watch, or takes one away, where those that wait are counted. */
+static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
+                          uint32_t n) {
+  uint32_t *waiting = (w->field != 0) ? &r->keyed : &r->heard;
+  unsigned bit = (w->field != 0) ? MWI_KEYED : MWI_HEARD;
+  unsigned needs = r->needs;
+  *waiting += n;
+  needs = (*waiting > 0) ? needs | bit : needs & ~bit;
+  if (w->flags & MW_SKIP) needs |= MWI_SKIPS;
+  if (r->heard + r->keyed == 0) needs &= ~(unsigned)MWI_SKIPS;
+  r->needs = (uint8_t)needs;
+  if (w->flags & MW_AFTER) e->watch.after += n;
+  if ((w->flags & MW_DEEP) == 0) return;
+  r->deep += n;
+  e->watch.deep += n;
+  if (w->flags & MW_SKIP) e->watch.deep_skips += n;
+}
+
+#define ONE_LESS UINT32_MAX
+
 static void append(mw_engine *e, mwi_object *r, uint32_t i) {
-  watch_at(e, i)->next = 0;
-  if (r->first == 0)
-    r->first = i;
-  else
-    watch_at(e, r->last)->next = i;
-  r->last = i;
-  r->linked++;
-  r->armed++;
-}
-
-/* Ends a watch.  It leaves the list when that is swept. */
-static void end_watch(mwi_object *r, mwi_watch *w) {
-  if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) == 0) r->armed--;
-  w->flags |= MWI_ENDED;
-}
-
-static int is_alive(const mw_engine *e, mw_handle guard) {
-  const mw_host *host = &e->watch.host;
-  if (!mwi_identity_is_valid(&e->identity, guard)) return 0;
-  return host->alive == NULL || host->alive(host->ud, guard);
-}
-
-/* Ends a watch whose guard is dead, and returns 1. */
-static int is_orphan(const mw_engine *e, mwi_object *r, mwi_watch *w) {
-  if ((w->flags & MW_WEAK) == 0 || is_alive(e, w->guard)) return 0;
-  end_watch(r, w);
-  return 1;
-}
-
-/* Gives back a watch that has ended and left its list; one that is pending is
-** given back at the end of the batch. */
-static void drop_watch(mw_engine *e, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
-  w->flags |= MWI_ENDED;
-  w->obj = MW_NONE;
+  mwi_field *f = (w->field != 0) ? field_at(e, w->field) : NULL;
+  uint32_t *first = (f != NULL) ? &f->first : &r->first;
+  uint32_t *last = (f != NULL) ? &f->last : &r->last;
+  w->next = 0;
+  w->prev = *last;
+  if (*first == 0)
+    *first = i;
+  else
+    watch_at(e, *last)->next = i;
+  *last = i;
+  r->linked++;
+  count_waiting(e, r, w, 1);
+}
+
+static void free_watch(mw_engine *e, uint32_t i) {
+  watch_at(e, i)->age++;
+  mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
+}
+
+/* Takes a watch that has ended out of its list.  One that is queued is given
+** back at the end of the batch. */
+static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
+  mwi_watch *w = watch_at(e, i);
+  mwi_field *f = (w->field != 0) ? field_at(e, w->field) : NULL;
+  uint32_t *first = (f != NULL) ? &f->first : &r->first;
+  uint32_t *last = (f != NULL) ? &f->last : &r->last;
+  if (w->prev != 0)
+    watch_at(e, w->prev)->next = w->next;
+  else
+    *first = w->next;
+  if (w->next != 0)
+    watch_at(e, w->next)->prev = w->prev;
+  else
+    *last = w->prev;
+  r->linked--;
+  if (f != NULL && f->first == 0) drop_field(e, r, w->field);
+  w->slot = 0;
   if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
 }
 
-/* Takes the ended out of the list, and with `orphans` those that should be. */
-static void sweep(mw_engine *e, mwi_object *r, int orphans) {
-  uint32_t *link = &r->first, i;
-  uint32_t last = 0;
-  if (r->firing > 0) return;
-  while ((i = *link) != 0) {
-    mwi_watch *w = watch_at(e, i);
-    if (orphans && (w->flags & MWI_ENDED) == 0) is_orphan(e, r, w);
-    if (w->flags & MWI_ENDED) {
-      *link = w->next;
-      r->linked--;
-      drop_watch(e, i);
-    } else {
-      last = i;
-      link = &w->next;
-    }
+static void unlink_ended(mw_engine *e, mwi_object *r) {
+  uint32_t i;
+  if (r->walks > 0) return;
+  while ((i = r->ended) != 0) {
+    r->ended = (uint32_t)watch_at(e, i)->note;
+    unlink_watch(e, r, i);
   }
-  r->last = last;
 }
 
-/* A class that is gone has no count. */
-static mw_handle leave(mw_engine *e, mwi_object *r) {
-  mw_handle class_ = r->class_;
-  mwi_object *its = record_of(e, class_);
-  if (its != NULL && --its->instances == 0) e->watch.deserted = 1;
-  r->class_ = MW_NONE;
-  return class_;
+/* Ends a watch with its twins.  They leave their lists when no walk is under
+** way. */
+static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
+  uint32_t first = i;
+  do {
+    mwi_watch *w = watch_at(e, i);
+    if (w->flags & MWI_ENDED) return;
+    if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, ONE_LESS);
+    w->flags |= MWI_ENDED;
+    w->note = r->ended;
+    r->ended = i;
+    i = w->twin;
+  } while (i != first);
+}
+
+static void end_list(mw_engine *e, mwi_object *r, uint32_t i) {
+  uint32_t next;
+  for (; i != 0; i = next) {
+    next = watch_at(e, i)->next;
+    end_watch(e, r, i);
+  }
+}
+
+static void end_all(mw_engine *e, mwi_object *r) {
+  uint32_t f;
+  end_list(e, r, r->first);
+  for (f = r->fields; f != 0; f = field_at(e, f)->next)
+    end_list(e, r, field_at(e, f)->first);
+  unlink_ended(e, r);
 }
 
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
-  uint32_t i, next;
-  if (r == NULL) return;
-  leave(e, r);
+  uint32_t layout;
+  if (r == NULL || r->obj == MW_NONE) return;
   mwi_tree_forget(e, slot);
-  for (i = r->first; i != 0; i = next) {
-    next = watch_at(e, i)->next;
-    drop_watch(e, i);
-  }
+  r->walks = 0; /* a walk that is under way sees that the object has gone */
+  end_all(e, r);
+  layout = r->layout;
   memset(r, 0, sizeof(*r));
+  r->layout = layout + 1;
 }
 
-/* Guards die silently, so their watches are sought each time the list has grown
-** to twice the length that was left the last time. */
+static int is_dead(const mw_engine *e, const mwi_watch *w) {
+  const mw_host *host = &e->watch.host;
+  if ((w->flags & MW_WEAK) == 0) return 0;
+  if (!mwi_identity_is_valid(&e->identity, w->ref)) return 1;
+  return host->alive != NULL && !host->alive(host->ud, w->ref);
+}
+
+static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
+  uint32_t next;
+  for (; i != 0; i = next) {
+    next = watch_at(e, i)->next;
+    if (is_dead(e, watch_at(e, i))) end_watch(e, r, i);
+  }
+}
+
+/* Guards die silently, so their watches are sought each time the lists have
+** grown to twice the length that was left the last time. */
 static void prune(mw_engine *e, mwi_object *r) {
-  if (r->linked < 8 || r->linked >> r->sweep_at == 0) return;
-  sweep(e, r, 1);
-  for (r->sweep_at = 0; r->linked >> r->sweep_at != 0; r->sweep_at++)
-    ;
-  r->sweep_at++;
+  uint32_t f;
+  if (r->linked < 8 || r->linked < r->limit || r->walks > 0) return;
+  end_dead(e, r, r->first);
+  for (f = r->fields; f != 0; f = field_at(e, f)->next)
+    end_dead(e, r, field_at(e, f)->first);
+  unlink_ended(e, r);
+  r->limit = 2 * r->linked;
 }
 
 /* }====================================================== */
@@ -194,53 +331,80 @@ static void prune(mw_engine *e, mwi_object *r) {
 
 void mw_host_set(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
 
+void mwi_host_retain(const mw_engine *e, const mw_value *key) {
+  const mw_host *host = &e->watch.host;
+  if (host->retain != NULL) host->retain(host->ud, key);
+}
+
+void mwi_host_release(const mw_engine *e, const mw_value *key) {
+  const mw_host *host = &e->watch.host;
+  if (host->release != NULL) host->release(host->ud, key);
+}
+
 static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
   return (mw_watch_id)watch_at(e, i)->age << 32 | i;
 }
 
-/* The watch of an id, NULL when it has ended. */
-static mwi_watch *find_watch(const mw_engine *e, mw_watch_id id) {
+/* The watch of an id, 0 when it has ended. */
+static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   uint32_t i = (uint32_t)id;
-  mwi_watch *w;
-  if (i == 0 || i > e->watch.watches.n) return NULL;
+  const mwi_watch *w;
+  if (i == 0 || i > e->watch.watches.n) return 0;
   w = watch_at(e, i);
-  if (w->age != (uint32_t)(id >> 32) || (w->age & 1) == 0) return NULL;
-  return (w->flags & MWI_ENDED) ? NULL : w;
+  if (w->age != (uint32_t)(id >> 32) || (w->age & 1) == 0) return 0;
+  return (w->flags & MWI_ENDED) ? 0 : i;
 }
 
-/* Copies the keys into a new watch; 0 when there is no memory. */
-static int copy_keys(mw_engine *e, mwi_watch *w, const mw_value *keys,
-                     uint32_t n) {
-  uint32_t i;
-  if (n == 0) return 1;
-  w->keys = (mwi_watch_keys *)mwi_new(e, size_of_keys(n));
-  if (w->keys == NULL) return 0;
-  w->keys->n = n;
-  memcpy(w->keys->key, keys, n * sizeof(mw_value));
-  for (i = 0; i < n; i++) mwi_watch_retain(e, &keys[i]);
-  return 1;
-}
-
-static uint32_t make_watch(mw_engine *e, mw_handle obj,
-                           const mw_watch_options *options) {
-  uint32_t i = mwi_pool_take(e, &e->watch.watches, sizeof(mwi_watch));
+/* A new watch of a key, or of all when `key` is NULL; 0 when there is no
+** memory.  Its twin is itself. */
+static uint32_t make_watch(mw_engine *e, mwi_object *r,
+                           const mw_watch_options *options,
+                           const mw_value *key) {
+  uint32_t field = 0, i;
   mwi_watch *w;
-  if (i == 0) return 0;
-  w = watch_at(e, i);
-  w->age++;
-  w->flags = 0;
-  if (!copy_keys(e, w, options->keys, options->n_keys)) {
-    free_watch(e, i);
+  if (key != NULL && (field = need_field(e, r, key)) == 0) return 0;
+  i = mwi_pool_take(e, &e->watch.watches, sizeof(mwi_watch));
+  if (i == 0) {
+    if (field != 0 && field_at(e, field)->first == 0) drop_field(e, r, field);
     return 0;
   }
-  w->guard = options->guard;
-  w->ref = options->ref;
-  w->flags = options->flags;
-  if (w->flags & MW_DEEP) e->watch.deep++;
-  w->moment = ++e->watch.moment;
-  w->due = 0;
-  w->obj = obj;
+  w = watch_at(e, i);
+  w->age++;
+  w->flags = (uint16_t)options->flags;
+  w->slot = mw_slot(r->obj);
+  w->field = field;
+  w->twin = i;
+  w->seq = e->watch.seq + 1;
+  w->ref = (options->flags & MW_WEAK) ? options->guard : options->ref;
+  append(e, r, i);
   return i;
+}
+
+/* Is the key one of those before it? */
+static int is_repeated(const mw_value *keys, uint32_t n) {
+  uint32_t i = 0;
+  while (i < n && !mw_value_equal(&keys[i], &keys[n])) i++;
+  return i < n;
+}
+
+/* Makes a watch for each key, in a ring; the first of them, or 0. */
+static uint32_t make_watches(mw_engine *e, mwi_object *r,
+                             const mw_watch_options *options) {
+  uint32_t n, first, i;
+  if (options->n_keys == 0) return make_watch(e, r, options, NULL);
+  first = make_watch(e, r, options, &options->keys[0]);
+  for (n = 1; first != 0 && n < options->n_keys; n++) {
+    if (is_repeated(options->keys, n)) continue;
+    i = make_watch(e, r, options, &options->keys[n]);
+    if (i == 0) {
+      end_watch(e, r, first);
+      unlink_ended(e, r);
+      return 0;
+    }
+    watch_at(e, i)->twin = watch_at(e, first)->twin;
+    watch_at(e, first)->twin = i;
+  }
+  return first;
 }
 
 int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
@@ -251,71 +415,68 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
   r = mwi_object_need(e, obj);
-  if (r == NULL || (i = make_watch(e, obj, options)) == 0) return MW_NOMEM;
+  if (r == NULL) return MW_NOMEM;
+  prune(e, r);
+  i = make_watches(e, r, options);
+  if (i == 0) return MW_NOMEM;
+  e->watch.seq++;
   if (!r->known) r->count = 0; /* while it was tracked */
   r->watched = r->known = 1;
-  prune(e, r);
-  append(e, r, i);
   *id = id_of(e, i);
   return MW_OK;
 }
 
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
-  uint32_t i;
-  if (r == NULL || (!r->watched && r->member == 0)) return MW_STALE;
-  if (r->tracked < 2) mw_root_end(e, obj);
-  for (i = r->first; i != 0; i = watch_at(e, i)->next)
-    end_watch(r, watch_at(e, i));
-  sweep(e, r, 0);
-  leave(e, r);
-  r->watched = r->counted = 0;
-  if (r->member == 0) r->slow = r->lengthy = 0;
+  if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
+  mw_root_end(e, obj);
+  end_all(e, r);
+  r->watched = 0;
+  r->layout++;
   return MW_OK;
-}
-
-int mwi_class_join(mw_engine *e, mw_handle obj, mw_handle class_) {
-  mwi_object *its = mwi_object_need(e, class_), *r = record_of(e, obj);
-  if (its == NULL) return MW_NOMEM;
-  if (r == NULL || !r->watched || r->class_ != MW_NONE) return MW_OK;
-  r->class_ = class_;
-  return (its->instances++ == 0) ? MW_NEW : MW_OK;
-}
-
-mw_handle mwi_class_leave(mw_engine *e, mw_handle obj) {
-  mwi_object *r = record_of(e, obj);
-  return (r == NULL) ? MW_NONE : leave(e, r);
 }
 
 /* An object may be below one that is only tracked. */
 int mw_object_is_watched(mw_engine *e, mw_handle obj) {
-  const mwi_object *r = record_of(e, obj);
-  mw_value key;
-  uint32_t after = 0;
-  mw_handle root;
+  mwi_object *r = record_of(e, obj), *root;
+  mwi_climb climb;
   if (r == NULL || r->watched) return r != NULL;
-  while ((root = mwi_tree_root(e, obj, &after, &key)) != MW_NONE)
-    if (record_of(e, root)->watched) return 1;
+  for (root = mwi_tree_first(e, r, &climb); root != NULL;
+       root = mwi_tree_next(e, r, &climb))
+    if (root->watched) return 1;
   return 0;
 }
 
 int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
-  mwi_watch *w = find_watch(e, id);
+  uint32_t i = find_watch(e, id);
   mwi_object *r;
-  if (w == NULL) return MW_STALE;
-  r = mwi_object_of(&e->watch, mw_slot(w->obj));
-  end_watch(r, w);
-  sweep(e, r, 0);
+  if (i == 0) return MW_STALE;
+  r = mwi_object_of(&e->watch, watch_at(e, i)->slot);
+  end_watch(e, r, i);
+  unlink_ended(e, r);
+  return MW_OK;
+}
+
+int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
+                  mw_handle *obj) {
+  uint32_t i = find_watch(e, id);
+  const mwi_watch *w = watch_at(e, i);
+  if (i == 0) return MW_STALE;
+  memset(options, 0, sizeof(*options));
+  options->flags = w->flags & (MWI_ENDED - 1);
+  options->guard = (w->flags & MW_WEAK) ? w->ref : MW_NONE;
+  options->ref = (w->flags & MW_WEAK) ? 0 : w->ref;
+  *obj = mwi_identity_handle(&e->identity, w->slot);
   return MW_OK;
 }
 
 int mw_watch_is_alive(const mw_engine *e, mw_watch_id id) {
-  return find_watch(e, id) != NULL;
+  return find_watch(e, id) != 0;
 }
 
 uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  return (r == NULL) ? 0 : r->armed;
+  return (r == NULL) ? 0 : r->heard + r->keyed;
 }
 
 /* While it was only tracked, nobody counted. */
@@ -325,7 +486,7 @@ uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
   return r->count;
 }
 
-/* After the clock was reset, what was before it is not known. */
+/* After the clock was reset, what was before the reset is not known. */
 int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
   int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
@@ -350,173 +511,214 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
 /* }====================================================== */
 
 /* {======================================================
-** Firing
+** Walks
 ** ======================================================= */
-
-int mw_value_equal(const mw_value *a, const mw_value *b) {
-  if (a->type != b->type) return 0;
-  if (a->type == MW_TNIL) return 1;
-  if (a->type != MW_TFLOAT) return a->u.i == b->u.i;
-  return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
-}
 
 /* A write, as those hear of it who watch one object. */
 typedef struct event {
   const mw_change *change;
-  const mw_value *key; /* of that object, on the way to the write */
-  int below;           /* was it an object below that one that was written? */
-  int phase;
-  uint64_t moment;
+  int phase; /* MW_AFTER, or 0 */
+  int below; /* MW_DEEP when it was an object below that one that was written */
+  uint64_t seq;   /* of the newest watch when the write began */
+  uint16_t claim; /* the number of the walk */
 } event;
 
-static int has_key(const mwi_watch *w, const mw_value *key) {
-  size_t i;
-  if (w->keys == NULL) return 1;
-  for (i = 0; i < w->keys->n; i++)
-    if (mw_value_equal(&w->keys->key[i], key)) return 1;
-  return 0;
+/* The first watches of both lists; the walk goes on with the older one. */
+typedef struct cursor {
+  uint32_t all, keyed;
+} cursor;
+
+static cursor both_lists(const mw_engine *e, const mwi_object *r,
+                         const mw_value *key) {
+  cursor c = {r->first, 0};
+  if (r->keyed == 0) return c;
+  c.keyed = find_field(e, mw_slot(r->obj), key);
+  if (c.keyed != 0) c.keyed = field_at(e, c.keyed)->first;
+  return c;
 }
 
-/* Is it a change that the watch wants to hear of, now or later? */
+static uint32_t next_watch(const mw_engine *e, cursor *c) {
+  uint32_t i = c->all;
+  if (c->keyed != 0 &&
+      (i == 0 || watch_at(e, c->keyed)->seq < watch_at(e, i)->seq)) {
+    i = c->keyed;
+    c->keyed = watch_at(e, i)->next;
+  } else if (i != 0) {
+    c->all = watch_at(e, i)->next;
+  }
+  return i;
+}
+
+/* Is it a change that the watch is to hear of, now or later? */
 static int concerns(const mwi_watch *w, const event *ev) {
-  if (ev->below && (w->flags & MW_DEEP) == 0) return 0;
-  if ((w->flags & MW_SKIP) && ev->change->same) return 0;
-  return has_key(w, ev->key);
+  if (ev->below & ~w->flags) return 0;
+  return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
 
 static int wants(const mwi_watch *w, const event *ev) {
   return (w->flags & MW_AFTER) == ev->phase && concerns(w, ev);
 }
 
-/* Takes those that are called once; others that fire cannot call them now. */
-static void take(mw_engine *e, mwi_object *r, const event *ev) {
+/* Claims those that are called once, with their twins. */
+static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   uint32_t i;
-  for (i = r->first; i != 0; i = watch_at(e, i)->next) {
+  while ((i = next_watch(e, &c)) != 0) {
     mwi_watch *w = watch_at(e, i);
-    if (w->moment > ev->moment) break;
-    if ((w->flags & MW_ONCE) == 0 || (w->flags & (MWI_ENDED | MWI_CLAIMED)))
-      continue;
+    uint32_t twin = i;
+    if (w->seq > ev->seq) break;
+    if ((w->flags & (MW_ONCE | MWI_ENDED | MWI_CLAIMED)) != MW_ONCE) continue;
     if (!wants(w, ev)) continue;
-    w->flags |= MWI_CLAIMED;
-    w->due = ev->moment;
-    r->armed--;
+    do {
+      mwi_watch *claimed = watch_at(e, twin);
+      claimed->flags |= MWI_CLAIMED;
+      claimed->claim = ev->claim;
+      count_waiting(e, r, claimed, ONE_LESS);
+      twin = claimed->twin;
+    } while (twin != i);
   }
 }
 
-/* A write of one moment may be heard of by its object, then by its roots. */
 static int is_called(const mwi_watch *w, const event *ev) {
   if (w->flags & MWI_ENDED) return 0;
-  if (w->flags & MW_ONCE)
-    return (w->flags & MWI_CLAIMED) && w->due == ev->moment &&
-           (w->flags & MW_AFTER) == ev->phase;
+  if (w->flags & MWI_CLAIMED)
+    return w->claim == ev->claim && (w->flags & MW_AFTER) == ev->phase;
   return wants(w, ev);
 }
 
-/* It does no harm to a guard that is dead and not yet known to be. */
-static void raise_flag(mw_engine *e, mwi_object *r, mwi_watch *w) {
-  mwi_object *guard = record_of(e, w->guard);
+/* Makes the guard invalid.  A guard that is dead, and not yet known to be,
+** takes no harm. */
+static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
+  const mwi_watch *w = watch_at(e, i);
+  mwi_object *guard = record_of(e, w->ref);
   if (guard != NULL) guard->invalid = 1;
-  if (guard == NULL || (w->flags & MW_ONCE)) end_watch(r, w);
+  if (guard == NULL || (w->flags & MW_ONCE)) end_watch(e, r, i);
 }
 
-static void call(mw_engine *e, mwi_object *r, mw_handle obj, mwi_watch *w,
+/* The guard may do anything: end the watch, end the object. */
+static void call(mw_engine *e, mwi_object *r, uint32_t i,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
+  const mwi_watch w = *watch_at(e, i);
+  mw_handle obj = r->obj;
   e->watch.calls++;
-  if (w->flags & MW_FLAG) {
-    raise_flag(e, r, w);
+  if (w.flags & MW_FLAG) {
+    raise_flag(e, r, i);
     return;
   }
-  if (is_orphan(e, r, w)) return;
-  if (w->flags & MW_ONCE) end_watch(r, w);
-  host->call(host->ud, obj, w->ref, change);
+  if (w.flags & MW_ONCE) end_watch(e, r, i);
+  if (host->call(host->ud, obj, w.ref, w.flags & (MWI_ENDED - 1), change))
+    return;
+  e->watch.calls--; /* the guard is dead */
+  if (r->obj == obj && watch_at(e, i)->seq == w.seq) end_watch(e, r, i);
 }
 
-/* Does something for the object that is written, and for each root above. */
-typedef void (*hearing)(mw_engine *e, mwi_object *r, mw_handle obj,
-                        const event *ev);
+/* Is nobody there but this watch, so that nothing has to be claimed? */
+static int is_alone(const mw_engine *e, const cursor *c) {
+  uint32_t i = (c->all != 0) ? c->all : c->keyed;
+  return (c->all == 0 || c->keyed == 0) && watch_at(e, i)->next == 0;
+}
 
-static void for_all(mw_engine *e, mwi_object *r, mw_handle obj,
-                    const event *own, hearing f) {
-  event ev = *own;
-  mw_value key;
-  uint32_t after = 0;
-  mw_handle root;
-  f(e, r, obj, &ev);
-  ev.key = &key;
-  ev.below = 1;
-  while ((root = mwi_tree_root(e, obj, &after, &key)) != MW_NONE)
-    f(e, record_of(e, root), root, &ev);
+/* Calls those who watch the object of `r`. */
+static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
+  cursor c = both_lists(e, r, key);
+  mw_handle obj = r->obj;
+  uint32_t i;
+  if (c.all == 0 && c.keyed == 0) return;
+  ev->claim = (uint16_t)++e->watch.walks;
+  r->walks++;
+  if (!is_alone(e, &c)) claim(e, r, c, ev);
+  while ((i = next_watch(e, &c)) != 0) {
+    const mwi_watch *w = watch_at(e, i);
+    if (w->seq > ev->seq) break;
+    if (!is_called(w, ev)) continue;
+    call(e, r, i, ev->change);
+    if (r->obj != obj) break; /* the lists have gone with the object */
+  }
+  e->watch.walks--;
+  if (r->obj != obj || --r->walks > 0) return;
+  if (r->ended != 0) unlink_ended(e, r);
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** Batches: `first_pending` and on through `pending`
+** Batches: `first_queued` and on through `queue`
 ** ======================================================= */
 
-static void pend(mw_engine *e, uint32_t i, const mw_change *change) {
+/* Queues a watch, or the one of its twins that is queued already, with the note
+** of the write. */
+static void enqueue(mw_engine *e, uint32_t i, uint64_t note) {
   mwi_watches *part = &e->watch;
-  mwi_watch *w = watch_at(e, i);
-  w->due = change->note;
-  if (w->flags & MWI_QUEUED) return;
-  w->flags |= MWI_QUEUED;
-  w->pending = 0;
-  if (part->first_pending == 0)
-    part->first_pending = i;
+  uint32_t twin = i;
+  do {
+    mwi_watch *w = watch_at(e, twin);
+    if (w->flags & MWI_QUEUED) {
+      w->note = note;
+      return;
+    }
+    twin = w->twin;
+  } while (twin != i);
+  watch_at(e, i)->flags |= MWI_QUEUED;
+  watch_at(e, i)->note = note;
+  watch_at(e, i)->queue = 0;
+  if (part->first_queued == 0)
+    part->first_queued = i;
   else
-    watch_at(e, part->last_pending)->pending = i;
-  part->last_pending = i;
+    watch_at(e, part->last_queued)->queue = i;
+  part->last_queued = i;
 }
 
-/* Whether the value is the same in the end is seen then.  A guard that is a
-** flag can be told at once. */
-static void pend_all(mw_engine *e, mwi_object *r, mw_handle obj,
-                     const event *ev) {
+/* Queues those who watch the object of `r`.  Whether the value is the same in
+** the end is seen then.  A guard that is a flag can be told at once. */
+static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
+                      event *ev) {
+  cursor c = both_lists(e, r, key);
   uint32_t i;
-  r->firing++;
-  for (i = r->first; i != 0; i = watch_at(e, i)->next) {
+  r->walks++;
+  while ((i = next_watch(e, &c)) != 0) {
     mwi_watch *w = watch_at(e, i);
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     if (!concerns(w, ev)) continue;
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
-      call(e, r, obj, w, ev->change);
+      call(e, r, i, ev->change);
     else
-      pend(e, i, ev->change);
+      enqueue(e, i, ev->change->note);
   }
-  r->firing--;
-  sweep(e, r, 0);
+  r->walks--;
+  unlink_ended(e, r);
 }
 
-/* The first that is pending, no longer pending then; 0 at the end. */
-static uint32_t next_pending(mw_engine *e) {
+/* The first in the queue, which leaves the queue; 0 at the end. */
+static uint32_t dequeue(mw_engine *e) {
   mwi_watches *part = &e->watch;
-  uint32_t i = part->first_pending;
+  uint32_t i = part->first_queued;
   if (i == 0) return 0;
-  part->first_pending = watch_at(e, i)->pending;
-  watch_at(e, i)->flags &= ~MWI_QUEUED;
-  return i;
+  part->first_queued = watch_at(e, i)->queue;
+  watch_at(e, i)->flags &= (uint16_t)~MWI_QUEUED;
+  if (watch_at(e, i)->slot != 0) return i;
+  free_watch(e, i); /* it has left its list */
+  return dequeue(e);
 }
 
-/* While `firing`, a watch that ends stays in its list. */
-static void settle(mw_engine *e, mwi_watch *w, void *hosts) {
+static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   const mw_host *host = &e->watch.host;
-  mw_handle obj = w->obj;
-  mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
+  const mwi_watch *w = watch_at(e, i);
+  mwi_object *r = mwi_object_of(&e->watch, w->slot);
+  mw_handle obj = r->obj;
   mw_change change;
   int heard;
+  if (w->flags & MWI_ENDED) return; /* leaves the list with the walk */
   memset(&change, 0, sizeof(change));
   change.host = hosts;
-  change.note = w->due;
-  r->firing++;
+  change.note = w->note;
+  r->walks++; /* a watch that ends stays in its list */
   heard = host->settle(host->ud, obj, &change);
-  if (!mwi_identity_is_valid(&e->identity, obj)) return;
-  if (heard && !(w->flags & MWI_ENDED) &&
+  if (r->obj == obj && heard && !(w->flags & MWI_ENDED) &&
       !((w->flags & MW_SKIP) && change.same))
-    call(e, r, obj, w, &change);
-  if (!mwi_identity_is_valid(&e->identity, obj)) return;
-  r->firing--;
-  sweep(e, r, 0);
+    call(e, r, i, &change);
+  if (r->obj != obj) return;
+  r->walks--;
+  unlink_ended(e, r);
 }
 
 void mw_batch_begin(mw_engine *e) { e->watch.batches++; }
@@ -524,19 +726,13 @@ void mw_batch_begin(mw_engine *e) { e->watch.batches++; }
 void mw_batch_end(mw_engine *e, void *host) {
   uint32_t i;
   if (--e->watch.batches > 0) return;
-  while ((i = next_pending(e)) != 0) {
-    if (watch_at(e, i)->obj == MW_NONE)
-      free_watch(e, i);
-    else if ((watch_at(e, i)->flags & MWI_ENDED) == 0)
-      settle(e, watch_at(e, i), host);
-  }
+  while ((i = dequeue(e)) != 0) deliver(e, i, host);
 }
 
 void mw_batch_drop(mw_engine *e) {
-  uint32_t i;
   if (--e->watch.batches > 0) return;
-  while ((i = next_pending(e)) != 0)
-    if (watch_at(e, i)->obj == MW_NONE) free_watch(e, i);
+  while (dequeue(e) != 0)
+    ;
 }
 
 uint32_t mw_batch_depth(const mw_engine *e) { return e->watch.batches; }
@@ -547,43 +743,58 @@ uint32_t mw_batch_depth(const mw_engine *e) { return e->watch.batches; }
 ** Writes
 ** ======================================================= */
 
-/* A guard may end the object itself; then its list is gone. */
-static void fire(mw_engine *e, mwi_object *r, mw_handle obj, const event *ev) {
-  uint32_t i;
-  if (r->first == 0) return;
-  take(e, r, ev);
-  r->firing++;
-  for (i = r->first; i != 0; i = watch_at(e, i)->next) {
-    mwi_watch *w = watch_at(e, i);
-    if (w->moment > ev->moment) break;
-    if (!is_called(w, ev)) continue;
-    call(e, r, obj, w, ev->change);
-    if (!mwi_identity_is_valid(&e->identity, obj)) return;
+typedef void (*hearing)(mw_engine *e, mwi_object *r, const mw_value *key,
+                        event *ev);
+
+/* For the roots above the object: they hear of the root's own field that leads
+** to the write. */
+static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
+  mw_handle obj = r->obj;
+  mwi_climb climb;
+  mwi_object *root;
+  ev->below = MW_DEEP;
+  for (root = mwi_tree_first(e, r, &climb); root != NULL && r->obj == obj;
+       root = mwi_tree_next(e, r, &climb)) {
+    mw_value key = {MW_TNIL, {0}};
+    if (root->deep == 0) continue;
+    if (root->fields != 0) mwi_tree_top(e, &climb, &key);
+    f(e, root, &key, ev);
   }
-  r->firing--;
-  sweep(e, r, 0);
 }
 
-static event event_of(const mw_change *change, int phase, uint64_t moment) {
-  event ev = {change, &change->key, 0, phase, moment};
-  return ev;
+static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
+  mw_handle obj = r->obj;
+  if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
+  if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj)
+    hear_above(e, r, ev, f);
+}
+
+void mwi_write_begin(mw_engine *e, mwi_object *r, const mw_change *change) {
+  event ev = {change, 0, 0, 0, 0};
+  ev.seq = e->watch.seq;
+  hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
+}
+
+void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
+                   uint64_t seq) {
+  event ev = {change, MW_AFTER, 0, 0, 0};
+  ev.seq = seq;
+  if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }
 
 uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwi_object *r = record_of(e, obj);
-  event ev;
-  if (r == NULL || (!r->watched && r->member == 0)) return 0;
+  uint64_t seq = e->watch.seq;
+  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
   mwi_object_count(e, r);
-  ev = event_of(change, 0, ++e->watch.moment);
-  for_all(e, r, obj, &ev, e->watch.batches > 0 ? pend_all : fire);
-  return ev.moment;
+  mwi_write_begin(e, r, change);
+  return seq;
 }
 
 void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
-                  uint64_t moment) {
+                  uint64_t seq) {
   mwi_object *r = record_of(e, obj);
-  event ev = event_of(change, MW_AFTER, moment);
-  if (r != NULL && e->watch.batches == 0) for_all(e, r, obj, &ev, fire);
+  if (r != NULL && e->watch.after > 0) mwi_write_end(e, r, change, seq);
 }
 
 /* }====================================================== */

@@ -7,65 +7,90 @@
 
 #include "moonwatch.h"
 
-/* What is known of a watched object, beside its slot. */
+/* What a write to an object has to do besides counting and storing; bits of
+** `needs`.  The record has a bit only while there is a cause for the bit, so
+** what is not there costs nothing. */
+enum mwi_need {
+  MWI_HEARD = 1,  /* watches of all fields wait */
+  MWI_KEYED = 2,  /* watches of single fields wait */
+  MWI_SKIPS = 4,  /* some of them compare the new value with the old one */
+  MWI_TREE = 8,   /* the object is below a root, or a root */
+  MWI_CLASS = 16, /* for the host: the object's class has a say */
+  MWI_SHORT = 32  /* for the host: nothing is prepared for integer keys */
+};
+
+/* The record of an object, beside its slot. */
 typedef struct mwi_object {
-  uint64_t count;       /* writes */
-  mw_handle class_;     /* while it is watched itself: see mwi_class_join */
-  uint32_t instances;   /* as a class: how many have joined it */
-  uint32_t first, last; /* its watches, in the order of watching; 0 for none */
-  uint32_t armed;       /* how many of them wait */
-  uint32_t linked;      /* how many are in the list, the ended among them */
-  uint32_t member;      /* the first of deep.c's; 0: it is not included */
-  uint32_t firing;      /* calls under way: nothing may leave the list */
-  uint32_t changed;  /* the default clock's generation + 1 of the last write */
-  uint16_t keyed;    /* how many links of deep.c's have it as their key; */
-                     /* UINT16_MAX: perhaps more */
-  uint8_t watched;   /* is it watched itself? */
-  uint8_t slow;      /* for the host: must each write go the long way? */
-  uint8_t sweep_at;  /* look for dead guards when 2^sweep_at are linked */
-  uint8_t known : 1; /* was it ever watched? */
+  mw_handle obj;          /* whose record it is; MW_NONE: nobody's */
+  uint64_t count;         /* writes */
+  uint32_t changed;       /* the default clock's generation + 1 of the last */
+  uint32_t first, last;   /* its watches of all fields, in watch order */
+  uint32_t fields;        /* the first field that has watches */
+  uint32_t heard, keyed;  /* how many of either kind wait */
+  uint32_t deep;          /* how many of them have MW_DEEP */
+  uint32_t linked, limit; /* watches in its lists; see `prune` */
+  uint32_t ended;         /* the first that has ended and is still in a list */
+  uint32_t walks;         /* over its lists: nothing may leave them meanwhile */
+  uint32_t nodes, newest; /* its first and last node of tree.c, by reach */
+  uint32_t keys;          /* the first link of tree.c whose key it is */
+  uint32_t layout;        /* for the host: moves when the host's view moves */
+  uint32_t guards;        /* for the host: the first free place of a guard */
+  uint8_t needs;
+  uint8_t watched : 1; /* is it watched itself? */
+  uint8_t known : 1;   /* was it ever watched? */
   uint8_t tracked : 2; /* are writes to be noted? 2: below it, too */
   uint8_t invalid : 1; /* as a guard: was it made invalid? */
-  uint8_t counted : 1; /* for the host: must writes be counted for ever? */
-  uint8_t lengthy : 1; /* for the host: may it have a length? */
-  uint8_t resting : 1; /* for the host: is it in the list of the resting? */
 } mwi_object;
 
-/* Must the host report its writes? */
+/* Must the host tell of its writes? */
 static inline int mwi_object_intercepts(const mwi_object *r) {
-  return r->watched || r->member != 0 || r->tracked;
+  return r->watched || r->nodes != 0 || r->tracked;
 }
 
-/* The keys of a watch. */
-typedef struct mwi_watch_keys {
-  size_t n;
-  mw_value key[1]; /* n of them */
-} mwi_watch_keys;
+/* A field of an object that somebody watches. */
+typedef struct mwi_field {
+  uint32_t next; /* among the object's; in a free one, the next free one */
+  uint32_t prev;
+  uint32_t slot;        /* the object's */
+  uint32_t first, last; /* its watches, in watch order */
+  mw_value key;
+} mwi_field;
+
+/* Further flags of a watch. */
+enum {
+  MWI_ENDED = 0x100,   /* no longer called */
+  MWI_CLAIMED = 0x200, /* waits for its call, not for a write */
+  MWI_QUEUED = 0x400   /* waits for the end of the batch */
+};
 
 typedef struct mwi_watch {
-  uint32_t next;   /* in its list, or in the list of the free */
-  uint32_t age;    /* even while free */
-  mw_handle obj;   /* whom it watches */
-  mw_handle guard; /* with MW_FLAG or MW_WEAK */
-  uint64_t ref;    /* for the host */
-  uint64_t moment; /* when it began */
-  uint64_t due;    /* once taken, the write whose call it waits for; else the */
-                   /* note of the batch's last write that concerned it */
-  mwi_watch_keys *keys; /* NULL when there are none */
-  uint32_t pending;     /* the next that is to hear at the end of the batch */
-  int flags;
+  uint32_t next; /* in its list; in a free one, the next free one */
+  uint32_t prev;
+  uint32_t age;   /* odd while in use */
+  uint32_t slot;  /* of the object that is watched */
+  uint32_t field; /* 0: all fields */
+  uint32_t twin;  /* the next one of the same `keys`, in a ring */
+  uint32_t queue; /* the next that hears at the end of the batch */
+  uint16_t flags;
+  uint16_t claim; /* the walk that has claimed it */
+  uint64_t seq;   /* when it began: no other watch has the number */
+  uint64_t ref;   /* the host's; with MW_WEAK the guard's handle */
+  uint64_t note;  /* the host's, of the batch's last write that concerned it; */
+                  /* when it has ended, the next that has */
 } mwi_watch;
 
 typedef struct mwi_watches {
   mw_host host;
   mwi_column records;
-  mwi_pool watches;
-  uint64_t moment; /* counts writes and watches */
-  uint64_t calls;  /* how often a guard has heard of a write */
-  int deserted;    /* for the host: has a class lost its last instance? */
-  uint32_t deep;   /* watches with MW_DEEP, some that have ended among them */
+  mwi_pool watches, fields;
+  struct mwi_field_table *table; /* (object, key) -> field; NULL at first */
+  uint64_t seq;                  /* of the newest watch */
+  uint64_t calls;                /* how often a guard has heard of a write */
+  uint32_t deep, deep_skips;     /* watches with MW_DEEP, with MW_SKIP too */
+  uint32_t after;                /* watches with MW_AFTER */
+  uint32_t walks;                /* one in the other */
   uint32_t batches;
-  uint32_t first_pending, last_pending;
+  uint32_t first_queued, last_queued;
 } mwi_watches;
 
 MWI_API void mwi_watch_close(mw_engine *e);
@@ -76,22 +101,33 @@ MWI_API void mwi_watch_forget(mw_engine *e, uint32_t slot);
 /* The record of an object, made if need be; NULL when there is no memory. */
 MWI_API mwi_object *mwi_object_need(mw_engine *e, mw_handle h);
 
-/* Counts `obj`, if it is watched itself, among the instances of a class, until
-** it is unwatched or forgotten.  MW_NEW: it is the first; MW_OK; MW_NOMEM. */
-MWI_API int mwi_class_join(mw_engine *e, mw_handle obj, mw_handle class_);
-
-/* Ends that.  Returns the class, MW_NONE when there was none. */
-MWI_API mw_handle mwi_class_leave(mw_engine *e, mw_handle obj);
-
-/* Tells the host that a key is kept, or no longer. */
-MWI_API void mwi_watch_retain(const mw_engine *e, const mw_value *key);
-MWI_API void mwi_watch_release(const mw_engine *e, const mw_value *key);
-
 /* The record of a slot, NULL when its page was never needed. */
 static inline mwi_object *mwi_object_of(const mwi_watches *part,
                                         uint32_t slot) {
   mwi_object *page = (mwi_object *)mwi_column_page(&part->records, slot);
   return (page == NULL) ? NULL : &page[slot % MWI_PAGE];
 }
+
+/* The record of a live object, NULL when it has none. */
+static inline mwi_object *mwi_object_find(const mwi_watches *part,
+                                          mw_handle h) {
+  mwi_object *r = mwi_object_of(part, mw_slot(h));
+  return (r != NULL && r->obj == h && h != MW_NONE) ? r : NULL;
+}
+
+/* Tells the host that a key is kept, or no longer. */
+MWI_API void mwi_host_retain(const mw_engine *e, const mw_value *key);
+MWI_API void mwi_host_release(const mw_engine *e, const mw_value *key);
+
+/* Calls those who hear of a write to the object of `r` before the value is
+** stored; and after, if they began to watch not later than `seq`. */
+MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r,
+                             const mw_change *change);
+MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
+                           uint64_t seq);
+
+/* Is there anybody who hears of a write to that field?  `r` has MWI_KEYED. */
+MWI_API int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
+                               const mw_value *key);
 
 #endif

@@ -347,20 +347,6 @@ describe("a deep watch", function()
     assert.same({}, heard())
   end)
 
-  it("lets an object rest again that was watched so", function()
-    local pos = root.pos
-    mw.watch(pos, function() end, { count = false })
-    pos.x = 2
-    mw.watch(root, guard, DEEP)
-    pos.x = 3
-    assert.same({ "pos.x:2>3 update" }, heard())
-    root.pos = nil
-    local n = mw.mutations(pos)
-    pos.x = 4
-    assert.equal(4, pos.x)
-    assert.equal(n, mw.mutations(pos))
-  end)
-
   it("keeps nothing alive", function()
     local weak = setmetatable({}, { __mode = "k" })
     mw.watch(root, guard, DEEP)
@@ -482,16 +468,6 @@ describe("a deep watch", function()
       assert.same({ 1, 5, 5 },
         { rawget(a, "keep"), rawget(a, "x"), rawget(a, "x2") })
     end)
-
-  it("lets an object that rests have a length", function()
-    mw.watch(root, guard, DEEP)
-    local pos = root.pos
-    mw.watch(pos, function() end, { count = false })
-    pos.x = 2
-    root.pos = nil
-    pos[1], pos[2] = "a", "b"
-    assert.equal(2, #pos)
-  end)
 
   it("is for tables, and says so", function()
     local mistake = error_of(mw.watch, io.stdout, print, { deep = true })

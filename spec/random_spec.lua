@@ -6,8 +6,7 @@ local function track_all(tables, random, how)
   if how == "deep" then return mw.track(tables[1], { deep = true }) end
   for _, t in ipairs(tables) do
     if how == "watch" then
-      mw.watch(t, function() end, { once = random(2) == 1,
-        count = random(2) == 1 })
+      mw.watch(t, function() end, { once = random(2) == 1 })
     else
       mw.track(t)
     end

@@ -252,7 +252,7 @@ end)
 describe("a watched object behaves as before", function()
   for class, make in pairs(classes) do
     for deed, act in pairs(deeds) do
-      for _, options in ipairs { STAY, { count = false }, {} } do
+      for _, options in ipairs { STAY, {} } do
         it(("(%s, %s)"):format(class, deed), function()
           local plain, watched = make(), make()
           mw.watch(watched, nothing, options)

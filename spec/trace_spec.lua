@@ -249,10 +249,10 @@ describe("the sources of a trace", function()
     assert.equal(2, find(trace, "i", "insert").args.key)
   end)
 
-  it("tell of writes that nobody waits for, and let traps rest again",
+  it("tell of writes that nobody waits for, also after a watch was cancelled",
     function()
       local object = { x = 1 }
-      local handle = mw.watch(object, mw.guard(), { count = false })
+      local handle = mw.watch(object, mw.guard())
       handle:cancel()
       local trace = traced(function() object.x = 2 end, WATCH)
       assert.equal("iupdate", story(trace))

@@ -106,10 +106,10 @@ describe("a transaction", function()
     assert.is_nil(store.x)
   end)
 
-  it("records objects whose traps rest", function()
+  it("records objects whose watches have fired", function()
     local obj = { x = 1 }
-    mw.watch(obj, function() end, { count = false })
-    obj.x = 2 -- fires, and rests
+    mw.watch(obj, function() end)
+    obj.x = 2 -- fires
     obj.x = 3
     local _, fx = mw.transaction(function() obj.x = 4 end)
     assert.equal("update x:3>4", show(fx))

@@ -7,8 +7,9 @@
 ** last write.  A batch that begins while another one ends has notes of its own,
 ** with numbers that go on.
 */
+#include "shadow.h"
 #include "trace.h"
-#include "write.h"
+#include "trap.h"
 
 enum { BATCH_NOTES = 1, BATCH_OBJECTS, BATCH_KEYS, BATCH_OLDS, BATCH_KINDS };
 
@@ -60,12 +61,13 @@ static void keep(lua_State *L, int batch, int table, lua_Integer note,
 }
 
 /* The old value is that of the first write to the key. */
-uint64_t mwb_note_write(lua_State *L, int kind) {
-  mwb_state *s = mwb_state_of(L);
+uint64_t mwb_note_write(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
   int top = lua_gettop(L);
   lua_Integer note;
   if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
-  mwb_push(L, mwb_state_of(L), MWB_BATCH);
+  mwb_push(L, s, MWB_BATCH);
   lua_rawgeti(L, top + 1, BATCH_NOTES);
   push_notes(L); /* top + 3 */
   push_key(L);
@@ -82,15 +84,16 @@ uint64_t mwb_note_write(lua_State *L, int kind) {
     s->notes = note;
   }
   lua_rawgeti(L, top + 1, BATCH_KINDS);
-  lua_pushinteger(L, kind);
+  lua_pushinteger(L, w->change.kind);
   lua_rawseti(L, -2, note);
   lua_settop(L, top);
   return (uint64_t)note;
 }
 
 /* Puts what is noted in one of the batch's tables at `to`. */
-static void fetch(lua_State *L, int table, uint64_t note, int to) {
-  mwb_push(L, mwb_state_of(L), MWB_BATCH);
+static void fetch(lua_State *L, const mwb_state *s, int table, uint64_t note,
+                  int to) {
+  mwb_push(L, s, MWB_BATCH);
   lua_rawgeti(L, -1, table);
   lua_rawgeti(L, -1, (lua_Integer)note);
   lua_replace(L, to);
@@ -98,40 +101,47 @@ static void fetch(lua_State *L, int table, uint64_t note, int to) {
 }
 
 int mwb_settle(void *ud, mw_handle obj, mw_change *change) {
-  write_frame *f = (write_frame *)change->host;
-  lua_State *L = f->L;
-  int alive = mwb_alive(L, (mwb_state *)ud, obj);
+  const mwb_state *s = (const mwb_state *)ud;
+  mwb_write *w = (mwb_write *)change->host;
+  lua_State *L = w->L;
+  int alive = mwb_alive(L, s, obj);
   lua_pop(L, 1);
   if (!alive) return 0;
-  fetch(L, BATCH_OBJECTS, change->note, OBJECT);
-  fetch(L, BATCH_KEYS, change->note, KEY);
-  fetch(L, BATCH_OLDS, change->note, OLD);
-  fetch(L, BATCH_KINDS, change->note, VALUE);
-  change->kind = (int)lua_tointeger(L, VALUE);
-  if (change->kind == MW_METATABLE)
+  fetch(L, s, BATCH_OBJECTS, change->note, OBJECT);
+  fetch(L, s, BATCH_KEYS, change->note, KEY);
+  fetch(L, s, BATCH_OLDS, change->note, OLD);
+  fetch(L, s, BATCH_KINDS, change->note, VALUE);
+  w->obj = mwb_handle_of(L, w->s, OBJECT);
+  w->change.kind = (int)lua_tointeger(L, VALUE);
+  if (w->change.kind == MW_METATABLE)
     mwb_push_class(L, OBJECT);
-  else if (change->kind == MW_CALL)
+  else if (w->change.kind == MW_CALL)
     lua_pushnil(L);
   else
     mwb_push_current(L);
   lua_replace(L, VALUE);
-  change->same = mwb_is_same(L, change->kind);
-  if (change->kind <= MW_DELETE) change->kind = mwb_write_kind(L);
-  f->state->L = L; /* anything may have run */
+  w->plain = w->change.kind <= MW_DELETE;
+  mwb_write_compare(w);
+  change->kind = w->change.kind;
+  change->same = w->change.same;
   return 1;
 }
 
 /* deliver(): the outermost batch ends. */
 static int deliver(lua_State *L) {
-  write_frame f;
-  mwb_state *s = mwb_begin_report(L, &f);
+  mwb_state *s = mwb_state_of(L);
   uint64_t calls = s->engine->watch.calls;
+  mwb_write w;
+  lua_settop(L, OLD);
+  mwb_write_open(L, s, &w, MW_NONE, MW_TOUCH, MWB_GIVEN);
   s->delivering++;
-  mw_batch_end(s->engine, &f);
+  mwb_need(s, MWB_BATCHES, 0);
+  mw_batch_end(s->engine, &w);
   if (mwb_tracing(s))
     mwb_trace_heard(L, s, MW_NONE, 0, s->engine->watch.calls - calls);
+  if (!w.failed) return 0;
   lua_settop(L, FAILURE);
-  return f.failed ? lua_error(L) : 0;
+  return lua_error(L);
 }
 
 /* Ends the innermost batch by calling `deliver`, which is on the top.  Returns
@@ -144,8 +154,8 @@ static int end_batch(lua_State *L, mwb_state *s) {
     lua_pop(L, 1);
   else
     status = lua_pcall(L, 0, 0, 0);
-  s->L = L;
   if (mw_batch_depth(s->engine) == batches) mw_batch_drop(s->engine);
+  mwb_need(s, MWB_BATCHES, mw_batch_depth(s->engine) > 0);
   s->delivering = delivering;
   if (delivering == 0 && batches == 1) {
     lua_pushnil(L);
@@ -160,7 +170,7 @@ static int batch(lua_State *L) {
   int status;
   if (!lua_isfunction(L, 1))
     return mwb_bad_argument(L, "batch", 1, 1, "function");
-  mwb_push_function(L, deliver);
+  mwb_push_function(L, s, deliver);
   lua_insert(L, 1);
   if (mw_batch_depth(s->engine) == 0) {
     if (s->delivering == 0)
@@ -169,6 +179,7 @@ static int batch(lua_State *L) {
       renew_notes(L);
   }
   mw_batch_begin(s->engine);
+  mwb_need(s, MWB_BATCHES, 1);
   status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
   lua_pushvalue(L, 1);
   if (status == LUA_OK) {

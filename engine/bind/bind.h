@@ -45,12 +45,14 @@ enum {
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
   MWB_ANCHORS,   /* weak object -> its own metatable */
-  MWB_STRINGS,   /* strings that the engine knows as keys <-> numbers */
+  MWB_STRINGS,   /* strings that the engine keeps: see key.c */
+  MWB_USES,      /* and how often */
+  MWB_SERVICE,   /* the thread `service` */
+  MWB_TRACED,    /* the last error that got a traceback */
+  MWB_CLASSES,   /* classes of which the policy has heard, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
-  MWB_KINDS,     /* names of kinds, by number + 1 */
   MWB_HELD,      /* userdata -> its function guards */
   MWB_BATCH,     /* what is written during a batch */
-  MWB_TELL,      /* the function that calls a guard of a deep watch */
   MWB_HOOKS,     /* what the policy is asked */
   MWB_EFFECTS,   /* the metatable of effects */
   MWB_CELL,      /* of cells */
@@ -70,37 +72,35 @@ enum {
 };
 
 typedef struct mwb_state {
-  mw_engine *engine; /* NULL once the Lua state is being closed */
-  lua_State *L;      /* the thread in which the engine is called */
-  lua_State *main;   /* the main thread */
-  lua_Alloc alloc;   /* the Lua state's own */
+  mw_engine *engine;  /* NULL once the Lua state is being closed */
+  lua_State *service; /* a thread for the engine's callbacks */
+  lua_State *main;    /* the main thread */
+  lua_Alloc alloc;    /* the Lua state's own */
   void *ud;
-  int at[MWB_VALUES];   /* where the registry has the state's values */
-  int pending;          /* is there anything to do before the next call? */
-  int queued;           /* is anybody in the queue of the dead? */
-  int notifying;        /* is an on_death running? */
-  mw_clock marks;       /* a clock whose tags are the dynamic classes */
-  uint64_t collections; /* how many have ended */
-  uint64_t refs;        /* function guards there have been */
-  uint32_t *uses;       /* how often each numbered string is used */
-  uint32_t strings, size_uses, free_string;
+  int at[MWB_VALUES];        /* where the registry has the state's values */
+  int pending;               /* is there anything to do before the next call? */
+  int deserted;              /* may classes have lost their watched objects? */
+  int queued;                /* is anybody in the queue of the dead? */
+  int notifying;             /* is an on_death running? */
+  mw_clock marks;            /* a clock whose tags are the dynamic classes */
+  uint64_t collections;      /* how many have ended */
+  unsigned needs;            /* what every write has to do: MWB_NOTES... */
+  size_t short_string;       /* up to this length, equal strings are one */
+  int kinds[MW_KINDS];       /* where the registry has their names */
   lua_Integer notes;         /* of the batch */
   int delivering;            /* is a batch ending? */
   struct mwb_budget *budget; /* of the policy's call under way */
-  mw_handle *resting;        /* objects whose traps rest, perhaps */
-  uint32_t n_resting, size_resting;
-  mwb_refs journal;    /* what it refers to */
-  int refs_at;         /* where the registry has what they stand for */
-  uint32_t refs_ids;   /* tables of references there have been */
-  mwb_known known[64]; /* strings that have a reference */
-  int wheres;          /* how many want to know where writes are made */
-  int restoring;       /* writes are not noted */
-  int ignores;         /* does the policy say that keys are ignored? */
-  int sources;         /* MWB_WATCHES...: what else is traced */
-  int timing;          /* are all scopes measured? */
-  lua_Integer threads; /* coroutines that have a number */
-  int contexts;        /* does mw.context have hooks? */
-  char *scratch;       /* the text of args under way */
+  mwb_refs journal;          /* what it refers to */
+  int refs_at;               /* where the registry has what they stand for */
+  uint32_t refs_ids;         /* tables of references there have been */
+  mwb_known known[64];       /* strings that have a reference */
+  int wheres;                /* how many want to know where writes are made */
+  int restoring;             /* writes are not noted */
+  int sources;               /* MWB_WATCHES...: what else is traced */
+  int timing;                /* are all scopes measured? */
+  lua_Integer threads;       /* coroutines that have a number */
+  int contexts;              /* does mw.context have hooks? */
+  char *scratch;             /* the text of args under way */
   size_t n_scratch, size_scratch;
   const void *guard_meta; /* metatables, to compare with */
   const void *handle_meta;
@@ -198,8 +198,8 @@ void mwb_new_ephemeron(lua_State *L, int value);
 ** (taken from the running one). */
 void mwb_set_funcs(lua_State *L, const luaL_Reg *list);
 
-/* Pushes a function with those upvalues. */
-void mwb_push_function(lua_State *L, lua_CFunction f);
+/* Pushes such a function, from anywhere. */
+void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f);
 
 /* What the value at `index` is, for a message.  May push. */
 const char *mwb_type_name(lua_State *L, int index);
@@ -340,61 +340,16 @@ size_t mwb_notify(lua_State *L, mwb_state *s, size_t n);
 /* }====================================================== */
 
 /* {======================================================
-** shadow.c: tables that tell of writes
+** Records
 ** ======================================================= */
-
-/* trap.c: the trap, with its upvalues shadow, handle, state; where the registry
-** has what it calls when somebody is to hear of a write. */
-int mwb_trap(lua_State *L);
-extern const char mwb_write_key;
-
-/* Stores key and value, at 2 and 3 (and on the top), in the shadow; or notes it
-** as well. */
-void mwb_store_in(lua_State *L, int shadow, mwi_object *r);
-void mwb_store_noted(lua_State *L, int shadow, mwi_object *r, mwb_state *s,
-                     mw_handle h);
-
-/* In an object's own metatable. */
-enum { MWB_OWNCLASS = 1, MWB_OWNGUARDS, MWB_OWNTRAP };
-
-/* Pushes the own metatable of the object at `index`, or returns 0. */
-int mwb_push_own(lua_State *L, int index);
-
-/* Pushes the table with its contents, or returns 0. */
-int mwb_push_shadow(lua_State *L, int index);
-
-/* Pushes its class: its metatable as the program sees it, or nil. */
-void mwb_push_class(lua_State *L, int index);
-
-/* Is the key at `index` one that Lua looks up raw in metatables? */
-int mwb_is_meta(lua_State *L, int index);
-
-/* Gives the object, which has an identity, a shadow (a new one if it has one),
-** as an instance of a class, a table or nil. */
-void mwb_enshadow(lua_State *L, int object, int class_);
-
-/* Sets the class of the table at `object`, by a new shadow if it has one. */
-void mwb_set_class(lua_State *L, int object, int class_);
-
-/* Gives it back as it was.  The second is for a shadow just made, when there is
-** no memory: it needs none, for the object has room for what it had. */
-void mwb_unshadow(lua_State *L, int index);
-void mwb_undo_shadow(lua_State *L, int index);
-
-/* Stores key and value, at 2 and 3, in the object at 1 with the shadow at
-** `shadow` and that record (or NULL); the first by the rules of its class. */
-void mwb_store(lua_State *L, int shadow, mwi_object *r);
-void mwb_put(lua_State *L, int shadow, mwi_object *r);
-
-/* The same for an object that no deep watch includes. */
-void mwb_put_shallow(lua_State *L, int shadow, mwi_object *r);
 
 /* The record of an object, or NULL. */
 static inline mwi_object *mwb_object_of(const mwb_state *s, mw_handle h) {
-  if (!mwi_identity_is_valid(&s->engine->identity, h)) return NULL;
-  return mwi_object_of(&s->engine->watch, mw_slot(h));
+  return mwi_object_find(&s->engine->watch, h);
 }
-mwi_object *mwb_object_at(lua_State *L, mwb_state *s, int index);
+static inline mwi_object *mwb_object_at(lua_State *L, mwb_state *s, int index) {
+  return mwb_object_of(s, mwb_handle_of(L, s, index));
+}
 
 /* Does the object tell of its writes? */
 static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
@@ -402,49 +357,19 @@ static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
   return r != NULL && mwi_object_intercepts(r);
 }
 
-/* Makes `#` go to the shadow: something may be put there under an integer. */
-void mwb_need_len(lua_State *L, int index, mwi_object *r);
+/* What every write has to do besides what the object's record says; bits of
+** `needs`, next to those of enum mwi_need. */
+enum {
+  MWB_NOTES = 0x100,   /* somebody records */
+  MWB_TRACES = 0x200,  /* each write is traced */
+  MWB_IGNORES = 0x400, /* the policy says that some fields are ignored */
+  MWB_BATCHES = 0x800  /* guards hear at the end of a batch */
+};
 
-/* Pushes a field of the table at `index`, raw; returns its type. */
-int mwb_raw_field(lua_State *L, int index, const char *name);
-
-/* Sets what the trap calls when somebody is to hear of a write:
-** write(object, key, value, shadow, handle). */
-void mwb_open_shadow(lua_State *L, lua_CFunction write);
-
-/* }====================================================== */
-
-/* {======================================================
-** rest.c: traps that rest
-** ======================================================= */
-
-/* Lets the trap of the object at `index` rest if nobody needs it; and sets it
-** again, or all that rest.  The object's record may be NULL. */
-void mwb_rest(lua_State *L, mwi_object *r, int index);
-void mwb_wake(lua_State *L, int index);
-void mwb_wake_all(lua_State *L, mwb_state *s);
-
-/* }====================================================== */
-
-/* {======================================================
-** userdata.c: userdata that tell of writes
-** ======================================================= */
-
-/* Stores key and value, at 2 and 3, in the object at 1 by the `__newindex` at
-** `newindex`. */
-void mwb_call_newindex(lua_State *L, int newindex);
-
-/* Lets the class of the userdata at `index` tell of writes to one more of its
-** objects, or one less. */
-void mwb_patch(lua_State *L, int index);
-void mwb_unpatch(lua_State *L, int index);
-
-/* Pushes the class's own `__newindex`, of the userdata at `index`. */
-void mwb_push_newindex(lua_State *L, int index);
-
-/* Sets what the trap calls when somebody is to hear of a write:
-** write(userdata, key, value, the class's own `__newindex`, handle). */
-void mwb_open_userdata(lua_State *L, lua_CFunction write);
+/* Sets or clears a bit of `needs`. */
+static inline void mwb_need(mwb_state *s, unsigned bit, int on) {
+  s->needs = on ? s->needs | bit : s->needs & ~bit;
+}
 
 /* }====================================================== */
 
@@ -482,7 +407,7 @@ static inline void mwb_note(mwb_state *s, const mw_entry *entry) {
 
 /* Does the policy say that nobody is to hear of the key at 2 of the object at
 ** 1? */
-int mwb_is_ignored(lua_State *L);
+int mwb_is_ignored(lua_State *L, mwb_state *s);
 
 /* Restores for the engine. */
 void mwb_restore(void *ud, const mw_entry *entry, void *host);
@@ -494,60 +419,25 @@ void mwb_open_rollback(lua_State *L);
 /* }====================================================== */
 
 /* {======================================================
-** value.c, write.c and guard.c
+** key.c: keys as the engine sees them
 ** ======================================================= */
 
-/* What a guard's ref may have besides: it is no function; it is called once; it
-** hears of what is below. */
-#define MWB_REFWEAK ((uint64_t)1 << 63)
-#define MWB_REFONCE ((uint64_t)1 << 62)
-#define MWB_REFDEEP ((uint64_t)1 << 61)
-#define MWB_REFBITS (MWB_REFWEAK | MWB_REFONCE | MWB_REFDEEP)
+/* The key at `index`; one that the engine does not keep is equal to none that
+** it keeps. */
+mw_value mwb_key(lua_State *L, mwb_state *s, int index);
 
-/* Pushes the table of function guards of the object at `index`, or nil. */
-void mwb_push_guards(lua_State *L, int index);
+/* The same for a key that the engine is to keep; raises when there is no
+** memory. */
+mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index);
 
-/* The key at `index` as the engine sees it.  With `add`, an object or a string
-** that has no number yet gets one. */
-mw_value mwb_key(lua_State *L, mwb_state *s, int index, int add);
-
-/* Is there an `mw.guard` at `index`? */
-int mwb_is_guard(lua_State *L, const mwb_state *s, int index);
-
-/* The name of a kind, and the kind of the name at `index`; raises. */
-void mwb_push_kind(lua_State *L, int kind);
-const char *mwb_kind_name(int kind);
-int mwb_kind(lua_State *L, int index);
-
-/* Pushes the key of a value that came from `mwb_key`. */
+/* Pushes the key of a value that the engine keeps. */
 void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key);
 
-/* Counts what the engine keeps; for its host. */
+/* Counts what the engine keeps; for the engine. */
 void mwb_retain(void *ud, const mw_value *key);
 void mwb_release(void *ud, const mw_value *key);
 
-/* }====================================================== */
-
-/* {======================================================
-** deep.c: what is below an object
-** ======================================================= */
-
-/* Includes what is below the table at `index`, a root; may raise half-way. */
-void mwb_include(lua_State *L, mwb_state *s, int index);
-
-/* Gives back at most `n` objects that are no longer included. */
-void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
-
-/* May there be some? */
-static inline int mwb_unsettled(const mwb_state *s) {
-  return mw_tree_has_orphans(s->engine) && !mw_journal_is_open(s->engine);
-}
-
-/* `mwb_put` for an object that is included. */
-void mwb_put_deep(lua_State *L, int shadow);
-
-/* Makes tell(guard, root, object, key, old, new, kind). */
-void mwb_open_tree(lua_State *L);
+void mwb_open_keys(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 
@@ -555,19 +445,14 @@ void mwb_open_tree(lua_State *L);
 ** watch.c
 ** ======================================================= */
 
-/* Counts the object at `index` among the watched of its class; tells the policy
-** when it is the first. */
-void mwb_join(lua_State *L, mwb_state *s, int index);
-
-/* One has left: tells the policy when it was the last. */
-void mwb_left(lua_State *L, mwb_state *s, mw_handle class_);
-
-/* Raises unless there is a table or a userdata at 1 that can tell of writes. */
-void mwb_trackable(lua_State *L, const char *name);
+/* Tells the policy that the object at `index` is watched, or no longer, if its
+** class may have mutators. */
+void mwb_class_watched(lua_State *L, mwb_state *s, int index);
+void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
 
 /* Is the value at `index` an object of the library, which knows its own
 ** metatable? */
-int mwb_is_ours(lua_State *L, int index);
+int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
 
 /* }====================================================== */
 
@@ -577,10 +462,8 @@ void mwb_open_clock(lua_State *L, mwb_state *s);
 void mwb_open_weakmap(lua_State *L, mwb_state *s);
 void mwb_open_guard(lua_State *L, mwb_state *s);
 void mwb_open_watch(lua_State *L, mwb_state *s);
-void mwb_open_write(lua_State *L, mwb_state *s);
 void mwb_open_batch(lua_State *L);
 void mwb_open_touch(lua_State *L);
-void mwb_open_track(lua_State *L);
 void mwb_open_interception(lua_State *L);
 void mwb_open_calls(lua_State *L);
 void mwb_open_assign(lua_State *L);

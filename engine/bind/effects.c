@@ -10,6 +10,7 @@
 ** changes effects once they are made.
 */
 #include "cell.h"
+#include "guard.h"
 #include "journal.h"
 
 #include <string.h>
@@ -172,7 +173,7 @@ static int get_entry(lua_State *L) {
     lua_pushnil(L);
   }
   for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, s, 1, entry, part);
-  mwb_push_kind(L, entry->kind);
+  mwb_push_kind(L, s, entry->kind);
   lua_getiuservalue(L, 1, 1);
   lua_rawgeti(L, -1, (lua_Integer)entry->where);
   lua_replace(L, -2);

@@ -1,10 +1,239 @@
 /*
-** guard.c - mw.guard: a guard that is a bit in the engine.
+** guard.c - calling guards; mw.guard, a guard that is a bit in the engine.
 ** SPDX-License-Identifier: MIT
+**
+** The engine knows a function guard by its place in the table of guards of the
+** object that it watches, any other guard by its handle.  All guards of a write
+** are called before the first error of theirs is raised.
+**
+** Between `mwb_call_guard` and its return the engine walks through its lists:
+** whatever may raise runs in a protected call.
 */
+#include "guard.h"
+
 #include <string.h>
 
-#include "bind.h"
+#include "shadow.h"
+#include "trap.h"
+
+/* {======================================================
+** Kinds
+** ======================================================= */
+
+static const char *const kinds[MW_KINDS] = {"insert",   "update", "delete",
+                                            "call",     "raw",    "metatable",
+                                            "rollback", "apply",  "touch"};
+
+const char *mwb_kind_name(int kind) { return kinds[kind]; }
+
+void mwb_push_kind(lua_State *L, const mwb_state *s, int kind) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->kinds[kind]);
+}
+
+int mwb_kind(lua_State *L, int index) {
+  const char *name = lua_tostring(L, index);
+  int kind = MW_KINDS;
+  while (name != NULL && --kind >= 0)
+    if (strcmp(kinds[kind], name) == 0) return kind;
+  return luaL_error(L, "unknown kind");
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+/* A text gets a traceback, but only one: an error that comes through a guard's
+** own write has it. */
+static int add_traceback(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  mwb_state *s;
+  if (message == NULL) return 1;
+  mwb_push_state(L);
+  s = (mwb_state *)lua_touserdata(L, -1);
+  mwb_push(L, s, MWB_TRACED);
+  if (lua_rawequal(L, 1, -1)) {
+    lua_settop(L, 1);
+    return 1;
+  }
+  luaL_traceback(L, L, message, 1);
+  lua_pushvalue(L, -1);
+  mwb_keep(L, s, MWB_TRACED);
+  return 1;
+}
+
+/* The error on the top is `mw.on_error`'s, or that of the write. */
+static void fail(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_push(L, w->s, MWB_ONERROR);
+  if (!lua_isnil(L, -1)) {
+    lua_insert(L, -2);
+    lua_pushliteral(L, "guard");
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK) return;
+  } else {
+    lua_pop(L, 1);
+  }
+  if (w->failed)
+    lua_pop(L, 1);
+  else
+    lua_replace(L, FAILURE);
+  w->failed = 1;
+}
+
+static int on_error(lua_State *L) {
+  const mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
+    return mwb_bad_argument(L, "on_error", 1, 1, "function");
+  mwb_push(L, s, MWB_ONERROR);
+  lua_insert(L, 1);
+  mwb_keep(L, s, MWB_ONERROR);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Calling guards
+** ======================================================= */
+
+/* Calls the method of a guard that is no function; with its arguments on the
+** top.  Runs protected. */
+static int call_invalidate(lua_State *L) {
+  lua_getfield(L, 1, "invalidate");
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+/* The stack of `tell_below`. */
+enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, STATE, HANDLES };
+
+/* Pushes the keys that lead from the root to the field on the top; the field
+** alone when there is no path any more. */
+static void push_path(lua_State *L, mwb_state *s, mw_handle root,
+                      mw_handle obj) {
+  mw_value few[16], *keys = few;
+  uint32_t n = mw_tree_path(s->engine, root, obj, few, 16), i;
+  if (n > 16) {
+    keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+    lua_insert(L, -2);
+    mw_tree_path(s->engine, root, obj, keys, n);
+  }
+  lua_createtable(L, (int)n + 1, 0);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)n + 1);
+  for (i = 0; i < n; i++) {
+    mwb_push_key(L, s, &keys[i]);
+    lua_rawseti(L, -2, (lua_Integer)(n - i));
+  }
+}
+
+/* tell_below(guard, root, field, old, new, kind, written, state, handle of the
+** root, handle of the written object) */
+static int tell_below(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, STATE);
+  lua_pushvalue(L, PATH);
+  push_path(L, s, (mw_handle)lua_tointeger(L, HANDLES),
+            (mw_handle)lua_tointeger(L, HANDLES + 1));
+  lua_replace(L, PATH);
+  lua_settop(L, WRITTEN);
+  if (!lua_isfunction(L, GUARD)) {
+    lua_getfield(L, GUARD, "invalidate");
+    lua_insert(L, GUARD);
+  }
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+/* Makes the stack what the calls of guards expect. */
+static void prepare(mwb_write *w) {
+  mwb_read_old(w);
+  lua_settop(w->L, OWN);
+  lua_pushcfunction(w->L, add_traceback);
+  lua_pushnil(w->L);
+  w->told = 1;
+}
+
+/* Puts the guards of the object on the top where OWN is; the object goes. */
+static void take_guards(mwb_write *w, mw_handle obj, const mwi_object *r) {
+  mwb_push_guards(w->L, w->s, -1, 0);
+  lua_replace(w->L, OWN);
+  lua_pop(w->L, 1);
+  w->owner = obj;
+  w->owner_layout = r->layout;
+}
+
+/* Pushes the guard; a function that is called for the last time is let go.
+** Returns 0 when the guard, or the object, is dead. */
+static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
+  lua_State *L = w->L;
+  mwi_object *r = mwi_object_find(&w->s->engine->watch, obj);
+  if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
+  if (w->owner != obj || w->owner_layout != r->layout) {
+    if (obj == w->obj)
+      lua_pushvalue(L, OBJECT);
+    else if (!mwb_alive(L, w->s, obj))
+      return 0;
+    take_guards(w, obj, r);
+  }
+  lua_rawgeti(L, OWN, (lua_Integer)ref);
+  if (flags & MW_ONCE) mwb_drop_guard(L, OWN, r, (lua_Integer)ref);
+  return 1;
+}
+
+int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                   const mw_change *change) {
+  mwb_write *w = (mwb_write *)change->host;
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = w->L;
+  int n = 5;
+  if (!w->told) prepare(w);
+  if (flags & MW_DEEP)
+    lua_pushcfunction(L, tell_below);
+  else if (flags & MW_WEAK)
+    lua_pushcfunction(L, call_invalidate);
+  if (!push_guard(w, obj, ref, flags)) {
+    lua_settop(L, FAILURE);
+    return (flags & MW_WEAK) == 0; /* a dead root is not the guard's fault */
+  }
+  if (flags & MW_DEEP) {
+    n = HANDLES + 1;
+    if (obj == w->obj)
+      lua_pushvalue(L, OBJECT);
+    else
+      mwb_alive(L, s, obj);
+  } else {
+    lua_pushvalue(L, OBJECT);
+    if (flags & MW_WEAK) n++;
+  }
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  mwb_push_kind(L, s, change->kind);
+  if (flags & MW_DEEP) {
+    lua_pushvalue(L, OBJECT);
+    lua_pushlightuserdata(L, s);
+    lua_pushinteger(L, (lua_Integer)obj);
+    lua_pushinteger(L, (lua_Integer)w->obj);
+  }
+  if (lua_pcall(L, n, 0, HANDLER) != LUA_OK) fail(w);
+  return 1;
+}
+
+int mwb_guard_alive(void *ud, mw_handle guard) {
+  const mwb_state *s = (const mwb_state *)ud;
+  int alive = mwb_alive(s->service, s, guard);
+  lua_pop(s->service, 1);
+  return alive;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.guard
+** ======================================================= */
 
 int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
   const void *meta;
@@ -56,14 +285,22 @@ static int guard(lua_State *L) {
   return 1;
 }
 
+/* }====================================================== */
+
 void mwb_open_guard(lua_State *L, mwb_state *s) {
   static const luaL_Reg none[] = {{NULL, NULL}};
-  static const luaL_Reg functions[] = {{"guard", guard}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"guard", guard}, {"on_error", on_error}, {NULL, NULL}};
+  int i;
+  for (i = 0; i < MW_KINDS; i++) {
+    lua_pushstring(L, kinds[i]);
+    s->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
   s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  mwb_push_function(L, revalidate);
+  mwb_push_function(L, s, revalidate);
   lua_pushcclosure(L, field, 3);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "library.h"
+
+#include "shadow.h"
 #include "trace.h"
 
 typedef struct hierarchy_data {

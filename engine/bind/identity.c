@@ -7,8 +7,9 @@
 ** decides: it holds the object of each slot weakly, so if the slot's entry is
 ** there, what lives at the address is that object and no other.
 */
-#include "bind.h"
 #include "policy.h"
+#include "shadow.h"
+#include "tree.h"
 
 /* {======================================================
 ** Objects and handles
@@ -29,7 +30,6 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
   mw_handle h;
   mwb_check(L, mw_object_identify(s->engine, ptr, &h));
   if (mw_object_count(s->engine) == count) {
-    s->L = L;
     mw_object_forget(s->engine, h);
     mwb_check(L, mw_object_identify(s->engine, ptr, &h));
   }
@@ -111,29 +111,28 @@ static int object(lua_State *L) {
 
 static int in_array(void *ud, mw_handle h) {
   const mwb_state *s = (const mwb_state *)ud;
-  int alive = mwb_alive(s->L, s, h);
-  lua_pop(s->L, 1);
+  int alive = mwb_alive(s->service, s, h);
+  lua_pop(s->service, 1);
   return alive;
 }
 
-/* The policy looks at all classes, so it is told once for all the deaths of a
-** collection.  What it does begins here again. */
+/* The policy looks at all wrapped classes, so it is told once for all the
+** deaths of a collection.  What it does begins here again. */
 static void tell_deserted(lua_State *L, mwb_state *s) {
-  if (!s->engine->watch.deserted || mw_reap_due(s->engine)) return;
-  s->engine->watch.deserted = 0;
+  if (!s->deserted || mw_reap_due(s->engine)) return;
+  s->deserted = 0;
   if (!mwb_push_hook(L, s, MWB_DESERTED)) return;
   if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
-  s->engine->watch.deserted = 1;
+  s->deserted = 1;
   lua_error(L);
 }
 
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   size_t n = mwb_notify(L, s, deaths);
-  s->L = L;
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   mwb_let_go(L, s, looks);
   tell_deserted(L, s);
-  s->pending = s->queued || mw_reap_due(s->engine) || mwb_unsettled(s);
+  s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s);
   return n;
 }
 

@@ -10,7 +10,9 @@
 
 #include <string.h>
 
-#include "write.h"
+#include "shadow.h"
+#include "trap.h"
+#include "tree.h"
 
 static const char PLACE = 0;
 
@@ -95,7 +97,7 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
   int noting = mwb_noting(s);
   if (noting) prepare_class(L, s, h, &entry);
   id = s->journal.id;
-  mwb_set_class(L, OBJECT, VALUE);
+  mwb_set_class(L, s, OBJECT, VALUE);
   if (!noting) return;
   if (s->journal.id != id) prepare_class(L, s, h, &entry);
   mwb_check(L, mw_journal_append(s->engine, &entry));
@@ -132,11 +134,11 @@ static int begin_record(lua_State *L) {
   if (wheres) find_place(L);
   if (!mw_journal_is_open(s->engine)) lua_newtable(L); /* runs finalisers */
   if (!mw_journal_is_open(s->engine)) {
-    mwb_wake_all(L, s);
     mwb_new_refs(L, s);
   }
   s->wheres += wheres;
   mw_journal_open(s->engine);
+  mwb_need(s, MWB_NOTES, 1);
   return position(L);
 }
 
@@ -145,10 +147,10 @@ static int end_record(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   if (s->engine == NULL) return 0;
   s->wheres -= lua_toboolean(L, 1);
-  s->L = L;
   mw_journal_close(s->engine);
+  mwb_need(s, MWB_NOTES, mw_journal_is_open(s->engine));
   if (mw_journal_is_open(s->engine)) return 0;
-  if (mwb_unsettled(s)) s->pending = 1;
+  if (mwb_has_orphans(s)) s->pending = 1;
   lua_pushboolean(L, 0);
   lua_rawseti(L, LUA_REGISTRYINDEX, s->refs_at);
   return 0;

@@ -34,7 +34,7 @@ void mwb_slice(lua_State *L, mwb_state *s) {
 void mwb_collected(lua_State *L, mwb_state *s) {
   if (s->engine == NULL) return;
   s->collections++;
-  s->pending = 1;
+  s->pending = s->deserted = 1;
   mw_reap_begin(s->engine);
   mwb_push(L, s, MWB_OBJECTS);
   lua_newuserdatauv(L, 0, 0);
@@ -143,17 +143,15 @@ void mwb_set_funcs(lua_State *L, const luaL_Reg *list) {
   luaL_setfuncs(L, list, 2);
 }
 
-void mwb_push_function(lua_State *L, lua_CFunction f) {
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
+void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)s);
+  mwb_push(L, s, MWB_OBJECTS);
   lua_pushcclosure(L, f, 2);
 }
 
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
   if (s->engine != NULL) {
-    mwi_free(s->engine, s->uses, s->size_uses * sizeof(uint32_t));
-    mwi_free(s->engine, s->resting, s->size_resting * sizeof(mw_handle));
     mwi_free(s->engine, s->scratch, s->size_scratch);
   }
   mw_engine_close(s->engine);
@@ -168,7 +166,7 @@ static void new_state(lua_State *L) {
   memset(s, 0, sizeof(mwb_state));
   s->alloc = lua_getallocf(L, &s->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  s->L = s->main = lua_tothread(L, -1);
+  s->main = lua_tothread(L, -1);
   lua_pop(L, 1);
   lua_newtable(L);
   lua_pushcfunction(L, close_state);
@@ -216,15 +214,14 @@ static int build(lua_State *L) {
   lua_setfield(L, -2, "version");
   lua_pushlightuserdata(L, NULL); /* as lua-cjson has it */
   lua_setfield(L, -2, "null");
+  mwb_open_keys(L, s);
   mwb_open_identity(L, s);
   mwb_open_clock(L, s);
   mwb_open_weakmap(L, s);
   mwb_open_guard(L, s);
   mwb_open_watch(L, s);
-  mwb_open_write(L, s);
   mwb_open_batch(L);
   mwb_open_touch(L);
-  mwb_open_track(L);
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
   lua_newtable(L);

@@ -4,6 +4,8 @@
 */
 #include "options.h"
 
+#include "shadow.h"
+
 #include <string.h>
 
 static int is_text(lua_State *L, int index, const char *text) {

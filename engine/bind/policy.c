@@ -9,6 +9,8 @@
 
 #include "policy.h"
 
+#include "shadow.h"
+
 #include <sys/stat.h>
 
 #include "budget.h"
@@ -158,14 +160,15 @@ static int recalling(lua_State *L) {
 ** What the policy is asked and told
 ** ======================================================= */
 
-/* hooks{descend, ignored, class, watched, unwatched, deserted}; `false` for a
-** hook that is not needed */
+/* hooks{descend, ignored, watched, unwatched, deserted}; `false` for a hook
+** that is not needed */
 static int set_hooks(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
-  s->ignores = lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION;
+  mwb_need(s, MWB_IGNORES, lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION);
   lua_settop(L, 1);
   mwb_keep(L, s, MWB_HOOKS);
+  mwb_new_ephemeron(L, MWB_CLASSES);
   return 0;
 }
 
@@ -177,14 +180,6 @@ int mwb_push_hook(lua_State *L, const mwb_state *s, int hook) {
   }
   lua_pop(L, 2);
   return 0;
-}
-
-/* instances(class) -> how many of its objects are watched */
-static int instances(lua_State *L) {
-  mwb_state *s = mwb_enter_object(L, "instances", 1);
-  const mwi_object *r = mwb_object_at(L, s, 1);
-  lua_pushinteger(L, (r == NULL) ? 0 : r->instances);
-  return 1;
 }
 
 /* }====================================================== */
@@ -219,10 +214,10 @@ static int handler(lua_State *L) {
 
 void mwb_open_policy(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {
-      {"decide", decide},       {"recalling", recalling},
-      {"stat", file_stat},      {"metatable", metatable},
-      {"hooks", set_hooks},     {"handler", handler},
-      {"instances", instances}, {NULL, NULL}};
+      {"decide", decide},   {"recalling", recalling},
+      {"stat", file_stat},  {"metatable", metatable},
+      {"hooks", set_hooks}, {"handler", handler},
+      {NULL, NULL}};
   lua_newtable(L);
   mwb_keep(L, s, MWB_HOOKS);
   mwb_set_funcs(L, functions);

@@ -15,10 +15,9 @@
 enum {
   MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch go there? */
   MWB_IGNORED,     /* (object) -> a set of keys, or nil */
-  MWB_CLASS,       /* (object) -> its class, or nil */
-  MWB_WATCHED,     /* (class): an object of the class is, for the first time */
-  MWB_UNWATCHED,   /* (class): no object of the class is any more */
-  MWB_DESERTED     /* (): some class may have no watched object any more */
+  MWB_WATCHED,     /* (object) -> has its class mutators? */
+  MWB_UNWATCHED,   /* (object): it is no longer watched */
+  MWB_DESERTED     /* (): watched objects may have died */
 };
 
 /* Pushes such a function, or returns 0. */

@@ -8,7 +8,8 @@
 */
 #include "cell.h"
 #include "journal.h"
-#include "write.h"
+#include "shadow.h"
+#include "trap.h"
 
 static void restore_class(lua_State *L, mwb_state *s) {
   lua_settop(L, SHADOW);
@@ -37,8 +38,10 @@ static int restore(lua_State *L) {
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
     restore_class(L, s);
-  } else if (lua_istable(L, 1) && mwb_push_shadow(L, 1)) {
-    mwb_put(L, 4, mwb_object_at(L, s, 1));
+  } else if (lua_istable(L, 1) && mwb_push_own(L, 1)) {
+    mwb_write w;
+    mwb_write_open(L, s, &w, mwb_handle_of(L, s, 1), MW_ROLLBACK, 0);
+    mwb_store_contents(&w);
   } else if (lua_istable(L, 1) || mwb_is_cell(L, s, 1)) {
     restore_plain(L, s);
   } else {
@@ -87,7 +90,7 @@ static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   int top = lua_gettop(L);
   if (u->last == entry->obj) return 1;
   u->last = MW_NONE;
-  if (r != NULL && r->member != 0) return 0;
+  if (r != NULL && r->nodes != 0) return 0;
   if (mwb_alive(L, s, entry->obj) && lua_istable(L, top + 1)) {
     mwb_push_shadow(L, top + 1);
     lua_replace(L, LAST_SHADOW);
@@ -108,7 +111,7 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   if (!find_shadow(u, s, entry)) return 0;
   mwb_unpack(L, s, 0, entry, MW_KEY);
   if (mwb_is_meta(L, -1) ||
-      (lua_type(L, -1) == LUA_TNUMBER && r != NULL && !r->lengthy)) {
+      (lua_type(L, -1) == LUA_TNUMBER && r != NULL && (r->needs & MWI_SHORT))) {
     lua_pop(L, 1);
     return 0;
   }
@@ -129,14 +132,12 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
     if (status != LUA_OK) keep_error(L);
     if (status == LUA_ERRMEM) u->short_of_memory = 1;
   }
-  s->L = L;
 }
 
 static int restore_all(lua_State *L, mwb_state *s, size_t mark, int quick) {
   undo u = {L, MW_NONE, quick, 0};
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
-  s->L = L;
   mw_journal_rewind(s->engine, mark, &u);
   lua_settop(L, FIRST_ERROR);
   return u.short_of_memory;
@@ -164,25 +165,24 @@ static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
   return !failed;
 }
 
-/* tell_undone(object, key, old, new, kind): tells who watches that the old
-** value is there again. */
+/* tell_undone(object, key, old, new): tells who watches that the old value is
+** there again. */
 static int tell_undone(lua_State *L) {
-  write_frame f;
-  uint64_t moment;
   mwb_state *s = mwb_state_of(L);
+  mwb_write w;
   lua_settop(L, 4);
   lua_pushnil(L);
   lua_insert(L, SHADOW); /* then the new one is at OLD */
-  moment = mwb_begin_write(L, &f, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK);
-  mwb_end_write(&f, moment);
-  return 0;
+  mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK, MWB_GIVEN);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_nothing);
 }
 
 /* Tells of an entry that was undone. */
 static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
   const mwi_object *r = mwb_object_of(s, entry->obj);
   int part, top = lua_gettop(L);
-  if (r == NULL || (!r->watched && r->member == 0)) return;
+  if (r == NULL || (!r->watched && r->nodes == 0)) return;
   mwb_push(L, mwb_state_of(L), MWB_TELLUNDONE);
   if (mwb_alive(L, s, entry->obj)) {
     for (part = 0; part < MW_PARTS; part++)
@@ -203,7 +203,6 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
     const mw_entry entry = *mw_journal_entries(s->engine, i - 1, &ignored);
     tell(L, s, 0, &entry);
   }
-  s->L = L;
   mw_journal_retract(s->engine, mark, n);
   mw_journal_entries(s->engine, mark, &n);
   if (n == 0 && s->engine->journal.readers > 1) mwb_forget_refs(L, s, refs);
@@ -300,11 +299,11 @@ void mwb_open_rollback(lua_State *L) {
                                        {"protect", protect},
                                        {"undo", undo_effects},
                                        {NULL, NULL}};
-  mwb_push_function(L, restore);
+  mwb_push_function(L, mwb_state_of(L), restore);
   mwb_keep(L, mwb_state_of(L), MWB_RESTORE);
-  mwb_push_function(L, rewind_quickly);
+  mwb_push_function(L, mwb_state_of(L), rewind_quickly);
   mwb_keep(L, mwb_state_of(L), MWB_REWIND);
-  mwb_push_function(L, tell_undone);
+  mwb_push_function(L, mwb_state_of(L), tell_undone);
   mwb_keep(L, mwb_state_of(L), MWB_TELLUNDONE);
   mwb_set_funcs(L, functions);
 }

@@ -1,15 +1,15 @@
 /*
-** touch.c - what is reported like a write: touches, calls, raw writes found.
+** touch.c - what is told like a write: touches, calls, raw writes found.
 ** SPDX-License-Identifier: MIT
 */
-#include "write.h"
+#include "shadow.h"
+#include "trap.h"
 
 /* {======================================================
 ** By hand, and of methods
 ** ======================================================= */
 
-/* Puts what the report of a write needs on the stack, for a value that stays as
-** it is. */
+/* Puts the value that the object has, and keeps, at VALUE and OLD. */
 static void read_current(lua_State *L) {
   lua_settop(L, KEY);
   mwb_push_current(L); /* VALUE */
@@ -18,48 +18,53 @@ static void read_current(lua_State *L) {
 }
 
 static int touch(lua_State *L) {
-  write_frame f;
-  uint64_t moment;
-  mw_handle h = mwb_intercepting_at(L, mwb_enter_object(L, "touch", 2), 1);
+  mwb_state *s = mwb_enter_object(L, "touch", KEY);
+  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
+  mwb_write w;
   if (h == MW_NONE) return 0;
   read_current(L);
-  moment = mwb_begin_write(L, &f, h, MW_TOUCH);
-  mwb_end_write(&f, moment);
+  mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
+  mwb_write_count(&w);
+  mwb_write_run(&w, mwb_store_nothing);
   return 0;
 }
 
-/* Puts what the report of a method that changes the object needs on the stack,
-** which has the object and the method's name. */
-static void call_report(lua_State *L) {
-  int i;
+/* Opens the write that stands for a method that changes the object, with the
+** object and the method's name on the stack. */
+static void open_call(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h) {
   lua_settop(L, KEY);
-  for (i = VALUE; i <= OLD; i++) lua_pushnil(L);
+  lua_settop(L, OLD);
+  mwb_write_open(L, s, w, h, MW_CALL, MWB_GIVEN);
 }
 
-/* begin_call(object, name) -> moment; nil if the object is not watched */
+/* begin_call(object, name) -> a number for `end_call`; nil if the object is not
+** watched */
 static int begin_call(lua_State *L) {
-  write_frame f;
-  uint64_t moment;
-  mw_handle h = mwb_intercepting_at(L, mwb_enter(L), OBJECT);
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
+  mwb_write w;
   if (h == MW_NONE) return 0;
-  call_report(L);
-  moment = mwb_begin_write(L, &f, h, MW_CALL);
-  lua_pushinteger(L, (lua_Integer)moment);
-  lua_replace(L, OBJECT);
-  lua_settop(L, FAILURE);
-  if (f.failed) return lua_error(L);
-  lua_settop(L, OBJECT);
+  open_call(L, s, &w, h);
+  mwb_write_count(&w);
+  mwb_write_before(&w);
+  if (w.failed) {
+    lua_settop(L, FAILURE);
+    return lua_error(L);
+  }
+  lua_pushinteger(L, (lua_Integer)w.seq);
   return 1;
 }
 
-/* end_call(object, name, moment): the method has returned */
+/* end_call(object, name, number): the method has returned */
 static int end_call(lua_State *L) {
-  write_frame f;
-  lua_Integer moment = lua_tointeger(L, 3);
+  uint64_t seq = (uint64_t)lua_tointeger(L, 3);
   mwb_state *s = mwb_enter(L);
-  call_report(L);
-  mwb_set_change(L, &f, mwb_handle_of(L, s, OBJECT), MW_CALL);
-  mwb_end_write(&f, (uint64_t)moment);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  if (h == MW_NONE) return 0;
+  open_call(L, s, &w, h);
+  w.seq = seq;
+  if (mwb_write_after(&w)) return lua_error(L);
   return 0;
 }
 
@@ -69,14 +74,12 @@ static int end_call(lua_State *L) {
 ** What was written raw, and metatables
 ** ======================================================= */
 
-/* Moves a field that was put into the object itself, key at KEY, to the shadow
-** and reports it. */
-static void report_raw(lua_State *L) {
+/* Moves a field that was put into the object itself, key at KEY, to the shadow,
+** as a write. */
+static int report_raw(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
-  mwi_object *r;
-  write_frame f;
-  uint64_t moment;
+  mwb_write w;
   read_current(L);
   lua_pushvalue(L, KEY);
   lua_rawget(L, OBJECT);
@@ -86,13 +89,9 @@ static void report_raw(lua_State *L) {
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
   }
-  moment = mwb_begin_write(L, &f, h, MW_RAW);
-  r = mwb_object_of(f.state, h);
-  if (r != NULL) mwb_need_len(L, OBJECT, r);
-  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
-  lua_replace(L, SHADOW);
-  mwb_put(L, SHADOW, r);
-  mwb_end_write(&f, moment);
+  mwb_write_open(L, s, &w, h, MW_RAW, MWB_GIVEN);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_contents);
 }
 
 /* Are the two values on the top the same?  NaN is. */
@@ -101,44 +100,74 @@ static int are_same(lua_State *L) {
          (!lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2));
 }
 
-/* Pushes a key that is in the object and not, or otherwise, in the shadow at
-** index 2; 0 when there is none. */
-static int find_raw(lua_State *L) {
-  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 2)) {
+/* Is the field on the top, key and value, of the object not, or otherwise, in
+** the shadow at 2? */
+static int is_raw(lua_State *L) {
+  int raw = 1;
+  if (mwb_is_meta(L, -2)) {
     lua_pushvalue(L, -2);
     lua_rawget(L, 2);
-    if (!mwb_is_meta(L, -3) || !are_same(L)) {
-      lua_pop(L, 2);
-      return 1;
-    }
+    raw = !are_same(L);
+    lua_pop(L, 1);
   }
-  return 0;
+  return raw;
 }
 
-static int report_one(lua_State *L) {
-  report_raw(L);
-  return 0;
+/* Puts the keys that were written raw into the list at 3.  Returns how many
+** there are. */
+static lua_Integer list_raw(lua_State *L) {
+  lua_Integer n = 0;
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
+    if (!is_raw(L)) continue;
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, 3, ++n);
+  }
+  return n;
+}
+
+/* Is the field whose key is on the top still to be told of?  A guard may have
+** written, or unwatched the object. */
+static int is_still_raw(lua_State *L) {
+  int raw;
+  lua_settop(L, 4);
+  if (!mwb_push_shadow(L, 1)) return 0;
+  lua_replace(L, 2);
+  lua_pushvalue(L, 4);
+  lua_pushvalue(L, 4);
+  raw = lua_rawget(L, 1) != LUA_TNIL && is_raw(L);
+  lua_settop(L, 4);
+  return raw;
 }
 
 static int sync(lua_State *L) {
+  mwb_state *s = mwb_enter_object(L, "sync", 1);
+  lua_Integer n, i;
   int found = 0;
-  mwb_enter_object(L, "sync", 1);
-  while (lua_settop(L, 1), mwb_push_shadow(L, 1) && find_raw(L)) {
-    found = 1;
-    mwb_push_function(L, report_one);
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, 3);
-    lua_call(L, 2, 0);
+  while (lua_settop(L, 1), mwb_push_shadow(L, 1)) {
+    lua_newtable(L);
+    n = list_raw(L);
+    for (i = 1; i <= n; i++) {
+      lua_settop(L, 3);
+      lua_rawgeti(L, 3, i);
+      if (!is_still_raw(L)) continue;
+      found = 1;
+      mwb_push_function(L, s, report_raw);
+      lua_pushvalue(L, 1);
+      lua_pushvalue(L, 4);
+      lua_call(L, 2, 0);
+    }
+    if (n == 0) break;
   }
   lua_pushboolean(L, found);
   return 1;
 }
 
+static void store_class(mwb_write *w) { mwb_change_class(w->L, w->s, w->obj); }
+
 static int set_metatable(lua_State *L) {
-  write_frame f;
-  mw_handle h;
   mwb_state *s = mwb_enter(L);
-  uint64_t moment;
+  mw_handle h;
+  mwb_write w;
   if (!lua_istable(L, 1))
     return mwb_bad_argument(L, "setmetatable", 1, 1, "table");
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
@@ -157,13 +186,11 @@ static int set_metatable(lua_State *L) {
     lua_setmetatable(L, 1);
   } else {
     lua_pushnil(L); /* no key */
-    lua_insert(L, 2);
-    lua_pushvalue(L, 4); /* old class to OLD */
-    lua_pushnil(L);
-    lua_replace(L, SHADOW);
-    moment = mwb_begin_write(L, &f, h, MW_METATABLE);
-    mwb_change_class(L, s, h);
-    mwb_end_write(&f, moment);
+    lua_insert(L, KEY);
+    lua_pushvalue(L, SHADOW); /* the old class to OLD */
+    mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
+    mwb_write_count(&w);
+    mwb_write_run(&w, store_class);
   }
   lua_settop(L, 1);
   return 1;

@@ -3,6 +3,7 @@
 ** SPDX-License-Identifier: MIT
 */
 #include "trace.h"
+#include "guard.h"
 
 #include <string.h>
 
@@ -334,7 +335,7 @@ static int start(lua_State *L) {
   if (mw_trace_start(s->engine, t->ring) != MW_OK)
     return luaL_error(L, "'start': another trace is running");
   s->sources = t->sources;
-  if (mwb_tracing(s)) mwb_wake_all(L, s);
+  mwb_need(s, MWB_TRACES, mwb_tracing(s));
   show_sources(L, s, t->sources);
   lua_settop(L, 1);
   return 1;
@@ -346,6 +347,7 @@ static void stop_trace(lua_State *L, trace *t) {
   if (t->ring == NULL) return;
   mw_trace_stop(s->engine, t->ring);
   s->sources = 0;
+  mwb_need(s, MWB_TRACES, 0);
   show_sources(L, s, 0);
 }
 

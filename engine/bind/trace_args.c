@@ -10,6 +10,8 @@
 
 #include "trace.h"
 
+#include "shadow.h"
+
 #include "../json.h"
 
 /* Deeper tables are not shown, and a longer text gets no more fields. */

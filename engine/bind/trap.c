@@ -1,22 +1,151 @@
 /*
-** trap.c - the `__newindex` of tables that tell of writes.
+** trap.c - the way of a write.
 ** SPDX-License-Identifier: MIT
 **
-** A write that nobody hears of and nobody records is counted and stored here,
-** and one that is only recorded is noted as well; these are what costs are
-** measured by.  All others go the long way, through write.c.
+**     look -> count -> tell before -> store and note -> tell after
+**
+** Every change takes this way: an assignment, mw.touch, a method that mutates,
+** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.  They
+** differ in how they store.  Each step stands once in this file and gets the
+** same `mwb_write`, which has all that was looked up.  Only a guard can make
+** that wrong: then `told` is set, and what the step needs is looked up again.
+**
+** The trap is the `__newindex` of a table that tells of its writes.  A write
+** that nobody hears and nobody records is counted and stored at once; what the
+** others have to do is said by one word, `needs` of the object and of the
+** state, so what is not there is not looked for.
 */
+#include "trap.h"
+
 #include "journal.h"
+#include "policy.h"
+#include "shadow.h"
 #include "trace.h"
 
-/* Upvalues: shadow, handle, state. */
-#define TRAP_SHADOW lua_upvalueindex(1)
-#define TRAP_HANDLE lua_upvalueindex(2)
-#define TRAP_STATE lua_upvalueindex(3)
+/* {======================================================
+** Looking
+** ======================================================= */
 
-const char mwb_write_key = 0;
+static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
+                       int kind) {
+  w->L = L;
+  w->s = s;
+  w->r = r;
+  w->seq = s->engine->watch.seq;
+  w->change.kind = kind;
+  w->change.same = 0;
+  w->change.host = w;
+  w->change.note = 0;
+  w->owner = MW_NONE;
+  w->plain = kind == MWB_PLAIN;
+  w->has_old = w->ignored = w->told = w->failed = 0;
+}
 
-/* Is it a string that Lua looks up raw in metatables? */
+void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
+                    int kind, int has_old) {
+  init_write(L, s, w, mwi_object_find(&s->engine->watch, h), kind);
+  w->obj = h;
+  w->has_old = has_old;
+  mwb_normalize_key(L);
+  w->change.key = mwb_key(L, s, KEY);
+  lua_settop(L, has_old ? OLD : SHADOW);
+  mwb_find_shadow(w);
+}
+
+void mwb_find_shadow(mwb_write *w) {
+  lua_State *L = w->L;
+  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  lua_replace(L, SHADOW);
+  w->shadow = SHADOW;
+  if (w->r != NULL) w->layout = w->r->layout;
+}
+
+void mwb_normalize_key(lua_State *L) {
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, KEY) != LUA_TNUMBER || lua_isinteger(L, KEY)) return;
+  n = lua_tointegerx(L, KEY, &ok);
+  if (!ok) return;
+  lua_pushinteger(L, n);
+  lua_replace(L, KEY);
+}
+
+static int get_field(lua_State *L) {
+  lua_gettable(L, 1);
+  return 1;
+}
+
+void mwb_push_current(lua_State *L) {
+  int top = lua_gettop(L);
+  if (mwb_push_shadow(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, top + 1);
+    lua_replace(L, top + 1);
+  } else {
+    lua_pushcfunction(L, get_field);
+    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, KEY);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+    lua_settop(L, top);
+    lua_pushnil(L);
+  }
+}
+
+/* No write happens between here and the first guard, so the value is that from
+** before all guards. */
+void mwb_read_old(mwb_write *w) {
+  lua_State *L = w->L;
+  if (w->has_old) return;
+  if (w->shadow != SHADOW) {
+    lua_settop(L, VALUE);
+    lua_pushvalue(L, w->shadow);
+    w->shadow = SHADOW;
+  }
+  mwb_normalize_key(L);
+  if (lua_gettop(L) < OLD) lua_settop(L, OLD);
+  if (lua_istable(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, SHADOW);
+  } else {
+    mwb_push_current(L);
+  }
+  lua_replace(L, OLD);
+  w->has_old = 1;
+  mwb_write_compare(w);
+}
+
+void mwb_write_compare(mwb_write *w) {
+  lua_State *L = w->L;
+  int kind = w->change.kind;
+  w->change.same =
+      lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
+  if (!w->plain) return;
+  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
+                   : lua_isnil(L, OLD) ? MW_INSERT
+                                       : MW_UPDATE;
+}
+
+int mwb_is_ignored(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L), ignored = 0;
+  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_hook(L, s, MWB_IGNORED))
+    return 0;
+  lua_pushvalue(L, OBJECT);
+  lua_call(L, 1, 1);
+  if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
+    lua_pushvalue(L, KEY);
+    ignored = lua_rawget(L, -2) != LUA_TNIL;
+  }
+  lua_settop(L, top);
+  return ignored;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Storing
+** ======================================================= */
+
+/* Is it a name that Lua looks up raw in metatables? */
 static int is_meta(const char *s) { return s[0] == '_' && s[1] == '_'; }
 
 int mwb_is_meta(lua_State *L, int index) {
@@ -38,20 +167,17 @@ static void bad_index(lua_State *L, const char *what) {
   lua_error(L);
 }
 
-/* Stores key and value, at 2 and 3 and on the top, in the shadow at `shadow`;
-** a field that Lua looks up raw goes into the object too.  Raises Lua's own
-** errors for keys that no table takes. */
 void mwb_store_in(lua_State *L, int shadow, mwi_object *r) {
-  switch (lua_type(L, 2)) {
+  switch (lua_type(L, KEY)) {
     case LUA_TSTRING:
-      if (!is_meta(lua_tostring(L, 2))) break;
-      lua_pushvalue(L, 2);
-      lua_pushvalue(L, 3);
-      lua_rawset(L, 1);
+      if (!is_meta(lua_tostring(L, KEY))) break;
+      lua_pushvalue(L, KEY);
+      lua_pushvalue(L, VALUE);
+      lua_rawset(L, OBJECT);
       break;
     case LUA_TNUMBER:
-      if (!lua_rawequal(L, 2, 2)) bad_index(L, "NaN");
-      if (r != NULL && !r->lengthy) mwb_need_len(L, 1, r);
+      if (!lua_rawequal(L, KEY, KEY)) bad_index(L, "NaN");
+      if (r != NULL && (r->needs & MWI_SHORT)) mwb_need_len(L, OBJECT, r);
       break;
     case LUA_TNIL:
       bad_index(L, "nil");
@@ -62,106 +188,271 @@ void mwb_store_in(lua_State *L, int shadow, mwi_object *r) {
   lua_rawset(L, shadow);
 }
 
-/* Somebody is to hear of it, or the class has a say. */
-static int trap_slowly(lua_State *L) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &mwb_write_key);
-  lua_insert(L, 1);
-  lua_pushvalue(L, TRAP_SHADOW);
-  lua_pushvalue(L, TRAP_HANDLE);
-  lua_call(L, 5, 0);
-  return 0;
-}
-
-/* Stores key and value, at 2 and 3, and notes it. */
-void mwb_store_noted(lua_State *L, int shadow, mwi_object *r, mwb_state *s,
-                     mw_handle h) {
-  int old = lua_gettop(L) + 1;
-  mw_entry entry;
-  if (r != NULL && !r->lengthy && lua_type(L, 2) == LUA_TNUMBER)
-    mwb_need_len(L, 1, r); /* finalisers may run in it, and write */
-  mwb_begin_entry(L, s, &entry);
-  lua_pushvalue(L, 2);
-  lua_rawget(L, shadow);
-  mwb_prepare(L, s, h, 2, 3, old, &entry);
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 3);
-  mwb_store_in(L, shadow, r);
-  mwb_note(s, &entry);
-  lua_settop(L, old - 1);
+/* Has KEY and VALUE on the top. */
+static void push_pair(lua_State *L) {
+  if (lua_gettop(L) == VALUE) return; /* nothing else was pushed: use them up */
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
 }
 
 /* Is there nothing to the key but that it is stored?  The entry's key is set
 ** then. */
 static int is_simple(lua_State *L, mwb_state *s, const mwi_object *r,
                      mw_entry *entry) {
-  int type = lua_type(L, 2), ok;
+  int type = lua_type(L, KEY), ok;
   if (type == LUA_TSTRING) {
-    const char *key = lua_tostring(L, 2);
+    const char *key = lua_tostring(L, KEY);
     if (is_meta(key)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
-    entry->value[MW_KEY].i = mwb_string_ref(L, s, &s->journal, 0, 2, key);
+    entry->value[MW_KEY].i = mwb_string_ref(L, s, &s->journal, 0, KEY, key);
     return 1;
   }
-  if (type != LUA_TNUMBER || !r->lengthy) return 0;
+  if (type != LUA_TNUMBER || r == NULL || (r->needs & MWI_SHORT)) return 0;
   entry->type[MW_KEY] = MW_TINTEGER;
-  entry->value[MW_KEY].i = lua_tointegerx(L, 2, &ok);
+  entry->value[MW_KEY].i = lua_tointegerx(L, KEY, &ok);
   return ok;
 }
 
-/* The same with fewer steps, for the trap: its arguments are used up. */
-static void trap_noted(lua_State *L, mwi_object *r, mwb_state *s, mw_handle h) {
+/* The old value is read anew: a guard may have written. */
+void mwb_store_noted(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
   mw_entry entry;
-  int old;
-  entry.where = 0;
-  if (s->wheres > 0 || !is_simple(L, s, r, &entry)) {
-    mwb_store_noted(L, TRAP_SHADOW, r, s, h);
+  int top = lua_gettop(L), type;
+  if (!mwb_noting(s) || w->ignored) {
+    push_pair(L);
+    mwb_store_in(L, w->shadow, w->r);
     return;
   }
-  lua_pushvalue(L, 2);
-  old = lua_rawget(L, TRAP_SHADOW);
-  mwb_pack_as(L, s, &s->journal, 0, 4, old, &entry, MW_OLD);
-  mwb_pack_as(L, s, &s->journal, 0, 3, lua_type(L, 3), &entry, MW_NOW);
-  mwb_complete(L, s, h, &entry);
-  lua_settop(L, 3);
-  lua_rawset(L, TRAP_SHADOW);
+  entry.where = 0;
+  if (s->wheres == 0 && is_simple(L, s, w->r, &entry)) {
+    lua_pushvalue(L, KEY);
+    type = lua_rawget(L, w->shadow);
+    mwb_pack_as(L, s, &s->journal, 0, top + 1, type, &entry, MW_OLD);
+    mwb_pack_as(L, s, &s->journal, 0, VALUE, lua_type(L, VALUE), &entry,
+                MW_NOW);
+    mwb_complete(L, s, w->obj, &entry);
+    lua_settop(L, top);
+    push_pair(L);
+    lua_rawset(L, w->shadow);
+  } else {
+    if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
+        lua_type(L, KEY) == LUA_TNUMBER)
+      mwb_need_len(L, OBJECT, w->r); /* finalisers may run in it, and write */
+    mwb_begin_entry(L, s, &entry);
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, w->shadow);
+    mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    mwb_store_in(L, w->shadow, w->r);
+    lua_settop(L, top);
+  }
   mwb_note(s, &entry);
 }
 
-/* Does a write below something change what is below it, or may somebody hear
-** of it? */
-static int concerns_others(lua_State *L, const mwb_state *s) {
-  int type;
-  if (s->engine->watch.deep > 0 || lua_type(L, 3) == LUA_TTABLE) return 1;
-  lua_pushvalue(L, 2);
-  type = lua_rawget(L, TRAP_SHADOW);
-  lua_settop(L, 3);
+/* Does the write change what is below the object? */
+static int is_linked(const mwb_write *w) {
+  lua_State *L = w->L;
+  int type = lua_type(L, VALUE);
+  if (type == LUA_TTABLE) return 1;
+  if (!mw_tree_is_parent(w->s->engine, w->obj)) return 0;
+  lua_pushvalue(L, KEY);
+  type = lua_rawget(L, w->shadow);
+  lua_pop(L, 1);
   return type == LUA_TTABLE;
 }
 
-/* Somebody watches, or records. */
-static int trap_hard(lua_State *L, mwb_state *s, mw_handle h, mwi_object *r) {
-  int noting = mwb_noting(s);
-  if (r->armed > 0 || r->slow || mwb_tracing(s) || (noting && s->ignores) ||
-      (r->member != 0 && concerns_others(L, s)))
-    return trap_slowly(L);
-  if (r->watched || r->member != 0) mwi_object_count(s->engine, r);
-  if (noting)
-    trap_noted(L, r, s, h);
+void mwb_store_contents(mwb_write *w) {
+  if (w->r != NULL && (w->r->needs & MWI_TREE) && is_linked(w))
+    mwb_store_linked(w);
   else
-    mwb_store_in(L, TRAP_SHADOW, r);
+    mwb_store_noted(w);
+}
+
+void mwb_store_nothing(mwb_write *w) { (void)w; }
+
+/* put(object, key, value): stores what a class has put into the object. */
+static int put(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  if (h == MW_NONE) { /* let go meanwhile */
+    lua_rawset(L, OBJECT);
+    return 0;
+  }
+  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
+  w.ignored = mwb_is_ignored(L, s);
+  mwb_store_contents(&w);
+  return 0;
+}
+
+/* Moves what a class's `__newindex` has put into the object with `rawset` to
+** the shadow.  With that, the object may be let go. */
+static void absorb(lua_State *L, mwb_state *s, int object) {
+  int top = lua_gettop(L);
+  lua_pushnil(L);
+  while (mwb_push_own(L, object)) {
+    lua_pop(L, 1);
+    if (lua_next(L, object) == 0) break;
+    if (!mwb_is_meta(L, -2)) {
+      lua_pushvalue(L, -2);
+      lua_pushnil(L);
+      lua_rawset(L, object);
+      mwb_push_function(L, s, put);
+      lua_pushvalue(L, object);
+      lua_pushvalue(L, -4);
+      lua_pushvalue(L, -4);
+      lua_call(L, 3, 0);
+    }
+    lua_pop(L, 1);
+  }
+  lua_settop(L, top);
+}
+
+/* call_newindex(object, key, value, newindex) */
+static int call_newindex(lua_State *L) {
+  mwb_call_newindex(L, 4);
+  return 0;
+}
+
+/* The class may raise after it has put something into the object. */
+static void store_by_class(lua_State *L, mwb_state *s, int newindex) {
+  int i, status;
+  lua_pushcfunction(L, call_newindex);
+  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
+  lua_pushvalue(L, newindex);
+  status = lua_pcall(L, 4, 0, 0);
+  absorb(L, s, OBJECT);
+  if (status != LUA_OK) lua_error(L);
+}
+
+/* A class that has a say is asked about keys that are absent. */
+void mwb_store_value(mwb_write *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L);
+  if (w->r == NULL || (w->r->needs & MWI_CLASS) == 0) {
+    mwb_store_contents(w);
+    return;
+  }
+  if (lua_type(L, KEY) == LUA_TNUMBER && (w->r->needs & MWI_SHORT))
+    mwb_need_len(L, OBJECT, w->r);
+  mwb_push_class(L, OBJECT);
+  if (!lua_isnil(L, -1) && mwb_raw_field(L, -1, "__newindex") != LUA_TNIL) {
+    lua_pushvalue(L, KEY);
+    if (lua_rawget(L, w->shadow) == LUA_TNIL) {
+      store_by_class(L, w->s, top + 2);
+      lua_settop(L, top);
+      return;
+    }
+  }
+  lua_settop(L, top);
+  mwb_store_contents(w);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Telling
+** ======================================================= */
+
+/* Does anybody compare values, or hear of the write after the store? */
+static int needs_old(const mwb_write *w, unsigned needs) {
+  const mwi_watches *watch = &w->s->engine->watch;
+  if (needs & (MWI_SKIPS | MWB_TRACES | MWB_BATCHES)) return 1;
+  return watch->after > 0 || (w->r->nodes != 0 && watch->deep_skips > 0);
+}
+
+/* A guard may have written, unwatched the object, changed its class. */
+static void look_again(mwb_write *w) {
+  if (w->r->obj != w->obj) w->r = NULL;
+  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
+  if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
+  w->has_old = 0;
+  mwb_read_old(w); /* the value that the store replaces */
+}
+
+void mwb_write_before(mwb_write *w) {
+  mwb_state *s = w->s;
+  mw_engine *e = s->engine;
+  unsigned needs = s->needs | ((w->r != NULL) ? w->r->needs : 0u);
+  uint64_t calls = e->watch.calls;
+  if (w->r == NULL) return;
+  if (w->has_old)
+    mwb_write_compare(w);
+  else if (needs_old(w, needs))
+    mwb_read_old(w);
+  if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
+  if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
+  mwi_write_begin(e, w->r, &w->change);
+  if (needs & MWB_TRACES)
+    mwb_trace_heard(w->L, s, w->obj, KEY, e->watch.calls - calls);
+  if (w->told) look_again(w);
+}
+
+int mwb_write_after(mwb_write *w) {
+  mw_engine *e = w->s->engine;
+  uint64_t calls = e->watch.calls;
+  if (e->watch.after > 0 && w->r != NULL && w->r->obj == w->obj) {
+    mwi_write_end(e, w->r, &w->change, w->seq);
+    if (w->s->needs & MWB_TRACES)
+      mwb_trace_heard(w->L, w->s, w->obj, KEY, e->watch.calls - calls);
+  }
+  if (w->failed) lua_settop(w->L, FAILURE);
+  return w->failed;
+}
+
+int mwb_write_run(mwb_write *w, mwb_storer store) {
+  mwb_write_before(w);
+  store(w);
+  if (mwb_write_after(w)) return lua_error(w->L);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The trap
+** ======================================================= */
+
+/* Somebody hears of the write, or records it, or the class has a say. */
+static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
+                      const mw_value *key) {
+  mwb_write w;
+  init_write(L, s, &w, r, MWB_PLAIN);
+  w.obj = r->obj;
+  w.shadow = TRAP_SHADOW;
+  w.layout = r->layout;
+  w.change.key = *key;
+  if (!(s->needs & MWB_IGNORES) || !mwb_is_ignored(L, s)) {
+    mwi_object_count(s->engine, r);
+    return mwb_write_run(&w, mwb_store_value);
+  }
+  w.ignored = 1;
+  mwb_store_value(&w);
   return 0;
 }
 
 int mwb_trap(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
-  mwi_object *r = (s->engine == NULL) ? NULL : mwb_object_of(s, h);
-  if (r != NULL) { /* else it was found dead */
-    if (r->armed > 0 || r->slow || r->member != 0 ||
-        s->engine->journal.readers > 0 || mwb_tracing(s))
-      return trap_hard(L, s, h, r);
-    if (r->watched) mwi_object_count(s->engine, r);
+  mwi_object *r =
+      (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
+  unsigned needs;
+  mw_value key;
+  if (r == NULL) { /* the object was found dead, or the engine is closed */
+    mwb_store_in(L, TRAP_SHADOW, NULL);
+    return 0;
   }
+  needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS);
+  if (needs != 0) {
+    key = mwb_key(L, s, KEY);
+    if (needs != MWI_KEYED || mwi_field_is_heard(s->engine, r, &key))
+      return trap_write(L, s, r, &key);
+  }
+  mwi_object_count(s->engine, r);
   mwb_store_in(L, TRAP_SHADOW, r);
   return 0;
 }
+
+/* }====================================================== */

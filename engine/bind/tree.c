@@ -15,8 +15,11 @@
 ** that was there before: then it is perhaps a move (a swap, a sort), and let go
 ** when the next write has not put it back, or when the library is called.
 */
-#include "bind.h"
+#include "tree.h"
+
 #include "policy.h"
+#include "shadow.h"
+#include "trap.h"
 
 static const mw_value HOLD = {MW_TNIL, {0}};
 
@@ -26,10 +29,10 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 
 /* May a deep watch go from the object at `parent` down to the value on the top,
 ** which is under the key before it? */
-static int descends(lua_State *L, int parent) {
+static int descends(lua_State *L, mwb_state *s, int parent) {
   int top = lua_gettop(L), yes;
-  if (!lua_istable(L, top) || mwb_is_ours(L, top)) return 0;
-  if (!mwb_push_hook(L, mwb_state_of(L), MWB_DESCEND)) return 1;
+  if (!lua_istable(L, top) || mwb_is_ours(L, s, top)) return 0;
+  if (!mwb_push_hook(L, s, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);
@@ -40,14 +43,12 @@ static int descends(lua_State *L, int parent) {
 }
 
 /* Links the object at `child` to `parent`, under the key at `key` (0: under no
-** key).  The number of a string is good until the next key is forgotten, so it
-** is asked for last. */
+** key). */
 static int link_to(lua_State *L, mwb_state *s, mw_handle parent, int key,
                    int child) {
   int top = lua_gettop(L), code;
   mw_handle h = mwb_identify(L, s, "watch", child, 1);
-  mw_value value = (key == 0) ? HOLD : mwb_key(L, s, key, 1);
-  s->L = L;
+  mw_value value = (key == 0) ? HOLD : mwb_key_to_keep(L, s, key);
   code = mw_tree_link(s->engine, parent, &value, h);
   mwb_check(L, code);
   lua_settop(L, top);
@@ -59,30 +60,23 @@ static int link_to(lua_State *L, mwb_state *s, mw_handle parent, int key,
 static void link_child(lua_State *L, mwb_state *s, mw_handle parent, int key,
                        int list) {
   int child = lua_gettop(L);
-  int code = link_to(L, s, parent, key, child);
-  if (code != MW_NEW) return;
+  if (link_to(L, s, parent, key, child) != MW_NEW) return;
   lua_pushvalue(L, child);
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
-static void need_shadow(lua_State *L, int object) {
-  int top = lua_gettop(L);
-  if (!mwb_push_shadow(L, object)) {
-    mwb_push_class(L, object);
-    mwb_enshadow(L, object, -1);
-  }
-  mwb_wake(L, object);
-  lua_settop(L, top);
-}
-
-/* Links what the object on the top holds. */
+/* Links what the object on the top holds, which gets a shadow. */
 static void scan(lua_State *L, mwb_state *s, int list) {
   int object = lua_gettop(L);
   mw_handle h = mwb_handle_of(L, s, object);
-  need_shadow(L, object);
-  if (!mwb_push_shadow(L, object)) return;
+  if (!mwb_push_shadow(L, object)) {
+    mwb_push_class(L, object);
+    mwb_enshadow(L, s, object, -1);
+    lua_settop(L, object);
+    if (!mwb_push_shadow(L, object)) return;
+  }
   for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
-    if (descends(L, object)) link_child(L, s, h, lua_gettop(L) - 1, list);
+    if (descends(L, s, object)) link_child(L, s, h, lua_gettop(L) - 1, list);
   }
 }
 
@@ -112,26 +106,26 @@ void mwb_include(lua_State *L, mwb_state *s, int index) {
 ** Letting go
 ** ======================================================= */
 
+/* give_back(object, state) */
 static int give_back(lua_State *L) {
-  mwb_undo_shadow(L, 1);
+  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
   return 0;
 }
 
-/* If there is no memory for giving it back, it keeps its shadow, which does no
-** harm.  While somebody records, nothing is let go: what is written to it then
-** may have to be taken back. */
+/* If there is no memory for giving an object back, it keeps its shadow, which
+** does no harm.  While somebody records, nothing is let go: what is written to
+** the object then may have to be taken back. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
   if (mw_journal_is_open(s->engine)) return;
-  while (n-- > 0 && (s->L = L, h = mw_tree_released(s->engine)) != MW_NONE) {
+  while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
+         (h = mw_tree_released(s->engine)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
-    if (!mwb_alive(L, s, h))
-      lua_pop(L, 1);
-    else if (mwb_intercepts(s, h))
-      mwb_rest(L, mwb_object_of(s, h), -1);
-    else
-      lua_pcall(L, 1, 0, 0);
+    if (mwb_alive(L, s, h) && !mwb_intercepts(s, h)) {
+      lua_pushlightuserdata(L, s);
+      lua_pcall(L, 2, 0, 0);
+    }
     lua_settop(L, top);
   }
 }
@@ -142,137 +136,81 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
 ** Storing
 ** ======================================================= */
 
-enum { OBJECT = 1, KEY, VALUE, SHADOW };
-
 /* Lets go what earlier writes took out and this one does not put back.  The
 ** object may be among it. */
-static void letgo_others(lua_State *L, mwb_state *s) {
-  mwb_let_go(L, s, SIZE_MAX);
-  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
-  lua_replace(L, SHADOW);
+static void let_go_others(mwb_write *w) {
+  mwb_let_go(w->L, w->s, SIZE_MAX);
+  if (w->r->obj != w->obj) w->r = NULL;
+  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
-/* store_table(object, key, value, shadow); runs protected. */
+/* store_table(object, key, value, shadow, write); runs protected. */
 static int store_table(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w = *(const mwb_write *)lua_touserdata(L, SHADOW + 1);
+  mwb_state *s = w.s;
+  lua_settop(L, SHADOW);
+  w.shadow = SHADOW;
   lua_newtable(L);
   lua_pushvalue(L, VALUE);
-  link_child(L, s, h, 0, SHADOW + 1);
+  link_child(L, s, w.obj, 0, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
   scan_all(L, s);
-  letgo_others(L, s);
-  link_to(L, s, h, KEY, VALUE);
-  mw_tree_unlink(s->engine, h, &HOLD);
-  mwb_put_shallow(L, SHADOW, mwb_object_at(L, s, OBJECT));
+  let_go_others(&w);
+  link_to(L, s, w.obj, KEY, VALUE);
+  mw_tree_unlink(s->engine, w.obj, &HOLD);
+  mwb_store_noted(&w);
   return 0;
 }
 
 /* If storing itself failed, there was nothing under the key before. */
-static void undo_store(lua_State *L, mwb_state *s, mw_handle h) {
-  int top = lua_gettop(L);
-  mw_value key = mwb_key(L, s, KEY, 0);
-  s->L = L;
-  mw_tree_unlink(s->engine, h, &HOLD);
+static void undo_store(mwb_write *w) {
+  lua_State *L = w->L;
+  mw_engine *e = w->s->engine;
+  int type;
+  mw_tree_unlink(e, w->obj, &HOLD);
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, SHADOW) == LUA_TNIL) mw_tree_unlink(s->engine, h, &key);
-  lua_settop(L, top);
-  mwb_let_go(L, s, SIZE_MAX);
+  type = lua_rawget(L, w->shadow);
+  lua_pop(L, 1);
+  if (type == LUA_TNIL) mw_tree_unlink(e, w->obj, &w->change.key);
+  mwb_let_go(L, w->s, SIZE_MAX);
 }
 
-static void put_table(lua_State *L, mwb_state *s, mw_handle h) {
-  int moves = mw_tree_has(s->engine, mwb_handle_of(L, s, VALUE)), i;
-  mwb_push_function(L, store_table);
-  for (i = OBJECT; i <= SHADOW; i++) lua_pushvalue(L, i);
-  if (lua_pcall(L, SHADOW, 0, 0) != LUA_OK) {
-    undo_store(L, s, h);
+static void put_table(mwb_write *w) {
+  lua_State *L = w->L;
+  mw_handle child = mwb_handle_of(L, w->s, VALUE);
+  int moves = mw_tree_has(w->s->engine, child), i;
+  lua_pushcfunction(L, store_table);
+  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
+  lua_pushvalue(L, w->shadow);
+  lua_pushlightuserdata(L, w);
+  if (lua_pcall(L, SHADOW + 1, 0, 0) != LUA_OK) {
+    undo_store(w);
     lua_error(L);
   }
-  if (!moves) mwb_let_go(L, s, SIZE_MAX);
+  if (!moves) mwb_let_go(L, w->s, SIZE_MAX);
 }
 
-static void put_other(lua_State *L, mwb_state *s, mw_handle h) {
-  mw_value key;
-  letgo_others(L, s);
-  mwb_put_shallow(L, SHADOW, mwb_object_at(L, s, OBJECT));
-  key = mwb_key(L, s, KEY, 0);
-  s->L = L;
-  mw_tree_unlink(s->engine, h, &key);
-  mwb_let_go(L, s, SIZE_MAX);
+static void put_other(mwb_write *w) {
+  mwb_state *s = w->s;
+  let_go_others(w);
+  mwb_store_noted(w);
+  mw_tree_unlink(s->engine, w->obj, &w->change.key);
+  mwb_let_go(w->L, s, SIZE_MAX);
 }
 
-/* put_deep(object, key, value, shadow) */
-static int put_deep(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_handle h = mwb_handle_of(L, s, OBJECT);
-  int is_key = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY);
+void mwb_store_linked(mwb_write *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L), goes_down;
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  if (is_key && descends(L, OBJECT))
-    put_table(L, s, h);
+  goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
+              descends(L, w->s, OBJECT);
+  lua_settop(L, top);
+  if (goes_down)
+    put_table(w);
   else
-    put_other(L, s, h);
-  if (mwb_unsettled(s)) s->pending = 1;
-  return 0;
-}
-
-void mwb_put_deep(lua_State *L, int shadow) {
-  mwb_push_function(L, put_deep);
-  lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  lua_pushvalue(L, shadow);
-  lua_call(L, SHADOW, 0);
+    put_other(w);
+  if (mwb_has_orphans(w->s)) w->s->pending = 1;
 }
 
 /* }====================================================== */
-
-/* {======================================================
-** Telling
-** ======================================================= */
-
-/* The stack of `tell`. */
-enum { GUARD = 1, ROOT, WRITTEN, FIELD, OLD, NEW, KIND };
-
-/* The step up from `h`. */
-static int step(mwb_state *s, mw_handle root, mw_handle *h, mw_value *key) {
-  return mw_tree_above(s->engine, root, *h, h, key) == MW_OK;
-}
-
-/* Pushes the keys that lead from the root to the field that was written; the
-** field alone when there is no way any more. */
-static void push_path(lua_State *L, mwb_state *s) {
-  mw_handle root = mwb_handle_of(L, s, ROOT), h = mwb_handle_of(L, s, WRITTEN);
-  mw_handle at = h;
-  mw_value key;
-  int n = 0;
-  s->L = L;
-  while (step(s, root, &at, &key)) n++;
-  lua_createtable(L, n + 1, 0);
-  lua_pushvalue(L, FIELD);
-  lua_rawseti(L, -2, n + 1);
-  for (at = h; step(s, root, &at, &key); n--) {
-    mwb_push_key(L, s, &key);
-    lua_rawseti(L, -2, n);
-  }
-}
-
-/* tell(guard, root, written object, field, old, new, kind) */
-static int tell(lua_State *L) {
-  push_path(L, mwb_state_of(L));
-  lua_replace(L, FIELD);
-  lua_remove(L, WRITTEN);
-  if (!lua_isfunction(L, GUARD)) {
-    lua_getfield(L, GUARD, "invalidate");
-    lua_insert(L, GUARD);
-  }
-  lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
-}
-
-/* }====================================================== */
-
-void mwb_open_tree(lua_State *L) {
-  mwb_push_function(L, tell);
-  mwb_keep(L, mwb_state_of(L), MWB_TELL);
-}

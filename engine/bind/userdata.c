@@ -9,13 +9,11 @@
 ** it, so it is the class that gets a trap: it passes on what is not watched.
 ** The class gets its own `__newindex` back with the last `mw.unwatch`.
 */
-#include "bind.h"
-#include "trace.h"
+#include "journal.h"
+#include "shadow.h"
+#include "trap.h"
 
 #define UP_ORIGINAL lua_upvalueindex(3)
-
-/* write(userdata, key, value, original, handle) */
-static const char WRITE = 0;
 
 void mwb_call_newindex(lua_State *L, int newindex) {
   newindex = lua_absindex(L, newindex);
@@ -32,22 +30,50 @@ void mwb_call_newindex(lua_State *L, int newindex) {
   }
 }
 
+static void prepare_entry(mwb_write *w, mw_entry *entry) {
+  mwb_begin_entry(w->L, w->s, entry);
+  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
+}
+
+/* The class may have put another value there than it was given. */
+void mwb_store_userdata(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  mw_entry entry;
+  uint32_t id;
+  int noting = mwb_noting(s) && !w->ignored;
+  if (noting) {
+    mwb_read_old(w);
+    prepare_entry(w, &entry);
+  }
+  id = s->journal.id;
+  mwb_push_newindex(L, OBJECT);
+  mwb_call_newindex(L, -1);
+  lua_pop(L, 1);
+  if (!noting) return;
+  if (s->journal.id != id) prepare_entry(w, &entry);
+  mwb_check(L, mw_journal_append(s->engine, &entry));
+}
+
 static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_handle h = (s->engine == NULL) ? MW_NONE : mwb_intercepting_at(L, s, 1);
+  mw_handle h =
+      (s->engine == NULL) ? MW_NONE : mwb_intercepting_at(L, s, OBJECT);
   mwi_object *r = (h == MW_NONE) ? NULL : mwb_object_of(s, h);
-  lua_settop(L, 3);
-  if (r != NULL && (r->armed > 0 || mwb_noting(s) || mwb_tracing(s))) {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &WRITE);
-    lua_insert(L, 1);
-    lua_pushvalue(L, UP_ORIGINAL);
-    lua_pushinteger(L, (lua_Integer)h);
-    lua_call(L, 5, 0);
+  mwb_write w;
+  lua_settop(L, VALUE);
+  if (r == NULL || !mwi_object_intercepts(r)) {
+    mwb_call_newindex(L, UP_ORIGINAL);
     return 0;
   }
-  if (r != NULL && r->watched) mwi_object_count(s->engine, r);
-  mwb_call_newindex(L, UP_ORIGINAL);
-  return 0;
+  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
+  w.ignored = mwb_is_ignored(L, s);
+  if (w.ignored) {
+    mwb_store_userdata(&w);
+    return 0;
+  }
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_userdata);
 }
 
 /* Pushes the class of the userdata at `index` and its `__newindex`. */
@@ -82,12 +108,12 @@ static lua_Integer add_watched(lua_State *L, lua_Integer n) {
   return n;
 }
 
-void mwb_patch(lua_State *L, int index) {
+void mwb_patch(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (!lua_isnil(L, -1) && lua_tocfunction(L, -1) != trap) {
-    lua_pushvalue(L, MWB_UPSTATE);
-    lua_pushvalue(L, MWB_UPOBJECTS);
+    lua_pushlightuserdata(L, s);
+    mwb_push(L, s, MWB_OBJECTS);
     lua_rotate(L, -3, -1);
     lua_pushinteger(L, 0);
     lua_pushcclosure(L, trap, 4);
@@ -109,10 +135,4 @@ void mwb_unpatch(lua_State *L, int index) {
     set_newindex(L);
   }
   lua_settop(L, top);
-}
-
-void mwb_open_userdata(lua_State *L, lua_CFunction write) {
-  mwb_push_function(L, write);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &WRITE);
-  mwb_new_ephemeron(L, MWB_HELD);
 }

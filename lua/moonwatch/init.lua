@@ -65,14 +65,7 @@ defer(private.effects_methods, {
 })
 defer(private.trace_methods(), { write = "trace" })
 
--- What the core calls: when an object of a class is watched, and when a scope
--- is measured.
-private.hooks {
-  false, false, deferred("policy.mutators", "class_of"),
-  deferred("policy.mutators", "watched"),
-  deferred("policy.mutators", "unwatched"),
-  deferred("policy.mutators", "deserted"),
-}
+-- What the core calls when a scope is measured.
 private.timers(deferred("times", "opened"), deferred("times", "closed"))
 
 local mw = {}

@@ -69,7 +69,7 @@ end
 function reads.begin()
   if #readers == 0 then
     readers.spied = {}
-    for i, obj in ipairs(private.reporting()) do
+    for i, obj in ipairs(private.intercepting()) do
       readers.spied[i] = spy_on(obj)
     end
   end

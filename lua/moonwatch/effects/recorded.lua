@@ -311,14 +311,14 @@ local function tell_all(list, told)
     local mt = private.metatable(e.object)
     if type(e.object) == "table" and type(mt) == "table" and
       rawget(core.raw(mt), "__newindex") ~= nil and
-      not private.reports(e.object) then
+      not private.intercepts(e.object) then
       told[#told + 1] = core.track(e.object)
     end
   end
 end
 
 local function set_class(e)
-  if private.reports(e.object) then
+  if private.intercepts(e.object) then
     core.setmetatable(e.object, e.new)
   else
     private.note(e.object, nil, private.metatable(e.object), e.new)
@@ -346,7 +346,7 @@ end
 -- Stores the value of an entry once more, unless the class refuses the value.
 local function store(e, progress)
   if has_say(e) then
-    if not private.reports(e.object) then
+    if not private.intercepts(e.object) then
       progress.told[#progress.told + 1] = core.track(e.object)
     end
     local ok, err = transaction.run(nil, by_class, e, progress)

@@ -394,7 +394,7 @@ end
 
 function refresh()
   forget()
-  mutators.use(mutators_of,
+  mutators.use(has "mutators" and mutators_of or nil,
     (current.definition.descend or has "deep") and descend or false,
     has "ignore" and ignored_by or false)
 end

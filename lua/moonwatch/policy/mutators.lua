@@ -2,23 +2,25 @@
 -- SPDX-License-Identifier: MIT
 --
 -- The policy names the mutators of a class.  As long as the class has watched
--- objects, each mutator is wrapped, and a call of it counts as a write.  The
--- core says which classes have watched objects.
+-- objects, each mutator is wrapped, and a call of it counts as a write.
+-- Classes without mutators cost nothing: the core tells of watched objects only
+-- while the policy names mutators, and only of classes that are wrapped.
 
 local object_class = require "moonwatch.policy.object_class"
 local private = require("moonwatch.core").private
 
-local ipairs, pairs, pcall = ipairs, pairs, pcall
+local ipairs, next, pairs, pcall = ipairs, next, pairs, pcall
+local setmetatable = setmetatable
 
 local MEMORY = "not enough memory"
-local NONE = {}
+local WEAK = { __mode = "k" }
 
-local mutators = { class_of = object_class.of }
+local mutators = {}
 
--- Class with watched objects -> array of the wrappers' layers.
-local watched = setmetatable({}, { __mode = "k" })
+-- Class -> its wrappers' layers, and the set of its watched objects.
+local wrapped = setmetatable({}, WEAK)
 
-local function names_of() return NONE end -- until a policy is used
+local names_of -- (class) -> array of names
 
 local function finish(self, name, moment, ...)
   private.end_call(self, name, moment)
@@ -44,7 +46,6 @@ end
 
 local function wrap_all(class, layers)
   local seen = {}
-  unwrap(layers)
   for _, name in ipairs(names_of(class)) do
     if not seen[name] then
       local wrap, n = require "moonwatch.policy.wrap", #layers + 1
@@ -55,52 +56,67 @@ local function wrap_all(class, layers)
   end
 end
 
---- Called when the first object of a class is watched.
-function mutators.watched(class)
-  watched[class] = watched[class] or {}
-  wrap_all(class, watched[class])
+-- The class has lost its last watched object.
+local function release(class)
+  local its = wrapped[class]
+  if its then unwrap(its.layers) end
+  wrapped[class] = nil
 end
 
---- Called when the last watched object of a class is no longer watched.
-function mutators.unwatched(class)
-  if watched[class] then unwrap(watched[class]) end
-  watched[class] = nil
-end
-
---- Called when watched objects have died.  Unwraps the classes that have no
--- watched objects left; if a class raises, the classes after it are unwrapped
--- all the same.
-function mutators.deserted()
-  local list = {}
-  for class in pairs(watched) do
-    if private.instances(class) == 0 then list[#list + 1] = class end
+--- Called when an object is watched.  Returns whether its class has mutators;
+-- if not, the core does not call again for objects with that metatable.
+function mutators.watched(obj)
+  local class = object_class.of(obj)
+  if class == nil or not next(names_of(class)) then return false end
+  local its = wrapped[class]
+  if its then
+    its.objects[obj] = true
+  else -- the object comes first: a class without objects is released
+    its = { layers = {}, objects = setmetatable({ [obj] = true }, WEAK) }
+    wrapped[class] = its
+    wrap_all(class, its.layers)
   end
-  local short
+  return true
+end
+
+--- Called when an object is no longer watched, or gets another class.
+function mutators.unwatched(obj)
+  local class = object_class.of(obj)
+  local its = class ~= nil and wrapped[class]
+  if not its then return end
+  its.objects[obj] = nil
+  if not next(its.objects) then release(class) end
+end
+
+--- Called when watched objects may have died.  If a class raises, the classes
+-- after it are unwrapped all the same.
+function mutators.deserted()
+  local list, short = {}, nil
+  for class, its in pairs(wrapped) do
+    if not next(its.objects) then list[#list + 1] = class end
+  end
   for _, class in ipairs(list) do
-    local ok, err = pcall(mutators.unwatched, class)
+    local ok, err = pcall(release, class)
     if not ok and err == MEMORY then short = err end
   end
   if short then error(short, 0) end -- the core calls again
 end
 
---- Makes the core call the functions in this file, and the two functions of the
--- policy (or false).
-function mutators.install(descend, ignored_by)
-  private.hooks {
-    descend, ignored_by, mutators.class_of, mutators.watched,
-    mutators.unwatched, mutators.deserted,
-  }
-end
-
---- Puts a policy into force: its functions for the core, and the mutators that
--- `names(class)` returns in an array.
+--- Puts a policy into force: its functions for the core (or false), and the
+-- mutators that `names(class)` returns in an array; `names` is nil for a policy
+-- without mutators.
 function mutators.use(names, descend, ignored_by)
-  mutators.install(descend, ignored_by)
   names_of = names
-  mutators.deserted()
-  for class, layers in pairs(watched) do wrap_all(class, layers) end
+  for class in pairs(wrapped) do release(class) end
+  if not names then
+    private.hooks { descend, ignored_by, false, false, false }
+    return
+  end
+  private.hooks {
+    descend, ignored_by, mutators.watched, mutators.unwatched,
+    mutators.deserted,
+  }
+  for _, obj in ipairs(private.watched()) do mutators.watched(obj) end
 end
-
-mutators.install(false, false)
 
 return mutators

@@ -1,0 +1,87 @@
+/*
+** apply.c - writes that the library makes for the program: of effects.
+** SPDX-License-Identifier: MIT
+**
+** Such a write goes the way of all writes.  What does not tell of its writes,
+** and a cell, is written here, and the write is noted.
+*/
+#include "cell.h"
+#include "journal.h"
+#include "shadow.h"
+#include "trap.h"
+
+/* Pushes what a table has itself, or what a userdata tells. */
+static void push_plain(lua_State *L) {
+  if (lua_istable(L, OBJECT)) {
+    lua_pushvalue(L, KEY);
+    lua_rawget(L, OBJECT);
+  } else {
+    mwb_push_current(L);
+  }
+}
+
+void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
+  mw_handle h = mwb_identify(L, s, "apply", OBJECT, 1);
+  int cell = mwb_is_cell(L, s, OBJECT);
+  mwb_begin_entry(L, s, entry);
+  lua_settop(L, SHADOW);
+  if (cell)
+    mwb_push_cell(L, OBJECT); /* to OLD */
+  else
+    push_plain(L);
+  mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
+  if (cell) mwb_hold(L, s, OBJECT, entry); /* nobody else does */
+}
+
+static void assign_plain(lua_State *L, mwb_state *s, int stored) {
+  mw_entry entry;
+  mwb_prepare_plain(L, s, &entry);
+  lua_pushvalue(L, VALUE);
+  if (mwb_is_cell(L, s, OBJECT)) {
+    mwb_set_cell(L, OBJECT);
+  } else {
+    lua_pushvalue(L, KEY);
+    lua_insert(L, -2);
+    if (stored && lua_istable(L, OBJECT))
+      lua_rawset(L, OBJECT);
+    else
+      lua_settable(L, OBJECT);
+  }
+  mwb_check(L, mw_journal_append(s->engine, &entry));
+}
+
+/* assign(object, key, value, stored) -> did a guard fail?, its error.  Those
+** who watch hear that the value is applied, and what is said to be `stored`
+** goes to a table as it is, whatever its class would do. */
+static int assign(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int stored = lua_toboolean(L, 4);
+  mw_handle h;
+  mwb_write w;
+  lua_settop(L, SHADOW);
+  mwb_normalize_key(L);
+  h = mwb_intercepting_at(L, s, OBJECT);
+  if (h == MW_NONE) {
+    assign_plain(L, s, stored);
+    return 0;
+  }
+  lua_settop(L, VALUE);
+  mwb_write_open(L, s, &w, h, MW_APPLY, 0);
+  mwb_write_count(&w);
+  mwb_write_before(&w);
+  if (lua_isuserdata(L, OBJECT))
+    mwb_store_userdata(&w);
+  else if (stored)
+    mwb_store_contents(&w);
+  else
+    mwb_store_value(&w);
+  lua_pushboolean(L, mwb_write_after(&w));
+  if (!w.failed) lua_pushnil(L);
+  if (w.failed) lua_insert(L, FAILURE);
+  return 2;
+}
+
+void mwb_open_assign(lua_State *L) {
+  static const luaL_Reg functions[] = {{"assign", assign}, {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}

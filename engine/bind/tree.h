@@ -1,0 +1,29 @@
+/*
+** tree.h - what is below an object has a shadow as well.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_TREE_H
+#define MWB_TREE_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* Includes what is below the table at `index`, a root; may raise half-way. */
+void mwb_include(lua_State *L, mwb_state *s, int index);
+
+/* Gives back at most `n` objects that are no longer included. */
+void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
+
+/* May there be some? */
+static inline int mwb_has_orphans(const mwb_state *s) {
+  return mw_tree_has_orphans(s->engine) && !mw_journal_is_open(s->engine);
+}
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif
