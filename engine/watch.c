@@ -598,18 +598,19 @@ static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
 static void call(mw_engine *e, mwi_object *r, uint32_t i,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
-  const mwi_watch w = *watch_at(e, i);
+  const mwi_watch *w = watch_at(e, i);
   mw_handle obj = r->obj;
+  int flags = w->flags & (MWI_ENDED - 1);
+  uint64_t seq = w->seq;
   e->watch.calls++;
-  if (w.flags & MW_FLAG) {
+  if (flags & MW_FLAG) {
     raise_flag(e, r, i);
     return;
   }
-  if (w.flags & MW_ONCE) end_watch(e, r, i);
-  if (host->call(host->ud, obj, w.ref, w.flags & (MWI_ENDED - 1), change))
-    return;
+  if (flags & MW_ONCE) end_watch(e, r, i);
+  if (host->call(host->ud, obj, w->ref, flags, change)) return;
   e->watch.calls--; /* the guard is dead */
-  if (r->obj == obj && watch_at(e, i)->seq == w.seq) end_watch(e, r, i);
+  if (r->obj == obj && w->seq == seq) end_watch(e, r, i);
 }
 
 /* Is nobody there but this watch, so that nothing has to be claimed? */

@@ -120,7 +120,10 @@ int mwb_settle(void *ud, mw_handle obj, mw_change *change) {
   else
     mwb_push_current(L);
   lua_replace(L, VALUE);
-  w->plain = w->change.kind <= MW_DELETE;
+  if (w->change.kind <= MW_DELETE)
+    w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
+                     : lua_isnil(L, OLD) ? MW_INSERT
+                                         : MW_UPDATE;
   mwb_write_compare(w);
   change->kind = w->change.kind;
   change->same = w->change.same;

@@ -149,35 +149,40 @@ static int tell_below(lua_State *L) {
 
 /* Makes the stack what the calls of guards expect. */
 static void prepare(mwb_write *w) {
+  lua_State *L = w->L;
   mwb_read_old(w);
-  lua_settop(w->L, OWN);
-  lua_pushcfunction(w->L, add_traceback);
-  lua_pushnil(w->L);
+  lua_pushnil(L); /* OWN */
+  lua_pushcfunction(L, add_traceback);
+  lua_pushnil(L);
   w->told = 1;
 }
 
-/* Puts the guards of the object on the top where OWN is; the object goes. */
-static void take_guards(mwb_write *w, mw_handle obj, const mwi_object *r) {
-  mwb_push_guards(w->L, w->s, -1, 0);
-  lua_replace(w->L, OWN);
-  lua_pop(w->L, 1);
+/* Puts the guards of the object where OWN is; 0 when the object is dead. */
+static int take_guards(mwb_write *w, mw_handle obj, uint32_t layout) {
+  lua_State *L = w->L;
+  if (obj != w->obj) {
+    if (!mwb_alive(L, w->s, obj)) return 0;
+    mwb_push_guards(L, w->s, -1, 0);
+    lua_replace(L, -2);
+  } else if (!lua_istable(L, OBJECT) || !lua_getmetatable(L, OBJECT)) {
+    mwb_push_guards(L, w->s, OBJECT, 0);
+  }
+  lua_replace(L, OWN);
   w->owner = obj;
-  w->owner_layout = r->layout;
+  w->owner_layout = layout;
+  return 1;
 }
 
 /* Pushes the guard; a function that is called for the last time is let go.
 ** Returns 0 when the guard, or the object, is dead. */
 static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
-  mwi_object *r = mwi_object_find(&w->s->engine->watch, obj);
+  mwi_object *r;
   if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
-  if (w->owner != obj || w->owner_layout != r->layout) {
-    if (obj == w->obj)
-      lua_pushvalue(L, OBJECT);
-    else if (!mwb_alive(L, w->s, obj))
-      return 0;
-    take_guards(w, obj, r);
-  }
+  r = mwi_object_find(&w->s->engine->watch, obj);
+  if ((w->owner != obj || w->owner_layout != r->layout) &&
+      !take_guards(w, obj, r->layout))
+    return 0;
   lua_rawgeti(L, OWN, (lua_Integer)ref);
   if (flags & MW_ONCE) mwb_drop_guard(L, OWN, r, (lua_Integer)ref);
   return 1;

@@ -95,34 +95,28 @@ void mwb_push_current(lua_State *L) {
 ** before all guards. */
 void mwb_read_old(mwb_write *w) {
   lua_State *L = w->L;
+  int type;
   if (w->has_old) return;
-  if (w->shadow != SHADOW) {
-    lua_settop(L, VALUE);
-    lua_pushvalue(L, w->shadow);
-    w->shadow = SHADOW;
-  }
-  mwb_normalize_key(L);
-  if (lua_gettop(L) < OLD) lua_settop(L, OLD);
-  if (lua_istable(L, OBJECT)) {
+  if (w->change.key.type == MW_TINTEGER) mwb_normalize_key(L);
+  lua_settop(L, SHADOW);
+  if (w->shadow == TRAP_SHADOW || lua_istable(L, OBJECT)) {
     lua_pushvalue(L, KEY);
-    lua_rawget(L, SHADOW);
+    type = lua_rawget(L, w->shadow);
   } else {
     mwb_push_current(L);
+    type = lua_type(L, OLD);
   }
-  lua_replace(L, OLD);
   w->has_old = 1;
-  mwb_write_compare(w);
+  if (!w->plain) return;
+  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
+                   : (type == LUA_TNIL) ? MW_INSERT
+                                        : MW_UPDATE;
 }
 
 void mwb_write_compare(mwb_write *w) {
-  lua_State *L = w->L;
   int kind = w->change.kind;
   w->change.same =
-      lua_rawequal(L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
-  if (!w->plain) return;
-  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
-                   : lua_isnil(L, OLD) ? MW_INSERT
-                                       : MW_UPDATE;
+      lua_rawequal(w->L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
 }
 
 int mwb_is_ignored(lua_State *L, mwb_state *s) {
@@ -167,19 +161,31 @@ static void bad_index(lua_State *L, const char *what) {
   lua_error(L);
 }
 
-void mwb_store_in(lua_State *L, int shadow, mwi_object *r) {
-  switch (lua_type(L, KEY)) {
-    case LUA_TSTRING:
-      if (!is_meta(lua_tostring(L, KEY))) break;
+/* Is the string at KEY such a name?  A short one is known by its bytes. */
+static int is_meta_key(lua_State *L, const mw_value *key) {
+  if (key->u.i == 0) return mwb_is_meta(L, KEY);
+  return is_meta((const char *)(uintptr_t)key->u.i);
+}
+
+/* Stores what is at KEY and VALUE, and on the top, in the shadow at `shadow`; a
+** field that Lua looks up raw goes into the object too.  `r` may be NULL.
+** Raises Lua's own errors for keys that no table takes. */
+static void store_in(lua_State *L, int shadow, mwi_object *r,
+                     const mw_value *key) {
+  switch (key->type) {
+    case MW_TSTRING:
+      if (!is_meta_key(L, key)) break;
       lua_pushvalue(L, KEY);
       lua_pushvalue(L, VALUE);
       lua_rawset(L, OBJECT);
       break;
-    case LUA_TNUMBER:
-      if (!lua_rawequal(L, KEY, KEY)) bad_index(L, "NaN");
+    case MW_TFLOAT:
+      if (key->u.f != key->u.f) bad_index(L, "NaN");
+      break;
+    case MW_TINTEGER:
       if (r != NULL && (r->needs & MWI_SHORT)) mwb_need_len(L, OBJECT, r);
       break;
-    case LUA_TNIL:
+    case MW_TNIL:
       bad_index(L, "nil");
       break;
     default:
@@ -197,20 +203,21 @@ static void push_pair(lua_State *L) {
 
 /* Is there nothing to the key but that it is stored?  The entry's key is set
 ** then. */
-static int is_simple(lua_State *L, mwb_state *s, const mwi_object *r,
-                     mw_entry *entry) {
-  int type = lua_type(L, KEY), ok;
-  if (type == LUA_TSTRING) {
-    const char *key = lua_tostring(L, KEY);
-    if (is_meta(key)) return 0;
+static int is_simple(mwb_write *w, mw_entry *entry) {
+  const mw_value *key = &w->change.key;
+  if (key->type == MW_TSTRING) {
+    const char *text = (const char *)(uintptr_t)key->u.i;
+    if (text == NULL || is_meta(text)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
-    entry->value[MW_KEY].i = mwb_string_ref(L, s, &s->journal, 0, KEY, key);
+    entry->value[MW_KEY].i =
+        mwb_string_ref(w->L, w->s, &w->s->journal, 0, KEY, text);
     return 1;
   }
-  if (type != LUA_TNUMBER || r == NULL || (r->needs & MWI_SHORT)) return 0;
+  if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
+    return 0;
   entry->type[MW_KEY] = MW_TINTEGER;
-  entry->value[MW_KEY].i = lua_tointegerx(L, KEY, &ok);
-  return ok;
+  entry->value[MW_KEY] = key->u;
+  return 1;
 }
 
 /* The old value is read anew: a guard may have written. */
@@ -221,11 +228,11 @@ void mwb_store_noted(mwb_write *w) {
   int top = lua_gettop(L), type;
   if (!mwb_noting(s) || w->ignored) {
     push_pair(L);
-    mwb_store_in(L, w->shadow, w->r);
+    store_in(L, w->shadow, w->r, &w->change.key);
     return;
   }
   entry.where = 0;
-  if (s->wheres == 0 && is_simple(L, s, w->r, &entry)) {
+  if (s->wheres == 0 && is_simple(w, &entry)) {
     lua_pushvalue(L, KEY);
     type = lua_rawget(L, w->shadow);
     mwb_pack_as(L, s, &s->journal, 0, top + 1, type, &entry, MW_OLD);
@@ -245,7 +252,7 @@ void mwb_store_noted(mwb_write *w) {
     mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
-    mwb_store_in(L, w->shadow, w->r);
+    store_in(L, w->shadow, w->r, &w->change.key);
     lua_settop(L, top);
   }
   mwb_note(s, &entry);
@@ -360,7 +367,7 @@ void mwb_store_value(mwb_write *w) {
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
   if (needs & (MWI_SKIPS | MWB_TRACES | MWB_BATCHES)) return 1;
-  return watch->after > 0 || (w->r->nodes != 0 && watch->deep_skips > 0);
+  return watch->after > 0 || (watch->deep_skips > 0 && w->r->nodes != 0);
 }
 
 /* A guard may have written, unwatched the object, changed its class. */
@@ -368,8 +375,9 @@ static void look_again(mwb_write *w) {
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  w->has_old = 0;
-  mwb_read_old(w); /* the value that the store replaces */
+  lua_pushvalue(w->L, KEY); /* the value that the store replaces */
+  lua_rawget(w->L, w->shadow);
+  lua_replace(w->L, OLD);
 }
 
 void mwb_write_before(mwb_write *w) {
@@ -378,10 +386,10 @@ void mwb_write_before(mwb_write *w) {
   unsigned needs = s->needs | ((w->r != NULL) ? w->r->needs : 0u);
   uint64_t calls = e->watch.calls;
   if (w->r == NULL) return;
-  if (w->has_old)
-    mwb_write_compare(w);
-  else if (needs_old(w, needs))
+  if (w->has_old || needs_old(w, needs)) {
     mwb_read_old(w);
+    mwb_write_compare(w);
+  }
   if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
   mwi_write_begin(e, w->r, &w->change);
@@ -438,20 +446,29 @@ int mwb_trap(lua_State *L) {
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwi_object *r =
       (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
-  unsigned needs;
+  unsigned needs = 0;
   mw_value key;
-  if (r == NULL) { /* the object was found dead, or the engine is closed */
-    mwb_store_in(L, TRAP_SHADOW, NULL);
-    return 0;
-  }
-  needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS);
-  if (needs != 0) {
+  if (r != NULL) /* else it was found dead, or the engine is closed */
+    needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS);
+  if (lua_type(L, KEY) == LUA_TSTRING) {
+    size_t len;
+    const char *text = lua_tolstring(L, KEY, &len);
+    if (needs == 0 && r != NULL && !is_meta(text)) { /* the most frequent */
+      mwi_object_count(s->engine, r);
+      lua_rawset(L, TRAP_SHADOW);
+      return 0;
+    }
+    key.type = MW_TSTRING;
+    key.u.i = (int64_t)(uintptr_t)text;
+    if (len > s->short_string) key = mwb_key(L, s, KEY);
+  } else {
     key = mwb_key(L, s, KEY);
-    if (needs != MWI_KEYED || mwi_field_is_heard(s->engine, r, &key))
-      return trap_write(L, s, r, &key);
   }
-  mwi_object_count(s->engine, r);
-  mwb_store_in(L, TRAP_SHADOW, r);
+  if (needs != 0 && (needs != MWI_KEYED ||
+                     mwi_field_is_heard(s->engine, r, &key)))
+    return trap_write(L, s, r, &key);
+  if (r != NULL) mwi_object_count(s->engine, r);
+  store_in(L, TRAP_SHADOW, r, &key);
   return 0;
 }
 

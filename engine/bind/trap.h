@@ -77,13 +77,9 @@ void mwb_store_userdata(mwb_write *w);
 ** itself. */
 void mwb_find_shadow(mwb_write *w);
 
-/* Reads the value from before the write to OLD, unless it is there. */
+/* Reads the value from before the write to OLD, unless it is there; sets the
+** kind of a plain write. */
 void mwb_read_old(mwb_write *w);
-
-/* Stores key and value, at KEY and VALUE and on the top, in the shadow at
-** `shadow`; a field that Lua looks up raw goes into the object too.  `r` may be
-** NULL.  Raises Lua's own errors for keys that no table takes. */
-void mwb_store_in(lua_State *L, int shadow, mwi_object *r);
 
 /* tree.c: stores in the shadow of an object that is below a root. */
 void mwb_store_linked(mwb_write *w);
@@ -99,8 +95,7 @@ void mwb_normalize_key(lua_State *L);
 int mwb_settle(void *ud, mw_handle obj, mw_change *change);
 uint64_t mwb_note_write(mwb_write *w);
 
-/* Sets whether the value at VALUE is the same as that at OLD, and the kind if
-** the change is a plain write. */
+/* Sets whether the value at VALUE is the same as that at OLD. */
 void mwb_write_compare(mwb_write *w);
 
 /* Pushes the value that the object has now at the key; nil if it has none, or
