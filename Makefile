@@ -26,6 +26,7 @@ ENGINE  = $(wildcard engine/*.c)
 BINDING = $(wildcard engine/bind/*.c)
 HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
 CORE    = $(BUILD)/moonwatch/core.so
+ENTRIES = $(BUILD)/entries/moonwatch/core.so
 INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
 TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
@@ -49,6 +50,14 @@ test-browser: all browser-deps
 
 bench: all $(BUILD)/bench/floor.so
 	@$(LUA) bench/run.lua $(BENCH)
+
+# The functions that a write enters; WAYS="guard flag" names them.
+entries: deps $(ENTRIES) $(BUILD)/bench/floor.so
+	@LUA_CPATH="$(BUILD)/entries/?.so;$(LUA_CPATH)" $(LUA) bench/entries.lua $(ENTRIES) $(WAYS)
+
+# The instructions of a write; ROWS="key flag" chooses some.
+callgrind: valgrind-deps all $(BUILD)/bench/floor.so
+	@$(LUA) bench/callgrind.lua $(ROWS)
 
 asan:
 	@$(MAKE) --no-print-directory test BUILD=build/asan CFLAGS="-O1 -g" \
@@ -87,6 +96,9 @@ deps:
 lint-deps:
 	$(call need,$(LINTERS),command -v clang-format && command -v cppcheck && command -v $(CXX))
 
+valgrind-deps:
+	$(call need,valgrind,command -v valgrind)
+
 browser-deps:
 	$(call need,$(BROWSER),command -v $(BROWSER))
 
@@ -114,4 +126,8 @@ $(BUILD)/bench/floor.so: bench/floor.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
-.PHONY: all run test test-browser bench asan fuzz lint install clean env deps lint-deps browser-deps
+$(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+	@mkdir -p $(@D)
+	$(COMPILE) -finstrument-functions -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
+
+.PHONY: all run test test-browser bench entries callgrind asan fuzz lint install clean env deps lint-deps valgrind-deps browser-deps

@@ -1,7 +1,7 @@
 -- Takes figures in a process of its own, because what a call costs depends on
 -- all that the heap has seen before.
 --
---   child.lua <measure> <way>...      prints a figure for each way
+--   child.lua <measure> <way>...      prints a line of figures for each way
 --
 -- A measure is one of those below, a way one of ways.lua.  The speed of a
 -- machine changes from second to second, so ways that are compared take turns
@@ -12,6 +12,10 @@ package.cpath = (os.getenv "BUILD" or "build") .. "/bench/?.so;" ..
   package.cpath
 
 local floor = require "floor"
+
+-- The library keeps the allocator that it finds.
+if arg[1]:find "^live" then floor.count_memory() end
+
 local mw = require "moonwatch"
 local ways = require "ways"
 
@@ -133,18 +137,50 @@ end
 
 -- Watches ---------------------------------------------------------------
 
-local one = {}
+-- What a function returns for a way, which it is asked once.
+local made = {}
 
--- Nanoseconds a statement on one object that a way made.
-local function statement(way, statements)
-  one[way] = one[way] or ways.one[way]()
-  settle()
-  return time(statements, one[way], MANY) * 1e9 / MANY
+local function made_by(new, way)
+  made[way] = made[way] or table.pack(new[way]())
+  return table.unpack(made[way], 1, made[way].n)
 end
 
-function measures.write_one(way) return statement(way, ways.write_one) end
+-- Seconds of statements, with the garbage that they make collected as it comes.
+local function time_statements(way, count)
+  local run, start, stop = made_by(ways.statements, way)
+  settle()
+  start()
+  collectgarbage "restart"
+  local seconds = time(run, count)
+  collectgarbage "stop"
+  stop()
+  return seconds
+end
 
-function measures.read_one(way) return statement(way, ways.read_one) end
+local TAKE = 0.015 -- seconds
+local counts = {}
+
+-- Nanoseconds a statement.
+function measures.statements(way)
+  local count = counts[way]
+  if not count then
+    local each = time_statements(way, 500) / 500
+    count = math.max(100, math.min(MANY, TAKE // each // 1 | 0))
+    counts[way] = count
+  end
+  return time_statements(way, count) * 1e9 / count
+end
+
+-- Nanoseconds an object to watch objects that have never been watched, with the
+-- memory that this takes.
+function measures.first_watch(way)
+  local list = new_points(20000)
+  settle()
+  collectgarbage "restart"
+  local seconds = time(ways[way], list)
+  collectgarbage "stop"
+  return seconds * 1e9 / #list
+end
 
 local points
 
@@ -162,6 +198,19 @@ function measures.invalidate(way)
   local seconds = time(invalidate)
   for i = 1, MANY do assert(not guards[i].valid) end
   return seconds * 1e9 / MANY
+end
+
+-- How many guards can be called in one another, from a program that has just
+-- begun.
+function measures.nesting(way)
+  local depth = 0
+  for n = 2, 200 do
+    local first, last = ways.cells[way](n)
+    if not pcall(function() first.value = 1 end) then break end
+    if last.value ~= n then break end
+    depth = n - 1
+  end
+  return depth
 end
 
 -- Policies --------------------------------------------------------------
@@ -195,20 +244,14 @@ end
 
 -- Effects ---------------------------------------------------------------
 
--- What a function answers for a way, which it is asked once.
-local made = {}
-
-local function made_by(new, way)
-  made[way] = made[way] or table.pack(new[way]())
-  return table.unpack(made[way], 1, made[way].n)
-end
-
 -- Nanoseconds a write that is recorded.
 function measures.record(way)
   local obj, start, stop = made_by(ways.recorders, way)
   settle()
   start()
-  local seconds = time(ways.write_one, obj, MANY)
+  local seconds = time(function()
+    for i = 1, MANY do obj.x = i end
+  end)
   stop()
   return seconds * 1e9 / MANY
 end
@@ -325,7 +368,7 @@ end
 
 -- Seconds of the longest step of a cycle of the collector.  The steps are as
 -- large as those that it does by itself.
-local function longest_step()
+local function longest_of_cycle()
   local longest, done = 0, false
   while not done do
     local start = floor.now()
@@ -340,7 +383,7 @@ local function pause(arrays, way)
   for _, objects in ipairs(arrays) do ways[way](objects) end
   settle()
   local longest = 0
-  for _ = 1, 3 do longest = math.max(longest, longest_step()) end
+  for _ = 1, 3 do longest = math.max(longest, longest_of_cycle()) end
   return longest * 1e3
 end
 
@@ -387,22 +430,194 @@ function measures.memory(way) return memory(new_objects(MILLION), way) end
 
 function measures.memory_points(way) return memory(new_points(MANY), way) end
 
+-- Bytes that Lua and the library have together, of an object and all that
+-- watching adds to it.
+local function live_objects(way, bytes)
+  local list = {}
+  for i = 1, MANY do list[i] = false end
+  settle()
+  local start = bytes()
+  collectgarbage "restart"
+  ways.live[way](list)
+  collectgarbage "stop"
+  settle()
+  return (bytes() - start) / MANY
+end
+
+function measures.live(way) return live_objects(way, floor.live) end
+
+-- Lua's own count.
+function measures.count(way)
+  return live_objects(way, function() return collectgarbage "count" * 1024 end)
+end
+
+-- What the system has given.
+function measures.resident(way) return live_objects(way, resident) end
+
+-- Kilobytes of a large table.
+function measures.live_large(way)
+  ways.large[way]() -- once, for what the library itself keeps
+  settle()
+  local start = floor.live()
+  local t = ways.large[way]()
+  settle()
+  local bytes = floor.live() - start
+  assert(next(t) or #t)
+  return bytes / 1024
+end
+
+-- Frames ----------------------------------------------------------------
+
+-- Builds a world with the collector running in that mode.
+local function build(way, mode)
+  math.randomseed(42)
+  collectgarbage(mode)
+  collectgarbage "restart"
+  return ways.worlds[way]()
+end
+
+-- Milliseconds: the median frame, the 99th percentile, the longest.
+local function frames(way, mode)
+  local frame = build(way, mode)
+  local times = {}
+  for _ = 1, 20 do frame() end
+  for i = 1, 300 do times[i] = time(frame) * 1e3 end
+  table.sort(times)
+  return times[150], times[297], times[300]
+end
+
+function measures.frames(way) return frames(way, "incremental") end
+
+function measures.frames_young(way) return frames(way, "generational") end
+
+-- Counts the collector's cycles.
+local cycles = 0
+
+local function count_cycles()
+  cycles = cycles + 1
+  setmetatable({}, { __gc = count_cycles })
+end
+
+local BIRTH = 1000 -- allocations from one birth in a world to the next
+
+-- Milliseconds of the longest allocation in each of some cycles, while
+-- entities, in arrays of a size, come and go: a step of the collector is done
+-- inside of an allocation, and so is a whole collection in the generational
+-- mode.
+local function longest_allocations(way, mode, size, count)
+  local _, entities, birth = build(way, mode)
+  local arrays = {}
+  for i = 1, #entities, size do
+    arrays[#arrays + 1] = table.move(entities, i, i + size - 1, 1, {})
+  end
+  local all = #entities
+  entities = nil -- luacheck: ignore 311
+  collectgarbage() -- from here on the next collections are foreseeable
+  count_cycles()
+  local list, first, n, longest = {}, cycles, 0, 0
+  local start = floor.now()
+  repeat
+    local new = { n }
+    n = n + 1
+    local stop = floor.now()
+    longest, start = math.max(longest, stop - start), stop
+    if cycles > first + #list then
+      list[#list + 1], longest = longest * 1e3, 0
+    elseif n % BIRTH == 0 then
+      local i = math.random(all) - 1
+      arrays[i // size + 1][i % size + 1] = birth(n)
+    end
+  until #list == count or not new
+  return list
+end
+
+-- The least of some cycles: an allocation may also wait for the system.
+local function longest_step(way, size)
+  return math.min(table.unpack(
+    longest_allocations(way, "incremental", size, 4)))
+end
+
+function measures.steps(way) return longest_step(way, 50000) end
+
+-- An array is marked in a single step, behind which shorter ones hide.
+function measures.steps_small(way) return longest_step(way, 1000) end
+
+-- A collection of what is young, and one of all: the two that follow a full one
+-- are of all.
+function measures.steps_young(way)
+  local list = longest_allocations(way, "generational", 50000, 8)
+  return math.min(table.unpack(list, 3)), math.min(list[1], list[2])
+end
+
+-- Growth ----------------------------------------------------------------
+
+local SIZES = { 10, 100, 1000, 10000, 100000 }
+local PATIENCE = 3 -- seconds for a size
+
+-- Nanoseconds of one, and the seconds that all took.  Small things are made
+-- many at a time, for a clock has its limits.
+local function grown(way, size)
+  local runs, total = {}, 0
+  settle()
+  local start = floor.now()
+  for i = 1, math.max(1, 1000 // size) do
+    local run, count = ways.growth[way](size)
+    runs[i], total = run, total + count
+  end
+  local seconds = time(function()
+    for i = 1, #runs do runs[i]() end
+  end)
+  return seconds * 1e9 / total, floor.now() - start
+end
+
+-- Nanoseconds of one at each size, as long as that does not take too long.
+function measures.growth(way)
+  math.randomseed(42)
+  local figures, former, last = {}, nil, nil
+  for i, size in ipairs(SIZES) do
+    if former and last * last / former > PATIENCE then break end
+    local least, spent, all = math.huge, math.huge, 0
+    repeat
+      local figure, seconds = grown(way, size)
+      least, spent = math.min(least, figure), math.min(spent, seconds)
+      all = all + seconds
+    until all > 0.1
+    figures[i], former, last = least, last, spent
+    -- What is small is made many at a time: more of it takes as long.
+    if size <= 1000 then former = former and math.min(former, spent / 10) end
+  end
+  return table.unpack(figures)
+end
+
 -- Running ---------------------------------------------------------------
 
+-- How many takes there are at the most, within LIMIT seconds; the least figures
+-- count.
+local LIMIT = 0.4
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
-  decide = 20, unknown_class = 5, write_one = 20, read_one = 20,
+  decide = 20, unknown_class = 5, statements = 20, first_watch = 5,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
   scope = 5,
   calls = 20,
   examples = 5, more_examples = 5, guard = 5,
 }
 local measure, names = arg[1], table.move(arg, 2, #arg, 1, {})
-local least = {}
-for _ = 1, repeats[measure] or 1 do
-  for i, way in ipairs(names) do
-    least[i] = math.min(least[i] or math.huge, measures[measure](way))
+local least, begin = {}, floor.now()
+
+-- Takes the figures of a way, and keeps the least.
+local function take(way)
+  local figures = table.pack(measures[measure](way))
+  local former = least[way]
+  if former then
+    for i = 1, #former do figures[i] = math.min(former[i], figures[i]) end
   end
+  least[way] = figures
 end
-print(table.concat(least, " "))
+
+for i = 1, repeats[measure] or 1 do
+  for _, way in ipairs(names) do take(way) end
+  if i >= 3 and floor.now() - begin > LIMIT then break end
+end
+for _, way in ipairs(names) do print(table.concat(least[way], " ")) end
 os.exit(true) -- closing the state would take long

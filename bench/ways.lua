@@ -85,7 +85,7 @@ end
 
 -- What is new -----------------------------------------------------------
 
--- Each begins a generation, and answers a function that counts its objects.
+-- Each begins a generation, and returns a function that counts its objects.
 ways.newest = {}
 
 function ways.newest.write()
@@ -108,160 +108,9 @@ function ways.newest.tag()
   end
 end
 
--- Watches ---------------------------------------------------------------
-
-local guard = mw.guard()
-
-function ways.watch(list)
-  for i = 1, #list do mw.watch(list[i], guard) end
-end
-
-function ways.watch_unwatch(list)
-  for i = 1, #list do
-    mw.watch(list[i], guard)
-    mw.unwatch(list[i])
-  end
-end
-
-function ways.watch_deeply(list)
-  mw.watch(list, guard, { deep = true })
-  mw.unwatch(list)
-end
-
--- In pure Lua: moves two fields to a shadow, and back.
-local function hide(obj)
-  local shadow = { x = obj.x, y = obj.y }
-  obj.x, obj.y = nil, nil
-  return setmetatable(obj, { __index = shadow, __newindex = shadow })
-end
-
-local function show(obj)
-  local shadow = getmetatable(obj).__index
-  setmetatable(obj, nil)
-  obj.x, obj.y = shadow.x, shadow.y
-end
-
-function ways.hide(list)
-  for i = 1, #list do hide(list[i]) end
-end
-
-function ways.hide_show(list)
-  for i = 1, #list do
-    hide(list[i])
-    show(list[i])
-  end
-end
-
--- One object ------------------------------------------------------------
-
-function ways.write_one(obj, count)
-  for i = 1, count do obj.x = i end
-  assert(obj.x == count)
-end
-
-function ways.read_one(obj, count)
-  local x
-  for _ = 1, count do x = obj.x end
-  assert(x == obj.x)
-end
-
--- Each makes an object.
-ways.one = {}
-
-local function heard() end
-
-local function new_watched(opts)
-  local obj = { x = 1, y = 2 }
-  return obj, mw.watch(obj, heard, opts) -- and its handle
-end
-
-function ways.one.counted()
-  local obj, handle = new_watched()
-  handle:cancel()
-  return obj
-end
-
-function ways.one.idle()
-  local obj, handle = new_watched { count = false }
-  handle:cancel()
-  return obj
-end
-
-function ways.one.armed() return (new_watched { once = false }) end
-
-function ways.one.deep()
-  local root = {}
-  local obj = root
-  for _ = 1, 10 do
-    obj.below = { x = 1, y = 2 }
-    obj = obj.below
-  end
-  obj.root = root -- so that it lives
-  mw.watch(root, heard, { deep = true, once = false })
-  return obj
-end
-
-local function new_shadow(new_write)
-  local shadow = { x = 1, y = 2 }
-  local meta = { __index = shadow, __newindex = new_write(shadow) }
-  return setmetatable({}, meta)
-end
-
--- A plain table.
-function ways.one.shadow()
-  return new_shadow(function(shadow) return shadow end)
-end
-
-function ways.one.floor() return new_shadow(floor.store) end
-
--- Answers what it kept of the writes as well.
-function ways.one.proxy()
-  local count, before = 0, nil
-  local obj = new_shadow(function(shadow)
-    return function(_, k, v)
-      count = count + 1
-      local old = shadow[k]
-      before = old
-      shadow[k] = v
-    end
-  end)
-  return obj, function() return count, before end
-end
-
-function ways.one.calling()
-  return new_shadow(function(shadow)
-    return function(obj, k, v)
-      heard(obj, k, shadow[k], v)
-      shadow[k] = v
-    end
-  end)
-end
-
--- Guards ----------------------------------------------------------------
-
--- Each makes guards, and answers them and a function that makes all invalid.
-ways.guards = {}
-
-function ways.guards.pure(count)
-  local guards = {}
-  for i = 1, count do guards[i] = { valid = true } end
-  return guards, function()
-    for i = 1, count do guards[i].valid = false end
-  end
-end
-
-function ways.guards.one_write(count)
-  local obj, guards = { x = 1, y = 2 }, {}
-  for i = 1, count do
-    guards[i] = mw.guard()
-    mw.watch(obj, guards[i])
-  end
-  return guards, function() obj.x = 2 end
-end
-
 -- Policies --------------------------------------------------------------
 
--- Each answers a function that decides.
+-- Each returns a function that decides.
 ways.policies = {}
 
 local function plain_rule() return nil end
@@ -310,10 +159,16 @@ function ways.policies.default() return mw.is_dynamic end
 
 local function nothing() end
 
--- Each makes an object, and answers it and what begins and ends a recording.
+local function new_shadow(new_write)
+  local shadow = { x = 1, y = 2 }
+  local meta = { __index = shadow, __newindex = new_write(shadow) }
+  return setmetatable({}, meta)
+end
+
+-- Each makes an object, and returns it and what begins and ends a recording.
 ways.recorders = {}
 
-function ways.recorders.floor() return ways.one.floor(), nothing, nothing end
+function ways.recorders.floor() return ways.new_floor(), nothing, nothing end
 
 -- In pure Lua, as one would write it: an entry a write.
 function ways.recorders.undo_log()
@@ -362,7 +217,7 @@ local function new_writes(count, n_fields)
   return fill, function() tx:rollback() end
 end
 
--- Each answers how many writes there are, what is measured of them, and what
+-- Each returns how many writes there are, what is measured of them, and what
 -- goes before and after that.
 ways.undo = {}
 
@@ -388,7 +243,7 @@ local function new_rows(count, x)
   return rows
 end
 
--- Each answers a function that changes the row of that number.
+-- Each returns a function that changes the row of that number.
 ways.rows = {}
 
 function ways.rows.write()
@@ -434,6 +289,8 @@ function ways.two_documents()
   return a, b
 end
 
-require "ways_of_programs" (ways)
+for _, name in ipairs { "watches", "programs", "frames", "growth" } do
+  require("ways_of_" .. name)(ways)
+end
 
 return ways

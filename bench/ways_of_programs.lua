@@ -9,7 +9,7 @@ local ways = {}
 
 -- Traces ----------------------------------------------------------------
 
--- Each answers a function that does it n times, what comes before, and what
+-- Each returns a function that does it n times, what comes before, and what
 -- comes after.
 ways.scopes = {}
 
@@ -113,7 +113,7 @@ local function new_chain(length, before, after)
   return node, Node
 end
 
--- Each answers a function that calls methods, and how many.
+-- Each returns a function that calls methods, and how many.
 ways.hierarchies = {}
 
 -- In pure Lua: a stack of names, and how often each is on it.
@@ -242,7 +242,7 @@ local function count_in_lua(note, is_varying)
   end
 end
 
--- Each answers how many leaves of some examples vary.
+-- Each returns how many leaves of some examples vary.
 ways.dims = {
   sets = count_in_lua(note_value, varies),
   kinds = count_in_lua(note_by_kind, varies_by_kind),
@@ -256,7 +256,7 @@ function ways.dims.report(list)
   return count
 end
 
--- Each answers a function that takes one more example, after 1,000.
+-- Each returns a function that takes one more example, after 1,000.
 ways.feeds = {}
 
 local function fed(add)
@@ -283,7 +283,7 @@ function ways.feeds.report()
   return fed(function(example) report:add(example) end)
 end
 
--- Each answers a function that tests an example, and one that it accepts.
+-- Each returns a function that tests an example, and one that it accepts.
 ways.guards_of_examples = {}
 
 function ways.guards_of_examples.matches()

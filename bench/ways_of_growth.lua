@@ -1,0 +1,281 @@
+-- The ways of what must not grow.  Each makes things of a size and returns a
+-- function that does what is measured with them, and how many times that is
+-- done.
+
+local mw = require "moonwatch"
+
+local ways = { growth = {} }
+local growth = ways.growth
+
+local function heard() end
+
+local KEPT, DEEP = { once = false }, { deep = true, once = false }
+
+local WRITES = 1000
+
+local function writing(obj)
+  return function()
+    for i = 1, WRITES do obj.x = i end
+    assert(obj.x == WRITES)
+  end, WRITES
+end
+
+-- Watches of one object -------------------------------------------------
+
+-- A write to a key, while guards wait for other keys, one each.
+function growth.other_keys(n)
+  local obj = { x = 0 }
+  for i = 1, n do mw.watch(obj, heard, { key = "key " .. i, once = false }) end
+  return writing(obj)
+end
+
+-- ... for one other key.
+function growth.other_key(n)
+  local obj, opts = { x = 0 }, { key = "y", once = false }
+  for _ = 1, n do mw.watch(obj, heard, opts) end
+  return writing(obj)
+end
+
+-- ... for that key, of which all but one are of others.
+function growth.one_of_keys(n)
+  local obj = { x = 0 }
+  for i = 1, n do mw.watch(obj, heard, { key = "key " .. i, once = false }) end
+  mw.watch(obj, heard, { key = "x", once = false })
+  return writing(obj)
+end
+
+local function dead_guards(n, opts)
+  local obj = { x = 0 }
+  for _ = 1, n do mw.watch(obj, { invalidate = heard }, opts) end
+  collectgarbage()
+  mw.reap()
+  return writing(obj)
+end
+
+function growth.dead_of_other_key(n)
+  return dead_guards(n, { key = "y", once = false })
+end
+
+function growth.dead(n) return dead_guards(n, KEPT) end
+
+-- Watches of other objects.
+function growth.other_objects(n)
+  local objects = {}
+  for i = 1, n do
+    objects[i] = { x = 0 }
+    mw.watch(objects[i], heard, KEPT)
+  end
+  return writing(objects[1])
+end
+
+-- A write to an object that guards wait for, a guard.
+function growth.guards(n)
+  local obj = { x = 0 }
+  for _ = 1, n do mw.watch(obj, heard, KEPT) end
+  return function() obj.x = 1 end, n
+end
+
+local function handles_of(n)
+  local obj, handles = { x = 0 }, {}
+  for i = 1, n do handles[i] = mw.watch(obj, heard, KEPT) end
+  return handles
+end
+
+local function cancelling(handles)
+  return function()
+    for i = 1, #handles do handles[i]:cancel() end
+  end, #handles
+end
+
+function growth.cancel(n) return cancelling(handles_of(n)) end
+
+-- The last first.
+function growth.cancel_last(n)
+  local handles = handles_of(n)
+  for i = 1, n // 2 do
+    handles[i], handles[n - i + 1] = handles[n - i + 1], handles[i]
+  end
+  return cancelling(handles)
+end
+
+function growth.cancel_shuffled(n)
+  local handles = handles_of(n)
+  for i = n, 2, -1 do
+    local j = math.random(i)
+    handles[i], handles[j] = handles[j], handles[i]
+  end
+  return cancelling(handles)
+end
+
+-- Fields ----------------------------------------------------------------
+
+-- What `rawset` kept in a watched object is found.
+function growth.sync(n)
+  local obj = {}
+  mw.watch(obj, heard, KEPT)
+  for i = 1, n do rawset(obj, "field " .. i, i) end
+  return function() assert(mw.sync(obj)) end, n
+end
+
+-- A new field of an object whose class keeps it by `rawset`.
+function growth.absorb(n)
+  local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
+  local obj = {}
+  for i = 1, n do obj["field " .. i] = i end
+  mw.watch(setmetatable(obj, class), heard, KEPT)
+  return function()
+    for i = 1, 100 do obj[i] = i end
+  end, 100
+end
+
+-- The same in an array.
+function growth.absorb_array(n)
+  local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
+  local obj = {}
+  for i = 1, n do obj[i] = i end
+  mw.watch(setmetatable(obj, class), heard, KEPT)
+  return function()
+    for i = 1, 100 do obj["field " .. i] = i end
+  end, 100
+end
+
+-- Trees -----------------------------------------------------------------
+
+local function new_chain(n)
+  local root = {}
+  local at = root
+  for _ = 1, n do
+    at.below = {}
+    at = at.below
+  end
+  return root, at
+end
+
+-- A write so many tables below a deep watch, a table.
+function growth.deep_write(n)
+  local root, at = new_chain(n)
+  mw.watch(root, function(_, path) assert(#path == n + 1) end, DEEP)
+  return function() at.x = 1 end, n
+end
+
+-- The same for a flag.
+function growth.deep_flag(n)
+  local root, at = new_chain(n)
+  local flag = mw.guard()
+  mw.watch(root, flag, DEEP)
+  return function()
+    at.x = 1
+    return flag
+  end, n
+end
+
+-- So many tables below a root that is tracked: nobody hears the write.
+function growth.deep_quiet(n)
+  local root, at = new_chain(n)
+  mw.track(root, { deep = true })
+  local run, count = writing(at)
+  return function() return run(), root end, count
+end
+
+local function growing(root, n)
+  return function()
+    local last = root
+    for i = 1, n do
+      last.next = { value = i }
+      last = last.next
+    end
+  end, n
+end
+
+-- A list that grows at its end, a node, and nobody hears that.
+function growth.chain(n) return growing(mw.track({}, { deep = true }), n) end
+
+-- A flag hears.
+function growth.chain_flag(n)
+  local root, flag = {}, mw.guard()
+  mw.watch(root, flag, DEEP)
+  local run = growing(root, n)
+  return function() return run(), flag end, n
+end
+
+-- It grows at its front.
+function growth.chain_front(n)
+  local root = mw.track({}, { deep = true })
+  return function()
+    for i = 1, n do root.first = { value = i, next = root.first } end
+  end, n
+end
+
+-- A list of that length comes below a root, and goes, a node.
+function growth.attach(n)
+  local root, list = mw.track({}, { deep = true }), new_chain(n)
+  return function()
+    root.list = list
+    root.list = nil
+  end, n
+end
+
+-- The parts of a scene, each watched deeply, and each leads to all others: a
+-- watch of one reaches n tables.
+local function new_scene(n)
+  local scene = { children = {} }
+  for i = 1, n do scene.children[i] = { parent = scene } end
+  return scene
+end
+
+local function watch_parts(scene)
+  local children = scene.children
+  for i = 1, #children do mw.watch(children[i], heard, DEEP) end
+end
+
+function growth.roots(n)
+  local scene = new_scene(n)
+  return function() watch_parts(scene) end, n * n
+end
+
+-- A write that all of them hear, a root.
+function growth.roots_write(n)
+  local scene = new_scene(n)
+  watch_parts(scene)
+  return function() scene.title = "x" end, n
+end
+
+-- Deaths ----------------------------------------------------------------
+
+-- The weak keys of a cache below a deep watch have died.
+function growth.weak_keys(n)
+  local entries = {}
+  for i = 1, n do entries[i] = { i } end
+  local root = { cache = setmetatable({}, { __mode = "k" }),
+    entries = entries }
+  local flag = mw.guard()
+  mw.watch(root, flag, DEEP)
+  for i = 1, n do root.cache[{}] = entries[i] end
+  collectgarbage()
+  return function()
+    mw.reap()
+    assert(next(mw.raw(root.cache)) == nil)
+    return flag
+  end, n
+end
+
+-- Batches ---------------------------------------------------------------
+
+-- A batch in which so many objects are written, an object.
+function growth.batch(n)
+  local objects = {}
+  for i = 1, n do
+    objects[i] = { x = 0 }
+    mw.watch(objects[i], heard, KEPT)
+  end
+  return function()
+    mw.batch(function()
+      for i = 1, n do objects[i].x = 1 end
+    end)
+  end, n
+end
+
+-- Adds these to the others.
+return function(all)
+  for name, way in pairs(ways) do all[name] = way end
+end
