@@ -31,13 +31,10 @@
 ** Nodes and links
 ** ======================================================= */
 
-static mwi_node *node_at(const mw_engine *e, uint32_t i) {
-  return (mwi_node *)mwi_pool_at(&e->tree.nodes, i, sizeof(mwi_node));
-}
-
-static mwi_link *link_at(const mw_engine *e, uint32_t i) {
-  return (mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
-}
+#define node_at(e, i) \
+  ((mwi_node *)mwi_pool_at(&(e)->tree.nodes, i, sizeof(mwi_node)))
+#define link_at(e, i) \
+  ((mwi_link *)mwi_pool_at(&(e)->tree.links, i, sizeof(mwi_link)))
 
 static int is_root(const mw_engine *e, uint32_t m) {
   return node_at(e, m)->reach == m;
@@ -106,25 +103,24 @@ static void unlist_node(mw_engine *e, uint32_t m) {
 
 #include "hash.h"
 
-#define asked_in(h) (&((const struct mwi_link_table *)(const void *)(h))->asked)
-#define link_in(h, i) ((i) == 0 ? asked_in(h) : link_at(engine_of(h), i))
-#define link_hash(i) mwi_key_hash(link_in(h, i)->parent, &link_in(h, i)->key)
-#define link_equal(a, b) same_field(link_in(h, a), link_in(h, b))
-
-static inline int same_field(const mwi_link *a, const mwi_link *b) {
-  return a->parent == b->parent && mw_value_equal(&a->key, &b->key);
-}
+/* A link stands in the table as its hash, in the high half, and its number. */
+#define entry_hash(entry) ((khint_t)((entry) >> 32))
+#define entry_equal(a, b) ((a) == (b))
 
 MWI_KLIB_BEGIN
-__KHASH_TYPE(links, uint32_t, char)
+__KHASH_TYPE(links, uint64_t, char)
 struct mwi_link_table {
   kh_links_t table; /* first: a table is its struct */
   mw_engine *e;
-  mwi_link asked; /* under number 0 */
 };
-__KHASH_IMPL(links, static inline klib_unused, uint32_t, char, 0, link_hash,
-             link_equal)
+__KHASH_IMPL(links, static inline klib_unused, uint64_t, char, 0, entry_hash,
+             entry_equal)
 MWI_KLIB_END
+
+static uint64_t entry_of(const mw_engine *e, uint32_t i) {
+  const mwi_link *l = link_at(e, i);
+  return (uint64_t)mwi_key_hash(l->parent, &l->key) << 32 | i;
+}
 
 /* Makes room for `n` more. */
 static int reserve(mw_engine *e, khint_t n) {
@@ -145,29 +141,35 @@ static int reserve(mw_engine *e, khint_t n) {
   return 1;
 }
 
-static khint_t locate(const mw_engine *e, uint32_t parent,
-                      const mw_value *key) {
-  struct mwi_link_table *table = e->tree.table;
-  table->asked.parent = parent;
-  table->asked.key = *key;
-  return kh_get_links(&table->table, 0);
-}
-
-/* The link of a field, 0 when the field has none. */
+/* The link of a field, 0 when the field has none.  Follows klib's way of
+** probing. */
 static uint32_t find_link(const mw_engine *e, uint32_t parent,
                           const mw_value *key) {
-  khint_t k;
-  if (e->tree.table == NULL) return 0;
-  k = locate(e, parent, key);
-  return (k == kh_end(&e->tree.table->table))
-             ? 0
-             : kh_key(&e->tree.table->table, k);
+  const kh_links_t *h;
+  uint32_t hash = mwi_key_hash(parent, key), mask, at, step = 0;
+  if (e->tree.table == NULL || e->tree.table->table.n_buckets == 0) return 0;
+  h = &e->tree.table->table;
+  mask = h->n_buckets - 1;
+  for (at = hash & mask; !__ac_isempty(h->flags, at);
+       at = (at + ++step) & mask) {
+    const mwi_link *l;
+    if (__ac_isdel(h->flags, at) || h->keys[at] >> 32 != hash) continue;
+    l = link_at(e, (uint32_t)h->keys[at]);
+    if (l->parent == parent && mw_value_equal(&l->key, key))
+      return (uint32_t)h->keys[at];
+  }
+  return 0;
 }
 
 /* There is room for it. */
 static void put_link(mw_engine *e, uint32_t i) {
   int ret;
-  kh_put_links(&e->tree.table->table, i, &ret);
+  kh_put_links(&e->tree.table->table, entry_of(e, i), &ret);
+}
+
+static void take_link(mw_engine *e, uint32_t i) {
+  kh_links_t *h = &e->tree.table->table;
+  kh_del_links(h, kh_get_links(h, entry_of(e, i)));
 }
 
 void mwi_tree_close(mw_engine *e) {
@@ -258,8 +260,7 @@ static void end_link(mw_engine *e, uint32_t i) {
 }
 
 static void remove_link(mw_engine *e, uint32_t i) {
-  const mwi_link *l = link_at(e, i);
-  kh_del_links(&e->tree.table->table, locate(e, l->parent, &l->key));
+  take_link(e, i);
   end_link(e, i);
 }
 
@@ -468,8 +469,7 @@ static int link_nodes(mw_engine *e, uint32_t p, const mw_value *key,
     init_node(e, m, child, reach);
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
-  if (old != 0)
-    kh_del_links(&part->table->table, locate(e, p, &link_at(e, old)->key));
+  if (old != 0) take_link(e, old);
   init_link(e, i, p, m, key);
   put_link(e, i);
   if (old != 0) end_link(e, old);
@@ -498,6 +498,18 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
 int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_node(e, obj);
   return m != 0 && node_at(e, m)->outs != 0;
+}
+
+int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r) {
+  uint32_t m;
+  for (m = r->nodes; m != 0; m = node_at(e, m)->next) {
+    const mwi_object *root;
+    if (node_at(e, m)->outs != 0) return 0;
+    if (e->watch.deep == 0 || node_at(e, m)->reach == m) continue;
+    root = record_of(e, node_at(e, node_at(e, m)->reach)->obj);
+    if (root != NULL && root->deep > 0) return 0;
+  }
+  return 1;
 }
 
 static uint32_t own_reach(const mw_engine *e, mw_handle obj) {

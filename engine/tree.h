@@ -57,16 +57,12 @@ MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
 MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
                                   mwi_climb *climb);
 
+/* Does nobody above the object wait for a write, and has none of its fields
+** been linked?  The object of `r` is in the tree. */
+MWI_API int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r);
+
 /* The root's own field on the path from there. */
 MWI_API void mwi_tree_top(const mw_engine *e, const mwi_climb *climb,
                           mw_value *key);
-
-/* A number for the field of an object. */
-static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {
-  uint64_t n = owner;
-  n = (n << 3 | (uint64_t)key->type) * 0x9E3779B97F4A7C15u;
-  if (key->type != MW_TNIL) n ^= (uint64_t)key->u.i;
-  return (uint32_t)((n * 0x9E3779B97F4A7C15u) >> 32);
-}
 
 #endif

@@ -36,13 +36,10 @@
 
 #define RECORDS (MWI_PAGE * sizeof(mwi_object))
 
-static mwi_watch *watch_at(const mw_engine *e, uint32_t i) {
-  return (mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(mwi_watch));
-}
-
-static mwi_field *field_at(const mw_engine *e, uint32_t i) {
-  return (mwi_field *)mwi_pool_at(&e->watch.fields, i, sizeof(mwi_field));
-}
+#define watch_at(e, i) \
+  ((mwi_watch *)mwi_pool_at(&(e)->watch.watches, i, sizeof(mwi_watch)))
+#define field_at(e, i) \
+  ((mwi_field *)mwi_pool_at(&(e)->watch.fields, i, sizeof(mwi_field)))
 
 static mwi_object *record_of(const mw_engine *e, mw_handle h) {
   return mwi_object_find(&e->watch, h);
@@ -70,45 +67,44 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
 
 #include "hash.h"
 
-#define asked_in(h) \
-  (&((const struct mwi_field_table *)(const void *)(h))->asked)
-#define field_in(h, i) ((i) == 0 ? asked_in(h) : field_at(engine_of(h), i))
-#define field_hash(i) mwi_key_hash(field_in(h, i)->slot, &field_in(h, i)->key)
-#define field_equal(a, b) same_field(field_in(h, a), field_in(h, b))
-
-static inline int same_field(const mwi_field *a, const mwi_field *b) {
-  return a->slot == b->slot && mw_value_equal(&a->key, &b->key);
-}
+/* A field stands in the table as its hash, in the high half, and its number. */
+#define entry_hash(entry) ((khint_t)((entry) >> 32))
+#define entry_equal(a, b) ((a) == (b))
 
 MWI_KLIB_BEGIN
-__KHASH_TYPE(fields, uint32_t, char)
+__KHASH_TYPE(fields, uint64_t, char)
 struct mwi_field_table {
   kh_fields_t table; /* first: a table is its struct */
   mw_engine *e;
-  mwi_field asked; /* under number 0 */
 };
-__KHASH_IMPL(fields, static inline klib_unused, uint32_t, char, 0, field_hash,
-             field_equal)
+__KHASH_IMPL(fields, static inline klib_unused, uint64_t, char, 0, entry_hash,
+             entry_equal)
 MWI_KLIB_END
 
-/* Where a field is in the table, which is there. */
-static khint_t locate(const mw_engine *e, uint32_t slot, const mw_value *key) {
-  struct mwi_field_table *table = e->watch.table;
-  table->asked.slot = slot;
-  table->asked.key = *key;
-  return kh_get_fields(&table->table, 0);
+static uint64_t entry_of(uint32_t slot, const mw_value *key, uint32_t i) {
+  return (uint64_t)mwi_key_hash(slot, key) << 32 | i;
 }
 
-/* The field of an object, 0 when nobody watches that field. */
+/* The field of an object, 0 when nobody watches that field.  Follows klib's
+** way of probing. */
 static uint32_t find_field(const mw_engine *e, uint32_t slot,
                            const mw_value *key) {
   const kh_fields_t *h = &e->watch.table->table;
-  khint_t at = locate(e, slot, key);
-  return (at == kh_end(h)) ? 0 : kh_key(h, at);
+  uint32_t hash = mwi_key_hash(slot, key), mask = h->n_buckets - 1;
+  uint32_t at = hash & mask, step = 0;
+  if (h->n_buckets == 0) return 0;
+  for (; !__ac_isempty(h->flags, at); at = (at + ++step) & mask) {
+    const mwi_field *f;
+    if (__ac_isdel(h->flags, at) || h->keys[at] >> 32 != hash) continue;
+    f = field_at(e, (uint32_t)h->keys[at]);
+    if (f->slot == slot && mw_value_equal(&f->key, key))
+      return (uint32_t)h->keys[at];
+  }
+  return 0;
 }
 
-int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
-                       const mw_value *key) {
+int mwi_field_exists(const mw_engine *e, const mwi_object *r,
+                     const mw_value *key) {
   return find_field(e, mw_slot(r->obj), key) != 0;
 }
 
@@ -137,7 +133,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   memset(f, 0, sizeof(*f));
   f->slot = slot;
   f->key = *key;
-  kh_put_fields(&part->table->table, i, &fresh);
+  kh_put_fields(&part->table->table, entry_of(slot, key, i), &fresh);
   if (fresh < 0) {
     mwi_pool_give(&part->fields, i, sizeof(mwi_field));
     return 0;
@@ -145,6 +141,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   f->next = r->fields;
   if (f->next != 0) field_at(e, f->next)->prev = i;
   r->fields = i;
+  r->filter |= UINT64_C(1) << (mwi_key_hash(slot, key) >> 26);
   mwi_host_retain(e, key);
   return i;
 }
@@ -153,12 +150,14 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
-  kh_del_fields(&part->table->table, locate(e, f->slot, &f->key));
+  kh_fields_t *h = &part->table->table;
+  kh_del_fields(h, kh_get_fields(h, entry_of(f->slot, &f->key, i)));
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
   else
     r->fields = f->next;
   if (f->next != 0) field_at(e, f->next)->prev = f->prev;
+  if (r->fields == 0) r->filter = 0;
   mwi_host_release(e, &f->key);
   mwi_pool_give(&part->fields, i, sizeof(mwi_field));
 }
@@ -190,6 +189,9 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   unsigned needs = r->needs;
   *waiting += n;
   needs = (*waiting > 0) ? needs | bit : needs & ~bit;
+  if ((w->flags & ~MW_DEEP & (MWI_ENDED - 1)) != (MW_FLAG | MW_WEAK))
+    r->calls += n;
+  needs = (r->calls > 0) ? needs | MWI_CALLS : needs & ~(unsigned)MWI_CALLS;
   if (w->flags & MW_SKIP) needs |= MWI_SKIPS;
   if (r->heard + r->keyed == 0) needs &= ~(unsigned)MWI_SKIPS;
   r->needs = (uint8_t)needs;
@@ -523,7 +525,7 @@ typedef struct event {
   uint16_t claim; /* the number of the walk */
 } event;
 
-/* The first watches of both lists; the walk goes on with the older one. */
+/* The next watches of both lists; the walk goes on with the older one. */
 typedef struct cursor {
   uint32_t all, keyed;
 } cursor;
@@ -537,16 +539,17 @@ static cursor both_lists(const mw_engine *e, const mwi_object *r,
   return c;
 }
 
-static uint32_t next_watch(const mw_engine *e, cursor *c) {
-  uint32_t i = c->all;
-  if (c->keyed != 0 &&
-      (i == 0 || watch_at(e, c->keyed)->seq < watch_at(e, i)->seq)) {
-    i = c->keyed;
-    c->keyed = watch_at(e, i)->next;
-  } else if (i != 0) {
-    c->all = watch_at(e, i)->next;
+static mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) {
+  mwi_watch *all = (c->all != 0) ? watch_at(e, c->all) : NULL;
+  mwi_watch *keyed = (c->keyed != 0) ? watch_at(e, c->keyed) : NULL;
+  if (keyed != NULL && (all == NULL || keyed->seq < all->seq)) {
+    *i = c->keyed;
+    c->keyed = keyed->next;
+    return keyed;
   }
-  return i;
+  *i = c->all;
+  if (all != NULL) c->all = all->next;
+  return all;
 }
 
 /* Is it a change that the watch is to hear of, now or later? */
@@ -561,13 +564,12 @@ static int wants(const mwi_watch *w, const event *ev) {
 
 /* Claims those that are called once, with their twins. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
-  uint32_t i;
-  while ((i = next_watch(e, &c)) != 0) {
-    mwi_watch *w = watch_at(e, i);
-    uint32_t twin = i;
-    if (w->seq > ev->seq) break;
+  uint32_t i, twin;
+  mwi_watch *w;
+  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if ((w->flags & (MW_ONCE | MWI_ENDED | MWI_CLAIMED)) != MW_ONCE) continue;
     if (!wants(w, ev)) continue;
+    twin = i;
     do {
       mwi_watch *claimed = watch_at(e, twin);
       claimed->flags |= MWI_CLAIMED;
@@ -595,10 +597,9 @@ static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
 }
 
 /* The guard may do anything: end the watch, end the object. */
-static void call(mw_engine *e, mwi_object *r, uint32_t i,
+static void call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
-  const mwi_watch *w = watch_at(e, i);
   mw_handle obj = r->obj;
   int flags = w->flags & (MWI_ENDED - 1);
   uint64_t seq = w->seq;
@@ -613,30 +614,44 @@ static void call(mw_engine *e, mwi_object *r, uint32_t i,
   if (r->obj == obj && w->seq == seq) end_watch(e, r, i);
 }
 
-/* Is nobody there but this watch, so that nothing has to be claimed? */
-static int is_alone(const mw_engine *e, const cursor *c) {
-  uint32_t i = (c->all != 0) ? c->all : c->keyed;
-  return (c->all == 0 || c->keyed == 0) && watch_at(e, i)->next == 0;
-}
-
 /* Calls those who watch the object of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   cursor c = both_lists(e, r, key);
   mw_handle obj = r->obj;
+  mwi_watch *w;
   uint32_t i;
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (!is_alone(e, &c)) claim(e, r, c, ev);
-  while ((i = next_watch(e, &c)) != 0) {
-    const mwi_watch *w = watch_at(e, i);
-    if (w->seq > ev->seq) break;
+  if (r->linked > 1) claim(e, r, c, ev); /* one alone is claimed by its call */
+  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) continue;
-    call(e, r, i, ev->change);
+    call(e, r, i, w, ev->change);
     if (r->obj != obj) break; /* the lists have gone with the object */
   }
   e->watch.walks--;
   if (r->obj != obj || --r->walks > 0) return;
+  if (r->ended != 0) unlink_ended(e, r);
+}
+
+static void raise_flags(mw_engine *e, mwi_object *r, uint32_t i) {
+  uint32_t next;
+  for (; i != 0; i = next) {
+    const mwi_watch *w = watch_at(e, i);
+    mwi_object *guard = record_of(e, w->ref);
+    next = w->next;
+    e->watch.calls++;
+    if (guard != NULL)
+      guard->invalid = 1;
+    else
+      end_watch(e, r, i);
+  }
+}
+
+void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
+  cursor c = both_lists(e, r, key);
+  raise_flags(e, r, c.all);
+  raise_flags(e, r, c.keyed);
   if (r->ended != 0) unlink_ended(e, r);
 }
 
@@ -674,14 +689,14 @@ static void enqueue(mw_engine *e, uint32_t i, uint64_t note) {
 static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
                       event *ev) {
   cursor c = both_lists(e, r, key);
+  mwi_watch *w;
   uint32_t i;
   r->walks++;
-  while ((i = next_watch(e, &c)) != 0) {
-    mwi_watch *w = watch_at(e, i);
+  while ((w = next_watch(e, &c, &i)) != NULL) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     if (!concerns(w, ev)) continue;
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
-      call(e, r, i, ev->change);
+      call(e, r, i, w, ev->change);
     else
       enqueue(e, i, ev->change->note);
   }
@@ -703,7 +718,7 @@ static uint32_t dequeue(mw_engine *e) {
 
 static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   const mw_host *host = &e->watch.host;
-  const mwi_watch *w = watch_at(e, i);
+  mwi_watch *w = watch_at(e, i);
   mwi_object *r = mwi_object_of(&e->watch, w->slot);
   mw_handle obj = r->obj;
   mw_change change;
@@ -716,7 +731,7 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   heard = host->settle(host->ud, obj, &change);
   if (r->obj == obj && heard && !(w->flags & MWI_ENDED) &&
       !((w->flags & MW_SKIP) && change.same))
-    call(e, r, i, &change);
+    call(e, r, i, w, &change);
   if (r->obj != obj) return;
   r->walks--;
   unlink_ended(e, r);

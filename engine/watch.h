@@ -15,6 +15,7 @@ enum mwi_need {
   MWI_KEYED = 2,  /* watches of single fields wait */
   MWI_SKIPS = 4,  /* some of them compare the new value with the old one */
   MWI_TREE = 8,   /* the object is below a root, or a root */
+  MWI_CALLS = 64, /* some of them are no plain flags */
   MWI_CLASS = 16, /* for the host: the object's class has a say */
   MWI_SHORT = 32  /* for the host: nothing is prepared for integer keys */
 };
@@ -23,10 +24,12 @@ enum mwi_need {
 typedef struct mwi_object {
   mw_handle obj;          /* whose record it is; MW_NONE: nobody's */
   uint64_t count;         /* writes */
+  uint64_t filter;        /* a bit for each field that was ever watched */
   uint32_t changed;       /* the default clock's generation + 1 of the last */
   uint32_t first, last;   /* its watches of all fields, in watch order */
   uint32_t fields;        /* the first field that has watches */
   uint32_t heard, keyed;  /* how many of either kind wait */
+  uint32_t calls;         /* how many of them are no plain flags */
   uint32_t deep;          /* how many of them have MW_DEEP */
   uint32_t linked, limit; /* watches in its lists; see `prune` */
   uint32_t ended;         /* the first that has ended and is still in a list */
@@ -111,8 +114,11 @@ static inline mwi_object *mwi_object_of(const mwi_watches *part,
 /* The record of a live object, NULL when it has none. */
 static inline mwi_object *mwi_object_find(const mwi_watches *part,
                                           mw_handle h) {
-  mwi_object *r = mwi_object_of(part, mw_slot(h));
-  return (r != NULL && r->obj == h && h != MW_NONE) ? r : NULL;
+  uint32_t slot = mw_slot(h), page = slot / MWI_PAGE;
+  mwi_object *r;
+  if (page >= part->records.n || part->records.pages[page] == NULL) return NULL;
+  r = (mwi_object *)part->records.pages[page] + slot % MWI_PAGE;
+  return (r->obj == h && h != MW_NONE) ? r : NULL;
 }
 
 /* Tells the host that a key is kept, or no longer. */
@@ -126,8 +132,25 @@ MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r,
 MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
                            uint64_t seq);
 
-/* Is there anybody who hears of a write to that field?  `r` has MWI_KEYED. */
-MWI_API int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
-                               const mw_value *key);
+/* The same, for an object whose watches that wait are all plain flags: needs
+** nobody's help. */
+MWI_API void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key);
+
+/* A number for the field of an object. */
+static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {
+  uint64_t n = ((uint64_t)owner << 3 | (uint64_t)key->type) *
+               UINT64_C(0x9E3779B97F4A7C15);
+  if (key->type != MW_TNIL) n ^= (uint64_t)key->u.i;
+  return (uint32_t)((n * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+}
+
+/* Does somebody watch that field?  `r` has MWI_KEYED. */
+MWI_API int mwi_field_exists(const mw_engine *e, const mwi_object *r,
+                             const mw_value *key);
+static inline int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
+                                     const mw_value *key) {
+  uint32_t hash = mwi_key_hash(mw_slot(r->obj), key);
+  return (r->filter >> (hash >> 26) & 1) != 0 && mwi_field_exists(e, r, key);
+}
 
 #endif

@@ -108,7 +108,7 @@ void mwb_read_old(mwb_write *w) {
   }
   w->has_old = 1;
   if (!w->plain) return;
-  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
+  w->change.kind = lua_isnil(L, VALUE)  ? MW_DELETE
                    : (type == LUA_TNIL) ? MW_INSERT
                                         : MW_UPDATE;
 }
@@ -195,10 +195,11 @@ static void store_in(lua_State *L, int shadow, mwi_object *r,
 }
 
 /* Has KEY and VALUE on the top. */
-static void push_pair(lua_State *L) {
-  if (lua_gettop(L) == VALUE) return; /* nothing else was pushed: use them up */
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
+static void push_pair(const mwb_write *w) {
+  if (w->shadow == TRAP_SHADOW && !w->has_old)
+    return; /* nothing else is there */
+  lua_pushvalue(w->L, KEY);
+  lua_pushvalue(w->L, VALUE);
 }
 
 /* Is there nothing to the key but that it is stored?  The entry's key is set
@@ -227,7 +228,7 @@ void mwb_store_noted(mwb_write *w) {
   mw_entry entry;
   int top = lua_gettop(L), type;
   if (!mwb_noting(s) || w->ignored) {
-    push_pair(L);
+    push_pair(w);
     store_in(L, w->shadow, w->r, &w->change.key);
     return;
   }
@@ -240,7 +241,7 @@ void mwb_store_noted(mwb_write *w) {
                 MW_NOW);
     mwb_complete(L, s, w->obj, &entry);
     lua_settop(L, top);
-    push_pair(L);
+    push_pair(w);
     lua_rawset(L, w->shadow);
   } else {
     if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
@@ -441,34 +442,72 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   return 0;
 }
 
+/* Of the bits of `needs`, those for which there is something to do: others'
+** watches of keys, and a tree in which nobody hears and nothing moves, are left
+** out. */
+static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
+                     const mw_value *key, unsigned needs) {
+  if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
+      !mwi_field_is_heard(s->engine, r, key))
+    needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
+  if ((needs & MWI_TREE) && lua_type(L, VALUE) != LUA_TTABLE &&
+      mwi_tree_is_quiet(s->engine, r))
+    needs &= ~(unsigned)MWI_TREE;
+  return needs;
+}
+
+/* Sets the key as the engine sees it.  Returns whether the shadow takes the key
+** without further ado. */
+static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
+                           mw_value *key) {
+  size_t len;
+  int type = lua_type(L, KEY);
+  if (type == LUA_TSTRING) {
+    const char *text = lua_tolstring(L, KEY, &len);
+    key->type = MW_TSTRING;
+    key->u.i = (int64_t)(uintptr_t)text;
+    if (len <= s->short_string) return !is_meta(text);
+  }
+  *key = mwb_key(L, s, KEY);
+  return key->type == MW_TINTEGER && (r->needs & MWI_SHORT) == 0;
+}
+
+/* As far as storing goes; there may be no engine any more. */
+static void read_dead_key(lua_State *L, mw_value *key) {
+  int type = lua_type(L, KEY);
+  key->u.i = 0;
+  key->type = (type == LUA_TSTRING) ? MW_TSTRING
+              : (type == LUA_TNIL)  ? MW_TNIL
+                                    : MW_TOTHER;
+  if (type != LUA_TNUMBER) return;
+  key->type = MW_TFLOAT;
+  key->u.f = lua_tonumber(L, KEY);
+}
+
 int mwb_trap(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwi_object *r =
       (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
-  unsigned needs = 0;
+  unsigned needs;
   mw_value key;
-  if (r != NULL) /* else it was found dead, or the engine is closed */
-    needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS);
-  if (lua_type(L, KEY) == LUA_TSTRING) {
-    size_t len;
-    const char *text = lua_tolstring(L, KEY, &len);
-    if (needs == 0 && r != NULL && !is_meta(text)) { /* the most frequent */
-      mwi_object_count(s->engine, r);
-      lua_rawset(L, TRAP_SHADOW);
-      return 0;
-    }
-    key.type = MW_TSTRING;
-    key.u.i = (int64_t)(uintptr_t)text;
-    if (len > s->short_string) key = mwb_key(L, s, KEY);
-  } else {
-    key = mwb_key(L, s, KEY);
+  int simple;
+  if (r == NULL) { /* it was found dead, or the engine is closed */
+    read_dead_key(L, &key);
+    store_in(L, TRAP_SHADOW, NULL, &key);
+    return 0;
   }
-  if (needs != 0 && (needs != MWI_KEYED ||
-                     mwi_field_is_heard(s->engine, r, &key)))
+  simple = read_key(L, s, r, &key);
+  needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS);
+  if (needs != 0) needs = look(L, s, r, &key, needs);
+  if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
     return trap_write(L, s, r, &key);
-  if (r != NULL) mwi_object_count(s->engine, r);
-  store_in(L, TRAP_SHADOW, r, &key);
+  mwi_object_count(s->engine, r);
+  if (needs != 0) mwi_write_flags(s->engine, r, &key);
+  if (simple)
+    lua_rawset(L, TRAP_SHADOW);
+  else
+    store_in(L, TRAP_SHADOW, r, &key);
   return 0;
 }
 
