@@ -108,13 +108,13 @@ void mw_journal_close(mw_engine *e) {
   if (part->size > MWI_JOURNAL_KEEP) free_entries(e);
 }
 
-int mw_object_track(mw_engine *e, mw_handle obj, int below) {
+int mw_object_track(mw_engine *e, mw_handle obj, int below, mw_reach *reach) {
   mwi_object *r;
   int code = MW_OK;
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
-  if (below) code = mw_root_begin_silent(e, obj);
+  if (below) code = mw_root_begin_silent(e, obj, reach);
   if (code < 0) return code;
   if (r->tracked < 2) r->tracked = below ? 2 : 1;
   return code;

@@ -470,15 +470,19 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 ** with the root as its object; the way down is told by `mw_tree_above`.
 ** ======================================================= */
 
-/* Makes `obj` a root.  MW_NEW; MW_OK: it is one; MW_NOMEM or MW_STALE. */
-MW_API int mw_root_begin(mw_engine *e, mw_handle obj);
+/* The number of what is below a root, while it is a root; 0: of all roots. */
+typedef uint32_t mw_reach;
+
+/* Makes `obj` a root.  MW_NEW; MW_OK: it is one; `*reach` is its number.
+** MW_NOMEM or MW_STALE. */
+MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
 
 /* It is no longer a root.  MW_OK, or MW_STALE when it was not. */
 MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 
 /* The same for a root whom nobody hears: a watch of `obj` with MW_DEEP does not
 ** hear of what is below.  All silent roots share what is below them. */
-MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj);
+MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach);
 
 /* It is no longer a silent root.  MW_OK, or MW_STALE when it was not. */
 MW_API int mw_root_end_silent(mw_engine *e, mw_handle obj);
@@ -493,11 +497,12 @@ MW_API int mw_tree_is_below(const mw_engine *e, mw_handle obj);
 /*
 ** The field `key` of `parent`, which is included, holds `child`, in place of
 ** what it held.  A key of type MW_TNIL can serve to hold a child for a while.
-** MW_OK; MW_NEW: the child was not below one of the roots that it is below now;
-** MW_NOMEM or MW_STALE: nothing has changed.
+** Who begins a root links with its reach what is there; a write is linked in
+** all (reach 0). MW_OK; MW_NEW: the child was not below one of the roots that
+** it is below now; MW_NOMEM or MW_STALE: nothing has changed.
 */
-MW_API int mw_tree_link(mw_engine *e, mw_handle parent, const mw_value *key,
-                        mw_handle child);
+MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
+                        const mw_value *key, mw_handle child);
 
 /* The field holds no object any more.  Needs no memory. */
 MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
@@ -590,10 +595,11 @@ MW_API void mw_journal_close(mw_engine *e);
 /*
 ** Makes `obj` one whose writes are to be noted, though nobody may watch it.
 ** With `below`, what is below it too, as in a deep watch: the host is to say
-** what that is (see `mw_root_begin`).  MW_NEW when it is to be included, MW_OK,
-** MW_NOMEM or MW_STALE.
+** what that is (see `mw_root_begin_silent`).  MW_NEW when it is to be included,
+** MW_OK, MW_NOMEM or MW_STALE.
 */
-MW_API int mw_object_track(mw_engine *e, mw_handle obj, int below);
+MW_API int mw_object_track(mw_engine *e, mw_handle obj, int below,
+                           mw_reach *reach);
 
 /* Ends that; what was below it stays included for those who watch it.  MW_OK,
 ** or MW_STALE when it was not tracked. */

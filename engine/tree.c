@@ -433,21 +433,55 @@ static void give_needs(mw_engine *e, needs *n) {
     give_node(e, take_from(&part->nodes, &n->nodes, sizeof(mwi_node)));
 }
 
-/* Takes what links from the node `parent`, and with `all` from the nodes of the
-** same object that follow it, need. */
-static int take_needs(mw_engine *e, uint32_t parent, int all,
-                      const mw_value *key, mw_handle child, needs *n) {
+/* The nodes of a parent and of its child, as both lists are gone through; with
+** `only`, one node of the parent. */
+typedef struct pair {
+  uint32_t parent, child; /* the child's: the first whose reach is not less */
+  int only;
+} pair;
+
+static void meet(const mw_engine *e, pair *p) {
+  uint32_t reach = (p->parent == 0) ? 0 : node_at(e, p->parent)->reach;
+  while (p->child != 0 && node_at(e, p->child)->reach < reach)
+    p->child = node_at(e, p->child)->next;
+}
+
+/* Begins with the parent's node `m`. */
+static pair pair_from(const mw_engine *e, uint32_t m, int only,
+                      mw_handle child) {
+  const mwi_object *r = record_of(e, child);
+  pair p = {m, 0, only};
+  if (r == NULL) return p;
+  p.child = only ? last_node(e, r, node_at(e, m)->reach) : r->nodes;
+  meet(e, &p);
+  return p;
+}
+
+static void next_pair(const mw_engine *e, pair *p) {
+  p->parent = p->only ? 0 : node_at(e, p->parent)->next;
+  meet(e, p);
+}
+
+/* The child's node in the reach of the parent's, 0 when it has none. */
+static uint32_t child_in(const mw_engine *e, const pair *p) {
+  uint32_t m = p->child;
+  return (m != 0 && node_at(e, m)->reach == node_at(e, p->parent)->reach) ? m
+                                                                          : 0;
+}
+
+/* Takes what links between these nodes need. */
+static int take_needs(mw_engine *e, pair p, const mw_value *key,
+                      mw_handle child, needs *n) {
   mwi_tree *part = &e->tree;
-  uint32_t m;
   khint_t count = 0;
   int ok = mwi_object_need(e, child) != NULL;
   if (key->type == MW_TOBJECT &&
       mwi_identity_is_valid(&e->identity, (mw_handle)key->u.i))
     ok = ok && mwi_object_need(e, (mw_handle)key->u.i) != NULL;
-  for (m = parent; ok && m != 0; m = all ? node_at(e, m)->next : 0) {
+  for (; ok && p.parent != 0; next_pair(e, &p)) {
     count++;
     ok = take_into(e, &part->links, &n->links, sizeof(mwi_link));
-    if (ok && find_node(e, child, node_at(e, m)->reach) == 0)
+    if (ok && child_in(e, &p) == 0)
       ok = take_into(e, &part->nodes, &n->nodes, sizeof(mwi_node));
   }
   if (ok && reserve(e, count)) return 1;
@@ -455,38 +489,45 @@ static int take_needs(mw_engine *e, uint32_t parent, int all,
   return 0;
 }
 
-/* Links the parent's node `p` to the child's in the same reach.  Returns MW_NEW
-** if the child's node is new. */
-static int link_nodes(mw_engine *e, uint32_t p, const mw_value *key,
+/* Links the parent's node to the child's in the same reach.  Returns MW_NEW if
+** the child's node is new. */
+static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
                       mw_handle child, needs *n) {
   mwi_tree *part = &e->tree;
-  uint32_t reach = node_at(e, p)->reach, old = find_link(e, p, key), i;
-  uint32_t m = find_node(e, child, reach);
+  uint32_t old = find_link(e, p->parent, key), i;
+  uint32_t m = child_in(e, p);
   int code = (m == 0) ? MW_NEW : MW_OK;
-  if (old != 0 && link_at(e, old)->child == m) return code;
+  if (m != 0 && old != 0 && link_at(e, old)->child == m) return code;
   if (m == 0) {
     m = take_from(&part->nodes, &n->nodes, sizeof(mwi_node));
-    init_node(e, m, child, reach);
+    init_node(e, m, child, node_at(e, p->parent)->reach);
+    p->child = m;
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
   if (old != 0) take_link(e, old);
-  init_link(e, i, p, m, key);
+  init_link(e, i, p->parent, m, key);
   put_link(e, i);
   if (old != 0) end_link(e, old);
   return code;
 }
 
-int mw_tree_link(mw_engine *e, mw_handle parent, const mw_value *key,
-                 mw_handle child) {
+static int link_all(mw_engine *e, pair p, const mw_value *key,
+                    mw_handle child) {
   needs n = {0, 0};
-  uint32_t p = first_node(e, parent);
   int code = MW_OK;
-  if (p == 0 || !mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
-  if (!take_needs(e, p, 1, key, child, &n)) return MW_NOMEM;
-  for (; p != 0; p = node_at(e, p)->next)
-    if (link_nodes(e, p, key, child, &n) == MW_NEW) code = MW_NEW;
+  if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
+  for (; p.parent != 0; next_pair(e, &p))
+    if (link_nodes(e, &p, key, child, &n) == MW_NEW) code = MW_NEW;
   give_needs(e, &n);
   return code;
+}
+
+int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
+                 const mw_value *key, mw_handle child) {
+  uint32_t m =
+      (reach == 0) ? first_node(e, parent) : find_node(e, parent, reach);
+  if (m == 0 || !mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
+  return link_all(e, pair_from(e, m, reach != 0, child), key, child);
 }
 
 void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
@@ -518,14 +559,16 @@ static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
   return m;
 }
 
-int mw_root_begin(mw_engine *e, mw_handle obj) {
+int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
   uint32_t m;
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if (own_reach(e, obj) != 0) return MW_OK;
+  *reach = own_reach(e, obj);
+  if (*reach != 0) return MW_OK;
   if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
   m = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
   if (m == 0) return MW_NOMEM;
   init_node(e, m, obj, m);
+  *reach = m;
   return MW_NEW;
 }
 
@@ -544,11 +587,9 @@ static mw_value ground_key(mw_handle obj) {
   return key;
 }
 
-int mw_root_begin_silent(mw_engine *e, mw_handle obj) {
-  needs n = {0, 0};
+int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   mw_value key = ground_key(obj);
   uint32_t ground = e->tree.ground;
-  int code;
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   if (ground == 0) {
     ground = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
@@ -556,11 +597,9 @@ int mw_root_begin_silent(mw_engine *e, mw_handle obj) {
     init_node(e, ground, MW_NONE, ground);
     e->tree.ground = ground;
   }
+  *reach = ground;
   if (find_link(e, ground, &key) != 0) return MW_OK;
-  if (!take_needs(e, ground, 0, &key, obj, &n)) return MW_NOMEM;
-  code = link_nodes(e, ground, &key, obj, &n);
-  give_needs(e, &n);
-  return code;
+  return link_all(e, pair_from(e, ground, 1, obj), &key, obj);
 }
 
 int mw_root_end_silent(mw_engine *e, mw_handle obj) {

@@ -151,7 +151,13 @@ static int tell_below(lua_State *L) {
 static void prepare(mwb_write *w) {
   lua_State *L = w->L;
   mwb_read_old(w);
-  lua_pushnil(L); /* OWN */
+  if (w->shadow == TRAP_SHADOW) { /* the object's metatable is its own */
+    lua_getmetatable(L, OBJECT);
+    w->owner = w->obj;
+    w->owner_layout = w->layout;
+  } else {
+    lua_pushnil(L); /* OWN */
+  }
   lua_pushcfunction(L, add_traceback);
   lua_pushnil(L);
   w->told = 1;

@@ -327,24 +327,33 @@ static size_t bytes(lua_State *L) {
 /* Tables of fewer fields keep their room. */
 #define ROOM 16
 
-/* shrink(table, most): an emptied table keeps its room until a key finds no
+/* Sets a field of the table at 1 and takes it away. */
+static void visit(lua_State *L, lua_Integer i) {
+  lua_pushboolean(L, 1);
+  lua_rawsetp(L, 1, (void *)(uintptr_t)i);
+  lua_pushnil(L);
+  lua_rawsetp(L, 1, (void *)(uintptr_t)i);
+}
+
+/* shrink(table, fields): an emptied table keeps its room until a key finds no
 ** place; then Lua counts what is there, and makes the table as large as it has
-** to be.  So keys are put in, up to so many, until that is seen; the more it
-** took, the more room there is still. */
+** to be.  A place that had a key once is not looked for; so all places are
+** given one, and then two keys are put in that want the same place. */
 static int shrink(lua_State *L) {
-  lua_Integer most = lua_tointeger(L, 2), n, i;
-  size_t before;
-  do {
-    before = bytes(L);
-    for (n = 0; n < most && bytes(L) >= before; n++) {
-      lua_pushboolean(L, 1);
-      lua_rawsetp(L, 1, (void *)(uintptr_t)(n + 1));
-    }
-    for (i = 0; i < n; i++) {
-      lua_pushnil(L);
-      lua_rawsetp(L, 1, (void *)(uintptr_t)(i + 1));
-    }
-  } while (n > ROOM && bytes(L) < before);
+  lua_Integer places = 1, i;
+  size_t before = bytes(L);
+  while (places < lua_tointeger(L, 2)) places *= 2;
+  for (i = 1; i <= places && bytes(L) >= before; i++) visit(L, i);
+  lua_pushboolean(L, 1);
+  lua_rawseti(L, 1, 0);
+  lua_pushboolean(L, 0);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, 1); /* `false` and 0 have the first place */
+  lua_pushnil(L);
+  lua_rawseti(L, 1, 0);
+  lua_pushboolean(L, 0);
+  lua_pushnil(L);
+  lua_rawset(L, 1);
   return 0;
 }
 
@@ -352,9 +361,8 @@ static void give_back_room(lua_State *L, lua_Unsigned fields) {
   if (fields < ROOM) return;
   lua_pushcfunction(L, shrink);
   lua_pushvalue(L, SELF);
-  lua_pushinteger(L, (lua_Integer)fields * 2);
-  if (lua_pcall(L, 2, 0, 0) == LUA_OK) return;
-  lua_pop(L, 1);
+  lua_pushinteger(L, (lua_Integer)fields);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
   wipe(L, SELF);
 }
 

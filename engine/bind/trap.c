@@ -98,7 +98,10 @@ void mwb_read_old(mwb_write *w) {
   int type;
   if (w->has_old) return;
   if (w->change.key.type == MW_TINTEGER) mwb_normalize_key(L);
-  lua_settop(L, SHADOW);
+  if (w->shadow == TRAP_SHADOW)
+    lua_pushnil(L); /* SHADOW */
+  else
+    lua_settop(L, SHADOW);
   if (w->shadow == TRAP_SHADOW || lua_istable(L, OBJECT)) {
     lua_pushvalue(L, KEY);
     type = lua_rawget(L, w->shadow);
@@ -226,12 +229,13 @@ void mwb_store_noted(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mw_entry entry;
-  int top = lua_gettop(L), type;
+  int top, type;
   if (!mwb_noting(s) || w->ignored) {
     push_pair(w);
     store_in(L, w->shadow, w->r, &w->change.key);
     return;
   }
+  top = lua_gettop(L);
   entry.where = 0;
   if (s->wheres == 0 && is_simple(w, &entry)) {
     lua_pushvalue(L, KEY);

@@ -44,12 +44,12 @@ static int descends(lua_State *L, mwb_state *s, int parent) {
 
 /* Links the object at `child` to `parent`, under the key at `key` (0: under no
 ** key). */
-static int link_to(lua_State *L, mwb_state *s, mw_handle parent, int key,
-                   int child) {
+static int link_to(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
+                   int key, int child) {
   int top = lua_gettop(L), code;
   mw_handle h = mwb_identify(L, s, "watch", child, 1);
   mw_value value = (key == 0) ? HOLD : mwb_key_to_keep(L, s, key);
-  code = mw_tree_link(s->engine, parent, &value, h);
+  code = mw_tree_link(s->engine, reach, parent, &value, h);
   mwb_check(L, code);
   lua_settop(L, top);
   return code;
@@ -57,16 +57,16 @@ static int link_to(lua_State *L, mwb_state *s, mw_handle parent, int key,
 
 /* Links the child on the top, and appends it to the list if it is to be
 ** scanned. */
-static void link_child(lua_State *L, mwb_state *s, mw_handle parent, int key,
-                       int list) {
+static void link_child(lua_State *L, mwb_state *s, mw_reach reach,
+                       mw_handle parent, int key, int list) {
   int child = lua_gettop(L);
-  if (link_to(L, s, parent, key, child) != MW_NEW) return;
+  if (link_to(L, s, reach, parent, key, child) != MW_NEW) return;
   lua_pushvalue(L, child);
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
 /* Links what the object on the top holds, which gets a shadow. */
-static void scan(lua_State *L, mwb_state *s, int list) {
+static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
   int object = lua_gettop(L);
   mw_handle h = mwb_handle_of(L, s, object);
   if (!mwb_push_shadow(L, object)) {
@@ -76,28 +76,29 @@ static void scan(lua_State *L, mwb_state *s, int list) {
     if (!mwb_push_shadow(L, object)) return;
   }
   for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
-    if (descends(L, s, object)) link_child(L, s, h, lua_gettop(L) - 1, list);
+    if (descends(L, s, object))
+      link_child(L, s, reach, h, lua_gettop(L) - 1, list);
   }
 }
 
 /* Scans all in the list on the top, to which more is added meanwhile. */
-static void scan_all(lua_State *L, mwb_state *s) {
+static void scan_all(lua_State *L, mwb_state *s, mw_reach reach) {
   int list = lua_gettop(L);
   lua_Integer i;
   luaL_checkstack(L, LUA_MINSTACK, "cannot scan");
   for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++) {
-    scan(L, s, list);
+    scan(L, s, reach, list);
     lua_settop(L, list);
   }
   lua_settop(L, list - 1);
 }
 
-void mwb_include(lua_State *L, mwb_state *s, int index) {
+void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index) {
   index = lua_absindex(L, index);
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, 1);
-  scan_all(L, s);
+  scan_all(L, s, reach);
 }
 
 /* }====================================================== */
@@ -152,11 +153,11 @@ static int store_table(lua_State *L) {
   w.shadow = SHADOW;
   lua_newtable(L);
   lua_pushvalue(L, VALUE);
-  link_child(L, s, w.obj, 0, SHADOW + 1);
+  link_child(L, s, 0, w.obj, 0, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
-  scan_all(L, s);
+  scan_all(L, s, 0);
   let_go_others(&w);
-  link_to(L, s, w.obj, KEY, VALUE);
+  link_to(L, s, 0, w.obj, KEY, VALUE);
   mw_tree_unlink(s->engine, w.obj, &HOLD);
   mwb_store_noted(&w);
   return 0;

@@ -11,8 +11,9 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Includes what is below the table at `index`, a root; may raise half-way. */
-void mwb_include(lua_State *L, mwb_state *s, int index);
+/* Includes what is below the table at `index`, the root of that reach; may
+** raise half-way. */
+void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
 /* Gives back at most `n` objects that are no longer included. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);

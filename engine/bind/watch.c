@@ -208,13 +208,15 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   lua_call(L, 1, 0);
 }
 
-/* attach(object, guard or nil, state, before, include, is it watched?) -> the
-** place of a function guard: the object gets its shadow or its class's trap,
-** and what is below it is included.  The class of a userdata comes last. */
+/* attach(object, guard or nil, state, before, reach to include, is it watched?)
+** -> the place of a function guard: the object gets its shadow or its class's
+** trap, and what is below it is included.  The class of a userdata comes
+** last. */
 static int attach(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 3);
   lua_Integer before = lua_tointeger(L, 4);
-  int include = lua_toboolean(L, 5), watches = lua_toboolean(L, 6);
+  mw_reach reach = (mw_reach)lua_tointeger(L, 5);
+  int watches = lua_toboolean(L, 6);
   lua_Integer place = 0;
   lua_settop(L, 2);
   if (before == PLAIN && lua_istable(L, 1)) {
@@ -227,7 +229,7 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, 2);
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_at(L, s, 1));
   }
-  if (include) mwb_include(L, s, 1);
+  if (reach != 0) mwb_include(L, s, reach, 1);
   if (before == PLAIN && lua_isuserdata(L, 1)) mwb_patch(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
@@ -235,7 +237,7 @@ static int attach(lua_State *L) {
 
 /* Calls `attach` for the object at 1 and the guard at 2.  Returns a status; the
 ** place or the error is on the top then. */
-static int call_attach(lua_State *L, mwb_state *s, int before, int include,
+static int call_attach(lua_State *L, mwb_state *s, int before, mw_reach reach,
                        int watches) {
   lua_pushcfunction(L, attach);
   lua_pushvalue(L, 1);
@@ -245,7 +247,7 @@ static int call_attach(lua_State *L, mwb_state *s, int before, int include,
     lua_pushnil(L);
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, before);
-  lua_pushboolean(L, include);
+  lua_pushinteger(L, reach);
   lua_pushboolean(L, watches);
   return lua_pcall(L, 6, 1, 0);
 }
@@ -282,6 +284,7 @@ static int watch(lua_State *L) {
   mw_watch_options its;
   mw_watch_id *id;
   mw_handle h;
+  mw_reach reach = 0;
   int before, include = MW_OK, status, code;
   check_object(L, s, "watch");
   read_options(L, s, &its);
@@ -292,9 +295,9 @@ static int watch(lua_State *L) {
   lua_setmetatable(L, -2);
   h = begin_object(L, s, "watch");
   before = state_before(L, s, h);
-  if (its.flags & MW_DEEP) include = mw_root_begin(s->engine, h);
+  if (its.flags & MW_DEEP) include = mw_root_begin(s->engine, h, &reach);
   mwb_check(L, include);
-  status = call_attach(L, s, before, include == MW_NEW,
+  status = call_attach(L, s, before, (include == MW_NEW) ? reach : 0,
                        !mwb_object_of(s, h)->watched);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
@@ -319,6 +322,7 @@ static int track(lua_State *L) {
                                        {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
   int deep = 0, before, code;
+  mw_reach reach = 0;
   mw_handle h;
   lua_settop(L, 2);
   check_object(L, s, "track");
@@ -330,9 +334,9 @@ static int track(lua_State *L) {
   lua_pushnil(L); /* no guard */
   h = begin_object(L, s, "track");
   before = state_before(L, s, h);
-  code = mw_object_track(s->engine, h, deep);
+  code = mw_object_track(s->engine, h, deep, &reach);
   mwb_check(L, code);
-  if (call_attach(L, s, before, code == MW_NEW, 0) != LUA_OK) {
+  if (call_attach(L, s, before, (code == MW_NEW) ? reach : 0, 0) != LUA_OK) {
     mw_object_untrack(s->engine, h);
     detach(L, s, before);
     return lua_error(L);

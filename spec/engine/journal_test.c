@@ -171,17 +171,19 @@ static void notes_nothing_without_memory(mw_engine *e, heap *h) {
 
 static void tracks(mw_engine *e, heap *h) {
   mw_handle obj;
+  mw_reach reach;
   (void)h;
   begin(e);
   obj = host.handles[0];
   check(!mw_object_is_tracked(e, obj) && mw_object_untrack(e, obj) == MW_STALE);
-  check(mw_object_track(e, obj, 0) == MW_OK && mw_object_is_tracked(e, obj));
+  check(mw_object_track(e, obj, 0, &reach) == MW_OK &&
+        mw_object_is_tracked(e, obj));
   check(!mw_object_is_watched(e, obj) && !mw_tree_has(e, obj));
-  check(mw_object_track(e, obj, 1) == MW_NEW && mw_tree_has(e, obj));
+  check(mw_object_track(e, obj, 1, &reach) == MW_NEW && mw_tree_has(e, obj));
   check(!mw_object_is_watched(e, obj) && mw_object_unwatch(e, obj) == MW_OK);
   check(mw_object_is_tracked(e, obj) && mw_tree_has(e, obj));
   check(mw_object_untrack(e, obj) == MW_OK && !mw_tree_has(e, obj));
-  check(mw_object_track(e, MW_NONE, 0) == MW_STALE);
+  check(mw_object_track(e, MW_NONE, 0, &reach) == MW_STALE);
 }
 
 const test journal_tests[] = {

@@ -66,7 +66,7 @@ static int scan(int i);
 static int link_field(int i, int k) {
   int child = world.field[i][k];
   mw_value key = key_of(k);
-  int code = mw_tree_link(world.e, world.h[i], &key, world.h[child]);
+  int code = mw_tree_link(world.e, 0, world.h[i], &key, world.h[child]);
   return code == MW_NEW ? scan(child) : code;
 }
 
@@ -79,7 +79,8 @@ static int scan(int i) {
 }
 
 static int include(int i) {
-  int code = mw_root_begin(world.e, world.h[i]);
+  mw_reach reach;
+  int code = mw_root_begin(world.e, world.h[i], &reach);
   return code == MW_NEW ? scan(i) : code;
 }
 
@@ -267,9 +268,9 @@ static void held(mw_engine *e, heap *h) {
   begin(e);
   memset(&nothing, 0, sizeof(nothing));
   include(0);
-  check(mw_tree_link(e, world.h[0], &nothing, world.h[2]) == MW_NEW);
-  check(mw_tree_link(e, world.h[2], &nothing, world.h[0]) == MW_OK);
-  check(mw_tree_link(e, world.h[5], &nothing, world.h[2]) == MW_STALE);
+  check(mw_tree_link(e, 0, world.h[0], &nothing, world.h[2]) == MW_NEW);
+  check(mw_tree_link(e, 0, world.h[2], &nothing, world.h[0]) == MW_OK);
+  check(mw_tree_link(e, 0, world.h[5], &nothing, world.h[2]) == MW_STALE);
   mw_tree_unlink(e, world.h[0], &nothing);
   check(mw_tree_released(e) == world.h[2] && !mw_tree_is_below(e, world.h[0]));
 }
