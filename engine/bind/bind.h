@@ -71,6 +71,8 @@ enum {
   MWB_VALUES    /* how many there are */
 };
 
+#define MWB_NAMES 4
+
 typedef struct mwb_state {
   mw_engine *engine;  /* NULL once the Lua state is being closed */
   lua_State *service; /* a thread for the engine's callbacks */
@@ -86,6 +88,7 @@ typedef struct mwb_state {
   uint64_t collections;      /* how many have ended */
   unsigned needs;            /* what every write has to do: MWB_NOTES... */
   size_t short_string;       /* up to this length, equal strings are one */
+  int names[MWB_NAMES];      /* and those of metamethods; see shadow.c */
   int kinds[MW_KINDS];       /* where the registry has their names */
   lua_Integer notes;         /* of the batch */
   int delivering;            /* is a batch ending? */
@@ -438,6 +441,7 @@ void mwb_retain(void *ud, const mw_value *key);
 void mwb_release(void *ud, const mw_value *key);
 
 void mwb_open_keys(lua_State *L, mwb_state *s);
+void mwb_open_shadow(lua_State *L, mwb_state *s);
 
 /* }====================================================== */
 

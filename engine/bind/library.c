@@ -219,6 +219,7 @@ static int build(lua_State *L) {
   mwb_open_clock(L, s);
   mwb_open_weakmap(L, s);
   mwb_open_guard(L, s);
+  mwb_open_shadow(L, s);
   mwb_open_watch(L, s);
   mwb_open_batch(L);
   mwb_open_touch(L);

@@ -186,11 +186,32 @@ void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
 
 enum { SELF = 1, CLASS, SOURCE, CONTENTS, OWNMETA };
 
-/* Sets a field of the own metatable to the value on the top. */
-static void set_own(lua_State *L, const char *name) {
-  lua_pushstring(L, name);
-  lua_insert(L, -2);
-  lua_rawset(L, OWNMETA);
+/* The names of the fields that every own metatable has. */
+enum { INDEX, NEWINDEX, METATABLE, PAIRS };
+static const char *const names[MWB_NAMES] = {"__index", "__newindex",
+                                             "__metatable", "__pairs"};
+
+void mwb_open_shadow(lua_State *L, mwb_state *s) {
+  int i;
+  for (i = 0; i < MWB_NAMES; i++) {
+    lua_pushstring(L, names[i]);
+    s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  mwb_new_ephemeron(L, MWB_ANCHORS);
+  mwb_new_ephemeron(L, MWB_HELD);
+}
+
+static void push_name(lua_State *L, const mwb_state *s, int name) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->names[name]);
+}
+
+/* Has the class a field of its own for that? */
+static int has_own(lua_State *L, const mwb_state *s, int name) {
+  int type;
+  push_name(L, s, name);
+  type = lua_rawget(L, OWNMETA);
+  lua_pop(L, 1);
+  return type != LUA_TNIL;
 }
 
 /* Calls a class's `__index` function with the object instead of the shadow.
@@ -249,50 +270,52 @@ static lua_Unsigned new_shadow(lua_State *L) {
   return all;
 }
 
-/* What `getmetatable` is to show. */
-static void set_shown(lua_State *L) {
-  if (lua_isnil(L, CLASS)) {
-    lua_pushboolean(L, 0);
-  } else {
-    int type = mwb_raw_field(L, OWNMETA, "__metatable");
-    lua_pop(L, 1);
-    if (type != LUA_TNIL) return;
-    lua_pushvalue(L, CLASS);
-  }
-  set_own(L, "__metatable");
-}
-
-static void set_trap(lua_State *L, mwb_state *s, mw_handle h) {
+static void push_trap_of(lua_State *L, mwb_state *s, mw_handle h) {
   int has_class = !lua_isnil(L, CLASS);
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, (lua_Integer)h);
   lua_pushvalue(L, CONTENTS);
   if (has_class) lua_pushvalue(L, CLASS);
   lua_pushcclosure(L, mwb_trap, has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
-  set_own(L, "__newindex");
 }
 
-/* Pushes the own metatable, with the guards that a former one had. */
-static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
-  int former = mwb_push_own(L, SELF);
-  int n = former ? (int)lua_rawlen(L, -1) : 0, i;
-  lua_createtable(L, (n == 0) ? 1 : n, 4);
-  if (former) lua_insert(L, OWNMETA);
+/* Copies the guards of a former own metatable to the new one. */
+static void copy_guards(lua_State *L) {
+  lua_Integer n, i;
+  if (!mwb_push_own(L, SELF)) return;
+  n = (lua_Integer)lua_rawlen(L, -1);
   for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, OWNMETA + 1, i);
+    lua_rawgeti(L, -1, i);
     lua_rawseti(L, OWNMETA, i);
   }
-  lua_settop(L, OWNMETA);
-  if (!lua_isnil(L, CLASS)) copy(L, CLASS, OWNMETA, 1);
-  set_shown(L);
-  set_trap(L, s, h);
+  lua_pop(L, 1);
+}
+
+/* Pushes the own metatable.  `getmetatable` is to show the class. */
+static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
+  int has_class = !lua_isnil(L, CLASS);
+  lua_createtable(L, 1, 4);
+  if (!lua_rawequal(L, SELF, SOURCE)) copy_guards(L);
+  if (has_class) copy(L, CLASS, OWNMETA, 1);
+  push_name(L, s, INDEX);
   lua_pushvalue(L, CONTENTS);
-  set_own(L, "__index");
-  if (mwb_raw_field(L, OWNMETA, "__pairs") == LUA_TNIL) {
-    lua_pushcfunction(L, own_pairs);
-    set_own(L, "__pairs");
+  lua_rawset(L, OWNMETA);
+  push_name(L, s, NEWINDEX);
+  push_trap_of(L, s, h);
+  lua_rawset(L, OWNMETA);
+  if (!has_class || !has_own(L, s, METATABLE)) {
+    push_name(L, s, METATABLE);
+    if (has_class)
+      lua_pushvalue(L, CLASS);
+    else
+      lua_pushboolean(L, 0);
+    lua_rawset(L, OWNMETA);
   }
-  lua_settop(L, OWNMETA);
+  if (!has_class || !has_own(L, s, PAIRS)) {
+    push_name(L, s, PAIRS);
+    lua_pushcfunction(L, own_pairs);
+    lua_rawset(L, OWNMETA);
+  }
 }
 
 /* A weak table whose metatable is changed may go unmarked for the rest of the
@@ -366,25 +389,26 @@ static void give_back_room(lua_State *L, lua_Unsigned fields) {
   wipe(L, SELF);
 }
 
-/* enshadow(object, class): all that may fail comes first. */
+/* enshadow(object, class, state, handle): all that may fail comes first. */
 static int enshadow(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_handle h = mwb_identify(L, s, "watch", SELF, 1);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 3);
+  mw_handle h = (mw_handle)lua_tointeger(L, 4);
   mwi_object *r = mwi_object_find(&s->engine->watch, h);
   lua_Unsigned fields;
-  int lengthy, has_say;
+  int lengthy, has_say = 0;
   lua_settop(L, CLASS);
   if (!mwb_push_shadow(L, SELF)) lua_pushvalue(L, SELF);
   lengthy = lua_rawlen(L, SOURCE) > 0;
   fields = new_shadow(L);
   new_own(L, s, h);
   if (lengthy) set_len(L, OWNMETA, CONTENTS);
-  anchor(L, s);
+  if (!lua_isnil(L, CLASS)) {
+    anchor(L, s);
+    has_say = mwb_raw_field(L, CLASS, "__newindex") != LUA_TNIL;
+    lua_settop(L, OWNMETA);
+  }
   copy(L, SOURCE, CONTENTS, 0);
   wipe(L, SELF);
-  has_say =
-      !lua_isnil(L, CLASS) && mwb_raw_field(L, CLASS, "__newindex") != LUA_TNIL;
-  lua_settop(L, OWNMETA);
   lua_setmetatable(L, SELF);
   if (r != NULL) {
     unsigned needs = r->needs & ~(unsigned)(MWI_CLASS | MWI_SHORT);
@@ -397,13 +421,16 @@ static int enshadow(lua_State *L) {
   return 0;
 }
 
-void mwb_enshadow(lua_State *L, mwb_state *s, int object, int class_) {
+void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
+                  int class_) {
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
-  mwb_push_function(L, s, enshadow);
+  lua_pushcfunction(L, enshadow);
   lua_pushvalue(L, object);
   lua_pushvalue(L, class_);
-  lua_call(L, 2, 0);
+  lua_pushlightuserdata(L, s);
+  lua_pushinteger(L, (lua_Integer)h);
+  lua_call(L, 4, 0);
 }
 
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
@@ -413,7 +440,7 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);
-    mwb_enshadow(L, s, object, class_);
+    mwb_enshadow(L, s, mwb_handle_of(L, s, object), object, class_);
     if (r != NULL && r->watched) mwb_class_watched(L, s, object);
   } else {
     lua_pushvalue(L, class_);

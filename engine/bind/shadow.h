@@ -30,9 +30,10 @@ void mwb_push_class(lua_State *L, int index);
 /* Is the key at `index` one that Lua looks up raw in metatables? */
 int mwb_is_meta(lua_State *L, int index);
 
-/* Gives the object, which has an identity and a record, a shadow (a new one if
+/* Gives the object of that handle, which has a record, a shadow (a new one if
 ** it has one), as an instance of a class, a table or nil. */
-void mwb_enshadow(lua_State *L, mwb_state *s, int object, int class_);
+void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
+                  int class_);
 
 /* Sets the class of the table at `object`, by a new shadow if it has one. */
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);

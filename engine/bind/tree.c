@@ -71,7 +71,7 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
   mw_handle h = mwb_handle_of(L, s, object);
   if (!mwb_push_shadow(L, object)) {
     mwb_push_class(L, object);
-    mwb_enshadow(L, s, object, -1);
+    mwb_enshadow(L, s, h, object, -1);
     lua_settop(L, object);
     if (!mwb_push_shadow(L, object)) return;
   }

@@ -208,12 +208,13 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   lua_call(L, 1, 0);
 }
 
-/* attach(object, guard or nil, state, before, reach to include, is it watched?)
-** -> the place of a function guard: the object gets its shadow or its class's
-** trap, and what is below it is included.  The class of a userdata comes
-** last. */
+/* attach(object, guard or nil, handle, before, reach to include, is it
+** watched?) -> the place of a function guard: the object gets its shadow or its
+** class's trap, and what is below it is included.  The class of a userdata
+** comes last. */
 static int attach(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 3);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 7);
+  mw_handle h = (mw_handle)lua_tointeger(L, 3);
   lua_Integer before = lua_tointeger(L, 4);
   mw_reach reach = (mw_reach)lua_tointeger(L, 5);
   int watches = lua_toboolean(L, 6);
@@ -221,13 +222,13 @@ static int attach(lua_State *L) {
   lua_settop(L, 2);
   if (before == PLAIN && lua_istable(L, 1)) {
     mwb_push_class(L, 1);
-    mwb_enshadow(L, s, 1, 3);
+    mwb_enshadow(L, s, h, 1, 3);
   }
   if (watches) mwb_class_watched(L, s, 1);
   if (lua_isfunction(L, 2)) {
     mwb_push_guards(L, s, 1, 1);
     lua_pushvalue(L, 2);
-    place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_at(L, s, 1));
+    place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, h));
   }
   if (reach != 0) mwb_include(L, s, reach, 1);
   if (before == PLAIN && lua_isuserdata(L, 1)) mwb_patch(L, s, 1);
@@ -237,19 +238,20 @@ static int attach(lua_State *L) {
 
 /* Calls `attach` for the object at 1 and the guard at 2.  Returns a status; the
 ** place or the error is on the top then. */
-static int call_attach(lua_State *L, mwb_state *s, int before, mw_reach reach,
-                       int watches) {
+static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
+                       mw_reach reach, int watches) {
   lua_pushcfunction(L, attach);
   lua_pushvalue(L, 1);
   if (lua_isfunction(L, 2))
     lua_pushvalue(L, 2);
   else
     lua_pushnil(L);
-  lua_pushlightuserdata(L, s);
+  lua_pushinteger(L, (lua_Integer)h);
   lua_pushinteger(L, before);
   lua_pushinteger(L, reach);
   lua_pushboolean(L, watches);
-  return lua_pcall(L, 6, 1, 0);
+  lua_pushlightuserdata(L, s);
+  return lua_pcall(L, 7, 1, 0);
 }
 
 static int give_back(lua_State *L) {
@@ -297,7 +299,7 @@ static int watch(lua_State *L) {
   before = state_before(L, s, h);
   if (its.flags & MW_DEEP) include = mw_root_begin(s->engine, h, &reach);
   mwb_check(L, include);
-  status = call_attach(L, s, before, (include == MW_NEW) ? reach : 0,
+  status = call_attach(L, s, h, before, (include == MW_NEW) ? reach : 0,
                        !mwb_object_of(s, h)->watched);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
@@ -336,7 +338,7 @@ static int track(lua_State *L) {
   before = state_before(L, s, h);
   code = mw_object_track(s->engine, h, deep, &reach);
   mwb_check(L, code);
-  if (call_attach(L, s, before, (code == MW_NEW) ? reach : 0, 0) != LUA_OK) {
+  if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0, 0) != LUA_OK) {
     mw_object_untrack(s->engine, h);
     detach(L, s, before);
     return lua_error(L);
@@ -527,8 +529,6 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
                         mwb_retain, mwb_release,    mwb_restore};
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
-  mwb_new_ephemeron(L, MWB_ANCHORS);
-  mwb_new_ephemeron(L, MWB_HELD);
   mwb_new_ephemeron(L, MWB_CLASSES);
   mwb_set_funcs(L, functions);
 }
