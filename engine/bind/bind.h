@@ -41,7 +41,8 @@ enum {
   MWB_CLOCKS,    /* name -> clock */
   MWB_CLOCK,     /* metatables: of a clock, */
   MWB_MAP,       /* a weak map, */
-  MWB_EPHEMERON, /* its table of entries, */
+  MWB_LIVING,    /* its table of living keys, */
+  MWB_EPHEMERON, /* that of its entries, */
   MWB_BOX,       /* and an entry that tells of its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
