@@ -1,5 +1,5 @@
 /*
-** identity.c - from an address to a handle and back; the dead.
+** identity.c - from an address to a handle and back; serials; the dead.
 ** SPDX-License-Identifier: MIT
 **
 **      shards[hash >> 26]                 pages[slot / 256]
@@ -29,7 +29,8 @@
 ** The hash table
 ** ======================================================= */
 
-#define engine_of(h) (((const struct mwi_identity_shard *)(const void *)(h))->e)
+/* A table of klib's stands behind a pointer to its engine. */
+#define engine_of(h) (((mw_engine *const *)(const void *)(h))[-1])
 
 #include "hash.h"
 
@@ -49,8 +50,8 @@ static inline uint32_t hash_of(const void *ptr) {
 MWI_KLIB_BEGIN
 __KHASH_TYPE(slots, uint32_t, char)
 struct mwi_identity_shard {
-  kh_slots_t table; /* first: a table is its shard */
   mw_engine *e;
+  kh_slots_t table;
 };
 __KHASH_IMPL(slots, static inline klib_unused, uint32_t, char, 0, slot_hash,
              slot_equal)
@@ -74,6 +75,78 @@ static inline khint_t locate(const mwi_identity *part, const kh_slots_t *shard,
     at = (at + ++step) & mask;
   }
   return shard->n_buckets;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Serials: numbers for objects, in the order in which they were asked for
+**
+**     given (a clock): slot -> serial     serials[serial % 64]: serial -> slot
+**
+** Invariant: the two are inverse to each other.  A serial is a generation of a
+** clock that advances with each object it tags; so only objects that somebody
+** asked for pay for one.
+** ======================================================= */
+
+/* In one shard, the serials count up in steps of SHARDS. */
+#define serial_hash(serial) ((khint_t)((serial) / SHARDS))
+
+MWI_KLIB_BEGIN
+__KHASH_TYPE(serials, uint64_t, uint32_t)
+struct mwi_serial_shard {
+  mw_engine *e;
+  kh_serials_t table;
+};
+__KHASH_IMPL(serials, static inline klib_unused, uint64_t, uint32_t, 1,
+             serial_hash, kh_int64_hash_equal)
+MWI_KLIB_END
+
+static kh_serials_t *serials_for(const mw_engine *e, uint64_t serial) {
+  return &e->identity.serials[serial % SHARDS].table;
+}
+
+static int give_serial(mw_engine *e, mw_handle h) {
+  mw_clock given = e->identity.given;
+  uint64_t *now = &e->clock.clocks[given].now;
+  kh_serials_t *shard = serials_for(e, *now + 1);
+  int fresh, code;
+  khint_t at = kh_put_serials(shard, *now + 1, &fresh);
+  if (fresh < 0) return MW_NOMEM;
+  shard->vals[at] = mw_slot(h);
+  ++*now;
+  code = mw_clock_tag(e, given, h);
+  if (code == MW_OK) return MW_OK;
+  kh_del_serials(shard, at);
+  --*now;
+  return code;
+}
+
+int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
+  int64_t n = mw_clock_generation(e, e->identity.given, h);
+  if (n < 0) {
+    int code = give_serial(e, h);
+    if (code != MW_OK) return code;
+    n = mw_clock_now(e, e->identity.given);
+  }
+  *serial = (uint64_t)n;
+  return MW_OK;
+}
+
+mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
+  kh_serials_t *shard = serials_for(e, serial);
+  khint_t at = kh_get_serials(shard, serial);
+  if (at == shard->n_buckets) return MW_NONE;
+  return mwi_identity_handle(&e->identity, shard->vals[at]);
+}
+
+/* Ends the serial of a slot, if it has one. */
+static void forget_serial(mw_engine *e, uint32_t slot) {
+  uint64_t *tag = mwi_clock_tag(&e->clock.clocks[e->identity.given], slot);
+  kh_serials_t *shard;
+  if (tag == NULL || *tag == 0) return;
+  shard = serials_for(e, *tag - 1);
+  kh_del_serials(shard, kh_get_serials(shard, *tag - 1));
 }
 
 /* }====================================================== */
@@ -109,12 +182,14 @@ int mwi_identity_open(mw_engine *e) {
   uint32_t i;
   part->shards =
       (struct mwi_identity_shard *)mwi_new(e, SHARDS * sizeof(*part->shards));
-  if (part->shards == NULL) return MW_NOMEM;
-  for (i = 0; i < SHARDS; i++) part->shards[i].e = e;
+  part->serials =
+      (struct mwi_serial_shard *)mwi_new(e, SHARDS * sizeof(*part->serials));
+  if (part->shards == NULL || part->serials == NULL) return MW_NOMEM;
+  for (i = 0; i < SHARDS; i++) part->shards[i].e = part->serials[i].e = e;
   part->top = part->look = 1;
   if (add_page(e) != MW_OK) return MW_NOMEM;
   *address_in(part, 0) = e;
-  return MW_OK;
+  return mw_clock_open(e, NULL, 0, &part->given);
 }
 
 void mwi_identity_close(mw_engine *e) {
@@ -124,7 +199,12 @@ void mwi_identity_close(mw_engine *e) {
     kh_slots_t *h = &part->shards[i].table;
     mwi_klib_clear(h);
   }
+  for (i = 0; i < SHARDS && part->serials != NULL; i++) {
+    kh_serials_t *h = &part->serials[i].table;
+    mwi_klib_clear(h);
+  }
   mwi_free(e, part->shards, SHARDS * sizeof(*part->shards));
+  mwi_free(e, part->serials, SHARDS * sizeof(*part->serials));
   for (i = 0; i < part->n_pages; i++)
     mwi_free(e, part->pages[i], sizeof(mwi_identity_page));
   mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
@@ -220,7 +300,7 @@ int mw_object_forget(mw_engine *e, mw_handle h) {
   kh_del_slots(shard, at);
   shard->keys[at] = 0;
   mwi_watch_forget(e, slot);
-  mwi_serial_forget(e, slot);
+  forget_serial(e, slot);
   mwi_clock_forget(e, slot);
   mwi_hierarchy_forget(e, slot);
   give_back(part, slot);

@@ -24,8 +24,11 @@ typedef struct mwi_identity {
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
   struct mwi_identity_shard *shards;
+  mw_clock given; /* the clock whose generations are the serials */
+  struct mwi_serial_shard *serials;
 } mwi_identity;
 
+/* The clocks are open already. */
 MWI_API int mwi_identity_open(mw_engine *e);
 MWI_API void mwi_identity_close(mw_engine *e);
 
