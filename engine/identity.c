@@ -13,9 +13,9 @@
 ** through ptr[] from `free`, except those whose uses are used up.
 **
 ** The hash table holds slot numbers alone (4 bytes) and finds the addresses in
-** the pages, so an address is stored once.  Slot 0 is no object's; a deleted key
-** of the table is 0, and the address of slot 0 is that of the engine, which no
-** host asks for.
+** the pages, so an address is stored once.  Slot 0 is no object's: the key of a
+** bucket becomes 0 when it is deleted, and the address in slot 0 is the
+** engine's own.
 **
 ** Nothing here is ever resized in one go: pages stay where they are, and a
 ** shard that grows moves a 64th of the objects.  A pause would be felt.

@@ -22,8 +22,8 @@
 ** of the removed and the dead are used again.  A walk passes over what was
 ** added after it began: each row has the number of its entry.
 **
-** (*) In maps with on_death, `places` is empty, and `entries` has a box in place
-** of a value:
+** (*) In maps with on_death, `places` is empty, and `entries` has a box in
+** place of a value:
 **
 **     box: handle, position, serial --> value, the data, next of the queue
 **
