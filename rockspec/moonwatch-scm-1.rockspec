@@ -28,7 +28,6 @@ build = {
         "engine/journal.c",
         "engine/json.c",
         "engine/hierarchy.c",
-        "engine/serial.c",
         "engine/tally.c",
         "engine/trace.c",
         "engine/trace_file.c",

@@ -184,7 +184,9 @@ static inline int mwb_probe(lua_State *L, mwb_state *s) {
 /* Each function begins with this or with a `self`. */
 static inline mwb_state *mwb_enter(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mwb_probe(L, s);
+  int ended = lua_rawgeti(L, MWB_UPOBJECTS, MWB_PROBE) == LUA_TNIL;
+  lua_pop(L, 1);
+  if (ended) mwb_collected(L, s);
   if (s->pending) mwb_slice(L, s);
   return s;
 }

@@ -94,8 +94,7 @@ static void orders(mw_engine *e, heap *h) {
   (void)h;
   for (i = 0; i < N; i++) identify(e, &places[i]);
   for (step = 1; step < 8; step++) {
-    for (i = 0; i < N; i += step)
-      check(mw_object_find(e, &places[i]) == i + 1);
+    for (i = 0; i < N; i += step) check(mw_object_find(e, &places[i]) == i + 1);
     for (i = N; i >= step; i -= step)
       check(mw_object_find(e, &places[i - 1]) == i);
   }
