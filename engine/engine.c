@@ -14,9 +14,7 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   memset(e, 0, sizeof(mw_engine));
   e->alloc = alloc;
   e->ud = ud;
-  if (mwi_identity_open(e) == MW_OK && mwi_clock_open(e) == MW_OK &&
-      mwi_serial_open(e) == MW_OK)
-    return e;
+  if (mwi_clock_open(e) == MW_OK && mwi_identity_open(e) == MW_OK) return e;
   mw_engine_close(e);
   return NULL;
 }
@@ -28,9 +26,8 @@ void mw_engine_close(mw_engine *e) {
   mwi_journal_close(e);
   mwi_tree_close(e);
   mwi_watch_close(e);
-  mwi_serial_close(e);
-  mwi_clock_close(e);
   mwi_identity_close(e);
+  mwi_clock_close(e);
   e->alloc(e->ud, e, sizeof(mw_engine), 0);
 }
 

@@ -23,7 +23,6 @@
 #include "hierarchy.h"
 #include "identity.h"
 #include "journal.h"
-#include "serial.h"
 #include "trace.h"
 #include "tree.h"
 #include "watch.h"
@@ -33,7 +32,6 @@ struct mw_engine {
   void *ud;
   mwi_identity identity;
   mwi_clocks clock;
-  mwi_serials serial;
   mwi_watches watch;
   mwi_tree tree;
   mwi_journal journal;

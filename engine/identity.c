@@ -1,5 +1,5 @@
 /*
-** identity.c - from an address to a handle and back; the dead.
+** identity.c - from an address to a handle and back; serials; the dead.
 ** SPDX-License-Identifier: MIT
 **
 **      shards[hash >> 26]                 pages[slot / 256]
@@ -13,8 +13,9 @@
 ** through ptr[] from `free`, except those whose uses are used up.
 **
 ** The hash table holds slot numbers alone (4 bytes) and finds the addresses in
-** the pages, so an address is stored once.  The address that is asked for
-** stands in the shard; its key is slot 0, which no object ever has.
+** the pages, so an address is stored once.  Slot 0 is no object's: the key of a
+** bucket becomes 0 when it is deleted, and the address in slot 0 is the
+** engine's own.
 **
 ** Nothing here is ever resized in one go: pages stay where they are, and a
 ** shard that grows moves a 64th of the objects.  A pause would be felt.
@@ -28,15 +29,14 @@
 ** The hash table
 ** ======================================================= */
 
-#define engine_of(h) (((const struct mwi_identity_shard *)(const void *)(h))->e)
+/* A table of klib's stands behind a pointer to its engine. */
+#define engine_of(h) (((mw_engine *const *)(const void *)(h))[-1])
 
 #include "hash.h"
 
-#define asked_in(h) \
-  (((const struct mwi_identity_shard *)(const void *)(h))->asked)
 #define address(h, slot) (*address_in(&engine_of(h)->identity, slot))
-#define slot_hash(slot) hash_of((slot) == 0 ? asked_in(h) : address(h, slot))
-#define slot_equal(a, b) (address(h, a) == asked_in(h))
+#define slot_hash(slot) hash_of(address(h, slot))
+#define slot_equal(a, b) (address(h, a) == address(h, b))
 
 static inline const void **address_in(const mwi_identity *part, uint32_t slot) {
   return &mwi_identity_page_of(part, slot)->ptr[slot % MWI_PAGE];
@@ -50,9 +50,8 @@ static inline uint32_t hash_of(const void *ptr) {
 MWI_KLIB_BEGIN
 __KHASH_TYPE(slots, uint32_t, char)
 struct mwi_identity_shard {
-  kh_slots_t table; /* first: a table is its shard */
   mw_engine *e;
-  const void *asked;
+  kh_slots_t table;
 };
 __KHASH_IMPL(slots, static inline klib_unused, uint32_t, char, 0, slot_hash,
              slot_equal)
@@ -60,16 +59,94 @@ MWI_KLIB_END
 
 #define SHARDS 64u
 
-/* The shard that `ptr` belongs to, ready to be asked for it. */
-static inline kh_slots_t *shard_for(mwi_identity *part, const void *ptr) {
-  struct mwi_identity_shard *shard = &part->shards[hash_of(ptr) >> 26];
-  shard->asked = ptr;
-  return &shard->table;
+static inline kh_slots_t *shard_for(const mwi_identity *part, uint32_t hash) {
+  return &part->shards[hash >> 26].table;
 }
 
-/* Where `ptr` is in its shard; the number of buckets when it is not. */
-static inline khint_t locate(const kh_slots_t *shard) {
-  return kh_get_slots(shard, 0);
+/* Where the slot of `ptr` is in its shard; the number of buckets when `ptr` has
+** none.  klib's own search takes twice as long: it asks the shard for its
+** engine, and each bucket whether it was deleted. */
+static inline khint_t locate(const mwi_identity *part, const kh_slots_t *shard,
+                             const void *ptr, uint32_t hash) {
+  khint_t mask = shard->n_buckets - 1, at = hash & mask, step = 0;
+  if (shard->n_buckets == 0) return 0;
+  while (!__ac_isempty(shard->flags, at)) {
+    if (*address_in(part, shard->keys[at]) == ptr) return at;
+    at = (at + ++step) & mask;
+  }
+  return shard->n_buckets;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Serials: numbers for objects, in the order in which they were asked for
+**
+**     given (a clock): slot -> serial     serials[serial % 64]: serial -> slot
+**
+** Invariant: the two are inverse to each other.  A serial is a generation of a
+** clock that advances with each object it tags; so only objects that somebody
+** asked for pay for one.
+** ======================================================= */
+
+/* In one shard, the serials count up in steps of SHARDS. */
+#define serial_hash(serial) ((khint_t)((serial) / SHARDS))
+
+MWI_KLIB_BEGIN
+__KHASH_TYPE(serials, uint64_t, uint32_t)
+struct mwi_serial_shard {
+  mw_engine *e;
+  kh_serials_t table;
+};
+__KHASH_IMPL(serials, static inline klib_unused, uint64_t, uint32_t, 1,
+             serial_hash, kh_int64_hash_equal)
+MWI_KLIB_END
+
+static kh_serials_t *serials_for(const mw_engine *e, uint64_t serial) {
+  return &e->identity.serials[serial % SHARDS].table;
+}
+
+static int give_serial(mw_engine *e, mw_handle h) {
+  mw_clock given = e->identity.given;
+  uint64_t *now = &e->clock.clocks[given].now;
+  kh_serials_t *shard = serials_for(e, *now + 1);
+  int fresh, code;
+  khint_t at = kh_put_serials(shard, *now + 1, &fresh);
+  if (fresh < 0) return MW_NOMEM;
+  shard->vals[at] = mw_slot(h);
+  ++*now;
+  code = mw_clock_tag(e, given, h);
+  if (code == MW_OK) return MW_OK;
+  kh_del_serials(shard, at);
+  --*now;
+  return code;
+}
+
+int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
+  int64_t n = mw_clock_generation(e, e->identity.given, h);
+  if (n < 0) {
+    int code = give_serial(e, h);
+    if (code != MW_OK) return code;
+    n = mw_clock_now(e, e->identity.given);
+  }
+  *serial = (uint64_t)n;
+  return MW_OK;
+}
+
+mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
+  kh_serials_t *shard = serials_for(e, serial);
+  khint_t at = kh_get_serials(shard, serial);
+  if (at == shard->n_buckets) return MW_NONE;
+  return mwi_identity_handle(&e->identity, shard->vals[at]);
+}
+
+/* Ends the serial of a slot, if it has one. */
+static void forget_serial(mw_engine *e, uint32_t slot) {
+  uint64_t *tag = mwi_clock_tag(&e->clock.clocks[e->identity.given], slot);
+  kh_serials_t *shard;
+  if (tag == NULL || *tag == 0) return;
+  shard = serials_for(e, *tag - 1);
+  kh_del_serials(shard, kh_get_serials(shard, *tag - 1));
 }
 
 /* }====================================================== */
@@ -105,10 +182,14 @@ int mwi_identity_open(mw_engine *e) {
   uint32_t i;
   part->shards =
       (struct mwi_identity_shard *)mwi_new(e, SHARDS * sizeof(*part->shards));
-  if (part->shards == NULL) return MW_NOMEM;
-  for (i = 0; i < SHARDS; i++) part->shards[i].e = e;
+  part->serials =
+      (struct mwi_serial_shard *)mwi_new(e, SHARDS * sizeof(*part->serials));
+  if (part->shards == NULL || part->serials == NULL) return MW_NOMEM;
+  for (i = 0; i < SHARDS; i++) part->shards[i].e = part->serials[i].e = e;
   part->top = part->look = 1;
-  return add_page(e);
+  if (add_page(e) != MW_OK) return MW_NOMEM;
+  *address_in(part, 0) = e;
+  return mw_clock_open(e, NULL, 0, &part->given);
 }
 
 void mwi_identity_close(mw_engine *e) {
@@ -118,7 +199,12 @@ void mwi_identity_close(mw_engine *e) {
     kh_slots_t *h = &part->shards[i].table;
     mwi_klib_clear(h);
   }
+  for (i = 0; i < SHARDS && part->serials != NULL; i++) {
+    kh_serials_t *h = &part->serials[i].table;
+    mwi_klib_clear(h);
+  }
   mwi_free(e, part->shards, SHARDS * sizeof(*part->shards));
+  mwi_free(e, part->serials, SHARDS * sizeof(*part->serials));
   for (i = 0; i < part->n_pages; i++)
     mwi_free(e, part->pages[i], sizeof(mwi_identity_page));
   mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
@@ -146,8 +232,8 @@ static void give_back(mwi_identity *part, uint32_t slot) {
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   mwi_identity *part = &e->identity;
-  kh_slots_t *shard = shard_for(part, ptr);
-  uint32_t slot = (part->free != 0) ? part->free : part->top;
+  kh_slots_t *shard = shard_for(part, hash_of(ptr));
+  uint32_t slot = mwi_identity_next(part);
   const void *next;
   khint_t at;
   int fresh;
@@ -166,22 +252,28 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   return MW_OK;
 }
 
-/* Objects are often visited in the order in which they were made. */
+/* Is `ptr` that of the slot after the last one that was found? */
 static int is_next(const mwi_identity *part, const void *ptr) {
   uint32_t slot = part->found + 1;
   return slot < part->top && *address_in(part, slot) == ptr &&
          mwi_identity_handle(part, slot) != MW_NONE;
 }
 
+/* Objects are often visited in the order in which they were made: then, from
+** the second on, no hash is needed. */
 uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
   mwi_identity *part = &e->identity;
-  kh_slots_t *shard;
+  uint32_t hash, slot;
+  const kh_slots_t *shard;
   khint_t at;
-  if (is_next(part, ptr)) return ++part->found;
-  shard = shard_for(part, ptr);
-  at = locate(shard);
+  if (part->in_order && is_next(part, ptr)) return ++part->found;
+  hash = hash_of(ptr);
+  shard = shard_for(part, hash);
+  at = locate(part, shard, ptr, hash);
   if (at == shard->n_buckets) return 0;
-  return part->found = shard->keys[at];
+  slot = shard->keys[at];
+  part->in_order = (slot == part->found + 1);
+  return part->found = slot;
 }
 
 mw_handle mw_object_find(mw_engine *e, const void *ptr) {
@@ -196,13 +288,19 @@ const void *mw_object_pointer(const mw_engine *e, mw_handle h) {
 
 int mw_object_forget(mw_engine *e, mw_handle h) {
   mwi_identity *part = &e->identity;
-  uint32_t slot = mw_slot(h);
+  uint32_t slot = mw_slot(h), hash;
+  const void *ptr;
   kh_slots_t *shard;
+  khint_t at;
   if (!mwi_identity_is_valid(part, h)) return MW_STALE;
-  shard = shard_for(part, *address_in(part, slot));
-  kh_del_slots(shard, locate(shard));
+  ptr = *address_in(part, slot);
+  hash = hash_of(ptr);
+  shard = shard_for(part, hash);
+  at = locate(part, shard, ptr, hash);
+  kh_del_slots(shard, at);
+  shard->keys[at] = 0;
   mwi_watch_forget(e, slot);
-  mwi_serial_forget(e, slot);
+  forget_serial(e, slot);
   mwi_clock_forget(e, slot);
   mwi_hierarchy_forget(e, slot);
   give_back(part, slot);

@@ -19,14 +19,23 @@ typedef struct mwi_identity {
   uint32_t n_pages, size_pages;
   uint32_t top;        /* slots from 1 to top - 1 have been used */
   uint32_t free;       /* the first free one below top, 0 for none */
-  uint32_t found;      /* the last one that was asked for */
+  uint32_t found;      /* the last one that was asked for and found */
+  int in_order;        /* was it the one after its predecessor? */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
   struct mwi_identity_shard *shards;
+  mw_clock given; /* the clock whose generations are the serials */
+  struct mwi_serial_shard *serials;
 } mwi_identity;
 
+/* The clocks are open already. */
 MWI_API int mwi_identity_open(mw_engine *e);
 MWI_API void mwi_identity_close(mw_engine *e);
+
+/* The slot that the next new object will get. */
+static inline uint32_t mwi_identity_next(const mwi_identity *part) {
+  return (part->free != 0) ? part->free : part->top;
+}
 
 /* The slot of the object at `ptr`, 0 when it has none. */
 MWI_API uint32_t mwi_identity_find(mw_engine *e, const void *ptr);

@@ -27,7 +27,6 @@ build = {
         "engine/journal.c",
         "engine/json.c",
         "engine/pool.c",
-        "engine/serial.c",
         "engine/tally.c",
         "engine/trace.c",
         "engine/trace_file.c",

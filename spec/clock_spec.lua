@@ -104,6 +104,30 @@ describe("a clock", function()
     assert.is_true(again > 1000) -- else nothing was proved
   end)
 
+  it("knows each object, in any order and while others die", function()
+    local seed = os.time()
+    math.randomseed(seed)
+    local list, tags = {}, {}
+    for step = 1, 50000 do
+      local i = math.random(300)
+      for j = i, math.min(i + math.random(0, 5), 300) do
+        if not list[j] then
+          list[j] = {}
+          assert(clock:generation(list[j]) == -1, "seed " .. seed)
+        elseif math.random(20) == 1 then
+          list[j], tags[j] = nil, nil
+        elseif math.random(3) == 1 then
+          clock:tag(list[j])
+          tags[j] = clock:now()
+        else
+          assert(clock:generation(list[j]) == (tags[j] or -1), "seed " .. seed)
+        end
+      end
+      if step % 100 == 0 then clock:advance() end
+      if step % 1000 == 0 then collectgarbage() end
+    end
+  end)
+
   it("does not know an object that its finaliser brought back", function()
     local inside
     do

@@ -280,6 +280,69 @@ describe("a walk through a weak map", function()
     assert.equal(0, #map)
   end)
 
+  it("agrees with a plain table, while keys die and come back", function()
+    local seed = os.time()
+    math.randomseed(seed)
+    local function agrees(m)
+      local list, model, back = {}, {}, {} -- model: index of a key -> value
+      local revived = { __gc = function(self) back[#back + 1] = self end }
+
+      local function change(i, value)
+        local key = list[i]
+        if not key then
+          list[i] = math.random(4) == 1 and setmetatable({}, revived) or {}
+        elseif math.random(10) == 1 then
+          list[i], model[i] = nil, nil
+        elseif math.random(5) == 1 then
+          assert(m:remove(key) == model[i], "seed " .. seed)
+          model[i] = nil
+        else
+          m:set(key, value)
+          model[i] = value
+        end
+      end
+
+      -- Those that came back have no entry; every other one gets one again.
+      local function take_back(value)
+        for i, key in ipairs(back) do
+          assert(m:get(key) == nil and not m:has(key), "seed " .. seed)
+          if i % 2 == 1 then
+            local at = #list + 1 -- before it is another one
+            m:set(key, value)
+            list[at], model[at] = key, value
+          end
+        end
+        back = {}
+      end
+
+      local function compare()
+        local n = 0
+        for i, value in pairs(model) do
+          assert(m:get(list[i]) == value, "seed " .. seed)
+          n = n + 1
+        end
+        assert(#m == n, "seed " .. seed)
+        for key, value in pairs(m) do
+          assert(m:get(key) == value, "seed " .. seed)
+          n = n - 1
+        end
+        assert(n == 0, "seed " .. seed)
+      end
+
+      for step = 1, 20000 do
+        change(math.random(50), step)
+        if step % 500 == 0 then
+          collectgarbage()
+          if math.random(2) == 1 then mw.reap() end
+          take_back(step)
+          compare()
+        end
+      end
+    end
+    agrees(mw.weakmap())
+    agrees(mw.weakmap(function() end))
+  end)
+
   it("agrees with a plain table, whatever is done meanwhile", function()
     local seed = os.time()
     math.randomseed(seed)

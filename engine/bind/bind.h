@@ -6,8 +6,9 @@
 ** engine.  Every function of the library has two upvalues: that userdata, and
 ** the array of objects (slot -> object, weak values).  The array is what tells
 ** the living from the dead: Lua clears an entry when it finds the object dead,
-** before it runs finalisers and gives the address away again.  Its entry 0 is a
-** probe that nothing else holds: it is gone after each collection. */
+** before it runs finalisers and gives the address away again.  One of its
+** entries is a probe that nothing else holds: the probe is gone after each
+** collection. */
 #ifndef MWB_BIND_H
 #define MWB_BIND_H
 
@@ -40,7 +41,8 @@ enum {
   MWB_CLOCKS,    /* name -> clock */
   MWB_CLOCK,     /* metatables: of a clock, */
   MWB_MAP,       /* a weak map, */
-  MWB_EPHEMERON, /* its table of entries, */
+  MWB_LIVING,    /* its table of living keys, */
+  MWB_EPHEMERON, /* that of its entries, */
   MWB_BOX,       /* and an entry that tells of its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
@@ -118,6 +120,10 @@ typedef struct mwb_state {
 #define MWB_UPSTATE lua_upvalueindex(1)
 #define MWB_UPOBJECTS lua_upvalueindex(2)
 
+/* The probe's slot, the first that the engine gives: its address is that of the
+** state, which is no object's. */
+#define MWB_PROBE 1
+
 /*
 ** The library's objects (clocks, weak maps) are tables.  Their data are in a
 ** userdata, which begins with an `mwb_data` and is the third upvalue of the
@@ -144,7 +150,7 @@ typedef struct mwb_class {
 ** engine.c: the state, errors, memory
 ** ======================================================= */
 
-/* A collection has ended: the weak probe in slot 0 is gone.  Sets a new one. */
+/* A collection has ended: the probe is gone.  Sets a new one. */
 void mwb_collected(lua_State *L, mwb_state *s);
 
 /* Does a bounded slice of what is due; raises when the state is closed. */
@@ -177,7 +183,7 @@ static inline mwb_state *mwb_state_of(lua_State *L) {
 static inline int mwb_probe(lua_State *L, mwb_state *s) {
   int ended;
   mwb_push(L, s, MWB_OBJECTS);
-  ended = lua_rawgeti(L, -1, 0) == LUA_TNIL;
+  ended = lua_rawgeti(L, -1, MWB_PROBE) == LUA_TNIL;
   lua_pop(L, 2);
   if (ended) mwb_collected(L, s);
   return ended;
@@ -186,7 +192,9 @@ static inline int mwb_probe(lua_State *L, mwb_state *s) {
 /* Each function begins with this or with a `self`. */
 static inline mwb_state *mwb_enter(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mwb_probe(L, s);
+  int ended = lua_rawgeti(L, MWB_UPOBJECTS, MWB_PROBE) == LUA_TNIL;
+  lua_pop(L, 1);
+  if (ended) mwb_collected(L, s);
   if (s->pending) mwb_slice(L, s);
   return s;
 }
@@ -290,6 +298,23 @@ static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
   if (lua_rawgeti(L, -1, slot) == LUA_TNIL) return 0;
   lua_replace(L, -2);
   return slot;
+}
+
+/*
+** The slot of the value at `index`, 0 when it has none; may push.  For methods
+** that stand in their object and are called most.  An address that the engine
+** knows can be that of a dead object only after a collection whose dead are yet
+** to be forgotten; at other times the array need not be looked at for a slot,
+** which saves a cache miss.
+*/
+static inline uint32_t mwb_hot_slot(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
+  if (slot == 0) return 0;
+  if (lua_rawgeti(L, MWB_UPOBJECTS, MWB_PROBE) != LUA_TNIL &&
+      s->engine->identity.left == 0)
+    return slot;
+  return (lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL) ? slot : 0;
 }
 
 /* Gives the value at `index`, which has no slot, an identity; raises when it is

@@ -43,8 +43,11 @@ static int tag(lua_State *L) {
   mw_handle h;
   if (c == NULL) return mwb_redirect(L, &clock_class, "tag");
   s = c->data.state;
-  slot = mwb_slot(L, s, 2);
-  if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) return 1;
+  slot = mwb_hot_slot(L, s, 2);
+  if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) {
+    lua_pushvalue(L, 2);
+    return 1;
+  }
   h = (slot != 0) ? mwi_identity_handle(&s->engine->identity, slot)
                   : mwb_enrol(L, s, "tag", 2, 1);
   set_tag(L, s, c->number, h);
@@ -52,8 +55,8 @@ static int tag(lua_State *L) {
   return 1;
 }
 
-static int64_t generation_at(lua_State *L, clock_data *c, int index) {
-  uint32_t slot = mwb_slot(L, c->data.state, index);
+static inline int64_t generation_at(lua_State *L, clock_data *c, int index) {
+  uint32_t slot = mwb_hot_slot(L, c->data.state, index);
   return (slot == 0) ? -1 : mwi_clock_generation(clock_of(c), slot);
 }
 

@@ -21,24 +21,31 @@ void mwb_object(lua_State *L, const char *name, int index, int arg) {
                      "table, userdata, function or thread");
 }
 
-/* If the engine knows the address, it is that of an earlier object, now dead.
-** If the array has no room for the object, it is not in the array, so it counts
-** as dead, and its slot goes the way of the dead. */
+/* The object goes into the array first, for which there may be no memory; so
+** each object that the engine knows is in the array, or dead.  If the engine
+** knows the address, it is that of an earlier object, now dead, whose slot is
+** the next to be given when that object is forgotten. */
 static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
+  mw_engine *e = s->engine;
   const void *ptr = mwb_address(L, index);
-  size_t count = mw_object_count(s->engine);
-  mw_handle h;
-  mwb_check(L, mw_object_identify(s->engine, ptr, &h));
-  if (mw_object_count(s->engine) == count) {
-    mw_object_forget(s->engine, h);
-    mwb_check(L, mw_object_identify(s->engine, ptr, &h));
-  }
   index = lua_absindex(L, index);
   mwb_push(L, s, MWB_OBJECTS);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, -2, mw_slot(h));
-  lua_pop(L, 1);
-  return h;
+  for (;;) {
+    uint32_t slot = mwi_identity_next(&e->identity);
+    mw_handle h = MW_NONE;
+    int code;
+    lua_pushvalue(L, index);
+    lua_rawseti(L, -2, slot);
+    code = mw_object_identify(e, ptr, &h);
+    if (mw_slot(h) == slot) {
+      lua_pop(L, 1);
+      return h;
+    }
+    lua_pushnil(L);
+    lua_rawseti(L, -2, slot);
+    mwb_check(L, code);
+    mw_object_forget(e, h);
+  }
 }
 
 mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
@@ -111,7 +118,9 @@ static int object(lua_State *L) {
 
 static int in_array(void *ud, mw_handle h) {
   const mwb_state *s = (const mwb_state *)ud;
-  int alive = mwb_alive(s->service, s, h);
+  int alive;
+  if (mw_slot(h) == MWB_PROBE) return 1; /* there will be another probe */
+  alive = mwb_alive(s->service, s, h);
   lua_pop(s->service, 1);
   return alive;
 }

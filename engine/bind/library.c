@@ -38,7 +38,7 @@ void mwb_collected(lua_State *L, mwb_state *s) {
   mw_reap_begin(s->engine);
   mwb_push(L, s, MWB_OBJECTS);
   lua_newuserdatauv(L, 0, 0);
-  lua_rawseti(L, -2, 0);
+  lua_rawseti(L, -2, MWB_PROBE);
   lua_pop(L, 1);
 }
 
@@ -163,6 +163,7 @@ static int close_state(lua_State *L) {
 /* Pushes a state with an open engine, owned by a finaliser from the start. */
 static void new_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), 0);
+  mw_handle probe;
   memset(s, 0, sizeof(mwb_state));
   s->alloc = lua_getallocf(L, &s->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
@@ -173,7 +174,9 @@ static void new_state(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   s->engine = mw_engine_open(engine_alloc, s);
-  if (s->engine == NULL) mwb_check(L, MW_NOMEM);
+  if (s->engine == NULL ||
+      mw_object_identify(s->engine, s, &probe) != MW_OK) /* MWB_PROBE */
+    mwb_check(L, MW_NOMEM);
 }
 
 /* Gives each of the state's values a place in the registry.  The array of

@@ -2,32 +2,45 @@
 ** weakmap.c - mw.weakmap.
 ** SPDX-License-Identifier: MIT
 **
-**     data of a map --> entries: key -> box     (weak keys: an ephemeron table)
-**                   --> rows: position -> handle  (or -next free position)
+**     data of a map --> living: key -> key       (weak keys, weak values)
+**                   --> entries: key -> value    (weak keys: ephemerons)
+**                   --> rows: 2 p - 1 -> handle of the key at position p, or
+**                                        -next free position;  2 p -> nth
+**                   --> places: slot of the key -> position (*)
 **                   --> on_death
-**     box: the key's handle, its position --> value
-**                             its serial  --> the data, next of the queue (*)
 **
-** Invariant: a key has an entry exactly while `entries` has its box and the
-** box's handle is that of a living object; then rows[box.pos] is that handle.
-** So a key that was found dead has no entry, even if a finaliser brought it
-** back to life and Lua left its box where it was.
+** Invariant: a key has an entry exactly while it is in `living`; then `entries`
+** has its value, and the key's handle is in the row that `places` or the box
+** says.
+**
+** Lua takes a key that it finds dead out of `living` before any finaliser runs,
+** because there the key is a weak value; out of `entries` only when the key
+** dies for good.  So a key that a finaliser brought back to life has no entry,
+** and a lookup needs two tables of Lua and nothing of the engine.
 **
 ** Walks go along the rows: an entry stays at its position, and the positions
 ** of the removed and the dead are used again.  A walk passes over what was
-** added after it began.
+** added after it began: each row has the number of its entry.
 **
-** (*) Only in maps with on_death.  Their boxes have a finaliser: a key dies and
-** takes along its box, which is reachable through it alone, and the finaliser,
-** which finds the value in it, puts the box into the queue.
+** (*) In maps with on_death, `places` is empty, and `entries` has a box in
+** place of a value:
+**
+**     box: handle, position, serial --> value, the data, next of the queue
+**
+** A box has a finaliser: a key dies and takes along its box, which is reachable
+** through it alone, and the finaliser, which finds the value in the box, puts
+** the box into the queue.
 */
 #include "bind.h"
 
 typedef struct map {
   mwb_data data;
+  int on_death;     /* is there one? */
   uint32_t top;     /* positions from 1 to top have been used */
   uint32_t free;    /* the first free one, 0 for none */
-  uint32_t swept;   /* the last one looked at for a death */
+  uint32_t swept;   /* the last one looked at for a death ... */
+  uint32_t unswept; /* of so many to be looked at ... */
+  uint64_t sought;  /* since so many collections had ended */
   uint32_t len;     /* entries alive ... */
   uint64_t counted; /* ... when so many collections had ended */
   uint64_t added;   /* entries there have ever been */
@@ -35,33 +48,42 @@ typedef struct map {
 } map;
 
 typedef struct box {
-  mw_handle h;
+  mw_handle h; /* MW_NONE when the entry was removed */
   lua_Integer serial;
-  uint64_t nth; /* it is the map's nth entry */
+  uint64_t nth;
   uint32_t pos;
 } box;
 
 /* User values. */
-enum { MAP_ENTRIES = 1, MAP_ROWS, MAP_ONDEATH };
+enum { MAP_LIVING = 1, MAP_ENTRIES, MAP_ROWS, MAP_PLACES, MAP_ONDEATH };
 enum { BOX_VALUE = 1, BOX_MAP, BOX_NEXT };
 
 static const mwb_class map_class;
 
 /* {======================================================
-** Rows; `rows` is their table's index on the stack
+** Rows; `rows` is their table's index on the stack, that of places is the next
 ** ======================================================= */
 
-static lua_Integer row(lua_State *L, int rows, uint32_t pos) {
+static lua_Integer get_int(lua_State *L, int table, lua_Integer i) {
   lua_Integer value;
-  lua_rawgeti(L, rows, pos);
+  lua_rawgeti(L, table, i);
   value = lua_tointeger(L, -1);
   lua_pop(L, 1);
   return value;
 }
 
-static void set_row(lua_State *L, int rows, uint32_t pos, lua_Integer value) {
+static void set_int(lua_State *L, int table, lua_Integer i, lua_Integer value) {
   lua_pushinteger(L, value);
-  lua_rawseti(L, rows, pos);
+  lua_rawseti(L, table, i);
+}
+
+static lua_Integer row(lua_State *L, int rows, uint32_t pos) {
+  return get_int(L, rows, 2 * (lua_Integer)pos - 1);
+}
+
+/* The number of the row's entry. */
+static uint64_t row_nth(lua_State *L, int rows, uint32_t pos) {
+  return (uint64_t)get_int(L, rows, 2 * (lua_Integer)pos);
 }
 
 static int is_alive(lua_State *L, map *m, lua_Integer h) {
@@ -72,26 +94,43 @@ static int is_alive(lua_State *L, map *m, lua_Integer h) {
   return alive;
 }
 
+/* The slot may be another key's by now, and that key's place be known. */
 static void free_row(lua_State *L, map *m, int rows, uint32_t pos) {
-  set_row(L, rows, pos, -(lua_Integer)m->free);
+  uint32_t slot = mw_slot((mw_handle)row(L, rows, pos));
+  set_int(L, rows, 2 * (lua_Integer)pos - 1, -(lua_Integer)m->free);
   m->free = pos;
+  if (get_int(L, rows + 1, slot) != pos) return;
+  lua_pushnil(L);
+  lua_rawseti(L, rows + 1, slot);
 }
 
-/* Looks at one more row, and frees it when its key is dead. */
-static void sweep_row(lua_State *L, map *m, int rows) {
-  lua_Integer h;
-  if (m->top == 0) return;
-  m->swept = (m->swept < m->top) ? m->swept + 1 : 1;
-  h = row(L, rows, m->swept);
-  if (h > 0 && !is_alive(L, m, h)) free_row(L, m, rows, m->swept);
+/* Looks at no more than two rows, and frees those whose key is dead. */
+static void sweep_rows(lua_State *L, map *m, int rows) {
+  int i;
+  if (m->sought != m->data.state->collections) {
+    m->sought = m->data.state->collections;
+    m->unswept = m->top;
+  }
+  for (i = 0; i < 2 && m->unswept > 0; i++) {
+    lua_Integer h;
+    m->unswept--;
+    m->swept = (m->swept < m->top) ? m->swept + 1 : 1;
+    h = row(L, rows, m->swept);
+    if (h > 0 && !is_alive(L, m, h)) free_row(L, m, rows, m->swept);
+  }
 }
 
-/* A position for one more, with room made for it. */
-static uint32_t reserve_row(lua_State *L, map *m, int rows) {
-  if (m->free != 0) return m->free;
-  if (m->top == UINT32_MAX) luaL_error(L, "too many entries in a weakmap");
-  set_row(L, rows, m->top + 1, 0);
-  return m->top + 1;
+/* A position for one more entry, whose key is in `slot`, with room made for
+** what is to be stored. */
+static uint32_t reserve_row(lua_State *L, map *m, int rows, uint32_t slot) {
+  uint32_t pos = (m->free != 0) ? m->free : m->top + 1;
+  if (pos == 0) luaL_error(L, "too many entries in a weakmap");
+  if (pos > m->top) {
+    set_int(L, rows, 2 * (lua_Integer)pos - 1, 0);
+    set_int(L, rows, 2 * (lua_Integer)pos, 0);
+  }
+  if (!m->on_death) set_int(L, rows + 1, slot, pos);
+  return pos;
 }
 
 static void take_row(lua_State *L, map *m, int rows, uint32_t pos,
@@ -100,7 +139,8 @@ static void take_row(lua_State *L, map *m, int rows, uint32_t pos,
     m->top = pos;
   else
     m->free = (uint32_t)-row(L, rows, pos);
-  set_row(L, rows, pos, (lua_Integer)h);
+  set_int(L, rows, 2 * (lua_Integer)pos - 1, (lua_Integer)h);
+  set_int(L, rows, 2 * (lua_Integer)pos, (lua_Integer)++m->added);
   m->len++;
 }
 
@@ -110,151 +150,160 @@ static void take_row(lua_State *L, map *m, int rows, uint32_t pos,
 ** Entries; `data` is the index of the map's data, the key is at index 2
 ** ======================================================= */
 
-/* The box below the top is that of a key which was found dead; here the key is
-** again, so its finaliser has brought it back.  A box that has no finaliser of
-** its own lets the value go. */
-static void forget_value(lua_State *L) {
-  if (lua_getmetatable(L, -2)) {
-    lua_pop(L, 1);
-  } else {
+/* Pushes a table of the map and what is there for the key. */
+static int push_field(lua_State *L, int data, int table) {
+  lua_getiuservalue(L, data, table);
+  lua_pushvalue(L, 2);
+  return lua_rawget(L, -2);
+}
+
+/* The key is not in `living`.  If it has a value, the key was found dead, and a
+** finaliser brought it back: lets the value go. */
+static void forget_value(lua_State *L, int data, map *m) {
+  if (!m->on_death && push_field(L, data, MAP_ENTRIES) != LUA_TNIL) {
+    lua_pushvalue(L, 2);
     lua_pushnil(L);
-    lua_setiuservalue(L, -3, BOX_VALUE);
+    lua_rawset(L, -4);
   }
 }
 
-/* Pushes something; if the key has an entry, its box is below the top and is
-** returned, else NULL. */
-static inline box *box_in(lua_State *L, int entries, map *m) {
-  box *b;
-  lua_pushvalue(L, 2);
-  lua_rawget(L, entries);
-  b = (box *)lua_touserdata(L, -1);
-  if (b == NULL || mwb_alive(L, m->data.state, b->h)) return b;
-  forget_value(L);
-  return NULL;
+static int has_entry(lua_State *L, int data, map *m) {
+  int top = lua_gettop(L);
+  int has = push_field(L, data, MAP_LIVING) != LUA_TNIL;
+  if (!has) forget_value(L, data, m);
+  lua_settop(L, top);
+  return has;
 }
 
-static box *entry(lua_State *L, int data, map *m) {
-  lua_getiuservalue(L, data, MAP_ENTRIES);
-  return box_in(L, lua_gettop(L), m);
+/* Sets the value of an entry to that at index 3. */
+static void set_value(lua_State *L, map *m) {
+  if (m->on_death) {
+    push_field(L, MWB_UPDATA, MAP_ENTRIES);
+    lua_pushvalue(L, 3);
+    lua_setiuservalue(L, -2, BOX_VALUE);
+  } else {
+    lua_getiuservalue(L, MWB_UPDATA, MAP_ENTRIES);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    lua_rawset(L, -3);
+  }
 }
 
-static int has_ondeath(lua_State *L) {
-  int type = lua_getiuservalue(L, MWB_UPDATA, MAP_ONDEATH);
-  lua_pop(L, 1);
-  return type != LUA_TNIL;
-}
-
-/* Sets the value at index 3 in a box. */
-static void set_value(lua_State *L, int boxindex) {
-  boxindex = lua_absindex(L, boxindex);
-  lua_pushvalue(L, 3);
-  lua_setiuservalue(L, boxindex, BOX_VALUE);
-}
-
-/* Pushes a box without a finaliser. */
-static box *new_box(lua_State *L, int ondeath) {
-  box *b = (box *)lua_newuserdatauv(L, sizeof(box), ondeath ? BOX_NEXT : 1);
+/* Pushes a box, without a finaliser yet, with the value at index 3. */
+static box *new_box(lua_State *L) {
+  box *b = (box *)lua_newuserdatauv(L, sizeof(box), BOX_NEXT);
   b->h = MW_NONE;
-  b->serial = 0;
-  b->nth = 0;
-  b->pos = 0;
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, -2, BOX_VALUE);
   return b;
 }
 
-/* Gives the box at 4 its map and its finaliser. */
-static void arm_box(lua_State *L) {
-  lua_pushvalue(L, MWB_UPDATA);
-  lua_setiuservalue(L, 4, BOX_MAP);
-  mwb_push(L, mwb_state_of(L), MWB_BOX);
-  lua_setmetatable(L, 4);
-}
-
-/* Adds the box at 4, all of whose memory is there. */
-static void insert(lua_State *L, map *m, box *b, mw_handle h, int ondeath) {
-  lua_getiuservalue(L, MWB_UPDATA, MAP_ROWS);    /* 5 */
-  lua_getiuservalue(L, MWB_UPDATA, MAP_ENTRIES); /* 6 */
-  if (!ondeath) {
-    sweep_row(L, m, 5);
-    sweep_row(L, m, 5);
-  }
-  b->pos = reserve_row(L, m, 5);
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 4);
-  lua_rawset(L, 6);
-  b->h = h;
-  b->nth = ++m->added;
-  take_row(L, m, 5, b->pos, h);
-  if (ondeath) arm_box(L);
-}
-
-/* A box with a finaliser outlives its key by a cycle of the collector.  Where
-** such entries come and go, each cycle would leave more behind than the last,
-** so the collector is told that more was allocated than it sees. */
+/* A box outlives its key by a cycle of the collector.  Where such entries come
+** and go, each cycle would leave more behind than the last, so the collector is
+** told that more was allocated than it sees. */
 static void hurry(lua_State *L) {
   if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCSTEP, 1);
 }
 
 /* Adds an entry for a key that had none.  What may run other code comes first;
-** a finaliser may add the key meanwhile. */
+** a finaliser may add the key meanwhile.  Then comes all that needs memory, and
+** last what makes it an entry. */
 static void add(lua_State *L, map *m) {
+  enum { KEY = 2, CONTENT = 4, LIVING, ENTRIES, ROWS, PLACES };
   mwb_state *s = m->data.state;
-  int ondeath = has_ondeath(L);
-  box *b;
+  box *b = NULL;
   mw_handle h;
-  if (ondeath && m->added % 4 == 0) hurry(L);
-  b = new_box(L, ondeath);
-  h = mwb_identify(L, s, "set", 2, 1);
-  if (ondeath) b->serial = mwb_serial(L, s, h);
-  if (entry(L, MWB_UPDATA, m) == NULL) {
-    lua_settop(L, 4);
-    set_value(L, 4);
-    insert(L, m, b, h, ondeath);
-  } else {
-    set_value(L, -2);
+  uint32_t pos;
+  if (m->on_death && m->added % 4 == 0) hurry(L);
+  if (m->on_death)
+    b = new_box(L);
+  else
+    lua_pushvalue(L, 3);
+  h = mwb_identify(L, s, "set", KEY, 1);
+  if (b != NULL) b->serial = mwb_serial(L, s, h);
+  if (has_entry(L, MWB_UPDATA, m)) {
+    set_value(L, m);
+    return;
   }
-}
-
-/* Removes the entry of a box. */
-static void drop(lua_State *L, int data, map *m, box *b) {
-  int top = lua_gettop(L);
-  lua_getiuservalue(L, data, MAP_ROWS);
-  free_row(L, m, top + 1, b->pos);
-  b->h = MW_NONE;
-  lua_getiuservalue(L, data, MAP_ENTRIES);
-  lua_pushvalue(L, 2);
-  lua_pushnil(L);
-  lua_rawset(L, top + 2);
-  m->len--;
-  lua_settop(L, top);
+  lua_settop(L, CONTENT);
+  lua_getiuservalue(L, MWB_UPDATA, MAP_LIVING);
+  lua_getiuservalue(L, MWB_UPDATA, MAP_ENTRIES);
+  lua_getiuservalue(L, MWB_UPDATA, MAP_ROWS);
+  lua_getiuservalue(L, MWB_UPDATA, MAP_PLACES);
+  if (b == NULL) sweep_rows(L, m, ROWS); /* a box's finaliser frees its row */
+  pos = reserve_row(L, m, ROWS, mw_slot(h));
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, CONTENT);
+  lua_rawset(L, ENTRIES);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, KEY);
+  lua_rawset(L, LIVING);
+  take_row(L, m, ROWS, pos, h);
+  if (b == NULL) return;
+  b->h = h;
+  b->nth = m->added;
+  b->pos = pos;
+  lua_pushvalue(L, MWB_UPDATA);
+  lua_setiuservalue(L, CONTENT, BOX_MAP);
+  mwb_push(L, s, MWB_BOX);
+  lua_setmetatable(L, CONTENT);
 }
 
 /* Removes the key's entry, if any, and leaves its value or nil on the top. */
 static void take_out(lua_State *L, int data, map *m) {
-  box *b = entry(L, data, m);
-  if (b == NULL) {
+  int top = lua_gettop(L), table;
+  uint32_t slot, pos;
+  if (!has_entry(L, data, m)) {
     lua_pushnil(L);
-  } else {
-    drop(L, data, m, b);
-    lua_getiuservalue(L, -2, BOX_VALUE);
+    return;
   }
+  slot = mwb_slot(L, m->data.state, 2);
+  lua_settop(L, top);
+  push_field(L, data, MAP_ENTRIES); /* the value or the box is at top + 2 */
+  lua_getiuservalue(L, data, MAP_ROWS);
+  lua_getiuservalue(L, data, MAP_PLACES);
+  if (!m->on_death) {
+    pos = (uint32_t)get_int(L, top + 4, slot);
+  } else {
+    box *b = (box *)lua_touserdata(L, top + 2);
+    pos = b->pos;
+    b->h = MW_NONE;
+    lua_getiuservalue(L, top + 2, BOX_VALUE);
+    lua_replace(L, top + 2);
+  }
+  if (pos != 0) free_row(L, m, top + 3, pos);
+  lua_getiuservalue(L, data, MAP_LIVING);
+  for (table = top + 1; table <= top + 5; table += 4) {
+    lua_pushvalue(L, 2);
+    lua_pushnil(L);
+    lua_rawset(L, table);
+  }
+  m->len--;
+  lua_settop(L, top + 2);
 }
 
-/* Pushes new tables for entries and rows. */
-static void new_tables(lua_State *L) {
+static void push_weak(lua_State *L, int metatable) {
   lua_newtable(L);
-  mwb_push(L, mwb_state_of(L), MWB_EPHEMERON);
+  mwb_push(L, mwb_state_of(L), metatable);
   lua_setmetatable(L, -2);
-  lua_newtable(L);
 }
 
-/* Gives the data two tables, which are on the top, and leaves that of entries
-** there.  Nobody is told of the deaths of what was there. */
-static void set_tables(lua_State *L, int data, map *m) {
+/* Gives the data at `data` new tables; leaves `living` and `entries` on the
+** top.  Nobody is told of the deaths of what was in the old ones. */
+static void renew_tables(lua_State *L, int data, map *m) {
+  int top = lua_gettop(L);
+  data = lua_absindex(L, data);
+  push_weak(L, MWB_LIVING);
+  push_weak(L, MWB_EPHEMERON);
+  lua_pushvalue(L, top + 1);
+  lua_pushvalue(L, top + 2);
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_setiuservalue(L, data, MAP_PLACES);
   lua_setiuservalue(L, data, MAP_ROWS);
-  lua_pushvalue(L, -1);
   lua_setiuservalue(L, data, MAP_ENTRIES);
-  m->top = m->free = m->swept = m->len = 0;
+  lua_setiuservalue(L, data, MAP_LIVING);
+  m->top = m->free = m->swept = m->unswept = m->len = 0;
   m->cleared = m->added;
 }
 
@@ -264,22 +313,24 @@ static void set_tables(lua_State *L, int data, map *m) {
 ** Methods
 ** ======================================================= */
 
-/* The fourth upvalue of `get`, the method called most, is `entries` itself. */
-#define UPENTRIES lua_upvalueindex(4)
+/* `get`, the method called most, has tables as upvalues. */
+#define UPLIVING lua_upvalueindex(4)
+#define UPENTRIES lua_upvalueindex(5)
 
 static int get(lua_State *L) {
   map *m = (map *)mwb_hot_self(L);
-  int top = lua_gettop(L);
-  box *b;
   if (m == NULL) return mwb_redirect(L, &map_class, "get");
-  if (top < 2) lua_settop(L, 2);
-  b = box_in(L, UPENTRIES, m);
-  if (b != NULL)
-    lua_getiuservalue(L, -2, BOX_VALUE);
-  else if (top >= 3)
-    lua_pushvalue(L, 3);
-  else
-    lua_pushnil(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, UPLIVING) != LUA_TNIL) {
+    lua_pushvalue(L, 2);
+    lua_rawget(L, UPENTRIES);
+    if (m->on_death) lua_getiuservalue(L, -1, BOX_VALUE);
+    return 1;
+  }
+  lua_pop(L, 1);
+  lua_settop(L, 3); /* the third is the default */
+  forget_value(L, MWB_UPDATA, m);
+  lua_settop(L, 3);
   return 1;
 }
 
@@ -287,7 +338,7 @@ static int has(lua_State *L) {
   map *m = (map *)mwb_hot_self(L);
   if (m == NULL) return mwb_redirect(L, &map_class, "has");
   lua_settop(L, 2);
-  lua_pushboolean(L, entry(L, MWB_UPDATA, m) != NULL);
+  lua_pushboolean(L, has_entry(L, MWB_UPDATA, m));
   return 1;
 }
 
@@ -296,14 +347,12 @@ static int set(lua_State *L) {
   if (m == NULL) return mwb_redirect(L, &map_class, "set");
   mwb_object(L, "set", 2, 1);
   lua_settop(L, 3);
-  if (lua_isnil(L, 3)) {
+  if (lua_isnil(L, 3))
     take_out(L, MWB_UPDATA, m);
-  } else if (entry(L, MWB_UPDATA, m) != NULL) {
-    set_value(L, -2);
-  } else {
-    lua_settop(L, 3);
+  else if (has_entry(L, MWB_UPDATA, m))
+    set_value(L, m);
+  else
     add(L, m);
-  }
   return 0;
 }
 
@@ -323,8 +372,8 @@ static int clear(lua_State *L) {
   m = (map *)mwb_self(L, &map_class, "clear"); /* 2 */
   lua_pushliteral(L, "get");
   lua_rawget(L, 1); /* 3 */
-  new_tables(L);
-  set_tables(L, 2, m);
+  renew_tables(L, 2, m);
+  lua_setupvalue(L, 3, 5);
   lua_setupvalue(L, 3, 4);
   return 0;
 }
@@ -345,20 +394,16 @@ static int len(lua_State *L) {
   return 1;
 }
 
-/* Pushes key and value of the entry with handle `h`, or returns 0 when there is
-** none that was among the first `n` entries. */
-static int push_entry(lua_State *L, map *m, lua_Integer h, uint64_t n) {
-  int top = lua_gettop(L);
-  const box *b;
-  if (h <= 0 || !mwb_alive(L, m->data.state, (mw_handle)h)) return 0;
-  lua_getiuservalue(L, MWB_UPDATA, MAP_ENTRIES);
-  lua_pushvalue(L, top + 1);
-  lua_rawget(L, top + 2);
-  b = (const box *)lua_touserdata(L, -1);
-  if (b->nth > n) return 0;
-  lua_getiuservalue(L, -1, BOX_VALUE);
-  lua_replace(L, top + 2);
-  lua_settop(L, top + 2);
+/* Pushes key and value of the entry at `pos`, or returns 0 when there is none
+** that was among the first `n` entries.  The stack has the rows only. */
+static int push_entry(lua_State *L, map *m, uint32_t pos, uint64_t n) {
+  lua_Integer h = row(L, 1, pos);
+  if (h <= 0 || row_nth(L, 1, pos) > n) return 0;
+  if (!mwb_alive(L, m->data.state, (mw_handle)h)) return 0;
+  push_field(L, MWB_UPDATA, MAP_ENTRIES);
+  if (m->on_death) lua_getiuservalue(L, -1, BOX_VALUE);
+  lua_replace(L, 3);
+  lua_settop(L, 3);
   return 1;
 }
 
@@ -374,7 +419,7 @@ static int next_entry(lua_State *L) {
   while (pos < m->top && !found) {
     lua_settop(L, 0);
     lua_getiuservalue(L, MWB_UPDATA, MAP_ROWS);
-    found = push_entry(L, m, row(L, 1, ++pos), n);
+    found = push_entry(L, m, ++pos, n);
   }
   lua_pushinteger(L, pos);
   lua_replace(L, lua_upvalueindex(4));
@@ -411,13 +456,15 @@ static const mwb_class map_class = {"weakmap", MWB_MAP, hot, cold, meta};
 ** ======================================================= */
 
 /* Is the box at 1 that of an entry whose key is dead?  It may as well be the
-** map that died, or the entry was removed.  If so, its rows are at 3. */
+** map that died, or the entry was removed.  If so, rows and places are at 3 and
+** 4. */
 static int is_dead_entry(lua_State *L, box *b) {
   map *m;
   if (b->h == MW_NONE) return 0;
   lua_settop(L, 1);
   lua_getiuservalue(L, 1, BOX_MAP);
   lua_getiuservalue(L, 2, MAP_ROWS);
+  lua_getiuservalue(L, 2, MAP_PLACES);
   m = (map *)lua_touserdata(L, 2);
   return b->nth > m->cleared && !is_alive(L, m, (lua_Integer)b->h);
 }
@@ -476,17 +523,6 @@ size_t mwb_notify(lua_State *L, mwb_state *s, size_t n) {
 
 /* }====================================================== */
 
-/* Gives `get`, in the map on the top, its upvalues; entries are at index 2. */
-static void bind_get(lua_State *L) {
-  lua_pushliteral(L, "get");
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  lua_pushcclosure(L, get, 4);
-  lua_rawset(L, -3);
-}
-
 static int weakmap(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   map *m;
@@ -494,15 +530,20 @@ static int weakmap(lua_State *L) {
   if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
     return mwb_bad_argument(L, "weakmap", 1, 1, "function");
   m = (map *)lua_newuserdatauv(L, sizeof(map), MAP_ONDEATH);
-  m->counted = s->collections;
+  m->on_death = !lua_isnil(L, 1);
+  m->counted = m->sought = s->collections;
   m->added = m->cleared = 0;
-  lua_insert(L, 1);
-  lua_setiuservalue(L, 1, MAP_ONDEATH);
-  new_tables(L);
-  set_tables(L, 1, m);
   lua_pushvalue(L, 1);
-  mwb_new_object(L, &map_class);
-  bind_get(L);
+  lua_setiuservalue(L, 2, MAP_ONDEATH);
+  lua_pushvalue(L, 2);
+  mwb_new_object(L, &map_class); /* 3 */
+  lua_pushliteral(L, "get");
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_pushvalue(L, 2);
+  renew_tables(L, 2, m);
+  lua_pushcclosure(L, get, 5);
+  lua_rawset(L, 3);
   return 1;
 }
 
@@ -515,6 +556,10 @@ void mwb_open_weakmap(lua_State *L, mwb_state *s) {
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");
   mwb_keep(L, mwb_state_of(L), MWB_EPHEMERON);
+  lua_newtable(L);
+  lua_pushliteral(L, "kv");
+  lua_setfield(L, -2, "__mode");
+  mwb_keep(L, mwb_state_of(L), MWB_LIVING);
   lua_newtable(L);
   mwb_set_funcs(L, box_meta);
   mwb_keep(L, mwb_state_of(L), MWB_BOX);

@@ -88,6 +88,22 @@ static void small_addresses(mw_engine *e, heap *h) {
   for (i = 0; i < 8; i++) check(mw_object_find(e, (const void *)i) == MW_NONE);
 }
 
+/* The search guesses that the next object is asked for. */
+static void orders(mw_engine *e, heap *h) {
+  size_t i, step;
+  (void)h;
+  for (i = 0; i < N; i++) identify(e, &places[i]);
+  for (step = 1; step < 8; step++) {
+    for (i = 0; i < N; i += step) check(mw_object_find(e, &places[i]) == i + 1);
+    for (i = N; i >= step; i -= step)
+      check(mw_object_find(e, &places[i - 1]) == i);
+  }
+  for (i = 0; i < N; i += 2) check(mw_object_forget(e, i + 1) == MW_OK);
+  for (i = 0; i < N; i++)
+    check(mw_object_find(e, &places[i]) == ((i % 2 == 0) ? MW_NONE : i + 1));
+  check(mw_object_find(e, e) == MW_NONE);
+}
+
 static void churn(mw_engine *e, heap *h) {
   size_t i, bytes = 0;
   for (i = 0; i < 50 * N; i++) {
@@ -180,6 +196,7 @@ const test identity_tests[] = {
     {"a slot whose uses are used up is left alone", positive},
     {"thousands of objects are told apart", many},
     {"a free slot is not taken for an address", small_addresses},
+    {"objects are found in any order", orders},
     {"coming and going needs no more and more memory", churn},
     {"too many objects are refused", full},
     {"reaping asks about a bounded number of slots", reaping},
