@@ -51,11 +51,12 @@ static uint32_t first_node(const mw_engine *e, mw_handle obj) {
 }
 
 /* The last node of an object whose reach is not greater; 0 for none.  Who scans
-** a new root asks for the greatest. */
+** a new root asks for the greatest.  The first node's `prev` is the last. */
 static uint32_t last_node(const mw_engine *e, const mwi_object *r,
                           uint32_t reach) {
-  uint32_t m = r->newest;
-  while (m != 0 && node_at(e, m)->reach > reach) m = node_at(e, m)->prev;
+  uint32_t m = (r->nodes == 0) ? 0 : node_at(e, r->nodes)->prev;
+  while (m != 0 && node_at(e, m)->reach > reach)
+    m = (m == r->nodes) ? 0 : node_at(e, m)->prev;
   return m;
 }
 
@@ -71,15 +72,25 @@ static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
 static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
   mwi_object *r = record_of(e, obj);
   mwi_node *node = node_at(e, m);
+  uint32_t before;
   memset(node, 0, sizeof(*node));
   node->obj = obj;
   node->reach = reach;
   if (r == NULL) return;
-  node->prev = last_node(e, r, reach);
-  node->next = (node->prev != 0) ? node_at(e, node->prev)->next : r->nodes;
-  *(node->prev != 0 ? &node_at(e, node->prev)->next : &r->nodes) = m;
-  *(node->next != 0 ? &node_at(e, node->next)->prev : &r->newest) = m;
   r->needs |= MWI_TREE;
+  before = last_node(e, r, reach);
+  node->next = (before != 0) ? node_at(e, before)->next : r->nodes;
+  if (r->nodes == 0)
+    node->prev = m;
+  else if (before == 0 || node->next == 0)
+    node->prev = node_at(e, r->nodes)->prev; /* the first, or the last */
+  else
+    node->prev = before;
+  if (node->next != 0)
+    node_at(e, node->next)->prev = m;
+  else if (before != 0)
+    node_at(e, r->nodes)->prev = m;
+  *(before != 0 ? &node_at(e, before)->next : &r->nodes) = m;
 }
 
 /* Takes a node from its object. */
@@ -88,8 +99,11 @@ static void unlist_node(mw_engine *e, uint32_t m) {
   mwi_object *r = record_of(e, node->obj);
   e->tree.version++;
   if (r == NULL) return;
-  *(node->prev != 0 ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
-  *(node->next != 0 ? &node_at(e, node->next)->prev : &r->newest) = node->prev;
+  if (node->next != 0)
+    node_at(e, node->next)->prev = node->prev;
+  else if (r->nodes != m)
+    node_at(e, r->nodes)->prev = node->prev;
+  *(r->nodes != m ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
   if (r->nodes == 0) r->needs &= (uint8_t)~MWI_TREE;
 }
 

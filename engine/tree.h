@@ -9,7 +9,8 @@
 
 /* An object below a root, or the root itself. */
 typedef struct mwi_node {
-  uint32_t next, prev; /* the same object below other roots */
+  uint32_t next, prev; /* the same object below other roots; the first's
+                       ** `prev` is the last */
   uint32_t reach;      /* the root's node; a root's own number */
   uint32_t via;        /* the link on the path from the root; 0 for none */
   uint32_t ins;        /* the links to it, */

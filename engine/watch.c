@@ -5,7 +5,7 @@
 **     record of the object                fields, by (object, key)
 **     +-------------------+               +-------------+
 **     | needs, count      |    fields --> | key "hp"    | --> next field
-**     | first, last ---+  |               | first, last |
+**     | first ---------+  |               | first       |
 **     +----------------|--+               +--|----------+
 **                      v                     v
 **                 watch <-> watch       watch <-> watch
@@ -19,7 +19,7 @@
 ** `seq` ascends.  `heard` and `keyed` count the watches that wait, and a bit of
 ** `needs` says whether there are any.  While a walk is under way over the lists
 ** of an object, a watch that ends stays in its list, marked MWI_ENDED and
-** chained from `ended`, so that a walk can follow `next` whatever a guard does.
+** chained from the engine's `ended`, so that a walk can follow `next` whatever a guard does.
 ** A field is there while it has a watch in its list.
 **
 ** A walk goes through both lists at once, by `seq`, up to the newest watch that
@@ -141,7 +141,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   f->next = r->fields;
   if (f->next != 0) field_at(e, f->next)->prev = i;
   r->fields = i;
-  r->filter |= UINT64_C(1) << (mwi_key_hash(slot, key) >> 26);
+  r->filter |= UINT32_C(1) << (mwi_key_hash(slot, key) >> 27);
   mwi_host_retain(e, key);
   return i;
 }
@@ -181,47 +181,56 @@ void mwi_watch_close(mw_engine *e) {
 ** Lists
 ** ======================================================= */
 
-/* Adds one watch, or takes one away, where those that wait are counted. */
-static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
-                          uint32_t n) {
-  uint32_t *waiting = (w->field != 0) ? &r->keyed : &r->heard;
-  unsigned bit = (w->field != 0) ? MWI_KEYED : MWI_HEARD;
-  unsigned needs = r->needs;
-  *waiting += n;
-  needs = (*waiting > 0) ? needs | bit : needs & ~bit;
-  if ((w->flags & ~MW_DEEP & (MWI_ENDED - 1)) != (MW_FLAG | MW_WEAK))
-    r->calls += n;
-  needs = (r->calls > 0) ? needs | MWI_CALLS : needs & ~(unsigned)MWI_CALLS;
-  if (w->flags & MW_SKIP) needs |= MWI_SKIPS;
-  if (r->heard + r->keyed == 0) needs &= ~(unsigned)MWI_SKIPS;
-  r->needs = (uint8_t)needs;
-  if (w->flags & MW_AFTER) e->watch.after += n;
-  if ((w->flags & MW_DEEP) == 0) return;
-  r->deep += n;
-  e->watch.deep += n;
-  if (w->flags & MW_SKIP) e->watch.deep_skips += n;
+/* Adds `n`, 1 or -1, to a count, and sets whether `needs` has its bit. */
+static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
+  if (*count < UINT16_MAX) *count = (uint16_t)(*count + n);
+  r->needs = (uint8_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
 }
 
-#define ONE_LESS UINT32_MAX
+static int is_plain_flag(const mwi_watch *w) {
+  return (w->flags & (MWI_ENDED - 1) & ~MW_DEEP) == (MW_FLAG | MW_WEAK);
+}
+
+/* Adds one watch, or takes one away, where those that wait are counted. */
+static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
+                          int n) {
+  if (w->field != 0)
+    add_to(&r->keyed, n, r, MWI_KEYED);
+  else
+    add_to(&r->heard, n, r, MWI_HEARD);
+  if (!is_plain_flag(w)) add_to(&r->calls, n, r, MWI_CALLS);
+  if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
+  if (r->heard + r->keyed == 0) r->needs &= (uint8_t)~MWI_SKIPS;
+  if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
+  if ((w->flags & MW_DEEP) == 0) return;
+  add_to(&r->deep, n, r, 0);
+  e->watch.deep += (uint32_t)n;
+  if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
+}
+
+/* Where the first watch of the list is that has `w`. */
+static uint32_t *list_of(const mw_engine *e, mwi_object *r,
+                         const mwi_watch *w) {
+  return (w->field != 0) ? &field_at(e, w->field)->first : &r->first;
+}
 
 static void append(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
-  mwi_field *f = (w->field != 0) ? field_at(e, w->field) : NULL;
-  uint32_t *first = (f != NULL) ? &f->first : &r->first;
-  uint32_t *last = (f != NULL) ? &f->last : &r->last;
+  uint32_t *first = list_of(e, r, w);
   w->next = 0;
-  w->prev = *last;
-  if (*first == 0)
-    *first = i;
-  else
-    watch_at(e, *last)->next = i;
-  *last = i;
+  if (*first == 0) {
+    *first = w->prev = i;
+  } else {
+    w->prev = watch_at(e, *first)->prev;
+    watch_at(e, w->prev)->next = i;
+    watch_at(e, *first)->prev = i;
+  }
   r->linked++;
   count_waiting(e, r, w, 1);
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
-  watch_at(e, i)->age++;
+  watch_at(e, i)->seq = 0;
   mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
@@ -229,43 +238,47 @@ static void free_watch(mw_engine *e, uint32_t i) {
 ** back at the end of the batch. */
 static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
-  mwi_field *f = (w->field != 0) ? field_at(e, w->field) : NULL;
-  uint32_t *first = (f != NULL) ? &f->first : &r->first;
-  uint32_t *last = (f != NULL) ? &f->last : &r->last;
-  if (w->prev != 0)
-    watch_at(e, w->prev)->next = w->next;
-  else
-    *first = w->next;
+  uint32_t *first = list_of(e, r, w);
   if (w->next != 0)
     watch_at(e, w->next)->prev = w->prev;
+  else if (*first != i)
+    watch_at(e, *first)->prev = w->prev;
+  if (*first == i)
+    *first = w->next;
   else
-    *last = w->prev;
+    watch_at(e, w->prev)->next = w->next;
   r->linked--;
-  if (f != NULL && f->first == 0) drop_field(e, r, w->field);
+  if (w->field != 0 && *first == 0) drop_field(e, r, w->field);
   w->slot = 0;
   if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
 }
 
-static void unlink_ended(mw_engine *e, mwi_object *r) {
-  uint32_t i;
-  if (r->walks > 0) return;
-  while ((i = r->ended) != 0) {
-    r->ended = (uint32_t)watch_at(e, i)->note;
-    unlink_watch(e, r, i);
+/* Unlinks those that have ended, of the objects over whose lists no walk is
+** under way. */
+static void unlink_ended(mw_engine *e) {
+  uint32_t *at = &e->watch.ended, i;
+  while ((i = *at) != 0) {
+    mwi_watch *w = watch_at(e, i);
+    mwi_object *r = mwi_object_of(&e->watch, w->slot);
+    if (r->walks > 0) {
+      at = &w->note;
+    } else {
+      *at = w->note;
+      unlink_watch(e, r, i);
+    }
   }
 }
 
-/* Ends a watch with its twins.  They leave their lists when no walk is under
-** way. */
+/* Ends a watch with its twins. */
 static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   uint32_t first = i;
   do {
     mwi_watch *w = watch_at(e, i);
     if (w->flags & MWI_ENDED) return;
-    if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, ONE_LESS);
+    if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, -1);
     w->flags |= MWI_ENDED;
-    w->note = r->ended;
-    r->ended = i;
+    w->note = e->watch.ended;
+    e->watch.ended = i;
     i = w->twin;
   } while (i != first);
 }
@@ -283,19 +296,19 @@ static void end_all(mw_engine *e, mwi_object *r) {
   end_list(e, r, r->first);
   for (f = r->fields; f != 0; f = field_at(e, f)->next)
     end_list(e, r, field_at(e, f)->first);
-  unlink_ended(e, r);
+  unlink_ended(e);
 }
 
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
-  uint32_t layout;
+  uint16_t layout;
   if (r == NULL || r->obj == MW_NONE) return;
   mwi_tree_forget(e, slot);
   r->walks = 0; /* a walk that is under way sees that the object has gone */
   end_all(e, r);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
-  r->layout = layout + 1;
+  r->layout = (uint16_t)(layout + 1);
 }
 
 static int is_dead(const mw_engine *e, const mwi_watch *w) {
@@ -317,12 +330,13 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
 ** grown to twice the length that was left the last time. */
 static void prune(mw_engine *e, mwi_object *r) {
   uint32_t f;
-  if (r->linked < 8 || r->linked < r->limit || r->walks > 0) return;
+  if (r->linked < 8 || r->linked >> r->prune_at == 0 || r->walks > 0) return;
   end_dead(e, r, r->first);
   for (f = r->fields; f != 0; f = field_at(e, f)->next)
     end_dead(e, r, field_at(e, f)->first);
-  unlink_ended(e, r);
-  r->limit = 2 * r->linked;
+  unlink_ended(e);
+  for (r->prune_at = 1; r->linked >> r->prune_at != 0;) r->prune_at++;
+  r->prune_at++;
 }
 
 /* }====================================================== */
@@ -344,7 +358,7 @@ void mwi_host_release(const mw_engine *e, const mw_value *key) {
 }
 
 static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
-  return (mw_watch_id)watch_at(e, i)->age << 32 | i;
+  return watch_at(e, i)->seq << 32 | i;
 }
 
 /* The watch of an id, 0 when it has ended. */
@@ -353,7 +367,7 @@ static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   const mwi_watch *w;
   if (i == 0 || i > e->watch.watches.n) return 0;
   w = watch_at(e, i);
-  if (w->age != (uint32_t)(id >> 32) || (w->age & 1) == 0) return 0;
+  if (w->seq == 0 || (uint32_t)w->seq != (uint32_t)(id >> 32)) return 0;
   return (w->flags & MWI_ENDED) ? 0 : i;
 }
 
@@ -371,7 +385,6 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
     return 0;
   }
   w = watch_at(e, i);
-  w->age++;
   w->flags = (uint16_t)options->flags;
   w->slot = mw_slot(r->obj);
   w->field = field;
@@ -400,7 +413,7 @@ static uint32_t make_watches(mw_engine *e, mwi_object *r,
     i = make_watch(e, r, options, &options->keys[n]);
     if (i == 0) {
       end_watch(e, r, first);
-      unlink_ended(e, r);
+      unlink_ended(e);
       return 0;
     }
     watch_at(e, i)->twin = watch_at(e, first)->twin;
@@ -455,7 +468,7 @@ int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
   if (i == 0) return MW_STALE;
   r = mwi_object_of(&e->watch, watch_at(e, i)->slot);
   end_watch(e, r, i);
-  unlink_ended(e, r);
+  unlink_ended(e);
   return MW_OK;
 }
 
@@ -478,7 +491,7 @@ int mw_watch_is_alive(const mw_engine *e, mw_watch_id id) {
 
 uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  return (r == NULL) ? 0 : r->heard + r->keyed;
+  return (r == NULL) ? 0 : (uint32_t)r->heard + r->keyed;
 }
 
 /* While it was only tracked, nobody counted. */
@@ -574,7 +587,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
       mwi_watch *claimed = watch_at(e, twin);
       claimed->flags |= MWI_CLAIMED;
       claimed->claim = ev->claim;
-      count_waiting(e, r, claimed, ONE_LESS);
+      count_waiting(e, r, claimed, -1);
       twin = claimed->twin;
     } while (twin != i);
   }
@@ -631,7 +644,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   }
   e->watch.walks--;
   if (r->obj != obj || --r->walks > 0) return;
-  if (r->ended != 0) unlink_ended(e, r);
+  if (e->watch.ended != 0) unlink_ended(e);
 }
 
 static void raise_flags(mw_engine *e, mwi_object *r, uint32_t i) {
@@ -652,7 +665,7 @@ void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
   cursor c = both_lists(e, r, key);
   raise_flags(e, r, c.all);
   raise_flags(e, r, c.keyed);
-  if (r->ended != 0) unlink_ended(e, r);
+  if (e->watch.ended != 0) unlink_ended(e);
 }
 
 /* }====================================================== */
@@ -663,7 +676,7 @@ void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
 
 /* Queues a watch, or the one of its twins that is queued already, with the note
 ** of the write. */
-static void enqueue(mw_engine *e, uint32_t i, uint64_t note) {
+static void enqueue(mw_engine *e, uint32_t i, uint32_t note) {
   mwi_watches *part = &e->watch;
   uint32_t twin = i;
   do {
@@ -698,10 +711,10 @@ static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
       call(e, r, i, w, ev->change);
     else
-      enqueue(e, i, ev->change->note);
+      enqueue(e, i, (uint32_t)ev->change->note);
   }
   r->walks--;
-  unlink_ended(e, r);
+  unlink_ended(e);
 }
 
 /* The first in the queue, which leaves the queue; 0 at the end. */
@@ -734,7 +747,7 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
     call(e, r, i, w, &change);
   if (r->obj != obj) return;
   r->walks--;
-  unlink_ended(e, r);
+  unlink_ended(e);
 }
 
 void mw_batch_begin(mw_engine *e) { e->watch.batches++; }

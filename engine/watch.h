@@ -20,29 +20,31 @@ enum mwi_need {
   MWI_SHORT = 32  /* for the host: nothing is prepared for integer keys */
 };
 
-/* The record of an object, beside its slot. */
+/* The record of an object, beside its slot; 64 bytes, for half of what a write
+** costs in a large world is fetching them.  A count of 16 bits that has reached
+** its end stays there, and then its bit in `needs` stays as well. */
 typedef struct mwi_object {
-  mw_handle obj;          /* whose record it is; MW_NONE: nobody's */
-  uint64_t count;         /* writes */
-  uint64_t filter;        /* a bit for each field that was ever watched */
-  uint32_t changed;       /* the default clock's generation + 1 of the last */
-  uint32_t first, last;   /* its watches of all fields, in watch order */
-  uint32_t fields;        /* the first field that has watches */
-  uint32_t heard, keyed;  /* how many of either kind wait */
-  uint32_t calls;         /* how many of them are no plain flags */
-  uint32_t deep;          /* how many of them have MW_DEEP */
-  uint32_t linked, limit; /* watches in its lists; see `prune` */
-  uint32_t ended;         /* the first that has ended and is still in a list */
-  uint32_t walks;         /* over its lists: nothing may leave them meanwhile */
-  uint32_t nodes, newest; /* its first and last node of tree.c, by reach */
-  uint32_t keys;          /* the first link of tree.c whose key it is */
-  uint32_t layout;        /* for the host: moves when the host's view moves */
-  uint32_t guards;        /* for the host: the first free place of a guard */
+  mw_handle obj;    /* whose record it is; MW_NONE: nobody's */
+  uint64_t count;   /* writes */
+  uint32_t changed; /* the default clock's generation + 1 of the last */
   uint8_t needs;
-  uint8_t watched : 1; /* is it watched itself? */
-  uint8_t known : 1;   /* was it ever watched? */
-  uint8_t tracked : 2; /* are writes to be noted? 2: below it, too */
-  uint8_t invalid : 1; /* as a guard: was it made invalid? */
+  uint8_t watched : 1;   /* is it watched itself? */
+  uint8_t known : 1;     /* was it ever watched? */
+  uint8_t tracked : 2;   /* are writes to be noted? 2: below it, too */
+  uint8_t invalid : 1;   /* as a guard: was it made invalid? */
+  uint8_t prune_at;      /* look for dead guards when 2^prune_at are linked */
+  uint32_t first;        /* its watches of all fields, in watch order */
+  uint32_t fields;       /* the first field that has watches */
+  uint32_t filter;       /* a bit for each field that was ever watched */
+  uint32_t nodes;        /* its first node of tree.c, by reach */
+  uint32_t keys;         /* the first link of tree.c whose key it is */
+  uint32_t linked;       /* how many watches are in its lists */
+  uint32_t guards;       /* for the host: the first free place of a guard */
+  uint16_t layout;       /* for the host: moves when the host's view moves */
+  uint16_t walks;        /* over its lists: nothing may leave them meanwhile */
+  uint16_t heard, keyed; /* how many watches of either kind wait, */
+  uint16_t calls;        /* how many of them are no plain flags, */
+  uint16_t deep;         /* and how many have MW_DEEP */
 } mwi_object;
 
 /* Must the host tell of its writes? */
@@ -54,8 +56,8 @@ static inline int mwi_object_intercepts(const mwi_object *r) {
 typedef struct mwi_field {
   uint32_t next; /* among the object's; in a free one, the next free one */
   uint32_t prev;
-  uint32_t slot;        /* the object's */
-  uint32_t first, last; /* its watches, in watch order */
+  uint32_t slot;  /* the object's */
+  uint32_t first; /* its watches, in watch order */
   mw_value key;
 } mwi_field;
 
@@ -67,19 +69,18 @@ enum {
 };
 
 typedef struct mwi_watch {
-  uint32_t next; /* in its list; in a free one, the next free one */
-  uint32_t prev;
-  uint32_t age;   /* odd while in use */
+  uint32_t next;  /* in its list; in a free one, the next free one */
+  uint32_t prev;  /* the first one's: the last */
   uint32_t slot;  /* of the object that is watched */
   uint32_t field; /* 0: all fields */
   uint32_t twin;  /* the next one of the same `keys`, in a ring */
   uint32_t queue; /* the next that hears at the end of the batch */
+  uint32_t note;  /* the host's, of the batch's last write that concerned it; */
+                  /* when it has ended, the next that has */
   uint16_t flags;
   uint16_t claim; /* the walk that has claimed it */
-  uint64_t seq;   /* when it began: no other watch has the number */
+  uint64_t seq;   /* when it began: only twins share the number; 0: free */
   uint64_t ref;   /* the host's; with MW_WEAK the guard's handle */
-  uint64_t note;  /* the host's, of the batch's last write that concerned it; */
-                  /* when it has ended, the next that has */
 } mwi_watch;
 
 typedef struct mwi_watches {
@@ -92,6 +93,7 @@ typedef struct mwi_watches {
   uint32_t deep, deep_skips;     /* watches with MW_DEEP, with MW_SKIP too */
   uint32_t after;                /* watches with MW_AFTER */
   uint32_t walks;                /* one in the other */
+  uint32_t ended; /* the first that has ended and is still in a list */
   uint32_t batches;
   uint32_t first_queued, last_queued;
 } mwi_watches;
@@ -150,7 +152,7 @@ MWI_API int mwi_field_exists(const mw_engine *e, const mwi_object *r,
 static inline int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
                                      const mw_value *key) {
   uint32_t hash = mwi_key_hash(mw_slot(r->obj), key);
-  return (r->filter >> (hash >> 26) & 1) != 0 && mwi_field_exists(e, r, key);
+  return (r->filter >> (hash >> 27) & 1) != 0 && mwi_field_exists(e, r, key);
 }
 
 #endif

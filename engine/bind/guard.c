@@ -164,7 +164,7 @@ static void prepare(mwb_write *w) {
 }
 
 /* Puts the guards of the object where OWN is; 0 when the object is dead. */
-static int take_guards(mwb_write *w, mw_handle obj, uint32_t layout) {
+static int take_guards(mwb_write *w, mw_handle obj, uint16_t layout) {
   lua_State *L = w->L;
   if (obj != w->obj) {
     if (!mwb_alive(L, w->s, obj)) return 0;

@@ -25,12 +25,12 @@ struct mwb_write {
   mwb_state *s;
   mw_handle obj;
   mwi_object *r;   /* the object's record; records never move */
-  uint32_t layout; /* the record's, when the shadow was looked up */
+  uint16_t layout; /* the record's, when the shadow was looked up */
   int shadow;      /* where the contents are: SHADOW, or the trap's upvalue */
   uint64_t seq;    /* who began to watch later does not hear of the write */
   mw_change change;
   mw_handle owner;       /* whose guards are at OWN, */
-  uint32_t owner_layout; /* as it was then */
+  uint16_t owner_layout; /* as it was then */
   int plain;             /* is the kind told by old and new value? */
   int has_old;           /* is the old value at OLD?  MWB_GIVEN: for good */
   int ignored; /* does the policy say that the field is not to be noted? */
