@@ -69,11 +69,13 @@ describe("a transaction that knows what is read", function()
   it("does not keep what was read", function()
     local held = setmetatable({}, { __mode = "v" })
     local tx = mw.begin { reads = true }
-    held[1] = mw.track { x = 1 }
+    local object = mw.track { x = 1 }
+    held[1] = object
     local fx = tx:commit()
     tx = mw.begin { reads = true }
-    assert.equal(1, held[1].x)
+    assert.equal(1, object.x)
     fx = fx:concat(tx:commit())
+    object = nil -- luacheck: ignore 311
     collectgarbage()
     collectgarbage()
     assert.is_nil(held[1])

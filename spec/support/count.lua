@@ -18,6 +18,9 @@ return function(options)
     show(handler.failures, "failed")
     show(handler.errors, "error")
     local bad = #handler.failures + #handler.errors
+    if bad > 0 then
+      io.write("the order was that of --seed=", busted.randomseed, "\n")
+    end
     io.write(handler.successesCount, " passed, ", bad, " failed")
     if handler.pendingsCount > 0 then
       io.write(", ", handler.pendingsCount, " skipped")
