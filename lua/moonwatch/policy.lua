@@ -293,6 +293,10 @@ local MEMORY = "not enough memory"
 -- Classes with watched objects, and what of them is patched.
 local watched = setmetatable({}, { __mode = "k" })
 
+-- Classes that are being patched or given back.  Either calls functions of the
+-- library, which may see to deaths and find the same class deserted.
+local busy = setmetatable({}, { __mode = "k" })
+
 local function finish(self, name, moment, ...)
   private.end_call(self, name, moment)
   return ...
@@ -315,6 +319,14 @@ local function unpatch(layers)
   end
 end
 
+local function alone(f, c)
+  if busy[c] then return end
+  busy[c] = true
+  local ok, err = pcall(f, c, watched[c])
+  busy[c] = nil
+  if not ok then error(err, 0) end
+end
+
 local function patch_mutators(c, layers)
   local seen = {}
   unpatch(layers)
@@ -330,13 +342,15 @@ end
 
 local function is_watched(c)
   watched[c] = watched[c] or {}
-  patch_mutators(c, watched[c])
+  alone(patch_mutators, c)
 end
 
-local function is_unwatched(c)
-  if watched[c] then unpatch(watched[c]) end
+local function give_back(c, layers)
+  if layers then unpatch(layers) end
   watched[c] = nil
 end
+
+local function is_unwatched(c) alone(give_back, c) end
 
 -- A class that raises must not keep those that follow from being seen to.
 local function see_to_deserted()
@@ -471,7 +485,7 @@ function refresh()
     class.of, is_watched, is_unwatched, see_to_deserted,
   }
   see_to_deserted()
-  for c, layers in pairs(watched) do patch_mutators(c, layers) end
+  for c in pairs(watched) do alone(patch_mutators, c) end
 end
 
 forget()
