@@ -44,6 +44,11 @@ run: all
 test: all $(TESTS)
 	@$(LUA) spec/support/suites.lua
 
+# Longer: more random worlds, each allocation failing, and the specs while
+# garbage is collected every few instructions.
+soak: all $(TESTS)
+	@SOAK=20 $(LUA) spec/support/suites.lua
+
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
 
@@ -114,4 +119,4 @@ $(BUILD)/bench/floor.so: bench/floor.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
-.PHONY: all run test test-browser bench asan fuzz lint install clean env deps lint-deps browser-deps
+.PHONY: all run test soak test-browser bench asan fuzz lint install clean env deps lint-deps browser-deps

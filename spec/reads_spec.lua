@@ -47,6 +47,18 @@ describe("a transaction that knows what is read", function()
     assert.equal(1, rawget(a, "x"))
   end)
 
+  it("hears of what is tracked when it begins, also in another one", function()
+    local outer <close> = mw.begin { reads = true }
+    local late = mw.track { n = 1 }
+    names[late] = "late"
+    local inner = mw.begin { reads = true }
+    assert.equal(1, late.n)
+    assert.equal("late.n", show(inner:commit(), names))
+    assert.equal("late.n", show(outer:commit(), names))
+    mw.untrack(late)
+    assert.is_nil(debug.getmetatable(late))
+  end)
+
   it("shows conflicts of what one has read and another written", function()
     local tx = mw.begin { reads = true }
     a.z = a.x + 1

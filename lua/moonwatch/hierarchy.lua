@@ -248,7 +248,9 @@ Handle.__metatable = false
 function Handle:cancel()
   if self.cancelled then return end
   self.cancelled = true
-  for _, layer in ipairs(self.layers) do layer:cancel() end
+  for i = 1, #self.layers do
+    if self.layers[i] then self.layers[i]:cancel() end
+  end
   local its = self.its
   its.handles[self] = nil
   for i, hook in ipairs(its.hooks) do
@@ -281,9 +283,10 @@ end
 local function wrap(self, class, names, handle)
   local its = self.its
   for _, name in ipairs(names) do
-    local layer = patch(class, name, entering(self, its), true)
-    if not layer then return name end
-    table.insert(handle.layers, layer)
+    local n = #handle.layers + 1
+    handle.layers[n] = false -- so that there is room for it
+    handle.layers[n] = patch(class, name, entering(self, its), true)
+    if not handle.layers[n] then return name end
     its.methods[name] = true
     its.wrappers[class[name]] = true
   end

@@ -124,7 +124,9 @@ local function patch_all(class, list, tracker, layers)
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
       holder == class and rawget(core.raw(class), name) ~= nil) then
-      layers[#layers + 1] = patch(holder, name,
+      local n = #layers + 1
+      layers[n] = false -- so that there is room for it
+      layers[n] = patch(holder, name,
         tagging(class, name, tracker, holder ~= class))
     end
   end
@@ -135,7 +137,9 @@ Handle.__index = Handle
 Handle.__metatable = false
 
 function Handle:cancel()
-  for _, layer in ipairs(self) do layer:cancel() end
+  for i = 1, #self do
+    if self[i] then self[i]:cancel() end
+  end
 end
 
 Handle.__close = Handle.cancel
@@ -174,12 +178,12 @@ local function instrument(class, rules)
     patch_all(class, rules.constructors or policy.hooks(class).constructors or
       CONSTRUCTORS, tracker, handle)
     patch_all(class, rules.restorers or RESTORERS, tracker, handle)
+    clock:advance()
   end)
   if not ok then
     handle:cancel()
     error(message, 0)
   end
-  clock:advance()
   return handle
 end
 

@@ -10,10 +10,11 @@ local core = require "moonwatch.core"
 local private = core.private
 
 -- The globals may be among what is tracked; to note a read must not be one.
-local ipairs, rawset = ipairs, rawset
+local ipairs, pairs, rawset = ipairs, pairs, rawset
 
 -- One list of those who want to know for all copies of this file.
-private.readers = private.readers or {}
+-- `spied` is own metatable -> spy.
+private.readers = private.readers or { spied = {} }
 local readers = private.readers
 
 local reads = {}
@@ -35,45 +36,45 @@ end
 
 local FIELDS = { "__index", "__pairs", "__len" }
 
--- Answers what undoes it.
-local function spy_on(obj)
-  local own = private.own(obj)
-  local former = { own = own }
+-- What an own metatable has, and what it is to have while somebody wants to
+-- know.
+local function make_spy(obj, own)
+  local former = {}
   for _, field in ipairs(FIELDS) do former[field] = rawget(own, field) end
   local shadow, walk, len = former.__index, former.__pairs, former.__len
-  rawset(own, "__index", function(_, key)
-    note(obj, key)
-    return shadow[key]
-  end)
-  rawset(own, "__pairs", function(t)
-    note(obj, WHOLE)
-    return walk(t)
-  end)
-  if len then
-    rawset(own, "__len", function(t)
+  local telling = {
+    __index = function(_, key)
+      note(obj, key)
+      return shadow[key]
+    end,
+    __pairs = function(t)
+      note(obj, WHOLE)
+      return walk(t)
+    end,
+    __len = len and function(t)
       note(obj, WHOLE)
       return len(t)
-    end)
-  end
-  return former
+    end,
+  }
+  return { former = former, telling = telling }
 end
 
-local function forget(former)
-  for _, field in ipairs(FIELDS) do
-    rawset(former.own, field, former[field])
-  end
+-- The fields are there already: needs no memory.
+local function install(own, its)
+  for _, field in ipairs(FIELDS) do rawset(own, field, its[field]) end
 end
 
 --- Begins to note what is read.  Answers the set of that.
 function reads.begin()
-  if #readers == 0 then
-    readers.spied = {}
-    for i, obj in ipairs(private.reporting()) do
-      readers.spied[i] = spy_on(obj)
-    end
+  local its, spied = { list = {} }, {}
+  for own, spy in pairs(readers.spied) do spied[own] = spy end
+  for _, obj in ipairs(private.reporting()) do
+    local own = private.own(obj)
+    spied[own] = spied[own] or make_spy(obj, own)
   end
-  local its = { list = {} }
   readers[#readers + 1] = its
+  readers.spied = spied
+  for own, spy in pairs(spied) do install(own, spy.telling) end
   return its
 end
 
@@ -81,8 +82,10 @@ end
 function reads.finish()
   readers[#readers] = nil
   if #readers > 0 then return end
-  for _, former in ipairs(readers.spied) do forget(former) end
-  readers.spied = nil
+  for own, spy in pairs(readers.spied) do
+    install(own, spy.former)
+    readers.spied[own] = nil
+  end
 end
 
 --- The reads in a set, in order, as an array of fields: `{ object, key }`, or

@@ -11,6 +11,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,17 +89,17 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
 }
 
 /* Each request fails in its turn; of those after many, every second, then every
-** third, and so on. */
-#define MANY 40
+** third, and so on, unless SOAK is set. */
+#define MANY 20
 
 static void try_all(const char *scenario, heap_mode mode, const char *name,
                     int generational) {
   char problem[400] = "";
-  size_t n = 1;
+  size_t n = 1, many = (getenv("SOAK") != NULL) ? SIZE_MAX : MANY;
   while (try_once(scenario, mode, n, generational, problem, sizeof(problem)) >
              0 &&
          problem[0] == '\0' && mode != HEAP_FAIL_FIRST)
-    n += 1 + n / MANY;
+    n += 1 + n / many;
   report(problem[0] == '\0', scenario, name, problem);
 }
 
@@ -109,6 +110,27 @@ static void try_scenario(const char *scenario) {
     try_all(scenario, HEAP_FAIL_EVER, "failures for ever", generational);
     try_all(scenario, HEAP_FAIL_FIRST, "first tries fail", generational);
   }
+}
+
+/* The scenarios call all public functions. */
+static void try_names(void) {
+  heap h;
+  lua_State *L = new_state(&h, 0);
+  int i, n;
+  if (luaL_dofile(L, "spec/support/unreached.lua") != LUA_OK) abort();
+  lua_pushvalue(L, 1);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    report(0, "public functions", "all", lua_tostring(L, -1));
+    lua_close(L);
+    return;
+  }
+  n = (int)lua_rawlen(L, -1);
+  report(n == 0, "public functions", "all", "some are in no scenario:");
+  for (i = 1; i <= n; i++, lua_pop(L, 1)) {
+    lua_rawgeti(L, -1, i);
+    printf("  %s\n", lua_tostring(L, -1));
+  }
+  lua_close(L);
 }
 
 /* {======================================================
@@ -300,6 +322,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], lua_tostring(L, -2)) == 0)
       try_scenario(lua_tostring(L, -2));
   lua_close(L);
+  try_names();
   try_states();
   try_late_finaliser();
   try_collecting();
