@@ -488,6 +488,33 @@ describe("a deep watch", function()
     assert.equal(2, #pos)
   end)
 
+  it("attaches nothing under what is no key", function()
+    local asked = 0
+    mw.watch(root, guard, DEEP)
+    local former = mw.policy { descend = function()
+      asked = asked + 1
+      return true
+    end }:use()
+    local value = {}
+    assert.matches("index is NaN", error_of(function() root[0 / 0] = value end))
+    assert.matches("index is nil", error_of(function() root[nil] = value end))
+    assert.equal(0, asked)
+    former:use()
+    assert.is_false(mw.is_watched(value))
+    heard()
+    value.x = 1
+    assert.same({}, heard())
+  end)
+
+  it("hears of what is taken back below it", function()
+    mw.watch(root, guard, DEEP)
+    local tx = mw.begin()
+    root.pos.x = 7
+    heard()
+    tx:rollback()
+    assert.same({ "pos.x:7>" .. tostring(root.pos.x) .. " rollback" }, heard())
+  end)
+
   it("is for tables, and says so", function()
     local mistake = error_of(mw.watch, io.stdout, print, { deep = true })
     assert.truthy(mistake:find("bad argument #3 to 'watch' " ..

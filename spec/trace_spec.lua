@@ -271,6 +271,11 @@ describe("the sources of a trace", function()
       story(trace))
     assert.same({ object = mw.id(object), key = "x", guards = 1 },
       find(trace, "i", "invalidate").args)
+    local last
+    for _, event in ipairs(events_of(trace)) do
+      if event.name == "invalidate" then last = event end
+    end
+    assert.same({ guards = 1 }, last.args) -- of a batch
   end)
 
   it("tell of clocks that advance", function()
@@ -394,6 +399,16 @@ describe("a trace that is written", function()
     end
     local replaced = "\u{fffd}\u{fffd}(\u{fffd}\u{fffd}"
     assert.is_not_nil(find(trace, "B", replaced))
+  end)
+
+  it("replaces each byte that begins no character", function()
+    for byte = 0x80, 0xFF do
+      local name = string.char(byte) .. "\x82\x80\x80"
+      local trace = traced(function() mw.instant(name) end)
+      local text = write(trace)
+      assert.is_not_nil(utf8.len(text), byte)
+      assert.equal(utf8.len(name) ~= nil, text:find(name, 1, true) ~= nil, byte)
+    end
   end)
 
   it("says args as they were", function()
