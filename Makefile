@@ -45,6 +45,11 @@ run: all
 test: all $(TESTS)
 	@$(LUA) spec/support/suites.lua
 
+# Longer: more random worlds, each allocation failing, and the specs while
+# garbage is collected every few instructions.
+soak: all $(TESTS)
+	@SOAK=20 $(LUA) spec/support/suites.lua
+
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
 
@@ -130,4 +135,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
 
-.PHONY: all run test test-browser bench entries callgrind asan fuzz lint install clean env deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test soak test-browser bench entries callgrind asan fuzz lint install clean env deps lint-deps valgrind-deps browser-deps

@@ -191,6 +191,18 @@ describe("mw.batch", function()
     assert.equal(3, rawget(obj, "a"))
   end)
 
+  it("ends the watches of what is unwatched at once", function()
+    local handle = mw.watch(obj, guard "gone", STAY)
+    mw.batch(function()
+      obj.a = 2
+      assert.is_true(handle:alive())
+      mw.unwatch(obj)
+      assert.is_false(handle:alive())
+    end)
+    assert.is_false(handle:alive())
+    assert.same({}, notes)
+  end)
+
   it("takes any keys", function()
     local key = {}
     mw.watch(obj, guard "x", STAY)

@@ -105,8 +105,10 @@ describe("the cells of functions", function()
       x = tx and 2
     end
     assert.equal(1, x)
-    mw.begin { cells = { f } }
-    x = 3
+    do
+      local tx = mw.begin { cells = { f } }
+      x = tx and 3
+    end
     collectgarbage()
     collectgarbage()
     assert.equal(1, x)

@@ -85,8 +85,12 @@ describe("a cleanup", function()
 
   it("keeps neither scope nor value nor owner alive", function()
     local owner = {}
-    local weak = setmetatable({ scope = {}, value = {} }, { __mode = "v" })
-    mw.cleanup_for(owner, mw.cleanup(weak.scope, "x", weak.value))
+    local weak = setmetatable({}, { __mode = "v" })
+    do
+      local scope, value = {}, {}
+      weak.scope, weak.value = scope, value
+      mw.cleanup_for(owner, mw.cleanup(scope, "x", value))
+    end
     collect()
     assert.is_nil(next(weak))
     weak.owner = owner

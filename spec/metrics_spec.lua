@@ -14,6 +14,15 @@ local function make()
 end
 
 describe("metrics", function()
+  it("are reported with the nanoseconds that they took", function()
+    local from, m, reports = os.time(), make()
+    local start = os.clock()
+    repeat until os.clock() - start > 0.002
+    m:leave()
+    local took = reports[1].stop - reports[1].start
+    assert.is_true(took > 1.9e6 and took < (os.time() - from + 1) * 1e9, took)
+  end)
+
   it("are reported once, at the outermost exit", function()
     local m, reports = make()
     assert.equal(m, m:enter())

@@ -43,8 +43,12 @@ describe("a seen-set", function()
   end)
 
   it("keeps no object alive", function()
-    local seen, weak = mw.once(), setmetatable({ {} }, { __mode = "v" })
-    seen(weak[1])
+    local seen, weak = mw.once(), setmetatable({}, { __mode = "v" })
+    do
+      local object = {}
+      weak[1] = object
+      seen(object)
+    end
     collectgarbage()
     assert.is_nil(weak[1])
   end)

@@ -1,14 +1,7 @@
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local path = require "moonwatch.path"
-
--- A call with the seed of math.random in the message if it fails.
-local function with_seed(f)
-  local seed = os.time() * 1000 + math.floor(os.clock() * 1000)
-  math.randomseed(seed)
-  local ok, message = pcall(f)
-  if not ok then error(("seed %d: %s"):format(seed, tostring(message)), 0) end
-end
+local with_seed = require "spec.support.with_seed"
 
 local PIECES = {
   ".", "'", '"', "[", "]", "\\", "\0", "\n", "\r", "\t", "\127", "a", "L", "0",

@@ -225,8 +225,11 @@ describe("mw.begin", function()
 
   it("is taken back by the collector when its handle is lost", function()
     local obj = mw.track { x = 1 }
-    mw.begin()
-    obj.x = 2
+    do
+      local tx = mw.begin()
+      obj.x = 2
+      assert.is_not_nil(tx)
+    end
     collectgarbage()
     collectgarbage()
     assert.equal(1, obj.x)
@@ -236,10 +239,14 @@ describe("mw.begin", function()
 
   it("that is lost waits for those in it", function()
     local obj = mw.track { x = 1 }
-    mw.begin()
-    obj.x = 2
-    local inner = mw.begin()
-    obj.y = 2
+    local inner
+    do
+      local outer = mw.begin()
+      obj.x = 2
+      inner = mw.begin()
+      obj.y = 2
+      assert.is_not_nil(outer)
+    end
     collectgarbage()
     collectgarbage()
     assert.same({ x = 2, y = 2 }, mw.raw(obj))

@@ -1,5 +1,6 @@
 local mw = require "moonwatch"
 local error_of = require "spec.support.error_of"
+local growth = require "spec.support.growth"
 
 -- A guard that notes its calls, and the notes.
 local function noting()
@@ -135,16 +136,9 @@ describe("a guard", function()
 
   it("that dies leaves nothing behind, ten thousand times", function()
     local obj = {}
-    for _ = 1, 10000 do
-      mw.watch(obj, { invalidate = error }, STAY)
-    end
-    collectgarbage()
-    local before = collectgarbage "count"
-    for _ = 1, 10000 do
-      mw.watch(obj, { invalidate = error }, STAY)
-    end
-    collectgarbage()
-    assert.is_true(collectgarbage "count" < before + 200)
+    assert.is_true(growth(function()
+      for _ = 1, 1000 do mw.watch(obj, { invalidate = error }, STAY) end
+    end) < 2)
     obj.a = 1
   end)
 
@@ -192,8 +186,11 @@ describe("an mw.guard", function()
   it("is not kept alive by what it watches", function()
     local obj = {}
     local weak = setmetatable({}, { __mode = "v" })
-    weak[1] = mw.guard()
-    mw.watch(obj, weak[1], STAY)
+    do
+      local guard = mw.guard()
+      weak[1] = guard
+      mw.watch(obj, guard, STAY)
+    end
     collectgarbage()
     assert.is_nil(weak[1])
     obj.a = 1
@@ -510,24 +507,29 @@ end)
 describe("a watch of a key that a coroutine set", function()
   it("ends well when both are gone", function()
     local clock = mw.clock "watch_spec"
-    local addresses, again = {}, 0
-    coroutine.wrap(function()
-      for i = 1, 200 do
-        local obj = {}
-        addresses[tostring(obj)] = true
-        mw.watch(obj, print, { key = "a key of its own, " .. i })
+    local function again()
+      local addresses, kept = {}, {}
+      coroutine.wrap(function()
+        for i = 1, 200 do
+          local obj = {}
+          addresses[("%p"):format(obj)] = true
+          mw.watch(obj, print, { key = "a key of its own, " .. i })
+        end
+      end)()
+      collectgarbage()
+      for i = 1, 20000 do -- all are kept, so each place is used again
+        kept[i] = {}
+        if addresses[("%p"):format(kept[i])] then
+          clock:tag(kept[i])
+          return true
+        end
       end
-    end)()
-    collectgarbage()
-    for i = 1, 100000 do
-      local obj = {}
-      if addresses[tostring(obj)] then
-        again = again + 1
-        clock:tag(obj)
-      end
-      if i % 10000 == 0 then collectgarbage() end
     end
-    assert.is_true(again > 0)
+    local rounds = 0
+    repeat
+      rounds = rounds + 1
+      if rounds > 1000 then error "addresses do not come back" end
+    until again()
   end)
 end)
 

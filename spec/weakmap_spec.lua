@@ -1,6 +1,9 @@
 local mw = require "moonwatch"
 local warnings = require("support").warnings
+local addresses = require "spec.support.addresses"
 local error_of = require "spec.support.error_of"
+local growth = require "spec.support.growth"
+local with_seed = require "spec.support.with_seed"
 
 -- Collects until nothing is left to be told.
 local function collect()
@@ -168,9 +171,10 @@ describe("a weak map", function()
     local back
     local weak = setmetatable({}, { __mode = "v" })
     do
-      weak[1] = {}
+      local value = {}
+      weak[1] = value
       map:set(setmetatable({}, { __gc = function(self) back = self end }),
-        weak[1])
+        value)
     end
     collectgarbage()
     assert.is_false(map:has(back))
@@ -179,31 +183,19 @@ describe("a weak map", function()
   end)
 
   it("uses the places of the dead again", function()
-    for i = 1, 1000 do map:set({}, i) end
-    collectgarbage()
-    collectgarbage()
-    local before = collectgarbage "count"
-    for _ = 1, 50 do
+    assert.is_true(growth(function()
       for i = 1, 1000 do map:set({}, i) end
-      collectgarbage()
-    end
-    collectgarbage()
-    assert.is_true(collectgarbage "count" < before + 100)
+    end) < 2)
   end)
 
   it("never finds an old entry at an address that came back", function()
-    local addresses, again = {}, 0
-    for i = 1, 100000 do
-      local k = {}
-      local address = tostring(k)
-      if addresses[address] then again = again + 1 end
-      addresses[address] = true
+    local n = 0
+    addresses(function(k)
+      n = n + 1
       if map:has(k) then error "an old entry was found" end
-      map:set(k, i)
-      if map:get(k) ~= i then error "the new entry was not found" end
-      if i % 10000 == 0 then collectgarbage() end
-    end
-    assert.is_true(again > 1000) -- else nothing was proved
+      map:set(k, n)
+      if map:get(k) ~= n then error "the new entry was not found" end
+    end)
   end)
 end)
 
@@ -344,35 +336,33 @@ describe("a walk through a weak map", function()
   end)
 
   it("agrees with a plain table, whatever is done meanwhile", function()
-    local seed = os.time()
-    math.randomseed(seed)
-    local model = {}
+    local model, stays = {}, {}
     for i, k in ipairs(keys) do model[k] = i end
-    local stays = {}
-    for k in pairs(model) do stays[k] = true end
-    for _ = 1, 200 do
-      local seen = {}
-      for k in pairs(model) do stays[k] = true end
-      for k, v in map:pairs() do
-        assert(not seen[k] and model[k] == v, "seed " .. seed)
-        seen[k] = true
-        local other = keys[math.random(#keys)]
-        if math.random(3) == 1 then
-          map:remove(other)
-          model[other], stays[other] = nil, nil
-        elseif math.random(3) == 1 then
-          local value = math.random(1000)
-          map:set(other, value)
-          model[other] = value
-        end
+    local function change(other)
+      if math.random(3) == 1 then
+        map:remove(other)
+        model[other], stays[other] = nil, nil
+      elseif math.random(3) == 1 then
+        local value = math.random(1000)
+        map:set(other, value)
+        model[other] = value
       end
-      for k in pairs(stays) do
-        assert(model[k] == nil or seen[k], "seed " .. seed)
-      end
-      local n = 0
-      for _ in pairs(model) do n = n + 1 end
-      assert(#map == n, "seed " .. seed)
     end
+    with_seed(function()
+      for _ = 1, 200 do
+        local seen = {}
+        for k in pairs(model) do stays[k] = true end
+        for k, v in map:pairs() do
+          assert(not seen[k] and model[k] == v)
+          seen[k] = true
+          change(keys[math.random(#keys)])
+        end
+        for k in pairs(stays) do assert(model[k] == nil or seen[k]) end
+        local n = 0
+        for _ in pairs(model) do n = n + 1 end
+        assert(#map == n)
+      end
+    end)
   end)
 end)
 

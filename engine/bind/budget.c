@@ -46,9 +46,11 @@ void mwb_push_spent(lua_State *L, const mwb_budget *b) {
                   (b->bytes < 0) ? "memory" : "instructions");
 }
 
-static int overspent(lua_State *L, const mwb_budget *b) {
+/* Raises, with the position of the function at that level.  In a hook that is
+** level 0, for the hook is none. */
+static int overspent(lua_State *L, const mwb_budget *b, int level) {
   tighten(L);
-  luaL_where(L, 1);
+  luaL_where(L, level);
   mwb_push_spent(L, b);
   lua_concat(L, 2);
   return lua_error(L);
@@ -63,7 +65,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   }
   b->instructions -= INTERVAL;
   b->used += INTERVAL;
-  if (mwb_is_spent(b)) overspent(L, b);
+  if (mwb_is_spent(b)) overspent(L, b, 0);
 }
 
 /* Is a finaliser running?  Then the collector returns nothing. */
@@ -125,7 +127,7 @@ static int charge(lua_State *L) {
     b->instructions = 0;
   else
     b->instructions -= (lua_Integer)n;
-  return mwb_is_spent(b) ? overspent(L, b) : 0;
+  return mwb_is_spent(b) ? overspent(L, b, 1) : 0;
 }
 
 /* Lua always has the string "__index", so this needs no memory. */

@@ -127,7 +127,9 @@ local function patch_all(class, list, tracker, layers)
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
       holder == class and rawget(core.raw(class), name) ~= nil) then
-      layers[#layers + 1] = wrap(holder, name,
+      local n = #layers + 1
+      layers[n] = false -- makes room for the layer
+      layers[n] = wrap(holder, name,
         tagging(class, name, tracker, holder ~= class))
     end
   end
@@ -137,7 +139,9 @@ local Handle, check_self = check.class "handle"
 
 function Handle:cancel()
   check_self(self, "cancel")
-  for _, layer in ipairs(self) do layer:cancel() end
+  for i = 1, #self do
+    if self[i] then self[i]:cancel() end
+  end
 end
 
 Handle.__close = Handle.cancel
@@ -161,12 +165,12 @@ local function instrument(class, rules)
     patch_all(class, rules.constructors or policy.hooks(class).constructors or
       CONSTRUCTORS, tracker, handle)
     patch_all(class, rules.restorers or RESTORERS, tracker, handle)
+    clock:advance()
   end)
   if not ok then
     handle:cancel()
     error(message, 0)
   end
-  clock:advance()
   return handle
 end
 

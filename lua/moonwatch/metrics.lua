@@ -87,13 +87,18 @@ local function open(self, name, metric)
   end
 end
 
--- Returns the value of a metric that only one method may make; creates the
--- metric with the value `initial`.
-local function of_kind(self, name, metric, kind, initial)
+-- Gives a metric its kind and value, or neither if memory runs out.
+local function assign(self, metric, kind, value)
+  self.kinds[metric] = self.kinds[metric] or false -- makes room for the kind
+  self.values[metric] = value
+  self.kinds[metric] = kind
+end
+
+-- Returns the value of a metric that only one method may make; nil if there is
+-- none.
+local function of_kind(self, name, metric, kind)
   local former = self.kinds[metric]
-  if former == nil then
-    self.kinds[metric], self.values[metric] = kind, initial
-  elseif former ~= kind then
+  if former and former ~= kind then
     misuse(3, name, "'%s' is a %s, not a %s", metric, former, kind)
   end
   return self.values[metric]
@@ -109,13 +114,11 @@ function Metrics:increment(metric, n)
   if value ~= nil and math.type(value) == nil then
     misuse(2, "increment", "'%s' is not a number", metric)
   end
-  self.kinds[metric] = "value"
-  self.values[metric] = (value or 0) + (n or 1)
+  assign(self, metric, "value", (value or 0) + (n or 1))
 end
 
 local function check_unset(self, name, metric, overwrite)
-  local kind = self.kinds[metric]
-  if kind ~= nil and not overwrite then
+  if self.kinds[metric] and not overwrite then
     misuse(3, name, "'%s' is set already", metric)
   end
 end
@@ -124,7 +127,7 @@ end
 function Metrics:set(metric, value, overwrite)
   open(self, "set", metric)
   check_unset(self, "set", metric, overwrite)
-  self.kinds[metric], self.values[metric] = "value", value
+  assign(self, metric, "value", value)
 end
 
 --- Sets all metrics in a table; if one of them is wrong, sets none.
@@ -135,23 +138,32 @@ function Metrics:update(values, overwrite)
     check.that(type(metric) == "string", 1, "update", "a key is not a string")
     check_unset(self, "update", metric, overwrite)
   end
+  local all = {}
+  for metric, value in pairs(self.values) do all[metric] = value end
   for metric, value in pairs(values) do
-    self.kinds[metric], self.values[metric] = "value", value
+    all[metric] = value
+    self.kinds[metric] = self.kinds[metric] or false -- so that there is room
   end
+  for metric in pairs(values) do self.kinds[metric] = "value" end
+  self.values = all
 end
 
 --- Sets a field of a metric that is a table.
 function Metrics:set_key(metric, key, value)
   open(self, "set_key", metric)
   check.argument(is_key(key), 2, "set_key", "key", key)
-  of_kind(self, "set_key", metric, "table", {})[key] = value
+  local its = of_kind(self, "set_key", metric, "table")
+  if its then its[key] = value
+  else assign(self, metric, "table", { [key] = value }) end
 end
 
 --- Adds a member to a metric that is a set: { [member] = true }.
 function Metrics:add_to_set(metric, member)
   open(self, "add_to_set", metric)
   check.argument(is_key(member), 2, "add_to_set", "key", member)
-  of_kind(self, "add_to_set", metric, "set", {})[member] = true
+  local its = of_kind(self, "add_to_set", metric, "set")
+  if its then its[member] = true
+  else assign(self, metric, "set", { [member] = true }) end
 end
 
 local function same(a, b)
@@ -186,9 +198,11 @@ function Metrics:top_n(metric, key, value, n)
     "number", value)
   check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
     "positive integer", n)
-  local list = of_kind(self, "top_n", metric, "list", {})
+  local list = of_kind(self, "top_n", metric, "list")
+  local entry = { key = key, value = value }
+  if not list then return assign(self, metric, "list", { entry }) end
   if not withdraw(list, key, value) then return end
-  insert_sorted(list, { key = key, value = value })
+  insert_sorted(list, entry)
   for i = #list, n + 1, -1 do list[i] = nil end
 end
 
@@ -199,7 +213,7 @@ function metrics.column(column, n)
   for context in pairs(private.metrics) do
     local value = context.values[column] or 0
     if math.type(value) then
-      context.kinds[column], context.values[column] = "value", value + n
+      assign(context, column, "value", value + n)
     end
   end
 end

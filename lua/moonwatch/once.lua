@@ -51,9 +51,9 @@ function Seen:__call(key)
     put_first(self.list, node)
     return false
   end
-  node = { where = where, key = known }
-  put_first(self.list, node)
+  node = { where = where, key = known, before = false, after = false }
   where[known] = node
+  put_first(self.list, node)
   self.n = self.n + 1
   if self.n > self.max then forget_last(self) end
   return true

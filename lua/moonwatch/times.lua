@@ -70,8 +70,8 @@ end
 local function note(name, ns)
   local its = state.names[name]
   if not its then
-    its = { count = 0, sum = 0, min = ns, max = ns }
-    state.names[name] = its
+    state.names[name] = { ns, count = 1, sum = ns, min = ns, max = ns }
+    return
   end
   its[its.count % KEPT + 1] = ns
   its.count, its.sum = its.count + 1, its.sum + ns

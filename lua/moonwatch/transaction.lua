@@ -146,7 +146,7 @@ local function prepare(its, opts)
   if opts.globals and not private.is_tracked(opts.globals) then
     its.globals = core.track(opts.globals)
   end
-  its.wants_reads = opts.reads
+  its.wants_reads, its.reads = opts.reads, false
 end
 
 local function forget_globals(its)
@@ -322,7 +322,8 @@ local spare
 
 local function new_handle()
   return setmetatable({
-    its = { open = false, ending = false, mark = 0, refs = 0 },
+    its = { open = false, ending = false, mark = 0, refs = 0,
+      abandoned = false, committed = false }, -- set without memory
   }, Transaction)
 end
 

@@ -2,6 +2,7 @@ local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local path = require "moonwatch.path"
 local picture = require "spec.support.picture"
+local with_seed = require "spec.support.with_seed"
 
 local function tensor(...) return { shape = { ... } } end
 
@@ -19,14 +20,6 @@ end
 
 local function refuses(spec, at, example, shape)
   assert.same({ false, at }, { answer(spec, example, shape) })
-end
-
--- A call with the seed of math.random in the message if it fails.
-local function with_seed(f)
-  local seed = os.time() * 1000 + math.floor(os.clock() * 1000)
-  math.randomseed(seed)
-  local ok, message = pcall(f)
-  if not ok then error(("seed %d: %s"):format(seed, tostring(message)), 0) end
 end
 
 describe("a specialisation", function()

@@ -1,20 +1,14 @@
 local error_of = require "spec.support.error_of"
+local growth = require "spec.support.growth"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local picture = require "spec.support.picture"
+local with_seed = require "spec.support.with_seed"
 
 local function tensor(...) return { shape = { ... } } end
 
 local function dims(examples, opts)
   return mw.dynamism(examples, opts):dims()
-end
-
--- A call with the seed of math.random in the message if it fails.
-local function with_seed(f)
-  local seed = os.time() * 1000 + math.floor(os.clock() * 1000)
-  math.randomseed(seed)
-  local ok, message = pcall(f)
-  if not ok then error(("seed %d: %s"):format(seed, tostring(message)), 0) end
 end
 
 describe("a report", function()
@@ -178,28 +172,20 @@ describe("a report", function()
 
   it("does not grow when values repeat", function()
     local report = mw.dynamism()
-    local function feed(n)
-      for i = 1, n do
+    assert.is_true(growth(function()
+      for i = 1, 1000 do
         report:add { x = i % 10, y = { "a", tensor(i % 3) }, z = i % 2 == 0 }
       end
-      collectgarbage()
-      collectgarbage()
-      return collectgarbage "count"
-    end
-    local before = feed(100)
-    assert.is_true(feed(10000) - before < 16)
+    end) < 1)
   end)
 
   it("does not grow without bounds when they do not", function()
     local report = mw.dynamism()
-    local function feed(from, to)
-      for i = from, to do report:add { x = i, y = -i, z = "s" .. i } end
-      collectgarbage()
-      collectgarbage()
-      return collectgarbage "count"
-    end
-    local before = feed(1, 100)
-    assert.is_true(feed(101, 20000) - before < 16)
+    assert.is_true(growth(function(round)
+      for i = round * 1000, round * 1000 + 999 do
+        report:add { x = i, y = -i, z = "s" .. i }
+      end
+    end) < 1)
   end)
 
   it("takes cycles and what is shared as they come", function()

@@ -47,6 +47,18 @@ describe("a transaction that knows what is read", function()
     assert.equal(1, rawget(a, "x"))
   end)
 
+  it("hears of what is tracked when it begins, also in another one", function()
+    local outer <close> = mw.begin { reads = true }
+    local late = mw.track { n = 1 }
+    names[late] = "late"
+    local inner = mw.begin { reads = true }
+    assert.equal(1, late.n)
+    assert.equal("late.n", show(inner:commit(), names))
+    assert.equal("late.n", show(outer:commit(), names))
+    mw.untrack(late)
+    assert.is_nil(debug.getmetatable(late))
+  end)
+
   it("shows conflicts of what one has read and another written", function()
     local tx = mw.begin { reads = true }
     a.z = a.x + 1
@@ -69,11 +81,13 @@ describe("a transaction that knows what is read", function()
   it("does not keep what was read", function()
     local held = setmetatable({}, { __mode = "v" })
     local tx = mw.begin { reads = true }
-    held[1] = mw.track { x = 1 }
+    local object = mw.track { x = 1 }
+    held[1] = object
     local fx = tx:commit()
     tx = mw.begin { reads = true }
-    assert.equal(1, held[1].x)
+    assert.equal(1, object.x)
     fx = fx:concat(tx:commit())
+    object = nil -- luacheck: ignore 311
     collectgarbage()
     collectgarbage()
     assert.is_nil(held[1])

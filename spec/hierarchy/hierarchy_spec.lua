@@ -412,7 +412,7 @@ describe("a hierarchy's scope", function()
   it("goes with a coroutine that is dropped", function()
     local mod = module_world()
     hierarchy()
-    for _ = 1, 200 do
+    for i = 1, 200 do
       local co = coroutine.wrap(function()
         assert(#h:path() == 0)
         local s <close> = h:scope(mod)
@@ -420,7 +420,7 @@ describe("a hierarchy's scope", function()
       end)
       co()
       assert.same({}, h:path())
-      if math.random(20) == 1 then collectgarbage() end
+      if i % 20 == 0 then collectgarbage() end
     end
     collectgarbage()
     mw.reap()

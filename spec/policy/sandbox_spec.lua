@@ -169,6 +169,16 @@ describe("the budget of a policy file holds against", function()
     end
   end)
 
+  it("a loop, and says where that was", function()
+    with_file("return { rules = { { 'loop', function()\n" ..
+      "while true do end end } } }", function(policy)
+        policy:use()
+        mw.is_dynamic {}
+        assert.matches("policy.lua:2: the policy's budget of instructions",
+          (next(policy.errors)))
+      end)
+  end)
+
   it("what it catches itself", function()
     with_file("return { rules = { { 'caught', pcall } } }", function(policy)
       policy:use()

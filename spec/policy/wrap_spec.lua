@@ -69,6 +69,21 @@ for name, style in pairs(styles) do
       end
     end
 
+    it("is given back exactly, whenever deaths are seen to", function()
+      local before = { contents.of(Base), contents.of(Sub) }
+      for at = 1, 300 do
+        local objects, n = watch({ 1, 2 }, { Base, Sub }), 0
+        debug.sethook(function()
+          n = n + 1
+          if n == at then mw.reap() end
+        end, "", 1)
+        for _, object in ipairs(objects) do mw.unwatch(object) end
+        debug.sethook()
+        contents.assert_unchanged(before[1], Base)
+        contents.assert_unchanged(before[2], Sub)
+      end
+    end)
+
     it("is told of once when its class is instrumented as well", function()
       local handles = { mw.instrument(Base, { constructors = { "move" } }),
         mw.instrument(Sub, { constructors = { "move" } }) }

@@ -15,10 +15,13 @@ return function(options)
     end
   end
 
-  function handler.suiteEnd()
+  function handler.suiteEnd(suite)
     show(handler.failures, "failed")
     show(handler.errors, "error")
     local bad = #handler.failures + #handler.errors
+    if bad > 0 and suite.randomseed then
+      io.write("the order was that of --seed=", suite.randomseed, "\n")
+    end
     io.write(handler.successesCount, " passed, ", bad, " failed")
     if handler.pendingsCount > 0 then
       io.write(", ", handler.pendingsCount, " skipped")

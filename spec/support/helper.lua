@@ -1,5 +1,8 @@
 -- busted loads this file before the specs.  It sets the collector's mode, and
 -- turns Lua's warnings (of errors in finalisers, for example) into failures.
+-- In the mode "often" a young collection runs every few instructions of a test,
+-- so that a test or a function that depends on when collections happen fails
+-- each time.
 
 local busted = require "busted"
 
@@ -7,7 +10,29 @@ local build = os.getenv "BUILD" or "build"
 package.cpath = build .. "/test/?.so;" .. package.cpath
 local warnings = require("support").warnings
 
-collectgarbage(os.getenv("MOONWATCH_GC") or "incremental")
+local mode = os.getenv("MOONWATCH_GC") or "incremental"
+local often = mode == "often"
+collectgarbage(often and "generational" or mode)
+
+local FEWEST, MOST = 10, 20
+local every = FEWEST -- instructions
+
+local function collect()
+  every = every < MOST and every + 1 or FEWEST
+  debug.sethook(collect, "", every)
+  if collectgarbage "isrunning" then collectgarbage "step" end
+end
+
+if often then
+  busted.subscribe({ "test", "start" }, function()
+    debug.sethook(collect, "", every)
+    return nil, true
+  end)
+  busted.subscribe({ "test", "end" }, function()
+    debug.sethook()
+    return nil, true
+  end)
+end
 
 busted.subscribe({ "test", "end" }, function(element, _, status)
   local texts = warnings()

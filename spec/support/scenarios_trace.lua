@@ -1,10 +1,9 @@
 -- Scenarios for spec/support/faults.c: traces and times.  See scenarios.lua.
 
-local scenarios = {}
+local attempt = dofile "spec/support/attempt.lua"
+local check, whole, look_back = attempt.check, attempt.whole, attempt.look_back
 
-local function check(ok, what)
-  if not ok then error(what or "the outcome is wrong", 0) end
-end
+local scenarios = {}
 
 -- The trace that the last run left.
 local trace
@@ -83,6 +82,75 @@ function scenarios.cleanups()
   mw.count("section", "name")
   handle:run()
   check(scope.name == nil)
+end
+
+-- What was not counted is not reported.
+function scenarios.counted()
+  look_back()
+  local mw = require "moonwatch"
+  local values, reports = nil, 0
+  local metrics = mw.metrics(function(_, _, its)
+    values, reports = its, reports + 1
+  end)
+  local function has(metric, value)
+    metrics:leave()
+    return reports == 1 and values[metric] == value
+  end
+  local function unless(metric)
+    return function() return has(metric, nil) end
+  end
+  whole(unless "n", metrics.increment, metrics, "n", 2)
+  whole(unless "set", metrics.set, metrics, "set", 1)
+  whole(unless "table", metrics.set_key, metrics, "table", "key", 1)
+  whole(unless "members", metrics.add_to_set, metrics, "members", 5)
+  whole(unless "top", metrics.top_n, metrics, "top", "a", 1, 2)
+  local all = {}
+  for i = 1, 9 do all["value " .. i] = i end
+  whole(function()
+    local can_update = pcall(metrics.update, metrics, all)
+    return can_update and has("value 9", 9)
+  end, metrics.update, metrics, all)
+  do
+    local again <close> = metrics:enter()
+    check(again == metrics)
+  end
+  check(reports == 0)
+  metrics:leave()
+  check(reports == 1 and values.n == 2 and values.set == 1)
+  check(values.table.key == 1 and values.members[5] and #values.top == 1)
+  check(values["value 9"] == 9)
+end
+
+-- What is open and lost is ended by the collector.
+function scenarios.lost_scopes()
+  local mw = require "moonwatch"
+  local reports = 0
+  collectgarbage() -- ends the trace of the last run
+  collectgarbage()
+  mw.reset_times()
+  mw.timing(true)
+  local ok, message = pcall(function()
+    do
+      local running = mw.trace():start()
+      mw.timed "lost"
+      mw.metrics(function() reports = reports + 1 end):enter()
+      check(running:len() + running:lost() > 0)
+    end
+    for _ = 1, 3 do collectgarbage() end
+  end)
+  mw.timing(false)
+  if not ok then error(message, 0) end
+  local next_one <close> = mw.trace():start()
+  local times = mw.times "table"
+  mw.reset_times()
+  if reports == 0 or not times.lost then error("not enough memory", 0) end
+  check(next_one:len() == 0 and #times.lost == 1)
+end
+
+function scenarios.frames()
+  local mw = require "moonwatch"
+  mw.reset_frames()
+  check(mw.advance_frame() == 1 and mw.frame() == 1)
 end
 
 return scenarios

@@ -20,12 +20,25 @@ local function specs(mode, more)
     busted:format(os.getenv "PWD", more)
 end
 
+-- These take hooks for themselves, begin other programs, or are too long.
+local function often()
+  local files = {}
+  local apart = { examples = true, json_diff = true, patch = true,
+    policy = true, random = true, readme = true, rock = true, sandbox = true,
+    skeleton = true, undo = true }
+  for path in io.popen("ls spec/*_spec.lua"):lines() do
+    if not apart[path:match "([%w_]+)_spec"] then files[#files + 1] = path end
+  end
+  return specs("often", " --exclude-tags=once " .. table.concat(files, " "))
+end
+
 local suites = {
   { "engine, without Lua", build .. "/test/engine" },
   { "faults", build .. "/test/faults" },
   { "specs, incremental", specs("incremental", "") },
   { "specs, generational", specs("generational", " --exclude-tags=once") },
 }
+if os.getenv "SOAK" then suites[#suites + 1] = { "specs, often", often() } end
 
 -- Returns the output of a command, and whether the command succeeded.
 local function run(command)

@@ -78,9 +78,12 @@ end
 
 worlds.seed = tonumber(os.getenv "SEED") or os.time()
 
---- Calls f(random, message) n times, each time with other random numbers.
+local soak = tonumber(os.getenv "SOAK") or 1
+
+--- Calls f(random, message) n times (SOAK times as often if that is set), each
+-- time with other random numbers.
 function worlds.each(n, f)
-  for i = 1, n do
+  for i = 1, n * soak do
     math.randomseed(worlds.seed + i)
     f(math.random, "SEED=" .. worlds.seed + i - 1)
   end

@@ -45,10 +45,10 @@ local function is_object(value)
 end
 
 local function add(self, item)
-  self.tracked = self.tracked + 1
-  item.nth = self.tracked
+  item.nth = self.tracked + 1
+  self.items[item.object] = false -- so that there is room for the item
   self.items[#self.items + 1] = item
-  self.items[item.object] = item
+  self.items[item.object], self.tracked = item, item.nth
 end
 
 -- The array part of `items` is no item of a number.
@@ -106,8 +106,11 @@ function Planned:new_cell(...)
   check_idle(self, "new_cell", 3)
   local cell = private.cell()
   add(self, { object = cell, kind = "new" })
-  if select("#", ...) > 0 then self:store_cell(cell, (...)) end
-  return cell
+  if select("#", ...) == 0 then return cell end
+  local ok, err = pcall(self.store_cell, self, cell, (...))
+  if ok then return cell end
+  self.items[#self.items], self.items[cell] = nil, nil
+  error(err, 0)
 end
 
 --- Tracks a global of an environment, for `store_global`.
@@ -120,8 +123,9 @@ function Planned:track_global(env, name)
       :format(name), 2)
   end
   local item = { object = {}, env = env, name = name, kind = "global" }
-  self.globals[name] = item
+  self.globals[name] = false -- so that there is room for the item
   add(self, item)
+  self.globals[name] = item
 end
 
 --- Tells whether an object is tracked.
@@ -159,20 +163,26 @@ local function writable(self, object, name)
 end
 
 -- A field that is set again after a delete comes last in the order of the
--- program.
+-- program.  The entry is gone until it is in both tables: memory may run out
+-- between them.
 local function put(self, object, key, value, deleted)
-  local fields = self.fields[object] or {}
-  local former = fields[name_of(key)]
-  self.fields[object] = fields
+  local fields = self.fields[object]
+  local former = fields and fields[name_of(key)]
   if former and (deleted or not former.deleted) then
     former.value, former.deleted = value, deleted
     return
   end
-  if former then former.gone = true end
   if math.type(key) == "float" then key = math.tointeger(key) or key end
-  local entry = { object = object, key = key, value = value, deleted = deleted }
-  fields[name_of(key)] = entry
+  local entry = { object = object, key = key, value = value, deleted = deleted,
+    gone = true }
   self.writes[#self.writes + 1] = entry
+  if fields then
+    fields[name_of(key)] = entry
+  else
+    self.fields[object] = { [name_of(key)] = entry }
+  end
+  if former then former.gone = true end
+  entry.gone = false
 end
 
 local function check_key(key, name)
@@ -383,12 +393,14 @@ end
 -- Forgetting
 -- =======================================================
 
-local function forget_writes(self, keep)
+-- The writes that are not gone, without those to objects in `forgotten`.
+local function live_writes(self, forgotten)
   local writes = {}
   for _, entry in ipairs(self.writes) do
-    if not entry.gone and keep(entry) then writes[#writes + 1] = entry end
+    if not entry.gone and not (forgotten and forgotten[entry.object]) then
+      writes[#writes + 1] = entry
+    end
   end
-  self.writes = writes
   return writes
 end
 
@@ -406,18 +418,19 @@ local function roots_of(self, roots)
   return roots
 end
 
+-- Memory may run out until all that stays is known.
 local function forget(self, unreached)
   local items, n = {}, 0
   for _, item in ipairs(self.items) do
     if unreached[item.object] then
-      self.fields[item.object], n = nil, n + 1
+      n = n + 1
     else
       items[#items + 1] = item
       items[item.object] = item
     end
   end
-  self.items = items
-  forget_writes(self, function(entry) return not unreached[entry.object] end)
+  self.writes, self.items = live_writes(self, unreached), items
+  for object in pairs(unreached) do self.fields[object] = nil end
   return n
 end
 
@@ -485,17 +498,12 @@ function Planned:clone()
   return clone
 end
 
-local function live_writes(self)
-  return forget_writes(self, function() return true end)
-end
-
 --- Returns the first difference in words, or nil.
 function Planned:diff(other)
   check_self(self, "diff")
   check.argument(private.metatable(other) == Planned, 1, "diff", "effects",
     other)
-  live_writes(self)
-  live_writes(other)
+  self.writes, other.writes = live_writes(self), live_writes(other)
   return compare(self, other)
 end
 
@@ -517,7 +525,8 @@ end
 
 local function entries(self)
   local list = {}
-  for i, entry in ipairs(live_writes(self)) do
+  self.writes = live_writes(self)
+  for i, entry in ipairs(self.writes) do
     local item = self.items[entry.object]
     list[i] = {
       object = item.env or item.object, key = key_of(item, entry),

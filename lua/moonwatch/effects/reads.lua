@@ -11,10 +11,11 @@ local private = core.private
 
 -- The table of globals may be tracked, and noting a read must not read a
 -- global.
-local ipairs, rawset = ipairs, rawset
+local ipairs, pairs, rawset = ipairs, pairs, rawset
 
--- All copies of this file share the list of readers.
-private.readers = private.readers or {}
+-- All copies of this file share the list of readers.  `spied` is own metatable
+-- -> spy.
+private.readers = private.readers or { spied = {} }
 local readers = private.readers
 
 local reads = {}
@@ -36,45 +37,45 @@ end
 
 local FIELDS = { "__index", "__pairs", "__len" }
 
--- Returns the fields of the own metatable for `forget`.
-local function spy_on(obj)
-  local own = private.own(obj)
-  local former = { own = own }
+-- Returns what an own metatable has, and what it is to have while somebody
+-- notes reads.
+local function make_spy(obj, own)
+  local former = {}
   for _, field in ipairs(FIELDS) do former[field] = rawget(own, field) end
   local shadow, walk, len = former.__index, former.__pairs, former.__len
-  rawset(own, "__index", function(_, key)
-    note(obj, key)
-    return shadow[key]
-  end)
-  rawset(own, "__pairs", function(t)
-    note(obj, WHOLE)
-    return walk(t)
-  end)
-  if len then
-    rawset(own, "__len", function(t)
+  local telling = {
+    __index = function(_, key)
+      note(obj, key)
+      return shadow[key]
+    end,
+    __pairs = function(t)
+      note(obj, WHOLE)
+      return walk(t)
+    end,
+    __len = len and function(t)
       note(obj, WHOLE)
       return len(t)
-    end)
-  end
-  return former
+    end,
+  }
+  return { former = former, telling = telling }
 end
 
-local function forget(former)
-  for _, field in ipairs(FIELDS) do
-    rawset(former.own, field, former[field])
-  end
+-- The fields are there already: needs no memory.
+local function install(own, its)
+  for _, field in ipairs(FIELDS) do rawset(own, field, its[field]) end
 end
 
 --- Begins to note reads.  Returns the set of the reads.
 function reads.begin()
-  if #readers == 0 then
-    readers.spied = {}
-    for i, obj in ipairs(private.intercepting()) do
-      readers.spied[i] = spy_on(obj)
-    end
+  local its, spied = { list = {} }, {}
+  for own, spy in pairs(readers.spied) do spied[own] = spy end
+  for _, obj in ipairs(private.intercepting()) do
+    local own = private.own(obj)
+    spied[own] = spied[own] or make_spy(obj, own)
   end
-  local its = { list = {} }
   readers[#readers + 1] = its
+  readers.spied = spied
+  for own, spy in pairs(spied) do install(own, spy.telling) end
   return its
 end
 
@@ -82,8 +83,10 @@ end
 function reads.finish()
   readers[#readers] = nil
   if #readers > 0 then return end
-  for _, former in ipairs(readers.spied) do forget(former) end
-  readers.spied = nil
+  for own, spy in pairs(readers.spied) do
+    install(own, spy.former)
+    readers.spied[own] = nil
+  end
 end
 
 --- Returns the reads in a set as an array of { object, key }, in order; a read

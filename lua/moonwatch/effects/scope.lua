@@ -30,8 +30,9 @@ function scope.open(effects)
   local its = {
     since = effects.tracked, allowed = allowed(innermost(effects).allowed),
   }
+  local handle = setmetatable({ effects = effects, its = its }, Scope)
   effects.scopes[#effects.scopes + 1] = its
-  return setmetatable({ effects = effects, its = its }, Scope)
+  return handle
 end
 
 --- Ends the scope and the scopes inside it.  A second call does nothing.

@@ -237,7 +237,9 @@ function Handle:cancel()
   check_handle(self, "cancel")
   if self.cancelled then return end
   self.cancelled = true
-  for _, layer in ipairs(self.layers) do layer:cancel() end
+  for i = 1, #self.layers do
+    if self.layers[i] then self.layers[i]:cancel() end
+  end
   local its = self.its
   its.handles[self] = nil
   for i, hook in ipairs(its.hooks) do
@@ -271,9 +273,10 @@ end
 local function wrap_all(self, class, names, handle)
   local its = self.its
   for _, name in ipairs(names) do
-    local layer = wrap(class, name, entering(self, its), true)
-    if not layer then return name end
-    table.insert(handle.layers, layer)
+    local n = #handle.layers + 1
+    handle.layers[n] = false -- makes room for the layer
+    handle.layers[n] = wrap(class, name, entering(self, its), true)
+    if not handle.layers[n] then return name end
     its.methods[name] = true
     its.wrappers[class[name]] = true
   end

@@ -52,9 +52,14 @@ local function visit(pass, obj, entry, fn)
   fn(obj, entry.name)
 end
 
+local function leave_all(pass)
+  while #pass.open > 0 do leave(pass) end
+end
+
 function Pass:__close()
-  while #self.open > 0 do leave(self) end
+  local ok, err = pcall(leave_all, self)
   self.finish()
+  if not ok then error(err, 0) end
 end
 
 --- Visits the objects on the tape, the last first.  Calls `start` with the pass

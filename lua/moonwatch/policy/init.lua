@@ -158,8 +158,11 @@ function Policy:use()
   check_self(self, "use")
   local former = policy.current()
   current = self
-  refresh()
-  return former
+  local ok, err = pcall(refresh)
+  if ok then return former end
+  current = former
+  pcall(refresh)
+  error(err, 0)
 end
 
 --- Reads the file again.  If that fails, the former contents stay in force.
@@ -170,9 +173,13 @@ function Policy:reload()
   local definition, strings = load(self.path, self.env)
   self.time, self.size = time, size
   if not definition then return nil, strings end
+  local former, former_strings = self.definition, self.strings
   self.definition, self.strings = definition, strings
-  if self == current then refresh() end
-  return true
+  local ok, err = pcall(self == current and refresh or type, self)
+  if ok then return true end
+  self.definition, self.strings = former, former_strings
+  pcall(refresh)
+  error(err, 0)
 end
 
 --- Reads the file again if its time or size has changed.

@@ -1,0 +1,128 @@
+-- Scenarios for want of memory: what recorded effects are asked, the forms in
+-- which they go elsewhere, and what comes in these.  See scenarios.lua.
+
+local attempt = dofile "spec/support/attempt.lua"
+local check, whole, look_back = attempt.check, attempt.whole, attempt.look_back
+
+local scenarios = {}
+
+local function world()
+  return { hero = { hp = 10, gone = "old" }, items = { "a", "b" } }
+end
+
+local function change(root)
+  root.hero.hp, root.hero.gone = 7, nil
+  root.hero.new = { 1, { deep = true } }
+  table.insert(root.items, 1, "first")
+end
+
+local function is_old(root)
+  return root.hero.hp == 10 and root.hero.gone == "old" and
+    root.hero.new == nil and #root.items == 2 and root.items[1] == "a"
+end
+
+local function is_new(root)
+  return root.hero.hp == 7 and root.hero.gone == nil and
+    root.hero.new and root.hero.new[2].deep and #root.items == 3 and
+    root.items[3] == "b"
+end
+
+local function record(mw, root)
+  mw.track(root, { deep = true })
+  local ok, fx = mw.transaction(change, root)
+  if not ok then error(fx, 0) end
+  return fx
+end
+
+local function must(value, message)
+  if value == nil then error(message, 0) end
+  return value
+end
+
+function scenarios.recorded()
+  local mw = require "moonwatch"
+  local root = world()
+  local fx = record(mw, root)
+  local n = 0
+  for entry in fx:entries() do
+    check(entry.object and entry.key and entry.kind)
+    n = n + 1
+  end
+  local objects = fx:objects()
+  check(n == fx:len() and #objects == 2 and objects[1] == root.hero)
+  check(fx:reads() == nil and #fx:conflicts(fx) == 0)
+  local tx <close> = mw.begin { reads = true }
+  root.items.n = root.hero.hp
+  local mine = tx:commit()
+  local reads = mine:reads()
+  check(reads[1].object == root and #reads == 3)
+  local conflicts = mine:conflicts(fx)
+  check(#conflicts == 1 and conflicts[1].kind == "read")
+  local report = mw.dynamism()
+  check(report:add_effects(fx, { hero = root.hero }) == report)
+  check(report:changes()["L['hero']['hp']"].distinct == 2)
+end
+
+-- The same effects in other forms, for copies of the world.
+function scenarios.sent()
+  look_back()
+  local mw = require "moonwatch"
+  local root, copy, other = world(), world(), world()
+  local fx = record(mw, root)
+  local bytes = must(fx:to_bytes(root))
+  local operations = must(fx:to_patch(root))
+  local source = must(fx:to_lua { root = root })
+  mw.track(copy, { deep = true })
+  whole(function(had_memory)
+    return is_old(copy) or not had_memory and is_new(copy)
+  end, mw.patch_bytes, copy, bytes)
+  check(is_new(copy))
+  whole(function() return is_old(other) end, mw.patch, other, operations)
+  check(is_new(other))
+  other = world()
+  must(load(source, "source", "t", { root = other }))()
+  check(is_new(other))
+  check(mw.patch_bytes(copy, bytes:sub(1, -2)) == nil)
+end
+
+function scenarios.steps()
+  look_back()
+  local mw = require "moonwatch"
+  local history, doc = mw.history(), mw.track { x = 0 }
+  local function set(x) doc.x = x end
+  check(history:is_saved())
+  whole(function() return doc.x == 0 and not history:can_undo() end,
+    history.run, history, "one", set, 1)
+  history:run("two", set, 2)
+  check(not history:is_saved())
+  history:mark_saved()
+  check(history:is_saved() and table.concat(history:labels()) == "onetwo")
+  whole(function() return doc.x == 2 and history:is_saved() end,
+    history.undo, history)
+  check(doc.x == 1 and not history:is_saved())
+  whole(function() return doc.x == 1 and history:can_redo() end,
+    history.redo, history)
+  check(doc.x == 2 and history:is_saved())
+end
+
+-- A transaction whose handle is lost is taken back by the collector.
+function scenarios.lost()
+  look_back()
+  local mw = require "moonwatch"
+  local obj = mw.track { x = 1 }
+  local function is_back()
+    mw.transaction(function() end) -- tries again
+    return obj.x == 1
+  end
+  whole(is_back, function()
+    do
+      local tx = mw.begin()
+      obj.x = tx and 2
+    end
+    collectgarbage()
+    collectgarbage()
+    if obj.x ~= 1 then error("not enough memory", 0) end
+  end)
+end
+
+return scenarios

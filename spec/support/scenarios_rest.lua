@@ -1,0 +1,211 @@
+-- Scenarios for want of memory: the rest.  See scenarios.lua.
+
+local attempt = dofile "spec/support/attempt.lua"
+local check, whole, look_back = attempt.check, attempt.whole, attempt.look_back
+
+local scenarios = {}
+
+function scenarios.maps()
+  look_back()
+  local mw = require "moonwatch"
+  local map, key = mw.weakmap(), {}
+  local value = { key }
+  whole(function() return not map:has(key) and map:len() == 0 end,
+    map.set, map, key, value)
+  check(map:has(key) and map:len() == 1 and map:get(key) == value)
+  for k, v in map:pairs() do check(k == key and v == value) end
+  check(map:remove(key) == value and not map:has(key))
+end
+
+function scenarios.instrumented()
+  look_back()
+  local mw = require "moonwatch"
+  local Class = { __name = "Class" }
+  Class.__index = Class
+  function Class.new() return setmetatable({}, Class) end
+  local new, clock = Class.new, mw.clock()
+  local before = clock:now()
+  local handle <close> = whole(function(had_memory)
+    return clock:now() == before and (Class.new == new or not had_memory)
+  end, mw.instrument, Class)
+  check(Class.new ~= new and clock:now() == before + 1)
+  check(clock:is_current(Class.new()))
+  handle:cancel()
+  check(Class.new == new)
+end
+
+function scenarios.changes()
+  look_back()
+  local mw = require "moonwatch"
+  local obj, heard, after = { x = 1 }, 0, 0
+  local function guard() heard = heard + 1 end
+  local watch <close> = mw.watch(obj, guard, { once = false })
+  local other = mw.watch(obj, function() after = after + 1 end,
+    { once = false, phase = "after" })
+  local n = mw.clock():advance()
+  whole(function() return heard == after end, mw.touch, obj, "x")
+  check(heard == 1 and after == 1 and mw.mutations(obj) == 1)
+  check(mw.last_change(obj) == n and mw.changed_since(obj, n))
+  rawset(obj, "y", 5)
+  whole(function() return mw.raw(obj).y == 5 or mw.sync(obj) end, mw.sync, obj)
+  check(mw.raw(obj).y == 5 and heard == 2)
+  other:cancel()
+  obj.x = 2
+  check(heard == 3 and after == 2 and watch:alive() and not other:alive())
+end
+
+function scenarios.memos()
+  look_back()
+  local mw = require "moonwatch"
+  local obj, n = { x = 1 }, 0
+  local memo = mw.memo(function()
+    n = n + 1
+    return { obj.x }
+  end, obj)
+  local function is_stale() return not memo:valid() and memo()[1] == obj.x end
+  check(whole(is_stale, memo)[1] == 1 and memo:valid())
+  memo:invalidate()
+  whole(is_stale, memo)
+  obj.x = 2
+  check(whole(is_stale, memo)[1] == 2 and n == 3)
+end
+
+-- What is not remembered is new the next time.
+function scenarios.seen()
+  look_back()
+  local mw = require "moonwatch"
+  local seen, a, b = mw.once(2), {}, {}
+  for i = 0, 2 do
+    local key = i == 0 and a or i == 1 and b or "key " .. i
+    local known = seen:len()
+    check(whole(function()
+      return seen:len() == known and seen(key) and not seen(key) and
+        seen "x" and seen "y" and seen(key) and seen "x" and not seen(key) and
+        seen:len() == 2
+    end, seen, key))
+  end
+  check(#seen == 2 and seen(a))
+  seen:clear()
+  check(seen:len() == 0 and seen(a))
+end
+
+function scenarios.names()
+  look_back()
+  local mw = require "moonwatch"
+  local scope, owner = {}, {}
+  local handle = whole(function() return scope.name == nil end,
+    mw.cleanup, scope, "name", 1)
+  local pending = handle:pending()
+  check(handle:alive() and scope.name == 1)
+  whole(function() return handle:alive() and scope.name == 1 end,
+    mw.cleanup_for, owner, handle)
+  handle:run()
+  check(not handle:alive() and handle:pending() == pending - 1)
+  check(mw.normalize_name "L.x[1].y" == "L['x'][1]['y']")
+  check(mw.diff(mw.object_like {}, {})[1] == nil)
+  check(mw.diff(mw.array {}, {})[1] == nil)
+end
+
+function scenarios.policies_from_files()
+  look_back()
+  local mw = require "moonwatch"
+  local path = "spec/support/failing_policy.lua"
+  local policy, message = mw.load_policy(path)
+  if not policy then error(message, 0) end
+  local class = { fixed = "x" }
+  class.__index = class
+  local function is_whole()
+    local former = policy:use()
+    local value = mw.is_dynamic(setmetatable({}, class))
+    former:use()
+    return value == "fixed: x"
+  end
+  check(not policy:poll())
+  check(whole(is_whole, policy.reload, policy))
+  check(is_whole())
+end
+
+function scenarios.rules()
+  local mw = require "moonwatch"
+  local parent = { inherited = "yes", __len = function() end }
+  parent.__index = parent
+  local policy = mw.policy { rules = { { "asks", function(obj, ctx)
+    return ctx.lookup(obj, "inherited") == "yes" and
+      ctx.metamethod(obj, "__len") ~= nil and ctx.class(obj) == parent and
+      ctx.raw(obj) ~= obj and not ctx.is_marked(parent)
+  end } } }
+  local obj = setmetatable({}, parent)
+  mw.track(obj)
+  local former = policy:use()
+  local ok, value = pcall(mw.is_dynamic, obj)
+  former:use()
+  if not ok then error(value, 0) end
+  if value ~= true then
+    for _, err in pairs(policy.errors) do
+      error(err:match "not enough memory", 0)
+    end
+  end
+  check(value)
+end
+
+-- A policy is in force or it is not, with all that it says.
+function scenarios.used()
+  look_back()
+  local mw = require "moonwatch"
+  local class = { __name = "Used" }
+  class.__index = class
+  function class.hit() end
+  local hit, heard = class.hit, 0
+  local obj = setmetatable({}, class)
+  mw.watch(obj, function() heard = heard + 1 end, { once = false })
+  local policy = mw.policy {
+    rules = { { "all", function() return true end } },
+    classes = { [class] = { mutators = { "hit" } } },
+  }
+  local former
+  local function is_not_used(had_memory)
+    local value = mw.is_dynamic(obj)
+    obj:hit()
+    return not value and (heard == 0 or not had_memory)
+  end
+  former = whole(is_not_used, policy.use, policy)
+  check(mw.is_dynamic(obj) == true)
+  obj:hit()
+  check(heard == 1)
+  whole(function(had_memory)
+    obj:hit()
+    local value = mw.is_dynamic(obj)
+    former:use()
+    return value == true and (heard == 2 and class.hit == hit or
+      not had_memory)
+  end, former.use, former)
+  check(class.hit == hit)
+end
+
+function scenarios.examples()
+  local mw = require "moonwatch"
+  local opts = { keep = 2 }
+  local report, other = mw.dynamism(nil, opts), mw.dynamism(nil, opts)
+  for i = 1, 3 do
+    report:add { i = i, t = { "a", i / 2 } }
+    other:add { i = -i, t = { "b" } }
+  end
+  check(report:merge(other) == report and report:examples() == 6)
+  local changes = report:changes()
+  check(changes["L['i']"].min == -3 and changes["L['t']"].length.max == 2)
+  local spec = mw.infer(report)
+  check(next(spec:constants()) == nil and spec:varying()["L['i']"].max == 3)
+  local source, message = spec:to_lua()
+  if not source then error(message, 0) end
+  local chunk
+  chunk, message = load(source)
+  if not chunk then error(message, 0) end
+  check(chunk()({ i = 0, t = { "a" } }))
+  check(spec:to_types "Example":find "class Example")
+  local copy = mw.skeleton { { shape = { 2 } }, { x = 1 } }
+  check(copy[1].meta and copy[1].shape[1] == 2 and copy[2].x == 1)
+  local nested = mw.to_nested { n = 1, p = { shape = { 1 } } }
+  check(nested.n == 1 and nested._parameters.p)
+end
+
+return scenarios
