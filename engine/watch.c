@@ -1,6 +1,5 @@
 /*
-** watch.c - who hears of a write.
-** SPDX-License-Identifier: MIT
+** watch.c - who hears of a write.  SPDX-License-Identifier:  MIT
 **
 **     record of the object                fields, by (object, key)
 **     +-------------------+               +-------------+
@@ -19,8 +18,8 @@
 ** `seq` ascends.  `heard` and `keyed` count the watches that wait, and a bit of
 ** `needs` says whether there are any.  While a walk is under way over the lists
 ** of an object, a watch that ends stays in its list, marked MWI_ENDED and
-** chained from the engine's `ended`, so that a walk can follow `next` whatever a guard does.
-** A field is there while it has a watch in its list.
+** chained from the engine's `ended`, so that a walk can follow `next` whatever
+** a guard does.  A field is there while it has a watch in its list.
 **
 ** A walk goes through both lists at once, by `seq`, up to the newest watch that
 ** there was when the write began.  First it claims those that are called once:

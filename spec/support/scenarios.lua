@@ -40,6 +40,9 @@ function scenarios.opening_all()
   do local _ <close> = mw.timed "scope" end
   mw.timing(false)
   for _ in pairs(mw) do end
+  local plain = { x = 1 }
+  mw.watch(plain, function() end)
+  for key in pairs(plain) do check(key == "x") end
   check(mw.to_nested({ 5 })[1] == 5)
 end
 
