@@ -108,7 +108,7 @@ static int call_invalidate(lua_State *L) {
 }
 
 /* The stack of `tell_below`. */
-enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, STATE, HANDLES };
+enum { ROOT = 1, GUARD, PATH, FROM, TO, KIND, WRITTEN, STATE, HANDLES };
 
 /* Pushes the keys that lead from the root to the field on the top; the field
 ** alone when there is no path any more. */
@@ -116,32 +116,40 @@ static void push_path(lua_State *L, mwb_state *s, mw_handle root,
                       mw_handle obj) {
   mw_value few[16], *keys = few;
   uint32_t n = mw_tree_path(s->engine, root, obj, few, 16), i;
+  int strings = lua_gettop(L) + 1;
+  mwb_push(L, s, MWB_STRINGS);
   if (n > 16) {
     keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
-    lua_insert(L, -2);
     mw_tree_path(s->engine, root, obj, keys, n);
   }
   lua_createtable(L, (int)n + 1, 0);
-  lua_insert(L, -2);
-  lua_rawseti(L, -2, (lua_Integer)n + 1);
   for (i = 0; i < n; i++) {
-    mwb_push_key(L, s, &keys[i]);
+    if (keys[i].type == MW_TSTRING)
+      lua_rawgetp(L, strings, (void *)(uintptr_t)keys[i].u.i);
+    else
+      mwb_push_key(L, s, &keys[i]);
     lua_rawseti(L, -2, (lua_Integer)(n - i));
   }
+  lua_pushvalue(L, strings - 1);
+  lua_rawseti(L, -2, (lua_Integer)n + 1);
 }
 
-/* tell_below(guard, root, field, old, new, kind, written, state, handle of the
+/* tell_below(root, guard, field, old, new, kind, written, state, handle of the
 ** root, handle of the written object) */
 static int tell_below(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, STATE);
+  mw_handle root = (mw_handle)lua_tointeger(L, HANDLES);
+  mw_handle obj = (mw_handle)lua_tointeger(L, HANDLES + 1);
   lua_pushvalue(L, PATH);
-  push_path(L, s, (mw_handle)lua_tointeger(L, HANDLES),
-            (mw_handle)lua_tointeger(L, HANDLES + 1));
+  push_path(L, s, root, obj);
   lua_replace(L, PATH);
   lua_settop(L, WRITTEN);
-  if (!lua_isfunction(L, GUARD)) {
-    lua_getfield(L, GUARD, "invalidate");
-    lua_insert(L, GUARD);
+  lua_pushvalue(L, ROOT); /* root and guard change places */
+  lua_copy(L, GUARD, ROOT);
+  lua_replace(L, GUARD);
+  if (!lua_isfunction(L, ROOT)) {
+    lua_getfield(L, ROOT, "invalidate");
+    lua_insert(L, ROOT);
   }
   lua_call(L, lua_gettop(L) - 1, 0);
   return 0;
@@ -163,72 +171,71 @@ static void prepare(mwb_write *w) {
   w->told = 1;
 }
 
-/* Puts the guards of the object where OWN is; 0 when the object is dead. */
-static int take_guards(mwb_write *w, mw_handle obj, uint16_t layout) {
-  lua_State *L = w->L;
-  if (obj != w->obj) {
-    if (!mwb_alive(L, w->s, obj)) return 0;
-    mwb_push_guards(L, w->s, -1, 0);
-    lua_replace(L, -2);
-  } else if (!lua_istable(L, OBJECT) || !lua_getmetatable(L, OBJECT)) {
-    mwb_push_guards(L, w->s, OBJECT, 0);
-  }
-  lua_replace(L, OWN);
-  w->owner = obj;
-  w->owner_layout = layout;
-  return 1;
-}
-
-/* Pushes the guard; a function that is called for the last time is let go.
-** Returns 0 when the guard, or the object, is dead. */
+/* Pushes the guard of an object that is on the top, or at OBJECT; a function that
+** is called for the last time is let go.  Returns 0 when the guard is dead. */
 static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
   mwi_object *r;
   if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
   r = mwi_object_find(&w->s->engine->watch, obj);
-  if ((w->owner != obj || w->owner_layout != r->layout) &&
-      !take_guards(w, obj, r->layout))
-    return 0;
+  if (w->owner != obj || w->owner_layout != r->layout) {
+    mwb_push_guards(L, w->s, (flags & MW_DEEP) ? -1 : OBJECT, 0);
+    lua_replace(L, OWN);
+    w->owner = obj;
+    w->owner_layout = r->layout;
+  }
   lua_rawgeti(L, OWN, (lua_Integer)ref);
   if (flags & MW_ONCE) mwb_drop_guard(L, OWN, r, (lua_Integer)ref);
+  return 1;
+}
+
+/* Calls a guard that hears of what is below its object. */
+static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
+                      const mw_change *change) {
+  lua_State *L = w->L;
+  lua_pushcfunction(L, tell_below);
+  if (root == w->obj) {
+    lua_pushvalue(L, OBJECT);
+  } else if (!mwb_alive(L, w->s, root)) { /* what is below it may live on */
+    lua_settop(L, FAILURE);
+    return 1;
+  }
+  if (!push_guard(w, root, ref, flags)) {
+    lua_settop(L, FAILURE);
+    return 0;
+  }
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  mwb_push_kind(L, w->s, change->kind);
+  lua_pushvalue(L, OBJECT);
+  lua_pushlightuserdata(L, w->s);
+  lua_pushinteger(L, (lua_Integer)root);
+  lua_pushinteger(L, (lua_Integer)w->obj);
+  if (lua_pcall(L, HANDLES + 1, 0, HANDLER) != LUA_OK) fail(w);
   return 1;
 }
 
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
-  mwb_state *s = (mwb_state *)ud;
   lua_State *L = w->L;
   int n = 5;
   if (!w->told) prepare(w);
-  if (flags & MW_DEEP)
-    lua_pushcfunction(L, tell_below);
-  else if (flags & MW_WEAK)
+  if (flags & MW_DEEP) return call_below(w, obj, ref, flags, change);
+  if (flags & MW_WEAK) {
     lua_pushcfunction(L, call_invalidate);
+    n++;
+  }
   if (!push_guard(w, obj, ref, flags)) {
     lua_settop(L, FAILURE);
-    return (flags & MW_WEAK) == 0; /* a dead root is not the guard's fault */
+    return 0;
   }
-  if (flags & MW_DEEP) {
-    n = HANDLES + 1;
-    if (obj == w->obj)
-      lua_pushvalue(L, OBJECT);
-    else
-      mwb_alive(L, s, obj);
-  } else {
-    lua_pushvalue(L, OBJECT);
-    if (flags & MW_WEAK) n++;
-  }
+  lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
-  mwb_push_kind(L, s, change->kind);
-  if (flags & MW_DEEP) {
-    lua_pushvalue(L, OBJECT);
-    lua_pushlightuserdata(L, s);
-    lua_pushinteger(L, (lua_Integer)obj);
-    lua_pushinteger(L, (lua_Integer)w->obj);
-  }
+  mwb_push_kind(L, (mwb_state *)ud, change->kind);
   if (lua_pcall(L, n, 0, HANDLER) != LUA_OK) fail(w);
   return 1;
 }

@@ -472,8 +472,14 @@ static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
     key->u.i = (int64_t)(uintptr_t)text;
     if (len <= s->short_string) return !is_meta(text);
   }
+  if (type == LUA_TNUMBER) {
+    int ok;
+    key->type = MW_TINTEGER;
+    key->u.i = lua_tointegerx(L, KEY, &ok);
+    if (ok) return (r->needs & MWI_SHORT) == 0;
+  }
   *key = mwb_key(L, s, KEY);
-  return key->type == MW_TINTEGER && (r->needs & MWI_SHORT) == 0;
+  return 0;
 }
 
 /* As far as storing goes; there may be no engine any more. */
