@@ -5,7 +5,7 @@
 #ifndef MWI_JSON_H
 #define MWI_JSON_H
 
-#include "moonwatch.h"
+#include "engine.h"
 
 /* A writer of JSON text to a sink, through a buffer that the caller owns. */
 typedef struct mwi_json {

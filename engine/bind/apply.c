@@ -6,8 +6,8 @@
 ** and a cell, is written here, and the write is noted.
 */
 #include "cell.h"
+#include "identity.h"
 #include "journal.h"
-#include "shadow.h"
 #include "trap.h"
 
 /* Pushes what a table has itself, or what a userdata tells. */

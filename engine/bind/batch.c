@@ -7,6 +7,7 @@
 ** last write.  A batch that begins while another one ends has notes of its own,
 ** with numbers that go on.
 */
+#include "identity.h"
 #include "shadow.h"
 #include "trace.h"
 #include "trap.h"

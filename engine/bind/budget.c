@@ -16,8 +16,6 @@
 */
 #include "budget.h"
 
-#include "library.h"
-
 /* Instructions between two calls of the hook. */
 #define INTERVAL 100
 

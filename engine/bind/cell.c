@@ -9,7 +9,7 @@
 */
 #include "cell.h"
 
-#include "library.h"
+#include "class.h"
 
 typedef struct cell {
   int place;

@@ -11,7 +11,7 @@
 ** taken for an object of a class when its first hot method is that of the
 ** class, with data that know the table.
 */
-#include "bind.h"
+#include "class.h"
 
 #include <string.h>
 

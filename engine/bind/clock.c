@@ -5,6 +5,8 @@
 ** A clock's data are the number of the engine's clock.  Dynamic classes are
 ** the tagged objects of a clock without a name.
 */
+#include "class.h"
+#include "identity.h"
 #include "trace.h"
 
 typedef struct clock_data {

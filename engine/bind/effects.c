@@ -9,11 +9,13 @@
 ** The objects that were written are known by handle and not held; nothing
 ** changes effects once they are made.
 */
-#include "cell.h"
-#include "guard.h"
-#include "journal.h"
-
 #include <string.h>
+
+#include "cell.h"
+#include "class.h"
+#include "guard.h"
+#include "identity.h"
+#include "journal.h"
 
 /* Pushes new effects with room for `n` entries and, as user value, the table on
 ** the top. */

@@ -13,6 +13,9 @@
 
 #include <string.h>
 
+#include "class.h"
+#include "identity.h"
+#include "key.h"
 #include "shadow.h"
 #include "trap.h"
 
@@ -171,8 +174,9 @@ static void prepare(mwb_write *w) {
   w->told = 1;
 }
 
-/* Pushes the guard of an object that is on the top, or at OBJECT; a function that
-** is called for the last time is let go.  Returns 0 when the guard is dead. */
+/* Pushes the guard of an object, which is on the top if the guard is deep; a
+** function that is called for the last time is let go.  Returns 0 when the
+** guard is dead. */
 static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
   mwi_object *r;

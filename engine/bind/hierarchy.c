@@ -12,8 +12,8 @@
 */
 #include <string.h>
 
-#include "library.h"
-
+#include "class.h"
+#include "identity.h"
 #include "shadow.h"
 #include "trace.h"
 

@@ -7,9 +7,12 @@
 ** decides: it holds the object of each slot weakly, so if the slot's entry is
 ** there, what lives at the address is that object and no other.
 */
+#include "identity.h"
+
 #include "policy.h"
 #include "shadow.h"
 #include "tree.h"
+#include "weakmap.h"
 
 /* {======================================================
 ** Objects and handles

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "identity.h"
 #include "shadow.h"
 #include "trap.h"
 #include "tree.h"

@@ -11,6 +11,41 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* Are writes to be noted? */
+static inline int mwb_noting(const mwb_state *s) {
+  return s->engine->journal.readers > 0 && !s->restoring;
+}
+
+/* Begins the entry of a write.  Finalisers may run, and may take back what was
+** written, so the old value is read after it. */
+void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry);
+
+/* Makes the rest of it, key, value and old value at those places; there will be
+** memory for it.  It is to be made again if other code has run meanwhile, and
+** the journal has let go of references: then these have another id. */
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
+                 int old, mw_entry *entry);
+
+/* Holds the object at `index`, of an entry that is prepared, for as long as the
+** entry is there. */
+void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry);
+
+/* Gives an object another class, and notes it: object, old class and new one at
+** OBJECT, OLD and VALUE of write.h. */
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h);
+
+/* It was made, and nothing else was noted meanwhile. */
+static inline void mwb_note(mwb_state *s, const mw_entry *entry) {
+  if (entry->obj != MW_NONE) mwi_journal_append(&s->engine->journal, entry);
+}
+
+/* Does the policy say that nobody is to hear of the key at 2 of the object at
+** 1? */
+int mwb_is_ignored(lua_State *L, mwb_state *s);
+
+/* Restores for the engine. */
+void mwb_restore(void *ud, const mw_entry *entry, void *host);
+
 typedef struct mwb_effects {
   size_t n;
   mwb_refs refs;

@@ -10,7 +10,9 @@
 ** The engine's callbacks run in `service`, a thread of the state's own: they
 ** touch fields that are there, so they need no memory and raise nothing.
 */
-#include "bind.h"
+#include "key.h"
+
+#include "identity.h"
 
 /* Strings that are equal are one up to a length that Lua is built with. */
 static int is_short(const mwb_state *s, size_t len) {

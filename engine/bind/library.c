@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "identity.h"
 #include "moonwatch_lua.h"
 
 static const char KEY = 0;

@@ -12,10 +12,25 @@
 #endif
 
 /* Each sets functions in the table on the top: of the library, */
+void mwb_open_keys(lua_State *L, mwb_state *s);
+void mwb_open_shadow(lua_State *L, mwb_state *s);
+void mwb_open_identity(lua_State *L, mwb_state *s);
+void mwb_open_clock(lua_State *L, mwb_state *s);
+void mwb_open_weakmap(lua_State *L, mwb_state *s);
+void mwb_open_guard(lua_State *L, mwb_state *s);
+void mwb_open_watch(lua_State *L, mwb_state *s);
+void mwb_open_batch(lua_State *L);
+void mwb_open_touch(lua_State *L);
 void mwb_open_trace(lua_State *L, mwb_state *s);
 void mwb_open_timed(lua_State *L, mwb_state *s);
 
 /* and functions that only the library's own Lua files use. */
+void mwb_open_journal(lua_State *L);
+void mwb_open_effects(lua_State *L);
+void mwb_open_rollback(lua_State *L);
+void mwb_open_interception(lua_State *L);
+void mwb_open_calls(lua_State *L);
+void mwb_open_assign(lua_State *L);
 void mwb_open_budget(lua_State *L);
 void mwb_open_policy(lua_State *L, mwb_state *s);
 void mwb_open_cell(lua_State *L, mwb_state *s);

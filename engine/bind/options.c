@@ -4,9 +4,9 @@
 */
 #include "options.h"
 
-#include "shadow.h"
-
 #include <string.h>
+
+#include "shadow.h"
 
 static int is_text(lua_State *L, int index, const char *text) {
   size_t len;

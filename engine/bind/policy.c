@@ -9,12 +9,11 @@
 
 #include "policy.h"
 
-#include "shadow.h"
-
 #include <sys/stat.h>
 
 #include "budget.h"
-#include "library.h"
+#include "identity.h"
+#include "shadow.h"
 
 /* {======================================================
 ** Decisions

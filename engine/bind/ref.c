@@ -7,6 +7,7 @@
 ** in the registry, from its first reader to its last; effects have theirs as
 ** user value, so a cycle of effects and objects can be collected.
 */
+#include "bind.h"
 #include "journal.h"
 
 void mwb_push_refs(lua_State *L, const mwb_state *s, int index) {

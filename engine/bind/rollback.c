@@ -7,6 +7,7 @@
 ** what is half done.
 */
 #include "cell.h"
+#include "identity.h"
 #include "journal.h"
 #include "shadow.h"
 #include "trap.h"

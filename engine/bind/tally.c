@@ -7,11 +7,10 @@
 ** keeps alive the strings that the tally knows by address, except keys, which
 ** the program keeps.  Only short strings have one address each.
 */
-#include "../tally.h"
-
 #include <string.h>
 
-#include "library.h"
+#include "../tally.h"
+#include "bind.h"
 
 #define SHORT 40 /* Lua has each string of at most so many bytes once */
 

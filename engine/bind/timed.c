@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "library.h"
+#include "class.h"
 #include "options.h"
 #include "trace.h"
 

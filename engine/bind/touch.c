@@ -2,6 +2,8 @@
 ** touch.c - what is told like a write: touches, calls, raw writes found.
 ** SPDX-License-Identifier: MIT
 */
+#include "identity.h"
+#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 

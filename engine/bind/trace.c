@@ -3,11 +3,12 @@
 ** SPDX-License-Identifier: MIT
 */
 #include "trace.h"
-#include "guard.h"
 
 #include <string.h>
 
-#include "library.h"
+#include "class.h"
+#include "guard.h"
+#include "identity.h"
 #include "options.h"
 #include "timed.h"
 

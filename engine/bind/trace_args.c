@@ -8,11 +8,8 @@
 */
 #include <string.h>
 
-#include "trace.h"
-
-#include "shadow.h"
-
 #include "../json.h"
+#include "shadow.h"
 
 /* Deeper tables are not shown, and a longer text gets no more fields. */
 #define MAX_DEPTH 8

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "library.h"
 #include "trace.h"
 
 /* The stack of `write_trace`. */

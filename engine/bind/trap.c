@@ -17,7 +17,9 @@
 */
 #include "trap.h"
 
+#include "identity.h"
 #include "journal.h"
+#include "key.h"
 #include "policy.h"
 #include "shadow.h"
 #include "trace.h"

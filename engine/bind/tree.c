@@ -17,9 +17,12 @@
 */
 #include "tree.h"
 
+#include "identity.h"
+#include "key.h"
 #include "policy.h"
 #include "shadow.h"
 #include "trap.h"
+#include "watch.h"
 
 static const mw_value HOLD = {MW_TNIL, {0}};
 

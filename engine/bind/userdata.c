@@ -9,6 +9,7 @@
 ** it, so it is the class that gets a trap: it passes on what is not watched.
 ** The class gets its own `__newindex` back with the last `mw.unwatch`.
 */
+#include "identity.h"
 #include "journal.h"
 #include "shadow.h"
 #include "trap.h"

@@ -7,9 +7,15 @@
 ** refers to its object is a cycle that can be collected.  Any other guard is
 ** known by its handle, and held by the program alone.
 */
+#include "watch.h"
+
 #include <string.h>
 
+#include "class.h"
 #include "guard.h"
+#include "identity.h"
+#include "journal.h"
+#include "key.h"
 #include "options.h"
 #include "policy.h"
 #include "shadow.h"

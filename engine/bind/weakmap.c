@@ -31,7 +31,10 @@
 ** through it alone, and the finaliser, which finds the value in the box, puts
 ** the box into the queue.
 */
-#include "bind.h"
+#include "weakmap.h"
+
+#include "class.h"
+#include "identity.h"
 
 typedef struct map {
   mwb_data data;

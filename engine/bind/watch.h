@@ -1,0 +1,27 @@
+/*
+** watch.h - objects that tell of their writes.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_WATCH_H
+#define MWB_WATCH_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* Tells the policy that the object at `index` is watched, or no longer, if its
+** class may have mutators. */
+void mwb_class_watched(lua_State *L, mwb_state *s, int index);
+void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
+
+/* Is the value at `index` an object of the library, which knows its own
+** metatable? */
+int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif
