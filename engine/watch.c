@@ -460,8 +460,9 @@ int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
 int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
                   mw_handle *obj) {
   uint32_t i = find_watch(e, id);
-  const mwi_watch *w = watch_at(e, i);
+  const mwi_watch *w;
   if (i == 0) return MW_STALE;
+  w = watch_at(e, i);
   memset(options, 0, sizeof(*options));
   options->flags = w->flags & (MWI_ENDED - 1);
   options->guard = (w->flags & MW_WEAK) ? w->ref : MW_NONE;

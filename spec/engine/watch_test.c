@@ -381,9 +381,11 @@ static void unwatching_inside(mw_engine *e, heap *h) {
 static void stale(mw_engine *e, heap *h) {
   mw_watch_options options;
   mw_watch_id id = 7;
+  mw_handle obj = begin(e);
   (void)h;
-  begin(e);
   memset(&options, 0, sizeof(options));
+  check(mw_watch_info(e, id, &options, &obj) == MW_STALE);
+  check(obj == host.obj);
   check(mw_watch_begin(e, MW_NONE, &options, &id) == MW_STALE && id == 7);
   check(mw_write_begin(e, MW_NONE, NULL) == 0);
   check(mw_watch_cancel(e, 0) == MW_STALE &&
