@@ -64,10 +64,11 @@ enum mw_code {
   MW_NEW =
       1,     /* done, for the first time: see `mw_root_begin`, `mw_tree_link` */
   MW_OK = 0, /* done */
-  MW_NOMEM = -1,  /* the allocator returned NULL; nothing has changed */
-  MW_STALE = -2,  /* the handle's object is gone, or there never was one */
-  MW_FULL = -3,   /* a limit was reached: 2^32 - 2 objects, or clocks */
-  MW_REFUSED = -4 /* what was written was not taken */
+  MW_NOMEM = -1,   /* the allocator returned NULL; nothing has changed */
+  MW_STALE = -2,   /* the handle's object is gone, or there never was one */
+  MW_FULL = -3,    /* a limit was reached: 2^32 - 2 objects, or clocks */
+  MW_REFUSED = -4, /* what was written was not taken */
+  MW_BROKEN = -5   /* the engine is not as it should be: see `mw_verify` */
 };
 
 /*
@@ -811,6 +812,44 @@ enum mw_format {
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
                           mw_sink sink, void *ud);
+
+/* }====================================================== */
+
+/* {======================================================
+** For those who debug
+**
+** Compiled with MW_CHECKS defined, the library checks how it is called (a clock
+** that nobody opened, a batch that ends twice, a callback that calls what it
+** must not) and, on the way, its own invariants.  That costs little, and
+** nothing at all without MW_CHECKS.
+** ======================================================= */
+
+#ifdef MW_CHECKS
+
+/*
+** The program defines this function: a check has failed.  `misuse` is 1 when
+** the caller has done something wrong, 0 when the engine has.  If the function
+** returns, the engine goes on as if nothing was, and may crash.
+*/
+MW_API void mw_check_failed(int misuse, const char *condition, const char *file,
+                            int line);
+
+#endif
+
+/*
+** Walks through all there is and looks if it fits together; may take seconds,
+** and some memory for the time of the call.  MW_OK; MW_BROKEN: `mw_dump` says
+** what is wrong.  May be called by a guard.  Without MW_CHECKS it is MW_OK.
+*/
+MW_API int mw_verify(mw_engine *e);
+
+/*
+** Writes a text that shows the engine: objects with their watches, what is
+** below which root and the path there, batches, the journal, clocks,
+** hierarchies, traces.  It is for people, and may change with each version.
+** MW_OK; MW_REFUSED when the sink has refused something.  Needs no memory.
+*/
+MW_API int mw_dump(const mw_engine *e, mw_sink write, void *ud);
 
 /* }====================================================== */
 

@@ -64,6 +64,7 @@ static int give(mw_engine *e, mw_handle h) {
   ++*now;
   code = mw_clock_tag(e, e->serial.given, h);
   if (code == MW_OK) return MW_OK;
+  mwi_assert(fresh > 0);
   kh_del_serials(shard, at);
   --*now;
   return code;
@@ -92,5 +93,14 @@ void mwi_serial_forget(mw_engine *e, uint32_t slot) {
   kh_serials_t *shard;
   if (tag == NULL || *tag == 0) return;
   shard = shard_of(e, *tag - 1);
+  mwi_assert(kh_get_serials(shard, *tag - 1) != kh_end(shard));
   kh_del_serials(shard, kh_get_serials(shard, *tag - 1));
 }
+
+#ifdef MW_CHECKS
+size_t mwi_serial_entries(const mw_engine *e) {
+  size_t i, n = 0;
+  for (i = 0; i < SHARDS; i++) n += e->serial.shards[i].table.size;
+  return n;
+}
+#endif

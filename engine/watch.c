@@ -55,6 +55,8 @@ mwi_object *mwi_object_need(mw_engine *e, mw_handle h) {
       (mwi_object *)mwi_column_need(e, records, mw_slot(h), RECORDS);
   if (page == NULL) return NULL;
   page += mw_slot(h) % MWI_PAGE;
+  mwi_assert(mwi_identity_is_valid(&e->identity, h));
+  mwi_assert(page->obj == h || page->obj == MW_NONE);
   page->obj = h; /* a former one's went when it was forgotten */
   return page;
 }
@@ -153,6 +155,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
+  mwi_assert(f->first == 0 && find_field(e, f->slot, &f->key) == i);
   kh_del_fields(&part->table->table, locate(e, f->slot, &f->key));
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
@@ -188,6 +191,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   uint32_t *waiting = (w->field != 0) ? &r->keyed : &r->heard;
   unsigned bit = (w->field != 0) ? MWI_KEYED : MWI_HEARD;
   unsigned needs = r->needs;
+  mwi_assert(n == 1 || *waiting > 0);
   *waiting += n;
   needs = (*waiting > 0) ? needs | bit : needs & ~bit;
   if (w->flags & MW_SKIP) needs |= MWI_SKIPS;
@@ -207,6 +211,7 @@ static void append(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_field *f = (w->field != 0) ? field_at(e, w->field) : NULL;
   uint32_t *first = (f != NULL) ? &f->first : &r->first;
   uint32_t *last = (f != NULL) ? &f->last : &r->last;
+  mwi_assert(*last == 0 || watch_at(e, *last)->seq < w->seq);
   w->next = 0;
   w->prev = *last;
   if (*first == 0)
@@ -219,6 +224,7 @@ static void append(mw_engine *e, mwi_object *r, uint32_t i) {
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
+  mwi_assert((watch_at(e, i)->age & 1) && watch_at(e, i)->slot == 0);
   watch_at(e, i)->age++;
   mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
@@ -230,6 +236,7 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_field *f = (w->field != 0) ? field_at(e, w->field) : NULL;
   uint32_t *first = (f != NULL) ? &f->first : &r->first;
   uint32_t *last = (f != NULL) ? &f->last : &r->last;
+  mwi_assert((w->flags & MWI_ENDED) && r->walks == 0);
   if (w->prev != 0)
     watch_at(e, w->prev)->next = w->next;
   else
@@ -298,9 +305,13 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
 
 static int is_dead(const mw_engine *e, const mwi_watch *w) {
   const mw_host *host = &e->watch.host;
+  int dead;
   if ((w->flags & MW_WEAK) == 0) return 0;
   if (!mwi_identity_is_valid(&e->identity, w->ref)) return 1;
-  return host->alive != NULL && !host->alive(host->ud, w->ref);
+  mwi_quiet_begin(e);
+  dead = host->alive != NULL && !host->alive(host->ud, w->ref);
+  mwi_quiet_end(e);
+  return dead;
 }
 
 static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
@@ -333,12 +344,16 @@ void mw_host_set(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
 
 void mwi_host_retain(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
+  mwi_quiet_begin(e);
   if (host->retain != NULL) host->retain(host->ud, key);
+  mwi_quiet_end(e);
 }
 
 void mwi_host_release(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
+  mwi_quiet_begin(e);
   if (host->release != NULL) host->release(host->ud, key);
+  mwi_quiet_end(e);
 }
 
 static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
@@ -369,6 +384,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
     return 0;
   }
   w = watch_at(e, i);
+  mwi_assert((w->age & 1) == 0);
   w->age++;
   w->flags = (uint16_t)options->flags;
   w->slot = mw_slot(r->obj);
@@ -407,10 +423,16 @@ static uint32_t make_watches(mw_engine *e, mwi_object *r,
   return first;
 }
 
+/* What options may say. */
+#define WATCH_FLAGS (MW_ONCE | MW_AFTER | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP)
+
 int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
                    mw_watch_id *id) {
   mwi_object *r;
   uint32_t i;
+  mwi_check_enter(e);
+  mwi_check_call((options->flags & ~WATCH_FLAGS) == 0);
+  mwi_check_call(options->n_keys == 0 || options->keys != NULL);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
@@ -428,6 +450,7 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
 
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
+  mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
   mw_root_end(e, obj);
   end_all(e, r);
@@ -450,6 +473,7 @@ int mw_object_is_watched(mw_engine *e, mw_handle obj) {
 int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
   uint32_t i = find_watch(e, id);
   mwi_object *r;
+  mwi_check_enter(e);
   if (i == 0) return MW_STALE;
   r = mwi_object_of(&e->watch, watch_at(e, i)->slot);
   end_watch(e, r, i);
@@ -571,6 +595,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
     if (!wants(w, ev)) continue;
     do {
       mwi_watch *claimed = watch_at(e, twin);
+      mwi_assert(claimed->seq == w->seq && !(claimed->flags & MWI_CLAIMED));
       claimed->flags |= MWI_CLAIMED;
       claimed->claim = ev->claim;
       count_waiting(e, r, claimed, ONE_LESS);
@@ -601,14 +626,19 @@ static void call(mw_engine *e, mwi_object *r, uint32_t i,
   const mw_host *host = &e->watch.host;
   const mwi_watch w = *watch_at(e, i);
   mw_handle obj = r->obj;
+  int alive;
+  mwi_assert(!(w.flags & MWI_ENDED) && r->walks > 0);
   e->watch.calls++;
   if (w.flags & MW_FLAG) {
     raise_flag(e, r, i);
     return;
   }
   if (w.flags & MW_ONCE) end_watch(e, r, i);
-  if (host->call(host->ud, obj, w.ref, w.flags & (MWI_ENDED - 1), change))
-    return;
+  mwi_check_call(host->call != NULL);
+  mwi_guard_begin(e);
+  alive = host->call(host->ud, obj, w.ref, w.flags & (MWI_ENDED - 1), change);
+  mwi_guard_end(e);
+  if (alive) return;
   e->watch.calls--; /* the guard is dead */
   if (r->obj == obj && watch_at(e, i)->seq == w.seq) end_watch(e, r, i);
 }
@@ -694,6 +724,7 @@ static uint32_t dequeue(mw_engine *e) {
   mwi_watches *part = &e->watch;
   uint32_t i = part->first_queued;
   if (i == 0) return 0;
+  mwi_assert(watch_at(e, i)->flags & MWI_QUEUED);
   part->first_queued = watch_at(e, i)->queue;
   watch_at(e, i)->flags &= (uint16_t)~MWI_QUEUED;
   if (watch_at(e, i)->slot != 0) return i;
@@ -713,7 +744,10 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   change.host = hosts;
   change.note = w->note;
   r->walks++; /* a watch that ends stays in its list */
+  mwi_check_call(host->settle != NULL);
+  mwi_quiet_begin(e);
   heard = host->settle(host->ud, obj, &change);
+  mwi_quiet_end(e);
   if (r->obj == obj && heard && !(w->flags & MWI_ENDED) &&
       !((w->flags & MW_SKIP) && change.same))
     call(e, r, i, &change);
@@ -722,15 +756,22 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   unlink_ended(e, r);
 }
 
-void mw_batch_begin(mw_engine *e) { e->watch.batches++; }
+void mw_batch_begin(mw_engine *e) {
+  mwi_check_enter(e);
+  e->watch.batches++;
+}
 
 void mw_batch_end(mw_engine *e, void *host) {
   uint32_t i;
+  mwi_check_enter(e);
+  mwi_check_call(e->watch.batches > 0);
   if (--e->watch.batches > 0) return;
   while ((i = dequeue(e)) != 0) deliver(e, i, host);
 }
 
 void mw_batch_drop(mw_engine *e) {
+  mwi_check_enter(e);
+  mwi_check_call(e->watch.batches > 0);
   if (--e->watch.batches > 0) return;
   while (dequeue(e) != 0)
     ;
@@ -786,6 +827,7 @@ void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
 uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
+  mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
   mwi_object_count(e, r);
   mwi_write_begin(e, r, change);
@@ -795,7 +837,20 @@ uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
 void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
                   uint64_t seq) {
   mwi_object *r = record_of(e, obj);
+  mwi_check_enter(e);
+  mwi_check_call(seq <= e->watch.seq);
   if (r != NULL && e->watch.after > 0) mwi_write_end(e, r, change, seq);
 }
 
 /* }====================================================== */
+
+#ifdef MW_CHECKS
+size_t mwi_field_entries(const mw_engine *e) {
+  return (e->watch.table == NULL) ? 0 : e->watch.table->table.size;
+}
+
+uint32_t mwi_field_entry(const mw_engine *e, uint32_t slot,
+                         const mw_value *key) {
+  return (e->watch.table == NULL) ? 0 : find_field(e, slot, key);
+}
+#endif

@@ -20,11 +20,18 @@ local function specs(mode, more)
     busted:format(os.getenv "PWD", more)
 end
 
+-- The same with the library that checks itself.
+local function checked(...)
+  return ("LUA_CPATH='%s/%s/test/checked/?.so;;' "):format(os.getenv "PWD",
+    build) .. specs(...)
+end
+
 local suites = {
   { "engine, without Lua", build .. "/test/engine" },
   { "faults", build .. "/test/faults" },
-  { "specs, incremental", specs("incremental", "") },
-  { "specs, generational", specs("generational", " --exclude-tags=once") },
+  { "specs, incremental", (build:find "asan" and checked or specs)(
+    "incremental", "") },
+  { "specs, generational", checked("generational", " --exclude-tags=once") },
 }
 
 -- Returns the output of a command, and whether the command succeeded.
