@@ -102,7 +102,7 @@ static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
   for (; i != 0; i = w->next) {
     w = (const mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(*w));
     put_some(out, "    watch ", w->seq, ": guard ");
-    if (w->flags & MW_WEAK)
+    if (w->flags & MWI_OBJECT)
       put_object(out, w->ref);
     else
       put_count(out, w->ref);

@@ -380,7 +380,8 @@ typedef uint64_t mw_watch_id;
 
 /*
 ** Watches `obj`.  The same guard may watch any number of times.  MW_OK: `*id`
-** is the watch.  MW_NOMEM, MW_FULL or MW_STALE: nothing has changed.
+** is the watch.  MW_NOMEM, MW_FULL or MW_STALE (the object is gone, or a guard
+** that is an object): nothing has changed.
 */
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);

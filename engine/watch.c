@@ -391,7 +391,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w->field = field;
   w->twin = i;
   w->seq = e->watch.seq + 1;
-  w->ref = (options->flags & MW_WEAK) ? options->guard : options->ref;
+  w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
   append(e, r, i);
   return i;
 }
@@ -434,6 +434,9 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   mwi_check_call((options->flags & ~WATCH_FLAGS) == 0);
   mwi_check_call(options->n_keys == 0 || options->keys != NULL);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  if ((options->flags & MWI_OBJECT) &&
+      !mwi_identity_is_valid(&e->identity, options->guard))
+    return MW_STALE;
   if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
   r = mwi_object_need(e, obj);
@@ -489,8 +492,8 @@ int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
   w = watch_at(e, i);
   memset(options, 0, sizeof(*options));
   options->flags = w->flags & (MWI_ENDED - 1);
-  options->guard = (w->flags & MW_WEAK) ? w->ref : MW_NONE;
-  options->ref = (w->flags & MW_WEAK) ? 0 : w->ref;
+  options->guard = (w->flags & MWI_OBJECT) ? w->ref : MW_NONE;
+  options->ref = (w->flags & MWI_OBJECT) ? 0 : w->ref;
   *obj = mwi_identity_handle(&e->identity, w->slot);
   return MW_OK;
 }

@@ -288,6 +288,39 @@ static void flags(mw_engine *e, heap *h) {
   check(mw_guard_is_valid(e, guard));
 }
 
+static void flags_that_are_not_weak(mw_engine *e, heap *h) {
+  mw_watch_options options;
+  mw_handle guard, obj;
+  mw_watch_id id;
+  begin(e);
+  (void)h;
+  mw_object_identify(e, &places[1], &guard);
+  id = watch_as('a', MW_FLAG, 0, guard);
+  check(mw_watch_info(e, id, &options, &obj) == MW_OK);
+  check(options.guard == guard && obj == host.obj);
+  write();
+  check(!mw_guard_is_valid(e, guard) && mw_watch_is_alive(e, id));
+  mw_object_forget(e, guard);
+  write();
+  check(!mw_watch_is_alive(e, id) && logged("=="));
+}
+
+/* Another object with a record has the guard's place. */
+static void stale_guards(mw_engine *e, heap *h) {
+  mw_handle guard, other;
+  begin(e);
+  (void)h;
+  mw_object_identify(e, &places[1], &guard);
+  mw_object_forget(e, guard);
+  mw_object_identify(e, &places[2], &other);
+  mw_guard_set_valid(e, other, 0);
+  check(watch_as('a', MW_FLAG, 0, guard) == 0);
+  check(watch_as('a', MW_FLAG | MW_WEAK, 0, guard) == 0);
+  check(watch_as('a', MW_WEAK, 0, MW_NONE) == 0);
+  check(mw_object_waiting(e, host.obj) == 0);
+  check(!mw_guard_is_valid(e, other));
+}
+
 static void batch(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
@@ -450,6 +483,8 @@ const test watch_tests[] = {
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
     {"a flag becomes invalid without a call", flags},
+    {"a flag need not be weak", flags_that_are_not_weak},
+    {"a guard that is gone cannot watch", stale_guards},
     {"a batch calls once, at the end of the outermost", batch},
     {"a batch bears cancelling, skipping and the end of objects",
      batch_and_cancel},
