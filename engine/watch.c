@@ -390,7 +390,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w->slot = mw_slot(r->obj);
   w->field = field;
   w->twin = i;
-  w->seq = e->watch.seq + 1;
+  w->seq = e->watch.seq;
   w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
   append(e, r, i);
   return i;
@@ -442,9 +442,9 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
   prune(e, r);
+  e->watch.seq++; /* also of watches that fail: they may stay in a list */
   i = make_watches(e, r, options);
   if (i == 0) return MW_NOMEM;
-  e->watch.seq++;
   if (!r->known) r->count = 0; /* while it was tracked */
   r->watched = r->known = 1;
   *id = id_of(e, i);

@@ -452,6 +452,29 @@ static void no_memory(mw_engine *e, heap *h) {
   check(logged("a=")); /* needs none */
 }
 
+static heap *short_heap;
+
+/* The second of two keys finds no memory, sooner or later. */
+static void watch_without_memory(void) {
+  int64_t key;
+  for (key = 1; key < 50; key++) {
+    heap_set(short_heap, HEAP_FAIL_ONCE, 1);
+    watch_as('b', 0, key, MW_NONE);
+    heap_set(short_heap, HEAP_GIVE, 0);
+    if (mw_verify(host.e) != MW_OK) host.log[0] = '!';
+  }
+}
+
+static void no_memory_inside(mw_engine *e, heap *h) {
+  begin(e);
+  short_heap = h;
+  host.act['a'] = watch_without_memory;
+  watch('a', MW_ONCE);
+  watch_as('c', 0, 1000, MW_NONE); /* so that there is room to begin with */
+  write();
+  check(logged("a="));
+}
+
 static void knows_when_an_object_was_last_written(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
@@ -494,4 +517,5 @@ const test watch_tests[] = {
     {"nothing happens to the stale", stale},
     {"values are equal when they are the same", values},
     {"watching may run out of memory, writing may not", no_memory},
+    {"a guard may run out of memory for watching", no_memory_inside},
     {NULL, NULL}};
