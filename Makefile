@@ -48,6 +48,9 @@ test: all $(TESTS)
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
 
+soak: all $(TESTS)
+	ROUNDS=200000 $(BUILD)/test/engine
+
 bench: all $(BUILD)/bench/floor.so
 	@$(LUA) bench/run.lua $(BENCH)
 
@@ -120,4 +123,4 @@ $(BUILD)/bench/floor.so: bench/floor.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
-.PHONY: all run test test-browser bench asan fuzz lint install clean env deps lint-deps browser-deps
+.PHONY: all run test test-browser soak bench asan fuzz lint install clean env deps lint-deps browser-deps

@@ -468,6 +468,10 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 **     a write takes one out               --- mw_tree_unlink
 **     now and then                        --- mw_tree_released
 **
+** If there is no memory for linking what is below an object, the host unlinks
+** the object and asks for all that is released; or else the object would count
+** as one that moves, with all that is below it, when it is linked again.
+**
 ** An object may be in several fields, and below itself.  The guard is called
 ** with the root as its object; the way down is told by `mw_tree_above`.
 ** ======================================================= */
