@@ -22,7 +22,7 @@ BROWSER    = chromium
 
 # What follows is derived.
 
-ENGINE  = $(wildcard engine/*.c)
+ENGINE  = $(filter-out engine/one.c,$(wildcard engine/*.c))
 BINDING = $(wildcard engine/bind/*.c)
 HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
 CORE    = $(BUILD)/moonwatch/core.so
@@ -30,7 +30,8 @@ ENTRIES = $(BUILD)/entries/moonwatch/core.so
 INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
 TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
-TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
+CHECKED = $(BUILD)/test/checked/moonwatch/core.so
+TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so $(CHECKED)
 
 export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.so;;
@@ -48,7 +49,7 @@ test: all $(TESTS)
 # Longer: more random worlds, each allocation failing, and the specs while
 # garbage is collected every few instructions.
 soak: all $(TESTS)
-	@SOAK=20 $(LUA) spec/support/suites.lua
+	@SOAK=20 ROUNDS=200000 $(LUA) spec/support/suites.lua
 
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
@@ -111,21 +112,26 @@ $(CORE): $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $(ENGINE) $(BINDING)
 
-$(BUILD)/test/engine: $(wildcard spec/engine/*.c) spec/support/heap.c $(ENGINE) $(HEADERS) | deps
+# The same with all checks, for specs.
+$(CHECKED): spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D)
-	$(COMPILE) $(TINY) -o $@ $(filter %.c,$^)
+	$(COMPILE) -DMW_CHECKS -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
 
-$(BUILD)/test/faults: spec/support/faults.c spec/support/heap.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+$(BUILD)/test/engine: $(wildcard spec/engine/*.c) spec/support/heap.c spec/support/checks.c $(ENGINE) $(HEADERS) | deps
 	@mkdir -p $(@D)
-	$(COMPILE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
+	$(COMPILE) $(TINY) -DMW_CHECKS -o $@ $(filter %.c,$^)
+
+$(BUILD)/test/faults: spec/support/faults.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+	@mkdir -p $(@D)
+	$(COMPILE) -DMW_CHECKS -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
 
 $(BUILD)/test/support.so: spec/support/support.c | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
 
-$(BUILD)/test/fuzz: spec/support/fuzz.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+$(BUILD)/test/fuzz: spec/support/fuzz.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D) $(BUILD)/corpus
-	clang -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined $(INCLUDE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
+	clang -std=c11 -g -O1 -DMW_CHECKS -fsanitize=fuzzer,address,undefined $(INCLUDE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
 
 $(BUILD)/bench/floor.so: bench/floor.c | deps
 	@mkdir -p $(@D)

@@ -26,6 +26,7 @@
 ** ======================================================= */
 
 static mwi_clock *clock_of(const mw_engine *e, mw_clock c) {
+  mwi_check_call(c < e->clock.n);
   return &e->clock.clocks[c];
 }
 
@@ -60,6 +61,7 @@ static int add_clock(mw_engine *e, const char *name, size_t len) {
 int mw_clock_open(mw_engine *e, const char *name, size_t len, mw_clock *c) {
   mwi_clocks *part = &e->clock;
   uint32_t i = 0;
+  mwi_check_enter(e);
   while (i < part->n && !(name != NULL && has_name(clock_of(e, i), name, len)))
     i++;
   if (i == part->n) {
@@ -113,6 +115,7 @@ void mw_clock_reset(mw_engine *e, mw_clock c) {
 
 int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h) {
   mwi_clock *clock = clock_of(e, c);
+  mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
   if (mwi_clock_stamp(clock, mw_slot(h))) return MW_OK;
   if (mwi_column_need(e, &clock->tags, mw_slot(h), sizeof(mwi_clock_page)) ==

@@ -47,6 +47,7 @@ static inline int64_t mwi_clock_generation(const mwi_clock *clock,
 static inline int mwi_clock_stamp(const mwi_clock *clock, uint32_t slot) {
   mwi_clock_page *page = mwi_clock_page_of(clock, slot);
   if (page == NULL) return 0;
+  mwi_assert(page->newest <= clock->now + 1);
   page->newest = page->tag[slot % MWI_PAGE] = clock->now + 1;
   return 1;
 }

@@ -21,6 +21,8 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
 
 void mw_engine_close(mw_engine *e) {
   if (e == NULL) return;
+  mwi_check_enter(e);
+  mwi_check_call(e->check.guards == 0);
   mwi_trace_close(e);
   mwi_hierarchy_close(e);
   mwi_journal_close(e);
@@ -32,7 +34,11 @@ void mw_engine_close(mw_engine *e) {
 }
 
 void *mwi_resize(mw_engine *e, void *p, size_t osize, size_t nsize) {
-  return e->alloc(e->ud, p, osize, nsize);
+  mwi_assert((p == NULL) == (osize == 0));
+  mwi_quiet_begin(e);
+  p = e->alloc(e->ud, p, osize, nsize);
+  mwi_quiet_end(e);
+  return p;
 }
 
 void *mwi_new(mw_engine *e, size_t size) {
@@ -52,6 +58,7 @@ typedef struct header {
 void *mwi_klib_resize(mw_engine *e, void *p, size_t nsize) {
   header *old = (p == NULL) ? NULL : (header *)p - 1;
   size_t osize = (p == NULL) ? 0 : (size_t)old->size;
+  mwi_assert(p == NULL || osize > sizeof(header));
   header *fresh = (header *)mwi_resize(e, old, osize, nsize + sizeof(header));
   if (fresh == NULL) return NULL;
   fresh->size = nsize + sizeof(header);
@@ -68,6 +75,7 @@ void mwi_klib_free(mw_engine *e, void *p) {
 void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
                size_t width) {
   uint32_t bigger = (*size == 0) ? MIN_ARRAY : *size * 2;
+  mwi_assert(used <= *size);
   if (used < *size) return p;
   p = mwi_resize(e, p, *size * width, bigger * width);
   if (p != NULL) *size = bigger;

@@ -17,6 +17,7 @@
 #define MWI_API extern
 #endif
 
+#include "check.h"
 #include "pool.h"
 
 #include "clock.h"
@@ -37,6 +38,9 @@ struct mw_engine {
   mwi_journal journal;
   mwi_traces trace;
   mwi_hierarchies scope;
+#ifdef MW_CHECKS
+  mwi_checks check;
+#endif
 };
 
 /* Counts a write. */

@@ -89,6 +89,8 @@ int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes, mw_handle obj,
                           mw_handle parent, uint32_t name) {
   mwi_hierarchy *its = mwi_hierarchy_of(&e->scope, scopes);
   mwi_named *page;
+  mwi_check_enter(e);
+  mwi_check_call(name != 0);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   page = (mwi_named *)mwi_column_need(e, &its->names, mw_slot(obj), NAMES);
   if (page == NULL) return MW_NOMEM;
@@ -132,6 +134,7 @@ mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
       (mwi_stack *)mwi_column_need(e, &its->stacks, slot, STACKS);
   if (stack == NULL) return NULL;
   stack += slot % MWI_PAGE;
+  mwi_assert(stack->thread == thread || stack->frames == NULL);
   stack->thread = thread; /* a former one's went when it was forgotten */
   return stack;
 }
@@ -147,6 +150,8 @@ int mwi_hierarchy_grow(mw_engine *e, mwi_stack *stack) {
 int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
                        mw_handle obj, uint32_t name) {
   mwi_stack *stack;
+  mwi_check_enter(e);
+  mwi_check_call(name != 0);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   if (thread != MW_NONE && !mwi_identity_is_valid(&e->identity, thread))
     return MW_STALE;

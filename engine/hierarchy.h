@@ -45,6 +45,7 @@ MWI_API int mwi_hierarchy_grow(mw_engine *e, mwi_stack *stack);
 
 static inline mwi_hierarchy *mwi_hierarchy_of(const mwi_hierarchies *part,
                                               mw_hierarchy i) {
+  mwi_check_call(i < part->n && part->all[i] != NULL);
   return part->all[i];
 }
 
@@ -60,6 +61,7 @@ static inline const mwi_named *mwi_hierarchy_name_of(const mwi_hierarchy *its,
 /* Puts a frame on a stack that has room for it. */
 static inline void mwi_hierarchy_push(mwi_hierarchy *its, mwi_stack *stack,
                                       mw_handle obj, uint32_t name) {
+  mwi_assert(stack->n < stack->size);
   stack->frames[stack->n].obj = obj;
   stack->frames[stack->n].name = name;
   stack->n++;
@@ -68,6 +70,7 @@ static inline void mwi_hierarchy_push(mwi_hierarchy *its, mwi_stack *stack,
 
 static inline void mwi_hierarchy_cut(mwi_hierarchy *its, mwi_stack *stack,
                                      uint32_t depth) {
+  mwi_assert(depth <= stack->n && its->frames >= stack->n - depth);
   its->frames -= stack->n - depth;
   stack->n = depth;
 }

@@ -155,14 +155,6 @@ static void forget_serial(mw_engine *e, uint32_t slot) {
 ** Slots
 ** ======================================================= */
 
-/* Test builds have fewer. */
-#ifndef MWI_MAXSLOT
-#define MWI_MAXSLOT (UINT32_MAX - 1)
-#endif
-#ifndef MWI_MAXAGE
-#define MWI_MAXAGE (MWI_TAKEN - 1)
-#endif
-
 static int add_page(mw_engine *e) {
   mwi_identity *part = &e->identity;
   mwi_identity_page **pages = (mwi_identity_page **)mwi_grow(
@@ -217,12 +209,14 @@ static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
   else
     part->free = next;
   part->count++;
+  mwi_assert(mwi_identity_handle(part, slot) == MW_NONE);
   mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
   return mwi_identity_handle(part, slot);
 }
 
 static void give_back(mwi_identity *part, uint32_t slot) {
   uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
+  mwi_assert((*age & MWI_TAKEN) && part->count > 0);
   *age = (*age ^ MWI_TAKEN) + 1;
   part->count--;
   if (*age == MWI_MAXAGE) return; /* used up: its next handle might be known */
@@ -237,6 +231,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   const void *next;
   khint_t at;
   int fresh;
+  mwi_check_enter(e);
   if (slot > MWI_MAXSLOT) return MW_FULL;
   if (slot / MWI_PAGE == part->n_pages && add_page(e) != MW_OK) return MW_NOMEM;
   next = *address_in(part, slot);
@@ -292,6 +287,7 @@ int mw_object_forget(mw_engine *e, mw_handle h) {
   const void *ptr;
   kh_slots_t *shard;
   khint_t at;
+  mwi_check_enter(e);
   if (!mwi_identity_is_valid(part, h)) return MW_STALE;
   ptr = *address_in(part, slot);
   hash = hash_of(ptr);
@@ -321,6 +317,7 @@ int mw_reap_due(const mw_engine *e) { return e->identity.left > 0; }
 
 static uint32_t next_look(mwi_identity *part) {
   uint32_t slot = part->look++;
+  mwi_assert(slot > 0 && slot < part->top);
   if (part->look >= part->top) part->look = 1;
   part->left--;
   return slot;
@@ -330,11 +327,16 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
                     void *ud) {
   mwi_identity *part = &e->identity;
   size_t n = 0;
+  mwi_check_enter(e);
   while (part->left > 0 && looks > 0 && n < deaths) {
     mw_handle h = mwi_identity_handle(part, next_look(part));
+    int lives;
     if (h == MW_NONE) continue; /* costs nothing */
     looks--;
-    if (alive(ud, h)) continue;
+    mwi_quiet_begin(e);
+    lives = alive(ud, h);
+    mwi_quiet_end(e);
+    if (lives) continue;
     mw_object_forget(e, h);
     n++;
   }
@@ -342,3 +344,17 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
 }
 
 /* }====================================================== */
+
+#ifdef MW_CHECKS
+size_t mwi_serial_entries(const mw_engine *e) {
+  size_t i, n = 0;
+  for (i = 0; i < SHARDS; i++) n += e->identity.serials[i].table.size;
+  return n;
+}
+
+size_t mwi_identity_entries(const mw_engine *e) {
+  size_t i, n = 0;
+  for (i = 0; i < SHARDS; i++) n += e->identity.shards[i].table.size;
+  return n;
+}
+#endif

@@ -14,6 +14,14 @@ typedef struct mwi_identity_page {
 
 #define MWI_TAKEN 0x80000000u
 
+/* Test builds have fewer. */
+#ifndef MWI_MAXSLOT
+#define MWI_MAXSLOT (UINT32_MAX - 1)
+#endif
+#ifndef MWI_MAXAGE
+#define MWI_MAXAGE (MWI_TAKEN - 1)
+#endif
+
 typedef struct mwi_identity {
   mwi_identity_page **pages;
   uint32_t n_pages, size_pages;

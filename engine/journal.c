@@ -32,7 +32,9 @@ static void keep_strings(const mw_engine *e, const mw_entry *entry,
       mw_value v;
       v.type = MW_TSTRING;
       v.u = entry->value[i];
+      mwi_quiet_begin(e);
       keep(e->watch.host.ud, &v);
+      mwi_quiet_end(e);
     }
   }
 }
@@ -44,6 +46,7 @@ static void drop_entry(mw_engine *e, mw_entry *entry) {
 }
 
 size_t mw_journal_open(mw_engine *e) {
+  mwi_check_enter(e);
   e->journal.readers++;
   return e->journal.n;
 }
@@ -64,6 +67,8 @@ int mw_journal_reserve(mw_engine *e) {
 
 int mw_journal_append(mw_engine *e, const mw_entry *entry) {
   mwi_journal *part = &e->journal;
+  mwi_check_enter(e);
+  mwi_check_call(e->check.restoring == 0);
   if (part->readers == 0) return MW_OK;
   if (mw_journal_reserve(e) != MW_OK) return MW_NOMEM;
   keep_strings(e, entry, e->watch.host.retain);
@@ -80,16 +85,22 @@ const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark, size_t *n) {
 void mw_journal_rewind(mw_engine *e, size_t mark, void *host) {
   const mw_host *its = &e->watch.host;
   size_t i;
+  mwi_check_enter(e);
+  mwi_check_call(its->restore != NULL);
+  mwi_restoring_begin(e);
   for (i = e->journal.n; i > mark; i--) {
     const mw_entry entry = e->journal.entries[i - 1];
     if (mwi_identity_is_valid(&e->identity, entry.obj))
       its->restore(its->ud, &entry, host);
   }
+  mwi_restoring_end(e);
 }
 
 void mw_journal_retract(mw_engine *e, size_t mark, size_t n) {
   mwi_journal *part = &e->journal;
   size_t i;
+  mwi_check_enter(e);
+  mwi_check_call(n == 0 || mark + n <= part->n);
   for (i = mark; i < mark + n; i++) drop_entry(e, &part->entries[i]);
   if (mark + n == part->n) part->n = (uint32_t)mark;
 }
@@ -103,6 +114,8 @@ static void free_entries(mw_engine *e) {
 
 void mw_journal_close(mw_engine *e) {
   mwi_journal *part = &e->journal;
+  mwi_check_enter(e);
+  mwi_check_call(part->readers > 0);
   if (part->readers == 0 || --part->readers > 0) return;
   mw_journal_retract(e, 0, part->n);
   if (part->size > MWI_JOURNAL_KEEP) free_entries(e);

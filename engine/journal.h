@@ -19,6 +19,7 @@ typedef struct mwi_journal {
 */
 static inline void mwi_journal_append(mwi_journal *part,
                                       const mw_entry *entry) {
+  mwi_assert(part->readers > 0 && part->n < part->size);
   part->entries[part->n++] = *entry;
 }
 

@@ -11,6 +11,7 @@
 #include "json.h"
 
 void mwi_json_flush(mwi_json *out) {
+  mwi_assert(out->n <= out->size);
   if (!out->failed && out->n > 0)
     out->failed = !out->sink(out->ud, out->buffer, out->n);
   out->n = 0;

@@ -64,10 +64,11 @@ enum mw_code {
   MW_NEW =
       1,     /* done, for the first time: see `mw_root_begin`, `mw_tree_link` */
   MW_OK = 0, /* done */
-  MW_NOMEM = -1,  /* the allocator returned NULL; nothing has changed */
-  MW_STALE = -2,  /* the handle's object is gone, or there never was one */
-  MW_FULL = -3,   /* a limit was reached: 2^32 - 2 objects, or clocks */
-  MW_REFUSED = -4 /* what was written was not taken */
+  MW_NOMEM = -1,   /* the allocator returned NULL; nothing has changed */
+  MW_STALE = -2,   /* the handle's object is gone, or there never was one */
+  MW_FULL = -3,    /* a limit was reached: 2^32 - 2 objects, or clocks */
+  MW_REFUSED = -4, /* what was written was not taken */
+  MW_BROKEN = -5   /* the engine is not as it should be: see `mw_verify` */
 };
 
 /*
@@ -379,7 +380,8 @@ typedef uint64_t mw_watch_id;
 
 /*
 ** Watches `obj`.  The same guard may watch any number of times.  MW_OK: `*id`
-** is the watch.  MW_NOMEM, MW_FULL or MW_STALE: nothing has changed.
+** is the watch.  MW_NOMEM, MW_FULL or MW_STALE (the object is gone, or a guard
+** that is an object): nothing has changed.
 */
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);
@@ -465,6 +467,10 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 **     a write puts an object into a field --- mw_tree_link, and so on
 **     a write takes one out               --- mw_tree_unlink
 **     now and then                        --- mw_tree_released
+**
+** If there is no memory for linking what is below an object, the host unlinks
+** the object and asks for all that is released; or else the object would count
+** as one that moves, with all that is below it, when it is linked again.
 **
 ** An object may be in several fields, and below itself.  The guard is called
 ** with the root as its object; the way down is told by `mw_tree_above`.
@@ -817,6 +823,44 @@ enum mw_format {
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
                           mw_sink sink, void *ud);
+
+/* }====================================================== */
+
+/* {======================================================
+** For those who debug
+**
+** Compiled with MW_CHECKS defined, the library checks how it is called (a clock
+** that nobody opened, a batch that ends twice, a callback that calls what it
+** must not) and, on the way, its own invariants.  That costs little, and
+** nothing at all without MW_CHECKS.
+** ======================================================= */
+
+#ifdef MW_CHECKS
+
+/*
+** The program defines this function: a check has failed.  `misuse` is 1 when
+** the caller has done something wrong, 0 when the engine has.  If the function
+** returns, the engine goes on as if nothing was, and may crash.
+*/
+MW_API void mw_check_failed(int misuse, const char *condition, const char *file,
+                            int line);
+
+#endif
+
+/*
+** Walks through all there is and looks if it fits together; may take seconds,
+** and some memory for the time of the call.  MW_OK; MW_BROKEN: `mw_dump` says
+** what is wrong.  May be called by a guard.  Without MW_CHECKS it is MW_OK.
+*/
+MW_API int mw_verify(mw_engine *e);
+
+/*
+** Writes a text that shows the engine: objects with their watches, what is
+** below which root and the path there, batches, the journal, clocks,
+** hierarchies, traces.  It is for people, and may change with each version.
+** MW_OK; MW_REFUSED when the sink has refused something.  Needs no memory.
+*/
+MW_API int mw_dump(const mw_engine *e, mw_sink write, void *ud);
 
 /* }====================================================== */
 

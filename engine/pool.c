@@ -15,6 +15,7 @@ static int widen(mw_engine *e, mwi_column *column, uint32_t i) {
   memset(pages + column->n, 0, (n - column->n) * sizeof(void *));
   column->pages = pages;
   column->n = n;
+  mwi_assert(i < n);
   return 1;
 }
 
@@ -47,6 +48,7 @@ uint32_t mwi_pool_take(mw_engine *e, mwi_pool *pool, size_t width) {
 }
 
 void mwi_pool_give(mwi_pool *pool, uint32_t i, size_t width) {
+  mwi_assert(i != pool->free);
   *(uint32_t *)mwi_pool_at(pool, i, width) = pool->free;
   pool->free = i;
 }

@@ -14,7 +14,7 @@
 #ifndef MWI_POOL_H
 #define MWI_POOL_H
 
-#include "moonwatch.h"
+#include "check.h"
 
 #define MWI_PAGE 256u
 
@@ -46,6 +46,7 @@ typedef struct mwi_pool {
 /* The element of a number that was taken, of `width` bytes. */
 static inline void *mwi_pool_at(const mwi_pool *pool, uint32_t i,
                                 size_t width) {
+  mwi_assert(i > 0 && i <= pool->n);
   return (char *)pool->items.pages[i / MWI_PAGE] + (i % MWI_PAGE) * width;
 }
 

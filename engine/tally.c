@@ -20,10 +20,12 @@ static uint32_t *index_of(mwi_tally *t) {
 }
 
 mwi_tally_entry *mwi_tally_at(mwi_tally *t, uint32_t i) {
+  mwi_assert(i < t->n);
   return entries(t) + i;
 }
 
 void mwi_tally_init(mwi_tally *t, uint32_t size) {
+  mwi_assert(size > 0 && (size & (size - 1)) == 0);
   t->n = t->last = 0;
   t->size = size;
   memset(index_of(t), 0, 2 * size * sizeof(uint32_t));
@@ -72,6 +74,7 @@ mwi_tally_entry *mwi_tally_find(mwi_tally *t, const mwi_tally_key *key) {
 
 mwi_tally_entry *mwi_tally_add(mwi_tally *t, const mwi_tally_key *key) {
   mwi_tally_entry *entry = entries(t) + t->n;
+  mwi_assert(t->n < t->size && *spot(t, key) == 0);
   memset(entry, 0, sizeof(mwi_tally_entry));
   entry->key = *key;
   *spot(t, key) = ++t->n;
@@ -194,6 +197,7 @@ int mwi_tally_meet(mwi_tally_met *met, const void *ptr) {
   place->ptr = ptr;
   place->walk = met->walk;
   met->n++;
+  mwi_assert(met->n < met->size); /* so a search ends */
   return 0;
 }
 

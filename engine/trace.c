@@ -83,8 +83,12 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
 void mw_trace_close(mw_engine *e, mw_trace *t) {
   mw_trace **link = &e->trace.first;
   if (t == NULL) return;
+  mwi_check_enter(e);
   if (e->trace.running == t) e->trace.running = NULL;
-  while (*link != t) link = &(*link)->next;
+  while (*link != t) {
+    mwi_check_call(*link != NULL); /* else it is another engine's, or closed */
+    link = &(*link)->next;
+  }
   *link = t->next;
   free_events(e, t);
   free_names(e, &t->names);
@@ -119,6 +123,7 @@ static int is_name(const mwi_trace_name *name, const char *s, size_t len,
 static uint32_t place_of(const mwi_trace_names *names, const char *s,
                          size_t len, mw_name category, uint32_t hash) {
   uint32_t mask = names->size_table - 1, i = hash & mask;
+  mwi_assert(names->n <= names->size_table / 2); /* so the search ends */
   for (; names->table[i] != 0; i = (i + 1) & mask) {
     const mwi_trace_name *name = &names->list[names->table[i]];
     if (name->hash == hash && is_name(name, s, len, category)) break;
@@ -197,6 +202,7 @@ mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 /* The next place of the ring, with nothing in it. */
 static mwi_trace_event *next_place(mw_engine *e, mw_trace *t) {
   mwi_trace_event *event = &t->events[t->at];
+  mwi_assert(t->at == t->n % t->capacity);
   if (t->n >= t->capacity) free_text(e, event);
   t->n++;
   if (++t->at == t->capacity) t->at = 0;
@@ -217,9 +223,19 @@ static mwi_trace_event *add_at_once(mw_engine *e, mw_trace *t,
   return event;
 }
 
+/* Time does not go back. */
+static int64_t time_of(const mw_engine *e, const mw_trace *t) {
+  int64_t now;
+  mwi_quiet_begin(e);
+  now = t->now(t->ud);
+  mwi_quiet_end(e);
+  mwi_check_call(!t->used || now >= t->latest);
+  return now;
+}
+
 static mwi_trace_event *add(mw_engine *e, mw_trace *t, enum mwi_trace_kind kind,
                             mw_thread thread, mw_name name) {
-  t->latest = t->now(t->ud);
+  t->latest = time_of(e, t);
   return add_at_once(e, t, kind, thread, name);
 }
 
@@ -240,6 +256,7 @@ static void set_args(mw_engine *e, mwi_trace_event *event, const char *args,
 /* The running trace, if it has that name. */
 static mw_trace *trace_for(mw_engine *e, mw_name name) {
   mw_trace *t = e->trace.running;
+  mwi_check_enter(e);
   if (t == NULL || (name != 0 && name < t->names.n)) return t;
   t->dropped++;
   return NULL;
@@ -331,7 +348,7 @@ void mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
   mw_value key = details->key;
   uint64_t serial = 0;
   if (t == NULL) return;
-  if (!details->same_time) t->latest = t->now(t->ud);
+  if (!details->same_time) t->latest = time_of(e, t);
   event = add_at_once(e, t, MWI_TRACE_INSTANT, thread, name);
   mw_object_serial(e, details->obj, &serial); /* or 0 */
   if (!fits(e, t, details, &key)) {
@@ -369,7 +386,7 @@ int mw_trace_start(mw_engine *e, mw_trace *t) {
     t->latest = t->stopped;
     add_at_once(e, t, MWI_TRACE_BREAK, 0, 0);
   }
-  t->latest = t->now(t->ud);
+  t->latest = time_of(e, t);
   if (!t->used) t->started = t->latest;
   t->used = 1;
   e->trace.running = t;
@@ -379,7 +396,7 @@ int mw_trace_start(mw_engine *e, mw_trace *t) {
 void mw_trace_stop(mw_engine *e, mw_trace *t) {
   if (e->trace.running != t) return;
   e->trace.running = NULL;
-  t->stopped = t->now(t->ud);
+  t->stopped = time_of(e, t);
 }
 
 mw_trace *mw_trace_running(const mw_engine *e) { return e->trace.running; }

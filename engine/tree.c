@@ -79,6 +79,7 @@ static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
   if (r == NULL) return;
   r->needs |= MWI_TREE;
   before = last_node(e, r, reach);
+  mwi_assert(before == 0 || node_at(e, before)->reach < reach);
   node->next = (before != 0) ? node_at(e, before)->next : r->nodes;
   if (r->nodes == 0)
     node->prev = m;
@@ -179,6 +180,7 @@ static uint32_t find_link(const mw_engine *e, uint32_t parent,
 static void put_link(mw_engine *e, uint32_t i) {
   int ret;
   kh_put_links(&e->tree.table->table, entry_of(e, i), &ret);
+  mwi_assert(ret > 0);
 }
 
 static void take_link(mw_engine *e, uint32_t i) {
@@ -216,6 +218,7 @@ static int has_path(const mw_engine *e, uint32_t m) {
 
 static void make_orphan(mw_engine *e, uint32_t m) {
   mwi_node *node = node_at(e, m);
+  mwi_assert(!is_root(e, m));
   node->via = 0;
   if (node->queued) return;
   node->queued = 1;
@@ -274,6 +277,7 @@ static void end_link(mw_engine *e, uint32_t i) {
 }
 
 static void remove_link(mw_engine *e, uint32_t i) {
+  mwi_assert(find_link(e, link_at(e, i)->parent, &link_at(e, i)->key) == i);
   take_link(e, i);
   end_link(e, i);
 }
@@ -283,6 +287,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
                       const mw_value *key) {
   mwi_link *l = link_at(e, i);
   mwi_node *p = node_at(e, parent), *c = node_at(e, child);
+  mwi_assert(p->reach == c->reach);
   memset(l, 0, sizeof(*l));
   l->parent = parent;
   l->child = child;
@@ -355,6 +360,7 @@ static void look_for_paths(mw_engine *e) {
 }
 
 static void give_node(mw_engine *e, uint32_t m) {
+  mwi_assert(m != e->tree.ground);
   mwi_pool_give(&e->tree.nodes, m, sizeof(mwi_node));
 }
 
@@ -396,6 +402,7 @@ void mwi_tree_forget(mw_engine *e, uint32_t slot) {
 
 mw_handle mw_tree_released(mw_engine *e) {
   uint32_t m;
+  mwi_check_enter(e);
   if (e->tree.orphans != 0) resolve(e);
   while ((m = e->tree.released) != 0) {
     mw_handle obj = node_at(e, m)->obj;
@@ -433,6 +440,7 @@ static int take_into(mw_engine *e, mwi_pool *pool, uint32_t *list,
 
 static uint32_t take_from(const mwi_pool *pool, uint32_t *list, size_t width) {
   uint32_t i = *list;
+  mwi_assert(i != 0); /* as many were taken as there can be need for */
   *list = *(uint32_t *)mwi_pool_at(pool, i, width);
   return i;
 }
@@ -540,12 +548,14 @@ int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                  const mw_value *key, mw_handle child) {
   uint32_t m =
       (reach == 0) ? first_node(e, parent) : find_node(e, parent, reach);
+  mwi_check_enter(e);
   if (m == 0 || !mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
   return link_all(e, pair_from(e, m, reach != 0, child), key, child);
 }
 
 void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
   uint32_t p, i;
+  mwi_check_enter(e);
   for (p = first_node(e, parent); p != 0; p = node_at(e, p)->next)
     if ((i = find_link(e, p, key)) != 0) remove_link(e, i);
 }
@@ -575,6 +585,7 @@ static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
 
 int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
   uint32_t m;
+  mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   *reach = own_reach(e, obj);
   if (*reach != 0) return MW_OK;
@@ -588,6 +599,7 @@ int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
 
 int mw_root_end(mw_engine *e, mw_handle obj) {
   uint32_t m = own_reach(e, obj);
+  mwi_check_enter(e);
   if (m == 0) return MW_STALE;
   drop_node(e, m);
   return MW_OK;
@@ -604,6 +616,7 @@ static mw_value ground_key(mw_handle obj) {
 int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   mw_value key = ground_key(obj);
   uint32_t ground = e->tree.ground;
+  mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
   if (ground == 0) {
     ground = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
@@ -703,3 +716,14 @@ uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
 }
 
 /* }====================================================== */
+
+#ifdef MW_CHECKS
+size_t mwi_link_entries(const mw_engine *e) {
+  return (e->tree.table == NULL) ? 0 : e->tree.table->table.size;
+}
+
+uint32_t mwi_link_entry(const mw_engine *e, uint32_t parent,
+                        const mw_value *key) {
+  return find_link(e, parent, key);
+}
+#endif

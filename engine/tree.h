@@ -43,8 +43,9 @@ MWI_API void mwi_tree_close(mw_engine *e);
 /* The object of a slot is dead. */
 MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
-/* A climb to the roots above an object, one by one in the order in which they
-** became roots.  Anything may happen between two steps. */
+/* A climb to the roots above an object, one by one in the order of their nodes,
+** which have the numbers of nodes that have gone.  Anything may happen between
+** two steps. */
 typedef struct mwi_climb {
   uint32_t node;    /* the object's, below the root that was returned */
   uint32_t reach;   /* that root's */

@@ -51,6 +51,8 @@ mwi_object *mwi_object_need(mw_engine *e, mw_handle h) {
       (mwi_object *)mwi_column_need(e, records, mw_slot(h), RECORDS);
   if (page == NULL) return NULL;
   page += mw_slot(h) % MWI_PAGE;
+  mwi_assert(mwi_identity_is_valid(&e->identity, h));
+  mwi_assert(page->obj == h || page->obj == MW_NONE);
   page->obj = h; /* a former one's went when it was forgotten */
   return page;
 }
@@ -150,6 +152,7 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
   kh_fields_t *h = &part->table->table;
+  mwi_assert(f->first == 0 && find_field(e, f->slot, &f->key) == i);
   kh_del_fields(h, kh_get_fields(h, entry_of(f->slot, &f->key, i)));
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
@@ -182,12 +185,16 @@ void mwi_watch_close(mw_engine *e) {
 
 /* Adds `n`, 1 or -1, to a count, and sets whether `needs` has its bit. */
 static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
+  mwi_assert(n == 1 || *count > 0);
   if (*count < UINT16_MAX) *count = (uint16_t)(*count + n);
   r->needs = (uint8_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
 }
 
+/* What options may say. */
+#define WATCH_FLAGS (MW_ONCE | MW_AFTER | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP)
+
 static int is_plain_flag(const mwi_watch *w) {
-  return (w->flags & (MWI_ENDED - 1) & ~MW_DEEP) == (MW_FLAG | MW_WEAK);
+  return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
 }
 
 /* Adds one watch, or takes one away, where those that wait are counted. */
@@ -229,6 +236,7 @@ static void append(mw_engine *e, mwi_object *r, uint32_t i) {
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
+  mwi_assert(watch_at(e, i)->seq != 0 && watch_at(e, i)->slot == 0);
   watch_at(e, i)->seq = 0;
   mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
@@ -238,6 +246,7 @@ static void free_watch(mw_engine *e, uint32_t i) {
 static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
   uint32_t *first = list_of(e, r, w);
+  mwi_assert((w->flags & MWI_ENDED) && r->walks == 0);
   if (w->next != 0)
     watch_at(e, w->next)->prev = w->prev;
   else if (*first != i)
@@ -312,9 +321,13 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
 
 static int is_dead(const mw_engine *e, const mwi_watch *w) {
   const mw_host *host = &e->watch.host;
+  int dead;
   if ((w->flags & MW_WEAK) == 0) return 0;
   if (!mwi_identity_is_valid(&e->identity, w->ref)) return 1;
-  return host->alive != NULL && !host->alive(host->ud, w->ref);
+  mwi_quiet_begin(e);
+  dead = host->alive != NULL && !host->alive(host->ud, w->ref);
+  mwi_quiet_end(e);
+  return dead;
 }
 
 static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
@@ -348,12 +361,16 @@ void mw_host_set(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
 
 void mwi_host_retain(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
+  mwi_quiet_begin(e);
   if (host->retain != NULL) host->retain(host->ud, key);
+  mwi_quiet_end(e);
 }
 
 void mwi_host_release(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
+  mwi_quiet_begin(e);
   if (host->release != NULL) host->release(host->ud, key);
+  mwi_quiet_end(e);
 }
 
 static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
@@ -384,12 +401,13 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
     return 0;
   }
   w = watch_at(e, i);
+  mwi_assert(w->seq == 0);
   w->flags = (uint16_t)options->flags;
   w->slot = mw_slot(r->obj);
   w->field = field;
   w->twin = i;
-  w->seq = e->watch.seq + 1;
-  w->ref = (options->flags & MW_WEAK) ? options->guard : options->ref;
+  w->seq = e->watch.seq;
+  w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
   append(e, r, i);
   return i;
 }
@@ -425,15 +443,21 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
                    mw_watch_id *id) {
   mwi_object *r;
   uint32_t i;
+  mwi_check_enter(e);
+  mwi_check_call((options->flags & ~WATCH_FLAGS) == 0);
+  mwi_check_call(options->n_keys == 0 || options->keys != NULL);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  if ((options->flags & MWI_OBJECT) &&
+      !mwi_identity_is_valid(&e->identity, options->guard))
+    return MW_STALE;
   if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
   prune(e, r);
+  e->watch.seq++; /* also of watches that fail: they may stay in a list */
   i = make_watches(e, r, options);
   if (i == 0) return MW_NOMEM;
-  e->watch.seq++;
   if (!r->known) r->count = 0; /* while it was tracked */
   r->watched = r->known = 1;
   *id = id_of(e, i);
@@ -442,6 +466,7 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
 
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
+  mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
   mw_root_end(e, obj);
   end_all(e, r);
@@ -464,6 +489,7 @@ int mw_object_is_watched(mw_engine *e, mw_handle obj) {
 int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
   uint32_t i = find_watch(e, id);
   mwi_object *r;
+  mwi_check_enter(e);
   if (i == 0) return MW_STALE;
   r = mwi_object_of(&e->watch, watch_at(e, i)->slot);
   end_watch(e, r, i);
@@ -474,12 +500,13 @@ int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
 int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
                   mw_handle *obj) {
   uint32_t i = find_watch(e, id);
-  const mwi_watch *w = watch_at(e, i);
+  const mwi_watch *w;
   if (i == 0) return MW_STALE;
+  w = watch_at(e, i);
   memset(options, 0, sizeof(*options));
   options->flags = w->flags & (MWI_ENDED - 1);
-  options->guard = (w->flags & MW_WEAK) ? w->ref : MW_NONE;
-  options->ref = (w->flags & MW_WEAK) ? 0 : w->ref;
+  options->guard = (w->flags & MWI_OBJECT) ? w->ref : MW_NONE;
+  options->ref = (w->flags & MWI_OBJECT) ? 0 : w->ref;
   *obj = mwi_identity_handle(&e->identity, w->slot);
   return MW_OK;
 }
@@ -584,6 +611,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
     twin = i;
     do {
       mwi_watch *claimed = watch_at(e, twin);
+      mwi_assert(claimed->seq == w->seq && !(claimed->flags & MWI_CLAIMED));
       claimed->flags |= MWI_CLAIMED;
       claimed->claim = ev->claim;
       count_waiting(e, r, claimed, -1);
@@ -615,13 +643,19 @@ static void call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   mw_handle obj = r->obj;
   int flags = w->flags & (MWI_ENDED - 1);
   uint64_t seq = w->seq;
+  int alive;
+  mwi_assert(!(flags & MWI_ENDED) && r->walks > 0);
   e->watch.calls++;
   if (flags & MW_FLAG) {
     raise_flag(e, r, i);
     return;
   }
   if (flags & MW_ONCE) end_watch(e, r, i);
-  if (host->call(host->ud, obj, w->ref, flags, change)) return;
+  mwi_check_call(host->call != NULL);
+  mwi_guard_begin(e);
+  alive = host->call(host->ud, obj, w->ref, flags, change);
+  mwi_guard_end(e);
+  if (alive) return;
   e->watch.calls--; /* the guard is dead */
   if (r->obj == obj && w->seq == seq) end_watch(e, r, i);
 }
@@ -721,6 +755,7 @@ static uint32_t dequeue(mw_engine *e) {
   mwi_watches *part = &e->watch;
   uint32_t i = part->first_queued;
   if (i == 0) return 0;
+  mwi_assert(watch_at(e, i)->flags & MWI_QUEUED);
   part->first_queued = watch_at(e, i)->queue;
   watch_at(e, i)->flags &= (uint16_t)~MWI_QUEUED;
   if (watch_at(e, i)->slot != 0) return i;
@@ -740,7 +775,10 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   change.host = hosts;
   change.note = w->note;
   r->walks++; /* a watch that ends stays in its list */
+  mwi_check_call(host->settle != NULL);
+  mwi_quiet_begin(e);
   heard = host->settle(host->ud, obj, &change);
+  mwi_quiet_end(e);
   if (r->obj == obj && heard && !(w->flags & MWI_ENDED) &&
       !((w->flags & MW_SKIP) && change.same))
     call(e, r, i, w, &change);
@@ -749,15 +787,22 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   unlink_ended(e);
 }
 
-void mw_batch_begin(mw_engine *e) { e->watch.batches++; }
+void mw_batch_begin(mw_engine *e) {
+  mwi_check_enter(e);
+  e->watch.batches++;
+}
 
 void mw_batch_end(mw_engine *e, void *host) {
   uint32_t i;
+  mwi_check_enter(e);
+  mwi_check_call(e->watch.batches > 0);
   if (--e->watch.batches > 0) return;
   while ((i = dequeue(e)) != 0) deliver(e, i, host);
 }
 
 void mw_batch_drop(mw_engine *e) {
+  mwi_check_enter(e);
+  mwi_check_call(e->watch.batches > 0);
   if (--e->watch.batches > 0) return;
   while (dequeue(e) != 0)
     ;
@@ -813,6 +858,7 @@ void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
 uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
+  mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
   mwi_object_count(e, r);
   mwi_write_begin(e, r, change);
@@ -822,7 +868,20 @@ uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
 void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
                   uint64_t seq) {
   mwi_object *r = record_of(e, obj);
+  mwi_check_enter(e);
+  mwi_check_call(seq <= e->watch.seq);
   if (r != NULL && e->watch.after > 0) mwi_write_end(e, r, change, seq);
 }
 
 /* }====================================================== */
+
+#ifdef MW_CHECKS
+size_t mwi_field_entries(const mw_engine *e) {
+  return (e->watch.table == NULL) ? 0 : e->watch.table->table.size;
+}
+
+uint32_t mwi_field_entry(const mw_engine *e, uint32_t slot,
+                         const mw_value *key) {
+  return (e->watch.table == NULL) ? 0 : find_field(e, slot, key);
+}
+#endif

@@ -68,6 +68,9 @@ enum {
   MWI_QUEUED = 0x400   /* waits for the end of the batch */
 };
 
+/* The guard of such a watch is an object. */
+#define MWI_OBJECT (MW_FLAG | MW_WEAK)
+
 typedef struct mwi_watch {
   uint32_t next;  /* in its list; in a free one, the next free one */
   uint32_t prev;  /* the first one's: the last */
@@ -80,7 +83,7 @@ typedef struct mwi_watch {
   uint16_t flags;
   uint16_t claim; /* the walk that has claimed it */
   uint64_t seq;   /* when it began: only twins share the number; 0: free */
-  uint64_t ref;   /* the host's; with MW_WEAK the guard's handle */
+  uint64_t ref;   /* the host's; with MWI_OBJECT the guard's handle */
 } mwi_watch;
 
 typedef struct mwi_watches {

@@ -210,6 +210,26 @@ mw_engine *mw_lua_engine(lua_State *L) {
   return (s == NULL) ? NULL : s->engine;
 }
 
+#ifdef MW_CHECKS
+
+static int add_text(void *ud, const char *bytes, size_t n) {
+  luaL_addlstring((luaL_Buffer *)ud, bytes, n);
+  return 1;
+}
+
+/* verify() raises the engine as a text if an invariant does not hold. */
+static int verify(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  luaL_Buffer text;
+  if (s->engine == NULL || mw_verify(s->engine) == MW_OK) return 0;
+  luaL_buffinit(L, &text);
+  mw_dump(s->engine, add_text, &text);
+  luaL_pushresult(&text);
+  return lua_error(L);
+}
+
+#endif
+
 /* Builds the library; runs with the upvalues of every function. */
 static int build(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
@@ -244,6 +264,10 @@ static int build(lua_State *L) {
   mwb_open_tracing(L);
   mwb_open_trace_file(L);
   mwb_open_tally(L);
+#ifdef MW_CHECKS
+  mwb_push_function(L, s, verify);
+  lua_setfield(L, -2, "verify");
+#endif
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   mwb_keep(L, mwb_state_of(L), MWB_LIBRARY);

@@ -14,6 +14,11 @@ void check_failed(const char *file, int line, const char *condition) {
   failures_of_this++;
 }
 
+static int print(void *ud, const char *bytes, size_t n) {
+  (void)ud;
+  return fwrite(bytes, 1, n, stdout) == n;
+}
+
 static int passes(const test *t) {
   heap h;
   mw_engine *e;
@@ -23,6 +28,10 @@ static int passes(const test *t) {
   if (e == NULL) return 0;
   t->run(e, &h);
   heap_set(&h, HEAP_GIVE, 0);
+  if (mw_verify(e) != MW_OK) {
+    mw_dump(e, print, NULL);
+    check_failed(t->name, 0, "all invariants hold");
+  }
   mw_engine_close(e);
   if (h.blocks != 0 || h.bytes != 0)
     check_failed(t->name, 0, "nothing is live");
@@ -31,9 +40,10 @@ static int passes(const test *t) {
 }
 
 int main(void) {
-  const test *const suites[] = {identity_tests, clock_tests,   watch_tests,
-                                deep_tests,     journal_tests, scope_tests,
-                                memory_tests,   tally_tests,   trace_tests};
+  const test *const suites[] = {check_tests,   identity_tests, clock_tests,
+                                watch_tests,   deep_tests,     random_tests,
+                                journal_tests, scope_tests,    memory_tests,
+                                tally_tests,   trace_tests};
   int passed = 0, failed = 0;
   size_t i;
   for (i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {

@@ -263,6 +263,7 @@ static void moves(mw_engine *e, heap *h) {
 }
 
 static void held(mw_engine *e, heap *h) {
+  mw_reach reach;
   mw_value nothing;
   (void)h;
   begin(e);
@@ -273,6 +274,8 @@ static void held(mw_engine *e, heap *h) {
   check(mw_tree_link(e, 0, world.h[5], &nothing, world.h[2]) == MW_STALE);
   mw_tree_unlink(e, world.h[0], &nothing);
   check(mw_tree_released(e) == world.h[2] && !mw_tree_is_below(e, world.h[0]));
+  check(mw_root_begin_silent(e, world.h[3], &reach) == MW_NEW);
+  check(mw_root_end_silent(e, world.h[4]) == MW_STALE);
 }
 
 static void no_memory(mw_engine *e, heap *h) {

@@ -288,6 +288,39 @@ static void flags(mw_engine *e, heap *h) {
   check(mw_guard_is_valid(e, guard));
 }
 
+static void flags_that_are_not_weak(mw_engine *e, heap *h) {
+  mw_watch_options options;
+  mw_handle guard, obj;
+  mw_watch_id id;
+  begin(e);
+  (void)h;
+  mw_object_identify(e, &places[1], &guard);
+  id = watch_as('a', MW_FLAG, 0, guard);
+  check(mw_watch_info(e, id, &options, &obj) == MW_OK);
+  check(options.guard == guard && obj == host.obj);
+  write();
+  check(!mw_guard_is_valid(e, guard) && mw_watch_is_alive(e, id));
+  mw_object_forget(e, guard);
+  write();
+  check(!mw_watch_is_alive(e, id) && logged("=="));
+}
+
+/* Another object with a record has the guard's place. */
+static void stale_guards(mw_engine *e, heap *h) {
+  mw_handle guard, other;
+  begin(e);
+  (void)h;
+  mw_object_identify(e, &places[1], &guard);
+  mw_object_forget(e, guard);
+  mw_object_identify(e, &places[2], &other);
+  mw_guard_set_valid(e, other, 0);
+  check(watch_as('a', MW_FLAG, 0, guard) == 0);
+  check(watch_as('a', MW_FLAG | MW_WEAK, 0, guard) == 0);
+  check(watch_as('a', MW_WEAK, 0, MW_NONE) == 0);
+  check(mw_object_waiting(e, host.obj) == 0);
+  check(!mw_guard_is_valid(e, other));
+}
+
 static void batch(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
@@ -381,9 +414,11 @@ static void unwatching_inside(mw_engine *e, heap *h) {
 static void stale(mw_engine *e, heap *h) {
   mw_watch_options options;
   mw_watch_id id = 7;
+  mw_handle obj = begin(e);
   (void)h;
-  begin(e);
   memset(&options, 0, sizeof(options));
+  check(mw_watch_info(e, id, &options, &obj) == MW_STALE);
+  check(obj == host.obj);
   check(mw_watch_begin(e, MW_NONE, &options, &id) == MW_STALE && id == 7);
   check(mw_write_begin(e, MW_NONE, NULL) == 0);
   check(mw_watch_cancel(e, 0) == MW_STALE &&
@@ -417,6 +452,29 @@ static void no_memory(mw_engine *e, heap *h) {
   check(logged("a=")); /* needs none */
 }
 
+static heap *short_heap;
+
+/* The second of two keys finds no memory, sooner or later. */
+static void watch_without_memory(void) {
+  int64_t key;
+  for (key = 1; key < 50; key++) {
+    heap_set(short_heap, HEAP_FAIL_ONCE, 1);
+    watch_as('b', 0, key, MW_NONE);
+    heap_set(short_heap, HEAP_GIVE, 0);
+    if (mw_verify(host.e) != MW_OK) host.log[0] = '!';
+  }
+}
+
+static void no_memory_inside(mw_engine *e, heap *h) {
+  begin(e);
+  short_heap = h;
+  host.act['a'] = watch_without_memory;
+  watch('a', MW_ONCE);
+  watch_as('c', 0, 1000, MW_NONE); /* so that there is room to begin with */
+  write();
+  check(logged("a="));
+}
+
 static void knows_when_an_object_was_last_written(mw_engine *e, heap *h) {
   mw_handle obj = begin(e);
   (void)h;
@@ -448,6 +506,8 @@ const test watch_tests[] = {
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
     {"a flag becomes invalid without a call", flags},
+    {"a flag need not be weak", flags_that_are_not_weak},
+    {"a guard that is gone cannot watch", stale_guards},
     {"a batch calls once, at the end of the outermost", batch},
     {"a batch bears cancelling, skipping and the end of objects",
      batch_and_cancel},
@@ -457,4 +517,5 @@ const test watch_tests[] = {
     {"nothing happens to the stale", stale},
     {"values are equal when they are the same", values},
     {"watching may run out of memory, writing may not", no_memory},
+    {"a guard may run out of memory for watching", no_memory_inside},
     {NULL, NULL}};

@@ -32,11 +32,18 @@ local function often()
   return specs("often", " --exclude-tags=once " .. table.concat(files, " "))
 end
 
+-- The same with the library that checks itself.
+local function checked(...)
+  return ("LUA_CPATH='%s/%s/test/checked/?.so;;' "):format(os.getenv "PWD",
+    build) .. specs(...)
+end
+
 local suites = {
   { "engine, without Lua", build .. "/test/engine" },
   { "faults", build .. "/test/faults" },
-  { "specs, incremental", specs("incremental", "") },
-  { "specs, generational", specs("generational", " --exclude-tags=once") },
+  { "specs, incremental", (build:find "asan" and checked or specs)(
+    "incremental", "") },
+  { "specs, generational", checked("generational", " --exclude-tags=once") },
 }
 if os.getenv "SOAK" then suites[#suites + 1] = { "specs, often", often() } end
 

@@ -2,6 +2,17 @@
 
 local mw = require "moonwatch"
 
+local check = require("moonwatch.core").private.verify
+local complaint
+
+-- A library with checks checks itself after each deed, which may be in a
+-- protected call.
+local function verify()
+  if not check or complaint then return end
+  local sound, text = pcall(check)
+  if not sound then complaint = text:sub(1, 2000) end
+end
+
 local worlds = {}
 
 --- Returns eight tables, all below the first one, perhaps with a cycle.
@@ -61,6 +72,7 @@ function worlds.run(random, tables, n, plain)
   for _ = 1, n do
     local deed = DEEDS[random(plain and #DEEDS - 1 or #DEEDS)]
     deed(random, tables[random(#tables)], tables)
+    verify()
   end
 end
 
@@ -85,7 +97,9 @@ local soak = tonumber(os.getenv "SOAK") or 1
 function worlds.each(n, f)
   for i = 1, n * soak do
     math.randomseed(worlds.seed + i)
-    f(math.random, "SEED=" .. worlds.seed + i - 1)
+    local message = "SEED=" .. worlds.seed + i - 1
+    f(math.random, message)
+    if complaint then error(message .. ": " .. complaint, 0) end
   end
 end
 

@@ -56,11 +56,17 @@ local function wrap_all(class, layers)
   end
 end
 
--- The class has lost its last watched object.
+-- The class has lost its last watched object.  Unwrapping calls functions of the
+-- library, which may see to deaths and find the class again; so it is out of
+-- the table meanwhile.
 local function release(class)
   local its = wrapped[class]
-  if its then unwrap(its.layers) end
+  if not its then return end
   wrapped[class] = nil
+  local ok, err = pcall(unwrap, its.layers)
+  if ok then return end
+  wrapped[class] = its
+  error(err, 0)
 end
 
 --- Called when an object is watched.  Returns whether its class has mutators;

@@ -1,0 +1,658 @@
+/*
+** check.c - do all invariants hold?
+** SPDX-License-Identifier: MIT
+**
+** Each part of an engine is walked as the head of its file describes the part.
+** What is in use must be reached from where it should be reached, once, and
+** what is not in use must be free; so besides each element the sums are looked
+** at.
+*/
+#include "engine.h"
+
+#include <string.h>
+
+#ifndef MW_CHECKS
+
+int mw_verify(mw_engine *e) {
+  (void)e;
+  return MW_OK;
+}
+
+#else
+
+int *mwi_quiet(const mw_engine *e) {
+  return &((mw_engine *)(uintptr_t)e)->check.quiet;
+}
+
+/* {======================================================
+** What is looked at, and pools
+** ======================================================= */
+
+static int break_off(mw_engine *e, const char *condition, int line) {
+  e->check.broken = condition;
+  e->check.line = line;
+  return MW_BROKEN;
+}
+
+/* In a function with an engine `e`: returns unless the condition holds. */
+#define holds(c) \
+  do { \
+    if (!(c)) return break_off(e, #c, __LINE__); \
+  } while (0)
+
+/* In the same: returns unless a part is as it should be. */
+#define passes(call) \
+  do { \
+    if ((call) != MW_OK) return MW_BROKEN; \
+  } while (0)
+
+/* How many of everything have been reached. */
+typedef struct sums {
+  uint32_t watches, fields;
+  uint32_t ended;                   /* of the watches in lists */
+  uint32_t after, deep, deep_skips; /* watches that wait */
+  uint32_t queued;                  /* and watches in the batch's queue */
+  uint32_t nodes, orphans;
+  uint32_t ins, outs; /* links, from both ends */
+  uint32_t keyed;     /* links under objects, from the links */
+  uint32_t keys;      /* and from the objects */
+} sums;
+
+static int verify_pool(mw_engine *e, const mwi_pool *pool, size_t width,
+                       uint32_t used) {
+  uint32_t i, n = 0;
+  for (i = pool->free; i != 0; i = *(uint32_t *)mwi_pool_at(pool, i, width)) {
+    holds(i <= pool->n);
+    holds(++n <= pool->n);
+  }
+  holds(used + n == pool->n);
+  return MW_OK;
+}
+
+static int is_taken(const mwi_pool *pool, uint32_t i) {
+  return i > 0 && i <= pool->n;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Identity, serials, clocks
+** ======================================================= */
+
+/* A slot that is free, as reached through the list. */
+static int verify_free_slots(mw_engine *e, uint32_t n_free) {
+  const mwi_identity *part = &e->identity;
+  uint32_t slot = part->free, n = 0;
+  while (slot != 0) {
+    holds(slot < part->top && mwi_identity_handle(part, slot) == MW_NONE);
+    holds(++n <= n_free);
+    slot = (uint32_t)(uintptr_t)mwi_identity_page_of(part, slot)
+               ->ptr[slot % MWI_PAGE];
+  }
+  holds(n == n_free);
+  return MW_OK;
+}
+
+static int verify_identity(mw_engine *e) {
+  mwi_identity *part = &e->identity;
+  uint32_t slot, found = part->found, taken = 0, used_up = 0;
+  holds(part->top > 0 && (part->top - 1) / MWI_PAGE < part->n_pages);
+  holds(mwi_identity_handle(part, 0) == MW_NONE);
+  for (slot = 1; slot < part->top; slot++) {
+    const mwi_identity_page *page = mwi_identity_page_of(part, slot);
+    if (mwi_identity_handle(part, slot) == MW_NONE) {
+      used_up += page->age[slot % MWI_PAGE] == MWI_MAXAGE;
+      continue;
+    }
+    taken++;
+    part->found = UINT32_MAX; /* so that the table is asked */
+    holds(mwi_identity_find(e, page->ptr[slot % MWI_PAGE]) == slot);
+  }
+  part->found = found;
+  holds(part->count == taken && mwi_identity_entries(e) == taken);
+  holds(part->look > 0 && (part->look < part->top || part->left == 0));
+  return verify_free_slots(e, part->top - 1 - taken - used_up);
+}
+
+static int verify_clock(mw_engine *e, const mwi_clock *clock) {
+  uint32_t i, slot;
+  for (i = 0; i < clock->tags.n; i++) {
+    const mwi_clock_page *page = (const mwi_clock_page *)clock->tags.pages[i];
+    if (page == NULL) continue;
+    holds(page->newest <= clock->now + 1);
+    for (slot = i * MWI_PAGE; slot < (i + 1) * MWI_PAGE; slot++) {
+      if (page->tag[slot % MWI_PAGE] == 0) continue;
+      holds(page->tag[slot % MWI_PAGE] <= page->newest);
+      holds(slot < e->identity.top &&
+            mwi_identity_handle(&e->identity, slot) != MW_NONE);
+    }
+  }
+  return MW_OK;
+}
+
+static int verify_clocks(mw_engine *e) {
+  const mwi_clocks *part = &e->clock;
+  uint32_t i;
+  holds(part->n > 0 && part->n <= part->size && e->identity.given < part->n);
+  for (i = 0; i < part->n; i++) {
+    mw_clock same = i;
+    const mwi_clock *clock = &part->clocks[i];
+    if (clock->name != NULL) /* is found again */
+      holds(mw_clock_open(e, clock->name, clock->len, &same) == MW_OK);
+    holds(same == i);
+    passes(verify_clock(e, clock));
+  }
+  return MW_OK;
+}
+
+static int verify_serials(mw_engine *e) {
+  uint32_t slot, n = 0;
+  for (slot = 1; slot < e->identity.top; slot++) {
+    mw_handle h = mwi_identity_handle(&e->identity, slot);
+    int64_t serial = mw_clock_generation(e, e->identity.given, h);
+    if (serial < 0) continue;
+    n++;
+    holds(serial > 0 && mw_serial_object(e, (uint64_t)serial) == h);
+  }
+  holds(mwi_serial_entries(e) == n);
+  return MW_OK;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Watches
+** ======================================================= */
+
+static const mwi_watch *watch_number(const mw_engine *e, uint32_t i) {
+  return (const mwi_watch *)mwi_pool_at(&e->watch.watches, i,
+                                        sizeof(mwi_watch));
+}
+
+static int waits(const mwi_watch *w) {
+  return (w->flags & (MWI_ENDED | MWI_CLAIMED)) == 0;
+}
+
+/* The twins of a watch lead back to the watch.  At least one of them has a
+** smaller number than the next, so others need not go round. */
+static int verify_twins(mw_engine *e, uint32_t first) {
+  const mwi_watch *w = watch_number(e, first);
+  uint32_t i = w->twin, n = 0;
+  holds(is_taken(&e->watch.watches, i));
+  holds(watch_number(e, i)->seq == w->seq);
+  if (i < first) return MW_OK;
+  for (; i != first; i = watch_number(e, i)->twin) {
+    const mwi_watch *twin = watch_number(e, i);
+    holds(twin->seq == w->seq && twin->slot == w->slot);
+    holds(twin->field != 0 && twin->field != w->field);
+    holds(waits(twin) == waits(w));
+    holds(++n <= e->watch.watches.n && is_taken(&e->watch.watches, twin->twin));
+  }
+  return MW_OK;
+}
+
+/* What the lists of one object have. */
+typedef struct lists {
+  uint32_t linked, ended;
+  uint32_t waiting, deep; /* those that wait, of them those with MW_DEEP */
+  uint32_t calls;         /* and those that are no plain flags */
+  int skips;
+} lists;
+
+static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
+                        lists *has, sums *sum) {
+  const mwi_watch *w = watch_number(e, i);
+  holds(w->slot == mw_slot(r->obj));
+  holds(w->seq > 0 && w->seq <= e->watch.seq);
+  has->linked++;
+  if (w->flags & MWI_ENDED)
+    has->ended++;
+  else
+    passes(verify_twins(e, i));
+  holds(!(w->flags & MWI_CLAIMED) || (w->flags & MW_ONCE));
+  holds(!(w->flags & MWI_CLAIMED) || r->walks > 0);
+  if (!waits(w)) return MW_OK;
+  has->waiting++;
+  has->skips |= w->flags & MW_SKIP;
+  if ((w->flags & (MWI_ENDED - 1) & ~(MW_DEEP | MW_WEAK)) != MW_FLAG)
+    has->calls++;
+  if (w->flags & MW_AFTER) sum->after++;
+  if ((w->flags & MW_DEEP) == 0) return MW_OK;
+  has->deep++;
+  sum->deep++;
+  if (w->flags & MW_SKIP) sum->deep_skips++;
+  return MW_OK;
+}
+
+/* A list, of all fields or of one, ascends by `seq`; the first one's `prev` is
+** the last. */
+static int verify_list(mw_engine *e, const mwi_object *r, uint32_t field,
+                       uint32_t first, lists *has, sums *sum) {
+  uint32_t i, prev = 0;
+  for (i = first; i != 0; prev = i, i = watch_number(e, i)->next) {
+    const mwi_watch *w;
+    holds(is_taken(&e->watch.watches, i));
+    w = watch_number(e, i);
+    holds(w->field == field && (prev == 0 || w->prev == prev));
+    holds(prev == 0 || watch_number(e, prev)->seq < w->seq);
+    passes(verify_watch(e, r, i, has, sum));
+  }
+  holds(first == 0 || watch_number(e, first)->prev == prev);
+  return MW_OK;
+}
+
+static int verify_fields(mw_engine *e, const mwi_object *r, lists *has,
+                         sums *sum) {
+  uint32_t i, prev = 0;
+  for (i = r->fields; i != 0;) {
+    const mwi_field *f;
+    holds(is_taken(&e->watch.fields, i) && sum->fields < e->watch.fields.n);
+    f = (const mwi_field *)mwi_pool_at(&e->watch.fields, i, sizeof(mwi_field));
+    sum->fields++;
+    holds(f->first != 0 && f->prev == prev && f->slot == mw_slot(r->obj));
+    holds(mwi_field_entry(e, f->slot, &f->key) == i);
+    passes(verify_list(e, r, i, f->first, has, sum));
+    prev = i;
+    i = f->next;
+  }
+  return MW_OK;
+}
+
+/* Watches that have ended are chained for as long as a walk needs them. */
+static int verify_ended(mw_engine *e, const sums *sum) {
+  uint32_t i, n = 0;
+  for (i = e->watch.ended; i != 0; i = watch_number(e, i)->note) {
+    holds(is_taken(&e->watch.watches, i));
+    holds(watch_number(e, i)->flags & MWI_ENDED);
+    holds(mwi_object_of(&e->watch, watch_number(e, i)->slot)->walks > 0);
+    holds(++n <= sum->ended);
+  }
+  holds(n == sum->ended);
+  return MW_OK;
+}
+
+/* A count of 16 bits stays at its end. */
+static int is_count(uint16_t count, uint32_t n) {
+  return count == n || count == UINT16_MAX;
+}
+
+static int has_bit(const mwi_object *r, unsigned bit) {
+  return (r->needs & bit) != 0;
+}
+
+static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
+  lists all = {0, 0, 0, 0, 0, 0}, keyed = {0, 0, 0, 0, 0, 0};
+  passes(verify_list(e, r, 0, r->first, &all, sum));
+  passes(verify_fields(e, r, &keyed, sum));
+  holds(is_count(r->heard, all.waiting) && is_count(r->keyed, keyed.waiting));
+  holds(is_count(r->deep, all.deep + keyed.deep));
+  holds(is_count(r->calls, all.calls + keyed.calls));
+  holds(r->linked == all.linked + keyed.linked);
+  holds(has_bit(r, MWI_HEARD) == (r->heard > 0));
+  holds(has_bit(r, MWI_KEYED) == (r->keyed > 0));
+  holds(has_bit(r, MWI_CALLS) == (r->calls > 0));
+  holds(has_bit(r, MWI_SKIPS) || !(all.skips || keyed.skips));
+  holds(!has_bit(r, MWI_SKIPS) || r->heard + r->keyed > 0);
+  holds(r->linked == 0 || r->walks > 0 || r->watched);
+  holds(r->known || !r->watched);
+  holds(r->walks == 0 || e->check.guards > 0);
+  holds(r->fields != 0 || r->filter == 0);
+  sum->watches += r->linked;
+  sum->ended += all.ended + keyed.ended;
+  return MW_OK;
+}
+
+static int verify_queue(mw_engine *e, sums *sum) {
+  const mwi_watches *part = &e->watch;
+  uint32_t i, last = 0;
+  for (i = part->first_queued; i != 0; i = watch_number(e, i)->queue) {
+    holds(is_taken(&part->watches, i) && sum->queued < part->watches.n);
+    holds(watch_number(e, i)->flags & MWI_QUEUED);
+    sum->queued++;
+    if (watch_number(e, i)->slot == 0) sum->watches++; /* in no list */
+    last = i;
+  }
+  holds(part->first_queued == 0 || part->last_queued == last);
+  holds(part->batches > 0 || e->check.guards > 0 || sum->queued == 0);
+  return MW_OK;
+}
+
+static int verify_watches(mw_engine *e, const sums *sum) {
+  const mwi_watches *part = &e->watch;
+  uint32_t i, queued = 0;
+  holds(part->after == sum->after && part->deep == sum->deep);
+  holds(part->deep_skips == sum->deep_skips);
+  holds(part->walks == 0 || e->check.guards > 0);
+  holds(mwi_field_entries(e) == sum->fields);
+  passes(verify_ended(e, sum));
+  for (i = 1; i <= part->watches.n; i++)
+    if (watch_number(e, i)->seq != 0)
+      queued += (watch_number(e, i)->flags & MWI_QUEUED) != 0;
+  holds(queued == sum->queued);
+  passes(verify_pool(e, &part->fields, sizeof(mwi_field), sum->fields));
+  return verify_pool(e, &part->watches, sizeof(mwi_watch), sum->watches);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The tree
+** ======================================================= */
+
+static const mwi_node *node_number(const mw_engine *e, uint32_t m) {
+  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
+}
+
+static const mwi_link *link_number(const mw_engine *e, uint32_t i) {
+  return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
+}
+
+static int verify_ins(mw_engine *e, uint32_t m, sums *sum) {
+  const mwi_node *node = node_number(e, m);
+  uint32_t i, prev = 0;
+  int has_via = (node->via == 0);
+  for (i = node->ins; i != 0; prev = i, i = link_number(e, i)->next_in) {
+    const mwi_link *l;
+    holds(is_taken(&e->tree.links, i) && sum->ins < e->tree.links.n);
+    l = link_number(e, i);
+    sum->ins++;
+    has_via |= (node->via == i);
+    holds(l->child == m && l->prev_in == prev);
+    holds(is_taken(&e->tree.nodes, l->parent));
+    holds(node_number(e, l->parent)->reach == node->reach);
+  }
+  holds(has_via);
+  return MW_OK;
+}
+
+static int verify_outs(mw_engine *e, uint32_t m, sums *sum) {
+  uint32_t i, prev = 0;
+  for (i = node_number(e, m)->outs; i != 0;
+       prev = i, i = link_number(e, i)->next_out) {
+    const mwi_link *l;
+    holds(is_taken(&e->tree.links, i) && sum->outs < e->tree.links.n);
+    l = link_number(e, i);
+    sum->outs++;
+    holds(l->parent == m && l->prev_out == prev);
+    holds(is_taken(&e->tree.nodes, l->child));
+    holds(mwi_link_entry(e, m, &l->key) == i);
+    if (l->key.type == MW_TOBJECT &&
+        mwi_object_find(&e->watch, (mw_handle)l->key.u.i) != NULL)
+      sum->keyed++;
+  }
+  return MW_OK;
+}
+
+static int verify_node(mw_engine *e, uint32_t m, mw_handle obj, sums *sum) {
+  const mwi_node *node = node_number(e, m);
+  sum->nodes++;
+  sum->orphans += node->queued;
+  holds(node->obj == obj && is_taken(&e->tree.nodes, node->reach));
+  holds(node_number(e, node->reach)->reach == node->reach);
+  if (node->reach == m)
+    holds(node->via == 0 && !node->queued);
+  else
+    holds(node->via != 0 || node->queued);
+  passes(verify_ins(e, m, sum));
+  return verify_outs(e, m, sum);
+}
+
+static int verify_nodes_of(mw_engine *e, const mwi_object *r, sums *sum) {
+  uint32_t m, prev = 0;
+  holds(has_bit(r, MWI_TREE) == (r->nodes != 0));
+  for (m = r->nodes; m != 0; prev = m, m = node_number(e, m)->next) {
+    holds(is_taken(&e->tree.nodes, m));
+    holds(prev == 0 || node_number(e, m)->prev == prev);
+    holds(prev == 0 || node_number(e, prev)->reach < node_number(e, m)->reach);
+    passes(verify_node(e, m, r->obj, sum));
+  }
+  holds(r->nodes == 0 || node_number(e, r->nodes)->prev == prev);
+  return MW_OK;
+}
+
+/* The links whose key is the object. */
+static int verify_keys_of(mw_engine *e, const mwi_object *r, sums *sum) {
+  uint32_t i, prev = 0;
+  for (i = r->keys; i != 0; prev = i, i = link_number(e, i)->next_key) {
+    const mwi_link *l;
+    holds(is_taken(&e->tree.links, i) && sum->keys < e->tree.links.n);
+    l = link_number(e, i);
+    sum->keys++;
+    holds(l->prev_key == prev && l->key.type == MW_TOBJECT);
+    holds((mw_handle)l->key.u.i == r->obj);
+  }
+  return MW_OK;
+}
+
+/* Below the ground are the silent roots, each under its own handle. */
+static int verify_ground(mw_engine *e, sums *sum) {
+  uint32_t ground = e->tree.ground, i;
+  if (ground == 0) return MW_OK;
+  holds(is_taken(&e->tree.nodes, ground));
+  holds(node_number(e, ground)->reach == ground);
+  passes(verify_node(e, ground, MW_NONE, sum));
+  holds(node_number(e, ground)->ins == 0);
+  for (i = node_number(e, ground)->outs; i != 0;
+       i = link_number(e, i)->next_out) {
+    const mwi_link *l = link_number(e, i);
+    holds(l->key.type == MW_TOTHER &&
+          (mw_handle)l->key.u.i == node_number(e, l->child)->obj);
+  }
+  return MW_OK;
+}
+
+/* Those whose object is dead are in no other list, like those released. */
+static int verify_orphans(mw_engine *e, sums *sum) {
+  uint32_t m, n = 0;
+  for (m = e->tree.orphans; m != 0; m = node_number(e, m)->chain) {
+    holds(is_taken(&e->tree.nodes, m) && ++n <= e->tree.nodes.n);
+    holds(node_number(e, m)->queued);
+    if (node_number(e, m)->obj != MW_NONE) continue;
+    sum->nodes++;
+    sum->orphans++;
+  }
+  holds(n == sum->orphans);
+  n = 0;
+  for (m = e->tree.released; m != 0; m = node_number(e, m)->chain) {
+    holds(is_taken(&e->tree.nodes, m) && ++n <= e->tree.nodes.n);
+    holds(!node_number(e, m)->queued && node_number(e, m)->outs == 0);
+    sum->nodes++;
+  }
+  return MW_OK;
+}
+
+/* From a node, `via` leads to its root or to an orphan.  In `seen`, nodes from
+** which that is known have a 2, those on the way a 1. */
+static int verify_path(mw_engine *e, uint32_t from, unsigned char *seen) {
+  uint32_t reach = node_number(e, from)->reach, m;
+  for (m = from; seen[m] == 0 && node_number(e, m)->via != 0;) {
+    seen[m] = 1;
+    m = link_number(e, node_number(e, m)->via)->parent;
+    holds(seen[m] != 1); /* no cycle */
+  }
+  holds(seen[m] == 2 || m == reach || node_number(e, m)->queued);
+  for (seen[m] = 2, m = from; seen[m] != 2;) {
+    seen[m] = 2;
+    m = link_number(e, node_number(e, m)->via)->parent;
+  }
+  return MW_OK;
+}
+
+static int verify_paths(mw_engine *e) {
+  uint32_t n = e->tree.nodes.n, slot, m;
+  unsigned char *seen = (unsigned char *)mwi_new(e, (size_t)n + 1);
+  int code = MW_OK;
+  if (seen == NULL) return MW_OK; /* some other time */
+  for (slot = 1; slot < e->identity.top && code == MW_OK; slot++) {
+    const mwi_object *r = mwi_object_of(&e->watch, slot);
+    for (m = (r == NULL) ? 0 : r->nodes; m != 0 && code == MW_OK;
+         m = node_number(e, m)->next)
+      code = verify_path(e, m, seen);
+  }
+  mwi_free(e, seen, (size_t)n + 1);
+  return code;
+}
+
+static int verify_tree(mw_engine *e, sums *sum) {
+  const mwi_tree *part = &e->tree;
+  passes(verify_ground(e, sum));
+  passes(verify_orphans(e, sum));
+  holds(sum->ins == sum->outs && sum->outs == mwi_link_entries(e));
+  holds(sum->keys == sum->keyed);
+  passes(verify_pool(e, &part->nodes, sizeof(mwi_node), sum->nodes));
+  passes(verify_pool(e, &part->links, sizeof(mwi_link), sum->outs));
+  return verify_paths(e);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Records
+** ======================================================= */
+
+/* What is nobody's record has nothing in it. */
+static int verify_empty(mw_engine *e, const mwi_object *r) {
+  holds(r->first == 0 && r->fields == 0 && r->filter == 0 && r->calls == 0);
+  holds(r->heard == 0 && r->keyed == 0 && r->deep == 0 && r->linked == 0);
+  holds(r->nodes == 0 && r->keys == 0 && r->walks == 0);
+  holds(r->needs == 0 && !r->watched && !r->tracked && !r->invalid);
+  return MW_OK;
+}
+
+static int verify_records(mw_engine *e, sums *sum) {
+  const mwi_column *records = &e->watch.records;
+  uint32_t slot;
+  for (slot = 0; slot < records->n * MWI_PAGE; slot++) {
+    const mwi_object *r = mwi_object_of(&e->watch, slot);
+    if (r == NULL) {
+      slot |= MWI_PAGE - 1; /* there is no such page */
+    } else if (r->obj == MW_NONE) {
+      passes(verify_empty(e, r));
+    } else {
+      holds(mw_slot(r->obj) == slot);
+      holds(mwi_identity_is_valid(&e->identity, r->obj));
+      passes(verify_watches_of(e, r, sum));
+      passes(verify_nodes_of(e, r, sum));
+      passes(verify_keys_of(e, r, sum));
+    }
+  }
+  return MW_OK;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Journal, hierarchies, traces
+** ======================================================= */
+
+static int verify_journal(mw_engine *e) {
+  const mwi_journal *part = &e->journal;
+  uint32_t i, k;
+  holds(part->n <= part->size && (part->readers > 0 || part->n == 0));
+  for (i = 0; i < part->n; i++) {
+    if (part->entries[i].obj == MW_NONE) continue;
+    holds(part->entries[i].kind < MW_KINDS);
+    for (k = 0; k < MW_PARTS; k++)
+      holds(part->entries[i].type[k] <= MW_TABSENT);
+  }
+  return MW_OK;
+}
+
+static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *its) {
+  size_t frames = 0;
+  uint32_t slot;
+  for (slot = 0; slot < its->stacks.n * MWI_PAGE; slot++) {
+    const mwi_stack *stack =
+        (const mwi_stack *)mwi_column_page(&its->stacks, slot);
+    if (stack == NULL) {
+      slot |= MWI_PAGE - 1;
+      continue;
+    }
+    stack += slot % MWI_PAGE;
+    frames += stack->n;
+    holds(stack->n <= stack->size);
+    holds(stack->thread == MW_NONE || mw_slot(stack->thread) == slot);
+    holds(stack->thread == MW_NONE ||
+          mwi_identity_is_valid(&e->identity, stack->thread));
+  }
+  holds(frames == its->frames);
+  return MW_OK;
+}
+
+static int verify_hierarchies(mw_engine *e) {
+  uint32_t i;
+  holds(e->scope.n <= e->scope.size);
+  for (i = 0; i < e->scope.n; i++)
+    if (e->scope.all[i] != NULL) passes(verify_hierarchy(e, e->scope.all[i]));
+  return MW_OK;
+}
+
+/* Each name stands in the table, and no empty place is on the way there. */
+static int verify_names(mw_engine *e, const mwi_trace_names *names) {
+  uint32_t i, at, mask = names->size_table - 1, n = 0;
+  holds(names->n <= names->size);
+  holds((names->size_table & mask) == 0 || names->size_table == 0);
+  holds(names->n <= names->size_table / 2);
+  for (i = 0; i < names->size_table; i++) n += names->table[i] != 0;
+  holds(n == ((names->n > 0) ? names->n - 1 : 0));
+  for (i = 1; i < names->n; i++) {
+    for (at = names->list[i].hash & mask; names->table[at] != i;
+         at = (at + 1) & mask)
+      holds(names->table[at] != 0);
+    holds(names->list[i].category < names->n);
+    holds((names->list[i].text == NULL) == (names->list[i].len == 0));
+  }
+  holds(names->latest == 0 || names->latest < names->n);
+  return MW_OK;
+}
+
+static int verify_events(mw_engine *e, const mw_trace *t) {
+  uint64_t i;
+  int64_t time = INT64_MIN;
+  holds(t->capacity > 0 && t->at == t->n % t->capacity);
+  for (i = mwi_trace_first(t); i < t->n; i++) {
+    const mwi_trace_event *event = mwi_trace_event_at(t, i);
+    holds(event->kind <= MWI_TRACE_BREAK && event->has <= MWI_ARGS_ADVANCE);
+    holds(event->name == 0 || event->name < t->names.n);
+    holds(event->has != MWI_ARGS_TEXT || event->args.text != NULL);
+    holds(event->time >= time);
+    if (event->has == MWI_ARGS_CHANGE && event->key_type == MW_TSTRING)
+      holds(event->args.key.i > 0 && event->args.key.i < t->texts.n);
+    time = event->time;
+  }
+  return MW_OK;
+}
+
+static int verify_traces(mw_engine *e) {
+  const mw_trace *t;
+  int is_open = (e->trace.running == NULL);
+  for (t = e->trace.first; t != NULL; t = t->next) {
+    is_open |= (t == e->trace.running);
+    passes(verify_events(e, t));
+    passes(verify_names(e, &t->names));
+    passes(verify_names(e, &t->texts));
+  }
+  holds(is_open);
+  return MW_OK;
+}
+
+/* }====================================================== */
+
+int mw_verify(mw_engine *e) {
+  sums sum;
+  mwi_check_enter(e);
+  memset(&sum, 0, sizeof(sum));
+  e->check.broken = NULL;
+  passes(verify_identity(e));
+  passes(verify_clocks(e));
+  passes(verify_serials(e));
+  passes(verify_records(e, &sum));
+  passes(verify_queue(e, &sum));
+  passes(verify_watches(e, &sum));
+  passes(verify_tree(e, &sum));
+  passes(verify_journal(e));
+  passes(verify_hierarchies(e));
+  return verify_traces(e);
+}
+
+#endif

@@ -1,0 +1,282 @@
+/*
+** dump.c - an engine as a text, for somebody who debugs.
+** SPDX-License-Identifier: MIT
+**
+**     object 7#2: 5 writes, watched
+**       all fields
+**         watch 12: guard 41, once, deep
+**       field string 3
+**         watch 13: guard 42, after
+**       below 1: string 9 of 4, string 8 of 1
+**       holds 9 under string 5
+**
+** The object in slot 7 is the third one there (#2).  It is a field of object 4,
+** which is a field of 1, which is a root.  The host has numbered its strings.
+*/
+#include <string.h>
+
+#include "engine.h"
+#include "json.h"
+
+#define put(out, text) mwi_json_literal(out, text)
+
+static void put_text(mwi_json *out, const char *text) {
+  mwi_json_put(out, text, strlen(text));
+}
+
+static void put_count(mwi_json *out, uint64_t n) {
+  mwi_json_integer(out, (int64_t)n);
+}
+
+/* Puts `before`, a number and `after`. */
+static void put_some(mwi_json *out, const char *before, uint64_t n,
+                     const char *after) {
+  put_text(out, before);
+  put_count(out, n);
+  put_text(out, after);
+}
+
+static void put_object(mwi_json *out, mw_handle h) {
+  if (h == MW_NONE)
+    put(out, "none");
+  else
+    put_count(out, mw_slot(h));
+  if (h >> 32 != 0) put_some(out, "#", h >> 32, "");
+}
+
+static void put_value(mwi_json *out, const mw_value *v) {
+  switch (v->type) {
+    case MW_TNIL:
+      put(out, "nil");
+      break;
+    case MW_TBOOLEAN:
+      put_text(out, v->u.i ? "true" : "false");
+      break;
+    case MW_TINTEGER:
+      mwi_json_integer(out, v->u.i);
+      break;
+    case MW_TFLOAT:
+      mwi_json_number(out, v->u.f);
+      break;
+    case MW_TSTRING:
+      put_some(out, "string ", (uint64_t)v->u.i, "");
+      break;
+    case MW_TOBJECT:
+      put(out, "object ");
+      put_object(out, (mw_handle)v->u.i);
+      break;
+    case MW_TOTHER:
+      put_some(out, "value ", (uint64_t)v->u.i, "");
+      break;
+    default:
+      put(out, "absent");
+  }
+}
+
+typedef struct word {
+  unsigned bit;
+  const char *text;
+} word;
+
+/* Puts the words of the bits that are set, each after a comma. */
+static void put_words(mwi_json *out, const word *words, unsigned bits) {
+  for (; words->text != NULL; words++) {
+    if ((bits & words->bit) == 0) continue;
+    put(out, ", ");
+    put_text(out, words->text);
+  }
+}
+
+/* {======================================================
+** Objects
+** ======================================================= */
+
+static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
+  static const word words[] = {
+      {MW_ONCE, "once"},        {MW_AFTER, "after"},
+      {MW_SKIP, "skip"},        {MW_FLAG, "flag"},
+      {MW_WEAK, "weak"},        {MW_DEEP, "deep"},
+      {MWI_ENDED, "has ended"}, {MWI_CLAIMED, "is about to be called"},
+      {MWI_QUEUED, "queued"},   {0, NULL}};
+  const mwi_watch *w;
+  for (; i != 0; i = w->next) {
+    w = (const mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(*w));
+    put_some(out, "    watch ", w->seq, ": guard ");
+    if (w->flags & MWI_OBJECT)
+      put_object(out, w->ref);
+    else
+      put_count(out, w->ref);
+    put_words(out, words, w->flags);
+    put(out, "\n");
+  }
+}
+
+static const mwi_node *node_number(const mw_engine *e, uint32_t m) {
+  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
+}
+
+static const mwi_link *link_number(const mw_engine *e, uint32_t i) {
+  return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
+}
+
+static void put_node(mwi_json *out, const mw_engine *e, uint32_t m) {
+  if (m == e->tree.ground)
+    put(out, "the ground");
+  else
+    put_object(out, node_number(e, m)->obj);
+}
+
+/* The path is shown as the engine has it, from the object upwards. */
+static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
+  uint32_t reach = node_number(e, m)->reach;
+  const char *before = ": ";
+  if (m == reach) {
+    put(out, "  root\n");
+    return;
+  }
+  put(out, "  below ");
+  put_node(out, e, reach);
+  for (; node_number(e, m)->via != 0; before = ", ") {
+    const mwi_link *l = link_number(e, node_number(e, m)->via);
+    put_text(out, before);
+    put_value(out, &l->key);
+    put(out, " of ");
+    put_node(out, e, l->parent);
+    m = l->parent;
+  }
+  put_text(out, (m == reach) ? "\n" : ", an orphan\n");
+}
+
+static void dump_links(mwi_json *out, const mw_engine *e, uint32_t m) {
+  uint32_t i = (m == 0) ? 0 : node_number(e, m)->outs;
+  for (; i != 0; i = link_number(e, i)->next_out) {
+    put(out, "  holds ");
+    put_object(out, node_number(e, link_number(e, i)->child)->obj);
+    put(out, " under ");
+    put_value(out, &link_number(e, i)->key);
+    put(out, "\n");
+  }
+}
+
+static void dump_record(mwi_json *out, const mw_engine *e,
+                        const mwi_object *r) {
+  static const word words[] = {{1, "watched"},
+                               {2, "tracked"},
+                               {4, "tracked with what is below"},
+                               {8, "invalid"},
+                               {16, "is being walked"},
+                               {0, NULL}};
+  uint32_t i;
+  put(out, "object ");
+  put_object(out, r->obj);
+  put_some(out, ": ", r->count, " writes");
+  put_words(out, words,
+            (r->watched ? 1u : 0u) | (unsigned)r->tracked << 1 |
+                (r->invalid ? 8u : 0u) | (r->walks > 0 ? 16u : 0u));
+  put(out, "\n");
+  if (r->first != 0) put(out, "  all fields\n");
+  dump_watches(out, e, r->first);
+  for (i = r->fields; i != 0;) {
+    const mwi_field *f =
+        (const mwi_field *)mwi_pool_at(&e->watch.fields, i, sizeof(mwi_field));
+    put(out, "  field ");
+    put_value(out, &f->key);
+    put(out, "\n");
+    dump_watches(out, e, f->first);
+    i = f->next;
+  }
+  for (i = r->nodes; i != 0; i = node_number(e, i)->next) dump_node(out, e, i);
+  dump_links(out, e, r->nodes); /* each of the nodes has the same */
+}
+
+static void dump_records(mwi_json *out, const mw_engine *e) {
+  uint32_t slot;
+  for (slot = 1; slot < e->identity.top; slot++) {
+    const mwi_object *r = mwi_object_of(&e->watch, slot);
+    if (r != NULL && r->obj != MW_NONE) dump_record(out, e, r);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** All else
+** ======================================================= */
+
+static void dump_clocks(mwi_json *out, const mw_engine *e) {
+  uint32_t i;
+  for (i = 0; i < e->clock.n; i++) {
+    const mwi_clock *clock = &e->clock.clocks[i];
+    put_some(out, "clock ", i, "");
+    if (i == e->identity.given) put(out, " (serials)");
+    if (clock->name != NULL) put(out, " ");
+    if (clock->name != NULL) mwi_json_string(out, clock->name, clock->len);
+    put_some(out, ": generation ", clock->now, "\n");
+  }
+}
+
+static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *its) {
+  uint32_t slot, i;
+  for (slot = 0; slot < its->stacks.n * MWI_PAGE; slot++) {
+    const mwi_stack *stack =
+        (const mwi_stack *)mwi_column_page(&its->stacks, slot);
+    if (stack != NULL) stack += slot % MWI_PAGE;
+    if (stack == NULL || stack->n == 0) continue;
+    put(out, "  thread ");
+    put_object(out, stack->thread);
+    put(out, " executes");
+    for (i = 0; i < stack->n; i++) {
+      put(out, " ");
+      put_object(out, stack->frames[i].obj);
+      put_some(out, " as ", stack->frames[i].name, "");
+    }
+    put(out, "\n");
+  }
+}
+
+static void dump_hierarchies(mwi_json *out, const mw_engine *e) {
+  uint32_t i;
+  for (i = 0; i < e->scope.n; i++) {
+    if (e->scope.all[i] == NULL) continue;
+    put_some(out, "hierarchy ", i, "");
+    put_some(out, ": ", e->scope.all[i]->frames, " frames\n");
+    dump_hierarchy(out, e->scope.all[i]);
+  }
+}
+
+static void dump_traces(mwi_json *out, const mw_engine *e) {
+  const mw_trace *t;
+  for (t = e->trace.first; t != NULL; t = t->next) {
+    put_some(out, "trace: ", mw_trace_len(t), " events");
+    put_some(out, ", room for ", t->capacity, "");
+    put_some(out, ", ", mw_trace_lost(t), " lost");
+    put_text(out, (t == e->trace.running) ? ", runs\n" : "\n");
+  }
+}
+
+int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
+  char buffer[512];
+  mwi_json out = {write, ud, buffer, 0, sizeof(buffer), 0};
+#ifdef MW_CHECKS
+  if (e->check.broken != NULL) {
+    put(&out, "broken: ");
+    put_text(&out, e->check.broken);
+    put_some(&out, " (check.c:", (uint64_t)e->check.line, ")\n");
+  }
+#endif
+  put_some(&out, "", e->identity.count, " objects\n");
+  dump_clocks(&out, e);
+  if (e->watch.batches > 0) put_some(&out, "batches: ", e->watch.batches, "\n");
+  if (e->watch.walks > 0) put_some(&out, "walks: ", e->watch.walks, "\n");
+  if (e->journal.readers > 0) {
+    put_some(&out, "journal: ", e->journal.n, " entries");
+    put_some(&out, ", ", e->journal.readers, " readers\n");
+  }
+  dump_records(&out, e);
+  dump_hierarchies(&out, e);
+  dump_traces(&out, e);
+  mwi_json_flush(&out);
+  return out.failed ? MW_REFUSED : MW_OK;
+}
+
+/* }====================================================== */

@@ -1,0 +1,783 @@
+/*
+** random_test.c - random programs that watch and write, beside a plain model.
+** SPDX-License-Identifier:  MIT
+**
+** The model has one array of watches, in the order in which they began, and
+** objects with fields.  For a write that is under way it says which watch is
+** the next to be called, by looking at all of them.  The programs do things to
+** the engine and to the model alike, in guards too; so whenever the engine
+** calls, the model must have said so, and when a write or a batch has ended,
+** the model must have nothing left to say.
+**
+** SEED=n begins with that seed, ROUNDS=n goes on for so long.
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../engine/engine.h"
+#include "check.h"
+
+enum {
+  OBJECTS = 7,
+  KEYS = 3, /* the last is an object */
+  GUARDS = 3,
+  WATCHES = 120,
+  DEPTH = 5,  /* of writes in guards */
+  DEEDS = 12, /* in the guards of one step */
+  STEPS = 60,
+  ROUNDS = 400,
+  NONE = -1
+};
+
+typedef struct object {
+  mw_handle h;
+  int field[KEYS]; /* an object or NONE */
+  int watched, known, root, silent;
+  uint64_t count;
+} object;
+
+typedef struct watch {
+  mw_watch_id id;
+  int obj, flags, guard; /* numbers; a guard that is a function is NONE */
+  mw_handle guard_h;
+  mw_value keys[KEYS];
+  uint32_t n_keys;
+  int ended, queued;
+  int claim; /* the walk that has claimed it, or 0 */
+  uint64_t note;
+} watch;
+
+/* A write of which the watchers are told, or the end of a batch. */
+typedef struct telling {
+  struct telling *outer;
+  int is_end;   /* of a batch: */
+  int expected; /* the watch that is to be called after it was settled */
+  int obj;      /* what is written; NONE when it has died */
+  mw_value key;
+  int same, phase;
+  int limit;      /* watches with this number and greater do not hear */
+  int target;     /* whose watches are looked at, or NONE */
+  int below;      /* MW_DEEP: the target is a root above `obj` */
+  mw_value field; /* of the target */
+  int walk, next;
+  uint32_t reach; /* of the last root; 0: the object itself is yet to come */
+  int own;        /* have the object's own watches been looked at? */
+} telling;
+
+static struct {
+  mw_engine *e;
+  heap *heap;
+  char places[OBJECTS + GUARDS + 1];
+  object objects[OBJECTS];
+  mw_handle guards[GUARDS], key;
+  int invalid[GUARDS];
+  watch watches[WATCHES];
+  int n; /* watches */
+  int queue[WATCHES], first, last;
+  int batches, walks, deeds, depth;
+  uint64_t notes;
+  telling *now;
+  int kept; /* keys that the engine keeps */
+  const char *wrong;
+} world;
+
+static unsigned seed;
+
+static int any(int n) {
+  seed = seed * 1103515245u + 12345u;
+  return (int)((seed >> 16) % (unsigned)n);
+}
+
+/* Notes the first thing that is wrong. */
+#define expect(c) ((c) ? (void)0 : complain(#c))
+
+static void complain(const char *condition) {
+  if (world.wrong == NULL) world.wrong = condition;
+}
+
+static mw_value key_of(int k) {
+  mw_value key;
+  key.type = (k == KEYS - 1) ? MW_TOBJECT : MW_TINTEGER;
+  key.u.i = (k == KEYS - 1) ? (int64_t)world.key : k;
+  return key;
+}
+
+/* {======================================================
+** The model
+** ======================================================= */
+
+static int is_dead(const watch *w) {
+  return w->guard != NONE && world.guards[w->guard] != w->guard_h;
+}
+
+static int has_key(const watch *w, const mw_value *key) {
+  uint32_t i = 0;
+  while (i < w->n_keys && !mw_value_equal(&w->keys[i], key)) i++;
+  return w->n_keys == 0 || i < w->n_keys;
+}
+
+static int reaches(int from, int to, char *seen) {
+  int k;
+  if (from == to) return 1;
+  if (seen[from]) return 0;
+  seen[from] = 1;
+  for (k = 0; k < KEYS; k++) {
+    int child = world.objects[from].field[k];
+    if (child != NONE && reaches(child, to, seen)) return 1;
+  }
+  return 0;
+}
+
+static int is_below(int i, int root) {
+  char seen[OBJECTS] = {0};
+  return i != root && reaches(root, i, seen);
+}
+
+/* Roots hear in the order of their nodes. */
+static uint32_t reach_of(int i) {
+  const mwi_object *r = mwi_object_find(&world.e->watch, world.objects[i].h);
+  uint32_t m = (r == NULL) ? 0 : r->nodes;
+  const mwi_node *node;
+  for (; m != 0; m = node->next) {
+    node =
+        (const mwi_node *)mwi_pool_at(&world.e->tree.nodes, m, sizeof(*node));
+    if (node->reach == m) return m;
+  }
+  return 0;
+}
+
+/* Of several paths from a root, the engine chooses one, which must lead from
+** the root to the object.  Its first key is what the root's watches are
+** told. */
+static mw_value first_step(int root, int i) {
+  mw_value path[OBJECTS + 1], nothing = {MW_TABSENT, {0}};
+  uint32_t n = mw_tree_path(world.e, world.objects[root].h, world.objects[i].h,
+                            path, OBJECTS + 1);
+  uint32_t left = n;
+  int at = root, k;
+  expect(n > 0 && n <= OBJECTS);
+  if (n == 0 || n > OBJECTS) return nothing;
+  for (; left > 0 && at != NONE; left--) {
+    for (k = 0; k < KEYS; k++) {
+      mw_value key = key_of(k);
+      if (mw_value_equal(&key, &path[left - 1])) break;
+    }
+    at = (k < KEYS) ? world.objects[at].field[k] : NONE;
+  }
+  expect(at == i);
+  return path[n - 1];
+}
+
+/* Goes to the next object whose watches are told; 0 when there is none. */
+static int next_target(telling *t) {
+  int i, next = NONE;
+  uint32_t reach = UINT32_MAX;
+  if (t->obj == NONE) return 0;
+  if (!t->own) {
+    t->own = 1;
+    t->target = t->obj;
+    t->below = 0;
+    t->field = t->key;
+    return 1;
+  }
+  for (i = 0; i < OBJECTS; i++) {
+    if (!world.objects[i].root || !is_below(t->obj, i)) continue;
+    if (reach_of(i) <= t->reach || reach_of(i) >= reach) continue;
+    reach = reach_of(i);
+    next = i;
+  }
+  if (next == NONE) return 0;
+  t->reach = reach;
+  t->target = next;
+  t->below = MW_DEEP;
+  t->field = first_step(next, t->obj);
+  return 1;
+}
+
+/* Is the watch one of the target's, for that key, and not over? */
+static int concerns(const telling *t, const watch *w) {
+  return w->obj == t->target && !w->ended && has_key(w, &t->field) &&
+         (t->below & ~w->flags) == 0 && !((w->flags & MW_SKIP) && t->same);
+}
+
+static int wants(const telling *t, const watch *w) {
+  return concerns(t, w) && (w->flags & MW_AFTER) == t->phase;
+}
+
+static void raise_flag(watch *w) {
+  if (!is_dead(w) && w->guard != NONE) world.invalid[w->guard] = 1;
+  if (is_dead(w) || (w->flags & MW_ONCE)) w->ended = 1;
+}
+
+/* Goes to the next target, and claims what is called once. */
+static int next_walk(telling *t) {
+  int i;
+  if (!next_target(t)) return 0;
+  t->walk = ++world.walks;
+  t->next = 0;
+  for (i = 0; i < t->limit; i++) {
+    watch *w = &world.watches[i];
+    if ((w->flags & MW_ONCE) && w->claim == 0 && wants(t, w))
+      w->claim = t->walk;
+  }
+  return 1;
+}
+
+/* The next watch to be called, or NONE. */
+static int next_call(telling *t) {
+  if (t->is_end) {
+    int i = t->expected;
+    t->expected = NONE;
+    return i;
+  }
+  while (t->target != NONE || next_walk(t)) {
+    while (t->target != NONE && t->next < t->limit) {
+      watch *w = &world.watches[t->next++];
+      if (w->obj != t->target || w->ended) continue;
+      if (w->claim != 0 ? w->claim != t->walk : !wants(t, w)) continue;
+      if ((w->flags & MW_FLAG) == 0) return t->next - 1;
+      raise_flag(w);
+    }
+    t->target = NONE;
+  }
+  return NONE;
+}
+
+/* A write in a batch. */
+static void queue_all(telling *t, uint64_t note) {
+  int i;
+  while (next_target(t)) {
+    for (i = 0; i < world.n; i++) {
+      watch *w = &world.watches[i];
+      if (w->claim != 0 || !concerns(t, w)) continue;
+      if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG) {
+        raise_flag(w);
+        continue;
+      }
+      if (!w->queued) world.queue[world.last++] = i;
+      w->queued = 1;
+      w->note = note;
+    }
+  }
+}
+
+/* The first in the queue that has not ended leaves the queue; or NONE. */
+static int dequeue(void) {
+  while (world.first < world.last) {
+    int i = world.queue[world.first++];
+    world.watches[i].queued = 0;
+    if (!world.watches[i].ended) return i;
+  }
+  world.first = world.last = 0;
+  return NONE;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Deeds
+** ======================================================= */
+
+/* Now and then the next few requests for memory meet a refusal. */
+static void begin_risk(void) {
+  if (any(4) == 0) heap_set(world.heap, HEAP_FAIL_ONCE, (size_t)any(4) + 1);
+}
+
+/* Returns whether one did. */
+static int end_risk(void) {
+  int refused = world.heap->refusals > 0;
+  heap_set(world.heap, HEAP_GIVE, 0);
+  return refused;
+}
+
+static void let_go(void) {
+  while (mw_tree_released(world.e) != MW_NONE)
+    ;
+}
+
+static int scan(int i);
+
+static int link_field(int i, int k) {
+  int child = world.objects[i].field[k], code;
+  mw_value key = key_of(k);
+  code = mw_tree_link(world.e, 0, world.objects[i].h, &key,
+                      world.objects[child].h);
+  return code == MW_NEW ? scan(child) : code;
+}
+
+/* Links all that an object holds. */
+static int scan(int i) {
+  int k, code = MW_OK;
+  for (k = 0; k < KEYS && code >= 0; k++)
+    if (world.objects[i].field[k] != NONE) code = link_field(i, k);
+  return code;
+}
+
+/* Stores as a host does: not without memory.  Returns whether it did. */
+static int store(int i, int k, int child) {
+  object *o = &world.objects[i];
+  int old = o->field[k], code, refused;
+  mw_value key = key_of(k);
+  o->field[k] = child;
+  if (!mw_tree_has(world.e, o->h)) return 1;
+  if (child == NONE) {
+    mw_tree_unlink(world.e, o->h, &key);
+    return 1;
+  }
+  begin_risk();
+  code = link_field(i, k);
+  refused = end_risk();
+  expect((code == MW_NOMEM) == refused && (refused || code >= 0));
+  if (!refused) return 1;
+  o->field[k] = old;
+  mw_tree_unlink(world.e, o->h, &key);
+  let_go();
+  if (old != NONE && mw_tree_has(world.e, o->h)) expect(link_field(i, k) >= 0);
+  return 0;
+}
+
+static void write_to(int i, int k, int child) {
+  object *o = &world.objects[i];
+  mw_handle h = o->h;
+  int told = o->watched || mw_tree_has(world.e, h);
+  telling t;
+  mw_change change;
+  uint64_t seq;
+  memset(&t, 0, sizeof(t));
+  memset(&change, 0, sizeof(change));
+  t.outer = world.now;
+  t.obj = i;
+  t.key = change.key = key_of(k);
+  t.same = change.same = any(3) == 0;
+  t.limit = told ? world.n : 0;
+  t.target = NONE;
+  change.kind = MW_UPDATE;
+  change.note = ++world.notes;
+  if (told) o->count++;
+  world.now = &t;
+  world.depth++;
+  seq = mw_write_begin(world.e, h, &change);
+  if (world.batches > 0) {
+    if (told) queue_all(&t, change.note);
+  } else {
+    expect(next_call(&t) == NONE);
+  }
+  if (t.obj != NONE && store(i, k, child)) {
+    t.phase = MW_AFTER;
+    t.own = 0;
+    t.reach = 0;
+    mw_write_end(world.e, h, &change, seq);
+    if (world.batches == 0) expect(next_call(&t) == NONE);
+  }
+  world.depth--;
+  world.now = t.outer;
+}
+
+static void write_anything(void) {
+  write_to(any(OBJECTS), any(KEYS), any(3) == 0 ? NONE : any(OBJECTS));
+}
+
+/* Watches of dead guards are looked for when others begin. */
+static void look_for_dead(void) {
+  int i;
+  for (i = 0; i < world.n; i++) {
+    watch *w = &world.watches[i];
+    if (is_dead(w) && !mw_watch_is_alive(world.e, w->id)) w->ended = 1;
+  }
+}
+
+static int begin_root(int i) {
+  object *o = &world.objects[i];
+  mw_reach reach;
+  int code, refused;
+  begin_risk();
+  code = mw_root_begin(world.e, o->h, &reach);
+  expect(code == MW_NOMEM || code == (o->root ? MW_OK : MW_NEW));
+  if (code == MW_NEW) {
+    code = scan(i);
+    if (code < 0) mw_root_end(world.e, o->h);
+  }
+  refused = end_risk();
+  expect((code == MW_NOMEM) == refused);
+  if (!refused) o->root = 1;
+  return !refused;
+}
+
+static void begin_watch(void) {
+  static const int flags[] = {MW_ONCE, MW_AFTER, MW_SKIP, MW_FLAG, MW_WEAK};
+  int i = any(OBJECTS), k, code, refused;
+  object *o = &world.objects[i];
+  watch *w = &world.watches[world.n];
+  mw_watch_options options;
+  if (world.n == WATCHES) return;
+  memset(w, 0, sizeof(*w));
+  w->obj = i;
+  w->guard = NONE;
+  for (k = 0; k < 5; k++)
+    if (any(3) == 0) w->flags |= flags[k];
+  if (any(2) == 0 && (o->root || begin_root(i))) w->flags |= MW_DEEP;
+  if (w->flags & (MW_FLAG | MW_WEAK)) {
+    w->guard = any(GUARDS);
+    w->guard_h = world.guards[w->guard];
+  }
+  if (any(2) == 0) w->n_keys = (uint32_t)any(KEYS) + 1;
+  for (k = 0; k < (int)w->n_keys; k++) w->keys[k] = key_of(any(KEYS));
+  memset(&options, 0, sizeof(options));
+  options.flags = w->flags;
+  options.keys = w->keys;
+  options.n_keys = w->n_keys;
+  options.guard = w->guard_h;
+  options.ref = (uint64_t)world.n;
+  begin_risk();
+  code = mw_watch_begin(world.e, o->h, &options, &w->id);
+  refused = end_risk();
+  expect(code == (refused ? MW_NOMEM : MW_OK));
+  look_for_dead();
+  if (refused) return;
+  world.n++;
+  if (!o->known) o->count = 0;
+  o->watched = o->known = 1;
+}
+
+static void cancel(void) {
+  watch *w = (world.n == 0) ? NULL : &world.watches[any(world.n)];
+  if (w == NULL) return;
+  expect(mw_watch_cancel(world.e, w->id) == (w->ended ? MW_STALE : MW_OK));
+  w->ended = 1;
+}
+
+static void end_watches(int i) {
+  int n;
+  for (n = 0; n < world.n; n++)
+    if (world.watches[n].obj == i) world.watches[n].ended = 1;
+}
+
+static void unwatch(void) {
+  int i = any(OBJECTS);
+  object *o = &world.objects[i];
+  int known = o->watched || mw_tree_has(world.e, o->h);
+  expect(mw_object_unwatch(world.e, o->h) == (known ? MW_OK : MW_STALE));
+  end_watches(i);
+  o->watched = o->root = 0;
+}
+
+static void end_root(void) {
+  object *o = &world.objects[any(OBJECTS)];
+  expect(mw_root_end(world.e, o->h) == (o->root ? MW_OK : MW_STALE));
+  o->root = 0;
+}
+
+static void begin_track(void) {
+  int i = any(OBJECTS), code, refused;
+  object *o = &world.objects[i];
+  mw_reach reach;
+  begin_risk();
+  code = mw_object_track(world.e, o->h, 1, &reach);
+  if (code == MW_NEW) {
+    code = scan(i);
+    if (code < 0) mw_object_untrack(world.e, o->h);
+  }
+  refused = end_risk();
+  expect((code == MW_NOMEM) == refused);
+  if (!refused) o->silent = 1;
+}
+
+static void end_track(void) {
+  object *o = &world.objects[any(OBJECTS)];
+  expect(mw_object_untrack(world.e, o->h) == (o->silent ? MW_OK : MW_STALE));
+  o->silent = 0;
+}
+
+/* An object dies, and another one takes its place. */
+static void replace(int i) {
+  object *o = &world.objects[i];
+  telling *t;
+  int k, j;
+  expect(mw_object_forget(world.e, o->h) == MW_OK);
+  end_watches(i);
+  for (t = world.now; t != NULL; t = t->outer) {
+    if (t->obj == i) t->obj = NONE;
+    if (t->target == i) t->target = NONE;
+  }
+  for (j = 0; j < OBJECTS; j++)
+    for (k = 0; k < KEYS; k++)
+      if (world.objects[j].field[k] == i) world.objects[j].field[k] = NONE;
+  memset(o, 0, sizeof(*o));
+  for (k = 0; k < KEYS; k++) o->field[k] = NONE;
+  mw_object_identify(world.e, &world.places[i], &o->h);
+}
+
+static void replace_guard(void) {
+  int i = any(GUARDS);
+  mw_object_forget(world.e, world.guards[i]);
+  mw_object_identify(world.e, &world.places[OBJECTS + i], &world.guards[i]);
+  world.invalid[i] = 0;
+}
+
+/* The object that is a key dies: what was under it is there no more. */
+static void replace_key(void) {
+  int i;
+  mw_object_forget(world.e, world.key);
+  mw_object_identify(world.e, &world.places[OBJECTS + GUARDS], &world.key);
+  for (i = 0; i < OBJECTS; i++) world.objects[i].field[KEYS - 1] = NONE;
+}
+
+static void revalidate(void) {
+  int i = any(GUARDS), valid = any(2);
+  begin_risk();
+  if (mw_guard_set_valid(world.e, world.guards[i], valid) == MW_OK)
+    world.invalid[i] = !valid;
+  end_risk();
+}
+
+static void batch(void) {
+  int writes = any(4);
+  mw_batch_begin(world.e);
+  world.batches++;
+  while (writes-- > 0) {
+    write_anything();
+    if (any(3) == 0) cancel();
+    if (any(8) == 0) begin_watch();
+    if (any(20) == 0) replace(any(OBJECTS));
+    if (any(8) == 0 && world.depth < DEPTH) batch();
+  }
+  world.batches--;
+  if (any(8) == 0) {
+    mw_batch_drop(world.e);
+    if (world.batches == 0)
+      while (dequeue() != NONE)
+        ;
+  } else {
+    telling t;
+    memset(&t, 0, sizeof(t));
+    t.outer = world.now;
+    t.is_end = 1;
+    t.obj = t.target = t.expected = NONE;
+    world.now = &t;
+    world.depth++;
+    mw_batch_end(world.e, &t);
+    if (world.batches == 0) expect(t.expected == NONE && dequeue() == NONE);
+    world.depth--;
+    world.now = t.outer;
+  }
+  expect(mw_batch_depth(world.e) == (uint32_t)world.batches);
+}
+
+static void any_deed(void) {
+  switch (any(24)) {
+    case 0:
+      unwatch();
+      break;
+    case 1:
+      end_root();
+      break;
+    case 2:
+      begin_track();
+      break;
+    case 3:
+      end_track();
+      break;
+    case 4:
+      replace(any(OBJECTS));
+      break;
+    case 5:
+      replace_guard();
+      break;
+    case 6:
+      replace_key();
+      break;
+    case 7:
+      revalidate();
+      break;
+    case 8:
+      let_go();
+      break;
+    case 9:
+    case 10:
+      cancel();
+      break;
+    case 11:
+    case 12:
+      mw_clock_advance(world.e, MW_CLOCK);
+      break;
+    case 13:
+    case 14:
+      batch();
+      break;
+    case 15:
+    case 16:
+    case 17:
+    case 18:
+      begin_watch();
+      break;
+    default:
+      write_anything();
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What the engine calls
+** ======================================================= */
+
+static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
+                  const mw_change *change) {
+  int i = (world.now == NULL) ? NONE : next_call(world.now);
+  watch *w = &world.watches[i];
+  (void)ud;
+  expect(i != NONE);
+  if (i == NONE) return 1;
+  expect(obj == world.objects[w->obj].h && flags == w->flags);
+  expect(ref == ((flags & MW_WEAK) ? w->guard_h : (uint64_t)i));
+  expect(world.now->is_end || change->same == world.now->same);
+  if (flags & MW_ONCE) w->ended = 1;
+  if ((flags & MW_WEAK) && is_dead(w)) {
+    w->ended = 1;
+    return 0;
+  }
+  while (world.deeds > 0 && world.depth < DEPTH && any(2) == 0) {
+    world.deeds--;
+    any_deed();
+  }
+  expect(mw_verify(world.e) == MW_OK);
+  return 1;
+}
+
+static int settle(void *ud, mw_handle obj, mw_change *change) {
+  telling *t = (telling *)change->host;
+  int i = dequeue(), heard = any(8) > 0;
+  watch *w = &world.watches[i];
+  (void)ud;
+  expect(i != NONE && t == world.now && t->expected == NONE);
+  if (i == NONE) return 0;
+  expect(obj == world.objects[w->obj].h && change->note == w->note);
+  change->kind = MW_UPDATE;
+  change->same = any(3) == 0;
+  if (!heard || ((w->flags & MW_SKIP) && change->same)) return heard;
+  if (w->flags & MW_FLAG)
+    raise_flag(w);
+  else
+    t->expected = i;
+  return heard;
+}
+
+static void retain(void *ud, const mw_value *key) {
+  (void)ud;
+  if (key->type != MW_TOTHER) world.kept++;
+}
+
+static void release(void *ud, const mw_value *key) {
+  (void)ud;
+  if (key->type != MW_TOTHER) world.kept--;
+}
+
+/* }====================================================== */
+
+/* Is what can be asked for as the model has it? */
+static void compare(void) {
+  uint32_t waiting[OBJECTS] = {0};
+  int i, j;
+  for (i = 0; i < world.n; i++) {
+    const watch *w = &world.watches[i];
+    uint32_t k, n = 0;
+    expect(mw_watch_is_alive(world.e, w->id) == !w->ended);
+    for (k = 0; k < w->n_keys; k++) { /* without repetitions */
+      uint32_t before = 0;
+      while (!mw_value_equal(&w->keys[before], &w->keys[k])) before++;
+      n += before == k;
+    }
+    if (!w->ended) waiting[w->obj] += (n == 0) ? 1 : n;
+  }
+  let_go();
+  for (i = 0; i < OBJECTS; i++) {
+    const object *o = &world.objects[i];
+    int has = o->root || o->silent;
+    for (j = 0; j < OBJECTS; j++) {
+      const object *other = &world.objects[j];
+      has |= (other->root || other->silent) && is_below(i, j);
+      if (!other->root) continue;
+      if (is_below(i, j))
+        first_step(j, i);
+      else
+        expect(mw_tree_path(world.e, other->h, o->h, NULL, 0) == 0);
+    }
+    expect(mw_tree_has(world.e, o->h) == has);
+    expect(mw_object_waiting(world.e, o->h) == waiting[i]);
+    expect(!o->known || mw_object_mutations(world.e, o->h) == o->count);
+  }
+  for (i = 0; i < GUARDS; i++)
+    expect(mw_guard_is_valid(world.e, world.guards[i]) == !world.invalid[i]);
+}
+
+static void begin(mw_engine *e, heap *h) {
+  const mw_host host = {NULL, called, NULL, settle, retain, release, NULL};
+  int i, k;
+  memset(&world, 0, sizeof(world));
+  world.e = e;
+  world.heap = h;
+  mw_host_set(e, &host);
+  for (i = 0; i < OBJECTS; i++) {
+    mw_object_identify(e, &world.places[i], &world.objects[i].h);
+    for (k = 0; k < KEYS; k++) world.objects[i].field[k] = NONE;
+  }
+  for (i = 0; i < GUARDS; i++)
+    mw_object_identify(e, &world.places[OBJECTS + i], &world.guards[i]);
+  mw_object_identify(e, &world.places[OBJECTS + GUARDS], &world.key);
+}
+
+static void end(mw_engine *e) {
+  int i;
+  for (i = 0; i < OBJECTS; i++) mw_object_forget(e, world.objects[i].h);
+  for (i = 0; i < GUARDS; i++) mw_object_forget(e, world.guards[i]);
+  mw_object_forget(e, world.key);
+  let_go();
+  expect(world.kept == 0);
+  expect(mw_verify(e) == MW_OK);
+}
+
+static int number(const char *name, int otherwise) {
+  const char *text = getenv(name);
+  return (text == NULL) ? otherwise : atoi(text);
+}
+
+/* A round begins with a new engine, so that its seed tells all. */
+static void play(unsigned first) {
+  heap mine;
+  mw_engine *e;
+  int step;
+  seed = first;
+  memset(&mine, 0, sizeof(mine));
+  e = mw_engine_open(heap_alloc, &mine);
+  begin(e, &mine);
+  for (step = 0; step < STEPS && world.wrong == NULL; step++) {
+    world.deeds = DEEDS;
+    any_deed();
+    expect(mw_verify(e) == MW_OK);
+    if (any(4) == 0) compare();
+  }
+  if (world.wrong == NULL) end(e);
+  mw_engine_close(e);
+  expect(mine.blocks == 0 && mine.errors == 0);
+  if (world.wrong != NULL)
+    printf("SEED=%u, step %d: %s\n", first, step, world.wrong);
+}
+
+static void random_programs(mw_engine *e, heap *h) {
+  unsigned first = (unsigned)number("SEED", (int)(time(NULL) % 1000000));
+  int rounds = number("ROUNDS", ROUNDS), round;
+  (void)e;
+  (void)h;
+  printf("SEED=%u\n", first);
+  fflush(stdout);
+  for (round = 0; round < rounds; round++) {
+    play(first + (unsigned)round);
+    check(world.wrong == NULL);
+  }
+}
+
+const test random_tests[] = {
+    {"random programs call whom a plain model says", random_programs},
+    {NULL, NULL}};
