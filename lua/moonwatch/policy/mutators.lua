@@ -56,9 +56,9 @@ local function wrap_all(class, layers)
   end
 end
 
--- The class has lost its last watched object.  Unwrapping calls functions of the
--- library, which may see to deaths and find the class again; so it is out of
--- the table meanwhile.
+-- The class has lost its last watched object.  Unwrapping calls functions of
+-- the library, which may see to deaths and find the class again; so the class
+-- is out of the table meanwhile.
 local function release(class)
   local its = wrapped[class]
   if not its then return end
