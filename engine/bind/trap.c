@@ -381,8 +381,12 @@ static void look_again(mwb_write *w) {
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  lua_pushvalue(w->L, KEY); /* the value that the store replaces */
-  lua_rawget(w->L, w->shadow);
+  if (lua_istable(w->L, OBJECT)) { /* the value that the store replaces */
+    lua_pushvalue(w->L, KEY);
+    lua_rawget(w->L, w->shadow);
+  } else {
+    mwb_push_current(w->L);
+  }
   lua_replace(w->L, OLD);
 }
 
