@@ -215,6 +215,26 @@ describe("mw.batch", function()
     assert.same({ "x 1:nil>1 insert" }, notes)
   end)
 
+  it("takes a key that no table takes, as the last one too", function()
+    local deep = {}
+    mw.watch(obj, guard "x", STAY)
+    mw.watch(obj, function(o, path) deep[#deep + 1] = { o, path[1] } end,
+      { deep = true, once = false })
+    mw.batch(function()
+      mw.touch(obj)
+      obj.a = 5
+      pcall(function() obj[0 / 0] = 1 end)
+    end)
+    assert.matches("^x %-?nan:nil>nil delete$", notes[1])
+    assert.equal(obj, deep[1][1])
+    assert.are_not.equal(deep[1][2], deep[1][2])
+    mw.batch(function()
+      pcall(function() obj[0 / 0] = 1 end)
+      mw.touch(obj)
+    end)
+    assert.equal("x nil:nil>nil touch", notes[2])
+  end)
+
   it("holds nothing afterwards", function()
     local weak = setmetatable({}, { __mode = "k" })
     mw.watch(obj, guard "x", STAY)

@@ -201,6 +201,22 @@ describe("an object that is tracked deep", function()
     assert.is_table(rawget(leaf, "x"))
   end)
 
+  it("releases what is detached, however it is written to then", function()
+    local list, nodes = {}, {}
+    for i = 1, 3 do
+      nodes[i] = { n = i, prev = nodes[i - 1] }
+      if i > 1 then nodes[i - 1].next = nodes[i] end
+    end
+    list.first, list.last = nodes[1], nodes[3]
+    mw.track(list, { deep = true })
+    nodes[2].next = nil
+    list.last = nodes[2] -- perhaps a move, so the third stays a while
+    nodes[3].prev = nil
+    assert.same({ n = 3 }, nodes[3])
+    assert.is_nil(getmetatable(nodes[3]))
+    assert.equal(1, count(set(nodes[2], "x")))
+  end)
+
   it("takes back what is written to a table detached meanwhile", function()
     local root, leaf = make()
     local tx = mw.begin()

@@ -54,6 +54,17 @@ describe("a watched userdata", function()
     assert.is_false(valid.valid)
   end)
 
+  it("tells afterwards which value the store replaced", function()
+    local object, seen = new(), {}
+    mw.watch(object, function(o) contents[o].a = "meanwhile" end, STAY)
+    mw.watch(object, function(o, key, old, new_value)
+      seen[#seen + 1] = { key, old, new_value, o[key] }
+    end, { phase = "after", once = false })
+    object.a = 2
+    object.b = 3
+    assert.same({ { "a", "meanwhile", 2, 2 }, { "b", nil, 3, 3 } }, seen)
+  end)
+
   it("leaves the others of its class alone", function()
     local object, other, n = new(), new(), 0
     mw.watch(object, function() n = n + 1 end, STAY)

@@ -44,10 +44,13 @@ static void push_notes(lua_State *L) {
   lua_rawset(L, -4);
 }
 
-/* Pushes the key, or `false`'s place for no key at all. */
+/* Pushes the key; nil and NaN, which are no keys, have a place each. */
 static void push_key(lua_State *L) {
+  static const char places[2] = {0};
   if (lua_isnil(L, KEY))
-    lua_pushlightuserdata(L, L);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&places[0]);
+  else if (!lua_rawequal(L, KEY, KEY))
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&places[1]);
   else
     lua_pushvalue(L, KEY);
 }
@@ -67,7 +70,6 @@ uint64_t mwb_note_write(mwb_write *w) {
   mwb_state *s = w->s;
   int top = lua_gettop(L);
   lua_Integer note;
-  if (!lua_rawequal(L, KEY, KEY)) return 0; /* NaN is no key */
   mwb_push(L, s, MWB_BATCH);
   lua_rawgeti(L, top + 1, BATCH_NOTES);
   push_notes(L); /* top + 3 */

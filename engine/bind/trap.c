@@ -56,6 +56,7 @@ void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
 
 void mwb_find_shadow(mwb_write *w) {
   lua_State *L = w->L;
+  if (lua_gettop(L) < SHADOW) lua_settop(L, SHADOW);
   if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
   lua_replace(L, SHADOW);
   w->shadow = SHADOW;
@@ -382,8 +383,12 @@ static void look_again(mwb_write *w) {
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  lua_pushvalue(w->L, KEY); /* the value that the store replaces */
-  lua_rawget(w->L, w->shadow);
+  if (lua_istable(w->L, OBJECT)) { /* the value that the store replaces */
+    lua_pushvalue(w->L, KEY);
+    lua_rawget(w->L, w->shadow);
+  } else {
+    mwb_push_current(w->L);
+  }
   lua_replace(w->L, OLD);
 }
 
