@@ -399,13 +399,16 @@ static int verify_node(mw_engine *e, uint32_t m, mw_handle obj, sums *sum) {
 
 static int verify_nodes_of(mw_engine *e, const mwi_object *r, sums *sum) {
   uint32_t m, prev = 0;
+  int links = 0;
   holds(has_bit(r, MWI_TREE) == (r->nodes != 0));
   for (m = r->nodes; m != 0; prev = m, m = node_number(e, m)->next) {
     holds(is_taken(&e->tree.nodes, m));
     holds(prev == 0 || node_number(e, m)->prev == prev);
     holds(prev == 0 || node_number(e, prev)->reach < node_number(e, m)->reach);
+    links |= node_number(e, m)->outs != 0;
     passes(verify_node(e, m, r->obj, sum));
   }
+  holds(has_bit(r, MWI_LINKS) == links);
   holds(r->nodes == 0 || node_number(e, r->nodes)->prev == prev);
   return MW_OK;
 }

@@ -253,6 +253,14 @@ static void drop_key(mw_engine *e, uint32_t i) {
   if (l->next_key != 0) link_at(e, l->next_key)->prev_key = l->prev_key;
 }
 
+/* A node of the object has lost its last link. */
+static void clear_links(mw_engine *e, mw_handle obj) {
+  mwi_object *r = record_of(e, obj);
+  uint32_t m = (r == NULL) ? 0 : r->nodes;
+  while (m != 0 && node_at(e, m)->outs == 0) m = node_at(e, m)->next;
+  if (r != NULL && m == 0) r->needs &= (uint8_t)~MWI_LINKS;
+}
+
 /* Takes a link out of everything and frees it.  The child may become an orphan;
 ** but if the parent holds the child in another field as well, and that link is
 ** the newest, the child's path stays as long as it was. */
@@ -265,6 +273,7 @@ static void end_link(mw_engine *e, uint32_t i) {
   *(l->prev_out != 0 ? &link_at(e, l->prev_out)->next_out : &parent->outs) =
       l->next_out;
   if (l->next_out != 0) link_at(e, l->next_out)->prev_out = l->prev_out;
+  if (parent->outs == 0) clear_links(e, parent->obj);
   if (child->via == i) {
     if (child->ins != 0 && link_at(e, child->ins)->parent == l->parent)
       child->via = child->ins;
@@ -296,6 +305,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   if ((l->next_in = c->ins) != 0) link_at(e, l->next_in)->prev_in = i;
   if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
   c->ins = p->outs = i;
+  if (p->obj != MW_NONE) record_of(e, p->obj)->needs |= MWI_LINKS;
   if (c->via != 0 || is_root(e, child)) return;
   if (c->outs == 0 || end_of_path(e, parent, child) != child) c->via = i;
 }
@@ -561,16 +571,15 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
 }
 
 int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
-  uint32_t m = first_node(e, obj);
-  return m != 0 && node_at(e, m)->outs != 0;
+  const mwi_object *r = record_of(e, obj);
+  return r != NULL && (r->needs & MWI_LINKS) != 0;
 }
 
 int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r) {
   uint32_t m;
   for (m = r->nodes; m != 0; m = node_at(e, m)->next) {
     const mwi_object *root;
-    if (node_at(e, m)->outs != 0) return 0;
-    if (e->watch.deep == 0 || node_at(e, m)->reach == m) continue;
+    if (node_at(e, m)->reach == m) continue;
     root = record_of(e, node_at(e, node_at(e, m)->reach)->obj);
     if (root != NULL && root->deep > 0) return 0;
   }

@@ -59,8 +59,7 @@ MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
 MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
                                   mwi_climb *climb);
 
-/* Does nobody above the object wait for a write, and has none of its fields
-** been linked?  The object of `r` is in the tree. */
+/* Does nobody above the object wait for a write?  The object is in the tree. */
 MWI_API int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r);
 
 /* The root's own field on the path from there. */

@@ -695,9 +695,8 @@ static void raise_flags(mw_engine *e, mwi_object *r, uint32_t i) {
 }
 
 void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
-  cursor c = both_lists(e, r, key);
-  raise_flags(e, r, c.all);
-  raise_flags(e, r, c.keyed);
+  raise_flags(e, r, r->first);
+  if (r->keyed > 0) raise_flags(e, r, both_lists(e, r, key).keyed);
   if (e->watch.ended != 0) unlink_ended(e);
 }
 

@@ -11,13 +11,14 @@
 ** `needs`.  The record has a bit only while there is a cause for the bit, so
 ** what is not there costs nothing. */
 enum mwi_need {
-  MWI_HEARD = 1,  /* watches of all fields wait */
-  MWI_KEYED = 2,  /* watches of single fields wait */
-  MWI_SKIPS = 4,  /* some of them compare the new value with the old one */
-  MWI_TREE = 8,   /* the object is below a root, or a root */
-  MWI_CALLS = 64, /* some of them are no plain flags */
-  MWI_CLASS = 16, /* for the host: the object's class has a say */
-  MWI_SHORT = 32  /* for the host: nothing is prepared for integer keys */
+  MWI_HEARD = 1,   /* watches of all fields wait */
+  MWI_KEYED = 2,   /* watches of single fields wait */
+  MWI_SKIPS = 4,   /* some of them compare the new value with the old one */
+  MWI_TREE = 8,    /* the object is below a root, or a root, */
+  MWI_LINKS = 128, /* and fields of it are linked */
+  MWI_CALLS = 64,  /* some of them are no plain flags */
+  MWI_CLASS = 16,  /* for the host: the object's class has a say */
+  MWI_SHORT = 32   /* for the host: nothing is prepared for integer keys */
 };
 
 /* The record of an object, beside its slot; 64 bytes, for half of what a write

@@ -461,8 +461,9 @@ static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
   if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
       !mwi_field_is_heard(s->engine, r, key))
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
-  if ((needs & MWI_TREE) && lua_type(L, VALUE) != LUA_TTABLE &&
-      mwi_tree_is_quiet(s->engine, r))
+  if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE &&
+      lua_type(L, VALUE) != LUA_TTABLE &&
+      (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r)))
     needs &= ~(unsigned)MWI_TREE;
   return needs;
 }
