@@ -43,13 +43,9 @@ static int is_root(const mw_engine *e, uint32_t m) {
   return node_at(e, m)->reach == m;
 }
 
-static mwi_object *record_of(const mw_engine *e, mw_handle h) {
-  return mwi_object_find(&e->watch, h);
-}
-
 /* The first node of an object, 0 when it has none. */
 static uint32_t first_node(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r = record_of(e, obj);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
   return (r == NULL) ? 0 : r->nodes;
 }
 
@@ -64,7 +60,7 @@ static uint32_t last_node(const mw_engine *e, const mwi_object *r,
 
 /* The node of an object in a reach. */
 static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
-  const mwi_object *r = record_of(e, obj);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
   uint32_t m = (r == NULL) ? 0 : last_node(e, r, reach);
   return (m != 0 && node_at(e, m)->reach == reach) ? m : 0;
 }
@@ -72,7 +68,7 @@ static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
 /* Makes `m`, just taken, the node of an object that has a record; or the
 ** ground. */
 static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
-  mwi_object *r = record_of(e, obj);
+  mwi_object *r = mwi_object_find(&e->watch, obj);
   mwi_node *node = node_at(e, m);
   memset(node, 0, sizeof(*node));
   node->obj = obj;
@@ -89,7 +85,7 @@ static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
 /* Takes a node from its object. */
 static void unlist_node(mw_engine *e, uint32_t m) {
   mwi_node *node = node_at(e, m);
-  mwi_object *r = record_of(e, node->obj);
+  mwi_object *r = mwi_object_find(&e->watch, node->obj);
   e->tree.version++;
   if (r == NULL) return;
   *(node->prev != 0 ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
@@ -110,9 +106,9 @@ static void unlist_node(mw_engine *e, uint32_t m) {
 #define asked_in(h) (&((const struct mwi_link_table *)(const void *)(h))->asked)
 #define link_in(h, i) ((i) == 0 ? asked_in(h) : link_at(engine_of(h), i))
 #define link_hash(i) mwi_key_hash(link_in(h, i)->parent, &link_in(h, i)->key)
-#define link_equal(a, b) same_field(link_in(h, a), link_in(h, b))
+#define link_equal(a, b) same_link(link_in(h, a), link_in(h, b))
 
-static inline int same_field(const mwi_link *a, const mwi_link *b) {
+static inline int same_link(const mwi_link *a, const mwi_link *b) {
   return a->parent == b->parent && mw_value_equal(&a->key, &b->key);
 }
 
@@ -146,8 +142,8 @@ static int reserve(mw_engine *e, khint_t n) {
   return 1;
 }
 
-static khint_t locate(const mw_engine *e, uint32_t parent,
-                      const mw_value *key) {
+static khint_t locate_link(const mw_engine *e, uint32_t parent,
+                           const mw_value *key) {
   struct mwi_link_table *table = e->tree.table;
   table->asked.parent = parent;
   table->asked.key = *key;
@@ -159,7 +155,7 @@ static uint32_t find_link(const mw_engine *e, uint32_t parent,
                           const mw_value *key) {
   khint_t k;
   if (e->tree.table == NULL) return 0;
-  k = locate(e, parent, key);
+  k = locate_link(e, parent, key);
   return (k == kh_end(&e->tree.table->table))
              ? 0
              : kh_key(&e->tree.table->table, k);
@@ -212,7 +208,9 @@ static void make_orphan(mw_engine *e, uint32_t m) {
 
 /* The record of the object that is a key, NULL for other keys. */
 static mwi_object *record_of_key(const mw_engine *e, const mw_value *key) {
-  return (key->type == MW_TOBJECT) ? record_of(e, (mw_handle)key->u.i) : NULL;
+  return (key->type == MW_TOBJECT)
+             ? mwi_object_find(&e->watch, (mw_handle)key->u.i)
+             : NULL;
 }
 
 /* The engine keeps the key of a link, or no longer does.  The links under an
@@ -263,7 +261,7 @@ static void end_link(mw_engine *e, uint32_t i) {
 static void remove_link(mw_engine *e, uint32_t i) {
   const mwi_link *l = link_at(e, i);
   mwi_assert(find_link(e, l->parent, &l->key) == i);
-  kh_del_links(&e->tree.table->table, locate(e, l->parent, &l->key));
+  kh_del_links(&e->tree.table->table, locate_link(e, l->parent, &l->key));
   end_link(e, i);
 }
 
@@ -410,9 +408,9 @@ int mw_tree_has_orphans(const mw_engine *e) {
 ** ======================================================= */
 
 /* What a link needs: room, a link and perhaps a node for each root. */
-typedef struct needs {
+typedef struct link_needs {
   uint32_t links, nodes; /* lists */
-} needs;
+} link_needs;
 
 static int take_into(mw_engine *e, mwi_pool *pool, uint32_t *list,
                      size_t width) {
@@ -430,7 +428,7 @@ static uint32_t take_from(const mwi_pool *pool, uint32_t *list, size_t width) {
   return i;
 }
 
-static void give_needs(mw_engine *e, needs *n) {
+static void give_needs(mw_engine *e, link_needs *n) {
   mwi_tree *part = &e->tree;
   while (n->links != 0)
     mwi_pool_give(&part->links,
@@ -443,7 +441,7 @@ static void give_needs(mw_engine *e, needs *n) {
 /* Takes what links from the node `parent`, and with `all` from the nodes of the
 ** same object that follow it, need. */
 static int take_needs(mw_engine *e, uint32_t parent, int all,
-                      const mw_value *key, mw_handle child, needs *n) {
+                      const mw_value *key, mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
   uint32_t m;
   khint_t count = 0;
@@ -465,7 +463,7 @@ static int take_needs(mw_engine *e, uint32_t parent, int all,
 /* Links the parent's node `p` to the child's in the same reach.  Returns MW_NEW
 ** if the child's node is new. */
 static int link_nodes(mw_engine *e, uint32_t p, const mw_value *key,
-                      mw_handle child, needs *n) {
+                      mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
   uint32_t reach = node_at(e, p)->reach, old = find_link(e, p, key), i;
   uint32_t m = find_node(e, child, reach);
@@ -477,7 +475,7 @@ static int link_nodes(mw_engine *e, uint32_t p, const mw_value *key,
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
   if (old != 0)
-    kh_del_links(&part->table->table, locate(e, p, &link_at(e, old)->key));
+    kh_del_links(&part->table->table, locate_link(e, p, &link_at(e, old)->key));
   init_link(e, i, p, m, key);
   put_link(e, i);
   if (old != 0) end_link(e, old);
@@ -486,7 +484,7 @@ static int link_nodes(mw_engine *e, uint32_t p, const mw_value *key,
 
 int mw_tree_link(mw_engine *e, mw_handle parent, const mw_value *key,
                  mw_handle child) {
-  needs n = {0, 0};
+  link_needs n = {0, 0};
   uint32_t p = first_node(e, parent);
   int code = MW_OK;
   mwi_check_enter(e);
@@ -545,7 +543,7 @@ static mw_value ground_key(mw_handle obj) {
 }
 
 int mw_root_begin_silent(mw_engine *e, mw_handle obj) {
-  needs n = {0, 0};
+  link_needs n = {0, 0};
   mw_value key = ground_key(obj);
   uint32_t ground = e->tree.ground;
   int code;
@@ -611,7 +609,7 @@ static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
     climb->node = settled_node(e, obj, reach);
     if (climb->node != 0) {
       climb->version = e->tree.version;
-      return record_of(e, node_at(e, reach)->obj);
+      return mwi_object_find(&e->watch, node_at(e, reach)->obj);
     }
     if (climb->version != e->tree.version) return mwi_tree_next(e, r, climb);
   }

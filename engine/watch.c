@@ -94,7 +94,8 @@ __KHASH_IMPL(fields, static inline klib_unused, uint32_t, char, 0, field_hash,
 MWI_KLIB_END
 
 /* Where a field is in the table, which is there. */
-static khint_t locate(const mw_engine *e, uint32_t slot, const mw_value *key) {
+static khint_t locate_field(const mw_engine *e, uint32_t slot,
+                            const mw_value *key) {
   struct mwi_field_table *table = e->watch.table;
   table->asked.slot = slot;
   table->asked.key = *key;
@@ -105,7 +106,7 @@ static khint_t locate(const mw_engine *e, uint32_t slot, const mw_value *key) {
 static uint32_t find_field(const mw_engine *e, uint32_t slot,
                            const mw_value *key) {
   const kh_fields_t *h = &e->watch.table->table;
-  khint_t at = locate(e, slot, key);
+  khint_t at = locate_field(e, slot, key);
   return (at == kh_end(h)) ? 0 : kh_key(h, at);
 }
 
@@ -156,7 +157,7 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
   mwi_assert(f->first == 0 && find_field(e, f->slot, &f->key) == i);
-  kh_del_fields(&part->table->table, locate(e, f->slot, &f->key));
+  kh_del_fields(&part->table->table, locate_field(e, f->slot, &f->key));
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
   else

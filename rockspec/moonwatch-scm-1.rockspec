@@ -20,7 +20,9 @@ build = {
   modules = {
     ["moonwatch.core"] = {
       sources = {
+        "engine/check.c",
         "engine/clock.c",
+        "engine/dump.c",
         "engine/engine.c",
         "engine/hierarchy.c",
         "engine/identity.c",

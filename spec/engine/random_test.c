@@ -5,9 +5,9 @@
 ** The model has one array of watches, in the order in which they began, and
 ** objects with fields.  For a write that is under way it says which watch is
 ** the next to be called, by looking at all of them.  The programs do things to
-** the engine and to the model alike, in guards too; so whenever the engine
-** calls, the model must have said so, and when a write or a batch has ended, the
-** model must have nothing left to say.
+** the engine and to the model alike, in guards too.  So whenever the engine
+** calls, the model must have said so; and when a write or a batch has ended,
+** the model must have nothing left to say.
 **
 ** SEED=n begins with that seed, ROUNDS=n goes on for so long.
 */
@@ -149,7 +149,8 @@ static uint32_t reach_of(int i) {
 }
 
 /* Of several paths from a root, the engine chooses one, which must lead from
-** the root to the object.  Its first key is what the root's watches are told. */
+** the root to the object.  The path's first key is what the root's watches are
+** told. */
 static mw_value first_step(int root, int i) {
   mw_value path[OBJECTS + 1], nothing = {MW_TABSENT, {0}};
   uint32_t n = mw_tree_path(world.e, world.objects[root].h, world.objects[i].h,

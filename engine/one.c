@@ -1,0 +1,29 @@
+/*
+** one.c - all of the engine in one unit, for hosts that like it so.
+** SPDX-License-Identifier: MIT
+**
+** To be compiled instead of the other files.  Some of them have hash tables,
+** and each says for itself how a table knows its engine.
+*/
+#include "engine.c"
+
+#include "check.c"
+#include "clock.c"
+#include "dump.c"
+#include "hierarchy.c"
+#include "journal.c"
+#include "json.c"
+#include "pool.c"
+#include "tally.c"
+#include "trace.c"
+#include "trace_file.c"
+
+#include "identity.c"
+#undef engine_of
+#undef asked_in
+#include "serial.c"
+#undef engine_of
+#include "tree.c"
+#undef engine_of
+#undef asked_in
+#include "watch.c"
