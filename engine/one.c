@@ -2,9 +2,16 @@
 ** one.c - all of the engine in one unit, for hosts that like it so.
 ** SPDX-License-Identifier: MIT
 **
-** To be compiled instead of the other files.  Some of them have hash tables,
-** and each says for itself how a table knows its engine.
+** To be compiled with MW_ONE defined, and no other file of the engine.  Without
+** MW_ONE, nothing is in here, so that "all files" can be compiled as well.
+**
+** Some files have hash tables, and each of these says for itself how a table
+** knows its engine.
 */
+#include "engine.h"
+
+#ifdef MW_ONE
+
 #include "engine.c"
 
 #include "check.c"
@@ -27,3 +34,5 @@
 #undef engine_of
 #undef asked_in
 #include "watch.c"
+
+#endif

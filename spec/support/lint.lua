@@ -62,7 +62,7 @@ local function without(paths, ...)
   end
 end
 
-local WARN = " -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
+local WARN = " -DMW_ONE -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
 
 -- A check that the public header, each file of the engine and all of the engine
 -- as one compile alone, without a warning.
