@@ -383,10 +383,14 @@ void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   while (r->nodes != 0) drop_node(e, r->nodes);
 }
 
-mw_handle mw_tree_released(mw_engine *e) {
-  uint32_t m;
+void mw_tree_resolve(mw_engine *e) {
   mwi_check_enter(e);
   if (e->tree.orphans != 0) resolve(e);
+}
+
+mw_handle mw_tree_released(mw_engine *e) {
+  uint32_t m;
+  mw_tree_resolve(e);
   while ((m = e->tree.released) != 0) {
     mw_handle obj = node_at(e, m)->obj;
     e->tree.released = node_at(e, m)->chain;

@@ -333,7 +333,7 @@ static int store(int i, int k, int child) {
   if (!refused) return 1;
   o->field[k] = old;
   mw_tree_unlink(world.e, o->h, &key);
-  let_go();
+  mw_tree_resolve(world.e);
   if (old != NONE && mw_tree_has(world.e, o->h)) expect(link_field(i, k) >= 0);
   return 0;
 }
