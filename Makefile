@@ -22,7 +22,7 @@ BROWSER    = chromium
 
 # What follows is derived.
 
-ENGINE  = $(filter-out engine/one.c,$(wildcard engine/*.c))
+ENGINE  = $(wildcard engine/*.c)
 BINDING = $(wildcard engine/bind/*.c)
 HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
 CORE    = $(BUILD)/moonwatch/core.so

@@ -73,13 +73,13 @@ static void put_value(mwi_json *out, const mw_value *v) {
   }
 }
 
-typedef struct word {
+typedef struct named_bit {
   unsigned bit;
   const char *text;
-} word;
+} named_bit;
 
 /* Puts the words of the bits that are set, each after a comma. */
-static void put_words(mwi_json *out, const word *words, unsigned bits) {
+static void put_words(mwi_json *out, const named_bit *words, unsigned bits) {
   for (; words->text != NULL; words++) {
     if ((bits & words->bit) == 0) continue;
     put(out, ", ");
@@ -92,7 +92,7 @@ static void put_words(mwi_json *out, const word *words, unsigned bits) {
 ** ======================================================= */
 
 static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
-  static const word words[] = {
+  static const named_bit words[] = {
       {MW_ONCE, "once"},        {MW_AFTER, "after"},
       {MW_SKIP, "skip"},        {MW_FLAG, "flag"},
       {MW_WEAK, "weak"},        {MW_DEEP, "deep"},
@@ -111,11 +111,11 @@ static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
   }
 }
 
-static const mwi_node *node_number(const mw_engine *e, uint32_t m) {
+static const mwi_node *node_of(const mw_engine *e, uint32_t m) {
   return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
 }
 
-static const mwi_link *link_number(const mw_engine *e, uint32_t i) {
+static const mwi_link *link_of(const mw_engine *e, uint32_t i) {
   return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
 }
 
@@ -123,12 +123,12 @@ static void put_node(mwi_json *out, const mw_engine *e, uint32_t m) {
   if (m == e->tree.ground)
     put(out, "the ground");
   else
-    put_object(out, node_number(e, m)->obj);
+    put_object(out, node_of(e, m)->obj);
 }
 
 /* The path is shown as the engine has it, from the object upwards. */
 static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t reach = node_number(e, m)->reach;
+  uint32_t reach = node_of(e, m)->reach;
   const char *before = ": ";
   if (m == reach) {
     put(out, "  root\n");
@@ -136,8 +136,8 @@ static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
   }
   put(out, "  below ");
   put_node(out, e, reach);
-  for (; node_number(e, m)->via != 0; before = ", ") {
-    const mwi_link *l = link_number(e, node_number(e, m)->via);
+  for (; node_of(e, m)->via != 0; before = ", ") {
+    const mwi_link *l = link_of(e, node_of(e, m)->via);
     put_text(out, before);
     put_value(out, &l->key);
     put(out, " of ");
@@ -148,24 +148,24 @@ static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
 }
 
 static void dump_links(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t i = (m == 0) ? 0 : node_number(e, m)->outs;
-  for (; i != 0; i = link_number(e, i)->next_out) {
+  uint32_t i = (m == 0) ? 0 : node_of(e, m)->outs;
+  for (; i != 0; i = link_of(e, i)->next_out) {
     put(out, "  holds ");
-    put_object(out, node_number(e, link_number(e, i)->child)->obj);
+    put_object(out, node_of(e, link_of(e, i)->child)->obj);
     put(out, " under ");
-    put_value(out, &link_number(e, i)->key);
+    put_value(out, &link_of(e, i)->key);
     put(out, "\n");
   }
 }
 
 static void dump_record(mwi_json *out, const mw_engine *e,
                         const mwi_object *r) {
-  static const word words[] = {{1, "watched"},
-                               {2, "tracked"},
-                               {4, "tracked with what is below"},
-                               {8, "invalid"},
-                               {16, "is being walked"},
-                               {0, NULL}};
+  static const named_bit words[] = {{1, "watched"},
+                                    {2, "tracked"},
+                                    {4, "tracked with what is below"},
+                                    {8, "invalid"},
+                                    {16, "is being walked"},
+                                    {0, NULL}};
   uint32_t i;
   put(out, "object ");
   put_object(out, r->obj);
@@ -185,7 +185,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
     dump_watches(out, e, f->first);
     i = f->next;
   }
-  for (i = r->nodes; i != 0; i = node_number(e, i)->next) dump_node(out, e, i);
+  for (i = r->nodes; i != 0; i = node_of(e, i)->next) dump_node(out, e, i);
   dump_links(out, e, r->nodes); /* each of the nodes has the same */
 }
 

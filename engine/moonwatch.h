@@ -469,8 +469,8 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 **     now and then                        --- mw_tree_released
 **
 ** If there is no memory for linking what is below an object, the host unlinks
-** the object and asks for all that is released; or else the object would count
-** as one that moves, with all that is below it, when it is linked again.
+** the object and calls `mw_tree_resolve`; or else the object would count as one
+** that moves, with all that is below it, when it is linked again.
 **
 ** An object may be in several fields, and below itself.  The guard is called
 ** with the root as its object; the way down is told by `mw_tree_above`.
@@ -520,7 +520,11 @@ MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
 */
 MW_API mw_handle mw_tree_released(mw_engine *e);
 
-/* May there be one?  Cheap to ask. */
+/* Sees to what was unlinked, at once: what is not below a root is released, and
+** is new when it is linked again.  Needs no memory. */
+MW_API void mw_tree_resolve(mw_engine *e);
+
+/* Is there anything to be released, perhaps?  Cheap to ask. */
 MW_API int mw_tree_has_orphans(const mw_engine *e);
 
 /* Has a field of `obj` been linked?  Else no write can unlink one. */

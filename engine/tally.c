@@ -109,7 +109,7 @@ static mwi_tally_entry *range(mwi_tally *t, const mwi_tally_key *key) {
 }
 
 /* Notes a number in such an entry, if it is one of them. */
-static int widen(mwi_tally_entry *entry, uint64_t bits) {
+static int extend(mwi_tally_entry *entry, uint64_t bits) {
   mwi_tally_number number;
   memcpy(&number, &bits, sizeof(number));
   if (entry->key.kind == MWI_TALLY_INTEGERS) {
@@ -135,7 +135,7 @@ static mwi_tally_entry *expected_range(mwi_tally *t, const mwi_tally_key *key) {
 
 int mwi_tally_count(mwi_tally *t, const mwi_tally_key *key) {
   mwi_tally_entry *entry = expected_range(t, key);
-  if (entry != NULL && widen(entry, key->value)) {
+  if (entry != NULL && extend(entry, key->value)) {
     t->last = entries(t)[t->last - 1].next;
     entry->n++;
     return 1;
@@ -145,7 +145,7 @@ int mwi_tally_count(mwi_tally *t, const mwi_tally_key *key) {
     if (key->kind != MWI_TALLY_INTEGER && key->kind != MWI_TALLY_FLOAT)
       return 0;
     entry = range(t, key);
-    if (entry == NULL || !widen(entry, key->value)) return 0;
+    if (entry == NULL || !extend(entry, key->value)) return 0;
   }
   entry->n++;
   return 1;
@@ -179,7 +179,8 @@ void mwi_tally_met_none(mwi_tally_met *met) {
   met->n = 0;
 }
 
-static mwi_tally_address *place_of(const mwi_tally_met *met, const void *ptr) {
+static mwi_tally_address *place_of_address(const mwi_tally_met *met,
+                                           const void *ptr) {
   mwi_tally_address *list = addresses(met);
   uint32_t mask = met->size - 1;
   uint32_t i = (uint32_t)(mixed((uint64_t)(uintptr_t)ptr) >> 20) & mask;
@@ -188,11 +189,11 @@ static mwi_tally_address *place_of(const mwi_tally_met *met, const void *ptr) {
 }
 
 int mwi_tally_is_met(mwi_tally_met *met, const void *ptr) {
-  return place_of(met, ptr)->walk == met->walk;
+  return place_of_address(met, ptr)->walk == met->walk;
 }
 
 int mwi_tally_meet(mwi_tally_met *met, const void *ptr) {
-  mwi_tally_address *place = place_of(met, ptr);
+  mwi_tally_address *place = place_of_address(met, ptr);
   if (place->walk == met->walk) return 1;
   place->ptr = ptr;
   place->walk = met->walk;

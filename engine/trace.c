@@ -106,7 +106,7 @@ void mwi_trace_close(mw_engine *e) {
 ** Names
 ** ======================================================= */
 
-static uint32_t hash_of(const char *s, size_t len, mw_name category) {
+static uint32_t hash_name(const char *s, size_t len, mw_name category) {
   uint32_t h = 2166136261u ^ category;
   size_t i;
   for (i = 0; i < len; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
@@ -173,7 +173,7 @@ static mw_name number_of(mw_engine *e, mwi_trace_names *names, const char *s,
   if (names->latest != 0 && /* the same one again, most often */
       is_name(&names->list[names->latest], s, len, category))
     return names->latest;
-  fresh.hash = hash_of(s, len, category);
+  fresh.hash = hash_name(s, len, category);
   if (names->n > 0)
     name = names->table[place_of(names, s, len, category, fresh.hash)];
   if (name == 0) {

@@ -70,14 +70,14 @@ static const mwi_trace_event *event_at(const writer *w, uint32_t i) {
 ** Which events belong to which thread
 ** ======================================================= */
 
-static uint32_t place_of(const writer *w, mw_thread number) {
+static uint32_t place_of_lane(const writer *w, mw_thread number) {
   uint32_t mask = w->size_table - 1, i = (number * 2654435769u >> 7) & mask;
   while (w->table[i] != 0 && w->threads[w->table[i] - 1].number != number)
     i = (i + 1) & mask;
   return i;
 }
 
-static int widen_table(writer *w) {
+static int widen_lanes(writer *w) {
   uint32_t size = (w->size_table == 0) ? 16 : w->size_table * 2, i;
   uint32_t *table = (uint32_t *)mwi_new(w->e, size * sizeof(uint32_t));
   if (table == NULL) return 0;
@@ -85,29 +85,29 @@ static int widen_table(writer *w) {
   w->table = table;
   w->size_table = size;
   for (i = 0; i < w->n_threads; i++)
-    table[place_of(w, w->threads[i].number)] = i + 1;
+    table[place_of_lane(w, w->threads[i].number)] = i + 1;
   return 1;
 }
 
 static lane *add_thread(writer *w, mw_thread number) {
   lane *threads;
-  if (w->n_threads >= w->size_table / 2 && !widen_table(w)) return NULL;
+  if (w->n_threads >= w->size_table / 2 && !widen_lanes(w)) return NULL;
   threads = (lane *)mwi_grow(w->e, w->threads, w->n_threads, &w->size_threads,
                              sizeof(lane));
   if (threads == NULL) return NULL;
   w->threads = threads;
   threads[w->n_threads].number = number;
   threads[w->n_threads].first = threads[w->n_threads].last = NOBODY;
-  w->table[place_of(w, number)] = w->n_threads + 1;
+  w->table[place_of_lane(w, number)] = w->n_threads + 1;
   return &threads[w->n_threads++];
 }
 
 static lane *thread_of(writer *w, mw_thread number) {
-  uint32_t i = (w->size_table == 0) ? 0 : w->table[place_of(w, number)];
+  uint32_t i = (w->size_table == 0) ? 0 : w->table[place_of_lane(w, number)];
   return (i != 0) ? &w->threads[i - 1] : add_thread(w, number);
 }
 
-static void append(writer *w, lane *th, uint32_t i) {
+static void append_event(writer *w, lane *th, uint32_t i) {
   w->next[i] = NOBODY;
   if (th->last == NOBODY)
     th->first = i;
@@ -126,7 +126,7 @@ static int sort_events(writer *w) {
     if (th == NULL || th->number != event->thread)
       th = thread_of(w, event->thread);
     if (th == NULL) return 0;
-    append(w, th, i);
+    append_event(w, th, i);
   }
   return 1;
 }
@@ -172,7 +172,7 @@ static void pop(writer *w, const mwi_trace_event *event) {
   emit(w, event, w->stack[w->depth].name, event->time);
 }
 
-static int take(writer *w, uint32_t i) {
+static int take_event(writer *w, uint32_t i) {
   const mwi_trace_event *event = event_at(w, i);
   if (event->kind == MWI_TRACE_BEGIN)
     return push(w, event, w->t->base + mwi_trace_first(w->t) + i + 1);
@@ -204,7 +204,7 @@ static int write_thread(writer *w, uint32_t number, uint32_t first_break) {
       end_above(w, 0, end_of(w, at));
       at = next_break(w, i);
     }
-    if (!take(w, i)) return 0;
+    if (!take_event(w, i)) return 0;
   }
   end_above(w, 0, end_of(w, at));
   return 1;

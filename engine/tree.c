@@ -40,13 +40,9 @@ static int is_root(const mw_engine *e, uint32_t m) {
   return node_at(e, m)->reach == m;
 }
 
-static mwi_object *record_of(const mw_engine *e, mw_handle h) {
-  return mwi_object_find(&e->watch, h);
-}
-
 /* The first node of an object, 0 when it has none. */
 static uint32_t first_node(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r = record_of(e, obj);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
   return (r == NULL) ? 0 : r->nodes;
 }
 
@@ -62,7 +58,7 @@ static uint32_t last_node(const mw_engine *e, const mwi_object *r,
 
 /* The node of an object in a reach. */
 static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
-  const mwi_object *r = record_of(e, obj);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
   uint32_t m = (r == NULL) ? 0 : last_node(e, r, reach);
   return (m != 0 && node_at(e, m)->reach == reach) ? m : 0;
 }
@@ -70,7 +66,7 @@ static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
 /* Makes `m`, just taken, the node of an object that has a record; or the
 ** ground. */
 static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
-  mwi_object *r = record_of(e, obj);
+  mwi_object *r = mwi_object_find(&e->watch, obj);
   mwi_node *node = node_at(e, m);
   uint32_t before;
   memset(node, 0, sizeof(*node));
@@ -97,7 +93,7 @@ static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
 /* Takes a node from its object. */
 static void unlist_node(mw_engine *e, uint32_t m) {
   mwi_node *node = node_at(e, m);
-  mwi_object *r = record_of(e, node->obj);
+  mwi_object *r = mwi_object_find(&e->watch, node->obj);
   e->tree.version++;
   if (r == NULL) return;
   if (node->next != 0)
@@ -132,7 +128,7 @@ __KHASH_IMPL(links, static inline klib_unused, uint64_t, char, 0, entry_hash,
              entry_equal)
 MWI_KLIB_END
 
-static uint64_t entry_of(const mw_engine *e, uint32_t i) {
+static uint64_t link_entry(const mw_engine *e, uint32_t i) {
   const mwi_link *l = link_at(e, i);
   return (uint64_t)mwi_key_hash(l->parent, &l->key) << 32 | i;
 }
@@ -179,13 +175,13 @@ static uint32_t find_link(const mw_engine *e, uint32_t parent,
 /* There is room for it. */
 static void put_link(mw_engine *e, uint32_t i) {
   int ret;
-  kh_put_links(&e->tree.table->table, entry_of(e, i), &ret);
+  kh_put_links(&e->tree.table->table, link_entry(e, i), &ret);
   mwi_assert(ret > 0);
 }
 
 static void take_link(mw_engine *e, uint32_t i) {
   kh_links_t *h = &e->tree.table->table;
-  kh_del_links(h, kh_get_links(h, entry_of(e, i)));
+  kh_del_links(h, kh_get_links(h, link_entry(e, i)));
 }
 
 void mwi_tree_close(mw_engine *e) {
@@ -228,7 +224,9 @@ static void make_orphan(mw_engine *e, uint32_t m) {
 
 /* The record of the object that is a key, NULL for other keys. */
 static mwi_object *record_of_key(const mw_engine *e, const mw_value *key) {
-  return (key->type == MW_TOBJECT) ? record_of(e, (mw_handle)key->u.i) : NULL;
+  return (key->type == MW_TOBJECT)
+             ? mwi_object_find(&e->watch, (mw_handle)key->u.i)
+             : NULL;
 }
 
 /* The engine keeps the key of a link, or no longer does.  The links under an
@@ -255,7 +253,7 @@ static void drop_key(mw_engine *e, uint32_t i) {
 
 /* A node of the object has lost its last link. */
 static void clear_links(mw_engine *e, mw_handle obj) {
-  mwi_object *r = record_of(e, obj);
+  mwi_object *r = mwi_object_find(&e->watch, obj);
   uint32_t m = (r == NULL) ? 0 : r->nodes;
   while (m != 0 && node_at(e, m)->outs == 0) m = node_at(e, m)->next;
   if (r != NULL && m == 0) r->needs &= (uint8_t)~MWI_LINKS;
@@ -305,7 +303,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   if ((l->next_in = c->ins) != 0) link_at(e, l->next_in)->prev_in = i;
   if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
   c->ins = p->outs = i;
-  if (p->obj != MW_NONE) record_of(e, p->obj)->needs |= MWI_LINKS;
+  if (p->obj != MW_NONE) mwi_object_find(&e->watch, p->obj)->needs |= MWI_LINKS;
   if (c->via != 0 || is_root(e, child)) return;
   if (c->outs == 0 || end_of_path(e, parent, child) != child) c->via = i;
 }
@@ -410,10 +408,14 @@ void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   while (r->nodes != 0) drop_node(e, r->nodes);
 }
 
-mw_handle mw_tree_released(mw_engine *e) {
-  uint32_t m;
+void mw_tree_resolve(mw_engine *e) {
   mwi_check_enter(e);
   if (e->tree.orphans != 0) resolve(e);
+}
+
+mw_handle mw_tree_released(mw_engine *e) {
+  uint32_t m;
+  mw_tree_resolve(e);
   while ((m = e->tree.released) != 0) {
     mw_handle obj = node_at(e, m)->obj;
     e->tree.released = node_at(e, m)->chain;
@@ -435,9 +437,9 @@ int mw_tree_has_orphans(const mw_engine *e) {
 ** ======================================================= */
 
 /* What a link needs: room, a link and perhaps a node for each root. */
-typedef struct needs {
+typedef struct link_needs {
   uint32_t links, nodes; /* lists */
-} needs;
+} link_needs;
 
 static int take_into(mw_engine *e, mwi_pool *pool, uint32_t *list,
                      size_t width) {
@@ -455,7 +457,7 @@ static uint32_t take_from(const mwi_pool *pool, uint32_t *list, size_t width) {
   return i;
 }
 
-static void give_needs(mw_engine *e, needs *n) {
+static void give_needs(mw_engine *e, link_needs *n) {
   mwi_tree *part = &e->tree;
   while (n->links != 0)
     mwi_pool_give(&part->links,
@@ -481,7 +483,7 @@ static void meet(const mw_engine *e, pair *p) {
 /* Begins with the parent's node `m`. */
 static pair pair_from(const mw_engine *e, uint32_t m, int only,
                       mw_handle child) {
-  const mwi_object *r = record_of(e, child);
+  const mwi_object *r = mwi_object_find(&e->watch, child);
   pair p = {m, 0, only};
   if (r == NULL) return p;
   p.child = only ? last_node(e, r, node_at(e, m)->reach) : r->nodes;
@@ -503,7 +505,7 @@ static uint32_t child_in(const mw_engine *e, const pair *p) {
 
 /* Takes what links between these nodes need. */
 static int take_needs(mw_engine *e, pair p, const mw_value *key,
-                      mw_handle child, needs *n) {
+                      mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
   khint_t count = 0;
   int ok = mwi_object_need(e, child) != NULL;
@@ -524,7 +526,7 @@ static int take_needs(mw_engine *e, pair p, const mw_value *key,
 /* Links the parent's node to the child's in the same reach.  Returns MW_NEW if
 ** the child's node is new. */
 static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
-                      mw_handle child, needs *n) {
+                      mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
   uint32_t old = find_link(e, p->parent, key), i;
   uint32_t m = child_in(e, p);
@@ -545,7 +547,7 @@ static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
 
 static int link_all(mw_engine *e, pair p, const mw_value *key,
                     mw_handle child) {
-  needs n = {0, 0};
+  link_needs n = {0, 0};
   int code = MW_OK;
   if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
   for (; p.parent != 0; next_pair(e, &p))
@@ -571,7 +573,7 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
 }
 
 int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
-  const mwi_object *r = record_of(e, obj);
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
   return r != NULL && (r->needs & MWI_LINKS) != 0;
 }
 
@@ -580,7 +582,7 @@ int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r) {
   for (m = r->nodes; m != 0; m = node_at(e, m)->next) {
     const mwi_object *root;
     if (node_at(e, m)->reach == m) continue;
-    root = record_of(e, node_at(e, node_at(e, m)->reach)->obj);
+    root = mwi_object_find(&e->watch, node_at(e, node_at(e, m)->reach)->obj);
     if (root != NULL && root->deep > 0) return 0;
   }
   return 1;
@@ -685,7 +687,7 @@ static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
     climb->node = settled_node(e, obj, reach);
     if (climb->node != 0) {
       climb->version = e->tree.version;
-      return record_of(e, node_at(e, reach)->obj);
+      return mwi_object_find(&e->watch, node_at(e, reach)->obj);
     }
     if (climb->version != e->tree.version) return mwi_tree_next(e, r, climb);
   }

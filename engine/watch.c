@@ -82,7 +82,7 @@ __KHASH_IMPL(fields, static inline klib_unused, uint64_t, char, 0, entry_hash,
              entry_equal)
 MWI_KLIB_END
 
-static uint64_t entry_of(uint32_t slot, const mw_value *key, uint32_t i) {
+static uint64_t field_entry(uint32_t slot, const mw_value *key, uint32_t i) {
   return (uint64_t)mwi_key_hash(slot, key) << 32 | i;
 }
 
@@ -134,7 +134,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   memset(f, 0, sizeof(*f));
   f->slot = slot;
   f->key = *key;
-  kh_put_fields(&part->table->table, entry_of(slot, key, i), &fresh);
+  kh_put_fields(&part->table->table, field_entry(slot, key, i), &fresh);
   if (fresh < 0) {
     mwi_pool_give(&part->fields, i, sizeof(mwi_field));
     return 0;
@@ -153,7 +153,7 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_field *f = field_at(e, i);
   kh_fields_t *h = &part->table->table;
   mwi_assert(f->first == 0 && find_field(e, f->slot, &f->key) == i);
-  kh_del_fields(h, kh_get_fields(h, entry_of(f->slot, &f->key, i)));
+  kh_del_fields(h, kh_get_fields(h, field_entry(f->slot, &f->key, i)));
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
   else

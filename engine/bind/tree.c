@@ -166,12 +166,15 @@ static int store_table(lua_State *L) {
   return 0;
 }
 
-/* If storing itself failed, there was nothing under the key before. */
+/* What is below the value may not have been scanned to the end, so the value is
+** to be new when it is stored again.  If storing itself failed, there was
+** nothing under the key before. */
 static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
   mw_engine *e = w->s->engine;
   int type;
   mw_tree_unlink(e, w->obj, &HOLD);
+  mw_tree_resolve(e);
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
   lua_pop(L, 1);

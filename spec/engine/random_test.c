@@ -5,8 +5,8 @@
 ** The model has one array of watches, in the order in which they began, and
 ** objects with fields.  For a write that is under way it says which watch is
 ** the next to be called, by looking at all of them.  The programs do things to
-** the engine and to the model alike, in guards too; so whenever the engine
-** calls, the model must have said so, and when a write or a batch has ended,
+** the engine and to the model alike, in guards too.  So whenever the engine
+** calls, the model must have said so; and when a write or a batch has ended,
 ** the model must have nothing left to say.
 **
 ** SEED=n begins with that seed, ROUNDS=n goes on for so long.
@@ -149,7 +149,7 @@ static uint32_t reach_of(int i) {
 }
 
 /* Of several paths from a root, the engine chooses one, which must lead from
-** the root to the object.  Its first key is what the root's watches are
+** the root to the object.  The path's first key is what the root's watches are
 ** told. */
 static mw_value first_step(int root, int i) {
   mw_value path[OBJECTS + 1], nothing = {MW_TABSENT, {0}};
@@ -333,7 +333,7 @@ static int store(int i, int k, int child) {
   if (!refused) return 1;
   o->field[k] = old;
   mw_tree_unlink(world.e, o->h, &key);
-  let_go();
+  mw_tree_resolve(world.e);
   if (old != NONE && mw_tree_has(world.e, o->h)) expect(link_field(i, k) >= 0);
   return 0;
 }

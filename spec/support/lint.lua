@@ -62,10 +62,10 @@ local function without(paths, ...)
   end
 end
 
-local WARN = " -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
+local WARN = " -DMW_ONE -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "
 
--- A check that the public header and each file of the engine compile alone,
--- without a warning.
+-- A check that the public header, each file of the engine and all of the engine
+-- as one compile alone, without a warning.
 local function compiles(compiler)
   return function()
     local list = {}
@@ -81,7 +81,8 @@ end
 local function rockspec_lists_all()
   local list, spec = {}, text_of "rockspec/moonwatch-scm-1.rockspec"
   for _, path in ipairs(matching "^engine/.*%.c$") do
-    if not spec:find('"' .. path .. '"', 1, true) then
+    local is_all = path == "engine/one.c" -- instead of the others
+    if not is_all and not spec:find('"' .. path .. '"', 1, true) then
       list[#list + 1] = path .. " is not in the rockspec"
     end
   end
@@ -117,6 +118,8 @@ local checks = {
     "'-D__KHASH_TYPE(a,b,c)=' '-D__KHASH_IMPL(a,b,c,d,e,f,g)=' engine") },
   { "the engine is C11", compiles "gcc -std=c11 -Wstrict-prototypes -x c" },
   { "the engine is C++17", compiles "g++ -std=c++17 -x c++" },
+  { "the checks are C11", compiles "gcc -std=c11 -DMW_CHECKS -x c" },
+  { "the checks are C++17", compiles "g++ -std=c++17 -DMW_CHECKS -x c++" },
   { "the engine knows nothing of Lua",
     without(ENGINE, "include.*lua%.h", "include.*lauxlib", "lua_State") },
   { "the library does not print, exit or allocate on its own",

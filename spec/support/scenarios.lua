@@ -351,6 +351,20 @@ function scenarios.misuse()
   check(not ok and (message:find "bad argument" or message:find "memory"))
 end
 
+-- A table is stored again after there was no memory for what is below it.
+function scenarios.storing_again()
+  local mw = require "moonwatch"
+  local root, child, n = {}, { inner = {} }, 0
+  mw.watch(root, function() n = n + 1 end, { deep = true, once = false })
+  local tx = mw.begin()
+  pcall(function() root.x = child end)
+  root.x = child
+  n = 0
+  child.inner.y = 1
+  tx:commit()
+  assert(n == 1, "what is below is not heard")
+end
+
 for _, file in ipairs { "plans", "recorded", "hierarchy", "trace", "rest" } do
   local more = dofile("spec/support/scenarios_" .. file .. ".lua")
   for name, scenario in pairs(more) do scenarios[name] = scenario end
