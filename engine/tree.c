@@ -322,31 +322,37 @@ static void end_node(mw_engine *e, uint32_t m) {
 ** Orphans
 ** ======================================================= */
 
+/* From here on no node is known to have no path. */
+static void begin_search(mw_engine *e) {
+  mwi_tree *part = &e->tree;
+  uint32_t m;
+  if (++part->search < UINT32_MAX >> 1) return;
+  for (m = 1; m <= part->nodes.n; m++) node_at(e, m)->seen = 0;
+  part->search = 1;
+}
+
+/* Is there a path to the node?  Those that a vain climb has met are marked, so
+** that all climbs of a search together take time for each node once. */
+static int is_reached(mw_engine *e, uint32_t m) {
+  uint32_t search = e->tree.search, at = m;
+  while (node_at(e, at)->seen != search && node_at(e, at)->via != 0)
+    at = link_at(e, node_at(e, at)->via)->parent;
+  if (node_at(e, at)->seen != search && is_root(e, at)) return 1;
+  while (node_at(e, m)->seen != search) {
+    node_at(e, m)->seen = search & UINT32_MAX >> 1;
+    if (node_at(e, m)->via != 0) m = link_at(e, node_at(e, m)->via)->parent;
+  }
+  return 0;
+}
+
 /* Takes another link to an orphan, if there is one from a node that has a
 ** path. */
 static int find_path(mw_engine *e, uint32_t m) {
   uint32_t i = node_at(e, m)->ins;
-  while (i != 0 && !has_path(e, link_at(e, i)->parent))
+  while (i != 0 && !is_reached(e, link_at(e, i)->parent))
     i = link_at(e, i)->next_in;
   node_at(e, m)->via = i;
   return i != 0;
-}
-
-/* What a node without a path led to becomes an orphan: it joins the list,
-** behind `m`, if it is not there already.  Returns whether there was any. */
-static int orphan_children(mw_engine *e, uint32_t m) {
-  uint32_t i, before = e->tree.orphans;
-  int any = 0;
-  e->tree.orphans = node_at(e, m)->chain;
-  for (i = node_at(e, m)->outs; i != 0; i = link_at(e, i)->next_out) {
-    uint32_t child = link_at(e, i)->child;
-    if (node_at(e, child)->via != i) continue;
-    make_orphan(e, child);
-    any = 1;
-  }
-  node_at(e, m)->chain = e->tree.orphans;
-  e->tree.orphans = before;
-  return any;
 }
 
 static int is_lost(const mw_engine *e, uint32_t m) {
@@ -354,16 +360,66 @@ static int is_lost(const mw_engine *e, uint32_t m) {
   return node->via == 0 && node->obj != MW_NONE && !is_root(e, m);
 }
 
-/* An orphan that finds a path may be a path for others, so all look again.  It
-** never loses that path: what is lost is not above it. */
+/* What a node without a path led to becomes an orphan too, at the end of the
+** list.  Returns whether one of them is in the list already. */
+static int orphan_children(mw_engine *e, uint32_t m, uint32_t *last) {
+  uint32_t i;
+  int any = 0;
+  for (i = node_at(e, m)->outs; i != 0; i = link_at(e, i)->next_out) {
+    uint32_t child = link_at(e, i)->child;
+    mwi_node *node = node_at(e, child);
+    if (node->via != i) continue;
+    node->via = 0;
+    any |= node->queued;
+    if (node->queued) continue;
+    node->queued = 1;
+    node->chain = 0;
+    node_at(e, *last)->chain = child;
+    *last = child;
+  }
+  return any;
+}
+
+/* The node has a path again: what is lost below it gets one from there.  Walks
+** down over lost nodes, and back by `via`. */
+static void lead_on(mw_engine *e, uint32_t m) {
+  uint32_t at = m, i = node_at(e, m)->outs;
+  while (i != 0 || at != m) {
+    if (i == 0) {
+      i = node_at(e, at)->via;
+      at = link_at(e, i)->parent;
+      i = link_at(e, i)->next_out;
+    } else if (is_lost(e, link_at(e, i)->child)) {
+      at = link_at(e, i)->child;
+      node_at(e, at)->via = i;
+      i = node_at(e, at)->outs;
+    } else {
+      i = link_at(e, i)->next_out;
+    }
+  }
+}
+
+/* Goes outwards from the orphans, so that a path close by is found before all
+** that is below is lost.  A path may be one for an orphan that has looked
+** already, so that one looks again.  A path that is found stays: what is lost
+** is not above it. */
 static void look_for_paths(mw_engine *e) {
-  int changed = 1;
-  uint32_t m;
-  while (changed) {
-    changed = 0;
-    for (m = e->tree.orphans; m != 0; m = node_at(e, m)->chain)
-      if (is_lost(e, m) && (find_path(e, m) || orphan_children(e, m)))
-        changed = 1;
+  uint32_t m, last = e->tree.orphans;
+  int again = last != 0;
+  begin_search(e);
+  while (again) {
+    again = 0;
+    while (node_at(e, last)->chain != 0) last = node_at(e, last)->chain;
+    for (m = e->tree.orphans; m != 0; m = node_at(e, m)->chain) {
+      if (!is_lost(e, m)) continue;
+      if (find_path(e, m)) {
+        lead_on(e, m);
+        begin_search(e);
+        again = 1;
+      } else {
+        again |= orphan_children(e, m, &last);
+      }
+    }
   }
 }
 

@@ -16,7 +16,8 @@ typedef struct mwi_node {
   uint32_t ins;        /* the links to it, */
   uint32_t outs;       /* and from it */
   uint32_t chain;      /* the next orphan, or the next that was released */
-  uint32_t queued;     /* is it in that chain? */
+  uint32_t queued : 1; /* is it in that chain? */
+  uint32_t seen : 31;  /* the last search that found no path to it */
   mw_handle obj;
 } mwi_node;
 
@@ -35,6 +36,7 @@ typedef struct mwi_tree {
   uint32_t ground;   /* the root of all that is below a silent root, or 0 */
   uint32_t orphans;  /* have lost their path, and are yet to be seen to */
   uint32_t released; /* are below no root */
+  uint32_t search;   /* the number of the search for paths */
   uint32_t version;  /* moves when a node goes */
 } mwi_tree;
 

@@ -544,3 +544,163 @@ describe("a deep watch", function()
     for _ = 1, 100 do with_seed(check_round) end
   end)
 end)
+
+-- Counts of 20,000 end at once when each costs the same, and take minutes when
+-- each costs what there are.
+local MANY = 20000
+
+-- For loops: luassert takes longer than what is tested.
+local function must(ok) if not ok then error("is not so", 2) end end
+
+describe("a list of many nodes below a root", function()
+  local root, flag
+
+  -- Silent: nobody hears.  Heard: a flag is raised.
+  local ways = {
+    silent = function() mw.track(root, { deep = true }) end,
+    heard = function()
+      flag = mw.guard()
+      mw.watch(root, flag, DEEP)
+    end,
+  }
+
+  local function append(list, node)
+    node.prev = list.last
+    if list.last then list.last.next = node else list.first = node end
+    list.last = node
+  end
+
+  local function prepend(list, node)
+    node.next = list.first
+    if list.first then list.first.prev = node else list.last = node end
+    list.first = node
+  end
+
+  local function remove(list, node)
+    local before, after = node.prev, node.next
+    if before then before.next = after else list.first = after end
+    if after then after.prev = before else list.last = before end
+    node.prev, node.next = nil, nil
+  end
+
+  local function fill(list, n, make)
+    for i = 1, n do append(list, make and make(i) or { n = i }) end
+    return list
+  end
+
+  local function check(list, n)
+    local seen, before = 0, nil
+    local at = list.first
+    while at do
+      seen = seen + 1
+      must(rawequal(before, at.prev))
+      before, at = at, at.next
+    end
+    assert.equal(list.last, before)
+    assert.equal(n, seen)
+    if list.last then
+      list.last.n = "written"
+      if flag then
+        assert.is_false(flag.valid)
+        flag:revalidate()
+      end
+    end
+  end
+
+  for how, begin in pairs(ways) do
+    local function with(name, f)
+      it(name .. " (" .. how .. ")", function()
+        root, flag = {}, nil
+        begin()
+        f()
+      end)
+    end
+
+    with("grows at its end", function()
+      check(fill(root, MANY), MANY)
+    end)
+
+    with("grows at its front", function()
+      for i = 1, MANY do prepend(root, { n = i }) end
+      check(root, MANY)
+    end)
+
+    with("grows near its front", function()
+      fill(root, 3)
+      local second = root.first.next
+      for i = 1, MANY do
+        local node = { n = i, prev = second, next = second.next }
+        second.next.prev = node
+        second.next = node
+      end
+      check(root, MANY + 3)
+    end)
+
+    with("is emptied from its front", function()
+      fill(root, MANY)
+      for _ = 1, MANY do
+        local node = root.first
+        remove(root, node)
+        must(not mw.is_watched(node) and getmetatable(node) == nil)
+      end
+      check(root, 0)
+    end)
+
+    with("is emptied from its end", function()
+      fill(root, how == "silent" and MANY or 2000) -- heard, each is climbed to
+      while root.last do
+        local node = root.last
+        remove(root, node)
+        must(not mw.is_watched(node) and getmetatable(node) == nil)
+      end
+      check(root, 0)
+    end)
+
+    with("is a ring through which the root goes", function()
+      fill(root, MANY)
+      for _ = 1, MANY do
+        local node = root.first
+        remove(root, node)
+        append(root, node)
+      end
+      check(root, MANY)
+    end)
+
+    with("is reversed", function()
+      fill(root, how == "silent" and MANY or 2000)
+      local at = root.first
+      root.first, root.last = root.last, root.first
+      while at do
+        at.next, at.prev = at.prev, at.next
+        at = at.prev
+      end
+      check(root, how == "silent" and MANY or 2000)
+    end)
+
+    with("comes and goes, each node knowing the list", function()
+      for _ = 1, 2 do
+        local list = {}
+        fill(list, MANY, function(i) return { n = i, list = list } end)
+        local last = list.last
+        root.list = list
+        check(list, MANY)
+        root.list = nil
+        assert.is_nil(getmetatable(list))
+        assert.is_nil(getmetatable(last))
+      end
+    end)
+
+    with("is held by a cursor only", function()
+      local list = fill({}, MANY)
+      for node in function(_, at) return (at or list).next end do
+        node.list = list
+      end
+      root.cursor = list.first
+      for _ = 1, 1000 do root.cursor = root.cursor.next end
+      assert.equal(1001, root.cursor.n)
+      local first = list.first
+      root.cursor = nil
+      assert.is_nil(getmetatable(first))
+    end)
+  end
+end)

@@ -542,3 +542,111 @@ describe("mw.setmetatable", function()
   end)
 end)
 
+
+describe("the room of a watched table", function()
+  local MANY = 20000
+
+  -- How containers are filled.
+  local fill = {
+    array = function(t) for i = 1, MANY do t[i] = i end end,
+    array_backwards = function(t) for i = MANY, 1, -1 do t[i] = i end end,
+    array_from_0 = function(t) for i = 0, MANY do t[i] = i end end,
+    holes = function(t)
+      for i = 1, MANY do t[i] = i end
+      for i = 1, MANY, 3 do t[i] = nil end
+    end,
+    strings = function(t) for i = 1, MANY do t["field " .. i] = i end end,
+    long_strings = function(t)
+      for i = 1, MANY do t[("x"):rep(50) .. i] = i end
+    end,
+    negative = function(t) for i = 1, MANY do t[-i] = i end end,
+    large = function(t) for i = 1, MANY do t[i + (1 << 40)] = i end end,
+    sparse = function(t) for i = 1, MANY do t[i << 12] = i end end,
+    floats = function(t) for i = 1, MANY do t[i + 0.5] = i end end,
+    objects = function(t) for i = 1, MANY do t[{}] = i end end,
+    mixed = function(t)
+      for i = 1, MANY // 2 do t[i], t["field " .. i] = i, i end
+    end,
+    a_power_of_2 = function(t) for i = 1, 1 << 14 do t["field " .. i] = i end
+    end,
+    more_by_1 = function(t) for i = 0, 1 << 14 do t[-1 - i] = i end end,
+  }
+
+  local function keep(t, key, value) rawset(t, key, value) end
+
+  local function kilobytes()
+    collectgarbage()
+    collectgarbage()
+    return collectgarbage "count"
+  end
+
+  local ways = {
+    watched = function(t) mw.watch(t, nothing, STAY) end,
+    tracked = function(t) mw.track(t) end,
+    below = function(t)
+      local root = mw.track({}, { deep = true })
+      root.t = t
+      return root
+    end,
+  }
+
+  for name, f in pairs(fill) do
+    it("is not taken twice (" .. name .. ")", function()
+      for way, begin in pairs(ways) do
+        for _, class in ipairs { false, {}, { __newindex = keep } } do
+          local start = kilobytes()
+          local t = {}
+          f(t)
+          setmetatable(t, class or nil)
+          local before = kilobytes() - start
+          local root = begin(t)
+          local during = kilobytes() - start
+          assert.is_true(during < 1.2 * before + 10, way)
+          if root then root.t = nil end
+          mw.untrack(t)
+          mw.unwatch(t)
+          assert.equal(class or nil, getmetatable(t))
+        end
+      end
+    end)
+
+    it("is no matter for what a class keeps (" .. name .. ")", function()
+      local class = { __newindex = keep }
+      for way, begin in pairs(ways) do
+        local t = {}
+        f(t)
+        local root = begin(setmetatable(t, class))
+        for i = 1, MANY do t["new " .. i] = i end
+        for i = 1, MANY do
+          if t["new " .. i] ~= i then error(way .. ", " .. i) end
+        end
+        assert.is_nil(next(t))
+        if root then root.t = nil end
+        mw.untrack(t)
+        mw.unwatch(t)
+        assert.equal(MANY, rawget(t, "new " .. MANY))
+      end
+    end)
+
+    it("is walked through once by mw.sync (" .. name .. ")", function()
+      local t, told, plain, count = {}, 0, {}, 0
+      f(plain)
+      mw.watch(t, function(_, key, old, _, kind)
+        if kind ~= "raw" then return end
+        told = told + (old == nil and plain[key] and 1 or 1000000)
+        if told == 2 then t.written = key end
+      end, STAY)
+      for key, value in pairs(plain) do
+        rawset(t, key, value)
+        count = count + 1
+      end
+      assert.is_true(mw.sync(t))
+      assert.equal(count, told)
+      assert.is_nil(next(t))
+      assert.is_false(mw.sync(t))
+      for key, value in pairs(plain) do
+        if t[key] ~= value then error(tostring(key)) end
+      end
+    end)
+  end
+end)

@@ -364,22 +364,20 @@ static void visit(lua_State *L, lua_Integer i) {
 /* shrink(table, fields): an emptied table keeps its room until a key finds no
 ** place; then Lua counts what is there, and makes the table as large as it has
 ** to be.  A place that had a key once is not looked for; so all places are
-** given one, and then two keys are put in that want the same place. */
+** given one, but for the last, where no pointer belongs; and then keys are put
+** in that belong to the first: `false`, 0 and the null pointer. */
 static int shrink(lua_State *L) {
   lua_Integer places = 1, i;
   size_t before = bytes(L);
   while (places < lua_tointeger(L, 2)) places *= 2;
   for (i = 1; i <= places && bytes(L) >= before; i++) visit(L, i);
-  lua_pushboolean(L, 1);
-  lua_rawseti(L, 1, 0);
   lua_pushboolean(L, 0);
   lua_pushboolean(L, 1);
-  lua_rawset(L, 1); /* `false` and 0 have the first place */
-  lua_pushnil(L);
-  lua_rawseti(L, 1, 0);
-  lua_pushboolean(L, 0);
-  lua_pushnil(L);
   lua_rawset(L, 1);
+  lua_pushboolean(L, 1);
+  lua_rawseti(L, 1, 0);
+  lua_pushboolean(L, 1);
+  if (bytes(L) >= before) lua_rawsetp(L, 1, NULL);
   return 0;
 }
 
