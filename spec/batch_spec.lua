@@ -1,5 +1,7 @@
 local mw = require "moonwatch"
+local support = require "support"
 local error_of = require "spec.support.error_of"
+local worlds = require "spec.support.worlds"
 
 local STAY = { once = false }
 
@@ -248,6 +250,203 @@ describe("mw.batch", function()
     collectgarbage()
     assert.is_nil(next(weak))
   end)
+
+  it("holds nothing after many writes, after one, after one that fails",
+    function()
+      local weak = setmetatable({}, { __mode = "k" })
+      mw.watch(obj, function() end, STAY)
+      for _, n in ipairs { 1000, 1, 3 } do
+        for i = 1, n do
+          obj[i] = { i }
+          weak[obj[i]] = true
+        end
+        mw.batch(function()
+          for i = 1, n do obj[i] = nil end
+          pcall(function() obj[nil] = 1 end)
+        end)
+        collectgarbage()
+        assert.is_nil(next(weak))
+      end
+    end)
+
+  it("gives back what many writes took", function()
+    local n = 20000
+    for i = 1, n do obj[i] = i end
+    mw.watch(obj, function() end, STAY)
+    local function write()
+      for i = 1, n do obj[i] = i + 1 end
+    end
+    collectgarbage()
+    local before = collectgarbage "count"
+    mw.batch(write)
+    collectgarbage()
+    assert.is_true(collectgarbage "count" - before < 100)
+  end)
+
+  it("tells keys that are equal from those that are not", function()
+    local known, unknown, long = { 1 }, { 2 }, ("long "):rep(20)
+    mw.id(known)
+    local keys = { known, unknown, print, long .. 1, long .. 2, "1", 1, 1.5, -1,
+      true, false, coroutine.create(print), io.stdout, mw.null }
+    for i, key in ipairs(keys) do
+      mw.watch(obj, guard(i), { once = false, key = key })
+      if i % 2 == 0 then obj[key] = "before" end
+    end
+    mw.watch(obj, function() end)
+    notes = {}
+    mw.batch(function()
+      for round = 1, 3 do
+        for _, key in ipairs(keys) do obj[key] = round end
+        obj[("long "):rep(20) .. "1"] = "new" -- another string, but equal
+        mw.id(unknown)
+      end
+    end)
+    assert.equal(#keys, #notes)
+    local told = {}
+    for i, key in ipairs(keys) do
+      local now = i == 4 and "new" or 3
+      told[i] = ("%s %s:%s>%s %s"):format(i, key, i % 2 == 0 and "before" or
+        nil, now, i % 2 == 0 and "update" or "insert")
+    end
+    assert.same(told, notes)
+  end)
+
+  it("finds the values from before among those of many fields", function()
+    local objects, told = {}, 0
+    for i = 1, 30 do
+      objects[i] = {}
+      for k = 1, 30 do
+        objects[i][k] = k
+        mw.watch(objects[i], function(_, key, old, new)
+          assert.same({ k, k, 2 }, { key, old, new })
+          told = told + 1
+        end, { key = k })
+      end
+    end
+    mw.batch(function()
+      for round = 1, 2 do
+        for _, o in ipairs(objects) do
+          for k = 1, 30 do o[k] = round end
+        end
+      end
+    end)
+    assert.equal(900, told)
+  end)
+
+  it("within the end of another does not change what is yet to be told",
+    function()
+      local a = guard "a"
+      mw.watch(obj, function(...)
+        a(...)
+        if #notes > 1 then return end
+        mw.batch(function()
+          for i = 1, 100 do obj[i] = i end
+          obj.a = 7
+        end)
+      end, { key = "a", once = false })
+      mw.watch(obj, guard "b", { key = "b" })
+      mw.watch(obj, function() end, STAY)
+      mw.batch(function()
+        obj.a = 5
+        obj.b = 6
+      end)
+      assert.same({ "a a:1>5 update", "b b:2>6 update", "a a:5>7 update" },
+        notes)
+    end)
+
+  it("forgets roots that die meanwhile", function()
+    local told = 0
+    local listener = { invalidate = function() told = told + 1 end }
+    local roots = { { obj } }
+    mw.watch(roots[1], listener, { deep = true, once = false })
+    mw.batch(function()
+      obj.a = 2
+      roots[1] = nil
+      collectgarbage()
+    end)
+    assert.equal(0, told)
+  end)
+
+  it("bears a class that watches and batches while it is asked", function()
+    local object, told, asked = nil, 0, false
+    object = support.userdata {
+      __index = function()
+        if asked then return end
+        asked = true
+        mw.watch(object, function() told = told + 1 end)
+        mw.batch(function() end)
+      end,
+      __newindex = function() end,
+    }
+    mw.watch(object, mw.guard(), STAY)
+    mw.watch(obj, function() end, { phase = "after" }) -- so old values are read
+    mw.batch(function() object.x = 1 end)
+    assert.same({ true, 0 }, { asked, told })
+    mw.batch(function() object.x = 2 end)
+    assert.equal(1, told)
+  end)
+
+  it("does what is expected of a random program (SEED=" .. worlds.seed .. ")",
+    function()
+      worlds.each(300, function(random, message)
+        local long = message:rep(10) -- unknown so far
+        local keys = { 1, 2.5, "x", long .. "aA", long .. "BB", { 1 }, { 2 } }
+        local objects, watches = { {}, {}, {} }, {}
+        local told, expected, queue = {}, {}, {}
+        for _ = 1, random(12) do
+          local key = random(3) > 1 and keys[random(#keys)] or nil
+          local w = { obj = objects[random(3)], key = key,
+            once = random(3) == 1, skip = random(3) == 1 }
+          w.name = #watches + 1
+          watches[w.name] = w
+          mw.watch(w.obj, function(o, ...)
+            assert.equal(w.obj, o)
+            told[#told + 1] = { w.name, ... }
+          end, { once = w.once, key = key, equal = w.skip and "skip" or nil })
+        end
+        local function write(olds, o, key, value)
+          local old = o[key]
+          olds[o] = olds[o] or {}
+          olds[o][key] = olds[o][key] or { old }
+          if type(key) == "string" then -- made anew
+            o[key:sub(1, 40) .. key:sub(41)] = value
+          else
+            o[key] = value
+          end
+          for _, w in ipairs(watches) do
+            if w.obj == o and not w.ended and (w.key or key) == key and
+              not (w.skip and old == value) then
+              if not w.last then queue[#queue + 1] = w end
+              w.last = key
+            end
+          end
+        end
+        for _ = 1, 3 do
+          local olds = {}
+          for _, o in ipairs(objects) do -- a watch that hears of all
+            mw.watch(o, function() end)
+          end
+          mw.batch(function()
+            for _ = 1, random(30) do
+              write(olds, objects[random(3)], keys[random(#keys)],
+                ({ 1, 2, 3, nil })[random(4)])
+            end
+          end)
+          for _, w in ipairs(queue) do
+            local old, new = olds[w.obj][w.last][1], w.obj[w.last]
+            if not (w.skip and old == new) then
+              expected[#expected + 1] = { w.name, w.last, old, new,
+                new == nil and "delete" or old == nil and "insert" or
+                  "update" }
+              w.ended = w.once
+            end
+            w.last = nil
+          end
+          queue = {}
+          assert.same(expected, told, message)
+        end
+      end)
+    end)
 
   it("raises for what is no function", function()
     assert.equal("bad argument #1 to 'batch' (function expected, got no value)",

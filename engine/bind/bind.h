@@ -33,6 +33,15 @@ typedef struct mwb_known {
   uint32_t id, ref;
 } mwb_known;
 
+/* A field that is written in a batch: see batch.c. */
+typedef struct mwb_row {
+  mw_handle obj;
+  mw_value key;
+  uint32_t head; /* the first row whose hash leads to this place */
+  uint32_t next; /* the next of those */
+  int kind;      /* of the last write */
+} mwb_row;
+
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
 ** stands for nil there. */
 enum {
@@ -92,8 +101,10 @@ typedef struct mwb_state {
   size_t short_string;       /* up to this length, equal strings are one */
   int names[MWB_NAMES];      /* and those of metamethods; see shadow.c */
   int kinds[MW_KINDS];       /* where the registry has their names */
-  lua_Integer notes;         /* of the batch */
-  int delivering;            /* is a batch ending? */
+  mwb_row *rows;             /* of the fields written in a batch: */
+  uint32_t n_rows;           /* so many, */
+  uint32_t size_rows;        /* in so many places; */
+  uint32_t first_row;        /* the first of them are of one that is ending */
   struct mwb_budget *budget; /* of the policy's call under way */
   mwb_refs journal;          /* what it refers to */
   int refs_at;               /* where the registry has what they stand for */

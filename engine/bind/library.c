@@ -154,6 +154,7 @@ static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
+    mwi_free(s->engine, s->rows, s->size_rows * sizeof(mwb_row));
   }
   mw_engine_close(s->engine);
   s->engine = NULL;

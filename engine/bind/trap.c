@@ -374,7 +374,7 @@ void mwb_store_value(mwb_write *w) {
 /* Does anybody compare values, or hear of the write after the store? */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
-  if (needs & (MWI_SKIPS | MWB_TRACES | MWB_BATCHES)) return 1;
+  if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
   return watch->after > 0 || (watch->deep_skips > 0 && w->r->nodes != 0);
 }
 
@@ -402,7 +402,8 @@ void mwb_write_before(mwb_write *w) {
     mwb_read_old(w);
     mwb_write_compare(w);
   }
-  if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
+  if ((needs & MWB_BATCHES) && (needs & (MWI_CALLS | MWI_TREE)))
+    w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
   mwi_write_begin(e, w->r, &w->change);
   if (needs & MWB_TRACES)
@@ -454,8 +455,8 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
 }
 
 /* Of the bits of `needs`, those for which there is something to do: others'
-** watches of keys, and a tree in which nobody hears and nothing moves, are left
-** out. */
+** watches of keys, a tree in which nobody hears and nothing moves, and a batch
+** for whose end nobody waits, are left out. */
 static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
                      const mw_value *key, unsigned needs) {
   if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
@@ -465,6 +466,7 @@ static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
       lua_type(L, VALUE) != LUA_TTABLE &&
       (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r)))
     needs &= ~(unsigned)MWI_TREE;
+  if ((needs & (MWI_CALLS | MWI_TREE)) == 0) needs &= ~(unsigned)MWB_BATCHES;
   return needs;
 }
 

@@ -91,7 +91,7 @@ void mwb_store_noted(mwb_write *w);
 void mwb_normalize_key(lua_State *L);
 
 /* batch.c: what is to be heard at the end of a batch, for the engine; and the
-** note of the key of a write. */
+** number of the row of the written field. */
 int mwb_settle(void *ud, mw_handle obj, mw_change *change);
 uint64_t mwb_note_write(mwb_write *w);
 

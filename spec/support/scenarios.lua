@@ -171,6 +171,7 @@ function scenarios.batches()
   end)
   check(twice() == 0)
   mw.batch(function()
+    for i = 1, 300 do obj[i] = i end -- more than a batch leaves to the next
     for i = 1, 20 do
       obj["key " .. i] = i
       obj.x = i
