@@ -1,10 +1,10 @@
 /*
-** journal.c - what a program writes, noted as it writes it.
+** journal.c - the entries of writes, made as the program writes.
 ** SPDX-License-Identifier: MIT
 **
-** A write is noted where the contents of an object change: in the shadow, in a
-** userdata, in a class.  So what a class's `__newindex` stores under other keys
-** is noted as that.
+** An entry is made where the contents of an object change: in the shadow, in a
+** userdata, in a class.  So when a class's `__newindex` stores under another
+** key, the entry has the key of the store, not the key of the assignment.
 */
 #include "journal.h"
 
@@ -17,8 +17,8 @@
 
 static const char PLACE = 0;
 
-/* Is it a function of the library itself, from the same place as the one that
-** began to record? */
+/* Is the function part of the library, in the directory that `find_place` has
+** found? */
 static int is_ours(lua_State *L, const lua_Debug *ar) {
   size_t len;
   const char *place;
@@ -30,7 +30,8 @@ static int is_ours(lua_State *L, const lua_Debug *ar) {
   return ours;
 }
 
-/* Notes where the library's files are: where that of the caller is. */
+/* Remembers the directory of the library's Lua files: the directory of the
+** caller's file. */
 static void find_place(lua_State *L) {
   lua_Debug ar;
   const char *end;
@@ -42,9 +43,9 @@ static void find_place(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
 }
 
-/* The nearest line of the program, as a reference.  Making its text may run
-** finalisers, and they may end who records, so it comes before all else that an
-** entry refers to. */
+/* Returns the number of the text "file:line" of the nearest function of the
+** program.  To make the text may run finalisers, and a finaliser may close the
+** journal, so this comes before the values of an entry are held. */
 static uint32_t where(lua_State *L, mwb_state *s) {
   lua_Debug ar;
   int level;
@@ -70,7 +71,7 @@ void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry) {
 
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry) {
-  if (!mwb_noting(s)) return; /* any more */
+  if (!mwb_noting(s)) return; /* a finaliser has closed the journal */
   mwb_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
   mwb_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
   mwb_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
@@ -84,7 +85,7 @@ void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry) {
 static void prepare_class(lua_State *L, mwb_state *s, mw_handle h,
                           mw_entry *entry) {
   mwb_begin_entry(L, s, entry);
-  if (!mwb_noting(s)) return; /* any more */
+  if (!mwb_noting(s)) return; /* a finaliser has closed the journal */
   mwb_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
   mwb_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
   entry->kind = MW_METATABLE;
@@ -104,8 +105,8 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
-/* note(object, key, old, new): a write to what does not tell of its writes, or
-** without a key, a change of class. */
+/* note(object, key, old, new): appends a write to an object that is not
+** intercepted; without a key, a change of class. */
 static int note_write(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_entry entry;
@@ -120,7 +121,8 @@ static int note_write(lua_State *L) {
   return 0;
 }
 
-/* position() -> mark, references, for what is noted from now on */
+/* position() -> mark, number of held values; later entries and values come
+** after both */
 static int position(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   lua_pushinteger(L, (lua_Integer)s->engine->journal.n);
@@ -128,7 +130,7 @@ static int position(lua_State *L) {
   return 2;
 }
 
-/* record([where]) -> mark, references */
+/* record([where]) -> mark, number of held values */
 static int begin_record(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int wheres = lua_toboolean(L, 1);

@@ -1,5 +1,5 @@
 /*
-** journal.h - what the files that keep entries share.
+** journal.h - the entries of writes, and the values that entries hold.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_JOURNAL_H
@@ -11,39 +11,39 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Are writes to be noted? */
+/* Are writes appended to the journal at this time? */
 static inline int mwb_noting(const mwb_state *s) {
   return s->engine->journal.readers > 0 && !s->restoring;
 }
 
-/* Begins the entry of a write.  Finalisers may run, and may take back what was
-** written, so the old value is read after it. */
+/* Begins the entry of a write.  Finalisers may run, and a finaliser may roll
+** back, so the caller reads the old value after this call. */
 void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry);
 
-/* Makes the rest of it, key, value and old value at those places; there will be
-** memory for it.  It is to be made again if other code has run meanwhile, and
-** the journal has let go of references: then these have another id. */
+/* Fills in the rest of the entry, with key, value and old value from these
+** indices, and reserves memory for the entry.  If other code runs before the
+** entry is appended and the journal has released values meanwhile (the `id` of
+** `s->journal` is another), the caller prepares the entry again. */
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry);
 
-/* Holds the object at `index`, of an entry that is prepared, for as long as the
-** entry is there. */
+/* Keeps the object at `index` alive as long as its prepared entry. */
 void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry);
 
-/* Gives an object another class, and notes it: object, old class and new one at
-** OBJECT, OLD and VALUE of write.h. */
+/* Gives an object another class, and appends the entry: object, old class and
+** new class are at OBJECT, OLD and VALUE of trap.h. */
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h);
 
-/* It was made, and nothing else was noted meanwhile. */
+/* Appends a prepared entry.  No other entry may have been appended since the
+** preparation, or the reserved memory is gone. */
 static inline void mwb_note(mwb_state *s, const mw_entry *entry) {
   if (entry->obj != MW_NONE) mwi_journal_append(&s->engine->journal, entry);
 }
 
-/* Does the policy say that nobody is to hear of the key at 2 of the object at
-** 1? */
+/* Does the policy ignore writes to the key at KEY of the object at OBJECT? */
 int mwb_is_ignored(lua_State *L, mwb_state *s);
 
-/* Restores for the engine. */
+/* Restores the old value of an entry; the engine's callback of a rewind. */
 void mwb_restore(void *ud, const mw_entry *entry, void *host);
 
 typedef struct mwb_effects {
@@ -52,23 +52,25 @@ typedef struct mwb_effects {
   mw_entry entries[1]; /* n of them */
 } mwb_effects;
 
-/* The effects at index 1, or raises. */
+/* Returns the effects at index 1, or raises. */
 mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 
-/* Whose references are meant is said by `refs` and by `table`: where the
-** effects are on the stack, or 0 for the journal's. */
+/* In the functions below, `held` and `table` name one table of held values:
+** `table` is the index of the effects that own the table, or 0 for the
+** journal's. */
 
-/* Pushes the table of references. */
+/* Pushes the table of held values. */
 void mwb_push_refs(lua_State *L, const mwb_state *s, int table);
 
-/* A new reference to the value at `index`. */
+/* Puts the value at `index` into the table; returns the value's number. */
 uint32_t mwb_new_ref(lua_State *L, const mwb_state *s, mwb_refs *refs,
                      int table, int index);
 
 /*
-** A reference to the string at `index`, which is at that address.  The same
-** strings come again and again, as keys; one that has a reference is alive, so
-** its address is no other's.
+** Returns the number of the string at `index`, whose address is `string`.
+** Programs use a few strings as keys again and again, so recent strings are
+** cached by address.  A string in the cache is held by the table, hence alive,
+** so no other string has its address.
 */
 static inline uint32_t mwb_string_ref(lua_State *L, mwb_state *s,
                                       mwb_refs *refs, int table, int index,
@@ -86,7 +88,7 @@ static inline uint32_t mwb_string_ref(lua_State *L, mwb_state *s,
 void mwb_pack(lua_State *L, mwb_state *s, mwb_refs *refs, int table, int index,
               mw_entry *entry, int part);
 
-/* Keys are as tables have them: a float that is an integer is one. */
+/* A key that is an integral float becomes an integer, as in Lua's tables. */
 static inline void mwb_pack_number(lua_State *L, int index, mw_entry *entry,
                                    int part) {
   mw_content *value = &entry->value[part];
@@ -96,7 +98,7 @@ static inline void mwb_pack_number(lua_State *L, int index, mw_entry *entry,
   if (!ok) value->f = lua_tonumber(L, index);
 }
 
-/* The same of a value of that type. */
+/* Like `mwb_pack`, when the Lua type of the value is already known. */
 static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_refs *refs,
                                int table, int index, int type, mw_entry *entry,
                                int part) {
@@ -124,8 +126,8 @@ static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_refs *refs,
   }
 }
 
-/* Sets the kind, and which value is absent; 0 if both are: what was not there
-** and is not there then was not changed. */
+/* Sets the kind and marks absent values.  Returns 0 if old and new value are
+** both nil: the write changes nothing. */
 static inline int mwb_set_kind(mw_entry *entry) {
   entry->kind = MW_UPDATE;
   if (entry->type[MW_OLD] == MW_TNIL) {
@@ -139,8 +141,8 @@ static inline int mwb_set_kind(mw_entry *entry) {
   return 1;
 }
 
-/* Sets what is missing in an entry whose values are set; there will be memory
-** for it. */
+/* Sets kind and object of an entry whose values are set, and reserves memory
+** for the entry. */
 static inline void mwb_complete(lua_State *L, mwb_state *s, mw_handle h,
                                 mw_entry *entry) {
   const mwi_journal *journal = &s->engine->journal;
@@ -152,10 +154,10 @@ static inline void mwb_complete(lua_State *L, mwb_state *s, mw_handle h,
 void mwb_unpack(lua_State *L, const mwb_state *s, int table,
                 const mw_entry *entry, int part);
 
-/* Gives the journal the table on the top, which is removed. */
+/* Pops a new table from the top and makes it the journal's. */
 void mwb_new_refs(lua_State *L, mwb_state *s);
 
-/* Lets go of the journal's references after the first `n`. */
+/* Releases the values of the journal with numbers above `n`. */
 void mwb_forget_refs(lua_State *L, mwb_state *s, uint32_t n);
 
 #if defined(__GNUC__) && defined(__ELF__)

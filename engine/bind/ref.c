@@ -1,11 +1,12 @@
 /*
-** ref.c - what the entries of a journal hold.
+** ref.c - the values that the entries of a journal hold.
 ** SPDX-License-Identifier: MIT
 **
-** In an entry, numbers and booleans are themselves; all else is a reference,
-** the number of a place in a table that holds it.  The journal has such a table
-** in the registry, from its first reader to its last; effects have theirs as
-** user value, so a cycle of effects and objects can be collected.
+** An entry contains numbers and booleans themselves.  For any other value the
+** entry contains a number, and a table maps the number to the value, which
+** keeps the value alive.  The journal's table is in the registry from the first
+** reader's begin to the last reader's end; the table of effects is their user
+** value, so that a cycle of effects and objects can be collected.
 */
 #include "bind.h"
 #include "journal.h"
