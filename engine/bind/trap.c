@@ -372,7 +372,8 @@ void mwb_store_value(mwb_write *w) {
 ** Telling
 ** ======================================================= */
 
-/* Does a watch compare values, or is a guard called after the store? */
+/* Does a watch, a batch or a trace read the old value, or is a guard called
+** after the store? */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
   if (needs & (MWI_SKIPS | MWB_TRACES | MWB_BATCHES)) return 1;

@@ -1,13 +1,15 @@
 /*
-** userdata.c - userdata that tell of writes, through their metatable.
+** userdata.c - userdata whose class, the metatable, intercepts writes.
 ** SPDX-License-Identifier: MIT
 **
 **     class (metatable) --> __newindex = trap --> upvalues: state, objects, the
-**                                                 class's own, watched objects
+**                                                 class's own `__newindex`, the
+**                                                 number of watched objects
 **
-** A userdata shares its metatable with others, and libraries know their own by
-** it, so it is the class that gets a trap: it passes on what is not watched.
-** The class gets its own `__newindex` back with the last `mw.unwatch`.
+** Userdata share their metatable, and libraries recognise their userdata by the
+** metatable.  So the class gets the trap, and the trap passes writes to objects
+** that are not watched on to the class's own `__newindex`.  The last
+** `mw.unwatch` gives the class its `__newindex` back.
 */
 #include "identity.h"
 #include "journal.h"
@@ -36,7 +38,7 @@ static void prepare_entry(mwb_write *w, mw_entry *entry) {
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
 }
 
-/* The class may have put another value there than it was given. */
+/* The class may store another value than VALUE; the entry has VALUE. */
 void mwb_store_userdata(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
@@ -99,7 +101,8 @@ void mwb_push_newindex(lua_State *L, int index) {
   lua_replace(L, -2);
 }
 
-/* Adds `n` to the number of watched objects of the trap on the top. */
+/* Adds `n` to the trap on the top's number of watched objects.  Returns the
+** sum. */
 static lua_Integer add_watched(lua_State *L, lua_Integer n) {
   lua_getupvalue(L, -1, 4);
   n += lua_tointeger(L, -1);
