@@ -157,7 +157,7 @@ static int recalling(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What the policy is asked and told
+** Questions to the policy
 ** ======================================================= */
 
 /* hooks{descend, ignored, watched, unwatched, deserted}; `false` for a question

@@ -8,7 +8,7 @@
 #include "trap.h"
 
 /* {======================================================
-** By hand, and of methods
+** Touches and methods
 ** ======================================================= */
 
 /* Puts the present value of the key, which the write keeps, at VALUE and
@@ -74,7 +74,7 @@ static int end_call(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What was written raw, and metatables
+** Raw writes and metatables
 ** ======================================================= */
 
 /* Moves the field with the key at KEY from the object itself to the shadow, as

@@ -173,7 +173,7 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
 /* }====================================================== */
 
 /* {======================================================
-** Objects that tell of their writes
+** Intercepted objects
 ** ======================================================= */
 
 /* An object's state before the call. */
@@ -409,7 +409,7 @@ static int untrack(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What is known of an object
+** The state of an object
 ** ======================================================= */
 
 static int is_watched(lua_State *L) {
