@@ -31,7 +31,7 @@ void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
   else
     push_plain(L);
   mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
-  if (cell) mwb_hold(L, s, OBJECT, entry); /* keeps the cell alive */
+  if (cell) mwb_hold_object(L, s, OBJECT, entry); /* keeps the cell alive */
 }
 
 static void assign_plain(lua_State *L, mwb_state *s, int stored) {

@@ -24,15 +24,15 @@
 
 /* The table that holds the values to which the entries of a journal or of
 ** effects refer: see entry.c. */
-typedef struct mwb_refs {
+typedef struct mwb_held {
   uint32_t n;  /* numbers in use: 1 to n */
   uint32_t id; /* not 0, and different for each table and after each release */
-} mwb_refs;
+} mwb_held;
 
 /* A string that such a table already holds. */
 typedef struct mwb_known {
   const void *string;
-  uint32_t id, ref;
+  uint32_t id, number;
 } mwb_known;
 
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
@@ -55,9 +55,9 @@ enum {
   MWB_TRACED,    /* the last error that got a traceback */
   MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
-  MWB_HELD,      /* userdata -> its function guards */
+  MWB_FUNCTIONS, /* userdata -> its function guards */
   MWB_BATCH,     /* keys written during a batch */
-  MWB_HOOKS,     /* the policy's functions: see policy.h */
+  MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
   MWB_CELL,      /* the metatable of cells */
   MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
@@ -97,9 +97,9 @@ typedef struct mwb_state {
   lua_Integer notes;    /* of the batch */
   int delivering;       /* is a batch ending? */
   struct mwb_budget *budget; /* of the policy's running call */
-  mwb_refs journal;          /* the values that the journal's entries hold */
-  int refs_at;         /* number in the registry of the table of these values */
-  uint32_t refs_ids;   /* the last `id` given to such a table */
+  mwb_held held;             /* the values that the journal's entries hold */
+  int held_at;         /* number in the registry of the table of these values */
+  uint32_t held_ids;   /* the last `id` given to such a table */
   mwb_known known[64]; /* cache: strings that a table holds */
   int wheres;          /* open journals that want the line of each write */
   int restoring;       /* > 0: writes are not appended to the journal */

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
+const void *mwb_new_meta(lua_State *L, int value, const char *type,
                          const luaL_Reg *meta, const luaL_Reg *methods) {
   const void *address;
   lua_newtable(L);
@@ -28,7 +28,7 @@ const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
   mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
   mwb_set_funcs(L, meta); /* may replace __index */
-  mwb_keep(L, mwb_state_of(L), uservalue);
+  mwb_keep(L, mwb_state_of(L), value);
   return address;
 }
 

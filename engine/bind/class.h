@@ -34,8 +34,8 @@ typedef struct mwb_class {
 } mwb_class;
 
 /* Makes a metatable, with methods under `__index`, and makes the metatable the
-** state's value `uservalue`.  Returns the metatable's address. */
-const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
+** state's value `value`.  Returns the metatable's address. */
+const void *mwb_new_meta(lua_State *L, int value, const char *type,
                          const luaL_Reg *meta, const luaL_Reg *methods);
 
 /* Makes the metatable of a class. */

@@ -26,8 +26,8 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
     mwb_check(L, MW_FULL);
   fx = (mwb_effects *)lua_newuserdatauv(L, size, 1);
   fx->n = 0;
-  fx->refs.n = 0;
-  fx->refs.id = ++s->refs_ids;
+  fx->held.n = 0;
+  fx->held.id = ++s->held_ids;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
   mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
@@ -64,17 +64,17 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
   for (part = 0; part < MW_PARTS; part++) {
     if (entry.type[part] != MW_TOTHER) continue;
     mwb_unpack(L, s, 0, &entry, part);
-    mwb_pack(L, s, &fx->refs, top, top + 1, copy, part);
+    mwb_pack(L, s, &fx->held, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
   if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, s, top + 1))
-    mwb_new_ref(L, s, &fx->refs, top, top + 1); /* keeps the cell alive */
+    mwb_hold_value(L, s, &fx->held, top, top + 1); /* keeps the cell alive */
   lua_settop(L, top);
   if (entry.where != 0) {
-    mwb_push_refs(L, s, 0);
+    mwb_push_held(L, s, 0);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);
-    copy->where =
-        mwb_string_ref(L, s, &fx->refs, top, top + 2, lua_tostring(L, top + 2));
+    copy->where = mwb_hold_string(L, s, &fx->held, top, top + 2,
+                                  lua_tostring(L, top + 2));
     lua_pop(L, 2);
   }
   fx->n++;
@@ -89,7 +89,7 @@ static int cut(lua_State *L) {
   int last = s->engine->journal.readers == 1;
   mwb_effects *fx;
   if (last)
-    mwb_push_refs(L, s, 0);
+    mwb_push_held(L, s, 0);
   else
     lua_newtable(L);
   fx = new_effects(L, s, n);
@@ -114,7 +114,7 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   memset(entry, 0, sizeof(*entry));
   for (part = 0; part < MW_PARTS; part++) {
     lua_getfield(L, list, fields[part]);
-    mwb_pack(L, s, &fx->refs, table, top + 1, entry, part);
+    mwb_pack(L, s, &fx->held, table, top + 1, entry, part);
     lua_settop(L, top);
   }
   lua_getfield(L, list, "kind");
@@ -122,10 +122,11 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
   if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
   if (lua_getfield(L, list, "where") == LUA_TSTRING)
-    entry->where = mwb_string_ref(L, s, &fx->refs, table, top + 2,
-                                  lua_tostring(L, top + 2));
+    entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
+                                   lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
-  if (mwb_is_cell(L, s, top + 3)) mwb_new_ref(L, s, &fx->refs, table, top + 3);
+  if (mwb_is_cell(L, s, top + 3))
+    mwb_hold_value(L, s, &fx->held, table, top + 3);
   entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
   lua_settop(L, top);
   fx->n++;

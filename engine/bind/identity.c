@@ -133,7 +133,7 @@ static int in_array(void *ud, mw_handle h) {
 static void tell_deserted(lua_State *L, mwb_state *s) {
   if (!s->deserted || mw_reap_due(s->engine)) return;
   s->deserted = 0;
-  if (!mwb_push_hook(L, s, MWB_DESERTED)) return;
+  if (!mwb_push_question(L, s, MWB_DESERTED)) return;
   if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
   s->deserted = 1;
   lua_error(L);

@@ -117,7 +117,7 @@ static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
 /* Work of every write, whatever the object's record says; bits of `needs`, next
 ** to the bits of enum mwi_need. */
 enum {
-  MWB_NOTES = 0x100,   /* the journal is open */
+  MWB_APPENDS = 0x100, /* the journal is open */
   MWB_TRACES = 0x200,  /* each write is traced */
   MWB_IGNORES = 0x400, /* the policy ignores some fields */
   MWB_BATCHES = 0x800  /* guards hear at the end of a batch */

@@ -49,19 +49,19 @@ static void find_place(lua_State *L) {
 static uint32_t where(lua_State *L, mwb_state *s) {
   lua_Debug ar;
   int level;
-  uint32_t ref = 0;
+  uint32_t number = 0;
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   for (level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0 || is_ours(L, &ar)) continue;
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    if (mwb_noting(s))
-      ref = mwb_string_ref(L, s, &s->journal, 0, lua_gettop(L),
-                           lua_tostring(L, -1));
+    if (mwb_appends(s))
+      number = mwb_hold_string(L, s, &s->held, 0, lua_gettop(L),
+                               lua_tostring(L, -1));
     lua_pop(L, 1);
     break;
   }
-  return ref;
+  return number;
 }
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry) {
@@ -71,23 +71,24 @@ void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry) {
 
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry) {
-  if (!mwb_noting(s)) return; /* a finaliser has closed the journal */
-  mwb_pack(L, s, &s->journal, 0, key, entry, MW_KEY);
-  mwb_pack(L, s, &s->journal, 0, old, entry, MW_OLD);
-  mwb_pack(L, s, &s->journal, 0, value, entry, MW_NOW);
+  if (!mwb_appends(s)) return; /* a finaliser has closed the journal */
+  mwb_pack(L, s, &s->held, 0, key, entry, MW_KEY);
+  mwb_pack(L, s, &s->held, 0, old, entry, MW_OLD);
+  mwb_pack(L, s, &s->held, 0, value, entry, MW_NOW);
   mwb_complete(L, s, h, entry);
 }
 
-void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry) {
-  if (entry->obj != MW_NONE) mwb_new_ref(L, s, &s->journal, 0, index);
+void mwb_hold_object(lua_State *L, mwb_state *s, int index,
+                     const mw_entry *entry) {
+  if (entry->obj != MW_NONE) mwb_hold_value(L, s, &s->held, 0, index);
 }
 
 static void prepare_class(lua_State *L, mwb_state *s, mw_handle h,
                           mw_entry *entry) {
   mwb_begin_entry(L, s, entry);
-  if (!mwb_noting(s)) return; /* a finaliser has closed the journal */
-  mwb_pack(L, s, &s->journal, 0, OLD, entry, MW_OLD);
-  mwb_pack(L, s, &s->journal, 0, VALUE, entry, MW_NOW);
+  if (!mwb_appends(s)) return; /* a finaliser has closed the journal */
+  mwb_pack(L, s, &s->held, 0, OLD, entry, MW_OLD);
+  mwb_pack(L, s, &s->held, 0, VALUE, entry, MW_NOW);
   entry->kind = MW_METATABLE;
   mwb_check(L, mw_journal_reserve(s->engine));
   entry->obj = h;
@@ -96,18 +97,18 @@ static void prepare_class(lua_State *L, mwb_state *s, mw_handle h,
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
   mw_entry entry;
   uint32_t id;
-  int noting = mwb_noting(s);
-  if (noting) prepare_class(L, s, h, &entry);
-  id = s->journal.id;
+  int appends = mwb_appends(s);
+  if (appends) prepare_class(L, s, h, &entry);
+  id = s->held.id;
   mwb_set_class(L, s, OBJECT, VALUE);
-  if (!noting) return;
-  if (s->journal.id != id) prepare_class(L, s, h, &entry);
+  if (!appends) return;
+  if (s->held.id != id) prepare_class(L, s, h, &entry);
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
 /* note(object, key, old, new): appends a write to an object that is not
 ** intercepted; without a key, a change of class. */
-static int note_write(lua_State *L) {
+static int append_write(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_entry entry;
   mw_handle h;
@@ -115,7 +116,7 @@ static int note_write(lua_State *L) {
   h = mwb_identify(L, s, "note", 1, 1);
   mwb_begin_entry(L, s, &entry);
   mwb_prepare(L, s, h, 2, 4, 3, &entry);
-  mwb_hold(L, s, 1, &entry);
+  mwb_hold_object(L, s, 1, &entry);
   if (lua_isnil(L, 2)) entry.kind = MW_METATABLE;
   mwb_check(L, mw_journal_append(s->engine, &entry));
   return 0;
@@ -126,44 +127,44 @@ static int note_write(lua_State *L) {
 static int position(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   lua_pushinteger(L, (lua_Integer)s->engine->journal.n);
-  lua_pushinteger(L, (lua_Integer)s->journal.n);
+  lua_pushinteger(L, (lua_Integer)s->held.n);
   return 2;
 }
 
 /* record([where]) -> mark, number of held values */
-static int begin_record(lua_State *L) {
+static int open_journal(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int wheres = lua_toboolean(L, 1);
   if (wheres) find_place(L);
   if (!mw_journal_is_open(s->engine)) lua_newtable(L); /* runs finalisers */
   if (!mw_journal_is_open(s->engine)) {
-    mwb_new_refs(L, s);
+    mwb_new_held(L, s);
   }
   s->wheres += wheres;
   mw_journal_open(s->engine);
-  mwb_need(s, MWB_NOTES, 1);
+  mwb_need(s, MWB_APPENDS, 1);
   return position(L);
 }
 
 /* unrecord([where]) */
-static int end_record(lua_State *L) {
+static int close_journal(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   if (s->engine == NULL) return 0;
   s->wheres -= lua_toboolean(L, 1);
   mw_journal_close(s->engine);
-  mwb_need(s, MWB_NOTES, mw_journal_is_open(s->engine));
+  mwb_need(s, MWB_APPENDS, mw_journal_is_open(s->engine));
   if (mw_journal_is_open(s->engine)) return 0;
   if (mwb_has_orphans(s)) s->pending = 1;
   lua_pushboolean(L, 0);
-  lua_rawseti(L, LUA_REGISTRYINDEX, s->refs_at);
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->held_at);
   return 0;
 }
 
 void mwb_open_journal(lua_State *L) {
-  static const luaL_Reg functions[] = {{"record", begin_record},
-                                       {"unrecord", end_record},
+  static const luaL_Reg functions[] = {{"record", open_journal},
+                                       {"unrecord", close_journal},
                                        {"position", position},
-                                       {"note", note_write},
+                                       {"note", append_write},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

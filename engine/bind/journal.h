@@ -12,7 +12,7 @@
 #endif
 
 /* Are writes appended to the journal at this time? */
-static inline int mwb_noting(const mwb_state *s) {
+static inline int mwb_appends(const mwb_state *s) {
   return s->engine->journal.readers > 0 && !s->restoring;
 }
 
@@ -23,12 +23,13 @@ void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry);
 /* Fills in the rest of the entry, with key, value and old value from these
 ** indices, and reserves memory for the entry.  If other code runs before the
 ** entry is appended and the journal has released values meanwhile (the `id` of
-** `s->journal` is another), the caller prepares the entry again. */
+** `s->held` is another), the caller prepares the entry again. */
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
                  int old, mw_entry *entry);
 
 /* Keeps the object at `index` alive as long as its prepared entry. */
-void mwb_hold(lua_State *L, mwb_state *s, int index, const mw_entry *entry);
+void mwb_hold_object(lua_State *L, mwb_state *s, int index,
+                     const mw_entry *entry);
 
 /* Gives an object another class, and appends the entry: object, old class and
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
@@ -36,7 +37,7 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h);
 
 /* Appends a prepared entry.  No other entry may have been appended since the
 ** preparation, or the reserved memory is gone. */
-static inline void mwb_note(mwb_state *s, const mw_entry *entry) {
+static inline void mwb_append_entry(mwb_state *s, const mw_entry *entry) {
   if (entry->obj != MW_NONE) mwi_journal_append(&s->engine->journal, entry);
 }
 
@@ -48,7 +49,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host);
 
 typedef struct mwb_effects {
   size_t n;
-  mwb_refs refs;
+  mwb_held held;
   mw_entry entries[1]; /* n of them */
 } mwb_effects;
 
@@ -60,11 +61,11 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 ** journal's. */
 
 /* Pushes the table of held values. */
-void mwb_push_refs(lua_State *L, const mwb_state *s, int table);
+void mwb_push_held(lua_State *L, const mwb_state *s, int table);
 
 /* Puts the value at `index` into the table; returns the value's number. */
-uint32_t mwb_new_ref(lua_State *L, const mwb_state *s, mwb_refs *refs,
-                     int table, int index);
+uint32_t mwb_hold_value(lua_State *L, const mwb_state *s, mwb_held *held,
+                        int table, int index);
 
 /*
 ** Returns the number of the string at `index`, whose address is `string`.
@@ -72,20 +73,20 @@ uint32_t mwb_new_ref(lua_State *L, const mwb_state *s, mwb_refs *refs,
 ** cached by address.  A string in the cache is held by the table, hence alive,
 ** so no other string has its address.
 */
-static inline uint32_t mwb_string_ref(lua_State *L, mwb_state *s,
-                                      mwb_refs *refs, int table, int index,
-                                      const char *string) {
+static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
+                                       mwb_held *held, int table, int index,
+                                       const char *string) {
   mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
-  if (known->string != string || known->id != refs->id) {
-    known->ref = mwb_new_ref(L, s, refs, table, index);
+  if (known->string != string || known->id != held->id) {
+    known->number = mwb_hold_value(L, s, held, table, index);
     known->string = string;
-    known->id = refs->id;
+    known->id = held->id;
   }
-  return known->ref;
+  return known->number;
 }
 
 /* Sets a part of an entry to the value at `index`, which must be absolute. */
-void mwb_pack(lua_State *L, mwb_state *s, mwb_refs *refs, int table, int index,
+void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
               mw_entry *entry, int part);
 
 /* A key that is an integral float becomes an integer, as in Lua's tables. */
@@ -99,7 +100,7 @@ static inline void mwb_pack_number(lua_State *L, int index, mw_entry *entry,
 }
 
 /* Like `mwb_pack`, when the Lua type of the value is already known. */
-static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_refs *refs,
+static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_held *held,
                                int table, int index, int type, mw_entry *entry,
                                int part) {
   mw_content *value = &entry->value[part];
@@ -118,11 +119,11 @@ static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_refs *refs,
     case LUA_TSTRING:
       entry->type[part] = MW_TOTHER;
       value->i =
-          mwb_string_ref(L, s, refs, table, index, lua_tostring(L, index));
+          mwb_hold_string(L, s, held, table, index, lua_tostring(L, index));
       break;
     default:
       entry->type[part] = MW_TOTHER;
-      value->i = mwb_new_ref(L, s, refs, table, index);
+      value->i = mwb_hold_value(L, s, held, table, index);
   }
 }
 
@@ -155,10 +156,10 @@ void mwb_unpack(lua_State *L, const mwb_state *s, int table,
                 const mw_entry *entry, int part);
 
 /* Pops a new table from the top and makes it the journal's. */
-void mwb_new_refs(lua_State *L, mwb_state *s);
+void mwb_new_held(lua_State *L, mwb_state *s);
 
 /* Releases the values of the journal with numbers above `n`. */
-void mwb_forget_refs(lua_State *L, mwb_state *s, uint32_t n);
+void mwb_release_held(lua_State *L, mwb_state *s, uint32_t n);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -162,19 +162,19 @@ static int recalling(lua_State *L) {
 
 /* hooks{descend, ignored, watched, unwatched, deserted}; `false` for a question
 ** that the policy does not answer */
-static int set_hooks(lua_State *L) {
+static int set_questions(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   mwb_need(s, MWB_IGNORES, lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION);
   lua_settop(L, 1);
-  mwb_keep(L, s, MWB_HOOKS);
+  mwb_keep(L, s, MWB_QUESTIONS);
   mwb_new_ephemeron(L, MWB_CLASSES);
   return 0;
 }
 
-int mwb_push_hook(lua_State *L, const mwb_state *s, int hook) {
-  mwb_push(L, s, MWB_HOOKS);
-  if (lua_rawgeti(L, -1, hook) == LUA_TFUNCTION) {
+int mwb_push_question(lua_State *L, const mwb_state *s, int question) {
+  mwb_push(L, s, MWB_QUESTIONS);
+  if (lua_rawgeti(L, -1, question) == LUA_TFUNCTION) {
     lua_replace(L, -2);
     return 1;
   }
@@ -213,13 +213,15 @@ static int handler(lua_State *L) {
 }
 
 void mwb_open_policy(lua_State *L, mwb_state *s) {
-  static const luaL_Reg functions[] = {
-      {"decide", decide},   {"recalling", recalling},
-      {"stat", file_stat},  {"metatable", metatable},
-      {"hooks", set_hooks}, {"handler", handler},
-      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"decide", decide},
+                                       {"recalling", recalling},
+                                       {"stat", file_stat},
+                                       {"metatable", metatable},
+                                       {"hooks", set_questions},
+                                       {"handler", handler},
+                                       {NULL, NULL}};
   lua_newtable(L);
-  mwb_keep(L, s, MWB_HOOKS);
+  mwb_keep(L, s, MWB_QUESTIONS);
   mwb_set_funcs(L, functions);
 }
 

@@ -21,7 +21,7 @@ enum {
 };
 
 /* Pushes the policy's function for a question, or returns 0. */
-int mwb_push_hook(lua_State *L, const mwb_state *s, int hook);
+int mwb_push_question(lua_State *L, const mwb_state *s, int question);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -11,25 +11,25 @@
 #include "bind.h"
 #include "journal.h"
 
-void mwb_push_refs(lua_State *L, const mwb_state *s, int index) {
+void mwb_push_held(lua_State *L, const mwb_state *s, int index) {
   if (index == 0)
-    lua_rawgeti(L, LUA_REGISTRYINDEX, s->refs_at);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, s->held_at);
   else
     lua_getiuservalue(L, index, 1);
 }
 
-uint32_t mwb_new_ref(lua_State *L, const mwb_state *s, mwb_refs *refs,
-                     int table, int index) {
-  mwb_push_refs(L, s, table);
+uint32_t mwb_hold_value(lua_State *L, const mwb_state *s, mwb_held *held,
+                        int table, int index) {
+  mwb_push_held(L, s, table);
   lua_pushvalue(L, index);
-  lua_rawseti(L, -2, (lua_Integer)refs->n + 1);
+  lua_rawseti(L, -2, (lua_Integer)held->n + 1);
   lua_pop(L, 1);
-  return ++refs->n;
+  return ++held->n;
 }
 
-void mwb_pack(lua_State *L, mwb_state *s, mwb_refs *refs, int table, int index,
+void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
               mw_entry *entry, int part) {
-  mwb_pack_as(L, s, refs, table, index, lua_type(L, index), entry, part);
+  mwb_pack_as(L, s, held, table, index, lua_type(L, index), entry, part);
 }
 
 void mwb_unpack(lua_State *L, const mwb_state *s, int table,
@@ -46,7 +46,7 @@ void mwb_unpack(lua_State *L, const mwb_state *s, int table,
       lua_pushnumber(L, (lua_Number)value->f);
       break;
     case MW_TOTHER:
-      mwb_push_refs(L, s, table);
+      mwb_push_held(L, s, table);
       lua_rawgeti(L, -1, (lua_Integer)value->i);
       lua_replace(L, -2);
       break;
@@ -55,25 +55,25 @@ void mwb_unpack(lua_State *L, const mwb_state *s, int table,
   }
 }
 
-void mwb_new_refs(lua_State *L, mwb_state *s) {
-  if (s->refs_at == 0) {
-    s->refs_at = luaL_ref(L, LUA_REGISTRYINDEX);
+void mwb_new_held(lua_State *L, mwb_state *s) {
+  if (s->held_at == 0) {
+    s->held_at = luaL_ref(L, LUA_REGISTRYINDEX);
   } else {
-    lua_rawseti(L, LUA_REGISTRYINDEX, s->refs_at);
+    lua_rawseti(L, LUA_REGISTRYINDEX, s->held_at);
   }
-  s->journal.n = 0;
-  s->journal.id = ++s->refs_ids;
+  s->held.n = 0;
+  s->held.id = ++s->held_ids;
 }
 
-void mwb_forget_refs(lua_State *L, mwb_state *s, uint32_t n) {
+void mwb_release_held(lua_State *L, mwb_state *s, uint32_t n) {
   uint32_t i;
-  if (s->journal.n <= n) return;
-  mwb_push_refs(L, s, 0);
-  for (i = s->journal.n; i > n; i--) {
+  if (s->held.n <= n) return;
+  mwb_push_held(L, s, 0);
+  for (i = s->held.n; i > n; i--) {
     lua_pushnil(L);
     lua_rawseti(L, -2, (lua_Integer)i);
   }
   lua_pop(L, 1);
-  s->journal.n = n;
-  s->journal.id = ++s->refs_ids;
+  s->held.n = n;
+  s->held.id = ++s->held_ids;
 }

@@ -22,14 +22,14 @@ static void restore_class(lua_State *L, mwb_state *s) {
 ** appends the entry of the restoring write. */
 static void restore_plain(lua_State *L, mwb_state *s) {
   mw_entry entry;
-  int noting = mwb_noting(s);
-  if (noting) mwb_prepare_plain(L, s, &entry);
+  int appends = mwb_appends(s);
+  if (appends) mwb_prepare_plain(L, s, &entry);
   lua_settop(L, 3);
   if (lua_istable(L, 1))
     lua_rawset(L, 1);
   else
     mwb_set_cell(L, 1);
-  if (noting) mwb_note(s, &entry);
+  if (appends) mwb_append_entry(s, &entry);
 }
 
 /* restore(object, key, value, kind): stores an old value without asking the
@@ -197,11 +197,11 @@ static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
 }
 
 /* Undoes the entries after the mark, then tells the watches; a guard's writes
-** are appended and stay.  Releases the values held after `refs` if no entry is
-** left and another journal is open; otherwise `cut` may have given the table of
-** values to effects.  Leaves KEPT, ALSO_KEPT and the first error; returns 0 if
-** memory ran out. */
-static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
+** are appended and stay.  Releases the values with numbers above `held` if no
+** entry is left and another journal is open; otherwise `cut` may have given the
+** table of values to effects.  Leaves KEPT, ALSO_KEPT and the first error;
+** returns 0 if memory ran out. */
+static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t held) {
   size_t n, ignored, i;
   if (!restore_to(L, s, mark)) return 0;
   mw_journal_entries(s->engine, mark, &n);
@@ -211,7 +211,7 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
   }
   mw_journal_retract(s->engine, mark, n);
   mw_journal_entries(s->engine, mark, &n);
-  if (n == 0 && s->engine->journal.readers > 1) mwb_forget_refs(L, s, refs);
+  if (n == 0 && s->engine->journal.readers > 1) mwb_release_held(L, s, held);
   lua_settop(L, FIRST_ERROR);
   return 1;
 }
@@ -220,9 +220,9 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
 static int rewind_journal(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   size_t mark = (size_t)lua_tointeger(L, 1);
-  uint32_t refs = (uint32_t)lua_tointeger(L, 2);
+  uint32_t held = (uint32_t)lua_tointeger(L, 2);
   if (s->engine == NULL) return 0;
-  if (!rewind_to(L, s, mark, refs)) mwb_check(L, MW_NOMEM);
+  if (!rewind_to(L, s, mark, held)) mwb_check(L, MW_NOMEM);
   return 1;
 }
 
@@ -260,10 +260,10 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
   }
   if (is_open(L)) { /* f has not ended the transaction */
     size_t mark = (size_t)integer_field(L, "mark");
-    uint32_t refs = (uint32_t)integer_field(L, "refs");
+    uint32_t held = (uint32_t)integer_field(L, "refs");
     int done;
     set_ending(L, 1);
-    done = rewind_to(L, s, mark, refs);
+    done = rewind_to(L, s, mark, held);
     set_ending(L, 0);
     if (!done) mwb_check(L, MW_NOMEM);
   }

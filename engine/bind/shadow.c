@@ -170,7 +170,7 @@ void mwb_drop_guard(lua_State *L, int holder, mwi_object *r,
 void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
   index = lua_absindex(L, index);
   if (mwb_push_own(L, index)) return;
-  mwb_push(L, s, MWB_HELD);
+  mwb_push(L, s, MWB_FUNCTIONS);
   lua_pushvalue(L, index);
   if (lua_rawget(L, -2) == LUA_TNIL && make) {
     lua_pop(L, 1);
@@ -202,7 +202,7 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
     s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   mwb_new_ephemeron(L, MWB_ANCHORS);
-  mwb_new_ephemeron(L, MWB_HELD);
+  mwb_new_ephemeron(L, MWB_FUNCTIONS);
 }
 
 static void push_name(lua_State *L, const mwb_state *s, int name) {

@@ -54,8 +54,8 @@ int mwb_raw_field(lua_State *L, int index, const char *name);
 
 /* userdata.c: makes the class of the userdata at `index` intercept writes to
 ** one more of its objects, or to one less. */
-void mwb_patch(lua_State *L, mwb_state *s, int index);
-void mwb_unpatch(lua_State *L, int index);
+void mwb_wrap_class(lua_State *L, mwb_state *s, int index);
+void mwb_unwrap_class(lua_State *L, int index);
 
 /* Pushes the `__newindex` that the class of the userdata at `index` had
 ** before. */
@@ -66,8 +66,8 @@ void mwb_push_newindex(lua_State *L, int index);
 void mwb_call_newindex(lua_State *L, int newindex);
 
 /* The function guards of an object are in the table at `holder`, each at its
-** place: in the own metatable, or for userdata in a table of MWB_HELD.  A free
-** place has the number of the next free place.  `mwb_add_guard` pops the
+** place: in the own metatable, or for userdata in a table of MWB_FUNCTIONS.  A
+** free place has the number of the next free place.  `mwb_add_guard` pops the
 ** function from the top. */
 lua_Integer mwb_add_guard(lua_State *L, int holder, mwi_object *r);
 void mwb_drop_guard(lua_State *L, int holder, mwi_object *r, lua_Integer place);

@@ -79,7 +79,7 @@ static int end_call(lua_State *L) {
 
 /* Moves the field with the key at KEY from the object itself to the shadow, as
 ** a write. */
-static int report_raw(lua_State *L) {
+static int move_raw(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
@@ -154,7 +154,7 @@ static int sync(lua_State *L) {
       lua_rawgeti(L, 3, i);
       if (!is_still_raw(L)) continue;
       found = 1;
-      mwb_push_function(L, s, report_raw);
+      mwb_push_function(L, s, move_raw);
       lua_pushvalue(L, 1);
       lua_pushvalue(L, 4);
       lua_call(L, 2, 0);

@@ -127,7 +127,7 @@ void mwb_write_compare(mwb_write *w) {
 
 int mwb_is_ignored(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L), ignored = 0;
-  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_hook(L, s, MWB_IGNORED))
+  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED))
     return 0;
   lua_pushvalue(L, OBJECT);
   lua_call(L, 1, 1);
@@ -217,7 +217,7 @@ static int is_simple(mwb_write *w, mw_entry *entry) {
     if (text == NULL || is_meta(text)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
     entry->value[MW_KEY].i =
-        mwb_string_ref(w->L, w->s, &w->s->journal, 0, KEY, text);
+        mwb_hold_string(w->L, w->s, &w->s->held, 0, KEY, text);
     return 1;
   }
   if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
@@ -228,12 +228,12 @@ static int is_simple(mwb_write *w, mw_entry *entry) {
 }
 
 /* Reads the old value anew, because a guard may have written. */
-void mwb_store_noted(mwb_write *w) {
+void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mw_entry entry;
   int top, type;
-  if (!mwb_noting(s) || w->ignored) {
+  if (!mwb_appends(s) || w->ignored) {
     push_pair(w);
     store_in(L, w->shadow, w->r, &w->change.key);
     return;
@@ -243,9 +243,8 @@ void mwb_store_noted(mwb_write *w) {
   if (s->wheres == 0 && is_simple(w, &entry)) {
     lua_pushvalue(L, KEY);
     type = lua_rawget(L, w->shadow);
-    mwb_pack_as(L, s, &s->journal, 0, top + 1, type, &entry, MW_OLD);
-    mwb_pack_as(L, s, &s->journal, 0, VALUE, lua_type(L, VALUE), &entry,
-                MW_NOW);
+    mwb_pack_as(L, s, &s->held, 0, top + 1, type, &entry, MW_OLD);
+    mwb_pack_as(L, s, &s->held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
     mwb_complete(L, s, w->obj, &entry);
     lua_settop(L, top);
     push_pair(w);
@@ -263,7 +262,7 @@ void mwb_store_noted(mwb_write *w) {
     store_in(L, w->shadow, w->r, &w->change.key);
     lua_settop(L, top);
   }
-  mwb_note(s, &entry);
+  mwb_append_entry(s, &entry);
 }
 
 /* Does the write replace, or put in, a table below the object? */
@@ -282,7 +281,7 @@ void mwb_store_contents(mwb_write *w) {
   if (w->r != NULL && (w->r->needs & MWI_TREE) && is_linked(w))
     mwb_store_linked(w);
   else
-    mwb_store_noted(w);
+    mwb_store_field(w);
 }
 
 void mwb_store_nothing(mwb_write *w) { (void)w; }

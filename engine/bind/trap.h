@@ -85,7 +85,7 @@ void mwb_read_old(mwb_write *w);
 void mwb_store_linked(mwb_write *w);
 
 /* Stores in the shadow, and appends an entry if the journal is open. */
-void mwb_store_noted(mwb_write *w);
+void mwb_store_field(mwb_write *w);
 
 /* A key that is an integral float becomes an integer, as in a table. */
 void mwb_normalize_key(lua_State *L);

@@ -37,7 +37,7 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 static int descends(lua_State *L, mwb_state *s, int parent) {
   int top = lua_gettop(L), yes;
   if (!lua_istable(L, top) || mwb_is_ours(L, s, top)) return 0;
-  if (!mwb_push_hook(L, s, MWB_DESCEND)) return 1;
+  if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);
@@ -164,7 +164,7 @@ static int store_table(lua_State *L) {
   let_go_others(&w);
   link_to(L, s, 0, w.obj, KEY, VALUE);
   mw_tree_unlink(s->engine, w.obj, &HOLD);
-  mwb_store_noted(&w);
+  mwb_store_field(&w);
   return 0;
 }
 
@@ -200,7 +200,7 @@ static void put_table(mwb_write *w) {
 static void put_other(mwb_write *w) {
   mwb_state *s = w->s;
   let_go_others(w);
-  mwb_store_noted(w);
+  mwb_store_field(w);
   mw_tree_unlink(s->engine, w->obj, &w->change.key);
   mwb_let_go(w->L, s, SIZE_MAX);
 }

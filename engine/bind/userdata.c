@@ -44,17 +44,17 @@ void mwb_store_userdata(mwb_write *w) {
   mwb_state *s = w->s;
   mw_entry entry;
   uint32_t id;
-  int noting = mwb_noting(s) && !w->ignored;
-  if (noting) {
+  int appends = mwb_appends(s) && !w->ignored;
+  if (appends) {
     mwb_read_old(w);
     prepare_entry(w, &entry);
   }
-  id = s->journal.id;
+  id = s->held.id;
   mwb_push_newindex(L, OBJECT);
   mwb_call_newindex(L, -1);
   lua_pop(L, 1);
-  if (!noting) return;
-  if (s->journal.id != id) prepare_entry(w, &entry);
+  if (!appends) return;
+  if (s->held.id != id) prepare_entry(w, &entry);
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
@@ -112,7 +112,7 @@ static lua_Integer add_watched(lua_State *L, lua_Integer n) {
   return n;
 }
 
-void mwb_patch(lua_State *L, mwb_state *s, int index) {
+void mwb_wrap_class(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (!lua_isnil(L, -1) && lua_tocfunction(L, -1) != trap) {
@@ -130,7 +130,7 @@ void mwb_patch(lua_State *L, mwb_state *s, int index) {
   lua_settop(L, top);
 }
 
-void mwb_unpatch(lua_State *L, int index) {
+void mwb_unwrap_class(lua_State *L, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (lua_tocfunction(L, -1) == trap && add_watched(L, -1) == 0) {

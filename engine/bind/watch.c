@@ -192,7 +192,7 @@ void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   index = lua_absindex(L, index);
   mwb_push_class(L, index);
-  if (!lua_isnil(L, -1) && mwb_push_hook(L, s, MWB_WATCHED)) {
+  if (!lua_isnil(L, -1) && mwb_push_question(L, s, MWB_WATCHED)) {
     mwb_push(L, s, MWB_CLASSES);
     lua_pushvalue(L, top + 1);
     if (lua_rawget(L, -2) == LUA_TNIL) {
@@ -211,7 +211,7 @@ void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
 
 void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   index = lua_absindex(L, index);
-  if (!mwb_push_hook(L, s, MWB_UNWATCHED)) return;
+  if (!mwb_push_question(L, s, MWB_UNWATCHED)) return;
   lua_pushvalue(L, index);
   lua_call(L, 1, 0);
 }
@@ -239,7 +239,7 @@ static int attach(lua_State *L) {
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, h));
   }
   if (reach != 0) mwb_include(L, s, reach, 1);
-  if (before == PLAIN && lua_isuserdata(L, 1)) mwb_patch(L, s, 1);
+  if (before == PLAIN && lua_isuserdata(L, 1)) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
 }
@@ -320,7 +320,7 @@ static int watch(lua_State *L) {
     mwb_drop_guard(L, lua_gettop(L), mwb_object_of(s, h), (lua_Integer)its.ref);
   }
   if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
-    mwb_unpatch(L, 1);
+    mwb_unwrap_class(L, 1);
   if (include == MW_NEW) mw_root_end(s->engine, h);
   detach(L, s, before);
   mwb_check(L, code);
@@ -383,7 +383,7 @@ static int unwatch(lua_State *L) {
   else if (r != NULL)
     release_guards(L, s, r);
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
-    mwb_unpatch(L, 1);
+    mwb_unwrap_class(L, 1);
   if (r != NULL && r->watched) mwb_class_unwatched(L, s, 1);
   mw_object_unwatch(s->engine, h);
   mwb_let_go(L, s, SIZE_MAX);
@@ -400,7 +400,7 @@ static int untrack(lua_State *L) {
     if (lua_istable(L, 1))
       mwb_unshadow(L, s, 1);
     else
-      mwb_unpatch(L, 1);
+      mwb_unwrap_class(L, 1);
   }
   mwb_let_go(L, s, SIZE_MAX);
   return 0;
