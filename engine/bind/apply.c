@@ -6,8 +6,8 @@
 ** cell, or to any other object, is made and appended to the journal here.
 */
 #include "cell.h"
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "trap.h"
 
 /* Pushes the field of a table, raw, or the present value of a userdata's

@@ -13,9 +13,9 @@
 
 #include "cell.h"
 #include "class.h"
+#include "entry.h"
 #include "guard.h"
 #include "identity.h"
-#include "journal.h"
 
 /* Pushes new effects with room for `n` entries and, as user value, the table on
 ** the top. */

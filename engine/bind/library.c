@@ -254,7 +254,7 @@ static int build(lua_State *L) {
   mwb_open_policy(L, s);
   mwb_open_calls(L);
   mwb_open_cell(L, s);
-  mwb_open_journal(L);
+  mwb_open_entries(L);
   mwb_open_effects(L);
   mwb_open_rollback(L);
   mwb_open_interception(L);

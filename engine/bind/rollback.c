@@ -7,8 +7,8 @@
 ** disturbs a rollback that is half done.
 */
 #include "cell.h"
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 

@@ -2,8 +2,8 @@
 ** touch.c - changes told as writes: touches, methods, raw writes, metatables.
 ** SPDX-License-Identifier: MIT
 */
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 

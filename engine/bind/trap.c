@@ -17,8 +17,8 @@
 */
 #include "trap.h"
 
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "key.h"
 #include "policy.h"
 #include "shadow.h"

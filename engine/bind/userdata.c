@@ -11,8 +11,8 @@
 ** that are not watched on to the class's own `__newindex`.  The last
 ** `mw.unwatch` gives the class its `__newindex` back.
 */
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 

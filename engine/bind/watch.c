@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "class.h"
+#include "entry.h"
 #include "guard.h"
 #include "identity.h"
-#include "journal.h"
 #include "key.h"
 #include "options.h"
 #include "policy.h"

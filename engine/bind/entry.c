@@ -1,12 +1,18 @@
 /*
-** journal.c - the entries of writes, made as the program writes.
+** entry.c - the entries of writes, and the values that entries hold.
 ** SPDX-License-Identifier: MIT
 **
 ** An entry is made where the contents of an object change: in the shadow, in a
 ** userdata, in a class.  So when a class's `__newindex` stores under another
 ** key, the entry has the key of the store, not the key of the assignment.
+**
+** An entry contains numbers and booleans themselves.  For any other value the
+** entry contains a number, and a table maps the number to the value, which
+** keeps the value alive.  The journal's table is in the registry from the first
+** reader's begin to the last reader's end; the table of effects is their user
+** value, so that a cycle of effects and objects can be collected.
 */
-#include "journal.h"
+#include "entry.h"
 
 #include <string.h>
 
@@ -14,6 +20,83 @@
 #include "shadow.h"
 #include "trap.h"
 #include "tree.h"
+
+/* {======================================================
+** Held values
+** ======================================================= */
+
+void mwb_push_held(lua_State *L, const mwb_state *s, int index) {
+  if (index == 0)
+    lua_rawgeti(L, LUA_REGISTRYINDEX, s->held_at);
+  else
+    lua_getiuservalue(L, index, 1);
+}
+
+uint32_t mwb_hold_value(lua_State *L, const mwb_state *s, mwb_held *held,
+                        int table, int index) {
+  mwb_push_held(L, s, table);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, (lua_Integer)held->n + 1);
+  lua_pop(L, 1);
+  return ++held->n;
+}
+
+void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
+              mw_entry *entry, int part) {
+  mwb_pack_as(L, s, held, table, index, lua_type(L, index), entry, part);
+}
+
+void mwb_unpack(lua_State *L, const mwb_state *s, int table,
+                const mw_entry *entry, int part) {
+  const mw_content *value = &entry->value[part];
+  switch (entry->type[part]) {
+    case MW_TBOOLEAN:
+      lua_pushboolean(L, (int)value->i);
+      break;
+    case MW_TINTEGER:
+      lua_pushinteger(L, (lua_Integer)value->i);
+      break;
+    case MW_TFLOAT:
+      lua_pushnumber(L, (lua_Number)value->f);
+      break;
+    case MW_TOTHER:
+      mwb_push_held(L, s, table);
+      lua_rawgeti(L, -1, (lua_Integer)value->i);
+      lua_replace(L, -2);
+      break;
+    default:
+      lua_pushnil(L);
+  }
+}
+
+void mwb_new_held(lua_State *L, mwb_state *s) {
+  if (s->held_at == 0) {
+    s->held_at = luaL_ref(L, LUA_REGISTRYINDEX);
+  } else {
+    lua_rawseti(L, LUA_REGISTRYINDEX, s->held_at);
+  }
+  s->held.n = 0;
+  s->held.id = ++s->held_ids;
+}
+
+void mwb_release_held(lua_State *L, mwb_state *s, uint32_t n) {
+  uint32_t i;
+  if (s->held.n <= n) return;
+  mwb_push_held(L, s, 0);
+  for (i = s->held.n; i > n; i--) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_pop(L, 1);
+  s->held.n = n;
+  s->held.id = ++s->held_ids;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Entries
+** ======================================================= */
 
 static const char PLACE = 0;
 
@@ -106,6 +189,12 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
+/* }====================================================== */
+
+/* {======================================================
+** For the library's Lua files
+** ======================================================= */
+
 /* note(object, key, old, new): appends a write to an object that is not
 ** intercepted; without a key, a change of class. */
 static int append_write(lua_State *L) {
@@ -160,7 +249,9 @@ static int close_journal(lua_State *L) {
   return 0;
 }
 
-void mwb_open_journal(lua_State *L) {
+/* }====================================================== */
+
+void mwb_open_entries(lua_State *L) {
   static const luaL_Reg functions[] = {{"record", open_journal},
                                        {"unrecord", close_journal},
                                        {"position", position},

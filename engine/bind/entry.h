@@ -1,9 +1,9 @@
 /*
-** journal.h - the entries of writes, and the values that entries hold.
+** entry.h - the entries of writes, and the values that entries hold.
 ** SPDX-License-Identifier: MIT
 */
-#ifndef MWB_JOURNAL_H
-#define MWB_JOURNAL_H
+#ifndef MWB_ENTRY_H
+#define MWB_ENTRY_H
 
 #include "bind.h"
 
