@@ -69,7 +69,7 @@ enum {
   MWB_SET,      /* and a set of data of a scope */
   MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
   MWB_TIMERS,   /* functions called when a scope is measured */
-  MWB_SOURCES,  /* name of a source -> is it traced? */
+  MWB_SOURCES,  /* name of a source -> whether the source is traced */
   MWB_CONTEXTS, /* the function that calls mw.context's hooks */
   MWB_QUEUE,    /* the first death that is not delivered yet */
   MWB_VALUES    /* number of values */

@@ -195,8 +195,8 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
 ** For the library's Lua files
 ** ======================================================= */
 
-/* note(object, key, old, new): appends a write to an object that is not
-** intercepted; without a key, a change of class. */
+/* note(object, key, old, new): appends the entry of a write to an object that
+** is not intercepted; without a key, of a change of class */
 static int append_write(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_entry entry;

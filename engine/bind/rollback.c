@@ -216,7 +216,7 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t held) {
   return 1;
 }
 
-/* rewind(mark, references) -> the first error */
+/* rewind(mark, number of held values) -> the first error */
 static int rewind_journal(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   size_t mark = (size_t)lua_tointeger(L, 1);

@@ -25,8 +25,8 @@ int mwb_push_own(lua_State *L, int index);
 /* Pushes the shadow of the object at `index`, or returns 0. */
 int mwb_push_shadow(lua_State *L, int index);
 
-/* Pushes the class of the object at `index`, which is the metatable as the
-** program sees it, or nil. */
+/* Pushes the class of the object at `index`, which is the metatable that the
+** program sees, or nil. */
 void mwb_push_class(lua_State *L, int index);
 
 /* Is the key at `index` one that Lua looks up raw in metatables? */
@@ -38,7 +38,8 @@ int mwb_is_meta(lua_State *L, int index);
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_);
 
-/* Sets the class of the table at `object`, by a new shadow if it has one. */
+/* Sets the class of the table at `object`.  A table with a shadow gets a new
+** one. */
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);
 
 /* Gives the contents back to the object, and its class.  Raises if there is no

@@ -194,7 +194,7 @@ static mwi_tally *with_room(lua_State *L) {
   return larger;
 }
 
-/* Keeps the value at `index` alive, if it is a string. */
+/* Keeps a string at `index` alive. */
 static void anchor(lua_State *L, int index) {
   if (lua_type(L, index) != LUA_TSTRING) return;
   lua_getiuservalue(L, 1, STRINGS);

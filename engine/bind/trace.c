@@ -39,7 +39,7 @@ static int set_number(lua_State *L) {
   return 0;
 }
 
-/* Gives the coroutine on the top, in the table below it, a number. */
+/* Gives a number to the coroutine on the top, in the table below the top. */
 static mw_thread new_number(lua_State *L, mwb_state *s) {
   lua_pushcfunction(L, set_number);
   lua_insert(L, -3);

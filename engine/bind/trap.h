@@ -1,5 +1,5 @@
 /*
-** trap.h - a write on its way: the results of lookups, and the stack.
+** trap.h - a write on its path: the results of lookups, and the stack.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_TRAP_H

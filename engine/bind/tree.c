@@ -168,8 +168,8 @@ static int store_table(lua_State *L) {
   return 0;
 }
 
-/* A store can fail only for a new key.  So if the shadow lacks the key, the
-** key's link goes, too. */
+/* After a failed store: if the shadow lacks the key, the key's link goes,
+** too. */
 static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
   mw_engine *e = w->s->engine;

@@ -3,9 +3,9 @@
 ** SPDX-License-Identifier: MIT
 **
 ** A watched object holds its function guards, each at a place in the object's
-** table of guards; the engine knows the guard by this place, as its ref.  So a
-** guard that refers to its object is part of a cycle that can be collected.
-** The engine knows any other guard by its handle; only the program keeps such a
+** table of guards; the engine has this place in the watch's `ref`.  So a guard
+** that refers to its object is part of a cycle that can be collected.  The
+** engine knows any other guard by its handle; only the program keeps such a
 ** guard alive.
 */
 #include "watch.h"
