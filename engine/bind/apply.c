@@ -1,16 +1,17 @@
 /*
-** apply.c - writes that the library makes for the program: of effects.
+** apply.c - writes that the library makes for the program, to apply effects.
 ** SPDX-License-Identifier: MIT
 **
-** Such a write goes the way of all writes.  What does not tell of its writes,
-** and a cell, is written here, and the write is noted.
+** A write to an intercepted object takes the path of all writes.  A write to a
+** cell, or to any other object, is made and appended to the journal here.
 */
 #include "cell.h"
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "trap.h"
 
-/* Pushes what a table has itself, or what a userdata tells. */
+/* Pushes the field of a table, raw, or the present value of a userdata's
+** key. */
 static void push_plain(lua_State *L) {
   if (lua_istable(L, OBJECT)) {
     lua_pushvalue(L, KEY);
@@ -26,11 +27,11 @@ void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
   mwb_begin_entry(L, s, entry);
   lua_settop(L, SHADOW);
   if (cell)
-    mwb_push_cell(L, OBJECT); /* to OLD */
+    mwb_push_cell(L, OBJECT); /* OLD */
   else
     push_plain(L);
   mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
-  if (cell) mwb_hold(L, s, OBJECT, entry); /* nobody else does */
+  if (cell) mwb_hold_object(L, s, OBJECT, entry); /* keeps the cell alive */
 }
 
 static void assign_plain(lua_State *L, mwb_state *s, int stored) {
@@ -50,9 +51,9 @@ static void assign_plain(lua_State *L, mwb_state *s, int stored) {
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
-/* assign(object, key, value, stored) -> did a guard fail?, its error.  Those
-** who watch hear that the value is applied, and what is said to be `stored`
-** goes to a table as it is, whatever its class would do. */
+/* assign(object, key, value, stored) -> whether a guard failed, its error.
+** Guards get the kind "apply".  With `stored`, the value goes into a table
+** without asking the table's class. */
 static int assign(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int stored = lua_toboolean(L, 4);

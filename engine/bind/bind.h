@@ -1,14 +1,15 @@
 /*
-** bind.h - what the binding's files share.
+** bind.h - what all files of the binding share.
 ** SPDX-License-Identifier: MIT
 **
 ** Each Lua state has one `mwb_state`, a userdata in the registry, with one
 ** engine.  Every function of the library has two upvalues: that userdata, and
-** the array of objects (slot -> object, weak values).  The array is what tells
-** the living from the dead: Lua clears an entry when it finds the object dead,
-** before it runs finalisers and gives the address away again.  One of its
-** entries is a probe that nothing else holds: the probe is gone after each
-** collection. */
+** the array of objects (slot -> object, weak values).  The array tells the
+** living from the dead: Lua clears a slot when Lua finds the object dead,
+** before Lua runs finalisers and gives the address away again.  The first slot
+** holds a probe, a value that nothing else refers to: the probe is gone after
+** each collection.
+*/
 #ifndef MWB_BIND_H
 #define MWB_BIND_H
 
@@ -21,16 +22,17 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* A table that holds what the entries of a journal refer to: see journal.c. */
-typedef struct mwb_refs {
-  uint32_t n;  /* it has 1 to n */
-  uint32_t id; /* never 0, and no other's */
-} mwb_refs;
+/* The table that holds the values to which the entries of a journal or of
+** effects refer: see entry.c. */
+typedef struct mwb_held {
+  uint32_t n;  /* numbers in use: 1 to n */
+  uint32_t id; /* not 0, and different for each table and after each release */
+} mwb_held;
 
-/* A string that such a table has already. */
+/* A string that such a table already holds. */
 typedef struct mwb_known {
   const void *string;
-  uint32_t id, ref;
+  uint32_t id, number;
 } mwb_known;
 
 /* A field that is written in a batch: see batch.c. */
@@ -50,36 +52,36 @@ enum {
   MWB_CLOCKS,    /* name -> clock */
   MWB_CLOCK,     /* metatables: of a clock, */
   MWB_MAP,       /* a weak map, */
-  MWB_LIVING,    /* its table of living keys, */
-  MWB_EPHEMERON, /* that of its entries, */
-  MWB_BOX,       /* and an entry that tells of its key's death */
+  MWB_LIVING,    /* its keys that are alive, */
+  MWB_EPHEMERON, /* its table of entries, */
+  MWB_BOX,       /* and an entry that signals its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
   MWB_ANCHORS,   /* weak object -> its own metatable */
-  MWB_STRINGS,   /* strings that the engine keeps: see key.c */
-  MWB_USES,      /* and how often */
+  MWB_STRINGS,   /* strings that the engine refers to: see key.c */
+  MWB_USES,      /* string -> how often the engine refers to it */
   MWB_SERVICE,   /* the thread `service` */
   MWB_TRACED,    /* the last error that got a traceback */
-  MWB_CLASSES,   /* classes of which the policy has heard, weakly held */
+  MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
-  MWB_HELD,      /* userdata -> its function guards */
-  MWB_BATCH,     /* what is written during a batch */
-  MWB_HOOKS,     /* what the policy is asked */
+  MWB_FUNCTIONS, /* userdata -> its function guards */
+  MWB_BATCH,     /* keys written during a batch */
+  MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
-  MWB_CELL,      /* of cells */
+  MWB_CELL,      /* the metatable of cells */
   MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
-  MWB_RESTORE,   /* functions that must be there when memory is not */
+  MWB_RESTORE,   /* functions that must exist before memory runs out */
   MWB_REWIND,
   MWB_TELLUNDONE,
   MWB_TRACE,    /* metatables: of a trace, */
-  MWB_SCOPE,    /* of a timed scope, */
-  MWB_SET,      /* and of a set among its data */
+  MWB_SCOPE,    /* a timed scope, */
+  MWB_SET,      /* and a set of data of a scope */
   MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
-  MWB_TIMERS,   /* what is called when a scope is measured */
-  MWB_SOURCES,  /* name of a source -> is it traced? */
-  MWB_CONTEXTS, /* the function that asks mw.context's hooks */
-  MWB_QUEUE,    /* the first of the dead to be told of */
-  MWB_VALUES    /* how many there are */
+  MWB_TIMERS,   /* functions called when a scope is measured */
+  MWB_SOURCES,  /* name of a source -> whether the source is traced */
+  MWB_CONTEXTS, /* the function that calls mw.context's hooks */
+  MWB_QUEUE,    /* the first death that is not delivered yet */
+  MWB_VALUES    /* number of values */
 };
 
 #define MWB_NAMES 4
@@ -88,39 +90,38 @@ typedef struct mwb_state {
   mw_engine *engine;  /* NULL once the Lua state is being closed */
   lua_State *service; /* a thread for the engine's callbacks */
   lua_State *main;    /* the main thread */
-  lua_Alloc alloc;    /* the Lua state's own */
+  lua_Alloc alloc;    /* of the Lua state */
   void *ud;
-  int at[MWB_VALUES];        /* where the registry has the state's values */
-  int pending;               /* is there anything to do before the next call? */
-  int deserted;              /* may classes have lost their watched objects? */
-  int queued;                /* is anybody in the queue of the dead? */
-  int notifying;             /* is an on_death running? */
-  mw_clock marks;            /* a clock whose tags are the dynamic classes */
-  uint64_t collections;      /* how many have ended */
-  unsigned needs;            /* what every write has to do: MWB_NOTES... */
-  size_t short_string;       /* up to this length, equal strings are one */
-  int names[MWB_NAMES];      /* and those of metamethods; see shadow.c */
-  int kinds[MW_KINDS];       /* where the registry has their names */
-  mwb_row *rows;             /* of the fields written in a batch: */
-  uint32_t n_rows;           /* so many, */
-  uint32_t size_rows;        /* in so many places; */
-  uint32_t first_row;        /* the first of them are of one that is ending */
-  struct mwb_budget *budget; /* of the policy's call under way */
-  mwb_refs journal;          /* what it refers to */
-  int refs_at;               /* where the registry has what they stand for */
-  uint32_t refs_ids;         /* tables of references there have been */
-  mwb_known known[64];       /* strings that have a reference */
-  int wheres;                /* how many want to know where writes are made */
-  int restoring;             /* writes are not noted */
-  int sources;               /* MWB_WATCHES...: what else is traced */
-  int timing;                /* are all scopes measured? */
-  lua_Integer threads;       /* coroutines that have a number */
-  int contexts;              /* does mw.context have hooks? */
-  char *scratch;             /* the text of args under way */
+  int at[MWB_VALUES];   /* number in the registry of each value */
+  int pending;          /* does the next call have a slice of work? */
+  int deserted;         /* may a class have lost its last watched object? */
+  int queued;           /* is the queue of deaths filled? */
+  int notifying;        /* is an on_death running? */
+  mw_clock marks;       /* a clock whose tags are the dynamic classes */
+  uint64_t collections; /* number of collections that have ended */
+  unsigned needs;       /* MWB_APPENDS...: work of every write */
+  size_t short_string;  /* up to this length, Lua interns strings */
+  int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
+  int kinds[MW_KINDS];  /* kinds' names, in the registry */
+  mwb_row *rows;        /* of the fields that are written in a batch */
+  uint32_t n_rows, size_rows;
+  uint32_t first_row;        /* number of rows of the batches that are ending */
+  struct mwb_budget *budget; /* of the policy's running call */
+  mwb_held held;             /* the values that the journal's entries hold */
+  int held_at;         /* number in the registry of the table of these values */
+  uint32_t held_ids;   /* the last `id` given to such a table */
+  mwb_known known[64]; /* cache: strings that a table holds */
+  int wheres;          /* open journals that want the line of each write */
+  int restoring;       /* > 0: writes are not appended to the journal */
+  int sources;         /* MWB_WATCHES...: other events that are traced */
+  int timing;          /* are all scopes measured? */
+  lua_Integer threads; /* number of coroutines with a number in traces */
+  int contexts;        /* does mw.context have hooks? */
+  char *scratch;       /* the text of the arguments of a traced call */
   size_t n_scratch, size_scratch;
-  const void *guard_meta; /* metatables, to compare with */
+  const void *guard_meta; /* metatables, for comparisons by address */
   const void *handle_meta;
-  const void *scope_meta, *idle; /* idle: the scope that is none */
+  const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind; in the trace
                                      ** with this base */
@@ -131,18 +132,19 @@ typedef struct mwb_state {
 #define MWB_UPSTATE lua_upvalueindex(1)
 #define MWB_UPOBJECTS lua_upvalueindex(2)
 
-/* The probe's slot, the first that the engine gives: its address is that of the
-** state, which is no object's. */
+/* The probe's slot, the first that the engine gives.  The slot's address is the
+** address of the `mwb_state`, at which no object can be. */
 #define MWB_PROBE 1
 
 /* {======================================================
-** engine.c: the state, errors, memory
+** library.c: the state, errors, memory
 ** ======================================================= */
 
 /* A collection has ended: the probe is gone.  Sets a new one. */
 void mwb_collected(lua_State *L, mwb_state *s);
 
-/* Does a bounded slice of what is due; raises when the state is closed. */
+/* Does a bounded slice of the work that is due; raises if the state is
+** closed. */
 void mwb_slice(lua_State *L, mwb_state *s);
 
 /* Pushes one of the state's values. */
@@ -152,23 +154,24 @@ static inline void mwb_push(lua_State *L, const mwb_state *s, int value) {
   lua_pushnil(L);
 }
 
-/* Sets one of them to the value on the top, which is removed.  Needs no
-** memory. */
+/* Sets one of the state's values to the value on the top, and pops the top.
+** Needs no memory. */
 static inline void mwb_keep(lua_State *L, const mwb_state *s, int value) {
-  if (lua_isnil(L, -1)) { /* luaL_ref would give the place to others */
+  if (lua_isnil(L, -1)) { /* luaL_ref gives a nil's place away */
     lua_pop(L, 1);
     lua_pushboolean(L, 0);
   }
   lua_rawseti(L, LUA_REGISTRYINDEX, s->at[value]);
 }
 
-/* The state, for the functions that Lua calls.  All others get the state as a
-** parameter. */
+/* The state, for functions that Lua calls.  All other functions get the state
+** as a parameter. */
 static inline mwb_state *mwb_state_of(lua_State *L) {
   return (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
 }
 
-/* Has a collection ended since the last time?  Then anything may run. */
+/* Has a collection ended since the last call?  If so, finalisers may have
+** run. */
 static inline int mwb_probe(lua_State *L, mwb_state *s) {
   int ended;
   mwb_push(L, s, MWB_OBJECTS);
@@ -178,7 +181,7 @@ static inline int mwb_probe(lua_State *L, mwb_state *s) {
   return ended;
 }
 
-/* Each function begins with this or with a `self`. */
+/* Every function of the library begins with `mwb_enter` or with a `self`. */
 static inline mwb_state *mwb_enter(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int ended = lua_rawgeti(L, MWB_UPOBJECTS, MWB_PROBE) == LUA_TNIL;
@@ -188,30 +191,31 @@ static inline mwb_state *mwb_enter(lua_State *L) {
   return s;
 }
 
-/* Pushes the state, when there are no upvalues. */
+/* Pushes the state; for code without the upvalues. */
 void mwb_push_state(lua_State *L);
 
 /* Makes one of the state's values a table with weak keys. */
 void mwb_new_ephemeron(lua_State *L, int value);
 
-/* Sets functions in the table on the top, with the upvalues of every function
-** (taken from the running one). */
+/* Sets functions in the table on the top, with the two upvalues (taken from the
+** running function). */
 void mwb_set_funcs(lua_State *L, const luaL_Reg *list);
 
-/* Pushes such a function, from anywhere. */
+/* Pushes a function with the two upvalues; the running code needs none. */
 void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f);
 
-/* What the value at `index` is, for a message.  May push. */
+/* The type's name of the value at `index`, for a message.  May push. */
 const char *mwb_type_name(lua_State *L, int index);
 
-/* Raises "bad argument": `index` on the stack, `arg` in the message. */
+/* Raises "bad argument": `index` is the place on the stack, `arg` the number in
+** the message. */
 int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
                      const char *expected);
 
-/* The integer at `index`, or raises. */
+/* Returns the integer at `index`, or raises. */
 lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg);
 
-/* Raises what a code says, unless it is MW_OK. */
+/* Raises the message of an engine's code, unless the code is MW_OK. */
 void mwb_check(lua_State *L, int code);
 
 /* }====================================================== */

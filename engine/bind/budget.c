@@ -1,26 +1,27 @@
 /*
-** budget.c - running what people edit: calls that may not take too long.
+** budget.c - calls of people's own rules, with bounded work and memory.
 ** SPDX-License-Identifier: MIT
 **
-** A budget has VM instructions, which a count hook takes from it, and bytes,
-** which an allocator takes; both are put in place for a call, and afterwards
-** what was there before is put back.  Bytes are counted when they are asked for
-** and never given back, so they bound the work of functions that make new
-** strings or tables.  The work of C functions that do neither is charged by the
-** script's library (sandbox.lua), which calls `charge`.
+** A budget has VM instructions, which a count hook subtracts, and bytes, which
+** an allocator subtracts.  Hook and allocator are set for a call, and
+** afterwards the previous ones are set again.  Each allocation is subtracted
+** and never given back, so the bytes bound the work of functions that make new
+** strings or tables.  For C functions that make neither, the script's library
+** (sandbox.lua) calls `charge`.
 **
-** Once the budget is spent the hook comes after each instruction, so no pcall
-** can go on.  An allocation that is a little too much is still granted, and the
-** next instruction ends the call: if it were refused, Lua would collect all its
-** garbage first.  An allocation that is far too much is refused.
+** Once the budget is spent, Lua calls the hook after each instruction, so no
+** pcall can go on.  An allocation that exceeds the budget by a little is
+** granted, and the next instruction ends the call: if the allocation were
+** refused, Lua would first collect all garbage.  An allocation that exceeds the
+** budget by far is refused.
 */
 #include "budget.h"
 
 /* Instructions between two calls of the hook. */
 #define INTERVAL 100
 
-/* Bytes that may be asked for at once.  A single instruction that compares
-** longer strings could take too long. */
+/* Bytes of the largest allocation.  An instruction that compares two longer
+** strings could take too long. */
 #define AT_ONCE 65536
 
 /* The state, for a hook, which has no upvalues. */
@@ -34,7 +35,7 @@ static mwb_state *find_state(lua_State *L) {
 
 static void on_count(lua_State *L, lua_Debug *ar);
 
-/* Makes the hook come after each instruction from now on. */
+/* Makes Lua call the hook after each instruction. */
 static void tighten(lua_State *L) {
   lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
 }
@@ -44,8 +45,8 @@ void mwb_push_spent(lua_State *L, const mwb_budget *b) {
                   (b->bytes < 0) ? "memory" : "instructions");
 }
 
-/* Raises, with the position of the function at that level.  In a hook that is
-** level 0, for the hook is none. */
+/* Raises, with the position of the function at `level`; in a hook, the running
+** function is level 0. */
 static int overspent(lua_State *L, const mwb_budget *b, int level) {
   tighten(L);
   luaL_where(L, level);
@@ -58,7 +59,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   mwb_budget *b = find_state(L)->budget;
   (void)ar;
   if (b == NULL) {
-    lua_sethook(L, NULL, 0, 0); /* a coroutine that outlived its call */
+    lua_sethook(L, NULL, 0, 0); /* a coroutine that outlived the call */
     return;
   }
   b->instructions -= INTERVAL;
@@ -66,11 +67,11 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   if (mwb_is_spent(b)) overspent(L, b, 0);
 }
 
-/* Is a finaliser running?  Then the collector returns nothing. */
+/* Is a finaliser running?  Then `lua_gc` returns -1. */
 static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT) < 0; }
 
-/* Takes the bytes that a call asks for from its budget, but not those that a
-** finaliser asks for: finalisers are the program's own. */
+/* Subtracts an allocation from the budget; not in a finaliser, because
+** finalisers are the program's own code. */
 static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   mwb_budget *b = (mwb_budget *)ud;
   size_t had = (ptr == NULL) ? 0 : osize;
@@ -106,7 +107,7 @@ void mwb_end_budget(mwb_budget *b) {
   lua_sethook(b->L, b->hook, b->mask, b->count);
   b->state->budget = b->outer;
   if (b->outer == NULL) return;
-  b->outer->instructions -= b->used + INTERVAL; /* the count began anew */
+  b->outer->instructions -= b->used + INTERVAL; /* the count restarts */
   if (mwb_is_spent(b->outer)) tighten(b->L);
 }
 
@@ -116,7 +117,8 @@ int mwb_refuse_finaliser(lua_State *L) {
   return 1;
 }
 
-/* charge(n): takes n instructions from the budget, if there is one. */
+/* charge(n): subtracts n instructions from the budget, if a budget is in
+** force */
 static int charge(lua_State *L) {
   mwb_budget *b = mwb_state_of(L)->budget;
   lua_Number n = luaL_checknumber(L, 1);
@@ -128,7 +130,7 @@ static int charge(lua_State *L) {
   return mwb_is_spent(b) ? overspent(L, b, 1) : 0;
 }
 
-/* Lua always has the string "__index", so this needs no memory. */
+/* Needs no memory: Lua always has the string "__index". */
 void mwb_swap_strings(lua_State *L, int methods) {
   int top = lua_gettop(L);
   lua_pushliteral(L, "__index");
@@ -143,7 +145,7 @@ void mwb_swap_strings(lua_State *L, int methods) {
   lua_settop(L, top);
 }
 
-/* limited(strings, instructions, bytes, f, ...) -> as pcall */
+/* limited(strings, instructions, bytes, f, ...) -> results like pcall's */
 static int limited(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_budget b;

@@ -1,5 +1,5 @@
 /*
-** budget.h - calls that may not take too long.
+** budget.h - calls with bounded work and memory.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_BUDGET_H
@@ -16,20 +16,20 @@ typedef struct mwb_budget {
   mwb_state *state;
   struct mwb_budget *outer;
   lua_Integer instructions, bytes; /* left */
-  lua_Integer used;                /* instructions, of all fillings */
-  int starved;                     /* did an allocation within it fail? */
-  lua_Alloc alloc;                 /* what was there before */
+  lua_Integer used;                /* instructions, summed over all fillings */
+  int starved;     /* did an allocation inside the budget fail? */
+  lua_Alloc alloc; /* the allocator and the hook before the budget */
   void *ud;
   lua_Hook hook;
   int mask, count;
 } mwb_budget;
 
-/* Puts a budget in force in the coroutine that runs, until the end.  In between
-** nothing may raise but in a protected call. */
+/* Puts a budget in force in the running coroutine, and out of force.  Between
+** both calls, only protected calls may raise. */
 void mwb_begin_budget(lua_State *L, mwb_state *s, mwb_budget *b);
 void mwb_end_budget(mwb_budget *b);
 
-/* What may be used from now on. */
+/* Sets the instructions and bytes that may be used from this call on. */
 static inline void mwb_fill_budget(mwb_budget *b, lua_Integer instructions,
                                    lua_Integer bytes) {
   b->instructions = instructions;
@@ -40,15 +40,15 @@ static inline int mwb_is_spent(const mwb_budget *b) {
   return b->instructions <= 0 || b->bytes < 0;
 }
 
-/* Pushes the message that says of what the budget is spent. */
+/* Pushes the message that the budget is spent, of instructions or of memory. */
 void mwb_push_spent(lua_State *L, const mwb_budget *b);
 
-/* Returns 0, or pushes a message and returns 1: a finaliser is running, where
-** no hook is called, so that no budget can be kept. */
+/* Returns 0, or pushes a message and returns 1 if a finaliser is running: Lua
+** calls no hook in finalisers, so no budget can be kept. */
 int mwb_refuse_finaliser(lua_State *L);
 
-/* Makes the methods of strings those in the table at `methods`, which becomes
-** the table of the former methods.  Needs no memory. */
+/* Exchanges the methods of strings with the table at `methods`, so that a
+** second call undoes the first.  Needs no memory. */
 void mwb_swap_strings(lua_State *L, int methods);
 
 #if defined(__GNUC__) && defined(__ELF__)

@@ -3,9 +3,10 @@
 ** SPDX-License-Identifier: MIT
 **
 ** A cell stands for one upvalue, whichever closures share the upvalue: the cell
-** has one of the closures as its user value, and the upvalue's place there.
-** While the cell lives the upvalue lives, so no other upvalue gets its address.
-** A cell without a function (place 0) holds its value itself, or no value yet.
+** has one of the closures as its user value, and the upvalue's place in the
+** closure.  While the cell lives the upvalue lives, so no other upvalue gets
+** its address.  A cell without a function (place 0) holds its value itself, or
+** no value yet.
 */
 #include "cell.h"
 
@@ -13,7 +14,7 @@
 
 typedef struct cell {
   int place;
-  int empty; /* has it no value yet? */
+  int empty; /* has the cell no value yet? */
 } cell;
 
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
@@ -74,7 +75,7 @@ void mwb_push_cell(lua_State *L, int index) {
   lua_replace(L, -2);
 }
 
-/* cell_value(cell) -> has it a value?, value */
+/* cell_value(cell) -> has the cell a value?, value */
 static int cell_value(lua_State *L) {
   cell *c = check_cell(L, mwb_state_of(L));
   lua_pushboolean(L, !c->empty);
@@ -102,7 +103,7 @@ static int is_cell(lua_State *L) {
   return 1;
 }
 
-/* cell_name(cell) -> the upvalue's name, "" when it has none */
+/* cell_name(cell) -> the upvalue's name, or "" */
 static int cell_name(lua_State *L) {
   cell *c = check_cell(L, mwb_state_of(L));
   const char *name = NULL;

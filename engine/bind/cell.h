@@ -17,7 +17,7 @@ int mwb_is_cell(lua_State *L, const mwb_state *s, int index);
 /* Pushes the value of the cell at `index`. */
 void mwb_push_cell(lua_State *L, int index);
 
-/* Sets the cell at `index` to the value on the top, which is removed. */
+/* Sets the cell at `index` to the value on the top, and pops the value. */
 void mwb_set_cell(lua_State *L, int index);
 
 #if defined(__GNUC__) && defined(__ELF__)

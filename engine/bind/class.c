@@ -7,15 +7,15 @@
 **        |               data.self == the table's address <-----------+
 **        +-- metatable --> __index = { now = closure, ... }
 **
-** The object holds its data, the data do not hold the object.  A table is
-** taken for an object of a class when its first hot method is that of the
-** class, with data that know the table.
+** The object holds its data; the data do not hold the object.  A table counts
+** as an object of a class if its first hot method has the class's function, and
+** data with the address of the table.
 */
 #include "class.h"
 
 #include <string.h>
 
-const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
+const void *mwb_new_meta(lua_State *L, int value, const char *type,
                          const luaL_Reg *meta, const luaL_Reg *methods) {
   const void *address;
   lua_newtable(L);
@@ -27,8 +27,8 @@ const void *mwb_new_meta(lua_State *L, int uservalue, const char *type,
   lua_newtable(L);
   mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
-  mwb_set_funcs(L, meta); /* there may be another __index */
-  mwb_keep(L, mwb_state_of(L), uservalue);
+  mwb_set_funcs(L, meta); /* may replace __index */
+  mwb_keep(L, mwb_state_of(L), value);
   return address;
 }
 
@@ -50,7 +50,7 @@ void mwb_new_object(lua_State *L, const mwb_class *class_) {
   lua_setmetatable(L, -2);
 }
 
-/* Is the function on the top that method of the object at index 1? */
+/* Is the function on the top this method of the object at index 1? */
 static int is_method(lua_State *L, const luaL_Reg *method) {
   const mwb_data *data;
   if (lua_tocfunction(L, -1) != method->func) return 0;

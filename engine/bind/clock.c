@@ -2,8 +2,8 @@
 ** clock.c - mw.clock, mw.mark_dynamic, mw.is_marked.
 ** SPDX-License-Identifier: MIT
 **
-** A clock's data are the number of the engine's clock.  Dynamic classes are
-** the tagged objects of a clock without a name.
+** A clock object's data are the number of the engine's clock.  Dynamic classes
+** are the tagged objects of a clock without a name.
 */
 #include "class.h"
 #include "identity.h"
@@ -98,7 +98,7 @@ static int reset(lua_State *L) {
   return 0;
 }
 
-/* The upvalue after the usual two is the walk. */
+/* Upvalue 3 is the walk. */
 static int next_tagged(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_walk *walk = (mw_walk *)lua_touserdata(L, lua_upvalueindex(3));

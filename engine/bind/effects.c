@@ -1,21 +1,21 @@
 /*
-** effects.c - effects: entries of a journal as a value.
+** effects.c - effects: the entries of a journal as a value.
 ** SPDX-License-Identifier: MIT
 **
 **     effects --> n | entry | entry | entry ...
 **        | user value
 **        +------> [1] = "x", [2] = { ... }, ...
 **
-** The objects that were written are known by handle and not held; nothing
-** changes effects once they are made.
+** Effects refer to the written objects by handle and do not keep the objects
+** alive.  Effects never change once they are made.
 */
 #include <string.h>
 
 #include "cell.h"
 #include "class.h"
+#include "entry.h"
 #include "guard.h"
 #include "identity.h"
-#include "journal.h"
 
 /* Pushes new effects with room for `n` entries and, as user value, the table on
 ** the top. */
@@ -26,8 +26,8 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
     mwb_check(L, MW_FULL);
   fx = (mwb_effects *)lua_newuserdatauv(L, size, 1);
   fx->n = 0;
-  fx->refs.n = 0;
-  fx->refs.id = ++s->refs_ids;
+  fx->held.n = 0;
+  fx->held.id = ++s->held_ids;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
   mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
@@ -53,8 +53,8 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
   return fx;
 }
 
-/* Copies an entry of the journal to effects at the top, with all it refers to.
- */
+/* Copies an entry of the journal, and the values of the entry, to the effects
+** at the top. */
 static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
   mw_entry entry, *copy = &fx->entries[fx->n];
   int part, top = lua_gettop(L);
@@ -64,24 +64,24 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
   for (part = 0; part < MW_PARTS; part++) {
     if (entry.type[part] != MW_TOTHER) continue;
     mwb_unpack(L, s, 0, &entry, part);
-    mwb_pack(L, s, &fx->refs, top, top + 1, copy, part);
+    mwb_pack(L, s, &fx->held, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
   if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, s, top + 1))
-    mwb_new_ref(L, s, &fx->refs, top, top + 1); /* nobody else holds it */
+    mwb_hold_value(L, s, &fx->held, top, top + 1); /* keeps the cell alive */
   lua_settop(L, top);
   if (entry.where != 0) {
-    mwb_push_refs(L, s, 0);
+    mwb_push_held(L, s, 0);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);
-    copy->where =
-        mwb_string_ref(L, s, &fx->refs, top, top + 2, lua_tostring(L, top + 2));
+    copy->where = mwb_hold_string(L, s, &fx->held, top, top + 2,
+                                  lua_tostring(L, top + 2));
     lua_pop(L, 2);
   }
   fx->n++;
 }
 
-/* cut(mark) -> effects of what was noted since.  If that is all there is, and
-** nobody else will want it, the references go with it. */
+/* cut(mark) -> effects of the entries after the mark.  The last open journal
+** gives its table of values to the effects; else the values are copied. */
 static int cut(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t mark = (size_t)lua_tointeger(L, 1), n, now, i;
@@ -89,11 +89,11 @@ static int cut(lua_State *L) {
   int last = s->engine->journal.readers == 1;
   mwb_effects *fx;
   if (last)
-    mwb_push_refs(L, s, 0);
+    mwb_push_held(L, s, 0);
   else
     lua_newtable(L);
   fx = new_effects(L, s, n);
-  for (i = 0; i < n; i++) { /* finalisers may have written more meanwhile */
+  for (i = 0; i < n; i++) { /* n: finalisers may append more entries */
     entries = mw_journal_entries(s->engine, mark, &now);
     if (entries[i].obj == MW_NONE) continue;
     if (last)
@@ -106,7 +106,7 @@ static int cut(lua_State *L) {
 
 static const char *const fields[] = {"key", "old", "new"};
 
-/* Sets an entry to what the table at `list` says; field by field. */
+/* Fills in an entry from the fields of the table at `list`. */
 static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
                        int list) {
   mw_entry *entry = &fx->entries[fx->n];
@@ -114,7 +114,7 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   memset(entry, 0, sizeof(*entry));
   for (part = 0; part < MW_PARTS; part++) {
     lua_getfield(L, list, fields[part]);
-    mwb_pack(L, s, &fx->refs, table, top + 1, entry, part);
+    mwb_pack(L, s, &fx->held, table, top + 1, entry, part);
     lua_settop(L, top);
   }
   lua_getfield(L, list, "kind");
@@ -122,16 +122,17 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
   if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
   if (lua_getfield(L, list, "where") == LUA_TSTRING)
-    entry->where = mwb_string_ref(L, s, &fx->refs, table, top + 2,
-                                  lua_tostring(L, top + 2));
+    entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
+                                   lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
-  if (mwb_is_cell(L, s, top + 3)) mwb_new_ref(L, s, &fx->refs, table, top + 3);
+  if (mwb_is_cell(L, s, top + 3))
+    mwb_hold_value(L, s, &fx->held, table, top + 3);
   entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
   lua_settop(L, top);
   fx->n++;
 }
 
-/* effects(array of entries) -> effects.  Cells are held: nobody else would. */
+/* effects(array of entries) -> effects, which keep written cells alive */
 static int make_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t n = lua_rawlen(L, 1), i;
@@ -159,8 +160,8 @@ static int is_effects(lua_State *L) {
   return 1;
 }
 
-/* entry(effects, i) -> object, key, old, new, kind, where; the object is nil
-** when it is gone */
+/* entry(effects, i) -> object, key, old, new, kind, where; a dead object is
+** nil */
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_effects *fx = mwb_check_effects(L, "entries");

@@ -2,12 +2,12 @@
 ** guard.c - calling guards; mw.guard, a guard that is a bit in the engine.
 ** SPDX-License-Identifier: MIT
 **
-** The engine knows a function guard by its place in the table of guards of the
-** object that it watches, any other guard by its handle.  All guards of a write
-** are called before the first error of theirs is raised.
+** The engine knows a function guard by the guard's place in the watched
+** object's table of guards, and any other guard by its handle.  A write calls
+** all guards before the write raises the first guard's error.
 **
-** Between `mwb_call_guard` and its return the engine walks through its lists:
-** whatever may raise runs in a protected call.
+** While `mwb_call_guard` runs, the engine walks its lists, so code that may
+** raise runs in a protected call.
 */
 #include "guard.h"
 
@@ -47,8 +47,8 @@ int mwb_kind(lua_State *L, int index) {
 ** Errors
 ** ======================================================= */
 
-/* A text gets a traceback, but only one: an error that comes through a guard's
-** own write has it. */
+/* Adds a traceback to a text.  An error of a guard's own write has passed here
+** before and has a traceback already. */
 static int add_traceback(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   mwb_state *s;
@@ -66,7 +66,9 @@ static int add_traceback(lua_State *L) {
   return 1;
 }
 
-/* The error on the top is `mw.on_error`'s, or that of the write. */
+/* Gives the error on the top to `mw.on_error`.  If there is no such function,
+** or the function raises, the error becomes the write's, unless the write has
+** one. */
 static void fail(mwb_write *w) {
   lua_State *L = w->L;
   mwb_push(L, w->s, MWB_ONERROR);
@@ -101,7 +103,7 @@ static int on_error(lua_State *L) {
 ** Calling guards
 ** ======================================================= */
 
-/* Calls the method of a guard that is no function; with its arguments on the
+/* Calls the method of a guard that is no function; the arguments are on the
 ** top.  Runs protected. */
 static int call_invalidate(lua_State *L) {
   lua_getfield(L, 1, "invalidate");
@@ -113,8 +115,8 @@ static int call_invalidate(lua_State *L) {
 /* The stack of `tell_below`. */
 enum { ROOT = 1, GUARD, PATH, FROM, TO, KIND, WRITTEN, STATE, HANDLES };
 
-/* Pushes the keys that lead from the root to the field on the top; the field
-** alone when there is no path any more. */
+/* Pushes the keys from the root to the field on the top; only the field if the
+** path is gone. */
 static void push_path(lua_State *L, mwb_state *s, mw_handle root,
                       mw_handle obj) {
   mw_value few[16], *keys = few;
@@ -147,7 +149,7 @@ static int tell_below(lua_State *L) {
   push_path(L, s, root, obj);
   lua_replace(L, PATH);
   lua_settop(L, WRITTEN);
-  lua_pushvalue(L, ROOT); /* root and guard change places */
+  lua_pushvalue(L, ROOT); /* swaps root and guard */
   lua_copy(L, GUARD, ROOT);
   lua_replace(L, GUARD);
   if (!lua_isfunction(L, ROOT)) {
@@ -158,11 +160,11 @@ static int tell_below(lua_State *L) {
   return 0;
 }
 
-/* Makes the stack what the calls of guards expect. */
+/* Fills the stack for calls of guards: OWN, HANDLER, FAILURE. */
 static void prepare(mwb_write *w) {
   lua_State *L = w->L;
   mwb_read_old(w);
-  if (w->shadow == TRAP_SHADOW) { /* the object's metatable is its own */
+  if (w->shadow == TRAP_SHADOW) { /* the object has its own metatable */
     lua_getmetatable(L, OBJECT);
     w->owner = w->obj;
     w->owner_layout = w->layout;
@@ -174,9 +176,9 @@ static void prepare(mwb_write *w) {
   w->told = 1;
 }
 
-/* Pushes the guard of an object, which is on the top if the guard is deep; a
-** function that is called for the last time is let go.  Returns 0 when the
-** guard is dead. */
+/* Pushes the guard of an object; for a deep guard, the object is on the top.
+** Drops a function that is called for the last time.  Returns 0 if the guard is
+** dead. */
 static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
   mwi_object *r;
@@ -193,14 +195,14 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   return 1;
 }
 
-/* Calls a guard that hears of what is below its object. */
+/* Calls a deep guard, with the path from its root. */
 static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
                       const mw_change *change) {
   lua_State *L = w->L;
   lua_pushcfunction(L, tell_below);
   if (root == w->obj) {
     lua_pushvalue(L, OBJECT);
-  } else if (!mwb_alive(L, w->s, root)) { /* what is below it may live on */
+  } else if (!mwb_alive(L, w->s, root)) { /* objects below may live */
     lua_settop(L, FAILURE);
     return 1;
   }
@@ -266,7 +268,7 @@ int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
   return meta == s->guard_meta;
 }
 
-/* The handle of the guard at 1, or raises. */
+/* Returns the handle of the guard at 1, or raises. */
 static mw_handle self(lua_State *L, const char *name) {
   mwb_state *s = mwb_enter(L);
   if (!mwb_is_guard(L, s, 1))
@@ -282,7 +284,7 @@ static int revalidate(lua_State *L) {
   return 0;
 }
 
-/* `valid`, or a method; the upvalue after the usual two is the method. */
+/* Returns the field `valid`, or the method, which is upvalue 3. */
 static int field(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const char *name = (lua_type(L, 2) == LUA_TSTRING) ? lua_tostring(L, 2) : "";

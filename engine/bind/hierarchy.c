@@ -1,14 +1,15 @@
 /*
-** hierarchy.c - what is executing: the stacks of mw.hierarchy.
+** hierarchy.c - the objects that are executing: the stacks of mw.hierarchy.
 ** SPDX-License-Identifier: MIT
 **
-** A hierarchy is a table of hierarchy.lua with hot methods in it, as class.c
-** has it; their data are the number of the engine's hierarchy, and the stack of
-** the coroutine that called last.  The methods decide what they can decide at a
-** glance, and call the functions of hierarchy.lua for the rest: see OUTSIDE.
+** A hierarchy is a table of hierarchy.lua with hot methods in it, as in
+** class.c.  The data of the methods are the number of the engine's hierarchy,
+** and the stack of the coroutine that called last.  The methods handle the
+** common cases, and call the functions of hierarchy.lua for all others: see
+** OUTSIDE.
 **
-** HOLDERS and KEYS have, by an object's slot, the table and the key where the
-** object was found.  So an object that was moved is noticed when it is entered.
+** HOLDERS and KEYS map an object's slot to the table and the key where the
+** object was found.  So `enter` notices an object that was moved.
 */
 #include <string.h>
 
@@ -22,13 +23,13 @@ typedef struct hierarchy_data {
   mw_hierarchy number;
   int owned; /* has the engine given the number? */
   int open;
-  int slow;         /* does hierarchy.lua enter and leave everything? */
+  int slow;         /* does hierarchy.lua enter and leave every object? */
   lua_State *L;     /* the coroutine that called last */
-  uint64_t at;      /* number of collections at that time */
+  uint64_t at;      /* number of collections at the last call */
   mwi_stack *stack; /* of that coroutine */
 } hierarchy_data;
 
-/* Upvalues of the methods, after the usual three. */
+/* Upvalues of the methods, after state, objects and data. */
 #define NAMES lua_upvalueindex(4)   /* number -> name */
 #define KEYS lua_upvalueindex(5)    /* slot -> the key that has the object */
 #define HOLDERS lua_upvalueindex(6) /* slot -> the table, weakly held */
@@ -36,7 +37,7 @@ typedef struct hierarchy_data {
 /* User values of the data. */
 enum {
   OUTSIDE = 1, /* functions of hierarchy.lua, by the numbers below */
-  TOKENS,      /* depth -> its token */
+  TOKENS,      /* depth -> the token of the depth */
   TOKEN_META,
   USERVALUES = TOKEN_META
 };
@@ -52,7 +53,7 @@ static mw_engine *engine_of(const hierarchy_data *d) {
   return d->data.state->engine;
 }
 
-/* Has hierarchy.lua to know of each frame, for its hooks or for a trace? */
+/* Does hierarchy.lua handle each frame, for hooks or for a trace? */
 static int is_slow(const hierarchy_data *d) {
   return d->slow || (d->data.state->sources & MWB_HIERARCHIES) != 0;
 }
@@ -68,7 +69,7 @@ static hierarchy_data *data_of(lua_State *L) {
   return d;
 }
 
-/* The data of the hierarchy at 1, which is open, or raises. */
+/* Returns the data of the hierarchy at 1, which is open, or raises. */
 static hierarchy_data *self(lua_State *L, const char *name) {
   hierarchy_data *d = (hierarchy_data *)mwb_hot_self(L);
   if (d == NULL)
@@ -98,8 +99,8 @@ static void find_stack(lua_State *L, hierarchy_data *d) {
   lua_settop(L, top);
 }
 
-/* The stack of the running coroutine.  Another coroutine can have its address
-** only after a collection, and never that of the main thread. */
+/* Returns the stack of the running coroutine.  Only after a collection can
+** another coroutine have the same address, and never the main thread's. */
 static inline mwi_stack *stack_of(lua_State *L, hierarchy_data *d) {
   const mwb_state *s = d->data.state;
   if (d->L == L) {
@@ -124,8 +125,8 @@ static void push_frame(lua_State *L, hierarchy_data *d, mwi_stack *stack,
 ** Names
 ** ======================================================= */
 
-/* Does the shadow of the watched table at `holder` have the object at `index`
-** under the key that KEYS has for the slot? */
+/* Does the shadow of the table at `holder` have the object at `index` under the
+** slot's key in KEYS? */
 static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
   if (!mwb_push_shadow(L, holder)) return 0;
   lua_rawgeti(L, KEYS, slot);
@@ -133,8 +134,8 @@ static int holds_inside(lua_State *L, int holder, uint32_t slot, int index) {
   return lua_rawequal(L, -1, index);
 }
 
-/* Is the object at `index` still where it was found?  Without a key in KEYS
-** there is nothing to compare. */
+/* Is the object at `index` still where the object was found?  Without a key in
+** KEYS, yes. */
 static int is_linked(lua_State *L, uint32_t slot, int index) {
   int top = lua_gettop(L), linked = 1;
   int type = lua_rawgeti(L, HOLDERS, slot);
@@ -150,7 +151,7 @@ static int is_linked(lua_State *L, uint32_t slot, int index) {
   return linked;
 }
 
-/* Can the object at 2 be entered now under the name that it has? */
+/* Can the object at 2 be entered now under its name? */
 static int is_placed(lua_State *L, const mwi_named *named,
                      const mwi_stack *stack) {
   if (named->parent == MW_NONE) return stack->n == 0;
@@ -159,7 +160,7 @@ static int is_placed(lua_State *L, const mwi_named *named,
   return is_linked(L, mw_slot(named->obj), 2);
 }
 
-/* The name under which the object at 2 can be entered now, or NULL. */
+/* Returns the name under which the object at 2 can be entered now, or NULL. */
 static const mwi_named *placed(lua_State *L, hierarchy_data *d,
                                const mwi_stack *stack) {
   mwb_state *s = d->data.state;
@@ -197,8 +198,8 @@ static int call_outside(lua_State *L, int function) {
   return 1;
 }
 
-/* Enters the object at 2.  Returns the number of its name; 0 when hierarchy.lua
-** is to enter the object. */
+/* Enters the object at 2.  Returns the number of its name, or 0 if
+** hierarchy.lua must enter the object. */
 static uint32_t enter_placed(lua_State *L, hierarchy_data *d) {
   mwi_stack *stack = stack_of(L, d);
   const mwi_named *named = is_slow(d) ? NULL : placed(L, d, stack);
@@ -241,8 +242,8 @@ static int leave(lua_State *L) {
   return 0;
 }
 
-/* Pushes the token of a depth: { depth }, which leaves the depth when the token
-** is closed. */
+/* Pushes the token of a depth: { depth }.  Closing the token leaves the
+** depth. */
 static void push_token(lua_State *L, uint32_t depth) {
   push_uservalue(L, TOKENS);
   if (lua_rawgeti(L, -1, depth) != LUA_TNIL) return;
@@ -255,15 +256,15 @@ static void push_token(lua_State *L, uint32_t depth) {
   lua_rawseti(L, 3, depth);
 }
 
-/* The stack of the running coroutine, which has entered something.  Needs no
-** memory.  There is no look for a collection: this coroutine has not died, so
-** the address is its own. */
+/* Returns the stack of the running coroutine, which has entered an object.
+** Needs no memory.  Without a look for a collection: the coroutine is alive, so
+** its address is its own. */
 static mwi_stack *stack_in_use(lua_State *L, hierarchy_data *d) {
   if (d->L != L) find_stack(L, d);
   return d->stack;
 }
 
-/* Returns the token, which is there already, so this needs no memory. */
+/* Returns the token.  The token exists by now, so this needs no memory. */
 static int began(lua_State *L, int status, lua_KContext n) {
   hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, MWB_UPDATA);
   (void)status;
@@ -273,8 +274,8 @@ static int began(lua_State *L, int status, lua_KContext n) {
   return 1;
 }
 
-/* begin(hierarchy, object) -> token: enters the object, and leaves the object
-** when the token is closed. */
+/* begin(hierarchy, object) -> token: enters the object; closing the token
+** leaves the object */
 static int begin(lua_State *L) {
   hierarchy_data *d = self(L, "enter");
   lua_settop(L, 2);
@@ -290,8 +291,7 @@ static int begin(lua_State *L) {
   return began(L, LUA_OK, 0);
 }
 
-/* Is the value at 1 the token of that depth?  Tokens from before a reset are
-** not. */
+/* Is the value at 1 the token of this depth?  A reset makes new tokens. */
 static int is_token(lua_State *L, lua_Integer depth) {
   int same;
   push_uservalue(L, TOKENS);
@@ -341,7 +341,7 @@ static int finish(lua_State *L) {
 ** For hierarchy.lua
 ** ======================================================= */
 
-/* push(object, number): enters the object under the name of that number. */
+/* push(object, number): enters the object under the name with this number */
 static int push(lua_State *L) {
   hierarchy_data *d = data_of(L);
   mw_handle h = mwb_identify(L, d->data.state, "enter", 1, 1);
@@ -349,7 +349,7 @@ static int push(lua_State *L) {
   return 0;
 }
 
-/* cut(depth): leaves all frames that are deeper. */
+/* cut(depth): leaves all deeper frames */
 static int cut(lua_State *L) {
   hierarchy_data *d = data_of(L);
   mwi_stack *stack = stack_of(L, d);
@@ -365,8 +365,8 @@ static int depth(lua_State *L) {
   return 1;
 }
 
-/* frame(i) -> object (nil when it is dead), number of its name; the outermost
-** frame is 1. */
+/* frame(i) -> object (nil when dead), number of its name; frame 1 is the
+** outermost */
 static int frame(lua_State *L) {
   hierarchy_data *d = data_of(L);
   mwi_stack *stack = stack_of(L, d);
@@ -381,7 +381,7 @@ static int frame(lua_State *L) {
   return 2;
 }
 
-/* frames() -> how many frames all stacks have */
+/* frames() -> number of frames on all stacks */
 static int frames(lua_State *L) {
   hierarchy_data *d = data_of(L);
   lua_pushinteger(L, (lua_Integer)mw_hierarchy_frames(engine_of(d), d->number));
@@ -389,7 +389,7 @@ static int frames(lua_State *L) {
 }
 
 /* name(object, number, parent, holder, key): sets the name of an object, and
-** where it was found; key: nil when that is not known. */
+** where the object was found; key: nil when unknown */
 static int name(lua_State *L) {
   hierarchy_data *d = data_of(L);
   mwb_state *s = d->data.state;
@@ -426,7 +426,7 @@ static int used(lua_State *L) {
 }
 
 /* named(object) -> number of its name, parent (false when the parent is dead,
-** nothing when there is none); nothing when the object has no name */
+** absent when there is no parent); nothing when the object has no name */
 static int named(lua_State *L) {
   hierarchy_data *d = data_of(L);
   mwb_state *s = d->data.state;
@@ -440,7 +440,7 @@ static int named(lua_State *L) {
   return 2;
 }
 
-/* linked(object): is the object still where it was found? */
+/* linked(object) -> is the object still where the object was found? */
 static int linked(lua_State *L) {
   hierarchy_data *d = data_of(L);
   uint32_t slot = mwb_slot(L, d->data.state, 1);
@@ -448,7 +448,7 @@ static int linked(lua_State *L) {
   return 1;
 }
 
-/* slow(on): does hierarchy.lua enter and leave everything? */
+/* slow(on): makes hierarchy.lua enter and leave every object, or not */
 static int set_slow(lua_State *L) {
   data_of(L)->slow = lua_toboolean(L, 1);
   return 0;
@@ -492,7 +492,7 @@ static int free_data(lua_State *L) {
   return 0;
 }
 
-/* Sets functions whose upvalues are the usual two, the data at 3, and NAMES,
+/* Sets functions whose upvalues are state, objects, the data at 3, and NAMES,
 ** KEYS and HOLDERS at 4, 5 and 6. */
 static void set_methods(lua_State *L, const luaL_Reg *list) {
   int i;

@@ -1,11 +1,11 @@
 /*
-** identity.c - mw.id, mw.object, mw.reap; how objects and deaths are noticed.
+** identity.c - mw.id, mw.object, mw.reap: objects, handles and deaths.
 ** SPDX-License-Identifier: MIT
 **
-** A Lua object is found by its address.  Addresses come back, so the engine
-** may know an address for an object that is long dead.  The array of objects
-** decides: it holds the object of each slot weakly, so if the slot's entry is
-** there, what lives at the address is that object and no other.
+** The engine finds a Lua object by its address.  Lua gives addresses out again,
+** so the engine may still know an address for an object that is long dead.  The
+** array of objects decides: the array holds the object of each slot weakly, so
+** if the slot's entry exists, the object at the address is the slot's object.
 */
 #include "identity.h"
 
@@ -24,10 +24,10 @@ void mwb_object(lua_State *L, const char *name, int index, int arg) {
                      "table, userdata, function or thread");
 }
 
-/* The object goes into the array first, for which there may be no memory; so
-** each object that the engine knows is in the array, or dead.  If the engine
-** knows the address, it is that of an earlier object, now dead, whose slot is
-** the next to be given when that object is forgotten. */
+/* The object goes into the array first, because this may fail for lack of
+** memory; so an object that the engine knows is in the array, or dead.  If the
+** engine already knows the address, the address belongs to a dead object; once
+** this object is forgotten, its slot is the next to be given. */
 static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
   mw_engine *e = s->engine;
   const void *ptr = mwb_address(L, index);
@@ -54,7 +54,7 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
 mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
                     int arg) {
   mwb_object(L, name, index, arg);
-  if (mwb_probe(L, s)) { /* a finaliser may have been quicker */
+  if (mwb_probe(L, s)) { /* a finaliser may have given a slot */
     uint32_t slot = mwb_slot(L, s, index);
     if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
   }
@@ -80,7 +80,7 @@ mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index) {
   mw_handle h = mwb_handle_of(L, s, index);
   if (h == MW_NONE || mwb_intercepts(s, h)) return h;
   if (!mwb_push_own(L, index)) return MW_NONE;
-  lua_pop(L, 1); /* one that is yet to be let go */
+  lua_pop(L, 1); /* an orphan that is not given back yet */
   return h;
 }
 
@@ -122,18 +122,18 @@ static int object(lua_State *L) {
 static int in_array(void *ud, mw_handle h) {
   const mwb_state *s = (const mwb_state *)ud;
   int alive;
-  if (mw_slot(h) == MWB_PROBE) return 1; /* there will be another probe */
+  if (mw_slot(h) == MWB_PROBE) return 1; /* the next probe gets this slot */
   alive = mwb_alive(s->service, s, h);
   lua_pop(s->service, 1);
   return alive;
 }
 
-/* The policy looks at all wrapped classes, so it is told once for all the
-** deaths of a collection.  What it does begins here again. */
+/* The policy looks at all wrapped classes, so one call serves all deaths of a
+** collection.  The policy's call may end up here again. */
 static void tell_deserted(lua_State *L, mwb_state *s) {
   if (!s->deserted || mw_reap_due(s->engine)) return;
   s->deserted = 0;
-  if (!mwb_push_hook(L, s, MWB_DESERTED)) return;
+  if (!mwb_push_question(L, s, MWB_DESERTED)) return;
   if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
   s->deserted = 1;
   lua_error(L);
@@ -148,8 +148,8 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   return n;
 }
 
-/* Looks for deaths are cheap, so there may be many more than deaths, but not
-** without a bound. */
+/* A look for deaths is cheap, so a budget allows many looks for each death, but
+** not any number. */
 #define FREE_LOOKS 10000
 
 static size_t looks_for(lua_Integer budget) {

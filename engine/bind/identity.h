@@ -12,9 +12,10 @@
 #endif
 
 /*
-** The address of the object at `index`, NULL when it is not an object.  That
-** of a userdata is its contents', which may be no bytes at all; then, behind
-** them, another object may begin.  So it is taken to be one byte less.
+** The address of the object at `index`, NULL if the value is not an object.
+** Lua gives the address of a userdata's contents, which may have no bytes; then
+** another object may begin at this address.  So a userdata has the address of
+** the byte before.
 */
 static inline const void *mwb_address(lua_State *L, int index) {
   const char *ptr = (const char *)lua_topointer(L, index);
@@ -33,8 +34,8 @@ static inline const void *mwb_address(lua_State *L, int index) {
 /* Raises unless there is an object at `index`. */
 void mwb_object(lua_State *L, const char *name, int index, int arg);
 
-/* The slot of the value at `index`, 0 when it has none; if it has one, pushes
-** the value, else perhaps something. */
+/* Returns the slot of the value at `index`, and pushes the value; returns 0 if
+** the value has no slot, and may push something. */
 static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
   const void *ptr = mwb_address(L, index);
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
@@ -46,11 +47,10 @@ static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
 }
 
 /*
-** The slot of the value at `index`, 0 when it has none; may push.  For methods
-** that stand in their object and are called most.  An address that the engine
-** knows can be that of a dead object only after a collection whose dead are yet
-** to be forgotten; at other times the array need not be looked at for a slot,
-** which saves a cache miss.
+** Returns the slot of the value at `index`, or 0; may push.  For the hot
+** methods.  A known address can belong to a dead object only if a collection's
+** dead are not forgotten yet.  At other times the slot needs no look into the
+** array of objects, which saves a cache miss.
 */
 static inline uint32_t mwb_hot_slot(lua_State *L, mwb_state *s, int index) {
   const void *ptr = mwb_address(L, index);
@@ -62,29 +62,29 @@ static inline uint32_t mwb_hot_slot(lua_State *L, mwb_state *s, int index) {
   return (lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL) ? slot : 0;
 }
 
-/* Gives the value at `index`, which has no slot, an identity; raises when it is
-** not an object. */
+/* Gives the value at `index`, which has no slot, a handle.  Raises if the value
+** is not an object. */
 mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
                     int arg);
 
-/* The handle of the object at `index`, given one when it has none; anything
-** that is not an object raises. */
+/* Returns the handle of the object at `index`, a new handle if the object has
+** none.  Raises if the value is not an object. */
 mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
                        int arg);
 
-/* The handle of the value at `index`, MW_NONE when it has none; and MW_NONE too
-** when its writes are not reported. */
+/* The handle of the value at `index`, or MW_NONE; the second also returns
+** MW_NONE if the object's writes are not intercepted. */
 mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index);
 mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index);
 
-/* Begins a function whose first argument must be an object, and that looks at
-** `args` of them. */
+/* Begins a function with `args` arguments of which the first must be an
+** object. */
 mwb_state *mwb_enter_object(lua_State *L, const char *name, int args);
 
-/* The serial of `h`, whose object must be alive. */
+/* Returns the serial of `h`, whose object must be alive. */
 lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h);
 
-/* Does the object of `h` still live?  If so, pushes it, else anything. */
+/* Is the object of `h` alive?  If so, pushes the object, else some value. */
 static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
   if (!mwi_identity_is_valid(&s->engine->identity, h)) {
     lua_pushnil(L);
@@ -96,8 +96,8 @@ static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
   return !lua_isnil(L, -1);
 }
 
-/* Does death work: no more than `looks` slots, no more than `deaths` deaths.
-** Returns how many deaths it dealt with. */
+/* Looks at no more than `looks` slots, and handles no more than `deaths`
+** deaths.  Returns the number of deaths handled. */
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths);
 
 /* The record of an object, or NULL. */
@@ -108,18 +108,18 @@ static inline mwi_object *mwb_object_at(lua_State *L, mwb_state *s, int index) {
   return mwb_object_of(s, mwb_handle_of(L, s, index));
 }
 
-/* Does the object tell of its writes? */
+/* Are the object's writes intercepted? */
 static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
   const mwi_object *r = mwb_object_of(s, h);
   return r != NULL && mwi_object_intercepts(r);
 }
 
-/* What every write has to do besides what the object's record says; bits of
-** `needs`, next to those of enum mwi_need. */
+/* Work of every write, whatever the object's record says; bits of `needs`, next
+** to the bits of enum mwi_need. */
 enum {
-  MWB_NOTES = 0x100,   /* somebody records */
+  MWB_APPENDS = 0x100, /* the journal is open */
   MWB_TRACES = 0x200,  /* each write is traced */
-  MWB_IGNORES = 0x400, /* the policy says that some fields are ignored */
+  MWB_IGNORES = 0x400, /* the policy ignores some fields */
   MWB_BATCHES = 0x800  /* guards hear at the end of a batch */
 };
 

@@ -1,20 +1,21 @@
 /*
-** key.c - Lua's values as the engine sees them, where they are keys.
+** key.c - Lua values as the engine sees them, as keys.
 ** SPDX-License-Identifier: MIT
 **
-** A string is known by the address of its bytes.  A short string exists once,
-** so that costs nothing; a long one has the address of the first that was kept.
-** While the engine keeps a string, MWB_STRINGS has it under its address (a long
-** one's address under the string, too), and MWB_USES how often.
+** The engine knows a string by the address of the string's bytes.  Lua interns
+** short strings, so a short string has one address.  A long string has the
+** address of the first equal string that the engine kept.  While the engine
+** keeps a string, MWB_STRINGS maps the address to the string (and a long string
+** to the address), and MWB_USES maps the address to the number of keeps.
 **
-** The engine's callbacks run in `service`, a thread of the state's own: they
-** touch fields that are there, so they need no memory and raise nothing.
+** The engine's callbacks run in `service`, the state's own thread: they set
+** fields that exist, so they need no memory and raise nothing.
 */
 #include "key.h"
 
 #include "identity.h"
 
-/* Strings that are equal are one up to a length that Lua is built with. */
+/* Does Lua intern strings of this length?  Lua's build decides. */
 static int is_short(const mwb_state *s, size_t len) {
   return len <= s->short_string;
 }
@@ -38,7 +39,8 @@ void mwb_open_keys(lua_State *L, mwb_state *s) {
   mwb_keep(L, s, MWB_SERVICE);
 }
 
-/* The address of the string at `index`, 0 for a long one that is not kept. */
+/* Returns the address of the string at `index`, 0 for a long string that is not
+** kept. */
 static int64_t string_address(lua_State *L, mwb_state *s, int index) {
   size_t len;
   const char *text = lua_tolstring(L, index, &len);
@@ -51,7 +53,7 @@ static int64_t string_address(lua_State *L, mwb_state *s, int index) {
   return (int64_t)(uintptr_t)text;
 }
 
-/* A float that is an integer is one, as in a table. */
+/* An integral float becomes an integer, as in Lua's tables. */
 mw_value mwb_key(lua_State *L, mwb_state *s, int index) {
   mw_value v = {MW_TOTHER, {0}};
   int ok;
@@ -84,7 +86,7 @@ mw_value mwb_key(lua_State *L, mwb_state *s, int index) {
   return v;
 }
 
-/* Makes room for a string and its count. */
+/* Makes fields for a string and its count, which starts at 0. */
 static int64_t keep_string(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   const char *text = (const char *)(uintptr_t)string_address(L, s, index);
@@ -102,7 +104,7 @@ static int64_t keep_string(lua_State *L, mwb_state *s, int index) {
       lua_rawset(L, top + 1);
     }
     lua_pushvalue(L, index);
-    lua_rawsetp(L, top + 1, text); /* last: what is there is complete */
+    lua_rawsetp(L, top + 1, text); /* last: if this field exists, all do */
   }
   lua_settop(L, top);
   return (int64_t)(uintptr_t)text;
@@ -151,7 +153,8 @@ void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key) {
   }
 }
 
-/* The number under `text` in MWB_USES, which is there. */
+/* Adds `n` to the count of the address `text`, which has a count.  Returns the
+** sum. */
 static lua_Integer add_use(mwb_state *s, const void *text, int n) {
   lua_State *L = s->service;
   lua_Integer uses;

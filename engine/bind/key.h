@@ -11,18 +11,18 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* The key at `index`; one that the engine does not keep is equal to none that
-** it keeps. */
+/* Returns the key at `index`.  A key that the engine does not keep equals no
+** kept key. */
 mw_value mwb_key(lua_State *L, mwb_state *s, int index);
 
-/* The same for a key that the engine is to keep; raises when there is no
+/* Like `mwb_key`, for a key that the engine will keep.  Raises if there is no
 ** memory. */
 mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index);
 
-/* Pushes the key of a value that the engine keeps. */
+/* Pushes the Lua value of a key that the engine keeps. */
 void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key);
 
-/* Counts what the engine keeps; for the engine. */
+/* Callbacks of the engine, which keeps a key, or keeps a key no longer. */
 void mwb_retain(void *ud, const mw_value *key);
 void mwb_release(void *ud, const mw_value *key);
 

@@ -1,14 +1,14 @@
 /*
-** library.c - the binding's own: one engine a Lua state, errors, memory.
+** library.c - building the library: one engine a Lua state, errors, memory.
 ** SPDX-License-Identifier: MIT
 **
 **     registry[&KEY] --> state (mwb_state) --> engine
-**                          |  user values: the library, metatables, queue
 **     each function: upvalues state, objects
 **
-** Invariant: whoever can call a function has the state alive; the state's
-** finaliser closes the engine and leaves `engine` NULL, which every function
-** looks at, because finalisers may call when the Lua state is being closed.
+** Invariant: while a function can be called, the state is alive.  The state's
+** finaliser closes the engine and sets `engine` to NULL.  Every function tests
+** `engine`, because finalisers may call functions while the Lua state is
+** closed.
 */
 #include "library.h"
 
@@ -19,11 +19,11 @@
 
 static const char KEY = 0;
 
-/* Slots that a call looks at while the dead of a collection are sought. */
+/* Slots that a call examines after a collection, to find dead objects. */
 #define LOOKS 4
 
 /* {======================================================
-** What every function begins with
+** The begin of every function
 ** ======================================================= */
 
 void mwb_slice(lua_State *L, mwb_state *s) {
@@ -81,7 +81,7 @@ lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg) {
   return n;
 }
 
-/* `lua_error` knows this message, and raises it as a memory error. */
+/* Lua raises this message as a memory error. */
 static int no_memory(lua_State *L) {
   lua_pushliteral(L, "not enough memory");
   return lua_error(L);
@@ -110,10 +110,10 @@ static void *no_more(void *ud, void *ptr, size_t osize, size_t nsize) {
 }
 
 /*
-** Makes Lua collect its garbage as it does when its own memory runs out: fully,
-** and without running finalisers, for the engine is in the middle of a call.
-** No function of the API asks for that, so it is made to believe it has none
-** left for a larger stack.  `L` is the main thread, whose life is long enough.
+** Makes Lua collect garbage as Lua does when its memory runs out: fully, and
+** without finalisers, because the engine is in the middle of a call.  No
+** function of Lua's API does this.  So a request for a larger stack meets an
+** allocator that refuses.  `L` is the main thread, which lives long enough.
 */
 static void collect(lua_State *L) {
   allocator real;
@@ -123,7 +123,7 @@ static void collect(lua_State *L) {
   lua_setallocf(L, real.alloc, real.ud);
 }
 
-/* The engine's allocator: Lua's, and once again after a collection. */
+/* The engine's allocator: asks Lua's, and again after a collection. */
 static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   mwb_state *s = (mwb_state *)ud;
   void *p = s->alloc(s->ud, ptr, osize, nsize);
@@ -237,7 +237,7 @@ static int build(lua_State *L) {
   lua_newtable(L);
   lua_pushliteral(L, MW_VERSION);
   lua_setfield(L, -2, "version");
-  lua_pushlightuserdata(L, NULL); /* as lua-cjson has it */
+  lua_pushlightuserdata(L, NULL); /* as in lua-cjson */
   lua_setfield(L, -2, "null");
   mwb_open_keys(L, s);
   mwb_open_identity(L, s);
@@ -255,7 +255,7 @@ static int build(lua_State *L) {
   mwb_open_policy(L, s);
   mwb_open_calls(L);
   mwb_open_cell(L, s);
-  mwb_open_journal(L);
+  mwb_open_entries(L);
   mwb_open_effects(L);
   mwb_open_rollback(L);
   mwb_open_interception(L);

@@ -1,5 +1,5 @@
 /*
-** library.h - what the files add to the library when it is built.
+** library.h - the functions with which each file adds to the library.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_LIBRARY_H
@@ -11,7 +11,7 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Each sets functions in the table on the top: of the library, */
+/* Each sets public functions in the library's table on the top. */
 void mwb_open_keys(lua_State *L, mwb_state *s);
 void mwb_open_shadow(lua_State *L, mwb_state *s);
 void mwb_open_identity(lua_State *L, mwb_state *s);
@@ -24,8 +24,9 @@ void mwb_open_touch(lua_State *L);
 void mwb_open_trace(lua_State *L, mwb_state *s);
 void mwb_open_timed(lua_State *L, mwb_state *s);
 
-/* and functions that only the library's own Lua files use. */
-void mwb_open_journal(lua_State *L);
+/* Each sets functions for the library's own Lua files in the table on the
+** top. */
+void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
 void mwb_open_interception(lua_State *L);

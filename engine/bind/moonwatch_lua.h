@@ -2,8 +2,8 @@
 ** moonwatch_lua.h - moonwatch for C programs with Lua inside.
 ** SPDX-License-Identifier: MIT
 **
-** For programs that are linked with the engine and the binding; see
-** moonwatch.h for what can be done with an engine.
+** For programs that are linked with the engine and the binding; moonwatch.h
+** describes the functions of an engine.
 */
 #ifndef MOONWATCH_LUA_H
 #define MOONWATCH_LUA_H
@@ -16,15 +16,16 @@
 extern "C" {
 #endif
 
-/* Opens the module `moonwatch.core`, which `require "moonwatch"` asks for. */
+/* Opens the module `moonwatch.core`, which `require "moonwatch"` loads. */
 LUA_API int luaopen_moonwatch_core(lua_State *L);
 
 /*
-** The engine of a Lua state; NULL when the module is not open there.  It is the
-** library's and lives as long as the Lua state.  Its clocks can be advanced and
-** read, its scopes entered and its trace written to from C, and Lua sees that.
-** The objects that have an identity in it are Lua's: a C program must not
-** give its own an identity there, nor set another host.
+** Returns the engine of a Lua state; NULL if the module is not open there.  The
+** library owns the engine, which lives as long as the Lua state.  From C, a
+** program can advance and read the engine's clocks, enter and leave its scopes,
+** and write to its trace, and Lua sees the effects.  The engine's objects are
+** Lua's: a C program must not identify its own objects in this engine, nor set
+** another host.
 */
 MW_API mw_engine *mw_lua_engine(lua_State *L);
 

@@ -36,7 +36,7 @@ static void push_choices(lua_State *L, const char *choices) {
   }
 }
 
-/* Raises unless the value on the top is one that the option may have. */
+/* Raises unless the option may have the value on the top. */
 static void check_value(lua_State *L, const char *name, int arg,
                         const mwb_option *option) {
   if (option->choices != NULL) {

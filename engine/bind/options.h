@@ -11,7 +11,7 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* A list of them ends with a NULL name. */
+/* A list of options ends with a NULL name. */
 typedef struct mwb_option {
   const char *name;
   int type;            /* as of `lua_type`; LUA_TNONE: any */
@@ -19,11 +19,11 @@ typedef struct mwb_option {
 } mwb_option;
 
 /*
-** Reads the table of options at argument `arg` of the function `name` (nil:
-** none are given) and pushes the value of each option, in the order of the
-** list, nil where it is absent.  Returns the stack index of the first value.
-** Raises for an argument, an option or a value that is not in the list.  Calls
-** no metamethod; of a tracked table it reads the contents.
+** Reads the table of options at argument `arg` of the function `name` (nil: no
+** options) and pushes the value of each option, in the order of the list, nil
+** for an absent option.  Returns the stack index of the first value.  Raises
+** for an argument, an option or a value outside the list.  Calls no metamethod;
+** of an intercepted table, reads the contents.
 */
 int mwb_read_options(lua_State *L, const char *name, int arg,
                      const mwb_option *options);

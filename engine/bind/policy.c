@@ -1,8 +1,8 @@
 /*
-** policy.c - what a policy decides, and the functions that ask it.
+** policy.c - the policy's decisions, and the functions that ask for them.
 ** SPDX-License-Identifier: MIT
 **
-** A policy's rules are asked in order, each with a budget of its own; in a
+** A policy's rules are asked in order, each with its own budget.  In a
 ** finaliser no budget can be kept, so no rule is asked.
 */
 #define _POSIX_C_SOURCE 200809L /* for nanoseconds of files */
@@ -22,11 +22,11 @@
 /* The stack of `decide`. */
 enum { RULES = 1, STRINGS, INSTRUCTIONS, BYTES, OBJECT, CONTEXT, ERRORS };
 
-/* All rules of a decision together may use so many budgets. */
+/* All rules of a decision together may use this many budgets. */
 #define RULES_BUDGETS 4
 
-/* The status of a rule that ended before the hook noticed that the budget was
-** spent; and of a rule for which there was no memory. */
+/* The status of a rule that returned before the hook noticed the spent budget;
+** and of a rule for which there was no memory. */
 #define SPENT (-1)
 #define STARVED (-2)
 
@@ -55,7 +55,7 @@ static void keep_error(lua_State *L, lua_Integer rule) {
   lua_rawseti(L, ERRORS, rule);
 }
 
-/* Calls the rule on the top; leaves its result or the error there. */
+/* Calls the rule on the top; leaves the result or the error on the top. */
 static int ask_rule(lua_State *L, mwb_budget *b) {
   int status;
   lua_pushvalue(L, OBJECT);
@@ -68,8 +68,9 @@ static int ask_rule(lua_State *L, mwb_budget *b) {
   return status;
 }
 
-/* Keeps the error on the top.  That may raise, so the budget is taken away
-** meanwhile.  A lack of memory is not the rule's fault and is raised. */
+/* Keeps the error on the top.  Keeping may raise, so the budget is out of force
+** meanwhile.  Raises the error if memory is short, which is not the rule's
+** fault. */
 static void rule_failed(lua_State *L, mwb_state *s, mwb_budget *b, int status,
                         lua_Integer rule) {
   end_rules(L, b);
@@ -81,7 +82,7 @@ static void rule_failed(lua_State *L, mwb_state *s, mwb_budget *b, int status,
 }
 
 /* Asks the rules until one returns a value, and leaves the value on the top.
-** Returns the number of that rule, 0 when there is none. */
+** Returns the number of this rule, or 0. */
 static lua_Integer ask_rules(lua_State *L, mwb_state *s) {
   mwb_budget b;
   lua_Integer i, instructions = lua_tointeger(L, INSTRUCTIONS);
@@ -103,7 +104,7 @@ static lua_Integer ask_rules(lua_State *L, mwb_state *s) {
 }
 
 /* decide(rules, strings, instructions, bytes, object, context) -> value, number
-** of the rule (or 0), errors by rule.  0 instructions: there is no budget. */
+** of the rule (or 0), errors by rule.  0 instructions: no budget. */
 static int decide(lua_State *L) {
   lua_Integer rule = 0;
   lua_settop(L, ERRORS);
@@ -156,24 +157,24 @@ static int recalling(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What the policy is asked and told
+** Questions to the policy
 ** ======================================================= */
 
-/* hooks{descend, ignored, watched, unwatched, deserted}; `false` for a hook
-** that is not needed */
-static int set_hooks(lua_State *L) {
+/* hooks{descend, ignored, watched, unwatched, deserted}; `false` for a question
+** that the policy does not answer */
+static int set_questions(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   mwb_need(s, MWB_IGNORES, lua_rawgeti(L, 1, MWB_IGNORED) == LUA_TFUNCTION);
   lua_settop(L, 1);
-  mwb_keep(L, s, MWB_HOOKS);
+  mwb_keep(L, s, MWB_QUESTIONS);
   mwb_new_ephemeron(L, MWB_CLASSES);
   return 0;
 }
 
-int mwb_push_hook(lua_State *L, const mwb_state *s, int hook) {
-  mwb_push(L, s, MWB_HOOKS);
-  if (lua_rawgeti(L, -1, hook) == LUA_TFUNCTION) {
+int mwb_push_question(lua_State *L, const mwb_state *s, int question) {
+  mwb_push(L, s, MWB_QUESTIONS);
+  if (lua_rawgeti(L, -1, question) == LUA_TFUNCTION) {
     lua_replace(L, -2);
     return 1;
   }
@@ -187,8 +188,8 @@ int mwb_push_hook(lua_State *L, const mwb_state *s, int hook) {
 ** For the library's Lua files
 ** ======================================================= */
 
-/* stat(path) -> time of the last change (in nanoseconds), size; nil if there is
-** no such file.  Of a policy's file. */
+/* stat(path) -> time of the last change of a policy's file (in nanoseconds),
+** size; nil if there is no such file */
 static int file_stat(lua_State *L) {
   struct stat st;
   if (stat(luaL_checkstring(L, 1), &st) != 0) return 0;
@@ -198,27 +199,29 @@ static int file_stat(lua_State *L) {
   return 2;
 }
 
-/* metatable(value) -> its metatable as the program set it */
+/* metatable(value) -> the metatable that the program has set */
 static int metatable(lua_State *L) {
   lua_settop(L, 1);
   mwb_push_class(L, 1);
   return 1;
 }
 
-/* handler() -> mw.on_error's function, which is left in place */
+/* handler() -> mw.on_error's function */
 static int handler(lua_State *L) {
   mwb_push(L, mwb_state_of(L), MWB_ONERROR);
   return 1;
 }
 
 void mwb_open_policy(lua_State *L, mwb_state *s) {
-  static const luaL_Reg functions[] = {
-      {"decide", decide},   {"recalling", recalling},
-      {"stat", file_stat},  {"metatable", metatable},
-      {"hooks", set_hooks}, {"handler", handler},
-      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"decide", decide},
+                                       {"recalling", recalling},
+                                       {"stat", file_stat},
+                                       {"metatable", metatable},
+                                       {"hooks", set_questions},
+                                       {"handler", handler},
+                                       {NULL, NULL}};
   lua_newtable(L);
-  mwb_keep(L, s, MWB_HOOKS);
+  mwb_keep(L, s, MWB_QUESTIONS);
   mwb_set_funcs(L, functions);
 }
 

@@ -1,5 +1,5 @@
 /*
-** policy.h - what the policy is asked and told.
+** policy.h - the questions that the binding asks the policy.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_POLICY_H
@@ -13,15 +13,15 @@
 
 /* The functions that policy.lua sets. */
 enum {
-  MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch go there? */
+  MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch include child? */
   MWB_IGNORED,     /* (object) -> a set of keys, or nil */
-  MWB_WATCHED,     /* (object) -> has its class mutators? */
-  MWB_UNWATCHED,   /* (object): it is no longer watched */
+  MWB_WATCHED,     /* (object) -> has the object's class mutators? */
+  MWB_UNWATCHED,   /* (object): the object's last watch has ended */
   MWB_DESERTED     /* (): watched objects may have died */
 };
 
-/* Pushes such a function, or returns 0. */
-int mwb_push_hook(lua_State *L, const mwb_state *s, int hook);
+/* Pushes the policy's function for a question, or returns 0. */
+int mwb_push_question(lua_State *L, const mwb_state *s, int question);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

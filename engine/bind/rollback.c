@@ -1,38 +1,39 @@
 /*
-** rollback.c - what was written, taken back.
+** rollback.c - gives objects the values from before a transaction.
 ** SPDX-License-Identifier: MIT
 **
-** First all objects get their old values, by no other code than this; then
-** those who watch are told, the last write first.  So nobody sees or disturbs
-** what is half done.
+** First all objects get their old values, and no code of the program runs.
+** Then the watches are told, the last write first.  So no guard sees or
+** disturbs a rollback that is half done.
 */
 #include "cell.h"
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 
 static void restore_class(lua_State *L, mwb_state *s) {
   lua_settop(L, SHADOW);
-  mwb_push_class(L, OBJECT); /* to OLD */
+  mwb_push_class(L, OBJECT); /* OLD */
   mwb_change_class(L, s, mwb_handle_of(L, s, OBJECT));
 }
 
-/* Restores what does not tell of its writes, and notes it. */
+/* Restores a field of a cell, or of an object that is not intercepted, and
+** appends the entry of the restoring write. */
 static void restore_plain(lua_State *L, mwb_state *s) {
   mw_entry entry;
-  int noting = mwb_noting(s);
-  if (noting) mwb_prepare_plain(L, s, &entry);
+  int appends = mwb_appends(s);
+  if (appends) mwb_prepare_plain(L, s, &entry);
   lua_settop(L, 3);
   if (lua_istable(L, 1))
     lua_rawset(L, 1);
   else
     mwb_set_cell(L, 1);
-  if (noting) mwb_note(s, &entry);
+  if (appends) mwb_append_entry(s, &entry);
 }
 
-/* restore(object, key, value, kind): gives an object an old value again, as it
-** was stored, whatever its class says. */
+/* restore(object, key, value, kind): stores an old value without asking the
+** object's class */
 static int restore(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer kind = lua_tointeger(L, 4);
@@ -52,8 +53,9 @@ static int restore(lua_State *L) {
   return 0;
 }
 
-/* Calls `restore` for the object on the top, which goes, with key and value at
-** these references.  Returns a status; an error is on the top then. */
+/* Calls `restore` for the object on the top with the entry's key and old value,
+** and pops the object.  Returns a status; unless LUA_OK, the error is on the
+** top. */
 static int restore_entry(lua_State *L, mwb_state *s, int table,
                          const mw_entry *entry) {
   mwb_push(L, mwb_state_of(L), MWB_RESTORE);
@@ -64,18 +66,18 @@ static int restore_entry(lua_State *L, mwb_state *s, int table,
   return lua_pcall(L, 4, 0, 0);
 }
 
-/* The stack of who restores: two values to be kept, the first error, and the
-** table with the contents of `last`. */
+/* The stack of a restoring function: two values of the caller, the first error,
+** and the shadow of `last`. */
 enum { KEPT = 1, ALSO_KEPT, FIRST_ERROR, LAST_SHADOW };
 
 typedef struct undo {
   lua_State *L;
-  mw_handle last; /* the object that was restored last, if it is a plain case */
-  int quick;      /* may errors be raised? */
+  mw_handle last; /* owner of LAST_SHADOW, or MW_NONE */
+  int quick;      /* may the restoring function raise? */
   int short_of_memory;
 } undo;
 
-/* Keeps the error on the top if it is the first; the stack is as before. */
+/* Pops the error on the top; keeps the first error at FIRST_ERROR. */
 static void keep_error(lua_State *L) {
   if (lua_isnil(L, FIRST_ERROR))
     lua_replace(L, FIRST_ERROR);
@@ -83,8 +85,8 @@ static void keep_error(lua_State *L) {
     lua_pop(L, 1);
 }
 
-/* Puts the table with the contents of the entry's object where that of `last`
-** is; 0 if it is no table, or below something. */
+/* Puts the shadow of the entry's object at LAST_SHADOW.  Returns 0 if the
+** object is dead, no table, or in a tree. */
 static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
@@ -101,12 +103,13 @@ static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   return u->last != MW_NONE;
 }
 
-/* Restores a field of a table if there is nothing to it. */
+/* Restores a field of a table by one `rawset`; returns 0 if the field needs
+** more. */
 static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
   if (entry->kind == MW_METATABLE) {
-    u->last = MW_NONE; /* gets another shadow */
+    u->last = MW_NONE; /* the object gets another shadow */
     return 0;
   }
   if (!find_shadow(u, s, entry)) return 0;
@@ -151,10 +154,10 @@ static int rewind_quickly(lua_State *L) {
   return 1; /* FIRST_ERROR */
 }
 
-/* Gives all objects their old values.  Leaves the first error.  That may be
-** done again from the start, so first it is tried without much care; and if
-** there is not even memory for the other way, it is to be done again later:
-** nothing is forgotten, and the result is 0. */
+/* Gives all objects their old values and leaves the first error on the stack.
+** Restoring may start again from the mark, so the quick attempt, which may
+** raise half-way, comes first.  Returns 0 if memory runs out in the careful
+** attempt too; the entries stay, so the caller may try again later. */
 static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
   int failed = 0;
   lua_settop(L, ALSO_KEPT);
@@ -166,20 +169,20 @@ static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
   return !failed;
 }
 
-/* tell_undone(object, key, old, new): tells who watches that the old value is
-** there again. */
+/* tell_undone(object, key, old, new): tells the watches that the old value is
+** there again */
 static int tell_undone(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_write w;
   lua_settop(L, 4);
   lua_pushnil(L);
-  lua_insert(L, SHADOW); /* then the new one is at OLD */
+  lua_insert(L, SHADOW); /* OLD is the new value then */
   mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK, MWB_GIVEN);
   mwb_write_count(&w);
   return mwb_write_run(&w, mwb_store_nothing);
 }
 
-/* Tells of an entry that was undone. */
+/* Tells the watches of the object of an entry that was undone. */
 static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
   const mwi_object *r = mwb_object_of(s, entry->obj);
   int part, top = lua_gettop(L);
@@ -193,10 +196,12 @@ static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
   lua_settop(L, top);
 }
 
-/* Undoes what was noted since the mark, then tells who watches; what they write
-** then is noted and stays.  If nobody else records, effects may have the
-** references.  Leaves what is kept and the first error; 0 if memory ran out. */
-static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
+/* Undoes the entries after the mark, then tells the watches; a guard's writes
+** are appended and stay.  Releases the values with numbers above `held` if no
+** entry is left and another journal is open; otherwise `cut` may have given the
+** table of values to effects.  Leaves KEPT, ALSO_KEPT and the first error;
+** returns 0 if memory ran out. */
+static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t held) {
   size_t n, ignored, i;
   if (!restore_to(L, s, mark)) return 0;
   mw_journal_entries(s->engine, mark, &n);
@@ -206,22 +211,22 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t refs) {
   }
   mw_journal_retract(s->engine, mark, n);
   mw_journal_entries(s->engine, mark, &n);
-  if (n == 0 && s->engine->journal.readers > 1) mwb_forget_refs(L, s, refs);
+  if (n == 0 && s->engine->journal.readers > 1) mwb_release_held(L, s, held);
   lua_settop(L, FIRST_ERROR);
   return 1;
 }
 
-/* rewind(mark, references) -> the first error */
+/* rewind(mark, number of held values) -> the first error */
 static int rewind_journal(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   size_t mark = (size_t)lua_tointeger(L, 1);
-  uint32_t refs = (uint32_t)lua_tointeger(L, 2);
+  uint32_t held = (uint32_t)lua_tointeger(L, 2);
   if (s->engine == NULL) return 0;
-  if (!rewind_to(L, s, mark, refs)) mwb_check(L, MW_NOMEM);
+  if (!rewind_to(L, s, mark, held)) mwb_check(L, MW_NOMEM);
   return 1;
 }
 
-/* An integer in a field of the table at 1. */
+/* Returns the integer in a field of the table at 1. */
 static lua_Integer integer_field(lua_State *L, const char *name) {
   lua_Integer n;
   mwb_raw_field(L, 1, name);
@@ -253,12 +258,12 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
     lua_replace(L, 1);
     return lua_gettop(L);
   }
-  if (is_open(L)) { /* no other one has ended it */
+  if (is_open(L)) { /* f has not ended the transaction */
     size_t mark = (size_t)integer_field(L, "mark");
-    uint32_t refs = (uint32_t)integer_field(L, "refs");
+    uint32_t held = (uint32_t)integer_field(L, "refs");
     int done;
     set_ending(L, 1);
-    done = rewind_to(L, s, mark, refs);
+    done = rewind_to(L, s, mark, held);
     set_ending(L, 0);
     if (!done) mwb_check(L, MW_NOMEM);
   }
@@ -267,10 +272,10 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L);
 }
 
-/* protect(transaction, f, ...) -> true, and the results of f(...); or, when it
-** has raised and what was noted since is undone, false, its error, and the
-** first one of that.  It is done from here because there may be no memory for
-** another call. */
+/* protect(transaction, f, ...) -> true, and the results of f(...).  If f
+** raises: undoes the writes since the transaction's begin -> false, the error
+** of f, and the first error of the undoing.  This is one function because there
+** may be no memory for a second call. */
 static int protect(lua_State *L) {
   int args = lua_gettop(L) - 2;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -278,7 +283,8 @@ static int protect(lua_State *L) {
 }
 
 /* undo(effects) -> the first error: gives all objects their old values, and
-** tells who watches.  That is noted like all writes. */
+** tells the watches.  The restoring writes are appended to the journal, as all
+** writes are. */
 static int undo_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   const mwb_effects *fx = mwb_check_effects(L, "rollback");

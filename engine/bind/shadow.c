@@ -1,21 +1,21 @@
 /*
-** shadow.c - tables that tell of writes: emptied, with their own metatable.
+** shadow.c - intercepted tables: emptied, with an own metatable.
 ** SPDX-License-Identifier: MIT
 **
 **     object (empty) --> own metatable --> __index    = shadow
 **                                          __newindex = trap (state, handle,
 **                                                       shadow, class)
 **                                          __metatable, __pairs, __len, and
-**                                          what else the class has
+**                                          the class's other metamethods
 **                                          [1], [2] ... = function guards
 **     shadow (the contents) --> metatable: what the class inherits
 **
-** Invariant: the contents are in the shadow and the object itself holds
-** nothing, so that every write comes to the trap and reads do not leave the VM.
-** Only fields whose names begin with "__" are in both places: the object may be
-** a metatable, and there Lua looks for them raw.
+** Invariant: the contents are in the shadow and the object itself is empty, so
+** every write calls the trap, and reads do not leave the VM.  Only fields whose
+** names begin with "__" are in both tables: the object may be a metatable, and
+** Lua looks metamethods up raw.
 **
-** A metatable is an object's own when its __newindex is the trap.
+** A metatable is an object's own if its `__newindex` is the trap.
 */
 #include "shadow.h"
 
@@ -66,7 +66,8 @@ void mwb_push_class(lua_State *L, int index) {
 }
 
 /* The iterator of `pairs`; upvalues: shadow, the address of the own metatable.
-** When the object has another one, or none, the walk goes on there. */
+** If the object has another metatable by now, or none, the walk goes on in the
+** present contents. */
 static int next_pair(lua_State *L) {
   int shadow = lua_upvalueindex(1);
   lua_settop(L, 2);
@@ -104,8 +105,8 @@ static int own_len(lua_State *L) {
 }
 
 /* Gives the own metatable at `own` a `__len` if the class has none.  Most
-** objects are no arrays, and do without: a metatable of four fields is half as
-** large as one of five. */
+** objects are no arrays and get none: a metatable of four fields takes half the
+** memory of one of five. */
 static void set_len(lua_State *L, int own, int shadow) {
   if (mwb_raw_field(L, own, "__len") == LUA_TNIL) {
     lua_pushliteral(L, "__len");
@@ -125,8 +126,8 @@ void mwb_need_len(lua_State *L, int index, mwi_object *r) {
   lua_settop(L, top);
 }
 
-/* Copies what is in the table at `from` into that at `to`; with `meta`, only
-** the fields whose names begin with "__". */
+/* Copies the fields of the table at `from` to the table at `to`; with `meta`,
+** only fields whose names begin with "__". */
 static void copy(lua_State *L, int from, int to, int meta) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
     if (!meta || mwb_is_meta(L, -2)) {
@@ -169,7 +170,7 @@ void mwb_drop_guard(lua_State *L, int holder, mwi_object *r,
 void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
   index = lua_absindex(L, index);
   if (mwb_push_own(L, index)) return;
-  mwb_push(L, s, MWB_HELD);
+  mwb_push(L, s, MWB_FUNCTIONS);
   lua_pushvalue(L, index);
   if (lua_rawget(L, -2) == LUA_TNIL && make) {
     lua_pop(L, 1);
@@ -201,14 +202,14 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
     s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   mwb_new_ephemeron(L, MWB_ANCHORS);
-  mwb_new_ephemeron(L, MWB_HELD);
+  mwb_new_ephemeron(L, MWB_FUNCTIONS);
 }
 
 static void push_name(lua_State *L, const mwb_state *s, int name) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, s->names[name]);
 }
 
-/* Has the class a field of its own for that? */
+/* Has the class a field with this name? */
 static int has_own(lua_State *L, const mwb_state *s, int name) {
   int type;
   push_name(L, s, name);
@@ -218,7 +219,7 @@ static int has_own(lua_State *L, const mwb_state *s, int name) {
 }
 
 /* Calls a class's `__index` function with the object instead of the shadow.
-** Upvalues: that function, the object. */
+** Upvalues: the class's function, the object. */
 static int index_object(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -228,7 +229,7 @@ static int index_object(lua_State *L) {
   return 1;
 }
 
-/* Can the class serve as the shadow's metatable as it is? */
+/* Can the class itself be the shadow's metatable? */
 static int serves(lua_State *L) {
   static const char *const unwanted[] = {"__gc", "__newindex", NULL};
   int i, type = mwb_raw_field(L, CLASS, "__index");
@@ -242,8 +243,7 @@ static int serves(lua_State *L) {
   return ok;
 }
 
-/* Pushes a metatable with what the shadow needs of a class that cannot serve.
- */
+/* Pushes the shadow's metatable for a class that cannot be this metatable. */
 static void push_heritage(lua_State *L) {
   lua_createtable(L, 0, 2);
   lua_pushliteral(L, "__index");
@@ -257,8 +257,8 @@ static void push_heritage(lua_State *L) {
   lua_rawset(L, -3);
 }
 
-/* Pushes the shadow, without contents.  Returns how many fields it will
-** have. */
+/* Pushes the shadow, without contents.  Returns the number of fields to
+** come. */
 static lua_Unsigned new_shadow(lua_State *L) {
   lua_Unsigned array = lua_rawlen(L, SOURCE), all = 0;
   for (lua_pushnil(L); lua_next(L, SOURCE) != 0; lua_pop(L, 1)) all++;
@@ -282,7 +282,7 @@ static void push_trap_of(lua_State *L, mwb_state *s, mw_handle h) {
   lua_pushcclosure(L, mwb_trap, has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
 }
 
-/* Copies the guards of a former own metatable to the new one. */
+/* Copies the guards from the old own metatable to the new one. */
 static void copy_guards(lua_State *L) {
   lua_Integer n, i;
   if (!mwb_push_own(L, SELF)) return;
@@ -294,7 +294,7 @@ static void copy_guards(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* Pushes the own metatable.  `getmetatable` is to show the class. */
+/* Pushes the own metatable, with which `getmetatable` returns the class. */
 static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
   int has_class = !lua_isnil(L, CLASS);
   lua_createtable(L, 1, 4);
@@ -321,8 +321,8 @@ static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
   }
 }
 
-/* A weak table whose metatable is changed may go unmarked for the rest of the
-** cycle, so the new metatable is held by something else. */
+/* Lua may leave the new metatable of a weak table unmarked for the rest of the
+** cycle, so MWB_ANCHORS holds the new metatable. */
 static void anchor(lua_State *L, mwb_state *s) {
   int type = mwb_raw_field(L, OWNMETA, "__mode");
   lua_pop(L, 1);
@@ -334,7 +334,7 @@ static void anchor(lua_State *L, mwb_state *s) {
   lua_pop(L, 1);
 }
 
-/* Takes all out of the table but what Lua looks up raw. */
+/* Removes all fields of the table but metamethods. */
 static void wipe(lua_State *L, int table) {
   for (lua_pushnil(L); lua_next(L, table) != 0;) {
     lua_pop(L, 1);
@@ -350,10 +350,10 @@ static size_t bytes(lua_State *L) {
          (size_t)lua_gc(L, LUA_GCCOUNTB);
 }
 
-/* Tables of fewer fields keep their room. */
+/* Emptied tables of fewer fields keep their memory. */
 #define ROOM 16
 
-/* Sets a field of the table at 1 and takes it away. */
+/* Sets a field of the table at 1 and removes the field. */
 static void visit(lua_State *L, lua_Integer i) {
   lua_pushboolean(L, 1);
   lua_rawsetp(L, 1, (void *)(uintptr_t)i);
@@ -361,11 +361,11 @@ static void visit(lua_State *L, lua_Integer i) {
   lua_rawsetp(L, 1, (void *)(uintptr_t)i);
 }
 
-/* shrink(table, fields): an emptied table keeps its room until a key finds no
-** place; then Lua counts what is there, and makes the table as large as it has
-** to be.  A place that had a key once is not looked for; so all places are
-** given one, but for the last, where no pointer belongs; and then keys are put
-** in that belong to the first: `false`, 0 and the null pointer. */
+/* shrink(table, fields): makes Lua free the memory of an emptied table.  Lua
+** resizes a table only when a new key finds no free place, and a place that had
+** a key once counts as not free.  So this fills and clears all places but the
+** last, to which no pointer leads, and then sets keys whose main place is the
+** first: `false`, 0 and the null pointer. */
 static int shrink(lua_State *L) {
   lua_Integer places = 1, i;
   size_t before = bytes(L);
@@ -390,7 +390,8 @@ static void give_back_room(lua_State *L, lua_Unsigned fields) {
   wipe(L, SELF);
 }
 
-/* enshadow(object, class, state, handle): all that may fail comes first. */
+/* enshadow(object, class, state, handle): all steps that can fail come before
+** the first change of the object. */
 static int enshadow(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 3);
   mw_handle h = (mw_handle)lua_tointeger(L, 4);
@@ -455,10 +456,10 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
 ** Out
 ** ======================================================= */
 
-/* unshadow(object, class, shadow): gives the contents back. */
+/* unshadow(object, class, shadow): gives the contents back to the object */
 static int unshadow(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 3) != 0;) {
-    if (mwb_is_meta(L, -2)) { /* is there */
+    if (mwb_is_meta(L, -2)) { /* in the object, too */
       lua_pop(L, 1);
     } else {
       lua_pushvalue(L, -2);
@@ -478,7 +479,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   lua_pushcfunction(L, unshadow);
   lua_pushvalue(L, object);
   mwb_push_class(L, object);
-  lua_rotate(L, -4, -1); /* the shadow, behind them */
+  lua_rotate(L, -4, -1); /* object, class, shadow */
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     if (mwb_push_own(L, object)) {
       lua_pop(L, 1);

@@ -1,5 +1,5 @@
 /*
-** shadow.h - tables that tell of their writes.
+** shadow.h - tables whose writes are intercepted.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_SHADOW_H
@@ -11,7 +11,8 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* The trap, and its upvalues; the class only if there is one. */
+/* The trap and the trap's upvalues; MWB_TRAP_CLASS only if the object has a
+** class. */
 int mwb_trap(lua_State *L);
 enum { MWB_TRAP_STATE = 1, MWB_TRAP_HANDLE, MWB_TRAP_SHADOW, MWB_TRAP_CLASS };
 #define TRAP_STATE lua_upvalueindex(MWB_TRAP_STATE)
@@ -21,53 +22,59 @@ enum { MWB_TRAP_STATE = 1, MWB_TRAP_HANDLE, MWB_TRAP_SHADOW, MWB_TRAP_CLASS };
 /* Pushes the own metatable of the object at `index`, or returns 0. */
 int mwb_push_own(lua_State *L, int index);
 
-/* Pushes the table with its contents, or returns 0. */
+/* Pushes the shadow of the object at `index`, or returns 0. */
 int mwb_push_shadow(lua_State *L, int index);
 
-/* Pushes its class: its metatable as the program sees it, or nil. */
+/* Pushes the class of the object at `index`, which is the metatable that the
+** program sees, or nil. */
 void mwb_push_class(lua_State *L, int index);
 
 /* Is the key at `index` one that Lua looks up raw in metatables? */
 int mwb_is_meta(lua_State *L, int index);
 
-/* Gives the object of that handle, which has a record, a shadow (a new one if
-** it has one), as an instance of a class, a table or nil. */
+/* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
+** in place of the old one; `class_` is the index of the class, a table or
+** nil. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_);
 
-/* Sets the class of the table at `object`, by a new shadow if it has one. */
+/* Sets the class of the table at `object`.  A table with a shadow gets a new
+** one. */
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);
 
-/* Gives the object back as it was.  When there is no memory for that it raises,
-** and the object keeps its shadow. */
+/* Gives the contents back to the object, and its class.  Raises if there is no
+** memory; then the object keeps its shadow. */
 void mwb_unshadow(lua_State *L, mwb_state *s, int index);
 
-/* Makes `#` go to the shadow: something may be put there under an integer. */
+/* Makes `#` return the shadow's length; called before the first store under an
+** integer. */
 void mwb_need_len(lua_State *L, int index, mwi_object *r);
 
 /* Pushes a field of the table at `index`, raw; returns its type. */
 int mwb_raw_field(lua_State *L, int index, const char *name);
 
-/* userdata.c: lets the class of the userdata at `index` tell of writes to one
-** more of its objects, or one less. */
-void mwb_patch(lua_State *L, mwb_state *s, int index);
-void mwb_unpatch(lua_State *L, int index);
+/* userdata.c: makes the class of the userdata at `index` intercept writes to
+** one more of its objects, or to one less. */
+void mwb_wrap_class(lua_State *L, mwb_state *s, int index);
+void mwb_unwrap_class(lua_State *L, int index);
 
-/* Pushes the class's own `__newindex`, of the userdata at `index`. */
+/* Pushes the `__newindex` that the class of the userdata at `index` had
+** before. */
 void mwb_push_newindex(lua_State *L, int index);
 
-/* Stores key and value, at 2 and 3, in the object at 1 by the `__newindex` at
-** `newindex`. */
+/* Stores the value at 3 under the key at 2 in the object at 1, by the
+** `__newindex` at index `newindex`. */
 void mwb_call_newindex(lua_State *L, int newindex);
 
-/* The places of function guards in the table at `holder`, which is the own
-** metatable of their object, or for a userdata a table in MWB_HELD.  A place
-** that is free has the number of the next one.  `mwb_add_guard` takes the
+/* The function guards of an object are in the table at `holder`, each at its
+** place: in the own metatable, or for userdata in a table of MWB_FUNCTIONS.  A
+** free place has the number of the next free place.  `mwb_add_guard` pops the
 ** function from the top. */
 lua_Integer mwb_add_guard(lua_State *L, int holder, mwi_object *r);
 void mwb_drop_guard(lua_State *L, int holder, mwi_object *r, lua_Integer place);
 
-/* Pushes that table, made if need be with `make`; or nil. */
+/* Pushes the table with the guards of the object at `index`.  For userdata
+** without guards, makes one if `make`, else pushes nil. */
 void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make);
 
 #if defined(__GNUC__) && defined(__ELF__)

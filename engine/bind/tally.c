@@ -1,22 +1,22 @@
 /*
-** tally.c - walks through examples as long as there is nothing new in them.
+** tally.c - walks through examples until an example has something new.
 ** SPDX-License-Identifier: MIT
 **
 ** A tally is a userdata.  Its user values are two blocks of memory, for the
-** engine's tally and for the set of tables that were met, and a table that
-** keeps alive the strings that the tally knows by address, except keys, which
-** the program keeps.  Only short strings have one address each.
+** engine's tally and for the set of tables met, and a table that keeps alive
+** the strings that the tally knows by address, except keys, which the program
+** keeps.  Only short strings have one address each.
 */
 #include <string.h>
 
 #include "../tally.h"
 #include "bind.h"
 
-#define SHORT 40 /* Lua has each string of at most so many bytes once */
+#define SHORT 40 /* Lua interns strings of at most so many bytes */
 
 enum { BLOCK = 1, SET, STRINGS };
 
-/* A block of the tally at 1. */
+/* Returns a block of the tally at 1. */
 static void *block(lua_State *L, int uservalue) {
   void *p;
   lua_getiuservalue(L, 1, uservalue);
@@ -39,7 +39,7 @@ static int new_tally(lua_State *L) {
   return 1;
 }
 
-/* The set of the tally at 1, with room for one more. */
+/* Returns the set of the tally at 1, with room for one more table. */
 static mwi_tally_met *set_with_room(lua_State *L) {
   mwi_tally_met *met = (mwi_tally_met *)block(L, SET), *larger;
   if (!mwi_tally_met_full(met)) return met;
@@ -51,7 +51,7 @@ static mwi_tally_met *set_with_room(lua_State *L) {
 }
 
 /* begin(tally, n) -> places, contents: empty lists with room for `n` tables.
-** Forgets which tables were met. */
+** Empties the set of tables met. */
 static int begin(lua_State *L) {
   int n = (int)lua_tointeger(L, 2);
   mwi_tally_met_none((mwi_tally_met *)block(L, SET));
@@ -67,7 +67,7 @@ static int meet(lua_State *L) {
 }
 
 /* The kind and the bits of a key or a scalar.  No entry has the address of a
-** string that is not short. */
+** long string, so a long string is found in no entry. */
 static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   lua_Number number;
   lua_Integer integer;
@@ -93,7 +93,7 @@ static inline uint16_t bits_of(lua_State *L, int index, uint64_t *bits) {
   }
 }
 
-/* Like `bits_of`, but MWI_TALLY_NONE for a string that is not short. */
+/* Like `bits_of`, but MWI_TALLY_NONE for a long string. */
 static uint16_t short_bits(lua_State *L, int index, uint64_t *bits) {
   if (lua_type(L, index) == LUA_TSTRING && lua_rawlen(L, index) > SHORT)
     return MWI_TALLY_NONE;
@@ -103,20 +103,20 @@ static uint16_t short_bits(lua_State *L, int index, uint64_t *bits) {
 /* The stack of `walk`. */
 enum {
   TALLY = 1,
-  FIRST, /* the number of the table to begin with */
-  LAST,  /* how many tables there are */
+  FIRST, /* the number of the first table to walk through */
+  LAST,  /* the number of tables */
   PLACES,
   CONTENTS,
   MISSES, /* keys */
-  PLAIN,  /* may tables be entered without asking the policy? */
+  PLAIN,  /* may walks enter tables without asking the policy? */
   SHAPE,  /* "shape" */
-  TABLE,  /* the table that is walked through, */
+  TABLE,  /* the present table, and its fields */
   KEY,
   VALUE
 };
 
-/* Counts the table at VALUE and puts it at the end of the list, if the table is
-** like one that was learnt and was not met yet; else returns 0. */
+/* Counts the table at VALUE and appends the table to the list, if the tally has
+** learnt such a table and has not met this one; else returns 0. */
 static int enter(lua_State *L, mwi_tally *t, mwi_tally_key *key,
                  lua_Integer n) {
   const void *ptr = lua_topointer(L, VALUE);
@@ -144,9 +144,9 @@ static int enter(lua_State *L, mwi_tally *t, mwi_tally_key *key,
 }
 
 /* walk(tally, first, last, places, contents, misses, plain, "shape") -> number
-** of the last table, how many tables there are now, how many misses.  Walks
-** through the tables of the list until a table has something new, at the keys
-** that are in `misses` then, or until all are done. */
+** of the last table, number of tables now, number of misses.  Walks through the
+** tables of the list until a table has new fields, whose keys are in `misses`
+** then, or until all tables are done. */
 static int walk(lua_State *L) {
   lua_Integer i = lua_tointeger(L, FIRST), n = lua_tointeger(L, LAST);
   lua_Integer misses = 0;
@@ -194,7 +194,7 @@ static mwi_tally *with_room(lua_State *L) {
   return larger;
 }
 
-/* Keeps the value at `index` alive, if it is a string. */
+/* Keeps a string at `index` alive. */
 static void anchor(lua_State *L, int index) {
   if (lua_type(L, index) != LUA_TSTRING) return;
   lua_getiuservalue(L, 1, STRINGS);
@@ -213,8 +213,8 @@ static mwi_tally_entry *entry_of(lua_State *L, const mwi_tally_key *key) {
   return entry;
 }
 
-/* learn(tally, place, key, value) -> number of an entry, from now on counted by
-** `walk`; nothing if the value cannot be counted. */
+/* learn(tally, place, key, value) -> number of an entry, which `walk` counts
+** from now on; nothing if the value cannot be counted */
 static int learn(lua_State *L) {
   mwi_tally_key key;
   lua_settop(L, 4);
@@ -228,7 +228,7 @@ static int learn(lua_State *L) {
 }
 
 /* learn_from(tally, place, key, low): like `learn`, for all integers from `low`
-** on (or floats, if `low` is a float). */
+** on (or floats, if `low` is a float) */
 static int learn_from(lua_State *L) {
   mwi_tally_key key;
   mwi_tally_entry *entry;
@@ -249,7 +249,8 @@ static int learn_from(lua_State *L) {
 }
 
 /* learn_table(tally, place, key, below, shortest, longest): like `learn`, for
-** tables with such lengths, which have the place `below`. */
+** tables with lengths from `shortest` to `longest`, which have the place
+** `below` */
 static int learn_table(lua_State *L) {
   mwi_tally_key key;
   mwi_tally_entry *entry;
@@ -266,8 +267,8 @@ static int learn_table(lua_State *L) {
   return 1;
 }
 
-/* take(tally, number) -> how often an entry was counted since the last time,
-** and of an entry for several numbers the greatest. */
+/* take(tally, number) -> number of counts of an entry since the last take; for
+** an entry of several numbers, also the greatest number */
 static int take(lua_State *L) {
   mwi_tally *t = (mwi_tally *)block(L, BLOCK);
   mwi_tally_entry *entry = mwi_tally_at(t, (uint32_t)lua_tointeger(L, 2) - 1);

@@ -1,11 +1,11 @@
 /*
-** timed.c - mw.timed, mw.timing, and what time it is.
+** timed.c - mw.timed, mw.timing, and the time.
 ** SPDX-License-Identifier: MIT
 **
-** A scope is a userdata; there is one for all scopes that are neither traced
-** nor measured, the idle one.  The first user value of a scope is the table of
-** its data, if there are any; the second one belongs to the library's Lua
-** files, if the scope is measured.
+** A scope is a userdata.  All scopes that are neither traced nor measured are
+** one, the idle scope.  The first user value of a scope is the table of its
+** data, if the scope has data; the second belongs to the library's Lua files,
+** if the scope is measured.
 */
 #define _POSIX_C_SOURCE 199309L /* for clock_gettime */
 
@@ -29,13 +29,13 @@ int64_t mwb_now(void *ud) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* now() -> seconds since some moment; never goes back */
+/* now() -> seconds since a fixed moment; never goes back */
 static int now(lua_State *L) {
   lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
   return 1;
 }
 
-/* nanoseconds() -> the same time as an integer */
+/* nanoseconds() -> the time of now(), as an integer */
 static int nanoseconds(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)mwb_now(NULL));
   return 1;
@@ -47,24 +47,24 @@ static int nanoseconds(lua_State *L) {
 ** Scopes
 ** ======================================================= */
 
-/* More upvalues of `timed`. */
+/* Upvalues of `timed`, after state and objects. */
 #define UP_IDLE lua_upvalueindex(3)
 #define UP_SCOPE lua_upvalueindex(4)
 
 /* User values of a scope. */
 enum { DATA = 1, MEASURED };
 
-/* What MWB_TIMERS has. */
+/* The functions in MWB_TIMERS. */
 enum { ON_OPEN = 1, ON_CLOSE };
 
 typedef struct scope {
   mwb_state *state;
-  uint64_t id;   /* of its begin in the trace; 0: the scope is not traced */
-  int64_t begun; /* when, if the scope is measured */
+  uint64_t id;   /* of the begin in the trace; 0: not traced */
+  int64_t begun; /* time of the begin, if the scope is measured */
   uint8_t open;
   uint8_t measured;
-  uint8_t data;    /* may there be data? */
-  uint8_t changed; /* are there data that the begin did not have? */
+  uint8_t data;    /* may the scope have data? */
+  uint8_t changed; /* have data come since the begin? */
 } scope;
 
 /* Calls one of the functions that the library's Lua files have set. */
@@ -117,8 +117,8 @@ static int close_scope(lua_State *L) {
   return 0;
 }
 
-/* As a metamethod: called with a scope, nearly always, so that comparing the
-** metatable's address is enough. */
+/* The metamethod's argument is nearly always a scope, so the address of the
+** metatable is test enough. */
 static int finish_scope(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
@@ -130,8 +130,8 @@ static int finish_scope(lua_State *L) {
   return 0;
 }
 
-/* Pushes the table of data of the scope at 1, a new one if there is none.
-** Returns 0 when the scope is not traced. */
+/* Pushes the table of data of the scope at 1, a new table if the scope has no
+** data.  Returns 0 if the scope is not traced. */
 static int push_data(lua_State *L, scope *sc) {
   if (!sc->open || sc->id == 0 || !mwb_is_running(sc->state)) return 0;
   if (lua_getiuservalue(L, 1, DATA) == LUA_TNIL) {
@@ -144,7 +144,7 @@ static int push_data(lua_State *L, scope *sc) {
   return 1;
 }
 
-/* The scope at 1, with a key at 2; or raises. */
+/* Returns the scope at 1, with a key at 2, or raises. */
 static scope *check_data(lua_State *L, const mwb_state *s, const char *name) {
   scope *sc = check_scope(L, s, name);
   lua_settop(L, 3);
@@ -189,8 +189,8 @@ static int increment_data(lua_State *L) {
   return 0;
 }
 
-/* Pushes what the table of data at 4 has under the key at 2, a new set if there
-** is nothing. */
+/* Pushes the value of the key at 2 in the table of data at 4, a new set if the
+** value is nil. */
 static void push_set(lua_State *L, const mwb_state *s) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, 4) != LUA_TNIL) return;
@@ -212,7 +212,7 @@ static int is_set(lua_State *L, const mwb_state *s, int index) {
   return is;
 }
 
-/* scope:insert(key, member): a set is an array without doubles */
+/* scope:insert(key, member); a set is an array without duplicates */
 static int insert_data(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   lua_Unsigned i, n;
@@ -239,7 +239,7 @@ static int insert_data(lua_State *L) {
 /* The stack of `timed` with options. */
 enum { NAME = 1, OPTIONS, CATEGORY, ARGS, COLUMN, REVERSE, SCOPE };
 
-/* Reads the options; their values come to their places on the stack. */
+/* Reads the options and puts their values at CATEGORY to REVERSE. */
 static void read_options(lua_State *L) {
   static const mwb_option options[] = {{"category", LUA_TSTRING, NULL},
                                        {"args", LUA_TTABLE, NULL},
@@ -266,7 +266,7 @@ static scope *new_scope(lua_State *L, mwb_state *s, int uservalues) {
   return sc;
 }
 
-/* Copies the args of the scope at SCOPE, with `reverse` among them. */
+/* Gives the scope at SCOPE a copy of the args, plus `reverse`. */
 static void copy_args(lua_State *L, scope *sc) {
   if (lua_isnil(L, ARGS) && lua_isnil(L, REVERSE)) return;
   sc->data = 1;
@@ -315,7 +315,7 @@ static void begin_measured(lua_State *L, scope *sc) {
   sc->measured = 1;
 }
 
-/* A scope with options, or one that is measured. */
+/* Begins a scope with options, or a measured scope. */
 static int timed_fully(lua_State *L, mwb_state *s) {
   scope *sc;
   int measured;
@@ -336,7 +336,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   return 1;
 }
 
-/* A scope that is only traced. */
+/* Begins a scope that is only traced. */
 static int timed_quickly(lua_State *L, mwb_state *s) {
   scope *sc = new_scope(L, s, 1);
   mw_thread thread = mwb_thread(L, s);
@@ -377,7 +377,7 @@ static int begin_scope(lua_State *L) {
 
 /* }====================================================== */
 
-/* timing([on]) -> was it on? */
+/* timing([on]) -> the previous setting */
 static int timing(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int former = s->timing;
@@ -394,8 +394,8 @@ static int timing(lua_State *L) {
 ** For the library's Lua files
 ** ======================================================= */
 
-/* timers(open, close): open(name, column) -> the second user value of a scope
-** that is measured; close(this value, nanoseconds) */
+/* timers(open, close): open(name, column) -> the second user value of a
+** measured scope; close(this value, nanoseconds) */
 static int set_timers(lua_State *L) {
   lua_settop(L, 2);
   lua_createtable(L, 2, 0);

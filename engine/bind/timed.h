@@ -1,5 +1,5 @@
 /*
-** timed.h - timed scopes, and what time it is.
+** timed.h - timed scopes, and the time.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_TIMED_H
@@ -11,7 +11,7 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Nanoseconds since some moment; never goes back.  An `mw_now`. */
+/* Nanoseconds since a fixed moment; never goes back.  An `mw_now`. */
 int64_t mwb_now(void *ud);
 
 #if defined(__GNUC__) && defined(__ELF__)

@@ -1,17 +1,18 @@
 /*
-** touch.c - what is told like a write: touches, calls, raw writes found.
+** touch.c - changes told as writes: touches, methods, raw writes, metatables.
 ** SPDX-License-Identifier: MIT
 */
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 
 /* {======================================================
-** By hand, and of methods
+** Touches and methods
 ** ======================================================= */
 
-/* Puts the value that the object has, and keeps, at VALUE and OLD. */
+/* Puts the present value of the key, which the write keeps, at VALUE and
+** OLD. */
 static void read_current(lua_State *L) {
   lua_settop(L, KEY);
   mwb_push_current(L); /* VALUE */
@@ -39,8 +40,8 @@ static void open_call(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h) {
   mwb_write_open(L, s, w, h, MW_CALL, MWB_GIVEN);
 }
 
-/* begin_call(object, name) -> a number for `end_call`; nil if the object is not
-** watched */
+/* begin_call(object, name) -> the sequence number for `end_call`; nil if the
+** object is not watched */
 static int begin_call(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
@@ -73,12 +74,12 @@ static int end_call(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What was written raw, and metatables
+** Raw writes and metatables
 ** ======================================================= */
 
-/* Moves a field that was put into the object itself, key at KEY, to the shadow,
-** as a write. */
-static int report_raw(lua_State *L) {
+/* Moves the field with the key at KEY from the object itself to the shadow, as
+** a write. */
+static int move_raw(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
@@ -86,7 +87,7 @@ static int report_raw(lua_State *L) {
   lua_pushvalue(L, KEY);
   lua_rawget(L, OBJECT);
   lua_replace(L, VALUE);
-  if (!mwb_is_meta(L, KEY)) { /* so that a guard finds nothing to sync */
+  if (!mwb_is_meta(L, KEY)) { /* a guard's mw.sync must not find the field */
     lua_pushvalue(L, KEY);
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
@@ -96,14 +97,14 @@ static int report_raw(lua_State *L) {
   return mwb_write_run(&w, mwb_store_contents);
 }
 
-/* Are the two values on the top the same?  NaN is. */
+/* Are the two values on the top equal?  NaN equals NaN. */
 static int are_same(lua_State *L) {
   return lua_rawequal(L, -1, -2) ||
          (!lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2));
 }
 
-/* Is the field on the top, key and value, of the object not, or otherwise, in
-** the shadow at 2? */
+/* Was the field on the top (key and value) written raw?  Only a metamethod may
+** be in the object; then the shadow at 2 has an equal value. */
 static int is_raw(lua_State *L) {
   int raw = 1;
   if (mwb_is_meta(L, -2)) {
@@ -115,8 +116,8 @@ static int is_raw(lua_State *L) {
   return raw;
 }
 
-/* Puts the keys that were written raw into the list at 3.  Returns how many
-** there are. */
+/* Puts the keys of fields that were written raw into the list at 3.  Returns
+** the number of keys. */
 static lua_Integer list_raw(lua_State *L) {
   lua_Integer n = 0;
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
@@ -127,8 +128,8 @@ static lua_Integer list_raw(lua_State *L) {
   return n;
 }
 
-/* Is the field whose key is on the top still to be told of?  A guard may have
-** written, or unwatched the object. */
+/* Is the field with the key on the top still raw?  A guard may have written the
+** field, or ended the watch. */
 static int is_still_raw(lua_State *L) {
   int raw;
   lua_settop(L, 4);
@@ -153,7 +154,7 @@ static int sync(lua_State *L) {
       lua_rawgeti(L, 3, i);
       if (!is_still_raw(L)) continue;
       found = 1;
-      mwb_push_function(L, s, report_raw);
+      mwb_push_function(L, s, move_raw);
       lua_pushvalue(L, 1);
       lua_pushvalue(L, 4);
       lua_call(L, 2, 0);
@@ -189,7 +190,7 @@ static int set_metatable(lua_State *L) {
   } else {
     lua_pushnil(L); /* no key */
     lua_insert(L, KEY);
-    lua_pushvalue(L, SHADOW); /* the old class to OLD */
+    lua_pushvalue(L, SHADOW); /* OLD is the old class */
     mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
     mwb_write_count(&w);
     mwb_write_run(&w, store_class);

@@ -1,5 +1,5 @@
 /*
-** trace.c - mw.trace, mw.instant, mw.counter, and what else is traced.
+** trace.c - mw.trace, mw.instant, mw.counter, and the other traced events.
 ** SPDX-License-Identifier: MIT
 */
 #include "trace.h"
@@ -39,7 +39,7 @@ static int set_number(lua_State *L) {
   return 0;
 }
 
-/* Gives the coroutine on the top, in the table below it, a number. */
+/* Gives a number to the coroutine on the top, in the table below the top. */
 static mw_thread new_number(lua_State *L, mwb_state *s) {
   lua_pushcfunction(L, set_number);
   lua_insert(L, -3);
@@ -97,7 +97,7 @@ void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
 /* The events of writes are named after the kind, or INVALIDATE. */
 #define INVALIDATE MW_KINDS
 
-/* The number of such a name in the trace that runs. */
+/* Returns the number of an event's name in the running trace. */
 static mw_name write_name(mwb_state *s, int kind) {
   uint64_t base = s->engine->trace.running->base;
   if (s->write_names_base != base) {
@@ -139,7 +139,7 @@ static void set_details(lua_State *L, mw_trace_details *details, mw_handle h,
       details->key.type = MW_TSTRING;
       details->string = lua_tolstring(L, key, &details->len);
       break;
-    default: /* a key that JSON does not have: its type */
+    default: /* JSON has no such key: its type */
       details->key.type = MW_TSTRING;
       details->string = luaL_typename(L, key);
       details->len = strlen(details->string);
@@ -154,7 +154,7 @@ void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int key,
   mw_trace_change(s->engine, mwb_thread(L, s), write_name(s, kind), &details);
 }
 
-/* Asks the hooks of mw.context, and pushes the array of what they say, or
+/* Calls the hooks of mw.context, and pushes the array of their results, or
 ** nil. */
 static void push_contexts(lua_State *L, mwb_state *s) {
   mwb_push(L, s, MWB_CONTEXTS);
@@ -249,7 +249,7 @@ static const char *const sources[] = {"watch", "epoch", "transaction",
 
 #define N_SOURCES (int)(sizeof(sources) / sizeof(sources[0]))
 
-/* The bit of the source whose name is at `index`. */
+/* Returns the bit of the source whose name is at `index`. */
 static int source_bit(lua_State *L, int index) {
   const char *name = "?";
   int i;
@@ -260,7 +260,8 @@ static int source_bit(lua_State *L, int index) {
                     name);
 }
 
-/* The sources in the table at `index`: names, or names with true. */
+/* Returns the bits of the sources in the table at `index`: names, or names with
+** true. */
 static int read_sources(lua_State *L, int index) {
   int bits = 0;
   if (lua_isnil(L, index)) return 0;
@@ -359,14 +360,14 @@ static int stop(lua_State *L) {
   return 1;
 }
 
-/* trace:len() -> how many events the trace has */
+/* trace:len() -> number of events in the trace */
 static int count(lua_State *L) {
   const trace *t = check_trace(L, mwb_enter(L), "len");
   lua_pushinteger(L, (lua_Integer)mw_trace_len(t->ring));
   return 1;
 }
 
-/* trace:lost() -> how many events the trace has lost */
+/* trace:lost() -> number of events that the trace has lost */
 static int lost(lua_State *L) {
   const trace *t = check_trace(L, mwb_enter(L), "lost");
   lua_pushinteger(L, (lua_Integer)mw_trace_lost(t->ring));

@@ -2,9 +2,9 @@
 ** trace_args.c - the args of an event: a table as the text of a JSON object.
 ** SPDX-License-Identifier: MIT
 **
-** The text is made when the event happens, so that a trace holds no object, and
-** shows what things were like then.  The text grows in `scratch`, which the
-** state owns.  Neither Lua code nor Lua's allocator is called on the way.
+** The text is made when the event happens, so that a trace holds no object and
+** shows the values of this time.  The text grows in `scratch`, which the state
+** owns.  On the way, neither Lua code nor Lua's allocator is called.
 */
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void put_value(encoder *en, int index, int depth) {
   }
 }
 
-/* Puts a key, which has to be a string in JSON. */
+/* Puts a key as a string, as JSON demands. */
 static void put_key(encoder *en, int index) {
   int type = lua_type(en->L, index);
   lua_Number x = lua_tonumber(en->L, index);
@@ -142,7 +142,7 @@ static void put_object(encoder *en, int index, int depth) {
   mwi_json_literal(&en->out, "}");
 }
 
-/* A table that is too deep is shown by its type: a circle ends there. */
+/* Shows a table that is too deep by its type, which also ends a circle. */
 static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
   int top = lua_gettop(L);

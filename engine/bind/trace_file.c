@@ -2,10 +2,10 @@
 ** trace_file.c - traces as files.
 ** SPDX-License-Identifier: MIT
 **
-** A trace is written to a file of another name, which takes the place of the
-** former file when it is whole.  A path that leads to no plain file (but to a
-** device) is written to directly.  Between opening and closing a file nothing
-** can raise.
+** A trace is written to a temporary file, which replaces the file at the path
+** when the temporary file is complete.  A path to a device, or to anything but
+** a plain file, is written to directly.  Between opening and closing a file
+** nothing can raise.
 */
 #define _POSIX_C_SOURCE 200809L
 
@@ -40,7 +40,7 @@ static int put_all(lua_State *L, mwb_state *s, const mw_trace *t, FILE *file) {
   return put_text(L, TAIL, file) ? MW_OK : MW_REFUSED;
 }
 
-/* Sets `errno` when it returns MW_REFUSED. */
+/* Sets `errno` when returning MW_REFUSED. */
 static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
                       const char *place) {
   FILE *file = fopen(place, "wb");
@@ -55,13 +55,13 @@ static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
   return code;
 }
 
-/* Does the path lead to something that is no plain file? */
+/* Does the path lead to a device, or to anything but a plain file? */
 static int is_special(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* Writes a file of another name first. */
+/* Writes to a temporary file first. */
 static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t,
                         const char *path, const char *place) {
   int problem, code = write_file(L, s, t, place);
@@ -79,7 +79,7 @@ static int failed(lua_State *L, const char *why) {
 }
 
 /* write_trace(trace, path, for speedscope?, head, tail) -> true; or nil,
-** message.  Head and tail are texts to put around the trace, or nil. */
+** message.  Head and tail are texts around the trace, or nil. */
 static int write_trace(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   const mw_trace *t = mwb_check_trace(L, s, "write");

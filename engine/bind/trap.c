@@ -1,24 +1,24 @@
 /*
-** trap.c - the way of a write.
+** trap.c - the path of a write.
 ** SPDX-License-Identifier: MIT
 **
-**     look -> count -> tell before -> store and note -> tell after
+**     look -> count -> tell before -> store and append -> tell after
 **
-** Every change takes this way: an assignment, mw.touch, a method that mutates,
-** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.  They
-** differ in how they store.  Each step stands once in this file and gets the
-** same `mwb_write`, which has all that was looked up.  Only a guard can make
-** that wrong: then `told` is set, and what the step needs is looked up again.
+** Every change takes this path: an assignment, mw.touch, a method that mutates,
+** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.
+** Changes differ in how they store.  Each step stands once in this file and
+** gets the same `mwb_write`, which has the results of all lookups.  Only a
+** guard can make these results wrong: then `told` is set, and the step looks up
+** what the step needs again.
 **
-** The trap is the `__newindex` of a table that tells of its writes.  A write
-** that nobody hears and nobody records is counted and stored at once; what the
-** others have to do is said by one word, `needs` of the object and of the
-** state, so what is not there is not looked for.
+** The trap is the `__newindex` of an intercepted table.  The `needs` of the
+** object and of the state name all work of a write, in one word.  So a write
+** without work, or which only sets flags, is counted and stored at once.
 */
 #include "trap.h"
 
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "key.h"
 #include "policy.h"
 #include "shadow.h"
@@ -94,8 +94,8 @@ void mwb_push_current(lua_State *L) {
   }
 }
 
-/* No write happens between here and the first guard, so the value is that from
-** before all guards. */
+/* No write happens between this read and the first guard, so OLD is the value
+** from before all guards. */
 void mwb_read_old(mwb_write *w) {
   lua_State *L = w->L;
   int type;
@@ -127,7 +127,7 @@ void mwb_write_compare(mwb_write *w) {
 
 int mwb_is_ignored(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L), ignored = 0;
-  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_hook(L, s, MWB_IGNORED))
+  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED))
     return 0;
   lua_pushvalue(L, OBJECT);
   lua_call(L, 1, 1);
@@ -145,15 +145,15 @@ int mwb_is_ignored(lua_State *L, mwb_state *s) {
 ** Storing
 ** ======================================================= */
 
-/* Is it a name that Lua looks up raw in metatables? */
+/* Does Lua look the name up raw in metatables? */
 static int is_meta(const char *s) { return s[0] == '_' && s[1] == '_'; }
 
 int mwb_is_meta(lua_State *L, int index) {
   return lua_type(L, index) == LUA_TSTRING && is_meta(lua_tostring(L, index));
 }
 
-/* Raises Lua's own error for a key that no table takes, at the line that wrote:
-** the nearest one in Lua. */
+/* Raises Lua's own error for a key that a table cannot have.  The error's line
+** is the nearest line in Lua, which contains the assignment. */
 static void bad_index(lua_State *L, const char *what) {
   lua_Debug caller;
   int level;
@@ -167,15 +167,16 @@ static void bad_index(lua_State *L, const char *what) {
   lua_error(L);
 }
 
-/* Is the string at KEY such a name?  A short one is known by its bytes. */
+/* Is the string at KEY a metamethod's name?  For a short string `key` has the
+** bytes. */
 static int is_meta_key(lua_State *L, const mw_value *key) {
   if (key->u.i == 0) return mwb_is_meta(L, KEY);
   return is_meta((const char *)(uintptr_t)key->u.i);
 }
 
-/* Stores what is at KEY and VALUE, and on the top, in the shadow at `shadow`; a
-** field that Lua looks up raw goes into the object too.  `r` may be NULL.
-** Raises Lua's own errors for keys that no table takes. */
+/* Stores the pair on the top, which is a copy of KEY and VALUE, in the shadow
+** at `shadow`, and a metamethod in the object too.  `r` may be NULL.  Raises
+** Lua's own errors for keys that a table cannot have. */
 static void store_in(lua_State *L, int shadow, mwi_object *r,
                      const mw_value *key) {
   switch (key->type) {
@@ -200,16 +201,15 @@ static void store_in(lua_State *L, int shadow, mwi_object *r,
   lua_rawset(L, shadow);
 }
 
-/* Has KEY and VALUE on the top. */
+/* Leaves KEY and VALUE on the top. */
 static void push_pair(const mwb_write *w) {
   if (w->shadow == TRAP_SHADOW && !w->has_old)
-    return; /* nothing else is there */
+    return; /* KEY and VALUE are the top */
   lua_pushvalue(w->L, KEY);
   lua_pushvalue(w->L, VALUE);
 }
 
-/* Is there nothing to the key but that it is stored?  The entry's key is set
-** then. */
+/* Can the key be stored by one `rawset`?  If so, sets the entry's key. */
 static int is_simple(mwb_write *w, mw_entry *entry) {
   const mw_value *key = &w->change.key;
   if (key->type == MW_TSTRING) {
@@ -217,7 +217,7 @@ static int is_simple(mwb_write *w, mw_entry *entry) {
     if (text == NULL || is_meta(text)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
     entry->value[MW_KEY].i =
-        mwb_string_ref(w->L, w->s, &w->s->journal, 0, KEY, text);
+        mwb_hold_string(w->L, w->s, &w->s->held, 0, KEY, text);
     return 1;
   }
   if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
@@ -227,13 +227,13 @@ static int is_simple(mwb_write *w, mw_entry *entry) {
   return 1;
 }
 
-/* The old value is read anew: a guard may have written. */
-void mwb_store_noted(mwb_write *w) {
+/* Reads the old value anew, because a guard may have written. */
+void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mw_entry entry;
   int top, type;
-  if (!mwb_noting(s) || w->ignored) {
+  if (!mwb_appends(s) || w->ignored) {
     push_pair(w);
     store_in(L, w->shadow, w->r, &w->change.key);
     return;
@@ -243,9 +243,8 @@ void mwb_store_noted(mwb_write *w) {
   if (s->wheres == 0 && is_simple(w, &entry)) {
     lua_pushvalue(L, KEY);
     type = lua_rawget(L, w->shadow);
-    mwb_pack_as(L, s, &s->journal, 0, top + 1, type, &entry, MW_OLD);
-    mwb_pack_as(L, s, &s->journal, 0, VALUE, lua_type(L, VALUE), &entry,
-                MW_NOW);
+    mwb_pack_as(L, s, &s->held, 0, top + 1, type, &entry, MW_OLD);
+    mwb_pack_as(L, s, &s->held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
     mwb_complete(L, s, w->obj, &entry);
     lua_settop(L, top);
     push_pair(w);
@@ -253,7 +252,7 @@ void mwb_store_noted(mwb_write *w) {
   } else {
     if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
         lua_type(L, KEY) == LUA_TNUMBER)
-      mwb_need_len(L, OBJECT, w->r); /* finalisers may run in it, and write */
+      mwb_need_len(L, OBJECT, w->r); /* may run finalisers, which may write */
     mwb_begin_entry(L, s, &entry);
     lua_pushvalue(L, KEY);
     lua_rawget(L, w->shadow);
@@ -263,10 +262,10 @@ void mwb_store_noted(mwb_write *w) {
     store_in(L, w->shadow, w->r, &w->change.key);
     lua_settop(L, top);
   }
-  mwb_note(s, &entry);
+  mwb_append_entry(s, &entry);
 }
 
-/* Does the write change what is below the object? */
+/* Does the write replace, or put in, a table below the object? */
 static int is_linked(const mwb_write *w) {
   lua_State *L = w->L;
   int type = lua_type(L, VALUE);
@@ -282,17 +281,18 @@ void mwb_store_contents(mwb_write *w) {
   if (w->r != NULL && (w->r->needs & MWI_TREE) && is_linked(w))
     mwb_store_linked(w);
   else
-    mwb_store_noted(w);
+    mwb_store_field(w);
 }
 
 void mwb_store_nothing(mwb_write *w) { (void)w; }
 
-/* put(object, key, value): stores what a class has put into the object. */
+/* put(object, key, value): stores a field that a class has put into the
+** object */
 static int put(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
-  if (h == MW_NONE) { /* let go meanwhile */
+  if (h == MW_NONE) { /* the class has ended the watch */
     lua_rawset(L, OBJECT);
     return 0;
   }
@@ -302,8 +302,8 @@ static int put(lua_State *L) {
   return 0;
 }
 
-/* Moves what a class's `__newindex` has put into the object with `rawset` to
-** the shadow.  With that, the object may be let go. */
+/* Moves the fields that a class's `__newindex` has put into the object by
+** `rawset` to the shadow.  A move may call code that gives the object back. */
 static void absorb(lua_State *L, mwb_state *s, int object) {
   int top = lua_gettop(L);
   lua_pushnil(L);
@@ -331,7 +331,7 @@ static int call_newindex(lua_State *L) {
   return 0;
 }
 
-/* The class may raise after it has put something into the object. */
+/* Absorbs also if the class raises: the class may have stored before. */
 static void store_by_class(lua_State *L, mwb_state *s, int newindex) {
   int i, status;
   lua_pushcfunction(L, call_newindex);
@@ -342,7 +342,7 @@ static void store_by_class(lua_State *L, mwb_state *s, int newindex) {
   if (status != LUA_OK) lua_error(L);
 }
 
-/* A class that has a say is asked about keys that are absent. */
+/* A class with a `__newindex` is asked about absent keys. */
 void mwb_store_value(mwb_write *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
@@ -371,14 +371,15 @@ void mwb_store_value(mwb_write *w) {
 ** Telling
 ** ======================================================= */
 
-/* Does anybody compare values, or hear of the write after the store? */
+/* Does a watch, a batch or a trace read the old value, or is a guard called
+** after the store? */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
   if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
   return watch->after > 0 || (watch->deep_skips > 0 && w->r->nodes != 0);
 }
 
-/* A guard may have written, unwatched the object, changed its class. */
+/* A guard may have written, ended the watch, or changed the class. */
 static void look_again(mwb_write *w) {
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
@@ -436,7 +437,7 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** The trap
 ** ======================================================= */
 
-/* Somebody hears of the write, or records it, or the class has a say. */
+/* The path of a write with more work than flags. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
                       const mw_value *key) {
   mwb_write w;
@@ -454,9 +455,9 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   return 0;
 }
 
-/* Of the bits of `needs`, those for which there is something to do: others'
-** watches of keys, a tree in which nobody hears and nothing moves, and a batch
-** for whose end nobody waits, are left out. */
+/* Clears the bits of `needs` without work for this write: KEYED if no watch has
+** this key, TREE if no watch above waits for writes and no table comes or goes,
+** and BATCHES if no watch waits for the end of the batch. */
 static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
                      const mw_value *key, unsigned needs) {
   if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
@@ -470,8 +471,8 @@ static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
   return needs;
 }
 
-/* Sets the key as the engine sees it.  Returns whether the shadow takes the key
-** without further ado. */
+/* Sets `key` to the key as the engine sees it.  Returns whether one `rawset`
+** stores the field. */
 static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
                            mw_value *key) {
   size_t len;
@@ -492,7 +493,7 @@ static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
   return 0;
 }
 
-/* As far as storing goes; there may be no engine any more. */
+/* Sets as much of `key` as `store_in` reads; the engine may be closed. */
 static void read_dead_key(lua_State *L, mw_value *key) {
   int type = lua_type(L, KEY);
   key->u.i = 0;
@@ -512,7 +513,7 @@ int mwb_trap(lua_State *L) {
   unsigned needs;
   mw_value key;
   int simple;
-  if (r == NULL) { /* it was found dead, or the engine is closed */
+  if (r == NULL) { /* the object is dead, or the engine closed */
     read_dead_key(L, &key);
     store_in(L, TRAP_SHADOW, NULL, &key);
     return 0;

@@ -1,19 +1,21 @@
 /*
-** tree.c - deep watches: what is below an object has a shadow as well.
+** tree.c - deep watches: objects below a deeply watched one get shadows, too.
 ** SPDX-License-Identifier: MIT
 **
-** The engine knows the links; here they are found.  An object is scanned when
-** it comes to be below a root: what its fields hold is linked, and scanned in
-** its turn if it is new there.  After that each write to it links what it
-** stores and unlinks what was there before.
+** The engine stores the links; this file finds the links.  When an object
+** enters the tree of a root, the object is scanned: every table in a field is
+** linked, and scanned too if the table is new in the tree.  After the scan,
+** each write to the object links the value that the write stores and unlinks
+** the value that the write replaces.
 **
-** A table that is to be stored is held by a link of its own (under no key)
-** until all below it are included, and stored then, so a failure leaves the
-** object as it was.
+** A table to be stored is first held by an extra link (under no key), then all
+** tables below are included, and only then the table is stored.  So a failure
+** leaves the object unchanged.
 **
-** What a write takes out is let go at once, unless the write put in something
-** that was there before: then it is perhaps a move (a swap, a sort), and let go
-** when the next write has not put it back, or when the library is called.
+** A write gives back the objects that the write took out of the tree, unless
+** the write stored a table that was in the tree before: such a write is perhaps
+** part of a move (a swap, a sort).  Then the orphans are given back when the
+** next write has not put them in again, or when the library is called.
 */
 #include "tree.h"
 
@@ -30,12 +32,12 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 ** Scanning
 ** ======================================================= */
 
-/* May a deep watch go from the object at `parent` down to the value on the top,
-** which is under the key before it? */
+/* Does a deep watch include the value on the top, which the object at `parent`
+** has under the key below the top? */
 static int descends(lua_State *L, mwb_state *s, int parent) {
   int top = lua_gettop(L), yes;
   if (!lua_istable(L, top) || mwb_is_ours(L, s, top)) return 0;
-  if (!mwb_push_hook(L, s, MWB_DESCEND)) return 1;
+  if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);
@@ -58,8 +60,8 @@ static int link_to(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
   return code;
 }
 
-/* Links the child on the top, and appends it to the list if it is to be
-** scanned. */
+/* Links the child on the top, and appends a child that is new to the list of
+** objects to scan. */
 static void link_child(lua_State *L, mwb_state *s, mw_reach reach,
                        mw_handle parent, int key, int list) {
   int child = lua_gettop(L);
@@ -68,7 +70,7 @@ static void link_child(lua_State *L, mwb_state *s, mw_reach reach,
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
-/* Links what the object on the top holds, which gets a shadow. */
+/* Gives the object on the top a shadow, and links the tables in its fields. */
 static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
   int object = lua_gettop(L);
   mw_handle h = mwb_handle_of(L, s, object);
@@ -84,7 +86,7 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
   }
 }
 
-/* Scans all in the list on the top, to which more is added meanwhile. */
+/* Scans all objects in the list on the top.  A scan may append to the list. */
 static void scan_all(lua_State *L, mwb_state *s, mw_reach reach) {
   int list = lua_gettop(L);
   lua_Integer i;
@@ -116,9 +118,9 @@ static int give_back(lua_State *L) {
   return 0;
 }
 
-/* If there is no memory for giving an object back, it keeps its shadow, which
-** does no harm.  While somebody records, nothing is let go: what is written to
-** the object then may have to be taken back. */
+/* An object keeps its shadow if there is no memory for giving the object back;
+** the shadow does no harm.  While the journal is open, all objects keep their
+** shadows, because a later write to the object may have to be rolled back. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
@@ -140,15 +142,15 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
 ** Storing
 ** ======================================================= */
 
-/* Lets go what earlier writes took out and this one does not put back.  The
-** object may be among it. */
+/* Gives back the orphans of earlier writes that this write does not put in
+** again.  The written object may be such an orphan. */
 static void let_go_others(mwb_write *w) {
   mwb_let_go(w->L, w->s, SIZE_MAX);
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
-/* store_table(object, key, value, shadow, write); runs protected. */
+/* store_table(object, key, value, shadow, write), called by lua_pcall */
 static int store_table(lua_State *L) {
   mwb_write w = *(const mwb_write *)lua_touserdata(L, SHADOW + 1);
   mwb_state *s = w.s;
@@ -162,13 +164,13 @@ static int store_table(lua_State *L) {
   let_go_others(&w);
   link_to(L, s, 0, w.obj, KEY, VALUE);
   mw_tree_unlink(s->engine, w.obj, &HOLD);
-  mwb_store_noted(&w);
+  mwb_store_field(&w);
   return 0;
 }
 
-/* What is below the value may not have been scanned to the end, so the value is
-** to be new when it is stored again.  If storing itself failed, there was
-** nothing under the key before. */
+/* After a failed store the value may be scanned in part, so the value is to be
+** new when it is stored again.  If the shadow lacks the key, the key's link
+** goes, too. */
 static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
   mw_engine *e = w->s->engine;
@@ -200,7 +202,7 @@ static void put_table(mwb_write *w) {
 static void put_other(mwb_write *w) {
   mwb_state *s = w->s;
   let_go_others(w);
-  mwb_store_noted(w);
+  mwb_store_field(w);
   mw_tree_unlink(s->engine, w->obj, &w->change.key);
   mwb_let_go(w->L, s, SIZE_MAX);
 }

@@ -1,5 +1,5 @@
 /*
-** tree.h - what is below an object has a shadow as well.
+** tree.h - the objects below a deeply watched one have shadows, too.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_TREE_H
@@ -11,14 +11,14 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Includes what is below the table at `index`, the root of that reach; may
-** raise half-way. */
+/* Includes all objects below the table at `index`, the root of tree `reach`.
+** May raise half-way. */
 void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
-/* Gives back at most `n` objects that are no longer included. */
+/* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
-/* May there be some? */
+/* May there be orphans that can be given back now? */
 static inline int mwb_has_orphans(const mwb_state *s) {
   return mw_tree_has_orphans(s->engine) && !mw_journal_is_open(s->engine);
 }

@@ -1,16 +1,18 @@
 /*
-** userdata.c - userdata that tell of writes, through their metatable.
+** userdata.c - userdata whose class, the metatable, intercepts writes.
 ** SPDX-License-Identifier: MIT
 **
 **     class (metatable) --> __newindex = trap --> upvalues: state, objects, the
-**                                                 class's own, watched objects
+**                                                 class's own `__newindex`, the
+**                                                 number of watched objects
 **
-** A userdata shares its metatable with others, and libraries know their own by
-** it, so it is the class that gets a trap: it passes on what is not watched.
-** The class gets its own `__newindex` back with the last `mw.unwatch`.
+** Userdata share their metatable, and libraries recognise their userdata by the
+** metatable.  So the class gets the trap, and the trap passes writes to objects
+** that are not watched on to the class's own `__newindex`.  The last
+** `mw.unwatch` gives the class its `__newindex` back.
 */
+#include "entry.h"
 #include "identity.h"
-#include "journal.h"
 #include "shadow.h"
 #include "trap.h"
 
@@ -36,23 +38,23 @@ static void prepare_entry(mwb_write *w, mw_entry *entry) {
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
 }
 
-/* The class may have put another value there than it was given. */
+/* The class may store another value than VALUE; the entry has VALUE. */
 void mwb_store_userdata(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mw_entry entry;
   uint32_t id;
-  int noting = mwb_noting(s) && !w->ignored;
-  if (noting) {
+  int appends = mwb_appends(s) && !w->ignored;
+  if (appends) {
     mwb_read_old(w);
     prepare_entry(w, &entry);
   }
-  id = s->journal.id;
+  id = s->held.id;
   mwb_push_newindex(L, OBJECT);
   mwb_call_newindex(L, -1);
   lua_pop(L, 1);
-  if (!noting) return;
-  if (s->journal.id != id) prepare_entry(w, &entry);
+  if (!appends) return;
+  if (s->held.id != id) prepare_entry(w, &entry);
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
 
@@ -99,7 +101,8 @@ void mwb_push_newindex(lua_State *L, int index) {
   lua_replace(L, -2);
 }
 
-/* Adds `n` to the number of watched objects of the trap on the top. */
+/* Adds `n` to the trap on the top's number of watched objects.  Returns the
+** sum. */
 static lua_Integer add_watched(lua_State *L, lua_Integer n) {
   lua_getupvalue(L, -1, 4);
   n += lua_tointeger(L, -1);
@@ -109,7 +112,7 @@ static lua_Integer add_watched(lua_State *L, lua_Integer n) {
   return n;
 }
 
-void mwb_patch(lua_State *L, mwb_state *s, int index) {
+void mwb_wrap_class(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (!lua_isnil(L, -1) && lua_tocfunction(L, -1) != trap) {
@@ -127,7 +130,7 @@ void mwb_patch(lua_State *L, mwb_state *s, int index) {
   lua_settop(L, top);
 }
 
-void mwb_unpatch(lua_State *L, int index) {
+void mwb_unwrap_class(lua_State *L, int index) {
   int top = lua_gettop(L);
   push_class(L, index);
   if (lua_tocfunction(L, -1) == trap && add_watched(L, -1) == 0) {

@@ -1,20 +1,21 @@
 /*
-** watch.c - mw.watch and mw.track: objects that tell of their writes.
+** watch.c - mw.watch and mw.track: objects whose writes are intercepted.
 ** SPDX-License-Identifier: MIT
 **
-** A function guard is held by the object that it watches, at the place in the
-** object's table of guards that the engine knows as its ref.  So a guard that
-** refers to its object is a cycle that can be collected.  Any other guard is
-** known by its handle, and held by the program alone.
+** A watched object holds its function guards, each at a place in the object's
+** table of guards; the engine has this place in the watch's `ref`.  So a guard
+** that refers to its object is part of a cycle that can be collected.  The
+** engine knows any other guard by its handle; only the program keeps such a
+** guard alive.
 */
 #include "watch.h"
 
 #include <string.h>
 
 #include "class.h"
+#include "entry.h"
 #include "guard.h"
 #include "identity.h"
-#include "journal.h"
 #include "key.h"
 #include "options.h"
 #include "policy.h"
@@ -74,7 +75,8 @@ int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
   return ours;
 }
 
-/* Raises unless there is a table or a userdata at 1 that can tell of writes. */
+/* Raises unless the value at 1 is a table or a userdata that can be
+** intercepted. */
 static void check_object(lua_State *L, const mwb_state *s, const char *name) {
   if (lua_istable(L, 1)) {
     if (mwb_is_ours(L, s, 1))
@@ -149,7 +151,7 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
   if (!lua_isnil(L, SEVERAL)) read_keys(L, s, SEVERAL, its);
 }
 
-/* What the guard at index 2 is. */
+/* Sets the guard, and the flags for its type, from the guard at index 2. */
 static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
   int top = lua_gettop(L), type = lua_type(L, 2), ok = 0;
   if (type == LUA_TFUNCTION) return;
@@ -171,10 +173,10 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
 /* }====================================================== */
 
 /* {======================================================
-** Objects that tell of their writes
+** Intercepted objects
 ** ======================================================= */
 
-/* What an object was before. */
+/* An object's state before the call. */
 enum { PLAIN = 0, TRACKED, WATCHED };
 
 static int state_before(lua_State *L, mwb_state *s, mw_handle h) {
@@ -182,7 +184,7 @@ static int state_before(lua_State *L, mwb_state *s, mw_handle h) {
   if (mwb_intercepts(s, h)) return TRACKED;
   if (!mwb_push_own(L, 1)) return PLAIN;
   lua_pop(L, 1);
-  return TRACKED; /* one that is yet to be let go */
+  return TRACKED; /* an orphan that is not given back yet */
 }
 
 /* MWB_CLASSES has the metatables of classes without mutators. */
@@ -190,7 +192,7 @@ void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   index = lua_absindex(L, index);
   mwb_push_class(L, index);
-  if (!lua_isnil(L, -1) && mwb_push_hook(L, s, MWB_WATCHED)) {
+  if (!lua_isnil(L, -1) && mwb_push_question(L, s, MWB_WATCHED)) {
     mwb_push(L, s, MWB_CLASSES);
     lua_pushvalue(L, top + 1);
     if (lua_rawget(L, -2) == LUA_TNIL) {
@@ -209,15 +211,15 @@ void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
 
 void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   index = lua_absindex(L, index);
-  if (!mwb_push_hook(L, s, MWB_UNWATCHED)) return;
+  if (!mwb_push_question(L, s, MWB_UNWATCHED)) return;
   lua_pushvalue(L, index);
   lua_call(L, 1, 0);
 }
 
-/* attach(object, guard or nil, handle, before, reach to include, is it
-** watched?) -> the place of a function guard: the object gets its shadow or its
-** class's trap, and what is below it is included.  The class of a userdata
-** comes last. */
+/* attach(object, guard or nil, handle, before, reach to include, whether to
+** tell the policy) -> the place of a function guard.  Gives the object its
+** shadow, and includes the objects below.  The last step wraps the class of a
+** userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 7);
   mw_handle h = (mw_handle)lua_tointeger(L, 3);
@@ -237,13 +239,13 @@ static int attach(lua_State *L) {
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, h));
   }
   if (reach != 0) mwb_include(L, s, reach, 1);
-  if (before == PLAIN && lua_isuserdata(L, 1)) mwb_patch(L, s, 1);
+  if (before == PLAIN && lua_isuserdata(L, 1)) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
 }
 
 /* Calls `attach` for the object at 1 and the guard at 2.  Returns a status; the
-** place or the error is on the top then. */
+** place or the error is on the top. */
 static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
                        mw_reach reach, int watches) {
   lua_pushcfunction(L, attach);
@@ -265,8 +267,8 @@ static int give_back(lua_State *L) {
   return 0;
 }
 
-/* Gives the object at 1 back, which was plain, after something has failed.  If
-** there is no memory for that the object keeps its shadow, which does no
+/* After a failure, gives back the object at 1 if the object was PLAIN.  If
+** there is no memory for that, the object keeps its shadow, which does no
 ** harm. */
 static void detach(lua_State *L, mwb_state *s, int before) {
   if (before == PLAIN) {
@@ -278,7 +280,7 @@ static void detach(lua_State *L, mwb_state *s, int before) {
   mwb_let_go(L, s, SIZE_MAX);
 }
 
-/* The object at 1 has an identity and a record. */
+/* Gives the object at 1 a handle and a record. */
 static mw_handle begin_object(lua_State *L, mwb_state *s, const char *name) {
   int top = lua_gettop(L);
   mw_handle h = mwb_identify(L, s, name, 1, 1);
@@ -318,7 +320,7 @@ static int watch(lua_State *L) {
     mwb_drop_guard(L, lua_gettop(L), mwb_object_of(s, h), (lua_Integer)its.ref);
   }
   if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
-    mwb_unpatch(L, 1);
+    mwb_unwrap_class(L, 1);
   if (include == MW_NEW) mw_root_end(s->engine, h);
   detach(L, s, before);
   mwb_check(L, code);
@@ -353,7 +355,7 @@ static int track(lua_State *L) {
   return 1;
 }
 
-/* Lets go of all guards of the object at 1. */
+/* Drops all guards of the object at 1. */
 static void release_guards(lua_State *L, mwb_state *s, mwi_object *r) {
   int top = lua_gettop(L);
   lua_Integer i;
@@ -368,8 +370,8 @@ static void release_guards(lua_State *L, mwb_state *s, mwi_object *r) {
   lua_settop(L, top);
 }
 
-/* What is below something that is watched deeply keeps its shadow, and so does
-** what is tracked. */
+/* An object that is tracked, or below a deeply watched object, keeps its
+** shadow. */
 static int unwatch(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "unwatch", 1);
   mw_handle h = mwb_intercepting_at(L, s, 1);
@@ -377,11 +379,11 @@ static int unwatch(lua_State *L) {
       mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
   mwi_object *r = mwb_object_of(s, h);
   if (lua_istable(L, 1) && !stays)
-    mwb_unshadow(L, s, 1); /* also of one that a finaliser brought back */
+    mwb_unshadow(L, s, 1); /* also if a finaliser revived the table */
   else if (r != NULL)
     release_guards(L, s, r);
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
-    mwb_unpatch(L, 1);
+    mwb_unwrap_class(L, 1);
   if (r != NULL && r->watched) mwb_class_unwatched(L, s, 1);
   mw_object_unwatch(s->engine, h);
   mwb_let_go(L, s, SIZE_MAX);
@@ -398,7 +400,7 @@ static int untrack(lua_State *L) {
     if (lua_istable(L, 1))
       mwb_unshadow(L, s, 1);
     else
-      mwb_unpatch(L, 1);
+      mwb_unwrap_class(L, 1);
   }
   mwb_let_go(L, s, SIZE_MAX);
   return 0;
@@ -407,7 +409,7 @@ static int untrack(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
-** What is known of an object
+** The state of an object
 ** ======================================================= */
 
 static int is_watched(lua_State *L) {
@@ -443,7 +445,7 @@ static int changed_since(lua_State *L) {
   return 1;
 }
 
-/* What is put into the table under integers will not be noticed. */
+/* The program may put values under integers without a call of the trap. */
 static int raw(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwi_object *r;
@@ -462,7 +464,7 @@ static int is_tracked(lua_State *L) {
   return 1;
 }
 
-/* intercepts(object): does it tell of its writes? */
+/* intercepts(object) -> whether the object's writes are intercepted */
 static int intercepts(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
@@ -473,7 +475,7 @@ static int intercepts(lua_State *L) {
 /* own(object) -> its own metatable */
 static int own(lua_State *L) { return mwb_push_own(L, 1); }
 
-/* watched() -> array of all objects that are watched themselves */
+/* watched() -> array of all objects with watches of their own */
 static int watched(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   uint32_t i;
@@ -489,7 +491,7 @@ static int watched(lua_State *L) {
   return 1;
 }
 
-/* intercepting() -> array of all tables that tell of their writes */
+/* intercepting() -> array of all intercepted tables */
 static int intercepting(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   uint32_t i;

@@ -1,5 +1,5 @@
 /*
-** watch.h - objects that tell of their writes.
+** watch.h - watched objects and their classes.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_WATCH_H
@@ -11,13 +11,12 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Tells the policy that the object at `index` is watched, or no longer, if its
-** class may have mutators. */
+/* Tells the policy that the object at `index` is watched, or no longer watched,
+** if the object's class may have mutators. */
 void mwb_class_watched(lua_State *L, mwb_state *s, int index);
 void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
 
-/* Is the value at `index` an object of the library, which knows its own
-** metatable? */
+/* Is the value at `index` a clock or a weak map, whose metatable must stay? */
 int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
 
 #if defined(__GNUC__) && defined(__ELF__)

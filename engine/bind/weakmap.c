@@ -9,26 +9,26 @@
 **                   --> places: slot of the key -> position (*)
 **                   --> on_death
 **
-** Invariant: a key has an entry exactly while it is in `living`; then `entries`
-** has its value, and the key's handle is in the row that `places` or the box
-** says.
+** Invariant: a key has an entry exactly while the key is in `living`; then
+** `entries` has the key's value, and the key's handle is in the row that
+** `places` or the box names.
 **
-** Lua takes a key that it finds dead out of `living` before any finaliser runs,
-** because there the key is a weak value; out of `entries` only when the key
-** dies for good.  So a key that a finaliser brought back to life has no entry,
-** and a lookup needs two tables of Lua and nothing of the engine.
+** Lua takes a dead key out of `living` before any finaliser runs, because there
+** the key is a weak value; out of `entries` only when the key dies for good.
+** So a key that a finaliser revived has no entry, and a lookup needs two Lua
+** tables and nothing of the engine.
 **
-** Walks go along the rows: an entry stays at its position, and the positions
-** of the removed and the dead are used again.  A walk passes over what was
-** added after it began: each row has the number of its entry.
+** Walks go along the rows: an entry stays at its position, and the positions of
+** removed and dead entries are used again.  Each row has the number of its
+** entry, so a walk passes over entries that were added after the walk began.
 **
 ** (*) In maps with on_death, `places` is empty, and `entries` has a box in
 ** place of a value:
 **
 **     box: handle, position, serial --> value, the data, next of the queue
 **
-** A box has a finaliser: a key dies and takes along its box, which is reachable
-** through it alone, and the finaliser, which finds the value in the box, puts
+** A box has a finaliser.  The box is reachable only through its key, so the box
+** dies with the key, and the finaliser, which finds the value in the box, puts
 ** the box into the queue.
 */
 #include "weakmap.h"
@@ -38,20 +38,20 @@
 
 typedef struct map {
   mwb_data data;
-  int on_death;     /* is there one? */
+  int on_death;     /* has the map an on_death? */
   uint32_t top;     /* positions from 1 to top have been used */
-  uint32_t free;    /* the first free one, 0 for none */
-  uint32_t swept;   /* the last one looked at for a death ... */
-  uint32_t unswept; /* of so many to be looked at ... */
-  uint64_t sought;  /* since so many collections had ended */
-  uint32_t len;     /* entries alive ... */
-  uint64_t counted; /* ... when so many collections had ended */
-  uint64_t added;   /* entries there have ever been */
-  uint64_t cleared; /* those up to this one were cleared away */
+  uint32_t free;    /* the first free position, 0 for none */
+  uint32_t swept;   /* the last row examined for a dead key ... */
+  uint32_t unswept; /* number of rows still to examine ... */
+  uint64_t sought;  /* ... after this number of collections */
+  uint32_t len;     /* living entries ... */
+  uint64_t counted; /* ... after this number of collections */
+  uint64_t added;   /* number of entries ever added */
+  uint64_t cleared; /* entries up to this number have been cleared */
 } map;
 
 typedef struct box {
-  mw_handle h; /* MW_NONE when the entry was removed */
+  mw_handle h; /* MW_NONE once the entry is removed */
   lua_Integer serial;
   uint64_t nth;
   uint32_t pos;
@@ -64,7 +64,7 @@ enum { BOX_VALUE = 1, BOX_MAP, BOX_NEXT };
 static const mwb_class map_class;
 
 /* {======================================================
-** Rows; `rows` is their table's index on the stack, that of places is the next
+** Rows; the table of rows is at index `rows`, the table of places is the next
 ** ======================================================= */
 
 static lua_Integer get_int(lua_State *L, int table, lua_Integer i) {
@@ -84,7 +84,7 @@ static lua_Integer row(lua_State *L, int rows, uint32_t pos) {
   return get_int(L, rows, 2 * (lua_Integer)pos - 1);
 }
 
-/* The number of the row's entry. */
+/* Returns the number of the row's entry. */
 static uint64_t row_nth(lua_State *L, int rows, uint32_t pos) {
   return (uint64_t)get_int(L, rows, 2 * (lua_Integer)pos);
 }
@@ -97,7 +97,8 @@ static int is_alive(lua_State *L, map *m, lua_Integer h) {
   return alive;
 }
 
-/* The slot may be another key's by now, and that key's place be known. */
+/* The slot may have another key by now; then `places` has this key's
+** position. */
 static void free_row(lua_State *L, map *m, int rows, uint32_t pos) {
   uint32_t slot = mw_slot((mw_handle)row(L, rows, pos));
   set_int(L, rows, 2 * (lua_Integer)pos - 1, -(lua_Integer)m->free);
@@ -107,7 +108,7 @@ static void free_row(lua_State *L, map *m, int rows, uint32_t pos) {
   lua_rawseti(L, rows + 1, slot);
 }
 
-/* Looks at no more than two rows, and frees those whose key is dead. */
+/* Examines no more than two rows, and frees the rows of dead keys. */
 static void sweep_rows(lua_State *L, map *m, int rows) {
   int i;
   if (m->sought != m->data.state->collections) {
@@ -123,8 +124,8 @@ static void sweep_rows(lua_State *L, map *m, int rows) {
   }
 }
 
-/* A position for one more entry, whose key is in `slot`, with room made for
-** what is to be stored. */
+/* Returns a position for one more entry, whose key is in `slot`, and reserves
+** memory for the row. */
 static uint32_t reserve_row(lua_State *L, map *m, int rows, uint32_t slot) {
   uint32_t pos = (m->free != 0) ? m->free : m->top + 1;
   if (pos == 0) luaL_error(L, "too many entries in a weakmap");
@@ -153,15 +154,15 @@ static void take_row(lua_State *L, map *m, int rows, uint32_t pos,
 ** Entries; `data` is the index of the map's data, the key is at index 2
 ** ======================================================= */
 
-/* Pushes a table of the map and what is there for the key. */
+/* Pushes a table of the map, and the key's value in this table. */
 static int push_field(lua_State *L, int data, int table) {
   lua_getiuservalue(L, data, table);
   lua_pushvalue(L, 2);
   return lua_rawget(L, -2);
 }
 
-/* The key is not in `living`.  If it has a value, the key was found dead, and a
-** finaliser brought it back: lets the value go. */
+/* The key is not in `living`.  If the key has a value, a finaliser has revived
+** the key: drops the value. */
 static void forget_value(lua_State *L, int data, map *m) {
   if (!m->on_death && push_field(L, data, MAP_ENTRIES) != LUA_TNIL) {
     lua_pushvalue(L, 2);
@@ -178,7 +179,7 @@ static int has_entry(lua_State *L, int data, map *m) {
   return has;
 }
 
-/* Sets the value of an entry to that at index 3. */
+/* Sets the value of an entry to the value at index 3. */
 static void set_value(lua_State *L, map *m) {
   if (m->on_death) {
     push_field(L, MWB_UPDATA, MAP_ENTRIES);
@@ -201,16 +202,16 @@ static box *new_box(lua_State *L) {
   return b;
 }
 
-/* A box outlives its key by a cycle of the collector.  Where such entries come
-** and go, each cycle would leave more behind than the last, so the collector is
-** told that more was allocated than it sees. */
+/* A box outlives its key by a cycle of the collector.  If such entries come and
+** go, each cycle leaves more boxes behind than the last.  So this tells the
+** collector of more allocation than the collector sees. */
 static void hurry(lua_State *L) {
   if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCSTEP, 1);
 }
 
-/* Adds an entry for a key that had none.  What may run other code comes first;
-** a finaliser may add the key meanwhile.  Then comes all that needs memory, and
-** last what makes it an entry. */
+/* Adds an entry for a key without one.  Steps that may run other code come
+** first, because a finaliser may add the key.  Then come all steps that need
+** memory, and last the steps that make the entry. */
 static void add(lua_State *L, map *m) {
   enum { KEY = 2, CONTENT = 4, LIVING, ENTRIES, ROWS, PLACES };
   mwb_state *s = m->data.state;
@@ -252,7 +253,8 @@ static void add(lua_State *L, map *m) {
   lua_setmetatable(L, CONTENT);
 }
 
-/* Removes the key's entry, if any, and leaves its value or nil on the top. */
+/* Removes the key's entry, if the key has one, and leaves the value or nil on
+** the top. */
 static void take_out(lua_State *L, int data, map *m) {
   int top = lua_gettop(L), table;
   uint32_t slot, pos;
@@ -292,7 +294,7 @@ static void push_weak(lua_State *L, int metatable) {
 }
 
 /* Gives the data at `data` new tables; leaves `living` and `entries` on the
-** top.  Nobody is told of the deaths of what was in the old ones. */
+** top.  Deaths of keys in the old tables call no on_death. */
 static void renew_tables(lua_State *L, int data, map *m) {
   int top = lua_gettop(L);
   data = lua_absindex(L, data);
@@ -331,7 +333,7 @@ static int get(lua_State *L) {
     return 1;
   }
   lua_pop(L, 1);
-  lua_settop(L, 3); /* the third is the default */
+  lua_settop(L, 3); /* index 3 is the default */
   forget_value(L, MWB_UPDATA, m);
   lua_settop(L, 3);
   return 1;
@@ -368,7 +370,7 @@ static int removes(lua_State *L) {
   return 1;
 }
 
-/* Changes all at once, after the last thing that could run other code. */
+/* All changes come after the last step that could run other code. */
 static int clear(lua_State *L) {
   map *m;
   lua_settop(L, 1);
@@ -381,7 +383,7 @@ static int clear(lua_State *L) {
   return 0;
 }
 
-/* Counts again when a collection has ended since the last time. */
+/* Counts again if a collection has ended since the last count. */
 static int len(lua_State *L) {
   map *m = (map *)mwb_self(L, &map_class, "len");
   int rows = lua_gettop(L) + 1;
@@ -397,8 +399,8 @@ static int len(lua_State *L) {
   return 1;
 }
 
-/* Pushes key and value of the entry at `pos`, or returns 0 when there is none
-** that was among the first `n` entries.  The stack has the rows only. */
+/* Pushes key and value of the entry at `pos`.  Returns 0 if no living entry of
+** the first `n` is there.  The stack has the rows only. */
 static int push_entry(lua_State *L, map *m, uint32_t pos, uint64_t n) {
   lua_Integer h = row(L, 1, pos);
   if (h <= 0 || row_nth(L, 1, pos) > n) return 0;
@@ -410,8 +412,8 @@ static int push_entry(lua_State *L, map *m, uint32_t pos, uint64_t n) {
   return 1;
 }
 
-/* Upvalues after the usual two: the map's data, the last position, and how many
-** entries there had been when the walk began. */
+/* Upvalues after state and objects: the map's data, the last position, and the
+** number of entries ever added when the walk began. */
 static int next_entry(lua_State *L) {
   map *m = (map *)lua_touserdata(L, MWB_UPDATA);
   uint64_t n = (uint64_t)lua_tointeger(L, lua_upvalueindex(5));
@@ -458,9 +460,8 @@ static const mwb_class map_class = {"weakmap", MWB_MAP, hot, cold, meta};
 ** Deaths
 ** ======================================================= */
 
-/* Is the box at 1 that of an entry whose key is dead?  It may as well be the
-** map that died, or the entry was removed.  If so, rows and places are at 3 and
-** 4. */
+/* Is the key of the box at 1 dead, and had the key an entry?  Otherwise the map
+** died, or the entry was removed.  If so, rows and places are at 3 and 4. */
 static int is_dead_entry(lua_State *L, box *b) {
   map *m;
   if (b->h == MW_NONE) return 0;
@@ -472,8 +473,8 @@ static int is_dead_entry(lua_State *L, box *b) {
   return b->nth > m->cleared && !is_alive(L, m, (lua_Integer)b->h);
 }
 
-/* Needs no memory, so that no death gets lost (but for those for whom Lua has
-** not even the memory to call this). */
+/* Needs no memory, so that no death gets lost, unless Lua has no memory to call
+** this finaliser. */
 static int box_gc(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   box *b = (box *)lua_touserdata(L, 1);
@@ -488,7 +489,7 @@ static int box_gc(lua_State *L) {
   return 0;
 }
 
-/* As Lua does with an error in a finaliser.  Needs no memory. */
+/* Warns as Lua does for an error in a finaliser.  Needs no memory. */
 static void warn(lua_State *L) {
   const char *message = (lua_type(L, -1) == LUA_TSTRING)
                             ? lua_tostring(L, -1)
@@ -516,7 +517,8 @@ static void tell(lua_State *L, mwb_state *s) {
   lua_settop(L, top);
 }
 
-/* Not from within an on_death: the depth of calls would have no bound. */
+/* An on_death never calls another on_death: the depth of calls would have no
+** bound. */
 size_t mwb_notify(lua_State *L, mwb_state *s, size_t n) {
   size_t done = 0;
   if (s->notifying) return 0;

@@ -11,8 +11,8 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Calls on_death for at most `n` entries whose keys have died; returns for how
-** many. */
+/* Calls on_death for at most `n` entries whose keys have died.  Returns the
+** number of calls. */
 size_t mwb_notify(lua_State *L, mwb_state *s, size_t n);
 
 #if defined(__GNUC__) && defined(__ELF__)
