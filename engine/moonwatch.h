@@ -1,6 +1,6 @@
 /*
 ** moonwatch.h - the tracking engine for programs with Lua inside.
-** SPDX-License-Identifier:  MIT
+** SPDX-License-Identifier: MIT
 **
 ** This header is the manual of the C engine.  The engine knows nothing of Lua:
 ** a C program opens an engine, gives its own structs an identity, and asks

@@ -1,6 +1,6 @@
 /*
 ** tally.h - counts of the values that were seen in each place.
-** SPDX-License-Identifier:  MIT
+** SPDX-License-Identifier: MIT
 **
 **     one block:  head | entries 0 .. size-1 | index 0 .. 2*size-1
 **

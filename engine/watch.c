@@ -1,6 +1,6 @@
 /*
 ** watch.c - the watches of an object, and the order of their calls.
-** SPDX-License-Identifier:  MIT
+** SPDX-License-Identifier: MIT
 **
 **     record of the object                fields, by (object, key)
 **     +-------------------+               +-------------+

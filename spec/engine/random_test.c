@@ -1,6 +1,6 @@
 /*
 ** random_test.c - random programs that watch and write, beside a plain model.
-** SPDX-License-Identifier:  MIT
+** SPDX-License-Identifier: MIT
 **
 ** The model has one array of watches, in the order in which they began, and
 ** objects with fields.  For a write that is under way it says which watch is
