@@ -310,7 +310,7 @@ enum mw_kind {
   MW_METATABLE,
   MW_ROLLBACK,
   MW_APPLY,
-  MW_TOUCH, /* reported by hand: the host does not know the key's change */
+  MW_TOUCH, /* reported by hand */
   MW_KINDS
 };
 
