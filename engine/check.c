@@ -2,10 +2,9 @@
 ** check.c - do all invariants hold?
 ** SPDX-License-Identifier: MIT
 **
-** Each part of an engine is walked as the head of its file describes the part.
-** What is in use must be reached from where it should be reached, once, and
-** what is not in use must be free; so besides each element the sums are looked
-** at.
+** A check walks each part of an engine as the head of the part's file describes
+** the part.  An element in use must be reached once, from its place; an element
+** not in use must be free.  So the checks look at each element and at the sums.
 */
 #include "engine.h"
 
@@ -25,7 +24,7 @@ int *mwi_quiet(const mw_engine *e) {
 }
 
 /* {======================================================
-** What is looked at, and pools
+** How a check breaks off, sums, pools
 ** ======================================================= */
 
 static int break_off(mw_engine *e, const char *condition, int line) {
@@ -40,18 +39,18 @@ static int break_off(mw_engine *e, const char *condition, int line) {
     if (!(c)) return break_off(e, #c, __LINE__); \
   } while (0)
 
-/* In the same: returns unless a part is as it should be. */
+/* In a function with an engine `e`: returns unless `call` returns MW_OK. */
 #define passes(call) \
   do { \
     if ((call) != MW_OK) return MW_BROKEN; \
   } while (0)
 
-/* How many of everything have been reached. */
+/* The numbers of the elements that the walks have reached. */
 typedef struct sums {
   uint32_t watches, fields;
   uint32_t ended;                   /* of the watches in lists */
-  uint32_t after, deep, deep_skips; /* watches that wait */
-  uint32_t queued;                  /* and watches in the batch's queue */
+  uint32_t after, deep, deep_skips; /* of the watches that wait */
+  uint32_t queued;                  /* in the batch's queue */
   uint32_t nodes, orphans;
   uint32_t ins, outs; /* links, from both ends */
   uint32_t keyed;     /* links under objects, from the links */
@@ -105,7 +104,7 @@ static int verify_identity(mw_engine *e) {
       continue;
     }
     taken++;
-    part->found = UINT32_MAX; /* so that the table is asked */
+    part->found = UINT32_MAX; /* so the search uses the table */
     holds(mwi_identity_find(e, page->ptr[slot % MWI_PAGE]) == slot);
   }
   part->found = found;
@@ -137,7 +136,7 @@ static int verify_clocks(mw_engine *e) {
   for (i = 0; i < part->n; i++) {
     mw_clock same = i;
     const mwi_clock *clock = &part->clocks[i];
-    if (clock->name != NULL) /* is found again */
+    if (clock->name != NULL) /* the name finds the clock */
       holds(mw_clock_open(e, clock->name, clock->len, &same) == MW_OK);
     holds(same == i);
     passes(verify_clock(e, clock));
@@ -173,8 +172,8 @@ static int waits(const mwi_watch *w) {
   return (w->flags & (MWI_ENDED | MWI_CLAIMED)) == 0;
 }
 
-/* The twins of a watch lead back to the watch.  At least one of them has a
-** smaller number than the next, so others need not go round. */
+/* The twins of a watch lead back to the watch.  At least one watch of a ring
+** has a smaller number than its twin: the check goes round from there only. */
 static int verify_twins(mw_engine *e, uint32_t first) {
   const mwi_watch *w = watch_number(e, first);
   uint32_t i = w->twin, n = 0;
@@ -191,11 +190,11 @@ static int verify_twins(mw_engine *e, uint32_t first) {
   return MW_OK;
 }
 
-/* What the lists of one object have. */
+/* The numbers of watches in the lists of one object. */
 typedef struct lists {
   uint32_t linked, ended;
-  uint32_t waiting, deep; /* those that wait, of them those with MW_DEEP */
-  uint32_t calls;         /* and those that are no plain flags */
+  uint32_t waiting, deep; /* that wait; that wait and have MW_DEEP */
+  uint32_t calls;         /* that wait and are no plain flags */
   int skips;
 } lists;
 
@@ -224,8 +223,8 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
   return MW_OK;
 }
 
-/* A list, of all fields or of one, ascends by `seq`; the first one's `prev` is
-** the last. */
+/* A list, of all fields or of one field, ascends by `seq`; `prev` of the first
+** watch is the last. */
 static int verify_list(mw_engine *e, const mwi_object *r, uint32_t field,
                        uint32_t first, lists *has, sums *sum) {
   uint32_t i, prev = 0;
@@ -271,7 +270,7 @@ static int verify_ended(mw_engine *e, const sums *sum) {
   return MW_OK;
 }
 
-/* A count of 16 bits stays at its end. */
+/* A count of 16 bits stays at its greatest value. */
 static int is_count(uint16_t count, uint32_t n) {
   return count == n || count == UINT16_MAX;
 }
@@ -444,7 +443,7 @@ static int verify_ground(mw_engine *e, sums *sum) {
   return MW_OK;
 }
 
-/* Those whose object is dead are in no other list, like those released. */
+/* An orphan whose object is dead is in no other list, as a released node is. */
 static int verify_orphans(mw_engine *e, sums *sum) {
   uint32_t m, n = 0;
   for (m = e->tree.orphans; m != 0; m = node_number(e, m)->chain) {
@@ -464,8 +463,8 @@ static int verify_orphans(mw_engine *e, sums *sum) {
   return MW_OK;
 }
 
-/* From a node, `via` leads to its root or to an orphan.  In `seen`, nodes from
-** which that is known have a 2, those on the way a 1. */
+/* From a node, `via` leads to its root or to an orphan.  `seen` holds 2 for the
+** nodes already known to be right, 1 for the nodes on this path. */
 static int verify_path(mw_engine *e, uint32_t from, unsigned char *seen) {
   uint32_t reach = node_number(e, from)->reach, m;
   for (m = from; seen[m] == 0 && node_number(e, m)->via != 0;) {
@@ -485,7 +484,7 @@ static int verify_paths(mw_engine *e) {
   uint32_t n = e->tree.nodes.n, slot, m;
   unsigned char *seen = (unsigned char *)mwi_new(e, (size_t)n + 1);
   int code = MW_OK;
-  if (seen == NULL) return MW_OK; /* some other time */
+  if (seen == NULL) return MW_OK; /* not checked without memory */
   for (slot = 1; slot < e->identity.top && code == MW_OK; slot++) {
     const mwi_object *r = mwi_object_of(&e->watch, slot);
     for (m = (r == NULL) ? 0 : r->nodes; m != 0 && code == MW_OK;
@@ -513,7 +512,7 @@ static int verify_tree(mw_engine *e, sums *sum) {
 ** Records
 ** ======================================================= */
 
-/* What is nobody's record has nothing in it. */
+/* A record without an owner is empty. */
 static int verify_empty(mw_engine *e, const mwi_object *r) {
   holds(r->first == 0 && r->fields == 0 && r->filter == 0 && r->calls == 0);
   holds(r->heard == 0 && r->keyed == 0 && r->deep == 0 && r->linked == 0);
@@ -561,12 +560,12 @@ static int verify_journal(mw_engine *e) {
   return MW_OK;
 }
 
-static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *its) {
+static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *h) {
   size_t frames = 0;
   uint32_t slot;
-  for (slot = 0; slot < its->stacks.n * MWI_PAGE; slot++) {
+  for (slot = 0; slot < h->stacks.n * MWI_PAGE; slot++) {
     const mwi_stack *stack =
-        (const mwi_stack *)mwi_column_page(&its->stacks, slot);
+        (const mwi_stack *)mwi_column_page(&h->stacks, slot);
     if (stack == NULL) {
       slot |= MWI_PAGE - 1;
       continue;
@@ -578,7 +577,7 @@ static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *its) {
     holds(stack->thread == MW_NONE ||
           mwi_identity_is_valid(&e->identity, stack->thread));
   }
-  holds(frames == its->frames);
+  holds(frames == h->frames);
   return MW_OK;
 }
 

@@ -1,9 +1,9 @@
 /*
-** check.h - what must hold: by the engine's own doing, and by its caller's.
+** check.h - conditions that must hold, by the engine or by its caller.
 ** SPDX-License-Identifier: MIT
 **
-** With MW_CHECKS, a condition that does not hold is told to `mw_check_failed`.
-** Without, nothing here compiles to anything.
+** With MW_CHECKS, a condition that does not hold is reported to
+** `mw_check_failed`.  Without, nothing here compiles to anything.
 */
 #ifndef MWI_CHECK_H
 #define MWI_CHECK_H
@@ -19,12 +19,12 @@
 #define mwi_quiet_begin(e) ((void)++*mwi_quiet(e))
 #define mwi_quiet_end(e) ((void)--*mwi_quiet(e))
 
-/* Around a call of a guard, which may. */
+/* Around a call of a guard, which may call the engine back. */
 #define mwi_guard_begin(e) ((void)++(e)->check.guards)
 #define mwi_guard_end(e) ((void)--(e)->check.guards)
 
-/* Around the rewinding of the journal, which may be left by a jump and begin
-** again. */
+/* Around the rewinding of the journal; a jump may leave the rewinding, and the
+** rewinding may begin again. */
 #define mwi_restoring_begin(e) ((void)((e)->check.restoring = 1))
 #define mwi_restoring_end(e) ((void)((e)->check.restoring = 0))
 
@@ -43,26 +43,28 @@
 /* An invariant of the engine. */
 #define mwi_assert(c) mwi_check(0, c)
 
-/* What the manual asks of a caller. */
+/* A condition that the manual asks of a caller. */
 #define mwi_check_call(c) mwi_check(1, c)
 
-/* No function is called by a callback that must not call. */
+/* Fails if a callback that must not call the engine has called the function. */
 #define mwi_check_enter(e) mwi_check_call((e)->check.quiet == 0)
 
 #ifdef MW_CHECKS
 
 typedef struct mwi_checks {
-  int quiet;          /* callbacks under way that must not call the engine */
-  int guards;         /* guards under way */
-  int restoring;      /* is the journal being rewound? */
-  const char *broken; /* what `mw_verify` has found last, or NULL */
-  int line;           /* where */
+  int quiet;     /* callbacks under way that must not call the engine */
+  int guards;    /* guards under way */
+  int restoring; /* is the journal being rewound? */
+  const char
+      *broken; /* the failed condition of the last `mw_verify`, or NULL */
+  int line;    /* the line of the condition */
 } mwi_checks;
 
-/* The counter of an engine that may be const: looking calls back, too. */
+/* The counter of callbacks; the engine may be const, for functions that only
+** look call back too. */
 MWI_API int *mwi_quiet(const mw_engine *e);
 
-/* What the hash tables have: how many entries, and what they find. */
+/* The number of entries of each hash table, and the number an entry holds. */
 MWI_API size_t mwi_identity_entries(const mw_engine *e);
 MWI_API size_t mwi_serial_entries(const mw_engine *e);
 MWI_API size_t mwi_field_entries(const mw_engine *e);

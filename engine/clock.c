@@ -1,5 +1,5 @@
 /*
-** clock.c - generations, and who was tagged in which.
+** clock.c - generations, and the objects tagged in each.
 ** SPDX-License-Identifier: MIT
 **
 ** A clock is a column of tags:
@@ -7,10 +7,10 @@
 **     page --> newest: greatest tag there was in the page
 **              tag[slot % 256]: generation + 1, or 0
 **
-** Invariant: a tag other than 0 belongs to the object now in that slot (a slot
+** Invariant: a tag other than 0 belongs to the object now in the slot (a slot
 ** loses its tags when its object is forgotten); `newest` is at least as great
 ** as each tag of its page.  So "tagged since n" passes over pages of old
-** objects in one step, and nothing has to be kept in the order of tagging.
+** objects in one step, and no list in the order of tagging is needed.
 */
 #include "engine.h"
 
@@ -35,7 +35,7 @@ static int has_name(const mwi_clock *clock, const char *name, size_t len) {
          memcmp(clock->name, name, len) == 0;
 }
 
-/* NULL only when `name` is not and memory ran out. */
+/* Returns NULL when `name` is NULL or there is no memory. */
 static char *copy_name(mw_engine *e, const char *name, size_t len) {
   char *copy = (name == NULL) ? NULL : (char *)mwi_new(e, len + 1);
   if (copy != NULL) memcpy(copy, name, len);

@@ -13,7 +13,7 @@ typedef struct mwi_clock_page {
 } mwi_clock_page;
 
 typedef struct mwi_clock {
-  char *name; /* NULL when it has none */
+  char *name; /* NULL for a clock without a name */
   size_t len;
   uint64_t now;
   mwi_column tags;
@@ -52,7 +52,7 @@ static inline int mwi_clock_stamp(const mwi_clock *clock, uint32_t slot) {
   return 1;
 }
 
-/* Takes all clocks' tags from a slot. */
+/* Removes the tags of all clocks from a slot. */
 MWI_API void mwi_clock_forget(mw_engine *e, uint32_t slot);
 
 #endif

@@ -1,5 +1,5 @@
 /*
-** dump.c - an engine as a text, for somebody who debugs.
+** dump.c - an engine as a text, for debugging.
 ** SPDX-License-Identifier: MIT
 **
 **     object 7#2: 5 writes, watched
@@ -10,8 +10,9 @@
 **       below 1: string 9 of 4, string 8 of 1
 **       holds 9 under string 5
 **
-** The object in slot 7 is the third one there (#2).  It is a field of object 4,
-** which is a field of 1, which is a root.  The host has numbered its strings.
+** The object in slot 7 is the third object there (#2).  A field of object 4
+** holds the object, a field of object 1 holds object 4, and object 1 is a
+** root.  The host has numbered its strings.
 */
 #include <string.h>
 
@@ -126,7 +127,7 @@ static void put_node(mwi_json *out, const mw_engine *e, uint32_t m) {
     put_object(out, node_of(e, m)->obj);
 }
 
-/* The path is shown as the engine has it, from the object upwards. */
+/* Shows the path as the engine keeps the path, from the object upwards. */
 static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
   uint32_t reach = node_of(e, m)->reach;
   const char *before = ": ";
@@ -186,7 +187,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
     i = f->next;
   }
   for (i = r->nodes; i != 0; i = node_of(e, i)->next) dump_node(out, e, i);
-  dump_links(out, e, r->nodes); /* each of the nodes has the same */
+  dump_links(out, e, r->nodes); /* each node of an object has equal links */
 }
 
 static void dump_records(mwi_json *out, const mw_engine *e) {
@@ -215,11 +216,11 @@ static void dump_clocks(mwi_json *out, const mw_engine *e) {
   }
 }
 
-static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *its) {
+static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *h) {
   uint32_t slot, i;
-  for (slot = 0; slot < its->stacks.n * MWI_PAGE; slot++) {
+  for (slot = 0; slot < h->stacks.n * MWI_PAGE; slot++) {
     const mwi_stack *stack =
-        (const mwi_stack *)mwi_column_page(&its->stacks, slot);
+        (const mwi_stack *)mwi_column_page(&h->stacks, slot);
     if (stack != NULL) stack += slot % MWI_PAGE;
     if (stack == NULL || stack->n == 0) continue;
     put(out, "  thread ");

@@ -1,16 +1,17 @@
 /*
-** engine.h - what the engine's own files share.
+** engine.h - shared by the engine's own files.
 ** SPDX-License-Identifier: MIT
 **
-** An engine is its allocator and one part a concept; each part is private to
-** the pair of files of its name and is opened and closed here.
+** Prefixes: `mw_` public, `mwi_` the engine's own.  An engine is its allocator
+** and one part for each concept; each part is private to the pair of files of
+** its name and is opened and closed here.
 */
 #ifndef MWI_ENGINE_H
 #define MWI_ENGINE_H
 
 #include "moonwatch.h"
 
-/* How the parts declare what they tell each other. */
+/* How the parts declare functions for each other. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define MWI_API __attribute__((visibility("hidden"))) extern
 #else
@@ -49,8 +50,8 @@ static inline void mwi_object_count(const mw_engine *e, mwi_object *r) {
   r->changed = (uint32_t)e->clock.clocks[MW_CLOCK].now + 1;
 }
 
-/* Resizes `p` from `osize` to `nsize` bytes; NULL when there is not enough
-** (`p` is left as it was) and when `nsize` is 0. */
+/* Resizes `p` from `osize` to `nsize` bytes; returns NULL when there is no
+** memory (`p` stays valid) and when `nsize` is 0. */
 MWI_API void *mwi_resize(mw_engine *e, void *p, size_t osize, size_t nsize);
 
 /* A block of `size` zero bytes, or NULL. */
@@ -59,15 +60,15 @@ MWI_API void *mwi_new(mw_engine *e, size_t size);
 /* Frees a block; NULL is fine. */
 MWI_API void mwi_free(mw_engine *e, void *p, size_t size);
 
-/* The same two for klib, which does not know the sizes: blocks that know their
-** own. */
+/* `mwi_resize` and `mwi_free` for klib, which does not know the sizes: the
+** blocks store their own. */
 MWI_API void *mwi_klib_resize(mw_engine *e, void *p, size_t nsize);
 MWI_API void mwi_klib_free(mw_engine *e, void *p);
 
 /*
-** Makes room for one more in an array of `*size` elements of `width` bytes, of
-** which `used` are in use: doubles it when it is full.  Returns the array, at
-** a new place perhaps, or NULL with nothing changed.
+** Makes room for one more element in an array of `*size` elements of `width`
+** bytes, of which `used` are in use: doubles a full array.  Returns the array,
+** at a new place perhaps, or NULL with nothing changed.
 */
 MWI_API void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
                        size_t width);

@@ -2,12 +2,12 @@
 ** hash.h - klib's hash table with the memory of an engine.
 ** SPDX-License-Identifier: MIT
 **
-** klib gets its memory through four macros that are not told whose memory it
-** is to be; but all its functions call their table `h`.  So a table is the head
-** of a struct that knows its engine, and the including file says how to get
-** from the one to the other: it defines `engine_of(h)` before this.  kh_init
-** and kh_destroy are not used: tables are parts of other structs, and begin as
-** zeros.
+** klib allocates through four macros, which have no argument for the owner of
+** the memory; but all klib functions call their table `h`.  So a table is the
+** head of a struct that knows the engine, and the including file defines
+** `engine_of(h)` before the include, to get from the table to the engine.
+** kh_init and kh_destroy are not used: tables are parts of other structs, and
+** begin as zeros.
 */
 #ifndef MWI_HASH_H
 #define MWI_HASH_H
@@ -39,7 +39,7 @@
 #define MWI_KLIB_END
 #endif
 
-/* Frees what a table holds. */
+/* Frees the contents of a table. */
 #define mwi_klib_clear(h) \
   (kfree((h)->flags), kfree((void *)(h)->keys), kfree((void *)(h)->vals))
 

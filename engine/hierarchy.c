@@ -1,13 +1,13 @@
 /*
-** hierarchy.c - what is executing, and what it is called.
+** hierarchy.c - the objects that are executing, and the names of objects.
 ** SPDX-License-Identifier: MIT
 **
 **     hierarchy --> stacks, by slot of the thread --> frames: object, name
 **              \--> names, by slot of the object  --> name, parent
 **
-** Both columns know whose an entry is by its handle, so that an entry that
-** outlives its object is void.  The names that are executing are read off the
-** stack: entering and leaving touch its top and nothing else.
+** Each element of both columns holds the handle of its owner, so an element
+** that outlives its owner is void.  The executing names are read from the
+** stack: entering and leaving touch the top of the stack and nothing else.
 */
 #include <string.h>
 
@@ -37,34 +37,34 @@ int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes) {
   return MW_OK;
 }
 
-static void free_stack(mw_engine *e, mwi_hierarchy *its, mwi_stack *stack) {
-  mwi_hierarchy_cut(its, stack, 0);
+static void free_stack(mw_engine *e, mwi_hierarchy *h, mwi_stack *stack) {
+  mwi_hierarchy_cut(h, stack, 0);
   mwi_free(e, stack->frames, stack->size * sizeof(mw_frame));
   memset(stack, 0, sizeof(mwi_stack));
 }
 
-/* The stacks in page number `i`, or NULL. */
-static mwi_stack *page_of(const mwi_hierarchy *its, uint32_t i) {
-  return (mwi_stack *)its->stacks.pages[i];
+/* Returns the stacks in page number `i`, or NULL. */
+static mwi_stack *page_of(const mwi_hierarchy *h, uint32_t i) {
+  return (mwi_stack *)h->stacks.pages[i];
 }
 
 void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes) {
-  mwi_hierarchy *its = mwi_hierarchy_of(&e->scope, scopes);
+  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
   uint32_t i, j;
-  for (i = 0; i < its->stacks.n; i++)
-    for (j = 0; j < MWI_PAGE && page_of(its, i) != NULL; j++)
-      mwi_hierarchy_cut(its, page_of(its, i) + j, 0);
+  for (i = 0; i < h->stacks.n; i++)
+    for (j = 0; j < MWI_PAGE && page_of(h, i) != NULL; j++)
+      mwi_hierarchy_cut(h, page_of(h, i) + j, 0);
 }
 
 void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes) {
-  mwi_hierarchy *its = mwi_hierarchy_of(&e->scope, scopes);
+  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
   uint32_t i, j;
-  for (i = 0; i < its->stacks.n; i++)
-    for (j = 0; j < MWI_PAGE && page_of(its, i) != NULL; j++)
-      free_stack(e, its, page_of(its, i) + j);
-  mwi_column_drop(e, &its->stacks, STACKS);
-  mwi_column_drop(e, &its->names, NAMES);
-  mwi_free(e, its, sizeof(mwi_hierarchy));
+  for (i = 0; i < h->stacks.n; i++)
+    for (j = 0; j < MWI_PAGE && page_of(h, i) != NULL; j++)
+      free_stack(e, h, page_of(h, i) + j);
+  mwi_column_drop(e, &h->stacks, STACKS);
+  mwi_column_drop(e, &h->names, NAMES);
+  mwi_free(e, h, sizeof(mwi_hierarchy));
   e->scope.all[scopes] = NULL;
 }
 
@@ -87,12 +87,12 @@ void mwi_hierarchy_close(mw_engine *e) {
 
 int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes, mw_handle obj,
                           mw_handle parent, uint32_t name) {
-  mwi_hierarchy *its = mwi_hierarchy_of(&e->scope, scopes);
+  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
   mwi_named *page;
   mwi_check_enter(e);
   mwi_check_call(name != 0);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  page = (mwi_named *)mwi_column_need(e, &its->names, mw_slot(obj), NAMES);
+  page = (mwi_named *)mwi_column_need(e, &h->names, mw_slot(obj), NAMES);
   if (page == NULL) return MW_NOMEM;
   page += mw_slot(obj) % MWI_PAGE;
   page->obj = obj;
@@ -118,9 +118,8 @@ uint32_t mw_hierarchy_name(const mw_engine *e, mw_hierarchy scopes,
 
 static mwi_stack *find(const mw_engine *e, mw_hierarchy scopes,
                        mw_handle thread) {
-  const mwi_hierarchy *its = mwi_hierarchy_of(&e->scope, scopes);
-  mwi_stack *stack =
-      (mwi_stack *)mwi_column_page(&its->stacks, mw_slot(thread));
+  const mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
+  mwi_stack *stack = (mwi_stack *)mwi_column_page(&h->stacks, mw_slot(thread));
   if (stack == NULL) return NULL;
   stack += mw_slot(thread) % MWI_PAGE;
   return (stack->thread == thread) ? stack : NULL;
@@ -128,14 +127,14 @@ static mwi_stack *find(const mw_engine *e, mw_hierarchy scopes,
 
 mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread) {
-  mwi_hierarchy *its = mwi_hierarchy_of(&e->scope, scopes);
+  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
   uint32_t slot = mw_slot(thread);
-  mwi_stack *stack =
-      (mwi_stack *)mwi_column_need(e, &its->stacks, slot, STACKS);
+  mwi_stack *stack = (mwi_stack *)mwi_column_need(e, &h->stacks, slot, STACKS);
   if (stack == NULL) return NULL;
   stack += slot % MWI_PAGE;
   mwi_assert(stack->thread == thread || stack->frames == NULL);
-  stack->thread = thread; /* a former one's went when it was forgotten */
+  stack->thread =
+      thread; /* the stack of an earlier thread went with the thread */
   return stack;
 }
 
@@ -196,11 +195,11 @@ uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
 void mwi_hierarchy_forget(mw_engine *e, uint32_t slot) {
   uint32_t i;
   for (i = 0; i < e->scope.n; i++) {
-    mwi_hierarchy *its = e->scope.all[i];
+    mwi_hierarchy *h = e->scope.all[i];
     mwi_stack *stack;
-    if (its == NULL) continue;
-    stack = (mwi_stack *)mwi_column_page(&its->stacks, slot);
-    if (stack != NULL) free_stack(e, its, stack + slot % MWI_PAGE);
+    if (h == NULL) continue;
+    stack = (mwi_stack *)mwi_column_page(&h->stacks, slot);
+    if (stack != NULL) free_stack(e, h, stack + slot % MWI_PAGE);
   }
 }
 

@@ -1,5 +1,5 @@
 /*
-** hierarchy.h - the engine's private view of scope.c.
+** hierarchy.h - the engine's private view of hierarchy.c.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWI_HIERARCHY_H
@@ -8,13 +8,13 @@
 #include "moonwatch.h"
 
 typedef struct mwi_stack {
-  mw_handle thread; /* whose it is */
+  mw_handle thread; /* the owner of the stack */
   mw_frame *frames;
   uint32_t n, size;
 } mwi_stack;
 
 typedef struct mwi_named {
-  mw_handle obj; /* the entry is void when it is another's */
+  mw_handle obj; /* the owner of the name; void for another object */
   mw_handle parent;
   uint32_t name;
 } mwi_named;
@@ -26,17 +26,17 @@ typedef struct mwi_hierarchy {
 } mwi_hierarchy;
 
 typedef struct mwi_hierarchies {
-  mwi_hierarchy **all; /* NULL where one was closed */
+  mwi_hierarchy **all; /* NULL for a closed hierarchy */
   uint32_t n, size;
 } mwi_hierarchies;
 
 MWI_API void mwi_hierarchy_close(mw_engine *e);
 
-/* Ends the stacks of a thread that was in a slot. */
+/* Ends the stacks of the thread in a slot. */
 MWI_API void mwi_hierarchy_forget(mw_engine *e, uint32_t slot);
 
-/* The stack of a thread, which stays at its place until the hierarchy is
-** closed; made if need be.  NULL when there is no memory. */
+/* Returns the stack of a thread, made if need be; NULL when there is no memory.
+** The stack does not move before the hierarchy is closed. */
 MWI_API mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
                                       mw_handle thread);
 
@@ -49,29 +49,29 @@ static inline mwi_hierarchy *mwi_hierarchy_of(const mwi_hierarchies *part,
   return part->all[i];
 }
 
-/* What an object is called, or NULL. */
-static inline const mwi_named *mwi_hierarchy_name_of(const mwi_hierarchy *its,
+/* Returns the name of an object, or NULL. */
+static inline const mwi_named *mwi_hierarchy_name_of(const mwi_hierarchy *h,
                                                      mw_handle obj) {
-  mwi_named *page = (mwi_named *)mwi_column_page(&its->names, mw_slot(obj));
+  mwi_named *page = (mwi_named *)mwi_column_page(&h->names, mw_slot(obj));
   if (page == NULL || obj == MW_NONE) return NULL;
   page += mw_slot(obj) % MWI_PAGE;
   return (page->obj == obj) ? page : NULL;
 }
 
-/* Puts a frame on a stack that has room for it. */
-static inline void mwi_hierarchy_push(mwi_hierarchy *its, mwi_stack *stack,
+/* Puts a frame on a stack that has room for one more. */
+static inline void mwi_hierarchy_push(mwi_hierarchy *h, mwi_stack *stack,
                                       mw_handle obj, uint32_t name) {
   mwi_assert(stack->n < stack->size);
   stack->frames[stack->n].obj = obj;
   stack->frames[stack->n].name = name;
   stack->n++;
-  its->frames++;
+  h->frames++;
 }
 
-static inline void mwi_hierarchy_cut(mwi_hierarchy *its, mwi_stack *stack,
+static inline void mwi_hierarchy_cut(mwi_hierarchy *h, mwi_stack *stack,
                                      uint32_t depth) {
-  mwi_assert(depth <= stack->n && its->frames >= stack->n - depth);
-  its->frames -= stack->n - depth;
+  mwi_assert(depth <= stack->n && h->frames >= stack->n - depth);
+  h->frames -= stack->n - depth;
   stack->n = depth;
 }
 

@@ -8,17 +8,16 @@
 **     | slot numbers     | ----------> | age[]: past uses   |
 **     +------------------+             +--------------------+
 **
-** Invariant: a slot is in the shard of its address exactly while it is taken;
-** taken slots have different addresses; the others below `top` are linked
-** through ptr[] from `free`, except those whose uses are used up.
+** Invariant: a slot is in the shard of its address exactly while the slot is
+** taken; taken slots have different addresses; the other slots below `top` are
+** linked through ptr[] from `free`, except the slots that have no uses left.
 **
 ** The hash table holds slot numbers alone (4 bytes) and finds the addresses in
-** the pages, so an address is stored once.  Slot 0 is no object's: the key of a
-** bucket becomes 0 when it is deleted, and the address in slot 0 is the
-** engine's own.
+** the pages, so each address is stored once.  No object has slot 0: the key of
+** a deleted bucket becomes 0, and the address in slot 0 is the engine's own.
 **
-** Nothing here is ever resized in one go: pages stay where they are, and a
-** shard that grows moves a 64th of the objects.  A pause would be felt.
+** Nothing here is ever resized in one go: pages stay at their addresses, and a
+** shard that grows moves a 64th of the objects.  A longer pause would be felt.
 */
 #include "engine.h"
 
@@ -63,9 +62,9 @@ static inline kh_slots_t *shard_for(const mwi_identity *part, uint32_t hash) {
   return &part->shards[hash >> 26].table;
 }
 
-/* Where the slot of `ptr` is in its shard; the number of buckets when `ptr` has
-** none.  klib's own search takes twice as long: it asks the shard for its
-** engine, and each bucket whether it was deleted. */
+/* Returns the bucket of the slot of `ptr` in a shard; the number of buckets
+** when `ptr` has no slot.  klib's own search takes twice as long: klib asks the
+** shard for the engine, and each bucket for its deletion. */
 static inline khint_t locate(const mwi_identity *part, const kh_slots_t *shard,
                              const void *ptr, uint32_t hash) {
   khint_t mask = shard->n_buckets - 1, at = hash & mask, step = 0;
@@ -80,13 +79,13 @@ static inline khint_t locate(const mwi_identity *part, const kh_slots_t *shard,
 /* }====================================================== */
 
 /* {======================================================
-** Serials: numbers for objects, in the order in which they were asked for
+** Serials: numbers for objects, in the order in which the host asked
 **
 **     given (a clock): slot -> serial     serials[serial % 64]: serial -> slot
 **
 ** Invariant: the two are inverse to each other.  A serial is a generation of a
-** clock that advances with each object it tags; so only objects that somebody
-** asked for pay for one.
+** clock that advances with each object it tags; so only an object whose serial
+** the host has asked for takes memory.
 ** ======================================================= */
 
 /* In one shard, the serials count up in steps of SHARDS. */
@@ -140,7 +139,7 @@ mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
   return mwi_identity_handle(&e->identity, shard->vals[at]);
 }
 
-/* Ends the serial of a slot, if it has one. */
+/* Ends the serial of a slot, if the slot has one. */
 static void forget_serial(mw_engine *e, uint32_t slot) {
   uint64_t *tag = mwi_clock_tag(&e->clock.clocks[e->identity.given], slot);
   kh_serials_t *shard;
@@ -202,7 +201,7 @@ void mwi_identity_close(mw_engine *e) {
   mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
 }
 
-/* Takes `slot`, the first free one or `top`, out of the free ones. */
+/* Takes `slot`, the first free slot or `top`, out of the free slots. */
 static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
   if (slot == part->top)
     part->top++;
@@ -219,7 +218,8 @@ static void give_back(mwi_identity *part, uint32_t slot) {
   mwi_assert((*age & MWI_TAKEN) && part->count > 0);
   *age = (*age ^ MWI_TAKEN) + 1;
   part->count--;
-  if (*age == MWI_MAXAGE) return; /* used up: its next handle might be known */
+  if (*age == MWI_MAXAGE)
+    return; /* used up: a next handle could repeat an old one */
   *address_in(part, slot) = (const void *)(uintptr_t)part->free;
   part->free = slot;
 }
@@ -235,7 +235,8 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   if (slot > MWI_MAXSLOT) return MW_FULL;
   if (slot / MWI_PAGE == part->n_pages && add_page(e) != MW_OK) return MW_NOMEM;
   next = *address_in(part, slot);
-  *address_in(part, slot) = ptr; /* the table looks for its hash there */
+  *address_in(part, slot) =
+      ptr; /* the table reads the address to hash the slot */
   at = kh_put_slots(shard, slot, &fresh);
   if (fresh > 0) {
     *h = take(part, slot, (uint32_t)(uintptr_t)next);
@@ -247,7 +248,7 @@ int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   return MW_OK;
 }
 
-/* Is `ptr` that of the slot after the last one that was found? */
+/* Is `ptr` the address of the slot after the last slot found? */
 static int is_next(const mwi_identity *part, const void *ptr) {
   uint32_t slot = part->found + 1;
   return slot < part->top && *address_in(part, slot) == ptr &&
@@ -255,7 +256,7 @@ static int is_next(const mwi_identity *part, const void *ptr) {
 }
 
 /* Objects are often visited in the order in which they were made: then, from
-** the second on, no hash is needed. */
+** the second object on, the search needs no hash. */
 uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
   mwi_identity *part = &e->identity;
   uint32_t hash, slot;
@@ -272,8 +273,8 @@ uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
 }
 
 mw_handle mw_object_find(mw_engine *e, const void *ptr) {
-  return mwi_identity_handle(&e->identity,
-                             mwi_identity_find(e, ptr)); /* slot 0 has none */
+  return mwi_identity_handle(
+      &e->identity, mwi_identity_find(e, ptr)); /* slot 0 has no handle */
 }
 
 const void *mw_object_pointer(const mw_engine *e, mw_handle h) {
@@ -331,7 +332,7 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
   while (part->left > 0 && looks > 0 && n < deaths) {
     mw_handle h = mwi_identity_handle(part, next_look(part));
     int lives;
-    if (h == MW_NONE) continue; /* costs nothing */
+    if (h == MW_NONE) continue; /* a free slot does not count as a look */
     looks--;
     mwi_quiet_begin(e);
     lives = alive(ud, h);

@@ -8,8 +8,8 @@
 #include "moonwatch.h"
 
 typedef struct mwi_identity_page {
-  const void *ptr[MWI_PAGE]; /* address; in a free slot, the next free one */
-  uint32_t age[MWI_PAGE];    /* uses before this one; MWI_TAKEN while in use */
+  const void *ptr[MWI_PAGE]; /* address; in a free slot, the next free slot */
+  uint32_t age[MWI_PAGE];    /* earlier uses; with MWI_TAKEN while in use */
 } mwi_identity_page;
 
 #define MWI_TAKEN 0x80000000u
@@ -26,9 +26,9 @@ typedef struct mwi_identity {
   mwi_identity_page **pages;
   uint32_t n_pages, size_pages;
   uint32_t top;        /* slots from 1 to top - 1 have been used */
-  uint32_t free;       /* the first free one below top, 0 for none */
-  uint32_t found;      /* the last one that was asked for and found */
-  int in_order;        /* was it the one after its predecessor? */
+  uint32_t free;       /* the first free slot below top, 0 for none */
+  uint32_t found;      /* the slot found last */
+  int in_order;        /* was `found` the slot after the find before? */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
   struct mwi_identity_shard *shards;
@@ -36,16 +36,16 @@ typedef struct mwi_identity {
   struct mwi_serial_shard *serials;
 } mwi_identity;
 
-/* The clocks are open already. */
+/* Opens the part; the clocks must be open. */
 MWI_API int mwi_identity_open(mw_engine *e);
 MWI_API void mwi_identity_close(mw_engine *e);
 
-/* The slot that the next new object will get. */
+/* Returns the slot that the next new object gets. */
 static inline uint32_t mwi_identity_next(const mwi_identity *part) {
   return (part->free != 0) ? part->free : part->top;
 }
 
-/* The slot of the object at `ptr`, 0 when it has none. */
+/* Returns the slot of the object at `ptr`, 0 when the object has none. */
 MWI_API uint32_t mwi_identity_find(mw_engine *e, const void *ptr);
 
 static inline mwi_identity_page *mwi_identity_page_of(const mwi_identity *part,
@@ -61,7 +61,7 @@ static inline int mwi_identity_is_valid(const mwi_identity *part, mw_handle h) {
          mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] == age;
 }
 
-/* The handle of the object in `slot`, MW_NONE when it is free. */
+/* Returns the handle of the object in `slot`, MW_NONE when the slot is free. */
 static inline mw_handle mwi_identity_handle(const mwi_identity *part,
                                             uint32_t slot) {
   uint32_t age = mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];

@@ -1,28 +1,29 @@
 /*
-** journal.c - what was written, in order.
+** journal.c - the writes in order, while the journal has readers.
 ** SPDX-License-Identifier: MIT
 **
 **     entries  0 1 2 3 4 5 6 7 8 9
 **              ^     ^       ^   ^
 **              |     |       |   n
-**              marks of those who record, nested
+**              marks of the readers, nested
 **
-** One array of entries of a fixed size, from which everybody reads who records.
-** Invariant: entry i holds what the i-th write since the outermost reader began
-** has changed, so restoring old values from the end down to a mark leads to
-** what was there at the mark.  An entry that is void (its object is MW_NONE)
-** was taken back and stands for nothing.
+** One array of entries of a fixed size serves all readers.  Invariant: entry i
+** holds the change that the i-th write since the outermost reader began has
+** made, so restoring the old values from the end down to a mark restores the
+** state at the mark.  An entry that is void (its object is MW_NONE) has been
+** retracted and stands for nothing.
 */
 #include <string.h>
 
 #include "engine.h"
 
-/* An array larger than this is not kept when nobody records. */
+/* The last close frees an array larger than this. */
 #ifndef MWI_JOURNAL_KEEP
 #define MWI_JOURNAL_KEEP 1024u
 #endif
 
-/* Strings are the host's, by number: told of when they come and go. */
+/* Retains or releases the strings of an entry: strings belong to the host,
+** which numbers them. */
 static void keep_strings(const mw_engine *e, const mw_entry *entry,
                          mw_keep keep) {
   int i;
@@ -81,17 +82,18 @@ const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark, size_t *n) {
   return (*n == 0) ? NULL : e->journal.entries + mark;
 }
 
-/* The array may move: `restore` may do anything but note. */
+/* Copies each entry, for the array may move while `restore` calls the
+** engine. */
 void mw_journal_rewind(mw_engine *e, size_t mark, void *host) {
-  const mw_host *its = &e->watch.host;
+  const mw_host *callbacks = &e->watch.host;
   size_t i;
   mwi_check_enter(e);
-  mwi_check_call(its->restore != NULL);
+  mwi_check_call(callbacks->restore != NULL);
   mwi_restoring_begin(e);
   for (i = e->journal.n; i > mark; i--) {
     const mw_entry entry = e->journal.entries[i - 1];
     if (mwi_identity_is_valid(&e->identity, entry.obj))
-      its->restore(its->ud, &entry, host);
+      callbacks->restore(callbacks->ud, &entry, host);
   }
   mwi_restoring_end(e);
 }
@@ -133,7 +135,7 @@ int mw_object_track(mw_engine *e, mw_handle obj, int below, mw_reach *reach) {
   return code;
 }
 
-/* What is below it stays included for those who watch it. */
+/* Ends the silent root as well; a deep watch of `obj` keeps its own root. */
 int mw_object_untrack(mw_engine *e, mw_handle obj) {
   mwi_object *r;
   int below;
@@ -152,5 +154,5 @@ int mw_object_is_tracked(const mw_engine *e, mw_handle obj) {
   return r != NULL && r->tracked;
 }
 
-/* The host hears nothing of it: it may be gone. */
+/* Calls no callback, for the host may be gone: strings are not released. */
 void mwi_journal_close(mw_engine *e) { free_entries(e); }

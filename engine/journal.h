@@ -10,7 +10,7 @@
 typedef struct mwi_journal {
   mw_entry *entries;
   uint32_t n, size;
-  uint32_t readers; /* how many record */
+  uint32_t readers; /* the number of readers */
 } mwi_journal;
 
 /*

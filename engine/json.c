@@ -40,8 +40,8 @@ void mwi_json_put(mwi_json *out, const char *text, size_t len) {
 ** Numbers
 ** ======================================================= */
 
-/* Writes the digits of `n` so that they end before `end`, `least` of them or
-** more; returns where they begin. */
+/* Writes the digits of `n`, at least `least` of them, so that the last is
+** before `end`; returns the place of the first. */
 static char *digits(char *end, uint64_t n, int least) {
   for (; n > 0 || least > 0; n /= 10, least--) *--end = (char)('0' + n % 10);
   return end;
@@ -83,7 +83,7 @@ static void put_decimals(mwi_json *out, uint64_t n, int places) {
   put_from(out, digits(at, n, 1), end);
 }
 
-/* Puts x > 0 that is no integer, or is too large for one. */
+/* Puts x > 0, not an integer or too large for one. */
 static void put_scaled(mwi_json *out, double x) {
   int exponent = 0;
   uint64_t n;
@@ -126,10 +126,11 @@ void mwi_json_number(mwi_json *out, double x) {
 
 static int is_tail(unsigned char c) { return (c & 0xC0) == 0x80; }
 
-/* The least code of a sequence of so many bytes. */
+/* The least code of a sequence, by its bytes. */
 static const uint32_t least_code[] = {0, 0, 0x80, 0x800, 0x10000};
 
-/* The length of the UTF-8 sequence that begins at `s`, 0 if there is none. */
+/* Returns the length of the UTF-8 sequence that begins at `s`, 0 if there is
+** none. */
 static size_t sequence(const unsigned char *s, size_t len) {
   size_t n = (*s >= 0xF0) ? 4 : (*s >= 0xE0) ? 3 : 2, i;
   uint32_t code = *s & (0xFFu >> (n + 1));
@@ -159,8 +160,8 @@ static int is_plain(unsigned char c) {
   return c >= 0x20 && c < 0x7F && c != '"' && c != '\\' && c != '<';
 }
 
-/* Puts the character at the start of `s`, which is not plain; returns how many
-** bytes it has. */
+/* Puts the character at the start of `s`, which is not plain; returns the bytes
+** of the character. */
 static size_t put_special(mwi_json *out, const unsigned char *s, size_t len) {
   size_t n;
   if (*s < 0x80) {

@@ -7,13 +7,13 @@
 
 #include "engine.h"
 
-/* A writer of JSON text to a sink, through a buffer that the caller owns. */
+/* A writer of JSON text to a sink, through a buffer of the caller's. */
 typedef struct mwi_json {
   mw_sink sink;
   void *ud;
   char *buffer;
   size_t n, size;
-  int failed; /* has the sink refused something? */
+  int failed; /* has the sink refused a text? */
 } mwi_json;
 
 MWI_API void mwi_json_put(mwi_json *out, const char *text, size_t len);
@@ -24,15 +24,15 @@ MWI_API void mwi_json_flush(mwi_json *out);
 
 MWI_API void mwi_json_integer(mwi_json *out, int64_t n);
 
-/* A number with 15 digits; the strings "nan" and "inf" for numbers that JSON
-** does not have. */
+/* Puts a number with 15 digits; the strings "nan" and "inf" for numbers without
+** JSON. */
 MWI_API void mwi_json_number(mwi_json *out, double x);
 
-/* `n` thousandths: 12345 as 12.345. */
+/* Puts `n` thousandths: 12345 as 12.345. */
 MWI_API void mwi_json_thousandths(mwi_json *out, int64_t n);
 
-/* Any bytes as a JSON string with its quotes: bytes that are not UTF-8 become
-** U+FFFD, and "<" is escaped, so that the text can stand in HTML. */
+/* Puts any bytes as a JSON string with its quotes: bytes outside UTF-8 become
+** U+FFFD, and "<" is escaped, so the text can stand in HTML. */
 MWI_API void mwi_json_string(mwi_json *out, const char *s, size_t len);
 
 #endif

@@ -1,29 +1,30 @@
 /*
 ** moonwatch.h - the tracking engine for programs with Lua inside.
-** SPDX-License-Identifier:  MIT
+** SPDX-License-Identifier: MIT
 **
 ** This header is the manual of the C engine.  The engine knows nothing of Lua:
-** a C program opens one, gives its own structs an identity, and asks which of
-** them are new.
+** a C program opens an engine, gives its own structs an identity, and asks
+** which of the structs are new.
 **
 **     void *p -- mw_object_identify --> mw_handle -- mw_clock_tag --> number
 **      ^                              |
 **      +--------- mw_object_pointer ---------+
 **
-** Rules that hold for every function here:
+** Rules for every function here:
 **
-**  - Errors are codes (MW_OK is 0, the others are negative).  A call that
+**  - Errors are codes (MW_OK is 0, the errors are negative).  A call that
 **    fails changes nothing.  Nothing is printed, nothing aborts.
 **  - An engine is one value.  There is no global state; any number of engines
-**    can live side by side.  One engine is used by one thread at a time.
-**  - Reentrancy: a callback that an engine calls must not call that engine
-**    back, unless its description says so.
-**  - All memory comes from the allocator given to `mw_engine_open` and goes
-**    back to it
-**    with the sizes it was asked for; `mw_engine_close` leaves none behind.
-**  - A handle may be kept for as long as one likes.  A handle whose object is
-**    gone is *stale*: it is never taken for another object.  Stale handles
-**    and the handle MW_NONE are fine as arguments and are "not found".
+**    can live side by side.  One thread at a time may use an engine.
+**  - Reentrancy: a callback of an engine must not call this engine, unless the
+**    description of the callback allows the call.
+**  - All memory comes from the allocator given to `mw_engine_open`, and goes
+**    back to the allocator with the size that was asked for; after
+**    `mw_engine_close` the engine holds no memory.
+**  - A handle may be kept for any time.  A handle whose object is gone is
+**    *stale*: the engine never takes a stale handle for another object.  A
+**    stale handle and the handle MW_NONE are allowed as arguments and mean
+**    "not found".
 */
 #ifndef MOONWATCH_H
 #define MOONWATCH_H
@@ -34,9 +35,9 @@
 #define MW_VERSION "0.1.0"
 
 /*
-** How these functions are declared.  Without a say of yours they are seen only
-** inside the program or library they are linked into, so that a Lua module
-** with an engine in it does not mix with another's.
+** How these functions are declared.  Unless the program defines MW_API, the
+** functions are visible only inside the program or library that contains the
+** engine, so two Lua modules with an engine each do not mix.
 */
 #ifndef MW_API
 #if defined(__GNUC__) && defined(__ELF__)
@@ -54,39 +55,41 @@ extern "C" {
 ** Engine
 ** ======================================================= */
 
-/* An engine.  Opaque; owned by whoever opened it. */
+/* An engine.  Opaque; the caller of `mw_engine_open` owns the engine and frees
+** it with `mw_engine_close`. */
 typedef struct mw_engine mw_engine;
 
 /*
-** What a call returns.
+** The codes that functions return.
 */
 enum mw_code {
-  MW_NEW =
-      1,     /* done, for the first time: see `mw_root_begin`, `mw_tree_link` */
-  MW_OK = 0, /* done */
+  MW_NEW = 1,      /* a first time: `mw_root_begin`, `mw_tree_link` */
+  MW_OK = 0,       /* done */
   MW_NOMEM = -1,   /* the allocator returned NULL; nothing has changed */
-  MW_STALE = -2,   /* the handle's object is gone, or there never was one */
+  MW_STALE = -2,   /* the object of the handle is gone, or never was */
   MW_FULL = -3,    /* a limit was reached: 2^32 - 2 objects, or clocks */
-  MW_REFUSED = -4, /* what was written was not taken */
-  MW_BROKEN = -5   /* the engine is not as it should be: see `mw_verify` */
+  MW_REFUSED = -4, /* the sink has refused the text */
+  MW_BROKEN = -5   /* the engine is damaged: see `mw_verify` */
 };
 
 /*
-** The allocator, of the shape of Lua's `lua_Alloc`: frees `ptr` and returns
-** NULL when `nsize` is 0, else returns a block of `nsize` bytes that starts
-** with what `ptr` held, or NULL with `ptr` left as it was.  `osize` is the size
-** of `ptr` (0 when `ptr` is NULL).
+** The allocator, of the shape of Lua's `lua_Alloc`.  When `nsize` is 0, the
+** function frees `ptr` and returns NULL.  Otherwise the function returns a
+** block of `nsize` bytes that starts with the contents of `ptr`; or NULL, and
+** `ptr` stays valid.  `osize` is the size of `ptr` (0 when `ptr` is NULL).
+** Must not call the engine.
 */
 typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
 
 /*
 ** Opens an engine whose memory comes from `alloc(ud, ...)`.  Returns NULL when
-** there is not enough.  The default clock (number MW_CLOCK) is there from the
+** there is no memory.  The default clock (number MW_CLOCK) exists from the
 ** start, at generation 0.
 */
 MW_API mw_engine *mw_engine_open(mw_alloc alloc, void *ud);
 
-/* Frees the engine and all it holds.  `e` may be NULL. */
+/* Frees the engine with everything in the engine, traces included.  The engine
+** calls no callback but the allocator.  `e` may be NULL. */
 MW_API void mw_engine_close(mw_engine *e);
 
 /* }====================================================== */
@@ -96,50 +99,56 @@ MW_API void mw_engine_close(mw_engine *e);
 ** ======================================================= */
 
 /*
-** Stands for an object for its whole life: the number of its slot in the low
-** half, how often that slot was used before in the high half.  Never given to
-** another object, never MW_NONE, and positive as a signed number.
+** A handle stands for an object for the object's whole life.  The low half is
+** the number of the object's slot, the high half the number of earlier uses of
+** the slot.  No other object ever gets the handle.  A handle is never MW_NONE,
+** and is positive as a signed number.
 */
 typedef uint64_t mw_handle;
 
 #define MW_NONE ((mw_handle)0)
 
 /* The slot of a handle: 1, 2, 3... small, dense, and used again after a death;
-** for hosts that keep something of their own beside each object. */
+** for hosts that keep data of their own beside each object. */
 #define mw_slot(h) ((uint32_t)(h))
 
 /*
-** Gives the object at address `ptr` an identity, or finds the one it has.  The
-** engine never reads through `ptr`; it is a number to it.
-** MW_OK: `*h` is the handle.  MW_NOMEM, MW_FULL: `*h` is untouched.
+** Gives the object at address `ptr` an identity, or finds the identity that the
+** object has.  The engine never reads through `ptr`: to the engine the address
+** is a number.  MW_OK: `*h` is the handle.  MW_NOMEM or MW_FULL: `*h` is
+** untouched.
 */
 MW_API int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h);
 
-/* The handle of the object at `ptr`, MW_NONE when it has none.  `ptr` may be
-** any pointer, NULL too. */
+/* Returns the handle of the object at `ptr`, MW_NONE when the object has none.
+** `ptr` may be any pointer, NULL too. */
 MW_API mw_handle mw_object_find(mw_engine *e, const void *ptr);
 
-/* The address that `h` was given for, NULL when `h` is stale. */
+/* Returns the address of the object of `h`, NULL when `h` is stale. */
 MW_API const void *mw_object_pointer(const mw_engine *e, mw_handle h);
 
 /*
-** Ends the identity of `h`, with all its tags: to be called when the object is
-** freed, before its address can come back.  MW_OK, or MW_STALE.
+** Ends the identity of `h`, and with the identity all tags, watches, links,
+** names and stacks of the object.  The host calls this function when the host
+** frees the object, before another object can get the address.  The function
+** returns MW_OK or MW_STALE.
 */
 MW_API int mw_object_forget(mw_engine *e, mw_handle h);
 
 /*
-** The serial of `h`: 1 for the first object that is asked for its serial, 2 for
-** the next, and so on.  A number to show, to send and to sort by; the same for
-** the object's whole life and never given to another.  MW_OK: `*serial` is it.
-** MW_NOMEM or MW_STALE: untouched.
+** Finds the serial of `h`: 1 for the first object whose serial the host asks
+** for, 2 for the next, and so on.  A serial is a number to show, to send and to
+** sort by.  An object keeps its serial for its whole life; no other object ever
+** gets the serial.  MW_OK: `*serial` is the serial.  MW_NOMEM or MW_STALE:
+** `*serial` is untouched.
 */
 MW_API int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial);
 
-/* The object of a serial, MW_NONE when it is gone or there never was one. */
+/* Returns the object of a serial, MW_NONE when the object is gone or the serial
+** was never given. */
 MW_API mw_handle mw_serial_object(mw_engine *e, uint64_t serial);
 
-/* How many objects have an identity now. */
+/* Returns the number of objects that have an identity now. */
 MW_API size_t mw_object_count(const mw_engine *e);
 
 /* }====================================================== */
@@ -147,25 +156,28 @@ MW_API size_t mw_object_count(const mw_engine *e);
 /* {======================================================
 ** Reaping: for hosts with a garbage collector
 **
-** Such a host does not see its objects die.  It says when a collection has
-** ended; from then on, call by call, the engine asks it about a bounded number
-** of slots, and forgets those that have died.
+** Such a host does not see its objects die.  The host tells the engine that a
+** collection has ended; from then on each call of `mw_reap_step` asks the host
+** about a bounded number of slots, and forgets the objects that have died.
 ** ======================================================= */
 
-/* Does the object of `h` still live?  Must not call the engine. */
+/* Returns whether the object of `h` still lives.  Must not call the engine. */
 typedef int (*mw_alive)(void *ud, mw_handle h);
 
-/* A collection has ended: any object may have died.  May be called at any
-** time, also before the former collection's dead are reaped. */
+/* Tells the engine that a collection has ended: any object may have died.  May
+** be called at any time, also while the dead of the previous collection are not
+** all reaped. */
 MW_API void mw_reap_begin(mw_engine *e);
 
-/* Are there slots left to look at since the last collection? */
+/* Returns whether there are slots that nobody has looked at since the last
+** collection. */
 MW_API int mw_reap_due(const mw_engine *e);
 
 /*
-** Asks about no more than `looks` objects and forgets no more than `deaths` of
-** them, those for which `alive(ud, h)` is 0.  Returns how many it forgot.
-** Does nothing unless `mw_reap_due`.
+** Asks `alive(ud, h)` about no more than `looks` objects, and forgets the
+** objects for which `alive` returns 0, no more than `deaths` of them.  Returns
+** the number of objects that were forgotten.  Does nothing unless
+** `mw_reap_due`.
 */
 MW_API size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths,
                            mw_alive alive, void *ud);
@@ -175,11 +187,12 @@ MW_API size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths,
 /* {======================================================
 ** Clocks
 **
-** A clock counts generations.  Tagging an object notes the generation it was
-** tagged in; so one can tell what is new since a point in time.
+** A clock counts generations.  A tag on an object holds the generation in
+** which the object was tagged; so a program can tell which objects are new
+** since a point in time.
 ** ======================================================= */
 
-/* The number of a clock in its engine.  Clocks last as long as the engine;
+/* The number of a clock in its engine.  A clock lasts as long as the engine;
 ** passing a number that no clock has is the caller's error. */
 typedef uint32_t mw_clock;
 
@@ -187,37 +200,38 @@ typedef uint32_t mw_clock;
 #define MW_CLOCK ((mw_clock)0)
 
 /*
-** Opens the clock called `name` (`len` bytes, any bytes; copied): the one that
-** has this name, or else a new one at generation 0.  A NULL `name` is a new
-** clock without a name, each time.  MW_OK, MW_NOMEM or MW_FULL.
+** Opens the clock called `name` (`len` bytes, any bytes; copied): the clock
+** that has this name already, or else a new clock at generation 0.  A NULL
+** `name` opens a new clock without a name, each time.  MW_OK: `*c` is the
+** clock.  MW_NOMEM or MW_FULL: `*c` is untouched.
 */
 MW_API int mw_clock_open(mw_engine *e, const char *name, size_t len,
                          mw_clock *c);
 
-/* The clock's generation. */
+/* Returns the clock's generation. */
 MW_API int64_t mw_clock_now(const mw_engine *e, mw_clock c);
 
-/* Begins the next generation, and returns its number. */
+/* Begins the next generation, and returns the number of the new generation. */
 MW_API int64_t mw_clock_advance(mw_engine *e, mw_clock c);
 
-/* Notes the clock's generation on `h`, in place of an earlier one.  MW_OK,
-** MW_NOMEM or MW_STALE. */
+/* Tags `h` with the clock's generation, in place of an earlier tag.  Returns
+** MW_OK, MW_NOMEM or MW_STALE. */
 MW_API int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h);
 
-/* Takes the clock's tag from `h`, if there is one. */
+/* Removes the clock's tag from `h`, if there is one. */
 MW_API void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h);
 
-/* The generation that `h` was tagged in; -1 when it is not tagged (or stale).
- */
+/* Returns the generation in which `h` was tagged; -1 when `h` has no tag of
+** this clock, or is stale. */
 MW_API int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h);
 
-/* A walk through the objects of a clock.  Set by `mw_clock_since`; the caller
-** owns it and may drop it at any time. */
+/* A walk through the objects of a clock.  `mw_clock_since` sets the fields; the
+** caller owns the walk and may drop the walk at any time. */
 typedef struct mw_walk {
   int64_t since;
   mw_clock clock;
-  uint32_t slot; /* the last one visited */
-  uint32_t end;  /* the first one that was not there at the start */
+  uint32_t slot; /* the last slot visited */
+  uint32_t end;  /* the first slot that did not exist at the start */
 } mw_walk;
 
 /* Begins a walk through the objects tagged in generation `since` or later. */
@@ -225,48 +239,51 @@ MW_API void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since,
                            mw_walk *w);
 
 /*
-** The next object of a walk, MW_NONE at its end; in the order of slots.  Passes
-** over 256 slots at once where none is that new.  Between the calls anything
-** may be done with the engine: what keeps its tag from start to end is visited
-** exactly once, what is tagged meanwhile may be visited or not, and the walk
-** ends.
+** Returns the next object of a walk, in the order of slots; MW_NONE at the end.
+** The walk passes over 256 slots at once if no object there is new enough.
+** Between the calls the caller may do anything with the engine: an object that
+** keeps its tag from start to end is visited exactly once, an object tagged in
+** the meantime may be visited or not, and the walk ends.
 */
 MW_API mw_handle mw_clock_next(const mw_engine *e, mw_walk *w);
 
-/* Back to generation 0, and no object is tagged.  The number stays valid. */
+/* Sets the clock back to generation 0 and removes all its tags.  The number of
+** the clock stays valid. */
 MW_API void mw_clock_reset(mw_engine *e, mw_clock c);
 
 /* }====================================================== */
 
 /* {======================================================
-** Values: what the engine knows of keys
+** Values: how the engine sees the keys and values of the host
 ** ======================================================= */
 
-/* The kinds of values. */
+/* The types of values; each comment says which field of `mw_content` is
+** used. */
 enum mw_type {
   MW_TNIL = 0,
   MW_TBOOLEAN, /* i: 0 or 1 */
   MW_TINTEGER, /* i */
   MW_TFLOAT,   /* f */
-  MW_TSTRING,  /* i: a number that the host gives each string it uses */
+  MW_TSTRING,  /* the host's number of the string */
   MW_TOBJECT,  /* i: a handle */
-  MW_TOTHER,   /* i: whatever the host likes */
-  MW_TABSENT   /* there is none: before an insert, after a delete */
+  MW_TOTHER,   /* i: any number of the host's choice */
+  MW_TABSENT   /* no value: before an insert, after a delete */
 };
 
-/* What belongs to a value of a kind. */
+/* The content of a value: the type says which field is used. */
 typedef union mw_content {
   int64_t i;
   double f;
 } mw_content;
 
-/* A value: its kind and what belongs to it. */
+/* A value: type and content. */
 typedef struct mw_value {
   int type;
   mw_content u;
 } mw_value;
 
-/* Are they the same value?  Of one kind and equal; NaN equals itself. */
+/* Returns whether two values have the same type and are equal; NaN equals
+** NaN. */
 MW_API int mw_value_equal(const mw_value *a, const mw_value *b);
 
 /* }====================================================== */
@@ -274,42 +291,44 @@ MW_API int mw_value_equal(const mw_value *a, const mw_value *b);
 /* {======================================================
 ** Watching
 **
-** The host reports each write to an object before it stores the value; the
-** engine counts it, and calls the guards that watch.
+** The host reports each write to an object before the host stores the value;
+** the engine counts the write, and calls the guards of the watches.
 **
-**     mw_write_begin --- count + 1, the list is taken, guards called in order
+**     mw_write_begin --- count + 1, one-shot watches are claimed,
+**                        guards called in order
 **     the host stores the value
 **     mw_write_end  --- the guards of phase "after", in order
 ** ======================================================= */
 
-/* What happened to a key. */
+/* The kinds of writes. */
 enum mw_kind {
-  MW_INSERT = 0, /* there was none before */
+  MW_INSERT = 0, /* there was no value before */
   MW_UPDATE,
-  MW_DELETE, /* there is none after */
-  MW_CALL,   /* a method that changes the object; the key is its name */
-  MW_RAW,    /* found to have been written behind the engine's back */
+  MW_DELETE, /* there is no value after */
+  MW_CALL,   /* a method that changes the object; the key is the name */
+  MW_RAW,    /* a write found later, which the host did not see */
   MW_METATABLE,
   MW_ROLLBACK,
   MW_APPLY,
-  MW_TOUCH, /* said by hand */
+  MW_TOUCH, /* reported by hand */
   MW_KINDS
 };
 
-/* One write, as the host reports it. */
+/* One write, as the host reports the write. */
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;      /* is the new value the old one? */
+  int same;      /* does the new value equal the old one? */
   void *host;    /* for the host's use, in `mw_call` and `mw_settle` */
   uint64_t note; /* likewise, for `mw_settle` */
 } mw_change;
 
 /*
-** Calls a guard for a watch of `obj`: the function that the host called `ref`,
-** or with MW_WEAK the object of that handle.  `flags` are the watch's.  May
-** call the engine for anything but closing it: write, watch, cancel.  Returns 0
-** when the guard is dead, so that the watch ends.
+** Calls the guard of a watch of `obj`: `ref` is the number that the watch was
+** begun with, or with MW_WEAK the handle of the guard.  `flags` are the flags
+** of the watch.  The guard may call every function of the engine but
+** `mw_engine_close`: guards may write, watch and cancel.  The function returns
+** 0 when the guard is dead; then the engine ends the watch.
 */
 typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
                        const mw_change *change);
@@ -323,24 +342,26 @@ typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
 typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
 
 /*
-** The engine keeps a copy of a value, or no longer does: for hosts that number
-** their strings and would like to forget some.  Must not call the engine.
+** Tells the host that the engine keeps a copy of a value, or releases the copy:
+** for hosts that number their strings and want to forget some of the numbers.
+** Must not call the engine.
 */
 typedef void (*mw_keep)(void *ud, const mw_value *value);
 
 /*
-** Gives the object of an entry of the journal the old value again: see
-** `mw_journal_rewind`.  The key's and the old value's kinds are as they were
-** noted.  May call the engine, but not note or rewind.
+** Stores the old value of an entry of the journal in the entry's object again:
+** see `mw_journal_rewind`.  The entry has the types and the content that the
+** host appended.  The function may call the engine, but neither append to the
+** journal nor rewind the journal.
 */
 struct mw_entry;
 typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 
 /*
-** What the engine needs of a host with guards.  `alive` says if an object that
-** is a guard still lives; NULL: until it is forgotten.  `settle` is needed for
-** batches only, `restore` for `mw_journal_rewind`; `retain` and `release` may
-** be NULL.
+** The callbacks of a host with guards.  `alive` returns whether an object that
+** is a guard still lives; if `alive` is NULL, a guard lives until the guard is
+** forgotten.  `settle` is needed for batches only, `restore` for
+** `mw_journal_rewind` only; `retain` and `release` may be NULL.
 */
 typedef struct mw_host {
   void *ud;
@@ -352,188 +373,230 @@ typedef struct mw_host {
   mw_restore restore;
 } mw_host;
 
-/* Sets the host; copied. */
+/* Sets the host.  The engine copies `*host`; `ud` belongs to the host and must
+** stay valid while the engine may call the host. */
 MW_API void mw_host_set(mw_engine *e, const mw_host *host);
 
-/* What a watch is like; bits. */
+/* The flags of a watch; bits. */
 enum mw_watch_flag {
-  MW_ONCE = 1,  /* ends with the first call */
-  MW_AFTER = 2, /* is called after the value was stored */
-  MW_SKIP = 4,  /* not for writes of the same value */
-  MW_FLAG = 16, /* only makes its guard invalid, no call */
-  MW_WEAK = 32, /* ends with the life of its guard */
-  MW_DEEP = 64  /* for writes below its object as well: see `mw_root_begin` */
+  MW_ONCE = 1,  /* one-shot: ends when the guard is called */
+  MW_AFTER = 2, /* calls the guard after the value was stored */
+  MW_SKIP = 4,  /* no call for writes that store an equal value */
+  MW_FLAG = 16, /* makes the guard invalid instead of calling */
+  MW_WEAK = 32, /* ends when the guard dies */
+  MW_DEEP = 64  /* also hears writes below the object: `mw_root_begin` */
 };
 
-/* How to watch. */
+/* The options of `mw_watch_begin`, and the result of `mw_watch_info`. */
 typedef struct mw_watch_options {
   int flags;
   const mw_value *keys; /* copied */
-  uint32_t n_keys;      /* 0: for writes to any key, else to these only */
-                        /* (of the object itself, on the way to the write) */
-  mw_handle guard;      /* with MW_FLAG or MW_WEAK: the guard */
-  uint64_t ref;         /* for `mw_call` */
+  uint32_t n_keys;      /* 0: every key, else writes to these keys only; */
+                        /* of a write below: the object's key on the path */
+  mw_handle guard;      /* the guard, with MW_FLAG or MW_WEAK */
+  uint64_t ref;         /* passed to `mw_call` */
 } mw_watch_options;
 
-/* A watch; stale when it has ended.  0 is none. */
+/* The id of a watch; stale when the watch has ended.  0 is no watch. */
 typedef uint64_t mw_watch_id;
 
 /*
-** Watches `obj`.  The same guard may watch any number of times.  MW_OK: `*id`
-** is the watch.  MW_NOMEM, MW_FULL or MW_STALE (the object is gone, or a guard
-** that is an object): nothing has changed.
+** Begins a watch of `obj`.  One guard may serve any number of watches.  The
+** guards of a write are called in the order in which their watches began.  With
+** MW_DEEP the host also begins a root, see `mw_root_begin`.  MW_OK: `*id` is
+** the watch. MW_NOMEM, MW_FULL or MW_STALE (the object is gone, or the guard,
+** if the guard is an object): nothing has changed.
 */
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);
 
-/* Ends a watch, also one whose call is due.  MW_OK, or MW_STALE. */
+/* Ends a watch, also a watch whose call is due in the write or batch under way.
+** Returns MW_OK, or MW_STALE when the watch has ended already. */
 MW_API int mw_watch_cancel(mw_engine *e, mw_watch_id id);
 
-/* Ends all watches of `obj`, excludes it, and its count stands still, unless
-** it is below another object that is included.  MW_OK or MW_STALE. */
+/* Ends all watches of `obj`, and ends `obj` as a root.  Writes to `obj` are no
+** longer counted, unless `obj` is below another root.  Returns MW_OK, or
+** MW_STALE when `obj` is neither watched nor in the tree. */
 MW_API int mw_object_unwatch(mw_engine *e, mw_handle obj);
 
-/* Is `obj` watched?  From its first watch to `mw_object_unwatch`; and while it
-** is included. */
+/* Returns whether `obj` is watched: from the first `mw_watch_begin` to
+** `mw_object_unwatch`, and while `obj` is below a root that is watched. */
 MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 
-/* Has the watch not ended?  One that is called once ends when it is called. */
+/* Returns whether the watch has not ended.  A one-shot watch ends when the
+** engine calls the guard. */
 MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 
-/* What a watch was begun with, but for its keys, and the object that it
-** watches.  MW_OK, or MW_STALE. */
+/* Finds the options of a watch, all but the keys, and the object of the watch.
+** `options->keys` becomes NULL.  Returns MW_OK, or MW_STALE when the watch has
+** ended. */
 MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
                          mw_watch_options *options, mw_handle *obj);
 
-/* How many watches of `obj` itself wait for a write; one of several keys counts
-** for each, and those with dead guards may be among them. */
+/* Returns how many watches of `obj` itself wait for a write.  A watch of
+** several keys counts once for each key; watches whose guards have died may be
+** among the number. */
 MW_API uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj);
 
-/* How often `obj` was written since it was first watched; 0 if never. */
+/* Returns the number of writes to `obj` since the first watch; 0 if `obj` was
+** never watched. */
 MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 
-/* The default clock's generation when `obj` was last written, as far as it was
-** counted; -1 if never. */
+/* Returns the default clock's generation at the last counted write to `obj`; -1
+** if there was none. */
 MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
 /*
-** `obj` is about to be written: counts the write, and calls the guards that are
-** to hear of the write before.  Returns a number for `mw_write_end`; a guard
-** that begins to watch meanwhile hears of the next write, not of this.  Needs
-** no memory.  For an `obj` that is not watched it does nothing and returns 0.
+** Reports a write to `obj` before the host stores the value: counts the write,
+** and calls the guards of phase "before".  Returns a number for `mw_write_end`;
+** a watch that a guard begins during the call hears the next write, not this
+** write. Needs no memory.  Does nothing and returns 0 if `obj` is neither
+** watched nor in the tree.  `*change` is used only during the call.
 */
 MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj,
                                const mw_change *change);
 
-/* The value of that write is stored: calls the guards that are to hear of the
-** write after.  `seq` is what `mw_write_begin` returned.  Not to be called when
+/* Reports that the host has stored the value: calls the guards of phase
+** "after". `seq` is the result of `mw_write_begin`.  Must not be called when
 ** the write failed. */
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
                          uint64_t seq);
 
-/* Begins a batch: until it ends, writes are counted but nobody is called. */
+/* Begins a batch, perhaps inside another.  Until the outermost batch ends,
+** writes are counted but no guard is called. */
 MW_API void mw_batch_begin(mw_engine *e);
 
 /*
-** Ends the innermost batch.  At the end of the outermost, each watch that was
-** concerned hears once, in the order in which they were first concerned.  (A
-** guard that is a flag does not wait, unless it is to compare values.)
-** `host` becomes the change's.
+** Ends the innermost batch.  At the end of the outermost, the engine calls the
+** guard of each watch that heard a write once, in the order of the first
+** writes. (A watch with MW_FLAG and without MW_SKIP does not wait for the end:
+** its guard becomes invalid with the write.)  `host` becomes the `host` of each
+** change.
 */
 MW_API void mw_batch_end(mw_engine *e, void *host);
 
-/* Ends the innermost batch; of the outermost, nobody hears. */
+/* Ends the innermost batch.  At the end of the outermost, the engine calls no
+** guard and drops the queued writes. */
 MW_API void mw_batch_drop(mw_engine *e);
 
-/* How many batches are under way. */
+/* Returns the number of batches under way. */
 MW_API uint32_t mw_batch_depth(const mw_engine *e);
 
-/* Is the guard valid?  It is, until a watch with MW_FLAG makes it invalid. */
+/* Returns whether the guard is valid.  A guard is valid until a watch with
+** MW_FLAG makes the guard invalid. */
 MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
 
-/* Makes the guard invalid, or valid again.  MW_OK, MW_NOMEM or MW_STALE. */
+/* Makes the guard invalid, or valid again.  Returns MW_OK, MW_NOMEM or
+** MW_STALE. */
 MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 
 /* }====================================================== */
 
 /* {======================================================
-** Deep watches
+** Deep watches: roots and the tree below each root
 **
-** A watch with MW_DEEP hears of writes to its object and to all that is below
-** it.  The host says what that is: which object is in which field.
+** A watch with MW_DEEP hears writes to its object, the root, and to every
+** object below the root.  The host tells the engine which object is in which
+** field: a *link* from a parent under a key to a child.
 **
-**     mw_root_begin(root); then for each field of it that holds an object,
-**     mw_tree_link; if that returns MW_NEW, the same for that object's fields
-**     a write puts an object into a field --- mw_tree_link, and so on
-**     a write takes one out               --- mw_tree_unlink
+**     mw_root_begin(root, &reach); for each field of the root that holds an
+**     object, mw_tree_link with `reach`; if the result is MW_NEW, the same
+**     for the fields of the child
+**     a write puts an object into a field --- mw_tree_link with reach 0;
+**                                             MW_NEW: the child's fields too
+**     a write takes an object out         --- mw_tree_unlink
 **     now and then                        --- mw_tree_released
 **
-** If there is no memory for linking what is below an object, the host unlinks
-** the object and calls `mw_tree_resolve`; or else the object would count as one
-** that moves, with all that is below it, when it is linked again.
+** If linking the objects below a new child fails for want of memory, the host
+** unlinks the child and calls `mw_tree_resolve`.  Otherwise the child would
+** count as moved when the host links the child again, and the fields that are
+** missing would stay missing.
 **
-** An object may be in several fields, and below itself.  The guard is called
-** with the root as its object; the way down is told by `mw_tree_above`.
+** An object may be in several fields, and below itself.  The guard of a deep
+** watch is called with the root as object; `mw_tree_path` tells the path from
+** the root to the object that was written.
 ** ======================================================= */
 
-/* The number of what is below a root, while it is a root; 0: of all roots. */
+/* The number of the tree below one root, valid while the root is a root; 0
+** means the trees of all roots. */
 typedef uint32_t mw_reach;
 
-/* Makes `obj` a root.  MW_NEW; MW_OK: it is one; `*reach` is its number.
-** MW_NOMEM or MW_STALE. */
+/*
+** Makes `obj` a root, which has its own reach.  MW_NEW: `obj` is a new root.
+** MW_OK: `obj` was a root already.  In both cases `*reach` is the reach, to be
+** passed to `mw_tree_link` for the objects that are below the root now.
+** MW_NOMEM or MW_STALE: nothing has changed.
+*/
 MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
 
-/* It is no longer a root.  MW_OK, or MW_STALE when it was not. */
+/* Ends `obj` as a root.  Objects that are below no other root are released, see
+** `mw_tree_released`.  Returns MW_OK, or MW_STALE when `obj` is no root. */
 MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 
-/* The same for a root whom nobody hears: a watch of `obj` with MW_DEEP does not
-** hear of what is below.  All silent roots share what is below them. */
+/*
+** Makes `obj` a silent root: the objects below `obj` are in the tree, but a
+** watch of `obj` with MW_DEEP does not hear their writes.  All silent roots
+** share one reach, and so share the objects below.  MW_NEW: the host links the
+** fields of `obj`.  MW_OK: `obj` is in this reach already, with its fields.  In
+** both cases `*reach` is the reach of all silent roots.  MW_NOMEM or MW_STALE.
+*/
 MW_API int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach);
 
-/* It is no longer a silent root.  MW_OK, or MW_STALE when it was not. */
+/* Ends `obj` as a silent root, like `mw_root_end`.  Returns MW_OK, or MW_STALE
+** when `obj` is no silent root. */
 MW_API int mw_root_end_silent(mw_engine *e, mw_handle obj);
 
-/* Is `obj` a root, or below one?  It may be said to be below until it was
-** `mw_tree_released`. */
+/* Returns whether `obj` is in the tree: a root, or below a root.  An object
+** that has lost its last path stays in the tree until `mw_tree_released`. */
 MW_API int mw_tree_has(const mw_engine *e, mw_handle obj);
 
-/* Is it below a root? (That may be itself, and another one.) */
+/* Returns whether `obj` is below another root, or is a silent root. */
 MW_API int mw_tree_is_below(const mw_engine *e, mw_handle obj);
 
 /*
-** The field `key` of `parent`, which is included, holds `child`, in place of
-** what it held.  A key of type MW_TNIL can serve to hold a child for a while.
-** Who begins a root links with its reach what is there; a write is linked in
-** all (reach 0). MW_OK; MW_NEW: the child was not below one of the roots that
-** it is below now; MW_NOMEM or MW_STALE: nothing has changed.
+** Links `child` under the field `key` of `parent`, which is in the tree, in
+** place of the child that the field held before.  While the host scans a new
+** root, `reach` is the reach of the root.  For a write, `reach` is 0: the child
+** is linked in the trees of all roots above the parent.  A key of type MW_TNIL
+** can hold a child for a while.  MW_OK: done.  MW_NEW: done, and the child is
+** new below at least one root, so the host links the fields of the child as
+** well.  MW_NOMEM or MW_STALE (of the parent or the child): nothing has
+** changed.
 */
 MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                         const mw_value *key, mw_handle child);
 
-/* The field holds no object any more.  Needs no memory. */
+/* Tells the engine that the field `key` of `parent` holds no object any more.
+** Needs no memory. */
 MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
 
 /*
-** An object that is no longer included, each one once; MW_NONE when there is
-** none.  An object that is unlinked and linked elsewhere before this is asked
-** for has moved, with what is below it, at the price of two links.
+** Returns an object that has left the tree, each object once; MW_NONE when
+** there is none.  The host need not report the writes of such an object any
+** more.  An object that is unlinked, and linked elsewhere before the next call,
+** has moved with all objects below, at the price of two links.
 */
 MW_API mw_handle mw_tree_released(mw_engine *e);
 
-/* Sees to what was unlinked, at once: what is not below a root is released, and
-** is new when it is linked again.  Needs no memory. */
+/* Finds paths to unlinked objects now: objects without a path are released, and
+** are new when the host links them again.  Needs no memory. */
 MW_API void mw_tree_resolve(mw_engine *e);
 
-/* Is there anything to be released, perhaps?  Cheap to ask. */
+/* Returns whether `mw_tree_released` may find an object.  Costs two
+** comparisons. */
 MW_API int mw_tree_has_orphans(const mw_engine *e);
 
-/* Has a field of `obj` been linked?  Else no write can unlink one. */
+/* Returns whether a field of `obj` is linked.  If not, no write to `obj` needs
+** `mw_tree_unlink`. */
 MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
 
 /*
-** The path from `root` down to `obj`: writes at most `n` of its keys to `keys`,
-** from `obj` upwards, and returns how many there are.  0:  `obj` is not below
-** the root, or is the root.
+** Finds the path from `root` down to `obj`: stores at most `n` keys in `keys`,
+** the key that leads to `obj` first, the root's own key last.  Returns the
+** number of keys of the whole path, which may be greater than `n`.  Returns 0
+** if `obj` is not below the root, or is the root.  Of several paths the engine
+** has chosen one. The keys are copies; the host keeps the strings of the keys
+** alive.
 */
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                              mw_value *keys, uint32_t n);
@@ -543,160 +606,171 @@ MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
 /* {======================================================
 ** Journal
 **
-** What was written, in order, for as long as somebody records.
+** The writes in order, while the journal is open.
 **
-**     mark = mw_journal_open(e)     from now on the host notes each write:
-**     mw_journal_append(e, &entry)          when the value was stored
-**     mw_journal_entries(e, mark, &n)     what was written since
-**     mw_journal_rewind(e, mark, ...)     takes it back, if it was a mistake
+**     mark = mw_journal_open(e)        from now on the host appends each
+**     mw_journal_append(e, &entry)     write after storing the value
+**     mw_journal_entries(e, mark, &n)  finds the writes since
+**     mw_journal_rewind(e, mark, ...)  restores the old values
 **     mw_journal_close(e)
 **
-** Those who record are nested: who began last ends first.  With the last one
-** the entries go.
+** Readers are nested: each `mw_journal_open` needs one `mw_journal_close`, and
+** the newest reader closes first.  The last close frees the entries.
 ** ======================================================= */
 
-/* The values of an entry. */
+/* The places of the values in an entry: the key, the old and the new value. */
 enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
 
-/* One write: of the value `i`, its kind is in `type[i]`. */
+/* One write; `type[i]` is the type of `value[i]`. */
 typedef struct mw_entry {
   mw_handle obj; /* MW_NONE: the entry is void */
   mw_content value[MW_PARTS];
   uint8_t type[MW_PARTS];
   uint8_t kind;   /* of enum mw_kind */
-  uint32_t where; /* for the host: where in the program */
+  uint32_t where; /* for the host: the place in the program */
 } mw_entry;
 
-/* Begins to record.  Returns the number of the next entry. */
+/* Opens the journal for one more reader.  Returns the number of the next
+** entry. */
 MW_API size_t mw_journal_open(mw_engine *e);
 
-/* Is anybody recording?  Else there is no need to note. */
+/* Returns whether the journal has a reader.  If not, the host need not
+** append. */
 MW_API int mw_journal_is_open(const mw_engine *e);
 
 /*
-** Notes a write; does nothing when nobody records.  Strings are retained for
-** as long as the entry is there, objects are not kept alive.  MW_OK or
-** MW_NOMEM.
+** Appends an entry; does nothing when the journal is closed.  The engine
+** retains the strings of an entry as long as the entry exists, but does not
+** keep objects alive.  Returns MW_OK or MW_NOMEM.
 */
 MW_API int mw_journal_append(mw_engine *e, const mw_entry *entry);
 
-/* Makes sure that there is memory for the next entry.  MW_OK or MW_NOMEM. */
+/* Makes room for one more entry, so that the next append needs no memory.
+** Returns MW_OK or MW_NOMEM. */
 MW_API int mw_journal_reserve(mw_engine *e);
 
-/* The entries from number `mark` on, and how many; good until the next call
-** that notes, rewinds or ends.  Some may be void. */
+/* Returns the entries from number `mark` on, and in `*n` how many there are.
+** The pointer is valid until the next call that appends, retracts or closes.
+** Some entries may be void. */
 MW_API const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark,
                                           size_t *n);
 
 /*
 ** Calls the host's `restore(ud, entry, host)` for the entries from number
-** `mark` on, the last one first, but not for objects that are gone.  They are
-** still there then: see `mw_journal_retract`.  Needs no memory.
+** `mark` on, the last one first, but not for objects that are gone.  The
+** entries stay: see `mw_journal_retract`.  Needs no memory.
 */
 MW_API void mw_journal_rewind(mw_engine *e, size_t mark, void *host);
 
-/* Forgets the entries from `mark` on, `n` of them; those that follow stay, and
-** keep their numbers. */
+/* Makes `n` entries from number `mark` on void and releases their strings;
+** later entries stay, and keep their numbers. */
 MW_API void mw_journal_retract(mw_engine *e, size_t mark, size_t n);
 
-/* Ends what the last `mw_journal_open` began. */
+/* Closes the journal for the newest reader. */
 MW_API void mw_journal_close(mw_engine *e);
 
 /*
-** Makes `obj` one whose writes are to be noted, though nobody may watch it.
-** With `below`, what is below it too, as in a deep watch: the host is to say
-** what that is (see `mw_root_begin_silent`).  MW_NEW when it is to be included,
-** MW_OK, MW_NOMEM or MW_STALE.
+** Tracks `obj`: the host appends writes to `obj` to the journal, even if no
+** watch hears the writes.  With `below`, `obj` becomes a silent root as well,
+** `*reach` is its reach, and the host links the objects below (see
+** `mw_root_begin_silent`); without `below`, `*reach` is untouched.  MW_NEW: the
+** host links the fields of `obj`.  MW_OK: done.  MW_NOMEM or MW_STALE: nothing
+** has changed.
 */
 MW_API int mw_object_track(mw_engine *e, mw_handle obj, int below,
                            mw_reach *reach);
 
-/* Ends that; what was below it stays included for those who watch it.  MW_OK,
-** or MW_STALE when it was not tracked. */
+/* Stops tracking `obj`.  Objects below `obj` stay in the tree while another
+** root reaches them.  Returns MW_OK, or MW_STALE when `obj` was not tracked. */
 MW_API int mw_object_untrack(mw_engine *e, mw_handle obj);
 
-/* Is it? */
+/* Returns whether `obj` is tracked. */
 MW_API int mw_object_is_tracked(const mw_engine *e, mw_handle obj);
 
 /* }====================================================== */
 
 /* {======================================================
-** Scopes: what is executing
+** Hierarchies: the objects that are executing
 **
-** In a hierarchy each thread has a stack of the objects that it executes, each
-** under a name.
+** In a hierarchy each thread has a stack of the objects that the thread
+** executes, each under a name.
 **
 **     mw_hierarchy_enter(e, scopes, thread, player, name)
 **         mw_hierarchy_enter(e, scopes, thread, sword, another_name)
 **         mw_hierarchy_leave(e, scopes, thread, sword)
 **     mw_hierarchy_leave(e, scopes, thread, player)
 **
-** A thread is a handle, so that its stack goes when it is forgotten; MW_NONE
-** will do for a host that has only one.  Names are numbers that the host gives,
-** but not 0.
+** A thread is the handle of an object; the stack goes when the host forgets the
+** thread.  A host with only one thread can pass MW_NONE.  Names are numbers of
+** the host's choice, but not 0.
 ** ======================================================= */
 
-/* The number of a hierarchy in its engine; passing one that is not open is the
-** caller's error. */
+/* The number of a hierarchy in its engine; passing a number that no open
+** hierarchy has is the caller's error. */
 typedef uint32_t mw_hierarchy;
 
-/* What was entered, and as what. */
+/* A frame: the object that was entered, and the name. */
 typedef struct mw_frame {
   mw_handle obj;
   uint32_t name;
 } mw_frame;
 
-/* Opens a hierarchy.  MW_OK: `*scopes` is its number.  MW_NOMEM. */
+/* Opens a hierarchy.  MW_OK: `*scopes` is the number.  MW_NOMEM. */
 MW_API int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes);
 
-/* Closes it; its number may be given again. */
+/* Closes a hierarchy; a new hierarchy may get the number. */
 MW_API void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes);
 
-/* Empties all its stacks; names stay. */
+/* Empties all stacks of a hierarchy; the names stay. */
 MW_API void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes);
 
-/* How many frames there are in all its stacks: when there are none, the names
-** in use are those of objects. */
+/* Returns the number of frames in all stacks of a hierarchy.  At 0, the names
+** in use are the names of objects only. */
 MW_API size_t mw_hierarchy_frames(const mw_engine *e, mw_hierarchy scopes);
 
-/* Notes what `obj` is called, and below which object (or MW_NONE), until it is
-** forgotten.  MW_OK, MW_NOMEM or MW_STALE. */
+/* Sets the name of `obj`, and the object (or MW_NONE) to which the name is
+** relative, until `obj` is forgotten.  Returns MW_OK, MW_NOMEM or MW_STALE. */
 MW_API int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes,
                                  mw_handle obj, mw_handle parent,
                                  uint32_t name);
 
-/* What was noted; 0 when nothing was, and then `*parent` is untouched. */
+/* Returns the name of `obj`, and in `*parent` the parent that
+** `mw_hierarchy_set_name` was given; 0 when `obj` has no name, and then
+** `*parent` is untouched. */
 MW_API uint32_t mw_hierarchy_name(const mw_engine *e, mw_hierarchy scopes,
                                   mw_handle obj, mw_handle *parent);
 
-/* `thread` enters `obj`, under a name, which need not be what was noted.  It
-** may be in it already.  MW_OK, MW_NOMEM or MW_STALE. */
+/* `thread` enters `obj` under `name`, which may differ from the name that
+** `mw_hierarchy_set_name` was given.  The thread may be in `obj` already.
+** Returns MW_OK, MW_NOMEM or MW_STALE. */
 MW_API int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj, uint32_t name);
 
-/* It leaves what it entered last as `obj`, and all that it entered since, which
-** an error may have skipped.  MW_OK; MW_STALE: it is not in it. */
+/* `thread` leaves the frame of `obj` that the thread entered last, and all
+** frames entered since, whose leaving an error may have skipped.  Returns
+** MW_OK; MW_STALE when the thread is not in `obj`. */
 MW_API int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj);
 
-/* It leaves all but the `depth` outermost. */
+/* `thread` leaves all frames but the `depth` outermost. */
 MW_API void mw_hierarchy_cut(mw_engine *e, mw_hierarchy scopes,
                              mw_handle thread, uint32_t depth);
 
-/* What it is in, the outermost first, and how many; good until the next call
-** that enters.  The handles of objects that died meanwhile are stale. */
+/* Returns the frames of `thread`, the outermost first, and in `*n` how many;
+** valid until the next call that enters.  The handles of objects that have died
+** in the meantime are stale. */
 MW_API const mw_frame *mw_hierarchy_stack(const mw_engine *e,
                                           mw_hierarchy scopes, mw_handle thread,
                                           uint32_t *n);
 
-/* How often the name is among them. */
+/* Returns how many frames of `thread` have the name. */
 MW_API uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
                                    mw_handle thread, uint32_t name);
 
 /* }====================================================== */
 
 /* {======================================================
-** Traces: what happened when
+** Traces: the events of a program on a line of time
 **
 **     mw_trace_open(e, 100000, now, ud, &t)
 **     mw_trace_start(e, t)
@@ -707,122 +781,124 @@ MW_API uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
 **     mw_trace_stop(e, t)
 **     mw_trace_write(e, t, MW_CHROME, "thread", sink, ud)
 **
-** A trace is a ring of events of a fixed size: when it is full, the oldest are
-** lost.  One runs at a time.  While none does, the functions that note
-** something cost a branch.
+** A trace is a ring of events of a fixed size: a full trace loses its oldest
+** events.  One trace runs at a time.  While no trace runs, a function that adds
+** an event costs a branch.
 ** ======================================================= */
 
-/* A trace.  Opaque; owned by whoever opened it, until it is closed or the
-** engine is. */
+/* A trace.  Opaque; the caller of `mw_trace_open` owns the trace until
+** `mw_trace_close` or `mw_engine_close`. */
 typedef struct mw_trace mw_trace;
 
-/* What time it is: nanoseconds since some moment, which never go back.  Must
-** not call the engine. */
+/* Returns the time: nanoseconds since some moment, never less than before.
+** Must not call the engine. */
 typedef int64_t (*mw_now)(void *ud);
 
-/* A number by which the host knows one of its threads; 1 for the first. */
+/* The number of a thread, of the host's choice; 1 for the first thread. */
 typedef uint32_t mw_thread;
 
-/* The number of a name in the trace that runs.  0 is no name. */
+/* The number of a name in the running trace.  0 is no name. */
 typedef uint32_t mw_name;
 
-/* Opens a trace for the last `capacity` events, whose memory is taken at once.
-** MW_OK, or MW_NOMEM. */
+/* Opens a trace for the last `capacity` events, and allocates their memory at
+** once.  Returns MW_OK or MW_NOMEM. */
 MW_API int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
                          mw_trace **trace);
 
-/* Stops and frees it.  `t` may be NULL. */
+/* Stops and frees a trace.  `t` may be NULL. */
 MW_API void mw_trace_close(mw_engine *e, mw_trace *t);
 
-/* Starts it, or goes on with it.  MW_OK (it may be running); MW_FULL: another
-** one is. */
+/* Starts a trace, or continues a trace that was stopped.  MW_OK: the trace runs
+** (it may have been running).  MW_FULL: another trace runs. */
 MW_API int mw_trace_start(mw_engine *e, mw_trace *t);
 
-/* Stops it, if it runs: what is open then ends there. */
+/* Stops a trace, if the trace runs.  Events that have begun and not ended end
+** at this moment. */
 MW_API void mw_trace_stop(mw_engine *e, mw_trace *t);
 
-/* The one that runs, or NULL. */
+/* Returns the running trace, or NULL. */
 MW_API mw_trace *mw_trace_running(const mw_engine *e);
 
 /*
-** The number of a name (`len` bytes, any bytes; copied) in a category, which is
-** a name too, or 0.  Returns 0 when no trace runs and when there is no memory;
-** events with that name are lost.
+** Returns the number of a name (`len` bytes, any bytes; copied) in a category,
+** which is a name too, or 0.  Returns 0 when no trace runs and when there is no
+** memory; events with the name 0 are lost.
 */
 MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                              mw_name category);
 
 /*
-** Something begins in a thread.  Returns an identity for `mw_trace_end`, never
-** 0 unless it was not noted.  `args`, if not NULL, is the text of a JSON
-** object, `len` bytes; it is copied, not looked at, and left out if there is no
+** Adds the begin of a span in a thread.  Returns an id for `mw_trace_end`; 0
+** when the event was lost.  `args`, if not NULL, is the text of a JSON object,
+** `len` bytes; the text is copied without a check, and left out if there is no
 ** memory.
 */
 MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                                const char *args, size_t len);
 
-/* It ends, with what began later in its thread and has not ended.  If its begin
-** was lost or is in another trace, this is nothing; `id` may be 0. */
+/* Ends a span, and with the span all later spans of the thread that have not
+** ended.  Does nothing if the begin was lost or is in another trace; `id` may
+** be 0. */
 MW_API void mw_trace_end(mw_engine *e, uint64_t id, const char *args,
                          size_t len);
 
-/* Something happens. */
+/* Adds an event without a duration. */
 MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                              const char *args, size_t len);
 
-/* What an event says of a change. */
+/* The details of a change.  With `same_time` the event gets the time of the
+** event before: a look at the clock costs more than the rest of the event. */
 typedef struct mw_trace_details {
   mw_handle obj;
-  mw_value key;       /* MW_TABSENT: neither the object nor a key is said */
-  const char *string; /* the key, if it is a string; `key.u` is not read then */
-  size_t len;         /* of the string */
-  uint64_t guards;    /* how many have heard of the change; 0: not said */
-  const char *context; /* the text of a JSON array; NULL: not said */
+  mw_value key;        /* MW_TABSENT: no object and no key in the event */
+  const char *string;  /* a string key; then `key.u` is not read */
+  size_t len;          /* of the string */
+  uint64_t guards;     /* how many guards have heard the change; 0: left out */
+  const char *context; /* the text of a JSON array; NULL: left out */
   size_t context_len;
-  int same_time; /* has the event the time of the event before it?  That saves
-                 ** a look at the clock, which costs more than the rest */
+  int same_time; /* the event has the time of the event before */
 } mw_trace_details;
 
 /*
-** An object is changed.  The key is nil, a boolean, a number or a string; texts
-** are copied.  The details become JSON when the trace is written, except where
-** there is a context, a key of more than 64 bytes, or one key more than the
-** trace has room for events: then they become JSON at once, in a block of
-** memory, and are left out if there is none.
+** Adds a change of an object.  The key is nil, a boolean, a number or a string;
+** texts are copied.  The details become JSON when the trace is written, with
+** three exceptions: a context, a key of more than 64 bytes, or more keys than
+** the trace has room for events.  In these cases the details become JSON at
+** once, in a block of memory, and are left out if there is no memory.
 */
 MW_API void mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
                             const mw_trace_details *details);
 
-/* A clock has come to the generation it has now. */
+/* Adds the generation of a clock. */
 MW_API void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
                              mw_clock clock);
 
-/* Something has that many, which must be finite, or it is lost. */
+/* Adds a value of a counter.  An event whose value is not finite is lost. */
 MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                              double value);
 
-/* How many events it has. */
+/* Returns the number of events in the trace. */
 MW_API size_t mw_trace_len(const mw_trace *t);
 
-/* And how many it has lost. */
+/* Returns the number of events that the trace has lost. */
 MW_API uint64_t mw_trace_lost(const mw_trace *t);
 
-/* Takes some bytes of a text; returns 0 when it cannot.  Must not call the
-** engine. */
+/* Receives the next `n` bytes of a text; returns 0 to refuse.  Must not call
+** the engine. */
 typedef int (*mw_sink)(void *ud, const char *bytes, size_t n);
 
-/* How a trace can be written. */
+/* The formats of `mw_trace_write`. */
 enum mw_format {
   MW_CHROME,    /* Chrome's trace events, which Perfetto opens */
   MW_SPEEDSCOPE /* the profiles of speedscope.app */
 };
 
 /*
-** Writes a trace, which may be running, as JSON.  In each thread what begins
-** ends, properly nested, and times do not go back: ends whose begin was lost
-** are left out, and what has not ended ends when the trace was stopped, or now.
-** Thread 1 is called "main", others `thread` and their number.  MW_OK;
-** MW_NOMEM; MW_REFUSED when the sink has refused something.
+** Writes a trace, which may be running, as JSON.  In each thread the spans are
+** properly nested, and times do not go back: ends whose begin was lost are left
+** out, and spans that have not ended end when the trace was stopped, or now.
+** Thread 1 is called "main", each other thread `thread` and its number.  MW_OK;
+** MW_NOMEM; MW_REFUSED when the sink has refused a text.
 */
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
@@ -831,20 +907,20 @@ MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
 /* }====================================================== */
 
 /* {======================================================
-** For those who debug
+** Debugging
 **
-** Compiled with MW_CHECKS defined, the library checks how it is called (a clock
-** that nobody opened, a batch that ends twice, a callback that calls what it
-** must not) and, on the way, its own invariants.  That costs little, and
+** Compiled with MW_CHECKS defined, the library checks its callers (a clock that
+** nobody opened, a batch that ends twice, a callback that calls a forbidden
+** function) and, on the way, its own invariants.  The checks cost little, and
 ** nothing at all without MW_CHECKS.
 ** ======================================================= */
 
 #ifdef MW_CHECKS
 
 /*
-** The program defines this function: a check has failed.  `misuse` is 1 when
-** the caller has done something wrong, 0 when the engine has.  If the function
-** returns, the engine goes on as if nothing was, and may crash.
+** The program defines this function; the engine calls the function when a check
+** has failed.  `misuse` is 1 when the caller is wrong, 0 when the engine is.
+** If the function returns, the engine goes on, and may crash.
 */
 MW_API void mw_check_failed(int misuse, const char *condition, const char *file,
                             int line);
@@ -852,17 +928,18 @@ MW_API void mw_check_failed(int misuse, const char *condition, const char *file,
 #endif
 
 /*
-** Walks through all there is and looks if it fits together; may take seconds,
-** and some memory for the time of the call.  MW_OK; MW_BROKEN: `mw_dump` says
-** what is wrong.  May be called by a guard.  Without MW_CHECKS it is MW_OK.
+** Checks all invariants of the engine; may take seconds, and some memory during
+** the call (without memory, the paths are not checked).  MW_OK; MW_BROKEN:
+** `mw_dump` shows the invariant that does not hold.  A guard may call this
+** function.  Without MW_CHECKS the result is always MW_OK.
 */
 MW_API int mw_verify(mw_engine *e);
 
 /*
-** Writes a text that shows the engine: objects with their watches, what is
-** below which root and the path there, batches, the journal, clocks,
-** hierarchies, traces.  It is for people, and may change with each version.
-** MW_OK; MW_REFUSED when the sink has refused something.  Needs no memory.
+** Writes a text that shows the engine: objects with their watches, their roots
+** and the path from each root, batches, the journal, clocks, hierarchies,
+** traces. The text is for people, and may change with each version.  MW_OK;
+** MW_REFUSED when the sink has refused a text.  Needs no memory.
 */
 MW_API int mw_dump(const mw_engine *e, mw_sink write, void *ud);
 

@@ -1,5 +1,5 @@
 /*
-** tally.c - how often which value was seen in which place.
+** tally.c - counts of the values that were seen in each place.
 ** SPDX-License-Identifier: MIT
 */
 #include "tally.h"
@@ -47,7 +47,7 @@ static int same(const mwi_tally_key *a, const mwi_tally_key *b) {
          a->key_kind == b->key_kind && a->kind == b->kind;
 }
 
-/* Where the index has a key, or would have it. */
+/* Returns the place of a key in the index, or the empty place for the key. */
 static uint32_t *spot(mwi_tally *t, const mwi_tally_key *key) {
   uint32_t *index = index_of(t), mask = 2 * t->size - 1;
   uint32_t i = hash(key) & mask;
@@ -89,7 +89,8 @@ void mwi_tally_move(mwi_tally *t, uint32_t size, const mwi_tally *from) {
   t->n = from->n;
 }
 
-/* Is an entry that of all numbers from one on, and a key that of a number? */
+/* Does the entry stand for all numbers from `low` on, and the key for a number
+** of this type? */
 static int is_range(const mwi_tally_entry *entry, const mwi_tally_key *key) {
   return entry->key.place == key->place && entry->key.key == key->key &&
          entry->key.key_kind == key->key_kind &&
@@ -99,7 +100,7 @@ static int is_range(const mwi_tally_entry *entry, const mwi_tally_key *key) {
            key->kind == MWI_TALLY_FLOAT));
 }
 
-/* The entry of all numbers from one on, or NULL. */
+/* Returns the entry of all numbers from `low` on, or NULL. */
 static mwi_tally_entry *range(mwi_tally *t, const mwi_tally_key *key) {
   mwi_tally_key all = *key;
   all.kind =
@@ -108,7 +109,8 @@ static mwi_tally_entry *range(mwi_tally *t, const mwi_tally_key *key) {
   return mwi_tally_find(t, &all);
 }
 
-/* Notes a number in such an entry, if it is one of them. */
+/* Widens an entry of numbers up to a number; 0 if the number is less than
+** `low`. */
 static int extend(mwi_tally_entry *entry, uint64_t bits) {
   mwi_tally_number number;
   memcpy(&number, &bits, sizeof(number));
@@ -116,13 +118,13 @@ static int extend(mwi_tally_entry *entry, uint64_t bits) {
     if (number.i < entry->low.i) return 0;
     if (number.i > entry->high.i) entry->high.i = number.i;
   } else {
-    if (!(number.d >= entry->low.d)) return 0; /* perhaps it is NaN */
+    if (!(number.d >= entry->low.d)) return 0; /* less, or NaN */
     if (number.d > entry->high.d) entry->high.d = number.d;
   }
   return 1;
 }
 
-/* The entry that is expected now, if it is such a range. */
+/* Returns the entry expected next, if the entry is a range for the key. */
 static mwi_tally_entry *expected_range(mwi_tally *t, const mwi_tally_key *key) {
   mwi_tally_entry *entry;
   uint32_t i;

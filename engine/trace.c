@@ -1,20 +1,20 @@
 /*
-** trace.c - what happened when: a ring of events, and names.
+** trace.c - a trace: a ring of events, and names.
 ** SPDX-License-Identifier: MIT
 **
 **     events   | 8 9 10 3 4 5 6 7 |   of 11 events the 8 newest
 **                       ^
 **                       at: the place of the next event
 **
-** Invariant: event number i is in events[i % capacity] as long as it is among
-** the newest `capacity`; each of these owns its text.  Begins and ends are not
-** matched here, but when the trace is written: an end has the identity of its
-** begin, so an end whose begin was overwritten is known.
+** Invariant: event number i is in events[i % capacity] while the event is among
+** the newest `capacity`; each of these owns its text.  Begins and ends are
+** matched only when the trace is written: an end has the id of its begin, so an
+** end whose begin was overwritten is known.
 **
 ** A change is kept as numbers, and becomes JSON when the trace is written.  A
-** key that is a string has a number in `texts`, unless the string is long or
-** there are as many texts as events; then the event owns the JSON instead, so
-** that the texts take no more memory than the ring does.
+** string key has a number in `texts`, unless the string is long or there are as
+** many texts as events; then the event owns the JSON instead, so that the texts
+** take no more memory than the ring.
 **
 ** Names are numbered from 1; a number is the place in `list`, and `table` is a
 ** hash table of numbers, never more than half full.
@@ -26,7 +26,7 @@
 
 #define MIN_TABLE 64u
 
-/* Events a trace may have before its identities meet another's. */
+/* Events of a trace before its ids meet the ids of another trace. */
 #define BASE_SHIFT 40
 
 /* The longest key that gets a number. */
@@ -86,7 +86,8 @@ void mw_trace_close(mw_engine *e, mw_trace *t) {
   mwi_check_enter(e);
   if (e->trace.running == t) e->trace.running = NULL;
   while (*link != t) {
-    mwi_check_call(*link != NULL); /* else it is another engine's, or closed */
+    mwi_check_call(*link !=
+                   NULL); /* else the trace is another engine's, or closed */
     link = &(*link)->next;
   }
   *link = t->next;
@@ -119,7 +120,7 @@ static int is_name(const mwi_trace_name *name, const char *s, size_t len,
          (len == 0 || memcmp(name->text, s, len) == 0);
 }
 
-/* The place of a name in the table, or where the name would be. */
+/* Returns the place of a name in the table, or the empty place for the name. */
 static uint32_t place_of(const mwi_trace_names *names, const char *s,
                          size_t len, mw_name category, uint32_t hash) {
   uint32_t mask = names->size_table - 1, i = hash & mask;
@@ -164,13 +165,13 @@ static char *copy(mw_engine *e, const char *s, size_t len) {
   return text;
 }
 
-/* The number of a string, which is given one if there are fewer than `most`;
-** else 0. */
+/* Returns the number of a string, which gets a number if there are fewer than
+** `most`; else 0. */
 static mw_name number_of(mw_engine *e, mwi_trace_names *names, const char *s,
                          size_t len, mw_name category, uint64_t most) {
   mwi_trace_name fresh = {NULL, len, category, 0};
   mw_name name = 0;
-  if (names->latest != 0 && /* the same one again, most often */
+  if (names->latest != 0 && /* often the string is the latest again */
       is_name(&names->list[names->latest], s, len, category))
     return names->latest;
   fresh.hash = hash_name(s, len, category);
@@ -199,7 +200,7 @@ mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 ** Events
 ** ======================================================= */
 
-/* The next place of the ring, with nothing in it. */
+/* Returns the next place of the ring, emptied. */
 static mwi_trace_event *next_place(mw_engine *e, mw_trace *t) {
   mwi_trace_event *event = &t->events[t->at];
   mwi_assert(t->at == t->n % t->capacity);
@@ -223,7 +224,7 @@ static mwi_trace_event *add_at_once(mw_engine *e, mw_trace *t,
   return event;
 }
 
-/* Time does not go back. */
+/* Returns the time, which does not go back. */
 static int64_t time_of(const mw_engine *e, const mw_trace *t) {
   int64_t now;
   mwi_quiet_begin(e);
@@ -239,7 +240,8 @@ static mwi_trace_event *add(mw_engine *e, mw_trace *t, enum mwi_trace_kind kind,
   return add_at_once(e, t, kind, thread, name);
 }
 
-/* Gives an event a text, which it owns then; NULL: there was no memory. */
+/* Gives an event a text, which the event then owns; NULL if there was no
+** memory. */
 static void own_text(mwi_trace_event *event, char *text, size_t len) {
   if (text == NULL) return;
   event->has = MWI_ARGS_TEXT;
@@ -253,7 +255,7 @@ static void set_args(mw_engine *e, mwi_trace_event *event, const char *args,
   own_text(event, copy(e, args, len), len);
 }
 
-/* The running trace, if it has that name. */
+/* Returns the running trace, if the trace has the name. */
 static mw_trace *trace_for(mw_engine *e, mw_name name) {
   mw_trace *t = e->trace.running;
   mwi_check_enter(e);
@@ -270,7 +272,7 @@ uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
   return t->base + t->n;
 }
 
-/* The event of an identity, if it is still there and begins something. */
+/* Returns the event of an id, if the event is in the ring and is a begin. */
 static const mwi_trace_event *find_begin(const mw_trace *t, uint64_t id) {
   uint64_t i = id - t->base - 1;
   const mwi_trace_event *event;
@@ -300,7 +302,7 @@ void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                       double value) {
   mw_trace *t = trace_for(e, name);
   if (t == NULL) return;
-  if (value - value == 0) /* it is finite */
+  if (value - value == 0) /* `value` is finite */
     add(e, t, MWI_TRACE_COUNTER, thread, name)->u.number = value;
   else
     t->dropped++;
@@ -329,8 +331,8 @@ static void set_change_text(mw_engine *e, mwi_trace_event *event,
   own_text(event, text, len);
 }
 
-/* Makes the key one that an event can have; 0: an event cannot have the key, or
-** what else there is to say. */
+/* Makes the key a key that fits into an event; returns 0 if the key or the
+** other details do not fit. */
 static int fits(mw_engine *e, mw_trace *t, const mw_trace_details *details,
                 mw_value *key) {
   if (details->context != NULL || details->guards > UINT32_MAX) return 0;
@@ -382,7 +384,7 @@ void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
 int mw_trace_start(mw_engine *e, mw_trace *t) {
   if (e->trace.running == t) return MW_OK;
   if (e->trace.running != NULL) return MW_FULL;
-  if (t->used) { /* scopes that were open when it was stopped ended there */
+  if (t->used) { /* spans open at the stop ended there */
     t->latest = t->stopped;
     add_at_once(e, t, MWI_TRACE_BREAK, 0, 0);
   }

@@ -6,10 +6,10 @@
 **               |   +--> 2 -> 5
 **               +--> 0 -> 1 -> 3 -> 4        next[]: events of one thread
 **
-** The events of one thread after the other are read in order, with a stack of
-** the begins that have no end yet.  An end finds its begin on the stack by its
-** identity, and first ends the begins above; an end whose begin is not on the
-** stack is left out, for its begin was lost.
+** The writer reads the events of one thread after the other, in order, with a
+** stack of the begins that have no end yet.  An end finds its begin on the
+** stack by the id, and first ends the begins above; an end whose begin is not
+** on the stack is left out, for its begin was lost.
 */
 #include <string.h>
 
@@ -46,7 +46,7 @@ struct writer {
   mw_engine *e;
   const mw_trace *t;
   const format *how;
-  const char *word; /* threads are called this and their number */
+  const char *word; /* a thread's name is this word and its number */
   mwi_json out;
   char *buffer;
   uint32_t *next; /* by event */
@@ -162,7 +162,7 @@ static int push(writer *w, const mwi_trace_event *event, uint64_t id) {
   return 1;
 }
 
-/* Identities on the stack go up. */
+/* Ends the begin of an end event.  The ids on the stack ascend. */
 static void pop(writer *w, const mwi_trace_event *event) {
   uint32_t i = w->depth;
   while (i > 0 && w->stack[i - 1].id > event->u.id) i--;
@@ -183,7 +183,8 @@ static int take_event(writer *w, uint32_t i) {
   return 1;
 }
 
-/* The number of the first break from event `i` on; or of all events. */
+/* Returns the number of the first break from event `i` on; or the number of all
+** events. */
 static uint32_t next_break(const writer *w, uint32_t i) {
   while (i < w->n && event_at(w, i)->kind != MWI_TRACE_BREAK) i++;
   return i;
@@ -273,7 +274,7 @@ void mwi_trace_put_change(mwi_json *out, const mw_trace_details *details,
 /* }====================================================== */
 
 /* {======================================================
-** What the formats share
+** Common to both formats
 ** ======================================================= */
 
 static void put_name(writer *w, mw_name name) {
@@ -281,25 +282,25 @@ static void put_name(writer *w, mw_name name) {
   mwi_json_string(&w->out, text->text, text->len);
 }
 
-/* Puts a comma before all but the first. */
+/* Puts a comma before each element but the first. */
 static void separate(writer *w) {
   if (w->follows) mwi_json_literal(&w->out, ",\n");
   w->follows = 1;
 }
 
-/* The name of a thread, as a string. */
+/* Puts the name of a thread, as a string. */
 static void put_thread(writer *w, mw_thread number) {
   char text[64];
-  mwi_json its = {NULL, NULL, text, 0, sizeof(text), 0};
+  mwi_json name = {NULL, NULL, text, 0, sizeof(text), 0};
   size_t len = strlen(w->word);
   if (number == 1) {
     mwi_json_literal(&w->out, "\"main\"");
     return;
   }
-  mwi_json_put(&its, w->word, (len < 40) ? len : 40);
-  mwi_json_literal(&its, " ");
-  mwi_json_integer(&its, number);
-  mwi_json_string(&w->out, text, its.n);
+  mwi_json_put(&name, w->word, (len < 40) ? len : 40);
+  mwi_json_literal(&name, " ");
+  mwi_json_integer(&name, number);
+  mwi_json_string(&w->out, text, name.n);
 }
 
 static void nothing(writer *w) { (void)w; }
@@ -336,7 +337,7 @@ static void chrome_begin_thread(writer *w, uint32_t i) {
   mwi_json_literal(&w->out, "}}");
 }
 
-/* A change that was kept as numbers. */
+/* Puts a change that was kept as numbers. */
 static void put_change(writer *w, const mwi_trace_event *event) {
   mw_trace_details details;
   memset(&details, 0, sizeof(details));
@@ -430,7 +431,7 @@ static void speed_begin_file(writer *w) {
   mwi_json_literal(&w->out, "]},\"profiles\":[");
 }
 
-/* The time of the last event of a thread, or of the last end. */
+/* Returns the time of the last event of a thread, or of the last end. */
 static int64_t end_of_thread(writer *w, const lane *th) {
   int64_t last = event_at(w, th->last)->time, end = end_of(w, w->n);
   return (last > end) ? last : end;

@@ -1,27 +1,29 @@
 /*
-** tree.c - what is below an object: the links that lead there.
+** tree.c - the objects below a root, and the links that lead there.
 ** SPDX-License-Identifier: MIT
 **
 **        root                 node:  an object below a root
 **       / x  \ y              link:  a field of a node that holds a node
-**      a      b               via:   of the links to a node, the one on its
-**       \ p  / q                     path from the root
+**      a      b               via:   the link to a node that is on the
+**       \ p  / q                     node's path from the root
 **         c
 **
-** An object that is below several roots has a node for each, in a list that
-** ascends by `reach`.  Roots whom nobody hears share one: they are below the
-** *ground*, a root without an object.  All links of a node are in two lists,
-** those to it and those from it, and in a hash table by parent and key.
+** An object that is below several roots has a node for each root, in a list
+** that ascends by `reach`.  Silent roots share one reach: they are below the
+** *ground*, a root without an object.  Each link is in two lists, the links to
+** its child and the links from its parent, and in a hash table by parent and
+** key.
 **
-** Invariant: following `via` from a node, one comes to its root, or to an
+** Invariant: following `via` from a node leads to the node's root, or to an
 ** *orphan*: a node that has lost its `via`, and is in the list of orphans.
-** There is no cycle.  A write changes one link, so it makes at most one node an
-** orphan, at once and whatever is below it; a move links the orphan again
-** before anybody looks, and that is all.
+** There is no cycle.  A write changes one link, so a write makes at most one
+** node an orphan, at once and however large the tree below is; a move links the
+** orphan again before the next look at a path, and costs no more.
 **
-** When somebody does look, the orphans are resolved: each takes another of its
-** links, if one comes from where there is a path; else it has none, and what it
-** led to is an orphan too.  Those that are left are released.
+** The next look at a path resolves the orphans: each orphan takes another of
+** its links as `via`, if the link comes from a node with a path; otherwise the
+** orphan has no path, and each node whose `via` comes from the orphan becomes
+** an orphan too.  The orphans left at the end are released.
 */
 #include "engine.h"
 
@@ -40,14 +42,15 @@ static int is_root(const mw_engine *e, uint32_t m) {
   return node_at(e, m)->reach == m;
 }
 
-/* The first node of an object, 0 when it has none. */
+/* Returns the first node of an object, 0 when the object has none. */
 static uint32_t first_node(const mw_engine *e, mw_handle obj) {
   const mwi_object *r = mwi_object_find(&e->watch, obj);
   return (r == NULL) ? 0 : r->nodes;
 }
 
-/* The last node of an object whose reach is not greater; 0 for none.  Who scans
-** a new root asks for the greatest.  The first node's `prev` is the last. */
+/* Returns the last node of an object whose reach is not greater than `reach`; 0
+** for none.  The search begins at the end (the first node's `prev` is the
+** last), for a scan of a new root asks for the greatest reach. */
 static uint32_t last_node(const mw_engine *e, const mwi_object *r,
                           uint32_t reach) {
   uint32_t m = (r->nodes == 0) ? 0 : node_at(e, r->nodes)->prev;
@@ -56,7 +59,7 @@ static uint32_t last_node(const mw_engine *e, const mwi_object *r,
   return m;
 }
 
-/* The node of an object in a reach. */
+/* Returns the node of an object in a reach, or 0. */
 static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
   const mwi_object *r = mwi_object_find(&e->watch, obj);
   uint32_t m = (r == NULL) ? 0 : last_node(e, r, reach);
@@ -133,7 +136,7 @@ static uint64_t link_entry(const mw_engine *e, uint32_t i) {
   return (uint64_t)mwi_key_hash(l->parent, &l->key) << 32 | i;
 }
 
-/* Makes room for `n` more. */
+/* Makes room for `n` more entries. */
 static int reserve(mw_engine *e, khint_t n) {
   mwi_tree *part = &e->tree;
   kh_links_t *h;
@@ -152,8 +155,8 @@ static int reserve(mw_engine *e, khint_t n) {
   return 1;
 }
 
-/* The link of a field, 0 when the field has none.  Follows klib's way of
-** probing. */
+/* Returns the link of a field, 0 when the field has none.  Probes as klib
+** does. */
 static uint32_t find_link(const mw_engine *e, uint32_t parent,
                           const mw_value *key) {
   const kh_links_t *h;
@@ -172,7 +175,7 @@ static uint32_t find_link(const mw_engine *e, uint32_t parent,
   return 0;
 }
 
-/* There is room for it. */
+/* Enters a link, for which there is room. */
 static void put_link(mw_engine *e, uint32_t i) {
   int ret;
   kh_put_links(&e->tree.table->table, link_entry(e, i), &ret);
@@ -201,7 +204,7 @@ void mwi_tree_close(mw_engine *e) {
 ** Paths
 ** ======================================================= */
 
-/* Follows `via` to its end, but not beyond `stop`. */
+/* Follows `via` from node `m` to the end, but not beyond `stop`. */
 static uint32_t end_of_path(const mw_engine *e, uint32_t m, uint32_t stop) {
   while (m != stop && node_at(e, m)->via != 0)
     m = link_at(e, node_at(e, m)->via)->parent;
@@ -222,15 +225,15 @@ static void make_orphan(mw_engine *e, uint32_t m) {
   e->tree.orphans = m;
 }
 
-/* The record of the object that is a key, NULL for other keys. */
+/* Returns the record of an object that is a key, NULL for other keys. */
 static mwi_object *record_of_key(const mw_engine *e, const mw_value *key) {
   return (key->type == MW_TOBJECT)
              ? mwi_object_find(&e->watch, (mw_handle)key->u.i)
              : NULL;
 }
 
-/* The engine keeps the key of a link, or no longer does.  The links under an
-** object are a list, for the death of that object. */
+/* Retains the key of a link.  The links whose key is an object form a list,
+** which the death of the object walks. */
 static void keep_key(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
   mwi_object *r = record_of_key(e, &l->key);
@@ -259,9 +262,12 @@ static void clear_links(mw_engine *e, mw_handle obj) {
   if (r != NULL && m == 0) r->needs &= (uint8_t)~MWI_LINKS;
 }
 
-/* Takes a link out of everything and frees it.  The child may become an orphan;
-** but if the parent holds the child in another field as well, and that link is
-** the newest, the child's path stays as long as it was. */
+/*
+** Takes a link out of all lists and frees the link.  The child may become an
+** orphan; but if the parent holds the child in another field as well, and the
+** link of the other field is the newest, the child's path stays as long as
+** before.
+*/
 static void end_link(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
   mwi_node *parent = node_at(e, l->parent), *child = node_at(e, l->child);
@@ -322,7 +328,7 @@ static void end_node(mw_engine *e, uint32_t m) {
 ** Orphans
 ** ======================================================= */
 
-/* From here on no node is known to have no path. */
+/* Begins a search for paths, in which no node is marked yet. */
 static void begin_search(mw_engine *e) {
   mwi_tree *part = &e->tree;
   uint32_t m;
@@ -331,8 +337,8 @@ static void begin_search(mw_engine *e) {
   part->search = 1;
 }
 
-/* Is there a path to the node?  Those that a vain climb has met are marked, so
-** that all climbs of a search together take time for each node once. */
+/* Returns whether the node has a path.  A climb that finds no root marks its
+** nodes, so that all climbs of a search together visit each node once. */
 static int is_reached(mw_engine *e, uint32_t m) {
   uint32_t search = e->tree.search, at = m;
   while (node_at(e, at)->seen != search && node_at(e, at)->via != 0)
@@ -345,8 +351,7 @@ static int is_reached(mw_engine *e, uint32_t m) {
   return 0;
 }
 
-/* Takes another link to an orphan, if there is one from a node that has a
-** path. */
+/* Gives an orphan another `via`, if a link comes from a node with a path. */
 static int find_path(mw_engine *e, uint32_t m) {
   uint32_t i = node_at(e, m)->ins;
   while (i != 0 && !is_reached(e, link_at(e, i)->parent))
@@ -360,8 +365,9 @@ static int is_lost(const mw_engine *e, uint32_t m) {
   return node->via == 0 && node->obj != MW_NONE && !is_root(e, m);
 }
 
-/* What a node without a path led to becomes an orphan too, at the end of the
-** list.  Returns whether one of them is in the list already. */
+/* Makes orphans of the nodes whose path led through `m`, a node without a path:
+** they join the end of the list.  Returns whether one is in the list
+** already. */
 static int orphan_children(mw_engine *e, uint32_t m, uint32_t *last) {
   uint32_t i;
   int any = 0;
@@ -380,8 +386,8 @@ static int orphan_children(mw_engine *e, uint32_t m, uint32_t *last) {
   return any;
 }
 
-/* The node has a path again: what is lost below it gets one from there.  Walks
-** down over lost nodes, and back by `via`. */
+/* Gives the lost nodes below `m`, which has a path again, a path from `m`.
+** Walks down over lost nodes, and back by `via`. */
 static void lead_on(mw_engine *e, uint32_t m) {
   uint32_t at = m, i = node_at(e, m)->outs;
   while (i != 0 || at != m) {
@@ -399,10 +405,10 @@ static void lead_on(mw_engine *e, uint32_t m) {
   }
 }
 
-/* Goes outwards from the orphans, so that a path close by is found before all
-** that is below is lost.  A path may be one for an orphan that has looked
-** already, so that one looks again.  A path that is found stays: what is lost
-** is not above it. */
+/* Gives a path to all orphans that can have one.  Goes outwards from the
+** orphans, so that a path close by is found before all nodes below are lost.  A
+** path may serve an orphan that has looked already, so that orphan looks again.
+** A path once found stays: no lost node is above. */
 static void look_for_paths(mw_engine *e) {
   uint32_t m, last = e->tree.orphans;
   int again = last != 0;
@@ -428,7 +434,7 @@ static void give_node(mw_engine *e, uint32_t m) {
   mwi_pool_give(&e->tree.nodes, m, sizeof(mwi_node));
 }
 
-/* The list of orphans becomes empty. */
+/* Empties the list of orphans: each has a path now, or is released. */
 static void resolve(mw_engine *e) {
   mwi_tree *part = &e->tree;
   uint32_t m;
@@ -447,16 +453,16 @@ static void resolve(mw_engine *e) {
   }
 }
 
-/* The object of a node is dead, or no longer a root. */
+/* Ends a node whose object is dead, or is no longer a root. */
 static void drop_node(mw_engine *e, uint32_t m) {
   int root = is_root(e, m);
   end_node(e, m);
   node_at(e, m)->obj = MW_NONE;
-  if (root) resolve(e); /* before the number stands for another root */
+  if (root) resolve(e); /* before another root can get the number */
   if (!node_at(e, m)->queued) give_node(e, m);
 }
 
-/* A table with weak keys loses a field when the key dies, and nobody tells. */
+/* A table with weak keys loses a field when the key dies, without a write. */
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   if (r == NULL || r->obj == MW_NONE) return;
@@ -492,7 +498,8 @@ int mw_tree_has_orphans(const mw_engine *e) {
 ** Roots and links
 ** ======================================================= */
 
-/* What a link needs: room, a link and perhaps a node for each root. */
+/* The links and nodes taken beforehand for a link: one link and perhaps one
+** node for each root. */
 typedef struct link_needs {
   uint32_t links, nodes; /* lists */
 } link_needs;
@@ -508,7 +515,7 @@ static int take_into(mw_engine *e, mwi_pool *pool, uint32_t *list,
 
 static uint32_t take_from(const mwi_pool *pool, uint32_t *list, size_t width) {
   uint32_t i = *list;
-  mwi_assert(i != 0); /* as many were taken as there can be need for */
+  mwi_assert(i != 0); /* take_needs has taken enough */
   *list = *(uint32_t *)mwi_pool_at(pool, i, width);
   return i;
 }
@@ -523,10 +530,10 @@ static void give_needs(mw_engine *e, link_needs *n) {
     give_node(e, take_from(&part->nodes, &n->nodes, sizeof(mwi_node)));
 }
 
-/* The nodes of a parent and of its child, as both lists are gone through; with
-** `only`, one node of the parent. */
+/* A position in the node lists of a parent and of its child, which are walked
+** together; with `only`, the walk has one node of the parent. */
 typedef struct pair {
-  uint32_t parent, child; /* the child's: the first whose reach is not less */
+  uint32_t parent, child; /* child: the first whose reach is not less */
   int only;
 } pair;
 
@@ -536,7 +543,7 @@ static void meet(const mw_engine *e, pair *p) {
     p->child = node_at(e, p->child)->next;
 }
 
-/* Begins with the parent's node `m`. */
+/* Returns the first position: the parent's node `m`. */
 static pair pair_from(const mw_engine *e, uint32_t m, int only,
                       mw_handle child) {
   const mwi_object *r = mwi_object_find(&e->watch, child);
@@ -552,14 +559,15 @@ static void next_pair(const mw_engine *e, pair *p) {
   meet(e, p);
 }
 
-/* The child's node in the reach of the parent's, 0 when it has none. */
+/* Returns the child's node in the reach of the parent's node, 0 for none. */
 static uint32_t child_in(const mw_engine *e, const pair *p) {
   uint32_t m = p->child;
   return (m != 0 && node_at(e, m)->reach == node_at(e, p->parent)->reach) ? m
                                                                           : 0;
 }
 
-/* Takes what links between these nodes need. */
+/* Takes the memory for the links between these nodes; takes nothing if there is
+** not enough. */
 static int take_needs(mw_engine *e, pair p, const mw_value *key,
                       mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
@@ -579,7 +587,7 @@ static int take_needs(mw_engine *e, pair p, const mw_value *key,
   return 0;
 }
 
-/* Links the parent's node to the child's in the same reach.  Returns MW_NEW if
+/* Links the parent's node to the child's node in this reach.  Returns MW_NEW if
 ** the child's node is new. */
 static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
                       mw_handle child, link_needs *n) {
@@ -672,8 +680,8 @@ int mw_root_end(mw_engine *e, mw_handle obj) {
   return MW_OK;
 }
 
-/* The key under which the ground holds a silent root.  The type is no object's,
-** so that the root can die. */
+/* The key under which the ground holds a silent root.  The type is not
+** MW_TOBJECT, so the key does not end with the death of the root. */
 static mw_value ground_key(mw_handle obj) {
   mw_value key = {MW_TOTHER, {0}};
   key.u.i = (int64_t)obj;
@@ -721,15 +729,16 @@ int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
 ** Upwards
 ** ======================================================= */
 
-/* The node of `obj` in that reach if there is a path to it, else 0. */
-static uint32_t settled_node(mw_engine *e, mw_handle obj, uint32_t reach) {
+/* Returns the node of `obj` in a reach if there is a path to the node, else
+** 0. */
+static uint32_t resolved_node(mw_engine *e, mw_handle obj, uint32_t reach) {
   uint32_t m = find_node(e, obj, reach);
   if (m == 0 || e->tree.orphans == 0 || has_path(e, m)) return m;
   resolve(e);
   return find_node(e, obj, reach);
 }
 
-/* Goes on from node `m` of the object: that node, or one that follows. */
+/* Continues a climb with node `m` of the object, or a later node. */
 static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
                               mwi_climb *climb) {
   mw_handle obj = r->obj;
@@ -740,7 +749,7 @@ static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
     if (reach == m || reach == e->tree.ground) continue;
     climb->version = e->tree.version;
     climb->reach = reach;
-    climb->node = settled_node(e, obj, reach);
+    climb->node = resolved_node(e, obj, reach);
     if (climb->node != 0) {
       climb->version = e->tree.version;
       return mwi_object_find(&e->watch, node_at(e, reach)->obj);
@@ -773,7 +782,7 @@ uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                       mw_value *keys, uint32_t n) {
   uint32_t reach = own_reach(e, root), m, depth = 0;
   if (reach == 0 || obj == root) return 0;
-  m = settled_node(e, obj, reach);
+  m = resolved_node(e, obj, reach);
   if (m == 0) return 0;
   for (; m != reach; m = link_at(e, node_at(e, m)->via)->parent) {
     if (depth < n) keys[depth] = link_at(e, node_at(e, m)->via)->key;

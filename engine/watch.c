@@ -1,5 +1,6 @@
 /*
-** watch.c - who hears of a write.  SPDX-License-Identifier:  MIT
+** watch.c - the watches of an object, and the order of their calls.
+** SPDX-License-Identifier: MIT
 **
 **     record of the object                fields, by (object, key)
 **     +-------------------+               +-------------+
@@ -10,20 +11,20 @@
 **                 watch <-> watch       watch <-> watch
 **
 ** A watch of all fields stands in the list of its object, a watch of a key in
-** the list of that field; a watch of several keys is several watches, in a ring
-** of twins that end together.  So a write looks at two lists: who waits for
-** other fields costs nothing.
+** the list of the field.  A watch of several keys is several watches, in a ring
+** of twins that end together.  A write looks at two lists: watches of other
+** fields cost the write nothing.
 **
 ** Invariants.  A list holds its watches in the order in which they began, so
 ** `seq` ascends.  `heard` and `keyed` count the watches that wait, and a bit of
 ** `needs` says whether there are any.  While a walk is under way over the lists
 ** of an object, a watch that ends stays in its list, marked MWI_ENDED and
 ** chained from the engine's `ended`, so that a walk can follow `next` whatever
-** a guard does.  A field is there while it has a watch in its list.
+** a guard does.  A field exists while there is a watch in its list.
 **
-** A walk goes through both lists at once, by `seq`, up to the newest watch that
-** there was when the write began.  First it claims those that are called once:
-** no write within a guard's call will call them.  Nothing is allocated.
+** A walk goes through both lists at once, by `seq`, up to the newest watch at
+** the begin of the write.  The walk first claims the one-shot watches, so that
+** a write inside a guard cannot call them.  A walk allocates nothing.
 */
 #include <string.h>
 
@@ -44,7 +45,7 @@ static mwi_object *record_of(const mw_engine *e, mw_handle h) {
   return mwi_object_find(&e->watch, h);
 }
 
-/* Records stay where they are. */
+/* A record never moves. */
 mwi_object *mwi_object_need(mw_engine *e, mw_handle h) {
   mwi_column *records = &e->watch.records;
   mwi_object *page =
@@ -53,7 +54,7 @@ mwi_object *mwi_object_need(mw_engine *e, mw_handle h) {
   page += mw_slot(h) % MWI_PAGE;
   mwi_assert(mwi_identity_is_valid(&e->identity, h));
   mwi_assert(page->obj == h || page->obj == MW_NONE);
-  page->obj = h; /* a former one's went when it was forgotten */
+  page->obj = h; /* the record of an earlier object went with the object */
   return page;
 }
 
@@ -86,8 +87,8 @@ static uint64_t field_entry(uint32_t slot, const mw_value *key, uint32_t i) {
   return (uint64_t)mwi_key_hash(slot, key) << 32 | i;
 }
 
-/* The field of an object, 0 when nobody watches that field.  Follows klib's
-** way of probing. */
+/* Returns the field of an object, 0 when no watch has the key.  Probes as klib
+** does. */
 static uint32_t find_field(const mw_engine *e, uint32_t slot,
                            const mw_value *key) {
   const kh_fields_t *h = &e->watch.table->table;
@@ -119,7 +120,7 @@ static int need_table(mw_engine *e) {
   return 1;
 }
 
-/* The field, made if need be; 0 when there is no memory. */
+/* Returns the field, made if need be; 0 when there is no memory. */
 static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   mwi_watches *part = &e->watch;
   uint32_t slot = mw_slot(r->obj), i;
@@ -147,7 +148,7 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   return i;
 }
 
-/* A field without watches goes. */
+/* Frees a field without watches. */
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
@@ -164,7 +165,7 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_pool_give(&part->fields, i, sizeof(mwi_field));
 }
 
-/* The host hears nothing of this: it may be gone. */
+/* Calls no callback, for the host may be gone: the keys are not released. */
 void mwi_watch_close(mw_engine *e) {
   mwi_watches *part = &e->watch;
   if (part->table != NULL) {
@@ -183,21 +184,22 @@ void mwi_watch_close(mw_engine *e) {
 ** Lists
 ** ======================================================= */
 
-/* Adds `n`, 1 or -1, to a count, and sets whether `needs` has its bit. */
+/* Adds `n`, 1 or -1, to a count, and sets the count's bit of `needs` if the
+** count is not 0. */
 static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
   mwi_assert(n == 1 || *count > 0);
   if (*count < UINT16_MAX) *count = (uint16_t)(*count + n);
   r->needs = (uint8_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
 }
 
-/* What options may say. */
+/* The flags that options may have. */
 #define WATCH_FLAGS (MW_ONCE | MW_AFTER | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP)
 
 static int is_plain_flag(const mwi_watch *w) {
   return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
 }
 
-/* Adds one watch, or takes one away, where those that wait are counted. */
+/* Adds a watch to the counts of waiting watches, or takes the watch away. */
 static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
                           int n) {
   if (w->field != 0)
@@ -214,7 +216,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
 }
 
-/* Where the first watch of the list is that has `w`. */
+/* Returns the head of the list of `w`. */
 static uint32_t *list_of(const mw_engine *e, mwi_object *r,
                          const mwi_watch *w) {
   return (w->field != 0) ? &field_at(e, w->field)->first : &r->first;
@@ -241,8 +243,8 @@ static void free_watch(mw_engine *e, uint32_t i) {
   mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
-/* Takes a watch that has ended out of its list.  One that is queued is given
-** back at the end of the batch. */
+/* Takes an ended watch out of its list.  The end of the batch frees a queued
+** watch. */
 static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
   uint32_t *first = list_of(e, r, w);
@@ -261,8 +263,7 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
 }
 
-/* Unlinks those that have ended, of the objects over whose lists no walk is
-** under way. */
+/* Unlinks the ended watches of all objects whose lists no walk is reading. */
 static void unlink_ended(mw_engine *e) {
   uint32_t *at = &e->watch.ended, i;
   while ((i = *at) != 0) {
@@ -312,7 +313,7 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   uint16_t layout;
   if (r == NULL || r->obj == MW_NONE) return;
   mwi_tree_forget(e, slot);
-  r->walks = 0; /* a walk that is under way sees that the object has gone */
+  r->walks = 0; /* a walk under way sees that the object has gone */
   end_all(e, r);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
@@ -338,8 +339,8 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
   }
 }
 
-/* Guards die silently, so their watches are sought each time the lists have
-** grown to twice the length that was left the last time. */
+/* A guard dies without a call, so the watches of dead guards are looked for
+** whenever the lists have grown to twice the length after the last search. */
 static void prune(mw_engine *e, mwi_object *r) {
   uint32_t f;
   if (r->linked < 8 || r->linked >> r->prune_at == 0 || r->walks > 0) return;
@@ -377,7 +378,7 @@ static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
   return watch_at(e, i)->seq << 32 | i;
 }
 
-/* The watch of an id, 0 when it has ended. */
+/* Returns the watch of an id, 0 when the watch has ended. */
 static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   uint32_t i = (uint32_t)id;
   const mwi_watch *w;
@@ -387,8 +388,8 @@ static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   return (w->flags & MWI_ENDED) ? 0 : i;
 }
 
-/* A new watch of a key, or of all when `key` is NULL; 0 when there is no
-** memory.  Its twin is itself. */
+/* Makes a watch of a key, or of all fields when `key` is NULL; 0 when there is
+** no memory.  The new watch is its own twin. */
 static uint32_t make_watch(mw_engine *e, mwi_object *r,
                            const mw_watch_options *options,
                            const mw_value *key) {
@@ -412,14 +413,15 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   return i;
 }
 
-/* Is the key one of those before it? */
+/* Does a key before number `n` equal key number `n`? */
 static int is_repeated(const mw_value *keys, uint32_t n) {
   uint32_t i = 0;
   while (i < n && !mw_value_equal(&keys[i], &keys[n])) i++;
   return i < n;
 }
 
-/* Makes a watch for each key, in a ring; the first of them, or 0. */
+/* Makes a watch for each key, in a ring of twins.  Returns the first watch, or
+** 0. */
 static uint32_t make_watches(mw_engine *e, mwi_object *r,
                              const mw_watch_options *options) {
   uint32_t n, first, i;
@@ -455,10 +457,10 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
   prune(e, r);
-  e->watch.seq++; /* also of watches that fail: they may stay in a list */
+  e->watch.seq++; /* a failed watch uses a number too: it may stay in a list */
   i = make_watches(e, r, options);
   if (i == 0) return MW_NOMEM;
-  if (!r->known) r->count = 0; /* while it was tracked */
+  if (!r->known) r->count = 0; /* drop writes counted while tracked */
   r->watched = r->known = 1;
   *id = id_of(e, i);
   return MW_OK;
@@ -475,7 +477,7 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   return MW_OK;
 }
 
-/* An object may be below one that is only tracked. */
+/* An object below roots that are only tracked is not watched. */
 int mw_object_is_watched(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj), *root;
   mwi_climb climb;
@@ -520,14 +522,14 @@ uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
   return (r == NULL) ? 0 : (uint32_t)r->heard + r->keyed;
 }
 
-/* While it was only tracked, nobody counted. */
+/* Writes to an object that is only tracked do not count. */
 uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
   if (r == NULL || (!r->known && !mw_object_is_watched(e, obj))) return 0;
   return r->count;
 }
 
-/* After the clock was reset, what was before the reset is not known. */
+/* A reset of the clock makes earlier generations unknown. */
 int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
   int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
@@ -555,16 +557,16 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
 ** Walks
 ** ======================================================= */
 
-/* A write, as those hear of it who watch one object. */
+/* A write, or the end of a batch, for the watches of one object. */
 typedef struct event {
   const mw_change *change;
-  int phase; /* MW_AFTER, or 0 */
-  int below; /* MW_DEEP when it was an object below that one that was written */
-  uint64_t seq;   /* of the newest watch when the write began */
+  int phase;      /* MW_AFTER, or 0 */
+  int below;      /* MW_DEEP: an object below this one was written */
+  uint64_t seq;   /* of the newest watch at the begin of the write */
   uint16_t claim; /* the number of the walk */
 } event;
 
-/* The next watches of both lists; the walk goes on with the older one. */
+/* The next watch of each list; the walk goes on with the older of the two. */
 typedef struct cursor {
   uint32_t all, keyed;
 } cursor;
@@ -591,7 +593,7 @@ static mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) {
   return all;
 }
 
-/* Is it a change that the watch is to hear of, now or later? */
+/* Does the watch hear the change, now or later? */
 static int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below & ~w->flags) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
@@ -601,7 +603,8 @@ static int wants(const mwi_watch *w, const event *ev) {
   return (w->flags & MW_AFTER) == ev->phase && concerns(w, ev);
 }
 
-/* Claims those that are called once, with their twins. */
+/* Claims the one-shot watches for this write, with their twins, so that a
+** nested write cannot call the watches again. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   uint32_t i, twin;
   mwi_watch *w;
@@ -627,8 +630,7 @@ static int is_called(const mwi_watch *w, const event *ev) {
   return wants(w, ev);
 }
 
-/* Makes the guard invalid.  A guard that is dead, and not yet known to be,
-** takes no harm. */
+/* Makes the guard invalid.  The guard may be dead; then the watch ends. */
 static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
   mwi_object *guard = record_of(e, w->ref);
@@ -636,7 +638,7 @@ static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   if (guard == NULL || (w->flags & MW_ONCE)) end_watch(e, r, i);
 }
 
-/* The guard may do anything: end the watch, end the object. */
+/* The guard may do anything, as end the watch or the object. */
 static void call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
                  const mw_change *change) {
   const mw_host *host = &e->watch.host;
@@ -660,7 +662,7 @@ static void call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   if (r->obj == obj && w->seq == seq) end_watch(e, r, i);
 }
 
-/* Calls those who watch the object of `r`. */
+/* Calls the guards of the watches of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   cursor c = both_lists(e, r, key);
   mw_handle obj = r->obj;
@@ -669,7 +671,8 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (r->linked > 1) claim(e, r, c, ev); /* one alone is claimed by its call */
+  if (r->linked > 1)
+    claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) continue;
     call(e, r, i, w, ev->change);
@@ -818,8 +821,8 @@ uint32_t mw_batch_depth(const mw_engine *e) { return e->watch.batches; }
 typedef void (*hearing)(mw_engine *e, mwi_object *r, const mw_value *key,
                         event *ev);
 
-/* For the roots above the object: they hear of the root's own field that leads
-** to the write. */
+/* Calls `f` for the roots above the object.  The key for a root is the root's
+** own field on the path to the write. */
 static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mw_handle obj = r->obj;
   mwi_climb climb;

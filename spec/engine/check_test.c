@@ -107,10 +107,10 @@ static void misuse(mw_engine *e, heap *h) {
 /* }====================================================== */
 
 /* {======================================================
-** Callbacks that call what they must not
+** Callbacks that call forbidden functions
 ** ======================================================= */
 
-static mw_engine *called; /* by the callbacks, while `in` is theirs */
+static mw_engine *called; /* for the callback named `in` */
 static const char *in;
 
 static int is_in(const char *callback) {
@@ -244,7 +244,7 @@ static void build(mw_engine *e) {
 #define NODE(i) ((mwi_node *)mwi_pool_at(&e->tree.nodes, i, sizeof(mwi_node)))
 #define LINK(i) ((mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link)))
 
-/* Changes one thing, and changes it back. */
+/* Damages one thing, expects the damage to be found, and repairs the thing. */
 #define finds(what, wrong) \
   do { \
     unsigned char was[sizeof(what)]; \

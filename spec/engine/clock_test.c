@@ -111,7 +111,7 @@ static void dying_walk(mw_engine *e, heap *h) {
   while ((at = mw_clock_next(e, &walk)) != MW_NONE) {
     seen++;
     mw_object_forget(
-        e, mw_object_find(e, &places[mw_slot(at)])); /* the one after it */
+        e, mw_object_find(e, &places[mw_slot(at)])); /* the object after `at` */
   }
   check(seen == 500);
 }

@@ -1,5 +1,5 @@
 /*
-** hierarchy_test.c - stacks of what is executing.
+** hierarchy_test.c - stacks of executing objects.
 ** SPDX-License-Identifier: MIT
 */
 #include "check.h"

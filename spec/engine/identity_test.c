@@ -78,7 +78,8 @@ static void many(mw_engine *e, heap *h) {
     check(mw_object_pointer(e, mw_object_find(e, &places[i])) == &places[i]);
 }
 
-/* Free slots hold small numbers where others hold addresses. */
+/* Free slots hold small numbers where taken slots hold addresses; an object may
+** have such an address. */
 static void small_addresses(mw_engine *e, heap *h) {
   mw_handle a[8];
   uintptr_t i;

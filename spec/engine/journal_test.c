@@ -1,5 +1,5 @@
 /*
-** journal_test.c - what is noted, and how it is taken back.
+** journal_test.c - entries are appended, and old values restored.
 ** SPDX-License-Identifier: MIT
 */
 #include <string.h>
@@ -11,7 +11,7 @@ static struct {
   mw_engine *e;
   int64_t objects[4][10];
   mw_handle handles[4];
-  int kept[8]; /* how often a string is */
+  int kept[8]; /* how often each string is retained */
 } host;
 
 static void restore(void *ud, const mw_entry *entry, void *its) {
@@ -113,7 +113,7 @@ static void nests(mw_engine *e, heap *h) {
   write(0, 1, 3);
   mw_journal_rewind(e, inner, &restored);
   check(restored == 2 && host.objects[0][0] == 1 && host.objects[0][1] == 0);
-  write(2, 2, 9); /* somebody was told of it, and wrote */
+  write(2, 2, 9); /* a guard of the restored write has written */
   mw_journal_retract(e, inner, 2);
   mw_journal_close(e);
   check(mw_journal_entries(e, outer, &n)[0].value[MW_NOW].i == 1 && n == 4);

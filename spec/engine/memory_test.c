@@ -10,7 +10,7 @@
 
 static char places[N];
 
-/* Does a bit of everything; returns the first code that is not MW_OK. */
+/* Calls a function of each part; returns the first code that is not MW_OK. */
 static int everything(mw_engine *e) {
   mw_clock c;
   size_t i;

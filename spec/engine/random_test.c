@@ -1,15 +1,15 @@
 /*
 ** random_test.c - random programs that watch and write, beside a plain model.
-** SPDX-License-Identifier:  MIT
+** SPDX-License-Identifier: MIT
 **
 ** The model has one array of watches, in the order in which they began, and
-** objects with fields.  For a write that is under way it says which watch is
-** the next to be called, by looking at all of them.  The programs do things to
-** the engine and to the model alike, in guards too.  So whenever the engine
-** calls, the model must have said so; and when a write or a batch has ended,
-** the model must have nothing left to say.
+** objects with fields.  For a write under way the model finds the next watch to
+** be called by looking at all watches.  The programs act on the engine and on
+** the model alike, in guards too.  So whenever the engine calls a guard, the
+** model must have found this guard, and at the end of a write or a batch the
+** model must find no more.
 **
-** SEED=n begins with that seed, ROUNDS=n goes on for so long.
+** SEED=n begins with this seed, ROUNDS=n runs n rounds.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,20 +45,20 @@ typedef struct watch {
   mw_value keys[KEYS];
   uint32_t n_keys;
   int ended, queued;
-  int claim; /* the walk that has claimed it, or 0 */
+  int claim; /* the walk that has claimed the watch, or 0 */
   uint64_t note;
 } watch;
 
-/* A write of which the watchers are told, or the end of a batch. */
+/* A write whose watches are called, or the end of a batch. */
 typedef struct telling {
   struct telling *outer;
   int is_end;   /* of a batch: */
-  int expected; /* the watch that is to be called after it was settled */
-  int obj;      /* what is written; NONE when it has died */
+  int expected; /* the watch to be called next */
+  int obj;      /* the written object; NONE when the object has died */
   mw_value key;
   int same, phase;
-  int limit;      /* watches with this number and greater do not hear */
-  int target;     /* whose watches are looked at, or NONE */
+  int limit;      /* watches from this number on do not hear */
+  int target;     /* the object whose watches are called now, or NONE */
   int below;      /* MW_DEEP: the target is a root above `obj` */
   mw_value field; /* of the target */
   int walk, next;
@@ -90,7 +90,7 @@ static int any(int n) {
   return (int)((seed >> 16) % (unsigned)n);
 }
 
-/* Notes the first thing that is wrong. */
+/* Keeps the first condition that does not hold. */
 #define expect(c) ((c) ? (void)0 : complain(#c))
 
 static void complain(const char *condition) {
@@ -148,9 +148,9 @@ static uint32_t reach_of(int i) {
   return 0;
 }
 
-/* Of several paths from a root, the engine chooses one, which must lead from
-** the root to the object.  The path's first key is what the root's watches are
-** told. */
+/* The engine has chosen one of several paths from a root: the path must lead
+** from the root to the object.  Returns the first key of the path, which the
+** root's watches hear. */
 static mw_value first_step(int root, int i) {
   mw_value path[OBJECTS + 1], nothing = {MW_TABSENT, {0}};
   uint32_t n = mw_tree_path(world.e, world.objects[root].h, world.objects[i].h,
@@ -170,7 +170,7 @@ static mw_value first_step(int root, int i) {
   return path[n - 1];
 }
 
-/* Goes to the next object whose watches are told; 0 when there is none. */
+/* Goes to the next object whose watches hear; 0 when there is none. */
 static int next_target(telling *t) {
   int i, next = NONE;
   uint32_t reach = UINT32_MAX;
@@ -196,7 +196,7 @@ static int next_target(telling *t) {
   return 1;
 }
 
-/* Is the watch one of the target's, for that key, and not over? */
+/* Is the watch one of the target's, for the key, and not ended? */
 static int concerns(const telling *t, const watch *w) {
   return w->obj == t->target && !w->ended && has_key(w, &t->field) &&
          (t->below & ~w->flags) == 0 && !((w->flags & MW_SKIP) && t->same);
@@ -211,7 +211,7 @@ static void raise_flag(watch *w) {
   if (is_dead(w) || (w->flags & MW_ONCE)) w->ended = 1;
 }
 
-/* Goes to the next target, and claims what is called once. */
+/* Goes to the next target, and claims the one-shot watches. */
 static int next_walk(telling *t) {
   int i;
   if (!next_target(t)) return 0;
@@ -263,7 +263,7 @@ static void queue_all(telling *t, uint64_t note) {
   }
 }
 
-/* The first in the queue that has not ended leaves the queue; or NONE. */
+/* Takes the first watch that has not ended from the queue; or NONE. */
 static int dequeue(void) {
   while (world.first < world.last) {
     int i = world.queue[world.first++];
@@ -285,7 +285,7 @@ static void begin_risk(void) {
   if (any(4) == 0) heap_set(world.heap, HEAP_FAIL_ONCE, (size_t)any(4) + 1);
 }
 
-/* Returns whether one did. */
+/* Returns whether a request was refused. */
 static int end_risk(void) {
   int refused = world.heap->refusals > 0;
   heap_set(world.heap, HEAP_GIVE, 0);
@@ -307,7 +307,7 @@ static int link_field(int i, int k) {
   return code == MW_NEW ? scan(child) : code;
 }
 
-/* Links all that an object holds. */
+/* Links all objects in the fields of an object. */
 static int scan(int i) {
   int k, code = MW_OK;
   for (k = 0; k < KEYS && code >= 0; k++)
@@ -315,7 +315,8 @@ static int scan(int i) {
   return code;
 }
 
-/* Stores as a host does: not without memory.  Returns whether it did. */
+/* Stores as a host does: not without memory.  Returns whether the value was
+** stored. */
 static int store(int i, int k, int child) {
   object *o = &world.objects[i];
   int old = o->field[k], code, refused;
@@ -379,7 +380,7 @@ static void write_anything(void) {
   write_to(any(OBJECTS), any(KEYS), any(3) == 0 ? NONE : any(OBJECTS));
 }
 
-/* Watches of dead guards are looked for when others begin. */
+/* Ends the watches of dead guards, as the engine does when a watch begins. */
 static void look_for_dead(void) {
   int i;
   for (i = 0; i < world.n; i++) {
@@ -490,7 +491,7 @@ static void end_track(void) {
   o->silent = 0;
 }
 
-/* An object dies, and another one takes its place. */
+/* Kills an object, and puts a new object in its place. */
 static void replace(int i) {
   object *o = &world.objects[i];
   telling *t;
@@ -516,7 +517,7 @@ static void replace_guard(void) {
   world.invalid[i] = 0;
 }
 
-/* The object that is a key dies: what was under it is there no more. */
+/* Kills the object that is a key: the fields under the key are gone. */
 static void replace_key(void) {
   int i;
   mw_object_forget(world.e, world.key);
@@ -620,7 +621,7 @@ static void any_deed(void) {
 /* }====================================================== */
 
 /* {======================================================
-** What the engine calls
+** Callbacks of the engine
 ** ======================================================= */
 
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
@@ -676,7 +677,7 @@ static void release(void *ud, const mw_value *key) {
 
 /* }====================================================== */
 
-/* Is what can be asked for as the model has it? */
+/* Compares all that the engine can be asked for with the model. */
 static void compare(void) {
   uint32_t waiting[OBJECTS] = {0};
   int i, j;
@@ -743,7 +744,7 @@ static int number(const char *name, int otherwise) {
   return (text == NULL) ? otherwise : atoi(text);
 }
 
-/* A round begins with a new engine, so that its seed tells all. */
+/* Plays one round with a new engine, so that its seed determines all. */
 static void play(unsigned first) {
   heap mine;
   mw_engine *e;

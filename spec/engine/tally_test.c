@@ -1,5 +1,5 @@
 /*
-** tally_test.c - what was seen where, counted.
+** tally_test.c - counts of the values seen in each place.
 ** SPDX-License-Identifier: MIT
 */
 #include <stdlib.h>

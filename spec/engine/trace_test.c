@@ -1,5 +1,5 @@
 /*
-** trace_test.c - what happened when, and that what is written is balanced.
+** trace_test.c - traces: events, names, and balanced files.
 ** SPDX-License-Identifier: MIT
 */
 #include <string.h>
@@ -54,7 +54,7 @@ static uint64_t enter(mw_engine *e, mw_thread thread, const char *s) {
 
 static void leave(mw_engine *e, uint64_t id) { mw_trace_end(e, id, NULL, 0); }
 
-/* The phases and names of the events that were written, as "Ba Eb Ea". */
+/* Returns the phases and names of the written events, as "Ba Eb Ea". */
 static const char *events(void) {
   static char list[4096];
   const char *at = text;
@@ -94,7 +94,7 @@ static void notes_only_while_running(mw_engine *e, heap *h) {
   check(mw_trace_running(e) == NULL && mw_trace_len(t) == 2);
   check(mw_trace_lost(t) == 0 && written(e, t, "Ba Ea "));
   check(mw_trace_start(e, other) == MW_OK);
-  mw_trace_close(e, t); /* and the other with the engine */
+  mw_trace_close(e, t); /* the other trace closes with the engine */
   mw_trace_close(e, NULL);
 }
 
@@ -126,7 +126,7 @@ static void keeps_the_newest(mw_engine *e, heap *h) {
   b = enter(e, 1, "b");
   mw_trace_instant(e, 1, name(e, "i"), "{}", 2);
   leave(e, b);
-  leave(e, enter(e, 1, "c")); /* here begins what is left */
+  leave(e, enter(e, 1, "c")); /* the first event written */
   leave(e, a);
   enter(e, 1, "d");
   check(mw_trace_len(t) == 4 && mw_trace_lost(t) == 3);
@@ -180,7 +180,7 @@ static void times_are_microseconds(mw_engine *e, heap *h) {
   check(strstr(text, "{\"value\":12}") && strstr(text, "{\"value\":-0.1}"));
 }
 
-/* A change of `obj`, as the JSON that is written. */
+/* Returns the JSON that is written for a change of `obj`. */
 static const char *change(mw_engine *e, mw_trace *t,
                           const mw_trace_details *details) {
   static char args[8192];
@@ -257,7 +257,8 @@ static void changes_have_any_keys(mw_engine *e, heap *h) {
   memset(key, 'x', sizeof(key));
   d.key.type = MW_TSTRING;
   d.string = key;
-  for (i = 0; i < 1000; i++) { /* all lengths, and more than the ring has */
+  for (i = 0; i < 1000;
+       i++) { /* all lengths, and more events than the ring has */
     d.len = (size_t)i;
     mw_trace_change(e, 1, name(e, "c"), &d);
   }
@@ -284,7 +285,7 @@ static void changes_have_the_time_of_the_event_before(mw_engine *e, heap *h) {
   (void)h;
   memset(&d, 0, sizeof(d));
   d.same_time = 1;
-  mw_trace_change(e, 1, name(e, "a"), &d); /* that of the start */
+  mw_trace_change(e, 1, name(e, "a"), &d); /* with the time of the start */
   check(write_as(e, t, MW_CHROME) == MW_OK && strstr(text, "\"ts\":0.000,"));
   mw_trace_instant(e, 1, name(e, "i"), NULL, 0);
   mw_trace_change(e, 1, name(e, "a"), &d);

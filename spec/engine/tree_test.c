@@ -1,5 +1,5 @@
 /*
-** tree_test.c - what is below a root, and the way there.
+** tree_test.c - the objects below a root, and the paths to them.
 ** SPDX-License-Identifier: MIT
 */
 #include <stdio.h>
@@ -70,7 +70,7 @@ static int link_field(int i, int k) {
   return code == MW_NEW ? scan(child) : code;
 }
 
-/* Links all that an object holds. */
+/* Links all objects in the fields of an object. */
 static int scan(int i) {
   int k, code = MW_OK;
   for (k = 0; k < FIELDS && code >= 0; k++)
@@ -99,7 +99,7 @@ static void let_go(void) {
     ;
 }
 
-/* Marks what can be reached. */
+/* Marks the objects that can be reached from object `i`. */
 static void reach(int i, char *seen) {
   int k;
   if (seen[i]) return;
@@ -134,7 +134,7 @@ static int agrees(int root) {
   return 1;
 }
 
-/* An object that nothing holds dies, and another one takes its place. */
+/* Kills an object that no field holds, and puts a new object in its place. */
 static void replace_one(void) {
   char seen[OBJECTS] = {0};
   int i = any(OBJECTS), k;
@@ -254,7 +254,7 @@ static void moves(mw_engine *e, heap *h) {
   set_field(0, 0, NONE);
   check(mw_tree_has_orphans(e));
   heap_set(h, HEAP_LIMIT, 100000);
-  set_field(0, 1, 2); /* nothing below it is linked again */
+  set_field(0, 1, 2); /* no object below 2 is linked again */
   check(has_path(0, 3));
   check(mw_tree_released(e) == MW_NONE);
   set_field(0, 1, NONE);

@@ -1,5 +1,5 @@
 /*
-** watch_test.c - who hears of a write, in which order, how often.
+** watch_test.c - the guards of a write: which, in which order, how often.
 ** SPDX-License-Identifier: MIT
 */
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static char places[4];
 
-/* The host: a guard is a small number, and what it does is looked up here. */
+/* The host: a guard is a small number, and its deeds are looked up here. */
 static struct {
   mw_engine *e;
   mw_handle obj;
@@ -17,7 +17,7 @@ static struct {
   void (*act[128])(void);
   mw_handle dead;
   mw_watch_id ids[8];
-  int same; /* at the end of a batch */
+  int same; /* at the end of a batch: is the value the old one? */
 } host;
 
 static int alive(void *ud, mw_handle h) {
@@ -25,7 +25,7 @@ static int alive(void *ud, mw_handle h) {
   return h != host.dead;
 }
 
-/* A weak guard is known by its handle, and is the one called `a`. */
+/* A weak guard has its handle as `ref`, and `a` as name. */
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
   size_t len = strlen(host.log);
@@ -183,7 +183,7 @@ static void nested(mw_engine *e, heap *h) {
   watch('b', MW_ONCE);
   watch('c', 0);
   write();
-  /* the inner write calls who stays, lands, and the outer goes on */
+  /* the inner write calls c and stores; then the outer write goes on */
   check(logged("ac=bc="));
   check(mw_object_mutations(e, obj) == 2);
 }
@@ -204,7 +204,8 @@ static void cancelled(mw_engine *e, heap *h) {
   check(mw_watch_cancel(e, host.ids[1]) == MW_STALE);
   check(mw_watch_cancel(e, host.ids[0]) == MW_OK);
   host.ids[3] = watch('d', 0);
-  check(mw_watch_cancel(e, host.ids[0]) == MW_STALE); /* its place may be d's */
+  check(mw_watch_cancel(e, host.ids[0]) ==
+        MW_STALE); /* d may have the place of the watch */
   write();
   check(logged("cd="));
 }
@@ -381,7 +382,7 @@ static void batch_in_batch(mw_engine *e, heap *h) {
   mw_batch_begin(e);
   write();
   mw_batch_end(e, NULL);
-  /* the batch in a's call calls all that wait */
+  /* the batch in a's call calls all waiting guards */
   check(logged("=1a=1b1a"));
 }
 
@@ -449,7 +450,7 @@ static void no_memory(mw_engine *e, heap *h) {
   }
   heap_set(h, HEAP_FAIL_EVER, 1);
   write();
-  check(logged("a=")); /* needs none */
+  check(logged("a=")); /* the call needs no memory */
 }
 
 static heap *short_heap;
