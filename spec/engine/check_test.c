@@ -311,7 +311,9 @@ static void damage(mw_engine *e, heap *h) {
   finds(NODE(2)->via, 2);
   finds(NODE(2)->ins, 0);
   finds(NODE(2)->outs, 0);
-  finds(NODE(2)->queued, 1);
+  NODE(2)->queued = 1;
+  check(mw_verify(e) == MW_BROKEN);
+  NODE(2)->queued = 0;
   finds(NODE(2)->obj, objects[2]);
   finds(LINK(1)->parent, 2);
   finds(LINK(1)->child, 3);
