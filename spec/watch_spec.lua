@@ -312,6 +312,25 @@ describe("an error in a guard", function()
     assert.equal(value, error_of(function() obj.a = 1 end))
   end)
 
+  it("that is not text passes unchanged, however many guards it passes",
+    function()
+      local value = setmetatable({}, { __tostring = function() return "text"
+      end })
+      for _, err in ipairs { value, 42, 0.5, true, print } do
+        local objects = {}
+        for i = 1, 10 do
+          objects[i] = {}
+          mw.watch(objects[i], function()
+            if i == 10 then error(err) end
+            objects[i + 1].x = 1
+          end, { phase = i % 2 == 0 and "after" or "before", deep = i > 5 })
+        end
+        local got = error_of(function() objects[1].x = 1 end)
+        assert.is_true(rawequal(err, got))
+        assert.equal(math.type(err), math.type(got))
+      end
+    end)
+
   it("goes to mw.on_error instead, if that is set", function()
     local obj, seen = {}, {}
     local former = mw.on_error(function(err, where)
@@ -345,6 +364,207 @@ describe("an error in a guard", function()
     end)
     assert.matches("attempt to yield", co())
     assert.equal(1, obj.a)
+  end)
+end)
+
+describe("a text that is an error in guards in guards", function()
+  local bad
+
+  before_each(function()
+    bad = {}
+    mw.watch(bad, function() error "bad cell" end, STAY)
+  end)
+
+  local function spoil() bad.x = 1 end
+
+  local held = setmetatable({}, { __mode = "k" }) -- guards that are objects
+
+  -- How an error comes from the write of `bad` to the next guard.
+  local between = {
+    nothing = spoil,
+    raised_again = function()
+      local _, err = pcall(spoil)
+      error(err, 0)
+    end,
+    raised_after_another = function()
+      local other = {}
+      mw.watch(other, function() error "another" end)
+      local _, err = pcall(spoil)
+      pcall(function() other.x = 1 end)
+      error(err, 0)
+    end,
+    with_more_text = function()
+      local _, err = pcall(spoil)
+      error("because: " .. err)
+    end,
+    coroutine = function()
+      local _, err = coroutine.resume(coroutine.create(spoil))
+      error(err, 0)
+    end,
+    wrapped_coroutine = function() coroutine.wrap(spoil)() end,
+    batch = function() mw.batch(spoil) end,
+    transaction = function()
+      local tx <close> = mw.begin()
+      local _, err = pcall(spoil)
+      tx:commit()
+      error(err, 0)
+    end,
+    class = function()
+      setmetatable({}, { __newindex = spoil }).x = 1
+    end,
+    close = function()
+      local _ <close> = setmetatable({}, { __close = spoil })
+    end,
+  }
+
+  local options = {
+    stay = STAY, once = {}, after = { phase = "after" }, key = { key = "x" },
+    deep = { deep = true }, both = { deep = true, phase = "after" },
+  }
+
+  for name, pass in pairs(between) do
+    it("has one traceback, of the place where it happened (" .. name .. ")",
+      function()
+        for which, opts in pairs(options) do
+          for length = 1, 20 do
+            local cells = {}
+            for i = 1, length do cells[i] = {} end
+            for i = 1, length do
+              local function guard()
+                if i == length then pass() else cells[i + 1].x = 1 end
+              end
+              if i % 3 == 0 then
+                guard = { invalidate = guard }
+                held[cells[i]] = guard
+              end
+              mw.watch(cells[i], guard, opts)
+            end
+            local message = error_of(function() cells[1].x = 1 end)
+            assert.matches("watch_spec.lua:%d+: bad cell\n", message)
+            local _, n = message:gsub("stack traceback:", "")
+            assert.equal(1, n, which)
+            assert.is_true(#message < 10000)
+            assert.equal(1, cells[length].x)
+          end
+        end
+      end)
+  end
+
+  it("may have any bytes", function()
+    local obj, outer = {}, {}
+    mw.watch(obj, function() error("a\0b\nstack", 0) end)
+    mw.watch(outer, function() obj.x = 1 end)
+    local expected = "a\0b\nstack\nstack traceback:\n\t"
+    local message = error_of(function() outer.x = 1 end)
+    assert.equal(expected, message:sub(1, #expected))
+    assert.is_nil(message:find("stack traceback:", #expected, true))
+  end)
+
+  it("is the first of all guards', and of each level's", function()
+    local outer, order = {}, {}
+    mw.watch(outer, function()
+      order[#order + 1] = "a"
+      pcall(spoil)
+    end)
+    mw.watch(outer, function()
+      order[#order + 1] = "b"
+      error("second", 0)
+    end)
+    mw.watch(outer, function()
+      order[#order + 1] = "c"
+      bad.x = 1
+    end)
+    assert.matches("^second\n", error_of(function() outer.x = 1 end))
+    assert.same({ "a", "b", "c" }, order)
+    assert.equal(1, outer.x)
+  end)
+end)
+
+-- Each runs in a Lua of its own: the levels of C that busted takes are missing.
+describe("guards in guards", function()
+  local shell = require "spec.support.shell"
+
+  local PROGRAM = [[
+    local mw = require "moonwatch"
+    local new, options, guard, n = ...
+    local cells, held = {}, {}
+    for i = 1, n do cells[i] = new() end
+    for i = 1, n - 1 do
+      held[i] = guard(function() cells[i + 1].value = i end)
+      mw.watch(cells[i], held[i], options)
+    end
+    cells[1].value = 0
+    for i = 1, n do assert(cells[i].value == math.max(i - 1, 0), i) end
+    print "done"
+  ]]
+
+  local plain, same = "function() return { value = -1 } end",
+    "function(f) return f end"
+
+  local function run(n, new, options, guard)
+    local text = ("assert(load(%q))(%s, %s, %s, %d)"):format(PROGRAM, new,
+      options, guard or same, n)
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    assert(file:write(text))
+    file:close()
+    local output = shell.run("%s %s", os.getenv "LUA" or "lua5.4", path)
+    os.remove(path)
+    assert.equal("done\n", output)
+  end
+
+  for name, options in pairs {
+    before = "{ once = false }", once = "{}", after = "{ phase = 'after' }",
+    key = "{ key = 'value' }", keys = "{ keys = { 'other', 'value' } }",
+    skip = "{ equal = 'skip', once = false }",
+  } do
+    it("may be 90 deep (" .. name .. ")", function()
+      run(90, plain, options)
+    end)
+  end
+
+  for name, new in pairs {
+    class = "function() return setmetatable({}, { __index = {} }) end",
+    empty = "function() return {} end",
+    newindex = "function() return setmetatable({}, { __newindex = " ..
+      "function(t, k, v) rawset(t, k, v) end }) end",
+    tracked = "function() return require 'moonwatch'.track({}, " ..
+      "{ deep = true }) end",
+  } do
+    it("may be 90 deep (" .. name .. ")", function()
+      run(90, new, "{ once = false }")
+    end)
+  end
+
+  for name, new in pairs(require "spec.support.styles") do
+    if name ~= "penlight" or pcall(require, "pl.class") then
+      it("may be 90 deep (" .. name .. ")", function()
+        assert.is_function(new.make)
+        run(90, ("(function() local style = require 'spec.support.styles'.%s" ..
+          " local class = style.make('Cell') return function() return " ..
+          "style.construct(class) end end)()"):format(name),
+          "{ once = false }")
+      end)
+    end
+  end
+
+  it("may be 60 deep when the guards are objects, or deep", function()
+    run(60, plain, "{}", "function(f) return { invalidate = f } end")
+    run(60, plain, "{ deep = true, once = false }")
+  end)
+
+  it("that write without end are stopped with an error", function()
+    local a, b, n = {}, {}, 0
+    mw.watch(a, function(o) o.x = 1 end, STAY)
+    assert.matches("stack overflow", error_of(function() a.x = 1 end))
+    mw.unwatch(a)
+    mw.watch(a, function() b.x = 1 end, STAY)
+    mw.watch(b, function() a.x = 1 end, STAY)
+    assert.matches("stack overflow", error_of(function() a.x = 1 end))
+    mw.unwatch(a)
+    mw.watch(a, function() n = n + 1 end, STAY)
+    a.x = 2
+    assert.same({ 1, 2 }, { n, a.x })
   end)
 end)
 

@@ -50,7 +50,6 @@ enum {
   MWB_STRINGS,   /* strings that the engine keeps: see key.c */
   MWB_USES,      /* and how often */
   MWB_SERVICE,   /* the thread `service` */
-  MWB_TRACED,    /* the last error that got a traceback */
   MWB_CLASSES,   /* classes of which the policy has heard, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
   MWB_HELD,      /* userdata -> its function guards */
