@@ -774,3 +774,278 @@ describe("the last change of an object", function()
       error_of(mw.changed_since, obj, "x"))
   end)
 end)
+
+-- Between two witnesses is a guard that does something, once.  The phases are
+-- when it does that; each returns the object that is written, the object that
+-- is watched, and how to write.
+local phases = {
+  before = {}, after = { phase = "after" }, of_a_key = { key = "x" },
+  of_keys = { keys = { "w", "x", "z" } }, skipping = { equal = "skip" },
+  batch_end = {}, deep = { deep = true },
+  deep_after = { deep = true, phase = "after" },
+  deep_of_a_key = { deep = true, key = "child" },
+  deep_batch_end = { deep = true }, deep_itself = { deep = true },
+}
+
+local function phase_of(name)
+  local opts, written, watched = phases[name], { x = 0, y = 0 }, nil
+  watched = written
+  if opts.deep and name ~= "deep_itself" then
+    watched = { child = { written } }
+  end
+  local function write(value)
+    local function f() written.x = value end
+    if name:find "batch" then mw.batch(f) else f() end
+  end
+  local function options(once)
+    local copy = { once = once }
+    for key, value in pairs(opts) do copy[key] = value end
+    return copy
+  end
+  return {
+    written = written, watched = watched, write = write, options = options,
+    -- Is the value stored before the guards are called?
+    is_late = opts.phase == "after" or name:find "batch" ~= nil,
+    is_batch = name:find "batch" ~= nil,
+    -- Do the guards hear of writes to other keys, and of touches?
+    hears_others = not name:find "of_a?_?key" or name == "deep_of_a_key",
+  }
+end
+
+-- Each does something with what `phase_of` returns, with the handles of the
+-- witnesses, and returns how often they have heard of the first write, and
+-- of that and the second one.
+local actions = {}
+
+local ONCE_EACH = { 1, 1, 2, 2 }
+
+function actions.nothing() return ONCE_EACH end
+
+function actions.write_the_same_key(at)
+  at.written.x = "inner"
+  at.stored = at.is_late and "inner" or nil
+  return { 2, 2, 3, 3 }
+end
+
+function actions.write_another_key(at)
+  at.written.y = 1
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.delete(at)
+  at.written.x = nil
+  if at.is_late then at.is_deleted = true end
+  return { 2, 2, 3, 3 }
+end
+
+function actions.touch(at)
+  mw.touch(at.written, "y")
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.rawset(at)
+  rawset(at.written, "r", 1)
+  mw.sync(at.written)
+  assert.equal(1, at.written.r)
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.cancel_the_others(at)
+  at.first:cancel()
+  at.last:cancel()
+  return { 1, 0, 1, 0 }
+end
+
+function actions.cancel_itself(at)
+  at.own:cancel()
+  return ONCE_EACH
+end
+
+function actions.unwatch(at)
+  assert.is_true(mw.unwatch(at.watched))
+  at.is_ended = true
+  assert.is_nil(getmetatable(at.written))
+  assert.is_nil(getmetatable(at.watched))
+  return { 1, 0, 1, 0 }
+end
+
+function actions.unwatch_and_watch_again(at)
+  mw.unwatch(at.watched)
+  at.is_ended = true
+  at.watch()
+  return { 1, 0, 2, 1 }
+end
+
+function actions.watch_again(at)
+  at.watch()
+  return { 1, 1, 3, 3 } -- the new ones, at the second write
+end
+
+function actions.detach(at)
+  if at.watched == at.written then return ONCE_EACH end
+  at.watched.child = nil
+  at.is_ended = true -- what is written is below no root any more
+  return { 2, 2, 2, 2 }
+end
+
+function actions.move(at)
+  if at.watched == at.written then return ONCE_EACH end
+  at.watched.child, at.watched.other = at.watched.child[1], at.watched.child
+  return nil -- as many as there were writes to keys that are heard
+end
+
+function actions.attach(at)
+  at.written.y = { below = {} }
+  at.written.y.below.more = 1
+  return nil
+end
+
+function actions.become_a_cycle(at)
+  at.written.y = at.watched
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.change_its_class(at)
+  local class = { __index = { inherited = 1 } }
+  mw.setmetatable(at.written, class)
+  assert.equal(class, getmetatable(at.written))
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.give_it_a_newindex(at)
+  mw.setmetatable(at.written, { __newindex = function(t, k, v)
+    rawset(t, k, v)
+  end })
+  at.written.fresh = 1
+  assert.equal(1, at.written.fresh)
+  return at.hears_others and { 3, 3, 4, 4 } or ONCE_EACH
+end
+
+function actions.collect()
+  for _ = 1, 2 do collectgarbage() end
+  mw.reap()
+  return ONCE_EACH
+end
+
+function actions.raise(at)
+  at.raises = true
+  return ONCE_EACH, error("raised", 0)
+end
+
+function actions.batch(at)
+  mw.batch(function() at.written.y = 1 end)
+  if at.is_batch then return { 2, 1, 3, 2 } end -- the second is queued already
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.batch_of_the_same_key(at)
+  mw.batch(function() at.written.x = "inner" end)
+  at.stored = at.is_late and "inner" or nil
+  return at.is_batch and { 2, 1, 3, 2 } or { 2, 2, 3, 3 }
+end
+
+function actions.transaction(at)
+  assert(mw.transaction(function() at.written.y = 1 end))
+  assert.equal(1, at.written.y)
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.failed_transaction(at)
+  assert(not mw.transaction(function()
+    at.written.y = 1
+    error "taken back"
+  end))
+  assert.equal(0, at.written.y)
+  return at.hears_others and { 3, 3, 4, 4 } or ONCE_EACH
+end
+
+function actions.track(at)
+  mw.track(at.written, { deep = true })
+  at.is_tracked = true
+  return ONCE_EACH
+end
+
+function actions.track_and_untrack(at)
+  mw.track(at.written, { deep = true })
+  mw.untrack(at.written)
+  return ONCE_EACH
+end
+
+function actions.track_and_unwatch(at)
+  mw.track(at.written)
+  at.is_tracked, at.is_ended = true, true
+  mw.unwatch(at.watched)
+  return { 1, 0, 1, 0 }
+end
+
+function actions.yield_in_a_coroutine(at)
+  local co = coroutine.wrap(function()
+    at.written.y = 1
+    coroutine.yield()
+  end)
+  co()
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.walk(at)
+  for key in pairs(at.written) do
+    if key == "x" then mw.unwatch(at.watched) end
+  end
+  at.is_ended = true
+  return { 1, 0, 1, 0 }
+end
+
+describe("meanwhile a guard may", function()
+  for action, act in pairs(actions) do
+    for phase in pairs(phases) do
+      it(("%s (%s)"):format(action:gsub("_", " "), phase), function()
+        local at = phase_of(phase)
+        local flag, heard, expected = mw.guard(), { 0, 0 }, false
+        local function witness(i)
+          return mw.watch(at.watched, function()
+            heard[i] = heard[i] + 1
+          end, at.options(false))
+        end
+        function at.watch() return witness(1), witness(2) end
+        at.first = witness(1)
+        at.own = mw.watch(at.watched, function()
+          expected = nil
+          expected = act(at)
+        end, at.options(true))
+        at.last = witness(2)
+        mw.watch(at.watched, flag, at.options(false))
+
+        local ok, message = pcall(at.write, 1)
+        assert.equal(not at.raises, ok, message)
+        if at.raises then expected = ONCE_EACH end
+        assert.is_true(expected ~= false)
+        if at.is_deleted then
+          assert.is_nil(at.written.x)
+        else
+          assert.equal(at.stored or 1, at.written.x)
+        end
+        if expected then
+          assert.same({ expected[1], expected[2] }, heard)
+        end
+        flag:revalidate()
+        at.write(2)
+        assert.equal(2, at.written.x)
+        if expected then
+          assert.same({ expected[3], expected[4] }, heard)
+          assert.equal(at.is_ended or false, flag.valid)
+        end
+        if at.is_tracked then
+          local _, fx = mw.transaction(at.write, 3)
+          assert.equal(1, fx:len())
+          mw.untrack(at.written)
+        end
+        mw.unwatch(at.watched)
+        assert.is_not_nil(rawget(at.written, "x"))
+        for _, t in ipairs { at.written, at.watched } do
+          assert.is_false(mw.is_watched(t))
+          assert.equal(t, mw.raw(t))
+        end
+      end)
+    end
+  end
+end)
