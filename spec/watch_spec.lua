@@ -788,8 +788,8 @@ local phases = {
 }
 
 local function phase_of(name)
-  local opts, written, watched = phases[name], { x = 0, y = 0 }, nil
-  watched = written
+  local opts, written = phases[name], { x = 0, y = 0 }
+  local watched = written
   if opts.deep and name ~= "deep_itself" then
     watched = { child = { written } }
   end
@@ -1048,4 +1048,214 @@ describe("meanwhile a guard may", function()
       end)
     end
   end
+end)
+
+-- So many end at once when each costs the same, and take minutes when each
+-- costs what there are.
+describe("twenty thousand", function()
+  local MANY = 20000
+
+  local function nothing() end
+
+  local orders = {
+    forwards = function(n) return function(i) return i end, n end,
+    backwards = function(n) return function(i) return n + 1 - i end, n end,
+    from_the_middle = function(n)
+      return function(i) return (i + n // 2 - 1) % n + 1 end, n
+    end,
+    shuffled = function(n) -- 7919 is prime to n
+      return function(i) return i * 7919 % n + 1 end, n
+    end,
+  }
+
+  local KEYS = { "a", "b", "c" }
+
+  -- How the watch of a number is made; what is written to fire all.
+  local watches = {
+    of_all_keys = function(obj, guard) return mw.watch(obj, guard, STAY) end,
+    of_one_key = function(obj, guard)
+      return mw.watch(obj, guard, { key = "a", once = false })
+    end,
+    of_own_keys = function(obj, guard, i)
+      return mw.watch(obj, guard, { keys = { "a", i }, once = false })
+    end,
+    of_twins = function(obj, guard)
+      return mw.watch(obj, guard, { keys = KEYS, once = false })
+    end,
+    deep = function(obj, guard)
+      return mw.watch(obj, guard, { deep = true, once = false })
+    end,
+    after = function(obj, guard)
+      return mw.watch(obj, guard, { phase = "after", once = false })
+    end,
+    once = function(obj, guard) return mw.watch(obj, guard) end,
+  }
+
+  for kind, begin in pairs(watches) do
+    for order, make in pairs(orders) do
+      it(("watches are cancelled %s (%s)"):format(order, kind), function()
+        local obj, handles, heard = { a = 0 }, {}, {}
+        for i = 1, MANY do
+          handles[i] = begin(obj, i % 1000 == 0 and function()
+            heard[#heard + 1] = i
+          end or nothing, i)
+        end
+        local at, n = make(MANY)
+        for i = 1, n do
+          local j = at(i)
+          if j % 2000 ~= 0 then handles[j]:cancel() end
+        end
+        obj.a = 1
+        assert.equal(10, #heard)
+        for i = 1, 10 do assert.equal(2000 * i, heard[i]) end
+        for i = 1, n do handles[at(i)]:cancel() end
+        obj.a = 2
+        assert.equal(10, #heard)
+        assert.is_false(handles[MANY]:alive())
+      end)
+    end
+  end
+
+  -- Returns a function that cancels the watches once more.
+  local function cancel_in_many_ways(begin, at, n)
+    local obj, handles, heard = { a = 0 }, {}, 0
+    local function cancel_all()
+      for i = 1, n do handles[at(i)]:cancel() end
+    end
+    local function hear() heard = heard + 1 end
+    local function watch_all()
+      for i = 1, n do handles[i] = begin(obj, hear, i) end
+    end
+    watch_all()
+    local first = mw.watch(obj, nothing, STAY)
+    mw.batch(function()
+      obj.a = 1
+      cancel_all()
+    end)
+    first:cancel()
+    mw.watch(obj, cancel_all)
+    watch_all()
+    obj.a = 2
+    watch_all()
+    assert.is_true(mw.unwatch(obj))
+    cancel_all()
+    obj.a = 3
+    watch_all()
+    assert.equal(0, heard)
+    return cancel_all
+  end
+
+  it("watches are cancelled by a guard, in a batch, with their object",
+    function()
+      for _, order in pairs(orders) do
+        for _, begin in pairs(watches) do
+          local again = cancel_in_many_ways(begin, order(MANY // 10))
+          collectgarbage()
+          mw.reap()
+          again()
+        end
+      end
+    end)
+
+  -- Keys of the same kind; each number has another one.
+  local keys = {
+    strings = function(i) return "key " .. i end,
+    long_strings = function(i) return ("long"):rep(11) .. i end,
+    strings_with_zeros = function(i) return "k\0" .. i end,
+    long_with_zeros = function(i) return ("\0"):rep(45) .. i end,
+    integers = function(i) return i end,
+    negative = function(i) return -i end,
+    large = function(i) return math.maxinteger - i end,
+    integral_floats = function(i) return i * 2.0 ^ 20 end,
+    floats = function(i) return i + 0.25 end,
+    objects = (function()
+      local list = {}
+      return function(i)
+        list[i] = list[i] or {}
+        return list[i]
+      end
+    end)(),
+  }
+
+  for kind, key in pairs(keys) do
+    it("watches of keys are no matter for others' writes (" .. kind .. ")",
+      function()
+        local obj, handles, heard = { other = 0 }, {}, {}
+        for i = 1, MANY do
+          handles[i] = mw.watch(obj, function(_, k)
+            heard[#heard + 1] = k
+          end, { key = key(i), once = false })
+        end
+        local n = MANY + 1
+        for i = n, n + MANY do obj[key(i)] = i end
+        for i = 1, MANY do obj.other = i end
+        assert.equal(0, #heard)
+        obj[key(7)] = 1
+        obj[key(n - 7)] = 1
+        assert.equal(2, #heard)
+        assert.is_true(rawequal(key(7), heard[1]) or heard[1] == key(7))
+        assert.is_true(heard[2] == key(n - 7))
+        for i = 1, MANY, 2 do handles[i]:cancel() end
+        obj[key(7)] = 2
+        obj[key(8)] = 2
+        assert.equal(3, #heard)
+        assert.is_true(heard[3] == key(8))
+        assert.equal(2 * MANY + 5, mw.mutations(obj))
+        mw.unwatch(obj)
+      end)
+  end
+
+  it("guards that have died are no matter", function()
+    local n = 5000
+    local function held() return { invalidate = error } end
+    for kind, begin in pairs(watches) do
+      local obj, calls = { a = 0 }, 0
+      for i = 1, n do begin(obj, held(), i) end
+      for i = 1, n do begin(obj, mw.guard(), -i) end
+      mw.watch(obj, function() calls = calls + 1 end, STAY)
+      collectgarbage()
+      mw.reap()
+      for i = 1, n do obj.a = i end
+      for i = 1, n do obj.other = i end
+      assert.equal(2 * n, calls, kind)
+      local before = collectgarbage "count"
+      for _ = 1, 3 do
+        for i = 1, n do begin(obj, held(), i) end
+        collectgarbage()
+      end
+      assert.is_true(collectgarbage "count" < before + 4096, kind)
+    end
+  end)
+
+  it("calls of once-only guards that watch again", function()
+    local obj, n = {}, 0
+    local function guard()
+      n = n + 1
+      mw.watch(obj, guard, { keys = KEYS })
+    end
+    mw.watch(obj, guard)
+    for i = 1, MANY do obj[KEYS[i % 3 + 1]] = i end
+    assert.equal(MANY, n)
+    for _ = 1, MANY - 1 do mw.watch(obj, guard, { key = "a" }) end
+    obj.a = 1
+    assert.equal(2 * MANY, n)
+    obj.b = 1
+    assert.equal(3 * MANY, n)
+  end)
+
+  it("keys of one watch", function()
+    local obj, list, n = {}, {}, 0
+    for i = 1, 5000 do list[i] = i % 2 == 0 and i or "key " .. i end
+    local opts = { keys = list, once = false }
+    local handle = mw.watch(obj, function() n = n + 1 end, opts)
+    for i = 1, 5000 do obj[list[i]] = i end
+    assert.equal(5000, n)
+    mw.batch(function()
+      for i = 1, 5000 do obj[list[i]] = -i end
+    end)
+    assert.equal(5001, n)
+    handle:cancel()
+    for i = 1, 5000 do obj[list[i]] = i end
+    assert.equal(5001, n)
+  end)
 end)
