@@ -199,6 +199,23 @@ describe("an mw.guard", function()
     obj.a = 1
   end)
 
+  it("may be all that waits while others are still to be called", function()
+    for _, opts in ipairs { {}, { key = "x" }, { keys = { "y", "x" } } } do
+      local obj, guard, others, n = {}, mw.guard(), {}, 0
+      for i = 1, 20 do others[i] = mw.guard() end
+      mw.watch(obj, guard, STAY)
+      mw.watch(obj, function(o)
+        o.z = 1
+        n = n + 1
+      end, opts)
+      for _ = 1, 20 do mw.watch(obj, function() n = n + 1 end, opts) end
+      obj.x = 1
+      assert.equal(21, n)
+      assert.is_false(guard.valid)
+      for i = 1, 20 do assert.is_true(others[i].valid) end
+    end
+  end)
+
   it("works by the thousand", function()
     local obj, guards = {}, {}
     for i = 1, 1000 do
