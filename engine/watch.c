@@ -683,12 +683,16 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (e->watch.ended != 0) unlink_ended(e);
 }
 
+/* All that wait are flags; a walk may have left others in the list, which do
+** not wait any more. */
 static void raise_flags(mw_engine *e, mwi_object *r, uint32_t i) {
   uint32_t next;
   for (; i != 0; i = next) {
     const mwi_watch *w = watch_at(e, i);
-    mwi_object *guard = record_of(e, w->ref);
+    mwi_object *guard;
     next = w->next;
+    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
+    guard = record_of(e, w->ref);
     e->watch.calls++;
     if (guard != NULL)
       guard->invalid = 1;

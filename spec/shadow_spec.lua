@@ -544,7 +544,7 @@ end)
 
 
 describe("the room of a watched table", function()
-  local MANY = 20000
+  local MANY = 10000
 
   -- How containers are filled.
   local fill = {

@@ -196,6 +196,23 @@ describe("an mw.guard", function()
     obj.a = 1
   end)
 
+  it("may be all that waits while others are still to be called", function()
+    for _, opts in ipairs { {}, { key = "x" }, { keys = { "y", "x" } } } do
+      local obj, guard, others, n = {}, mw.guard(), {}, 0
+      for i = 1, 20 do others[i] = mw.guard() end
+      mw.watch(obj, guard, STAY)
+      mw.watch(obj, function(o)
+        o.z = 1
+        n = n + 1
+      end, opts)
+      for _ = 1, 20 do mw.watch(obj, function() n = n + 1 end, opts) end
+      obj.x = 1
+      assert.equal(21, n)
+      assert.is_false(guard.valid)
+      for i = 1, 20 do assert.is_true(others[i].valid) end
+    end
+  end)
+
   it("works by the thousand", function()
     local obj, guards = {}, {}
     for i = 1, 1000 do
@@ -309,6 +326,25 @@ describe("an error in a guard", function()
     assert.equal(value, error_of(function() obj.a = 1 end))
   end)
 
+  it("that is not text passes unchanged, however many guards it passes",
+    function()
+      local value = setmetatable({}, { __tostring = function() return "text"
+      end })
+      for _, err in ipairs { value, 42, 0.5, true, print } do
+        local objects = {}
+        for i = 1, 10 do
+          objects[i] = {}
+          mw.watch(objects[i], function()
+            if i == 10 then error(err) end
+            objects[i + 1].x = 1
+          end, { phase = i % 2 == 0 and "after" or "before", deep = i > 5 })
+        end
+        local got = error_of(function() objects[1].x = 1 end)
+        assert.is_true(rawequal(err, got))
+        assert.equal(math.type(err), math.type(got))
+      end
+    end)
+
   it("goes to mw.on_error instead, if that is set", function()
     local obj, seen = {}, {}
     local former = mw.on_error(function(err, where)
@@ -342,6 +378,207 @@ describe("an error in a guard", function()
     end)
     assert.matches("attempt to yield", co())
     assert.equal(1, obj.a)
+  end)
+end)
+
+describe("a text that is an error in guards in guards", function()
+  local bad
+
+  before_each(function()
+    bad = {}
+    mw.watch(bad, function() error "bad cell" end, STAY)
+  end)
+
+  local function spoil() bad.x = 1 end
+
+  local held = setmetatable({}, { __mode = "k" }) -- guards that are objects
+
+  -- How an error comes from the write of `bad` to the next guard.
+  local between = {
+    nothing = spoil,
+    raised_again = function()
+      local _, err = pcall(spoil)
+      error(err, 0)
+    end,
+    raised_after_another = function()
+      local other = {}
+      mw.watch(other, function() error "another" end)
+      local _, err = pcall(spoil)
+      pcall(function() other.x = 1 end)
+      error(err, 0)
+    end,
+    with_more_text = function()
+      local _, err = pcall(spoil)
+      error("because: " .. err)
+    end,
+    coroutine = function()
+      local _, err = coroutine.resume(coroutine.create(spoil))
+      error(err, 0)
+    end,
+    wrapped_coroutine = function() coroutine.wrap(spoil)() end,
+    batch = function() mw.batch(spoil) end,
+    transaction = function()
+      local tx <close> = mw.begin()
+      local _, err = pcall(spoil)
+      tx:commit()
+      error(err, 0)
+    end,
+    class = function()
+      setmetatable({}, { __newindex = spoil }).x = 1
+    end,
+    close = function()
+      local _ <close> = setmetatable({}, { __close = spoil })
+    end,
+  }
+
+  local options = {
+    stay = STAY, once = {}, after = { phase = "after" }, key = { key = "x" },
+    deep = { deep = true }, both = { deep = true, phase = "after" },
+  }
+
+  for name, pass in pairs(between) do
+    it("has one traceback, of the place where it happened (" .. name .. ")",
+      function()
+        for which, opts in pairs(options) do
+          for length = 1, 20 do
+            local cells = {}
+            for i = 1, length do cells[i] = {} end
+            for i = 1, length do
+              local function guard()
+                if i == length then pass() else cells[i + 1].x = 1 end
+              end
+              if i % 3 == 0 then
+                guard = { invalidate = guard }
+                held[cells[i]] = guard
+              end
+              mw.watch(cells[i], guard, opts)
+            end
+            local message = error_of(function() cells[1].x = 1 end)
+            assert.matches("watch_spec.lua:%d+: bad cell\n", message)
+            local _, n = message:gsub("stack traceback:", "")
+            assert.equal(1, n, which)
+            assert.is_true(#message < 10000)
+            assert.equal(1, cells[length].x)
+          end
+        end
+      end)
+  end
+
+  it("may have any bytes", function()
+    local obj, outer = {}, {}
+    mw.watch(obj, function() error("a\0b\nstack", 0) end)
+    mw.watch(outer, function() obj.x = 1 end)
+    local expected = "a\0b\nstack\nstack traceback:\n\t"
+    local message = error_of(function() outer.x = 1 end)
+    assert.equal(expected, message:sub(1, #expected))
+    assert.is_nil(message:find("stack traceback:", #expected, true))
+  end)
+
+  it("is the first of all guards', and of each level's", function()
+    local outer, order = {}, {}
+    mw.watch(outer, function()
+      order[#order + 1] = "a"
+      pcall(spoil)
+    end)
+    mw.watch(outer, function()
+      order[#order + 1] = "b"
+      error("second", 0)
+    end)
+    mw.watch(outer, function()
+      order[#order + 1] = "c"
+      bad.x = 1
+    end)
+    assert.matches("^second\n", error_of(function() outer.x = 1 end))
+    assert.same({ "a", "b", "c" }, order)
+    assert.equal(1, outer.x)
+  end)
+end)
+
+-- Each runs in a Lua of its own: the levels of C that busted takes are missing.
+describe("guards in guards", function()
+  local shell = require "spec.support.shell"
+
+  local PROGRAM = [[
+    local mw = require "moonwatch"
+    local new, options, guard, n = ...
+    local cells, held = {}, {}
+    for i = 1, n do cells[i] = new() end
+    for i = 1, n - 1 do
+      held[i] = guard(function() cells[i + 1].value = i end)
+      mw.watch(cells[i], held[i], options)
+    end
+    cells[1].value = 0
+    for i = 1, n do assert(cells[i].value == math.max(i - 1, 0), i) end
+    print "done"
+  ]]
+
+  local plain, same = "function() return { value = -1 } end",
+    "function(f) return f end"
+
+  local function run(n, new, options, guard)
+    local text = ("assert(load(%q))(%s, %s, %s, %d)"):format(PROGRAM, new,
+      options, guard or same, n)
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    assert(file:write(text))
+    file:close()
+    local output = shell.run("%s %s", os.getenv "LUA" or "lua5.4", path)
+    os.remove(path)
+    assert.equal("done\n", output)
+  end
+
+  for name, options in pairs {
+    before = "{ once = false }", once = "{}", after = "{ phase = 'after' }",
+    key = "{ key = 'value' }", keys = "{ keys = { 'other', 'value' } }",
+    skip = "{ equal = 'skip', once = false }",
+  } do
+    it("may be 90 deep (" .. name .. ")", function()
+      run(90, plain, options)
+    end)
+  end
+
+  for name, new in pairs {
+    class = "function() return setmetatable({}, { __index = {} }) end",
+    empty = "function() return {} end",
+    newindex = "function() return setmetatable({}, { __newindex = " ..
+      "function(t, k, v) rawset(t, k, v) end }) end",
+    tracked = "function() return require 'moonwatch'.track({}, " ..
+      "{ deep = true }) end",
+  } do
+    it("may be 90 deep (" .. name .. ")", function()
+      run(90, new, "{ once = false }")
+    end)
+  end
+
+  for name, new in pairs(require "spec.support.styles") do
+    if name ~= "penlight" or pcall(require, "pl.class") then
+      it("may be 90 deep (" .. name .. ")", function()
+        assert.is_function(new.make)
+        run(90, ("(function() local style = require 'spec.support.styles'.%s" ..
+          " local class = style.make('Cell') return function() return " ..
+          "style.construct(class) end end)()"):format(name),
+          "{ once = false }")
+      end)
+    end
+  end
+
+  it("may be 60 deep when the guards are objects, or deep", function()
+    run(60, plain, "{}", "function(f) return { invalidate = f } end")
+    run(60, plain, "{ deep = true, once = false }")
+  end)
+
+  it("that write without end are stopped with an error", function()
+    local a, b, n = {}, {}, 0
+    mw.watch(a, function(o) o.x = 1 end, STAY)
+    assert.matches("stack overflow", error_of(function() a.x = 1 end))
+    mw.unwatch(a)
+    mw.watch(a, function() b.x = 1 end, STAY)
+    mw.watch(b, function() a.x = 1 end, STAY)
+    assert.matches("stack overflow", error_of(function() a.x = 1 end))
+    mw.unwatch(a)
+    mw.watch(a, function() n = n + 1 end, STAY)
+    a.x = 2
+    assert.same({ 1, 2 }, { n, a.x })
   end)
 end)
 
@@ -554,5 +791,490 @@ describe("the last change of an object", function()
     assert.equal(-1, mw.last_change(5))
     assert.matches("bad argument #2 to 'changed_since' %(integer expected",
       error_of(mw.changed_since, obj, "x"))
+  end)
+end)
+
+-- Between two witnesses is a guard that does something, once.  The phases are
+-- when it does that; each returns the object that is written, the object that
+-- is watched, and how to write.
+local phases = {
+  before = {}, after = { phase = "after" }, of_a_key = { key = "x" },
+  of_keys = { keys = { "w", "x", "z" } }, skipping = { equal = "skip" },
+  batch_end = {}, deep = { deep = true },
+  deep_after = { deep = true, phase = "after" },
+  deep_of_a_key = { deep = true, key = "child" },
+  deep_batch_end = { deep = true }, deep_itself = { deep = true },
+}
+
+local function phase_of(name)
+  local opts, written = phases[name], { x = 0, y = 0 }
+  local watched = written
+  if opts.deep and name ~= "deep_itself" then
+    watched = { child = { written } }
+  end
+  local function write(value)
+    local function f() written.x = value end
+    if name:find "batch" then mw.batch(f) else f() end
+  end
+  local function options(once)
+    local copy = { once = once }
+    for key, value in pairs(opts) do copy[key] = value end
+    return copy
+  end
+  return {
+    written = written, watched = watched, write = write, options = options,
+    -- Is the value stored before the guards are called?
+    is_late = opts.phase == "after" or name:find "batch" ~= nil,
+    is_batch = name:find "batch" ~= nil,
+    -- Do the guards hear of writes to other keys, and of touches?
+    hears_others = not name:find "of_a?_?key" or name == "deep_of_a_key",
+  }
+end
+
+-- Each does something with what `phase_of` returns, with the handles of the
+-- witnesses, and returns how often they have heard of the first write, and
+-- of that and the second one.
+local actions = {}
+
+local ONCE_EACH = { 1, 1, 2, 2 }
+
+function actions.nothing() return ONCE_EACH end
+
+function actions.write_the_same_key(at)
+  at.written.x = "inner"
+  at.stored = at.is_late and "inner" or nil
+  return { 2, 2, 3, 3 }
+end
+
+function actions.write_another_key(at)
+  at.written.y = 1
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.delete(at)
+  at.written.x = nil
+  if at.is_late then at.is_deleted = true end
+  return { 2, 2, 3, 3 }
+end
+
+function actions.touch(at)
+  mw.touch(at.written, "y")
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.rawset(at)
+  rawset(at.written, "r", 1)
+  mw.sync(at.written)
+  assert.equal(1, at.written.r)
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.cancel_the_others(at)
+  at.first:cancel()
+  at.last:cancel()
+  return { 1, 0, 1, 0 }
+end
+
+function actions.cancel_itself(at)
+  at.own:cancel()
+  return ONCE_EACH
+end
+
+function actions.unwatch(at)
+  assert.is_true(mw.unwatch(at.watched))
+  at.is_ended = true
+  assert.is_nil(getmetatable(at.written))
+  assert.is_nil(getmetatable(at.watched))
+  return { 1, 0, 1, 0 }
+end
+
+function actions.unwatch_and_watch_again(at)
+  mw.unwatch(at.watched)
+  at.is_ended = true
+  at.watch()
+  return { 1, 0, 2, 1 }
+end
+
+function actions.watch_again(at)
+  at.watch()
+  return { 1, 1, 3, 3 } -- the new ones, at the second write
+end
+
+function actions.detach(at)
+  if at.watched == at.written then return ONCE_EACH end
+  at.watched.child = nil
+  at.is_ended = true -- what is written is below no root any more
+  return { 2, 2, 2, 2 }
+end
+
+function actions.move(at)
+  if at.watched == at.written then return ONCE_EACH end
+  at.watched.child, at.watched.other = at.watched.child[1], at.watched.child
+  return nil -- as many as there were writes to keys that are heard
+end
+
+function actions.attach(at)
+  at.written.y = { below = {} }
+  at.written.y.below.more = 1
+  return nil
+end
+
+function actions.become_a_cycle(at)
+  at.written.y = at.watched
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.change_its_class(at)
+  local class = { __index = { inherited = 1 } }
+  mw.setmetatable(at.written, class)
+  assert.equal(class, getmetatable(at.written))
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.give_it_a_newindex(at)
+  mw.setmetatable(at.written, { __newindex = function(t, k, v)
+    rawset(t, k, v)
+  end })
+  at.written.fresh = 1
+  assert.equal(1, at.written.fresh)
+  return at.hears_others and { 3, 3, 4, 4 } or ONCE_EACH
+end
+
+function actions.collect()
+  for _ = 1, 2 do collectgarbage() end
+  mw.reap()
+  return ONCE_EACH
+end
+
+function actions.raise(at)
+  at.raises = true
+  return ONCE_EACH, error("raised", 0)
+end
+
+function actions.batch(at)
+  mw.batch(function() at.written.y = 1 end)
+  if at.is_batch then return { 2, 1, 3, 2 } end -- the second is queued already
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.batch_of_the_same_key(at)
+  mw.batch(function() at.written.x = "inner" end)
+  at.stored = at.is_late and "inner" or nil
+  return at.is_batch and { 2, 1, 3, 2 } or { 2, 2, 3, 3 }
+end
+
+function actions.transaction(at)
+  assert(mw.transaction(function() at.written.y = 1 end))
+  assert.equal(1, at.written.y)
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.failed_transaction(at)
+  assert(not mw.transaction(function()
+    at.written.y = 1
+    error "taken back"
+  end))
+  assert.equal(0, at.written.y)
+  return at.hears_others and { 3, 3, 4, 4 } or ONCE_EACH
+end
+
+function actions.track(at)
+  mw.track(at.written, { deep = true })
+  at.is_tracked = true
+  return ONCE_EACH
+end
+
+function actions.track_and_untrack(at)
+  mw.track(at.written, { deep = true })
+  mw.untrack(at.written)
+  return ONCE_EACH
+end
+
+function actions.track_and_unwatch(at)
+  mw.track(at.written)
+  at.is_tracked, at.is_ended = true, true
+  mw.unwatch(at.watched)
+  return { 1, 0, 1, 0 }
+end
+
+function actions.yield_in_a_coroutine(at)
+  local co = coroutine.wrap(function()
+    at.written.y = 1
+    coroutine.yield()
+  end)
+  co()
+  return at.hears_others and { 2, 2, 3, 3 } or ONCE_EACH
+end
+
+function actions.walk(at)
+  for key in pairs(at.written) do
+    if key == "x" then mw.unwatch(at.watched) end
+  end
+  at.is_ended = true
+  return { 1, 0, 1, 0 }
+end
+
+describe("meanwhile a guard may", function()
+  for action, act in pairs(actions) do
+    for phase in pairs(phases) do
+      it(("%s (%s)"):format(action:gsub("_", " "), phase), function()
+        local at = phase_of(phase)
+        local flag, heard, expected = mw.guard(), { 0, 0 }, false
+        local function witness(i)
+          return mw.watch(at.watched, function()
+            heard[i] = heard[i] + 1
+          end, at.options(false))
+        end
+        function at.watch() return witness(1), witness(2) end
+        at.first = witness(1)
+        at.own = mw.watch(at.watched, function()
+          expected = nil
+          expected = act(at)
+        end, at.options(true))
+        at.last = witness(2)
+        mw.watch(at.watched, flag, at.options(false))
+
+        local ok, message = pcall(at.write, 1)
+        assert.equal(not at.raises, ok, message)
+        if at.raises then expected = ONCE_EACH end
+        assert.is_true(expected ~= false)
+        if at.is_deleted then
+          assert.is_nil(at.written.x)
+        else
+          assert.equal(at.stored or 1, at.written.x)
+        end
+        if expected then
+          assert.same({ expected[1], expected[2] }, heard)
+        end
+        flag:revalidate()
+        at.write(2)
+        assert.equal(2, at.written.x)
+        if expected then
+          assert.same({ expected[3], expected[4] }, heard)
+          assert.equal(at.is_ended or false, flag.valid)
+        end
+        if at.is_tracked then
+          local _, fx = mw.transaction(at.write, 3)
+          assert.equal(1, fx:len())
+          mw.untrack(at.written)
+        end
+        mw.unwatch(at.watched)
+        assert.is_not_nil(rawget(at.written, "x"))
+        for _, t in ipairs { at.written, at.watched } do
+          assert.is_false(mw.is_watched(t))
+          assert.equal(t, mw.raw(t))
+        end
+      end)
+    end
+  end
+end)
+
+-- So many end at once when each costs the same, and take minutes when each
+-- costs what there are.
+describe("twenty thousand", function()
+  local MANY = 20000
+
+  local function nothing() end
+
+  local orders = {
+    forwards = function(n) return function(i) return i end, n end,
+    backwards = function(n) return function(i) return n + 1 - i end, n end,
+    from_the_middle = function(n)
+      return function(i) return (i + n // 2 - 1) % n + 1 end, n
+    end,
+    shuffled = function(n) -- 7919 is prime to n
+      return function(i) return i * 7919 % n + 1 end, n
+    end,
+  }
+
+  local KEYS = { "a", "b", "c" }
+
+  -- How the watch of a number is made; what is written to fire all.
+  local watches = {
+    of_all_keys = function(obj, guard) return mw.watch(obj, guard, STAY) end,
+    of_one_key = function(obj, guard)
+      return mw.watch(obj, guard, { key = "a", once = false })
+    end,
+    of_own_keys = function(obj, guard, i)
+      return mw.watch(obj, guard, { keys = { "a", i }, once = false })
+    end,
+    of_twins = function(obj, guard)
+      return mw.watch(obj, guard, { keys = KEYS, once = false })
+    end,
+    deep = function(obj, guard)
+      return mw.watch(obj, guard, { deep = true, once = false })
+    end,
+    after = function(obj, guard)
+      return mw.watch(obj, guard, { phase = "after", once = false })
+    end,
+    once = function(obj, guard) return mw.watch(obj, guard) end,
+  }
+
+  for kind, begin in pairs(watches) do
+    for order, make in pairs(orders) do
+      it(("watches are cancelled %s (%s)"):format(order, kind), function()
+        local obj, handles, heard = { a = 0 }, {}, {}
+        for i = 1, MANY do
+          handles[i] = begin(obj, i % 1000 == 0 and function()
+            heard[#heard + 1] = i
+          end or nothing, i)
+        end
+        local at, n = make(MANY)
+        for i = 1, n do
+          local j = at(i)
+          if j % 2000 ~= 0 then handles[j]:cancel() end
+        end
+        obj.a = 1
+        assert.equal(10, #heard)
+        for i = 1, 10 do assert.equal(2000 * i, heard[i]) end
+        for i = 1, n do handles[at(i)]:cancel() end
+        obj.a = 2
+        assert.equal(10, #heard)
+        assert.is_false(handles[MANY]:alive())
+      end)
+    end
+  end
+
+  -- Returns a function that cancels the watches once more.
+  local function cancel_in_many_ways(begin, at, n)
+    local obj, handles, heard = { a = 0 }, {}, 0
+    local function cancel_all()
+      for i = 1, n do handles[at(i)]:cancel() end
+    end
+    local function hear() heard = heard + 1 end
+    local function watch_all()
+      for i = 1, n do handles[i] = begin(obj, hear, i) end
+    end
+    watch_all()
+    local first = mw.watch(obj, nothing, STAY)
+    mw.batch(function()
+      obj.a = 1
+      cancel_all()
+    end)
+    first:cancel()
+    mw.watch(obj, cancel_all)
+    watch_all()
+    obj.a = 2
+    watch_all()
+    assert.is_true(mw.unwatch(obj))
+    cancel_all()
+    obj.a = 3
+    watch_all()
+    assert.equal(0, heard)
+    return cancel_all
+  end
+
+  it("watches are cancelled by a guard, in a batch, with their object",
+    function()
+      for _, order in pairs(orders) do
+        for _, begin in pairs(watches) do
+          local again = cancel_in_many_ways(begin, order(MANY // 10))
+          collectgarbage()
+          mw.reap()
+          again()
+        end
+      end
+    end)
+
+  -- Keys of the same kind; each number has another one.
+  local keys = {
+    strings = function(i) return "key " .. i end,
+    long_strings = function(i) return ("long"):rep(11) .. i end,
+    strings_with_zeros = function(i) return "k\0" .. i end,
+    long_with_zeros = function(i) return ("\0"):rep(45) .. i end,
+    integers = function(i) return i end,
+    negative = function(i) return -i end,
+    large = function(i) return math.maxinteger - i end,
+    integral_floats = function(i) return i * 2.0 ^ 20 end,
+    floats = function(i) return i + 0.25 end,
+    objects = (function()
+      local list = {}
+      return function(i)
+        list[i] = list[i] or {}
+        return list[i]
+      end
+    end)(),
+  }
+
+  for kind, key in pairs(keys) do
+    it("watches of keys are no matter for others' writes (" .. kind .. ")",
+      function()
+        local obj, handles, heard = { other = 0 }, {}, {}
+        for i = 1, MANY do
+          handles[i] = mw.watch(obj, function(_, k)
+            heard[#heard + 1] = k
+          end, { key = key(i), once = false })
+        end
+        local n = MANY + 1
+        for i = n, n + MANY do obj[key(i)] = i end
+        for i = 1, MANY do obj.other = i end
+        assert.equal(0, #heard)
+        obj[key(7)] = 1
+        obj[key(n - 7)] = 1
+        assert.equal(2, #heard)
+        assert.is_true(rawequal(key(7), heard[1]) or heard[1] == key(7))
+        assert.is_true(heard[2] == key(n - 7))
+        for i = 1, MANY, 2 do handles[i]:cancel() end
+        obj[key(7)] = 2
+        obj[key(8)] = 2
+        assert.equal(3, #heard)
+        assert.is_true(heard[3] == key(8))
+        assert.equal(2 * MANY + 5, mw.mutations(obj))
+        mw.unwatch(obj)
+      end)
+  end
+
+  it("guards that have died are no matter", function()
+    local n = 5000
+    local function held() return { invalidate = error } end
+    for kind, begin in pairs(watches) do
+      local obj, calls = { a = 0 }, 0
+      for i = 1, n do begin(obj, held(), i) end
+      for i = 1, n do begin(obj, mw.guard(), -i) end
+      mw.watch(obj, function() calls = calls + 1 end, STAY)
+      collectgarbage()
+      mw.reap()
+      for i = 1, n do obj.a = i end
+      for i = 1, n do obj.other = i end
+      assert.equal(2 * n, calls, kind)
+      local before = collectgarbage "count"
+      for _ = 1, 3 do
+        for i = 1, n do begin(obj, held(), i) end
+        collectgarbage()
+      end
+      assert.is_true(collectgarbage "count" < before + 4096, kind)
+    end
+  end)
+
+  it("calls of once-only guards that watch again", function()
+    local obj, n = {}, 0
+    local function guard()
+      n = n + 1
+      mw.watch(obj, guard, { keys = KEYS })
+    end
+    mw.watch(obj, guard)
+    for i = 1, MANY do obj[KEYS[i % 3 + 1]] = i end
+    assert.equal(MANY, n)
+    for _ = 1, MANY - 1 do mw.watch(obj, guard, { key = "a" }) end
+    obj.a = 1
+    assert.equal(2 * MANY, n)
+    obj.b = 1
+    assert.equal(3 * MANY, n)
+  end)
+
+  it("keys of one watch", function()
+    local obj, list, n = {}, {}, 0
+    for i = 1, 5000 do list[i] = i % 2 == 0 and i or "key " .. i end
+    local opts = { keys = list, once = false }
+    local handle = mw.watch(obj, function() n = n + 1 end, opts)
+    for i = 1, 5000 do obj[list[i]] = i end
+    assert.equal(5000, n)
+    mw.batch(function()
+      for i = 1, 5000 do obj[list[i]] = -i end
+    end)
+    assert.equal(5001, n)
+    handle:cancel()
+    for i = 1, 5000 do obj[list[i]] = i end
+    assert.equal(5001, n)
   end)
 end)

@@ -61,7 +61,6 @@ enum {
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_USES,      /* string -> how often the engine refers to it */
   MWB_SERVICE,   /* the thread `service` */
-  MWB_TRACED,    /* the last error that got a traceback */
   MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
   MWB_FUNCTIONS, /* userdata -> its function guards */

@@ -47,22 +47,31 @@ int mwb_kind(lua_State *L, int index) {
 ** Errors
 ** ======================================================= */
 
-/* Adds a traceback to a text.  An error of a guard's own write has passed here
-** before and has a traceback already. */
-static int add_traceback(lua_State *L) {
-  const char *message = lua_tostring(L, 1);
-  mwb_state *s;
-  if (message == NULL) return 1;
-  mwb_push_state(L);
-  s = (mwb_state *)lua_touserdata(L, -1);
-  mwb_push(L, s, MWB_TRACED);
-  if (lua_rawequal(L, 1, -1)) {
-    lua_settop(L, 1);
-    return 1;
+static const char heading[] = "\nstack traceback:\n";
+
+static int has_traceback(const char *text, size_t len) {
+  const char *end = text + len;
+  const size_t n = sizeof(heading) - 1;
+  while ((text = (const char *)memchr(text, '\n', (size_t)(end - text)))) {
+    if ((size_t)(end - text) < n) return 0;
+    if (memcmp(text, heading, n) == 0) return 1;
+    text++;
   }
-  luaL_traceback(L, L, message, 1);
-  lua_pushvalue(L, -1);
-  mwb_keep(L, s, MWB_TRACED);
+  return 0;
+}
+
+/* Adds a traceback to a text, but only one.  An error of a guard's own write has
+** a traceback already, and code in between may have added to the text. */
+static int add_traceback(lua_State *L) {
+  size_t len;
+  const char *text;
+  lua_settop(L, 1);
+  if (lua_type(L, 1) != LUA_TSTRING) return 1;
+  text = lua_tolstring(L, 1, &len);
+  if (has_traceback(text, len)) return 1;
+  lua_pushliteral(L, "\n");
+  luaL_traceback(L, L, NULL, 1);
+  lua_concat(L, 3);
   return 1;
 }
 

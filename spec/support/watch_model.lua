@@ -1,0 +1,189 @@
+-- Watches of objects without a class, in plain Lua: what a random program of
+-- them is to do.  `model.new()` and `model.real()` have the same functions.
+
+local mw = require "moonwatch"
+
+local model = {}
+
+-- The library itself --------------------------------------------------------
+
+function model.real()
+  local its = { batch = mw.batch, mutations = mw.mutations,
+    is_watched = mw.is_watched, unwatch = mw.unwatch }
+  function its.object(fields) return fields end
+  function its.flag() return mw.guard() end
+  function its.is_valid(flag) return flag.valid end
+  function its.revalidate(flag) flag:revalidate() end
+  function its.watch(obj, guard, opts) return mw.watch(obj, guard, opts) end
+  function its.cancel(handle) handle:cancel() end
+  function its.is_alive(handle) return handle:alive() end
+  function its.read(obj, key) return obj[key] end
+  function its.write(obj, key, value) obj[key] = value end
+  return its
+end
+
+-- The model -----------------------------------------------------------------
+
+local function normal(key) return math.tointeger(key) or key end
+
+local function kind_of(old, new)
+  if new == nil then return "delete" end
+  return old == nil and "insert" or "update"
+end
+
+local function same(old, new) return rawequal(old, new) end
+
+local function is_flag(guard) return type(guard) == "table" end
+
+function model.new()
+  local its = {}
+  local seq, batches, queue, notes = 0, 0, {}, {}
+
+  function its.object(fields)
+    return { fields = fields, watches = {}, n = 0, watched = false }
+  end
+
+  function its.flag() return { valid = true } end
+  function its.is_valid(flag) return flag.valid end
+  function its.revalidate(flag) flag.valid = true end
+  function its.mutations(obj) return obj.n end
+  function its.is_watched(obj) return obj.watched end
+  function its.cancel(watch) watch.ended = true end
+  function its.is_alive(watch) return not watch.ended end
+  function its.read(obj, key) return obj.fields[normal(key)] end
+
+  function its.watch(obj, guard, opts)
+    seq = seq + 1
+    local watch = { obj = obj, guard = guard, seq = seq, once = true,
+      after = opts.phase == "after", skip = opts.equal == "skip" }
+    if opts.once == false then watch.once = false end
+    local keys = opts.keys or (opts.key ~= nil and { opts.key })
+    if keys then
+      watch.keys = {}
+      for _, key in ipairs(keys) do watch.keys[normal(key)] = true end
+    end
+    obj.watches[#obj.watches + 1] = watch
+    obj.watched = true
+    return watch
+  end
+
+  function its.unwatch(obj)
+    for _, watch in ipairs(obj.watches) do watch.ended = true end
+    obj.watches, obj.watched = {}, false
+    return true
+  end
+
+  local function concerns(watch, change)
+    if watch.ended or watch.keys and not watch.keys[change.key] then
+      return false
+    end
+    return not (watch.skip and change.same)
+  end
+
+  -- Calls the guard; keeps the first error in `failure`.
+  local function call(watch, change, failure)
+    if watch.once then watch.ended = true end
+    if is_flag(watch.guard) then
+      watch.guard.valid = false
+      return
+    end
+    local ok, err = pcall(watch.guard, watch.obj, change.key, change.old,
+      change.new, change.kind)
+    if not ok and not failure.failed then
+      failure.failed, failure.err = true, err
+    end
+  end
+
+  local function raise(failure)
+    if failure.failed then error(failure.err, 0) end
+  end
+
+  -- Watches that are there when the write begins hear it; who is called once
+  -- is taken by one write.
+  local function tell(obj, change, after, last, failure)
+    local list = {}
+    for _, watch in ipairs(obj.watches) do
+      if watch.seq <= last and watch.after == after and not watch.claim and
+        concerns(watch, change) then
+        if watch.once then watch.claim = list end
+        list[#list + 1] = watch
+      end
+    end
+    for _, watch in ipairs(list) do
+      if not watch.ended then call(watch, change, failure) end
+    end
+  end
+
+  local function enqueue(obj, change)
+    local fields = notes[obj] or {}
+    notes[obj] = fields
+    local note = fields[change.key]
+    if not note then
+      note = { key = change.key, old = change.old }
+      fields[change.key] = note
+    end
+    for _, watch in ipairs(obj.watches) do
+      if not watch.claim and concerns(watch, change) then
+        if is_flag(watch.guard) and not watch.skip then
+          call(watch, change, {})
+        else
+          if not watch.note then queue[#queue + 1] = watch end
+          watch.note = note
+        end
+      end
+    end
+  end
+
+  function its.write(obj, key, value)
+    key = normal(key)
+    if not obj.watched then
+      obj.fields[key] = value
+      return
+    end
+    obj.n = obj.n + 1
+    local old = obj.fields[key]
+    local change = { key = key, old = old, new = value,
+      kind = kind_of(old, value), same = same(old, value) }
+    if batches > 0 then
+      enqueue(obj, change)
+      obj.fields[key] = value
+      return
+    end
+    local last, failure = seq, {}
+    tell(obj, change, false, last, failure)
+    change.old = obj.fields[key]
+    obj.fields[key] = value
+    tell(obj, change, true, last, failure)
+    raise(failure)
+  end
+
+  local function deliver(failure)
+    while #queue > 0 do
+      local watch = table.remove(queue, 1)
+      local note = watch.note
+      watch.note = nil
+      if not watch.ended then
+        local new = watch.obj.fields[note.key]
+        if not (watch.skip and same(note.old, new)) then
+          call(watch, { key = note.key, old = note.old, new = new,
+            kind = kind_of(note.old, new) }, failure)
+        end
+      end
+    end
+  end
+
+  function its.batch(fn)
+    if batches == 0 then notes = {} end
+    batches = batches + 1
+    local ok, err = pcall(fn)
+    batches = batches - 1
+    local failure = {}
+    if batches == 0 then deliver(failure) end
+    if not ok then error(err, 0) end
+    raise(failure)
+  end
+
+  return its
+end
+
+return model
