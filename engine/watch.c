@@ -744,7 +744,7 @@ static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
   mwi_watch *w;
   uint32_t i;
   r->walks++;
-  while ((w = next_watch(e, &c, &i)) != NULL) {
+  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     if (!concerns(w, ev)) continue;
     if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
@@ -848,9 +848,10 @@ static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
     hear_above(e, r, ev, f);
 }
 
-void mwi_write_begin(mw_engine *e, mwi_object *r, const mw_change *change) {
+void mwi_write_begin(mw_engine *e, mwi_object *r, const mw_change *change,
+                     uint64_t seq) {
   event ev = {change, 0, 0, 0, 0};
-  ev.seq = e->watch.seq;
+  ev.seq = seq;
   hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
 }
 
@@ -867,7 +868,7 @@ uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
   mwi_object_count(e, r);
-  mwi_write_begin(e, r, change);
+  mwi_write_begin(e, r, change, seq);
   return seq;
 }
 

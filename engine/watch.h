@@ -139,7 +139,7 @@ MWI_API void mwi_host_release(const mw_engine *e, const mw_value *key);
 /* Calls the guards of a write to the object of `r`: first before the host
 ** stores the value; then after, only for watches not newer than `seq`. */
 MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r,
-                             const mw_change *change);
+                             const mw_change *change, uint64_t seq);
 MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
                            uint64_t seq);
 

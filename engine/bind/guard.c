@@ -60,8 +60,8 @@ static int has_traceback(const char *text, size_t len) {
   return 0;
 }
 
-/* Adds a traceback to a text, but only one.  An error of a guard's own write has
-** a traceback already, and code in between may have added to the text. */
+/* Adds a traceback to a text, but only one.  An error of a guard's own write
+** has a traceback already, and code in between may have added to the text. */
 static int add_traceback(lua_State *L) {
   size_t len;
   const char *text;

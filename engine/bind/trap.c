@@ -403,10 +403,10 @@ void mwb_write_before(mwb_write *w) {
     mwb_read_old(w);
     mwb_write_compare(w);
   }
-  if ((needs & MWB_BATCHES) && (needs & (MWI_CALLS | MWI_TREE)))
+  if ((needs & MWB_BATCHES) && (needs & (MWI_HEARD | MWI_KEYED | MWI_TREE)))
     w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
-  mwi_write_begin(e, w->r, &w->change);
+  mwi_write_begin(e, w->r, &w->change, w->seq);
   if (needs & MWB_TRACES)
     mwb_trace_heard(w->L, s, w->obj, KEY, e->watch.calls - calls);
   if (w->told) look_again(w);
@@ -456,8 +456,8 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
 }
 
 /* Clears the bits of `needs` without work for this write: KEYED if no watch has
-** this key, TREE if no watch above waits for writes and no table comes or goes,
-** and BATCHES if no watch waits for the end of the batch. */
+** this key, and TREE if no watch above waits for writes and no table comes or
+** goes. */
 static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
                      const mw_value *key, unsigned needs) {
   if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
@@ -467,7 +467,6 @@ static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
       lua_type(L, VALUE) != LUA_TTABLE &&
       (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r)))
     needs &= ~(unsigned)MWI_TREE;
-  if ((needs & (MWI_CALLS | MWI_TREE)) == 0) needs &= ~(unsigned)MWB_BATCHES;
   return needs;
 }
 
