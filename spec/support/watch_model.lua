@@ -200,7 +200,7 @@ function model.new(name)
 
   function its.write(obj, key, value)
     key = normal(key)
-    if not obj.watched then
+    if not obj.watched and not stays then
       obj.fields[key] = value
       return
     end
