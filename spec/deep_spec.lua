@@ -704,3 +704,209 @@ describe("a list of many nodes below a root", function()
     end)
   end
 end)
+
+describe("roots above the same tables", function()
+  local function nothing() end
+
+  local orders = {
+    first_first = function(_, i) return i end,
+    last_first = function(n, i) return n + 1 - i end,
+    mixed = function(n, i) return i * 7 % n + 1 end, -- 7 is prime to n
+  }
+
+  for name, order in pairs(orders) do
+    it("come and go in any order (" .. name .. ")", function()
+      local n, leaf = 300, { x = 0, more = {} }
+      local roots, heard = {}, {}
+      local function begin(i)
+        if i % 3 == 0 then
+          mw.track(roots[i], { deep = true })
+        elseif i % 3 == 1 then
+          mw.watch(roots[i], function(root, path)
+            must(rawequal(root, roots[i]) and path[1] == "leaf")
+            heard[i] = (heard[i] or 0) + 1
+          end, DEEP)
+        else
+          mw.watch(roots[i], nothing, { deep = true }) -- fires, and is silent
+        end
+      end
+      local function finish(i)
+        mw.untrack(roots[i])
+        mw.unwatch(roots[i])
+      end
+      for i = 1, n do roots[i] = { leaf = leaf } end
+      for i = 1, n do begin(order(n, i)) end
+      leaf.more.x = 1
+      for i = 1, n do must((heard[i] or 0) == (i % 3 == 1 and 1 or 0)) end
+      for i = 1, n, 2 do
+        finish(order(n, i))
+        begin(order(n, i))
+      end
+      leaf.more = { y = {} }
+      leaf.more.y.x = 2
+      for i = 1, n do must((heard[i] or 0) == (i % 3 == 1 and 3 or 0)) end
+      for i = 1, n do
+        assert.is_table(leaf.more.y)
+        assert.is_false(getmetatable(leaf.more.y))
+        finish(order(n, i))
+      end
+      assert.is_nil(getmetatable(leaf))
+      assert.is_nil(getmetatable(leaf.more.y))
+      leaf.x = 3
+      for i = 1, n do must((heard[i] or 0) == (i % 3 == 1 and 3 or 0)) end
+    end)
+  end
+
+  it("may be parts that lead to each other", function()
+    for _, way in ipairs { "watched", "tracked", "mixed" } do
+      local scene, n, heard = { children = {} }, 200, 0
+      for i = 1, n do scene.children[i] = { parent = scene } end
+      for i, child in ipairs(scene.children) do
+        if way == "tracked" or way == "mixed" and i % 2 == 0 then
+          mw.track(child, { deep = true })
+        else
+          mw.watch(child, function() heard = heard + 1 end, DEEP)
+        end
+      end
+      local expected = ({ watched = n, tracked = 0, mixed = n // 2 })[way]
+      scene.title = "x"
+      assert.equal(expected, heard)
+      scene.children[7].x = 1
+      assert.equal(2 * expected, heard)
+      local _, fx = mw.transaction(function() scene.children[n].x = 2 end)
+      assert.equal(1, fx:len())
+      for i = n, 1, -1 do -- each is a root, and below the others
+        local child = scene.children[i]
+        mw.untrack(child)
+        assert.equal(i == 1, mw.unwatch(child))
+      end
+      assert.is_nil(getmetatable(scene))
+      assert.is_nil(getmetatable(scene.children))
+    end
+  end)
+
+  it("may be a ring", function()
+    local ring, n, heard = {}, 100, {}
+    for i = 1, n do ring[i] = { i = i } end
+    for i = 1, n do ring[i].next = ring[i % n + 1] end
+    for i = 1, n do
+      mw.watch(ring[i], function(_, path) heard[i] = #path end, DEEP)
+    end
+    ring[1].x = 1
+    for i = 1, n do must(heard[i] == (n + 1 - i) % n + 1) end
+    ring[n // 2].next = nil -- those before hear no more of the first
+    heard = {}
+    ring[1].x = 2
+    for i = 1, n do must((heard[i] ~= nil) == (i == 1 or i > n // 2)) end
+    for i = 1, n do mw.unwatch(ring[i]) end
+    for i = 1, n do must(getmetatable(ring[i]) == nil) end
+  end)
+
+  it("are silent once nobody waits, and heard again", function()
+    local root, n = { a = { b = {} } }, 0
+    local function hear() n = n + 1 end
+    for _ = 1, 50 do
+      mw.watch(root, hear, { deep = true })
+      local handle = mw.watch(root, hear, DEEP)
+      root.a.b.x = 1
+      handle:cancel()
+      root.a.b.x = 2
+      root.a.b = {}
+      root.a.b.x = 3
+    end
+    assert.equal(100, n)
+    assert.is_true(mw.is_watched(root.a.b))
+    assert.is_true(mw.unwatch(root))
+    assert.is_false(mw.is_watched(root.a.b))
+  end)
+end)
+
+describe("a deep guard", function()
+  it("gets the written object, too", function()
+    for _, phase in ipairs { "before", "after" } do
+      local root, seen = { a = { b = { 1 } }, u = {} }, {}
+      local weak = {}
+      function weak.invalidate(_, ...) seen[#seen + 1] = { ... } end
+      mw.watch(root, function(...) seen[#seen + 1] = { ... } end,
+        { deep = true, once = false, phase = phase })
+      mw.watch(root, weak, { deep = true, once = false, phase = phase })
+      local b = root.a.b
+      b[1] = 2
+      root.x = 3
+      mw.touch(b)
+      mw.batch(function() root.u.x = 4 end)
+      assert.equal(8, #seen)
+      for i, expected in ipairs {
+        { root, { "a", "b", 1 }, 1, 2, "update", b },
+        { root, { "x" }, nil, 3, "insert", root },
+        { root, { "a", "b", nil }, nil, nil, "touch", b },
+        { root, { "u", "x" }, nil, 4, "insert", root.u },
+      } do
+        for j = 2 * i - 1, 2 * i do
+          assert.same(expected[2], seen[j][2])
+          assert.equal(root, seen[j][1])
+          assert.is_true(rawequal(expected[6], seen[j][6]))
+          assert.equal(expected[3], seen[j][3])
+          assert.equal(expected[4], seen[j][4])
+          assert.equal(expected[5], seen[j][5])
+        end
+      end
+    end
+  end)
+
+  it("gets a path as long as it has to be", function()
+    for _, depth in ipairs { 1, 15, 16, 17, 1000, 20000 } do
+      local root, path, written = {}, nil, nil
+      local at = root
+      for i = 1, depth do
+        at[i] = { up = at } -- also back
+        at = at[i]
+      end
+      mw.watch(root, function(_, p, _, _, _, w) path, written = p, w end, DEEP)
+      for _ = 1, 3 do at.x = 1 end
+      assert.equal(depth + 1, #path)
+      for i = 1, depth do must(path[i] == i) end
+      assert.equal("x", path[depth + 1])
+      assert.is_true(rawequal(at, written))
+      assert.is_true(mw.unwatch(root))
+      assert.is_nil(getmetatable(at))
+    end
+  end)
+end)
+
+describe("a table with weak keys or values below a root", function()
+  for _, mode in ipairs { "k", "v", "kv" } do
+    for _, way in ipairs { "watched", "tracked" } do
+      it(("loses twenty thousand (%s, %s)"):format(mode, way), function()
+        local kept = {}
+        local root = { cache = setmetatable({}, { __mode = mode }),
+          kept = kept }
+        if way == "watched" then
+          mw.watch(root, mw.guard(), DEEP)
+        else
+          mw.track(root, { deep = true })
+        end
+        local shared = {}
+        root.shared = shared
+        for i = 1, MANY do
+          kept[i] = { i }
+          local key, value = {}, kept[i]
+          if mode ~= "k" then key, value = i, {} end
+          if mode == "kv" then key = {} end
+          root.cache[key] = value
+          if mode == "k" and i % 2 == 0 then root.cache[{}] = shared end
+        end
+        collectgarbage()
+        collectgarbage()
+        mw.reap()
+        assert.is_nil(next(mw.raw(root.cache)))
+        root.cache[1] = kept[1]
+        root.kept, root.shared = nil, nil
+        assert.is_true(mw.is_watched(kept[1]) == (way == "watched"))
+        assert.is_nil(getmetatable(kept[2]))
+        assert.is_nil(getmetatable(shared))
+        assert.is_false(getmetatable(kept[1]))
+      end)
+    end
+  end
+end)

@@ -415,6 +415,40 @@ describe("mw.unwatch", function()
     end
   end)
 
+  it("returns whether the object is plain again", function()
+    local obj = {}
+    assert.is_true(mw.unwatch(obj)) -- as it was
+    mw.watch(obj, nothing, STAY)
+    assert.is_true(mw.unwatch(obj))
+    assert.is_nil(getmetatable(obj))
+
+    mw.track(obj)
+    mw.watch(obj, nothing, STAY)
+    assert.is_false(mw.unwatch(obj))
+    assert.is_false(mw.is_watched(obj))
+    assert.is_false(mw.unwatch(obj))
+    mw.untrack(obj)
+    assert.is_true(mw.unwatch(obj))
+
+    for _, begin in ipairs {
+      function(root) mw.track(root, { deep = true }) end,
+      function(root) mw.watch(root, nothing, { deep = true }) end,
+      function(root) mw.watch(root, mw.guard(), { deep = true }) end,
+    } do
+      local root, n = { { obj } }, 0
+      begin(root)
+      mw.watch(obj, function() n = n + 1 end, STAY)
+      assert.is_false(mw.unwatch(obj))
+      obj.x = 1
+      assert.equal(0, n)
+      root[1][1] = nil
+      assert.is_true(mw.unwatch(obj))
+      assert.is_nil(getmetatable(obj))
+      mw.untrack(root)
+      assert.is_true(mw.unwatch(root))
+    end
+  end)
+
   it("may be followed by another watch", function()
     local obj, n = {}, 0
     for _ = 1, 3 do
@@ -648,5 +682,101 @@ describe("the room of a watched table", function()
         if t[key] ~= value then error(tostring(key)) end
       end
     end)
+  end
+end)
+
+describe("a walk by pairs goes on", function()
+  local function keep(t, k, v) rawset(t, k, v) end
+
+  -- What is done to the object at the third field.
+  local events = {
+    nothing = nothing,
+    watched = function(t) mw.watch(t, nothing, STAY) end,
+    tracked = function(t) mw.track(t) end,
+    unwatched = function(t)
+      mw.untrack(t)
+      mw.unwatch(t)
+    end,
+    watched_again = function(t)
+      mw.unwatch(t)
+      mw.watch(t, nothing, STAY)
+    end,
+    given_a_class = function(t) mw.setmetatable(t, { __index = {} }) end,
+    given_a_newindex = function(t)
+      mw.setmetatable(t, { __newindex = keep })
+    end,
+    given_no_class = function(t) mw.setmetatable(t, nil) end,
+    written = function(t) for k in pairs(t) do t[k] = 0 end end,
+    put_below_a_root = function(t) mw.track({ t }, { deep = true }) end,
+    written_by_a_guard = function(t)
+      mw.watch(t, function() mw.unwatch(t) end)
+      t.a = 0
+    end,
+    recorded = function(t)
+      mw.track(t)
+      mw.transaction(function()
+        for k in pairs(t) do t[k] = nil end
+        error "taken back"
+      end)
+    end,
+  }
+
+  -- Those after which only some fields are left to be seen.
+  local cuts = {
+    emptied = function(t) for k in pairs(t) do t[k] = nil end end,
+    emptied_and_unwatched = function(t)
+      for k in pairs(t) do t[k] = nil end
+      mw.unwatch(t)
+    end,
+  }
+
+  local before = {
+    plain = nothing,
+    watched = function(t) mw.watch(t, nothing, STAY) end,
+    tracked = function(t) mw.track(t) end,
+    of_a_class = function(t)
+      mw.watch(setmetatable(t, { __index = {} }), nothing, STAY)
+    end,
+  }
+
+  local function new()
+    local t = { 1, 2, 3, 4, a = 1, b = 2, c = 3, [0.5] = 4, [true] = 5 }
+    t.gone = 1
+    t.gone = nil
+    return t, 9
+  end
+
+  local function walk(t, event)
+    local seen, n = {}, 0
+    for k, v in pairs(t) do
+      n = n + 1
+      if seen[k] then error("twice: " .. tostring(k)) end
+      seen[k] = v
+      if n == 3 then event(t) end
+    end
+    return n
+  end
+
+  for start, begin in pairs(before) do
+    for name, event in pairs(events) do
+      -- for `next`, a plain table that becomes a watched one is empty
+      if start ~= "plain" or name == "nothing" then
+        it(("(%s, %s)"):format(start, name:gsub("_", " ")), function()
+          local t, n = new()
+          begin(t)
+          assert.equal(n, walk(t, event))
+          mw.untrack(t)
+          mw.unwatch(t)
+        end)
+      end
+    end
+    for name, event in pairs(cuts) do
+      it(("to its end (%s, %s)"):format(start, name:gsub("_", " ")), function()
+        local t = new()
+        begin(t)
+        assert.equal(3, walk(t, event))
+        assert.is_nil(next(mw.raw(t)))
+      end)
+    end
   end
 end)

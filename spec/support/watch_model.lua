@@ -1,16 +1,79 @@
 -- Watches of objects without a class, in plain Lua: what a random program of
--- them is to do.  `model.new()` and `model.real()` have the same functions.
+-- them is to do.  `model.new(shape)` and `model.real(shape)` have the
+-- same functions.
 
 local mw = require "moonwatch"
+local styles = require "spec.support.styles"
+local support = require "support"
 
 local model = {}
 
 -- The library itself --------------------------------------------------------
 
-function model.real()
-  local its = { batch = mw.batch, mutations = mw.mutations,
-    is_watched = mw.is_watched, unwatch = mw.unwatch }
-  function its.object(fields) return fields end
+-- What objects there are: functions that make one of a table of fields.
+model.shapes = {
+  plain = function(fields) return fields end,
+  tracked = function(fields) return mw.track(fields) end,
+  root = function(fields) return mw.track(fields, { deep = true }) end,
+}
+
+-- Those that tell of their writes for another reason, too.
+model.stays = { tracked = true, root = true, below = true,
+  below_a_fired_watch = true }
+
+local roots = setmetatable({}, { __mode = "k" })
+
+function model.shapes.below(fields)
+  roots[fields] = mw.track({ { fields } }, { deep = true })
+  return fields
+end
+
+function model.shapes.below_a_fired_watch(fields)
+  local root = { { fields } }
+  roots[fields] = root
+  mw.watch(root, function() end, { deep = true })
+  root[2] = true
+  return fields
+end
+
+local inherits = { __index = { inherited = true } }
+
+function model.shapes.class(fields) return setmetatable(fields, inherits) end
+
+local keeps = { __newindex = function(t, k, v) rawset(t, k, v) end }
+
+function model.shapes.newindex(fields) return setmetatable(fields, keeps) end
+
+local contents = setmetatable({}, { __mode = "k" })
+local elsewhere = {
+  __index = function(self, key) return contents[self][key] end,
+  __newindex = function(self, key, value) contents[self][key] = value end,
+}
+
+function model.shapes.userdata(fields)
+  local object = support.userdata(elsewhere)
+  contents[object] = fields
+  return object
+end
+
+for name, style in pairs(styles) do
+  local class
+  model.shapes[name] = function(fields)
+    class = class or style.make("Shape", nil, function(self, its)
+      for key, value in pairs(its) do self[key] = value end
+    end)
+    return style.construct(class, fields)
+  end
+end
+
+--- Returns the functions, for objects of a shape.
+function model.real(name)
+  local its, stays = { batch = mw.batch }, model.stays[name] or false
+  its.object = model.shapes[name]
+  function its.unwatch(obj) return mw.unwatch(obj) == not stays end
+  function its.counts(obj)
+    if not stays then return mw.mutations(obj), mw.is_watched(obj) end
+  end
   function its.flag() return mw.guard() end
   function its.is_valid(flag) return flag.valid end
   function its.revalidate(flag) flag:revalidate() end
@@ -35,8 +98,8 @@ local function same(old, new) return rawequal(old, new) end
 
 local function is_flag(guard) return type(guard) == "table" end
 
-function model.new()
-  local its = {}
+function model.new(name)
+  local its, stays = {}, model.stays[name]
   local seq, batches, queue, notes = 0, 0, {}, {}
 
   function its.object(fields)
@@ -46,8 +109,9 @@ function model.new()
   function its.flag() return { valid = true } end
   function its.is_valid(flag) return flag.valid end
   function its.revalidate(flag) flag.valid = true end
-  function its.mutations(obj) return obj.n end
-  function its.is_watched(obj) return obj.watched end
+  function its.counts(obj)
+    if not stays then return obj.n, obj.watched end
+  end
   function its.cancel(watch) watch.ended = true end
   function its.is_alive(watch) return not watch.ended end
   function its.read(obj, key) return obj.fields[normal(key)] end
@@ -136,7 +200,7 @@ function model.new()
 
   function its.write(obj, key, value)
     key = normal(key)
-    if not obj.watched then
+    if not obj.watched and not stays then
       obj.fields[key] = value
       return
     end
