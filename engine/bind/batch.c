@@ -3,11 +3,11 @@
 ** SPDX-License-Identifier: MIT
 **
 ** A field that is written in a batch has a row, whether a watch waits or not: a
-** watch that begins within the batch is told the value from before the batch.  The array MWB_BATCH has the object, the key and the
-** value from before the batch for each row.  Rows are found by a hash, whose
-** heads stand in the rows.  A batch that begins while another one ends has rows
-** of its own, behind those of the other.  Rows and array stay for the next
-** batch, unless they are large.
+** watch that begins within the batch is told the value from before the batch.
+** The array MWB_BATCH has the object, the key and the value from before the
+** batch for each row.  Rows are found by a hash, whose heads stand in the rows.
+** A batch that begins while another one ends has rows of its own, behind those
+** of the other.  Rows and array stay for the next batch, unless they are large.
 */
 #include "identity.h"
 #include "shadow.h"

@@ -403,8 +403,7 @@ void mwb_write_before(mwb_write *w) {
     mwb_read_old(w);
     mwb_write_compare(w);
   }
-  if ((needs & MWB_BATCHES) && (needs & (MWI_HEARD | MWI_KEYED | MWI_TREE)))
-    w->change.note = mwb_note_write(w);
+  if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
   mwi_write_begin(e, w->r, &w->change, w->seq);
   if (needs & MWB_TRACES)

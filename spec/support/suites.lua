@@ -41,11 +41,14 @@ end
 local suites = {
   { "engine, without Lua", build .. "/test/engine" },
   { "faults", build .. "/test/faults" },
-  { "specs, incremental", (build:find "asan" and checked or specs)(
-    "incremental", "") },
-  { "specs, generational", checked("generational", " --exclude-tags=once") },
+  { "specs, incremental", specs("incremental", "") },
+  { "specs, generational", specs("generational", " --exclude-tags=once") },
 }
-if os.getenv "SOAK" then suites[#suites + 1] = { "specs, often", often() } end
+if os.getenv "SOAK" then
+  suites[#suites + 1] = { "specs, often", often() }
+  suites[#suites + 1] = { "specs, checked",
+    checked("generational", " --exclude-tags=once") }
+end
 
 -- Returns the output of a command, and whether the command succeeded.
 local function run(command)
