@@ -31,7 +31,7 @@ INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
 TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
 CHECKED = $(BUILD)/test/checked/moonwatch/core.so
-TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so $(CHECKED)
+TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
 
 export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.so;;
@@ -48,7 +48,7 @@ test: all $(TESTS)
 
 # Longer: more random worlds, each allocation failing, and the specs while
 # garbage is collected every few instructions.
-soak: all $(TESTS)
+soak: all $(TESTS) $(CHECKED)
 	@SOAK=20 ROUNDS=200000 $(LUA) spec/support/suites.lua
 
 test-browser: all browser-deps
