@@ -87,6 +87,14 @@ static int move_raw(lua_State *L) {
   lua_pushvalue(L, KEY);
   lua_rawget(L, OBJECT);
   lua_replace(L, VALUE);
+  mwb_push_shadow(L, OBJECT); /* makes room, so that the field is not lost */
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  lua_rawset(L, -3);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_rawset(L, -3);
+  lua_settop(L, OLD);
   if (!mwb_is_meta(L, KEY)) { /* a guard's mw.sync must not find the field */
     lua_pushvalue(L, KEY);
     lua_pushnil(L);
