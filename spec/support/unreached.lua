@@ -11,8 +11,11 @@ local function is_in_c(f) return debug.getinfo(f, "S").what == "C" end
 local function is_class(t)
   if type(t) ~= "table" or rawget(t, "__metatable") ~= false then return end
   if rawget(t, "__name") then return true end
-  for _, method in next, t do
-    if type(method) == "function" and not is_in_c(method) then return true end
+  for key, method in next, t do -- an own metatable has guards under integers
+    if type(key) == "string" and type(method) == "function" and
+      not is_in_c(method) then
+      return true
+    end
   end
 end
 
