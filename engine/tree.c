@@ -104,7 +104,7 @@ static void unlist_node(mw_engine *e, uint32_t m) {
   else if (r->nodes != m)
     node_at(e, r->nodes)->prev = node->prev;
   *(r->nodes != m ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
-  if (r->nodes == 0) r->needs &= (uint8_t)~MWI_TREE;
+  if (r->nodes == 0) r->needs &= (uint16_t)~MWI_TREE;
 }
 
 /* }====================================================== */
@@ -259,7 +259,7 @@ static void clear_links(mw_engine *e, mw_handle obj) {
   mwi_object *r = mwi_object_find(&e->watch, obj);
   uint32_t m = (r == NULL) ? 0 : r->nodes;
   while (m != 0 && node_at(e, m)->outs == 0) m = node_at(e, m)->next;
-  if (r != NULL && m == 0) r->needs &= (uint8_t)~MWI_LINKS;
+  if (r != NULL && m == 0) r->needs &= (uint16_t)~MWI_LINKS;
 }
 
 /*

@@ -189,7 +189,7 @@ void mwi_watch_close(mw_engine *e) {
 static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
   mwi_assert(n == 1 || *count > 0);
   if (*count < UINT16_MAX) *count = (uint16_t)(*count + n);
-  r->needs = (uint8_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
+  r->needs = (uint16_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
 }
 
 /* The flags that options may have. */
@@ -208,7 +208,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
     add_to(&r->heard, n, r, MWI_HEARD);
   if (!is_plain_flag(w)) add_to(&r->calls, n, r, MWI_CALLS);
   if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
-  if (r->heard + r->keyed == 0) r->needs &= (uint8_t)~MWI_SKIPS;
+  if (r->heard + r->keyed == 0) r->needs &= (uint16_t)~MWI_SKIPS;
   if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
   add_to(&r->deep, n, r, 0);

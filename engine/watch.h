@@ -17,8 +17,9 @@ enum mwi_need {
   MWI_TREE = 8,    /* the object is below a root, or a root */
   MWI_LINKS = 128, /* fields of the object are linked */
   MWI_CALLS = 64,  /* some watches are no plain flags */
-  MWI_CLASS = 16,  /* for the host: the class decides on the write */
-  MWI_SHORT = 32   /* for the host: nothing is prepared for integer keys */
+  MWI_CLASS = 16,  /* for the host: the object has a class */
+  MWI_SHORT = 32,  /* for the host: nothing is prepared for integer keys */
+  MWI_META = 256   /* for the host: the object has metamethods in it */
 };
 
 /*
@@ -31,11 +32,12 @@ typedef struct mwi_object {
   mw_handle obj;    /* the owner of the record; MW_NONE: no owner */
   uint64_t count;   /* writes */
   uint32_t changed; /* default clock's generation + 1 of the last write */
-  uint8_t needs;
+  uint16_t needs;
   uint8_t watched : 1;   /* is the object itself watched? */
   uint8_t known : 1;     /* was the object ever watched? */
   uint8_t tracked : 2;   /* are writes journaled? 2: writes below too */
   uint8_t invalid : 1;   /* as a guard: is the guard invalid? */
+  uint8_t elsewhere : 1; /* for the host: does the class keep fields away? */
   uint8_t prune_at;      /* look for dead guards when 2^prune_at are linked */
   uint32_t first;        /* its watches of all fields, in watch order */
   uint32_t fields;       /* the first field that has watches */

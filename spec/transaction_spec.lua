@@ -358,8 +358,9 @@ describe("globals", function()
     rawset(_G, "hidden", 1)
     _G.moonwatch_a_global = 1
     local fx = tx:rollback()
-    rawset(_G, "hidden", nil)
-    assert.equal("insert moonwatch_a_global:nil>1", show(fx))
+    assert.equal("insert hidden:nil>1, insert moonwatch_a_global:nil>1",
+      show(fx))
+    assert.is_nil(rawget(_G, "hidden"))
     assert.is_nil(rawget(_G, "moonwatch_a_global"))
   end)
 end)

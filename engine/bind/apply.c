@@ -12,12 +12,12 @@
 
 /* Pushes the field of a table, raw, or the present value of a userdata's
 ** key. */
-static void push_plain(lua_State *L) {
+static void push_plain(lua_State *L, mwb_state *s) {
   if (lua_istable(L, OBJECT)) {
     lua_pushvalue(L, KEY);
     lua_rawget(L, OBJECT);
   } else {
-    mwb_push_current(L);
+    mwb_push_current(L, s);
   }
 }
 
@@ -29,7 +29,7 @@ void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
   if (cell)
     mwb_push_cell(L, OBJECT); /* OLD */
   else
-    push_plain(L);
+    push_plain(L, s);
   mwb_prepare(L, s, h, KEY, VALUE, OLD, entry);
   if (cell) mwb_hold_object(L, s, OBJECT, entry); /* keeps the cell alive */
 }

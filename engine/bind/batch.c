@@ -119,7 +119,7 @@ uint64_t mwb_note_write(mwb_write *w) {
 }
 
 int mwb_settle(void *ud, mw_handle obj, mw_change *change) {
-  const mwb_state *s = (const mwb_state *)ud;
+  mwb_state *s = (mwb_state *)ud;
   mwb_write *w = (mwb_write *)change->host;
   lua_State *L = w->L;
   int alive = mwb_alive(L, s, obj), i;
@@ -138,7 +138,7 @@ int mwb_settle(void *ud, mw_handle obj, mw_change *change) {
   else if (w->change.kind == MW_CALL)
     lua_pushnil(L);
   else
-    mwb_push_current(L);
+    mwb_push_current(L, s);
   lua_replace(L, VALUE);
   if (w->change.kind <= MW_DELETE)
     w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE

@@ -58,6 +58,7 @@ enum {
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
   MWB_ANCHORS,   /* weak object -> its own metatable */
+  MWB_HERITAGES, /* class -> the heritage that its objects share */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_USES,      /* string -> how often the engine refers to it */
   MWB_SERVICE,   /* the thread `service` */
@@ -100,6 +101,7 @@ typedef struct mwb_state {
   uint64_t collections; /* number of collections that have ended */
   unsigned needs;       /* MWB_APPENDS...: work of every write */
   size_t short_string;  /* up to this length, Lua interns strings */
+  lua_CFunction next;   /* Lua's own */
   int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
   mwb_row *rows;        /* of the fields that are written in a batch */

@@ -117,10 +117,10 @@ static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
 /* Work of every write, whatever the object's record says; bits of `needs`, next
 ** to the bits of enum mwi_need. */
 enum {
-  MWB_APPENDS = 0x100, /* the journal is open */
-  MWB_TRACES = 0x200,  /* each write is traced */
-  MWB_IGNORES = 0x400, /* the policy ignores some fields */
-  MWB_BATCHES = 0x800  /* guards hear at the end of a batch */
+  MWB_APPENDS = 0x10000, /* the journal is open */
+  MWB_TRACES = 0x20000,  /* each write is traced */
+  MWB_IGNORES = 0x40000, /* the policy ignores some fields */
+  MWB_BATCHES = 0x80000  /* guards hear at the end of a batch */
 };
 
 /* Sets or clears a bit of `needs`. */

@@ -239,6 +239,11 @@ static int build(lua_State *L) {
   lua_setfield(L, -2, "version");
   lua_pushlightuserdata(L, NULL); /* as in lua-cjson */
   lua_setfield(L, -2, "null");
+  lua_pushglobaltable(L);
+  lua_pushliteral(L, "next");
+  lua_rawget(L, -2);
+  s->next = lua_tocfunction(L, -1);
+  lua_pop(L, 2);
   mwb_open_keys(L, s);
   mwb_open_identity(L, s);
   mwb_open_clock(L, s);

@@ -8,12 +8,20 @@
 **                                          __metatable, __pairs, __len, and
 **                                          the class's other metamethods
 **                                          [1], [2] ... = function guards
-**     shadow (the contents) --> metatable: what the class inherits
+**     shadow (the contents) --> heritage --> __index = inherit (state, class)
 **
 ** Invariant: the contents are in the shadow and the object itself is empty, so
-** every write calls the trap, and reads do not leave the VM.  Only fields whose
-** names begin with "__" are in both tables: the object may be a metatable, and
-** Lua looks metamethods up raw.
+** every write calls the trap, and reads of fields do not leave the VM.  Only
+** metamethods are in both tables: the object may be a metatable, and Lua looks
+** metamethods up raw.  Such an object has MWI_META, and `read_meta` as
+** `__index`.  What else is in the object was put there by `rawset`, by C code or
+** by the object's class, and becomes contents when the library next looks:
+** `mwb_absorb`.
+**
+** What an object inherits is looked up in its class at each read, so a class may
+** change at any time.  The objects of a class whose `__index` is a table share a
+** heritage.  An object of any other class has a heritage of its own, which knows
+** the object, because an `__index` function gets the object and no inner table.
 **
 ** A metatable is an object's own if its `__newindex` is the trap.
 */
@@ -82,20 +90,52 @@ static int next_pair(lua_State *L) {
   return 1;
 }
 
-static int own_pairs(lua_State *L) {
-  lua_settop(L, 1);
-  if (mwb_push_shadow(L, 1)) {
-    lua_getmetatable(L, 1);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)lua_topointer(L, 3));
-    lua_replace(L, 3);
+/* Pushes what `pairs` gives for the table at `index`. */
+static int push_walk(lua_State *L, int index) {
+  int top = lua_gettop(L);
+  if (mwb_push_shadow(L, index)) {
+    lua_getmetatable(L, index);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)lua_topointer(L, -1));
+    lua_replace(L, -2);
   } else {
-    lua_pushvalue(L, 1);
+    lua_pushvalue(L, index);
     lua_pushlightuserdata(L, NULL);
   }
   lua_pushcclosure(L, next_pair, 2);
-  lua_pushvalue(L, 1);
+  lua_pushvalue(L, index);
   lua_pushnil(L);
+  return lua_gettop(L) - top;
+}
+
+/* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's `next`
+** finds an intercepted table empty. */
+static int after_pairs(lua_State *L, int status, lua_KContext context) {
+  const mwb_state *s = (const mwb_state *)context;
+  (void)status;
+  if (s->next == NULL || lua_tocfunction(L, -3) != s->next ||
+      !mwb_push_shadow(L, -2))
+    return 3;
+  lua_pop(L, 1);
+  push_walk(L, lua_absindex(L, -2));
+  lua_pushvalue(L, -4); /* the class's first key */
+  lua_replace(L, -2);
   return 3;
+}
+
+static int own_pairs(lua_State *L) {
+  mwb_state *s;
+  lua_settop(L, 1);
+  if (!push_trap(L, 1)) return push_walk(L, 1);
+  lua_getupvalue(L, 3, MWB_TRAP_STATE);
+  s = (mwb_state *)lua_touserdata(L, -1);
+  mwb_absorb(L, s, 1);
+  lua_settop(L, 1);
+  mwb_push_class(L, 1);
+  if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL)
+    return push_walk(L, 1);
+  lua_pushvalue(L, 1);
+  lua_callk(L, 1, 3, (lua_KContext)s, after_pairs);
+  return after_pairs(L, LUA_OK, (lua_KContext)s);
 }
 
 /* Upvalue: the shadow. */
@@ -122,7 +162,7 @@ void mwb_need_len(lua_State *L, int index, mwi_object *r) {
   if ((r->needs & MWI_SHORT) == 0 || !mwb_push_own(L, index)) return;
   mwb_push_shadow(L, index);
   set_len(L, top + 1, top + 2);
-  r->needs &= (uint8_t)~MWI_SHORT;
+  r->needs &= (uint16_t)~MWI_SHORT;
   lua_settop(L, top);
 }
 
@@ -191,7 +231,6 @@ void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
 enum { SELF = 1, CLASS, SOURCE, CONTENTS, OWNMETA };
 
 /* The names of the fields that every own metatable has. */
-enum { INDEX, NEWINDEX, METATABLE, PAIRS };
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
 
@@ -202,73 +241,179 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
     s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   mwb_new_ephemeron(L, MWB_ANCHORS);
+  mwb_new_ephemeron(L, MWB_HERITAGES);
   mwb_new_ephemeron(L, MWB_FUNCTIONS);
 }
 
-static void push_name(lua_State *L, const mwb_state *s, int name) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, s->names[name]);
-}
+/* Lua's own limit for the length of a chain of `__index`. */
+#define MAXCHAIN 2000
 
-/* Has the class a field with this name? */
-static int has_own(lua_State *L, const mwb_state *s, int name) {
-  int type;
-  push_name(L, s, name);
-  type = lua_rawget(L, OWNMETA);
-  lua_pop(L, 1);
-  return type != LUA_TNIL;
-}
+/* The stack of a read, and the upvalues of `inherit`; UP_OBJECT only in a
+** heritage of one object. */
+enum { READER = 1, FIELD, NEXT };
+#define UP_STATE lua_upvalueindex(1)
+#define UP_CLASS lua_upvalueindex(2)
+#define UP_OBJECT lua_upvalueindex(3)
 
-/* Calls a class's `__index` function with the object instead of the shadow.
-** Upvalues: the class's function, the object. */
-static int index_object(lua_State *L) {
-  lua_settop(L, 2);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_pushvalue(L, lua_upvalueindex(2));
-  lua_pushvalue(L, 2);
-  lua_call(L, 2, 1);
+static int after_read(lua_State *L, int status, lua_KContext context) {
+  (void)L;
+  (void)status;
+  (void)context;
   return 1;
 }
 
-/* Can the class itself be the shadow's metatable? */
-static int serves(lua_State *L) {
-  static const char *const unwanted[] = {"__gc", "__newindex", NULL};
-  int i, type = mwb_raw_field(L, CLASS, "__index");
-  int ok =
-      (type == LUA_TTABLE || type == LUA_TNIL) && !lua_rawequal(L, SELF, CLASS);
-  lua_pop(L, 1);
-  for (i = 0; ok && unwanted[i] != NULL; i++) {
-    ok = mwb_raw_field(L, CLASS, unwanted[i]) == LUA_TNIL;
-    lua_pop(L, 1);
+/* Reads FIELD of the value at NEXT as Lua does.  A function may yield. */
+static int read_further(lua_State *L) {
+  int loop;
+  for (loop = 0; loop < MAXCHAIN; loop++) {
+    lua_settop(L, NEXT);
+    if (!lua_istable(L, NEXT)) {
+      if (luaL_getmetafield(L, NEXT, "__index") == LUA_TNIL) {
+        lua_pushvalue(L, FIELD);
+        lua_gettable(L, NEXT); /* raises, unless it is a string, say */
+        return 1;
+      }
+    } else {
+      lua_pushvalue(L, FIELD);
+      if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
+      if (!lua_getmetatable(L, NEXT)) return 1;
+      if (mwb_raw_field(L, -1, "__index") == LUA_TNIL) return 1;
+    }
+    if (lua_isfunction(L, -1)) {
+      lua_pushvalue(L, NEXT);
+      lua_pushvalue(L, FIELD);
+      lua_callk(L, 2, 1, 0, after_read);
+      return 1;
+    }
+    lua_replace(L, NEXT);
   }
-  return ok;
+  return luaL_error(L, "'__index' chain too long; possibly a loop");
 }
 
-/* Pushes the shadow's metatable for a class that cannot be this metatable. */
-static void push_heritage(lua_State *L) {
-  lua_createtable(L, 0, 2);
-  lua_pushliteral(L, "__index");
-  if (mwb_raw_field(L, CLASS, "__index") == LUA_TFUNCTION) {
-    lua_pushvalue(L, SELF);
-    lua_pushcclosure(L, index_object, 2);
+/* What the class's function has kept in the object becomes contents. */
+static int after_index(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  mwb_absorb(L, (mwb_state *)context, READER);
+  return 1;
+}
+
+/* The class has got a function instead of a table: its objects get heritages of
+** their own.  Pushes the object with the shadow at READER, or returns 0. */
+static int push_refreshed(lua_State *L, mwb_state *s) {
+  mwb_refresh(L, s, UP_CLASS, READER);
+  return !lua_isnil(L, -1);
+}
+
+/* inherit(shadow, key): the `__index` of a heritage */
+int mwb_inherit(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
+  int type;
+  lua_settop(L, FIELD);
+  type = mwb_raw_field(L, UP_CLASS, "__index");
+  if (type == LUA_TNIL) return 0;
+  if (type != LUA_TFUNCTION) return read_further(L);
+  if (!lua_isnone(L, UP_OBJECT))
+    lua_pushvalue(L, UP_OBJECT);
+  else if (s->engine == NULL || !push_refreshed(L, s))
+    return 0;
+  lua_replace(L, READER);
+  lua_pushvalue(L, READER);
+  lua_pushvalue(L, FIELD);
+  lua_callk(L, 2, 1, (lua_KContext)s, after_index);
+  return after_index(L, LUA_OK, (lua_KContext)s);
+}
+
+/* read_meta(object, key): the `__index` of an object with metamethods.  An
+** assignment to a metamethod that is there does not call the trap, so a read
+** looks. */
+static int read_meta(lua_State *L) {
+  lua_settop(L, FIELD);
+  if (mwb_is_meta(L, FIELD))
+    mwb_absorb(L, (mwb_state *)lua_touserdata(L, UP_STATE), READER);
+  lua_settop(L, FIELD);
+  if (!mwb_push_shadow(L, READER)) lua_pushvalue(L, READER);
+  return read_further(L);
+}
+
+/* Gives the object with the own metatable at `own` the `__index` of an object
+** with metamethods. */
+static void set_read_meta(lua_State *L, mwb_state *s, int own) {
+  mwb_push_name(L, s, MWB_INDEX);
+  lua_pushlightuserdata(L, s);
+  lua_pushcclosure(L, read_meta, 1);
+  lua_rawset(L, own);
+}
+
+void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r) {
+  int top = lua_gettop(L);
+  if ((r->needs & MWI_META) || !mwb_push_own(L, index)) return;
+  set_read_meta(L, s, top + 1);
+  r->needs |= MWI_META;
+  lua_settop(L, top);
+}
+
+int mwb_has_meta(lua_State *L, int index) {
+  int top = lua_gettop(L), has = 0;
+  if (mwb_push_own(L, index)) {
+    mwb_raw_field(L, -1, "__index");
+    has = lua_tocfunction(L, -1) == read_meta;
   }
+  lua_settop(L, top);
+  return has;
+}
+
+/* Pushes a heritage; with `alone`, of the object at SELF only. */
+static void new_heritage(lua_State *L, mwb_state *s, int alone) {
+  lua_createtable(L, 0, 3);
+  lua_pushliteral(L, "__index");
+  lua_pushlightuserdata(L, s);
+  lua_pushvalue(L, CLASS);
+  if (alone) lua_pushvalue(L, SELF);
+  lua_pushcclosure(L, mwb_inherit, alone ? 3 : 2);
   lua_rawset(L, -3);
   lua_pushliteral(L, "__mode");
   mwb_raw_field(L, CLASS, "__mode");
   lua_rawset(L, -3);
+  mwb_push_name(L, s, MWB_METATABLE);
+  if (mwb_raw_field(L, CLASS, "__metatable") == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, CLASS);
+  }
+  lua_rawset(L, -3);
 }
 
-/* Pushes the shadow, without contents.  Returns the number of fields to
-** come. */
-static lua_Unsigned new_shadow(lua_State *L) {
+/* Pushes the heritage of an object of the class. */
+static void push_heritage(lua_State *L, mwb_state *s) {
+  int type = mwb_raw_field(L, CLASS, "__index");
+  lua_pop(L, 1);
+  if (type == LUA_TNIL || type == LUA_TFUNCTION) {
+    new_heritage(L, s, 1);
+    return;
+  }
+  mwb_push(L, s, MWB_HERITAGES);
+  lua_pushvalue(L, CLASS);
+  if (lua_rawget(L, -2) == LUA_TNIL) {
+    lua_pop(L, 1);
+    new_heritage(L, s, 0);
+    lua_pushvalue(L, CLASS);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_replace(L, -2);
+}
+
+/* Pushes the shadow, without contents.  Returns the number of fields to come,
+** and sets whether there are metamethods. */
+static lua_Unsigned new_shadow(lua_State *L, mwb_state *s, int *meta) {
   lua_Unsigned array = lua_rawlen(L, SOURCE), all = 0;
-  for (lua_pushnil(L); lua_next(L, SOURCE) != 0; lua_pop(L, 1)) all++;
+  for (lua_pushnil(L); lua_next(L, SOURCE) != 0; lua_pop(L, 1)) {
+    all++;
+    *meta |= mwb_is_meta(L, -2);
+  }
   if (array > all) array = all;
   lua_createtable(L, (int)array, (int)(all - array));
   if (lua_isnil(L, CLASS)) return all;
-  if (serves(L))
-    lua_pushvalue(L, CLASS);
-  else
-    push_heritage(L);
+  push_heritage(L, s);
   lua_setmetatable(L, CONTENTS);
   return all;
 }
@@ -300,25 +445,21 @@ static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
   lua_createtable(L, 1, 4);
   if (!lua_rawequal(L, SELF, SOURCE)) copy_guards(L);
   if (has_class) copy(L, CLASS, OWNMETA, 1);
-  push_name(L, s, INDEX);
+  mwb_push_name(L, s, MWB_INDEX);
   lua_pushvalue(L, CONTENTS);
   lua_rawset(L, OWNMETA);
-  push_name(L, s, NEWINDEX);
+  mwb_push_name(L, s, MWB_NEWINDEX);
   push_trap_of(L, s, h);
   lua_rawset(L, OWNMETA);
-  if (!has_class || !has_own(L, s, METATABLE)) {
-    push_name(L, s, METATABLE);
-    if (has_class)
-      lua_pushvalue(L, CLASS);
-    else
-      lua_pushboolean(L, 0);
-    lua_rawset(L, OWNMETA);
-  }
-  if (!has_class || !has_own(L, s, PAIRS)) {
-    push_name(L, s, PAIRS);
-    lua_pushcfunction(L, own_pairs);
-    lua_rawset(L, OWNMETA);
-  }
+  mwb_push_name(L, s, MWB_PAIRS);
+  lua_pushcfunction(L, own_pairs);
+  lua_rawset(L, OWNMETA);
+  mwb_push_name(L, s, MWB_METATABLE);
+  if (!has_class)
+    lua_pushboolean(L, 0);
+  else if (mwb_raw_field(L, OWNMETA, "__metatable") == LUA_TNIL)
+    lua_copy(L, CLASS, -1);
+  lua_rawset(L, OWNMETA);
 }
 
 /* Lua may leave the new metatable of a weak table unmarked for the rest of the
@@ -390,6 +531,9 @@ static void give_back_room(lua_State *L, lua_Unsigned fields) {
   wipe(L, SELF);
 }
 
+/* The bits of `needs` that say how an object lies. */
+#define PER_OBJECT (MWI_CLASS | MWI_SHORT | MWI_META)
+
 /* enshadow(object, class, state, handle): all steps that can fail come before
 ** the first change of the object. */
 static int enshadow(lua_State *L) {
@@ -397,29 +541,30 @@ static int enshadow(lua_State *L) {
   mw_handle h = (mw_handle)lua_tointeger(L, 4);
   mwi_object *r = mwi_object_find(&s->engine->watch, h);
   lua_Unsigned fields;
-  int lengthy, has_say = 0;
+  int lengthy, meta = 0, is_new;
   lua_settop(L, CLASS);
-  if (!mwb_push_shadow(L, SELF)) lua_pushvalue(L, SELF);
+  is_new = !mwb_push_shadow(L, SELF);
+  if (is_new) lua_pushvalue(L, SELF);
   lengthy = lua_rawlen(L, SOURCE) > 0;
-  fields = new_shadow(L);
+  fields = new_shadow(L, s, &meta);
   new_own(L, s, h);
   if (lengthy) set_len(L, OWNMETA, CONTENTS);
-  if (!lua_isnil(L, CLASS)) {
-    anchor(L, s);
-    has_say = mwb_raw_field(L, CLASS, "__newindex") != LUA_TNIL;
-    lua_settop(L, OWNMETA);
-  }
+  if (meta) set_read_meta(L, s, OWNMETA);
+  if (!lua_isnil(L, CLASS)) anchor(L, s);
+  lua_settop(L, OWNMETA);
   copy(L, SOURCE, CONTENTS, 0);
-  wipe(L, SELF);
+  if (is_new) wipe(L, SELF);
   lua_setmetatable(L, SELF);
   if (r != NULL) {
-    unsigned needs = r->needs & ~(unsigned)(MWI_CLASS | MWI_SHORT);
-    if (has_say) needs |= MWI_CLASS;
+    unsigned needs = r->needs & ~(unsigned)PER_OBJECT;
+    if (!lua_isnil(L, CLASS)) needs |= MWI_CLASS;
     if (!lengthy) needs |= MWI_SHORT;
-    r->needs = (uint8_t)needs;
+    if (meta) needs |= MWI_META;
+    r->needs = (uint16_t)needs;
+    r->elsewhere = 0;
     r->layout++;
   }
-  if (lua_rawequal(L, SELF, SOURCE)) give_back_room(L, fields);
+  if (is_new) give_back_room(L, fields);
   return 0;
 }
 
@@ -450,6 +595,38 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   }
 }
 
+/* Does the object on the top belong to the class at `class_`?  Pushes. */
+static int is_of_class(lua_State *L, int class_) {
+  if (lua_type(L, -1) != LUA_TTABLE || !mwb_push_own(L, -1)) return 0;
+  mwb_push_class(L, -2);
+  return lua_rawequal(L, -1, class_);
+}
+
+lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow) {
+  int found = lua_gettop(L) + 1;
+  lua_Integer n = 0;
+  uint32_t i;
+  class_ = lua_absindex(L, class_); /* an upvalue stays an upvalue */
+  lua_pushnil(L);
+  mwb_push(L, s, MWB_HERITAGES);
+  lua_pushvalue(L, class_);
+  lua_pushnil(L);
+  lua_rawset(L, -3);
+  mwb_push(L, s, MWB_OBJECTS);
+  for (i = 1; i < s->engine->identity.top; i++) {
+    lua_settop(L, found + 2);
+    lua_rawgeti(L, found + 2, (lua_Integer)i);
+    if (!is_of_class(L, class_)) continue;
+    lua_settop(L, found + 3);
+    if (mwb_push_shadow(L, -1) && lua_rawequal(L, -1, shadow))
+      lua_copy(L, found + 3, found);
+    mwb_set_class(L, s, found + 3, class_);
+    n++;
+  }
+  lua_settop(L, found);
+  return n;
+}
+
 /* }====================================================== */
 
 /* {======================================================
@@ -459,9 +636,11 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
 /* unshadow(object, class, shadow): gives the contents back to the object */
 static int unshadow(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 3) != 0;) {
-    if (mwb_is_meta(L, -2)) { /* in the object, too */
-      lua_pop(L, 1);
+    lua_pushvalue(L, -2);
+    if (mwb_is_meta(L, -2) || lua_rawget(L, 1) != LUA_TNIL) {
+      lua_settop(L, 4); /* the object has a value of its own */
     } else {
+      lua_pop(L, 1);
       lua_pushvalue(L, -2);
       lua_insert(L, -2);
       lua_rawset(L, 1);
@@ -490,7 +669,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   r = mwb_object_at(L, s, object);
   if (r == NULL) return;
   r->guards = 0;
-  r->needs &= (uint8_t) ~(unsigned)(MWI_CLASS | MWI_SHORT);
+  r->needs &= (uint16_t) ~(unsigned)PER_OBJECT;
   r->layout++;
 }
 

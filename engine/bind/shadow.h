@@ -18,6 +18,7 @@ enum { MWB_TRAP_STATE = 1, MWB_TRAP_HANDLE, MWB_TRAP_SHADOW, MWB_TRAP_CLASS };
 #define TRAP_STATE lua_upvalueindex(MWB_TRAP_STATE)
 #define TRAP_HANDLE lua_upvalueindex(MWB_TRAP_HANDLE)
 #define TRAP_SHADOW lua_upvalueindex(MWB_TRAP_SHADOW)
+#define TRAP_CLASS lua_upvalueindex(MWB_TRAP_CLASS)
 
 /* Pushes the own metatable of the object at `index`, or returns 0. */
 int mwb_push_own(lua_State *L, int index);
@@ -31,6 +32,28 @@ void mwb_push_class(lua_State *L, int index);
 
 /* Is the key at `index` one that Lua looks up raw in metatables? */
 int mwb_is_meta(lua_State *L, int index);
+
+/* The names of the fields that every own metatable has; pushes one. */
+enum { MWB_INDEX, MWB_NEWINDEX, MWB_METATABLE, MWB_PAIRS };
+static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->names[name]);
+}
+
+/* touch.c: what is in the table at `index` itself, but for metamethods, was put
+** there raw.  Makes these fields contents, by writes of the kind "raw", unless
+** the object's class is at work.  Returns whether there were any. */
+int mwb_absorb(lua_State *L, mwb_state *s, int index);
+
+/* Is the `__index` or `__newindex` of the class of the object at `index`
+** running? */
+int mwb_in_class(lua_State *L, int index);
+
+/* Gives the objects of the class at `class_` what the class has now.  Returns
+** how many.  Pushes the object whose shadow was at `shadow`, else nil. */
+lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow);
+
+/* The `__index` of heritages; the third upvalue is the object, if any. */
+int mwb_inherit(lua_State *L);
 
 /* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
 ** in place of the old one; `class_` is the index of the class, a table or
@@ -49,6 +72,13 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index);
 /* Makes `#` return the shadow's length; called before the first store under an
 ** integer. */
 void mwb_need_len(lua_State *L, int index, mwi_object *r);
+
+/* Makes reads of metamethods look for raw writes; called before the first store
+** of a metamethod. */
+void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r);
+
+/* Do reads of the object's metamethods look? */
+int mwb_has_meta(lua_State *L, int index);
 
 /* Pushes a field of the table at `index`, raw; returns its type. */
 int mwb_raw_field(lua_State *L, int index, const char *name);

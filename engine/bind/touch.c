@@ -13,9 +13,9 @@
 
 /* Puts the present value of the key, which the write keeps, at VALUE and
 ** OLD. */
-static void read_current(lua_State *L) {
+static void read_current(lua_State *L, mwb_state *s) {
   lua_settop(L, KEY);
-  mwb_push_current(L); /* VALUE */
+  mwb_push_current(L, s); /* VALUE */
   lua_pushnil(L);
   lua_pushvalue(L, VALUE); /* OLD */
 }
@@ -25,7 +25,8 @@ static int touch(lua_State *L) {
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
   if (h == MW_NONE) return 0;
-  read_current(L);
+  mwb_absorb(L, s, OBJECT);
+  read_current(L, s);
   mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
   mwb_write_count(&w);
   mwb_write_run(&w, mwb_store_nothing);
@@ -77,30 +78,38 @@ static int end_call(lua_State *L) {
 ** Raw writes and metatables
 ** ======================================================= */
 
-/* Moves the field with the key at KEY from the object itself to the shadow, as
-** a write. */
-static int move_raw(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_handle h = mwb_handle_of(L, s, OBJECT);
-  mwb_write w;
-  read_current(L);
+int mwb_take_raw(lua_State *L) {
+  lua_settop(L, KEY);
   lua_pushvalue(L, KEY);
-  lua_rawget(L, OBJECT);
-  lua_replace(L, VALUE);
-  mwb_push_shadow(L, OBJECT); /* makes room, so that the field is not lost */
+  lua_rawget(L, OBJECT); /* VALUE */
+  if (!mwb_push_shadow(L, OBJECT)) return 0;
   lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  lua_rawset(L, -3);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, OLD);
-  lua_rawset(L, -3);
-  lua_settop(L, OLD);
+  lua_rawget(L, SHADOW);   /* OLD */
+  if (lua_isnil(L, OLD)) { /* makes room, so that the field is not lost */
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    lua_rawset(L, SHADOW);
+    lua_pushvalue(L, KEY);
+    lua_pushnil(L);
+    lua_rawset(L, SHADOW);
+  }
   if (!mwb_is_meta(L, KEY)) { /* a guard's mw.sync must not find the field */
     lua_pushvalue(L, KEY);
     lua_pushnil(L);
     lua_rawset(L, OBJECT);
   }
-  mwb_write_open(L, s, &w, h, MW_RAW, MWB_GIVEN);
+  return 1;
+}
+
+/* move_raw(object, key): moves a field from the object itself to the shadow, as
+** a write */
+static int move_raw(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  if (!mwb_take_raw(L)) return 0;
+  mwb_write_open(L, s, &w, h, lua_isnil(L, VALUE) ? MW_DELETE : MW_RAW,
+                 MWB_GIVEN);
   mwb_write_count(&w);
   return mwb_write_run(&w, mwb_store_contents);
 }
@@ -124,14 +133,25 @@ static int is_raw(lua_State *L) {
   return raw;
 }
 
-/* Puts the keys of fields that were written raw into the list at 3.  Returns
-** the number of keys. */
+/* Puts the keys of fields that were written raw into the list at 3: fields that
+** only the object has, and metamethods that only the shadow has.  Returns the
+** number of keys. */
 static lua_Integer list_raw(lua_State *L) {
   lua_Integer n = 0;
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
     if (!is_raw(L)) continue;
     lua_pushvalue(L, -2);
     lua_rawseti(L, 3, ++n);
+  }
+  if (!mwb_has_meta(L, 1)) return n;
+  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
+    if (!mwb_is_meta(L, -2)) continue;
+    lua_pushvalue(L, -2);
+    if (lua_rawget(L, 1) == LUA_TNIL) {
+      lua_pushvalue(L, -3);
+      lua_rawseti(L, 3, ++n);
+    }
+    lua_pop(L, 1);
   }
   return n;
 }
@@ -145,13 +165,17 @@ static int is_still_raw(lua_State *L) {
   lua_replace(L, 2);
   lua_pushvalue(L, 4);
   lua_pushvalue(L, 4);
-  raw = lua_rawget(L, 1) != LUA_TNIL && is_raw(L);
+  if (lua_rawget(L, 1) == LUA_TNIL && !mwb_is_meta(L, 4))
+    raw = 0;
+  else
+    raw = is_raw(L);
   lua_settop(L, 4);
   return raw;
 }
 
-static int sync(lua_State *L) {
-  mwb_state *s = mwb_enter_object(L, "sync", 1);
+/* absorb(object) -> whether there were raw fields */
+static int absorb(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   lua_Integer n, i;
   int found = 0;
   while (lua_settop(L, 1), mwb_push_shadow(L, 1)) {
@@ -170,6 +194,32 @@ static int sync(lua_State *L) {
     if (n == 0) break;
   }
   lua_pushboolean(L, found);
+  return 1;
+}
+
+int mwb_absorb(lua_State *L, mwb_state *s, int index) {
+  int any;
+  index = lua_absindex(L, index);
+  if (s->engine == NULL || !lua_istable(L, index)) return 0;
+  lua_pushnil(L);
+  any = lua_next(L, index);
+  if (any) lua_pop(L, 2);
+  if (!any && !mwb_has_meta(L, index)) return 0;
+  if (!mwb_push_own(L, index)) return 0;
+  lua_pop(L, 1);
+  if (mwb_in_class(L, index)) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, "raw fields");
+  mwb_push_function(L, s, absorb);
+  lua_pushvalue(L, index);
+  lua_call(L, 1, 1);
+  any = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return any;
+}
+
+static int sync(lua_State *L) {
+  mwb_state *s = mwb_enter_object(L, "sync", 1);
+  lua_pushboolean(L, mwb_absorb(L, s, 1));
   return 1;
 }
 

@@ -17,6 +17,8 @@
 */
 #include "trap.h"
 
+#include <string.h>
+
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
@@ -78,45 +80,91 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
-void mwb_push_current(lua_State *L) {
-  int top = lua_gettop(L);
-  if (mwb_push_shadow(L, OBJECT)) {
-    lua_pushvalue(L, KEY);
-    lua_rawget(L, top + 1);
-    lua_replace(L, top + 1);
-  } else {
-    lua_pushcfunction(L, get_field);
-    lua_pushvalue(L, OBJECT);
-    lua_pushvalue(L, KEY);
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
-    lua_settop(L, top);
-    lua_pushnil(L);
+/* Pushes what the object shows under the key; nil if the read fails. */
+static void push_shown(lua_State *L) {
+  lua_pushcfunction(L, get_field);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+}
+
+/* Pushes the `__newindex` of the class of the object at OBJECT, and returns
+** whether there is one. */
+static int push_newindex(lua_State *L, const mwb_state *s) {
+  mwb_push_class(L, OBJECT);
+  if (lua_istable(L, -1)) {
+    mwb_push_name(L, s, MWB_NEWINDEX);
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
   }
+  return !lua_isnil(L, -1);
+}
+
+/* Does the class keep fields elsewhere, so that only a read shows an absent
+** field's value?  The contents are at `shadow`. */
+static int keeps_elsewhere(lua_State *L, const mwb_state *s,
+                           const mwi_object *r, int shadow) {
+  int top = lua_gettop(L), away;
+  if (r == NULL || (r->needs & MWI_CLASS) == 0) return 0;
+  away = r->elsewhere;
+  if (!away) {
+    lua_pushnil(L);
+    away = !lua_next(L, shadow);
+    lua_settop(L, top);
+  }
+  away = away && push_newindex(L, s);
+  lua_settop(L, top);
+  return away;
+}
+
+void mwb_push_current(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L);
+  if (!mwb_push_shadow(L, OBJECT)) {
+    push_shown(L);
+    return;
+  }
+  lua_pushvalue(L, KEY);
+  if (lua_rawget(L, top + 1) == LUA_TNIL &&
+      keeps_elsewhere(L, s, mwb_object_at(L, s, OBJECT), top + 1))
+    push_shown(L);
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+/* Code of the program may have ended the watch, or changed the class. */
+static void look_again(mwb_write *w) {
+  if (w->r->obj != w->obj) w->r = NULL;
+  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
 /* No write happens between this read and the first guard, so OLD is the value
 ** from before all guards. */
 void mwb_read_old(mwb_write *w) {
   lua_State *L = w->L;
-  int type;
   if (w->has_old) return;
   if (w->change.key.type == MW_TINTEGER) mwb_normalize_key(L);
   if (w->shadow == TRAP_SHADOW)
     lua_pushnil(L); /* SHADOW */
   else
     lua_settop(L, SHADOW);
-  if (w->shadow == TRAP_SHADOW || lua_istable(L, OBJECT)) {
-    lua_pushvalue(L, KEY);
-    type = lua_rawget(L, w->shadow);
+  if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
+    mwb_push_current(L, w->s);
   } else {
-    mwb_push_current(L);
-    type = lua_type(L, OLD);
+    lua_pushvalue(L, KEY);
+    if (lua_rawget(L, w->shadow) == LUA_TNIL &&
+        keeps_elsewhere(L, w->s, w->r, w->shadow)) {
+      push_shown(L);
+      lua_replace(L, OLD);
+      look_again(w); /* the read may have done anything */
+    }
   }
   w->has_old = 1;
   if (!w->plain) return;
-  w->change.kind = lua_isnil(L, VALUE)  ? MW_DELETE
-                   : (type == LUA_TNIL) ? MW_INSERT
-                                        : MW_UPDATE;
+  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
+                   : lua_isnil(L, OLD) ? MW_INSERT
+                                       : MW_UPDATE;
 }
 
 void mwb_write_compare(mwb_write *w) {
@@ -145,11 +193,25 @@ int mwb_is_ignored(lua_State *L, mwb_state *s) {
 ** Storing
 ** ======================================================= */
 
-/* Does Lua look the name up raw in metatables? */
-static int is_meta(const char *s) { return s[0] == '_' && s[1] == '_'; }
+/* Could the name be that of a metamethod? */
+static int is_private(const char *s) { return s[0] == '_' && s[1] == '_'; }
 
 int mwb_is_meta(lua_State *L, int index) {
-  return lua_type(L, index) == LUA_TSTRING && is_meta(lua_tostring(L, index));
+  static const char *const names[] = {
+      "add", "band", "bnot", "bor",  "bxor",      "call", "close",    "concat",
+      "div", "eq",   "gc",   "idiv", "index",     "le",   "len",      "lt",
+      "mod", "mode", "mul",  "name", "metatable", "pow",  "newindex", "pairs",
+      "shl", "shr",  "sub",  "unm",  "tostring",  NULL};
+  size_t len;
+  const char *name;
+  int i;
+  if (lua_type(L, index) != LUA_TSTRING) return 0;
+  name = lua_tolstring(L, index, &len);
+  if (!is_private(name)) return 0;
+  for (i = 0; names[i] != NULL; i++)
+    if (strlen(names[i]) == len - 2 && memcmp(names[i], name + 2, len - 2) == 0)
+      return 1;
+  return 0;
 }
 
 /* Raises Lua's own error for a key that a table cannot have.  The error's line
@@ -167,21 +229,15 @@ static void bad_index(lua_State *L, const char *what) {
   lua_error(L);
 }
 
-/* Is the string at KEY a metamethod's name?  For a short string `key` has the
-** bytes. */
-static int is_meta_key(lua_State *L, const mw_value *key) {
-  if (key->u.i == 0) return mwb_is_meta(L, KEY);
-  return is_meta((const char *)(uintptr_t)key->u.i);
-}
-
 /* Stores the pair on the top, which is a copy of KEY and VALUE, in the shadow
 ** at `shadow`, and a metamethod in the object too.  `r` may be NULL.  Raises
 ** Lua's own errors for keys that a table cannot have. */
-static void store_in(lua_State *L, int shadow, mwi_object *r,
+static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
                      const mw_value *key) {
   switch (key->type) {
     case MW_TSTRING:
-      if (!is_meta_key(L, key)) break;
+      if (!mwb_is_meta(L, KEY)) break;
+      if (r != NULL) mwb_need_meta(L, s, OBJECT, r);
       lua_pushvalue(L, KEY);
       lua_pushvalue(L, VALUE);
       lua_rawset(L, OBJECT);
@@ -214,7 +270,7 @@ static int is_simple(mwb_write *w, mw_entry *entry) {
   const mw_value *key = &w->change.key;
   if (key->type == MW_TSTRING) {
     const char *text = (const char *)(uintptr_t)key->u.i;
-    if (text == NULL || is_meta(text)) return 0;
+    if (text == NULL || is_private(text)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
     entry->value[MW_KEY].i =
         mwb_hold_string(w->L, w->s, &w->s->held, 0, KEY, text);
@@ -235,7 +291,7 @@ void mwb_store_field(mwb_write *w) {
   int top, type;
   if (!mwb_appends(s) || w->ignored) {
     push_pair(w);
-    store_in(L, w->shadow, w->r, &w->change.key);
+    store_in(L, s, w->shadow, w->r, &w->change.key);
     return;
   }
   top = lua_gettop(L);
@@ -259,7 +315,7 @@ void mwb_store_field(mwb_write *w) {
     mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
     lua_pushvalue(L, KEY);
     lua_pushvalue(L, VALUE);
-    store_in(L, w->shadow, w->r, &w->change.key);
+    store_in(L, s, w->shadow, w->r, &w->change.key);
     lua_settop(L, top);
   }
   mwb_append_entry(s, &entry);
@@ -286,43 +342,17 @@ void mwb_store_contents(mwb_write *w) {
 
 void mwb_store_nothing(mwb_write *w) { (void)w; }
 
-/* put(object, key, value): stores a field that a class has put into the
-** object */
+/* put(object, key): stores the field that a class has put into the object.  It
+** does not disappear if there is no memory. */
 static int put(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
-  if (h == MW_NONE) { /* the class has ended the watch */
-    lua_rawset(L, OBJECT);
-    return 0;
-  }
+  if (!mwb_take_raw(L)) return 0; /* the class has ended the watch */
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   w.ignored = mwb_is_ignored(L, s);
   mwb_store_contents(&w);
   return 0;
-}
-
-/* Moves the fields that a class's `__newindex` has put into the object by
-** `rawset` to the shadow.  A move may call code that gives the object back. */
-static void absorb(lua_State *L, mwb_state *s, int object) {
-  int top = lua_gettop(L);
-  lua_pushnil(L);
-  while (mwb_push_own(L, object)) {
-    lua_pop(L, 1);
-    if (lua_next(L, object) == 0) break;
-    if (!mwb_is_meta(L, -2)) {
-      lua_pushvalue(L, -2);
-      lua_pushnil(L);
-      lua_rawset(L, object);
-      mwb_push_function(L, s, put);
-      lua_pushvalue(L, object);
-      lua_pushvalue(L, -4);
-      lua_pushvalue(L, -4);
-      lua_call(L, 3, 0);
-    }
-    lua_pop(L, 1);
-  }
-  lua_settop(L, top);
 }
 
 /* call_newindex(object, key, value, newindex) */
@@ -331,38 +361,96 @@ static int call_newindex(lua_State *L) {
   return 0;
 }
 
-/* Absorbs also if the class raises: the class may have stored before. */
-static void store_by_class(lua_State *L, mwb_state *s, int newindex) {
-  int i, status;
-  lua_pushcfunction(L, call_newindex);
-  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
-  lua_pushvalue(L, newindex);
-  status = lua_pcall(L, 4, 0, 0);
-  absorb(L, s, OBJECT);
-  if (status != LUA_OK) lua_error(L);
+/* While a class's `__newindex` runs, the stack of the write has more places.
+** The mark at RUNNING is the address of `mark`. */
+enum { RUNNING = FAILURE + 1, SEQ, RESULT };
+static const char mark = 0;
+
+int mwb_in_class(lua_State *L, int index) {
+  lua_Debug ar;
+  int level, found = 0, top = lua_gettop(L);
+  index = lua_absindex(L, index);
+  for (level = 0; !found && lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "f", &ar);
+    if (lua_tocfunction(L, -1) == mwb_inherit) {
+      if (lua_getupvalue(L, -1, 3) != NULL) found = lua_rawequal(L, -1, index);
+    } else if (lua_iscfunction(L, -1) && lua_getlocal(L, &ar, RUNNING)) {
+      found = lua_touserdata(L, -1) == (const void *)&mark &&
+              lua_getlocal(L, &ar, OBJECT) && lua_rawequal(L, -1, index);
+    }
+    lua_settop(L, top);
+  }
+  return found;
 }
 
 /* A class with a `__newindex` is asked about absent keys. */
-void mwb_store_value(mwb_write *w) {
+static int is_asked(const mwb_write *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L);
-  if (w->r == NULL || (w->r->needs & MWI_CLASS) == 0) {
-    mwb_store_contents(w);
-    return;
-  }
-  if (lua_type(L, KEY) == LUA_TNUMBER && (w->r->needs & MWI_SHORT))
-    mwb_need_len(L, OBJECT, w->r);
-  mwb_push_class(L, OBJECT);
-  if (!lua_isnil(L, -1) && mwb_raw_field(L, -1, "__newindex") != LUA_TNIL) {
+  int top = lua_gettop(L), asked;
+  if (w->r == NULL || (w->r->needs & MWI_CLASS) == 0) return 0;
+  asked = push_newindex(L, w->s);
+  if (asked) {
     lua_pushvalue(L, KEY);
-    if (lua_rawget(L, w->shadow) == LUA_TNIL) {
-      store_by_class(L, w->s, top + 2);
-      lua_settop(L, top);
-      return;
-    }
+    asked = lua_rawget(L, w->shadow) == LUA_TNIL;
   }
   lua_settop(L, top);
-  mwb_store_contents(w);
+  return asked;
+}
+
+/* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns a
+** status; an error is at RESULT. */
+static int call_class(mwb_write *w, lua_KContext context, lua_KFunction k) {
+  lua_State *L = w->L;
+  int i, is_function;
+  lua_settop(L, FAILURE);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&mark);
+  lua_pushinteger(L, (lua_Integer)w->seq);
+  push_newindex(L, w->s);
+  is_function = lua_isfunction(L, RESULT);
+  if (!is_function) {
+    lua_pushcfunction(L, call_newindex);
+    lua_insert(L, RESULT);
+  }
+  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
+  if (!is_function) lua_rotate(L, RESULT + 1, -1);
+  return lua_pcallk(L, is_function ? 3 : 4, 0, 0, context, k);
+}
+
+/* The class's `__newindex` has returned or raised.  What the class has kept
+** under the written key is this write; what it has kept under other keys becomes
+** contents, too.  Raises the class's error. */
+static void end_class(mwb_write *w, int status) {
+  lua_State *L = w->L;
+  int failed = status != LUA_OK && status != LUA_YIELD;
+  lua_pushnil(L);
+  lua_replace(L, RUNNING);
+  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
+  if (!lua_isnil(L, KEY)) {
+    lua_pushvalue(L, KEY);
+    if (lua_rawget(L, OBJECT) != LUA_TNIL) {
+      mwb_push_function(L, w->s, put);
+      lua_pushvalue(L, OBJECT);
+      lua_pushvalue(L, KEY);
+      lua_call(L, 2, 0);
+    } else if (w->r != NULL && !failed) {
+      w->r->elsewhere = 1;
+    }
+    lua_pop(L, 1);
+  }
+  mwb_absorb(L, w->s, OBJECT);
+  if (failed) {
+    lua_settop(L, RESULT);
+    lua_error(L);
+  }
+  lua_settop(L, w->told ? FAILURE : OLD);
+  mwb_find_shadow(w);
+}
+
+void mwb_store_value(mwb_write *w) {
+  if (is_asked(w))
+    end_class(w, call_class(w, 0, NULL));
+  else
+    mwb_store_contents(w);
 }
 
 /* }====================================================== */
@@ -379,16 +467,15 @@ static int needs_old(const mwb_write *w, unsigned needs) {
   return watch->after > 0 || (watch->deep_skips > 0 && w->r->nodes != 0);
 }
 
-/* A guard may have written, ended the watch, or changed the class. */
-static void look_again(mwb_write *w) {
-  if (w->r->obj != w->obj) w->r = NULL;
-  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
+/* A guard may have written. */
+static void look_after_guards(mwb_write *w) {
+  look_again(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
   if (lua_istable(w->L, OBJECT)) { /* the value that the store replaces */
     lua_pushvalue(w->L, KEY);
     lua_rawget(w->L, w->shadow);
   } else {
-    mwb_push_current(w->L);
+    mwb_push_current(w->L, w->s);
   }
   lua_replace(w->L, OLD);
 }
@@ -402,13 +489,14 @@ void mwb_write_before(mwb_write *w) {
   if (w->has_old || needs_old(w, needs)) {
     mwb_read_old(w);
     mwb_write_compare(w);
+    if (w->r == NULL) return;
   }
   if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
   mwi_write_begin(e, w->r, &w->change, w->seq);
   if (needs & MWB_TRACES)
     mwb_trace_heard(w->L, s, w->obj, KEY, e->watch.calls - calls);
-  if (w->told) look_again(w);
+  if (w->told) look_after_guards(w);
 }
 
 int mwb_write_after(mwb_write *w) {
@@ -436,6 +524,37 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** The trap
 ** ======================================================= */
 
+/* What remains of a write after a class's `__newindex` has run, which may have
+** yielded, is in these bits and on the stack. */
+enum { IGNORED = 1, FAILED = 2, TOLD = 4, OLD_READ = 8, SAME = 16, KIND = 5 };
+
+static lua_KContext pack(const mwb_write *w) {
+  return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
+         (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
+         (w->change.same ? SAME : 0) |
+         ((lua_KContext)w->change.kind + 1) << KIND;
+}
+
+static int after_class(lua_State *L, int status, lua_KContext context) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
+  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
+  mwb_write w;
+  if (s->engine == NULL) return 0;
+  init_write(L, s, &w, mwi_object_find(&s->engine->watch, h),
+             (int)(context >> KIND) - 1);
+  w.obj = h;
+  w.seq = (uint64_t)lua_tointeger(L, SEQ);
+  w.change.key = mwb_key(L, s, KEY);
+  w.ignored = (context & IGNORED) != 0;
+  w.failed = (context & FAILED) != 0;
+  w.told = (context & TOLD) != 0;
+  w.has_old = (context & OLD_READ) != 0;
+  w.change.same = (context & SAME) != 0;
+  end_class(&w, status);
+  if (!w.ignored && mwb_write_after(&w)) return lua_error(L);
+  return 0;
+}
+
 /* The path of a write with more work than flags. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
                       const mw_value *key) {
@@ -445,20 +564,39 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.shadow = TRAP_SHADOW;
   w.layout = r->layout;
   w.change.key = *key;
-  if (!(s->needs & MWB_IGNORES) || !mwb_is_ignored(L, s)) {
+  w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
+  if (!w.ignored) {
     mwi_object_count(s->engine, r);
-    return mwb_write_run(&w, mwb_store_value);
+    mwb_write_before(&w);
   }
-  w.ignored = 1;
-  mwb_store_value(&w);
+  if (is_asked(&w))
+    return after_class(L, call_class(&w, pack(&w), after_class), pack(&w));
+  mwb_store_contents(&w);
+  if (!w.ignored && mwb_write_after(&w)) return lua_error(L);
   return 0;
 }
 
-/* Clears the bits of `needs` without work for this write: KEYED if no watch has
-** this key, and TREE if no watch above waits for writes and no table comes or
-** goes. */
+/* Is there a field in the object itself?  Metamethods are looked at only by
+** `mwb_absorb`. */
+static int has_raw(lua_State *L, const mwi_object *r) {
+  int any;
+  if (r->needs & MWI_META) return 1;
+  lua_pushnil(L);
+  any = lua_next(L, OBJECT);
+  if (any) lua_pop(L, 2);
+  return any;
+}
+
+/* Clears the bits of `needs` without work for this write: CLASS if the class has
+** no `__newindex`, KEYED if no watch has this key, and TREE if no watch above
+** waits for writes and no table comes or goes. */
 static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
                      const mw_value *key, unsigned needs) {
+  if (needs & MWI_CLASS) {
+    mwb_push_name(L, s, MWB_NEWINDEX);
+    if (lua_rawget(L, TRAP_CLASS) == LUA_TNIL) needs &= ~(unsigned)MWI_CLASS;
+    lua_pop(L, 1);
+  }
   if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
       !mwi_field_is_heard(s->engine, r, key))
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
@@ -479,7 +617,7 @@ static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
     const char *text = lua_tolstring(L, KEY, &len);
     key->type = MW_TSTRING;
     key->u.i = (int64_t)(uintptr_t)text;
-    if (len <= s->short_string) return !is_meta(text);
+    if (len <= s->short_string) return !is_private(text);
   }
   if (type == LUA_TNUMBER) {
     int ok;
@@ -508,17 +646,23 @@ int mwb_trap(lua_State *L) {
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwi_object *r =
       (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
-  unsigned needs;
+  unsigned needs, waiting;
   mw_value key;
   int simple;
   if (r == NULL) { /* the object is dead, or the engine closed */
     read_dead_key(L, &key);
-    store_in(L, TRAP_SHADOW, NULL, &key);
+    store_in(L, s, TRAP_SHADOW, NULL, &key);
     return 0;
   }
   simple = read_key(L, s, r, &key);
-  needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS);
-  if (needs != 0) needs = look(L, s, r, &key, needs);
+  needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META);
+  if (needs != 0) {
+    waiting = needs & MWI_KEYED;
+    needs = look(L, s, r, &key, needs);
+    waiting |= needs & ~(unsigned)MWI_HEARD;
+    if (waiting && has_raw(L, r) && mwb_absorb(L, s, OBJECT))
+      return mwb_trap(L);
+  }
   if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
     return trap_write(L, s, r, &key);
   mwi_object_count(s->engine, r);
@@ -526,7 +670,7 @@ int mwb_trap(lua_State *L) {
   if (simple)
     lua_rawset(L, TRAP_SHADOW);
   else
-    store_in(L, TRAP_SHADOW, r, &key);
+    store_in(L, s, TRAP_SHADOW, r, &key);
   return 0;
 }
 

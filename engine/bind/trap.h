@@ -95,12 +95,17 @@ void mwb_normalize_key(lua_State *L);
 int mwb_settle(void *ud, mw_handle obj, mw_change *change);
 uint64_t mwb_note_write(mwb_write *w);
 
+/* touch.c: takes the field with the key at KEY out of the object at OBJECT, in
+** which it was put raw, and puts it at VALUE.  Metamethods stay.  There is room
+** for the field in the shadow then.  Returns 0 if there is no shadow. */
+int mwb_take_raw(lua_State *L);
+
 /* Sets `change.same`: are the values at OLD and VALUE equal? */
 void mwb_write_compare(mwb_write *w);
 
 /* Pushes the present value of the key; nil if the key is absent, or if the read
 ** of a userdata fails. */
-void mwb_push_current(lua_State *L);
+void mwb_push_current(lua_State *L, mwb_state *s);
 
 /* Prepares the entry of a write to a cell, or to an object that is not
 ** intercepted; object, key and value are on the stack. */

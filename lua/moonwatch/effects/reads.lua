@@ -11,7 +11,7 @@ local private = core.private
 
 -- The table of globals may be tracked, and noting a read must not read a
 -- global.
-local ipairs, pairs, rawset = ipairs, pairs, rawset
+local ipairs, pairs, rawset, type = ipairs, pairs, rawset, type
 
 -- All copies of this file share the list of readers.  `spied` is own metatable
 -- -> spy.
@@ -42,11 +42,12 @@ local FIELDS = { "__index", "__pairs", "__len" }
 local function make_spy(obj, own)
   local former = {}
   for _, field in ipairs(FIELDS) do former[field] = rawget(own, field) end
-  local shadow, walk, len = former.__index, former.__pairs, former.__len
+  local index, walk, len = former.__index, former.__pairs, former.__len
   local telling = {
     __index = function(_, key)
       note(obj, key)
-      return shadow[key]
+      if type(index) == "function" then return index(obj, key) end
+      return index[key]
     end,
     __pairs = function(t)
       note(obj, WHOLE)
