@@ -48,9 +48,9 @@ static int break_off(mw_engine *e, const char *condition, int line) {
 /* The numbers of the elements that the walks have reached. */
 typedef struct sums {
   uint32_t watches, fields;
-  uint32_t ended;                   /* of the watches in lists */
-  uint32_t after, deep, deep_skips; /* of the watches that wait */
-  uint32_t queued;                  /* in the batch's queue */
+  uint32_t ended;                           /* of the watches in lists */
+  uint32_t after, checks, deep, deep_skips; /* of the watches that wait */
+  uint32_t queued;                          /* in the batch's queue */
   uint32_t nodes, orphans;
   uint32_t ins, outs; /* links, from both ends */
   uint32_t keyed;     /* links under objects, from the links */
@@ -216,6 +216,7 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
   if ((w->flags & (MWI_ENDED - 1) & ~(MW_DEEP | MW_WEAK)) != MW_FLAG)
     has->calls++;
   if (w->flags & MW_AFTER) sum->after++;
+  if (w->flags & MW_CHECK) sum->checks++;
   if ((w->flags & MW_DEEP) == 0) return MW_OK;
   has->deep++;
   sum->deep++;
@@ -320,6 +321,7 @@ static int verify_watches(mw_engine *e, const sums *sum) {
   const mwi_watches *part = &e->watch;
   uint32_t i, queued = 0;
   holds(part->after == sum->after && part->deep == sum->deep);
+  holds(part->checks == sum->checks);
   holds(part->deep_skips == sum->deep_skips);
   holds(part->walks == 0 || e->check.guards > 0);
   holds(mwi_field_entries(e) == sum->fields);

@@ -96,6 +96,7 @@ static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
   static const named_bit words[] = {
       {MW_ONCE, "once"},        {MW_AFTER, "after"},
       {MW_SKIP, "skip"},        {MW_FLAG, "flag"},
+      {MW_CHECK, "check"},      {MW_ASK, "ask"},
       {MW_WEAK, "weak"},        {MW_DEEP, "deep"},
       {MWI_ENDED, "has ended"}, {MWI_CLAIMED, "is about to be called"},
       {MWI_QUEUED, "queued"},   {0, NULL}};

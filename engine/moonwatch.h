@@ -298,6 +298,9 @@ MW_API int mw_value_equal(const mw_value *a, const mw_value *b);
 **                        guards called in order
 **     the host stores the value
 **     mw_write_end  --- the guards of phase "after", in order
+**
+** Before all this, `mw_write_check` asks the guards of phase "check" whether
+** the write may be.
 ** ======================================================= */
 
 /* The kinds of writes. */
@@ -328,10 +331,24 @@ typedef struct mw_change {
 ** begun with, or with MW_WEAK the handle of the guard.  `flags` are the flags
 ** of the watch.  The guard may call every function of the engine but
 ** `mw_engine_close`: guards may write, watch and cancel.  The function returns
-** 0 when the guard is dead; then the engine ends the watch.
+** 0 when the guard is dead; then the engine ends the watch.  For a watch with
+** MW_CHECK the function returns MW_REFUSES when the guard refuses the write;
+** then no further guard is asked.
 */
+#define MW_REFUSES 2
+
 typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
                        const mw_change *change);
+
+/*
+** Asks the host whether the guard of a watch with MW_ASK is to be called for a
+** change; the engine asks before a one-shot watch is used up, and the function
+** may do what a guard may do.  With `change` NULL, asks whether the watch is to
+** live on; then the function must not call the engine.  Returns a number below
+** 0 when the watch is to end.
+*/
+typedef int (*mw_ask)(void *ud, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change);
 
 /*
 ** At the end of a batch, fills in what a watch is to hear of the last write
@@ -361,7 +378,8 @@ typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 ** The callbacks of a host with guards.  `alive` returns whether an object that
 ** is a guard still lives; if `alive` is NULL, a guard lives until the guard is
 ** forgotten.  `settle` is needed for batches only, `restore` for
-** `mw_journal_rewind` only; `retain` and `release` may be NULL.
+** `mw_journal_rewind` only, `ask` for MW_ASK only; `retain` and `release` may
+** be NULL.
 */
 typedef struct mw_host {
   void *ud;
@@ -371,6 +389,7 @@ typedef struct mw_host {
   mw_keep retain;
   mw_keep release;
   mw_restore restore;
+  mw_ask ask;
 } mw_host;
 
 /* Sets the host.  The engine copies `*host`; `ud` belongs to the host and must
@@ -382,9 +401,11 @@ enum mw_watch_flag {
   MW_ONCE = 1,  /* one-shot: ends when the guard is called */
   MW_AFTER = 2, /* calls the guard after the value was stored */
   MW_SKIP = 4,  /* no call for writes that store an equal value */
+  MW_CHECK = 8, /* calls the guard before the write counts: `mw_write_check` */
   MW_FLAG = 16, /* makes the guard invalid instead of calling */
   MW_WEAK = 32, /* ends when the guard dies */
-  MW_DEEP = 64  /* also hears writes below the object: `mw_root_begin` */
+  MW_DEEP = 64, /* also hears writes below the object: `mw_root_begin` */
+  MW_ASK = 128  /* asks the host before the call: `mw_ask` */
 };
 
 /* The options of `mw_watch_begin`, and the result of `mw_watch_info`. */
@@ -445,6 +466,13 @@ MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 /* Returns the default clock's generation at the last counted write to `obj`; -1
 ** if there was none. */
 MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
+
+/*
+** Asks the guards of phase "check" whether a write to `obj` may be, also within
+** a batch.  Returns whether no guard refuses.  The write is not counted yet,
+** and nobody hears of a refused write.
+*/
+MW_API int mw_write_check(mw_engine *e, mw_handle obj, const mw_change *change);
 
 /*
 ** Reports a write to `obj` before the host stores the value: counts the write,

@@ -192,8 +192,12 @@ static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
   r->needs = (uint16_t)((*count > 0) ? r->needs | bit : r->needs & ~bit);
 }
 
+/* The phase of a watch; 0: before the store. */
+#define PHASE (MW_AFTER | MW_CHECK)
+
 /* The flags that options may have. */
-#define WATCH_FLAGS (MW_ONCE | MW_AFTER | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP)
+#define WATCH_FLAGS \
+  (MW_ONCE | PHASE | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP | MW_ASK)
 
 static int is_plain_flag(const mwi_watch *w) {
   return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
@@ -208,8 +212,11 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
     add_to(&r->heard, n, r, MWI_HEARD);
   if (!is_plain_flag(w)) add_to(&r->calls, n, r, MWI_CALLS);
   if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
-  if (r->heard + r->keyed == 0) r->needs &= (uint16_t)~MWI_SKIPS;
+  if (w->flags & MW_CHECK) r->needs |= MWI_CHECKS;
+  if (r->heard + r->keyed == 0)
+    r->needs &= (uint16_t) ~(unsigned)(MWI_SKIPS | MWI_CHECKS);
   if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
+  if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
   add_to(&r->deep, n, r, 0);
   e->watch.deep += (uint32_t)n;
@@ -323,6 +330,13 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
 static int is_dead(const mw_engine *e, const mwi_watch *w) {
   const mw_host *host = &e->watch.host;
   int dead;
+  if (w->flags & MW_ASK) {
+    mw_handle obj = mwi_identity_handle(&e->identity, w->slot);
+    mwi_quiet_begin(e);
+    dead = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), NULL);
+    mwi_quiet_end(e);
+    return dead < 0;
+  }
   if ((w->flags & MW_WEAK) == 0) return 0;
   if (!mwi_identity_is_valid(&e->identity, w->ref)) return 1;
   mwi_quiet_begin(e);
@@ -560,7 +574,8 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
 /* A write, or the end of a batch, for the watches of one object. */
 typedef struct event {
   const mw_change *change;
-  int phase;      /* MW_AFTER, or 0 */
+  int phase;      /* MW_CHECK, 0 or MW_AFTER */
+  int refused;    /* has a check refused the write? */
   int below;      /* MW_DEEP: an object below this one was written */
   uint64_t seq;   /* of the newest watch at the begin of the write */
   uint16_t claim; /* the number of the walk */
@@ -600,16 +615,18 @@ static int concerns(const mwi_watch *w, const event *ev) {
 }
 
 static int wants(const mwi_watch *w, const event *ev) {
-  return (w->flags & MW_AFTER) == ev->phase && concerns(w, ev);
+  return (w->flags & PHASE) == ev->phase && concerns(w, ev);
 }
 
 /* Claims the one-shot watches for this write, with their twins, so that a
-** nested write cannot call the watches again. */
+** nested write cannot call the watches again.  Whether a watch with MW_ASK is
+** used up is not known yet. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   uint32_t i, twin;
   mwi_watch *w;
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
-    if ((w->flags & (MW_ONCE | MWI_ENDED | MWI_CLAIMED)) != MW_ONCE) continue;
+    if ((w->flags & (MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK)) != MW_ONCE)
+      continue;
     if (!wants(w, ev)) continue;
     twin = i;
     do {
@@ -626,7 +643,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
 static int is_called(const mwi_watch *w, const event *ev) {
   if (w->flags & MWI_ENDED) return 0;
   if (w->flags & MWI_CLAIMED)
-    return w->claim == ev->claim && (w->flags & MW_AFTER) == ev->phase;
+    return w->claim == ev->claim && (w->flags & PHASE) == ev->phase;
   return wants(w, ev);
 }
 
@@ -638,28 +655,49 @@ static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   if (guard == NULL || (w->flags & MW_ONCE)) end_watch(e, r, i);
 }
 
-/* The guard may do anything, as end the watch or the object. */
-static void call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
-                 const mw_change *change) {
+/* Returns whether the host wants the call. */
+static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
+                     const mw_change *change) {
+  const mw_host *host = &e->watch.host;
+  mwi_watch *w = watch_at(e, i);
+  mw_handle obj = r->obj;
+  uint64_t seq = w->seq;
+  int wanted;
+  if ((w->flags & MW_ASK) == 0) return 1;
+  mwi_check_call(host->ask != NULL);
+  mwi_guard_begin(e);
+  wanted = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), change);
+  mwi_guard_end(e);
+  if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return 0;
+  if (wanted < 0) end_watch(e, r, i);
+  return wanted > 0;
+}
+
+/* The guard may do anything, as end the watch or the object.  Returns what the
+** guard returns. */
+static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
+                const mw_change *change) {
   const mw_host *host = &e->watch.host;
   mw_handle obj = r->obj;
   int flags = w->flags & (MWI_ENDED - 1);
   uint64_t seq = w->seq;
-  int alive;
-  mwi_assert(!(flags & MWI_ENDED) && r->walks > 0);
+  int result;
+  mwi_assert(!(w->flags & MWI_ENDED) && r->walks > 0);
+  if (!is_wanted(e, r, i, change)) return 1;
   e->watch.calls++;
   if (flags & MW_FLAG) {
     raise_flag(e, r, i);
-    return;
+    return 1;
   }
   if (flags & MW_ONCE) end_watch(e, r, i);
   mwi_check_call(host->call != NULL);
   mwi_guard_begin(e);
-  alive = host->call(host->ud, obj, w->ref, flags, change);
+  result = host->call(host->ud, obj, w->ref, flags, change);
   mwi_guard_end(e);
-  if (alive) return;
+  if (result != 0) return result;
   e->watch.calls--; /* the guard is dead */
   if (r->obj == obj && w->seq == seq) end_watch(e, r, i);
+  return 0;
 }
 
 /* Calls the guards of the watches of `r`. */
@@ -675,7 +713,10 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) continue;
-    call(e, r, i, w, ev->change);
+    if (call(e, r, i, w, ev->change) == MW_REFUSES) {
+      ev->refused = ev->phase == MW_CHECK;
+      if (ev->refused) break;
+    }
     if (r->obj != obj) break; /* the lists have gone with the object */
   }
   e->watch.walks--;
@@ -746,8 +787,8 @@ static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
   r->walks++;
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
-    if (!concerns(w, ev)) continue;
-    if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
+    if ((w->flags & MW_CHECK) || !concerns(w, ev)) continue;
+    if ((w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG)
       call(e, r, i, w, ev->change);
     else
       enqueue(e, i, (uint32_t)ev->change->note);
@@ -832,7 +873,8 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mwi_climb climb;
   mwi_object *root;
   ev->below = MW_DEEP;
-  for (root = mwi_tree_first(e, r, &climb); root != NULL && r->obj == obj;
+  for (root = mwi_tree_first(e, r, &climb);
+       root != NULL && r->obj == obj && !ev->refused;
        root = mwi_tree_next(e, r, &climb)) {
     mw_value key = {MW_TNIL, {0}};
     if (root->deep == 0) continue;
@@ -844,20 +886,34 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
 static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mw_handle obj = r->obj;
   if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
-  if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj)
+  if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj && !ev->refused)
     hear_above(e, r, ev, f);
+}
+
+int mwi_write_check(mw_engine *e, mwi_object *r, const mw_change *change) {
+  event ev = {change, MW_CHECK, 0, 0, 0, 0};
+  ev.seq = e->watch.seq;
+  hear(e, r, &ev, fire);
+  return !ev.refused;
+}
+
+int mw_write_check(mw_engine *e, mw_handle obj, const mw_change *change) {
+  mwi_object *r = record_of(e, obj);
+  mwi_check_enter(e);
+  return r == NULL || !mwi_write_is_checked(&e->watch, r) ||
+         mwi_write_check(e, r, change);
 }
 
 void mwi_write_begin(mw_engine *e, mwi_object *r, const mw_change *change,
                      uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
 }
 
 void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
                    uint64_t seq) {
-  event ev = {change, MW_AFTER, 0, 0, 0};
+  event ev = {change, MW_AFTER, 0, 0, 0, 0};
   ev.seq = seq;
   if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }

@@ -11,15 +11,16 @@
 ** record has a bit only while there is a cause for the bit, so an absent
 ** feature costs nothing. */
 enum mwi_need {
-  MWI_HEARD = 1,   /* watches of all fields wait */
-  MWI_KEYED = 2,   /* watches of single fields wait */
-  MWI_SKIPS = 4,   /* some watches compare the new value with the old */
-  MWI_TREE = 8,    /* the object is below a root, or a root */
-  MWI_LINKS = 128, /* fields of the object are linked */
-  MWI_CALLS = 64,  /* some watches are no plain flags */
-  MWI_CLASS = 16,  /* for the host: the object has a class */
-  MWI_SHORT = 32,  /* for the host: nothing is prepared for integer keys */
-  MWI_META = 256   /* for the host: the object has metamethods in it */
+  MWI_HEARD = 1,    /* watches of all fields wait */
+  MWI_KEYED = 2,    /* watches of single fields wait */
+  MWI_SKIPS = 4,    /* some watches compare the new value with the old */
+  MWI_TREE = 8,     /* the object is below a root, or a root */
+  MWI_LINKS = 128,  /* fields of the object are linked */
+  MWI_CALLS = 64,   /* some watches are no plain flags */
+  MWI_CLASS = 16,   /* for the host: the object has a class */
+  MWI_SHORT = 32,   /* for the host: nothing is prepared for integer keys */
+  MWI_CHECKS = 512, /* some watches are asked whether the write may be */
+  MWI_META = 256    /* for the host: the object has metamethods in it */
 };
 
 /*
@@ -101,6 +102,7 @@ typedef struct mwi_watches {
   uint64_t calls;                /* guards called or made invalid */
   uint32_t deep, deep_skips;     /* watches with MW_DEEP, with MW_SKIP too */
   uint32_t after;                /* watches with MW_AFTER */
+  uint32_t checks;               /* watches with MW_CHECK */
   uint32_t walks;                /* walks under way, nested */
   uint32_t ended;                /* the first ended watch still in a list */
   uint32_t batches;
@@ -144,6 +146,16 @@ MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r,
                              const mw_change *change, uint64_t seq);
 MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
                            uint64_t seq);
+
+/* Does a guard have to be asked whether a write may be? */
+static inline int mwi_write_is_checked(const mwi_watches *part,
+                                       const mwi_object *r) {
+  return part->checks > 0 && ((r->needs & MWI_CHECKS) || r->nodes != 0);
+}
+
+/* Asks these guards.  Returns whether none refuses. */
+MWI_API int mwi_write_check(mw_engine *e, mwi_object *r,
+                            const mw_change *change);
 
 /* Does the work of `mwi_write_begin` for an object whose waiting watches are
 ** all plain flags.  Calls no callback. */

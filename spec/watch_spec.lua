@@ -709,7 +709,8 @@ describe("misuse raises", function()
       ["unknown option '?'"] = { true },
       ["option 'once' is not a boolean"] = { once = 1 },
       ["unknown option 'count'"] = { count = false },
-      ["option 'phase' is neither 'before' nor 'after'"] = { phase = "now" },
+      ["option 'phase' is none of 'before', 'after', 'check'"] =
+        { phase = "now" },
       ["option 'equal' is neither 'fire' nor 'skip'"] = { equal = true },
       ["option 'keys' is not an array of keys"] = { keys = {} },
       ["options 'key' and 'keys' exclude each other"] =

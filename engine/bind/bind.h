@@ -65,6 +65,7 @@ enum {
   MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
   MWB_FUNCTIONS, /* userdata -> its function guards */
+  MWB_OWNED,     /* owner -> object -> its function guards: see guard.h */
   MWB_BATCH,     /* keys written during a batch */
   MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
@@ -113,6 +114,10 @@ typedef struct mwb_state {
   uint32_t held_ids;   /* the last `id` given to such a table */
   mwb_known known[64]; /* cache: strings that a table holds */
   int wheres;          /* open journals that want the line of each write */
+  int handled;         /* does mw.on_error have a function? */
+  int depth;           /* guards under way, one in another */
+  int endless;         /* have the writes under way been stopped? */
+  int deep_calls;      /* guards called at ENDLESS levels and more */
   int restoring;       /* > 0: writes are not appended to the journal */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */
@@ -194,6 +199,9 @@ static inline mwb_state *mwb_enter(lua_State *L) {
 
 /* Pushes the state; for code without the upvalues. */
 void mwb_push_state(lua_State *L);
+
+/* Pushes a new table with weak keys. */
+void mwb_push_ephemeron(lua_State *L, const mwb_state *s);
 
 /* Makes one of the state's values a table with weak keys. */
 void mwb_new_ephemeron(lua_State *L, int value);

@@ -96,14 +96,55 @@ static void fail(mwb_write *w) {
 }
 
 static int on_error(lua_State *L) {
-  const mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
     return mwb_bad_argument(L, "on_error", 1, 1, "function");
+  s->handled = !lua_isnil(L, 1);
   mwb_push(L, s, MWB_ONERROR);
   lua_insert(L, 1);
   mwb_keep(L, s, MWB_ONERROR);
   return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Guards that call each other without end
+** ======================================================= */
+
+/* Guards in guards are stopped by Lua, which has no more than some 200 C calls
+** in each other.  At that point all guards of all these writes would still be
+** called, twice as many a level if two guards write; so none is called any
+** more. A guard may catch Lua's error; so at this depth guards are counted,
+** too. */
+#define ENDLESS 50
+#define MOST_CALLS 10000
+
+static int is_overflow(lua_State *L, int status) {
+  return status == LUA_ERRERR ||
+         (lua_type(L, -1) == LUA_TSTRING &&
+          strstr(lua_tostring(L, -1), "stack overflow") != NULL);
+}
+
+/* Calls a guard, with its `n` arguments on the top.  Returns a status. */
+static int call(mwb_write *w, int n, int results, int handler) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  int status;
+  if (++s->depth == 1) s->deep_calls = 0;
+  if (s->depth >= ENDLESS && ++s->deep_calls > MOST_CALLS) {
+    lua_settop(L, lua_gettop(L) - n - 1);
+    lua_pushliteral(L, "guards write to what they watch without end");
+    status = LUA_ERRRUN;
+    s->endless = 1;
+  } else {
+    status = lua_pcall(L, n, results, s->handled ? 0 : handler);
+    if (status != LUA_OK && s->depth > 1 && is_overflow(L, status))
+      s->endless = 1;
+  }
+  s->depth--;
+  return status;
 }
 
 /* }====================================================== */
@@ -165,8 +206,8 @@ static int tell_below(lua_State *L) {
     lua_getfield(L, ROOT, "invalidate");
     lua_insert(L, ROOT);
   }
-  lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
 }
 
 /* Fills the stack for calls of guards: OWN, HANDLER, FAILURE. */
@@ -185,40 +226,108 @@ static void prepare(mwb_write *w) {
   w->told = 1;
 }
 
+void mwb_push_owned(lua_State *L, mwb_state *s, int index, int make) {
+  int top = lua_gettop(L), i;
+  index = lua_absindex(L, index);
+  mwb_push(L, s, MWB_OWNED);
+  for (i = 0; i < 2 && lua_istable(L, -1); i++) {
+    lua_pushvalue(L, (i == 0) ? top : index);
+    if (lua_rawget(L, -2) == LUA_TNIL && make) {
+      lua_pop(L, 1);
+      if (i == 0)
+        mwb_push_ephemeron(L, s);
+      else
+        lua_newtable(L);
+      lua_pushvalue(L, (i == 0) ? top : index);
+      lua_pushvalue(L, -2);
+      lua_rawset(L, -4);
+    }
+  }
+  lua_replace(L, top);
+  lua_settop(L, top);
+}
+
+/* Replaces the term on the top by the guard.  Returns 0 if the guard is dead.
+*/
+static int push_of_term(lua_State *L, mwb_state *s, int object,
+                        lua_Integer place) {
+  int term = lua_gettop(L), type;
+  type = lua_rawgeti(L, term, MWB_TERM_GUARD);
+  if (type == LUA_TBOOLEAN) {
+    lua_pop(L, 1);
+    lua_rawgeti(L, term, MWB_TERM_OWNER);
+    if (!mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1))) return 0;
+    mwb_push_owned(L, s, object, 0);
+    if (lua_istable(L, -1)) lua_rawgeti(L, -1, place);
+  } else if (type == LUA_TNUMBER) {
+    mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
+  }
+  lua_replace(L, term);
+  lua_settop(L, term);
+  return !lua_isnil(L, term);
+}
+
+/* Drops the guard at a place of the table at `holder`, of the object at
+** `object`. */
+static void drop(lua_State *L, mwb_state *s, int holder, int object,
+                 mwi_object *r, lua_Integer place) {
+  int top = lua_gettop(L);
+  if (lua_rawgeti(L, holder, place) == LUA_TTABLE) {
+    lua_rawgeti(L, -1, MWB_TERM_OWNER);
+    if (mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1))) {
+      mwb_push_owned(L, s, object, 0);
+      if (lua_istable(L, -1)) {
+        lua_pushnil(L);
+        lua_rawseti(L, -2, place);
+      }
+    }
+  }
+  lua_settop(L, top);
+  mwb_drop_guard(L, holder, r, place);
+}
+
+void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
+                   lua_Integer place) {
+  int top = lua_gettop(L);
+  object = lua_absindex(L, object);
+  mwb_push_guards(L, s, object, 0);
+  if (lua_istable(L, -1)) drop(L, s, top + 1, object, r, place);
+  lua_settop(L, top);
+}
+
 /* Pushes the guard of an object; for a deep guard, the object is on the top.
-** Drops a function that is called for the last time.  Returns 0 if the guard is
+** Drops a guard that is called for the last time.  Returns 0 if the guard is
 ** dead. */
 static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
+  int object = (flags & MW_DEEP) ? lua_gettop(L) : OBJECT, alive = 1;
+  lua_Integer place = (lua_Integer)ref;
   mwi_object *r;
   if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
   r = mwi_object_find(&w->s->engine->watch, obj);
   if (w->owner != obj || w->owner_layout != r->layout) {
-    mwb_push_guards(L, w->s, (flags & MW_DEEP) ? -1 : OBJECT, 0);
+    mwb_push_guards(L, w->s, object, 0);
     lua_replace(L, OWN);
     w->owner = obj;
     w->owner_layout = r->layout;
   }
-  lua_rawgeti(L, OWN, (lua_Integer)ref);
-  if (flags & MW_ONCE) mwb_drop_guard(L, OWN, r, (lua_Integer)ref);
-  return 1;
+  lua_rawgeti(L, OWN, place);
+  if (flags & MW_ASK) alive = push_of_term(L, w->s, object, place);
+  if (flags & MW_ONCE) drop(L, w->s, OWN, object, r, place);
+  return alive;
 }
 
-/* Calls a deep guard, with the path from its root. */
+/* Calls a deep guard, with the path from its root.  Returns a status, or -1 if
+** the guard is dead. */
 static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
-                      const mw_change *change) {
+                      int results, const mw_change *change) {
   lua_State *L = w->L;
   lua_pushcfunction(L, tell_below);
-  if (root == w->obj) {
+  if (root == w->obj)
     lua_pushvalue(L, OBJECT);
-  } else if (!mwb_alive(L, w->s, root)) { /* objects below may live */
-    lua_settop(L, FAILURE);
-    return 1;
-  }
-  if (!push_guard(w, root, ref, flags)) {
-    lua_settop(L, FAILURE);
-    return 0;
-  }
+  else if (!mwb_alive(L, w->s, root)) /* objects below may live */
+    return LUA_OK;
+  if (!push_guard(w, root, ref, flags)) return -1;
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
@@ -227,32 +336,128 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
   lua_pushlightuserdata(L, w->s);
   lua_pushinteger(L, (lua_Integer)root);
   lua_pushinteger(L, (lua_Integer)w->obj);
-  if (lua_pcall(L, HANDLES + 1, 0, HANDLER) != LUA_OK) fail(w);
+  return call(w, HANDLES + 1, results, (flags & MW_CHECK) ? 0 : HANDLER);
+}
+
+/* Calls any other guard. */
+static int call_here(mwb_write *w, uint64_t ref, int flags, int results,
+                     const mw_change *change) {
+  lua_State *L = w->L;
+  int n = 5;
+  if (!push_guard(w, w->obj, ref, flags)) return -1;
+  if (!lua_isfunction(L, -1)) {
+    lua_pushcfunction(L, call_invalidate);
+    lua_insert(L, -2);
+    n++;
+  }
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  mwb_push_kind(L, w->s, change->kind);
+  return call(w, n, results, (flags & MW_CHECK) ? 0 : HANDLER);
+}
+
+/* Looks at what a check has returned, above FAILURE: true and a value store
+** that value instead. */
+static int end_check(mwb_write *w) {
+  lua_State *L = w->L;
+  int n = lua_gettop(L) - FAILURE;
+  if (n > 0 && lua_isboolean(L, FAILURE + 1)) {
+    if (!lua_toboolean(L, FAILURE + 1)) {
+      lua_pushliteral(L, "a check returned false: refuse with error");
+      lua_replace(L, FAILURE);
+      w->failed = 1;
+      return MW_REFUSES;
+    }
+    if (n > 1) {
+      lua_copy(L, FAILURE + 2, VALUE);
+      mwb_set_kind_of(w);
+    }
+  }
+  lua_settop(L, FAILURE);
   return 1;
+}
+
+/* The guard of a term may be an `mw.guard`. */
+static int is_flag(mwb_write *w, uint64_t ref, mw_handle obj, int flags) {
+  lua_State *L = w->L;
+  int is = 0;
+  if ((flags & MW_ASK) == 0) return 0;
+  if ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) return 0;
+  if (push_guard(w, obj, ref, flags & ~MW_ONCE) &&
+      mwb_is_guard(L, w->s, lua_gettop(L))) {
+    is = 1;
+    mw_guard_set_valid(w->s->engine, mwb_handle_of(L, w->s, lua_gettop(L)), 0);
+  }
+  lua_settop(L, FAILURE);
+  return is;
 }
 
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
   lua_State *L = w->L;
-  int n = 5;
+  int results = (flags & MW_CHECK) ? LUA_MULTRET : 0, status;
+  if (((mwb_state *)ud)->endless) return 1;
   if (!w->told) prepare(w);
-  if (flags & MW_DEEP) return call_below(w, obj, ref, flags, change);
-  if (flags & MW_WEAK) {
-    lua_pushcfunction(L, call_invalidate);
-    n++;
+  if (is_flag(w, ref, obj, flags)) return 1;
+  status = (flags & MW_DEEP) ? call_below(w, obj, ref, flags, results, change)
+                             : call_here(w, ref, flags, results, change);
+  if (status > LUA_OK && (flags & MW_CHECK)) {
+    lua_replace(L, FAILURE);
+    w->failed = 1;
+    return MW_REFUSES;
   }
-  if (!push_guard(w, obj, ref, flags)) {
-    lua_settop(L, FAILURE);
+  if (status > LUA_OK) fail(w);
+  if (status == LUA_OK && (flags & MW_CHECK)) return end_check(w);
+  if (lua_gettop(L) > FAILURE) lua_settop(L, FAILURE);
+  return status >= 0;
+}
+
+int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                  const mw_change *change) {
+  mwb_state *s = (mwb_state *)ud;
+  mwb_write *w = (change == NULL) ? NULL : (mwb_write *)change->host;
+  lua_State *L = (w == NULL) ? s->service : w->L;
+  lua_Integer place = (lua_Integer)ref;
+  int top, result = 1, object, term;
+  if (s->endless) return 0;
+  if (w != NULL && !w->told) prepare(w);
+  top = lua_gettop(L);
+  object = top + 1;
+  if (!mwb_alive(L, s, obj)) {
+    lua_settop(L, top);
     return 0;
   }
-  lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, OLD);
-  lua_pushvalue(L, VALUE);
-  mwb_push_kind(L, (mwb_state *)ud, change->kind);
-  if (lua_pcall(L, n, 0, HANDLER) != LUA_OK) fail(w);
-  return 1;
+  mwb_push_guards(L, s, object, 0);
+  lua_rawgeti(L, object + 1, place);
+  term = object + 2;
+  lua_rawgeti(L, term, MWB_TERM_OWNER);
+  if (lua_tointeger(L, -1) != 0 &&
+      !mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1)))
+    result = -1;
+  lua_settop(L, term);
+  lua_pushvalue(L, term);
+  if (result > 0 && !push_of_term(L, s, object, place)) result = -1;
+  if (result < 0) {
+    drop(L, s, object + 1, object, mwb_object_of(s, obj), place);
+  } else if (w != NULL &&
+             lua_rawgeti(L, term, MWB_TERM_WHEN) == LUA_TFUNCTION) {
+    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, OLD);
+    lua_pushvalue(L, VALUE);
+    mwb_push_kind(L, s, change->kind);
+    if (call(w, 5, 1, (flags & MW_CHECK) ? 0 : HANDLER) == LUA_OK) {
+      result = lua_toboolean(L, -1);
+    } else {
+      fail(w);
+      result = 0;
+    }
+  }
+  lua_settop(L, top);
+  return result;
 }
 
 int mwb_guard_alive(void *ud, mw_handle guard) {
@@ -330,6 +535,7 @@ void mwb_open_guard(lua_State *L, mwb_state *s) {
     s->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
+  mwb_new_ephemeron(L, MWB_OWNED);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);

@@ -19,6 +19,28 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change);
 int mwb_guard_alive(void *ud, mw_handle guard);
 
+/*
+** Of a watch with MW_ASK the table of guards has a *term*: an array with the
+** guard (a function, the handle of any other guard, or false if MWB_OWNED has
+** the function), the function `when` or false, and the handle of the owner or
+** 0. MWB_OWNED has owner -> object -> place -> function; both tables have weak
+** keys, so a function lives no longer than the owner and the object.
+*/
+enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_OWNER };
+
+/* Callback of the engine: do the terms of a watch allow the call? */
+int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                  const mw_change *change);
+
+/* Pushes the functions that the owner on the top has for the object at `index`,
+** by place, and pops the owner.  If there are none, makes the table if `make`,
+** else pushes nil. */
+void mwb_push_owned(lua_State *L, mwb_state *s, int index, int make);
+
+/* Drops the guard at a place of the object at `object`. */
+void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
+                   lua_Integer place);
+
 /* The name of a kind; the kind of the name at `index`, or raises. */
 const char *mwb_kind_name(int kind);
 void mwb_push_kind(lua_State *L, const mwb_state *s, int kind);

@@ -45,10 +45,14 @@ void mwb_collected(lua_State *L, mwb_state *s) {
 
 void mwb_push_state(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
 
-void mwb_new_ephemeron(lua_State *L, int value) {
+void mwb_push_ephemeron(lua_State *L, const mwb_state *s) {
   lua_newtable(L);
-  mwb_push(L, mwb_state_of(L), MWB_EPHEMERON);
+  mwb_push(L, s, MWB_EPHEMERON);
   lua_setmetatable(L, -2);
+}
+
+void mwb_new_ephemeron(lua_State *L, int value) {
+  mwb_push_ephemeron(L, mwb_state_of(L));
   mwb_keep(L, mwb_state_of(L), value);
 }
 

@@ -14,14 +14,15 @@
 ** every write calls the trap, and reads of fields do not leave the VM.  Only
 ** metamethods are in both tables: the object may be a metatable, and Lua looks
 ** metamethods up raw.  Such an object has MWI_META, and `read_meta` as
-** `__index`.  What else is in the object was put there by `rawset`, by C code or
-** by the object's class, and becomes contents when the library next looks:
+** `__index`.  What else is in the object was put there by `rawset`, by C code
+** or by the object's class, and becomes contents when the library next looks:
 ** `mwb_absorb`.
 **
-** What an object inherits is looked up in its class at each read, so a class may
-** change at any time.  The objects of a class whose `__index` is a table share a
-** heritage.  An object of any other class has a heritage of its own, which knows
-** the object, because an `__index` function gets the object and no inner table.
+** What an object inherits is looked up in its class at each read, so a class
+** may change at any time.  The objects of a class whose `__index` is a table
+** share a heritage.  An object of any other class has a heritage of its own,
+** which knows the object, because an `__index` function gets the object and no
+** inner table.
 **
 ** A metatable is an object's own if its `__newindex` is the trap.
 */
@@ -107,8 +108,8 @@ static int push_walk(lua_State *L, int index) {
   return lua_gettop(L) - top;
 }
 
-/* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's `next`
-** finds an intercepted table empty. */
+/* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's
+** `next` finds an intercepted table empty. */
 static int after_pairs(lua_State *L, int status, lua_KContext context) {
   const mwb_state *s = (const mwb_state *)context;
   (void)status;

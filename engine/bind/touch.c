@@ -49,6 +49,7 @@ static int begin_call(lua_State *L) {
   mwb_write w;
   if (h == MW_NONE) return 0;
   open_call(L, s, &w, h);
+  if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);
   mwb_write_before(&w);
   if (w.failed) {
@@ -250,6 +251,7 @@ static int set_metatable(lua_State *L) {
     lua_insert(L, KEY);
     lua_pushvalue(L, SHADOW); /* OLD is the old class */
     mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
+    if (!mwb_write_check(&w)) return lua_error(L);
     mwb_write_count(&w);
     mwb_write_run(&w, store_class);
   }

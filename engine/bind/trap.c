@@ -139,6 +139,13 @@ static void look_again(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
+static void set_kind(mwb_write *w) {
+  if (!w->plain) return;
+  w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
+                   : lua_isnil(w->L, OLD) ? MW_INSERT
+                                          : MW_UPDATE;
+}
+
 /* No write happens between this read and the first guard, so OLD is the value
 ** from before all guards. */
 void mwb_read_old(mwb_write *w) {
@@ -161,16 +168,18 @@ void mwb_read_old(mwb_write *w) {
     }
   }
   w->has_old = 1;
-  if (!w->plain) return;
-  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
-                   : lua_isnil(L, OLD) ? MW_INSERT
-                                       : MW_UPDATE;
+  set_kind(w);
 }
 
 void mwb_write_compare(mwb_write *w) {
   int kind = w->change.kind;
   w->change.same =
       lua_rawequal(w->L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
+}
+
+void mwb_set_kind_of(mwb_write *w) {
+  set_kind(w);
+  mwb_write_compare(w);
 }
 
 int mwb_is_ignored(lua_State *L, mwb_state *s) {
@@ -397,8 +406,8 @@ static int is_asked(const mwb_write *w) {
   return asked;
 }
 
-/* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns a
-** status; an error is at RESULT. */
+/* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns
+** a status; an error is at RESULT. */
 static int call_class(mwb_write *w, lua_KContext context, lua_KFunction k) {
   lua_State *L = w->L;
   int i, is_function;
@@ -417,8 +426,8 @@ static int call_class(mwb_write *w, lua_KContext context, lua_KFunction k) {
 }
 
 /* The class's `__newindex` has returned or raised.  What the class has kept
-** under the written key is this write; what it has kept under other keys becomes
-** contents, too.  Raises the class's error. */
+** under the written key is this write; what it has kept under other keys
+** becomes contents, too.  Raises the class's error. */
 static void end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
   int failed = status != LUA_OK && status != LUA_YIELD;
@@ -480,12 +489,28 @@ static void look_after_guards(mwb_write *w) {
   lua_replace(w->L, OLD);
 }
 
+int mwb_write_check(mwb_write *w) {
+  mw_engine *e = w->s->engine;
+  if (w->r == NULL || !mwi_write_is_checked(&e->watch, w->r)) return 1;
+  if (w->s->depth == 0) w->s->endless = 0;
+  mwb_read_old(w);
+  mwb_write_compare(w);
+  if (w->r == NULL) return 1;
+  if (!mwi_write_check(e, w->r, &w->change)) {
+    lua_settop(w->L, FAILURE);
+    return 0;
+  }
+  if (w->told) look_again(w);
+  return 1;
+}
+
 void mwb_write_before(mwb_write *w) {
   mwb_state *s = w->s;
   mw_engine *e = s->engine;
   unsigned needs = s->needs | ((w->r != NULL) ? w->r->needs : 0u);
   uint64_t calls = e->watch.calls;
   if (w->r == NULL) return;
+  if (s->depth == 0) s->endless = 0;
   if (w->has_old || needs_old(w, needs)) {
     mwb_read_old(w);
     mwb_write_compare(w);
@@ -566,7 +591,8 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.change.key = *key;
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
-    mwi_object_count(s->engine, r);
+    if (!mwb_write_check(&w)) return lua_error(L);
+    mwb_write_count(&w);
     mwb_write_before(&w);
   }
   if (is_asked(&w))
@@ -587,9 +613,9 @@ static int has_raw(lua_State *L, const mwi_object *r) {
   return any;
 }
 
-/* Clears the bits of `needs` without work for this write: CLASS if the class has
-** no `__newindex`, KEYED if no watch has this key, and TREE if no watch above
-** waits for writes and no table comes or goes. */
+/* Clears the bits of `needs` without work for this write: CLASS if the class
+** has no `__newindex`, KEYED if no watch has this key, and TREE if no watch
+** above waits for writes and no table comes or goes. */
 static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
                      const mw_value *key, unsigned needs) {
   if (needs & MWI_CLASS) {

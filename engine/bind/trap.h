@@ -54,6 +54,10 @@ static inline void mwb_write_count(mwb_write *w) {
   if (w->r != NULL) mwi_object_count(w->s->engine, w->r);
 }
 
+/* Asks the guards of phase "check".  Returns 0 if one refuses; the error is on
+** the top then. */
+int mwb_write_check(mwb_write *w);
+
 /* Sets flags and calls guards of the phase "before". */
 void mwb_write_before(mwb_write *w);
 
@@ -102,6 +106,9 @@ int mwb_take_raw(lua_State *L);
 
 /* Sets `change.same`: are the values at OLD and VALUE equal? */
 void mwb_write_compare(mwb_write *w);
+
+/* The value at VALUE is another now: sets kind and `change.same` again. */
+void mwb_set_kind_of(mwb_write *w);
 
 /* Pushes the present value of the key; nil if the key is absent, or if the read
 ** of a userdata fails. */

@@ -75,6 +75,7 @@ static int trap(lua_State *L) {
     mwb_store_userdata(&w);
     return 0;
   }
+  if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);
   return mwb_write_run(&w, mwb_store_userdata);
 }

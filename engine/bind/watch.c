@@ -47,8 +47,7 @@ static int cancel(lua_State *L) {
   if (mw_watch_info(s->engine, id, &its, &obj) != MW_OK) return 0;
   mw_watch_cancel(s->engine, id);
   if ((its.flags & MW_WEAK) || !mwb_alive(L, s, obj)) return 0;
-  mwb_push_guards(L, s, -1, 0);
-  mwb_drop_guard(L, lua_gettop(L), mwb_object_of(s, obj), (lua_Integer)its.ref);
+  mwb_end_guard(L, s, -1, mwb_object_of(s, obj), (lua_Integer)its.ref);
   return 0;
 }
 
@@ -118,23 +117,45 @@ static void read_keys(lua_State *L, mwb_state *s, int array,
   options->n_keys = (uint32_t)n;
 }
 
-/* Reads the options at 3; leaves a userdata with the keys on the stack. */
+/* Where the stack of `watch` has the options and more. */
+enum {
+  ONCE = 4,
+  DEEP,
+  PHASE,
+  EQUAL,
+  SINGLE,
+  SEVERAL,
+  WHEN,
+  OWNER,
+  EXISTING,
+  KEYS,
+  WATCH,
+  TERM
+};
+
+/* Reads the options at 3; puts a userdata with the keys at KEYS. */
 static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
-  enum { ONCE = 4, DEEP, PHASE, EQUAL, SINGLE, SEVERAL };
   static const mwb_option options[] = {
       {"once", LUA_TBOOLEAN, NULL},
       {"deep", LUA_TBOOLEAN, NULL},
-      {"phase", LUA_TSTRING, "before\0after\0"},
+      {"phase", LUA_TSTRING, "before\0after\0check\0"},
       {"equal", LUA_TSTRING, "fire\0skip\0"},
       {"key", LUA_TNONE, NULL},
       {"keys", LUA_TNONE, NULL},
+      {"when", LUA_TFUNCTION, NULL},
+      {"owner", LUA_TNONE, NULL},
+      {"existing", LUA_TBOOLEAN, NULL},
       {NULL, 0, NULL}};
   memset(its, 0, sizeof(*its));
   its->flags = MW_ONCE;
-  if (lua_isnoneornil(L, 3)) return;
   lua_settop(L, 3);
   mwb_read_options(L, "watch", 3, options);
-  if (lua_isboolean(L, ONCE) && !lua_toboolean(L, ONCE)) its->flags = 0;
+  if (is_word(L, PHASE, "check")) its->flags = MW_CHECK;
+  if (lua_isboolean(L, ONCE))
+    its->flags = (its->flags & ~MW_ONCE) | (lua_toboolean(L, ONCE) * MW_ONCE);
+  if (lua_isfunction(L, WHEN) || !lua_isnil(L, OWNER)) its->flags |= MW_ASK;
+  if (!lua_isnil(L, OWNER) && mwb_address(L, OWNER) == NULL)
+    bad_option(L, "option 'owner' is not an object");
   if (lua_toboolean(L, DEEP)) its->flags |= MW_DEEP;
   if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
   if (is_word(L, EQUAL, "skip")) its->flags |= MW_SKIP;
@@ -149,12 +170,18 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
     lua_replace(L, SEVERAL);
   }
   if (!lua_isnil(L, SEVERAL)) read_keys(L, s, SEVERAL, its);
+  lua_settop(L, KEYS);
 }
 
 /* Sets the guard, and the flags for its type, from the guard at index 2. */
 static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
   int top = lua_gettop(L), type = lua_type(L, 2), ok = 0;
   if (type == LUA_TFUNCTION) return;
+  if (its->flags & MW_CHECK)
+    luaL_error(
+        L,
+        "bad argument #2 to 'watch' (phase 'check' needs a function, got %s)",
+        mwb_type_name(L, 2));
   if (type != LUA_TTABLE && type != LUA_TUSERDATA)
     mwb_bad_argument(L, "watch", 2, 2, "function, table or guard");
   if (mwb_is_guard(L, s, 2)) {
@@ -166,8 +193,38 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
       mwb_bad_argument(L, "watch", 2, 2, "guard with method 'invalidate'");
   }
   its->guard = mwb_identify(L, s, "watch", 2, 2);
-  its->flags |= MW_WEAK;
+  if (its->flags & MW_ASK) /* the term has the guard */
+    its->flags &= ~MW_FLAG;
+  else
+    its->flags |= MW_WEAK;
   lua_settop(L, top);
+}
+
+/* Pushes the term of a watch with MW_ASK, else nil. */
+static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
+  int term = lua_gettop(L) + 1;
+  mw_handle owner = MW_NONE;
+  if ((its->flags & MW_ASK) == 0) {
+    lua_pushnil(L);
+    return;
+  }
+  if (!lua_isnil(L, OWNER)) owner = mwb_identify(L, s, "watch", OWNER, 3);
+  lua_settop(L, term - 1);
+  lua_createtable(L, 3, 0);
+  if (!lua_isfunction(L, 2))
+    lua_pushinteger(L, (lua_Integer)its->guard);
+  else if (owner == MW_NONE)
+    lua_pushvalue(L, 2);
+  else
+    lua_pushboolean(L, 0);
+  lua_rawseti(L, term, MWB_TERM_GUARD);
+  if (lua_isnil(L, WHEN))
+    lua_pushboolean(L, 0);
+  else
+    lua_pushvalue(L, WHEN);
+  lua_rawseti(L, term, MWB_TERM_WHEN);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_rawseti(L, term, MWB_TERM_OWNER);
 }
 
 /* }====================================================== */
@@ -216,38 +273,54 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   lua_call(L, 1, 0);
 }
 
+/* Gives the function at 2 to the owner of the term at `term`, if it has one. */
+static void give_to_owner(lua_State *L, mwb_state *s, int term,
+                          lua_Integer place) {
+  lua_rawgeti(L, term, MWB_TERM_OWNER);
+  if (!lua_isfunction(L, 2) || lua_tointeger(L, -1) == 0 ||
+      !mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1)))
+    return;
+  mwb_push_owned(L, s, 1, 1);
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, -2, place);
+}
+
 /* attach(object, guard or nil, handle, before, reach to include, whether to
-** tell the policy) -> the place of a function guard.  Gives the object its
-** shadow, and includes the objects below.  The last step wraps the class of a
-** userdata, so that no failure can follow. */
+** tell the policy, state, term or nil) -> the place of the function or term. 
+** Gives the object its shadow, and includes the objects below.  The last step
+** wraps the class of a userdata, so that no failure can follow. */
 static int attach(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 7);
   mw_handle h = (mw_handle)lua_tointeger(L, 3);
   lua_Integer before = lua_tointeger(L, 4);
   mw_reach reach = (mw_reach)lua_tointeger(L, 5);
   int watches = lua_toboolean(L, 6);
+  int has_term = !lua_isnil(L, 8);
   lua_Integer place = 0;
-  lua_settop(L, 2);
+  lua_insert(L, 3); /* the term */
+  lua_settop(L, 3);
   if (before == PLAIN && lua_istable(L, 1)) {
     mwb_push_class(L, 1);
-    mwb_enshadow(L, s, h, 1, 3);
+    mwb_enshadow(L, s, h, 1, 4);
   }
   if (watches) mwb_class_watched(L, s, 1);
-  if (lua_isfunction(L, 2)) {
+  if (has_term || lua_isfunction(L, 2)) {
     mwb_push_guards(L, s, 1, 1);
-    lua_pushvalue(L, 2);
+    lua_pushvalue(L, has_term ? 3 : 2);
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, h));
   }
+  if (has_term) give_to_owner(L, s, 3, place);
   if (reach != 0) mwb_include(L, s, reach, 1);
   if (before == PLAIN && lua_isuserdata(L, 1)) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
 }
 
-/* Calls `attach` for the object at 1 and the guard at 2.  Returns a status; the
+/* Calls `attach` for the object at 1, the guard at 2 and the term at `term` (0:
+** none).  Returns a status; the
 ** place or the error is on the top. */
 static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
-                       mw_reach reach, int watches) {
+                       mw_reach reach, int watches, int term) {
   lua_pushcfunction(L, attach);
   lua_pushvalue(L, 1);
   if (lua_isfunction(L, 2))
@@ -259,8 +332,179 @@ static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
   lua_pushinteger(L, reach);
   lua_pushboolean(L, watches);
   lua_pushlightuserdata(L, s);
-  return lua_pcall(L, 7, 1, 0);
+  if (term == 0)
+    lua_pushnil(L);
+  else
+    lua_pushvalue(L, term);
+  return lua_pcall(L, 8, 1, 0);
 }
+
+/* {======================================================
+** What exists when a watch begins
+** ======================================================= */
+
+/* The stack of `tell_existing`: its arguments, a queue of objects with their
+** paths, the set of objects that have been in the queue; then the present
+** object, its path, its keys. */
+enum {
+  E_OBJECT = 1,
+  E_GUARD,
+  E_WHEN,
+  E_KEYS,
+  E_STATE,
+  E_ROOT,
+  E_QUEUE,
+  E_SEEN,
+  E_PRESENT,
+  E_PATH,
+  E_LIST
+};
+
+/* Appends the value on the top to the array at `array`, and pops the value. */
+static void append(lua_State *L, int array) {
+  lua_rawseti(L, array, (lua_Integer)lua_rawlen(L, array) + 1);
+}
+
+/* Pushes the keys that concern the watch: of the first object those of the
+** option, else all. */
+static void push_keys(lua_State *L) {
+  if (lua_rawequal(L, E_PRESENT, E_OBJECT) && lua_istable(L, E_KEYS)) {
+    lua_pushvalue(L, E_KEYS);
+    return;
+  }
+  lua_newtable(L);
+  if (!mwb_push_shadow(L, E_PRESENT)) return;
+  for (lua_pushnil(L); lua_next(L, E_LIST + 1) != 0; lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    append(L, E_LIST);
+  }
+  lua_pop(L, 1);
+}
+
+/* Pushes the path to the key on the top; with a shallow watch, the key. */
+static void push_place(lua_State *L, int deep) {
+  int key = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, E_PATH), i;
+  if (!deep) {
+    lua_pushvalue(L, key);
+    return;
+  }
+  lua_createtable(L, (int)n + 1, 0);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, E_PATH, i);
+    lua_rawseti(L, key + 1, i);
+  }
+  lua_pushvalue(L, key);
+  lua_rawseti(L, key + 1, n + 1);
+}
+
+/* Does the watch want to hear of the field, key and value on the top? */
+static int wants_existing(lua_State *L) {
+  int top = lua_gettop(L), wants;
+  if (lua_isnil(L, E_WHEN)) return 1;
+  lua_pushvalue(L, E_WHEN);
+  lua_pushvalue(L, E_PRESENT);
+  lua_pushvalue(L, top - 1);
+  lua_pushnil(L);
+  lua_pushvalue(L, top);
+  lua_pushliteral(L, "existing");
+  lua_call(L, 5, 1);
+  wants = lua_toboolean(L, -1);
+  lua_settop(L, top);
+  return wants;
+}
+
+/* Tells the guard of the field, key and value on the top. */
+static void tell_field(lua_State *L, mwb_state *s, int deep) {
+  int top = lua_gettop(L);
+  if (mwb_is_guard(L, s, E_GUARD)) {
+    mwb_check(L,
+              mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0));
+    return;
+  }
+  if (!lua_isfunction(L, E_GUARD)) lua_getfield(L, E_GUARD, "invalidate");
+  lua_pushvalue(L, E_GUARD);
+  lua_pushvalue(L, E_OBJECT);
+  lua_pushvalue(L, top - 1);
+  push_place(L, deep);
+  lua_replace(L, -2);
+  lua_pushnil(L);
+  lua_pushvalue(L, top);
+  lua_pushliteral(L, "existing");
+  if (deep) lua_pushvalue(L, E_PRESENT);
+  lua_call(L, lua_gettop(L) - top - 1, 0);
+}
+
+/* Queues the value on the top if it is an object below the root that has not
+** been queued; the key is below the top. */
+static void queue_child(lua_State *L, mwb_state *s, mw_handle root) {
+  int top = lua_gettop(L);
+  mw_handle child = lua_istable(L, top) ? mwb_handle_of(L, s, top) : MW_NONE;
+  if (child == MW_NONE || mw_tree_path(s->engine, root, child, NULL, 0) == 0)
+    return;
+  lua_pushvalue(L, top);
+  if (lua_rawget(L, E_SEEN) == LUA_TNIL) {
+    lua_pushvalue(L, top);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, E_SEEN);
+    lua_pushvalue(L, top);
+    append(L, E_QUEUE);
+    lua_pushvalue(L, top - 1);
+    push_place(L, 1);
+    append(L, E_QUEUE);
+  }
+  lua_settop(L, top);
+}
+
+/* tell_existing(object, guard, when, keys, state, root or MW_NONE): calls the
+** guard for each field that is there.  The guard may do anything. */
+static int tell_existing(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, E_STATE);
+  mw_handle root = (mw_handle)lua_tointeger(L, E_ROOT);
+  lua_Integer at, i;
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushvalue(L, E_OBJECT);
+  append(L, E_QUEUE);
+  lua_newtable(L);
+  append(L, E_QUEUE);
+  for (at = 1; lua_rawgeti(L, E_QUEUE, at) != LUA_TNIL; at += 2) {
+    lua_rawgeti(L, E_QUEUE, at + 1);
+    push_keys(L);
+    for (i = 1; lua_rawgeti(L, E_LIST, i) != LUA_TNIL; i++) {
+      if (!mwb_push_shadow(L, E_PRESENT)) lua_pushvalue(L, E_PRESENT);
+      lua_pushvalue(L, -2);
+      if (lua_istable(L, -2))
+        lua_rawget(L, -2);
+      else
+        lua_gettable(L, -2);
+      lua_replace(L, -2);
+      if (!lua_isnil(L, -1)) {
+        if (wants_existing(L)) tell_field(L, s, root != MW_NONE);
+        if (root != MW_NONE) queue_child(L, s, root);
+      }
+      lua_settop(L, E_LIST);
+    }
+    lua_settop(L, E_SEEN);
+  }
+  return 0;
+}
+
+/* Calls `tell_existing` for the watch whose options are on the stack.  Returns
+** a status; an error is on the top. */
+static int call_existing(lua_State *L, mwb_state *s, mw_handle h,
+                         const mw_watch_options *its) {
+  lua_pushcfunction(L, tell_existing);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, WHEN);
+  lua_pushvalue(L, SEVERAL);
+  lua_pushlightuserdata(L, s);
+  lua_pushinteger(L, (lua_Integer)((its->flags & MW_DEEP) ? h : MW_NONE));
+  return lua_pcall(L, 6, 0, 0);
+}
+
+/* }====================================================== */
 
 static int give_back(lua_State *L) {
   mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
@@ -299,26 +543,30 @@ static int watch(lua_State *L) {
   check_object(L, s, "watch");
   read_options(L, s, &its);
   read_guard(L, s, &its);
-  id = (mw_watch_id *)lua_newuserdatauv(L, sizeof(*id), 0);
+  id = (mw_watch_id *)lua_newuserdatauv(L, sizeof(*id), 0); /* WATCH */
   *id = 0;
   mwb_push(L, s, MWB_HANDLE);
   lua_setmetatable(L, -2);
+  push_term(L, s, &its); /* TERM */
+  mwb_absorb(L, s, 1);
   h = begin_object(L, s, "watch");
   before = state_before(L, s, h);
   if (its.flags & MW_DEEP) include = mw_root_begin(s->engine, h, &reach);
   mwb_check(L, include);
   status = call_attach(L, s, h, before, (include == MW_NEW) ? reach : 0,
-                       !mwb_object_of(s, h)->watched);
+                       !mwb_object_of(s, h)->watched, TERM);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
+  if (status == LUA_OK && code == MW_OK && lua_toboolean(L, EXISTING)) {
+    status = call_existing(L, s, h, &its);
+    if (status != LUA_OK) mw_watch_cancel(s->engine, *id);
+  }
   if (status == LUA_OK && code == MW_OK) {
-    lua_pop(L, 1);
+    lua_settop(L, WATCH);
     return 1;
   }
-  if (its.ref != 0) {
-    mwb_push_guards(L, s, 1, 0);
-    mwb_drop_guard(L, lua_gettop(L), mwb_object_of(s, h), (lua_Integer)its.ref);
-  }
+  if (its.ref != 0 && mwb_object_of(s, h) != NULL)
+    mwb_end_guard(L, s, 1, mwb_object_of(s, h), (lua_Integer)its.ref);
   if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
     mwb_unwrap_class(L, 1);
   if (include == MW_NEW) mw_root_end(s->engine, h);
@@ -346,7 +594,8 @@ static int track(lua_State *L) {
   before = state_before(L, s, h);
   code = mw_object_track(s->engine, h, deep, &reach);
   mwb_check(L, code);
-  if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0, 0) != LUA_OK) {
+  if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0, 0, 0) !=
+      LUA_OK) {
     mw_object_untrack(s->engine, h);
     detach(L, s, before);
     return lua_error(L);
@@ -362,6 +611,8 @@ static void release_guards(lua_State *L, mwb_state *s, mwi_object *r) {
   mwb_push_guards(L, s, 1, 0);
   if (lua_istable(L, -1)) {
     for (i = (lua_Integer)lua_rawlen(L, -1); i > 0; i--) {
+      if (lua_rawgeti(L, -1, i) == LUA_TTABLE) mwb_end_guard(L, s, 1, r, i);
+      lua_pop(L, 1);
       lua_pushnil(L);
       lua_rawseti(L, -2, i);
     }
@@ -374,7 +625,7 @@ static void release_guards(lua_State *L, mwb_state *s, mwi_object *r) {
 ** shadow. */
 static int unwatch(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "unwatch", 1);
-  mw_handle h = mwb_intercepting_at(L, s, 1);
+  mw_handle h = (mwb_absorb(L, s, 1), mwb_intercepting_at(L, s, 1));
   int stays =
       mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
   mwi_object *r = mwb_object_of(s, h);
@@ -394,7 +645,7 @@ static int unwatch(lua_State *L) {
 
 static int untrack(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "untrack", 1);
-  mw_handle h = mwb_handle_of(L, s, 1);
+  mw_handle h = (mwb_absorb(L, s, 1), mwb_handle_of(L, s, 1));
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
   if (!mwb_intercepts(s, h)) {
     if (lua_istable(L, 1))
@@ -423,6 +674,7 @@ static int mutations(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
   lua_settop(L, 1);
+  mwb_absorb(L, s, 1);
   h = mwb_handle_of(L, s, 1);
   lua_pushinteger(L, (lua_Integer)mw_object_mutations(s->engine, h));
   return 1;
@@ -432,6 +684,7 @@ static int last_change(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
   lua_settop(L, 1);
+  mwb_absorb(L, s, 1);
   h = mwb_handle_of(L, s, 1);
   lua_pushinteger(L, (lua_Integer)mw_object_last_change(s->engine, h));
   return 1;
@@ -440,7 +693,9 @@ static int last_change(lua_State *L) {
 static int changed_since(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer n = mwb_integer(L, "changed_since", 2, 2);
-  int64_t last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
+  int64_t last;
+  mwb_absorb(L, s, 1);
+  last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
   lua_pushboolean(L, last >= 0 && last >= n);
   return 1;
 }
@@ -450,6 +705,7 @@ static int raw(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwi_object *r;
   lua_settop(L, 1);
+  mwb_absorb(L, s, 1);
   r = mwb_object_at(L, s, 1);
   if (r != NULL) mwb_need_len(L, 1, r);
   mwb_push_shadow(L, 1);
@@ -469,6 +725,16 @@ static int intercepts(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
   lua_pushboolean(L, mwb_intercepting_at(L, s, 1) != MW_NONE);
+  return 1;
+}
+
+/* refresh(metatable) -> how many intercepted tables have got what their class
+** has now */
+static int refresh(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  lua_pushnil(L);
+  lua_pushinteger(L, mwb_refresh(L, s, 1, 2));
   return 1;
 }
 
@@ -513,9 +779,13 @@ static int intercepting(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_interception(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"is_tracked", is_tracked},     {"intercepts", intercepts}, {"own", own},
-      {"intercepting", intercepting}, {"watched", watched},       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
+                                       {"intercepts", intercepts},
+                                       {"own", own},
+                                       {"intercepting", intercepting},
+                                       {"watched", watched},
+                                       {"refresh", refresh},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 
@@ -533,8 +803,9 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
   static const luaL_Reg methods[] = {
       {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
-  const mw_host host = {s,          mwb_call_guard, mwb_guard_alive, mwb_settle,
-                        mwb_retain, mwb_release,    mwb_restore};
+  const mw_host host = {s,           mwb_call_guard, mwb_guard_alive,
+                        mwb_settle,  mwb_retain,     mwb_release,
+                        mwb_restore, mwb_ask_guard};
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

@@ -52,7 +52,7 @@ static void unknown_flag(mw_engine *e) {
   mw_watch_options options;
   mw_watch_id id;
   memset(&options, 0, sizeof(options));
-  options.flags = 8;
+  options.flags = 256;
   mw_watch_begin(e, objects[0], &options, &id);
 }
 
@@ -155,7 +155,7 @@ static void restore(void *ud, const mw_entry *entry, void *host) {
 }
 
 static void everything(mw_engine *e) {
-  const mw_host host = {NULL, guard, alive, settle, retain, NULL, restore};
+  const mw_host host = {NULL, guard, alive, settle, retain, NULL, restore, NULL};
   mw_value key = {MW_TINTEGER, {1}};
   mw_watch_options options;
   mw_change change;
@@ -207,7 +207,7 @@ static void callbacks(mw_engine *e, heap *h) {
 static void build(mw_engine *e) {
   mw_reach reach;
   mw_value key = {MW_TINTEGER, {7}};
-  const mw_host host = {NULL, guard, alive, settle, NULL, NULL, restore};
+  const mw_host host = {NULL, guard, alive, settle, NULL, NULL, restore, NULL};
   mw_watch_options options;
   mw_watch_id id;
   mw_hierarchy scopes;

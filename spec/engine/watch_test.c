@@ -51,7 +51,7 @@ static int settles(void *ud, mw_handle obj, mw_change *change) {
 }
 
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive, settles, NULL, NULL, NULL};
+  const mw_host its = {NULL, called, alive, settles, NULL, NULL, NULL, NULL};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_host_set(e, &its);

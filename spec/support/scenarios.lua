@@ -146,6 +146,59 @@ function scenarios.watches()
   end
 end
 
+function scenarios.terms()
+  local mw = require "moonwatch"
+  local owner, told, refused = {}, 0, 0
+  local obj = { x = 1 }
+  mw.watch(obj, function() told = told + 1 end, { once = false,
+    owner = owner, when = function(_, _, _, new) return new ~= 3 end })
+  mw.watch(obj, function(_, _, _, new)
+    if new == 4 then
+      refused = refused + 1
+      error("no", 0)
+    end
+  end, { phase = "check" })
+  obj.x = 2
+  obj.x = 3
+  local ok, message = pcall(function() obj.x = 4 end)
+  if refused == 0 then error(message, 0) end
+  check(not ok and obj.x == 3 and told == 1)
+  local keys = 0
+  mw.watch({ 1, { 2 } }, function() keys = keys + 1 end,
+    { existing = true, deep = true })
+  check(keys == 3)
+end
+
+-- A class that changes, and keeps fields raw.
+function scenarios.classes()
+  local mw = require "moonwatch"
+  local class = { __index = { a = 1 } }
+  local obj = setmetatable({ x = 1 }, class)
+  local told = 0
+  mw.watch(obj, function() told = told + 1 end, { once = false })
+  check(obj.a == 1)
+  function class.__index(self, key)
+    rawset(self, key, 2)
+    return 2
+  end
+  function class.__newindex(self, key, value)
+    rawset(self, "n", value)
+    rawset(self, key, value)
+  end
+  function class.__tostring() return "class" end
+  local ok, message = pcall(mw.refresh, class)
+  if not ok then
+    mw.unwatch(obj)
+    check(rawget(obj, "x") == 1)
+    error(message, 0)
+  end
+  check(tostring(obj) == "class")
+  check(obj.b == 2)
+  obj.c = 3
+  mw.sync(obj)
+  check(obj.n == 3 and obj.c == 3 and told == 3)
+end
+
 function scenarios.guards()
   local mw = require "moonwatch"
   local obj, guards = setmetatable({}, { __index = { x = 1 } }), {}
