@@ -155,7 +155,8 @@ static void restore(void *ud, const mw_entry *entry, void *host) {
 }
 
 static void everything(mw_engine *e) {
-  const mw_host host = {NULL, guard, alive, settle, retain, NULL, restore, NULL};
+  const mw_host host = {NULL,   guard, alive,   settle,
+                        retain, NULL,  restore, NULL};
   mw_value key = {MW_TINTEGER, {1}};
   mw_watch_options options;
   mw_change change;

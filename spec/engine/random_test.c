@@ -714,7 +714,8 @@ static void compare(void) {
 }
 
 static void begin(mw_engine *e, heap *h) {
-  const mw_host host = {NULL, called, NULL, settle, retain, release, NULL, NULL};
+  const mw_host host = {NULL,   called,  NULL, settle,
+                        retain, release, NULL, NULL};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;
