@@ -58,6 +58,7 @@ enum {
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
   MWB_ANCHORS,   /* weak object -> its own metatable */
+  MWB_METAS,     /* intercepted tables with metamethods, weakly held */
   MWB_HERITAGES, /* class -> the heritage that its objects share */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_USES,      /* string -> how often the engine refers to it */
@@ -114,6 +115,7 @@ typedef struct mwb_state {
   uint32_t held_ids;   /* the last `id` given to such a table */
   mwb_known known[64]; /* cache: strings that a table holds */
   int wheres;          /* open journals that want the line of each write */
+  int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */

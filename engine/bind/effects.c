@@ -16,6 +16,7 @@
 #include "entry.h"
 #include "guard.h"
 #include "identity.h"
+#include "shadow.h"
 
 /* Pushes new effects with room for `n` entries and, as user value, the table on
 ** the top. */
@@ -85,9 +86,11 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
 static int cut(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t mark = (size_t)lua_tointeger(L, 1), n, now, i;
-  const mw_entry *entries = mw_journal_entries(s->engine, mark, &n);
+  const mw_entry *entries;
   int last = s->engine->journal.readers == 1;
   mwb_effects *fx;
+  mwb_absorb_metas(L, s);
+  mw_journal_entries(s->engine, mark, &n);
   if (last)
     mwb_push_held(L, s, 0);
   else

@@ -224,6 +224,7 @@ static int position(lua_State *L) {
 static int open_journal(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int wheres = lua_toboolean(L, 1);
+  mwb_absorb_metas(L, s);
   if (wheres) find_place(L);
   if (!mw_journal_is_open(s->engine)) lua_newtable(L); /* runs finalisers */
   if (!mw_journal_is_open(s->engine)) {

@@ -222,6 +222,7 @@ static int rewind_journal(lua_State *L) {
   size_t mark = (size_t)lua_tointeger(L, 1);
   uint32_t held = (uint32_t)lua_tointeger(L, 2);
   if (s->engine == NULL) return 0;
+  mwb_absorb_metas(L, s);
   if (!rewind_to(L, s, mark, held)) mwb_check(L, MW_NOMEM);
   return 1;
 }
@@ -249,6 +250,11 @@ static void set_ending(lua_State *L, int ending) {
   lua_setfield(L, 1, "ending");
 }
 
+static int absorb_metas(lua_State *L) {
+  mwb_absorb_metas(L, (mwb_state *)lua_touserdata(L, 1));
+  return 0;
+}
+
 /* Ends `protect`: the function has returned or raised. */
 static int end_protect(lua_State *L, int status, lua_KContext context) {
   mwb_state *s = mwb_state_of(L);
@@ -257,6 +263,11 @@ static int end_protect(lua_State *L, int status, lua_KContext context) {
     lua_pushboolean(L, 1);
     lua_replace(L, 1);
     return lua_gettop(L);
+  }
+  if (s->metas && s->engine != NULL) { /* an error here is not the first */
+    lua_pushcfunction(L, absorb_metas);
+    lua_pushlightuserdata(L, s);
+    if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
   }
   if (is_open(L)) { /* f has not ended the transaction */
     size_t mark = (size_t)integer_field(L, "mark");

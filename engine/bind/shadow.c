@@ -243,6 +243,7 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
   }
   mwb_new_ephemeron(L, MWB_ANCHORS);
   mwb_new_ephemeron(L, MWB_HERITAGES);
+  mwb_new_ephemeron(L, MWB_METAS);
   mwb_new_ephemeron(L, MWB_FUNCTIONS);
 }
 
@@ -336,9 +337,15 @@ static int read_meta(lua_State *L) {
   return read_further(L);
 }
 
-/* Gives the object with the own metatable at `own` the `__index` of an object
+/* Gives the object, with the own metatable at `own`, the `__index` of an object
 ** with metamethods. */
-static void set_read_meta(lua_State *L, mwb_state *s, int own) {
+static void set_read_meta(lua_State *L, mwb_state *s, int object, int own) {
+  mwb_push(L, s, MWB_METAS);
+  lua_pushvalue(L, object);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  s->metas = 1;
   mwb_push_name(L, s, MWB_INDEX);
   lua_pushlightuserdata(L, s);
   lua_pushcclosure(L, read_meta, 1);
@@ -348,7 +355,7 @@ static void set_read_meta(lua_State *L, mwb_state *s, int own) {
 void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r) {
   int top = lua_gettop(L);
   if ((r->needs & MWI_META) || !mwb_push_own(L, index)) return;
-  set_read_meta(L, s, top + 1);
+  set_read_meta(L, s, index, top + 1);
   r->needs |= MWI_META;
   lua_settop(L, top);
 }
@@ -550,7 +557,7 @@ static int enshadow(lua_State *L) {
   fields = new_shadow(L, s, &meta);
   new_own(L, s, h);
   if (lengthy) set_len(L, OWNMETA, CONTENTS);
-  if (meta) set_read_meta(L, s, OWNMETA);
+  if (meta) set_read_meta(L, s, SELF, OWNMETA);
   if (!lua_isnil(L, CLASS)) anchor(L, s);
   lua_settop(L, OWNMETA);
   copy(L, SOURCE, CONTENTS, 0);

@@ -44,6 +44,10 @@ static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
 ** the object's class is at work.  Returns whether there were any. */
 int mwb_absorb(lua_State *L, mwb_state *s, int index);
 
+/* Does this for all intercepted tables with metamethods; called when a journal
+** begins or ends, because writes to metamethods may have gone unseen. */
+void mwb_absorb_metas(lua_State *L, mwb_state *s);
+
 /* Is the `__index` or `__newindex` of the class of the object at `index`
 ** running? */
 int mwb_in_class(lua_State *L, int index);

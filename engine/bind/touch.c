@@ -218,6 +218,27 @@ int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   return any;
 }
 
+void mwb_absorb_metas(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L);
+  lua_Integer n = 0, i;
+  if (!s->metas || s->engine == NULL) return;
+  luaL_checkstack(L, LUA_MINSTACK, "metamethods");
+  s->metas = 0;
+  lua_newtable(L);
+  mwb_push(L, s, MWB_METAS);
+  for (lua_pushnil(L); lua_next(L, top + 2) != 0; lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, top + 1, ++n);
+  }
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, top + 1, i);
+    if (mwb_has_meta(L, -1)) s->metas = 1;
+    mwb_absorb(L, s, -1);
+    lua_settop(L, top + 1);
+  }
+  lua_settop(L, top);
+}
+
 static int sync(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "sync", 1);
   lua_pushboolean(L, mwb_absorb(L, s, 1));
