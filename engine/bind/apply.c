@@ -7,6 +7,7 @@
 */
 #include "cell.h"
 #include "entry.h"
+#include "guard.h"
 #include "identity.h"
 #include "trap.h"
 
@@ -82,7 +83,23 @@ static int assign(lua_State *L) {
   return 2;
 }
 
+/* ask(object, key, value, kind) -> the value to store: asks the guards of phase
+** "check"; raises the error of a guard that refuses the write. */
+static int ask(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
+  int kind = mwb_kind(L, 4);
+  mwb_write w;
+  lua_settop(L, VALUE);
+  if (h == MW_NONE) return 1;
+  mwb_write_open(L, s, &w, h, kind, 0);
+  if (!mwb_write_check(&w)) return lua_error(L);
+  lua_settop(L, VALUE);
+  return 1;
+}
+
 void mwb_open_assign(lua_State *L) {
-  static const luaL_Reg functions[] = {{"assign", assign}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"assign", assign}, {"ask", ask}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

@@ -100,14 +100,16 @@ function History:run(label, fn, ...)
   return finish(self, token, transaction.run(done, fn, ...))
 end
 
---- Takes the last step back.  Returns its label, or nil if there is no step.
+--- Takes the last step back.  Returns its label; nil if there is no step; nil
+-- and a message if a check refuses.
 function History:undo()
   check_self(self, "undo")
   check_idle(self, "undo")
   local step = self.steps[self.at]
   if not step then return nil end
   if transaction.is_open() then remember(self) end
-  local problem = recorded.undo(step.fx)
+  local done, problem = recorded.undo_asked(step.fx)
+  if not done then return nil, problem end
   self.at = self.at - 1
   recorded.raise(problem)
   return step.label

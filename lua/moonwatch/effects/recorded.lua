@@ -249,6 +249,36 @@ local function undo(self)
   return problem
 end
 
+-- The writes of an undoing, the last write first, and what the checks want
+-- instead.
+local function ask_undo(self)
+  local instead = {}
+  for i = #self, 1, -1 do
+    local object, key, old, _, kind = private.entry(self, i)
+    if object ~= nil then
+      kind = kind == "metatable" and kind or "rollback"
+      local value = private.ask(object, key, old, kind)
+      if not rawequal(value, old) then
+        instead[#instead + 1] = { object, key, value }
+      end
+    end
+  end
+  return instead
+end
+
+--- Like `undo`, after all checks have been asked.  Returns true and the first
+-- error in a table, or nil; or false and the message of a check that refuses.
+function recorded.undo_asked(self)
+  local ok, instead = pcall(ask_undo, self)
+  if not ok then return false, tostring(instead) end
+  local problem = recorded.undo(self)
+  for _, write in ipairs(instead) do
+    local failed, err = private.assign(write[1], write[2], write[3], true)
+    if failed then problem = problem or { err } end
+  end
+  return true, problem
+end
+
 --- Gives all fields the values from before the effects.  Returns the first
 -- error of a guard in a table, or nil.
 function recorded.undo(self)
@@ -319,7 +349,7 @@ end
 
 local function set_class(e)
   if private.intercepts(e.object) then
-    core.setmetatable(e.object, e.new)
+    private.set_class(e.object, e.new)
   else
     private.note(e.object, nil, private.metatable(e.object), e.new)
     setmetatable(e.object, e.new)
@@ -356,10 +386,27 @@ local function store(e, progress)
   return private.assign(e.object, e.key, e.new, true)
 end
 
+-- Asks the checks about all entries before the first is written.  Returns the
+-- entries with the values that the checks want.
+local function ask_all(list, progress)
+  local asked = list
+  for i, e in ipairs(list) do
+    progress.at = e
+    local kind = e.kind == "metatable" and e.kind or "apply"
+    local value = private.ask(e.object, e.key, e.new, kind)
+    if not rawequal(value, e.new) then
+      if asked == list then asked = table.move(list, 1, #list, 1, {}) end
+      asked[i] = copy(e)
+      asked[i].new = value
+    end
+  end
+  return asked
+end
+
 -- Writes the entries that `prepare` returns.  Sets `at` of `progress` to the
 -- entry under way, and `problem` to the first error of a guard.
 local function write(prepare, progress)
-  local list = prepare()
+  local list = ask_all(prepare(), progress)
   if not progress.stored then tell_all(list, progress.told) end
   for _, e in ipairs(list) do
     progress.at = e
