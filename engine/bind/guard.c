@@ -345,7 +345,7 @@ static int call_here(mwb_write *w, uint64_t ref, int flags, int results,
   lua_State *L = w->L;
   int n = 5;
   if (!push_guard(w, w->obj, ref, flags)) return -1;
-  if (!lua_isfunction(L, -1)) {
+  if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) {
     lua_pushcfunction(L, call_invalidate);
     lua_insert(L, -2);
     n++;
@@ -383,7 +383,6 @@ static int end_check(mwb_write *w) {
 static int is_flag(mwb_write *w, uint64_t ref, mw_handle obj, int flags) {
   lua_State *L = w->L;
   int is = 0;
-  if ((flags & MW_ASK) == 0) return 0;
   if ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) return 0;
   if (push_guard(w, obj, ref, flags & ~MW_ONCE) &&
       mwb_is_guard(L, w->s, lua_gettop(L))) {
@@ -401,7 +400,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   int results = (flags & MW_CHECK) ? LUA_MULTRET : 0, status;
   if (((mwb_state *)ud)->endless) return 1;
   if (!w->told) prepare(w);
-  if (is_flag(w, ref, obj, flags)) return 1;
+  if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
   status = (flags & MW_DEEP) ? call_below(w, obj, ref, flags, results, change)
                              : call_here(w, ref, flags, results, change);
   if (status > LUA_OK && (flags & MW_CHECK)) {
@@ -411,7 +410,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   }
   if (status > LUA_OK) fail(w);
   if (status == LUA_OK && (flags & MW_CHECK)) return end_check(w);
-  if (lua_gettop(L) > FAILURE) lua_settop(L, FAILURE);
+  if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(L, FAILURE);
   return status >= 0;
 }
 

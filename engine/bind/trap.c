@@ -245,6 +245,8 @@ static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
                      const mw_value *key) {
   switch (key->type) {
     case MW_TSTRING:
+      if (key->u.i != 0 && !is_private((const char *)(uintptr_t)key->u.i))
+        break; /* `key` has the address of a short string */
       if (!mwb_is_meta(L, KEY)) break;
       if (r != NULL) mwb_need_meta(L, s, OBJECT, r);
       lua_pushvalue(L, KEY);
@@ -393,17 +395,19 @@ int mwb_in_class(lua_State *L, int index) {
 }
 
 /* A class with a `__newindex` is asked about absent keys. */
-static int is_asked(const mwb_write *w) {
+static int asks_class(const mwb_write *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), asked;
-  if (w->r == NULL || (w->r->needs & MWI_CLASS) == 0) return 0;
-  asked = push_newindex(L, w->s);
+  int top = lua_gettop(L), asked = push_newindex(L, w->s);
   if (asked) {
     lua_pushvalue(L, KEY);
     asked = lua_rawget(L, w->shadow) == LUA_TNIL;
   }
   lua_settop(L, top);
   return asked;
+}
+
+static inline int is_asked(const mwb_write *w) {
+  return w->r != NULL && (w->r->needs & MWI_CLASS) && asks_class(w);
 }
 
 /* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns
@@ -591,7 +595,8 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.change.key = *key;
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
-    if (!mwb_write_check(&w)) return lua_error(L);
+    if (s->engine->watch.checks > 0 && !mwb_write_check(&w))
+      return lua_error(L);
     mwb_write_count(&w);
     mwb_write_before(&w);
   }
