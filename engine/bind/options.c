@@ -65,10 +65,10 @@ int mwb_read_options(lua_State *L, const char *name, int arg,
   int given = !lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, i;
   if (given && !lua_istable(L, arg))
     mwb_bad_argument(L, name, arg, arg, "table");
-  for (i = 0; options[i].name != NULL; i++) {
-    luaL_checkstack(L, LUA_MINSTACK, NULL);
-    lua_pushnil(L);
-  }
+  for (i = 0; options[i].name != NULL; i++)
+    ;
+  luaL_checkstack(L, i + LUA_MINSTACK, NULL);
+  lua_settop(L, first - 1 + i);
   if (!given) return first;
   if (!mwb_push_shadow(L, arg)) lua_pushvalue(L, arg);
   table = lua_gettop(L);

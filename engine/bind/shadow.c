@@ -483,11 +483,11 @@ static void anchor(lua_State *L, mwb_state *s) {
   lua_pop(L, 1);
 }
 
-/* Removes all fields of the table but metamethods. */
-static void wipe(lua_State *L, int table) {
+/* Removes all fields of the table; with `meta`, all but metamethods. */
+static void wipe(lua_State *L, int table, int meta) {
   for (lua_pushnil(L); lua_next(L, table) != 0;) {
     lua_pop(L, 1);
-    if (mwb_is_meta(L, -1)) continue;
+    if (meta && mwb_is_meta(L, -1)) continue;
     lua_pushvalue(L, -1);
     lua_pushnil(L);
     lua_rawset(L, table);
@@ -536,7 +536,7 @@ static void give_back_room(lua_State *L, lua_Unsigned fields) {
   lua_pushvalue(L, SELF);
   lua_pushinteger(L, (lua_Integer)fields);
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  wipe(L, SELF);
+  wipe(L, SELF, 1);
 }
 
 /* The bits of `needs` that say how an object lies. */
@@ -561,7 +561,7 @@ static int enshadow(lua_State *L) {
   if (!lua_isnil(L, CLASS)) anchor(L, s);
   lua_settop(L, OWNMETA);
   copy(L, SOURCE, CONTENTS, 0);
-  if (is_new) wipe(L, SELF);
+  if (is_new) wipe(L, SELF, meta);
   lua_setmetatable(L, SELF);
   if (r != NULL) {
     unsigned needs = r->needs & ~(unsigned)PER_OBJECT;
@@ -670,7 +670,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     if (mwb_push_own(L, object)) {
       lua_pop(L, 1);
-      wipe(L, object);
+      wipe(L, object, 1);
     }
     lua_error(L);
   }

@@ -201,13 +201,11 @@ static int absorb(lua_State *L) {
 int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   int any;
   index = lua_absindex(L, index);
-  if (s->engine == NULL || !lua_istable(L, index)) return 0;
+  if (s->engine == NULL || !mwb_push_own(L, index)) return 0;
   lua_pushnil(L);
   any = lua_next(L, index);
-  if (any) lua_pop(L, 2);
+  lua_settop(L, any ? -4 : -2);
   if (!any && !mwb_has_meta(L, index)) return 0;
-  if (!mwb_push_own(L, index)) return 0;
-  lua_pop(L, 1);
   if (mwb_in_class(L, index)) return 0;
   luaL_checkstack(L, LUA_MINSTACK, "raw fields");
   mwb_push_function(L, s, absorb);
