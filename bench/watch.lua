@@ -39,6 +39,8 @@ return {
   write("a method", CALLING, "proxy", "method"),
   write("a function, its key", "listeners by key", "proxy_key", "key"),
   write("a function, after", CALLING, "proxy", "after"),
+  write("a check", "a guard", "guard", "check", 1),
+  write("of a class, cancelled", FLOOR, "floor", "of_class"),
   write("10 functions", CALLING, "proxy_10", "guards_10", 0.8),
   write("3 below", TREE, "proxy_below_3", "below_3", 1),
   write("10 below", TREE, "proxy_below_10", "below_10"),
@@ -53,6 +55,10 @@ return {
 
   -- Reading, lists.
   statement("a read", "__index = table", "read_shadow", "read", 1.15),
+  statement("a read of a method", "two __index tables", "read_chain",
+    "read_method"),
+  statement("what exists, 1,000 fields", "a loop", "loop_1000",
+    "existing_1000", 1),
   statement("pairs, 100 fields", "pairs", "pairs_plain", "pairs", 2),
   statement("pairs, 100 fields", "a proxy's __pairs", "pairs_proxy", "pairs"),
   statement("pairs, 100 elements", "pairs", "pairs_list_plain", "pairs_list",

@@ -166,6 +166,59 @@ end
 
 function statements.guard() return writing((new_watched())) end
 
+function statements.check()
+  return writing(new_watched(heard, { phase = "check" }))
+end
+
+function statements.of_class()
+  local class = {}
+  class.__index = class
+  local obj = setmetatable(new_fields(), class)
+  mw.watch(obj, heard):cancel()
+  return writing(obj)
+end
+
+local function new_method()
+  local class = { x = heard }
+  class.__index = class
+  return class
+end
+
+function statements.read_chain()
+  return reading(setmetatable({}, { __index =
+    setmetatable({}, new_method()) }))
+end
+
+function statements.read_method()
+  local obj = setmetatable({ y = 1 }, new_method())
+  mw.watch(obj, heard, KEPT)
+  return reading(obj)
+end
+
+local function fields_1000()
+  local obj = {}
+  for i = 1, 1000 do obj["field" .. i] = i end
+  return obj
+end
+
+function statements.loop_1000()
+  local obj = fields_1000()
+  return function(count)
+    for _ = 1, count do
+      for k, v in pairs(obj) do heard(obj, k, nil, v, "existing") end
+    end
+  end, nothing, nothing
+end
+
+function statements.existing_1000()
+  local obj = fields_1000()
+  local opts = { existing = true, once = false }
+  mw.watch(obj, heard, KEPT)
+  return function(count)
+    for _ = 1, count do mw.watch(obj, heard, opts):cancel() end
+  end, nothing, nothing
+end
+
 function statements.proxy() return writing(proxies.new(new_fields(), heard)) end
 
 function statements.guards_10()

@@ -576,6 +576,7 @@ typedef struct event {
   const mw_change *change;
   int phase;      /* MW_CHECK, 0 or MW_AFTER */
   int refused;    /* has a check refused the write? */
+  int others;     /* are there watches of other phases? */
   int below;      /* MW_DEEP: an object below this one was written */
   uint64_t seq;   /* of the newest watch at the begin of the write */
   uint16_t claim; /* the number of the walk */
@@ -712,6 +713,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (r->linked > 1)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
+    ev->others |= (w->flags & PHASE) != ev->phase;
     if (!is_called(w, ev)) continue;
     if (call(e, r, i, w, ev->change) == MW_REFUSES) {
       ev->refused = ev->phase == MW_CHECK;
@@ -890,30 +892,33 @@ static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
     hear_above(e, r, ev, f);
 }
 
-int mwi_write_check(mw_engine *e, mwi_object *r, const mw_change *change) {
-  event ev = {change, MW_CHECK, 0, 0, 0, 0};
+int mwi_write_check(mw_engine *e, mwi_object *r, const mw_change *change,
+                    int *others) {
+  event ev = {change, MW_CHECK, 0, 0, 0, 0, 0};
   ev.seq = e->watch.seq;
   hear(e, r, &ev, fire);
+  *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq;
   return !ev.refused;
 }
 
 int mw_write_check(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwi_object *r = record_of(e, obj);
+  int others;
   mwi_check_enter(e);
   return r == NULL || !mwi_write_is_checked(&e->watch, r) ||
-         mwi_write_check(e, r, change);
+         mwi_write_check(e, r, change, &others);
 }
 
 void mwi_write_begin(mw_engine *e, mwi_object *r, const mw_change *change,
                      uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
 }
 
 void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
                    uint64_t seq) {
-  event ev = {change, MW_AFTER, 0, 0, 0, 0};
+  event ev = {change, MW_AFTER, 0, 0, 0, 0, 0};
   ev.seq = seq;
   if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }

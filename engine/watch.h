@@ -153,9 +153,10 @@ static inline int mwi_write_is_checked(const mwi_watches *part,
   return part->checks > 0 && ((r->needs & MWI_CHECKS) || r->nodes != 0);
 }
 
-/* Asks these guards.  Returns whether none refuses. */
+/* Asks these guards.  Returns whether none refuses; then sets whether a guard
+** of another phase may have to be told of the write. */
 MWI_API int mwi_write_check(mw_engine *e, mwi_object *r,
-                            const mw_change *change);
+                            const mw_change *change, int *others);
 
 /* Does the work of `mwi_write_begin` for an object whose waiting watches are
 ** all plain flags.  Calls no callback. */

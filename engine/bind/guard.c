@@ -400,6 +400,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   int results = (flags & MW_CHECK) ? LUA_MULTRET : 0, status;
   if (((mwb_state *)ud)->endless) return 1;
   if (!w->told) prepare(w);
+  if ((flags & MW_CHECK) && w->failed) return MW_REFUSES;
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
   status = (flags & MW_DEEP) ? call_below(w, obj, ref, flags, results, change)
                              : call_here(w, ref, flags, results, change);
@@ -450,6 +451,9 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
     mwb_push_kind(L, s, change->kind);
     if (call(w, 5, 1, (flags & MW_CHECK) ? 0 : HANDLER) == LUA_OK) {
       result = lua_toboolean(L, -1);
+    } else if (flags & MW_CHECK) { /* refuses, see `mwb_call_guard` */
+      lua_replace(L, FAILURE);
+      w->failed = 1;
     } else {
       fail(w);
       result = 0;

@@ -255,7 +255,8 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
 enum { READER = 1, FIELD, NEXT };
 #define UP_STATE lua_upvalueindex(1)
 #define UP_CLASS lua_upvalueindex(2)
-#define UP_OBJECT lua_upvalueindex(3)
+#define UP_NAME lua_upvalueindex(3) /* "__index" */
+#define UP_OBJECT lua_upvalueindex(4)
 
 static int after_read(lua_State *L, int status, lua_KContext context) {
   (void)L;
@@ -310,8 +311,12 @@ static int push_refreshed(lua_State *L, mwb_state *s) {
 int mwb_inherit(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
   int type;
-  lua_settop(L, FIELD);
-  type = mwb_raw_field(L, UP_CLASS, "__index");
+  lua_pushvalue(L, UP_NAME);
+  type = lua_rawget(L, UP_CLASS);
+  if (type == LUA_TTABLE) { /* the usual case of `read_further` */
+    lua_pushvalue(L, FIELD);
+    if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
+  }
   if (type == LUA_TNIL) return 0;
   if (type != LUA_TFUNCTION) return read_further(L);
   if (!lua_isnone(L, UP_OBJECT))
@@ -376,8 +381,9 @@ static void new_heritage(lua_State *L, mwb_state *s, int alone) {
   lua_pushliteral(L, "__index");
   lua_pushlightuserdata(L, s);
   lua_pushvalue(L, CLASS);
+  mwb_push_name(L, s, MWB_INDEX);
   if (alone) lua_pushvalue(L, SELF);
-  lua_pushcclosure(L, mwb_inherit, alone ? 3 : 2);
+  lua_pushcclosure(L, mwb_inherit, alone ? MWB_HEIR : MWB_HEIR - 1);
   lua_rawset(L, -3);
   lua_pushliteral(L, "__mode");
   mwb_raw_field(L, CLASS, "__mode");

@@ -56,7 +56,8 @@ int mwb_in_class(lua_State *L, int index);
 ** how many.  Pushes the object whose shadow was at `shadow`, else nil. */
 lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow);
 
-/* The `__index` of heritages; the third upvalue is the object, if any. */
+/* The `__index` of heritages; the upvalue MWB_HEIR is the object, if any. */
+#define MWB_HEIR 4
 int mwb_inherit(lua_State *L);
 
 /* Gives the object of handle `h`, which has a record, a shadow, or a new shadow

@@ -182,6 +182,7 @@ static int absorb(lua_State *L) {
   while (lua_settop(L, 1), mwb_push_shadow(L, 1)) {
     lua_newtable(L);
     n = list_raw(L);
+    if (n > 0 && mwb_in_class(L, 1)) break;
     for (i = 1; i <= n; i++) {
       lua_settop(L, 3);
       lua_rawgeti(L, 3, i);
@@ -206,7 +207,6 @@ int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   any = lua_next(L, index);
   lua_settop(L, any ? -4 : -2);
   if (!any && !mwb_has_meta(L, index)) return 0;
-  if (mwb_in_class(L, index)) return 0;
   luaL_checkstack(L, LUA_MINSTACK, "raw fields");
   mwb_push_function(L, s, absorb);
   lua_pushvalue(L, index);

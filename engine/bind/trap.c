@@ -43,6 +43,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->ignored = w->told = w->failed = 0;
+  w->heard = 1;
 }
 
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
@@ -384,7 +385,8 @@ int mwb_in_class(lua_State *L, int index) {
   for (level = 0; !found && lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "f", &ar);
     if (lua_tocfunction(L, -1) == mwb_inherit) {
-      if (lua_getupvalue(L, -1, 3) != NULL) found = lua_rawequal(L, -1, index);
+      if (lua_getupvalue(L, -1, MWB_HEIR) != NULL)
+        found = lua_rawequal(L, -1, index);
     } else if (lua_iscfunction(L, -1) && lua_getlocal(L, &ar, RUNNING)) {
       found = lua_touserdata(L, -1) == (const void *)&mark &&
               lua_getlocal(L, &ar, OBJECT) && lua_rawequal(L, -1, index);
@@ -500,7 +502,7 @@ int mwb_write_check(mwb_write *w) {
   mwb_read_old(w);
   mwb_write_compare(w);
   if (w->r == NULL) return 1;
-  if (!mwi_write_check(e, w->r, &w->change)) {
+  if (!mwi_write_check(e, w->r, &w->change, &w->heard)) {
     lua_settop(w->L, FAILURE);
     return 0;
   }
@@ -522,7 +524,7 @@ void mwb_write_before(mwb_write *w) {
   }
   if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
-  mwi_write_begin(e, w->r, &w->change, w->seq);
+  if (w->heard) mwi_write_begin(e, w->r, &w->change, w->seq);
   if (needs & MWB_TRACES)
     mwb_trace_heard(w->L, s, w->obj, KEY, e->watch.calls - calls);
   if (w->told) look_after_guards(w);

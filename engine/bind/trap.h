@@ -35,6 +35,7 @@ struct mwb_write {
   int has_old;           /* is the old value at OLD? MWB_GIVEN: by the caller */
   int ignored;           /* does the policy ignore writes to this key? */
   int told;              /* has a guard been called, which may do anything? */
+  int heard;             /* may a guard have to be told of the write? */
   int failed;            /* is there an error at FAILURE? */
 };
 

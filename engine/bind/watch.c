@@ -343,9 +343,9 @@ static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
 ** What exists when a watch begins
 ** ======================================================= */
 
-/* The stack of `tell_existing`: its arguments, a queue of objects with their
+/* The stack of `tell_existing`: its arguments, the kind's name, a queue of objects with their
 ** paths, the set of objects that have been in the queue; then the present
-** object, its path, its keys. */
+** object, its path, its keys, its contents. */
 enum {
   E_OBJECT = 1,
   E_GUARD,
@@ -353,11 +353,13 @@ enum {
   E_KEYS,
   E_STATE,
   E_ROOT,
+  E_KIND,
   E_QUEUE,
   E_SEEN,
   E_PRESENT,
   E_PATH,
-  E_LIST
+  E_LIST,
+  E_CONTENTS
 };
 
 /* Appends the value on the top to the array at `array`, and pops the value. */
@@ -368,15 +370,17 @@ static void append(lua_State *L, int array) {
 /* Pushes the keys that concern the watch: of the first object those of the
 ** option, else all. */
 static void push_keys(lua_State *L) {
+  lua_Integer n = 0;
   if (lua_rawequal(L, E_PRESENT, E_OBJECT) && lua_istable(L, E_KEYS)) {
     lua_pushvalue(L, E_KEYS);
     return;
   }
   lua_newtable(L);
   if (!mwb_push_shadow(L, E_PRESENT)) return;
-  for (lua_pushnil(L); lua_next(L, E_LIST + 1) != 0; lua_pop(L, 1)) {
-    lua_pushvalue(L, -2);
-    append(L, E_LIST);
+  for (lua_pushnil(L); lua_next(L, E_LIST + 1) != 0;) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, E_LIST, ++n);
   }
   lua_pop(L, 1);
 }
@@ -398,6 +402,12 @@ static void push_place(lua_State *L, int deep) {
   lua_rawseti(L, key + 1, n + 1);
 }
 
+/* Pushes the table with the present object's contents; of a userdata, the
+** userdata. */
+static void push_contents(lua_State *L) {
+  if (!mwb_push_shadow(L, E_PRESENT)) lua_pushvalue(L, E_PRESENT);
+}
+
 /* Does the watch want to hear of the field, key and value on the top? */
 static int wants_existing(lua_State *L) {
   int top = lua_gettop(L), wants;
@@ -407,32 +417,32 @@ static int wants_existing(lua_State *L) {
   lua_pushvalue(L, top - 1);
   lua_pushnil(L);
   lua_pushvalue(L, top);
-  lua_pushliteral(L, "existing");
+  lua_pushvalue(L, E_KIND);
   lua_call(L, 5, 1);
   wants = lua_toboolean(L, -1);
   lua_settop(L, top);
   return wants;
 }
 
-/* Tells the guard of the field, key and value on the top. */
-static void tell_field(lua_State *L, mwb_state *s, int deep) {
+/* Tells the guard, a function or a table, of the field, key and value on the
+** top. */
+static void tell_field(lua_State *L, int is_function, int deep) {
   int top = lua_gettop(L);
-  if (mwb_is_guard(L, s, E_GUARD)) {
-    mwb_check(L,
-              mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0));
-    return;
-  }
-  if (!lua_isfunction(L, E_GUARD)) lua_getfield(L, E_GUARD, "invalidate");
+  if (!is_function) lua_getfield(L, E_GUARD, "invalidate");
   lua_pushvalue(L, E_GUARD);
   lua_pushvalue(L, E_OBJECT);
-  lua_pushvalue(L, top - 1);
-  push_place(L, deep);
-  lua_replace(L, -2);
+  if (deep) {
+    lua_pushvalue(L, top - 1);
+    push_place(L, deep);
+    lua_replace(L, -2);
+  } else {
+    lua_pushvalue(L, top - 1);
+  }
   lua_pushnil(L);
   lua_pushvalue(L, top);
-  lua_pushliteral(L, "existing");
+  lua_pushvalue(L, E_KIND);
   if (deep) lua_pushvalue(L, E_PRESENT);
-  lua_call(L, lua_gettop(L) - top - 1, 0);
+  lua_call(L, 5 + !is_function + deep, 0);
 }
 
 /* Queues the value on the top if it is an object below the root that has not
@@ -462,6 +472,11 @@ static int tell_existing(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, E_STATE);
   mw_handle root = (mw_handle)lua_tointeger(L, E_ROOT);
   lua_Integer at, i;
+  const mwi_object *r;
+  uint16_t layout;
+  int is_flag = mwb_is_guard(L, s, E_GUARD);
+  int is_function = lua_isfunction(L, E_GUARD), deep = root != MW_NONE;
+  lua_pushliteral(L, "existing");
   lua_newtable(L);
   lua_newtable(L);
   lua_pushvalue(L, E_OBJECT);
@@ -471,19 +486,28 @@ static int tell_existing(lua_State *L) {
   for (at = 1; lua_rawgeti(L, E_QUEUE, at) != LUA_TNIL; at += 2) {
     lua_rawgeti(L, E_QUEUE, at + 1);
     push_keys(L);
+    push_contents(L);
+    r = mwb_object_at(L, s, E_PRESENT);
+    layout = (r == NULL) ? 0 : r->layout;
     for (i = 1; lua_rawgeti(L, E_LIST, i) != LUA_TNIL; i++) {
-      if (!mwb_push_shadow(L, E_PRESENT)) lua_pushvalue(L, E_PRESENT);
-      lua_pushvalue(L, -2);
-      if (lua_istable(L, -2))
-        lua_rawget(L, -2);
+      lua_pushvalue(L, -1);
+      if (lua_istable(L, E_CONTENTS))
+        lua_rawget(L, E_CONTENTS);
       else
-        lua_gettable(L, -2);
-      lua_replace(L, -2);
+        lua_gettable(L, E_CONTENTS);
       if (!lua_isnil(L, -1)) {
-        if (wants_existing(L)) tell_field(L, s, root != MW_NONE);
-        if (root != MW_NONE) queue_child(L, s, root);
+        if (!wants_existing(L))
+          ;
+        else if (is_flag)
+          mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0);
+        else
+          tell_field(L, is_function, deep);
+        if (deep) queue_child(L, s, root);
       }
-      lua_settop(L, E_LIST);
+      lua_settop(L, E_CONTENTS);
+      if (r != NULL && r->layout == layout) continue;
+      lua_settop(L, E_LIST); /* the guard has changed the object */
+      push_contents(L);
     }
     lua_settop(L, E_SEEN);
   }
