@@ -343,9 +343,9 @@ static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
 ** What exists when a watch begins
 ** ======================================================= */
 
-/* The stack of `tell_existing`: its arguments, the kind's name, a queue of objects with their
-** paths, the set of objects that have been in the queue; then the present
-** object, its path, its keys, its contents. */
+/* The stack of `tell_existing`: its arguments, the kind's name, a queue of
+** objects with their paths, the set of objects that have been in the queue;
+** then the present object, its path, its keys, its contents. */
 enum {
   E_OBJECT = 1,
   E_GUARD,
