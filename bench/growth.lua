@@ -30,6 +30,8 @@ return {
   row("a list of n comes and goes, a node", "attach"),
   row("n deep watches that share n tables, a pair", "roots", 1000),
   row("a write that n deep watches hear, each", "roots_write", 1000),
+  row("a write below n roots that have fired", "roots_fired", 10000),
+  row("a write that n deep watches hear in a batch", "roots_batch", 10000),
   row("n weak keys die below a deep watch, each", "weak_keys"),
   row("a batch of n objects, each", "batch"),
 }

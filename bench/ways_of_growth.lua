@@ -240,6 +240,34 @@ function growth.roots_write(n)
   return function() scene.title = "x" end, n
 end
 
+local function new_roots(n, opts)
+  local leaf, roots = { x = 0 }, {}
+  for i = 1, n do
+    roots[i] = { leaf = leaf }
+    mw.watch(roots[i], heard, opts)
+  end
+  return leaf, roots
+end
+
+-- A write that one root hears, below others whose watches have fired.
+function growth.roots_fired(n)
+  local leaf, roots = new_roots(n, { deep = true })
+  leaf.x = 1
+  roots[0] = { leaf = leaf }
+  mw.watch(roots[0], heard, DEEP)
+  local run, count = writing(leaf)
+  return function() return run(), roots end, count
+end
+
+-- A write that n roots hear at the end of a batch, a root.
+function growth.roots_batch(n)
+  local leaf, roots = new_roots(n, DEEP)
+  return function()
+    mw.batch(function() leaf.x = 1 end)
+    return roots
+  end, n
+end
+
 -- Deaths ----------------------------------------------------------------
 
 -- The weak keys of a cache below a deep watch have died.

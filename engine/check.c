@@ -51,7 +51,7 @@ typedef struct sums {
   uint32_t ended;                           /* of the watches in lists */
   uint32_t after, checks, deep, deep_skips; /* of the watches that wait */
   uint32_t queued;                          /* in the batch's queue */
-  uint32_t nodes, orphans;
+  uint32_t nodes, orphans, reaches;
   uint32_t ins, outs; /* links, from both ends */
   uint32_t keyed;     /* links under objects, from the links */
   uint32_t keys;      /* and from the objects */
@@ -348,6 +348,38 @@ static const mwi_link *link_number(const mw_engine *e, uint32_t i) {
   return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
 }
 
+static const mwi_reach *reach_number(const mw_engine *e, uint32_t i) {
+  return (const mwi_reach *)mwi_pool_at(&e->tree.reaches, i, sizeof(mwi_reach));
+}
+
+static uint64_t order_of(const mw_engine *e, uint32_t m) {
+  return reach_number(e, node_number(e, m)->reach)->order;
+}
+
+/* Is a later node of the object, `m` too, of a reach that is heard? */
+static int is_heard_from(const mw_engine *e, uint32_t m, uint32_t end) {
+  for (; m != end; m = node_number(e, m)->next) {
+    uint32_t root = reach_number(e, node_number(e, m)->reach)->root;
+    const mwi_object *r = mwi_object_find(&e->watch, node_number(e, root)->obj);
+    if (root != m && r != NULL && r->deep > 0) return 1;
+  }
+  return 0;
+}
+
+/* Between a node and its `heard` are nodes of silent reaches only. */
+static int verify_heard(mw_engine *e, const mwi_object *r) {
+  uint32_t m;
+  if (r->nodes == 0 || node_number(e, r->nodes)->looked != e->tree.woken)
+    return MW_OK;
+  for (m = r->nodes; m != 0; m = node_number(e, m)->next) {
+    uint32_t heard = node_number(e, m)->heard;
+    holds(heard == 0 || node_number(e, heard)->obj == r->obj);
+    holds(heard == 0 || order_of(e, heard) > order_of(e, m));
+    holds(!is_heard_from(e, node_number(e, m)->next, heard));
+  }
+  return MW_OK;
+}
+
 static int verify_ins(mw_engine *e, uint32_t m, sums *sum) {
   const mwi_node *node = node_number(e, m);
   uint32_t i, prev = 0;
@@ -388,9 +420,10 @@ static int verify_node(mw_engine *e, uint32_t m, mw_handle obj, sums *sum) {
   const mwi_node *node = node_number(e, m);
   sum->nodes++;
   sum->orphans += node->queued;
-  holds(node->obj == obj && is_taken(&e->tree.nodes, node->reach));
-  holds(node_number(e, node->reach)->reach == node->reach);
-  if (node->reach == m)
+  holds(node->obj == obj && is_taken(&e->tree.reaches, node->reach));
+  holds(is_taken(&e->tree.nodes, reach_number(e, node->reach)->root));
+  if (reach_number(e, node->reach)->root == m) sum->reaches++;
+  if (reach_number(e, node->reach)->root == m)
     holds(node->via == 0 && !node->queued);
   else
     holds(node->via != 0 || node->queued);
@@ -405,13 +438,13 @@ static int verify_nodes_of(mw_engine *e, const mwi_object *r, sums *sum) {
   for (m = r->nodes; m != 0; prev = m, m = node_number(e, m)->next) {
     holds(is_taken(&e->tree.nodes, m));
     holds(prev == 0 || node_number(e, m)->prev == prev);
-    holds(prev == 0 || node_number(e, prev)->reach < node_number(e, m)->reach);
+    holds(prev == 0 || order_of(e, prev) < order_of(e, m));
     links |= node_number(e, m)->outs != 0;
     passes(verify_node(e, m, r->obj, sum));
   }
   holds(has_bit(r, MWI_LINKS) == links);
   holds(r->nodes == 0 || node_number(e, r->nodes)->prev == prev);
-  return MW_OK;
+  return verify_heard(e, r);
 }
 
 /* The links whose key is the object. */
@@ -430,10 +463,12 @@ static int verify_keys_of(mw_engine *e, const mwi_object *r, sums *sum) {
 
 /* Below the ground are the silent roots, each under its own handle. */
 static int verify_ground(mw_engine *e, sums *sum) {
-  uint32_t ground = e->tree.ground, i;
-  if (ground == 0) return MW_OK;
+  uint32_t ground, i;
+  if (e->tree.ground == 0) return MW_OK;
+  holds(is_taken(&e->tree.reaches, e->tree.ground));
+  ground = reach_number(e, e->tree.ground)->root;
   holds(is_taken(&e->tree.nodes, ground));
-  holds(node_number(e, ground)->reach == ground);
+  holds(node_number(e, ground)->reach == e->tree.ground);
   passes(verify_node(e, ground, MW_NONE, sum));
   holds(node_number(e, ground)->ins == 0);
   for (i = node_number(e, ground)->outs; i != 0;
@@ -468,13 +503,13 @@ static int verify_orphans(mw_engine *e, sums *sum) {
 /* From a node, `via` leads to its root or to an orphan.  `seen` holds 2 for the
 ** nodes already known to be right, 1 for the nodes on this path. */
 static int verify_path(mw_engine *e, uint32_t from, unsigned char *seen) {
-  uint32_t reach = node_number(e, from)->reach, m;
+  uint32_t root = reach_number(e, node_number(e, from)->reach)->root, m;
   for (m = from; seen[m] == 0 && node_number(e, m)->via != 0;) {
     seen[m] = 1;
     m = link_number(e, node_number(e, m)->via)->parent;
     holds(seen[m] != 1); /* no cycle */
   }
-  holds(seen[m] == 2 || m == reach || node_number(e, m)->queued);
+  holds(seen[m] == 2 || m == root || node_number(e, m)->queued);
   for (seen[m] = 2, m = from; seen[m] != 2;) {
     seen[m] = 2;
     m = link_number(e, node_number(e, m)->via)->parent;
@@ -505,6 +540,7 @@ static int verify_tree(mw_engine *e, sums *sum) {
   holds(sum->keys == sum->keyed);
   passes(verify_pool(e, &part->nodes, sizeof(mwi_node), sum->nodes));
   passes(verify_pool(e, &part->links, sizeof(mwi_link), sum->outs));
+  passes(verify_pool(e, &part->reaches, sizeof(mwi_reach), sum->reaches));
   return verify_paths(e);
 }
 

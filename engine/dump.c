@@ -121,8 +121,15 @@ static const mwi_link *link_of(const mw_engine *e, uint32_t i) {
   return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
 }
 
+/* Returns the node of the root of a node's reach. */
+static uint32_t root_of(const mw_engine *e, uint32_t m) {
+  const mwi_reach *reach = (const mwi_reach *)mwi_pool_at(
+      &e->tree.reaches, node_of(e, m)->reach, sizeof(mwi_reach));
+  return reach->root;
+}
+
 static void put_node(mwi_json *out, const mw_engine *e, uint32_t m) {
-  if (m == e->tree.ground)
+  if (node_of(e, m)->obj == MW_NONE)
     put(out, "the ground");
   else
     put_object(out, node_of(e, m)->obj);
@@ -130,14 +137,14 @@ static void put_node(mwi_json *out, const mw_engine *e, uint32_t m) {
 
 /* Shows the path as the engine keeps the path, from the object upwards. */
 static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
-  uint32_t reach = node_of(e, m)->reach;
+  uint32_t root = root_of(e, m);
   const char *before = ": ";
-  if (m == reach) {
+  if (m == root) {
     put(out, "  root\n");
     return;
   }
   put(out, "  below ");
-  put_node(out, e, reach);
+  put_node(out, e, root);
   for (; node_of(e, m)->via != 0; before = ", ") {
     const mwi_link *l = link_of(e, node_of(e, m)->via);
     put_text(out, before);
@@ -146,7 +153,7 @@ static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
     put_node(out, e, l->parent);
     m = l->parent;
   }
-  put_text(out, (m == reach) ? "\n" : ", an orphan\n");
+  put_text(out, (m == root) ? "\n" : ", an orphan\n");
 }
 
 static void dump_links(mwi_json *out, const mw_engine *e, uint32_t m) {

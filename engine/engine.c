@@ -14,6 +14,7 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   memset(e, 0, sizeof(mw_engine));
   e->alloc = alloc;
   e->ud = ud;
+  e->tree.woken = 1;
   if (mwi_clock_open(e) == MW_OK && mwi_identity_open(e) == MW_OK) return e;
   mw_engine_close(e);
   return NULL;

@@ -324,6 +324,7 @@ typedef struct mw_change {
   int same;      /* does the new value equal the old one? */
   void *host;    /* for the host's use, in `mw_call` and `mw_settle` */
   uint64_t note; /* likewise, for `mw_settle` */
+  uint32_t node; /* the engine's, for `mw_change_path`; 0 at first */
 } mw_change;
 
 /*
@@ -472,22 +473,22 @@ MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 ** a batch.  Returns whether no guard refuses.  The write is not counted yet,
 ** and nobody hears of a refused write.
 */
-MW_API int mw_write_check(mw_engine *e, mw_handle obj, const mw_change *change);
+MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 
 /*
 ** Reports a write to `obj` before the host stores the value: counts the write,
 ** and calls the guards of phase "before".  Returns a number for `mw_write_end`;
 ** a watch that a guard begins during the call hears the next write, not this
 ** write. Needs no memory.  Does nothing and returns 0 if `obj` is neither
-** watched nor in the tree.  `*change` is used only during the call.
+** watched nor in the tree.  `*change` is used only during the call,
+** and changed in `node` only.
 */
-MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj,
-                               const mw_change *change);
+MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 
 /* Reports that the host has stored the value: calls the guards of phase
 ** "after". `seq` is the result of `mw_write_begin`.  Must not be called when
 ** the write failed. */
-MW_API void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
+MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
 
 /* Begins a batch, perhaps inside another.  Until the outermost batch ends,
@@ -546,7 +547,8 @@ MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 ** ======================================================= */
 
 /* The number of the tree below one root, valid while the root is a root; 0
-** means the trees of all roots. */
+** means the trees of all roots.  The guards of several roots above an object
+** are called in the order in which the roots began. */
 typedef uint32_t mw_reach;
 
 /*
@@ -628,6 +630,13 @@ MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
 */
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                              mw_value *keys, uint32_t n);
+
+/* The same, within the call of a guard with MW_DEEP, for the change that the
+** guard gets: knows where the object is below the root, however many roots are
+** above the object. */
+MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
+                               mw_handle root, mw_handle obj, mw_value *keys,
+                               uint32_t n);
 
 /* }====================================================== */
 

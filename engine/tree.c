@@ -8,11 +8,17 @@
 **       \ p  / q                     node's path from the root
 **         c
 **
-** An object that is below several roots has a node for each root, in a list
-** that ascends by `reach`.  Silent roots share one reach: they are below the
-** *ground*, a root without an object.  Each link is in two lists, the links to
-** its child and the links from its parent, and in a hash table by parent and
-** key.
+** A *reach* is a root with the objects below.  An object that is in several
+** reaches has a node for each reach, in a list that ascends by the reach's
+** `order`, so in the order in which the roots began.  Silent roots share one
+** reach: they are below the *ground*, a root without an object.  Each link is
+** in two lists, the links to its child and the links from its parent, and in a
+** hash table by parent and key.
+**
+** A write passes over the roots that nobody hears: the nodes of an object that
+** are of heard reaches form a second list, by `heard`.  The list is right from
+** the object's first look after the tree's last `woken` on; a reach that
+** becomes silent leaves the list when the next write meets its node.
 **
 ** Invariant: following `via` from a node leads to the node's root, or to an
 ** *orphan*: a node that has lost its `via`, and is in the list of orphans.
@@ -38,8 +44,16 @@
 #define link_at(e, i) \
   ((mwi_link *)mwi_pool_at(&(e)->tree.links, i, sizeof(mwi_link)))
 
+#define reach_at(e, i) \
+  ((mwi_reach *)mwi_pool_at(&(e)->tree.reaches, i, sizeof(mwi_reach)))
+
+/* Returns the reach of a node. */
+static const mwi_reach *reach_of(const mw_engine *e, uint32_t m) {
+  return reach_at(e, node_at(e, m)->reach);
+}
+
 static int is_root(const mw_engine *e, uint32_t m) {
-  return node_at(e, m)->reach == m;
+  return reach_of(e, m)->root == m;
 }
 
 /* Returns the first node of an object, 0 when the object has none. */
@@ -48,22 +62,33 @@ static uint32_t first_node(const mw_engine *e, mw_handle obj) {
   return (r == NULL) ? 0 : r->nodes;
 }
 
-/* Returns the last node of an object whose reach is not greater than `reach`; 0
+/* Returns the last node of an object whose order is not greater than `order`; 0
 ** for none.  The search begins at the end (the first node's `prev` is the
-** last), for a scan of a new root asks for the greatest reach. */
+** last), for a scan of a new root asks for the greatest order. */
 static uint32_t last_node(const mw_engine *e, const mwi_object *r,
-                          uint32_t reach) {
+                          uint64_t order) {
   uint32_t m = (r->nodes == 0) ? 0 : node_at(e, r->nodes)->prev;
-  while (m != 0 && node_at(e, m)->reach > reach)
+  while (m != 0 && reach_of(e, m)->order > order)
     m = (m == r->nodes) ? 0 : node_at(e, m)->prev;
   return m;
 }
 
-/* Returns the node of an object in a reach, or 0. */
-static uint32_t find_node(const mw_engine *e, mw_handle obj, uint32_t reach) {
+/* Returns the node of an object in a reach, or 0.  The search begins with the
+** node that the last search found, for at the end of a batch each root above an
+** object looks for its node, in order. */
+static uint32_t find_node(mw_engine *e, mw_handle obj, uint32_t reach) {
   const mwi_object *r = mwi_object_find(&e->watch, obj);
-  uint32_t m = (r == NULL) ? 0 : last_node(e, r, reach);
-  return (m != 0 && node_at(e, m)->reach == reach) ? m : 0;
+  uint64_t order = reach_at(e, reach)->order;
+  uint32_t m = e->tree.found;
+  if (r == NULL || r->nodes == 0) return 0;
+  if (m == 0 || node_at(e, m)->obj != obj || node_at(e, m)->reach == 0 ||
+      reach_of(e, m)->order > order)
+    m = r->nodes;
+  if (reach_of(e, node_at(e, r->nodes)->prev)->order <= order)
+    m = node_at(e, r->nodes)->prev;
+  while (m != 0 && reach_of(e, m)->order < order) m = node_at(e, m)->next;
+  if (m == 0 || node_at(e, m)->reach != reach) return 0;
+  return e->tree.found = m;
 }
 
 /* Makes `m`, just taken, the node of an object that has a record; or the
@@ -77,8 +102,8 @@ static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
   node->reach = reach;
   if (r == NULL) return;
   r->needs |= MWI_TREE;
-  before = last_node(e, r, reach);
-  mwi_assert(before == 0 || node_at(e, before)->reach < reach);
+  before = last_node(e, r, reach_at(e, reach)->order);
+  mwi_assert(before == 0 || node_at(e, before)->reach != reach);
   node->next = (before != 0) ? node_at(e, before)->next : r->nodes;
   if (r->nodes == 0)
     node->prev = m;
@@ -91,6 +116,7 @@ static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
   else if (before != 0)
     node_at(e, r->nodes)->prev = m;
   *(before != 0 ? &node_at(e, before)->next : &r->nodes) = m;
+  node_at(e, r->nodes)->looked = 0;
 }
 
 /* Takes a node from its object. */
@@ -104,7 +130,54 @@ static void unlist_node(mw_engine *e, uint32_t m) {
   else if (r->nodes != m)
     node_at(e, r->nodes)->prev = node->prev;
   *(r->nodes != m ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
-  if (r->nodes == 0) r->needs &= (uint16_t)~MWI_TREE;
+  if (r->nodes == 0)
+    r->needs &= (uint16_t)~MWI_TREE;
+  else
+    node_at(e, r->nodes)->looked = 0;
+}
+
+/* Does a watch of the root hear writes to the object of this node? */
+static int is_heard(const mw_engine *e, uint32_t m) {
+  uint32_t root = reach_of(e, m)->root;
+  const mwi_object *r;
+  if (root == m) return 0;
+  r = mwi_object_find(&e->watch, node_at(e, root)->obj);
+  return r != NULL && r->deep > 0;
+}
+
+/* Returns the next heard node, 0 for none.  The nodes of reaches that have
+** become silent leave the list. */
+static uint32_t next_heard(mw_engine *e, uint32_t m) {
+  uint32_t next = node_at(e, m)->heard;
+  while (next != 0 && !is_heard(e, next)) next = node_at(e, next)->heard;
+  node_at(e, m)->heard = next;
+  return next;
+}
+
+/* Have the nodes of the object, which has some, the right `heard`? */
+static int are_looked_at(const mw_engine *e, const mwi_object *r) {
+  return node_at(e, r->nodes)->looked == e->tree.woken;
+}
+
+/* Returns the first heard node of an object that has nodes. */
+static uint32_t first_heard(mw_engine *e, const mwi_object *r) {
+  uint32_t first = r->nodes, m = first, heard = 0;
+  if (!are_looked_at(e, r)) {
+    do {
+      m = node_at(e, m)->prev;
+      node_at(e, m)->heard = heard;
+      if (is_heard(e, m)) heard = m;
+    } while (m != first);
+    node_at(e, first)->looked = e->tree.woken;
+  }
+  return is_heard(e, first) ? first : next_heard(e, first);
+}
+
+void mwi_tree_wake(mw_engine *e) {
+  uint32_t m;
+  if (++e->tree.woken != 0) return;
+  for (m = 1; m <= e->tree.nodes.n; m++) node_at(e, m)->looked = 0;
+  e->tree.woken = 1;
 }
 
 /* }====================================================== */
@@ -196,6 +269,7 @@ void mwi_tree_close(mw_engine *e) {
   }
   mwi_column_drop(e, &part->nodes.items, MWI_PAGE * sizeof(mwi_node));
   mwi_column_drop(e, &part->links.items, MWI_PAGE * sizeof(mwi_link));
+  mwi_column_drop(e, &part->reaches.items, MWI_PAGE * sizeof(mwi_reach));
 }
 
 /* }====================================================== */
@@ -320,6 +394,7 @@ static void end_node(mw_engine *e, uint32_t m) {
   unlist_node(e, m);
   while (node->ins != 0) remove_link(e, node->ins);
   while (node->outs != 0) remove_link(e, node->outs);
+  node->reach = 0;
 }
 
 /* }====================================================== */
@@ -430,7 +505,6 @@ static void look_for_paths(mw_engine *e) {
 }
 
 static void give_node(mw_engine *e, uint32_t m) {
-  mwi_assert(m != e->tree.ground);
   mwi_pool_give(&e->tree.nodes, m, sizeof(mwi_node));
 }
 
@@ -455,10 +529,13 @@ static void resolve(mw_engine *e) {
 
 /* Ends a node whose object is dead, or is no longer a root. */
 static void drop_node(mw_engine *e, uint32_t m) {
-  int root = is_root(e, m);
+  uint32_t reach = is_root(e, m) ? node_at(e, m)->reach : 0;
   end_node(e, m);
   node_at(e, m)->obj = MW_NONE;
-  if (root) resolve(e); /* before another root can get the number */
+  if (reach != 0) { /* no node is to have the reach when the reach goes */
+    resolve(e);
+    mwi_pool_give(&e->tree.reaches, reach, sizeof(mwi_reach));
+  }
   if (!node_at(e, m)->queued) give_node(e, m);
 }
 
@@ -533,13 +610,13 @@ static void give_needs(mw_engine *e, link_needs *n) {
 /* A position in the node lists of a parent and of its child, which are walked
 ** together; with `only`, the walk has one node of the parent. */
 typedef struct pair {
-  uint32_t parent, child; /* child: the first whose reach is not less */
+  uint32_t parent, child; /* child: the first whose order is not less */
   int only;
 } pair;
 
 static void meet(const mw_engine *e, pair *p) {
-  uint32_t reach = (p->parent == 0) ? 0 : node_at(e, p->parent)->reach;
-  while (p->child != 0 && node_at(e, p->child)->reach < reach)
+  uint64_t order = (p->parent == 0) ? 0 : reach_of(e, p->parent)->order;
+  while (p->child != 0 && reach_of(e, p->child)->order < order)
     p->child = node_at(e, p->child)->next;
 }
 
@@ -549,7 +626,7 @@ static pair pair_from(const mw_engine *e, uint32_t m, int only,
   const mwi_object *r = mwi_object_find(&e->watch, child);
   pair p = {m, 0, only};
   if (r == NULL) return p;
-  p.child = only ? last_node(e, r, node_at(e, m)->reach) : r->nodes;
+  p.child = only ? last_node(e, r, reach_of(e, m)->order) : r->nodes;
   meet(e, &p);
   return p;
 }
@@ -641,39 +718,50 @@ int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
   return r != NULL && (r->needs & MWI_LINKS) != 0;
 }
 
-int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r) {
-  uint32_t m;
-  for (m = r->nodes; m != 0; m = node_at(e, m)->next) {
-    const mwi_object *root;
-    if (node_at(e, m)->reach == m) continue;
-    root = mwi_object_find(&e->watch, node_at(e, node_at(e, m)->reach)->obj);
-    if (root != NULL && root->deep > 0) return 0;
-  }
-  return 1;
+int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r) {
+  return first_heard(e, r) == 0;
 }
 
-static uint32_t own_reach(const mw_engine *e, mw_handle obj) {
+/* Returns the node with which an object is a root, or 0. */
+static uint32_t own_root(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_node(e, obj);
   while (m != 0 && !is_root(e, m)) m = node_at(e, m)->next;
   return m;
+}
+
+/* Makes a reach, whose root is an object with a record, or the ground. Returns
+** 0 when there is no memory. */
+static uint32_t new_reach(mw_engine *e, mw_handle obj) {
+  mwi_tree *part = &e->tree;
+  uint32_t m = mwi_pool_take(e, &part->nodes, sizeof(mwi_node)), reach;
+  if (m == 0) return 0;
+  reach = mwi_pool_take(e, &part->reaches, sizeof(mwi_reach));
+  if (reach == 0) {
+    give_node(e, m);
+    return 0;
+  }
+  reach_at(e, reach)->root = m;
+  reach_at(e, reach)->order = ++part->order;
+  init_node(e, m, obj, reach);
+  return reach;
 }
 
 int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
   uint32_t m;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  *reach = own_reach(e, obj);
-  if (*reach != 0) return MW_OK;
+  m = own_root(e, obj);
+  if (m != 0) {
+    *reach = node_at(e, m)->reach;
+    return MW_OK;
+  }
   if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  m = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
-  if (m == 0) return MW_NOMEM;
-  init_node(e, m, obj, m);
-  *reach = m;
-  return MW_NEW;
+  *reach = new_reach(e, obj);
+  return (*reach == 0) ? MW_NOMEM : MW_NEW;
 }
 
 int mw_root_end(mw_engine *e, mw_handle obj) {
-  uint32_t m = own_reach(e, obj);
+  uint32_t m = own_root(e, obj);
   mwi_check_enter(e);
   if (m == 0) return MW_STALE;
   drop_node(e, m);
@@ -690,23 +778,22 @@ static mw_value ground_key(mw_handle obj) {
 
 int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   mw_value key = ground_key(obj);
-  uint32_t ground = e->tree.ground;
+  mwi_tree *part = &e->tree;
+  uint32_t m;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if (ground == 0) {
-    ground = mwi_pool_take(e, &e->tree.nodes, sizeof(mwi_node));
-    if (ground == 0) return MW_NOMEM;
-    init_node(e, ground, MW_NONE, ground);
-    e->tree.ground = ground;
-  }
-  *reach = ground;
-  if (find_link(e, ground, &key) != 0) return MW_OK;
-  return link_all(e, pair_from(e, ground, 1, obj), &key, obj);
+  if (part->ground == 0) part->ground = new_reach(e, MW_NONE);
+  if (part->ground == 0) return MW_NOMEM;
+  *reach = part->ground;
+  m = reach_at(e, part->ground)->root;
+  if (find_link(e, m, &key) != 0) return MW_OK;
+  return link_all(e, pair_from(e, m, 1, obj), &key, obj);
 }
 
 int mw_root_end_silent(mw_engine *e, mw_handle obj) {
   mw_value key = ground_key(obj);
-  uint32_t i = (e->tree.ground == 0) ? 0 : find_link(e, e->tree.ground, &key);
+  uint32_t ground = e->tree.ground, i;
+  i = (ground == 0) ? 0 : find_link(e, reach_at(e, ground)->root, &key);
   if (i == 0) return MW_STALE;
   remove_link(e, i);
   resolve(e);
@@ -729,66 +816,95 @@ int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
 ** Upwards
 ** ======================================================= */
 
+/* Returns whether there is a path to node `m`.  If the node has lost its path,
+** looks for another one, and the node may go. */
+static int resolve_node(mw_engine *e, uint32_t m) {
+  uint32_t version = e->tree.version;
+  if (e->tree.orphans == 0 || has_path(e, m)) return 1;
+  resolve(e);
+  return e->tree.version == version;
+}
+
 /* Returns the node of `obj` in a reach if there is a path to the node, else
 ** 0. */
 static uint32_t resolved_node(mw_engine *e, mw_handle obj, uint32_t reach) {
   uint32_t m = find_node(e, obj, reach);
-  if (m == 0 || e->tree.orphans == 0 || has_path(e, m)) return m;
-  resolve(e);
-  return find_node(e, obj, reach);
+  return (m == 0 || resolve_node(e, m)) ? m : find_node(e, obj, reach);
 }
 
 /* Continues a climb with node `m` of the object, or a later node. */
 static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
                               mwi_climb *climb) {
-  mw_handle obj = r->obj;
-  uint32_t next;
-  for (; m != 0; m = next) {
-    uint32_t reach = node_at(e, m)->reach;
-    next = node_at(e, m)->next;
-    if (reach == m || reach == e->tree.ground) continue;
+  if (m != 0) {
+    const mwi_reach *reach = reach_of(e, m);
+    climb->order = reach->order;
     climb->version = e->tree.version;
-    climb->reach = reach;
-    climb->node = resolved_node(e, obj, reach);
-    if (climb->node != 0) {
-      climb->version = e->tree.version;
-      return mwi_object_find(&e->watch, node_at(e, reach)->obj);
-    }
-    if (climb->version != e->tree.version) return mwi_tree_next(e, r, climb);
+    climb->node = m;
+    if (resolve_node(e, m))
+      return mwi_object_find(&e->watch, node_at(e, reach->root)->obj);
+    climb->order--; /* the node may have found a path while others went */
+    return mwi_tree_next(e, r, climb);
   }
   return NULL;
 }
 
 mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, mwi_climb *climb) {
-  return climb_from(e, r, r->nodes, climb);
+  return (r->nodes == 0) ? NULL : climb_from(e, r, first_heard(e, r), climb);
 }
 
 mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, mwi_climb *climb) {
   uint32_t m;
-  if (climb->version == e->tree.version)
-    return climb_from(e, r, node_at(e, climb->node)->next, climb);
-  for (m = r->nodes; m != 0 && node_at(e, m)->reach <= climb->reach;)
-    m = node_at(e, m)->next;
+  if (climb->version == e->tree.version && are_looked_at(e, r))
+    return climb_from(e, r, next_heard(e, climb->node), climb);
+  m = (r->nodes == 0) ? 0 : first_heard(e, r);
+  while (m != 0 && reach_of(e, m)->order <= climb->order) m = next_heard(e, m);
   return climb_from(e, r, m, climb);
+}
+
+int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
+  uint32_t m;
+  if (e->tree.orphans != 0) resolve(e);
+  for (m = r->nodes; m != 0; m = node_at(e, m)->next) {
+    const mwi_object *root =
+        mwi_object_find(&e->watch, node_at(e, reach_of(e, m)->root)->obj);
+    if (root != NULL && root->watched) return 1;
+  }
+  return 0;
 }
 
 void mwi_tree_top(const mw_engine *e, const mwi_climb *climb, mw_value *key) {
   uint32_t m = climb->node;
-  for (; m != climb->reach; m = link_at(e, node_at(e, m)->via)->parent)
+  for (; !is_root(e, m); m = link_at(e, node_at(e, m)->via)->parent)
     *key = link_at(e, node_at(e, m)->via)->key;
 }
 
-uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
-                      mw_value *keys, uint32_t n) {
-  uint32_t reach = own_reach(e, root), m, depth = 0;
-  if (reach == 0 || obj == root) return 0;
-  m = resolved_node(e, obj, reach);
+static uint32_t path_of(const mw_engine *e, uint32_t m, mw_value *keys,
+                        uint32_t n) {
+  uint32_t depth = 0;
   if (m == 0) return 0;
-  for (; m != reach; m = link_at(e, node_at(e, m)->via)->parent) {
+  for (; !is_root(e, m); m = link_at(e, node_at(e, m)->via)->parent) {
     if (depth < n) keys[depth] = link_at(e, node_at(e, m)->via)->key;
     depth++;
   }
   return depth;
+}
+
+uint32_t mw_change_path(mw_engine *e, const mw_change *change, mw_handle root,
+                        mw_handle obj, mw_value *keys, uint32_t n) {
+  uint32_t m = change->node;
+  mwi_check_enter(e);
+  if (m != 0 && m <= e->tree.nodes.n && node_at(e, m)->obj == obj &&
+      node_at(e, m)->reach != 0 &&
+      node_at(e, reach_of(e, m)->root)->obj == root && resolve_node(e, m))
+    return path_of(e, m, keys, n);
+  return mw_tree_path(e, root, obj, keys, n); /* the tree has changed */
+}
+
+uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
+                      mw_value *keys, uint32_t n) {
+  uint32_t m = own_root(e, root);
+  if (m == 0 || obj == root) return 0;
+  return path_of(e, resolved_node(e, obj, node_at(e, m)->reach), keys, n);
 }
 
 /* }====================================================== */

@@ -9,17 +9,28 @@
 
 /* An object below a root, or the root itself. */
 typedef struct mwi_node {
-  uint32_t next, prev; /* nodes of this object, below other roots; in the first
+  uint32_t next, prev; /* nodes of this object, in other reaches; in the first
                        ** node, `prev` is the last */
-  uint32_t reach;      /* the root's node; in a root, its own number */
+  uint32_t reach;      /* the number of the reach */
   uint32_t via;        /* the link on the path from the root; 0 for none */
   uint32_t ins;        /* the links to this node, */
   uint32_t outs;       /* and from this node */
   uint32_t chain;      /* the next orphan, or the next released node */
   uint32_t queued : 1; /* is the node in the chain of orphans? */
   uint32_t seen : 31;  /* the last search that found no path to this node */
+  uint32_t heard;      /* a later node of this object; the nodes between are of
+                       ** silent reaches */
+  uint32_t looked;     /* in the first node: the tree's `woken` when the
+                       ** object's nodes got their `heard` */
   mw_handle obj;
 } mwi_node;
+
+/* The objects below a root, with the root; or the objects below all silent
+** roots. */
+typedef struct mwi_reach {
+  uint32_t root;  /* the root's node */
+  uint64_t order; /* ascends with each begin of a reach */
+} mwi_reach;
 
 /* A field that holds an object. */
 typedef struct mwi_link {
@@ -31,13 +42,16 @@ typedef struct mwi_link {
 } mwi_link;
 
 typedef struct mwi_tree {
-  mwi_pool nodes, links;
+  mwi_pool nodes, links, reaches;
   struct mwi_link_table *table; /* (parent, key) -> link; NULL at first */
-  uint32_t ground;              /* the root above all silent roots, or 0 */
+  uint64_t order;               /* of the newest reach */
+  uint32_t woken;    /* increases when a silent reach is heard; never 0 */
+  uint32_t ground;   /* the reach of all silent roots, or 0 */
   uint32_t orphans;  /* nodes that lost their path, not yet resolved */
   uint32_t released; /* nodes below no root */
   uint32_t search;   /* the number of the search for paths */
   uint32_t version;  /* increases when a node goes */
+  uint32_t found;    /* a node that was found lately, perhaps gone since */
 } mwi_tree;
 
 MWI_API void mwi_tree_close(mw_engine *e);
@@ -45,28 +59,34 @@ MWI_API void mwi_tree_close(mw_engine *e);
 /* Ends the nodes and links of the dead object of a slot. */
 MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
-/* A climb to the roots above an object, one by one in the order of the roots'
-** node numbers, which are used again.  The caller may do anything with the
-** engine between two steps. */
+/* A climb to the roots above an object that are heard, one by one in the order
+** of their reaches.  The caller may do anything with the engine between two
+** steps. */
 typedef struct mwi_climb {
   uint32_t node;    /* the object's, below the returned root */
-  uint32_t reach;   /* of the returned root */
   uint32_t version; /* of the tree when the root was returned */
+  uint64_t order;   /* of the root's reach */
 } mwi_climb;
 
 /* Returns the record of the first root above an object, and of the next root;
-** NULL at the end.  A climb passes over silent roots. */
+** NULL at the end. */
 MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
                                    mwi_climb *climb);
 MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
                                   mwi_climb *climb);
 
-/* Returns whether no root above the object has a deep watch that waits, and no
-** field of the object is linked.  The object of `r` is in the tree. */
-MWI_API int mwi_tree_is_quiet(const mw_engine *e, const mwi_object *r);
+/* Returns whether the object is below a root that is watched. */
+MWI_API int mwi_tree_is_watched(mw_engine *e, mwi_object *r);
+
+/* Returns whether no root above the object is heard.  The object of `r` is in
+** the tree. */
+MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r);
 
 /* Finds the root's own field on the path from the root to the object. */
 MWI_API void mwi_tree_top(const mw_engine *e, const mwi_climb *climb,
                           mw_value *key);
+
+/* A silent root is heard from now on. */
+MWI_API void mwi_tree_wake(mw_engine *e);
 
 #endif

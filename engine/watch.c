@@ -219,6 +219,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
   add_to(&r->deep, n, r, 0);
+  if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
   e->watch.deep += (uint32_t)n;
   if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
 }
@@ -493,13 +494,9 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
 
 /* An object below roots that are only tracked is not watched. */
 int mw_object_is_watched(mw_engine *e, mw_handle obj) {
-  mwi_object *r = record_of(e, obj), *root;
-  mwi_climb climb;
+  mwi_object *r = record_of(e, obj);
   if (r == NULL || r->watched) return r != NULL;
-  for (root = mwi_tree_first(e, r, &climb); root != NULL;
-       root = mwi_tree_next(e, r, &climb))
-    if (root->watched) return 1;
-  return 0;
+  return mwi_tree_is_watched(e, r);
 }
 
 int mw_watch_cancel(mw_engine *e, mw_watch_id id) {
@@ -573,7 +570,7 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
 
 /* A write, or the end of a batch, for the watches of one object. */
 typedef struct event {
-  const mw_change *change;
+  mw_change *change;
   int phase;      /* MW_CHECK, 0 or MW_AFTER */
   int refused;    /* has a check refused the write? */
   int others;     /* are there watches of other phases? */
@@ -879,7 +876,7 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
        root != NULL && r->obj == obj && !ev->refused;
        root = mwi_tree_next(e, r, &climb)) {
     mw_value key = {MW_TNIL, {0}};
-    if (root->deep == 0) continue;
+    ev->change->node = climb.node;
     if (root->fields != 0) mwi_tree_top(e, &climb, &key);
     f(e, root, &key, ev);
   }
@@ -892,7 +889,7 @@ static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
     hear_above(e, r, ev, f);
 }
 
-int mwi_write_check(mw_engine *e, mwi_object *r, const mw_change *change,
+int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                     int *others) {
   event ev = {change, MW_CHECK, 0, 0, 0, 0, 0};
   ev.seq = e->watch.seq;
@@ -901,7 +898,7 @@ int mwi_write_check(mw_engine *e, mwi_object *r, const mw_change *change,
   return !ev.refused;
 }
 
-int mw_write_check(mw_engine *e, mw_handle obj, const mw_change *change) {
+int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change) {
   mwi_object *r = record_of(e, obj);
   int others;
   mwi_check_enter(e);
@@ -909,21 +906,21 @@ int mw_write_check(mw_engine *e, mw_handle obj, const mw_change *change) {
          mwi_write_check(e, r, change, &others);
 }
 
-void mwi_write_begin(mw_engine *e, mwi_object *r, const mw_change *change,
+void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
                      uint64_t seq) {
   event ev = {change, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
 }
 
-void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
+void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
                    uint64_t seq) {
   event ev = {change, MW_AFTER, 0, 0, 0, 0, 0};
   ev.seq = seq;
   if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }
 
-uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
+uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
   mwi_check_enter(e);
@@ -933,7 +930,7 @@ uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
   return seq;
 }
 
-void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
+void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                   uint64_t seq) {
   mwi_object *r = record_of(e, obj);
   mwi_check_enter(e);

@@ -142,9 +142,9 @@ MWI_API void mwi_host_release(const mw_engine *e, const mw_value *key);
 
 /* Calls the guards of a write to the object of `r`: first before the host
 ** stores the value; then after, only for watches not newer than `seq`. */
-MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r,
-                             const mw_change *change, uint64_t seq);
-MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
+MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
+                             uint64_t seq);
+MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
                            uint64_t seq);
 
 /* Does a guard have to be asked whether a write may be? */
@@ -155,8 +155,8 @@ static inline int mwi_write_is_checked(const mwi_watches *part,
 
 /* Asks these guards.  Returns whether none refuses; then sets whether a guard
 ** of another phase may have to be told of the write. */
-MWI_API int mwi_write_check(mw_engine *e, mwi_object *r,
-                            const mw_change *change, int *others);
+MWI_API int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
+                            int *others);
 
 /* Does the work of `mwi_write_begin` for an object whose waiting watches are
 ** all plain flags.  Calls no callback. */

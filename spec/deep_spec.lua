@@ -803,6 +803,72 @@ describe("roots above the same tables", function()
     for i = 1, n do must(getmetatable(ring[i]) == nil) end
   end)
 
+  it("hear in the order in which they were first watched deeply", function()
+    local leaf, order = { x = 0 }, {}
+    local roots = {}
+    for i = 1, 8 do roots[i] = { leaf = leaf } end
+    local function say(name)
+      return function() order[#order + 1] = name end
+    end
+    local function heard()
+      leaf.x = leaf.x + 1
+      local text = table.concat(order, " ")
+      order = {}
+      return text
+    end
+    for i = 1, 4 do mw.watch(roots[i], say(i), DEEP) end
+    mw.watch(leaf, say "leaf", { once = false })
+    mw.watch(roots[2], say "2b", DEEP)
+    assert.equal("leaf 1 2 2b 3 4", heard())
+    mw.unwatch(roots[1]) -- its place is free for another root
+    mw.unwatch(roots[3])
+    mw.watch(roots[5], say(5), DEEP)
+    mw.watch(roots[6], say(6), DEEP)
+    mw.watch(roots[3], say(3), DEEP)
+    mw.watch(roots[1], say(1), DEEP)
+    assert.equal("leaf 2 2b 4 5 6 3 1", heard())
+    roots[2].leaf = nil -- comes below again, but its watches are older
+    roots[2].leaf = leaf
+    order = {}
+    assert.equal("leaf 2 2b 4 5 6 3 1", heard())
+    mw.track(roots[7], { deep = true })
+    mw.watch(roots[8], say(8), { deep = true, phase = "after" })
+    mw.watch(roots[7], say(7), { deep = true })
+    assert.equal("leaf 2 2b 4 5 6 3 1 7 8", heard())
+    mw.batch(function() leaf.x = 5 end)
+    assert.equal("leaf 2 2b 4 5 6 3 1", heard():sub(1, 19))
+  end)
+
+  it("may all have fired, but some", function()
+    local leaf, roots, heard = { x = 0, more = {} }, {}, {}
+    local function hear(i)
+      return function(_, path)
+        assert.same({ "leaf", "x" }, path)
+        heard[#heard + 1] = i
+      end
+    end
+    for i = 1, 20 do
+      roots[i] = { leaf = leaf }
+      mw.watch(roots[i], hear(i), { deep = true })
+    end
+    leaf.x = 1
+    assert.equal(20, #heard)
+    for _ = 1, 100 do
+      heard = {}
+      local expected = {}
+      for i = 1, 20 do
+        local way = math.random(4)
+        if way == 1 then mw.watch(roots[i], hear(i), { deep = true }) end
+        if way == 2 then mw.watch(roots[i], hear(i), DEEP):cancel() end
+        if way == 1 then expected[#expected + 1] = i end
+      end
+      leaf.x = 2
+      leaf.x = 3
+      assert.same(expected, heard)
+      assert.is_true(mw.is_watched(leaf.more))
+    end
+  end)
+
   it("are silent once nobody waits, and heard again", function()
     local root, n = { a = { b = {} } }, 0
     local function hear() n = n + 1 end

@@ -163,19 +163,25 @@ static int call_invalidate(lua_State *L) {
 }
 
 /* The stack of `tell_below`. */
-enum { ROOT = 1, GUARD, PATH, FROM, TO, KIND, WRITTEN, STATE, HANDLES };
+enum { ROOT = 1, GUARD, PATH, FROM, TO, KIND, WRITTEN, STATE, BELOW };
+
+/* What `tell_below` needs for the path. */
+typedef struct written {
+  const mw_change *change;
+  mw_handle root, obj;
+} written;
 
 /* Pushes the keys from the root to the field on the top; only the field if the
 ** path is gone. */
-static void push_path(lua_State *L, mwb_state *s, mw_handle root,
-                      mw_handle obj) {
+static void push_path(lua_State *L, mwb_state *s, const written *at) {
   mw_value few[16], *keys = few;
-  uint32_t n = mw_tree_path(s->engine, root, obj, few, 16), i;
+  uint32_t room = 16, n, i;
   int strings = lua_gettop(L) + 1;
   mwb_push(L, s, MWB_STRINGS);
-  if (n > 16) {
-    keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
-    mw_tree_path(s->engine, root, obj, keys, n);
+  while ((n = mw_change_path(s->engine, at->change, at->root, at->obj, keys,
+                             room)) > room) {
+    room = n; /* a finaliser may change the path */
+    keys = (mw_value *)lua_newuserdatauv(L, room * sizeof(mw_value), 0);
   }
   lua_createtable(L, (int)n + 1, 0);
   for (i = 0; i < n; i++) {
@@ -189,14 +195,12 @@ static void push_path(lua_State *L, mwb_state *s, mw_handle root,
   lua_rawseti(L, -2, (lua_Integer)n + 1);
 }
 
-/* tell_below(root, guard, field, old, new, kind, written, state, handle of the
-** root, handle of the written object) */
+/* tell_below(root, guard, field, old, new, kind, written, state, struct) */
 static int tell_below(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, STATE);
-  mw_handle root = (mw_handle)lua_tointeger(L, HANDLES);
-  mw_handle obj = (mw_handle)lua_tointeger(L, HANDLES + 1);
+  const written *at = (const written *)lua_touserdata(L, BELOW);
   lua_pushvalue(L, PATH);
-  push_path(L, s, root, obj);
+  push_path(L, s, at);
   lua_replace(L, PATH);
   lua_settop(L, WRITTEN);
   lua_pushvalue(L, ROOT); /* swaps root and guard */
@@ -322,6 +326,10 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
 static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
                       int results, const mw_change *change) {
   lua_State *L = w->L;
+  written at;
+  at.change = change;
+  at.root = root;
+  at.obj = w->obj;
   lua_pushcfunction(L, tell_below);
   if (root == w->obj)
     lua_pushvalue(L, OBJECT);
@@ -334,9 +342,8 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
   mwb_push_kind(L, w->s, change->kind);
   lua_pushvalue(L, OBJECT);
   lua_pushlightuserdata(L, w->s);
-  lua_pushinteger(L, (lua_Integer)root);
-  lua_pushinteger(L, (lua_Integer)w->obj);
-  return call(w, HANDLES + 1, results, (flags & MW_CHECK) ? 0 : HANDLER);
+  lua_pushlightuserdata(L, &at);
+  return call(w, BELOW, results, (flags & MW_CHECK) ? 0 : HANDLER);
 }
 
 /* Calls any other guard. */

@@ -40,6 +40,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.same = 0;
   w->change.host = w;
   w->change.note = 0;
+  w->change.node = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->ignored = w->told = w->failed = 0;

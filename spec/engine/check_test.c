@@ -243,6 +243,8 @@ static void build(mw_engine *e) {
 #define WATCH(i) \
   ((mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(mwi_watch)))
 #define NODE(i) ((mwi_node *)mwi_pool_at(&e->tree.nodes, i, sizeof(mwi_node)))
+#define REACH(i) \
+  ((mwi_reach *)mwi_pool_at(&e->tree.reaches, i, sizeof(mwi_reach)))
 #define LINK(i) ((mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link)))
 
 /* Damages one thing, expects the damage to be found, and repairs the thing. */
@@ -257,7 +259,8 @@ static void build(mw_engine *e) {
   } while (0)
 
 /* Watch 1 is of all fields, 2 and 3 are of one.  Nodes: 1 is the root, 2 and 3
-** are below it, 4 is the ground and 5 the silent root.  Link 1 leads to 2, 2
+** are below it, in reach 1; 4 is the ground and 5 the silent root, in reach 2.
+** Link 1 leads to 2, 2
 ** to 3, 3 to 5. */
 static void damage(mw_engine *e, heap *h) {
   mwi_identity *identity = &e->identity;
@@ -307,7 +310,9 @@ static void damage(mw_engine *e, heap *h) {
   finds(e->watch.first_queued, 1);
   finds(e->watch.watches.free, 2);
   finds(e->watch.fields.n, 2);
-  finds(NODE(2)->reach, 4);
+  finds(NODE(2)->reach, 2);
+  finds(NODE(2)->reach, 3);
+  finds(REACH(1)->root, 2);
   finds(NODE(2)->via, 0);
   finds(NODE(2)->via, 2);
   finds(NODE(2)->ins, 0);

@@ -11,6 +11,7 @@
 **
 ** SEED=n begins with this seed, ROUNDS=n runs n rounds.
 */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ enum {
 typedef struct object {
   mw_handle h;
   int field[KEYS]; /* an object or NONE */
-  int watched, known, root, silent;
+  int watched, known, silent;
+  int root; /* ascends with each begin of a root; 0: no root */
   uint64_t count;
 } object;
 
@@ -62,8 +64,8 @@ typedef struct telling {
   int below;      /* MW_DEEP: the target is a root above `obj` */
   mw_value field; /* of the target */
   int walk, next;
-  uint32_t reach; /* of the last root; 0: the object itself is yet to come */
-  int own;        /* have the object's own watches been looked at? */
+  int root; /* of the last root; 0: the object itself is yet to come */
+  int own;  /* have the object's own watches been looked at? */
 } telling;
 
 static struct {
@@ -76,7 +78,7 @@ static struct {
   watch watches[WATCHES];
   int n; /* watches */
   int queue[WATCHES], first, last;
-  int batches, walks, deeds, depth;
+  int batches, walks, deeds, depth, roots;
   uint64_t notes;
   telling *now;
   int kept; /* keys that the engine keeps */
@@ -135,19 +137,6 @@ static int is_below(int i, int root) {
   return i != root && reaches(root, i, seen);
 }
 
-/* Roots hear in the order of their nodes. */
-static uint32_t reach_of(int i) {
-  const mwi_object *r = mwi_object_find(&world.e->watch, world.objects[i].h);
-  uint32_t m = (r == NULL) ? 0 : r->nodes;
-  const mwi_node *node;
-  for (; m != 0; m = node->next) {
-    node =
-        (const mwi_node *)mwi_pool_at(&world.e->tree.nodes, m, sizeof(*node));
-    if (node->reach == m) return m;
-  }
-  return 0;
-}
-
 /* The engine has chosen one of several paths from a root: the path must lead
 ** from the root to the object.  Returns the first key of the path, which the
 ** root's watches hear. */
@@ -170,10 +159,10 @@ static mw_value first_step(int root, int i) {
   return path[n - 1];
 }
 
-/* Goes to the next object whose watches hear; 0 when there is none. */
+/* Goes to the next object whose watches hear; 0 when there is none.  Roots hear
+** in the order in which they began. */
 static int next_target(telling *t) {
-  int i, next = NONE;
-  uint32_t reach = UINT32_MAX;
+  int i, next = NONE, root = INT_MAX;
   if (t->obj == NONE) return 0;
   if (!t->own) {
     t->own = 1;
@@ -184,12 +173,13 @@ static int next_target(telling *t) {
   }
   for (i = 0; i < OBJECTS; i++) {
     if (!world.objects[i].root || !is_below(t->obj, i)) continue;
-    if (reach_of(i) <= t->reach || reach_of(i) >= reach) continue;
-    reach = reach_of(i);
+    if (world.objects[i].root <= t->root || world.objects[i].root >= root)
+      continue;
+    root = world.objects[i].root;
     next = i;
   }
   if (next == NONE) return 0;
-  t->reach = reach;
+  t->root = root;
   t->target = next;
   t->below = MW_DEEP;
   t->field = first_step(next, t->obj);
@@ -368,7 +358,7 @@ static void write_to(int i, int k, int child) {
   if (t.obj != NONE && store(i, k, child)) {
     t.phase = MW_AFTER;
     t.own = 0;
-    t.reach = 0;
+    t.root = 0;
     mw_write_end(world.e, h, &change, seq);
     if (world.batches == 0) expect(next_call(&t) == NONE);
   }
@@ -402,7 +392,7 @@ static int begin_root(int i) {
   }
   refused = end_risk();
   expect((code == MW_NOMEM) == refused);
-  if (!refused) o->root = 1;
+  if (!refused && !o->root) o->root = ++world.roots;
   return !refused;
 }
 
