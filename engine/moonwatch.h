@@ -600,6 +600,17 @@ MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
 ** Needs no memory. */
 MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
 
+/* The same, but links to `child` stay.  With MW_NONE no link stays. */
+MW_API void mw_tree_unlink_others(mw_engine *e, mw_handle parent,
+                                  const mw_value *key, mw_handle child);
+
+/* Where the field `other` of `parent` holds `child`, and `key` holds an object
+** too, the two fields exchange these.  Needs no memory: so a host that holds
+** the new child under another key first can go back after a failed store. */
+MW_API void mw_tree_exchange(mw_engine *e, mw_handle parent,
+                             const mw_value *key, const mw_value *other,
+                             mw_handle child);
+
 /*
 ** Returns an object that has left the tree, each object once; MW_NONE when
 ** there is none.  The host need not report the writes of such an object any

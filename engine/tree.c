@@ -369,6 +369,31 @@ static void remove_link(mw_engine *e, uint32_t i) {
   end_link(e, i);
 }
 
+/* Makes the place of a link among the links to its child right, and the child's
+** `via` if the `via` was link `before`. */
+static void place_link(mw_engine *e, uint32_t i, uint32_t before) {
+  const mwi_link *l = link_at(e, i);
+  mwi_node *child = node_at(e, l->child);
+  *(l->prev_in != 0 ? &link_at(e, l->prev_in)->next_in : &child->ins) = i;
+  if (l->next_in != 0) link_at(e, l->next_in)->prev_in = i;
+  if (child->via == before) child->via = i;
+}
+
+/* Two links from one parent exchange their children, which keep their paths. */
+static void exchange_children(mw_engine *e, uint32_t i, uint32_t j) {
+  mwi_link *a = link_at(e, i), *b = link_at(e, j), was = *a;
+  mwi_assert(a->parent == b->parent);
+  if (a->child == b->child) return;
+  a->child = b->child;
+  a->next_in = b->next_in;
+  a->prev_in = b->prev_in;
+  b->child = was.child;
+  b->next_in = was.next_in;
+  b->prev_in = was.prev_in;
+  place_link(e, i, j);
+  place_link(e, j, i);
+}
+
 /* Makes `i`, just taken, a link. */
 static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
                       const mw_value *key) {
@@ -706,11 +731,36 @@ int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
   return link_all(e, pair_from(e, m, reach != 0, child), key, child);
 }
 
-void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
+/* Returns the object to which a link leads. */
+static mw_handle child_of(const mw_engine *e, uint32_t i) {
+  return node_at(e, link_at(e, i)->child)->obj;
+}
+
+void mw_tree_unlink_others(mw_engine *e, mw_handle parent, const mw_value *key,
+                           mw_handle child) {
   uint32_t p, i;
   mwi_check_enter(e);
-  for (p = first_node(e, parent); p != 0; p = node_at(e, p)->next)
-    if ((i = find_link(e, p, key)) != 0) remove_link(e, i);
+  for (p = first_node(e, parent); p != 0; p = node_at(e, p)->next) {
+    i = find_link(e, p, key);
+    if (i != 0 && (child == MW_NONE || child_of(e, i) != child))
+      remove_link(e, i);
+  }
+}
+
+void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
+  mw_tree_unlink_others(e, parent, key, MW_NONE);
+}
+
+void mw_tree_exchange(mw_engine *e, mw_handle parent, const mw_value *key,
+                      const mw_value *other, mw_handle child) {
+  uint32_t p, i, j;
+  mwi_check_enter(e);
+  for (p = first_node(e, parent); p != 0; p = node_at(e, p)->next) {
+    j = find_link(e, p, other);
+    if (j == 0 || child_of(e, j) != child) continue;
+    i = find_link(e, p, key);
+    if (i != 0) exchange_children(e, i, j);
+  }
 }
 
 int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {

@@ -9,8 +9,10 @@
 ** the value that the write replaces.
 **
 ** A table to be stored is first held by an extra link (under no key), then all
-** tables below are included, and only then the table is stored.  So a failure
-** leaves the object unchanged.
+** tables below are included, and only then the table is stored.  While the
+** table is stored, the extra link holds the table that was in the field.  So a
+** failure leaves the object unchanged, and can put the links back without
+** memory.
 **
 ** A write gives back the objects that the write took out of the tree, unless
 ** the write stored a table that was in the tree before: such a write is perhaps
@@ -162,25 +164,29 @@ static int store_table(lua_State *L) {
   lua_settop(L, SHADOW + 1);
   scan_all(L, s, 0);
   let_go_others(&w);
+  mw_tree_exchange(s->engine, w.obj, &w.change.key, &HOLD,
+                   mwb_handle_of(L, s, VALUE));
   link_to(L, s, 0, w.obj, KEY, VALUE);
-  mw_tree_unlink(s->engine, w.obj, &HOLD);
   mwb_store_field(&w);
+  mw_tree_unlink(s->engine, w.obj, &HOLD);
   return 0;
 }
 
-/* After a failed store the value may be scanned in part, so the value is to be
-** new when it is stored again.  If the shadow lacks the key, the key's link
-** goes, too. */
+/* After a failed store the links lead to what the field holds.  The value may
+** be scanned in part, so the value is to be new when it is stored again. */
 static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
   mw_engine *e = w->s->engine;
-  int type;
-  mw_tree_unlink(e, w->obj, &HOLD);
-  mw_tree_resolve(e);
+  mw_handle held;
+  mwb_find_shadow(w);
   lua_pushvalue(L, KEY);
-  type = lua_rawget(L, w->shadow);
+  lua_rawget(L, w->shadow);
+  held = mwb_handle_of(L, w->s, -1);
   lua_pop(L, 1);
-  if (type == LUA_TNIL) mw_tree_unlink(e, w->obj, &w->change.key);
+  mw_tree_exchange(e, w->obj, &w->change.key, &HOLD, held);
+  mw_tree_unlink(e, w->obj, &HOLD);
+  mw_tree_unlink_others(e, w->obj, &w->change.key, held);
+  mw_tree_resolve(e);
   mwb_let_go(L, w->s, SIZE_MAX);
 }
 

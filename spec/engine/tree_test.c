@@ -278,6 +278,39 @@ static void held(mw_engine *e, heap *h) {
   check(mw_root_end_silent(e, world.h[4]) == MW_STALE);
 }
 
+static int path_is(int root, int i, int k) {
+  mw_value key;
+  return mw_tree_path(world.e, world.h[root], world.h[i], &key, 1) == 1 &&
+         key.u.i == k;
+}
+
+/* Two fields of a parent exchange their children without memory. */
+static void exchanged(mw_engine *e, heap *h) {
+  mw_value x = key_of(0), y = key_of(1);
+  int i;
+  begin(e);
+  set_field(0, 0, 2);
+  set_field(0, 1, 3);
+  set_field(3, 0, 4);
+  set_field(1, 0, 0);
+  include(0);
+  include(1);
+  set_field(4, 1, 3); /* another link to 3, and newer */
+  heap_set(h, HEAP_LIMIT, 0);
+  mw_tree_exchange(e, world.h[0], &x, &y, world.h[2]);
+  check(path_is(0, 2, 0) && path_is(0, 3, 1));
+  mw_tree_exchange(e, world.h[0], &x, &y, world.h[3]);
+  check(path_is(0, 2, 1) && path_is(0, 3, 0));
+  check(mw_verify(e) == MW_OK);
+  mw_tree_unlink_others(e, world.h[0], &x, world.h[3]);
+  check(path_is(0, 3, 0) && !mw_tree_has_orphans(e));
+  mw_tree_unlink_others(e, world.h[0], &x, world.h[2]);
+  check(mw_tree_released(e) != MW_NONE && mw_tree_released(e) != MW_NONE);
+  check(mw_tree_released(e) == MW_NONE && path_is(0, 2, 1));
+  for (i = 0; i < OBJECTS; i++) mw_object_forget(e, world.h[i]);
+  check(world.kept == 0);
+}
+
 static void no_memory(mw_engine *e, heap *h) {
   size_t n, refusals = 1;
   for (n = 1; refusals > 0; n++) {
@@ -303,5 +336,6 @@ const test deep_tests[] = {
     {"its object, then its roots hear of a write", who_hears},
     {"a move is two links", moves},
     {"an object can be held under no key", held},
+    {"two fields exchange their children", exchanged},
     {"linking may run out of memory", no_memory},
     {NULL, NULL}};

@@ -419,6 +419,39 @@ function scenarios.storing_again()
   assert(n == 1, "what is below is not heard")
 end
 
+-- A field holds one of two tables, whichever the store left there, and that one
+-- is below the root.
+function scenarios.replacing_tables()
+  local mw = require "moonwatch"
+  local old, new = { inner = {} }, { inner = {} }
+  local root = { x = old, y = 1, z = { inner = {} } }
+  local function below()
+    return { [old] = root.x == old,
+      [new] = root.x == new or root.y == new or root.z == new }
+  end
+  local failed
+  local function try(f)
+    local ok, message = pcall(f)
+    if not ok then failed = message end
+    for value, is_below in pairs(below()) do
+      check(mw.is_watched(value) == is_below)
+      check(mw.is_watched(value.inner) == is_below)
+    end
+  end
+  mw.watch(root, mw.guard(), { deep = true, once = false })
+  local tx = mw.begin()
+  try(function() root.x = new end)
+  try(function() root.x = old end)
+  try(function() root.y = new end)
+  try(function() root.x = root.x end)
+  try(function() root.z = new end)
+  try(function() root.y = nil end)
+  tx:rollback()
+  mw.reap()
+  try(function() end)
+  if failed then error(failed, 0) end
+end
+
 for _, file in ipairs { "plans", "recorded", "hierarchy", "trace", "rest" } do
   local more = dofile("spec/support/scenarios_" .. file .. ".lua")
   for name, scenario in pairs(more) do scenarios[name] = scenario end
