@@ -708,6 +708,24 @@ describe("a walk by pairs goes on", function()
     given_no_class = function(t) mw.setmetatable(t, nil) end,
     written = function(t) for k in pairs(t) do t[k] = 0 end end,
     put_below_a_root = function(t) mw.track({ t }, { deep = true }) end,
+    stored_below_a_root = function(t)
+      local root = mw.track({}, { deep = true })
+      root.t = t
+    end,
+    led_to_below_a_root = function(t)
+      local root = {}
+      mw.watch(root, nothing, { deep = true, once = false })
+      root.leads = { to = { t } }
+    end,
+    stored_again = function(t)
+      local root = mw.track({}, { deep = true })
+      root.t = t
+      root.t = nil
+      mw.reap()
+      collectgarbage()
+      root.u = t
+      root.t = t
+    end,
     written_by_a_guard = function(t)
       mw.watch(t, function() mw.unwatch(t) end)
       t.a = 0
@@ -728,6 +746,17 @@ describe("a walk by pairs goes on", function()
       for k in pairs(t) do t[k] = nil end
       mw.unwatch(t)
     end,
+    emptied_and_given_a_class = function(t)
+      for k in pairs(t) do t[k] = nil end
+      mw.setmetatable(t, {})
+    end,
+    emptied_and_stored = function(t)
+      local root = mw.track({ t = t }, { deep = true })
+      for k in pairs(t) do t[k] = nil end
+      root.t = nil
+      mw.reap()
+      root.t = t
+    end,
   }
 
   local before = {
@@ -739,11 +768,12 @@ describe("a walk by pairs goes on", function()
     end,
   }
 
-  local function new()
+  local function new(more)
     local t = { 1, 2, 3, 4, a = 1, b = 2, c = 3, [0.5] = 4, [true] = 5 }
+    for i = 1, more do t["key " .. i] = i end
     t.gone = 1
     t.gone = nil
-    return t, 9
+    return t, 9 + more
   end
 
   local function walk(t, event)
@@ -759,24 +789,87 @@ describe("a walk by pairs goes on", function()
 
   for start, begin in pairs(before) do
     for name, event in pairs(events) do
-      -- for `next`, a plain table that becomes a watched one is empty
-      if start ~= "plain" or name == "nothing" then
-        it(("(%s, %s)"):format(start, name:gsub("_", " ")), function()
-          local t, n = new()
+      it(("(%s, %s)"):format(start, name:gsub("_", " ")), function()
+        for _, more in ipairs { 0, 50 } do
+          local t, n = new(more)
           begin(t)
           assert.equal(n, walk(t, event))
           mw.untrack(t)
           mw.unwatch(t)
-        end)
-      end
+        end
+      end)
     end
     for name, event in pairs(cuts) do
       it(("to its end (%s, %s)"):format(start, name:gsub("_", " ")), function()
-        local t = new()
-        begin(t)
-        assert.equal(3, walk(t, event))
-        assert.is_nil(next(mw.raw(t)))
+        for _, more in ipairs { 0, 50 } do
+          local t = new(more)
+          begin(t)
+          assert.equal(3, walk(t, event))
+          assert.is_nil(next(mw.raw(t)))
+        end
       end)
     end
   end
+
+  it("for the loops of a function and its caller, each with its place", function()
+    local t, root = new(20), mw.track({}, { deep = true })
+    local n, m = 0, 0
+    local function inner()
+      for k in pairs(t) do
+        m = m + 1
+        if n == 2 and m == 31 then root.t = t end
+        if k == 0 then break end
+      end
+    end
+    for _ in pairs(t) do
+      n = n + 1
+      inner()
+    end
+    assert.equal(29, n)
+    assert.equal(29 * 29, m)
+  end)
+
+  it("without an error where no loop is to be found #once", function()
+    collectgarbage "stop" -- the second collection takes the keys
+    for _, more in ipairs { 0, 50 } do
+      local t, n = new(more), 0
+      local k = next(t)
+      while k do
+        n = n + 1
+        mw.watch(t, nothing)
+        k = next(t, k)
+      end
+      assert.equal(1, n) -- for `next`, the table is empty
+      t = new(more)
+      n = 0
+      for _ in pairs(t) do -- in another coroutine
+        n = n + 1
+        coroutine.wrap(function() mw.track(t) end)()
+      end
+      assert.equal(1, n)
+    end
+    collectgarbage "restart"
+  end)
+end)
+
+describe("an emptied table", function()
+  it("gives its memory back after two collections", function()
+    local function kilobytes()
+      collectgarbage()
+      collectgarbage()
+      return collectgarbage "count"
+    end
+    for _, way in ipairs { "array", "fields" } do
+      mw.watch({}, nothing)
+      local start = kilobytes()
+      local t = {}
+      for i = 1, 1 << 14 do t[way == "array" and i or "key " .. i] = i end
+      local plain = kilobytes() - start
+      mw.watch(t, nothing, STAY)
+      assert.is_true(kilobytes() - start < 1.2 * plain)
+      local n = 0
+      for _ in pairs(t) do n = n + 1 end
+      assert.equal(1 << 14, n)
+    end
+  end)
 end)

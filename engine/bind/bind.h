@@ -57,6 +57,7 @@ enum {
   MWB_BOX,       /* and an entry that signals its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
+  MWB_ROOM,      /* the metatable of a room: see shadow.c */
   MWB_ANCHORS,   /* weak object -> its own metatable */
   MWB_METAS,     /* intercepted tables with metamethods, weakly held */
   MWB_HERITAGES, /* class -> the heritage that its objects share */
@@ -120,6 +121,7 @@ typedef struct mwb_state {
   int depth;           /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
+  int emptied;         /* has a table been emptied that a loop may walk? */
   int restoring;       /* > 0: writes are not appended to the journal */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */

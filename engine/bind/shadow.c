@@ -28,6 +28,8 @@
 */
 #include "shadow.h"
 
+#include <string.h>
+
 #include "identity.h"
 #include "watch.h"
 
@@ -74,19 +76,31 @@ void mwb_push_class(lua_State *L, int index) {
   }
 }
 
-/* The iterator of `pairs`; upvalues: shadow, the address of the own metatable.
-** If the object has another metatable by now, or none, the walk goes on in the
-** present contents. */
+/* Goes on with a walk after the contents have moved: the keys are those of the
+** former contents, which stay as they were, the values are the present ones. */
+static int next_moved(lua_State *L) {
+  lua_settop(L, 2);
+  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  while (lua_next(L, lua_upvalueindex(1))) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, 3) != LUA_TNIL) return 2;
+    lua_pop(L, 1);
+  }
+  lua_pushnil(L);
+  return 1;
+}
+
+/* The iterator of `pairs`; upvalues: the contents at the begin of the walk, the
+** address of the own metatable of that time. */
 static int next_pair(lua_State *L) {
-  int shadow = lua_upvalueindex(1);
   lua_settop(L, 2);
   if (lua_getmetatable(L, 1) == 0 ||
-      lua_topointer(L, 3) != lua_touserdata(L, lua_upvalueindex(2))) {
-    lua_settop(L, 2);
-    shadow = mwb_push_shadow(L, 1) ? 3 : 1;
-  }
+      lua_topointer(L, 3) != lua_touserdata(L, lua_upvalueindex(2)))
+    return next_moved(L);
   lua_pushvalue(L, 2);
-  if (lua_next(L, shadow)) return 2;
+  if (lua_next(L, lua_upvalueindex(1))) return 2;
   lua_pushnil(L);
   return 1;
 }
@@ -121,6 +135,49 @@ static int after_pairs(lua_State *L, int status, lua_KContext context) {
   lua_pushvalue(L, -4); /* the class's first key */
   lua_replace(L, -2);
   return 3;
+}
+
+/* A search for loops looks at the function that stores or watches, and at the
+** function that called this one; and at so many local variables of each. */
+#define LEVELS 4
+#define LOCALS 60
+
+/* Gives the loop at `level` whose table has been emptied, and whose iterator,
+** Lua's `next`, is local number `n`, the iterator of the table's walk. */
+static void keep_walk(lua_State *L, lua_Debug *level, int n) {
+  const char *name = lua_getlocal(L, level, n + 1);
+  int table = lua_gettop(L);
+  if (name == NULL || !mwb_push_shadow(L, table)) return;
+  lua_pop(L, 1);
+  push_walk(L, table);
+  lua_settop(L, table + 1);
+  lua_setlocal(L, level, n);
+}
+
+/* Looks at the local variables of the function at `level`.  Lua names the values
+** of a loop "(for state)", and other values that are no variables otherwise. */
+static void keep_walks_of(lua_State *L, const mwb_state *s, lua_Debug *level) {
+  int top = lua_gettop(L), n;
+  for (n = 1; n <= LOCALS; n++) {
+    const char *name = lua_getlocal(L, level, n);
+    if (name == NULL) return;
+    if (strcmp(name, "(for state)") == 0) {
+      if (lua_tocfunction(L, -1) == s->next) keep_walk(L, level, n);
+      name = "";
+    }
+    lua_settop(L, top);
+    if (name[0] == '(') return;
+  }
+}
+
+void mwb_keep_walks(lua_State *L, mwb_state *s) {
+  lua_Debug level;
+  int i;
+  if (!s->emptied || s->next == NULL) return;
+  s->emptied = 0;
+  luaL_checkstack(L, LUA_MINSTACK, "loops");
+  for (i = 1; i < LEVELS && lua_getstack(L, i, &level); i++)
+    keep_walks_of(L, s, &level);
 }
 
 static int own_pairs(lua_State *L) {
@@ -234,18 +291,6 @@ enum { SELF = 1, CLASS, SOURCE, CONTENTS, OWNMETA };
 /* The names of the fields that every own metatable has. */
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
-
-void mwb_open_shadow(lua_State *L, mwb_state *s) {
-  int i;
-  for (i = 0; i < MWB_NAMES; i++) {
-    lua_pushstring(L, names[i]);
-    s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
-  }
-  mwb_new_ephemeron(L, MWB_ANCHORS);
-  mwb_new_ephemeron(L, MWB_HERITAGES);
-  mwb_new_ephemeron(L, MWB_METAS);
-  mwb_new_ephemeron(L, MWB_FUNCTIONS);
-}
 
 /* Lua's own limit for the length of a chain of `__index`. */
 #define MAXCHAIN 2000
@@ -536,13 +581,55 @@ static int shrink(lua_State *L) {
   return 0;
 }
 
-static void give_back_room(lua_State *L, lua_Unsigned fields) {
-  if (fields < ROOM) return;
+/* The memory of an emptied table that is still to be given back.  A walk over
+** the table may be under way, by Lua's `next`, which finds the keys of emptied
+** fields until the memory goes.  So the memory stays for two collections: the
+** finaliser runs at the end of each. */
+typedef struct room {
+  mwb_state *s;
+  mw_handle obj;
+  lua_Integer fields;
+  int collections; /* still to come */
+} room;
+
+/* Gives back the memory of the table at 2, if the table is still empty. */
+static void give_back_room(lua_State *L, const room *its) {
+  lua_pushnil(L);
+  if (lua_next(L, 2)) return;
   lua_pushcfunction(L, shrink);
-  lua_pushvalue(L, SELF);
-  lua_pushinteger(L, (lua_Integer)fields);
+  lua_pushvalue(L, 2);
+  lua_pushinteger(L, its->fields);
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  wipe(L, SELF, 1);
+  wipe(L, 2, 1);
+}
+
+static int end_room(lua_State *L) {
+  room *its = (room *)lua_touserdata(L, 1);
+  if (its->s->engine == NULL) return 0;
+  if (its->collections-- > 0) {
+    lua_getmetatable(L, 1);
+    lua_setmetatable(L, 1); /* to be finalised again */
+    return 0;
+  }
+  if (!mwb_alive(L, its->s, its->obj) || !mwb_push_own(L, 2)) return 0;
+  lua_settop(L, 2);
+  give_back_room(L, its);
+  return 0;
+}
+
+/* Pushes the room of a table that is to be emptied, or nil. */
+static void push_room(lua_State *L, mwb_state *s, mw_handle h,
+                      lua_Unsigned fields) {
+  room *its;
+  lua_pushnil(L);
+  if (fields < ROOM) return;
+  its = (room *)lua_newuserdatauv(L, sizeof(room), 0);
+  its->s = s;
+  its->obj = h;
+  its->fields = (lua_Integer)fields;
+  its->collections = 1;
+  mwb_push(L, s, MWB_ROOM);
+  lua_setmetatable(L, -2);
 }
 
 /* The bits of `needs` that say how an object lies. */
@@ -565,9 +652,11 @@ static int enshadow(lua_State *L) {
   if (lengthy) set_len(L, OWNMETA, CONTENTS);
   if (meta) set_read_meta(L, s, SELF, OWNMETA);
   if (!lua_isnil(L, CLASS)) anchor(L, s);
+  if (is_new) push_room(L, s, h, fields);
   lua_settop(L, OWNMETA);
   copy(L, SOURCE, CONTENTS, 0);
   if (is_new) wipe(L, SELF, meta);
+  if (is_new && fields > 1) s->emptied = 1;
   lua_setmetatable(L, SELF);
   if (r != NULL) {
     unsigned needs = r->needs & ~(unsigned)PER_OBJECT;
@@ -578,7 +667,6 @@ static int enshadow(lua_State *L) {
     r->elsewhere = 0;
     r->layout++;
   }
-  if (is_new) give_back_room(L, fields);
   return 0;
 }
 
@@ -688,3 +776,19 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
 }
 
 /* }====================================================== */
+
+void mwb_open_shadow(lua_State *L, mwb_state *s) {
+  int i;
+  for (i = 0; i < MWB_NAMES; i++) {
+    lua_pushstring(L, names[i]);
+    s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, end_room);
+  lua_setfield(L, -2, "__gc");
+  mwb_keep(L, s, MWB_ROOM);
+  mwb_new_ephemeron(L, MWB_ANCHORS);
+  mwb_new_ephemeron(L, MWB_HERITAGES);
+  mwb_new_ephemeron(L, MWB_METAS);
+  mwb_new_ephemeron(L, MWB_FUNCTIONS);
+}

@@ -163,6 +163,7 @@ static int store_table(lua_State *L) {
   link_child(L, s, 0, w.obj, 0, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
   scan_all(L, s, 0);
+  mwb_keep_walks(L, s);
   let_go_others(&w);
   mw_tree_exchange(s->engine, w.obj, &w.change.key, &HOLD,
                    mwb_handle_of(L, s, VALUE));

@@ -311,6 +311,7 @@ static int attach(lua_State *L) {
   }
   if (has_term) give_to_owner(L, s, 3, place);
   if (reach != 0) mwb_include(L, s, reach, 1);
+  mwb_keep_walks(L, s);
   if (before == PLAIN && lua_isuserdata(L, 1)) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
