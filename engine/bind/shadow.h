@@ -30,6 +30,10 @@ int mwb_push_shadow(lua_State *L, int index);
 ** program sees, or nil. */
 void mwb_push_class(lua_State *L, int index);
 
+/* Is the table at `index` the one that objects without a class show as their
+** metatable? */
+int mwb_is_no_class(lua_State *L, int index);
+
 /* Is the key at `index` one that Lua looks up raw in metatables? */
 int mwb_is_meta(lua_State *L, int index);
 

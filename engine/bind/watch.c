@@ -64,16 +64,6 @@ static int is_watch_alive(lua_State *L) {
 ** Arguments
 ** ======================================================= */
 
-int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
-  int ours;
-  if (!lua_getmetatable(L, index)) return 0;
-  mwb_push(L, s, MWB_CLOCK);
-  mwb_push(L, s, MWB_MAP);
-  ours = lua_rawequal(L, -1, -3) || lua_rawequal(L, -2, -3);
-  lua_pop(L, 3);
-  return ours;
-}
-
 /* Raises unless the value at 1 is a table or a userdata that can be
 ** intercepted. */
 static void check_object(lua_State *L, const mwb_state *s, const char *name) {
