@@ -282,6 +282,13 @@ function measures.documents(way)
   return time(ways.documents[way], a, b) * 1e6
 end
 
+-- Nanoseconds a table to copy a world.
+function measures.plain(way)
+  local copies = made_by(ways.copies, way)
+  settle()
+  return time(copies) * 1e9 / MANY
+end
+
 -- Traces ----------------------------------------------------------------
 
 -- Nanoseconds a scope; garbage is collected as it comes, for that is a part of
@@ -598,7 +605,7 @@ local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, statements = 20, first_watch = 5,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
-  scope = 5,
+  plain = 5, scope = 5,
   calls = 20,
   examples = 5, more_examples = 5, guard = 5,
 }

@@ -86,6 +86,12 @@ return {
     against = PROXY, base = "proxies", ours = "watched", unit = "calls",
     rounds = 1, least = 90 },
 
+  { name = "mw.plain, each table", measure = "plain",
+    against = "a deep copy in Lua", base = "lua", ours = "plain", aim = 1.5 },
+  { name = "mw.plain, tracked, each table", measure = "plain",
+    against = "a deep copy in Lua", base = "lua", ours = "plain_tracked",
+    aim = 1.5 },
+
   { name = "100,000 watched: pause", measure = "pause_points", apart = true,
     against = OBVIOUS, base = "obvious", ours = "watch", zero = "none",
     unit = "ms", rounds = 3, aim = 0.25 },

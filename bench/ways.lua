@@ -289,6 +289,46 @@ function ways.two_documents()
   return a, b
 end
 
+-- A world of 100,000 tables, a quarter of them with a class.
+local function new_world()
+  local class = { __index = { alive = true } }
+  local world = {}
+  for i = 1, 25000 do
+    world[i] = setmetatable({ id = i, name = "entity", pos = { x = i, y = 0 },
+      tags = { "a", "b" }, stats = { hp = 10, mp = 5, xp = 0 } }, class)
+  end
+  return world
+end
+
+local function deep_copy(value, copies)
+  if type(value) ~= "table" then return value end
+  if copies[value] then return copies[value] end
+  local its = {}
+  copies[value] = its
+  for key, field in next, value do
+    its[deep_copy(key, copies)] = deep_copy(field, copies)
+  end
+  return setmetatable(its, getmetatable(value))
+end
+
+-- Each returns a function that copies a world.
+ways.copies = {}
+
+function ways.copies.lua()
+  local world = new_world()
+  return function() return deep_copy(world, {}) end
+end
+
+function ways.copies.plain()
+  local world = new_world()
+  return function() return mw.plain(world) end
+end
+
+function ways.copies.plain_tracked()
+  local world = mw.track(new_world(), { deep = true })
+  return function() return mw.plain(world) end
+end
+
 for _, name in ipairs { "watches", "programs", "frames", "growth" } do
   require("ways_of_" .. name)(ways)
 end

@@ -321,10 +321,11 @@ enum mw_kind {
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;      /* does the new value equal the old one? */
-  void *host;    /* for the host's use, in `mw_call` and `mw_settle` */
-  uint64_t note; /* likewise, for `mw_settle` */
-  uint32_t node; /* the engine's, for `mw_change_path`; 0 at first */
+  int same;       /* does the new value equal the old one? */
+  int flags_only; /* do only watches with MW_FLAG hear the change? */
+  void *host;     /* for the host's use, in `mw_call` and `mw_settle` */
+  uint64_t note;  /* likewise, for `mw_settle` */
+  uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first */
 } mw_change;
 
 /*

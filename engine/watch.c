@@ -609,6 +609,7 @@ static mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) {
 /* Does the watch hear the change, now or later? */
 static int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below & ~w->flags) return 0;
+  if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
 

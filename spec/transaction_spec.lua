@@ -1,6 +1,7 @@
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local no_class = require "spec.support.no_class"
 local show = require "spec.support.show"
 
 describe("a transaction", function()
@@ -72,7 +73,7 @@ describe("a transaction", function()
     mw.setmetatable(obj, class)
     assert.equal(1, obj.y)
     local fx = tx:rollback()
-    assert.is_false(getmetatable(obj))
+    assert.equal(no_class, getmetatable(obj))
     assert.is_nil(obj.y)
     local entry = fx:entries()()
     assert.equal("metatable", entry.kind)

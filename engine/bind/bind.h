@@ -58,6 +58,8 @@ enum {
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
   MWB_ROOM,      /* the metatable of a room: see shadow.c */
+  MWB_NOCLASS,   /* and of the table that objects without a class show */
+  MWB_OURS,      /* the metatables of the library's own objects */
   MWB_ANCHORS,   /* weak object -> its own metatable */
   MWB_METAS,     /* intercepted tables with metamethods, weakly held */
   MWB_HERITAGES, /* class -> the heritage that its objects share */

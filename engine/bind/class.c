@@ -15,6 +15,46 @@
 
 #include <string.h>
 
+int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
+  int ours;
+  if (!lua_getmetatable(L, index)) return 0;
+  mwb_push(L, s, MWB_OURS);
+  lua_insert(L, -2);
+  ours = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return ours;
+}
+
+/* Classes of Lua files that are loaded anew can be collected. */
+void mwb_open_ours(lua_State *L, mwb_state *s) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  mwb_keep(L, s, MWB_OURS);
+}
+
+/* Adds the metatable at `index` to MWB_OURS. */
+static void add_to_ours(lua_State *L, const mwb_state *s, int index) {
+  mwb_push(L, s, MWB_OURS);
+  lua_pushvalue(L, index);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
+
+/* add_class(metatable): for classes of the library's Lua files */
+static int add_class(lua_State *L) {
+  add_to_ours(L, mwb_state_of(L), 1);
+  return 0;
+}
+
+void mwb_open_classes(lua_State *L) {
+  static const luaL_Reg functions[] = {{"add_class", add_class}, {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}
+
 const void *mwb_new_meta(lua_State *L, int value, const char *type,
                          const luaL_Reg *meta, const luaL_Reg *methods) {
   const void *address;
@@ -28,6 +68,7 @@ const void *mwb_new_meta(lua_State *L, int value, const char *type,
   mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
   mwb_set_funcs(L, meta); /* may replace __index */
+  add_to_ours(L, mwb_state_of(L), lua_gettop(L));
   mwb_keep(L, mwb_state_of(L), value);
   return address;
 }

@@ -33,6 +33,9 @@ typedef struct mwb_class {
   const luaL_Reg *meta; /* metamethods */
 } mwb_class;
 
+/* Is the value at `index` one of the library's own objects? */
+int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
+
 /* Makes a metatable, with methods under `__index`, and makes the metatable the
 ** state's value `value`.  Returns the metatable's address. */
 const void *mwb_new_meta(lua_State *L, int value, const char *type,

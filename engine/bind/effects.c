@@ -109,6 +109,14 @@ static int cut(lua_State *L) {
 
 static const char *const fields[] = {"key", "old", "new"};
 
+/* Marks the old or new value as absent if the entry's kind says so.  Raw writes
+** are to tables, where nil is absent. */
+static void set_absent(mw_entry *entry, int part, int kind) {
+  if (entry->kind == kind ||
+      (entry->kind == MW_RAW && entry->type[part] == MW_TNIL))
+    entry->type[part] = MW_TABSENT;
+}
+
 /* Fills in an entry from the fields of the table at `list`. */
 static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
                        int list) {
@@ -122,8 +130,8 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   }
   lua_getfield(L, list, "kind");
   entry->kind = (uint8_t)mwb_kind(L, top + 1);
-  if (entry->kind == MW_INSERT) entry->type[MW_OLD] = MW_TABSENT;
-  if (entry->kind == MW_DELETE) entry->type[MW_NOW] = MW_TABSENT;
+  set_absent(entry, MW_OLD, MW_INSERT);
+  set_absent(entry, MW_NOW, MW_DELETE);
   if (lua_getfield(L, list, "where") == LUA_TSTRING)
     entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
                                    lua_tostring(L, top + 2));

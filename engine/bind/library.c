@@ -248,6 +248,7 @@ static int build(lua_State *L) {
   lua_rawget(L, -2);
   s->next = lua_tocfunction(L, -1);
   lua_pop(L, 2);
+  mwb_open_ours(L, s);
   mwb_open_keys(L, s);
   mwb_open_identity(L, s);
   mwb_open_clock(L, s);
@@ -257,9 +258,11 @@ static int build(lua_State *L) {
   mwb_open_watch(L, s);
   mwb_open_batch(L);
   mwb_open_touch(L);
+  mwb_open_plain(L);
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
   lua_newtable(L);
+  mwb_open_classes(L);
   mwb_open_budget(L);
   mwb_open_policy(L, s);
   mwb_open_calls(L);
@@ -274,6 +277,7 @@ static int build(lua_State *L) {
   mwb_open_tracing(L);
   mwb_open_trace_file(L);
   mwb_open_tally(L);
+  mwb_open_see_through(L);
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");

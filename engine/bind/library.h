@@ -11,6 +11,9 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* Makes MWB_OURS, which the metatables of the other functions enter. */
+void mwb_open_ours(lua_State *L, mwb_state *s);
+
 /* Each sets public functions in the library's table on the top. */
 void mwb_open_keys(lua_State *L, mwb_state *s);
 void mwb_open_shadow(lua_State *L, mwb_state *s);
@@ -21,11 +24,13 @@ void mwb_open_guard(lua_State *L, mwb_state *s);
 void mwb_open_watch(lua_State *L, mwb_state *s);
 void mwb_open_batch(lua_State *L);
 void mwb_open_touch(lua_State *L);
+void mwb_open_plain(lua_State *L);
 void mwb_open_trace(lua_State *L, mwb_state *s);
 void mwb_open_timed(lua_State *L, mwb_state *s);
 
 /* Each sets functions for the library's own Lua files in the table on the
 ** top. */
+void mwb_open_classes(lua_State *L);
 void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
@@ -40,6 +45,7 @@ void mwb_open_timers(lua_State *L);
 void mwb_open_tracing(lua_State *L);
 void mwb_open_trace_file(lua_State *L);
 void mwb_open_tally(lua_State *L);
+void mwb_open_see_through(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -25,11 +25,17 @@
 ** inner table.
 **
 ** A metatable is an object's own if its `__newindex` is the trap.
+**
+** `getmetatable` shows the class, by the `__metatable` of own metatables and of
+** heritages.  Objects without a class show one empty table that all of them
+** share, so that a function which copies objects can give this table to
+** `setmetatable`.  An object with this metatable has no class.
 */
 #include "shadow.h"
 
 #include <string.h>
 
+#include "class.h"
 #include "identity.h"
 #include "watch.h"
 
@@ -52,6 +58,39 @@ static int push_trap(lua_State *L, int index) {
   return 0;
 }
 
+static const char NO_CLASS = 0;
+
+/* Pushes the metatable that objects without a class show. */
+static void push_no_class(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &NO_CLASS);
+}
+
+int mwb_is_no_class(lua_State *L, int index) {
+  int is;
+  index = lua_absindex(L, index);
+  push_no_class(L);
+  is = lua_rawequal(L, index, -1);
+  lua_pop(L, 1);
+  return is;
+}
+
+/* The `__newindex` of the metatable that objects without a class show. */
+static int refuse_field(lua_State *L) {
+  return luaL_error(L,
+                    "all watched objects without a metatable show this "
+                    "table: use mw.setmetatable");
+}
+
+static void open_no_class(lua_State *L, mwb_state *s) {
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__newindex", refuse_field}, {NULL, NULL}};
+  mwb_new_meta(L, MWB_NOCLASS, "metatable of no class", meta, none);
+  lua_newtable(L);
+  mwb_push(L, s, MWB_NOCLASS);
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &NO_CLASS);
+}
+
 int mwb_push_own(lua_State *L, int index) {
   if (!push_trap(L, index)) return 0;
   lua_pop(L, 1);
@@ -72,6 +111,9 @@ void mwb_push_class(lua_State *L, int index) {
     lua_replace(L, -3);
     lua_pop(L, 1);
   } else if (!lua_getmetatable(L, index)) {
+    lua_pushnil(L);
+  } else if (mwb_is_no_class(L, -1)) {
+    lua_pop(L, 1);
     lua_pushnil(L);
   }
 }
@@ -154,8 +196,9 @@ static void keep_walk(lua_State *L, lua_Debug *level, int n) {
   lua_setlocal(L, level, n);
 }
 
-/* Looks at the local variables of the function at `level`.  Lua names the values
-** of a loop "(for state)", and other values that are no variables otherwise. */
+/* Looks at the local variables of the function at `level`.  Lua names the
+** values of a loop "(for state)", and other values that are no variables
+** otherwise. */
 static void keep_walks_of(lua_State *L, const mwb_state *s, lua_Debug *level) {
   int top = lua_gettop(L), n;
   for (n = 1; n <= LOCALS; n++) {
@@ -515,7 +558,7 @@ static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
   lua_rawset(L, OWNMETA);
   mwb_push_name(L, s, MWB_METATABLE);
   if (!has_class)
-    lua_pushboolean(L, 0);
+    push_no_class(L);
   else if (mwb_raw_field(L, OWNMETA, "__metatable") == LUA_TNIL)
     lua_copy(L, CLASS, -1);
   lua_rawset(L, OWNMETA);
@@ -783,6 +826,7 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
     lua_pushstring(L, names[i]);
     s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
+  open_no_class(L, s);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, end_room);
   lua_setfield(L, -2, "__gc");

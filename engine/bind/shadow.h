@@ -33,6 +33,9 @@ void mwb_push_class(lua_State *L, int index);
 /* Loops over tables that have been emptied go on in the shadows: the loops by
 ** `pairs` in the function that is running, and in the function's caller. */
 void mwb_keep_walks(lua_State *L, mwb_state *s);
+/* Is the table at `index` the one that objects without a class show as their
+** metatable? */
+int mwb_is_no_class(lua_State *L, int index);
 
 /* Is the key at `index` one that Lua looks up raw in metatables? */
 int mwb_is_meta(lua_State *L, int index);

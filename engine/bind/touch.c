@@ -254,6 +254,10 @@ static int change_metatable(lua_State *L, int asks) {
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
     return mwb_bad_argument(L, "setmetatable", 2, 2, "nil or table");
   lua_settop(L, 2);
+  if (mwb_is_no_class(L, 2)) {
+    lua_pushnil(L);
+    lua_replace(L, 2);
+  }
   mwb_push_class(L, 1);
   if (lua_istable(L, 3)) {
     lua_pushliteral(L, "__metatable");
@@ -278,7 +282,7 @@ static int change_metatable(lua_State *L, int asks) {
   return 1;
 }
 
-static int set_metatable(lua_State *L) { return change_metatable(L, 1); }
+int mwb_setmetatable(lua_State *L) { return change_metatable(L, 1); }
 
 /* set_class(object, class): the checks have been asked */
 static int set_class(lua_State *L) { return change_metatable(L, 0); }
@@ -296,7 +300,7 @@ void mwb_open_calls(lua_State *L) {
 void mwb_open_touch(lua_State *L) {
   static const luaL_Reg functions[] = {{"touch", touch},
                                        {"sync", sync},
-                                       {"setmetatable", set_metatable},
+                                       {"setmetatable", mwb_setmetatable},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

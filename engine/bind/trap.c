@@ -38,6 +38,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->seq = s->engine->watch.seq;
   w->change.kind = kind;
   w->change.same = 0;
+  w->change.flags_only = 0;
   w->change.host = w;
   w->change.note = 0;
   w->change.node = 0;
@@ -331,6 +332,7 @@ void mwb_store_field(mwb_write *w) {
     store_in(L, s, w->shadow, w->r, &w->change.key);
     lua_settop(L, top);
   }
+  if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
   mwb_append_entry(s, &entry);
 }
 

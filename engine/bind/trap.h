@@ -115,6 +115,9 @@ void mwb_set_kind_of(mwb_write *w);
 ** of a userdata fails. */
 void mwb_push_current(lua_State *L, mwb_state *s);
 
+/* touch.c: the function mw.setmetatable. */
+int mwb_setmetatable(lua_State *L);
+
 /* Prepares the entry of a write to a cell, or to an object that is not
 ** intercepted; object, key and value are on the stack. */
 void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry);

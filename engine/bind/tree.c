@@ -21,6 +21,7 @@
 */
 #include "tree.h"
 
+#include "class.h"
 #include "identity.h"
 #include "key.h"
 #include "policy.h"

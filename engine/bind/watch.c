@@ -64,16 +64,6 @@ static int is_watch_alive(lua_State *L) {
 ** Arguments
 ** ======================================================= */
 
-int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
-  int ours;
-  if (!lua_getmetatable(L, index)) return 0;
-  mwb_push(L, s, MWB_CLOCK);
-  mwb_push(L, s, MWB_MAP);
-  ours = lua_rawequal(L, -1, -3) || lua_rawequal(L, -2, -3);
-  lua_pop(L, 3);
-  return ours;
-}
-
 /* Raises unless the value at 1 is a table or a userdata that can be
 ** intercepted. */
 static void check_object(lua_State *L, const mwb_state *s, const char *name) {
@@ -310,8 +300,10 @@ static int attach(lua_State *L) {
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, h));
   }
   if (has_term) give_to_owner(L, s, 3, place);
-  if (reach != 0) mwb_include(L, s, reach, 1);
-  mwb_keep_walks(L, s);
+  if (reach != 0) {
+    mwb_include(L, s, reach, 1);
+    mwb_keep_walks(L, s);
+  }
   if (before == PLAIN && lua_isuserdata(L, 1)) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;

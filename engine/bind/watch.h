@@ -16,9 +16,6 @@
 void mwb_class_watched(lua_State *L, mwb_state *s, int index);
 void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
 
-/* Is the value at `index` a clock or a weak map, whose metatable must stay? */
-int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
-
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop
 #endif

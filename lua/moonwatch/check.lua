@@ -4,7 +4,8 @@
 -- The functions here are called by the function that the program called, so
 -- the error belongs to the caller of their caller.
 
-local metatable = require("moonwatch.core").private.metatable
+local private = require("moonwatch.core").private
+local metatable = private.metatable
 
 local check = {}
 
@@ -98,6 +99,7 @@ end
 function check.class(name)
   local class = { __name = name, __metatable = false }
   class.__index = class
+  private.add_class(class)
   local function check_self(self, method, depth)
     if metatable(self) ~= class then fail_self(method, name, self, depth) end
   end

@@ -1,6 +1,7 @@
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local no_class = require "spec.support.no_class"
 local support = require "support"
 local show = require "spec.support.show"
 
@@ -420,7 +421,7 @@ describe("invert", function()
     assert.matches("update x:2>1", rest)
     assert.is_truthy(inverse:apply())
     assert.same({ x = 1, y = 1 }, mw.raw(obj))
-    assert.is_false(getmetatable(obj))
+    assert.equal(no_class, getmetatable(obj))
     assert.equal(show(fx), show(inverse:invert()))
     assert.is_nil(inverse:apply())
   end)

@@ -289,6 +289,33 @@ static void flags(mw_engine *e, heap *h) {
   check(mw_guard_is_valid(e, guard));
 }
 
+/* Only flags hear the change, in a batch too; others keep their turn. */
+static void flags_only(mw_engine *e, heap *h) {
+  mw_handle guard;
+  mw_change change;
+  begin(e);
+  (void)h;
+  mw_object_identify(e, &places[1], &guard);
+  memset(&change, 0, sizeof(change));
+  change.kind = MW_RAW;
+  change.flags_only = 1;
+  watch('a', MW_ONCE);
+  watch_as('b', MW_FLAG | MW_WEAK | MW_AFTER, 0, guard);
+  mw_write_begin(e, host.obj, &change);
+  check(mw_guard_is_valid(e, guard));
+  mw_write_end(e, host.obj, &change, 2);
+  check(!mw_guard_is_valid(e, guard));
+  mw_batch_begin(e);
+  mw_guard_set_valid(e, guard, 1);
+  mw_write_begin(e, host.obj, &change);
+  check(!mw_guard_is_valid(e, guard));
+  mw_batch_end(e, NULL);
+  check(logged(""));
+  check(mw_object_mutations(e, host.obj) == 2);
+  write();
+  check(logged("a="));
+}
+
 static void flags_that_are_not_weak(mw_engine *e, heap *h) {
   mw_watch_options options;
   mw_handle guard, obj;
@@ -507,6 +534,7 @@ const test watch_tests[] = {
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
     {"a flag becomes invalid without a call", flags},
+    {"a change can be for flags alone", flags_only},
     {"a flag need not be weak", flags_that_are_not_weak},
     {"a guard that is gone cannot watch", stale_guards},
     {"a batch calls once, at the end of the outermost", batch},

@@ -2,6 +2,7 @@
 -- in the order of the search, so the text shows identity and cycles.
 
 local mw = require "moonwatch"
+local metatable = require("moonwatch.core").private.metatable
 
 local function before(a, b)
   return type(a) .. tostring(a) < type(b) .. tostring(b)
@@ -37,7 +38,7 @@ function Painter:paint(t, i)
       self:name(held[key]))
   end
   self.lines[#self.lines + 1] = ("%d is a %s"):format(i,
-    self:name(getmetatable(t) or nil))
+    self:name(metatable(t)))
 end
 
 return function(root)

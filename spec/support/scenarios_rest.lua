@@ -70,6 +70,48 @@ function scenarios.memos()
   check(whole(is_stale, memo)[1] == 2 and n == 3)
 end
 
+-- A copy of a cycle, of an object with a class, and of a key.
+function scenarios.plain_copies()
+  look_back()
+  local mw = require "moonwatch"
+  local class = { __newindex = rawset }
+  local root = { list = {}, at = setmetatable({ x = 1 }, class) }
+  for i = 1, 20 do root.list[i] = { root, i } end
+  root[root.list] = "key"
+  mw.track(root, { deep = true })
+  local copy = whole(function() return mw.mutations(root) == 0 end, mw.plain,
+    root)
+  check(copy.list[20][1] == copy and copy.list[20][2] == 20)
+  check(copy[copy.list] == "key" and rawget(copy.at, "x") == 1)
+  check(getmetatable(copy.at) == class and getmetatable(copy) == nil)
+  local none = getmetatable(root)
+  local ok, err = pcall(function() none.x = 1 end)
+  check(not ok and next(none) == nil)
+  if err:find "not enough memory" then error(err, 0) end
+end
+
+function scenarios.seeing_through()
+  look_back()
+  local mw = require "moonwatch"
+  local env, watched_env = { next = next }, {}
+  mw.watch(watched_env, function() error("called", 0) end, { once = false })
+  whole(function() return env.next == next and env.rawset == nil end,
+    mw.see_through, env):cancel()
+  check(env.next == next and env.rawset == nil)
+  do
+    local _ <close> = whole(function() return watched_env.next == nil end,
+      mw.see_through, watched_env)
+    local obj = mw.track { x = 1 }
+    whole(function() return obj.y == nil end, watched_env.rawset, obj, "y", {})
+    check(obj.y and next(obj) == nil and watched_env.rawget(obj, "x") == 1)
+    check(watched_env.rawlen(obj) == 0 and watched_env.next(obj))
+    whole(function() return getmetatable(obj) ~= env end,
+      watched_env.setmetatable, obj, env)
+    check(getmetatable(obj) == env)
+  end
+  check(watched_env.next == nil)
+end
+
 -- What is not remembered is new the next time.
 function scenarios.seen()
   look_back()

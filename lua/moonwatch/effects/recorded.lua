@@ -124,6 +124,13 @@ local function name_of(key)
   return key == key and key or NAN
 end
 
+-- Returns the kind of an entry.  A raw write, whose kind does not say what it
+-- changed, was to a table.
+local function kind_of(e)
+  if e.kind ~= "raw" then return e.kind end
+  return e.old == nil and "insert" or e.new == nil and "delete" or "update"
+end
+
 -- Returns the kind of the net change of a field; nil if the field is as it was.
 local function net_kind(e)
   local was, is = e.first ~= "insert", e.kind ~= "delete"
@@ -135,6 +142,7 @@ end
 -- Merges an entry into the net change of its field, in `list` and by name in
 -- `fields`.  A field that is set again after a delete comes last.
 local function merge(list, fields, e)
+  e.kind = kind_of(e)
   local of_object, name = fields[e.object] or {}, name_of(e.key)
   local former = of_object[name]
   fields[e.object], of_object[name] = of_object, former or e

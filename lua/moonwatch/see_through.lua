@@ -1,0 +1,66 @@
+--- mw.see_through: raw functions that know watched objects, in an environment.
+-- SPDX-License-Identifier: MIT
+
+local check = require "moonwatch.check"
+local private = require("moonwatch.core").private
+
+local SeeThrough, check_self = check.class "see_through"
+
+-- All copies of this file share the owners: function -> the handle that has put
+-- the function into an environment.
+private.see_through_owners = private.see_through_owners or
+  setmetatable({}, { __mode = "k" })
+local owners = private.see_through_owners
+
+-- Returns the handle that is to put `fn` back: the function stood in the
+-- environment when that handle came.  Returns nil if there is no such handle.
+local function successor(self, name, fn)
+  local above = owners[self.own.rawget(self.env, name)]
+  while above and not rawequal(above.former[name], fn) do
+    above = owners[above.former[name]]
+  end
+  return above
+end
+
+local function put_back(self, name, fn)
+  local former = self.former[name]
+  if rawequal(self.own.rawget(self.env, name), fn) then
+    self.own.rawset(self.env, name, former)
+    return
+  end
+  local above = successor(self, name, fn)
+  if above then above.former[name] = former end
+end
+
+--- Puts back what stood in the environment; a function that the program has
+-- replaced meanwhile stays.  A second call does nothing.
+function SeeThrough:cancel()
+  check_self(self, "cancel")
+  if self.env == nil then return end
+  for name, fn in next, self.own do put_back(self, name, fn) end
+  self.env = nil
+end
+
+SeeThrough.__close = SeeThrough.cancel
+
+local function put_in(self)
+  for name, fn in next, self.own do self.own.rawset(self.env, name, fn) end
+end
+
+--- Puts `next`, `rawget`, `rawset`, `rawlen` and `setmetatable` that know
+-- watched objects into the table `env`.  Returns the handle that ends this.
+local function see_through(env)
+  check.argument(type(env) == "table", 1, "see_through", "table", env)
+  local own = private.see_through_functions()
+  local self = setmetatable({ env = env, own = own, former = {} }, SeeThrough)
+  for name, fn in next, own do
+    self.former[name] = own.rawget(env, name)
+    owners[fn] = self
+  end
+  local ok, err = pcall(put_in, self)
+  if ok then return self end
+  self:cancel()
+  error(err, 0)
+end
+
+return see_through
