@@ -215,6 +215,20 @@ function growth.attach(n)
   end, n
 end
 
+-- It moves from one place to another: is taken out, and put in.
+function growth.move(n)
+  local root, list = mw.track({ a = {}, b = {} }, { deep = true }), new_chain(n)
+  root.a.list = list
+  return function()
+    for _ = 1, 100 do
+      root.a.list = nil
+      root.b.list = list
+      root.b.list = nil
+      root.a.list = list
+    end
+  end, 200
+end
+
 -- The parts of a scene, each watched deeply, and each leads to all others: a
 -- watch of one reaches n tables.
 local function new_scene(n)

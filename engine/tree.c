@@ -537,6 +537,7 @@ static void give_node(mw_engine *e, uint32_t m) {
 static void resolve(mw_engine *e) {
   mwi_tree *part = &e->tree;
   uint32_t m;
+  part->looks = 0;
   look_for_paths(e);
   while ((m = part->orphans) != 0) {
     mwi_node *node = node_at(e, m);
@@ -866,13 +867,26 @@ int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
 ** Upwards
 ** ======================================================= */
 
+/* While there are orphans, each look at a path costs the depth of the node: so
+** many looks are made before the orphans are resolved in any case. */
+#define LOOKS 100
+
 /* Returns whether there is a path to node `m`.  If the node has lost its path,
 ** looks for another one, and the node may go. */
 static int resolve_node(mw_engine *e, uint32_t m) {
   uint32_t version = e->tree.version;
-  if (e->tree.orphans == 0 || has_path(e, m)) return 1;
+  if (e->tree.orphans == 0) return 1;
+  if (has_path(e, m) && ++e->tree.looks < LOOKS) return 1;
   resolve(e);
   return e->tree.version == version;
+}
+
+int mwi_tree_is_lost(mw_engine *e, const mwi_object *r) {
+  uint32_t m = r->nodes;
+  if (e->tree.orphans == 0 || m == 0) return 0;
+  while (m != 0 && !has_path(e, m)) m = node_at(e, m)->next;
+  if (m == 0) resolve(e);
+  return r->nodes == 0;
 }
 
 /* Returns the node of `obj` in a reach if there is a path to the node, else

@@ -49,6 +49,7 @@ typedef struct mwi_tree {
   uint32_t ground;   /* the reach of all silent roots, or 0 */
   uint32_t orphans;  /* nodes that lost their path, not yet resolved */
   uint32_t released; /* nodes below no root */
+  uint32_t looks;    /* at paths since orphans were resolved */
   uint32_t search;   /* the number of the search for paths */
   uint32_t version;  /* increases when a node goes */
   uint32_t found;    /* a node that was found lately, perhaps gone since */
@@ -81,6 +82,10 @@ MWI_API int mwi_tree_is_watched(mw_engine *e, mwi_object *r);
 /* Returns whether no root above the object is heard.  The object of `r` is in
 ** the tree. */
 MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r);
+
+/* Returns whether there is no path to the object any more; then the object has
+** left the tree. */
+MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
 /* Finds the root's own field on the path from the root to the object. */
 MWI_API void mwi_tree_top(const mw_engine *e, const mwi_climb *climb,

@@ -611,6 +611,7 @@ describe("a list of many nodes below a root", function()
   for how, begin in pairs(ways) do
     local function with(name, f)
       it(name .. " (" .. how .. ")", function()
+        mw.reap() -- what other specs have left
         root, flag = {}, nil
         begin()
         f()
@@ -687,6 +688,8 @@ describe("a list of many nodes below a root", function()
         root.list = list
         check(list, MANY)
         root.list = nil
+        assert.is_false(mw.is_watched(list) or mw.is_watched(last))
+        mw.reap()
         assert.is_nil(getmetatable(list))
         assert.is_nil(getmetatable(last))
       end
@@ -702,6 +705,7 @@ describe("a list of many nodes below a root", function()
       assert.equal(1001, root.cursor.n)
       local first = list.first
       root.cursor = nil
+      mw.reap()
       assert.is_nil(getmetatable(first))
     end)
   end
@@ -889,6 +893,142 @@ describe("roots above the same tables", function()
   end)
 end)
 
+describe("a table with much below it that moves", function()
+  local function tree(depth)
+    if depth == 0 then return { leaf = true } end
+    return { tree(depth - 1), tree(depth - 1), up = {} }
+  end
+
+  local moves = {
+    ["out and in"] = function(root, t)
+      root.a.x = nil
+      root.b.y = t
+    end,
+    ["in and out"] = function(root, t)
+      root.b.y = t
+      root.a.x = nil
+    end,
+    ["out, counted, and in"] = function(root, t)
+      root.a.x = nil
+      root.a.n = (root.a.n or 0) - 1
+      root.b.y = t
+    end,
+    ["below a new table"] = function(root, t)
+      root.a.x = nil
+      root.b.y = { new = { t } }
+    end,
+    ["by table.remove"] = function(root, t)
+      for i = 1, 10 do root.a[i] = { i } end
+      table.insert(root.a, 1, t)
+      root.a.x = nil
+      table.insert(root.b, 1, table.remove(root.a, 1))
+    end,
+    ["in exchange"] = function(root, t)
+      root.b.y = { 1 }
+      root.a.x, root.b.y = root.b.y, t
+    end,
+    ["by a variable"] = function(root, t)
+      root.b.y = { 1 }
+      local other = root.b.y
+      root.b.y, root.a.x = nil, nil
+      root.a.x, root.b.y = other, t
+    end,
+  }
+
+  for _, way in ipairs { "watched", "tracked" } do
+    for name, move in pairs(moves) do
+      it(("is not looked at again (%s, %s)"):format(way, name), function()
+        local root, asked = { a = { x = tree(6) }, b = {} }, 0
+        local t = root.a.x
+        local leaf = t[1][2][1][2][1][2]
+        local flag = mw.guard()
+        if way == "watched" then
+          mw.watch(root, flag, DEEP)
+        else
+          mw.track(root, { deep = true })
+        end
+        local former = mw.policy { descend = function()
+          asked = asked + 1
+          return true
+        end }:use()
+        move(root, t)
+        former:use()
+        assert.is_true(asked < 80) -- there are 190 below
+        if way == "watched" then
+          flag:revalidate()
+          leaf.x = 1
+          assert.is_false(flag.valid)
+        else
+          local _, fx = mw.transaction(function() leaf.x = 1 end)
+          assert.equal(1, fx:len())
+        end
+        mw.untrack(root)
+        mw.unwatch(root)
+        assert.is_nil(getmetatable(leaf))
+      end)
+    end
+
+    it("is given back if it does not come back (" .. way .. ")", function()
+      for _, wait in ipairs {
+        function() mw.reap() end,
+        function(root) for i = 1, 100 do root.other, root.other = {}, { i } end
+        end,
+        function(_, t) t.written = {} end,
+        function() for _ = 1, 1000 do mw.id {} end end,
+        function() mw.transaction(function() end) end,
+      } do
+        local root = { x = tree(6) }
+        local t = root.x
+        mw.watch(root, mw.guard(), DEEP)
+        if way == "tracked" then
+          mw.unwatch(root)
+          mw.track(root, { deep = true })
+        end
+        root.x = nil
+        wait(root, t)
+        assert.is_nil(getmetatable(t))
+        assert.is_nil(getmetatable(t[1][1][2]))
+        local ok = mw.transaction(function()
+          t.written = 5
+          error "taken back"
+        end)
+        assert.is_false(ok)
+        assert.equal(5, t.written)
+        mw.untrack(root)
+        mw.unwatch(root)
+      end
+    end)
+  end
+
+  it("does not belong to a transaction if it was out before", function()
+    local root = { x = tree(3) }
+    local t = root.x
+    mw.track(root, { deep = true })
+    root.x = nil
+    local ok = mw.transaction(function()
+      t[1][1].leaf = 5
+      error "taken back"
+    end)
+    assert.is_false(ok)
+    assert.equal(5, t[1][1].leaf)
+  end)
+
+  it("hears and is heard no more while it is out", function()
+    local root, n = { a = { x = { y = {} } } }, 0
+    mw.watch(root, function() n = n + 1 end, DEEP)
+    local x, y = root.a.x, root.a.x.y
+    root.a.x = nil
+    n = 0
+    y.z = 1
+    x.z = 1
+    assert.equal(0, n)
+    assert.is_nil(getmetatable(x))
+    root.a.x = x
+    y.z = 2
+    assert.equal(2, n)
+  end)
+end)
+
 describe("a deep guard", function()
   it("gets the written object, too", function()
     for _, phase in ipairs { "before", "after" } do
@@ -971,6 +1111,7 @@ describe("a table with weak keys or values below a root", function()
         root.cache[1] = kept[1]
         root.kept, root.shared = nil, nil
         assert.is_true(mw.is_watched(kept[1]) == (way == "watched"))
+        mw.reap()
         assert.is_nil(getmetatable(kept[2]))
         assert.is_nil(getmetatable(shared))
         assert.equal(no_class, getmetatable(kept[1]))

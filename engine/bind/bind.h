@@ -123,6 +123,7 @@ typedef struct mwb_state {
   int depth;           /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
+  int taking;          /* writes since the first orphan that waits */
   int emptied;         /* has a table been emptied that a loop may walk? */
   int restoring;       /* > 0: writes are not appended to the journal */
   int sources;         /* MWB_WATCHES...: other events that are traced */

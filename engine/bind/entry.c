@@ -228,6 +228,7 @@ static int open_journal(lua_State *L) {
   if (wheres) find_place(L);
   if (!mw_journal_is_open(s->engine)) lua_newtable(L); /* runs finalisers */
   if (!mw_journal_is_open(s->engine)) {
+    mwb_let_go(L, s, SIZE_MAX); /* writes to what has left are not recorded */
     mwb_new_held(L, s);
   }
   s->wheres += wheres;

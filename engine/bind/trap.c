@@ -25,6 +25,7 @@
 #include "policy.h"
 #include "shadow.h"
 #include "trace.h"
+#include "tree.h"
 
 /* {======================================================
 ** Looking
@@ -353,6 +354,8 @@ void mwb_store_contents(mwb_write *w) {
     mwb_store_linked(w);
   else
     mwb_store_field(w);
+  if (w->r != NULL && !mwi_object_intercepts(w->r) && mwb_has_orphans(w->s))
+    mwb_let_go(w->L, w->s, SIZE_MAX); /* the object has left the tree */
 }
 
 void mwb_store_nothing(mwb_write *w) { (void)w; }

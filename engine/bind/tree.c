@@ -14,10 +14,11 @@
 ** failure leaves the object unchanged, and can put the links back without
 ** memory.
 **
-** A write gives back the objects that the write took out of the tree, unless
-** the write stored a table that was in the tree before: such a write is perhaps
-** part of a move (a swap, a sort).  Then the orphans are given back when the
-** next write has not put them in again, or when the library is called.
+** An object that a write takes out of the tree may be about to move: a program
+** takes out and then puts in, in a swap and a sort as well.  So the objects are
+** given back later, if they have not come back: when the library is called,
+** when one of them is written and the engine finds that it has left, or after
+** so many writes that may have taken objects out.
 */
 #include "tree.h"
 
@@ -128,6 +129,7 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
   if (mw_journal_is_open(s->engine)) return;
+  s->taking = 0;
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
          (h = mw_tree_released(s->engine)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
@@ -145,9 +147,14 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
 ** Storing
 ** ======================================================= */
 
-/* Gives back the orphans of earlier writes that this write does not put in
-** again.  The written object may be such an orphan. */
+/* The number of writes for which orphans may wait. */
+#define WAITING 32
+
+/* Gives back the orphans of earlier writes if it is time.  The written object
+** may be such an orphan. */
 static void let_go_others(mwb_write *w) {
+  if (!mw_tree_has_orphans(w->s->engine)) w->s->taking = 0;
+  if (++w->s->taking <= WAITING) return;
   mwb_let_go(w->L, w->s, SIZE_MAX);
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
@@ -194,8 +201,7 @@ static void undo_store(mwb_write *w) {
 
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
-  mw_handle child = mwb_handle_of(L, w->s, VALUE);
-  int moves = mw_tree_has(w->s->engine, child), i;
+  int i;
   lua_pushcfunction(L, store_table);
   for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
   lua_pushvalue(L, w->shadow);
@@ -204,7 +210,6 @@ static void put_table(mwb_write *w) {
     undo_store(w);
     lua_error(L);
   }
-  if (!moves) mwb_let_go(L, w->s, SIZE_MAX);
 }
 
 static void put_other(mwb_write *w) {
@@ -212,7 +217,6 @@ static void put_other(mwb_write *w) {
   let_go_others(w);
   mwb_store_field(w);
   mw_tree_unlink(s->engine, w->obj, &w->change.key);
-  mwb_let_go(w->L, s, SIZE_MAX);
 }
 
 void mwb_store_linked(mwb_write *w) {
@@ -223,7 +227,9 @@ void mwb_store_linked(mwb_write *w) {
   goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
               descends(L, w->s, OBJECT);
   lua_settop(L, top);
-  if (goes_down)
+  if (mwb_has_orphans(w->s) && mwi_tree_is_lost(w->s->engine, w->r))
+    mwb_store_field(w);
+  else if (goes_down)
     put_table(w);
   else
     put_other(w);
