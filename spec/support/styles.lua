@@ -115,6 +115,44 @@ end
 
 function styles.classic.construct(class, ...) return class(...) end
 
+-- Like 30log: instances have the class in a field, and copies of the tables in
+-- the class's attributes.
+styles.log30 = { constructor = "init" }
+
+local function attributes(from, to)
+  for key, value in pairs(from) do
+    if type(value) == "table" and key ~= "super" and not key:find "^__" then
+      to[key] = attributes(value, {})
+    elseif not key:find "^__" then
+      to[key] = value
+    end
+  end
+  return to
+end
+
+function styles.log30.make(name, base, constructor)
+  local class = base and attributes(base, {}) or {}
+  class.name, class.super = name, base
+  class.__index = class
+  class.__tostring = function(self)
+    return "instance of '" .. self.class.name .. "'"
+  end
+  function class.init(self, ...)
+    if base then base.init(self, ...) end
+    if constructor then constructor(self, ...) end
+  end
+  return setmetatable(class, {
+    __index = base, __tostring = function() return "class '" .. name .. "'" end,
+    __call = function(its, ...)
+      local self = setmetatable({ class = its }, its)
+      self:init(...)
+      return self
+    end,
+  })
+end
+
+function styles.log30.construct(class, ...) return class(...) end
+
 -- Penlight itself.
 styles.penlight = { constructor = "_init" }
 
