@@ -350,7 +350,8 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
   uint32_t next;
   for (; i != 0; i = next) {
     next = watch_at(e, i)->next;
-    if (is_dead(e, watch_at(e, i))) end_watch(e, r, i);
+    if ((watch_at(e, i)->flags & MWI_ENDED) == 0 && is_dead(e, watch_at(e, i)))
+      end_watch(e, r, i); /* with its twins, which stand in the lists */
   }
 }
 

@@ -306,7 +306,8 @@ describe("a watched object", function()
     assert.equal("a", object.a)
     object.b = 1
     assert.equal(1, object.b)
-    assert.same({ true, true, true }, seen) -- once for the guard's old value
+    assert.is_true(#seen >= 3) -- once or twice for the old value
+    for _, is_object in ipairs(seen) do assert.is_true(is_object) end
     assert.is_nil(next(object))
     assert.is_false(is_inner(object))
   end)

@@ -251,6 +251,19 @@ void mwb_push_owned(lua_State *L, mwb_state *s, int index, int make) {
   lua_settop(L, top);
 }
 
+void mwb_write_fail(mwb_write *w) {
+  lua_State *L = w->L;
+  if (w->failed)
+    lua_pop(L, 1);
+  else
+    lua_replace(L, FAILURE);
+  w->failed = 1;
+  if (w->told) return;
+  lua_pushcfunction(L, add_traceback);
+  lua_replace(L, HANDLER);
+  w->told = 1;
+}
+
 /* Replaces the term on the top by the guard.  Returns 0 if the guard is dead.
 */
 static int push_of_term(lua_State *L, mwb_state *s, int object,
@@ -271,10 +284,8 @@ static int push_of_term(lua_State *L, mwb_state *s, int object,
   return !lua_isnil(L, term);
 }
 
-/* Drops the guard at a place of the table at `holder`, of the object at
-** `object`. */
-static void drop(lua_State *L, mwb_state *s, int holder, int object,
-                 mwi_object *r, lua_Integer place) {
+void mwb_leave_owner(lua_State *L, mwb_state *s, int holder, int object,
+                     lua_Integer place) {
   int top = lua_gettop(L);
   if (lua_rawgeti(L, holder, place) == LUA_TTABLE) {
     lua_rawgeti(L, -1, MWB_TERM_OWNER);
@@ -287,6 +298,13 @@ static void drop(lua_State *L, mwb_state *s, int holder, int object,
     }
   }
   lua_settop(L, top);
+}
+
+/* Drops the guard at a place of the table at `holder`, of the object at
+** `object`. */
+static void drop(lua_State *L, mwb_state *s, int holder, int object,
+                 mwi_object *r, lua_Integer place) {
+  mwb_leave_owner(L, s, holder, object, place);
   mwb_drop_guard(L, holder, r, place);
 }
 
@@ -422,6 +440,30 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   return status >= 0;
 }
 
+/* Pushes the term at a place of the table at `holder`, of the object at
+** `object`, and the guard.  Returns 0 if guard or owner are dead. */
+static int push_term(lua_State *L, mwb_state *s, int holder, int object,
+                     lua_Integer place) {
+  int term = lua_gettop(L) + 1, alive;
+  lua_rawgeti(L, holder, place);
+  lua_rawgeti(L, term, MWB_TERM_OWNER);
+  alive = lua_tointeger(L, -1) == 0 ||
+          mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
+  lua_settop(L, term);
+  lua_pushvalue(L, term);
+  return alive && push_of_term(L, s, object, place);
+}
+
+int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
+                      lua_Integer place) {
+  int top = lua_gettop(L), alive;
+  object = lua_absindex(L, object);
+  mwb_push_guards(L, s, object, 0);
+  alive = push_term(L, s, top + 1, object, place);
+  lua_settop(L, top);
+  return alive;
+}
+
 int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
   mwb_state *s = (mwb_state *)ud;
@@ -438,16 +480,9 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
     return 0;
   }
   mwb_push_guards(L, s, object, 0);
-  lua_rawgeti(L, object + 1, place);
   term = object + 2;
-  lua_rawgeti(L, term, MWB_TERM_OWNER);
-  if (lua_tointeger(L, -1) != 0 &&
-      !mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1)))
+  if (!push_term(L, s, object + 1, object, place)) {
     result = -1;
-  lua_settop(L, term);
-  lua_pushvalue(L, term);
-  if (result > 0 && !push_of_term(L, s, object, place)) result = -1;
-  if (result < 0) {
     drop(L, s, object + 1, object, mwb_object_of(s, obj), place);
   } else if (w != NULL &&
              lua_rawgeti(L, term, MWB_TERM_WHEN) == LUA_TFUNCTION) {

@@ -37,6 +37,16 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
 ** else pushes nil. */
 void mwb_push_owned(lua_State *L, mwb_state *s, int index, int make);
 
+/* Takes the function of a term from the owner, of the object at `object`; the
+** guards are in the table at `holder`. */
+void mwb_leave_owner(lua_State *L, mwb_state *s, int holder, int object,
+                     lua_Integer place);
+
+/* Is the owner of the term at a place alive, or has the term none?  The same of
+** the guard. */
+int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
+                      lua_Integer place);
+
 /* Drops the guard at a place of the object at `object`. */
 void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
                    lua_Integer place);

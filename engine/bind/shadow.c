@@ -118,6 +118,20 @@ void mwb_push_class(lua_State *L, int index) {
   }
 }
 
+/* Copies the fields of the table at `from` to the table at `to`; with `meta`,
+** only fields whose names begin with "__". */
+static void copy(lua_State *L, int from, int to, int meta) {
+  for (lua_pushnil(L); lua_next(L, from) != 0;) {
+    if (!meta || mwb_is_meta(L, -2)) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, to);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+}
+
 /* Goes on with a walk after the contents have moved: the keys are those of the
 ** former contents, which stay as they were, the values are the present ones. */
 static int next_moved(lua_State *L) {
@@ -164,6 +178,29 @@ static int push_walk(lua_State *L, int index) {
   return lua_gettop(L) - top;
 }
 
+/* Is there anything but metamethods in the intercepted table at `index`? */
+static int has_raw(lua_State *L, int index) {
+  int top = lua_gettop(L), has = 0;
+  for (lua_pushnil(L); !has && lua_next(L, index) != 0; lua_pop(L, 1))
+    has = !mwb_is_meta(L, -2);
+  lua_settop(L, top);
+  return has;
+}
+
+/* What the class has put raw into the table at `index` becomes contents only
+** when the class's function returns.  If there is any, makes the walk on the
+** top one through a copy of both. */
+static void add_raw(lua_State *L, int index) {
+  int walk = lua_gettop(L) - 2;
+  if (!has_raw(L, index)) return;
+  lua_getupvalue(L, walk, 1);
+  lua_newtable(L);
+  copy(L, walk + 3, walk + 4, 0);
+  copy(L, index, walk + 4, 0);
+  lua_setupvalue(L, walk, 1);
+  lua_settop(L, walk + 2);
+}
+
 /* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's
 ** `next` finds an intercepted table empty. */
 static int after_pairs(lua_State *L, int status, lua_KContext context) {
@@ -174,6 +211,7 @@ static int after_pairs(lua_State *L, int status, lua_KContext context) {
     return 3;
   lua_pop(L, 1);
   push_walk(L, lua_absindex(L, -2));
+  add_raw(L, lua_absindex(L, -2));
   lua_pushvalue(L, -4); /* the class's first key */
   lua_replace(L, -2);
   return 3;
@@ -232,16 +270,36 @@ static int own_pairs(lua_State *L) {
   mwb_absorb(L, s, 1);
   lua_settop(L, 1);
   mwb_push_class(L, 1);
-  if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL)
-    return push_walk(L, 1);
+  if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL) {
+    push_walk(L, 1);
+    add_raw(L, 1);
+    return 3;
+  }
   lua_pushvalue(L, 1);
   lua_callk(L, 1, 3, (lua_KContext)s, after_pairs);
   return after_pairs(L, LUA_OK, (lua_KContext)s);
 }
 
+/* Is there a raw value behind the `n` values of the array? */
+static int is_longer(lua_State *L, lua_Integer n) {
+  int longer = lua_istable(L, 1) && lua_rawgeti(L, 1, n + 1) != LUA_TNIL;
+  lua_settop(L, 1);
+  return longer;
+}
+
 /* Upvalue: the shadow. */
 static int own_len(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, lua_upvalueindex(1)));
+  lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
+  lua_settop(L, 1);
+  if (is_longer(L, n) && push_trap(L, 1)) {
+    lua_getupvalue(L, 3, MWB_TRAP_STATE);
+    mwb_absorb(L, (mwb_state *)lua_touserdata(L, -1), 1);
+    lua_settop(L, 1);
+    if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+    n = (lua_Integer)lua_rawlen(L, 2);
+    while (is_longer(L, n)) n++; /* the class is at work */
+  }
+  lua_pushinteger(L, n);
   return 1;
 }
 
@@ -265,20 +323,6 @@ void mwb_need_len(lua_State *L, int index, mwi_object *r) {
   set_len(L, top + 1, top + 2);
   r->needs &= (uint16_t)~MWI_SHORT;
   lua_settop(L, top);
-}
-
-/* Copies the fields of the table at `from` to the table at `to`; with `meta`,
-** only fields whose names begin with "__". */
-static void copy(lua_State *L, int from, int to, int meta) {
-  for (lua_pushnil(L); lua_next(L, from) != 0;) {
-    if (!meta || mwb_is_meta(L, -2)) {
-      lua_pushvalue(L, -2);
-      lua_insert(L, -2);
-      lua_rawset(L, to);
-    } else {
-      lua_pop(L, 1);
-    }
-  }
 }
 
 /* }====================================================== */
@@ -384,6 +428,8 @@ static int read_further(lua_State *L) {
 /* What the class's function has kept in the object becomes contents. */
 static int after_index(lua_State *L, int status, lua_KContext context) {
   (void)status;
+  lua_pushnil(L);
+  lua_replace(L, MWB_INHERITING); /* the class has ended */
   mwb_absorb(L, (mwb_state *)context, READER);
   return 1;
 }
@@ -412,6 +458,8 @@ int mwb_inherit(lua_State *L) {
   else if (s->engine == NULL || !push_refreshed(L, s))
     return 0;
   lua_replace(L, READER);
+  mwb_push_mark(L);
+  lua_insert(L, MWB_INHERITING);
   lua_pushvalue(L, READER);
   lua_pushvalue(L, FIELD);
   lua_callk(L, 2, 1, (lua_KContext)s, after_index);

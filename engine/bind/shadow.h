@@ -55,6 +55,9 @@ int mwb_absorb(lua_State *L, mwb_state *s, int index);
 ** begins or ends, because writes to metamethods may have gone unseen. */
 void mwb_absorb_metas(lua_State *L, mwb_state *s);
 
+/* The same.  Returns a status; an error is on the top. */
+int mwb_absorb_all(lua_State *L, mwb_state *s, int index);
+
 /* Is the `__index` or `__newindex` of the class of the object at `index`
 ** running? */
 int mwb_in_class(lua_State *L, int index);
@@ -63,9 +66,16 @@ int mwb_in_class(lua_State *L, int index);
 ** how many.  Pushes the object whose shadow was at `shadow`, else nil. */
 lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow);
 
-/* The `__index` of heritages; the upvalue MWB_HEIR is the object, if any. */
+/* The `__index` of heritages; the upvalue MWB_HEIR is the object, if any.  While
+** the class's function runs, the object is at 1, and the mark at
+** MWB_INHERITING. */
 #define MWB_HEIR 4
 int mwb_inherit(lua_State *L);
+#define MWB_INHERITING 3
+
+/* Pushes the mark of a function of the library that has called a function of a
+** class. */
+void mwb_push_mark(lua_State *L);
 
 /* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
 ** in place of the old one; `class_` is the index of the class, a table or

@@ -161,56 +161,81 @@ static lua_Integer list_raw(lua_State *L) {
 ** field, or ended the watch. */
 static int is_still_raw(lua_State *L) {
   int raw;
-  lua_settop(L, 4);
   if (!mwb_push_shadow(L, 1)) return 0;
   lua_replace(L, 2);
-  lua_pushvalue(L, 4);
-  lua_pushvalue(L, 4);
-  if (lua_rawget(L, 1) == LUA_TNIL && !mwb_is_meta(L, 4))
+  lua_pushvalue(L, 5);
+  lua_pushvalue(L, 5);
+  if (lua_rawget(L, 1) == LUA_TNIL && !mwb_is_meta(L, 5))
     raw = 0;
   else
     raw = is_raw(L);
-  lua_settop(L, 4);
+  lua_settop(L, 5);
   return raw;
 }
 
-/* absorb(object) -> whether there were raw fields */
+/* absorb(object) -> whether there were raw fields.  Each is a write, so all are
+** told before the first error is raised.  What a guard puts raw meanwhile is
+** left for the next time. */
 static int absorb(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer n, i;
-  int found = 0;
-  while (lua_settop(L, 1), mwb_push_shadow(L, 1)) {
-    lua_newtable(L);
-    n = list_raw(L);
-    if (n > 0 && mwb_in_class(L, 1)) break;
-    for (i = 1; i <= n; i++) {
-      lua_settop(L, 3);
-      lua_rawgeti(L, 3, i);
-      if (!is_still_raw(L)) continue;
-      found = 1;
-      mwb_push_function(L, s, move_raw);
-      lua_pushvalue(L, 1);
-      lua_pushvalue(L, 4);
-      lua_call(L, 2, 0);
-    }
-    if (n == 0) break;
+  int found = 0, failed = 0;
+  lua_settop(L, 1);
+  if (!mwb_push_shadow(L, 1)) return 0;
+  lua_newtable(L);
+  n = list_raw(L);
+  if (n > 0 && mwb_in_class(L, 1)) return 0;
+  for (i = 1; i <= n; i++) {
+    lua_settop(L, 4); /* the first error */
+    lua_rawgeti(L, 3, i);
+    if (!is_still_raw(L)) continue;
+    found = 1;
+    mwb_push_function(L, s, move_raw);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 5);
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK) continue;
+    if (!failed) lua_replace(L, 4);
+    failed = 1;
   }
+  lua_settop(L, 4);
+  if (failed) return lua_error(L);
   lua_pushboolean(L, found);
   return 1;
 }
 
-int mwb_absorb(lua_State *L, mwb_state *s, int index) {
+/* Can there be raw fields that are to become contents? */
+static int may_have_raw(lua_State *L, const mwb_state *s, int index) {
   int any;
-  index = lua_absindex(L, index);
   if (s->engine == NULL || !mwb_push_own(L, index)) return 0;
   lua_pushnil(L);
   any = lua_next(L, index);
   lua_settop(L, any ? -4 : -2);
   if (!any && !mwb_has_meta(L, index)) return 0;
+  return 1;
+}
+
+/* Pushes what `absorb` returns, or its error.  Returns a status. */
+static int call_absorb(lua_State *L, mwb_state *s, int index) {
   luaL_checkstack(L, LUA_MINSTACK, "raw fields");
   mwb_push_function(L, s, absorb);
   lua_pushvalue(L, index);
-  lua_call(L, 1, 1);
+  return lua_pcall(L, 1, 1, 0);
+}
+
+int mwb_absorb_all(lua_State *L, mwb_state *s, int index) {
+  int status;
+  index = lua_absindex(L, index);
+  if (!may_have_raw(L, s, index)) return LUA_OK;
+  status = call_absorb(L, s, index);
+  if (status == LUA_OK) lua_pop(L, 1);
+  return status;
+}
+
+int mwb_absorb(lua_State *L, mwb_state *s, int index) {
+  int any;
+  index = lua_absindex(L, index);
+  if (!may_have_raw(L, s, index)) return 0;
+  if (call_absorb(L, s, index) != LUA_OK) lua_error(L);
   any = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return any;
@@ -275,6 +300,8 @@ static int change_metatable(lua_State *L, int asks) {
     lua_pushvalue(L, SHADOW); /* OLD is the old class */
     mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
     if (asks && !mwb_write_check(&w)) return lua_error(L);
+    if (!lua_isnil(L, VALUE) && !lua_istable(L, VALUE))
+      return mwb_bad_argument(L, "setmetatable", VALUE, 2, "nil or table");
     mwb_write_count(&w);
     mwb_write_run(&w, store_class);
   }

@@ -45,7 +45,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.node = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
-  w->has_old = w->ignored = w->told = w->failed = 0;
+  w->has_old = w->asked = w->ignored = w->told = w->failed = 0;
   w->heard = 1;
 }
 
@@ -150,6 +150,25 @@ static void set_kind(mwb_write *w) {
                                           : MW_UPDATE;
 }
 
+/* Pushes the value that the write is going to replace. */
+static void push_stored(mwb_write *w) {
+  lua_State *L = w->L;
+  if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
+    mwb_push_current(L, w->s);
+    return;
+  }
+  lua_pushvalue(L, KEY);
+  if (lua_rawget(L, w->shadow) != LUA_TNIL ||
+      !keeps_elsewhere(L, w->s, w->r, w->shadow))
+    return;
+  lua_pop(L, 1);
+  push_shown(L);
+  look_again(w); /* the read may have done anything */
+  lua_pushvalue(L, KEY);
+  if (lua_rawget(L, w->shadow) != LUA_TNIL) w->asked = 1;
+  lua_pop(L, 1);
+}
+
 /* No write happens between this read and the first guard, so OLD is the value
 ** from before all guards. */
 void mwb_read_old(mwb_write *w) {
@@ -160,17 +179,7 @@ void mwb_read_old(mwb_write *w) {
     lua_pushnil(L); /* SHADOW */
   else
     lua_settop(L, SHADOW);
-  if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
-    mwb_push_current(L, w->s);
-  } else {
-    lua_pushvalue(L, KEY);
-    if (lua_rawget(L, w->shadow) == LUA_TNIL &&
-        keeps_elsewhere(L, w->s, w->r, w->shadow)) {
-      push_shown(L);
-      lua_replace(L, OLD);
-      look_again(w); /* the read may have done anything */
-    }
-  }
+  push_stored(w);
   w->has_old = 1;
   set_kind(w);
 }
@@ -379,43 +388,47 @@ static int call_newindex(lua_State *L) {
   return 0;
 }
 
-/* While a class's `__newindex` runs, the stack of the write has more places.
-** The mark at RUNNING is the address of `mark`. */
+/* While a class's `__newindex` runs, the stack of the write has more places,
+** and the mark at RUNNING. */
 enum { RUNNING = FAILURE + 1, SEQ, RESULT };
 static const char mark = 0;
 
+void mwb_push_mark(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&mark);
+}
+
 int mwb_in_class(lua_State *L, int index) {
   lua_Debug ar;
-  int level, found = 0, top = lua_gettop(L);
+  int level, place, found = 0, top = lua_gettop(L);
   index = lua_absindex(L, index);
   for (level = 0; !found && lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "f", &ar);
-    if (lua_tocfunction(L, -1) == mwb_inherit) {
-      if (lua_getupvalue(L, -1, MWB_HEIR) != NULL)
-        found = lua_rawequal(L, -1, index);
-    } else if (lua_iscfunction(L, -1) && lua_getlocal(L, &ar, RUNNING)) {
+    place = (lua_tocfunction(L, -1) == mwb_inherit) ? MWB_INHERITING : RUNNING;
+    if (lua_iscfunction(L, -1) && lua_getlocal(L, &ar, place))
       found = lua_touserdata(L, -1) == (const void *)&mark &&
               lua_getlocal(L, &ar, OBJECT) && lua_rawequal(L, -1, index);
-    }
     lua_settop(L, top);
   }
   return found;
 }
 
-/* A class with a `__newindex` is asked about absent keys. */
+/* A class with a `__newindex` is asked about absent keys, also if the key is
+** there because the library has read it. */
 static int asks_class(const mwb_write *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L), asked = push_newindex(L, w->s);
   if (asked) {
     lua_pushvalue(L, KEY);
-    asked = lua_rawget(L, w->shadow) == LUA_TNIL;
+    asked = lua_rawget(L, w->shadow) == LUA_TNIL || w->asked;
   }
   lua_settop(L, top);
   return asked;
 }
 
+/* A guard may have ended the watch; then the class is asked, too. */
 static inline int is_asked(const mwb_write *w) {
-  return w->r != NULL && (w->r->needs & MWI_CLASS) && asks_class(w);
+  return (w->shadow != TRAP_SHADOW || (w->r->needs & MWI_CLASS)) &&
+         asks_class(w);
 }
 
 /* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns
@@ -424,7 +437,7 @@ static int call_class(mwb_write *w, lua_KContext context, lua_KFunction k) {
   lua_State *L = w->L;
   int i, is_function;
   lua_settop(L, FAILURE);
-  lua_pushlightuserdata(L, (void *)(uintptr_t)&mark);
+  mwb_push_mark(L);
   lua_pushinteger(L, (lua_Integer)w->seq);
   push_newindex(L, w->s);
   is_function = lua_isfunction(L, RESULT);
@@ -458,7 +471,7 @@ static void end_class(mwb_write *w, int status) {
     }
     lua_pop(L, 1);
   }
-  mwb_absorb(L, w->s, OBJECT);
+  if (mwb_absorb_all(L, w->s, OBJECT) != LUA_OK) mwb_write_fail(w);
   if (failed) {
     lua_settop(L, RESULT);
     lua_error(L);
@@ -492,12 +505,7 @@ static int needs_old(const mwb_write *w, unsigned needs) {
 static void look_after_guards(mwb_write *w) {
   look_again(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  if (lua_istable(w->L, OBJECT)) { /* the value that the store replaces */
-    lua_pushvalue(w->L, KEY);
-    lua_rawget(w->L, w->shadow);
-  } else {
-    mwb_push_current(w->L, w->s);
-  }
+  push_stored(w);
   lua_replace(w->L, OLD);
 }
 
@@ -539,7 +547,8 @@ void mwb_write_before(mwb_write *w) {
 int mwb_write_after(mwb_write *w) {
   mw_engine *e = w->s->engine;
   uint64_t calls = e->watch.calls;
-  if (e->watch.after > 0 && w->r != NULL && w->r->obj == w->obj) {
+  if (e->watch.after > 0 && !w->ignored && w->r != NULL &&
+      w->r->obj == w->obj) {
     mwi_write_end(e, w->r, &w->change, w->seq);
     if (w->s->needs & MWB_TRACES)
       mwb_trace_heard(w->L, w->s, w->obj, KEY, e->watch.calls - calls);
@@ -588,7 +597,7 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
   w.has_old = (context & OLD_READ) != 0;
   w.change.same = (context & SAME) != 0;
   end_class(&w, status);
-  if (!w.ignored && mwb_write_after(&w)) return lua_error(L);
+  if (mwb_write_after(&w)) return lua_error(L);
   return 0;
 }
 
@@ -611,7 +620,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   if (is_asked(&w))
     return after_class(L, call_class(&w, pack(&w), after_class), pack(&w));
   mwb_store_contents(&w);
-  if (!w.ignored && mwb_write_after(&w)) return lua_error(L);
+  if (mwb_write_after(&w)) return lua_error(L);
   return 0;
 }
 
@@ -680,6 +689,39 @@ static void read_dead_key(lua_State *L, mw_value *key) {
   key->u.f = lua_tonumber(L, KEY);
 }
 
+/* All work that a write may have. */
+static inline unsigned needs_of(const mwb_state *s, const mwi_object *r) {
+  return (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META);
+}
+
+static int set_field(lua_State *L) {
+  lua_settable(L, OBJECT);
+  return 0;
+}
+
+/* Ends `write_again`: the first error is that of a raw write's guard. */
+static int after_again(lua_State *L, int status, lua_KContext failed) {
+  if (failed) lua_settop(L, SHADOW);
+  if (failed || (status != LUA_OK && status != LUA_YIELD)) lua_error(L);
+  return 0;
+}
+
+/* What was put raw has been told first, and a guard has raised, with the error
+** at SHADOW, or has changed the object.  Makes the write anew. */
+static int write_again(lua_State *L, int failed) {
+  lua_settop(L, failed ? SHADOW : VALUE);
+  if (mwb_push_own(L, OBJECT)) {
+    mwb_raw_field(L, -1, "__newindex");
+    lua_replace(L, -2);
+  } else {
+    lua_pushcfunction(L, set_field);
+  }
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  return after_again(L, lua_pcallk(L, 3, 0, 0, failed, after_again), failed);
+}
+
 int mwb_trap(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
@@ -687,20 +729,26 @@ int mwb_trap(lua_State *L) {
       (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
   unsigned needs, waiting;
   mw_value key;
-  int simple;
+  uint16_t layout;
+  int simple, failed;
   if (r == NULL) { /* the object is dead, or the engine closed */
     read_dead_key(L, &key);
     store_in(L, s, TRAP_SHADOW, NULL, &key);
     return 0;
   }
   simple = read_key(L, s, r, &key);
-  needs = (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META);
+  needs = needs_of(s, r);
   if (needs != 0) {
     waiting = needs & MWI_KEYED;
     needs = look(L, s, r, &key, needs);
     waiting |= needs & ~(unsigned)MWI_HEARD;
-    if (waiting && has_raw(L, r) && mwb_absorb(L, s, OBJECT))
-      return mwb_trap(L);
+    if (waiting && has_raw(L, r)) {
+      layout = r->layout;
+      failed = mwb_absorb_all(L, s, OBJECT) != LUA_OK;
+      if (failed || r->obj != h || r->layout != layout)
+        return write_again(L, failed);
+      needs = look(L, s, r, &key, needs_of(s, r));
+    }
   }
   if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
     return trap_write(L, s, r, &key);

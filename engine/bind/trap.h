@@ -33,6 +33,7 @@ struct mwb_write {
   uint16_t owner_layout; /* with the layout of that time */
   int plain;             /* do old and new value decide the kind? */
   int has_old;           /* is the old value at OLD? MWB_GIVEN: by the caller */
+  int asked;             /* has the class been read, which kept the field? */
   int ignored;           /* does the policy ignore writes to this key? */
   int told;              /* has a guard been called, which may do anything? */
   int heard;             /* may a guard have to be told of the write? */
@@ -58,6 +59,11 @@ static inline void mwb_write_count(mwb_write *w) {
 /* Asks the guards of phase "check".  Returns 0 if one refuses; the error is on
 ** the top then. */
 int mwb_write_check(mwb_write *w);
+
+/* guard.c: the error on the top, of a guard of another write that was told
+** while a class's function ran, becomes this write's, unless this write has
+** one. */
+void mwb_write_fail(mwb_write *w);
 
 /* Sets flags and calls guards of the phase "before". */
 void mwb_write_before(mwb_write *w);

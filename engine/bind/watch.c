@@ -52,9 +52,14 @@ static int cancel(lua_State *L) {
 }
 
 static int is_watch_alive(lua_State *L) {
-  const mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter(L);
   mw_watch_id id = handle_self(L, s, "alive");
-  lua_pushboolean(L, mw_watch_is_alive(s->engine, id));
+  mw_watch_options its;
+  mw_handle obj;
+  int alive = mw_watch_info(s->engine, id, &its, &obj) == MW_OK;
+  if (alive && (its.flags & MW_ASK) && mwb_alive(L, s, obj))
+    alive = mwb_is_term_alive(L, s, -1, (lua_Integer)its.ref);
+  lua_pushboolean(L, alive);
   return 1;
 }
 
@@ -550,6 +555,26 @@ static mw_handle begin_object(lua_State *L, mwb_state *s, const char *name) {
   return h;
 }
 
+static int unwatch(lua_State *L);
+
+/* Ends the watch of the object at 1, because its guard has raised for what
+** exists.  The object is as before, but for what the guard has begun. */
+static void abandon(lua_State *L, mwb_state *s, mw_handle h, mw_watch_id id,
+                    const mw_watch_options *its, int before, int is_new_root) {
+  mwi_object *r = mwb_object_of(s, h);
+  if (mw_watch_cancel(s->engine, id) == MW_OK && (its->flags & MW_WEAK) == 0)
+    mwb_end_guard(L, s, 1, r, (lua_Integer)its->ref);
+  if (before == WATCHED || mw_object_waiting(s->engine, h) > 0) {
+    if (is_new_root && r->deep == 0) mw_root_end(s->engine, h);
+    mwb_let_go(L, s, SIZE_MAX);
+  } else {
+    mwb_push_function(L, s, unwatch);
+    lua_pushvalue(L, 1);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK) mwb_let_go(L, s, SIZE_MAX);
+    lua_pop(L, 1);
+  }
+}
+
 static int watch(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_watch_options its;
@@ -574,11 +599,11 @@ static int watch(lua_State *L) {
                        !mwb_object_of(s, h)->watched, TERM);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
-  if (status == LUA_OK && code == MW_OK && lua_toboolean(L, EXISTING)) {
-    status = call_existing(L, s, h, &its);
-    if (status != LUA_OK) mw_watch_cancel(s->engine, *id);
-  }
   if (status == LUA_OK && code == MW_OK) {
+    if (lua_toboolean(L, EXISTING) && call_existing(L, s, h, &its) != LUA_OK) {
+      abandon(L, s, h, *id, &its, before, include == MW_NEW);
+      return lua_error(L);
+    }
     lua_settop(L, WATCH);
     return 1;
   }
@@ -621,21 +646,16 @@ static int track(lua_State *L) {
   return 1;
 }
 
-/* Drops all guards of the object at 1. */
-static void release_guards(lua_State *L, mwb_state *s, mwi_object *r) {
-  int top = lua_gettop(L);
+/* Drops all guards of the object at 1, which are in the table at 2. */
+static void release_guards(lua_State *L, mwb_state *s, int stays) {
   lua_Integer i;
-  mwb_push_guards(L, s, 1, 0);
-  if (lua_istable(L, -1)) {
-    for (i = (lua_Integer)lua_rawlen(L, -1); i > 0; i--) {
-      if (lua_rawgeti(L, -1, i) == LUA_TTABLE) mwb_end_guard(L, s, 1, r, i);
-      lua_pop(L, 1);
-      lua_pushnil(L);
-      lua_rawseti(L, -2, i);
-    }
+  if (!lua_istable(L, 2)) return;
+  for (i = (lua_Integer)lua_rawlen(L, 2); i > 0; i--) {
+    mwb_leave_owner(L, s, 2, 1, i);
+    if (!stays) continue;
+    lua_pushnil(L);
+    lua_rawseti(L, 2, i);
   }
-  r->guards = 0;
-  lua_settop(L, top);
 }
 
 /* An object that is tracked, or below a deeply watched object, keeps its
@@ -646,10 +666,12 @@ static int unwatch(lua_State *L) {
   int stays =
       mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
   mwi_object *r = mwb_object_of(s, h);
+  lua_settop(L, 1);
+  mwb_push_guards(L, s, 1, 0);
   if (lua_istable(L, 1) && !stays)
     mwb_unshadow(L, s, 1); /* also if a finaliser revived the table */
-  else if (r != NULL)
-    release_guards(L, s, r);
+  release_guards(L, s, stays || lua_isuserdata(L, 1));
+  if (r != NULL) r->guards = 0;
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
     mwb_unwrap_class(L, 1);
   if (r != NULL && r->watched) mwb_class_unwatched(L, s, 1);
