@@ -3,6 +3,7 @@ local json = require "moonwatch.json"
 local overlay = require "moonwatch.json.draft"
 local text = require "spec.support.json"
 local error_of = require "spec.support.error_of"
+local with_seed = require "spec.support.with_seed"
 
 local STAY = { once = false }
 
@@ -226,6 +227,55 @@ describe("a patch", function()
       { { op = "replace", path = "/x", value = "x" } }))
   end)
 
+  it("looks at a few keys of a table to see what it is", function()
+    local list, object, mixed = {}, {}, {}
+    for i = 1, 100 do
+      list[i], object["k" .. i], mixed[i], mixed["k" .. i] = i, i, i, i
+    end
+    local root = assert(mw.patch({ list = list, object = object }, {
+      { op = "add", path = "/list/50", value = 0 },
+      { op = "add", path = "/object/50", value = 0 },
+    }))
+    assert.same({ 50, 0, 51, 0 }, { root.list[50], root.list[51],
+      root.list[52], root.object["50"] })
+    assert.is_nil(mw.patch(mixed, { { op = "remove", path = "/k1" } }))
+    for _, what in ipairs { { [2] = 1 }, { [true] = 1 }, { [0.5] = 1 },
+      { 1, nil, 3 }, { [0] = 1, 1 }, { a = 1, [-1] = 1 } } do
+      for _, path in ipairs { "/0", "/1", "/2", "/-", "/a" } do
+        assert.is_nil(mw.patch({ x = what },
+          { { op = "add", path = "/x" .. path, value = 1 } }))
+      end
+    end
+  end)
+
+  it("is as good as many edits made one by one", function()
+    with_seed(function()
+      for _ = 1, 20 do
+        local a, b, operations = {}, {}, {}
+        for i = 1, 300 do a[i], b[i] = i, i end
+        for i = 1, 600 do
+          local at = math.random(#b)
+          local path = "/" .. at - 1
+          local op = ({ "add", "remove", "replace", "move" })[math.random(4)]
+          local from = math.random(#b)
+          operations[i] = { op = op, path = path, value = -i,
+            from = "/" .. from - 1 }
+          if op == "add" then
+            table.insert(b, at, -i)
+          elseif op == "replace" then
+            b[at] = -i
+          elseif op == "move" then
+            table.insert(b, at, table.remove(b, from))
+          else
+            table.remove(b, at)
+          end
+          if #b == 0 then break end
+        end
+        assert.same(b, mw.patch(a, operations))
+      end
+    end)
+  end)
+
   it("may be applied to what is thousands deep", function()
     local deep = {}
     for _ = 1, 100000 do deep = { deep } end
@@ -249,6 +299,66 @@ describe("a patch", function()
       error_of(mw.object_like, "x"))
     assert.same({ nil, "the operations are not an array" },
       { mw.patch({}, { op = "remove", path = "" }) })
+  end)
+end)
+
+describe("a patch of a table that is in two places", function()
+  local function refused(root, index, ...)
+    local before = text.encode(root)
+    local result, message, at = mw.patch(root, { ... })
+    assert.is_nil(result)
+    assert.matches("it changes a table that is in two places$", message)
+    assert.equal(index, at)
+    assert.equal(before, text.encode(root))
+  end
+
+  it("is refused when it comes to the table by both", function()
+    local pos = { x = 1 }
+    refused({ start = pos, goal = pos }, 2,
+      { op = "replace", path = "/start/x", value = 2 },
+      { op = "replace", path = "/goal/x", value = 3 })
+    refused({ pos, pos }, 3,
+      { op = "add", path = "/0/y", value = 2 },
+      { op = "replace", path = "/0/x", value = 2 },
+      { op = "remove", path = "/1/x" })
+    local box = { list = { 1 } }
+    refused({ a = box, b = { box } }, 2,
+      { op = "add", path = "/a/list/0", value = 2 },
+      { op = "add", path = "/b/0/list/0", value = 2 })
+    refused({ a = { pos }, b = { pos } }, 3,
+      { op = "add", path = "/a/0/y", value = 2 },
+      { op = "move", from = "/b/0", path = "/c" },
+      { op = "add", path = "/c/y", value = 2 })
+  end)
+
+  it("changes the table once when it comes by one", function()
+    local list = { 1 }
+    local root = assert(mw.patch({ a = list, b = list },
+      { { op = "add", path = "/a/0", value = 0 },
+        { op = "add", path = "/a/-", value = 2 } }))
+    assert.same({ 0, 1, 2 }, list)
+    assert.equal(root.a, root.b)
+  end)
+
+  it("may put other values there", function()
+    local pos = { x = 1 }
+    local root = assert(mw.patch({ start = pos, goal = pos },
+      { { op = "replace", path = "/start", value = { x = 2 } },
+        { op = "replace", path = "/start/x", value = 3 },
+        { op = "replace", path = "/goal/x", value = 4 } }))
+    assert.same({ start = { x = 3 }, goal = { x = 4 } }, root)
+  end)
+
+  it("is no other when one table has two ways, one after the other", function()
+    local row = { x = 1 }
+    local root = assert(mw.patch({ rows = { row } },
+      { { op = "replace", path = "/rows/0/x", value = 2 },
+        { op = "add", path = "/rows/0", value = {} },
+        { op = "replace", path = "/rows/1/x", value = 3 },
+        { op = "move", from = "/rows/1", path = "/row" },
+        { op = "add", path = "/row/y", value = 4 } }))
+    assert.same({ rows = { {} }, row = { x = 3, y = 4 } }, root)
+    assert.equal(row, root.row)
   end)
 end)
 
@@ -330,26 +440,70 @@ end)
 
 describe("an overlay", function()
   it("shows what would be, and writes it when told", function()
-    local a, store = { 1, 2, x = 0 }, overlay()
-    store:store(a, 3, 3)
-    store:store(a, 1, nil)
+    local a, store = { u = 1, x = 0 }, overlay()
+    store:store(a, "v", 3)
+    store:store(a, "u", nil)
     store:store(a, "x", false)
-    assert.same({ nil, 3, false, 2 },
-      { store:load(a, 1), store:load(a, 3), store:load(a, "x"),
-        store:load(a, 2) })
-    assert.same({ [2] = 2, [3] = 3, x = false }, store:contents(a))
-    assert.same({ 1, 2, x = 0 }, a)
+    assert.same({ nil, 3, false },
+      { store:load(a, "u"), store:load(a, "v"), store:load(a, "x") })
+    assert.same({ v = 3, x = false }, store:contents(a))
+    assert.same({ u = 1, x = 0 }, a)
     assert.equal(3, store:apply():len())
-    assert.same({ [2] = 2, [3] = 3, x = false }, a)
+    assert.same({ v = 3, x = false }, a)
   end)
 
-  it("knows the lengths of arrays", function()
-    local a, store = { 1, 2 }, overlay()
-    assert.equal(2, store:length(a))
-    for i = 3, 5 do store:store(a, i, i) end
-    assert.equal(5, store:length(a))
-    for i = 5, 1, -1 do store:store(a, i, nil) end
-    assert.equal(0, store:length(a))
+  it("of a list is that of the same changes made at once", function()
+    with_seed(function()
+      for _ = 1, 200 do
+        local a, b, store = {}, {}, overlay()
+        for i = 1, math.random(0, 40) do a[i], b[i] = i, i end
+        for n = 1, math.random(60) do
+          local i, done = math.random(#b + 1), math.random(3)
+          if done == 1 or i > #b then
+            store:insert(a, i, -n)
+            table.insert(b, i, -n)
+          elseif done == 2 then
+            store:remove(a, i)
+            table.remove(b, i)
+          else
+            store:set(a, i, -n)
+            b[i] = -n
+          end
+          local at = math.random(0, #b + 2)
+          assert.equal(b[at], store:list(a):get(at))
+        end
+        assert.equal(#b, store:list(a):len())
+        assert.same(b, store:contents(a))
+        store:apply()
+        assert.same(b, a)
+      end
+    end)
+  end)
+
+  it("writes no more of a list than what has changed", function()
+    local a, store = {}, overlay()
+    for i = 1, 1000 do a[i] = i end
+    store:insert(a, 500, 0)
+    store:remove(a, 700)
+    store:set(a, 900, 0)
+    store:set(a, 901, 901)
+    store:insert(a, 1001, 1001)
+    store:remove(a, 1001)
+    assert.equal(201, store:apply():len())
+  end)
+
+  it("knows who wrote a field last", function()
+    local a, t, store = { 1, 2, 3, 4, 5 }, { x = 1 }, overlay()
+    local function at(index) store.index = index end
+    at(1) store:set(a, 4, 0)
+    at(2) store:insert(a, 3, 0)
+    at(3) store:set(a, 2, 0)
+    at(4) store:store(t, "x", 2)
+    at(5) store:store(t, "y", 2)
+    at(6) store:store(t, "x", 3)
+    assert.same({ 3, 2, 2, 2 }, { store:writer(a, 2), store:writer(a, 3),
+      store:writer(a, 5), store:writer(a, 6) })
+    assert.same({ 6, 5 }, { store:writer(t, "x"), store:writer(t, "y") })
   end)
 end)
 

@@ -50,11 +50,17 @@ function json.object_like(t)
   return mark(t, "object")
 end
 
--- Returns the kind of a table by its keys, or nil if JSON has no such table.
--- `n` positive integer keys with the maximum `n` are the keys of an array.
-local function shape(held)
+-- Returns the kind of a table by its keys, or nil if JSON has none such; and
+-- the number of members.  `n` positive integer keys with the maximum `n` are
+-- the keys of an array.  With `most` only so many keys are looked at; then the
+-- kind is that of a table with those keys.
+local function shape(held, most)
   local strings, indices, last = 0, 0, 0
   for key in next, held do
+    if strings + indices == most then
+      last = indices -- the others may be between these
+      break
+    end
     if type(key) == "string" then
       strings = strings + 1
     elseif integer(key) == "integer" and key > 0 then
@@ -80,9 +86,12 @@ local function kind_and_size(t, held)
   return kind, size
 end
 
---- Returns the kind alone.  If there is a mark, the keys are not looked at.
-function json.kind(t, held)
-  return json.mark(t) or (shape(held or raw(t)))
+local LOOK = 32 -- keys
+
+--- Returns the kind alone, by the mark or else by the first keys, so that large
+-- tables cost no more than small ones.
+function json.kind(t)
+  return json.mark(t) or (shape(raw(t), LOOK))
 end
 
 -- }======================================================

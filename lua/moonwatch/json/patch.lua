@@ -2,9 +2,14 @@
 -- SPDX-License-Identifier: MIT
 --
 -- The operations change a document: a root, and a draft of the writes to the
--- tables below it.  The draft is applied when all operations have gone well.  A
--- document also knows the kind of each table that it has seen, and the
--- operation that wrote each field last.
+-- tables below it.  The draft is applied when all operations have gone well.
+--
+-- An operation costs the length of its path.  So of a table on its path only a
+-- few keys are looked at, and whether a table is in two places is looked for
+-- only if two operations go to the table by different ways: what one of them
+-- writes would then be changed by the other.  `places` has the way to each
+-- table that was written to or into, `twice` the operation that came by
+-- another.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -22,14 +27,9 @@ local Document = {}
 Document.__index = Document
 
 local function new_document(root)
-  return setmetatable({ root = root, store = draft(), kinds = {},
-    writers = {} }, Document)
-end
-
-function Document:put(t, key, value)
-  local writers = self.writers[t] or {}
-  self.writers[t], writers[key] = writers, self.index
-  self.store:store(t, key, value)
+  local store = draft()
+  return setmetatable({ root = root, store = store, kinds = {}, places = {},
+    twice = {} }, Document), store
 end
 
 -- Returns the function by which the functions of json/init.lua read tables.
@@ -40,7 +40,7 @@ end
 -- Returns "array" or "object"; nil if JSON has no such table.  A step into an
 -- empty table that may be either decides.
 function Document:kind(t, step)
-  local kind = self.kinds[t] or json.kind(t, self.store:contents(t))
+  local kind = self.kinds[t] or json.kind(t)
   if kind == "either" then
     return (step == "-" or step == "0") and "array" or "object"
   end
@@ -61,9 +61,9 @@ end
 function Document:member(t, step)
   local kind = type(t) == "table" and self:kind(t, step)
   if not kind then return nil end
-  local key = step
-  if kind == "array" then key = index_of(step) end
-  if key ~= nil then return self.store:load(t, key), key end
+  if kind == "object" then return self.store:load(t, step), step end
+  local index = index_of(step)
+  if index then return self.store:list(t):get(index), index end
 end
 
 local function missing(steps, n)
@@ -80,14 +80,47 @@ function Document:find(steps, n)
   return value
 end
 
--- Returns the table to whose member the steps lead, and the table's kind.
+-- Notes that an operation goes from a table to another in it, to write there.
+function Document:note(up, key, t)
+  local place = self.places[t]
+  if not place then
+    self.places[t] = { up = up, key = key }
+  elseif place.up ~= up or place.key ~= key then
+    self.twice[t] = self.twice[t] or self.index
+  end
+end
+
+-- Returns the table to whose member the steps lead, and the table's kind.  The
+-- operation will write to that member.
 function Document:parent(steps)
-  local n = #steps - 1
-  local t, why = self:find(steps, n)
-  if t == nil then return nil, why end
-  local kind = type(t) == "table" and self:kind(t, steps[n + 1])
+  local n, t = #steps, self.root
+  for i = 1, n - 1 do
+    local below, key = self:member(t, steps[i])
+    if below == nil then return missing(steps, i) end
+    if type(below) == "table" then self:note(t, key, below) end
+    t = below
+  end
+  local kind = type(t) == "table" and self:kind(t, steps[n])
   if kind then return t, kind end
-  return nil, ("'%s' is no array or object"):format(pointer.text(steps, n))
+  return nil, ("'%s' is no array or object"):format(pointer.text(steps, n - 1))
+end
+
+-- Returns the first of the operations that came to a table by another way, if
+-- the table is in two places.
+function Document:shared(root)
+  if not next(self.twice) then return nil end
+  local seen, queue, first = { [root] = true }, { root }, nil
+  while #queue > 0 do
+    for _, value in next, raw(table.remove(queue)) do
+      if type(value) == "table" then
+        local index = seen[value] and self.twice[value]
+        if index and index < (first or math.huge) then first = index end
+        if not seen[value] then queue[#queue + 1] = value end
+        seen[value] = true
+      end
+    end
+  end
+  return first
 end
 
 -- }======================================================
@@ -97,20 +130,13 @@ end
 -- =======================================================
 
 function Document:insert(t, step, value)
-  local n = self.store:length(t)
+  local n = self.store:list(t):len()
   local at = step == "-" and n + 1 or index_of(step)
   if not at or at > n + 1 then
     return nil, ("'%s' is neither '-' nor from 0 to %d"):format(step, n)
   end
-  for i = n, at, -1 do self:put(t, i + 1, self.store:load(t, i)) end
-  self:put(t, at, value)
+  self.store:insert(t, at, value)
   return true
-end
-
-function Document:extract(t, at)
-  local n = self.store:length(t)
-  for i = at, n - 1 do self:put(t, i, self.store:load(t, i + 1)) end
-  self:put(t, n, nil)
 end
 
 function Document:add(steps, value)
@@ -120,29 +146,43 @@ function Document:add(steps, value)
   end
   local t, kind = self:parent(steps)
   if t == nil then return nil, kind end
+  self.kinds[t] = kind
   if kind == "array" then return self:insert(t, steps[#steps], value) end
-  self:put(t, steps[#steps], value)
+  self.store:store(t, steps[#steps], value)
   return true
+end
+
+-- Returns the table, the key and the value of a member that there must be.
+function Document:there(steps)
+  local t, kind = self:parent(steps)
+  if t == nil then return nil, kind end
+  local value, key = self:member(t, steps[#steps])
+  if value == nil then return missing(steps, #steps) end
+  return t, key, value, kind
 end
 
 -- Returns the value that was removed.
 function Document:remove(steps)
   if #steps == 0 then return nil, "there must be a document" end
-  local t, why = self:parent(steps)
-  if t == nil then return nil, why end
-  local value, key = self:member(t, steps[#steps])
-  if value == nil then return missing(steps, #steps) end
-  if math.type(key) then self:extract(t, key) else self:put(t, key, nil) end
+  local t, key, value, kind = self:there(steps)
+  if t == nil then return nil, key end
+  if kind == "array" then
+    self.store:remove(t, key)
+  else
+    self.store:store(t, key, nil)
+  end
   return value
 end
 
 function Document:replace(steps, value)
   if #steps == 0 then return self:add(steps, value) end
-  local t, why = self:parent(steps)
-  if t == nil then return nil, why end
-  local old, key = self:member(t, steps[#steps])
-  if old == nil then return missing(steps, #steps) end
-  self:put(t, key, value)
+  local t, key, _, kind = self:there(steps)
+  if t == nil then return nil, key end
+  if kind == "array" then
+    self.store:set(t, key, value)
+  else
+    self.store:store(t, key, value)
+  end
   return true
 end
 
@@ -238,21 +278,26 @@ local function perform(document, fields)
   return operations[op](document, path, value, from)
 end
 
--- Adds the name and the path of an operation to its message.
+-- Adds the name and the path of an operation to the message of its failure.
+local function failed(fields, why)
+  local path = rawget(fields, "path")
+  local at = type(path) == "string" and (" '%s'"):format(path) or ""
+  return nil, ("%s%s: %s"):format(rawget(fields, "op"), at, why)
+end
+
 local function run(document, operation)
   if type(operation) ~= "table" then
     return nil, "the operation is a " .. type(operation)
   end
   local fields = raw(operation)
-  local op, path = rawget(fields, "op"), rawget(fields, "path")
+  local op = rawget(fields, "op")
   if type(op) ~= "string" then return nil, "the operation has no 'op'" end
   if not operations[op] then
     return nil, ("there is no operation '%s'"):format(op)
   end
   local ok, why = perform(document, fields)
   if ok then return true end
-  local at = type(path) == "string" and (" '%s'"):format(path) or ""
-  return nil, ("%s%s: %s"):format(op, at, why)
+  return failed(fields, why)
 end
 
 --- Applies JSON patch operations to a document.  Returns the root, which is
@@ -266,14 +311,20 @@ local function patch(root, list)
   if kind ~= "array" and kind ~= "either" then
     return nil, "the operations are not an array"
   end
-  local document = new_document(root)
+  local document, store = new_document(root)
   for index = 1, rawlen(held) do
-    document.index = index
+    document.index, store.index = index, index
     local ok, why = run(document, rawget(held, index))
     if not ok then return nil, why, index end
   end
-  local ok, err, entry = document.store:apply()
-  if not ok then return nil, err, document.writers[entry.object][entry.key] end
+  local shared = document:shared(root)
+  if shared then
+    local _, why = failed(raw(rawget(held, shared)),
+      "it changes a table that is in two places")
+    return nil, why, shared
+  end
+  local ok, err, entry = store:apply()
+  if not ok then return nil, err, store:writer(entry.object, entry.key) end
   return document.root
 end
 
