@@ -107,6 +107,27 @@ describe("a guard", function()
     assert.equal(1, seen)
   end)
 
+  it("is told the kind for the value that the store replaced", function()
+    for _, step in ipairs { -- before, what a guard stores, the write, told
+      { nil, 1, 2, "nil>1 insert, 1>2 update" },
+      { 1, nil, 2, "1>nil delete, nil>2 insert" },
+      { nil, 3, nil, "nil>3 insert, 3>nil delete" },
+      { 1, 2, 2, "1>2 update" }, -- the store changes nothing any more
+    } do
+      local before, between, new, expected = table.unpack(step, 1, 4)
+      for _, deep in ipairs { false, true } do
+        local obj, told = { x = before }, {}
+        local root = { obj }
+        mw.watch(obj, function(o) o.x = between end)
+        mw.watch(deep and root or obj, function(_, _, old, now, kind)
+          told[#told + 1] = ("%s>%s %s"):format(old, now, kind)
+        end, { phase = "after", deep = deep, equal = "skip", once = false })
+        obj.x = new
+        assert.equal(expected, table.concat(told, ", "))
+      end
+    end
+  end)
+
   it("can pass over writes of the same value", function()
     local obj, n = { a = 1, b = "x" }, 0
     mw.watch(obj, function() n = n + 1 end, { equal = "skip", once = false })

@@ -139,6 +139,14 @@ static void look_again(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
+/* Sets the kind of a plain write by the old and the new value. */
+static void set_kind(mwb_write *w) {
+  if (!w->plain) return;
+  w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
+                   : lua_isnil(w->L, OLD) ? MW_INSERT
+                                          : MW_UPDATE;
+}
+
 /* No write happens between this read and the first guard, so OLD is the value
 ** from before all guards. */
 void mwb_read_old(mwb_write *w) {
@@ -161,10 +169,7 @@ void mwb_read_old(mwb_write *w) {
     }
   }
   w->has_old = 1;
-  if (!w->plain) return;
-  w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
-                   : lua_isnil(L, OLD) ? MW_INSERT
-                                       : MW_UPDATE;
+  set_kind(w);
 }
 
 void mwb_write_compare(mwb_write *w) {
@@ -478,6 +483,8 @@ static void look_after_guards(mwb_write *w) {
     mwb_push_current(w->L, w->s);
   }
   lua_replace(w->L, OLD);
+  set_kind(w);
+  mwb_write_compare(w);
 }
 
 void mwb_write_before(mwb_write *w) {
