@@ -128,12 +128,15 @@ function growth.absorb(n)
   end, 100
 end
 
--- The same in an array.
+-- The same in an array.  It has room for the fields: where a table with an
+-- array gets more of it, Lua counts the whole array, watched or not.
 function growth.absorb_array(n)
   local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
   local obj = {}
   for i = 1, n do obj[i] = i end
+  for i = 1, 1000 do obj["field " .. i] = i end
   mw.watch(setmetatable(obj, class), heard, KEPT)
+  for i = 1, 1000 do obj["field " .. i] = nil end
   return function()
     for i = 1, 100 do obj["field " .. i] = i end
   end, 100

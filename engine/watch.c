@@ -20,7 +20,9 @@
 ** `needs` says whether there are any.  While a walk is under way over the lists
 ** of an object, a watch that ends stays in its list, marked MWI_ENDED and
 ** chained from the engine's `ended`, so that a walk can follow `next` whatever
-** a guard does.  A field exists while there is a watch in its list.
+** a guard does.  A field exists while there is a watch in its list.  The
+** watches of a guard that is an object are chained from the guard's record, so
+** that the watches end when the engine forgets the guard.
 **
 ** A walk goes through both lists at once, by `seq`, up to the newest watch at
 ** the begin of the write.  The walk first claims the one-shot watches, so that
@@ -233,8 +235,25 @@ static void append(mw_engine *e, mwi_object *r, uint32_t i) {
     watch_at(e, w->prev)->next = i;
     watch_at(e, *first)->prev = i;
   }
-  r->linked++;
   count_waiting(e, r, w, 1);
+}
+
+/* Chains a watch to the other watches of its guard, which is an object. */
+static void join_guard(mw_engine *e, uint32_t i) {
+  mwi_watch *w = watch_at(e, i);
+  mwi_object *guard = record_of(e, w->ref);
+  w->newer = 0;
+  w->older = guard->guarding;
+  if (w->older != 0) watch_at(e, w->older)->newer = i;
+  guard->guarding = i;
+}
+
+static void leave_guard(mw_engine *e, const mwi_watch *w) {
+  if (w->newer != 0)
+    watch_at(e, w->newer)->older = w->older;
+  else
+    record_of(e, w->ref)->guarding = w->older;
+  if (w->older != 0) watch_at(e, w->older)->newer = w->newer;
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
@@ -257,7 +276,6 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     *first = w->next;
   else
     watch_at(e, w->prev)->next = w->next;
-  r->linked--;
   if (w->field != 0 && *first == 0) drop_field(e, r, w->field);
   w->slot = 0;
   if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
@@ -285,6 +303,7 @@ static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     mwi_watch *w = watch_at(e, i);
     if (w->flags & MWI_ENDED) return;
     if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, -1);
+    if (w->flags & MWI_OBJECT) leave_guard(e, w);
     w->flags |= MWI_ENDED;
     w->note = e->watch.ended;
     e->watch.ended = i;
@@ -308,12 +327,21 @@ static void end_all(mw_engine *e, mwi_object *r) {
   unlink_ended(e);
 }
 
+/* Ends the watches of a guard. */
+static void end_guarding(mw_engine *e, const mwi_object *guard) {
+  while (guard->guarding != 0) {
+    uint32_t i = guard->guarding;
+    end_watch(e, mwi_object_of(&e->watch, watch_at(e, i)->slot), i);
+  }
+}
+
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   uint16_t layout;
   if (r == NULL || r->obj == MW_NONE) return;
   mwi_tree_forget(e, slot);
   r->walks = 0; /* a walk under way sees that the object has gone */
+  end_guarding(e, r);
   end_all(e, r);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
@@ -324,7 +352,6 @@ static int is_dead(const mw_engine *e, const mwi_watch *w) {
   const mw_host *host = &e->watch.host;
   int dead;
   if ((w->flags & MW_WEAK) == 0) return 0;
-  if (!mwi_identity_is_valid(&e->identity, w->ref)) return 1;
   mwi_quiet_begin(e);
   dead = host->alive != NULL && !host->alive(host->ud, w->ref);
   mwi_quiet_end(e);
@@ -339,16 +366,17 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
   }
 }
 
-/* A guard dies without a call, so the watches of dead guards are looked for
-** whenever the lists have grown to twice the length after the last search. */
+/* The engine hears late of a guard's death, so the watches of dead guards are
+** looked for whenever twice as many wait as did after the last search. */
 static void prune(mw_engine *e, mwi_object *r) {
-  uint32_t f;
-  if (r->linked < 8 || r->linked >> r->prune_at == 0 || r->walks > 0) return;
+  uint32_t f, n = (uint32_t)r->heard + r->keyed;
+  if (n < 8 || n >> r->prune_at == 0 || r->walks > 0) return;
   end_dead(e, r, r->first);
   for (f = r->fields; f != 0; f = field_at(e, f)->next)
     end_dead(e, r, field_at(e, f)->first);
   unlink_ended(e);
-  for (r->prune_at = 1; r->linked >> r->prune_at != 0;) r->prune_at++;
+  n = (uint32_t)r->heard + r->keyed;
+  for (r->prune_at = 1; n >> r->prune_at != 0;) r->prune_at++;
   r->prune_at++;
 }
 
@@ -410,6 +438,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w->seq = e->watch.seq;
   w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
   append(e, r, i);
+  if (w->flags & MWI_OBJECT) join_guard(e, i);
   return i;
 }
 
@@ -452,7 +481,7 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   if ((options->flags & MWI_OBJECT) &&
       !mwi_identity_is_valid(&e->identity, options->guard))
     return MW_STALE;
-  if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
+  if ((options->flags & MWI_OBJECT) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
@@ -630,12 +659,11 @@ static int is_called(const mwi_watch *w, const event *ev) {
   return wants(w, ev);
 }
 
-/* Makes the guard invalid.  The guard may be dead; then the watch ends. */
+/* Makes the guard invalid. */
 static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
-  mwi_object *guard = record_of(e, w->ref);
-  if (guard != NULL) guard->invalid = 1;
-  if (guard == NULL || (w->flags & MW_ONCE)) end_watch(e, r, i);
+  record_of(e, w->ref)->invalid = 1;
+  if (w->flags & MW_ONCE) end_watch(e, r, i);
 }
 
 /* The guard may do anything, as end the watch or the object. */
@@ -671,7 +699,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (r->linked > 1)
+  if (c.keyed != 0 || watch_at(e, c.all)->next != 0)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) continue;
@@ -685,26 +713,18 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
 
 /* All that wait are flags; a walk may have left others in the list, which do
 ** not wait any more. */
-static void raise_flags(mw_engine *e, mwi_object *r, uint32_t i) {
-  uint32_t next;
-  for (; i != 0; i = next) {
+static void raise_flags(mw_engine *e, uint32_t i) {
+  for (; i != 0; i = watch_at(e, i)->next) {
     const mwi_watch *w = watch_at(e, i);
-    mwi_object *guard;
-    next = w->next;
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
-    guard = record_of(e, w->ref);
     e->watch.calls++;
-    if (guard != NULL)
-      guard->invalid = 1;
-    else
-      end_watch(e, r, i);
+    record_of(e, w->ref)->invalid = 1;
   }
 }
 
 void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
-  raise_flags(e, r, r->first);
-  if (r->keyed > 0) raise_flags(e, r, both_lists(e, r, key).keyed);
-  if (e->watch.ended != 0) unlink_ended(e);
+  raise_flags(e, r->first);
+  if (r->keyed > 0) raise_flags(e, both_lists(e, r, key).keyed);
 }
 
 /* }====================================================== */

@@ -38,13 +38,13 @@ typedef struct mwi_object {
   uint8_t tracked : 2;   /* are writes journaled? 2: writes below too */
   uint8_t invalid : 1;   /* as a guard: is the guard invalid? */
   uint8_t elsewhere : 1; /* for the host: does the class keep fields away? */
-  uint8_t prune_at;      /* look for dead guards when 2^prune_at are linked */
+  uint8_t prune_at;      /* look for dead guards when 2^prune_at wait */
   uint32_t first;        /* its watches of all fields, in watch order */
   uint32_t fields;       /* the first field that has watches */
   uint32_t filter;       /* a bit for each field that was ever watched */
   uint32_t nodes;        /* its first node of tree.c, by reach */
   uint32_t keys;         /* tree.c's first link under this object as key */
-  uint32_t linked;       /* the number of watches in its lists */
+  uint32_t guarding;     /* as a guard: the newest of the guard's watches */
   uint32_t guards;       /* for the host: the first free place of a guard */
   uint16_t layout;       /* for the host: moves when the host's view moves */
   uint16_t walks;        /* under way over its lists: no watch may leave */
@@ -86,6 +86,8 @@ typedef struct mwi_watch {
   uint32_t queue; /* the next watch in the queue of the batch */
   uint32_t note;  /* the host's note of the last write heard in the batch; */
                   /* in an ended watch, the next ended watch */
+  uint32_t older; /* with MWI_OBJECT: the next older watch of the guard, */
+  uint32_t newer; /* and the next newer; not of a watch that has ended */
   uint16_t flags;
   uint16_t claim; /* the number of the walk that claims the watch */
   uint64_t seq;   /* ascends with each begin; twins share one; 0: free */

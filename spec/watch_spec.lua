@@ -276,6 +276,35 @@ describe("a handle", function()
     obj.a = 1
   end)
 
+  it("is not alive after the death of a guard that is an object", function()
+    local userdata = require "support".userdata
+    local objects = { {}, { {} }, userdata { __newindex = function() end } }
+    local handles = {}
+    local function watch(guard)
+      for i, obj in ipairs(objects) do
+        for _, opts in ipairs { STAY, { key = "x" }, { keys = { 1, "x" } },
+          { phase = "after" }, { deep = i < 3 } } do
+          handles[#handles + 1] = mw.watch(obj, guard, opts)
+        end
+      end
+    end
+    do
+      watch { invalidate = error }
+      watch(mw.guard())
+      watch(userdata { __index = { invalidate = error } })
+    end
+    local kept = mw.guard()
+    watch(kept)
+    collectgarbage()
+    mw.reap()
+    for i, handle in ipairs(handles) do
+      assert.equal(i > #handles // 4 * 3, handle:alive())
+    end
+    for _, obj in ipairs(objects) do obj.x = 1 end
+    assert.is_false(kept.valid)
+    for _, obj in ipairs(objects) do mw.unwatch(obj) end
+  end)
+
   it("is not alive after its one call, or its object's death", function()
     local obj = {}
     local handle = mw.watch(obj, function() end)

@@ -262,6 +262,50 @@ static void weak_guards(mw_engine *e, heap *h) {
   check(mw_object_waiting(e, obj) < 40);
 }
 
+static void *forgotten;
+
+static void forget_guard(void) {
+  mw_handle guard = mw_object_find(host.e, forgotten);
+  mw_object_forget(host.e, guard);
+}
+
+/* Forgetting a guard ends all watches of the guard, also while a write calls
+** guards. */
+static void forgotten_guards(mw_engine *e, heap *h) {
+  static char other;
+  mw_value keys[2] = {{MW_TINTEGER, {1}}, {MW_TINTEGER, {2}}};
+  mw_watch_options options;
+  mw_handle obj = begin(e), guard, more;
+  mw_watch_id id, kept;
+  int i;
+  (void)h;
+  mw_object_identify(e, &other, &more);
+  for (i = 0; i < 2; i++) {
+    mw_object_identify(e, &places[1], &guard);
+    if (i == 1) watch('f', 0);
+    kept = watch('b', 0);
+    host.ids[0] = watch_as('a', MW_WEAK, 0, guard);
+    host.ids[1] = watch_as('a', MW_FLAG | MW_WEAK, 0, guard);
+    memset(&options, 0, sizeof(options));
+    options.flags = MW_WEAK;
+    options.guard = options.ref = guard;
+    options.keys = keys;
+    options.n_keys = 2;
+    check(mw_watch_begin(e, obj, &options, &host.ids[2]) == MW_OK);
+    check(mw_watch_begin(e, more, &options, &host.ids[3]) == MW_OK);
+    check(mw_watch_begin(e, more, &options, &id) == MW_OK);
+    check(mw_watch_cancel(e, id) == MW_OK);
+    forgotten = &places[1];
+    host.act['f'] = forget_guard;
+    if (i == 0) forget_guard();
+    write();
+    check(logged((i == 0) ? "b=" : "bfb="));
+    for (id = 0; id < 4; id++) check(!mw_watch_is_alive(e, host.ids[id]));
+    check(mw_watch_is_alive(e, kept) && mw_object_waiting(e, more) == 0);
+    check(mw_verify(e) == MW_OK);
+  }
+}
+
 /* The guard's slot is in another page than the object's. */
 static void flags(mw_engine *e, heap *h) {
   static char others[300];
@@ -506,6 +550,7 @@ const test watch_tests[] = {
     {"a guard may cancel itself and all others", cancel_self},
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
+    {"the watches of a guard end with the guard", forgotten_guards},
     {"a flag becomes invalid without a call", flags},
     {"a flag need not be weak", flags_that_are_not_weak},
     {"a guard that is gone cannot watch", stale_guards},
