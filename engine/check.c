@@ -51,7 +51,8 @@ typedef struct sums {
   uint32_t ended;                   /* of the watches in lists */
   uint32_t guarded, guarding;       /* those of objects; in objects' chains */
   uint32_t after, deep, deep_skips; /* of the watches that wait */
-  uint32_t queued;                  /* in the batch's queue */
+  uint32_t results;
+  uint32_t queued; /* in the batch's queue */
   uint32_t nodes, orphans;
   uint32_t ins, outs; /* links, from both ends */
   uint32_t keyed;     /* links under objects, from the links */
@@ -193,7 +194,7 @@ static int verify_twins(mw_engine *e, uint32_t first) {
 
 /* The numbers of watches in the lists of one object. */
 typedef struct lists {
-  uint32_t linked, ended;
+  uint32_t linked, ended, follows;
   uint32_t waiting, deep; /* that wait; that wait and have MW_DEEP */
   uint32_t calls;         /* that wait and are no plain flags */
   int skips;
@@ -210,6 +211,7 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
   else
     passes(verify_twins(e, i));
   if ((w->flags & MWI_OBJECT) && !(w->flags & MWI_ENDED)) sum->guarded++;
+  if (w->flags & MWI_FOLLOWS) has->follows++;
   holds(!(w->flags & MWI_CLAIMED) || (w->flags & MW_ONCE));
   holds(!(w->flags & MWI_CLAIMED) || r->walks > 0);
   if (!waits(w)) return MW_OK;
@@ -218,6 +220,7 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
   if ((w->flags & (MWI_ENDED - 1) & ~(MW_DEEP | MW_WEAK)) != MW_FLAG)
     has->calls++;
   if (w->flags & MW_AFTER) sum->after++;
+  if (w->flags & MWI_RESULT) sum->results++;
   if ((w->flags & MW_DEEP) == 0) return MW_OK;
   has->deep++;
   sum->deep++;
@@ -297,7 +300,7 @@ static int verify_guarding(mw_engine *e, const mwi_object *guard, sums *sum) {
 }
 
 static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
-  lists all = {0, 0, 0, 0, 0, 0}, keyed = {0, 0, 0, 0, 0, 0};
+  lists all = {0, 0, 0, 0, 0, 0, 0}, keyed = {0, 0, 0, 0, 0, 0, 0};
   passes(verify_list(e, r, 0, r->first, &all, sum));
   passes(verify_fields(e, r, &keyed, sum));
   holds(is_count(r->heard, all.waiting) && is_count(r->keyed, keyed.waiting));
@@ -308,7 +311,7 @@ static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
   holds(has_bit(r, MWI_CALLS) == (r->calls > 0));
   holds(has_bit(r, MWI_SKIPS) || !(all.skips || keyed.skips));
   holds(!has_bit(r, MWI_SKIPS) || r->heard + r->keyed > 0);
-  holds(all.linked + keyed.linked == 0 || r->walks > 0 || r->watched);
+  holds(all.linked + keyed.linked == all.follows || r->walks > 0 || r->watched);
   holds(r->known || !r->watched);
   holds(r->walks == 0 || e->check.guards > 0);
   holds(r->fields != 0 || r->filter == 0);
@@ -338,7 +341,7 @@ static int verify_watches(mw_engine *e, const sums *sum) {
   uint32_t i, queued = 0;
   holds(part->after == sum->after && part->deep == sum->deep);
   holds(part->deep_skips == sum->deep_skips);
-  holds(sum->guarded == sum->guarding);
+  holds(sum->guarded == sum->guarding && part->results == sum->results);
   holds(part->walks == 0 || e->check.guards > 0);
   holds(mwi_field_entries(e) == sum->fields);
   passes(verify_ended(e, sum));

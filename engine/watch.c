@@ -212,6 +212,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
   if (r->heard + r->keyed == 0) r->needs &= (uint16_t)~MWI_SKIPS;
   if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
+  if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
   add_to(&r->deep, n, r, 0);
   e->watch.deep += (uint32_t)n;
@@ -383,6 +384,70 @@ static void prune(mw_engine *e, mwi_object *r) {
 /* }====================================================== */
 
 /* {======================================================
+** Guards that are flags
+**
+** A guard follows other guards through watches with MWI_FOLLOWS in the lists of
+** those.  While a guard is invalid, so are all guards that follow the guard,
+** unless the host has made them valid.
+** ======================================================= */
+
+/* Makes a guard invalid, and the guards that follow the guard.  The watches of
+** the guards that are yet to be made invalid form a stack. */
+static void invalidate(mw_engine *e, mwi_object *guard) {
+  uint32_t stack = 0, i;
+  while (guard != NULL) {
+    if (!guard->invalid) {
+      guard->invalid = 1;
+      for (i = guard->first; i != 0; i = watch_at(e, i)->next) {
+        mwi_watch *w = watch_at(e, i);
+        if ((w->flags & (MWI_FOLLOWS | MWI_ENDED)) != MWI_FOLLOWS) continue;
+        e->watch.calls++;
+        w->note = stack;
+        stack = i;
+      }
+    }
+    guard = NULL;
+    if (stack == 0) break;
+    guard = record_of(e, watch_at(e, stack)->ref);
+    stack = watch_at(e, stack)->note;
+  }
+}
+
+int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
+  const mwi_object *r = record_of(e, guard);
+  return r == NULL || !r->invalid;
+}
+
+int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
+  mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
+  r = mwi_object_need(e, guard);
+  if (r == NULL) return MW_NOMEM;
+  if (!valid) {
+    invalidate(e, r);
+  } else {
+    r->invalid = r->lost = 0;
+  }
+  return MW_OK;
+}
+
+int mw_guard_open(mw_engine *e, mw_handle guard) {
+  mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
+  r = mwi_object_need(e, guard);
+  if (r == NULL) return MW_NOMEM;
+  r->result = r->invalid = 1;
+  return MW_OK;
+}
+
+int mw_guard_has_lost(const mw_engine *e, mw_handle guard) {
+  const mwi_object *r = record_of(e, guard);
+  return r != NULL && r->lost;
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Watching
 ** ======================================================= */
 
@@ -432,6 +497,8 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w = watch_at(e, i);
   mwi_assert(w->seq == 0);
   w->flags = (uint16_t)options->flags;
+  if ((w->flags & MW_FLAG) && record_of(e, options->guard)->result)
+    w->flags |= MWI_RESULT;
   w->slot = mw_slot(r->obj);
   w->field = field;
   w->twin = i;
@@ -495,11 +562,46 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   return MW_OK;
 }
 
+int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
+  mw_watch_options options;
+  mwi_object *r;
+  uint32_t i;
+  mwi_check_enter(e);
+  if (!mwi_identity_is_valid(&e->identity, guard) ||
+      !mwi_identity_is_valid(&e->identity, other))
+    return MW_STALE;
+  r = mwi_object_need(e, other);
+  if (r == NULL || mwi_object_need(e, guard) == NULL) return MW_NOMEM;
+  memset(&options, 0, sizeof(options));
+  options.flags = MW_FLAG | MW_WEAK;
+  options.guard = guard;
+  e->watch.seq++;
+  i = make_watch(e, r, &options, NULL);
+  if (i == 0) return MW_NOMEM;
+  watch_at(e, i)->flags |= MWI_FOLLOWS;
+  if (r->invalid) invalidate(e, record_of(e, guard));
+  return MW_OK;
+}
+
+/* The guards of results would not hear of further writes. */
+static void lose_results(mw_engine *e, uint32_t i) {
+  for (; i != 0; i = watch_at(e, i)->next) {
+    const mwi_watch *w = watch_at(e, i);
+    if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
+    record_of(e, w->ref)->lost = 1;
+    invalidate(e, record_of(e, w->ref));
+  }
+}
+
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
+  uint32_t f;
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
   mw_root_end(e, obj);
+  lose_results(e, r->first);
+  for (f = r->fields; f != 0; f = field_at(e, f)->next)
+    lose_results(e, field_at(e, f)->first);
   end_all(e, r);
   r->watched = 0;
   r->layout++;
@@ -564,20 +666,6 @@ int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
   int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
   if (mw_object_mutations(e, obj) == 0) return -1;
   return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed;
-}
-
-int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
-  const mwi_object *r = record_of(e, guard);
-  return r == NULL || !r->invalid;
-}
-
-int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
-  mwi_object *r;
-  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
-  r = mwi_object_need(e, guard);
-  if (r == NULL) return MW_NOMEM;
-  r->invalid = !valid;
-  return MW_OK;
 }
 
 /* }====================================================== */
@@ -662,7 +750,7 @@ static int is_called(const mwi_watch *w, const event *ev) {
 /* Makes the guard invalid. */
 static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
-  record_of(e, w->ref)->invalid = 1;
+  invalidate(e, record_of(e, w->ref));
   if (w->flags & MW_ONCE) end_watch(e, r, i);
 }
 
@@ -718,7 +806,7 @@ static void raise_flags(mw_engine *e, uint32_t i) {
     const mwi_watch *w = watch_at(e, i);
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     e->watch.calls++;
-    record_of(e, w->ref)->invalid = 1;
+    invalidate(e, record_of(e, w->ref));
   }
 }
 
@@ -767,7 +855,7 @@ static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     if (!concerns(w, ev)) continue;
-    if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG)
+    if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG || w->flags & MWI_RESULT)
       call(e, r, i, w, ev->change);
     else
       enqueue(e, i, (uint32_t)ev->change->note);
@@ -882,6 +970,22 @@ void mwi_write_end(mw_engine *e, mwi_object *r, const mw_change *change,
   if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }
 
+/* Makes the guards of the results of one object invalid. */
+static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
+                          event *ev) {
+  cursor c = both_lists(e, r, key);
+  const mwi_watch *w;
+  uint32_t i;
+  while ((w = next_watch(e, &c, &i)) != NULL)
+    if ((w->flags & (MWI_RESULT | MWI_ENDED)) == MWI_RESULT && concerns(w, ev))
+      invalidate(e, record_of(e, w->ref));
+}
+
+void mwi_write_results(mw_engine *e, mwi_object *r, const mw_change *change) {
+  event ev = {change, 0, 0, 0, 0};
+  if (e->watch.results > 0) hear(e, r, &ev, raise_results);
+}
+
 uint64_t mw_write_begin(mw_engine *e, mw_handle obj, const mw_change *change) {
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
@@ -897,7 +1001,9 @@ void mw_write_end(mw_engine *e, mw_handle obj, const mw_change *change,
   mwi_object *r = record_of(e, obj);
   mwi_check_enter(e);
   mwi_check_call(seq <= e->watch.seq);
-  if (r != NULL && e->watch.after > 0) mwi_write_end(e, r, change, seq);
+  if (r == NULL) return;
+  mwi_write_results(e, r, change);
+  if (e->watch.after > 0) mwi_write_end(e, r, change, seq);
 }
 
 /* }====================================================== */

@@ -509,7 +509,9 @@ void mwb_write_before(mwb_write *w) {
 int mwb_write_after(mwb_write *w) {
   mw_engine *e = w->s->engine;
   uint64_t calls = e->watch.calls;
-  if (e->watch.after > 0 && w->r != NULL && w->r->obj == w->obj) {
+  int lives = w->r != NULL && w->r->obj == w->obj;
+  if (lives) mwi_write_results(e, w->r, &w->change);
+  if (lives && e->watch.after > 0) {
     mwi_write_end(e, w->r, &w->change, w->seq);
     if (w->s->needs & MWB_TRACES)
       mwb_trace_heard(w->L, w->s, w->obj, KEY, e->watch.calls - calls);
