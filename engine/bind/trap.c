@@ -443,7 +443,8 @@ static void end_class(mwb_write *w, int status) {
     lua_pop(L, 1);
   }
   mwb_absorb(L, w->s, OBJECT);
-  if (failed) {
+  if (failed) { /* perhaps after storing */
+    if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
     lua_settop(L, RESULT);
     lua_error(L);
   }
