@@ -35,4 +35,8 @@ return {
   row("a write that n deep watches hear in a batch", "roots_batch", 10000),
   row("n weak keys die below a deep watch, each", "weak_keys"),
   row("a batch of n objects, each", "batch"),
+  row("a change below a chain of n memos, each", "memo_chain"),
+  row("a change below n memos of a memo, each", "memo_fan"),
+  row("a change below diamonds of n memos, each", "memo_diamonds"),
+  row("a change of one of n memos", "memo_one"),
 }

@@ -128,12 +128,15 @@ function growth.absorb(n)
   end, 100
 end
 
--- The same in an array.
+-- The same in an array.  It has room for the fields: where a table with an
+-- array gets more of it, Lua counts the whole array, watched or not.
 function growth.absorb_array(n)
   local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
   local obj = {}
   for i = 1, n do obj[i] = i end
+  for i = 1, 1000 do obj["field " .. i] = i end
   mw.watch(setmetatable(obj, class), heard, KEPT)
+  for i = 1, 1000 do obj["field " .. i] = nil end
   return function()
     for i = 1, 100 do obj["field " .. i] = i end
   end, 100
@@ -315,6 +318,75 @@ function growth.batch(n)
       for i = 1, n do objects[i].x = 1 end
     end)
   end, n
+end
+
+-- Memos -----------------------------------------------------------------
+
+-- A change below a chain of memos, whose last is asked for, a memo.
+function growth.memo_chain(n)
+  local obj, last = { x = 1 }, nil
+  for _ = 1, n do
+    local below = last
+    last = mw.memo(function() return below and below() or obj.x end,
+      below or obj)
+  end
+  last()
+  return function()
+    obj.x = 2
+    assert(last() == 2)
+  end, n
+end
+
+-- A change below a memo that n memos ask, a memo.
+function growth.memo_fan(n)
+  local obj, fan = { x = 1 }, {}
+  local source = mw.memo(function() return obj.x end, obj)
+  for i = 1, n do
+    fan[i] = mw.memo(function() return source() end, source)
+    fan[i]()
+  end
+  return function()
+    obj.x = 2
+    for i = 1, n do fan[i]() end
+  end, n
+end
+
+-- Layers of diamonds, each a pair of memos that ask both of the pair before.
+function growth.memo_diamonds(n)
+  local obj = { x = 1 }
+  local function read() return obj.x end
+  local left, right = mw.memo(read, obj), mw.memo(read, obj)
+  for _ = 3, n, 2 do
+    local a, b = left, right
+    local function ask() return (a() + b()) // 2 end
+    left, right = mw.memo(ask, a, b), mw.memo(ask, a, b)
+  end
+  local function run()
+    obj.x = obj.x + 1
+    assert(left() == obj.x and right() == obj.x)
+  end
+  run()
+  return run, n
+end
+
+-- One of n memos of an object each changes, with a memo above; all are asked.
+function growth.memo_one(n)
+  local objects, memos = {}, {}
+  for i = 1, n do
+    local obj = { x = i }
+    local below = mw.memo(function() return obj.x end, obj)
+    objects[i], memos[i] = obj, mw.memo(function() return below() end, below)
+    memos[i]()
+  end
+  local function run()
+    for i = 1, 100 do
+      local obj, memo = objects[i % n + 1], memos[i % n + 1]
+      obj.x = i
+      assert(memo() == i)
+    end
+  end
+  run()
+  return run, 100
 end
 
 -- Adds these to the others.

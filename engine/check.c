@@ -48,9 +48,11 @@ static int break_off(mw_engine *e, const char *condition, int line) {
 /* The numbers of the elements that the walks have reached. */
 typedef struct sums {
   uint32_t watches, fields;
-  uint32_t ended;                           /* of the watches in lists */
+  uint32_t ended;             /* of the watches in lists */
+  uint32_t guarded, guarding; /* those of objects; in objects' chains */
   uint32_t after, checks, deep, deep_skips; /* of the watches that wait */
-  uint32_t queued;                          /* in the batch's queue */
+  uint32_t results;
+  uint32_t queued; /* in the batch's queue */
   uint32_t nodes, orphans, reaches;
   uint32_t ins, outs; /* links, from both ends */
   uint32_t keyed;     /* links under objects, from the links */
@@ -192,7 +194,7 @@ static int verify_twins(mw_engine *e, uint32_t first) {
 
 /* The numbers of watches in the lists of one object. */
 typedef struct lists {
-  uint32_t linked, ended;
+  uint32_t linked, ended, follows;
   uint32_t waiting, deep; /* that wait; that wait and have MW_DEEP */
   uint32_t calls;         /* that wait and are no plain flags */
   int skips;
@@ -208,6 +210,8 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
     has->ended++;
   else
     passes(verify_twins(e, i));
+  if ((w->flags & MWI_OBJECT) && !(w->flags & MWI_ENDED)) sum->guarded++;
+  if (w->flags & MWI_FOLLOWS) has->follows++;
   holds(!(w->flags & MWI_CLAIMED) || (w->flags & MW_ONCE));
   holds(!(w->flags & MWI_CLAIMED) || r->walks > 0);
   if (!waits(w)) return MW_OK;
@@ -217,6 +221,7 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
     has->calls++;
   if (w->flags & MW_AFTER) sum->after++;
   if (w->flags & MW_CHECK) sum->checks++;
+  if (w->flags & MWI_RESULT) sum->results++;
   if ((w->flags & MW_DEEP) == 0) return MW_OK;
   has->deep++;
   sum->deep++;
@@ -280,24 +285,39 @@ static int has_bit(const mwi_object *r, unsigned bit) {
   return (r->needs & bit) != 0;
 }
 
+/* The chain of the watches of a guard that is an object. */
+static int verify_guarding(mw_engine *e, const mwi_object *guard, sums *sum) {
+  uint32_t i, newer = 0;
+  for (i = guard->guarding; i != 0; i = watch_number(e, i)->older) {
+    const mwi_watch *w;
+    holds(is_taken(&e->watch.watches, i));
+    w = watch_number(e, i);
+    holds((w->flags & MWI_OBJECT) && !(w->flags & MWI_ENDED));
+    holds(w->ref == guard->obj && w->newer == newer);
+    holds(++sum->guarding <= e->watch.watches.n);
+    newer = i;
+  }
+  return MW_OK;
+}
+
 static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
-  lists all = {0, 0, 0, 0, 0, 0}, keyed = {0, 0, 0, 0, 0, 0};
+  lists all = {0, 0, 0, 0, 0, 0, 0}, keyed = {0, 0, 0, 0, 0, 0, 0};
   passes(verify_list(e, r, 0, r->first, &all, sum));
   passes(verify_fields(e, r, &keyed, sum));
   holds(is_count(r->heard, all.waiting) && is_count(r->keyed, keyed.waiting));
   holds(is_count(r->deep, all.deep + keyed.deep));
   holds(is_count(r->calls, all.calls + keyed.calls));
-  holds(r->linked == all.linked + keyed.linked);
   holds(has_bit(r, MWI_HEARD) == (r->heard > 0));
   holds(has_bit(r, MWI_KEYED) == (r->keyed > 0));
   holds(has_bit(r, MWI_CALLS) == (r->calls > 0));
   holds(has_bit(r, MWI_SKIPS) || !(all.skips || keyed.skips));
   holds(!has_bit(r, MWI_SKIPS) || r->heard + r->keyed > 0);
-  holds(r->linked == 0 || r->walks > 0 || r->watched);
+  holds(all.linked + keyed.linked == all.follows || r->walks > 0 || r->watched);
   holds(r->known || !r->watched);
   holds(r->walks == 0 || e->check.guards > 0);
   holds(r->fields != 0 || r->filter == 0);
-  sum->watches += r->linked;
+  passes(verify_guarding(e, r, sum));
+  sum->watches += all.linked + keyed.linked;
   sum->ended += all.ended + keyed.ended;
   return MW_OK;
 }
@@ -323,6 +343,7 @@ static int verify_watches(mw_engine *e, const sums *sum) {
   holds(part->after == sum->after && part->deep == sum->deep);
   holds(part->checks == sum->checks);
   holds(part->deep_skips == sum->deep_skips);
+  holds(sum->guarded == sum->guarding && part->results == sum->results);
   holds(part->walks == 0 || e->check.guards > 0);
   holds(mwi_field_entries(e) == sum->fields);
   passes(verify_ended(e, sum));
@@ -553,7 +574,7 @@ static int verify_tree(mw_engine *e, sums *sum) {
 /* A record without an owner is empty. */
 static int verify_empty(mw_engine *e, const mwi_object *r) {
   holds(r->first == 0 && r->fields == 0 && r->filter == 0 && r->calls == 0);
-  holds(r->heard == 0 && r->keyed == 0 && r->deep == 0 && r->linked == 0);
+  holds(r->heard == 0 && r->keyed == 0 && r->deep == 0 && r->guarding == 0);
   holds(r->nodes == 0 && r->keys == 0 && r->walks == 0);
   holds(r->needs == 0 && !r->watched && !r->tracked && !r->invalid);
   return MW_OK;

@@ -520,6 +520,26 @@ MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
 ** MW_STALE. */
 MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 
+/*
+** Makes `guard` the guard of a result, which is computed from the objects that
+** the guard watches from now on, with MW_FLAG and without MW_ONCE.  The guard
+** is invalid until the host has computed the result.  A guard of a result is
+** told more than others: of a write, again when the value is stored, because a
+** result of the time between is out of date; within a batch at once, also with
+** MW_SKIP; and when `mw_object_unwatch` ends a watch of the guard.  Returns
+** MW_OK, MW_NOMEM or MW_STALE.
+*/
+MW_API int mw_guard_open(mw_engine *e, mw_handle guard);
+
+/* Returns whether `mw_object_unwatch` has ended a watch of the guard of a
+** result since the guard was last made valid. */
+MW_API int mw_guard_has_lost(const mw_engine *e, mw_handle guard);
+
+/* From now on, `guard` becomes invalid whenever `other` does, until one of the
+** two is forgotten.  No guard may follow itself, not even through others.
+** Returns MW_OK, MW_NOMEM, MW_FULL or MW_STALE. */
+MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
+
 /* }====================================================== */
 
 /* {======================================================

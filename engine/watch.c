@@ -20,7 +20,9 @@
 ** `needs` says whether there are any.  While a walk is under way over the lists
 ** of an object, a watch that ends stays in its list, marked MWI_ENDED and
 ** chained from the engine's `ended`, so that a walk can follow `next` whatever
-** a guard does.  A field exists while there is a watch in its list.
+** a guard does.  A field exists while there is a watch in its list.  The
+** watches of a guard that is an object are chained from the guard's record, so
+** that the watches end when the engine forgets the guard.
 **
 ** A walk goes through both lists at once, by `seq`, up to the newest watch at
 ** the begin of the write.  The walk first claims the one-shot watches, so that
@@ -217,6 +219,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
     r->needs &= (uint16_t) ~(unsigned)(MWI_SKIPS | MWI_CHECKS);
   if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
+  if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
   add_to(&r->deep, n, r, 0);
   if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
@@ -241,8 +244,25 @@ static void append(mw_engine *e, mwi_object *r, uint32_t i) {
     watch_at(e, w->prev)->next = i;
     watch_at(e, *first)->prev = i;
   }
-  r->linked++;
   count_waiting(e, r, w, 1);
+}
+
+/* Chains a watch to the other watches of its guard, which is an object. */
+static void join_guard(mw_engine *e, uint32_t i) {
+  mwi_watch *w = watch_at(e, i);
+  mwi_object *guard = record_of(e, w->ref);
+  w->newer = 0;
+  w->older = guard->guarding;
+  if (w->older != 0) watch_at(e, w->older)->newer = i;
+  guard->guarding = i;
+}
+
+static void leave_guard(mw_engine *e, const mwi_watch *w) {
+  if (w->newer != 0)
+    watch_at(e, w->newer)->older = w->older;
+  else
+    record_of(e, w->ref)->guarding = w->older;
+  if (w->older != 0) watch_at(e, w->older)->newer = w->newer;
 }
 
 static void free_watch(mw_engine *e, uint32_t i) {
@@ -265,7 +285,6 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     *first = w->next;
   else
     watch_at(e, w->prev)->next = w->next;
-  r->linked--;
   if (w->field != 0 && *first == 0) drop_field(e, r, w->field);
   w->slot = 0;
   if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
@@ -293,6 +312,7 @@ static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     mwi_watch *w = watch_at(e, i);
     if (w->flags & MWI_ENDED) return;
     if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, -1);
+    if (w->flags & MWI_OBJECT) leave_guard(e, w);
     w->flags |= MWI_ENDED;
     w->note = e->watch.ended;
     e->watch.ended = i;
@@ -316,12 +336,21 @@ static void end_all(mw_engine *e, mwi_object *r) {
   unlink_ended(e);
 }
 
+/* Ends the watches of a guard. */
+static void end_guarding(mw_engine *e, const mwi_object *guard) {
+  while (guard->guarding != 0) {
+    uint32_t i = guard->guarding;
+    end_watch(e, mwi_object_of(&e->watch, watch_at(e, i)->slot), i);
+  }
+}
+
 void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   uint16_t layout;
   if (r == NULL || r->obj == MW_NONE) return;
   mwi_tree_forget(e, slot);
   r->walks = 0; /* a walk under way sees that the object has gone */
+  end_guarding(e, r);
   end_all(e, r);
   layout = r->layout;
   memset(r, 0, sizeof(*r));
@@ -339,7 +368,6 @@ static int is_dead(const mw_engine *e, const mwi_watch *w) {
     return dead < 0;
   }
   if ((w->flags & MW_WEAK) == 0) return 0;
-  if (!mwi_identity_is_valid(&e->identity, w->ref)) return 1;
   mwi_quiet_begin(e);
   dead = host->alive != NULL && !host->alive(host->ud, w->ref);
   mwi_quiet_end(e);
@@ -355,17 +383,82 @@ static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
   }
 }
 
-/* A guard dies without a call, so the watches of dead guards are looked for
-** whenever the lists have grown to twice the length after the last search. */
+/* The engine hears late of a guard's death, so the watches of dead guards are
+** looked for whenever twice as many wait as did after the last search. */
 static void prune(mw_engine *e, mwi_object *r) {
-  uint32_t f;
-  if (r->linked < 8 || r->linked >> r->prune_at == 0 || r->walks > 0) return;
+  uint32_t f, n = (uint32_t)r->heard + r->keyed;
+  if (n < 8 || n >> r->prune_at == 0 || r->walks > 0) return;
   end_dead(e, r, r->first);
   for (f = r->fields; f != 0; f = field_at(e, f)->next)
     end_dead(e, r, field_at(e, f)->first);
   unlink_ended(e);
-  for (r->prune_at = 1; r->linked >> r->prune_at != 0;) r->prune_at++;
+  n = (uint32_t)r->heard + r->keyed;
+  for (r->prune_at = 1; n >> r->prune_at != 0;) r->prune_at++;
   r->prune_at++;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Guards that are flags
+**
+** A guard follows other guards through watches with MWI_FOLLOWS in the lists of
+** those.  While a guard is invalid, so are all guards that follow the guard,
+** unless the host has made them valid.
+** ======================================================= */
+
+/* Makes a guard invalid, and the guards that follow the guard.  The watches of
+** the guards that are yet to be made invalid form a stack. */
+static void invalidate(mw_engine *e, mwi_object *guard) {
+  uint32_t stack = 0, i;
+  while (guard != NULL) {
+    if (!guard->invalid) {
+      guard->invalid = 1;
+      for (i = guard->first; i != 0; i = watch_at(e, i)->next) {
+        mwi_watch *w = watch_at(e, i);
+        if ((w->flags & (MWI_FOLLOWS | MWI_ENDED)) != MWI_FOLLOWS) continue;
+        e->watch.calls++;
+        w->note = stack;
+        stack = i;
+      }
+    }
+    guard = NULL;
+    if (stack == 0) break;
+    guard = record_of(e, watch_at(e, stack)->ref);
+    stack = watch_at(e, stack)->note;
+  }
+}
+
+int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
+  const mwi_object *r = record_of(e, guard);
+  return r == NULL || !r->invalid;
+}
+
+int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
+  mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
+  r = mwi_object_need(e, guard);
+  if (r == NULL) return MW_NOMEM;
+  if (!valid) {
+    invalidate(e, r);
+  } else {
+    r->invalid = r->lost = 0;
+  }
+  return MW_OK;
+}
+
+int mw_guard_open(mw_engine *e, mw_handle guard) {
+  mwi_object *r;
+  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
+  r = mwi_object_need(e, guard);
+  if (r == NULL) return MW_NOMEM;
+  r->result = r->invalid = 1;
+  return MW_OK;
+}
+
+int mw_guard_has_lost(const mw_engine *e, mw_handle guard) {
+  const mwi_object *r = record_of(e, guard);
+  return r != NULL && r->lost;
 }
 
 /* }====================================================== */
@@ -420,12 +513,15 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w = watch_at(e, i);
   mwi_assert(w->seq == 0);
   w->flags = (uint16_t)options->flags;
+  if ((w->flags & MW_FLAG) && record_of(e, options->guard)->result)
+    w->flags |= MWI_RESULT;
   w->slot = mw_slot(r->obj);
   w->field = field;
   w->twin = i;
   w->seq = e->watch.seq;
   w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
   append(e, r, i);
+  if (w->flags & MWI_OBJECT) join_guard(e, i);
   return i;
 }
 
@@ -468,7 +564,7 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   if ((options->flags & MWI_OBJECT) &&
       !mwi_identity_is_valid(&e->identity, options->guard))
     return MW_STALE;
-  if ((options->flags & MW_FLAG) && !mwi_object_need(e, options->guard))
+  if ((options->flags & MWI_OBJECT) && !mwi_object_need(e, options->guard))
     return MW_NOMEM;
   r = mwi_object_need(e, obj);
   if (r == NULL) return MW_NOMEM;
@@ -482,11 +578,46 @@ int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
   return MW_OK;
 }
 
+int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
+  mw_watch_options options;
+  mwi_object *r;
+  uint32_t i;
+  mwi_check_enter(e);
+  if (!mwi_identity_is_valid(&e->identity, guard) ||
+      !mwi_identity_is_valid(&e->identity, other))
+    return MW_STALE;
+  r = mwi_object_need(e, other);
+  if (r == NULL || mwi_object_need(e, guard) == NULL) return MW_NOMEM;
+  memset(&options, 0, sizeof(options));
+  options.flags = MW_FLAG | MW_WEAK;
+  options.guard = guard;
+  e->watch.seq++;
+  i = make_watch(e, r, &options, NULL);
+  if (i == 0) return MW_NOMEM;
+  watch_at(e, i)->flags |= MWI_FOLLOWS;
+  if (r->invalid) invalidate(e, record_of(e, guard));
+  return MW_OK;
+}
+
+/* The guards of results would not hear of further writes. */
+static void lose_results(mw_engine *e, uint32_t i) {
+  for (; i != 0; i = watch_at(e, i)->next) {
+    const mwi_watch *w = watch_at(e, i);
+    if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
+    record_of(e, w->ref)->lost = 1;
+    invalidate(e, record_of(e, w->ref));
+  }
+}
+
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
+  uint32_t f;
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
   mw_root_end(e, obj);
+  lose_results(e, r->first);
+  for (f = r->fields; f != 0; f = field_at(e, f)->next)
+    lose_results(e, field_at(e, f)->first);
   end_all(e, r);
   r->watched = 0;
   r->layout++;
@@ -547,20 +678,6 @@ int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
   int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
   if (mw_object_mutations(e, obj) == 0) return -1;
   return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed;
-}
-
-int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
-  const mwi_object *r = record_of(e, guard);
-  return r == NULL || !r->invalid;
-}
-
-int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
-  mwi_object *r;
-  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
-  r = mwi_object_need(e, guard);
-  if (r == NULL) return MW_NOMEM;
-  r->invalid = !valid;
-  return MW_OK;
 }
 
 /* }====================================================== */
@@ -647,12 +764,11 @@ static int is_called(const mwi_watch *w, const event *ev) {
   return wants(w, ev);
 }
 
-/* Makes the guard invalid.  The guard may be dead; then the watch ends. */
+/* Makes the guard invalid. */
 static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
-  mwi_object *guard = record_of(e, w->ref);
-  if (guard != NULL) guard->invalid = 1;
-  if (guard == NULL || (w->flags & MW_ONCE)) end_watch(e, r, i);
+  invalidate(e, record_of(e, w->ref));
+  if (w->flags & MW_ONCE) end_watch(e, r, i);
 }
 
 /* Returns whether the host wants the call. */
@@ -709,7 +825,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (r->linked > 1)
+  if (c.keyed != 0 || watch_at(e, c.all)->next != 0)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     ev->others |= (w->flags & PHASE) != ev->phase;
@@ -727,26 +843,18 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
 
 /* All that wait are flags; a walk may have left others in the list, which do
 ** not wait any more. */
-static void raise_flags(mw_engine *e, mwi_object *r, uint32_t i) {
-  uint32_t next;
-  for (; i != 0; i = next) {
+static void raise_flags(mw_engine *e, uint32_t i) {
+  for (; i != 0; i = watch_at(e, i)->next) {
     const mwi_watch *w = watch_at(e, i);
-    mwi_object *guard;
-    next = w->next;
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
-    guard = record_of(e, w->ref);
     e->watch.calls++;
-    if (guard != NULL)
-      guard->invalid = 1;
-    else
-      end_watch(e, r, i);
+    invalidate(e, record_of(e, w->ref));
   }
 }
 
 void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
-  raise_flags(e, r, r->first);
-  if (r->keyed > 0) raise_flags(e, r, both_lists(e, r, key).keyed);
-  if (e->watch.ended != 0) unlink_ended(e);
+  raise_flags(e, r->first);
+  if (r->keyed > 0) raise_flags(e, both_lists(e, r, key).keyed);
 }
 
 /* }====================================================== */
@@ -789,7 +897,8 @@ static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     if ((w->flags & MW_CHECK) || !concerns(w, ev)) continue;
-    if ((w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG)
+    if ((w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG ||
+        (w->flags & MWI_RESULT))
       call(e, r, i, w, ev->change);
     else
       enqueue(e, i, (uint32_t)ev->change->note);
@@ -922,6 +1031,22 @@ void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
   if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }
 
+/* Makes the guards of the results of one object invalid. */
+static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
+                          event *ev) {
+  cursor c = both_lists(e, r, key);
+  const mwi_watch *w;
+  uint32_t i;
+  while ((w = next_watch(e, &c, &i)) != NULL)
+    if ((w->flags & (MWI_RESULT | MWI_ENDED)) == MWI_RESULT && concerns(w, ev))
+      invalidate(e, record_of(e, w->ref));
+}
+
+void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
+  event ev = {change, 0, 0, 0, 0, 0, 0};
+  if (e->watch.results > 0) hear(e, r, &ev, raise_results);
+}
+
 uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
   mwi_object *r = record_of(e, obj);
   uint64_t seq = e->watch.seq;
@@ -937,7 +1062,9 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
   mwi_object *r = record_of(e, obj);
   mwi_check_enter(e);
   mwi_check_call(seq <= e->watch.seq);
-  if (r != NULL && e->watch.after > 0) mwi_write_end(e, r, change, seq);
+  if (r == NULL) return;
+  mwi_write_results(e, r, change);
+  if (e->watch.after > 0) mwi_write_end(e, r, change, seq);
 }
 
 /* }====================================================== */

@@ -38,14 +38,16 @@ typedef struct mwi_object {
   uint8_t known : 1;     /* was the object ever watched? */
   uint8_t tracked : 2;   /* are writes journaled? 2: writes below too */
   uint8_t invalid : 1;   /* as a guard: is the guard invalid? */
+  uint8_t result : 1;    /* as a guard: does the guard stand for a result? */
+  uint8_t lost : 1;      /* as such a guard: has unwatching ended a watch? */
   uint8_t elsewhere : 1; /* for the host: does the class keep fields away? */
-  uint8_t prune_at;      /* look for dead guards when 2^prune_at are linked */
+  uint8_t prune_at;      /* look for dead guards when 2^prune_at wait */
   uint32_t first;        /* its watches of all fields, in watch order */
   uint32_t fields;       /* the first field that has watches */
   uint32_t filter;       /* a bit for each field that was ever watched */
   uint32_t nodes;        /* its first node of tree.c, by reach */
   uint32_t keys;         /* tree.c's first link under this object as key */
-  uint32_t linked;       /* the number of watches in its lists */
+  uint32_t guarding;     /* as a guard: the newest of the guard's watches */
   uint32_t guards;       /* for the host: the first free place of a guard */
   uint16_t layout;       /* for the host: moves when the host's view moves */
   uint16_t walks;        /* under way over its lists: no watch may leave */
@@ -72,7 +74,9 @@ typedef struct mwi_field {
 enum {
   MWI_ENDED = 0x100,   /* not called any more */
   MWI_CLAIMED = 0x200, /* a write has claimed the watch for its call */
-  MWI_QUEUED = 0x400   /* waits for the end of the batch */
+  MWI_QUEUED = 0x400,  /* waits for the end of the batch */
+  MWI_RESULT = 0x800,  /* the guard stands for a result */
+  MWI_FOLLOWS = 0x1000 /* the object is a guard, which the guard follows */
 };
 
 /* With one of these flags the guard is an object. */
@@ -86,7 +90,10 @@ typedef struct mwi_watch {
   uint32_t twin;  /* the next watch of the same `mw_watch_begin`, in a ring */
   uint32_t queue; /* the next watch in the queue of the batch */
   uint32_t note;  /* the host's note of the last write heard in the batch; */
-                  /* in an ended watch, the next ended watch */
+                  /* in an ended watch, the next ended watch; with */
+                  /* MWI_FOLLOWS, the next on the stack of `invalidate` */
+  uint32_t older; /* with MWI_OBJECT: the next older watch of the guard, */
+  uint32_t newer; /* and the next newer; not of a watch that has ended */
   uint16_t flags;
   uint16_t claim; /* the number of the walk that claims the watch */
   uint64_t seq;   /* ascends with each begin; twins share one; 0: free */
@@ -103,6 +110,7 @@ typedef struct mwi_watches {
   uint32_t deep, deep_skips;     /* watches with MW_DEEP, with MW_SKIP too */
   uint32_t after;                /* watches with MW_AFTER */
   uint32_t checks;               /* watches with MW_CHECK */
+  uint32_t results;              /* watches with MWI_RESULT */
   uint32_t walks;                /* walks under way, nested */
   uint32_t ended;                /* the first ended watch still in a list */
   uint32_t batches;
@@ -161,6 +169,11 @@ MWI_API int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
 /* Does the work of `mwi_write_begin` for an object whose waiting watches are
 ** all plain flags.  Calls no callback. */
 MWI_API void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key);
+
+/* Makes the guards of results invalid again once the value is stored: the code
+** that ran since `mwi_write_begin` may have computed a result from the value
+** before. */
+MWI_API void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change);
 
 /* The hash of a field of an object. */
 static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {

@@ -47,6 +47,7 @@ build = {
         "engine/bind/identity.c",
         "engine/bind/key.c",
         "engine/bind/library.c",
+        "engine/bind/memo.c",
         "engine/bind/options.c",
         "engine/bind/plain.c",
         "engine/bind/policy.c",

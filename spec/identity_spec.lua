@@ -136,13 +136,49 @@ describe("mw.reap", function()
     collectgarbage "restart"
     collectgarbage()
     assert.equal(0, mw.reap(0))
-    local total, calls = 0, 0
-    repeat -- a call may find none: what it looks at is bounded, too
+    local total = 0
+    repeat
       local n = mw.reap(7)
-      assert.is_true(n <= 7)
-      total, calls = total + n, calls + 1
-    until total == 50 or calls == 1000
-    assert.equal(50, total)
+      assert.is_true(n > 0 and n <= 7)
+      total = total + n
+    until total == 50
+  end)
+
+  it("finds a death behind any number of the living", function()
+    local living = {}
+    for i = 1, 30000 do living[i] = {} mw.id(living[i]) end
+    for _, budget in ipairs { 1, 7, 1000 } do
+      for _ = 1, 2 do
+        collectgarbage "stop"
+        die(2)
+        collectgarbage "restart"
+        collectgarbage()
+        local first = mw.reap(budget)
+        assert.is_true(first >= 1 and first <= budget)
+        while first < 2 do
+          local n = mw.reap(budget)
+          assert.is_true(n >= 1)
+          first = first + n
+        end
+        assert.equal(0, mw.reap(budget))
+      end
+    end
+    assert.equal(30000, #living)
+  end)
+
+  it("looks on for the dead keys of a map, too", function()
+    local told, living = 0, {}
+    local map = mw.weakmap(function() told = told + 1 end)
+    for i = 1, 20000 do living[i] = {} map:set(living[i], i) end
+    collectgarbage "stop"
+    for i = 1, 5 do map:set({}, i) end
+    collectgarbage "restart"
+    collectgarbage()
+    local calls = 0
+    while mw.reap(1) > 0 do calls = calls + 1 end
+    assert.equal(5, told)
+    assert.is_true(calls >= 5)
+    assert.equal(20000, #living)
   end)
 
   it("goes on after a collection in the depth of the C stack", function()

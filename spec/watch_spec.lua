@@ -107,6 +107,27 @@ describe("a guard", function()
     assert.equal(1, seen)
   end)
 
+  it("is told the kind for the value that the store replaced", function()
+    for _, step in ipairs { -- before, what a guard stores, the write, told
+      { nil, 1, 2, "nil>1 insert, 1>2 update" },
+      { 1, nil, 2, "1>nil delete, nil>2 insert" },
+      { nil, 3, nil, "nil>3 insert, 3>nil delete" },
+      { 1, 2, 2, "1>2 update" }, -- the store changes nothing any more
+    } do
+      local before, between, new, expected = table.unpack(step, 1, 4)
+      for _, deep in ipairs { false, true } do
+        local obj, told = { x = before }, {}
+        local root = { obj }
+        mw.watch(obj, function(o) o.x = between end)
+        mw.watch(deep and root or obj, function(_, _, old, now, kind)
+          told[#told + 1] = ("%s>%s %s"):format(old, now, kind)
+        end, { phase = "after", deep = deep, equal = "skip", once = false })
+        obj.x = new
+        assert.equal(expected, table.concat(told, ", "))
+      end
+    end
+  end)
+
   it("can pass over writes of the same value", function()
     local obj, n = { a = 1, b = "x" }, 0
     mw.watch(obj, function() n = n + 1 end, { equal = "skip", once = false })
@@ -253,6 +274,35 @@ describe("a handle", function()
       assert.is_false(handle:alive())
     end
     obj.a = 1
+  end)
+
+  it("is not alive after the death of a guard that is an object", function()
+    local userdata = require "support".userdata
+    local objects = { {}, { {} }, userdata { __newindex = function() end } }
+    local handles = {}
+    local function watch(guard)
+      for i, obj in ipairs(objects) do
+        for _, opts in ipairs { STAY, { key = "x" }, { keys = { 1, "x" } },
+          { phase = "after" }, { deep = i < 3 } } do
+          handles[#handles + 1] = mw.watch(obj, guard, opts)
+        end
+      end
+    end
+    do
+      watch { invalidate = error }
+      watch(mw.guard())
+      watch(userdata { __index = { invalidate = error } })
+    end
+    local kept = mw.guard()
+    watch(kept)
+    collectgarbage()
+    mw.reap()
+    for i, handle in ipairs(handles) do
+      assert.equal(i > #handles // 4 * 3, handle:alive())
+    end
+    for _, obj in ipairs(objects) do obj.x = 1 end
+    assert.is_false(kept.valid)
+    for _, obj in ipairs(objects) do mw.unwatch(obj) end
   end)
 
   it("is not alive after its one call, or its object's death", function()

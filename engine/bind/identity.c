@@ -148,8 +148,9 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   return n;
 }
 
-/* A look for deaths is cheap, so a budget allows many looks for each death, but
-** not any number. */
+/* A look for deaths is cheap, so a budget allows many looks for each death.  If
+** all looks find the living, `reap` looks on for the next death: a budget above
+** 0 makes progress while a death is due. */
 #define FREE_LOOKS 10000
 
 static size_t looks_for(lua_Integer budget) {
@@ -161,13 +162,15 @@ static size_t looks_for(lua_Integer budget) {
 static int reap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer budget = LUA_MAXINTEGER;
+  size_t n;
   if (!lua_isnoneornil(L, 1)) budget = mwb_integer(L, "reap", 1, 1);
   if (budget < 0)
     return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
   if (s->engine == NULL) mwb_slice(L, s); /* raises */
   mwb_probe(L, s);
-  lua_pushinteger(
-      L, (lua_Integer)mwb_reap(L, s, looks_for(budget), (size_t)budget));
+  n = mwb_reap(L, s, looks_for(budget), (size_t)budget);
+  if (n == 0 && budget > 0) n = mwb_reap(L, s, s->engine->identity.left, 1);
+  lua_pushinteger(L, (lua_Integer)n);
   return 1;
 }
 

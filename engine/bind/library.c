@@ -278,6 +278,7 @@ static int build(lua_State *L) {
   mwb_open_trace_file(L);
   mwb_open_tally(L);
   mwb_open_see_through(L);
+  mwb_open_memo(L);
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");

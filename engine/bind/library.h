@@ -46,6 +46,7 @@ void mwb_open_tracing(lua_State *L);
 void mwb_open_trace_file(lua_State *L);
 void mwb_open_tally(lua_State *L);
 void mwb_open_see_through(lua_State *L);
+void mwb_open_memo(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -6,9 +6,12 @@
 ** Then the watches are told, the last write first.  So no guard sees or
 ** disturbs a rollback that is half done.
 */
+#include <string.h>
+
 #include "cell.h"
 #include "entry.h"
 #include "identity.h"
+#include "key.h"
 #include "shadow.h"
 #include "trap.h"
 
@@ -196,6 +199,20 @@ static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
   lua_settop(L, top);
 }
 
+/* Makes the memos of an entry's object out of date.  This comes before the
+** first guard is called, for a guard may ask for the memo of another object. */
+static void tell_memos(lua_State *L, mwb_state *s, int table,
+                       const mw_entry *entry) {
+  mwi_object *r = mwb_object_of(s, entry->obj);
+  mw_change change;
+  if (s->engine->watch.results == 0 || r == NULL) return;
+  memset(&change, 0, sizeof(change));
+  mwb_unpack(L, s, table, entry, MW_KEY);
+  change.key = mwb_key(L, s, -1);
+  mwi_write_results(s->engine, r, &change);
+  lua_pop(L, 1);
+}
+
 /* Undoes the entries after the mark, then tells the watches; a guard's writes
 ** are appended and stay.  Releases the values with numbers above `held` if no
 ** entry is left and another journal is open; otherwise `cut` may have given the
@@ -205,6 +222,8 @@ static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t held) {
   size_t n, ignored, i;
   if (!restore_to(L, s, mark)) return 0;
   mw_journal_entries(s->engine, mark, &n);
+  for (i = mark; i < mark + n; i++)
+    tell_memos(L, s, 0, mw_journal_entries(s->engine, i, &ignored));
   for (i = mark + n; i > mark; i--) {
     const mw_entry entry = *mw_journal_entries(s->engine, i - 1, &ignored);
     tell(L, s, 0, &entry);
@@ -307,6 +326,7 @@ static int undo_effects(lua_State *L) {
     else if (restore_entry(L, s, KEPT, &fx->entries[i - 1]) != LUA_OK)
       return lua_error(L);
   }
+  for (i = 0; i < fx->n; i++) tell_memos(L, s, KEPT, &fx->entries[i]);
   for (i = fx->n; i > 0; i--) tell(L, s, KEPT, &fx->entries[i - 1]);
   lua_settop(L, FIRST_ERROR);
   return 1;

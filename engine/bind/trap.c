@@ -143,6 +143,7 @@ static void look_again(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
+/* Sets the kind of a plain write by the old and the new value. */
 static void set_kind(mwb_write *w) {
   if (!w->plain) return;
   w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
@@ -472,7 +473,8 @@ static void end_class(mwb_write *w, int status) {
     lua_pop(L, 1);
   }
   if (mwb_absorb_all(L, w->s, OBJECT) != LUA_OK) mwb_write_fail(w);
-  if (failed) {
+  if (failed) { /* perhaps after storing */
+    if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
     lua_settop(L, RESULT);
     lua_error(L);
   }
@@ -507,6 +509,8 @@ static void look_after_guards(mwb_write *w) {
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
   push_stored(w);
   lua_replace(w->L, OLD);
+  set_kind(w);
+  mwb_write_compare(w);
 }
 
 int mwb_write_check(mwb_write *w) {
@@ -547,8 +551,9 @@ void mwb_write_before(mwb_write *w) {
 int mwb_write_after(mwb_write *w) {
   mw_engine *e = w->s->engine;
   uint64_t calls = e->watch.calls;
-  if (e->watch.after > 0 && !w->ignored && w->r != NULL &&
-      w->r->obj == w->obj) {
+  int lives = !w->ignored && w->r != NULL && w->r->obj == w->obj;
+  if (lives) mwi_write_results(e, w->r, &w->change);
+  if (lives && e->watch.after > 0) {
     mwi_write_end(e, w->r, &w->change, w->seq);
     if (w->s->needs & MWB_TRACES)
       mwb_trace_heard(w->L, w->s, w->obj, KEY, e->watch.calls - calls);

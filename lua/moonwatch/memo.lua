@@ -1,56 +1,236 @@
 --- mw.memo: results that are computed again only when they may have changed.
 -- SPDX-License-Identifier: MIT
+--
+--     memo --> node: guard, watches of objects, below --> nodes of memos
+--
+-- The guard watches the objects, and follows the guards of the nodes below.  A
+-- write makes all guards above invalid at once, in the engine; results are
+-- computed when a program asks for them.  A node keeps neither the objects nor
+-- its memo alive.  If only other memos depend on a memo, the memo can go: its
+-- node still leads from its objects to those memos.
+--
+-- Invariants.  While a guard is valid, so are the guards of the nodes below:
+-- else a write would not reach the guard.  So guards become valid from below,
+-- before the functions run.  Results are kept only if the guard became valid
+-- before the function ran and never became invalid since.  A node's height is
+-- greater than the heights of the nodes below.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
+local metatable, guards = core.private.metatable, core.private.memo
+local is_valid, set_valid = guards.is_valid, guards.set_valid
+local pack, unpack = table.pack, table.unpack
+
 local Memo, check_self = check.class "memo"
 
--- The guard becomes valid before the function runs.  If the function writes to
--- an object that it depends on, the results are out of date at once.
-function Memo:__call(...)
-  if not self:valid() then
-    self.guard:revalidate()
-    self.results, self.stale = nil, false
-    self.results = table.pack(self.fn(...))
-  end
-  return table.unpack(self.results, 1, self.results.n)
+local WEAK = { __mode = "k" }
+
+-- Node -> memo, as long as both live.
+local memo_of = setmetatable({}, { __mode = "kv" })
+
+-- The options of `memo:on`, and those of a dependency without any.
+local OPTIONS = { deep = true, key = true, keys = true, path = true,
+  equal = true, when = true }
+local KEPT = { once = false }
+
+-- A memo calls the memos that it depends on, in nested calls.  So that calls
+-- do not nest without end, memos whose height is a multiple of this number are
+-- computed from below, before they are called.
+local STEP = 32
+
+-- {======================================================
+-- Dependencies
+-- =======================================================
+
+local function can_be_watched(obj)
+  return type(obj) == "table" or
+    type(obj) == "userdata" and metatable(obj) ~= nil
 end
+
+-- Watches an object.  The options may refer to the object, so they are kept as
+-- long as the object lives.
+local function watch(node, obj, opts)
+  local watched = { handle = false, id = false, opts = false }
+  if opts == KEPT then
+    watched.id = core.id(obj)
+  else
+    watched.opts = setmetatable({ [obj] = opts }, WEAK)
+  end
+  node.watches[#node.watches + 1] = watched
+  watched.handle = core.watch(obj, node.guard, opts)
+end
+
+local function follow(node, other)
+  local n = #node.below + 1
+  node.below[n] = other
+  guards.follow(node.guard, other.guard)
+  node.height = math.max(node.height, other.height + 1)
+end
+
+-- Watches again the objects that were unwatched; not those that are dead.
+local function watch_again(node)
+  for _, watched in ipairs(node.watches) do
+    local obj, opts = core.object(watched.id), KEPT
+    if watched.opts then obj, opts = next(watched.opts) end
+    if obj and watched.handle and not watched.handle:alive() then
+      watched.handle = core.watch(obj, node.guard, opts)
+    end
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Computing
+-- =======================================================
+
+-- The number of calls of `nodes_below`; a node has the number of the last call
+-- that reached the node.
+local passes = 0
+
+-- Have the results of a node's memo yet to be computed?
+local function is_empty(node)
+  local memo = memo_of[node]
+  return not is_valid(node.guard) or memo and not memo.results
+end
+
+local function is_invalid(node) return not is_valid(node.guard) end
+
+-- Returns `node` and the nodes that are reached from `node` through nodes for
+-- which `is_wanted(node)`.  Each node comes after those below it.
+local function nodes_below(node, is_wanted)
+  passes = passes + 1
+  local list, pass = {}, passes
+  local stack, at, n = { node }, { 0 }, 1 -- looked at: below[1] to below[at]
+  while n > 0 do
+    at[n] = at[n] + 1
+    local other = stack[n].below[at[n]]
+    if not other then
+      list[#list + 1] = stack[n]
+      n = n - 1
+    elseif other.pass ~= pass and is_wanted(other) then
+      other.pass = pass
+      n = n + 1
+      stack[n], at[n] = other, 0
+    end
+  end
+  return list
+end
+
+local function make_valid(node)
+  if guards.has_lost(node.guard) then watch_again(node) end
+  local memo = memo_of[node]
+  if memo then memo.results = nil end
+  node.round = node.round + 1
+  set_valid(node.guard, true)
+end
+
+-- Keeps the results unless a write came since the function began: then the
+-- guard is invalid, or was made valid again for a later run.
+local function keep(memo, round, ...)
+  local node = memo.node
+  if node.round == round and is_valid(node.guard) then
+    memo.results = pack(...)
+  end
+  return ...
+end
+
+local function run(memo) return keep(memo, memo.node.round, memo.fn()) end
+
+-- Computes the memos at each STEP below `top`, the lowest first.  A node is
+-- ready when that is done for all below the node; then a call of its memo nests
+-- few calls.
+local function make_ready(top)
+  local list = nodes_below(top, is_empty)
+  for i = 1, #list do
+    local node = list[i]
+    local memo = node ~= top and node.height % STEP == 0 and is_empty(node) and
+      memo_of[node]
+    if memo then run(memo) end
+    node.ready = node.round
+  end
+end
+
+local function compute(memo)
+  local node = memo.node
+  if not is_valid(node.guard) then
+    local list = nodes_below(node, is_invalid)
+    for i = 1, #list do make_valid(list[i]) end
+  end
+  if node.height > STEP and node.ready ~= node.round then make_ready(node) end
+  return run(memo)
+end
+
+function Memo:__call(...)
+  if select("#", ...) > 0 then
+    check.argument(false, 1, "memo", "no argument", (...))
+  end
+  local results = self.results
+  if results and is_valid(self.node.guard) then
+    return unpack(results, 1, results.n)
+  end
+  return compute(self)
+end
+
+-- }======================================================
 
 function Memo:valid()
   check_self(self, "valid")
-  for _, watch in ipairs(self.watches) do
-    if not watch:alive() then return false end -- writes go unseen
-  end
-  return self.results ~= nil and not self.stale and self.guard.valid
+  return self.results ~= nil and is_valid(self.node.guard)
 end
 
 function Memo:invalidate()
   check_self(self, "invalidate")
-  self.stale = true
+  set_valid(self.node.guard, false)
 end
 
-local function can_be_watched(obj)
-  return type(obj) == "table" or
-    type(obj) == "userdata" and core.private.metatable(obj) ~= nil
+-- Raises the error of `core.watch` as one of `memo:on`.
+local function fail(err)
+  local n, what = tostring(err):match "bad argument #(%d) to 'watch' (.*)"
+  if not n then error(err, 0) end
+  error(("bad argument #%d to 'on' %s"):format(n == "1" and 1 or 2, what), 3)
+end
+
+--- Lets the results depend on what a watch of `obj` with these options hears.
+function Memo:on(obj, opts)
+  check_self(self, "on")
+  check.argument(can_be_watched(obj), 1, "on",
+    "table or userdata with a metatable", obj)
+  check.that(metatable(obj) ~= Memo, 1, "on", "a memo cannot be watched")
+  check.argument(opts == nil or type(opts) == "table", 2, "on", "table", opts)
+  local unknown = opts and check.unknown(opts, OPTIONS)
+  check.that(not unknown, 2, "on", ("unknown option '%s'"):format(unknown))
+  local copy = { once = false }
+  for name, value in next, opts or copy do copy[name] = value end
+  local ok, err = pcall(watch, self.node, obj, copy)
+  if not ok then fail(err) end
+  set_valid(self.node.guard, false)
+  return self
 end
 
 --- Returns a callable with the results of `fn`.  The callable computes the
 -- results at the first call, and again after a write to one of the other
--- arguments.
+-- arguments, or after one of them that is a memo has become out of date.
 local function memo(fn, ...)
   check.argument(type(fn) == "function", 1, "memo", "function", fn)
-  local dependencies = table.pack(...)
+  local dependencies = pack(...)
   for i = 1, dependencies.n do
     check.argument(can_be_watched(dependencies[i]), i + 1, "memo",
       "table or userdata with a metatable", dependencies[i])
   end
-  local guard = core.guard()
-  local watches = {}
-  for i, dependency in ipairs(dependencies) do
-    watches[i] = core.watch(dependency, guard, { once = false })
+  local node = { guard = guards.open(), watches = {}, below = {}, height = 0,
+    round = 0, ready = 0, pass = 0 }
+  for _, dependency in ipairs(dependencies) do
+    if metatable(dependency) == Memo then
+      follow(node, dependency.node)
+    else
+      watch(node, dependency, KEPT)
+    end
   end
-  return setmetatable({ fn = fn, guard = guard, watches = watches }, Memo)
+  local its = setmetatable({ fn = fn, node = node, results = nil }, Memo)
+  memo_of[node] = its
+  return its
 end
 
 return memo

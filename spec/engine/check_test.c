@@ -284,7 +284,7 @@ static void damage(mw_engine *e, heap *h) {
   finds(RECORD(0)->heard, 2);
   finds(RECORD(0)->keyed, 1);
   finds(RECORD(0)->deep, 0);
-  finds(RECORD(0)->linked, 2);
+  finds(RECORD(0)->guarding, 1);
   finds(RECORD(0)->calls, 0);
   finds(e->watch.ended, 1);
   finds(RECORD(0)->walks, 1);

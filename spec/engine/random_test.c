@@ -110,10 +110,6 @@ static mw_value key_of(int k) {
 ** The model
 ** ======================================================= */
 
-static int is_dead(const watch *w) {
-  return w->guard != NONE && world.guards[w->guard] != w->guard_h;
-}
-
 static int has_key(const watch *w, const mw_value *key) {
   uint32_t i = 0;
   while (i < w->n_keys && !mw_value_equal(&w->keys[i], key)) i++;
@@ -197,8 +193,8 @@ static int wants(const telling *t, const watch *w) {
 }
 
 static void raise_flag(watch *w) {
-  if (!is_dead(w) && w->guard != NONE) world.invalid[w->guard] = 1;
-  if (is_dead(w) || (w->flags & MW_ONCE)) w->ended = 1;
+  world.invalid[w->guard] = 1;
+  if (w->flags & MW_ONCE) w->ended = 1;
 }
 
 /* Goes to the next target, and claims the one-shot watches. */
@@ -370,15 +366,6 @@ static void write_anything(void) {
   write_to(any(OBJECTS), any(KEYS), any(3) == 0 ? NONE : any(OBJECTS));
 }
 
-/* Ends the watches of dead guards, as the engine does when a watch begins. */
-static void look_for_dead(void) {
-  int i;
-  for (i = 0; i < world.n; i++) {
-    watch *w = &world.watches[i];
-    if (is_dead(w) && !mw_watch_is_alive(world.e, w->id)) w->ended = 1;
-  }
-}
-
 static int begin_root(int i) {
   object *o = &world.objects[i];
   mw_reach reach;
@@ -425,7 +412,6 @@ static void begin_watch(void) {
   code = mw_watch_begin(world.e, o->h, &options, &w->id);
   refused = end_risk();
   expect(code == (refused ? MW_NOMEM : MW_OK));
-  look_for_dead();
   if (refused) return;
   world.n++;
   if (!o->known) o->count = 0;
@@ -501,8 +487,10 @@ static void replace(int i) {
 }
 
 static void replace_guard(void) {
-  int i = any(GUARDS);
+  int i = any(GUARDS), j;
   mw_object_forget(world.e, world.guards[i]);
+  for (j = 0; j < world.n; j++)
+    if (world.watches[j].guard == i) world.watches[j].ended = 1;
   mw_object_identify(world.e, &world.places[OBJECTS + i], &world.guards[i]);
   world.invalid[i] = 0;
 }
@@ -625,10 +613,6 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   expect(ref == ((flags & MW_WEAK) ? w->guard_h : (uint64_t)i));
   expect(world.now->is_end || change->same == world.now->same);
   if (flags & MW_ONCE) w->ended = 1;
-  if ((flags & MW_WEAK) && is_dead(w)) {
-    w->ended = 1;
-    return 0;
-  }
   while (world.deeds > 0 && world.depth < DEPTH && any(2) == 0) {
     world.deeds--;
     any_deed();

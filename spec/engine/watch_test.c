@@ -262,6 +262,50 @@ static void weak_guards(mw_engine *e, heap *h) {
   check(mw_object_waiting(e, obj) < 40);
 }
 
+static void *forgotten;
+
+static void forget_guard(void) {
+  mw_handle guard = mw_object_find(host.e, forgotten);
+  mw_object_forget(host.e, guard);
+}
+
+/* Forgetting a guard ends all watches of the guard, also while a write calls
+** guards. */
+static void forgotten_guards(mw_engine *e, heap *h) {
+  static char other;
+  mw_value keys[2] = {{MW_TINTEGER, {1}}, {MW_TINTEGER, {2}}};
+  mw_watch_options options;
+  mw_handle obj = begin(e), guard, more;
+  mw_watch_id id, kept;
+  int i;
+  (void)h;
+  mw_object_identify(e, &other, &more);
+  for (i = 0; i < 2; i++) {
+    mw_object_identify(e, &places[1], &guard);
+    if (i == 1) watch('f', 0);
+    kept = watch('b', 0);
+    host.ids[0] = watch_as('a', MW_WEAK, 0, guard);
+    host.ids[1] = watch_as('a', MW_FLAG | MW_WEAK, 0, guard);
+    memset(&options, 0, sizeof(options));
+    options.flags = MW_WEAK;
+    options.guard = options.ref = guard;
+    options.keys = keys;
+    options.n_keys = 2;
+    check(mw_watch_begin(e, obj, &options, &host.ids[2]) == MW_OK);
+    check(mw_watch_begin(e, more, &options, &host.ids[3]) == MW_OK);
+    check(mw_watch_begin(e, more, &options, &id) == MW_OK);
+    check(mw_watch_cancel(e, id) == MW_OK);
+    forgotten = &places[1];
+    host.act['f'] = forget_guard;
+    if (i == 0) forget_guard();
+    write();
+    check(logged((i == 0) ? "b=" : "bfb="));
+    for (id = 0; id < 4; id++) check(!mw_watch_is_alive(e, host.ids[id]));
+    check(mw_watch_is_alive(e, kept) && mw_object_waiting(e, more) == 0);
+    check(mw_verify(e) == MW_OK);
+  }
+}
+
 /* The guard's slot is in another page than the object's. */
 static void flags(mw_engine *e, heap *h) {
   static char others[300];
@@ -314,6 +358,85 @@ static void flags_only(mw_engine *e, heap *h) {
   check(mw_object_mutations(e, host.obj) == 2);
   write();
   check(logged("a="));
+}
+
+/* Guard 0 is the lowest; each guard follows the two before it.  A change costs
+** no stack, however many guards hear. */
+static void guards_that_follow(mw_engine *e, heap *h) {
+  enum { N = 3000 };
+  static char many[N];
+  mw_handle guard[N];
+  int i;
+  begin(e);
+  (void)h;
+  for (i = 0; i < N; i++) {
+    mw_object_identify(e, &many[i], &guard[i]);
+    check(mw_guard_open(e, guard[i]) == MW_OK);
+    check(!mw_guard_is_valid(e, guard[i]));
+    if (i > 0) check(mw_guard_follow(e, guard[i], guard[i - 1]) == MW_OK);
+    if (i > 1) check(mw_guard_follow(e, guard[i], guard[i - 2]) == MW_OK);
+  }
+  watch_as('a', MW_FLAG | MW_WEAK, 0, guard[0]);
+  for (i = 0; i < N; i++) mw_guard_set_valid(e, guard[i], 1);
+  write();
+  for (i = 0; i < N; i++) check(!mw_guard_is_valid(e, guard[i]));
+  for (i = 0; i < N; i++) mw_guard_set_valid(e, guard[i], 1);
+  mw_guard_set_valid(e, guard[N / 2], 0);
+  for (i = 0; i < N; i++) check(mw_guard_is_valid(e, guard[i]) == (i < N / 2));
+  check(!mw_object_is_watched(e, guard[0]));
+  mw_guard_set_valid(e, guard[N - 1], 1);
+  mw_object_forget(e, guard[N - 2]);
+  mw_guard_set_valid(e, guard[N - 3], 1);
+  mw_guard_set_valid(e, guard[N - 3], 0);
+  check(!mw_guard_is_valid(e, guard[N - 1]));
+  check(mw_guard_follow(e, guard[0], guard[N - 2]) == MW_STALE);
+  check(mw_guard_follow(e, guard[N - 2], guard[0]) == MW_STALE);
+  check(mw_guard_open(e, guard[N - 2]) == MW_STALE);
+  mw_guard_set_valid(e, guard[0], 1);
+  check(mw_guard_follow(e, guard[0], guard[N - 3]) == MW_OK);
+  check(!mw_guard_is_valid(e, guard[0])); /* as the other one is */
+  check(mw_verify(e) == MW_OK);
+}
+
+static mw_handle result;
+
+static void compute(void) { mw_guard_set_valid(host.e, result, 1); }
+
+/* A guard that computes a result before the store does not make the result
+** valid; a guard after the store does. */
+static void guards_of_results(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  mw_watch_id id;
+  (void)h;
+  mw_object_identify(e, &places[1], &result);
+  check(mw_guard_open(e, result) == MW_OK);
+  host.act['c'] = compute;
+  id = watch('c', 0);
+  watch_as('r', MW_FLAG | MW_WEAK | MW_SKIP, 0, result);
+  compute();
+  write();
+  check(logged("c=") && !mw_guard_is_valid(e, result));
+  compute();
+  write_key(obj, 1, 1);
+  check(logged("c=") && mw_guard_is_valid(e, result));
+  mw_watch_cancel(e, id);
+  watch('c', MW_AFTER);
+  write();
+  check(logged("=c") && mw_guard_is_valid(e, result));
+  mw_batch_begin(e);
+  write();
+  check(!mw_guard_is_valid(e, result));
+  compute();
+  mw_batch_end(e, NULL);
+  check(mw_guard_is_valid(e, result) && !mw_guard_has_lost(e, result));
+  host.log[0] = '\0';
+  mw_object_unwatch(e, obj);
+  check(!mw_guard_is_valid(e, result) && mw_guard_has_lost(e, result));
+  compute();
+  check(!mw_guard_has_lost(e, result));
+  watch_as('r', MW_FLAG | MW_WEAK, 0, result);
+  mw_object_forget(e, obj);
+  check(mw_guard_is_valid(e, result) && !mw_guard_has_lost(e, result));
 }
 
 static void flags_that_are_not_weak(mw_engine *e, heap *h) {
@@ -533,6 +656,10 @@ const test watch_tests[] = {
     {"a guard may cancel itself and all others", cancel_self},
     {"a guard may end the object", object_ends},
     {"dead guards are skipped, and their watches do not pile up", weak_guards},
+    {"the watches of a guard end with the guard", forgotten_guards},
+    {"guards follow others, any number of them", guards_that_follow},
+    {"guards of results are told of the store, and of unwatching",
+     guards_of_results},
     {"a flag becomes invalid without a call", flags},
     {"a change can be for flags alone", flags_only},
     {"a flag need not be weak", flags_that_are_not_weak},

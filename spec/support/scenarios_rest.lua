@@ -113,6 +113,32 @@ function scenarios.seeing_through()
   check(watched_env.next == nil)
 end
 
+-- A memo is right whatever there was no memory for.
+function scenarios.memos_of_memos()
+  look_back()
+  local mw = require "moonwatch"
+  local obj, root = { x = 1 }, { { y = 1 } }
+  local lowest = mw.memo(function() return obj.x end, obj)
+  local top = lowest
+  for _ = 1, 40 do
+    local below = top
+    top = mw.memo(function() return below() end, below, obj)
+  end
+  local sum = mw.memo(function() return top() + root[1].y end, top)
+  whole(function() return not mw.is_watched(root) end, sum.on, sum, root,
+    { deep = true })
+  check(sum() == 2)
+  root[1].y = 2
+  check(sum() == 3)
+  for i = 1, 3 do
+    obj.x = i
+    if i == 2 then mw.unwatch(obj) end
+    check(sum() == i + root[1].y)
+  end
+  sum:invalidate()
+  check(not sum:valid() and sum() == 3 + root[1].y and sum:valid())
+end
+
 -- What is not remembered is new the next time.
 function scenarios.seen()
   look_back()

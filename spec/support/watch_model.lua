@@ -215,7 +215,9 @@ function model.new(name)
     end
     local last, failure = seq, {}
     tell(obj, change, false, last, failure)
-    change.old = obj.fields[key]
+    old = obj.fields[key] -- a guard may have written
+    change.old, change.kind = old, kind_of(old, value)
+    change.same = same(old, value)
     obj.fields[key] = value
     tell(obj, change, true, last, failure)
     raise(failure)
