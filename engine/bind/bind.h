@@ -57,7 +57,6 @@ enum {
   MWB_BOX,       /* and an entry that signals its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
-  MWB_ROOM,      /* the metatable of a room: see shadow.c */
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
   MWB_ANCHORS,   /* weak object -> its own metatable */

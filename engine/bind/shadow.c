@@ -217,9 +217,9 @@ static int after_pairs(lua_State *L, int status, lua_KContext context) {
   return 3;
 }
 
-/* A search for loops looks at the function that stores or watches, and at the
-** function that called this one; and at so many local variables of each. */
-#define LEVELS 4
+/* A search for loops looks at so many functions, from the one that stores or
+** watches outwards; and at so many local variables of each. */
+#define LEVELS 12
 #define LOCALS 60
 
 /* Gives the loop at `level` whose table has been emptied, and whose iterator,
@@ -672,55 +672,23 @@ static int shrink(lua_State *L) {
   return 0;
 }
 
-/* The memory of an emptied table that is still to be given back.  A walk over
-** the table may be under way, by Lua's `next`, which finds the keys of emptied
-** fields until the memory goes.  So the memory stays for two collections: the
-** finaliser runs at the end of each. */
-typedef struct room {
-  mwb_state *s;
-  mw_handle obj;
-  lua_Integer fields;
-  int collections; /* still to come */
-} room;
-
-/* Gives back the memory of the table at 2, if the table is still empty. */
-static void give_back_room(lua_State *L, const room *its) {
-  lua_pushnil(L);
-  if (lua_next(L, 2)) return;
-  lua_pushcfunction(L, shrink);
-  lua_pushvalue(L, 2);
-  lua_pushinteger(L, its->fields);
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  wipe(L, 2, 1);
-}
-
-static int end_room(lua_State *L) {
-  room *its = (room *)lua_touserdata(L, 1);
-  if (its->s->engine == NULL) return 0;
-  if (its->collections-- > 0) {
-    lua_getmetatable(L, 1);
-    lua_setmetatable(L, 1); /* to be finalised again */
-    return 0;
-  }
-  if (!mwb_alive(L, its->s, its->obj) || !mwb_push_own(L, 2)) return 0;
+/* shrink_emptied(table, fields, state): the loops over the table have to leave
+** it before its memory goes, for Lua's `next` raises when a key has gone. */
+static int shrink_emptied(lua_State *L) {
+  mwb_keep_walks(L, (mwb_state *)lua_touserdata(L, 3));
   lua_settop(L, 2);
-  give_back_room(L, its);
-  return 0;
+  return shrink(L);
 }
 
-/* Pushes the room of a table that is to be emptied, or nil. */
-static void push_room(lua_State *L, mwb_state *s, mw_handle h,
-                      lua_Unsigned fields) {
-  room *its;
-  lua_pushnil(L);
+/* Without memory for this, the table keeps its room. */
+static void give_back_room(lua_State *L, mwb_state *s, lua_Unsigned fields) {
   if (fields < ROOM) return;
-  its = (room *)lua_newuserdatauv(L, sizeof(room), 0);
-  its->s = s;
-  its->obj = h;
-  its->fields = (lua_Integer)fields;
-  its->collections = 1;
-  mwb_push(L, s, MWB_ROOM);
-  lua_setmetatable(L, -2);
+  lua_pushcfunction(L, shrink_emptied);
+  lua_pushvalue(L, SELF);
+  lua_pushinteger(L, (lua_Integer)fields);
+  lua_pushlightuserdata(L, s);
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
+  wipe(L, SELF, 1);
 }
 
 /* The bits of `needs` that say how an object lies. */
@@ -743,7 +711,6 @@ static int enshadow(lua_State *L) {
   if (lengthy) set_len(L, OWNMETA, CONTENTS);
   if (meta) set_read_meta(L, s, SELF, OWNMETA);
   if (!lua_isnil(L, CLASS)) anchor(L, s);
-  if (is_new) push_room(L, s, h, fields);
   lua_settop(L, OWNMETA);
   copy(L, SOURCE, CONTENTS, 0);
   if (is_new) wipe(L, SELF, meta);
@@ -758,6 +725,7 @@ static int enshadow(lua_State *L) {
     r->elsewhere = 0;
     r->layout++;
   }
+  if (is_new) give_back_room(L, s, fields);
   return 0;
 }
 
@@ -875,10 +843,6 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
     s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   open_no_class(L, s);
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, end_room);
-  lua_setfield(L, -2, "__gc");
-  mwb_keep(L, s, MWB_ROOM);
   mwb_new_ephemeron(L, MWB_ANCHORS);
   mwb_new_ephemeron(L, MWB_HERITAGES);
   mwb_new_ephemeron(L, MWB_METAS);

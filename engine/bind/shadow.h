@@ -66,8 +66,8 @@ int mwb_in_class(lua_State *L, int index);
 ** how many.  Pushes the object whose shadow was at `shadow`, else nil. */
 lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow);
 
-/* The `__index` of heritages; the upvalue MWB_HEIR is the object, if any.  While
-** the class's function runs, the object is at 1, and the mark at
+/* The `__index` of heritages; the upvalue MWB_HEIR is the object, if any.
+**  While the class's function runs, the object is at 1, and the mark at
 ** MWB_INHERITING. */
 #define MWB_HEIR 4
 int mwb_inherit(lua_State *L);
