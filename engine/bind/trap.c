@@ -562,6 +562,12 @@ int mwb_write_after(mwb_write *w) {
   return w->failed;
 }
 
+/* Is there work after the store? */
+static inline int is_told_after(const mwb_write *w) {
+  const mwi_watches *watch = &w->s->engine->watch;
+  return w->failed || watch->after > 0 || watch->results > 0;
+}
+
 int mwb_write_run(mwb_write *w, mwb_storer store) {
   mwb_write_before(w);
   store(w);
@@ -625,7 +631,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   if (is_asked(&w))
     return after_class(L, call_class(&w, pack(&w), after_class), pack(&w));
   mwb_store_contents(&w);
-  if (mwb_write_after(&w)) return lua_error(L);
+  if (is_told_after(&w) && mwb_write_after(&w)) return lua_error(L);
   return 0;
 }
 
