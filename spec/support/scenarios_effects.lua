@@ -256,14 +256,17 @@ function scenarios.histories()
     return "mixed"
   end
   -- Steps that were done can be undone, whatever failed.
-  local function check_history()
-    while history:can_undo() do check(history:undo(), "undo") end
-    check(state() == "0", "all is undone")
-    while history:can_redo() do
-      local label, why = history:redo()
+  local function all(can, go)
+    while can(history) do
+      local label, why = go(history)
       if not label then error(why, 0) end
     end
-    while history:can_undo() do history:undo() end
+  end
+  local function check_history()
+    all(history.can_undo, history.undo)
+    check(state() == "0", "all is undone")
+    all(history.can_redo, history.redo)
+    all(history.can_undo, history.undo)
     check(state() == "0", "all is undone again")
   end
   left = { state = state, object = doc, check = check_history }
