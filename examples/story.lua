@@ -110,6 +110,21 @@ level.rooms[2].door = "open"
 level.rooms[1], level.rooms[2] = level.rooms[2], level.rooms[1]
 level.rooms[1].door = "locked"
 
+-- A rule of the level: a check is asked before a write counts.
+mw.watch(level, function(_, keys, _, new)
+  if keys[#keys] == "door" and new == "ajar" then
+    error("a door is open, shut or locked", 0)
+  end
+end, { deep = true, phase = "check" })
+local _, why = pcall(function() level.rooms[1].door = "ajar" end)
+say("No room gets such a door: %s. It is still %s.", why,
+  level.rooms[1].door)
+
+-- A printer that knows nothing of watches is given a plain copy.
+local doors = {}
+for i, room in next, mw.plain(level).rooms do doors[i] = room.door end
+say("A copy for printing: %s.", table.concat(doors, ", "))
+
 -- }======================================================
 
 -- {======================================================
