@@ -250,6 +250,7 @@ describe("a watched userdata whose class changes", function()
     assert.is_nil(memo())
     class.__newindex = setter "new "
     object.x = "a"
+    mw.sync(object)
     assert.is_false(memo:valid())
     assert.equal("new a", memo())
     object.x = "b"
