@@ -196,3 +196,209 @@ describe("a watched userdata", function()
     former:use()
   end)
 end)
+
+describe("a watched userdata whose class changes", function()
+  local fields, class
+
+  local function setter(prefix)
+    return function(self, key, value) fields[self][key] = prefix .. value end
+  end
+
+  before_each(function()
+    fields = setmetatable({}, { __mode = "k" })
+    class = {
+      __index = function(self, key) return fields[self][key] end,
+      __newindex = setter "old ",
+    }
+  end)
+
+  local function new(heard)
+    local object = support.userdata(class)
+    fields[object] = {}
+    local handle = mw.watch(object, function(_, key, _, _, kind)
+      heard[#heard + 1] = kind .. " " .. tostring(key)
+    end, STAY)
+    return object, handle
+  end
+
+  for how, look in pairs {
+    ["handle:alive"] = function(_, handle) return handle:alive() end,
+    ["mw.sync"] = function(object) mw.sync(object) end,
+    ["mw.mutations"] = function(object) return mw.mutations(object) end,
+  } do
+    it("hears of that at the next call of the library, then of writes: " ..
+      how, function()
+      local heard = {}
+      local object, handle = new(heard)
+      object.x = "a"
+      class.__newindex = setter "new "
+      object.x = "b"
+      assert.same({ "insert x" }, heard)
+      look(object, handle)
+      look(object, handle)
+      assert.same({ "insert x", "raw __newindex" }, heard)
+      object.x = "c"
+      assert.equal("new c", object.x)
+      assert.same({ "insert x", "raw __newindex", "update x" }, heard)
+      assert.is_true(handle:alive())
+    end)
+  end
+
+  it("makes guards and memos stale then", function()
+    local object = new {}
+    local memo = mw.memo(function() return object.x end, object)
+    assert.is_nil(memo())
+    class.__newindex = setter "new "
+    object.x = "a"
+    mw.sync(object)
+    assert.is_false(memo:valid())
+    assert.equal("new a", memo())
+    object.x = "b"
+    assert.equal("new b", memo())
+  end)
+
+  it("hears of that for each object", function()
+    local heard, others = {}, {}
+    local object, other = new(heard), new(others)
+    class.__newindex = setter "new "
+    mw.sync(object)
+    assert.same({ {}, { "raw __newindex" } }, { others, heard })
+    mw.sync(other)
+    assert.same({ "raw __newindex" }, others)
+    other.x = "a"
+    mw.sync(object)
+    assert.same({ "raw __newindex", "insert x" }, others)
+    assert.same({ "raw __newindex" }, heard)
+  end)
+
+  it("hears all if mw.refresh is told", function()
+    local heard, others = {}, {}
+    local object, other = new(heard), new(others)
+    class.__newindex = setter "new "
+    assert.equal(2, mw.refresh(class))
+    object.x, other.x = "a", "b"
+    mw.sync(object)
+    mw.sync(other)
+    assert.same({ "insert x" }, heard)
+    assert.same({ "insert x" }, others)
+    assert.equal(0, mw.refresh {})
+  end)
+
+  it("may be named by its table of methods", function()
+    local methods = {}
+    class.__index = methods
+    local heard = {}
+    local object = support.userdata(class)
+    fields[object] = {}
+    mw.watch(object, function(_, key) heard[#heard + 1] = key end, STAY)
+    class.__newindex = setter "new "
+    assert.equal(1, mw.refresh(methods))
+    object.x = "a"
+    assert.same({ "x" }, heard)
+  end)
+
+  it("gives the class what it has by then", function()
+    local newer = setter "new "
+    local object = new {}
+    class.__newindex = newer
+    mw.unwatch(object)
+    assert.equal(newer, class.__newindex)
+    object.x = "a"
+    assert.equal("new a", object.x)
+    object = new {}
+    class.__newindex = nil
+    mw.unwatch(object)
+    assert.is_nil(class.__newindex)
+  end)
+
+  it("hears once of a write by a function that calls the former one", function()
+    local heard = {}
+    local object = new(heard)
+    local former = class.__newindex
+    class.__newindex = function(self, key, value)
+      former(self, key, "wrapped " .. value)
+    end
+    object.x = "a"
+    assert.same({ "insert x" }, heard)
+    assert.equal("old wrapped a", object.x)
+    mw.refresh(class)
+    object.x = "b"
+    assert.same({ "insert x", "update x" }, heard)
+    assert.equal("old wrapped b", object.x)
+    mw.unwatch(object)
+    object.x = "c"
+    assert.equal("old wrapped c", object.x)
+    assert.equal(2, #heard)
+  end)
+
+  it("may get its first __newindex later", function()
+    class.__newindex = nil
+    local heard = {}
+    local object = new(heard)
+    assert.matches("attempt to index", error_of(function() object.x = "a" end))
+    class.__newindex = setter "new "
+    assert.equal(1, mw.refresh(class))
+    object.x = "a"
+    assert.same({ "insert x" }, heard)
+    local newer = setter "newer "
+    class.__newindex = newer
+    mw.unwatch(object)
+    assert.equal(newer, class.__newindex)
+  end)
+
+  it("may lose its metatable, and get it back", function()
+    local heard, original = {}, class.__newindex
+    local object, handle = new(heard)
+    debug.setmetatable(object, nil)
+    assert.is_true(handle:alive())
+    assert.same({ "metatable nil" }, heard)
+    assert.is_true(mw.is_watched(object))
+    assert.equal(original, class.__newindex)
+    debug.setmetatable(object, class)
+    assert.is_true(handle:alive())
+    object.x = "a"
+    assert.equal("insert x", heard[#heard])
+    debug.setmetatable(object, nil)
+    assert.is_true(mw.unwatch(object))
+    assert.is_false(mw.is_watched(object))
+    assert.equal(original, class.__newindex)
+    debug.setmetatable(object, class)
+    heard[1] = nil
+    object.x = "b"
+    assert.is_nil(heard[1])
+  end)
+
+  for _, call in ipairs { "unwatch", "untrack", "touch", "sync", "mutations",
+    "is_watched", "raw", "plain", "last_change" } do
+    it("does no harm without a metatable: mw." .. call, function()
+      local object = new {}
+      mw.track(object)
+      local tx <close> = mw.begin()
+      object.x = "a"
+      debug.setmetatable(object, nil)
+      assert.is_true((pcall(mw[call], object)))
+      pcall(tx.rollback, tx)
+      mw.untrack(object)
+      mw.unwatch(object)
+      assert.is_false(mw.is_watched(object))
+      collectgarbage()
+    end)
+  end
+
+  it("may get another metatable", function()
+    local heard = {}
+    local original = class.__newindex
+    local object = new(heard)
+    local other = { __index = class.__index, __newindex = setter "other " }
+    local others = other.__newindex
+    debug.setmetatable(object, other)
+    mw.sync(object)
+    assert.same({ "metatable nil" }, heard)
+    assert.equal(original, class.__newindex)
+    object.x = "a"
+    assert.equal("other a", object.x)
+    assert.same({ "metatable nil", "insert x" }, heard)
+    mw.unwatch(object)
+    assert.equal(others, other.__newindex)
+  end)
+end)

@@ -67,7 +67,9 @@ enum {
   MWB_SERVICE,   /* the thread `service` */
   MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
-  MWB_FUNCTIONS, /* userdata -> its function guards */
+  MWB_FUNCTIONS, /* userdata -> its function guards, */
+  MWB_TRAPS,     /* class of userdata -> its trap, */
+  MWB_WRAPPED,   /* userdata -> the trap that it calls: see userdata.c */
   MWB_OWNED,     /* owner -> object -> its function guards: see guard.h */
   MWB_BATCH,     /* keys written during a batch */
   MWB_QUESTIONS, /* the policy's functions: see policy.h */

@@ -108,7 +108,12 @@ int mwb_raw_field(lua_State *L, int index, const char *name);
 /* userdata.c: makes the class of the userdata at `index` intercept writes to
 ** one more of its objects, or to one less. */
 void mwb_wrap_class(lua_State *L, mwb_state *s, int index);
-void mwb_unwrap_class(lua_State *L, int index);
+void mwb_unwrap_class(lua_State *L, mwb_state *s, int index);
+
+/* If the watched userdata at `index`, or its class, has changed so that writes
+** go by the trap: mends that, and tells of another `__newindex` ("raw") or
+** metatable.  Returns whether it was so. */
+int mwb_look_at_class(lua_State *L, mwb_state *s, int index);
 
 /* Pushes the `__newindex` that the class of the userdata at `index` had
 ** before. */

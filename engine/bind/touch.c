@@ -234,6 +234,8 @@ int mwb_absorb_all(lua_State *L, mwb_state *s, int index) {
 int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   int any;
   index = lua_absindex(L, index);
+  if (lua_isuserdata(L, index))
+    return s->engine != NULL && mwb_look_at_class(L, s, index);
   if (!may_have_raw(L, s, index)) return 0;
   if (call_absorb(L, s, index) != LUA_OK) lua_error(L);
   any = lua_toboolean(L, -1);

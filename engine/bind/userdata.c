@@ -10,16 +10,33 @@
 ** metatable.  So the class gets the trap, and the trap passes writes to objects
 ** that are not watched on to the class's own `__newindex`.  The last
 ** `mw.unwatch` gives the class its `__newindex` back.
+**
+** MWB_TRAPS maps a class to its trap, and MWB_WRAPPED an object to the trap that
+** its writes have called.  The program may give the class another `__newindex`,
+** and the object another metatable or none, without a call of the trap:
+** `mwb_look_at_class` sees it when the library is called next.  Then the class
+** gets a new trap, for the `__newindex` that the class has by now.  The program
+** may still call the former trap, which is RETIRED: it passes all writes on.
 */
 #include "entry.h"
 #include "identity.h"
+#include "library.h"
 #include "shadow.h"
 #include "trap.h"
 
-#define UP_ORIGINAL lua_upvalueindex(3)
+enum { ORIGINAL = 3, COUNT, TRAPPED }; /* upvalues; the last is the class */
+#define UP_ORIGINAL lua_upvalueindex(ORIGINAL)
+#define UP_COUNT lua_upvalueindex(COUNT)
+
+#define RETIRED (-1) /* instead of the number of watched objects */
+
+/* {======================================================
+** Writes
+** ======================================================= */
 
 void mwb_call_newindex(lua_State *L, int newindex) {
   newindex = lua_absindex(L, newindex);
+  if (lua_isnil(L, newindex)) newindex = 1; /* raises Lua's own error */
   if (lua_type(L, newindex) == LUA_TFUNCTION) {
     lua_pushvalue(L, newindex);
     lua_pushvalue(L, 1);
@@ -38,8 +55,10 @@ static void prepare_entry(mwb_write *w, mw_entry *entry) {
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
 }
 
-/* The class may store another value than VALUE; the entry has VALUE. */
-void mwb_store_userdata(mwb_write *w) {
+/* Stores by the trap's upvalue, or by the `__newindex` that the object's class
+** has now.  The class may store another value than VALUE; the entry has
+** VALUE. */
+static void store_by(mwb_write *w, int upvalue) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mw_entry entry;
@@ -50,13 +69,21 @@ void mwb_store_userdata(mwb_write *w) {
     prepare_entry(w, &entry);
   }
   id = s->held.id;
-  mwb_push_newindex(L, OBJECT);
-  mwb_call_newindex(L, -1);
-  lua_pop(L, 1);
+  if (upvalue) {
+    mwb_call_newindex(L, UP_ORIGINAL);
+  } else {
+    mwb_push_newindex(L, OBJECT);
+    mwb_call_newindex(L, -1);
+    lua_pop(L, 1);
+  }
   if (!appends) return;
   if (s->held.id != id) prepare_entry(w, &entry);
   mwb_check(L, mw_journal_append(s->engine, &entry));
 }
+
+static void store_original(mwb_write *w) { store_by(w, 1); }
+
+void mwb_store_userdata(mwb_write *w) { store_by(w, 0); }
 
 static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
@@ -65,79 +92,270 @@ static int trap(lua_State *L) {
   mwi_object *r = (h == MW_NONE) ? NULL : mwb_object_of(s, h);
   mwb_write w;
   lua_settop(L, VALUE);
-  if (r == NULL || !mwi_object_intercepts(r)) {
+  if (r == NULL || !mwi_object_intercepts(r) ||
+      lua_tointeger(L, UP_COUNT) == RETIRED) {
     mwb_call_newindex(L, UP_ORIGINAL);
     return 0;
   }
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   w.ignored = mwb_is_ignored(L, s);
   if (w.ignored) {
-    mwb_store_userdata(&w);
+    store_original(&w);
     return 0;
   }
   if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);
-  return mwb_write_run(&w, mwb_store_userdata);
+  return mwb_write_run(&w, store_original);
 }
 
-/* Pushes the class of the userdata at `index` and its `__newindex`. */
-static void push_class(lua_State *L, int index) {
-  lua_getmetatable(L, index);
-  lua_pushliteral(L, "__newindex");
-  lua_rawget(L, -2);
+/* }====================================================== */
+
+/* {======================================================
+** Classes and their traps
+** ======================================================= */
+
+/* Pushes what one of the state's tables has for the value at `index`; returns
+** the type. */
+static int push_known(lua_State *L, const mwb_state *s, int table, int index) {
+  int type;
+  index = lua_absindex(L, index);
+  mwb_push(L, s, table);
+  lua_pushvalue(L, index);
+  type = lua_rawget(L, -2);
+  lua_replace(L, -2);
+  return type;
 }
 
-/* Sets the `__newindex` of the class at -2 to the value on the top. */
-static void set_newindex(lua_State *L) {
+/* Pops a value, and sets what one of the state's tables has for the value at
+** `index`. */
+static void set_known(lua_State *L, const mwb_state *s, int table, int index) {
+  index = lua_absindex(L, index);
+  mwb_push(L, s, table);
+  lua_pushvalue(L, index);
+  lua_rotate(L, -3, -1); /* table, index, value */
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
+
+/* Pops a value and makes it the `__newindex` of the class at `class_`, which
+** has one. */
+static void set_newindex(lua_State *L, int class_) {
   lua_pushliteral(L, "__newindex");
   lua_insert(L, -2);
-  lua_rawset(L, -3);
+  lua_rawset(L, class_);
 }
 
 void mwb_push_newindex(lua_State *L, int index) {
-  push_class(L, index);
+  if (!lua_getmetatable(L, index)) {
+    lua_pushnil(L);
+    return;
+  }
+  mwb_raw_field(L, -1, "__newindex");
   lua_replace(L, -2);
   if (lua_tocfunction(L, -1) != trap) return;
-  lua_getupvalue(L, -1, 3);
+  lua_getupvalue(L, -1, ORIGINAL);
   lua_replace(L, -2);
 }
 
-/* Adds `n` to the trap on the top's number of watched objects.  Returns the
-** sum. */
-static lua_Integer add_watched(lua_State *L, lua_Integer n) {
-  lua_getupvalue(L, -1, 4);
-  n += lua_tointeger(L, -1);
+/* The number of watched objects of the trap at `trap_`. */
+static lua_Integer count_of(lua_State *L, int trap_) {
+  lua_Integer n;
+  lua_getupvalue(L, trap_, COUNT);
+  n = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  lua_pushinteger(L, n);
-  lua_setupvalue(L, -2, 4);
   return n;
+}
+
+static void set_count(lua_State *L, int trap_, lua_Integer n) {
+  trap_ = lua_absindex(L, trap_);
+  lua_pushinteger(L, n);
+  lua_setupvalue(L, trap_, COUNT);
+}
+
+/* Pushes the trap of the class at `class_`, or nil.  Returns whether the class
+** has the trap, or no `__newindex`, which needs none. */
+static int push_trap(lua_State *L, const mwb_state *s, int class_) {
+  int known, ok;
+  class_ = lua_absindex(L, class_);
+  known = push_known(L, s, MWB_TRAPS, class_) != LUA_TNIL;
+  ok = mwb_raw_field(L, class_, "__newindex") == LUA_TNIL ||
+       lua_rawequal(L, -1, -2);
+  lua_pop(L, 1);
+  return known && ok;
+}
+
+/* Gives the class at `class_` a trap for the `__newindex` that it has now, and
+** pushes the trap. */
+static void push_installed(lua_State *L, mwb_state *s, int class_) {
+  int former = lua_gettop(L) + 1;
+  if (push_trap(L, s, class_)) return;
+  lua_pushlightuserdata(L, s);
+  mwb_push(L, s, MWB_OBJECTS);
+  mwb_raw_field(L, class_, "__newindex");
+  lua_pushinteger(L, lua_isnil(L, former) ? 0 : count_of(L, former));
+  lua_pushvalue(L, class_);
+  lua_pushcclosure(L, trap, TRAPPED);
+  lua_pushvalue(L, -1);
+  set_known(L, s, MWB_TRAPS, class_);
+  if (!lua_isnil(L, former)) set_count(L, former, RETIRED);
+  if (mwb_raw_field(L, class_, "__newindex") != LUA_TNIL) {
+    lua_pushvalue(L, former + 1);
+    set_newindex(L, class_);
+  }
+  lua_settop(L, former + 1);
+  lua_replace(L, former);
+}
+
+/* Pushes the class whose trap the writes of the userdata at `index` have called,
+** or nil.  Returns whether there is one. */
+static int push_wrapped(lua_State *L, const mwb_state *s, int index) {
+  if (push_known(L, s, MWB_WRAPPED, index) == LUA_TFUNCTION) {
+    lua_getupvalue(L, -1, TRAPPED);
+    lua_replace(L, -2);
+    return 1;
+  }
+  lua_pop(L, 1);
+  lua_pushnil(L);
+  return 0;
 }
 
 void mwb_wrap_class(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
-  push_class(L, index);
-  if (!lua_isnil(L, -1) && lua_tocfunction(L, -1) != trap) {
-    lua_pushlightuserdata(L, s);
-    mwb_push(L, s, MWB_OBJECTS);
-    lua_rotate(L, -3, -1);
-    lua_pushinteger(L, 0);
-    lua_pushcclosure(L, trap, 4);
-    lua_pushvalue(L, -1);
-    lua_insert(L, top + 1);
-    set_newindex(L);
-    lua_settop(L, top + 1);
-  }
-  if (!lua_isnil(L, -1)) add_watched(L, 1);
+  index = lua_absindex(L, index);
+  if (!lua_getmetatable(L, index)) return;
+  lua_pushboolean(L, 0); /* makes room, so that no failure can follow */
+  set_known(L, s, MWB_WRAPPED, index);
+  push_installed(L, s, top + 1);
+  set_count(L, -1, count_of(L, -1) + 1);
+  set_known(L, s, MWB_WRAPPED, index);
   lua_settop(L, top);
 }
 
-void mwb_unwrap_class(lua_State *L, int index) {
+void mwb_unwrap_class(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
-  push_class(L, index);
-  if (lua_tocfunction(L, -1) == trap && add_watched(L, -1) == 0) {
-    lua_getupvalue(L, -1, 3);
-    lua_replace(L, -2);
-    set_newindex(L);
+  lua_Integer n;
+  index = lua_absindex(L, index);
+  if (push_wrapped(L, s, index)) {
+    lua_pushnil(L);
+    set_known(L, s, MWB_WRAPPED, index);
+    push_known(L, s, MWB_TRAPS, top + 1);
+    n = count_of(L, -1) - 1;
+    set_count(L, -1, n);
+    if (n == 0) {
+      mwb_raw_field(L, top + 1, "__newindex");
+      if (lua_rawequal(L, -1, -2)) {
+        lua_getupvalue(L, -2, ORIGINAL);
+        set_newindex(L, top + 1);
+      }
+      lua_pushnil(L);
+      set_known(L, s, MWB_TRAPS, top + 1);
+    }
   }
   lua_settop(L, top);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Classes that change
+** ======================================================= */
+
+/* tell(object, key, new, nothing, old): a write that was not heard */
+static int tell(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  lua_settop(L, OLD);
+  mwb_write_open(L, s, &w, h, lua_isnil(L, KEY) ? MW_METATABLE : MW_RAW,
+                 MWB_GIVEN);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_nothing);
+}
+
+/* Pushes key, new value, nothing and old value of the change of the userdata at
+** `index`, or returns 0: the userdata has another class, or the class another
+** `__newindex`. */
+static int push_change(lua_State *L, const mwb_state *s, int index) {
+  int top = lua_gettop(L), installed;
+  lua_pushnil(L);
+  if (!lua_getmetatable(L, index)) lua_pushnil(L);
+  lua_pushnil(L);
+  push_wrapped(L, s, index);
+  if (!lua_rawequal(L, top + 2, top + 4)) return 1;
+  if (lua_isnil(L, -1)) return 0;
+  installed = push_trap(L, s, top + 2);
+  push_known(L, s, MWB_WRAPPED, index);
+  if (installed && lua_rawequal(L, -1, -2)) return 0;
+  lua_pushliteral(L, "__newindex");
+  lua_replace(L, top + 1);
+  lua_getupvalue(L, -1, ORIGINAL);
+  lua_replace(L, top + 4);
+  mwb_push_newindex(L, index);
+  lua_replace(L, top + 2);
+  lua_settop(L, top + 4);
+  return 1;
+}
+
+int mwb_look_at_class(lua_State *L, mwb_state *s, int index) {
+  int top = lua_gettop(L), changed = 0;
+  index = lua_absindex(L, index);
+  if (mwb_intercepting_at(L, s, index) != MW_NONE) {
+    lua_settop(L, top);
+    mwb_push_function(L, s, tell);
+    lua_pushvalue(L, index);
+    changed = push_change(L, s, index);
+  }
+  if (changed) {
+    mwb_unwrap_class(L, s, index);
+    mwb_wrap_class(L, s, index);
+    lua_call(L, 5, 0);
+  }
+  lua_settop(L, top);
+  return changed;
+}
+
+/* Makes the trap at `trap_` of the class at `class_` the one that the writes of
+** all its objects have called. */
+static void rewrap_all(lua_State *L, const mwb_state *s, int class_,
+                       int trap_) {
+  int top = lua_gettop(L);
+  mwb_push(L, s, MWB_WRAPPED);
+  for (lua_pushnil(L); lua_next(L, top + 1) != 0; lua_settop(L, top + 2)) {
+    lua_getupvalue(L, -1, TRAPPED);
+    if (!lua_rawequal(L, -1, class_)) continue;
+    lua_pushvalue(L, top + 2);
+    lua_pushvalue(L, trap_);
+    lua_rawset(L, top + 1);
+  }
+  lua_settop(L, top);
+}
+
+/* refresh_userdata(class) -> how many watched userdata have the class, whose
+** `__newindex` is intercepted again; a class may be given by the table in its
+** `__index` */
+static int refresh_userdata(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_Integer n = 0;
+  lua_settop(L, 1);
+  mwb_push(L, s, MWB_TRAPS);
+  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_settop(L, 3)) {
+    int is_class = lua_rawequal(L, 1, 3);
+    mwb_raw_field(L, 3, "__index");
+    if (!is_class && !lua_rawequal(L, 1, -1)) continue;
+    push_installed(L, s, 3);
+    rewrap_all(L, s, 3, lua_gettop(L));
+    n += count_of(L, -1);
+  }
+  lua_pushinteger(L, n);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwb_open_userdata(lua_State *L) {
+  static const luaL_Reg functions[] = {{"refresh_userdata", refresh_userdata},
+                                       {NULL, NULL}};
+  mwb_new_ephemeron(L, MWB_TRAPS);
+  mwb_new_ephemeron(L, MWB_WRAPPED);
+  mwb_set_funcs(L, functions);
 }

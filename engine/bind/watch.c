@@ -51,6 +51,7 @@ static int cancel(lua_State *L) {
   return 0;
 }
 
+/* A watch is not alive and deaf. */
 static int is_watch_alive(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_watch_id id = handle_self(L, s, "alive");
@@ -59,6 +60,8 @@ static int is_watch_alive(lua_State *L) {
   int alive = mw_watch_info(s->engine, id, &its, &obj) == MW_OK;
   if (alive && (its.flags & MW_ASK) && mwb_alive(L, s, obj))
     alive = mwb_is_term_alive(L, s, -1, (lua_Integer)its.ref);
+  if (alive && mwb_alive(L, s, obj) && lua_isuserdata(L, -1))
+    mwb_absorb(L, s, -1);
   lua_pushboolean(L, alive);
   return 1;
 }
@@ -610,7 +613,7 @@ static int watch(lua_State *L) {
   if (its.ref != 0 && mwb_object_of(s, h) != NULL)
     mwb_end_guard(L, s, 1, mwb_object_of(s, h), (lua_Integer)its.ref);
   if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
-    mwb_unwrap_class(L, 1);
+    mwb_unwrap_class(L, s, 1);
   if (include == MW_NEW) mw_root_end(s->engine, h);
   detach(L, s, before);
   mwb_check(L, code);
@@ -673,7 +676,7 @@ static int unwatch(lua_State *L) {
   release_guards(L, s, stays || lua_isuserdata(L, 1));
   if (r != NULL) r->guards = 0;
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
-    mwb_unwrap_class(L, 1);
+    mwb_unwrap_class(L, s, 1);
   if (r != NULL && r->watched) mwb_class_unwatched(L, s, 1);
   mw_object_unwatch(s->engine, h);
   mwb_let_go(L, s, SIZE_MAX);
@@ -690,7 +693,7 @@ static int untrack(lua_State *L) {
     if (lua_istable(L, 1))
       mwb_unshadow(L, s, 1);
     else
-      mwb_unwrap_class(L, 1);
+      mwb_unwrap_class(L, s, 1);
   }
   mwb_let_go(L, s, SIZE_MAX);
   return 0;

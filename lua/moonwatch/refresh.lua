@@ -11,7 +11,7 @@ local private = core.private
 -- class has now.  Returns the number of objects.
 local function refresh(class)
   check.argument(type(class) == "table", 1, "refresh", "class", class)
-  local n, known = 0, {}
+  local n, known = private.refresh_userdata(class), {}
   for _, obj in ipairs(private.intercepting()) do
     local mt = private.metatable(obj)
     if mt ~= nil and not known[mt] then

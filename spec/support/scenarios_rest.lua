@@ -139,6 +139,35 @@ function scenarios.memos_of_memos()
   check(not sum:valid() and sum() == 3 + root[1].y and sum:valid())
 end
 
+function scenarios.userdata_classes()
+  look_back()
+  local mw = require "moonwatch"
+  local class = getmetatable(io.stdout)
+  local fields, heard = {}, 0
+  local function first(_, key, value) fields[key] = value end
+  local function second(_, key, value) fields[key] = value + 1 end
+  class.__newindex = first
+  local file = io.tmpfile()
+  local watch = whole(function() return not mw.is_watched(file) end, mw.watch,
+    file, function() heard = heard + 1 end, { once = false })
+  file.x = 1
+  check(heard == 1 and fields.x == 1)
+  class.__newindex = second
+  check(whole(function() return heard <= 2 end, watch.alive, watch))
+  check(heard == 2)
+  file.x = 1
+  check(heard == 3 and fields.x == 2)
+  class.__newindex = first
+  check(whole(function() return true end, mw.refresh, class) >= 1)
+  file.x = 1
+  check(heard == 4 and fields.x == 1)
+  mw.unwatch(file)
+  file.x = 2
+  check(heard == 4 and fields.x == 2)
+  class.__newindex = nil -- objects of earlier runs are watched, perhaps
+  file:close()
+end
+
 -- What is not remembered is new the next time.
 function scenarios.seen()
   look_back()
