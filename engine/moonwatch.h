@@ -625,6 +625,10 @@ MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
 MW_API void mw_tree_unlink_others(mw_engine *e, mw_handle parent,
                                   const mw_value *key, mw_handle child);
 
+/* Unlinks `obj` from all its parents: the host does not want `obj` below
+** another object.  A root stays a root. */
+MW_API void mw_tree_expel(mw_engine *e, mw_handle obj);
+
 /* Where the field `other` of `parent` holds `child`, and `key` holds an object
 ** too, the two fields exchange these.  Needs no memory: so a host that holds
 ** the new child under another key first can go back after a failed store. */

@@ -752,6 +752,16 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
   mw_tree_unlink_others(e, parent, key, MW_NONE);
 }
 
+void mw_tree_expel(mw_engine *e, mw_handle obj) {
+  uint32_t m, i, next;
+  mwi_check_enter(e);
+  for (m = first_node(e, obj); m != 0; m = node_at(e, m)->next)
+    for (i = node_at(e, m)->ins; i != 0; i = next) {
+      next = link_at(e, i)->next_in;
+      if (node_at(e, link_at(e, i)->parent)->obj != MW_NONE) remove_link(e, i);
+    }
+}
+
 void mw_tree_exchange(mw_engine *e, mw_handle parent, const mw_value *key,
                       const mw_value *other, mw_handle child) {
   uint32_t p, i, j;

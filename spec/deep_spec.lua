@@ -1119,3 +1119,201 @@ describe("a table with weak keys or values below a root", function()
     end
   end
 end)
+
+describe("classes below a deep root", function()
+  local intercepts = require "moonwatch.core".private.intercepts
+  local styles = {}
+  for name, style in pairs(require "spec.support.styles") do
+    styles[name] = style
+  end
+
+  -- A class is its own metatable and holds its instances' class.
+  styles["30log"] = {}
+  styles["30log"].make = function(name, base)
+    local class = { name = name, super = base }
+    class.__index = class
+    return setmetatable(class, {
+      __index = base,
+      __call = function(_, ...)
+        return setmetatable({ class = class, ... }, class)
+      end,
+    })
+  end
+  styles["30log"].construct = function(class, ...) return class(...) end
+
+  -- Methods are looked up by a function.
+  styles.looked_up = {}
+  styles.looked_up.make = function()
+    local class = { methods = {} }
+    class.__index = function(_, key) return class.methods[key] end
+    return class
+  end
+  styles.looked_up.construct = function(class)
+    return setmetatable({ class = class }, class)
+  end
+
+  -- A metatable of metamethods alone, and a prototype.
+  styles.prototype = {}
+  styles.prototype.make = function(name) return { name = name } end
+  styles.prototype.construct = function(class)
+    return setmetatable({ prototype = class }, { __index = class })
+  end
+
+  local function new(style, base)
+    local class = style.make("Orc", base)
+    local object = style.construct(class)
+    rawset(object, "pos", { x = 0 })
+    return object, class
+  end
+
+  local function assert_plain(class, fields)
+    assert.is_false(mw.is_watched(class))
+    assert.is_false(intercepts(class))
+    local n = 0
+    for _ in next, class do n = n + 1 end
+    assert.equal(fields, n)
+  end
+
+  local function fields_of(class)
+    local n = 0
+    for _ in next, class do n = n + 1 end
+    return n
+  end
+
+  local ways = {
+    watched = function(obj)
+      mw.watch(obj, mw.guard(), { deep = true, once = false })
+    end,
+    tracked = function(obj) mw.track(obj, { deep = true }) end,
+  }
+
+  local function finish(obj)
+    mw.untrack(obj)
+    mw.unwatch(obj)
+    assert.is_nil(getmetatable(rawget(obj, "pos") or {}))
+  end
+
+  for name, style in pairs(styles) do
+    for way, begin in pairs(ways) do
+      local function with(what, f)
+        it(("%s (%s, %s)"):format(what, name, way), f)
+      end
+
+      with("are not entered", function()
+        local object, class = new(style)
+        local n = fields_of(class)
+        object.class, object.kind = class, class
+        begin(object)
+        assert_plain(class, n)
+        assert.is_true(intercepts(object.pos))
+        local ok, fx = mw.transaction(function()
+          object.pos.x = 5
+          rawset(class, "count", 7)
+          class.extra = 1
+        end)
+        assert.is_true(ok)
+        assert.equal(1, fx:len())
+        object.later = class
+        object.later = { class }
+        assert.is_false(intercepts(class))
+        finish(object)
+      end)
+
+      with("are let go when they are found later", function()
+        for order = 1, 2 do
+          local object, class = new(style)
+          local n = fields_of(class)
+          object.class = class
+          local root = { order == 1 and class or object,
+            order == 1 and object or class, in_a = { list = { class } } }
+          begin(root)
+          mw.reap()
+          assert_plain(class, n)
+          assert.is_true(intercepts(object.pos))
+          finish(root)
+        end
+      end)
+
+      with("are let go when their first object comes", function()
+        local object, class = new(style)
+        local n = fields_of(class)
+        object.class = class
+        local root = { { class } }
+        begin(root)
+        assert.is_true(intercepts(class))
+        root.object = object
+        mw.reap()
+        assert_plain(class, n)
+        assert.is_true(intercepts(object.pos))
+        finish(root)
+      end)
+
+      with("may hold their objects", function()
+        local object, class = new(style)
+        object.class = class
+        rawset(class, "instance", object)
+        local n = fields_of(class)
+        local root = {}
+        begin(root)
+        root.class = class
+        mw.reap()
+        assert.equal(class, root.class)
+        assert_plain(class, n)
+        root.object = object
+        assert.is_true(intercepts(object.pos))
+        assert_plain(class, n)
+        finish(root)
+      end)
+
+      with("may be roots themselves", function()
+        local object, class = new(style)
+        object.class = class
+        rawset(class, "instance", object)
+        begin(class)
+        assert.is_true(intercepts(class))
+        assert.is_true(intercepts(object.pos))
+        mw.untrack(class)
+        mw.unwatch(class)
+        assert.is_false(intercepts(object.pos))
+      end)
+    end
+  end
+
+  it("are let go when an object gets the class", function()
+    local class = { name = "Class" }
+    class.__index = class
+    local root = { class = class, object = { pos = {} } }
+    mw.watch(root, mw.guard(), DEEP)
+    assert.is_true(mw.is_watched(class))
+    mw.setmetatable(root.object, class)
+    mw.reap()
+    assert_plain(class, 2)
+    assert.equal("Class", root.object.name)
+  end)
+
+  it("may inherit from each other", function()
+    local base = { name = "Base" }
+    base.__index = base
+    local middle = setmetatable({ super = base }, base)
+    middle.__index = middle
+    local class = setmetatable({ super = middle }, middle)
+    class.__index = class
+    local root = { base = base, { setmetatable({ class = class }, class) },
+      middle = middle }
+    mw.watch(root, mw.guard(), DEEP)
+    mw.reap()
+    assert_plain(base, 2)
+    assert_plain(middle, 2)
+    assert_plain(class, 2)
+    assert.equal("Base", root[1][1].name)
+    mw.unwatch(root)
+  end)
+
+  it("are not what is merely called so", function()
+    local root = { class = { name = "wizard" }, _class = {} }
+    mw.watch(setmetatable(root, {}), mw.guard(), DEEP)
+    assert.is_true(mw.is_watched(root.class))
+    assert.is_true(mw.is_watched(root._class))
+    mw.unwatch(root)
+  end)
+end)
