@@ -1062,6 +1062,44 @@ describe("a deep guard", function()
     end
   end)
 
+  it("gets the shortest path, of equally short ones the first", function()
+    local leaf, path = { x = 0 }, nil
+    local root = { a = { b = { leaf = leaf } } }
+    mw.watch(root, function(_, p) path = dotted(p) end, DEEP)
+    local function way()
+      leaf.x = leaf.x + 1
+      return path
+    end
+    assert.equal("a.b.leaf.x", way())
+    root.a.short = leaf
+    assert.equal("a.short.x", way())
+    root.new = { leaf = leaf }
+    assert.equal("a.short.x", way())
+    leaf.root, leaf.self, leaf.a = root, leaf, root.a
+    assert.equal("a.short.x", way())
+    root.a.short = nil
+    assert.equal("new.leaf.x", way())
+    root.one = leaf
+    root.two = leaf
+    assert.equal("one.x", way())
+    root.one = nil
+    assert.equal("two.x", way())
+    root.one = leaf
+    assert.equal("two.x", way())
+    local list = { leaf }
+    root.list = list
+    for i = 1, 5 do table.insert(list, 1, { i }) end
+    root.two, root.one = nil, nil
+    assert.equal("new.leaf.x", way())
+    root.new = nil
+    assert.equal("list.6.x", way())
+    local tx = mw.begin()
+    root.short = leaf
+    assert.equal("short.x", way())
+    tx:rollback()
+    assert.equal("list.6.x", way())
+  end)
+
   it("gets a path as long as it has to be", function()
     for _, depth in ipairs { 1, 15, 16, 17, 1000, 20000 } do
       local root, path, written = {}, nil, nil
@@ -1079,6 +1117,88 @@ describe("a deep guard", function()
       assert.is_true(mw.unwatch(root))
       assert.is_nil(getmetatable(at))
     end
+  end)
+end)
+
+describe("mw.paths", function()
+  local function show(ways)
+    local words = {}
+    for i, way in ipairs(ways) do words[i] = dotted(way) end
+    return table.concat(words, " ")
+  end
+
+  it("returns all ways, the shortest first", function()
+    local leaf = {}
+    local root = { a = { b = { leaf = leaf } } }
+    mw.watch(root, mw.guard(), DEEP)
+    assert.equal("a.b.leaf", show(mw.paths(root, leaf)))
+    assert.equal("leaf", show(mw.paths(root.a.b, leaf)))
+    root.x, root.a.y, leaf.root, leaf.self = leaf, leaf, root, leaf
+    assert.equal("x a.y a.b.leaf", show(mw.paths(root, leaf)))
+    assert.equal("root", show(mw.paths(leaf, root)))
+    root.x = nil
+    assert.equal("a.y a.b.leaf", show(mw.paths(root, leaf)))
+    local key = {}
+    root[key] = { [1.5] = leaf }
+    local ways = mw.paths(root, leaf)
+    assert.equal(3, #ways)
+    for _, way in ipairs(ways) do
+      local at = root
+      for _, k in ipairs(way) do at = at[k] end
+      assert.equal(leaf, at)
+    end
+    root[key], root.a = nil, nil
+    assert.same({}, mw.paths(root, leaf))
+    assert.same({ {} }, mw.paths(root, root))
+  end)
+
+  it("finds nothing where nothing is tracked, or is no table", function()
+    local t = {}
+    for _, v in ipairs { t, 1, "x", print, false } do
+      assert.same({}, mw.paths({ t }, v))
+      assert.same({}, mw.paths(v, {}))
+    end
+    assert.same({}, mw.paths(nil, nil))
+  end)
+
+  it("agrees with a walk over all ways", function()
+    local function check_round()
+      local objects = {}
+      for i = 1, 7 do objects[i] = {} end
+      local root = objects[1]
+      mw.track(root, { deep = true })
+      if math.random(2) == 1 then mw.watch(root, mw.guard(), DEEP) end
+      for _ = 1, 60 do
+        local obj = objects[math.random(#objects)]
+        obj[math.random(3)] = math.random() < 0.7 and
+          objects[math.random(#objects)] or nil
+      end
+      local target = objects[math.random(2, #objects)]
+      local expected, seen = {}, {}
+      local function walk(at, way)
+        if rawequal(at, target) then
+          expected[#expected + 1] = way
+          return
+        end
+        seen[at] = true
+        for k = 1, 3 do
+          local child = at[k]
+          if child and not seen[child] then walk(child, way .. k) end
+        end
+        seen[at] = nil
+      end
+      walk(root, "")
+      local found, last = {}, 0
+      for i, way in ipairs(mw.paths(root, target)) do
+        found[i] = table.concat(way)
+        assert.is_true(#way >= last)
+        last = #way
+      end
+      table.sort(found)
+      table.sort(expected)
+      assert.same(expected, found)
+    end
+    for _ = 1, 200 do with_seed(check_round) end
   end)
 end)
 

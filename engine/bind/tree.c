@@ -335,3 +335,42 @@ void mwb_store_linked(mwb_write *w) {
 }
 
 /* }====================================================== */
+
+/* {======================================================
+** Upwards
+** ======================================================= */
+
+/* parents(root, object) -> array of the parents of the object below the root,
+** each with the key under which it holds the object; the oldest link first */
+static int parents(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle root = (lua_settop(L, 2), mwb_handle_of(L, s, 1));
+  mw_handle obj = mwb_handle_of(L, s, 2), *found;
+  mw_value *keys;
+  uint32_t n = mw_tree_parents(s->engine, root, obj, NULL, NULL, 0), room, i;
+  lua_Integer places = 0;
+  do {
+    room = n;
+    lua_settop(L, 2);
+    keys = (mw_value *)lua_newuserdatauv(L, (room + 1) * sizeof(mw_value), 0);
+    found =
+        (mw_handle *)lua_newuserdatauv(L, (room + 1) * sizeof(mw_handle), 0);
+    lua_createtable(L, 2 * (int)room, 0);
+    n = mw_tree_parents(s->engine, root, obj, found, keys, room);
+  } while (n > room); /* a finaliser has changed the tree */
+  for (i = 0; i < n; i++) {
+    if (keys[i].type == MW_TNIL) continue; /* HOLD */
+    mwb_alive(L, s, found[i]);
+    lua_rawseti(L, 5, ++places);
+    mwb_push_key(L, s, &keys[i]);
+    lua_rawseti(L, 5, ++places);
+  }
+  return 1;
+}
+
+void mwb_open_tree(lua_State *L) {
+  static const luaL_Reg functions[] = {{"parents", parents}, {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}
+
+/* }====================================================== */
