@@ -625,6 +625,10 @@ MW_API void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key);
 MW_API void mw_tree_unlink_others(mw_engine *e, mw_handle parent,
                                   const mw_value *key, mw_handle child);
 
+/* Unlinks `obj` from all its parents: the host does not want `obj` below
+** another object.  A root stays a root. */
+MW_API void mw_tree_expel(mw_engine *e, mw_handle obj);
+
 /* Where the field `other` of `parent` holds `child`, and `key` holds an object
 ** too, the two fields exchange these.  Needs no memory: so a host that holds
 ** the new child under another key first can go back after a failed store. */
@@ -656,8 +660,8 @@ MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
 ** Finds the path from `root` down to `obj`: stores at most `n` keys in `keys`,
 ** the key that leads to `obj` first, the root's own key last.  Returns the
 ** number of keys of the whole path, which may be greater than `n`.  Returns 0
-** if `obj` is not below the root, or is the root.  Of several paths the engine
-** has chosen one. The keys are copies; the host keeps the strings of the keys
+** if `obj` is not below the root, or is the root.  The path is the shortest; of
+** equally short ones the one whose links were made first. The keys are copies; the host keeps the strings of the keys
 ** alive.
 */
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
@@ -669,6 +673,14 @@ MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
 MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
                                mw_handle root, mw_handle obj, mw_value *keys,
                                uint32_t n);
+
+/*
+** Finds what leads to `obj` below `root`: stores at most `n` parents with the
+** keys under which they hold `obj`, in the order in which the links were made.
+** Returns the number of links, which may be greater than `n`.
+*/
+MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
+                                mw_handle *parents, mw_value *keys, uint32_t n);
 
 /* }====================================================== */
 

@@ -336,6 +336,31 @@ static void clear_links(mw_engine *e, mw_handle obj) {
   if (r != NULL && m == 0) r->needs &= (uint16_t)~MWI_LINKS;
 }
 
+/* Appends a link to the list of the links to the child. */
+static void list_in(mw_engine *e, uint32_t i) {
+  mwi_link *l = link_at(e, i);
+  mwi_node *child = node_at(e, l->child);
+  l->next_in = 0;
+  if (child->ins == 0) {
+    child->ins = l->prev_in = i;
+  } else {
+    l->prev_in = link_at(e, child->ins)->prev_in;
+    link_at(e, l->prev_in)->next_in = i;
+    link_at(e, child->ins)->prev_in = i;
+  }
+}
+
+static void unlist_in(mw_engine *e, uint32_t i) {
+  const mwi_link *l = link_at(e, i);
+  mwi_node *child = node_at(e, l->child);
+  if (l->next_in != 0)
+    link_at(e, l->next_in)->prev_in = l->prev_in;
+  else
+    link_at(e, child->ins)->prev_in = l->prev_in;
+  *(child->ins != i ? &link_at(e, l->prev_in)->next_in : &child->ins) =
+      l->next_in;
+}
+
 /*
 ** Takes a link out of all lists and frees the link.  The child may become an
 ** orphan; but if the parent holds the child in another field as well, and the
@@ -345,20 +370,20 @@ static void clear_links(mw_engine *e, mw_handle obj) {
 static void end_link(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
   mwi_node *parent = node_at(e, l->parent), *child = node_at(e, l->child);
-  *(l->prev_in != 0 ? &link_at(e, l->prev_in)->next_in : &child->ins) =
-      l->next_in;
-  if (l->next_in != 0) link_at(e, l->next_in)->prev_in = l->prev_in;
+  unlist_in(e, i);
   *(l->prev_out != 0 ? &link_at(e, l->prev_out)->next_out : &parent->outs) =
       l->next_out;
   if (l->next_out != 0) link_at(e, l->next_out)->prev_out = l->prev_out;
   if (parent->outs == 0) clear_links(e, parent->obj);
   if (child->via == i) {
-    if (child->ins != 0 && link_at(e, child->ins)->parent == l->parent)
-      child->via = child->ins;
+    uint32_t newest = (child->ins == 0) ? 0 : link_at(e, child->ins)->prev_in;
+    if (newest != 0 && link_at(e, newest)->parent == l->parent)
+      child->via = newest;
     else
       make_orphan(e, l->child);
   }
   drop_key(e, i);
+  e->tree.changes++;
   l->parent = 0;
   mwi_pool_give(&e->tree.links, i, sizeof(mwi_link));
 }
@@ -369,14 +394,14 @@ static void remove_link(mw_engine *e, uint32_t i) {
   end_link(e, i);
 }
 
-/* Makes the place of a link among the links to its child right, and the child's
-** `via` if the `via` was link `before`. */
-static void place_link(mw_engine *e, uint32_t i, uint32_t before) {
-  const mwi_link *l = link_at(e, i);
+/* Link `i` takes the place of link `j` among the links to a child. */
+static void take_place(mw_engine *e, uint32_t i, uint32_t j) {
+  mwi_link *l = link_at(e, i);
   mwi_node *child = node_at(e, l->child);
-  *(l->prev_in != 0 ? &link_at(e, l->prev_in)->next_in : &child->ins) = i;
-  if (l->next_in != 0) link_at(e, l->next_in)->prev_in = i;
-  if (child->via == before) child->via = i;
+  if (l->prev_in == j) l->prev_in = i; /* alone */
+  *(child->ins != j ? &link_at(e, l->prev_in)->next_in : &child->ins) = i;
+  link_at(e, l->next_in != 0 ? l->next_in : child->ins)->prev_in = i;
+  if (child->via == j) child->via = i;
 }
 
 /* Two links from one parent exchange their children, which keep their paths. */
@@ -390,8 +415,9 @@ static void exchange_children(mw_engine *e, uint32_t i, uint32_t j) {
   b->child = was.child;
   b->next_in = was.next_in;
   b->prev_in = was.prev_in;
-  place_link(e, i, j);
-  place_link(e, j, i);
+  take_place(e, i, j);
+  take_place(e, j, i);
+  e->tree.changes++;
 }
 
 /* Makes `i`, just taken, a link. */
@@ -405,9 +431,10 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   l->child = child;
   l->key = *key;
   keep_key(e, i);
-  if ((l->next_in = c->ins) != 0) link_at(e, l->next_in)->prev_in = i;
+  list_in(e, i);
+  e->tree.changes++;
   if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
-  c->ins = p->outs = i;
+  p->outs = i;
   if (p->obj != MW_NONE) mwi_object_find(&e->watch, p->obj)->needs |= MWI_LINKS;
   if (c->via != 0 || is_root(e, child)) return;
   if (c->outs == 0 || end_of_path(e, parent, child) != child) c->via = i;
@@ -752,6 +779,16 @@ void mw_tree_unlink(mw_engine *e, mw_handle parent, const mw_value *key) {
   mw_tree_unlink_others(e, parent, key, MW_NONE);
 }
 
+void mw_tree_expel(mw_engine *e, mw_handle obj) {
+  uint32_t m, i, next;
+  mwi_check_enter(e);
+  for (m = first_node(e, obj); m != 0; m = node_at(e, m)->next)
+    for (i = node_at(e, m)->ins; i != 0; i = next) {
+      next = link_at(e, i)->next_in;
+      if (node_at(e, link_at(e, i)->parent)->obj != MW_NONE) remove_link(e, i);
+    }
+}
+
 void mw_tree_exchange(mw_engine *e, mw_handle parent, const mw_value *key,
                       const mw_value *other, mw_handle child) {
   uint32_t p, i, j;
@@ -936,16 +973,58 @@ int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
   return 0;
 }
 
-void mwi_tree_top(const mw_engine *e, const mwi_climb *climb, mw_value *key) {
+/* Searches upwards from node `m` for the root, all nodes at one distance before
+** the nodes that are farther away.  Returns the root's node, 0 if the search
+** does not find the root. */
+static uint32_t search_root(mw_engine *e, uint32_t m) {
+  uint32_t at = m, last = m, i;
+  begin_search(e);
+  node_at(e, m)->seen = e->tree.search & UINT32_MAX >> 1;
+  node_at(e, m)->queue = 0;
+  for (; at != 0; at = node_at(e, at)->queue) {
+    for (i = node_at(e, at)->ins; i != 0; i = link_at(e, i)->next_in) {
+      uint32_t parent = link_at(e, i)->parent;
+      mwi_node *node = node_at(e, parent);
+      if (node->seen == e->tree.search) continue;
+      node->seen = e->tree.search & UINT32_MAX >> 1;
+      node->toward = i;
+      node->queue = 0;
+      if (is_root(e, parent)) return parent;
+      node_at(e, last)->queue = parent;
+      last = parent;
+    }
+  }
+  return 0;
+}
+
+/* Lets the path to node `m` be the shortest; of equally short ones the path
+** whose links, looked at from the node upwards, are the oldest. */
+static void shorten(mw_engine *e, uint32_t m) {
+  mwi_tree *part = &e->tree;
+  uint32_t at;
+  if (is_root(e, m) ||
+      (part->shortest == m && part->shortened == part->changes))
+    return;
+  for (at = search_root(e, m); at != 0 && at != m;) {
+    uint32_t i = node_at(e, at)->toward;
+    at = link_at(e, i)->child;
+    node_at(e, at)->via = i;
+  }
+  part->shortest = m;
+  part->shortened = part->changes;
+}
+
+void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key) {
   uint32_t m = climb->node;
+  shorten(e, m);
   for (; !is_root(e, m); m = link_at(e, node_at(e, m)->via)->parent)
     *key = link_at(e, node_at(e, m)->via)->key;
 }
 
-static uint32_t path_of(const mw_engine *e, uint32_t m, mw_value *keys,
-                        uint32_t n) {
+static uint32_t path_of(mw_engine *e, uint32_t m, mw_value *keys, uint32_t n) {
   uint32_t depth = 0;
   if (m == 0) return 0;
+  shorten(e, m);
   for (; !is_root(e, m); m = link_at(e, node_at(e, m)->via)->parent) {
     if (depth < n) keys[depth] = link_at(e, node_at(e, m)->via)->key;
     depth++;
@@ -969,6 +1048,25 @@ uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
   uint32_t m = own_root(e, root);
   if (m == 0 || obj == root) return 0;
   return path_of(e, resolved_node(e, obj, node_at(e, m)->reach), keys, n);
+}
+
+uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
+                         mw_handle *parents, mw_value *keys, uint32_t n) {
+  uint32_t m = own_root(e, root), count = 0, i;
+  mwi_check_enter(e);
+  if (m == 0) m = first_node(e, root);
+  if (m != 0) m = resolved_node(e, obj, node_at(e, m)->reach);
+  for (i = (m == 0) ? 0 : node_at(e, m)->ins; i != 0;
+       i = link_at(e, i)->next_in) {
+    mw_handle parent = node_at(e, link_at(e, i)->parent)->obj;
+    if (parent == MW_NONE) continue; /* the ground */
+    if (count < n) {
+      parents[count] = parent;
+      keys[count] = link_at(e, i)->key;
+    }
+    count++;
+  }
+  return count;
 }
 
 /* }====================================================== */

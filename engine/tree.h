@@ -13,7 +13,7 @@ typedef struct mwi_node {
                        ** node, `prev` is the last */
   uint32_t reach;      /* the number of the reach */
   uint32_t via;        /* the link on the path from the root; 0 for none */
-  uint32_t ins;        /* the links to this node, */
+  uint32_t ins;        /* the links to this node, the oldest first, */
   uint32_t outs;       /* and from this node */
   uint32_t chain;      /* the next orphan, or the next released node */
   uint32_t queued : 1; /* is the node in the chain of orphans? */
@@ -22,6 +22,8 @@ typedef struct mwi_node {
                        ** silent reaches */
   uint32_t looked;     /* in the first node: the tree's `woken` when the
                        ** object's nodes got their `heard` */
+  uint32_t queue;      /* in a search for the shortest path: the next node, */
+  uint32_t toward;     /* and the link that the path takes from this node */
   mw_handle obj;
 } mwi_node;
 
@@ -34,7 +36,8 @@ typedef struct mwi_reach {
 
 /* A field that holds an object. */
 typedef struct mwi_link {
-  uint32_t next_in, prev_in;   /* links to the child */
+  uint32_t next_in, prev_in;   /* links to the child; in the first link,
+                               ** `prev_in` is the last */
   uint32_t next_out, prev_out; /* links from the parent */
   uint32_t next_key, prev_key; /* links whose key is this object */
   uint32_t parent, child;
@@ -45,14 +48,17 @@ typedef struct mwi_tree {
   mwi_pool nodes, links, reaches;
   struct mwi_link_table *table; /* (parent, key) -> link; NULL at first */
   uint64_t order;               /* of the newest reach */
-  uint32_t woken;    /* increases when a silent reach is heard; never 0 */
-  uint32_t ground;   /* the reach of all silent roots, or 0 */
-  uint32_t orphans;  /* nodes that lost their path, not yet resolved */
-  uint32_t released; /* nodes below no root */
-  uint32_t looks;    /* at paths since orphans were resolved */
-  uint32_t search;   /* the number of the search for paths */
-  uint32_t version;  /* increases when a node goes */
-  uint32_t found;    /* a node that was found lately, perhaps gone since */
+  uint32_t woken;     /* increases when a silent reach is heard; never 0 */
+  uint32_t ground;    /* the reach of all silent roots, or 0 */
+  uint32_t orphans;   /* nodes that lost their path, not yet resolved */
+  uint32_t released;  /* nodes below no root */
+  uint32_t looks;     /* at paths since orphans were resolved */
+  uint64_t changes;   /* increases when a link comes or goes */
+  uint64_t shortened; /* `changes` when node `shortest` got the shortest path */
+  uint32_t shortest;
+  uint32_t search;  /* the number of the search for paths */
+  uint32_t version; /* increases when a node goes */
+  uint32_t found;   /* a node that was found lately, perhaps gone since */
 } mwi_tree;
 
 MWI_API void mwi_tree_close(mw_engine *e);
@@ -87,9 +93,9 @@ MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r);
 ** left the tree. */
 MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
-/* Finds the root's own field on the path from the root to the object. */
-MWI_API void mwi_tree_top(const mw_engine *e, const mwi_climb *climb,
-                          mw_value *key);
+/* Finds the root's own field on the shortest path from the root to the
+** object. */
+MWI_API void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key);
 
 /* A silent root is heard from now on. */
 MWI_API void mwi_tree_wake(mw_engine *e);

@@ -703,7 +703,7 @@ typedef struct cursor {
 } cursor;
 
 static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
-                         const mw_value *key) {
+                                const mw_value *key) {
   cursor c = {r->first, 0};
   if (r->keyed == 0) return c;
   c.keyed = find_field(e, mw_slot(r->obj), key);
@@ -711,7 +711,8 @@ static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
   return c;
 }
 
-static inline mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) {
+static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
+                                    uint32_t *i) {
   mwi_watch *all = (c->all != 0) ? watch_at(e, c->all) : NULL;
   mwi_watch *keyed = (c->keyed != 0) ? watch_at(e, c->keyed) : NULL;
   if (keyed != NULL && (all == NULL || keyed->seq < all->seq)) {

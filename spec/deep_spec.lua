@@ -1062,6 +1062,44 @@ describe("a deep guard", function()
     end
   end)
 
+  it("gets the shortest path, of equally short ones the first", function()
+    local leaf, path = { x = 0 }, nil
+    local root = { a = { b = { leaf = leaf } } }
+    mw.watch(root, function(_, p) path = dotted(p) end, DEEP)
+    local function way()
+      leaf.x = leaf.x + 1
+      return path
+    end
+    assert.equal("a.b.leaf.x", way())
+    root.a.short = leaf
+    assert.equal("a.short.x", way())
+    root.new = { leaf = leaf }
+    assert.equal("a.short.x", way())
+    leaf.root, leaf.self, leaf.a = root, leaf, root.a
+    assert.equal("a.short.x", way())
+    root.a.short = nil
+    assert.equal("new.leaf.x", way())
+    root.one = leaf
+    root.two = leaf
+    assert.equal("one.x", way())
+    root.one = nil
+    assert.equal("two.x", way())
+    root.one = leaf
+    assert.equal("two.x", way())
+    local list = { leaf }
+    root.list = list
+    for i = 1, 5 do table.insert(list, 1, { i }) end
+    root.two, root.one = nil, nil
+    assert.equal("new.leaf.x", way())
+    root.new = nil
+    assert.equal("list.6.x", way())
+    local tx = mw.begin()
+    root.short = leaf
+    assert.equal("short.x", way())
+    tx:rollback()
+    assert.equal("list.6.x", way())
+  end)
+
   it("gets a path as long as it has to be", function()
     for _, depth in ipairs { 1, 15, 16, 17, 1000, 20000 } do
       local root, path, written = {}, nil, nil
@@ -1079,6 +1117,88 @@ describe("a deep guard", function()
       assert.is_true(mw.unwatch(root))
       assert.is_nil(getmetatable(at))
     end
+  end)
+end)
+
+describe("mw.paths", function()
+  local function show(ways)
+    local words = {}
+    for i, way in ipairs(ways) do words[i] = dotted(way) end
+    return table.concat(words, " ")
+  end
+
+  it("returns all ways, the shortest first", function()
+    local leaf = {}
+    local root = { a = { b = { leaf = leaf } } }
+    mw.watch(root, mw.guard(), DEEP)
+    assert.equal("a.b.leaf", show(mw.paths(root, leaf)))
+    assert.equal("leaf", show(mw.paths(root.a.b, leaf)))
+    root.x, root.a.y, leaf.root, leaf.self = leaf, leaf, root, leaf
+    assert.equal("x a.y a.b.leaf", show(mw.paths(root, leaf)))
+    assert.equal("root", show(mw.paths(leaf, root)))
+    root.x = nil
+    assert.equal("a.y a.b.leaf", show(mw.paths(root, leaf)))
+    local key = {}
+    root[key] = { [1.5] = leaf }
+    local ways = mw.paths(root, leaf)
+    assert.equal(3, #ways)
+    for _, way in ipairs(ways) do
+      local at = root
+      for _, k in ipairs(way) do at = at[k] end
+      assert.equal(leaf, at)
+    end
+    root[key], root.a = nil, nil
+    assert.same({}, mw.paths(root, leaf))
+    assert.same({ {} }, mw.paths(root, root))
+  end)
+
+  it("finds nothing where nothing is tracked, or is no table", function()
+    local t = {}
+    for _, v in ipairs { t, 1, "x", print, false } do
+      assert.same({}, mw.paths({ t }, v))
+      assert.same({}, mw.paths(v, {}))
+    end
+    assert.same({}, mw.paths(nil, nil))
+  end)
+
+  it("agrees with a walk over all ways", function()
+    local function check_round()
+      local objects = {}
+      for i = 1, 7 do objects[i] = {} end
+      local root = objects[1]
+      mw.track(root, { deep = true })
+      if math.random(2) == 1 then mw.watch(root, mw.guard(), DEEP) end
+      for _ = 1, 60 do
+        local obj = objects[math.random(#objects)]
+        obj[math.random(3)] = math.random() < 0.7 and
+          objects[math.random(#objects)] or nil
+      end
+      local target = objects[math.random(2, #objects)]
+      local expected, seen = {}, {}
+      local function walk(at, way)
+        if rawequal(at, target) then
+          expected[#expected + 1] = way
+          return
+        end
+        seen[at] = true
+        for k = 1, 3 do
+          local child = at[k]
+          if child and not seen[child] then walk(child, way .. k) end
+        end
+        seen[at] = nil
+      end
+      walk(root, "")
+      local found, last = {}, 0
+      for i, way in ipairs(mw.paths(root, target)) do
+        found[i] = table.concat(way)
+        assert.is_true(#way >= last)
+        last = #way
+      end
+      table.sort(found)
+      table.sort(expected)
+      assert.same(expected, found)
+    end
+    for _ = 1, 200 do with_seed(check_round) end
   end)
 end)
 
@@ -1118,4 +1238,202 @@ describe("a table with weak keys or values below a root", function()
       end)
     end
   end
+end)
+
+describe("classes below a deep root", function()
+  local intercepts = require "moonwatch.core".private.intercepts
+  local styles = {}
+  for name, style in pairs(require "spec.support.styles") do
+    styles[name] = style
+  end
+
+  -- A class is its own metatable and holds its instances' class.
+  styles["30log"] = {}
+  styles["30log"].make = function(name, base)
+    local class = { name = name, super = base }
+    class.__index = class
+    return setmetatable(class, {
+      __index = base,
+      __call = function(_, ...)
+        return setmetatable({ class = class, ... }, class)
+      end,
+    })
+  end
+  styles["30log"].construct = function(class, ...) return class(...) end
+
+  -- Methods are looked up by a function.
+  styles.looked_up = {}
+  styles.looked_up.make = function()
+    local class = { methods = {} }
+    class.__index = function(_, key) return class.methods[key] end
+    return class
+  end
+  styles.looked_up.construct = function(class)
+    return setmetatable({ class = class }, class)
+  end
+
+  -- A metatable of metamethods alone, and a prototype.
+  styles.prototype = {}
+  styles.prototype.make = function(name) return { name = name } end
+  styles.prototype.construct = function(class)
+    return setmetatable({ prototype = class }, { __index = class })
+  end
+
+  local function new(style, base)
+    local class = style.make("Orc", base)
+    local object = style.construct(class)
+    rawset(object, "pos", { x = 0 })
+    return object, class
+  end
+
+  local function assert_plain(class, fields)
+    assert.is_false(mw.is_watched(class))
+    assert.is_false(intercepts(class))
+    local n = 0
+    for _ in next, class do n = n + 1 end
+    assert.equal(fields, n)
+  end
+
+  local function fields_of(class)
+    local n = 0
+    for _ in next, class do n = n + 1 end
+    return n
+  end
+
+  local ways = {
+    watched = function(obj)
+      mw.watch(obj, mw.guard(), { deep = true, once = false })
+    end,
+    tracked = function(obj) mw.track(obj, { deep = true }) end,
+  }
+
+  local function finish(obj)
+    mw.untrack(obj)
+    mw.unwatch(obj)
+    assert.is_nil(getmetatable(rawget(obj, "pos") or {}))
+  end
+
+  for name, style in pairs(styles) do
+    for way, begin in pairs(ways) do
+      local function with(what, f)
+        it(("%s (%s, %s)"):format(what, name, way), f)
+      end
+
+      with("are not entered", function()
+        local object, class = new(style)
+        local n = fields_of(class)
+        object.class, object.kind = class, class
+        begin(object)
+        assert_plain(class, n)
+        assert.is_true(intercepts(object.pos))
+        local ok, fx = mw.transaction(function()
+          object.pos.x = 5
+          rawset(class, "count", 7)
+          class.extra = 1
+        end)
+        assert.is_true(ok)
+        assert.equal(1, fx:len())
+        object.later = class
+        object.later = { class }
+        assert.is_false(intercepts(class))
+        finish(object)
+      end)
+
+      with("are let go when they are found later", function()
+        for order = 1, 2 do
+          local object, class = new(style)
+          local n = fields_of(class)
+          object.class = class
+          local root = { order == 1 and class or object,
+            order == 1 and object or class, in_a = { list = { class } } }
+          begin(root)
+          mw.reap()
+          assert_plain(class, n)
+          assert.is_true(intercepts(object.pos))
+          finish(root)
+        end
+      end)
+
+      with("are let go when their first object comes", function()
+        local object, class = new(style)
+        local n = fields_of(class)
+        object.class = class
+        local root = { { class } }
+        begin(root)
+        assert.is_true(intercepts(class))
+        root.object = object
+        mw.reap()
+        assert_plain(class, n)
+        assert.is_true(intercepts(object.pos))
+        finish(root)
+      end)
+
+      with("may hold their objects", function()
+        local object, class = new(style)
+        object.class = class
+        rawset(class, "instance", object)
+        local n = fields_of(class)
+        local root = {}
+        begin(root)
+        root.class = class
+        mw.reap()
+        assert.equal(class, root.class)
+        assert_plain(class, n)
+        root.object = object
+        assert.is_true(intercepts(object.pos))
+        assert_plain(class, n)
+        finish(root)
+      end)
+
+      with("may be roots themselves", function()
+        local object, class = new(style)
+        object.class = class
+        rawset(class, "instance", object)
+        begin(class)
+        assert.is_true(intercepts(class))
+        assert.is_true(intercepts(object.pos))
+        mw.untrack(class)
+        mw.unwatch(class)
+        assert.is_false(intercepts(object.pos))
+      end)
+    end
+  end
+
+  it("are let go when an object gets the class", function()
+    local class = { name = "Class" }
+    class.__index = class
+    local root = { class = class, object = { pos = {} } }
+    mw.watch(root, mw.guard(), DEEP)
+    assert.is_true(mw.is_watched(class))
+    mw.setmetatable(root.object, class)
+    mw.reap()
+    assert_plain(class, 2)
+    assert.equal("Class", root.object.name)
+  end)
+
+  it("may inherit from each other", function()
+    local base = { name = "Base" }
+    base.__index = base
+    local middle = setmetatable({ super = base }, base)
+    middle.__index = middle
+    local class = setmetatable({ super = middle }, middle)
+    class.__index = class
+    local root = { base = base, { setmetatable({ class = class }, class) },
+      middle = middle }
+    mw.watch(root, mw.guard(), DEEP)
+    mw.reap()
+    assert_plain(base, 2)
+    assert_plain(middle, 2)
+    assert_plain(class, 2)
+    assert.equal("Base", root[1][1].name)
+    mw.unwatch(root)
+  end)
+
+  it("are not what is merely called so", function()
+    local root = { class = { name = "wizard" }, _class = {} }
+    mw.watch(setmetatable(root, {}), mw.guard(), DEEP)
+    assert.is_true(mw.is_watched(root.class))
+    assert.is_true(mw.is_watched(root._class))
+    mw.unwatch(root)
+  end)
 end)

@@ -57,6 +57,7 @@ enum {
   MWB_BOX,       /* and an entry that signals its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
+  MWB_CLASSY,    /* classes of objects in the tree, weakly held */
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
   MWB_ANCHORS,   /* weak object -> its own metatable */
@@ -124,6 +125,7 @@ typedef struct mwb_state {
   int depth;           /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
+  int classy;          /* are there tables in MWB_CLASSY? */
   int taking;          /* writes since the first orphan that waits */
   int emptied;         /* has a table been emptied that a loop may walk? */
   int restoring;       /* > 0: writes are not appended to the journal */

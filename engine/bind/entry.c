@@ -184,6 +184,7 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
   if (appends) prepare_class(L, s, h, &entry);
   id = s->held.id;
   mwb_set_class(L, s, OBJECT, VALUE);
+  if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT);
   if (!appends) return;
   if (s->held.id != id) prepare_class(L, s, h, &entry);
   mwb_check(L, mw_journal_append(s->engine, &entry));

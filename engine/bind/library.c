@@ -272,6 +272,7 @@ static int build(lua_State *L) {
   mwb_open_rollback(L);
   mwb_open_interception(L);
   mwb_open_userdata(L);
+  mwb_open_tree(L);
   mwb_open_hierarchy(L);
   mwb_open_assign(L);
   mwb_open_timers(L);

@@ -36,6 +36,7 @@ void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
 void mwb_open_interception(lua_State *L);
 void mwb_open_userdata(lua_State *L);
+void mwb_open_tree(lua_State *L);
 void mwb_open_calls(lua_State *L);
 void mwb_open_assign(lua_State *L);
 void mwb_open_budget(lua_State *L);

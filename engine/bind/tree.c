@@ -8,6 +8,12 @@
 ** each write to the object links the value that the write stores and unlinks
 ** the value that the write replaces.
 **
+** Classes are no contents.  The classes of the objects in the tree are in
+** MWB_CLASSY: the metatable of an object, what the metatable inherits from, and
+** the table in the object's field `class` or `_class` that stands for the
+** metatable.  A table that turns out to be a class after it was linked is
+** unlinked.
+**
 ** A table to be stored is first held by an extra link (under no key), then all
 ** tables below are included, and only then the table is stored.  While the
 ** table is stored, the extra link holds the table that was in the field.  So a
@@ -21,6 +27,8 @@
 ** so many writes that may have taken objects out.
 */
 #include "tree.h"
+
+#include <string.h>
 
 #include "class.h"
 #include "identity.h"
@@ -36,11 +44,95 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 ** Scanning
 ** ======================================================= */
 
+/* Pushes the raw contents of the table at `index`. */
+static void push_contents(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  if (!mwb_push_shadow(L, index)) lua_pushvalue(L, index);
+}
+
+/* Is the table at `index` the class of an object in the tree? */
+static int is_class(lua_State *L, const mwb_state *s, int index) {
+  int yes;
+  if (!s->classy) return 0;
+  index = lua_absindex(L, index);
+  mwb_push(L, s, MWB_CLASSY);
+  lua_pushvalue(L, index);
+  yes = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return yes;
+}
+
+/* The table on the top is a class.  Leaves the table. */
+static void add_class(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_CLASSY);
+  lua_pushvalue(L, -2);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  s->classy = 1;
+  mw_tree_expel(s->engine, mwb_handle_of(L, s, -1));
+}
+
+/* Longer chains of classes are loops. */
+#define MAXCHAIN 100
+
+/* Replaces the metatable on the top by its field `__index`.  Returns whether
+** that is a table. */
+static int go_up(lua_State *L) {
+  push_contents(L, -1);
+  mwb_raw_field(L, -1, "__index");
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  return lua_istable(L, -1);
+}
+
+/* Does a field of the table on the top hold the table at `class_`? */
+static int holds(lua_State *L, int class_) {
+  int top = lua_gettop(L), found = 0;
+  push_contents(L, top);
+  for (lua_pushnil(L); !found && lua_next(L, top + 1) != 0; lua_pop(L, 1))
+    found = lua_rawequal(L, -1, class_);
+  lua_settop(L, top);
+  return found;
+}
+
+/* Stands the table on the top, which the object at `parent` has under the key
+** below the top, for the object's class?  If so, notes the table. */
+static int stands_for_class(lua_State *L, mwb_state *s, int parent) {
+  int top = lua_gettop(L), yes;
+  const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+  if (strcmp(key, "class") != 0 && strcmp(key, "_class") != 0) return 0;
+  mwb_push_class(L, parent);
+  lua_insert(L, top);
+  yes = lua_istable(L, top) && holds(L, top);
+  if (yes) add_class(L, s);
+  lua_remove(L, top);
+  return yes;
+}
+
+/* Notes the classes of the object at `object`. */
+void mwb_note_classes(lua_State *L, mwb_state *s, int object) {
+  int top = lua_gettop(L), n;
+  mwb_push_class(L, object);
+  if (lua_istable(L, -1)) {
+    for (n = 0; n < MAXCHAIN && !is_class(L, s, -1); n++) {
+      add_class(L, s);
+      if (!go_up(L)) break;
+      if (!is_class(L, s, -1)) add_class(L, s);
+      mwb_push_class(L, -1);
+      lua_replace(L, -2);
+      if (!lua_istable(L, -1)) break;
+    }
+  }
+  lua_settop(L, top);
+}
+
 /* Does a deep watch include the value on the top, which the object at `parent`
 ** has under the key below the top? */
 static int descends(lua_State *L, mwb_state *s, int parent) {
   int top = lua_gettop(L), yes;
   if (!lua_istable(L, top) || mwb_is_ours(L, s, top)) return 0;
+  if (is_class(L, s, top) || stands_for_class(L, s, parent)) return 0;
   if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
@@ -84,6 +176,7 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
     lua_settop(L, object);
     if (!mwb_push_shadow(L, object)) return;
   }
+  mwb_note_classes(L, s, object);
   for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
     if (descends(L, s, object))
       link_child(L, s, reach, h, lua_gettop(L) - 1, list);
@@ -108,6 +201,7 @@ void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index) {
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, 1);
   scan_all(L, s, reach);
+  if (mwb_has_orphans(s)) s->pending = 1; /* a class that was found late */
 }
 
 /* }====================================================== */
@@ -163,6 +257,7 @@ static void let_go_others(mwb_write *w) {
 /* store_table(object, key, value, shadow, write), called by lua_pcall */
 static int store_table(lua_State *L) {
   mwb_write w = *(const mwb_write *)lua_touserdata(L, SHADOW + 1);
+  mw_handle child = MW_NONE;
   mwb_state *s = w.s;
   lua_settop(L, SHADOW);
   w.shadow = SHADOW;
@@ -173,11 +268,14 @@ static int store_table(lua_State *L) {
   scan_all(L, s, 0);
   mwb_keep_walks(L, s);
   let_go_others(&w);
-  mw_tree_exchange(s->engine, w.obj, &w.change.key, &HOLD,
-                   mwb_handle_of(L, s, VALUE));
-  link_to(L, s, 0, w.obj, KEY, VALUE);
+  if (!is_class(L, s, VALUE)) { /* the scan may have found that out */
+    child = mwb_handle_of(L, s, VALUE);
+    mw_tree_exchange(s->engine, w.obj, &w.change.key, &HOLD, child);
+    link_to(L, s, 0, w.obj, KEY, VALUE);
+  }
   mwb_store_field(&w);
   mw_tree_unlink(s->engine, w.obj, &HOLD);
+  mw_tree_unlink_others(s->engine, w.obj, &w.change.key, child);
   return 0;
 }
 
@@ -234,6 +332,45 @@ void mwb_store_linked(mwb_write *w) {
   else
     put_other(w);
   if (mwb_has_orphans(w->s)) w->s->pending = 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Upwards
+** ======================================================= */
+
+/* parents(root, object) -> array of the parents of the object below the root,
+** each with the key under which it holds the object; the oldest link first */
+static int parents(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle root = (lua_settop(L, 2), mwb_handle_of(L, s, 1));
+  mw_handle obj = mwb_handle_of(L, s, 2), *found;
+  mw_value *keys;
+  uint32_t n = mw_tree_parents(s->engine, root, obj, NULL, NULL, 0), room, i;
+  lua_Integer places = 0;
+  do {
+    room = n;
+    lua_settop(L, 2);
+    keys = (mw_value *)lua_newuserdatauv(L, (room + 1) * sizeof(mw_value), 0);
+    found =
+        (mw_handle *)lua_newuserdatauv(L, (room + 1) * sizeof(mw_handle), 0);
+    lua_createtable(L, 2 * (int)room, 0);
+    n = mw_tree_parents(s->engine, root, obj, found, keys, room);
+  } while (n > room); /* a finaliser has changed the tree */
+  for (i = 0; i < n; i++) {
+    if (keys[i].type == MW_TNIL) continue; /* HOLD */
+    mwb_alive(L, s, found[i]);
+    lua_rawseti(L, 5, ++places);
+    mwb_push_key(L, s, &keys[i]);
+    lua_rawseti(L, 5, ++places);
+  }
+  return 1;
+}
+
+void mwb_open_tree(lua_State *L) {
+  static const luaL_Reg functions[] = {{"parents", parents}, {NULL, NULL}};
+  mwb_set_funcs(L, functions);
 }
 
 /* }====================================================== */

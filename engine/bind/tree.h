@@ -15,6 +15,10 @@
 ** May raise half-way. */
 void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
+/* Notes the classes of the object at `object`, which is in a tree: deep watches
+** do not enter them. */
+void mwb_note_classes(lua_State *L, mwb_state *s, int object);
+
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 

@@ -81,8 +81,9 @@ return defer(mw, {
   instrument = "instrument", is_dynamic = "policy", load_policy = "policy",
   memo = "memo", metrics = "metrics", normalize_name = "path",
   object_like = "json", once = "once", patch = "json.patch",
-  patch_bytes = "effects.bytes", policy = "policy", refresh = "refresh",
-  reset_frames = "times", reset_times = "times", see_through = "see_through",
-  skeleton = "dynamism.skeleton", time_spent = "times", times = "times",
-  to_nested = "dynamism.nested", transaction = "transaction",
+  patch_bytes = "effects.bytes", paths = "paths", policy = "policy",
+  refresh = "refresh", reset_frames = "times", reset_times = "times",
+  see_through = "see_through", skeleton = "dynamism.skeleton",
+  time_spent = "times", times = "times", to_nested = "dynamism.nested",
+  transaction = "transaction",
 })

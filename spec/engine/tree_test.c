@@ -108,12 +108,26 @@ static void reach(int i, char *seen) {
     if (world.field[i][k] != NONE) reach(world.field[i][k], seen);
 }
 
-/* Is there a path of true steps from the root to the object? */
+/* The length of the shortest path from the root to the object. */
+static uint32_t distance(int root, int i) {
+  int far[OBJECTS], step, at, k;
+  for (at = 0; at < OBJECTS; at++) far[at] = (at == root) ? 0 : OBJECTS;
+  for (step = 0; step < OBJECTS; step++)
+    for (at = 0; at < OBJECTS; at++)
+      for (k = 0; k < FIELDS; k++) {
+        int child = world.field[at][k];
+        if (child != NONE && far[child] > far[at] + 1) far[child] = far[at] + 1;
+      }
+  return (uint32_t)far[i];
+}
+
+/* Is there a path of true steps from the root to the object, and the shortest
+** one? */
 static int has_path(int root, int i) {
   mw_value keys[OBJECTS];
   uint32_t n = mw_tree_path(world.e, world.h[root], world.h[i], keys, OBJECTS);
   int at = root;
-  if (n > OBJECTS) return 0;
+  if (n > OBJECTS || (n > 0 && n != distance(root, i))) return 0;
   while (n > 0 && at != NONE) at = world.field[at][keys[--n].u.i];
   return at == i;
 }

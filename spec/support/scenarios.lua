@@ -452,6 +452,16 @@ function scenarios.replacing_tables()
   if failed then error(failed, 0) end
 end
 
+function scenarios.paths()
+  local mw = require "moonwatch"
+  local leaf = {}
+  local root = { a = { leaf = leaf }, b = { leaf } }
+  mw.track(root, { deep = true })
+  local ways = mw.paths(root, leaf)
+  check(#ways == 2 and #ways[1] == 2 and #ways[2] == 2)
+  mw.untrack(root)
+end
+
 for _, file in ipairs { "plans", "recorded", "hierarchy", "trace", "rest" } do
   local more = dofile("spec/support/scenarios_" .. file .. ".lua")
   for name, scenario in pairs(more) do scenarios[name] = scenario end
