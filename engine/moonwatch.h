@@ -661,8 +661,8 @@ MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
 ** the key that leads to `obj` first, the root's own key last.  Returns the
 ** number of keys of the whole path, which may be greater than `n`.  Returns 0
 ** if `obj` is not below the root, or is the root.  The path is the shortest; of
-** equally short ones the one whose links were made first. The keys are copies; the host keeps the strings of the keys
-** alive.
+** equally short ones the one whose links were made first. The keys are copies;
+** the host keeps the strings of the keys alive.
 */
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                              mw_value *keys, uint32_t n);

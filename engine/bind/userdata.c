@@ -11,12 +11,13 @@
 ** that are not watched on to the class's own `__newindex`.  The last
 ** `mw.unwatch` gives the class its `__newindex` back.
 **
-** MWB_TRAPS maps a class to its trap, and MWB_WRAPPED an object to the trap that
-** its writes have called.  The program may give the class another `__newindex`,
-** and the object another metatable or none, without a call of the trap:
-** `mwb_look_at_class` sees it when the library is called next.  Then the class
-** gets a new trap, for the `__newindex` that the class has by now.  The program
-** may still call the former trap, which is RETIRED: it passes all writes on.
+** MWB_TRAPS maps a class to its trap, and MWB_WRAPPED an object to the trap
+** that its writes have called.  The program may give the class another
+** `__newindex`, and the object another metatable or none, without a call of the
+** trap: `mwb_look_at_class` sees it when the library is called next.  Then the
+** class gets a new trap, for the `__newindex` that the class has by now.  The
+** program may still call the former trap, which is RETIRED: it passes all
+** writes on.
 */
 #include "entry.h"
 #include "identity.h"
@@ -206,8 +207,8 @@ static void push_installed(lua_State *L, mwb_state *s, int class_) {
   lua_replace(L, former);
 }
 
-/* Pushes the class whose trap the writes of the userdata at `index` have called,
-** or nil.  Returns whether there is one. */
+/* Pushes the class whose trap the writes of the userdata at `index` have
+** called, or nil.  Returns whether there is one. */
 static int push_wrapped(lua_State *L, const mwb_state *s, int index) {
   if (push_known(L, s, MWB_WRAPPED, index) == LUA_TFUNCTION) {
     lua_getupvalue(L, -1, TRAPPED);
