@@ -495,12 +495,31 @@ void mwb_store_value(mwb_write *w) {
 ** Telling
 ** ======================================================= */
 
-/* Does a watch, a batch or a trace read the old value, or is a guard called
-** after the store? */
+/* Does a guard that is called wait for the write? */
+static int is_awaited(const mwb_write *w) {
+  mw_engine *e = w->s->engine;
+  const mwi_object *r = w->r;
+  if ((r->needs & MWI_CALLS) &&
+      ((r->needs & MWI_HEARD) || mwi_field_is_heard(e, r, &w->change.key)))
+    return 1;
+  return r->nodes != 0 && e->watch.deep > 0 && !mwi_tree_is_quiet(e, r);
+}
+
+/* Does a function of the class show the old value?  It may do anything, so it
+** is called before the guards are looked for. */
+static int is_shown(const mwb_write *w) {
+  if (!lua_istable(w->L, OBJECT)) return 1;
+  return (w->r->needs & MWI_CLASS) != 0 &&
+         keeps_elsewhere(w->L, w->s, w->r, w->shadow);
+}
+
+/* Does a watch, a batch or a trace read the old value, or must a guard's be read
+** now? */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
   if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
-  return watch->after > 0 || (watch->deep_skips > 0 && w->r->nodes != 0);
+  if (watch->deep_skips > 0 && w->r->nodes != 0) return 1;
+  return (watch->after > 0 || is_shown(w)) && is_awaited(w);
 }
 
 /* A guard may have written. */
