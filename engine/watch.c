@@ -496,6 +496,14 @@ static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   return (w->flags & MWI_ENDED) ? 0 : i;
 }
 
+/* Is the guard the guard of a result?  With MW_ASK, the host may have the
+** guard. */
+static int is_of_result(const mw_engine *e, const mw_watch_options *options) {
+  const mwi_object *guard = record_of(e, options->guard);
+  return (options->flags & (MW_FLAG | MW_ASK)) && guard != NULL &&
+         guard->result;
+}
+
 /* Makes a watch of a key, or of all fields when `key` is NULL; 0 when there is
 ** no memory.  The new watch is its own twin. */
 static uint32_t make_watch(mw_engine *e, mwi_object *r,
@@ -512,8 +520,10 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w = watch_at(e, i);
   mwi_assert(w->seq == 0);
   w->flags = (uint16_t)options->flags;
-  if ((w->flags & MW_FLAG) && record_of(e, options->guard)->result)
+  if (is_of_result(e, options)) {
     w->flags |= MWI_RESULT;
+    w->result = mw_slot(options->guard);
+  }
   w->slot = mw_slot(r->obj);
   w->field = field;
   w->twin = i;
@@ -598,13 +608,22 @@ int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   return MW_OK;
 }
 
+/* The guard of a watch with MWI_RESULT; NULL if the guard is forgotten. */
+static mwi_object *guard_of_result(const mw_engine *e, const mwi_watch *w) {
+  mwi_object *guard = mwi_object_of(&e->watch, w->result);
+  return (guard != NULL && guard->result) ? guard : NULL;
+}
+
 /* The guards of results would not hear of further writes. */
 static void lose_results(mw_engine *e, uint32_t i) {
   for (; i != 0; i = watch_at(e, i)->next) {
     const mwi_watch *w = watch_at(e, i);
+    mwi_object *guard;
     if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
-    record_of(e, w->ref)->lost = 1;
-    invalidate(e, record_of(e, w->ref));
+    guard = guard_of_result(e, w);
+    if (guard == NULL) continue;
+    guard->lost = 1;
+    invalidate(e, guard);
   }
 }
 
@@ -924,7 +943,7 @@ void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
 }
 
 /* Makes the guards of the results of one object invalid.  A watch with MW_ASK is
-** not asked again. */
+** not asked again, and not asked at all if only flags hear. */
 static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
                           event *ev) {
   cursor c = both_lists(e, r, key);
@@ -932,8 +951,11 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
   uint32_t i;
   while ((w = next_watch(e, &c, &i)) != NULL) {
     if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
-    if ((w->flags & (MW_ASK | MWI_RAISED)) == MW_ASK) continue;
-    if (concerns(w, ev)) invalidate(e, record_of(e, w->ref));
+    if ((w->flags & (MW_ASK | MWI_RAISED)) == MW_ASK && !ev->change->flags_only)
+      continue;
+    if ((ev->below & ~w->flags) || ((w->flags & MW_SKIP) && ev->change->same))
+      continue;
+    invalidate(e, guard_of_result(e, w));
   }
 }
 

@@ -75,9 +75,8 @@ enum {
   MWI_ENDED = 0x100,   /* not called any more */
   MWI_CLAIMED = 0x200, /* a write has claimed the watch for its call */
   MWI_FOUND = 0x400,   /* hears of the batch that ends */
-  MWI_RESULT = 0x800,  /* the guard stands for a result */
-  MWI_RAISED =
-      0x2000, /* with MWI_RESULT and MW_ASK: was the last answer yes? */
+  MWI_RESULT = 0x800,  /* the guard, a flag, stands for a result */
+  MWI_RAISED = 0x2000, /* with MW_ASK: was the last answer yes? */
   MWI_FOLLOWS = 0x1000 /* the object is a guard, which the guard follows */
 };
 
@@ -96,9 +95,10 @@ typedef struct mwi_watch {
   uint32_t older; /* with MWI_OBJECT: the next older watch of the guard, */
   uint32_t newer; /* and the next newer; not of a watch that has ended */
   uint16_t flags;
-  uint16_t claim; /* the number of the walk that claims the watch */
-  uint64_t seq;   /* ascends with each begin; twins share one; 0: free */
-  uint64_t ref;   /* the host's; with MWI_OBJECT the guard's handle */
+  uint16_t claim;  /* the number of the walk that claims the watch */
+  uint32_t result; /* with MWI_RESULT, the slot of the guard */
+  uint64_t seq;    /* ascends with each begin; twins share one; 0: free */
+  uint64_t ref;    /* the host's; with MWI_OBJECT the guard's handle */
 } mwi_watch;
 
 typedef struct mwi_watches {

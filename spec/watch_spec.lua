@@ -876,7 +876,6 @@ local function phase_of(name)
     written = written, watched = watched, write = write, options = options,
     -- Is the value stored before the guards are called?
     is_late = opts.phase == "after" or name:find "batch" ~= nil,
-    is_batch = name:find "batch" ~= nil,
     -- Do the guards hear of writes to other keys, and of touches?
     hears_others = not name:find "of_a?_?key" or name == "deep_of_a_key",
   }
