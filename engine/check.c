@@ -52,7 +52,6 @@ typedef struct sums {
   uint32_t guarded, guarding; /* those of objects; in objects' chains */
   uint32_t after, checks, deep, deep_skips; /* of the watches that wait */
   uint32_t results;
-  uint32_t queued; /* in the batch's queue */
   uint32_t nodes, orphans, reaches;
   uint32_t ins, outs; /* links, from both ends */
   uint32_t keyed;     /* links under objects, from the links */
@@ -322,24 +321,9 @@ static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
   return MW_OK;
 }
 
-static int verify_queue(mw_engine *e, sums *sum) {
-  const mwi_watches *part = &e->watch;
-  uint32_t i, last = 0;
-  for (i = part->first_queued; i != 0; i = watch_number(e, i)->queue) {
-    holds(is_taken(&part->watches, i) && sum->queued < part->watches.n);
-    holds(watch_number(e, i)->flags & MWI_QUEUED);
-    sum->queued++;
-    if (watch_number(e, i)->slot == 0) sum->watches++; /* in no list */
-    last = i;
-  }
-  holds(part->first_queued == 0 || part->last_queued == last);
-  holds(part->batches > 0 || e->check.guards > 0 || sum->queued == 0);
-  return MW_OK;
-}
-
 static int verify_watches(mw_engine *e, const sums *sum) {
   const mwi_watches *part = &e->watch;
-  uint32_t i, queued = 0;
+  uint32_t i;
   holds(part->after == sum->after && part->deep == sum->deep);
   holds(part->checks == sum->checks);
   holds(part->deep_skips == sum->deep_skips);
@@ -349,8 +333,7 @@ static int verify_watches(mw_engine *e, const sums *sum) {
   passes(verify_ended(e, sum));
   for (i = 1; i <= part->watches.n; i++)
     if (watch_number(e, i)->seq != 0)
-      queued += (watch_number(e, i)->flags & MWI_QUEUED) != 0;
-  holds(queued == sum->queued);
+      holds((watch_number(e, i)->flags & MWI_FOUND) == 0);
   passes(verify_pool(e, &part->fields, sizeof(mwi_field), sum->fields));
   return verify_pool(e, &part->watches, sizeof(mwi_watch), sum->watches);
 }
@@ -709,7 +692,6 @@ int mw_verify(mw_engine *e) {
   passes(verify_clocks(e));
   passes(verify_serials(e));
   passes(verify_records(e, &sum));
-  passes(verify_queue(e, &sum));
   passes(verify_watches(e, &sum));
   passes(verify_tree(e, &sum));
   passes(verify_journal(e));

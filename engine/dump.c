@@ -93,13 +93,17 @@ static void put_words(mwi_json *out, const named_bit *words, unsigned bits) {
 ** ======================================================= */
 
 static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
-  static const named_bit words[] = {
-      {MW_ONCE, "once"},        {MW_AFTER, "after"},
-      {MW_SKIP, "skip"},        {MW_FLAG, "flag"},
-      {MW_CHECK, "check"},      {MW_ASK, "ask"},
-      {MW_WEAK, "weak"},        {MW_DEEP, "deep"},
-      {MWI_ENDED, "has ended"}, {MWI_CLAIMED, "is about to be called"},
-      {MWI_QUEUED, "queued"},   {0, NULL}};
+  static const named_bit words[] = {{MW_ONCE, "once"},
+                                    {MW_AFTER, "after"},
+                                    {MW_SKIP, "skip"},
+                                    {MW_FLAG, "flag"},
+                                    {MW_CHECK, "check"},
+                                    {MW_ASK, "ask"},
+                                    {MW_WEAK, "weak"},
+                                    {MW_DEEP, "deep"},
+                                    {MWI_ENDED, "has ended"},
+                                    {MWI_CLAIMED, "is about to be called"},
+                                    {0, NULL}};
   const mwi_watch *w;
   for (; i != 0; i = w->next) {
     w = (const mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(*w));
@@ -275,7 +279,6 @@ int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
 #endif
   put_some(&out, "", e->identity.count, " objects\n");
   dump_clocks(&out, e);
-  if (e->watch.batches > 0) put_some(&out, "batches: ", e->watch.batches, "\n");
   if (e->watch.walks > 0) put_some(&out, "walks: ", e->watch.walks, "\n");
   if (e->journal.readers > 0) {
     put_some(&out, "journal: ", e->journal.n, " entries");

@@ -323,8 +323,7 @@ typedef struct mw_change {
   int kind;
   int same;       /* does the new value equal the old one? */
   int flags_only; /* do only watches with MW_FLAG hear the change? */
-  void *host;     /* for the host's use, in `mw_call` and `mw_settle` */
-  uint64_t note;  /* likewise, for `mw_settle` */
+  void *host;     /* for the host's use, in `mw_call` */
   uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first */
 } mw_change;
 
@@ -353,14 +352,6 @@ typedef int (*mw_ask)(void *ud, mw_handle obj, uint64_t ref, int flags,
                       const mw_change *change);
 
 /*
-** At the end of a batch, fills in what a watch is to hear of the last write
-** that concerned it: the kind, and whether the value is the same as before the
-** batch. `change` has the note of that write.  Returns 0 when there is nothing
-** to hear. Must not call the engine.
-*/
-typedef int (*mw_settle)(void *ud, mw_handle obj, mw_change *change);
-
-/*
 ** Tells the host that the engine keeps a copy of a value, or releases the copy:
 ** for hosts that number their strings and want to forget some of the numbers.
 ** Must not call the engine.
@@ -379,15 +370,13 @@ typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 /*
 ** The callbacks of a host with guards.  `alive` returns whether an object that
 ** is a guard still lives; if `alive` is NULL, a guard lives until the guard is
-** forgotten.  `settle` is needed for batches only, `restore` for
-** `mw_journal_rewind` only, `ask` for MW_ASK only; `retain` and `release` may
-** be NULL.
+** forgotten.  `restore` is needed for `mw_journal_rewind` only, `ask` for
+** MW_ASK only; `retain` and `release` may be NULL.
 */
 typedef struct mw_host {
   void *ud;
   mw_call call;
   mw_alive alive;
-  mw_settle settle;
   mw_keep retain;
   mw_keep release;
   mw_restore restore;
@@ -433,7 +422,7 @@ typedef uint64_t mw_watch_id;
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);
 
-/* Ends a watch, also a watch whose call is due in the write or batch under way.
+/* Ends a watch, also a watch whose call is due in the write under way.
 ** Returns MW_OK, or MW_STALE when the watch has ended already. */
 MW_API int mw_watch_cancel(mw_engine *e, mw_watch_id id);
 
@@ -492,25 +481,50 @@ MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
 
-/* Begins a batch, perhaps inside another.  Until the outermost batch ends,
-** writes are counted but no guard is called. */
-MW_API void mw_batch_begin(mw_engine *e);
+/*
+** Batches: writes that guards hear of later, once each.  The host has a row for
+** each field that is written in the batch, in the order of the first writes.
+** Each write is reported by `mw_write_note` instead of `mw_write_begin` and
+** `mw_write_end`.  At the end of the batch `mw_batch_calls` finds the watches
+** that are concerned, and the host calls `mw_batch_tell` for each.  Any number
+** of batches may be under way; the engine knows nothing of them.
+*/
+typedef struct mw_batch_row {
+  mw_handle obj;
+  mw_value key;
+  uint64_t seq;   /* the result of `mw_write_note` for the last write */
+  uint64_t order; /* ascends with each write: of the last */
+  int kind;       /* for the host: the kind of the last write */
+  int same;       /* at the end: does the value equal that from before? */
+} mw_batch_row;
+
+/* A watch that hears of a batch, and the number of the last row that concerns
+** the watch, from 0 on. */
+typedef struct mw_batch_call {
+  mw_watch_id watch;
+  uint32_t row;
+} mw_batch_call;
+
+/* Reports a write in a batch before the host stores the value: counts the
+** write, and makes the guards of watches with MW_FLAG invalid (with MW_SKIP,
+** only guards of results).  Returns a number for the row; 0 if `obj` is neither
+** watched nor in the tree. */
+MW_API uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change);
 
 /*
-** Ends the innermost batch.  At the end of the outermost, the engine calls the
-** guard of each watch that heard a write once, in the order of the first
-** writes. (A watch with MW_FLAG and without MW_SKIP does not wait for the end:
-** its guard becomes invalid with the write.)  `host` becomes the `host` of each
-** change.
+** Finds the watches that are to hear of `n` rows: those that began before the
+** last write of a row that concerns the watch.  Rows that are the same do not
+** concern watches with MW_SKIP.  Writes the first `size` of the calls, which are
+** in the order of rows and watches, to `calls`; returns the number of all.
+** Calls no callback.
 */
-MW_API void mw_batch_end(mw_engine *e, void *host);
+MW_API uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows,
+                               uint32_t n, mw_batch_call *calls, uint32_t size);
 
-/* Ends the innermost batch.  At the end of the outermost, the engine calls no
-** guard and drops the queued writes. */
-MW_API void mw_batch_drop(mw_engine *e);
-
-/* Returns the number of batches under way. */
-MW_API uint32_t mw_batch_depth(const mw_engine *e);
+/* Calls the guard of a watch, or makes the guard invalid, unless the watch has
+** ended, or has MW_SKIP and `change` is the same. */
+MW_API void mw_batch_tell(mw_engine *e, mw_watch_id watch,
+                          const mw_change *change);
 
 /* Returns whether the guard is valid.  A guard is valid until a watch with
 ** MW_FLAG makes the guard invalid. */
@@ -991,7 +1005,7 @@ MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
 ** Debugging
 **
 ** Compiled with MW_CHECKS defined, the library checks its callers (a clock that
-** nobody opened, a batch that ends twice, a callback that calls a forbidden
+** nobody opened, a callback that calls a forbidden
 ** function) and, on the way, its own invariants.  The checks cost little, and
 ** nothing at all without MW_CHECKS.
 ** ======================================================= */
@@ -1018,7 +1032,7 @@ MW_API int mw_verify(mw_engine *e);
 
 /*
 ** Writes a text that shows the engine: objects with their watches, their roots
-** and the path from each root, batches, the journal, clocks, hierarchies,
+** and the path from each root, the journal, clocks, hierarchies,
 ** traces. The text is for people, and may change with each version.  MW_OK;
 ** MW_REFUSED when the sink has refused a text.  Needs no memory.
 */

@@ -271,8 +271,7 @@ static void free_watch(mw_engine *e, uint32_t i) {
   mwi_pool_give(&e->watch.watches, i, sizeof(mwi_watch));
 }
 
-/* Takes an ended watch out of its list.  The end of the batch frees a queued
-** watch. */
+/* Takes an ended watch out of its list. */
 static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watch *w = watch_at(e, i);
   uint32_t *first = list_of(e, r, w);
@@ -287,7 +286,7 @@ static void unlink_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     watch_at(e, w->prev)->next = w->next;
   if (w->field != 0 && *first == 0) drop_field(e, r, w->field);
   w->slot = 0;
-  if ((w->flags & MWI_QUEUED) == 0) free_watch(e, i);
+  free_watch(e, i);
 }
 
 /* Unlinks the ended watches of all objects whose lists no walk is reading. */
@@ -497,6 +496,14 @@ static uint32_t find_watch(const mw_engine *e, mw_watch_id id) {
   return (w->flags & MWI_ENDED) ? 0 : i;
 }
 
+/* Is the guard the guard of a result?  With MW_ASK, the host may have the
+** guard. */
+static int is_of_result(const mw_engine *e, const mw_watch_options *options) {
+  const mwi_object *guard = record_of(e, options->guard);
+  return (options->flags & (MW_FLAG | MW_ASK)) && guard != NULL &&
+         guard->result;
+}
+
 /* Makes a watch of a key, or of all fields when `key` is NULL; 0 when there is
 ** no memory.  The new watch is its own twin. */
 static uint32_t make_watch(mw_engine *e, mwi_object *r,
@@ -513,8 +520,10 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   w = watch_at(e, i);
   mwi_assert(w->seq == 0);
   w->flags = (uint16_t)options->flags;
-  if ((w->flags & MW_FLAG) && record_of(e, options->guard)->result)
+  if (is_of_result(e, options)) {
     w->flags |= MWI_RESULT;
+    w->result = mw_slot(options->guard);
+  }
   w->slot = mw_slot(r->obj);
   w->field = field;
   w->twin = i;
@@ -599,13 +608,22 @@ int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   return MW_OK;
 }
 
+/* The guard of a watch with MWI_RESULT; NULL if the guard is forgotten. */
+static mwi_object *guard_of_result(const mw_engine *e, const mwi_watch *w) {
+  mwi_object *guard = mwi_object_of(&e->watch, w->result);
+  return (guard != NULL && guard->result) ? guard : NULL;
+}
+
 /* The guards of results would not hear of further writes. */
 static void lose_results(mw_engine *e, uint32_t i) {
   for (; i != 0; i = watch_at(e, i)->next) {
     const mwi_watch *w = watch_at(e, i);
+    mwi_object *guard;
     if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
-    record_of(e, w->ref)->lost = 1;
-    invalidate(e, record_of(e, w->ref));
+    guard = guard_of_result(e, w);
+    if (guard == NULL) continue;
+    guard->lost = 1;
+    invalidate(e, guard);
   }
 }
 
@@ -686,7 +704,7 @@ int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
 ** Walks
 ** ======================================================= */
 
-/* A write, or the end of a batch, for the watches of one object. */
+/* A write, or a row of a batch, for the watches of one object. */
 typedef struct event {
   mw_change *change;
   int phase;      /* MW_CHECK, 0 or MW_AFTER */
@@ -787,6 +805,8 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
   mwi_guard_end(e);
   if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return 0;
   if (wanted < 0) end_watch(e, r, i);
+  w->flags &= (uint16_t)~MWI_RAISED;
+  if (wanted > 0) w->flags |= MWI_RAISED;
   return wanted > 0;
 }
 
@@ -861,116 +881,6 @@ void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
 /* }====================================================== */
 
 /* {======================================================
-** Batches: `first_queued` and on through `queue`
-** ======================================================= */
-
-/* Queues a watch, or the one of its twins that is queued already, with the note
-** of the write. */
-static void enqueue(mw_engine *e, uint32_t i, uint32_t note) {
-  mwi_watches *part = &e->watch;
-  uint32_t twin = i;
-  do {
-    mwi_watch *w = watch_at(e, twin);
-    if (w->flags & MWI_QUEUED) {
-      w->note = note;
-      return;
-    }
-    twin = w->twin;
-  } while (twin != i);
-  watch_at(e, i)->flags |= MWI_QUEUED;
-  watch_at(e, i)->note = note;
-  watch_at(e, i)->queue = 0;
-  if (part->first_queued == 0)
-    part->first_queued = i;
-  else
-    watch_at(e, part->last_queued)->queue = i;
-  part->last_queued = i;
-}
-
-/* Queues those who watch the object of `r`.  Whether the value is the same in
-** the end is seen then.  A guard that is a flag can be told at once. */
-static void queue_all(mw_engine *e, mwi_object *r, const mw_value *key,
-                      event *ev) {
-  cursor c = both_lists(e, r, key);
-  mwi_watch *w;
-  uint32_t i;
-  r->walks++;
-  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
-    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
-    if ((w->flags & MW_CHECK) || !concerns(w, ev)) continue;
-    if ((w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG ||
-        (w->flags & MWI_RESULT))
-      call(e, r, i, w, ev->change);
-    else
-      enqueue(e, i, (uint32_t)ev->change->note);
-  }
-  r->walks--;
-  unlink_ended(e);
-}
-
-/* The first in the queue, which leaves the queue; 0 at the end. */
-static uint32_t dequeue(mw_engine *e) {
-  mwi_watches *part = &e->watch;
-  uint32_t i = part->first_queued;
-  if (i == 0) return 0;
-  mwi_assert(watch_at(e, i)->flags & MWI_QUEUED);
-  part->first_queued = watch_at(e, i)->queue;
-  watch_at(e, i)->flags &= (uint16_t)~MWI_QUEUED;
-  if (watch_at(e, i)->slot != 0) return i;
-  free_watch(e, i); /* it has left its list */
-  return dequeue(e);
-}
-
-static void deliver(mw_engine *e, uint32_t i, void *hosts) {
-  const mw_host *host = &e->watch.host;
-  mwi_watch *w = watch_at(e, i);
-  mwi_object *r = mwi_object_of(&e->watch, w->slot);
-  mw_handle obj = r->obj;
-  mw_change change;
-  int heard;
-  if (w->flags & MWI_ENDED) return; /* leaves the list with the walk */
-  memset(&change, 0, sizeof(change));
-  change.host = hosts;
-  change.note = w->note;
-  r->walks++; /* a watch that ends stays in its list */
-  mwi_check_call(host->settle != NULL);
-  mwi_quiet_begin(e);
-  heard = host->settle(host->ud, obj, &change);
-  mwi_quiet_end(e);
-  if (r->obj == obj && heard && !(w->flags & MWI_ENDED) &&
-      !((w->flags & MW_SKIP) && change.same))
-    call(e, r, i, w, &change);
-  if (r->obj != obj) return;
-  r->walks--;
-  unlink_ended(e);
-}
-
-void mw_batch_begin(mw_engine *e) {
-  mwi_check_enter(e);
-  e->watch.batches++;
-}
-
-void mw_batch_end(mw_engine *e, void *host) {
-  uint32_t i;
-  mwi_check_enter(e);
-  mwi_check_call(e->watch.batches > 0);
-  if (--e->watch.batches > 0) return;
-  while ((i = dequeue(e)) != 0) deliver(e, i, host);
-}
-
-void mw_batch_drop(mw_engine *e) {
-  mwi_check_enter(e);
-  mwi_check_call(e->watch.batches > 0);
-  if (--e->watch.batches > 0) return;
-  while (dequeue(e) != 0)
-    ;
-}
-
-uint32_t mw_batch_depth(const mw_engine *e) { return e->watch.batches; }
-
-/* }====================================================== */
-
-/* {======================================================
 ** Writes
 ** ======================================================= */
 
@@ -1022,25 +932,31 @@ void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
                      uint64_t seq) {
   event ev = {change, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
-  hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
+  hear(e, r, &ev, fire);
 }
 
 void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
                    uint64_t seq) {
   event ev = {change, MW_AFTER, 0, 0, 0, 0, 0};
   ev.seq = seq;
-  if (e->watch.batches == 0) hear(e, r, &ev, fire);
+  hear(e, r, &ev, fire);
 }
 
-/* Makes the guards of the results of one object invalid. */
+/* Makes the guards of the results of one object invalid.  A watch with MW_ASK is
+** not asked again, and not asked at all if only flags hear. */
 static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
                           event *ev) {
   cursor c = both_lists(e, r, key);
   const mwi_watch *w;
   uint32_t i;
-  while ((w = next_watch(e, &c, &i)) != NULL)
-    if ((w->flags & (MWI_RESULT | MWI_ENDED)) == MWI_RESULT && concerns(w, ev))
-      invalidate(e, record_of(e, w->ref));
+  while ((w = next_watch(e, &c, &i)) != NULL) {
+    if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
+    if ((w->flags & (MW_ASK | MWI_RAISED)) == MW_ASK && !ev->change->flags_only)
+      continue;
+    if ((ev->below & ~w->flags) || ((w->flags & MW_SKIP) && ev->change->same))
+      continue;
+    invalidate(e, guard_of_result(e, w));
+  }
 }
 
 void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
@@ -1066,6 +982,169 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
   if (r == NULL) return;
   mwi_write_results(e, r, change);
   if (e->watch.after > 0) mwi_write_end(e, r, change, seq);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Batches
+**
+** The host has a row for each field that is written in a batch.  At the end of
+** the batch, each watch hears the last of the rows that concern the watch.
+** While `mw_batch_calls` looks for the watches, a watch that was found has
+** MWI_FOUND, and its `note` is the number of its call; so have its twins.
+** ======================================================= */
+
+/* Does the guard become invalid with the write, and not at the end? */
+static int is_told_at_once(const mwi_watch *w) {
+  return (w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG ||
+         (w->flags & MWI_RESULT);
+}
+
+static void raise_at_once(mw_engine *e, mwi_object *r, const mw_value *key,
+                          event *ev) {
+  cursor c = both_lists(e, r, key);
+  mw_handle obj = r->obj;
+  mwi_watch *w;
+  uint32_t i;
+  r->walks++;
+  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
+    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
+    if (!is_told_at_once(w) || !concerns(w, ev)) continue;
+    call(e, r, i, w, ev->change);
+    if (r->obj != obj) return; /* the lists have gone with the object */
+  }
+  r->walks--;
+  if (e->watch.ended != 0) unlink_ended(e);
+}
+
+void mwi_write_note(mw_engine *e, mwi_object *r, mw_change *change,
+                    uint64_t seq) {
+  event ev = {change, 0, 0, 0, 0, 0, 0};
+  ev.seq = seq;
+  hear(e, r, &ev, raise_at_once);
+}
+
+uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change) {
+  mwi_object *r = record_of(e, obj);
+  uint64_t seq = e->watch.seq;
+  mwi_check_enter(e);
+  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
+  mwi_object_count(e, r);
+  mwi_write_note(e, r, change, seq);
+  return seq;
+}
+
+/* The search for the watches that hear of a batch. */
+typedef struct search {
+  event ev; /* first: an event of a search is its search */
+  const mw_batch_row *rows;
+  uint32_t row; /* the row that is looked at */
+  mw_batch_call *calls;
+  uint32_t n, size;
+} search;
+
+/* Adds a call for a watch that is found for the first time. */
+static void add_call(mw_engine *e, uint32_t i, search *its) {
+  uint32_t twin = i;
+  do {
+    watch_at(e, twin)->flags |= MWI_FOUND;
+    watch_at(e, twin)->note = its->n;
+    twin = watch_at(e, twin)->twin;
+  } while (twin != i);
+  if (its->n < its->size) {
+    its->calls[its->n].watch = id_of(e, i);
+    its->calls[its->n].row = its->row;
+  }
+  its->n++;
+}
+
+static void find_calls(mw_engine *e, mwi_object *r, const mw_value *key,
+                       event *ev) {
+  search *its = (search *)(void *)ev;
+  cursor c = both_lists(e, r, key);
+  mwi_watch *w;
+  uint32_t i;
+  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
+    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
+    if (is_told_at_once(w) || (w->flags & MW_CHECK) || !concerns(w, ev))
+      continue;
+    if ((w->flags & MWI_FOUND) == 0)
+      add_call(e, i, its);
+    else if (w->note < its->size && its->rows[its->calls[w->note].row].order <
+                                        its->rows[its->row].order)
+      its->calls[w->note].row = its->row;
+  }
+}
+
+/* Clears MWI_FOUND of a watch and its twins. */
+static void unfind(mw_engine *e, uint32_t i) {
+  uint32_t twin = i;
+  do {
+    watch_at(e, twin)->flags &= (uint16_t)~MWI_FOUND;
+    twin = watch_at(e, twin)->twin;
+  } while (twin != i);
+}
+
+static void unfind_all(mw_engine *e, mwi_object *r, const mw_value *key,
+                       event *ev) {
+  cursor c = both_lists(e, r, key);
+  const mwi_watch *w;
+  uint32_t i;
+  (void)ev;
+  while ((w = next_watch(e, &c, &i)) != NULL)
+    if (w->flags & MWI_FOUND) unfind(e, i);
+}
+
+/* Calls `f` for those that may hear of a row. */
+static void hear_rows(mw_engine *e, uint32_t n, search *its, hearing f) {
+  mw_change change;
+  memset(&change, 0, sizeof(change));
+  its->ev.change = &change;
+  for (its->row = 0; its->row < n; its->row++) {
+    const mw_batch_row *row = &its->rows[its->row];
+    mwi_object *r = record_of(e, row->obj);
+    if (r == NULL) continue;
+    change.key = row->key;
+    change.same = row->same;
+    its->ev.seq = row->seq;
+    its->ev.below = 0;
+    hear(e, r, &its->ev, f);
+  }
+}
+
+uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
+                        mw_batch_call *calls, uint32_t size) {
+  search its;
+  uint32_t i;
+  mwi_check_enter(e);
+  memset(&its, 0, sizeof(its));
+  its.rows = rows;
+  its.calls = calls;
+  its.size = size;
+  hear_rows(e, n, &its, find_calls);
+  if (its.n > size) hear_rows(e, n, &its, unfind_all);
+  for (i = 0; i < its.n && its.n <= size; i++)
+    unfind(e, (uint32_t)calls[i].watch);
+  return its.n;
+}
+
+void mw_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
+  uint32_t i = find_watch(e, id);
+  mwi_watch *w;
+  mwi_object *r;
+  mw_handle obj;
+  mwi_check_enter(e);
+  if (i == 0) return;
+  w = watch_at(e, i);
+  if ((w->flags & MW_SKIP) && change->same) return;
+  r = mwi_object_of(&e->watch, w->slot);
+  obj = r->obj;
+  r->walks++; /* a watch that ends stays in its list */
+  call(e, r, i, w, change);
+  if (r->obj != obj) return;
+  r->walks--;
+  unlink_ended(e);
 }
 
 /* }====================================================== */

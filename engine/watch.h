@@ -74,8 +74,9 @@ typedef struct mwi_field {
 enum {
   MWI_ENDED = 0x100,   /* not called any more */
   MWI_CLAIMED = 0x200, /* a write has claimed the watch for its call */
-  MWI_QUEUED = 0x400,  /* waits for the end of the batch */
-  MWI_RESULT = 0x800,  /* the guard stands for a result */
+  MWI_FOUND = 0x400,   /* hears of the batch that ends */
+  MWI_RESULT = 0x800,  /* the guard, a flag, stands for a result */
+  MWI_RAISED = 0x2000, /* with MW_ASK: was the last answer yes? */
   MWI_FOLLOWS = 0x1000 /* the object is a guard, which the guard follows */
 };
 
@@ -88,16 +89,16 @@ typedef struct mwi_watch {
   uint32_t slot;  /* of the watched object */
   uint32_t field; /* 0: all fields */
   uint32_t twin;  /* the next watch of the same `mw_watch_begin`, in a ring */
-  uint32_t queue; /* the next watch in the queue of the batch */
-  uint32_t note;  /* the host's note of the last write heard in the batch; */
+  uint32_t note;  /* with MWI_FOUND, the number of its call; */
                   /* in an ended watch, the next ended watch; with */
                   /* MWI_FOLLOWS, the next on the stack of `invalidate` */
   uint32_t older; /* with MWI_OBJECT: the next older watch of the guard, */
   uint32_t newer; /* and the next newer; not of a watch that has ended */
   uint16_t flags;
-  uint16_t claim; /* the number of the walk that claims the watch */
-  uint64_t seq;   /* ascends with each begin; twins share one; 0: free */
-  uint64_t ref;   /* the host's; with MWI_OBJECT the guard's handle */
+  uint16_t claim;  /* the number of the walk that claims the watch */
+  uint32_t result; /* with MWI_RESULT, the slot of the guard */
+  uint64_t seq;    /* ascends with each begin; twins share one; 0: free */
+  uint64_t ref;    /* the host's; with MWI_OBJECT the guard's handle */
 } mwi_watch;
 
 typedef struct mwi_watches {
@@ -113,8 +114,6 @@ typedef struct mwi_watches {
   uint32_t results;              /* watches with MWI_RESULT */
   uint32_t walks;                /* walks under way, nested */
   uint32_t ended;                /* the first ended watch still in a list */
-  uint32_t batches;
-  uint32_t first_queued, last_queued;
 } mwi_watches;
 
 MWI_API void mwi_watch_close(mw_engine *e);
@@ -165,6 +164,10 @@ static inline int mwi_write_is_checked(const mwi_watches *part,
 ** of another phase may have to be told of the write. */
 MWI_API int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                             int *others);
+
+/* Does the work of `mw_write_note`, but does not count; `seq` as above. */
+MWI_API void mwi_write_note(mw_engine *e, mwi_object *r, mw_change *change,
+                            uint64_t seq);
 
 /* Does the work of `mwi_write_begin` for an object whose waiting watches are
 ** all plain flags.  Calls no callback. */

@@ -170,7 +170,7 @@ describe("mw.batch", function()
     end, STAY)
     mw.watch(obj, guard "x")
     mw.batch(function() obj.a = 2 end)
-    assert.same({ "x a:2>11 update" }, notes) -- the later batch's
+    assert.same({ "x a:12>13 update" }, notes) -- the last batch ends first
     assert.is_true(n >= 4)
   end)
 
@@ -350,7 +350,7 @@ describe("mw.batch", function()
         obj.a = 5
         obj.b = 6
       end)
-      assert.same({ "a a:1>5 update", "b b:2>6 update", "a a:5>7 update" },
+      assert.same({ "a a:1>5 update", "a a:5>7 update", "b b:2>6 update" },
         notes)
     end)
 
@@ -386,6 +386,21 @@ describe("mw.batch", function()
     assert.equal(1, told)
   end)
 
+  it("may be begun by any number of guards at its end", function()
+    local n, objects = 0, {}
+    for i = 1, 300 do
+      objects[i] = { x = 0, y = 0 }
+      mw.watch(objects[i], function(o, _, _, new)
+        mw.batch(function() o.y = new end)
+      end, { once = false, key = "x" })
+      mw.watch(objects[i], function() n = n + 1 end, { key = "y" })
+    end
+    mw.batch(function()
+      for i = 1, #objects do objects[i].x = 1 end
+    end)
+    assert.equal(#objects, n)
+  end)
+
   it("does what is expected of a random program (SEED=" .. worlds.seed .. ")",
     function()
       worlds.each(300, function(random, message)
@@ -404,43 +419,51 @@ describe("mw.batch", function()
             told[#told + 1] = { w.name, ... }
           end, { once = w.once, key = key, equal = w.skip and "skip" or nil })
         end
-        local function write(olds, o, key, value)
-          local old = o[key]
-          olds[o] = olds[o] or {}
-          olds[o][key] = olds[o][key] or { old }
+        local function write(rows, o, key, value)
+          local row
+          for _, known in ipairs(rows) do
+            if known.obj == o and known.key == key then row = known end
+          end
+          if not row then
+            row = { obj = o, key = key, old = o[key] }
+            rows[#rows + 1] = row
+          end
+          rows.n = rows.n + 1
+          row.last = rows.n
           if type(key) == "string" then -- made anew
             o[key:sub(1, 40) .. key:sub(41)] = value
           else
             o[key] = value
           end
-          for _, w in ipairs(watches) do
-            if w.obj == o and not w.ended and (w.key or key) == key and
-              not (w.skip and old == value) then
-              if not w.last then queue[#queue + 1] = w end
-              w.last = key
-            end
-          end
         end
         for _ = 1, 3 do
-          local olds = {}
+          local rows = { n = 0 }
           for _, o in ipairs(objects) do -- a watch that hears of all
             mw.watch(o, function() end)
           end
           mw.batch(function()
             for _ = 1, random(30) do
-              write(olds, objects[random(3)], keys[random(#keys)],
+              write(rows, objects[random(3)], keys[random(#keys)],
                 ({ 1, 2, 3, nil })[random(4)])
             end
           end)
-          for _, w in ipairs(queue) do
-            local old, new = olds[w.obj][w.last][1], w.obj[w.last]
-            if not (w.skip and old == new) then
-              expected[#expected + 1] = { w.name, w.last, old, new,
-                new == nil and "delete" or old == nil and "insert" or
-                  "update" }
-              w.ended = w.once
+          for _, row in ipairs(rows) do
+            local same = row.obj[row.key] == row.old
+            for _, w in ipairs(watches) do
+              if w.obj == row.obj and not w.ended and
+                (w.key or row.key) == row.key and not (w.skip and same) then
+                if not w.row then queue[#queue + 1] = w end
+                if not w.row or w.row.last < row.last then w.row = row end
+              end
             end
-            w.last = nil
+          end
+          for _, w in ipairs(queue) do
+            local row = w.row
+            local new = row.obj[row.key]
+            expected[#expected + 1] = { w.name, row.key, row.old, new,
+              new == nil and "delete" or row.old == nil and "insert" or
+                "update" }
+            w.ended, w.row = w.once, nil
           end
           queue = {}
           assert.same(expected, told, message)
@@ -449,7 +472,417 @@ describe("mw.batch", function()
     end)
 
   it("raises for what is no function", function()
-    assert.equal("bad argument #1 to 'batch' (function expected, got no value)",
-      error_of(mw.batch))
+    assert.equal("bad argument #1 to 'batch' (function expected, got nil)",
+      error_of(mw.batch, nil))
+  end)
+end)
+
+describe("equal = skip in a batch", function()
+  local heard
+
+  local function guard(_, key, old, new, kind)
+    key = type(key) == "table" and table.concat(key, ".") or key
+    heard[#heard + 1] = ("%s %s>%s %s"):format(key, old, new, kind)
+  end
+
+  local SKIP = { once = false, equal = "skip" }
+
+  before_each(function() heard = {} end)
+
+  it("passes over a key that ended as it began", function()
+    local o = { a = 1, b = 5 }
+    mw.watch(o, guard, SKIP)
+    mw.batch(function()
+      o.a = 2
+      o.b = 6
+      o.b = 5
+    end)
+    assert.same({ "a 1>2 update" }, heard)
+    mw.batch(function()
+      o.a, o.b = 7, 8
+      o.b, o.a = 5, 2
+    end)
+    assert.equal(1, #heard)
+  end)
+
+  it("tells of the last of those that changed", function()
+    local o = {}
+    mw.watch(o, guard, SKIP)
+    mw.batch(function()
+      for i = 1, 50 do o[i] = i end
+      o[3] = 4
+      for i = 20, 50 do o[i] = nil end
+      o[2] = nil
+      o.x = 1
+      o.x = nil
+    end)
+    assert.same({ "3 nil>4 insert" }, heard)
+  end)
+
+  it("knows what comes and goes as absent", function()
+    local o = { b = 1 }
+    mw.watch(o, guard, SKIP)
+    mw.batch(function()
+      o.a = 1
+      o.b = nil
+      o.a = nil
+    end)
+    assert.same({ "b 1>nil delete" }, heard)
+  end)
+
+  it("goes by the keys of the watch", function()
+    local o = { a = 1, b = 1, c = 1 }
+    mw.watch(o, guard, { once = false, equal = "skip", keys = { "a", "b" } })
+    mw.watch(o, guard, { once = false, equal = "skip", key = "a" })
+    mw.batch(function()
+      o.b = 2
+      o.a = 3
+      o.c = 4
+      o.a = 1
+    end)
+    assert.same({ "b 1>2 update" }, heard)
+  end)
+
+  it("is for all that is below a deep guard", function()
+    local o = { list = { { x = 1 }, { x = 2 } } }
+    local first = o.list[1]
+    mw.watch(o, guard, { once = false, equal = "skip", deep = true })
+    mw.batch(function()
+      first.x = 5
+      o.list[2].x = 3
+      o.list[2].x = 2
+    end)
+    assert.same({ "list.1.x 1>5 update" }, heard)
+    heard = {}
+    mw.batch(function() -- it is written, moves away, and comes back
+      first.x = 6
+      o.list[1] = nil
+      o.list[1] = first
+    end)
+    assert.same({ "list.1.x 5>6 update" }, heard)
+  end)
+
+  it("does not hide what others hear", function()
+    local o = { a = 1, b = 1 }
+    mw.watch(o, guard, STAY)
+    mw.watch(o, guard, SKIP)
+    mw.batch(function()
+      o.a = 2
+      o.b = 1
+    end)
+    assert.same({ "b 1>1 update", "a 1>2 update" }, heard)
+  end)
+
+  it("works for userdata, and classes with a __newindex", function()
+    local store = { a = 1, b = 1 }
+    local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
+    for _, o in ipairs { setmetatable({}, class), support.userdata {
+      __index = store, __newindex = store } } do
+      mw.watch(o, guard, SKIP)
+      o.a, o.b = 1, 1
+      heard = {}
+      mw.batch(function()
+        o.a = 2
+        o.b = 2
+        o.b = 1
+      end)
+      assert.same({ "a 1>2 update" }, heard)
+      mw.unwatch(o)
+    end
+  end)
+
+  it("is for flags as well", function()
+    local o, flag = { a = 1 }, mw.guard()
+    mw.watch(o, flag, SKIP)
+    mw.batch(function()
+      o.a = 2
+      o.a = 1
+    end)
+    assert.is_true(flag.valid)
+    mw.batch(function()
+      o.b = 2
+      o.a = 2
+      o.a = 1
+    end)
+    assert.is_false(flag.valid)
+  end)
+end)
+
+describe("a batch in coroutines", function()
+  local o, heard
+
+  before_each(function()
+    o, heard = { x = 0, y = 0 }, {}
+    mw.watch(o, function(_, key, old, new)
+      heard[#heard + 1] = ("%s %s>%s"):format(key, old, new)
+    end, STAY)
+  end)
+
+  local yield = coroutine.yield
+
+  it("may yield", function()
+    local load = coroutine.wrap(function()
+      return mw.batch(function(n)
+        for i = 1, n do
+          o.x = i
+          yield("loading", i)
+        end
+        return "done", nil, n
+      end, 3)
+    end)
+    for i = 1, 3 do assert.same({ "loading", i }, { load() }) end
+    assert.same({}, heard)
+    assert.same({ "done", nil, 3 }, { load() })
+    assert.same({ "x 0>3" }, heard)
+  end)
+
+  it("may fail after it has yielded", function()
+    local err = {}
+    local load = coroutine.create(function()
+      mw.batch(function()
+        o.x = 1
+        yield()
+        o.x = 2
+        error(err)
+      end)
+    end)
+    assert.is_true(coroutine.resume(load))
+    assert.same({ false, err }, { coroutine.resume(load) })
+    assert.same({ "x 0>2" }, heard)
+    o.x = 3
+    assert.equal(2, #heard)
+  end)
+
+  it("does not own the writes of others while it waits", function()
+    local load = coroutine.wrap(function()
+      mw.batch(function()
+        o.x = 1
+        yield()
+        o.x = 2
+      end)
+    end)
+    load()
+    o.y = 1
+    assert.same({ "y 0>1" }, heard)
+    mw.batch(function()
+      o.y = 2
+      assert.equal(1, #heard)
+    end)
+    assert.same({ "y 0>1", "y 1>2" }, heard)
+    load()
+    assert.same({ "y 0>1", "y 1>2", "x 0>2" }, heard)
+  end)
+
+  it("owns the writes of a coroutine that it drives", function()
+    local drive = coroutine.wrap(function()
+      for i = 1, 3 do
+        o.x = i
+        yield()
+      end
+      mw.batch(function() -- a part of the other one
+        o.x = 4
+        yield()
+        o.x = 5
+      end)
+    end)
+    mw.batch(function()
+      for _ = 1, 3 do drive() end
+      assert.same({}, heard)
+    end)
+    assert.same({ "x 0>3" }, heard)
+    mw.batch(function()
+      drive()
+      o.y = 1
+    end)
+    assert.same({ "x 0>3", "y 0>1" }, heard) -- x came before y
+    drive() -- its batch is an outermost one now
+    assert.same({ "x 0>3", "y 0>1", "x 4>5" }, heard)
+  end)
+
+  it("takes part in the batch of the coroutine that waits for it", function()
+    local inner = coroutine.wrap(function()
+      mw.batch(function() o.x = 1 end)
+      assert.same({}, heard)
+      yield()
+    end)
+    mw.batch(function()
+      inner()
+      o.x = 2
+    end)
+    assert.same({ "x 0>2" }, heard)
+  end)
+
+  it("ends when its coroutine is closed", function()
+    local load = coroutine.create(function()
+      mw.batch(function()
+        o.x = 1
+        yield()
+      end)
+    end)
+    coroutine.resume(load)
+    assert.same({}, heard)
+    assert.is_true(coroutine.close(load))
+    assert.same({ "x 0>1" }, heard)
+  end)
+
+  it("ends when its coroutine is lost", function()
+    coroutine.wrap(function()
+      mw.batch(function()
+        local b <close> = mw.batch()
+        o.x = 1
+        o.self = { coroutine.running(), b } -- leads back to the coroutine
+        o.self = nil
+        yield()
+      end)
+    end)()
+    assert.same({}, heard)
+    collectgarbage()
+    collectgarbage()
+    assert.same({ "self nil>nil" }, heard)
+    o.x = 2
+    assert.same({ "self nil>nil", "x 1>2" }, heard)
+  end)
+
+  it("ends in any order, many of them", function()
+    local runs, n = {}, 50
+    for i = 1, n do
+      runs[i] = coroutine.wrap(function()
+        mw.batch(function()
+          for k = 1, 3 do
+            o[i] = k
+            mw.batch(yield)
+          end
+        end)
+      end)
+      runs[i]()
+    end
+    local at = 0
+    for k = 1, 3 do
+      for i = 1, n do
+        at = (at + 7) % n
+        runs[at + 1]()
+        if k == 3 then
+          assert.equal(("%d nil>3"):format(at + 1), heard[#heard])
+          assert.equal(i, #heard)
+        end
+      end
+    end
+  end)
+
+  it("raises the errors of guards in its coroutine", function()
+    mw.watch(o, function() error("guard", 0) end)
+    local load = coroutine.wrap(function()
+      return pcall(mw.batch, function()
+        o.x = 1
+        yield()
+      end)
+    end)
+    load()
+    local ok, err = load()
+    assert.is_false(ok)
+    assert.matches("^guard", err)
+  end)
+end)
+
+describe("a batch without a function", function()
+  local o, heard
+
+  before_each(function()
+    o, heard = { x = 0 }, {}
+    mw.watch(o, function(_, key, old, new)
+      heard[#heard + 1] = ("%s %s>%s"):format(key, old, new)
+    end, STAY)
+  end)
+
+  it("ends with its block", function()
+    do
+      local _ <close> = mw.batch()
+      o.x = 1
+      o.x = 2
+      assert.same({}, heard)
+    end
+    assert.same({ "x 0>2" }, heard)
+  end)
+
+  it("ends when it is closed, and may be closed twice", function()
+    local b = mw.batch()
+    o.x = 1
+    b:close()
+    assert.same({ "x 0>1" }, heard)
+    b:close()
+    o.x = 2
+    assert.equal(2, #heard)
+  end)
+
+  it("ends with the outermost one, in any order", function()
+    local a, b = mw.batch(), mw.batch()
+    o.x = 1
+    a:close()
+    assert.same({ "x 0>1" }, heard)
+    o.x = 2
+    assert.equal(1, #heard)
+    b:close()
+    assert.same({ "x 0>1", "x 1>2" }, heard)
+  end)
+
+  it("gives way to an error of its block", function()
+    mw.watch(o, function() error("guard", 0) end)
+    assert.equal("block", error_of(function()
+      local _ <close> = mw.batch()
+      o.x = 1
+      error("block", 0)
+    end))
+    assert.same({ "x 0>1" }, heard)
+    mw.watch(o, function() error("guard", 0) end)
+    assert.matches("^guard", error_of(function()
+      local _ <close> = mw.batch()
+      o.x = 2
+    end))
+  end)
+
+  it("ends when it is lost", function()
+    do
+      local b = mw.batch()
+      o.x = 1
+      assert.is_not_nil(b)
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.same({ "x 0>1" }, heard)
+  end)
+
+  it("may be ended by another coroutine", function()
+    local b
+    coroutine.wrap(function()
+      b = mw.batch()
+      o.x = 1
+    end)()
+    o.x = 2 -- the coroutine has ended, and owns no more
+    assert.same({ "x 1>2" }, heard)
+    b:close()
+    assert.same({ "x 1>2", "x 0>2" }, heard)
+  end)
+
+  it("may be ended by a guard, and while a class is asked", function()
+    local b
+    local class = { __index = function()
+      if b then b:close() end
+    end, __newindex = function() end }
+    local other = setmetatable({}, class)
+    mw.watch(other, function() end, { once = false, phase = "after" })
+    b = mw.batch()
+    o.x = 1
+    other.x = 1
+    b = nil
+    assert.same({ "x 0>1" }, heard)
+    o.x = 2
+    assert.equal(2, #heard)
+  end)
+
+  it("raises for what is no batch", function()
+    local b <close> = mw.batch()
+    assert.equal("calling 'close' on bad self (batch expected, got no value)",
+      error_of(b.close))
+    assert.is_false(getmetatable(b))
   end)
 end)

@@ -3,6 +3,8 @@ local support = require "support"
 local error_of = require "spec.support.error_of"
 local worlds = require "spec.support.worlds"
 
+local STAY = { once = false }
+
 describe("mw.memo", function()
   it("computes again only after a dependency was written to", function()
     local a, b, n = { x = 1 }, { y = 2 }, 0
@@ -460,6 +462,60 @@ describe("memo:on", function()
     end)
     assert.equal(1, memo())
     assert.equal(3, count.n)
+  end)
+
+  it("asks `when`, and is stale at once in a batch", function()
+    local o = { x = 1 }
+    local memo, count = counted(function() return o.x end)
+    local told = {}
+    memo:on(o, { when = function(obj, key, old, new, kind)
+      told[#told + 1] = ("%s %s>%s %s"):format(key, old, new, kind)
+      assert.equal(o, obj)
+      return new > 10
+    end })
+    memo()
+    o.x = 5
+    assert.is_true(memo:valid())
+    o.x = 11
+    assert.equal(11, memo())
+    mw.batch(function()
+      o.x = 7
+      assert.is_true(memo:valid())
+      o.x = 12
+      assert.equal(12, memo())
+    end)
+    assert.is_true(memo:valid())
+    assert.equal(3, count.n)
+    assert.same({ "x 1>5 update", "x 5>11 update", "x 11>7 update",
+      "x 7>12 update" }, told)
+    mw.watch(o, function() memo() end, STAY)
+    o.x = 20
+    assert.equal(20, memo())
+    mw.unwatch(o)
+    assert.is_false(memo:valid())
+    o.x = 21
+    assert.equal(21, memo())
+    o.x = 22
+    assert.equal(22, memo())
+  end)
+
+  it("asks `when` of what is below, too", function()
+    local o = { { hp = 3 }, { hp = 4 } }
+    local memo = counted(function() return o[1].hp + o[2].hp end):on(o,
+      { deep = true, when = function(_, key) return key == "hp" end })
+    assert.equal(7, memo())
+    o[1].name = "x"
+    assert.is_true(memo:valid())
+    o[2].hp = 1
+    assert.equal(4, memo())
+  end)
+
+  it("raises an error of `when` from the write, as one of a guard", function()
+    local o = { x = 1 }
+    local memo = counted(function() return o.x end):on(o, { when = error })
+    memo()
+    assert.is_false((pcall(function() o.x = 2 end)))
+    assert.equal(2, o.x)
   end)
 
   it("takes all fields without options", function()

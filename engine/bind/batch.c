@@ -2,27 +2,133 @@
 ** batch.c - writes whose guards are called later, once each.
 ** SPDX-License-Identifier: MIT
 **
-** A field that is written in a batch has a row, whether a watch waits or not: a
-** watch that begins within the batch is told the value from before the batch.
-** The array MWB_BATCH has the object, the key and the value from before the
-** batch for each row.  Rows are found by a hash, whose heads stand in the rows.
-** A batch that begins while another one ends has rows of its own, behind those
-** of the other.  Rows and array stay for the next batch, unless they are large.
+**     s->batches --> batch --> the batch that began before --> ...
+**                      |
+**                      +--> rows, and VALUES: object, key, old value of each
+**
+** A batch is a userdata, and belongs to the coroutine that began the batch.  A
+** write belongs to a batch as it does to a transaction: to the last open batch
+** of the running coroutine, else to the last of a coroutine that waits for the
+** running one.  The batch that would own a write when another begins is the
+** outer batch of the other.  Only outermost batches have rows.
+**
+** A field that is written has a row, whether a watch waits or not: a watch that
+** begins within the batch is told the value from before the batch.  Rows are
+** found by a hash: `heads` and `nexts`, which stand behind the rows in their
+** userdata, and count rows from 1.  The array MWB_OPENED finds the userdata of
+** a batch by the batch's number, and keeps no batch alive: the collector ends a
+** batch that is lost.
 */
+#include <string.h>
+
+#include "class.h"
 #include "identity.h"
+#include "key.h"
 #include "shadow.h"
 #include "trace.h"
 #include "trap.h"
 
+/* A batch with more rows is not used again. */
 #define LARGE 256u
+
+/* User values of a batch; OWNER is the coroutine. */
+enum { VALUES = 1, ROWS, OWNER, CALLS, N_USER = CALLS };
+
+struct mwb_batch {
+  mwb_state *state;
+  lua_State *owner;
+  lua_Integer number;
+  mwb_batch *before; /* in the list of open batches */
+  mwb_batch *outer;  /* open; NULL: this batch is the outermost */
+  mw_batch_row *rows;
+  uint32_t *heads, *nexts;
+  uint32_t n, size;
+  int open;
+  int lost; /* has the collector found the batch dead? */
+};
+
+/* {======================================================
+** Who owns a write
+** ======================================================= */
+
+/* Does the coroutine run, or wait for one that it has resumed? */
+static int is_active(lua_State *L, const mwb_state *s, lua_State *owner) {
+  lua_Debug frame;
+  if (owner == L || owner == s->main) return 1;
+  return lua_status(owner) == LUA_OK && lua_getstack(owner, 0, &frame);
+}
+
+static mwb_batch *owner_of(lua_State *L, const mwb_state *s) {
+  mwb_batch *b = s->batches;
+  while (b != NULL && b->owner != L) b = b->before;
+  if (b != NULL) return b;
+  b = s->batches;
+  while (b != NULL && !is_active(L, s, b->owner)) b = b->before;
+  return b;
+}
+
+static mwb_batch *outermost(mwb_batch *b) {
+  while (b != NULL && b->outer != NULL) b = b->outer;
+  return b;
+}
+
+int mwb_in_batch(lua_State *L, const mwb_state *s) {
+  return s->batches != NULL && owner_of(L, s) != NULL;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Rows
+** ======================================================= */
+
 #define PARTS 3
 
-/* What the array has for a row. */
+/* What VALUES has for a row. */
 static const int parts[PARTS] = {OBJECT, KEY, OLD};
 
-/* Where the array has the first part of a row; rows are counted from 1. */
-static lua_Integer place_of(uint64_t n) {
+/* Where VALUES has the first part of a row. */
+static lua_Integer place_of(uint32_t n) {
   return (lua_Integer)n * PARTS - PARTS + 1;
+}
+
+/* Pushes the userdata of a batch.  Returns 0 if the collector has found the
+** batch dead, and is about to end the batch. */
+static int push_batch(lua_State *L, const mwb_state *s, const mwb_batch *b) {
+  mwb_push(L, s, MWB_OPENED);
+  lua_rawgeti(L, -1, b->number);
+  lua_replace(L, -2);
+  return lua_touserdata(L, -1) == b;
+}
+
+/* Gives the batch on the top a number. */
+static void give_number(lua_State *L, const mwb_state *s, mwb_batch *b) {
+  mwb_push(L, s, MWB_OPENED);
+  b->number = (lua_Integer)lua_rawlen(L, -1) + 1;
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, b->number);
+  lua_pop(L, 1);
+}
+
+/* Pushes a user value of a batch; returns 0 as above. */
+static int push_user(lua_State *L, const mwb_state *s, const mwb_batch *b,
+                     int n) {
+  int found = push_batch(L, s, b);
+  if (found) {
+    lua_getiuservalue(L, -1, n);
+    lua_replace(L, -2);
+  }
+  return found;
+}
+
+/* Sets a user value of a batch to the value on the top, and pops that. */
+static void set_user(lua_State *L, const mwb_state *s, const mwb_batch *b,
+                     int n) {
+  mwb_push(L, s, MWB_OPENED);
+  lua_rawgeti(L, -1, b->number);
+  lua_pushvalue(L, -3);
+  lua_setiuservalue(L, -2, n);
+  lua_pop(L, 3);
 }
 
 /* The key as rows have it.  A key that the engine may not keep is MW_TOTHER,
@@ -44,195 +150,399 @@ static mw_value key_of(const mwb_write *w) {
   return key;
 }
 
-static uint32_t *head_of(const mwb_state *s, mw_handle obj,
+static uint32_t *head_of(const mwb_batch *b, mw_handle obj,
                          const mw_value *key) {
-  uint32_t hash = mwi_key_hash(mw_slot(obj), key);
-  return &s->rows[hash & (s->size_rows - 1)].head;
+  return &b->heads[mwi_key_hash(mw_slot(obj), key) & (b->size - 1)];
 }
 
-static void link_row(mwb_state *s, uint32_t n) {
-  mwb_row *row = &s->rows[n - 1];
-  uint32_t *head = head_of(s, row->obj, &row->key);
-  row->next = *head;
+static void link_row(const mwb_batch *b, uint32_t n) {
+  const mw_batch_row *row = &b->rows[n - 1];
+  uint32_t *head = head_of(b, row->obj, &row->key);
+  b->nexts[n - 1] = *head;
   *head = n;
 }
 
-/* Makes room for one more row, or raises. */
-static void need_row(lua_State *L, mwb_state *s) {
-  uint32_t size = s->size_rows, i;
-  mwb_row *rows = (mwb_row *)mwi_grow(s->engine, s->rows, s->n_rows,
-                                      &s->size_rows, sizeof(mwb_row));
-  if (rows == NULL) mwb_check(L, MW_NOMEM);
-  s->rows = rows;
-  if (s->size_rows == size) return;
-  for (i = 0; i < s->size_rows; i++) rows[i].head = 0;
-  for (i = s->first_row + 1; i <= s->n_rows; i++) link_row(s, i);
+/* Makes room for one more row.  The collector may run, and end other batches,
+** or even this one. */
+static void need_row(lua_State *L, const mwb_state *s, mwb_batch *b) {
+  uint32_t size = (b->size == 0) ? 4 : 2 * b->size, i;
+  size_t each = sizeof(mw_batch_row) + 2 * sizeof(uint32_t);
+  mw_batch_row *rows;
+  if (b->n < b->size) return;
+  if (b->size == 0) {
+    lua_newtable(L);
+    set_user(L, s, b, VALUES);
+  }
+  rows = (mw_batch_row *)lua_newuserdatauv(L, size * each, 0);
+  if (b->n > 0) memcpy(rows, b->rows, b->n * sizeof(*rows));
+  set_user(L, s, b, ROWS);
+  b->rows = rows;
+  b->heads = (uint32_t *)(void *)(rows + size);
+  b->nexts = b->heads + size;
+  b->size = size;
+  memset(b->heads, 0, size * sizeof(*b->heads));
+  for (i = 1; i <= b->n; i++) link_row(b, i);
 }
 
 /* The row of the field, or 0. */
-static uint32_t find_row(const mwb_write *w, const mw_value *key) {
-  const mwb_state *s = w->s;
-  uint32_t n = *head_of(s, w->obj, key);
+static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
+                         const mw_value *key) {
+  lua_State *L = w->L;
+  uint32_t n = (b->size == 0) ? 0 : *head_of(b, w->obj, key);
   int found = 0;
-  for (; n != 0; n = s->rows[n - 1].next) {
-    const mwb_row *row = &s->rows[n - 1];
+  for (; n != 0; n = b->nexts[n - 1]) {
+    const mw_batch_row *row = &b->rows[n - 1];
     if (row->obj != w->obj || !mw_value_equal(&row->key, key)) continue;
     if (key->type != MW_TOTHER) break;
-    mwb_push(w->L, s, MWB_BATCH);
-    lua_rawgeti(w->L, -1, place_of(n) + 1);
-    found = lua_rawequal(w->L, -1, KEY);
-    lua_pop(w->L, 2);
+    if (push_user(L, w->s, b, VALUES)) {
+      lua_rawgeti(L, -1, place_of(n) + 1);
+      found = lua_rawequal(L, -1, KEY);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
     if (found) break;
   }
   return n;
 }
 
-/* Adds a row, which is not found before it is complete. */
-static uint32_t add_row(mwb_write *w, const mw_value *key) {
+/* Gives the written field a row.  Returns 0 if the batch has ended meanwhile.
+** A row that is half filled is not found. */
+static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   lua_State *L = w->L;
-  mwb_state *s = w->s;
-  uint32_t n;
-  int i;
-  mwb_read_old(w);
-  need_row(L, s);
-  n = ++s->n_rows;
-  s->rows[n - 1].obj = MW_NONE;
-  s->rows[n - 1].key = *key;
-  mwb_push(L, s, MWB_BATCH);
-  for (i = 0; i < PARTS; i++) {
-    lua_pushvalue(L, parts[i]);
-    lua_rawseti(L, -2, place_of(n) + i);
+  int top = lua_gettop(L), taken = push_batch(L, w->s, b), i;
+  if (taken) need_row(L, w->s, b);
+  if (taken) taken = b->open && b->outer == NULL;
+  if (taken) {
+    lua_getiuservalue(L, top + 1, VALUES);
+    for (i = 0; i < PARTS; i++) {
+      lua_pushvalue(L, parts[i]);
+      lua_rawseti(L, -2, place_of(b->n + 1) + i);
+    }
+    b->rows[b->n].obj = w->obj;
+    b->rows[b->n].key = *key;
+    b->rows[b->n].same = 0;
+    link_row(b, ++b->n);
   }
-  lua_pop(L, 1);
-  s->rows[n - 1].obj = w->obj;
-  link_row(s, n);
-  return n;
+  lua_settop(L, top);
+  return taken ? b->n : 0;
 }
 
-/* The old value is that of the first write to the field. */
-uint64_t mwb_note_write(mwb_write *w) {
-  mw_value key = key_of(w);
-  uint32_t n = find_row(w, &key);
-  if (n == 0) n = add_row(w, &key);
-  w->s->rows[n - 1].kind = w->change.kind;
-  return n;
+/* Reading the old value may run code of the program, which may begin and end
+** batches, and write.  Then all is looked up again. */
+int mwb_note_write(mwb_write *w) {
+  mwb_state *s = w->s;
+  mwb_batch *b = outermost(owner_of(w->L, s));
+  uint64_t turn = s->batch_turns;
+  mw_value key;
+  uint32_t n;
+  if (b == NULL) return 0;
+  key = key_of(w);
+  n = find_row(w, b, &key);
+  if (n == 0 && !w->has_old) {
+    mwb_read_old(w);
+    mwb_write_compare(w);
+    if (w->r == NULL) return 0;
+    if (turn != s->batch_turns) return mwb_note_write(w);
+  }
+  if (n == 0) n = add_row(w, b, &key);
+  if (n == 0) return 0;
+  b->rows[n - 1].kind = w->change.kind;
+  b->rows[n - 1].seq = w->seq;
+  b->rows[n - 1].order = ++s->batch_turns;
+  return 1;
 }
 
-int mwb_settle(void *ud, mw_handle obj, mw_change *change) {
-  mwb_state *s = (mwb_state *)ud;
-  mwb_write *w = (mwb_write *)change->host;
+/* }====================================================== */
+
+/* {======================================================
+** The end of a batch
+** ======================================================= */
+
+/* Puts the parts of a row and the present value on the stack of the write. */
+static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   lua_State *L = w->L;
-  int alive = mwb_alive(L, s, obj), i;
-  lua_pop(L, 1);
-  if (!alive || change->note - 1 >= s->n_rows) return 0;
-  w->obj = s->rows[change->note - 1].obj;
-  w->change.kind = s->rows[change->note - 1].kind;
-  mwb_push(L, s, MWB_BATCH);
+  const mw_batch_row *row = &b->rows[n];
+  int i;
+  w->obj = row->obj;
+  w->change.kind = row->kind;
+  w->change.node = 0;
+  push_user(L, w->s, b, VALUES);
   for (i = 0; i < PARTS; i++) {
-    lua_rawgeti(L, -1, place_of(change->note) + i);
+    lua_rawgeti(L, -1, place_of(n + 1) + i);
     lua_replace(L, parts[i]);
   }
   lua_pop(L, 1);
-  if (w->change.kind == MW_METATABLE)
+  if (row->kind == MW_METATABLE)
     mwb_push_class(L, OBJECT);
-  else if (w->change.kind == MW_CALL)
+  else if (row->kind == MW_CALL)
     lua_pushnil(L);
   else
-    mwb_push_current(L, s);
+    mwb_push_current(L, w->s);
   lua_replace(L, VALUE);
-  if (w->change.kind <= MW_DELETE)
+  if (row->kind <= MW_DELETE)
     w->change.kind = lua_isnil(L, VALUE) ? MW_DELETE
                      : lua_isnil(L, OLD) ? MW_INSERT
                                          : MW_UPDATE;
   mwb_write_compare(w);
-  change->kind = w->change.kind;
-  change->same = w->change.same;
-  return 1;
 }
 
-/* deliver(state): the outermost batch ends. */
+/* Does a watch that may hear of the object compare values? */
+static int is_compared(const mwb_state *s, const mwi_object *r) {
+  if (r == NULL) return 0;
+  return (r->needs & MWI_SKIPS) ||
+         (s->engine->watch.deep_skips > 0 && r->nodes != 0);
+}
+
+/* Sets what the search for watches reads: whether values are the same, and the
+** keys as the engine knows them now. */
+static void prepare_rows(mwb_write *w, const mwb_batch *b) {
+  uint32_t n;
+  for (n = 0; n < b->n; n++) {
+    mw_batch_row *row = &b->rows[n];
+    int compared = is_compared(w->s, mwb_object_of(w->s, row->obj));
+    if (row->key.type != MW_TOTHER && !compared) continue;
+    load_row(w, b, n);
+    row->key = mwb_key(w->L, w->s, KEY);
+    row->same = w->change.same;
+  }
+}
+
+/* Returns the calls, and their number in `*n`; `few` has room for FEW. */
+#define FEW 16
+
+static const mw_batch_call *find_calls(lua_State *L, mwb_state *s,
+                                       const mwb_batch *b, mw_batch_call *few,
+                                       uint32_t *n) {
+  mw_batch_call *calls = few;
+  uint32_t size = FEW;
+  for (;;) {
+    *n = mw_batch_calls(s->engine, b->rows, b->n, calls, size);
+    if (*n <= size) return calls;
+    size = *n;
+    calls = (mw_batch_call *)lua_newuserdatauv(L, size * sizeof(*calls), 0);
+    set_user(L, s, b, CALLS);
+  }
+}
+
+static void tell(mwb_write *w, const mwb_batch *b, const mw_batch_call *call) {
+  mw_engine *e = w->s->engine;
+  mw_watch_options its;
+  mw_handle obj;
+  int alive;
+  if (mw_watch_info(e, call->watch, &its, &obj) != MW_OK) return;
+  alive = mwb_alive(w->L, w->s, obj);
+  lua_pop(w->L, 1);
+  if (!alive) return;
+  load_row(w, b, call->row);
+  mw_batch_tell(e, call->watch, &w->change);
+}
+
+/* deliver(batch): calls the guards.  A guard may do anything but end the batch,
+** which has ended. */
 static int deliver(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  uint64_t calls = s->engine->watch.calls;
+  mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
+  mwb_state *s = b->state;
+  uint64_t told = s->engine->watch.calls;
+  mw_batch_call few[FEW];
+  const mw_batch_call *calls;
+  uint32_t n, i;
   mwb_write w;
+  if (b->lost) give_number(L, s, b);
+  lua_settop(L, 0);
   lua_settop(L, OLD);
   mwb_write_open(L, s, &w, MW_NONE, MW_TOUCH, MWB_GIVEN);
-  mwb_need(s, MWB_BATCHES, 0);
-  mw_batch_end(s->engine, &w);
+  prepare_rows(&w, b);
+  calls = find_calls(L, s, b, few, &n);
+  for (i = 0; i < n; i++) tell(&w, b, &calls[i]);
   if (mwb_tracing(s))
-    mwb_trace_heard(L, s, MW_NONE, 0, s->engine->watch.calls - calls);
+    mwb_trace_heard(L, s, MW_NONE, 0, s->engine->watch.calls - told);
   if (!w.failed) return 0;
   lua_settop(L, FAILURE);
   return lua_error(L);
 }
 
+/* Takes a batch out of the list. */
+static void close_batch(mwb_state *s, mwb_batch *b) {
+  mwb_batch **at = &s->batches, *other;
+  while (*at != b) at = &(*at)->before;
+  *at = b->before;
+  for (other = s->batches; other != NULL; other = other->before)
+    if (other->outer == b) other->outer = b->outer;
+  b->open = 0;
+  s->batch_turns++;
+  mwb_need(s, MWB_BATCHES, s->batches != NULL);
+}
+
 /* Lets go of all rows. */
-static void drop_rows(lua_State *L, mwb_state *s) {
+static void drop_rows(lua_State *L, mwb_batch *b, int index) {
   lua_Integer i;
-  if (s->size_rows > LARGE) {
-    mwi_free(s->engine, s->rows, s->size_rows * sizeof(mwb_row));
-    s->rows = NULL;
-    s->size_rows = 0;
-    lua_pushnil(L);
-    mwb_keep(L, s, MWB_BATCH);
-  } else if (s->n_rows > 0) {
-    mwb_push(L, s, MWB_BATCH);
-    for (i = (lua_Integer)s->n_rows * PARTS; i > 0; i--) {
+  if (b->size > LARGE) {
+    for (i = VALUES; i <= N_USER; i++) {
+      lua_pushnil(L);
+      lua_setiuservalue(L, index, (int)i);
+    }
+    b->size = 0;
+  } else if (b->n > 0) {
+    lua_getiuservalue(L, index, VALUES);
+    for (i = (lua_Integer)b->n * PARTS; i > 0; i--) {
       lua_pushnil(L);
       lua_rawseti(L, -2, i);
     }
     lua_pop(L, 1);
+    memset(b->heads, 0, b->size * sizeof(*b->heads));
   }
-  s->n_rows = s->first_row = 0;
+  b->n = 0;
 }
 
-/* Ends the innermost batch, with `deliver` and its argument on the top.
-** Returns a status; with an error, that is on the top. */
-static int end_batch(lua_State *L, mwb_state *s) {
-  uint32_t batches = mw_batch_depth(s->engine);
+/* Ends the batch at `index`.  Returns a status; with an error, that is on the
+** top. */
+static int end_batch(lua_State *L, int index) {
+  mwb_batch *b = (mwb_batch *)lua_touserdata(L, index);
   int status = LUA_OK;
-  for (; batches == 1 && s->first_row < s->n_rows; s->first_row++) {
-    const mwb_row *row = &s->rows[s->first_row];
-    *head_of(s, row->obj, &row->key) = 0; /* a later batch is not to find it */
-  }
-  if (batches > 1 || s->engine->watch.first_queued == 0)
-    lua_pop(L, 2);
-  else
+  if (!b->open || b->state->engine == NULL) return status;
+  index = lua_absindex(L, index);
+  close_batch(b->state, b);
+  if (b->n > 0) {
+    lua_pushcfunction(L, deliver);
+    lua_pushvalue(L, index);
     status = lua_pcall(L, 1, 0, 0);
-  if (mw_batch_depth(s->engine) == batches) mw_batch_drop(s->engine);
-  mwb_need(s, MWB_BATCHES, mw_batch_depth(s->engine) > 0);
-  if (batches == 1) drop_rows(L, s);
+  }
+  drop_rows(L, b, index);
   return status;
 }
 
-/* The function's error goes on, not that of a guard at the end. */
-static int batch(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  int status;
-  if (!lua_isfunction(L, 1))
-    return mwb_bad_argument(L, "batch", 1, 1, "function");
-  if (s->rows == NULL) {
-    lua_newtable(L);
-    mwb_keep(L, s, MWB_BATCH);
-    need_row(L, s);
+/* }====================================================== */
+
+/* {======================================================
+** mw.batch
+** ======================================================= */
+
+/* Pushes a batch that is not open: a spare one, or a new one. */
+static mwb_batch *push_spare(lua_State *L, mwb_state *s) {
+  mwb_batch *b;
+  mwb_push(L, s, MWB_SPARES);
+  if (lua_isuserdata(L, -1)) {
+    lua_getiuservalue(L, -1, OWNER);
+    mwb_keep(L, s, MWB_SPARES);
+    return (mwb_batch *)lua_touserdata(L, -1);
   }
-  lua_pushcfunction(L, deliver);
-  lua_pushlightuserdata(L, s);
-  lua_rotate(L, 1, 2);
-  mw_batch_begin(s->engine);
-  mwb_need(s, MWB_BATCHES, 1);
-  status = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0);
-  lua_rotate(L, 1, -2);
-  if (status == LUA_OK) {
-    if (end_batch(L, s) != LUA_OK) return lua_error(L);
-    return lua_gettop(L);
-  }
-  end_batch(L, s);
-  lua_settop(L, 1);
-  return lua_error(L);
+  lua_pop(L, 1);
+  b = (mwb_batch *)lua_newuserdatauv(L, sizeof(*b), N_USER);
+  memset(b, 0, sizeof(*b));
+  b->state = s;
+  mwb_push(L, s, MWB_BATCH);
+  lua_setmetatable(L, -2);
+  give_number(L, s, b);
+  return b;
 }
 
-void mwb_open_batch(lua_State *L) {
+/* Makes the batch at `index`, which nobody else knows, a spare one.  OWNER of a
+** spare batch is the next spare batch. */
+static void add_spare(lua_State *L, mwb_state *s, int index) {
+  mwb_push(L, s, MWB_SPARES);
+  lua_setiuservalue(L, index, OWNER);
+  lua_pushvalue(L, index);
+  mwb_keep(L, s, MWB_SPARES);
+}
+
+/* Pushes a batch that belongs to the running coroutine. */
+static void begin_batch(lua_State *L, mwb_state *s) {
+  mwb_batch *b = push_spare(L, s);
+  lua_pushthread(L);
+  lua_setiuservalue(L, -2, OWNER);
+  b->owner = L;
+  b->outer = owner_of(L, s);
+  b->before = s->batches;
+  s->batches = b;
+  b->open = 1;
+  s->batch_turns++;
+  mwb_need(s, MWB_BATCHES, 1);
+}
+
+static mwb_batch *self(lua_State *L, const char *name) {
+  mwb_state *s = mwb_state_of(L);
+  int ours = 0;
+  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
+    mwb_push(L, s, MWB_BATCH);
+    ours = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+  }
+  if (!ours)
+    luaL_error(L, "calling '%s' on bad self (batch expected, got %s)", name,
+               mwb_type_name(L, 1));
+  return (mwb_batch *)lua_touserdata(L, 1);
+}
+
+static int close_method(lua_State *L) {
+  mwb_enter(L);
+  self(L, "close");
+  lua_settop(L, 1);
+  if (end_batch(L, 1) != LUA_OK) return lua_error(L);
+  return 0;
+}
+
+static int collected(lua_State *L) {
+  self(L, "__gc")->lost = 1;
+  lua_settop(L, 1);
+  if (end_batch(L, 1) != LUA_OK) return lua_error(L);
+  return 0;
+}
+
+/* __close(batch, error): that error goes on, not the error of a guard. */
+static int close_meta(lua_State *L) {
+  int status, failed = !lua_isnoneornil(L, 2);
+  self(L, "__close");
+  lua_settop(L, 1);
+  status = end_batch(L, 1);
+  if (status != LUA_OK && !failed) return lua_error(L);
+  return 0;
+}
+
+/* Ends the call of `batch`, with the batch at 1: the function's error goes on,
+** not the error of a guard. */
+static int end_call(lua_State *L, int status, lua_KContext context) {
+  int failed = status != LUA_OK && status != LUA_YIELD, ended;
+  (void)context;
+  ended = end_batch(L, 1);
+  add_spare(L, mwb_state_of(L), 1);
+  if (failed) {
+    lua_settop(L, 2);
+    return lua_error(L);
+  }
+  if (ended != LUA_OK) return lua_error(L);
+  return lua_gettop(L) - 1;
+}
+
+/* A coroutine that can yield can be closed while the function waits; then Lua
+** closes the batch. */
+static int batch(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int args = lua_gettop(L) - 1;
+  if (args < 0) {
+    begin_batch(L, s);
+    return 1;
+  }
+  if (!lua_isfunction(L, 1))
+    return mwb_bad_argument(L, "batch", 1, 1, "function");
+  begin_batch(L, s);
+  lua_insert(L, 1);
+  if (lua_isyieldable(L)) lua_toclose(L, 1);
+  return end_call(L, lua_pcallk(L, args, LUA_MULTRET, 0, 0, end_call), 0);
+}
+
+void mwb_open_batch(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"batch", batch}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", close_method}, {NULL, NULL}};
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  mwb_keep(L, s, MWB_OPENED);
+  mwb_new_meta(L, MWB_BATCH, "batch", meta, methods);
   mwb_set_funcs(L, functions);
 }
+
+/* }====================================================== */

@@ -35,14 +35,7 @@ typedef struct mwb_known {
   uint32_t id, number;
 } mwb_known;
 
-/* A field that is written in a batch: see batch.c. */
-typedef struct mwb_row {
-  mw_handle obj;
-  mw_value key;
-  uint32_t head; /* the first row whose hash leads to this place */
-  uint32_t next; /* the next of those */
-  int kind;      /* of the last write */
-} mwb_row;
+typedef struct mwb_batch mwb_batch; /* see batch.c */
 
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
 ** stands for nil there. */
@@ -72,7 +65,9 @@ enum {
   MWB_TRAPS,     /* class of userdata -> its trap, */
   MWB_WRAPPED,   /* userdata -> the trap that it calls: see userdata.c */
   MWB_OWNED,     /* owner -> object -> its function guards: see guard.h */
-  MWB_BATCH,     /* keys written during a batch */
+  MWB_BATCH,     /* the metatable of a batch */
+  MWB_SPARES,    /* the first batch that may be used again */
+  MWB_OPENED,    /* number -> batch, weakly held */
   MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
   MWB_CELL,      /* the metatable of cells */
@@ -111,9 +106,8 @@ typedef struct mwb_state {
   lua_CFunction next;   /* Lua's own */
   int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
-  mwb_row *rows;        /* of the fields that are written in a batch */
-  uint32_t n_rows, size_rows;
-  uint32_t first_row;        /* number of rows of the batches that are ending */
+  mwb_batch *batches;   /* the open batch that began last */
+  uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the policy's running call */
   mwb_held held;             /* the values that the journal's entries hold */
   int held_at;         /* number in the registry of the table of these values */

@@ -156,10 +156,7 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  if (s->engine != NULL) {
-    mwi_free(s->engine, s->scratch, s->size_scratch);
-    mwi_free(s->engine, s->rows, s->size_rows * sizeof(mwb_row));
-  }
+  if (s->engine != NULL) mwi_free(s->engine, s->scratch, s->size_scratch);
   mw_engine_close(s->engine);
   s->engine = NULL;
   s->pending = 1;
@@ -256,7 +253,7 @@ static int build(lua_State *L) {
   mwb_open_guard(L, s);
   mwb_open_shadow(L, s);
   mwb_open_watch(L, s);
-  mwb_open_batch(L);
+  mwb_open_batch(L, s);
   mwb_open_touch(L);
   mwb_open_plain(L);
   mwb_open_trace(L, s);

@@ -22,7 +22,7 @@ void mwb_open_clock(lua_State *L, mwb_state *s);
 void mwb_open_weakmap(lua_State *L, mwb_state *s);
 void mwb_open_guard(lua_State *L, mwb_state *s);
 void mwb_open_watch(lua_State *L, mwb_state *s);
-void mwb_open_batch(lua_State *L);
+void mwb_open_batch(lua_State *L, mwb_state *s);
 void mwb_open_touch(lua_State *L);
 void mwb_open_plain(lua_State *L);
 void mwb_open_trace(lua_State *L, mwb_state *s);

@@ -69,6 +69,7 @@ static int end_call(lua_State *L) {
   if (h == MW_NONE) return 0;
   open_call(L, s, &w, h);
   w.seq = seq;
+  w.batched = mwb_in_batch(L, s);
   if (mwb_write_after(&w)) return lua_error(L);
   return 0;
 }

@@ -41,11 +41,10 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.same = 0;
   w->change.flags_only = 0;
   w->change.host = w;
-  w->change.note = 0;
   w->change.node = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
-  w->has_old = w->asked = w->ignored = w->told = w->failed = 0;
+  w->has_old = w->asked = w->batched = w->ignored = w->told = w->failed = 0;
   w->heard = 1;
 }
 
@@ -559,9 +558,14 @@ void mwb_write_before(mwb_write *w) {
     mwb_write_compare(w);
     if (w->r == NULL) return;
   }
-  if (needs & MWB_BATCHES) w->change.note = mwb_note_write(w);
   if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
-  if (w->heard) mwi_write_begin(e, w->r, &w->change, w->seq);
+  if ((needs & MWB_BATCHES) && !w->change.flags_only)
+    w->batched = mwb_note_write(w);
+  if (w->r == NULL) return;
+  if (w->batched)
+    mwi_write_note(e, w->r, &w->change, w->seq);
+  else if (w->heard)
+    mwi_write_begin(e, w->r, &w->change, w->seq);
   if (needs & MWB_TRACES)
     mwb_trace_heard(w->L, s, w->obj, KEY, e->watch.calls - calls);
   if (w->told) look_after_guards(w);
@@ -572,7 +576,7 @@ int mwb_write_after(mwb_write *w) {
   uint64_t calls = e->watch.calls;
   int lives = !w->ignored && w->r != NULL && w->r->obj == w->obj;
   if (lives) mwi_write_results(e, w->r, &w->change);
-  if (lives && e->watch.after > 0) {
+  if (lives && e->watch.after > 0 && !w->batched) {
     mwi_write_end(e, w->r, &w->change, w->seq);
     if (w->s->needs & MWB_TRACES)
       mwb_trace_heard(w->L, w->s, w->obj, KEY, e->watch.calls - calls);
@@ -602,12 +606,20 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 
 /* What remains of a write after a class's `__newindex` has run, which may have
 ** yielded, is in these bits and on the stack. */
-enum { IGNORED = 1, FAILED = 2, TOLD = 4, OLD_READ = 8, SAME = 16, KIND = 5 };
+enum {
+  IGNORED = 1,
+  FAILED = 2,
+  TOLD = 4,
+  OLD_READ = 8,
+  SAME = 16,
+  BATCHED = 32,
+  KIND = 6
+};
 
 static lua_KContext pack(const mwb_write *w) {
   return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
          (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
-         (w->change.same ? SAME : 0) |
+         (w->change.same ? SAME : 0) | (w->batched ? BATCHED : 0) |
          ((lua_KContext)w->change.kind + 1) << KIND;
 }
 
@@ -626,6 +638,7 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
   w.told = (context & TOLD) != 0;
   w.has_old = (context & OLD_READ) != 0;
   w.change.same = (context & SAME) != 0;
+  w.batched = (context & BATCHED) != 0;
   end_class(&w, status);
   if (mwb_write_after(&w)) return lua_error(L);
   return 0;

@@ -34,6 +34,7 @@ struct mwb_write {
   int plain;             /* do old and new value decide the kind? */
   int has_old;           /* is the old value at OLD? MWB_GIVEN: by the caller */
   int asked;             /* has the class been read, which kept the field? */
+  int batched;           /* do guards hear at the end of a batch? */
   int ignored;           /* does the policy ignore writes to this key? */
   int told;              /* has a guard been called, which may do anything? */
   int heard;             /* may a guard have to be told of the write? */
@@ -101,10 +102,12 @@ void mwb_store_field(mwb_write *w);
 /* A key that is an integral float becomes an integer, as in a table. */
 void mwb_normalize_key(lua_State *L);
 
-/* batch.c: what is to be heard at the end of a batch, for the engine; and the
-** number of the row of the written field. */
-int mwb_settle(void *ud, mw_handle obj, mw_change *change);
-uint64_t mwb_note_write(mwb_write *w);
+/* batch.c: notes a write in the batch that owns the write.  Returns 0 if there
+** is no such batch. */
+int mwb_note_write(mwb_write *w);
+
+/* batch.c: would a batch own a write now? */
+int mwb_in_batch(lua_State *L, const mwb_state *s);
 
 /* touch.c: takes the field with the key at KEY out of the object at OBJECT, in
 ** which it was put raw, and puts it at VALUE.  Metamethods stay.  There is room

@@ -32,13 +32,6 @@ static void no_name(mw_engine *e) {
   mw_hierarchy_enter(e, scopes, MW_NONE, objects[0], 0);
 }
 
-static void batch_that_did_not_begin(mw_engine *e) { mw_batch_end(e, NULL); }
-static void batch_dropped_twice(mw_engine *e) {
-  mw_batch_begin(e);
-  mw_batch_drop(e);
-  mw_batch_drop(e);
-}
-
 static void journal_that_is_not_open(mw_engine *e) { mw_journal_close(e); }
 static void rewinding_without_a_host(mw_engine *e) {
   mw_journal_rewind(e, 0, NULL);
@@ -87,8 +80,6 @@ static void misuse(mw_engine *e, heap *h) {
                                       unknown_hierarchy,
                                       closed_hierarchy,
                                       no_name,
-                                      batch_that_did_not_begin,
-                                      batch_dropped_twice,
                                       journal_that_is_not_open,
                                       rewinding_without_a_host,
                                       retracting_what_is_not_there,
@@ -131,21 +122,14 @@ static int guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   (void)ref;
   (void)flags;
   (void)change;
-  if (is_in("guard")) mw_batch_end(called, NULL);
-  return 1;
-}
-
-static int settle(void *ud, mw_handle obj, mw_change *change) {
-  (void)ud;
-  (void)change;
-  if (is_in("settle")) mw_object_unwatch(called, obj);
+  if (is_in("guard")) mw_journal_close(called);
   return 1;
 }
 
 static void retain(void *ud, const mw_value *key) {
   (void)ud;
   (void)key;
-  if (is_in("retain")) mw_batch_begin(called);
+  if (is_in("retain")) mw_clock_tag(called, MW_CLOCK, objects[0]);
 }
 
 static void restore(void *ud, const mw_entry *entry, void *host) {
@@ -155,8 +139,7 @@ static void restore(void *ud, const mw_entry *entry, void *host) {
 }
 
 static void everything(mw_engine *e) {
-  const mw_host host = {NULL,   guard, alive,   settle,
-                        retain, NULL,  restore, NULL};
+  const mw_host host = {NULL, guard, alive, retain, NULL, restore, NULL};
   mw_value key = {MW_TINTEGER, {1}};
   mw_watch_options options;
   mw_change change;
@@ -171,9 +154,7 @@ static void everything(mw_engine *e) {
   options.n_keys = 1;
   change.key = key;
   mw_watch_begin(e, objects[1], &options, &id);
-  mw_batch_begin(e);
   mw_write_begin(e, objects[1], &change);
-  mw_batch_end(e, NULL);
   mw_journal_open(e);
   entry.obj = objects[1];
   mw_journal_append(e, &entry);
@@ -184,7 +165,7 @@ static void everything(mw_engine *e) {
 }
 
 static void callbacks(mw_engine *e, heap *h) {
-  const char *const all[] = {"alive", "guard", "settle", "retain", "restore"};
+  const char *const all[] = {"alive", "guard", "retain", "restore"};
   size_t i;
   (void)h;
   in = NULL;
@@ -208,7 +189,7 @@ static void callbacks(mw_engine *e, heap *h) {
 static void build(mw_engine *e) {
   mw_reach reach;
   mw_value key = {MW_TINTEGER, {7}};
-  const mw_host host = {NULL, guard, alive, settle, NULL, NULL, restore, NULL};
+  const mw_host host = {NULL, guard, alive, NULL, NULL, restore, NULL};
   mw_watch_options options;
   mw_watch_id id;
   mw_hierarchy scopes;
@@ -301,13 +282,12 @@ static void damage(mw_engine *e, heap *h) {
   finds(WATCH(3)->field, 0);
   finds(WATCH(3)->twin, 2);
   finds(WATCH(3)->flags, MWI_ENDED);
-  finds(WATCH(3)->flags, MW_AFTER | MWI_QUEUED);
+  finds(WATCH(3)->flags, MW_AFTER | MWI_FOUND);
   finds(WATCH(3)->seq, 2);
   finds(WATCH(3)->seq, 99);
   finds(e->watch.after, 1);
   finds(e->watch.deep, 0);
   finds(e->watch.walks, 1);
-  finds(e->watch.first_queued, 1);
   finds(e->watch.watches.free, 2);
   finds(e->watch.fields.n, 2);
   finds(NODE(2)->reach, 2);
@@ -367,7 +347,6 @@ static void shows(mw_engine *e, heap *h) {
   mw_trace *t;
   size_t n = 0;
   build(e);
-  mw_batch_begin(e);
   mw_trace_open(e, 10, seconds, NULL, &t);
   mw_trace_start(e, t);
   mw_trace_begin(e, 1, mw_trace_name(e, "a", 1, 0), NULL, 0);
@@ -378,7 +357,6 @@ static void shows(mw_engine *e, heap *h) {
                "4 objects\n"
                "clock 0: generation 1\n"
                "clock 1 (serials): generation 1\n"
-               "batches: 1\n"
                "journal: 0 entries, 1 readers\n"
                "object 1: 0 writes, watched\n"
                "  all fields\n"
@@ -398,7 +376,6 @@ static void shows(mw_engine *e, heap *h) {
                "hierarchy 0: 1 frames\n"
                "  thread none executes 2 as 5\n"
                "trace: 1 events, room for 10, 0 lost, runs\n") == 0);
-  mw_batch_drop(e);
   check(mw_dump(e, full, &n) == MW_REFUSED && n > 0);
 }
 

@@ -29,6 +29,7 @@ enum {
   DEEDS = 12, /* in the guards of one step */
   STEPS = 60,
   ROUNDS = 400,
+  ROWS = 12, /* of a batch */
   NONE = -1
 };
 
@@ -46,10 +47,18 @@ typedef struct watch {
   mw_handle guard_h;
   mw_value keys[KEYS];
   uint32_t n_keys;
-  int ended, queued;
+  int ended;
   int claim; /* the walk that has claimed the watch, or 0 */
-  uint64_t note;
 } watch;
+
+/* The rows of a batch under way: with the number of the object, and the number
+** of watches at the last write. */
+typedef struct batch_rows {
+  mw_batch_row rows[ROWS];
+  int obj[ROWS], limit[ROWS];
+  uint32_t n;
+  uint64_t writes;
+} batch_rows;
 
 /* A write whose watches are called, or the end of a batch. */
 typedef struct telling {
@@ -76,10 +85,9 @@ static struct {
   mw_handle guards[GUARDS], key;
   int invalid[GUARDS];
   watch watches[WATCHES];
-  int n; /* watches */
-  int queue[WATCHES], first, last;
-  int batches, walks, deeds, depth, roots;
-  uint64_t notes;
+  int n;             /* watches */
+  batch_rows *batch; /* NULL: no batch is under way */
+  int walks, deeds, depth, roots;
   telling *now;
   int kept; /* keys that the engine keeps */
   const char *wrong;
@@ -231,33 +239,58 @@ static int next_call(telling *t) {
   return NONE;
 }
 
+/* Does the guard become invalid with a write in a batch? */
+static int is_told_at_once(const watch *w) {
+  return (w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG;
+}
+
 /* A write in a batch. */
-static void queue_all(telling *t, uint64_t note) {
+static void raise_at_once(telling *t) {
   int i;
   while (next_target(t)) {
     for (i = 0; i < world.n; i++) {
       watch *w = &world.watches[i];
-      if (w->claim != 0 || !concerns(t, w)) continue;
-      if ((w->flags & (MW_FLAG | MW_SKIP)) == MW_FLAG) {
-        raise_flag(w);
-        continue;
-      }
-      if (!w->queued) world.queue[world.last++] = i;
-      w->queued = 1;
-      w->note = note;
+      if (w->claim == 0 && is_told_at_once(w) && concerns(t, w)) raise_flag(w);
     }
   }
 }
 
-/* Takes the first watch that has not ended from the queue; or NONE. */
-static int dequeue(void) {
-  while (world.first < world.last) {
-    int i = world.queue[world.first++];
-    world.watches[i].queued = 0;
-    if (!world.watches[i].ended) return i;
+/* Finds the watch's call; adds a call if there is none. */
+static mw_batch_call *call_of(mw_batch_call *calls, uint32_t *n, int number) {
+  uint32_t i = 0;
+  while (i < *n && calls[i].watch != (mw_watch_id)number) i++;
+  if (i == *n) {
+    calls[i].watch = (mw_watch_id)number;
+    calls[(*n)++].row = UINT32_MAX;
   }
-  world.first = world.last = 0;
-  return NONE;
+  return &calls[i];
+}
+
+/* Finds the watches that hear of a batch: their numbers stand for their ids. */
+static uint32_t find_calls(const batch_rows *b, mw_batch_call *calls) {
+  uint32_t n = 0, row;
+  int i;
+  for (row = 0; row < b->n; row++) {
+    telling t;
+    memset(&t, 0, sizeof(t));
+    t.obj = b->obj[row];
+    t.key = b->rows[row].key;
+    t.same = b->rows[row].same;
+    t.target = NONE;
+    if (world.objects[t.obj].h != b->rows[row].obj) continue;
+    while (next_target(&t)) {
+      for (i = 0; i < b->limit[row]; i++) {
+        const watch *w = &world.watches[i];
+        mw_batch_call *call;
+        if (w->claim != 0 || is_told_at_once(w) || !concerns(&t, w)) continue;
+        call = call_of(calls, &n, i);
+        if (call->row == UINT32_MAX ||
+            b->rows[call->row].order < b->rows[row].order)
+          call->row = row;
+      }
+    }
+  }
+  return n;
 }
 
 /* }====================================================== */
@@ -325,6 +358,23 @@ static int store(int i, int k, int child) {
   return 0;
 }
 
+/* Gives the written field a row. */
+static void note(batch_rows *b, int i, const mw_change *change, uint64_t seq,
+                 int limit) {
+  mw_handle h = world.objects[i].h;
+  uint32_t n = 0;
+  while (n < b->n && !(b->rows[n].obj == h &&
+                       mw_value_equal(&b->rows[n].key, &change->key)))
+    n++;
+  if (n == b->n) b->n++;
+  b->rows[n].obj = h;
+  b->rows[n].key = change->key;
+  b->rows[n].seq = seq;
+  b->rows[n].order = ++b->writes;
+  b->obj[n] = i;
+  b->limit[n] = limit;
+}
+
 static void write_to(int i, int k, int child) {
   object *o = &world.objects[i];
   mw_handle h = o->h;
@@ -341,22 +391,24 @@ static void write_to(int i, int k, int child) {
   t.limit = told ? world.n : 0;
   t.target = NONE;
   change.kind = MW_UPDATE;
-  change.note = ++world.notes;
   if (told) o->count++;
   world.now = &t;
   world.depth++;
-  seq = mw_write_begin(world.e, h, &change);
-  if (world.batches > 0) {
-    if (told) queue_all(&t, change.note);
+  if (world.batch != NULL && world.batch->n < ROWS) {
+    seq = mw_write_note(world.e, h, &change);
+    raise_at_once(&t);
+    note(world.batch, i, &change, seq, t.limit);
+    store(i, k, child);
   } else {
+    seq = mw_write_begin(world.e, h, &change);
     expect(next_call(&t) == NONE);
-  }
-  if (t.obj != NONE && store(i, k, child)) {
-    t.phase = MW_AFTER;
-    t.own = 0;
-    t.root = 0;
-    mw_write_end(world.e, h, &change, seq);
-    if (world.batches == 0) expect(next_call(&t) == NONE);
+    if (t.obj != NONE && store(i, k, child)) {
+      t.phase = MW_AFTER;
+      t.own = 0;
+      t.root = 0;
+      mw_write_end(world.e, h, &change, seq);
+      expect(next_call(&t) == NONE);
+    }
   }
   world.depth--;
   world.now = t.outer;
@@ -511,10 +563,52 @@ static void revalidate(void) {
   end_risk();
 }
 
+/* Calls the guards that hear of a batch. */
+static void end_batch(batch_rows *b) {
+  mw_batch_call expected[WATCHES], calls[WATCHES];
+  uint32_t n, i;
+  telling t;
+  for (i = 0; i < b->n; i++) b->rows[i].same = any(3) == 0;
+  n = find_calls(b, expected);
+  i = mw_batch_calls(world.e, b->rows, b->n, calls, (uint32_t)any(4));
+  expect(i == n);
+  i = mw_batch_calls(world.e, b->rows, b->n, calls, WATCHES);
+  expect(i == n);
+  if (i != n) return;
+  memset(&t, 0, sizeof(t));
+  t.outer = world.now;
+  t.is_end = 1;
+  t.obj = t.target = NONE;
+  world.now = &t;
+  world.depth++;
+  for (i = 0; i < n; i++) {
+    watch *w = &world.watches[expected[i].watch];
+    mw_change change;
+    expect(w->id >> 32 == calls[i].watch >> 32); /* twins differ below */
+    expect(expected[i].row == calls[i].row);
+    memset(&change, 0, sizeof(change));
+    change.kind = MW_UPDATE;
+    change.same = any(3) == 0;
+    t.expected = NONE;
+    if (!w->ended && !((w->flags & MW_SKIP) && change.same)) {
+      if (w->flags & MW_FLAG)
+        raise_flag(w);
+      else
+        t.expected = (int)expected[i].watch;
+    }
+    mw_batch_tell(world.e, calls[i].watch, &change);
+    expect(t.expected == NONE);
+  }
+  world.depth--;
+  world.now = t.outer;
+}
+
+/* A batch in a batch has rows of its own. */
 static void batch(void) {
   int writes = any(4);
-  mw_batch_begin(world.e);
-  world.batches++;
+  batch_rows b, *outer = world.batch;
+  memset(&b, 0, sizeof(b));
+  world.batch = &b;
   while (writes-- > 0) {
     write_anything();
     if (any(3) == 0) cancel();
@@ -522,26 +616,8 @@ static void batch(void) {
     if (any(20) == 0) replace(any(OBJECTS));
     if (any(8) == 0 && world.depth < DEPTH) batch();
   }
-  world.batches--;
-  if (any(8) == 0) {
-    mw_batch_drop(world.e);
-    if (world.batches == 0)
-      while (dequeue() != NONE)
-        ;
-  } else {
-    telling t;
-    memset(&t, 0, sizeof(t));
-    t.outer = world.now;
-    t.is_end = 1;
-    t.obj = t.target = t.expected = NONE;
-    world.now = &t;
-    world.depth++;
-    mw_batch_end(world.e, &t);
-    if (world.batches == 0) expect(t.expected == NONE && dequeue() == NONE);
-    world.depth--;
-    world.now = t.outer;
-  }
-  expect(mw_batch_depth(world.e) == (uint32_t)world.batches);
+  world.batch = outer;
+  if (any(8) > 0) end_batch(&b);
 }
 
 static void any_deed(void) {
@@ -621,24 +697,6 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   return 1;
 }
 
-static int settle(void *ud, mw_handle obj, mw_change *change) {
-  telling *t = (telling *)change->host;
-  int i = dequeue(), heard = any(8) > 0;
-  watch *w = &world.watches[i];
-  (void)ud;
-  expect(i != NONE && t == world.now && t->expected == NONE);
-  if (i == NONE) return 0;
-  expect(obj == world.objects[w->obj].h && change->note == w->note);
-  change->kind = MW_UPDATE;
-  change->same = any(3) == 0;
-  if (!heard || ((w->flags & MW_SKIP) && change->same)) return heard;
-  if (w->flags & MW_FLAG)
-    raise_flag(w);
-  else
-    t->expected = i;
-  return heard;
-}
-
 static void retain(void *ud, const mw_value *key) {
   (void)ud;
   if (key->type != MW_TOTHER) world.kept++;
@@ -688,8 +746,7 @@ static void compare(void) {
 }
 
 static void begin(mw_engine *e, heap *h) {
-  const mw_host host = {NULL,   called,  NULL, settle,
-                        retain, release, NULL, NULL};
+  const mw_host host = {NULL, called, NULL, retain, release, NULL, NULL};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;

@@ -17,7 +17,6 @@ static struct {
   void (*act[128])(void);
   mw_handle dead;
   mw_watch_id ids[8];
-  int same; /* at the end of a batch: is the value the old one? */
 } host;
 
 static int alive(void *ud, mw_handle h) {
@@ -40,18 +39,8 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   return 1;
 }
 
-/* At the end of a batch: the note of the last write goes to the log. */
-static int settles(void *ud, mw_handle obj, mw_change *change) {
-  (void)ud;
-  (void)obj;
-  host.log[strlen(host.log)] = (char)('0' + change->note);
-  change->kind = MW_UPDATE;
-  change->same = host.same;
-  return 1;
-}
-
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive, settles, NULL, NULL, NULL, NULL};
+  const mw_host its = {NULL, called, alive, NULL, NULL, NULL, NULL};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_host_set(e, &its);
@@ -89,13 +78,54 @@ static void write_key(mw_handle obj, int64_t key, int same) {
   change.key.u.i = key;
   change.kind = MW_UPDATE;
   change.same = same;
-  change.note = (uint64_t)key;
   moment = mw_write_begin(host.e, obj, &change);
   strcat(host.log, "=");
   mw_write_end(host.e, obj, &change, moment);
 }
 
 static void write(void) { write_key(host.obj, 1, 0); }
+
+/* A batch of writes to the first keys. */
+typedef struct batch_rows {
+  mw_batch_row rows[4];
+  uint32_t n;
+  uint64_t writes;
+} batch_rows;
+
+/* Reports a write in a batch. */
+static void note_key(batch_rows *b, mw_handle obj, int64_t key) {
+  mw_change change;
+  uint32_t i = 0;
+  memset(&change, 0, sizeof(change));
+  change.key.type = MW_TINTEGER;
+  change.key.u.i = key;
+  change.kind = MW_UPDATE;
+  while (i < b->n && !mw_value_equal(&b->rows[i].key, &change.key)) i++;
+  if (i == b->n) memset(&b->rows[b->n++], 0, sizeof(b->rows[0]));
+  b->rows[i].obj = obj;
+  b->rows[i].key = change.key;
+  b->rows[i].order = ++b->writes;
+  b->rows[i].seq = mw_write_note(host.e, obj, &change);
+  strcat(host.log, "=");
+}
+
+/* Ends a batch: the log gets the key before each call. */
+static void end_rows(batch_rows *b) {
+  mw_batch_call calls[8];
+  uint32_t n = mw_batch_calls(host.e, b->rows, b->n, calls, 8), i;
+  check(n <= 8 && mw_batch_calls(host.e, b->rows, b->n, calls, 0) == n);
+  for (i = 0; i < n; i++) {
+    const mw_batch_row *row = &b->rows[calls[i].row];
+    mw_change change;
+    memset(&change, 0, sizeof(change));
+    change.kind = MW_UPDATE;
+    change.same = row->same;
+    if (!mw_watch_is_alive(host.e, calls[i].watch)) continue;
+    host.log[strlen(host.log)] = (char)('0' + row->key.u.i);
+    mw_batch_tell(host.e, calls[i].watch, &change);
+  }
+  check(mw_verify(host.e) == MW_OK);
+}
 
 static int logged(const char *expected) {
   int same = strcmp(host.log, expected) == 0;
@@ -349,11 +379,9 @@ static void flags_only(mw_engine *e, heap *h) {
   check(mw_guard_is_valid(e, guard));
   mw_write_end(e, host.obj, &change, 2);
   check(!mw_guard_is_valid(e, guard));
-  mw_batch_begin(e);
   mw_guard_set_valid(e, guard, 1);
-  mw_write_begin(e, host.obj, &change);
+  mw_write_note(e, host.obj, &change);
   check(!mw_guard_is_valid(e, guard));
-  mw_batch_end(e, NULL);
   check(logged(""));
   check(mw_object_mutations(e, host.obj) == 2);
   write();
@@ -405,6 +433,7 @@ static void compute(void) { mw_guard_set_valid(host.e, result, 1); }
 /* A guard that computes a result before the store does not make the result
 ** valid; a guard after the store does. */
 static void guards_of_results(mw_engine *e, heap *h) {
+  batch_rows rows = {{{0, {MW_TNIL, {0}}, 0, 0, 0, 0}}, 0, 0};
   mw_handle obj = begin(e);
   mw_watch_id id;
   (void)h;
@@ -423,11 +452,10 @@ static void guards_of_results(mw_engine *e, heap *h) {
   watch('c', MW_AFTER);
   write();
   check(logged("=c") && mw_guard_is_valid(e, result));
-  mw_batch_begin(e);
-  write();
+  note_key(&rows, obj, 1);
   check(!mw_guard_is_valid(e, result));
   compute();
-  mw_batch_end(e, NULL);
+  end_rows(&rows);
   check(mw_guard_is_valid(e, result) && !mw_guard_has_lost(e, result));
   host.log[0] = '\0';
   mw_object_unwatch(e, obj);
@@ -473,67 +501,84 @@ static void stale_guards(mw_engine *e, heap *h) {
 }
 
 static void batch(mw_engine *e, heap *h) {
+  batch_rows rows;
   mw_handle obj = begin(e);
   (void)h;
+  memset(&rows, 0, sizeof(rows));
   watch('a', 0);
   watch_as('b', MW_ONCE, 2, MW_NONE);
   watch('c', MW_ONCE);
-  mw_batch_begin(e);
-  mw_batch_begin(e);
-  write_key(obj, 1, 0);
-  write_key(obj, 2, 0);
-  mw_batch_end(e, NULL);
-  check(mw_batch_depth(e) == 1);
-  check(logged("=="));
-  mw_batch_end(e, NULL);
-  check(logged("2a2c2b"));
-  check(mw_object_mutations(e, obj) == 2);
+  note_key(&rows, obj, 1);
+  note_key(&rows, obj, 2);
+  note_key(&rows, obj, 1);
+  check(logged("==="));
+  end_rows(&rows);
+  check(logged("1a1c2b"));
+  check(mw_object_mutations(e, obj) == 3);
   write();
   check(logged("a="));
 }
 
+/* A row whose value is the same does not concern c. */
+static void batch_and_skip(mw_engine *e, heap *h) {
+  batch_rows rows;
+  mw_handle obj = begin(e);
+  (void)h;
+  memset(&rows, 0, sizeof(rows));
+  watch('c', MW_SKIP);
+  watch('d', 0);
+  note_key(&rows, obj, 1);
+  note_key(&rows, obj, 2);
+  note_key(&rows, obj, 3);
+  rows.rows[1].same = rows.rows[2].same = 1;
+  end_rows(&rows);
+  check(logged("===1c3d"));
+  rows.rows[0].same = 1;
+  end_rows(&rows);
+  check(logged("3d"));
+}
+
 static void batch_and_cancel(mw_engine *e, heap *h) {
+  batch_rows rows;
   begin(e);
   (void)h;
+  memset(&rows, 0, sizeof(rows));
   host.ids[0] = watch('a', 0);
   host.ids[1] = watch('b', 0);
-  host.ids[2] = watch('c', MW_SKIP);
-  host.same = 1;
-  mw_batch_begin(e);
-  write();
+  note_key(&rows, host.obj, 1);
   mw_watch_cancel(e, host.ids[0]);
   host.ids[3] = watch('d', 0);
-  mw_batch_end(e, NULL);
-  check(logged("=1b1"));
-  mw_batch_begin(e);
-  write();
+  end_rows(&rows);
+  check(logged("=1b"));
+  note_key(&rows, host.obj, 1);
   mw_object_forget(e, host.obj);
   mw_object_identify(e, &places[0], &host.obj);
   watch('e', 0);
-  mw_batch_end(e, NULL);
-  check(logged("=")); /* b, c, d have gone with the object */
+  end_rows(&rows);
+  check(logged("=")); /* b and d have gone with the object */
   write();
   check(logged("e="));
 }
 
 static void write_again(void) {
+  batch_rows rows;
+  memset(&rows, 0, sizeof(rows));
   host.act['a'] = NULL;
-  mw_batch_begin(host.e);
-  write();
-  mw_batch_end(host.e, NULL);
+  note_key(&rows, host.obj, 2);
+  end_rows(&rows);
 }
 
 static void batch_in_batch(mw_engine *e, heap *h) {
+  batch_rows rows;
   begin(e);
   (void)h;
+  memset(&rows, 0, sizeof(rows));
   host.act['a'] = write_again;
   watch('a', 0);
   watch('b', 0);
-  mw_batch_begin(e);
-  write();
-  mw_batch_end(e, NULL);
-  /* the batch in a's call calls all waiting guards */
-  check(logged("=1a=1b1a"));
+  note_key(&rows, host.obj, 1);
+  end_rows(&rows);
+  check(logged("=1a=2a2b1b"));
 }
 
 static void unwatching(mw_engine *e, heap *h) {
@@ -664,9 +709,9 @@ const test watch_tests[] = {
     {"a change can be for flags alone", flags_only},
     {"a flag need not be weak", flags_that_are_not_weak},
     {"a guard that is gone cannot watch", stale_guards},
-    {"a batch calls once, at the end of the outermost", batch},
-    {"a batch bears cancelling, skipping and the end of objects",
-     batch_and_cancel},
+    {"a batch calls once, at the end", batch},
+    {"a batch passes over what ends as it began", batch_and_skip},
+    {"a batch bears cancelling and the end of objects", batch_and_cancel},
     {"a guard may batch", batch_in_batch},
     {"unwatching ends all watches", unwatching},
     {"a guard may unwatch the object", unwatching_inside},

@@ -168,6 +168,44 @@ function scenarios.userdata_classes()
   file:close()
 end
 
+-- The writes are heard at the end, or, where the end has no memory, not at all.
+function scenarios.batches_in_coroutines()
+  look_back()
+  local mw = require "moonwatch"
+  local obj, heard = { x = 0 }, nil
+  mw.watch(obj, function(_, _, _, new) heard = new end,
+    { once = false, equal = "skip" })
+  local b = mw.batch()
+  obj.x = 1
+  b:close()
+  check(heard == 1)
+  do
+    local _ <close> = mw.batch()
+    obj.x = 2
+  end
+  check(heard == 2)
+  local run = coroutine.wrap(function()
+    mw.batch(function()
+      for i = 3, 40 do
+        obj["field " .. i] = i
+        obj.x = i
+        coroutine.yield()
+      end
+    end)
+    return true
+  end)
+  local outside = coroutine.wrap(function()
+    local _ <close> = mw.batch()
+    coroutine.yield()
+  end)
+  outside()
+  repeat
+    obj.y = not obj.y
+    check(heard == obj.y)
+  until run()
+  check(heard == 40)
+end
+
 -- What is not remembered is new the next time.
 function scenarios.seen()
   look_back()

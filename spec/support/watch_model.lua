@@ -100,7 +100,7 @@ local function is_flag(guard) return type(guard) == "table" end
 
 function model.new(name)
   local its, stays = {}, model.stays[name]
-  local seq, batches, queue, notes = 0, 0, {}, {}
+  local seq, rows = 0, nil -- of the open batch
 
   function its.object(fields)
     return { fields = fields, watches = {}, n = 0, watched = false }
@@ -178,22 +178,24 @@ function model.new(name)
     end
   end
 
-  local function enqueue(obj, change)
-    local fields = notes[obj] or {}
-    notes[obj] = fields
-    local note = fields[change.key]
-    if not note then
-      note = { key = change.key, old = change.old }
-      fields[change.key] = note
+  -- Notes a write in the open batch; flags hear at once.
+  local function note(obj, change)
+    local row
+    for _, known in ipairs(rows) do
+      if known.obj == obj and rawequal(known.key, change.key) then
+        row = known
+      end
     end
+    if not row then
+      row = { obj = obj, key = change.key, old = change.old }
+      rows[#rows + 1] = row
+    end
+    rows.n = rows.n + 1
+    row.last, row.seq = rows.n, seq
     for _, watch in ipairs(obj.watches) do
-      if not watch.claim and concerns(watch, change) then
-        if is_flag(watch.guard) and not watch.skip then
-          call(watch, change, {})
-        else
-          if not watch.note then queue[#queue + 1] = watch end
-          watch.note = note
-        end
+      if is_flag(watch.guard) and not watch.skip and not watch.claim and
+        concerns(watch, change) then
+        call(watch, change, {})
       end
     end
   end
@@ -208,8 +210,8 @@ function model.new(name)
     local old = obj.fields[key]
     local change = { key = key, old = old, new = value,
       kind = kind_of(old, value), same = same(old, value) }
-    if batches > 0 then
-      enqueue(obj, change)
+    if rows then
+      note(obj, change)
       obj.fields[key] = value
       return
     end
@@ -223,28 +225,50 @@ function model.new(name)
     raise(failure)
   end
 
-  local function deliver(failure)
-    while #queue > 0 do
-      local watch = table.remove(queue, 1)
-      local note = watch.note
-      watch.note = nil
-      if not watch.ended then
-        local new = watch.obj.fields[note.key]
-        if not (watch.skip and same(note.old, new)) then
-          call(watch, { key = note.key, old = note.old, new = new,
-            kind = kind_of(note.old, new) }, failure)
+  -- The watches that hear of a batch, each with the last row that concerns it.
+  local function calls_of(batch)
+    local list, found = {}, {}
+    for _, row in ipairs(batch) do
+      local change = { key = row.key,
+        same = same(row.old, row.obj.fields[row.key]) }
+      for _, watch in ipairs(row.obj.watches) do
+        if watch.seq <= row.seq and not watch.claim and
+          not (is_flag(watch.guard) and not watch.skip) and
+          concerns(watch, change) then
+          local known = found[watch]
+          if not known then
+            known = { watch = watch, row = row }
+            found[watch], list[#list + 1] = known, known
+          elseif known.row.last < row.last then
+            known.row = row
+          end
         end
+      end
+    end
+    return list
+  end
+
+  local function deliver(batch, failure)
+    for _, it in ipairs(calls_of(batch)) do
+      local watch, row = it.watch, it.row
+      local new = row.obj.fields[row.key]
+      if not watch.ended and not (watch.skip and same(row.old, new)) then
+        call(watch, { key = row.key, old = row.old, new = new,
+          kind = kind_of(row.old, new) }, failure)
       end
     end
   end
 
   function its.batch(fn)
-    if batches == 0 then notes = {} end
-    batches = batches + 1
+    local is_outermost = not rows
+    if is_outermost then rows = { n = 0 } end
+    local batch = rows
     local ok, err = pcall(fn)
-    batches = batches - 1
     local failure = {}
-    if batches == 0 then deliver(failure) end
+    if is_outermost then
+      rows = nil
+      deliver(batch, failure)
+    end
     if not ok then error(err, 0) end
     raise(failure)
   end
