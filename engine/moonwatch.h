@@ -514,8 +514,8 @@ MW_API uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change);
 /*
 ** Finds the watches that are to hear of `n` rows: those that began before the
 ** last write of a row that concerns the watch.  Rows that are the same do not
-** concern watches with MW_SKIP.  Writes the first `size` of the calls, which are
-** in the order of rows and watches, to `calls`; returns the number of all.
+** concern watches with MW_SKIP.  Writes the first `size` of the calls, which
+** are in the order of rows and watches, to `calls`; returns the number of all.
 ** Calls no callback.
 */
 MW_API uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows,

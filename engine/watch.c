@@ -942,8 +942,8 @@ void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
   hear(e, r, &ev, fire);
 }
 
-/* Makes the guards of the results of one object invalid.  A watch with MW_ASK is
-** not asked again, and not asked at all if only flags hear. */
+/* Makes the guards of the results of one object invalid.  A watch with MW_ASK
+** is not asked again, and not asked at all if only flags hear. */
 static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
                           event *ev) {
   cursor c = both_lists(e, r, key);
