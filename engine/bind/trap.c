@@ -512,8 +512,8 @@ static int is_shown(const mwb_write *w) {
          keeps_elsewhere(w->L, w->s, w->r, w->shadow);
 }
 
-/* Does a watch, a batch or a trace read the old value, or must a guard's be read
-** now? */
+/* Does a watch, a batch or a trace read the old value, or must a guard's be
+** read now? */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
   if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
