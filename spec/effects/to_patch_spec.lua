@@ -69,6 +69,31 @@ describe("the patch of effects", function()
     assert.is_table(effects:to_patch(root))
   end)
 
+  it("changes each place of a table that is in two", function()
+    local pos, list = { x = 1 }, { 1 }
+    local root = { start = pos, goal = pos, lists = { list, list } }
+    local json = require "moonwatch.json"
+    local before = json.copy(root)
+    local effects = effects_of(root, function()
+      pos.x = 2
+      table.insert(list, 1, 0)
+    end)
+    local operations = assert(effects:to_patch(root))
+    assert.is_true(json.equal(root, assert(mw.patch(before, operations))))
+    local after = json.copy(root)
+    effects:rollback()
+    assert(mw.patch(root, operations))
+    assert.is_true(json.equal(after, root))
+    assert.same({ { 0, 1 }, { 0, 1 } }, json.copy(root.lists))
+  end)
+
+  it("cannot be had of strings that are not UTF-8", function()
+    local root = { name = "a" }
+    local effects = effects_of(root, function() root.name = "\xff\xfe" end)
+    assert.same({ nil, "not JSON: a string that is not UTF-8 at '/name'" },
+      { effects:to_patch(root) })
+  end)
+
   it("cannot be had of what is not JSON", function()
     local root = {}
     local effects = effects_of(root, function() root.f = print end)

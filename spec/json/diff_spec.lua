@@ -75,8 +75,8 @@ describe("a diff", function()
       { { n = "a", hp = 1 }, { n = "b", hp = 1 }, { n = "c", hp = 1 } },
       { { hp = 9 }, { n = "a", hp = 0 }, { n = "b", hp = 1 },
         { n = "c", hp = 0 } }))
-    assert.equal('remove /0; replace /0/hp 2; add /1 {"hp":3,"n":"c"}', script(
-      { { n = "a", hp = 1 }, { n = "b", hp = 1 } },
+    assert.equal('remove /0; replace /0/hp 2; replace /1/hp 3', script(
+      { { n = "a", hp = 1 }, { n = "b", hp = 1 }, { n = "c", hp = 1 } },
       { { n = "b", hp = 2 }, { n = "c", hp = 3 } }))
     assert.equal('replace /0/0/1 3', script({ { { 1, 2 } } }, { { { 1, 3 } } }))
     assert.equal('replace /0 {"a":1}', script({ { 1 } }, { { a = 1 } }))
@@ -172,6 +172,247 @@ describe("a diff", function()
         local b = documents.value(4)
         if i % 3 > 0 then b = documents.edited(json.copy(a), 4) end
         script(a, b)
+      end
+    end)
+  end)
+end)
+
+-- How many elements of two lists of scalars differ.
+local function differing(a, b)
+  local n = math.abs(#a - #b)
+  for i = 1, math.min(#a, #b) do
+    if a[i] ~= b[i] then n = n + 1 end
+  end
+  return n
+end
+
+-- The number of operations, which must make a copy of `a` equal to `b`.
+local function count(a, b)
+  local operations = assert(mw.diff(a, b))
+  local copy = json.copy { a }
+  for _, operation in ipairs(operations) do
+    operation.path = "/0" .. operation.path
+  end
+  assert.is_true(json.equal(b, assert(mw.patch(copy, operations))[1]))
+  return #operations
+end
+
+local function list_of(n, make)
+  local list = {}
+  for i = 1, n do list[i] = make(i) end
+  return list
+end
+
+local function shuffled(list)
+  local result = json.copy(list)
+  for i = #result, 2, -1 do
+    local j = math.random(i)
+    result[i], result[j] = result[j], result[i]
+  end
+  return result
+end
+
+describe("a diff of lists", function()
+  local function row(i)
+    return { id = i, name = "row " .. i, x = 10 * i, y = 20 * i }
+  end
+
+  it("is never longer than replacing what differs", function()
+    with_seed(function()
+      for _ = 1, 300 do
+        local most = math.random(40)
+        local function number() return math.random(most) end
+        local a = list_of(math.random(0, 60), number)
+        local b = math.random(2) == 1 and shuffled(a) or json.copy(a)
+        if math.random(2) == 1 then
+          for _ = 1, math.random(5) do
+            table.insert(b, math.random(#b + 1), number())
+            table.remove(b, math.random(#b))
+          end
+        end
+        assert.is_true(count(a, b) <= differing(a, b))
+        table.sort(b)
+        assert.is_true(count(a, b) <= differing(a, b))
+      end
+    end)
+  end)
+
+  it("of a reversed, a sorted and a swapped list replaces", function()
+    with_seed(function()
+      for _, make in ipairs { math.tointeger, row } do
+        local a = list_of(100, make)
+        local reversed = list_of(100, function(i) return make(101 - i) end)
+        assert.equal(100, count(a, reversed))
+        assert.is_true(count(shuffled(a), a) <= 100)
+        local swapped = json.copy(a)
+        swapped[2], swapped[90] = swapped[90], swapped[2]
+        assert.equal(2, count(a, swapped))
+        swapped[3], swapped[4] = swapped[4], swapped[3]
+        assert.is_true(count(a, swapped) <= 4)
+      end
+    end)
+  end)
+
+  it("is short where elements moved together", function()
+    with_seed(function()
+      for _, make in ipairs { math.tointeger, row, function(i) return i % 3 end,
+        function(i) return { i % 3 } end } do
+        local a = list_of(300, make)
+        local b = json.copy(a)
+        table.insert(b, 1, table.remove(b))
+        assert.is_true(count(a, b) <= 2)
+        table.insert(b, 100, make(1000))
+        table.remove(b, 200)
+        assert.is_true(count(a, b) <= 4)
+      end
+    end)
+  end)
+
+  it("replaces an element where that is shorter than to change it", function()
+    local big = {}
+    for i = 1, 50 do big["field " .. i] = i end
+    local a = { big, row(1), row(2) }
+    local b = json.copy(a)
+    b[1]["field 1"], b[1]["field 2"] = 0, 0
+    b[2].x = 0
+    b[3].x, b[3].y = 0, 0
+    assert.equal('replace /0/field 1 0; replace /0/field 2 0; ' ..
+      'replace /1/x 0; replace /2 {"id":2,"name":"row 2","x":0,"y":0}',
+      script(a, b))
+    assert.equal('replace /0/0/a 0; replace /1/0 {"a":0,"b":0}', script(
+      { { { a = 1, b = 1 } }, { { a = 1, b = 1 } } },
+      { { { a = 0, b = 1 } }, { { a = 0, b = 0 } } }))
+  end)
+
+  it("of 1,600 rows, two fields changed in each and one row gone, is short",
+    function()
+      with_seed(function()
+        local function common(i)
+          return { kind = i % 3, color = i % 5, x = math.random(1000000),
+            y = math.random(1000000) }
+        end
+        for _, make in ipairs { row, common } do
+          for _, gone in ipairs { 1, 800, 1600 } do
+            local a = list_of(1600, make)
+            local b = json.copy(a)
+            for i = 1, 1600 do b[i].x, b[i].y = -i, -i * 3 end
+            table.remove(b, gone)
+            assert.equal(1600, count(a, b))
+          end
+        end
+        local function wide(i)
+          local t = { id = i }
+          for k = 1, 20 do t["a field " .. k] = i * k end
+          return t
+        end
+        local a = list_of(400, wide)
+        local b = json.copy(a)
+        for i = 1, 400 do b[i]["a field 3"], b[i]["a field 7"] = -i, -i end
+        table.remove(b, 100)
+        table.insert(b, 300, wide(1000))
+        assert.equal(800, count(a, b))
+      end)
+    end)
+
+  it("has an operation for each of few differences", function()
+    local function one(i)
+      return { id = i, name = "row " .. i, tags = { "a", "b" } }
+    end
+    local a, b = list_of(500, one), list_of(500, one)
+    for i = 1, 5 do b[i * 90].name = "other" end
+    b[7].tags[2] = "c"
+    b[8].tags[3] = "c"
+    assert.equal(7, count(a, b))
+    b[9], b[300] = b[300], b[9]
+    assert.equal(9, count(a, b))
+    b[9], b[300] = b[300], b[9]
+    b[500] = b[499]
+    assert.equal(8, count(a, b))
+  end)
+end)
+
+describe("a diff of strings that are not UTF-8", function()
+  it("is nil and a message", function()
+    local good = { name = "sm\xc3\xb8rrebr\xc3\xb8d \u{1F600}", ["\u{e9}"] = 1 }
+    assert.is_table(mw.diff({}, good))
+    assert.is_table(mw.diff(good, {}))
+    for what, value in pairs {
+      ["not JSON: a string that is not UTF-8 at '/a/0'"] =
+        { a = { "caf\xe9" } },
+      ["not JSON: a string that is not UTF-8 at ''"] = "\xff",
+      ["not JSON: a key that is not UTF-8 at '/a'"] =
+        { a = { ["caf\xe9"] = 1 } },
+      ["not JSON: a string that is not UTF-8 at '/s'"] =
+        { s = "\xed\xa0\x80" }, -- half of a pair
+    } do
+      local copy = type(value) == "table" and {} or value
+      if copy ~= value then
+        for key, member in pairs(value) do copy[key] = member end
+      end
+      assert.same({ nil, what }, { mw.diff(value, {}) })
+      assert.same({ nil, what }, { mw.diff({}, value) })
+      assert.same({ nil, what }, { mw.diff(value, copy) })
+      assert.is_nil(mw.patch({ x = 1 },
+        { { op = "add", path = "/x", value = value } }))
+    end
+    assert.matches("is not UTF%-8", select(2, mw.patch({},
+      { { op = "add", path = "/\xff", value = 1 } })))
+  end)
+end)
+
+describe("a diff of a table that is in two places", function()
+  -- A patch of the diff, for the document itself.
+  local function patched(a, b)
+    local operations = assert(mw.diff(a, b))
+    for _, document in ipairs { json.copy(a), a } do
+      local result, message = mw.patch(document, operations)
+      assert.is_nil(message)
+      assert.is_true(json.equal(b, result))
+    end
+    return operations
+  end
+
+  it("gives each place its own value", function()
+    local pos = { x = 1 }
+    patched({ start = pos, goal = pos },
+      { start = { x = 2 }, goal = { x = 3 } })
+    patched({ start = pos, goal = pos },
+      { start = { x = 1 }, goal = { x = 3 } })
+    local list = { 1, 2 }
+    patched({ list, list }, { { 0, 1, 2 }, { 0, 1, 2 } })
+    local box = { list = { 1 } }
+    patched({ a = box, b = { box } },
+      { a = { list = { 1, 2 } }, b = { { list = { 1, 3 } } } })
+    patched({ a = box, b = { box, 1 }, c = {} }, { a = { list = { 2 } },
+      b = { { list = { 1 } } } })
+    patched({ { box }, box, 1 }, { 1, { box }, { list = { 2 } } })
+  end)
+
+  it("leaves alone what is as it was", function()
+    local same = { 1, { 2 } }
+    local a = { a = same, b = same, n = 1 }
+    assert.equal(1, #patched(a, { a = { 1, { 2 } }, b = same, n = 2 }))
+    assert.equal(a.a, a.b)
+    local twice = { same, same, same }
+    assert.equal(0, #patched(twice, { same, { 1, { 2 } }, same }))
+  end)
+
+  it("takes no longer for many ways to one table", function()
+    local a, b = { 1 }, { 2 }
+    for _ = 1, 60 do a, b = { a, a }, { b, b } end
+    assert.same({}, mw.diff(a, a))
+    local c = { 1 }
+    for _ = 1, 60 do c = { c, c } end
+    assert.same({}, mw.diff(a, c))
+  end)
+
+  it("makes any document any other", function()
+    with_seed(function()
+      for _ = 1, 1000 do
+        local a = documents.share { documents.value(4), documents.value(3) }
+        local b = documents.edited(json.copy(a), 4)
+        if type(b) == "table" then documents.share(b) end
+        patched(a, b)
       end
     end)
   end)

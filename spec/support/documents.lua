@@ -57,6 +57,31 @@ local function edit_object(t, depth)
   end
 end
 
+-- Puts tables of a document into more places of it.  Returns the document.
+function documents.share(root)
+  local tables, seen = { root }, { [root] = true }
+  local i = 1
+  while tables[i] do
+    for _, value in next, tables[i] do
+      if type(value) == "table" and not seen[value] then
+        seen[value] = true
+        tables[#tables + 1] = value
+      end
+    end
+    i = i + 1
+  end
+  for _ = 1, random(3) do -- a later table is never around an earlier one
+    local from = random(#tables)
+    local t, key = tables[from], nil
+    local other = tables[random(from, #tables)]
+    for k, value in next, t do
+      if type(value) ~= "table" and random(2) == 1 then key = k end
+    end
+    if key ~= nil and other ~= t then t[key] = other end
+  end
+  return root
+end
+
 -- Changes some parts of a value.  Returns the value, or another one in its
 -- place.
 function documents.edited(value, depth)

@@ -25,6 +25,7 @@ local json = { null = core.null }
 -- =======================================================
 
 local marks = core.clock "moonwatch.array"
+local generation = marks.generation
 local KINDS = { [0] = "array", "object" }
 
 local function mark(t, kind)
@@ -34,8 +35,8 @@ end
 
 --- Returns the mark of a table: "array", "object" or nil.
 function json.mark(t)
-  local generation = marks:generation(t)
-  return generation >= 0 and KINDS[generation % 2] or nil
+  local said = generation(marks, t)
+  return said >= 0 and KINDS[said % 2] or nil
 end
 
 --- Marks a table as an array.  Returns the table.
@@ -100,21 +101,33 @@ end
 -- Documents, without recursion, because documents may be deep
 -- =======================================================
 
--- Returns what is wrong with a value that is no table, or nil.
-local function fault(value)
+--- Returns a table with the same contents and without a class.
+function json.plain(t)
+  if getmetatable(t) == nil then return t end
+  local plain = {}
+  for key, value in next, t do plain[key] = value end
+  return plain
+end
+
+--- What is wrong with a table that is neither array nor object.
+json.NO_KIND = "a table whose keys are neither strings nor 1 to n"
+
+--- Returns what is wrong with a value that is no table, or nil.
+function json.fault(value)
   local kind = type(value)
+  if kind == "string" then
+    return not utf8.len(value) and "a string that is not UTF-8" or nil
+  end
   if kind == "number" then
-    local finite = value == value and value ~= 1 / 0 and value ~= -1 / 0
-    return not finite and ("the number %s"):format(value) or nil
+    return value - value ~= 0 and ("the number %s"):format(value) or nil
   end
-  if kind == "string" or kind == "boolean" or rawequal(value, json.null) then
-    return nil
-  end
+  if kind == "boolean" or rawequal(value, json.null) then return nil end
   return "a " .. kind
 end
 
-local function not_json(what, frame)
-  return nil, ("not JSON: %s at '%s'"):format(what, pointer.of(frame))
+--- Returns the message for what is wrong at a place.
+function json.message(what, node)
+  return ("not JSON: %s at '%s'"):format(what, pointer.of(node))
 end
 
 -- A frame is a table whose members are being folded, and a node of a pointer.
@@ -122,9 +135,7 @@ local function open(t, up, rules, within)
   if within[t] then return nil, "a table inside itself" end
   local held = (rules.contents or raw)(t)
   local kind, size = kind_and_size(t, held)
-  if not kind then
-    return nil, "a table whose keys are neither strings nor 1 to n"
-  end
+  if not kind then return nil, json.NO_KIND end
   within[t] = true
   return { up = up, table = t, held = held, kind = kind, size = size,
     members = {} }
@@ -154,15 +165,17 @@ function json.fold(value, rules)
     if key == nil then
       if not frame.up then return frame.members[1] end
       frame = close(frame, rules, within)
+    elseif type(key) == "string" and not utf8.len(key) then
+      return nil, json.message("a key that is not UTF-8", frame.up)
     elseif type(member) ~= "table" then
-      local what = fault(member)
-      if what then return not_json(what, frame) end
+      local what = json.fault(member)
+      if what then return nil, json.message(what, frame) end
       frame.members[key] = rules.scalar(member)
     elseif known[member] ~= nil then
       frame.members[key] = known[member]
     else
       local below, what = open(member, frame, rules, within)
-      if not below then return not_json(what, frame) end
+      if not below then return nil, json.message(what, frame) end
       frame = below
     end
   end

@@ -1,5 +1,8 @@
---- The longest common subsequence of two lists, by Myers' algorithm.
+--- The longest common subsequence of two lists.
 -- SPDX-License-Identifier: MIT
+--
+-- Lists with few pairs of equal elements, as those without duplicates, have the
+-- longest chain of such pairs.  Other lists are searched by Myers' algorithm.
 --
 -- On the grid of the lists' positions, a step to the right leaves out an
 -- element of the first list, a step down leaves out one of the second, and a
@@ -13,7 +16,9 @@
 -- other lists a good path in bounded time: `n` elements cost about n * limit /
 -- 2 steps.
 
-local WORK, LEAST, MOST = 1 << 24, 64, 1024
+local chain = require "moonwatch.json.chain"
+
+local WORK, LEAST, MOST = 1 << 18, 64, 1024
 
 local function limit_for(n)
   return math.max(LEAST, math.min(MOST, WORK // (n + 1)))
@@ -106,6 +111,24 @@ local function search_all(a, b, keep)
   end
 end
 
+local PAIRS = 8 -- for each element
+
+-- Returns the pairs of equal positions, for a chain; nil if there are many.
+local function equal_pairs(a, b)
+  local places, list, most = {}, {}, PAIRS * (#a + #b)
+  for j = #b, 1, -1 do
+    local of_value = places[b[j]] or {}
+    places[b[j]] = of_value
+    of_value[#of_value + 1] = j
+  end
+  for i, value in ipairs(a) do
+    local of_value = places[value]
+    if #list + #of_value > most then return nil end
+    for _, j in ipairs(of_value) do list[#list + 1] = { i, j, 1 } end
+  end
+  return list
+end
+
 -- Returns the elements of a part of a list that are in a set, and their
 -- positions.
 local function those_in(set, list, first, last)
@@ -140,6 +163,12 @@ return function(a, b)
   local in_a, in_b = set_of(a, first, last_a), set_of(b, first, last_b)
   local left, left_at = those_in(in_b, a, first, last_a)
   local right, right_at = those_in(in_a, b, first, last_b)
-  search_all(left, right, function(x, y) kept[left_at[x]] = right_at[y] end)
+  local function keep(x, y) kept[left_at[x]] = right_at[y] end
+  local pairs_of = equal_pairs(left, right)
+  if pairs_of then
+    chain(pairs_of, #right, keep)
+  else
+    search_all(left, right, keep)
+  end
   return kept
 end

@@ -14,6 +14,7 @@ function pointer.parse(text)
   if text ~= "" and text:sub(1, 1) ~= "/" then
     return nil, quoted(text) .. " does not begin with '/'"
   end
+  if not utf8.len(text) then return nil, quoted(text) .. " is not UTF-8" end
   if text:find "~[^01]" or text:find "~$" then
     return nil, quoted(text) .. " has a '~' with neither 0 nor 1 behind it"
   end
