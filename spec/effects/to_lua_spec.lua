@@ -124,6 +124,57 @@ describe("the source text of effects", function()
     assert.equal(twin.Class, getmetatable(twin.new))
   end)
 
+  it("has null and the marks of arrays and objects", function()
+    local json = require "moonwatch.json"
+    local world, names = copy(), {}
+    local effects = effects_of(world, function()
+      world.phone = mw.null
+      world.items[1] = mw.null
+      world.lists = mw.object_like { a = mw.array {}, b = mw.object_like {},
+        c = {}, d = mw.array { mw.array { mw.null } } }
+    end)
+    for i = 1, 200 do names["mw" .. i] = {} end
+    for _, more in ipairs { {}, { mw = {} }, { mw = {}, mww = {} }, names } do
+      more.world = world
+      local text = assert(effects:to_lua(more))
+      for _, env in ipairs { { mw = mw }, { require = require } } do
+        local twin = copy()
+        env.world, env.setmetatable = twin, setmetatable
+        if not more.mw or env.require then
+          env.mw = env.mw or more.mw
+          assert(load(text, "text", "t", env))()
+          assert.same(mw.null, twin.phone)
+          assert.is_true(json.equal(json.copy(twin.lists), world.lists))
+          local lists = twin.lists
+          assert.same({ "object", "array", "object", "array", "array" },
+            { json.mark(lists), json.mark(lists.a), json.mark(lists.b),
+              json.mark(lists.d), json.mark(lists.d[1]) })
+          assert.is_nil(json.mark(lists.c))
+        end
+      end
+    end
+  end)
+
+  it("does without the library where it can", function()
+    assert.is_nil((text_of(function(world)
+      world.a, world.hero.b = { {}, { 1 } }, { x = 1 }
+    end):find "moonwatch"))
+  end)
+
+  it("has null as a key", function()
+    local world = copy()
+    local effects = effects_of(world, function()
+      world.hero[mw.null] = 1
+      world.new = { [mw.null] = mw.null }
+    end)
+    local twin = copy()
+    local env = { world = twin, mw = mw, setmetatable = setmetatable }
+    local text, message = effects:to_lua { world = world }
+    assert(load(assert(text, message), "text", "t", env))()
+    assert.equal(1, twin.hero[mw.null])
+    assert.equal(mw.null, twin.new[mw.null])
+  end)
+
   it("cannot be had when there is no way to something", function()
     local message = select(2, text_of(function(w) w.f = print end))
     assert.equal("there is no way to a function", message)
@@ -131,8 +182,8 @@ describe("the source text of effects", function()
     local effects = effects_of(world, function() other.x = 1 end)
     assert.same({ nil, "there is no way to the object whose field 'x' was " ..
       "written" }, { effects:to_lua { world = world } })
-    effects = effects_of(world, function() world.null = mw.null end)
-    assert.same({ nil, "a userdata cannot be written" },
+    effects = effects_of(world, function() world.file = io.stdout end)
+    assert.same({ nil, "there is no way to a userdata" },
       { effects:to_lua { world = world } })
   end)
 

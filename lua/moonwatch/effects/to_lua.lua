@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: MIT
 
 local check = require "moonwatch.check"
+local json = require "moonwatch.json"
 local recorded = require "moonwatch.effects.recorded"
 local literal = require "moonwatch.literal"
 local make_script = require "moonwatch.effects.script"
@@ -13,14 +14,22 @@ Writer.__index = Writer
 -- Values
 -- =======================================================
 
+-- Returns the text for a field of the library: for null, and for the marks.
+function Writer:of_library(field)
+  if not self.library then
+    self.library = "mw"
+    while self.taken[self.library] ~= nil do
+      self.library = self.library .. "w"
+    end
+  end
+  return self.library .. "." .. field
+end
+
 function Writer:value(value)
   local name = self.names[value]
   if name then return name end
-  local write = literal.write[type(value)]
-  if not write then
-    error { ("a %s cannot be written"):format(type(value)) }
-  end
-  return write(value)
+  if value == json.null then return self:of_library "null" end
+  return literal.of(value)
 end
 
 local function field(self, key)
@@ -71,6 +80,15 @@ function Writer:place(place, names)
   end
 end
 
+local MARKS = { array = "array", object = "object_like" }
+
+-- The line that makes a new table, with its mark.
+function Writer:table(object, names)
+  local mark = MARKS[json.mark(object)]
+  local made = mark and self:of_library(mark) .. " {}" or "{}"
+  self:line(self:name(object, names), " = ", made)
+end
+
 function Writer:fields(its)
   local name = self.names[its.object]
   for _, pair in ipairs(its.fields) do
@@ -92,23 +110,27 @@ function Writer:write(write)
 end
 
 local function render(script, names)
-  local self = setmetatable({ lines = {}, names = {}, last = 0 }, Writer)
+  local self = setmetatable({ lines = {}, names = {}, taken = names, last = 0 },
+    Writer)
   if #script.places + #script.tables > LOCALS then self:crowd(names) end
   for _, place in ipairs(script.places) do self:place(place, names) end
-  for _, its in ipairs(script.tables) do
-    self:line(self:name(its.object, names), " = {}")
-  end
+  for _, its in ipairs(script.tables) do self:table(its.object, names) end
   for _, its in ipairs(script.tables) do self:fields(its) end
   for _, write in ipairs(script.writes) do self:write(write) end
   self:line ""
-  return table.concat(self.lines, "\n")
+  local text = table.concat(self.lines, "\n")
+  if not self.library then return text end
+  local found = self.library == "mw" and "mw or " or ""
+  return ('local %s = %srequire "moonwatch"\n%s'):format(self.library, found,
+    text)
 end
 
 -- }======================================================
 
 --- Returns source text that performs the effects in a program in which the
 -- objects in `names` are globals of these names; the text finds other objects
--- by their paths.  Returns nil and a message if a value cannot be written.
+-- by their paths, and the library in the global `mw` or by `require`, if it has
+-- to.  Returns nil and a message if there is no way to a value.
 return function(self, names)
   recorded.check(self, "to_lua")
   check.argument(type(names) == "table", 1, "to_lua", "table", names)
@@ -119,8 +141,5 @@ return function(self, names)
   end
   local script, message = make_script(self, names)
   if not script then return nil, message end
-  local ok, text = pcall(render, script, names)
-  if ok then return text end
-  if type(text) ~= "table" then error(text, 0) end
-  return nil, text[1]
+  return render(script, names)
 end

@@ -298,9 +298,9 @@ function Comparison:result()
 end
 
 --- Compares two documents.  `before(t)` and `after(t)` return the contents of
--- their tables.  Returns the tables that differ, table -> other -> true, and the
--- set of tables of `a` that are in two places; or nil and a message if one of
--- the documents is not JSON.
+-- their tables.  Returns the tables that differ, table -> other -> true, and
+-- the set of tables of `a` that are in two places; or nil and a message if one
+-- of the documents is not JSON.
 return function(a, b, before, after)
   local self = setmetatable({ n = 0, xs = {}, ys = {}, ups = {}, differ = {},
     halves = {},
