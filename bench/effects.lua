@@ -19,6 +19,4 @@ return {
   { name = "one of 1,000 rows: undoable", measure = "row", apart = true,
     against = "a copy of all", base = "copy", ours = "transaction",
     zero = "write", unit = "us", most = 2 },
-  { name = "1 element before 1,000: diff", measure = "documents",
-    against = "a copy of all", base = "copy", ours = "diff", unit = "us" },
 }

@@ -273,22 +273,6 @@ function ways.rows.copy()
   end
 end
 
--- Each does something with two documents.
-ways.documents = {}
-
-function ways.documents.copy(_, b) return copy(b) end
-
-function ways.documents.diff(a, b)
-  assert(#mw.diff(a, b) == 1)
-end
-
--- One list, and the same with an element before the first.
-function ways.two_documents()
-  local a, b = new_rows(1000, 0), new_rows(1000, 0)
-  table.insert(b, 1, { id = 0, x = 1 })
-  return a, b
-end
-
 -- A world of 100,000 tables, a quarter of them with a class.
 local function new_world()
   local class = { __index = { alive = true } }
@@ -329,7 +313,8 @@ function ways.copies.plain_tracked()
   return function() return mw.plain(world) end
 end
 
-for _, name in ipairs { "watches", "programs", "frames", "growth" } do
+for _, name in ipairs { "watches", "programs", "frames", "growth",
+  "documents" } do
   require("ways_of_" .. name)(ways)
 end
 
