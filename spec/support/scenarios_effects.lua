@@ -368,14 +368,17 @@ end
 
 function scenarios.diffs()
   local mw = require "moonwatch"
-  local a = { list = { 1, 2, { a = 3 } }, gone = { 1 }, same = {} }
-  local b = { list = { 0, 1, 2, { a = 4 } }, new = { x = "y" }, same = {} }
+  local a = { list = { 1, 2, { a = 3 } }, gone = { 1 }, same = {},
+    rows = { { n = 1, x = 1 }, { n = 2, x = 1 }, { n = 3, x = 1 } } }
+  local b = { list = { 0, 1, 2, { a = 4 } }, new = { x = "y" }, same = {},
+    rows = { { n = 2, x = 1, y = 1 }, { n = 3, x = 1, y = 1 } } }
   local operations, why = mw.diff(a, b)
   if not operations then error(why, 0) end
   local root
   root, why = mw.patch(a, operations)
   if not root then error(why, 0) end
   check(root == a and #a.list == 4 and a.list[4].a == 4 and not a.gone)
+  check(#a.rows == 2 and a.rows[1].n == 2 and a.rows[2].y == 1)
   check(a.new.x == "y" and #mw.diff(a, b) == 0)
 end
 

@@ -12,6 +12,13 @@
 --
 -- A side is one of two documents: the function that returns the contents of its
 -- tables, and the numbers of its tables.
+--
+-- The walk needs no recursion, because documents may be deep.  The frame of a
+-- depth is used again and again, because most tables are small:
+--
+--     table, held, kind    the table, its contents, what it is
+--     key, n, sum          the last member that was mixed in, the number of
+--                          members so far, and the sum
 
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
@@ -46,65 +53,97 @@ function Numbers:scalar(value)
   return number
 end
 
--- Tells whether a table has a kind and members, given by number.
-function Numbers:same(kind, size, members, side, twin)
-  if side:kind(twin) ~= kind then return false end
-  local n = 0
-  for key, value in next, side:contents(twin) do
-    if self:of(side, value) ~= members[key] then return false end
+-- Tells whether the table of a frame is equal to one that has a number.
+function Numbers:same(side, frame, owner, twin)
+  if owner:kind(twin) ~= frame.kind then return false end
+  local scalars, numbers, its = self.scalars, side.numbers, owner.numbers
+  local n, held = 0, frame.held
+  for key, value in next, owner:contents(twin) do
+    local other = held[key]
+    local number = scalars[value] or its[value]
+    if number ~= (scalars[other] or numbers[other]) then return false end
     n = n + 1
   end
-  return n == size
+  return n == frame.n
+end
+
+-- Returns the number of the table of a frame, whose members are mixed in.
+function Numbers:table(side, frame)
+  local sum = frame.sum
+  while self.twins[sum] do
+    local twin, owner = self.twins[sum], self.owners[sum]
+    if self:same(side, frame, owner, twin) then return owner.numbers[twin] end
+    sum = sum + 1
+  end
+  self.twins[sum], self.owners[sum] = frame.table, side
+  self.tables = self.tables - 1
+  return self.tables
 end
 
 local A, B = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F -- odd and irregular
 local KINDS = { array = A, object = B, either = A ~ B }
 
-function Numbers:sum(members, kind)
-  local sum = KINDS[kind]
-  for key, number in next, members do
-    local name = kind == "array" and key or self:scalar(key)
-    local mixed = name * A ~ number * B
-    sum = sum + mixed * (mixed >> 32)
-  end
-  return sum
+local function open(frames, depth, side, t)
+  local frame, kind = frames[depth] or {}, side:kind(t)
+  frames[depth] = frame
+  frame.table, frame.held, frame.kind = t, side:contents(t), kind
+  frame.key, frame.n, frame.sum = nil, 0, KINDS[kind]
+  return frame
 end
 
--- Returns the number of a table, whose members have the numbers `members`.
-function Numbers:table(side, t, members, kind, size)
-  local sum = self:sum(members, kind)
-  while self.twins[sum] do
-    local twin, owner = self.twins[sum], self.owners[sum]
-    if self:same(kind, size, members, owner, twin) then
-      return owner.numbers[twin]
+-- Mixes members in, up to a table that has no number.  Returns that table, or
+-- nil at the end.
+function Numbers:mix(side, frame)
+  local scalars, numbers, last = self.scalars, side.numbers, frame.key
+  local n, sum, is_array = frame.n, frame.sum, frame.kind == "array"
+  for key, value in next, frame.held, last do
+    local number = scalars[value] or numbers[value]
+    if not number then
+      if type(value) == "table" then
+        frame.key, frame.n, frame.sum = last, n, sum
+        return value
+      end
+      number = self:scalar(value)
     end
-    sum = sum + A
+    local name = is_array and key or scalars[key] or self:scalar(key)
+    local mixed = name * A ~ number * B
+    n, sum, last = n + 1, sum + mixed * (mixed >> 32), key
   end
-  self.twins[sum], self.owners[sum] = t, side
-  self.tables = self.tables - 1
-  return self.tables
+  frame.n, frame.sum = n, sum
+  return nil
+end
+
+-- Gives numbers to a table and to all below it.
+function Numbers:walk(side, t)
+  local frames, depth, numbers = {}, 1, side.numbers
+  local frame = open(frames, depth, side, t)
+  while depth > 0 do
+    local below = self:mix(side, frame)
+    if below then
+      depth = depth + 1
+      frame = open(frames, depth, side, below)
+    else
+      numbers[frame.table] = self:table(side, frame)
+      depth = depth - 1
+      frame = frames[depth]
+    end
+  end
+  return numbers[t]
 end
 
 --- Returns the number of a value on a side, which is JSON.
 function Numbers:of(side, value)
   if type(value) ~= "table" then return self:scalar(value) end
-  return side.numbers[value] or json.fold(value, side.rules)
+  return side.numbers[value] or self:walk(side, value)
 end
 
-function Numbers:side(contents)
-  local side = setmetatable({ of = contents, numbers = {} }, Side)
-  side.rules = {
-    contents = contents, known = side.numbers,
-    scalar = function(value) return self:scalar(value) end,
-    table = function(...) return self:table(side, ...) end,
-  }
-  return side
+local function new_side(contents)
+  return setmetatable({ of = contents, numbers = {} }, Side)
 end
 
 --- Returns numbers for two documents, and their sides.  `before(t)` and
 -- `after(t)` return the contents of the tables of the documents.
 return function(before, after)
-  local self = setmetatable({ n = 0, tables = 0, scalars = {}, twins = {},
-    owners = {} }, Numbers)
-  return self, self:side(before), self:side(after)
+  return setmetatable({ n = 0, tables = 0, scalars = {}, twins = {},
+    owners = {} }, Numbers), new_side(before), new_side(after)
 end
