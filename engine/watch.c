@@ -703,7 +703,7 @@ typedef struct cursor {
 } cursor;
 
 static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
-                         const mw_value *key) {
+                                const mw_value *key) {
   cursor c = {r->first, 0};
   if (r->keyed == 0) return c;
   c.keyed = find_field(e, mw_slot(r->obj), key);
@@ -711,7 +711,8 @@ static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
   return c;
 }
 
-static inline mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) {
+static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
+                                    uint32_t *i) {
   mwi_watch *all = (c->all != 0) ? watch_at(e, c->all) : NULL;
   mwi_watch *keyed = (c->keyed != 0) ? watch_at(e, c->keyed) : NULL;
   if (keyed != NULL && (all == NULL || keyed->seq < all->seq)) {
@@ -752,6 +753,23 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
       claimed->flags |= MWI_CLAIMED;
       claimed->claim = ev->claim;
       count_waiting(e, r, claimed, -1);
+      twin = claimed->twin;
+    } while (twin != i);
+  }
+}
+
+/* Gives back what the walk has claimed and not called: a check has refused. */
+static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
+  uint32_t i, twin;
+  mwi_watch *w;
+  while ((w = next_watch(e, &c, &i)) != NULL) {
+    if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) != MWI_CLAIMED) continue;
+    if (w->claim != ev->claim) continue;
+    twin = i;
+    do {
+      mwi_watch *claimed = watch_at(e, twin);
+      claimed->flags &= (uint16_t)~MWI_CLAIMED;
+      count_waiting(e, r, claimed, 1);
       twin = claimed->twin;
     } while (twin != i);
   }
@@ -818,7 +836,7 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
 
 /* Calls the guards of the watches of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
-  cursor c = both_lists(e, r, key);
+  cursor c = both_lists(e, r, key), begin = c;
   mw_handle obj = r->obj;
   mwi_watch *w;
   uint32_t i;
@@ -836,6 +854,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
     }
     if (r->obj != obj) break; /* the lists have gone with the object */
   }
+  if (ev->refused && r->obj == obj) disclaim(e, r, begin, ev);
   e->watch.walks--;
   if (r->obj != obj || --r->walks > 0) return;
   if (e->watch.ended != 0) unlink_ended(e);
