@@ -776,6 +776,23 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   }
 }
 
+/* Gives back what the walk has claimed and not called: a check has refused. */
+static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
+  uint32_t i, twin;
+  mwi_watch *w;
+  while ((w = next_watch(e, &c, &i)) != NULL) {
+    if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) != MWI_CLAIMED) continue;
+    if (w->claim != ev->claim) continue;
+    twin = i;
+    do {
+      mwi_watch *claimed = watch_at(e, twin);
+      claimed->flags &= (uint16_t)~MWI_CLAIMED;
+      count_waiting(e, r, claimed, 1);
+      twin = claimed->twin;
+    } while (twin != i);
+  }
+}
+
 static int is_called(const mwi_watch *w, const event *ev) {
   if (w->flags & MWI_ENDED) return 0;
   if (w->flags & MWI_CLAIMED)
@@ -839,7 +856,7 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
 
 /* Calls the guards of the watches of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
-  cursor c = both_lists(e, r, key);
+  cursor c = both_lists(e, r, key), begin = c;
   mw_handle obj = r->obj;
   mwi_watch *w;
   uint32_t i;
@@ -857,6 +874,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
     }
     if (r->obj != obj) break; /* the lists have gone with the object */
   }
+  if (ev->refused && r->obj == obj) disclaim(e, r, begin, ev);
   e->watch.walks--;
   if (r->obj != obj || --r->walks > 0) return;
   if (e->watch.ended != 0) unlink_ended(e);

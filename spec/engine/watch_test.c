@@ -17,6 +17,9 @@ static struct {
   void (*act[128])(void);
   mw_handle dead;
   mw_watch_id ids[8];
+  char refuses;     /* the guard that refuses writes */
+  int answers[128]; /* whether a guard is to be called */
+  int is_over;      /* have all watches with MW_ASK lived long enough? */
 } host;
 
 static int alive(void *ud, mw_handle h) {
@@ -36,11 +39,23 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   }
   if (len + 1 < sizeof(host.log)) host.log[len] = (char)ref;
   if (host.act[ref] != NULL) host.act[ref]();
-  return 1;
+  return ((char)ref == host.refuses) ? MW_REFUSES : 1;
+}
+
+/* A question stands before the guard's name in the log. */
+static int asked(void *ud, mw_handle obj, uint64_t ref, int flags,
+                 const mw_change *change) {
+  (void)ud;
+  (void)obj;
+  if ((flags & MW_ASK) == 0) strcat(host.log, "not asked");
+  if (change == NULL) return host.is_over ? -1 : 1;
+  strcat(host.log, "?");
+  if (host.act['?'] != NULL) host.act['?']();
+  return host.answers[ref];
 }
 
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive, NULL, NULL, NULL, NULL};
+  const mw_host its = {NULL, called, alive, NULL, NULL, NULL, asked};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_host_set(e, &its);
@@ -125,6 +140,20 @@ static void end_rows(batch_rows *b) {
     mw_batch_tell(host.e, calls[i].watch, &change);
   }
   check(mw_verify(host.e) == MW_OK);
+}
+
+/* The same, unless a check refuses: `!` in the log. */
+static void try_write(mw_handle obj, int64_t key, int same) {
+  mw_change change;
+  memset(&change, 0, sizeof(change));
+  change.key.type = MW_TINTEGER;
+  change.key.u.i = key;
+  change.kind = MW_UPDATE;
+  change.same = same;
+  if (mw_write_check(host.e, obj, &change))
+    write_key(obj, key, same);
+  else
+    strcat(host.log, "!");
 }
 
 static int logged(const char *expected) {
@@ -688,7 +717,238 @@ static void knows_when_an_object_was_last_written(mw_engine *e, heap *h) {
   check(mw_object_last_change(e, obj) == -1);
 }
 
+static void checks_first(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  try_write(MW_NONE, 1, 0);
+  try_write(obj, 1, 0);
+  check(logged("=="));
+  watch('a', MW_AFTER);
+  watch('b', 0);
+  watch('c', MW_CHECK);
+  watch('d', MW_CHECK | MW_ONCE);
+  try_write(obj, 1, 0);
+  check(logged("cdb=a"));
+  try_write(obj, 1, 0);
+  check(logged("cb=a"));
+  check(mw_object_mutations(e, obj) == 2 && mw_object_waiting(e, obj) == 3);
+}
+
+static void refusals(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  host.ids[0] = watch('a', MW_ONCE);
+  host.ids[1] = watch('b', MW_CHECK);
+  host.ids[2] = watch('c', MW_CHECK | MW_ONCE);
+  host.ids[3] = watch('d', MW_CHECK);
+  host.refuses = 'c';
+  try_write(obj, 1, 0);
+  check(logged("bc!"));
+  check(mw_object_mutations(e, obj) == 0 &&
+        mw_object_last_change(e, obj) == -1);
+  check(mw_watch_is_alive(e, host.ids[0]) &&
+        !mw_watch_is_alive(e, host.ids[2]));
+  try_write(obj, 1, 0);
+  check(logged("bda="));
+  check(mw_object_mutations(e, obj) == 1);
+}
+
+static void refusals_use_up_one(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  watch('a', MW_CHECK | MW_ONCE);
+  watch('b', MW_CHECK | MW_ONCE);
+  watch('c', MW_CHECK | MW_ONCE);
+  watch_as('d', MW_CHECK | MW_ONCE, 1, MW_NONE);
+  host.refuses = 'b';
+  try_write(obj, 1, 0);
+  check(logged("ab!") && mw_object_waiting(e, obj) == 3);
+  try_write(obj, 1, 0);
+  check(logged("cd=") && mw_object_waiting(e, obj) == 0);
+}
+
+static void checks_of_keys(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  watch_as('a', MW_CHECK, 7, MW_NONE);
+  watch('b', MW_CHECK | MW_SKIP);
+  try_write(obj, 7, 0);
+  try_write(obj, 107, 1);
+  try_write(obj, 1, 0);
+  check(logged("ab=a=b="));
+  host.refuses = 'a';
+  try_write(obj, 7, 0);
+  check(logged("a!"));
+}
+
+static void checks_above(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e), root = MW_NONE;
+  mw_reach reach;
+  mw_value key = {MW_TINTEGER, {1}};
+  (void)h;
+  mw_object_identify(e, &places[1], &root);
+  check(mw_root_begin(e, root, &reach) == MW_NEW);
+  check(mw_tree_link(e, 0, root, &key, obj) == MW_NEW);
+  watch('a', MW_CHECK);
+  host.obj = root;
+  watch('b', MW_CHECK | MW_DEEP);
+  watch('c', MW_CHECK);
+  watch_as('d', MW_CHECK | MW_DEEP, 1, MW_NONE);
+  watch_as('e', MW_CHECK | MW_DEEP, 2, MW_NONE);
+  try_write(obj, 5, 0);
+  check(logged("abd="));
+  try_write(root, 2, 0);
+  check(logged("bce="));
+  host.refuses = 'a';
+  try_write(obj, 5, 0);
+  check(logged("a!"));
+  host.refuses = 'b';
+  try_write(obj, 5, 0);
+  check(logged("ab!"));
+  check(mw_object_mutations(e, root) == 1);
+}
+
+static void checks_that_end(mw_engine *e, heap *h) {
+  (void)h;
+  begin(e);
+  host.ids[0] = watch('a', MW_CHECK);
+  host.ids[1] = watch('b', MW_CHECK);
+  host.ids[2] = watch('c', MW_CHECK);
+  host.act['a'] = cancel_b;
+  try_write(host.obj, 1, 0);
+  check(logged("ac="));
+  host.act['a'] = cancel_all;
+  host.refuses = 'a';
+  try_write(host.obj, 1, 0);
+  try_write(host.obj, 1, 0);
+  check(logged("a!=") && mw_object_waiting(e, host.obj) == 0);
+  host.refuses = 0;
+  watch('a', MW_CHECK);
+  watch('b', MW_CHECK);
+  host.act['a'] = forget_object;
+  try_write(host.obj, 1, 0);
+  check(logged("a="));
+}
+
+static void check_nested(void) {
+  host.act['a'] = NULL;
+  try_write(host.obj, 2, 0);
+}
+
+static void checks_that_write(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  watch('a', MW_CHECK);
+  watch('b', 0);
+  host.act['a'] = check_nested;
+  try_write(obj, 1, 0);
+  check(logged("aab=b=") && mw_object_mutations(e, obj) == 2);
+}
+
+static void questions(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  (void)h;
+  host.ids[0] = watch('a', MW_ASK | MW_ONCE);
+  watch('b', MW_ASK | MW_AFTER);
+  watch('c', MW_ASK | MW_CHECK);
+  watch('d', MW_ONCE);
+  host.answers['b'] = 1;
+  host.refuses = 'c';
+  try_write(obj, 1, 0);
+  check(logged("??d=?b") && mw_watch_is_alive(e, host.ids[0]));
+  host.answers['a'] = host.answers['c'] = 1;
+  try_write(obj, 1, 0);
+  check(logged("?c!"));
+  host.refuses = 0;
+  try_write(obj, 1, 0);
+  check(logged("?c?a=?b") && !mw_watch_is_alive(e, host.ids[0]));
+  host.answers['b'] = -1;
+  try_write(obj, 1, 0);
+  try_write(obj, 1, 0);
+  check(logged("?c=??c=") && mw_object_waiting(e, obj) == 1);
+}
+
+static void questions_in_batches(mw_engine *e, heap *h) {
+  batch_rows rows;
+  mw_handle obj = begin(e);
+  (void)h;
+  memset(&rows, 0, sizeof(rows));
+  host.ids[0] = watch('a', MW_ASK | MW_ONCE);
+  note_key(&rows, obj, 1);
+  note_key(&rows, obj, 2);
+  end_rows(&rows);
+  check(logged("==2?") && mw_watch_is_alive(e, host.ids[0]));
+  host.answers['a'] = 1;
+  memset(&rows, 0, sizeof(rows));
+  note_key(&rows, obj, 1);
+  end_rows(&rows);
+  check(logged("=1?a") && !mw_watch_is_alive(e, host.ids[0]));
+}
+
+static void questions_about_flags(mw_engine *e, heap *h) {
+  mw_handle guard = MW_NONE;
+  (void)h;
+  begin(e);
+  mw_object_identify(e, &places[1], &guard);
+  watch_as('a', MW_ASK | MW_FLAG, 0, guard);
+  host.answers[guard & 127] = 0;
+  write();
+  check(logged("?=") && mw_guard_is_valid(e, guard));
+}
+
+static void forget_in_question(void) {
+  host.act['?'] = NULL;
+  forget_object();
+}
+
+static void questions_that_end(mw_engine *e, heap *h) {
+  (void)h;
+  begin(e);
+  host.ids[0] = watch('a', MW_ASK);
+  host.ids[1] = watch('b', MW_ASK);
+  host.ids[2] = watch('c', MW_ASK);
+  host.answers['a'] = host.answers['b'] = host.answers['c'] = 1;
+  host.act['?'] = cancel_b;
+  write();
+  check(logged("?a?c="));
+  host.act['?'] = cancel_all;
+  write();
+  check(logged("?=") && mw_object_waiting(e, host.obj) == 0);
+  watch('a', MW_ASK);
+  watch('b', MW_ASK);
+  host.act['?'] = forget_in_question;
+  write();
+  check(logged("?="));
+}
+
+static void watches_live_on_if_asked(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e);
+  int i;
+  (void)h;
+  for (i = 0; i < 1000; i++) {
+    watch_as('a', MW_ASK, i % 7 + 1, MW_NONE);
+    watch('b', MW_ASK);
+    if (i == 500) check(mw_object_waiting(e, obj) == 3 * 501);
+    host.is_over = i > 500;
+  }
+  check(mw_object_waiting(e, obj) < 1500);
+  host.is_over = 0;
+  check(logged(""));
+}
+
 const test watch_tests[] = {
+    {"checks are asked first, in order", checks_first},
+    {"a refusal ends the asking, and the write does not count", refusals},
+    {"a refusal uses up one one-shot watch, and no other", refusals_use_up_one},
+    {"checks may be of keys, and are asked in batches", checks_of_keys},
+    {"checks above are asked after the object's", checks_above},
+    {"a check may end watches and the object", checks_that_end},
+    {"a check may write, which lands first", checks_that_write},
+    {"a host is asked before a watch is used up", questions},
+    {"a host is asked at the end of a batch", questions_in_batches},
+    {"a host is asked before a flag is raised", questions_about_flags},
+    {"a question may end watches and the object", questions_that_end},
+    {"a host is asked whether watches live on", watches_live_on_if_asked},
     {"the last write of an object has a generation",
      knows_when_an_object_was_last_written},
     {"guards are called in the order of watching, once", in_order},
