@@ -221,8 +221,12 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
-  add_to(&r->deep, n, r, 0);
-  if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
+  if (w->reach != 0) {
+    mwi_reach_hear(e, w->reach, n);
+  } else {
+    add_to(&r->deep, n, r, 0);
+    if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
+  }
   e->watch.deep += (uint32_t)n;
   if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
 }
@@ -517,6 +521,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
     w->flags |= MWI_RESULT;
   w->slot = mw_slot(r->obj);
   w->field = field;
+  w->reach = mwi_reach_filter(e, options->reach);
   w->twin = i;
   w->seq = e->watch.seq;
   w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
@@ -614,11 +619,11 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   uint32_t f;
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
-  mw_root_end(e, obj);
   lose_results(e, r->first);
   for (f = r->fields; f != 0; f = field_at(e, f)->next)
     lose_results(e, field_at(e, f)->first);
   end_all(e, r);
+  mwi_tree_end_roots(e, obj, 0);
   r->watched = 0;
   r->layout++;
   return MW_OK;
@@ -693,6 +698,7 @@ typedef struct event {
   int refused;    /* has a check refused the write? */
   int others;     /* are there watches of other phases? */
   int below;      /* MW_DEEP: an object below this one was written */
+  uint32_t reach; /* then: the reach, if filtered, else 0 */
   uint64_t seq;   /* of the newest watch at the begin of the write */
   uint16_t claim; /* the number of the walk */
 } event;
@@ -703,7 +709,7 @@ typedef struct cursor {
 } cursor;
 
 static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
-                         const mw_value *key) {
+                                const mw_value *key) {
   cursor c = {r->first, 0};
   if (r->keyed == 0) return c;
   c.keyed = find_field(e, mw_slot(r->obj), key);
@@ -711,7 +717,8 @@ static inline cursor both_lists(const mw_engine *e, const mwi_object *r,
   return c;
 }
 
-static inline mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) {
+static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
+                                    uint32_t *i) {
   mwi_watch *all = (c->all != 0) ? watch_at(e, c->all) : NULL;
   mwi_watch *keyed = (c->keyed != 0) ? watch_at(e, c->keyed) : NULL;
   if (keyed != NULL && (all == NULL || keyed->seq < all->seq)) {
@@ -726,7 +733,7 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c, uint32_t *i) 
 
 /* Does the watch hear the change, now or later? */
 static int concerns(const mwi_watch *w, const event *ev) {
-  if (ev->below & ~w->flags) return 0;
+  if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach)) return 0;
   if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
@@ -931,6 +938,7 @@ static void deliver(mw_engine *e, uint32_t i, void *hosts) {
   memset(&change, 0, sizeof(change));
   change.host = hosts;
   change.note = w->note;
+  change.reach = w->reach;
   r->walks++; /* a watch that ends stays in its list */
   mwi_check_call(host->settle != NULL);
   mwi_quiet_begin(e);
@@ -983,11 +991,12 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mwi_climb climb;
   mwi_object *root;
   ev->below = MW_DEEP;
-  for (root = mwi_tree_first(e, r, &climb);
+  for (root = mwi_tree_first(e, r, &ev->change->key, &climb);
        root != NULL && r->obj == obj && !ev->refused;
-       root = mwi_tree_next(e, r, &climb)) {
+       root = mwi_tree_next(e, r, &ev->change->key, &climb)) {
     mw_value key = {MW_TNIL, {0}};
     ev->change->node = climb.node;
+    ev->change->reach = ev->reach = climb.filter;
     if (root->fields != 0) mwi_tree_top(e, &climb, &key);
     f(e, root, &key, ev);
   }
@@ -1002,7 +1011,7 @@ static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
 
 int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                     int *others) {
-  event ev = {change, MW_CHECK, 0, 0, 0, 0, 0};
+  event ev = {change, MW_CHECK, 0, 0, 0, 0, 0, 0};
   ev.seq = e->watch.seq;
   hear(e, r, &ev, fire);
   *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq;
@@ -1019,14 +1028,14 @@ int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change) {
 
 void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
                      uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, (e->watch.batches > 0) ? queue_all : fire);
 }
 
 void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
                    uint64_t seq) {
-  event ev = {change, MW_AFTER, 0, 0, 0, 0, 0};
+  event ev = {change, MW_AFTER, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   if (e->watch.batches == 0) hear(e, r, &ev, fire);
 }
@@ -1043,7 +1052,7 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
 }
 
 void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
-  event ev = {change, 0, 0, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
   if (e->watch.results > 0) hear(e, r, &ev, raise_results);
 }
 

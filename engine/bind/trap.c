@@ -42,7 +42,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.flags_only = 0;
   w->change.host = w;
   w->change.note = 0;
-  w->change.node = 0;
+  w->change.node = w->change.reach = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->asked = w->ignored = w->told = w->failed = 0;
@@ -661,7 +661,7 @@ static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
   if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE &&
       lua_type(L, VALUE) != LUA_TTABLE &&
-      (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r)))
+      (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r, key)))
     needs &= ~(unsigned)MWI_TREE;
   return needs;
 }
