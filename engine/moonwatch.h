@@ -604,14 +604,20 @@ typedef struct mw_filter {
 MW_API int mw_root_begin_filtered(mw_engine *e, mw_handle obj,
                                   const mw_filter *filter, mw_reach *reach);
 
-/* Ends a filtered reach, which no watch has. */
-MW_API int mw_root_end_filtered(mw_engine *e, mw_reach reach);
+/* Ends a reach, which no watch has. */
+MW_API int mw_reach_end(mw_engine *e, mw_reach reach);
 
 /* Finds the first reach of an object after `after` (0: the first of all) that
 ** has a rule; returns 0 when there is none.  `mw_tree_link` with reach 0 leaves
 ** out such reaches: the host asks the rule and links in each. */
 MW_API mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
                               mw_handle *root, uint32_t *rule);
+
+/* Returns the rule of a reach, 0 for none, and its root; and whether a reach of
+** a root has the rule. */
+MW_API uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach,
+                              mw_handle *root);
+MW_API int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule);
 
 /* Which fields of the object does the host link in a reach (0: in all)?  0: none,
 ** 1: the field `*key`, 2: any. */

@@ -839,6 +839,7 @@ static int link_child(mw_engine *e, mw_reach reach, mw_handle parent,
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
   if (first_node(e, parent) == 0) return MW_STALE;
+  if (reach != 0) reach = reach_at(e, reach)->top;
   p = pair_from(e, parent, reach, key, child);
   return link_all(e, p, under, child);
 }
@@ -882,6 +883,19 @@ mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
     return node_at(e, m)->reach;
   }
   return 0;
+}
+
+uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach, mw_handle *root) {
+  const mwi_reach *its = reach_at(e, reach);
+  *root = node_at(e, its->root)->obj;
+  return its->rule;
+}
+
+int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0 && !(is_root(e, m) && reach_of(e, m)->rule == rule))
+    m = node_at(e, m)->next;
+  return m != 0;
 }
 
 int mw_tree_wanted(const mw_engine *e, mw_reach reach, mw_handle obj,
@@ -1077,7 +1091,7 @@ int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
   return (*reach == 0) ? MW_NOMEM : MW_NEW;
 }
 
-int mw_root_end_filtered(mw_engine *e, mw_reach reach) {
+int mw_reach_end(mw_engine *e, mw_reach reach) {
   mwi_check_enter(e);
   drop_node(e, reach_at(e, reach)->root);
   return MW_OK;

@@ -844,6 +844,7 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
   }
   open_no_class(L, s);
   mwb_new_ephemeron(L, MWB_CLASSY);
+  mwb_new_ephemeron(L, MWB_RULES);
   mwb_new_ephemeron(L, MWB_ANCHORS);
   mwb_new_ephemeron(L, MWB_HERITAGES);
   mwb_new_ephemeron(L, MWB_METAS);
