@@ -363,9 +363,13 @@ static uint64_t order_of(const mw_engine *e, uint32_t m) {
 /* Is a later node of the object, `m` too, of a reach that is heard? */
 static int is_heard_from(const mw_engine *e, uint32_t m, uint32_t end) {
   for (; m != end; m = node_number(e, m)->next) {
-    uint32_t root = reach_number(e, node_number(e, m)->reach)->root;
-    const mwi_object *r = mwi_object_find(&e->watch, node_number(e, root)->obj);
-    if (root != m && r != NULL && r->deep > 0) return 1;
+    const mwi_reach *reach = reach_number(e, node_number(e, m)->reach);
+    const mwi_object *r =
+        mwi_object_find(&e->watch, node_number(e, reach->root)->obj);
+    if (reach->root == m) continue;
+    if (reach->filtered ? reach_number(e, reach->top)->heard > 0
+                        : r != NULL && r->deep > 0)
+      return 1;
   }
   return 0;
 }
@@ -396,7 +400,8 @@ static int verify_ins(mw_engine *e, uint32_t m, sums *sum) {
     has_via |= (node->via == i);
     holds(l->child == m && (prev == 0 || l->prev_in == prev));
     holds(is_taken(&e->tree.nodes, l->parent));
-    holds(node_number(e, l->parent)->reach == node->reach);
+    holds(reach_number(e, node_number(e, l->parent)->reach)->below ==
+          node->reach);
   }
   holds(has_via);
   holds(node->ins == 0 || link_number(e, node->ins)->prev_in == prev);
@@ -421,13 +426,24 @@ static int verify_outs(mw_engine *e, uint32_t m, sums *sum) {
   return MW_OK;
 }
 
+/* The number of layers of a reach. */
+static uint32_t layers_of(const mw_engine *e, uint32_t layer) {
+  uint32_t n = 1, below;
+  while ((below = reach_number(e, layer)->below) != 0 && below != layer) {
+    layer = below;
+    n++;
+  }
+  return n;
+}
+
 static int verify_node(mw_engine *e, uint32_t m, mw_handle obj, sums *sum) {
   const mwi_node *node = node_number(e, m);
   sum->nodes++;
   sum->orphans += node->queued;
   holds(node->obj == obj && is_taken(&e->tree.reaches, node->reach));
   holds(is_taken(&e->tree.nodes, reach_number(e, node->reach)->root));
-  if (reach_number(e, node->reach)->root == m) sum->reaches++;
+  if (reach_number(e, node->reach)->root == m)
+    sum->reaches += layers_of(e, node->reach);
   if (reach_number(e, node->reach)->root == m)
     holds(node->via == 0 && !node->queued);
   else

@@ -324,7 +324,8 @@ typedef struct mw_change {
   int same;       /* does the new value equal the old one? */
   int flags_only; /* do only watches with MW_FLAG hear the change? */
   void *host;     /* for the host's use, in `mw_call` */
-  uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first */
+  uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first; */
+  uint32_t reach; /* likewise: the reach of a deep watch with a filter */
 } mw_change;
 
 /*
@@ -406,6 +407,7 @@ typedef struct mw_watch_options {
   uint32_t n_keys;      /* 0: every key, else writes to these keys only; */
                         /* of a write below: the object's key on the path */
   mw_handle guard;      /* the guard, with MW_FLAG or MW_WEAK */
+  uint32_t reach;       /* with MW_DEEP: of `mw_root_begin_filtered`, or 0 */
   uint64_t ref;         /* passed to `mw_call` */
 } mw_watch_options;
 
@@ -594,6 +596,48 @@ typedef uint32_t mw_reach;
 */
 MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
 
+/*
+** What is below a root in a filtered reach.  With keys, only what these keys
+** lead to, one after the other; a key of type MW_TNIL stands for every key.
+**  Watches then hear of writes under the first key to the root, under the
+** second key to what the first leads to, and so on.  The keys are copied.
+*/
+typedef struct mw_filter {
+  uint32_t rule; /* not 0: the host decides, see `mw_tree_ruled` */
+  const mw_value *keys;
+  uint32_t n_keys;
+  int kept; /* does the reach stay while no watch waits? */
+} mw_filter;
+
+/*
+** Makes `obj` the root of a reach with a filter, beside other reaches that
+** `obj` may be the root of.  MW_NEW: the reach is new, and the host links what
+** is below.  MW_OK: there was such a reach.  Reaches of the root that nobody
+** hears end, so `obj` need not be a root after MW_NOMEM.
+*/
+MW_API int mw_root_begin_filtered(mw_engine *e, mw_handle obj,
+                                  const mw_filter *filter, mw_reach *reach);
+
+/* Ends a reach, which no watch has. */
+MW_API int mw_reach_end(mw_engine *e, mw_reach reach);
+
+/* Finds the first reach of an object after `after` (0: the first of all) that
+** has a rule; returns 0 when there is none.  `mw_tree_link` with reach 0 leaves
+** out such reaches: the host asks the rule and links in each. */
+MW_API mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
+                              mw_handle *root, uint32_t *rule);
+
+/* Returns the rule of a reach, 0 for none, and its root; and whether a reach of
+** a root has the rule. */
+MW_API uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach,
+                              mw_handle *root);
+MW_API int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule);
+
+/* Which fields of the object does the host link in a reach (0: in all)?  0:
+** none, 1: the field `*key`, 2: any. */
+MW_API int mw_tree_wanted(const mw_engine *e, mw_reach reach, mw_handle obj,
+                          mw_value *key);
+
 /* Ends `obj` as a root.  Objects that are below no other root are released, see
 ** `mw_tree_released`.  Returns MW_OK, or MW_STALE when `obj` is no root. */
 MW_API int mw_root_end(mw_engine *e, mw_handle obj);
@@ -630,6 +674,17 @@ MW_API int mw_tree_is_below(const mw_engine *e, mw_handle obj);
 */
 MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                         const mw_value *key, mw_handle child);
+
+/*
+** For a store that may fail: `mw_tree_hold` holds the child under no key where
+** `mw_tree_link` would link it, `mw_tree_link_held` then links the child where
+** it is held, and `mw_tree_drop_hold` ends the hold.
+*/
+MW_API int mw_tree_hold(mw_engine *e, mw_reach reach, mw_handle parent,
+                        const mw_value *key, mw_handle child);
+MW_API int mw_tree_link_held(mw_engine *e, mw_handle parent,
+                             const mw_value *key, mw_handle child);
+MW_API void mw_tree_drop_hold(mw_engine *e, mw_handle parent);
 
 /* Tells the engine that the field `key` of `parent` holds no object any more.
 ** Needs no memory. */

@@ -15,6 +15,12 @@
 ** in two lists, the links to its child and the links from its parent, and in a
 ** hash table by parent and key.
 **
+** A *filtered* reach has only what its rule allows or its path names.  A reach
+** of a path has a *layer* for each key of the path: the first layer has the
+** root, and the links from the nodes of a layer have the layer's key and lead
+** to the next layer.  An object may have a node in each layer.  The layers of a
+** reach have successive orders.
+**
 ** A write passes over the roots that nobody hears: the nodes of an object that
 ** are of heard reaches form a second list, by `heard`.  The list is right from
 ** the object's first look after the tree's last `woken` on; a reach that
@@ -138,10 +144,11 @@ static void unlist_node(mw_engine *e, uint32_t m) {
 
 /* Does a watch of the root hear writes to the object of this node? */
 static int is_heard(const mw_engine *e, uint32_t m) {
-  uint32_t root = reach_of(e, m)->root;
+  const mwi_reach *reach = reach_of(e, m);
   const mwi_object *r;
-  if (root == m) return 0;
-  r = mwi_object_find(&e->watch, node_at(e, root)->obj);
+  if (reach->root == m) return 0;
+  if (reach->filtered) return reach_at(e, reach->top)->heard > 0;
+  r = mwi_object_find(&e->watch, node_at(e, reach->root)->obj);
   return r != NULL && r->deep > 0;
 }
 
@@ -425,7 +432,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
                       const mw_value *key) {
   mwi_link *l = link_at(e, i);
   mwi_node *p = node_at(e, parent), *c = node_at(e, child);
-  mwi_assert(p->reach == c->reach);
+  mwi_assert(reach_of(e, parent)->below == c->reach);
   memset(l, 0, sizeof(*l));
   l->parent = parent;
   l->child = child;
@@ -556,6 +563,18 @@ static void look_for_paths(mw_engine *e) {
   }
 }
 
+/* Frees a reach with all its layers. */
+static void give_reach(mw_engine *e, uint32_t top) {
+  uint32_t i, next;
+  for (i = top; i != 0; i = next) {
+    mwi_reach *reach = reach_at(e, i);
+    next = (reach->below == i) ? 0 : reach->below;
+    if (reach->key.type != MW_TNIL) mwi_host_release(e, &reach->key);
+    reach->root = 0;
+    mwi_pool_give(&e->tree.reaches, i, sizeof(mwi_reach));
+  }
+}
+
 static void give_node(mw_engine *e, uint32_t m) {
   mwi_pool_give(&e->tree.nodes, m, sizeof(mwi_node));
 }
@@ -587,7 +606,7 @@ static void drop_node(mw_engine *e, uint32_t m) {
   node_at(e, m)->obj = MW_NONE;
   if (reach != 0) { /* no node is to have the reach when the reach goes */
     resolve(e);
-    mwi_pool_give(&e->tree.reaches, reach, sizeof(mwi_reach));
+    give_reach(e, reach);
   }
   if (!node_at(e, m)->queued) give_node(e, m);
 }
@@ -661,39 +680,102 @@ static void give_needs(mw_engine *e, link_needs *n) {
 }
 
 /* A position in the node lists of a parent and of its child, which are walked
-** together; with `only`, the walk has one node of the parent. */
+** together: the parent's nodes that lead on to a child under `key`.  With
+** `top`, only those of one reach; else those of all reaches without a rule, or
+** with `held`, those that hold the child under no key. */
 typedef struct pair {
   uint32_t parent, child; /* child: the first whose order is not less */
-  int only;
+  uint32_t top, held;
+  const mw_value *key;
 } pair;
 
+/* Returns the layer of a child that node `m` of the parent has under a key, 0
+** for none. */
+static uint32_t layer_below(const mw_engine *e, uint32_t m,
+                            const mw_value *key) {
+  const mwi_reach *reach = reach_of(e, m);
+  if (reach->key.type != MW_TNIL && !mw_value_equal(&reach->key, key)) return 0;
+  return reach->below;
+}
+
+static const mw_value no_key = {MW_TNIL, {0}};
+
+static int leads_on(const mw_engine *e, const pair *p) {
+  const mwi_reach *reach = reach_of(e, p->parent);
+  if (layer_below(e, p->parent, p->key) == 0) return 0;
+  if (p->held) return find_link(e, p->parent, &no_key) != 0;
+  return p->top != 0 || reach->rule == 0;
+}
+
 static void meet(const mw_engine *e, pair *p) {
-  uint64_t order = (p->parent == 0) ? 0 : reach_of(e, p->parent)->order;
+  uint64_t order;
+  while (p->parent != 0 && !leads_on(e, p)) {
+    p->parent = node_at(e, p->parent)->next;
+    if (p->top != 0 && p->parent != 0 && reach_of(e, p->parent)->top != p->top)
+      p->parent = 0;
+  }
+  if (p->parent == 0) return;
+  order = reach_at(e, layer_below(e, p->parent, p->key))->order;
   while (p->child != 0 && reach_of(e, p->child)->order < order)
     p->child = node_at(e, p->child)->next;
 }
 
-/* Returns the first position: the parent's node `m`. */
-static pair pair_from(const mw_engine *e, uint32_t m, int only,
-                      mw_handle child) {
+/* Returns the first node of an object in a reach; the search begins at the
+** end. */
+static uint32_t first_in(const mw_engine *e, mw_handle obj, uint32_t top) {
+  uint32_t first = first_node(e, obj), m, found = 0;
+  if (first == 0) return 0;
+  for (m = node_at(e, first)->prev;; m = node_at(e, m)->prev) {
+    if (reach_of(e, m)->top == top)
+      found = m;
+    else if (found != 0)
+      return found;
+    if (m == first) return found;
+  }
+}
+
+/* Returns the first position. */
+static pair pair_from(const mw_engine *e, mw_handle parent, uint32_t top,
+                      const mw_value *key, mw_handle child) {
   const mwi_object *r = mwi_object_find(&e->watch, child);
-  pair p = {m, 0, only};
-  if (r == NULL) return p;
-  p.child = only ? last_node(e, r, reach_of(e, m)->order) : r->nodes;
+  pair p = {0, 0, 0, 0, NULL};
+  p.parent = (top != 0) ? first_in(e, parent, top) : first_node(e, parent);
+  p.top = top;
+  p.key = key;
+  if (p.parent == 0) return p;
+  if (r != NULL)
+    p.child =
+        (top != 0) ? last_node(e, r, reach_of(e, p.parent)->order) : r->nodes;
+  if (r != NULL && p.child == 0) p.child = r->nodes;
+  meet(e, &p);
+  return p;
+}
+
+/* Returns the only position of node `m`, the ground. */
+static pair pair_from_node(const mw_engine *e, uint32_t m, const mw_value *key,
+                           mw_handle child) {
+  const mwi_object *r = mwi_object_find(&e->watch, child);
+  pair p = {0, 0, 0, 0, NULL};
+  p.parent = m;
+  p.child = (r == NULL) ? 0 : r->nodes;
+  p.key = key;
   meet(e, &p);
   return p;
 }
 
 static void next_pair(const mw_engine *e, pair *p) {
-  p->parent = p->only ? 0 : node_at(e, p->parent)->next;
+  p->parent = node_at(e, p->parent)->next;
+  if (p->top != 0 && p->parent != 0 && reach_of(e, p->parent)->top != p->top)
+    p->parent = 0;
   meet(e, p);
 }
 
-/* Returns the child's node in the reach of the parent's node, 0 for none. */
+/* Returns the child's node in the layer, 0 for none. */
 static uint32_t child_in(const mw_engine *e, const pair *p) {
   uint32_t m = p->child;
-  return (m != 0 && node_at(e, m)->reach == node_at(e, p->parent)->reach) ? m
-                                                                          : 0;
+  return (m != 0 && node_at(e, m)->reach == layer_below(e, p->parent, p->key))
+             ? m
+             : 0;
 }
 
 /* Takes the memory for the links between these nodes; takes nothing if there is
@@ -728,7 +810,7 @@ static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
   if (m != 0 && old != 0 && link_at(e, old)->child == m) return code;
   if (m == 0) {
     m = take_from(&part->nodes, &n->nodes, sizeof(mwi_node));
-    init_node(e, m, child, node_at(e, p->parent)->reach);
+    init_node(e, m, child, layer_below(e, p->parent, p->key));
     p->child = m;
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
@@ -750,13 +832,86 @@ static int link_all(mw_engine *e, pair p, const mw_value *key,
   return code;
 }
 
+static int link_child(mw_engine *e, mw_reach reach, mw_handle parent,
+                      const mw_value *key, const mw_value *under,
+                      mw_handle child) {
+  pair p;
+  mwi_check_enter(e);
+  if (!mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
+  if (first_node(e, parent) == 0) return MW_STALE;
+  if (reach != 0) reach = reach_at(e, reach)->top;
+  p = pair_from(e, parent, reach, key, child);
+  return link_all(e, p, under, child);
+}
+
 int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                  const mw_value *key, mw_handle child) {
-  uint32_t m =
-      (reach == 0) ? first_node(e, parent) : find_node(e, parent, reach);
+  return link_child(e, reach, parent, key, key, child);
+}
+
+int mw_tree_hold(mw_engine *e, mw_reach reach, mw_handle parent,
+                 const mw_value *key, mw_handle child) {
+  return link_child(e, reach, parent, key, &no_key, child);
+}
+
+int mw_tree_link_held(mw_engine *e, mw_handle parent, const mw_value *key,
+                      mw_handle child) {
+  pair p = {0, 0, 0, 1, NULL};
+  const mwi_object *r = mwi_object_find(&e->watch, child);
   mwi_check_enter(e);
-  if (m == 0 || !mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
-  return link_all(e, pair_from(e, m, reach != 0, child), key, child);
+  if (!mwi_identity_is_valid(&e->identity, child)) return MW_STALE;
+  p.parent = first_node(e, parent);
+  p.child = (r == NULL) ? 0 : r->nodes;
+  p.key = key;
+  meet(e, &p);
+  return link_all(e, p, key, child);
+}
+
+void mw_tree_drop_hold(mw_engine *e, mw_handle parent) {
+  mw_tree_unlink(e, parent, &no_key);
+}
+
+mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
+                       mw_handle *root, uint32_t *rule) {
+  uint32_t m = first_node(e, obj);
+  uint64_t order = (after == 0) ? 0 : reach_at(e, after)->order;
+  for (; m != 0; m = node_at(e, m)->next) {
+    const mwi_reach *reach = reach_of(e, m);
+    if (reach->rule == 0 || reach->order <= order) continue;
+    *root = node_at(e, reach->root)->obj;
+    *rule = reach->rule;
+    return node_at(e, m)->reach;
+  }
+  return 0;
+}
+
+uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach, mw_handle *root) {
+  const mwi_reach *its = reach_at(e, reach);
+  *root = node_at(e, its->root)->obj;
+  return its->rule;
+}
+
+int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0 && !(is_root(e, m) && reach_of(e, m)->rule == rule))
+    m = node_at(e, m)->next;
+  return m != 0;
+}
+
+int mw_tree_wanted(const mw_engine *e, mw_reach reach, mw_handle obj,
+                   mw_value *key) {
+  uint32_t m = (reach != 0) ? first_in(e, obj, reach) : first_node(e, obj);
+  int wanted = 0;
+  for (; m != 0; m = node_at(e, m)->next) {
+    const mwi_reach *its = reach_of(e, m);
+    if (reach != 0 && its->top != reach) break;
+    if (its->below == 0) continue;
+    if (its->key.type == MW_TNIL || (wanted && !mw_value_equal(key, &its->key)))
+      return 2;
+    *key = its->key;
+    wanted = 1;
+  }
+  return wanted;
 }
 
 /* Returns the object to which a link leads. */
@@ -806,33 +961,70 @@ int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
   return r != NULL && (r->needs & MWI_LINKS) != 0;
 }
 
-int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r) {
-  return first_heard(e, r) == 0;
+/* Does the reach of node `m` hear of a write to the field of the object? */
+static int hears_of(const mw_engine *e, uint32_t m, const mw_value *key) {
+  const mwi_reach *reach = reach_of(e, m), *top;
+  if (reach->key.type != MW_TNIL && !mw_value_equal(&reach->key, key)) return 0;
+  top = reach_at(e, reach->top);
+  if (!top->filtered || node_at(e, m)->obj != node_at(e, top->root)->obj)
+    return 1;
+  /* the root is below itself: the root's own lists hear its first key */
+  return top->key.type != MW_TNIL && !mw_value_equal(&top->key, key);
 }
 
-/* Returns the node with which an object is a root, or 0. */
+int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r, const mw_value *key) {
+  uint32_t m = first_heard(e, r);
+  while (m != 0 && !hears_of(e, m, key)) m = next_heard(e, m);
+  return m == 0;
+}
+
+/* Returns the node with which an object is the root of a reach that is not
+** filtered, or 0. */
 static uint32_t own_root(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_node(e, obj);
-  while (m != 0 && !is_root(e, m)) m = node_at(e, m)->next;
+  while (m != 0 && (!is_root(e, m) || reach_of(e, m)->filtered))
+    m = node_at(e, m)->next;
   return m;
 }
 
-/* Makes a reach, whose root is an object with a record, or the ground. Returns
-** 0 when there is no memory. */
-static uint32_t new_reach(mw_engine *e, mw_handle obj) {
+/* Makes the layers of a reach, whose root is an object with a record, or the
+** ground.  Returns the first layer, 0 when there is no memory. */
+static uint32_t new_reach(mw_engine *e, mw_handle obj,
+                          const mw_filter *filter) {
   mwi_tree *part = &e->tree;
-  uint32_t m = mwi_pool_take(e, &part->nodes, sizeof(mwi_node)), reach;
+  uint32_t n = (filter->n_keys == 0) ? 1 : filter->n_keys, top = 0, i;
+  uint32_t m = mwi_pool_take(e, &part->nodes, sizeof(mwi_node));
   if (m == 0) return 0;
-  reach = mwi_pool_take(e, &part->reaches, sizeof(mwi_reach));
-  if (reach == 0) {
+  part->order += n;
+  for (i = 0; i < n; i++) { /* the last layer first */
+    uint32_t layer = mwi_pool_take(e, &part->reaches, sizeof(mwi_reach));
+    mwi_reach *reach;
+    if (layer == 0) break;
+    reach = reach_at(e, layer);
+    memset(reach, 0, sizeof(*reach));
+    reach->root = m;
+    reach->below = (filter->n_keys == 0) ? layer : top;
+    reach->rule = filter->rule;
+    reach->filtered = filter->n_keys != 0 || filter->rule != 0;
+    reach->kept = filter->kept != 0;
+    reach->order = part->order - i;
+    if (filter->n_keys != 0) reach->key = filter->keys[n - 1 - i];
+    if (reach->key.type != MW_TNIL) mwi_host_retain(e, &reach->key);
+    top = layer;
+  }
+  if (i < n) {
+    if (top != 0) give_reach(e, top);
     give_node(e, m);
     return 0;
   }
-  reach_at(e, reach)->root = m;
-  reach_at(e, reach)->order = ++part->order;
-  init_node(e, m, obj, reach);
-  return reach;
+  for (i = top; i != 0;
+       i = (reach_at(e, i)->below == i) ? 0 : reach_at(e, i)->below)
+    reach_at(e, i)->top = top;
+  init_node(e, m, obj, top);
+  return top;
 }
+
+static const mw_filter no_filter = {0, NULL, 0, 0};
 
 int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
   uint32_t m;
@@ -844,8 +1036,65 @@ int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
     return MW_OK;
   }
   if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  *reach = new_reach(e, obj);
+  *reach = new_reach(e, obj, &no_filter);
   return (*reach == 0) ? MW_NOMEM : MW_NEW;
+}
+
+/* Has the reach this filter? */
+static int has_filter(const mw_engine *e, uint32_t layer,
+                      const mw_filter *filter) {
+  uint32_t n = 0;
+  const mwi_reach *reach = reach_at(e, layer);
+  if (reach->rule != filter->rule || reach->kept != (filter->kept != 0))
+    return 0;
+  if (filter->n_keys == 0) return reach->below == layer;
+  for (; layer != 0; layer = reach->below) {
+    reach = reach_at(e, layer);
+    if (n == filter->n_keys || reach->below == layer ||
+        reach->key.type != filter->keys[n].type ||
+        !mw_value_equal(&reach->key, &filter->keys[n]))
+      return 0;
+    n++;
+  }
+  return n == filter->n_keys;
+}
+
+/* Ends the filtered reaches of a root that nobody hears, for a program may
+** begin one after another. */
+static void end_silent(mw_engine *e, mw_handle obj) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0) {
+    const mwi_reach *reach = reach_of(e, m);
+    if (is_root(e, m) && reach->filtered && !reach->kept && reach->heard == 0) {
+      drop_node(e, m);
+      m = first_node(e, obj);
+    } else {
+      m = node_at(e, m)->next;
+    }
+  }
+}
+
+int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
+                           mw_reach *reach) {
+  uint32_t m;
+  mwi_check_enter(e);
+  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
+  for (m = first_node(e, obj); m != 0; m = node_at(e, m)->next) {
+    *reach = node_at(e, m)->reach;
+    if (is_root(e, m) && reach_of(e, m)->filtered &&
+        has_filter(e, *reach, filter))
+      return MW_OK;
+  }
+  end_silent(e, obj);
+  if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
+  *reach = new_reach(e, obj, filter);
+  return (*reach == 0) ? MW_NOMEM : MW_NEW;
+}
+
+int mw_reach_end(mw_engine *e, mw_reach reach) {
+  mwi_check_enter(e);
+  drop_node(e, reach_at(e, reach)->root);
+  return MW_OK;
 }
 
 int mw_root_end(mw_engine *e, mw_handle obj) {
@@ -854,6 +1103,28 @@ int mw_root_end(mw_engine *e, mw_handle obj) {
   if (m == 0) return MW_STALE;
   drop_node(e, m);
   return MW_OK;
+}
+
+void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0) {
+    if (is_root(e, m) && reach_of(e, m)->kept == (kept != 0)) {
+      drop_node(e, m);
+      m = first_node(e, obj);
+    } else {
+      m = node_at(e, m)->next;
+    }
+  }
+}
+
+void mwi_reach_hear(mw_engine *e, uint32_t reach, int n) {
+  mwi_reach *its = reach_at(e, reach);
+  its->heard += (uint32_t)n;
+  if (n > 0 && its->heard == 1) mwi_tree_wake(e);
+}
+
+uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
+  return (reach != 0 && reach_at(e, reach)->filtered) ? reach : 0;
 }
 
 /* The key under which the ground holds a silent root.  The type is not
@@ -870,12 +1141,12 @@ int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   uint32_t m;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if (part->ground == 0) part->ground = new_reach(e, MW_NONE);
+  if (part->ground == 0) part->ground = new_reach(e, MW_NONE, &no_filter);
   if (part->ground == 0) return MW_NOMEM;
   *reach = part->ground;
   m = reach_at(e, part->ground)->root;
   if (find_link(e, m, &key) != 0) return MW_OK;
-  return link_all(e, pair_from(e, m, 1, obj), &key, obj);
+  return link_all(e, pair_from_node(e, m, &key, obj), &key, obj);
 }
 
 int mw_root_end_silent(mw_engine *e, mw_handle obj) {
@@ -894,7 +1165,8 @@ int mw_tree_has(const mw_engine *e, mw_handle obj) {
 
 int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_node(e, obj);
-  while (m != 0 && is_root(e, m)) m = node_at(e, m)->next;
+  while (m != 0 && node_at(e, reach_of(e, m)->root)->obj == obj)
+    m = node_at(e, m)->next;
   return m != 0;
 }
 
@@ -935,31 +1207,39 @@ static uint32_t resolved_node(mw_engine *e, mw_handle obj, uint32_t reach) {
 
 /* Continues a climb with node `m` of the object, or a later node. */
 static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
-                              mwi_climb *climb) {
-  if (m != 0) {
+                              const mw_value *key, mwi_climb *climb) {
+  for (; m != 0; m = next_heard(e, m)) {
     const mwi_reach *reach = reach_of(e, m);
+    if (reach->top == climb->top || !hears_of(e, m, key)) continue;
     climb->order = reach->order;
     climb->version = e->tree.version;
     climb->node = m;
-    if (resolve_node(e, m))
-      return mwi_object_find(&e->watch, node_at(e, reach->root)->obj);
-    climb->order--; /* the node may have found a path while others went */
-    return mwi_tree_next(e, r, climb);
+    if (!resolve_node(e, m)) {
+      climb->order--; /* the node may have found a path while others went */
+      return mwi_tree_next(e, r, key, climb);
+    }
+    climb->top = reach->top;
+    climb->filter = reach->filtered ? reach->top : 0;
+    return mwi_object_find(&e->watch, node_at(e, reach->root)->obj);
   }
   return NULL;
 }
 
-mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, mwi_climb *climb) {
-  return (r->nodes == 0) ? NULL : climb_from(e, r, first_heard(e, r), climb);
+mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, const mw_value *key,
+                           mwi_climb *climb) {
+  climb->top = 0;
+  if (r->nodes == 0) return NULL;
+  return climb_from(e, r, first_heard(e, r), key, climb);
 }
 
-mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, mwi_climb *climb) {
+mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r, const mw_value *key,
+                          mwi_climb *climb) {
   uint32_t m;
   if (climb->version == e->tree.version && are_looked_at(e, r))
-    return climb_from(e, r, next_heard(e, climb->node), climb);
+    return climb_from(e, r, next_heard(e, climb->node), key, climb);
   m = (r->nodes == 0) ? 0 : first_heard(e, r);
   while (m != 0 && reach_of(e, m)->order <= climb->order) m = next_heard(e, m);
-  return climb_from(e, r, m, climb);
+  return climb_from(e, r, m, key, climb);
 }
 
 int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
@@ -1040,6 +1320,11 @@ uint32_t mw_change_path(mw_engine *e, const mw_change *change, mw_handle root,
       node_at(e, m)->reach != 0 &&
       node_at(e, reach_of(e, m)->root)->obj == root && resolve_node(e, m))
     return path_of(e, m, keys, n);
+  if (change->reach != 0 && reach_at(e, change->reach)->root != 0) {
+    m = first_in(e, obj, change->reach);
+    while (m != 0 && is_root(e, m)) m = node_at(e, m)->next;
+    return (m != 0 && resolve_node(e, m)) ? path_of(e, m, keys, n) : 0;
+  }
   return mw_tree_path(e, root, obj, keys, n); /* the tree has changed */
 }
 

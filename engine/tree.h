@@ -28,10 +28,18 @@ typedef struct mwi_node {
 } mwi_node;
 
 /* The objects below a root, with the root; or the objects below all silent
-** roots. */
+** roots.  A filtered reach has only some of these.  A reach of a path has
+** layers, one for each key: see tree.c. */
 typedef struct mwi_reach {
-  uint32_t root;  /* the root's node */
-  uint64_t order; /* ascends with each begin of a reach */
+  uint32_t root;         /* the root's node, in the first layer */
+  uint32_t top;          /* the first layer */
+  uint32_t below;        /* the children's layer, 0 for none */
+  uint32_t rule;         /* the host's, 0 for none */
+  uint32_t heard;        /* if filtered, in `top`: the watches that wait */
+  uint32_t filtered : 1; /* is there a path or a rule? */
+  uint32_t kept : 1;     /* does the reach stay when nobody hears? */
+  uint64_t order;        /* ascends with each begin of a reach or layer */
+  mw_value key;          /* of the field that leads on; MW_TNIL: any field */
 } mwi_reach;
 
 /* A field that holds an object. */
@@ -72,22 +80,34 @@ MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 typedef struct mwi_climb {
   uint32_t node;    /* the object's, below the returned root */
   uint32_t version; /* of the tree when the root was returned */
-  uint64_t order;   /* of the root's reach */
+  uint64_t order;   /* of the node's layer */
+  uint32_t top;     /* the reach */
+  uint32_t filter;  /* the reach, if it is filtered, else 0 */
 } mwi_climb;
 
-/* Returns the record of the first root above an object, and of the next root;
-** NULL at the end. */
+/* Returns the record of the first root above an object which hears of a write
+** to the object's field, and of the next root; NULL at the end.  A root with
+** several reaches is returned for each. */
 MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
-                                   mwi_climb *climb);
+                                   const mw_value *key, mwi_climb *climb);
 MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
-                                  mwi_climb *climb);
+                                  const mw_value *key, mwi_climb *climb);
+
+/* Counts a waiting watch of a filtered reach, or with -1 one that waits no
+** more.  Returns the reach of a deep watch if filtered, else 0. */
+MWI_API void mwi_reach_hear(mw_engine *e, uint32_t reach, int n);
+MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
+
+/* Ends all reaches of a root but those that are kept; or the kept ones. */
+MWI_API void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept);
 
 /* Returns whether the object is below a root that is watched. */
 MWI_API int mwi_tree_is_watched(mw_engine *e, mwi_object *r);
 
-/* Returns whether no root above the object is heard.  The object of `r` is in
-** the tree. */
-MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r);
+/* Returns whether no root above the object hears of writes to the field.  The
+** object of `r` is in the tree. */
+MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r,
+                              const mw_value *key);
 
 /* Returns whether there is no path to the object any more; then the object has
 ** left the tree. */

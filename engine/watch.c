@@ -221,8 +221,12 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
-  add_to(&r->deep, n, r, 0);
-  if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
+  if (w->reach != 0) {
+    mwi_reach_hear(e, w->reach, n);
+  } else {
+    add_to(&r->deep, n, r, 0);
+    if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
+  }
   e->watch.deep += (uint32_t)n;
   if (w->flags & MW_SKIP) e->watch.deep_skips += (uint32_t)n;
 }
@@ -526,6 +530,7 @@ static uint32_t make_watch(mw_engine *e, mwi_object *r,
   }
   w->slot = mw_slot(r->obj);
   w->field = field;
+  w->reach = mwi_reach_filter(e, options->reach);
   w->twin = i;
   w->seq = e->watch.seq;
   w->ref = (options->flags & MWI_OBJECT) ? options->guard : options->ref;
@@ -632,11 +637,11 @@ int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   uint32_t f;
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
-  mw_root_end(e, obj);
   lose_results(e, r->first);
   for (f = r->fields; f != 0; f = field_at(e, f)->next)
     lose_results(e, field_at(e, f)->first);
   end_all(e, r);
+  mwi_tree_end_roots(e, obj, 0);
   r->watched = 0;
   r->layout++;
   return MW_OK;
@@ -711,6 +716,7 @@ typedef struct event {
   int refused;    /* has a check refused the write? */
   int others;     /* are there watches of other phases? */
   int below;      /* MW_DEEP: an object below this one was written */
+  uint32_t reach; /* then: the reach, if filtered, else 0 */
   uint64_t seq;   /* of the newest watch at the begin of the write */
   uint16_t claim; /* the number of the walk */
 } event;
@@ -745,7 +751,7 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
 
 /* Does the watch hear the change, now or later? */
 static int concerns(const mwi_watch *w, const event *ev) {
-  if (ev->below & ~w->flags) return 0;
+  if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach)) return 0;
   if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
@@ -912,11 +918,12 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mwi_climb climb;
   mwi_object *root;
   ev->below = MW_DEEP;
-  for (root = mwi_tree_first(e, r, &climb);
+  for (root = mwi_tree_first(e, r, &ev->change->key, &climb);
        root != NULL && r->obj == obj && !ev->refused;
-       root = mwi_tree_next(e, r, &climb)) {
+       root = mwi_tree_next(e, r, &ev->change->key, &climb)) {
     mw_value key = {MW_TNIL, {0}};
     ev->change->node = climb.node;
+    ev->change->reach = ev->reach = climb.filter;
     if (root->fields != 0) mwi_tree_top(e, &climb, &key);
     f(e, root, &key, ev);
   }
@@ -931,7 +938,7 @@ static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
 
 int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                     int *others) {
-  event ev = {change, MW_CHECK, 0, 0, 0, 0, 0};
+  event ev = {change, MW_CHECK, 0, 0, 0, 0, 0, 0};
   ev.seq = e->watch.seq;
   hear(e, r, &ev, fire);
   *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq;
@@ -948,14 +955,14 @@ int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change) {
 
 void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
                      uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, fire);
 }
 
 void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
                    uint64_t seq) {
-  event ev = {change, MW_AFTER, 0, 0, 0, 0, 0};
+  event ev = {change, MW_AFTER, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, fire);
 }
@@ -978,7 +985,7 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
 }
 
 void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
-  event ev = {change, 0, 0, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
   if (e->watch.results > 0) hear(e, r, &ev, raise_results);
 }
 
@@ -1038,7 +1045,7 @@ static void raise_at_once(mw_engine *e, mwi_object *r, const mw_value *key,
 
 void mwi_write_note(mw_engine *e, mwi_object *r, mw_change *change,
                     uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0, 0, 0};
+  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
   ev.seq = seq;
   hear(e, r, &ev, raise_at_once);
 }
@@ -1151,15 +1158,17 @@ void mw_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
   uint32_t i = find_watch(e, id);
   mwi_watch *w;
   mwi_object *r;
+  mw_change its = *change;
   mw_handle obj;
   mwi_check_enter(e);
   if (i == 0) return;
   w = watch_at(e, i);
   if ((w->flags & MW_SKIP) && change->same) return;
+  its.reach = w->reach;
   r = mwi_object_of(&e->watch, w->slot);
   obj = r->obj;
   r->walks++; /* a watch that ends stays in its list */
-  call(e, r, i, w, change);
+  call(e, r, i, w, &its);
   if (r->obj != obj) return;
   r->walks--;
   unlink_ended(e);

@@ -97,6 +97,7 @@ typedef struct mwi_watch {
   uint16_t flags;
   uint16_t claim;  /* the number of the walk that claims the watch */
   uint32_t result; /* with MWI_RESULT, the slot of the guard */
+  uint32_t reach;  /* with MW_DEEP: the reach, if filtered, else 0 */
   uint64_t seq;    /* ascends with each begin; twins share one; 0: free */
   uint64_t ref;    /* the host's; with MWI_OBJECT the guard's handle */
 } mwi_watch;

@@ -50,6 +50,8 @@ enum {
   MWB_BOX,       /* and an entry that signals its key's death */
   MWB_HANDLE,    /* a watch, */
   MWB_GUARD,     /* and a guard */
+  MWB_RULES,     /* root -> the functions of its filtered reaches */
+  MWB_ANY,       /* mw.any */
   MWB_CLASSY,    /* classes of objects in the tree, weakly held */
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */

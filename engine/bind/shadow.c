@@ -798,7 +798,7 @@ lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow) {
 static int unshadow(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 3) != 0;) {
     lua_pushvalue(L, -2);
-    if (mwb_is_meta(L, -2) || lua_rawget(L, 1) != LUA_TNIL) {
+    if (mwb_is_meta(L, -1) || lua_rawget(L, 1) != LUA_TNIL) {
       lua_settop(L, 4); /* the object has a value of its own */
     } else {
       lua_pop(L, 1);
@@ -844,6 +844,7 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
   }
   open_no_class(L, s);
   mwb_new_ephemeron(L, MWB_CLASSY);
+  mwb_new_ephemeron(L, MWB_RULES);
   mwb_new_ephemeron(L, MWB_ANCHORS);
   mwb_new_ephemeron(L, MWB_HERITAGES);
   mwb_new_ephemeron(L, MWB_METAS);

@@ -41,7 +41,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.same = 0;
   w->change.flags_only = 0;
   w->change.host = w;
-  w->change.node = 0;
+  w->change.node = w->change.reach = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->asked = w->batched = w->ignored = w->told = w->failed = 0;
@@ -466,7 +466,7 @@ static void end_class(mwb_write *w, int status) {
       lua_pushvalue(L, OBJECT);
       lua_pushvalue(L, KEY);
       lua_call(L, 2, 0);
-    } else if (w->r != NULL && !failed) {
+    } else if (w->r != NULL && !failed && !lua_isnil(L, VALUE)) {
       w->r->elsewhere = 1;
     }
     lua_pop(L, 1);
@@ -501,7 +501,8 @@ static int is_awaited(const mwb_write *w) {
   if ((r->needs & MWI_CALLS) &&
       ((r->needs & MWI_HEARD) || mwi_field_is_heard(e, r, &w->change.key)))
     return 1;
-  return r->nodes != 0 && e->watch.deep > 0 && !mwi_tree_is_quiet(e, r);
+  return r->nodes != 0 && e->watch.deep > 0 &&
+         !mwi_tree_is_quiet(e, r, &w->change.key);
 }
 
 /* Does a function of the class show the old value?  It may do anything, so it
@@ -693,7 +694,7 @@ static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
   if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE &&
       lua_type(L, VALUE) != LUA_TTABLE &&
-      (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r)))
+      (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r, key)))
     needs &= ~(unsigned)MWI_TREE;
   return needs;
 }

@@ -127,49 +127,119 @@ void mwb_note_classes(lua_State *L, mwb_state *s, int object) {
   lua_settop(L, top);
 }
 
-/* Does a deep watch include the value on the top, which the object at `parent`
+/* May a deep watch include the value on the top, which the object at `parent`
 ** has under the key below the top? */
-static int descends(lua_State *L, mwb_state *s, int parent) {
+static int may_enter(lua_State *L, mwb_state *s, int parent) {
+  int top = lua_gettop(L);
+  return lua_istable(L, top) && !mwb_is_ours(L, s, top) &&
+         !is_class(L, s, top) && !stands_for_class(L, s, parent);
+}
+
+/* Calls the function on the top for the parent, and the key and value below the
+** function.  Pops the function. */
+static int allows(lua_State *L, int parent) {
   int top = lua_gettop(L), yes;
-  if (!lua_istable(L, top) || mwb_is_ours(L, s, top)) return 0;
-  if (is_class(L, s, top) || stands_for_class(L, s, parent)) return 0;
-  if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
+  lua_pushvalue(L, top - 2);
   lua_pushvalue(L, top - 1);
-  lua_pushvalue(L, top);
   lua_call(L, 3, 1);
   yes = lua_toboolean(L, -1);
-  lua_settop(L, top);
+  lua_settop(L, top - 1);
   return yes;
 }
 
-/* Links the object at `child` to `parent`, under the key at `key` (0: under no
-** key). */
-static int link_to(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
-                   int key, int child) {
-  int top = lua_gettop(L), code;
-  mw_handle h = mwb_identify(L, s, "watch", child, 1);
-  mw_value value = (key == 0) ? HOLD : mwb_key_to_keep(L, s, key);
-  code = mw_tree_link(s->engine, reach, parent, &value, h);
-  mwb_check(L, code);
-  lua_settop(L, top);
-  return code;
+/* Does the policy include the value on the top? */
+static int policy_allows(lua_State *L, mwb_state *s, int parent) {
+  return !mwb_push_question(L, s, MWB_DESCEND) || allows(L, parent);
 }
 
-/* Links the child on the top, and appends a child that is new to the list of
-** objects to scan. */
-static void link_child(lua_State *L, mwb_state *s, mw_reach reach,
-                       mw_handle parent, int key, int list) {
-  int child = lua_gettop(L);
-  if (link_to(L, s, reach, parent, key, child) != MW_NEW) return;
-  lua_pushvalue(L, child);
+/* Does the rule of a root include the value on the top?  MWB_RULES has the
+** functions of each root. */
+static int rule_allows(lua_State *L, mwb_state *s, mw_handle root,
+                       uint32_t rule, int parent) {
+  int top = lua_gettop(L);
+  mwb_push(L, s, MWB_RULES);
+  if (mwb_alive(L, s, root) && lua_rawget(L, -2) == LUA_TTABLE &&
+      lua_rawgeti(L, -1, (lua_Integer)rule) == LUA_TFUNCTION) {
+    lua_replace(L, top + 1);
+    lua_settop(L, top + 1);
+    return allows(L, parent);
+  }
+  lua_settop(L, top);
+  return 0; /* the root is dead */
+}
+
+uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function) {
+  int top = lua_gettop(L);
+  mw_handle h = mwb_handle_of(L, s, object);
+  lua_Integer i, free = 0;
+  mwb_push(L, s, MWB_RULES);
+  lua_pushvalue(L, object);
+  if (lua_rawget(L, -2) == LUA_TNIL) {
+    lua_newtable(L);
+    lua_replace(L, top + 2);
+    lua_pushvalue(L, object);
+    lua_pushvalue(L, top + 2);
+    lua_rawset(L, top + 1);
+  }
+  for (i = 1; lua_rawgeti(L, top + 2, i) != LUA_TNIL; i++) {
+    if (lua_rawequal(L, -1, function)) break;
+    if (free == 0 && !mw_root_has_rule(s->engine, h, (uint32_t)i)) free = i;
+    lua_pop(L, 1);
+  }
+  if (lua_isnil(L, -1)) {
+    if (free != 0) i = free;
+    lua_pushvalue(L, function);
+    lua_rawseti(L, top + 2, i);
+  }
+  lua_settop(L, top);
+  return (uint32_t)i;
+}
+
+/* Links, or with `holds` only holds, the child on the top in a reach, or in all
+** reaches without a rule, under the key below the top. */
+static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
+                   int hold) {
+  int top = lua_gettop(L), code;
+  mw_handle h = mwb_identify(L, s, "watch", top, 1);
+  mw_value key = mwb_key_to_keep(L, s, top - 1);
+  code =
+      (hold ? mw_tree_hold : mw_tree_link)(s->engine, reach, parent, &key, h);
+  mwb_check(L, code);
+  lua_settop(L, top);
+  return code == MW_NEW;
+}
+
+/* Links the value on the top, which the object at `parent` with handle `h` has
+** under the key below the top, wherever a reach includes the value.  Appends a
+** child that is new to the list of objects to scan. */
+static void link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
+                       mw_handle h, int hold, int list) {
+  mw_handle root;
+  uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
+  int is_new = 0;
+  if (!may_enter(L, s, parent)) return;
+  if (rule != 0)
+    is_new =
+        rule_allows(L, s, root, rule, parent) && link_in(L, s, reach, h, hold);
+  else if (policy_allows(L, s, parent))
+    is_new = link_in(L, s, reach, h, hold);
+  if (reach == 0) {
+    mw_reach ruled = 0;
+    while ((ruled = mw_tree_ruled(s->engine, h, ruled, &root, &rule)) != 0)
+      if (rule_allows(L, s, root, rule, parent))
+        is_new |= link_in(L, s, ruled, h, hold);
+  }
+  if (!is_new) return;
+  lua_pushvalue(L, -1);
   lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
 }
 
 /* Gives the object on the top a shadow, and links the tables in its fields. */
 static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
-  int object = lua_gettop(L);
+  int object = lua_gettop(L), wanted;
   mw_handle h = mwb_handle_of(L, s, object);
+  mw_value key;
   if (!mwb_push_shadow(L, object)) {
     mwb_push_class(L, object);
     mwb_enshadow(L, s, h, object, -1);
@@ -177,9 +247,15 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
     if (!mwb_push_shadow(L, object)) return;
   }
   mwb_note_classes(L, s, object);
-  for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
-    if (descends(L, s, object))
-      link_child(L, s, reach, h, lua_gettop(L) - 1, list);
+  wanted = mw_tree_wanted(s->engine, reach, h, &key);
+  if (wanted == 1) {
+    mwb_push_key(L, s, &key);
+    lua_pushvalue(L, -1);
+    if (!lua_isnil(L, -1) && lua_rawget(L, object + 1) != LUA_TNIL)
+      link_child(L, s, reach, object, h, 0, list);
+  } else if (wanted == 2) {
+    for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1))
+      if (lua_istable(L, -1)) link_child(L, s, reach, object, h, 0, list);
   }
 }
 
@@ -262,19 +338,23 @@ static int store_table(lua_State *L) {
   lua_settop(L, SHADOW);
   w.shadow = SHADOW;
   lua_newtable(L);
+  lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  link_child(L, s, 0, w.obj, 0, SHADOW + 1);
+  link_child(L, s, 0, OBJECT, w.obj, 1, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
   scan_all(L, s, 0);
   mwb_keep_walks(L, s);
   let_go_others(&w);
   if (!is_class(L, s, VALUE)) { /* the scan may have found that out */
+    mw_value key = mwb_key_to_keep(L, s, KEY);
     child = mwb_handle_of(L, s, VALUE);
-    mw_tree_exchange(s->engine, w.obj, &w.change.key, &HOLD, child);
-    link_to(L, s, 0, w.obj, KEY, VALUE);
+    mw_tree_exchange(s->engine, w.obj, &key, &HOLD, child);
+    if (child != MW_NONE)
+      mwb_check(L, mw_tree_link_held(s->engine, w.obj, &key, child));
+    lua_settop(L, SHADOW);
   }
   mwb_store_field(&w);
-  mw_tree_unlink(s->engine, w.obj, &HOLD);
+  mw_tree_drop_hold(s->engine, w.obj);
   mw_tree_unlink_others(s->engine, w.obj, &w.change.key, child);
   return 0;
 }
@@ -323,7 +403,7 @@ void mwb_store_linked(mwb_write *w) {
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
   goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
-              descends(L, w->s, OBJECT);
+              may_enter(L, w->s, OBJECT);
   lua_settop(L, top);
   if (mwb_has_orphans(w->s) && mwi_tree_is_lost(w->s->engine, w->r))
     mwb_store_field(w);

@@ -19,6 +19,10 @@ void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 ** do not enter them. */
 void mwb_note_classes(lua_State *L, mwb_state *s, int object);
 
+/* Gives the root at `object` a rule, the function at `function`.  Returns the
+** rule's number. */
+uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function);
+
 /* Gives back at most `n` objects that are no longer in a tree. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 

@@ -126,13 +126,49 @@ enum {
   WHEN,
   OWNER,
   EXISTING,
+  DESCEND,
+  WAY,
   KEYS,
   WATCH,
   TERM
 };
 
+/* The longest way of a deep watch. */
+#define MAXWAY 200
+
+static int is_any(lua_State *L, const mwb_state *s) {
+  int yes;
+  mwb_push(L, s, MWB_ANY);
+  yes = lua_rawequal(L, -1, -2);
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* Pushes a userdata with the keys of the option `path`. */
+static void read_way(lua_State *L, mwb_state *s, mw_watch_options *its,
+                     mw_filter *filter) {
+  const char *wrong = "option 'path' is not an array of keys";
+  lua_Unsigned n = lua_istable(L, WAY) ? lua_rawlen(L, WAY) : 0, i;
+  mw_value *keys;
+  if (n > MAXWAY) wrong = "option 'path' has more than 200 keys";
+  if (n == 0 || n > MAXWAY) bad_option(L, wrong);
+  keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+  memset(keys, 0, n * sizeof(mw_value));
+  for (i = 0; i < n; i++) {
+    lua_rawgeti(L, WAY, (lua_Integer)i + 1);
+    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) bad_option(L, wrong);
+    if (!is_any(L, s)) keys[i] = mwb_key_to_keep(L, s, -1);
+    lua_settop(L, KEYS);
+  }
+  filter->keys = keys;
+  filter->n_keys = (uint32_t)n;
+  its->keys = keys;
+  its->n_keys = keys[0].type != MW_TNIL;
+}
+
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
-static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
+static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
+                         mw_filter *filter) {
   static const mwb_option options[] = {
       {"once", LUA_TBOOLEAN, NULL},
       {"deep", LUA_TBOOLEAN, NULL},
@@ -143,8 +179,11 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
       {"when", LUA_TFUNCTION, NULL},
       {"owner", LUA_TNONE, NULL},
       {"existing", LUA_TBOOLEAN, NULL},
+      {"descend", LUA_TFUNCTION, NULL},
+      {"path", LUA_TNONE, NULL},
       {NULL, 0, NULL}};
   memset(its, 0, sizeof(*its));
+  memset(filter, 0, sizeof(*filter));
   its->flags = MW_ONCE;
   lua_settop(L, 3);
   mwb_read_options(L, "watch", 3, options);
@@ -154,11 +193,14 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
   if (lua_isfunction(L, WHEN) || !lua_isnil(L, OWNER)) its->flags |= MW_ASK;
   if (!lua_isnil(L, OWNER) && mwb_address(L, OWNER) == NULL)
     bad_option(L, "option 'owner' is not an object");
-  if (lua_toboolean(L, DEEP)) its->flags |= MW_DEEP;
+  if (lua_toboolean(L, DEEP) || !lua_isnil(L, WAY)) its->flags |= MW_DEEP;
   if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
   if (is_word(L, EQUAL, "skip")) its->flags |= MW_SKIP;
   if ((its->flags & MW_DEEP) && !lua_istable(L, 1))
-    bad_option(L, "option 'deep' is for tables");
+    bad_option(L, lua_isnil(L, WAY) ? "option 'deep' is for tables"
+                                    : "option 'path' is for tables");
+  if (!lua_isnil(L, DESCEND) && !(its->flags & MW_DEEP))
+    bad_option(L, "option 'descend' is for deep watches");
   if (!lua_isnil(L, SINGLE)) {
     if (!lua_isnil(L, SEVERAL))
       bad_option(L, "options 'key' and 'keys' exclude each other");
@@ -167,7 +209,12 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its) {
     lua_rawseti(L, -2, 1);
     lua_replace(L, SEVERAL);
   }
-  if (!lua_isnil(L, SEVERAL)) read_keys(L, s, SEVERAL, its);
+  if (!lua_isnil(L, SEVERAL) && !lua_isnil(L, WAY))
+    bad_option(L, "option 'path' excludes 'key' and 'keys'");
+  if (!lua_isnil(L, SEVERAL))
+    read_keys(L, s, SEVERAL, its);
+  else if (!lua_isnil(L, WAY))
+    read_way(L, s, its, filter);
   lua_settop(L, KEYS);
 }
 
@@ -581,12 +628,13 @@ static void abandon(lua_State *L, mwb_state *s, mw_handle h, mw_watch_id id,
 static int watch(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_watch_options its;
+  mw_filter filter;
   mw_watch_id *id;
   mw_handle h;
   mw_reach reach = 0;
   int before, include = MW_OK, status, code;
   check_object(L, s, "watch");
-  read_options(L, s, &its);
+  read_options(L, s, &its, &filter);
   read_guard(L, s, &its);
   id = (mw_watch_id *)lua_newuserdatauv(L, sizeof(*id), 0); /* WATCH */
   *id = 0;
@@ -596,7 +644,12 @@ static int watch(lua_State *L) {
   mwb_absorb(L, s, 1);
   h = begin_object(L, s, "watch");
   before = state_before(L, s, h);
-  if (its.flags & MW_DEEP) include = mw_root_begin(s->engine, h, &reach);
+  if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
+  if (filter.rule != 0 || filter.n_keys != 0)
+    include = mw_root_begin_filtered(s->engine, h, &filter, &reach);
+  else if (its.flags & MW_DEEP)
+    include = mw_root_begin(s->engine, h, &reach);
+  its.reach = reach;
   mwb_check(L, include);
   status = call_attach(L, s, h, before, (include == MW_NEW) ? reach : 0,
                        !mwb_object_of(s, h)->watched, TERM);
@@ -614,7 +667,7 @@ static int watch(lua_State *L) {
     mwb_end_guard(L, s, 1, mwb_object_of(s, h), (lua_Integer)its.ref);
   if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
     mwb_unwrap_class(L, s, 1);
-  if (include == MW_NEW) mw_root_end(s->engine, h);
+  if (include == MW_NEW) mw_reach_end(s->engine, reach);
   detach(L, s, before);
   mwb_check(L, code);
   return lua_error(L);
@@ -622,23 +675,35 @@ static int watch(lua_State *L) {
 
 static int track(lua_State *L) {
   static const mwb_option options[] = {{"deep", LUA_TBOOLEAN, NULL},
+                                       {"descend", LUA_TFUNCTION, NULL},
                                        {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
+  mw_filter filter = {0, NULL, 0, 1};
   int deep = 0, before, code;
   mw_reach reach = 0;
   mw_handle h;
   lua_settop(L, 2);
   check_object(L, s, "track");
-  if (!lua_isnil(L, 2))
-    deep = lua_toboolean(L, mwb_read_options(L, "track", 2, options));
+  mwb_read_options(L, "track", 2, options); /* at 3 and 4 */
+  deep = lua_toboolean(L, 3);
+  if (!deep && !lua_isnil(L, 4))
+    luaL_error(L,
+               "bad argument #2 to 'track' (option 'descend' is for deep "
+               "tracks)");
   if (deep && !lua_istable(L, 1))
     luaL_error(L, "bad argument #2 to 'track' (option 'deep' is for tables)");
-  lua_settop(L, 1);
-  lua_pushnil(L); /* no guard */
+  lua_pushnil(L);
+  lua_replace(L, 2); /* no guard */
   h = begin_object(L, s, "track");
   before = state_before(L, s, h);
-  code = mw_object_track(s->engine, h, deep, &reach);
+  if (lua_isfunction(L, 4)) filter.rule = mwb_add_rule(L, s, 1, 4);
+  code = mw_object_track(s->engine, h, deep && filter.rule == 0, &reach);
   mwb_check(L, code);
+  if (filter.rule != 0)
+    code = mw_root_begin_filtered(s->engine, h, &filter, &reach);
+  if (code < 0) mw_object_untrack(s->engine, h);
+  mwb_check(L, code);
+  lua_settop(L, 2);
   if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0, 0, 0) !=
       LUA_OK) {
     mw_object_untrack(s->engine, h);
@@ -851,5 +916,15 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);
+  lua_newuserdatauv(L, 0, 0); /* mw.any */
+  lua_createtable(L, 0, 2);
+  lua_pushliteral(L, "any");
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  mwb_keep(L, s, MWB_ANY);
+  lua_setfield(L, -2, "any");
   mwb_set_funcs(L, functions);
 }

@@ -515,7 +515,7 @@ function deeds:coroutine(object)
     ok, result = coroutine.resume(co)
     may_wait = false
     self:say("coroutine", ok, ok and result or self:message(result))
-    if self.on.interleaved and key ~= "a" and self.random(3) == 1 then
+    if key ~= "a" and self.random(3) == 1 then
       self:try("meanwhile", set, object, "a", self.random(9))
     end
   until coroutine.status(co) == "dead"
@@ -523,12 +523,9 @@ end
 
 -- What goes around the class.
 function deeds:raw_write(object)
-  if not self.on.raw or self.styles[object].fields then return end
+  if self.styles[object].fields then return end
   local key, value = self:key_and_value(object)
-  if value == nil or type(key) == "string" and key:find "^__" or
-    math.type(key) == "integer" and not self.on.raw_integers then
-    return
-  end
+  if value == nil or type(key) == "string" and key:find "^__" then return end
   local replaces = rawget(self:fields(object), key) ~= nil
   rawset(object, key, value)
   self:say("raw", key, value)
@@ -568,7 +565,6 @@ function deeds:class_field(object)
 end
 
 function deeds:class_index(object)
-  if not self.on.class_index then return end
   local class = self.styles[object].class
   local mt = self.its.metatable(object)
   if not class or self.styles[object].fields or mt == object then return end
@@ -590,11 +586,9 @@ function deeds:class_index(object)
 end
 
 function deeds:class_newindex(object)
-  if not self.on.class_newindex then return end
   local class = self.styles[object].class
   local mt = self.its.metatable(object)
   if not class or self.styles[object].fields or mt == object then return end
-  if self.styles[object].lazy and not self.on.lazy_newindex then return end
   local former = self.former_newindex[mt] or { mt.__newindex }
   self.former_newindex[mt] = former
   local i = self.random(4)
@@ -607,12 +601,10 @@ function deeds:class_newindex(object)
       rawset(its, key, type(value) == "number" and value + 1 or value)
     end
   end
-  if not self.on.deleted_metamethod then self.its.sync(mt) end
   self:say("__newindex", i)
 end
 
 function deeds:class_operator(object)
-  if not self.on.refresh then return end
   local mt = self.its.metatable(object)
   if not mt or mt == object or self.styles[object].yields then return end
   local n = self.random(9)
@@ -639,7 +631,7 @@ end
 
 function deeds:deep(object)
   local i = self.random(3)
-  if type(object) == "table" and self.on.deep then
+  if type(object) == "table" then
     self.its.deep(object, i)
   end
 end
@@ -658,7 +650,7 @@ function deeds:watch_class(object)
   local style, random = self.styles[object], self.random
   local class = random(2) == 1 and style.base or style.class
   local way = random(9)
-  if class and self.on.watched_classes then
+  if class then
     self.its.watch(class, way, "limit")
   end
 end
@@ -704,28 +696,23 @@ end
 local MOST = 30
 
 --- Runs the steps with `functions`: those of `class_world.plain` or
--- `class_world.real`.  `on` says which steps are taken.  Returns the lines that
--- the steps have said.
-function class_world.run(functions, steps, on)
+-- `class_world.real`.  Returns the lines that the steps have said.
+function class_world.run(functions, steps)
   local world = setmetatable({ log = {}, objects = {}, numbers = {},
-    styles = {}, former = {}, former_newindex = {}, on = on, most = MOST,
+    styles = {}, former = {}, former_newindex = {}, most = MOST,
     its = functions(), plain_style = makers.none() }, World)
   for _, name in ipairs(NAMES) do
-    if on[name] ~= false then
-      local style = makers[name]()
-      world:add(style.new(), style)
-      world:add(style.new(), style)
-      if style.class then world.numbers[style.class] = name end
-    end
+    local style = makers[name]()
+    world:add(style.new(), style)
+    world:add(style.new(), style)
+    if style.class then world.numbers[style.class] = name end
   end
   for n, step in ipairs(steps) do
     world.random = new_random(step)
     local deed = CHOICE[world.random(#CHOICE)]
     local object = world:object()
-    if on[deed] ~= false then
-      world:say(n .. ":", deed, object)
-      deeds[deed](world, object)
-    end
+    world:say(n .. ":", deed, object)
+    deeds[deed](world, object)
     if n % 50 == 0 then world:show() end
   end
   for _, object in ipairs(world.objects) do
@@ -901,10 +888,10 @@ end
 
 --- Runs the steps on plain and on watched objects.  Returns the number of the
 -- first line in which they differ, with the lines of both; or nil.
-function class_world.compare(steps, on)
-  local plain = class_world.run(class_world.plain, steps, on)
+function class_world.compare(steps)
+  local plain = class_world.run(class_world.plain, steps)
   local ok, real = xpcall(class_world.run, debug.traceback, class_world.real,
-    steps, on)
+    steps)
   if not ok then return #plain, plain, { [#plain] = real } end
   for i = 1, math.max(#plain, #real) do
     if plain[i] ~= real[i] then return i, plain, real end
@@ -917,13 +904,13 @@ local function without(steps, first, n)
 end
 
 --- Returns as few of the steps as make a difference.
-function class_world.shrink(steps, on)
+function class_world.shrink(steps)
   local n = #steps // 2
   while n > 0 do
     local i = 1
     while i <= #steps do
       local rest = without(steps, i, n)
-      if class_world.compare(rest, on) then
+      if class_world.compare(rest) then
         steps = rest
       else
         i = i + n
