@@ -322,6 +322,22 @@ describe("a check", function()
       assert.same({ "first", "last", "root", "first" }, order)
     end)
 
+  it("that is asked once stays if another one refuses before", function()
+    local obj, order = { x = 1 }, {}
+    local function add(name)
+      mw.watch(obj, function()
+        order[#order + 1] = name
+        if name == "b" then refuse() end
+      end, { phase = "check", once = true, key = name == "c" and "x" or nil })
+    end
+    for _, name in ipairs { "a", "b", "c", "d" } do add(name) end
+    assert.equal("refused", error_of(function() obj.x = 2 end))
+    assert.same({ "a", "b" }, order)
+    obj.x = 2
+    obj.x = 3
+    assert.same({ "a", "b", "c", "d" }, order)
+  end)
+
   it("may write to the object, which lands first", function()
     local obj = { x = 1 }
     mw.watch(obj, function(self, key)

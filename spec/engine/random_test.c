@@ -63,6 +63,7 @@ typedef struct batch_rows {
 /* A write whose watches are called, or the end of a batch. */
 typedef struct telling {
   struct telling *outer;
+  int refused;  /* has a check refused the write? */
   int is_end;   /* of a batch: */
   int expected; /* the watch to be called next */
   int obj;      /* the written object; NONE when the object has died */
@@ -73,8 +74,9 @@ typedef struct telling {
   int below;      /* MW_DEEP: the target is a root above `obj` */
   mw_value field; /* of the target */
   int walk, next;
-  int root; /* of the last root; 0: the object itself is yet to come */
-  int own;  /* have the object's own watches been looked at? */
+  int wanted; /* the host has been asked, and wants this watch called */
+  int root;   /* of the last root; 0: the object itself is yet to come */
+  int own;    /* have the object's own watches been looked at? */
 } telling;
 
 static struct {
@@ -197,7 +199,7 @@ static int concerns(const telling *t, const watch *w) {
 }
 
 static int wants(const telling *t, const watch *w) {
-  return concerns(t, w) && (w->flags & MW_AFTER) == t->phase;
+  return concerns(t, w) && (w->flags & (MW_AFTER | MW_CHECK)) == t->phase;
 }
 
 static void raise_flag(watch *w) {
@@ -213,7 +215,8 @@ static int next_walk(telling *t) {
   t->next = 0;
   for (i = 0; i < t->limit; i++) {
     watch *w = &world.watches[i];
-    if ((w->flags & MW_ONCE) && w->claim == 0 && wants(t, w))
+    if ((w->flags & (MW_ONCE | MW_ASK)) == MW_ONCE && w->claim == 0 &&
+        wants(t, w))
       w->claim = t->walk;
   }
   return 1;
@@ -283,6 +286,7 @@ static uint32_t find_calls(const batch_rows *b, mw_batch_call *calls) {
         const watch *w = &world.watches[i];
         mw_batch_call *call;
         if (w->claim != 0 || is_told_at_once(w) || !concerns(&t, w)) continue;
+        if (w->flags & MW_CHECK) continue;
         call = call_of(calls, &n, i);
         if (call->row == UINT32_MAX ||
             b->rows[call->row].order < b->rows[row].order)
@@ -375,41 +379,62 @@ static void note(batch_rows *b, int i, const mw_change *change, uint64_t seq,
   b->limit[n] = limit;
 }
 
-static void write_to(int i, int k, int child) {
+/* Begins a phase of a write, for the watches that are there now. */
+static void begin_phase(telling *t, int phase, int limit) {
+  t->phase = phase;
+  t->limit = limit;
+  t->own = t->root = 0;
+  t->target = t->wanted = NONE;
+}
+
+/* Asks the checks, as hosts do.  Returns whether the write may be. */
+static int ask_checks(telling *t, mw_handle h, mw_change *change) {
+  int may;
+  begin_phase(t, MW_CHECK, world.n);
+  may = mw_write_check(world.e, h, change);
+  expect(may != t->refused);
+  if (may) expect(next_call(t) == NONE);
+  return may && t->obj != NONE;
+}
+
+/* A write that the checks allow. */
+static void make_write(telling *t, mw_change *change, int k, int child) {
+  int i = t->obj, told;
   object *o = &world.objects[i];
   mw_handle h = o->h;
-  int told = o->watched || mw_tree_has(world.e, h);
+  uint64_t seq;
+  told = o->watched || mw_tree_has(world.e, h);
+  begin_phase(t, 0, told ? world.n : 0);
+  if (told) o->count++;
+  if (world.batch != NULL && world.batch->n < ROWS) {
+    seq = mw_write_note(world.e, h, change);
+    raise_at_once(t);
+    note(world.batch, i, change, seq, t->limit);
+    store(i, k, child);
+    return;
+  }
+  seq = mw_write_begin(world.e, h, change);
+  expect(next_call(t) == NONE);
+  if (t->obj == NONE || !store(i, k, child)) return;
+  begin_phase(t, MW_AFTER, t->limit);
+  mw_write_end(world.e, h, change, seq);
+  expect(next_call(t) == NONE);
+}
+
+static void write_to(int i, int k, int child) {
   telling t;
   mw_change change;
-  uint64_t seq;
   memset(&t, 0, sizeof(t));
   memset(&change, 0, sizeof(change));
   t.outer = world.now;
   t.obj = i;
   t.key = change.key = key_of(k);
   t.same = change.same = any(3) == 0;
-  t.limit = told ? world.n : 0;
-  t.target = NONE;
   change.kind = MW_UPDATE;
-  if (told) o->count++;
   world.now = &t;
   world.depth++;
-  if (world.batch != NULL && world.batch->n < ROWS) {
-    seq = mw_write_note(world.e, h, &change);
-    raise_at_once(&t);
-    note(world.batch, i, &change, seq, t.limit);
-    store(i, k, child);
-  } else {
-    seq = mw_write_begin(world.e, h, &change);
-    expect(next_call(&t) == NONE);
-    if (t.obj != NONE && store(i, k, child)) {
-      t.phase = MW_AFTER;
-      t.own = 0;
-      t.root = 0;
-      mw_write_end(world.e, h, &change, seq);
-      expect(next_call(&t) == NONE);
-    }
-  }
+  if (ask_checks(&t, world.objects[i].h, &change))
+    make_write(&t, &change, k, child);
   world.depth--;
   world.now = t.outer;
 }
@@ -448,6 +473,8 @@ static void begin_watch(void) {
   for (k = 0; k < 5; k++)
     if (any(3) == 0) w->flags |= flags[k];
   if (any(2) == 0 && (o->root || begin_root(i))) w->flags |= MW_DEEP;
+  if (any(6) == 0) w->flags = (w->flags & ~(MW_AFTER | MW_FLAG)) | MW_CHECK;
+  if (any(4) == 0) w->flags = (w->flags & ~(MW_FLAG | MW_WEAK)) | MW_ASK;
   if (w->flags & (MW_FLAG | MW_WEAK)) {
     w->guard = any(GUARDS);
     w->guard_h = world.guards[w->guard];
@@ -578,7 +605,7 @@ static void end_batch(batch_rows *b) {
   memset(&t, 0, sizeof(t));
   t.outer = world.now;
   t.is_end = 1;
-  t.obj = t.target = NONE;
+  t.obj = t.target = t.wanted = NONE;
   world.now = &t;
   world.depth++;
   for (i = 0; i < n; i++) {
@@ -678,23 +705,66 @@ static void any_deed(void) {
 ** Callbacks of the engine
 ** ======================================================= */
 
+/* The watch that the engine is to call; a host is asked first if the watch says
+** so. */
+static int next_called(telling *t, int flags) {
+  int i;
+  if (t == NULL) return NONE;
+  if ((flags & MW_ASK) == 0) return next_call(t);
+  i = t->wanted;
+  t->wanted = NONE;
+  return i;
+}
+
+static void act(void) {
+  while (world.deeds > 0 && world.depth < DEPTH && any(2) == 0) {
+    world.deeds--;
+    any_deed();
+  }
+}
+
+static int asked(void *ud, mw_handle obj, uint64_t ref, int flags,
+                 const mw_change *change) {
+  telling *t = world.now;
+  int i = (int)ref, answer = any(3) - 1;
+  watch *w = &world.watches[i];
+  (void)ud;
+  expect((flags & MW_ASK) && i < world.n);
+  if (change != NULL) {
+    expect(t != NULL && next_call(t) == i && obj == world.objects[w->obj].h);
+    act();
+    expect(world.now == t);
+    if (t != NULL) t->wanted = (answer > 0 && !w->ended) ? i : NONE;
+  }
+  if (answer < 0) w->ended = 1;
+  return answer;
+}
+
+/* A check has refused: what the walk has claimed, and not called, is free. */
+static void refuse(telling *t) {
+  int i;
+  t->refused = 1;
+  for (i = 0; i < world.n; i++)
+    if (world.watches[i].claim == t->walk) world.watches[i].claim = 0;
+}
+
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
-  int i = (world.now == NULL) ? NONE : next_call(world.now);
+  telling *t = world.now;
+  int i = next_called(t, flags);
   watch *w = &world.watches[i];
   (void)ud;
   expect(i != NONE);
   if (i == NONE) return 1;
   expect(obj == world.objects[w->obj].h && flags == w->flags);
   expect(ref == ((flags & MW_WEAK) ? w->guard_h : (uint64_t)i));
-  expect(world.now->is_end || change->same == world.now->same);
+  expect(t->is_end || change->same == t->same);
   if (flags & MW_ONCE) w->ended = 1;
-  while (world.deeds > 0 && world.depth < DEPTH && any(2) == 0) {
-    world.deeds--;
-    any_deed();
-  }
+  act();
   expect(mw_verify(world.e) == MW_OK);
-  return 1;
+  if ((flags & MW_CHECK) == 0 || any(3) > 0) return 1;
+  refuse(t);
+  return MW_REFUSES;
 }
 
 static void retain(void *ud, const mw_value *key) {
@@ -746,7 +816,7 @@ static void compare(void) {
 }
 
 static void begin(mw_engine *e, heap *h) {
-  const mw_host host = {NULL, called, NULL, retain, release, NULL, NULL};
+  const mw_host host = {NULL, called, NULL, retain, release, NULL, asked};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;
