@@ -175,10 +175,12 @@ function scenarios.batches_in_coroutines()
   local obj, heard = { x = 0 }, nil
   mw.watch(obj, function(_, _, _, new) heard = new end,
     { once = false, equal = "skip" })
-  local b = mw.batch()
-  obj.x = 1
-  b:close()
-  check(heard == 1)
+  do
+    local b <close> = mw.batch()
+    obj.x = 1
+    b:close()
+    check(heard == 1)
+  end
   do
     local _ <close> = mw.batch()
     obj.x = 2
