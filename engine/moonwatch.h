@@ -676,14 +676,18 @@ MW_API int mw_tree_link(mw_engine *e, mw_reach reach, mw_handle parent,
                         const mw_value *key, mw_handle child);
 
 /*
-** For a store that may fail: `mw_tree_hold` holds the child under no key where
-** `mw_tree_link` would link it, `mw_tree_link_held` then links the child where
-** it is held, and `mw_tree_drop_hold` ends the hold.
+** For a store that may fail: holds the child under no key where `mw_tree_link`
+** would link the child.  Returns what `mw_tree_link` returns.
 */
 MW_API int mw_tree_hold(mw_engine *e, mw_reach reach, mw_handle parent,
                         const mw_value *key, mw_handle child);
+
+/* Links the child, which is held, under the key wherever it is held.  Returns
+** what `mw_tree_link` returns. */
 MW_API int mw_tree_link_held(mw_engine *e, mw_handle parent,
                              const mw_value *key, mw_handle child);
+
+/* Ends all holds of `mw_tree_hold` under the parent. */
 MW_API void mw_tree_drop_hold(mw_engine *e, mw_handle parent);
 
 /* Tells the engine that the field `key` of `parent` holds no object any more.

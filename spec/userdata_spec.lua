@@ -24,6 +24,24 @@ describe("a watched userdata", function()
     return object
   end
 
+  it("may share its metatable with a watched table", function()
+    local object, t, heard = new(), setmetatable({}, class), {}
+    contents[t] = {}
+    local function hear(_, key, old, value)
+      heard[#heard + 1] = ("%s %s>%s"):format(key, old, value)
+    end
+    mw.watch(object, hear, STAY)
+    mw.watch(t, hear, STAY)
+    t.x, object.x = 1, 2
+    assert.same({ "x nil>1", "x nil>2" }, heard)
+    assert.equal(1, t.x)
+    assert.equal(2, object.x)
+    mw.unwatch(t)
+    mw.unwatch(object)
+    t.x, object.x = 3, 4
+    assert.equal(2, #heard)
+  end)
+
   it("tells of writes, before they are stored", function()
     local object, seen = new(), {}
     mw.watch(object, function(o, key, old, new_value, kind)

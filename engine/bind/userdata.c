@@ -88,8 +88,8 @@ void mwb_store_userdata(mwb_write *w) { store_by(w, 0); }
 
 static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_handle h =
-      (s->engine == NULL) ? MW_NONE : mwb_intercepting_at(L, s, OBJECT);
+  int is_ours = s->engine != NULL && lua_isuserdata(L, OBJECT); /* no table */
+  mw_handle h = is_ours ? mwb_intercepting_at(L, s, OBJECT) : MW_NONE;
   mwi_object *r = (h == MW_NONE) ? NULL : mwb_object_of(s, h);
   mwb_write w;
   lua_settop(L, VALUE);
