@@ -627,10 +627,11 @@ MW_API int mw_reach_end(mw_engine *e, mw_reach reach);
 MW_API mw_reach mw_tree_ruled(const mw_engine *e, mw_handle obj, mw_reach after,
                               mw_handle *root, uint32_t *rule);
 
-/* Returns the rule of a reach, 0 for none, and its root; and whether a reach of
-** a root has the rule. */
+/* Returns the rule of a reach, 0 for none, and finds the root of the reach. */
 MW_API uint32_t mw_reach_rule(const mw_engine *e, mw_reach reach,
                               mw_handle *root);
+
+/* Returns whether a reach of a root has the rule. */
 MW_API int mw_root_has_rule(const mw_engine *e, mw_handle obj, uint32_t rule);
 
 /* Which fields of the object does the host link in a reach (0: in all)?  0:

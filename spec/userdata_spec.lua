@@ -32,7 +32,8 @@ describe("a watched userdata", function()
     end
     mw.watch(object, hear, STAY)
     mw.watch(t, hear, STAY)
-    t.x, object.x = 1, 2
+    t.x = 1
+    object.x = 2
     assert.same({ "x nil>1", "x nil>2" }, heard)
     assert.equal(1, t.x)
     assert.equal(2, object.x)
