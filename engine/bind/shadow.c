@@ -287,18 +287,23 @@ static int is_longer(lua_State *L, lua_Integer n) {
   return longer;
 }
 
+/* Some fields of the table at 1 are raw.  Returns the length with them. */
+static lua_Integer length_with_raw(lua_State *L, lua_Integer n) {
+  lua_settop(L, 1);
+  if (!push_trap(L, 1)) return n;
+  lua_getupvalue(L, 3, MWB_TRAP_STATE);
+  mwb_absorb(L, (mwb_state *)lua_touserdata(L, -1), 1);
+  lua_settop(L, 1);
+  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  n = (lua_Integer)lua_rawlen(L, 2);
+  while (is_longer(L, n)) n++; /* the class is at work */
+  return n;
+}
+
 /* Upvalue: the shadow. */
 static int own_len(lua_State *L) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
-  lua_settop(L, 1);
-  if (is_longer(L, n) && push_trap(L, 1)) {
-    lua_getupvalue(L, 3, MWB_TRAP_STATE);
-    mwb_absorb(L, (mwb_state *)lua_touserdata(L, -1), 1);
-    lua_settop(L, 1);
-    if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
-    n = (lua_Integer)lua_rawlen(L, 2);
-    while (is_longer(L, n)) n++; /* the class is at work */
-  }
+  if (lua_rawgeti(L, 1, n + 1) != LUA_TNIL) n = length_with_raw(L, n);
   lua_pushinteger(L, n);
   return 1;
 }

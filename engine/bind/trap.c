@@ -507,8 +507,8 @@ static int is_awaited(const mwb_write *w) {
 
 /* Does a function of the class show the old value?  It may do anything, so it
 ** is called before the guards are looked for. */
-static int is_shown(const mwb_write *w) {
-  if (!lua_istable(w->L, OBJECT)) return 1;
+static inline int is_shown(const mwb_write *w) {
+  if (w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT)) return 1;
   return (w->r->needs & MWI_CLASS) != 0 &&
          keeps_elsewhere(w->L, w->s, w->r, w->shadow);
 }
