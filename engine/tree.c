@@ -466,7 +466,7 @@ static void end_node(mw_engine *e, uint32_t m) {
 static void begin_search(mw_engine *e) {
   mwi_tree *part = &e->tree;
   uint32_t m;
-  if (++part->search < UINT32_MAX >> 1) return;
+  if (++part->search < UINT32_MAX >> 2) return;
   for (m = 1; m <= part->nodes.n; m++) node_at(e, m)->seen = 0;
   part->search = 1;
 }
@@ -479,7 +479,7 @@ static int is_reached(mw_engine *e, uint32_t m) {
     at = link_at(e, node_at(e, at)->via)->parent;
   if (node_at(e, at)->seen != search && is_root(e, at)) return 1;
   while (node_at(e, m)->seen != search) {
-    node_at(e, m)->seen = search & UINT32_MAX >> 1;
+    node_at(e, m)->seen = search & UINT32_MAX >> 2;
     if (node_at(e, m)->via != 0) m = link_at(e, node_at(e, m)->via)->parent;
   }
   return 0;
@@ -702,6 +702,7 @@ static const mw_value no_key = {MW_TNIL, {0}};
 
 static int leads_on(const mw_engine *e, const pair *p) {
   const mwi_reach *reach = reach_of(e, p->parent);
+  if (node_at(e, p->parent)->fresh) return 0;
   if (layer_below(e, p->parent, p->key) == 0) return 0;
   if (p->held) return find_link(e, p->parent, &no_key) != 0;
   return p->top != 0 || reach->rule == 0;
@@ -812,6 +813,7 @@ static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
     m = take_from(&part->nodes, &n->nodes, sizeof(mwi_node));
     init_node(e, m, child, layer_below(e, p->parent, p->key));
     p->child = m;
+    node_at(e, m)->fresh = 1; /* the parent may be its own child */
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
   if (old != 0) take_link(e, old);
@@ -825,10 +827,14 @@ static int link_all(mw_engine *e, pair p, const mw_value *key,
                     mw_handle child) {
   link_needs n = {0, 0};
   int code = MW_OK;
+  uint32_t m;
   if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
   for (; p.parent != 0; next_pair(e, &p))
     if (link_nodes(e, &p, key, child, &n) == MW_NEW) code = MW_NEW;
   give_needs(e, &n);
+  for (m = (code == MW_NEW) ? first_node(e, child) : 0; m != 0;
+       m = node_at(e, m)->next)
+    node_at(e, m)->fresh = 0;
   return code;
 }
 
@@ -1059,13 +1065,14 @@ static int has_filter(const mw_engine *e, uint32_t layer,
   return n == filter->n_keys;
 }
 
-/* Ends the filtered reaches of a root that nobody hears, for a program may
-** begin one after another. */
-static void end_silent(mw_engine *e, mw_handle obj) {
+/* Ends the filtered reaches of a root that nobody hears, but for one, for a
+** program may begin one after another. */
+static void end_silent(mw_engine *e, mw_handle obj, uint32_t except) {
   uint32_t m = first_node(e, obj);
   while (m != 0) {
     const mwi_reach *reach = reach_of(e, m);
-    if (is_root(e, m) && reach->filtered && !reach->kept && reach->heard == 0) {
+    if (is_root(e, m) && reach->filtered && !reach->kept && reach->heard == 0 &&
+        reach->top != except) {
       drop_node(e, m);
       m = first_node(e, obj);
     } else {
@@ -1085,10 +1092,11 @@ int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
         has_filter(e, *reach, filter))
       return MW_OK;
   }
-  end_silent(e, obj);
   if (mwi_object_need(e, obj) == NULL) return MW_NOMEM;
-  *reach = new_reach(e, obj, filter);
-  return (*reach == 0) ? MW_NOMEM : MW_NEW;
+  *reach = new_reach(e, obj, filter); /* retains its keys first */
+  if (*reach == 0) return MW_NOMEM;
+  end_silent(e, obj, *reach);
+  return MW_NEW;
 }
 
 int mw_reach_end(mw_engine *e, mw_reach reach) {
@@ -1259,14 +1267,14 @@ int mwi_tree_is_watched(mw_engine *e, mwi_object *r) {
 static uint32_t search_root(mw_engine *e, uint32_t m) {
   uint32_t at = m, last = m, i;
   begin_search(e);
-  node_at(e, m)->seen = e->tree.search & UINT32_MAX >> 1;
+  node_at(e, m)->seen = e->tree.search & UINT32_MAX >> 2;
   node_at(e, m)->queue = 0;
   for (; at != 0; at = node_at(e, at)->queue) {
     for (i = node_at(e, at)->ins; i != 0; i = link_at(e, i)->next_in) {
       uint32_t parent = link_at(e, i)->parent;
       mwi_node *node = node_at(e, parent);
       if (node->seen == e->tree.search) continue;
-      node->seen = e->tree.search & UINT32_MAX >> 1;
+      node->seen = e->tree.search & UINT32_MAX >> 2;
       node->toward = i;
       node->queue = 0;
       if (is_root(e, parent)) return parent;

@@ -17,7 +17,8 @@ typedef struct mwi_node {
   uint32_t outs;       /* and from this node */
   uint32_t chain;      /* the next orphan, or the next released node */
   uint32_t queued : 1; /* is the node in the chain of orphans? */
-  uint32_t seen : 31;  /* the last search that found no path to this node */
+  uint32_t fresh : 1;  /* is the node made by the link under way? */
+  uint32_t seen : 30;  /* the last search that found no path to this node */
   uint32_t heard;      /* a later node of this object; the nodes between are of
                        ** silent reaches */
   uint32_t looked;     /* in the first node: the tree's `woken` when the

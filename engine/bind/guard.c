@@ -464,6 +464,81 @@ int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
   return alive;
 }
 
+/* Are the values on the top the same? */
+static int are_same(lua_State *L) {
+  if (lua_type(L, -1) == LUA_TNUMBER && lua_type(L, -2) == LUA_TNUMBER &&
+      lua_isinteger(L, -1) != lua_isinteger(L, -2))
+    return 0;
+  if (lua_rawequal(L, -1, -2)) return 1;
+  return !lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2); /* NaN */
+}
+
+static int ends_differ(lua_State *L, int way, lua_Integer i);
+
+/* Pushes what the contents at `index`, or no contents, have under the key at
+** `key`. */
+static void push_field(lua_State *L, int index, int key) {
+  lua_pushnil(L);
+  if (!lua_istable(L, index)) return;
+  lua_pushvalue(L, key);
+  lua_rawget(L, index);
+  lua_replace(L, -2);
+}
+
+/* Do the contents at `a` and `b` lead to different values, under a key of
+** `a`? */
+static int any_differs(lua_State *L, int way, lua_Integer i, int a, int b) {
+  int top = lua_gettop(L), differ = 0;
+  if (!lua_istable(L, a)) return 0;
+  for (lua_pushnil(L); !differ && lua_next(L, a) != 0;) {
+    push_field(L, b, top + 1);
+    differ = ends_differ(L, way, i);
+    lua_settop(L, top + 1);
+  }
+  lua_settop(L, top);
+  return differ;
+}
+
+/* Does the way, from its key number `i` on, lead from the two values on the top
+** to different values? */
+static int ends_differ(lua_State *L, int way, lua_Integer i) {
+  int top = lua_gettop(L), differ, n;
+  if (lua_rawequal(L, -1, -2)) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, "path");
+  if (lua_rawgeti(L, way, i) == LUA_TNIL) {
+    lua_pop(L, 1);
+    return !are_same(L);
+  }
+  for (n = 1; n >= 0; n--)
+    if (!lua_istable(L, top - n))
+      lua_pushnil(L);
+    else if (!mwb_push_shadow(L, top - n))
+      lua_pushvalue(L, top - n);
+  if (lua_islightuserdata(L, top + 1)) {
+    differ = any_differs(L, way, i + 1, top + 2, top + 3) ||
+             any_differs(L, way, i + 1, top + 3, top + 2);
+  } else {
+    push_field(L, top + 2, top + 1);
+    push_field(L, top + 3, top + 1);
+    differ = ends_differ(L, way, i + 1);
+  }
+  lua_settop(L, top);
+  return differ;
+}
+
+/* Do the values differ at the ends of the way at `way`, which leads from the
+** root? */
+static int differs(mwb_write *w, mw_handle root, const mw_change *change,
+                   int way) {
+  lua_State *L = w->L;
+  lua_Integer depth = 0;
+  if (root != w->obj)
+    depth = mw_change_path(w->s->engine, change, root, w->obj, NULL, 0);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  return ends_differ(L, way, depth + 2);
+}
+
 int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
   mwb_state *s = (mwb_state *)ud;
@@ -484,6 +559,9 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   if (!push_term(L, s, object + 1, object, place)) {
     result = -1;
     drop(L, s, object + 1, object, mwb_object_of(s, obj), place);
+  } else if (w != NULL && lua_rawgeti(L, term, MWB_TERM_WAY) == LUA_TTABLE &&
+             !differs(w, obj, change, lua_gettop(L))) {
+    result = 0;
   } else if (w != NULL &&
              lua_rawgeti(L, term, MWB_TERM_WHEN) == LUA_TFUNCTION) {
     lua_pushvalue(L, OBJECT);

@@ -26,7 +26,7 @@ int mwb_guard_alive(void *ud, mw_handle guard);
 ** 0. MWB_OWNED has owner -> object -> place -> function; both tables have weak
 ** keys, so a function lives no longer than the owner and the object.
 */
-enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_OWNER };
+enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_OWNER, MWB_TERM_WAY };
 
 /* Callback of the engine: do the terms of a watch allow the call? */
 int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,

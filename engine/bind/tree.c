@@ -196,7 +196,9 @@ uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function) {
   return (uint32_t)i;
 }
 
-/* Links, or with `holds` only holds, the child on the top in a reach, or in all
+static void scan_all(lua_State *L, mwb_state *s, mw_reach reach);
+
+/* Links, or with `hold` only holds, the child on the top in a reach, or in all
 ** reaches without a rule, under the key below the top. */
 static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
                    int hold) {
@@ -212,27 +214,47 @@ static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
 
 /* Links the value on the top, which the object at `parent` with handle `h` has
 ** under the key below the top, wherever a reach includes the value.  Appends a
-** child that is new to the list of objects to scan. */
-static void link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
-                       mw_handle h, int hold, int list) {
+** child that is new to the list of objects to scan.  Returns whether the policy
+** includes the value. */
+static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
+                      mw_handle h, int hold, int list) {
   mw_handle root;
   uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
-  int is_new = 0;
-  if (!may_enter(L, s, parent)) return;
-  if (rule != 0)
+  int is_new = 0, includes = 0;
+  if (!may_enter(L, s, parent)) return 0;
+  if (rule != 0) {
     is_new =
         rule_allows(L, s, root, rule, parent) && link_in(L, s, reach, h, hold);
-  else if (policy_allows(L, s, parent))
+  } else if (policy_allows(L, s, parent)) {
+    includes = 1;
     is_new = link_in(L, s, reach, h, hold);
+  }
   if (reach == 0) {
     mw_reach ruled = 0;
     while ((ruled = mw_tree_ruled(s->engine, h, ruled, &root, &rule)) != 0)
       if (rule_allows(L, s, root, rule, parent))
         is_new |= link_in(L, s, ruled, h, hold);
   }
-  if (!is_new) return;
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
+  if (is_new) {
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
+  }
+  return includes;
+}
+
+/* The object that is stored to may have come on a path once more, below the
+** value at VALUE, and then leads to the value there as well. */
+static void link_again(lua_State *L, mwb_state *s, mw_handle h) {
+  int top = lua_gettop(L);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  while (link_in(L, s, 0, h, 0)) {
+    lua_createtable(L, 1, 0);
+    lua_pushvalue(L, VALUE);
+    lua_rawseti(L, -2, 1);
+    scan_all(L, s, 0);
+  }
+  lua_settop(L, top);
 }
 
 /* Gives the object on the top a shadow, and links the tables in its fields. */
@@ -335,12 +357,13 @@ static int store_table(lua_State *L) {
   mwb_write w = *(const mwb_write *)lua_touserdata(L, SHADOW + 1);
   mw_handle child = MW_NONE;
   mwb_state *s = w.s;
+  int includes;
   lua_settop(L, SHADOW);
   w.shadow = SHADOW;
   lua_newtable(L);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  link_child(L, s, 0, OBJECT, w.obj, 1, SHADOW + 1);
+  includes = link_child(L, s, 0, OBJECT, w.obj, 1, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
   scan_all(L, s, 0);
   mwb_keep_walks(L, s);
@@ -352,6 +375,7 @@ static int store_table(lua_State *L) {
     if (child != MW_NONE)
       mwb_check(L, mw_tree_link_held(s->engine, w.obj, &key, child));
     lua_settop(L, SHADOW);
+    if (includes) link_again(L, s, w.obj);
   }
   mwb_store_field(&w);
   mw_tree_drop_hold(s->engine, w.obj);
@@ -365,11 +389,11 @@ static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
   mw_engine *e = w->s->engine;
   mw_handle held;
-  mwb_find_shadow(w);
+  push_contents(L, OBJECT); /* the error stays on the stack, below */
   lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
+  lua_rawget(L, -2);
   held = mwb_handle_of(L, w->s, -1);
-  lua_pop(L, 1);
+  lua_pop(L, 2);
   mw_tree_exchange(e, w->obj, &w->change.key, &HOLD, held);
   mw_tree_unlink(e, w->obj, &HOLD);
   mw_tree_unlink_others(e, w->obj, &w->change.key, held);

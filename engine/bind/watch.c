@@ -209,6 +209,7 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
     lua_rawseti(L, -2, 1);
     lua_replace(L, SEVERAL);
   }
+  if (!lua_isnil(L, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
   if (!lua_isnil(L, SEVERAL) && !lua_isnil(L, WAY))
     bad_option(L, "option 'path' excludes 'key' and 'keys'");
   if (!lua_isnil(L, SEVERAL))
@@ -245,6 +246,22 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
   lua_settop(L, top);
 }
 
+/* Pushes a copy of the option `path`, in which a null pointer stands for any
+** key. */
+static void push_way(lua_State *L, mwb_state *s) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, WAY), i;
+  int way = lua_gettop(L) + 1;
+  lua_createtable(L, (int)n, 0);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, WAY, i);
+    if (is_any(L, s)) {
+      lua_pop(L, 1);
+      lua_pushlightuserdata(L, NULL);
+    }
+    lua_rawseti(L, way, i);
+  }
+}
+
 /* Pushes the term of a watch with MW_ASK, else nil. */
 static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
   int term = lua_gettop(L) + 1;
@@ -270,6 +287,9 @@ static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
   lua_rawseti(L, term, MWB_TERM_WHEN);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_rawseti(L, term, MWB_TERM_OWNER);
+  if (lua_isnil(L, WAY) || !(its->flags & MW_SKIP)) return;
+  push_way(L, s);
+  lua_rawseti(L, term, MWB_TERM_WAY);
 }
 
 /* }====================================================== */
@@ -401,6 +421,8 @@ enum {
   E_KEYS,
   E_STATE,
   E_ROOT,
+  E_WAY,
+  E_REACH,
   E_KIND,
   E_QUEUE,
   E_SEEN,
@@ -415,10 +437,26 @@ static void append(lua_State *L, int array) {
   lua_rawseti(L, array, (lua_Integer)lua_rawlen(L, array) + 1);
 }
 
+/* The number of keys of the way that are still to come at the present object; 0
+** without a way. */
+static lua_Integer steps_left(lua_State *L) {
+  if (!lua_istable(L, E_WAY)) return 0;
+  return (lua_Integer)lua_rawlen(L, E_WAY) - (lua_Integer)lua_rawlen(L, E_PATH);
+}
+
 /* Pushes the keys that concern the watch: of the first object those of the
-** option, else all. */
-static void push_keys(lua_State *L) {
+** option, on a way the next key, else all. */
+static void push_keys(lua_State *L, const mwb_state *s) {
   lua_Integer n = 0;
+  if (steps_left(L) > 0) {
+    lua_createtable(L, 1, 0);
+    lua_rawgeti(L, E_WAY, (lua_Integer)lua_rawlen(L, E_PATH) + 1);
+    if (!is_any(L, s)) {
+      lua_rawseti(L, E_LIST, 1);
+      return;
+    }
+    lua_settop(L, E_PATH);
+  }
   if (lua_rawequal(L, E_PRESENT, E_OBJECT) && lua_istable(L, E_KEYS)) {
     lua_pushvalue(L, E_KEYS);
     return;
@@ -498,10 +536,14 @@ static void tell_field(lua_State *L, int is_function, int deep) {
 static void queue_child(lua_State *L, mwb_state *s, mw_handle root) {
   int top = lua_gettop(L);
   mw_handle child = lua_istable(L, top) ? mwb_handle_of(L, s, top) : MW_NONE;
-  if (child == MW_NONE || mw_tree_path(s->engine, root, child, NULL, 0) == 0)
+  mw_change change;
+  memset(&change, 0, sizeof(change));
+  change.reach = (uint32_t)lua_tointeger(L, E_REACH);
+  if (child == MW_NONE ||
+      mw_change_path(s->engine, &change, root, child, NULL, 0) == 0)
     return;
   lua_pushvalue(L, top);
-  if (lua_rawget(L, E_SEEN) == LUA_TNIL) {
+  if (lua_rawget(L, E_SEEN) == LUA_TNIL || steps_left(L) > 0) {
     lua_pushvalue(L, top);
     lua_pushboolean(L, 1);
     lua_rawset(L, E_SEEN);
@@ -514,8 +556,9 @@ static void queue_child(lua_State *L, mwb_state *s, mw_handle root) {
   lua_settop(L, top);
 }
 
-/* tell_existing(object, guard, when, keys, state, root or MW_NONE): calls the
-** guard for each field that is there.  The guard may do anything. */
+/* tell_existing(object, guard, when, keys, state, root or MW_NONE, way, reach):
+** calls the guard for each field that is there, of a way for the fields at its
+** end.  The guard may do anything. */
 static int tell_existing(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, E_STATE);
   mw_handle root = (mw_handle)lua_tointeger(L, E_ROOT);
@@ -533,7 +576,7 @@ static int tell_existing(lua_State *L) {
   append(L, E_QUEUE);
   for (at = 1; lua_rawgeti(L, E_QUEUE, at) != LUA_TNIL; at += 2) {
     lua_rawgeti(L, E_QUEUE, at + 1);
-    push_keys(L);
+    push_keys(L, s);
     push_contents(L);
     r = mwb_object_at(L, s, E_PRESENT);
     layout = (r == NULL) ? 0 : r->layout;
@@ -544,13 +587,13 @@ static int tell_existing(lua_State *L) {
       else
         lua_gettable(L, E_CONTENTS);
       if (!lua_isnil(L, -1)) {
-        if (!wants_existing(L))
+        if (steps_left(L) > 1 || !wants_existing(L))
           ;
         else if (is_flag)
           mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0);
         else
           tell_field(L, is_function, deep);
-        if (deep) queue_child(L, s, root);
+        if (deep && steps_left(L) != 1) queue_child(L, s, root);
       }
       lua_settop(L, E_CONTENTS);
       if (r != NULL && r->layout == layout) continue;
@@ -573,7 +616,9 @@ static int call_existing(lua_State *L, mwb_state *s, mw_handle h,
   lua_pushvalue(L, SEVERAL);
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, (lua_Integer)((its->flags & MW_DEEP) ? h : MW_NONE));
-  return lua_pcall(L, 6, 0, 0);
+  lua_pushvalue(L, WAY);
+  lua_pushinteger(L, mwi_reach_filter(s->engine, its->reach));
+  return lua_pcall(L, 8, 0, 0);
 }
 
 /* }====================================================== */

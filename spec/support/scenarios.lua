@@ -452,6 +452,38 @@ function scenarios.replacing_tables()
   if failed then error(failed, 0) end
 end
 
+-- A path, or a rule, includes what it should, or nothing.
+function scenarios.filtered_watches()
+  local mw = require "moonwatch"
+  local n = 0
+  local function guard() n = n + 1 end
+  local world = { enemies = { { hp = 1 } }, level = {} }
+  local failed
+  for _, opts in ipairs {
+    { path = { "enemies", mw.any, "hp" }, once = false, equal = "skip" },
+    { deep = true, once = false,
+      descend = function(_, key) return key ~= "level" end },
+  } do
+    local ok, message = pcall(mw.watch, world, guard, opts)
+    check(mw.is_watched(world) == ok)
+    check(mw.is_watched(world.enemies[1]) == ok)
+    check(not mw.is_watched(world.level))
+    if ok then
+      local new = { hp = 2 }
+      ok, message = pcall(function() world.enemies[1] = new end)
+      local stored = world.enemies[1] == new
+      check(stored or not ok)
+      check(mw.is_watched(new) == stored)
+      n = 0
+      if ok then world.enemies[1].hp = 3 end
+      check(n == (ok and 1 or 0))
+    end
+    if not ok then failed = message end
+    mw.unwatch(world)
+  end
+  if failed then error(failed, 0) end
+end
+
 function scenarios.paths()
   local mw = require "moonwatch"
   local leaf = {}
