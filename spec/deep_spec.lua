@@ -1441,7 +1441,7 @@ end)
 describe("a deep watch of a path", function()
   local notes, world
 
-  local function guard(obj, path, old, new, kind, written)
+  local function guard(obj, path, _, _, kind, written)
     assert.equal(world, obj)
     assert.is_table(written)
     notes[#notes + 1] = dotted(path) .. " " .. kind
