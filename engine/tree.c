@@ -302,6 +302,7 @@ static void make_orphan(mw_engine *e, uint32_t m) {
   node->via = 0;
   if (node->queued) return;
   node->queued = 1;
+  if (e->tree.orphans == 0) e->tree.looks = 0;
   node->chain = e->tree.orphans;
   e->tree.orphans = m;
 }
