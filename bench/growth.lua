@@ -28,6 +28,7 @@ return {
   row("... a flag hears", "chain_flag"),
   row("... at its front", "chain_front"),
   row("a list of n comes and goes, a node", "attach"),
+  row("a path of 3 keys in a world of n, a watch", "path"),
   row("a table with n below it moves, out and in", "move"),
   row("n deep watches that share n tables, a pair", "roots", 1000),
   row("a write that n deep watches hear, each", "roots_write", 1000),

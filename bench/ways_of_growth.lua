@@ -218,6 +218,21 @@ function growth.attach(n)
   end, n
 end
 
+-- A watch of a path that leads to ten objects, in a world of that many.
+function growth.path(n)
+  local world = { enemies = {}, level = {} }
+  for i = 1, 10 do world.enemies[i] = { hp = i } end
+  for i = 1, n do world.level[i] = { i } end
+  local opts = { path = { "enemies", mw.any, "hp" }, once = false }
+  return function()
+    for _ = 1, 100 do
+      mw.watch(world, heard, opts)
+      world.enemies[1].hp = 1
+      mw.unwatch(world)
+    end
+  end, 100
+end
+
 -- It moves from one place to another: is taken out, and put in.
 function growth.move(n)
   local root, list = mw.track({ a = {}, b = {} }, { deep = true }), new_chain(n)

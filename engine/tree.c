@@ -302,6 +302,7 @@ static void make_orphan(mw_engine *e, uint32_t m) {
   node->via = 0;
   if (node->queued) return;
   node->queued = 1;
+  if (e->tree.orphans == 0) e->tree.looks = 0;
   node->chain = e->tree.orphans;
   e->tree.orphans = m;
 }
@@ -813,7 +814,7 @@ static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
     m = take_from(&part->nodes, &n->nodes, sizeof(mwi_node));
     init_node(e, m, child, layer_below(e, p->parent, p->key));
     p->child = m;
-    node_at(e, m)->fresh = 1; /* the parent may be its own child */
+    if (node_at(e, p->parent)->obj == child) node_at(e, m)->fresh = 1;
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
   if (old != 0) take_link(e, old);
@@ -827,13 +828,14 @@ static int link_all(mw_engine *e, pair p, const mw_value *key,
                     mw_handle child) {
   link_needs n = {0, 0};
   int code = MW_OK;
+  mw_handle parent = (p.parent == 0) ? MW_NONE : node_at(e, p.parent)->obj;
   uint32_t m;
   if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
   for (; p.parent != 0; next_pair(e, &p))
     if (link_nodes(e, &p, key, child, &n) == MW_NEW) code = MW_NEW;
   give_needs(e, &n);
-  for (m = (code == MW_NEW) ? first_node(e, child) : 0; m != 0;
-       m = node_at(e, m)->next)
+  if (parent != child) return code;
+  for (m = first_node(e, child); m != 0; m = node_at(e, m)->next)
     node_at(e, m)->fresh = 0;
   return code;
 }

@@ -122,6 +122,7 @@ typedef struct mwb_state {
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
   int classy;          /* are there tables in MWB_CLASSY? */
+  int storing;         /* tables being stored: orphans may come back */
   int taking;          /* writes since the first orphan that waits */
   int emptied;         /* has a table been emptied that a loop may walk? */
   int restoring;       /* > 0: writes are not appended to the journal */

@@ -142,7 +142,7 @@ static void tell_deserted(lua_State *L, mwb_state *s) {
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   size_t n = mwb_notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
-  mwb_let_go(L, s, looks);
+  if (s->storing == 0) mwb_let_go(L, s, looks);
   tell_deserted(L, s);
   s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s);
   return n;

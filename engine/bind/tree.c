@@ -403,12 +403,15 @@ static void undo_store(mwb_write *w) {
 
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
-  int i;
+  int i, status;
   lua_pushcfunction(L, store_table);
   for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
   lua_pushvalue(L, w->shadow);
   lua_pushlightuserdata(L, w);
-  if (lua_pcall(L, SHADOW + 1, 0, 0) != LUA_OK) {
+  w->s->storing++;
+  status = lua_pcall(L, SHADOW + 1, 0, 0);
+  w->s->storing--;
+  if (status != LUA_OK) {
     undo_store(w);
     lua_error(L);
   }
