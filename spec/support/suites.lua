@@ -50,16 +50,20 @@ if os.getenv "SOAK" then
     checked("generational", " --exclude-tags=once") }
 end
 
--- Returns the output of a command, and whether the command succeeded.
-local function run(command)
-  local pipe = assert(io.popen(command .. " 2>&1"))
-  local output = pipe:read "a"
-  return output, (pipe:close()) or false
+-- All suites run at the same time.
+for _, suite in ipairs(suites) do
+  suite.pipe = assert(io.popen(suite[2] .. " 2>&1"))
+end
+
+-- Returns the output of a suite, and whether the suite succeeded.
+local function finish(suite)
+  local output = suite.pipe:read "a"
+  return output, (suite.pipe:close()) or false
 end
 
 local passed, failed, skipped = 0, 0, 0
 for _, suite in ipairs(suites) do
-  local output, ok = run(suite[2])
+  local output, ok = finish(suite)
   local p, f, s = output:match "(%d+) passed, (%d+) failed,? ?(%d*)[^\n]*\n$"
   p, f, s = tonumber(p or 0), tonumber(f or 1), tonumber(s) or 0
   if not ok and f == 0 then f = 1 end
