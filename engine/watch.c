@@ -783,7 +783,9 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
 }
 
 /* Gives back what the walk has claimed and not called: a check has refused. */
-static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
+static void disclaim(mw_engine *e, mwi_object *r, const mw_value *key,
+                     const event *ev) {
+  cursor c = both_lists(e, r, key);
   uint32_t i, twin;
   mwi_watch *w;
   while ((w = next_watch(e, &c, &i)) != NULL) {
@@ -862,25 +864,28 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
 
 /* Calls the guards of the watches of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
-  cursor c = both_lists(e, r, key), begin = c;
+  cursor c = both_lists(e, r, key);
   mw_handle obj = r->obj;
   mwi_watch *w;
   uint32_t i;
+  int result;
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
   if (c.keyed != 0 || watch_at(e, c.all)->next != 0)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
-    ev->others |= (w->flags & PHASE) != ev->phase;
-    if (!is_called(w, ev)) continue;
-    if (call(e, r, i, w, ev->change) == MW_REFUSES) {
-      ev->refused = ev->phase == MW_CHECK;
-      if (ev->refused) break;
+    if (!is_called(w, ev)) {
+      if ((w->flags & PHASE) != ev->phase) ev->others = 1;
+      continue;
     }
+    result = call(e, r, i, w, ev->change);
+    ev->refused = result == MW_REFUSES && ev->phase == MW_CHECK;
     if (r->obj != obj) break; /* the lists have gone with the object */
+    if (!ev->refused) continue;
+    disclaim(e, r, key, ev);
+    break;
   }
-  if (ev->refused && r->obj == obj) disclaim(e, r, begin, ev);
   e->watch.walks--;
   if (r->obj != obj || --r->walks > 0) return;
   if (e->watch.ended != 0) unlink_ended(e);
