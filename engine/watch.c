@@ -783,9 +783,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
 }
 
 /* Gives back what the walk has claimed and not called: a check has refused. */
-static void disclaim(mw_engine *e, mwi_object *r, const mw_value *key,
-                     const event *ev) {
-  cursor c = both_lists(e, r, key);
+static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   uint32_t i, twin;
   mwi_watch *w;
   while ((w = next_watch(e, &c, &i)) != NULL) {
@@ -865,6 +863,7 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
 /* Calls the guards of the watches of `r`. */
 static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   cursor c = both_lists(e, r, key);
+  const cursor begin = c; /* a claimed watch is not found again */
   mw_handle obj = r->obj;
   mwi_watch *w;
   uint32_t i;
@@ -883,7 +882,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
     ev->refused = result == MW_REFUSES && ev->phase == MW_CHECK;
     if (r->obj != obj) break; /* the lists have gone with the object */
     if (!ev->refused) continue;
-    disclaim(e, r, key, ev);
+    disclaim(e, r, begin, ev);
     break;
   }
   e->watch.walks--;
