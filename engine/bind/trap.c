@@ -645,9 +645,11 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
   return 0;
 }
 
-/* The path of a write with more work than flags. */
+/* The path of a write with more work than flags.  A write that is only recorded
+** has no guards to look for. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
-                      const mw_value *key) {
+                      const mw_value *key, unsigned needs) {
+  int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS)) != 0;
   mwb_write w;
   init_write(L, s, &w, r, MWB_PLAIN);
   w.obj = r->obj;
@@ -656,10 +658,10 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.change.key = *key;
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
-    if (s->engine->watch.checks > 0 && !mwb_write_check(&w))
+    if (heard && s->engine->watch.checks > 0 && !mwb_write_check(&w))
       return lua_error(L);
     mwb_write_count(&w);
-    mwb_write_before(&w);
+    if (heard) mwb_write_before(&w);
   }
   if (is_asked(&w))
     return after_class(L, call_class(&w, pack(&w), after_class), pack(&w));
@@ -795,7 +797,7 @@ int mwb_trap(lua_State *L) {
     }
   }
   if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
-    return trap_write(L, s, r, &key);
+    return trap_write(L, s, r, &key, needs);
   mwi_object_count(s->engine, r);
   if (needs != 0) mwi_write_flags(s->engine, r, &key);
   if (simple)
