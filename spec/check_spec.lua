@@ -1,5 +1,6 @@
 local mw = require "moonwatch"
 local error_of = require "spec.support.error_of"
+local hear = require "spec.support.hear"
 local misuse = require "spec.support.misuse"
 local support = require "support"
 
@@ -7,16 +8,6 @@ local function nothing() end
 
 local STAY = { once = false }
 local CHECK = { phase = "check" }
-
-local function hear(obj, opts)
-  local notes, all = {}, { once = false }
-  for name, value in pairs(opts or {}) do all[name] = value end
-  mw.watch(obj, function(_, key, old, new, kind)
-    if type(key) == "table" then key = table.concat(key, ".") end
-    notes[#notes + 1] = ("%s %s %s>%s"):format(kind, key, old, new)
-  end, all)
-  return function() return table.concat(notes, ", ") end
-end
 
 local function refuse() error("refused", 0) end
 

@@ -1,5 +1,7 @@
 local mw = require "moonwatch"
 local error_of = require "spec.support.error_of"
+local hear = require "spec.support.hear"
+local keys = require "spec.support.keys"
 local misuse = require "spec.support.misuse"
 local styles = require "spec.support.styles"
 local support = require "support"
@@ -7,23 +9,6 @@ local support = require "support"
 local function nothing() end
 
 local STAY = { once = false }
-
-local function hear(obj, opts)
-  local notes, all = {}, { once = false }
-  for name, value in pairs(opts or {}) do all[name] = value end
-  mw.watch(obj, function(_, key, old, new, kind)
-    if type(key) == "table" then key = table.concat(key, ".") end
-    notes[#notes + 1] = ("%s %s %s>%s"):format(kind, key, old, new)
-  end, all)
-  return function() return table.concat(notes, ", ") end
-end
-
-local function keys(obj)
-  local list = {}
-  for key in pairs(obj) do list[#list + 1] = tostring(key) end
-  table.sort(list)
-  return table.concat(list, " ")
-end
 
 -- What makes writes to an object intercepted; the last ones no guard waits for.
 local HOW = {

@@ -1,29 +1,12 @@
 local mw = require "moonwatch"
 local error_of = require "spec.support.error_of"
+local hear = require "spec.support.hear"
+local keys = require "spec.support.keys"
 local styles = require "spec.support.styles"
 
 local function nothing() end
 
 local STAY = { once = false }
-
--- Watches, with options.  Returns the notes of what the guard hears, as a
--- function that returns them in one text.
-local function hear(obj, opts)
-  local notes, all = {}, { once = false }
-  for name, value in pairs(opts or {}) do all[name] = value end
-  mw.watch(obj, function(_, key, old, new, kind)
-    if type(key) == "table" then key = table.concat(key, ".") end
-    notes[#notes + 1] = ("%s %s %s>%s"):format(kind, key, old, new)
-  end, all)
-  return function() return table.concat(notes, ", ") end
-end
-
-local function keys(obj)
-  local list = {}
-  for key in pairs(obj) do list[#list + 1] = tostring(key) end
-  table.sort(list)
-  return table.concat(list, " ")
-end
 
 -- Calls f(name, object, class, class of the metamethods) for an object of each
 -- style of classes.
