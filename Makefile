@@ -16,7 +16,7 @@ BUILD      = build
 SANITIZE   =# set by `make asan`
 SECONDS    = 60# how long `make fuzz` looks
 
-PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight
+PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight lua-dkjson
 LINTERS    = clang-format cppcheck g++
 BROWSER    = chromium
 
@@ -96,7 +96,7 @@ need = @{ $(2); } >/dev/null 2>&1 || \
 HEADERS_TEST = \#include <lua.h>\n\#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
 
 deps:
-	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && $(LUA) -l pl.class -e "" && \
+	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && $(LUA) -l pl.class -l dkjson -e "" && \
 	  printf '$(HEADERS_TEST)' | $(CC) -fsyntax-only $(INCLUDE) -x c -)
 
 lint-deps:
