@@ -119,7 +119,7 @@ void mwb_push_class(lua_State *L, int index) {
 }
 
 /* Copies the fields of the table at `from` to the table at `to`; with `meta`,
-** only fields whose names begin with "__". */
+** only metamethods. */
 static void copy(lua_State *L, int from, int to, int meta) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
     if (!meta || mwb_is_meta(L, -2)) {

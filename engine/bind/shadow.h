@@ -30,8 +30,8 @@ int mwb_push_shadow(lua_State *L, int index);
 ** program sees, or nil. */
 void mwb_push_class(lua_State *L, int index);
 
-/* Loops over tables that have been emptied go on in the shadows: the loops by
-** `pairs` in the function that is running, and in the function's caller. */
+/* Loops by `pairs` over tables that have been emptied go on in the shadows: the
+** loops in the functions that are running, as far as a search goes. */
 void mwb_keep_walks(lua_State *L, mwb_state *s);
 /* Is the table at `index` the one that objects without a class show as their
 ** metatable? */

@@ -2,7 +2,13 @@
 ** trap.c - the path of a write.
 ** SPDX-License-Identifier: MIT
 **
-**     look -> count -> tell before -> store and append -> tell after
+**     look -> absorb -> check -> count -> tell before -> store and append
+**          -> tell after
+**
+** "Absorb" makes contents of fields that were put into the object itself; if
+** that changes how the object lies, the write begins again.  A class's
+** `__newindex` may yield instead of storing at once; what the rest of the write
+** needs is on the stack then: see `after_class`.
 **
 ** Every change takes this path: an assignment, mw.touch, a method that mutates,
 ** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.
