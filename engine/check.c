@@ -606,17 +606,70 @@ static int verify_records(mw_engine *e, sums *sum) {
 ** Journal, hierarchies, traces
 ** ======================================================= */
 
-static int verify_journal(mw_engine *e) {
+/* The ranges of the owners fill the log, and each range is in order. */
+static int verify_log(mw_engine *e, mw_owner owner) {
   const mwi_journal *part = &e->journal;
-  uint32_t i, k;
-  holds(part->n <= part->size && (part->readers > 0 || part->n == 0));
-  for (i = 0; i < part->n; i++) {
-    if (part->entries[i].obj == MW_NONE) continue;
-    holds(part->entries[i].kind < MW_KINDS);
-    for (k = 0; k < MW_PARTS; k++)
-      holds(part->entries[i].type[k] <= MW_TABSENT);
+  const mwi_log *log = &part->logs[part->owners[owner].log];
+  uint32_t i = 0, k, number = part->owners[owner].log, below = 0;
+  holds(log->n <= log->size);
+  for (; owner != 0; below = owner, owner = part->owners[owner].above) {
+    const mwi_owner *o = &part->owners[owner];
+    uint32_t end = (o->above != 0) ? part->owners[o->above].mark : log->n;
+    holds(o->log == number && o->below == below && o->mark == i);
+    holds(below == 0 || o->parent == below);
+    holds(o->above != 0 || log->newest == owner);
+    for (; i < end; i++) {
+      const mw_entry *entry = &log->entries[i];
+      holds(i == o->mark || log->entries[i - 1].seq < entry->seq);
+      holds(entry->kind < MW_KINDS);
+      for (k = 0; k < MW_PARTS; k++) holds(entry->type[k] <= MW_TABSENT);
+    }
   }
   return MW_OK;
+}
+
+/* Neighbours in a field have different owners, and each owner's list has the
+** owner's stakes. */
+static int verify_stakes(mw_engine *e) {
+  const mwi_journal *part = &e->journal;
+  uint32_t i, n = 0, listed = 0;
+  for (i = 1; i <= part->n_stakes; i++) {
+    const mwi_stake *s = &part->stakes[i];
+    if (s->obj == MW_NONE) continue;
+    n++;
+    holds(s->older == 0 || part->stakes[s->older].newer == i);
+    holds(s->newer == 0 || part->stakes[s->newer].owner != s->owner);
+    holds(s->newer == 0 || part->stakes[s->newer].obj == s->obj);
+  }
+  for (i = 1; i <= part->n_owners; i++) {
+    uint32_t at = (part->owners[i].log == 0) ? 0 : part->owners[i].first;
+    for (; at != 0; at = part->stakes[at].after) {
+      holds(part->stakes[at].owner == i);
+      listed++;
+    }
+  }
+  holds(n == part->staked && n == listed && (part->mixed || n == 0));
+  return MW_OK;
+}
+
+static int verify_journal(mw_engine *e) {
+  const mwi_journal *part = &e->journal;
+  uint32_t i, log, open = 0, entries = 0, in_order = 0;
+  for (i = 1; i <= part->n_owners; i++) {
+    const mwi_owner *o = &part->owners[i];
+    if (o->log == 0) continue;
+    open++;
+    if (o->below != 0) continue;
+    passes(verify_log(e, i));
+    entries += part->logs[o->log].n;
+  }
+  for (log = part->top; log != 0; log = part->logs[log].below) {
+    holds(part->logs[log].n > 0);
+    in_order += part->logs[log].n;
+  }
+  holds(open == part->open && entries == part->entries);
+  holds(part->mixed ? in_order == 0 && entries > 0 : in_order == entries);
+  return verify_stakes(e);
 }
 
 static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *h) {

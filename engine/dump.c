@@ -280,9 +280,10 @@ int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
   put_some(&out, "", e->identity.count, " objects\n");
   dump_clocks(&out, e);
   if (e->watch.walks > 0) put_some(&out, "walks: ", e->watch.walks, "\n");
-  if (e->journal.readers > 0) {
-    put_some(&out, "journal: ", e->journal.n, " entries");
-    put_some(&out, ", ", e->journal.readers, " readers\n");
+  if (e->journal.open > 0) {
+    put_some(&out, "journal: ", e->journal.entries, " entries of ");
+    put_some(&out, "", e->journal.open, " owners");
+    put_text(&out, e->journal.mixed ? ", mixed\n" : "\n");
   }
   dump_records(&out, e);
   dump_hierarchies(&out, e);

@@ -1,127 +1,819 @@
 /*
-** journal.c - the writes in order, while the journal has readers.
+** journal.c - who owns a write, and what an owner's end gives back.
 ** SPDX-License-Identifier: MIT
 **
-**     entries  0 1 2 3 4 5 6 7 8 9
-**              ^     ^       ^   ^
-**              |     |       |   n
-**              marks of the readers, nested
+** An owner has the entries of its writes.  The owners of one thread of the host
+** are nested, and share a log, in which each owner has a range:
 **
-** One array of entries of a fixed size serves all readers.  Invariant: entry i
-** holds the change that the i-th write since the outermost reader began has
-** made, so restoring the old values from the end down to a mark restores the
-** state at the mark.  An entry that is void (its object is MW_NONE) has been
-** retracted and stands for nothing.
+**     log    0 1 2 3 4 5 6 7      the entries, in the order of the program
+**            ^     ^       ^
+**            |     |       newest owner
+**            |     owner
+**            owner that began first
+**
+** Invariant: each range is in the order of the program; so is the whole log, but
+** for entries that an owner got from a child of another thread.  As long as each log has later entries than the log below, restoring the old
+** values from the end of the last range takes back what the last owner wrote.
+** When a write breaks this order (its owner's log is not the top, or nobody
+** owns the write), the journal becomes mixed, and knows of each field who has
+** written the field:
+**
+**     (obj, key) --> newest stake <--> older stake <--> ...
+**                    owner, old        owner, old
+**
+** Invariant of a mixed journal: the stakes of a field stand for the writes to
+** the field since the last write that is final, in order; neighbours have
+** different owners; `old` is what the field held before the owner's writes,
+** and would hold if these had never been made.  So an owner that takes its
+** writes back gives the old value of its newest stake to the field, and the
+** old value of any other stake to the stake that is newer; a final write ends
+** all stakes in its field.  The journal stays mixed until there are no entries.
 */
 #include <string.h>
 
 #include "engine.h"
 
-/* The last close frees an array larger than this. */
+/* A log that gets empty frees an array larger than this. */
 #ifndef MWI_JOURNAL_KEEP
 #define MWI_JOURNAL_KEEP 1024u
 #endif
 
-/* Retains or releases the strings of an entry: strings belong to the host,
-** which numbers them. */
-static void keep_strings(const mw_engine *e, const mw_entry *entry,
-                         mw_keep keep) {
+static mwi_owner *owner_at(const mw_engine *e, mw_owner owner) {
+  mwi_check_call(owner > 0 && owner <= e->journal.n_owners &&
+                 e->journal.owners[owner].log != 0);
+  return &e->journal.owners[owner];
+}
+
+static mwi_log *log_at(const mw_engine *e, uint32_t log) {
+  return &e->journal.logs[log];
+}
+
+static mwi_stake *stake_at(const mw_engine *e, uint32_t i) {
+  return &e->journal.stakes[i];
+}
+
+/* Returns the number after the owner's last entry. */
+static uint32_t end_of(const mw_engine *e, const mwi_owner *o) {
+  return (o->above != 0) ? e->journal.owners[o->above].mark
+                         : log_at(e, o->log)->n;
+}
+
+/* Calls `keep` for a value that the engine copies or forgets: strings belong to
+** the host, which numbers them. */
+static void keep_value(const mw_engine *e, int type, mw_content content,
+                       mw_keep keep) {
+  mw_value v;
+  if (keep == NULL || type != MW_TSTRING) return;
+  v.type = type;
+  v.u = content;
+  mwi_quiet_begin(e);
+  keep(e->watch.host.ud, &v);
+  mwi_quiet_end(e);
+}
+
+static void keep_entry(const mw_engine *e, const mw_entry *entry,
+                       mw_keep keep) {
   int i;
-  if (keep == NULL) return;
-  for (i = 0; i < MW_PARTS; i++) {
-    if (entry->type[i] == MW_TSTRING) {
-      mw_value v;
-      v.type = MW_TSTRING;
-      v.u = entry->value[i];
-      mwi_quiet_begin(e);
-      keep(e->watch.host.ud, &v);
-      mwi_quiet_end(e);
-    }
+  for (i = 0; i < MW_PARTS; i++)
+    keep_value(e, entry->type[i], entry->value[i], keep);
+}
+
+/* {======================================================
+** Stakes
+** ======================================================= */
+
+/* Tells the host that one stake more, or less, has its old value in a source
+** that is not the owner's. */
+static void keep_source(const mw_engine *e, uint32_t source, int n) {
+  const mw_host *callbacks = &e->watch.host;
+  if (source == 0 || callbacks->keep_source == NULL) return;
+  mwi_quiet_begin(e);
+  callbacks->keep_source(callbacks->ud, source, n);
+  mwi_quiet_end(e);
+}
+
+static uint32_t *head_of(const mw_engine *e, mw_handle obj,
+                         const mw_value *key) {
+  const mwi_journal *part = &e->journal;
+  return &part->heads[mwi_key_hash(mw_slot(obj), key) & (part->n_heads - 1)];
+}
+
+/* Returns the newest stake in a field, or 0. */
+static uint32_t find_stake(const mw_engine *e, mw_handle obj,
+                           const mw_value *key) {
+  uint32_t i = (e->journal.n_heads == 0) ? 0 : *head_of(e, obj, key);
+  for (; i != 0; i = stake_at(e, i)->chain) {
+    const mwi_stake *s = stake_at(e, i);
+    if (s->obj == obj && mw_value_equal(&s->key, key)) break;
+  }
+  return i;
+}
+
+static void enter_stake(mw_engine *e, uint32_t i) {
+  mwi_stake *s = stake_at(e, i);
+  uint32_t *head = head_of(e, s->obj, &s->key);
+  s->chain = *head;
+  *head = i;
+}
+
+static void leave_table(mw_engine *e, uint32_t i) {
+  mwi_stake *s = stake_at(e, i);
+  uint32_t *at = head_of(e, s->obj, &s->key);
+  while (*at != i) at = &stake_at(e, *at)->chain;
+  *at = s->chain;
+}
+
+static int grow_table(mw_engine *e) {
+  mwi_journal *part = &e->journal;
+  uint32_t n = (part->n_heads == 0) ? 16 : 2 * part->n_heads, i;
+  uint32_t *heads = (uint32_t *)mwi_new(e, n * sizeof(*heads));
+  if (heads == NULL) return 0;
+  mwi_free(e, part->heads, part->n_heads * sizeof(*heads));
+  part->heads = heads;
+  part->n_heads = n;
+  for (i = 1; i <= part->n_stakes; i++)
+    if (stake_at(e, i)->obj != MW_NONE && stake_at(e, i)->newer == 0)
+      enter_stake(e, i);
+  return 1;
+}
+
+/* Makes room for one more stake. */
+static int reserve_stake(mw_engine *e) {
+  mwi_journal *part = &e->journal;
+  mwi_stake *stakes;
+  if (part->staked >= part->n_heads && !grow_table(e)) return 0;
+  if (part->free_stake != 0 || part->n_stakes + 1 < part->size_stakes) return 1;
+  stakes = (mwi_stake *)mwi_grow(e, part->stakes, part->size_stakes,
+                                 &part->size_stakes, sizeof(*stakes));
+  if (stakes != NULL) part->stakes = stakes;
+  return stakes != NULL;
+}
+
+/* Adds a stake to the end of its owner's list. */
+static void give_stake(mw_engine *e, uint32_t i, mw_owner owner) {
+  mwi_owner *o = owner_at(e, owner);
+  mwi_stake *s = stake_at(e, i);
+  s->owner = owner;
+  s->before = o->last;
+  s->after = 0;
+  if (o->last != 0)
+    stake_at(e, o->last)->after = i;
+  else
+    o->first = i;
+  o->last = i;
+}
+
+static void take_stake(mw_engine *e, uint32_t i) {
+  const mwi_stake *s = stake_at(e, i);
+  mwi_owner *o = owner_at(e, s->owner);
+  if (s->before != 0)
+    stake_at(e, s->before)->after = s->after;
+  else
+    o->first = s->after;
+  if (s->after != 0)
+    stake_at(e, s->after)->before = s->before;
+  else
+    o->last = s->before;
+}
+
+/* Enters a write into the mixed journal.  There is room for a stake. */
+static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                      const mw_value *key) {
+  mwi_journal *part = &e->journal;
+  uint32_t newest = find_stake(e, entry->obj, key), i = part->free_stake;
+  mwi_stake *s;
+  if (newest != 0 && stake_at(e, newest)->owner == owner) return;
+  if (i != 0)
+    part->free_stake = stake_at(e, i)->chain;
+  else
+    i = ++part->n_stakes;
+  s = stake_at(e, i);
+  memset(s, 0, sizeof(*s));
+  s->obj = entry->obj;
+  s->key = *key;
+  s->old = entry->value[MW_OLD];
+  s->type = entry->type[MW_OLD];
+  s->kind = entry->kind;
+  keep_value(e, key->type, key->u, e->watch.host.retain);
+  keep_value(e, s->type, s->old, e->watch.host.retain);
+  give_stake(e, i, owner);
+  if (newest != 0) {
+    leave_table(e, newest);
+    stake_at(e, newest)->newer = i;
+    s->older = newest;
+  }
+  enter_stake(e, i);
+  part->staked++;
+}
+
+/* Ends a stake, with no effect on its neighbours' old values. */
+static void end_stake(mw_engine *e, uint32_t i) {
+  mwi_journal *part = &e->journal;
+  mwi_stake *s = stake_at(e, i);
+  take_stake(e, i);
+  if (s->newer != 0)
+    stake_at(e, s->newer)->older = s->older;
+  else
+    leave_table(e, i);
+  if (s->older != 0) {
+    stake_at(e, s->older)->newer = s->newer;
+    if (s->newer == 0) enter_stake(e, s->older);
+  }
+  keep_source(e, s->source, -1);
+  keep_value(e, s->key.type, s->key.u, e->watch.host.release);
+  keep_value(e, s->type, s->old, e->watch.host.release);
+  s->obj = MW_NONE;
+  s->chain = part->free_stake;
+  part->free_stake = i;
+  part->staked--;
+}
+
+/* Ends the stake and all stakes in the field that are older. */
+static void end_older(mw_engine *e, uint32_t i) {
+  while (i != 0) {
+    uint32_t older = stake_at(e, i)->older;
+    end_stake(e, i);
+    i = older;
   }
 }
 
-static void drop_entry(mw_engine *e, mw_entry *entry) {
-  if (entry->obj == MW_NONE) return;
-  keep_strings(e, entry, e->watch.host.release);
-  entry->obj = MW_NONE;
+/* If the neighbours `i` and the next newer stake have one owner, they become
+** one. */
+static void join_newer(mw_engine *e, uint32_t i) {
+  uint32_t newer = (i == 0) ? 0 : stake_at(e, i)->newer;
+  if (newer != 0 && stake_at(e, newer)->owner == stake_at(e, i)->owner)
+    end_stake(e, newer);
 }
 
-size_t mw_journal_open(mw_engine *e) {
-  mwi_check_enter(e);
-  e->journal.readers++;
-  return e->journal.n;
+/* Gives the old value of a stake to the stake that is newer, if there is one,
+** and ends the stake.  `source` is the source of the owner's values. */
+static void take_back(mw_engine *e, uint32_t i, uint32_t source) {
+  mwi_stake *s = stake_at(e, i);
+  uint32_t older = s->older;
+  if (s->newer != 0) {
+    mwi_stake *newer = stake_at(e, s->newer);
+    uint32_t from = (s->source != 0) ? s->source : source;
+    keep_source(e, from, 1);
+    keep_source(e, newer->source, -1);
+    keep_value(e, s->type, s->old, e->watch.host.retain);
+    keep_value(e, newer->type, newer->old, e->watch.host.release);
+    newer->source = from;
+    newer->old = s->old;
+    newer->type = s->type;
+  }
+  end_stake(e, i);
+  join_newer(e, older);
 }
 
-int mw_journal_is_open(const mw_engine *e) { return e->journal.readers > 0; }
+static void end_all_stakes(mw_engine *e) {
+  uint32_t i;
+  for (i = 1; i <= e->journal.n_stakes; i++)
+    if (stake_at(e, i)->obj != MW_NONE) end_stake(e, i);
+}
 
-int mw_journal_reserve(mw_engine *e) {
-  mwi_journal *part = &e->journal;
-  mw_entry *entries;
-  if (part->n < part->size) return MW_OK;
-  if (part->n >= UINT32_MAX / 2) return MW_NOMEM;
-  entries = (mw_entry *)mwi_grow(e, part->entries, part->n, &part->size,
-                                 sizeof(mw_entry));
-  if (entries == NULL) return MW_NOMEM;
-  part->entries = entries;
+/* Asks the host for the field of an entry. */
+static int field_of(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                    mw_value *key, void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  if (callbacks->field != NULL)
+    return callbacks->field(callbacks->ud, owner, entry, key, host);
+  key->type = entry->type[MW_KEY];
+  key->u = entry->value[MW_KEY];
   return MW_OK;
 }
 
-int mw_journal_append(mw_engine *e, const mw_entry *entry) {
+static int stake_range(mw_engine *e, mw_owner owner, void *host) {
+  const mwi_owner *o = owner_at(e, owner);
+  uint32_t i, end = end_of(e, o);
+  for (i = o->mark; i < end; i++) {
+    const mw_entry *entry = &log_at(e, o->log)->entries[i];
+    mw_value key;
+    int code = field_of(e, owner, entry, &key, host);
+    if (code == MW_OK && !reserve_stake(e)) code = MW_NOMEM;
+    if (code != MW_OK) return code;
+    add_stake(e, owner, entry, &key);
+  }
+  return MW_OK;
+}
+
+/* Enters all entries, in their order, into the table of fields. */
+static int mix(mw_engine *e, void *host) {
   mwi_journal *part = &e->journal;
+  uint32_t log = part->top, owner;
+  int code = MW_OK;
+  while (log != 0 && log_at(e, log)->below != 0) log = log_at(e, log)->below;
+  for (; log != 0 && code == MW_OK; log = log_at(e, log)->above) {
+    owner = log_at(e, log)->newest;
+    while (owner_at(e, owner)->below != 0) owner = owner_at(e, owner)->below;
+    for (; owner != 0 && code == MW_OK; owner = owner_at(e, owner)->above)
+      code = stake_range(e, owner, host);
+  }
+  if (code != MW_OK) {
+    end_all_stakes(e);
+    return code;
+  }
+  part->mixed = 1;
+  part->top = 0;
+  return MW_OK;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Owners
+** ======================================================= */
+
+static uint32_t new_log(mw_engine *e) {
+  mwi_journal *part = &e->journal;
+  uint32_t log = part->free_log;
+  if (log != 0) {
+    part->free_log = log_at(e, log)->newest;
+  } else {
+    if (part->n_logs + 1 >= part->size_logs) {
+      mwi_log *logs = (mwi_log *)mwi_grow(e, part->logs, part->size_logs,
+                                          &part->size_logs, sizeof(*logs));
+      if (logs == NULL) return 0;
+      part->logs = logs;
+    }
+    log = ++part->n_logs;
+    memset(log_at(e, log), 0, sizeof(mwi_log));
+  }
+  log_at(e, log)->newest = 0;
+  return log;
+}
+
+static void free_log(mw_engine *e, uint32_t log) {
+  mwi_journal *part = &e->journal;
+  mwi_log *l = log_at(e, log);
+  if (l->size > MWI_JOURNAL_KEEP) {
+    mwi_free(e, l->entries, l->size * sizeof(mw_entry));
+    l->entries = NULL;
+    l->size = 0;
+  }
+  l->newest = part->free_log;
+  part->free_log = log;
+}
+
+/* Takes a log without entries from the logs in order. */
+static void unlink_log(mw_engine *e, uint32_t log) {
+  mwi_journal *part = &e->journal;
+  mwi_log *l = log_at(e, log);
+  if (!part->mixed) {
+    if (l->above != 0)
+      log_at(e, l->above)->below = l->below;
+    else
+      part->top = l->below;
+    if (l->below != 0) log_at(e, l->below)->above = l->above;
+  }
+  l->above = l->below = 0;
+}
+
+/* Gives the owner a parent, or none. */
+static void adopt(mw_engine *e, mw_owner owner, mw_owner parent) {
+  mwi_owner *o = owner_at(e, owner);
+  o->parent = parent;
+  o->prev = 0;
+  o->next = (parent == 0) ? 0 : owner_at(e, parent)->child;
+  if (o->next != 0) owner_at(e, o->next)->prev = owner;
+  if (parent != 0) owner_at(e, parent)->child = owner;
+}
+
+mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
+  mwi_journal *part = &e->journal;
+  mw_owner owner = part->free_owner;
+  uint32_t log;
+  mwi_owner *o;
   mwi_check_enter(e);
+  mwi_check_call(below == 0 || mwi_log_of(part, below)->newest == below);
+  if (owner == 0 && part->n_owners + 1 >= part->size_owners) {
+    mwi_owner *owners =
+        (mwi_owner *)mwi_grow(e, part->owners, part->size_owners,
+                              &part->size_owners, sizeof(*owners));
+    if (owners == NULL) return 0;
+    part->owners = owners;
+  }
+  log = (below != 0) ? owner_at(e, below)->log : new_log(e);
+  if (log == 0) return 0;
+  if (owner != 0)
+    part->free_owner = part->owners[owner].next;
+  else
+    owner = ++part->n_owners;
+  o = &part->owners[owner];
+  memset(o, 0, sizeof(*o));
+  o->log = log;
+  o->mark = log_at(e, log)->n;
+  o->below = below;
+  if (below != 0) owner_at(e, below)->above = owner;
+  log_at(e, log)->newest = owner;
+  adopt(e, owner, parent);
+  part->open++;
+  return owner;
+}
+
+/* Takes the entries of the owner from its log. */
+static void remove_range(mw_engine *e, const mwi_owner *o) {
+  mwi_log *log = log_at(e, o->log);
+  uint32_t end = end_of(e, o), n = end - o->mark, above;
+  if (n == 0) return;
+  memmove(log->entries + o->mark, log->entries + end,
+          (log->n - end) * sizeof(mw_entry));
+  log->n -= n;
+  e->journal.entries -= n;
+  for (above = o->above; above != 0; above = owner_at(e, above)->above)
+    owner_at(e, above)->mark -= n;
+  if (log->n == 0) unlink_log(e, o->log);
+}
+
+/* Ends an owner without stakes, whose entries belong to the owner below or are
+** gone. */
+static void end_owner(mw_engine *e, mw_owner owner) {
+  mwi_journal *part = &e->journal;
+  mwi_owner *o = owner_at(e, owner);
+  mwi_assert(o->first == 0);
+  while (o->child != 0) {
+    mw_owner child = o->child;
+    o->child = owner_at(e, child)->next;
+    adopt(e, child, o->parent);
+  }
+  if (o->prev != 0)
+    owner_at(e, o->prev)->next = o->next;
+  else if (o->parent != 0)
+    owner_at(e, o->parent)->child = o->next;
+  if (o->next != 0) owner_at(e, o->next)->prev = o->prev;
+  if (o->below != 0) owner_at(e, o->below)->above = o->above;
+  if (o->above != 0)
+    owner_at(e, o->above)->below = o->below;
+  else
+    log_at(e, o->log)->newest = o->below;
+  if (log_at(e, o->log)->newest == 0) free_log(e, o->log);
+  o->log = 0;
+  o->next = part->free_owner;
+  part->free_owner = owner;
+  part->open--;
+  if (part->mixed && part->entries == 0) {
+    mwi_assert(part->staked == 0);
+    part->mixed = 0;
+  }
+}
+
+mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner) {
+  return owner_at(e, owner)->parent;
+}
+
+const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
+                                 size_t *n) {
+  const mwi_owner *o = owner_at(e, owner);
+  *n = end_of(e, o) - o->mark;
+  return (*n == 0) ? NULL : log_at(e, o->log)->entries + o->mark;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Writes
+** ======================================================= */
+
+/* Makes room for `n` more entries. */
+static int reserve_entries(mw_engine *e, uint32_t log, uint32_t n) {
+  while (log_at(e, log)->size - log_at(e, log)->n < n) {
+    mwi_log *l = log_at(e, log);
+    mw_entry *entries;
+    if (l->size >= UINT32_MAX / 4) return 0;
+    entries = (mw_entry *)mwi_grow(e, l->entries, l->size, &l->size,
+                                   sizeof(*entries));
+    if (entries == NULL) return 0;
+    l->entries = entries;
+  }
+  return 1;
+}
+
+/* Merges `n` entries, which are in order, into the entries from `first` to
+** `from`, which are in order too, by sequence number.  There is room above. */
+static void merge(mw_entry *entries, uint32_t first, uint32_t from,
+                  const mw_entry *others, uint32_t n) {
+  uint32_t to = from + n;
+  while (n > 0) {
+    if (from > first && entries[from - 1].seq > others[n - 1].seq)
+      entries[--to] = entries[--from];
+    else
+      entries[--to] = others[--n];
+  }
+}
+
+/* Adds entries to the range of an owner.  There is room. */
+static void add_entries(mw_engine *e, mw_owner owner, const mw_entry *others,
+                        uint32_t n) {
+  const mwi_owner *o = owner_at(e, owner);
+  mwi_log *log = log_at(e, o->log);
+  uint32_t end = end_of(e, o), above;
+  memmove(log->entries + end + n, log->entries + end,
+          (log->n - end) * sizeof(mw_entry));
+  for (above = o->above; above != 0; above = owner_at(e, above)->above)
+    owner_at(e, above)->mark += n;
+  log->n += n;
+  e->journal.entries += n;
+  merge(log->entries, o->mark, end, others, n);
+}
+
+/* May an entry of the owner (0: a final write) come now in a journal that is not
+** mixed? */
+static int is_in_order(const mw_engine *e, mw_owner owner) {
+  const mwi_owner *o;
+  if (owner == 0) return e->journal.entries == 0;
+  o = owner_at(e, owner);
+  if (log_at(e, o->log)->n == 0) return 1;
+  return o->log == e->journal.top && end_of(e, o) == log_at(e, o->log)->n;
+}
+
+int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host) {
+  mwi_journal *part = &e->journal;
+  uint32_t log = (owner == 0) ? 0 : owner_at(e, owner)->log;
+  int code = MW_OK;
+  mwi_check_enter(e);
+  if (!part->mixed && !is_in_order(e, owner)) code = mix(e, host);
+  if (code != MW_OK) return code;
+  if (part->mixed && owner != 0 && !reserve_stake(e)) return MW_NOMEM;
+  if (log != 0 && !reserve_entries(e, log, 1)) return MW_NOMEM;
+  return MW_OK;
+}
+
+int mw_journal_is_mixed(const mw_engine *e) { return e->journal.mixed; }
+
+int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                      const mw_value *field, void *host) {
+  mwi_journal *part = &e->journal;
+  mw_value key;
+  int code = mw_journal_reserve(e, owner, host);
   mwi_check_call(e->check.restoring == 0);
-  if (part->readers == 0) return MW_OK;
-  if (mw_journal_reserve(e) != MW_OK) return MW_NOMEM;
-  keep_strings(e, entry, e->watch.host.retain);
-  part->entries[part->n++] = *entry;
+  if (code == MW_OK && part->mixed) {
+    if (field != NULL)
+      key = *field;
+    else
+      code = field_of(e, owner, entry, &key, host);
+  }
+  if (code != MW_OK) return code;
+  if (owner != 0) {
+    mw_entry its = *entry;
+    uint32_t log = owner_at(e, owner)->log;
+    its.seq = ++part->seq;
+    keep_entry(e, entry, e->watch.host.retain);
+    if (log_at(e, log)->n == 0 && !part->mixed) {
+      log_at(e, log)->below = part->top;
+      if (part->top != 0) log_at(e, part->top)->above = log;
+      part->top = log;
+    }
+    add_entries(e, owner, &its, 1);
+    if (part->mixed) add_stake(e, owner, entry, &key);
+  } else if (part->mixed) {
+    end_older(e, find_stake(e, entry->obj, &key));
+  }
   return MW_OK;
 }
 
-const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark, size_t *n) {
-  *n = (mark < e->journal.n) ? e->journal.n - mark : 0;
-  return (*n == 0) ? NULL : e->journal.entries + mark;
+/* }====================================================== */
+
+/* {======================================================
+** The end of an owner
+** ======================================================= */
+
+/* Are the owner's entries the latest of a journal that is not mixed? */
+static int is_latest(const mw_engine *e, const mwi_owner *o) {
+  return !e->journal.mixed && o->log == e->journal.top &&
+         end_of(e, o) == log_at(e, o->log)->n;
+}
+
+static void restore(const mw_engine *e, const mw_entry *entry,
+                    const mw_value *key, uint32_t source, void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  if (mwi_identity_is_valid(&e->identity, entry->obj))
+    callbacks->restore(callbacks->ud, entry, key, source, host);
 }
 
 /* Copies each entry, for the array may move while `restore` calls the
 ** engine. */
-void mw_journal_rewind(mw_engine *e, size_t mark, void *host) {
-  const mw_host *callbacks = &e->watch.host;
-  size_t i;
-  mwi_check_enter(e);
-  mwi_check_call(callbacks->restore != NULL);
-  mwi_restoring_begin(e);
-  for (i = e->journal.n; i > mark; i--) {
-    const mw_entry entry = e->journal.entries[i - 1];
-    if (mwi_identity_is_valid(&e->identity, entry.obj))
-      callbacks->restore(callbacks->ud, &entry, host);
+static void restore_range(mw_engine *e, mw_owner owner, void *host) {
+  const mwi_owner *o = owner_at(e, owner);
+  uint32_t i;
+  for (i = end_of(e, o); i > o->mark; i--) {
+    const mw_entry entry = log_at(e, o->log)->entries[i - 1];
+    restore(e, &entry, NULL, 0, host);
   }
+}
+
+static void restore_stakes(mw_engine *e, mw_owner owner, void *host) {
+  uint32_t i;
+  for (i = owner_at(e, owner)->last; i != 0; i = stake_at(e, i)->before) {
+    const mwi_stake s = *stake_at(e, i);
+    mw_entry entry;
+    if (s.newer != 0) continue; /* somebody else has written the field */
+    memset(&entry, 0, sizeof(entry));
+    entry.obj = s.obj;
+    entry.kind = s.kind;
+    entry.type[MW_OLD] = s.type;
+    entry.value[MW_OLD] = s.old;
+    restore(e, &entry, &s.key, s.source, host);
+  }
+}
+
+int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
+                     const mw_value *field) {
+  uint32_t i = find_stake(e, obj, field);
+  return i != 0 && stake_at(e, i)->owner == owner;
+}
+
+int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
+  const mwi_owner *o = owner_at(e, owner);
+  mwi_check_enter(e);
+  mwi_check_call(e->watch.host.restore != NULL);
+  if (end_of(e, o) == o->mark) return MW_OK;
+  if (!e->journal.mixed && !is_latest(e, o)) {
+    int code = mix(e, host);
+    if (code != MW_OK) return code;
+  }
+  mwi_restoring_begin(e);
+  if (e->journal.mixed)
+    restore_stakes(e, owner, host);
+  else
+    restore_range(e, owner, host);
   mwi_restoring_end(e);
+  return MW_OK;
 }
 
-void mw_journal_retract(mw_engine *e, size_t mark, size_t n) {
-  mwi_journal *part = &e->journal;
-  size_t i;
+void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source) {
+  const mwi_owner *o = owner_at(e, owner);
+  uint32_t i, end = end_of(e, o);
   mwi_check_enter(e);
-  mwi_check_call(n == 0 || mark + n <= part->n);
-  for (i = mark; i < mark + n; i++) drop_entry(e, &part->entries[i]);
-  if (mark + n == part->n) part->n = (uint32_t)mark;
+  while (o->last != 0) take_back(e, o->last, source);
+  for (i = o->mark; i < end; i++)
+    keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);
+  remove_range(e, o);
+  end_owner(e, owner);
 }
 
-static void free_entries(mw_engine *e) {
-  mwi_journal *part = &e->journal;
-  mwi_free(e, part->entries, part->size * sizeof(mw_entry));
-  part->entries = NULL;
-  part->size = 0;
+/* The stakes of the owner become the parent's.  `source` is the source of the
+** owner's values for the parent. */
+static void hand_stakes(mw_engine *e, mw_owner owner, mw_owner parent,
+                        uint32_t source) {
+  uint32_t i;
+  while ((i = owner_at(e, owner)->first) != 0) {
+    mwi_stake *s = stake_at(e, i);
+    uint32_t older = s->older;
+    if (s->source == 0 && source != 0) {
+      s->source = source;
+      keep_source(e, source, 1);
+    }
+    take_stake(e, i);
+    give_stake(e, i, parent);
+    join_newer(e, i);
+    join_newer(e, older);
+  }
 }
 
-void mw_journal_close(mw_engine *e) {
+/* Returns a copy of the owner's entries, with the values as the parent has
+** them; NULL if there is no memory. */
+static mw_entry *translate(mw_engine *e, mw_owner owner, uint32_t n,
+                           void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  const mwi_owner *o = owner_at(e, owner);
+  mw_entry *copy = (mw_entry *)mwi_new(e, n * sizeof(*copy));
+  int code = (copy == NULL) ? MW_NOMEM : MW_OK;
+  uint32_t i;
+  for (i = 0; i < n && code == MW_OK; i++) {
+    copy[i] = log_at(e, o->log)->entries[o->mark + i];
+    if (callbacks->hand != NULL)
+      code = callbacks->hand(callbacks->ud, owner, o->parent, &copy[i], host);
+  }
+  if (code == MW_OK || copy == NULL) return copy;
+  mwi_free(e, copy, n * sizeof(*copy));
+  return NULL;
+}
+
+int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner) {
+  const mwi_owner *o = owner_at(e, owner);
+  const mw_entry *entries = log_at(e, o->log)->entries;
+  return o->below != 0 && end_of(e, o) > o->mark &&
+         o->mark > owner_at(e, o->below)->mark &&
+         entries[o->mark - 1].seq > entries[o->mark].seq;
+}
+
+/* The range of an owner becomes part of the range below. */
+static int join_ranges(mw_engine *e, mw_owner owner) {
+  const mwi_owner *o = owner_at(e, owner);
+  uint32_t n = end_of(e, o) - o->mark;
+  mw_entry *entries = log_at(e, o->log)->entries, *copy;
+  if (!mwi_owner_is_mingled(e, owner)) return MW_OK;
+  copy = (mw_entry *)mwi_new(e, n * sizeof(*copy));
+  if (copy == NULL) return MW_NOMEM;
+  memcpy(copy, entries + o->mark, n * sizeof(*copy));
+  merge(entries, owner_at(e, o->below)->mark, o->mark, copy, n);
+  mwi_free(e, copy, n * sizeof(*copy));
+  return MW_OK;
+}
+
+/* Moves the entries of the first owner of a log to the parent's log. */
+static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
   mwi_journal *part = &e->journal;
+  const mwi_owner *o = owner_at(e, owner), *parent = owner_at(e, o->parent);
+  uint32_t n = end_of(e, o) - o->mark;
+  mwi_log *log = log_at(e, o->log), *to = log_at(e, parent->log);
+  int follows =
+      o->log == part->top &&
+      (to->n == 0 || (log->below == parent->log && end_of(e, parent) == to->n));
+  mw_entry *copy;
+  if (!part->mixed && !follows) {
+    int code = mix(e, host);
+    if (code != MW_OK) return code;
+  }
+  if (!reserve_entries(e, parent->log, n)) return MW_NOMEM;
+  copy = translate(e, owner, n, host);
+  if (copy == NULL) return MW_NOMEM;
+  if (!part->mixed && to->n == 0) { /* `to` comes directly below `log` */
+    to->below = log->below;
+    to->above = o->log;
+    if (to->below != 0) log_at(e, to->below)->above = parent->log;
+    log->below = parent->log;
+  }
+  add_entries(e, o->parent, copy, n);
+  mwi_free(e, copy, n * sizeof(*copy));
+  remove_range(e, o);
+  return MW_OK;
+}
+
+/* No owner can take the entries of the first owner of a log back. */
+static int make_final(mw_engine *e, mw_owner owner, void *host) {
+  const mwi_owner *o = owner_at(e, owner);
+  uint32_t i, end = end_of(e, o);
+  if (!e->journal.mixed && log_at(e, o->log)->below != 0) {
+    int code = mix(e, host);
+    if (code != MW_OK) return code;
+  }
+  while (o->first != 0) end_older(e, o->first);
+  for (i = o->mark; i < end; i++)
+    keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);
+  remove_range(e, o);
+  return MW_OK;
+}
+
+int mw_owner_commit(mw_engine *e, mw_owner owner, uint32_t source, void *host) {
+  const mwi_owner *o = owner_at(e, owner);
+  int has_entries = end_of(e, o) > o->mark, code = MW_OK;
   mwi_check_enter(e);
-  mwi_check_call(part->readers > 0);
-  if (part->readers == 0 || --part->readers > 0) return;
-  mw_journal_retract(e, 0, part->n);
-  if (part->size > MWI_JOURNAL_KEEP) free_entries(e);
+  if (o->below != 0) { /* the range becomes part of the range below */
+    code = join_ranges(e, owner);
+    if (code == MW_OK) hand_stakes(e, owner, o->below, 0);
+  } else if (has_entries && o->parent != 0) {
+    code = hand_entries(e, owner, host);
+    if (code == MW_OK) hand_stakes(e, owner, o->parent, source);
+  } else if (has_entries) {
+    code = make_final(e, owner, host);
+  }
+  if (code == MW_OK) end_owner(e, owner);
+  return code;
 }
+
+/* Removes the entries of dropped objects from the log of `owner`, the first of
+** the log. */
+static void drop_entries(mw_engine *e, mw_owner owner, mw_dropped dropped,
+                         void *ud) {
+  uint32_t number = owner_at(e, owner)->log, n = 0;
+  mwi_log *log = log_at(e, number);
+  for (; owner != 0; owner = owner_at(e, owner)->above) {
+    mwi_owner *o = owner_at(e, owner);
+    uint32_t i = o->mark, end = end_of(e, o);
+    o->mark = n;
+    for (; i < end; i++) {
+      if (dropped(ud, log->entries[i].obj))
+        keep_entry(e, &log->entries[i], e->watch.host.release);
+      else
+        log->entries[n++] = log->entries[i];
+    }
+  }
+  e->journal.entries -= log->n - n;
+  log->n = n;
+  if (n == 0) unlink_log(e, number);
+}
+
+void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
+  mwi_journal *part = &e->journal;
+  uint32_t i;
+  mwi_check_enter(e);
+  if (part->entries == 0) return;
+  for (i = 1; i <= part->n_owners; i++) {
+    const mwi_owner *o = &part->owners[i];
+    if (o->log != 0 && o->below == 0 && log_at(e, o->log)->n > 0)
+      drop_entries(e, i, dropped, ud);
+  }
+  for (i = 1; i <= part->n_stakes; i++)
+    if (stake_at(e, i)->obj != MW_NONE && dropped(ud, stake_at(e, i)->obj))
+      end_stake(e, i);
+  if (part->entries == 0) part->mixed = 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Tracked objects
+** ======================================================= */
 
 int mw_object_track(mw_engine *e, mw_handle obj, int below, mw_reach *reach) {
   mwi_object *r;
@@ -155,5 +847,16 @@ int mw_object_is_tracked(const mw_engine *e, mw_handle obj) {
   return r != NULL && r->tracked;
 }
 
+/* }====================================================== */
+
 /* Calls no callback, for the host may be gone: strings are not released. */
-void mwi_journal_close(mw_engine *e) { free_entries(e); }
+void mwi_journal_close(mw_engine *e) {
+  mwi_journal *part = &e->journal;
+  uint32_t i;
+  for (i = 1; i <= part->n_logs; i++)
+    mwi_free(e, part->logs[i].entries, part->logs[i].size * sizeof(mw_entry));
+  mwi_free(e, part->logs, part->size_logs * sizeof(*part->logs));
+  mwi_free(e, part->owners, part->size_owners * sizeof(*part->owners));
+  mwi_free(e, part->stakes, part->size_stakes * sizeof(*part->stakes));
+  mwi_free(e, part->heads, part->n_heads * sizeof(*part->heads));
+}

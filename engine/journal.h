@@ -7,21 +7,83 @@
 
 #include "moonwatch.h"
 
-typedef struct mwi_journal {
+/* The entries of the owners of one thread of the host. */
+typedef struct mwi_log {
   mw_entry *entries;
   uint32_t n, size;
-  uint32_t readers; /* the number of readers */
+  uint32_t newest;       /* owner; of a free log, the next free log */
+  uint32_t below, above; /* logs with earlier and with later entries */
+} mwi_log;
+
+typedef struct mwi_owner {
+  uint32_t log;          /* 0: the owner is free, and `next` is the next */
+  uint32_t mark;         /* number of the first entry in the log */
+  uint32_t below, above; /* owners of the same log */
+  uint32_t parent;
+  uint32_t child, next, prev; /* owners with this parent, as a list */
+  uint32_t first, last;       /* stakes */
+} mwi_owner;
+
+/* What an owner has in a field that the owner has written. */
+typedef struct mwi_stake {
+  mw_handle obj; /* MW_NONE: the stake is free, and `chain` is the next */
+  mw_value key;
+  mw_content old; /* what the field gets back */
+  uint8_t type;   /* of `old` */
+  uint8_t kind;   /* of the first entry */
+  uint32_t owner;
+  uint32_t source;        /* see mw_restore */
+  uint32_t older, newer;  /* stakes in the same field */
+  uint32_t before, after; /* stakes of the same owner */
+  uint32_t chain;         /* the next in the table, if this is the newest */
+} mwi_stake;
+
+/* Numbers of logs, owners and stakes begin with 1. */
+typedef struct mwi_journal {
+  mwi_log *logs;
+  mwi_owner *owners;
+  mwi_stake *stakes;
+  uint32_t n_logs, size_logs, free_log;
+  uint32_t n_owners, size_owners, free_owner;
+  uint32_t n_stakes, size_stakes, free_stake;
+  uint32_t *heads; /* the table of fields */
+  uint32_t n_heads, staked;
+  uint32_t open;    /* number of open owners */
+  uint32_t entries; /* number of entries in all logs */
+  uint32_t top;     /* the log with the latest entries; 0 if mixed */
+  int mixed;
+  uint64_t seq; /* of the last entry */
 } mwi_journal;
 
-/*
-** Appends an entry without strings, for which there is room: see
-** `mw_journal_reserve`.
-*/
-static inline void mwi_journal_append(mwi_journal *part,
-                                      const mw_entry *entry) {
-  mwi_assert(part->readers > 0 && part->n < part->size);
-  part->entries[part->n++] = *entry;
+static inline mwi_log *mwi_log_of(const mwi_journal *part, mw_owner owner) {
+  return &part->logs[part->owners[owner].log];
 }
+
+/* Is there room for an entry of the owner, and does the entry need nothing
+** else than room? */
+static inline int mwi_journal_is_ready(const mwi_journal *part,
+                                       mw_owner owner) {
+  const mwi_log *log = mwi_log_of(part, owner);
+  return part->top == part->owners[owner].log && log->n < log->size;
+}
+
+/* Does a write that nobody owns need a call of `mw_journal_append`? */
+static inline int mwi_journal_has_entries(const mwi_journal *part) {
+  return part->entries > 0;
+}
+
+/* Appends an entry without strings for an owner that is ready. */
+static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
+                                      const mw_entry *entry) {
+  mwi_log *log = mwi_log_of(part, owner);
+  mwi_assert(mwi_journal_is_ready(part, owner));
+  log->entries[log->n] = *entry;
+  log->entries[log->n++].seq = ++part->seq;
+  part->entries++;
+}
+
+/* Are entries of the owner earlier than entries of the owner below? */
+MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
 
 MWI_API void mwi_journal_close(mw_engine *e);
 

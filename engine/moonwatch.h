@@ -360,19 +360,45 @@ typedef int (*mw_ask)(void *ud, mw_handle obj, uint64_t ref, int flags,
 typedef void (*mw_keep)(void *ud, const mw_value *value);
 
 /*
-** Stores the old value of an entry of the journal in the entry's object again:
-** see `mw_journal_rewind`.  The entry has the types and the content that the
-** host appended.  The function may call the engine, but neither append to the
-** journal nor rewind the journal.
+** Stores the old value of an entry in the entry's object again: see
+** `mw_owner_rewind`.  If `key` is not NULL the entry has no key, and `key` is
+** the field as the host's `mw_field` has given it; `source` is then 0 for the
+** values of the owner, or the source that `mw_owner_forget` or
+** `mw_owner_commit` was given for the values of another owner.  The function
+** may call the engine, but not the functions of the journal.
 */
 struct mw_entry;
-typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
+typedef void (*mw_restore)(void *ud, const struct mw_entry *entry,
+                           const mw_value *key, uint32_t source, void *host);
+
+/* An owner of writes: see mw_owner_begin.  0 stands for none. */
+typedef uint32_t mw_owner;
+
+/*
+** Finds the field of an entry, as a value that is the same for all entries of
+** the field, whoever owns them: the host may number its keys anew for each
+** owner.  MW_TNIL and MW_TABSENT can stand for what is no field (the class, the
+** state).  Without the callback, the field is the entry's key.  Returns MW_OK,
+** or a code with which the engine's function returns.  The callback must not
+** call the engine.
+*/
+typedef int (*mw_field)(void *ud, mw_owner owner, const struct mw_entry *entry,
+                        mw_value *key, void *host);
+
+/* Changes an entry of `owner` into an entry of `parent`, for a host that
+** numbers its values anew for each owner.  Returns as `mw_field`. */
+typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner parent,
+                       struct mw_entry *entry, void *host);
+
+/* Tells that old values with this source are one more (`n` is 1) or one less
+** (-1).  Must not call the engine. */
+typedef void (*mw_keep_source)(void *ud, uint32_t source, int n);
 
 /*
 ** The callbacks of a host with guards.  `alive` returns whether an object that
 ** is a guard still lives; if `alive` is NULL, a guard lives until the guard is
-** forgotten.  `restore` is needed for `mw_journal_rewind` only, `ask` for
-** MW_ASK only; `retain` and `release` may be NULL.
+** forgotten.  `restore` is needed for `mw_owner_rewind` only, `ask` for MW_ASK
+** only; `retain`, `release` and the callbacks below may be NULL.
 */
 typedef struct mw_host {
   void *ud;
@@ -382,6 +408,9 @@ typedef struct mw_host {
   mw_keep release;
   mw_restore restore;
   mw_ask ask;
+  mw_field field;
+  mw_hand hand;
+  mw_keep_source keep_source;
 } mw_host;
 
 /* Sets the host.  The engine copies `*host`; `ud` belongs to the host and must
@@ -761,16 +790,20 @@ MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
 /* {======================================================
 ** Journal
 **
-** The writes in order, while the journal is open.
+** Who owns a write, and what an owner takes back.
 **
-**     mark = mw_journal_open(e)        from now on the host appends each
-**     mw_journal_append(e, &entry)     write after storing the value
-**     mw_journal_entries(e, mark, &n)  finds the writes since
-**     mw_journal_rewind(e, mark, ...)  restores the old values
-**     mw_journal_close(e)
+**     owner = mw_owner_begin(e, parent, below)
+**     mw_journal_reserve(e, owner, host)        before each write
+**     mw_journal_append(e, owner, &entry, ...)  after the write
+**     mw_owner_entries(e, owner, &n)            finds the owner's writes
+**     mw_owner_commit(e, owner, ...)            keeps them: the parent's now
+**     mw_owner_rewind(e, owner, host)           or restores the old values
+**     mw_owner_forget(e, owner, ...)            and ends the owner
 **
-** Readers are nested: each `mw_journal_open` needs one `mw_journal_close`, and
-** the newest reader closes first.  The last close frees the entries.
+** While an owner is open, the host appends all writes to what is watched or
+** tracked: with their owner, or with owner 0 for a write that nobody may take
+** back.  Owners end in any order.  An owner that takes its writes back leaves
+** each field as if these writes had never been made.
 ** ======================================================= */
 
 /* The places of the values in an entry: the key, the old and the new value. */
@@ -778,51 +811,88 @@ enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
 
 /* One write; `type[i]` is the type of `value[i]`. */
 typedef struct mw_entry {
-  mw_handle obj; /* MW_NONE: the entry is void */
+  mw_handle obj;
   mw_content value[MW_PARTS];
+  uint64_t seq; /* the engine's: ascends in the order of the program */
   uint8_t type[MW_PARTS];
   uint8_t kind;   /* of enum mw_kind */
   uint32_t where; /* for the host: the place in the program */
 } mw_entry;
 
-/* Opens the journal for one more reader.  Returns the number of the next
-** entry. */
-MW_API size_t mw_journal_open(mw_engine *e);
+/*
+** Begins an owner.  The writes that `parent` gets when the owner commits are
+** final if there is no parent; when a parent ends, its own parent takes its
+** place.  `below` is the newest open owner of the same thread of the host, or
+** 0; `below` gets no entries while the new owner is open.  An owner with an
+** owner below has that owner as its parent.  Returns 0 if there is no memory.
+*/
+MW_API mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below);
 
-/* Returns whether the journal has a reader.  If not, the host need not
-** append. */
-MW_API int mw_journal_is_open(const mw_engine *e);
+/* Returns the parent, or 0. */
+MW_API mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner);
+
+/* Returns the entries of the owner in the order of the program, and in `*n` how
+** many there are.  The pointer is valid until an owner gets or loses
+** entries. */
+MW_API const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
+                                        size_t *n);
 
 /*
-** Appends an entry; does nothing when the journal is closed.  The engine
-** retains the strings of an entry as long as the entry exists, but does not
-** keep objects alive.  Returns MW_OK or MW_NOMEM.
+** Makes room for one more entry of the owner, so that the next append needs no
+** memory.  `host` is for `mw_field`.  Returns MW_OK, MW_NOMEM, or the code of
+** the host's callback.
 */
-MW_API int mw_journal_append(mw_engine *e, const mw_entry *entry);
+MW_API int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host);
 
-/* Makes room for one more entry, so that the next append needs no memory.
-** Returns MW_OK or MW_NOMEM. */
-MW_API int mw_journal_reserve(mw_engine *e);
-
-/* Returns the entries from number `mark` on, and in `*n` how many there are.
-** The pointer is valid until the next call that appends, retracts or closes.
-** Some entries may be void. */
-MW_API const mw_entry *mw_journal_entries(const mw_engine *e, size_t mark,
-                                          size_t *n);
+/* Returns whether writers have taken turns, so that the journal looks at the
+** field of each write. */
+MW_API int mw_journal_is_mixed(const mw_engine *e);
 
 /*
-** Calls the host's `restore(ud, entry, host)` for the entries from number
-** `mark` on, the last one first, but not for objects that are gone.  The
-** entries stay: see `mw_journal_retract`.  Needs no memory.
+** Appends an entry; of a write that nobody owns, `owner` is 0.  In a mixed
+** journal `field` is what `mw_field` would give, or NULL: then the engine asks
+** the host.  The engine retains the strings of an entry as long as the entry
+** exists, but does not keep objects alive.  Returns as `mw_journal_reserve`.
 */
-MW_API void mw_journal_rewind(mw_engine *e, size_t mark, void *host);
+MW_API int mw_journal_append(mw_engine *e, mw_owner owner,
+                             const mw_entry *entry, const mw_value *field,
+                             void *host);
 
-/* Makes `n` entries from number `mark` on void and releases their strings;
-** later entries stay, and keep their numbers. */
-MW_API void mw_journal_retract(mw_engine *e, size_t mark, size_t n);
+/* Returns whether the last write to a field was the owner's, in a mixed
+** journal. */
+MW_API int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
+                            const mw_value *field);
 
-/* Closes the journal for the newest reader. */
-MW_API void mw_journal_close(mw_engine *e);
+/*
+** Calls the host's `restore` for what the owner's writes have changed, the last
+** write first, but not for objects that are gone, nor for a field that somebody
+** else has written later.  The entries stay, and the function may be called
+** again: see `mw_owner_forget`.  Needs memory only if writers have taken turns.
+** Returns as `mw_journal_reserve`; unless MW_OK, nothing was restored.
+*/
+MW_API int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host);
+
+/* Ends an owner as if it had never written.  `source` is a number of the host
+** for the values of this owner, in case others restore them. */
+MW_API void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source);
+
+/*
+** Ends an owner, and gives its writes to its parent.  `source` as above.
+** Returns as `mw_journal_reserve`; unless MW_OK, the owner is still open.
+*/
+MW_API int mw_owner_commit(mw_engine *e, mw_owner owner, uint32_t source,
+                           void *host);
+
+/* Removes the entries of the objects for which `dropped` returns not 0, as if
+** they had not been recorded. */
+typedef int (*mw_dropped)(void *ud, mw_handle obj);
+MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
+
+/* }====================================================== */
+
+/* {======================================================
+** Tracked objects
+** ======================================================= */
 
 /*
 ** Tracks `obj`: the host appends writes to `obj` to the journal, even if no

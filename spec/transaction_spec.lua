@@ -201,7 +201,7 @@ describe("mw.begin", function()
     do
       local tx <close> = mw.begin()
       obj.x = 2
-      assert.is_table(tx)
+      assert.is_userdata(tx)
     end
     assert.equal(1, obj.x)
     assert.equal("mine", error_of(function()
@@ -238,7 +238,7 @@ describe("mw.begin", function()
     assert.equal(1, fx:len())
   end)
 
-  it("that is lost waits for those in it", function()
+  it("that is lost is taken back without those in it", function()
     local obj = mw.track { x = 1 }
     local inner
     do
@@ -250,49 +250,54 @@ describe("mw.begin", function()
     end
     collectgarbage()
     collectgarbage()
-    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+    assert.same({ x = 1, y = 2 }, mw.raw(obj))
     inner:commit()
-    assert.same({ x = 1 }, mw.raw(obj))
+    assert.same({ x = 1, y = 2 }, mw.raw(obj))
   end)
 
-  it("ends those in it when it ends", function()
+  it("ends without those in it, in any order", function()
     local obj = mw.track { x = 1 }
     local outer = mw.begin()
     obj.x = 2
     local inner = mw.begin()
     obj.y = 2
-    assert.equal(2, outer:commit():len())
-    misuse("calling 'commit' on a transaction that has ended", inner.commit,
-      inner)
-    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+    assert.equal(1, outer:commit():len())
+    assert.is_true(inner:is_open())
+    assert.is_false(outer:is_open())
+    inner:rollback()
+    assert.same({ x = 2 }, mw.raw(obj))
     outer, inner = mw.begin(), mw.begin()
     obj.x = 3
     outer:rollback()
+    assert.equal(3, obj.x)
+    inner:rollback()
     assert.equal(2, obj.x)
-    misuse("calling 'rollback' on a transaction that has ended",
-      inner.rollback, inner)
     local _, fx = mw.transaction(function() obj.x = 5 end)
     assert.equal(1, fx:len())
   end)
 
-  it("leaves those further out alone when a function ends one", function()
+  it("may be ended by a function in a transaction", function()
     local obj = mw.track { x = 1 }
     local first, second = mw.begin(), mw.begin()
-    misuse("it was ended by the end of one further out", mw.transaction,
-      function()
-        obj.x = 2
-        second:commit()
-      end)
-    obj.x = 3
-    assert.equal("update x:1>2, update x:2>3", show(first:commit()))
-    second = mw.begin()
-    local ok, err = mw.transaction(function()
+    obj.x = 2
+    local ok, fx = mw.transaction(function()
+      obj.x = 3
+      second:commit()
       obj.x = 4
+    end)
+    assert.is_true(ok)
+    assert.equal("update x:2>3, update x:3>4", show(fx))
+    assert.equal("update x:1>2, update x:2>3, update x:3>4",
+      show(first:commit()))
+    second = mw.begin()
+    local err
+    ok, err = mw.transaction(function()
+      obj.x = 5
       second:rollback()
       error("mine", 0)
     end)
     assert.same({ false, "mine" }, { ok, err })
-    assert.equal(3, obj.x)
+    assert.equal(4, obj.x)
   end)
 
   it("that has ended cannot be ended again, but closed", function()
@@ -330,10 +335,11 @@ describe("globals", function()
     env.x = 2
     assert.equal(2, outer:commit():len())
     outer, inner = mw.begin { globals = env }, mw.begin { globals = env }
-    assert.is_table(inner)
     outer:commit()
+    env.x = 3
+    assert.equal(1, inner:commit():len())
     assert.is_nil(getmetatable(env))
-    assert.equal(2, rawget(env, "x"))
+    assert.equal(3, rawget(env, "x"))
   end)
 
   it("may be recorded with what is read of them", function()
@@ -415,8 +421,12 @@ describe("misuse of transactions", function()
   it("is told where it is", function()
     misuse("bad argument #1 to 'transaction' (function expected, got nil)",
       mw.transaction)
-    misuse("bad argument #1 to 'transaction' (function expected, got table)",
+    misuse("bad argument #2 to 'transaction' (function expected, got nil)",
       mw.transaction, {})
+    misuse("bad argument #2 to 'transaction' (function expected, got number)",
+      mw.transaction, "label", 1)
+    misuse("bad argument #1 to 'transaction' (unknown option 'were')",
+      mw.transaction, { were = true }, print)
     misuse("bad argument #1 to 'begin' (table expected, got function)",
       mw.begin, print)
     misuse("bad argument #1 to 'begin' (unknown option 'were')", mw.begin,

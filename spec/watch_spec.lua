@@ -133,11 +133,16 @@ describe("a guard", function()
     mw.watch(obj, function() n = n + 1 end, { equal = "skip", once = false })
     obj.a, obj.b, obj.c = 1, "x", nil
     assert.equal(0, n)
-    obj.a = 1.0
-    assert.equal(0, n)
-    obj.a = 2
+    obj.a = 1.0 -- of another type
     assert.equal(1, n)
-    assert.equal(5, mw.mutations(obj))
+    obj.a, obj.c = 2, 0.0
+    assert.equal(3, n)
+    obj.c = -0.0
+    assert.equal(4, n)
+    obj.c = 0 / 0
+    obj.c = 0 / 0
+    assert.equal(5, n)
+    assert.equal(9, mw.mutations(obj))
   end)
 
   it("may be an object, which is held weakly", function()

@@ -22,7 +22,7 @@ static void push_plain(lua_State *L, mwb_state *s) {
   }
 }
 
-void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
+void mwb_prepare_plain(lua_State *L, mwb_state *s, mwb_entry *entry) {
   mw_handle h = mwb_identify(L, s, "apply", OBJECT, 1);
   int cell = mwb_is_cell(L, s, OBJECT);
   mwb_begin_entry(L, s, entry);
@@ -36,7 +36,7 @@ void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry) {
 }
 
 static void assign_plain(lua_State *L, mwb_state *s, int stored) {
-  mw_entry entry;
+  mwb_entry entry;
   mwb_prepare_plain(L, s, &entry);
   lua_pushvalue(L, VALUE);
   if (mwb_is_cell(L, s, OBJECT)) {
@@ -49,7 +49,9 @@ static void assign_plain(lua_State *L, mwb_state *s, int stored) {
     else
       lua_settable(L, OBJECT);
   }
-  mwb_check(L, mw_journal_append(s->engine, &entry));
+  if (!mwb_is_prepared(s, &entry))
+    mwb_prepare(L, s, entry.its.obj, KEY, VALUE, OLD, &entry);
+  mwb_append_entry(L, s, &entry);
 }
 
 /* assign(object, key, value, stored) -> whether a guard failed, its error.

@@ -24,8 +24,11 @@
 
 /* The table that holds the values to which the entries of a journal or of
 ** effects refer: see entry.c. */
+typedef struct mwb_coroutine mwb_coroutine; /* see coroutine.h */
+
 typedef struct mwb_held {
-  uint32_t n;  /* numbers in use: 1 to n */
+  mwb_coroutine *of; /* NULL: the values are of effects */
+  uint32_t n;        /* numbers in use: 1 to n */
   uint32_t id; /* not 0, and different for each table and after each release */
 } mwb_held;
 
@@ -77,6 +80,25 @@ enum {
   MWB_RESTORE,   /* functions that must exist before memory runs out */
   MWB_REWIND,
   MWB_TELLUNDONE,
+  MWB_FIELD,
+  MWB_HAND,
+  MWB_UNDO,
+  MWB_LISTHEARD,
+  MWB_RECORD,  /* the metatable of a coroutine's record */
+  MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
+  MWB_HELDS,   /* number of a coroutine -> its held values, weakly held, */
+  MWB_KEPT,    /* or strongly */
+  MWB_SOURCE,  /* source -> held values that others restore, */
+  MWB_HEIRS,   /* and how often: see rollback.c */
+  MWB_STORE,   /* metatables: of a store of viewed entries, */
+  MWB_BEGUN,   /* of a transaction that the program holds, */
+  MWB_CLOSER,  /* and of one that only its coroutine holds */
+  MWB_QUIET,   /* a thread in which no hook of the program raises */
+  MWB_COMMIT,
+  MWB_ENDLOST,
+  MWB_LATE,     /* an error that the library's next call raises */
+  MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,   /* and that trace it */
   MWB_TRACE,    /* metatables: of a trace, */
   MWB_SCOPE,    /* a timed scope, */
   MWB_SET,      /* and a set of data of a scope */
@@ -111,11 +133,16 @@ typedef struct mwb_state {
   mwb_batch *batches;   /* the open batch that began last */
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the policy's running call */
-  mwb_held held;             /* the values that the journal's entries hold */
-  int held_at;         /* number in the registry of the table of these values */
-  uint32_t held_ids;   /* the last `id` given to such a table */
+  uint32_t held_ids;         /* the last `id` given to held values */
+  lua_State *running;        /* cache: the coroutine that wrote last, */
+  mwb_coroutine *coroutine;  /* and its record, or NULL */
+  mwb_coroutine *coroutines; /* with open transactions */
+  lua_Integer numbers;       /* the last number given to a coroutine */
+  struct mwb_transaction *transactions; /* by owner: see coroutine.h */
+  uint32_t size_transactions;
+  uint64_t orders;     /* the number of transactions that have begun */
+  int lost;            /* may there be lost transactions to take back? */
   mwb_known known[64]; /* cache: strings that a table holds */
-  int wheres;          /* open journals that want the line of each write */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */
@@ -155,6 +182,12 @@ typedef struct mwb_state {
 
 /* A collection has ended: the probe is gone.  Sets a new one. */
 void mwb_collected(lua_State *L, mwb_state *s);
+
+/* transaction.c: frees what the state has. */
+void mwb_close_transactions(mwb_state *s);
+
+/* transaction.c: takes back what was lost, and raises an error of that. */
+void mwb_end_late(lua_State *L, mwb_state *s);
 
 /* Does a bounded slice of the work that is due; raises if the state is
 ** closed. */
@@ -230,6 +263,11 @@ int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
 
 /* Returns the integer at `index`, or raises. */
 lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg);
+
+/* Are the values at two indices the same, so that no program can tell them
+** apart?  That is: of one number type, with zeros of one sign; NaN is the same
+** as itself. */
+int mwb_is_same(lua_State *L, int a, int b);
 
 /* Raises the message of an engine's code, unless the code is MW_OK. */
 void mwb_check(lua_State *L, int code);

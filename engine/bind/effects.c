@@ -1,5 +1,5 @@
 /*
-** effects.c - effects: the entries of a journal as a value.
+** effects.c - effects: the entries of a transaction as a value.
 ** SPDX-License-Identifier: MIT
 **
 **     effects --> n | entry | entry | entry ...
@@ -8,17 +8,39 @@
 **
 ** Effects refer to the written objects by handle and do not keep the objects
 ** alive.  Effects never change once they are made.
+**
+** The effects of a transaction in another one would copy entries that the outer
+** one has as well.  So if there are many, they are a view:
+**
+**     view: n | first --> store --> the log of the coroutine, or effects
+**
+** As long as the transaction around is open, the store leads to its log, to
+** which entries are only added.  Before that changes, the store gets effects of
+** its own (`mwb_freeze`), or those of the outermost transaction.
 */
+#include "effects.h"
+
 #include <string.h>
 
 #include "cell.h"
 #include "class.h"
-#include "entry.h"
+#include "coroutine.h"
 #include "guard.h"
 #include "identity.h"
 #include "shadow.h"
 
-/* Pushes new effects with room for `n` entries and, as user value, the table on
+/* Entries that are copied rather than viewed. */
+#define FEW 16u
+
+/* Where the held values of a coroutine have the store. */
+#define STORE 0
+
+typedef struct store {
+  mwb_coroutine *of; /* NULL: the entries are in the effects, */
+  uint32_t first;    /* and this is the number of their first entry */
+} store;
+
+/* Pushes new effects with room for `n` entries and, as user value, the value on
 ** the top. */
 static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
   size_t size = offsetof(mwb_effects, entries) + n * sizeof(mw_entry);
@@ -26,12 +48,11 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
   if (n > (SIZE_MAX - sizeof(mwb_effects)) / sizeof(mw_entry))
     mwb_check(L, MW_FULL);
   fx = (mwb_effects *)lua_newuserdatauv(L, size, 1);
-  fx->n = 0;
-  fx->held.n = 0;
+  memset(fx, 0, offsetof(mwb_effects, entries));
   fx->held.id = ++s->held_ids;
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
-  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
+  mwb_push(L, s, MWB_EFFECTS);
   lua_setmetatable(L, -2);
   return fx;
 }
@@ -54,25 +75,52 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
   return fx;
 }
 
-/* Copies an entry of the journal, and the values of the entry, to the effects
-** at the top. */
-static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
-  mw_entry entry, *copy = &fx->entries[fx->n];
+static const mw_entry *log_of(const mwb_coroutine *t) {
+  return mwi_log_of(&t->s->engine->journal, t->newest)->entries;
+}
+
+mwb_place mwb_find_entries(lua_State *L, int index) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
+  mwb_place p = {fx->entries, &fx->held, lua_gettop(L) + 1};
+  const store *its;
+  if (!fx->is_view) {
+    lua_pushvalue(L, index);
+    return p;
+  }
+  lua_getiuservalue(L, index, 1);
+  its = (const store *)lua_touserdata(L, -1);
+  if (its->of != NULL) {
+    p.entries = log_of(its->of) + fx->first;
+    p.held = &its->of->held;
+  } else {
+    const mwb_effects *of;
+    lua_getiuservalue(L, -1, 1);
+    lua_replace(L, -2);
+    of = (const mwb_effects *)lua_touserdata(L, -1);
+    p.entries = of->entries + (fx->first - its->first);
+    p.held = &of->held;
+  }
+  return p;
+}
+
+/* Copies an entry of a coroutine, and the values of the entry, to the effects at
+** the top. */
+static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
+                       const mwb_coroutine *t, uint32_t number) {
+  mw_entry entry = log_of(t)[number], *copy = &fx->entries[fx->n];
   int part, top = lua_gettop(L);
-  size_t n;
-  entry = *mw_journal_entries(s->engine, i, &n);
   *copy = entry;
   for (part = 0; part < MW_PARTS; part++) {
     if (entry.type[part] != MW_TOTHER) continue;
-    mwb_unpack(L, s, 0, &entry, part);
+    mwb_unpack(L, &t->held, 0, &entry, part);
     mwb_pack(L, s, &fx->held, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
   if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, s, top + 1))
-    mwb_hold_value(L, s, &fx->held, top, top + 1); /* keeps the cell alive */
+    mwb_hold_value(L, &fx->held, top, top + 1); /* keeps the cell alive */
   lua_settop(L, top);
   if (entry.where != 0) {
-    mwb_push_held(L, s, 0);
+    mwb_push_values(L, t);
     lua_rawgeti(L, -1, (lua_Integer)entry.where);
     copy->where = mwb_hold_string(L, s, &fx->held, top, top + 2,
                                   lua_tostring(L, top + 2));
@@ -81,30 +129,140 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx, size_t i) {
   fx->n++;
 }
 
-/* cut(mark) -> effects of the entries after the mark.  The last open journal
-** gives its table of values to the effects; else the values are copied. */
-static int cut(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  size_t mark = (size_t)lua_tointeger(L, 1), n, now, i;
-  const mw_entry *entries;
-  int last = s->engine->journal.readers == 1;
-  mwb_effects *fx;
-  mwb_absorb_metas(L, s);
-  mw_journal_entries(s->engine, mark, &n);
-  if (last)
-    mwb_push_held(L, s, 0);
-  else
-    lua_newtable(L);
-  fx = new_effects(L, s, n);
-  for (i = 0; i < n; i++) { /* n: finalisers may append more entries */
-    entries = mw_journal_entries(s->engine, mark, &now);
-    if (entries[i].obj == MW_NONE) continue;
-    if (last)
-      fx->entries[fx->n++] = entries[i];
-    else
-      copy_entry(L, s, fx, mark + i);
+/* Pushes effects with room for `n` entries, and values of their own.
+** Finalisers may run. */
+static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
+  lua_newtable(L);
+  return new_effects(L, s, n);
+}
+
+/* Copies `n` entries of a coroutine to the effects on the top. */
+static void copy_entries(lua_State *L, mwb_state *s, const mwb_coroutine *t,
+                         uint32_t first, size_t n) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, -1);
+  while (fx->n < n) copy_entry(L, s, fx, t, first + (uint32_t)fx->n);
+}
+
+/* Pushes the store for the entries of the coroutine. */
+static void push_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
+  store *its;
+  mwb_push_values(L, t);
+  if (lua_rawgeti(L, -1, STORE) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    its = (store *)lua_newuserdatauv(L, sizeof(*its), 1);
+    its->of = t;
+    its->first = first;
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, STORE);
   }
-  return 1;
+  lua_replace(L, -2);
+}
+
+static void push_view(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  uint32_t first;
+  mwb_effects *fx;
+  store *its;
+  size_t n;
+  lua_pushnil(L);
+  fx = new_effects(L, s, 0);
+  push_store(L, t, s->engine->journal.owners[owner].mark);
+  its = (store *)lua_touserdata(L, -1); /* no finaliser runs from here on */
+  lua_setiuservalue(L, -2, 1);
+  mw_owner_entries(s->engine, owner, &n);
+  first = s->engine->journal.owners[owner].mark;
+  fx->is_view = 1;
+  fx->n = n;
+  fx->first = first;
+  if (first < its->first) its->first = first;
+  if (first + n > t->viewed) t->viewed = first + (uint32_t)n;
+}
+
+/* Leads the store of the coroutine to the effects on the top, whose first entry
+** has the number `first`.  Pops the effects. */
+static void lead_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
+  store *its;
+  mwb_push_values(L, t);
+  lua_rawgeti(L, -1, STORE);
+  its = (store *)lua_touserdata(L, -1);
+  lua_pushvalue(L, -3);
+  lua_setiuservalue(L, -2, 1);
+  its->of = NULL;
+  its->first = first;
+  lua_pushnil(L);
+  lua_rawseti(L, -3, STORE);
+  lua_pop(L, 3);
+  t->viewed = 0;
+}
+
+/* Returns the number of entries that are viewed, and the first in `*first`. */
+static uint32_t count_viewed(lua_State *L, const mwb_coroutine *t,
+                             uint32_t *first) {
+  *first = 0;
+  if (t->viewed == 0) return 0;
+  mwb_push_values(L, t);
+  lua_rawgeti(L, -1, STORE);
+  *first = ((const store *)lua_touserdata(L, -1))->first;
+  lua_pop(L, 2);
+  return t->viewed - *first;
+}
+
+/* Finalisers may change what is viewed; then all begins again. */
+void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
+  uint32_t n, first;
+  while (t->viewed > from) {
+    n = count_viewed(L, t, &first);
+    push_empty(L, s, n);
+    if (count_viewed(L, t, &first) == n && n > 0) {
+      copy_entries(L, s, t, first, n);
+      lead_store(L, t, first);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+}
+
+void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
+  if (t->viewed == 0) return;
+  lua_pushvalue(L, -1);
+  lead_store(L, t, 0);
+}
+
+/* The only transaction of a coroutine gives the coroutine's values away.  Finalisers
+** may take back a transaction around; then all begins again. */
+int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  const mwi_owner *o;
+  const mw_entry *entries;
+  mwb_effects *fx;
+  size_t n, now;
+  int only, top = lua_gettop(L);
+  for (;;) {
+    mw_owner_entries(s->engine, owner, &n);
+    o = &s->engine->journal.owners[owner];
+    only = o->below == 0 && o->above == 0;
+    if (!only && n > FEW) {
+      push_view(L, s, owner);
+      return 0;
+    }
+    if (only)
+      mwb_push_values(L, t);
+    else
+      lua_newtable(L);
+    fx = new_effects(L, s, n);
+    o = &s->engine->journal.owners[owner];
+    entries = mw_owner_entries(s->engine, owner, &now);
+    if (now == n && only == (o->below == 0 && o->above == 0)) break;
+    lua_settop(L, top);
+  }
+  if (!only) {
+    copy_entries(L, s, t, o->mark, n);
+  } else {
+    if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
+    fx->n = n;
+    fx->held.n = t->held.n;
+  }
+  return only;
 }
 
 static const char *const fields[] = {"key", "old", "new"};
@@ -136,8 +294,7 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
     entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
                                    lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
-  if (mwb_is_cell(L, s, top + 3))
-    mwb_hold_value(L, s, &fx->held, table, top + 3);
+  if (mwb_is_cell(L, s, top + 3)) mwb_hold_value(L, &fx->held, table, top + 3);
   entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
   lua_settop(L, top);
   fx->n++;
@@ -175,20 +332,23 @@ static int is_effects(lua_State *L) {
 ** nil */
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mwb_effects *fx = mwb_check_effects(L, "entries");
+  const mwb_effects *fx = mwb_check_effects(L, "entries");
   const mw_entry *entry;
   lua_Integer i = lua_tointeger(L, 2);
+  mwb_place p;
   int part;
   lua_settop(L, 1);
   if (i < 1 || (size_t)i > fx->n) return 0;
-  entry = &fx->entries[i - 1];
+  p = mwb_find_entries(L, 1);
+  entry = &p.entries[i - 1];
   if (!mwb_alive(L, s, entry->obj)) {
-    lua_settop(L, 1);
+    lua_pop(L, 1);
     lua_pushnil(L);
   }
-  for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, s, 1, entry, part);
+  for (part = 0; part < MW_PARTS; part++)
+    mwb_unpack(L, p.held, p.table, entry, part);
   mwb_push_kind(L, s, entry->kind);
-  lua_getiuservalue(L, 1, 1);
+  mwb_push_held(L, p.held, p.table);
   lua_rawgeti(L, -1, (lua_Integer)entry->where);
   lua_replace(L, -2);
   return 6;
@@ -210,8 +370,7 @@ static int checksum(lua_State *L) {
 }
 
 void mwb_open_effects(lua_State *L) {
-  static const luaL_Reg functions[] = {{"cut", cut},
-                                       {"effects", make_effects},
+  static const luaL_Reg functions[] = {{"effects", make_effects},
                                        {"is_effects", is_effects},
                                        {"entry", get_entry},
                                        {"checksum", checksum},

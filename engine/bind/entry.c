@@ -8,15 +8,17 @@
 **
 ** An entry contains numbers and booleans themselves.  For any other value the
 ** entry contains a number, and a table maps the number to the value, which
-** keeps the value alive.  The journal's table is in the registry from the first
-** reader's begin to the last reader's end; the table of effects is their user
-** value, so that a cycle of effects and objects can be collected.
+** keeps the value alive.  All open transactions of a coroutine share a table;
+** the table of effects is their user value, so that a cycle of effects and
+** objects can be collected.
 */
 #include "entry.h"
 
 #include <string.h>
 
+#include "coroutine.h"
 #include "identity.h"
+#include "key.h"
 #include "shadow.h"
 #include "trap.h"
 #include "tree.h"
@@ -25,16 +27,15 @@
 ** Held values
 ** ======================================================= */
 
-void mwb_push_held(lua_State *L, const mwb_state *s, int index) {
-  if (index == 0)
-    lua_rawgeti(L, LUA_REGISTRYINDEX, s->held_at);
+void mwb_push_held(lua_State *L, const mwb_held *held, int table) {
+  if (held->of != NULL)
+    mwb_push_values(L, held->of);
   else
-    lua_getiuservalue(L, index, 1);
+    lua_getiuservalue(L, table, 1);
 }
 
-uint32_t mwb_hold_value(lua_State *L, const mwb_state *s, mwb_held *held,
-                        int table, int index) {
-  mwb_push_held(L, s, table);
+uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
+  mwb_push_held(L, held, table);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, (lua_Integer)held->n + 1);
   lua_pop(L, 1);
@@ -46,7 +47,7 @@ void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
   mwb_pack_as(L, s, held, table, index, lua_type(L, index), entry, part);
 }
 
-void mwb_unpack(lua_State *L, const mwb_state *s, int table,
+void mwb_unpack(lua_State *L, const mwb_held *held, int table,
                 const mw_entry *entry, int part) {
   const mw_content *value = &entry->value[part];
   switch (entry->type[part]) {
@@ -60,7 +61,7 @@ void mwb_unpack(lua_State *L, const mwb_state *s, int table,
       lua_pushnumber(L, (lua_Number)value->f);
       break;
     case MW_TOTHER:
-      mwb_push_held(L, s, table);
+      mwb_push_held(L, held, table);
       lua_rawgeti(L, -1, (lua_Integer)value->i);
       lua_replace(L, -2);
       break;
@@ -69,27 +70,17 @@ void mwb_unpack(lua_State *L, const mwb_state *s, int table,
   }
 }
 
-void mwb_new_held(lua_State *L, mwb_state *s) {
-  if (s->held_at == 0) {
-    s->held_at = luaL_ref(L, LUA_REGISTRYINDEX);
-  } else {
-    lua_rawseti(L, LUA_REGISTRYINDEX, s->held_at);
-  }
-  s->held.n = 0;
-  s->held.id = ++s->held_ids;
-}
-
-void mwb_release_held(lua_State *L, mwb_state *s, uint32_t n) {
+void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
   uint32_t i;
-  if (s->held.n <= n) return;
-  mwb_push_held(L, s, 0);
-  for (i = s->held.n; i > n; i--) {
+  if (t->held.n <= n) return;
+  mwb_push_values(L, t);
+  for (i = t->held.n; i > n; i--) {
     lua_pushnil(L);
     lua_rawseti(L, -2, (lua_Integer)i);
   }
   lua_pop(L, 1);
-  s->held.n = n;
-  s->held.id = ++s->held_ids;
+  t->held.n = n;
+  t->held.id = ++t->s->held_ids;
 }
 
 /* }====================================================== */
@@ -115,79 +106,124 @@ static int is_ours(lua_State *L, const lua_Debug *ar) {
 
 /* Remembers the directory of the library's Lua files: the directory of the
 ** caller's file. */
-static void find_place(lua_State *L) {
+static int find_place(lua_State *L) {
   lua_Debug ar;
   const char *end;
-  if (!lua_getstack(L, 1, &ar)) return;
+  if (!lua_getstack(L, 1, &ar)) return 0;
   lua_getinfo(L, "S", &ar);
   end = strrchr(ar.source, '/');
-  if (end == NULL) return;
+  if (end == NULL) return 0;
   lua_pushlstring(L, ar.source, (size_t)(end + 1 - ar.source));
   lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
+  return 0;
 }
 
-/* Returns the number of the text "file:line" of the nearest function of the
-** program.  To make the text may run finalisers, and a finaliser may close the
-** journal, so this comes before the values of an entry are held. */
-static uint32_t where(lua_State *L, mwb_state *s) {
+static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
+  entry->owner = mwb_appends(s) ? mwb_owner_of(L, s) : 0;
+  entry->order = (entry->owner == 0) ? 0 : s->transactions[entry->owner].order;
+}
+
+/* Sets `where` to the number of the text "file:line" of the nearest function of
+** the program.  To make the text may run finalisers, and a finaliser may end
+** the owner. */
+static void find_where(lua_State *L, mwb_state *s, mwb_entry *entry) {
   lua_Debug ar;
   int level;
-  uint32_t number = 0;
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   for (level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0 || is_ours(L, &ar)) continue;
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    if (mwb_appends(s))
-      number = mwb_hold_string(L, s, &s->held, 0, lua_gettop(L),
-                               lua_tostring(L, -1));
+    find_owner(L, s, entry);
+    if (entry->owner != 0)
+      entry->its.where =
+          mwb_hold_string(L, s, &mwb_coroutine_of(s, entry->owner)->held, 0,
+                          lua_gettop(L), lua_tostring(L, -1));
     lua_pop(L, 1);
     break;
   }
-  return number;
 }
 
-void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry) {
+void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   memset(entry, 0, sizeof(*entry));
-  if (s->wheres > 0) entry->where = where(L, s);
+  find_owner(L, s, entry);
+  if (entry->owner != 0 && s->transactions[entry->owner].where)
+    find_where(L, s, entry);
+}
+
+int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
+  const mwi_journal *journal = &s->engine->journal;
+  if (entry->owner == 0) return entry->its.seq == journal->seq;
+  return s->transactions[entry->owner].order == entry->order &&
+         (entry->has_field || !journal->mixed);
+}
+
+/* Sets the field, and reserves memory.  A field of the owner's is kept. */
+static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
+  mw_engine *e = s->engine;
+  int kind = entry->its.kind;
+  mwb_check(L, mw_journal_reserve(e, entry->owner, &L));
+  if (!mw_journal_is_mixed(e)) return;
+  memset(&entry->field, 0, sizeof(entry->field));
+  if (kind == MW_METATABLE || kind == MW_CALL)
+    entry->field.type = (kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
+  else if (entry->owner != 0)
+    entry->field = mwb_key_to_keep(L, s, key);
+  else
+    entry->field = mwb_key(L, s, key);
+  entry->has_field = 1;
+}
+
+void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
+                      int key, int value, int old, mwb_entry *entry) {
+  mw_entry *its = &entry->its;
+  entry->wanted = entry->has_field = 0;
+  its->seq = s->engine->journal.seq;
+  if (entry->owner == 0 || s->transactions[entry->owner].order != entry->order)
+    find_owner(L, s, entry);
+  if (!mwb_appends(s)) return;
+  if (entry->owner != 0) {
+    mwb_held *held = &mwb_coroutine_of(s, entry->owner)->held;
+    if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
+    mwb_pack(L, s, held, 0, old, its, MW_OLD);
+    mwb_pack(L, s, held, 0, value, its, MW_NOW);
+  } else if (s->engine->journal.entries == 0) {
+    return;
+  }
+  its->obj = h;
+  its->kind = (uint8_t)kind;
+  if (kind == MW_UPDATE && entry->owner != 0 && !mwb_set_kind(its)) return;
+  entry->wanted = 1;
+  reserve(L, s, key, entry);
 }
 
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
-                 int old, mw_entry *entry) {
-  if (!mwb_appends(s)) return; /* a finaliser has closed the journal */
-  mwb_pack(L, s, &s->held, 0, key, entry, MW_KEY);
-  mwb_pack(L, s, &s->held, 0, old, entry, MW_OLD);
-  mwb_pack(L, s, &s->held, 0, value, entry, MW_NOW);
-  mwb_complete(L, s, h, entry);
+                 int old, mwb_entry *entry) {
+  mwb_prepare_kind(L, s, h, MW_UPDATE, key, value, old, entry);
+}
+
+void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry) {
+  mw_engine *e = s->engine;
+  if (!entry->wanted || e == NULL || !mwb_appends(s)) return;
+  mwb_check(L, mw_journal_append(e, entry->owner, &entry->its,
+                                 entry->has_field ? &entry->field : NULL, &L));
 }
 
 void mwb_hold_object(lua_State *L, mwb_state *s, int index,
-                     const mw_entry *entry) {
-  if (entry->obj != MW_NONE) mwb_hold_value(L, s, &s->held, 0, index);
-}
-
-static void prepare_class(lua_State *L, mwb_state *s, mw_handle h,
-                          mw_entry *entry) {
-  mwb_begin_entry(L, s, entry);
-  if (!mwb_appends(s)) return; /* a finaliser has closed the journal */
-  mwb_pack(L, s, &s->held, 0, OLD, entry, MW_OLD);
-  mwb_pack(L, s, &s->held, 0, VALUE, entry, MW_NOW);
-  entry->kind = MW_METATABLE;
-  mwb_check(L, mw_journal_reserve(s->engine));
-  entry->obj = h;
+                     const mwb_entry *entry) {
+  if (entry->wanted && entry->owner != 0)
+    mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, index);
 }
 
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
-  mw_entry entry;
-  uint32_t id;
-  int appends = mwb_appends(s);
-  if (appends) prepare_class(L, s, h, &entry);
-  id = s->held.id;
+  mwb_entry entry;
+  mwb_begin_entry(L, s, &entry);
+  mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
   mwb_set_class(L, s, OBJECT, VALUE);
   if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT);
-  if (!appends) return;
-  if (s->held.id != id) prepare_class(L, s, h, &entry);
-  mwb_check(L, mw_journal_append(s->engine, &entry));
+  if (!mwb_is_prepared(s, &entry))
+    mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
+  mwb_append_entry(L, s, &entry);
 }
 
 /* }====================================================== */
@@ -200,65 +236,24 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
 ** is not intercepted; without a key, of a change of class */
 static int append_write(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_entry entry;
+  mwb_entry entry;
   mw_handle h;
   lua_settop(L, 4);
   h = mwb_identify(L, s, "note", 1, 1);
   mwb_begin_entry(L, s, &entry);
-  mwb_prepare(L, s, h, 2, 4, 3, &entry);
+  if (lua_isnil(L, 2))
+    mwb_prepare_kind(L, s, h, MW_METATABLE, 0, 4, 3, &entry);
+  else
+    mwb_prepare(L, s, h, 2, 4, 3, &entry);
   mwb_hold_object(L, s, 1, &entry);
-  if (lua_isnil(L, 2)) entry.kind = MW_METATABLE;
-  mwb_check(L, mw_journal_append(s->engine, &entry));
-  return 0;
-}
-
-/* position() -> mark, number of held values; later entries and values come
-** after both */
-static int position(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
-  lua_pushinteger(L, (lua_Integer)s->engine->journal.n);
-  lua_pushinteger(L, (lua_Integer)s->held.n);
-  return 2;
-}
-
-/* record([where]) -> mark, number of held values */
-static int open_journal(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  int wheres = lua_toboolean(L, 1);
-  mwb_absorb_metas(L, s);
-  if (wheres) find_place(L);
-  if (!mw_journal_is_open(s->engine)) lua_newtable(L); /* runs finalisers */
-  if (!mw_journal_is_open(s->engine)) {
-    mwb_let_go(L, s, SIZE_MAX); /* writes to what has left are not recorded */
-    mwb_new_held(L, s);
-  }
-  s->wheres += wheres;
-  mw_journal_open(s->engine);
-  mwb_need(s, MWB_APPENDS, 1);
-  return position(L);
-}
-
-/* unrecord([where]) */
-static int close_journal(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  if (s->engine == NULL) return 0;
-  s->wheres -= lua_toboolean(L, 1);
-  mw_journal_close(s->engine);
-  mwb_need(s, MWB_APPENDS, mw_journal_is_open(s->engine));
-  if (mw_journal_is_open(s->engine)) return 0;
-  if (mwb_has_orphans(s)) s->pending = 1;
-  lua_pushboolean(L, 0);
-  lua_rawseti(L, LUA_REGISTRYINDEX, s->held_at);
+  mwb_append_entry(L, s, &entry);
   return 0;
 }
 
 /* }====================================================== */
 
 void mwb_open_entries(lua_State *L) {
-  static const luaL_Reg functions[] = {{"record", open_journal},
-                                       {"unrecord", close_journal},
-                                       {"position", position},
-                                       {"note", append_write},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"find_place", find_place}, {"note", append_write}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

@@ -11,61 +11,73 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Are writes appended to the journal at this time? */
+/* Has a transaction begun, so that writes may have an owner? */
 static inline int mwb_appends(const mwb_state *s) {
-  return s->engine->journal.readers > 0 && !s->restoring;
+  return s->engine->journal.open > 0 && !s->restoring;
 }
 
-/* Begins the entry of a write.  Finalisers may run, and a finaliser may roll
-** back, so the caller reads the old value after this call. */
-void mwb_begin_entry(lua_State *L, mwb_state *s, mw_entry *entry);
+/* An entry that is being made. */
+typedef struct mwb_entry {
+  mw_entry its;
+  mw_owner owner; /* 0: nobody can take the write back */
+  uint64_t order; /* of the owner's begin */
+  int wanted;     /* is there something to append? */
+  int has_field;  /* is `field` set? */
+  mw_value field; /* as a mixed journal knows the field */
+} mwb_entry;
+
+/* Begins the entry of a write, and finds the transaction that owns the write.
+** Finalisers may run, and a finaliser may roll back, so the caller reads the
+** old value after this call. */
+void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
 
 /* Fills in the rest of the entry, with key, value and old value from these
-** indices, and reserves memory for the entry.  If other code runs before the
-** entry is appended and the journal has released values meanwhile (the `id` of
-** `s->held` is another), the caller prepares the entry again. */
+** indices, and reserves memory for the entry. */
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
-                 int old, mw_entry *entry);
+                 int old, mwb_entry *entry);
+
+/* Likewise, for a change of another kind than insert, update and delete, whose
+** old and new value are at these indices: of the class (MW_METATABLE), or of
+** the state of a userdata (MW_CALL, with a key). */
+void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
+                      int key, int value, int old, mwb_entry *entry);
 
 /* Keeps the object at `index` alive as long as its prepared entry. */
 void mwb_hold_object(lua_State *L, mwb_state *s, int index,
-                     const mw_entry *entry);
+                     const mwb_entry *entry);
 
 /* Gives an object another class, and appends the entry: object, old class and
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h);
 
-/* Appends a prepared entry.  No other entry may have been appended since the
-** preparation, or the reserved memory is gone. */
-static inline void mwb_append_entry(mwb_state *s, const mw_entry *entry) {
-  if (entry->obj != MW_NONE) mwi_journal_append(&s->engine->journal, entry);
-}
+/* Can a prepared entry still be appended?  If other code has run since, the
+** owner may have ended; then the caller prepares the entry again. */
+int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry);
+
+/* Appends a prepared entry. */
+void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry);
 
 /* Does the policy ignore writes to the key at KEY of the object at OBJECT? */
 int mwb_is_ignored(lua_State *L, mwb_state *s);
 
-/* Restores the old value of an entry; the engine's callback of a rewind. */
-void mwb_restore(void *ud, const mw_entry *entry, void *host);
-
-typedef struct mwb_effects {
-  size_t n;
-  mwb_held held;
-  mw_entry entries[1]; /* n of them */
-} mwb_effects;
-
-/* Returns the effects at index 1, or raises. */
-mwb_effects *mwb_check_effects(lua_State *L, const char *name);
+/* The engine's callbacks: see mw_host. */
+void mwb_restore(void *ud, const mw_entry *entry, const mw_value *key,
+                 uint32_t source, void *host);
+int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
+              void *host);
+int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
+             void *host);
+void mwb_keep_source(void *ud, uint32_t source, int n);
 
 /* In the functions below, `held` and `table` name one table of held values:
-** `table` is the index of the effects that own the table, or 0 for the
-** journal's. */
+** `table` is the index of the effects that own the table, and not used for the
+** values of a coroutine. */
 
 /* Pushes the table of held values. */
-void mwb_push_held(lua_State *L, const mwb_state *s, int table);
+void mwb_push_held(lua_State *L, const mwb_held *held, int table);
 
 /* Puts the value at `index` into the table; returns the value's number. */
-uint32_t mwb_hold_value(lua_State *L, const mwb_state *s, mwb_held *held,
-                        int table, int index);
+uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
 /*
 ** Returns the number of the string at `index`, whose address is `string`.
@@ -78,7 +90,7 @@ static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
                                        const char *string) {
   mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
   if (known->string != string || known->id != held->id) {
-    known->number = mwb_hold_value(L, s, held, table, index);
+    known->number = mwb_hold_value(L, held, table, index);
     known->string = string;
     known->id = held->id;
   }
@@ -123,7 +135,7 @@ static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_held *held,
       break;
     default:
       entry->type[part] = MW_TOTHER;
-      value->i = mwb_hold_value(L, s, held, table, index);
+      value->i = mwb_hold_value(L, held, table, index);
   }
 }
 
@@ -142,24 +154,12 @@ static inline int mwb_set_kind(mw_entry *entry) {
   return 1;
 }
 
-/* Sets kind and object of an entry whose values are set, and reserves memory
-** for the entry. */
-static inline void mwb_complete(lua_State *L, mwb_state *s, mw_handle h,
-                                mw_entry *entry) {
-  const mwi_journal *journal = &s->engine->journal;
-  entry->obj = mwb_set_kind(entry) ? h : MW_NONE;
-  if (journal->n == journal->size) mwb_check(L, mw_journal_reserve(s->engine));
-}
-
 /* Pushes a part of an entry. */
-void mwb_unpack(lua_State *L, const mwb_state *s, int table,
+void mwb_unpack(lua_State *L, const mwb_held *held, int table,
                 const mw_entry *entry, int part);
 
-/* Pops a new table from the top and makes it the journal's. */
-void mwb_new_held(lua_State *L, mwb_state *s);
-
-/* Releases the values of the journal with numbers above `n`. */
-void mwb_release_held(lua_State *L, mwb_state *s, uint32_t n);
+/* Releases the coroutine's values with numbers above `n`. */
+void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

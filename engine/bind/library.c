@@ -30,6 +30,7 @@ void mwb_slice(lua_State *L, mwb_state *s) {
   if (s->engine == NULL)
     luaL_error(L, "moonwatch is closed with its Lua state");
   mwb_reap(L, s, LOOKS, 1);
+  mwb_end_late(L, s);
 }
 
 void mwb_collected(lua_State *L, mwb_state *s) {
@@ -83,6 +84,18 @@ lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg) {
   if (lua_type(L, index) == LUA_TNUMBER) n = lua_tointegerx(L, index, &ok);
   if (!ok) mwb_bad_argument(L, name, index, arg, "integer");
   return n;
+}
+
+int mwb_is_same(lua_State *L, int a, int b) {
+  lua_Number x, y;
+  if (lua_type(L, a) != LUA_TNUMBER || lua_type(L, b) != LUA_TNUMBER)
+    return lua_rawequal(L, a, b);
+  if (lua_isinteger(L, a) || lua_isinteger(L, b))
+    return lua_isinteger(L, a) == lua_isinteger(L, b) && lua_rawequal(L, a, b);
+  x = lua_tonumber(L, a);
+  y = lua_tonumber(L, b);
+  if (x != x) return y != y;
+  return x == y && (x != 0 || 1 / x == 1 / y);
 }
 
 /* Lua raises this message as a memory error. */
@@ -156,7 +169,10 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  if (s->engine != NULL) mwi_free(s->engine, s->scratch, s->size_scratch);
+  if (s->engine != NULL) {
+    mwi_free(s->engine, s->scratch, s->size_scratch);
+    mwb_close_transactions(s);
+  }
   mw_engine_close(s->engine);
   s->engine = NULL;
   s->pending = 1;
@@ -264,9 +280,11 @@ static int build(lua_State *L) {
   mwb_open_policy(L, s);
   mwb_open_calls(L);
   mwb_open_cell(L, s);
+  mwb_open_coroutines(L, s);
   mwb_open_entries(L);
   mwb_open_effects(L);
   mwb_open_rollback(L);
+  mwb_open_transaction(L);
   mwb_open_interception(L);
   mwb_open_userdata(L);
   mwb_open_tree(L);

@@ -31,9 +31,11 @@ void mwb_open_timed(lua_State *L, mwb_state *s);
 /* Each sets functions for the library's own Lua files in the table on the
 ** top. */
 void mwb_open_classes(lua_State *L);
+void mwb_open_coroutines(lua_State *L, mwb_state *s);
 void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
+void mwb_open_transaction(lua_State *L);
 void mwb_open_interception(lua_State *L);
 void mwb_open_userdata(lua_State *L);
 void mwb_open_tree(lua_State *L);

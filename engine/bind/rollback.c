@@ -3,17 +3,28 @@
 ** SPDX-License-Identifier: MIT
 **
 ** First all objects get their old values, and no code of the program runs.
-** Then the watches are told, the last write first.  So no guard sees or
-** disturbs a rollback that is half done.
+** Then the transaction ends, and the watches are told, the last write first.
+** So no guard sees or disturbs a rollback that is half done.
+**
+** Where somebody else has written a field later, the other transaction inherits
+** the old value.  That is still in the held values of the first: MWB_SOURCE
+** keeps them, by their `id`, and MWB_HEIRS counts who needs them.
 */
 #include <string.h>
 
 #include "cell.h"
-#include "entry.h"
+#include "class.h"
+#include "coroutine.h"
+#include "effects.h"
 #include "identity.h"
 #include "key.h"
+#include "rollback.h"
 #include "shadow.h"
 #include "trap.h"
+
+/* {======================================================
+** Restoring
+** ======================================================= */
 
 static void restore_class(lua_State *L, mwb_state *s) {
   lua_settop(L, SHADOW);
@@ -24,7 +35,7 @@ static void restore_class(lua_State *L, mwb_state *s) {
 /* Restores a field of a cell, or of an object that is not intercepted, and
 ** appends the entry of the restoring write. */
 static void restore_plain(lua_State *L, mwb_state *s) {
-  mw_entry entry;
+  mwb_entry entry;
   int appends = mwb_appends(s);
   if (appends) mwb_prepare_plain(L, s, &entry);
   lua_settop(L, 3);
@@ -32,7 +43,7 @@ static void restore_plain(lua_State *L, mwb_state *s) {
     lua_rawset(L, 1);
   else
     mwb_set_cell(L, 1);
-  if (appends) mwb_append_entry(s, &entry);
+  if (appends) mwb_append_entry(L, s, &entry);
 }
 
 /* restore(object, key, value, kind): stores an old value without asking the
@@ -56,29 +67,54 @@ static int restore(lua_State *L) {
   return 0;
 }
 
-/* Calls `restore` for the object on the top with the entry's key and old value,
-** and pops the object.  Returns a status; unless LUA_OK, the error is on the
-** top. */
-static int restore_entry(lua_State *L, mwb_state *s, int table,
-                         const mw_entry *entry) {
-  mwb_push(L, mwb_state_of(L), MWB_RESTORE);
-  lua_insert(L, -2);
-  mwb_unpack(L, s, table, entry, MW_KEY);
-  mwb_unpack(L, s, table, entry, MW_OLD);
-  lua_pushinteger(L, entry->kind);
-  return lua_pcall(L, 4, 0, 0);
-}
-
 /* The stack of a restoring function: two values of the caller, the first error,
 ** and the shadow of `last`. */
 enum { KEPT = 1, ALSO_KEPT, FIRST_ERROR, LAST_SHADOW };
 
 typedef struct undo {
-  lua_State *L;
-  mw_handle last; /* owner of LAST_SHADOW, or MW_NONE */
-  int quick;      /* may the restoring function raise? */
+  lua_State *L;         /* first: the callbacks below find only this */
+  const mwb_held *held; /* the entries' values, */
+  int table;            /* and where they are, if they are of effects */
+  mw_handle last;       /* owner of LAST_SHADOW, or MW_NONE */
+  int quick;            /* may the restoring function raise? */
   int short_of_memory;
 } undo;
+
+static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
+                     const mw_value *key) {
+  if (key != NULL)
+    mwb_push_key(u->L, s, key);
+  else
+    mwb_unpack(u->L, u->held, u->table, entry, MW_KEY);
+}
+
+static void push_old(const undo *u, mwb_state *s, const mw_entry *entry,
+                     uint32_t source) {
+  lua_State *L = u->L;
+  if (source == 0 || entry->type[MW_OLD] != MW_TOTHER) {
+    mwb_unpack(L, u->held, u->table, entry, MW_OLD);
+  } else {
+    mwb_push(L, s, MWB_SOURCE);
+    lua_rawgeti(L, -1, (lua_Integer)source);
+    lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+  }
+}
+
+/* Calls `restore` for the object on the top with the entry's key and old value,
+** and pops the object.  Returns a status; unless LUA_OK, the error is on the
+** top. */
+static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry,
+                         const mw_value *key, uint32_t source) {
+  lua_State *L = u->L;
+  mwb_push(L, s, MWB_RESTORE);
+  lua_insert(L, -2);
+  push_key(u, s, entry, key);
+  push_old(u, s, entry, source);
+  lua_pushinteger(L, entry->kind);
+  return lua_pcall(L, 4, 0, 0);
+}
 
 /* Pops the error on the top; keeps the first error at FIRST_ERROR. */
 static void keep_error(lua_State *L) {
@@ -108,7 +144,8 @@ static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
 
 /* Restores a field of a table by one `rawset`; returns 0 if the field needs
 ** more. */
-static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
+static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry,
+                           const mw_value *key, uint32_t source) {
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
   if (entry->kind == MW_METATABLE) {
@@ -116,200 +153,373 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
     return 0;
   }
   if (!find_shadow(u, s, entry)) return 0;
-  mwb_unpack(L, s, 0, entry, MW_KEY);
+  push_key(u, s, entry, key);
   if (mwb_is_meta(L, -1) ||
       (lua_type(L, -1) == LUA_TNUMBER && r != NULL && (r->needs & MWI_SHORT))) {
     lua_pop(L, 1);
     return 0;
   }
-  mwb_unpack(L, s, 0, entry, MW_OLD);
+  push_old(u, s, entry, source);
   lua_rawset(L, LAST_SHADOW);
   return 1;
 }
 
-void mwb_restore(void *ud, const mw_entry *entry, void *host) {
+void mwb_restore(void *ud, const mw_entry *entry, const mw_value *key,
+                 uint32_t source, void *host) {
   mwb_state *s = (mwb_state *)ud;
   undo *u = (undo *)host;
   lua_State *L = u->L;
-  if (u->quick && restore_quickly(u, s, entry)) return;
+  if (u->quick && restore_quickly(u, s, entry, key, source)) return;
   if (!mwb_alive(L, s, entry->obj)) {
     lua_pop(L, 1);
   } else {
-    int status = restore_entry(L, s, 0, entry);
+    int status = restore_entry(u, s, entry, key, source);
     if (status != LUA_OK) keep_error(L);
     if (status == LUA_ERRMEM) u->short_of_memory = 1;
   }
 }
 
-static int restore_all(lua_State *L, mwb_state *s, size_t mark, int quick) {
-  undo u = {L, MW_NONE, quick, 0};
+/* Returns a code. */
+static int restore_all(lua_State *L, mwb_state *s, mw_owner owner, int quick) {
+  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE, quick, 0};
+  int code;
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
-  mw_journal_rewind(s->engine, mark, &u);
+  code = mw_owner_rewind(s->engine, owner, &u);
   lua_settop(L, FIRST_ERROR);
-  return u.short_of_memory;
+  return u.short_of_memory ? MW_NOMEM : code;
 }
 
-/* rewind_quickly(mark) -> the first error.  Raises if memory runs out. */
+/* rewind_quickly(owner) -> the first error.  Raises if memory runs out. */
 static int rewind_quickly(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  if (restore_all(L, s, (size_t)lua_tointeger(L, 1), 1)) mwb_check(L, MW_NOMEM);
+  mwb_check(L, restore_all(L, s, (mw_owner)lua_tointeger(L, 1), 1));
   return 1; /* FIRST_ERROR */
 }
 
-/* Gives all objects their old values and leaves the first error on the stack.
-** Restoring may start again from the mark, so the quick attempt, which may
-** raise half-way, comes first.  Returns 0 if memory runs out in the careful
-** attempt too; the entries stay, so the caller may try again later. */
-static int restore_to(lua_State *L, mwb_state *s, size_t mark) {
-  int failed = 0;
+/* Gives all objects their old values and leaves the first error at FIRST_ERROR.
+** Restoring may start again, so the quick attempt, which may raise half-way,
+** comes first. */
+static int restore_writes(lua_State *L, mwb_state *s, mw_owner owner) {
+  int code = MW_OK;
   lua_settop(L, ALSO_KEPT);
-  mwb_push(L, mwb_state_of(L), MWB_REWIND);
-  lua_pushinteger(L, (lua_Integer)mark);
+  mwb_push(L, s, MWB_REWIND);
+  lua_pushinteger(L, (lua_Integer)owner);
   s->restoring++;
-  if (lua_pcall(L, 1, 1, 0) != LUA_OK) failed = restore_all(L, s, mark, 0);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) code = restore_all(L, s, owner, 0);
   s->restoring--;
-  return !failed;
+  return code;
 }
 
-/* tell_undone(object, key, old, new): tells the watches that the old value is
-** there again */
-static int tell_undone(lua_State *L) {
+/* }====================================================== */
+
+/* {======================================================
+** Fields and values, for the journal
+** ======================================================= */
+
+/* field(owner, entry) -> the key, kept */
+static int push_field(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mwb_write w;
-  lua_settop(L, 4);
-  lua_pushnil(L);
-  lua_insert(L, SHADOW); /* OLD is the new value then */
-  mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK, MWB_GIVEN);
-  mwb_write_count(&w);
-  return mwb_write_run(&w, mwb_store_nothing);
+  const mw_entry *entry = (const mw_entry *)lua_touserdata(L, 2);
+  mw_value *key = (mw_value *)lua_touserdata(L, 3);
+  mwb_coroutine *t = mwb_coroutine_of(s, (mw_owner)lua_tointeger(L, 1));
+  mwb_unpack(L, &t->held, 0, entry, MW_KEY);
+  *key = mwb_key_to_keep(L, s, -1);
+  return 0;
 }
 
-/* Tells the watches of the object of an entry that was undone. */
-static void tell(lua_State *L, mwb_state *s, int table, const mw_entry *entry) {
-  const mwi_object *r = mwb_object_of(s, entry->obj);
-  int part, top = lua_gettop(L);
-  if (r == NULL || (!r->watched && r->nodes == 0)) return;
-  mwb_push(L, mwb_state_of(L), MWB_TELLUNDONE);
-  if (mwb_alive(L, s, entry->obj)) {
-    for (part = 0; part < MW_PARTS; part++)
-      mwb_unpack(L, s, table, entry, part);
-    if (lua_pcall(L, 4, 0, 0) != LUA_OK) keep_error(L);
+int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
+              void *host) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = *(lua_State **)host;
+  int status;
+  memset(key, 0, sizeof(*key));
+  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL) {
+    key->type = (entry->kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
+    return MW_OK;
   }
+  if (entry->type[MW_KEY] != MW_TOTHER) {
+    key->type = entry->type[MW_KEY];
+    key->u = entry->value[MW_KEY];
+    return MW_OK;
+  }
+  mwb_push(L, s, MWB_FIELD);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)entry);
+  lua_pushlightuserdata(L, key);
+  status = lua_pcall(L, 3, 0, 0);
+  if (status != LUA_OK) lua_pop(L, 1);
+  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+}
+
+/* hand(entry, coroutine, parent's coroutine): the values of the entry move to the
+** parent's held values. */
+static int move_values(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_entry *entry = (mw_entry *)lua_touserdata(L, 1);
+  const mwb_coroutine *t = (const mwb_coroutine *)lua_touserdata(L, 2);
+  mwb_coroutine *to = (mwb_coroutine *)lua_touserdata(L, 3);
+  mw_entry copy = *entry;
+  int part;
+  for (part = 0; part < MW_PARTS; part++) {
+    if (entry->type[part] != MW_TOTHER) continue;
+    mwb_unpack(L, &t->held, 0, entry, part);
+    mwb_pack(L, s, &to->held, 0, lua_gettop(L), &copy, part);
+  }
+  if (entry->where != 0) {
+    mwb_push_values(L, t);
+    lua_rawgeti(L, -1, (lua_Integer)entry->where);
+    copy.where = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
+  }
+  if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1))
+    mwb_hold_value(L, &to->held, 0, lua_gettop(L));
+  *entry = copy;
+  return 0;
+}
+
+int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
+             void *host) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = *(lua_State **)host;
+  int status;
+  mwb_push(L, s, MWB_HAND);
+  lua_pushlightuserdata(L, entry);
+  lua_pushlightuserdata(L, mwb_coroutine_of(s, owner));
+  lua_pushlightuserdata(L, mwb_coroutine_of(s, parent));
+  status = lua_pcall(L, 3, 0, 0);
+  if (status != LUA_OK) lua_pop(L, 1);
+  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+}
+
+static void close_source(lua_State *L, const mwb_state *s, uint32_t source) {
+  int top = lua_gettop(L);
+  mwb_push(L, s, MWB_HEIRS);
+  mwb_push(L, s, MWB_SOURCE);
+  lua_pushnil(L);
+  lua_rawseti(L, top + 1, (lua_Integer)source);
+  lua_pushnil(L);
+  lua_rawseti(L, top + 2, (lua_Integer)source);
   lua_settop(L, top);
 }
 
+/* The fields exist already: see mwb_open_source. */
+void mwb_keep_source(void *ud, uint32_t source, int n) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = s->service;
+  lua_Integer heirs;
+  mwb_push(L, s, MWB_HEIRS);
+  lua_rawgeti(L, -1, (lua_Integer)source);
+  heirs = lua_tointeger(L, -1) + n;
+  lua_pushinteger(L, heirs);
+  lua_rawseti(L, -3, (lua_Integer)source);
+  lua_settop(L, 0);
+  if (heirs == 0) close_source(L, s, source);
+}
+
+/* Others may inherit the coroutine's values now: the values get their fields, with
+** one heir, the caller. */
+uint32_t mwb_open_source(lua_State *L, mwb_state *s, const mwb_coroutine *t) {
+  uint32_t source = t->held.id;
+  int top = lua_gettop(L);
+  mwb_push(L, s, MWB_HEIRS);
+  lua_rawgeti(L, -1, (lua_Integer)source);
+  lua_pushinteger(L, lua_tointeger(L, -1) + 1);
+  lua_rawseti(L, top + 1, (lua_Integer)source);
+  mwb_push(L, s, MWB_SOURCE);
+  mwb_push_values(L, t);
+  lua_rawseti(L, -2, (lua_Integer)source);
+  lua_settop(L, top);
+  return source;
+}
+
+int mwb_has_heirs(lua_State *L, const mwb_state *s, uint32_t source) {
+  lua_Integer heirs;
+  mwb_push(L, s, MWB_HEIRS);
+  lua_rawgeti(L, -1, (lua_Integer)source);
+  heirs = lua_tointeger(L, -1);
+  lua_pop(L, 2);
+  return heirs > 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Telling
+** ======================================================= */
+
 /* Makes the memos of an entry's object out of date.  This comes before the
 ** first guard is called, for a guard may ask for the memo of another object. */
-static void tell_memos(lua_State *L, mwb_state *s, int table,
+static void tell_memos(lua_State *L, mwb_state *s, const mwb_place *p,
                        const mw_entry *entry) {
   mwi_object *r = mwb_object_of(s, entry->obj);
   mw_change change;
   if (s->engine->watch.results == 0 || r == NULL) return;
   memset(&change, 0, sizeof(change));
-  mwb_unpack(L, s, table, entry, MW_KEY);
+  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
   change.key = mwb_key(L, s, -1);
   mwi_write_results(s->engine, r, &change);
   lua_pop(L, 1);
 }
 
-/* Undoes the entries after the mark, then tells the watches; a guard's writes
-** are appended and stay.  Releases the values with numbers above `held` if no
-** entry is left and another journal is open; otherwise `cut` may have given the
-** table of values to effects.  Leaves KEPT, ALSO_KEPT and the first error;
-** returns 0 if memory ran out. */
-static int rewind_to(lua_State *L, mwb_state *s, size_t mark, uint32_t held) {
-  size_t n, ignored, i;
-  if (!restore_to(L, s, mark)) return 0;
-  mw_journal_entries(s->engine, mark, &n);
-  for (i = mark; i < mark + n; i++)
-    tell_memos(L, s, 0, mw_journal_entries(s->engine, i, &ignored));
-  for (i = mark + n; i > mark; i--) {
-    const mw_entry entry = *mw_journal_entries(s->engine, i - 1, &ignored);
-    tell(L, s, 0, &entry);
+/* Finds the entries of effects at 1, or of the transaction with the number at
+** 1, and how many there are.  Pushes a value, as `mwb_find_entries`. */
+static mwb_place find_undone(lua_State *L, const mwb_state *s, size_t *n) {
+  mwb_place p;
+  mw_owner owner;
+  if (lua_isuserdata(L, 1)) {
+    *n = ((const mwb_effects *)lua_touserdata(L, 1))->n;
+    return mwb_find_entries(L, 1);
   }
-  mw_journal_retract(s->engine, mark, n);
-  mw_journal_entries(s->engine, mark, &n);
-  if (n == 0 && s->engine->journal.readers > 1) mwb_release_held(L, s, held);
-  lua_settop(L, FIRST_ERROR);
-  return 1;
+  owner = (mw_owner)lua_tointeger(L, 1);
+  p.entries = mw_owner_entries(s->engine, owner, n);
+  p.held = &mwb_coroutine_of(s, owner)->held;
+  p.table = 0;
+  lua_pushnil(L);
+  return p;
 }
 
-/* rewind(mark, number of held values) -> the first error */
-static int rewind_journal(lua_State *L) {
+/* Has the entry's field got the value from before the transaction at 1, so that
+** nobody has written the field later?  The key is at 6. */
+static int is_restored(lua_State *L, mwb_state *s, const mw_entry *entry) {
+  mw_value field;
+  if (lua_isuserdata(L, 1) || !mw_journal_is_mixed(s->engine)) return 1;
+  memset(&field, 0, sizeof(field));
+  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL)
+    field.type = (entry->kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
+  else
+    field = mwb_key(L, s, 6);
+  return mw_owner_is_last(s->engine, (mw_owner)lua_tointeger(L, 1), entry->obj,
+                          &field);
+}
+
+/* Is this the first entry of the field of the object at 5 with the key at 6?
+** The table at 4 has the fields of all entries so far. */
+static int is_new_field(lua_State *L) {
+  int seen;
+  lua_pushvalue(L, 5);
+  if (lua_rawget(L, 4) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, 5);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 4);
+  }
+  if (lua_isnil(L, 6))
+    lua_pushlightuserdata(L, NULL); /* the class */
+  else
+    lua_pushvalue(L, 6);
+  lua_pushvalue(L, -1);
+  seen = lua_rawget(L, -3) != LUA_TNIL;
+  lua_pop(L, 1);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_settop(L, 6);
+  return !seen;
+}
+
+/* list_heard(effects or number of a transaction) -> array with object, key and
+** last value of each field whose watches are to be told, the last write first;
+** its length at 0 */
+static int list_heard(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  size_t mark = (size_t)lua_tointeger(L, 1);
-  uint32_t held = (uint32_t)lua_tointeger(L, 2);
-  if (s->engine == NULL) return 0;
-  mwb_absorb_metas(L, s);
-  if (!rewind_to(L, s, mark, held)) mwb_check(L, MW_NOMEM);
-  return 1;
+  lua_Integer at = 0;
+  size_t n, i;
+  mwb_place p;
+  lua_settop(L, 1);
+  p = find_undone(L, s, &n); /* at 2 */
+  lua_newtable(L);           /* at 3: the array */
+  lua_newtable(L);           /* at 4: the fields that were seen */
+  for (i = n; i > 0; i--) {
+    const mw_entry *entry = &p.entries[i - 1];
+    const mwi_object *r = mwb_object_of(s, entry->obj);
+    if (r == NULL || (!r->watched && r->nodes == 0)) continue;
+    if (mwb_alive(L, s, entry->obj)) {
+      mwb_unpack(L, p.held, p.table, entry, MW_KEY);
+      if (is_restored(L, s, entry) && is_new_field(L)) {
+        mwb_unpack(L, p.held, p.table, entry, MW_NOW);
+        lua_rawseti(L, 3, at + 3);
+        lua_rawseti(L, 3, at + 2);
+        lua_rawseti(L, 3, at + 1);
+        at += 3;
+      }
+    }
+    lua_settop(L, 4);
+  }
+  lua_settop(L, 3);
+  lua_pushinteger(L, at);
+  lua_rawseti(L, 3, 0);
+  return (at > 0) ? 1 : 0;
 }
 
-/* Returns the integer in a field of the table at 1. */
-static lua_Integer integer_field(lua_State *L, const char *name) {
-  lua_Integer n;
-  mwb_raw_field(L, 1, name);
+/* tell_undone(object, key, value from before the rollback): tells the watches
+** if the field has another value now */
+static int tell_undone(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_write w;
+  lua_settop(L, VALUE);
+  if (lua_isnil(L, KEY))
+    mwb_push_class(L, OBJECT);
+  else
+    mwb_push_current(L, s);
+  if (mwb_is_same(L, -1, VALUE)) return 0;
+  lua_insert(L, VALUE);
+  lua_pushnil(L);
+  lua_insert(L, SHADOW); /* OLD is the value from before then */
+  mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK, MWB_GIVEN);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_nothing);
+}
+
+/* Pushes the array of `list_heard`, or nil, for the value at KEPT; keeps an
+** error at FIRST_ERROR.  No finaliser writes before the array is there. */
+static void push_heard(lua_State *L, const mwb_state *s) {
+  int runs = lua_gc(L, LUA_GCISRUNNING, 0);
+  lua_gc(L, LUA_GCSTOP, 0);
+  mwb_push(L, s, MWB_LISTHEARD);
+  lua_pushvalue(L, KEPT);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    keep_error(L);
+    lua_pushnil(L);
+  }
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+}
+
+static void tell_all_memos(lua_State *L, mwb_state *s) {
+  size_t n, i;
+  mwb_place p;
+  if (s->engine->watch.results == 0) return;
+  p = find_undone(L, s, &n);
+  for (i = 0; i < n; i++) tell_memos(L, s, &p, &p.entries[i]);
+  lua_pop(L, 1);
+}
+
+void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error) {
+  lua_Integer n, i;
+  if (!lua_istable(L, list)) return;
+  lua_rawgeti(L, list, 0);
   n = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  return n;
+  for (i = 1; i <= n; i += 3) {
+    mwb_push(L, s, MWB_TELLUNDONE);
+    lua_rawgeti(L, list, i);
+    lua_rawgeti(L, list, i + 1);
+    lua_rawgeti(L, list, i + 2);
+    if (lua_pcall(L, 3, 0, 0) == LUA_OK) continue;
+    if (lua_isnil(L, error))
+      lua_replace(L, error);
+    else
+      lua_pop(L, 1);
+  }
 }
 
-/* Is the transaction at 1 open? */
-static int is_open(lua_State *L) {
-  int open;
-  mwb_raw_field(L, 1, "open");
-  open = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return open;
-}
-
-static void set_ending(lua_State *L, int ending) {
-  lua_pushboolean(L, ending);
-  lua_setfield(L, 1, "ending");
-}
-
-static int absorb_metas(lua_State *L) {
-  mwb_absorb_metas(L, (mwb_state *)lua_touserdata(L, 1));
-  return 0;
-}
-
-/* Ends `protect`: the function has returned or raised. */
-static int end_protect(lua_State *L, int status, lua_KContext context) {
+/* undo_writes(number of a transaction) -> the first error, and what
+** `list_heard` returns.  Raises if there is no memory. */
+static int undo_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  (void)context;
-  if (status == LUA_OK || status == LUA_YIELD) {
-    lua_pushboolean(L, 1);
-    lua_replace(L, 1);
-    return lua_gettop(L);
-  }
-  if (s->metas && s->engine != NULL) { /* an error here is not the first */
-    lua_pushcfunction(L, absorb_metas);
-    lua_pushlightuserdata(L, s);
-    if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
-  }
-  if (is_open(L)) { /* f has not ended the transaction */
-    size_t mark = (size_t)integer_field(L, "mark");
-    uint32_t held = (uint32_t)integer_field(L, "refs");
-    int done;
-    set_ending(L, 1);
-    done = rewind_to(L, s, mark, held);
-    set_ending(L, 0);
-    if (!done) mwb_check(L, MW_NOMEM);
-  }
-  lua_pushboolean(L, 0);
-  lua_replace(L, 1);
-  return lua_gettop(L);
-}
-
-/* protect(transaction, f, ...) -> true, and the results of f(...).  If f
-** raises: undoes the writes since the transaction's begin -> false, the error
-** of f, and the first error of the undoing.  This is one function because there
-** may be no memory for a second call. */
-static int protect(lua_State *L) {
-  int args = lua_gettop(L) - 2;
-  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
-  return end_protect(L, lua_pcallk(L, args, LUA_MULTRET, 0, 0, end_protect), 0);
+  mwb_check(L, restore_writes(L, s, (mw_owner)lua_tointeger(L, 1)));
+  lua_settop(L, FIRST_ERROR);
+  tell_all_memos(L, s);
+  push_heard(L, s);
+  return 2;
 }
 
 /* undo(effects) -> the first error: gives all objects their old values, and
@@ -317,31 +527,44 @@ static int protect(lua_State *L) {
 ** writes are. */
 static int undo_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  const mwb_effects *fx = mwb_check_effects(L, "rollback");
-  size_t i;
+  size_t i = mwb_check_effects(L, "rollback")->n;
   lua_settop(L, FIRST_ERROR); /* the effects are at KEPT */
-  for (i = fx->n; i > 0; i--) {
-    if (!mwb_alive(L, s, fx->entries[i - 1].obj))
-      lua_pop(L, 1);
-    else if (restore_entry(L, s, KEPT, &fx->entries[i - 1]) != LUA_OK)
+  for (; i > 0; i--) {
+    mwb_place p = mwb_find_entries(L, KEPT);
+    undo u = {L, p.held, p.table, MW_NONE, 0, 0};
+    const mw_entry entry = p.entries[i - 1];
+    if (mwb_alive(L, s, entry.obj) &&
+        restore_entry(&u, s, &entry, NULL, 0) != LUA_OK)
       return lua_error(L);
+    lua_settop(L, FIRST_ERROR);
   }
-  for (i = 0; i < fx->n; i++) tell_memos(L, s, KEPT, &fx->entries[i]);
-  for (i = fx->n; i > 0; i--) tell(L, s, KEPT, &fx->entries[i - 1]);
+  tell_all_memos(L, s);
+  push_heard(L, s);
+  mwb_tell_undone(L, s, lua_gettop(L), FIRST_ERROR);
   lua_settop(L, FIRST_ERROR);
   return 1;
 }
 
+/* }====================================================== */
+
 void mwb_open_rollback(lua_State *L) {
-  static const luaL_Reg functions[] = {{"rewind", rewind_journal},
-                                       {"protect", protect},
-                                       {"undo", undo_effects},
-                                       {NULL, NULL}};
-  mwb_push_function(L, mwb_state_of(L), restore);
-  mwb_keep(L, mwb_state_of(L), MWB_RESTORE);
-  mwb_push_function(L, mwb_state_of(L), rewind_quickly);
-  mwb_keep(L, mwb_state_of(L), MWB_REWIND);
-  mwb_push_function(L, mwb_state_of(L), tell_undone);
-  mwb_keep(L, mwb_state_of(L), MWB_TELLUNDONE);
+  static const luaL_Reg functions[] = {{"undo", undo_effects}, {NULL, NULL}};
+  static const struct {
+    int value;
+    lua_CFunction f;
+  } prepared[] = {{MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
+                  {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
+                  {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
+                  {MWB_HAND, move_values}};
+  mwb_state *s = mwb_state_of(L);
+  size_t i;
+  for (i = 0; i < sizeof(prepared) / sizeof(prepared[0]); i++) {
+    mwb_push_function(L, s, prepared[i].f);
+    mwb_keep(L, s, prepared[i].value);
+  }
+  lua_newtable(L);
+  mwb_keep(L, s, MWB_SOURCE);
+  lua_newtable(L);
+  mwb_keep(L, s, MWB_HEIRS);
   mwb_set_funcs(L, functions);
 }

@@ -25,6 +25,7 @@
 
 #include <string.h>
 
+#include "coroutine.h"
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
@@ -193,7 +194,7 @@ void mwb_read_old(mwb_write *w) {
 void mwb_write_compare(mwb_write *w) {
   int kind = w->change.kind;
   w->change.same =
-      lua_rawequal(w->L, OLD, VALUE) && kind != MW_TOUCH && kind != MW_CALL;
+      kind != MW_TOUCH && kind != MW_CALL && mwb_is_same(w->L, OLD, VALUE);
 }
 
 void mwb_set_kind_of(mwb_write *w) {
@@ -296,14 +297,13 @@ static void push_pair(const mwb_write *w) {
 }
 
 /* Can the key be stored by one `rawset`?  If so, sets the entry's key. */
-static int is_simple(mwb_write *w, mw_entry *entry) {
+static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
   const mw_value *key = &w->change.key;
   if (key->type == MW_TSTRING) {
     const char *text = (const char *)(uintptr_t)key->u.i;
     if (text == NULL || is_private(text)) return 0;
     entry->type[MW_KEY] = MW_TOTHER;
-    entry->value[MW_KEY].i =
-        mwb_hold_string(w->L, w->s, &w->s->held, 0, KEY, text);
+    entry->value[MW_KEY].i = mwb_hold_string(w->L, w->s, held, 0, KEY, text);
     return 1;
   }
   if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
@@ -313,43 +313,64 @@ static int is_simple(mwb_write *w, mw_entry *entry) {
   return 1;
 }
 
-/* Reads the old value anew, because a guard may have written. */
+/* Stores and appends the entry, if that takes one `rawset` and there is room.
+** Reads the old value anew, because a guard may have written. */
+static int store_simply(mwb_write *w, mw_owner owner) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  mwi_journal *journal = &s->engine->journal;
+  mwb_held *held;
+  mw_entry entry;
+  int top, type;
+  if (owner == 0 || s->transactions[owner].where ||
+      !mwi_journal_is_ready(journal, owner))
+    return 0;
+  held = &mwb_coroutine_of(s, owner)->held;
+  if (!is_simple(w, held, &entry)) return 0;
+  top = lua_gettop(L);
+  lua_pushvalue(L, KEY);
+  type = lua_rawget(L, w->shadow);
+  mwb_pack_as(L, s, held, 0, top + 1, type, &entry, MW_OLD);
+  mwb_pack_as(L, s, held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
+  lua_settop(L, top);
+  push_pair(w);
+  lua_rawset(L, w->shadow);
+  if (!mwb_set_kind(&entry)) return 1;
+  if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
+  entry.obj = w->obj;
+  entry.where = 0;
+  mwi_journal_append(journal, owner, &entry);
+  return 1;
+}
+
 void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  mw_entry entry;
-  int top, type;
-  if (!mwb_appends(s) || w->ignored) {
+  mwb_entry entry;
+  mw_owner owner;
+  int top;
+  if (!mwb_appends(s) || w->ignored ||
+      ((owner = mwb_owner_of(L, s)) == 0 &&
+       !mwi_journal_has_entries(&s->engine->journal))) {
     push_pair(w);
     store_in(L, s, w->shadow, w->r, &w->change.key);
     return;
   }
+  if (store_simply(w, owner)) return;
   top = lua_gettop(L);
-  entry.where = 0;
-  if (s->wheres == 0 && is_simple(w, &entry)) {
-    lua_pushvalue(L, KEY);
-    type = lua_rawget(L, w->shadow);
-    mwb_pack_as(L, s, &s->held, 0, top + 1, type, &entry, MW_OLD);
-    mwb_pack_as(L, s, &s->held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
-    mwb_complete(L, s, w->obj, &entry);
-    lua_settop(L, top);
-    push_pair(w);
-    lua_rawset(L, w->shadow);
-  } else {
-    if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
-        lua_type(L, KEY) == LUA_TNUMBER)
-      mwb_need_len(L, OBJECT, w->r); /* may run finalisers, which may write */
-    mwb_begin_entry(L, s, &entry);
-    lua_pushvalue(L, KEY);
-    lua_rawget(L, w->shadow);
-    mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
-    lua_pushvalue(L, KEY);
-    lua_pushvalue(L, VALUE);
-    store_in(L, s, w->shadow, w->r, &w->change.key);
-    lua_settop(L, top);
-  }
-  if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
-  mwb_append_entry(s, &entry);
+  if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
+      lua_type(L, KEY) == LUA_TNUMBER)
+    mwb_need_len(L, OBJECT, w->r); /* may run finalisers, which may write */
+  mwb_begin_entry(L, s, &entry);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  store_in(L, s, w->shadow, w->r, &w->change.key);
+  lua_settop(L, top);
+  if (w->change.flags_only) entry.its.kind = MW_RAW; /* see_through.c */
+  mwb_append_entry(L, s, &entry);
 }
 
 /* Does the write replace, or put in, a table below the object? */

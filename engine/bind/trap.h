@@ -129,7 +129,8 @@ int mwb_setmetatable(lua_State *L);
 
 /* Prepares the entry of a write to a cell, or to an object that is not
 ** intercepted; object, key and value are on the stack. */
-void mwb_prepare_plain(lua_State *L, mwb_state *s, mw_entry *entry);
+struct mwb_entry;
+void mwb_prepare_plain(lua_State *L, mwb_state *s, struct mwb_entry *entry);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -320,7 +320,7 @@ static int give_back(lua_State *L) {
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   int top = lua_gettop(L);
   mw_handle h;
-  if (mw_journal_is_open(s->engine)) return;
+  if (s->engine->journal.entries > 0) return;
   s->taking = 0;
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
          (h = mw_tree_released(s->engine)) != MW_NONE) {

@@ -28,7 +28,7 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
 
 /* May there be orphans that can be given back now? */
 static inline int mwb_has_orphans(const mwb_state *s) {
-  return mw_tree_has_orphans(s->engine) && !mw_journal_is_open(s->engine);
+  return mw_tree_has_orphans(s->engine) && s->engine->journal.entries == 0;
 }
 
 #if defined(__GNUC__) && defined(__ELF__)

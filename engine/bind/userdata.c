@@ -51,25 +51,19 @@ void mwb_call_newindex(lua_State *L, int newindex) {
   }
 }
 
-static void prepare_entry(mwb_write *w, mw_entry *entry) {
-  mwb_begin_entry(w->L, w->s, entry);
-  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
-}
-
 /* Stores by the trap's upvalue, or by the `__newindex` that the object's class
 ** has now.  The class may store another value than VALUE; the entry has
 ** VALUE. */
 static void store_by(mwb_write *w, int upvalue) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  mw_entry entry;
-  uint32_t id;
+  mwb_entry entry;
   int appends = mwb_appends(s) && !w->ignored;
   if (appends) {
+    mwb_begin_entry(L, s, &entry);
     mwb_read_old(w);
-    prepare_entry(w, &entry);
+    mwb_prepare(L, s, w->obj, KEY, VALUE, OLD, &entry);
   }
-  id = s->held.id;
   if (upvalue) {
     mwb_call_newindex(L, UP_ORIGINAL);
   } else {
@@ -77,9 +71,10 @@ static void store_by(mwb_write *w, int upvalue) {
     mwb_call_newindex(L, -1);
     lua_pop(L, 1);
   }
-  if (!appends) return;
-  if (s->held.id != id) prepare_entry(w, &entry);
-  mwb_check(L, mw_journal_append(s->engine, &entry));
+  if (!appends || s->engine == NULL) return;
+  if (!mwb_is_prepared(s, &entry))
+    mwb_prepare(L, s, w->obj, KEY, VALUE, OLD, &entry);
+  mwb_append_entry(L, s, &entry);
 }
 
 static void store_original(mwb_write *w) { store_by(w, 1); }

@@ -32,13 +32,20 @@ static void no_name(mw_engine *e) {
   mw_hierarchy_enter(e, scopes, MW_NONE, objects[0], 0);
 }
 
-static void journal_that_is_not_open(mw_engine *e) { mw_journal_close(e); }
-static void rewinding_without_a_host(mw_engine *e) {
-  mw_journal_rewind(e, 0, NULL);
+static void owner_that_has_ended(mw_engine *e) {
+  mw_owner one = mw_owner_begin(e, 0, 0);
+  mw_owner_forget(e, one, 0);
+  mw_owner_parent(e, one);
 }
 
-static void retracting_what_is_not_there(mw_engine *e) {
-  mw_journal_retract(e, 0, 1);
+static void rewinding_without_a_host(mw_engine *e) {
+  mw_owner_rewind(e, mw_owner_begin(e, 0, 0), NULL);
+}
+
+static void owner_below_that_is_not_newest(mw_engine *e) {
+  mw_owner one = mw_owner_begin(e, 0, 0);
+  mw_owner_begin(e, one, one);
+  mw_owner_begin(e, one, one);
 }
 
 static void unknown_flag(mw_engine *e) {
@@ -80,9 +87,9 @@ static void misuse(mw_engine *e, heap *h) {
                                       unknown_hierarchy,
                                       closed_hierarchy,
                                       no_name,
-                                      journal_that_is_not_open,
+                                      owner_that_has_ended,
                                       rewinding_without_a_host,
-                                      retracting_what_is_not_there,
+                                      owner_below_that_is_not_newest,
                                       unknown_flag,
                                       write_from_the_future,
                                       time_that_goes_back,
@@ -117,12 +124,16 @@ static int alive(void *ud, mw_handle obj) {
 
 static int guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                  const mw_change *change) {
+  mw_owner one;
   (void)ud;
   (void)obj;
   (void)ref;
   (void)flags;
   (void)change;
-  if (is_in("guard")) mw_journal_close(called);
+  if (!is_in("guard")) return 1;
+  one = mw_owner_begin(called, 0, 0);
+  mw_owner_forget(called, one, 0);
+  mw_owner_parent(called, one); /* the owner has ended */
   return 1;
 }
 
@@ -132,19 +143,28 @@ static void retain(void *ud, const mw_value *key) {
   if (is_in("retain")) mw_clock_tag(called, MW_CLOCK, objects[0]);
 }
 
-static void restore(void *ud, const mw_entry *entry, void *host) {
+static void restore(void *ud, const mw_entry *entry, const mw_value *key,
+                    uint32_t source, void *host) {
   (void)ud;
+  (void)key;
+  (void)source;
   (void)host;
-  if (is_in("restore")) mw_journal_append(called, entry);
+  if (is_in("restore")) mw_journal_append(called, 0, entry, NULL, NULL);
 }
 
 static void everything(mw_engine *e) {
-  const mw_host host = {NULL, guard, alive, retain, NULL, restore, NULL};
+  mw_host host;
+  mw_owner owner;
   mw_value key = {MW_TINTEGER, {1}};
   mw_watch_options options;
   mw_change change;
   mw_watch_id id;
   mw_entry entry;
+  memset(&host, 0, sizeof(host));
+  host.call = guard;
+  host.alive = alive;
+  host.retain = retain;
+  host.restore = restore;
   mw_host_set(e, &host);
   objects_of(e);
   memset(&options, 0, sizeof(options));
@@ -155,11 +175,11 @@ static void everything(mw_engine *e) {
   change.key = key;
   mw_watch_begin(e, objects[1], &options, &id);
   mw_write_begin(e, objects[1], &change);
-  mw_journal_open(e);
+  owner = mw_owner_begin(e, 0, 0);
   entry.obj = objects[1];
-  mw_journal_append(e, &entry);
-  mw_journal_rewind(e, 0, NULL);
-  mw_journal_close(e);
+  mw_journal_append(e, owner, &entry, NULL, NULL);
+  mw_owner_rewind(e, owner, NULL);
+  mw_owner_forget(e, owner, 0);
   mw_reap_begin(e);
   mw_reap_step(e, 100, 100, alive, NULL);
 }
@@ -189,7 +209,8 @@ static void callbacks(mw_engine *e, heap *h) {
 static void build(mw_engine *e) {
   mw_reach reach;
   mw_value key = {MW_TINTEGER, {7}};
-  const mw_host host = {NULL, guard, alive, NULL, NULL, restore, NULL};
+  const mw_host host = {NULL,    guard, alive, NULL, NULL,
+                        restore, NULL,  NULL,  NULL, NULL};
   mw_watch_options options;
   mw_watch_id id;
   mw_hierarchy scopes;
@@ -217,7 +238,7 @@ static void build(mw_engine *e) {
   mw_clock_tag(e, MW_CLOCK, objects[1]);
   mw_hierarchy_open(e, &scopes);
   mw_hierarchy_enter(e, scopes, MW_NONE, objects[1], 5);
-  mw_journal_open(e);
+  mw_owner_begin(e, 0, 0);
 }
 
 #define RECORD(i) mwi_object_of(&e->watch, mw_slot(objects[i]))
@@ -309,7 +330,8 @@ static void damage(mw_engine *e, heap *h) {
   finds(e->tree.orphans, 2);
   finds(e->tree.released, 2);
   finds(e->tree.links.free, 1);
-  finds(e->journal.n, 1);
+  finds(e->journal.open, 2);
+  finds(e->journal.entries, 1);
   finds(e->scope.all[0]->frames, 0);
   check(mw_object_forget(e, objects[0]) == MW_OK);
   while (mw_tree_released(e) != MW_NONE)
@@ -357,7 +379,7 @@ static void shows(mw_engine *e, heap *h) {
                "4 objects\n"
                "clock 0: generation 1\n"
                "clock 1 (serials): generation 1\n"
-               "journal: 0 entries, 1 readers\n"
+               "journal: 0 entries of 1 owners\n"
                "object 1: 0 writes, watched\n"
                "  all fields\n"
                "    watch 1: guard 41, once, deep\n"

@@ -94,7 +94,7 @@ local function kind_of(old, new)
   return old == nil and "insert" or "update"
 end
 
-local function same(old, new) return rawequal(old, new) end
+local same = require "moonwatch.same"
 
 local function is_flag(guard) return type(guard) == "table" end
 

@@ -251,12 +251,6 @@ function recorded.raise(problem)
   if problem then error(problem[1], 0) end
 end
 
-local function undo(self)
-  local problem = private.undo(self)
-  transaction.undone(self)
-  return problem
-end
-
 -- The writes of an undoing, the last write first, and what the checks want
 -- instead.
 local function ask_undo(self)
@@ -290,7 +284,7 @@ end
 --- Gives all fields the values from before the effects.  Returns the first
 -- error of a guard in a table, or nil.
 function recorded.undo(self)
-  local problem = transaction.attempt(undo, self)
+  local problem = transaction.attempt(private.undo, self)
   return problem ~= nil and { problem } or nil
 end
 
@@ -427,7 +421,6 @@ local function write(prepare, progress)
       else
         failed, err = private.assign(e.object, e.key, e.new)
       end
-      if private.is_cell(e.object) then transaction.noted(e.object) end
       if failed then progress.problem = progress.problem or { err } end
     end
   end

@@ -1,0 +1,88 @@
+/*
+** coroutine.h - the coroutines that have begun transactions.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_THREAD_H
+#define MWB_THREAD_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+struct mwb_coroutine {
+  mwb_held held; /* what the entries of the coroutine's transactions hold */
+  mwb_state *s;
+  lua_State *L;       /* NULL: the coroutine is gone */
+  lua_Integer number; /* in MWB_HELDS and MWB_KEPT */
+  int kept;           /* is the table of held values in MWB_KEPT? */
+  int has_values;     /* is there such a table? */
+  int shared;         /* may others need values of ended transactions? */
+  mw_owner newest;    /* the open transaction that began last, or 0 */
+  uint32_t viewed;    /* effects look at the entries below this number */
+  mwb_coroutine *next, *prev; /* with open transactions */
+};
+
+/* What the binding knows of a transaction; the number of the owner is the index
+** in `s->transactions`. */
+typedef struct mwb_transaction {
+  mwb_coroutine *of;
+  uint64_t order;       /* of the begin; 0: not open */
+  uint32_t held;        /* values held at the begin */
+  mw_owner cells;       /* the nearest transaction, this or one around, that
+                      ** records cells, or 0, */
+  mw_owner outer_cells; /* and the next one after this */
+  uint8_t where;        /* do entries have the place in the program? */
+  uint8_t ending;       /* is the transaction being committed? */
+  uint8_t lost;         /* its handle is lost, and its coroutine, too */
+  uint8_t extras;       /* is there a table of extras? */
+} mwb_transaction;
+
+/* Returns the record of the running coroutine; makes a record if the coroutine
+** has none. */
+mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
+
+/* The record of the running coroutine, or NULL. */
+mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
+
+/* The transaction that owns a write of a coroutine that has none itself. */
+mw_owner mwb_waiting_owner(lua_State *L, const mwb_state *s);
+
+/* Returns the transaction that owns a write which the running coroutine makes
+** now, or 0. */
+static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
+  const mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  if (t != NULL && t->newest != 0) return t->newest;
+  return (L == s->main) ? 0 : mwb_waiting_owner(L, s);
+}
+
+static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
+                                              mw_owner owner) {
+  return s->transactions[owner].of;
+}
+
+/* Pushes the coroutine's table of held values. */
+void mwb_push_values(lua_State *L, const mwb_coroutine *t);
+
+/* Pops a table from the top and makes it the table of held values of the
+** running coroutine. */
+void mwb_set_values(lua_State *L, mwb_coroutine *t);
+
+/* The coroutine has no held values from now on. */
+void mwb_drop_values(lua_State *L, mwb_coroutine *t);
+
+/* Puts the record in the list of those with open transactions, and takes it
+** from the list. */
+void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
+void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
+
+/* transaction.c: takes back what a coroutine that was lost has open. */
+void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,52 @@
+/*
+** effects.h - effects: entries as a value.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_EFFECTS_H
+#define MWB_EFFECTS_H
+
+#include "entry.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+typedef struct mwb_effects {
+  size_t n;
+  uint32_t first; /* of a view: number of the first entry in the log */
+  int is_view;
+  mwb_held held;
+  mw_entry entries[1]; /* n of them, unless this is a view */
+} mwb_effects;
+
+/* An entry of effects, and where its values are. */
+typedef struct mwb_place {
+  const mw_entry *entries;
+  const mwb_held *held;
+  int table;
+} mwb_place;
+
+/* Returns the effects at index 1, or raises. */
+mwb_effects *mwb_check_effects(lua_State *L, const char *name);
+
+/* Finds the entries of the effects at `index`.  Pushes a value, which must stay
+** as long as the place is used; a write to the journal moves the entries. */
+mwb_place mwb_find_entries(lua_State *L, int index);
+
+/* Pushes the effects of an open transaction.  Returns whether they share the
+** held values of the coroutine. */
+int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* The entries of the coroutine from number `from` on are about to change: gives
+** effects that look at them a copy. */
+void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from);
+
+/* The effects on the top have all entries of the coroutine, which end: gives other
+** effects that look at them these instead. */
+void mwb_hand_views(lua_State *L, mwb_coroutine *t);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,923 @@
+/*
+** transaction.c - mw.begin, mw.transaction.
+** SPDX-License-Identifier: MIT
+**
+**     program --> handle --+
+**                          +--> number of the owner --> s->transactions
+**     coroutine -----------+                                 |
+**                              newest <-- mwb_coroutine <--+
+**
+** A transaction is an owner of the journal and a `mwb_transaction`, found by
+** the owner's number.  A handle has the number and the order of the begin, so
+** that a number which is given again is not taken for the same transaction.
+** mw.transaction needs no handle in the main coroutine; in another one Lua
+** closes the handle if the coroutine is closed.
+**
+** What is said below the number in the coroutine's held values are the extras: a
+** table with functions to call if the transaction is taken back (`calls`), the
+** cells that the transaction records, and a function that ends other parts.
+**
+** A transaction ends in one step, which raises nothing: what may raise comes
+** before, and what the program hears comes after.
+*/
+#include <string.h>
+
+#include "cell.h"
+#include "class.h"
+#include "coroutine.h"
+#include "effects.h"
+#include "identity.h"
+#include "key.h"
+#include "rollback.h"
+#include "shadow.h"
+#include "trace.h"
+#include "tree.h"
+
+typedef struct handle {
+  mw_owner owner;
+  uint64_t order;
+  int ended; /* by the program */
+} handle;
+
+static mwb_transaction *transaction_of(const mwb_state *s, mw_owner owner) {
+  return &s->transactions[owner];
+}
+
+static int is_open(const mwb_state *s, mw_owner owner, uint64_t order) {
+  return s->engine != NULL && order != 0 &&
+         transaction_of(s, owner)->order == order;
+}
+
+/* {======================================================
+** Extras
+** ======================================================= */
+
+/* Pushes the extras, which are there. */
+static void push_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  lua_rawgeti(L, -1, -(lua_Integer)owner);
+  lua_replace(L, -2);
+}
+
+static void need_extras(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  if (!tx->extras) {
+    mwb_push_values(L, tx->of);
+    lua_newtable(L);
+    lua_rawseti(L, -2, -(lua_Integer)owner);
+    lua_pop(L, 1);
+    tx->extras = 1;
+  }
+  push_extras(L, s, owner);
+}
+
+/* Pushes a field of the extras.  Returns the type. */
+static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
+                      const char *name) {
+  if (!transaction_of(s, owner)->extras) {
+    lua_pushnil(L);
+    return LUA_TNIL;
+  }
+  push_extras(L, s, owner);
+  mwb_raw_field(L, lua_gettop(L), name);
+  lua_replace(L, -2);
+  return lua_type(L, -1);
+}
+
+/* Calls the function below `args` arguments where no debug hook of the program
+** raises.  Returns a status; pushes one result, or the error. */
+static int call_quietly(lua_State *L, const mwb_state *s, int args) {
+  lua_State *quiet;
+  int status;
+  mwb_push(L, s, MWB_QUIET);
+  quiet = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  luaL_checkstack(quiet, args + 2, NULL);
+  lua_xmove(L, quiet, args + 1);
+  status = lua_pcall(quiet, args, 1, 0);
+  lua_xmove(quiet, L, 1);
+  return status;
+}
+
+/* Adds the value on the top to the calls of the transaction, and pops it. */
+static void add_call(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  need_extras(L, s, owner);
+  lua_pushliteral(L, "calls");
+  if (lua_rawget(L, -2) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushliteral(L, "calls");
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_pushvalue(L, top);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_settop(L, top - 1);
+}
+
+/* Drops the call that was added last. */
+static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (push_extra(L, s, owner, "calls") == LUA_TTABLE) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2));
+  }
+  lua_pop(L, 1);
+}
+
+/* Calls the functions in the array on the top, the last one first; an array in
+** the array is that of a transaction inside.  Pops the array.  Keeps the first
+** error at `error`. */
+static void call_all(lua_State *L, const mwb_state *s, int error) {
+  int base = lua_gettop(L);
+  lua_Integer i;
+  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, base));
+  while (lua_gettop(L) > base) { /* pairs of an array and a position */
+    i = lua_tointeger(L, -1);
+    if (i == 0) {
+      lua_pop(L, 2);
+      if (lua_gettop(L) < base) return;
+      continue;
+    }
+    lua_pushinteger(L, i - 1);
+    lua_replace(L, -2);
+    if (lua_rawgeti(L, -2, i) == LUA_TTABLE) {
+      luaL_checkstack(L, LUA_MINSTACK, "transactions in transactions");
+      lua_pushinteger(L, (lua_Integer)lua_rawlen(L, -1));
+    } else {
+      if (call_quietly(L, s, 0) != LUA_OK && lua_isnil(L, error))
+        lua_copy(L, -1, error);
+      lua_pop(L, 1);
+    }
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Cells
+** ======================================================= */
+
+/* Appends an entry for the cell on the top, if the cell has another value than
+** is known.  Pops the cell. */
+static void note_cell(lua_State *L, mwb_state *s, mw_owner owner) {
+  int cell = lua_gettop(L);
+  mwb_entry entry;
+  mwb_push_known(L, cell);
+  mwb_push_cell(L, cell);
+  if (!mwb_is_same(L, cell + 1, cell + 2)) {
+    mw_handle h = mwb_identify(L, s, "begin", cell, 1);
+    memset(&entry, 0, sizeof(entry));
+    entry.owner = owner;
+    entry.order = transaction_of(s, owner)->order;
+    mwb_push_cell_name(L, cell);
+    mwb_prepare(L, s, h, lua_gettop(L), cell + 2, cell + 1, &entry);
+    mwb_hold_object(L, s, cell, &entry);
+    mwb_append_entry(L, s, &entry);
+    lua_pushvalue(L, cell + 2);
+    mwb_know_cell(L, cell);
+  }
+  lua_settop(L, cell - 1);
+}
+
+/* Appends entries for the cells of the transaction and of those around it. */
+static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
+  mw_owner of = transaction_of(s, owner)->cells;
+  for (; of != 0; of = transaction_of(s, of)->outer_cells) {
+    lua_Integer i, n;
+    push_extra(L, s, of, "cells");
+    n = (lua_Integer)lua_rawlen(L, -1);
+    for (i = 1; i <= n; i++) {
+      lua_rawgeti(L, -1, i);
+      note_cell(L, s, owner);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+/* The values of the cells in the array at `index` are known from now on. */
+static void know_cells(lua_State *L, int index) {
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    mwb_push_cell(L, -1);
+    mwb_know_cell(L, lua_gettop(L) - 1);
+    lua_pop(L, 1);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Beginning
+** ======================================================= */
+
+/* The options of a transaction, as MWB_PREPARE returns them. */
+enum { WHERE = 0, LABEL, CELLS, START, FINISH, N_OPTIONS };
+
+static void need_place(lua_State *L, mwb_state *s) {
+  uint32_t size = s->size_transactions, needed;
+  mwb_transaction *bigger;
+  needed = s->engine->journal.n_owners + 2;
+  if (needed <= size) return;
+  while (size < needed) size = (size == 0) ? 8 : 2 * size;
+  bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
+                                         s->size_transactions * sizeof(*bigger),
+                                         size * sizeof(*bigger));
+  if (bigger == NULL) mwb_check(L, MW_NOMEM);
+  memset(bigger + s->size_transactions, 0,
+         (size - s->size_transactions) * sizeof(*bigger));
+  s->transactions = bigger;
+  s->size_transactions = size;
+}
+
+/* The first transaction of a coroutine needs a table for its values. */
+static void need_values(lua_State *L, mwb_coroutine *t) {
+  if (t->newest != 0 || t->has_values) return;
+  lua_newtable(L); /* runs finalisers */
+  if (t->newest != 0 || t->has_values)
+    lua_pop(L, 1);
+  else
+    mwb_set_values(L, t);
+}
+
+static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
+                       int options) {
+  static const char *const names[] = {NULL, "label", "cells", NULL, "finish"};
+  mwb_transaction *tx = transaction_of(s, owner);
+  int i;
+  tx->where = tx->where || lua_toboolean(L, options + WHERE);
+  for (i = 0; i < N_OPTIONS; i++) {
+    if (names[i] == NULL || lua_isnil(L, options + i)) continue;
+    need_extras(L, s, owner);
+    lua_pushstring(L, names[i]);
+    lua_pushvalue(L, options + i);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+  }
+  if (lua_isnil(L, options + CELLS)) return;
+  know_cells(L, options + CELLS);
+  tx->outer_cells = tx->cells;
+  tx->cells = owner;
+}
+
+static void forget(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* Begins a transaction of the running coroutine.  Until the end nothing
+** raises, and so the transaction is open or has never been. */
+static mw_owner open_owner(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  mwb_transaction *tx;
+  mw_owner owner, parent;
+  mwb_absorb_metas(L, s);
+  t = mwb_need_coroutine(L, s);
+  parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  if (parent != 0) note_cells(L, s, parent);
+  if (s->engine->journal.open == 0) mwb_let_go(L, s, SIZE_MAX);
+  need_values(L, t);
+  need_place(L, s);
+  parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  owner = mw_owner_begin(s->engine, parent, t->newest);
+  if (owner == 0) mwb_check(L, MW_NOMEM);
+  tx = transaction_of(s, owner);
+  memset(tx, 0, sizeof(*tx));
+  tx->of = t;
+  tx->order = ++s->orders;
+  tx->held = t->held.n;
+  if (parent != 0) {
+    tx->where = transaction_of(s, parent)->where;
+    tx->cells = transaction_of(s, parent)->cells;
+  }
+  if (t->newest == 0) mwb_link_coroutine(s, t);
+  t->newest = owner;
+  mwb_need(s, MWB_APPENDS, 1);
+  return owner;
+}
+
+/* begin_parts(number of the transaction, options...) */
+static int begin_parts(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1);
+  set_extras(L, s, owner, 2);
+  if (lua_isnil(L, 2 + START)) return 0;
+  lua_pushvalue(L, 2 + START);
+  if (call_quietly(L, s, 0) != LUA_OK) return lua_error(L);
+  return 0;
+}
+
+/* Begins a transaction with the options from `options` on, or without (0). */
+static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
+  mw_owner owner = open_owner(L, s);
+  int i, top = lua_gettop(L);
+  if (s->sources & MWB_TRANSACTIONS) {
+    mwb_push(L, s, MWB_SCOPES);
+    lua_rawgeti(L, -1, 1);
+    if (lua_pcall(L, 0, 1, 0) == LUA_OK) {
+      need_extras(L, s, owner);
+      lua_pushliteral(L, "scope");
+      lua_pushvalue(L, -3);
+      lua_rawset(L, -3);
+    }
+  }
+  lua_settop(L, top);
+  if (options == 0) return owner;
+  mwb_push_function(L, s, begin_parts);
+  lua_pushinteger(L, (lua_Integer)owner);
+  for (i = 0; i < N_OPTIONS; i++) lua_pushvalue(L, options + i);
+  if (lua_pcall(L, 1 + N_OPTIONS, 0, 0) == LUA_OK) return owner;
+  forget(L, s, owner);
+  lua_error(L);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Ending
+** ======================================================= */
+
+/* Takes a transaction from its coroutine, and pushes its extras, or nil.  `below`
+** is the owner below in the journal. */
+static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
+                              mw_owner below) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  if (tx->extras) {
+    push_extras(L, s, owner);
+    mwb_push_values(L, tx->of);
+    lua_pushnil(L);
+    lua_rawseti(L, -2, -(lua_Integer)owner);
+    lua_pop(L, 1);
+  } else {
+    lua_pushnil(L);
+  }
+  if (tx->of->newest == owner) tx->of->newest = below;
+  tx->order = 0;
+}
+
+/* A transaction of the coroutine has ended. */
+static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t,
+                            int gives_values) {
+  if (t->newest == 0) {
+    if (gives_values || t->shared) mwb_drop_values(L, t);
+    mwb_unlink_coroutine(L, s, t);
+  }
+  mwb_need(s, MWB_APPENDS, s->engine->journal.open > 0);
+  if (mwb_has_orphans(s)) s->pending = 1;
+}
+
+/* Ends the parts of the transaction whose extras are at `extras`, with the
+** effects at `fx` or nil. */
+static void end_parts(lua_State *L, mwb_state *s, int extras, int fx) {
+  if (!lua_istable(L, extras)) return;
+  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) {
+    lua_pushvalue(L, fx);
+    call_quietly(L, s, 1);
+  }
+  lua_pop(L, 1);
+  if (mwb_raw_field(L, extras, "scope") != LUA_TNIL) {
+    mwb_push(L, s, MWB_SCOPES);
+    lua_rawgeti(L, -1, 2);
+    lua_replace(L, -2);
+    lua_insert(L, -2);
+    lua_pushboolean(L, lua_toboolean(L, fx));
+    lua_pcall(L, 2, 1, 0);
+  }
+  lua_pop(L, 1);
+}
+
+/* Ends a transaction that has written nothing. */
+static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  int top = lua_gettop(L);
+  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
+  lua_pushnil(L);
+  mw_owner_forget(s->engine, owner, 0);
+  leave_coroutine(L, s, t, 0);
+  end_parts(L, s, top + 1, top + 2);
+  lua_settop(L, top);
+}
+
+/* Takes the writes of a transaction back and ends the transaction.  Pushes the
+** first error of a guard, or nil.  Raises only if there is no memory, and then
+** the transaction is open. */
+static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  mwb_coroutine *t = tx->of;
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  uint32_t source = 0, held = tx->held;
+  int newest = t->newest == owner, first = lua_gettop(L) + 1;
+  int heard = first + 1, extras = first + 2, fx = first + 3;
+  luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
+  note_cells(L, s, owner);
+  mwb_freeze(L, s, t, o->mark);
+  mwb_push(L, s, MWB_UNDO);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_call(L, 1, 2);
+  if (mw_journal_is_mixed(s->engine)) source = mwb_open_source(L, s, t);
+  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
+  lua_pushnil(L); /* no effects */
+  mw_owner_forget(s->engine, owner, source);
+  if (source != 0) {
+    if (mwb_has_heirs(L, s, source)) t->shared = 1;
+    mwb_keep_source(s, source, -1);
+  }
+  if (newest && !t->shared) mwb_release_values(L, t, held);
+  leave_coroutine(L, s, t, 0);
+  mwb_tell_undone(L, s, heard, first);
+  end_parts(L, s, extras, fx);
+  if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
+    call_all(L, s, first);
+  lua_settop(L, first);
+}
+
+/* Gives the child's calls to the parent, who makes them if it is taken back.
+** Returns whether there are any. */
+static int hand_calls(lua_State *L, mwb_state *s, mw_owner owner,
+                      mw_owner parent) {
+  if (parent != 0 && push_extra(L, s, owner, "calls") == LUA_TTABLE) {
+    add_call(L, s, parent);
+    return 1;
+  }
+  if (parent != 0) lua_pop(L, 1);
+  return 0;
+}
+
+/* Before the end of a transaction: copies what other effects look at, unless
+** the entries stay where they are. */
+static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
+                         mw_owner parent) {
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  if (o->below == 0 ? o->above != 0 : mwi_owner_is_mingled(s->engine, owner))
+    mwb_freeze(L, s, t, 0);
+  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
+    mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
+}
+
+/* commit(number of the transaction, function or nil) -> effects.  Calls the
+** function with the effects while the writes can still be taken back.  Raises
+** what the function raises, or that there is no memory; then the transaction is
+** open. */
+static int commit(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  const mwi_owner *o;
+  uint32_t source = 0;
+  int only, crosses, handed, code;
+  mwb_absorb_metas(L, s);
+  note_cells(L, s, owner);
+  mwb_push_effects(L, s, owner); /* at 3 */
+  if (!lua_isnil(L, 2)) {
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    lua_call(L, 1, 0);
+  }
+  parent = mw_owner_parent(s->engine, owner);
+  freeze_views(L, s, owner, parent);
+  handed = hand_calls(L, s, owner, parent);
+  o = &s->engine->journal.owners[owner];
+  below = o->below;
+  only = below == 0 && o->above == 0;
+  crosses = below == 0 && parent != 0;
+  if (crosses) source = mwb_open_source(L, s, t);
+  code = mw_owner_commit(s->engine, owner, source, &L);
+  if (source != 0) {
+    if (mwb_has_heirs(L, s, source)) t->shared = 1;
+    mwb_keep_source(s, source, -1);
+  }
+  if (code != MW_OK) {
+    if (handed) drop_call(L, s, parent);
+    mwb_check(L, code);
+  }
+  if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
+  if (only) mwb_hand_views(L, t);
+  close_transaction(L, s, owner, below); /* at 4 */
+  leave_coroutine(L, s, t, only);
+  end_parts(L, s, 4, 3);
+  lua_settop(L, 3);
+  return 1;
+}
+
+/* Warns of an error of a guard that cannot be raised. */
+static void warn_of(lua_State *L, int index) {
+  const char *text =
+      lua_isstring(L, index) ? lua_tostring(L, index) : luaL_typename(L, index);
+  if (lua_isnil(L, index)) return;
+  lua_warning(L, "error in a guard (", 1);
+  lua_warning(L, text, 1);
+  lua_warning(L, ")", 0);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Lost transactions
+** ======================================================= */
+
+/* end_lost(number of the transaction) -> the first error of a guard */
+static int end_lost(lua_State *L) {
+  take_back(L, mwb_state_of(L), (mw_owner)lua_tointeger(L, 1));
+  return 1;
+}
+
+/* Takes a transaction back that nobody can end.  Without memory, the library's
+** next call tries again; an error of a guard is raised then. */
+static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  transaction_of(s, owner)->lost = 1;
+  mwb_push(L, s, MWB_ENDLOST);
+  lua_pushinteger(L, (lua_Integer)owner);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    s->lost = s->pending = 1;
+  } else if (!lua_isnil(L, -1)) {
+    mwb_keep(L, s, MWB_LATE);
+    s->pending = 1;
+  }
+  lua_settop(L, top);
+}
+
+void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  int suspended = t->L != NULL && lua_status(t->L) == LUA_YIELD;
+  mw_owner owner = t->newest, below;
+  t->L = NULL;
+  for (; owner != 0; owner = below) {
+    below = s->engine->journal.owners[owner].below;
+    if (suspended || transaction_of(s, owner)->lost) end_quietly(L, s, owner);
+  }
+}
+
+void mwb_end_late(lua_State *L, mwb_state *s) {
+  mw_owner owner;
+  if (s->lost) {
+    s->lost = 0;
+    for (owner = 1; owner < s->size_transactions; owner++)
+      if (transaction_of(s, owner)->order != 0 &&
+          transaction_of(s, owner)->lost)
+        end_quietly(L, s, owner);
+  }
+  mwb_push(L, s, MWB_LATE);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return;
+  }
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_LATE);
+  lua_error(L);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.begin
+** ======================================================= */
+
+static handle *new_handle(lua_State *L, const mwb_state *s, int meta) {
+  handle *h = (handle *)lua_newuserdatauv(L, sizeof(*h), 0);
+  memset(h, 0, sizeof(*h));
+  mwb_push(L, s, meta);
+  lua_setmetatable(L, -2);
+  return h;
+}
+
+static void hold(const mwb_state *s, handle *h, mw_owner owner) {
+  h->owner = owner;
+  h->order = transaction_of(s, owner)->order;
+}
+
+/* Replaces the options or label at `index` by what MWB_PREPARE returns. */
+static void read_options(lua_State *L, const mwb_state *s, int index,
+                         const char *name) {
+  mwb_push(L, s, MWB_PREPARE);
+  lua_pushvalue(L, index);
+  lua_pushstring(L, name);
+  if (lua_pcall(L, 2, N_OPTIONS, 0) == LUA_OK) return;
+  luaL_where(L, 1); /* the message has no place: its place is this function */
+  lua_insert(L, -2);
+  if (lua_isstring(L, -1)) lua_concat(L, 2);
+  lua_error(L);
+}
+
+/* begin([label or options]) */
+static int begin(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  handle *h;
+  int options = 0;
+  lua_settop(L, 1);
+  if (!lua_isnil(L, 1)) {
+    read_options(L, s, 1, "begin");
+    options = 2;
+  }
+  h = new_handle(L, s, MWB_BEGUN);
+  hold(s, h, open_transaction(L, s, options));
+  return 1;
+}
+
+static handle *to_handle(lua_State *L, const mwb_state *s) {
+  int ours = 0;
+  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
+    mwb_push(L, s, MWB_BEGUN);
+    ours = lua_rawequal(L, -1, -2);
+    mwb_push(L, s, MWB_CLOSER);
+    ours = ours || lua_rawequal(L, -1, -3);
+    lua_pop(L, 3);
+  }
+  return ours ? (handle *)lua_touserdata(L, 1) : NULL;
+}
+
+static handle *self(lua_State *L, const char *name) {
+  mwb_state *s = mwb_state_of(L);
+  handle *h = to_handle(L, s);
+  if (h == NULL)
+    luaL_error(L, "calling '%s' on bad self (transaction expected, got %s)",
+               name, mwb_type_name(L, 1));
+  if (h->ended)
+    luaL_error(L, "calling '%s' on a transaction that has ended", name);
+  if (is_open(s, h->owner, h->order) && transaction_of(s, h->owner)->ending)
+    luaL_error(L, "calling '%s' while the transaction ends", name);
+  return h;
+}
+
+/* The engine has ended the transaction. */
+static int is_gone(lua_State *L, handle *h) {
+  mwb_state *s = mwb_state_of(L);
+  if (is_open(s, h->owner, h->order)) return 0;
+  h->ended = 1;
+  lua_pushnil(L);
+  lua_pushliteral(L, "the transaction was lost and is taken back");
+  return 1;
+}
+
+/* Calls `commit`.  Returns a status; pushes the effects or the error. */
+static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int done) {
+  uint64_t order = transaction_of(s, owner)->order;
+  int status;
+  mwb_push(L, s, MWB_COMMIT);
+  lua_pushinteger(L, (lua_Integer)owner);
+  if (done != 0)
+    lua_pushvalue(L, done);
+  else
+    lua_pushnil(L);
+  transaction_of(s, owner)->ending = 1;
+  status = lua_pcall(L, 2, 1, 0);
+  if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
+  return status;
+}
+
+/* commit(transaction) -> effects */
+static int commit_method(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  handle *h = self(L, "commit");
+  lua_settop(L, 1);
+  if (is_gone(L, h)) return 2;
+  if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
+  h->ended = 1;
+  return 1;
+}
+
+/* rollback(transaction) -> effects */
+static int rollback_method(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  handle *h = self(L, "rollback");
+  lua_settop(L, 1);
+  if (is_gone(L, h)) return 2;
+  mwb_absorb_metas(L, s);
+  note_cells(L, s, h->owner);
+  if (mwb_push_effects(L, s, h->owner)) /* the effects share the values */
+    mwb_coroutine_of(s, h->owner)->shared = 1;
+  h->ended = 1;
+  take_back(L, s, h->owner);
+  if (!lua_isnil(L, -1)) return lua_error(L);
+  lua_pop(L, 1);
+  return 1;
+}
+
+static int is_open_method(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const handle *h = to_handle(L, s);
+  if (h == NULL)
+    return luaL_error(L,
+                      "calling 'is_open' on bad self (transaction expected, "
+                      "got %s)",
+                      mwb_type_name(L, 1));
+  lua_pushboolean(L, is_open(s, h->owner, h->order));
+  return 1;
+}
+
+/* __close(transaction, error): that error goes on, not the error of a guard. */
+static int close_meta(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  handle *h = to_handle(L, s);
+  int failed = !lua_isnoneornil(L, 2);
+  if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
+  h->ended = 1;
+  take_back(L, s, h->owner);
+  if (lua_isnil(L, -1)) return 0;
+  if (!failed) return lua_error(L);
+  warn_of(L, -1);
+  return 0;
+}
+
+/* If the coroutine is lost as well, its record decides. */
+static int collected(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const handle *h = to_handle(L, s);
+  if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
+  transaction_of(s, h->owner)->lost = 1;
+  mwb_push_values(L, mwb_coroutine_of(s, h->owner));
+  if (!lua_isnil(L, -1)) end_quietly(L, s, h->owner);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.transaction
+** ======================================================= */
+
+/* The stack of a call: a handle or nil, the number of the transaction, the
+** order of its begin, a function for `commit` or nil, and the function with its
+** arguments, or its results. */
+enum { CLOSER = 1, NUMBER, ORDER, DONE, FUNCTION };
+
+/* Pushes false and the error on the top; the writes are taken back. */
+static int fail(lua_State *L, mwb_state *s) {
+  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  int err = lua_gettop(L);
+  if (is_open(s, owner, (uint64_t)lua_tointeger(L, ORDER))) {
+    int lost = s->lost, pending = s->pending;
+    transaction_of(s, owner)->lost = 1; /* without memory, the library's next */
+    s->lost = s->pending = 1;           /* call tries again */
+    take_back(L, s, owner);
+    s->lost = lost;
+    s->pending = pending;
+    warn_of(L, -1);
+  }
+  lua_pushboolean(L, 0);
+  lua_pushvalue(L, err);
+  return 2;
+}
+
+/* absorb(): becomes contents what a failed function has put in raw */
+static int absorb_metas(lua_State *L) {
+  mwb_absorb_metas(L, mwb_state_of(L));
+  return 0;
+}
+
+/* The function has returned or raised. */
+static int end_run(lua_State *L, int status, lua_KContext context) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  (void)context;
+  if (s->engine == NULL) return luaL_error(L, "moonwatch is closed");
+  if (status != LUA_OK && status != LUA_YIELD) {
+    if (s->metas) { /* an error here is not the first */
+      mwb_push_function(L, s, absorb_metas);
+      if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+    }
+    return fail(L, s);
+  }
+  luaL_checkstack(L, LUA_MINSTACK, "too many results");
+  if (call_commit(L, s, owner, DONE) != LUA_OK) return fail(L, s);
+  lua_insert(L, FUNCTION);
+  lua_pushboolean(L, 1);
+  lua_replace(L, DONE);
+  return lua_gettop(L) - DONE + 1;
+}
+
+/* Runs the function at FUNCTION in a transaction with the options from
+** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
+** closes the handle if the coroutine is closed. */
+static int run(lua_State *L, mwb_state *s, int options) {
+  handle *h = NULL;
+  mw_owner owner;
+  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
+  if (lua_isyieldable(L)) {
+    h = new_handle(L, s, MWB_CLOSER);
+    lua_replace(L, CLOSER);
+  }
+  owner = open_transaction(L, s, options);
+  if (options != 0) lua_settop(L, options - 1);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_replace(L, NUMBER);
+  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+  lua_replace(L, ORDER);
+  if (h != NULL) {
+    hold(s, h, owner);
+    lua_toclose(L, CLOSER);
+  }
+  return end_run(
+      L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, end_run),
+      0);
+}
+
+/* transaction([label or options,] function, ...) -> true, effects, results of
+** the function; or false, error */
+static int transaction(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int options = 0, n = lua_gettop(L), arg = 1;
+  if (n > 0 && (lua_istable(L, 1) || lua_type(L, 1) == LUA_TSTRING)) arg = 2;
+  if (!lua_isfunction(L, arg)) {
+    lua_settop(L, 2);
+    return mwb_bad_argument(L, "transaction", arg, arg, "function");
+  }
+  luaL_checkstack(L, FUNCTION + N_OPTIONS, "too many arguments");
+  if (arg == 2) {
+    read_options(L, s, 1, "transaction");
+    lua_remove(L, 1);
+  }
+  lua_settop(L, lua_gettop(L) + DONE);
+  lua_rotate(L, 1, DONE);
+  if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
+  return run(L, s, options);
+}
+
+/* run(done, function, ...): like `transaction`; calls `done(effects)` while the
+** writes can still be taken back */
+static int run_done(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  luaL_checkstack(L, FUNCTION, "too many arguments");
+  lua_settop(L, lua_gettop(L) + DONE - 1);
+  lua_rotate(L, 1, DONE - 1);
+  return run(L, s, 0);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** For the library's Lua files
+** ======================================================= */
+
+/* on_rollback(f) -> whether there is a transaction, which calls `f` if it, or
+** one around it, is taken back */
+static int on_rollback(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_owner owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  lua_settop(L, 1);
+  if (owner != 0) add_call(L, s, owner);
+  lua_pushboolean(L, owner != 0);
+  return 1;
+}
+
+/* in_transaction() */
+static int in_transaction(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_pushboolean(L, s->engine->journal.open > 0 && mwb_owner_of(L, s) != 0);
+  return 1;
+}
+
+/* prepare(f, begin, end): sets the functions that read options, and that trace
+** a transaction */
+static int prepare(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, -2, 1);
+  lua_pushvalue(L, 3);
+  lua_rawseti(L, -2, 2);
+  mwb_keep(L, s, MWB_SCOPES);
+  lua_settop(L, 1);
+  mwb_keep(L, s, MWB_PREPARE);
+  return 0;
+}
+
+void mwb_close_transactions(mwb_state *s) {
+  while (s->coroutines != NULL) {
+    mwb_coroutine *t = s->coroutines;
+    s->coroutines = t->next;
+    mwi_free(s->engine, t, sizeof(*t));
+  }
+  mwi_free(s->engine, s->transactions,
+           s->size_transactions * sizeof(mwb_transaction));
+  s->transactions = NULL;
+}
+
+void mwb_open_transaction(lua_State *L) {
+  static const luaL_Reg functions[] = {{"begin", begin},
+                                       {"transaction", transaction},
+                                       {"run", run_done},
+                                       {"on_rollback", on_rollback},
+                                       {"in_transaction", in_transaction},
+                                       {"prepare", prepare},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"commit", commit_method},
+                                     {"rollback", rollback_method},
+                                     {"is_open", is_open_method},
+                                     {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
+  static const luaL_Reg closer[] = {{"__close", close_meta}, {NULL, NULL}};
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  mwb_state *s = mwb_state_of(L);
+  mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
+  mwb_new_meta(L, MWB_CLOSER, "transaction", closer, none);
+  mwb_push_function(L, s, commit);
+  mwb_keep(L, s, MWB_COMMIT);
+  mwb_push_function(L, s, end_lost);
+  mwb_keep(L, s, MWB_ENDLOST);
+  lua_newthread(L);
+  mwb_keep(L, s, MWB_QUIET);
+  mwb_set_funcs(L, functions);
+}
+
+/* }====================================================== */
