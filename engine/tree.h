@@ -77,11 +77,12 @@ MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
 /* A climb to the roots above an object that are heard, one by one in the order
 ** of their reaches.  The caller may do anything with the engine between two
-** steps. */
+** steps; a reach that begins then is not part of the climb. */
 typedef struct mwi_climb {
   uint32_t node;    /* the object's, below the returned root */
   uint32_t version; /* of the tree when the root was returned */
   uint64_t order;   /* of the node's layer */
+  uint64_t newest;  /* the order of the newest layer at the first step */
   uint32_t top;     /* the reach */
   uint32_t filter;  /* the reach, if it is filtered, else 0 */
 } mwi_climb;
