@@ -169,6 +169,14 @@ static const mwi_watch *watch_number(const mw_engine *e, uint32_t i) {
                                         sizeof(mwi_watch));
 }
 
+static const mwi_node *node_number(const mw_engine *e, uint32_t m) {
+  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
+}
+
+static const mwi_reach *reach_number(const mw_engine *e, uint32_t i) {
+  return (const mwi_reach *)mwi_pool_at(&e->tree.reaches, i, sizeof(mwi_reach));
+}
+
 static int waits(const mwi_watch *w) {
   return (w->flags & (MWI_ENDED | MWI_CLAIMED)) == 0;
 }
@@ -191,10 +199,20 @@ static int verify_twins(mw_engine *e, uint32_t first) {
   return MW_OK;
 }
 
+/* A watch of a filtered reach keeps the reach, until the watch ends. */
+static int verify_reach(mw_engine *e, const mwi_object *r, uint32_t reach) {
+  holds(is_taken(&e->tree.reaches, reach));
+  holds(reach_number(e, reach)->top == reach);
+  holds(reach_number(e, reach)->heard > 0);
+  holds(is_taken(&e->tree.nodes, reach_number(e, reach)->root));
+  holds(node_number(e, reach_number(e, reach)->root)->obj == r->obj);
+  return MW_OK;
+}
+
 /* The numbers of watches in the lists of one object. */
 typedef struct lists {
   uint32_t linked, ended, follows;
-  uint32_t waiting, deep; /* that wait; that wait and have MW_DEEP */
+  uint32_t waiting, deep; /* that wait; of these, deep ones of all below */
   uint32_t calls;         /* that wait and are no plain flags */
   int skips;
 } lists;
@@ -209,6 +227,8 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
     has->ended++;
   else
     passes(verify_twins(e, i));
+  if (w->reach != 0 && !(w->flags & MWI_ENDED))
+    passes(verify_reach(e, r, w->reach));
   if ((w->flags & MWI_OBJECT) && !(w->flags & MWI_ENDED)) sum->guarded++;
   if (w->flags & MWI_FOLLOWS) has->follows++;
   holds(!(w->flags & MWI_CLAIMED) || (w->flags & MW_ONCE));
@@ -222,7 +242,7 @@ static int verify_watch(mw_engine *e, const mwi_object *r, uint32_t i,
   if (w->flags & MW_CHECK) sum->checks++;
   if (w->flags & MWI_RESULT) sum->results++;
   if ((w->flags & MW_DEEP) == 0) return MW_OK;
-  has->deep++;
+  if (w->reach == 0) has->deep++;
   sum->deep++;
   if (w->flags & MW_SKIP) sum->deep_skips++;
   return MW_OK;
@@ -344,16 +364,8 @@ static int verify_watches(mw_engine *e, const sums *sum) {
 ** The tree
 ** ======================================================= */
 
-static const mwi_node *node_number(const mw_engine *e, uint32_t m) {
-  return (const mwi_node *)mwi_pool_at(&e->tree.nodes, m, sizeof(mwi_node));
-}
-
 static const mwi_link *link_number(const mw_engine *e, uint32_t i) {
   return (const mwi_link *)mwi_pool_at(&e->tree.links, i, sizeof(mwi_link));
-}
-
-static const mwi_reach *reach_number(const mw_engine *e, uint32_t i) {
-  return (const mwi_reach *)mwi_pool_at(&e->tree.reaches, i, sizeof(mwi_reach));
 }
 
 static uint64_t order_of(const mw_engine *e, uint32_t m) {

@@ -614,7 +614,9 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 
 /* The number of the tree below one root, valid while the root is a root; 0
 ** means the trees of all roots.  The guards of several roots above an object
-** are called in the order in which the roots began. */
+** are called in the order in which the roots began.  A root that begins while
+** these guards are called is not among the roots, even if the same object was a
+** root before. */
 typedef uint32_t mw_reach;
 
 /*

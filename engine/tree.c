@@ -1220,6 +1220,7 @@ static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
                               const mw_value *key, mwi_climb *climb) {
   for (; m != 0; m = next_heard(e, m)) {
     const mwi_reach *reach = reach_of(e, m);
+    if (reach->order > climb->newest) break;
     if (reach->top == climb->top || !hears_of(e, m, key)) continue;
     climb->order = reach->order;
     climb->version = e->tree.version;
@@ -1238,6 +1239,7 @@ static mwi_object *climb_from(mw_engine *e, mwi_object *r, uint32_t m,
 mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r, const mw_value *key,
                            mwi_climb *climb) {
   climb->top = 0;
+  climb->newest = e->tree.order;
   if (r->nodes == 0) return NULL;
   return climb_from(e, r, first_heard(e, r), key, climb);
 }

@@ -36,7 +36,8 @@ typedef struct mwi_reach {
   uint32_t top;          /* the first layer */
   uint32_t below;        /* the children's layer, 0 for none */
   uint32_t rule;         /* the host's, 0 for none */
-  uint32_t heard;        /* if filtered, in `top`: the watches that wait */
+  uint32_t heard;        /* if filtered, in `top`: the watches, of which a
+                         ** claimed one may wait again */
   uint32_t filtered : 1; /* is there a path or a rule? */
   uint32_t kept : 1;     /* does the reach stay when nobody hears? */
   uint64_t order;        /* ascends with each begin of a reach or layer */
@@ -77,11 +78,12 @@ MWI_API void mwi_tree_forget(mw_engine *e, uint32_t slot);
 
 /* A climb to the roots above an object that are heard, one by one in the order
 ** of their reaches.  The caller may do anything with the engine between two
-** steps. */
+** steps; a reach that begins then is not part of the climb. */
 typedef struct mwi_climb {
   uint32_t node;    /* the object's, below the returned root */
   uint32_t version; /* of the tree when the root was returned */
   uint64_t order;   /* of the node's layer */
+  uint64_t newest;  /* the order of the newest layer at the first step */
   uint32_t top;     /* the reach */
   uint32_t filter;  /* the reach, if it is filtered, else 0 */
 } mwi_climb;
@@ -94,8 +96,8 @@ MWI_API mwi_object *mwi_tree_first(mw_engine *e, mwi_object *r,
 MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
                                   const mw_value *key, mwi_climb *climb);
 
-/* Counts a waiting watch of a filtered reach, or with -1 one that waits no
-** more.  Returns the reach of a deep watch if filtered, else 0. */
+/* Counts a watch of a filtered reach, or with -1 one that has ended.  Returns
+** the reach of a deep watch if filtered, else 0. */
 MWI_API void mwi_reach_hear(mw_engine *e, uint32_t reach, int n);
 MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 

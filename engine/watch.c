@@ -221,9 +221,7 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
   if (w->flags & MWI_RESULT) e->watch.results += (uint32_t)n;
   if ((w->flags & MW_DEEP) == 0) return;
-  if (w->reach != 0) {
-    mwi_reach_hear(e, w->reach, n);
-  } else {
+  if (w->reach == 0) {
     add_to(&r->deep, n, r, 0);
     if (r->deep == 1 && n > 0 && r->nodes != 0) mwi_tree_wake(e);
   }
@@ -249,6 +247,7 @@ static void append(mw_engine *e, mwi_object *r, uint32_t i) {
     watch_at(e, *first)->prev = i;
   }
   count_waiting(e, r, w, 1);
+  if (w->reach != 0) mwi_reach_hear(e, w->reach, 1);
 }
 
 /* Chains a watch to the other watches of its guard, which is an object. */
@@ -315,6 +314,7 @@ static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
     mwi_watch *w = watch_at(e, i);
     if (w->flags & MWI_ENDED) return;
     if ((w->flags & MWI_CLAIMED) == 0) count_waiting(e, r, w, -1);
+    if (w->reach != 0) mwi_reach_hear(e, w->reach, -1);
     if (w->flags & MWI_OBJECT) leave_guard(e, w);
     w->flags |= MWI_ENDED;
     w->note = e->watch.ended;

@@ -53,7 +53,7 @@ typedef struct mwi_object {
   uint16_t walks;        /* under way over its lists: no watch may leave */
   uint16_t heard, keyed; /* waiting watches of all fields, of keys, */
   uint16_t calls;        /* of both kinds with a call (no plain flags) */
-  uint16_t deep;         /* of both kinds with MW_DEEP */
+  uint16_t deep;         /* of both kinds with MW_DEEP, and no filter */
 } mwi_object;
 
 /* Must the host report writes to the object? */

@@ -329,6 +329,23 @@ describe("a check", function()
     assert.same({ "a", "b", "c", "d" }, order)
   end)
 
+  it("that is asked once hears of its path after a refusal", function()
+    local obj, order = { a = { x = 1 }, b = { x = 1 }, c = { x = 1 } }, {}
+    local once = { phase = "check", once = true, path = { "a", "x" } }
+    mw.watch(obj, function()
+      for _, key in ipairs { "b", "c" } do
+        mw.watch(obj, nothing, { path = { key, "x" } })
+      end
+      refuse()
+    end, once)
+    mw.watch(obj, function(_, path) order[#order + 1] = path end, once)
+    assert.equal("refused", error_of(function() obj.a.x = 2 end))
+    assert.same({}, order)
+    obj.a.x = 3
+    obj.a.x = 4
+    assert.same({ { "a", "x" } }, order)
+  end)
+
   it("may write to the object, which lands first", function()
     local obj = { x = 1 }
     mw.watch(obj, function(self, key)

@@ -1612,6 +1612,22 @@ describe("a deep watch of a path", function()
     assert.equal("enemies.1.hp update, enemies.1.hp rollback", heard())
   end)
 
+  it("is told with its path when a guard before begins others", function()
+    for _, once in ipairs { true, false } do
+      mw.watch(world, function()
+        for i = 1, 3 do
+          watch({ "level", i, "hp" }, { once = once }):cancel()
+          watch({ "level", i, "x" }, { once = once })
+        end
+      end, { path = HP })
+      watch(HP, { once = once })
+      world.enemies[1].hp = world.enemies[1].hp + 1
+      assert.equal("enemies.1.hp update", heard())
+    end
+    world.level[1].x = 1
+    assert.equal("level.1.x insert, level.1.x insert", heard())
+  end)
+
   it("tells of what exists at its end", function()
     watch(HP, { existing = true })
     table.sort(notes)

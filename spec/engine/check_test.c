@@ -302,6 +302,8 @@ static void damage(mw_engine *e, heap *h) {
   finds(WATCH(3)->slot, 3);
   finds(WATCH(3)->field, 0);
   finds(WATCH(3)->twin, 2);
+  finds(WATCH(3)->reach, 1);
+  finds(WATCH(3)->reach, 9);
   finds(WATCH(3)->flags, MWI_ENDED);
   finds(WATCH(3)->flags, MW_AFTER | MWI_FOUND);
   finds(WATCH(3)->seq, 2);

@@ -76,6 +76,7 @@ typedef struct telling {
   int walk, next;
   int wanted; /* the host has been asked, and wants this watch called */
   int root;   /* of the last root; 0: the object itself is yet to come */
+  int newest; /* roots that began after this one do not hear */
   int own;    /* have the object's own watches been looked at? */
 } telling;
 
@@ -166,7 +167,8 @@ static mw_value first_step(int root, int i) {
 }
 
 /* Goes to the next object whose watches hear; 0 when there is none.  Roots hear
-** in the order in which they began. */
+** in the order in which they began; a root that begins when others have been
+** called does not hear. */
 static int next_target(telling *t) {
   int i, next = NONE, root = INT_MAX;
   if (t->obj == NONE) return 0;
@@ -177,11 +179,12 @@ static int next_target(telling *t) {
     t->field = t->key;
     return 1;
   }
+  if (t->root == 0) t->newest = world.roots;
   for (i = 0; i < OBJECTS; i++) {
-    if (!world.objects[i].root || !is_below(t->obj, i)) continue;
-    if (world.objects[i].root <= t->root || world.objects[i].root >= root)
-      continue;
-    root = world.objects[i].root;
+    int its = world.objects[i].root;
+    if (its <= t->root || its > t->newest || its >= root) continue;
+    if (!is_below(t->obj, i)) continue;
+    root = its;
     next = i;
   }
   if (next == NONE) return 0;

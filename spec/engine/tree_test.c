@@ -17,7 +17,10 @@ static struct {
   int field[OBJECTS][FIELDS];
   char log[40];
   int kept; /* keys that the engine keeps */
+  int anew; /* is the next guard to begin the roots anew? */
 } world;
+
+static void begin_anew(void);
 
 static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change) {
@@ -29,6 +32,7 @@ static int called(void *ud, mw_handle obj, uint64_t ref, int flags,
   if (len + 1 >= sizeof(world.log)) return 1;
   world.log[len] = (char)ref;
   world.log[len + 1] = '\0';
+  if (world.anew) begin_anew();
   return 1;
 }
 
@@ -260,6 +264,37 @@ static void who_hears(mw_engine *e, heap *h) {
   check(logged("=") && mw_object_mutations(e, world.h[2]) == 0);
 }
 
+/* Each of the two roots takes the number that the other had. */
+static void begin_anew(void) {
+  world.anew = 0;
+  mw_root_end(world.e, world.h[0]);
+  mw_root_end(world.e, world.h[1]);
+  include(0);
+  include(1);
+}
+
+/* Roots begin anew in a guard: of a root, then of the written object. */
+static void new_roots(mw_engine *e, heap *h) {
+  (void)h;
+  begin(e);
+  set_field(0, 0, 2);
+  set_field(1, 0, 2);
+  include(0);
+  include(1);
+  watch(0, 'a', MW_DEEP, NULL);
+  watch(1, 'b', MW_DEEP, NULL);
+  watch(0, 'c', MW_DEEP | MW_AFTER, NULL);
+  world.anew = 1;
+  write_to(2, 0);
+  check(logged("a=c"));
+  write_to(2, 0);
+  check(logged("ab=c"));
+  watch(2, 'd', 0, NULL);
+  world.anew = 1;
+  write_to(2, 0);
+  check(logged("dab=c"));
+}
+
 static void moves(mw_engine *e, heap *h) {
   (void)h;
   begin(e);
@@ -350,6 +385,8 @@ const test deep_tests[] = {
     {"whatever is linked and unlinked, there is a way to what is below",
      random_graphs},
     {"its object, then its roots hear of a write", who_hears},
+    {"a root that begins while roots are called hears of the next write",
+     new_roots},
     {"a move is two links", moves},
     {"an object can be held under no key", held},
     {"two fields exchange their children", exchanged},

@@ -809,6 +809,50 @@ static void checks_above(mw_engine *e, heap *h) {
   check(mw_object_mutations(e, root) == 1);
 }
 
+/* Begins a reach of the path `key` of `host.obj`. */
+static mw_reach begin_path(int64_t key) {
+  mw_filter filter;
+  mw_value keys[2] = {{MW_TINTEGER, {0}}, {MW_TNIL, {0}}};
+  mw_reach reach = 0;
+  memset(&filter, 0, sizeof(filter));
+  keys[0].u.i = key;
+  filter.keys = keys;
+  filter.n_keys = 2;
+  mw_root_begin_filtered(host.e, host.obj, &filter, &reach);
+  return reach;
+}
+
+static void begin_paths(void) {
+  begin_path(8);
+  begin_path(9);
+}
+
+/* A reach that nobody hears ends when another one begins. */
+static void checks_of_paths(mw_engine *e, heap *h) {
+  mw_handle obj = begin(e), below = MW_NONE;
+  mw_value key = {MW_TINTEGER, {7}};
+  mw_watch_options options;
+  mw_watch_id id;
+  (void)h;
+  memset(&options, 0, sizeof(options));
+  options.flags = MW_CHECK | MW_ONCE | MW_DEEP;
+  options.reach = begin_path(7);
+  mw_object_identify(e, &places[1], &below);
+  check(mw_tree_link(e, options.reach, obj, &key, below) == MW_NEW);
+  options.ref = 'a';
+  check(mw_watch_begin(e, obj, &options, &id) == MW_OK);
+  options.ref = 'b';
+  check(mw_watch_begin(e, obj, &options, &id) == MW_OK);
+  host.act['a'] = begin_paths;
+  host.refuses = 'a';
+  try_write(below, 1, 0);
+  check(logged("a!") && mw_verify(e) == MW_OK);
+  try_write(below, 1, 0);
+  check(logged("b="));
+  begin_path(8);
+  check(!mw_tree_has(e, below));
+}
+
 static void checks_that_end(mw_engine *e, heap *h) {
   (void)h;
   begin(e);
@@ -943,6 +987,8 @@ const test watch_tests[] = {
     {"a refusal uses up one one-shot watch, and no other", refusals_use_up_one},
     {"checks may be of keys, and are asked in batches", checks_of_keys},
     {"checks above are asked after the object's", checks_above},
+    {"a check that refuses ends no path of the checks that were to follow",
+     checks_of_paths},
     {"a check may end watches and the object", checks_that_end},
     {"a check may write, which lands first", checks_that_write},
     {"a host is asked before a watch is used up", questions},
