@@ -394,9 +394,7 @@ static int call_newindex(lua_State *L) {
   return 0;
 }
 
-/* While a class's `__newindex` runs, the stack of the write has more places,
-** and the mark at RUNNING. */
-enum { RUNNING = FAILURE + 1, SEQ, RESULT };
+/* At RUNNING while a table's class runs. */
 static const char mark = 0;
 
 void mwb_push_mark(lua_State *L) {
@@ -437,23 +435,62 @@ static inline int is_asked(const mwb_write *w) {
          asks_class(w);
 }
 
-/* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns
-** a status; an error is at RESULT. */
-static int call_class(mwb_write *w, lua_KContext context, lua_KFunction k) {
+/* What remains of a write after a class's `__newindex` has run, which may have
+** yielded, is in these bits and on the stack. */
+enum {
+  IGNORED = 1,
+  FAILED = 2,
+  TOLD = 4,
+  OLD_READ = 8,
+  SAME = 16,
+  BATCHED = 32,
+  KIND = 6
+};
+
+static lua_KContext pack(const mwb_write *w) {
+  return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
+         (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
+         (w->change.same ? SAME : 0) | (w->batched ? BATCHED : 0) |
+         ((lua_KContext)w->change.kind + 1) << KIND;
+}
+
+int mwb_call_class(mwb_write *w, lua_KFunction k) {
   lua_State *L = w->L;
-  int i, is_function;
-  lua_settop(L, FAILURE);
-  mwb_push_mark(L);
+  int i, is_function = lua_isfunction(L, RESULT);
   lua_pushinteger(L, (lua_Integer)w->seq);
-  push_newindex(L, w->s);
-  is_function = lua_isfunction(L, RESULT);
+  lua_replace(L, SEQ);
   if (!is_function) {
     lua_pushcfunction(L, call_newindex);
     lua_insert(L, RESULT);
   }
   for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
   if (!is_function) lua_rotate(L, RESULT + 1, -1);
-  return lua_pcallk(L, is_function ? 3 : 4, 0, 0, context, k);
+  return lua_pcallk(L, is_function ? 3 : 4, 0, 0, pack(w), k);
+}
+
+/* Calls the `__newindex` of a table's class.  Returns a status. */
+static int call_table_class(mwb_write *w, lua_KFunction k) {
+  lua_State *L = w->L;
+  lua_settop(L, FAILURE);
+  mwb_push_mark(L);
+  lua_settop(L, SEQ);
+  push_newindex(L, w->s);
+  return mwb_call_class(w, k);
+}
+
+void mwb_write_reopen(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
+                      lua_KContext context) {
+  init_write(L, s, w, mwi_object_find(&s->engine->watch, h),
+             (int)(context >> KIND) - 1);
+  w->obj = h;
+  w->seq = (uint64_t)lua_tointeger(L, SEQ);
+  w->change.key = mwb_key(L, s, KEY);
+  w->ignored = (context & IGNORED) != 0;
+  w->failed = (context & FAILED) != 0;
+  w->told = (context & TOLD) != 0;
+  w->has_old = (context & OLD_READ) != 0;
+  w->change.same = (context & SAME) != 0;
+  w->batched = (context & BATCHED) != 0;
 }
 
 /* The class's `__newindex` has returned or raised.  What the class has kept
@@ -489,7 +526,7 @@ static void end_class(mwb_write *w, int status) {
 
 void mwb_store_value(mwb_write *w) {
   if (is_asked(w))
-    end_class(w, call_class(w, 0, NULL));
+    end_class(w, call_table_class(w, NULL));
   else
     mwb_store_contents(w);
 }
@@ -611,23 +648,10 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** The trap
 ** ======================================================= */
 
-/* What remains of a write after a class's `__newindex` has run, which may have
-** yielded, is in these bits and on the stack. */
-enum {
-  IGNORED = 1,
-  FAILED = 2,
-  TOLD = 4,
-  OLD_READ = 8,
-  SAME = 16,
-  BATCHED = 32,
-  KIND = 6
-};
-
-static lua_KContext pack(const mwb_write *w) {
-  return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
-         (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
-         (w->change.same ? SAME : 0) | (w->batched ? BATCHED : 0) |
-         ((lua_KContext)w->change.kind + 1) << KIND;
+static int finish(mwb_write *w, int status) {
+  end_class(w, status);
+  if (mwb_write_after(w)) return lua_error(w->L);
+  return 0;
 }
 
 static int after_class(lua_State *L, int status, lua_KContext context) {
@@ -635,20 +659,8 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwb_write w;
   if (s->engine == NULL) return 0;
-  init_write(L, s, &w, mwi_object_find(&s->engine->watch, h),
-             (int)(context >> KIND) - 1);
-  w.obj = h;
-  w.seq = (uint64_t)lua_tointeger(L, SEQ);
-  w.change.key = mwb_key(L, s, KEY);
-  w.ignored = (context & IGNORED) != 0;
-  w.failed = (context & FAILED) != 0;
-  w.told = (context & TOLD) != 0;
-  w.has_old = (context & OLD_READ) != 0;
-  w.change.same = (context & SAME) != 0;
-  w.batched = (context & BATCHED) != 0;
-  end_class(&w, status);
-  if (mwb_write_after(&w)) return lua_error(L);
-  return 0;
+  mwb_write_reopen(L, s, &w, h, context);
+  return finish(&w, status);
 }
 
 /* The path of a write with more work than flags.  A write that is only recorded
@@ -669,8 +681,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     mwb_write_count(&w);
     if (heard) mwb_write_before(&w);
   }
-  if (is_asked(&w))
-    return after_class(L, call_class(&w, pack(&w), after_class), pack(&w));
+  if (is_asked(&w)) return finish(&w, call_table_class(&w, after_class));
   mwb_store_contents(&w);
   if (is_told_after(&w) && mwb_write_after(&w)) return lua_error(L);
   return 0;

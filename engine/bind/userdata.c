@@ -51,40 +51,94 @@ void mwb_call_newindex(lua_State *L, int newindex) {
   }
 }
 
-static void prepare_entry(mwb_write *w, mw_entry *entry) {
-  mwb_begin_entry(w->L, w->s, entry);
-  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
-}
-
-/* Stores by the trap's upvalue, or by the `__newindex` that the object's class
-** has now.  The class may store another value than VALUE; the entry has
-** VALUE. */
-static void store_by(mwb_write *w, int upvalue) {
-  lua_State *L = w->L;
-  mwb_state *s = w->s;
+/* The entry of a write, in a userdata at RUNNING while the class stores.  The
+** class may store another value than VALUE; the entry has VALUE. */
+typedef struct pending {
   mw_entry entry;
-  uint32_t id;
-  int appends = mwb_appends(s) && !w->ignored;
-  if (appends) {
-    mwb_read_old(w);
-    prepare_entry(w, &entry);
-  }
-  id = s->held.id;
-  if (upvalue) {
-    mwb_call_newindex(L, UP_ORIGINAL);
-  } else {
-    mwb_push_newindex(L, OBJECT);
-    mwb_call_newindex(L, -1);
-    lua_pop(L, 1);
-  }
-  if (!appends) return;
-  if (s->held.id != id) prepare_entry(w, &entry);
-  mwb_check(L, mw_journal_append(s->engine, &entry));
+  uint32_t id; /* of the held values */
+} pending;
+
+static void prepare_entry(mwb_write *w, pending *its) {
+  mwb_begin_entry(w->L, w->s, &its->entry);
+  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &its->entry);
+  its->id = w->s->held.id;
 }
 
-static void store_original(mwb_write *w) { store_by(w, 1); }
+/* Puts the value that the store replaces at OLD: a guard may have written. */
+static void read_replaced(mwb_write *w) {
+  if (w->has_old && !w->told) return;
+  lua_settop(w->L, w->told ? FAILURE : OLD);
+  mwb_push_current(w->L, w->s);
+  lua_replace(w->L, OLD);
+  w->has_old = 1;
+  mwb_set_kind_of(w);
+}
 
-void mwb_store_userdata(mwb_write *w) { store_by(w, 0); }
+/* Fills the stack for the call of the class, up to RESULT, which is free. */
+static void begin_class(mwb_write *w) {
+  lua_State *L = w->L;
+  int appends = mwb_appends(w->s) && !w->ignored;
+  if (appends) read_replaced(w);
+  lua_settop(L, FAILURE);
+  if (appends)
+    prepare_entry(w, (pending *)lua_newuserdatauv(L, sizeof(pending), 0));
+  lua_settop(L, SEQ);
+}
+
+/* The class's `__newindex` has returned or raised.  Raises the class's error,
+** perhaps after storing. */
+static void end_class(mwb_write *w, int status) {
+  lua_State *L = w->L;
+  pending *its = (pending *)lua_touserdata(L, RUNNING);
+  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
+  if (status != LUA_OK && status != LUA_YIELD) {
+    if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
+    lua_error(L);
+  }
+  if (its != NULL) {
+    if (w->s->held.id != its->id) prepare_entry(w, its);
+    mwb_check(L, mw_journal_append(w->s->engine, &its->entry));
+  }
+  lua_settop(L, w->told ? FAILURE : OLD);
+  mwb_find_shadow(w);
+}
+
+void mwb_store_userdata(mwb_write *w) {
+  begin_class(w);
+  mwb_push_newindex(w->L, OBJECT);
+  end_class(w, mwb_call_class(w, NULL));
+}
+
+static int finish(mwb_write *w, int status) {
+  end_class(w, status);
+  if (mwb_write_after(w)) return lua_error(w->L);
+  return 0;
+}
+
+static int after_class(lua_State *L, int status, lua_KContext context) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_write w;
+  if (s->engine == NULL) return 0;
+  mwb_write_reopen(L, s, &w, mwb_handle_of(L, s, OBJECT), context);
+  return finish(&w, status);
+}
+
+static int after_other(lua_State *L, int status, lua_KContext context) {
+  (void)L, (void)status, (void)context;
+  return 0;
+}
+
+/* The write is none of the library's: the class's own `__newindex` stores. */
+static int pass_on(lua_State *L) {
+  if (!lua_isfunction(L, UP_ORIGINAL)) {
+    mwb_call_newindex(L, UP_ORIGINAL);
+    return 0;
+  }
+  lua_pushvalue(L, UP_ORIGINAL);
+  lua_insert(L, OBJECT);
+  lua_callk(L, VALUE, 0, 0, after_other);
+  return 0;
+}
 
 static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
@@ -95,18 +149,19 @@ static int trap(lua_State *L) {
   lua_settop(L, VALUE);
   if (r == NULL || !mwi_object_intercepts(r) ||
       lua_tointeger(L, UP_COUNT) == RETIRED) {
-    mwb_call_newindex(L, UP_ORIGINAL);
-    return 0;
+    return pass_on(L);
   }
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
-  w.ignored = mwb_is_ignored(L, s);
-  if (w.ignored) {
-    store_original(&w);
-    return 0;
+  if (mwb_is_ignored(L, s)) {
+    lua_settop(L, VALUE);
+    return pass_on(L);
   }
   if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);
-  return mwb_write_run(&w, store_original);
+  mwb_write_before(&w);
+  begin_class(&w);
+  lua_pushvalue(L, UP_ORIGINAL);
+  return finish(&w, mwb_call_class(&w, after_class));
 }
 
 /* }====================================================== */
