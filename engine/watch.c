@@ -750,13 +750,13 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
 }
 
 /* Does the watch hear the change, now or later? */
-static int concerns(const mwi_watch *w, const event *ev) {
+static inline int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach)) return 0;
   if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
 
-static int wants(const mwi_watch *w, const event *ev) {
+static inline int wants(const mwi_watch *w, const event *ev) {
   return (w->flags & PHASE) == ev->phase && concerns(w, ev);
 }
 
@@ -799,7 +799,7 @@ static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   }
 }
 
-static int is_called(const mwi_watch *w, const event *ev) {
+static inline int is_called(const mwi_watch *w, const event *ev) {
   if (w->flags & MWI_ENDED) return 0;
   if (w->flags & MWI_CLAIMED)
     return w->claim == ev->claim && (w->flags & PHASE) == ev->phase;

@@ -128,10 +128,10 @@ static int is_overflow(lua_State *L, int status) {
 }
 
 /* Calls a guard, with its `n` arguments on the top.  Returns a status. */
-static int call(mwb_write *w, int n, int results, int handler) {
+static int call(mwb_write *w, int n, int results, int flags) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  int status;
+  int status, handler = ((flags & MW_CHECK) || s->handled) ? 0 : HANDLER;
   if (++s->depth == 1) s->deep_calls = 0;
   if (s->depth >= ENDLESS && ++s->deep_calls > MOST_CALLS) {
     lua_settop(L, lua_gettop(L) - n - 1);
@@ -139,7 +139,7 @@ static int call(mwb_write *w, int n, int results, int handler) {
     status = LUA_ERRRUN;
     s->endless = 1;
   } else {
-    status = lua_pcall(L, n, results, s->handled ? 0 : handler);
+    status = lua_pcall(L, n, results, handler);
     if (status != LUA_OK && s->depth > 1 && is_overflow(L, status))
       s->endless = 1;
   }
@@ -324,9 +324,10 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
   int object = (flags & MW_DEEP) ? lua_gettop(L) : OBJECT, alive = 1;
   lua_Integer place = (lua_Integer)ref;
-  mwi_object *r;
+  mwi_object *r = w->r;
   if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
-  r = mwi_object_find(&w->s->engine->watch, obj);
+  if (r == NULL || r->obj != obj)
+    r = mwi_object_find(&w->s->engine->watch, obj);
   if (w->owner != obj || w->owner_layout != r->layout) {
     mwb_push_guards(L, w->s, object, 0);
     lua_replace(L, OWN);
@@ -339,10 +340,15 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   return alive;
 }
 
+/* How many results are wanted of a guard: a check may return another value. */
+static inline int results_of(int flags) {
+  return (flags & MW_CHECK) ? LUA_MULTRET : 0;
+}
+
 /* Calls a deep guard, with the path from its root.  Returns a status, or -1 if
 ** the guard is dead. */
 static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
-                      int results, const mw_change *change) {
+                      const mw_change *change) {
   lua_State *L = w->L;
   written at;
   at.change = change;
@@ -361,11 +367,11 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
   lua_pushvalue(L, OBJECT);
   lua_pushlightuserdata(L, w->s);
   lua_pushlightuserdata(L, &at);
-  return call(w, BELOW, results, (flags & MW_CHECK) ? 0 : HANDLER);
+  return call(w, BELOW, results_of(flags), flags);
 }
 
 /* Calls any other guard. */
-static int call_here(mwb_write *w, uint64_t ref, int flags, int results,
+static int call_here(mwb_write *w, uint64_t ref, int flags,
                      const mw_change *change) {
   lua_State *L = w->L;
   int n = 5;
@@ -380,28 +386,41 @@ static int call_here(mwb_write *w, uint64_t ref, int flags, int results,
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
   mwb_push_kind(L, w->s, change->kind);
-  return call(w, n, results, (flags & MW_CHECK) ? 0 : HANDLER);
+  return call(w, n, results_of(flags), flags);
 }
 
-/* Looks at what a check has returned, above FAILURE: true and a value store
-** that value instead. */
-static int end_check(mwb_write *w) {
+/* Calls the guard; returns a status, or -1 if the guard is dead. */
+static inline int call_any(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                           const mw_change *change) {
+  return (flags & MW_DEEP) ? call_below(w, obj, ref, flags, change)
+                           : call_here(w, ref, flags, change);
+}
+
+/* Calls a guard of phase "check" and looks at the guard's results, above
+** FAILURE: true and a value store that value instead. */
+static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change) {
   lua_State *L = w->L;
-  int n = lua_gettop(L) - FAILURE;
-  if (n > 0 && lua_isboolean(L, FAILURE + 1)) {
+  int status, n;
+  if (w->failed) return MW_REFUSES;
+  status = call_any(w, obj, ref, flags, change);
+  n = lua_gettop(L) - FAILURE;
+  if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) {
     if (!lua_toboolean(L, FAILURE + 1)) {
       lua_pushliteral(L, "a check returned false: refuse with error");
-      lua_replace(L, FAILURE);
-      w->failed = 1;
-      return MW_REFUSES;
-    }
-    if (n > 1) {
+      status = LUA_ERRRUN;
+    } else if (n > 1) {
       lua_copy(L, FAILURE + 2, VALUE);
       mwb_set_kind_of(w);
     }
   }
+  if (status > LUA_OK) {
+    lua_replace(L, FAILURE);
+    w->failed = 1;
+    return MW_REFUSES;
+  }
   lua_settop(L, FAILURE);
-  return 1;
+  return status == LUA_OK;
 }
 
 /* The guard of a term may be an `mw.guard`. */
@@ -421,22 +440,14 @@ static int is_flag(mwb_write *w, uint64_t ref, mw_handle obj, int flags) {
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
-  lua_State *L = w->L;
-  int results = (flags & MW_CHECK) ? LUA_MULTRET : 0, status;
+  int status;
   if (((mwb_state *)ud)->endless) return 1;
   if (!w->told) prepare(w);
-  if ((flags & MW_CHECK) && w->failed) return MW_REFUSES;
+  if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
-  status = (flags & MW_DEEP) ? call_below(w, obj, ref, flags, results, change)
-                             : call_here(w, ref, flags, results, change);
-  if (status > LUA_OK && (flags & MW_CHECK)) {
-    lua_replace(L, FAILURE);
-    w->failed = 1;
-    return MW_REFUSES;
-  }
+  status = call_any(w, obj, ref, flags, change);
   if (status > LUA_OK) fail(w);
-  if (status == LUA_OK && (flags & MW_CHECK)) return end_check(w);
-  if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(L, FAILURE);
+  if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(w->L, FAILURE);
   return status >= 0;
 }
 
@@ -569,7 +580,7 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
     lua_pushvalue(L, OLD);
     lua_pushvalue(L, VALUE);
     mwb_push_kind(L, s, change->kind);
-    if (call(w, 5, 1, (flags & MW_CHECK) ? 0 : HANDLER) == LUA_OK) {
+    if (call(w, 5, 1, flags) == LUA_OK) {
       result = lua_toboolean(L, -1);
     } else if (flags & MW_CHECK) { /* refuses, see `mwb_call_guard` */
       lua_replace(L, FAILURE);

@@ -148,31 +148,34 @@ static void look_again(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
-/* Sets the kind of a plain write by the old and the new value. */
-static void set_kind(mwb_write *w) {
+/* Sets the kind of a plain write by the types of the old and the new value. */
+static void set_kind(mwb_write *w, int old_type) {
   if (!w->plain) return;
   w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
-                   : lua_isnil(w->L, OLD) ? MW_INSERT
+                   : old_type == LUA_TNIL ? MW_INSERT
                                           : MW_UPDATE;
 }
 
-/* Pushes the value that the write is going to replace. */
-static void push_stored(mwb_write *w) {
+/* Pushes the value that the write is going to replace, and returns the value's
+** type. */
+static int push_stored(mwb_write *w) {
   lua_State *L = w->L;
+  int type;
   if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
     mwb_push_current(L, w->s);
-    return;
+    return lua_type(L, -1);
   }
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, w->shadow) != LUA_TNIL ||
-      !keeps_elsewhere(L, w->s, w->r, w->shadow))
-    return;
+  type = lua_rawget(L, w->shadow);
+  if (type != LUA_TNIL || !keeps_elsewhere(L, w->s, w->r, w->shadow))
+    return type;
   lua_pop(L, 1);
   push_shown(L);
   look_again(w); /* the read may have done anything */
   lua_pushvalue(L, KEY);
   if (lua_rawget(L, w->shadow) != LUA_TNIL) w->asked = 1;
   lua_pop(L, 1);
+  return lua_type(L, -1);
 }
 
 /* No write happens between this read and the first guard, so OLD is the value
@@ -185,9 +188,8 @@ void mwb_read_old(mwb_write *w) {
     lua_pushnil(L); /* SHADOW */
   else
     lua_settop(L, SHADOW);
-  push_stored(w);
+  set_kind(w, push_stored(w));
   w->has_old = 1;
-  set_kind(w);
 }
 
 void mwb_write_compare(mwb_write *w) {
@@ -197,7 +199,7 @@ void mwb_write_compare(mwb_write *w) {
 }
 
 void mwb_set_kind_of(mwb_write *w) {
-  set_kind(w);
+  set_kind(w, lua_type(w->L, OLD));
   mwb_write_compare(w);
 }
 
@@ -569,9 +571,8 @@ static int needs_old(const mwb_write *w, unsigned needs) {
 static void look_after_guards(mwb_write *w) {
   look_again(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  push_stored(w);
+  set_kind(w, push_stored(w));
   lua_replace(w->L, OLD);
-  set_kind(w);
   mwb_write_compare(w);
 }
 
@@ -593,9 +594,10 @@ int mwb_write_check(mwb_write *w) {
 void mwb_write_before(mwb_write *w) {
   mwb_state *s = w->s;
   mw_engine *e = s->engine;
-  unsigned needs = s->needs | ((w->r != NULL) ? w->r->needs : 0u);
   uint64_t calls = e->watch.calls;
+  unsigned needs;
   if (w->r == NULL) return;
+  needs = s->needs | w->r->needs;
   if (s->depth == 0) s->endless = 0;
   if (w->has_old || needs_old(w, needs)) {
     mwb_read_old(w);
@@ -689,7 +691,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
 
 /* Is there a field in the object itself?  Metamethods are looked at only by
 ** `mwb_absorb`. */
-static int has_raw(lua_State *L, const mwi_object *r) {
+static inline int has_raw(lua_State *L, const mwi_object *r) {
   int any;
   if (r->needs & MWI_META) return 1;
   lua_pushnil(L);
@@ -701,8 +703,9 @@ static int has_raw(lua_State *L, const mwi_object *r) {
 /* Clears the bits of `needs` without work for this write: CLASS if the class
 ** has no `__newindex`, KEYED if no watch has this key, and TREE if no watch
 ** above waits for writes and no table comes or goes. */
-static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
-                     const mw_value *key, unsigned needs) {
+static inline unsigned look(lua_State *L, const mwb_state *s,
+                            const mwi_object *r, const mw_value *key,
+                            unsigned needs) {
   if (needs & MWI_CLASS) {
     mwb_push_name(L, s, MWB_NEWINDEX);
     if (lua_rawget(L, TRAP_CLASS) == LUA_TNIL) needs &= ~(unsigned)MWI_CLASS;
