@@ -162,18 +162,21 @@ static int call_invalidate(lua_State *L) {
   return 0;
 }
 
-/* The stack of `tell_below`. */
-enum { ROOT = 1, GUARD, PATH, FROM, TO, KIND, WRITTEN, STATE, BELOW };
+/* The stack of `tell_below`: first what the guard is called with, without its
+** method. */
+enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, BELOW };
 
 /* What `tell_below` needs for the path. */
 typedef struct written {
+  mwb_state *s;
   const mw_change *change;
   mw_handle root, obj;
 } written;
 
-/* Pushes the keys from the root to the field on the top; only the field if the
-** path is gone. */
-static void push_path(lua_State *L, mwb_state *s, const written *at) {
+/* Pushes the keys from the root to the field at PATH, then the field; only the
+** field if the path is gone. */
+static void push_path(lua_State *L, const written *at) {
+  mwb_state *s = at->s;
   mw_value few[16], *keys = few;
   uint32_t room = 16, n, i;
   int strings = lua_gettop(L) + 1;
@@ -191,24 +194,18 @@ static void push_path(lua_State *L, mwb_state *s, const written *at) {
       mwb_push_key(L, s, &keys[i]);
     lua_rawseti(L, -2, (lua_Integer)(n - i));
   }
-  lua_pushvalue(L, strings - 1);
+  lua_pushvalue(L, PATH);
   lua_rawseti(L, -2, (lua_Integer)n + 1);
 }
 
-/* tell_below(root, guard, field, old, new, kind, written, state, struct) */
+/* tell_below(guard, root, field, old, new, kind, written, struct) */
 static int tell_below(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, STATE);
-  const written *at = (const written *)lua_touserdata(L, BELOW);
-  lua_pushvalue(L, PATH);
-  push_path(L, s, at);
+  push_path(L, (const written *)lua_touserdata(L, BELOW));
   lua_replace(L, PATH);
   lua_settop(L, WRITTEN);
-  lua_pushvalue(L, ROOT); /* swaps root and guard */
-  lua_copy(L, GUARD, ROOT);
-  lua_replace(L, GUARD);
-  if (!lua_isfunction(L, ROOT)) {
-    lua_getfield(L, ROOT, "invalidate");
-    lua_insert(L, ROOT);
+  if (!lua_isfunction(L, GUARD)) {
+    lua_getfield(L, GUARD, "invalidate");
+    lua_insert(L, GUARD);
   }
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);
@@ -351,6 +348,7 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
                       const mw_change *change) {
   lua_State *L = w->L;
   written at;
+  at.s = w->s;
   at.change = change;
   at.root = root;
   at.obj = w->obj;
@@ -360,12 +358,12 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
   else if (!mwb_alive(L, w->s, root)) /* objects below may live */
     return LUA_OK;
   if (!push_guard(w, root, ref, flags)) return -1;
+  lua_insert(L, -2);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
   mwb_push_kind(L, w->s, change->kind);
   lua_pushvalue(L, OBJECT);
-  lua_pushlightuserdata(L, w->s);
   lua_pushlightuserdata(L, &at);
   return call(w, BELOW, results_of(flags), flags);
 }
