@@ -599,7 +599,7 @@ void mwb_write_before(mwb_write *w) {
   if (w->r == NULL) return;
   needs = s->needs | w->r->needs;
   if (s->depth == 0) s->endless = 0;
-  if (w->has_old || needs_old(w, needs)) {
+  if (w->has_old == MWB_GIVEN || (!w->has_old && needs_old(w, needs))) {
     mwb_read_old(w);
     mwb_write_compare(w);
     if (w->r == NULL) return;
