@@ -933,7 +933,7 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   }
 }
 
-static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
+static inline void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mw_handle obj = r->obj;
   if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
   if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj && !ev->refused)
