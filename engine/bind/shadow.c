@@ -446,18 +446,9 @@ static int push_refreshed(lua_State *L, mwb_state *s) {
   return !lua_isnil(L, -1);
 }
 
-/* inherit(shadow, key): the `__index` of a heritage */
-int mwb_inherit(lua_State *L) {
+/* The class has a function, which gets the object. */
+static int inherit_by_function(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
-  int type;
-  lua_pushvalue(L, UP_NAME);
-  type = lua_rawget(L, UP_CLASS);
-  if (type == LUA_TTABLE) { /* the usual case of `read_further` */
-    lua_pushvalue(L, FIELD);
-    if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
-  }
-  if (type == LUA_TNIL) return 0;
-  if (type != LUA_TFUNCTION) return read_further(L);
   if (!lua_isnone(L, UP_OBJECT))
     lua_pushvalue(L, UP_OBJECT);
   else if (s->engine == NULL || !push_refreshed(L, s))
@@ -469,6 +460,20 @@ int mwb_inherit(lua_State *L) {
   lua_pushvalue(L, FIELD);
   lua_callk(L, 2, 1, (lua_KContext)s, after_index);
   return after_index(L, LUA_OK, (lua_KContext)s);
+}
+
+/* inherit(shadow, key): the `__index` of a heritage */
+int mwb_inherit(lua_State *L) {
+  int type;
+  lua_pushvalue(L, UP_NAME);
+  type = lua_rawget(L, UP_CLASS);
+  if (type == LUA_TTABLE) { /* the usual case of `read_further` */
+    lua_pushvalue(L, FIELD);
+    if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
+  }
+  if (type == LUA_TNIL) return 0;
+  if (type == LUA_TFUNCTION) return inherit_by_function(L);
+  return read_further(L);
 }
 
 /* read_meta(object, key): the `__index` of an object with metamethods.  An
