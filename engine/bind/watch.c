@@ -93,7 +93,7 @@ static int bad_option(lua_State *L, const char *what) {
 }
 
 static int is_word(lua_State *L, int index, const char *word) {
-  return lua_isstring(L, index) && strcmp(lua_tostring(L, index), word) == 0;
+  return strcmp(lua_tostring(L, index), word) == 0;
 }
 
 /* Pushes a userdata with the keys in the array at `array`. */
@@ -166,6 +166,11 @@ static void read_way(lua_State *L, mwb_state *s, mw_watch_options *its,
   its->n_keys = keys[0].type != MW_TNIL;
 }
 
+/* Is the option with this place on the stack one of those that are given? */
+static unsigned is_given(unsigned given, int option) {
+  return given >> (option - ONCE) & 1u;
+}
+
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
 static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
                          mw_filter *filter) {
@@ -182,40 +187,47 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
       {"descend", LUA_TFUNCTION, NULL},
       {"path", LUA_TNONE, NULL},
       {NULL, 0, NULL}};
+  unsigned given, deep;
   memset(its, 0, sizeof(*its));
   memset(filter, 0, sizeof(*filter));
   its->flags = MW_ONCE;
   lua_settop(L, 3);
-  mwb_read_options(L, "watch", 3, options);
-  if (is_word(L, PHASE, "check")) its->flags = MW_CHECK;
-  if (lua_isboolean(L, ONCE))
+  given = mwb_read_options(L, "watch", 3, options);
+  if (is_given(given, PHASE)) {
+    if (is_word(L, PHASE, "check")) its->flags = MW_CHECK;
+    if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
+  }
+  if (is_given(given, ONCE))
     its->flags = (its->flags & ~MW_ONCE) | (lua_toboolean(L, ONCE) * MW_ONCE);
-  if (lua_isfunction(L, WHEN) || !lua_isnil(L, OWNER)) its->flags |= MW_ASK;
-  if (!lua_isnil(L, OWNER) && mwb_address(L, OWNER) == NULL)
+  if (is_given(given, WHEN) || is_given(given, OWNER)) its->flags |= MW_ASK;
+  if (is_given(given, OWNER) && mwb_address(L, OWNER) == NULL)
     bad_option(L, "option 'owner' is not an object");
-  if (lua_toboolean(L, DEEP) || !lua_isnil(L, WAY)) its->flags |= MW_DEEP;
-  if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
-  if (is_word(L, EQUAL, "skip")) its->flags |= MW_SKIP;
-  if ((its->flags & MW_DEEP) && !lua_istable(L, 1))
-    bad_option(L, lua_isnil(L, WAY) ? "option 'deep' is for tables"
-                                    : "option 'path' is for tables");
-  if (!lua_isnil(L, DESCEND) && !(its->flags & MW_DEEP))
+  deep =
+      is_given(given, WAY) || (is_given(given, DEEP) && lua_toboolean(L, DEEP));
+  if (deep) its->flags |= MW_DEEP;
+  if (is_given(given, EQUAL) && is_word(L, EQUAL, "skip"))
+    its->flags |= MW_SKIP;
+  if (deep && !lua_istable(L, 1))
+    bad_option(L, is_given(given, WAY) ? "option 'path' is for tables"
+                                       : "option 'deep' is for tables");
+  if (is_given(given, DESCEND) && !deep)
     bad_option(L, "option 'descend' is for deep watches");
-  if (!lua_isnil(L, SINGLE)) {
-    if (!lua_isnil(L, SEVERAL))
+  if (is_given(given, SINGLE)) {
+    if (is_given(given, SEVERAL))
       bad_option(L, "options 'key' and 'keys' exclude each other");
     lua_createtable(L, 1, 0);
     lua_pushvalue(L, SINGLE);
     lua_rawseti(L, -2, 1);
     lua_replace(L, SEVERAL);
   }
-  if (!lua_isnil(L, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
-  if (!lua_isnil(L, SEVERAL) && !lua_isnil(L, WAY))
-    bad_option(L, "option 'path' excludes 'key' and 'keys'");
-  if (!lua_isnil(L, SEVERAL))
+  if (is_given(given, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
+  if (is_given(given, SINGLE) || is_given(given, SEVERAL)) {
+    if (is_given(given, WAY))
+      bad_option(L, "option 'path' excludes 'key' and 'keys'");
     read_keys(L, s, SEVERAL, its);
-  else if (!lua_isnil(L, WAY))
+  } else if (is_given(given, WAY)) {
     read_way(L, s, its, filter);
+  }
   lua_settop(L, KEYS);
 }
 
@@ -313,16 +325,17 @@ static int state_before(lua_State *L, mwb_state *s, mw_handle h) {
 void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   index = lua_absindex(L, index);
+  if (!mwb_push_question(L, s, MWB_WATCHED)) return;
   mwb_push_class(L, index);
-  if (!lua_isnil(L, -1) && mwb_push_question(L, s, MWB_WATCHED)) {
+  if (!lua_isnil(L, -1)) {
     mwb_push(L, s, MWB_CLASSES);
-    lua_pushvalue(L, top + 1);
+    lua_pushvalue(L, top + 2);
     if (lua_rawget(L, -2) == LUA_TNIL) {
-      lua_pushvalue(L, top + 2);
+      lua_pushvalue(L, top + 1);
       lua_pushvalue(L, index);
       lua_call(L, 1, 1);
       if (!lua_toboolean(L, -1)) {
-        lua_pushvalue(L, top + 1);
+        lua_pushvalue(L, top + 2);
         lua_pushboolean(L, 1);
         lua_rawset(L, top + 3);
       }
