@@ -337,11 +337,6 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   return alive;
 }
 
-/* How many results are wanted of a guard: a check may return another value. */
-static inline int results_of(int flags) {
-  return (flags & MW_CHECK) ? LUA_MULTRET : 0;
-}
-
 /* Calls a deep guard, with the path from its root.  Returns a status, or -1 if
 ** the guard is dead. */
 static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
@@ -365,15 +360,16 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
   mwb_push_kind(L, w->s, change->kind);
   lua_pushvalue(L, OBJECT);
   lua_pushlightuserdata(L, &at);
-  return call(w, BELOW, results_of(flags), flags);
+  return call(w, BELOW, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
 }
 
-/* Calls any other guard. */
-static int call_here(mwb_write *w, uint64_t ref, int flags,
-                     const mw_change *change) {
+/* Calls a guard.  Returns a status, or -1 if the guard is dead. */
+static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change) {
   lua_State *L = w->L;
   int n = 5;
-  if (!push_guard(w, w->obj, ref, flags)) return -1;
+  if (flags & MW_DEEP) return call_below(w, obj, ref, flags, change);
+  if (!push_guard(w, obj, ref, flags)) return -1;
   if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) {
     lua_pushcfunction(L, call_invalidate);
     lua_insert(L, -2);
@@ -384,14 +380,7 @@ static int call_here(mwb_write *w, uint64_t ref, int flags,
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
   mwb_push_kind(L, w->s, change->kind);
-  return call(w, n, results_of(flags), flags);
-}
-
-/* Calls the guard; returns a status, or -1 if the guard is dead. */
-static inline int call_any(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
-                           const mw_change *change) {
-  return (flags & MW_DEEP) ? call_below(w, obj, ref, flags, change)
-                           : call_here(w, ref, flags, change);
+  return call(w, n, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
 }
 
 /* Calls a guard of phase "check" and looks at the guard's results, above
@@ -401,7 +390,7 @@ static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   lua_State *L = w->L;
   int status, n;
   if (w->failed) return MW_REFUSES;
-  status = call_any(w, obj, ref, flags, change);
+  status = call_guard(w, obj, ref, flags, change);
   n = lua_gettop(L) - FAILURE;
   if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) {
     if (!lua_toboolean(L, FAILURE + 1)) {
@@ -443,7 +432,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   if (!w->told) prepare(w);
   if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
-  status = call_any(w, obj, ref, flags, change);
+  status = call_guard(w, obj, ref, flags, change);
   if (status > LUA_OK) fail(w);
   if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(w->L, FAILURE);
   return status >= 0;

@@ -550,21 +550,17 @@ static int is_awaited(const mwb_write *w) {
          !mwi_tree_is_quiet(e, r, &w->change.key);
 }
 
-/* Does a function of the class show the old value?  It may do anything, so it
-** is called before the guards are looked for. */
-static inline int is_shown(const mwb_write *w) {
-  if (w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT)) return 1;
-  return (w->r->needs & MWI_CLASS) != 0 &&
-         keeps_elsewhere(w->L, w->s, w->r, w->shadow);
-}
-
 /* Does a watch, a batch or a trace read the old value, or must a guard's be
-** read now? */
+** read now?  A function of the class that shows the old value may do anything,
+** so the function is called before the guards are looked for. */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
+  int shown = w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT);
   if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
   if (watch->deep_skips > 0 && w->r->nodes != 0) return 1;
-  return (watch->after > 0 || is_shown(w)) && is_awaited(w);
+  if (needs & MWI_CLASS)
+    shown = shown || keeps_elsewhere(w->L, w->s, w->r, w->shadow);
+  return (watch->after > 0 || shown) && is_awaited(w);
 }
 
 /* A guard may have written. */
@@ -631,12 +627,6 @@ int mwb_write_after(mwb_write *w) {
   return w->failed;
 }
 
-/* Is there work after the store? */
-static inline int is_told_after(const mwb_write *w) {
-  const mwi_watches *watch = &w->s->engine->watch;
-  return w->failed || watch->after > 0 || watch->results > 0;
-}
-
 int mwb_write_run(mwb_write *w, mwb_storer store) {
   mwb_write_before(w);
   store(w);
@@ -669,6 +659,7 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
 ** has no guards to look for. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
                       const mw_value *key, unsigned needs) {
+  const mwi_watches *watch = &s->engine->watch;
   int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS)) != 0;
   mwb_write w;
   init_write(L, s, &w, r, MWB_PLAIN);
@@ -678,14 +669,15 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.change.key = *key;
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
-    if (heard && s->engine->watch.checks > 0 && !mwb_write_check(&w))
-      return lua_error(L);
-    mwb_write_count(&w);
+    if (heard && watch->checks > 0 && !mwb_write_check(&w)) return lua_error(L);
+    if (w.r != NULL) mwi_object_count(s->engine, w.r);
     if (heard) mwb_write_before(&w);
   }
   if (is_asked(&w)) return finish(&w, call_table_class(&w, after_class));
   mwb_store_contents(&w);
-  if (is_told_after(&w) && mwb_write_after(&w)) return lua_error(L);
+  if ((w.failed || watch->after > 0 || watch->results > 0) &&
+      mwb_write_after(&w))
+    return lua_error(L);
   return 0;
 }
 
@@ -755,10 +747,8 @@ static void read_dead_key(lua_State *L, mw_value *key) {
   key->u.f = lua_tonumber(L, KEY);
 }
 
-/* All work that a write may have. */
-static inline unsigned needs_of(const mwb_state *s, const mwi_object *r) {
-  return (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META);
-}
+/* Bits of `needs` without work of their own. */
+#define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META))
 
 static int set_field(lua_State *L) {
   lua_settable(L, OBJECT);
@@ -803,7 +793,7 @@ int mwb_trap(lua_State *L) {
     return 0;
   }
   simple = read_key(L, s, r, &key);
-  needs = needs_of(s, r);
+  needs = (r->needs | s->needs) & ~IDLE;
   if (needs != 0) {
     waiting = needs & MWI_KEYED;
     needs = look(L, s, r, &key, needs);
@@ -813,7 +803,7 @@ int mwb_trap(lua_State *L) {
       failed = mwb_absorb_all(L, s, OBJECT) != LUA_OK;
       if (failed || r->obj != h || r->layout != layout)
         return write_again(L, failed);
-      needs = look(L, s, r, &key, needs_of(s, r));
+      needs = look(L, s, r, &key, (r->needs | s->needs) & ~IDLE);
     }
   }
   if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
