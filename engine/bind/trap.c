@@ -359,7 +359,7 @@ static int is_linked(const mwb_write *w) {
   lua_State *L = w->L;
   int type = lua_type(L, VALUE);
   if (type == LUA_TTABLE) return 1;
-  if (!mw_tree_is_parent(w->s->engine, w->obj)) return 0;
+  if ((w->r->needs & MWI_LINKS) == 0) return 0;
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
   lua_pop(L, 1);
