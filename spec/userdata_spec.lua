@@ -281,6 +281,31 @@ describe("a userdata whose class yields before it stores", function()
     former:use()
   end)
 
+  it("may be the class of the table that stands for __newindex", function()
+    local store = setmetatable({ a = 1, there = 0 }, {
+      __newindex = function(self, key, value)
+        rawset(self, key, value + coroutine.yield "first")
+      end,
+    })
+    store.a = nil
+    class = { __index = store, __newindex = setmetatable({}, {
+      __newindex = store,
+    }) }
+    local object, other = support.userdata(class), support.userdata(class)
+    local heard, after = hear(object), hear(object, { phase = "after" })
+    local write = writing(object, "a", 2)
+    assert.equal("first", write())
+    assert.same({ "insert a nil>2", "" }, { heard(), after() })
+    assert.equal("done", write(10))
+    assert.same({ 12, "insert a nil>2" }, { store.a, after() })
+    write = writing(other, "b", 3)
+    write()
+    assert.equal("done", write(1))
+    assert.equal(4, store.b)
+    assert.equal("done", writing(object, "there", 1)())
+    assert.equal(1, store.there)
+  end)
+
   it("may raise after it has yielded", function()
     local object = new()
     local heard, after = hear(object), hear(object, { phase = "after" })

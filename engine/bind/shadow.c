@@ -384,9 +384,6 @@ enum { SELF = 1, CLASS, SOURCE, CONTENTS, OWNMETA };
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
 
-/* Lua's own limit for the length of a chain of `__index`. */
-#define MAXCHAIN 2000
-
 /* The stack of a read, and the upvalues of `inherit`; UP_OBJECT only in a
 ** heritage of one object. */
 enum { READER = 1, FIELD, NEXT };
@@ -405,7 +402,7 @@ static int after_read(lua_State *L, int status, lua_KContext context) {
 /* Reads FIELD of the value at NEXT as Lua does.  A function may yield. */
 static int read_further(lua_State *L) {
   int loop;
-  for (loop = 0; loop < MAXCHAIN; loop++) {
+  for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
     lua_settop(L, NEXT);
     if (!lua_istable(L, NEXT)) {
       if (luaL_getmetafield(L, NEXT, "__index") == LUA_TNIL) {

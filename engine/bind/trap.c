@@ -458,16 +458,21 @@ static lua_KContext pack(const mwb_write *w) {
 
 int mwb_call_class(mwb_write *w, lua_KFunction k) {
   lua_State *L = w->L;
-  int i, is_function = lua_isfunction(L, RESULT);
+  int n = 3;
   lua_pushinteger(L, (lua_Integer)w->seq);
   lua_replace(L, SEQ);
-  if (!is_function) {
+  if (lua_isfunction(L, RESULT)) {
+    lua_pushvalue(L, OBJECT);
+  } else if (!mwb_find_newindex(L)) {
     lua_pushcfunction(L, call_newindex);
     lua_insert(L, RESULT);
+    lua_pushvalue(L, OBJECT);
+    n = 4;
   }
-  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
-  if (!is_function) lua_rotate(L, RESULT + 1, -1);
-  return lua_pcallk(L, is_function ? 3 : 4, 0, 0, pack(w), k);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  if (n == 4) lua_rotate(L, RESULT + 1, -1);
+  return lua_pcallk(L, n, 0, 0, pack(w), k);
 }
 
 /* Calls the `__newindex` of a table's class.  Returns a status. */

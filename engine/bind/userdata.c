@@ -35,6 +35,27 @@ enum { ORIGINAL = 3, COUNT, TRAPPED }; /* upvalues; the last is the class */
 ** Writes
 ** ======================================================= */
 
+int mwb_find_newindex(lua_State *L) {
+  int function = lua_gettop(L), object = function + 1, loop;
+  lua_pushvalue(L, function);
+  for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
+    lua_settop(L, object);
+    if (lua_istable(L, object)) {
+      lua_pushvalue(L, KEY);
+      if (lua_rawget(L, object) != LUA_TNIL) break;
+    }
+    if (luaL_getmetafield(L, object, "__newindex") == LUA_TNIL) break;
+    if (lua_isfunction(L, -1)) {
+      lua_replace(L, function);
+      lua_settop(L, object);
+      return 1;
+    }
+    lua_replace(L, object);
+  }
+  lua_settop(L, function);
+  return 0;
+}
+
 void mwb_call_newindex(lua_State *L, int newindex) {
   newindex = lua_absindex(L, newindex);
   if (lua_isnil(L, newindex)) newindex = 1; /* raises Lua's own error */
@@ -130,13 +151,16 @@ static int after_other(lua_State *L, int status, lua_KContext context) {
 
 /* The write is none of the library's: the class's own `__newindex` stores. */
 static int pass_on(lua_State *L) {
-  if (!lua_isfunction(L, UP_ORIGINAL)) {
+  lua_pushvalue(L, UP_ORIGINAL);
+  if (lua_isfunction(L, -1)) {
+    lua_pushvalue(L, OBJECT);
+  } else if (!mwb_find_newindex(L)) {
     mwb_call_newindex(L, UP_ORIGINAL);
     return 0;
   }
-  lua_pushvalue(L, UP_ORIGINAL);
-  lua_insert(L, OBJECT);
-  lua_callk(L, VALUE, 0, 0, after_other);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  lua_callk(L, 3, 0, 0, after_other);
   return 0;
 }
 
