@@ -972,10 +972,10 @@ int mw_tree_is_parent(const mw_engine *e, mw_handle obj) {
 /* Does the reach of node `m` hear of a write to the field of the object? */
 static int hears_of(const mw_engine *e, uint32_t m, const mw_value *key) {
   const mwi_reach *reach = reach_of(e, m), *top;
+  if (!reach->filtered) return 1;
   if (reach->key.type != MW_TNIL && !mw_value_equal(&reach->key, key)) return 0;
   top = reach_at(e, reach->top);
-  if (!top->filtered || node_at(e, m)->obj != node_at(e, top->root)->obj)
-    return 1;
+  if (node_at(e, m)->obj != node_at(e, top->root)->obj) return 1;
   /* the root is below itself: the root's own lists hear its first key */
   return top->key.type != MW_TNIL && !mw_value_equal(&top->key, key);
 }
@@ -1294,9 +1294,8 @@ static uint32_t search_root(mw_engine *e, uint32_t m) {
 static void shorten(mw_engine *e, uint32_t m) {
   mwi_tree *part = &e->tree;
   uint32_t at;
-  if (is_root(e, m) ||
-      (part->shortest == m && part->shortened == part->changes))
-    return;
+  if (part->shortest == m && part->shortened == part->changes) return;
+  if (is_root(e, m)) return;
   for (at = search_root(e, m); at != 0 && at != m;) {
     uint32_t i = node_at(e, at)->toward;
     at = link_at(e, i)->child;
@@ -1307,19 +1306,21 @@ static void shorten(mw_engine *e, uint32_t m) {
 }
 
 void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key) {
-  uint32_t m = climb->node;
-  shorten(e, m);
-  for (; !is_root(e, m); m = link_at(e, node_at(e, m)->via)->parent)
-    *key = link_at(e, node_at(e, m)->via)->key;
+  uint32_t i;
+  shorten(e, climb->node);
+  for (i = node_at(e, climb->node)->via; i != 0;
+       i = node_at(e, link_at(e, i)->parent)->via)
+    *key = link_at(e, i)->key;
 }
 
 static uint32_t path_of(mw_engine *e, uint32_t m, mw_value *keys, uint32_t n) {
-  uint32_t depth = 0;
+  uint32_t depth = 0, i;
   if (m == 0) return 0;
   shorten(e, m);
-  for (; !is_root(e, m); m = link_at(e, node_at(e, m)->via)->parent) {
-    if (depth < n) keys[depth] = link_at(e, node_at(e, m)->via)->key;
-    depth++;
+  for (i = node_at(e, m)->via; i != 0; depth++) {
+    const mwi_link *l = link_at(e, i);
+    if (depth < n) keys[depth] = l->key;
+    i = node_at(e, l->parent)->via;
   }
   return depth;
 }

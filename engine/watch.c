@@ -750,14 +750,17 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
 }
 
 /* Does the watch hear the change, now or later? */
-static int concerns(const mwi_watch *w, const event *ev) {
+static inline int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach)) return 0;
   if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
 
-static int wants(const mwi_watch *w, const event *ev) {
-  return (w->flags & PHASE) == ev->phase && concerns(w, ev);
+/* Is the watch called in this phase of the write? */
+static inline int is_called(const mwi_watch *w, const event *ev) {
+  if ((w->flags & MWI_ENDED) || (w->flags & PHASE) != ev->phase) return 0;
+  if (w->flags & MWI_CLAIMED) return w->claim == ev->claim;
+  return concerns(w, ev);
 }
 
 /* Claims the one-shot watches for this write, with their twins, so that a
@@ -769,7 +772,7 @@ static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if ((w->flags & (MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK)) != MW_ONCE)
       continue;
-    if (!wants(w, ev)) continue;
+    if (!is_called(w, ev)) continue;
     twin = i;
     do {
       mwi_watch *claimed = watch_at(e, twin);
@@ -799,13 +802,6 @@ static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
   }
 }
 
-static int is_called(const mwi_watch *w, const event *ev) {
-  if (w->flags & MWI_ENDED) return 0;
-  if (w->flags & MWI_CLAIMED)
-    return w->claim == ev->claim && (w->flags & PHASE) == ev->phase;
-  return wants(w, ev);
-}
-
 /* Makes the guard invalid. */
 static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   const mwi_watch *w = watch_at(e, i);
@@ -813,7 +809,7 @@ static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
   if (w->flags & MW_ONCE) end_watch(e, r, i);
 }
 
-/* Returns whether the host wants the call. */
+/* Returns whether the host wants the call of a watch with MW_ASK. */
 static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
                      const mw_change *change) {
   const mw_host *host = &e->watch.host;
@@ -821,7 +817,6 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
   mw_handle obj = r->obj;
   uint64_t seq = w->seq;
   int wanted;
-  if ((w->flags & MW_ASK) == 0) return 1;
   mwi_check_call(host->ask != NULL);
   mwi_guard_begin(e);
   wanted = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), change);
@@ -843,7 +838,7 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   uint64_t seq = w->seq;
   int result;
   mwi_assert(!(w->flags & MWI_ENDED) && r->walks > 0);
-  if (!is_wanted(e, r, i, change)) return 1;
+  if ((flags & MW_ASK) && !is_wanted(e, r, i, change)) return 1;
   e->watch.calls++;
   if (flags & MW_FLAG) {
     raise_flag(e, r, i);
@@ -933,7 +928,7 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   }
 }
 
-static void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
+static inline void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   mw_handle obj = r->obj;
   if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
   if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj && !ev->refused)

@@ -670,6 +670,26 @@ describe("a class's function that yields", function()
       end
     end)
 
+  it("may be the class of the table that stands for __newindex", function()
+    local parent = yielding()
+    local class = { __newindex = parent, __index = parent }
+    local obj = setmetatable({ own = 1 }, class)
+    local heard = hear(obj)
+    mw.track(parent)
+    local write = coroutine.wrap(function()
+      obj.own = 2
+      obj.a = 1
+      return "done"
+    end)
+    assert.equal("a", write())
+    assert.equal("done", write())
+    assert.equal("a z", keys(parent))
+    assert.equal("own", keys(obj))
+    assert.equal("update own 1>2, insert a nil>1", heard())
+    mw.unwatch(obj)
+    mw.untrack(parent)
+  end)
+
   it("may yield below a deep watch, in a batch and a transaction", function()
     local obj = yielding()
     local above = hear({ obj }, { deep = true })

@@ -1,6 +1,7 @@
 local mw = require "moonwatch"
 local support = require "support"
 local error_of = require "spec.support.error_of"
+local hear = require "spec.support.hear"
 
 local STAY = { once = false }
 
@@ -27,11 +28,11 @@ describe("a watched userdata", function()
   it("may share its metatable with a watched table", function()
     local object, t, heard = new(), setmetatable({}, class), {}
     contents[t] = {}
-    local function hear(_, key, old, value)
+    local function note(_, key, old, value)
       heard[#heard + 1] = ("%s %s>%s"):format(key, old, value)
     end
-    mw.watch(object, hear, STAY)
-    mw.watch(t, hear, STAY)
+    mw.watch(object, note, STAY)
+    mw.watch(t, note, STAY)
     t.x = 1
     object.x = 2
     assert.same({ "x nil>1", "x nil>2" }, heard)
@@ -212,6 +213,298 @@ describe("a watched userdata", function()
     assert.equal(3, #notes)
     mw.unwatch(list)
     assert.equal(plain, methods.push)
+    former:use()
+  end)
+end)
+
+describe("a userdata whose class yields before it stores", function()
+  local yield, wrap = coroutine.yield, coroutine.wrap
+  local contents, class
+
+  before_each(function()
+    contents = setmetatable({}, { __mode = "k" })
+    class = {
+      __index = function(self, key) return contents[self][key] end,
+      __newindex = function(self, key, value)
+        value = value + (yield "first" or 0)
+        value = value + (yield "second" or 0)
+        if value < 0 then error("negative", 0) end
+        contents[self][key] = value
+      end,
+    }
+  end)
+
+  local function new(fields)
+    local object = support.userdata(class)
+    contents[object] = fields or { a = 1 }
+    return object
+  end
+
+  local function writing(object, key, value)
+    return wrap(function()
+      object[key] = value
+      return "done"
+    end)
+  end
+
+  it("is told of before the yields, and after them", function()
+    local object = new()
+    local before, after = hear(object), hear(object, { phase = "after" })
+    local write = writing(object, "a", 2)
+    assert.equal("first", write())
+    assert.equal("update a 1>2", before())
+    assert.equal("second", write(10))
+    assert.same({ "", 1 }, { after(), object.a })
+    assert.equal("done", write(100))
+    assert.equal(112, object.a)
+    assert.equal("update a 1>2", after())
+    assert.equal("update a 1>2", before())
+    assert.equal(1, mw.mutations(object))
+  end)
+
+  it("yields as well where nobody watches it, or what it writes", function()
+    local watched, other = new(), new()
+    hear(watched)
+    local write = writing(other, "a", 2)
+    write()
+    write()
+    assert.equal("done", write())
+    assert.equal(2, other.a)
+    local former = mw.policy({
+      classes = { [class] = { ignore = { "_cache" } } },
+    }):use()
+    write = writing(watched, "_cache", 3)
+    write()
+    write()
+    assert.equal("done", write())
+    assert.same({ 3, 0 }, { contents[watched]._cache, mw.mutations(watched) })
+    former:use()
+  end)
+
+  it("may be the class of the table that stands for __newindex", function()
+    local store = setmetatable({ a = 1, there = 0 }, {
+      __newindex = function(self, key, value)
+        rawset(self, key, value + coroutine.yield "first")
+      end,
+    })
+    store.a = nil
+    class = { __index = store, __newindex = setmetatable({}, {
+      __newindex = store,
+    }) }
+    local object, other = support.userdata(class), support.userdata(class)
+    local heard, after = hear(object), hear(object, { phase = "after" })
+    local write = writing(object, "a", 2)
+    assert.equal("first", write())
+    assert.same({ "insert a nil>2", "" }, { heard(), after() })
+    assert.equal("done", write(10))
+    assert.same({ 12, "insert a nil>2" }, { store.a, after() })
+    write = writing(other, "b", 3)
+    write()
+    assert.equal("done", write(1))
+    assert.equal(4, store.b)
+    assert.equal("done", writing(object, "there", 1)())
+    assert.equal(1, store.there)
+  end)
+
+  it("may raise after it has yielded", function()
+    local object = new()
+    local heard, after = hear(object), hear(object, { phase = "after" })
+    local write = writing(object, "a", 2)
+    write()
+    write()
+    assert.equal("negative", error_of(write, -10))
+    assert.same({ "update a 1>2", "", 1 }, { heard(), after(), object.a })
+    assert.equal(1, mw.mutations(object))
+  end)
+
+  it("raises a guard's error once it has stored", function()
+    for _, phase in ipairs { "before", "after" } do
+      local object = new()
+      mw.watch(object, function() error("boom", 0) end, { phase = phase })
+      local write = writing(object, "a", 2)
+      write()
+      write()
+      assert.matches("boom", error_of(write, 1), nil, true)
+      assert.equal(3, object.a)
+    end
+  end)
+
+  it("may be refused before it is asked", function()
+    local object = new()
+    mw.watch(object, function() error("no", 0) end, { phase = "check" })
+    assert.equal("no", error_of(writing(object, "a", 2)))
+    assert.equal(1, object.a)
+  end)
+
+  it("may be written meanwhile", function()
+    local object = new()
+    local heard = hear(object)
+    local slow, quick = writing(object, "a", 2), writing(object, "a", 3)
+    slow()
+    quick()
+    quick()
+    quick()
+    assert.equal(3, object.a)
+    slow()
+    assert.equal("done", slow())
+    assert.equal(2, object.a)
+    assert.equal("update a 1>2, update a 1>3", heard())
+  end)
+
+  it("may find the object unwatched, watched or of another class after",
+    function()
+      local function nothing() end
+      local deeds = {
+        unwatch = mw.unwatch,
+        again = function(object)
+          mw.unwatch(object)
+          mw.watch(object, nothing, STAY)
+        end,
+        newindex = function(object)
+          class.__newindex = rawset
+          mw.sync(object)
+        end,
+        metatable = function(object)
+          debug.setmetatable(object, { __index = class.__index })
+          mw.sync(object)
+        end,
+        collect = function() collectgarbage() end,
+        track = mw.track,
+      }
+      local original = class.__newindex
+      for name, deed in pairs(deeds) do
+        class.__newindex = original
+        local object = new()
+        local after = hear(object, { phase = "after" })
+        local write = writing(object, "a", 2)
+        write()
+        deed(object)
+        write()
+        assert.equal("done", write(), name)
+        assert.equal(2, object.a, name)
+        local heard = after():find("update a 1>2", 1, true) ~= nil
+        assert.equal(name ~= "unwatch" and name ~= "again", heard, name)
+        mw.unwatch(object)
+        mw.untrack(object)
+      end
+    end)
+
+  it("takes part in the batch and the transaction around it", function()
+    local object = new()
+    local heard = hear(object)
+    local write = wrap(function()
+      mw.batch(function()
+        object.a = 2
+        assert.equal("", heard())
+      end)
+      local ok, fx = mw.transaction(function()
+        object.a = 3
+        object.b = 4
+      end)
+      assert.is_true(ok)
+      return fx
+    end)
+    for _ = 1, 6 do write() end
+    local fx = write()
+    assert.equal(2, fx:len())
+    assert.equal("update a 1>2, update a 2>3, insert b nil>4", heard())
+    local seen = {}
+    for entry in fx:entries() do
+      seen[#seen + 1] = ("%s %s>%s"):format(entry.key, entry.old, entry.new)
+    end
+    assert.same({ "a 2>3", "b nil>4" }, seen)
+  end)
+
+  it("is taken back by a transaction that fails after it", function()
+    local object = new()
+    mw.track(object)
+    local restored = new { a = 5 }
+    class.__newindex = function(self, key, value)
+      if coroutine.isyieldable() and value == 2 then yield() end
+      contents[self][key] = value
+    end
+    mw.refresh(class)
+    local write = wrap(function()
+      return mw.transaction(function()
+        object.a = 2
+        object.b = 3
+        error("no", 0)
+      end)
+    end)
+    write()
+    restored.a = 6
+    mw.transaction(function() error("another", 0) end) -- releases values
+    local ok, why = write()
+    assert.same({ false, "no" }, { ok, why })
+    assert.same({ 1, nil, 6 }, { object.a, object.b, restored.a })
+  end)
+
+  it("may be lost, and nothing waits", function()
+    local object = new()
+    local heard = hear(object)
+    mw.track(object)
+    local lost = coroutine.create(function()
+      mw.transaction(function() object.a = 2 end)
+    end)
+    coroutine.resume(lost)
+    assert.is_true(coroutine.close(lost))
+    writing(object, "a", 3)()
+    collectgarbage()
+    collectgarbage()
+    local write = writing(object, "a", 4)
+    write()
+    write()
+    write()
+    assert.equal(4, object.a)
+    assert.equal("update a 1>2, update a 1>3, update a 1>4", heard())
+  end)
+
+  it("has a method that yields as well, and is a mutator", function()
+    local methods = { push = function(self, value)
+      local list = contents[self]
+      list[#list + 1] = yield(value)
+      if yield "again" then error("full", 0) end
+      return #list
+    end }
+    class.__index, class.__newindex = methods, nil
+    local former = mw.policy({
+      classes = { [methods] = { mutators = { "push" } } },
+    }):use()
+    local list, notes = new {}, {}
+    for _, phase in ipairs { "before", "after" } do
+      mw.watch(list, function(o, key, _, _, kind)
+        notes[#notes + 1] = ("%s %s %s %d"):format(phase, kind, key,
+          #contents[o])
+      end, { once = false, phase = phase })
+    end
+    local memo = mw.memo(function() return #contents[list] end, list)
+    local push = wrap(function() return list:push "x" end)
+    assert.equal("x", push())
+    assert.equal(0, memo())
+    assert.equal("again", push "y")
+    assert.same({ "before call push 0" }, notes)
+    assert.equal(1, push())
+    assert.same({ "before call push 0", "after call push 1" }, notes)
+    assert.same({ "y" }, contents[list])
+    assert.equal(1, memo())
+    push = wrap(function() list:push "x" end)
+    push()
+    push "z"
+    assert.equal("full", error_of(push, true))
+    push = coroutine.create(function() list:push "x" end)
+    coroutine.resume(push)
+    assert.is_true(coroutine.close(push))
+    push = wrap(function()
+      mw.batch(function() list:push "x" end)
+      return "done"
+    end)
+    push()
+    push "u"
+    local n = #notes
+    assert.equal("done", push())
+    assert.same({ "before call push 3", "after call push 3" },
+      { notes[n + 1], notes[n + 2] })
+    mw.unwatch(list)
     former:use()
   end)
 end)

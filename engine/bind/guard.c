@@ -128,10 +128,10 @@ static int is_overflow(lua_State *L, int status) {
 }
 
 /* Calls a guard, with its `n` arguments on the top.  Returns a status. */
-static int call(mwb_write *w, int n, int results, int handler) {
+static int call(mwb_write *w, int n, int results, int flags) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  int status;
+  int status, handler = ((flags & MW_CHECK) || s->handled) ? 0 : HANDLER;
   if (++s->depth == 1) s->deep_calls = 0;
   if (s->depth >= ENDLESS && ++s->deep_calls > MOST_CALLS) {
     lua_settop(L, lua_gettop(L) - n - 1);
@@ -139,7 +139,7 @@ static int call(mwb_write *w, int n, int results, int handler) {
     status = LUA_ERRRUN;
     s->endless = 1;
   } else {
-    status = lua_pcall(L, n, results, s->handled ? 0 : handler);
+    status = lua_pcall(L, n, results, handler);
     if (status != LUA_OK && s->depth > 1 && is_overflow(L, status))
       s->endless = 1;
   }
@@ -162,18 +162,21 @@ static int call_invalidate(lua_State *L) {
   return 0;
 }
 
-/* The stack of `tell_below`. */
-enum { ROOT = 1, GUARD, PATH, FROM, TO, KIND, WRITTEN, STATE, BELOW };
+/* The stack of `tell_below`: first what the guard is called with, without its
+** method. */
+enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, BELOW };
 
 /* What `tell_below` needs for the path. */
 typedef struct written {
+  mwb_state *s;
   const mw_change *change;
   mw_handle root, obj;
 } written;
 
-/* Pushes the keys from the root to the field on the top; only the field if the
-** path is gone. */
-static void push_path(lua_State *L, mwb_state *s, const written *at) {
+/* Pushes the keys from the root to the field at PATH, then the field; only the
+** field if the path is gone. */
+static void push_path(lua_State *L, const written *at) {
+  mwb_state *s = at->s;
   mw_value few[16], *keys = few;
   uint32_t room = 16, n, i;
   int strings = lua_gettop(L) + 1;
@@ -191,24 +194,18 @@ static void push_path(lua_State *L, mwb_state *s, const written *at) {
       mwb_push_key(L, s, &keys[i]);
     lua_rawseti(L, -2, (lua_Integer)(n - i));
   }
-  lua_pushvalue(L, strings - 1);
+  lua_pushvalue(L, PATH);
   lua_rawseti(L, -2, (lua_Integer)n + 1);
 }
 
-/* tell_below(root, guard, field, old, new, kind, written, state, struct) */
+/* tell_below(guard, root, field, old, new, kind, written, struct) */
 static int tell_below(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, STATE);
-  const written *at = (const written *)lua_touserdata(L, BELOW);
-  lua_pushvalue(L, PATH);
-  push_path(L, s, at);
+  push_path(L, (const written *)lua_touserdata(L, BELOW));
   lua_replace(L, PATH);
   lua_settop(L, WRITTEN);
-  lua_pushvalue(L, ROOT); /* swaps root and guard */
-  lua_copy(L, GUARD, ROOT);
-  lua_replace(L, GUARD);
-  if (!lua_isfunction(L, ROOT)) {
-    lua_getfield(L, ROOT, "invalidate");
-    lua_insert(L, ROOT);
+  if (!lua_isfunction(L, GUARD)) {
+    lua_getfield(L, GUARD, "invalidate");
+    lua_insert(L, GUARD);
   }
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);
@@ -324,9 +321,10 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
   int object = (flags & MW_DEEP) ? lua_gettop(L) : OBJECT, alive = 1;
   lua_Integer place = (lua_Integer)ref;
-  mwi_object *r;
+  mwi_object *r = w->r;
   if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
-  r = mwi_object_find(&w->s->engine->watch, obj);
+  if (r == NULL || r->obj != obj)
+    r = mwi_object_find(&w->s->engine->watch, obj);
   if (w->owner != obj || w->owner_layout != r->layout) {
     mwb_push_guards(L, w->s, object, 0);
     lua_replace(L, OWN);
@@ -342,9 +340,10 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
 /* Calls a deep guard, with the path from its root.  Returns a status, or -1 if
 ** the guard is dead. */
 static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
-                      int results, const mw_change *change) {
+                      const mw_change *change) {
   lua_State *L = w->L;
   written at;
+  at.s = w->s;
   at.change = change;
   at.root = root;
   at.obj = w->obj;
@@ -354,22 +353,23 @@ static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
   else if (!mwb_alive(L, w->s, root)) /* objects below may live */
     return LUA_OK;
   if (!push_guard(w, root, ref, flags)) return -1;
+  lua_insert(L, -2);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
   mwb_push_kind(L, w->s, change->kind);
   lua_pushvalue(L, OBJECT);
-  lua_pushlightuserdata(L, w->s);
   lua_pushlightuserdata(L, &at);
-  return call(w, BELOW, results, (flags & MW_CHECK) ? 0 : HANDLER);
+  return call(w, BELOW, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
 }
 
-/* Calls any other guard. */
-static int call_here(mwb_write *w, uint64_t ref, int flags, int results,
-                     const mw_change *change) {
+/* Calls a guard.  Returns a status, or -1 if the guard is dead. */
+static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change) {
   lua_State *L = w->L;
   int n = 5;
-  if (!push_guard(w, w->obj, ref, flags)) return -1;
+  if (flags & MW_DEEP) return call_below(w, obj, ref, flags, change);
+  if (!push_guard(w, obj, ref, flags)) return -1;
   if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) {
     lua_pushcfunction(L, call_invalidate);
     lua_insert(L, -2);
@@ -380,28 +380,34 @@ static int call_here(mwb_write *w, uint64_t ref, int flags, int results,
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
   mwb_push_kind(L, w->s, change->kind);
-  return call(w, n, results, (flags & MW_CHECK) ? 0 : HANDLER);
+  return call(w, n, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
 }
 
-/* Looks at what a check has returned, above FAILURE: true and a value store
-** that value instead. */
-static int end_check(mwb_write *w) {
+/* Calls a guard of phase "check" and looks at the guard's results, above
+** FAILURE: true and a value store that value instead. */
+static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change) {
   lua_State *L = w->L;
-  int n = lua_gettop(L) - FAILURE;
-  if (n > 0 && lua_isboolean(L, FAILURE + 1)) {
+  int status, n;
+  if (w->failed) return MW_REFUSES;
+  status = call_guard(w, obj, ref, flags, change);
+  n = lua_gettop(L) - FAILURE;
+  if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) {
     if (!lua_toboolean(L, FAILURE + 1)) {
       lua_pushliteral(L, "a check returned false: refuse with error");
-      lua_replace(L, FAILURE);
-      w->failed = 1;
-      return MW_REFUSES;
-    }
-    if (n > 1) {
+      status = LUA_ERRRUN;
+    } else if (n > 1) {
       lua_copy(L, FAILURE + 2, VALUE);
       mwb_set_kind_of(w);
     }
   }
+  if (status > LUA_OK) {
+    lua_replace(L, FAILURE);
+    w->failed = 1;
+    return MW_REFUSES;
+  }
   lua_settop(L, FAILURE);
-  return 1;
+  return status == LUA_OK;
 }
 
 /* The guard of a term may be an `mw.guard`. */
@@ -421,22 +427,14 @@ static int is_flag(mwb_write *w, uint64_t ref, mw_handle obj, int flags) {
 int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
-  lua_State *L = w->L;
-  int results = (flags & MW_CHECK) ? LUA_MULTRET : 0, status;
+  int status;
   if (((mwb_state *)ud)->endless) return 1;
   if (!w->told) prepare(w);
-  if ((flags & MW_CHECK) && w->failed) return MW_REFUSES;
+  if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
-  status = (flags & MW_DEEP) ? call_below(w, obj, ref, flags, results, change)
-                             : call_here(w, ref, flags, results, change);
-  if (status > LUA_OK && (flags & MW_CHECK)) {
-    lua_replace(L, FAILURE);
-    w->failed = 1;
-    return MW_REFUSES;
-  }
+  status = call_guard(w, obj, ref, flags, change);
   if (status > LUA_OK) fail(w);
-  if (status == LUA_OK && (flags & MW_CHECK)) return end_check(w);
-  if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(L, FAILURE);
+  if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(w->L, FAILURE);
   return status >= 0;
 }
 
@@ -569,7 +567,7 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
     lua_pushvalue(L, OLD);
     lua_pushvalue(L, VALUE);
     mwb_push_kind(L, s, change->kind);
-    if (call(w, 5, 1, (flags & MW_CHECK) ? 0 : HANDLER) == LUA_OK) {
+    if (call(w, 5, 1, flags) == LUA_OK) {
       result = lua_toboolean(L, -1);
     } else if (flags & MW_CHECK) { /* refuses, see `mwb_call_guard` */
       lua_replace(L, FAILURE);

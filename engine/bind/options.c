@@ -60,23 +60,25 @@ static int find_option(lua_State *L, const char *name, int arg,
                     name, is_string ? lua_tostring(L, -2) : "?");
 }
 
-int mwb_read_options(lua_State *L, const char *name, int arg,
-                     const mwb_option *options) {
-  int given = !lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, i;
-  if (given && !lua_istable(L, arg))
+unsigned mwb_read_options(lua_State *L, const char *name, int arg,
+                          const mwb_option *options) {
+  int none = lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, i;
+  unsigned given = 0;
+  if (!none && !lua_istable(L, arg))
     mwb_bad_argument(L, name, arg, arg, "table");
   for (i = 0; options[i].name != NULL; i++)
     ;
   luaL_checkstack(L, i + LUA_MINSTACK, NULL);
   lua_settop(L, first - 1 + i);
-  if (!given) return first;
+  if (none) return 0;
   if (!mwb_push_shadow(L, arg)) lua_pushvalue(L, arg);
   table = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
     i = find_option(L, name, arg, options);
     check_value(L, name, arg, &options[i]);
     lua_copy(L, -1, first + i);
+    given |= 1u << i;
   }
   lua_settop(L, table - 1);
-  return first;
+  return given;
 }

@@ -21,12 +21,13 @@ typedef struct mwb_option {
 /*
 ** Reads the table of options at argument `arg` of the function `name` (nil: no
 ** options) and pushes the value of each option, in the order of the list, nil
-** for an absent option.  Returns the stack index of the first value.  Raises
-** for an argument, an option or a value outside the list.  Calls no metamethod;
-** of an intercepted table, reads the contents.
+** for an absent option.  Returns a bit for each option that is not absent, the
+** first option's bit being 1.  Raises for an argument, an option or a value
+** outside the list.  Calls no metamethod; of an intercepted table, reads the
+** contents.
 */
-int mwb_read_options(lua_State *L, const char *name, int arg,
-                     const mwb_option *options);
+unsigned mwb_read_options(lua_State *L, const char *name, int arg,
+                          const mwb_option *options);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -384,9 +384,6 @@ enum { SELF = 1, CLASS, SOURCE, CONTENTS, OWNMETA };
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
 
-/* Lua's own limit for the length of a chain of `__index`. */
-#define MAXCHAIN 2000
-
 /* The stack of a read, and the upvalues of `inherit`; UP_OBJECT only in a
 ** heritage of one object. */
 enum { READER = 1, FIELD, NEXT };
@@ -405,7 +402,7 @@ static int after_read(lua_State *L, int status, lua_KContext context) {
 /* Reads FIELD of the value at NEXT as Lua does.  A function may yield. */
 static int read_further(lua_State *L) {
   int loop;
-  for (loop = 0; loop < MAXCHAIN; loop++) {
+  for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
     lua_settop(L, NEXT);
     if (!lua_istable(L, NEXT)) {
       if (luaL_getmetafield(L, NEXT, "__index") == LUA_TNIL) {
@@ -446,18 +443,9 @@ static int push_refreshed(lua_State *L, mwb_state *s) {
   return !lua_isnil(L, -1);
 }
 
-/* inherit(shadow, key): the `__index` of a heritage */
-int mwb_inherit(lua_State *L) {
+/* The class has a function, which gets the object. */
+static int inherit_by_function(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
-  int type;
-  lua_pushvalue(L, UP_NAME);
-  type = lua_rawget(L, UP_CLASS);
-  if (type == LUA_TTABLE) { /* the usual case of `read_further` */
-    lua_pushvalue(L, FIELD);
-    if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
-  }
-  if (type == LUA_TNIL) return 0;
-  if (type != LUA_TFUNCTION) return read_further(L);
   if (!lua_isnone(L, UP_OBJECT))
     lua_pushvalue(L, UP_OBJECT);
   else if (s->engine == NULL || !push_refreshed(L, s))
@@ -469,6 +457,20 @@ int mwb_inherit(lua_State *L) {
   lua_pushvalue(L, FIELD);
   lua_callk(L, 2, 1, (lua_KContext)s, after_index);
   return after_index(L, LUA_OK, (lua_KContext)s);
+}
+
+/* inherit(shadow, key): the `__index` of a heritage */
+int mwb_inherit(lua_State *L) {
+  int type;
+  lua_pushvalue(L, UP_NAME);
+  type = lua_rawget(L, UP_CLASS);
+  if (type == LUA_TTABLE) { /* the usual case of `read_further` */
+    lua_pushvalue(L, FIELD);
+    if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
+  }
+  if (type == LUA_TNIL) return 0;
+  if (type == LUA_TFUNCTION) return inherit_by_function(L);
+  return read_further(L);
 }
 
 /* read_meta(object, key): the `__index` of an object with metamethods.  An

@@ -119,6 +119,15 @@ int mwb_look_at_class(lua_State *L, mwb_state *s, int index);
 ** before. */
 void mwb_push_newindex(lua_State *L, int index);
 
+/* Lua's own limit for the length of a chain of `__index` or `__newindex`. */
+#define MWB_MAXCHAIN 2000
+
+/* Follows the chain of tables that begins with the `__newindex` on the top, as
+** a write to the key at 2 does.  If the chain ends in a function, replaces the
+** top by the function and pushes the object that the function gets; else
+** returns 0. */
+int mwb_find_newindex(lua_State *L);
+
 /* Stores the value at 3 under the key at 2 in the object at 1, by the
 ** `__newindex` at index `newindex`. */
 void mwb_call_newindex(lua_State *L, int newindex);

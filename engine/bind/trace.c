@@ -295,11 +295,11 @@ static int new_trace(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t capacity;
   trace *t;
-  int first, bits;
+  int bits;
   lua_settop(L, 1);
-  first = mwb_read_options(L, "trace", 1, options);
-  capacity = read_capacity(L, first);
-  bits = read_sources(L, first + 1);
+  mwb_read_options(L, "trace", 1, options); /* at 2 and 3 */
+  capacity = read_capacity(L, 2);
+  bits = read_sources(L, 3);
   t = (trace *)lua_newuserdatauv(L, sizeof(trace), 0);
   t->state = s;
   t->ring = NULL;

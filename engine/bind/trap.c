@@ -149,31 +149,34 @@ static void look_again(mwb_write *w) {
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
 }
 
-/* Sets the kind of a plain write by the old and the new value. */
-static void set_kind(mwb_write *w) {
+/* Sets the kind of a plain write by the types of the old and the new value. */
+static void set_kind(mwb_write *w, int old_type) {
   if (!w->plain) return;
   w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
-                   : lua_isnil(w->L, OLD) ? MW_INSERT
+                   : old_type == LUA_TNIL ? MW_INSERT
                                           : MW_UPDATE;
 }
 
-/* Pushes the value that the write is going to replace. */
-static void push_stored(mwb_write *w) {
+/* Pushes the value that the write is going to replace, and returns the value's
+** type. */
+static int push_stored(mwb_write *w) {
   lua_State *L = w->L;
+  int type;
   if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
     mwb_push_current(L, w->s);
-    return;
+    return lua_type(L, -1);
   }
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, w->shadow) != LUA_TNIL ||
-      !keeps_elsewhere(L, w->s, w->r, w->shadow))
-    return;
+  type = lua_rawget(L, w->shadow);
+  if (type != LUA_TNIL || !keeps_elsewhere(L, w->s, w->r, w->shadow))
+    return type;
   lua_pop(L, 1);
   push_shown(L);
   look_again(w); /* the read may have done anything */
   lua_pushvalue(L, KEY);
   if (lua_rawget(L, w->shadow) != LUA_TNIL) w->asked = 1;
   lua_pop(L, 1);
+  return lua_type(L, -1);
 }
 
 /* No write happens between this read and the first guard, so OLD is the value
@@ -186,9 +189,8 @@ void mwb_read_old(mwb_write *w) {
     lua_pushnil(L); /* SHADOW */
   else
     lua_settop(L, SHADOW);
-  push_stored(w);
+  set_kind(w, push_stored(w));
   w->has_old = 1;
-  set_kind(w);
 }
 
 void mwb_write_compare(mwb_write *w) {
@@ -198,7 +200,7 @@ void mwb_write_compare(mwb_write *w) {
 }
 
 void mwb_set_kind_of(mwb_write *w) {
-  set_kind(w);
+  set_kind(w, lua_type(w->L, OLD));
   mwb_write_compare(w);
 }
 
@@ -378,7 +380,7 @@ static int is_linked(const mwb_write *w) {
   lua_State *L = w->L;
   int type = lua_type(L, VALUE);
   if (type == LUA_TTABLE) return 1;
-  if (!mw_tree_is_parent(w->s->engine, w->obj)) return 0;
+  if ((w->r->needs & MWI_LINKS) == 0) return 0;
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
   lua_pop(L, 1);
@@ -415,9 +417,7 @@ static int call_newindex(lua_State *L) {
   return 0;
 }
 
-/* While a class's `__newindex` runs, the stack of the write has more places,
-** and the mark at RUNNING. */
-enum { RUNNING = FAILURE + 1, SEQ, RESULT };
+/* At RUNNING while a table's class runs. */
 static const char mark = 0;
 
 void mwb_push_mark(lua_State *L) {
@@ -458,23 +458,67 @@ static inline int is_asked(const mwb_write *w) {
          asks_class(w);
 }
 
-/* Calls the class's `__newindex`, which may yield if `k` is not NULL.  Returns
-** a status; an error is at RESULT. */
-static int call_class(mwb_write *w, lua_KContext context, lua_KFunction k) {
+/* What remains of a write after a class's `__newindex` has run, which may have
+** yielded, is in these bits and on the stack. */
+enum {
+  IGNORED = 1,
+  FAILED = 2,
+  TOLD = 4,
+  OLD_READ = 8,
+  SAME = 16,
+  BATCHED = 32,
+  KIND = 6
+};
+
+static lua_KContext pack(const mwb_write *w) {
+  return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
+         (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
+         (w->change.same ? SAME : 0) | (w->batched ? BATCHED : 0) |
+         ((lua_KContext)w->change.kind + 1) << KIND;
+}
+
+int mwb_call_class(mwb_write *w, lua_KFunction k) {
   lua_State *L = w->L;
-  int i, is_function;
-  lua_settop(L, FAILURE);
-  mwb_push_mark(L);
+  int n = 3;
   lua_pushinteger(L, (lua_Integer)w->seq);
-  push_newindex(L, w->s);
-  is_function = lua_isfunction(L, RESULT);
-  if (!is_function) {
+  lua_replace(L, SEQ);
+  if (lua_isfunction(L, RESULT)) {
+    lua_pushvalue(L, OBJECT);
+  } else if (!mwb_find_newindex(L)) {
     lua_pushcfunction(L, call_newindex);
     lua_insert(L, RESULT);
+    lua_pushvalue(L, OBJECT);
+    n = 4;
   }
-  for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
-  if (!is_function) lua_rotate(L, RESULT + 1, -1);
-  return lua_pcallk(L, is_function ? 3 : 4, 0, 0, context, k);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  if (n == 4) lua_rotate(L, RESULT + 1, -1);
+  return lua_pcallk(L, n, 0, 0, pack(w), k);
+}
+
+/* Calls the `__newindex` of a table's class.  Returns a status. */
+static int call_table_class(mwb_write *w, lua_KFunction k) {
+  lua_State *L = w->L;
+  lua_settop(L, FAILURE);
+  mwb_push_mark(L);
+  lua_settop(L, SEQ);
+  push_newindex(L, w->s);
+  return mwb_call_class(w, k);
+}
+
+void mwb_write_reopen(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
+                      lua_KContext context) {
+  init_write(L, s, w, mwi_object_find(&s->engine->watch, h),
+             (int)(context >> KIND) - 1);
+  w->obj = h;
+  w->seq = (uint64_t)lua_tointeger(L, SEQ);
+  w->change.key = mwb_key(L, s, KEY);
+  w->ignored = (context & IGNORED) != 0;
+  w->failed = (context & FAILED) != 0;
+  w->told = (context & TOLD) != 0;
+  w->has_old = (context & OLD_READ) != 0;
+  w->change.same = (context & SAME) != 0;
+  w->batched = (context & BATCHED) != 0;
 }
 
 /* The class's `__newindex` has returned or raised.  What the class has kept
@@ -510,7 +554,7 @@ static void end_class(mwb_write *w, int status) {
 
 void mwb_store_value(mwb_write *w) {
   if (is_asked(w))
-    end_class(w, call_class(w, 0, NULL));
+    end_class(w, call_table_class(w, NULL));
   else
     mwb_store_contents(w);
 }
@@ -532,30 +576,25 @@ static int is_awaited(const mwb_write *w) {
          !mwi_tree_is_quiet(e, r, &w->change.key);
 }
 
-/* Does a function of the class show the old value?  It may do anything, so it
-** is called before the guards are looked for. */
-static inline int is_shown(const mwb_write *w) {
-  if (w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT)) return 1;
-  return (w->r->needs & MWI_CLASS) != 0 &&
-         keeps_elsewhere(w->L, w->s, w->r, w->shadow);
-}
-
 /* Does a watch, a batch or a trace read the old value, or must a guard's be
-** read now? */
+** read now?  A function of the class that shows the old value may do anything,
+** so the function is called before the guards are looked for. */
 static int needs_old(const mwb_write *w, unsigned needs) {
   const mwi_watches *watch = &w->s->engine->watch;
+  int shown = w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT);
   if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
   if (watch->deep_skips > 0 && w->r->nodes != 0) return 1;
-  return (watch->after > 0 || is_shown(w)) && is_awaited(w);
+  if (needs & MWI_CLASS)
+    shown = shown || keeps_elsewhere(w->L, w->s, w->r, w->shadow);
+  return (watch->after > 0 || shown) && is_awaited(w);
 }
 
 /* A guard may have written. */
 static void look_after_guards(mwb_write *w) {
   look_again(w);
   if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
-  push_stored(w);
+  set_kind(w, push_stored(w));
   lua_replace(w->L, OLD);
-  set_kind(w);
   mwb_write_compare(w);
 }
 
@@ -577,11 +616,12 @@ int mwb_write_check(mwb_write *w) {
 void mwb_write_before(mwb_write *w) {
   mwb_state *s = w->s;
   mw_engine *e = s->engine;
-  unsigned needs = s->needs | ((w->r != NULL) ? w->r->needs : 0u);
   uint64_t calls = e->watch.calls;
+  unsigned needs;
   if (w->r == NULL) return;
+  needs = s->needs | w->r->needs;
   if (s->depth == 0) s->endless = 0;
-  if (w->has_old || needs_old(w, needs)) {
+  if (w->has_old == MWB_GIVEN || (!w->has_old && needs_old(w, needs))) {
     mwb_read_old(w);
     mwb_write_compare(w);
     if (w->r == NULL) return;
@@ -613,12 +653,6 @@ int mwb_write_after(mwb_write *w) {
   return w->failed;
 }
 
-/* Is there work after the store? */
-static inline int is_told_after(const mwb_write *w) {
-  const mwi_watches *watch = &w->s->engine->watch;
-  return w->failed || watch->after > 0 || watch->results > 0;
-}
-
 int mwb_write_run(mwb_write *w, mwb_storer store) {
   mwb_write_before(w);
   store(w);
@@ -632,23 +666,10 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** The trap
 ** ======================================================= */
 
-/* What remains of a write after a class's `__newindex` has run, which may have
-** yielded, is in these bits and on the stack. */
-enum {
-  IGNORED = 1,
-  FAILED = 2,
-  TOLD = 4,
-  OLD_READ = 8,
-  SAME = 16,
-  BATCHED = 32,
-  KIND = 6
-};
-
-static lua_KContext pack(const mwb_write *w) {
-  return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
-         (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
-         (w->change.same ? SAME : 0) | (w->batched ? BATCHED : 0) |
-         ((lua_KContext)w->change.kind + 1) << KIND;
+static int finish(mwb_write *w, int status) {
+  end_class(w, status);
+  if (mwb_write_after(w)) return lua_error(w->L);
+  return 0;
 }
 
 static int after_class(lua_State *L, int status, lua_KContext context) {
@@ -656,26 +677,15 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwb_write w;
   if (s->engine == NULL) return 0;
-  init_write(L, s, &w, mwi_object_find(&s->engine->watch, h),
-             (int)(context >> KIND) - 1);
-  w.obj = h;
-  w.seq = (uint64_t)lua_tointeger(L, SEQ);
-  w.change.key = mwb_key(L, s, KEY);
-  w.ignored = (context & IGNORED) != 0;
-  w.failed = (context & FAILED) != 0;
-  w.told = (context & TOLD) != 0;
-  w.has_old = (context & OLD_READ) != 0;
-  w.change.same = (context & SAME) != 0;
-  w.batched = (context & BATCHED) != 0;
-  end_class(&w, status);
-  if (mwb_write_after(&w)) return lua_error(L);
-  return 0;
+  mwb_write_reopen(L, s, &w, h, context);
+  return finish(&w, status);
 }
 
 /* The path of a write with more work than flags.  A write that is only recorded
 ** has no guards to look for. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
                       const mw_value *key, unsigned needs) {
+  const mwi_watches *watch = &s->engine->watch;
   int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS)) != 0;
   mwb_write w;
   init_write(L, s, &w, r, MWB_PLAIN);
@@ -685,21 +695,21 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.change.key = *key;
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
-    if (heard && s->engine->watch.checks > 0 && !mwb_write_check(&w))
-      return lua_error(L);
-    mwb_write_count(&w);
+    if (heard && watch->checks > 0 && !mwb_write_check(&w)) return lua_error(L);
+    if (w.r != NULL) mwi_object_count(s->engine, w.r);
     if (heard) mwb_write_before(&w);
   }
-  if (is_asked(&w))
-    return after_class(L, call_class(&w, pack(&w), after_class), pack(&w));
+  if (is_asked(&w)) return finish(&w, call_table_class(&w, after_class));
   mwb_store_contents(&w);
-  if (is_told_after(&w) && mwb_write_after(&w)) return lua_error(L);
+  if ((w.failed || watch->after > 0 || watch->results > 0) &&
+      mwb_write_after(&w))
+    return lua_error(L);
   return 0;
 }
 
 /* Is there a field in the object itself?  Metamethods are looked at only by
 ** `mwb_absorb`. */
-static int has_raw(lua_State *L, const mwi_object *r) {
+static inline int has_raw(lua_State *L, const mwi_object *r) {
   int any;
   if (r->needs & MWI_META) return 1;
   lua_pushnil(L);
@@ -711,8 +721,9 @@ static int has_raw(lua_State *L, const mwi_object *r) {
 /* Clears the bits of `needs` without work for this write: CLASS if the class
 ** has no `__newindex`, KEYED if no watch has this key, and TREE if no watch
 ** above waits for writes and no table comes or goes. */
-static unsigned look(lua_State *L, const mwb_state *s, const mwi_object *r,
-                     const mw_value *key, unsigned needs) {
+static inline unsigned look(lua_State *L, const mwb_state *s,
+                            const mwi_object *r, const mw_value *key,
+                            unsigned needs) {
   if (needs & MWI_CLASS) {
     mwb_push_name(L, s, MWB_NEWINDEX);
     if (lua_rawget(L, TRAP_CLASS) == LUA_TNIL) needs &= ~(unsigned)MWI_CLASS;
@@ -762,10 +773,8 @@ static void read_dead_key(lua_State *L, mw_value *key) {
   key->u.f = lua_tonumber(L, KEY);
 }
 
-/* All work that a write may have. */
-static inline unsigned needs_of(const mwb_state *s, const mwi_object *r) {
-  return (r->needs | s->needs) & ~(unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META);
-}
+/* Bits of `needs` without work of their own. */
+#define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META))
 
 static int set_field(lua_State *L) {
   lua_settable(L, OBJECT);
@@ -810,7 +819,7 @@ int mwb_trap(lua_State *L) {
     return 0;
   }
   simple = read_key(L, s, r, &key);
-  needs = needs_of(s, r);
+  needs = (r->needs | s->needs) & ~IDLE;
   if (needs != 0) {
     waiting = needs & MWI_KEYED;
     needs = look(L, s, r, &key, needs);
@@ -820,7 +829,7 @@ int mwb_trap(lua_State *L) {
       failed = mwb_absorb_all(L, s, OBJECT) != LUA_OK;
       if (failed || r->obj != h || r->layout != layout)
         return write_again(L, failed);
-      needs = look(L, s, r, &key, needs_of(s, r));
+      needs = look(L, s, r, &key, (r->needs | s->needs) & ~IDLE);
     }
   }
   if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))

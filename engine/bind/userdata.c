@@ -35,6 +35,27 @@ enum { ORIGINAL = 3, COUNT, TRAPPED }; /* upvalues; the last is the class */
 ** Writes
 ** ======================================================= */
 
+int mwb_find_newindex(lua_State *L) {
+  int function = lua_gettop(L), object = function + 1, loop;
+  lua_pushvalue(L, function);
+  for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
+    lua_settop(L, object);
+    if (lua_istable(L, object)) {
+      lua_pushvalue(L, KEY);
+      if (lua_rawget(L, object) != LUA_TNIL) break;
+    }
+    if (luaL_getmetafield(L, object, "__newindex") == LUA_TNIL) break;
+    if (lua_isfunction(L, -1)) {
+      lua_replace(L, function);
+      lua_settop(L, object);
+      return 1;
+    }
+    lua_replace(L, object);
+  }
+  lua_settop(L, function);
+  return 0;
+}
+
 void mwb_call_newindex(lua_State *L, int newindex) {
   newindex = lua_absindex(L, newindex);
   if (lua_isnil(L, newindex)) newindex = 1; /* raises Lua's own error */
@@ -51,35 +72,95 @@ void mwb_call_newindex(lua_State *L, int newindex) {
   }
 }
 
-/* Stores by the trap's upvalue, or by the `__newindex` that the object's class
-** has now.  The class may store another value than VALUE; the entry has
-** VALUE. */
-static void store_by(mwb_write *w, int upvalue) {
-  lua_State *L = w->L;
-  mwb_state *s = w->s;
-  mwb_entry entry;
-  int appends = mwb_appends(s) && !w->ignored;
-  if (appends) {
-    mwb_begin_entry(L, s, &entry);
-    mwb_read_old(w);
-    mwb_prepare(L, s, w->obj, KEY, VALUE, OLD, &entry);
-  }
-  if (upvalue) {
-    mwb_call_newindex(L, UP_ORIGINAL);
-  } else {
-    mwb_push_newindex(L, OBJECT);
-    mwb_call_newindex(L, -1);
-    lua_pop(L, 1);
-  }
-  if (!appends || s->engine == NULL) return;
-  if (!mwb_is_prepared(s, &entry))
-    mwb_prepare(L, s, w->obj, KEY, VALUE, OLD, &entry);
-  mwb_append_entry(L, s, &entry);
+/* Prepares the entry of a write.  The class may store another value than VALUE;
+** the entry has VALUE. */
+static void prepare_entry(mwb_write *w, mwb_entry *entry) {
+  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
 }
 
-static void store_original(mwb_write *w) { store_by(w, 1); }
+/* Puts the value that the store replaces at OLD: a guard may have written. */
+static void read_replaced(mwb_write *w) {
+  if (w->has_old && !w->told) return;
+  lua_settop(w->L, w->told ? FAILURE : OLD);
+  mwb_push_current(w->L, w->s);
+  lua_replace(w->L, OLD);
+  w->has_old = 1;
+  mwb_set_kind_of(w);
+}
 
-void mwb_store_userdata(mwb_write *w) { store_by(w, 0); }
+/* Fills the stack for the call of the class, up to RESULT, which is free; the
+** entry is at RUNNING while the class stores. */
+static void begin_class(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_entry *entry;
+  int appends = mwb_appends(w->s) && !w->ignored;
+  if (appends) read_replaced(w);
+  lua_settop(L, FAILURE);
+  if (appends) {
+    entry = (mwb_entry *)lua_newuserdatauv(L, sizeof(*entry), 0);
+    mwb_begin_entry(L, w->s, entry);
+    prepare_entry(w, entry);
+  }
+  lua_settop(L, SEQ);
+}
+
+/* The class's `__newindex` has returned or raised.  Raises the class's error,
+** perhaps after storing. */
+static void end_class(mwb_write *w, int status) {
+  lua_State *L = w->L;
+  mwb_entry *entry = (mwb_entry *)lua_touserdata(L, RUNNING);
+  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
+  if (status != LUA_OK && status != LUA_YIELD) {
+    if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
+    lua_error(L);
+  }
+  if (entry != NULL) {
+    if (!mwb_is_prepared(w->s, entry)) prepare_entry(w, entry);
+    mwb_append_entry(L, w->s, entry);
+  }
+  lua_settop(L, w->told ? FAILURE : OLD);
+  mwb_find_shadow(w);
+}
+
+void mwb_store_userdata(mwb_write *w) {
+  begin_class(w);
+  mwb_push_newindex(w->L, OBJECT);
+  end_class(w, mwb_call_class(w, NULL));
+}
+
+static int finish(mwb_write *w, int status) {
+  end_class(w, status);
+  if (mwb_write_after(w)) return lua_error(w->L);
+  return 0;
+}
+
+static int after_class(lua_State *L, int status, lua_KContext context) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_write w;
+  if (s->engine == NULL) return 0;
+  mwb_write_reopen(L, s, &w, mwb_handle_of(L, s, OBJECT), context);
+  return finish(&w, status);
+}
+
+static int after_other(lua_State *L, int status, lua_KContext context) {
+  (void)L, (void)status, (void)context;
+  return 0;
+}
+
+/* The write is none of the library's: the class's own `__newindex` stores. */
+static int pass_on(lua_State *L) {
+  lua_pushvalue(L, UP_ORIGINAL);
+  if (lua_isfunction(L, -1)) {
+    lua_pushvalue(L, OBJECT);
+  } else if (!mwb_find_newindex(L)) {
+    mwb_call_newindex(L, UP_ORIGINAL);
+    return 0;
+  }
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  lua_callk(L, 3, 0, 0, after_other);
+  return 0;
+}
 
 static int trap(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
@@ -90,18 +171,19 @@ static int trap(lua_State *L) {
   lua_settop(L, VALUE);
   if (r == NULL || !mwi_object_intercepts(r) ||
       lua_tointeger(L, UP_COUNT) == RETIRED) {
-    mwb_call_newindex(L, UP_ORIGINAL);
-    return 0;
+    return pass_on(L);
   }
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
-  w.ignored = mwb_is_ignored(L, s);
-  if (w.ignored) {
-    store_original(&w);
-    return 0;
+  if (mwb_is_ignored(L, s)) {
+    lua_settop(L, VALUE);
+    return pass_on(L);
   }
   if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);
-  return mwb_write_run(&w, store_original);
+  mwb_write_before(&w);
+  begin_class(&w);
+  lua_pushvalue(L, UP_ORIGINAL);
+  return finish(&w, mwb_call_class(&w, after_class));
 }
 
 /* }====================================================== */

@@ -93,7 +93,7 @@ static int bad_option(lua_State *L, const char *what) {
 }
 
 static int is_word(lua_State *L, int index, const char *word) {
-  return lua_isstring(L, index) && strcmp(lua_tostring(L, index), word) == 0;
+  return strcmp(lua_tostring(L, index), word) == 0;
 }
 
 /* Pushes a userdata with the keys in the array at `array`. */
@@ -166,6 +166,11 @@ static void read_way(lua_State *L, mwb_state *s, mw_watch_options *its,
   its->n_keys = keys[0].type != MW_TNIL;
 }
 
+/* Is the option with this place on the stack one of those that are given? */
+static unsigned is_given(unsigned given, int option) {
+  return given >> (option - ONCE) & 1u;
+}
+
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
 static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
                          mw_filter *filter) {
@@ -182,40 +187,47 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
       {"descend", LUA_TFUNCTION, NULL},
       {"path", LUA_TNONE, NULL},
       {NULL, 0, NULL}};
+  unsigned given, deep;
   memset(its, 0, sizeof(*its));
   memset(filter, 0, sizeof(*filter));
   its->flags = MW_ONCE;
   lua_settop(L, 3);
-  mwb_read_options(L, "watch", 3, options);
-  if (is_word(L, PHASE, "check")) its->flags = MW_CHECK;
-  if (lua_isboolean(L, ONCE))
+  given = mwb_read_options(L, "watch", 3, options);
+  if (is_given(given, PHASE)) {
+    if (is_word(L, PHASE, "check")) its->flags = MW_CHECK;
+    if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
+  }
+  if (is_given(given, ONCE))
     its->flags = (its->flags & ~MW_ONCE) | (lua_toboolean(L, ONCE) * MW_ONCE);
-  if (lua_isfunction(L, WHEN) || !lua_isnil(L, OWNER)) its->flags |= MW_ASK;
-  if (!lua_isnil(L, OWNER) && mwb_address(L, OWNER) == NULL)
+  if (is_given(given, WHEN) || is_given(given, OWNER)) its->flags |= MW_ASK;
+  if (is_given(given, OWNER) && mwb_address(L, OWNER) == NULL)
     bad_option(L, "option 'owner' is not an object");
-  if (lua_toboolean(L, DEEP) || !lua_isnil(L, WAY)) its->flags |= MW_DEEP;
-  if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
-  if (is_word(L, EQUAL, "skip")) its->flags |= MW_SKIP;
-  if ((its->flags & MW_DEEP) && !lua_istable(L, 1))
-    bad_option(L, lua_isnil(L, WAY) ? "option 'deep' is for tables"
-                                    : "option 'path' is for tables");
-  if (!lua_isnil(L, DESCEND) && !(its->flags & MW_DEEP))
+  deep =
+      is_given(given, WAY) || (is_given(given, DEEP) && lua_toboolean(L, DEEP));
+  if (deep) its->flags |= MW_DEEP;
+  if (is_given(given, EQUAL) && is_word(L, EQUAL, "skip"))
+    its->flags |= MW_SKIP;
+  if (deep && !lua_istable(L, 1))
+    bad_option(L, is_given(given, WAY) ? "option 'path' is for tables"
+                                       : "option 'deep' is for tables");
+  if (is_given(given, DESCEND) && !deep)
     bad_option(L, "option 'descend' is for deep watches");
-  if (!lua_isnil(L, SINGLE)) {
-    if (!lua_isnil(L, SEVERAL))
+  if (is_given(given, SINGLE)) {
+    if (is_given(given, SEVERAL))
       bad_option(L, "options 'key' and 'keys' exclude each other");
     lua_createtable(L, 1, 0);
     lua_pushvalue(L, SINGLE);
     lua_rawseti(L, -2, 1);
     lua_replace(L, SEVERAL);
   }
-  if (!lua_isnil(L, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
-  if (!lua_isnil(L, SEVERAL) && !lua_isnil(L, WAY))
-    bad_option(L, "option 'path' excludes 'key' and 'keys'");
-  if (!lua_isnil(L, SEVERAL))
+  if (is_given(given, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
+  if (is_given(given, SINGLE) || is_given(given, SEVERAL)) {
+    if (is_given(given, WAY))
+      bad_option(L, "option 'path' excludes 'key' and 'keys'");
     read_keys(L, s, SEVERAL, its);
-  else if (!lua_isnil(L, WAY))
+  } else if (is_given(given, WAY)) {
     read_way(L, s, its, filter);
+  }
   lua_settop(L, KEYS);
 }
 
@@ -313,16 +325,17 @@ static int state_before(lua_State *L, mwb_state *s, mw_handle h) {
 void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
   int top = lua_gettop(L);
   index = lua_absindex(L, index);
+  if (!mwb_push_question(L, s, MWB_WATCHED)) return;
   mwb_push_class(L, index);
-  if (!lua_isnil(L, -1) && mwb_push_question(L, s, MWB_WATCHED)) {
+  if (!lua_isnil(L, -1)) {
     mwb_push(L, s, MWB_CLASSES);
-    lua_pushvalue(L, top + 1);
+    lua_pushvalue(L, top + 2);
     if (lua_rawget(L, -2) == LUA_TNIL) {
-      lua_pushvalue(L, top + 2);
+      lua_pushvalue(L, top + 1);
       lua_pushvalue(L, index);
       lua_call(L, 1, 1);
       if (!lua_toboolean(L, -1)) {
-        lua_pushvalue(L, top + 1);
+        lua_pushvalue(L, top + 2);
         lua_pushboolean(L, 1);
         lua_rawset(L, top + 3);
       }
@@ -413,7 +426,7 @@ static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
 
 /* The stack of `tell_existing`: its arguments, the kind's name, a queue of
 ** objects with their paths, the set of objects that have been in the queue;
-** then the present object, its path, its keys, its contents. */
+** then the present object, its path, its keys, its contents; then a field. */
 enum {
   E_OBJECT = 1,
   E_GUARD,
@@ -429,7 +442,9 @@ enum {
   E_PRESENT,
   E_PATH,
   E_LIST,
-  E_CONTENTS
+  E_CONTENTS,
+  E_KEY,
+  E_VALUE
 };
 
 /* Appends the value on the top to the array at `array`, and pops the value. */
@@ -471,102 +486,98 @@ static void push_keys(lua_State *L, const mwb_state *s) {
   lua_pop(L, 1);
 }
 
-/* Pushes the path to the key on the top; with a shallow watch, the key. */
-static void push_place(lua_State *L, int deep) {
-  int key = lua_gettop(L);
+/* Pushes the path to the field at E_KEY. */
+static void push_place(lua_State *L) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, E_PATH), i;
-  if (!deep) {
-    lua_pushvalue(L, key);
-    return;
-  }
+  int place = lua_gettop(L) + 1;
   lua_createtable(L, (int)n + 1, 0);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, E_PATH, i);
-    lua_rawseti(L, key + 1, i);
+    lua_rawseti(L, place, i);
   }
-  lua_pushvalue(L, key);
-  lua_rawseti(L, key + 1, n + 1);
+  lua_pushvalue(L, E_KEY);
+  lua_rawseti(L, place, n + 1);
 }
 
 /* Pushes the table with the present object's contents; of a userdata, the
-** userdata. */
-static void push_contents(lua_State *L) {
+** userdata.  Returns whether the contents are in a table. */
+static int push_contents(lua_State *L) {
   if (!mwb_push_shadow(L, E_PRESENT)) lua_pushvalue(L, E_PRESENT);
+  return lua_istable(L, E_CONTENTS);
 }
 
-/* Does the watch want to hear of the field, key and value on the top? */
+/* Pushes the value of the field at E_KEY, and returns the value's type. */
+static int push_existing(lua_State *L, int in_table) {
+  lua_pushvalue(L, E_KEY);
+  return in_table ? lua_rawget(L, E_CONTENTS) : lua_gettable(L, E_CONTENTS);
+}
+
+/* Does the watch want to hear of the field at E_KEY and E_VALUE? */
 static int wants_existing(lua_State *L) {
-  int top = lua_gettop(L), wants;
-  if (lua_isnil(L, E_WHEN)) return 1;
+  int wants;
   lua_pushvalue(L, E_WHEN);
   lua_pushvalue(L, E_PRESENT);
-  lua_pushvalue(L, top - 1);
+  lua_pushvalue(L, E_KEY);
   lua_pushnil(L);
-  lua_pushvalue(L, top);
+  lua_pushvalue(L, E_VALUE);
   lua_pushvalue(L, E_KIND);
   lua_call(L, 5, 1);
   wants = lua_toboolean(L, -1);
-  lua_settop(L, top);
+  lua_settop(L, E_VALUE);
   return wants;
 }
 
-/* Tells the guard, a function or a table, of the field, key and value on the
-** top. */
+/* Tells the guard, a function or a table, of the field at E_KEY and E_VALUE. */
 static void tell_field(lua_State *L, int is_function, int deep) {
-  int top = lua_gettop(L);
   if (!is_function) lua_getfield(L, E_GUARD, "invalidate");
   lua_pushvalue(L, E_GUARD);
   lua_pushvalue(L, E_OBJECT);
-  if (deep) {
-    lua_pushvalue(L, top - 1);
-    push_place(L, deep);
-    lua_replace(L, -2);
-  } else {
-    lua_pushvalue(L, top - 1);
-  }
+  if (deep)
+    push_place(L);
+  else
+    lua_pushvalue(L, E_KEY);
   lua_pushnil(L);
-  lua_pushvalue(L, top);
+  lua_pushvalue(L, E_VALUE);
   lua_pushvalue(L, E_KIND);
   if (deep) lua_pushvalue(L, E_PRESENT);
   lua_call(L, 5 + !is_function + deep, 0);
 }
 
-/* Queues the value on the top if it is an object below the root that has not
-** been queued; the key is below the top. */
-static void queue_child(lua_State *L, mwb_state *s, mw_handle root) {
-  int top = lua_gettop(L);
-  mw_handle child = lua_istable(L, top) ? mwb_handle_of(L, s, top) : MW_NONE;
+/* Queues the value at E_VALUE if it is an object below the root that has not
+** been queued; on a way, an object may be queued again. */
+static void queue_child(lua_State *L, mwb_state *s, mw_handle root,
+                        int on_way) {
+  mw_handle child =
+      lua_istable(L, E_VALUE) ? mwb_handle_of(L, s, E_VALUE) : MW_NONE;
   mw_change change;
   memset(&change, 0, sizeof(change));
   change.reach = (uint32_t)lua_tointeger(L, E_REACH);
   if (child == MW_NONE ||
       mw_change_path(s->engine, &change, root, child, NULL, 0) == 0)
     return;
-  lua_pushvalue(L, top);
-  if (lua_rawget(L, E_SEEN) == LUA_TNIL || steps_left(L) > 0) {
-    lua_pushvalue(L, top);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, E_SEEN);
-    lua_pushvalue(L, top);
-    append(L, E_QUEUE);
-    lua_pushvalue(L, top - 1);
-    push_place(L, 1);
-    append(L, E_QUEUE);
-  }
-  lua_settop(L, top);
+  lua_pushvalue(L, E_VALUE);
+  if (lua_rawget(L, E_SEEN) != LUA_TNIL && !on_way) return;
+  lua_pushvalue(L, E_VALUE);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, E_SEEN);
+  lua_pushvalue(L, E_VALUE);
+  append(L, E_QUEUE);
+  push_place(L);
+  append(L, E_QUEUE);
 }
 
 /* tell_existing(object, guard, when, keys, state, root or MW_NONE, way, reach):
 ** calls the guard for each field that is there, of a way for the fields at its
-** end.  The guard may do anything. */
+** end.  The guard may do anything, so the keys are listed before. */
 static int tell_existing(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, E_STATE);
   mw_handle root = (mw_handle)lua_tointeger(L, E_ROOT);
-  lua_Integer at, i;
+  lua_Integer at, i, left;
   const mwi_object *r;
   uint16_t layout;
-  int is_flag = mwb_is_guard(L, s, E_GUARD);
+  int is_flag = mwb_is_guard(L, s, E_GUARD), in_table;
   int is_function = lua_isfunction(L, E_GUARD), deep = root != MW_NONE;
+  int is_asked = !lua_isnil(L, E_WHEN);
   lua_pushliteral(L, "existing");
   lua_newtable(L);
   lua_newtable(L);
@@ -576,29 +587,25 @@ static int tell_existing(lua_State *L) {
   append(L, E_QUEUE);
   for (at = 1; lua_rawgeti(L, E_QUEUE, at) != LUA_TNIL; at += 2) {
     lua_rawgeti(L, E_QUEUE, at + 1);
+    left = steps_left(L);
     push_keys(L, s);
-    push_contents(L);
+    in_table = push_contents(L);
     r = mwb_object_at(L, s, E_PRESENT);
     layout = (r == NULL) ? 0 : r->layout;
     for (i = 1; lua_rawgeti(L, E_LIST, i) != LUA_TNIL; i++) {
-      lua_pushvalue(L, -1);
-      if (lua_istable(L, E_CONTENTS))
-        lua_rawget(L, E_CONTENTS);
-      else
-        lua_gettable(L, E_CONTENTS);
-      if (!lua_isnil(L, -1)) {
-        if (steps_left(L) > 1 || !wants_existing(L))
-          ;
-        else if (is_flag)
-          mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0);
-        else
-          tell_field(L, is_function, deep);
-        if (deep && steps_left(L) != 1) queue_child(L, s, root);
+      if (push_existing(L, in_table) != LUA_TNIL) {
+        if (left <= 1 && (!is_asked || wants_existing(L))) {
+          if (is_flag)
+            mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0);
+          else
+            tell_field(L, is_function, deep);
+        }
+        if (deep && left != 1) queue_child(L, s, root, left > 0);
       }
       lua_settop(L, E_CONTENTS);
       if (r != NULL && r->layout == layout) continue;
       lua_settop(L, E_LIST); /* the guard has changed the object */
-      push_contents(L);
+      in_table = push_contents(L);
     }
     lua_settop(L, E_SEEN);
   }
