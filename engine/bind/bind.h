@@ -269,6 +269,9 @@ lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg);
 ** as itself. */
 int mwb_is_same(lua_State *L, int a, int b);
 
+/* Is the value at `index` the message of a memory error? */
+int mwb_is_memory_error(lua_State *L, int index);
+
 /* Raises the message of an engine's code, unless the code is MW_OK. */
 void mwb_check(lua_State *L, int code);
 

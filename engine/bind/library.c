@@ -99,9 +99,16 @@ int mwb_is_same(lua_State *L, int a, int b) {
 }
 
 /* Lua raises this message as a memory error. */
+static const char MEMORY[] = "not enough memory";
+
 static int no_memory(lua_State *L) {
-  lua_pushliteral(L, "not enough memory");
+  lua_pushstring(L, MEMORY);
   return lua_error(L);
+}
+
+int mwb_is_memory_error(lua_State *L, int index) {
+  return lua_type(L, index) == LUA_TSTRING &&
+         strcmp(lua_tostring(L, index), MEMORY) == 0;
 }
 
 void mwb_check(lua_State *L, int code) {

@@ -530,7 +530,7 @@ static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_pushinteger(L, (lua_Integer)owner);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     s->lost = s->pending = 1;
-  } else if (!lua_isnil(L, -1)) {
+  } else if (!lua_isnil(L, -1) && !mwb_is_memory_error(L, -1)) {
     mwb_keep(L, s, MWB_LATE);
     s->pending = 1;
   }
