@@ -184,6 +184,9 @@ function scenarios.plan_adopts()
   fx:hook({ on = none }, "event", none)
   whole(function() return fx:remove_hook(0) end, fx.remove_hook, fx, 0)
   check(not fx:remove_hook(0))
+  local text, short = other:to_lua { a = a }
+  if not text then error(short, 0) end
+  check(text == "\n" or text == "")
   whole(function() return not other:has_pending(a) end, other.store, other, a,
     "x", 1)
   local applied, message = other:apply()

@@ -128,6 +128,35 @@ function perform.writes(self)
   return list
 end
 
+-- Returns the value that a field holds, raw.
+local function value_of(e)
+  if private.is_cell(e.object) then
+    return select(2, private.cell_value(e.object))
+  elseif type(e.object) == "table" then
+    return rawget(core.raw(e.object), e.key)
+  end
+  return e.object[e.key]
+end
+
+--- Returns the writes that there are to do as effects, and the calls that come
+-- before: the saves and the hooks.
+function perform.preview(self)
+  local now, calls, entries = pending.of(self), {}, {}
+  for _, save in ipairs(now.saves) do
+    calls[#calls + 1] = table.pack(save[1], "save",
+      table.unpack(save, 2, save.n))
+  end
+  for _, its in ipairs(pending.live(now.hooks)) do
+    calls[#calls + 1] = table.pack(its.object, "on", its.event, its.fn)
+  end
+  for _, e in ipairs(perform.writes(self)) do
+    e.old = value_of(e)
+    if e.old == nil and e.kind == "update" then e.kind = "insert" end
+    if e.old ~= nil or e.kind == "insert" then entries[#entries + 1] = e end
+  end
+  return private.effects(entries), calls
+end
+
 -- Takes all that there is to do out of the effects, but for what the functions
 -- that register hooks have added.
 local function take(self, applying)

@@ -25,8 +25,10 @@ local hook = require "moonwatch.effects.hook"
 local pending = require "moonwatch.effects.pending"
 local perform = require "moonwatch.effects.perform"
 local place = require "moonwatch.effects.place"
+local policy = require "moonwatch.policy"
 local reachable = require "moonwatch.effects.reachable"
 local scope = require "moonwatch.effects.scope"
+local to_lua = require "moonwatch.effects.to_lua"
 
 local private = core.private
 local store_all = private.store_all
@@ -595,6 +597,10 @@ end
 
 -- }======================================================
 
+-- {======================================================
+-- Applying
+-- =======================================================
+
 --- Applies the effects: saves, hooks, the writes in the order of the program,
 -- callbacks.  Returns the effects of the writes; or nil, a message and the
 -- entry that failed, and all writes are taken back.
@@ -605,6 +611,23 @@ function Planned:apply()
   end
   return perform.apply(self)
 end
+
+--- Returns source text that does what `apply` would do, but for callbacks; see
+-- to_lua.lua.  New objects that nothing reaches are left out.
+function Planned:to_lua(names)
+  check_self(self, "to_lua")
+  if policy.has "register" and pending.of(self).hooks[1] then
+    return nil, "the policy registers the hooks"
+  elseif pending.of(self).finals[1] then
+    return nil, "there are callbacks"
+  end
+  local pruned = self:clone()
+  pruned:prune()
+  local fx, calls = perform.preview(pruned)
+  return to_lua(fx, names, calls)
+end
+
+-- }======================================================
 
 local OPTIONS = { policy = "string", intercepted = "string", where = "boolean" }
 local POLICIES = { error = true, warn = true, silent = true }
