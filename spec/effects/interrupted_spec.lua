@@ -1,6 +1,5 @@
 local interrupted = require "spec.support.interrupted"
 local mw = require "moonwatch"
-local transaction = require "moonwatch.transaction"
 
 -- `prune` follows what functions refer to.
 local rawset, yield = rawset, coroutine.yield
@@ -118,13 +117,6 @@ local function check(act, opts)
   assert.is_true(n > 5)
 end
 
--- Ends a transaction that the interruption has left to the collector.
-local function end_lost()
-  if not transaction.is_open() then return end
-  collectgarbage()
-  collectgarbage()
-end
-
 describe("an error from outside", function()
   local acts = {
     store = function(its) its.fx:store(its.hero, "a", 1) end,
@@ -180,7 +172,6 @@ describe("an error from outside", function()
       n = n + 1
       local its = make()
       fired = interrupted(n, its.fx.apply, its.fx)
-      end_lost()
       local applied = its.hero.hp == 5
       assert.equal(applied, its.button.click ~= nil)
       if not applied then assert.equal(before, text_of(its)) end

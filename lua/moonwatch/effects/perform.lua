@@ -52,8 +52,7 @@ end
 
 -- The transaction was taken back: the effects get back what they had to do.  If
 -- they had been applied, the rest of them stays as it is now, and what was
--- added meanwhile comes last.  `clear` makes another life of them.  A second
--- call for a failure does nothing.
+-- added meanwhile comes last.  `clear` makes another life of them.
 local function give_back(self, applying)
   local before = applying.before
   applying.is_back = true
@@ -253,10 +252,7 @@ function perform.apply(self)
     return list
   end
   local fx, problem, entry = recorded.write(prepare)
-  if not fx then
-    give_back(self, applying) -- the failure may be that of the commit
-    return nil, told(problem, applying.saved), entry
-  end
+  if not fx then return nil, told(problem, applying.saved), entry end
   if self.opts.where then fx = try_placed(fx, list) end
   problem = finish(applying, problem)
   applying.is_done = true
