@@ -40,4 +40,10 @@ return {
   row("a change below n memos of a memo, each", "memo_fan"),
   row("a change below diamonds of n memos, each", "memo_diamonds"),
   row("a change of one of n memos", "memo_one"),
+  row("a plan of n writes is made and applied, a write", "plan_apply"),
+  row("... cloned", "plan_clone"),
+  row("... compared", "plan_diff"),
+  row("... pruned", "plan_prune"),
+  row("n hooks of a plan are removed, each", "plan_hooks"),
+  row("n scopes of a plan in each other, each", "plan_scopes"),
 }

@@ -404,6 +404,64 @@ function growth.memo_one(n)
   return run, 100
 end
 
+-- Plans -----------------------------------------------------------------
+
+local function new_plan(n)
+  local fx, objects = mw.effects(), {}
+  for i = 1, n do
+    objects[i] = fx:track { x = 0 }
+    fx:store(objects[i], "x", i)
+  end
+  return fx, objects
+end
+
+-- A plan of so many writes is made and applied, a write.
+function growth.plan_apply(n)
+  return function() assert(new_plan(n):apply()) end, n
+end
+
+function growth.plan_clone(n)
+  local fx = new_plan(n)
+  return function() return fx:clone() end, n
+end
+
+function growth.plan_diff(n)
+  local fx = new_plan(n)
+  local clone = fx:clone()
+  return function() assert(fx == clone) end, n
+end
+
+-- Of each object, one that nothing reaches is new.
+function growth.plan_prune(n)
+  local fx = new_plan(n)
+  for _ = 1, n do fx:track_new {} end
+  return function() fx:prune() end, n
+end
+
+-- Hooks are removed, the last first.
+function growth.plan_hooks(n)
+  local fx, hooks = mw.effects(), {}
+  for i = 1, n do hooks[i] = fx:hook(hooks, "event", heard) end
+  return function()
+    for i = n, 1, -1 do hooks[i]:remove() end
+    assert(fx:is_empty())
+  end, n
+end
+
+-- Scopes in scopes, with a write in each, a scope.
+function growth.plan_scopes(n)
+  local fx, total, scopes = mw.effects(), {}, {}
+  fx:track(total)
+  fx:allow(total)
+  return function()
+    for i = 1, n do
+      scopes[i] = fx:scope()
+      fx:store(total, "x", i)
+    end
+    for i = n, 1, -1 do scopes[i]:close() end
+  end, n
+end
+
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

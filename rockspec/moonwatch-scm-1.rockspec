@@ -55,6 +55,7 @@ build = {
         "engine/bind/rollback.c",
         "engine/bind/see_through.c",
         "engine/bind/shadow.c",
+        "engine/bind/stores.c",
         "engine/bind/tally.c",
         "engine/bind/timed.c",
         "engine/bind/touch.c",

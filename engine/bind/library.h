@@ -41,6 +41,7 @@ void mwb_open_userdata(lua_State *L);
 void mwb_open_tree(lua_State *L);
 void mwb_open_calls(lua_State *L);
 void mwb_open_assign(lua_State *L);
+void mwb_open_stores(lua_State *L);
 void mwb_open_budget(lua_State *L);
 void mwb_open_policy(lua_State *L, mwb_state *s);
 void mwb_open_cell(lua_State *L, mwb_state *s);

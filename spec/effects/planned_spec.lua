@@ -497,24 +497,33 @@ describe("apply", function()
     assert.equal("insert saved:nil>true, insert x:nil>1", show(fx:apply()))
   end)
 
-  it("refuses what would be lost while it writes", function()
-    local obj, ctx, failed = {}, { save = function() end }, 0
+  it("leaves what is stored while it writes for the next time", function()
+    local obj, ctx, log = {}, {}, {}
+    function ctx.save() log[#log + 1] = "save" end
     local fx = plan(obj)
-    fx:track_global({}, "g")
-    mw.watch(obj, function()
-      for name, args in pairs { store = { obj, "y", 1 }, delete = { obj, "x" },
-        store_global = { "g", 1 }, save = { ctx }, finally = { print },
-        hook = { obj, "event", print }, apply = {}, new_cell = { 1 } } do
-        misuse("calling '" .. name .. "' while the effects are written",
-          fx[name], fx, table.unpack(args))
-        failed = failed + 1
-      end
+    local env, new = {}, nil
+    fx:track_global(env, "g")
+    mw.watch(obj, function(_, key, _, value)
+      assert.is_true(fx:is_empty())
+      assert.equal(0, fx:apply():len())
+      log[#log + 1] = key .. " " .. value
+      fx:store(obj, "y", 1)
+      fx:delete(obj, "x")
+      fx:store_global("g", 1)
+      fx:save(ctx)
+      fx:hook({ on = function() log[#log + 1] = "on" end }, "event", print)
+      fx:finally(function() log[#log + 1] = "final" end)
+      new = fx:new_cell(5)
     end)
     fx:store(obj, "x", 1)
     fx:finally(function() fx:store(obj, "z", 1) end)
     assert.equal("insert x:nil>1", show(fx:apply()))
-    assert.equal(8, failed)
-    assert.equal("insert z:nil>1", show(fx:apply()))
+    assert.same({ "x 1" }, log)
+    assert.same({ 5, "pending" }, { fx:load_cell(new) })
+    local done = "insert y:nil>1, delete x:1>nil, insert g:nil>1"
+    assert.equal(done .. ", insert :nil>5, insert z:nil>1", show(fx:apply()))
+    assert.same({ "x 1", "save", "on", "final" }, log)
+    assert.is_true(fx:is_empty())
   end)
 
   it("has what a save adds", function()

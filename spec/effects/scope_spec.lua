@@ -41,10 +41,6 @@ describe("a scope", function()
     end
     local _ <close> = fx:scope()
     misuse("'store' writes to", fx.store, fx, inner, "x", 2)
-    local clone = fx:clone()
-    clone:store(inner, "x", 2)
-    local _ <close> = clone:scope()
-    misuse("'store' writes to", clone.store, clone, inner, "x", 3)
   end)
 
   it("nests, and allows an object that is named", function()

@@ -166,4 +166,62 @@ function scenarios.plan_pruned()
   check(applied:len() == 2 and old.kept == kept and kept.n == 1)
 end
 
+-- What one plan takes over from another, marks, and removes by its index.
+function scenarios.plan_adopts()
+  look_back()
+  local mw = require "moonwatch"
+  local fx, other = mw.effects(), mw.effects { where = true }
+  local a, b, env = {}, {}, { level = 1 }
+  other:track(a)
+  other:track(b)
+  other:track_global(env, "level")
+  fx:track(b)
+  whole(function() return not fx:contains(a) and fx:contains(b) end,
+    fx.adopt, fx, other)
+  check(fx:contains(a) and fx:load_global("level", env) == 1)
+  whole(function() return fx:is_empty() end, fx.mark, fx, a)
+  check(fx:is_modified(a) and not fx:is_modified(b))
+  fx:hook({ on = none }, "event", none)
+  whole(function() return fx:remove_hook(0) end, fx.remove_hook, fx, 0)
+  check(not fx:remove_hook(0))
+  local text, short = other:to_lua { a = a }
+  if not text then error(short, 0) end
+  check(text == "\n" or text == "")
+  whole(function() return not other:has_pending(a) end, other.store, other, a,
+    "x", 1)
+  local applied, message = other:apply()
+  if not applied then error(message, 0) end
+  check(applied:len() == 1 and a.x == 1)
+end
+
+-- A plan that was applied in a transaction that failed is as it was.
+function scenarios.plan_taken_back()
+  look_back()
+  local mw = require "moonwatch"
+  local fx, a, hooked = mw.effects(), { x = 1 }, 0
+  local handle = { remove = function() hooked = hooked - 1 end }
+  local object = { on = function()
+    hooked = hooked + 1
+    return handle
+  end }
+  fx:track(a)
+  fx:store(a, "x", 2)
+  fx:hook(object, "event", none)
+  local function is_whole()
+    return a.x == 1 and hooked == 0 and fx:load(a, "x") == 2
+  end
+  local ok, err = mw.transaction(function()
+    local applied, message = fx:apply()
+    if not applied then error(message, 0) end
+    fx:store(a, "y", 3)
+    error("no", 0)
+  end)
+  check(not ok and is_whole())
+  if err ~= "no" then error(err, 0) end
+  check(fx:load(a, "y") == 3)
+  local applied, message = fx:apply()
+  if not applied then error(message, 0) end
+  check(applied:len() == 2 and a.x == 2 and a.y == 3 and hooked == 1)
+end
+
 return scenarios

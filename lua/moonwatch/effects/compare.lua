@@ -1,6 +1,7 @@
 --- Says how two objects of mw.effects differ.
 -- SPDX-License-Identifier: MIT
 
+local pending = require "moonwatch.effects.pending"
 local same = require "moonwatch.same"
 
 -- Returns the first difference of two lists whose elements have these fields,
@@ -19,14 +20,31 @@ local function difference(a, b, what, fields)
 end
 
 -- A global is compared by its environment and its name.
-local function described(self, list)
-  local result = {}
-  for i, element in ipairs(list) do
-    local item = self.items[element.object]
-    result[i] = setmetatable({ object = item.env or item.object,
-      kind = item.kind, name = item.name }, { __index = element })
+local function objects(self)
+  local list, now = {}, pending.of(self)
+  for i, item in ipairs(self.its.items) do
+    local object = item.object
+    list[i] = {
+      object = item.env or object, name = item.name,
+      kind = item.env and "global" or now.new[object] and "new",
+      mark = now.marks[object],
+    }
   end
-  return result
+  return list
+end
+
+local function mutations(self)
+  local list = {}
+  for _, entry in ipairs(pending.of(self).writes) do
+    if entry then
+      local item = self.its.of[entry.object]
+      list[#list + 1] = {
+        object = item.env or item.object, name = item.name, key = entry.key,
+        value = entry.value, deleted = entry.deleted,
+      }
+    end
+  end
+  return list
 end
 
 local function diff_saves(a, b)
@@ -40,15 +58,23 @@ local function diff_saves(a, b)
   end
 end
 
+local function hooks(self) return pending.live(pending.of(self).hooks) end
+
+local function callbacks(self)
+  local list = {}
+  for i, fn in ipairs(pending.of(self).finals) do list[i] = { fn = fn } end
+  return list
+end
+
 --- Returns the first difference in words, or nil.  The order is objects,
 -- mutations, saves, hooks, callbacks.
 return function(a, b)
-  return difference(described(a, a.items), described(b, b.items), "objects",
-      { "object", "kind", "name" })
-    or difference(described(a, a.writes), described(b, b.writes), "mutations",
+  return difference(objects(a), objects(b), "objects",
+      { "object", "kind", "name", "mark" })
+    or difference(mutations(a), mutations(b), "mutations",
       { "object", "name", "key", "value", "deleted" })
-    or diff_saves(a.saves, b.saves)
-    or difference(a.hooks, b.hooks, "hooks",
+    or diff_saves(pending.of(a).saves, pending.of(b).saves)
+    or difference(hooks(a), hooks(b), "hooks",
       { "index", "object", "event", "fn" })
-    or difference(a.finals, b.finals, "callbacks", { "fn" })
+    or difference(callbacks(a), callbacks(b), "callbacks", { "fn" })
 end

@@ -1,64 +1,113 @@
 --- A hook that is registered when pending effects are applied.
 -- SPDX-License-Identifier: MIT
+--
+-- Pending effects find a registered hook by its index, as long as the hook's
+-- object is alive.
 
 local check = require "moonwatch.check"
+local object_class = require "moonwatch.policy.object_class"
 local policy = require "moonwatch.policy"
+local private = require("moonwatch.core").private
+local same = require "moonwatch.same"
 
 local Hook, check_self = check.class "hook"
 
-local function remove_from(list, value)
-  for i, element in ipairs(list) do
-    if rawequal(element, value) then return table.remove(list, i) end
+local hook = {}
+
+--- Returns a hook of an object.
+function hook.new(effects, index, object, event, fn)
+  return setmetatable({
+    effects = effects, index = index, object = object, event = event, fn = fn,
+    registered = false, removed = false,
+  }, Hook)
+end
+
+--- Returns what a clone of the effects has instead of a hook.
+function hook.clone(self, effects)
+  return hook.new(effects, self.index, self.object, self.event, self.fn)
+end
+
+--- Tells whether the policy lets a hook of the object name the event.
+function hook.is_event(object, event)
+  local events = policy.hooks(object_class.of(object)).events
+  for _, known in ipairs(events or {}) do
+    if same(known, event) then return true end
   end
+  return not events
+end
+
+-- {======================================================
+-- Registered hooks
+-- =======================================================
+
+--- Returns an empty list of registered hooks: `by_index` finds a hook; `of`
+-- keeps the hooks of an object alive, as long as the object is.
+function hook.list()
+  return {
+    by_index = setmetatable({}, { __mode = "v" }),
+    of = setmetatable({}, { __mode = "k" }),
+  }
+end
+
+local function list(self)
+  local its = self.effects.its.registered
+  local of = its.of[self.object] or {}
+  its.of[self.object] = of
+  of[self.index], its.by_index[self.index] = self, self
+end
+
+local function unlist(self)
+  local of = self.effects.its.registered.of[self.object]
+  if of then of[self.index] = nil end
+end
+
+-- Returns the function that ends a registration, if there is one.
+local function remover(handle)
+  if type(handle) ~= "table" and type(handle) ~= "userdata" then return nil end
+  return handle.remove or handle.cancel
+end
+
+--- Raises if the hook cannot be registered.
+function hook.check(self)
+  if policy.has "register" or self.object.on ~= nil then return end
+  error(("hook %d: its object has no method 'on'"):format(self.index), 0)
+end
+
+local function ask(...)
+  local _, handle = policy.ask("register", ...)
+  return handle
+end
+
+--- Registers the hook with the policy's `register` or `object:on(event, fn)`.
+function hook.register(self)
+  local object, on = self.object, ask
+  list(self)
+  if not policy.has "register" then on = object.on end
+  private.store_after(self, "registered", nil, on, object, self.event, self.fn)
 end
 
 --- Ends the registration, if the registration returned a handle that can.
-function Hook:undo()
+function hook.undo(self)
   local handle = self.registered
+  local remove = remover(handle)
+  if remove then
+    private.store_after(self, "registered", false, remove, handle)
+  end
   self.registered = false
-  if type(handle) ~= "table" and type(handle) ~= "userdata" then return end
-  local remove = handle.remove or handle.cancel
-  if remove then remove(handle) end
+  unlist(self)
 end
+
+-- }======================================================
 
 --- Takes the hook back, and its registration if the effects were applied.  A
 -- second call does nothing.
 function Hook:remove()
   check_self(self, "remove")
-  if self.removed then return end
+  if self.removed and not self.registered then return end
   self.removed = true
-  remove_from(self.effects.hooks, self)
-  self:undo()
+  hook.undo(self)
 end
 
 Hook.cancel = Hook.remove
 
---- Raises if the hook cannot be registered.
-function Hook:check()
-  if policy.has "register" or self.object.on ~= nil then return end
-  error(("hook %d: its object has no method 'on'"):format(self.index), 0)
-end
-
---- Registers the hook with the policy's `register` or `object:on(event, fn)`.
-function Hook:register()
-  local asked, handle = policy.ask("register", self.object, self.event, self.fn)
-  self.registered = handle
-  if not asked then self.registered = self.object:on(self.event, self.fn) end
-end
-
---- Calls the saves and registers the hooks of pending effects.  Raises before
--- the first call if one of them is impossible.
-function Hook.prepare(self)
-  for i, save in ipairs(self.saves) do
-    if save[1].save == nil then
-      error(("save %d: its object has no method 'save'"):format(i), 0)
-    end
-  end
-  for _, hook in ipairs(self.hooks) do hook:check() end
-  for _, save in ipairs(self.saves) do
-    save[1]:save(table.unpack(save, 2, save.n))
-  end
-  for _, hook in ipairs(self.hooks) do hook:register() end
-end
-
-return Hook
+return hook

@@ -1,65 +1,98 @@
 --- mw.effects: writes that are made later, or never.
 -- SPDX-License-Identifier: MIT
 --
--- `items` has the tracked objects, cells and globals, in the order of tracking
--- and by object.  An item says whether the object is new, and has a number for
--- scopes.  `writes` is a list in the order of the program, with one entry for
--- each field; `fields` has the entries by object and key.  An entry that a
--- later one has replaced is `gone`.
+-- All that effects know is in one table, `its`:
+--
+--     items       the tracked objects, cells and globals, in the order of
+--                 tracking: { object, nth, env, name }
+--     of          object -> item; a global has a table of its own as its object
+--     tracked     the number of the item that was tracked last
+--     globals     name -> environment -> item
+--     pending     what there is to do: see pending.lua
+--     scopes      see scope.lua
+--     registered  see hook.lua
+--     applying    are the saves and hooks under way?
+--     life        a table that lives until the effects are cleared
+--
+-- A function that changes effects works out the change and then makes all
+-- stores in one step, by `store_all` or as one assignment.  So an error from
+-- outside, at any instruction, leaves the effects as they were or changed.
 
 local check = require "moonwatch.check"
 local compare = require "moonwatch.effects.compare"
 local core = require "moonwatch.core"
-local recorded = require "moonwatch.effects.recorded"
-local Hook = require "moonwatch.effects.hook"
+local hook = require "moonwatch.effects.hook"
+local pending = require "moonwatch.effects.pending"
+local perform = require "moonwatch.effects.perform"
+local place = require "moonwatch.effects.place"
+local policy = require "moonwatch.policy"
 local reachable = require "moonwatch.effects.reachable"
 local scope = require "moonwatch.effects.scope"
+local to_lua = require "moonwatch.effects.to_lua"
 
 local private = core.private
+local store_all = private.store_all
 
 local Planned, check_self = check.class "effects"
 
+local function fresh()
+  return {
+    items = {}, of = {}, tracked = 0, globals = {}, pending = pending.none(),
+    scopes = scope.stack(), registered = hook.list(), applying = false,
+    life = {},
+  }
+end
+
 local function new(opts)
-  return setmetatable({
-    opts = opts, items = {}, writes = {}, fields = {}, saves = {}, hooks = {},
-    last_hook = -1, finals = {}, tracked = 0, globals = {}, stage = false,
-    scopes = { scope.outermost() },
-  }, Planned)
+  return setmetatable({ opts = opts, its = fresh(), last_hook = -1 }, Planned)
 end
 
 -- {======================================================
 -- Tracking
 -- =======================================================
 
--- Raises while the effects are being written: what the program added would be
--- lost.
-local function check_idle(self, name, level)
-  if self.stage == "writing" then
-    error(("calling '%s' while the effects are written"):format(name), level)
-  end
-end
-
 local function is_object(value)
   return type(value) == "table" or type(value) == "userdata" and
     not private.is_cell(value) and private.metatable(value) ~= nil
 end
 
-local function add(self, item)
-  item.nth = self.tracked + 1
-  self.items[item.object] = false -- so that there is room for the item
-  self.items[#self.items + 1] = item
-  self.items[item.object], self.tracked = item, item.nth
-end
-
--- The array part of `items` is no item of a number.
 local function item_of(self, object)
-  return type(object) ~= "number" and self.items[object or 0] or nil
+  return object ~= nil and self.its.of[object] or nil
 end
 
 local function check_untracked(self, object, name)
-  if self.items[object] then
+  if self.its.of[object] then
     error(("bad argument #1 to '%s' (is tracked already)"):format(name), 3)
   end
+end
+
+-- Returns what the class of an object does, if that is for the option
+-- `intercepted` to refuse.
+local function interception(self, object)
+  local class = self.opts.intercepted and private.metatable(object)
+  if not class then return nil end
+  if rawget(core.raw(class), "__newindex") ~= nil then
+    return "its class intercepts writes"
+  elseif type(rawget(core.raw(class), "__index")) == "function" then
+    return "its class intercepts reads"
+  end
+end
+
+local function check_plain(self, object, name)
+  local what = interception(self, object)
+  if what then
+    error(("bad argument #1 to '%s' (%s)"):format(name, what), 3)
+  end
+end
+
+-- Tracks an object; makes further stores in the same step.
+local function add(self, object, ...)
+  local its = self.its
+  local item = { object = object, nth = its.tracked + 1 }
+  store_all {
+    its.items, #its.items + 1, item, its.of, object, item, its, "tracked",
+    item.nth, ...
+  }
 end
 
 --- Tracks an object, which may then be written to.  Returns the object.
@@ -68,7 +101,8 @@ function Planned:track(object)
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
   check_untracked(self, object, "track")
-  add(self, { object = object, kind = "object" })
+  check_plain(self, object, "track")
+  add(self, object)
   return object
 end
 
@@ -84,7 +118,8 @@ function Planned:track_new(its_class, ...)
   local object = allocate and allocate(its_class, ...) or
     setmetatable({}, its_class)
   check_untracked(self, object, "track_new")
-  add(self, { object = object, kind = "new" })
+  check_plain(self, object, "track_new")
+  add(self, object, pending.of(self).new, object, true)
   return object
 end
 
@@ -96,21 +131,37 @@ function Planned:track_cell(fn, i)
   local cell = private.cell(fn, i)
   check.that(cell, 2, "track_cell", "the function has no such upvalue")
   check_untracked(self, cell, "track_cell")
-  add(self, { object = cell, kind = "cell" })
+  add(self, cell)
   return cell
+end
+
+-- A cell or a global has this one field.
+local VALUE = "value"
+
+-- Returns the place in the program that called the library, if the effects are
+-- to know it.
+local function where(self)
+  return self.opts.where and place() or nil
 end
 
 --- Creates and tracks a cell, with a value if there is an argument.
 function Planned:new_cell(...)
   check_self(self, "new_cell")
-  check_idle(self, "new_cell", 3)
-  local cell = private.cell()
-  add(self, { object = cell, kind = "new" })
-  if select("#", ...) == 0 then return cell end
-  local ok, err = pcall(self.store_cell, self, cell, (...))
-  if ok then return cell end
-  self.items[#self.items], self.items[cell] = nil, nil
-  error(err, 0)
+  local cell, now = private.cell(), pending.of(self)
+  if select("#", ...) == 0 then
+    add(self, cell, now.new, cell, true)
+  else
+    add(self, cell, now.new, cell, true,
+      pending.put(now, cell, VALUE, (...), false, where(self)))
+  end
+  return cell
+end
+
+-- Returns the stores that track a global, of which no item is known.
+local function stores_of_global(its, item, globals)
+  local envs = globals[item.name]
+  if envs then return envs, item.env, item end
+  return its.globals, item.name, { [item.env] = item }
 end
 
 --- Tracks a global of an environment, for `store_global`.
@@ -118,14 +169,15 @@ function Planned:track_global(env, name)
   check_self(self, "track_global")
   check.argument(type(env) == "table", 1, "track_global", "table", env)
   check.argument(type(name) == "string", 2, "track_global", "string", name)
-  if self.globals[name] then
-    error(("bad argument #2 to 'track_global' ('%s' is tracked already)")
-      :format(name), 2)
-  end
-  local item = { object = {}, env = env, name = name, kind = "global" }
-  self.globals[name] = false -- so that there is room for the item
-  add(self, item)
-  self.globals[name] = item
+  local its = self.its
+  local envs = its.globals[name]
+  check.that(not (envs and envs[env]), 2, "track_global",
+    ("'%s' is tracked already"):format(name))
+  local item = { object = {}, nth = its.tracked + 1, env = env, name = name }
+  store_all {
+    its.items, #its.items + 1, item, its.of, item.object, item, its, "tracked",
+    item.nth, stores_of_global(its, item, its.globals)
+  }
 end
 
 --- Tells whether an object is tracked.
@@ -140,49 +192,24 @@ end
 -- Stores and loads
 -- =======================================================
 
-local NAN = {}
-
-local function name_of(key)
-  return key == key and key or NAN
-end
-
-local function find(self, object, key)
-  local fields = self.fields[object]
-  return fields and fields[name_of(key)]
-end
-
--- Returns the item of an object; raises if the object may not be written to.
-local function writable(self, object, name)
+-- Raises if the object may not be written to.
+local function check_writable(self, object, name)
   local item = item_of(self, object)
   if not item then
     error(("bad argument #1 to '%s' (is not tracked)"):format(name), 3)
   end
-  check_idle(self, name, 4)
-  scope.check(self, item, name, 4)
-  return item
+  scope.check(self.its.scopes, item, self.opts.policy, name, 4)
 end
 
--- A field that is set again after a delete comes last in the order of the
--- program.  The entry is gone until it is in both tables: memory may run out
--- between them.
+local MANY = 16 -- holes
+
 local function put(self, object, key, value, deleted)
-  local fields = self.fields[object]
-  local former = fields and fields[name_of(key)]
-  if former and (deleted or not former.deleted) then
-    former.value, former.deleted = value, deleted
-    return
+  local now = pending.of(self)
+  if now.holes > MANY and now.holes > #now.writes // 2 then
+    now = pending.copy(now)
+    self.its.pending = now
   end
-  if math.type(key) == "float" then key = math.tointeger(key) or key end
-  local entry = { object = object, key = key, value = value, deleted = deleted,
-    gone = true }
-  self.writes[#self.writes + 1] = entry
-  if fields then
-    fields[name_of(key)] = entry
-  else
-    self.fields[object] = { [name_of(key)] = entry }
-  end
-  if former then former.gone = true end
-  entry.gone = false
+  store_all { pending.put(now, object, key, value, deleted, where(self)) }
 end
 
 local function check_key(key, name)
@@ -204,7 +231,7 @@ end
 function Planned:store(object, key, value)
   check_object(self, object, "store")
   check_key(key, "store")
-  writable(self, object, "store")
+  check_writable(self, object, "store")
   put(self, object, key, value, false)
 end
 
@@ -212,7 +239,7 @@ end
 function Planned:delete(object, key)
   check_object(self, object, "delete")
   check_key(key, "delete")
-  writable(self, object, "delete")
+  check_writable(self, object, "delete")
   put(self, object, key, nil, true)
 end
 
@@ -228,7 +255,7 @@ end
 function Planned:load(object, key)
   check_object(self, object, "load")
   check_key(key, "load")
-  local entry = find(self, object, key)
+  local entry = pending.find(pending.of(self), object, key)
   return load(entry, entry == nil and object[key])
 end
 
@@ -240,44 +267,53 @@ local function check_cell(self, cell, name)
   end
 end
 
--- A cell or a global has this one field.
-local VALUE = "value"
-
 function Planned:store_cell(cell, value)
   check_cell(self, cell, "store_cell")
-  writable(self, cell, "store_cell")
+  check_writable(self, cell, "store_cell")
   put(self, cell, VALUE, value, false)
 end
 
 function Planned:load_cell(cell)
   check_cell(self, cell, "load_cell")
-  local entry = find(self, cell, VALUE)
+  local entry = pending.find(pending.of(self), cell, VALUE)
   if entry then return load(entry) end
   local has, value = private.cell_value(cell)
   if not has then error("the cell has no value yet", 2) end
   return value, "real"
 end
 
-local function global(self, name, from)
+-- Returns the item of a global; `env` is argument `n` of the function `from`.
+local function global(self, name, env, n, from)
   check_self(self, from, 1)
-  local item = name ~= nil and self.globals[name]
-  if not item then
+  local envs = name ~= nil and self.its.globals[name]
+  if not envs then
     error(("bad argument #1 to '%s' (no global of that name is tracked)")
       :format(from), 3)
+  elseif env == nil and next(envs, (next(envs))) then
+    error(("bad argument #%d to '%s' ('%s' is tracked in several environments)")
+      :format(n, from, name), 3)
+  end
+  local item
+  if env == nil then item = select(2, next(envs)) else item = envs[env] end
+  if not item then
+    error(("bad argument #%d to '%s' (no global '%s' of it is tracked)")
+      :format(n, from, name), 3)
   end
   return item
 end
 
-function Planned:store_global(name, value)
-  local item = global(self, name, "store_global")
-  check_idle(self, "store_global", 3)
-  scope.check(self, item, "store_global", 3)
+--- Stores the value of a global.  A name that is tracked in several
+-- environments needs the environment.
+function Planned:store_global(name, value, env)
+  local item = global(self, name, env, 3, "store_global")
+  scope.check(self.its.scopes, item, self.opts.policy, "store_global", 3)
   put(self, item.object, VALUE, value, false)
 end
 
-function Planned:load_global(name)
-  local item = global(self, name, "load_global")
-  return load(find(self, item.object, VALUE), item.env[name])
+function Planned:load_global(name, env)
+  local item = global(self, name, env, 2, "load_global")
+  local entry = pending.find(pending.of(self), item.object, VALUE)
+  return load(entry, item.env[name])
 end
 
 -- }======================================================
@@ -286,23 +322,33 @@ end
 -- Pending writes
 -- =======================================================
 
+--- Marks an object as modified, without a write.
+function Planned:mark(object)
+  check_self(self, "mark")
+  check.that(item_of(self, object), 1, "mark", "is not tracked")
+  scope.check(self.its.scopes, item_of(self, object), self.opts.policy, "mark",
+    3)
+  store_all { pending.of(self).marks, object, true }
+end
+
 --- Tells whether a write to the object, or to its field `key`, is pending.
 function Planned:has_pending(object, key)
   check_self(self, "has_pending")
   if object == nil then return false end
-  if key ~= nil then return find(self, object, key) ~= nil end
-  return self.fields[object] ~= nil
+  local now = pending.of(self)
+  if key ~= nil then return pending.find(now, object, key) ~= nil end
+  return now.fields[object] ~= nil
 end
 
-local function is_modified(self, item)
-  return item.kind == "new" or self.fields[item.object] ~= nil
+local function is_modified(self, object)
+  local now = pending.of(self)
+  return now.new[object] or now.marks[object] or now.fields[object] ~= nil
 end
 
---- Tells whether the object will change.  A new object does.
+--- Tells whether the object will change.  A new object does, and a marked one.
 function Planned:is_modified(object)
   check_self(self, "is_modified")
-  local item = item_of(self, object)
-  return item and is_modified(self, item) or false
+  return item_of(self, object) ~= nil and is_modified(self, object)
 end
 
 --- Returns the objects that will change, in the order of tracking; for a
@@ -310,9 +356,9 @@ end
 function Planned:modified()
   check_self(self, "modified")
   local list, seen = {}, {}
-  for _, item in ipairs(self.items) do
+  for _, item in ipairs(self.its.items) do
     local object = item.env or item.object
-    if is_modified(self, item) and not seen[object] then
+    if is_modified(self, item.object) and not seen[object] then
       list[#list + 1], seen[object] = object, true
     end
   end
@@ -322,10 +368,7 @@ end
 --- Tells whether `apply` has nothing to do.
 function Planned:is_empty()
   check_self(self, "is_empty")
-  for _, item in ipairs(self.items) do
-    if is_modified(self, item) then return false end
-  end
-  return not (self.saves[1] or self.hooks[1] or self.finals[1])
+  return pending.is_empty(pending.of(self))
 end
 
 -- }======================================================
@@ -338,14 +381,14 @@ end
 -- tracked before are refused.  Returns the scope.
 function Planned:scope()
   check_self(self, "scope")
-  return scope.open(self)
+  return (scope.open(self.its.scopes, self.its.tracked))
 end
 
 --- Allows writes to an object in the innermost scope.
 function Planned:allow(object)
   check_self(self, "allow")
   check.that(item_of(self, object), 1, "allow", "is not tracked")
-  scope.allow(self, object)
+  scope.allow(self.its.scopes, object)
 end
 
 -- }======================================================
@@ -358,8 +401,17 @@ end
 function Planned:save(ctx, ...)
   check_self(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
-  check_idle(self, "save", 3)
-  self.saves[#self.saves + 1] = table.pack(ctx, ...)
+  local saves = pending.of(self).saves
+  store_all { saves, #saves + 1, table.pack(ctx, ...) }
+end
+
+-- Returns the list of hooks, without most of those that were removed.
+local function list_of_hooks(now)
+  if #now.hooks >= now.many then
+    local live = pending.live(now.hooks)
+    store_all { now, "hooks", live, now, "many", math.max(2 * #live, MANY) }
+  end
+  return now.hooks
 end
 
 --- Registers a function for an event when the effects are applied, with the
@@ -368,23 +420,43 @@ function Planned:hook(object, event, fn)
   check_self(self, "hook")
   check.argument(is_object(object), 1, "hook", "table or userdata", object)
   check.argument(type(fn) == "function", 3, "hook", "function", fn)
-  check_idle(self, "hook", 3)
-  self.last_hook = self.last_hook + 1
-  local hook = setmetatable({
-    effects = self, index = self.last_hook, object = object, event = event,
-    registered = false,
-    fn = fn,
-  }, Hook)
-  self.hooks[#self.hooks + 1] = hook
-  return hook
+  check.that(hook.is_event(object, event), 2, "hook",
+    ("the policy has no event '%s' for the class"):format(tostring(event)))
+  local hooks = list_of_hooks(pending.of(self))
+  local its = hook.new(self, self.last_hook + 1, object, event, fn)
+  store_all { hooks, #hooks + 1, its, self, "last_hook", its.index }
+  return its
+end
+
+-- Returns the hook of an index in a list in the order of the indices.
+local function find_hook(hooks, index)
+  local first, last = 1, #hooks
+  while first < last do
+    local i = (first + last) // 2
+    if hooks[i].index < index then first = i + 1 else last = i end
+  end
+  return hooks[first] and hooks[first].index == index and hooks[first] or nil
+end
+
+--- Removes the hook of an index, as the hook's `remove` does.  Tells whether
+-- there was such a hook.
+function Planned:remove_hook(index)
+  check_self(self, "remove_hook")
+  check.argument(math.type(index) == "integer", 1, "remove_hook", "integer",
+    index)
+  local its = find_hook(pending.of(self).hooks, index) or
+    self.its.registered.by_index[index]
+  if not its or its.removed then return false end
+  its:remove()
+  return true
 end
 
 --- Calls a function after the effects are applied.
 function Planned:finally(fn)
   check_self(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
-  check_idle(self, "finally", 3)
-  self.finals[#self.finals + 1] = { fn = fn }
+  local finals = pending.of(self).finals
+  store_all { finals, #finals + 1, fn }
 end
 
 -- }======================================================
@@ -393,44 +465,36 @@ end
 -- Forgetting
 -- =======================================================
 
--- The writes that are not gone, without those to objects in `forgotten`.
-local function live_writes(self, forgotten)
-  local writes = {}
-  for _, entry in ipairs(self.writes) do
-    if not entry.gone and not (forgotten and forgotten[entry.object]) then
-      writes[#writes + 1] = entry
-    end
-  end
-  return writes
-end
-
 -- Adds the values to `roots` that the effects hold in any case.
 local function roots_of(self, roots)
-  for _, item in ipairs(self.items) do
-    if item.kind ~= "new" then roots[#roots + 1] = item.object end
+  local now = pending.of(self)
+  for _, item in ipairs(self.its.items) do
+    if not now.new[item.object] then roots[#roots + 1] = item.object end
     if item.env then roots[#roots + 1] = item.env[item.name] end
   end
-  for _, save in ipairs(self.saves) do roots[#roots + 1] = save end
-  for _, hook in ipairs(self.hooks) do
-    roots[#roots + 1], roots[#roots + 2] = hook.object, hook.fn
+  for _, save in ipairs(now.saves) do roots[#roots + 1] = save end
+  for _, its in ipairs(pending.live(now.hooks)) do
+    roots[#roots + 1], roots[#roots + 2] = its.object, its.fn
   end
-  for _, final in ipairs(self.finals) do roots[#roots + 1] = final.fn end
+  table.move(now.finals, 1, #now.finals, #roots + 1, roots)
   return roots
 end
 
--- Memory may run out until all that stays is known.
 local function forget(self, unreached)
-  local items, n = {}, 0
-  for _, item in ipairs(self.items) do
+  local its, items, of, n = self.its, {}, {}, 0
+  for _, item in ipairs(its.items) do
     if unreached[item.object] then
       n = n + 1
     else
       items[#items + 1] = item
-      items[item.object] = item
+      of[item.object] = item
     end
   end
-  self.writes, self.items = live_writes(self, unreached), items
-  for object in pairs(unreached) do self.fields[object] = nil end
+  if n == 0 then return 0 end
+  store_all {
+    its, "items", items, its, "of", of,
+    its, "pending", pending.copy(its.pending, unreached),
+  }
   return n
 end
 
@@ -438,72 +502,92 @@ end
 -- object, no pending value, save or hook.  Returns their number.
 function Planned:prune(...)
   check_self(self, "prune")
-  local unreached = {}
-  for _, item in ipairs(self.items) do
-    if item.kind == "new" then unreached[item.object] = true end
-  end
-  reachable(roots_of(self, { ... }), unreached, self.fields)
+  local now, unreached = pending.of(self), {}
+  for object in next, now.new do unreached[object] = true end
+  if next(unreached) == nil then return 0 end
+  reachable(roots_of(self, { ... }), unreached, now.fields)
   return forget(self, unreached)
 end
 
 --- Forgets everything.
 function Planned:clear()
   check_self(self, "clear")
-  local fresh = new(self.opts)
-  fresh.last_hook = self.last_hook
-  for name, value in pairs(fresh) do self[name] = value end
+  self.its = fresh()
 end
 
 -- }======================================================
 
 -- {======================================================
--- Copies and comparison
+-- Several effects
 -- =======================================================
 
-local function copy(t)
-  local result = {}
-  for key, value in pairs(t) do result[key] = value end
-  return result
-end
-
-local function copy_items(from, to)
-  for _, item in ipairs(from.items) do
-    local its = copy(item)
-    to.items[#to.items + 1], to.items[its.object] = its, its
-    if its.env then to.globals[its.name] = its end
+local function check_other(other, name)
+  if private.metatable(other) ~= Planned then
+    error(("bad argument #1 to '%s' (effects expected, got %s)"):format(name,
+      type(other)), 3)
   end
 end
 
---- Returns a copy that is independent of the original.
+-- Tells whether these effects track what an item of others stands for.
+local function is_known(self, item)
+  local envs = item.env and self.its.globals[item.name]
+  return self.its.of[item.object] or envs and envs[item.env]
+end
+
+-- Returns an item of others, as these effects have it.
+local function adopted(item, nth)
+  return {
+    object = item.env and {} or item.object, nth = nth, env = item.env,
+    name = item.name,
+  }
+end
+
+--- Tracks what other effects track, as far as it is not tracked.  What is new
+-- in the others is not new here.
+function Planned:adopt(other)
+  check_self(self, "adopt")
+  check_other(other, "adopt")
+  local its, nth, n = self.its, self.its.tracked, #self.its.items
+  local stores, globals = {}, {}
+  for name, envs in next, its.globals do globals[name] = envs end
+  local function store(...) table.move({ ... }, 1, 3, #stores + 1, stores) end
+  for _, item in ipairs(other.its.items) do
+    if not is_known(self, item) then
+      check_plain(self, item.object, "adopt")
+      nth, n = nth + 1, n + 1
+      local own = adopted(item, nth)
+      store(its.items, n, own)
+      store(its.of, own.object, own)
+      if own.env then
+        store(stores_of_global(its, own, globals))
+        globals[own.name] = globals[own.name] or stores[#stores]
+      end
+    end
+  end
+  store(its, "tracked", nth)
+  store_all(stores)
+end
+
+--- Returns a copy that is independent of the original.  Scopes of the original
+-- are scopes of the copy, too, until the original ends them.
 function Planned:clone()
   check_self(self, "clone")
   local clone = new(self.opts)
-  copy_items(self, clone)
-  for _, entry in ipairs(self.writes) do
-    if not entry.gone then
-      local its = copy(entry)
-      clone.writes[#clone.writes + 1] = its
-      clone.fields[its.object] = clone.fields[its.object] or {}
-      clone.fields[its.object][name_of(its.key)] = its
-    end
+  pending.of(self)
+  local its = perform.copy(self.its)
+  for i, element in ipairs(its.pending.hooks) do
+    its.pending.hooks[i] = hook.clone(element, clone)
   end
-  for i, save in ipairs(self.saves) do clone.saves[i] = copy(save) end
-  for i, hook in ipairs(self.hooks) do
-    local its = copy(hook)
-    its.effects, its.registered = clone, false
-    clone.hooks[i] = setmetatable(its, Hook)
-  end
-  table.move(self.finals, 1, #self.finals, 1, clone.finals)
-  clone.last_hook, clone.tracked = self.last_hook, self.tracked
+  its.scopes = scope.clone(its.scopes)
+  its.registered, its.applying, its.life = hook.list(), false, {}
+  clone.its, clone.last_hook = its, self.last_hook
   return clone
 end
 
 --- Returns the first difference in words, or nil.
 function Planned:diff(other)
   check_self(self, "diff")
-  check.argument(private.metatable(other) == Planned, 1, "diff", "effects",
-    other)
-  self.writes, other.writes = live_writes(self), live_writes(other)
+  check_other(other, "diff")
   return compare(self, other)
 end
 
@@ -517,76 +601,44 @@ end
 -- Applying
 -- =======================================================
 
--- The key of a cell is the key that a transaction uses for the cell.
-local function key_of(item, entry)
-  if private.is_cell(item.object) then return private.cell_name(item.object) end
-  return item.env and item.name or entry.key
-end
-
-local function entries(self)
-  local list = {}
-  self.writes = live_writes(self)
-  for i, entry in ipairs(self.writes) do
-    local item = self.items[entry.object]
-    list[i] = {
-      object = item.env or item.object, key = key_of(item, entry),
-      new = entry.value, kind = entry.deleted and "delete" or "update",
-    }
-  end
-  return list
-end
-
-local DONE = { "writes", "fields", "saves", "hooks", "finals" }
-
--- Empties the effects, which are done, and calls the callbacks.  Returns the
--- first error in a table, or nil.
-local function finish(self, problem, fresh)
-  local finals = self.finals
-  for _, name in ipairs(DONE) do self[name] = fresh[name] end
-  for _, item in ipairs(self.items) do
-    if item.kind == "new" then item.kind = "object" end
-  end
-  for _, final in ipairs(finals) do
-    local ok, err = pcall(final.fn)
-    if not ok then problem = problem or { err } end
-  end
-  return problem
-end
-
 --- Applies the effects: saves, hooks, the writes in the order of the program,
 -- callbacks.  Returns the effects of the writes; or nil, a message and the
 -- entry that failed, and all writes are taken back.
 function Planned:apply()
   check_self(self, "apply")
-  check_idle(self, "apply", 3)
-  if self.stage then error("calling 'apply' while it is under way", 2) end
-  local fresh = new(self.opts)
-  local function prepare()
-    Hook.prepare(self)
-    self.stage = "writing"
-    return entries(self)
+  if self.its.applying then
+    error("calling 'apply' while it is under way", 2)
   end
-  self.stage = "applying"
-  local ok, fx, problem, entry = pcall(recorded.write, prepare)
-  self.stage = false
-  if ok and fx then
-    recorded.raise(finish(self, problem, fresh))
-    return fx
+  return perform.apply(self)
+end
+
+--- Returns source text that does what `apply` would do, but for callbacks; see
+-- to_lua.lua.  New objects that nothing reaches are left out.
+function Planned:to_lua(names)
+  check_self(self, "to_lua")
+  if policy.has "register" and pending.of(self).hooks[1] then
+    return nil, "the policy registers the hooks"
+  elseif pending.of(self).finals[1] then
+    return nil, "there are callbacks"
   end
-  for _, hook in ipairs(self.hooks) do hook:undo() end
-  if not ok then error(fx, 0) end
-  return nil, problem, entry
+  local pruned = self:clone()
+  pruned:prune()
+  local fx, calls = perform.preview(pruned)
+  return to_lua(fx, names, calls)
 end
 
 -- }======================================================
 
-local OPTIONS = { policy = "string" }
+local OPTIONS = { policy = "string", intercepted = "string", where = "boolean" }
 local POLICIES = { error = true, warn = true, silent = true }
 
 --- Returns an object for writes that are made later.
 return function(opts)
-  local how = check.options(opts, OPTIONS, 1, "effects").policy
+  opts = check.options(opts, OPTIONS, 1, "effects")
+  local how, refused = opts.policy, opts.intercepted
   check.that(how == nil or POLICIES[how], 1, "effects",
     "option 'policy' is none of 'error', 'warn' and 'silent'")
-  return new { policy = how }
+  check.that(refused == nil or refused == "refuse", 1, "effects",
+    "option 'intercepted' is not 'refuse'")
+  return new { policy = how, intercepted = refused, where = opts.where }
 end

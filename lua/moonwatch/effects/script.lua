@@ -5,6 +5,7 @@
 --                     { object, root = name, keys... }
 --     script.tables   new tables, each with its contents:
 --                     { object, class = , fields = { { key, value }... } }
+--     script.calls    { object, method, arguments..., n = }, before the writes
 --     script.writes   { object, key, value, kind }, in the order of the program
 --
 -- Paths are those before the effects, as they will be when the script runs.
@@ -144,12 +145,20 @@ function Script:check_unplaced()
   end
 end
 
-local function make(fx, names)
+-- Makes sure that the script can make the calls.
+function Script:call(calls)
+  for _, call in ipairs(calls) do
+    for i = 1, call.n do self:need(call[i]) end
+  end
+end
+
+local function make(fx, names, calls)
   local first, last = before_after(fx)
   local self = setmetatable({
     ways = find_ways(names, first.contents), after = last, known = {},
-    places = {}, tables = {}, writes = {}, unplaced = {},
+    places = {}, tables = {}, writes = {}, unplaced = {}, calls = calls or {},
   }, Script)
+  self:call(self.calls)
   for _, e in ipairs(recorded.list(fx:squash())) do self:write(e) end
   local i = 1
   while self.tables[i] do
@@ -161,9 +170,10 @@ local function make(fx, names)
 end
 
 --- Returns the script for effects; `names` has the objects that will exist, by
--- name.  Returns nil and a message if the script cannot have some value.
-return function(fx, names)
-  local ok, result = pcall(make, fx, names)
+-- name; `calls`, if any, come before the writes.  Returns nil and a message if
+-- the script cannot have some value.
+return function(fx, names, calls)
+  local ok, result = pcall(make, fx, names, calls)
   if ok then return result end
   if type(result) ~= "table" then error(result, 0) end
   return nil, result[1]

@@ -109,6 +109,14 @@ function Writer:write(write)
   end
 end
 
+-- A method of the first argument.
+function Writer:call(call)
+  local arguments = {}
+  for i = 3, call.n do arguments[#arguments + 1] = self:value(call[i]) end
+  self:line(self.names[call[1]], ":", call[2], "(",
+    table.concat(arguments, ", "), ")")
+end
+
 local function render(script, names)
   local self = setmetatable({ lines = {}, names = {}, taken = names, last = 0 },
     Writer)
@@ -116,6 +124,7 @@ local function render(script, names)
   for _, place in ipairs(script.places) do self:place(place, names) end
   for _, its in ipairs(script.tables) do self:table(its.object, names) end
   for _, its in ipairs(script.tables) do self:fields(its) end
+  for _, call in ipairs(script.calls) do self:call(call) end
   for _, write in ipairs(script.writes) do self:write(write) end
   self:line ""
   local text = table.concat(self.lines, "\n")
@@ -130,8 +139,9 @@ end
 --- Returns source text that performs the effects in a program in which the
 -- objects in `names` are globals of these names; the text finds other objects
 -- by their paths, and the library in the global `mw` or by `require`, if it has
--- to.  Returns nil and a message if there is no way to a value.
-return function(self, names)
+-- to.  Returns nil and a message if there is no way to a value.  `calls` are
+-- those of effects that are not applied yet.
+return function(self, names, calls)
   recorded.check(self, "to_lua")
   check.argument(type(names) == "table", 1, "to_lua", "table", names)
   for name, object in pairs(names) do
@@ -139,7 +149,7 @@ return function(self, names)
     check.that(type(object) == "table", 1, "to_lua",
       "the values are not all tables")
   end
-  local script, message = make_script(self, names)
+  local script, message = make_script(self, names, calls)
   if not script then return nil, message end
   return render(script, names)
 end

@@ -31,7 +31,7 @@ local FIELDS = {
 
 local HOOKS = {
   mutators = "table", ignore = "table", constructors = "table",
-  deep = "boolean",
+  events = "table", deep = "boolean",
 }
 
 -- Returns what is wrong with the fields of a table, or nil; `known` has the

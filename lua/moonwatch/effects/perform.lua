@@ -1,0 +1,263 @@
+--- Applying pending effects.
+-- SPDX-License-Identifier: MIT
+--
+-- The effects are applied in a transaction, and the transaction decides what
+-- became of them: if it is taken back, the effects get back what they had to
+-- do.  So an error that comes from outside, at any instruction, leaves them as
+-- they were or applied.
+--
+-- Before the writes, all that there is to do is taken out of the effects in one
+-- step.  What the program adds while the effects are written is for the next
+-- time.
+
+local core = require "moonwatch.core"
+local hook = require "moonwatch.effects.hook"
+local pending = require "moonwatch.effects.pending"
+local protect = require "moonwatch.protect"
+local recorded = require "moonwatch.effects.recorded"
+local transaction = require "moonwatch.transaction"
+
+local private = core.private
+
+local perform = {}
+
+-- {======================================================
+-- Before and after
+-- =======================================================
+
+local function copy(t)
+  local result = {}
+  for key, value in next, t do result[key] = value end
+  return result
+end
+
+--- Returns a copy of the state of effects.
+function perform.copy(its)
+  local result = copy(its)
+  result.items, result.of = copy(its.items), copy(its.of)
+  result.globals = {}
+  for name, envs in next, its.globals do result.globals[name] = copy(envs) end
+  result.pending = pending.copy(its.pending)
+  return result
+end
+
+-- Returns the state to go back to.  Saves and hooks are functions of the
+-- program, which may change the effects; so they work with a copy.
+local function remember(self)
+  local now = pending.of(self)
+  local its = self.its
+  if now.saves[1] or now.hooks[1] then return perform.copy(its), true end
+  return copy(its), false
+end
+
+-- The transaction was taken back: the effects get back what they had to do.  If
+-- they had been applied, the rest of them stays as it is now, and what was
+-- added meanwhile comes last.  `clear` makes another life of them.
+local function give_back(self, applying)
+  local before = applying.before
+  applying.is_back = true
+  if not applying.is_done then
+    self.its = before
+  elseif self.its.life == before.life then
+    pending.give_back(self.its.pending, before.pending)
+  end
+  for i = #applying.hooks, 1, -1 do
+    protect("the end of a hook", hook.undo, applying.hooks[i])
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Saves and hooks
+-- =======================================================
+
+local function check_all(now)
+  for i, save in ipairs(now.saves) do
+    if save[1].save == nil then
+      error(("save %d: its object has no method 'save'"):format(i), 0)
+    end
+  end
+  for _, its in ipairs(now.hooks) do
+    if not its.removed then hook.check(its) end
+  end
+end
+
+-- Makes the saves, also those that a save adds, and registers the hooks.
+-- Raises before the first call if one of them is impossible.
+local function call(self, applying)
+  check_all(pending.of(self))
+  local save = pending.of(self).saves[1]
+  while save do
+    save[1]:save(table.unpack(save, 2, save.n))
+    applying.saved = applying.saved + 1
+    save = pending.of(self).saves[applying.saved + 1]
+  end
+  for _, its in ipairs(pending.live(pending.of(self).hooks)) do
+    applying.hooks[#applying.hooks + 1] = its
+    hook.register(its)
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Writes
+-- =======================================================
+
+-- The key of a cell is the key that a transaction uses for the cell.
+local function key_of(item, entry)
+  if private.is_cell(item.object) then return private.cell_name(item.object) end
+  return item.env and item.name or entry.key
+end
+
+--- Returns the writes that there are to do, in the order of the program.
+function perform.writes(self)
+  local list = {}
+  for _, entry in ipairs(pending.of(self).writes) do
+    if entry then
+      local item = self.its.of[entry.object]
+      list[#list + 1] = {
+        object = item.env or item.object, key = key_of(item, entry),
+        new = entry.value, kind = entry.deleted and "delete" or "update",
+        where = entry.where,
+      }
+    end
+  end
+  return list
+end
+
+-- Returns the value that a field holds, raw.
+local function value_of(e)
+  if private.is_cell(e.object) then
+    return select(2, private.cell_value(e.object))
+  elseif type(e.object) == "table" then
+    return rawget(core.raw(e.object), e.key)
+  end
+  return e.object[e.key]
+end
+
+--- Returns the writes that there are to do as effects, and the calls that come
+-- before: the saves and the hooks.
+function perform.preview(self)
+  local now, calls, entries = pending.of(self), {}, {}
+  for _, save in ipairs(now.saves) do
+    calls[#calls + 1] = table.pack(save[1], "save",
+      table.unpack(save, 2, save.n))
+  end
+  for _, its in ipairs(pending.live(now.hooks)) do
+    calls[#calls + 1] = table.pack(its.object, "on", its.event, its.fn)
+  end
+  for _, e in ipairs(perform.writes(self)) do
+    e.old = value_of(e)
+    if e.old == nil and e.kind == "update" then e.kind = "insert" end
+    if e.old ~= nil or e.kind == "insert" then entries[#entries + 1] = e end
+  end
+  return private.effects(entries), calls
+end
+
+-- Takes all that there is to do out of the effects, but for what the functions
+-- that register hooks have added.
+local function take(self, applying)
+  local now, rest = pending.of(self), pending.none()
+  local last = applying.hooks[#applying.hooks]
+  for _, its in ipairs(now.hooks) do
+    if last and its.index > last.index then table.insert(rest.hooks, its) end
+  end
+  table.move(now.saves, applying.saved + 1, #now.saves, 1, rest.saves)
+  applying.finals = now.finals
+  private.store_all { self.its, "pending", rest, self.its, "applying", false }
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Afterwards
+-- =======================================================
+
+-- Calls the callbacks.  Returns the first error in a table, or nil.
+local function finish(applying, problem)
+  for i, final in ipairs(applying.finals) do
+    local ok, err = pcall(private.store_after, applying, "called", i, final)
+    if not ok then
+      applying.called, problem = i, problem or { err }
+    end
+  end
+  return problem
+end
+
+-- Closes an apply.  After an error from outside, the effects keep the callbacks
+-- that were not called for the next time.
+local function close(applying)
+  local self, finals = applying.effects, applying.finals
+  if applying.is_back or applying.called == #finals then return end
+  local now, rest = pending.of(self), {}
+  table.move(finals, applying.called + 1, #finals, 1, rest)
+  now.finals = table.move(now.finals, 1, #now.finals, #rest + 1, rest)
+end
+
+-- Returns the same effects; each entry knows where the write was stored.
+local function placed(fx, list)
+  local places, entries = {}, recorded.list(fx)
+  for _, e in ipairs(list) do
+    local its = places[e.object] or {}
+    places[e.object] = its
+    its[pending.name(e.key)] = e.where
+  end
+  for _, e in ipairs(entries) do
+    local its = places[e.object]
+    e.where = its and its[pending.name(e.key)] or e.where
+  end
+  return private.effects(entries)
+end
+
+local MEMORY = "not enough memory"
+
+-- The effects are applied already, so want of memory is no failure.
+local function try_placed(fx, list)
+  local ok, result = pcall(placed, fx, list)
+  if not ok and result ~= MEMORY then error(result, 0) end
+  return ok and result or fx
+end
+
+-- The message says what cannot be taken back.
+local function told(message, saved)
+  if saved == 0 then return message end
+  return ("%s (%d %s made)"):format(message, saved,
+    saved == 1 and "save was" or "saves were")
+end
+
+-- }======================================================
+
+local Applying = { __close = close }
+
+--- Applies effects: saves, hooks, the writes in the order of the program,
+-- callbacks.  Returns the effects of the writes; or nil, a message and the
+-- entry that failed.
+function perform.apply(self)
+  local before, asks = remember(self)
+  local applying <close> = setmetatable({
+    effects = self, before = before, hooks = {}, saved = 0, finals = {},
+    called = 0, is_done = false, is_back = false,
+  }, Applying)
+  local list
+  local function prepare()
+    transaction.on_rollback(function() give_back(self, applying) end)
+    if asks then
+      self.its.applying = true
+      call(self, applying)
+    end
+    list = perform.writes(self)
+    take(self, applying)
+    return list
+  end
+  local fx, problem, entry = recorded.write(prepare)
+  if not fx then return nil, told(problem, applying.saved), entry end
+  if self.opts.where then fx = try_placed(fx, list) end
+  problem = finish(applying, problem)
+  applying.is_done = true
+  recorded.raise(problem)
+  return fx
+end
+
+return perform
