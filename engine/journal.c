@@ -11,23 +11,23 @@
 **            |     owner
 **            owner that began first
 **
-** Invariant: each range is in the order of the program; so is the whole log, but
-** for entries that an owner got from a child of another thread.  As long as each log has later entries than the log below, restoring the old
-** values from the end of the last range takes back what the last owner wrote.
-** When a write breaks this order (its owner's log is not the top, or nobody
-** owns the write), the journal becomes mixed, and knows of each field who has
-** written the field:
+** Invariant: each range is in the order of the program; so is the whole log,
+** but for entries that an owner got from a child of another thread.  As long as
+** each log has later entries than the log below, restoring the old values from
+** the end of the last range takes back what the last owner wrote. When a write
+** breaks this order (its owner's log is not the top, or nobody owns the write),
+** the journal becomes mixed, and knows of each field who has written the field:
 **
 **     (obj, key) --> newest stake <--> older stake <--> ...
 **                    owner, old        owner, old
 **
 ** Invariant of a mixed journal: the stakes of a field stand for the writes to
 ** the field since the last write that is final, in order; neighbours have
-** different owners; `old` is what the field held before the owner's writes,
-** and would hold if these had never been made.  So an owner that takes its
-** writes back gives the old value of its newest stake to the field, and the
-** old value of any other stake to the stake that is newer; a final write ends
-** all stakes in its field.  The journal stays mixed until there are no entries.
+** different owners; `old` is what the field held before the owner's writes, and
+** would hold if these had never been made.  So an owner that takes its writes
+** back gives the old value of its newest stake to the field, and the old value
+** of any other stake to the stake that is newer; a final write ends all stakes
+** in its field.  The journal stays mixed until there are no entries.
 */
 #include <string.h>
 
@@ -53,7 +53,7 @@ static mwi_stake *stake_at(const mw_engine *e, uint32_t i) {
 }
 
 /* Returns the number after the owner's last entry. */
-static uint32_t end_of(const mw_engine *e, const mwi_owner *o) {
+static uint32_t range_end(const mw_engine *e, const mwi_owner *o) {
   return (o->above != 0) ? e->journal.owners[o->above].mark
                          : log_at(e, o->log)->n;
 }
@@ -284,7 +284,7 @@ static int field_of(mw_engine *e, mw_owner owner, const mw_entry *entry,
 
 static int stake_range(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = end_of(e, o);
+  uint32_t i, end = range_end(e, o);
   for (i = o->mark; i < end; i++) {
     const mw_entry *entry = &log_at(e, o->log)->entries[i];
     mw_value key;
@@ -413,7 +413,7 @@ mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below) {
 /* Takes the entries of the owner from its log. */
 static void remove_range(mw_engine *e, const mwi_owner *o) {
   mwi_log *log = log_at(e, o->log);
-  uint32_t end = end_of(e, o), n = end - o->mark, above;
+  uint32_t end = range_end(e, o), n = end - o->mark, above;
   if (n == 0) return;
   memmove(log->entries + o->mark, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
@@ -463,7 +463,7 @@ mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner) {
 const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
                                  size_t *n) {
   const mwi_owner *o = owner_at(e, owner);
-  *n = end_of(e, o) - o->mark;
+  *n = range_end(e, o) - o->mark;
   return (*n == 0) ? NULL : log_at(e, o->log)->entries + o->mark;
 }
 
@@ -505,7 +505,7 @@ static void add_entries(mw_engine *e, mw_owner owner, const mw_entry *others,
                         uint32_t n) {
   const mwi_owner *o = owner_at(e, owner);
   mwi_log *log = log_at(e, o->log);
-  uint32_t end = end_of(e, o), above;
+  uint32_t end = range_end(e, o), above;
   memmove(log->entries + end + n, log->entries + end,
           (log->n - end) * sizeof(mw_entry));
   for (above = o->above; above != 0; above = owner_at(e, above)->above)
@@ -515,14 +515,14 @@ static void add_entries(mw_engine *e, mw_owner owner, const mw_entry *others,
   merge(log->entries, o->mark, end, others, n);
 }
 
-/* May an entry of the owner (0: a final write) come now in a journal that is not
-** mixed? */
+/* May an entry of the owner (0: a final write) come now in a journal that is
+** not mixed? */
 static int is_in_order(const mw_engine *e, mw_owner owner) {
   const mwi_owner *o;
   if (owner == 0) return e->journal.entries == 0;
   o = owner_at(e, owner);
   if (log_at(e, o->log)->n == 0) return 1;
-  return o->log == e->journal.top && end_of(e, o) == log_at(e, o->log)->n;
+  return o->log == e->journal.top && range_end(e, o) == log_at(e, o->log)->n;
 }
 
 int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host) {
@@ -579,7 +579,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
 /* Are the owner's entries the latest of a journal that is not mixed? */
 static int is_latest(const mw_engine *e, const mwi_owner *o) {
   return !e->journal.mixed && o->log == e->journal.top &&
-         end_of(e, o) == log_at(e, o->log)->n;
+         range_end(e, o) == log_at(e, o->log)->n;
 }
 
 static void restore(const mw_engine *e, const mw_entry *entry,
@@ -594,7 +594,7 @@ static void restore(const mw_engine *e, const mw_entry *entry,
 static void restore_range(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
   uint32_t i;
-  for (i = end_of(e, o); i > o->mark; i--) {
+  for (i = range_end(e, o); i > o->mark; i--) {
     const mw_entry entry = log_at(e, o->log)->entries[i - 1];
     restore(e, &entry, NULL, 0, host);
   }
@@ -625,7 +625,7 @@ int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
   mwi_check_enter(e);
   mwi_check_call(e->watch.host.restore != NULL);
-  if (end_of(e, o) == o->mark) return MW_OK;
+  if (range_end(e, o) == o->mark) return MW_OK;
   if (!e->journal.mixed && !is_latest(e, o)) {
     int code = mix(e, host);
     if (code != MW_OK) return code;
@@ -641,7 +641,7 @@ int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
 
 void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source) {
   const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = end_of(e, o);
+  uint32_t i, end = range_end(e, o);
   mwi_check_enter(e);
   while (o->last != 0) take_back(e, o->last, source);
   for (i = o->mark; i < end; i++)
@@ -691,7 +691,7 @@ static mw_entry *translate(mw_engine *e, mw_owner owner, uint32_t n,
 int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner) {
   const mwi_owner *o = owner_at(e, owner);
   const mw_entry *entries = log_at(e, o->log)->entries;
-  return o->below != 0 && end_of(e, o) > o->mark &&
+  return o->below != 0 && range_end(e, o) > o->mark &&
          o->mark > owner_at(e, o->below)->mark &&
          entries[o->mark - 1].seq > entries[o->mark].seq;
 }
@@ -699,7 +699,7 @@ int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner) {
 /* The range of an owner becomes part of the range below. */
 static int join_ranges(mw_engine *e, mw_owner owner) {
   const mwi_owner *o = owner_at(e, owner);
-  uint32_t n = end_of(e, o) - o->mark;
+  uint32_t n = range_end(e, o) - o->mark;
   mw_entry *entries = log_at(e, o->log)->entries, *copy;
   if (!mwi_owner_is_mingled(e, owner)) return MW_OK;
   copy = (mw_entry *)mwi_new(e, n * sizeof(*copy));
@@ -714,11 +714,11 @@ static int join_ranges(mw_engine *e, mw_owner owner) {
 static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
   mwi_journal *part = &e->journal;
   const mwi_owner *o = owner_at(e, owner), *parent = owner_at(e, o->parent);
-  uint32_t n = end_of(e, o) - o->mark;
+  uint32_t n = range_end(e, o) - o->mark;
   mwi_log *log = log_at(e, o->log), *to = log_at(e, parent->log);
-  int follows =
-      o->log == part->top &&
-      (to->n == 0 || (log->below == parent->log && end_of(e, parent) == to->n));
+  int follows = o->log == part->top &&
+                (to->n == 0 ||
+                 (log->below == parent->log && range_end(e, parent) == to->n));
   mw_entry *copy;
   if (!part->mixed && !follows) {
     int code = mix(e, host);
@@ -742,7 +742,7 @@ static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
 /* No owner can take the entries of the first owner of a log back. */
 static int make_final(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
-  uint32_t i, end = end_of(e, o);
+  uint32_t i, end = range_end(e, o);
   if (!e->journal.mixed && log_at(e, o->log)->below != 0) {
     int code = mix(e, host);
     if (code != MW_OK) return code;
@@ -756,7 +756,7 @@ static int make_final(mw_engine *e, mw_owner owner, void *host) {
 
 int mw_owner_commit(mw_engine *e, mw_owner owner, uint32_t source, void *host) {
   const mwi_owner *o = owner_at(e, owner);
-  int has_entries = end_of(e, o) > o->mark, code = MW_OK;
+  int has_entries = range_end(e, o) > o->mark, code = MW_OK;
   mwi_check_enter(e);
   if (o->below != 0) { /* the range becomes part of the range below */
     code = join_ranges(e, owner);
@@ -779,7 +779,7 @@ static void drop_entries(mw_engine *e, mw_owner owner, mw_dropped dropped,
   mwi_log *log = log_at(e, number);
   for (; owner != 0; owner = owner_at(e, owner)->above) {
     mwi_owner *o = owner_at(e, owner);
-    uint32_t i = o->mark, end = end_of(e, o);
+    uint32_t i = o->mark, end = range_end(e, o);
     o->mark = n;
     for (; i < end; i++) {
       if (dropped(ud, log->entries[i].obj))

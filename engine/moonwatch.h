@@ -885,9 +885,11 @@ MW_API void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source);
 MW_API int mw_owner_commit(mw_engine *e, mw_owner owner, uint32_t source,
                            void *host);
 
-/* Removes the entries of the objects for which `dropped` returns not 0, as if
-** they had not been recorded. */
+/* Returns whether the entries of an object are to be dropped. */
 typedef int (*mw_dropped)(void *ud, mw_handle obj);
+
+/* Removes the entries of the objects for which `dropped` returns not 0, as if
+** the writes had not been recorded. */
 MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
 
 /* }====================================================== */

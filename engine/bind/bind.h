@@ -96,6 +96,8 @@ enum {
   MWB_QUIET,   /* a thread in which no hook of the program raises */
   MWB_COMMIT,
   MWB_ENDLOST,
+  MWB_RETRY,    /* a value whose finaliser takes lost transactions back, */
+  MWB_RETRYING, /* and its metatable */
   MWB_LATE,     /* an error that the library's next call raises */
   MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
   MWB_SCOPES,   /* and that trace it */

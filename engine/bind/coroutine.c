@@ -92,7 +92,10 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   lua_pushthread(L);
   lua_setiuservalue(L, -2, COROUTINE);
   t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
-  if (t == NULL) mwb_check(L, MW_NOMEM);
+  if (t == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return NULL;
+  }
   *record = t;
   t->s = s;
   t->L = L;
@@ -169,10 +172,12 @@ static int lose(lua_State *L) {
     free_record(L, s, t);
     return 0;
   }
-  mwb_push(L, s, MWB_KEPT);
-  lua_getiuservalue(L, 1, VALUES);
-  lua_rawseti(L, -2, t->number);
-  t->kept = 1;
+  if (!t->kept) {
+    mwb_push(L, s, MWB_KEPT);
+    lua_getiuservalue(L, 1, VALUES);
+    lua_rawseti(L, -2, t->number);
+    t->kept = 1;
+  }
   mwb_end_lost(L, s, t);
   return 0;
 }

@@ -103,8 +103,8 @@ mwb_place mwb_find_entries(lua_State *L, int index) {
   return p;
 }
 
-/* Copies an entry of a coroutine, and the values of the entry, to the effects at
-** the top. */
+/* Copies an entry of a coroutine, and the values of the entry, to the effects
+** at the top. */
 static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
                        const mwb_coroutine *t, uint32_t number) {
   mw_entry entry = log_of(t)[number], *copy = &fx->entries[fx->n];
@@ -228,8 +228,8 @@ void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
   lead_store(L, t, 0);
 }
 
-/* The only transaction of a coroutine gives the coroutine's values away.  Finalisers
-** may take back a transaction around; then all begins again. */
+/* The only transaction of a coroutine gives the coroutine's values away.
+**  Finalisers may take back a transaction around; then all begins again. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;

@@ -41,8 +41,8 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 ** effects that look at them a copy. */
 void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from);
 
-/* The effects on the top have all entries of the coroutine, which end: gives other
-** effects that look at them these instead. */
+/* The effects on the top have all entries of the coroutine, which end: gives
+** other effects that look at them these instead. */
 void mwb_hand_views(lua_State *L, mwb_coroutine *t);
 
 #if defined(__GNUC__) && defined(__ELF__)

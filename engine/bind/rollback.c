@@ -252,8 +252,8 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-/* hand(entry, coroutine, parent's coroutine): the values of the entry move to the
-** parent's held values. */
+/* hand(entry, coroutine, parent's coroutine): the values of the entry move to
+** the parent's held values. */
 static int move_values(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_entry *entry = (mw_entry *)lua_touserdata(L, 1);
@@ -316,8 +316,8 @@ void mwb_keep_source(void *ud, uint32_t source, int n) {
   if (heirs == 0) close_source(L, s, source);
 }
 
-/* Others may inherit the coroutine's values now: the values get their fields, with
-** one heir, the caller. */
+/* Others may inherit the coroutine's values now: the values get their fields,
+** with one heir, the caller. */
 uint32_t mwb_open_source(lua_State *L, mwb_state *s, const mwb_coroutine *t) {
   uint32_t source = t->held.id;
   int top = lua_gettop(L);
@@ -528,7 +528,13 @@ static int undo_writes(lua_State *L) {
 static int undo_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t i = mwb_check_effects(L, "rollback")->n;
+  int heard = LAST_SHADOW;
   lua_settop(L, FIRST_ERROR); /* the effects are at KEPT */
+  push_heard(L, s);           /* at `heard` */
+  if (!lua_isnil(L, FIRST_ERROR)) {
+    lua_settop(L, FIRST_ERROR);
+    return lua_error(L);
+  }
   for (; i > 0; i--) {
     mwb_place p = mwb_find_entries(L, KEPT);
     undo u = {L, p.held, p.table, MW_NONE, 0, 0};
@@ -536,11 +542,10 @@ static int undo_effects(lua_State *L) {
     if (mwb_alive(L, s, entry.obj) &&
         restore_entry(&u, s, &entry, NULL, 0) != LUA_OK)
       return lua_error(L);
-    lua_settop(L, FIRST_ERROR);
+    lua_settop(L, heard);
   }
   tell_all_memos(L, s);
-  push_heard(L, s);
-  mwb_tell_undone(L, s, lua_gettop(L), FIRST_ERROR);
+  mwb_tell_undone(L, s, heard, FIRST_ERROR);
   lua_settop(L, FIRST_ERROR);
   return 1;
 }

@@ -13,9 +13,9 @@
 ** mw.transaction needs no handle in the main coroutine; in another one Lua
 ** closes the handle if the coroutine is closed.
 **
-** What is said below the number in the coroutine's held values are the extras: a
-** table with functions to call if the transaction is taken back (`calls`), the
-** cells that the transaction records, and a function that ends other parts.
+** What is said below the number in the coroutine's held values are the extras:
+** a table with functions to call if the transaction is taken back (`calls`),
+** the cells that the transaction records, and a function that ends other parts.
 **
 ** A transaction ends in one step, which raises nothing: what may raise comes
 ** before, and what the program hears comes after.
@@ -224,7 +224,10 @@ static void need_place(lua_State *L, mwb_state *s) {
   bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
                                          s->size_transactions * sizeof(*bigger),
                                          size * sizeof(*bigger));
-  if (bigger == NULL) mwb_check(L, MW_NOMEM);
+  if (bigger == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return;
+  }
   memset(bigger + s->size_transactions, 0,
          (size - s->size_transactions) * sizeof(*bigger));
   s->transactions = bigger;
@@ -336,8 +339,8 @@ static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
 ** Ending
 ** ======================================================= */
 
-/* Takes a transaction from its coroutine, and pushes its extras, or nil.  `below`
-** is the owner below in the journal. */
+/* Takes a transaction from its coroutine, and pushes its extras, or nil.
+**  `below` is the owner below in the journal. */
 static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
                               mw_owner below) {
   mwb_transaction *tx = transaction_of(s, owner);
@@ -521,20 +524,59 @@ static int end_lost(lua_State *L) {
   return 1;
 }
 
-/* Takes a transaction back that nobody can end.  Without memory, the library's
-** next call tries again; an error of a guard is raised then. */
-static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
-  int top = lua_gettop(L);
+/* Takes a transaction back that nobody else can end.  If there is no memory,
+** even after a collection, the next collection, or the library's next call,
+** tries again.  Returns a status; pushes the first error of a guard, or the
+** memory error. */
+static int end_or_retry(lua_State *L, mwb_state *s, mw_owner owner) {
+  int status = LUA_ERRMEM, tries, top = lua_gettop(L);
   transaction_of(s, owner)->lost = 1;
-  mwb_push(L, s, MWB_ENDLOST);
-  lua_pushinteger(L, (lua_Integer)owner);
-  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+  for (tries = 0; status != LUA_OK && tries < 2; tries++) {
+    lua_settop(L, top);
+    mwb_push(L, s, MWB_ENDLOST);
+    lua_pushinteger(L, (lua_Integer)owner);
+    status = lua_pcall(L, 1, 1, 0);
+  }
+  if (status != LUA_OK) {
     s->lost = s->pending = 1;
-  } else if (!lua_isnil(L, -1) && !mwb_is_memory_error(L, -1)) {
+    lua_pushnil(L);
+    mwb_keep(L, s, MWB_RETRY);
+  }
+  return status;
+}
+
+static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (end_or_retry(L, s, owner) == LUA_OK && !lua_isnil(L, -1) &&
+      !mwb_is_memory_error(L, -1)) {
     mwb_keep(L, s, MWB_LATE);
     s->pending = 1;
+  } else {
+    lua_pop(L, 1);
   }
-  lua_settop(L, top);
+}
+
+static void end_all_lost(lua_State *L, mwb_state *s) {
+  mw_owner owner;
+  s->lost = 0;
+  for (owner = 1; owner < s->size_transactions; owner++)
+    if (transaction_of(s, owner)->order != 0 && transaction_of(s, owner)->lost)
+      end_quietly(L, s, owner);
+}
+
+/* Makes the value whose finaliser tries again. */
+static void make_retry(lua_State *L, const mwb_state *s) {
+  lua_newuserdatauv(L, 0, 0);
+  mwb_push(L, s, MWB_RETRYING);
+  lua_setmetatable(L, -2);
+  mwb_keep(L, s, MWB_RETRY);
+}
+
+static int retry(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  if (s->engine == NULL) return 0;
+  if (s->lost) end_all_lost(L, s);
+  make_retry(L, s);
+  return 0;
 }
 
 void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t) {
@@ -548,14 +590,7 @@ void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t) {
 }
 
 void mwb_end_late(lua_State *L, mwb_state *s) {
-  mw_owner owner;
-  if (s->lost) {
-    s->lost = 0;
-    for (owner = 1; owner < s->size_transactions; owner++)
-      if (transaction_of(s, owner)->order != 0 &&
-          transaction_of(s, owner)->lost)
-        end_quietly(L, s, owner);
-  }
+  if (s->lost) end_all_lost(L, s);
   mwb_push(L, s, MWB_LATE);
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
@@ -592,6 +627,7 @@ static void read_options(lua_State *L, const mwb_state *s, int index,
   lua_pushvalue(L, index);
   lua_pushstring(L, name);
   if (lua_pcall(L, 2, N_OPTIONS, 0) == LUA_OK) return;
+  if (mwb_is_memory_error(L, -1)) lua_error(L);
   luaL_where(L, 1); /* the message has no place: its place is this function */
   lua_insert(L, -2);
   if (lua_isstring(L, -1)) lua_concat(L, 2);
@@ -628,9 +664,11 @@ static handle *to_handle(lua_State *L, const mwb_state *s) {
 static handle *self(lua_State *L, const char *name) {
   mwb_state *s = mwb_state_of(L);
   handle *h = to_handle(L, s);
-  if (h == NULL)
+  if (h == NULL) {
     luaL_error(L, "calling '%s' on bad self (transaction expected, got %s)",
                name, mwb_type_name(L, 1));
+    return NULL;
+  }
   if (h->ended)
     luaL_error(L, "calling '%s' on a transaction that has ended", name);
   if (is_open(s, h->owner, h->order) && transaction_of(s, h->owner)->ending)
@@ -745,12 +783,7 @@ static int fail(lua_State *L, mwb_state *s) {
   mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
   int err = lua_gettop(L);
   if (is_open(s, owner, (uint64_t)lua_tointeger(L, ORDER))) {
-    int lost = s->lost, pending = s->pending;
-    transaction_of(s, owner)->lost = 1; /* without memory, the library's next */
-    s->lost = s->pending = 1;           /* call tries again */
-    take_back(L, s, owner);
-    s->lost = lost;
-    s->pending = pending;
+    if (end_or_retry(L, s, owner) != LUA_OK) return lua_error(L);
     warn_of(L, -1);
   }
   lua_pushboolean(L, 0);
@@ -906,15 +939,22 @@ void mwb_open_transaction(lua_State *L) {
                                      {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
-  static const luaL_Reg closer[] = {{"__close", close_meta}, {NULL, NULL}};
+  static const luaL_Reg retrying[] = {{"__gc", retry}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
   mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
-  mwb_new_meta(L, MWB_CLOSER, "transaction", closer, none);
+  mwb_new_meta(L, MWB_CLOSER, "transaction", none, none);
+  mwb_push(L, s, MWB_CLOSER);
+  mwb_push(L, s, MWB_BEGUN);
+  lua_getfield(L, -1, "__close");
+  lua_setfield(L, -3, "__close");
+  lua_pop(L, 2);
   mwb_push_function(L, s, commit);
   mwb_keep(L, s, MWB_COMMIT);
   mwb_push_function(L, s, end_lost);
   mwb_keep(L, s, MWB_ENDLOST);
+  mwb_new_meta(L, MWB_RETRYING, "retry", retrying, none);
+  make_retry(L, s);
   lua_newthread(L);
   mwb_keep(L, s, MWB_QUIET);
   mwb_set_funcs(L, functions);

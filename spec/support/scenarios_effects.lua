@@ -101,8 +101,13 @@ function scenarios.transactions()
     write()
     local inner = mw.begin()
     a.x = 2
-    check(inner ~= nil)
+    check(inner:is_open())
+    inner:commit()
     return tx:commit()
+  end
+  local function drive()
+    local ok, fx = coroutine.wrap(mw.transaction)("label", write)
+    return ok and fx or nil, fx
   end
   local function speculate()
     local tx <close> = mw.begin { globals = { n = 1 }, cells = { write } }
@@ -124,6 +129,8 @@ function scenarios.transactions()
   fx = step("tx:commit", state, "old", "new", pcall(commit))
   local small = step("squash", state, "new", "new", pcall(fx.squash, fx))
   step("rollback squashed", state, "new", "old", pcall(small.rollback, small))
+  fx = step("in a coroutine", state, "old", "new", pcall(drive))
+  step("and back", state, "new", "old", pcall(fx.rollback, fx))
   check_left()
 end
 
