@@ -75,7 +75,8 @@ static void keep_entry(const mw_engine *e, const mw_entry *entry,
                        mw_keep keep) {
   int i;
   for (i = 0; i < MW_PARTS; i++)
-    keep_value(e, entry->type[i], entry->value[i], keep);
+    if (entry->type[i] == MW_TSTRING)
+      keep_value(e, MW_TSTRING, entry->value[i], keep);
 }
 
 /* {======================================================

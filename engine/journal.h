@@ -60,11 +60,13 @@ static inline mwi_log *mwi_log_of(const mwi_journal *part, mw_owner owner) {
 }
 
 /* Is there room for an entry of the owner, and does the entry need nothing
-** else than room? */
+** else than room?  The log is the top, or there are no entries at all. */
 static inline int mwi_journal_is_ready(const mwi_journal *part,
                                        mw_owner owner) {
-  const mwi_log *log = mwi_log_of(part, owner);
-  return part->top == part->owners[owner].log && log->n < log->size;
+  uint32_t number = part->owners[owner].log;
+  const mwi_log *log = &part->logs[number];
+  return (part->top == number || part->entries == 0) && log->n < log->size &&
+         log->newest == owner;
 }
 
 /* Does a write that nobody owns need a call of `mw_journal_append`? */
@@ -75,11 +77,13 @@ static inline int mwi_journal_has_entries(const mwi_journal *part) {
 /* Appends an entry without strings for an owner that is ready. */
 static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
                                       const mw_entry *entry) {
-  mwi_log *log = mwi_log_of(part, owner);
+  uint32_t number = part->owners[owner].log;
+  mwi_log *log = &part->logs[number];
   mwi_assert(mwi_journal_is_ready(part, owner));
+  part->top = number;
+  part->entries++;
   log->entries[log->n] = *entry;
   log->entries[log->n++].seq = ++part->seq;
-  part->entries++;
 }
 
 /* Are entries of the owner earlier than entries of the owner below? */

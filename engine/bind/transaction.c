@@ -237,7 +237,7 @@ static void need_place(lua_State *L, mwb_state *s) {
 /* The first transaction of a coroutine needs a table for its values. */
 static void need_values(lua_State *L, mwb_coroutine *t) {
   if (t->newest != 0 || t->has_values) return;
-  lua_newtable(L); /* runs finalisers */
+  lua_createtable(L, 2, 0); /* runs finalisers */
   if (t->newest != 0 || t->has_values)
     lua_pop(L, 1);
   else
