@@ -460,6 +460,8 @@ function growth.plan_scopes(n)
     end
     for i = n, 1, -1 do scopes[i]:close() end
   end, n
+end
+
 -- Effects of one write in a world of n objects ---------------------------
 
 local function world_of(n)

@@ -12,8 +12,8 @@
 ** A move is a write to a field that held or holds an object of a tree.  The
 ** field's former object stands in the move, so the moves since a moment, read
 ** from the first on, say which object each of their fields held then.  Whoever
-** asks for the number of moves can get the moves since, as long as there are not
-** more than MWI_MOVES, and there is memory.  After so many moves nothing is
+** asks for the number of moves can get the moves since, as long as there is
+** memory and there are no more than MWI_MOVES.  After so many moves nothing is
 ** noted any more, until somebody asks for the number again.
 */
 #include <string.h>
