@@ -46,4 +46,11 @@ return {
   row("... pruned", "plan_prune"),
   row("n hooks of a plan are removed, each", "plan_hooks"),
   row("n scopes of a plan in each other, each", "plan_scopes"),
+  { name = "to_bytes of one write among n", grows = "to_bytes", aim = 3 },
+  { name = "to_patch of one write among n", grows = "to_patch", aim = 3 },
+  { name = "to_lua of one write among n", grows = "to_lua", aim = 3 },
+  { name = "only of one write among n", grows = "only", aim = 3 },
+  row("to_bytes of n writes, each", "to_bytes_of"),
+  row("to_bytes n below the root, a level", "deep_place"),
+  row("a transaction that reads one of n", "reads"),
 }

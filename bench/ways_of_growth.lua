@@ -462,6 +462,67 @@ function growth.plan_scopes(n)
   end, n
 end
 
+-- Effects of one write in a world of n objects ---------------------------
+
+local function world_of(n)
+  local world = { units = {} }
+  for i = 1, n do world.units[i] = { hp = i } end
+  local middle = world.units[n // 2 + 1]
+  mw.track(world, { deep = true })
+  return world, middle
+end
+
+local function describing(method, names)
+  return function(n)
+    local world, unit = world_of(n)
+    local _, fx = mw.transaction(function() unit.hp = 0 end)
+    local root = names and { world = world } or world
+    return function()
+      for _ = 1, 100 do assert(fx[method](fx, root)) end
+    end, 100
+  end
+end
+
+growth.to_bytes = describing "to_bytes"
+growth.to_patch = describing "to_patch"
+growth.to_lua = describing("to_lua", true)
+growth.only = describing "only"
+
+-- ... of n writes, a write.
+function growth.to_bytes_of(n)
+  local world = world_of(n)
+  local _, fx = mw.transaction(function()
+    for _, unit in ipairs(world.units) do unit.hp = 0 end
+  end)
+  return function() assert(fx:to_bytes(world)) end, n
+end
+
+-- ... n levels below the root, a level.
+function growth.deep_place(n)
+  local world = {}
+  local at = world
+  for _ = 1, n do
+    at.next = {}
+    at = at.next
+  end
+  mw.track(world, { deep = true })
+  local _, fx = mw.transaction(function() at.hp = 0 end)
+  return function() assert(fx:to_bytes(world)) end, n
+end
+
+-- A transaction that reads one of n tracked objects.
+function growth.reads(n)
+  local objects = {}
+  for i = 1, n do objects[i] = mw.track { hp = i } end
+  return function()
+    for _ = 1, 100 do
+      local tx = mw.begin { reads = true }
+      assert(objects[1].hp == 1)
+      assert(#tx:commit():reads() == 1)
+    end
+  end, 100
+end
+
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

@@ -98,13 +98,21 @@ int64_t mw_clock_now(const mw_engine *e, mw_clock c) {
   return (int64_t)clock_of(e, c)->now;
 }
 
+/* Sets the generation.  The stamp of writes has that of the default clock. */
+static void set_now(mw_engine *e, mw_clock c, uint64_t now) {
+  clock_of(e, c)->now = now;
+  if (c != MW_CLOCK) return;
+  e->past.stamp = e->past.stamp >> 32 << 32 | (uint32_t)((uint32_t)now + 1);
+}
+
 int64_t mw_clock_advance(mw_engine *e, mw_clock c) {
-  return (int64_t)++clock_of(e, c)->now;
+  set_now(e, c, clock_of(e, c)->now + 1);
+  return mw_clock_now(e, c);
 }
 
 void mw_clock_reset(mw_engine *e, mw_clock c) {
   mwi_column_drop(e, &clock_of(e, c)->tags, sizeof(mwi_clock_page));
-  clock_of(e, c)->now = 0;
+  set_now(e, c, 0);
 }
 
 /* }====================================================== */

@@ -25,6 +25,7 @@
 #include "hierarchy.h"
 #include "identity.h"
 #include "journal.h"
+#include "past.h"
 #include "trace.h"
 #include "tree.h"
 #include "watch.h"
@@ -37,6 +38,7 @@ struct mw_engine {
   mwi_watches watch;
   mwi_tree tree;
   mwi_journal journal;
+  mwi_past past;
   mwi_traces trace;
   mwi_hierarchies scope;
 #ifdef MW_CHECKS
@@ -46,8 +48,13 @@ struct mw_engine {
 
 /* Counts a write. */
 static inline void mwi_object_count(const mw_engine *e, mwi_object *r) {
-  r->count++;
-  r->changed = (uint32_t)e->clock.clocks[MW_CLOCK].now + 1;
+  r->count += (r->count < UINT32_MAX);
+  r->stamp = e->past.stamp;
+}
+
+/* The object may have been written unseen: its last write is of this age. */
+static inline void mwi_object_renew(const mw_engine *e, mwi_object *r) {
+  r->stamp = (e->past.stamp & ~(uint64_t)UINT32_MAX) | (uint32_t)r->stamp;
 }
 
 /* Resizes `p` from `osize` to `nsize` bytes; returns NULL when there is no

@@ -481,8 +481,8 @@ MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
 ** among the number. */
 MW_API uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj);
 
-/* Returns the number of writes to `obj` since the first watch; 0 if `obj` was
-** never watched. */
+/* Returns the number of writes to `obj` since the first watch, at most
+** UINT32_MAX; 0 if `obj` was never watched. */
 MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 
 /* Returns the default clock's generation at the last counted write to `obj`; -1
@@ -786,6 +786,56 @@ MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
 */
 MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
                                 mw_handle *parents, mw_value *keys, uint32_t n);
+
+/* The same for the objects above `obj`, one after another up to the root, as
+** far as a single link leads to each. */
+MW_API uint32_t mw_tree_stem(mw_engine *e, mw_handle root, mw_handle obj,
+                             mw_handle *parents, mw_value *keys, uint32_t n);
+
+/* Returns the reach in which `mw_tree_parents` looks for what is below `root`:
+** a reach of all that is there or of what a rule allows, in which `root` is; 0
+** for none. */
+MW_API mw_reach mw_tree_reach(const mw_engine *e, mw_handle root);
+
+/* }====================================================== */
+
+/* {======================================================
+** The past: what was where before the last writes
+** ======================================================= */
+
+/* Ends an age and begins the next.  Returns the number of the age that has
+** ended. */
+MW_API uint32_t mw_age_end(mw_engine *e);
+
+/* Returns whether the last counted write to `obj` was in an age up to this one,
+** or there was none. */
+MW_API int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age);
+
+/* A write to a field of `parent` that held `former`, an object of a tree, or
+** that holds such an object now.  `former` is MW_NONE if the field held no
+** such object. */
+typedef struct mw_move {
+  mw_handle parent, former;
+  mw_value key;
+} mw_move;
+
+/* Notes a move, before the write.  The engine retains the key.  Does nothing
+** before the first `mw_move_now`, and when thousands of moves have been noted
+** since the last. */
+MW_API void mw_move_note(mw_engine *e, mw_handle parent, const mw_value *key,
+                         mw_handle former);
+
+/* Returns whether moves are noted now. */
+MW_API int mw_move_is_noted(const mw_engine *e);
+
+/* Returns the number of the next move; from now on moves are noted. */
+MW_API uint64_t mw_move_now(mw_engine *e);
+
+/* Finds the moves from this number on, the first one first.  The pointer is
+** valid until the next move is noted.  Returns MW_OK; or MW_STALE when some of
+** the moves are no longer known. */
+MW_API int mw_move_since(const mw_engine *e, uint64_t number,
+                         const mw_move **moves, size_t *n);
 
 /* }====================================================== */
 

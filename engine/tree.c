@@ -1348,21 +1348,67 @@ uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
   return path_of(e, resolved_node(e, obj, node_at(e, m)->reach), keys, n);
 }
 
-uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
-                         mw_handle *parents, mw_value *keys, uint32_t n) {
-  uint32_t m = own_root(e, root), count = 0, i;
+/* Returns the node of an object in a reach that is not one of a path, 0 for
+** none; first the object's own reach, then one of all that is there. */
+static uint32_t whole_node(const mw_engine *e, mw_handle obj) {
+  uint32_t m = own_root(e, obj), ruled = 0;
+  if (m != 0) return m;
+  for (m = first_node(e, obj); m != 0; m = node_at(e, m)->next) {
+    const mwi_reach *reach = reach_of(e, m);
+    if (!reach->filtered) return m;
+    if (ruled == 0 && reach->rule != 0 && reach->key.type == MW_TNIL &&
+        reach->below == node_at(e, m)->reach)
+      ruled = m;
+  }
+  return ruled;
+}
+
+mw_reach mw_tree_reach(const mw_engine *e, mw_handle root) {
+  uint32_t m = whole_node(e, root);
+  return (m == 0) ? 0 : node_at(e, m)->reach;
+}
+
+/* Returns the node of `obj` in the reach in which the search is for what is
+** below `root`, 0 for none. */
+static uint32_t node_below(mw_engine *e, mw_handle root, mw_handle obj) {
+  uint32_t m = whole_node(e, root);
   mwi_check_enter(e);
   if (m == 0) m = first_node(e, root);
-  if (m != 0) m = resolved_node(e, obj, node_at(e, m)->reach);
+  return (m == 0) ? 0 : resolved_node(e, obj, node_at(e, m)->reach);
+}
+
+/* Stores link `i` as number `count`, if there is room. */
+static void store_link(const mw_engine *e, uint32_t i, mw_handle *parents,
+                       mw_value *keys, uint32_t count, uint32_t n) {
+  const mwi_link *l = link_at(e, i);
+  if (count >= n) return;
+  parents[count] = node_at(e, l->parent)->obj;
+  keys[count] = l->key;
+}
+
+uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
+                         mw_handle *parents, mw_value *keys, uint32_t n) {
+  uint32_t m = node_below(e, root, obj), count = 0, i;
   for (i = (m == 0) ? 0 : node_at(e, m)->ins; i != 0;
        i = link_at(e, i)->next_in) {
-    mw_handle parent = node_at(e, link_at(e, i)->parent)->obj;
-    if (parent == MW_NONE) continue; /* the ground */
-    if (count < n) {
-      parents[count] = parent;
-      keys[count] = link_at(e, i)->key;
-    }
-    count++;
+    if (node_at(e, link_at(e, i)->parent)->obj == MW_NONE)
+      continue; /* ground */
+    store_link(e, i, parents, keys, count++, n);
+  }
+  return count;
+}
+
+/* The nodes on `via` have no cycle, and a single link is `via` or leads into a
+** cycle. */
+uint32_t mw_tree_stem(mw_engine *e, mw_handle root, mw_handle obj,
+                      mw_handle *parents, mw_value *keys, uint32_t n) {
+  uint32_t m = node_below(e, root, obj), count = 0, i;
+  while (m != 0 && node_at(e, m)->obj != root) {
+    i = node_at(e, m)->ins;
+    if (i == 0 || link_at(e, i)->next_in != 0 || node_at(e, m)->via != i) break;
+    m = link_at(e, i)->parent;
+    if (node_at(e, m)->obj == MW_NONE) break; /* the ground */
+    store_link(e, i, parents, keys, count++, n);
   }
   return count;
 }

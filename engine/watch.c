@@ -698,7 +698,7 @@ uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
 /* A reset of the clock makes earlier generations unknown. */
 int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  int64_t changed = (r == NULL) ? -1 : (int64_t)r->changed - 1;
+  int64_t changed = (r == NULL) ? -1 : (int64_t)mwi_stamp_changed(r->stamp) - 1;
   if (mw_object_mutations(e, obj) == 0) return -1;
   return (changed > mw_clock_now(e, MW_CLOCK)) ? -1 : changed;
 }

@@ -30,9 +30,9 @@ enum mwi_need {
 ** as well.
 */
 typedef struct mwi_object {
-  mw_handle obj;    /* the owner of the record; MW_NONE: no owner */
-  uint64_t count;   /* writes */
-  uint32_t changed; /* default clock's generation + 1 of the last write */
+  mw_handle obj;  /* the owner of the record; MW_NONE: no owner */
+  uint64_t stamp; /* of the last write: see past.h */
+  uint32_t count; /* writes, up to the greatest number */
   uint16_t needs;
   uint8_t watched : 1;   /* is the object itself watched? */
   uint8_t known : 1;     /* was the object ever watched? */

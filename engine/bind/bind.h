@@ -109,6 +109,8 @@ enum {
   MWB_SOURCES,  /* name of a source -> whether the source is traced */
   MWB_CONTEXTS, /* the function that calls mw.context's hooks */
   MWB_QUEUE,    /* the first death that is not delivered yet */
+  MWB_NOTE,     /* the function that notes reads */
+  MWB_RESTING,  /* tables whose reads are not noted, weakly held */
   MWB_VALUES    /* number of values */
 };
 
@@ -154,6 +156,9 @@ typedef struct mwb_state {
   int storing;         /* tables being stored: orphans may come back */
   int taking;          /* writes since the first orphan that waits */
   int emptied;         /* has a table been emptied that a loop may walk? */
+  int heeds;           /* do tables have functions for reads? see reads.c */
+  int reading;         /* are reads noted now? */
+  lua_Integer resting; /* the number of tables in MWB_RESTING */
   int restoring;       /* > 0: writes are not appended to the journal */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */

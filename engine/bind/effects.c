@@ -7,7 +7,12 @@
 **        +------> [1] = "x", [2] = { ... }, ...
 **
 ** Effects refer to the written objects by handle and do not keep the objects
-** alive.  Effects never change once they are made.
+** alive.  Effects never change once they are made, but for `seen`.
+**
+** To make effects ends an age of the engine: see past.c.  So a write after the
+** effects is known by its age.  `seen` is the same for the objects that the
+** effects wrote, but moves on when the effects are undone while these objects
+** are as the effects left them.
 **
 ** The effects of a transaction in another one would copy entries that the outer
 ** one has as well.  So if there are many, they are a view:
@@ -50,6 +55,8 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
   fx = (mwb_effects *)lua_newuserdatauv(L, size, 1);
   memset(fx, 0, offsetof(mwb_effects, entries));
   fx->held.id = ++s->held_ids;
+  fx->moves = fx->moved = mw_move_now(s->engine);
+  fx->made = fx->seen = mw_age_end(s->engine);
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
   mwb_push(L, s, MWB_EFFECTS);
@@ -300,14 +307,35 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
   fx->n++;
 }
 
-/* effects(array of entries) -> effects, which keep written cells alive */
+/* The effects on the top are made of those at `index`. */
+static void derive(lua_State *L, mwb_effects *fx, int index) {
+  const mwb_effects *other = to_effects(L, index);
+  if (other == NULL) return;
+  if (other->moves < fx->moves) fx->moves = other->moves;
+  if (other->made < fx->made) fx->made = other->made;
+  if (other->seen < fx->seen) fx->seen = other->seen;
+  if (other->moved < fx->moved) fx->moved = other->moved;
+}
+
+/* effects(array of entries, former...) -> effects, which keep written cells
+** alive; they are made of the former ones, up to two, the last one first */
 static int make_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t n = lua_rawlen(L, 1), i;
   mwb_effects *fx;
-  lua_settop(L, 1);
+  lua_settop(L, 3);
   lua_newtable(L);
   fx = new_effects(L, s, n);
+  derive(L, fx, 2);
+  if (to_effects(L, 3) != NULL) {
+    uint32_t seen = fx->seen;
+    uint64_t moved = fx->moved;
+    derive(L, fx, 3);
+    fx->seen = seen;
+    fx->moved = moved;
+  }
+  lua_insert(L, 2);
+  lua_settop(L, 2);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, 1, (lua_Integer)i);
     read_entry(L, s, fx, 2, 3);
@@ -354,6 +382,57 @@ static int get_entry(lua_State *L) {
   return 6;
 }
 
+/* past(effects) -> the number of the first move after the effects */
+static int past(lua_State *L) {
+  mwb_enter(L);
+  lua_pushinteger(L, (lua_Integer)mwb_check_effects(L, "past")->moves);
+  return 1;
+}
+
+/* untouched(effects, object, written) -> whether the object has not been
+** written since the effects; `written`: whether the effects wrote the object.
+** Nobody sees writes to what has been taken out of a tree. */
+static int untouched(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  const mwb_effects *fx = mwb_check_effects(L, "untouched");
+  mw_handle h = mwb_handle_of(L, s, 2);
+  uint32_t age = lua_toboolean(L, 3) ? fx->seen : fx->made;
+  int yes = mw_object_is_older(s->engine, h, age);
+  if (yes && !mwb_intercepts(s, h)) {
+    const mw_move *moves;
+    size_t n = 1;
+    yes = mw_move_since(s->engine, fx->moved, &moves, &n) == MW_OK && n == 0;
+  }
+  lua_pushboolean(L, yes);
+  return 1;
+}
+
+/* intact(effects) -> whether none of the written objects has been written
+** since */
+static int intact(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  const mwb_effects *fx = mwb_check_effects(L, "intact");
+  mwb_place place = mwb_find_entries(L, 1);
+  size_t i = 0;
+  while (i < fx->n &&
+         mw_object_is_older(s->engine, place.entries[i].obj, fx->seen))
+    i++;
+  lua_pushboolean(L, i == fx->n);
+  return 1;
+}
+
+void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
+  fx->seen = mw_age_end(s->engine);
+  fx->moved = mw_move_now(s->engine);
+}
+
+/* see(effects): the effects have been undone, and were intact */
+static int see(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_see_effects(s, mwb_check_effects(L, "see"));
+  return 0;
+}
+
 /* checksum(string) -> its CRC-32 */
 static int checksum(lua_State *L) {
   size_t len, i;
@@ -373,6 +452,10 @@ void mwb_open_effects(lua_State *L) {
   static const luaL_Reg functions[] = {{"effects", make_effects},
                                        {"is_effects", is_effects},
                                        {"entry", get_entry},
+                                       {"past", past},
+                                       {"untouched", untouched},
+                                       {"intact", intact},
+                                       {"see", see},
                                        {"checksum", checksum},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};

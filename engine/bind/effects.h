@@ -15,6 +15,10 @@ typedef struct mwb_effects {
   size_t n;
   uint32_t first; /* of a view: number of the first entry in the log */
   int is_view;
+  uint64_t moves; /* the number of the first move after the effects, */
+  uint64_t moved; /* or after they were undone */
+  uint32_t made;  /* the age that they ended, */
+  uint32_t seen;  /* or in which they were undone */
   mwb_held held;
   mw_entry entries[1]; /* n of them, unless this is a view */
 } mwb_effects;
@@ -36,6 +40,9 @@ mwb_place mwb_find_entries(lua_State *L, int index);
 /* Pushes the effects of an open transaction.  Returns whether they share the
 ** held values of the coroutine. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* The effects have been undone, and nobody had written the objects since. */
+void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 
 /* The entries of the coroutine from number `from` on are about to change: gives
 ** effects that look at them a copy. */

@@ -37,6 +37,7 @@
 
 #include "class.h"
 #include "identity.h"
+#include "reads.h"
 #include "watch.h"
 
 /* {======================================================
@@ -267,6 +268,7 @@ static int own_pairs(lua_State *L) {
   if (!push_trap(L, 1)) return push_walk(L, 1);
   lua_getupvalue(L, 3, MWB_TRAP_STATE);
   s = (mwb_state *)lua_touserdata(L, -1);
+  if (s->reading) mwb_note_read(L, s, 1);
   mwb_absorb(L, s, 1);
   lua_settop(L, 1);
   mwb_push_class(L, 1);
@@ -308,10 +310,9 @@ static int own_len(lua_State *L) {
   return 1;
 }
 
-/* Gives the own metatable at `own` a `__len` if the class has none.  Most
-** objects are no arrays and get none: a metatable of four fields takes half the
-** memory of one of five. */
-static void set_len(lua_State *L, int own, int shadow) {
+/* Most objects are no arrays and get none: a metatable of four fields takes
+** half the memory of one of five. */
+void mwb_set_len(lua_State *L, int own, int shadow) {
   if (mwb_raw_field(L, own, "__len") == LUA_TNIL) {
     lua_pushliteral(L, "__len");
     lua_pushvalue(L, shadow);
@@ -323,9 +324,11 @@ static void set_len(lua_State *L, int own, int shadow) {
 
 void mwb_need_len(lua_State *L, int index, mwi_object *r) {
   int top = lua_gettop(L);
-  if ((r->needs & MWI_SHORT) == 0 || !mwb_push_own(L, index)) return;
+  if ((r->needs & MWI_SHORT) == 0 || !push_trap(L, index)) return;
+  lua_getupvalue(L, -1, MWB_TRAP_STATE);
   mwb_push_shadow(L, index);
-  set_len(L, top + 1, top + 2);
+  mwb_set_len(L, top + 1, top + 4);
+  mwb_heed_reads(L, (mwb_state *)lua_touserdata(L, top + 3), top + 1, top + 4);
   r->needs &= (uint16_t)~MWI_SHORT;
   lua_settop(L, top);
 }
@@ -400,7 +403,7 @@ static int after_read(lua_State *L, int status, lua_KContext context) {
 }
 
 /* Reads FIELD of the value at NEXT as Lua does.  A function may yield. */
-static int read_further(lua_State *L) {
+int mwb_read_further(lua_State *L) {
   int loop;
   for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
     lua_settop(L, NEXT);
@@ -464,25 +467,26 @@ int mwb_inherit(lua_State *L) {
   int type;
   lua_pushvalue(L, UP_NAME);
   type = lua_rawget(L, UP_CLASS);
-  if (type == LUA_TTABLE) { /* the usual case of `read_further` */
+  if (type == LUA_TTABLE) { /* the usual case of `mwb_read_further` */
     lua_pushvalue(L, FIELD);
     if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
   }
   if (type == LUA_TNIL) return 0;
   if (type == LUA_TFUNCTION) return inherit_by_function(L);
-  return read_further(L);
+  return mwb_read_further(L);
 }
 
 /* read_meta(object, key): the `__index` of an object with metamethods.  An
 ** assignment to a metamethod that is there does not call the trap, so a read
 ** looks. */
 static int read_meta(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
   lua_settop(L, FIELD);
-  if (mwb_is_meta(L, FIELD))
-    mwb_absorb(L, (mwb_state *)lua_touserdata(L, UP_STATE), READER);
+  if (s->reading) mwb_note_read(L, s, 0);
+  if (mwb_is_meta(L, FIELD)) mwb_absorb(L, s, READER);
   lua_settop(L, FIELD);
   if (!mwb_push_shadow(L, READER)) lua_pushvalue(L, READER);
-  return read_further(L);
+  return mwb_read_further(L);
 }
 
 /* Gives the object, with the own metatable at `own`, the `__index` of an object
@@ -715,15 +719,17 @@ static int enshadow(lua_State *L) {
   lengthy = lua_rawlen(L, SOURCE) > 0;
   fields = new_shadow(L, s, &meta);
   new_own(L, s, h);
-  if (lengthy) set_len(L, OWNMETA, CONTENTS);
+  if (lengthy) mwb_set_len(L, OWNMETA, CONTENTS);
   if (meta) set_read_meta(L, s, SELF, OWNMETA);
   if (!lua_isnil(L, CLASS)) anchor(L, s);
+  mwb_heed_reads(L, s, OWNMETA, CONTENTS);
   lua_settop(L, OWNMETA);
   copy(L, SOURCE, CONTENTS, 0);
   if (is_new) wipe(L, SELF, meta);
   if (is_new && fields > 1) s->emptied = 1;
   lua_setmetatable(L, SELF);
   if (r != NULL) {
+    if (is_new) mwi_object_renew(s->engine, r);
     unsigned needs = r->needs & ~(unsigned)PER_OBJECT;
     if (!lua_isnil(L, CLASS)) needs |= MWI_CLASS;
     if (!lengthy) needs |= MWI_SHORT;

@@ -83,6 +83,10 @@ void mwb_push_mark(lua_State *L);
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_);
 
+/* Ends a read of FIELD, which is at 2, in the table at 3, as Lua would: a
+** function of a class may yield. */
+int mwb_read_further(lua_State *L);
+
 /* Sets the class of the table at `object`.  A table with a shadow gets a new
 ** one. */
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);
@@ -90,6 +94,10 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);
 /* Gives the contents back to the object, and its class.  Raises if there is no
 ** memory; then the object keeps its shadow. */
 void mwb_unshadow(lua_State *L, mwb_state *s, int index);
+
+/* Gives the own metatable at `own` a `__len` for the shadow at `shadow`, if
+** there is no `__len`. */
+void mwb_set_len(lua_State *L, int own, int shadow);
 
 /* Makes `#` return the shadow's length; called before the first store under an
 ** integer. */

@@ -725,6 +725,7 @@ static int rollback_method(lua_State *L) {
     mwb_coroutine_of(s, h->owner)->shared = 1;
   h->ended = 1;
   take_back(L, s, h->owner);
+  mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
   if (!lua_isnil(L, -1)) return lua_error(L);
   lua_pop(L, 1);
   return 1;

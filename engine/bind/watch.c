@@ -897,9 +897,6 @@ static int refresh(lua_State *L) {
   return 1;
 }
 
-/* own(object) -> its own metatable */
-static int own(lua_State *L) { return mwb_push_own(L, 1); }
-
 /* watched() -> array of all objects with watches of their own */
 static int watched(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -938,13 +935,10 @@ static int intercepting(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_interception(lua_State *L) {
-  static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
-                                       {"intercepts", intercepts},
-                                       {"own", own},
-                                       {"intercepting", intercepting},
-                                       {"watched", watched},
-                                       {"refresh", refresh},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"is_tracked", is_tracked},     {"intercepts", intercepts},
+      {"intercepting", intercepting}, {"watched", watched},
+      {"refresh", refresh},           {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

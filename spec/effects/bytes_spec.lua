@@ -24,6 +24,12 @@ local function sent(f, twin)
   return twin, bytes
 end
 
+local checksum = require("moonwatch.core").private.checksum
+
+local function with_header(body)
+  return string.pack("<c3 B I4 I4", "MWE", 2, #body, checksum(body)) .. body
+end
+
 describe("the bytes of effects", function()
   it("do elsewhere what was done", function()
     local twin = sent(function(world)
@@ -49,22 +55,184 @@ describe("the bytes of effects", function()
     assert.is_true(twin.nan ~= twin.nan)
   end)
 
-  it("keep identity, cycles, classes that are there, and marks", function()
+  it("keep identity, cycles and marks", function()
     local twin = copy()
     local items = twin.items
     sent(function(world)
       local t = mw.array {}
       t[1], world.t, world.again = t, t, t
       world.items, world.bag = nil, world.items
-      mw.setmetatable(world.hero, world.hero.pos)
       world.objects = mw.object_like {}
     end, twin)
     assert.equal(twin.t, twin.t[1])
     assert.equal(twin.t, twin.again)
     assert.equal(items, twin.bag)
-    assert.equal(twin.hero.pos, getmetatable(twin.hero))
     assert.same({ { op = "replace", path = "/objects", value = {} } },
       mw.diff({ objects = mw.array {} }, { objects = twin.objects }))
+  end)
+
+  it("find what stands under an object", function()
+    local function new()
+      local world = { units = { { n = 1 }, { n = 2 } }, orders = {} }
+      for _, unit in ipairs(world.units) do world.orders[unit] = { x = 0 } end
+      return world
+    end
+    for _, deep in ipairs { true, false } do
+      local world, twin = new(), new()
+      local second = world.units[2]
+      if deep then mw.track(world, { deep = true }) end
+      mw.track(world.orders)
+      mw.track(world.orders[second])
+      local _, fx = mw.transaction(function()
+        world.orders[second].x = 5
+        world.orders[second].of = second
+        world.orders[world.units[1]] = nil
+      end)
+      assert(mw.patch_bytes(twin, assert(fx:to_bytes(world))))
+      local order = twin.orders[twin.units[2]]
+      assert.same({ x = 5, of = twin.units[2] }, order)
+      assert.equal(order, twin.orders[next(twin.orders)])
+      assert.is_nil(twin.orders[twin.units[1]])
+    end
+  end)
+
+  it("find an object under an object under an object", function()
+    local function new()
+      local a, b, c = { "a" }, { "b" }, { "c" }
+      return { a = a, of = { [a] = b, [b] = c } }, c
+    end
+    local world, c = new()
+    local twin, other = new()
+    local effects = effects_of(world, function() c.x = 1 end)
+    assert(mw.patch_bytes(twin, assert(effects:to_bytes(world))))
+    assert.equal(1, other.x)
+    local map = {}
+    world.of[c], map[world.of] = map, map
+    map.x = {}
+    effects = effects_of(world, function() map.x.y = 1 end)
+    assert(effects:to_bytes(world))
+  end)
+
+  it("say nothing of an object that stands under itself alone", function()
+    local world, a, b = { map = {} }, {}, {}
+    world.map[a], world.map[b] = b, a
+    local effects = effects_of(world, function() a.x = 1 end)
+    assert.same({ nil, "there is no way to the object whose field 'x' was " ..
+      "written" }, { effects:to_bytes(world) })
+    assert.same({ nil, "there is no way to the object whose field 'x' was " ..
+      "written" }, { effects:to_lua { world = world } })
+  end)
+
+  it("have sets of objects, there before or new", function()
+    local function new() return { units = { {}, {}, {} }, set = {} } end
+    local twin = new()
+    local world = new()
+    local effects = effects_of(world, function(w)
+      w.set[w.units[2]] = true
+      w.new = { [w.units[3]] = true, [w.units[1]] = true }
+      w.made = { [{ 1 }] = true, [{ 2 }] = true }
+    end)
+    local bytes = effects:to_bytes(world)
+    for _ = 1, 5 do assert.equal(bytes, effects:to_bytes(world)) end
+    assert(mw.patch_bytes(twin, assert(bytes)))
+    assert.same({ [twin.units[2]] = true }, twin.set)
+    assert.is_true(twin.new[twin.units[1]] and twin.new[twin.units[3]])
+    assert.is_nil(twin.new[twin.units[2]])
+    local sum = 0
+    for key in pairs(twin.made) do sum = sum + key[1] end
+    assert.equal(3, sum)
+  end)
+
+  it("leave out what was made and dropped", function()
+    local twin = sent(function(world)
+      world.work = { {} }
+      world.work[1].x, world.work.n = 1, 2
+      world.work[1].deeper = { f = print }
+      world.hero.hp = world.work.n
+      world.work = nil
+    end)
+    local expected = copy()
+    expected.hero.hp = 2
+    assert.same(expected, twin)
+  end)
+
+  it("go the shortest way, or that with the smallest keys", function()
+    local shared = { x = 0 }
+    local world = { b = shared, a = { shared }, [2] = shared, c = shared }
+    local effects = effects_of(world, function() shared.x = 1 end)
+    local expected = "local t1 = world[2]\nt1.x = 1\n"
+    assert.equal(expected, effects:to_lua { world = world })
+    mw.untrack(world)
+    assert.equal(expected, effects:to_lua { world = world })
+  end)
+
+  it("do not go where the policy forbids", function()
+    local former = mw.policy { descend = function(_, key)
+      return key ~= "parent"
+    end }:use()
+    local function new()
+      local world = { units = { { hp = 1 } } }
+      world.units[1].parent = world.units
+      return world
+    end
+    local world, twin = new(), new()
+    local outside = { x = 1 }
+    local effects = effects_of(world, function()
+      world.units[2] = { hp = 2, parent = world.units }
+      world.units[3] = { hp = 3, parent = outside }
+      world.units[1].hp = 5
+      world.units[1].parent = outside
+    end)
+    local ok, message = mw.patch_bytes(twin, effects:to_bytes(world))
+    local operations = effects:to_patch(world)
+    former:use()
+    assert(ok, message)
+    assert.equal(twin.units, twin.units[2].parent)
+    assert.equal(twin.units, twin.units[1].parent)
+    assert.is_nil(twin.units[3].parent)
+    assert.equal(5, twin.units[1].hp)
+    local document = { units = { { hp = 1 } } }
+    assert(mw.patch(document, operations))
+    assert.same({ units = { { hp = 5 }, { hp = 2 }, { hp = 3 } } }, document)
+  end)
+
+  it("write into no class", function()
+    local Class = { __name = "Class" }
+    Class.__index = Class
+    local Middle = { name = "Middle", dictionary = {} }
+    Middle.dictionary.__index = Middle.dictionary
+    local function root()
+      return {
+        unit = setmetatable({ x = 1 }, Class), Class = Class,
+        other = setmetatable({ class = Middle }, Middle.dictionary),
+      }
+    end
+    local function plain() return { Class = {}, other = { class = {
+      dictionary = {} } } } end
+    for _, write in ipairs {
+      function(w) w.Class.update = 1 end,
+      function(w) w.other.class.name = "x" end,
+      function(w) w.other.class.dictionary.update = 1 end,
+    } do
+      local world = plain()
+      local bytes = assert(effects_of(world, write):to_bytes(world))
+      local target = root()
+      local result, message = mw.patch_bytes(target, bytes)
+      assert.is_nil(result)
+      assert.matches("^bad effects: the root has no such object", message)
+      mw.track(target, { deep = true })
+      assert.is_nil((mw.patch_bytes(target, bytes)))
+    end
+    assert.is_nil(Class.update)
+    assert.equal("Middle", Middle.name)
+    mw.name_class("Class of bytes", Class)
+    local bytes = with_header("\1\14Class of bytes\0\0\1\1\0\5\1x\2")
+    assert.same({ nil, "bad effects: it writes to a class" },
+      { mw.patch_bytes({}, bytes) })
+    bytes = with_header "\0\1\1\5\1a\1\0\6\1\0\0"
+    assert.same({ nil, "bad effects: a class is none that has a name" },
+      { mw.patch_bytes({ a = {} }, bytes) })
+    assert.is_nil(Class.x)
   end)
 
   it("are the same for the same changes, done or undone", function()
@@ -129,7 +297,19 @@ describe("the bytes of effects", function()
     end
     local _, bytes = sent(function(world) world.hero.new = { 1, "x", {} } end)
     local body = bytes:sub(13)
+    local class = mw.name_class("Hostile", { __name = "Hostile" })
+    local world = copy()
+    local with_class = assert(effects_of(world, function()
+      world.list = setmetatable({ class = class }, class)
+      mw.setmetatable(world.hero, class)
+      world.set = { [world.hero] = world.hero.pos }
+    end):to_bytes(world)):sub(13)
     with_seed(function()
+      for _ = 1, 3000 do
+        local i, n = math.random(#with_class), math.random(0, 2)
+        hostile("\1" .. with_class:sub(1, i - 1) ..
+          string.char(math.random(0, 255)) .. with_class:sub(i + n))
+      end
       for _ = 1, 3000 do
         local i, n = math.random(#body), math.random(0, 2)
         hostile("\1" .. body:sub(1, i - 1) ..

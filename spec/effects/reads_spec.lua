@@ -78,6 +78,76 @@ describe("a transaction that knows what is read", function()
     assert.is_nil(fx:reads())
   end)
 
+  it("goes on when the class of an object changes", function()
+    local classes = {
+      { __name = "a" }, { __index = { inherited = 3 } },
+      { __index = function() return 4 end },
+      { __len = function() return 9 end },
+      { __pairs = function(t) return next, mw.raw(t) end },
+      { __newindex = function(t, k, v) rawset(t, k, v) end },
+    }
+    local tx = mw.begin { reads = true }
+    local expected = {}
+    for i, class in ipairs(classes) do
+      mw.setmetatable(a, class)
+      assert.equal(1, a.x)
+      local _ = a["key " .. i]
+      expected[#expected + 1] = i == 1 and "a.x a.key 1" or "a.key " .. i
+    end
+    mw.setmetatable(a, nil)
+    assert.is_nil(a.last)
+    assert.equal(3, #b)
+    mw.setmetatable(b, classes[4])
+    assert.equal(9, #b)
+    assert.equal(table.concat(expected, " ") .. " a.last b.nil",
+      show(tx:commit(), names))
+  end)
+
+  it("hears of objects again that were read much meanwhile", function()
+    for round = 1, 3 do
+      local tx = mw.begin { reads = true }
+      assert.equal(1, a.x)
+      assert.equal("a.x", show(tx:commit(), names))
+      for _ = 1, 100 * round do assert.same({ 1, 2 }, { a.x, a.inherited }) end
+      for _ = 1, 100 do for i = 1, 3 do assert.equal(i, b[i]) end end
+    end
+    local tx = mw.begin { reads = true }
+    assert.same({ 2, 2, 3 }, { a.inherited, b[2], #b })
+    assert.equal("a.inherited b.2 b.nil", show(tx:commit(), names))
+  end)
+
+  it("hears of lists that begin empty, and of metatables", function()
+    local list, meta = mw.track {}, mw.track(setmetatable({ __index = {} },
+      { __index = { x = 1 } }))
+    names[list], names[meta] = "list", "meta"
+    for _ = 1, 2 do
+      local tx = mw.begin { reads = true }
+      list[#list + 1] = 1
+      assert.equal(1, meta.x)
+      assert.equal(1, #list)
+      assert.equal("list.nil meta.x", show(tx:commit(), names))
+      list[1] = nil
+    end
+  end)
+
+  it("reads in coroutines, and functions that yield", function()
+    local object = mw.track(setmetatable({}, { __index = function(_, key)
+      return coroutine.yield(key)
+    end }))
+    names[object] = "object"
+    local tx = mw.begin { reads = true }
+    local co = coroutine.wrap(function() return object.x end)
+    assert.equal("x", co())
+    assert.equal(5, co(5))
+    assert.equal("object.x", show(tx:commit(), names))
+    co = coroutine.wrap(function()
+      for _ = 1, 40 do object.y = nil; local _ = object.x end
+      return "done"
+    end)
+    for _ = 1, 40 do assert.equal("x", co()) end
+    assert.equal("done", co(1))
+  end)
+
   it("does not keep what was read", function()
     local held = setmetatable({}, { __mode = "v" })
     local tx = mw.begin { reads = true }

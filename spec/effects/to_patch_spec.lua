@@ -1,5 +1,8 @@
+local json = require "moonwatch.json"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local private = require("moonwatch.core").private
+local worlds = require "spec.support.worlds"
 
 local function effects_of(root, f)
   mw.track(root, { deep = true })
@@ -16,6 +19,104 @@ local function show(operations)
   end
   return table.concat(list, ", ")
 end
+
+-- {======================================================
+-- Random documents
+-- =======================================================
+
+local function new_document(random, all, depth)
+  local t, n = {}, random(0, 5)
+  local is_list = random(2) == 1
+  for i = 1, n do
+    local key = is_list and i or "k" .. random(6)
+    t[key] = depth > 0 and random(2) == 1 and
+      new_document(random, all, depth - 1) or random(9)
+  end
+  all[#all + 1] = t
+  return t
+end
+
+local function is_seen(t) return private.intercepts(t) end
+
+local function change_list(random, t, value)
+  local n = #t
+  local kind = random(n > 0 and 6 or 2)
+  if kind == 1 then
+    table.insert(t, random(n + 1), value)
+  elseif kind == 2 then
+    t[n + 1] = value
+  elseif kind == 3 then
+    table.remove(t, random(n))
+  elseif kind == 4 then
+    t[random(n)] = value
+  elseif kind == 5 then
+    local i, j = random(n), random(n)
+    t[i], t[j] = t[j], t[i]
+  else
+    for i = 1, n // 2 do t[i], t[n + 1 - i] = t[n + 1 - i], t[i] end
+  end
+end
+
+local function change_object(random, t, value, other)
+  local key, kind = "k" .. random(6), random(5)
+  if kind == 1 then
+    t[key] = nil
+  elseif kind == 2 and is_seen(other) and json.kind(other) == "object" then
+    local moved = t[key]
+    t[key] = nil
+    other["k" .. random(6)] = moved
+  else
+    t[random(30) == 1 and "0" or key] = value
+  end
+end
+
+local function change(random, all)
+  local t, other = all[random(#all)], all[random(#all)]
+  if not is_seen(t) then return end
+  local value = random(3) == 1 and new_document(random, all, 1) or random(9)
+  if random(30) == 1 then value = other end
+  local kind = json.kind(t)
+  if kind == "array" or kind == "either" and random(2) == 1 then
+    change_list(random, t, value)
+  else
+    change_object(random, t, value, other)
+  end
+end
+
+local function run(random, all, n)
+  local _, fx = mw.transaction(function()
+    for _ = 1, n do change(random, all) end
+  end)
+  return fx
+end
+
+-- Are the patches of random programs right, also when they are made later?
+local function random_patches(n)
+  local answers = 0
+  worlds.each(n, function(random, message)
+    local all = {}
+    local root = new_document(random, all, 3)
+    mw.track(root, { deep = true })
+    run(random, all, random(0, 2))
+    local twin = json.copy(root)
+    local effects = run(random, all, random(5))
+    local after = json.copy(root)
+    if random(4) == 1 then effects:rollback() end
+    mw.reap() -- gives back what has gone: nobody sees writes to that
+    for _ = 1, random(0, 4) do change(random, all) end
+    local operations = twin and effects:to_patch(root)
+    if operations then
+      answers = answers + 1
+      local result, problem = mw.patch(twin, operations)
+      assert.is_truthy(result, message .. ": " .. tostring(problem))
+      assert.is_true(json.equal(result, after), message)
+    end
+    mw.untrack(root)
+  end)
+  assert.is_true(answers > n // 4)
+end
+
+-- }======================================================
 
 describe("the patch of effects", function()
   it("has an operation for each field that was changed", function()
@@ -72,7 +173,6 @@ describe("the patch of effects", function()
   it("changes each place of a table that is in two", function()
     local pos, list = { x = 1 }, { 1 }
     local root = { start = pos, goal = pos, lists = { list, list } }
-    local json = require "moonwatch.json"
     local before = json.copy(root)
     local effects = effects_of(root, function()
       pos.x = 2
@@ -85,6 +185,113 @@ describe("the patch of effects", function()
     assert(mw.patch(root, operations))
     assert.is_true(json.equal(after, root))
     assert.same({ { 0, 1 }, { 0, 1 } }, json.copy(root.lists))
+  end)
+
+  it("has a replacement for each element that was replaced", function()
+    local root = { list = {} }
+    for i = 1, 1000 do root.list[i] = { id = i } end
+    local effects = effects_of(root, function()
+      local list = root.list
+      list[3], list[900] = list[900], list[3]
+      list[3].x = 1
+    end)
+    local operations = effects:to_patch(root)
+    assert.equal(2, #operations)
+    assert.same({ id = 900, x = 1 }, operations[1].value)
+  end)
+
+  it("is never longer than replacing what differs", function()
+    for _, alter in ipairs {
+      function(list) for i = 1, #list // 2 do
+        local j = #list + 1 - i
+        list[i], list[j] = list[j], list[i]
+      end end,
+      function(list) table.sort(list) end,
+      function(list) list[1], list[#list] = list[#list], list[1] end,
+      function(list) table.insert(list, table.remove(list, 1)) end,
+      function(list) table.insert(list, 1, 0) end,
+      function(list) for i = 1, 10 do table.remove(list, i) end end,
+      function(list) list[#list + 1], list[1] = 5, 6 end,
+    } do
+      local list = {}
+      for i = 1, 100 do list[i] = i * 37 % 101 end
+      local before, differ = { table.unpack(list) }, 0
+      local effects = effects_of(list, function() alter(list) end)
+      for i = 1, math.max(#list, #before) do
+        if list[i] ~= before[i] then differ = differ + 1 end
+      end
+      local operations = assert(effects:to_patch(list))
+      assert.is_true(#operations <= differ)
+      local result = assert(mw.patch(before, operations))
+      assert.same({ table.unpack(list) }, result)
+      mw.untrack(list)
+    end
+  end)
+
+  it("does not look at what has not changed", function()
+    local Unit = { static = {} }
+    Unit.__index = Unit
+    local function unit(hp)
+      return setmetatable({ class = Unit, hp = hp, tell = print }, Unit)
+    end
+    local root = { units = { unit(1), unit(2), unit(3) }, f = print,
+      [1.5] = "no key of JSON" }
+    local effects = effects_of(root, function() root.units[2].hp = 5 end)
+    assert.equal("replace /units/1/hp 5", show(effects:to_patch(root)))
+    effects = effects_of(root, function() root.units[2] = { hp = 7 } end)
+    assert.same({ nil, "not JSON: a function at '/units/1/tell'" },
+      { effects:to_patch(root) })
+  end)
+
+  it("leaves out what was made and dropped", function()
+    local root = { total = 0, prices = { 1, 2, 3 } }
+    local effects = effects_of(root, function()
+      root.work = { f = print }
+      for i, price in ipairs(root.prices) do root.work[i] = price end
+      root.work.inner = {}
+      root.work.inner.x = 1
+      root.total, root.work = 6, nil
+    end)
+    collectgarbage()
+    assert.equal("replace /total 6", show(effects:to_patch(root)))
+  end)
+
+  it("goes into what has moved and changed", function()
+    local root = { a = { x = { n = 1, deep = { 1 } } }, b = {} }
+    local effects = effects_of(root, function()
+      root.b.y, root.a.x = root.a.x, nil
+      root.b.y.n = 2
+      root.b.y.deep[2] = 3
+    end)
+    local twin = { a = { x = { n = 1, deep = { 1 } } }, b = {} }
+    assert(mw.patch(twin, assert(effects:to_patch(root))))
+    assert.same({ a = {}, b = { y = { n = 2, deep = { 1, 3 } } } }, twin)
+  end)
+
+  it("has a table that became another kind as a whole", function()
+    local root = { t = { 1, 2 }, empty = {} }
+    local effects = effects_of(root, function()
+      root.t[1], root.t[2] = nil, nil
+      root.t.x = 1
+      root.empty["0"] = 1
+    end)
+    local twin = { t = { 1, 2 }, empty = {} }
+    assert(mw.patch(twin, assert(effects:to_patch(root))))
+    assert.same({ t = { x = 1 }, empty = { ["0"] = 1 } }, twin)
+  end)
+
+  it("is found where only a part is tracked", function()
+    local root = { a = mw.track { n = 1, list = { 1 } }, f = print }
+    local _, effects = mw.transaction(function() root.a.n = 2 end)
+    assert.same({ nil, "not JSON: a function at '/f'" },
+      { effects:to_patch(root) })
+    assert.equal("replace /n 2", show(effects:to_patch(root.a)))
+    root.f = nil
+    assert.equal("replace /a/n 2", show(effects:to_patch(root)))
+  end)
+
+  it("of a random program is right, or refused", function()
+    random_patches(400)
   end)
 
   it("cannot be had of strings that are not UTF-8", function()

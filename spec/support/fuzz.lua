@@ -13,7 +13,7 @@ local function world()
 end
 
 local function with_header(body)
-  return string.pack("<c3 B I4 I4", "MWE", 1, #body, checksum(body)) .. body
+  return string.pack("<c3 B I4 I4", "MWE", 2, #body, checksum(body)) .. body
 end
 
 --- The first byte of the input says whether the rest needs a header.

@@ -85,6 +85,50 @@ function scenarios.sent()
   check(mw.patch_bytes(copy, bytes:sub(1, -2)) == nil)
 end
 
+-- Objects of a class, under objects, below a root; read and sent.
+function scenarios.named()
+  look_back()
+  local mw = require "moonwatch"
+  local Unit, former = { __name = "Unit" }, { __name = "former" }
+  mw.name_class("Unit", former, { replace = true })
+  local function is_former()
+    local object = mw.track(setmetatable({}, Unit))
+    local _, fx = mw.transaction(function() object.cache = 1 end)
+    return fx:len() == 1
+  end
+  whole(is_former, mw.name_class, "Unit", Unit,
+    { replace = true, ignore = { "cache" }, new = function()
+      return setmetatable({}, Unit)
+    end })
+  local root = { units = { {}, {} }, orders = {}, other = {} }
+  local twin = { units = { {}, {} }, orders = {} }
+  root.orders[root.units[2]], twin.orders[twin.units[2]] = {}, {}
+  mw.track(root, { deep = true })
+  local tx = mw.begin { reads = true }
+  local order = root.orders[root.units[2]]
+  order.x = setmetatable({ cache = #root.units }, Unit)
+  order.work = {}
+  order.work.n, root.other.n = 1, 1
+  order.work = nil
+  local fx = tx:commit()
+  check(#fx:reads() >= 4)
+  for _ = 1, 40 do check(root.units[1]) end
+  local part = must(fx:only(root.orders))
+  check(part:len() == 4)
+  check(part:to_patch(root) == nil)
+  local bytes = must(part:to_bytes(root))
+  root.units[1], root.units[2] = root.units[2], root.units[1]
+  check(bytes == must(part:to_bytes(root)))
+  whole(function() return twin.orders[twin.units[2]].x == nil end,
+    mw.patch_bytes, twin, bytes)
+  order = twin.orders[twin.units[2]]
+  check(getmetatable(order.x) == Unit and order.x.cache == 2)
+  check(order.work == nil)
+  tx = mw.begin { reads = true }
+  check(root.other.n == 1)
+  check(#tx:commit():reads() == 2)
+end
+
 function scenarios.steps()
   look_back()
   local mw = require "moonwatch"

@@ -4,31 +4,40 @@
 --     "MWE" version | length of the body | checksum of the body | body
 --     1   3        4                    8                     12
 --
--- The body is a script (see script.lua) in three lists.  Each list follows its
+-- The body is a script (see script.lua) in four lists.  Each list follows its
 -- length:
 --
---     places   number of keys, keys: the path from the root
+--     classes  length, name
+--     places   number of keys, keys: the way from the root
 --     tables   mark of JSON, class, number of fields, and for each field
 --              key, value
 --     writes   object, kind, key, value
 --
--- Objects are numbered in the order of the lists: the root is 0, then places,
--- then tables.  These numbers and all lengths are groups of seven bits, the
--- lowest first; the top bit is set in each byte but the last.  A value is a
--- byte for its kind, and what the kind needs.
+-- Objects are numbered in the order of the lists: the root is 0, then classes,
+-- then places, then tables.  These numbers and all lengths are groups of seven
+-- bits, the lowest first; the top bit is set in each byte but the last.  A
+-- value is a byte for its kind, and what the kind needs.
+--
+-- Bytes name a class only by the name that the receiver gave it.  So bytes set
+-- no other metatable, and they write into no class.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
 local json = require "moonwatch.json"
 local make_script = require "moonwatch.effects.script"
+local named = require "moonwatch.policy.named"
+local policy = require "moonwatch.policy"
 
 local private, raw = core.private, core.raw
+local enters = private.enters
 
 local bytes = {}
 
 local HEADER = "<c3 B I4 I4"
-local MAGIC, VERSION = "MWE", 1
+local MAGIC, VERSION = "MWE", 2
+
+local MEMORY = "not enough memory"
 
 local KINDS = { insert = 0, update = 1, delete = 2, metatable = 3 }
 local MARKS = { array = 1, object = 2 }
@@ -70,7 +79,7 @@ end
 
 local function number_objects(script, root)
   local numbers, n = { [root] = 0 }, 0
-  for _, list in ipairs { script.places, script.tables } do
+  for _, list in ipairs { script.classes, script.places, script.tables } do
     for _, its in ipairs(list) do
       if not numbers[its.object] then
         n = n + 1
@@ -88,6 +97,11 @@ local function body(script, root)
   local places = {}
   for _, place in ipairs(script.places) do
     if #place > 0 then places[#places + 1] = place end
+  end
+  put(count(#script.classes))
+  for _, its in ipairs(script.classes) do
+    put(count(#its.name))
+    put(its.name)
   end
   put(count(#places))
   for _, place in ipairs(places) do
@@ -120,7 +134,7 @@ end
 function bytes.to_bytes(self, root)
   recorded.check(self, "to_bytes")
   check.argument(type(root) == "table", 1, "to_bytes", "table", root)
-  local script, message = make_script(self, { root = root })
+  local script, message = make_script(self, { root = root }, nil, true)
   if not script then return nil, message end
   local ok, text = pcall(body, script, root)
   if ok then
@@ -210,18 +224,54 @@ function Reader:key()
   return key
 end
 
+-- Returns a class, which only the list of classes has, or nil.
 function Reader:class()
   local class = self:value()
-  if class ~= nil and type(class) ~= "table" then fail "a class is no table" end
+  if class ~= nil and not self.classes[class] then
+    fail "a class is none that has a name"
+  end
   return class
+end
+
+function Reader:named_class()
+  local name = self:take(self:length(1))
+  local class = named.class(name)
+  if not class then fail(("no class has the name '%s'"):format(name)) end
+  self.classes[class] = true
+  return class
+end
+
+local METAMETHODS = {}
+for name in ([[add band bnot bor bxor call close concat div eq gc idiv index le
+  len lt metatable mod mode mul name newindex pairs pow shl shr sub tostring
+  unm]]):gmatch "%a+" do
+  METAMETHODS[#METAMETHODS + 1] = "__" .. name
+end
+
+-- May bytes lead from a table to another one?  They may not if the other one is
+-- a class, or if the policy says that it is no part of the state.
+local function is_below(root, parent, key, child)
+  if not enters(root, parent, key, child) or named.name(child) then
+    return false
+  end
+  local its = raw(child)
+  for _, name in ipairs(METAMETHODS) do
+    if rawget(its, name) ~= nil then return false end
+  end
+  return true
 end
 
 function Reader:place()
   local object = self.objects[0]
   for _ = 1, self:length(1) do
     local key = self:key()
-    if type(object) == "table" then object = rawget(raw(object), key)
+    local parent = object
+    if type(parent) == "table" then object = rawget(raw(parent), key)
     else object = nil end
+    if type(object) == "table" and
+      not is_below(self.objects[0], parent, key, object) then
+      object = nil
+    end
     if object == nil then
       fail(("the root has no such object, at key '%s'"):format(tostring(key)))
     end
@@ -237,7 +287,7 @@ function Reader:table(t)
   local class = self:class()
   for _ = 1, self:length(2) do
     local key = self:key()
-    t[key] = self:value()
+    rawset(t, key, self:value())
   end
   return class
 end
@@ -248,27 +298,46 @@ for name, kind in pairs(KINDS) do NAMES[kind] = name end
 function Reader:write()
   local object, kind = self:object(), NAMES[self:count()]
   if type(object) ~= "table" then fail "it writes to what is no table" end
+  if self.classes[object] then fail "it writes to a class" end
   if not kind then fail "it has a write of an unknown kind" end
   if kind == "metatable" then
     if self:byte() ~= 0 then fail "it has a key that is none" end
-    return { object = object, new = self:class(), kind = kind }
+    local class = self:class()
+    local metatable = class and named.metatable(class)
+    if class and not metatable then
+      fail "a class does not show its metatable"
+    end
+    return { object = object, new = metatable, kind = kind }
   end
   return { object = object, key = self:key(), new = self:value(), kind = kind }
 end
 
--- New tables get their classes last, so that filling a table calls no function.
-function Reader:run()
-  for i = 1, self:length(1) do self.objects[i] = self:place() end
-  local first, classes, writes = #self.objects, {}, {}
-  local n = self:length(3)
-  for i = 1, n do self.objects[first + i] = {} end
-  for i = 1, n do classes[i] = self:table(self.objects[first + i]) or false end
+-- Makes the new tables of a list.  `made` has the objects of classes, or is nil
+-- when these are not made yet.
+function Reader:tables(first, n, made)
+  local classes, any = {}, false
+  for i = 1, n do
+    self.objects[first + i] = made and made[i] or {}
+  end
+  for i = 1, n do
+    local object = self.objects[first + i]
+    classes[i] = self:table(raw(object)) or false
+    any = any or classes[i]
+  end
+  return any and classes
+end
+
+-- Reads all.  Returns the writes, and the classes of the new tables, if any.
+function Reader:run(made)
+  for i = 1, self:length(1) do self.objects[i] = self:named_class() end
+  local first = #self.objects
+  for i = 1, self:length(1) do self.objects[first + i] = self:place() end
+  first = #self.objects
+  local classes = self:tables(first, self:length(3), made)
+  local writes = {}
   for i = 1, self:length(4) do writes[i] = self:write() end
   if self.at <= #self.bytes then fail "there is something after its end" end
-  for i = 1, n do
-    if classes[i] then setmetatable(self.objects[first + i], classes[i]) end
-  end
-  return writes
+  return writes, classes
 end
 
 local function open(text)
@@ -284,10 +353,36 @@ local function open(text)
   return its
 end
 
+local function new_reader(root, its)
+  return setmetatable({ bytes = its, at = 1, objects = { [0] = root },
+    classes = {} }, Reader)
+end
+
+-- Returns an object of each class in a list that has one.
+local function make_objects(classes)
+  local made = {}
+  for i, class in ipairs(classes) do
+    if class then
+      local ok, object = pcall(policy.new_object, class)
+      if object == MEMORY then error(MEMORY, 0) end
+      if not ok then
+        fail(("class '%s' makes no object: %s"):format(named.name(class),
+          tostring(object)))
+      end
+      made[i] = object
+    end
+  end
+  return made
+end
+
+-- Returns the writes.  Objects of classes are made by the program's functions,
+-- so they are made when all has been read and found right; then all is read
+-- once more.
 local function read(root, text)
-  local self = setmetatable(
-    { bytes = open(text), at = 1, objects = { [0] = root } }, Reader)
-  return self:run()
+  local its = open(text)
+  local writes, classes = new_reader(root, its):run()
+  if not classes then return writes end
+  return (new_reader(root, its):run(make_objects(classes)))
 end
 
 -- }======================================================

@@ -104,7 +104,7 @@ function recorded:invert()
       kind = INVERSE[e.kind] or e.kind, where = e.where,
     }
   end
-  return make(inverse)
+  return make(inverse, self)
 end
 
 --- Returns these effects followed by the others.
@@ -113,7 +113,7 @@ function recorded:concat(other)
   check_other(other, "concat")
   local list = recorded.list(self)
   for _, e in ipairs(recorded.list(other)) do list[#list + 1] = e end
-  return make(list)
+  return make(list, other, self)
 end
 
 local CLASS = {} -- the key of a change of class
@@ -168,7 +168,7 @@ function recorded:squash()
     e.kind = net_kind(e)
     if e.kind and not e.gone then squashed[#squashed + 1] = e end
   end
-  return make(squashed)
+  return make(squashed, self)
 end
 
 -- Returns the last entry of each field, by object and name, and the first
@@ -284,7 +284,9 @@ end
 --- Gives all fields the values from before the effects.  Returns the first
 -- error of a guard in a table, or nil.
 function recorded.undo(self)
+  local intact = private.intact(self)
   local problem = transaction.attempt(private.undo, self)
+  if intact then private.see(self) end
   return problem ~= nil and { problem } or nil
 end
 

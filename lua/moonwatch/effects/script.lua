@@ -1,38 +1,28 @@
 --- The steps that perform effects in a program that has only some objects.
 -- SPDX-License-Identifier: MIT
 --
---     script.places   existing objects, each with the path to it:
+--     script.classes  classes that are known by name: { object, name }
+--     script.places   existing objects, each with the way to it:
 --                     { object, root = name, keys... }
 --     script.tables   new tables, each with its contents:
 --                     { object, class = , fields = { { key, value }... } }
 --     script.calls    { object, method, arguments..., n = }, before the writes
 --     script.writes   { object, key, value, kind }, in the order of the program
 --
--- Paths are those before the effects, as they will be when the script runs.
--- The order of all lists depends on the contents alone.
+-- Ways are those before the effects, as they will be when the script runs.  A
+-- key of a way may be an object that stands in the lists before.  The order of
+-- all lists depends on the contents alone.
 
 local core = require "moonwatch.core"
-local recorded = require "moonwatch.effects.recorded"
-local path = require "moonwatch.path"
+local named = require "moonwatch.policy.named"
 local before_after = require "moonwatch.effects.before_after"
+local new_ways = require "moonwatch.effects.ways"
+local recorded = require "moonwatch.effects.recorded"
+
+local private = core.private
 
 local Script = {}
 Script.__index = Script
-
--- Returns the keys of a table that are plain values, in order; puts the other
--- keys into `others`.
-local function sorted_keys(t, others)
-  local keys = {}
-  for key in next, t do
-    if path.is_key(key) then
-      keys[#keys + 1] = key
-    elseif others then
-      others[#others + 1] = key
-    end
-  end
-  table.sort(keys, path.before)
-  return keys
-end
 
 local function is_object(value)
   local kind = type(value)
@@ -40,107 +30,133 @@ local function is_object(value)
     kind == "userdata" and value ~= core.null
 end
 
--- {======================================================
--- Paths to objects
--- =======================================================
-
--- Notes the path to a value, if there is none yet.
-local function find(ways, queue, value, way)
-  if not is_object(value) or ways[value] then return end
-  ways[value] = way
-  if type(value) == "table" then queue[#queue + 1] = value end
-end
-
--- Returns object -> { root = name, from = object, key = key }, the shortest
--- paths.
-local function find_ways(names, contents)
-  local ways, queue = {}, {}
-  for _, name in ipairs(sorted_keys(names)) do
-    find(ways, queue, names[name], { root = name })
-  end
-  local i = 1
-  while queue[i] do
-    local t = queue[i]
-    local held = contents(t)
-    for _, key in ipairs(sorted_keys(held)) do
-      find(ways, queue, held[key], { from = t, key = key })
-    end
-    i = i + 1
-  end
-  return ways
-end
-
-local function place_of(ways, object)
-  local keys, way = {}, ways[object]
-  while way.from do
-    table.insert(keys, 1, way.key)
-    way = ways[way.from]
-  end
-  keys.object, keys.root = object, way.root
-  return keys
-end
-
--- }======================================================
+local function fail(message, ...) error { message:format(...) } end
 
 -- {======================================================
 -- Values
 -- =======================================================
 
+function Script:add_place(object, way)
+  for _, key in ipairs(way) do self:need(key) end
+  local place = { object = object, root = way.root }
+  self.places[#self.places + 1] = table.move(way, 1, #way, 1, place)
+end
+
+-- Returns what stands for the class of an object in the script.
+function Script:class_of(object, class)
+  if class == nil or not self.by_name then return class end
+  return named.of(object, class) or class
+end
+
+-- Makes sure that the script can have a class, by its name or by a way.
+function Script:need_class(class)
+  if class == nil or self.known[class] then return end
+  local name = self.by_name and named.name(class)
+  local way = not self.by_name and self.ways:of_class(class)
+  if name then
+    self.known[class] = true
+    self.classes[#self.classes + 1] = { object = class, name = name }
+  elseif way then
+    self.known[class] = true
+    self:add_place(class, way)
+  elseif self.by_name then
+    fail "a class has no name: see mw.name_class"
+  elseif type(class) == "table" and not private.is_class(class) then
+    self:need(class)
+  else
+    fail "there is no way to a class"
+  end
+end
+
 -- Makes sure that the script can have a value: the value is plain, or there is
--- a path to it, or it is a new table.
+-- a way to it, or it is a new table.
 function Script:need(value)
   if not is_object(value) or self.known[value] then return end
-  self.known[value] = true
-  if self.ways[value] then
-    self.places[#self.places + 1] = place_of(self.ways, value)
-  elseif type(value) == "table" then
-    self.tables[#self.tables + 1] = { object = value, fields = {} }
-  else
-    error { ("there is no way to a %s"):format(type(value)) }
+  local is_table = type(value) == "table"
+  if is_table and (private.is_class(value) or named.name(value)) then
+    return self:need_class(value)
   end
+  local way = self.ways:of(value)
+  if not way and not is_table then
+    fail("there is no way to a %s", type(value))
+  end
+  self.known[value] = true
+  if way then
+    self:add_place(value, way)
+  else
+    self.tables[#self.tables + 1] = { object = value, fields = {} }
+  end
+end
+
+-- Tells whether a value does not belong to the state, and cannot be said.  The
+-- policy decides about tables that have no way.
+function Script:is_outside(parent, key, value)
+  return type(value) == "table" and not self.known[value] and
+    private.enters(self.ways.root, parent, key, value) == false and
+    not self.ways:of(value)
 end
 
 -- Adds the contents of a new table.
 function Script:fill(its)
-  local held, others = self.after.contents(its.object), {}
-  its.class = self.after.class(its.object)
-  self:need(its.class)
-  for _, key in ipairs(sorted_keys(held, others)) do
-    self:need(held[key])
-    its.fields[#its.fields + 1] = { key, held[key] }
+  local object = its.object
+  if not self.after:fresh(object) then
+    fail "a new table has changed since the effects were made"
   end
-  if #others > 1 then
-    error { "a new table has several objects as keys, in no order" }
-  end
-  for _, key in ipairs(others) do
-    self:need(key)
-    self:need(held[key])
-    its.fields[#its.fields + 1] = { key, held[key] }
+  local held = self.after:contents(object)
+  its.class = self:class_of(object, self.after:class(object))
+  self:need_class(its.class)
+  for _, key in ipairs(self.ways:sorted_keys(held)) do
+    local value = held[key]
+    if not self:is_outside(object, key, value) then
+      self:need(key)
+      self:need(value)
+      its.fields[#its.fields + 1] = { key, value }
+    end
   end
 end
 
 -- }======================================================
 
+-- {======================================================
+-- Writes
+-- =======================================================
+
 function Script:write(e)
-  if not self.ways[e.object] then
+  if not self.ways:of(e.object) then
     self.unplaced[#self.unplaced + 1] = e
     return
   end
-  self:need(e.object)
-  self:need(e.key)
-  self:need(e.new)
+  local value = e.new
+  if e.kind == "metatable" then
+    self:need(e.object)
+    value = self:class_of(e.object, e.new)
+    self:need_class(value)
+  elseif self:is_outside(e.object, e.key, e.new) then
+    return
+  else
+    if e.old ~= nil and is_object(e.key) and not self.ways:of(e.key) then
+      fail "there is no way to an object that is a key"
+    end
+    self:need(e.object)
+    self:need(e.key)
+    self:need(e.new)
+  end
   self.writes[#self.writes + 1] = {
-    object = e.object, key = e.key, value = e.new, kind = e.kind,
+    object = e.object, key = e.key, value = value, kind = e.kind,
   }
 end
 
--- The contents of new tables include the writes to them.  No other write may be
--- without a path.
+-- The contents of new tables include the writes to them; and what came and went
+-- within the effects is left out.  No other write may be without a way.
 function Script:check_unplaced()
+  local set
   for _, e in ipairs(self.unplaced) do
     if not self.known[e.object] then
-      error { ("there is no way to the object whose field '%s' was written")
-        :format(tostring(e.key)) }
+      set = set or self.ways:new_tables(self.list, self.after)
+      if not set[e.object] then
+        fail("there is no way to the object whose field '%s' was written",
+          tostring(e.key))
+      end
     end
   end
 end
@@ -152,11 +168,15 @@ function Script:call(calls)
   end
 end
 
-local function make(fx, names, calls)
-  local first, last = before_after(fx)
+-- }======================================================
+
+local function make(fx, names, calls, by_name)
+  local first, last, list = before_after(fx)
+  if not first then error { last } end
   local self = setmetatable({
-    ways = find_ways(names, first.contents), after = last, known = {},
-    places = {}, tables = {}, writes = {}, unplaced = {}, calls = calls or {},
+    ways = new_ways(names, first), after = last, list = list, known = {},
+    by_name = by_name, classes = {}, places = {}, tables = {}, writes = {},
+    unplaced = {}, calls = calls or {},
   }, Script)
   self:call(self.calls)
   for _, e in ipairs(recorded.list(fx:squash())) do self:write(e) end
@@ -170,10 +190,11 @@ local function make(fx, names, calls)
 end
 
 --- Returns the script for effects; `names` has the objects that will exist, by
--- name; `calls`, if any, come before the writes.  Returns nil and a message if
--- the script cannot have some value.
-return function(fx, names, calls)
-  local ok, result = pcall(make, fx, names, calls)
+-- name; `calls`, if any, come before the writes.  With `by_name`, classes are
+-- those with names of their own.  Returns nil and a message if the script
+-- cannot have some value.
+return function(fx, names, calls, by_name)
+  local ok, result = pcall(make, fx, names, calls, by_name)
   if ok then return result end
   if type(result) ~= "table" then error(result, 0) end
   return nil, result[1]

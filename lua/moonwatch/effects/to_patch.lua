@@ -1,24 +1,337 @@
 --- effects:to_patch: effects as a JSON patch.
 -- SPDX-License-Identifier: MIT
+--
+--     root          way of the table `units`: no effect has changed a step,
+--      | units      so its place is the same before and after
+--     units *       changed: an anchor
+--      | 3
+--     unit *        changed, below a changed step: belongs to that anchor
+--
+-- The patch is made of the differences of the anchors' changed fields.  Tables
+-- in these fields that hold no change, and are the same table before and after,
+-- are equal without a look at their contents.
+--
+-- That needs the ways of all changed tables.  If one of them is in two places,
+-- or no links know the ways, both documents are compared as a whole.
 
 local check = require "moonwatch.check"
-local recorded = require "moonwatch.effects.recorded"
-local diff = require "moonwatch.json.diff"
+local core = require "moonwatch.core"
+local json = require "moonwatch.json"
 local before_after = require "moonwatch.effects.before_after"
+local diff = require "moonwatch.json.diff"
+local new_ways = require "moonwatch.effects.ways"
+local pointer = require "moonwatch.json.pointer"
+local recorded = require "moonwatch.effects.recorded"
 
--- Adds a table and all tables below it to a set.
-local function reach_below(root, contents, known)
-  local queue, seen = { root }, { [root] = true }
-  while #queue > 0 do
-    local t = table.remove(queue)
-    known[t] = true
-    for _, value in next, contents(t) do
-      if type(value) == "table" and not seen[value] then
-        seen[value] = true
-        queue[#queue + 1] = value
+local private, raw = core.private, core.raw
+
+local Patch = {}
+Patch.__index = Patch
+
+local function fail(message) error { message } end
+
+-- {======================================================
+-- Contents: what belongs to the state
+-- =======================================================
+
+function Patch:belongs(parent, key, value)
+  return type(value) ~= "table" or
+    private.enters(self.root, parent, key, value) == true
+end
+
+-- Returns the contents of a table without the tables that do not belong to the
+-- state.
+function Patch:limited(view, t)
+  local held, limited = view:contents(t), nil
+  for key, value in next, held do
+    if not self:belongs(t, key, value) then
+      if not limited then
+        limited = {}
+        for name, member in next, held do limited[name] = member end
       end
+      limited[key] = nil
     end
   end
+  return limited or held
+end
+
+-- Returns the values of a field before and after, as far as they belong to the
+-- state.
+function Patch:values(t, key)
+  local old, new = self.before:get(t, key), self.after:get(t, key)
+  if old ~= nil and not self:belongs(t, key, old) then old = nil end
+  if new ~= nil and not self:belongs(t, key, new) then new = nil end
+  return old, new
+end
+
+-- Returns the functions that return the contents of tables before and after.
+function Patch:contents()
+  local function of(view)
+    return function(t)
+      if self.parts[t] then return t end
+      self.stale = self.stale or not self.after:fresh(t)
+      return self:limited(view, t)
+    end
+  end
+  return of(self.before), of(self.after)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Anchors
+-- =======================================================
+
+-- Returns object -> key -> true for the fields that the effects have changed.
+local function changed_fields(fx)
+  local fields, objects = {}, {}
+  for _, e in ipairs(recorded.list(fx:squash())) do
+    if e.kind ~= "metatable" then
+      if not fields[e.object] then
+        fields[e.object] = {}
+        objects[#objects + 1] = e.object
+      end
+      fields[e.object][e.key] = true
+    end
+  end
+  return fields, objects
+end
+
+-- Returns the kind of a table by its changed keys, or nil.
+local function kind_of(keys)
+  local kind
+  for key in next, keys do
+    local its = type(key) == "string" and "object" or
+      math.type(key) == "integer" and key > 0 and "array"
+    if not its or kind and kind ~= its then return nil end
+    kind = its
+  end
+  return kind
+end
+
+-- Are all these elements there before and after?
+function Patch:stay(t, keys)
+  for key in next, keys do
+    local old, new = self:values(t, key)
+    if old == nil or new == nil then return false end
+  end
+  return true
+end
+
+-- Returns the elements of a list that are compared, not only the changed ones;
+-- nil if the changed ones can be replaced one by one.
+function Patch:span(t, keys)
+  if kind_of(keys) ~= "array" then return nil end
+  local first, last, n = math.maxinteger, 0, 0
+  for key in next, keys do
+    first, last, n = math.min(first, key), math.max(last, key), n + 1
+  end
+  if not self:stay(t, keys) then
+    return { first = first, last = math.maxinteger, changed = last }
+  end
+  if n <= (last - first) // 4 or not self.after:fresh(t) then return nil end
+  return { first = first, last = last, stays = true }
+end
+
+-- Tells whether a table on a way, or the object at its end, is in two places.
+local function is_shared(ways, way, root, view)
+  local at, i = root, 1
+  while way[i] ~= nil do
+    at = view:get(at, way[i])
+    i = i + 1
+    local list, n = ways:holders(at), 0
+    for k = 1, #list, 2 do
+      if ways:of(list[k]) then n = n + 1 end
+    end
+    if n > 1 then return true end
+  end
+  return false
+end
+
+-- Does a step lead over a field that the patch of its table deals with?
+function Patch:is_changed(t, key)
+  local its, span = self.fields[t], self.spans[t]
+  return its and its[key] or span and math.type(key) == "integer" and
+    span.first <= key and key <= span.last
+end
+
+-- Finds the anchor of a changed object: the table with the first changed step
+-- on the object's way, or the object itself.  The objects from that step on
+-- hold changes.
+function Patch:anchor(object, way)
+  local at, anchor = self.root, nil
+  for _, key in ipairs(way) do
+    if not anchor and self:is_changed(at, key) then anchor = at end
+    at = self.before:get(at, key)
+    if anchor then self.dirty[at] = true end
+  end
+  self.anchors[anchor or object] = true
+end
+
+-- Finds all anchors, and whether the documents must be compared as a whole.
+function Patch:find_anchors(objects)
+  local after_ways = new_ways({ root = self.root }, self.after)
+  local unplaced
+  for _, object in ipairs(objects) do
+    self.spans[object] = self:span(object, self.fields[object])
+  end
+  for _, object in ipairs(objects) do
+    local way, now = self.ways:of(object), after_ways:of(object)
+    if way then self:anchor(object, way) end
+    unplaced = unplaced or not way
+    if way and is_shared(self.ways, way, self.root, self.before) or
+      now and is_shared(after_ways, now, self.root, self.after) then
+      self.whole = true
+    end
+  end
+  local new = unplaced and self.ways:new_tables(self.list, self.after)
+  for _, object in ipairs(unplaced and objects or {}) do
+    if not self.ways:of(object) and not new[object] then
+      fail "an object was written that is not below the root"
+    end
+  end
+  self.whole = self.whole or self.ways.walks
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Operations
+-- =======================================================
+
+local function node_of(way)
+  local node = {}
+  for _, key in ipairs(way) do node = { up = node, key = key } end
+  return node
+end
+
+-- Returns the pointer of a way that JSON can say.
+local function pointer_of(way)
+  for i, key in ipairs(way) do
+    if type(key) ~= "string" and math.type(key) ~= "integer" then
+      local above = table.move(way, 1, i - 1, 1, {})
+      fail(json.message(json.NO_KIND, node_of(above)))
+    end
+  end
+  return pointer.text(way, #way)
+end
+
+-- Adds the operations that make one part of a table equal to another.  `place`
+-- returns the pointer of a place in the parts.
+function Patch:add(old, new, place)
+  self.parts[old], self.parts[new] = true, true
+  local before, after = self:contents()
+  local list, message = diff.operations(old, new, before, after, self.same)
+  if not list then
+    local what, at = message:match "^(.*) at '(.*)'$"
+    fail(("%s at '%s'"):format(what, place(at)))
+  end
+  for _, operation in ipairs(list) do
+    operation.path = place(operation.path)
+    self.list_of[#self.list_of + 1] = operation
+  end
+end
+
+-- Would mw.patch take a step into the table, which was empty, for one into an
+-- array?
+function Patch:misleads(t, keys)
+  if json.mark(t) or not (keys["0"] or keys["-"]) then return false end
+  self.stale = self.stale or not self.after:fresh(t)
+  for key in next, raw(t) do
+    if not keys[key] or self.before:get(t, key) ~= nil then return false end
+  end
+  return true
+end
+
+-- A table that has become another kind is replaced.
+function Patch:other(t, path)
+  self.dirty[t] = true
+  self:add(json.array { t }, json.array { t }, function(at)
+    return path .. at:sub(3)
+  end)
+end
+
+function Patch:object(t, keys, path)
+  if self:misleads(t, keys) then return self:other(t, path) end
+  local old, new = json.object_like {}, json.object_like {}
+  for key in next, keys do old[key], new[key] = self:values(t, key) end
+  self:add(old, new, function(at) return path .. at end)
+end
+
+-- Returns the length of a list at the time of a view.
+local function length(view, t, last)
+  local n = #raw(t)
+  if last > n then n = last end
+  while n > 0 and view:get(t, n) == nil do n = n - 1 end
+  while view:get(t, n + 1) ~= nil do n = n + 1 end
+  return n
+end
+
+-- Adds the operations for the elements from `first` to `last`; the other
+-- elements are the same.
+function Patch:run(t, first, last_old, last_new, path)
+  local old, new = json.array {}, json.array {}
+  for i = first, math.max(last_old, last_new) do
+    old[i - first + 1], new[i - first + 1] = self:values(t, i)
+  end
+  self:add(old, new, function(at)
+    local index, rest = at:match "^/(%d+)(.*)$"
+    if not index then return path .. at end
+    return ("%s/%d%s"):format(path, index + first - 1, rest)
+  end)
+end
+
+-- If others have written to the list since, then only the changed elements are
+-- known, and not the length.
+function Patch:array(t, keys, path)
+  local span = self.spans[t]
+  if not span then
+    local sorted = self.ways:sorted_keys(keys)
+    for _, i in ipairs(sorted) do self:run(t, i, i, i, path) end
+  elseif span.stays then
+    self:run(t, span.first, span.last, span.last, path)
+  else
+    self.stale = self.stale or not self.after:fresh(t)
+    self:run(t, span.first, length(self.before, t, span.changed),
+      length(self.after, t, span.changed), path)
+  end
+end
+
+function Patch:anchor_operations(t)
+  local way, keys = self.ways:of(t), self.fields[t]
+  local path, kind = pointer_of(way), kind_of(keys)
+  if not kind then return self:other(t, path) end
+  self[kind](self, t, keys, path)
+end
+
+-- }======================================================
+
+local function run(fx, root)
+  local before, after, list = before_after(fx)
+  if not before then fail(after) end
+  local fields, objects = changed_fields(fx)
+  local self = setmetatable({
+    root = root, before = before, after = after, list = list, fields = fields,
+    ways = new_ways({ root = root }, before), dirty = {}, anchors = {},
+    spans = {},
+    parts = {}, list_of = json.array {}, whole = false, stale = false,
+  }, Patch)
+  self.ways:check_sure() -- a changed table may have been in two places
+  function self.same(t) return not self.dirty[t] end
+  self:find_anchors(objects)
+  if self.whole then
+    local old, new = self:contents()
+    local operations, message = diff.operations(root, root, old, new)
+    if not operations then fail(message) end
+    self.list_of = operations
+  else
+    local ordered = self.ways:sorted_keys(self.anchors)
+    for _, t in ipairs(ordered) do self:anchor_operations(t) end
+  end
+  if self.stale then
+    fail "a table in the patch has changed since the effects were made"
+  end
+  return self.list_of
 end
 
 --- Returns an array of RFC 6902 operations that do what the effects have done,
@@ -27,14 +340,8 @@ end
 return function(self, root)
   recorded.check(self, "to_patch")
   check.argument(type(root) == "table", 1, "to_patch", "table", root)
-  local before, after = before_after(self)
-  local known = {}
-  reach_below(root, before.contents, known)
-  reach_below(root, after.contents, known)
-  for object in pairs(before.changed) do
-    if not known[object] then
-      return nil, "an object was written that is not below the root"
-    end
-  end
-  return diff.operations(root, root, before.contents, after.contents)
+  local ok, result = pcall(run, self, root)
+  if ok then return result end
+  if type(result) ~= "table" then error(result, 0) end
+  return nil, result[1]
 end

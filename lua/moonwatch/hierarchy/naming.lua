@@ -11,6 +11,7 @@
 -- Naming is planned first and done afterwards, because functions of the program
 -- that are called meanwhile may fail.
 
+local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
 local policy = require "moonwatch.policy"
@@ -213,7 +214,8 @@ function naming.class_name(its, obj)
   local _
   _, name = policy.ask("class_name", obj)
   if type(name) == "string" then return name end
-  return object_class.name(object_class.of(obj)) or
+  local class = object_class.of(obj)
+  return named.name(class) or object_class.name(class) or
     object_class.name(metatable(obj)) or type(obj)
 end
 

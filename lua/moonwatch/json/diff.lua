@@ -43,7 +43,7 @@ end
 -- Compares two values that are not at the same place.
 function Diff:compare(x, y)
   if type(x) ~= "table" or type(y) ~= "table" then return end
-  local differing = compare(x, y, self.a.of, self.b.of)
+  local differing = compare(x, y, self.a.of, self.b.of, self.same)
   for t, others in next, differing do
     local its = self.differing[t] or {}
     self.differing[t] = its
@@ -64,12 +64,15 @@ local function length_of_table(_, members, kind)
   return n
 end
 
--- Returns about the length of the text of a value of the second document.
+-- Returns about the length of the text of a value of the second document.  What
+-- is the same in both has not been looked at, and may be no JSON.
 function Diff:length(value)
-  return self.lengths[value] or json.fold(value, {
+  if self.lengths[value] then return self.lengths[value] end
+  local length, message = json.fold(value, {
     contents = self.b.of, known = self.lengths,
     scalar = length_of_scalar, table = length_of_table,
   })
+  return length or error { message = message }
 end
 
 local OPERATION = 35 -- bytes, with neither path nor value
@@ -413,15 +416,21 @@ end
 
 --- Returns the operations of a patch that makes `a` equal to `b`; nil and a
 -- message if one of them is not JSON.  `before(t)` and `after(t)`, if given,
--- return the contents of the tables of `a` and of `b`.
-function diff.operations(a, b, before, after)
+-- return the contents of the tables of `a` and of `b`.  If `same(t)` is true
+-- for a table of both, the table is equal to itself without a look at its
+-- contents.
+function diff.operations(a, b, before, after, same)
   before, after = before or raw, after or raw
-  local differing, shared = compare(a, b, before, after)
+  local differing, shared = compare(a, b, before, after, same)
   if not differing then return nil, shared end
-  local numbers, side_a, side_b = new_numbers(before, after)
+  local numbers, side_a, side_b = new_numbers(before, after, same)
   local self = setmetatable({ differing = differing, shared = shared,
-    numbers = numbers, a = side_a, b = side_b, lengths = {}, text = 0 }, Diff)
-  return self:run(a, b)
+    same = same, numbers = numbers, a = side_a, b = side_b, lengths = {},
+    text = 0 }, Diff)
+  local ok, list = pcall(self.run, self, a, b)
+  if ok then return list end
+  if type(list) ~= "table" then error(list, 0) end
+  return nil, list.message
 end
 
 --- The same function with the checks of a public one.

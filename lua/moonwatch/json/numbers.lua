@@ -10,6 +10,9 @@
 --                    is not equal stands at a greater sum
 --     owners[sum]    the table's side
 --
+-- A table that is the same on both sides without a look at its contents has a
+-- number of its own, in `identity`.
+--
 -- A side is one of two documents: the function that returns the contents of its
 -- tables, and the numbers of its tables.
 --
@@ -80,6 +83,16 @@ function Numbers:table(side, frame)
   return self.tables
 end
 
+-- Returns the number of a table that is known to be the same on both sides, or
+-- nil.
+function Numbers:own(side, t)
+  if not self.is_same or not self.is_same(t) then return nil end
+  local number = self.identity[t] or self.tables - 1
+  if number < self.tables then self.tables = number end
+  self.identity[t], side.numbers[t] = number, number
+  return number
+end
+
 local A, B = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F -- odd and irregular
 local KINDS = { array = A, object = B, either = A ~ B }
 
@@ -98,13 +111,14 @@ function Numbers:mix(side, frame)
   local n, sum, is_array = frame.n, frame.sum, frame.kind == "array"
   for key, value in next, frame.held, last do
     local number = scalars[value] or numbers[value]
-    if not number then
-      if type(value) == "table" then
+    if not number and type(value) == "table" then
+      number = self:own(side, value)
+      if not number then
         frame.key, frame.n, frame.sum = last, n, sum
         return value
       end
-      number = self:scalar(value)
     end
+    number = number or self:scalar(value)
     local name = is_array and key or scalars[key] or self:scalar(key)
     local mixed = name * A ~ number * B
     n, sum, last = n + 1, sum + mixed * (mixed >> 32), key
@@ -134,7 +148,8 @@ end
 --- Returns the number of a value on a side, which is JSON.
 function Numbers:of(side, value)
   if type(value) ~= "table" then return self:scalar(value) end
-  return side.numbers[value] or self:walk(side, value)
+  return side.numbers[value] or self:own(side, value) or
+    self:walk(side, value)
 end
 
 local function new_side(contents)
@@ -142,8 +157,10 @@ local function new_side(contents)
 end
 
 --- Returns numbers for two documents, and their sides.  `before(t)` and
--- `after(t)` return the contents of the tables of the documents.
-return function(before, after)
+-- `after(t)` return the contents of the tables of the documents.  If
+-- `is_same(t)` is true, a table has the same contents in both.
+return function(before, after, is_same)
   return setmetatable({ n = 0, tables = 0, scalars = {}, twins = {},
-    owners = {} }, Numbers), new_side(before), new_side(after)
+    owners = {}, is_same = is_same, identity = {} }, Numbers),
+    new_side(before), new_side(after)
 end

@@ -8,6 +8,7 @@ local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
 local mutators = require "moonwatch.policy.mutators"
+local named = require "moonwatch.policy.named"
 local sandbox = require "moonwatch.policy.sandbox"
 
 local private = core.private
@@ -31,7 +32,8 @@ local FIELDS = {
 
 local HOOKS = {
   mutators = "table", ignore = "table", constructors = "table",
-  events = "table", deep = "boolean",
+  events = "table", deep = "boolean", new = "function",
+  snapshot = "function", restore = "function",
 }
 
 -- Returns what is wrong with the fields of a table, or nil; `known` has the
@@ -243,16 +245,38 @@ local NONE = {}
 
 local hooks_of -- class -> its hook rules
 
+-- Returns the rules that came with the name of a class, and over them those of
+-- the policy.
+local function merge(rules, hooks)
+  if next(rules) == nil then return hooks end
+  local both = {}
+  for name, value in pairs(rules) do both[name] = value end
+  for name, value in pairs(hooks) do both[name] = value end
+  return both
+end
+
 --- Returns the rules for a class.
 function policy.hooks(c)
   if c == nil then return NONE end
   local hooks = hooks_of[c]
   if not hooks then
     local classes = current and current.definition.classes or NONE
-    hooks = classes[c] or classes[object_class.name(c)] or NONE
+    local name = named.name(c)
+    hooks = merge(named.rules(c), classes[c] or name and classes[name] or
+      classes[object_class.name(c)] or NONE)
     hooks_of[c] = hooks
   end
   return hooks
+end
+
+--- Makes an empty object of a class, as the class's rules say.  Raises if the
+-- class can make none.
+function policy.new_object(class)
+  local new = policy.hooks(class).new
+  if not new or new == named.rules(class).new then return named.make(class) end
+  local ok, object = call(current, new)
+  if not ok then error("the policy's rule 'new' has failed", 0) end
+  return named.check_object(object)
 end
 
 local ignored -- class -> set of keys, or false
@@ -383,7 +407,7 @@ local function has(name)
   for _, hooks in pairs(current.definition.classes or NONE) do
     if hooks[name] ~= nil then return true end
   end
-  return false
+  return named.has(name)
 end
 
 local function forget()
@@ -407,5 +431,34 @@ function refresh()
 end
 
 forget()
+
+-- {======================================================
+-- Classes by name
+-- =======================================================
+
+local NAMED = { replace = "boolean" }
+for name, kind in pairs(HOOKS) do NAMED[name] = kind end
+
+--- Gives a class the name by which bytes and hierarchies know the class, and
+-- the rules that a policy may give it.  Returns the class.
+function policy.name_class(name, class, rules)
+  check.argument(type(name) == "string", 1, "name_class", "string", name)
+  check.argument(type(class) == "table", 2, "name_class", "table", class)
+  rules = check.options(rules, NAMED, 3, "name_class", "rule")
+  check.that(rules.replace or named.is_free(name, class), 1, "name_class",
+    ("another class has the name '%s'"):format(name))
+  policy.current()
+  local was = named.remember(name, class)
+  local ok, err = pcall(function()
+    named.set(name, class, rules)
+    refresh()
+  end)
+  if ok then return class end
+  named.restore(was)
+  pcall(refresh)
+  error(err, 0)
+end
+
+-- }======================================================
 
 return policy

@@ -27,12 +27,17 @@ local function holds(t, value)
   return false
 end
 
-local function find(obj, mt)
-  local field = type(obj) == "table" and rawget(raw(obj), "class")
-  if type(field) == "table" and holds(field, mt) then return field end
+--- Returns the table that stands for a metatable, as far as the metatable says.
+function object_class.of_metatable(mt)
   local index = rawget(raw(mt), "__index")
   if type(index) == "table" and is_anonymous(mt) then return index end
   return mt
+end
+
+local function find(obj, mt)
+  local field = type(obj) == "table" and rawget(raw(obj), "class")
+  if type(field) == "table" and holds(field, mt) then return field end
+  return object_class.of_metatable(mt)
 end
 
 local known = setmetatable({}, { __mode = "k" }) -- metatable -> class

@@ -1,0 +1,390 @@
+--- The ways from roots to the objects below them, at the time of a view.
+-- SPDX-License-Identifier: MIT
+--
+-- A way is an array of keys with the `root`'s name.  Its keys are plain values,
+-- or objects that have ways of their own.  The way of an object is the
+-- shortest; of equally short ones that with the smallest keys, from the root
+-- on.  So the way depends on the contents alone.
+--
+-- Below roots that are tracked deeply, the core's links lead from an object up
+-- to what holds it.  The view corrects the links: it says which fields held the
+-- object then.  If a root is not tracked deeply, one walk goes down from all
+-- roots.  Such a walk also finds values that no link leads to: functions,
+-- coroutines, userdata and classes.
+
+local core = require "moonwatch.core"
+local path = require "moonwatch.path"
+
+local private = core.private
+local enters, parents, stem = private.enters, private.parents, private.stem
+
+local Ways = {}
+Ways.__index = Ways
+
+local function is_object(value)
+  local kind = type(value)
+  return kind == "table" or kind == "function" or kind == "thread" or
+    kind == "userdata" and value ~= core.null
+end
+
+-- {======================================================
+-- Keys in order
+-- =======================================================
+
+-- Returns a way as text, for comparisons.
+local function text_of(self, way)
+  local parts = { way.root }
+  for _, key in ipairs(way) do
+    parts[#parts + 1] = path.is_key(key) and path.step(key) or
+      key == core.null and "[null]" or
+      "{" .. text_of(self, self:of(key)) .. "}"
+  end
+  return table.concat(parts)
+end
+
+-- Compares two keys; objects come last, in the order of their ways, and those
+-- without a way in the order in which they were made.
+local function before(self, a, b)
+  local plain = path.is_key(a)
+  if plain ~= path.is_key(b) then return plain end
+  if plain then return path.before(a, b) end
+  local x, y = is_object(a) and self:of(a), is_object(b) and self:of(b)
+  if not x or not y then
+    if x or y then return x ~= nil and x ~= false end
+    return is_object(a) and (not is_object(b) or core.id(a) < core.id(b))
+  end
+  if #x ~= #y then return #x < #y end
+  return text_of(self, x) < text_of(self, y)
+end
+
+--- Returns the keys of a table in order.
+function Ways:sorted_keys(t)
+  local keys, objects = {}, {}
+  for key in next, t do
+    local list = path.is_key(key) and keys or objects
+    list[#list + 1] = key
+  end
+  table.sort(keys, path.before)
+  if #objects > 1 then
+    table.sort(objects, function(a, b) return before(self, a, b) end)
+  end
+  return table.move(objects, 1, #objects, #keys + 1, keys)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Down: one walk
+-- =======================================================
+
+-- Notes how a value was found, if it is an object that has no way yet.
+function Ways:find(found, queue, value, way)
+  if not is_object(value) or found[value] then return end
+  local inside = way.from == nil
+  if not inside and type(value) == "table" then
+    inside = enters(self.root, way.from, way.key, value)
+    if inside == false then return end
+  end
+  found[value] = way
+  if inside and type(value) == "table" then queue[#queue + 1] = value end
+end
+
+-- Looks into a table.  Remembers the table if some keys are objects.
+function Ways:look_into(found, queue, t)
+  local held, objects = self.view:contents(t), {}
+  for _, key in ipairs(path.sorted_keys(held)) do
+    self:find(found, queue, held[key], { from = t, key = key })
+  end
+  for key, value in next, held do
+    if is_object(key) and self.by_any_key then
+      self:find(found, queue, value, { from = t, key = key })
+    elseif is_object(key) then
+      objects[key] = true
+    end
+  end
+  if next(objects) ~= nil then self.under[t] = objects end
+end
+
+-- Looks at what stands under objects that have been found meanwhile.
+function Ways:look_under(found, queue)
+  for t, objects in next, self.under do
+    local its = {}
+    for key in next, objects do
+      if found[key] then its[key], objects[key] = true, nil end
+    end
+    for _, key in ipairs(self:sorted_keys(its)) do
+      self:find(found, queue, self.view:get(t, key), { from = t, key = key })
+    end
+  end
+end
+
+-- Returns object -> { root = name, from = object, key = key }.
+function Ways:walk()
+  local found, queue = {}, {}
+  self.found, self.under = found, {}
+  for _, name in ipairs(self.names) do
+    self:find(found, queue, self.roots[name], { root = name })
+  end
+  local i = 1
+  while queue[i] do
+    self:look_into(found, queue, queue[i])
+    i = i + 1
+    if not queue[i] then self:look_under(found, queue) end
+  end
+end
+
+function Ways:walked(object)
+  if not self.found then self:walk() end
+  local way = self.found[object]
+  if not way then return nil end
+  local keys, n = {}, 0
+  while way.from do
+    n = n + 1
+    keys[n] = way.key
+    way = self.found[way.from]
+  end
+  local place = { root = way.root }
+  for i = 1, n do place[i] = keys[n + 1 - i] end
+  return place
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Up: by links
+-- =======================================================
+
+-- Can a key be part of a way now?  The way to an object must not lead over a
+-- field that has the object itself as its key.
+function Ways:is_usable(key)
+  if self.by_any_key or not is_object(key) then return true end
+  if self.busy[key] then
+    self.cut = true
+    return false
+  end
+  return self:of(key) ~= nil
+end
+
+-- Returns the fields that held the object, as an array of parents, each with
+-- the key.
+function Ways:holders(object)
+  local list, seen, view = {}, {}, self.view
+  local function add(parent, key)
+    if parent == nil or key == nil then return end
+    local keys = seen[parent] or {}
+    seen[parent] = keys
+    if keys[key] or view:get(parent, key) ~= object then return end
+    keys[key] = true
+    list[#list + 1] = parent
+    list[#list + 1] = key
+  end
+  for _, root in ipairs(self.linked) do
+    local its = parents(root, object)
+    for i = 1, #its, 2 do add(its[i], its[i + 1]) end
+  end
+  local held = self.held[object] or {}
+  for i = 1, #held, 2 do
+    if enters(self.root, held[i], held[i + 1], object) then
+      add(held[i], held[i + 1])
+    end
+  end
+  return list
+end
+
+-- Adds the parents of an object, at distance `far`, to the next level.
+function Ways:rise(search, object, far, level)
+  local list = self:holders(object)
+  for i = 1, #list, 2 do
+    local parent, key = list[i], list[i + 1]
+    if (search.far[parent] or far) == far and self:is_usable(key) then
+      if not search.far[parent] then
+        search.far[parent], search.down[parent] = far, {}
+        level[#level + 1] = parent
+      end
+      search.down[parent][key] = object
+    end
+  end
+end
+
+-- Returns the name of the first root in a level, or nil.
+function Ways:root_in(level)
+  local name
+  for _, object in ipairs(level) do
+    local its = self.name_of[object]
+    if its and (not name or its < name) then name = its end
+  end
+  return name
+end
+
+-- Returns the way to an object if each object on the way stood in one field
+-- only, and nothing has moved.
+function Ways:climb_stem(object)
+  local root, view, held = self.linked[1], self.view, self.held
+  local list, at = stem(root, object), object
+  local n = #list // 2
+  if self.linked[2] or list[2 * n - 1] ~= root then return nil end
+  local way = { root = self.name_of[root] }
+  for i = 1, n do
+    local parent, key = list[2 * i - 1], list[2 * i]
+    if held[at] or not path.is_key(key) or view:get(parent, key) ~= at then
+      return nil
+    end
+    way[n + 1 - i], at = key, parent
+  end
+  return way
+end
+
+-- Searches upwards for a root, all objects at one distance before those that
+-- are farther away.
+function Ways:climb(object)
+  local search = { far = { [object] = 0 }, down = {} }
+  local level, far = { object }, 0
+  local name = self:root_in(level)
+  while not name and #level > 0 do
+    local above = {}
+    far = far + 1
+    for _, below in ipairs(level) do self:rise(search, below, far, above) end
+    level, name = above, self:root_in(above)
+  end
+  if not name then return nil end
+  local way, at = { root = name }, self.roots[name]
+  while search.down[at] do
+    local down = search.down[at]
+    local key = next(down)
+    if next(down, key) ~= nil then key = self:sorted_keys(down)[1] end
+    way[#way + 1] = key
+    at = down[key]
+  end
+  return way
+end
+
+-- }======================================================
+
+-- Does no link lead to an object now?
+function Ways:is_loose(object)
+  for _, root in ipairs(self.linked) do
+    if object == root or parents(root, object)[1] ~= nil then return false end
+  end
+  return true
+end
+
+function Ways:hold(object, parent, key)
+  local its = self.held[object] or {}
+  self.held[object] = its
+  its[#its + 1] = parent
+  its[#its + 1] = key
+end
+
+-- No links lead on from what was taken out.  So this function looks into what
+-- was taken out, for what it held.  If things have moved since the effects,
+-- then what nobody tracks any more may have changed as well, unseen.
+function Ways:look_into_loose()
+  local queue, seen, moved = {}, {}, next(self.view.past) ~= nil
+  local function add(object)
+    if seen[object] or not self:is_loose(object) then return end
+    seen[object] = true
+    queue[#queue + 1] = object
+  end
+  for object in next, self.held do add(object) end
+  while #queue > 0 do
+    local t = table.remove(queue)
+    if moved and not private.intercepts(t) then
+      self.unsure = true
+    else
+      for key, value in next, self.view:contents(t) do
+        if type(value) == "table" then
+          self:hold(value, t, key)
+          add(value)
+        end
+      end
+    end
+  end
+end
+
+function Ways:search(object)
+  local way
+  if type(object) == "table" and #self.linked > 0 then
+    way = self:climb_stem(object) or self:climb(object)
+  elseif self.name_of[object] then
+    way = { root = self.name_of[object] }
+  end
+  if not way and (self.walks or type(object) ~= "table") then
+    way = self:walked(object)
+  end
+  return way
+end
+
+--- Raises a table with a message if there may have been ways that are not known
+-- any more.
+function Ways:check_sure()
+  if self.unsure then
+    error { "what was taken out since the effects were made may have changed" }
+  end
+end
+
+--- Returns the way to an object, or nil.  Raises a table with a message if the
+-- object may have had a way that is not known any more.
+function Ways:of(object)
+  local way = self.ways[object]
+  if way ~= nil then return way or nil end
+  local outer = self.cut
+  self.cut = false
+  self.busy[object] = true
+  way = self:search(object)
+  self.busy[object] = nil
+  if not way and type(object) == "table" then self:check_sure() end
+  if way or not self.cut then self.ways[object] = way or false end
+  self.cut = outer or self.cut and not way
+  return way
+end
+
+--- Returns the way to a class, for which no link leads.
+function Ways:of_class(class)
+  return self:of(class) or self:walked(class)
+end
+
+--- Returns the set of the tables without ways that the entries in a list put
+-- somewhere, with the tables in them; `after` is the view after the effects.
+function Ways:new_tables(list, after)
+  local set, queue = {}, {}
+  local function add(value)
+    if type(value) ~= "table" or set[value] or self:of(value) then return end
+    set[value] = true
+    queue[#queue + 1] = value
+  end
+  for _, e in ipairs(list) do
+    if e.kind ~= "metatable" then
+      add(e.old)
+      add(e.new)
+    end
+  end
+  while #queue > 0 do
+    for _, value in next, after:contents(table.remove(queue)) do add(value) end
+  end
+  return set
+end
+
+--- Returns the ways from `roots`, name -> object, at the time of a view.  With
+-- `by_any_key`, objects that are keys need no ways of their own.
+return function(roots, view, by_any_key)
+  local self = setmetatable({
+    roots = roots, view = view, by_any_key = by_any_key,
+    names = path.sorted_keys(roots), name_of = {},
+    linked = {}, held = {}, ways = {}, busy = {}, walks = false, cut = false,
+  }, Ways)
+  for _, name in ipairs(self.names) do
+    local root = roots[name]
+    self.root = self.root or root
+    self.name_of[root] = self.name_of[root] or name
+    if private.has_below(root) then
+      self.linked[#self.linked + 1] = root
+    else
+      self.walks = true
+    end
+  end
+  view:each(function(t, key, value)
+    if type(value) == "table" then self:hold(value, t, key) end
+  end)
+  self:look_into_loose()
+  return self
+end
