@@ -98,6 +98,7 @@ enum {
   MWB_ENDLOST,
   MWB_RETRY,    /* a value whose finaliser takes lost transactions back, */
   MWB_RETRYING, /* and its metatable */
+  MWB_LATECALLS, /* functions that are still to be called */
   MWB_LATE,     /* an error that the library's next call raises */
   MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
   MWB_SCOPES,   /* and that trace it */

@@ -125,31 +125,48 @@ static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_pop(L, 1);
 }
 
-/* Calls the functions in the array on the top, the last one first; an array in
-** the array is that of a transaction inside.  Pops the array.  Keeps the first
-** error at `error`. */
-static void call_all(lua_State *L, const mwb_state *s, int error) {
-  int base = lua_gettop(L);
-  lua_Integer i;
-  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, base));
-  while (lua_gettop(L) > base) { /* pairs of an array and a position */
-    i = lua_tointeger(L, -1);
-    if (i == 0) {
-      lua_pop(L, 2);
-      if (lua_gettop(L) < base) return;
+/* Calls the functions in the array on the top, the last one first, and takes
+** them out; an array in the array is that of a transaction inside.  Keeps the
+** first error at `error`.  Returns 0 if there is no memory; then the array has
+** the calls that are still to be made. */
+static int call_all(lua_State *L, const mwb_state *s, int error) {
+  int base = lua_gettop(L), status = LUA_OK;
+  while (status != LUA_ERRMEM && lua_gettop(L) >= base) {
+    int array = lua_gettop(L);
+    lua_Integer n = (lua_Integer)lua_rawlen(L, array);
+    if (lua_rawgeti(L, array, n) == LUA_TTABLE && lua_rawlen(L, -1) > 0) {
+      luaL_checkstack(L, LUA_MINSTACK, "transactions in transactions");
       continue;
     }
-    lua_pushinteger(L, i - 1);
-    lua_replace(L, -2);
-    if (lua_rawgeti(L, -2, i) == LUA_TTABLE) {
-      luaL_checkstack(L, LUA_MINSTACK, "transactions in transactions");
-      lua_pushinteger(L, (lua_Integer)lua_rawlen(L, -1));
-    } else {
-      if (call_quietly(L, s, 0) != LUA_OK && lua_isnil(L, error))
+    if (n > 0 && lua_isfunction(L, -1)) {
+      status = call_quietly(L, s, 0);
+      if (status != LUA_OK && status != LUA_ERRMEM && lua_isnil(L, error))
         lua_copy(L, -1, error);
-      lua_pop(L, 1);
     }
+    lua_settop(L, array);
+    if (status == LUA_ERRMEM) break;
+    if (n > 0) {
+      lua_pushnil(L);
+      lua_rawseti(L, array, n);
+    }
+    if (n <= 1) lua_pop(L, 1);
   }
+  lua_settop(L, base - 1);
+  return status != LUA_ERRMEM;
+}
+
+/* Makes the calls of the array on the top, and pops the array.  Without memory,
+** the calls are made when lost transactions are taken back. */
+static void make_calls(lua_State *L, mwb_state *s, int error) {
+  lua_pushvalue(L, -1);
+  if (call_all(L, s, error)) {
+    lua_pop(L, 1);
+    return;
+  }
+  mwb_keep(L, s, MWB_LATECALLS);
+  s->lost = s->pending = 1;
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_RETRY);
 }
 
 /* }====================================================== */
@@ -213,7 +230,7 @@ static void know_cells(lua_State *L, int index) {
 ** ======================================================= */
 
 /* The options of a transaction, as MWB_PREPARE returns them. */
-enum { WHERE = 0, LABEL, CELLS, START, FINISH, N_OPTIONS };
+enum { WHERE = 0, LABEL, CELLS, START, KEEP, FINISH, N_OPTIONS };
 
 static void need_place(lua_State *L, mwb_state *s) {
   uint32_t size = s->size_transactions, needed;
@@ -246,7 +263,8 @@ static void need_values(lua_State *L, mwb_coroutine *t) {
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
                        int options) {
-  static const char *const names[] = {NULL, "label", "cells", NULL, "finish"};
+  static const char *const names[] = {NULL,   "label", "cells",
+                                      NULL, "keep",  "finish"};
   mwb_transaction *tx = transaction_of(s, owner);
   int i;
   tx->where = tx->where || lua_toboolean(L, options + WHERE);
@@ -372,10 +390,7 @@ static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t,
 ** effects at `fx` or nil. */
 static void end_parts(lua_State *L, mwb_state *s, int extras, int fx) {
   if (!lua_istable(L, extras)) return;
-  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) {
-    lua_pushvalue(L, fx);
-    call_quietly(L, s, 1);
-  }
+  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) call_quietly(L, s, 0);
   lua_pop(L, 1);
   if (mwb_raw_field(L, extras, "scope") != LUA_TNIL) {
     mwb_push(L, s, MWB_SCOPES);
@@ -471,6 +486,11 @@ static int commit(lua_State *L) {
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
   mwb_push_effects(L, s, owner); /* at 3 */
+  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
+    lua_pushvalue(L, 3);
+    if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
+  }
+  lua_settop(L, 3);
   if (!lua_isnil(L, 2)) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
@@ -558,6 +578,16 @@ static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
 static void end_all_lost(lua_State *L, mwb_state *s) {
   mw_owner owner;
   s->lost = 0;
+  lua_pushnil(L); /* the first error */
+  mwb_push(L, s, MWB_LATECALLS);
+  if (lua_istable(L, -1)) {
+    lua_pushnil(L);
+    mwb_keep(L, s, MWB_LATECALLS);
+    make_calls(L, s, lua_gettop(L) - 1);
+  } else {
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
   for (owner = 1; owner < s->size_transactions; owner++)
     if (transaction_of(s, owner)->order != 0 && transaction_of(s, owner)->lost)
       end_quietly(L, s, owner);
@@ -723,6 +753,11 @@ static int rollback_method(lua_State *L) {
   note_cells(L, s, h->owner);
   if (mwb_push_effects(L, s, h->owner)) /* the effects share the values */
     mwb_coroutine_of(s, h->owner)->shared = 1;
+  if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
+    lua_pushvalue(L, 2);
+    if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
+  }
+  lua_settop(L, 2);
   h->ended = 1;
   take_back(L, s, h->owner);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));

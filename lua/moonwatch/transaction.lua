@@ -56,7 +56,8 @@ local function untrack(env)
   if not tracked[env] then core.untrack(env) end
 end
 
--- Returns functions that begin and end what `opts` asks for, or nil.
+-- Returns functions that begin what `opts` asks for, keep that with the effects,
+-- and end it; or nil.
 local function parts_of(opts)
   if not opts.globals and not opts.reads then return nil end
   local its, begun
@@ -67,12 +68,12 @@ local function parts_of(opts)
     end
     if opts.reads then its = reads.begin() end
   end
-  local function finish(fx)
+  local function keep(fx) transaction.reads[fx] = its end
+  local function finish()
     if its then reads.finish(its) end
-    if its and fx then transaction.reads[fx] = its end
     if begun then untrack(opts.globals) end
   end
-  return start, finish
+  return start, opts.reads and keep, finish
 end
 
 local OPTIONS = {

@@ -222,7 +222,7 @@ end
 
 -- The message says what cannot be taken back.
 local function told(message, saved)
-  if saved == 0 then return message end
+  if saved == 0 or message == MEMORY then return message end
   return ("%s (%d %s made)"):format(message, saved,
     saved == 1 and "save was" or "saves were")
 end
