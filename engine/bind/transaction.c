@@ -139,7 +139,12 @@ static int call_all(lua_State *L, const mwb_state *s, int error) {
       continue;
     }
     if (n > 0 && lua_isfunction(L, -1)) {
+      lua_pushvalue(L, -1);
       status = call_quietly(L, s, 0);
+      if (status == LUA_ERRMEM) { /* here there may be memory for the call */
+        lua_pop(L, 1);
+        status = lua_pcall(L, 0, 0, 0);
+      }
       if (status != LUA_OK && status != LUA_ERRMEM && lua_isnil(L, error))
         lua_copy(L, -1, error);
     }
