@@ -21,6 +21,8 @@ local private = core.private
 
 local perform = {}
 
+local MEMORY = "not enough memory"
+
 -- {======================================================
 -- Before and after
 -- =======================================================
@@ -62,7 +64,9 @@ local function give_back(self, applying)
     pending.give_back(self.its.pending, before.pending)
   end
   for i = #applying.hooks, 1, -1 do
-    protect("the end of a hook", hook.undo, applying.hooks[i])
+    local ok, err = pcall(hook.undo, applying.hooks[i])
+    if err == MEMORY then error(err, 0) end -- and all is tried again
+    if not ok then protect("the end of a hook", error, err, 0) end
   end
 end
 
@@ -210,8 +214,6 @@ local function placed(fx, list)
   end
   return private.effects(entries)
 end
-
-local MEMORY = "not enough memory"
 
 -- The effects are applied already, so want of memory is no failure.
 local function try_placed(fx, list)
