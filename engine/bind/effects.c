@@ -64,7 +64,7 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
   return fx;
 }
 
-static mwb_effects *to_effects(lua_State *L, int index) {
+mwb_effects *mwb_to_effects(lua_State *L, int index) {
   int ok;
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
     return NULL;
@@ -75,7 +75,7 @@ static mwb_effects *to_effects(lua_State *L, int index) {
 }
 
 mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
-  mwb_effects *fx = to_effects(L, 1);
+  mwb_effects *fx = mwb_to_effects(L, 1);
   if (fx == NULL)
     luaL_error(L, "calling '%s' on bad self (effects expected, got %s)", name,
                mwb_type_name(L, 1));
@@ -309,7 +309,7 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
 
 /* The effects on the top are made of those at `index`. */
 static void derive(lua_State *L, mwb_effects *fx, int index) {
-  const mwb_effects *other = to_effects(L, index);
+  const mwb_effects *other = mwb_to_effects(L, index);
   if (other == NULL) return;
   if (other->moves < fx->moves) fx->moves = other->moves;
   if (other->made < fx->made) fx->made = other->made;
@@ -327,7 +327,7 @@ static int make_effects(lua_State *L) {
   lua_newtable(L);
   fx = new_effects(L, s, n);
   derive(L, fx, 2);
-  if (to_effects(L, 3) != NULL) {
+  if (mwb_to_effects(L, 3) != NULL) {
     uint32_t seen = fx->seen;
     uint64_t moved = fx->moved;
     derive(L, fx, 3);
@@ -352,7 +352,7 @@ static int effects_len(lua_State *L) {
 /* is_effects(value) */
 static int is_effects(lua_State *L) {
   lua_settop(L, 1);
-  lua_pushboolean(L, to_effects(L, 1) != NULL);
+  lua_pushboolean(L, mwb_to_effects(L, 1) != NULL);
   return 1;
 }
 

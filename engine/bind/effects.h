@@ -30,6 +30,9 @@ typedef struct mwb_place {
   int table;
 } mwb_place;
 
+/* Returns the effects at `index`, or NULL. */
+mwb_effects *mwb_to_effects(lua_State *L, int index);
+
 /* Returns the effects at index 1, or raises. */
 mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 

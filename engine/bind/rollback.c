@@ -20,6 +20,7 @@
 #include "key.h"
 #include "rollback.h"
 #include "shadow.h"
+#include "trace.h"
 #include "trap.h"
 
 /* {======================================================
@@ -550,10 +551,63 @@ static int undo_effects(lua_State *L) {
   return 1;
 }
 
+/* {======================================================
+** Steps of a history
+** ======================================================= */
+
+/* Can the write to the table at 2 be made by one `rawset`, because nobody hears
+** it, records it or has a say? */
+static int is_silent(const mwb_state *s, const mwi_object *r) {
+  return s->engine->journal.open == 0 && s->batches == NULL &&
+         s->engine->watch.results == 0 && !mwb_tracing(s) &&
+         (s->needs & MWB_IGNORES) == 0 && r != NULL && !r->watched &&
+         r->nodes == 0 && (r->needs & (MWI_SHORT | MWI_CLASS | MWI_META)) == 0;
+}
+
+/* travel(effects, by, history, at) -> whether it is done: undoes (-1) or does
+** again (1) a single write, and sets the field `at` of the history.  Anything
+** that needs more is left to Lua. */
+static int travel(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int from = (lua_tointeger(L, 2) < 0) ? MW_NOW : MW_OLD, to;
+  const mwb_effects *fx;
+  const mw_entry *entry;
+  mwi_object *r;
+  lua_settop(L, 4);
+  fx = mwb_to_effects(L, 1);
+  if (fx == NULL || fx->is_view || fx->n != 1) return 0;
+  entry = &fx->entries[0];
+  r = mwb_object_of(s, entry->obj);
+  if (entry->kind > MW_DELETE || !is_silent(s, r)) return 0;
+  if (!mwb_alive(L, s, entry->obj) || !lua_istable(L, 5)) return 0;
+  if (!mwb_push_own(L, 5)) return 0;
+  mwb_push_shadow(L, 5); /* at 7 */
+  mwb_unpack(L, &fx->held, 1, entry, MW_KEY);
+  if (mwb_is_meta(L, 8)) return 0;
+  lua_pushvalue(L, 8);
+  lua_rawget(L, 7);
+  mwb_unpack(L, &fx->held, 1, entry, from);
+  if (!mwb_is_same(L, 9, 10)) return 0;
+  to = MW_OLD + MW_NOW - from;
+  lua_settop(L, 8);
+  mwb_unpack(L, &fx->held, 1, entry, to);
+  lua_rawset(L, 7);
+  mwi_object_renew(s->engine, r);
+  lua_pushliteral(L, "at");
+  lua_pushvalue(L, 4);
+  lua_rawset(L, 3);
+  lua_pushliteral(L, "sealed");
+  lua_pushboolean(L, 1);
+  lua_rawset(L, 3);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* }====================================================== */
 
 void mwb_open_rollback(lua_State *L) {
-  static const luaL_Reg functions[] = {{"undo", undo_effects}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"undo", undo_effects}, {"travel", travel}, {NULL, NULL}};
   static const struct {
     int value;
     lua_CFunction f;

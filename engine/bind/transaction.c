@@ -477,8 +477,8 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
-/* commit(number of the transaction, function or nil) -> effects.  Calls the
-** function with the effects while the writes can still be taken back.  Raises
+/* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
+** the function while the writes can still be taken back: see `run_done`.  Raises
 ** what the function raises, or that there is no memory; then the transaction is
 ** open. */
 static int commit(lua_State *L) {
@@ -490,17 +490,20 @@ static int commit(lua_State *L) {
   int only, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
-  mwb_push_effects(L, s, owner); /* at 3 */
+  mwb_push_effects(L, s, owner); /* at 5 */
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
-    lua_pushvalue(L, 3);
+    lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
-  lua_settop(L, 3);
   if (!lua_isnil(L, 2)) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
-    lua_call(L, 1, 0);
+    lua_pushvalue(L, 4);
+    lua_pushvalue(L, 5);
+    lua_pushboolean(L, mw_owner_parent(s->engine, owner) != 0);
+    if (call_quietly(L, s, 4) != LUA_OK) return lua_error(L);
   }
+  lua_settop(L, 5);
   parent = mw_owner_parent(s->engine, owner);
   freeze_views(L, s, owner, parent);
   handed = hand_calls(L, s, owner, parent);
@@ -520,10 +523,10 @@ static int commit(lua_State *L) {
   }
   if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
   if (only) mwb_hand_views(L, t);
-  close_transaction(L, s, owner, below); /* at 4 */
+  close_transaction(L, s, owner, below); /* at 6 */
   leave_coroutine(L, s, t, only);
-  end_parts(L, s, 4, 3);
-  lua_settop(L, 3);
+  end_parts(L, s, 6, 5);
+  lua_settop(L, 5);
   return 1;
 }
 
@@ -724,15 +727,17 @@ static int is_gone(lua_State *L, handle *h) {
 /* Calls `commit`.  Returns a status; pushes the effects or the error. */
 static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int done) {
   uint64_t order = transaction_of(s, owner)->order;
-  int status;
+  int status, i;
   mwb_push(L, s, MWB_COMMIT);
   lua_pushinteger(L, (lua_Integer)owner);
-  if (done != 0)
-    lua_pushvalue(L, done);
-  else
-    lua_pushnil(L);
+  for (i = 0; i < 3; i++) {
+    if (done != 0)
+      lua_pushvalue(L, done + i);
+    else
+      lua_pushnil(L);
+  }
   transaction_of(s, owner)->ending = 1;
-  status = lua_pcall(L, 2, 1, 0);
+  status = lua_pcall(L, 4, 1, 0);
   if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
   return status;
 }
@@ -815,9 +820,9 @@ static int collected(lua_State *L) {
 ** ======================================================= */
 
 /* The stack of a call: a handle or nil, the number of the transaction, the
-** order of its begin, a function for `commit` or nil, and the function with its
-** arguments, or its results. */
-enum { CLOSER = 1, NUMBER, ORDER, DONE, FUNCTION };
+** order of its begin, a function for `commit` or nil, two arguments of that
+** function, and the function with its arguments, or its results. */
+enum { CLOSER = 1, NUMBER, ORDER, DONE, FIRST, SECOND, FUNCTION };
 
 /* Pushes false and the error on the top; the writes are taken back. */
 static int fail(lua_State *L, mwb_state *s) {
@@ -855,8 +860,8 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   if (call_commit(L, s, owner, DONE) != LUA_OK) return fail(L, s);
   lua_insert(L, FUNCTION);
   lua_pushboolean(L, 1);
-  lua_replace(L, DONE);
-  return lua_gettop(L) - DONE + 1;
+  lua_replace(L, SECOND);
+  return lua_gettop(L) - SECOND + 1;
 }
 
 /* Runs the function at FUNCTION in a transaction with the options from
@@ -876,6 +881,7 @@ static int run(lua_State *L, mwb_state *s, int options) {
   lua_replace(L, NUMBER);
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
   lua_replace(L, ORDER);
+  transaction_of(s, owner)->run_of = lua_topointer(L, FIRST);
   if (h != NULL) {
     hold(s, h, owner);
     lua_toclose(L, CLOSER);
@@ -900,20 +906,34 @@ static int transaction(lua_State *L) {
     read_options(L, s, 1, "transaction");
     lua_remove(L, 1);
   }
-  lua_settop(L, lua_gettop(L) + DONE);
-  lua_rotate(L, 1, DONE);
+  lua_settop(L, lua_gettop(L) + SECOND);
+  lua_rotate(L, 1, SECOND);
   if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
   return run(L, s, options);
 }
 
-/* run(done, function, ...): like `transaction`; calls `done(effects)` while the
-** writes can still be taken back */
+/* run(done, a, b, function, ...): like `transaction`; calls `done(a, b, effects,
+** is there a transaction around?)` while the writes can still be taken back, and
+** where no debug hook raises.  Until the end the transaction is marked with the
+** object `a`. */
 static int run_done(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   luaL_checkstack(L, FUNCTION, "too many arguments");
   lua_settop(L, lua_gettop(L) + DONE - 1);
   lua_rotate(L, 1, DONE - 1);
   return run(L, s, 0);
+}
+
+/* is_in_run(object): is a transaction of `run` that the object marks open, of
+** which the running code is a part? */
+static int is_in_run(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const void *object = lua_topointer(L, 1);
+  mw_owner owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  while (owner != 0 && transaction_of(s, owner)->run_of != object)
+    owner = mw_owner_parent(s->engine, owner);
+  lua_pushboolean(L, owner != 0);
+  return 1;
 }
 
 /* }====================================================== */
@@ -970,6 +990,7 @@ void mwb_open_transaction(lua_State *L) {
   static const luaL_Reg functions[] = {{"begin", begin},
                                        {"transaction", transaction},
                                        {"run", run_done},
+                                       {"is_in_run", is_in_run},
                                        {"on_rollback", on_rollback},
                                        {"in_transaction", in_transaction},
                                        {"prepare", prepare},

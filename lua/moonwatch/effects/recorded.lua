@@ -251,8 +251,8 @@ function recorded.raise(problem)
   if problem then error(problem[1], 0) end
 end
 
--- The writes of an undoing, the last write first, and what the checks want
--- instead.
+-- Returns what the checks want instead of the old values, the last write
+-- first.
 local function ask_undo(self)
   local instead = {}
   for i = #self, 1, -1 do
@@ -266,19 +266,6 @@ local function ask_undo(self)
     end
   end
   return instead
-end
-
---- Like `undo`, after all checks have been asked.  Returns true and the first
--- error in a table, or nil; or false and the message of a check that refuses.
-function recorded.undo_asked(self)
-  local ok, instead = pcall(ask_undo, self)
-  if not ok then return false, tostring(instead) end
-  local problem = recorded.undo(self)
-  for _, write in ipairs(instead) do
-    local failed, err = private.assign(write[1], write[2], write[3], true)
-    if failed then problem = problem or { err } end
-  end
-  return true, problem
 end
 
 --- Gives all fields the values from before the effects.  Returns the first
@@ -315,20 +302,21 @@ local function copy(entry)
   return its
 end
 
--- Returns the entries to write; or nil and the entry that conflicts.
-local function choose(list, on_conflict)
-  local chosen, running = {}, {}
+-- Returns the entries to write, of which each field holds the value at `from`
+-- ("old" or "new") and gets the other; or nil and the entry that conflicts.
+local function choose(list, on_conflict, from)
+  local chosen, running, to = {}, {}, from == "old" and "new" or "old"
   for _, e in ipairs(list) do
     local fields = running[e.object] or {}
     running[e.object] = fields
     local name = name_of(e.key)
     local value = fields[name] or { actual(e) }
-    local decision = same(value[1], e.old) and "overwrite" or
+    local decision = same(value[1], e[from]) and "overwrite" or
       on_conflict and on_conflict(copy(e), value[1]) or "abort"
     if decision == "abort" then return nil, e end
     if decision == "overwrite" then
       chosen[#chosen + 1] = e
-      value = { e.new }
+      value = { e[to] }
     elseif decision ~= "skip" then
       error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
         "'abort'"):format(tostring(decision)), 4)
@@ -336,6 +324,18 @@ local function choose(list, on_conflict)
     fields[name] = value
   end
   return chosen
+end
+
+local function conflict(e)
+  return nil, ("%s has changed meanwhile"):format(
+    e.kind == "metatable" and "the class" or
+    ("field '%s'"):format(tostring(e.key))), e
+end
+
+local function reversed(list)
+  local n, back = #list, {}
+  for i, e in ipairs(list) do back[n + 1 - i] = e end
+  return back
 end
 
 -- A class may store another value than it is given.  Only tracked objects note
@@ -383,7 +383,7 @@ local function store(e, progress)
     if not private.intercepts(e.object) then
       progress.told[#progress.told + 1] = core.track(e.object)
     end
-    local ok, err = transaction.run(nil, by_class, e, progress)
+    local ok, err = transaction.run(nil, nil, nil, by_class, e, progress)
     if ok then return end
     if err ~= DIVERTED then error(err, 0) end
   end
@@ -431,23 +431,52 @@ end
 --- Writes all entries in the list that `prepare()` returns, or nothing.
 -- Returns the effects of the writes, and the first error of a guard in a table;
 -- or nil, a message and the entry that failed.  With `stored`, tables get the
--- values of the entries, whatever their classes would store.
-function recorded.write(prepare, stored)
+-- values of the entries, whatever their classes would store.  `done(a, b)` is
+-- called while the writes can still be taken back.
+function recorded.write(prepare, stored, done, a, b)
   local progress = { told = {}, stored = stored }
-  local ok, fx = transaction.run(nil, write, prepare, progress)
+  local ok, fx = transaction.run(done, a, b, write, prepare, progress)
   for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
   return fx, progress.problem
 end
 
---- Writes all entries again if each object holds the values from before the
--- effects.  Returns what `write` returns.
-function recorded.redo(self, on_conflict)
-  local list, e = choose(recorded.list(self), on_conflict)
-  if list then return recorded.write(function() return list end, true) end
-  return nil, ("%s has changed meanwhile"):format(
-    e.kind == "metatable" and "the class" or
-    ("field '%s'"):format(tostring(e.key))), e
+local function redo(self, on_conflict, done, a, b)
+  local list, e = choose(recorded.list(self), on_conflict, "old")
+  if not list then return conflict(e) end
+  return recorded.write(function() return list end, true, done, a, b)
+end
+
+-- Gives the fields their old values.  Returns the first error of a guard in a
+-- table, or nil.
+local function go_back(fx)
+  local intact = private.intact(fx)
+  local instead = ask_undo(fx)
+  local problem = private.undo(fx)
+  problem = problem ~= nil and { problem } or nil
+  for _, write in ipairs(instead) do
+    local failed, err = private.assign(write[1], write[2], write[3], true)
+    if failed then problem = problem or { err } end
+  end
+  if intact then private.see(fx) end
+  return problem
+end
+
+local function undo_chosen(self, on_conflict, done, a, b)
+  local list = reversed(recorded.list(self))
+  local chosen, e = choose(list, on_conflict, "new")
+  if not chosen then return conflict(e) end
+  local fx = #chosen == #self and self or make(reversed(chosen))
+  local ok, effects, problem = transaction.run(done, a, b, go_back, fx)
+  if not ok then return nil, tostring(effects) end
+  return effects, problem
+end
+
+--- Undoes the effects (`by` is -1) or writes them again (1), if the objects
+-- hold what they held then; else `on_conflict` decides.  Returns what `write`
+-- returns.
+function recorded.travel(self, by, on_conflict, done, a, b)
+  return (by < 0 and undo_chosen or redo)(self, on_conflict, done, a, b)
 end
 
 local OPTIONS = { on_conflict = "function" }
@@ -458,7 +487,7 @@ local OPTIONS = { on_conflict = "function" }
 function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")
-  local fx, problem, e = recorded.redo(self, opts.on_conflict)
+  local fx, problem, e = redo(self, opts.on_conflict)
   if not fx then return nil, problem, e end
   recorded.raise(problem)
   return fx
