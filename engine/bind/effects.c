@@ -110,6 +110,21 @@ mwb_place mwb_find_entries(lua_State *L, int index) {
   return p;
 }
 
+int mwb_changes_something(lua_State *L, int index) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
+  const mw_entry *entry;
+  mwb_place p;
+  int same, top = lua_gettop(L);
+  if (fx->n != 1) return fx->n > 1;
+  p = mwb_find_entries(L, index);
+  entry = &p.entries[0];
+  mwb_unpack(L, p.held, p.table, entry, MW_OLD);
+  mwb_unpack(L, p.held, p.table, entry, MW_NOW);
+  same = entry->kind == MW_UPDATE && mwb_is_same(L, -1, -2);
+  lua_settop(L, top);
+  return !same;
+}
+
 /* Copies an entry of a coroutine, and the values of the entry, to the effects
 ** at the top. */
 static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,

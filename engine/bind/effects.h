@@ -40,6 +40,9 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 ** as long as the place is used; a write to the journal moves the entries. */
 mwb_place mwb_find_entries(lua_State *L, int index);
 
+/* Are there entries, and more than one of an update with the same value? */
+int mwb_changes_something(lua_State *L, int index);
+
 /* Pushes the effects of an open transaction.  Returns whether they share the
 ** held values of the coroutine. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);

@@ -564,42 +564,101 @@ static int is_silent(const mwb_state *s, const mwi_object *r) {
          r->nodes == 0 && (r->needs & (MWI_SHORT | MWI_CLASS | MWI_META)) == 0;
 }
 
-/* travel(effects, by, history, at) -> whether it is done: undoes (-1) or does
-** again (1) a single write, and sets the field `at` of the history.  Anything
-** that needs more is left to Lua. */
-static int travel(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  int from = (lua_tointeger(L, 2) < 0) ? MW_NOW : MW_OLD, to;
-  const mwb_effects *fx;
+/* The upvalues of a method that undoes or does again: the metatable of
+** histories, the function for what is not simple, -1 or 1, and the names of
+** fields. */
+enum { META = 3, FUNCTION, BY, FIRST_NAME };
+enum { ON_STEP, AT, END, STEPS, NAMES, SEALED, N_NAMES };
+
+/* Pushes a field of the history at 1. */
+static void push_of(lua_State *L, int name) {
+  lua_pushvalue(L, lua_upvalueindex(FIRST_NAME + name));
+  lua_rawget(L, 1);
+}
+
+/* Sets a field of the history at 1, which is there, to the value on the top. */
+static void set_of(lua_State *L, int name) {
+  lua_pushvalue(L, lua_upvalueindex(FIRST_NAME + name));
+  lua_insert(L, -2);
+  lua_rawset(L, 1);
+}
+
+/* Undoes (-1) or does again (1) the effects on the top, if they are a single
+** write that nobody hears, and the field holds the value that it held then. */
+static int write_simply(lua_State *L, mwb_state *s, int by) {
+  int from = (by < 0) ? MW_NOW : MW_OLD, fx_at = lua_gettop(L);
+  const mwb_effects *fx = mwb_to_effects(L, fx_at);
   const mw_entry *entry;
   mwi_object *r;
-  lua_settop(L, 4);
-  fx = mwb_to_effects(L, 1);
   if (fx == NULL || fx->is_view || fx->n != 1) return 0;
   entry = &fx->entries[0];
   r = mwb_object_of(s, entry->obj);
   if (entry->kind > MW_DELETE || !is_silent(s, r)) return 0;
-  if (!mwb_alive(L, s, entry->obj) || !lua_istable(L, 5)) return 0;
-  if (!mwb_push_own(L, 5)) return 0;
-  mwb_push_shadow(L, 5); /* at 7 */
-  mwb_unpack(L, &fx->held, 1, entry, MW_KEY);
-  if (mwb_is_meta(L, 8)) return 0;
-  lua_pushvalue(L, 8);
-  lua_rawget(L, 7);
-  mwb_unpack(L, &fx->held, 1, entry, from);
-  if (!mwb_is_same(L, 9, 10)) return 0;
-  to = MW_OLD + MW_NOW - from;
-  lua_settop(L, 8);
-  mwb_unpack(L, &fx->held, 1, entry, to);
-  lua_rawset(L, 7);
+  if (!mwb_alive(L, s, entry->obj) || !lua_istable(L, -1)) return 0;
+  if (!mwb_push_own(L, fx_at + 1)) return 0;
+  mwb_push_shadow(L, fx_at + 1);
+  mwb_unpack(L, &fx->held, fx_at, entry, MW_KEY);
+  if (mwb_is_meta(L, -1)) return 0;
+  lua_pushvalue(L, -1);
+  lua_rawget(L, -3);
+  mwb_unpack(L, &fx->held, fx_at, entry, from);
+  if (!mwb_is_same(L, -1, -2)) return 0;
+  lua_pop(L, 2);
+  mwb_unpack(L, &fx->held, fx_at, entry, MW_OLD + MW_NOW - from);
+  lua_rawset(L, -3);
   mwi_object_renew(s->engine, r);
-  lua_pushliteral(L, "at");
-  lua_pushvalue(L, 4);
-  lua_rawset(L, 3);
-  lua_pushliteral(L, "sealed");
-  lua_pushboolean(L, 1);
-  lua_rawset(L, 3);
-  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* undo(history), redo(history) -> label */
+static int travel(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int by = (int)lua_tointeger(L, lua_upvalueindex(BY)), is_history = 0;
+  lua_Integer at, end;
+  lua_settop(L, 1);
+  if (lua_istable(L, 1) && lua_getmetatable(L, 1))
+    is_history = lua_rawequal(L, -1, lua_upvalueindex(META));
+  if (!is_history)
+    return luaL_error(L, "calling '%s' on bad self (history expected, got %s)",
+                      (by < 0) ? "undo" : "redo", mwb_type_name(L, 1));
+  push_of(L, ON_STEP);
+  push_of(L, AT);
+  push_of(L, END);
+  at = lua_tointeger(L, -2);
+  end = lua_tointeger(L, -1);
+  if (lua_isnil(L, -3) && ((by < 0) ? at >= end : at < end)) {
+    push_of(L, STEPS);
+    lua_rawgeti(L, -1, (by < 0) ? at : at + 1);
+    if (write_simply(L, s, by)) {
+      lua_pushinteger(L, at + by);
+      set_of(L, AT);
+      lua_pushboolean(L, 1);
+      set_of(L, SEALED);
+      push_of(L, NAMES);
+      lua_rawgeti(L, -1, (by < 0) ? at : at + 1);
+      return 1;
+    }
+  }
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(FUNCTION));
+  lua_insert(L, 1);
+  lua_call(L, 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* traveller(metatable of histories, function, -1 or 1) -> the method `undo` or
+** `redo`; the function does what is not simple */
+static int make_traveller(lua_State *L) {
+  static const char *const names[] = {"on_step", "at",    NULL,
+                                      "steps",   "names", "sealed"};
+  int i, by = (int)lua_tointeger(L, 3);
+  lua_settop(L, 3);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  for (i = 1; i <= 3; i++) lua_pushvalue(L, i);
+  for (i = 0; i < N_NAMES; i++)
+    lua_pushstring(L, (i == END) ? ((by < 0) ? "first" : "last") : names[i]);
+  lua_pushcclosure(L, travel, FIRST_NAME - 1 + N_NAMES);
   return 1;
 }
 
@@ -607,7 +666,7 @@ static int travel(lua_State *L) {
 
 void mwb_open_rollback(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"undo", undo_effects}, {"travel", travel}, {NULL, NULL}};
+      {"undo", undo_effects}, {"traveller", make_traveller}, {NULL, NULL}};
   static const struct {
     int value;
     lua_CFunction f;

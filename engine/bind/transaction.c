@@ -89,6 +89,7 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
 static int call_quietly(lua_State *L, const mwb_state *s, int args) {
   lua_State *quiet;
   int status;
+  if (lua_gethookmask(L) == 0) return lua_pcall(L, args, 1, 0);
   mwb_push(L, s, MWB_QUIET);
   quiet = lua_tothread(L, -1);
   lua_pop(L, 1);
@@ -495,7 +496,7 @@ static int commit(lua_State *L) {
     lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
-  if (!lua_isnil(L, 2)) {
+  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
     lua_pushvalue(L, 4);
@@ -912,8 +913,9 @@ static int transaction(lua_State *L) {
   return run(L, s, options);
 }
 
-/* run(done, a, b, function, ...): like `transaction`; calls `done(a, b, effects,
-** is there a transaction around?)` while the writes can still be taken back, and
+/* run(done, a, b, function, ...): like `transaction`; unless there is no write,
+** or one of the same value, calls `done(a, b, effects, is there a transaction
+** around?)` while the writes can still be taken back, and
 ** where no debug hook raises.  Until the end the transaction is marked with the
 ** object `a`. */
 static int run_done(lua_State *L) {

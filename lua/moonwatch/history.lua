@@ -7,7 +7,8 @@
 --             first        at    last
 --
 -- The steps up to `at` are done, the others are undone.  A step is effects, or a
--- stroke: runs that are merged.  `times` has the time of each step's last run.
+-- stroke: runs that are merged.  `times` has the time of each step's last run if
+-- there is a window.
 -- `saved` is the last step at the time when the program saved, START if there
 -- was no step, nil if the saved state cannot come back.  If the history is
 -- `sealed`, the next run is a step of its own.
@@ -25,8 +26,10 @@ local stroke = require "moonwatch.effects.stroke"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
-local run, is_in_run, on_rollback = private.run, private.is_in_run,
-  private.on_rollback
+local run, is_in_run = private.run, private.is_in_run
+local on_rollback, now = private.on_rollback, private.now
+
+local rawmetatable = debug.getmetatable
 
 local History, check_self = check.class "history"
 
@@ -34,7 +37,7 @@ local START = {}
 
 local function check_idle(self, name)
   if is_in_run(self) then
-    error(("calling '%s' while a run is under way"):format(name), 3)
+    error(("calling '%s' while a run is under way"):format(name), 4)
   end
 end
 
@@ -47,7 +50,7 @@ end
 -- Runs
 -- =======================================================
 
--- Drops the steps that were undone.  Returns what brings them back.
+-- Drops the steps that were undone, if any.  Returns what brings them back.
 local function drop_undone(self)
   local names, steps, at, last = self.names, self.steps, self.at, self.last
   local saved = self.saved
@@ -66,18 +69,18 @@ local function drop_undone(self)
   end
 end
 
--- Drops the oldest step if there are too many.  Returns what brings it back.
+-- Drops the oldest step.  Returns what brings it back.
 local function drop_oldest(self)
   local first = self.first
-  if self.last - first < self.limit then return nil end
   local label, step, saved = self.names[first], self.steps[first], self.saved
+  local time = self.times[first]
   if saved == START then self.saved = nil end
   if saved == step then self.saved = START end
   self.names[first], self.steps[first], self.times[first] = nil, nil, nil
   self.first = first + 1
   return function()
     self.names[first], self.steps[first] = label, step
-    self.times[first] = self.times[first] or 0
+    self.times[first] = time
     self.first, self.saved = first, saved
   end
 end
@@ -97,27 +100,31 @@ local function remove(self, step)
   end
 end
 
+-- Registers what takes the last step out again.
+local function put_in_transaction(self, step, undropped, restored)
+  on_rollback(function()
+    remove(self, step)
+    if restored then restored() end
+    if undropped then undropped() end
+    self.sealed = true
+  end)
+end
+
 local function put(self, label, step, nested)
-  local undropped = drop_undone(self)
+  local undropped = self.at ~= self.last and drop_undone(self)
   local at = self.last + 1
-  self.names[at], self.steps[at], self.times[at] = label, step, private.now()
+  self.names[at], self.steps[at] = label, step
+  if self.merge_window then self.times[at] = now() end
   self.at, self.last, self.sealed = at, at, false
-  local restored = drop_oldest(self)
-  if nested then
-    on_rollback(function()
-      remove(self, step)
-      if restored then restored() end
-      if undropped then undropped() end
-      self.sealed = true
-    end)
-  end
+  local restored = at - self.first >= self.limit and drop_oldest(self)
+  if nested then put_in_transaction(self, step, undropped, restored) end
 end
 
 -- Does a run with this label become one step with the step `at`, before it?
-local function merges(self, label, at, now)
+local function merges(self, label, at, time)
   return self.merging[label] and at >= self.first and
     self.names[at] == label and self.saved ~= self.steps[at] and
-    now - self.times[at] <= self.merge_window
+    (not self.merge_window or time - self.times[at] <= self.merge_window)
 end
 
 -- Adds effects to the last step.  A stroke that does nothing is no step.
@@ -125,7 +132,8 @@ local function merge(self, label, fx, nested)
   local former, at = self.steps[self.at], self.at
   local merged = stroke.of(former)
   local shrink = merged:add(fx)
-  self.steps[at], self.times[at] = merged, private.now()
+  self.steps[at] = merged
+  if self.merge_window then self.times[at] = now() end
   if merged:is_empty() then
     remove(self, merged)
     self.sealed = true
@@ -142,9 +150,9 @@ end
 
 -- The run has returned.
 local function add(self, label, fx, nested)
-  if stroke.changes_nothing(fx) then return end
+  if #fx > 1 and stroke.changes_nothing(fx) then return end
   if self.merging[label] and not self.sealed and
-    merges(self, label, self.at, private.now()) then
+    merges(self, label, self.at, now()) then
     drop_undone(self)
     merge(self, label, fx, nested)
   else
@@ -176,9 +184,12 @@ end
 -- all writes are taken back, and the error goes on.  A run that changes nothing
 -- is no step; a run inside another run is part of the outer step.
 function History:run(label, fn, ...)
-  check_self(self, "run")
-  check.argument(type(label) == "string", 1, "run", "string", label)
-  check.argument(type(fn) == "function", 2, "run", "function", fn)
+  if rawmetatable(self) ~= History or type(label) ~= "string" or
+    type(fn) ~= "function" then
+    check_self(self, "run")
+    check.argument(type(label) == "string", 1, "run", "string", label)
+    check.argument(type(fn) == "function", 2, "run", "function", fn)
+  end
   if is_in_run(self) then return inner(run(nil, nil, nil, fn, ...)) end
   return finish(self, label, run(add, self, label, fn, ...))
 end
@@ -200,9 +211,6 @@ end
 local function travel(self, number, by)
   local step, to = self.steps[number], by < 0 and number - 1 or number
   local label, direction = self.names[number], by < 0 and "undo" or "redo"
-  if not self.on_step and private.travel(step, by, self, to) then
-    return label
-  end
   local fx = stroke.effects(step)
   local done, problem, entry = recorded.travel(fx, by, self.on_conflict, arrive,
     self, to)
@@ -212,23 +220,25 @@ local function travel(self, number, by)
   return label
 end
 
---- Takes the last step back.  Returns its label; nil if there is no step; nil,
--- a message and the entry if the objects have changed meanwhile, or a check
--- refuses.
-function History:undo()
-  check_self(self, "undo")
+local function undo(self)
   check_idle(self, "undo")
   if self.at < self.first then return nil end
   return travel(self, self.at, -1)
 end
 
---- Does the step again that was undone last.  Returns what `undo` returns.
-function History:redo()
-  check_self(self, "redo")
+local function redo(self)
   check_idle(self, "redo")
   if self.at >= self.last then return nil end
   return travel(self, self.at + 1, 1)
 end
+
+--- Takes the last step back.  Returns its label; nil if there is no step; nil,
+-- a message and the entry if the objects have changed meanwhile, or a check
+-- refuses.  The core undoes what is simple, and leaves the rest to `undo`.
+History.undo = private.traveller(History, undo, -1)
+
+--- Does the step again that was undone last.  Returns what `undo` returns.
+History.redo = private.traveller(History, redo, 1)
 
 -- }======================================================
 
@@ -312,7 +322,7 @@ return function(opts)
     names = {}, steps = {}, times = {}, sealed = false,
     first = 1, at = 0, last = 0, saved = START,
     merging = {}, limit = opts.limit or math.huge,
-    merge_window = opts.merge_window or math.huge, on_step = opts.on_step,
+    merge_window = opts.merge_window, on_step = opts.on_step,
     on_conflict = opts.on_conflict,
   }, History)
 end
