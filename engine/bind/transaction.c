@@ -479,7 +479,7 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
 }
 
 /* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
-** the function while the writes can still be taken back: see `run_done`.  Raises
+** the function while the writes can still be taken back: see `run_done`. Raises
 ** what the function raises, or that there is no memory; then the transaction is
 ** open. */
 static int commit(lua_State *L) {

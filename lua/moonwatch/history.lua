@@ -6,9 +6,9 @@
 --               ^           ^     ^
 --             first        at    last
 --
--- The steps up to `at` are done, the others are undone.  A step is effects, or a
--- stroke: runs that are merged.  `times` has the time of each step's last run if
--- there is a window.
+-- The steps up to `at` are done, the others are undone.  A step is effects, or
+-- a stroke: runs that are merged.  If there is a window, `times` has the time
+-- of each step's last run.
 -- `saved` is the last step at the time when the program saved, START if there
 -- was no step, nil if the saved state cannot come back.  If the history is
 -- `sealed`, the next run is a step of its own.

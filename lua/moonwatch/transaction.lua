@@ -56,8 +56,8 @@ local function untrack(env)
   if not tracked[env] then core.untrack(env) end
 end
 
--- Returns functions that begin what `opts` asks for, keep that with the effects,
--- and end it; or nil.
+-- Returns functions that begin what `opts` asks for, keep the results with the
+-- effects, and end what they began; or nil.
 local function parts_of(opts)
   if not opts.globals and not opts.reads then return nil end
   local its, begun

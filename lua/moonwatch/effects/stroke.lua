@@ -35,14 +35,16 @@ local function add_entry(self, object, key, old, new, kind)
   self.fields[object] = of_object
   local field = of_object[name]
   if not field then
-    field = { old = old, was = kind ~= "insert" and (kind ~= "raw" or old ~= nil) }
+    field = {
+      old = old, was = kind ~= "insert" and (kind ~= "raw" or old ~= nil),
+    }
     of_object[name] = field
   elseif is_changed(field) then
     self.changed = self.changed - 1
   end
   field.new = new
   field.is = kind ~= "delete" and (kind ~= "raw" or new ~= nil)
-  if kind == "call" or is_changed(field) then self.changed = self.changed + 1 end
+  if is_changed(field) then self.changed = self.changed + 1 end
 end
 
 local function add_all(self, fx)
