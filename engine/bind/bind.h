@@ -96,23 +96,23 @@ enum {
   MWB_QUIET,   /* a thread in which no hook of the program raises */
   MWB_COMMIT,
   MWB_ENDLOST,
-  MWB_RETRY,    /* a value whose finaliser takes lost transactions back, */
-  MWB_RETRYING, /* and its metatable */
+  MWB_RETRY,     /* a value whose finaliser takes lost transactions back, */
+  MWB_RETRYING,  /* and its metatable */
   MWB_LATECALLS, /* functions that are still to be called */
-  MWB_LATE,     /* an error that the library's next call raises */
-  MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,   /* and that trace it */
-  MWB_TRACE,    /* metatables: of a trace, */
-  MWB_SCOPE,    /* a timed scope, */
-  MWB_SET,      /* and a set of data of a scope */
-  MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
-  MWB_TIMERS,   /* functions called when a scope is measured */
-  MWB_SOURCES,  /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS, /* the function that calls mw.context's hooks */
-  MWB_QUEUE,    /* the first death that is not delivered yet */
-  MWB_NOTE,     /* the function that notes reads */
-  MWB_RESTING,  /* tables whose reads are not noted, weakly held */
-  MWB_VALUES    /* number of values */
+  MWB_LATE,      /* an error that the library's next call raises */
+  MWB_PREPARE,   /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,    /* and that trace it */
+  MWB_TRACE,     /* metatables: of a trace, */
+  MWB_SCOPE,     /* a timed scope, */
+  MWB_SET,       /* and a set of data of a scope */
+  MWB_THREADS,   /* coroutine -> its number in traces, weakly held */
+  MWB_TIMERS,    /* functions called when a scope is measured */
+  MWB_SOURCES,   /* name of a source -> whether the source is traced */
+  MWB_CONTEXTS,  /* the function that calls mw.context's hooks */
+  MWB_QUEUE,     /* the first death that is not delivered yet */
+  MWB_NOTE,      /* the function that notes reads */
+  MWB_RESTING,   /* tables whose reads are not noted, weakly held */
+  MWB_VALUES     /* number of values */
 };
 
 #define MWB_NAMES 4

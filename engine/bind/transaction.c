@@ -269,7 +269,7 @@ static void need_values(lua_State *L, mwb_coroutine *t) {
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
                        int options) {
-  static const char *const names[] = {NULL,   "label", "cells",
+  static const char *const names[] = {NULL, "label", "cells",
                                       NULL, "keep",  "finish"};
   mwb_transaction *tx = transaction_of(s, owner);
   int i;

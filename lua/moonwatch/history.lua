@@ -23,7 +23,6 @@ local core = require "moonwatch.core"
 local protect = require "moonwatch.protect"
 local recorded = require "moonwatch.effects.recorded"
 local stroke = require "moonwatch.effects.stroke"
-local transaction = require "moonwatch.transaction"
 
 local private = core.private
 local run, is_in_run = private.run, private.is_in_run

@@ -454,8 +454,8 @@ local function go_back(fx)
   local instead = ask_undo(fx)
   local problem = private.undo(fx)
   problem = problem ~= nil and { problem } or nil
-  for _, write in ipairs(instead) do
-    local failed, err = private.assign(write[1], write[2], write[3], true)
+  for _, its in ipairs(instead) do
+    local failed, err = private.assign(its[1], its[2], its[3], true)
     if failed then problem = problem or { err } end
   end
   if intact then private.see(fx) end
