@@ -82,6 +82,7 @@ enum {
   MWB_TELLUNDONE,
   MWB_FIELD,
   MWB_HAND,
+  MWB_PREPAREKEPT,
   MWB_UNDO,
   MWB_LISTHEARD,
   MWB_RECORD,  /* the metatable of a coroutine's record */
@@ -161,6 +162,7 @@ typedef struct mwb_state {
   int reading;         /* are reads noted now? */
   lua_Integer resting; /* the number of tables in MWB_RESTING */
   int restoring;       /* > 0: writes are not appended to the journal */
+  mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */
   lua_Integer threads; /* number of coroutines with a number in traces */
