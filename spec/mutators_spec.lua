@@ -21,7 +21,7 @@ end
 
 local function rules(changes)
   local its = {
-    mutators = { "push", "push_all", "swap", "fail" },
+    mutators = { "push", "pop", "push_all", "swap", "fail" },
     snapshot = function(list) return copy(lists[list]) end,
     restore = function(list, state) lists[list] = copy(state) end,
   }
@@ -54,6 +54,7 @@ before_each(function()
     list[#list + 1] = value
     return #list
   end
+  function methods:pop() return table.remove(lists[self]) end
   function methods:push_all(...)
     for _, value in ipairs { ... } do self:push(value) end
   end
@@ -156,6 +157,25 @@ describe("a call of a userdata's mutator", function()
     assert.equal("one", history:redo())
     assert.equal("two", history:redo())
     assert.equal("a b c d e f", show(list))
+  end)
+
+  it("leaves no step in a history if it changes nothing", function()
+    local list = mw.track(new("a"))
+    local history = mw.history { merge_window = 100 }
+    history:run("none", list.push_all, list)
+    assert.same({}, history:labels())
+    history:merge "stroke"
+    history:run("stroke", list.push, list, "b")
+    assert.same({ "stroke" }, history:labels())
+    history:run("stroke", list.pop, list)
+    assert.same({}, history:labels())
+    history:run("last", list.push, list, "c")
+    lists[list] = { "other" }
+    assert.is_nil(history:undo())
+    assert.equal("other", show(list))
+    lists[list] = { "a", "c" }
+    assert.equal("last", history:undo())
+    assert.equal("a", show(list))
   end)
 
   it("may call mutators, each an entry that can be taken back", function()
