@@ -97,23 +97,23 @@ enum {
   MWB_QUIET,   /* a thread in which no hook of the program raises */
   MWB_COMMIT,
   MWB_ENDLOST,
-  MWB_RETRY,    /* a value whose finaliser takes lost transactions back, */
-  MWB_RETRYING, /* and its metatable */
+  MWB_RETRY,     /* a value whose finaliser takes lost transactions back, */
+  MWB_RETRYING,  /* and its metatable */
   MWB_LATECALLS, /* functions that are still to be called */
-  MWB_LATE,     /* an error that the library's next call raises */
-  MWB_PREPARE,  /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,   /* and that trace it */
-  MWB_TRACE,    /* metatables: of a trace, */
-  MWB_SCOPE,    /* a timed scope, */
-  MWB_SET,      /* and a set of data of a scope */
-  MWB_THREADS,  /* coroutine -> its number in traces, weakly held */
-  MWB_TIMERS,   /* functions called when a scope is measured */
-  MWB_SOURCES,  /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS, /* the function that calls mw.context's hooks */
-  MWB_QUEUE,    /* the first death that is not delivered yet */
-  MWB_NOTE,     /* the function that notes reads */
-  MWB_RESTING,  /* tables whose reads are not noted, weakly held */
-  MWB_VALUES    /* number of values */
+  MWB_LATE,      /* an error that the library's next call raises */
+  MWB_PREPARE,   /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,    /* and that trace it */
+  MWB_TRACE,     /* metatables: of a trace, */
+  MWB_SCOPE,     /* a timed scope, */
+  MWB_SET,       /* and a set of data of a scope */
+  MWB_THREADS,   /* coroutine -> its number in traces, weakly held */
+  MWB_TIMERS,    /* functions called when a scope is measured */
+  MWB_SOURCES,   /* name of a source -> whether the source is traced */
+  MWB_CONTEXTS,  /* the function that calls mw.context's hooks */
+  MWB_QUEUE,     /* the first death that is not delivered yet */
+  MWB_NOTE,      /* the function that notes reads */
+  MWB_RESTING,   /* tables whose reads are not noted, weakly held */
+  MWB_VALUES     /* number of values */
 };
 
 #define MWB_NAMES 4
@@ -136,18 +136,18 @@ typedef struct mwb_state {
   lua_CFunction next;   /* Lua's own */
   int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
-  mwb_batch *batches;   /* the open batch that began last */
+  uint32_t batches;     /* the number of open batches */
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the policy's running call */
   uint32_t held_ids;         /* the last `id` given to held values */
   lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
-  mwb_coroutine *coroutines; /* with open transactions */
+  mwb_coroutine *coroutines; /* with open transactions or batches */
   lua_Integer numbers;       /* the last number given to a coroutine */
   struct mwb_transaction *transactions; /* by owner: see coroutine.h */
   uint32_t size_transactions;
-  uint64_t orders;     /* the number of transactions that have begun */
-  int lost;            /* may there be lost transactions to take back? */
+  uint64_t orders; /* the number of transactions and batches that have begun */
+  int lost;        /* may there be lost transactions to take back? */
   mwb_known known[64]; /* cache: strings that a table holds */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */

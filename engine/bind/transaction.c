@@ -268,7 +268,7 @@ static void need_values(lua_State *L, mwb_coroutine *t) {
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
                        int options) {
-  static const char *const names[] = {NULL,   "label", "cells",
+  static const char *const names[] = {NULL, "label", "cells",
                                       NULL, "keep",  "finish"};
   mwb_transaction *tx = transaction_of(s, owner);
   int i;
@@ -314,7 +314,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
     tx->where = transaction_of(s, parent)->where;
     tx->cells = transaction_of(s, parent)->cells;
   }
-  if (t->newest == 0) mwb_link_coroutine(s, t);
+  mwb_link_coroutine(s, t);
   t->newest = owner;
   mwb_need(s, MWB_APPENDS, 1);
   return owner;

@@ -140,7 +140,7 @@ void mwb_normalize_key(lua_State *L);
 int mwb_note_write(mwb_write *w);
 
 /* batch.c: would a batch own a write now? */
-int mwb_in_batch(lua_State *L, const mwb_state *s);
+int mwb_in_batch(lua_State *L, mwb_state *s);
 
 /* touch.c: takes the field with the key at KEY out of the object at OBJECT, in
 ** which it was put raw, and puts it at VALUE.  Metamethods stay.  There is room
