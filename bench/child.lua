@@ -266,6 +266,40 @@ function measures.undo(way)
   return seconds * 1e9 / count
 end
 
+local STEPS = 20000 -- of a history
+
+-- Seconds, with the garbage collected as it comes.
+local function time_steps(step)
+  settle()
+  collectgarbage "restart"
+  local seconds = time(function()
+    for i = 1, STEPS do step(i) end
+  end)
+  collectgarbage "stop"
+  return seconds
+end
+
+-- Nanoseconds a step to run, to undo, and to do again.
+function measures.history(way)
+  local run, undo, redo = ways.histories[way]()
+  local ran, undone = time_steps(run), time_steps(undo)
+  local redone = time_steps(redo)
+  return ran * 1e9 / STEPS, undone * 1e9 / STEPS, redone * 1e9 / STEPS
+end
+
+-- Bytes that Lua and the library have for a step.
+function measures.live_history(way)
+  local run = ways.histories[way]()
+  run(0)
+  settle()
+  local start = floor.live()
+  for i = 1, STEPS do run(i) end
+  settle()
+  local bytes = floor.live() - start
+  assert(run)
+  return bytes / STEPS
+end
+
 -- Microseconds to change one of 1,000 rows.
 function measures.row(way)
   local change = made_by(ways.rows, way)
@@ -604,7 +638,7 @@ local LIMIT = 0.4
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, statements = 20, first_watch = 5,
-  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, documents = 10,
+  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, history = 5, documents = 10,
   plain = 5, scope = 5,
   calls = 20,
   examples = 5, more_examples = 5, guard = 5,

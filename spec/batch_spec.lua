@@ -879,6 +879,70 @@ describe("a batch without a function", function()
     assert.equal(2, #heard)
   end)
 
+  it("gives its inner ones to the batch around when it ends first", function()
+    for _, order in ipairs { "abc", "acb", "bac", "bca", "cab", "cba" } do
+      local batches = { a = mw.batch() }
+      o.x = 0
+      heard = {}
+      coroutine.wrap(function()
+        batches.b = mw.batch()
+        o.x = 1
+        coroutine.wrap(function()
+          batches.c = mw.batch()
+          o.x = 2
+        end)()
+      end)()
+      assert.same({}, heard)
+      for name in order:gmatch "." do batches[name]:close() end
+      assert.equal(1, #heard, order)
+      o.x = 3
+      assert.equal(2, #heard, order)
+    end
+  end)
+
+  it("may stand beside a transaction, and either may end first", function()
+    for _, first in ipairs { "batch", "transaction" } do
+      o.x = 0
+      heard = {}
+      local run = coroutine.wrap(function()
+        local tx, b = mw.begin(), mw.batch()
+        o.x = 1
+        coroutine.yield()
+        local close, commit = b.close, tx.commit
+        if first == "batch" then close(b) else commit(tx) end
+        coroutine.yield()
+        o.x = 2
+        if first == "batch" then commit(tx) else close(b) end
+        return true
+      end)
+      run()
+      run()
+      o.x = o.x -- of the main coroutine, and told at once
+      assert.equal(first == "batch" and 2 or 1, #heard)
+      assert.is_true(run())
+      assert.equal(first == "batch" and 3 or 2, #heard)
+    end
+  end)
+
+  it("may be lost with its coroutine and a transaction", function()
+    for _ = 1, 20 do
+      o.x = 0
+      heard = {}
+      coroutine.wrap(function()
+        local tx <close> = mw.begin()
+        local b <close> = mw.batch()
+        o.x = 1
+        coroutine.yield(tx, b)
+      end)()
+      collectgarbage()
+      collectgarbage()
+      mw.reap()
+      assert.equal(0, o.x)
+      o.x = 2
+      assert.equal("x 0>2", heard[#heard])
+    end
+  end)
+
   it("raises for what is no batch", function()
     local b <close> = mw.batch()
     assert.equal("calling 'close' on bad self (batch expected, got no value)",

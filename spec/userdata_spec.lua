@@ -714,3 +714,170 @@ describe("a watched userdata whose class changes", function()
     assert.equal(others, other.__newindex)
   end)
 end)
+
+describe("the entry of a write to a userdata", function()
+  local contents, class, nils
+
+  before_each(function()
+    contents, nils = setmetatable({}, { __mode = "k" }), 0
+    class = {
+      __index = function(self, key)
+        if key == "unreadable" then error("unreadable", 0) end
+        return contents[self][key]
+      end,
+      __newindex = function(self, key, value)
+        local its = contents[self]
+        if value == nil then nils = nils + 1 end
+        if key == "doubled" then
+          value = value * 2
+        elseif key == "fixed" then
+          return
+        elseif key == "whole" then
+          value = value or "default"
+        elseif key == "late" then
+          its[key] = value
+          error("late", 0)
+        elseif key == "refused" then
+          error("refused", 0)
+        end
+        its[key] = value
+      end,
+    }
+  end)
+
+  local function new(fields)
+    local object = support.userdata(class)
+    contents[object] = fields or {}
+    return object
+  end
+
+  local function entries(fx)
+    local texts = {}
+    for e in fx:entries() do
+      texts[#texts + 1] = ("%s %s:%s>%s"):format(e.kind, e.key, e.old, e.new)
+    end
+    return texts
+  end
+
+  for _, how in ipairs { "watch", "track" } do
+    it("has the value that the class has stored: " .. how, function()
+      local object, seen = new { fixed = 1 }, nil
+      if how == "watch" then
+        mw.watch(object, function(_, _, _, value) seen = value end,
+          { once = false, phase = "after" })
+      else
+        mw.track(object)
+      end
+      local ok, fx = mw.transaction(function()
+        object.doubled = 2
+        assert.is_true(how == "track" or seen == 2)
+        object.fixed = 5
+        object.fixed = 1
+        object.whole = nil
+        assert.equal("refused", error_of(function() object.refused = 1 end))
+        assert.equal("late", error_of(function() object.late = 1 end))
+        object.whole = "x"
+        object.whole = nil
+      end)
+      assert.is_true(ok)
+      assert.same({ "insert doubled:nil>4", "update fixed:1>1",
+        "insert whole:nil>default", "insert late:nil>1",
+        "update whole:default>x", "update whole:x>default" }, entries(fx))
+    end)
+  end
+
+  it("has it where the class yields, and where effects are applied", function()
+    local object = mw.track(new { slow = 0 })
+    class.__newindex = function(self, key, value)
+      if coroutine.isyieldable() then coroutine.yield() end
+      contents[self][key] = value + 1
+    end
+    mw.refresh(class)
+    local fx
+    local run = coroutine.wrap(function()
+      fx = select(2, mw.transaction(function() object.slow = 1 end))
+    end)
+    run()
+    run()
+    assert.same({ "update slow:0>2" }, entries(fx))
+    fx:rollback()
+    assert.equal(1, object.slow) -- the class adds one
+    local other, plan = new { n = 0 }, mw.effects()
+    plan:track(other)
+    plan:store(other, "n", 1)
+    assert.same({ "update n:0>2" }, entries(assert(plan:apply())))
+  end)
+
+  it("lets an insert be undone without nil where nothing is to do", function()
+    local object = mw.track(new())
+    local function failing(key)
+      return mw.transaction(function()
+        object[key] = 1
+        contents[object][key] = nil
+        error("boom", 0)
+      end)
+    end
+    assert.same({ false, "boom" }, { failing "gone" })
+    assert.equal(0, nils)
+    assert.is_false(mw.transaction(function() object.x = 1; error "boom" end))
+    assert.equal(1, nils)
+    assert.is_nil(object.x)
+  end)
+
+  it("is not undone with nil if the field cannot be read", function()
+    local object, other = mw.track(new()), mw.track { x = 1 }
+    local tx = mw.begin()
+    other.x = 2
+    object.unreadable = 1
+    assert.matches("former value of field 'unreadable' is not known",
+      error_of(tx.rollback, tx))
+    assert.equal(0, nils)
+    assert.equal(1, other.x)
+    local plain = mw.track(support.userdata { __newindex = function(_, _, v)
+      if v == nil then nils = nils + 1 end
+    end })
+    tx = mw.begin()
+    plain.x = 1
+    assert.matches("former value of field 'x'", error_of(tx.rollback, tx))
+    assert.equal(0, nils)
+  end)
+
+  it("keeps the value of an insert whose class refuses nil", function()
+    local object, other = mw.track(new()), mw.track { x = 1 }
+    local tx = mw.begin()
+    other.x = 2
+    object.doubled = 2
+    other.x = 3
+    assert.matches("arithmetic", error_of(tx.rollback, tx))
+    assert.equal(4, object.doubled)
+    assert.equal(1, other.x)
+  end)
+
+  it("is made for an undoing within a transaction as well", function()
+    local object = mw.track(new { x = 1 })
+    local _, fx = mw.transaction(function() object.x = 2 end)
+    assert.is_false(mw.transaction(function()
+      fx:rollback()
+      assert.equal(1, object.x)
+      error "boom"
+    end))
+    assert.equal(2, object.x)
+  end)
+
+  it("leaves what others wrote meanwhile", function()
+    local object = mw.track(new { x = 0, fixed = 0 })
+    local other = coroutine.wrap(function()
+      local tx = mw.begin()
+      object.x = 1
+      object.fixed = 1
+      contents[object].fixed = 7
+      coroutine.yield()
+      tx:rollback()
+    end)
+    other()
+    object.x = 5
+    object.fixed = 6 -- keeps nothing
+    other()
+    assert.equal(5, object.x)
+  end)
+end)

@@ -49,31 +49,53 @@ static void assign_plain(lua_State *L, mwb_state *s, int stored) {
     else
       lua_settable(L, OBJECT);
   }
+  if (lua_isuserdata(L, OBJECT) && !mwb_is_cell(L, s, OBJECT)) {
+    mwb_append_kept(L, s, &entry, 0);
+    return;
+  }
   if (!mwb_is_prepared(s, &entry))
     mwb_prepare(L, s, entry.its.obj, KEY, VALUE, OLD, &entry);
   mwb_append_entry(L, s, &entry);
 }
 
-/* assign(object, key, value, stored) -> whether a guard failed, its error.
-** Guards get the kind "apply".  With `stored`, the value goes into a table
-** without asking the table's class. */
+/* Opens a write that the library makes; with `call`, to the state of a
+** userdata, whose present state is the old value. */
+static void open_write(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
+                       int kind, int call) {
+  lua_settop(L, VALUE);
+  if (call) {
+    lua_settop(L, SHADOW);
+    mwb_push_state_of(L, s); /* OLD */
+  }
+  if (h != MW_NONE) mwb_write_open(L, s, w, h, kind, call ? MWB_GIVEN : 0);
+}
+
+/* assign(object, key, value, stored, call) -> whether a guard failed, its
+** error.  Guards get the kind "apply".  With `stored`, the value goes into a
+** table without asking the table's class.  With `call`, the value is a state,
+** and the key the name of a mutator. */
 static int assign(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  int stored = lua_toboolean(L, 4);
+  int stored = lua_toboolean(L, 4), call = lua_toboolean(L, 5);
   mw_handle h;
   mwb_write w;
   lua_settop(L, SHADOW);
   mwb_normalize_key(L);
   h = mwb_intercepting_at(L, s, OBJECT);
-  if (h == MW_NONE) {
+  if (h == MW_NONE && !call) {
     assign_plain(L, s, stored);
     return 0;
   }
-  lua_settop(L, VALUE);
-  mwb_write_open(L, s, &w, h, MW_APPLY, 0);
+  open_write(L, s, &w, h, MW_APPLY, call);
+  if (h == MW_NONE) {
+    mwb_change_state(L, s, mwb_identify(L, s, "apply", OBJECT, 1));
+    return 0;
+  }
   mwb_write_count(&w);
   mwb_write_before(&w);
-  if (lua_isuserdata(L, OBJECT))
+  if (call)
+    mwb_store_state(&w);
+  else if (lua_isuserdata(L, OBJECT))
     mwb_store_userdata(&w);
   else if (stored)
     mwb_store_contents(&w);
@@ -85,16 +107,17 @@ static int assign(lua_State *L) {
   return 2;
 }
 
-/* ask(object, key, value, kind) -> the value to store: asks the guards of phase
-** "check"; raises the error of a guard that refuses the write. */
+/* ask(object, key, value, kind, call) -> the value to store: asks the guards of
+** phase "check"; raises the error of a guard that refuses the write.  `call` is
+** as above. */
 static int ask(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
-  int kind = mwb_kind(L, 4);
+  int kind = mwb_kind(L, 4), call = lua_toboolean(L, 5);
   mwb_write w;
   lua_settop(L, VALUE);
   if (h == MW_NONE) return 1;
-  mwb_write_open(L, s, &w, h, kind, 0);
+  open_write(L, s, &w, h, kind, call);
   if (!mwb_write_check(&w)) return lua_error(L);
   lua_settop(L, VALUE);
   return 1;

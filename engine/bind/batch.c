@@ -2,15 +2,15 @@
 ** batch.c - writes whose guards are called later, once each.
 ** SPDX-License-Identifier: MIT
 **
-**     s->batches --> batch --> the batch that began before --> ...
-**                      |
-**                      +--> rows, and VALUES: object, key, old value of each
+**     mwb_coroutine --> batch --> the coroutine's batch that began before
+**                         |
+**                         +--> rows, and VALUES: object, key, old value of each
 **
 ** A batch is a userdata, and belongs to the coroutine that began the batch.  A
-** write belongs to a batch as it does to a transaction: to the last open batch
-** of the running coroutine, else to the last of a coroutine that waits for the
-** running one.  The batch that would own a write when another begins is the
-** outer batch of the other.  Only outermost batches have rows.
+** write belongs to a batch as it does to a transaction: see coroutine.c.  The
+** batch that would own a write when another begins is the outer batch of the
+** other, which is in its list of inner batches.  Only outermost batches have
+** rows.
 **
 ** A field that is written has a row, whether a watch waits or not: a watch that
 ** begins within the batch is told the value from before the batch.  Rows are
@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "coroutine.h"
 #include "identity.h"
 #include "key.h"
 #include "shadow.h"
@@ -36,10 +37,13 @@ enum { VALUES = 1, ROWS, OWNER, CALLS, N_USER = CALLS };
 
 struct mwb_batch {
   mwb_state *state;
-  lua_State *owner;
+  mwb_coroutine *of; /* while the batch is open */
   lua_Integer number;
-  mwb_batch *before; /* in the list of open batches */
-  mwb_batch *outer;  /* open; NULL: this batch is the outermost */
+  uint64_t order;         /* of the begin */
+  mwb_batch *before;      /* open, of the same coroutine */
+  mwb_batch *outer;       /* open; NULL: this batch is the outermost */
+  mwb_batch *inner;       /* the first of those with this one as outer batch, */
+  mwb_batch *next, *prev; /* and the others in that list */
   mw_batch_row *rows;
   uint32_t *heads, *nexts;
   uint32_t n, size;
@@ -51,20 +55,8 @@ struct mwb_batch {
 ** Who owns a write
 ** ======================================================= */
 
-/* Does the coroutine run, or wait for one that it has resumed? */
-static int is_active(lua_State *L, const mwb_state *s, lua_State *owner) {
-  lua_Debug frame;
-  if (owner == L || owner == s->main) return 1;
-  return lua_status(owner) == LUA_OK && lua_getstack(owner, 0, &frame);
-}
-
-static mwb_batch *owner_of(lua_State *L, const mwb_state *s) {
-  mwb_batch *b = s->batches;
-  while (b != NULL && b->owner != L) b = b->before;
-  if (b != NULL) return b;
-  b = s->batches;
-  while (b != NULL && !is_active(L, s, b->owner)) b = b->before;
-  return b;
+static mwb_batch *owner_of(lua_State *L, mwb_state *s) {
+  return (s->batches == 0) ? NULL : mwb_batch_of(L, s);
 }
 
 static mwb_batch *outermost(mwb_batch *b) {
@@ -72,9 +64,7 @@ static mwb_batch *outermost(mwb_batch *b) {
   return b;
 }
 
-int mwb_in_batch(lua_State *L, const mwb_state *s) {
-  return s->batches != NULL && owner_of(L, s) != NULL;
-}
+int mwb_in_batch(lua_State *L, mwb_state *s) { return owner_of(L, s) != NULL; }
 
 /* }====================================================== */
 
@@ -361,16 +351,43 @@ static int deliver(lua_State *L) {
   return lua_error(L);
 }
 
-/* Takes a batch out of the list. */
-static void close_batch(mwb_state *s, mwb_batch *b) {
-  mwb_batch **at = &s->batches, *other;
+static void enter_outer(mwb_batch *b, mwb_batch *outer) {
+  b->outer = outer;
+  b->prev = b->next = NULL;
+  if (outer == NULL) return;
+  b->next = outer->inner;
+  if (b->next != NULL) b->next->prev = b;
+  outer->inner = b;
+}
+
+static void leave_outer(mwb_batch *b) {
+  if (b->next != NULL) b->next->prev = b->prev;
+  if (b->prev != NULL)
+    b->prev->next = b->next;
+  else if (b->outer != NULL)
+    b->outer->inner = b->next;
+}
+
+/* Takes a batch from its coroutine, and from between its outer batch and its
+** inner ones. */
+static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
+  mwb_coroutine *t = b->of;
+  mwb_batch **at = &t->batch;
   while (*at != b) at = &(*at)->before;
   *at = b->before;
-  for (other = s->batches; other != NULL; other = other->before)
-    if (other->outer == b) other->outer = b->outer;
+  t->batched = (t->batch == NULL) ? 0 : t->batch->order;
+  leave_outer(b);
+  while (b->inner != NULL) {
+    mwb_batch *inner = b->inner;
+    leave_outer(inner);
+    enter_outer(inner, b->outer);
+  }
   b->open = 0;
+  b->of = NULL;
+  s->batches--;
   s->batch_turns++;
-  mwb_need(s, MWB_BATCHES, s->batches != NULL);
+  mwb_unlink_coroutine(L, s, t);
+  mwb_need(s, MWB_BATCHES, s->batches > 0);
 }
 
 /* Lets go of all rows. */
@@ -401,7 +418,7 @@ static int end_batch(lua_State *L, int index) {
   int status = LUA_OK;
   if (!b->open || b->state->engine == NULL) return status;
   index = lua_absindex(L, index);
-  close_batch(b->state, b);
+  close_batch(L, b->state, b);
   if (b->n > 0) {
     lua_pushcfunction(L, deliver);
     lua_pushvalue(L, index);
@@ -448,12 +465,16 @@ static void add_spare(lua_State *L, mwb_state *s, int index) {
 /* Pushes a batch that belongs to the running coroutine. */
 static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_batch *b = push_spare(L, s);
+  mwb_coroutine *t = mwb_need_coroutine(L, s); /* runs finalisers */
   lua_pushthread(L);
   lua_setiuservalue(L, -2, OWNER);
-  b->owner = L;
-  b->outer = owner_of(L, s);
-  b->before = s->batches;
-  s->batches = b;
+  enter_outer(b, owner_of(L, s));
+  mwb_link_coroutine(s, t);
+  b->of = t;
+  b->order = t->batched = ++s->orders;
+  b->before = t->batch;
+  t->batch = b;
+  s->batches++;
   b->open = 1;
   s->batch_turns++;
   mwb_need(s, MWB_BATCHES, 1);

@@ -82,6 +82,7 @@ enum {
   MWB_TELLUNDONE,
   MWB_FIELD,
   MWB_HAND,
+  MWB_PREPAREKEPT,
   MWB_UNDO,
   MWB_LISTHEARD,
   MWB_RECORD,  /* the metatable of a coroutine's record */
@@ -135,18 +136,18 @@ typedef struct mwb_state {
   lua_CFunction next;   /* Lua's own */
   int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
-  mwb_batch *batches;   /* the open batch that began last */
+  uint32_t batches;     /* the number of open batches */
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the policy's running call */
   uint32_t held_ids;         /* the last `id` given to held values */
   lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
-  mwb_coroutine *coroutines; /* with open transactions */
+  mwb_coroutine *coroutines; /* with open transactions or batches */
   lua_Integer numbers;       /* the last number given to a coroutine */
   struct mwb_transaction *transactions; /* by owner: see coroutine.h */
   uint32_t size_transactions;
-  uint64_t orders;     /* the number of transactions that have begun */
-  int lost;            /* may there be lost transactions to take back? */
+  uint64_t orders; /* the number of transactions and batches that have begun */
+  int lost;        /* may there be lost transactions to take back? */
   mwb_known known[64]; /* cache: strings that a table holds */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
@@ -161,6 +162,7 @@ typedef struct mwb_state {
   int reading;         /* are reads noted now? */
   lua_Integer resting; /* the number of tables in MWB_RESTING */
   int restoring;       /* > 0: writes are not appended to the journal */
+  mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */
   lua_Integer threads; /* number of coroutines with a number in traces */

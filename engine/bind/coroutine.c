@@ -1,5 +1,5 @@
 /*
-** coroutine.c - the coroutines that have begun transactions.
+** coroutine.c - the coroutines that have begun transactions and batches.
 ** SPDX-License-Identifier: MIT
 **
 **     MWB_RECORDS: coroutine --> record (userdata) --> mwb_coroutine
@@ -10,6 +10,10 @@
 ** record, whose finaliser still finds the coroutine: a suspended coroutine can
 ** never end its transactions, so these are taken back; the transactions of a
 ** coroutine that has ended stay open as long as the program has their handles.
+**
+** A write belongs to the last open transaction, and to the last open batch, of
+** the running coroutine; without one, to the one that began last of those of
+** the coroutines that wait for the running one.
 **
 ** The held values may refer to the coroutine.  So MWB_HELDS, which finds a
 ** coroutine's table by number, is weak, until the finaliser puts the table in
@@ -115,7 +119,12 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   return t;
 }
 
+static int is_linked(const mwb_coroutine *t) {
+  return t->newest != 0 || t->batch != NULL;
+}
+
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
+  if (is_linked(t)) return;
   t->prev = NULL;
   t->next = s->coroutines;
   if (t->next != NULL) t->next->prev = t;
@@ -132,6 +141,7 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
 }
 
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  if (is_linked(t)) return;
   if (t->next != NULL) t->next->prev = t->prev;
   if (t->prev != NULL)
     t->prev->next = t->next;
@@ -148,17 +158,24 @@ static int is_active(const mwb_state *s, lua_State *of) {
   return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
 }
 
-mw_owner mwb_waiting_owner(lua_State *L, const mwb_state *s) {
-  const mwb_coroutine *t;
+/* When did the coroutine's open transaction, or batch, begin?  0: none. */
+static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t,
+                         int batching) {
+  if (batching) return t->batched;
+  return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
+}
+
+const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
+                                           int batching) {
+  const mwb_coroutine *t, *last = NULL;
   uint64_t latest = 0;
-  mw_owner owner = 0;
   for (t = s->coroutines; t != NULL; t = t->next) {
-    uint64_t order = s->transactions[t->newest].order;
+    uint64_t order = order_of(s, t, batching);
     if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
     latest = order;
-    owner = t->newest;
+    last = t;
   }
-  return owner;
+  return last;
 }
 
 /* The finaliser of a record.  The coroutine is dead or cannot be resumed. */
@@ -169,8 +186,9 @@ static int lose(lua_State *L) {
   *record = NULL;
   if (s->coroutine == t) s->running = NULL;
   if (t->newest == 0) {
-    free_record(L, s, t);
-    return 0;
+    t->L = NULL;
+    if (!is_linked(t)) free_record(L, s, t);
+    return 0; /* the collector ends the batches */
   }
   if (!t->kept) {
     mwb_push(L, s, MWB_KEPT);

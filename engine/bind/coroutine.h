@@ -1,5 +1,5 @@
 /*
-** coroutine.h - the coroutines that have begun transactions.
+** coroutine.h - the coroutines that have begun transactions and batches.
 ** SPDX-License-Identifier: MIT
 */
 #ifndef MWB_THREAD_H
@@ -21,7 +21,9 @@ struct mwb_coroutine {
   int shared;         /* may others need values of ended transactions? */
   mw_owner newest;    /* the open transaction that began last, or 0 */
   uint32_t viewed;    /* effects look at the entries below this number */
-  mwb_coroutine *next, *prev; /* with open transactions */
+  mwb_batch *batch;   /* the open batch that began last, or NULL, */
+  uint64_t batched;   /* and the order of its begin */
+  mwb_coroutine *next, *prev; /* with open transactions or batches */
 };
 
 /* What the binding knows of a transaction; the number of the owner is the index
@@ -47,8 +49,10 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
 /* The record of the running coroutine, or NULL. */
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
 
-/* The transaction that owns a write of a coroutine that has none itself. */
-mw_owner mwb_waiting_owner(lua_State *L, const mwb_state *s);
+/* Of the coroutines that wait for the running one, the one whose open
+** transaction, or batch, began last; or NULL. */
+const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
+                                           int batching);
 
 /* Returns the transaction that owns a write which the running coroutine makes
 ** now, or 0. */
@@ -56,7 +60,17 @@ static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
   const mwb_coroutine *t =
       (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
   if (t != NULL && t->newest != 0) return t->newest;
-  return (L == s->main) ? 0 : mwb_waiting_owner(L, s);
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, 0);
+  return (t == NULL) ? 0 : t->newest;
+}
+
+/* Returns the batch that owns such a write, or NULL. */
+static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
+  const mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  if (t != NULL && t->batch != NULL) return t->batch;
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, 1);
+  return (t == NULL) ? NULL : t->batch;
 }
 
 static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
@@ -74,8 +88,8 @@ void mwb_set_values(lua_State *L, mwb_coroutine *t);
 /* The coroutine has no held values from now on. */
 void mwb_drop_values(lua_State *L, mwb_coroutine *t);
 
-/* Puts the record in the list of those with open transactions, and takes it
-** from the list. */
+/* The coroutine is about to have an open transaction or batch, or has one less:
+** the record is in a list as long as there are any. */
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
 

@@ -250,10 +250,26 @@ static int append_write(lua_State *L) {
   return 0;
 }
 
+/* note_call(userdata, name, old state, new state): appends the entry of a
+** mutator's call */
+static int append_call(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_entry entry;
+  mw_handle h;
+  lua_settop(L, 4);
+  h = mwb_identify(L, s, "note_call", 1, 1);
+  mwb_begin_entry(L, s, &entry);
+  mwb_prepare_kind(L, s, h, MW_CALL, 2, 4, 3, &entry);
+  mwb_append_entry(L, s, &entry);
+  return 0;
+}
+
 /* }====================================================== */
 
 void mwb_open_entries(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"find_place", find_place}, {"note", append_write}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"find_place", find_place},
+                                       {"note", append_write},
+                                       {"note_call", append_call},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

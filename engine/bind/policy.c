@@ -160,8 +160,8 @@ static int recalling(lua_State *L) {
 ** Questions to the policy
 ** ======================================================= */
 
-/* hooks{descend, ignored, watched, unwatched, deserted}; `false` for a question
-** that the policy does not answer */
+/* hooks{descend, ignored, watched, unwatched, deserted, snapshot, restore};
+** `false` for a question that the policy does not answer */
 static int set_questions(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);

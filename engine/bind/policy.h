@@ -17,7 +17,9 @@ enum {
   MWB_IGNORED,     /* (object) -> a set of keys, or nil */
   MWB_WATCHED,     /* (object) -> has the object's class mutators? */
   MWB_UNWATCHED,   /* (object): the object's last watch has ended */
-  MWB_DESERTED     /* (): watched objects may have died */
+  MWB_DESERTED,    /* (): watched objects may have died */
+  MWB_SNAPSHOT,    /* (userdata) -> its state */
+  MWB_RESTORED     /* (userdata, state): gives the userdata the state */
 };
 
 /* Pushes the policy's function for a question, or returns 0. */

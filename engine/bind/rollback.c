@@ -47,6 +47,33 @@ static void restore_plain(lua_State *L, mwb_state *s) {
   if (appends) mwb_append_entry(L, s, &entry);
 }
 
+/* A field that was absent is not written if the object shows nothing by now:
+** the class may not take nil.  Where the field cannot be read, nobody knows
+** whether the field was absent. */
+static void restore_userdata(lua_State *L, mwb_state *s) {
+  mwb_entry entry;
+  int appends = mwb_appends(s);
+  if (lua_isnil(L, VALUE)) {
+    int status = mwb_read_shown(L);
+    if (status == LUA_ERRMEM) lua_error(L);
+    if (status != LUA_OK)
+      luaL_error(L, "the former value of field '%s' is not known",
+                 luaL_tolstring(L, KEY, NULL));
+    if (lua_isnil(L, -1)) return;
+    lua_settop(L, 3);
+  }
+  if (appends) mwb_prepare_plain(L, s, &entry);
+  mwb_push_newindex(L, 1);
+  mwb_call_newindex(L, lua_gettop(L));
+  if (appends) mwb_append_kept(L, s, &entry, 0);
+}
+
+static void restore_state(lua_State *L, mwb_state *s) {
+  lua_settop(L, SHADOW);
+  if (mwb_appends(s)) mwb_push_state_of(L, s); /* OLD */
+  mwb_change_state(L, s, mwb_handle_of(L, s, OBJECT));
+}
+
 /* restore(object, key, value, kind): stores an old value without asking the
 ** object's class */
 static int restore(lua_State *L) {
@@ -55,6 +82,8 @@ static int restore(lua_State *L) {
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
     restore_class(L, s);
+  } else if (kind == MW_CALL) {
+    restore_state(L, s);
   } else if (lua_istable(L, 1) && mwb_push_own(L, 1)) {
     mwb_write w;
     mwb_write_open(L, s, &w, mwb_handle_of(L, s, 1), MW_ROLLBACK, 0);
@@ -62,8 +91,7 @@ static int restore(lua_State *L) {
   } else if (lua_istable(L, 1) || mwb_is_cell(L, s, 1)) {
     restore_plain(L, s);
   } else {
-    mwb_push_newindex(L, 1);
-    mwb_call_newindex(L, 4);
+    restore_userdata(L, s);
   }
   return 0;
 }
@@ -394,8 +422,9 @@ static int is_restored(lua_State *L, mwb_state *s, const mw_entry *entry) {
 }
 
 /* Is this the first entry of the field of the object at 5 with the key at 6?
-** The table at 4 has the fields of all entries so far. */
-static int is_new_field(lua_State *L) {
+** The table at 4 has the fields of all entries so far.  The state of a userdata
+** is one field, whatever the key. */
+static int is_new_field(lua_State *L, int kind) {
   int seen;
   lua_pushvalue(L, 5);
   if (lua_rawget(L, 4) != LUA_TTABLE) {
@@ -406,6 +435,8 @@ static int is_new_field(lua_State *L) {
   }
   if (lua_isnil(L, 6))
     lua_pushlightuserdata(L, NULL); /* the class */
+  else if (kind == MW_CALL)
+    lua_pushvalue(L, 5);
   else
     lua_pushvalue(L, 6);
   lua_pushvalue(L, -1);
@@ -417,9 +448,13 @@ static int is_new_field(lua_State *L) {
   return !seen;
 }
 
-/* list_heard(effects or number of a transaction) -> array with object, key and
-** last value of each field whose watches are to be told, the last write first;
-** its length at 0 */
+/* What `list_heard` has of a field: object, key, last value, and whether the
+** value is the state of a userdata. */
+#define HEARD 4
+
+/* list_heard(effects or number of a transaction) -> array with HEARD values for
+** each field whose watches are to be told, the last write first; its length at
+** 0 */
 static int list_heard(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer at = 0;
@@ -435,12 +470,12 @@ static int list_heard(lua_State *L) {
     if (r == NULL || (!r->watched && r->nodes == 0)) continue;
     if (mwb_alive(L, s, entry->obj)) {
       mwb_unpack(L, p.held, p.table, entry, MW_KEY);
-      if (is_restored(L, s, entry) && is_new_field(L)) {
+      if (is_restored(L, s, entry) && is_new_field(L, entry->kind)) {
+        int part;
         mwb_unpack(L, p.held, p.table, entry, MW_NOW);
-        lua_rawseti(L, 3, at + 3);
-        lua_rawseti(L, 3, at + 2);
-        lua_rawseti(L, 3, at + 1);
-        at += 3;
+        lua_pushboolean(L, entry->kind == MW_CALL);
+        for (part = HEARD; part > 0; part--) lua_rawseti(L, 3, at + part);
+        at += HEARD;
       }
     }
     lua_settop(L, 4);
@@ -451,13 +486,16 @@ static int list_heard(lua_State *L) {
   return (at > 0) ? 1 : 0;
 }
 
-/* tell_undone(object, key, value from before the rollback): tells the watches
-** if the field has another value now */
+/* tell_undone(object, key, value from before the rollback, whether this is a
+** state): tells the watches if the field has another value now */
 static int tell_undone(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
+  int is_state = lua_toboolean(L, HEARD);
   mwb_write w;
   lua_settop(L, VALUE);
-  if (lua_isnil(L, KEY))
+  if (is_state)
+    mwb_push_state_of(L, s);
+  else if (lua_isnil(L, KEY))
     mwb_push_class(L, OBJECT);
   else
     mwb_push_current(L, s);
@@ -495,16 +533,15 @@ static void tell_all_memos(lua_State *L, mwb_state *s) {
 
 void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error) {
   lua_Integer n, i;
+  int part;
   if (!lua_istable(L, list)) return;
   lua_rawgeti(L, list, 0);
   n = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  for (i = 1; i <= n; i += 3) {
+  for (i = 0; i < n; i += HEARD) {
     mwb_push(L, s, MWB_TELLUNDONE);
-    lua_rawgeti(L, list, i);
-    lua_rawgeti(L, list, i + 1);
-    lua_rawgeti(L, list, i + 2);
-    if (lua_pcall(L, 3, 0, 0) == LUA_OK) continue;
+    for (part = 1; part <= HEARD; part++) lua_rawgeti(L, list, i + part);
+    if (lua_pcall(L, HEARD, 0, 0) == LUA_OK) continue;
     if (lua_isnil(L, error))
       lua_replace(L, error);
     else
@@ -558,7 +595,7 @@ static int undo_effects(lua_State *L) {
 /* Can the write to the table at 2 be made by one `rawset`, because nobody hears
 ** it, records it or has a say? */
 static int is_silent(const mwb_state *s, const mwi_object *r) {
-  return s->engine->journal.open == 0 && s->batches == NULL &&
+  return s->engine->journal.open == 0 && s->batches == 0 &&
          s->engine->watch.results == 0 && !mwb_tracing(s) &&
          (s->needs & MWB_IGNORES) == 0 && r != NULL && !r->watched &&
          r->nodes == 0 && (r->needs & (MWI_SHORT | MWI_CLASS | MWI_META)) == 0;

@@ -41,13 +41,14 @@ static void open_call(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h) {
   mwb_write_open(L, s, w, h, MW_CALL, MWB_GIVEN);
 }
 
-/* begin_call(object, name) -> the sequence number for `end_call`; nil if the
-** object is not watched */
+/* begin_call(object, name) -> the sequence number for `end_call`, and whether
+** the call has an entry; nil if the object is not watched, or if the policy
+** calls the method to read or set the object's state */
 static int begin_call(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
-  if (h == MW_NONE) return 0;
+  if (h == MW_NONE || h == s->quiet) return 0;
   open_call(L, s, &w, h);
   if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);
@@ -57,7 +58,8 @@ static int begin_call(lua_State *L) {
     return lua_error(L);
   }
   lua_pushinteger(L, (lua_Integer)w.seq);
-  return 1;
+  lua_pushboolean(L, lua_isuserdata(L, OBJECT) && mwb_appends(s));
+  return 2;
 }
 
 /* end_call(object, name, number): the method has returned */

@@ -315,7 +315,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
     tx->where = transaction_of(s, parent)->where;
     tx->cells = transaction_of(s, parent)->cells;
   }
-  if (t->newest == 0) mwb_link_coroutine(s, t);
+  mwb_link_coroutine(s, t);
   t->newest = owner;
   mwb_need(s, MWB_APPENDS, 1);
   return owner;

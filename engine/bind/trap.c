@@ -90,12 +90,16 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
-/* Pushes what the object shows under the key; nil if the read fails. */
-static void push_shown(lua_State *L) {
+int mwb_read_shown(lua_State *L) {
   lua_pushcfunction(L, get_field);
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, KEY);
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+  return lua_pcall(L, 2, 1, 0);
+}
+
+/* Pushes what the object shows under the key; nil if the read fails. */
+static void push_shown(lua_State *L) {
+  if (mwb_read_shown(L) == LUA_OK) return;
   lua_pop(L, 1);
   lua_pushnil(L);
 }

@@ -100,6 +100,24 @@ void mwb_store_nothing(mwb_write *w);
 /* userdata.c: stores by the `__newindex` of the userdata's class. */
 void mwb_store_userdata(mwb_write *w);
 
+/* userdata.c: gives the userdata the state at VALUE by the policy's `restore`,
+** and appends the entry; the present state is at OLD. */
+void mwb_store_state(mwb_write *w);
+
+/* userdata.c: the same, where no guard hears.  The method's name is at KEY. */
+void mwb_change_state(lua_State *L, mwb_state *s, mw_handle h);
+
+/* userdata.c: pushes what the policy's `snapshot` gives for the userdata at
+** OBJECT. */
+void mwb_push_state_of(lua_State *L, mwb_state *s);
+
+/* userdata.c: a class has stored, or has raised.  Appends the prepared entry of
+** the write if the class has kept something, with the value that the object
+** shows. */
+struct mwb_entry;
+void mwb_append_kept(lua_State *L, mwb_state *s, struct mwb_entry *entry,
+                     int failed);
+
 /* Puts the table with the object's contents at SHADOW: the shadow, or without
 ** one the object itself. */
 void mwb_find_shadow(mwb_write *w);
@@ -122,7 +140,7 @@ void mwb_normalize_key(lua_State *L);
 int mwb_note_write(mwb_write *w);
 
 /* batch.c: would a batch own a write now? */
-int mwb_in_batch(lua_State *L, const mwb_state *s);
+int mwb_in_batch(lua_State *L, mwb_state *s);
 
 /* touch.c: takes the field with the key at KEY out of the object at OBJECT, in
 ** which it was put raw, and puts it at VALUE.  Metamethods stay.  There is room
@@ -139,12 +157,15 @@ void mwb_set_kind_of(mwb_write *w);
 ** of a userdata fails. */
 void mwb_push_current(lua_State *L, mwb_state *s);
 
+/* Pushes what the object shows under the key, or the error of the read.
+** Returns a status. */
+int mwb_read_shown(lua_State *L);
+
 /* touch.c: the function mw.setmetatable. */
 int mwb_setmetatable(lua_State *L);
 
 /* Prepares the entry of a write to a cell, or to an object that is not
 ** intercepted; object, key and value are on the stack. */
-struct mwb_entry;
 void mwb_prepare_plain(lua_State *L, mwb_state *s, struct mwb_entry *entry);
 
 #if defined(__GNUC__) && defined(__ELF__)

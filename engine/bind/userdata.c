@@ -22,6 +22,7 @@
 #include "entry.h"
 #include "identity.h"
 #include "library.h"
+#include "policy.h"
 #include "shadow.h"
 #include "trap.h"
 
@@ -72,10 +73,52 @@ void mwb_call_newindex(lua_State *L, int newindex) {
   }
 }
 
-/* Prepares the entry of a write.  The class may store another value than VALUE;
-** the entry has VALUE. */
-static void prepare_entry(mwb_write *w, mwb_entry *entry) {
-  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, entry);
+/* prepare_kept(object, key, value, entry, old): prepares the entry anew */
+static int prepare_kept(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_entry *entry = (mwb_entry *)lua_touserdata(L, 4);
+  mwb_prepare(L, s, mwb_handle_of(L, s, OBJECT), KEY, VALUE, OLD, entry);
+  return 0;
+}
+
+/* Prepares the entry for the value on the top.  Without memory, the entry is as
+** before, and the error is on the top.  Returns a status. */
+static int prepare_again(lua_State *L, mwb_state *s, mwb_entry *entry) {
+  mwb_entry former = *entry;
+  int value = lua_gettop(L), status;
+  mwb_push(L, s, MWB_PREPAREKEPT);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, value);
+  lua_pushlightuserdata(L, entry);
+  lua_pushvalue(L, OLD);
+  status = lua_pcall(L, 5, 0, 0);
+  if (status != LUA_OK) *entry = former;
+  return status;
+}
+
+/* Without memory for another value, the entry has the value that was written,
+** so that the write can be taken back. */
+void mwb_append_kept(lua_State *L, mwb_state *s, mwb_entry *entry, int failed) {
+  int top = lua_gettop(L), kept = top + 1;
+  int status = mwb_read_shown(L); /* the read may do anything */
+  int shown = status == LUA_OK, as_written = 1;
+  if (shown) {
+    as_written = mwb_is_same(L, kept, VALUE);
+    if (mwb_is_same(L, kept, OLD) && (failed || !as_written)) {
+      lua_settop(L, top);
+      return;
+    }
+  } else if (status != LUA_ERRMEM) {
+    if (failed) return;
+    status = LUA_OK;
+  }
+  if (!shown || as_written) lua_pushvalue(L, VALUE);
+  if (!as_written || !mwb_is_prepared(s, entry))
+    status = prepare_again(L, s, entry);
+  if (mwb_is_prepared(s, entry)) mwb_append_entry(L, s, entry);
+  if (status != LUA_OK) mwb_check(L, MW_NOMEM);
+  lua_settop(L, top);
 }
 
 /* Puts the value that the store replaces at OLD: a guard may have written. */
@@ -99,7 +142,7 @@ static void begin_class(mwb_write *w) {
   if (appends) {
     entry = (mwb_entry *)lua_newuserdatauv(L, sizeof(*entry), 0);
     mwb_begin_entry(L, w->s, entry);
-    prepare_entry(w, entry);
+    mwb_prepare(L, w->s, w->obj, KEY, VALUE, OLD, entry);
   }
   lua_settop(L, SEQ);
 }
@@ -109,14 +152,13 @@ static void begin_class(mwb_write *w) {
 static void end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
   mwb_entry *entry = (mwb_entry *)lua_touserdata(L, RUNNING);
+  int failed = status != LUA_OK && status != LUA_YIELD;
+  if (entry != NULL) mwb_append_kept(L, w->s, entry, failed);
   if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
-  if (status != LUA_OK && status != LUA_YIELD) {
+  if (failed) {
     if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
+    lua_settop(L, RESULT);
     lua_error(L);
-  }
-  if (entry != NULL) {
-    if (!mwb_is_prepared(w->s, entry)) prepare_entry(w, entry);
-    mwb_append_entry(L, w->s, entry);
   }
   lua_settop(L, w->told ? FAILURE : OLD);
   mwb_find_shadow(w);
@@ -173,6 +215,7 @@ static int trap(lua_State *L) {
       lua_tointeger(L, UP_COUNT) == RETIRED) {
     return pass_on(L);
   }
+  if (h == s->quiet) return pass_on(L);
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (mwb_is_ignored(L, s)) {
     lua_settop(L, VALUE);
@@ -185,6 +228,61 @@ static int trap(lua_State *L) {
   lua_pushvalue(L, UP_ORIGINAL);
   return finish(&w, mwb_call_class(&w, after_class));
 }
+
+/* }====================================================== */
+
+/* {======================================================
+** States
+** ======================================================= */
+
+/* Calls a policy's function with the object and `args` values more, which are
+** on the top.  The function may write to the object and call its mutators,
+** which is not told.  Returns a status; a result or the error is on the top. */
+static int ask_policy(lua_State *L, mwb_state *s, int question, int args) {
+  mw_handle former = s->quiet;
+  int status;
+  if (!mwb_push_question(L, s, question))
+    return luaL_error(L, "the policy has no rule for the state of the class");
+  lua_insert(L, -1 - args);
+  lua_pushvalue(L, OBJECT);
+  lua_insert(L, -1 - args);
+  s->quiet = mwb_handle_of(L, s, OBJECT);
+  status = lua_pcall(L, 1 + args, 1, 0);
+  s->quiet = former;
+  return status;
+}
+
+void mwb_push_state_of(lua_State *L, mwb_state *s) {
+  if (ask_policy(L, s, MWB_SNAPSHOT, 0) != LUA_OK) lua_error(L);
+}
+
+/* Returns a status; pushes an error. */
+static int restore_state(lua_State *L, mwb_state *s) {
+  int status;
+  lua_pushvalue(L, VALUE);
+  status = ask_policy(L, s, MWB_RESTORED, 1);
+  if (status == LUA_OK) lua_pop(L, 1);
+  return status;
+}
+
+/* A failed `restore` may have changed the state, so there is an entry, too. */
+void mwb_change_state(lua_State *L, mwb_state *s, mw_handle h) {
+  mwb_entry entry;
+  int appends = mwb_appends(s), status;
+  if (appends) {
+    mwb_begin_entry(L, s, &entry);
+    mwb_prepare_kind(L, s, h, MW_CALL, KEY, VALUE, OLD, &entry);
+  }
+  status = restore_state(L, s);
+  if (appends) {
+    if (!mwb_is_prepared(s, &entry))
+      mwb_prepare_kind(L, s, h, MW_CALL, KEY, VALUE, OLD, &entry);
+    mwb_append_entry(L, s, &entry);
+  }
+  if (status != LUA_OK) lua_error(L);
+}
+
+void mwb_store_state(mwb_write *w) { mwb_change_state(w->L, w->s, w->obj); }
 
 /* }====================================================== */
 
@@ -408,6 +506,23 @@ static void rewrap_all(lua_State *L, const mwb_state *s, int class_,
   lua_settop(L, top);
 }
 
+/* state(userdata) -> its present state */
+static int state(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  mwb_push_state_of(L, s);
+  return 1;
+}
+
+/* set_state(userdata, state): without an entry */
+static int set_state(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, KEY);
+  lua_pushvalue(L, KEY); /* VALUE */
+  if (restore_state(L, s) != LUA_OK) return lua_error(L);
+  return 0;
+}
+
 /* refresh_userdata(class) -> how many watched userdata have the class, whose
 ** `__newindex` is intercepted again; a class may be given by the table in its
 ** `__index` */
@@ -432,7 +547,12 @@ static int refresh_userdata(lua_State *L) {
 
 void mwb_open_userdata(lua_State *L) {
   static const luaL_Reg functions[] = {{"refresh_userdata", refresh_userdata},
+                                       {"state", state},
+                                       {"set_state", set_state},
                                        {NULL, NULL}};
+  mwb_state *s = mwb_state_of(L);
+  mwb_push_function(L, s, prepare_kept);
+  mwb_keep(L, s, MWB_PREPAREKEPT);
   mwb_new_ephemeron(L, MWB_TRAPS);
   mwb_new_ephemeron(L, MWB_WRAPPED);
   mwb_set_funcs(L, functions);

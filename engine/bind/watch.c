@@ -756,8 +756,8 @@ static int track(lua_State *L) {
   if (code < 0) mw_object_untrack(s->engine, h);
   mwb_check(L, code);
   lua_settop(L, 2);
-  if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0, 0, 0) !=
-      LUA_OK) {
+  if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0,
+                  before == PLAIN && lua_isuserdata(L, 1), 0) != LUA_OK) {
     mw_object_untrack(s->engine, h);
     detach(L, s, before);
     return lua_error(L);
@@ -794,7 +794,8 @@ static int unwatch(lua_State *L) {
   if (r != NULL) r->guards = 0;
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
     mwb_unwrap_class(L, s, 1);
-  if (r != NULL && r->watched) mwb_class_unwatched(L, s, 1);
+  if (r != NULL && r->watched && !(stays && lua_isuserdata(L, 1)))
+    mwb_class_unwatched(L, s, 1);
   mw_object_unwatch(s->engine, h);
   mwb_let_go(L, s, SIZE_MAX);
   lua_settop(L, 1);
@@ -805,6 +806,9 @@ static int unwatch(lua_State *L) {
 static int untrack(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "untrack", 1);
   mw_handle h = (mwb_absorb(L, s, 1), mwb_handle_of(L, s, 1));
+  const mwi_object *r = mwb_object_of(s, h);
+  if (r != NULL && r->tracked && !r->watched && lua_isuserdata(L, 1))
+    mwb_class_unwatched(L, s, 1);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
   if (!mwb_intercepts(s, h)) {
     if (lua_istable(L, 1))
@@ -897,7 +901,8 @@ static int refresh(lua_State *L) {
   return 1;
 }
 
-/* watched() -> array of all objects with watches of their own */
+/* watched() -> array of all objects with watches of their own, and of tracked
+** userdata: what mutators are wrapped for */
 static int watched(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   uint32_t i;
@@ -906,8 +911,9 @@ static int watched(lua_State *L) {
   lua_newtable(L);
   for (i = 1; i < s->engine->identity.top; i++) {
     const mwi_object *r = mwi_object_of(&s->engine->watch, i);
-    if (r == NULL || !r->watched) continue;
-    if (mwb_alive(L, s, r->obj)) lua_rawseti(L, 1, ++n);
+    if (r == NULL || !(r->watched || r->tracked)) continue;
+    if (mwb_alive(L, s, r->obj) && (r->watched || lua_isuserdata(L, -1)))
+      lua_rawseti(L, 1, ++n);
     lua_settop(L, 1);
   }
   return 1;

@@ -168,6 +168,51 @@ function scenarios.userdata_classes()
   file:close()
 end
 
+-- Whatever fails, a rollback gives fields and state of a userdata back.
+function scenarios.userdata_states()
+  look_back()
+  local mw = require "moonwatch"
+  local class = getmetatable(io.stdout)
+  local fields, text = { n = 0 }, "a"
+  local methods = setmetatable(class.__index, { __index = fields })
+  class.__newindex = function(_, key, value)
+    fields[key] = type(value) == "string" and value .. "+" or value
+  end
+  function methods.write(_, more) text = text .. more end
+  local former = mw.policy({ classes = { ["FILE*"] = {
+    mutators = { "write" },
+    snapshot = function() return { text } end,
+    restore = function(_, state) text = state[1] end,
+  } } }):use()
+  local file = mw.track(io.tmpfile())
+  local function run()
+    file.x = "x"
+    file:write "b"
+    file.n = 1
+    file.n = 2
+  end
+  local function is_old()
+    return text == "a" and fields.x == nil and fields.n == 0
+  end
+  local ok, fx = mw.transaction(run)
+  if not ok then
+    check(is_old())
+    error(fx, 0)
+  end
+  check(text == "ab" and fields.x == "x+" and fields.n == 2 and #fx == 4)
+  fx:rollback()
+  check(is_old())
+  local redone, message = fx:apply()
+  if not redone then
+    check(is_old())
+    error(message, 0)
+  end
+  check(text == "ab" and fields.n == 2)
+  mw.untrack(file)
+  file:close()
+  former:use()
+end
+
 -- The writes are heard at the end, or, where the end has no memory, not at all.
 function scenarios.batches_in_coroutines()
   look_back()

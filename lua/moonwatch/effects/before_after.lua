@@ -24,6 +24,7 @@ local function note(changes, e, value, again)
   changes[e.object] = its
   local key = e.key
   if e.kind == "metatable" then key = CLASS end
+  if e.kind == "call" then return end
   if key ~= key or its[key] ~= nil and not again then return end
   if value == nil then value = ABSENT end
   its[key] = value

@@ -8,6 +8,7 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local reads = require "moonwatch.effects.reads"
 local same = require "moonwatch.same"
+local state = require "moonwatch.effects.state"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
@@ -117,9 +118,12 @@ function recorded:concat(other)
 end
 
 local CLASS = {} -- the key of a change of class
+local STATE = {} -- the key of a call that changed the state of a userdata
 local NAN = {}
 
-local function name_of(key)
+local function name_of(e)
+  local key = e.key
+  if e.kind == "call" then return STATE end
   if key == nil then return CLASS end
   return key == key and key or NAN
 end
@@ -134,16 +138,20 @@ end
 -- Returns the kind of the net change of a field; nil if the field is as it was.
 local function net_kind(e)
   local was, is = e.first ~= "insert", e.kind ~= "delete"
-  if was == is and (not is or same(e.old, e.new)) then return nil end
-  if e.kind == "metatable" then return e.kind end
+  if was == is and (not is or state.same_value(e, e.old, e.new)) then
+    return nil
+  end
+  if e.kind == "metatable" or e.kind == "call" then return e.kind end
   return was and (is and "update" or "delete") or "insert"
 end
 
 -- Merges an entry into the net change of its field, in `list` and by name in
--- `fields`.  A field that is set again after a delete comes last.
+-- `fields`.  A field that is set again after a delete comes last.  Fields of a
+-- userdata may be part of its state, so they are not merged across a call.
 local function merge(list, fields, e)
   e.kind = kind_of(e)
-  local of_object, name = fields[e.object] or {}, name_of(e.key)
+  local of_object, name = fields[e.object] or {}, name_of(e)
+  if (of_object[STATE] ~= nil) ~= (name == STATE) then of_object = {} end
   local former = of_object[name]
   fields[e.object], of_object[name] = of_object, former or e
   if not former then
@@ -177,7 +185,7 @@ local function outcome(self)
   local fields, order = {}, {}
   for _, e in ipairs(recorded.list(self)) do
     fields[e.object] = fields[e.object] or {}
-    local name = name_of(e.key)
+    local name = name_of(e)
     if not fields[e.object][name] then order[#order + 1] = e end
     fields[e.object][name] = e
   end
@@ -195,7 +203,7 @@ local function fields_read(self)
   for _, read in ipairs(self:reads() or {}) do
     local its = fields[read.object] or {}
     fields[read.object] = its
-    its[read.key == nil and WHOLE or name_of(read.key)] = true
+    its[read.key == nil and WHOLE or name_of(read)] = true
   end
   return fields
 end
@@ -205,7 +213,7 @@ end
 local function add_reads(conflicts, reader, written, order)
   local fields = fields_read(reader)
   for _, e in ipairs(order) do
-    local name = name_of(e.key)
+    local name = name_of(e)
     if at(fields, e.object, name) or at(fields, e.object, WHOLE) then
       conflicts[#conflicts + 1] = {
         object = e.object, key = e.key, kind = "read",
@@ -225,9 +233,9 @@ function recorded:conflicts(other)
   local theirs, their_order = outcome(other)
   local conflicts = {}
   for _, e in ipairs(order) do
-    local name = name_of(e.key)
+    local name = name_of(e)
     local a, b = mine[e.object][name], at(theirs, e.object, name)
-    if b and not same(a.new, b.new) then
+    if b and not state.same_value(a, a.new, b.new) then
       conflicts[#conflicts + 1] = {
         object = e.object, key = e.key, kind = "write", entry = a, other = b,
       }
@@ -258,10 +266,11 @@ local function ask_undo(self)
   for i = #self, 1, -1 do
     local object, key, old, _, kind = private.entry(self, i)
     if object ~= nil then
+      local call = kind == "call"
       kind = kind == "metatable" and kind or "rollback"
-      local value = private.ask(object, key, old, kind)
+      local value = private.ask(object, key, old, kind, call)
       if not rawequal(value, old) then
-        instead[#instead + 1] = { object, key, value }
+        instead[#instead + 1] = { object, key, value, call }
       end
     end
   end
@@ -288,6 +297,7 @@ end
 local function actual(e)
   local object = e.object
   if e.kind == "metatable" then return private.metatable(object) end
+  if e.kind == "call" then return private.state(object) end
   if private.is_cell(object) then
     local _, value = private.cell_value(object)
     return value
@@ -309,9 +319,9 @@ local function choose(list, on_conflict, from)
   for _, e in ipairs(list) do
     local fields = running[e.object] or {}
     running[e.object] = fields
-    local name = name_of(e.key)
+    local name = name_of(e)
     local value = fields[name] or { actual(e) }
-    local decision = same(value[1], e[from]) and "overwrite" or
+    local decision = state.same_value(e, value[1], e[from]) and "overwrite" or
       on_conflict and on_conflict(copy(e), value[1]) or "abort"
     if decision == "abort" then return nil, e end
     if decision == "overwrite" then
@@ -387,7 +397,7 @@ local function store(e, progress)
     if ok then return end
     if err ~= DIVERTED then error(err, 0) end
   end
-  return private.assign(e.object, e.key, e.new, true)
+  return private.assign(e.object, e.key, e.new, true, e.kind == "call")
 end
 
 -- Asks the checks about all entries before the first is written.  Returns the
@@ -397,7 +407,7 @@ local function ask_all(list, progress)
   for i, e in ipairs(list) do
     progress.at = e
     local kind = e.kind == "metatable" and e.kind or "apply"
-    local value = private.ask(e.object, e.key, e.new, kind)
+    local value = private.ask(e.object, e.key, e.new, kind, e.kind == "call")
     if not rawequal(value, e.new) then
       if asked == list then asked = table.move(list, 1, #list, 1, {}) end
       asked[i] = copy(e)
@@ -421,7 +431,8 @@ local function write(prepare, progress)
       if progress.stored then
         failed, err = store(e, progress)
       else
-        failed, err = private.assign(e.object, e.key, e.new)
+        failed, err = private.assign(e.object, e.key, e.new, false,
+          e.kind == "call")
       end
       if failed then progress.problem = progress.problem or { err } end
     end
@@ -455,7 +466,7 @@ local function go_back(fx)
   local problem = private.undo(fx)
   problem = problem ~= nil and { problem } or nil
   for _, its in ipairs(instead) do
-    local failed, err = private.assign(its[1], its[2], its[3], true)
+    local failed, err = private.assign(its[1], its[2], its[3], true, its[4])
     if failed then problem = problem or { err } end
   end
   if intact then private.see(fx) end

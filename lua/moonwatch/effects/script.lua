@@ -127,7 +127,9 @@ function Script:write(e)
     return
   end
   local value = e.new
-  if e.kind == "metatable" then
+  if e.kind == "call" then
+    fail("a call of the mutator '%s' cannot be written down", tostring(e.key))
+  elseif e.kind == "metatable" then
     self:need(e.object)
     value = self:class_of(e.object, e.new)
     self:need_class(value)

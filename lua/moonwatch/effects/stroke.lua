@@ -6,6 +6,7 @@
 -- wrote.  The effects of the whole are made when somebody asks for them.
 
 local core = require "moonwatch.core"
+local state = require "moonwatch.effects.state"
 local same = require "moonwatch.same"
 
 local private = core.private
@@ -17,26 +18,30 @@ local Stroke = {}
 Stroke.__index = Stroke
 
 local CLASS = {} -- stands for the key of a change of class
+local STATE = {} -- stands for the keys of calls of mutators
 local NAN = {}
 
-local function name_of(key)
+local function name_of(key, kind)
+  if kind == "call" then return STATE end
   if key == nil then return CLASS end
   return key == key and key or NAN
 end
 
 -- Does the field hold another value than before the stroke?
 local function is_changed(field)
-  return field.was ~= field.is or not same(field.old, field.new)
+  return field.was ~= field.is or
+    not state.same_value(field, field.old, field.new)
 end
 
 -- Adds an entry; `field.was` and `field.is` tell whether there is a value.
 local function add_entry(self, object, key, old, new, kind)
-  local of_object, name = self.fields[object] or {}, name_of(key)
+  local of_object, name = self.fields[object] or {}, name_of(key, kind)
   self.fields[object] = of_object
   local field = of_object[name]
   if not field then
     field = {
-      old = old, was = kind ~= "insert" and (kind ~= "raw" or old ~= nil),
+      old = old, kind = kind,
+      was = kind ~= "insert" and (kind ~= "raw" or old ~= nil),
     }
     of_object[name] = field
   elseif is_changed(field) then
@@ -107,7 +112,8 @@ end
 function stroke.changes_nothing(fx)
   if #fx == 1 then
     local _, _, old, value, kind = get(fx, 1)
-    return kind == "update" and same(old, value)
+    return kind == "update" and same(old, value) or
+      kind == "call" and state.same(old, value)
   end
   return new({ fx }).changed == 0
 end

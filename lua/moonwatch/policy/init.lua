@@ -255,15 +255,25 @@ local function merge(rules, hooks)
   return both
 end
 
+-- Returns the rules that came with the name of a class, which may have been
+-- given to the metatable for which the class stands.
+local function named_rules(c)
+  local rules = named.rules(c)
+  if next(rules) ~= nil then return rules end
+  return named.rules(object_class.metatable(c))
+end
+
 --- Returns the rules for a class.
 function policy.hooks(c)
   if c == nil then return NONE end
   local hooks = hooks_of[c]
   if not hooks then
     local classes = current and current.definition.classes or NONE
-    local name = named.name(c)
-    hooks = merge(named.rules(c), classes[c] or name and classes[name] or
-      classes[object_class.name(c)] or NONE)
+    local mt = object_class.metatable(c)
+    local name = named.name(c) or named.name(mt)
+    hooks = merge(named_rules(c), classes[c] or classes[mt] or
+      name and classes[name] or classes[object_class.name(c)] or
+      classes[object_class.name(mt)] or NONE)
     hooks_of[c] = hooks
   end
   return hooks
@@ -423,11 +433,53 @@ local function mutators_of(c)
   return policy.hooks(c).mutators or NO_NAMES
 end
 
+-- {======================================================
+-- The state of userdata
+-- =======================================================
+
+local MEMORY = "not enough memory"
+
+-- Calls a rule for the class of an object; raises the rule's error.
+local function call_rule(name, obj, ...)
+  local class = object_class.of(obj)
+  local rule = policy.hooks(class)[name]
+  if not rule then
+    error(("the policy has no rule '%s' for the class"):format(name), 0)
+  end
+  local strings = rule ~= named_rules(class)[name] and current.strings
+  if not strings then return (rule(obj, ...)) end
+  local ok, result = sandbox.call(strings, rule, obj, ...)
+  if not ok then error(result, 0) end
+  return result
+end
+
+local states = {}
+
+function states.has(obj)
+  local hooks = policy.hooks(object_class.of(obj))
+  return hooks.snapshot and hooks.restore and true or false
+end
+
+function states.snapshot(obj) return call_rule("snapshot", obj) end
+
+function states.restore(obj, state) call_rule("restore", obj, state) end
+
+-- An error of the policy's does not break the program: the call has no entry.
+function states.read(obj)
+  local ok, state = pcall(private.state, obj)
+  if ok then return true, state end
+  if state == MEMORY then error(state, 0) end
+  report(current, state)
+  return false
+end
+
+-- }======================================================
+
 function refresh()
   forget()
   mutators.use(has "mutators" and mutators_of or nil,
     (current.definition.descend or has "deep") and descend or false,
-    has "ignore" and ignored_by or false)
+    has "ignore" and ignored_by or false, has "restore" and states or nil)
 end
 
 forget()

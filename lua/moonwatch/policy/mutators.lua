@@ -5,6 +5,11 @@
 -- objects, each mutator is wrapped, and a call of it counts as a write.
 -- Classes without mutators cost nothing: the core tells of watched objects only
 -- while the policy names mutators, and only of classes that are wrapped.
+--
+-- In a transaction the call of a userdata's mutator has an entry with the
+-- object's state before and after.  One call may run within another, or while
+-- another waits in a coroutine.  Then each entry begins with the state in which
+-- the entry before ended, so that the entries can be undone one by one.
 
 local object_class = require "moonwatch.policy.object_class"
 local private = require("moonwatch.core").private
@@ -21,18 +26,78 @@ local mutators = {}
 local wrapped = setmetatable({}, WEAK)
 
 local names_of -- (class) -> array of names
+local states   -- how the policy reads the state of userdata, or nil
 
-local function finish(self, name, moment, ...)
+-- Userdata -> the calls of its mutators that run, and its state up to which
+-- calls have entries.
+local changing = setmetatable({}, WEAK)
+
+local Call = {}
+
+local function append(call)
+  local object, its = call.object, call.its
+  local ok, state = states.read(object)
+  if ok then
+    private.note_call(object, call.name, its.state, state)
+    its.state = state
+  end
+end
+
+-- If the entry fails for want of memory, the object gets its former state, so
+-- that no change is without an entry.
+function Call.__close(call)
+  if call.has_ended then return end
+  local object, its = call.object, call.its
+  its.running[call] = nil
+  if next(its.running) == nil then changing[object] = nil end
+  local ok, err = pcall(append, call)
+  if not ok then pcall(private.set_state, object, its.state) end
+  call.has_ended = true
+  if not ok then error(err, 0) end
+end
+
+-- Returns the call of a mutator that is to have an entry, or nil.
+local function begin(object, name)
+  if not (states and states.has(object)) then return nil end
+  local its = changing[object]
+  if not its then
+    local ok, state = states.read(object)
+    if not ok then return nil end
+    its = { state = state, running = {} }
+  end
+  return setmetatable(
+    { object = object, name = name, its = its, has_ended = false }, Call)
+end
+
+-- The policy's `restore` for the core.
+local function restore(object, state)
+  states.restore(object, state)
+  local its = changing[object]
+  if its then its.state = state end
+end
+
+local function finish(call, self, name, moment, ...)
+  if call then Call.__close(call) end
   private.end_call(self, name, moment)
   return ...
+end
+
+local function record(method, self, name, moment, ...)
+  local call <close> = begin(self, name)
+  if call then
+    changing[self] = call.its
+    call.its.running[call] = true
+  end
+  return finish(call, self, name, moment, method(self, ...))
 end
 
 local function telling(name)
   return function(method)
     return function(self, ...)
-      local moment = private.begin_call(self, name)
+      local moment, has_entry = private.begin_call(self, name)
       if not moment then return method(self, ...) end
-      return finish(self, name, moment, method(self, ...))
+      if has_entry then return record(method, self, name, moment, ...) end
+      return finish(nil, self, name, moment, method(self, ...))
     end
   end
 end
@@ -110,18 +175,20 @@ end
 
 --- Puts a policy into force: its functions for the core (or false), and the
 -- mutators that `names(class)` returns in an array; `names` is nil for a policy
--- without mutators.
-function mutators.use(names, descend, ignored_by)
-  names_of = names
+-- without mutators.  `its_states`, or nil, has functions for the state of
+-- userdata: `has(object)`, `read(object)` -> true and the state, or false;
+-- `snapshot(object)` and `restore(object, state)` are for the core.
+function mutators.use(names, descend, ignored_by, its_states)
+  names_of, states = names, its_states
   for class in pairs(wrapped) do release(class) end
-  if not names then
-    private.hooks { descend, ignored_by, false, false, false }
-    return
-  end
   private.hooks {
-    descend, ignored_by, mutators.watched, mutators.unwatched,
-    mutators.deserted,
+    descend, ignored_by, names and mutators.watched or false,
+    names and mutators.unwatched or false,
+    names and mutators.deserted or false,
+    its_states and its_states.snapshot or false,
+    its_states and restore or false,
   }
+  if not names then return end
   for _, obj in ipairs(private.watched()) do mutators.watched(obj) end
 end
 

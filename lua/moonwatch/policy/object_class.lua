@@ -27,12 +27,22 @@ local function holds(t, value)
   return false
 end
 
+-- Class -> the metatable with metamethods only for which the class stands.
+local metatables = setmetatable({}, { __mode = "k" })
+
 --- Returns the table that stands for a metatable, as far as the metatable says.
 function object_class.of_metatable(mt)
   local index = rawget(raw(mt), "__index")
-  if type(index) == "table" and is_anonymous(mt) then return index end
+  if type(index) == "table" and is_anonymous(mt) then
+    metatables[index] = mt
+    return index
+  end
   return mt
 end
+
+--- Returns the metatable for which a class stands; the class itself where the
+-- library has seen no such metatable.
+function object_class.metatable(class) return metatables[class] or class end
 
 local function find(obj, mt)
   local field = type(obj) == "table" and rawget(raw(obj), "class")
