@@ -24,17 +24,32 @@
 /* User values of a record. */
 enum { COROUTINE = 1, VALUES, N_USER = VALUES };
 
-void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
-  mwb_push(L, t->s, t->kept ? MWB_KEPT : MWB_HELDS);
-  lua_rawgeti(L, -1, t->number);
-  lua_replace(L, -2);
-}
-
 /* Pushes the record of a coroutine that is on the top, and pops that. */
 static void push_record(lua_State *L, const mwb_state *s) {
   mwb_push(L, s, MWB_RECORDS);
   lua_insert(L, -2);
   lua_rawget(L, -2);
+  lua_replace(L, -2);
+}
+
+/* Pushes the record of a coroutine that is there, or is being lost. */
+static void push_its_record(lua_State *L, const mwb_coroutine *t) {
+  lua_checkstack(t->L, 1);
+  lua_pushthread(t->L);
+  lua_xmove(t->L, L, 1);
+  push_record(L, t->s);
+}
+
+/* Between the collection of a coroutine and the finaliser of its record, only
+** the record finds the values. */
+void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
+  mwb_push(L, t->s, t->kept ? MWB_KEPT : MWB_HELDS);
+  lua_rawgeti(L, -1, t->number);
+  lua_replace(L, -2);
+  if (!lua_isnil(L, -1) || t->kept || !t->has_values) return;
+  lua_pop(L, 1);
+  push_its_record(L, t);
+  lua_getiuservalue(L, -1, VALUES);
   lua_replace(L, -2);
 }
 
@@ -48,10 +63,8 @@ static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
   }
   lua_rawseti(L, -2, t->number);
   lua_pop(L, 1);
-  if (!t->kept && t->L != NULL && lua_checkstack(t->L, 1)) {
-    lua_pushthread(t->L);
-    lua_xmove(t->L, L, 1);
-    push_record(L, t->s);
+  if (!t->kept && t->L != NULL) {
+    push_its_record(L, t);
     lua_insert(L, -2);
     lua_setiuservalue(L, -2, VALUES);
   }
