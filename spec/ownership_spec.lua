@@ -167,3 +167,148 @@ describe("coroutines that are lost together", function()
     assert.equal(0, outer:commit():len())
   end)
 end)
+
+describe("untracking in a transaction", function()
+  it("drops what was recorded of the object, and no more is", function()
+    for _, how in ipairs { "commit", "rollback" } do
+      local obj, other = mw.track { a = 1 }, mw.track { a = 1 }
+      local tx = mw.begin()
+      obj.a, obj.b, other.a = 2, 2, 2
+      mw.setmetatable(obj, { __index = {} })
+      mw.untrack(obj)
+      obj.c = 3
+      assert.equal("update a:1>2", show(tx[how](tx)))
+      assert.same({ a = 2, b = 2, c = 3 }, mw.plain(obj))
+      assert.is_true(rawequal(obj, mw.raw(obj)))
+      assert.equal(how == "commit" and 2 or 1, other.a)
+    end
+  end)
+
+  it("lets go at once of all that only a deep root included", function()
+    for _, how in ipairs { "commit", "rollback" } do
+      local shared, watched = { hp = 10 }, { hp = 10 }
+      local world = mw.track({ hero = { hp = 10, item = { n = 1 } },
+        shared = shared, watched = watched, list = { {}, {} } },
+        { deep = true })
+      local others = mw.track({ shared }, { deep = true })
+      mw.watch(watched, function() end, { once = false })
+      local hero, item = world.hero, world.hero.item
+      local tx = mw.begin()
+      hero.hp, item.n, shared.hp, watched.hp = 9, 9, 9, 9
+      world.level = 1
+      table.insert(world.list, { new = true })
+      mw.untrack(world)
+      for _, obj in ipairs { world, hero, item, world.list, world.list[3] } do
+        assert.is_true(rawequal(obj, mw.raw(obj)))
+        assert.is_nil(getmetatable(obj))
+      end
+      hero.hp, shared.hp, watched.hp, world.level = 8, 8, 8, 2
+      local fx = tx[how](tx)
+      assert.equal("update hp:10>9, update hp:10>9, update hp:9>8, " ..
+        "update hp:9>8", show(fx))
+      assert.equal(8, hero.hp)
+      assert.equal(9, item.n)
+      assert.equal(2, world.level)
+      assert.equal(3, #world.list)
+      assert.equal(how == "commit" and 8 or 10, shared.hp)
+      assert.equal(how == "commit" and 8 or 10, watched.hp)
+      mw.untrack(others)
+    end
+  end)
+
+  it("leaves what another root may get back", function()
+    local one = mw.track({ x = { n = 1 } }, { deep = true })
+    local other = mw.track({ y = { n = 1 } }, { deep = true })
+    local x, y = one.x, other.y
+    local tx = mw.begin()
+    one.x = nil
+    mw.untrack(other)
+    x.n, y.n = 2, 2
+    tx:rollback()
+    assert.same({ x = { n = 1 } }, mw.plain(one))
+    assert.same({ y = { n = 2 } }, other)
+    assert.is_true(rawequal(x, one.x))
+  end)
+
+  it("drops entries of all transactions, in turns", function()
+    for _, how in ipairs { "commit", "rollback" } do
+      local obj, other = mw.track { a = 1 }, mw.track { a = 1 }
+      local first, end_first = writer()
+      local second, end_second = writer()
+      for i = 1, 3 do
+        first(function() obj.a, other.a = i, i end)
+        second(function() obj.a, other.a = -i, -i end)
+      end
+      mw.untrack(obj)
+      assert.equal(3, end_first(how):len())
+      assert.equal(-3, other.a)
+      assert.equal(3, end_second(how):len())
+      assert.equal(how == "commit" and -3 or 1, other.a)
+      assert.equal(-3, obj.a)
+    end
+  end)
+
+  it("changes no effects", function()
+    for _, n in ipairs { 1, 20, 50 } do
+      local obj, other = mw.track {}, mw.track {}
+      local outer = mw.begin()
+      local _, fx = mw.transaction(function()
+        for i = 1, n do obj[i], other[i] = i, i end
+      end)
+      mw.untrack(obj)
+      local _, later = mw.transaction(function() other.x = 1 end)
+      assert.equal(2 * n, fx:len())
+      local sum = 0
+      for e in fx:entries() do
+        sum = sum + e.new
+        assert.is_true(e.object == obj or e.object == other)
+      end
+      assert.equal(n * (n + 1), sum)
+      assert.equal(1, later:len())
+      assert.equal(n + 1, outer:commit():len())
+      fx:rollback()
+      assert.is_nil(next(obj))
+    end
+  end)
+
+  it("may be followed by tracking", function()
+    local obj = mw.track { a = 1 }
+    local tx = mw.begin()
+    obj.a = 2
+    mw.untrack(obj)
+    obj.a = 3
+    mw.track(obj)
+    obj.a = 4
+    assert.equal("update a:3>4", show(tx:rollback()))
+    assert.equal(3, obj.a)
+  end)
+end)
+
+describe("tracking in a transaction", function()
+  it("records from then on", function()
+    local obj = { a = 1 }
+    local tx = mw.begin()
+    obj.a = 2
+    mw.track(obj)
+    obj.a = 3
+    assert.equal("update a:2>3", show(tx:rollback()))
+    assert.equal(2, obj.a)
+  end)
+end)
+
+describe("unwatching in a transaction", function()
+  it("leaves what was recorded to a rollback", function()
+    local obj = { a = 1, 1, 2 }
+    mw.watch(obj, function() end)
+    local tx = mw.begin()
+    obj.a, obj.b = 2, { 1 }
+    obj[3] = 3
+    mw.setmetatable(obj, { __index = {} })
+    mw.unwatch(obj)
+    assert.is_true(rawequal(obj, mw.raw(obj)))
+    obj.c = 3
+    tx:rollback()
+    assert.same({ a = 1, c = 3, 1, 2 }, obj)
+    assert.is_nil(getmetatable(obj))
+  end)
+end)

@@ -283,6 +283,18 @@ void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
   }
 }
 
+void mwb_freeze_all(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t = s->coroutines;
+  while (t != NULL) {
+    if (t->viewed == 0) {
+      t = t->next;
+    } else {
+      mwb_freeze(L, s, t, 0);
+      t = s->coroutines; /* finalisers may have changed the list */
+    }
+  }
+}
+
 void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
   if (t->viewed == 0) return;
   lua_pushvalue(L, -1);
