@@ -277,7 +277,7 @@ function World:key(choose)
   if n == 10 then return 1.5 end
   if n == 11 then return 2.0 ^ 53 end
   if n == 12 then return choose(2) == 1 end
-  return self.objects[choose(#self.objects)]
+  return self.objects[choose(9)]
 end
 
 function World:value(choose)
@@ -288,7 +288,7 @@ function World:value(choose)
   if n == 8 then return choose(2) == 1 end
   if n == 9 then return LONG .. choose(3) end
   if n == 10 then return "short " .. choose(3) end
-  return self.objects[choose(#self.objects)]
+  return self.objects[choose(9)]
 end
 
 local LIST = 3
@@ -349,6 +349,25 @@ function actions.class(self, _, choose)
   self:log("class of object", i, self:text(class))
   self:note_write(i, CLASS, class)
   mw.setmetatable(self.objects[i], class)
+end
+
+-- Nothing else than the track records object 10.
+function actions.untrack(self)
+  self:log("untrack")
+  for owner in pairs(self.open) do
+    local entries = owner.entries
+    for at = #entries, 1, -1 do
+      if entries[at].object == 10 then table.remove(entries, at) end
+    end
+  end
+  for _, chain in pairs(self.fields[10]) do
+    local value = value_of(chain)
+    for at = #chain, 1, -1 do chain[at] = nil end
+    chain[1] = { value = value }
+  end
+  mw.untrack(self.objects[10])
+  assert(mw.raw(self.objects[10]) == self.objects[10])
+  mw.track(self.objects[10])
 end
 
 -- Ends a transaction with its handle.  The effects are those of the program.
@@ -558,7 +577,7 @@ end
 local OFTEN = {
   write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4,
-  ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
+  ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1, untrack = 1,
 }
 local names = {}
 do
@@ -641,7 +660,7 @@ local function make(first)
     { a = 1, b = "two", [LONG .. 5] = 3 }, { 1, 2, a = 5 },
     { 1, 2, 3, 4, 5, 6 }, setmetatable({ a = 1 }, CLASSES[1]),
     setmetatable({ a = 1 }, CLASSES[2]), { keep = keep, a = keep[2] },
-    keep[1], keep[2], keep[3],
+    keep[1], keep[2], keep[3], { a = 1, d = 2 },
   }
   self.objects = objects
   for i, obj in ipairs(objects) do
@@ -654,6 +673,7 @@ local function make(first)
   end
   self:chain(4, CLASS)
   for i = 1, 5 do mw.track(objects[i]) end
+  mw.track(objects[10])
   mw.track(objects[6], { deep = true })
   self.no_class = getmetatable(objects[1])
   local function guard(obj, key, old, new, kind)
@@ -668,7 +688,7 @@ local function make(first)
     end
   end
   for i in ipairs(objects) do
-    if choose(2) == 1 then
+    if i < 10 and choose(2) == 1 then
       mw.watch(objects[i], guard, { once = false })
       self.heard[i] = true
     end
@@ -718,7 +738,7 @@ function transaction_world.compare(steps)
     return e
   end, self)
   for _, obj in ipairs(self.objects) do
-    if not ok then mw.unwatch(obj) end
+    if not ok then pcall(mw.unwatch, obj) end
   end
   if running then collectgarbage "restart" end
   if not ok then return tostring(err), self.lines end
