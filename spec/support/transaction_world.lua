@@ -577,7 +577,8 @@ end
 local OFTEN = {
   write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4,
-  ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1, untrack = 1,
+  untrack = 1,
+  ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
 }
 local names = {}
 do
