@@ -74,6 +74,15 @@ static inline int mwi_journal_has_entries(const mwi_journal *part) {
   return part->entries > 0;
 }
 
+/* Have others than the owner entries? */
+static inline int mwi_journal_has_others(const mwi_journal *part,
+                                         mw_owner owner) {
+  const mwi_owner *o = &part->owners[owner];
+  uint32_t end =
+      (o->above != 0) ? part->owners[o->above].mark : part->logs[o->log].n;
+  return part->entries > end - o->mark;
+}
+
 /* Appends an entry without strings for an owner that is ready. */
 static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
                                       const mw_entry *entry) {

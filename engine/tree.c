@@ -625,10 +625,15 @@ void mw_tree_resolve(mw_engine *e) {
   if (e->tree.orphans != 0) resolve(e);
 }
 
-mw_handle mw_tree_released(mw_engine *e) {
+uint32_t mwi_tree_release_mark(mw_engine *e) {
+  mw_tree_resolve(e);
+  return e->tree.released;
+}
+
+mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark) {
   uint32_t m;
   mw_tree_resolve(e);
-  while ((m = e->tree.released) != 0) {
+  while ((m = e->tree.released) != mark && m != 0) {
     mw_handle obj = node_at(e, m)->obj;
     e->tree.released = node_at(e, m)->chain;
     give_node(e, m);
@@ -636,6 +641,23 @@ mw_handle mw_tree_released(mw_engine *e) {
       return obj;
   }
   return MW_NONE;
+}
+
+mw_handle mw_tree_released(mw_engine *e) {
+  return mwi_tree_released_since(e, 0);
+}
+
+/* Changes the state of a released object, unless the object is tracked or
+** watched, or in a tree again. */
+void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from, int to) {
+  uint32_t m;
+  for (m = e->tree.released; m != mark && m != 0; m = node_at(e, m)->chain) {
+    mw_handle obj = node_at(e, m)->obj;
+    mwi_object *r = mwi_object_of(&e->watch, mw_slot(obj));
+    if (r != NULL && r->obj == obj && !r->watched && r->nodes == 0 &&
+        r->tracked == from)
+      r->tracked = (uint8_t)(to & 3);
+  }
 }
 
 int mw_tree_has_orphans(const mw_engine *e) {

@@ -28,17 +28,32 @@
 /* User values of a record. */
 enum { COROUTINE = 1, VALUES, N_USER = VALUES };
 
-void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
-  mwb_push(L, t->s, t->kept ? MWB_KEPT : MWB_HELDS);
-  lua_rawgeti(L, -1, t->number);
-  lua_replace(L, -2);
-}
-
 /* Pushes the record of a coroutine that is on the top, and pops that. */
 static void push_record(lua_State *L, const mwb_state *s) {
   mwb_push(L, s, MWB_RECORDS);
   lua_insert(L, -2);
   lua_rawget(L, -2);
+  lua_replace(L, -2);
+}
+
+/* Pushes the record of a coroutine that is there, or is being lost. */
+static void push_its_record(lua_State *L, const mwb_coroutine *t) {
+  lua_checkstack(t->L, 1);
+  lua_pushthread(t->L);
+  lua_xmove(t->L, L, 1);
+  push_record(L, t->s);
+}
+
+/* Between the collection of a coroutine and the finaliser of its record, only
+** the record finds the values. */
+void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
+  mwb_push(L, t->s, t->kept ? MWB_KEPT : MWB_HELDS);
+  lua_rawgeti(L, -1, t->number);
+  lua_replace(L, -2);
+  if (!lua_isnil(L, -1) || t->kept || !t->has_values) return;
+  lua_pop(L, 1);
+  push_its_record(L, t);
+  lua_getiuservalue(L, -1, VALUES);
   lua_replace(L, -2);
 }
 
@@ -52,10 +67,8 @@ static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
   }
   lua_rawseti(L, -2, t->number);
   lua_pop(L, 1);
-  if (!t->kept && t->L != NULL && lua_checkstack(t->L, 1)) {
-    lua_pushthread(t->L);
-    lua_xmove(t->L, L, 1);
-    push_record(L, t->s);
+  if (!t->kept && t->L != NULL) {
+    push_its_record(L, t);
     lua_insert(L, -2);
     lua_setiuservalue(L, -2, VALUES);
   }
@@ -165,8 +178,68 @@ static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t,
   return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
 }
 
-const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int batching) {
+/* More coroutines with transactions than these are not looked at one by one. */
+#define FEW 4
+
+/* Lua lets no more coroutines wait for each other. */
+#define MAX_WAITING 250
+
+/* Returns the coroutine that `of`, which waits, has resumed; NULL if that
+** cannot be seen.  `of` executes a C function: coroutine.resume or
+** coroutine.close, with the coroutine as its argument, or a function of
+** coroutine.wrap, with the coroutine as its upvalue. */
+static lua_State *resumed_by(lua_State *of) {
+  lua_Debug ar;
+  lua_State *co = NULL;
+  int top = lua_gettop(of);
+  if (!lua_checkstack(of, 4) || !lua_getstack(of, 0, &ar)) return NULL;
+  lua_getinfo(of, "f", &ar);
+  if (lua_iscfunction(of, -1)) {
+    if (lua_getlocal(of, &ar, 1) != NULL) co = lua_tothread(of, -1);
+    if (co == NULL || co == of || lua_status(co) != LUA_OK) {
+      lua_settop(of, top + 1);
+      co = (lua_getupvalue(of, -1, 1) != NULL) ? lua_tothread(of, -1) : NULL;
+    }
+  }
+  lua_settop(of, top);
+  return (co == NULL || co == of || lua_status(co) != LUA_OK) ? NULL : co;
+}
+
+static const mwb_coroutine *record_of(lua_State *L, const mwb_state *s,
+                                      lua_State *of) {
+  mwb_coroutine *const *record;
+  lua_pushthread(of);
+  if (of != L) lua_xmove(of, L, 1);
+  push_record(L, s);
+  record = (mwb_coroutine *const *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return (record == NULL) ? NULL : *record;
+}
+
+/* Follows the coroutines that wait, from the main one to the running one.
+** Returns 0 if the way cannot be seen. */
+static int follow(lua_State *L, const mwb_state *s, int batching,
+                  const mwb_coroutine **last) {
+  lua_State *of = s->main;
+  uint64_t latest = 0;
+  int steps;
+  *last = NULL;
+  for (steps = 0; of != NULL && steps < MAX_WAITING; steps++) {
+    const mwb_coroutine *t;
+    if (of == L) return 1;
+    t = record_of(L, s, of);
+    if (t != NULL && order_of(s, t, batching) > latest) {
+      latest = order_of(s, t, batching);
+      *last = t;
+    }
+    of = resumed_by(of);
+  }
+  return 0;
+}
+
+/* Looks at all coroutines with transactions or batches. */
+static const mwb_coroutine *search(lua_State *L, const mwb_state *s,
+                                   int batching) {
   const mwb_coroutine *t, *last = NULL;
   uint64_t latest = 0;
   for (t = s->coroutines; t != NULL; t = t->next) {
@@ -176,6 +249,15 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
     last = t;
   }
   return last;
+}
+
+const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
+                                           int batching) {
+  const mwb_coroutine *t = s->coroutines;
+  int n;
+  for (n = 0; t != NULL && n < FEW; n++) t = t->next;
+  if (t != NULL && follow(L, s, batching, &t)) return t;
+  return search(L, s, batching);
 }
 
 /* The finaliser of a record.  The coroutine is dead or cannot be resumed. */

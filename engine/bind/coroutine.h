@@ -20,6 +20,7 @@ struct mwb_coroutine {
   int has_values;     /* is there such a table? */
   int shared;         /* may others need values of ended transactions? */
   mw_owner newest;    /* the open transaction that began last, or 0 */
+  int hides;          /* are there entries that effects leave out? */
   uint32_t viewed;    /* effects look at the entries below this number */
   mwb_batch *batch;   /* the open batch that began last, or NULL, */
   uint64_t batched;   /* and the order of its begin */
@@ -76,6 +77,19 @@ static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
 static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
                                               mw_owner owner) {
   return s->transactions[owner].of;
+}
+
+/* Is an entry needed for a write of nil to a field that is absent?  Effects
+** leave the entry out.  It says that the owner has written the field later than
+** others, who would restore another value. */
+static inline int mwb_hides(const mwb_state *s, mw_owner owner) {
+  if (!mwi_journal_has_others(&s->engine->journal, owner)) return 0;
+  mwb_coroutine_of(s, owner)->hides = 1;
+  return 1;
+}
+
+static inline int mwb_is_hidden(const mw_entry *entry) {
+  return entry->type[MW_OLD] == MW_TABSENT && entry->type[MW_NOW] == MW_TABSENT;
 }
 
 /* Pushes the coroutine's table of held values. */

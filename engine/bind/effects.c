@@ -158,11 +158,50 @@ static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
   return new_effects(L, s, n);
 }
 
-/* Copies `n` entries of a coroutine to the effects on the top. */
-static void copy_entries(lua_State *L, mwb_state *s, const mwb_coroutine *t,
-                         uint32_t first, size_t n) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, -1);
-  while (fx->n < n) copy_entry(L, s, fx, t, first + (uint32_t)fx->n);
+/* What `copy` copies: `n` entries of a coroutine. */
+typedef struct copying {
+  const mwb_coroutine *t;
+  uint32_t first, n;
+  int all; /* also those that effects leave out? */
+} copying;
+
+/* copy(effects, what) */
+static int copy(lua_State *L) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, 1);
+  const copying *what = (const copying *)lua_touserdata(L, 2);
+  uint32_t i;
+  lua_settop(L, 1);
+  for (i = what->first; i < what->first + what->n; i++)
+    if (what->all || !mwb_is_hidden(&log_of(what->t)[i]))
+      copy_entry(L, what->t->s, fx, what->t, i);
+  return 0;
+}
+
+/* Copies `n` entries of a coroutine to the effects on the top.  No finaliser
+** changes the entries meanwhile. */
+static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
+                         size_t n, int all) {
+  copying what;
+  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
+  what.t = t;
+  what.first = first;
+  what.n = (uint32_t)n;
+  what.all = all;
+  lua_gc(L, LUA_GCSTOP, 0);
+  lua_pushcfunction(L, copy);
+  lua_pushvalue(L, -2);
+  lua_pushlightuserdata(L, &what);
+  status = lua_pcall(L, 2, 0, 0);
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  if (status != LUA_OK) lua_error(L);
+}
+
+/* Removes the entries that effects leave out. */
+static void remove_hidden(mwb_effects *fx) {
+  size_t i, n = 0;
+  for (i = 0; i < fx->n; i++)
+    if (!mwb_is_hidden(&fx->entries[i])) fx->entries[n++] = fx->entries[i];
+  fx->n = n;
 }
 
 /* Pushes the store for the entries of the coroutine. */
@@ -236,10 +275,22 @@ void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
     n = count_viewed(L, t, &first);
     push_empty(L, s, n);
     if (count_viewed(L, t, &first) == n && n > 0) {
-      copy_entries(L, s, t, first, n);
+      copy_entries(L, t, first, n, 1);
       lead_store(L, t, first);
     } else {
       lua_pop(L, 1);
+    }
+  }
+}
+
+void mwb_freeze_all(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t = s->coroutines;
+  while (t != NULL) {
+    if (t->viewed == 0) {
+      t = t->next;
+    } else {
+      mwb_freeze(L, s, t, 0);
+      t = s->coroutines; /* finalisers may have changed the list */
     }
   }
 }
@@ -263,7 +314,7 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     mw_owner_entries(s->engine, owner, &n);
     o = &s->engine->journal.owners[owner];
     only = o->below == 0 && o->above == 0;
-    if (!only && n > FEW) {
+    if (!only && n > FEW && !t->hides) {
       push_view(L, s, owner);
       return 0;
     }
@@ -278,11 +329,12 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     lua_settop(L, top);
   }
   if (!only) {
-    copy_entries(L, s, t, o->mark, n);
+    copy_entries(L, t, o->mark, n, 0);
   } else {
     if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
     fx->n = n;
     fx->held.n = t->held.n;
+    if (t->hides) remove_hidden(fx);
   }
   return only;
 }

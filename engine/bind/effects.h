@@ -54,6 +54,9 @@ void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 ** effects that look at them a copy. */
 void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from);
 
+/* Entries of any coroutine are about to change. */
+void mwb_freeze_all(lua_State *L, mwb_state *s);
+
 /* The effects on the top have all entries of the coroutine, which end: gives
 ** other effects that look at them these instead. */
 void mwb_hand_views(lua_State *L, mwb_coroutine *t);

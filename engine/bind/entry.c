@@ -192,7 +192,9 @@ void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
   }
   its->obj = h;
   its->kind = (uint8_t)kind;
-  if (kind == MW_UPDATE && entry->owner != 0 && !mwb_set_kind(its)) return;
+  if (kind == MW_UPDATE && entry->owner != 0 && !mwb_set_kind(its) &&
+      !mwb_hides(s, entry->owner))
+    return;
   entry->wanted = 1;
   reserve(L, s, key, entry);
 }

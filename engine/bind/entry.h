@@ -148,9 +148,9 @@ static inline int mwb_set_kind(mw_entry *entry) {
     entry->type[MW_OLD] = MW_TABSENT;
   }
   if (entry->type[MW_NOW] != MW_TNIL) return 1;
+  entry->type[MW_NOW] = MW_TABSENT;
   if (entry->kind == MW_INSERT) return 0;
   entry->kind = MW_DELETE;
-  entry->type[MW_NOW] = MW_TABSENT;
   return 1;
 }
 

@@ -303,6 +303,7 @@ static int move_values(lua_State *L) {
   if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1))
     mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   *entry = copy;
+  if (mwb_is_hidden(entry)) to->hides = 1;
   return 0;
 }
 

@@ -385,7 +385,11 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
 static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t,
                             int gives_values) {
   if (t->newest == 0) {
-    if (gives_values || t->shared) mwb_drop_values(L, t);
+    t->hides = 0;
+    if (gives_values || t->shared)
+      mwb_drop_values(L, t);
+    else
+      mwb_release_values(L, t, 0); /* transactions end in any order */
     mwb_unlink_coroutine(L, s, t);
   }
   mwb_need(s, MWB_APPENDS, s->engine->journal.open > 0);
@@ -472,7 +476,8 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
                          mw_owner parent) {
   const mwi_owner *o = &s->engine->journal.owners[owner];
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (o->below == 0 ? o->above != 0 : mwi_owner_is_mingled(s->engine, owner))
+  if (t->hides ||
+      (o->below == 0 ? o->above != 0 : mwi_owner_is_mingled(s->engine, owner)))
     mwb_freeze(L, s, t, 0);
   if (parent != 0 && mwb_coroutine_of(s, parent) != t)
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
@@ -803,14 +808,11 @@ static int close_meta(lua_State *L) {
   return 0;
 }
 
-/* If the coroutine is lost as well, its record decides. */
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const handle *h = to_handle(L, s);
   if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  transaction_of(s, h->owner)->lost = 1;
-  mwb_push_values(L, mwb_coroutine_of(s, h->owner));
-  if (!lua_isnil(L, -1)) end_quietly(L, s, h->owner);
+  end_quietly(L, s, h->owner);
   return 0;
 }
 

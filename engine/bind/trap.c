@@ -341,7 +341,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   lua_settop(L, top);
   push_pair(w);
   lua_rawset(L, w->shadow);
-  if (!mwb_set_kind(&entry)) return 1;
+  if (!mwb_set_kind(&entry) && !mwb_hides(s, owner)) return 1;
   if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
   entry.obj = w->obj;
   entry.where = 0;

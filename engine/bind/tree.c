@@ -315,15 +315,12 @@ static int give_back(lua_State *L) {
 }
 
 /* An object keeps its shadow if there is no memory for giving the object back;
-** the shadow does no harm.  While the journal is open, all objects keep their
-** shadows, because a later write to the object may have to be rolled back. */
-void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
+** the shadow does no harm. */
+static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
   int top = lua_gettop(L);
   mw_handle h;
-  if (s->engine->journal.entries > 0) return;
-  s->taking = 0;
   while (n-- > 0 && mw_tree_has_orphans(s->engine) &&
-         (h = mw_tree_released(s->engine)) != MW_NONE) {
+         (h = mwi_tree_released_since(s->engine, mark)) != MW_NONE) {
     lua_pushcfunction(L, give_back);
     if (mwb_alive(L, s, h) && !mwb_intercepts(s, h)) {
       lua_pushlightuserdata(L, s);
@@ -331,6 +328,18 @@ void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
     }
     lua_settop(L, top);
   }
+}
+
+/* While the journal has entries, all objects keep their shadows: a rollback may
+** put the objects back, and then takes back what was written to them, too. */
+void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
+  if (s->engine->journal.entries > 0) return;
+  s->taking = 0;
+  let_go(L, s, n, 0);
+}
+
+void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark) {
+  let_go(L, s, SIZE_MAX, mark);
 }
 
 /* }====================================================== */

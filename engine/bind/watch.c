@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "effects.h"
 #include "entry.h"
 #include "guard.h"
 #include "identity.h"
@@ -309,6 +310,9 @@ static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
 /* {======================================================
 ** Intercepted objects
 ** ======================================================= */
+
+/* The value of `tracked` while entries are dropped. */
+#define DROPPED 3
 
 /* An object's state before the call. */
 enum { PLAIN = 0, TRACKED, WATCHED };
@@ -803,19 +807,42 @@ static int unwatch(lua_State *L) {
   return 1;
 }
 
+static int is_dropped(void *ud, mw_handle obj) {
+  const mwi_object *r = mwb_object_of((const mwb_state *)ud, obj);
+  return r != NULL && r->tracked == DROPPED;
+}
+
+/* Drops the entries of the object, and of those released since the mark, unless
+** there is another reason to record them. */
+static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
+  mwi_object *r = mwb_object_of(s, h);
+  int alone = r != NULL && !mwi_object_intercepts(r);
+  if (s->engine->journal.entries == 0 || s->restoring > 0) return;
+  mwi_tree_mark_released(s->engine, mark, 0, DROPPED);
+  if (alone) r->tracked = DROPPED;
+  mw_journal_drop(s->engine, is_dropped, s);
+  if (alone) r->tracked = 0;
+  mwi_tree_mark_released(s->engine, mark, DROPPED, 0);
+}
+
 static int untrack(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "untrack", 1);
   mw_handle h = (mwb_absorb(L, s, 1), mwb_handle_of(L, s, 1));
   const mwi_object *r = mwb_object_of(s, h);
-  if (r != NULL && r->tracked && !r->watched && lua_isuserdata(L, 1))
-    mwb_class_unwatched(L, s, 1);
+  uint32_t mark;
+  if (!mw_object_is_tracked(s->engine, h)) return 0;
+  if (!r->watched && lua_isuserdata(L, 1)) mwb_class_unwatched(L, s, 1);
+  mwb_freeze_all(L, s); /* may run finalisers */
+  mark = mwi_tree_release_mark(s->engine);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
+  drop_entries(s, h, mark);
   if (!mwb_intercepts(s, h)) {
     if (lua_istable(L, 1))
       mwb_unshadow(L, s, 1);
     else
       mwb_unwrap_class(L, s, 1);
   }
+  mwb_let_go_since(L, s, mark);
   mwb_let_go(L, s, SIZE_MAX);
   return 0;
 }

@@ -187,6 +187,24 @@ function scenarios.deep_transactions()
   check(getmetatable(root) == nil and getmetatable(leaf) == nil)
 end
 
+function scenarios.untracked()
+  check_left()
+  local mw = require "moonwatch"
+  local leaf, other = { x = 1 }, mw.track { x = 1 }
+  local root = mw.track({ leaf = leaf }, { deep = true })
+  local outer = mw.begin()
+  local ok, fx = mw.transaction(function()
+    for i = 1, 20 do leaf[i], other[i] = tostring(i), tostring(i) end
+  end)
+  local done = ok and pcall(mw.untrack, root)
+  if done then check(getmetatable(leaf) == nil) end
+  if ok then check(fx:len() == 40) end
+  if pcall(outer.rollback, outer) then
+    check(other[1] == nil and leaf[1] == (ok and done and "1" or nil))
+  end
+  if not done then mw.untrack(root) end
+end
+
 function scenarios.pending()
   check_left()
   local mw = require "moonwatch"

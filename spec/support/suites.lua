@@ -24,7 +24,8 @@ end
 local function often()
   local files = {}
   local apart = { examples = true, json_diff = true, patch = true,
-    policy = true, random = true, random_classes = true, readme = true,
+    policy = true, random = true, random_classes = true,
+    random_transactions = true, readme = true,
     rock = true, sandbox = true, skeleton = true, undo = true }
   for path in io.popen("ls spec/*_spec.lua"):lines() do
     if not apart[path:match "([%w_]+)_spec"] then files[#files + 1] = path end

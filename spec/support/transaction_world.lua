@@ -1,0 +1,767 @@
+-- Random programs of coroutines that hold transactions, in the library and in a
+-- simulation: the list of all writes to each field, each with its owner.  A
+-- rollback removes the owner's writes; the field has the value of the last
+-- write that is left.
+--
+-- A program is a list of numbers.  Each number is one step: it says by which
+-- coroutines the step goes, and what the last of these does.
+
+local mw = require "moonwatch"
+
+local CLASS = {} -- the key of an object's class in the simulation
+local FAIL = setmetatable({}, { __tostring = function() return "fails" end })
+local MOST = 6 -- coroutines at a time
+
+-- Returns a function that makes choices from a number.
+local function chooser(number)
+  local state = number
+  return function(n)
+    state = state * 6364136223846793005 + 1442695040888963407
+    return (state >> 33) % n + 1
+  end
+end
+
+local LONG = ("long "):rep(20)
+
+local CLASSES = {
+  { __index = { inherited = 1 } },
+  { __newindex = function(t, k, v) rawset(t, k, v) end },
+  { __index = function() return nil end },
+  {},
+}
+
+
+local STORING = CLASSES[2]
+
+local World = {}
+World.__index = World
+
+-- {======================================================
+-- The simulation
+-- =======================================================
+
+local function is_same(a, b)
+  return rawequal(a, b) and math.type(a) == math.type(b) and
+    (a ~= 0 or 1 / a == 1 / b)
+end
+
+-- Returns the list of the writes to a field.
+function World:chain(i, key)
+  local chain = self.fields[i][key]
+  if not chain then
+    chain = { { value = nil }, object = i, key = key }
+    self.fields[i][key] = chain
+    self.chains[#self.chains + 1] = chain
+  end
+  return chain
+end
+
+local function value_of(chain) return chain[#chain].value end
+
+-- Returns the transaction that owns a write which the running coroutine makes.
+function World:owner()
+  local stack = self.stack
+  local its = stack[#stack].owners
+  if #its > 0 then return its[#its] end
+  local found
+  for i = 1, #stack - 1 do
+    its = stack[i].owners
+    local last = its[#its]
+    if last and (not found or last.order > found.order) then found = last end
+  end
+  return found
+end
+
+function World:expect(...)
+  local event = table.pack(...)
+  if self.heard[event[1]] then
+    self.expected[#self.expected + 1] = event
+  end
+end
+
+function World:note_write(i, key, value)
+  local chain, owner = self:chain(i, key), self:owner()
+  local old = value_of(chain)
+  local kind = key == CLASS and "metatable" or value == nil and "delete" or
+    old == nil and "insert" or "update"
+  self:expect(i, key, old, value, kind)
+  if old == nil and value == nil and key ~= CLASS and
+    value_of(self:chain(i, CLASS)) == STORING then
+    return -- its function stores nothing
+  end
+  self.seq = self.seq + 1
+  chain[#chain + 1] = { owner = owner, value = value }
+  if owner and (old ~= nil or value ~= nil or key == CLASS) then
+    owner.entries[#owner.entries + 1] =
+      { seq = self.seq, object = i, key = key, old = old, new = value,
+        kind = kind }
+  end
+end
+
+function World:begin(job)
+  self.order = self.order + 1
+  local owner = { order = self.order, parent = self:owner(), job = job,
+    entries = {}, open = true }
+  job.owners[#job.owners + 1] = owner
+  self.open[owner] = true
+  return owner
+end
+
+function World:leave(owner)
+  local its = owner.job.owners
+  for i = #its, 1, -1 do
+    if its[i] == owner then table.remove(its, i) end
+  end
+  owner.open = false
+  self.open[owner] = nil
+end
+
+function World:note_commit(owner)
+  self:leave(owner)
+  local parent = owner.parent
+  while parent and not parent.open do parent = parent.parent end
+  for _, chain in ipairs(self.chains) do
+    for _, write in ipairs(chain) do
+      if write.owner == owner then write.owner = parent end
+    end
+  end
+  if not parent then return end
+  local entries = parent.entries
+  table.move(owner.entries, 1, #owner.entries, #entries + 1, entries)
+  table.sort(entries, function(a, b) return a.seq < b.seq end)
+end
+
+function World:note_rollback(owner)
+  self:leave(owner)
+  for _, chain in ipairs(self.chains) do
+    local old, n = value_of(chain), #chain
+    for i = n, 1, -1 do
+      if chain[i].owner == owner then table.remove(chain, i) end
+    end
+    local new = value_of(chain)
+    if not is_same(old, new) then
+      self:expect(chain.object, chain.key, old, new, "rollback")
+    end
+  end
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Comparing
+-- =======================================================
+
+local function complain(...) error(table.concat({ ... }), 0) end
+
+function World:text(value)
+  if value == CLASS then return "(class)" end
+  if type(value) == "string" then
+    return #value > 40 and "LONG" .. value:sub(-1) or ("%q"):format(value)
+  end
+  for i, obj in ipairs(self.objects) do
+    if rawequal(value, obj) then return "object " .. i end
+  end
+  for i, class in ipairs(CLASSES) do
+    if value == class then return "class " .. i end
+  end
+  return tostring(value)
+end
+
+-- A float that is an integer is the same key as that.
+function World:key_text(key)
+  return self:text(math.type(key) == "float" and math.tointeger(key) or key)
+end
+
+function World:event_text(event)
+  return ("%s of %s in object %d: %s > %s"):format(event[5],
+    self:key_text(event[2]), event[1], self:text(event[3]), self:text(event[4]))
+end
+
+-- Compares what an object holds with the simulation.
+function World:check_object(i)
+  local raw, fields = mw.raw(self.objects[i]), self.fields[i]
+  for key, chain in pairs(fields) do
+    local real = nil
+    if key ~= CLASS then real = rawget(raw, key)
+    elseif value_of(chain) ~= nil or getmetatable(self.objects[i]) ~=
+      self.no_class then
+      real = getmetatable(self.objects[i])
+    end
+    if not is_same(real, value_of(chain)) then
+      complain("field ", self:text(key), " of object ", i, " is ",
+        self:text(real), ", not ", self:text(value_of(chain)))
+    end
+  end
+  for key in next, raw do
+    if not fields[key] then
+      complain("object ", i, " has ", self:text(key))
+    end
+  end
+end
+
+function World:check_objects()
+  for i = 1, #self.objects do self:check_object(i) end
+end
+
+-- Compares what guards have heard with what they were to hear, in any order if
+-- it was a rollback.
+function World:check_events()
+  local real, expected = self.events, self.expected
+  self.events, self.expected = {}, {}
+  if self.lost_count and self.lost_count > 1 then return end
+  local function list(events)
+    local texts = {}
+    for i, event in ipairs(events) do texts[i] = self:event_text(event) end
+    table.sort(texts)
+    return table.concat(texts, "\n")
+  end
+  local a, b = list(expected), list(real)
+  if a ~= b then
+    complain("guards were to hear\n", a, "\nbut heard\n", b)
+  end
+end
+
+function World:entry_text(e)
+  return ("%s of %s in object %s: %s > %s"):format(e.kind,
+    self:key_text(e.key), tostring(e.object), self:text(e.old),
+    self:text(e.new))
+end
+
+function World:texts_of(entries)
+  local texts = {}
+  for i, e in ipairs(entries) do
+    texts[i] = self:entry_text(e)
+  end
+  return table.concat(texts, "\n")
+end
+
+function World:check_effects(fx, expected)
+  local entries = {}
+  for e in fx:entries() do
+    entries[#entries + 1] = { kind = e.kind, object = self.numbers[e.object],
+      old = e.old, new = e.new, key = e.kind == "metatable" and CLASS or e.key }
+  end
+  local real = self:texts_of(entries)
+  if real ~= expected or fx:len() ~= #entries then
+    complain("effects are to have\n", expected, "\nbut have\n", real)
+  end
+end
+
+-- Keeps effects; they are compared again at the end.
+function World:keep_effects(fx, expected)
+  self:check_effects(fx, expected)
+  self.kept[#self.kept + 1] = { fx = fx, expected = expected }
+end
+
+function World:check()
+  self:check_objects()
+  self:check_events()
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Steps
+-- =======================================================
+
+function World:log(...)
+  self.lines[#self.lines + 1] = table.concat({ ... }, " ")
+end
+
+-- Numbers of long strings are made anew, so that equal ones have two addresses.
+function World:key(choose)
+  local n = choose(13)
+  if n <= 4 then return ("abcd"):sub(n, n) end
+  if n <= 6 then return LONG .. n end
+  if n <= 9 then return n - 6 end
+  if n == 10 then return 1.5 end
+  if n == 11 then return 2.0 ^ 53 end
+  if n == 12 then return choose(2) == 1 end
+  return self.objects[choose(9)]
+end
+
+function World:value(choose)
+  local n = choose(12)
+  if n <= 3 then return nil end
+  if n <= 6 then return choose(10) end
+  if n == 7 then return choose(4) / 2 end
+  if n == 8 then return choose(2) == 1 end
+  if n == 9 then return LONG .. choose(3) end
+  if n == 10 then return "short " .. choose(3) end
+  return self.objects[choose(9)]
+end
+
+local LIST = 3
+
+local actions = {}
+
+function actions.write(self, _, choose)
+  local i = choose(#self.objects)
+  if choose(3) == 1 then i = choose(2) end
+  if i == LIST then i = 1 end
+  local key, value = self:key(choose), self:value(choose)
+  self:log("write", self:text(key), "of object", i, self:text(value))
+  self:note_write(i, key, value)
+  self.objects[i][key] = value
+end
+
+function actions.several(self, its, choose)
+  for _ = 1, choose(25) do actions.write(self, its, choose) end
+end
+
+function actions.insert(self, _, choose)
+  local list = self.objects[LIST]
+  local n = #list
+  local at, value = choose(n + 1), choose(100)
+  self:log("insert at", at, value)
+  for i = n + 1, at + 1, -1 do
+    self:note_write(LIST, i, value_of(self:chain(LIST, i - 1)))
+  end
+  self:note_write(LIST, at, value)
+  table.insert(list, at, value)
+end
+
+function actions.remove(self, _, choose)
+  local list = self.objects[LIST]
+  local n = #list
+  if n == 0 then return end
+  local at = choose(n)
+  self:log("remove at", at)
+  for i = at, n - 1 do
+    self:note_write(LIST, i, value_of(self:chain(LIST, i + 1)))
+  end
+  self:note_write(LIST, n, nil)
+  table.remove(list, at)
+end
+
+function actions.swap(self, _, choose)
+  local list = self.objects[LIST]
+  local a, b = choose(5), choose(5)
+  self:log("swap", a, b)
+  local x, y = value_of(self:chain(LIST, a)), value_of(self:chain(LIST, b))
+  self:note_write(LIST, b, x) -- Lua assigns from the right
+  self:note_write(LIST, a, y)
+  list[a], list[b] = list[b], list[a]
+end
+
+function actions.class(self, _, choose)
+  local i, class = 3 + choose(2), CLASSES[choose(#CLASSES + 1)]
+  self:log("class of object", i, self:text(class))
+  self:note_write(i, CLASS, class)
+  mw.setmetatable(self.objects[i], class)
+end
+
+-- Nothing else than the track records object 10.
+function actions.untrack(self)
+  self:log("untrack")
+  for owner in pairs(self.open) do
+    local entries = owner.entries
+    for at = #entries, 1, -1 do
+      if entries[at].object == 10 then table.remove(entries, at) end
+    end
+  end
+  for _, chain in pairs(self.fields[10]) do
+    local value = value_of(chain)
+    for at = #chain, 1, -1 do chain[at] = nil end
+    chain[1] = { value = value }
+  end
+  mw.untrack(self.objects[10])
+  assert(mw.raw(self.objects[10]) == self.objects[10])
+  mw.track(self.objects[10])
+end
+
+-- Ends a transaction with its handle.  The effects are those of the program.
+function World:end_by(tx, owner, commits)
+  local expected = self:texts_of(owner.entries)
+  if commits then self:note_commit(owner) else self:note_rollback(owner) end
+  local fx = assert(commits and tx:commit() or not commits and tx:rollback())
+  self:keep_effects(fx, expected)
+end
+
+local function is_alive(probe) return next(probe) ~= nil end
+
+-- Returns a table that is empty when the value has been collected.
+local function probe_of(value)
+  return setmetatable({ value }, { __mode = "v" })
+end
+
+function actions.begin(self, its, choose)
+  local owner = self:begin(its)
+  local tx = mw.begin(choose(4) == 1 and "label" or nil)
+  self:log("begin", owner.order, "of", its.id)
+  owner.handle = probe_of(tx)
+  self.handles[#self.handles + 1] = { tx = tx, owner = owner }
+end
+
+local function wipe(n, ...)
+  if n > 0 then return wipe(n - 1, nil, nil, nil, ...) end
+end
+
+function actions.begin_lost(self, its, choose)
+  actions.begin(self, its, choose)
+  self:log("which is lost")
+  self.handles[#self.handles] = nil
+  wipe(8)
+end
+
+function actions.finish(self, _, choose)
+  if #self.handles == 0 then return end
+  local at, how = choose(#self.handles), choose(5)
+  local its = table.remove(self.handles, at)
+  local owner = its.owner
+  self:log(how <= 2 and "commit" or how <= 4 and "rollback" or "lose",
+    owner.order)
+  if how == 5 then
+    its.tx = nil
+  elseif owner.open then
+    assert(its.tx:is_open())
+    self:end_by(its.tx, owner, how <= 2)
+    assert(not its.tx:is_open())
+    assert(not pcall(its.tx.commit, its.tx))
+  else
+    assert(not its.tx:is_open())
+    local ok, result = pcall(its.tx.commit, its.tx)
+    assert(not ok or result == nil)
+  end
+  wipe(8)
+end
+
+-- Runs more steps in a transaction, which ends with them.
+function actions.block(self, its, choose, depth)
+  local owner, how = nil, choose(4)
+  local ok, err = pcall(function()
+    owner = self:begin(its)
+    self:log("block", owner.order, "of", its.id)
+    local tx <close> = mw.begin()
+    local handle = { tx = tx, owner = owner }
+    owner.handle, owner.closes = probe_of(tx), true
+    if choose(3) == 1 then self.handles[#self.handles + 1] = handle end
+    local failed = self:level(its, depth + 1) == "fail"
+    self:log("end of block", owner.order, failed and "fails" or how)
+    if not owner.open then
+      if failed then error(FAIL, 0) end
+      return
+    end
+    for i, other in ipairs(self.handles) do
+      if other.tx == tx then table.remove(self.handles, i) end
+    end
+    if failed then
+      self:note_rollback(owner)
+      error(FAIL, 0)
+    elseif how <= 3 then
+      self:end_by(tx, owner, how <= 2)
+    else
+      self:note_rollback(owner)
+    end
+  end)
+  if not ok and err ~= FAIL then error(err, 0) end
+end
+
+function actions.transaction(self, its, choose, depth)
+  local owner, expected, failed
+  local function run(...)
+    owner = self:begin(its)
+    owner.closes = true
+    self:log("transaction", owner.order, "of", its.id)
+    failed = self:level(its, depth + 1) == "fail"
+    self:log("end of transaction", owner.order, failed and "fails" or "")
+    if not owner.open then
+      if failed then error(FAIL, 0) end
+      return ...
+    end
+    expected = self:texts_of(owner.entries)
+    if failed then
+      self:note_rollback(owner)
+      error(FAIL, 0)
+    end
+    self:note_commit(owner)
+    return ...
+  end
+  local ok, fx, result
+  if choose(3) == 1 then
+    ok, fx, result = mw.transaction("label", run, 5)
+  else
+    ok, fx, result = mw.transaction(run, 5)
+  end
+  if failed then
+    if ok or fx ~= FAIL then complain("no error, but ", tostring(fx)) end
+  else
+    if not ok then error(fx, 0) end
+    assert(result == 5)
+    self:keep_effects(fx, expected)
+  end
+end
+
+-- Returns the coroutines that can be resumed.
+function World:suspended()
+  local found = {}
+  for _, id in ipairs(self.ids) do
+    if coroutine.status(self.jobs[id].co) == "suspended" then
+      found[#found + 1] = id
+    end
+  end
+  return found
+end
+
+function World:forget(id)
+  for i, other in ipairs(self.ids) do
+    if other == id then table.remove(self.ids, i) end
+  end
+  self.jobs[id].co = nil
+  self.jobs[id] = nil
+end
+
+function actions.spawn(self)
+  if #self.ids >= MOST then return end
+  self.last_id = self.last_id + 1
+  local its = { id = self.last_id, owners = {} }
+  self:log("spawn", its.id)
+  local co = coroutine.create(function()
+    if self:level(its, 1) == "fail" then error(FAIL, 0) end
+  end)
+  its.probe = probe_of(co)
+  its.co = co
+  self.jobs[its.id] = its
+  self.ids[#self.ids + 1] = its.id
+  coroutine.resume(co)
+end
+
+function actions.close(self, _, choose)
+  local ids = self:suspended()
+  if #ids == 0 then return end
+  local its = self.jobs[ids[choose(#ids)]]
+  self:log("close", its.id)
+  for i = #its.owners, 1, -1 do
+    if its.owners[i].closes then
+      self:note_rollback(its.owners[i])
+      self.lost_count = (self.lost_count or 0) + 1
+    end
+  end
+  assert(coroutine.close(its.co))
+  self:forget(its.id)
+  wipe(8)
+end
+
+function actions.drop(self, _, choose)
+  local ids = self:suspended()
+  if #ids == 0 then return end
+  local its = self.jobs[ids[choose(#ids)]]
+  self:log("drop", its.id)
+  its.suspended = true
+  its.co = nil
+  self:forget(its.id)
+  wipe(8)
+end
+
+-- Transactions that were lost are taken back; what has been collected says
+-- which these are.
+function actions.collect(self)
+  local before = {}
+  for owner in pairs(self.open) do before[#before + 1] = owner end
+  self.lost_count = 0 -- guards cannot know the state yet
+  collectgarbage()
+  collectgarbage()
+  for _, owner in ipairs(before) do
+    local its = owner.job
+    local gone = its.suspended and not is_alive(its.probe)
+    if gone or (owner.handle and not is_alive(owner.handle)) then
+      self:log("found lost", owner.order)
+      self:note_rollback(owner)
+      self.lost_count = self.lost_count + 1
+    end
+  end
+  if #before > 0 then self.losses = self.losses + self.lost_count end
+end
+
+-- How often each action is chosen.
+local OFTEN = {
+  write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
+  begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4,
+  untrack = 1,
+  ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
+}
+local names = {}
+do
+  local sorted = {}
+  for name in pairs(OFTEN) do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  for _, name in ipairs(sorted) do
+    for _ = 1, OFTEN[name] do names[#names + 1] = name end
+  end
+end
+
+-- Resumes another coroutine, which does the step or hands it on.
+function World:drive(id, step)
+  local its = self.jobs[id]
+  local co = its.co
+  self.stack[#self.stack + 1] = its
+  local ok, err = coroutine.resume(co, step)
+  self.stack[#self.stack] = nil
+  if not ok and err ~= FAIL then error(err, 0) end
+  if coroutine.status(co) == "dead" then self:forget(id) end
+end
+
+-- Does steps in the running coroutine until one ends the block.
+function World:level(its, depth)
+  while true do
+    local step
+    if its.is_main then
+      step = self:next_step()
+      if not step then return "return" end
+    else
+      step = coroutine.yield()
+    end
+    local way = table.remove(step.ways, 1)
+    if way then
+      self:drive(way, step)
+    elseif step.name == "return" or step.name == "fail" then
+      if depth > 0 then
+        self:log(step.name, "in", its.id)
+        return step.name
+      end
+    elseif depth < 6 or not (step.name == "block" or
+      step.name == "transaction") then
+      actions[step.name](self, its, step.choose, depth)
+    end
+    wipe(4)
+    if its.is_main then
+      self:check()
+      self.lost_count = nil
+    end
+  end
+end
+
+function World:next_step()
+  self.at = self.at + 1
+  local number = self.steps[self.at]
+  if not number then return nil end
+  local choose = chooser(number)
+  local ids, ways = self:suspended(), {}
+  for _ = 1, choose(4) - 1 do
+    if #ids > 0 then
+      ways[#ways + 1] = table.remove(ids, choose(#ids))
+    end
+  end
+  self:log("--", self.at, table.concat(ways, " > "))
+  return { ways = ways, name = names[choose(#names)], choose = choose }
+end
+
+-- }======================================================
+
+local function make(first)
+  local choose = chooser(first)
+  local self = setmetatable({
+    objects = {}, numbers = {}, fields = {}, chains = {}, seq = 0, order = 0,
+    last_id = 0, jobs = {}, ids = {}, handles = {}, kept = {}, events = {},
+    expected = {}, heard = {}, lines = {}, at = 1, losses = 0, open = {},
+  }, World)
+  local keep = { {}, { a = 1 }, { a = 2 } }
+  keep[1].a, keep[2].b = keep[2], keep[3]
+  local objects = {
+    { a = 1, b = "two", [LONG .. 5] = 3 }, { 1, 2, a = 5 },
+    { 1, 2, 3, 4, 5, 6 }, setmetatable({ a = 1 }, CLASSES[1]),
+    setmetatable({ a = 1 }, CLASSES[2]), { keep = keep, a = keep[2] },
+    keep[1], keep[2], keep[3], { a = 1, d = 2 },
+  }
+  self.objects = objects
+  for i, obj in ipairs(objects) do
+    self.numbers[obj] = i
+    self.fields[i] = {}
+    for key, value in pairs(obj) do
+      self:chain(i, key)[1].value = value
+    end
+    self:chain(i, CLASS)[1].value = getmetatable(obj)
+  end
+  self:chain(4, CLASS)
+  for i = 1, 5 do mw.track(objects[i]) end
+  mw.track(objects[10])
+  mw.track(objects[6], { deep = true })
+  self.no_class = getmetatable(objects[1])
+  local function guard(obj, key, old, new, kind)
+    if kind == "metatable" or (kind == "rollback" and key == nil) then
+      key = CLASS
+    end
+    local i = self.numbers[obj]
+    self.events[#self.events + 1] = { i, key, old, new, kind }
+    if kind == "rollback" and not self.lost_count and not self.failed then
+      local ok, err = pcall(self.check_objects, self)
+      if not ok then self.failed = "in a guard, " .. err end
+    end
+  end
+  for i in ipairs(objects) do
+    if i < 10 and choose(2) == 1 then
+      mw.watch(objects[i], guard, { once = false })
+      self.heard[i] = true
+    end
+  end
+  self.guard = guard
+  return self
+end
+
+local transaction_world = {}
+
+-- Runs a program, or raises what is wrong.
+local function run(self)
+  local main = { is_main = true, id = 0, owners = {} }
+  self.stack = { main }
+  self:level(main, 0)
+  self:check()
+  local choose = chooser(#self.steps)
+  while #self.handles > 0 do
+    actions.finish(self, main, choose)
+    self:check()
+    self.lost_count = nil
+  end
+  for _, id in ipairs(self:suspended()) do
+    self.jobs[id].suspended, self.jobs[id].co = true, nil
+    self:forget(id)
+  end
+  actions.collect(self)
+  self:check()
+  self.lost_count = nil
+  for _, kept in ipairs(self.kept) do
+    self:check_effects(kept.fx, kept.expected)
+  end
+  if self.failed then error(self.failed, 0) end
+end
+
+--- Runs a program.  Returns nothing if the library does what the simulation
+-- does, else what is wrong, and what the program did.
+function transaction_world.compare(steps)
+  local running = collectgarbage "isrunning"
+  collectgarbage "stop"
+  local self = make(steps[1] or 1)
+  self.steps = steps
+  local ok, err = xpcall(run, function(e)
+    if type(e) == "string" and e:find "lua:%d" then
+      return debug.traceback(e)
+    end
+    return e
+  end, self)
+  for _, obj in ipairs(self.objects) do
+    if not ok then pcall(mw.unwatch, obj) end
+  end
+  if running then collectgarbage "restart" end
+  if not ok then return tostring(err), self.lines end
+end
+
+--- Returns a shorter program in which something is wrong as well.
+function transaction_world.shrink(steps)
+  local n = #steps // 2
+  while n > 0 do
+    local i = 2
+    while i <= #steps do
+      local rest = table.move(steps, 1, i - 1, 1, {})
+      table.move(steps, i + n, #steps, i, rest)
+      if transaction_world.compare(rest) then
+        steps = rest
+      else
+        i = i + n
+      end
+    end
+    n = n // 2
+  end
+  return steps
+end
+
+return transaction_world
