@@ -183,6 +183,7 @@ static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
                          size_t n, int all) {
   copying what;
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
+  if (n == 0) return;
   what.t = t;
   what.first = first;
   what.n = (uint32_t)n;
