@@ -638,7 +638,8 @@ local LIMIT = 0.4
 local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, statements = 20, first_watch = 5,
-  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, history = 5, documents = 10,
+  points = 3, invalidate = 3, record = 20, undo = 20, row = 5, history = 5,
+  documents = 10,
   plain = 5, scope = 5,
   calls = 20,
   examples = 5, more_examples = 5, guard = 5,

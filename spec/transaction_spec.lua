@@ -446,3 +446,136 @@ describe("misuse of transactions", function()
     end
   end)
 end)
+
+describe("a write among many suspended coroutines", function()
+  local o, waiting
+
+  -- Each holds a transaction and a batch.
+  before_each(function()
+    o, waiting = mw.track { x = 0 }, {}
+    for i = 1, 20 do
+      waiting[i] = coroutine.wrap(function()
+        local tx = mw.begin()
+        local b = mw.batch()
+        o[i] = i
+        coroutine.yield()
+        b:close()
+        tx:commit()
+      end)
+      waiting[i]()
+    end
+  end)
+
+  after_each(function()
+    for i = 1, #waiting do waiting[i]() end
+  end)
+
+  -- Ways to run a function in a coroutine of its own.
+  local drivers = {
+    wrap = function(f) coroutine.wrap(f)() end,
+    resume = function(f)
+      assert(coroutine.resume(coroutine.create(f), 1, nil, coroutine.create(f)))
+    end,
+    pcall = function(f) assert(pcall(coroutine.wrap(f))) end,
+    metamethod = function(f)
+      local object = setmetatable({}, { __index = coroutine.wrap(f) })
+      return object.x
+    end,
+    iterator = function(f)
+      for _ in coroutine.wrap(f) do error "the function returns nothing" end
+    end,
+    close = function(f)
+      local co = coroutine.create(function()
+        local _ <close> = setmetatable({}, { __close = f })
+        coroutine.yield()
+      end)
+      coroutine.resume(co)
+      assert(coroutine.close(co))
+    end,
+    sort = function(f)
+      local run, list = coroutine.wrap(f), { 1, 2 }
+      table.sort(list, function()
+        if run then run() end
+        run = nil
+        return false
+      end)
+    end,
+    hook = function(f)
+      debug.sethook(function()
+        debug.sethook()
+        coroutine.wrap(f)()
+      end, "", 1)
+      for _ = 1, 10 do end -- luacheck: ignore 542
+      debug.sethook()
+    end,
+    finaliser = function(f)
+      setmetatable({}, { __gc = coroutine.wrap(f) })
+      collectgarbage()
+      collectgarbage()
+    end,
+  }
+
+  for name, drive in pairs(drivers) do
+    it("belongs to the coroutine that drives by " .. name, function()
+      -- no finaliser runs in a finaliser
+      for depth = 1, name == "finaliser" and 1 or 3 do
+        local function nest(n)
+          if n > 0 then return drive(function() nest(n - 1) end) end
+          o.x = o.x + 1
+        end
+        local before = o.x
+        local tx = mw.begin()
+        nest(depth)
+        assert.equal(before + 1, o.x)
+        tx:rollback()
+        assert.equal(before, o.x)
+        coroutine.wrap(function()
+          local inner = mw.begin()
+          nest(depth)
+          inner:rollback()
+          assert.equal(before, o.x)
+          nest(depth) -- belongs to nobody
+        end)()
+        assert.equal(before + 1, o.x)
+      end
+    end)
+
+    it("is told at the end of a batch that drives by " .. name, function()
+      local told, p = 0, { x = 0 }
+      mw.watch(p, function() told = told + 1 end, { once = false })
+      mw.batch(function()
+        drive(function() p.x = 1 end)
+        assert.equal(0, told)
+      end)
+      assert.equal(1, told)
+      drive(function() p.x = 2 end)
+      assert.equal(2, told)
+    end)
+  end
+
+  it("belongs to the one that began last of those that wait", function()
+    local first, second
+    coroutine.wrap(function()
+      first = mw.begin()
+      coroutine.wrap(function()
+        second = mw.begin()
+        coroutine.wrap(function() o.x = 2 end)()
+        second:rollback()
+        assert.equal(0, o.x)
+        coroutine.wrap(function() o.x = 1 end)()
+      end)()
+      assert.equal(1, o.x)
+      first:rollback()
+      assert.equal(0, o.x)
+    end)()
+  end)
+
+  it("belongs to the same if the program has its own resume", function()
+    local its = setmetatable({}, { __index = coroutine })
+    function its.resume(...) return select(1, coroutine.resume(...)) end
+    local tx = mw.begin()
+    its.resume(coroutine.create(function() o.x = 1 end))
+    tx:rollback()
+    assert.equal(0, o.x)
+  end)
+end)

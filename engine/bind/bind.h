@@ -143,6 +143,10 @@ typedef struct mwb_state {
   lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
   mwb_coroutine *coroutines; /* with open transactions or batches */
+  uint32_t n_coroutines;     /* how many these are */
+  lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
+  lua_CFunction close;       /* coroutine.close, */
+  lua_CFunction wrapped;     /* and what coroutine.wrap returns */
   lua_Integer numbers;       /* the last number given to a coroutine */
   struct mwb_transaction *transactions; /* by owner: see coroutine.h */
   uint32_t size_transactions;

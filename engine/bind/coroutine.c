@@ -13,7 +13,10 @@
 **
 ** A write belongs to the last open transaction, and to the last open batch, of
 ** the running coroutine; without one, to the one that began last of those of
-** the coroutines that wait for the running one.
+** the coroutines that wait for the running one.  These are found from the main
+** coroutine on: each waits in a call of a function of Lua's that has the next
+** one as argument or upvalue.  Where a coroutine waits otherwise, or if there
+** are few, all are asked whether they wait.
 **
 ** The held values may refer to the coroutine.  So MWB_HELDS, which finds a
 ** coroutine's table by number, is weak, until the finaliser puts the table in
@@ -23,6 +26,7 @@
 
 #include "class.h"
 
+#include <lualib.h>
 #include <string.h>
 
 /* User values of a record. */
@@ -87,14 +91,19 @@ void mwb_drop_values(lua_State *L, mwb_coroutine *t) {
   set_values(L, t, 0);
 }
 
-mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {
+/* Pops a coroutine; returns its record, or NULL. */
+static mwb_coroutine *pop_record(lua_State *L, const mwb_state *s) {
   mwb_coroutine *const *record;
-  lua_pushthread(L);
   push_record(L, s);
   record = (mwb_coroutine *const *)lua_touserdata(L, -1);
   lua_pop(L, 1);
+  return (record == NULL) ? NULL : *record;
+}
+
+mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {
+  lua_pushthread(L);
   s->running = L;
-  s->coroutine = (record == NULL) ? NULL : *record;
+  s->coroutine = pop_record(L, s);
   return s->coroutine;
 }
 
@@ -142,6 +151,7 @@ void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
   t->next = s->coroutines;
   if (t->next != NULL) t->next->prev = t;
   s->coroutines = t;
+  s->n_coroutines++;
 }
 
 static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
@@ -161,6 +171,7 @@ void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   else
     s->coroutines = t->next;
   t->next = t->prev = NULL;
+  s->n_coroutines--;
   if (t->L == NULL) free_record(L, s, t);
 }
 
@@ -178,70 +189,58 @@ static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t,
   return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
 }
 
-/* More coroutines with transactions than these are not looked at one by one. */
-#define FEW 4
-
-/* Lua lets no more coroutines wait for each other. */
-#define MAX_WAITING 250
-
-/* Returns the coroutine that `of`, which waits, has resumed; NULL if that
-** cannot be seen.  `of` executes a C function: coroutine.resume or
-** coroutine.close, with the coroutine as its argument, or a function of
-** coroutine.wrap, with the coroutine as its upvalue. */
-static lua_State *resumed_by(lua_State *of) {
-  lua_Debug ar;
-  lua_State *co = NULL;
-  int top = lua_gettop(of);
-  if (!lua_checkstack(of, 4) || !lua_getstack(of, 0, &ar)) return NULL;
-  lua_getinfo(of, "f", &ar);
-  if (lua_iscfunction(of, -1)) {
-    if (lua_getlocal(of, &ar, 1) != NULL) co = lua_tothread(of, -1);
-    if (co == NULL || co == of || lua_status(co) != LUA_OK) {
-      lua_settop(of, top + 1);
-      co = (lua_getupvalue(of, -1, 1) != NULL) ? lua_tothread(of, -1) : NULL;
-    }
-  }
-  lua_settop(of, top);
-  return (co == NULL || co == of || lua_status(co) != LUA_OK) ? NULL : co;
+/* Pushes the coroutine that `of`, which waits, has resumed, and returns it; or
+** returns NULL. */
+static lua_State *push_resumed(lua_State *L, const mwb_state *s,
+                               lua_State *of) {
+  lua_Debug frame;
+  lua_State *next;
+  lua_CFunction f;
+  int found = 0;
+  if (!lua_getstack(of, 0, &frame)) return NULL;
+  lua_getinfo(of, "f", &frame);
+  f = lua_tocfunction(of, -1);
+  if (f != NULL && f == s->wrapped)
+    found = lua_getupvalue(of, -1, 1) != NULL;
+  else if (f != NULL && (f == s->resume || f == s->close))
+    found = lua_getlocal(of, &frame, 1) != NULL;
+  next = found ? lua_tothread(of, -1) : NULL;
+  if (next != NULL) lua_xmove(of, L, 1);
+  lua_pop(of, (found && next == NULL) ? 2 : 1);
+  return next;
 }
 
-static const mwb_coroutine *record_of(lua_State *L, const mwb_state *s,
-                                      lua_State *of) {
-  mwb_coroutine *const *record;
-  lua_pushthread(of);
-  if (of != L) lua_xmove(of, L, 1);
-  push_record(L, s);
-  record = (mwb_coroutine *const *)lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return (record == NULL) ? NULL : *record;
-}
-
-/* Follows the coroutines that wait, from the main one to the running one.
-** Returns 0 if the way cannot be seen. */
+/* Finds the coroutine that `mwb_waiting_coroutine` returns by following who
+** has resumed whom.  Returns 0 if that does not lead to the running one. */
 static int follow(lua_State *L, const mwb_state *s, int batching,
                   const mwb_coroutine **last) {
   lua_State *of = s->main;
   uint64_t latest = 0;
-  int steps;
   *last = NULL;
-  for (steps = 0; of != NULL && steps < MAX_WAITING; steps++) {
-    const mwb_coroutine *t;
-    if (of == L) return 1;
-    t = record_of(L, s, of);
+  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return 0;
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
+  while (of != L) {
+    const mwb_coroutine *t = pop_record(L, s);
     if (t != NULL && order_of(s, t, batching) > latest) {
       latest = order_of(s, t, batching);
       *last = t;
     }
-    of = resumed_by(of);
+    of = push_resumed(L, s, of);
+    if (of == NULL) return 0;
   }
-  return 0;
+  lua_pop(L, 1);
+  return 1;
 }
 
-/* Looks at all coroutines with transactions or batches. */
-static const mwb_coroutine *search(lua_State *L, const mwb_state *s,
-                                   int batching) {
-  const mwb_coroutine *t, *last = NULL;
+#define FEW 4
+
+const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
+                                           int batching) {
+  const mwb_coroutine *t, *last;
   uint64_t latest = 0;
+  if (s->n_coroutines > FEW && follow(L, s, batching, &last)) return last;
+  last = NULL;
   for (t = s->coroutines; t != NULL; t = t->next) {
     uint64_t order = order_of(s, t, batching);
     if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
@@ -282,9 +281,32 @@ static int lose(lua_State *L) {
   return 0;
 }
 
+/* Pushes a field of the table at `index`, a function in C; returns the
+** function. */
+static lua_CFunction push_function(lua_State *L, int index, const char *name) {
+  lua_getfield(L, index, name);
+  return lua_tocfunction(L, -1);
+}
+
+/* Learns the functions in which a coroutine waits.  The program may have
+** others in the place of Lua's own. */
+static void learn_functions(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L);
+  lua_pushcfunction(L, luaopen_coroutine);
+  lua_call(L, 0, 1);
+  s->resume = push_function(L, top + 1, "resume");
+  s->close = push_function(L, top + 1, "close");
+  push_function(L, top + 1, "wrap");
+  lua_pushcfunction(L, lose);
+  lua_call(L, 1, 1);
+  s->wrapped = lua_tocfunction(L, -1);
+  lua_settop(L, top);
+}
+
 void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   static const luaL_Reg meta[] = {{"__gc", lose}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{NULL, NULL}};
+  learn_functions(L, s);
   mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
   mwb_new_ephemeron(L, MWB_RECORDS);
   lua_newtable(L);
