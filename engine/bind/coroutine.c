@@ -250,15 +250,6 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
   return last;
 }
 
-const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int batching) {
-  const mwb_coroutine *t = s->coroutines;
-  int n;
-  for (n = 0; t != NULL && n < FEW; n++) t = t->next;
-  if (t != NULL && follow(L, s, batching, &t)) return t;
-  return search(L, s, batching);
-}
-
 /* The finaliser of a record.  The coroutine is dead or cannot be resumed. */
 static int lose(lua_State *L) {
   mwb_coroutine **record = (mwb_coroutine **)lua_touserdata(L, 1), *t = *record;
