@@ -147,9 +147,12 @@ local function merge(self, label, fx, nested)
   end
 end
 
--- The run has returned.
+-- The run has returned.  The core knows of a single write whether it changes
+-- anything, but not of a mutator's call.
 local function add(self, label, fx, nested)
-  if #fx > 1 and stroke.changes_nothing(fx) then return end
+  if (#fx > 1 or private.has_states) and stroke.changes_nothing(fx) then
+    return
+  end
   if self.merging[label] and not self.sealed and
     merges(self, label, self.at, now()) then
     drop_undone(self)
