@@ -808,11 +808,14 @@ static int close_meta(lua_State *L) {
   return 0;
 }
 
+/* If the coroutine's values are gone, its record decides. */
 static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const handle *h = to_handle(L, s);
   if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  end_quietly(L, s, h->owner);
+  transaction_of(s, h->owner)->lost = 1;
+  mwb_push_values(L, mwb_coroutine_of(s, h->owner));
+  if (!lua_isnil(L, -1)) end_quietly(L, s, h->owner);
   return 0;
 }
 
