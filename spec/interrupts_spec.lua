@@ -173,7 +173,10 @@ describe("an error from outside", function()
   it("leaves the end of a transaction done or not done", function()
     check(function(its) its.tx:commit() end, begin)
     check(function(its) its.tx:rollback() end, begin)
-    check(function(its) local tx <close> = its.tx end, begin) -- luacheck: ignore
+    check(function(its)
+      local tx <close> = its.tx
+      assert(tx)
+    end, begin)
     check(function(its) mw.untrack(its.root) end, begin)
   end)
 
