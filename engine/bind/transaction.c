@@ -93,7 +93,11 @@ static int call_quietly(lua_State *L, const mwb_state *s, int args) {
   mwb_push(L, s, MWB_QUIET);
   quiet = lua_tothread(L, -1);
   lua_pop(L, 1);
-  luaL_checkstack(quiet, args + 2, NULL);
+  if (!lua_checkstack(quiet, args + 2)) {
+    lua_pop(L, args + 1);
+    lua_pushnil(L);
+    return LUA_ERRMEM;
+  }
   lua_xmove(L, quiet, args + 1);
   status = lua_pcall(quiet, args, 1, 0);
   lua_xmove(quiet, L, 1);
@@ -136,8 +140,9 @@ static int call_all(lua_State *L, const mwb_state *s, int error) {
     int array = lua_gettop(L);
     lua_Integer n = (lua_Integer)lua_rawlen(L, array);
     if (lua_rawgeti(L, array, n) == LUA_TTABLE && lua_rawlen(L, -1) > 0) {
-      luaL_checkstack(L, LUA_MINSTACK, "transactions in transactions");
-      continue;
+      if (lua_checkstack(L, LUA_MINSTACK)) continue;
+      status = LUA_ERRMEM;
+      break;
     }
     if (n > 0 && lua_isfunction(L, -1)) {
       lua_pushvalue(L, -1);
@@ -563,9 +568,11 @@ static int end_lost(lua_State *L) {
 ** tries again.  Returns a status; pushes the first error of a guard, or the
 ** memory error. */
 static int end_or_retry(lua_State *L, mwb_state *s, mw_owner owner) {
+  uint64_t order = transaction_of(s, owner)->order;
   int status = LUA_ERRMEM, tries, top = lua_gettop(L);
   transaction_of(s, owner)->lost = 1;
-  for (tries = 0; status != LUA_OK && tries < 2; tries++) {
+  for (tries = 0; status != LUA_OK && tries < 2 && is_open(s, owner, order);
+       tries++) {
     lua_settop(L, top);
     mwb_push(L, s, MWB_ENDLOST);
     lua_pushinteger(L, (lua_Integer)owner);

@@ -270,6 +270,7 @@ function scenarios.histories()
   mw.track(doc, { deep = true })
   local history = mw.history { limit = 3 }
   history:merge "typing"
+  history:seal()
   local function state()
     if doc.text == "a" and doc.size == 1 and not doc.bold then return "0" end
     if doc.text == "ab" and doc.size == 2 and not doc.bold then return "1" end

@@ -56,18 +56,21 @@ end
 -- they had been applied, the rest of them stays as it is now, and what was
 -- added meanwhile comes last.  `clear` makes another life of them.
 local function give_back(self, applying)
-  local before = applying.before
+  local before, retry = applying.before, false
   applying.is_back = true
+  for i = #applying.hooks, 1, -1 do
+    local ok, err = pcall(hook.undo, applying.hooks[i])
+    retry = retry or err == MEMORY
+    if not ok and err ~= MEMORY then
+      protect("the end of a hook", error, err, 0)
+    end
+  end
   if not applying.is_done then
     self.its = before
   elseif self.its.life == before.life then
     pending.give_back(self.its.pending, before.pending)
   end
-  for i = #applying.hooks, 1, -1 do
-    local ok, err = pcall(hook.undo, applying.hooks[i])
-    if err == MEMORY then error(err, 0) end -- and all is tried again
-    if not ok then protect("the end of a hook", error, err, 0) end
-  end
+  if retry then error(MEMORY, 0) end -- all is tried again
 end
 
 -- }======================================================
