@@ -184,6 +184,25 @@ say("Undone: %s, %s; he is the %s again.", history:undo(), history:undo(),
 say("Done again: %s; meet %s, who has %s sword.", history:redo(), knight.name,
   knight.weapon and "a" or "no")
 
+-- Each coroutine has its own transaction, and takes back what is its own.
+local function deal(key, value, is_fair)
+  return coroutine.wrap(function()
+    mw.transaction(function()
+      knight[key] = value
+      coroutine.yield()
+      if not is_fair then error "stop the thief!" end
+    end)
+  end)
+end
+
+local thief, smith = deal("gold", 0, false), deal("weapon", "axe", true)
+thief()
+smith()
+thief()
+smith()
+say("Two deals at once, one is off: he has %d gold and an %s.", knight.gold,
+  knight.weapon)
+
 -- }======================================================
 
 -- {======================================================

@@ -20,6 +20,7 @@ describe("the examples", function()
     assert.matches("Nothing of it is left: 10 hp, 3 gold", output)
     assert.matches("Undone: arm, rename; he is the knight again", output)
     assert.matches("rename; meet Sir Robin, who has no sword", output)
+    assert.matches("one is off: he has 3 gold and an axe", output)
     assert.matches("legs of it: Walker, Walker.legs.2, Walker.legs.1", output)
     assert.matches("L%['at'%]%['y'%] is constant: 3\n", output)
     assert.matches("Like all trolls: true; not like them: false, in " ..

@@ -1,6 +1,8 @@
 local mw = require "moonwatch"
 local error_of = require "spec.support.error_of"
+local interrupted = require "spec.support.interrupted"
 local misuse = require "spec.support.misuse"
+local with_seed = require "spec.support.with_seed"
 
 -- A history and a document that it is about.
 local function make(opts)
@@ -461,6 +463,1249 @@ describe("runs that are merged", function()
   end)
 end)
 
+-- Begins a coroutine that runs a step and waits within it.  Returns a function
+-- that ends the run.
+local function begin_run(history, label, write)
+  local co = coroutine.wrap(function()
+    history:run(label, function()
+      write()
+      coroutine.yield()
+    end)
+  end)
+  co()
+  return co
+end
+
+-- Begins a coroutine that acts in a transaction and waits within it.  Returns a
+-- function that ends the transaction, with true takes it back.
+local function begin_transaction(act)
+  local co = coroutine.wrap(function()
+    mw.transaction(function()
+      act()
+      if coroutine.yield() then error("rollback", 0) end
+    end)
+  end)
+  co()
+  return co
+end
+
+-- Returns the labels of all steps: those done, "|", and those undone.
+local function steps_of(history)
+  local done, undone = history:labels(), {}
+  while history:can_redo() do
+    undone[#undone + 1] = assert(history:redo())
+  end
+  for _ = 1, #undone do assert(history:undo()) end
+  return table.concat(done, " ") .. "|" .. table.concat(undone, " ")
+end
+
+describe("seal", function()
+  local function strokes(act)
+    local history, doc = make()
+    history:merge "type"
+    history:run("type", set(doc, "x", 1))
+    act(history, doc)
+    history:run("type", set(doc, "x", 2))
+    return history, doc
+  end
+
+  it("makes the next run a step of its own", function()
+    local history, doc = strokes(function(history) history:seal() end)
+    assert.same({ "type", "type" }, history:labels())
+    history:run("type", set(doc, "x", 3))
+    assert.same({ "type", "type" }, history:labels())
+    history:undo()
+    assert.equal(1, doc.x)
+    history:undo()
+    assert.equal(0, doc.x)
+  end)
+
+  it("lasts over runs that change nothing, and fail", function()
+    local history = strokes(function(history, doc)
+      history:seal()
+      history:run("type", function() end)
+      history:run("type", set(doc, "x", 1))
+      pcall(history.run, history, "type", error)
+    end)
+    assert.same({ "type", "type" }, history:labels())
+  end)
+
+  it("is what undo and redo do as well", function()
+    local history = strokes(function(history)
+      history:undo()
+      history:redo()
+    end)
+    assert.same({ "type", "type" }, history:labels())
+    local doc
+    history, doc = strokes(function(h, d)
+      h:run("other", set(d, "y", 1))
+      h:undo()
+    end)
+    assert.same({ "type", "type" }, history:labels())
+    assert.equal(2, doc.x)
+  end)
+
+  it("of an empty history does nothing", function()
+    local history, doc = make()
+    history:merge "type"
+    history:seal()
+    history:run("type", set(doc, "x", 1))
+    history:run("type", set(doc, "x", 2))
+    assert.same({ "type" }, history:labels())
+  end)
+end)
+
+describe("on_step", function()
+  -- A history that keeps a copy of the document the same by bytes.
+  local function mirror(opts)
+    local doc = mw.track({ x = 0, list = { 1, 2 } }, { deep = true })
+    local copy, told = mw.plain(doc), {}
+    opts = opts or {}
+    function opts.on_step(fx, label, direction)
+      told[#told + 1] = direction .. " " .. label
+      assert(mw.patch_bytes(copy, assert(fx:to_bytes(doc))))
+    end
+    return mw.history(opts), doc, copy, told
+  end
+
+  it("is told of runs, undo and redo, with effects to send", function()
+    local history, doc, copy, told = mirror()
+    history:run("a", set(doc, "x", 1))
+    assert.same(mw.plain(doc), copy)
+    history:run("b", function()
+      table.insert(doc.list, 1, "new")
+      doc.map = { deep = {} }
+      doc.x = nil
+    end)
+    for _, name in ipairs { "undo", "undo", "redo", "redo", "undo" } do
+      history[name](history)
+      assert.same(mw.plain(doc), copy)
+    end
+    assert.same({ "run a", "run b", "undo b", "undo a", "redo a", "redo b",
+      "undo b" }, told)
+    assert.same({ x = 1, list = { 1, 2 } }, copy)
+  end)
+
+  it("is told of each run of a stroke, and of the stroke's undo", function()
+    local history, doc, copy, told = mirror()
+    history:merge "type"
+    for i = 1, 3 do
+      history:run("type", set(doc, "x", i))
+      assert.equal(i, copy.x)
+    end
+    history:run("type", set(doc, "x", 0))
+    assert.same({}, history:labels())
+    assert.equal(0, copy.x)
+    history:run("type", set(doc, "x", 5))
+    history:run("type", set(doc, "x", 6))
+    history:undo()
+    assert.equal(0, copy.x)
+    history:redo()
+    assert.equal(6, copy.x)
+    assert.same({ "run type", "run type", "run type", "run type", "run type",
+      "run type", "undo type", "redo type" }, told)
+  end)
+
+  it("is not told of what changes nothing, fails, or is part of a run",
+    function()
+      local history, doc, copy, told = mirror()
+      history:run("none", function() end)
+      history:run("same", set(doc, "x", 0))
+      history:run("there and back", function()
+        doc.x, doc.y = 1, 1
+        doc.x, doc.y = 0, nil
+      end)
+      pcall(history.run, history, "bad", function()
+        doc.x = 1
+        error "!"
+      end)
+      history:undo()
+      history:redo()
+      assert.same({}, told)
+      history:run("outer", function()
+        history:run("inner", set(doc, "x", 1))
+        history:run("inner", set(doc, "y", 1))
+      end)
+      assert.same({ "run outer" }, told)
+      assert.same({ x = 1, y = 1, list = { 1, 2 } }, copy)
+    end)
+
+  it("is told of what an undo wrote, not of what it left", function()
+    local sent = {}
+    local history, doc = make {
+      on_step = function(fx)
+        local keys = {}
+        for e in fx:entries() do keys[#keys + 1] = e.key end
+        sent[#sent + 1] = table.concat(keys, " ")
+      end,
+      on_conflict = function() return "skip" end,
+    }
+    history:run("two", function() doc.x, doc.y = 1, 1 end)
+    doc.x = "other"
+    assert.equal("two", history:undo())
+    assert.equal("y", sent[2])
+  end)
+
+  it("may use the history", function()
+    local history, doc
+    history, doc = make { on_step = function(_, label)
+      if label == "first" then history:run("second", set(doc, "y", 1)) end
+      if label == "second" then assert.same(2, #history:labels()) end
+    end }
+    history:run("first", set(doc, "x", 1))
+    assert.same({ "first", "second" }, history:labels())
+  end)
+
+  it("that raises disturbs nobody", function()
+    local history, doc = make { on_step = function() error("mine", 0) end }
+    local errors = {}
+    local former = mw.on_error(function(err) errors[#errors + 1] = err end)
+    assert.equal(5, history:run("a", function()
+      doc.x = 1
+      return 5
+    end))
+    assert.equal("a", history:undo())
+    assert.equal("a", history:redo())
+    mw.on_error(former)
+    assert.same({ "mine", "mine", "mine" }, errors)
+    assert.equal(1, doc.x)
+  end)
+end)
+
+describe("undo and redo look before they write:", function()
+  it("what others changed stays, and nothing is written", function()
+    local history, doc = make()
+    history:run("two", function() doc.x, doc.y = 1, 1 end)
+    doc.x = "other"
+    local label, message, entry = history:undo()
+    assert.is_nil(label)
+    assert.matches("'x' has changed", message)
+    assert.equal(doc, entry.object)
+    assert.same({ "x", 0, 1, "update" },
+      { entry.key, entry.old, entry.new, entry.kind })
+    assert.same({ x = "other", y = 1 }, mw.raw(doc))
+    assert.same({ "two" }, history:labels())
+    assert.is_false(history:can_redo())
+    doc.x = 1
+    assert.equal("two", history:undo())
+    doc.y = "new"
+    label, message, entry = history:redo()
+    assert.is_nil(label)
+    assert.matches("'y' has changed", message)
+    assert.equal("insert", entry.kind)
+    assert.same({ x = 0, y = "new" }, mw.raw(doc))
+    assert.is_true(history:can_redo())
+  end)
+
+  it("the first field of many", function()
+    local history, doc = make()
+    history:merge "type"
+    for i = 1, 9 do
+      history:run("type", function()
+        doc.x, doc["f" .. i] = i, i
+      end)
+    end
+    doc.f4 = nil
+    local _, message, entry = history:undo()
+    assert.matches("'f4' has changed", message)
+    assert.equal("f4", entry.key)
+    assert.equal(9, doc.x)
+    assert.equal(9, doc.f9)
+  end)
+
+  it("lists, classes, integers and floats", function()
+    local history = make()
+    local list, class = mw.track { 1, 2, 3 }, {}
+    history:run("remove", function() table.remove(list, 1) end)
+    list[1] = "other"
+    assert.is_nil(history:undo())
+    assert.same({ "other", 3 }, mw.raw(list))
+    list[1] = 2.0
+    assert.is_nil(history:undo())
+    list[1] = 2
+    assert.equal("remove", history:undo())
+    assert.same({ 1, 2, 3 }, mw.raw(list))
+    history:run("class", function() mw.setmetatable(list, class) end)
+    mw.setmetatable(list, nil)
+    local _, message, entry = history:undo()
+    assert.equal("the class has changed meanwhile", message)
+    assert.equal("metatable", entry.kind)
+    mw.setmetatable(list, class)
+    assert.equal("class", history:undo())
+  end)
+
+  it("what is the same again may be undone", function()
+    local history, doc = make()
+    run_all(history, doc, 1)
+    doc.x = 2
+    doc.x = 1
+    assert.equal("x = 1", history:undo())
+  end)
+end)
+
+describe("on_conflict", function()
+  -- A step of two writes of which others have changed one.
+  local function conflict(answer)
+    local asked = {}
+    local history, doc = make { on_conflict = function(entry, actual)
+      asked[#asked + 1] = { entry.key, entry.old, entry.new, actual }
+      entry.key = "spoilt"
+      return answer
+    end }
+    history:run("two", function() doc.x, doc.y = 1, 1 end)
+    doc.x = "other"
+    return history, doc, asked
+  end
+
+  it("is asked with the entry and the actual value", function()
+    local history, _, asked = conflict "abort"
+    local label, _, entry = history:undo()
+    assert.is_nil(label)
+    assert.equal("x", entry.key)
+    assert.same({ { "x", 0, 1, "other" } }, asked)
+  end)
+
+  it("may skip", function()
+    local history, doc = conflict "skip"
+    assert.equal("two", history:undo())
+    assert.same({ x = "other" }, mw.raw(doc))
+    assert.equal("two", history:redo())
+    assert.same({ x = "other", y = 1 }, mw.raw(doc))
+  end)
+
+  it("may overwrite", function()
+    local history, doc = conflict "overwrite"
+    assert.equal("two", history:undo())
+    assert.same({ x = 0 }, mw.raw(doc))
+    doc.y = "other"
+    assert.equal("two", history:redo())
+    assert.same({ x = 1, y = 1 }, mw.raw(doc))
+  end)
+
+  it("may abort: nothing has changed", function()
+    local history, doc = conflict "abort"
+    assert.is_nil(history:undo())
+    assert.same({ x = "other", y = 1 }, mw.raw(doc))
+    assert.is_false(history:can_redo())
+    doc.x = 1
+    history:undo()
+    doc.y = "other"
+    assert.is_nil(history:redo())
+    assert.same({ x = 0, y = "other" }, mw.raw(doc))
+    assert.is_true(history:can_redo())
+  end)
+
+  it("that skips all moves the history nevertheless", function()
+    local history, doc = make { on_conflict = function() return "skip" end }
+    run_all(history, doc, 1)
+    doc.x = "other"
+    assert.equal("x = 1", history:undo())
+    assert.is_false(history:can_undo())
+    assert.equal("x = 1", history:redo())
+    assert.is_false(history:can_redo())
+    assert.equal("other", doc.x)
+  end)
+
+  it("that overwrites a value by the same moves the history", function()
+    local history, doc = make {
+      on_conflict = function() return "overwrite" end,
+    }
+    run_all(history, doc, 1)
+    doc.x = 0
+    assert.equal("x = 1", history:undo())
+    assert.is_true(history:is_saved())
+    doc.x = 1
+    assert.equal("x = 1", history:redo())
+    assert.is_true(history:can_undo())
+  end)
+
+  it("is not asked where there is no conflict", function()
+    local history, doc = make { on_conflict = error }
+    run_all(history, doc, 1, 2)
+    history:undo()
+    history:redo()
+    assert.equal(2, doc.x)
+  end)
+
+  it("that answers something else is misuse", function()
+    local history = conflict "maybe"
+    misuse("on_conflict returned 'maybe', neither 'skip', 'overwrite' nor " ..
+      "'abort'", history.undo, history)
+    assert.same({ "two" }, history:labels())
+  end)
+
+  it("that raises leaves all as it was", function()
+    local history, doc = make { on_conflict = function() error("mine", 0) end }
+    run_all(history, doc, 1)
+    doc.x = "other"
+    assert.equal("mine", error_of(history.undo, history))
+    assert.equal("other", doc.x)
+    assert.is_true(history:can_undo())
+  end)
+end)
+
+describe("a step whose objects have died", function()
+  it("is undone and done again", function()
+    local history = make()
+    local function runs()
+      local lost = mw.track { x = 0 }
+      history:run("one", set(lost, "x", 1))
+      history:run("two", function() lost.x, lost.y = 2, 2 end)
+      history:merge "stroke"
+      history:run("stroke", set(lost, "x", 3))
+      history:run("stroke", set(lost, "x", 4))
+    end
+    runs()
+    collectgarbage()
+    collectgarbage()
+    assert.equal("stroke", history:undo())
+    assert.equal("two", history:undo())
+    assert.equal("one", history:undo())
+    assert.is_nil(history:undo())
+    assert.equal("one", history:redo())
+    assert.is_true(history:can_redo())
+  end)
+
+  it("keeps none of them alive", function()
+    local history = make()
+    history:merge "stroke"
+    local obj = mw.track { x = 0 }
+    for i = 1, 3 do history:run("stroke", set(obj, "x", i)) end
+    local seen = setmetatable({ obj }, { __mode = "v" })
+    obj = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.same({}, seen)
+    assert.same({ "stroke" }, history:labels())
+  end)
+end)
+
+describe("what cancels out", function()
+  it("leaves no step and no unsaved mark: merged runs", function()
+    local history, doc = make()
+    history:merge "drag"
+    run_all(history, doc, 1)
+    history:mark_saved()
+    history:run("drag", set(doc, "y", 1))
+    assert.is_false(history:is_saved())
+    history:run("drag", function() doc.y, doc.z = nil, 1 end)
+    assert.same({ "x = 1", "drag" }, history:labels())
+    history:run("drag", set(doc, "z", nil))
+    assert.same({ "x = 1" }, history:labels())
+    assert.is_true(history:is_saved())
+    history:run("drag", set(doc, "y", 2))
+    assert.same({ "x = 1", "drag" }, history:labels())
+    history:undo()
+    assert.is_nil(doc.y)
+    assert.is_true(history:is_saved())
+  end)
+
+  it("leaves no step: runs that are merged later", function()
+    local history, doc = make()
+    run_all(history, doc, 1)
+    history:run("drag", set(doc, "y", 1))
+    history:run("drag", set(doc, "y", nil))
+    history:merge "drag"
+    assert.same({ "x = 1" }, history:labels())
+    history:run("drag", set(doc, "y", 1))
+    assert.same({ "x = 1", "drag" }, history:labels())
+  end)
+
+  it("leaves no step: one run", function()
+    local history, doc = make()
+    local list = mw.track { 1, 2 }
+    run_all(history, doc, 1)
+    history:mark_saved()
+    history:run("many", function()
+      doc.x, doc.y = 2, 2
+      doc.x, doc.y = 1, nil
+      table.insert(list, 1, "new")
+      table.remove(list, 1)
+      mw.setmetatable(doc, {})
+      mw.setmetatable(doc, nil)
+    end)
+    history:run("same", set(doc, "x", 1))
+    assert.same({ "x = 1" }, history:labels())
+    assert.is_true(history:is_saved())
+  end)
+
+  it("forgets no undone step", function()
+    local history, doc = make()
+    run_all(history, doc, 1)
+    history:undo()
+    history:run("there and back", function()
+      doc.x = 5
+      doc.x = 0
+    end)
+    assert.is_true(history:can_redo())
+    assert.equal("x = 1", history:redo())
+  end)
+
+  it("is not an integer that has become a float", function()
+    local history, doc = make()
+    history:merge "drag"
+    history:run("drag", set(doc, "x", 1))
+    history:run("drag", set(doc, "x", 0.0))
+    assert.same({ "drag" }, history:labels())
+    history:undo()
+    assert.equal("integer", math.type(doc.x))
+  end)
+
+  it("is not a field that holds false or another NaN key", function()
+    local history, doc = make()
+    history:run("false", function()
+      doc.y = false
+    end)
+    assert.same({ "false" }, history:labels())
+    history:undo()
+    assert.is_nil(doc.y)
+  end)
+end)
+
+describe("runs in two coroutines", function()
+  it("are two steps, in the order of their ends", function()
+    local history, doc = make()
+    local one = begin_run(history, "one", set(doc, "x", 1))
+    local two = begin_run(history, "two", set(doc, "y", 2))
+    assert.same({}, history:labels())
+    two()
+    assert.same({ "two" }, history:labels())
+    one()
+    assert.same({ "two", "one" }, history:labels())
+    assert.equal("one", history:undo())
+    assert.same({ x = 0, y = 2 }, mw.raw(doc))
+    assert.equal("two", history:undo())
+    assert.same({ x = 0 }, mw.raw(doc))
+    history:redo()
+    history:redo()
+    assert.same({ x = 1, y = 2 }, mw.raw(doc))
+  end)
+
+  it("take nothing of each other when one fails", function()
+    local history, doc = make()
+    local one = coroutine.wrap(function()
+      pcall(history.run, history, "one", function()
+        doc.x = 1
+        coroutine.yield()
+        doc.x = 2
+        error "!"
+      end)
+    end)
+    one()
+    local two = begin_run(history, "two", set(doc, "y", 2))
+    one()
+    assert.same({ x = 0, y = 2 }, mw.raw(doc))
+    two()
+    assert.same({ "two" }, history:labels())
+  end)
+
+  it("leave the program free to undo and run", function()
+    local history, doc = make()
+    run_all(history, doc, 1)
+    local one = begin_run(history, "one", set(doc, "y", 1))
+    assert.equal("x = 1", history:undo())
+    assert.equal(0, doc.x)
+    assert.equal("x = 1", history:redo())
+    history:run("main", set(doc, "z", 1))
+    one()
+    assert.same({ "x = 1", "main", "one" }, history:labels())
+    history:undo()
+    assert.same({ x = 1, z = 1 }, mw.raw(doc))
+  end)
+
+  it("of one label are one stroke, when they end", function()
+    local history, doc = make()
+    history:merge "type"
+    local one = begin_run(history, "type", set(doc, "x", 1))
+    local two = begin_run(history, "type", set(doc, "y", 1))
+    one()
+    two()
+    assert.same({ "type" }, history:labels())
+    history:undo()
+    assert.same({ x = 0 }, mw.raw(doc))
+  end)
+end)
+
+describe("a run in a run that goes through coroutines", function()
+  it("is part of it: in a generator that the run drives", function()
+    local history, doc = make()
+    history:run("outer", function()
+      local generator = coroutine.wrap(function()
+        for i = 1, 3 do
+          history:run("inner", set(doc, "x", i))
+          doc["f" .. i] = i
+          coroutine.yield()
+        end
+      end)
+      for _ = 1, 3 do generator() end
+    end)
+    assert.same({ "outer" }, history:labels())
+    history:undo()
+    assert.same({ x = 0 }, mw.raw(doc))
+  end)
+
+  it("is none if the generator began before", function()
+    local history, doc = make()
+    local generator = coroutine.wrap(function()
+      history:run("generator", function()
+        doc.y = 1
+        coroutine.yield()
+        doc.y = 2
+      end)
+    end)
+    generator()
+    history:run("main", function()
+      doc.x = 1
+      generator()
+    end)
+    assert.same({ "generator", "main" }, history:labels())
+    history:undo()
+    assert.same({ x = 0, y = 2 }, mw.raw(doc))
+  end)
+
+  it("in a transaction in the run", function()
+    local history, doc = make()
+    history:run("outer", function()
+      mw.transaction(function()
+        history:run("inner", set(doc, "x", 1))
+        error "!"
+      end)
+      mw.transaction(history.run, history, "inner", set(doc, "y", 1))
+    end)
+    assert.same({ "outer" }, history:labels())
+    assert.same({ x = 0, y = 1 }, mw.raw(doc))
+    history:undo()
+    assert.same({ x = 0 }, mw.raw(doc))
+  end)
+
+  it("of another history is a step there, and gone with the outer one",
+    function()
+      local history, doc = make()
+      local other = mw.history()
+      history:run("outer", function()
+        other:run("inner", set(doc, "x", 1))
+      end)
+      assert.same({ "inner" }, other:labels())
+      assert.same({ "outer" }, history:labels())
+      pcall(history.run, history, "outer", function()
+        other:run("lost", set(doc, "x", 2))
+        error "!"
+      end)
+      assert.same({ "inner" }, other:labels())
+      assert.equal(1, doc.x)
+    end)
+end)
+
+describe("undo and redo within a run", function()
+  it("are misuse at the caller's line", function()
+    local history, doc = make()
+    run_all(history, doc, 1)
+    history:run("outer", function()
+      for _, name in ipairs { "undo", "redo" } do
+        misuse("calling '" .. name .. "' while a run is under way",
+          history[name], history)
+      end
+      mw.transaction(function()
+        misuse("calling 'undo' while a run is under way", history.undo, history)
+      end)
+      coroutine.wrap(function()
+        misuse("calling 'redo' while a run is under way", history.redo, history)
+      end)()
+      doc.y = 1
+    end)
+    assert.same({ "x = 1", "outer" }, history:labels())
+  end)
+
+  it("are misuse in a guard that the undo calls", function()
+    local history, doc = make()
+    run_all(history, doc, 1, 2)
+    local message
+    mw.watch(doc, function()
+      message = error_of(history.undo, history)
+    end, { once = true })
+    history:undo()
+    assert.matches("calling 'undo' while a run is under way", message)
+    assert.equal(1, doc.x)
+  end)
+end)
+
+describe("a history in a transaction that is taken back", function()
+  -- The steps 1 2 3, of which the last is undone; 2 is saved.
+  local function world(opts)
+    local history, doc = make(opts)
+    for i = 1, 3 do history:run(tostring(i), set(doc, "x", i)) end
+    history:undo()
+    history:mark_saved()
+    return history, doc
+  end
+
+  local function check(act, opts)
+    local history, doc = world(opts)
+    local before, content = steps_of(history), mw.plain(doc)
+    assert.is_false(mw.transaction(function()
+      act(history, doc)
+      error "!"
+    end))
+    assert.same(content, mw.plain(doc))
+    assert.is_true(history:is_saved())
+    assert.equal(before, steps_of(history))
+    history:undo()
+    assert.is_false(history:is_saved())
+    assert.equal(1, doc.x)
+    history:redo()
+    assert.is_true(history:is_saved())
+    history:redo()
+    assert.equal(3, doc.x)
+  end
+
+  local acts = {
+    run = function(history, doc) history:run("new", set(doc, "y", 1)) end,
+    runs = function(history, doc)
+      for i = 1, 5 do history:run("new", set(doc, "x", i)) end
+    end,
+    undo = function(history) history:undo() end,
+    ["all undone"] = function(history) repeat until not history:undo() end,
+    redo = function(history) history:redo() end,
+    ["undo and run"] = function(history, doc)
+      history:undo()
+      history:undo()
+      history:run("new", set(doc, "x", 7))
+      history:run("new", set(doc, "x", 8))
+      history:undo()
+    end,
+    ["runs that merge"] = function(history, doc)
+      history:merge "new"
+      for i = 1, 5 do history:run("new", set(doc, "x", i)) end
+      history:undo()
+      history:run("new", set(doc, "x", 5))
+    end,
+    ["runs that cancel out"] = function(history, doc)
+      history:merge "new"
+      history:run("new", set(doc, "x", 7))
+      history:run("new", set(doc, "x", 2))
+      assert.is_true(history:is_saved())
+    end,
+    ["a join"] = function(history, doc)
+      history:run("new", set(doc, "x", 7))
+      history:run("new", set(doc, "x", 8))
+      history:merge "new"
+    end,
+    ["transactions inside"] = function(history, doc)
+      mw.transaction(function()
+        history:run("new", set(doc, "x", 7))
+        mw.transaction(function()
+          history:undo()
+          history:undo()
+          error "!"
+        end)
+        history:undo()
+        mw.transaction(history.undo, history)
+      end)
+      history:run("new", set(doc, "x", 8))
+    end,
+  }
+  for name, act in pairs(acts) do
+    it("is as before: " .. name, function() check(act) end)
+    it("is as before, with a limit: " .. name, function()
+      check(act, { limit = 3 })
+    end)
+    it("is as before, with a window: " .. name, function()
+      check(act, { merge_window = 1e6 })
+    end)
+  end
+
+  it("merges as before", function()
+    local history, doc = make()
+    history:merge "type"
+    history:run("type", set(doc, "x", 1))
+    mw.transaction(function()
+      history:run("type", set(doc, "x", 2))
+      history:run("other", set(doc, "y", 2))
+      error "!"
+    end)
+    history:run("type", set(doc, "x", 3))
+    assert.same({ "type" }, history:labels())
+    history:undo()
+    assert.equal(0, doc.x)
+  end)
+
+  it("has the stroke again that was cancelled out", function()
+    local history, doc = make()
+    history:merge "type"
+    history:run("type", set(doc, "x", 1))
+    history:run("type", set(doc, "x", 2))
+    mw.transaction(function()
+      history:run("type", set(doc, "x", 0))
+      assert.same({}, history:labels())
+      error "!"
+    end)
+    assert.same({ "type" }, history:labels())
+    history:undo()
+    assert.equal(0, doc.x)
+    history:redo()
+    assert.equal(2, doc.x)
+  end)
+
+  it("takes steps apart that were joined there", function()
+    local history, doc = make()
+    run_all(history, doc, 1, 2)
+    for i = 3, 5 do history:run("type", set(doc, "x", i)) end
+    history:mark_saved()
+    mw.transaction(function()
+      history:merge "type"
+      assert.equal(3, #history:labels())
+      history:run("type", set(doc, "x", 6))
+      error "!"
+    end)
+    assert.equal(5, #history:labels())
+    assert.is_true(history:is_saved())
+    history:undo()
+    assert.equal(4, doc.x)
+    history:redo()
+    history:run("type", set(doc, "x", 6))
+    assert.equal(6, #history:labels())
+  end)
+
+  it("is not saved if it was saved there", function()
+    local history, doc = world()
+    mw.transaction(function()
+      history:run("new", set(doc, "x", 7))
+      history:mark_saved()
+      error "!"
+    end)
+    assert.is_false(history:is_saved())
+    history:redo()
+    assert.is_false(history:is_saved())
+    local other
+    other, doc = world()
+    mw.transaction(function()
+      other:undo()
+      other:mark_saved()
+      error "!"
+    end)
+    assert.is_false(other:is_saved())
+    other:undo()
+    assert.equal(1, doc.x)
+    assert.is_true(other:is_saved())
+  end)
+
+  it("is as it is if the transaction is committed", function()
+    local history, doc = world()
+    mw.transaction(function()
+      history:undo()
+      history:run("new", set(doc, "x", 7))
+    end)
+    assert.equal("1 new|", steps_of(history))
+    history:undo()
+    assert.equal(1, doc.x)
+  end)
+end)
+
+describe("steps of others", function()
+  it("stay when a transaction is taken back", function()
+    local history, doc = make()
+    run_all(history, doc, 1)
+    local one = begin_transaction(function()
+      history:run("one", set(doc, "y", 1))
+    end)
+    history:run("main", set(doc, "z", 1))
+    one(true)
+    assert.same({ "x = 1", "main" }, history:labels())
+    history:undo()
+    assert.same({ x = 1 }, mw.raw(doc))
+    history:redo()
+    assert.same({ x = 1, z = 1 }, mw.raw(doc))
+  end)
+
+  it("stay when their undone steps were dropped meanwhile", function()
+    local history, doc = make()
+    run_all(history, doc, 1, 2)
+    history:undo()
+    local one = begin_transaction(function()
+      history:run("one", set(doc, "y", 1))
+    end)
+    history:run("main", set(doc, "z", 1))
+    one(true)
+    assert.equal("x = 1 main|", steps_of(history))
+    assert.same({ x = 1, z = 1 }, mw.raw(doc))
+  end)
+
+  it("and what they dropped come back when all are taken back", function()
+    for _, order in ipairs { { 1, 2 }, { 2, 1 } } do
+      local history, doc = make { limit = 2 }
+      run_all(history, doc, 1, 2, 3)
+      history:undo()
+      local all = {
+        begin_transaction(function() history:run("a", set(doc, "a", 1)) end),
+        begin_transaction(function()
+          history:run("b", set(doc, "b", 1))
+          history:run("c", set(doc, "c", 1))
+        end),
+      }
+      assert.equal("b c|", steps_of(history))
+      for _, i in ipairs(order) do all[i](true) end
+      assert.equal("x = 2|x = 3", steps_of(history))
+      history:undo()
+      assert.equal(1, doc.x)
+    end
+  end)
+
+  it("stay after an undo that is taken back", function()
+    local history, doc = make()
+    run_all(history, doc, 1, 2)
+    local one = begin_transaction(function()
+      assert.equal("x = 2", history:undo())
+    end)
+    history:run("main", set(doc, "z", 1))
+    assert.equal("x = 1 main|", steps_of(history))
+    one(true)
+    assert.equal("x = 1 x = 2 main|", steps_of(history))
+    for _ = 1, 3 do assert(history:undo()) end
+    assert.same({ x = 0 }, mw.raw(doc))
+    for _ = 1, 3 do assert(history:redo()) end
+    assert.same({ x = 2, z = 1 }, mw.raw(doc))
+  end)
+
+  it("stay after a redo that is taken back", function()
+    local history, doc = make()
+    run_all(history, doc, 1, 2)
+    history:undo()
+    local one = begin_transaction(function()
+      assert.equal("x = 2", history:redo())
+    end)
+    history:run("main", set(doc, "z", 1))
+    one(true)
+    assert.equal("x = 1 main|", steps_of(history))
+    assert.same({ x = 1, z = 1 }, mw.raw(doc))
+    for _ = 1, 2 do assert(history:undo()) end
+    assert.same({ x = 0 }, mw.raw(doc))
+  end)
+
+  it("stay in a stroke of which a part is taken back", function()
+    local history, doc = make()
+    history:merge "type"
+    history:run("type", set(doc, "x", 1))
+    local one = begin_transaction(function()
+      history:run("type", set(doc, "y", 1))
+    end)
+    history:run("type", set(doc, "z", 1))
+    one(true)
+    assert.same({ "type" }, history:labels())
+    assert.same({ x = 1, z = 1 }, mw.raw(doc))
+    history:undo()
+    assert.same({ x = 0 }, mw.raw(doc))
+    history:redo()
+    assert.same({ x = 1, z = 1 }, mw.raw(doc))
+  end)
+
+  it("stay in a stroke that a run began which is taken back", function()
+    local history, doc = make()
+    history:merge "type"
+    local one = begin_transaction(function()
+      history:run("type", set(doc, "y", 1))
+    end)
+    history:run("type", set(doc, "x", 1))
+    assert.same({ "type" }, history:labels())
+    one(true)
+    assert.same({ "type" }, history:labels())
+    history:undo()
+    assert.same({ x = 0 }, mw.raw(doc))
+  end)
+
+  it("are not saved if what is taken back was saved with them", function()
+    local history, doc = make()
+    local one = begin_transaction(function()
+      history:run("one", set(doc, "y", 1))
+    end)
+    history:run("main", set(doc, "z", 1))
+    history:mark_saved()
+    one(true)
+    assert.is_false(history:is_saved())
+  end)
+end)
+
+describe("a limit and strokes", function()
+  it("that cancel out leave room for no more steps than before", function()
+    local history, doc = make { limit = 2 }
+    history:merge "type"
+    run_all(history, doc, 1, 2)
+    history:run("type", set(doc, "y", 1))
+    assert.same({ "x = 2", "type" }, history:labels())
+    history:run("type", set(doc, "y", nil))
+    assert.same({ "x = 2" }, history:labels())
+    run_all(history, doc, 3, 4)
+    assert.same({ "x = 3", "x = 4" }, history:labels())
+    history:undo()
+    history:undo()
+    assert.equal(2, doc.x)
+  end)
+
+  it("of one", function()
+    local history, doc = make { limit = 1 }
+    history:merge "type"
+    run_all(history, doc, 1)
+    history:mark_saved()
+    history:run("type", set(doc, "x", 2))
+    history:run("type", set(doc, "x", 3))
+    assert.same({ "type" }, history:labels())
+    history:undo()
+    assert.equal(1, doc.x)
+    assert.is_true(history:is_saved())
+    history:run("type", set(doc, "x", 2))
+    history:run("type", set(doc, "x", 1))
+    assert.same({}, history:labels())
+    assert.is_true(history:is_saved())
+  end)
+
+  it("taken back", function()
+    local history, doc = make { limit = 1 }
+    history:merge "type"
+    run_all(history, doc, 1)
+    history:mark_saved()
+    mw.transaction(function()
+      for i = 2, 5 do
+        history:run("type", set(doc, "x", i))
+        history:seal()
+      end
+      error "!"
+    end)
+    assert.same({ "x = 1" }, history:labels())
+    assert.is_true(history:is_saved())
+    history:undo()
+    assert.equal(0, doc.x)
+    assert.is_false(history:is_saved())
+  end)
+end)
+
+describe("a history with transactions that are taken back", function()
+  local KEYS, LABELS = { "x", "y", "z" }, { "a", "b", "type", "drag" }
+  local random = math.random
+
+  -- Returns an act that does the same in each world, number `most` of ten kinds
+  -- at most.
+  local function any_act(most)
+    local dice, label = random(most), LABELS[random(#LABELS)]
+    if dice <= 5 then
+      local writes = {}
+      for i = 1, random(2) do
+        writes[i] = { KEYS[random(#KEYS)], random(3) > 1 and random(2) or nil }
+      end
+      return function(history, doc)
+        history:run(label, function()
+          for _, write in ipairs(writes) do doc[write[1]] = write[2] end
+        end)
+      end
+    end
+    if dice == 6 then return function(history) history:merge(label) end end
+    if dice == 10 then return function(history) history:mark_saved() end end
+    local name = ({ "undo", "undo", "redo", "seal" })[random(4)]
+    return function(history) history[name](history) end
+  end
+
+  local function acts(n, most)
+    local list = {}
+    for i = 1, n do list[i] = any_act(most or 10) end
+    return list
+  end
+
+  local function perform(list, history, doc)
+    for _, act in ipairs(list) do act(history, doc) end
+  end
+
+  local function state(history, doc)
+    return table.concat({
+      table.concat(history:labels(), " "), tostring(history:can_redo()),
+      tostring(doc.x), tostring(doc.y), tostring(doc.z),
+    }, "; ")
+  end
+
+  -- What there is to undo and do again, and at which values.
+  local function whole(history, doc)
+    local list = {}
+    repeat
+      list[#list + 1] = state(history, doc)
+    until not history:undo()
+    repeat
+      list[#list + 1] = state(history, doc)
+    until not history:redo()
+    return table.concat(list, "\n")
+  end
+
+  -- One world has transactions that are taken back, one has not.  In these
+  -- nobody saves: a save is not taken back.
+  local function check_round()
+    local opts = { limit = random(6), merge_window = ({ nil, 1e6 })[random(2)] }
+    local one, its = make(opts)
+    local other, others = make(opts)
+    for _ = 1, 20 do
+      local list = acts(random(4))
+      perform(list, one, its)
+      perform(list, other, others)
+      local lost, more, kept = acts(random(5), 9), acts(random(2), 9),
+        acts(random(2))
+      mw.transaction(function()
+        perform(lost, one, its)
+        mw.transaction(function()
+          perform(more, one, its)
+          if random(2) == 1 then error "inner" end
+        end)
+        perform(more, one, its)
+        error "outer"
+      end)
+      assert.equal(state(other, others), state(one, its))
+      mw.transaction(perform, kept, one, its)
+      mw.transaction(perform, kept, other, others)
+    end
+    assert.equal(whole(other, others), whole(one, its))
+  end
+
+  it("is as one without them", function()
+    for _ = 1, 20 do with_seed(check_round) end
+  end)
+end)
+
+describe("an error from outside", function()
+  -- The writes are made in a coroutine, so that the library alone is
+  -- interrupted.
+  local function writer(write)
+    local co = coroutine.create(write)
+    return function() assert(coroutine.resume(co)) end
+  end
+
+  -- Three steps, of which the last is undone, and a stroke among them.
+  local function world(opts)
+    local history, doc = make(opts)
+    history:merge "type"
+    history:run("first", set(doc, "x", 1))
+    history:run("type", set(doc, "y", 1))
+    history:run("type", function() doc.x, doc.y = 2, 2 end)
+    history:run("last", function() doc.x, doc.z = 3, 3 end)
+    history:undo()
+    history:mark_saved()
+    return history, doc
+  end
+
+  local function content(doc)
+    return ("%s %s %s %s"):format(doc.x, doc.y, doc.z, doc.new)
+  end
+
+  local function text_of(history, doc)
+    local list = { content(doc), steps_of(history),
+      tostring(history:is_saved()) }
+    while history:undo() do list[#list + 1] = content(doc) end
+    while history:redo() do list[#list + 1] = content(doc) end
+    history:run("more", set(doc, "new", "more"))
+    list[#list + 1] = steps_of(history)
+    return table.concat(list, "\n")
+  end
+
+  local acts = {
+    run = function(history, _, write) history:run("new", write) end,
+    undo = function(history) history:undo() end,
+    redo = function(history) history:redo() end,
+  }
+  local acts_inside = {
+    ["run in a run"] = function(history, _, write)
+      history:run("new", history.run, history, "inner", write)
+    end,
+    ["run in a transaction"] = function(history, _, write)
+      mw.transaction(history.run, history, "new", write)
+    end,
+    ["undo in a transaction"] = function(history)
+      mw.transaction(history.undo, history)
+    end,
+    ["redo in a transaction"] = function(history)
+      mw.transaction(history.redo, history)
+    end,
+  }
+  local all_opts = {
+    ["a limit and a window"] = function()
+      return { limit = 3, merge_window = 1e6 }
+    end,
+    ["on_step and on_conflict"] = function()
+      return { on_step = type, on_conflict = type }
+    end,
+  }
+
+  local function check(act, opts)
+    local before = text_of(world(opts()))
+    local history, doc = world(opts())
+    act(history, doc, set(doc, "new", 1))
+    local after = text_of(history, doc)
+    assert.not_equal(before, after)
+    local n, fired = 0
+    repeat
+      n = n + 1
+      history, doc = world(opts())
+      local ok, err
+      fired, ok, err = interrupted(n, act, history, doc,
+        writer(set(doc, "new", 1)))
+      assert(fired or ok, err)
+      local state = text_of(history, doc)
+      if state ~= before and state ~= after then
+        assert.equal(after, "interrupted at " .. n .. "\n" .. state)
+      end
+    until not fired
+    assert.is_true(n > 5)
+  end
+
+  for name, act in pairs(acts) do
+    for opts_name, opts in pairs(all_opts) do
+      it("leaves " .. name .. " done or not done: " .. opts_name, function()
+        check(act, opts)
+      end)
+    end
+  end
+  for name, act in pairs(acts_inside) do
+    it("leaves " .. name .. " done or not done", function()
+      check(act, all_opts["a limit and a window"])
+    end)
+  end
+
+  it("leaves a run that merges, and one that cancels out, done or not",
+    function()
+      for _, value in ipairs { 0, 5 } do
+        local function act(history, _, write) history:run("type", write) end
+        local function make_world()
+          local history, doc = make()
+          history:merge "type"
+          history:run("first", set(doc, "y", 1))
+          history:run("type", set(doc, "x", 1))
+          return history, doc
+        end
+        local history, doc = make_world()
+        local before = text_of(history, doc)
+        history, doc = make_world()
+        act(history, doc, set(doc, "x", value))
+        local after, n, fired = text_of(history, doc), 0
+        repeat
+          n = n + 1
+          history, doc = make_world()
+          fired = interrupted(n, act, history, doc,
+            writer(set(doc, "x", value)))
+          local state = text_of(history, doc)
+          assert(state == before or state == after, state)
+        until not fired
+      end
+    end)
+
+  it("leaves a transaction that is taken back with no steps", function()
+    for _, name in ipairs { "run", "undo", "redo" } do
+      local act, before = acts[name], text_of(world())
+      local n, fired = 0
+      repeat
+        n = n + 1
+        local history, doc = world()
+        fired = interrupted(n, mw.transaction, function()
+          act(history, doc, set(doc, "new", 1))
+          error "!"
+        end)
+        assert.equal(before, text_of(history, doc), name .. " at " .. n)
+      until not fired
+    end
+  end)
+end)
+
 describe("misuse of a history", function()
   local history = mw.history()
 
@@ -471,6 +1716,9 @@ describe("misuse of a history", function()
       mw.history, { limits = 1 })
     misuse("option 'limit' is not a number", mw.history, { limit = "1" })
     misuse("option 'limit' is less than 1", mw.history, { limit = 0 })
+    misuse("option 'on_step' is not a function", mw.history, { on_step = 1 })
+    misuse("option 'on_conflict' is not a function", mw.history,
+      { on_conflict = "skip" })
     misuse("bad argument #1 to 'run' (string expected, got nil)",
       history.run, history)
     misuse("bad argument #2 to 'run' (function expected, got nil)",
@@ -478,7 +1726,7 @@ describe("misuse of a history", function()
     misuse("bad argument #1 to 'merge' (string expected, got nil)",
       history.merge, history)
     for _, name in ipairs { "run", "undo", "redo", "can_undo", "can_redo",
-      "labels", "mark_saved", "is_saved", "merge" } do
+      "labels", "mark_saved", "is_saved", "merge", "seal" } do
       misuse("calling '" .. name .. "' on bad self (history expected, got " ..
         "table)", history[name], {})
     end

@@ -648,6 +648,11 @@ static int write_simply(lua_State *L, mwb_state *s, int by) {
   return 1;
 }
 
+static int end_travel(lua_State *L, int status, lua_KContext context) {
+  (void)status, (void)context;
+  return lua_gettop(L);
+}
+
 /* undo(history), redo(history) -> label */
 static int travel(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -680,8 +685,8 @@ static int travel(lua_State *L) {
   lua_settop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(FUNCTION));
   lua_insert(L, 1);
-  lua_call(L, 1, LUA_MULTRET);
-  return lua_gettop(L);
+  lua_callk(L, 1, LUA_MULTRET, 0, end_travel);
+  return end_travel(L, LUA_OK, 0);
 }
 
 /* traveller(metatable of histories, function, -1 or 1) -> the method `undo` or

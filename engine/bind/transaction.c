@@ -112,6 +112,8 @@ static void add_call(lua_State *L, mwb_state *s, mw_owner owner) {
   if (lua_rawget(L, -2) != LUA_TTABLE) {
     lua_pop(L, 1);
     lua_newtable(L);
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, 0); /* for `make_calls`, which has no memory */
     lua_pushliteral(L, "calls");
     lua_pushvalue(L, -2);
     lua_rawset(L, -4);
@@ -167,13 +169,16 @@ static int call_all(lua_State *L, const mwb_state *s, int error) {
 }
 
 /* Makes the calls of the array on the top, and pops the array.  Without memory,
-** the calls are made when lost transactions are taken back. */
+** the calls are made when lost transactions are taken back; the array then has
+** at 0 another such array. */
 static void make_calls(lua_State *L, mwb_state *s, int error) {
   lua_pushvalue(L, -1);
   if (call_all(L, s, error)) {
     lua_pop(L, 1);
     return;
   }
+  mwb_push(L, s, MWB_LATECALLS);
+  lua_rawseti(L, -2, 0);
   mwb_keep(L, s, MWB_LATECALLS);
   s->lost = s->pending = 1;
   lua_pushnil(L);
@@ -459,7 +464,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_tell_undone(L, s, heard, first);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
-    call_all(L, s, first);
+    make_calls(L, s, first);
   lua_settop(L, first);
 }
 
@@ -601,14 +606,14 @@ static void end_all_lost(lua_State *L, mwb_state *s) {
   s->lost = 0;
   lua_pushnil(L); /* the first error */
   mwb_push(L, s, MWB_LATECALLS);
-  if (lua_istable(L, -1)) {
-    lua_pushnil(L);
-    mwb_keep(L, s, MWB_LATECALLS);
-    make_calls(L, s, lua_gettop(L) - 1);
-  } else {
-    lua_pop(L, 1);
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_LATECALLS);
+  while (lua_istable(L, -1)) {
+    lua_rawgeti(L, -1, 0);
+    lua_insert(L, -2);
+    make_calls(L, s, lua_gettop(L) - 2);
   }
-  lua_pop(L, 1);
+  lua_pop(L, 2);
   for (owner = 1; owner < s->size_transactions; owner++)
     if (transaction_of(s, owner)->order != 0 && transaction_of(s, owner)->lost)
       end_quietly(L, s, owner);

@@ -7,16 +7,21 @@
 --             first        at    last
 --
 -- The steps up to `at` are done, the others are undone.  A step is effects, or
--- a stroke: runs that are merged.  If there is a window, `times` has the time
--- of each step's last run.
--- `saved` is the last step at the time when the program saved, START if there
--- was no step, nil if the saved state cannot come back.  If the history is
--- `sealed`, the next run is a step of its own.
+-- a stroke: runs that are merged.  `times` has the time of each step's last run
+-- if there is a window.
+-- `saved` is the last step at the time when the program saved; `base[1]`, which
+-- is weak, stands for no step: it is the last one that the limit has dropped.
+-- If the saved state cannot come back, `saved` is found nowhere, or is nil.  If
+-- the history is `sealed`, the next run is a step of its own; if not, no step
+-- is undone.
 --
 -- A run is a transaction that is marked with the history.  What a run changes
 -- in the history, the core calls for within the commit, where no debug hook
--- raises.  A change of the history in a transaction registers what takes the
--- change back.
+-- raises.  A change of the history in a transaction registers first what takes
+-- the change back.  Others may have changed the history by then: a run is taken
+-- out wherever it stands, and a step that is missing is put in where it stood.
+-- `puts` holds weakly what these functions know of each step, in the order in
+-- which the steps were put, which is OUT when the step is taken out.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -26,13 +31,14 @@ local stroke = require "moonwatch.effects.stroke"
 
 local private = core.private
 local run, is_in_run = private.run, private.is_in_run
-local on_rollback, now = private.on_rollback, private.now
+local on_rollback, in_transaction = private.on_rollback, private.in_transaction
+local now = private.now
 
 local rawmetatable = debug.getmetatable
 
 local History, check_self = check.class "history"
 
-local START = {}
+local OUT = "out"
 
 local function check_idle(self, name)
   if is_in_run(self) then
@@ -40,83 +46,192 @@ local function check_idle(self, name)
   end
 end
 
+-- {======================================================
+-- Steps
+-- =======================================================
+
+-- Returns the step `at`, or what stands for the state before all steps.
 local function step_at(self, at)
-  if at < self.first then return START end
+  if at < self.first then return self.base[1] end
   return self.steps[at]
 end
+
+local function place_of(self, step)
+  for i = self.last, self.first, -1 do
+    if self.steps[i] == step then return i end
+  end
+end
+
+-- The states from the step `i` on are not those any more that there were.
+local function change_states(self, i)
+  local saved = place_of(self, self.saved)
+  if saved and saved >= i then self.saved = nil end
+end
+
+local function move(self, from, to)
+  local last = math.max(from, self.last + 1)
+  table.move(self.names, from, last, to)
+  table.move(self.steps, from, last, to)
+  table.move(self.times, from, last, to)
+end
+
+local function remove(self, i)
+  change_states(self, i)
+  move(self, i + 1, i)
+  self.last = self.last - 1
+  if self.at >= i then self.at = self.at - 1 end
+end
+
+-- Puts a step in after the step `before`.
+local function insert(self, before, label, step, time)
+  local i = (place_of(self, before) or self.first - 1) + 1
+  change_states(self, i)
+  move(self, i, i + 1)
+  self.names[i], self.steps[i], self.times[i] = label, step, time
+  self.last = self.last + 1
+  if self.at >= i - 1 then self.at = self.at + 1 end
+end
+
+-- Takes the effects of a run out.  Returns the place where the step stood, or
+-- nil.
+local function take_out(self, fx)
+  for i = self.last, self.first, -1 do
+    local step = self.steps[i]
+    if step == fx then
+      remove(self, i)
+      return i
+    elseif stroke.has(step, fx) then
+      change_states(self, i)
+      step:take_out(fx)
+      if step:is_empty() then remove(self, i) end
+      return i
+    end
+  end
+end
+
+-- }======================================================
 
 -- {======================================================
 -- Runs
 -- =======================================================
 
--- Drops the steps that were undone, if any.  Returns what brings them back.
-local function drop_undone(self)
-  local names, steps, at, last = self.names, self.steps, self.at, self.last
-  local saved = self.saved
-  if at == last then return nil end
-  local former = { table.move(names, at + 1, last, 1, {}),
-    table.move(steps, at + 1, last, 1, {}) }
-  for i = last, at + 1, -1 do
-    if saved == steps[i] then self.saved = nil end
-    names[i], steps[i] = nil, nil
-  end
-  self.last = at
-  return function()
-    table.move(former[1], 1, last - at, at + 1, names)
-    table.move(former[2], 1, last - at, at + 1, steps)
-    self.at, self.last, self.saved = at, last, saved
-  end
+-- Returns the steps from `i` on.
+local function list_from(self, i)
+  return {
+    n = self.last - i + 1,
+    names = table.move(self.names, i, self.last, 1, {}),
+    steps = table.move(self.steps, i, self.last, 1, {}),
+    times = table.move(self.times, i, self.last, 1, {}),
+  }
 end
 
--- Drops the oldest step.  Returns what brings it back.
+-- Forgets the steps after `i`.
+local function cut(self, i)
+  for k = self.last, i + 1, -1 do
+    self.names[k], self.steps[k], self.times[k] = nil, nil, nil
+  end
+  self.last = i
+end
+
+local function oldest_of(self)
+  local first = self.first
+  return {
+    first = first, label = self.names[first], step = self.steps[first],
+    time = self.times[first], base = self.base[1],
+  }
+end
+
 local function drop_oldest(self)
   local first = self.first
-  local label, step, saved = self.names[first], self.steps[first], self.saved
-  local time = self.times[first]
-  if saved == START then self.saved = nil end
-  if saved == step then self.saved = START end
+  self.base[1] = self.steps[first]
   self.names[first], self.steps[first], self.times[first] = nil, nil, nil
   self.first = first + 1
-  return function()
-    self.names[first], self.steps[first] = label, step
-    self.times[first] = time
-    self.first, self.saved = first, saved
+end
+
+-- The steps that a run dropped, which stood at `i`, come back; or the next run
+-- has dropped them now.
+local function bring_back(self, known, i)
+  local undone, next = known.undone, known.number + 1
+  while self.puts[next] == OUT do next = next + 1 end
+  local other = self.puts[next]
+  if other then
+    other.undone = other.undone or undone
+  elseif next > self.n_puts and i and i > self.last then
+    for _, name in ipairs { "names", "steps", "times" } do
+      table.move(undone[name], 1, undone.n, self.last + 1, self[name])
+    end
+    self.last = self.last + undone.n
   end
 end
 
--- Takes a step out, which may have moved down meanwhile.
-local function remove(self, step)
-  local names, steps = self.names, self.steps
-  for i = self.last, self.first, -1 do
-    if steps[i] == step then
-      table.move(names, i + 1, self.last + 1, i)
-      table.move(steps, i + 1, self.last + 1, i)
-      self.last = self.last - 1
-      if self.at >= i then self.at = self.at - 1 end
-      if self.saved == step then self.saved = nil end
-      return
+-- Without a run, each later one would have dropped by the limit what the one
+-- before has dropped.  Returns what would be there.
+local function hand_on(self, fx, known, is_there)
+  local oldest = known.oldest
+  for k = known.number + 1, self.n_puts do
+    local other = self.puts[k]
+    local its = other and other ~= OUT and other.oldest
+    if its then
+      if oldest and not is_there then oldest.first = its.first end
+      other.oldest, oldest = oldest, its
+      if its.step == fx then return nil end
     end
   end
+  return oldest
 end
 
--- Registers what takes the last step out again.
-local function put_in_transaction(self, step, undropped, restored)
-  on_rollback(function()
-    remove(self, step)
-    if restored then restored() end
-    if undropped then undropped() end
-    self.sealed = true
-  end)
+-- The limit has made room for a run that is taken out.
+local function bring_back_oldest(self, fx, known, i)
+  local oldest = hand_on(self, fx, known, i ~= nil)
+  if i and oldest and self.first == oldest.first + 1 then
+    local first = oldest.first
+    self.names[first], self.steps[first] = oldest.label, oldest.step
+    self.times[first] = oldest.time
+    self.first, self.base[1] = first, oldest.base
+  elseif self.base[1] == fx then
+    self.base[1] = known.base
+  end
 end
 
-local function put(self, label, step, nested)
-  local undropped = self.at ~= self.last and drop_undone(self)
-  local at = self.last + 1
-  self.names[at], self.steps[at] = label, step
+-- The transaction of a run is taken back.
+local function withdraw(self, fx, known)
+  if not known.is_put then return end
+  local i = take_out(self, fx)
+  if not i then change_states(self, self.first) end
+  self.sealed = not i or i <= self.last or known.sealed
+  if known.undone then bring_back(self, known, i) end
+  bring_back_oldest(self, fx, known, i)
+  self.puts[known.number] = OUT
+  while self.puts[self.n_puts] == OUT do
+    self.puts[self.n_puts] = nil
+    self.n_puts = self.n_puts - 1
+  end
+end
+
+-- Registers that a run is withdrawn if its transaction is taken back.  Returns
+-- what is known of the run.
+local function register(self, fx)
+  local at, number = self.at, self.n_puts + 1
+  local known = {
+    is_put = false, number = number, sealed = self.sealed, base = self.base[1],
+    undone = at < self.last and list_from(self, at + 1),
+    oldest = at + 1 - self.first >= self.limit and oldest_of(self),
+  }
+  on_rollback(function() withdraw(self, fx, known) end)
+  self.puts[number] = known
+  return known
+end
+
+local function put(self, label, fx, nested)
+  local at = self.at + 1
+  local known = nested and register(self, fx)
+  self.names[at], self.steps[at] = label, fx
   if self.merge_window then self.times[at] = now() end
+  self.n_puts = self.n_puts + 1
+  if at < self.last then cut(self, at) end
   self.at, self.last, self.sealed = at, at, false
-  local restored = at - self.first >= self.limit and drop_oldest(self)
-  if nested then put_in_transaction(self, step, undropped, restored) end
+  if at - self.first >= self.limit then drop_oldest(self) end
+  if known then known.is_put = true end
 end
 
 -- Does a run with this label become one step with the step `at`, before it?
@@ -126,25 +241,42 @@ local function merges(self, label, at, time)
     (not self.merge_window or time - self.times[at] <= self.merge_window)
 end
 
+-- Takes the stroke, which is the last step, out if it does nothing.
+local function drop_empty(self, merged)
+  if not merged:is_empty() then return end
+  merged.before = step_at(self, self.at - 1)
+  remove(self, self.at)
+  merged.is_out, self.sealed = true, true
+end
+
+-- Puts a stroke in again that was taken out.
+local function restore(self, label, merged, time)
+  if not merged.is_out then return end
+  insert(self, merged.before, label, merged, time)
+  merged.is_out, merged.before = false, false
+end
+
+-- Registers that a run is taken out of the stroke, which is the last step.
+local function register_part(self, label, merged, fx)
+  local time = self.times[self.at]
+  on_rollback(function()
+    restore(self, label, merged, time)
+    local i = take_out(self, fx)
+    local is_there = i and self.steps[i] == merged
+    if is_there then self.times[i] = time end
+    self.sealed = not (is_there and i == self.last and self.at == i)
+  end)
+end
+
 -- Adds effects to the last step.  A stroke that does nothing is no step.
 local function merge(self, label, fx, nested)
-  local former, at = self.steps[self.at], self.at
-  local merged = stroke.of(former)
-  local shrink = merged:add(fx)
+  local at = self.at
+  local merged = stroke.of(self.steps[at])
+  if nested then register_part(self, label, merged, fx) end
+  merged:add(fx)
   self.steps[at] = merged
   if self.merge_window then self.times[at] = now() end
-  if merged:is_empty() then
-    remove(self, merged)
-    self.sealed = true
-  end
-  if nested then
-    on_rollback(function()
-      remove(self, merged)
-      shrink()
-      put(self, label, former)
-      self.sealed = true
-    end)
-  end
+  drop_empty(self, merged)
 end
 
 -- The run has returned.  The core knows of a single write whether it changes
@@ -155,7 +287,6 @@ local function add(self, label, fx, nested)
   end
   if self.merging[label] and not self.sealed and
     merges(self, label, self.at, now()) then
-    drop_undone(self)
     merge(self, label, fx, nested)
   else
     put(self, label, fx, nested)
@@ -202,21 +333,46 @@ end
 -- Undo and redo
 -- =======================================================
 
--- The writes of an undo or a redo are made: `to` is the last step done then.
-local function arrive(self, to, _, nested)
-  local at = self.at
-  self.at, self.sealed = to, true
-  if nested then on_rollback(function() self.at = at end) end
+-- Registers that the step is done, or undone, if the transaction around it is
+-- taken back.  Others may have dropped a step that is undone, or have put steps
+-- after one that is done.
+local function register_travel(self, number, by)
+  local step, sealed = self.steps[number], self.sealed
+  local label, time = self.names[number], self.times[number]
+  local before = step_at(self, number - 1)
+  on_rollback(function()
+    local i = place_of(self, step)
+    if by < 0 and not i then
+      insert(self, before, label, step, time)
+    elseif by < 0 then
+      if self.at == i - 1 then self.at = i end
+    elseif i and self.at == i then
+      self.at = i - 1
+    elseif i and self.at > i then
+      remove(self, i)
+    end
+    self.sealed = sealed or self.at < self.last or
+      step_at(self, self.at) ~= step
+  end)
+end
+
+-- The writes of an undo or a redo are made.
+local function arrive(self, by, _, nested)
+  local number = by < 0 and self.at or self.at + 1
+  if nested then register_travel(self, number, by) end
+  self.sealed = true
+  self.at = self.at + by
 end
 
 -- Undoes (by -1) or does again (by 1) the step `number`.
 local function travel(self, number, by)
-  local step, to = self.steps[number], by < 0 and number - 1 or number
+  local at = self.at
   local label, direction = self.names[number], by < 0 and "undo" or "redo"
-  local fx = stroke.effects(step)
+  local fx = stroke.effects(self.steps[number])
   local done, problem, entry = recorded.travel(fx, by, self.on_conflict, arrive,
-    self, to)
+    self, by)
   if not done then return nil, problem, entry end
+  if self.at == at then arrive(self, by, done, in_transaction()) end
   tell(self, done, label, direction)
   recorded.raise(problem)
   return label
@@ -267,13 +423,46 @@ end
 --- Tells the history that the program has saved the present state.
 function History:mark_saved()
   check_self(self, "mark_saved")
+  local base = self.base[1] or {}
+  self.base[1] = base
   self.saved = step_at(self, self.at)
 end
 
 --- Tells whether the present state is the saved one.
 function History:is_saved()
   check_self(self, "is_saved")
-  return self.saved == step_at(self, self.at)
+  return self.saved ~= nil and self.saved == step_at(self, self.at)
+end
+
+-- Takes the steps apart that `merge` has joined, unless other runs were added
+-- or taken out since.
+local function split(self, merged, former, runs)
+  restore(self, former.names[1], merged)
+  local i = place_of(self, merged)
+  if not i or merged:count() ~= runs then return end
+  local saved, before = self.saved, step_at(self, i - 1)
+  remove(self, i)
+  for k = 1, former.n do
+    insert(self, before, former.names[k], former.steps[k], former.times[k])
+    before = former.steps[k]
+  end
+  self.saved = saved == merged and before or saved
+end
+
+-- Makes one step of the last steps, from `first` on, or none.
+local function join(self, first)
+  local former = list_from(self, first)
+  local merged = stroke.join(former.steps)
+  local runs, sealed = merged:count(), self.sealed
+  on_rollback(function()
+    split(self, merged, former, runs)
+    self.sealed = sealed or self.at < self.last
+  end)
+  if self.saved == self.steps[self.at] then self.saved = merged end
+  self.steps[first], self.times[first] = merged, self.times[self.at]
+  self.at = first
+  cut(self, first)
+  drop_empty(self, merged)
 end
 
 --- Makes one step of successive runs with this label, from now on.  The last
@@ -281,26 +470,23 @@ end
 function History:merge(label)
   check_self(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
-  self.merging[label] = true
+  local merging, former = self.merging, self.merging[label]
+  on_rollback(function() merging[label] = former end)
+  merging[label] = true
   local at = self.at
   if at < self.last or self.names[at] ~= label then return end
   local first = at
   while merges(self, label, first - 1, self.times[first]) do
     first = first - 1
   end
-  local merged = stroke.of(self.steps[first])
-  for i = first + 1, at do merged:add(self.steps[i]) end
-  if first == at then return end
-  local time = self.times[at]
-  if self.saved == self.steps[at] then self.saved = merged end
-  for i = at, first + 1, -1 do self.names[i], self.steps[i] = nil, nil end
-  self.steps[first], self.times[first] = merged, time
-  self.at, self.last = first, first
+  if first < at then join(self, first) end
 end
 
 --- Makes the next run a step of its own, though its label is merged.
 function History:seal()
   check_self(self, "seal")
+  if self.sealed then return end
+  on_rollback(function() self.sealed = self.at < self.last end)
   self.sealed = true
 end
 
@@ -320,9 +506,12 @@ return function(opts)
   opts = check.options(opts, OPTIONS, 1, "history")
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
+  local base = {}
   return setmetatable({
     names = {}, steps = {}, times = {}, sealed = false,
-    first = 1, at = 0, last = 0, saved = START,
+    first = 1, at = 0, last = 0, saved = base,
+    base = setmetatable({ base }, { __mode = "v" }),
+    puts = setmetatable({}, { __mode = "v" }), n_puts = 0,
     merging = {}, limit = opts.limit or math.huge,
     merge_window = opts.merge_window, on_step = opts.on_step,
     on_conflict = opts.on_conflict,

@@ -149,6 +149,60 @@ function scenarios.steps()
   check(doc.x == 2 and history:is_saved())
 end
 
+-- A history that is used in a transaction that is taken back.
+function scenarios.withdrawn_steps()
+  look_back()
+  local mw = require "moonwatch"
+  local history, doc = mw.history { limit = 3 }, mw.track { x = 0 }
+  local function run(label, x)
+    history:run(label, function() doc.x = x end)
+  end
+  for x = 1, 3 do run(x < 3 and "one" or "two", x) end
+  must(history:undo())
+  history:mark_saved()
+  local function is_as_before()
+    mw.transaction(function() end) -- tries again
+    return doc.x == 2 and table.concat(history:labels()) == "oneone" and
+      history:is_saved() and history:can_redo()
+  end
+  whole(is_as_before, function()
+    local _, err = mw.transaction(function()
+      run("three", 4)
+      run("four", 5)
+      must(history:undo())
+      must(history:redo())
+      run("four", 6)
+      history:merge "four"
+      run("four", 7)
+      history:seal()
+      run("four", 8)
+      error "end"
+    end)
+    if not tostring(err):find "end" then error(err, 0) end
+  end)
+  check(is_as_before())
+  check(must(history:redo()) == "two" and doc.x == 3)
+  for x = 2, 0, -1 do check(must(history:undo()) and doc.x == x) end
+end
+
+-- A stroke is taken back as a whole.
+function scenarios.strokes()
+  look_back()
+  local mw = require "moonwatch"
+  local history, doc = mw.history(), mw.track { x = 0 }
+  history:merge "type"
+  history:run("type", function() doc.x = 1 end)
+  whole(function() return doc.x == 1 and #history:labels() == 1 end,
+    history.run, history, "type", function() doc.x, doc.y = 2, 2 end)
+  check(doc.x == 2 and #history:labels() == 1)
+  check(must(history:undo()) and doc.x == 0 and doc.y == nil)
+  check(must(history:redo()) and doc.x == 2 and doc.y == 2)
+  history:run("type", function() doc.x = 3 end)
+  whole(function() return doc.x == 3 and #history:labels() == 2 end,
+    history.run, history, "type", function() doc.x = 2 end)
+  check(#history:labels() == 1 and doc.x == 2)
+end
+
 -- A transaction whose handle is lost is taken back by the collector.
 function scenarios.lost()
   look_back()

@@ -314,7 +314,8 @@ end
 
 -- Returns the entries to write, of which each field holds the value at `from`
 -- ("old" or "new") and gets the other; or nil and the entry that conflicts.
-local function choose(list, on_conflict, from)
+-- The program is at `level`.
+local function choose(list, on_conflict, from, level)
   local chosen, running, to = {}, {}, from == "old" and "new" or "old"
   for _, e in ipairs(list) do
     local fields = running[e.object] or {}
@@ -329,7 +330,7 @@ local function choose(list, on_conflict, from)
       value = { e[to] }
     elseif decision ~= "skip" then
       error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
-        "'abort'"):format(tostring(decision)), 4)
+        "'abort'"):format(tostring(decision)), level)
     end
     fields[name] = value
   end
@@ -452,8 +453,8 @@ function recorded.write(prepare, stored, done, a, b)
   return fx, progress.problem
 end
 
-local function redo(self, on_conflict, done, a, b)
-  local list, e = choose(recorded.list(self), on_conflict, "old")
+local function redo(self, on_conflict, level, done, a, b)
+  local list, e = choose(recorded.list(self), on_conflict, "old", level)
   if not list then return conflict(e) end
   return recorded.write(function() return list end, true, done, a, b)
 end
@@ -473,9 +474,9 @@ local function go_back(fx)
   return problem
 end
 
-local function undo_chosen(self, on_conflict, done, a, b)
+local function undo_chosen(self, on_conflict, level, done, a, b)
   local list = reversed(recorded.list(self))
-  local chosen, e = choose(list, on_conflict, "new")
+  local chosen, e = choose(list, on_conflict, "new", level)
   if not chosen then return conflict(e) end
   local fx = #chosen == #self and self or make(reversed(chosen))
   local ok, effects, problem = transaction.run(done, a, b, go_back, fx)
@@ -487,7 +488,7 @@ end
 -- hold what they held then; else `on_conflict` decides.  Returns what `write`
 -- returns.
 function recorded.travel(self, by, on_conflict, done, a, b)
-  return (by < 0 and undo_chosen or redo)(self, on_conflict, done, a, b)
+  return (by < 0 and undo_chosen or redo)(self, on_conflict, 5, done, a, b)
 end
 
 local OPTIONS = { on_conflict = "function" }
@@ -498,7 +499,7 @@ local OPTIONS = { on_conflict = "function" }
 function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")
-  local fx, problem, e = redo(self, opts.on_conflict)
+  local fx, problem, e = redo(self, opts.on_conflict, 4)
   if not fx then return nil, problem, e end
   recorded.raise(problem)
   return fx
