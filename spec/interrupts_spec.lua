@@ -93,6 +93,20 @@ local function begin(its)
   its.leaf.list[4] = 4
 end
 
+local function record(its)
+  local _, fx = mw.transaction(function()
+    its.account.a, its.account.b = 5, nil
+    its.leaf.list[4] = 4
+    mw.setmetatable(its.leaf, { __index = { m = 1 } })
+  end)
+  its.fx = fx
+end
+
+local function withdraw(its)
+  record(its)
+  its.fx:rollback()
+end
+
 local operations = {
   { op = "replace", path = "/account/a", value = 5 },
   { op = "add", path = "/account/leaf/list/1", value = { 7 } },
@@ -178,6 +192,35 @@ describe("an error from outside", function()
       assert(tx)
     end, begin)
     check(function(its) mw.untrack(its.root) end, begin)
+  end)
+
+  it("leaves effects undone or not, and applied or not", function()
+    check(function(its) its.fx:rollback() end, record)
+    check(function(its) assert(its.fx:apply()) end, withdraw)
+    check(function(its) assert(its.fx:invert():apply()) end, record)
+    check(function(its)
+      assert(its.fx:apply { on_conflict = function() return "skip" end })
+    end, function(its)
+      withdraw(its)
+      its.account.a = "another"
+    end)
+  end)
+
+  it("leaves an object untracked whose class decides what is applied", function()
+    local class = {}
+    function class.__newindex(t, k, v) rawset(t, k, v) end
+    local n, fired = 0, nil
+    repeat
+      n = n + 1
+      local object = mw.track(setmetatable({}, class))
+      local _, fx = mw.transaction(function() object.x = 1 end)
+      fx:rollback()
+      mw.untrack(object)
+      fired = interrupted(n, fx.apply, fx)
+      assert.is_true(object.x == nil or object.x == 1)
+      local _, others = mw.transaction(function() object.y = 1 end)
+      assert.equal(0, others:len(), "interrupted at " .. n)
+    until not fired
   end)
 
   it("leaves a rollback done when it comes in a guard", function()

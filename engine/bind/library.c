@@ -292,6 +292,7 @@ static int build(lua_State *L) {
   mwb_open_effects(L);
   mwb_open_rollback(L);
   mwb_open_transaction(L);
+  mwb_open_tracks(L);
   mwb_open_interception(L);
   mwb_open_reads(L, s);
   mwb_open_userdata(L);

@@ -36,6 +36,7 @@ void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
 void mwb_open_transaction(lua_State *L);
+void mwb_open_tracks(lua_State *L);
 void mwb_open_interception(lua_State *L);
 void mwb_open_reads(lua_State *L, mwb_state *s);
 void mwb_open_userdata(lua_State *L);

@@ -972,6 +972,18 @@ static int on_rollback(lua_State *L) {
   return 1;
 }
 
+/* on_end(f): the transaction that owns a write now, which has no such function,
+** calls `f` when it ends, where no debug hook raises. */
+static int on_end(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  need_extras(L, s, mwb_owner_of(L, s));
+  lua_pushliteral(L, "finish");
+  lua_pushvalue(L, 1);
+  lua_rawset(L, -3);
+  return 0;
+}
+
 /* in_transaction() */
 static int in_transaction(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -1011,6 +1023,7 @@ void mwb_open_transaction(lua_State *L) {
                                        {"run", run_done},
                                        {"is_in_run", is_in_run},
                                        {"on_rollback", on_rollback},
+                                       {"on_end", on_end},
                                        {"in_transaction", in_transaction},
                                        {"prepare", prepare},
                                        {NULL, NULL}};

@@ -825,17 +825,19 @@ static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
   mwi_tree_mark_released(s->engine, mark, DROPPED, 0);
 }
 
-static int untrack(lua_State *L) {
-  mwb_state *s = mwb_enter_object(L, "untrack", 1);
+/* Ends that the object at 1 is tracked; its entries in open transactions are
+** dropped, or stay. */
+static int end_track(lua_State *L, const char *name, int drops) {
+  mwb_state *s = mwb_enter_object(L, name, 1);
   mw_handle h = (mwb_absorb(L, s, 1), mwb_handle_of(L, s, 1));
   const mwi_object *r = mwb_object_of(s, h);
   uint32_t mark;
   if (!mw_object_is_tracked(s->engine, h)) return 0;
   if (!r->watched && lua_isuserdata(L, 1)) mwb_class_unwatched(L, s, 1);
-  mwb_freeze_all(L, s); /* may run finalisers */
+  if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   mark = mwi_tree_release_mark(s->engine);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
-  drop_entries(s, h, mark);
+  if (drops) drop_entries(s, h, mark);
   if (!mwb_intercepts(s, h)) {
     if (lua_istable(L, 1))
       mwb_unshadow(L, s, 1);
@@ -845,6 +847,18 @@ static int untrack(lua_State *L) {
   mwb_let_go_since(L, s, mark);
   mwb_let_go(L, s, SIZE_MAX);
   return 0;
+}
+
+static int untrack(lua_State *L) { return end_track(L, "untrack", 1); }
+
+/* end_track(object): for what the library has tracked for a transaction, whose
+** entries a transaction around may have */
+static int end_own_track(lua_State *L) { return end_track(L, "untrack", 0); }
+
+void mwb_open_tracks(lua_State *L) {
+  static const luaL_Reg functions[] = {{"end_track", end_own_track},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
 }
 
 /* }====================================================== */

@@ -53,7 +53,7 @@ end
 local function untrack(env)
   if not tracked[env] then return end
   tracked[env] = tracked[env] > 1 and tracked[env] - 1 or nil
-  if not tracked[env] then core.untrack(env) end
+  if not tracked[env] then private.end_track(env) end
 end
 
 -- Returns functions that begin what `opts` asks for, keep the results with the

@@ -585,3 +585,24 @@ describe("misuse of effects", function()
       , fx.apply, fx, { on_conflict = "skip" })
   end)
 end)
+
+describe("effects of an object whose class has a say", function()
+  it("are applied and taken back with a transaction around", function()
+    local class = {}
+    function class.__newindex(t, k, v) rawset(t, k, v) end
+    local object, env = mw.track(setmetatable({}, class)), {}
+    local _, fx = mw.transaction(function() object.x = 1 end)
+    fx:rollback()
+    mw.untrack(object)
+    assert.is_false((mw.transaction(function()
+      assert(fx:apply())
+      assert.equal(1, object.x)
+      local tx = mw.begin { globals = env }
+      env.level = 1
+      tx:commit()
+      assert.is_nil(getmetatable(env))
+      error "no"
+    end)))
+    assert.same({ nil, nil }, { object.x, env.level })
+  end)
+end)

@@ -357,7 +357,8 @@ local function tell_all(list, told)
     if type(e.object) == "table" and type(mt) == "table" and
       rawget(core.raw(mt), "__newindex") ~= nil and
       not private.intercepts(e.object) then
-      told[#told + 1] = core.track(e.object)
+      told[#told + 1] = e.object
+      core.track(e.object)
     end
   end
 end
@@ -392,7 +393,8 @@ end
 local function store(e, progress)
   if has_say(e) then
     if not private.intercepts(e.object) then
-      progress.told[#progress.told + 1] = core.track(e.object)
+      progress.told[#progress.told + 1] = e.object
+      core.track(e.object)
     end
     local ok, err = transaction.run(nil, nil, nil, by_class, e, progress)
     if ok then return end
@@ -421,6 +423,9 @@ end
 -- Writes the entries that `prepare` returns.  Sets `at` of `progress` to the
 -- entry under way, and `problem` to the first error of a guard.
 local function write(prepare, progress)
+  private.on_end(function()
+    for _, object in ipairs(progress.told) do private.end_track(object) end
+  end)
   local list = ask_all(prepare(), progress)
   if not progress.stored then tell_all(list, progress.told) end
   for _, e in ipairs(list) do
@@ -448,7 +453,6 @@ end
 function recorded.write(prepare, stored, done, a, b)
   local progress = { told = {}, stored = stored }
   local ok, fx = transaction.run(done, a, b, write, prepare, progress)
-  for _, object in ipairs(progress.told) do core.untrack(object) end
   if not ok then return nil, tostring(fx), progress.at end
   return fx, progress.problem
 end
