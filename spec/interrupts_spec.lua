@@ -206,10 +206,10 @@ describe("an error from outside", function()
     end)
   end)
 
-  it("leaves an object untracked whose class decides what is applied", function()
+  it("leaves an object untracked whose class has a say", function()
     local class = {}
     function class.__newindex(t, k, v) rawset(t, k, v) end
-    local n, fired = 0, nil
+    local n, fired = 0
     repeat
       n = n + 1
       local object = mw.track(setmetatable({}, class))

@@ -324,7 +324,9 @@ local function patch(root, list)
     return nil, why, shared
   end
   local ok, err, entry = store:apply()
-  if not ok then return nil, err, store:writer(entry.object, entry.key) end
+  if not ok then
+    return nil, err, entry and store:writer(entry.object, entry.key)
+  end
   return document.root
 end
 
