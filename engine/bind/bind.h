@@ -175,6 +175,7 @@ typedef struct mwb_state {
   size_t n_scratch, size_scratch;
   const void *guard_meta; /* metatables, for comparisons by address */
   const void *handle_meta;
+  const void *begun_meta, *closer_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind; in the trace

@@ -108,7 +108,9 @@ mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {
 }
 
 mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t = mwb_find_coroutine(L, s), **record;
+  mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  mwb_coroutine **record;
   int top = lua_gettop(L);
   if (t != NULL) return t;
   record = (mwb_coroutine **)lua_newuserdatauv(L, sizeof(*record), N_USER);

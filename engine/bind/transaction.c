@@ -706,15 +706,14 @@ static int begin(lua_State *L) {
 }
 
 static handle *to_handle(lua_State *L, const mwb_state *s) {
-  int ours = 0;
+  const void *meta = NULL;
   if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
-    mwb_push(L, s, MWB_BEGUN);
-    ours = lua_rawequal(L, -1, -2);
-    mwb_push(L, s, MWB_CLOSER);
-    ours = ours || lua_rawequal(L, -1, -3);
-    lua_pop(L, 3);
+    meta = lua_topointer(L, -1);
+    lua_pop(L, 1);
   }
-  return ours ? (handle *)lua_touserdata(L, 1) : NULL;
+  if (meta == NULL || (meta != s->begun_meta && meta != s->closer_meta))
+    return NULL;
+  return (handle *)lua_touserdata(L, 1);
 }
 
 static handle *self(lua_State *L, const char *name) {
@@ -1036,8 +1035,8 @@ void mwb_open_transaction(lua_State *L) {
   static const luaL_Reg retrying[] = {{"__gc", retry}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
-  mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
-  mwb_new_meta(L, MWB_CLOSER, "transaction", none, none);
+  s->begun_meta = mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
+  s->closer_meta = mwb_new_meta(L, MWB_CLOSER, "transaction", none, none);
   mwb_push(L, s, MWB_CLOSER);
   mwb_push(L, s, MWB_BEGUN);
   lua_getfield(L, -1, "__close");
