@@ -844,7 +844,7 @@ describe("on_conflict", function()
   end)
 end)
 
-describe("a step whose objects have died", function()
+describe("a step whose objects nobody else has", function()
   it("is undone and done again", function()
     local history = make()
     local function runs()
@@ -866,17 +866,28 @@ describe("a step whose objects have died", function()
     assert.is_true(history:can_redo())
   end)
 
-  it("keeps none of them alive", function()
-    local history = make()
-    history:merge "stroke"
-    local obj = mw.track { x = 0 }
-    for i = 1, 3 do history:run("stroke", set(obj, "x", i)) end
-    local seen = setmetatable({ obj }, { __mode = "v" })
-    obj = nil -- luacheck: ignore
-    collectgarbage()
-    collectgarbage()
-    assert.same({}, seen)
-    assert.same({ "stroke" }, history:labels())
+  it("holds them as long as the history has the step", function()
+    for _, label in ipairs { "stroke", "step" } do
+      local history = make { limit = 1 }
+      local seen = setmetatable({}, { __mode = "v" })
+      history:merge "stroke"
+      local function draw()
+        local obj = mw.track { x = 0 }
+        seen[1] = obj
+        for i = 1, 3 do history:run(label, set(obj, "x", i)) end
+      end
+      draw()
+      collectgarbage()
+      collectgarbage()
+      assert.equal(3, seen[1].x)
+      history:undo()
+      assert.equal(label == "stroke" and 0 or 2, seen[1].x)
+      local doc = mw.track { x = 0 }
+      history:run("another", set(doc, "x", 1))
+      collectgarbage()
+      collectgarbage()
+      assert.is_nil(seen[1])
+    end
   end)
 end)
 

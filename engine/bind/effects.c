@@ -125,6 +125,23 @@ int mwb_changes_something(lua_State *L, int index) {
   return !same;
 }
 
+/* Has the entry before the same object, so that the effects hold the object? */
+static int is_of_last(const mwb_effects *fx, size_t i) {
+  return i > 0 && fx->entries[i - 1].obj == fx->entries[i].obj;
+}
+
+/* The effects at `index` hold their objects. */
+static void hold_objects(lua_State *L, const mwb_state *s, mwb_effects *fx,
+                         int index) {
+  size_t i;
+  for (i = 0; i < fx->n; i++) {
+    if (is_of_last(fx, i)) continue;
+    if (mwb_alive(L, s, fx->entries[i].obj))
+      mwb_hold_value(L, &fx->held, index, index + 1);
+    lua_settop(L, index);
+  }
+}
+
 /* Copies an entry of a coroutine, and the values of the entry, to the effects
 ** at the top. */
 static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
@@ -138,8 +155,8 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
     mwb_pack(L, s, &fx->held, top, top + 1, copy, part);
     lua_pop(L, 1);
   }
-  if (mwb_alive(L, s, entry.obj) && mwb_is_cell(L, s, top + 1))
-    mwb_hold_value(L, &fx->held, top, top + 1); /* keeps the cell alive */
+  if (!is_of_last(fx, fx->n) && mwb_alive(L, s, entry.obj))
+    mwb_hold_value(L, &fx->held, top, top + 1);
   lua_settop(L, top);
   if (entry.where != 0) {
     mwb_push_values(L, t);
@@ -336,6 +353,8 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     fx->n = n;
     fx->held.n = t->held.n;
     if (t->hides) remove_hidden(fx);
+    hold_objects(L, s, fx, lua_gettop(L));
+    t->held.n = fx->held.n; /* the coroutine and the effects share the values */
   }
   return only;
 }
@@ -369,8 +388,8 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
     entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
                                    lua_tostring(L, top + 2));
   lua_getfield(L, list, "object");
-  if (mwb_is_cell(L, s, top + 3)) mwb_hold_value(L, &fx->held, table, top + 3);
   entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
+  if (!is_of_last(fx, fx->n)) mwb_hold_value(L, &fx->held, table, top + 3);
   lua_settop(L, top);
   fx->n++;
 }
