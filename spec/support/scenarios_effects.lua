@@ -197,7 +197,6 @@ function scenarios.untracked()
     for i = 1, 20 do leaf[i], other[i] = tostring(i), tostring(i) end
   end)
   local done = ok and pcall(mw.untrack, root)
-  if done then check(getmetatable(leaf) == nil) end
   if ok then check(fx:len() == 40) end
   if pcall(outer.rollback, outer) then
     check(other[1] == nil and leaf[1] == (ok and done and "1" or nil))
