@@ -277,12 +277,17 @@ local function ask_undo(self)
   return instead
 end
 
+local function undo(fx)
+  local intact = private.intact(fx)
+  local problem = private.undo(fx)
+  if intact then private.see(fx) end
+  return problem
+end
+
 --- Gives all fields the values from before the effects.  Returns the first
 -- error of a guard in a table, or nil.
 function recorded.undo(self)
-  local intact = private.intact(self)
-  local problem = transaction.attempt(private.undo, self)
-  if intact then private.see(self) end
+  local problem = transaction.attempt(undo, self)
   return problem ~= nil and { problem } or nil
 end
 
