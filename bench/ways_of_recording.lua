@@ -85,30 +85,22 @@ end
 
 -- Transactions in transactions ------------------------------------------
 
--- Begun one in the other, with a write in each.
-function growth.nested_begin(n)
-  local obj = mw.track { x = 0 }
-  return function()
-    local list = {}
-    for i = 1, n do
-      list[i] = mw.begin()
-      obj.x = i
-    end
-    for i = n, 1, -1 do list[i]:commit() end
-  end, n
+-- Begun one in the other, with a write in each, and ended by the method.
+local function nested(ending)
+  return function(n)
+    local obj = mw.track { x = 0 }
+    return function()
+      local list = {}
+      for i = 1, n do
+        list[i] = mw.begin()
+        obj.x = i
+      end
+      for i = n, 1, -1 do list[i][ending](list[i]) end
+    end, n
+  end
 end
 
-function growth.nested_rollback(n)
-  local obj = mw.track { x = 0 }
-  return function()
-    local list = {}
-    for i = 1, n do
-      list[i] = mw.begin()
-      obj.x = i
-    end
-    for i = n, 1, -1 do list[i]:rollback() end
-  end, n
-end
+growth.nested_begin, growth.nested_rollback = nested "commit", nested "rollback"
 
 local function nest(obj, n)
   local tx <close> = mw.begin()

@@ -12,8 +12,8 @@ local reads = require "moonwatch.effects.reads"
 local private = core.private
 
 local transaction = {
-  attempt = nil, run = private.run, on_rollback = private.on_rollback,
-  is_open = private.in_transaction,
+  begin = private.begin, transaction = private.transaction,
+  run = private.run, on_rollback = private.on_rollback,
 }
 
 --- Effects -> the reads of their transaction, if the program asked for reads.
@@ -107,11 +107,7 @@ private.prepare(prepare, begin_scope, end_scope)
 
 -- The core takes the folder of this file for the folder of the library; a line
 -- in that folder is no line of the program.
-local function find_place()
-  private.find_place()
-  return true
-end
-find_place()
+private.find_place()
 
 --- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
 -- back, and the error goes on.
@@ -120,7 +116,5 @@ function transaction.attempt(f, ...)
   if not ok then error(fx, 0) end
   return result
 end
-
-transaction.begin, transaction.transaction = private.begin, private.transaction
 
 return transaction

@@ -19,18 +19,10 @@
 -- make a change, for `store_all`, so that a caller can make several changes in
 -- one step.
 
+local name_of = require "moonwatch.effects.name_of"
 local private = require("moonwatch.core").private
 
 local pending = {}
-
-local NAN = {}
-
---- Returns the name of a key in `fields`.
-function pending.name(key)
-  return key == key and key or NAN
-end
-
-local name_of = pending.name
 
 --- Returns the entry of a field, or nil.
 function pending.find(self, object, key)

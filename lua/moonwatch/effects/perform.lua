@@ -12,6 +12,7 @@
 
 local core = require "moonwatch.core"
 local hook = require "moonwatch.effects.hook"
+local name_of = require "moonwatch.effects.name_of"
 local pending = require "moonwatch.effects.pending"
 local protect = require "moonwatch.protect"
 local recorded = require "moonwatch.effects.recorded"
@@ -209,11 +210,11 @@ local function placed(fx, list)
   for _, e in ipairs(list) do
     local its = places[e.object] or {}
     places[e.object] = its
-    its[pending.name(e.key)] = e.where
+    its[name_of(e.key)] = e.where
   end
   for _, e in ipairs(entries) do
     local its = places[e.object]
-    e.where = its and its[pending.name(e.key)] or e.where
+    e.where = its and its[name_of(e.key)] or e.where
   end
   return private.effects(entries)
 end

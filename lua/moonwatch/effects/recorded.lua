@@ -6,6 +6,7 @@
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
+local name_of = require "moonwatch.effects.name_of"
 local reads = require "moonwatch.effects.reads"
 local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
@@ -117,17 +118,6 @@ function recorded:concat(other)
   return make(list, other, self)
 end
 
-local CLASS = {} -- the key of a change of class
-local STATE = {} -- the key of a call that changed the state of a userdata
-local NAN = {}
-
-local function name_of(e)
-  local key = e.key
-  if e.kind == "call" then return STATE end
-  if key == nil then return CLASS end
-  return key == key and key or NAN
-end
-
 -- Returns the kind of an entry.  A raw write, whose kind does not say what it
 -- changed, was to a table.
 local function kind_of(e)
@@ -145,12 +135,14 @@ local function net_kind(e)
   return was and (is and "update" or "delete") or "insert"
 end
 
+local STATE = name_of(nil, "call")
+
 -- Merges an entry into the net change of its field, in `list` and by name in
 -- `fields`.  A field that is set again after a delete comes last.  Fields of a
 -- userdata may be part of its state, so they are not merged across a call.
 local function merge(list, fields, e)
   e.kind = kind_of(e)
-  local of_object, name = fields[e.object] or {}, name_of(e)
+  local of_object, name = fields[e.object] or {}, name_of(e.key, e.kind)
   if (of_object[STATE] ~= nil) ~= (name == STATE) then of_object = {} end
   local former = of_object[name]
   fields[e.object], of_object[name] = of_object, former or e
@@ -185,7 +177,7 @@ local function outcome(self)
   local fields, order = {}, {}
   for _, e in ipairs(recorded.list(self)) do
     fields[e.object] = fields[e.object] or {}
-    local name = name_of(e)
+    local name = name_of(e.key, e.kind)
     if not fields[e.object][name] then order[#order + 1] = e end
     fields[e.object][name] = e
   end
@@ -203,7 +195,7 @@ local function fields_read(self)
   for _, read in ipairs(self:reads() or {}) do
     local its = fields[read.object] or {}
     fields[read.object] = its
-    its[read.key == nil and WHOLE or name_of(read)] = true
+    its[read.key == nil and WHOLE or name_of(read.key)] = true
   end
   return fields
 end
@@ -213,7 +205,7 @@ end
 local function add_reads(conflicts, reader, written, order)
   local fields = fields_read(reader)
   for _, e in ipairs(order) do
-    local name = name_of(e)
+    local name = name_of(e.key, e.kind)
     if at(fields, e.object, name) or at(fields, e.object, WHOLE) then
       conflicts[#conflicts + 1] = {
         object = e.object, key = e.key, kind = "read",
@@ -233,7 +225,7 @@ function recorded:conflicts(other)
   local theirs, their_order = outcome(other)
   local conflicts = {}
   for _, e in ipairs(order) do
-    local name = name_of(e)
+    local name = name_of(e.key, e.kind)
     local a, b = mine[e.object][name], at(theirs, e.object, name)
     if b and not state.same_value(a, a.new, b.new) then
       conflicts[#conflicts + 1] = {
@@ -325,7 +317,7 @@ local function choose(list, on_conflict, from, level)
   for _, e in ipairs(list) do
     local fields = running[e.object] or {}
     running[e.object] = fields
-    local name = name_of(e)
+    local name = name_of(e.key, e.kind)
     local value = fields[name] or { actual(e) }
     local decision = state.same_value(e, value[1], e[from]) and "overwrite" or
       on_conflict and on_conflict(copy(e), value[1]) or "abort"

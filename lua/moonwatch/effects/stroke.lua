@@ -9,6 +9,7 @@
 -- the steps, and after which step it stood `before`.
 
 local core = require "moonwatch.core"
+local name_of = require "moonwatch.effects.name_of"
 local state = require "moonwatch.effects.state"
 local same = require "moonwatch.same"
 
@@ -19,16 +20,6 @@ local stroke = {}
 
 local Stroke = {}
 Stroke.__index = Stroke
-
-local CLASS = {} -- stands for the key of a change of class
-local STATE = {} -- stands for the keys of calls of mutators
-local NAN = {}
-
-local function name_of(key, kind)
-  if kind == "call" then return STATE end
-  if key == nil then return CLASS end
-  return key == key and key or NAN
-end
 
 -- Does the field hold another value than before the stroke?
 local function is_changed(field)
