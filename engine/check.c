@@ -615,7 +615,7 @@ static int verify_records(mw_engine *e, sums *sum) {
 /* }====================================================== */
 
 /* {======================================================
-** Journal, hierarchies, traces
+** Journal, readers, hierarchies, traces
 ** ======================================================= */
 
 /* The ranges of the owners fill the log, and each range is in order. */
@@ -682,6 +682,30 @@ static int verify_journal(mw_engine *e) {
   holds(open == part->open && entries == part->entries);
   holds(part->mixed ? in_order == 0 && entries > 0 : in_order == entries);
   return verify_stakes(e);
+}
+
+/* All entries that somebody is going to read are there, and no others. */
+static int verify_readers(mw_engine *e) {
+  const mwi_readers *part = &e->reader;
+  uint64_t first = part->last + 1, seq;
+  uint32_t i, open = 0;
+  for (i = 0; i < part->n; i++) {
+    const mwi_reader *r = &part->list[i];
+    if (r->capacity == 0) continue;
+    open++;
+    holds(r->next <= part->last + 1);
+    holds(part->last + 1 - r->next <= r->capacity);
+    holds(r->capacity / MWI_READER_PAGE + 2 <= part->n_pages);
+    if (r->next < first) first = r->next;
+  }
+  holds(open == part->open && first == part->first);
+  for (seq = first; seq <= part->last; seq++) {
+    const mwi_delivered *page =
+        part->pages[seq / MWI_READER_PAGE % part->n_pages];
+    holds(page != NULL);
+    holds((page[seq % MWI_READER_PAGE].kind & ~MWI_BEGINS) < MW_KINDS);
+  }
+  return MW_OK;
 }
 
 static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *h) {
@@ -776,6 +800,7 @@ int mw_verify(mw_engine *e) {
   passes(verify_watches(e, &sum));
   passes(verify_tree(e, &sum));
   passes(verify_journal(e));
+  passes(verify_readers(e));
   passes(verify_hierarchies(e));
   return verify_traces(e);
 }

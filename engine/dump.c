@@ -285,6 +285,10 @@ int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
     put_some(&out, "", e->journal.open, " owners");
     put_text(&out, e->journal.mixed ? ", mixed\n" : "\n");
   }
+  if (e->reader.open > 0) {
+    put_some(&out, "readers: ", e->reader.open, ", ");
+    put_some(&out, "", e->reader.last + 1 - e->reader.first, " entries\n");
+  }
   dump_records(&out, e);
   dump_hierarchies(&out, e);
   dump_traces(&out, e);

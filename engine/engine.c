@@ -15,6 +15,7 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   e->alloc = alloc;
   e->ud = ud;
   e->tree.woken = 1;
+  e->reader.first = 1;
   e->past.stamp = UINT64_C(1) << 32 | 1; /* age 1, generation 0 */
   if (mwi_clock_open(e) == MW_OK && mwi_identity_open(e) == MW_OK) return e;
   mw_engine_close(e);
@@ -28,6 +29,7 @@ void mw_engine_close(mw_engine *e) {
   mwi_trace_close(e);
   mwi_hierarchy_close(e);
   mwi_journal_close(e);
+  mwi_reader_close(e);
   mwi_past_close(e);
   mwi_tree_close(e);
   mwi_watch_close(e);

@@ -26,6 +26,7 @@
 #include "identity.h"
 #include "journal.h"
 #include "past.h"
+#include "reader.h"
 #include "trace.h"
 #include "tree.h"
 #include "watch.h"
@@ -38,6 +39,7 @@ struct mw_engine {
   mwi_watches watch;
   mwi_tree tree;
   mwi_journal journal;
+  mwi_readers reader;
   mwi_past past;
   mwi_traces trace;
   mwi_hierarchies scope;

@@ -1,5 +1,5 @@
 /*
-** journal.c - who owns a write, and what an owner's end gives back.
+** journal.c - who owns a write, and what an owner's end gives back or delivers.
 ** SPDX-License-Identifier: MIT
 **
 ** An owner has the entries of its writes.  The owners of one thread of the host
@@ -28,6 +28,10 @@
 ** back gives the old value of its newest stake to the field, and the old value
 ** of any other stake to the stake that is newer; a final write ends all stakes
 ** in its field.  The journal stays mixed until there are no entries.
+**
+** An entry that nobody can take back any more is delivered to the readers, if
+** there are any: at once if nobody owns the write, else when the outermost
+** owner commits: see reader.c.
 */
 #include <string.h>
 
@@ -195,6 +199,7 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
   s->old = entry->value[MW_OLD];
   s->type = entry->type[MW_OLD];
   s->kind = entry->kind;
+  s->seq = entry->seq;
   keep_value(e, key->type, key->u, e->watch.host.retain);
   keep_value(e, s->type, s->old, e->watch.host.retain);
   give_stake(e, i, owner);
@@ -270,6 +275,23 @@ static void end_all_stakes(mw_engine *e) {
   uint32_t i;
   for (i = 1; i <= e->journal.n_stakes; i++)
     if (stake_at(e, i)->obj != MW_NONE) end_stake(e, i);
+}
+
+/* Returns the oldest stake in the field of a stake; 0 gives 0. */
+static uint32_t oldest_of(const mw_engine *e, uint32_t i) {
+  while (i != 0 && stake_at(e, i)->older != 0) i = stake_at(e, i)->older;
+  return i;
+}
+
+/* Returns the stake that stands for an entry of the owner; 0 if a later write
+** to the field is final. */
+static uint32_t stake_of(const mw_engine *e, mw_owner owner,
+                         const mw_entry *entry, const mw_value *key) {
+  uint32_t i = find_stake(e, entry->obj, key);
+  while (i != 0 &&
+         (stake_at(e, i)->owner != owner || stake_at(e, i)->seq > entry->seq))
+    i = stake_at(e, i)->older;
+  return i;
 }
 
 /* Asks the host for the field of an entry. */
@@ -471,6 +493,60 @@ const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
 /* }====================================================== */
 
 /* {======================================================
+** Delivery
+** ======================================================= */
+
+/* Sets the kind of a plain write by its old and new value.  Returns 0 if the
+** write changes nothing. */
+static int set_kind(mw_entry *entry) {
+  int was = entry->type[MW_OLD] != MW_TABSENT;
+  int is = entry->type[MW_NOW] != MW_TABSENT;
+  if (entry->kind != MW_INSERT && entry->kind != MW_UPDATE &&
+      entry->kind != MW_DELETE)
+    return 1;
+  entry->kind = was ? (is ? MW_UPDATE : MW_DELETE) : MW_INSERT;
+  return was || is;
+}
+
+/* Delivers an entry of an owner, or of nobody (0).  The old value is what was
+** delivered last of the field: that of the oldest stake in the field, if there
+** is a stake.  Returns 0 if there is nothing to deliver. */
+static int deliver_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                         uint32_t oldest, int begins, void *host) {
+  mw_entry its = *entry;
+  mw_values values;
+  if (!mwi_is_read(&e->reader)) return 0;
+  values.owner = values.old_owner = owner;
+  values.old_source = 0;
+  if (oldest != 0) {
+    const mwi_stake *s = stake_at(e, oldest);
+    its.type[MW_OLD] = s->type;
+    its.value[MW_OLD] = s->old;
+    values.old_owner = s->owner;
+    values.old_source = s->source;
+  }
+  if (!set_kind(&its)) return 0;
+  mwi_reader_deliver(e, &its, &values, begins, host);
+  return 1;
+}
+
+/* An entry of the stake was delivered: nobody takes older writes to the field
+** back, and the entry's new value is the old value of what comes later. */
+static void deliver_stake(mw_engine *e, uint32_t i, const mw_entry *entry) {
+  mwi_stake *s = stake_at(e, i);
+  end_older(e, s->older);
+  keep_source(e, s->source, -1);
+  s->source = 0;
+  keep_value(e, entry->type[MW_NOW], entry->value[MW_NOW],
+             e->watch.host.retain);
+  keep_value(e, s->type, s->old, e->watch.host.release);
+  s->type = entry->type[MW_NOW];
+  s->old = entry->value[MW_NOW];
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Writes
 ** ======================================================= */
 
@@ -564,9 +640,11 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
       part->top = log;
     }
     add_entries(e, owner, &its, 1);
-    if (part->mixed) add_stake(e, owner, entry, &key);
-  } else if (part->mixed) {
-    end_older(e, find_stake(e, entry->obj, &key));
+    if (part->mixed) add_stake(e, owner, &its, &key);
+  } else {
+    uint32_t i = part->mixed ? find_stake(e, entry->obj, &key) : 0;
+    deliver_entry(e, 0, entry, oldest_of(e, i), 1, host);
+    end_older(e, i);
   }
   return MW_OK;
 }
@@ -740,6 +818,30 @@ static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
   return MW_OK;
 }
 
+/* Delivers the entries of the owner that count: in a mixed journal, the others
+** have been followed by a final write to their field.  What is delivered of a
+** field is final itself. */
+static void deliver_range(mw_engine *e, mw_owner owner, void *host) {
+  const mwi_owner *o = owner_at(e, owner);
+  uint32_t i, end = range_end(e, o);
+  int begins = 1;
+  for (i = o->mark; i < end; i++) {
+    const mw_entry *entry = &log_at(e, o->log)->entries[i];
+    uint32_t its = 0;
+    if (e->journal.mixed) {
+      mw_value key;
+      if (field_of(e, owner, entry, &key, host) != MW_OK) {
+        mwi_reader_lose(e);
+        continue;
+      }
+      its = stake_of(e, owner, entry, &key);
+      if (its == 0) continue;
+    }
+    begins &= !deliver_entry(e, owner, entry, oldest_of(e, its), begins, host);
+    if (its != 0) deliver_stake(e, its, entry);
+  }
+}
+
 /* No owner can take the entries of the first owner of a log back. */
 static int make_final(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
@@ -748,6 +850,7 @@ static int make_final(mw_engine *e, mw_owner owner, void *host) {
     int code = mix(e, host);
     if (code != MW_OK) return code;
   }
+  if (mwi_is_read(&e->reader)) deliver_range(e, owner, host);
   while (o->first != 0) end_older(e, o->first);
   for (i = o->mark; i < end; i++)
     keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);

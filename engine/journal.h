@@ -32,6 +32,7 @@ typedef struct mwi_stake {
   uint8_t type;   /* of `old` */
   uint8_t kind;   /* of the first entry */
   uint32_t owner;
+  uint64_t seq;           /* of the first entry */
   uint32_t source;        /* see mw_restore */
   uint32_t older, newer;  /* stakes in the same field */
   uint32_t before, after; /* stakes of the same owner */

@@ -394,6 +394,24 @@ typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner parent,
 ** (-1).  Must not call the engine. */
 typedef void (*mw_keep_source)(void *ud, uint32_t source, int n);
 
+/* Whose values an entry has that is delivered: see `mw_restore`. */
+typedef struct mw_values {
+  mw_owner owner;      /* has the key and the new value; 0: nobody */
+  mw_owner old_owner;  /* has the old value, */
+  uint32_t old_source; /* unless the old value has a source */
+} mw_values;
+
+/* Changes an entry into an entry of the readers, with the number `entry->seq`:
+** the values of the entry are read until `mw_forget`.  Returns MW_OK, or a
+** code: then the readers miss the entry.  The callback must not call the
+** engine. */
+typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
+                          const mw_values *values, void *host);
+
+/* Nobody reads entries with numbers below `seq` any more.  Must not call the
+** engine. */
+typedef void (*mw_forget)(void *ud, uint64_t seq);
+
 /*
 ** The callbacks of a host with guards.  `alive` returns whether an object that
 ** is a guard still lives; if `alive` is NULL, a guard lives until the guard is
@@ -411,6 +429,8 @@ typedef struct mw_host {
   mw_field field;
   mw_hand hand;
   mw_keep_source keep_source;
+  mw_deliver deliver;
+  mw_forget forget;
 } mw_host;
 
 /* Sets the host.  The engine copies `*host`; `ud` belongs to the host and must
@@ -852,10 +872,10 @@ MW_API int mw_move_since(const mw_engine *e, uint64_t number,
 **     mw_owner_rewind(e, owner, host)           or restores the old values
 **     mw_owner_forget(e, owner, ...)            and ends the owner
 **
-** While an owner is open, the host appends all writes to what is watched or
-** tracked: with their owner, or with owner 0 for a write that nobody may take
-** back.  Owners end in any order.  An owner that takes its writes back leaves
-** each field as if these writes had never been made.
+** While an owner or a reader is open, the host appends all writes to what is
+** watched or tracked: with their owner, or with owner 0 for a write that nobody
+** may take back.  Owners end in any order.  An owner that takes its writes back
+** leaves each field as if these writes had never been made.
 ** ======================================================= */
 
 /* The places of the values in an entry: the key, the old and the new value. */
@@ -941,6 +961,64 @@ typedef int (*mw_dropped)(void *ud, mw_handle obj);
 /* Removes the entries of the objects for which `dropped` returns not 0, as if
 ** the writes had not been recorded. */
 MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
+
+/* }====================================================== */
+
+/* {======================================================
+** Readers
+**
+** Who reads what was written: entries that no owner can take back any more.
+**
+**     reader = mw_reader_open(e, capacity, flags)
+**     seq = mw_reader_next(e, reader)
+**     while (mw_delivery_entry(e, seq, &entry) == MW_OK) ... seq++;
+**     mw_reader_seek(e, reader, seq)             forgets what was read
+**     mw_reader_close(e, reader)
+**
+** An entry is delivered when its outermost owner commits, at once if nobody
+** owns the write.  The number of an entry, `seq`, is the number of the entry
+** before and 1.  The old value is what was delivered last of the field, so that
+** a reader who applies what is delivered has the state without the writes of
+** open owners.  An entry is left out if a later write to the same field was
+** delivered before.
+** ======================================================= */
+
+/* A reader; 0 stands for none. */
+typedef uint32_t mw_reader;
+
+/* The flags of a reader; bits. */
+enum mw_reader_flag {
+  MW_WHOLE = 1 /* misses all entries of an owner, or none */
+};
+
+/*
+** Opens a reader of what is delivered from now on.  A reader that has
+** `capacity` entries to read misses the oldest ones when more are delivered;
+** other readers do not notice.  While a reader is open, the host appends all
+** writes (see `mw_journal_append`).  Returns 0 if there is no memory.
+*/
+MW_API mw_reader mw_reader_open(mw_engine *e, uint32_t capacity, int flags);
+
+/* Closes a reader, and forgets the entries that only this reader has not
+** read. */
+MW_API void mw_reader_close(mw_engine *e, mw_reader reader);
+
+/* Returns the number of the entry that the reader reads next. */
+MW_API uint64_t mw_reader_next(const mw_engine *e, mw_reader reader);
+
+/* Returns how many entries the reader has missed. */
+MW_API uint64_t mw_reader_lost(const mw_engine *e, mw_reader reader);
+
+/* The reader reads `seq` next.  Returns MW_OK, or MW_STALE if not all entries
+** from `seq` on are kept, or are more than the reader's capacity. */
+MW_API int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq);
+
+/* Returns the number of the last entry that was delivered. */
+MW_API uint64_t mw_delivery_last(const mw_engine *e);
+
+/* Copies the entry with a number.  Returns MW_OK, or MW_STALE if the entry is
+** not kept. */
+MW_API int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry);
 
 /* }====================================================== */
 

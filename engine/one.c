@@ -22,6 +22,7 @@
 #include "json.c"
 #include "past.c"
 #include "pool.c"
+#include "reader.c"
 #include "tally.c"
 #include "trace.c"
 #include "trace_file.c"

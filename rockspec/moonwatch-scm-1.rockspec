@@ -30,6 +30,7 @@ build = {
         "engine/json.c",
         "engine/past.c",
         "engine/pool.c",
+        "engine/reader.c",
         "engine/tally.c",
         "engine/trace.c",
         "engine/trace_file.c",

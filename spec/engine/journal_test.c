@@ -4,7 +4,8 @@
 **
 ** The model of the random programs has a list of all writes, each with its
 ** owner.  An owner that takes its writes back takes them from the list, and a
-** field holds what the last write to the field in the list stored.
+** field holds what the last write to the field in the list stored.  A reader
+** who stores what is delivered has what the writes of no open owner stored.
 **
 ** SEED=n begins with this seed, PROGRAMS=n runs n programs.
 */
@@ -40,6 +41,8 @@ static struct {
   int restored;   /* number of calls of `restore` */
   int mistakes;   /* values that were read with a wrong source */
   int rewinding;  /* the thread of the owner that is rewound */
+  mw_reader reader;
+  int64_t copy[OBJECTS][FIELDS]; /* of what the reader has read */
 } host;
 
 static int object_of(mw_handle h) {
@@ -89,6 +92,27 @@ static void keep_source(void *ud, uint32_t source, int n) {
   host.sources[source] += n;
 }
 
+static int thread_of(mw_owner id) {
+  int i;
+  for (i = 0; i < OWNERS; i++)
+    if (host.owners[i].id == id && id != 0) return host.owners[i].thread;
+  return 0;
+}
+
+static int deliver(void *ud, mw_entry *entry, const mw_values *values,
+                   void *its) {
+  int thread = thread_of(values->owner), part;
+  int old = (values->old_source != 0) ? (int)values->old_source - 1
+                                      : thread_of(values->old_owner);
+  (void)ud;
+  (void)its;
+  host.mistakes += entry->value[MW_KEY].i / BASE != thread ||
+                   entry->value[MW_NOW].i / BASE != thread ||
+                   entry->value[MW_OLD].i / BASE != old;
+  for (part = 0; part < MW_PARTS; part++) entry->value[part].i %= BASE;
+  return MW_OK;
+}
+
 static void retain(void *ud, const mw_value *value) {
   (void)ud;
   host.kept[value->u.i]++;
@@ -110,6 +134,7 @@ static void begin(mw_engine *e) {
   its.field = field;
   its.hand = hand;
   its.keep_source = keep_source;
+  its.deliver = deliver;
   host.e = e;
   mw_host_set(e, &its);
   for (i = 0; i < OBJECTS; i++)
@@ -285,6 +310,8 @@ typedef struct row {
 static struct {
   row rows[WRITES];
   int n;
+  row due[WRITES]; /* what the reader has to read now */
+  int n_due;
 } model;
 
 static uint64_t state;
@@ -331,6 +358,7 @@ static void write_field(void) {
   r->owner = i;
   r->value = 1 + draw(BASE - 1);
   model.n++;
+  if (i < 0) model.due[model.n_due++] = *r;
   if (i < 0)
     write_as(0, 0, r->obj, r->key, r->value);
   else
@@ -356,11 +384,31 @@ static int agrees(int i) {
   return at == n;
 }
 
+/* Is there a final write to the row's field after the row? */
+static int is_passed(int k) {
+  const row *r = &model.rows[k];
+  for (k++; k < model.n; k++) {
+    const row *later = &model.rows[k];
+    if (later->owner < 0 && later->obj == r->obj && later->key == r->key)
+      return 1;
+  }
+  return 0;
+}
+
+/* The reader has to read the writes of owner `i`. */
+static void deliver_rows(int i) {
+  int k;
+  for (k = 0; k < model.n; k++)
+    if (model.rows[k].owner == i && !is_passed(k))
+      model.due[model.n_due++] = model.rows[k];
+}
+
 static int end_owner(int i, int commits) {
   owner *o = &host.owners[i];
   uint32_t source = (uint32_t)o->thread + 1;
   int parent = o->parent, k, n = 0;
   if (!agrees(i)) return 0;
+  if (commits && parent < 0) deliver_rows(i);
   host.rewinding = o->thread;
   if (commits) {
     if (mw_owner_commit(host.e, o->id, source, NULL) != MW_OK) return 0;
@@ -382,20 +430,46 @@ static int end_owner(int i, int commits) {
   return 1;
 }
 
+/* Reads and stores what is due. */
+static void read_all(void) {
+  uint64_t seq = mw_reader_next(host.e, host.reader);
+  mw_entry entry;
+  int i;
+  for (i = 0; i < model.n_due; i++, seq++) {
+    const row *r = &model.due[i];
+    if (mw_delivery_entry(host.e, seq, &entry) != MW_OK) break;
+    host.mistakes += entry.seq != seq || object_of(entry.obj) != r->obj ||
+                     entry.value[MW_KEY].i != r->key ||
+                     entry.value[MW_NOW].i != r->value ||
+                     entry.value[MW_OLD].i != host.copy[r->obj][r->key];
+    host.copy[r->obj][r->key] = r->value;
+  }
+  host.mistakes += i < model.n_due || seq != mw_delivery_last(host.e) + 1;
+  mw_reader_seek(host.e, host.reader, seq);
+}
+
 static int is_right(void) {
-  int64_t field[OBJECTS][FIELDS];
+  int64_t field[OBJECTS][FIELDS], final[OBJECTS][FIELDS];
   int i;
   memset(field, 0, sizeof(field));
-  for (i = 0; i < model.n; i++)
-    field[model.rows[i].obj][model.rows[i].key] = model.rows[i].value;
+  memset(final, 0, sizeof(final));
+  for (i = 0; i < model.n; i++) {
+    const row *r = &model.rows[i];
+    field[r->obj][r->key] = r->value;
+    if (r->owner < 0) final[r->obj][r->key] = r->value;
+  }
+  if (host.reader != 0) read_all();
+  model.n_due = 0;
   return memcmp(field, host.field, sizeof(field)) == 0 && host.mistakes == 0 &&
+         (host.reader == 0 || memcmp(final, host.copy, sizeof(final)) == 0) &&
          mw_verify(host.e) == MW_OK;
 }
 
 static int run_program(mw_engine *e) {
   int step, i, fine = 1;
   begin(e);
-  model.n = 0;
+  model.n = model.n_due = 0;
+  host.reader = (draw(4) == 0) ? 0 : mw_reader_open(e, WRITES, 0);
   for (step = 0; step < 60 && fine; step++) {
     int what = draw(10);
     i = draw(OWNERS);
@@ -411,6 +485,7 @@ static int run_program(mw_engine *e) {
     if (host.owners[i].id != 0) fine = end_owner(i, draw(2)) && is_right();
   for (i = 0; i < 8; i++) fine = fine && host.sources[i] == 0;
   for (i = 0; i < OBJECTS; i++) mw_object_forget(e, host.handles[i]);
+  if (host.reader != 0) mw_reader_close(e, host.reader);
   return fine && e->journal.entries == 0 && !mw_journal_is_mixed(e);
 }
 
