@@ -1,4 +1,5 @@
--- Runs the README's Lua blocks and compares what they print with what they say.
+-- Runs the Lua blocks of the documentation and compares what they print with
+-- what they say.
 
 local shell = require "spec.support.shell"
 
@@ -26,25 +27,37 @@ local function run_block(code)
   end)
 end
 
-describe("the README", function()
-  local readme = text_of "README.md"
+-- The README, the pages and the recipes.
+local function pages()
+  local list = {}
+  local output = shell.run "ls README.md docs/*.md docs/recipes/*.md"
+  for path in output:gmatch "[^\n]+" do list[#list + 1] = path end
+  return list
+end
 
-  for section, body in readme:gmatch "\n## ([^\n]+)(.-)%f[\n\0]\n?%f[#\0]" do
-    for code in body:gmatch "```lua\n(.-)```" do
-      it("shows a program that does what it says: " .. section, function()
-        run_block(code)
-      end)
+describe("the documentation", function()
+  local all = {}
+
+  for _, path in ipairs(pages()) do
+    local text = text_of(path)
+    all[#all + 1] = text
+    local n = 0
+    for code in text:gmatch "```lua\n(.-)```" do
+      n = n + 1
+      it(("has programs that do what they say: %s, %d"):format(path, n),
+        function() run_block(code) end)
     end
   end
 
   it("names the functions that there are, and no other", function()
     local mw = require "moonwatch"
-    for name in readme:gmatch "mw%.([%a_]+)" do
+    local text = table.concat(all)
+    for name in text:gmatch "mw%.([%a_]+)" do
       assert.is_not_nil(mw[name], name)
     end
     for name, value in pairs(mw) do
       if type(value) == "function" then
-        assert.is_truthy(readme:find("mw." .. name, 1, true), name)
+        assert.is_truthy(text:find("mw." .. name, 1, true), name)
       end
     end
   end)
