@@ -117,4 +117,44 @@ describe("the moonwatch command", function()
       assert.equal(2, status)
     end
   end)
+
+  it("play a roguelike with saves and monsters that think", function()
+    local output = lua "examples/roguelike.lua"
+    local drawn = {}
+    for rows in output:gmatch ": (%d+) rows drawn" do
+      drawn[#drawn + 1] = rows
+    end
+    assert.equal("3 4 0 2 3 1 2", table.concat(drawn, " "))
+    assert.matches("%-%- there is a wall\n%-%- turn 2: 0 rows", output)
+    assert.matches("orc: 7 hp lost\nthe orc falls\n", output)
+    assert.matches("loaded 6 turns, less than 2 KB: the same level\n$", output)
+  end)
+
+  it("edit a text that comes back after a crash", function()
+    local output = lua "examples/editor.lua"
+    assert.matches("saved: shopping, 4 words, line 3\n 1 pears\n" ..
+      " 2 apples  <here>\n 3 old plums\n", output)
+    assert.matches("! no 'kiwis' found\n! a name has no '/'\n! there is no " ..
+      "line 9\n%-%- edited: shopping%*, 3 words", output)
+    assert.matches("undone: shopping, 4 words", output)
+    assert.matches("redo sort lines\nnothing to redo\n", output)
+    assert.matches("words were counted 4 times\n", output)
+    assert.matches("recovered 3 lines from 20 steps: as it was\n$", output)
+  end)
+
+  it("explain why a program is built again", function()
+    local output = lua "examples/build.lua"
+    local function builds(what)
+      return output:match("%-%- " .. what .. "\n(.-)%f[-\0]") or ""
+    end
+    assert.equal("nothing to do\n", builds "again")
+    assert.equal("list.o   because list.c was edited\n" ..
+      "program  because list.o was built\n", builds "list.c was edited")
+    assert.equal("nothing to do\n", builds "text.c was saved without a change")
+    assert.equal("program  because name was game and is game2\n",
+      builds "the program has another name")
+    assert.matches("back from the branch\nmain.o   because flags was %-O3 " ..
+      "and is %-O2\n", output)
+    assert.matches("game2: %[%-O2 12%] %[%-O2 54%] %[%-O2 76%]\n$", output)
+  end)
 end)
