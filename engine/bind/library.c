@@ -300,6 +300,8 @@ static int build(lua_State *L) {
   mwb_open_hierarchy(L);
   mwb_open_assign(L);
   mwb_open_stores(L);
+  mwb_open_snapshots(L);
+  mwb_open_restores(L);
   mwb_open_timers(L);
   mwb_open_tracing(L);
   mwb_open_trace_file(L);

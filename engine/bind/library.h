@@ -44,6 +44,8 @@ void mwb_open_tree(lua_State *L);
 void mwb_open_calls(lua_State *L);
 void mwb_open_assign(lua_State *L);
 void mwb_open_stores(lua_State *L);
+void mwb_open_snapshots(lua_State *L);
+void mwb_open_restores(lua_State *L);
 void mwb_open_budget(lua_State *L);
 void mwb_open_policy(lua_State *L, mwb_state *s);
 void mwb_open_cell(lua_State *L, mwb_state *s);

@@ -541,6 +541,19 @@ static int enters(lua_State *L) {
   return 1;
 }
 
+/* has_rules(root) -> may `enters` say no to a table below the root? */
+static int has_rules(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle root;
+  mw_reach reach;
+  lua_settop(L, 1);
+  reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, 1));
+  lua_pushboolean(
+      L, mwb_push_question(L, s, MWB_DESCEND) ||
+             (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0));
+  return 1;
+}
+
 /* is_class(table) -> whether the table is the class of an object in a tree */
 static int is_known_class(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -589,13 +602,11 @@ static int moves(lua_State *L) {
 }
 
 void mwb_open_tree(lua_State *L) {
-  static const luaL_Reg functions[] = {{"parents", parents},
-                                       {"stem", stem},
-                                       {"has_below", has_below},
-                                       {"enters", enters},
-                                       {"is_class", is_known_class},
-                                       {"moves", moves},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"parents", parents},     {"stem", stem},
+      {"has_below", has_below}, {"enters", enters},
+      {"has_rules", has_rules}, {"is_class", is_known_class},
+      {"moves", moves},         {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

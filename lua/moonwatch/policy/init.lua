@@ -475,6 +475,8 @@ end
 
 -- }======================================================
 
+policy.states = states
+
 function refresh()
   forget()
   mutators.use(has "mutators" and mutators_of or nil,

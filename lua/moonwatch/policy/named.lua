@@ -65,6 +65,15 @@ function named.name(class)
   return entry and entry.name or nil
 end
 
+--- Returns a table with the names of all classes, by the class and by the
+-- metatable of its objects.
+function named.all()
+  local names = {}
+  for mt, entry in next, meant do names[mt] = entry.name end
+  for class, entry in next, entries do names[class] = entry.name end
+  return names
+end
+
 --- Returns the class of a name, or nil.
 function named.class(name) return classes[name] end
 

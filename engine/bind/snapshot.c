@@ -1,0 +1,674 @@
+/*
+** snapshot.c - the contents of objects as bytes.
+** SPDX-License-Identifier: MIT
+**
+**     "MWS" | version | checksum of the rest | length of the body | objects | body
+**     0       3         4                      8                    16        20
+**
+** The body is a list of items.  Objects have numbers in the order of a search by breadth from the root, which
+** is number 1: the fields of an object are visited in the order of their keys,
+** booleans before numbers before strings.  Fields with objects as keys come when
+** all objects that can be reached without are known, in the order of the
+** objects' numbers.  So the same state gives the same bytes.  An item is
+**
+**     TABLE    mark, class, n, n values (the fields 1 to n), m, m pairs
+**     USERDATA class, state
+**     FIELD    number of the object, of the key, value
+**
+** where the first two are about the object with the next number.  Numbers and
+** lengths are groups of seven bits, the lowest first, with the top bit set in
+** each byte but the last.  A value begins with its tag; a string that came
+** before is a number.
+**
+** Nothing recurs: the objects of the queue are written one after the other, and
+** their items refer to other objects by number.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "class.h"
+#include "identity.h"
+#include "library.h"
+#include "policy.h"
+#include "shadow.h"
+#include "snapshot.h"
+
+/* {======================================================
+** Writing
+** ======================================================= */
+
+/* The stack of `write`.  The first three are the arguments. */
+enum {
+  ROOT = 1,
+  DESCRIBE, /* (object) -> name of the class, state of a userdata */
+  ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */
+  NAMES,    /* class -> name */
+  NUMBERS,  /* object -> number */
+  QUEUE,    /* number -> object */
+  WAYS,     /* number -> the key by which the object was found */
+  STRINGS,  /* string -> number */
+  BUFFER,
+  KEYS,
+  PARENTS,
+  LATER, /* number -> does the object have objects as keys? */
+  CURRENT,
+  CONTENTS,
+  IGNORED
+};
+
+/* A key of a table, in a form that can be sorted. */
+typedef struct sortable {
+  const char *string; /* NULL: not a string */
+  union {
+    lua_Integer i;
+    lua_Number f;
+    size_t len;
+  } u;
+  int is_float, is_boolean;
+} sortable;
+
+typedef struct writer {
+  lua_State *L;
+  mwb_state *s;
+  unsigned char *bytes; /* at BUFFER */
+  size_t n, size;
+  sortable *keys; /* at KEYS */
+  size_t size_keys;
+  uint32_t *parents; /* at PARENTS, by number */
+  size_t size_parents;
+  lua_Integer objects, strings; /* how many there are */
+  lua_Integer current;          /* number of the object that is written */
+  mw_clock marks;
+  int later; /* are there tables with objects as keys? */
+} writer;
+
+/* Makes the block at `index` larger. */
+static void *grow_block(lua_State *L, int index, size_t used, size_t size) {
+  void *block = lua_newuserdatauv(L, size, 0);
+  if (used > 0) memcpy(block, lua_touserdata(L, index), used);
+  lua_replace(L, index);
+  return block;
+}
+
+static void put_fixed(unsigned char *to, uint64_t n, int size) {
+  int i;
+  for (i = 0; i < size; i++) to[i] = (unsigned char)(n >> (8 * i));
+}
+
+static unsigned char *need_bytes(writer *w, size_t more) {
+  if (w->size - w->n < more) {
+    w->size = 2 * w->size + more;
+    w->bytes = (unsigned char *)grow_block(w->L, BUFFER, w->n, w->size);
+  }
+  return w->bytes + w->n;
+}
+
+static void put_byte(writer *w, int byte) {
+  *need_bytes(w, 1) = (unsigned char)byte;
+  w->n++;
+}
+
+static void put_count(writer *w, uint64_t n) {
+  unsigned char *to = need_bytes(w, 10);
+  while (n >= 128) {
+    *to++ = (unsigned char)(n | 128);
+    n >>= 7;
+  }
+  *to++ = (unsigned char)n;
+  w->n = (size_t)(to - w->bytes);
+}
+
+/* Raises an array: what cannot be said, and the keys of the way to the current
+** object, the last one first.  The key of the field, if any, is on the top. */
+static void refuse(writer *w, const char *what, int has_key) {
+  lua_State *L = w->L;
+  lua_Integer at = w->current, n = 1;
+  int key = lua_gettop(L);
+  lua_newtable(L);
+  lua_pushstring(L, what);
+  lua_rawseti(L, -2, n++);
+  if (has_key) {
+    lua_pushvalue(L, key);
+    lua_rawseti(L, -2, n++);
+  }
+  while (at > 1) {
+    lua_rawgeti(L, WAYS, at);
+    lua_rawseti(L, -2, n++);
+    at = w->parents[at];
+  }
+  lua_error(L);
+}
+
+/* Gives the object on the top the next number. */
+static lua_Integer add_object(writer *w, int key) {
+  lua_State *L = w->L;
+  lua_Integer n = ++w->objects;
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, QUEUE, n);
+  lua_pushvalue(L, -1);
+  lua_pushinteger(L, n);
+  lua_rawset(L, NUMBERS);
+  lua_pushvalue(L, key);
+  lua_rawseti(L, WAYS, n);
+  if ((size_t)n >= w->size_parents) {
+    size_t used = w->size_parents;
+    w->size_parents = 2 * used + 64;
+    w->parents = (uint32_t *)grow_block(L, PARENTS, used * sizeof(uint32_t),
+                                        w->size_parents * sizeof(uint32_t));
+  }
+  w->parents[n] = (uint32_t)w->current;
+  return n;
+}
+
+static void put_string(writer *w, int index) {
+  lua_State *L = w->L;
+  size_t len;
+  const char *s = lua_tolstring(L, index, &len);
+  lua_pushvalue(L, index);
+  if (lua_rawget(L, STRINGS) == LUA_TNUMBER) {
+    put_byte(w, KNOWN);
+    put_count(w, (uint64_t)lua_tointeger(L, -1));
+    lua_pop(L, 1);
+    return;
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, index);
+  lua_pushinteger(L, w->strings++);
+  lua_rawset(L, STRINGS);
+  put_byte(w, STRING);
+  put_count(w, len);
+  memcpy(need_bytes(w, len), s, len);
+  w->n += len;
+}
+
+static void put_integer(writer *w, lua_Integer i) {
+  if (i >= 0 && i < 256 - SMALL) {
+    put_byte(w, SMALL + (int)i);
+    return;
+  }
+  put_byte(w, INTEGER);
+  put_count(w, ((uint64_t)i << 1) ^ (i < 0 ? UINT64_MAX : 0));
+}
+
+static void put_float(writer *w, lua_Number f) {
+  uint64_t bits;
+  double d = (double)f;
+  memcpy(&bits, &d, sizeof(bits));
+  if (f != f) bits = UINT64_C(0x7FF8) << 48; /* one NaN */
+  put_byte(w, FLOAT);
+  put_fixed(need_bytes(w, 8), bits, 8);
+  w->n += 8;
+}
+
+/* Is the table on the top, under the key at `key`, part of the state? */
+static int is_state(writer *w, int key) {
+  lua_State *L = w->L;
+  int yes;
+  if (lua_isnil(L, ENTERS) || !lua_istable(L, -1)) return 1;
+  lua_pushvalue(L, -1);
+  yes = lua_rawget(L, NAMES) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (yes) return 1;
+  lua_pushvalue(L, ENTERS);
+  lua_pushvalue(L, ROOT);
+  lua_pushvalue(L, CURRENT);
+  lua_pushvalue(L, key);
+  lua_pushvalue(L, -5);
+  lua_call(L, 4, 1);
+  yes = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* Puts the object on the top, found under the key at `key`. */
+static void put_object(writer *w, int key) {
+  lua_State *L = w->L;
+  lua_Integer n;
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
+    n = lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  } else {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, NAMES) == LUA_TSTRING) {
+      put_byte(w, CLASS);
+      put_string(w, lua_gettop(L));
+      lua_pop(L, 1);
+      return;
+    }
+    lua_pop(L, 1);
+    if (mwb_is_ours(L, w->s, -1)) {
+      lua_pushvalue(L, key);
+      refuse(w, "an object of the library", 1);
+    }
+    n = add_object(w, key);
+  }
+  put_byte(w, OBJECT);
+  put_count(w, (uint64_t)n);
+}
+
+/* Puts the value on the top, found under the key at `key`, and pops the
+** value. */
+static void put_value(writer *w, int key) {
+  lua_State *L = w->L;
+  switch (lua_type(L, -1)) {
+    case LUA_TNIL:
+      put_byte(w, NIL);
+      break;
+    case LUA_TBOOLEAN:
+      put_byte(w, lua_toboolean(L, -1) ? TRUE : FALSE);
+      break;
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, -1))
+        put_integer(w, lua_tointeger(L, -1));
+      else
+        put_float(w, lua_tonumber(L, -1));
+      break;
+    case LUA_TSTRING:
+      put_string(w, lua_gettop(L));
+      break;
+    case LUA_TTABLE:
+    case LUA_TUSERDATA:
+      put_object(w, key);
+      break;
+    case LUA_TLIGHTUSERDATA:
+      if (lua_touserdata(L, -1) == NULL) {
+        put_byte(w, NULLVALUE);
+        break;
+      } /* FALLTHROUGH */
+    default: {
+      const char *type = luaL_typename(L, -1);
+      lua_pushvalue(L, key);
+      refuse(w, type, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+static int compare_numbers(const sortable *a, const sortable *b) {
+  if (!a->is_float && !b->is_float)
+    return (a->u.i > b->u.i) - (a->u.i < b->u.i);
+  if (a->is_float && b->is_float) return (a->u.f > b->u.f) - (a->u.f < b->u.f);
+  if (a->is_float) return -compare_numbers(b, a);
+  if (b->u.f >= 9223372036854775808.0) return -1;
+  if (b->u.f < -9223372036854775808.0) return 1;
+  if (a->u.i != (lua_Integer)b->u.f)
+    return (a->u.i > (lua_Integer)b->u.f) ? 1 : -1;
+  return (b->u.f > (lua_Number)(lua_Integer)b->u.f) ? -1 : 1;
+}
+
+/* Booleans come before numbers, numbers before strings; no two keys of a table
+** are equal. */
+static int compare_keys(const void *left, const void *right) {
+  const sortable *a = (const sortable *)left, *b = (const sortable *)right;
+  size_t len;
+  int order;
+  if (a->string == NULL || b->string == NULL) {
+    if (a->string != NULL || b->string != NULL) return a->string ? 1 : -1;
+    if (a->is_boolean != b->is_boolean) return b->is_boolean ? 1 : -1;
+    return compare_numbers(a, b);
+  }
+  len = (a->u.len < b->u.len) ? a->u.len : b->u.len;
+  order = memcmp(a->string, b->string, len);
+  if (order != 0) return order;
+  return (a->u.len > b->u.len) - (a->u.len < b->u.len);
+}
+
+/* Is the key on the top one that the policy ignores? */
+static int is_ignored(lua_State *L) {
+  int yes;
+  if (!lua_istable(L, IGNORED)) return 0;
+  lua_pushvalue(L, -1);
+  yes = lua_rawget(L, IGNORED) != LUA_TNIL;
+  lua_pop(L, 1);
+  return yes;
+}
+
+static void push_key(lua_State *L, const sortable *key) {
+  if (key->string != NULL)
+    lua_pushlstring(L, key->string, key->u.len);
+  else if (key->is_boolean)
+    lua_pushboolean(L, (int)key->u.i);
+  else if (key->is_float)
+    lua_pushnumber(L, key->u.f);
+  else
+    lua_pushinteger(L, key->u.i);
+}
+
+/* Reads the key at `index` if the key is not an object. */
+static int read_key(lua_State *L, int index, sortable *key) {
+  memset(key, 0, sizeof(*key));
+  switch (lua_type(L, index)) {
+    case LUA_TBOOLEAN:
+      key->is_boolean = 1;
+      key->u.i = lua_toboolean(L, index);
+      return 1;
+    case LUA_TNUMBER:
+      key->is_float = !lua_isinteger(L, index);
+      if (key->is_float)
+        key->u.f = lua_tonumber(L, index);
+      else
+        key->u.i = lua_tointeger(L, index);
+      return 1;
+    case LUA_TSTRING:
+      key->string = lua_tolstring(L, index, &key->u.len);
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/* Has the field, whose key and value are on the top, its place in the item of
+** the object?  `n` fields are in the sequence. */
+static int is_pair(writer *w, lua_Integer n) {
+  lua_State *L = w->L;
+  lua_Integer i;
+  int type = lua_type(L, -2);
+  if (type == LUA_TNUMBER && lua_isinteger(L, -2)) {
+    i = lua_tointeger(L, -2);
+    if (i >= 1 && i <= n) return 0;
+  }
+  lua_pushvalue(L, -2);
+  if (is_ignored(L)) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_pop(L, 1);
+  if (!is_state(w, lua_gettop(L) - 1)) return 0;
+  if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
+    w->later = 1;
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, LATER, w->current);
+    return 0;
+  }
+  return 1;
+}
+
+/* Collects the keys of pairs.  Returns how many there are. */
+static size_t collect_keys(writer *w, lua_Integer n) {
+  lua_State *L = w->L;
+  size_t count = 0;
+  lua_pushnil(L);
+  while (lua_next(L, CONTENTS) != 0) {
+    if (is_pair(w, n)) {
+      if (count == w->size_keys) {
+        w->size_keys = 2 * count + 16;
+        w->keys = (sortable *)grow_block(L, KEYS, count * sizeof(sortable),
+                                         w->size_keys * sizeof(sortable));
+      }
+      if (!read_key(L, -2, &w->keys[count++])) {
+        const char *type = luaL_typename(L, -2);
+        lua_pop(L, 1);
+        refuse(w, lua_pushfstring(L, "a %s as a key", type), 0);
+      }
+    }
+    lua_pop(L, 1);
+  }
+  if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
+  return count;
+}
+
+/* Puts the fields 1, 2, ... until the first that is absent or no state.
+** Returns how many. */
+static lua_Integer put_sequence(writer *w) {
+  lua_State *L = w->L;
+  lua_Integer n = 0, i;
+  int top = lua_gettop(L);
+  for (;;) {
+    int more = lua_rawgeti(L, CONTENTS, n + 1) != LUA_TNIL;
+    if (more && (!lua_isnil(L, IGNORED) || !lua_isnil(L, ENTERS))) {
+      lua_pushinteger(L, n + 1);
+      more = !is_ignored(L);
+      lua_insert(L, -2);
+      more = more && is_state(w, lua_gettop(L) - 1);
+    }
+    lua_settop(L, top);
+    if (!more) break;
+    n++;
+  }
+  put_count(w, (uint64_t)n);
+  for (i = 1; i <= n; i++) {
+    lua_pushinteger(L, i);
+    lua_rawgeti(L, CONTENTS, i);
+    put_value(w, top + 1);
+    lua_pop(L, 1);
+  }
+  return n;
+}
+
+static void put_pairs(writer *w, lua_Integer n) {
+  lua_State *L = w->L;
+  size_t count = collect_keys(w, n), i;
+  put_count(w, count);
+  for (i = 0; i < count; i++) {
+    int top = lua_gettop(L);
+    push_key(L, &w->keys[i]);
+    lua_pushvalue(L, -1);
+    put_value(w, top + 1);
+    lua_pushvalue(L, top + 1);
+    lua_rawget(L, CONTENTS);
+    put_value(w, top + 1);
+    lua_settop(L, top);
+  }
+}
+
+/* Pushes the name of the current object's class and the state of a userdata; or
+** nil for a table without a class. */
+static void push_class_name(writer *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT);
+  mwb_push_class(L, CURRENT);
+  if (!userdata) {
+    if (lua_isnil(L, -1) || mwb_is_no_class(L, -1)) {
+      lua_settop(L, top);
+      lua_pushnil(L);
+      return;
+    }
+    if (lua_rawget(L, NAMES) == LUA_TSTRING) return;
+  }
+  lua_settop(L, top);
+  lua_pushvalue(L, DESCRIBE);
+  lua_pushvalue(L, CURRENT);
+  lua_call(L, 1, userdata ? 2 : 1);
+  if (lua_type(L, top + 1) == LUA_TSTRING) return;
+  refuse(w,
+         userdata ? "a userdata that the policy has no name and snapshot for"
+                  : "an object of a class without a name",
+         0);
+}
+
+static int mark_of(writer *w) {
+  lua_State *L = w->L;
+  mw_handle h = mwb_handle_of(L, w->s, CURRENT);
+  int64_t said = mw_clock_generation(w->s->engine, w->marks, h);
+  return (said < 0) ? 0 : 1 + (int)(said % 2);
+}
+
+static void put_table(writer *w) {
+  lua_State *L = w->L;
+  int top;
+  put_byte(w, TABLE);
+  put_byte(w, mark_of(w));
+  lua_settop(L, CURRENT);
+  mwb_absorb(L, w->s, CURRENT);
+  if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
+  lua_pushnil(L); /* IGNORED */
+  if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
+    lua_pushvalue(L, CURRENT);
+    lua_call(L, 1, 1);
+    lua_replace(L, IGNORED);
+  }
+  top = lua_gettop(L);
+  push_class_name(w);
+  put_value(w, top + 1);
+  put_pairs(w, put_sequence(w));
+}
+
+static void put_userdata(writer *w) {
+  lua_State *L = w->L;
+  put_byte(w, USERDATA);
+  push_class_name(w);
+  lua_insert(L, -2);
+  lua_pushnil(L);
+  lua_replace(L, CONTENTS);
+  put_string(w, lua_gettop(L) - 1);
+  lua_pushliteral(L, "state");
+  lua_insert(L, -2);
+  put_value(w, lua_gettop(L) - 1);
+}
+
+/* Puts the objects of the queue from a number on.  Returns the number after the
+** last one. */
+static lua_Integer put_objects(writer *w, lua_Integer from) {
+  lua_State *L = w->L;
+  for (; from <= w->objects; from++) {
+    w->current = from;
+    lua_settop(L, LATER);
+    lua_rawgeti(L, QUEUE, from);
+    if (lua_istable(L, CURRENT)) {
+      put_table(w);
+    } else {
+      lua_settop(L, IGNORED);
+      put_userdata(w);
+    }
+  }
+  return from;
+}
+
+/* Pushes the smallest number of a key of the current object that is an object
+** and comes after the number `last`; or returns 0.  `known` becomes 0 if a key
+** has no number. */
+static lua_Integer next_object_key(writer *w, lua_Integer last, int *known) {
+  lua_State *L = w->L;
+  lua_Integer best = 0;
+  int top = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, CONTENTS) != 0) {
+    int type = lua_type(L, -2);
+    if ((type == LUA_TTABLE || type == LUA_TUSERDATA) && is_state(w, top + 1)) {
+      lua_pushvalue(L, -2);
+      if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
+        lua_Integer n = lua_tointeger(L, -1);
+        if (n > last && (best == 0 || n < best)) best = n;
+      } else {
+        *known = 0;
+      }
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  return best;
+}
+
+/* Puts the fields of an object whose keys are objects.  Returns 0 if one of the
+** keys has no number yet. */
+static int put_fields(writer *w, lua_Integer number) {
+  lua_State *L = w->L;
+  lua_Integer key;
+  int known = 1, top;
+  w->current = number;
+  lua_settop(L, LATER);
+  lua_rawgeti(L, QUEUE, number);
+  if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
+  lua_pushnil(L);
+  top = lua_gettop(L);
+  key = next_object_key(w, 0, &known);
+  if (!known) return 0;
+  for (; key != 0; key = next_object_key(w, key, &known)) {
+    put_byte(w, FIELD);
+    put_count(w, (uint64_t)number);
+    put_count(w, (uint64_t)key);
+    lua_rawgeti(L, QUEUE, key);
+    lua_pushvalue(L, -1);
+    lua_rawget(L, CONTENTS);
+    put_value(w, top + 1);
+    lua_settop(L, top);
+  }
+  return 1;
+}
+
+/* Puts the fields that were left for later, and what they lead to. */
+static void put_later(writer *w, lua_Integer done) {
+  lua_State *L = w->L;
+  lua_Integer i, left = 1, before = 0;
+  while (left > 0 && left != before) {
+    before = left;
+    left = 0;
+    for (i = 1; i <= w->objects; i++) {
+      lua_rawgeti(L, LATER, i);
+      if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+      } else if (put_fields(w, i)) {
+        lua_pushnil(L);
+        lua_rawseti(L, LATER, i);
+        done = put_objects(w, done);
+        before = 0; /* there may be more now */
+      } else {
+        left++;
+        w->later = (int)i;
+      }
+      lua_settop(L, LATER);
+    }
+  }
+  w->current = w->later;
+  if (left > 0) refuse(w, "an object that is nothing but a key", 0);
+}
+
+/* write(root, describe, enters, names) -> bytes */
+static int write(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  unsigned char *bytes;
+  writer w;
+  lua_Integer done;
+  memset(&w, 0, sizeof(w));
+  w.L = L;
+  w.s = s;
+  w.marks = mwb_marks(L, s);
+  lua_settop(L, NAMES);
+  while (lua_gettop(L) < STRINGS) lua_newtable(L);
+  while (lua_gettop(L) < PARENTS) lua_pushnil(L);
+  lua_newtable(L);
+  need_bytes(&w, 1024);
+  w.n = HEADER;
+  lua_pushvalue(L, ROOT);
+  lua_pushnil(L);
+  lua_insert(L, -2);
+  add_object(&w, lua_gettop(L) - 1);
+  done = put_objects(&w, 1);
+  if (w.later) put_later(&w, done);
+  bytes = w.bytes;
+  memcpy(bytes, MAGIC, 3);
+  bytes[3] = VERSION;
+  put_fixed(bytes + 8, w.n - HEADER, 8);
+  put_fixed(bytes + 16, (uint64_t)w.objects, 4);
+  put_fixed(bytes + 4, mwb_checksum(bytes + 8, w.n - 8), 4);
+  lua_pushlstring(L, (const char *)bytes, w.n);
+  return 1;
+}
+
+/* snapshot(root, describe, enters, names) -> bytes; nil and what cannot be said,
+** with the way to it.  No finaliser runs meanwhile, so the keys that are sorted
+** stay where they are. */
+static int snapshot(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
+  lua_settop(L, NAMES);
+  mwb_push_function(L, s, write);
+  lua_insert(L, 1);
+  lua_gc(L, LUA_GCSTOP, 0);
+  status = lua_pcall(L, NAMES, 1, 0);
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  if (status == LUA_OK) return 1;
+  if (!lua_istable(L, -1)) return lua_error(L);
+  lua_pushnil(L);
+  lua_insert(L, -2);
+  return 2;
+}
+
+/* }====================================================== */
+
+void mwb_open_snapshots(lua_State *L) {
+  static const luaL_Reg functions[] = {{"snapshot", snapshot}, {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}

@@ -1,0 +1,46 @@
+/*
+** snapshot.h - the parts of a snapshot: see snapshot.c.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_SNAPSHOT_H
+#define MWB_SNAPSHOT_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+#define MAGIC "MWS"
+#define VERSION 1
+#define HEADER 20
+
+/* Items. */
+enum { TABLE = 1, USERDATA, FIELD };
+
+/* Tags of values; from SMALL on, the tag is an integer and SMALL. */
+enum {
+  NIL,
+  FALSE,
+  TRUE,
+  INTEGER,
+  FLOAT,
+  STRING,
+  KNOWN, /* a string that came before */
+  OBJECT,
+  NULLVALUE,
+  CLASS, /* a name */
+  SMALL = 16
+};
+
+/* restore.c: the CRC-32 of some bytes. */
+uint32_t mwb_checksum(const unsigned char *bytes, size_t len);
+
+/* restore.c: the clock whose tags are the marks of JSON. */
+mw_clock mwb_marks(lua_State *L, mwb_state *s);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif
