@@ -2,11 +2,13 @@
 ** snapshot.c - the contents of objects as bytes.
 ** SPDX-License-Identifier: MIT
 **
-**     "MWS" | version | checksum of the rest | length of the body | objects | body
-**     0       3         4                      8                    16        20
+**     "MWS" | version | checksum | length of the body | objects | body
+**     0       3         4          8                    16        20
 **
-** The body is a list of items.  Objects have numbers in the order of a search by breadth from the root, which
-** is number 1: the fields of an object are visited in the order of their keys,
+** The checksum is that of all that comes after it.  The body is a list of
+** items.  Objects have numbers in the order of a search by breadth from the
+** root, which is number 1: the fields of an object are visited in the order of
+** their keys,
 ** booleans before numbers before strings.  Fields with objects as keys come when
 ** all objects that can be reached without are known, in the order of the
 ** objects' numbers.  So the same state gives the same bytes.  An item is
@@ -278,7 +280,7 @@ static void put_value(writer *w, int key) {
         break;
       } /* FALLTHROUGH */
     default: {
-      const char *type = luaL_typename(L, -1);
+      const char *type = lua_pushfstring(L, "a %s", luaL_typename(L, -1));
       lua_pushvalue(L, key);
       refuse(w, type, 1);
     }
@@ -473,7 +475,7 @@ static void push_class_name(writer *w) {
   lua_call(L, 1, userdata ? 2 : 1);
   if (lua_type(L, top + 1) == LUA_TSTRING) return;
   refuse(w,
-         userdata ? "a userdata that the policy has no name and snapshot for"
+         userdata ? "a userdata without a name and a snapshot"
                   : "an object of a class without a name",
          0);
 }
@@ -647,8 +649,8 @@ static int write(lua_State *L) {
   return 1;
 }
 
-/* snapshot(root, describe, enters, names) -> bytes; nil and what cannot be said,
-** with the way to it.  No finaliser runs meanwhile, so the keys that are sorted
+/* snapshot(root, describe, enters, names) -> bytes; nil and what cannot be
+** said, with the way to it.  No finaliser runs meanwhile, so the keys that are sorted
 ** stay where they are. */
 static int snapshot(lua_State *L) {
   mwb_state *s = mwb_enter(L);

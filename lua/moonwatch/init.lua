@@ -85,8 +85,8 @@ return defer(mw, {
   object_like = "json", once = "once", patch = "json.patch",
   patch_bytes = "effects.bytes", paths = "paths", policy = "policy",
   refresh = "refresh", reset_frames = "times", reset_times = "times",
-  see_through = "see_through", restore = "snapshot", skeleton = "dynamism.skeleton",
-  snapshot = "snapshot",
+  restore = "snapshot", see_through = "see_through",
+  skeleton = "dynamism.skeleton", snapshot = "snapshot",
   time_spent = "times", times = "times", to_nested = "dynamism.nested",
   transaction = "transaction",
 })

@@ -10,10 +10,10 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 local named = require "moonwatch.policy.named"
-local object_class = require "moonwatch.policy.object_class"
 local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local recorded = require "moonwatch.effects.recorded"
+local same = require "moonwatch.same"
 
 local private, raw = core.private, core.raw
 local metatable = private.metatable
@@ -103,6 +103,172 @@ local function mark(t, kind) MARKS[kind](t) end
 
 -- }======================================================
 
+-- {======================================================
+-- Into a live root
+-- =======================================================
+
+-- What a state that was read has to do with a live root: `live` has the object
+-- that stays in the place of a new one, `states` the states of the new
+-- userdata.
+local Merge = {}
+Merge.__index = Merge
+
+local function is_object(value)
+  return type(value) == "table" or type(value) == "userdata"
+end
+
+-- Returns what two objects must have in common so that one can become the
+-- other: the class, "" for none; nil for a class that nobody has named.
+local function kind_of(object)
+  local mt = metatable(object)
+  if mt == nil then return "" end
+  return named.name(named.of(object, mt))
+end
+
+function Merge:fits(new, live)
+  return type(live) == type(new) and not self.taken[live] and
+    not self.names[live] and kind_of(live) == kind_of(new)
+end
+
+-- Finds the live object for a new one, which is where `live` is.
+function Merge:pair(new, live)
+  if self.live[new] ~= nil then return end
+  local fits = is_object(live) and self:fits(new, live)
+  self.live[new] = fits and live or false
+  if fits then self.taken[live] = true end
+  self.queue[#self.queue + 1] = { new, live }
+end
+
+-- Returns the keys of a table in an order that all programs have; objects come
+-- last.
+local function keys_of(t)
+  local keys = path.sorted_keys(t)
+  for key in next, t do
+    if not path.is_key(key) then keys[#keys + 1] = key end
+  end
+  return keys
+end
+
+function Merge:is_new(value)
+  return is_object(value) and not self.names[value] and value ~= core.null
+end
+
+-- Goes on from each pair to the objects in its fields.  Fields with objects as
+-- keys wait until the live object of the key is known.
+function Merge:find()
+  local later, i = {}, 1
+  repeat
+    local before = i
+    while self.queue[i] do
+      local new, live = self.queue[i][1], self.queue[i][2]
+      local theirs = type(live) == "table" and raw(live) or {}
+      for _, key in ipairs(type(new) == "table" and keys_of(raw(new)) or {}) do
+        local child = rawget(raw(new), key)
+        if self:is_new(child) then
+          if self:is_new(key) then
+            later[#later + 1] = { key, child, theirs }
+          else
+            self:pair(child, rawget(theirs, key))
+          end
+        end
+      end
+      i = i + 1
+    end
+    for _, field in ipairs(later) do
+      local key = self.live[field[1]]
+      if key ~= nil then
+        self:pair(field[2], key and rawget(field[3], key))
+      end
+    end
+  until i == before
+end
+
+-- Returns what stands for a value in the live root.
+function Merge:translate(value)
+  return is_object(value) and self.live[value] or value
+end
+
+-- The new objects that stay refer to live ones.
+function Merge:adopt(new)
+  local its, fields = raw(new), {}
+  for key, value in next, its do fields[key] = value end
+  for key, value in next, fields do
+    local k, v = self:translate(key), self:translate(value)
+    if k ~= key then rawset(its, key, nil) end
+    if k ~= key or v ~= value then rawset(its, k, v) end
+  end
+end
+
+-- Is the field part of the state, so that a state without it takes it away?
+function Merge:is_state(live, key, value)
+  local ignored = policy.ignored(live)
+  if ignored and ignored[key] then return false end
+  return not self.enters or type(value) ~= "table" or self.names[value] or
+    self.enters(self.root, live, key, value)
+end
+
+-- Adds the writes that turn a live table into the new one.
+function Merge:change(new, live)
+  local wanted, theirs = {}, raw(live)
+  for key, value in next, raw(new) do
+    wanted[self:translate(key)] = self:translate(value)
+  end
+  local function add(key, value, kind)
+    self.writes[#self.writes + 1] =
+      { object = live, key = key, new = value, kind = kind }
+  end
+  for _, key in ipairs(keys_of(theirs)) do
+    local value = rawget(theirs, key)
+    if wanted[key] == nil and self:is_state(live, key, value) then
+      add(key, nil, "delete")
+    end
+  end
+  for _, key in ipairs(keys_of(wanted)) do
+    local was = rawget(theirs, key)
+    if not same(was, wanted[key]) then
+      add(key, wanted[key], was == nil and "insert" or "update")
+    end
+  end
+end
+
+-- A live userdata gets a state unless it has this state.
+function Merge:change_state(new, live)
+  local state = self.states[new]
+  local was = private.snapshot({ policy.states.snapshot(live) }, describe)
+  if was and was == private.snapshot({ state }, describe) then return end
+  self.writes[#self.writes + 1] =
+    { object = live, key = "restore", new = state, kind = "call" }
+end
+
+function Merge:run(new)
+  self:pair(new, self.root)
+  if not self.live[new] then return nil, "the root is of another kind" end
+  self:find()
+  for _, pair in ipairs(self.queue) do
+    local object, live = pair[1], self.live[pair[1]]
+    if type(object) == "table" then
+      if live then self:change(object, live) else self:adopt(object) end
+    elseif live then
+      self:change_state(object, live)
+    else
+      policy.states.restore(object, self.states[object])
+    end
+  end
+  local fx, problem = recorded.write(function() return self.writes end, true)
+  if not fx then return nil, problem end
+  for _, pair in ipairs(self.queue) do
+    local live = self.live[pair[1]]
+    local said = live and json.mark(pair[1])
+    if said and json.mark(live) ~= said then
+      MARKS[said == "array" and 1 or 2](live)
+    end
+  end
+  recorded.raise(problem)
+  return self.root
+end
+
+-- }======================================================
+
 local INTO = { into = "table" }
 
 --- Returns the state of a snapshot: as new objects, or with `into` in a live
@@ -110,9 +276,18 @@ local INTO = { into = "table" }
 function snapshot.restore(bytes, opts)
   check.argument(type(bytes) == "string", 1, "restore", "string", bytes)
   opts = check.options(opts, INTO, 2, "restore", "option")
-  local root, message = private.restore(bytes, make, class_of, fill, mark)
-  if root == nil then return nil, "bad snapshot: " .. message end
-  return root
+  policy.current()
+  local states = {}
+  local function keep(userdata, state) states[userdata] = state end
+  local new, message = private.restore(bytes, make, class_of,
+    opts.into and keep or fill, mark)
+  if new == nil then return nil, "bad snapshot: " .. message end
+  if not opts.into then return new end
+  local root = opts.into
+  return setmetatable({
+    root = root, names = named.all(), enters = filter(root), states = states,
+    live = {}, taken = {}, queue = {}, writes = {},
+  }, Merge):run(new)
 end
 
 return snapshot

@@ -391,4 +391,28 @@ function scenarios.examples()
   check(nested.n == 1 and nested._parameters.p)
 end
 
+function scenarios.snapshots()
+  look_back()
+  local mw = require "moonwatch"
+  local live = { list = { { n = 1 } }, n = 0.5 }
+  live.by = { [live.list] = "list" }
+  local bytes, why = mw.snapshot(live)
+  if not bytes then error(why, 0) end
+  local copy
+  copy, why = mw.restore(bytes)
+  if not copy then error(why, 0) end
+  check(copy.list[1].n == 1 and copy.by[copy.list] == "list")
+  local first = live.list[1]
+  local function before() return live.n == 2 and first.n == 3 and live.more end
+  live.n, first.n, live.more = 2, 3, {}
+  local root = whole(function(had_memory) return before() or not had_memory end,
+    function()
+      local done, problem = mw.restore(bytes, { into = live })
+      if not done then error(problem, 0) end
+      return done
+    end)
+  check(live.n == 0.5 and first.n == 1 and not live.more)
+  check(root == live and live.list[1] == first)
+end
+
 return scenarios

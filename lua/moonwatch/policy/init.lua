@@ -306,6 +306,9 @@ local function ignored_by(obj)
   return set
 end
 
+--- Returns the set of the fields of an object that the policy ignores, or nil.
+function policy.ignored(obj) return ignored_by(obj) or nil end
+
 local function descend(parent, key, child)
   if policy.hooks(object_class.of(child)).deep == false then return false end
   local f = current.definition.descend

@@ -1,0 +1,287 @@
+local misuse = require "spec.support.misuse"
+local mw = require "moonwatch"
+local with_seed = require "spec.support.with_seed"
+
+local random = math.random
+local checksum = require "moonwatch.core".private.checksum
+
+-- A class with a name, for one test.
+local function class(name)
+  local c = { __name = name }
+  c.__index = c
+  return mw.name_class(name, c)
+end
+
+-- Bytes with another body, whose length and checksum are right.
+local function with_body(bytes, body, objects)
+  local rest = string.pack("<I8 I4", #body,
+    objects or string.unpack("<I4", bytes, 17)) .. body
+  return "MWS\1" .. string.pack("<I4", checksum(rest)) .. rest
+end
+
+local function copy_of(value)
+  local bytes = assert(mw.snapshot(value))
+  local copy = assert(mw.restore(bytes))
+  assert.equal(bytes, (mw.snapshot(copy)))
+  return copy
+end
+
+describe("a snapshot", function()
+  it("holds all that a table can hold", function()
+    local values = { 0, -1, 255, 256, 1 << 62, math.mininteger, 0.5, -0.0,
+      1 / 0, "", "text", ("x"):rep(1000), "\0\255", true, false, mw.null }
+    local copy = copy_of(values)
+    for i, value in ipairs(values) do
+      assert.equal(math.type(value), math.type(copy[i]))
+      assert.equal(value, copy[i])
+    end
+    assert.equal(-1 / 0, 1 / copy[8])
+    copy = copy_of { nan = 0 / 0, [true] = 1, [false] = 2, [0.5] = 3, [-7] = 4 }
+    assert.not_equal(copy.nan, copy.nan)
+    assert.same({ 1, 2, 3, 4 },
+      { copy[true], copy[false], copy[0.5], copy[-7] })
+  end)
+
+  it("keeps lists, holes, shared tables, cycles and marks", function()
+    local state = { list = { 1, 2, nil, 4 }, empty = mw.array {} }
+    state.again, state.self, state.map = state.list, state, mw.object_like {}
+    local copy = copy_of(state)
+    assert.same({ 1, 2, nil, 4 }, copy.list)
+    assert.equal(copy.list, copy.again)
+    assert.equal(copy, copy.self)
+    assert.same({}, mw.diff(mw.plain(copy.empty), mw.array {}))
+    assert.not_same({}, mw.diff(copy.map, mw.array {}))
+  end)
+
+  it("keeps objects as keys", function()
+    local state = { a = {}, b = {} }
+    state.by = { [state.b] = { "b" }, [state.a] = { "a" } }
+    state.far = { [state.by[state.b]] = true }
+    local copy = copy_of(state)
+    assert.same({ "a" }, copy.by[copy.a])
+    assert.same({ "b" }, copy.by[copy.b])
+    assert.is_true(copy.far[copy.by[copy.b]])
+  end)
+
+  it("knows classes by name", function()
+    local Unit = class "snapshot.Unit"
+    local unit = setmetatable({ hp = 3 }, Unit)
+    local copy = copy_of { unit = unit, class = Unit }
+    assert.equal(Unit, getmetatable(copy.unit))
+    assert.equal(Unit, copy.class)
+    local bytes = mw.snapshot { unit }
+    local Other = { __name = "Other" }
+    mw.name_class("snapshot.Unit", Other, {
+      replace = true, new = function() return setmetatable({}, Other) end,
+    })
+    assert.equal(Other, getmetatable(mw.restore(bytes)[1]))
+  end)
+
+  it("is the same for the same state, in any order and tracked or not",
+    function()
+      local one, two = {}, {}
+      for i = 1, 20 do one["k" .. i] = { n = i } end
+      for i = 20, 1, -1 do two["k" .. i] = { n = i } end
+      assert.equal(mw.snapshot(one), mw.snapshot(two))
+      mw.track(two, { deep = true })
+      two.k1.n = 5
+      two.k1.n = 1
+      assert.equal(mw.snapshot(one), mw.snapshot(two))
+      two.k1 = two.k2
+      assert.not_equal(mw.snapshot(one), mw.snapshot(two))
+    end)
+
+  it("leaves out what the policy ignores, and what `descend` refuses",
+    function()
+      local Node = class "snapshot.Node"
+      mw.name_class("snapshot.Node", Node, { ignore = { "cache" } })
+      local node = setmetatable({ n = 1, cache = print }, Node)
+      node.parent = { node, print }
+      local bytes = assert(mw.snapshot(node, {
+        descend = function(_, key) return key ~= "parent" end,
+      }))
+      local copy = mw.restore(bytes)
+      assert.equal(1, copy.n)
+      assert.is_nil(copy.parent)
+      assert.is_nil(rawget(copy, "cache"))
+    end)
+
+  it("holds 100,000 tables in a chain", function()
+    local head = {}
+    local at = head
+    for _ = 1, 100000 do
+      at.next = {}
+      at = at.next
+    end
+    local copy, n = mw.restore((mw.snapshot(head))), 0
+    while copy.next do copy, n = copy.next, n + 1 end
+    assert.equal(100000, n)
+  end)
+
+  it("says where something is that it cannot hold", function()
+    local function refuses(message, state)
+      local bytes, why = mw.snapshot(state)
+      assert.is_nil(bytes)
+      assert.equal(message, why)
+    end
+    refuses("cannot say L['a'][1]: a function", { a = { print } })
+    refuses("cannot say L['co']: a thread", { co = coroutine.create(print) })
+    refuses("cannot say L['a']: an object that is nothing but a key",
+      { a = { [{}] = 1 } })
+    refuses("cannot say L['a']: a function as a key", { a = { [print] = 1 } })
+    refuses("cannot say L['x']: an object of a class without a name",
+      { x = setmetatable({}, {}) })
+    refuses("cannot say L['g']: an object of the library", { g = mw.guard() })
+    refuses("cannot say L['f']: a userdata without a name and a snapshot",
+      { f = io.stdout })
+  end)
+
+  it("wants a table and options that there are", function()
+    misuse("bad argument #1 to 'snapshot' (table expected, got nil)",
+      mw.snapshot)
+    misuse("bad argument #2 to 'snapshot' (unknown option 'deep')",
+      mw.snapshot, {}, { deep = true })
+    misuse("bad argument #1 to 'restore' (string expected, got nil)",
+      mw.restore)
+    misuse("bad argument #2 to 'restore' (unknown option 'root')", mw.restore,
+      "", { root = {} })
+  end)
+end)
+
+describe("damaged bytes", function()
+  local Unit = class "snapshot.Damaged"
+  local state = { list = { 1, 2.5, "three" }, unit = setmetatable({}, Unit) }
+  state.by = { [state.list] = state.unit }
+
+  local function refuses(message, bytes)
+    local root, why = mw.restore(bytes)
+    assert.is_nil(root)
+    assert.equal("bad snapshot: " .. message, why)
+  end
+
+  it("are refused with the reason", function()
+    local bytes = mw.snapshot(state)
+    refuses("the bytes are no snapshot", "")
+    refuses("the bytes are no snapshot", "MWE" .. bytes:sub(4))
+    refuses("the version is not known here", "MWS\9" .. bytes:sub(5))
+    refuses("the length is not right", bytes:sub(1, -2))
+    refuses("the checksum is not right", bytes:sub(1, -2) .. "\0")
+    refuses("an object is missing", with_body(bytes, bytes:sub(21), 9))
+    refuses("the bytes end too early", with_body(bytes, "", 1000))
+    refuses("there are too many objects",
+      with_body("", "\1\0\0\0\0\1\0\0\0\0", 1))
+    refuses("an item has an unknown kind", with_body("", "\7\0\0\0\0", 1))
+    refuses("a number is too long",
+      with_body("", "\1\0\0" .. ("\255"):rep(11), 1))
+    refuses("there is no such object",
+      with_body("", "\1\0\0\1\7\9\0", 1))
+    refuses("there is no such string", with_body("", "\1\0\0\1\6\0\0", 1))
+    refuses("a key is none", with_body("", "\1\0\0\0\1\0\2", 1))
+    refuses("a field has no value", with_body("", "\1\0\0\1\0\0", 1))
+    refuses("a table has an unknown mark", with_body("", "\1\3\0\0\0", 1))
+    refuses("no class has the name 'x'", with_body("", "\1\0\5\1x\0\0", 1))
+  end)
+
+  it("never raise, and take no more than their size allows", function()
+    with_seed(function()
+      local bytes = mw.snapshot(state)
+      local body = bytes:sub(21)
+      for i = 1, 3000 do
+        local damaged = { body:byte(1, -1) }
+        for _ = 1, random(4) do
+          damaged[random(#damaged)] = random(0, 255)
+        end
+        local text = string.char(table.unpack(damaged))
+        if i % 3 == 0 then text = text:sub(1, random(#text)) end
+        local before = collectgarbage "count"
+        local root, why = mw.restore(with_body(bytes, text))
+        assert.is_true(root ~= nil or type(why) == "string")
+        assert.is_true(collectgarbage "count" - before < 100)
+      end
+    end)
+  end)
+end)
+
+describe("a restored root", function()
+  local function world()
+    local Unit = class "snapshot.Live"
+    local w = { list = { { id = 1 }, { id = 2 }, { id = 3 } }, n = 1,
+      unit = setmetatable({ hp = 3 }, Unit) }
+    w.unit.first = w.list[1]
+    w.by = { [w.unit] = { 5 } }
+    return mw.track(w, { deep = true })
+  end
+
+  it("keeps the objects that are the same by way and kind", function()
+    local w = world()
+    local before = mw.snapshot(w)
+    local first, unit, by = w.list[1], w.unit, w.by[w.unit]
+    w.n, w.more, unit.hp = 2, { x = 1 }, 9
+    table.remove(w.list, 2)
+    first.id = 100
+    by[1] = 6
+    unit.first = { id = "other" }
+    assert.equal(w, mw.restore(before, { into = w }))
+    assert.equal(before, (mw.snapshot(w)))
+    assert.equal(first, w.list[1])
+    assert.equal(unit, w.unit)
+    assert.equal(by, w.by[unit])
+    assert.equal(first, unit.first)
+  end)
+
+  it("changes in one transaction, and only what differs", function()
+    local w = world()
+    local before, told = mw.snapshot(w), {}
+    w.n, w.unit.hp = 2, 9
+    local after = mw.snapshot(w)
+    mw.watch(w, function(_, way, old, new)
+      told[#told + 1] = table.concat(way, ".") .. ": " .. old .. " " .. new
+    end, { deep = true, once = false })
+    local ok, effects = mw.transaction(mw.restore, before, { into = w })
+    assert.is_true(ok)
+    assert.same({ "n: 2 1", "unit.hp: 9 3" }, told)
+    effects:rollback()
+    assert.equal(after, (mw.snapshot(w)))
+  end)
+
+  it("refuses a root of another kind, and a write that a check refuses",
+    function()
+      local w = world()
+      local before = mw.snapshot(w)
+      local root, why = mw.restore(mw.snapshot(w.unit), { into = w })
+      assert.is_nil(root)
+      assert.equal("the root is of another kind", why)
+      w.n, w.unit.hp = 2, 9
+      mw.watch(w.unit, function() error("no", 0) end, { phase = "check" })
+      local now = mw.snapshot(w)
+      root, why = mw.restore(before, { into = w })
+      assert.is_nil(root)
+      assert.equal("no", why)
+      assert.equal(now, (mw.snapshot(w)))
+    end)
+
+  it("is as the snapshot for random worlds", function()
+    with_seed(function()
+      local function random_world(n)
+        local all = { {} }
+        for i = 2, n do
+          all[i] = {}
+          all[random(i - 1)][random(4)] = all[i]
+        end
+        for _ = 1, n do
+          local value = random(3) == 1 and all[random(n)] or random(9)
+          all[random(n)][("abcd"):sub(random(4)):sub(1, 1)] = value
+        end
+        return all[1]
+      end
+      for _ = 1, 200 do
+        local one, two = random_world(random(12)), random_world(random(12))
+        local bytes = mw.snapshot(one)
+        assert.equal(bytes, (mw.snapshot(copy_of(one))))
+        if random(2) == 1 then mw.track(two, { deep = true }) end
+        assert.equal(two, mw.restore(bytes, { into = two }))
+        assert.equal(bytes, (mw.snapshot(two)))
+      end
+    end)
+  end)
+end)
