@@ -649,9 +649,9 @@ static int write(lua_State *L) {
   return 1;
 }
 
-/* snapshot(root, describe, enters, names) -> bytes; nil and what cannot be
-** said, with the way to it.  No finaliser runs meanwhile, so the keys that are sorted
-** stay where they are. */
+/* snapshot(root, describe, enters, names) -> bytes, number of the last entry
+** that was delivered; nil and what cannot be said, with the way to it.  No finaliser
+** runs meanwhile, so the keys that are sorted stay where they are. */
 static int snapshot(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
@@ -661,7 +661,10 @@ static int snapshot(lua_State *L) {
   lua_gc(L, LUA_GCSTOP, 0);
   status = lua_pcall(L, NAMES, 1, 0);
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  if (status == LUA_OK) return 1;
+  if (status == LUA_OK) {
+    lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
+    return 2;
+  }
   if (!lua_istable(L, -1)) return lua_error(L);
   lua_pushnil(L);
   lua_insert(L, -2);

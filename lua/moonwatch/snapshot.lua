@@ -66,10 +66,10 @@ function snapshot.snapshot(root, opts)
   check.argument(type(root) == "table", 1, "snapshot", "table", root)
   opts = check.options(opts, OPTIONS, 2, "snapshot", "option")
   policy.current()
-  local bytes, way = private.snapshot(root, describe,
+  local bytes, more = private.snapshot(root, describe,
     filter(root, opts.descend), named.all())
-  if not bytes then return nil, where_of(way) end
-  return bytes, 0
+  if not bytes then return nil, where_of(more) end
+  return bytes, more
 end
 
 -- }======================================================
