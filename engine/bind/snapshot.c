@@ -8,10 +8,9 @@
 ** The checksum is that of all that comes after it.  The body is a list of
 ** items.  Objects have numbers in the order of a search by breadth from the
 ** root, which is number 1: the fields of an object are visited in the order of
-** their keys,
-** booleans before numbers before strings.  Fields with objects as keys come when
-** all objects that can be reached without are known, in the order of the
-** objects' numbers.  So the same state gives the same bytes.  An item is
+** their keys, booleans before numbers before strings.  Fields with objects as
+** keys come when all objects that can be reached without are known, in the
+** order of the objects' numbers.  So the same state gives the same bytes.  An item is
 **
 **     TABLE    mark, class, n, n values (the fields 1 to n), m, m pairs
 **     USERDATA class, state
@@ -650,8 +649,8 @@ static int write(lua_State *L) {
 }
 
 /* snapshot(root, describe, enters, names) -> bytes, number of the last entry
-** that was delivered; nil and what cannot be said, with the way to it.  No finaliser
-** runs meanwhile, so the keys that are sorted stay where they are. */
+** that was delivered; nil and what cannot be said, with the way to it.  No
+** finaliser runs meanwhile, so the keys that are sorted stay where they are. */
 static int snapshot(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
