@@ -10,7 +10,8 @@
 ** root, which is number 1: the fields of an object are visited in the order of
 ** their keys, booleans before numbers before strings.  Fields with objects as
 ** keys come when all objects that can be reached without are known, in the
-** order of the objects' numbers.  So the same state gives the same bytes.  An item is
+** order of the objects' numbers.  So the same state gives the same bytes.  An
+** item is
 **
 **     TABLE    mark, class, n, n values (the fields 1 to n), m, m pairs
 **     USERDATA class, state
