@@ -65,7 +65,8 @@ function handler.handle(message)
     local fast, generic = specialised(spec)(message), handler.handle
     learned = nil
     io.write("After ", ENOUGH, " messages, this guards the fast way:\n",
-      (spec:to_lua():match("return function.*"):gsub("%f[^\n%z]", "  ")))
+      (spec:to_lua():match("local function test.-\nend\n")
+        :gsub("%f[^\n%z]", "  ")))
     io.write(spec:to_types "Message")
     handler.handle = function(any)
       local ok, where = guard(any)

@@ -234,30 +234,139 @@ describe("a specialisation", function()
     local spec = mw.infer { { kind = "move", to = { x = 1 } },
       { kind = "move", to = { x = 5 } } }
     assert.equal([[
-local math_type, type = math.type, type
-
-return function(L)
+local function test(L)
   local v
   if not (type(L) == "table") then
-    return false, "L"
+    return false, 1
   end
   v = L.kind
   if v ~= "move" then
-    return false, "L['kind']"
+    return false, 2
   end
   do
     local t1 = L.to
     if not (type(t1) == "table") then
-      return false, "L['to']"
+      return false, 3
     end
     v = t1.x
     if not (math_type(v) == "integer" and v >= 1 and v <= 5) then
-      return false, "L['to']['x']"
+      return false, 4
     end
   end
   return true
 end
-]], spec:to_lua())
+]], spec:to_lua():match "local function test.-\nend\n")
+  end)
+
+  it("has a source that grows with the number of paths, not with depth",
+    function()
+      local function size(depth)
+        local top = {}
+        local node = top
+        for i = 1, depth do
+          node.next = { x = i }
+          node = node.next
+        end
+        return #mw.infer({ top }):to_lua()
+      end
+      assert.is_true(size(400) < 5 * size(100))
+    end)
+
+  it("takes what raises when it is read for what is like no value", function()
+    local function raises() error "closed" end
+    local strict = setmetatable({}, { __index = raises })
+    local closed = setmetatable({}, { __pairs = raises, __len = raises,
+      __index = raises })
+    local spec = mw.infer { { x = 1, y = 2 }, { x = 1, y = 3 } }
+    refuses(spec, "L['x']", strict)
+    refuses(spec, "L['y']", setmetatable({ x = 1 }, { __index = raises }))
+    spec = mw.infer { { v = tensor(8, 8) }, { v = tensor(16, 8) } }
+    refuses(spec, "L['v']", { v = closed })
+    refuses(spec, "L['v']", { v = mw.null })
+    spec = mw.infer { { list = { 1, 2 } }, { list = { 3, 4 } } }
+    refuses(spec, "L['list']", { list = closed })
+    spec = mw.infer({ { a = 1 } }, { exact = true })
+    accepts(spec, setmetatable({ a = 1 }, { __pairs = raises }))
+    spec = mw.infer { { w = 3 }, { w = 3 }, { w = closed } }
+    accepts(spec, { w = 2 })
+    accepts(spec, { w = closed })
+  end)
+
+  it("lets any float be where nothing is sure yet", function()
+    local spec = mw.infer({ { x = 1.5 } }, { confidence = 10 })
+    accepts(spec, { x = 1e9 })
+    accepts(spec, { x = 0 / 0 })
+    refuses(spec, "L['x']", { x = 1 })
+  end)
+
+  it("raises when there is no memory, whoever says so", function()
+    local spec = mw.infer { { x = 1 } }
+    local guard = load(spec:to_lua())()
+    local poor = setmetatable({}, {
+      __index = function() error("not enough memory", 0) end,
+    })
+    for _, f in ipairs { guard, function(e) return spec:matches(e) end } do
+      assert.same({ false, "not enough memory" }, { pcall(f, poor) })
+    end
+  end)
+
+  it("says the same as its source, whatever the examples", function()
+    local random = math.random
+    local function raises() error "closed" end
+    local keys = { "a", "b", 1, 2, 3, 7, true, 0.5 }
+
+    local value
+    local function fill(t, depth)
+      for _ = 1, random(0, 3) do t[keys[random(#keys)]] = value(depth - 1) end
+      return t
+    end
+    local make = {
+      function() return random(3) end,
+      function() return random(3) + 0.5 end,
+      function() return 0 / 0 end,
+      function() return random(2) == 1 end,
+      function() return ("x"):rep(random(0, 2)) end,
+      function() return mw.null end,
+      function() return print end,
+      function() return io.stdout end,
+      function() return { shape = { random(2), random(2) } } end,
+      function() return { shape = { random(2), nil, "x" } } end,
+      function(depth) return fill({}, depth) end,
+      function(depth) return fill({}, depth) end,
+      function(depth)
+        local names = { "__index", "__len", "__pairs" }
+        return setmetatable(fill({}, depth), {
+          [names[random(3)]] = raises, [names[random(3)]] = raises,
+        })
+      end,
+      function(depth)
+        return setmetatable(fill({}, depth), { __index = fill({}, depth) })
+      end,
+      function(depth) return mw.track(fill({}, depth)) end,
+    }
+    function value(depth)
+      return make[random(depth > 0 and #make or 8)](depth)
+    end
+
+    with_seed(function()
+      for _ = 1, 300 do
+        local examples = {}
+        for i = 1, random(4) do examples[i] = fill({}, 3) end
+        local spec = mw.infer(examples, {
+          exact = random(2) == 1, confidence = random(3), keep = random(0, 3),
+        })
+        local guard = assert(load(spec:to_lua()))()
+        for i = 1, 12 do
+          local example = examples[i]
+          if i > #examples then example = i > 11 and value(2) or fill({}, 3) end
+          local result = table.pack(spec:matches(example))
+          assert.same(result, table.pack(guard(example)))
+          if result[1] == false then
+            assert.equal("string", type(result[2]))
+          end
+        end
+      end
+    end)
   end)
 
   it("refuses what it is not for", function()

@@ -25,13 +25,14 @@ local core = require "moonwatch.core"
 local dynamism = require "moonwatch.dynamism.report"
 local lua_guard = require "moonwatch.dynamism.lua_guard"
 local lua_types = require "moonwatch.dynamism.lua_types"
+local matching = require "moonwatch.dynamism.matching"
 local nested = require "moonwatch.dynamism.nested"
 local trees = require "moonwatch.dynamism.tree"
 local path = require "moonwatch.path"
 local shape = require "moonwatch.dynamism.shape"
 local values = require "moonwatch.dynamism.values"
 
-local math_type, type = math.type, type
+local match, type = matching.match, type
 
 local Specialisation, check_self = check.class "specialisation"
 
@@ -140,64 +141,17 @@ end
 -- Matching
 -- =======================================================
 
-local is_within
-
-local function has_shape(limits, sizes)
-  if not limits.ranks[#sizes] then return false end
-  for i, size in ipairs(sizes) do
-    local dim = limits.dims[i]
-    if not is_within(dim, size, math_type(size)) then return false end
+-- Returns the function that opens objects, as the examples were opened; nil if
+-- none were.
+local function opener(self, known)
+  if not self.objects then return nil end
+  return function(value)
+    if type(value) ~= "table" and type(value) ~= "userdata" then
+      return value
+    end
+    local ok, wanted = shape.call(self.objects, value)
+    return ok and wanted and nested.with(value, self, known) or value
   end
-  return true
-end
-
-local function length_of(value)
-  local ok, n = shape.call(function() return #value end)
-  return ok and n
-end
-
-local function is_number_within(limits, value)
-  if value ~= value then return limits.nan end
-  return limits.min == nil or value >= limits.min and value <= limits.max
-end
-
--- Tells whether a value of this kind is within the limits of a place.
-function is_within(place, value, kind, sizes)
-  local limits = place.kinds[kind]
-  if not limits then return place.any end
-  if limits.only ~= nil then
-    return value == limits.only or value ~= value and limits.only ~= limits.only
-  end
-  if math_type(value) then return is_number_within(limits, value) end
-  if kind == "shaped" then return has_shape(limits, sizes) end
-  if limits.length then
-    local n = length_of(value)
-    return math_type(n) and n >= limits.length.min and n <= limits.length.max
-  end
-  return true
-end
-
-local function kind_of(self, place, value)
-  local kind = math_type(value) or type(value)
-  if rawequal(value, core.null) then return "null" end
-  if place.kinds.shaped and (kind == "table" or kind == "userdata") then
-    local sizes = shape.of(value, self.shape)
-    if sizes then return "shaped", sizes end
-  end
-  return kind
-end
-
-local function has_others(place, value)
-  for key in next, shape.contents(value) or {} do
-    if not place.known[key] then return true end
-  end
-  return false
-end
-
-local function opened(self, value, known)
-  if type(value) ~= "table" and type(value) ~= "userdata" then return value end
-  local ok, wanted = shape.call(self.objects, value)
-  return ok and wanted and nested.with(value, self, known) or value
 end
 
 --- Tells whether an example is like the known ones.  Returns true; or false and
@@ -205,30 +159,10 @@ end
 -- field).
 function Specialisation:matches(example)
   check_self(self, "matches")
-  local found, known = {}, {}
-  for i, place in ipairs(self.list) do
-    local value, message = example, nil
-    local above = place.above and found[place.above]
-    if place.above then
-      if above then value, message = shape.read(above, place.key) end
-    end
-    if above or not place.above then
-      if self.objects then value = opened(self, value, known) end
-      local kind, sizes = kind_of(self, place, value)
-      local ok = not message and (value == nil and place.optional or
-        is_within(place, value, kind, sizes))
-      if not ok and not (message and place.any) then
-        return false, path.text(path.keys(place))
-      end
-      if kind == "table" then
-        if place.known and has_others(place, value) then
-          return false, path.text(path.keys(place))
-        end
-        found[i] = value
-      end
-    end
-  end
-  return true
+  local ok, at = match(self.list, self.shape, core.null, opener(self, {}))(
+    example)
+  if ok then return true end
+  return false, path.text(path.keys(self.list[at]))
 end
 
 -- }======================================================

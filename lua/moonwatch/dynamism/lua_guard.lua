@@ -1,11 +1,14 @@
 --- A specialisation (see infer.lua) as the source of a function that tests.
 -- SPDX-License-Identifier: MIT
 --
--- A place is an `if`, a table is a local variable, and the contents of a table
--- are in a block of their own.  Where blocks would be too deep for Lua, a
--- further function continues.
+-- The source has a function that is fast and may raise: a place is an `if`, a
+-- table is a local variable, and the contents of a table are in a block of
+-- their own.  Where blocks would be too deep for Lua, a further function
+-- continues.  If that function raises, because a class of the example does,
+-- the places decide as a list: see matching.lua.
 
 local literal = require "moonwatch.literal"
+local matching = require "moonwatch.dynamism.matching"
 local path = require "moonwatch.path"
 
 local DEPTH = 50 -- of blocks in a function
@@ -30,9 +33,8 @@ end
 local function number(name, kind, limits)
   local of_kind = ('math_type(%s) == "%s"'):format(name, kind)
   local is_nan = ("%s ~= %s"):format(name, name)
-  if limits.min == nil then
-    return limits.nan and limits.only ~= nil and is_nan or of_kind
-  end
+  if limits.only ~= nil and limits.only ~= limits.only then return is_nan end
+  if limits.min == nil then return of_kind end
   local text = of_kind .. bounds(name, limits.min, limits.max)
   if limits.nan then text = ("(%s or %s)"):format(is_nan, text) end
   return text
@@ -63,14 +65,15 @@ function Writer:shape(limits)
   return #self.shapes
 end
 
--- Returns the condition that a value is a table whose fields are tested.
-local function is_table(place, name)
-  return ('type(%s) == "table"'):format(name) ..
-    (place.kinds.shaped and (" and not sizes(%s)"):format(name) or "")
+-- Returns the condition that a value is a table, or a userdata, without a
+-- shape.
+local function is_plain(place, name, kind)
+  return ('type(%s) == "%s"'):format(name, kind) ..
+    (place.kinds.shaped and (" and not sizes_of(%s)"):format(name) or "")
 end
 
 local BY_TYPE = { string = true, boolean = true, ["function"] = true,
-  thread = true, userdata = true }
+  thread = true }
 
 -- Returns the condition that a value of this kind is within the limits.
 local function of_kind(self, place, name, kind)
@@ -80,15 +83,16 @@ local function of_kind(self, place, name, kind)
   elseif limits.only ~= nil then
     return ("%s == %s"):format(name, literal.of(limits.only))
   elseif kind == "null" then
-    self.uses_null = true
     return name .. " == null"
   elseif kind == "shaped" then
     return ("shaped(%s, shapes[%d])"):format(name, self:shape(limits))
+  elseif kind == "userdata" then
+    return name .. " ~= null and " .. is_plain(place, name, kind)
   elseif BY_TYPE[kind] then
     return ('type(%s) == "%s"'):format(name, kind)
   end
   local length = limits.length
-  return is_table(place, name) ..
+  return is_plain(place, name, "table") ..
     (length and bounds("#" .. name, length.min, length.max) or "")
 end
 
@@ -114,9 +118,7 @@ end
 -- Statements
 -- =======================================================
 
-local function refusal(place)
-  return "return false, " .. literal.of(path.text(path.keys(place)))
-end
+local function refusal(place) return "return false, " .. place.at end
 
 function Writer:test(place, name, depth)
   if place.any then return end
@@ -137,14 +139,9 @@ local write
 -- Refuses unknown fields.
 function Writer:known(place, name, depth)
   if not place.known then return end
-  local keys = {}
-  for i, child in ipairs(place.children) do
-    keys[i] = ("[%s] = true"):format(literal.of(child.key))
-  end
-  self.keys[#self.keys + 1] = "{ " .. table.concat(keys, ", ") .. " }"
   self:line(depth, ("for key in pairs(%s) do"):format(name))
-  self:line(depth + 1, ("if not keys[%d][key] then %s end"):format(#self.keys,
-    refusal(place)))
+  self:line(depth + 1, ("if not places[%d].known[key] then %s end"):format(
+    place.at, refusal(place)))
   self:line(depth, "end")
 end
 
@@ -153,7 +150,7 @@ function Writer:below(place, name, depth)
   local always = place.kinds.table and not place.optional and
     next(place.kinds) == "table" and next(place.kinds, "table") == nil
   if not always then
-    self:line(depth, "if ", is_table(place, name), " then")
+    self:line(depth, "if ", is_plain(place, name, "table"), " then")
     depth = depth + 1
   end
   self:known(place, name, depth)
@@ -199,57 +196,128 @@ end
 
 -- }======================================================
 
-local SHAPED = [[
-local shape = ... or function(v) return v.shape end
+-- {======================================================
+-- The places as a list
+-- =======================================================
 
-local function sizes(v)
-  if type(v) ~= "table" and type(v) ~= "userdata" then return nil end
-  local s = shape(v)
-  if type(s) ~= "table" then return nil end
-  for i = 1, #s do
-    if not math_type(s[i]) then return nil end
+-- Returns the text of a table, or of another value.
+local function text_of(value)
+  if type(value) ~= "table" then return literal.of(value) end
+  local keys, fields = {}, {}
+  for key in next, value do keys[#keys + 1] = key end
+  table.sort(keys, path.before)
+  for i, key in ipairs(keys) do
+    fields[i] = ("[%s] = %s"):format(literal.of(key), text_of(value[key]))
   end
-  return s
+  return "{ " .. table.concat(fields, ", ") .. " }"
+end
+
+local LIMITS = { "only", "min", "max", "nan", "length", "ranks" }
+
+local function limits_of(place)
+  local result = { any = place.any or nil, kinds = {} }
+  for kind, limits in next, place.kinds do
+    local its = {}
+    for _, name in ipairs(LIMITS) do its[name] = limits[name] end
+    if limits.dims then
+      its.dims = {}
+      for i, dim in ipairs(limits.dims) do its.dims[i] = limits_of(dim) end
+    end
+    result.kinds[kind] = its
+  end
+  return result
+end
+
+local function row(place)
+  local its = limits_of(place)
+  its.above, its.key, its.known = place.above, place.key, place.known
+  its.optional = place.optional or nil
+  its.step = place.up and path.step(place.key) or "L"
+  return text_of(its)
+end
+
+-- }======================================================
+
+-- The begin of the function that may raise, and what comes after.
+local HEAD = [[
+local slow = match(places, shape, null)
+
+local function sizes_of(v)
+  if type(v) ~= "table" and type(v) ~= "userdata" then return nil end
+  if v == null then return nil end
+  local list
+  if shape then list = shape(v) else list = v.shape end
+  return sizes_in(list)
 end
 
 local function shaped(v, test)
-  local s = sizes(v)
+  local s = sizes_of(v)
   return s ~= nil and test(s)
 end
 
+local shapes, parts = {}, {}
+
 ]]
 
--- Returns the variables that the function uses.
-function Writer:head()
-  local head = { "local math_type, type = math.type, type\n" }
-  if self.uses_null then
-    head[#head + 1] = 'local null = require "moonwatch".null\n'
+local TAIL = [[
+
+local function where(i)
+  local steps = {}
+  while i do
+    steps[#steps + 1], i = places[i].step, places[i].above
   end
-  if #self.parts > 0 then head[#head + 1] = "local parts = {}\n" end
-  if #self.shapes > 0 then head[#head + 1] = SHAPED .. "local shapes = {}\n" end
-  if #self.keys > 0 then head[#head + 1] = "local keys = {}\n" end
-  for i, keys in ipairs(self.keys) do
-    head[#head + 1] = ("keys[%d] = %s\n"):format(i, keys)
+  for k = 1, #steps // 2 do
+    steps[k], steps[#steps + 1 - k] = steps[#steps + 1 - k], steps[k]
   end
+  return table.concat(steps)
+end
+
+return function(example)
+  local ran, ok, at = pcall(test, example)
+  if not ran then
+    if ok == "not enough memory" then error(ok, 0) end
+    ok, at = slow(example)
+  end
+  if ok then return true end
+  return false, where(at)
+end
+]]
+
+-- May a value be `null`, or be taken for it?
+local function needs_null(list)
+  for _, place in ipairs(list) do
+    local kinds = place.kinds
+    if kinds.null or kinds.userdata or kinds.shaped then return true end
+  end
+  return false
+end
+
+function Writer:head(list)
+  local head = { matching.source, "\nlocal shape = ...\n" }
+  head[#head + 1] = needs_null(list) and
+    'local null = require "moonwatch".null\n' or "local null\n"
+  head[#head + 1] = "local places = {}\n"
+  for i, place in ipairs(list) do
+    head[#head + 1] = ("places[%d] = %s\n"):format(i, row(place))
+  end
+  head[#head + 1] = HEAD
   for i, test in ipairs(self.shapes) do
-    head[#head + 1] = ("shapes[%d] = function(s)\n  return %s\nend\n"):format(i,
-      test)
+    head[#head + 1] = ("shapes[%d] = function(s)\n  return %s\nend\n\n"):format(
+      i, test)
   end
-  return table.concat(head) .. "\n"
+  return table.concat(head)
 end
 
 --- Returns the source for the places of a specialisation.
 return function(list)
-  local self = setmetatable({ lines = {}, shapes = {}, parts = {}, keys = {},
-    last = 0 },
+  local self = setmetatable({ lines = {}, shapes = {}, parts = {}, last = 0 },
     Writer)
-  self:line(0, "return function(L)")
+  self:line(0, "local function test(L)")
   self:line(1, "local v")
   self:test(list[1], "L", 1)
   self:below(list[1], "L", 1)
   self:line(1, "return true")
   self:line(0, "end")
-  self:line(0, "")
   local main = self.lines
   self.lines = {}
   local i = 1
@@ -257,6 +325,7 @@ return function(list)
     self:part(i, self.parts[i])
     i = i + 1
   end
-  return self:head() .. table.concat(self.lines, "\n") ..
-    table.concat(main, "\n")
+  self:line(0, "")
+  return self:head(list) .. table.concat(self.lines, "\n") ..
+    table.concat(main, "\n") .. "\n" .. TAIL
 end

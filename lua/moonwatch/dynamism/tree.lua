@@ -212,11 +212,12 @@ end
 -- it learns numbers only: all from the greatest kept number on.
 local function teach(tree, node, stat, value)
   local place, entry = node.up.place, nil
+  local last = stat.heap and stat.heap[1]
   if not stat.over then
     entry = value == value and learn(tree.tally, place, node.key, value)
-  elseif math_type(value) and stat.last then
+  elseif math_type(value) and last then
     entry = learn_from(tree.tally, place, node.key,
-      stat.is_float and stat.last + 0.0 or stat.last)
+      stat.is_float and last + 0.0 or last)
   end
   if entry then tree.stats[entry] = stat end
 end

@@ -10,7 +10,8 @@
 --     nan       was NaN seen?
 --     over      were there more values than `seen` may hold?  Then `seen` has
 --               the least ones
---     last      then the greatest value in `seen`
+--     heap      then the values in `seen`: no value comes before those at twice
+--               its place and the next, so the first is the greatest
 --     min, max  of numbers but NaN; of strings, of their lengths
 --
 -- The statistics do not depend on the order of observations, so two of them can
@@ -47,22 +48,37 @@ end
 -- Observing
 -- =======================================================
 
-local function greatest(seen)
-  local most = next(seen)
-  for value in next, seen do
-    if before(most, value) then most = value end
+-- Puts a value into the heap from place `i` downwards.
+local function sift(heap, i, value)
+  local n = #heap
+  while 2 * i <= n do
+    local child = 2 * i
+    if child < n and before(heap[child], heap[child + 1]) then
+      child = child + 1
+    end
+    if not before(value, heap[child]) then break end
+    heap[i] = heap[child]
+    i = child
   end
-  return most
+  heap[i] = value
+end
+
+local function new_heap(seen)
+  local heap = {}
+  for value in next, seen do heap[#heap + 1] = value end
+  for i = #heap // 2, 1, -1 do sift(heap, i, heap[i]) end
+  return heap
 end
 
 -- Replaces the greatest value that is kept by a lesser one.
 local function replace(self, value)
-  self.over = true
-  self.last = self.last or greatest(self.seen)
-  if not before(value, self.last) then return end
-  self.seen[self.last] = nil
+  local heap = self.heap or new_heap(self.seen)
+  self.heap, self.over = heap, true
+  local last = heap[1]
+  if last == nil or not before(value, last) then return end
+  self.seen[last] = nil
   self.seen[value] = true
-  self.last = greatest(self.seen)
+  sift(heap, 1, value)
 end
 
 local function keep(self, value, most)
