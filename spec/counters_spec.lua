@@ -1,9 +1,7 @@
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 
-local function clear()
-  for section in pairs(mw.counters) do rawset(mw.counters, section, nil) end
-end
+local function clear() mw.reset_counters() end
 
 describe("counters", function()
   before_each(clear)
@@ -11,7 +9,7 @@ describe("counters", function()
   it("read 0, and reading makes nothing", function()
     assert.equal(0, mw.counters.frames.drawn)
     assert.equal(0, mw.counters[1][2])
-    assert.is_nil(next(mw.counters))
+    for _ in pairs(mw.counters) do error "there is something" end
     for _ in pairs(mw.counters.frames) do error "there is something" end
     mw.count("frames", "drawn")
     assert.equal(0, mw.counters.frames.skipped)
@@ -41,11 +39,48 @@ describe("counters", function()
     assert.equal(2, #keys)
   end)
 
+  it("may be replaced and cleared, section by section", function()
+    mw.count("shots", "missed", 3)
+    local shots = mw.counters.shots
+    mw.counters.shots = { hit = 1 }
+    assert.equal(0, mw.counters.shots.missed)
+    assert.equal(1, shots.hit)
+    assert.equal(1, mw.count("shots", "missed"))
+    mw.counters.shots = mw.counters.shots
+    assert.equal(2, mw.counted "shots")
+    mw.counters.shots = nil
+    assert.equal(0, mw.counted "shots")
+    for section in pairs(mw.counters) do error(section) end
+    mw.count("a", "b")
+    mw.reset_counters()
+    assert.equal(0, mw.counters.a.b)
+  end)
+
+  it("have totals, and are told as text", function()
+    mw.count("shots", "hit", 2)
+    mw.count("shots", "missed", 3)
+    mw.count("odd", "endless", math.huge)
+    assert.equal(5, mw.counted "shots")
+    assert.equal(0, mw.counted "none")
+    local function flat(text) return (text:gsub(" +", " ")) end
+    assert.equal("odd inf\n endless inf\nshots 5\n hit 2\n missed 3\n",
+      flat(tostring(mw.counters)))
+    assert.equal("hit 2\nmissed 3\n", flat(tostring(mw.counters.shots)))
+    assert.equal("", tostring(mw.counters.none))
+    mw.count("long", ("x"):rep(200))
+    for line in tostring(mw.counters):gmatch "[^\n]+" do
+      assert.is_true(#line <= 100)
+    end
+  end)
+
   it("are used as they should be", function()
     misuse("bad argument #1 to 'count' (key expected, got nil)", mw.count)
     misuse("bad argument #2 to 'count' (key expected, got nil)", mw.count, "a")
     misuse("bad argument #3 to 'count' (number expected, got string)",
       mw.count, "a", "b", "1")
-    assert.is_nil(next(mw.counters))
+    misuse("bad argument #3 to 'count' (number expected, got NaN)",
+      mw.count, "a", "b", 0 / 0)
+    misuse("bad argument #1 to 'counted' (key expected, got nil)", mw.counted)
+    for _ in pairs(mw.counters) do error "there is something" end
   end)
 end)

@@ -217,8 +217,89 @@ describe("metrics", function()
     assert.is_not_nil(of_b[1].values.x_us and of_b[1].values.y_us)
   end)
 
-  it("are used as they should be", function()
+  it("are known while they are entered", function()
+    collectgarbage()
+    assert.is_nil(mw.metrics.current())
+    local a <close> = mw.metrics()
+    assert.equal(a, mw.metrics.current())
+    local b = mw.metrics():enter()
+    assert.equal(b, mw.metrics.current())
+    assert.is_true(b:in_progress())
+    b:leave()
+    assert.is_false(b:in_progress())
+    assert.equal(a, mw.metrics.current())
+  end)
+
+  it("keep to a schema", function()
+    local reports = {}
+    local m = mw.metrics {
+      schema = { n = "integer", x = "number", who = "string", seen = "set",
+        by = "table", top = "list", took_us = "integer" },
+      on_exit = function(_, _, its) reports[#reports + 1] = its end,
+    }
+    m:increment "n"
+    m:increment("x", 0.5)
+    m:set("who", "me")
+    m:add_to_set("seen", 1)
+    m:set_key("by", "a", 1)
+    m:top_n("top", "a", 1, 2)
+    mw.timed("t", { column = "took_us" }):close()
+    mw.timed("t", { column = "other_us" }):close()
+    misuse("'set': the schema has no 'when'", m.set, m, "when", 1)
+    misuse("'increment': 'n' has the type integer, not float", m.increment, m,
+      "n", 0.5)
+    misuse("'update': 'who' has the type string, not integer", m.update, m,
+      { who = 1 }, true)
+    misuse("'add_to_set': 'n' has the type integer, not set", m.add_to_set, m,
+      "n", 1)
+    m:leave()
+    assert.equal("integer", math.type(reports[1].took_us))
+    assert.is_nil(reports[1].other_us)
+    reports[1].took_us = nil
+    assert.same({ n = 1, x = 0.5, who = "me", seen = { true }, by = { a = 1 },
+      top = { { key = "a", value = 1 } } }, reports[1])
+  end)
+
+  it("can be told as JSON, now and after the report", function()
     local m = mw.metrics()
+    m:set("n", 1)
+    assert.equal('{"n":1}', m:to_json())
+    m:leave()
+    assert.equal('{"n":1}', m:to_json())
+    assert.equal("{}", mw.metrics():to_json())
+  end)
+
+  it("can be for run time: a first metric enters, `finish` reports", function()
+    local reports = {}
+    local m = mw.metrics { runtime = true, on_exit = function(_, _, its)
+      reports[#reports + 1] = its
+    end }
+    m:finish()
+    assert.is_false(m:in_progress())
+    m:increment("n", 2, { phase = "draw" })
+    m:increment("n", 1, { phase = "update" })
+    assert.is_true(m:in_progress())
+    m:finish()
+    m:finish()
+    m:increment("n", 5)
+    m:finish()
+    assert.same({ { n = 3, phase = "update" }, { n = 5 } }, reports)
+    misuse("'enter': the metrics are for run time", m.enter, m)
+    local other <close> = mw.metrics()
+    misuse("'finish': the metrics are not for run time", other.finish, other)
+  end)
+
+  it("are used as they should be", function()
+    local m <close> = mw.metrics()
+    misuse("bad argument #2 to 'set' (value expected, got nil)", m.set, m, "a")
+    misuse("bad argument #3 to 'increment' (table expected, got number)",
+      m.increment, m, "a", 1, 1)
+    misuse("bad argument #1 to 'metrics' (unknown option 'scheme')",
+      mw.metrics, { scheme = {} })
+    misuse("bad argument #1 to 'metrics' (the schema has an unknown type " ..
+      "for 'a')", mw.metrics, { schema = { a = "int" } })
+    misuse("bad argument #1 to 'metrics' (a name in the schema is no string)",
+      mw.metrics, { schema = { "a" } })
     misuse("bad argument #1 to 'metrics' (function expected, got number)",
       mw.metrics, 5)
     misuse("calling 'enter' on bad self (metrics expected, got nil)", m.enter)

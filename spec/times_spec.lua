@@ -45,10 +45,21 @@ describe("times", function()
     timed("c", "a_us")
     timed("c", "a_us")
     assert.equal(mw.times(), mw.times "text")
-    assert.matches("^name +seconds\na%?b +0%.%d+\nc +0%.%d+ 0%.%d+\n$",
+    assert.matches("^name +seconds\na%?b +0%.%d+\nc +0%.%d+ +0%.%d+\n$",
       mw.times())
     assert.matches("^name +count +sum +min +max\na%?b +1 .*\nc +2 .*\n$",
       mw.times("text", true))
+  end)
+
+  it("fit a screen of 100 columns as text", function()
+    for _ = 1, 20 do timed("a", "a_us") end
+    timed(("long"):rep(30), "a_us")
+    for _, text in ipairs { mw.times(), mw.times("text", true) } do
+      for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 100) end
+    end
+    assert.matches("\nlonglo[a-z]+%.%.%.[a-z]+long +0%.", mw.times())
+    local _, numbers = mw.times():gsub("0%.%d+", "")
+    assert.equal(21, numbers)
   end)
 
   it("are told as CSV", function()

@@ -405,6 +405,18 @@ static int traced(lua_State *L) {
   return 1;
 }
 
+/* json(table) -> the text of a JSON object */
+static int json(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const char *text;
+  size_t len;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  text = mwb_args(L, s, 1, &len);
+  if (text == NULL) return luaL_error(L, "not enough memory");
+  lua_pushlstring(L, text, len);
+  return 1;
+}
+
 /* trace_methods() -> the table of a trace's methods, its metatable */
 static int trace_methods(lua_State *L) {
   mwb_push(L, mwb_state_of(L), MWB_TRACE);
@@ -415,6 +427,7 @@ static int trace_methods(lua_State *L) {
 
 void mwb_open_tracing(lua_State *L) {
   static const luaL_Reg functions[] = {{"contexts", set_contexts},
+                                       {"json", json},
                                        {"traced", traced},
                                        {"trace_methods", trace_methods},
                                        {NULL, NULL}};

@@ -1,52 +1,97 @@
 --- mw.counters, mw.count: numbers by section and name.
 -- SPDX-License-Identifier: MIT
 --
--- Reading creates nothing.  For a section that does not exist, reading returns
--- a view, which looks for the section at each access and creates the section at
--- the first write.
+-- `sections` has a table for each section.  mw.counters is empty, so that each
+-- access to a section goes by its metamethods.  Reading creates nothing: for a
+-- section that does not exist, reading returns a view, which looks for the
+-- section at each access and creates the section at the first write.
 
 local check = require "moonwatch.check"
 local private = require("moonwatch.core").private
 
-local Section = { __index = function() return 0 end }
+-- All copies of this file share the counters.
+private.counters = private.counters or {}
+local sections = private.counters
 
-local Counters = {}
+local counters = {}
 
-local function own_section(all, name)
-  local section = rawget(all, name)
+local WIDTH = 60 -- of names in text
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in next, t do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  return keys
+end
+
+local function line(name, value)
+  name = tostring(name):gsub("%c", "?")
+  if #name > WIDTH then name = name:sub(1, WIDTH - 3) .. "..." end
+  return ("%-" .. WIDTH .. "s %s\n"):format(name, tostring(value))
+end
+
+local function text_of(section)
+  local lines = {}
+  for i, name in ipairs(sorted_keys(section)) do
+    lines[i] = line(name, section[name])
+  end
+  return table.concat(lines)
+end
+
+counters.text = text_of
+
+local Section = {
+  __index = function() return 0 end, __tostring = text_of, __metatable = false,
+}
+
+local function own_section(name)
+  local section = sections[name]
   if not section then
     section = setmetatable({}, Section)
-    rawset(all, name, section)
+    sections[name] = section
   end
   return section
 end
 
-function Counters.__index(all, name)
-  local view = {}
+local Counters = { __metatable = false }
+
+function Counters.__index(_, name)
+  if sections[name] then return sections[name] end
+  local view = { __metatable = false }
   function view.__index(_, key)
-    local section = rawget(all, name)
-    return section and section[key] or 0
+    return sections[name] and sections[name][key] or 0
   end
-  function view.__newindex(_, key, value)
-    own_section(all, name)[key] = value
-  end
-  function view.__pairs() return next, rawget(all, name) or {} end
+  function view.__newindex(_, key, value) own_section(name)[key] = value end
+  function view.__pairs() return next, sections[name] or {} end
+  function view.__tostring() return text_of(sections[name] or {}) end
   return setmetatable({}, view)
 end
 
--- Copies a table that the program assigns into the section.
-function Counters.__newindex(all, name, values)
+-- The table that the program assigns takes the place of the section's contents;
+-- nil clears the section.
+function Counters.__newindex(_, name, values)
   check.argument(values == nil or type(values) == "table", 2, "counters",
     "table", values)
-  if values == nil then return end
-  local section = own_section(all, name)
-  for key, value in pairs(values) do section[key] = value end
+  local copy = {}
+  for key, value in pairs(values or copy) do copy[key] = value end
+  local section = values and own_section(name) or sections[name] or {}
+  for key in next, section do section[key] = nil end
+  for key, value in next, copy do section[key] = value end
+  if not values then sections[name] = nil end
 end
 
--- All copies of this file share the counters.
-private.counters = private.counters or setmetatable({}, Counters)
+function Counters.__pairs() return next, sections end
 
-local counters = { counters = private.counters }
+function Counters.__tostring()
+  local lines = {}
+  for _, name in ipairs(sorted_keys(sections)) do
+    lines[#lines + 1] = line(name, counters.counted(name))
+    lines[#lines + 1] = text_of(sections[name]):gsub("[^\n]+", "  %0")
+  end
+  return table.concat(lines)
+end
+
+counters.counters = setmetatable({}, Counters)
 
 local function is_key(value) return value ~= nil and value == value end
 
@@ -55,9 +100,25 @@ function counters.count(section, name, n)
   check.argument(is_key(section), 1, "count", "key", section)
   check.argument(is_key(name), 2, "count", "key", name)
   check.argument(n == nil or type(n) == "number", 3, "count", "number", n)
-  local its = own_section(counters.counters, section)
+  check.that(n == n, 3, "count", "number expected, got NaN")
+  local its = own_section(section)
   its[name] = its[name] + (n or 1)
   return its[name]
+end
+
+--- Returns the total of a section.
+function counters.counted(section)
+  check.argument(is_key(section), 1, "counted", "key", section)
+  local total = 0
+  for _, value in next, sections[section] or {} do
+    if type(value) == "number" then total = total + value end
+  end
+  return total
+end
+
+--- Forgets all counters.
+function counters.reset_counters()
+  for name in next, sections do counters.counters[name] = nil end
 end
 
 return counters

@@ -5,7 +5,8 @@
 -- `values` is the table for the report; `kinds` says by which method each
 -- metric was made.  A new context counts as entered, so that `local m <close> =
 -- mw.metrics()` is a scope; if `enter` is the first method that is called, the
--- context begins anew.
+-- context begins anew.  A context for the run time of a program is entered by
+-- its first metric, and left by `finish`.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
@@ -13,8 +14,12 @@ local private = require("moonwatch.core").private
 
 local Metrics, check_self = check.class "metrics"
 
--- All copies of this file share the set of contexts that are entered.
+-- All copies of this file share the set of contexts that are entered, with the
+-- number of the entry; and the sums of all reports.
 private.metrics = private.metrics or setmetatable({}, { __mode = "k" })
+private.metrics_sums = private.metrics_sums or {}
+
+local entries = 0
 
 local function misuse(level, name, message, ...)
   error(("'%s': " .. message):format(name, ...), level + 1)
@@ -23,7 +28,8 @@ end
 local function begin(self)
   self.values, self.kinds = {}, {}
   self.start = private.nanoseconds()
-  private.metrics[self] = true
+  entries = entries + 1
+  private.metrics[self] = entries
 end
 
 -- The first call on a new context makes it an entered one.
@@ -31,10 +37,25 @@ local function settle(self)
   if self.fresh then self.fresh, self.depth = false, 1 end
 end
 
+-- Raises unless the schema of the context has the metric, with this kind or
+-- with the type of this value.
+local function check_schema(self, level, name, metric, kind, value)
+  local wanted = self.schema and self.schema[metric]
+  if self.schema and not wanted then
+    misuse(level + 1, name, "the schema has no '%s'", metric)
+  end
+  local is = kind or math.type(value) or type(value)
+  if wanted and wanted ~= is and
+    not (wanted == "number" and math.type(value)) then
+    misuse(level + 1, name, "'%s' has the type %s, not %s", metric, wanted, is)
+  end
+end
+
 --- Enters the context, which may be entered already.  Returns the context, for
 -- `<close>`.
 function Metrics:enter()
   check_self(self, "enter")
+  if self.runtime then misuse(2, "enter", "the metrics are for run time") end
   if self.depth == 0 then begin(self) end
   self.fresh = false
   self.depth = self.depth + 1
@@ -43,8 +64,11 @@ end
 
 local function report(self, err)
   local values, on_exit = self.values, self.on_exit
-  local stop = private.nanoseconds()
-  self.values, self.kinds = nil, nil
+  local stop, sums = private.nanoseconds(), private.metrics_sums
+  self.values, self.kinds, self.last = nil, nil, values
+  for metric, value in next, values do
+    if math.type(value) then sums[metric] = (sums[metric] or 0) + value end
+  end
   private.metrics[self] = nil
   if on_exit then
     protect("metrics", on_exit, self.start, stop, values, err)
@@ -80,6 +104,10 @@ end
 local function open(self, name, metric)
   check_self(self, name, 1)
   settle(self)
+  if self.depth == 0 and self.runtime then
+    begin(self)
+    self.depth = 1
+  end
   if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
   if type(metric) ~= "string" then
     error(("bad argument #1 to '%s' (string expected, got %s)"):format(name,
@@ -106,15 +134,21 @@ end
 
 local function is_key(value) return value ~= nil and value == value end
 
---- Adds `n` (or 1) to a metric, which begins with 0.
-function Metrics:increment(metric, n)
+--- Adds `n` (or 1) to a metric, which begins with 0.  `extra` has values that
+-- are set as well.
+function Metrics:increment(metric, n, extra)
   open(self, "increment", metric)
   check.argument(n == nil or type(n) == "number", 2, "increment", "number", n)
+  check.argument(extra == nil or type(extra) == "table", 3, "increment",
+    "table", extra)
   local value = self.values[metric]
   if value ~= nil and math.type(value) == nil then
     misuse(2, "increment", "'%s' is not a number", metric)
   end
-  assign(self, metric, "value", (value or 0) + (n or 1))
+  value = (value or 0) + (n or 1)
+  check_schema(self, 2, "increment", metric, nil, value)
+  if extra then self:update(extra, true) end
+  assign(self, metric, "value", value)
 end
 
 local function check_unset(self, name, metric, overwrite)
@@ -126,7 +160,9 @@ end
 --- Sets a metric; `overwrite` allows a second time.
 function Metrics:set(metric, value, overwrite)
   open(self, "set", metric)
+  check.that(value ~= nil, 2, "set", "value expected, got nil")
   check_unset(self, "set", metric, overwrite)
+  check_schema(self, 2, "set", metric, nil, value)
   assign(self, metric, "value", value)
 end
 
@@ -137,6 +173,7 @@ function Metrics:update(values, overwrite)
   for metric in pairs(values) do
     check.that(type(metric) == "string", 1, "update", "a key is not a string")
     check_unset(self, "update", metric, overwrite)
+    check_schema(self, 2, "update", metric, nil, values[metric])
   end
   local all = {}
   for metric, value in pairs(self.values) do all[metric] = value end
@@ -152,6 +189,7 @@ end
 function Metrics:set_key(metric, key, value)
   open(self, "set_key", metric)
   check.argument(is_key(key), 2, "set_key", "key", key)
+  check_schema(self, 2, "set_key", metric, "table")
   local its = of_kind(self, "set_key", metric, "table")
   if its then its[key] = value
   else assign(self, metric, "table", { [key] = value }) end
@@ -161,6 +199,7 @@ end
 function Metrics:add_to_set(metric, member)
   open(self, "add_to_set", metric)
   check.argument(is_key(member), 2, "add_to_set", "key", member)
+  check_schema(self, 2, "add_to_set", metric, "set")
   local its = of_kind(self, "add_to_set", metric, "set")
   if its then its[member] = true
   else assign(self, metric, "set", { [member] = true }) end
@@ -198,6 +237,7 @@ function Metrics:top_n(metric, key, value, n)
     "number", value)
   check.argument(math.type(n) == "integer" and n > 0, 4, "top_n",
     "positive integer", n)
+  check_schema(self, 2, "top_n", metric, "list")
   local list = of_kind(self, "top_n", metric, "list")
   local entry = { key = key, value = value }
   if not list then return assign(self, metric, "list", { entry }) end
@@ -206,26 +246,88 @@ function Metrics:top_n(metric, key, value, n)
   for i = #list, n + 1, -1 do list[i] = nil end
 end
 
+--- Tells whether the context is entered.
+function Metrics:in_progress()
+  check_self(self, "in_progress")
+  return self.depth > 0 or self.fresh
+end
+
+--- Returns the metrics as the text of a JSON object: those of now, or of the
+-- last report.
+function Metrics:to_json()
+  check_self(self, "to_json")
+  return private.json(self.values or self.last or {})
+end
+
+--- Reports a context for run time, if there is something to report.
+function Metrics:finish()
+  check_self(self, "finish")
+  if not self.runtime then
+    misuse(2, "finish", "the metrics are not for run time")
+  end
+  if self.depth > 0 then leave(self) end
+end
+
 local metrics = {}
 
 --- Adds to a column of all contexts that are entered.  Never raises.
 function metrics.column(column, n)
   for context in pairs(private.metrics) do
     local value = context.values[column] or 0
-    if math.type(value) then
+    if math.type(value) and
+      (not context.schema or context.schema[column]) then
       assign(context, column, "value", value + n)
     end
   end
 end
 
---- Returns a context.  The last exit calls `on_exit(start_ns, end_ns, metrics,
+local TYPES = { integer = true, float = true, number = true, string = true,
+  boolean = true, table = true, set = true, list = true }
+
+local OPTIONS = { schema = "table", on_exit = "function", runtime = "boolean" }
+
+local function mistake_in(schema)
+  for metric, kind in next, schema do
+    if type(metric) ~= "string" then
+      return "a name in the schema is no string"
+    end
+    if not TYPES[kind] then
+      return ("the schema has an unknown type for '%s'"):format(metric)
+    end
+  end
+end
+
+-- Returns a context.  The last exit calls `on_exit(start_ns, end_ns, metrics,
 -- error)` once.
-function metrics.metrics(on_exit)
-  check.argument(on_exit == nil or type(on_exit) == "function", 1, "metrics",
-    "function", on_exit)
-  local self = { on_exit = on_exit, depth = 0, fresh = true }
-  begin(self)
+local function new_metrics(_, opts)
+  if type(opts) == "function" then opts = { on_exit = opts } end
+  check.argument(opts == nil or type(opts) == "table", 1, "metrics",
+    "function", opts)
+  opts = check.options(opts, OPTIONS, 1, "metrics")
+  local mistake = opts.schema and mistake_in(opts.schema)
+  check.that(not mistake, 1, "metrics", mistake)
+  local self = { on_exit = opts.on_exit, runtime = opts.runtime, depth = 0,
+    fresh = not opts.runtime }
+  if opts.schema then
+    self.schema = {}
+    for metric, kind in next, opts.schema do self.schema[metric] = kind end
+  end
+  if self.fresh then begin(self) end
   return setmetatable(self, Metrics)
 end
+
+local Contexts = { __call = new_metrics, __metatable = false }
+
+-- mw.metrics is called, and has a function.
+metrics.metrics = setmetatable({
+  --- Returns the context that was entered last among those that are entered.
+  current = function()
+    local last, number
+    for context, n in next, private.metrics do
+      if not number or n > number then last, number = context, n end
+    end
+    return last
+  end,
+}, Contexts)
 
 return metrics

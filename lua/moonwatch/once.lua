@@ -11,6 +11,7 @@ local core = require "moonwatch.core"
 local Seen, check_self = check.class "seen-set"
 
 local MAX = 4096
+local OPTIONS = { verbose = "boolean" }
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
   thread = true }
 
@@ -41,7 +42,7 @@ local function place(self, key)
 end
 
 --- Returns true if the set sees the key for the first time, or has forgotten
--- the key.
+-- the key.  A verbose set always returns true, and whether it knew the key.
 function Seen:__call(key)
   check.argument(key ~= nil and key == key, 1, "seen", "key", key)
   local where, known = place(self, key)
@@ -49,6 +50,7 @@ function Seen:__call(key)
   if node then
     unlink(node)
     put_first(self.list, node)
+    if self.verbose then return true, true end
     return false
   end
   node = { where = where, key = known, before = false, after = false }
@@ -56,6 +58,7 @@ function Seen:__call(key)
   put_first(self.list, node)
   self.n = self.n + 1
   if self.n > self.max then forget_last(self) end
+  if self.verbose then return true, false end
   return true
 end
 
@@ -77,11 +80,14 @@ end
 
 --- Returns a set that is called with a key and returns true the first time.  Of
 -- more than `max` keys the set forgets the key that it has not seen for the
--- longest time.
-local function once(max)
+-- longest time.  With the option `verbose` the program sees each warning, as
+-- often as it comes.
+local function once(max, opts)
   check.argument(max == nil or math.type(max) == "integer" and max > 0, 1,
     "once", "positive integer", max)
-  local self = setmetatable({ max = max or MAX }, Seen)
+  opts = check.options(opts, OPTIONS, 2, "once")
+  local self = setmetatable({ max = max or MAX,
+    verbose = opts.verbose or false }, Seen)
   self:clear()
   return self
 end

@@ -170,26 +170,49 @@ end
 -- Returns the name as one line of text.
 local function plain(name) return (name:gsub("%c", "?")) end
 
-local LINE = "%-30s %9s %12s %12s %12s"
+local WIDTH = 100 -- of text
+local NAME = 40
 
-local function text_line(name, its, aggregate)
-  if aggregate then
-    local a = aggregated(its)
-    return LINE:format(plain(name), a.count, fixed(a.sum), fixed(a.min),
-      fixed(a.max))
+-- Returns the name as a column of text: the begin and the end of a long one.
+local function column(name)
+  name = plain(name)
+  if #name > NAME then
+    name = name:sub(1, NAME // 2 - 2) .. "..." .. name:sub(1 - NAME // 2)
   end
-  local list = durations(its)
-  for i, duration in ipairs(list) do list[i] = fixed(duration) end
-  return ("%-30s %s"):format(plain(name), table.concat(list, " "))
+  return ("%-" .. NAME .. "s"):format(name)
+end
+
+local LINE = "%s %9s %14s %14s %14s"
+
+-- Adds lines with the durations of a name, in each as many as there is room
+-- for.
+local function list_durations(lines, name, its)
+  local line = column(name)
+  for _, duration in ipairs(durations(its)) do
+    local text = (" %14s"):format(fixed(duration))
+    if #line + #text > WIDTH then
+      lines[#lines + 1] = line
+      line = (" "):rep(NAME)
+    end
+    line = line .. text
+  end
+  lines[#lines + 1] = line
 end
 
 function formats.text(aggregate)
-  local lines = { ("%-30s %s"):format("name", "seconds") }
+  local lines = { column "name" .. (" %14s"):format "seconds" }
   if aggregate then
-    lines[1] = LINE:format("name", "count", "sum", "min", "max")
+    lines[1] = LINE:format(column "name", "count", "sum", "min", "max")
   end
   for _, name in ipairs(names()) do
-    lines[#lines + 1] = text_line(name, state.names[name], aggregate)
+    local its = state.names[name]
+    if aggregate then
+      local a = aggregated(its)
+      lines[#lines + 1] = LINE:format(column(name), a.count, fixed(a.sum),
+        fixed(a.min), fixed(a.max))
+    else
+      list_durations(lines, name, its)
+    end
   end
   return table.concat(lines, "\n") .. "\n"
 end
@@ -212,6 +235,20 @@ function times.time_spent()
   for name, ns in pairs(state.spent) do result[name] = seconds(ns) end
   result.total = seconds(state.total)
   return result
+end
+
+--- Returns the seconds of the scopes with a column as text.
+function times.spent_text()
+  local lines, list = {}, {}
+  for name in pairs(state.spent) do list[#list + 1] = name end
+  table.sort(list)
+  for i, name in ipairs(list) do
+    lines[i] = ("%s %14s\n"):format(column(name),
+      fixed(seconds(state.spent[name])))
+  end
+  lines[#lines + 1] = ("%s %14s\n"):format(column "total",
+    fixed(seconds(state.total)))
+  return table.concat(lines)
 end
 
 --- Forgets all durations and all times spent.

@@ -84,6 +84,28 @@ function scenarios.cleanups()
   check(scope.name == nil)
 end
 
+function scenarios.told_counters()
+  local mw = require "moonwatch"
+  mw.reset_counters()
+  mw.count("section", "name", 2)
+  mw.counters.other = { a = 1, b = 2 }
+  check(mw.counted "other" == 3 and mw.counters.section.name == 2)
+  check(tostring(mw.counters):find "section")
+  check(tostring(mw.counters.other):find "b")
+  check(tostring(mw.counters.none) == "")
+  for name in pairs(mw.counters) do check(name) end
+  mw.counters.section = nil
+  check(mw.counted "section" == 0)
+  mw.report_at_exit("/dev/null"):cancel()
+  local metrics = mw.metrics { schema = { n = "integer" }, runtime = true }
+  check(not metrics:in_progress())
+  metrics:increment "n"
+  check(mw.metrics.current() == metrics)
+  check(metrics:to_json() == '{"n":1}')
+  metrics:finish()
+  mw.reset_counters()
+end
+
 -- What was not counted is not reported.
 function scenarios.counted()
   look_back()

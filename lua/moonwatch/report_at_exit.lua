@@ -1,0 +1,77 @@
+--- mw.report_at_exit: what was measured and counted, written at the end.
+-- SPDX-License-Identifier: MIT
+--
+-- The finaliser of a handle writes the report.  The library holds the handles,
+-- so their finalisers run when the Lua state closes, before the library's own.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local counters = require "moonwatch.counters"
+local times = require "moonwatch.times"
+
+local private = core.private
+
+local Report, check_self = check.class "report"
+
+-- All copies of this file share the set of reports.
+private.reports = private.reports or {}
+
+local function text()
+  return table.concat {
+    "Times\n\n", times.times("text", true), "\nTime spent\n\n",
+    times.spent_text(), "\nCounters\n\n", tostring(counters.counters),
+    "\nMetrics\n\n", counters.text(private.metrics_sums),
+  }
+end
+
+local function copy(t)
+  local result = {}
+  for key, value in next, t do result[tostring(key)] = value end
+  return result
+end
+
+local function json()
+  local sections = {}
+  for name, section in pairs(counters.counters) do
+    sections[tostring(name)] = copy(section)
+  end
+  return private.json {
+    times = times.times("table", true), spent = times.time_spent(),
+    counters = sections, metrics = copy(private.metrics_sums),
+  } .. "\n"
+end
+
+-- Writes the report.  Returns true; or nil and a message.
+local function write(path)
+  local file, message = io.open(path, "w")
+  if not file then return nil, message end
+  local ok
+  ok, message = file:write(path:find "%.json$" and json() or text())
+  file:close()
+  return ok and true or nil, message
+end
+
+function Report:__gc()
+  if not self.path then return end
+  local ok, message = write(self.path)
+  if not ok then warn("moonwatch: cannot write the report: " .. message) end
+end
+
+--- Writes no report.
+function Report:cancel()
+  check_self(self, "cancel")
+  self.path = nil
+  private.reports[self] = nil
+end
+
+--- Writes a report of the whole program's times, counters and metrics to a
+-- file when the Lua state closes: as text, or as JSON if the name of the file
+-- ends so.  Returns a handle.
+local function report_at_exit(path)
+  check.argument(type(path) == "string", 1, "report_at_exit", "string", path)
+  local self = setmetatable({ path = path }, Report)
+  private.reports[self] = true
+  return self
+end
+
+return report_at_exit
