@@ -577,11 +577,13 @@ static void push_heritage(const dressing *its) {
   lua_replace(L, -2);
 }
 
-/* Pushes the shadow, without contents.  Returns the number of fields to come,
-** and sets whether there are metamethods. */
-static lua_Unsigned new_shadow(const dressing *its, int *meta) {
+/* Pushes the shadow, without contents, with room for an array of so many
+** fields.  Returns the number of fields to come, and sets whether there are
+** metamethods. */
+static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array,
+                               int *meta) {
   lua_State *L = its->L;
-  lua_Unsigned array = lua_rawlen(L, its->source), all = 0;
+  lua_Unsigned all = 0;
   for (lua_pushnil(L); lua_next(L, its->source) != 0; lua_pop(L, 1)) {
     all++;
     *meta |= mwb_is_meta(L, -2);
@@ -765,8 +767,8 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
   dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0};
-  int top = lua_gettop(L), lengthy, meta = 0;
-  lua_Unsigned fields;
+  int top = lua_gettop(L), meta = 0;
+  lua_Unsigned length, fields;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   its.self = lua_absindex(L, object);
   its.class_ = lua_absindex(L, class_);
@@ -775,15 +777,15 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   its.source = its.is_new ? its.self : ++top;
   its.contents = top + 1;
   its.own = top + 2;
-  lengthy = lua_rawlen(L, its.source) > 0;
-  fields = new_shadow(&its, &meta);
+  length = lua_rawlen(L, its.source);
+  fields = new_shadow(&its, length, &meta);
   new_own(&its);
-  if (lengthy) mwb_set_len(L, its.own, its.contents);
+  if (length > 0) mwb_set_len(L, its.own, its.contents);
   if (meta) set_read_meta(L, s, its.self, its.own);
   if (its.has_class) anchor(&its);
   mwb_heed_reads(L, s, its.own, its.contents);
   lua_settop(L, its.own);
-  if (its.is_new && !lengthy) {
+  if (its.is_new && length == 0) {
     move(&its, fields, meta);
   } else { /* the shadow may have to grow */
     copy(L, its.source, its.contents, 0);
@@ -791,7 +793,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   }
   if (its.is_new && fields > 1) s->emptied = 1;
   lua_setmetatable(L, its.self);
-  set_needs(&its, lengthy, meta);
+  set_needs(&its, length > 0, meta);
   if (its.is_new) give_back_room(&its, fields);
   lua_settop(L, its.is_new ? top : top - 1);
 }

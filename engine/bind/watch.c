@@ -390,13 +390,14 @@ static int attach(lua_State *L) {
   const attachment *its = (const attachment *)lua_touserdata(L, 4);
   mwb_state *s = its->s;
   int is_table = lua_istable(L, 1), is_new = its->before == PLAIN;
-  int has_term = !lua_isnil(L, 3);
+  int has_term = !lua_isnil(L, 3), has_class = 1; /* perhaps */
   lua_Integer place = 0;
   if (is_new && is_table) {
     mwb_push_class(L, 1);
+    has_class = !lua_isnil(L, -1);
     mwb_enshadow(L, s, its->h, 1, -1);
   }
-  if (its->watches) mwb_class_watched(L, s, 1);
+  if (its->watches && has_class) mwb_class_watched(L, s, 1);
   if (has_term || lua_isfunction(L, 2)) {
     push_guards(L, s, is_new && is_table);
     lua_pushvalue(L, has_term ? 3 : 2);
