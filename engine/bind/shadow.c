@@ -391,8 +391,9 @@ typedef struct dressing {
   int has_class; /* or is the class nil? */
   int is_new;    /* or has the object a shadow, whose contents move? */
   int source;    /* the object, or the old shadow */
-  int contents;  /* the new shadow */
-  int own;       /* the new own metatable */
+  int contents;  /* the new shadow, */
+  int trap;      /* the new trap, and the new own metatable: in this order, */
+  int own;       /* the collector finds what it sweeps close together */
 } dressing;
 
 /* The names of the fields that every own metatable has. */
@@ -596,7 +597,7 @@ static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array,
   return all;
 }
 
-static void push_trap_of(const dressing *its) {
+static void new_trap(const dressing *its) {
   lua_State *L = its->L;
   lua_pushlightuserdata(L, its->s);
   lua_pushinteger(L, (lua_Integer)its->h);
@@ -630,7 +631,7 @@ static void new_own(const dressing *its) {
   lua_pushvalue(L, its->contents);
   lua_rawset(L, its->own);
   mwb_push_name(L, s, MWB_NEWINDEX);
-  push_trap_of(its);
+  lua_pushvalue(L, its->trap);
   lua_rawset(L, its->own);
   mwb_push_name(L, s, MWB_PAIRS);
   lua_pushcfunction(L, own_pairs);
@@ -766,7 +767,7 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
 /* All steps that can fail come before the first change of the object. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
-  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0};
+  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0};
   int top = lua_gettop(L), meta = 0;
   lua_Unsigned length, fields;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -776,9 +777,11 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   its.is_new = !mwb_push_shadow(L, its.self);
   its.source = its.is_new ? its.self : ++top;
   its.contents = top + 1;
-  its.own = top + 2;
+  its.trap = top + 2;
+  its.own = top + 3;
   length = lua_rawlen(L, its.source);
   fields = new_shadow(&its, length, &meta);
+  new_trap(&its);
   new_own(&its);
   if (length > 0) mwb_set_len(L, its.own, its.contents);
   if (meta) set_read_meta(L, s, its.self, its.own);
