@@ -866,7 +866,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (c.keyed != 0 || watch_at(e, c.all)->next != 0)
+  if (r->heard + r->keyed > 1)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) {

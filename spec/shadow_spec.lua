@@ -857,3 +857,53 @@ describe("an emptied table", function()
     end
   end)
 end)
+
+-- Finalisers run while memory is taken, also between the steps of a watch.
+describe("what a finaliser does to an object while its watch begins", function()
+  -- Watches an object, while finalisers call change(object).
+  local function watch_amid(object, change)
+    local begun = false
+    for _ = 1, 3 do
+      setmetatable({}, { __gc = function()
+        if begun then change(object) end
+      end })
+    end
+    begun = true
+    mw.watch(object, nothing, STAY)
+    begun = false
+  end
+
+  local function contents(object)
+    local list = {}
+    for k, v in pairs(object) do list[#list + 1] = k .. "=" .. v end
+    table.sort(list)
+    return table.concat(list, " ")
+  end
+
+  local function add(object)
+    for _, k in ipairs { "s", "t", "u", "v", "w" } do object[k] = 5 end
+  end
+
+  local function remove(object) object.b = nil end
+
+  -- The object is as it is said to be without finalisers, or with all of them.
+  local function expect(change, without, with)
+    for _ = 1, 300 do
+      local object = { a = 1, b = 2, c = 3 }
+      watch_amid(object, change)
+      local found = contents(object)
+      assert.is_true(found == without or found == with, found)
+      object.a = 1
+      assert.equal(found, contents(mw.raw(object)))
+      assert.is_nil(next(object))
+    end
+  end
+
+  it("is kept: fields that are added", function()
+    expect(add, "a=1 b=2 c=3", "a=1 b=2 c=3 s=5 t=5 u=5 v=5 w=5")
+  end)
+
+  it("is kept: fields that are removed", function()
+    expect(remove, "a=1 b=2 c=3", "a=1 c=3")
+  end)
+end)

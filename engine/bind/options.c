@@ -62,23 +62,22 @@ static int find_option(lua_State *L, const char *name, int arg,
 
 unsigned mwb_read_options(lua_State *L, const char *name, int arg,
                           const mwb_option *options) {
-  int none = lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, i;
+  int none = lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, n, i;
   unsigned given = 0;
   if (!none && !lua_istable(L, arg))
     mwb_bad_argument(L, name, arg, arg, "table");
-  for (i = 0; options[i].name != NULL; i++)
+  for (n = 0; options[n].name != NULL; n++)
     ;
-  luaL_checkstack(L, i + LUA_MINSTACK, NULL);
-  lua_settop(L, first - 1 + i);
+  luaL_checkstack(L, n + LUA_MINSTACK, NULL);
+  lua_settop(L, first - 1 + n);
   if (none) return 0;
-  if (!mwb_push_shadow(L, arg)) lua_pushvalue(L, arg);
-  table = lua_gettop(L);
+  table = mwb_push_shadow(L, arg) ? lua_gettop(L) : arg;
   for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
     i = find_option(L, name, arg, options);
     check_value(L, name, arg, &options[i]);
     lua_copy(L, -1, first + i);
     given |= 1u << i;
   }
-  lua_settop(L, table - 1);
+  lua_settop(L, first - 1 + n);
   return given;
 }

@@ -378,10 +378,23 @@ void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
 /* }====================================================== */
 
 /* {======================================================
-** In: the stack of `enshadow`
+** In
 ** ======================================================= */
 
-enum { SELF = 1, CLASS, SOURCE, CONTENTS, OWNMETA };
+/* An object that gets a shadow.  `self` and `class_` are where the caller has
+** object and class; the rest is on the top of the stack. */
+typedef struct dressing {
+  lua_State *L;
+  mwb_state *s;
+  mw_handle h;
+  int self, class_;
+  int has_class; /* or is the class nil? */
+  int is_new;    /* or has the object a shadow, whose contents move? */
+  int source;    /* the object, or the old shadow */
+  int contents;  /* the new shadow, */
+  int trap;      /* the new trap, and the new own metatable: in this order, */
+  int own;       /* the collector finds what it sweeps close together */
+} dressing;
 
 /* The names of the fields that every own metatable has. */
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
@@ -522,116 +535,125 @@ int mwb_has_meta(lua_State *L, int index) {
   return has;
 }
 
-/* Pushes a heritage; with `alone`, of the object at SELF only. */
-static void new_heritage(lua_State *L, mwb_state *s, int alone) {
+/* Pushes a heritage; with `alone`, of this object only. */
+static void new_heritage(const dressing *its, int alone) {
+  lua_State *L = its->L;
   lua_createtable(L, 0, 3);
   lua_pushliteral(L, "__index");
-  lua_pushlightuserdata(L, s);
-  lua_pushvalue(L, CLASS);
-  mwb_push_name(L, s, MWB_INDEX);
-  if (alone) lua_pushvalue(L, SELF);
+  lua_pushlightuserdata(L, its->s);
+  lua_pushvalue(L, its->class_);
+  mwb_push_name(L, its->s, MWB_INDEX);
+  if (alone) lua_pushvalue(L, its->self);
   lua_pushcclosure(L, mwb_inherit, alone ? MWB_HEIR : MWB_HEIR - 1);
   lua_rawset(L, -3);
   lua_pushliteral(L, "__mode");
-  mwb_raw_field(L, CLASS, "__mode");
+  mwb_raw_field(L, its->class_, "__mode");
   lua_rawset(L, -3);
-  mwb_push_name(L, s, MWB_METATABLE);
-  if (mwb_raw_field(L, CLASS, "__metatable") == LUA_TNIL) {
+  mwb_push_name(L, its->s, MWB_METATABLE);
+  if (mwb_raw_field(L, its->class_, "__metatable") == LUA_TNIL) {
     lua_pop(L, 1);
-    lua_pushvalue(L, CLASS);
+    lua_pushvalue(L, its->class_);
   }
   lua_rawset(L, -3);
 }
 
 /* Pushes the heritage of an object of the class. */
-static void push_heritage(lua_State *L, mwb_state *s) {
-  int type = mwb_raw_field(L, CLASS, "__index");
+static void push_heritage(const dressing *its) {
+  lua_State *L = its->L;
+  int type = mwb_raw_field(L, its->class_, "__index");
   lua_pop(L, 1);
   if (type == LUA_TNIL || type == LUA_TFUNCTION) {
-    new_heritage(L, s, 1);
+    new_heritage(its, 1);
     return;
   }
-  mwb_push(L, s, MWB_HERITAGES);
-  lua_pushvalue(L, CLASS);
+  mwb_push(L, its->s, MWB_HERITAGES);
+  lua_pushvalue(L, its->class_);
   if (lua_rawget(L, -2) == LUA_TNIL) {
     lua_pop(L, 1);
-    new_heritage(L, s, 0);
-    lua_pushvalue(L, CLASS);
+    new_heritage(its, 0);
+    lua_pushvalue(L, its->class_);
     lua_pushvalue(L, -2);
     lua_rawset(L, -4);
   }
   lua_replace(L, -2);
 }
 
-/* Pushes the shadow, without contents.  Returns the number of fields to come,
-** and sets whether there are metamethods. */
-static lua_Unsigned new_shadow(lua_State *L, mwb_state *s, int *meta) {
-  lua_Unsigned array = lua_rawlen(L, SOURCE), all = 0;
-  for (lua_pushnil(L); lua_next(L, SOURCE) != 0; lua_pop(L, 1)) {
+/* Pushes the shadow, without contents, with room for an array of so many
+** fields.  Returns the number of fields to come, and sets whether there are
+** metamethods. */
+static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array,
+                               int *meta) {
+  lua_State *L = its->L;
+  lua_Unsigned all = 0;
+  for (lua_pushnil(L); lua_next(L, its->source) != 0; lua_pop(L, 1)) {
     all++;
     *meta |= mwb_is_meta(L, -2);
   }
   if (array > all) array = all;
   lua_createtable(L, (int)array, (int)(all - array));
-  if (lua_isnil(L, CLASS)) return all;
-  push_heritage(L, s);
-  lua_setmetatable(L, CONTENTS);
+  if (!its->has_class) return all;
+  push_heritage(its);
+  lua_setmetatable(L, its->contents);
   return all;
 }
 
-static void push_trap_of(lua_State *L, mwb_state *s, mw_handle h) {
-  int has_class = !lua_isnil(L, CLASS);
-  lua_pushlightuserdata(L, s);
-  lua_pushinteger(L, (lua_Integer)h);
-  lua_pushvalue(L, CONTENTS);
-  if (has_class) lua_pushvalue(L, CLASS);
-  lua_pushcclosure(L, mwb_trap, has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
+static void new_trap(const dressing *its) {
+  lua_State *L = its->L;
+  lua_pushlightuserdata(L, its->s);
+  lua_pushinteger(L, (lua_Integer)its->h);
+  lua_pushvalue(L, its->contents);
+  if (its->has_class) lua_pushvalue(L, its->class_);
+  lua_pushcclosure(L, mwb_trap,
+                   its->has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
 }
 
 /* Copies the guards from the old own metatable to the new one. */
-static void copy_guards(lua_State *L) {
+static void copy_guards(const dressing *its) {
+  lua_State *L = its->L;
   lua_Integer n, i;
-  if (!mwb_push_own(L, SELF)) return;
+  if (!mwb_push_own(L, its->self)) return;
   n = (lua_Integer)lua_rawlen(L, -1);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, -1, i);
-    lua_rawseti(L, OWNMETA, i);
+    lua_rawseti(L, its->own, i);
   }
   lua_pop(L, 1);
 }
 
 /* Pushes the own metatable, with which `getmetatable` returns the class. */
-static void new_own(lua_State *L, mwb_state *s, mw_handle h) {
-  int has_class = !lua_isnil(L, CLASS);
+static void new_own(const dressing *its) {
+  lua_State *L = its->L;
+  const mwb_state *s = its->s;
   lua_createtable(L, 1, 4);
-  if (!lua_rawequal(L, SELF, SOURCE)) copy_guards(L);
-  if (has_class) copy(L, CLASS, OWNMETA, 1);
+  if (!its->is_new) copy_guards(its);
+  if (its->has_class) copy(L, its->class_, its->own, 1);
   mwb_push_name(L, s, MWB_INDEX);
-  lua_pushvalue(L, CONTENTS);
-  lua_rawset(L, OWNMETA);
+  lua_pushvalue(L, its->contents);
+  lua_rawset(L, its->own);
   mwb_push_name(L, s, MWB_NEWINDEX);
-  push_trap_of(L, s, h);
-  lua_rawset(L, OWNMETA);
+  lua_pushvalue(L, its->trap);
+  lua_rawset(L, its->own);
   mwb_push_name(L, s, MWB_PAIRS);
   lua_pushcfunction(L, own_pairs);
-  lua_rawset(L, OWNMETA);
+  lua_rawset(L, its->own);
   mwb_push_name(L, s, MWB_METATABLE);
-  if (!has_class)
+  if (!its->has_class)
     push_no_class(L);
-  else if (mwb_raw_field(L, OWNMETA, "__metatable") == LUA_TNIL)
-    lua_copy(L, CLASS, -1);
-  lua_rawset(L, OWNMETA);
+  else if (mwb_raw_field(L, its->own, "__metatable") == LUA_TNIL)
+    lua_copy(L, its->class_, -1);
+  lua_rawset(L, its->own);
 }
 
 /* Lua may leave the new metatable of a weak table unmarked for the rest of the
 ** cycle, so MWB_ANCHORS holds the new metatable. */
-static void anchor(lua_State *L, mwb_state *s) {
-  int type = mwb_raw_field(L, OWNMETA, "__mode");
+static void anchor(const dressing *its) {
+  lua_State *L = its->L;
+  int type = mwb_raw_field(L, its->own, "__mode");
   lua_pop(L, 1);
   if (type == LUA_TNIL) return;
-  mwb_push(L, s, MWB_ANCHORS);
-  lua_pushvalue(L, SELF);
-  lua_pushvalue(L, OWNMETA);
+  mwb_push(L, its->s, MWB_ANCHORS);
+  lua_pushvalue(L, its->self);
+  lua_pushvalue(L, its->own);
   lua_rawset(L, -3);
   lua_pop(L, 1);
 }
@@ -644,6 +666,26 @@ static void wipe(lua_State *L, int table, int meta) {
     lua_pushvalue(L, -1);
     lua_pushnil(L);
     lua_rawset(L, table);
+  }
+}
+
+/* Moves the object's fields to the shadow, which has a place for each, so no
+** step can fail.  A finaliser may have run since the fields were counted; what
+** is too many then stays, as fields that were put raw. */
+static void move(const dressing *its, lua_Unsigned fields, int meta) {
+  lua_State *L = its->L;
+  for (lua_pushnil(L); lua_next(L, its->self) != 0;) {
+    if (fields-- == 0) {
+      lua_pop(L, 2);
+      return;
+    }
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, its->contents);
+    if (meta && mwb_is_meta(L, -1)) continue;
+    lua_pushvalue(L, -1);
+    lua_pushnil(L);
+    lua_rawset(L, its->self);
   }
 }
 
@@ -692,66 +734,71 @@ static int shrink_emptied(lua_State *L) {
 }
 
 /* Without memory for this, the table keeps its room. */
-static void give_back_room(lua_State *L, mwb_state *s, lua_Unsigned fields) {
+static void give_back_room(const dressing *its, lua_Unsigned fields) {
+  lua_State *L = its->L;
   if (fields < ROOM) return;
   lua_pushcfunction(L, shrink_emptied);
-  lua_pushvalue(L, SELF);
+  lua_pushvalue(L, its->self);
   lua_pushinteger(L, (lua_Integer)fields);
-  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, its->s);
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
-  wipe(L, SELF, 1);
+  wipe(L, its->self, 1);
 }
 
 /* The bits of `needs` that say how an object lies. */
 #define PER_OBJECT (MWI_CLASS | MWI_SHORT | MWI_META)
 
-/* enshadow(object, class, state, handle): all steps that can fail come before
-** the first change of the object. */
-static int enshadow(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 3);
-  mw_handle h = (mw_handle)lua_tointeger(L, 4);
-  mwi_object *r = mwi_object_find(&s->engine->watch, h);
-  lua_Unsigned fields;
-  int lengthy, meta = 0, is_new;
-  lua_settop(L, CLASS);
-  is_new = !mwb_push_shadow(L, SELF);
-  if (is_new) lua_pushvalue(L, SELF);
-  lengthy = lua_rawlen(L, SOURCE) > 0;
-  fields = new_shadow(L, s, &meta);
-  new_own(L, s, h);
-  if (lengthy) mwb_set_len(L, OWNMETA, CONTENTS);
-  if (meta) set_read_meta(L, s, SELF, OWNMETA);
-  if (!lua_isnil(L, CLASS)) anchor(L, s);
-  mwb_heed_reads(L, s, OWNMETA, CONTENTS);
-  lua_settop(L, OWNMETA);
-  copy(L, SOURCE, CONTENTS, 0);
-  if (is_new) wipe(L, SELF, meta);
-  if (is_new && fields > 1) s->emptied = 1;
-  lua_setmetatable(L, SELF);
-  if (r != NULL) {
-    if (is_new) mwi_object_renew(s->engine, r);
-    unsigned needs = r->needs & ~(unsigned)PER_OBJECT;
-    if (!lua_isnil(L, CLASS)) needs |= MWI_CLASS;
-    if (!lengthy) needs |= MWI_SHORT;
-    if (meta) needs |= MWI_META;
-    r->needs = (uint16_t)needs;
-    r->elsewhere = 0;
-    r->layout++;
-  }
-  if (is_new) give_back_room(L, s, fields);
-  return 0;
+/* Sets the bits that say how the object lies. */
+static void set_needs(const dressing *its, int lengthy, int meta) {
+  mw_engine *e = its->s->engine;
+  mwi_object *r = mwi_object_find(&e->watch, its->h);
+  unsigned needs;
+  if (r == NULL) return;
+  if (its->is_new) mwi_object_renew(e, r);
+  needs = r->needs & ~(unsigned)PER_OBJECT;
+  if (its->has_class) needs |= MWI_CLASS;
+  if (!lengthy) needs |= MWI_SHORT;
+  if (meta) needs |= MWI_META;
+  r->needs = (uint16_t)needs;
+  r->elsewhere = 0;
+  r->layout++;
 }
 
+/* All steps that can fail come before the first change of the object. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
-  object = lua_absindex(L, object);
-  class_ = lua_absindex(L, class_);
-  lua_pushcfunction(L, enshadow);
-  lua_pushvalue(L, object);
-  lua_pushvalue(L, class_);
-  lua_pushlightuserdata(L, s);
-  lua_pushinteger(L, (lua_Integer)h);
-  lua_call(L, 4, 0);
+  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0};
+  int top = lua_gettop(L), meta = 0;
+  lua_Unsigned length, fields;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  its.self = lua_absindex(L, object);
+  its.class_ = lua_absindex(L, class_);
+  its.has_class = !lua_isnil(L, class_);
+  its.is_new = !mwb_push_shadow(L, its.self);
+  its.source = its.is_new ? its.self : ++top;
+  its.contents = top + 1;
+  its.trap = top + 2;
+  its.own = top + 3;
+  length = lua_rawlen(L, its.source);
+  fields = new_shadow(&its, length, &meta);
+  new_trap(&its);
+  new_own(&its);
+  if (length > 0) mwb_set_len(L, its.own, its.contents);
+  if (meta) set_read_meta(L, s, its.self, its.own);
+  if (its.has_class) anchor(&its);
+  mwb_heed_reads(L, s, its.own, its.contents);
+  lua_settop(L, its.own);
+  if (its.is_new && length == 0) {
+    move(&its, fields, meta);
+  } else { /* the shadow may have to grow */
+    copy(L, its.source, its.contents, 0);
+    if (its.is_new) wipe(L, its.self, meta);
+  }
+  if (its.is_new && fields > 1) s->emptied = 1;
+  lua_setmetatable(L, its.self);
+  set_needs(&its, length > 0, meta);
+  if (its.is_new) give_back_room(&its, fields);
+  lua_settop(L, its.is_new ? top : top - 1);
 }
 
 void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {

@@ -367,61 +367,67 @@ static void give_to_owner(lua_State *L, mwb_state *s, int term,
   lua_rawseti(L, -2, place);
 }
 
-/* attach(object, guard or nil, handle, before, reach to include, whether to
-** tell the policy, state, term or nil) -> the place of the function or term. 
-** Gives the object its shadow, and includes the objects below.  The last step
-** wraps the class of a userdata, so that no failure can follow. */
+/* What `attach` gets besides values. */
+typedef struct attachment {
+  mwb_state *s;
+  mw_handle h;
+  int before;     /* the object's state */
+  int watches;    /* is the policy told of the object's class? */
+  mw_reach reach; /* whose objects are to be included; 0 for none */
+} attachment;
+
+/* Pushes the table with the guards of the object at 1; `is_new` says that the
+** object has just got its own metatable. */
+static void push_guards(lua_State *L, mwb_state *s, int is_new) {
+  if (!is_new || !lua_getmetatable(L, 1)) mwb_push_guards(L, s, 1, 1);
+}
+
+/* attach(object, guard or nil, term or nil, attachment) -> the place of the
+** function or term.  Gives the object its shadow, and includes the objects
+** below.  The last step wraps the class of a userdata, so that no failure can
+** follow. */
 static int attach(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 7);
-  mw_handle h = (mw_handle)lua_tointeger(L, 3);
-  lua_Integer before = lua_tointeger(L, 4);
-  mw_reach reach = (mw_reach)lua_tointeger(L, 5);
-  int watches = lua_toboolean(L, 6);
-  int has_term = !lua_isnil(L, 8);
+  const attachment *its = (const attachment *)lua_touserdata(L, 4);
+  mwb_state *s = its->s;
+  int is_table = lua_istable(L, 1), is_new = its->before == PLAIN;
+  int has_term = !lua_isnil(L, 3), has_class = 1; /* perhaps */
   lua_Integer place = 0;
-  lua_insert(L, 3); /* the term */
-  lua_settop(L, 3);
-  if (before == PLAIN && lua_istable(L, 1)) {
+  if (is_new && is_table) {
     mwb_push_class(L, 1);
-    mwb_enshadow(L, s, h, 1, 4);
+    has_class = !lua_isnil(L, -1);
+    mwb_enshadow(L, s, its->h, 1, -1);
   }
-  if (watches) mwb_class_watched(L, s, 1);
+  if (its->watches && has_class) mwb_class_watched(L, s, 1);
   if (has_term || lua_isfunction(L, 2)) {
-    mwb_push_guards(L, s, 1, 1);
+    push_guards(L, s, is_new && is_table);
     lua_pushvalue(L, has_term ? 3 : 2);
-    place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, h));
+    place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
   }
   if (has_term) give_to_owner(L, s, 3, place);
-  if (reach != 0) {
-    mwb_include(L, s, reach, 1);
+  if (its->reach != 0) {
+    mwb_include(L, s, its->reach, 1);
     mwb_keep_walks(L, s);
   }
-  if (before == PLAIN && lua_isuserdata(L, 1)) mwb_wrap_class(L, s, 1);
+  if (is_new && !is_table) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
 }
 
 /* Calls `attach` for the object at 1, the guard at 2 and the term at `term` (0:
-** none).  Returns a status; the
-** place or the error is on the top. */
-static int call_attach(lua_State *L, mwb_state *s, mw_handle h, int before,
-                       mw_reach reach, int watches, int term) {
+** none).  Returns a status; the place or the error is on the top. */
+static int call_attach(lua_State *L, attachment *its, int term) {
   lua_pushcfunction(L, attach);
   lua_pushvalue(L, 1);
   if (lua_isfunction(L, 2))
     lua_pushvalue(L, 2);
   else
     lua_pushnil(L);
-  lua_pushinteger(L, (lua_Integer)h);
-  lua_pushinteger(L, before);
-  lua_pushinteger(L, reach);
-  lua_pushboolean(L, watches);
-  lua_pushlightuserdata(L, s);
   if (term == 0)
     lua_pushnil(L);
   else
     lua_pushvalue(L, term);
-  return lua_pcall(L, 8, 1, 0);
+  lua_pushlightuserdata(L, its);
+  return lua_pcall(L, 4, 1, 0);
 }
 
 /* {======================================================
@@ -685,6 +691,7 @@ static int watch(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_watch_options its;
   mw_filter filter;
+  attachment attached;
   mw_watch_id *id;
   mw_handle h;
   mw_reach reach = 0;
@@ -707,8 +714,12 @@ static int watch(lua_State *L) {
     include = mw_root_begin(s->engine, h, &reach);
   its.reach = reach;
   mwb_check(L, include);
-  status = call_attach(L, s, h, before, (include == MW_NEW) ? reach : 0,
-                       !mwb_object_of(s, h)->watched, TERM);
+  attached.s = s;
+  attached.h = h;
+  attached.before = before;
+  attached.watches = !mwb_object_of(s, h)->watched;
+  attached.reach = (include == MW_NEW) ? reach : 0;
+  status = call_attach(L, &attached, TERM);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
   if (status == LUA_OK && code == MW_OK) {
@@ -735,6 +746,7 @@ static int track(lua_State *L) {
                                        {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
   mw_filter filter = {0, NULL, 0, 1};
+  attachment attached;
   int deep = 0, before, code;
   mw_reach reach = 0;
   mw_handle h;
@@ -760,8 +772,12 @@ static int track(lua_State *L) {
   if (code < 0) mw_object_untrack(s->engine, h);
   mwb_check(L, code);
   lua_settop(L, 2);
-  if (call_attach(L, s, h, before, (code == MW_NEW) ? reach : 0,
-                  before == PLAIN && lua_isuserdata(L, 1), 0) != LUA_OK) {
+  attached.s = s;
+  attached.h = h;
+  attached.before = before;
+  attached.watches = before == PLAIN && lua_isuserdata(L, 1);
+  attached.reach = (code == MW_NEW) ? reach : 0;
+  if (call_attach(L, &attached, 0) != LUA_OK) {
     mw_object_untrack(s->engine, h);
     detach(L, s, before);
     return lua_error(L);
