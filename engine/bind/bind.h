@@ -27,7 +27,8 @@
 typedef struct mwb_coroutine mwb_coroutine; /* see coroutine.h */
 
 typedef struct mwb_held {
-  mwb_coroutine *of; /* NULL: the values are of effects */
+  mwb_coroutine *of; /* NULL: the values are of effects, */
+  int few;           /* and the effects have them without a table? */
   uint32_t n;        /* numbers in use: 1 to n */
   uint32_t id; /* not 0, and different for each table and after each release */
 } mwb_held;

@@ -392,11 +392,10 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
 }
 
 /* A transaction of the coroutine has ended. */
-static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t,
-                            int gives_values) {
+static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (t->newest == 0) {
     t->hides = 0;
-    if (gives_values || t->shared)
+    if (t->shared)
       mwb_drop_values(L, t);
     else
       mwb_release_values(L, t, 0); /* transactions end in any order */
@@ -430,7 +429,7 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L);
   mw_owner_forget(s->engine, owner, 0);
-  leave_coroutine(L, s, t, 0);
+  leave_coroutine(L, s, t);
   end_parts(L, s, top + 1, top + 2);
   lua_settop(L, top);
 }
@@ -460,7 +459,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
     mwb_keep_source(s, source, -1);
   }
   if (newest && !t->shared) mwb_release_values(L, t, held);
-  leave_coroutine(L, s, t, 0);
+  leave_coroutine(L, s, t);
   mwb_tell_undone(L, s, heard, first);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
@@ -481,13 +480,13 @@ static int hand_calls(lua_State *L, mwb_state *s, mw_owner owner,
 }
 
 /* Before the end of a transaction: copies what other effects look at, unless
-** the entries stay where they are. */
+** the entries stay where they are, or the new effects have `all` of them. */
 static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
-                         mw_owner parent) {
+                         mw_owner parent, int all) {
   const mwi_owner *o = &s->engine->journal.owners[owner];
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (t->hides ||
-      (o->below == 0 ? o->above != 0 : mwi_owner_is_mingled(s->engine, owner)))
+  if (t->hides || (o->below == 0 ? o->above != 0 || !all
+                                 : mwi_owner_is_mingled(s->engine, owner)))
     mwb_freeze(L, s, t, 0);
   if (parent != 0 && mwb_coroutine_of(s, parent) != t)
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
@@ -503,10 +502,10 @@ static int commit(lua_State *L) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
   uint32_t source = 0;
-  int only, crosses, handed, code;
+  int all, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
-  mwb_push_effects(L, s, owner); /* at 5 */
+  all = mwb_push_effects(L, s, owner); /* at 5 */
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
@@ -521,11 +520,11 @@ static int commit(lua_State *L) {
   }
   lua_settop(L, 5);
   parent = mw_owner_parent(s->engine, owner);
-  freeze_views(L, s, owner, parent);
+  freeze_views(L, s, owner, parent, all);
   handed = hand_calls(L, s, owner, parent);
   o = &s->engine->journal.owners[owner];
   below = o->below;
-  only = below == 0 && o->above == 0;
+  all = all && below == 0 && o->above == 0;
   crosses = below == 0 && parent != 0;
   if (crosses) source = mwb_open_source(L, s, t);
   code = mw_owner_commit(s->engine, owner, source, &L);
@@ -538,9 +537,9 @@ static int commit(lua_State *L) {
     mwb_check(L, code);
   }
   if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
-  if (only) mwb_hand_views(L, t);
+  if (all) mwb_hand_views(L, t);
   close_transaction(L, s, owner, below); /* at 6 */
-  leave_coroutine(L, s, t, only);
+  leave_coroutine(L, s, t);
   end_parts(L, s, 6, 5);
   lua_settop(L, 5);
   return 1;
@@ -778,8 +777,7 @@ static int rollback_method(lua_State *L) {
   if (is_gone(L, h)) return 2;
   mwb_absorb_metas(L, s);
   note_cells(L, s, h->owner);
-  if (mwb_push_effects(L, s, h->owner)) /* the effects share the values */
-    mwb_coroutine_of(s, h->owner)->shared = 1;
+  mwb_push_effects(L, s, h->owner);
   if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
