@@ -95,6 +95,8 @@ enum {
   MWB_STORE,   /* metatables: of a store of viewed entries, */
   MWB_BEGUN,   /* of a transaction that the program holds, */
   MWB_CLOSER,  /* and of one that only its coroutine holds */
+  MWB_BEGINS,  /* number of a transaction -> its handle, weakly held, */
+  MWB_LOOKING, /* and the metatable of a value that looks for lost ones */
   MWB_QUIET,   /* a thread in which no hook of the program raises */
   MWB_COMMIT,
   MWB_ENDLOST,
@@ -153,6 +155,7 @@ typedef struct mwb_state {
   uint32_t size_transactions;
   uint64_t orders; /* the number of transactions and batches that have begun */
   int lost;        /* may there be lost transactions to take back? */
+  int looking;     /* does the next collection look for lost handles? */
   mwb_known known[64]; /* cache: strings that a table holds */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */

@@ -11,7 +11,9 @@
 ** the owner's number.  A handle has the number and the order of the begin, so
 ** that a number which is given again is not taken for the same transaction.
 ** mw.transaction needs no handle in the main coroutine; in another one Lua
-** closes the handle if the coroutine is closed.
+** closes the handle if the coroutine is closed.  A handle that the program has
+** lost disappears from MWB_BEGINS, which is weak; then a value that nobody holds
+** disappears as well, and its finaliser looks.  So a handle needs no finaliser.
 **
 ** What is said below the number in the coroutine's held values are the extras:
 ** a table with functions to call if the transaction is taken back (`calls`),
@@ -248,12 +250,25 @@ static void know_cells(lua_State *L, int index) {
 /* The options of a transaction, as MWB_PREPARE returns them. */
 enum { WHERE = 0, LABEL, CELLS, START, KEEP, FINISH, N_OPTIONS };
 
+/* Makes places for the handles of `n` transactions, so that to set one needs no
+** memory. */
+static void need_handles(lua_State *L, const mwb_state *s, uint32_t n) {
+  uint32_t i;
+  mwb_push(L, s, MWB_BEGINS);
+  for (i = s->size_transactions + 1; i <= n; i++) {
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_pop(L, 1);
+}
+
 static void need_place(lua_State *L, mwb_state *s) {
   uint32_t size = s->size_transactions, needed;
   mwb_transaction *bigger;
   needed = s->engine->journal.n_owners + 2;
   if (needed <= size) return;
   while (size < needed) size = (size == 0) ? 8 : 2 * size;
+  need_handles(L, s, size);
   bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
                                          s->size_transactions * sizeof(*bigger),
                                          size * sizeof(*bigger));
@@ -267,14 +282,44 @@ static void need_place(lua_State *L, mwb_state *s) {
   s->size_transactions = size;
 }
 
-/* The first transaction of a coroutine needs a table for its values. */
-static void need_values(lua_State *L, mwb_coroutine *t) {
-  if (t->newest != 0 || t->has_values) return;
-  lua_createtable(L, 2, 0); /* runs finalisers */
-  if (t->newest != 0 || t->has_values)
-    lua_pop(L, 1);
-  else
-    mwb_set_values(L, t);
+/* Pops a value and sets the field `n` of the table below.  A function of the
+** program that gets this part of the stack does not keep the value alive. */
+static void set_weakly(lua_State *L, lua_Integer n) {
+  lua_rawseti(L, -2, n);
+  lua_pushnil(L);
+  lua_pop(L, 1);
+}
+
+/* Makes a value that nobody holds, and whose finaliser looks for handles that
+** are lost.  MWB_BEGINS has it at 0. */
+static void look_later(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_BEGINS);
+  lua_newuserdatauv(L, 0, 0);
+  mwb_push(L, s, MWB_LOOKING);
+  lua_setmetatable(L, -2);
+  set_weakly(L, 0);
+  lua_pop(L, 1);
+  s->looking = 1;
+}
+
+static int has_values(const mwb_coroutine *t) {
+  return t->newest != 0 || t->has_values;
+}
+
+/* The first transaction of a coroutine needs a table for its values, and one
+** with a handle somebody who looks whether that is lost.  Finalisers run. */
+static void need_others(lua_State *L, mwb_state *s, mwb_coroutine *t,
+                        int begun) {
+  while (!has_values(t) || (begun && !s->looking)) {
+    if (!has_values(t)) {
+      lua_createtable(L, 2, 0);
+      if (has_values(t))
+        lua_pop(L, 1);
+      else
+        mwb_set_values(L, t);
+    }
+    if (begun && !s->looking) look_later(L, s);
+  }
 }
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
@@ -300,9 +345,10 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
 
-/* Begins a transaction of the running coroutine.  Until the end nothing
-** raises, and so the transaction is open or has never been. */
-static mw_owner open_owner(lua_State *L, mwb_state *s) {
+/* Begins a transaction of the running coroutine, whose handle is at `begun`, or
+** which has none (0).  Until the end nothing raises, and so the transaction is
+** open or has never been. */
+static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   mwb_coroutine *t;
   mwb_transaction *tx;
   mw_owner owner, parent;
@@ -311,7 +357,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   if (parent != 0) note_cells(L, s, parent);
   if (s->engine->journal.open == 0) mwb_let_go(L, s, SIZE_MAX);
-  need_values(L, t);
+  need_others(L, s, t, begun);
   need_place(L, s);
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   owner = mw_owner_begin(s->engine, parent, t->newest);
@@ -324,6 +370,13 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   if (parent != 0) {
     tx->where = transaction_of(s, parent)->where;
     tx->cells = transaction_of(s, parent)->cells;
+  }
+  if (begun != 0) {
+    mwb_push(L, s, MWB_BEGINS);
+    lua_pushvalue(L, begun);
+    set_weakly(L, (lua_Integer)owner);
+    lua_pop(L, 1);
+    tx->begun = 1;
   }
   mwb_link_coroutine(s, t);
   t->newest = owner;
@@ -342,9 +395,10 @@ static int begin_parts(lua_State *L) {
   return 0;
 }
 
-/* Begins a transaction with the options from `options` on, or without (0). */
-static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
-  mw_owner owner = open_owner(L, s);
+/* Likewise, with the options from `options` on, or without (0). */
+static mw_owner open_transaction(lua_State *L, mwb_state *s, int begun,
+                                 int options) {
+  mw_owner owner = open_owner(L, s, begun);
   int i, top = lua_gettop(L);
   if (s->sources & MWB_TRANSACTIONS) {
     mwb_push(L, s, MWB_SCOPES);
@@ -644,6 +698,47 @@ void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   }
 }
 
+/* The handle of a transaction is lost.  If the coroutine's values are gone, its
+** record decides. */
+static void lose_handle(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  transaction_of(s, owner)->begun = 0;
+  transaction_of(s, owner)->lost = 1;
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  if (!lua_isnil(L, -1)) end_quietly(L, s, owner);
+  lua_settop(L, top);
+}
+
+/* The finaliser of that value.  A collection has cleared its place; if it is
+** there, Lua closes the state, and all handles are lost. */
+static int look(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner;
+  int closing, again = 0;
+  if (s->engine == NULL) return 0;
+  s->looking = 0;
+  lua_settop(L, 1);
+  mwb_push(L, s, MWB_BEGINS); /* at 2 */
+  closing = lua_rawgeti(L, 2, 0) == LUA_TUSERDATA && lua_rawequal(L, 1, -1);
+  for (owner = 1; owner < s->size_transactions; owner++) {
+    if (transaction_of(s, owner)->order == 0) continue;
+    if (!transaction_of(s, owner)->begun) continue;
+    lua_settop(L, 2);
+    if (closing || lua_rawgeti(L, 2, owner) == LUA_TNIL)
+      lose_handle(L, s, owner);
+    else
+      again = 1;
+  }
+  if (!again || s->looking) return 0;
+  lua_settop(L, 1);
+  mwb_push(L, s, MWB_LOOKING); /* if there is no memory, this value looks */
+  lua_setmetatable(L, 1);
+  look_later(L, s);
+  lua_pushnil(L);
+  lua_setmetatable(L, 1);
+  return 0;
+}
+
 void mwb_end_late(lua_State *L, mwb_state *s) {
   if (s->lost) end_all_lost(L, s);
   mwb_push(L, s, MWB_LATE);
@@ -700,7 +795,7 @@ static int begin(lua_State *L) {
     options = 2;
   }
   h = new_handle(L, s, MWB_BEGUN);
-  hold(s, h, open_transaction(L, s, options));
+  hold(s, h, open_transaction(L, s, lua_gettop(L), options));
   return 1;
 }
 
@@ -817,17 +912,6 @@ static int close_meta(lua_State *L) {
   return 0;
 }
 
-/* If the coroutine's values are gone, its record decides. */
-static int collected(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  const handle *h = to_handle(L, s);
-  if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  transaction_of(s, h->owner)->lost = 1;
-  mwb_push_values(L, mwb_coroutine_of(s, h->owner));
-  if (!lua_isnil(L, -1)) end_quietly(L, s, h->owner);
-  return 0;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -890,7 +974,7 @@ static int run(lua_State *L, mwb_state *s, int options) {
     h = new_handle(L, s, MWB_CLOSER);
     lua_replace(L, CLOSER);
   }
-  owner = open_transaction(L, s, options);
+  owner = open_transaction(L, s, 0, options);
   if (options != 0) lua_settop(L, options - 1);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_replace(L, NUMBER);
@@ -1028,8 +1112,8 @@ void mwb_open_transaction(lua_State *L) {
                                      {"rollback", rollback_method},
                                      {"is_open", is_open_method},
                                      {NULL, NULL}};
-  static const luaL_Reg meta[] = {
-      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__close", close_meta}, {NULL, NULL}};
+  static const luaL_Reg looking[] = {{"__gc", look}, {NULL, NULL}};
   static const luaL_Reg retrying[] = {{"__gc", retry}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
@@ -1045,6 +1129,13 @@ void mwb_open_transaction(lua_State *L) {
   mwb_push_function(L, s, end_lost);
   mwb_keep(L, s, MWB_ENDLOST);
   mwb_new_meta(L, MWB_RETRYING, "retry", retrying, none);
+  mwb_new_meta(L, MWB_LOOKING, "look", looking, none);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  mwb_keep(L, s, MWB_BEGINS);
   make_retry(L, s);
   lua_newthread(L);
   mwb_keep(L, s, MWB_QUIET);
