@@ -15,8 +15,9 @@ struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
   lua_State *L;       /* NULL: the coroutine is gone */
-  lua_Integer number; /* in MWB_HELDS and MWB_KEPT */
-  int kept;           /* is the table of held values in MWB_KEPT? */
+  lua_Integer number; /* in MWB_HELDS */
+  int place;          /* in the registry, */
+  int kept;           /* and is the table of held values there? */
   int has_values;     /* is there such a table? */
   int shared;         /* may others need values of ended transactions? */
   mw_owner newest;    /* the open transaction that began last, or 0 */
