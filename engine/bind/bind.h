@@ -89,8 +89,7 @@ enum {
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
-  MWB_SOURCE,  /* source -> held values that others restore, */
-  MWB_HEIRS,   /* and how often: see rollback.c */
+  MWB_OPENHEIRS,
   MWB_STORE,   /* metatables: of a store of viewed entries, */
   MWB_BEGUN,   /* of a transaction that the program holds, */
   MWB_CLOSER,  /* and of one that only its coroutine holds */

@@ -67,7 +67,7 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
               void *host);
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host);
-void mwb_keep_source(void *ud, uint32_t source, int n);
+void mwb_keep_source(void *ud, uint32_t source, mw_owner owner, int n);
 
 /* In the functions below, `held` and `table` name one table of held values:
 ** `table` is the index of the effects that own the table, and not used for the

@@ -495,23 +495,20 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_transaction *tx = transaction_of(s, owner);
   mwb_coroutine *t = tx->of;
   const mwi_owner *o = &s->engine->journal.owners[owner];
-  uint32_t source = 0, held = tx->held;
+  uint32_t held = tx->held;
   int newest = t->newest == owner, first = lua_gettop(L) + 1;
-  int heard = first + 1, extras = first + 2, fx = first + 3;
+  int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
   luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
   note_cells(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_call(L, 1, 2);
-  if (mw_journal_is_mixed(s->engine)) source = mwb_open_source(L, s, t);
+  mwb_open_heirs(L, s, owner, 0);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L); /* no effects */
-  mw_owner_forget(s->engine, owner, source);
-  if (source != 0) {
-    if (mwb_has_heirs(L, s, source)) t->shared = 1;
-    mwb_keep_source(s, source, -1);
-  }
+  mw_owner_forget(s->engine, owner, t->held.id);
+  mwb_close_heirs(L, t, heirs);
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
   mwb_tell_undone(L, s, heard, first);
@@ -555,7 +552,6 @@ static int commit(lua_State *L) {
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  uint32_t source = 0;
   int all, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
@@ -580,12 +576,10 @@ static int commit(lua_State *L) {
   below = o->below;
   all = all && below == 0 && o->above == 0;
   crosses = below == 0 && parent != 0;
-  if (crosses) source = mwb_open_source(L, s, t);
-  code = mw_owner_commit(s->engine, owner, source, &L);
-  if (source != 0) {
-    if (mwb_has_heirs(L, s, source)) t->shared = 1;
-    mwb_keep_source(s, source, -1);
-  }
+  if (crosses) mwb_open_heirs(L, s, owner, parent); /* at 6 */
+  code = mw_owner_commit(s->engine, owner, crosses ? t->held.id : 0, &L);
+  if (crosses) mwb_close_heirs(L, t, 6);
+  lua_settop(L, 5);
   if (code != MW_OK) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
