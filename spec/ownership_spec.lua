@@ -169,7 +169,7 @@ describe("coroutines that are lost together", function()
 end)
 
 describe("a value that a transaction inherits", function()
-  local function writer(write)
+  local function write_in(write)
     local co = coroutine.create(function()
       local tx = mw.begin()
       write()
@@ -182,12 +182,12 @@ describe("a value that a transaction inherits", function()
   -- `a`, or than `a` and `c`, and inherits.
   local function lose(obj, chain)
     local x, y = obj.x, obj.y
-    local _, a = writer(function() obj.x, obj.y = 1, { 1 } end)
+    local _, a = write_in(function() obj.x, obj.y = 1, { 1 } end)
     local of_c, c
     if chain then
-      of_c, c = writer(function() obj.x, obj.y = 2, { 2 } end)
+      of_c, c = write_in(function() obj.x, obj.y = 2, { 2 } end)
     end
-    local of_b = writer(function() obj.x, obj.y = 3, { 3 } end)
+    local of_b = write_in(function() obj.x, obj.y = 3, { 3 } end)
     x.co, y.co, x.other = of_b, of_b, of_c
     a:rollback()
     if chain then c:rollback() end

@@ -167,6 +167,7 @@ typedef struct mwb_state {
   int heeds;           /* do tables have functions for reads? see reads.c */
   int reading;         /* are reads noted now? */
   lua_Integer resting; /* the number of tables in MWB_RESTING */
+  lua_State *asker;    /* the coroutine for which MWB_QUIET runs, or NULL */
   int restoring;       /* > 0: writes are not appended to the journal */
   mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
   int sources;         /* MWB_WATCHES...: other events that are traced */

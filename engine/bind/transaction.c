@@ -88,8 +88,8 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
 
 /* Calls the function below `args` arguments where no debug hook of the program
 ** raises.  Returns a status; pushes one result, or the error. */
-static int call_quietly(lua_State *L, const mwb_state *s, int args) {
-  lua_State *quiet;
+static int call_quietly(lua_State *L, mwb_state *s, int args) {
+  lua_State *quiet, *former = s->asker;
   int status;
   if (lua_gethookmask(L) == 0) return lua_pcall(L, args, 1, 0);
   mwb_push(L, s, MWB_QUIET);
@@ -101,9 +101,25 @@ static int call_quietly(lua_State *L, const mwb_state *s, int args) {
     return LUA_ERRMEM;
   }
   lua_xmove(L, quiet, args + 1);
+  s->asker = L;
   status = lua_pcall(quiet, args, 1, 0);
+  s->asker = former;
   lua_xmove(quiet, L, 1);
   return status;
+}
+
+/* The transaction that owns a write which the caller makes now, or 0.  The
+** function that called may be one that is called quietly. */
+static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
+  if (s->engine->journal.open == 0) return 0;
+  if (s->asker != NULL) {
+    int is_quiet;
+    mwb_push(L, s, MWB_QUIET);
+    is_quiet = lua_tothread(L, -1) == L;
+    lua_pop(L, 1);
+    if (is_quiet) L = s->asker;
+  }
+  return mwb_owner_of(L, s);
 }
 
 /* Adds the value on the top to the calls of the transaction, and pops it. */
@@ -138,7 +154,7 @@ static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
 ** them out; an array in the array is that of a transaction inside.  Keeps the
 ** first error at `error`.  Returns 0 if there is no memory; then the array has
 ** the calls that are still to be made. */
-static int call_all(lua_State *L, const mwb_state *s, int error) {
+static int call_all(lua_State *L, mwb_state *s, int error) {
   int base = lua_gettop(L), status = LUA_OK;
   while (status != LUA_ERRMEM && lua_gettop(L) >= base) {
     int array = lua_gettop(L);
@@ -1023,7 +1039,7 @@ static int run_done(lua_State *L) {
 static int is_in_run(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const void *object = lua_topointer(L, 1);
-  mw_owner owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  mw_owner owner = owner_of_caller(L, s);
   while (owner != 0 && transaction_of(s, owner)->run_of != object)
     owner = mw_owner_parent(s->engine, owner);
   lua_pushboolean(L, owner != 0);
@@ -1040,7 +1056,7 @@ static int is_in_run(lua_State *L) {
 ** one around it, is taken back */
 static int on_rollback(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_owner owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  mw_owner owner = owner_of_caller(L, s);
   lua_settop(L, 1);
   if (owner != 0) add_call(L, s, owner);
   lua_pushboolean(L, owner != 0);
@@ -1062,8 +1078,15 @@ static int on_end(lua_State *L) {
 /* in_transaction() */
 static int in_transaction(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_pushboolean(L, s->engine->journal.open > 0 && mwb_owner_of(L, s) != 0);
+  lua_pushboolean(L, owner_of_caller(L, s) != 0);
   return 1;
+}
+
+/* quietly(f, ...): calls `f` where no debug hook of the program raises */
+static int quietly(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  if (call_quietly(L, s, lua_gettop(L) - 1) != LUA_OK) return lua_error(L);
+  return 0;
 }
 
 /* prepare(f, begin, end): sets the functions that read options, and that trace
@@ -1100,6 +1123,7 @@ void mwb_open_transaction(lua_State *L) {
                                        {"on_rollback", on_rollback},
                                        {"on_end", on_end},
                                        {"in_transaction", in_transaction},
+                                       {"quietly", quietly},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},

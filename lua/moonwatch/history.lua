@@ -234,10 +234,11 @@ local function put(self, label, fx, nested)
   if known then known.is_put = true end
 end
 
--- Does a run with this label become one step with the step `at`, before it?
+-- Does a run with this label, whose runs are merged, become one step with the
+-- step `at`, before it?
 local function merges(self, label, at, time)
-  return self.merging[label] and at >= self.first and
-    self.names[at] == label and self.saved ~= self.steps[at] and
+  return at >= self.first and self.names[at] == label and
+    self.saved ~= self.steps[at] and
     (not self.merge_window or time - self.times[at] <= self.merge_window)
 end
 
@@ -465,21 +466,28 @@ local function join(self, first)
   drop_empty(self, merged)
 end
 
+-- What needs memory comes before the first change.
+local function merge_from_now_on(self, label)
+  local merging, former = self.merging, self.merging[label]
+  merging[label] = former or false -- there is a place
+  on_rollback(function() merging[label] = former end)
+  local at = self.at
+  local first = at
+  if at == self.last and self.names[at] == label then
+    while merges(self, label, first - 1, self.times[first]) do
+      first = first - 1
+    end
+  end
+  if first < at then join(self, first) end
+  merging[label] = true
+end
+
 --- Makes one step of successive runs with this label, from now on.  The last
 -- steps with the label become one step as well, unless a step is undone.
 function History:merge(label)
   check_self(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
-  local merging, former = self.merging, self.merging[label]
-  on_rollback(function() merging[label] = former end)
-  merging[label] = true
-  local at = self.at
-  if at < self.last or self.names[at] ~= label then return end
-  local first = at
-  while merges(self, label, first - 1, self.times[first]) do
-    first = first - 1
-  end
-  if first < at then join(self, first) end
+  private.quietly(merge_from_now_on, self, label)
 end
 
 --- Makes the next run a step of its own, though its label is merged.
