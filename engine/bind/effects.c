@@ -126,9 +126,14 @@ int mwb_changes_something(lua_State *L, int index) {
   if (fx->n != 1) return fx->n > 1;
   p = mwb_find_entries(L, index);
   entry = &p.entries[0];
+  if (entry->kind != MW_UPDATE || entry->type[MW_OLD] == MW_TINTEGER) {
+    lua_settop(L, top);
+    return entry->kind != MW_UPDATE || entry->type[MW_NOW] != MW_TINTEGER ||
+           entry->value[MW_OLD].i != entry->value[MW_NOW].i;
+  }
   mwb_unpack(L, p.held, p.table, entry, MW_OLD);
   mwb_unpack(L, p.held, p.table, entry, MW_NOW);
-  same = entry->kind == MW_UPDATE && mwb_is_same(L, -1, -2);
+  same = mwb_is_same(L, -1, -2);
   lua_settop(L, top);
   return !same;
 }

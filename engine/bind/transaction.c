@@ -28,6 +28,7 @@
 #include "class.h"
 #include "coroutine.h"
 #include "effects.h"
+#include "history.h"
 #include "identity.h"
 #include "key.h"
 #include "rollback.h"
@@ -576,7 +577,9 @@ static int commit(lua_State *L) {
     lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
-  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
+  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5) &&
+      !(transaction_of(s, owner)->step &&
+        mw_owner_parent(s->engine, owner) == 0 && mwb_put_step(L, 3, 4, 5))) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
     lua_pushvalue(L, 4);
@@ -973,10 +976,12 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - SECOND + 1;
 }
 
+static int end_step(lua_State *L, int status, lua_KContext context);
+
 /* Runs the function at FUNCTION in a transaction with the options from
-** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
+** `options` on, which are the top, or 0.  `k` is called at the end.  In a coroutine that can yield, Lua
 ** closes the handle if the coroutine is closed. */
-static int run(lua_State *L, mwb_state *s, int options) {
+static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
   handle *h = NULL;
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -991,13 +996,12 @@ static int run(lua_State *L, mwb_state *s, int options) {
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
   lua_replace(L, ORDER);
   transaction_of(s, owner)->run_of = lua_topointer(L, FIRST);
+  transaction_of(s, owner)->step = k == end_step;
   if (h != NULL) {
     hold(s, h, owner);
     lua_toclose(L, CLOSER);
   }
-  return end_run(
-      L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, end_run),
-      0);
+  return k(L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, k), 0);
 }
 
 /* transaction([label or options,] function, ...) -> true, effects, results of
@@ -1018,7 +1022,7 @@ static int transaction(lua_State *L) {
   lua_settop(L, lua_gettop(L) + SECOND);
   lua_rotate(L, 1, SECOND);
   if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
-  return run(L, s, options);
+  return run(L, s, options, end_run);
 }
 
 /* run(done, a, b, function, ...): like `transaction`; unless there is no write,
@@ -1031,7 +1035,23 @@ static int run_done(lua_State *L) {
   luaL_checkstack(L, FUNCTION, "too many arguments");
   lua_settop(L, lua_gettop(L) + DONE - 1);
   lua_rotate(L, 1, DONE - 1);
-  return run(L, s, 0);
+  return run(L, s, 0, end_run);
+}
+
+/* The function of a run has returned or raised. */
+static int end_step(lua_State *L, int status, lua_KContext context) {
+  int n = end_run(L, status, context);
+  if (!lua_toboolean(L, -n)) return lua_error(L);
+  return n - 2; /* neither true nor the effects */
+}
+
+int mwb_run_step(lua_State *L, mwb_state *s, int add) {
+  luaL_checkstack(L, FUNCTION + LUA_MINSTACK, "too many arguments");
+  lua_settop(L, lua_gettop(L) + DONE);
+  lua_rotate(L, 1, DONE);
+  lua_pushvalue(L, add);
+  lua_replace(L, DONE);
+  return run(L, s, 0, end_step);
 }
 
 /* is_in_run(object): is a transaction of `run` that the object marks open, of
