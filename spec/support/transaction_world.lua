@@ -98,8 +98,8 @@ function World:note_write(i, key, value)
   local kind = key == CLASS and "metatable" or value == nil and "delete" or
     old == nil and "insert" or "update"
   self:expect(i, key, old, value, kind)
-  if old == nil and value == nil and key ~= CLASS and
-    (i == USERDATA or value_of(self:chain(i, CLASS)) == STORING) then
+  if old == nil and value == nil and key ~= CLASS and i ~= USERDATA and
+    value_of(self:chain(i, CLASS)) == STORING then
     return -- its function stores nothing
   end
   self.seq = self.seq + 1
