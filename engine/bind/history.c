@@ -17,7 +17,18 @@
 #include "trace.h"
 
 /* Fields of a history: as in history.lua. */
-enum { AT = 1, FIRST, LAST, SEALED, N_PUTS, NAMES, STEPS, ON_STEP, SPECIAL };
+enum {
+  AT = 1,
+  FIRST,
+  LAST,
+  SEALED,
+  N_PUTS,
+  NAMES,
+  STEPS,
+  ON_STEP,
+  SPECIAL,
+  BASE
+};
 
 static lua_Integer number_of(lua_State *L, int history, int field) {
   lua_Integer n;
@@ -38,6 +49,16 @@ static int is_false(lua_State *L, int history, int field) {
   yes = !lua_toboolean(L, -1);
   lua_pop(L, 1);
   return yes;
+}
+
+/* Can the core put steps?  Sets the limit, or 0 for none. */
+static int is_simple(lua_State *L, int history, lua_Number *limit) {
+  int simple;
+  lua_rawgeti(L, history, SPECIAL);
+  simple = !lua_isboolean(L, -1) || !lua_toboolean(L, -1);
+  *limit = simple ? lua_tonumber(L, -1) : 0;
+  lua_pop(L, 1);
+  return simple;
 }
 
 static int is_history(lua_State *L, int index, int class_) {
@@ -73,12 +94,32 @@ static void put_at(lua_State *L, int history, int field, lua_Integer at,
   lua_pop(L, 1);
 }
 
+static void clear_at(lua_State *L, int history, int field, lua_Integer at) {
+  lua_rawgeti(L, history, field);
+  lua_pushnil(L);
+  lua_rawseti(L, -2, at);
+  lua_pop(L, 1);
+}
+
+/* Drops the oldest step, which is the base from now on. */
+static void drop_oldest(lua_State *L, int history, lua_Integer first) {
+  lua_rawgeti(L, history, BASE);
+  lua_rawgeti(L, history, STEPS);
+  lua_rawgeti(L, -1, first);
+  lua_rawseti(L, -3, 1); /* there is a place */
+  lua_pop(L, 2);
+  clear_at(L, history, NAMES, first);
+  clear_at(L, history, STEPS, first);
+  set_number(L, history, FIRST, first + 1);
+}
+
 int mwb_put_step(lua_State *L, int history, int label, int effects) {
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, effects);
+  lua_Number limit;
   lua_Integer at;
   if (fx->n != 1 || fx->entries[0].kind > MW_DELETE) return 0;
   at = number_of(L, history, AT);
-  if (at != number_of(L, history, LAST) || !is_false(L, history, SPECIAL))
+  if (at != number_of(L, history, LAST) || !is_simple(L, history, &limit))
     return 0;
   put_at(L, history, NAMES, at + 1, label);
   put_at(L, history, STEPS, at + 1, effects);
@@ -87,6 +128,10 @@ int mwb_put_step(lua_State *L, int history, int label, int effects) {
   set_number(L, history, N_PUTS, number_of(L, history, N_PUTS) + 1);
   lua_pushboolean(L, 0);
   lua_rawseti(L, history, SEALED);
+  if (limit > 0) {
+    lua_Integer first = number_of(L, history, FIRST);
+    if ((lua_Number)(at + 1 - first) >= limit) drop_oldest(L, history, first);
+  }
   return 1;
 }
 
@@ -97,6 +142,7 @@ enum { CLASS = 3, RUN, ADD };
 /* run(history, label, function, ...) -> results */
 static int run(lua_State *L) {
   mwb_state *s = mwb_enter(L);
+  lua_Number limit;
   if (!is_history(L, 1, lua_upvalueindex(CLASS)))
     return luaL_error(L, "calling 'run' on bad self (history expected, got %s)",
                       mwb_type_name(L, 1));
@@ -106,7 +152,7 @@ static int run(lua_State *L) {
     return mwb_bad_argument(L, "run", arg + 1, arg,
                             (arg == 1) ? "string" : "function");
   }
-  if (s->engine->journal.open > 0 || !is_false(L, 1, SPECIAL))
+  if (s->engine->journal.open > 0 || !is_simple(L, 1, &limit))
     return leave_to(L, lua_upvalueindex(RUN));
   return mwb_run_step(L, s, lua_upvalueindex(ADD));
 }

@@ -9,7 +9,7 @@
 -- The steps from FIRST to AT are done, those up to LAST are undone.  A step is
 -- effects, or a stroke: runs that are merged.  `times` has the time of each
 -- step's last run if there is a window.
--- `saved` is the last step at the time when the program saved; `base[1]`, which
+-- `saved` is the last step at the time when the program saved; BASE[1], which
 -- is weak, stands for no step: it is the last one that the limit has dropped.
 -- If the saved state cannot come back, `saved` is found nowhere, or is nil.  If
 -- the history is SEALED, the next run is a step of its own; if not, no step
@@ -17,7 +17,8 @@
 --
 -- The core knows the fields with numbers.  The core runs, undoes and does again
 -- what is simple, and leaves the rest to the functions here: see history.c.
--- All runs of a SPECIAL history are left to these.
+-- All runs of a history that is SPECIAL (true) are left to these; false or a
+-- limit is simple.
 --
 -- A run is a transaction that is marked with the history.  What a run changes
 -- in the history, the core calls for within the commit, where no debug hook
@@ -46,7 +47,7 @@ local OUT = "out"
 local AT <const>, FIRST <const>, LAST <const> = 1, 2, 3
 local SEALED <const>, N_PUTS <const> = 4, 5
 local NAMES <const>, STEPS <const> = 6, 7
-local ON_STEP <const>, SPECIAL <const> = 8, 9
+local ON_STEP <const>, SPECIAL <const>, BASE <const> = 8, 9, 10
 
 local function check_idle(self, name)
   if is_in_run(self) then
@@ -60,7 +61,7 @@ end
 
 -- Returns the step `at`, or what stands for the state before all steps.
 local function step_at(self, at)
-  if at < self[FIRST] then return self.base[1] end
+  if at < self[FIRST] then return self[BASE][1] end
   return self[STEPS][at]
 end
 
@@ -145,13 +146,13 @@ local function oldest_of(self)
   local first = self[FIRST]
   return {
     first = first, label = self[NAMES][first], step = self[STEPS][first],
-    time = self.times[first], base = self.base[1],
+    time = self.times[first], base = self[BASE][1],
   }
 end
 
 local function drop_oldest(self)
   local first = self[FIRST]
-  self.base[1] = self[STEPS][first]
+  self[BASE][1] = self[STEPS][first]
   self[NAMES][first], self[STEPS][first], self.times[first] = nil, nil, nil
   self[FIRST] = first + 1
 end
@@ -196,9 +197,9 @@ local function bring_back_oldest(self, fx, known, i)
     local first = oldest.first
     self[NAMES][first], self[STEPS][first] = oldest.label, oldest.step
     self.times[first] = oldest.time
-    self[FIRST], self.base[1] = first, oldest.base
-  elseif self.base[1] == fx then
-    self.base[1] = known.base
+    self[FIRST], self[BASE][1] = first, oldest.base
+  elseif self[BASE][1] == fx then
+    self[BASE][1] = known.base
   end
 end
 
@@ -222,7 +223,8 @@ end
 local function register(self, fx)
   local at, number = self[AT], self[N_PUTS] + 1
   local known = {
-    is_put = false, number = number, sealed = self[SEALED], base = self.base[1],
+    is_put = false, number = number, sealed = self[SEALED],
+    base = self[BASE][1],
     undone = at < self[LAST] and list_from(self, at + 1),
     oldest = at + 1 - self[FIRST] >= self.limit and oldest_of(self),
   }
@@ -429,8 +431,8 @@ end
 --- Tells the history that the program has saved the present state.
 function History:mark_saved()
   check_self(self, "mark_saved")
-  local base = self.base[1] or {}
-  self.base[1] = base
+  local base = self[BASE][1] or {}
+  self[BASE][1] = base
   self.saved = step_at(self, self[AT])
 end
 
@@ -521,12 +523,15 @@ return function(opts)
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
   local base = {}
-  local special = opts.limit or opts.merge_window or opts.on_step
-  return setmetatable({
-    0, 1, 0, false, 0, {}, {}, opts.on_step or false, special ~= nil,
-    times = {}, saved = base, base = setmetatable({ base }, { __mode = "v" }),
+  local special = opts.merge_window or opts.on_step
+  local self = setmetatable({
+    0, 1, 0, false, 0, {}, {}, opts.on_step or false,
+    special ~= nil or opts.limit or false, { base },
+    times = {}, saved = base,
     puts = setmetatable({}, { __mode = "v" }),
     merging = {}, limit = opts.limit or math.huge,
     merge_window = opts.merge_window, on_conflict = opts.on_conflict,
   }, History)
+  setmetatable(self[BASE], { __mode = "v" })
+  return self
 end
