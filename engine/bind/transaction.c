@@ -12,8 +12,9 @@
 ** that a number which is given again is not taken for the same transaction.
 ** mw.transaction needs no handle in the main coroutine; in another one Lua
 ** closes the handle if the coroutine is closed.  A handle that the program has
-** lost disappears from MWB_BEGINS, which is weak; then a value that nobody holds
-** disappears as well, and its finaliser looks.  So a handle needs no finaliser.
+** lost disappears from MWB_BEGINS, which is weak; then a value that nobody
+** holds disappears as well, and its finaliser looks.  So a handle needs no
+** finaliser.
 **
 ** What is said below the number in the coroutine's held values are the extras:
 ** a table with functions to call if the transaction is taken back (`calls`),
@@ -979,8 +980,9 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
 static int end_step(lua_State *L, int status, lua_KContext context);
 
 /* Runs the function at FUNCTION in a transaction with the options from
-** `options` on, which are the top, or 0.  `k` is called at the end.  In a coroutine that can yield, Lua
-** closes the handle if the coroutine is closed. */
+** `options` on, which are the top, or 0.  `k` is called at the end.  In a
+** coroutine that can yield, Lua closes the handle if the coroutine is
+** closed. */
 static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
   handle *h = NULL;
   mw_owner owner;
