@@ -87,13 +87,14 @@ static void keep_entry(const mw_engine *e, const mw_entry *entry,
 ** Stakes
 ** ======================================================= */
 
-/* Tells the host that one stake more, or less, has its old value in a source
-** that is not the owner's. */
-static void keep_source(const mw_engine *e, uint32_t source, int n) {
+/* Tells the host that one stake of the owner more, or less, has its old value
+** in a source that is not the owner's. */
+static void keep_source(const mw_engine *e, uint32_t source, mw_owner owner,
+                        int n) {
   const mw_host *callbacks = &e->watch.host;
   if (source == 0 || callbacks->keep_source == NULL) return;
   mwi_quiet_begin(e);
-  callbacks->keep_source(callbacks->ud, source, n);
+  callbacks->keep_source(callbacks->ud, source, owner, n);
   mwi_quiet_end(e);
 }
 
@@ -225,7 +226,7 @@ static void end_stake(mw_engine *e, uint32_t i) {
     stake_at(e, s->older)->newer = s->newer;
     if (s->newer == 0) enter_stake(e, s->older);
   }
-  keep_source(e, s->source, -1);
+  keep_source(e, s->source, s->owner, -1);
   keep_value(e, s->key.type, s->key.u, e->watch.host.release);
   keep_value(e, s->type, s->old, e->watch.host.release);
   s->obj = MW_NONE;
@@ -259,8 +260,8 @@ static void take_back(mw_engine *e, uint32_t i, uint32_t source) {
   if (s->newer != 0) {
     mwi_stake *newer = stake_at(e, s->newer);
     uint32_t from = (s->source != 0) ? s->source : source;
-    keep_source(e, from, 1);
-    keep_source(e, newer->source, -1);
+    keep_source(e, from, newer->owner, 1);
+    keep_source(e, newer->source, newer->owner, -1);
     keep_value(e, s->type, s->old, e->watch.host.retain);
     keep_value(e, newer->type, newer->old, e->watch.host.release);
     newer->source = from;
@@ -535,7 +536,7 @@ static int deliver_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
 static void deliver_stake(mw_engine *e, uint32_t i, const mw_entry *entry) {
   mwi_stake *s = stake_at(e, i);
   end_older(e, s->older);
-  keep_source(e, s->source, -1);
+  keep_source(e, s->source, s->owner, -1);
   s->source = 0;
   keep_value(e, entry->type[MW_NOW], entry->value[MW_NOW],
              e->watch.host.retain);
@@ -737,9 +738,12 @@ static void hand_stakes(mw_engine *e, mw_owner owner, mw_owner parent,
   while ((i = owner_at(e, owner)->first) != 0) {
     mwi_stake *s = stake_at(e, i);
     uint32_t older = s->older;
-    if (s->source == 0 && source != 0) {
+    if (s->source != 0) {
+      keep_source(e, s->source, parent, 1);
+      keep_source(e, s->source, owner, -1);
+    } else if (source != 0) {
       s->source = source;
-      keep_source(e, source, 1);
+      keep_source(e, source, parent, 1);
     }
     take_stake(e, i);
     give_stake(e, i, parent);

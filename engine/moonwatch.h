@@ -390,15 +390,16 @@ typedef int (*mw_field)(void *ud, mw_owner owner, const struct mw_entry *entry,
 typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner parent,
                        struct mw_entry *entry, void *host);
 
-/* Tells that old values with this source are one more (`n` is 1) or one less
-** (-1).  Must not call the engine. */
-typedef void (*mw_keep_source)(void *ud, uint32_t source, int n);
+/* Tells that the old values with this source that `owner` has inherited are one
+** more (`n` is 1) or one less (-1).  Must not call the engine. */
+typedef void (*mw_keep_source)(void *ud, uint32_t source, mw_owner owner,
+                               int n);
 
 /* Whose values an entry has that is delivered: see `mw_restore`. */
 typedef struct mw_values {
   mw_owner owner;      /* has the key and the new value; 0: nobody */
   mw_owner old_owner;  /* has the old value, */
-  uint32_t old_source; /* unless the old value has a source */
+  uint32_t old_source; /* or has inherited it from this source */
 } mw_values;
 
 /* Changes an entry into an entry of the readers, with the number `entry->seq`:

@@ -47,6 +47,7 @@ build = {
         "engine/bind/entry.c",
         "engine/bind/guard.c",
         "engine/bind/hierarchy.c",
+        "engine/bind/history.c",
         "engine/bind/identity.c",
         "engine/bind/key.c",
         "engine/bind/library.c",

@@ -1107,6 +1107,26 @@ describe("a run in a run that goes through coroutines", function()
     end)
 end)
 
+describe("a run under a debug hook", function()
+  it("goes with the transaction of its coroutine", function()
+    local history, doc = make()
+    local co = coroutine.create(function()
+      local tx = mw.begin()
+      coroutine.yield(tx)
+      history:run("step", set(doc, "x", 1))
+    end)
+    local _, tx = coroutine.resume(co)
+    local later = mw.begin()
+    debug.sethook(co, function() end, "", 1)
+    assert(coroutine.resume(co))
+    later:commit()
+    assert.same({ "step" }, history:labels())
+    tx:rollback()
+    assert.same({}, history:labels())
+    assert.equal(0, doc.x)
+  end)
+end)
+
 describe("undo and redo within a run", function()
   it("are misuse at the caller's line", function()
     local history, doc = make()
@@ -1699,6 +1719,43 @@ describe("an error from outside", function()
         until not fired
       end
     end)
+
+  it("leaves earlier steps joined or not", function()
+    for _, inside in ipairs { false, true } do
+      for _, cancels in ipairs { false, true } do
+        local function merge(history) history:merge "type" end
+        local function act(history)
+          if inside then return mw.transaction(merge, history) end
+          merge(history)
+        end
+        local function world_of_three()
+          local history, doc = make { merge_window = 1e6 }
+          history:run("first", set(doc, "z", 1))
+          for i = 1, 3 do history:run("type", set(doc, "x", i)) end
+          if cancels then history:run("type", set(doc, "x", 0)) end
+          if not cancels then history:mark_saved() end
+          return history, doc
+        end
+        local function state_of(history, doc)
+          local text = text_of(history, doc)
+          for i = 7, 8 do history:run("type", set(doc, "y", i)) end
+          return text .. steps_of(history)
+        end
+        local before = state_of(world_of_three())
+        local history, doc = world_of_three()
+        act(history)
+        local after, n, fired = state_of(history, doc), 0
+        assert.not_equal(before, after)
+        repeat
+          n = n + 1
+          history, doc = world_of_three()
+          fired = interrupted(n, act, history)
+          local state = state_of(history, doc)
+          if state ~= before then assert.equal(after, state) end
+        until not fired
+      end
+    end
+  end)
 
   it("leaves a transaction that is taken back with no steps", function()
     for _, name in ipairs { "run", "undo", "redo" } do

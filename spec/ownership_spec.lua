@@ -168,6 +168,43 @@ describe("coroutines that are lost together", function()
   end)
 end)
 
+describe("a value that a transaction inherits", function()
+  local function write_in(write)
+    local co = coroutine.create(function()
+      local tx = mw.begin()
+      write()
+      coroutine.yield(tx)
+    end)
+    return co, select(2, coroutine.resume(co))
+  end
+
+  -- The former values refer to the coroutine of `b`, which writes later than
+  -- `a`, or than `a` and `c`, and inherits.
+  local function lose(obj, chain)
+    local x, y = obj.x, obj.y
+    local _, a = write_in(function() obj.x, obj.y = 1, { 1 } end)
+    local of_c, c
+    if chain then
+      of_c, c = write_in(function() obj.x, obj.y = 2, { 2 } end)
+    end
+    local of_b = write_in(function() obj.x, obj.y = 3, { 3 } end)
+    x.co, y.co, x.other = of_b, of_b, of_c
+    a:rollback()
+    if chain then c:rollback() end
+    assert.equal(3, obj.x)
+    assert.equal("suspended", coroutine.status(of_b))
+  end
+
+  it("does not keep the coroutine of the transaction", function()
+    for _, chain in ipairs { false, true } do
+      local obj = mw.track { x = { name = "x" }, y = { name = "y" } }
+      lose(obj, chain)
+      for _ = 1, 3 do collectgarbage() end
+      assert.same({ "x", "y" }, { obj.x.name, obj.y.name })
+    end
+  end)
+end)
+
 describe("untracking in a transaction", function()
   it("drops what was recorded of the object, and no more is", function()
     for _, how in ipairs { "commit", "rollback" } do

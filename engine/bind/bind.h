@@ -27,7 +27,8 @@
 typedef struct mwb_coroutine mwb_coroutine; /* see coroutine.h */
 
 typedef struct mwb_held {
-  mwb_coroutine *of; /* NULL: the values are of effects */
+  mwb_coroutine *of; /* NULL: the values are of effects, */
+  int few;           /* and the effects have them without a table? */
   uint32_t n;        /* numbers in use: 1 to n */
   uint32_t id; /* not 0, and different for each table and after each release */
 } mwb_held;
@@ -87,13 +88,13 @@ enum {
   MWB_LISTHEARD,
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_HELDS,   /* number of a coroutine -> its held values, weakly held, */
-  MWB_KEPT,    /* or strongly */
-  MWB_SOURCE,  /* source -> held values that others restore, */
-  MWB_HEIRS,   /* and how often: see rollback.c */
+  MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
+  MWB_OPENHEIRS,
   MWB_STORE,   /* metatables: of a store of viewed entries, */
   MWB_BEGUN,   /* of a transaction that the program holds, */
   MWB_CLOSER,  /* and of one that only its coroutine holds */
+  MWB_BEGINS,  /* number of a transaction -> its handle, weakly held, */
+  MWB_LOOKING, /* and the metatable of a value that looks for lost ones */
   MWB_QUIET,   /* a thread in which no hook of the program raises */
   MWB_COMMIT,
   MWB_ENDLOST,
@@ -152,6 +153,7 @@ typedef struct mwb_state {
   uint32_t size_transactions;
   uint64_t orders; /* the number of transactions and batches that have begun */
   int lost;        /* may there be lost transactions to take back? */
+  int looking;     /* does the next collection look for lost handles? */
   mwb_known known[64]; /* cache: strings that a table holds */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
@@ -165,6 +167,7 @@ typedef struct mwb_state {
   int heeds;           /* do tables have functions for reads? see reads.c */
   int reading;         /* are reads noted now? */
   lua_Integer resting; /* the number of tables in MWB_RESTING */
+  lua_State *asker;    /* the coroutine for which MWB_QUIET runs, or NULL */
   int restoring;       /* > 0: writes are not appended to the journal */
   mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
   int sources;         /* MWB_WATCHES...: other events that are traced */

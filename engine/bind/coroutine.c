@@ -20,7 +20,8 @@
 **
 ** The held values may refer to the coroutine.  So MWB_HELDS, which finds a
 ** coroutine's table by number, is weak, until the finaliser puts the table in
-** MWB_KEPT.  The main coroutine's table is there from the begin.
+** the registry, where the record has a place.  The main coroutine's table is
+** there from the begin.
 */
 #include "coroutine.h"
 
@@ -51,32 +52,46 @@ static void push_its_record(lua_State *L, const mwb_coroutine *t) {
 /* Between the collection of a coroutine and the finaliser of its record, only
 ** the record finds the values. */
 void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
-  mwb_push(L, t->s, t->kept ? MWB_KEPT : MWB_HELDS);
+  if (t->kept) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, t->place);
+    return;
+  }
+  mwb_push(L, t->s, MWB_HELDS);
   lua_rawgeti(L, -1, t->number);
   lua_replace(L, -2);
-  if (!lua_isnil(L, -1) || t->kept || !t->has_values) return;
+  if (!lua_isnil(L, -1) || !t->has_values) return;
   lua_pop(L, 1);
   push_its_record(L, t);
   lua_getiuservalue(L, -1, VALUES);
   lua_replace(L, -2);
 }
 
-/* Pops a table or nil, and sets the coroutine's table. */
-static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
-  mwb_push(L, t->s, t->kept ? MWB_KEPT : MWB_HELDS);
-  lua_pushvalue(L, -2);
-  if (!exists && t->kept) { /* the place stays */
+/* Puts the table on the top in the registry, and pops it; false stands for
+** nil. */
+static void keep_values(lua_State *L, const mwb_coroutine *t) {
+  if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     lua_pushboolean(L, 0);
   }
-  lua_rawseti(L, -2, t->number);
-  lua_pop(L, 1);
-  if (!t->kept && t->L != NULL) {
-    push_its_record(L, t);
-    lua_insert(L, -2);
-    lua_setiuservalue(L, -2, VALUES);
+  lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
+}
+
+/* Pops a table or nil, and sets the coroutine's table. */
+static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
+  if (t->kept) {
+    keep_values(L, t);
+  } else {
+    mwb_push(L, t->s, MWB_HELDS);
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, t->number);
+    lua_pop(L, 1);
+    if (t->L != NULL) {
+      push_its_record(L, t);
+      lua_insert(L, -2);
+      lua_setiuservalue(L, -2, VALUES);
+    }
+    lua_pop(L, 1);
   }
-  lua_pop(L, 1);
   t->held.n = 0;
   t->held.id = ++t->s->held_ids;
   t->has_values = exists;
@@ -130,9 +145,9 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   t->held.of = t;
   t->number = ++s->numbers;
   t->kept = L == s->main;
-  mwb_push(L, s, MWB_KEPT); /* the finaliser has no memory for a place */
-  lua_pushboolean(L, 0);
-  lua_rawseti(L, -2, t->number);
+  t->place = LUA_NOREF;
+  lua_pushboolean(L, 0); /* the finaliser has no memory for a place */
+  t->place = luaL_ref(L, LUA_REGISTRYINDEX);
   mwb_push(L, s, MWB_RECORDS);
   lua_pushthread(L);
   lua_pushvalue(L, top + 1);
@@ -158,10 +173,7 @@ void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
 
 static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (s->coroutine == t) s->running = NULL;
-  mwb_push(L, s, MWB_KEPT);
-  lua_pushnil(L);
-  lua_rawseti(L, -2, t->number);
-  lua_pop(L, 1);
+  luaL_unref(L, LUA_REGISTRYINDEX, t->place);
   mwi_free(s->engine, t, sizeof(*t));
 }
 
@@ -265,9 +277,8 @@ static int lose(lua_State *L) {
     return 0; /* the collector ends the batches */
   }
   if (!t->kept) {
-    mwb_push(L, s, MWB_KEPT);
     lua_getiuservalue(L, 1, VALUES);
-    lua_rawseti(L, -2, t->number);
+    keep_values(L, t);
     t->kept = 1;
   }
   mwb_end_lost(L, s, t);
@@ -302,8 +313,6 @@ void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   learn_functions(L, s);
   mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
   mwb_new_ephemeron(L, MWB_RECORDS);
-  lua_newtable(L);
-  mwb_keep(L, s, MWB_KEPT);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "v");

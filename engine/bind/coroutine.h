@@ -15,8 +15,9 @@ struct mwb_coroutine {
   mwb_held held; /* what the entries of the coroutine's transactions hold */
   mwb_state *s;
   lua_State *L;       /* NULL: the coroutine is gone */
-  lua_Integer number; /* in MWB_HELDS and MWB_KEPT */
-  int kept;           /* is the table of held values in MWB_KEPT? */
+  lua_Integer number; /* in MWB_HELDS */
+  int place;          /* in the registry, */
+  int kept;           /* and is the table of held values there? */
   int has_values;     /* is there such a table? */
   int shared;         /* may others need values of ended transactions? */
   mw_owner newest;    /* the open transaction that began last, or 0 */
@@ -37,6 +38,8 @@ typedef struct mwb_transaction {
                       ** records cells, or 0, */
   mw_owner outer_cells; /* and the next one after this */
   const void *run_of;   /* the object whose run this is, or NULL */
+  uint8_t begun;        /* does the program have a handle? */
+  uint8_t step;         /* is it a simple run of a history? */
   uint8_t where;        /* do entries have the place in the program? */
   uint8_t ending;       /* is the transaction being committed? */
   uint8_t lost;         /* its handle is lost, and its coroutine, too */

@@ -3,11 +3,13 @@
 ** SPDX-License-Identifier: MIT
 **
 **     effects --> n | entry | entry | entry ...
-**        | user value
-**        +------> [1] = "x", [2] = { ... }, ...
+**        | user values
+**        +------> "x", { ... }, ...
 **
-** Effects refer to the written objects by handle and do not keep the objects
-** alive.  Effects never change once they are made, but for `seen`.
+** The user values are what the entries hold, or, if there are many entries, one
+** table with what they hold.  Effects refer to the written objects by handle,
+** and hold the objects as well, for the objects are values of the program.
+** Effects never change once they are made, but for `seen`.
 **
 ** To make effects ends an age of the engine: see past.c.  So a write after the
 ** effects is known by its age.  `seen` is the same for the objects that the
@@ -34,7 +36,7 @@
 #include "identity.h"
 #include "shadow.h"
 
-/* Entries that are copied rather than viewed. */
+/* Entries that are copied, with the values that they hold. */
 #define FEW 16u
 
 /* Where the held values of a coroutine have the store. */
@@ -45,22 +47,28 @@ typedef struct store {
   uint32_t first;    /* and this is the number of their first entry */
 } store;
 
-/* Pushes new effects with room for `n` entries and, as user value, the value on
-** the top. */
-static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n) {
+/* Pushes new effects with room for `n` entries and `values` user values. */
+static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
+                                uint32_t values) {
   size_t size = offsetof(mwb_effects, entries) + n * sizeof(mw_entry);
   mwb_effects *fx;
   if (n > (SIZE_MAX - sizeof(mwb_effects)) / sizeof(mw_entry))
     mwb_check(L, MW_FULL);
-  fx = (mwb_effects *)lua_newuserdatauv(L, size, 1);
+  fx = (mwb_effects *)lua_newuserdatauv(L, size, (int)values);
   memset(fx, 0, offsetof(mwb_effects, entries));
   fx->held.id = ++s->held_ids;
   fx->moves = fx->moved = mw_move_now(s->engine);
   fx->made = fx->seen = mw_age_end(s->engine);
-  lua_insert(L, -2);
-  lua_setiuservalue(L, -2, 1);
   mwb_push(L, s, MWB_EFFECTS);
   lua_setmetatable(L, -2);
+  return fx;
+}
+
+/* Likewise, with the table on the top as user value; pops the table. */
+static mwb_effects *with_table(lua_State *L, mwb_state *s, size_t n) {
+  mwb_effects *fx = new_effects(L, s, n, 1);
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
   return fx;
 }
 
@@ -118,11 +126,22 @@ int mwb_changes_something(lua_State *L, int index) {
   if (fx->n != 1) return fx->n > 1;
   p = mwb_find_entries(L, index);
   entry = &p.entries[0];
+  if (entry->kind != MW_UPDATE || entry->type[MW_OLD] == MW_TINTEGER) {
+    lua_settop(L, top);
+    return entry->kind != MW_UPDATE || entry->type[MW_NOW] != MW_TINTEGER ||
+           entry->value[MW_OLD].i != entry->value[MW_NOW].i;
+  }
   mwb_unpack(L, p.held, p.table, entry, MW_OLD);
   mwb_unpack(L, p.held, p.table, entry, MW_NOW);
-  same = entry->kind == MW_UPDATE && mwb_is_same(L, -1, -2);
+  same = mwb_is_same(L, -1, -2);
   lua_settop(L, top);
   return !same;
+}
+
+/* Has the coroutine of the transaction no other one? */
+static int is_only(const mwb_state *s, mw_owner owner) {
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  return o->below == 0 && o->above == 0;
 }
 
 /* Has the entry before the same object, so that the effects hold the object? */
@@ -172,7 +191,7 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
 ** Finalisers may run. */
 static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
   lua_newtable(L);
-  return new_effects(L, s, n);
+  return with_table(L, s, n);
 }
 
 /* What `copy` copies: `n` entries of a coroutine. */
@@ -243,8 +262,7 @@ static void push_view(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_effects *fx;
   store *its;
   size_t n;
-  lua_pushnil(L);
-  fx = new_effects(L, s, 0);
+  fx = new_effects(L, s, 0, 1);
   push_store(L, t, s->engine->journal.owners[owner].mark);
   its = (store *)lua_touserdata(L, -1); /* no finaliser runs from here on */
   lua_setiuservalue(L, -2, 1);
@@ -319,44 +337,127 @@ void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
   lead_store(L, t, 0);
 }
 
-/* The only transaction of a coroutine gives the coroutine's values away.
-**  Finalisers may take back a transaction around; then all begins again. */
-int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  const mwi_owner *o;
-  const mw_entry *entries;
-  mwb_effects *fx;
-  size_t n, now;
-  int only, top = lua_gettop(L);
-  for (;;) {
-    mw_owner_entries(s->engine, owner, &n);
-    o = &s->engine->journal.owners[owner];
-    only = o->below == 0 && o->above == 0;
-    if (!only && n > FEW && !t->hides) {
-      push_view(L, s, owner);
-      return 0;
-    }
-    if (only)
-      mwb_push_values(L, t);
-    else
-      lua_newtable(L);
-    fx = new_effects(L, s, n);
-    o = &s->engine->journal.owners[owner];
-    entries = mw_owner_entries(s->engine, owner, &now);
-    if (now == n && only == (o->below == 0 && o->above == 0)) break;
+/* A few entries of a coroutine, with new numbers for the values that they hold:
+** the value with the number `i + 1` has the number `from[i]` in the coroutine.
+** The objects come last. */
+typedef struct few {
+  mw_entry entries[FEW];
+  uint32_t n, values, objects;
+  uint32_t from[FEW * (MW_PARTS + 1)];
+} few;
+
+static uint32_t new_number(few *f, uint32_t number) {
+  uint32_t i = 0;
+  while (i < f->values && f->from[i] != number) i++;
+  f->from[i] = number;
+  if (i == f->values) f->values++;
+  return i + 1;
+}
+
+/* Takes the entries of an owner, but for those that effects leave out. */
+static void take_few(few *f, const mw_entry *entries, size_t n) {
+  size_t i;
+  int part;
+  f->n = f->values = f->objects = 0;
+  for (i = 0; i < n; i++) {
+    mw_entry *entry = &f->entries[f->n];
+    if (mwb_is_hidden(&entries[i])) continue;
+    *entry = entries[i];
+    for (part = 0; part < MW_PARTS; part++)
+      if (entry->type[part] == MW_TOTHER)
+        entry->value[part].i = new_number(f, (uint32_t)entry->value[part].i);
+    if (entry->where != 0) entry->where = new_number(f, entry->where);
+    if (f->n == 0 || entry[-1].obj != entry->obj) f->objects++;
+    f->n++;
+  }
+}
+
+/* Gives the effects on the top a few entries of the coroutine. */
+static void give_few(lua_State *L, const mwb_state *s, const few *f,
+                     const mwb_coroutine *t) {
+  int top = lua_gettop(L);
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, top);
+  uint32_t i;
+  fx->n = f->n;
+  fx->held.few = 1;
+  memcpy(fx->entries, f->entries, f->n * sizeof(mw_entry));
+  if (f->values > 0) mwb_push_values(L, t);
+  for (i = 0; i < f->values; i++) {
+    lua_rawgeti(L, top + 1, (lua_Integer)f->from[i]);
+    lua_setiuservalue(L, top, (int)i + 1);
+  }
+  fx->held.n = f->values;
+  for (i = 0; i < f->n; i++) {
+    if (is_of_last(fx, i)) continue;
+    mwb_alive(L, s, f->entries[i].obj);
+    lua_setiuservalue(L, top, (int)++fx->held.n);
     lua_settop(L, top);
   }
-  if (!only) {
-    copy_entries(L, t, o->mark, n, 0);
-  } else {
-    if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
-    fx->n = n;
-    fx->held.n = t->held.n;
-    if (t->hides) remove_hidden(fx);
-    hold_objects(L, s, fx, lua_gettop(L));
-    t->held.n = fx->held.n; /* the coroutine and the effects share the values */
+  lua_settop(L, top);
+}
+
+/* Pushes effects with all entries of a coroutine, and the table of the values
+** that these hold.  Returns 0 if finalisers have changed the entries. */
+static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  const mw_entry *entries;
+  mwb_effects *fx;
+  uint64_t seq = s->engine->journal.seq;
+  size_t now;
+  mwb_push_values(L, t);
+  fx = with_table(L, s, n);
+  entries = mw_owner_entries(s->engine, owner, &now);
+  if (now != n || s->engine->journal.seq != seq || !is_only(s, owner)) return 0;
+  memcpy(fx->entries, entries, n * sizeof(*entries));
+  fx->n = n;
+  fx->held.n = t->held.n;
+  t->shared = 1;
+  if (t->hides) remove_hidden(fx);
+  hold_objects(L, s, fx, lua_gettop(L));
+  t->held.n = fx->held.n;
+  return 1;
+}
+
+/* Pushes effects with a few entries.  Returns 0 likewise. */
+static int push_few(lua_State *L, mwb_state *s, mw_owner owner,
+                    const mw_entry *entries, size_t n) {
+  uint64_t seq = s->engine->journal.seq;
+  size_t now;
+  few f;
+  take_few(&f, entries, n);
+  new_effects(L, s, f.n, f.values + f.objects);
+  mw_owner_entries(s->engine, owner, &now);
+  if (now != n || s->engine->journal.seq != seq) return 0;
+  give_few(L, s, &f, mwb_coroutine_of(s, owner));
+  return 1;
+}
+
+/* The only transaction of a coroutine gives the coroutine's values away, if
+** there are many.  Finalisers may write, or take back a transaction around;
+** then all begins again. */
+int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  int top = lua_gettop(L);
+  for (;;) {
+    size_t n, now;
+    const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
+    if (n <= FEW) {
+      if (push_few(L, s, owner, entries, n)) return 0;
+    } else if (is_only(s, owner)) {
+      if (push_all(L, s, owner, n)) return 1;
+    } else if (!t->hides) {
+      push_view(L, s, owner);
+      return 0;
+    } else {
+      push_empty(L, s, n);
+      mw_owner_entries(s->engine, owner, &now);
+      if (now == n) {
+        copy_entries(L, t, s->engine->journal.owners[owner].mark, n, 0);
+        return 0;
+      }
+    }
+    lua_settop(L, top);
   }
-  return only;
 }
 
 static const char *const fields[] = {"key", "old", "new"};
@@ -412,7 +513,7 @@ static int make_effects(lua_State *L) {
   mwb_effects *fx;
   lua_settop(L, 3);
   lua_newtable(L);
-  fx = new_effects(L, s, n);
+  fx = with_table(L, s, n);
   derive(L, fx, 2);
   if (mwb_to_effects(L, 3) != NULL) {
     uint32_t seen = fx->seen;
@@ -463,9 +564,7 @@ static int get_entry(lua_State *L) {
   for (part = 0; part < MW_PARTS; part++)
     mwb_unpack(L, p.held, p.table, entry, part);
   mwb_push_kind(L, s, entry->kind);
-  mwb_push_held(L, p.held, p.table);
-  lua_rawgeti(L, -1, (lua_Integer)entry->where);
-  lua_replace(L, -2);
+  mwb_push_value(L, p.held, p.table, entry->where);
   return 6;
 }
 

@@ -43,8 +43,8 @@ mwb_place mwb_find_entries(lua_State *L, int index);
 /* Are there entries, and more than one of an update with the same value? */
 int mwb_changes_something(lua_State *L, int index);
 
-/* Pushes the effects of an open transaction.  Returns whether they share the
-** held values of the coroutine. */
+/* Pushes the effects of an open transaction.  Returns whether they have all
+** entries of the coroutine, and share the held values. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* The effects have been undone, and nobody had written the objects since. */

@@ -27,15 +27,28 @@
 ** Held values
 ** ======================================================= */
 
-void mwb_push_held(lua_State *L, const mwb_held *held, int table) {
+static void push_table(lua_State *L, const mwb_held *held, int table) {
   if (held->of != NULL)
     mwb_push_values(L, held->of);
   else
     lua_getiuservalue(L, table, 1);
 }
 
+void mwb_push_value(lua_State *L, const mwb_held *held, int table,
+                    uint32_t number) {
+  if (number == 0) {
+    lua_pushnil(L);
+  } else if (held->few) {
+    lua_getiuservalue(L, table, (int)number);
+  } else {
+    push_table(L, held, table);
+    lua_rawgeti(L, -1, (lua_Integer)number);
+    lua_replace(L, -2);
+  }
+}
+
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
-  mwb_push_held(L, held, table);
+  push_table(L, held, table);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, (lua_Integer)held->n + 1);
   lua_pop(L, 1);
@@ -61,9 +74,7 @@ void mwb_unpack(lua_State *L, const mwb_held *held, int table,
       lua_pushnumber(L, (lua_Number)value->f);
       break;
     case MW_TOTHER:
-      mwb_push_held(L, held, table);
-      lua_rawgeti(L, -1, (lua_Integer)value->i);
-      lua_replace(L, -2);
+      mwb_push_value(L, held, table, (uint32_t)value->i);
       break;
     default:
       lua_pushnil(L);

@@ -67,16 +67,18 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
               void *host);
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host);
-void mwb_keep_source(void *ud, uint32_t source, int n);
+void mwb_keep_source(void *ud, uint32_t source, mw_owner owner, int n);
 
 /* In the functions below, `held` and `table` name one table of held values:
 ** `table` is the index of the effects that own the table, and not used for the
 ** values of a coroutine. */
 
-/* Pushes the table of held values. */
-void mwb_push_held(lua_State *L, const mwb_held *held, int table);
+/* Pushes the value with this number; nil for 0. */
+void mwb_push_value(lua_State *L, const mwb_held *held, int table,
+                    uint32_t number);
 
-/* Puts the value at `index` into the table; returns the value's number. */
+/* Puts the value at `index` into the table, which is one; returns the value's
+** number. */
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
 /*

@@ -7,8 +7,9 @@
 ** So no guard sees or disturbs a rollback that is half done.
 **
 ** Where somebody else has written a field later, the other transaction inherits
-** the old value.  That is still in the held values of the first: MWB_SOURCE
-** keeps them, by their `id`, and MWB_HEIRS counts who needs them.
+** the old value.  That is still in the held values of the first.  The heir's
+** held values have a table of such sources: `id` of the held values -> these
+** values, and -id -> how many old values the heir has inherited from them.
 */
 #include <string.h>
 
@@ -109,6 +110,16 @@ typedef struct undo {
   int short_of_memory;
 } undo;
 
+/* Where the held values of a coroutine have their sources. */
+static const char SOURCES = 0;
+
+/* Pushes the table of sources, or nil. */
+static void push_sources(lua_State *L, const mwb_coroutine *t) {
+  mwb_push_values(L, t);
+  lua_rawgetp(L, -1, &SOURCES);
+  lua_replace(L, -2);
+}
+
 static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
                      const mw_value *key) {
   if (key != NULL)
@@ -117,13 +128,12 @@ static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
     mwb_unpack(u->L, u->held, u->table, entry, MW_KEY);
 }
 
-static void push_old(const undo *u, mwb_state *s, const mw_entry *entry,
-                     uint32_t source) {
+static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
   lua_State *L = u->L;
   if (source == 0 || entry->type[MW_OLD] != MW_TOTHER) {
     mwb_unpack(L, u->held, u->table, entry, MW_OLD);
   } else {
-    mwb_push(L, s, MWB_SOURCE);
+    push_sources(L, u->held->of);
     lua_rawgeti(L, -1, (lua_Integer)source);
     lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
     lua_replace(L, -3);
@@ -140,7 +150,7 @@ static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry,
   mwb_push(L, s, MWB_RESTORE);
   lua_insert(L, -2);
   push_key(u, s, entry, key);
-  push_old(u, s, entry, source);
+  push_old(u, entry, source);
   lua_pushinteger(L, entry->kind);
   return lua_pcall(L, 4, 0, 0);
 }
@@ -188,7 +198,7 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry,
     lua_pop(L, 1);
     return 0;
   }
-  push_old(u, s, entry, source);
+  push_old(u, entry, source);
   lua_rawset(L, LAST_SHADOW);
   return 1;
 }
@@ -321,54 +331,123 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-static void close_source(lua_State *L, const mwb_state *s, uint32_t source) {
-  int top = lua_gettop(L);
-  mwb_push(L, s, MWB_HEIRS);
-  mwb_push(L, s, MWB_SOURCE);
-  lua_pushnil(L);
-  lua_rawseti(L, top + 1, (lua_Integer)source);
-  lua_pushnil(L);
-  lua_rawseti(L, top + 2, (lua_Integer)source);
-  lua_settop(L, top);
+/* The heir whose sources are on the top has `n` old values more from a source,
+** which is there.  Returns how many. */
+static lua_Integer count_source(lua_State *L, uint32_t source, int n) {
+  lua_Integer count;
+  lua_rawgeti(L, -1, -(lua_Integer)source);
+  count = lua_tointeger(L, -1) + n;
+  lua_pop(L, 1);
+  if (count == 0) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)source);
+    lua_pushnil(L);
+  } else {
+    lua_pushinteger(L, count);
+  }
+  lua_rawseti(L, -2, -(lua_Integer)source);
+  return count;
 }
 
-/* The fields exist already: see mwb_open_source. */
-void mwb_keep_source(void *ud, uint32_t source, int n) {
+/* The fields exist already: see `open_heir`. */
+void mwb_keep_source(void *ud, uint32_t source, mw_owner owner, int n) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->service;
-  lua_Integer heirs;
-  mwb_push(L, s, MWB_HEIRS);
-  lua_rawgeti(L, -1, (lua_Integer)source);
-  heirs = lua_tointeger(L, -1) + n;
-  lua_pushinteger(L, heirs);
-  lua_rawseti(L, -3, (lua_Integer)source);
+  push_sources(L, mwb_coroutine_of(s, owner));
+  count_source(L, source, n);
   lua_settop(L, 0);
-  if (heirs == 0) close_source(L, s, source);
 }
 
-/* Others may inherit the coroutine's values now: the values get their fields,
-** with one heir, the caller. */
-uint32_t mwb_open_source(lua_State *L, mwb_state *s, const mwb_coroutine *t) {
-  uint32_t source = t->held.id;
-  int top = lua_gettop(L);
-  mwb_push(L, s, MWB_HEIRS);
-  lua_rawgeti(L, -1, (lua_Integer)source);
-  lua_pushinteger(L, lua_tointeger(L, -1) + 1);
-  lua_rawseti(L, top + 1, (lua_Integer)source);
-  mwb_push(L, s, MWB_SOURCE);
+/* Pushes the sources of a coroutine, which has a table for them from now on. */
+static void need_sources(lua_State *L, mwb_coroutine *t) {
+  push_sources(L, t);
+  if (!lua_isnil(L, -1)) return;
+  lua_pop(L, 1);
   mwb_push_values(L, t);
-  lua_rawseti(L, -2, (lua_Integer)source);
-  lua_settop(L, top);
-  return source;
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, -3, &SOURCES);
+  lua_replace(L, -2);
+  t->shared = 1; /* the table of values is not used again */
 }
 
-int mwb_has_heirs(lua_State *L, const mwb_state *s, uint32_t source) {
-  lua_Integer heirs;
-  mwb_push(L, s, MWB_HEIRS);
-  lua_rawgeti(L, -1, (lua_Integer)source);
-  heirs = lua_tointeger(L, -1);
-  lua_pop(L, 2);
-  return heirs > 1;
+/* The coroutine `to` may inherit a value of `t`, or a value that `t` itself has
+** from `source`.  Adds the sources of `to`, and the source, to the array at the
+** top, and counts the array as one heir more. */
+static void open_heir(lua_State *L, const mwb_coroutine *t, mwb_coroutine *to,
+                      uint32_t source) {
+  int heirs = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, heirs);
+  need_sources(L, to);
+  if (source == 0) {
+    mwb_push_values(L, t);
+    source = t->held.id;
+  } else {
+    push_sources(L, t);
+    lua_rawgeti(L, -1, (lua_Integer)source);
+    lua_replace(L, -2);
+  }
+  lua_pushinteger(L, (lua_Integer)source);
+  lua_rawseti(L, heirs, n + 2);
+  lua_pushvalue(L, heirs + 1);
+  lua_rawseti(L, heirs, n + 1);
+  lua_rawseti(L, heirs + 1, (lua_Integer)source);
+  count_source(L, source, 1);
+  lua_settop(L, heirs);
+}
+
+/* open_heirs(owner, parent) -> array.  The collector rests. */
+static int open_heirs(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const mwi_journal *journal = &s->engine->journal;
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1);
+  mw_owner parent = (mw_owner)lua_tointeger(L, 2), heir, last = 0;
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  uint32_t i = journal->owners[owner].last, source = 0;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  if (parent != 0) open_heir(L, t, mwb_coroutine_of(s, parent), 0);
+  for (; i != 0; i = journal->stakes[i].before) {
+    const mwi_stake *stake = &journal->stakes[i];
+    heir = parent;
+    if (heir == 0 && stake->newer != 0)
+      heir = journal->stakes[stake->newer].owner;
+    if (heir == 0 || (heir == last && stake->source == source)) continue;
+    last = heir;
+    source = stake->source;
+    open_heir(L, t, mwb_coroutine_of(s, heir), source);
+  }
+  return 1;
+}
+
+void mwb_open_heirs(lua_State *L, mwb_state *s, mw_owner owner,
+                    mw_owner parent) {
+  int runs, status;
+  if (parent == 0 && !mw_journal_is_mixed(s->engine)) {
+    lua_pushnil(L);
+    return;
+  }
+  runs = lua_gc(L, LUA_GCISRUNNING, 0);
+  lua_gc(L, LUA_GCSTOP, 0);
+  mwb_push(L, s, MWB_OPENHEIRS);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_pushinteger(L, (lua_Integer)parent);
+  status = lua_pcall(L, 2, 1, 0);
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  if (status != LUA_OK) lua_error(L);
+}
+
+void mwb_close_heirs(lua_State *L, mwb_coroutine *t, int heirs) {
+  lua_Integer n = lua_istable(L, heirs) ? (lua_Integer)lua_rawlen(L, heirs) : 0;
+  for (; n > 0; n -= 2) {
+    uint32_t source;
+    lua_rawgeti(L, heirs, n);
+    source = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    lua_rawgeti(L, heirs, n - 1);
+    if (count_source(L, source, -1) > 0 && source == t->held.id) t->shared = 1;
+    lua_pop(L, 1);
+  }
 }
 
 /* }====================================================== */
@@ -589,143 +668,20 @@ static int undo_effects(lua_State *L) {
   return 1;
 }
 
-/* {======================================================
-** Steps of a history
-** ======================================================= */
-
-/* Can the write to the table at 2 be made by one `rawset`, because nobody hears
-** it, records it or has a say? */
-static int is_silent(const mwb_state *s, const mwi_object *r) {
-  return s->engine->journal.open == 0 && s->batches == 0 &&
-         s->engine->watch.results == 0 && !mwb_tracing(s) &&
-         (s->needs & MWB_IGNORES) == 0 && r != NULL && !r->watched &&
-         r->nodes == 0 && (r->needs & (MWI_SHORT | MWI_CLASS | MWI_META)) == 0;
-}
-
-/* The upvalues of a method that undoes or does again: the metatable of
-** histories, the function for what is not simple, -1 or 1, and the names of
-** fields. */
-enum { META = 3, FUNCTION, BY, FIRST_NAME };
-enum { ON_STEP, AT, END, STEPS, NAMES, SEALED, N_NAMES };
-
-/* Pushes a field of the history at 1. */
-static void push_of(lua_State *L, int name) {
-  lua_pushvalue(L, lua_upvalueindex(FIRST_NAME + name));
-  lua_rawget(L, 1);
-}
-
-/* Sets a field of the history at 1, which is there, to the value on the top. */
-static void set_of(lua_State *L, int name) {
-  lua_pushvalue(L, lua_upvalueindex(FIRST_NAME + name));
-  lua_insert(L, -2);
-  lua_rawset(L, 1);
-}
-
-/* Undoes (-1) or does again (1) the effects on the top, if they are a single
-** write that nobody hears, and the field holds the value that it held then. */
-static int write_simply(lua_State *L, mwb_state *s, int by) {
-  int from = (by < 0) ? MW_NOW : MW_OLD, fx_at = lua_gettop(L);
-  const mwb_effects *fx = mwb_to_effects(L, fx_at);
-  const mw_entry *entry;
-  mwi_object *r;
-  if (fx == NULL || fx->is_view || fx->n != 1) return 0;
-  entry = &fx->entries[0];
-  r = mwb_object_of(s, entry->obj);
-  if (entry->kind > MW_DELETE || !is_silent(s, r)) return 0;
-  if (!mwb_alive(L, s, entry->obj) || !lua_istable(L, -1)) return 0;
-  if (!mwb_push_own(L, fx_at + 1)) return 0;
-  mwb_push_shadow(L, fx_at + 1);
-  mwb_unpack(L, &fx->held, fx_at, entry, MW_KEY);
-  if (mwb_is_meta(L, -1)) return 0;
-  lua_pushvalue(L, -1);
-  lua_rawget(L, -3);
-  mwb_unpack(L, &fx->held, fx_at, entry, from);
-  if (!mwb_is_same(L, -1, -2)) return 0;
-  lua_pop(L, 2);
-  mwb_unpack(L, &fx->held, fx_at, entry, MW_OLD + MW_NOW - from);
-  lua_rawset(L, -3);
-  mwi_object_renew(s->engine, r);
-  return 1;
-}
-
-static int end_travel(lua_State *L, int status, lua_KContext context) {
-  (void)status, (void)context;
-  return lua_gettop(L);
-}
-
-/* undo(history), redo(history) -> label */
-static int travel(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  int by = (int)lua_tointeger(L, lua_upvalueindex(BY)), is_history = 0;
-  lua_Integer at, end;
-  lua_settop(L, 1);
-  if (lua_istable(L, 1) && lua_getmetatable(L, 1))
-    is_history = lua_rawequal(L, -1, lua_upvalueindex(META));
-  if (!is_history)
-    return luaL_error(L, "calling '%s' on bad self (history expected, got %s)",
-                      (by < 0) ? "undo" : "redo", mwb_type_name(L, 1));
-  push_of(L, ON_STEP);
-  push_of(L, AT);
-  push_of(L, END);
-  at = lua_tointeger(L, -2);
-  end = lua_tointeger(L, -1);
-  if (lua_isnil(L, -3) && ((by < 0) ? at >= end : at < end)) {
-    push_of(L, STEPS);
-    lua_rawgeti(L, -1, (by < 0) ? at : at + 1);
-    if (write_simply(L, s, by)) {
-      lua_pushinteger(L, at + by);
-      set_of(L, AT);
-      lua_pushboolean(L, 1);
-      set_of(L, SEALED);
-      push_of(L, NAMES);
-      lua_rawgeti(L, -1, (by < 0) ? at : at + 1);
-      return 1;
-    }
-  }
-  lua_settop(L, 1);
-  lua_pushvalue(L, lua_upvalueindex(FUNCTION));
-  lua_insert(L, 1);
-  lua_callk(L, 1, LUA_MULTRET, 0, end_travel);
-  return end_travel(L, LUA_OK, 0);
-}
-
-/* traveller(metatable of histories, function, -1 or 1) -> the method `undo` or
-** `redo`; the function does what is not simple */
-static int make_traveller(lua_State *L) {
-  static const char *const names[] = {"on_step", "at",    NULL,
-                                      "steps",   "names", "sealed"};
-  int i, by = (int)lua_tointeger(L, 3);
-  lua_settop(L, 3);
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  for (i = 1; i <= 3; i++) lua_pushvalue(L, i);
-  for (i = 0; i < N_NAMES; i++)
-    lua_pushstring(L, (i == END) ? ((by < 0) ? "first" : "last") : names[i]);
-  lua_pushcclosure(L, travel, FIRST_NAME - 1 + N_NAMES);
-  return 1;
-}
-
-/* }====================================================== */
-
 void mwb_open_rollback(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"undo", undo_effects}, {"traveller", make_traveller}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"undo", undo_effects}, {NULL, NULL}};
   static const struct {
     int value;
     lua_CFunction f;
   } prepared[] = {{MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
                   {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
                   {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
-                  {MWB_HAND, move_values}};
+                  {MWB_HAND, move_values},       {MWB_OPENHEIRS, open_heirs}};
   mwb_state *s = mwb_state_of(L);
   size_t i;
   for (i = 0; i < sizeof(prepared) / sizeof(prepared[0]); i++) {
     mwb_push_function(L, s, prepared[i].f);
     mwb_keep(L, s, prepared[i].value);
   }
-  lua_newtable(L);
-  mwb_keep(L, s, MWB_SOURCE);
-  lua_newtable(L);
-  mwb_keep(L, s, MWB_HEIRS);
   mwb_set_funcs(L, functions);
 }

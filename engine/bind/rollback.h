@@ -15,12 +15,14 @@
 ** made, or nil; puts the first error at `error` if there is nil. */
 void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error);
 
-/* Others may inherit the thread's values now.  Returns their source, which the
-** caller gives back by `mwb_keep_source`. */
-uint32_t mwb_open_source(lua_State *L, mwb_state *s, const mwb_coroutine *t);
+/* Before the end of an owner: others may inherit its old values from here on.
+** With `parent`, the parent inherits all.  Pushes the heirs, or nil. */
+void mwb_open_heirs(lua_State *L, mwb_state *s, mw_owner owner,
+                    mw_owner parent);
 
-/* Are there heirs of the source but the caller? */
-int mwb_has_heirs(lua_State *L, const mwb_state *s, uint32_t source);
+/* The owner, which belongs to `t`, has ended, or not; the heirs are at `heirs`.
+** Lets go the values that nobody has inherited. */
+void mwb_close_heirs(lua_State *L, mwb_coroutine *t, int heirs);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

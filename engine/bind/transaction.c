@@ -11,7 +11,10 @@
 ** the owner's number.  A handle has the number and the order of the begin, so
 ** that a number which is given again is not taken for the same transaction.
 ** mw.transaction needs no handle in the main coroutine; in another one Lua
-** closes the handle if the coroutine is closed.
+** closes the handle if the coroutine is closed.  A handle that the program has
+** lost disappears from MWB_BEGINS, which is weak; then a value that nobody
+** holds disappears as well, and its finaliser looks.  So a handle needs no
+** finaliser.
 **
 ** What is said below the number in the coroutine's held values are the extras:
 ** a table with functions to call if the transaction is taken back (`calls`),
@@ -26,6 +29,7 @@
 #include "class.h"
 #include "coroutine.h"
 #include "effects.h"
+#include "history.h"
 #include "identity.h"
 #include "key.h"
 #include "rollback.h"
@@ -86,8 +90,8 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
 
 /* Calls the function below `args` arguments where no debug hook of the program
 ** raises.  Returns a status; pushes one result, or the error. */
-static int call_quietly(lua_State *L, const mwb_state *s, int args) {
-  lua_State *quiet;
+static int call_quietly(lua_State *L, mwb_state *s, int args) {
+  lua_State *quiet, *former = s->asker;
   int status;
   if (lua_gethookmask(L) == 0) return lua_pcall(L, args, 1, 0);
   mwb_push(L, s, MWB_QUIET);
@@ -99,9 +103,25 @@ static int call_quietly(lua_State *L, const mwb_state *s, int args) {
     return LUA_ERRMEM;
   }
   lua_xmove(L, quiet, args + 1);
+  s->asker = L;
   status = lua_pcall(quiet, args, 1, 0);
+  s->asker = former;
   lua_xmove(quiet, L, 1);
   return status;
+}
+
+/* The transaction that owns a write which the caller makes now, or 0.  The
+** function that called may be one that is called quietly. */
+static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
+  if (s->engine->journal.open == 0) return 0;
+  if (s->asker != NULL) {
+    int is_quiet;
+    mwb_push(L, s, MWB_QUIET);
+    is_quiet = lua_tothread(L, -1) == L;
+    lua_pop(L, 1);
+    if (is_quiet) L = s->asker;
+  }
+  return mwb_owner_of(L, s);
 }
 
 /* Adds the value on the top to the calls of the transaction, and pops it. */
@@ -136,7 +156,7 @@ static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
 ** them out; an array in the array is that of a transaction inside.  Keeps the
 ** first error at `error`.  Returns 0 if there is no memory; then the array has
 ** the calls that are still to be made. */
-static int call_all(lua_State *L, const mwb_state *s, int error) {
+static int call_all(lua_State *L, mwb_state *s, int error) {
   int base = lua_gettop(L), status = LUA_OK;
   while (status != LUA_ERRMEM && lua_gettop(L) >= base) {
     int array = lua_gettop(L);
@@ -248,12 +268,25 @@ static void know_cells(lua_State *L, int index) {
 /* The options of a transaction, as MWB_PREPARE returns them. */
 enum { WHERE = 0, LABEL, CELLS, START, KEEP, FINISH, N_OPTIONS };
 
+/* Makes places for the handles of `n` transactions, so that to set one needs no
+** memory. */
+static void need_handles(lua_State *L, const mwb_state *s, uint32_t n) {
+  uint32_t i;
+  mwb_push(L, s, MWB_BEGINS);
+  for (i = s->size_transactions + 1; i <= n; i++) {
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_pop(L, 1);
+}
+
 static void need_place(lua_State *L, mwb_state *s) {
   uint32_t size = s->size_transactions, needed;
   mwb_transaction *bigger;
   needed = s->engine->journal.n_owners + 2;
   if (needed <= size) return;
   while (size < needed) size = (size == 0) ? 8 : 2 * size;
+  need_handles(L, s, size);
   bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
                                          s->size_transactions * sizeof(*bigger),
                                          size * sizeof(*bigger));
@@ -267,14 +300,44 @@ static void need_place(lua_State *L, mwb_state *s) {
   s->size_transactions = size;
 }
 
-/* The first transaction of a coroutine needs a table for its values. */
-static void need_values(lua_State *L, mwb_coroutine *t) {
-  if (t->newest != 0 || t->has_values) return;
-  lua_createtable(L, 2, 0); /* runs finalisers */
-  if (t->newest != 0 || t->has_values)
-    lua_pop(L, 1);
-  else
-    mwb_set_values(L, t);
+/* Pops a value and sets the field `n` of the table below.  A function of the
+** program that gets this part of the stack does not keep the value alive. */
+static void set_weakly(lua_State *L, lua_Integer n) {
+  lua_rawseti(L, -2, n);
+  lua_pushnil(L);
+  lua_pop(L, 1);
+}
+
+/* Makes a value that nobody holds, and whose finaliser looks for handles that
+** are lost.  MWB_BEGINS has it at 0. */
+static void look_later(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_BEGINS);
+  lua_newuserdatauv(L, 0, 0);
+  mwb_push(L, s, MWB_LOOKING);
+  lua_setmetatable(L, -2);
+  set_weakly(L, 0);
+  lua_pop(L, 1);
+  s->looking = 1;
+}
+
+static int has_values(const mwb_coroutine *t) {
+  return t->newest != 0 || t->has_values;
+}
+
+/* The first transaction of a coroutine needs a table for its values, and one
+** with a handle somebody who looks whether that is lost.  Finalisers run. */
+static void need_others(lua_State *L, mwb_state *s, mwb_coroutine *t,
+                        int begun) {
+  while (!has_values(t) || (begun && !s->looking)) {
+    if (!has_values(t)) {
+      lua_createtable(L, 2, 0);
+      if (has_values(t))
+        lua_pop(L, 1);
+      else
+        mwb_set_values(L, t);
+    }
+    if (begun && !s->looking) look_later(L, s);
+  }
 }
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
@@ -300,9 +363,10 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
 
-/* Begins a transaction of the running coroutine.  Until the end nothing
-** raises, and so the transaction is open or has never been. */
-static mw_owner open_owner(lua_State *L, mwb_state *s) {
+/* Begins a transaction of the running coroutine, whose handle is at `begun`, or
+** which has none (0).  Until the end nothing raises, and so the transaction is
+** open or has never been. */
+static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   mwb_coroutine *t;
   mwb_transaction *tx;
   mw_owner owner, parent;
@@ -311,7 +375,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   if (parent != 0) note_cells(L, s, parent);
   if (s->engine->journal.open == 0) mwb_let_go(L, s, SIZE_MAX);
-  need_values(L, t);
+  need_others(L, s, t, begun);
   need_place(L, s);
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   owner = mw_owner_begin(s->engine, parent, t->newest);
@@ -324,6 +388,13 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   if (parent != 0) {
     tx->where = transaction_of(s, parent)->where;
     tx->cells = transaction_of(s, parent)->cells;
+  }
+  if (begun != 0) {
+    mwb_push(L, s, MWB_BEGINS);
+    lua_pushvalue(L, begun);
+    set_weakly(L, (lua_Integer)owner);
+    lua_pop(L, 1);
+    tx->begun = 1;
   }
   mwb_link_coroutine(s, t);
   t->newest = owner;
@@ -342,9 +413,10 @@ static int begin_parts(lua_State *L) {
   return 0;
 }
 
-/* Begins a transaction with the options from `options` on, or without (0). */
-static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
-  mw_owner owner = open_owner(L, s);
+/* Likewise, with the options from `options` on, or without (0). */
+static mw_owner open_transaction(lua_State *L, mwb_state *s, int begun,
+                                 int options) {
+  mw_owner owner = open_owner(L, s, begun);
   int i, top = lua_gettop(L);
   if (s->sources & MWB_TRANSACTIONS) {
     mwb_push(L, s, MWB_SCOPES);
@@ -392,11 +464,10 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
 }
 
 /* A transaction of the coroutine has ended. */
-static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t,
-                            int gives_values) {
+static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (t->newest == 0) {
     t->hides = 0;
-    if (gives_values || t->shared)
+    if (t->shared)
       mwb_drop_values(L, t);
     else
       mwb_release_values(L, t, 0); /* transactions end in any order */
@@ -430,7 +501,7 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L);
   mw_owner_forget(s->engine, owner, 0);
-  leave_coroutine(L, s, t, 0);
+  leave_coroutine(L, s, t);
   end_parts(L, s, top + 1, top + 2);
   lua_settop(L, top);
 }
@@ -442,25 +513,22 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_transaction *tx = transaction_of(s, owner);
   mwb_coroutine *t = tx->of;
   const mwi_owner *o = &s->engine->journal.owners[owner];
-  uint32_t source = 0, held = tx->held;
+  uint32_t held = tx->held;
   int newest = t->newest == owner, first = lua_gettop(L) + 1;
-  int heard = first + 1, extras = first + 2, fx = first + 3;
+  int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
   luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
   note_cells(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_call(L, 1, 2);
-  if (mw_journal_is_mixed(s->engine)) source = mwb_open_source(L, s, t);
+  mwb_open_heirs(L, s, owner, 0);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L); /* no effects */
-  mw_owner_forget(s->engine, owner, source);
-  if (source != 0) {
-    if (mwb_has_heirs(L, s, source)) t->shared = 1;
-    mwb_keep_source(s, source, -1);
-  }
+  mw_owner_forget(s->engine, owner, t->held.id);
+  mwb_close_heirs(L, t, heirs);
   if (newest && !t->shared) mwb_release_values(L, t, held);
-  leave_coroutine(L, s, t, 0);
+  leave_coroutine(L, s, t);
   mwb_tell_undone(L, s, heard, first);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
@@ -481,13 +549,13 @@ static int hand_calls(lua_State *L, mwb_state *s, mw_owner owner,
 }
 
 /* Before the end of a transaction: copies what other effects look at, unless
-** the entries stay where they are. */
+** the entries stay where they are, or the new effects have `all` of them. */
 static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
-                         mw_owner parent) {
+                         mw_owner parent, int all) {
   const mwi_owner *o = &s->engine->journal.owners[owner];
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (t->hides ||
-      (o->below == 0 ? o->above != 0 : mwi_owner_is_mingled(s->engine, owner)))
+  if (t->hides || (o->below == 0 ? o->above != 0 || !all
+                                 : mwi_owner_is_mingled(s->engine, owner)))
     mwb_freeze(L, s, t, 0);
   if (parent != 0 && mwb_coroutine_of(s, parent) != t)
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
@@ -502,16 +570,17 @@ static int commit(lua_State *L) {
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  uint32_t source = 0;
-  int only, crosses, handed, code;
+  int all, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
-  mwb_push_effects(L, s, owner); /* at 5 */
+  all = mwb_push_effects(L, s, owner); /* at 5 */
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
-  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
+  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5) &&
+      !(transaction_of(s, owner)->step &&
+        mw_owner_parent(s->engine, owner) == 0 && mwb_put_step(L, 3, 4, 5))) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
     lua_pushvalue(L, 4);
@@ -521,26 +590,24 @@ static int commit(lua_State *L) {
   }
   lua_settop(L, 5);
   parent = mw_owner_parent(s->engine, owner);
-  freeze_views(L, s, owner, parent);
+  freeze_views(L, s, owner, parent, all);
   handed = hand_calls(L, s, owner, parent);
   o = &s->engine->journal.owners[owner];
   below = o->below;
-  only = below == 0 && o->above == 0;
+  all = all && below == 0 && o->above == 0;
   crosses = below == 0 && parent != 0;
-  if (crosses) source = mwb_open_source(L, s, t);
-  code = mw_owner_commit(s->engine, owner, source, &L);
-  if (source != 0) {
-    if (mwb_has_heirs(L, s, source)) t->shared = 1;
-    mwb_keep_source(s, source, -1);
-  }
+  if (crosses) mwb_open_heirs(L, s, owner, parent); /* at 6 */
+  code = mw_owner_commit(s->engine, owner, crosses ? t->held.id : 0, &L);
+  if (crosses) mwb_close_heirs(L, t, 6);
+  lua_settop(L, 5);
   if (code != MW_OK) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
   }
   if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
-  if (only) mwb_hand_views(L, t);
+  if (all) mwb_hand_views(L, t);
   close_transaction(L, s, owner, below); /* at 6 */
-  leave_coroutine(L, s, t, only);
+  leave_coroutine(L, s, t);
   end_parts(L, s, 6, 5);
   lua_settop(L, 5);
   return 1;
@@ -645,6 +712,47 @@ void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   }
 }
 
+/* The handle of a transaction is lost.  If the coroutine's values are gone, its
+** record decides. */
+static void lose_handle(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  transaction_of(s, owner)->begun = 0;
+  transaction_of(s, owner)->lost = 1;
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  if (!lua_isnil(L, -1)) end_quietly(L, s, owner);
+  lua_settop(L, top);
+}
+
+/* The finaliser of that value.  A collection has cleared its place; if it is
+** there, Lua closes the state, and all handles are lost. */
+static int look(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner;
+  int closing, again = 0;
+  if (s->engine == NULL) return 0;
+  s->looking = 0;
+  lua_settop(L, 1);
+  mwb_push(L, s, MWB_BEGINS); /* at 2 */
+  closing = lua_rawgeti(L, 2, 0) == LUA_TUSERDATA && lua_rawequal(L, 1, -1);
+  for (owner = 1; owner < s->size_transactions; owner++) {
+    if (transaction_of(s, owner)->order == 0) continue;
+    if (!transaction_of(s, owner)->begun) continue;
+    lua_settop(L, 2);
+    if (closing || lua_rawgeti(L, 2, owner) == LUA_TNIL)
+      lose_handle(L, s, owner);
+    else
+      again = 1;
+  }
+  if (!again || s->looking) return 0;
+  lua_settop(L, 1);
+  mwb_push(L, s, MWB_LOOKING); /* if there is no memory, this value looks */
+  lua_setmetatable(L, 1);
+  look_later(L, s);
+  lua_pushnil(L);
+  lua_setmetatable(L, 1);
+  return 0;
+}
+
 void mwb_end_late(lua_State *L, mwb_state *s) {
   if (s->lost) end_all_lost(L, s);
   mwb_push(L, s, MWB_LATE);
@@ -701,7 +809,7 @@ static int begin(lua_State *L) {
     options = 2;
   }
   h = new_handle(L, s, MWB_BEGUN);
-  hold(s, h, open_transaction(L, s, options));
+  hold(s, h, open_transaction(L, s, lua_gettop(L), options));
   return 1;
 }
 
@@ -778,8 +886,7 @@ static int rollback_method(lua_State *L) {
   if (is_gone(L, h)) return 2;
   mwb_absorb_metas(L, s);
   note_cells(L, s, h->owner);
-  if (mwb_push_effects(L, s, h->owner)) /* the effects share the values */
-    mwb_coroutine_of(s, h->owner)->shared = 1;
+  mwb_push_effects(L, s, h->owner);
   if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
@@ -816,17 +923,6 @@ static int close_meta(lua_State *L) {
   if (lua_isnil(L, -1)) return 0;
   if (!failed) return lua_error(L);
   warn_of(L, -1);
-  return 0;
-}
-
-/* If the coroutine's values are gone, its record decides. */
-static int collected(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  const handle *h = to_handle(L, s);
-  if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  transaction_of(s, h->owner)->lost = 1;
-  mwb_push_values(L, mwb_coroutine_of(s, h->owner));
-  if (!lua_isnil(L, -1)) end_quietly(L, s, h->owner);
   return 0;
 }
 
@@ -881,10 +977,13 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - SECOND + 1;
 }
 
+static int end_step(lua_State *L, int status, lua_KContext context);
+
 /* Runs the function at FUNCTION in a transaction with the options from
-** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
-** closes the handle if the coroutine is closed. */
-static int run(lua_State *L, mwb_state *s, int options) {
+** `options` on, which are the top, or 0.  `k` is called at the end.  In a
+** coroutine that can yield, Lua closes the handle if the coroutine is
+** closed. */
+static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
   handle *h = NULL;
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -892,20 +991,19 @@ static int run(lua_State *L, mwb_state *s, int options) {
     h = new_handle(L, s, MWB_CLOSER);
     lua_replace(L, CLOSER);
   }
-  owner = open_transaction(L, s, options);
+  owner = open_transaction(L, s, 0, options);
   if (options != 0) lua_settop(L, options - 1);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_replace(L, NUMBER);
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
   lua_replace(L, ORDER);
   transaction_of(s, owner)->run_of = lua_topointer(L, FIRST);
+  transaction_of(s, owner)->step = k == end_step;
   if (h != NULL) {
     hold(s, h, owner);
     lua_toclose(L, CLOSER);
   }
-  return end_run(
-      L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, end_run),
-      0);
+  return k(L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, k), 0);
 }
 
 /* transaction([label or options,] function, ...) -> true, effects, results of
@@ -926,7 +1024,7 @@ static int transaction(lua_State *L) {
   lua_settop(L, lua_gettop(L) + SECOND);
   lua_rotate(L, 1, SECOND);
   if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
-  return run(L, s, options);
+  return run(L, s, options, end_run);
 }
 
 /* run(done, a, b, function, ...): like `transaction`; unless there is no write,
@@ -939,7 +1037,23 @@ static int run_done(lua_State *L) {
   luaL_checkstack(L, FUNCTION, "too many arguments");
   lua_settop(L, lua_gettop(L) + DONE - 1);
   lua_rotate(L, 1, DONE - 1);
-  return run(L, s, 0);
+  return run(L, s, 0, end_run);
+}
+
+/* The function of a run has returned or raised. */
+static int end_step(lua_State *L, int status, lua_KContext context) {
+  int n = end_run(L, status, context);
+  if (!lua_toboolean(L, -n)) return lua_error(L);
+  return n - 2; /* neither true nor the effects */
+}
+
+int mwb_run_step(lua_State *L, mwb_state *s, int add) {
+  luaL_checkstack(L, FUNCTION + LUA_MINSTACK, "too many arguments");
+  lua_settop(L, lua_gettop(L) + DONE);
+  lua_rotate(L, 1, DONE);
+  lua_pushvalue(L, add);
+  lua_replace(L, DONE);
+  return run(L, s, 0, end_step);
 }
 
 /* is_in_run(object): is a transaction of `run` that the object marks open, of
@@ -947,7 +1061,7 @@ static int run_done(lua_State *L) {
 static int is_in_run(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const void *object = lua_topointer(L, 1);
-  mw_owner owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  mw_owner owner = owner_of_caller(L, s);
   while (owner != 0 && transaction_of(s, owner)->run_of != object)
     owner = mw_owner_parent(s->engine, owner);
   lua_pushboolean(L, owner != 0);
@@ -964,7 +1078,7 @@ static int is_in_run(lua_State *L) {
 ** one around it, is taken back */
 static int on_rollback(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_owner owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  mw_owner owner = owner_of_caller(L, s);
   lua_settop(L, 1);
   if (owner != 0) add_call(L, s, owner);
   lua_pushboolean(L, owner != 0);
@@ -986,8 +1100,15 @@ static int on_end(lua_State *L) {
 /* in_transaction() */
 static int in_transaction(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_pushboolean(L, s->engine->journal.open > 0 && mwb_owner_of(L, s) != 0);
+  lua_pushboolean(L, owner_of_caller(L, s) != 0);
   return 1;
+}
+
+/* quietly(f, ...): calls `f` where no debug hook of the program raises */
+static int quietly(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  if (call_quietly(L, s, lua_gettop(L) - 1) != LUA_OK) return lua_error(L);
+  return 0;
 }
 
 /* prepare(f, begin, end): sets the functions that read options, and that trace
@@ -1024,14 +1145,15 @@ void mwb_open_transaction(lua_State *L) {
                                        {"on_rollback", on_rollback},
                                        {"on_end", on_end},
                                        {"in_transaction", in_transaction},
+                                       {"quietly", quietly},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
                                      {"rollback", rollback_method},
                                      {"is_open", is_open_method},
                                      {NULL, NULL}};
-  static const luaL_Reg meta[] = {
-      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__close", close_meta}, {NULL, NULL}};
+  static const luaL_Reg looking[] = {{"__gc", look}, {NULL, NULL}};
   static const luaL_Reg retrying[] = {{"__gc", retry}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
@@ -1047,6 +1169,13 @@ void mwb_open_transaction(lua_State *L) {
   mwb_push_function(L, s, end_lost);
   mwb_keep(L, s, MWB_ENDLOST);
   mwb_new_meta(L, MWB_RETRYING, "retry", retrying, none);
+  mwb_new_meta(L, MWB_LOOKING, "look", looking, none);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  mwb_keep(L, s, MWB_BEGINS);
   make_retry(L, s);
   lua_newthread(L);
   mwb_keep(L, s, MWB_QUIET);

@@ -87,8 +87,9 @@ static int hand(void *ud, mw_owner from, mw_owner to, mw_entry *entry,
   return MW_OK;
 }
 
-static void keep_source(void *ud, uint32_t source, int n) {
+static void keep_source(void *ud, uint32_t source, mw_owner id, int n) {
   (void)ud;
+  (void)id;
   host.sources[source] += n;
 }
 

@@ -3,10 +3,13 @@
 -- rollback removes the owner's writes; the field has the value of the last
 -- write that is left.
 --
+-- Some programs have batches; what guards hear is not compared in these.
+--
 -- A program is a list of numbers.  Each number is one step: it says by which
 -- coroutines the step goes, and what the last of these does.
 
 local mw = require "moonwatch"
+local support = require "support"
 
 local CLASS = {} -- the key of an object's class in the simulation
 local FAIL = setmetatable({}, { __tostring = function() return "fails" end })
@@ -32,6 +35,16 @@ local CLASSES = {
 
 
 local STORING = CLASSES[2]
+
+local USERDATA = 11 -- the object that is one; its fields are in a table
+
+-- Returns a new userdata, and the table that holds its fields.
+local function new_userdata(fields)
+  return support.userdata {
+    __index = function(_, key) return fields[key] end,
+    __newindex = function(_, key, value) rawset(fields, key, value) end,
+  }, fields
+end
 
 local World = {}
 World.__index = World
@@ -85,7 +98,7 @@ function World:note_write(i, key, value)
   local kind = key == CLASS and "metatable" or value == nil and "delete" or
     old == nil and "insert" or "update"
   self:expect(i, key, old, value, kind)
-  if old == nil and value == nil and key ~= CLASS and
+  if old == nil and value == nil and key ~= CLASS and i ~= USERDATA and
     value_of(self:chain(i, CLASS)) == STORING then
     return -- its function stores nothing
   end
@@ -179,7 +192,8 @@ end
 
 -- Compares what an object holds with the simulation.
 function World:check_object(i)
-  local raw, fields = mw.raw(self.objects[i]), self.fields[i]
+  local raw, fields = self.hidden, self.fields[i]
+  if i ~= USERDATA then raw = mw.raw(self.objects[i]) end
   for key, chain in pairs(fields) do
     local real = nil
     if key ~= CLASS then real = rawget(raw, key)
@@ -208,7 +222,9 @@ end
 function World:check_events()
   local real, expected = self.events, self.expected
   self.events, self.expected = {}, {}
-  if self.lost_count and self.lost_count > 1 then return end
+  if self.has_batches or self.lost_count and self.lost_count > 1 then
+    return
+  end
   local function list(events)
     local texts = {}
     for i, event in ipairs(events) do texts[i] = self:event_text(event) end
@@ -492,6 +508,17 @@ function actions.transaction(self, its, choose, depth)
   end
 end
 
+function actions.batch(self, its, _, depth)
+  if not self.has_batches then return end
+  self:log("batch of", its.id)
+  local ok, err = pcall(mw.batch, function()
+    local failed = self:level(its, depth + 1) == "fail"
+    self:log("end of batch of", its.id, failed and "fails" or "")
+    if failed then error(FAIL, 0) end
+  end)
+  if not ok and err ~= FAIL then error(err, 0) end
+end
+
 -- Returns the coroutines that can be resumed.
 function World:suspended()
   local found = {}
@@ -576,7 +603,7 @@ end
 -- How often each action is chosen.
 local OFTEN = {
   write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
-  begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4,
+  begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4, batch = 2,
   untrack = 1,
   ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
 }
@@ -620,7 +647,7 @@ function World:level(its, depth)
         return step.name
       end
     elseif depth < 6 or not (step.name == "block" or
-      step.name == "transaction") then
+      step.name == "transaction" or step.name == "batch") then
       actions[step.name](self, its, step.choose, depth)
     end
     wipe(4)
@@ -663,18 +690,20 @@ local function make(first)
     setmetatable({ a = 1 }, CLASSES[2]), { keep = keep, a = keep[2] },
     keep[1], keep[2], keep[3], { a = 1, d = 2 },
   }
+  objects[USERDATA], self.hidden = new_userdata { a = 1, [LONG .. 6] = 2 }
   self.objects = objects
   for i, obj in ipairs(objects) do
     self.numbers[obj] = i
     self.fields[i] = {}
-    for key, value in pairs(obj) do
+    for key, value in pairs(i == USERDATA and self.hidden or obj) do
       self:chain(i, key)[1].value = value
     end
-    self:chain(i, CLASS)[1].value = getmetatable(obj)
+    if i ~= USERDATA then self:chain(i, CLASS)[1].value = getmetatable(obj) end
   end
   self:chain(4, CLASS)
   for i = 1, 5 do mw.track(objects[i]) end
   mw.track(objects[10])
+  mw.track(objects[USERDATA])
   mw.track(objects[6], { deep = true })
   self.no_class = getmetatable(objects[1])
   local function guard(obj, key, old, new, kind)
@@ -683,18 +712,23 @@ local function make(first)
     end
     local i = self.numbers[obj]
     self.events[#self.events + 1] = { i, key, old, new, kind }
-    if kind == "rollback" and not self.lost_count and not self.failed then
+    if kind == "rollback" and not self.lost_count and not self.failed and
+      not self.has_batches then
       local ok, err = pcall(self.check_objects, self)
       if not ok then self.failed = "in a guard, " .. err end
     end
   end
   for i in ipairs(objects) do
-    if i < 10 and choose(2) == 1 then
+    if i ~= 10 and choose(2) == 1 then
       mw.watch(objects[i], guard, { once = false })
       self.heard[i] = true
     end
   end
-  self.guard = guard
+  self.has_batches = choose(4) == 1
+  if choose(2) == 1 then
+    mw.watch(objects[6], function(_, path) assert(#path > 0) end,
+      { deep = true, once = false })
+  end
   return self
 end
 
