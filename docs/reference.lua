@@ -23,17 +23,20 @@ return {
     userdata, a function or a thread.]],
     "table|userdata|function|thread" },
   { "mw.id<T: moonwatch.Object>(obj: T) -> serial: integer", [[Returns the
-    object's serial: 1, 2, 3 and so on, the same for the object's whole life
-    and never given to another object.]] },
+    object's serial: 1, 2, 3 and so on, the same for the object's whole life and
+    never given to another object.]] },
   { "mw.object(serial: integer) -> obj?: any", [[Returns the live object of a
     serial, or nil.]] },
   { "mw.weakmap(on_death?: fun(value: any, id: integer)) -> map:\z
       moonwatch.WeakMap", [[Returns a table with weak keys that are compared by
     identity. `on_death` is called once for each key that was collected, after
-    the entry is gone.]] },
+    the entry is gone. An error in it becomes a Lua warning, as in a
+    finaliser.]] },
   { "mw.reap(budget?: integer) -> n: integer", [[Deals with the deaths of
     objects now, with at most `budget` of them, and returns how many there were.
-    This also happens in small slices whenever the library is used.]] },
+    This also happens in small slices whenever the library is used. With a
+    budget, the library also looks at no more than 10,000 objects and 100 for
+    each death of the budget.]] },
   { class = "moonwatch.WeakMap", name = "map", [[A table with weak keys, from
     `mw.weakmap`. A value that refers to its key does not keep the key. `#map`
     and `pairs(map)` work.]],
@@ -47,35 +50,10 @@ return {
       value.]] },
     { "map:clear()", [[Removes all entries.]] },
     { "map:len() -> n: integer", [[Returns the number of entries whose keys are
-      alive.]] },
+      alive. After a collection it is counted anew.]] },
     { "map:pairs() -> next: (fun(...: any): any, any), state: any, \z
         first: any", [[Iterates over the entries that are there from start to
       end, each once; the loop may add, remove and collect.]] } },
-  { "mw.once(max?: integer) -> seen: moonwatch.Seen", [[Returns a set that is
-    called with a key: `seen(key)` is true the first time. Of more than `max`
-    keys (4096), the set forgets the key that it was asked for the longest time
-    ago.]] },
-  { class = "moonwatch.Seen", name = "seen", call = "(key: any): boolean",
-    [[A set of keys that were seen, from `mw.once`; it keeps no object alive.
-    `#seen` works.]],
-    { "seen:len() -> n: integer", [[Returns the number of keys that the set
-      knows.]] },
-    { "seen:clear()", [[Forgets all keys.]] } },
-  { "mw.cleanup(scope: table, name: any, value: any) -> handle:\z
-      moonwatch.Cleanup", [[Sets `scope[name]`, which must be nil, to `value`,
-    until the handle runs.]] },
-  { "mw.cleanup_for(owner: moonwatch.Object, handle: moonwatch.Cleanup) \z
-      -> handle: moonwatch.Cleanup", [[Runs the handle when `owner` has
-    died.]] },
-  { class = "moonwatch.Cleanup", name = "cleanup", [[A field that is set for a
-    while, from `mw.cleanup`; it can be closed with `<close>`.]],
-    { "cleanup:run()", [[Deletes the field, unless the program has set it to
-      another value. A second call does nothing.]] },
-    { "cleanup:cancel()", [[The same as `cleanup:run()`.]] },
-    { "cleanup:alive() -> alive: boolean", [[Tells whether the handle has not
-      run yet.]] },
-    { "cleanup:pending() -> n: integer", [[Returns how many handles of
-      `mw.cleanup` have not run yet.]] } },
   { "mw.version: string", [[The version of the library.]] },
 },
 
@@ -86,8 +64,8 @@ return {
     tags objects with them.]],
     { "clock:now() -> generation: integer", [[Returns the current
       generation.]] },
-    { "clock:advance() -> generation: integer", [[Begins the next generation
-      and returns its number.]] },
+    { "clock:advance() -> generation: integer", [[Begins the next generation and
+      returns its number.]] },
     { "clock:tag<T: moonwatch.Object>(obj: T) -> obj: T", [[Tags an object with
       the current generation, in place of an earlier one.]] },
     { "clock:generation(obj: any) -> generation: integer", [[Returns the
@@ -96,29 +74,13 @@ return {
       object was tagged in the current generation.]] },
     { "clock:since(generation: integer) -> next: fun(): (any, integer)",
       [[Iterates over the live objects that were tagged in this generation or
-      later, with their generations.]] },
+      later, with their generations. It passes over older ones 256 at a
+      time.]] },
     { "clock:reset()", [[Goes back to generation 0 and forgets all tags.]] } },
   { "mw.mark_dynamic(class: table, on?: boolean)", [[Marks exactly this class,
     not its subclasses, as dynamic; with false, takes the mark away.]] },
   { "mw.is_marked(class: any) -> marked: boolean", [[Tells whether the class is
     marked.]] },
-  { "mw.instrument(class: table, rules?: moonwatch.InstrumentRules) -> handle:\z
-      moonwatch.Handle", [[From now on, tags each instance of the class when its
-    constructor returns or when it is restored from data, and advances the
-    clock. The handle restores the class.]] },
-  { class = "moonwatch.InstrumentRules", [[What `mw.instrument` wraps.]],
-    { "constructors?: (string|function)[]", [[The constructors, by name or as
-      functions; by default those of `new`, `__call`, `init`, `initialize` and
-      `_init` that the class has.]] },
-    { "restorers?: (string|function)[]", [[What restores an instance from data;
-      by default `__setstate` and `from_data`.]] },
-    { "clock?: moonwatch.Clock", [[The clock that tags; by default the default
-      clock.]] } },
-  { "mw.changed_since(obj: any, generation: integer) -> changed: boolean",
-    [[Tells whether a watched object was written in this generation of the
-    default clock or later.]] },
-  { "mw.last_change(obj: any) -> generation: integer", [[Returns the generation
-    of the default clock in which a watched object was last written, or -1.]] },
 },
 
 { page = "watch", title = "Watch",
@@ -127,35 +89,41 @@ return {
     writes to a table, or to a userdata with a metatable: a function is called
     `guard(obj, key, old, new, kind)`; of a table or userdata, which is held
     weakly, the method `guard:invalidate(obj, key, old, new, kind)`; an
-    `mw.guard()` becomes invalid.]] },
+    `mw.guard()` becomes invalid. Several roots above an object are told in the
+    order in which each was first watched deeply.]] },
   { class = "moonwatch.WatchOptions", [[Which writes a watch is told of, and
     when.]],
-    { "once?: boolean", [[Does the watch end with the first write that fires
-      it? True by default, but false for `phase = "check"`.]] },
+    { "once?: boolean", [[Does the watch end with the first write that fires it?
+      True by default, but false for `phase = "check"`.]] },
     { "key?: any", [[Only writes to this field.]] },
     { "keys?: any[]", [[Only writes to these fields.]] },
     { "phase?: moonwatch.Phase", [[When the guard is called; `"before"` by
       default.]] },
     { "equal?: \"fire\"|\"skip\"", [[With `"skip"`, not for a write of the same
       value; `"fire"` by default.]] },
-    { "when?: moonwatch.GuardFunction", [[Gets the same arguments as the guard,
-      which is called only if this function returns true.]] },
+    { "when?: moonwatch.GuardFunction", [[Gets the arguments of the guard, but
+      of a deep watch the written object and its key; the guard is called only
+      if this function returns true.]] },
     { "owner?: moonwatch.Object", [[The watch ends when this object dies, and
       keeps a guard that is a function only as long.]] },
     { "existing?: boolean", [[Calls the guard at once for each field that is
       there, with the kind `"existing"`.]] },
     { "deep?: boolean", [[For writes to anything below the object, too: the
       guard gets the path, an array of keys, in place of the key, and the
-      written object after the kind.]] },
+      written object after the kind. Classes are no contents: a table that is
+      the class, or the `__index`, of something below is not entered.]] },
     { "descend?: moonwatch.Descend", [[Of a deep watch: decides, instead of the
       policy, whether a table is included.]] },
-    { "path?: any[]", [[A deep watch of this way only, such as
-      `{ "enemies", mw.any, "hp" }`; excludes `key` and `keys`.]] } },
+    { "path?: any[]", [[A deep watch of this way only, such as `{ "enemies",
+      mw.any, "hp" }`: of writes to the fields on the way and at its end. With
+      `equal = "skip"`, a table that is replaced on the way counts only if
+      values at the end differ. Excludes `key` and `keys`.]] } },
   { alias = "moonwatch.Phase", [[When a guard is called.]],
     { "before", "before the value is stored" },
     { "after", "after the value is stored" },
     { "check", [[before the write counts; an error refuses the write, and
-      `return true, value` stores that value instead]] } },
+      `return true, value` stores that value instead; nobody is told of a write
+      that a check refuses]] } },
   { alias = "moonwatch.Kind", [[What sort of change a guard is told of.]],
     { "insert", "the field was absent before" },
     { "update", "the field had another value, or the same" },
@@ -167,8 +135,8 @@ return {
     { "apply", "effects were applied" },
     { "touch", "said by hand, with `mw.touch`" },
     { "existing", "the field was there when the watch began" } },
-  { alias = "moonwatch.GuardFunction", [[A guard that is a function. With
-    `phase = "check"` it may return true and another value.]],
+  { alias = "moonwatch.GuardFunction", [[A guard that is a function. With `phase
+    = "check"` it may return true and another value.]],
     "fun(obj: any, key: any, old: any, new: any, kind: moonwatch.Kind, \z
       written: any): boolean?, any" },
   { alias = "moonwatch.Guards", [[What can be a guard.]],
@@ -196,19 +164,26 @@ return {
     { "guard:revalidate()", [[Makes the guard valid again.]] } },
   { "mw.batch(fn: function, ...: any) -> ...: any", [[Calls `fn(...)` and
     returns its results. Guards that writes within concern are called once each
-    at the end of the outermost batch, with the value from before the batch and
-    the new one. Without a function, returns a batch for
-    `local batch <close> = mw.batch()`.]],
+    at the end of the outermost batch, with the last key that concerns them, the
+    value from before the batch and the new one. The function may yield: a batch
+    owns the writes of its coroutine and of those that it drives. Without a
+    function, returns a batch for `local batch <close> = mw.batch()`.]],
     more = { "mw.batch() -> batch: moonwatch.Batch" } },
   { class = "moonwatch.Batch", name = "batch", [[A batch for a block, from
     `mw.batch()`.]],
     { "batch:close()", [[Ends the batch. A second call does nothing.]] } },
   { "mw.on_error(handler?: fun(err: any, where: string)) -> former?: function",
     [[Sets the function that takes the errors of guards, hooks and callbacks,
-    and returns the former one. Without a function, errors of guards are raised
-    from the writing statement again.]] },
+    and returns the former one. Without a function, the first error of a guard
+    is raised from the writing statement, after all guards were called and the
+    value was stored.]] },
   { "mw.mutations(obj: any) -> n: integer", [[Returns the number of writes since
     the object was first watched.]] },
+  { "mw.changed_since(obj: any, generation: integer) -> changed: boolean",
+    [[Tells whether a watched object was written in this generation of the
+    default clock or later.]] },
+  { "mw.last_change(obj: any) -> generation: integer", [[Returns the generation
+    of the default clock in which a watched object was last written, or -1.]] },
   { "mw.is_watched(obj: any) -> watched: boolean", [[Tells whether the object is
     watched.]] },
   { "mw.unwatch(obj: any) -> plain: boolean", [[Ends all watches of an object
@@ -226,12 +201,14 @@ return {
     cannot see.]] },
   { "mw.plain<T>(value: T) -> copy: T", [[Returns a deep copy that nothing
     tracks, with the same sharing, cycles and classes: for printers and
-    serialisers.]] },
+    serialisers. The copy has no metatable where the class has `__gc` or
+    `__close` or keeps the fields elsewhere.]] },
   { "mw.see_through(env: table) -> handle: moonwatch.Handle", [[Puts `next`,
     `rawget`, `rawset`, `rawlen` and `setmetatable` that know watched objects
-    into the table `env`, until the handle is cancelled.]] },
-  { "mw.setmetatable<T: table>(obj: T, metatable?: table) -> obj: T", [[Gives
-    a watched object another metatable; of other objects, the same as Lua's
+    into the table `env`, until the handle is cancelled, which puts back what is
+    still its own.]] },
+  { "mw.setmetatable<T: table>(obj: T, metatable?: table) -> obj: T", [[Gives a
+    watched object another metatable; of other objects, the same as Lua's
     `setmetatable`.]] },
   { "mw.refresh(class: table) -> n: integer", [[Gives the watched objects of a
     class the metamethods that the class has now, and returns how many objects
@@ -251,8 +228,8 @@ return {
     { "memo:on(obj: table|userdata, opts?: moonwatch.MemoOptions) -> memo:\z
         moonwatch.Memo", [[Lets the results depend on less, or on more, than all
       fields of one object.]] } },
-  { class = "moonwatch.MemoOptions", [[What of an object a memo depends on;
-    as in `moonwatch.WatchOptions`.]],
+  { class = "moonwatch.MemoOptions", [[What of an object a memo depends on; as
+    in `moonwatch.WatchOptions`.]],
     { "deep?: boolean", [[On all that is below the object.]] },
     { "key?: any", [[On this field.]] },
     { "keys?: any[]", [[On these fields.]] },
@@ -275,7 +252,8 @@ return {
   { class = "moonwatch.Policy", name = "policy", [[A policy, from `mw.policy` or
     `mw.load_policy`.]],
     { "policy.errors: table<string, integer>", [[How often a function of the
-      policy raised each error.]] },
+      policy raised each error. A rule that raises is skipped, and told of once
+      through `mw.on_error`.]] },
     { "policy:use() -> former: moonwatch.Policy", [[Puts the policy into force
       and returns the former one.]] },
     { "policy:reload() -> ok?: boolean, message?: string", [[Reads the file
@@ -316,13 +294,27 @@ return {
       value.]] },
     { "restore?: fun(obj: any, state: any)", [[Of a userdata: gives it a state
       back.]] } },
+  { "mw.instrument(class: table, rules?: moonwatch.InstrumentRules) -> handle:\z
+      moonwatch.Handle", [[From now on, tags each instance of the class when its
+    constructor returns or when it is restored from data, and advances the
+    clock. The handle restores the class. Plain classes, middleclass, classic
+    and Penlight are known.]] },
+  { class = "moonwatch.InstrumentRules", [[What `mw.instrument` wraps.]],
+    { "constructors?: (string|function)[]", [[The constructors, by name or as
+      functions; by default those of `new`, `__call`, `init`, `initialize` and
+      `_init` that the class has.]] },
+    { "restorers?: (string|function)[]", [[What restores an instance from data;
+      by default `__setstate` and `from_data`.]] },
+    { "clock?: moonwatch.Clock", [[The clock that tags; by default the default
+      clock.]] } },
   { "mw.is_dynamic(obj: any, ctx?: table) -> value: any, reason: string",
     [[Returns the value of the first rule that decides about the object, and the
     name of that rule; false and `"default"` if none does.]] },
   { "mw.name_class<T: table>(name: string, class: T, rules?:\z
       moonwatch.NameRules) -> class: T", [[Gives a class the name by which
     bytes, policies and hierarchies know it, with the rules that a policy may
-    have for it. The class is held weakly.]] },
+    have for it; where both say something, the policy counts. The class is held
+    weakly.]] },
   { class = "moonwatch.NameRules : moonwatch.ClassRules", [[The rules of
     `mw.name_class`.]],
     { "replace?: boolean", [[Takes the name from another class that has
@@ -343,13 +335,14 @@ return {
       moonwatch.Effects, ...: any", [[Calls `fn(...)` and returns true, the
     effects of its writes and its results. If `fn` raises, all its writes are
     taken back, and false and the error come back. A label or options may come
-    before the function.]],
+    before the function. Transactions nest, and `fn` may yield.]],
     more = { "mw.transaction(opts: string|moonwatch.TransactionOptions, fn: \z
       function, ...: any) -> ok: boolean, effects: moonwatch.Effects, ...: \z
       any" } },
   { "mw.begin(opts?: string|moonwatch.TransactionOptions) -> tx:\z
-      moonwatch.Transaction", [[Begins a transaction, for
-    `local tx <close> = mw.begin()`. The argument is a label or options.]] },
+      moonwatch.Transaction", [[Begins a transaction, for `local tx <close> =
+    mw.begin()`. The argument is a label or options. Transactions may end in any
+    order.]] },
   { class = "moonwatch.TransactionOptions", [[What a transaction records.]],
     { "label?: string", [[What people call it.]] },
     { "where?: boolean", [[Entries say the file and line of each write.]] },
@@ -372,8 +365,8 @@ return {
       entries.]] },
     { "effects:objects() -> objects: any[]", [[Returns the objects that were
       written, in the order of their first writes.]] },
-    { "effects:reads() -> reads?: moonwatch.Read[]", [[Returns what was read,
-      or nil if the transaction was not asked for reads.]] },
+    { "effects:reads() -> reads?: moonwatch.Read[]", [[Returns what was read, or
+      nil if the transaction was not asked for reads.]] },
     { "effects:rollback() -> effects: moonwatch.Effects", [[Gives all fields the
       values from before, whatever they hold.]] },
     { "effects:apply(opts?: moonwatch.ApplyOptions) -> effects?:\z
@@ -385,19 +378,22 @@ return {
     { "effects:squash() -> effects: moonwatch.Effects", [[Returns the same
       change with at most one entry a field.]] },
     { "effects:concat(other: moonwatch.Effects) -> effects:\z
-        moonwatch.Effects", [[Returns these effects followed by the
-      others.]] },
+        moonwatch.Effects", [[Returns these effects followed by the others.]] },
     { "effects:conflicts(other: moonwatch.Effects) -> conflicts:\z
         moonwatch.Conflict[]", [[Returns the fields that both wrote, and
-      differently, and those that one wrote and the other read.]] },
+      differently, and those that one wrote and the other read, as far as the
+      reads are known.]] },
     { "effects:only(root: table) -> effects?: moonwatch.Effects, message?:\z
         string", [[Returns the part of the effects below a root.]] },
     { "effects:to_lua(names: table<string, any>) -> source?: string, message?:\z
         string", [[Returns the source of a Lua program that performs the
-      effects, where `names` has the objects that are globals there.]] },
+      effects, where `names` has the objects that are globals there; all others
+      are found by the way to them. For `mw.null` and the marks of documents,
+      the text takes the global `mw`, else `require "moonwatch"`.]] },
     { "effects:to_bytes(root: table) -> bytes?: string, message?: string",
-      [[Returns the effects as bytes, for `mw.patch_bytes` elsewhere or
-      later.]] },
+      [[Returns the effects as bytes, for `mw.patch_bytes` on a copy of what is
+      below the root, elsewhere or later. Classes go by name, see
+      `mw.name_class`; what cannot be sent is nil and a message.]] },
     { "effects:to_patch(root: table) -> operations?: moonwatch.Operation[], \z
         message?: string", [[Returns the effects as a JSON patch, for
       `mw.patch`.]] } },
@@ -501,7 +497,10 @@ return {
     { "fx:clear()", [[Forgets everything.]] },
     { "fx:apply() -> effects?: moonwatch.Effects, message?: string, entry?: \z
         moonwatch.Entry", [[Does all or nothing: the saves, the hooks, the
-      writes in the order of the program, the callbacks.]] },
+      writes in the order of the program, the callbacks. If a transaction around
+      it is taken back, the plan is there again, before what was added since,
+      and its hooks are removed by their handles. What is stored while it writes
+      is for the next time.]] },
     { "fx:to_lua(names: table<string, any>) -> source?: string, message?: \z
         string", [[Returns the source of a Lua program that does what `apply`
       would do; nil and a message if there are callbacks.]] } },
@@ -543,7 +542,8 @@ return {
     { "history:run(label: string, fn: function, ...: any) -> ...: any", [[Calls
       `fn(...)` as a step and returns its results. An error takes its writes
       back and goes on. A run that changes nothing is no step, and a run in a
-      run is part of it.]] },
+      run is part of it. If a transaction around it is taken back, its step goes
+      too.]] },
     { "history:undo() -> label?: string, message?: string, entry?: \z
         moonwatch.Entry", [[Undoes the last step. Where somebody else changed a
       field since, returns nil, a message and the entry, and nothing has
@@ -557,7 +557,8 @@ return {
     { "history:labels() -> labels: string[]", [[Returns the labels of the steps
       that can be undone, the oldest first.]] },
     { "history:merge(label: string)", [[Makes one step of successive runs with
-      this label, from now on.]] },
+      this label, from now on, within `merge_window`; runs that cancel out are
+      no step.]] },
     { "history:seal()", [[Makes the next run a step of its own.]] },
     { "history:mark_saved()", [[Says that the present state is saved.]] },
     { "history:is_saved() -> saved: boolean", [[Tells whether the present state
@@ -568,7 +569,9 @@ return {
   { "mw.patch(root: table, operations: moonwatch.Operation[]) -> root?: any, \z
       message?: string, index?: integer", [[Performs a JSON patch (RFC 6902),
     all operations or none; an operation on `""` makes another root. If an
-    operation fails, returns nil, a message and its index.]] },
+    operation fails, returns nil, a message and its index. An operation costs
+    its path, not the tables on it. A table in two places is changed once, and
+    refused if operations come to it by both.]] },
   { class = "moonwatch.Operation", [[One operation of a JSON patch.]],
     { "op: \"add\"|\"remove\"|\"replace\"|\"move\"|\"copy\"|\"test\"", [[What it
       does.]] },
@@ -577,11 +580,16 @@ return {
     { "value?: any", [[The value, of `"add"`, `"replace"` and `"test"`.]] } },
   { "mw.diff(a: any, b: any) -> operations?: moonwatch.Operation[], \z
       message?: string", [[Returns the operations that make `a` equal to `b`;
-    nil and a message for what JSON cannot say.]] },
+    nil and a message for what JSON cannot say: functions, NaN, cycles, strings
+    that are not UTF-8, tables with keys of both kinds. The order is fixed. Of a
+    list there are inserts and removes, but no more than it takes to replace
+    what differs.]] },
   { "mw.patch_bytes(root: table, bytes: string) -> root?: table, message?: \z
       string", [[Performs effects that came as bytes, from `effects:to_bytes`.
-    Damaged bytes change nothing.]] },
-  { "mw.array<T: table>(t: T) -> t: T", [[Marks a table as JSON's array.]] },
+    Damaged bytes change nothing. A new object is made by the rule `new`, else
+    by `class:allocate()`, else with the metatable alone.]] },
+  { "mw.array<T: table>(t: T) -> t: T", [[Marks a table as JSON's array. Without
+    a mark, an empty table is either, and the keys of others decide.]] },
   { "mw.object_like<T: table>(t: T) -> t: T", [[Marks a table as JSON's
     object.]] },
   { "mw.null: lightuserdata", [[JSON's null: the light userdata that lua-cjson
@@ -592,12 +600,13 @@ return {
   { "mw.hierarchy(opts?: moonwatch.HierarchyOptions) -> h:\z
       moonwatch.Hierarchy", [[Returns a hierarchy: what is executing, and under
     which name. Each coroutine has its own stack.]] },
-  { class = "moonwatch.HierarchyOptions", [[How objects are found and
-    named.]],
-    { "root?: string", [[The name that is always among `h:parents()`;
-      `"Global"` by default.]] },
+  { class = "moonwatch.HierarchyOptions", [[How objects are found and named.]],
+    { "root?: string", [[The name that is always among `h:parents()`; `"Global"`
+      by default.]] },
     { "children?: fun(obj: any): any, any, any", [[Returns a table, or an
-      iterator, of the keys and children of an object.]] },
+      iterator, of the keys and children of an object. By default, children are
+      the fields, also in plain tables, that hold objects of an instrumented
+      class or with a method in the policy's `entries`.]] },
     { "name?: fun(parent_name: string, key: any, child: any): string?", [[What a
       child is called.]] },
     { "class_name?: fun(obj: any): string?", [[What a root is called.]] } },
@@ -611,7 +620,7 @@ return {
       object until the scope is closed.]] },
     { "h:instrument(class: table, methods: string[]) -> handle: \z
         moonwatch.Handle", [[Makes calls of these methods enter and leave their
-      object.]] },
+      object, also on errors. Such a call is no tail call any more.]] },
     { "h:current() -> name?: string, obj?: any, depth?: integer", [[Returns what
       executes, or nothing.]] },
     { "h:path() -> names: string[]", [[Returns the names on the stack, the
@@ -625,7 +634,8 @@ return {
     { "h:names() -> names: string[]", [[Returns the names of all live objects,
       sorted.]] },
     { "h:on(events: moonwatch.HierarchyEvents) -> handle: moonwatch.Handle",
-      [[Calls functions when objects are entered and left.]] },
+      [[Calls functions when objects are entered and left. Their errors go to
+      `mw.on_error`, else the first is raised when all were called.]] },
     { "h:record(on?: boolean)", [[Begins to tape what is left; with false, ends
       that and forgets the tape.]] },
     { "h:backward(fn: fun(obj: any, name: string))", [[Visits what is on the
@@ -696,13 +706,14 @@ return {
   { "mw.infer(examples: any[]|moonwatch.Report, opts?: \z
       moonwatch.InferOptions) -> spec: moonwatch.Specialisation", [[Returns what
     the examples have in common, to test other examples.]] },
-  { class = "moonwatch.InferOptions : moonwatch.DynamismOptions", [[How
-    examples are read, and what is accepted.]],
+  { class = "moonwatch.InferOptions : moonwatch.DynamismOptions", [[How examples
+    are read, and what is accepted.]],
     { "exact?: boolean", [[Refuses fields that no example had.]] } },
   { class = "moonwatch.Specialisation", name = "spec", [[What examples have in
     common, from `mw.infer`.]],
     { "spec:matches(example: any) -> same: boolean, path?: string", [[Tells
-      whether an example is like the known ones; if not, the first path that
+      whether constants are the same, numbers in their range, and kinds, lengths
+      and shapes those that there were; if not, the first path that
       differs.]] },
     { "spec:constants() -> constants: table<string, any>", [[Returns the values
       that are always the same, by path.]] },
@@ -741,8 +752,8 @@ return {
 { page = "traces", title = "Traces",
   { "mw.timed(name: string, opts?: moonwatch.TimedOptions) -> scope: \z
       moonwatch.TimedScope", [[Opens a scope that is measured while a trace
-    runs, while `mw.timing` is on, or because it has a column: for
-    `local _ <close> = mw.timed "draw"`.]] },
+    runs, while `mw.timing` is on, or because it has a column: for `local _
+    <close> = mw.timed "draw"`.]] },
   { class = "moonwatch.TimedOptions", [[What is known of a scope.]],
     { "category?: string", [[The category in the trace.]] },
     { "args?: table", [[Data that are copied into the trace.]] },
@@ -789,9 +800,6 @@ return {
     { "chrome", "trace events, which Perfetto opens; the default" },
     { "speedscope", "a profile for speedscope" },
     { "html", "a page that can be opened anywhere" } },
-  { "mw.context(fn: fun(): string?) -> handle: moonwatch.Handle", [[Asks `fn()`
-    for a text, cut to 256 characters, when guards are told of a write that is
-    traced.]] },
   { "mw.timing(on: boolean) -> former: boolean", [[Says whether all scopes are
     measured, and returns whether they were.]] },
   { "mw.times(format?: \"text\"|\"csv\"|\"table\", aggregate?: boolean) -> \z
@@ -830,6 +838,37 @@ return {
   { "mw.advance_frame() -> n: integer", [[Begins the next frame and returns its
     number.]] },
   { "mw.reset_frames()", [[Goes back to frame 0.]] },
+},
+
+{ page = "small", title = "Small things",
+  { "mw.once(max?: integer) -> seen: moonwatch.Seen", [[Returns a set that is
+    called with a key: `seen(key)` is true the first time. Of more than `max`
+    keys (4096), the set forgets the key that it was asked for the longest time
+    ago.]] },
+  { class = "moonwatch.Seen", name = "seen", call = "(key: any): boolean",
+    [[A set of keys that were seen, from `mw.once`; it keeps no object alive.
+    `#seen` works.]],
+    { "seen:len() -> n: integer", [[Returns the number of keys that the set
+      knows.]] },
+    { "seen:clear()", [[Forgets all keys.]] } },
+  { "mw.cleanup(scope: table, name: any, value: any) -> handle:\z
+      moonwatch.Cleanup", [[Sets `scope[name]`, which must be nil, to `value`,
+    until the handle runs.]] },
+  { "mw.cleanup_for(owner: moonwatch.Object, handle: moonwatch.Cleanup) \z
+      -> handle: moonwatch.Cleanup", [[Runs the handle when `owner` has
+    died.]] },
+  { class = "moonwatch.Cleanup", name = "cleanup", [[A field that is set for a
+    while, from `mw.cleanup`; it can be closed with `<close>`.]],
+    { "cleanup:run()", [[Deletes the field, unless the program has set it to
+      another value. A second call does nothing.]] },
+    { "cleanup:cancel()", [[The same as `cleanup:run()`.]] },
+    { "cleanup:alive() -> alive: boolean", [[Tells whether the handle has not
+      run yet.]] },
+    { "cleanup:pending() -> n: integer", [[Returns how many handles of
+      `mw.cleanup` have not run yet.]] } },
+  { "mw.context(fn: fun(): string?) -> handle: moonwatch.Handle", [[Asks `fn()`
+    for a text, cut to 256 characters, when guards are told of a write that is
+    traced.]] },
 },
 
 }

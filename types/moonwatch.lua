@@ -43,7 +43,8 @@ function map:remove(key) end
 ---Removes all entries.
 function map:clear() end
 
----Returns the number of entries whose keys are alive.
+---Returns the number of entries whose keys are alive. After a collection it is
+---counted anew.
 ---@return integer n
 function map:len() end
 
@@ -53,39 +54,6 @@ function map:len() end
 ---@return any state
 ---@return any first
 function map:pairs() end
-
----A set of keys that were seen, from `mw.once`; it keeps no object alive.
----`#seen` works.
----@class moonwatch.Seen
----@overload fun(key: any): boolean
-local seen = {}
-
----Returns the number of keys that the set knows.
----@return integer n
-function seen:len() end
-
----Forgets all keys.
-function seen:clear() end
-
----A field that is set for a while, from `mw.cleanup`; it can be closed with
----`<close>`.
----@class moonwatch.Cleanup
-local cleanup = {}
-
----Deletes the field, unless the program has set it to another value. A second
----call does nothing.
-function cleanup:run() end
-
----The same as `cleanup:run()`.
-function cleanup:cancel() end
-
----Tells whether the handle has not run yet.
----@return boolean alive
-function cleanup:alive() end
-
----Returns how many handles of `mw.cleanup` have not run yet.
----@return integer n
-function cleanup:pending() end
 
 ---A clock counts generations and tags objects with them.
 ---@class moonwatch.Clock
@@ -117,19 +85,13 @@ function clock:generation(obj) end
 function clock:is_current(obj) end
 
 ---Iterates over the live objects that were tagged in this generation or later,
----with their generations.
+---with their generations. It passes over older ones 256 at a time.
 ---@param generation integer
 ---@return fun(): (any, integer) next
 function clock:since(generation) end
 
 ---Goes back to generation 0 and forgets all tags.
 function clock:reset() end
-
----What `mw.instrument` wraps.
----@class moonwatch.InstrumentRules
----@field constructors? (string|function)[] The constructors, by name or as functions; by default those of `new`, `__call`, `init`, `initialize` and `_init` that the class has.
----@field restorers? (string|function)[] What restores an instance from data; by default `__setstate` and `from_data`.
----@field clock? moonwatch.Clock The clock that tags; by default the default clock.
 
 ---Which writes a watch is told of, and when.
 ---@class moonwatch.WatchOptions
@@ -138,18 +100,18 @@ function clock:reset() end
 ---@field keys? any[] Only writes to these fields.
 ---@field phase? moonwatch.Phase When the guard is called; `"before"` by default.
 ---@field equal? "fire"|"skip" With `"skip"`, not for a write of the same value; `"fire"` by default.
----@field when? moonwatch.GuardFunction Gets the same arguments as the guard, which is called only if this function returns true.
+---@field when? moonwatch.GuardFunction Gets the arguments of the guard, but of a deep watch the written object and its key; the guard is called only if this function returns true.
 ---@field owner? moonwatch.Object The watch ends when this object dies, and keeps a guard that is a function only as long.
 ---@field existing? boolean Calls the guard at once for each field that is there, with the kind `"existing"`.
----@field deep? boolean For writes to anything below the object, too: the guard gets the path, an array of keys, in place of the key, and the written object after the kind.
+---@field deep? boolean For writes to anything below the object, too: the guard gets the path, an array of keys, in place of the key, and the written object after the kind. Classes are no contents: a table that is the class, or the `__index`, of something below is not entered.
 ---@field descend? moonwatch.Descend Of a deep watch: decides, instead of the policy, whether a table is included.
----@field path? any[] A deep watch of this way only, such as `{ "enemies", mw.any, "hp" }`; excludes `key` and `keys`.
+---@field path? any[] A deep watch of this way only, such as `{ "enemies", mw.any, "hp" }`: of writes to the fields on the way and at its end. With `equal = "skip"`, a table that is replaced on the way counts only if values at the end differ. Excludes `key` and `keys`.
 
 ---When a guard is called.
 ---@alias moonwatch.Phase
 ---| "before" # before the value is stored
 ---| "after" # after the value is stored
----| "check" # before the write counts; an error refuses the write, and `return true, value` stores that value instead
+---| "check" # before the write counts; an error refuses the write, and `return true, value` stores that value instead; nobody is told of a write that a check refuses
 
 ---What sort of change a guard is told of.
 ---@alias moonwatch.Kind
@@ -240,7 +202,7 @@ function memo:on(obj, opts) end
 
 ---A policy, from `mw.policy` or `mw.load_policy`.
 ---@class moonwatch.Policy
----@field errors table<string, integer> How often a function of the policy raised each error.
+---@field errors table<string, integer> How often a function of the policy raised each error. A rule that raises is skipped, and told of once through `mw.on_error`.
 local policy = {}
 
 ---Puts the policy into force and returns the former one.
@@ -284,6 +246,12 @@ function policy:poll() end
 ---@field new? fun(): any Makes an object that is to be filled.
 ---@field snapshot? fun(obj: any): any Of a userdata: its state as a plain value.
 ---@field restore? fun(obj: any, state: any) Of a userdata: gives it a state back.
+
+---What `mw.instrument` wraps.
+---@class moonwatch.InstrumentRules
+---@field constructors? (string|function)[] The constructors, by name or as functions; by default those of `new`, `__call`, `init`, `initialize` and `_init` that the class has.
+---@field restorers? (string|function)[] What restores an instance from data; by default `__setstate` and `from_data`.
+---@field clock? moonwatch.Clock The clock that tags; by default the default clock.
 
 ---The rules of `mw.name_class`.
 ---@class moonwatch.NameRules : moonwatch.ClassRules
@@ -367,7 +335,7 @@ function effects:squash() end
 function effects:concat(other) end
 
 ---Returns the fields that both wrote, and differently, and those that one wrote
----and the other read.
+---and the other read, as far as the reads are known.
 ---@param other moonwatch.Effects
 ---@return moonwatch.Conflict[] conflicts
 function effects:conflicts(other) end
@@ -379,13 +347,17 @@ function effects:conflicts(other) end
 function effects:only(root) end
 
 ---Returns the source of a Lua program that performs the effects, where `names`
----has the objects that are globals there.
+---has the objects that are globals there; all others are found by the way to
+---them. For `mw.null` and the marks of documents, the text takes the global
+---`mw`, else `require "moonwatch"`.
 ---@param names table<string, any>
 ---@return string? source
 ---@return string? message
 function effects:to_lua(names) end
 
----Returns the effects as bytes, for `mw.patch_bytes` elsewhere or later.
+---Returns the effects as bytes, for `mw.patch_bytes` on a copy of what is below
+---the root, elsewhere or later. Classes go by name, see `mw.name_class`; what
+---cannot be sent is nil and a message.
 ---@param root table
 ---@return string? bytes
 ---@return string? message
@@ -592,7 +564,9 @@ function fx:diff(other) end
 function fx:clear() end
 
 ---Does all or nothing: the saves, the hooks, the writes in the order of the
----program, the callbacks.
+---program, the callbacks. If a transaction around it is taken back, the plan is
+---there again, before what was added since, and its hooks are removed by their
+---handles. What is stored while it writes is for the next time.
 ---@return moonwatch.Effects? effects
 ---@return string? message
 ---@return moonwatch.Entry? entry
@@ -650,7 +624,7 @@ local history = {}
 
 ---Calls `fn(...)` as a step and returns its results. An error takes its writes
 ---back and goes on. A run that changes nothing is no step, and a run in a run
----is part of it.
+---is part of it. If a transaction around it is taken back, its step goes too.
 ---@param label string
 ---@param fn function
 ---@param ... any
@@ -682,7 +656,8 @@ function history:can_redo() end
 ---@return string[] labels
 function history:labels() end
 
----Makes one step of successive runs with this label, from now on.
+---Makes one step of successive runs with this label, from now on, within
+---`merge_window`; runs that cancel out are no step.
 ---@param label string
 function history:merge(label) end
 
@@ -706,7 +681,7 @@ function history:is_saved() end
 ---How objects are found and named.
 ---@class moonwatch.HierarchyOptions
 ---@field root? string The name that is always among `h:parents()`; `"Global"` by default.
----@field children? fun(obj: any): any, any, any Returns a table, or an iterator, of the keys and children of an object.
+---@field children? fun(obj: any): any, any, any Returns a table, or an iterator, of the keys and children of an object. By default, children are the fields, also in plain tables, that hold objects of an instrumented class or with a method in the policy's `entries`.
 ---@field name? fun(parent_name: string, key: any, child: any): string? What a child is called.
 ---@field class_name? fun(obj: any): string? What a root is called.
 
@@ -728,7 +703,8 @@ function h:leave(obj) end
 ---@return moonwatch.Scope scope
 function h:scope(obj) end
 
----Makes calls of these methods enter and leave their object.
+---Makes calls of these methods enter and leave their object, also on errors.
+---Such a call is no tail call any more.
 ---@param class table
 ---@param methods string[]
 ---@return moonwatch.Handle handle
@@ -762,7 +738,8 @@ function h:object(name) end
 ---@return string[] names
 function h:names() end
 
----Calls functions when objects are entered and left.
+---Calls functions when objects are entered and left. Their errors go to
+---`mw.on_error`, else the first is raised when all were called.
 ---@param events moonwatch.HierarchyEvents
 ---@return moonwatch.Handle handle
 function h:on(events) end
@@ -862,7 +839,8 @@ function report:left_out() end
 ---@class moonwatch.Specialisation
 local spec = {}
 
----Tells whether an example is like the known ones; if not, the first path that
+---Tells whether constants are the same, numbers in their range, and kinds,
+---lengths and shapes those that there were; if not, the first path that
 ---differs.
 ---@param example any
 ---@return boolean same
@@ -1028,6 +1006,39 @@ function metrics:add_to_set(name, member) end
 ---@param n integer
 function metrics:top_n(name, key, value, n) end
 
+---A set of keys that were seen, from `mw.once`; it keeps no object alive.
+---`#seen` works.
+---@class moonwatch.Seen
+---@overload fun(key: any): boolean
+local seen = {}
+
+---Returns the number of keys that the set knows.
+---@return integer n
+function seen:len() end
+
+---Forgets all keys.
+function seen:clear() end
+
+---A field that is set for a while, from `mw.cleanup`; it can be closed with
+---`<close>`.
+---@class moonwatch.Cleanup
+local cleanup = {}
+
+---Deletes the field, unless the program has set it to another value. A second
+---call does nothing.
+function cleanup:run() end
+
+---The same as `cleanup:run()`.
+function cleanup:cancel() end
+
+---Tells whether the handle has not run yet.
+---@return boolean alive
+function cleanup:alive() end
+
+---Returns how many handles of `mw.cleanup` have not run yet.
+---@return integer n
+function cleanup:pending() end
+
 ---Returns the object's serial: 1, 2, 3 and so on, the same for the object's
 ---whole life and never given to another object.
 ---@generic T: moonwatch.Object
@@ -1041,37 +1052,19 @@ function mw.id(obj) end
 function mw.object(serial) end
 
 ---Returns a table with weak keys that are compared by identity. `on_death` is
----called once for each key that was collected, after the entry is gone.
+---called once for each key that was collected, after the entry is gone. An
+---error in it becomes a Lua warning, as in a finaliser.
 ---@param on_death? fun(value: any, id: integer)
 ---@return moonwatch.WeakMap map
 function mw.weakmap(on_death) end
 
 ---Deals with the deaths of objects now, with at most `budget` of them, and
 ---returns how many there were. This also happens in small slices whenever the
----library is used.
+---library is used. With a budget, the library also looks at no more than 10,000
+---objects and 100 for each death of the budget.
 ---@param budget? integer
 ---@return integer n
 function mw.reap(budget) end
-
----Returns a set that is called with a key: `seen(key)` is true the first time.
----Of more than `max` keys (4096), the set forgets the key that it was asked for
----the longest time ago.
----@param max? integer
----@return moonwatch.Seen seen
-function mw.once(max) end
-
----Sets `scope[name]`, which must be nil, to `value`, until the handle runs.
----@param scope table
----@param name any
----@param value any
----@return moonwatch.Cleanup handle
-function mw.cleanup(scope, name, value) end
-
----Runs the handle when `owner` has died.
----@param owner moonwatch.Object
----@param handle moonwatch.Cleanup
----@return moonwatch.Cleanup handle
-function mw.cleanup_for(owner, handle) end
 
 ---Returns the clock of that name, or the default clock. A clock starts at
 ---generation 0.
@@ -1090,13 +1083,46 @@ function mw.mark_dynamic(class, on) end
 ---@return boolean marked
 function mw.is_marked(class) end
 
----From now on, tags each instance of the class when its constructor returns or
----when it is restored from data, and advances the clock. The handle restores
----the class.
----@param class table
----@param rules? moonwatch.InstrumentRules
----@return moonwatch.Handle handle
-function mw.instrument(class, rules) end
+---Tells the guard of writes to a table, or to a userdata with a metatable: a
+---function is called `guard(obj, key, old, new, kind)`; of a table or userdata,
+---which is held weakly, the method `guard:invalidate(obj, key, old, new,
+---kind)`; an `mw.guard()` becomes invalid. Several roots above an object are
+---told in the order in which each was first watched deeply.
+---@param obj table|userdata
+---@param guard moonwatch.Guards
+---@param opts? moonwatch.WatchOptions
+---@return moonwatch.Watch watch
+function mw.watch(obj, guard, opts) end
+
+---Returns the cheapest guard: a bit, which a write makes false without a call
+---into Lua.
+---@return moonwatch.Guard guard
+function mw.guard() end
+
+---Calls `fn(...)` and returns its results. Guards that writes within concern
+---are called once each at the end of the outermost batch, with the last key
+---that concerns them, the value from before the batch and the new one. The
+---function may yield: a batch owns the writes of its coroutine and of those
+---that it drives. Without a function, returns a batch for `local batch <close>
+---= mw.batch()`.
+---@param fn function
+---@param ... any
+---@return any ...
+---@overload fun(): moonwatch.Batch
+function mw.batch(fn, ...) end
+
+---Sets the function that takes the errors of guards, hooks and callbacks, and
+---returns the former one. Without a function, the first error of a guard is
+---raised from the writing statement, after all guards were called and the value
+---was stored.
+---@param handler? fun(err: any, where: string)
+---@return (function)? former
+function mw.on_error(handler) end
+
+---Returns the number of writes since the object was first watched.
+---@param obj any
+---@return integer n
+function mw.mutations(obj) end
 
 ---Tells whether a watched object was written in this generation of the default
 ---clock or later.
@@ -1110,43 +1136,6 @@ function mw.changed_since(obj, generation) end
 ---@param obj any
 ---@return integer generation
 function mw.last_change(obj) end
-
----Tells the guard of writes to a table, or to a userdata with a metatable: a
----function is called `guard(obj, key, old, new, kind)`; of a table or userdata,
----which is held weakly, the method `guard:invalidate(obj, key, old, new,
----kind)`; an `mw.guard()` becomes invalid.
----@param obj table|userdata
----@param guard moonwatch.Guards
----@param opts? moonwatch.WatchOptions
----@return moonwatch.Watch watch
-function mw.watch(obj, guard, opts) end
-
----Returns the cheapest guard: a bit, which a write makes false without a call
----into Lua.
----@return moonwatch.Guard guard
-function mw.guard() end
-
----Calls `fn(...)` and returns its results. Guards that writes within concern
----are called once each at the end of the outermost batch, with the value from
----before the batch and the new one. Without a function, returns a batch for
----`local batch <close> = mw.batch()`.
----@param fn function
----@param ... any
----@return any ...
----@overload fun(): moonwatch.Batch
-function mw.batch(fn, ...) end
-
----Sets the function that takes the errors of guards, hooks and callbacks, and
----returns the former one. Without a function, errors of guards are raised from
----the writing statement again.
----@param handler? fun(err: any, where: string)
----@return (function)? former
-function mw.on_error(handler) end
-
----Returns the number of writes since the object was first watched.
----@param obj any
----@return integer n
-function mw.mutations(obj) end
 
 ---Tells whether the object is watched.
 ---@param obj any
@@ -1184,14 +1173,16 @@ function mw.sync(obj) end
 function mw.touch(obj, key) end
 
 ---Returns a deep copy that nothing tracks, with the same sharing, cycles and
----classes: for printers and serialisers.
+---classes: for printers and serialisers. The copy has no metatable where the
+---class has `__gc` or `__close` or keeps the fields elsewhere.
 ---@generic T
 ---@param value T
 ---@return T copy
 function mw.plain(value) end
 
 ---Puts `next`, `rawget`, `rawset`, `rawlen` and `setmetatable` that know
----watched objects into the table `env`, until the handle is cancelled.
+---watched objects into the table `env`, until the handle is cancelled, which
+---puts back what is still its own.
 ---@param env table
 ---@return moonwatch.Handle handle
 function mw.see_through(env) end
@@ -1233,6 +1224,14 @@ function mw.policy(definition) end
 ---@return string? message
 function mw.load_policy(path, env) end
 
+---From now on, tags each instance of the class when its constructor returns or
+---when it is restored from data, and advances the clock. The handle restores
+---the class. Plain classes, middleclass, classic and Penlight are known.
+---@param class table
+---@param rules? moonwatch.InstrumentRules
+---@return moonwatch.Handle handle
+function mw.instrument(class, rules) end
+
 ---Returns the value of the first rule that decides about the object, and the
 ---name of that rule; false and `"default"` if none does.
 ---@param obj any
@@ -1242,7 +1241,8 @@ function mw.load_policy(path, env) end
 function mw.is_dynamic(obj, ctx) end
 
 ---Gives a class the name by which bytes, policies and hierarchies know it, with
----the rules that a policy may have for it. The class is held weakly.
+---the rules that a policy may have for it; where both say something, the policy
+---counts. The class is held weakly.
 ---@generic T: table
 ---@param name string
 ---@param class T
@@ -1264,7 +1264,8 @@ function mw.untrack(obj) end
 
 ---Calls `fn(...)` and returns true, the effects of its writes and its results.
 ---If `fn` raises, all its writes are taken back, and false and the error come
----back. A label or options may come before the function.
+---back. A label or options may come before the function. Transactions nest, and
+---`fn` may yield.
 ---@param fn function
 ---@param ... any
 ---@return boolean ok
@@ -1274,7 +1275,7 @@ function mw.untrack(obj) end
 function mw.transaction(fn, ...) end
 
 ---Begins a transaction, for `local tx <close> = mw.begin()`. The argument is a
----label or options.
+---label or options. Transactions may end in any order.
 ---@param opts? string|moonwatch.TransactionOptions
 ---@return moonwatch.Transaction tx
 function mw.begin(opts) end
@@ -1291,7 +1292,8 @@ function mw.history(opts) end
 
 ---Performs a JSON patch (RFC 6902), all operations or none; an operation on
 ---`""` makes another root. If an operation fails, returns nil, a message and
----its index.
+---its index. An operation costs its path, not the tables on it. A table in two
+---places is changed once, and refused if operations come to it by both.
 ---@param root table
 ---@param operations moonwatch.Operation[]
 ---@return any root
@@ -1300,7 +1302,9 @@ function mw.history(opts) end
 function mw.patch(root, operations) end
 
 ---Returns the operations that make `a` equal to `b`; nil and a message for what
----JSON cannot say.
+---JSON cannot say: functions, NaN, cycles, strings that are not UTF-8, tables
+---with keys of both kinds. The order is fixed. Of a list there are inserts and
+---removes, but no more than it takes to replace what differs.
 ---@param a any
 ---@param b any
 ---@return moonwatch.Operation[]? operations
@@ -1308,14 +1312,16 @@ function mw.patch(root, operations) end
 function mw.diff(a, b) end
 
 ---Performs effects that came as bytes, from `effects:to_bytes`. Damaged bytes
----change nothing.
+---change nothing. A new object is made by the rule `new`, else by
+---`class:allocate()`, else with the metatable alone.
 ---@param root table
 ---@param bytes string
 ---@return table? root
 ---@return string? message
 function mw.patch_bytes(root, bytes) end
 
----Marks a table as JSON's array.
+---Marks a table as JSON's array. Without a mark, an empty table is either, and
+---the keys of others decide.
 ---@generic T: table
 ---@param t T
 ---@return T t
@@ -1388,12 +1394,6 @@ function mw.counter(name, value) end
 ---@return moonwatch.Trace trace
 function mw.trace(opts) end
 
----Asks `fn()` for a text, cut to 256 characters, when guards are told of a
----write that is traced.
----@param fn fun(): string?
----@return moonwatch.Handle handle
-function mw.context(fn) end
-
 ---Says whether all scopes are measured, and returns whether they were.
 ---@param on boolean
 ---@return boolean former
@@ -1436,5 +1436,31 @@ function mw.advance_frame() end
 
 ---Goes back to frame 0.
 function mw.reset_frames() end
+
+---Returns a set that is called with a key: `seen(key)` is true the first time.
+---Of more than `max` keys (4096), the set forgets the key that it was asked for
+---the longest time ago.
+---@param max? integer
+---@return moonwatch.Seen seen
+function mw.once(max) end
+
+---Sets `scope[name]`, which must be nil, to `value`, until the handle runs.
+---@param scope table
+---@param name any
+---@param value any
+---@return moonwatch.Cleanup handle
+function mw.cleanup(scope, name, value) end
+
+---Runs the handle when `owner` has died.
+---@param owner moonwatch.Object
+---@param handle moonwatch.Cleanup
+---@return moonwatch.Cleanup handle
+function mw.cleanup_for(owner, handle) end
+
+---Asks `fn()` for a text, cut to 256 characters, when guards are told of a
+---write that is traced.
+---@param fn fun(): string?
+---@return moonwatch.Handle handle
+function mw.context(fn) end
 
 return mw

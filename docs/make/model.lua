@@ -86,7 +86,7 @@ local function read_class(entry)
   local name, parent = entry.class:match "^moonwatch%.(%w+) : moonwatch%.(%w+)$"
   name = name or entry.class:match "^moonwatch%.(%w+)$"
   local item = {
-    kind = "class", name = name, label = name, parent = parent,
+    kind = "class", name = name, label = "moonwatch." .. name, parent = parent,
     variable = entry.name, call = entry.call, text = one_line(entry[1]),
   }
   item.items = read_all(entry, 2)
@@ -95,7 +95,7 @@ end
 
 local function read_alias(entry)
   local name = entry.alias:match "^moonwatch%.(%w+)$"
-  local item = { kind = "alias", name = name, label = name,
+  local item = { kind = "alias", name = name, label = "moonwatch." .. name,
     text = one_line(entry[1]) }
   if type(entry[2]) == "string" then
     item.type = one_line(entry[2])
