@@ -78,4 +78,5 @@ build = {
     },
   },
   install = { bin = { moonwatch = "lua/moonwatch/cli.lua" } },
+  copy_directories = { "types" },
 }

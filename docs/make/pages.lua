@@ -224,7 +224,8 @@ function pages.fill(text, groups)
   for _, group in ipairs(groups) do
     sections[group.page] = function() return reference(group) end
   end
-  return (text:gsub("(<!%-%- reference:(%w+) %-%->\n).-(<!%-%- /reference %-%->)",
+  local pattern = "(<!%-%- reference:(%w+) %-%->\n).-(<!%-%- /reference %-%->)"
+  return (text:gsub(pattern,
     function(head, name, tail)
       assert(sections[name], "no section: " .. name)
       return head .. sections[name]() .. "\n" .. tail
