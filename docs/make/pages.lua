@@ -131,8 +131,8 @@ function Section:class(item)
   self:heading(item)
   self:line ""
   self:line(item.text, item.parent and
-    (" It has what [%s](#%s) has, too."):format(item.parent,
-      pages.anchor("moonwatch." .. item.parent)) or "")
+    (" It has what [%s](%s) has, too."):format(item.parent,
+      self.places["moonwatch." .. item.parent]) or "")
   if item.variable and #item.items > 0 then
     self:columns("method", "does", "types")
   elseif #item.items > 0 then
@@ -210,8 +210,20 @@ local function index(groups)
   return table.concat(self, "\n")
 end
 
-local function reference(group)
-  local self = setmetatable({}, Section)
+-- Returns the targets of links to the classes, by name, on a group's page.
+local function places_for(group, groups)
+  local places = {}
+  model.each(groups, function(item, its_group, class)
+    local page = its_group == group and "" or its_group.page .. ".md"
+    if not class then
+      places[item.label] = page .. "#" .. pages.anchor(item.label)
+    end
+  end)
+  return places
+end
+
+local function reference(group, groups)
+  local self = setmetatable({ places = places_for(group, groups) }, Section)
   for _, item in ipairs(group.items) do self[item.kind](self, item) end
   self:line ""
   return table.concat(self, "\n")
@@ -222,7 +234,7 @@ end
 function pages.fill(text, groups)
   local sections = { names = function() return index(groups) end }
   for _, group in ipairs(groups) do
-    sections[group.page] = function() return reference(group) end
+    sections[group.page] = function() return reference(group, groups) end
   end
   local pattern = "(<!%-%- reference:(%w+) %-%->\n).-(<!%-%- /reference %-%->)"
   return (text:gsub(pattern,
