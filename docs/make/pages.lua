@@ -127,6 +127,16 @@ local function field_name(item)
   return code(item.name .. (item.optional and "?" or ""))
 end
 
+-- Returns what a method or field does, and its types if they say something.
+local function with_types(item)
+  if item.kind == "field" then
+    return ("%s<br>Type: %s"):format(item.text, code(brief(item.type)))
+  end
+  local its_types = types(item)
+  if not its_types then return item.text end
+  return ("%s<br>Types: %s"):format(item.text, its_types)
+end
+
 function Section:class(item)
   self:heading(item)
   self:line ""
@@ -134,17 +144,16 @@ function Section:class(item)
     (" It has what [%s](%s) has, too."):format(item.parent,
       self.places["moonwatch." .. item.parent]) or "")
   if item.variable and #item.items > 0 then
-    self:columns("method", "does", "types")
+    self:columns("method", "does")
   elseif #item.items > 0 then
     self:columns("field", "type", "means")
   end
   for _, member in ipairs(item.items) do
     if not item.variable then
       self:row(field_name(member), code(brief(member.type)), member.text)
-    elseif member.kind == "field" then
-      self:row(code(member.name), member.text, code(brief(member.type)))
     else
-      self:row(call(member), member.text, types(member) or "")
+      self:row(member.kind == "field" and code(member.name) or call(member),
+        with_types(member))
     end
   end
 end
