@@ -596,6 +596,24 @@ return {
     has.]] },
 },
 
+{ page = "snapshots", title = "Snapshots",
+  { "mw.snapshot(root: table, opts?: moonwatch.SnapshotOptions) -> bytes?: \z
+      string, seq: integer|string", [[Returns the state below a root as bytes,
+    and its place among what was delivered; nil and a message for what bytes
+    cannot say, with the way to it. The same state gives the same bytes.]] },
+  { class = "moonwatch.SnapshotOptions", [[What is in a snapshot.]],
+    { "descend?: moonwatch.Descend", [[Decides, instead of the policy, whether a
+      table is included.]] } },
+  { "mw.restore(bytes: string, opts?: moonwatch.RestoreOptions) -> root?: \z
+      table, message?: string", [[Makes the state of a snapshot, as new objects.
+    Bytes that are damaged, or that name an unknown class, are nil and a
+    message, and nothing has changed.]] },
+  { class = "moonwatch.RestoreOptions", [[Where the state goes.]],
+    { "into?: table", [[A live root, which gets the state in one transaction
+      that changes what differs and keeps the objects that are the same by their
+      way and kind.]] } },
+},
+
 { page = "hierarchy", title = "Hierarchy",
   { "mw.hierarchy(opts?: moonwatch.HierarchyOptions) -> h:\z
       moonwatch.Hierarchy", [[Returns a hierarchy: what is executing, and under

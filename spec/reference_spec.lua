@@ -110,6 +110,23 @@ local function members_of(class, methods, fields)
   return methods, fields
 end
 
+-- Returns the options of functions in C: class -> set of names.
+local function options_in_c()
+  local of = { watch = "WatchOptions", track = "TrackOptions",
+    timed = "TimedOptions", trace = "TraceOptions" }
+  local result = {}
+  for path in io.popen "ls engine/bind/*.c":lines() do
+    local pattern = "mwb_option options%[%] =(.-)};.-mwb_read_options%(" ..
+      'L, "([%w_]+)"'
+    for list, name in files.read(path):gmatch(pattern) do
+      local set = {}
+      for option in list:gmatch '{"([%w_]+)",' do set[option] = true end
+      result[assert(of[name], name)] = set
+    end
+  end
+  return result
+end
+
 describe("the reference", function()
   it("has each field of the library, and no other", function()
     local there, described = {}, {}
@@ -164,6 +181,8 @@ describe("the reference", function()
       end,
       NestedOptions = function(opts) mw.to_nested({}, opts) end,
       PlanOptions = mw.effects, PolicyDefinition = mw.policy,
+      SnapshotOptions = function(opts) mw.snapshot({}, opts) end,
+      RestoreOptions = function(opts) mw.restore("", opts) end,
       SkeletonOptions = function(opts) mw.skeleton({}, opts) end,
       TimedOptions = function(opts) mw.timed("name", opts):close() end,
       TraceOptions = mw.trace, TrackOptions = track,
@@ -175,8 +194,16 @@ describe("the reference", function()
         assert.is_truthy(readers[name], name)
       end
     end
+    local in_c = options_in_c()
     for name, read in pairs(readers) do
       local _, fields = members_of(classes[name])
+      local known = in_c[name] or {}
+      -- a function in Lua looks at each option that it knows
+      pcall(read, setmetatable({}, {
+        __index = function(_, field) known[field] = true end }))
+      if name ~= "MemoOptions" then -- it has those of a watch
+        assert.equal(sorted(known), sorted(fields), name)
+      end
       for field in pairs(fields) do
         -- no option is a coroutine
         local ok, message = pcall(read, { [field] = coroutine.create(nothing) })
@@ -186,6 +213,25 @@ describe("the reference", function()
       local _, message = pcall(read, { nonsense = true })
       assert.matches("unknown %l+ 'nonsense'", message, name)
     end
+  end)
+
+  it("has the parameters of functions that are written in Lua", function()
+    local objects = make_objects()
+    model.each(groups, function(item, _, class)
+      if item.kind ~= "function" then return end
+      local holder = class and objects[class.name][1] or mw
+      local info = debug.getinfo(holder[item.name:match "[^.:]+$"], "Su")
+      if info.what == "C" then return end
+      local n, is_vararg = class and 1 or 0, false
+      for _, p in ipairs(item.params) do
+        if p.name == "..." then is_vararg = true else n = n + 1 end
+      end
+      if info.isvararg and not is_vararg then return end -- counts arguments
+      if item.name == "effects:to_lua" then n = n + 1 end -- of plans
+      assert.equal(n, info.nparams, item.name)
+      assert.equal(is_vararg, info.isvararg, item.name)
+    end)
+    let_go(objects)
   end)
 
   it("calls no two things alike", function()

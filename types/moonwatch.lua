@@ -678,6 +678,14 @@ function history:is_saved() end
 ---@field from? string The source, of `"move"` and `"copy"`.
 ---@field value? any The value, of `"add"`, `"replace"` and `"test"`.
 
+---What is in a snapshot.
+---@class moonwatch.SnapshotOptions
+---@field descend? moonwatch.Descend Decides, instead of the policy, whether a table is included.
+
+---Where the state goes.
+---@class moonwatch.RestoreOptions
+---@field into? table A live root, which gets the state in one transaction that changes what differs and keeps the objects that are the same by their way and kind.
+
 ---How objects are found and named.
 ---@class moonwatch.HierarchyOptions
 ---@field root? string The name that is always among `h:parents()`; `"Global"` by default.
@@ -1332,6 +1340,23 @@ function mw.array(t) end
 ---@param t T
 ---@return T t
 function mw.object_like(t) end
+
+---Returns the state below a root as bytes, and its place among what was
+---delivered; nil and a message for what bytes cannot say, with the way to it.
+---The same state gives the same bytes.
+---@param root table
+---@param opts? moonwatch.SnapshotOptions
+---@return string? bytes
+---@return integer|string seq
+function mw.snapshot(root, opts) end
+
+---Makes the state of a snapshot, as new objects. Bytes that are damaged, or
+---that name an unknown class, are nil and a message, and nothing has changed.
+---@param bytes string
+---@param opts? moonwatch.RestoreOptions
+---@return table? root
+---@return string? message
+function mw.restore(bytes, opts) end
 
 ---Returns a hierarchy: what is executing, and under which name. Each coroutine
 ---has its own stack.
