@@ -72,6 +72,13 @@ asan:
 fuzz: all $(BUILD)/test/fuzz
 	$(BUILD)/test/fuzz -max_total_time=$(SECONDS) -rss_limit_mb=4096 $(BUILD)/corpus spec/corpus
 
+# What is made from docs/reference.lua: sections of the pages, and the types.
+reference:
+	@$(LUA) docs/make/fill.lua
+
+docs: reference
+	@$(LUA) docs/make/site.lua $(BUILD)/docs
+
 lint: deps lint-deps
 	@$(LUA) spec/support/lint.lua
 
@@ -80,6 +87,7 @@ install: all
 	  -exec install -D -m 644 {} $(abspath $(PREFIX))/share/lua/5.4/{} \;
 	install -D $(CORE) $(PREFIX)/lib/lua/5.4/moonwatch/core.so
 	install -D lua/moonwatch/cli.lua $(PREFIX)/bin/moonwatch
+	install -D -m 644 types/moonwatch.lua $(PREFIX)/share/moonwatch/types/moonwatch.lua
 
 clean:
 	rm -rf build
@@ -141,4 +149,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
 
-.PHONY: all run test soak test-browser bench entries callgrind asan fuzz lint install clean env deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test soak test-browser bench entries callgrind asan fuzz reference docs lint install clean env deps lint-deps valgrind-deps browser-deps

@@ -58,7 +58,8 @@ show "Only bosses are:"
 
 edit "return { rules = { { 'endless', while true do end } } }"
 local ok, message = policy:poll()
-print(("A mistake: %s, %s"):format(ok, (message:gsub("^.-:%d+: ", ""))))
+print(("A mistake: %s, %s"):format(ok,
+  (tostring(message):gsub("^.-:%d+: ", ""))))
 show "So all stays as it was:"
 
 edit [[

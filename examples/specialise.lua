@@ -55,13 +55,14 @@ end
 local ENOUGH = 200
 
 local handler = { fast = 0, slow = 0 }
+---@type moonwatch.Report?
 local learned = mw.dynamism(nil, { confidence = ENOUGH })
 
 function handler.handle(message)
   handler.slow = handler.slow + 1
   if learned and learned:add(message):examples() == ENOUGH then
     local spec = mw.infer(learned, { exact = true })
-    local guard = assert(load(spec:to_lua()))()
+    local guard = assert(load(assert(spec:to_lua())))()
     local fast, generic = specialised(spec)(message), handler.handle
     learned = nil
     io.write("After ", ENOUGH, " messages, this guards the fast way:\n",

@@ -74,6 +74,7 @@ for _, plan in ipairs(plans) do
   if worth > most then best, best_name, most = effects, plan[1], worth end
 end
 show "still"
+assert(best, "there is no plan")
 print(("best: %s (%d writes)"):format(best_name, best:len()))
 assert(best:apply())
 show "done"

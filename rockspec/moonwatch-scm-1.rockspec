@@ -79,4 +79,5 @@ build = {
     },
   },
   install = { bin = { moonwatch = "lua/moonwatch/cli.lua" } },
+  copy_directories = { "types" },
 }

@@ -5,7 +5,7 @@ local luarocks = os.getenv "LUAROCKS" or "luarocks --lua-version 5.4"
 -- luarocks leaves objects among the sources, so it gets a copy of them.
 local function make(path, more)
   assert(os.execute("mkdir " .. path .. "/source && " ..
-    "cp -R LICENSE engine lua rockspec " .. path .. "/source"))
+    "cp -R LICENSE engine lua rockspec types " .. path .. "/source"))
   return shell.run("cd %s/source && %s make --tree %s/tree %s %s", path,
     luarocks, path, "rockspec/moonwatch-scm-1.rockspec", more or "")
 end
@@ -20,6 +20,8 @@ describe("the rock #once", function()
         files:gsub("[^\n]+", "share/lua/5.4/%0"),
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
+      assert.matches("/types/moonwatch%.lua\n",
+        (shell.run("find %s/tree/lib/luarocks -name moonwatch.lua", path)))
       local program = "local mw = require [[moonwatch]] " ..
         "print(mw.id {}, mw.clock():now())"
       assert.equal("1\t0\n", (shell.run("cd / && eval \"$(%s path --tree " ..

@@ -129,8 +129,8 @@ local checks = {
   { "the rockspec lists each source", rockspec_lists_all },
   { "the manual explains each function", manual_is_complete },
   { "comments are whole", without(C, "^%s*%*%l+[ ,.]?%l*$") },
-  { "no line is longer than 80 columns",
-    without(matching("%.[ch]$", "%.lua$"), "^" .. ("."):rep(81)) },
+  { "no line is longer than 80 columns", -- but in types/, which is made
+    without(matching("%.[ch]$", "^[^t].*%.lua$"), "^" .. ("."):rep(81)) },
   { "nothing is left to do",
     without(matching("%.[ch]$", "%.lua$"), "TO" .. "DO", "FIX" .. "ME") },
 }
