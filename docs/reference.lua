@@ -831,8 +831,30 @@ return {
     name: `mw.counters[section][name]` is 0 if nobody has counted.]] },
   { "mw.count(section: any, name: any, n?: number) -> value: number", [[Adds
     `n`, or 1, to a counter and returns its value.]] },
-  { "mw.metrics(on_exit?: moonwatch.OnExit) -> metrics: moonwatch.Metrics",
-    [[Returns a context that collects numbers until its outermost exit.]] },
+  { "mw.counted(section: any) -> total: number", [[Returns the total of a
+    section.]] },
+  { "mw.reset_counters()", [[Forgets all counters.]] },
+  { "mw.report_at_exit(path: string) -> handle: moonwatch.Written", [[Writes
+    times, counters and metrics of the whole program to a file when the Lua state
+    closes: as text, or as JSON if the name of the file ends so.]] },
+  { class = "moonwatch.Written", name = "written", [[A report that will
+    be written, from `mw.report_at_exit`.]],
+    { "written:cancel()", [[Writes no report.]] } },
+  { "mw.metrics: moonwatch.MakeMetrics", [[Is called for a context that collects
+    numbers until its outermost exit: `mw.metrics()`.]] },
+  { class = "moonwatch.MakeMetrics",
+    call = "(opts?: moonwatch.OnExit|moonwatch.MetricsOptions): \z
+      moonwatch.Metrics",
+    [[What `mw.metrics` is.]],
+    { "current: fun(): moonwatch.Metrics?", [[Returns the context that was
+      entered last among those that are entered, or nil.]] } },
+  { class = "moonwatch.MetricsOptions", [[Options of `mw.metrics`.]],
+    { "on_exit?: moonwatch.OnExit", [[Is called with the report.]] },
+    { "schema?: table<string, string>", [[The metrics that there are, and the
+      type of each: "integer", "float", "number", "string", "boolean", "table",
+      "set" or "list".]] },
+    { "runtime?: boolean", [[The first metric enters the context, and
+      `metrics:finish` reports it.]] } },
   { alias = "moonwatch.OnExit", [[Called once, at the outermost exit.]],
     "fun(start_ns: integer, end_ns: integer, values: table, err: any)" },
   { class = "moonwatch.Metrics", name = "metrics", [[A context, from
@@ -840,8 +862,14 @@ return {
     { "metrics:enter() -> metrics: moonwatch.Metrics", [[Enters the context,
       which may be entered already.]] },
     { "metrics:leave(err?: any)", [[Leaves the context.]] },
-    { "metrics:increment(name: string, n?: number)", [[Adds `n`, or 1, to a
-      metric.]] },
+    { "metrics:finish()", [[Reports a context for run time, if there is
+      something to report.]] },
+    { "metrics:in_progress() -> entered: boolean", [[Tells whether the context
+      is entered.]] },
+    { "metrics:to_json() -> text: string", [[Returns the metrics as a JSON
+      object: those of now, or of the last report.]] },
+    { "metrics:increment(name: string, n?: number, extra?: table)", [[Adds `n`,
+      or 1, to a metric, and sets the values in `extra`.]] },
     { "metrics:set(name: string, value: any, overwrite?: boolean)", [[Sets a
       metric; a second time only with `overwrite`.]] },
     { "metrics:update(values: table<string, any>, overwrite?: boolean)", [[Sets
@@ -859,11 +887,15 @@ return {
 },
 
 { page = "small", title = "Small things",
-  { "mw.once(max?: integer) -> seen: moonwatch.Seen", [[Returns a set that is
+  { "mw.once(max?: integer, opts?: moonwatch.OnceOptions) -> seen: \z
+      moonwatch.Seen", [[Returns a set that is
     called with a key: `seen(key)` is true the first time. Of more than `max`
     keys (4096), the set forgets the key that it was asked for the longest time
     ago.]] },
-  { class = "moonwatch.Seen", name = "seen", call = "(key: any): boolean",
+  { class = "moonwatch.OnceOptions", [[Options of `mw.once`.]],
+    { "verbose?: boolean", [[`seen(key)` is always true, and its second result
+      tells whether the set knew the key.]] } },
+  { class = "moonwatch.Seen", name = "seen", call = "(key: any): boolean, boolean?",
     [[A set of keys that were seen, from `mw.once`; it keeps no object alive.
     `#seen` works.]],
     { "seen:len() -> n: integer", [[Returns the number of keys that the set

@@ -38,6 +38,7 @@ local function make_objects()
     Cleanup = { mw.cleanup({}, "name", 1) },
     Clock = { mw.clock() },
     Effects = { effects_of(nothing) },
+    Written = { mw.report_at_exit "/dev/null" },
     Guard = { mw.guard() },
     Handle = { mw.instrument { new = nothing }, h:on {},
       h:instrument(Class, { "update" }), mw.see_through {},
@@ -62,7 +63,7 @@ local function make_objects()
 end
 
 local function let_go(objects)
-  for _, kind in ipairs { "Cleanup", "Handle", "Watch" } do
+  for _, kind in ipairs { "Cleanup", "Written", "Handle", "Watch" } do
     for _, handle in ipairs(objects[kind]) do handle:cancel() end
   end
   for _, kind in ipairs { "Scope", "TimedScope", "Hierarchy" } do
@@ -176,7 +177,8 @@ describe("the reference", function()
       InferOptions = infer, InstrumentRules = function(rules)
         mw.instrument({}, rules):cancel()
       end,
-      MemoOptions = memo, NameRules = function(rules)
+      MemoOptions = memo, MetricsOptions = mw.metrics,
+      OnceOptions = function(opts) mw.once(nil, opts) end, NameRules = function(rules)
         mw.name_class("Class of the reference", Class, rules)
       end,
       NestedOptions = function(opts) mw.to_nested({}, opts) end,

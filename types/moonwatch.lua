@@ -9,6 +9,7 @@
 ---@field any lightuserdata Any one key, in the option `path`.
 ---@field null lightuserdata JSON's null: the light userdata that lua-cjson has.
 ---@field counters table<any, table<any, number>> Numbers by section and name: `mw.counters[section][name]` is 0 if nobody has counted.
+---@field metrics moonwatch.MakeMetrics Is called for a context that collects numbers until its outermost exit: `mw.metrics()`.
 local mw = {}
 
 ---What has an identity: a table, a full userdata, a function or a thread.
@@ -965,6 +966,24 @@ function trace:write(path, format) end
 ---| "speedscope" # a profile for speedscope
 ---| "html" # a page that can be opened anywhere
 
+---A report that will be written, from `mw.report_at_exit`.
+---@class moonwatch.Written
+local written = {}
+
+---Writes no report.
+function written:cancel() end
+
+---What `mw.metrics` is.
+---@class moonwatch.MakeMetrics
+---@overload fun(opts?: moonwatch.OnExit|moonwatch.MetricsOptions): moonwatch.Metrics
+---@field current fun(): moonwatch.Metrics? Returns the context that was entered last among those that are entered, or nil.
+
+---Options of `mw.metrics`.
+---@class moonwatch.MetricsOptions
+---@field on_exit? moonwatch.OnExit Is called with the report.
+---@field schema? table<string, string> The metrics that there are, and the type of each: "integer", "float", "number", "string", "boolean", "table", "set" or "list".
+---@field runtime? boolean The first metric enters the context, and `metrics:finish` reports it.
+
 ---Called once, at the outermost exit.
 ---@alias moonwatch.OnExit fun(start_ns: integer, end_ns: integer, values: table, err: any)
 
@@ -980,10 +999,22 @@ function metrics:enter() end
 ---@param err? any
 function metrics:leave(err) end
 
----Adds `n`, or 1, to a metric.
+---Reports a context for run time, if there is something to report.
+function metrics:finish() end
+
+---Tells whether the context is entered.
+---@return boolean entered
+function metrics:in_progress() end
+
+---Returns the metrics as a JSON object: those of now, or of the last report.
+---@return string text
+function metrics:to_json() end
+
+---Adds `n`, or 1, to a metric, and sets the values in `extra`.
 ---@param name string
 ---@param n? number
-function metrics:increment(name, n) end
+---@param extra? table
+function metrics:increment(name, n, extra) end
 
 ---Sets a metric; a second time only with `overwrite`.
 ---@param name string
@@ -1014,10 +1045,14 @@ function metrics:add_to_set(name, member) end
 ---@param n integer
 function metrics:top_n(name, key, value, n) end
 
+---Options of `mw.once`.
+---@class moonwatch.OnceOptions
+---@field verbose? boolean `seen(key)` is always true, and its second result tells whether the set knew the key.
+
 ---A set of keys that were seen, from `mw.once`; it keeps no object alive.
 ---`#seen` works.
 ---@class moonwatch.Seen
----@overload fun(key: any): boolean
+---@overload fun(key: any): boolean, boolean?
 local seen = {}
 
 ---Returns the number of keys that the set knows.
@@ -1446,10 +1481,19 @@ function mw.reset_times() end
 ---@return number value
 function mw.count(section, name, n) end
 
----Returns a context that collects numbers until its outermost exit.
----@param on_exit? moonwatch.OnExit
----@return moonwatch.Metrics metrics
-function mw.metrics(on_exit) end
+---Returns the total of a section.
+---@param section any
+---@return number total
+function mw.counted(section) end
+
+---Forgets all counters.
+function mw.reset_counters() end
+
+---Writes times, counters and metrics of the whole program to a file when the
+---Lua state closes: as text, or as JSON if the name of the file ends so.
+---@param path string
+---@return moonwatch.Written handle
+function mw.report_at_exit(path) end
 
 ---Returns the number of the frame.
 ---@return integer n
@@ -1466,8 +1510,9 @@ function mw.reset_frames() end
 ---Of more than `max` keys (4096), the set forgets the key that it was asked for
 ---the longest time ago.
 ---@param max? integer
+---@param opts? moonwatch.OnceOptions
 ---@return moonwatch.Seen seen
-function mw.once(max) end
+function mw.once(max, opts) end
 
 ---Sets `scope[name]`, which must be nil, to `value`, until the handle runs.
 ---@param scope table
