@@ -835,8 +835,8 @@ return {
     section.]] },
   { "mw.reset_counters()", [[Forgets all counters.]] },
   { "mw.report_at_exit(path: string) -> handle: moonwatch.Written", [[Writes
-    times, counters and metrics of the whole program to a file when the Lua state
-    closes: as text, or as JSON if the name of the file ends so.]] },
+    times, counters and metrics of the whole program to a file when the Lua
+    state closes: as text, or as JSON if the name of the file ends so.]] },
   { class = "moonwatch.Written", name = "written", [[A report that will
     be written, from `mw.report_at_exit`.]],
     { "written:cancel()", [[Writes no report.]] } },
@@ -895,7 +895,8 @@ return {
   { class = "moonwatch.OnceOptions", [[Options of `mw.once`.]],
     { "verbose?: boolean", [[`seen(key)` is always true, and its second result
       tells whether the set knew the key.]] } },
-  { class = "moonwatch.Seen", name = "seen", call = "(key: any): boolean, boolean?",
+  { class = "moonwatch.Seen", name = "seen",
+    call = "(key: any): boolean, boolean?",
     [[A set of keys that were seen, from `mw.once`; it keeps no object alive.
     `#seen` works.]],
     { "seen:len() -> n: integer", [[Returns the number of keys that the set

@@ -62,7 +62,8 @@ local function types(item)
   local generics = item.generics and code(brief(item.generics)) .. " · " or ""
   local text = generics .. table.concat(given, ", ")
   if #got > 0 then
-    text = text .. (text ~= "" and " " or "") .. "→ " .. table.concat(got, ", ")
+    text = text .. (text ~= "" and " " or "") .. "→ " ..
+      table.concat(got, ", ")
   end
   return text ~= "" and text or nil
 end
