@@ -305,7 +305,20 @@ function Writer:head(list)
     head[#head + 1] = ("shapes[%d] = function(s)\n  return %s\nend\n\n"):format(
       i, test)
   end
-  return table.concat(head)
+  return head
+end
+
+-- Returns the texts of a list as one.  `table.concat` would fail if there is no
+-- memory at once, because its buffer does not ask for a collection.
+local function join(list)
+  while #list > 1 do
+    local pairs_of = {}
+    for i = 1, #list, 2 do
+      pairs_of[#pairs_of + 1] = list[i] .. (list[i + 1] or "")
+    end
+    list = pairs_of
+  end
+  return list[1]
 end
 
 --- Returns the source for the places of a specialisation.
@@ -326,6 +339,10 @@ return function(list)
     i = i + 1
   end
   self:line(0, "")
-  return self:head(list) .. table.concat(self.lines, "\n") ..
-    table.concat(main, "\n") .. "\n" .. TAIL
+  local text = self:head(list)
+  for _, lines in ipairs { self.lines, main } do
+    for _, line in ipairs(lines) do text[#text + 1] = line .. "\n" end
+  end
+  text[#text + 1] = TAIL
+  return join(text)
 end
