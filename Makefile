@@ -136,12 +136,29 @@ install: all $(BUILD)/dist/libmoonwatch.a $(BUILD)/dist/libmoonwatch.$(SO)
 	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/moonwatch.pc > "$(INTO)/lib/pkgconfig/moonwatch.pc"
 	install -D -m 755 lua/moonwatch/cli.lua "$(INTO)/bin/moonwatch"
 
+# For LuaRocks, which says where: the core and the Lua files, and nothing in
+# this folder.
+install-rock:
+	mkdir -p "$(LIBDIR)/moonwatch"
+	$(COMPILE) $(PIC) $(LIBFLAG) -o "$(LIBDIR)/moonwatch/core.$(SO)" $(ENGINE) $(BINDING) $(LINK)
+	for f in $(LUA_FILES); do $(INSTALL) $$f "$(LUADIR)/$${f#lua/}" || exit 1; done
+
+# A rock of the last commit, with its sources inside, in build/rock.
+rock:
+	@mkdir -p $(BUILD)/rock
+	@sed -e 's|version = "scm-1"|version = "$(VERSION)-1"|' -e 's|git+file://\.|git+file://$(CURDIR)|' \
+	  rockspec/moonwatch-scm-1.rockspec > $(BUILD)/rock/moonwatch-$(VERSION)-1.rockspec
+	cd $(BUILD)/rock && $(LUAROCKS) pack moonwatch-$(VERSION)-1.rockspec
+
 uninstall:
 	rm -rf "$(SHARED)/moonwatch" "$(dir $(NATIVE))" "$(INTO)/share/moonwatch" "$(INTO)/share/doc/moonwatch"
 	rm -f "$(INTO)/include/moonwatch.h" "$(INTO)/include/moonwatch_lua.h" "$(INTO)/lib/libmoonwatch.a" "$(INTO)/lib/libmoonwatch.$(SO)" "$(INTO)/lib/pkgconfig/moonwatch.pc" "$(INTO)/bin/moonwatch"
 
 clean:
 	rm -rf build dist
+
+version:
+	@echo $(VERSION)
 
 env:
 	@echo "export LUA_PATH='$(LUA_PATH)' LUA_CPATH='$(LUA_CPATH)'"
@@ -223,4 +240,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install soak test-browser bench entries callgrind asan fuzz lint dist install uninstall clean env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test test-install soak test-browser bench entries callgrind asan fuzz lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps

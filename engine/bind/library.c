@@ -300,6 +300,8 @@ static int build(lua_State *L) {
   lua_newtable(L);
   lua_pushliteral(L, MW_VERSION);
   lua_setfield(L, -2, "version");
+  lua_pushliteral(L, "moonwatch " MW_VERSION);
+  lua_setfield(L, -2, "_VERSION");
   lua_pushlightuserdata(L, NULL); /* as in lua-cjson */
   lua_setfield(L, -2, "null");
   lua_pushglobaltable(L);
