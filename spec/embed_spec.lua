@@ -51,14 +51,14 @@ C: 0 bytes in use
     shell.with_directory(function(path)
       succeeds("make -s install DESTDIR=%s PREFIX=/opt", path)
       local root = path .. "/opt"
-      local lua = "LUA_PATH='%s/share/lua/5.4/?.lua;%s/share/lua/5.4/?/init.lua' " ..
-        "LUA_CPATH='%s/lib/lua/5.4/?.so' "
-      assert.equal("1\n", succeeds("cd / && " .. lua .. "%s -e '%s'", root, root,
-        root, os.getenv "LUA" or "lua5.4",
-        "print(require [[moonwatch]].id {})"))
+      local lua = "cd / && LUA_CPATH='%s/lib/lua/5.4/?.so' LUA_PATH=" ..
+        "'%s/share/lua/5.4/?.lua;%s/share/lua/5.4/?/init.lua' %s -e '%s'"
+      assert.equal("1\n", succeeds(lua, root, root, root,
+        os.getenv "LUA" or "lua5.4", "print(require [[moonwatch]].id {})"))
       local file = assert(io.open(path .. "/host.c", "w"))
-      file:write "#include <moonwatch.h>\n#include <stdio.h>\n" 
-      file:write "int main(void) { return printf(\"%d\\n\", mw_version()) < 0; }\n"
+      file:write "#include <moonwatch.h>\n#include <stdio.h>\n"
+      file:write "int main(void) {\n"
+      file:write "  return printf(\"%d\\n\", mw_version()) < 0;\n}\n"
       file:close()
       local flags = succeeds("PKG_CONFIG_PATH=%s/lib/pkgconfig pkg-config " ..
         "--define-variable=prefix=%s --cflags --libs moonwatch", root, root)

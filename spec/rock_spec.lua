@@ -10,8 +10,9 @@ local function make(path, more)
   assert(os.execute("mkdir " .. path .. "/source && " ..
     "cp -R .ci LICENSE Makefile engine lua rockspec " .. path .. "/source"))
   local before = files_of(path .. "/source")
-  local output, ok = shell.run("cd %s/source && %s make --tree %s/tree %s %s", path,
-    luarocks, path, "rockspec/moonwatch-scm-1.rockspec", more or "")
+  local output, ok = shell.run(
+    "cd %s/source && %s make --tree %s/tree %s %s", path, luarocks, path,
+    "rockspec/moonwatch-scm-1.rockspec", more or "")
   assert.equal(before, files_of(path .. "/source"))
   return output, ok
 end

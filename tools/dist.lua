@@ -171,8 +171,8 @@ local HIDDEN_END = HIDDEN_BEGIN:gsub("push%(hidden%)", "pop")
 local function khash_text()
   local text = text_of(khash)
   local at = text:find "\n#include \"kroundup.h\""
-  text = text:gsub("static kh_inline khint_t __ac_X31_hash_kstring%b()%s*%b{}\n",
-    ""):gsub('#include "kstring.h"\n', "")
+  text = text:gsub("static kh_inline khint_t __ac_X31_hash_kstring%b()%s*" ..
+    "%b{}\n", ""):gsub('#include "kstring.h"\n', "")
   if not at then return text end
   return (text:gsub('#include "kroundup.h"\n', function()
     return text_of((khash:gsub("khash.h$", "kroundup.h")))
@@ -289,7 +289,7 @@ write(folder .. "/moonwatch_lua.h",
 
 local LUA_HEAD = [[
 /*
-** moonwatch_lua.c - the Lua files of moonwatch, for programs that read no files.
+** moonwatch_lua.c - the Lua files of moonwatch, inside a program.
 ** SPDX-License-Identifier: MIT
 **
 ** Made from the files of the project, see `make dist`.

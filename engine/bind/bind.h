@@ -26,8 +26,7 @@ extern "C" { /* Lua is C, unless MW_LUA_CPP is defined */
 #endif
 
 /* Before 5.4.4, Lua does not say whether a finaliser runs: see budget.c. */
-#if LUA_VERSION_NUM < 504 || \
-    (LUA_VERSION_NUM == 504 && LUA_VERSION_RELEASE_NUM < 50404)
+#if defined(LUA_VERSION_NUM) && LUA_VERSION_RELEASE_NUM < 50404
 #error "moonwatch needs Lua 5.4.4 or later"
 #endif
 

@@ -96,8 +96,8 @@ MW_API mw_owner mw_lua_owner(struct lua_State *L);
 ** made known to the engine, or MW_NONE. */
 MW_API mw_handle mw_lua_handle(struct lua_State *L, int index);
 
-/* Pushes the object of a handle and returns 1; pushes nil and returns 0 when the
-** handle is stale or not that of an object of Lua. */
+/* Pushes the object of a handle and returns 1; pushes nil and returns 0 when
+** the handle is stale or not that of an object of Lua. */
 MW_API int mw_lua_push(struct lua_State *L, mw_handle h);
 
 /*

@@ -1,6 +1,6 @@
 -- Runs busted with the Lua that runs this file, also with a Lua for which
--- busted's C modules are not built (another version, another machine): stand-ins
--- for lfs, system and term do what busted asks of these.
+-- busted's C modules are not built (another version, another machine):
+-- stand-ins for lfs, system and term do what busted asks of these.
 
 -- Returns a field of the real module, if this Lua can load the module.
 local function stand_in(name, module)

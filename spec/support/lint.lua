@@ -138,7 +138,8 @@ local checks = {
   { "under lua/ are Lua files only", only_lua },
   { "the version is one", one_version },
   { "luarocks is content", silent(
-    "for f in rockspec/*.rockspec; do luarocks --lua-version 5.4 lint $f; done") },
+    "for f in rockspec/*.rockspec; do " ..
+    "luarocks --lua-version 5.4 lint $f; done") },
   { "the manual explains each function", manual_is_complete },
   { "comments are whole", without(C, "^%s*%*%l+[ ,.]?%l*$") },
   { "no line is longer than 80 columns",

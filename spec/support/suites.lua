@@ -32,7 +32,8 @@ local function often()
   for path in io.popen("ls spec/*_spec.lua"):lines() do
     if not apart[path:match "([%w_]+)_spec"] then files[#files + 1] = path end
   end
-  return specs("often", " --exclude-tags=once,slow " .. table.concat(files, " "))
+  return specs("often", " --exclude-tags=once,slow " ..
+    table.concat(files, " "))
 end
 
 -- The same with the library that checks itself.
