@@ -1,69 +1,91 @@
 # moonwatch: settings first; any of them can be given on the command line.
 
 LUA        = lua5.4
-LUAROCKS   = luarocks --lua-version 5.4
+LUA_INCDIR = $(firstword $(wildcard $(foreach i,/usr/include /usr/local/include,$i/lua$(LUA_VERSION) $i)))
+LUA_LIB    = -llua$(LUA_VERSION)
+LUAROCKS   = luarocks --lua-version $(LUA_VERSION)
 CC         = gcc
 CXX        = g++
+AR         = ar
+RUN        =# runs a program that CC has made: qemu-s390x, wine, node...
+STATIC     =# set: tests run in a program with Lua and the library inside
 CFLAGS     = -O2 -g
 WARN       = -Wall -Wextra -Wshadow -Wconversion
 WARN_C     = $(WARN) -std=c11 -Wstrict-prototypes
 LIBFLAG    = -shared
-LUA_INCDIR = $(firstword $(wildcard /usr/include/lua5.4 /usr/local/include/lua5.4 /usr/include /usr/local/include))
-LUA_LIB    = -llua5.4
 KLIB       =# a klib checkout to take khash.h from, instead of the system's
+SHARE      = /usr/share/lua/5.4# busted, where LUA does not look there itself
 PREFIX     = /usr/local
+DESTDIR    =
 BUILD      = build
 SANITIZE   =# set by `make asan`
 SECONDS    = 60# how long `make fuzz` looks
-
-PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight lua-dkjson
-LINTERS    = clang-format cppcheck g++
 BROWSER    = chromium
 
 # What follows is derived.
 
+TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
+BUILD_LUA   = $(if $(RUN),lua5.4,$(LUA))# runs where make runs
+LUA_VERSION = $(or $(HAS_LUA),5.4)
+HAS_LUA    := $(shell $(RUN) $(LUA) -e 'io.write(_VERSION:sub(-3))' 2>/dev/null)
+WINDOWS     = $(findstring mingw,$(TARGET))
+EXE         = $(if $(WINDOWS),.exe,$(if $(findstring emscripten,$(TARGET)),.js))
+SO          = $(if $(WINDOWS),dll,so)
+PIC         = $(if $(WINDOWS),,-fPIC)
+LINK        = $(if $(WINDOWS),$(LUA_LIB))# what a shared library has to name
+
+VERSION = $(shell sed -n 's/^.define MW_VERSION_[MP][A-Z]* //p' engine/moonwatch.h | paste -sd.)
+EXPORT  = $(if $(WINDOWS),,__attribute__((visibility("default")))) extern
+LUA_FILES = $(shell find lua -name '*.lua')
 ENGINE  = $(wildcard engine/*.c)
 BINDING = $(wildcard engine/bind/*.c)
 HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
-CORE    = $(BUILD)/moonwatch/core.so
+CORE    = $(BUILD)/moonwatch/core.$(SO)
 ENTRIES = $(BUILD)/entries/moonwatch/core.so
 INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
 TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
 CHECKED = $(BUILD)/test/checked/moonwatch/core.so
-TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
+PROGRAM = $(BUILD)/test/lua$(EXE)
+TESTS   = $(BUILD)/test/engine$(EXE) $(BUILD)/test/faults$(EXE) \
+          $(if $(STATIC),$(PROGRAM),$(CORE) $(BUILD)/test/support.$(SO))
 
-export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;
-export LUA_CPATH = $(CURDIR)/$(BUILD)/?.so;;
+export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;$(SHARE)/?.lua;$(SHARE)/?/init.lua
+export LUA_CPATH = $(CURDIR)/$(BUILD)/?.$(SO);;
 export PWD       = $(CURDIR)
-export LUA BUILD CC LUAROCKS
+export BUILD CC LUAROCKS RUN EXE SO LUA_INCDIR LUA_LIB
+RUN_LUA          = $(strip $(RUN) $(if $(STATIC),$(CURDIR)/$(PROGRAM),$(LUA)))
 
-all: deps $(CORE)
+all: build-deps $(if $(STATIC),$(PROGRAM),$(CORE))
 
 run: all
-	@$(LUA) examples/story.lua
+	@$(RUN_LUA) examples/story.lua
 
-test: all $(TESTS)
-	@$(LUA) spec/support/suites.lua
+test: test-deps all $(TESTS)
+	@LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
 
 # Longer: more random worlds, each allocation failing, and the specs while
 # garbage is collected every few instructions.
-soak: all $(TESTS) $(CHECKED)
-	@SOAK=20 ROUNDS=200000 $(LUA) spec/support/suites.lua
+soak: test-deps all $(TESTS) $(CHECKED)
+	@SOAK=20 ROUNDS=200000 LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
+
+# What takes minutes: dist/, install, cmake.
+test-install: test-deps all $(TESTS)
+	@SLOW=1 LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
 
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
 
 bench: all $(BUILD)/bench/floor.so
-	@$(LUA) bench/run.lua $(BENCH)
+	@LUA="$(RUN_LUA)" $(RUN_LUA) bench/run.lua $(BENCH)
 
 # The functions that a write enters; WAYS="guard flag" names them.
-entries: deps $(ENTRIES) $(BUILD)/bench/floor.so
-	@LUA_CPATH="$(BUILD)/entries/?.so;$(LUA_CPATH)" $(LUA) bench/entries.lua $(ENTRIES) $(WAYS)
+entries: build-deps $(ENTRIES) $(BUILD)/bench/floor.so
+	@LUA_CPATH="$(BUILD)/entries/?.so;$(LUA_CPATH)" $(RUN_LUA) bench/entries.lua $(ENTRIES) $(WAYS)
 
 # The instructions of a write; ROWS="key flag" chooses some.
 callgrind: valgrind-deps all $(BUILD)/bench/floor.so
-	@$(LUA) bench/callgrind.lua $(ROWS)
+	@LUA="$(RUN_LUA)" $(RUN_LUA) bench/callgrind.lua $(ROWS)
 
 asan:
 	@$(MAKE) --no-print-directory test BUILD=build/asan CFLAGS="-O1 -g" \
@@ -79,74 +101,150 @@ reference:
 docs: reference
 	@$(LUA) docs/make/site.lua $(BUILD)/docs
 
-lint: deps lint-deps
+lint: test-deps lint-deps
 	@$(LUA) spec/support/lint.lua
 
-install: all
-	cd lua && find moonwatch -name '*.lua' \
-	  -exec install -D -m 644 {} $(abspath $(PREFIX))/share/lua/5.4/{} \;
-	install -D $(CORE) $(PREFIX)/lib/lua/5.4/moonwatch/core.so
-	install -D lua/moonwatch/cli.lua $(PREFIX)/bin/moonwatch
-	install -D -m 644 types/moonwatch.lua $(PREFIX)/share/moonwatch/types/moonwatch.lua
+# The engine and the binding as one file, and the Lua files as another; what
+# needs neither this folder nor other files.
+dist: dist/moonwatch.c
+
+dist/moonwatch.c: tools/dist.lua $(ENGINE) $(BINDING) $(HEADERS) $(LUA_FILES) $(BUILD)/settings | build-deps
+	@mkdir -p $(@D)
+	@$(BUILD_LUA) tools/dist.lua "$$(printf '$(KHASH)' | $(CC) -M $(INCLUDE) -x c - | tr ' ' '\n' | grep -m 1 'khash\.h$$')" dist
+
+$(BUILD)/dist/%.o: dist/moonwatch.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(CFLAGS) $(PIC) -Idist -I$(LUA_INCDIR) -DMW_API='$(EXPORT)' -c -o $@ dist/$*.c
+
+$(BUILD)/dist/libmoonwatch.a: $(BUILD)/dist/moonwatch.o $(BUILD)/dist/moonwatch_lua.o
+	$(AR) rcs $@ $^
+
+$(BUILD)/dist/libmoonwatch.$(SO): $(BUILD)/dist/moonwatch.o $(BUILD)/dist/moonwatch_lua.o
+	$(CC) $(CFLAGS) $(LIBFLAG) -o $@ $^ $(LINK)
+
+# Under PREFIX, and with DESTDIR in front: what a rock has, and what a C program
+# needs.  `make uninstall` removes the same files.
+INTO    = $(DESTDIR)$(abspath $(PREFIX))
+SHARED  = $(INTO)/share/lua/$(LUA_VERSION)
+NATIVE  = $(INTO)/lib/lua/$(LUA_VERSION)/moonwatch/core.$(SO)
+TYPES   = $(wildcard types/*.lua)
+PAGES   = LICENSE README.md CHANGELOG.md $(wildcard docs/*.md docs/recipes/*.md)
+INSTALL = install -D -m 644
+
+install: all $(BUILD)/dist/libmoonwatch.a $(BUILD)/dist/libmoonwatch.$(SO)
+	for f in $(LUA_FILES); do $(INSTALL) $$f "$(SHARED)/$${f#lua/}" || exit 1; done
+	for f in $(TYPES); do $(INSTALL) $$f "$(INTO)/share/moonwatch/$$f" || exit 1; done
+	for f in $(PAGES); do $(INSTALL) $$f "$(INTO)/share/doc/moonwatch/$$f" || exit 1; done
+	install -D -m 755 $(CORE) "$(NATIVE)"
+	for f in moonwatch.h moonwatch_lua.h; do $(INSTALL) dist/$$f "$(INTO)/include/$$f" || exit 1; done
+	$(INSTALL) $(BUILD)/dist/libmoonwatch.a "$(INTO)/lib/libmoonwatch.a"
+	install -m 755 $(BUILD)/dist/libmoonwatch.$(SO) "$(INTO)/lib/libmoonwatch.$(SO)"
+	mkdir -p "$(INTO)/lib/pkgconfig"
+	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/moonwatch.pc > "$(INTO)/lib/pkgconfig/moonwatch.pc"
+	install -D -m 755 lua/moonwatch/cli.lua "$(INTO)/bin/moonwatch"
+
+# For LuaRocks, which says where: the core and the Lua files, and nothing in
+# this folder.
+install-rock:
+	mkdir -p "$(LIBDIR)/moonwatch"
+	$(COMPILE) $(PIC) $(LIBFLAG) -o "$(LIBDIR)/moonwatch/core.$(SO)" $(ENGINE) $(BINDING) $(LINK)
+	for f in $(LUA_FILES); do $(INSTALL) $$f "$(LUADIR)/$${f#lua/}" || exit 1; done
+
+# A rock of the last commit, with its sources inside, in build/rock.
+rock:
+	@mkdir -p $(BUILD)/rock
+	@sed -e 's|version = "scm-1"|version = "$(VERSION)-1"|' -e 's|git+file://\.|git+file://$(CURDIR)|' \
+	  rockspec/moonwatch-scm-1.rockspec > $(BUILD)/rock/moonwatch-$(VERSION)-1.rockspec
+	cd $(BUILD)/rock && $(LUAROCKS) pack moonwatch-$(VERSION)-1.rockspec
+
+uninstall:
+	rm -rf "$(SHARED)/moonwatch" "$(dir $(NATIVE))" "$(INTO)/share/moonwatch" "$(INTO)/share/doc/moonwatch"
+	rm -f "$(INTO)/include/moonwatch.h" "$(INTO)/include/moonwatch_lua.h" "$(INTO)/lib/libmoonwatch.a" "$(INTO)/lib/libmoonwatch.$(SO)" "$(INTO)/lib/pkgconfig/moonwatch.pc" "$(INTO)/bin/moonwatch"
 
 clean:
-	rm -rf build
+	rm -rf build dist
+
+version:
+	@echo $(VERSION)
 
 env:
 	@echo "export LUA_PATH='$(LUA_PATH)' LUA_CPATH='$(LUA_CPATH)'"
 
-# $(call need,packages,a test that all is there)
-need = @{ $(2); } >/dev/null 2>&1 || \
-  { command -v apt-get && s=$$([ "$$(id -u)" = 0 ] || echo sudo) && { [ -z "$$s" ] || command -v sudo; } && \
-    $$s apt-get update && $$s env DEBIAN_FRONTEND=noninteractive apt-get install -y $(1); } >&2 || \
-  { echo "please install: $(1) (Debian's names)"; exit 1; } >&2
+# What is missing is installed, if it is one of the packages named here; a setting
+# of the caller that leads nowhere is not answered with a package.
+KHASH  = \#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
+given  = $(findstring command line,$(origin $(1)))$(findstring environment,$(origin $(1)))
+LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(LUA)'",lua5.4)
+DEV_PACKAGE = $(if $(call given,LUA_INCDIR)$(call given,LUA)$(RUN),"!there is no lua.h in LUA_INCDIR='$(LUA_INCDIR)'",liblua5.4-dev)
+found  = $(BUILD_LUA) -e 'assert(package.searchpath([[$(1)]], package.path))'
 
-HEADERS_TEST = \#include <lua.h>\n\#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
+build-deps:
+	@.ci/need $(if $(STATIC),,$(LUA_PACKAGE) "$(RUN) $(LUA) -e 'os.exit(true)'") \
+	  "!there is no compiler: CC='$(CC)'" "command -v $(firstword $(CC))" \
+	  $(DEV_PACKAGE) 'test -e "$(LUA_INCDIR)/lua.h"' \
+	  libhts-dev "printf '$(KHASH)' | $(CC) -fsyntax-only $(INCLUDE) -x c - || printf '$(KHASH)' | $(CC) -E $(INCLUDE) - || test -e /usr/include/htslib/khash.h"
 
-deps:
-	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && $(LUA) -l pl.class -l dkjson -e "" && \
-	  printf '$(HEADERS_TEST)' | $(CC) -fsyntax-only $(INCLUDE) -x c -)
+test-deps: build-deps
+	@.ci/need lua5.4 "command -v $(firstword $(BUILD_LUA))" \
+	  lua-busted "$(call found,busted.runner)" \
+	  lua-penlight "$(call found,pl.class)" lua-dkjson "$(call found,dkjson)" \
+	  $(if $(RUN)$(STATIC),,luarocks "command -v luarocks")
 
 lint-deps:
-	$(call need,$(LINTERS),command -v clang-format && command -v cppcheck && command -v $(CXX))
+	@.ci/need lua-check "command -v luacheck" clang-format "command -v clang-format" \
+	  cppcheck "command -v cppcheck" g++ "command -v $(CXX)"
+
+deps: test-deps lint-deps
 
 valgrind-deps:
-	$(call need,valgrind,command -v valgrind)
+	@.ci/need valgrind "command -v valgrind"
 
 browser-deps:
-	$(call need,$(BROWSER),command -v $(BROWSER))
+	@.ci/need $(BROWSER) "command -v $(BROWSER)"
 
-$(CORE): $(ENGINE) $(BINDING) $(HEADERS) | deps
+# Other settings build anew.
+SETTINGS = $(COMPILE) $(LIBFLAG) $(LUA_LIB) $(TARGET)
+
+$(BUILD)/settings: anew
 	@mkdir -p $(@D)
-	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $(ENGINE) $(BINDING)
+	@echo '$(SETTINGS)' | cmp -s - $@ || echo '$(SETTINGS)' > $@
+
+$(CORE): $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+	@mkdir -p $(@D)
+	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $(ENGINE) $(BINDING) $(LINK)
 
 # The same with all checks, for specs.
-$(CHECKED): spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+$(CHECKED): spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) -DMW_CHECKS -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
+	$(COMPILE) -DMW_CHECKS $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-$(BUILD)/test/engine: $(wildcard spec/engine/*.c) spec/support/heap.c spec/support/checks.c $(ENGINE) $(HEADERS) | deps
+$(BUILD)/test/engine$(EXE): $(wildcard spec/engine/*.c) spec/support/heap.c spec/support/checks.c $(ENGINE) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) $(TINY) -DMW_CHECKS -o $@ $(filter %.c,$^)
 
-$(BUILD)/test/faults: spec/support/faults.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+$(BUILD)/test/faults$(EXE): spec/support/faults.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) -DMW_CHECKS -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
 
-$(BUILD)/test/support.so: spec/support/support.c | deps
+$(BUILD)/test/support.$(SO): spec/support/support.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
+	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $< $(LINK)
 
-$(BUILD)/test/fuzz: spec/support/fuzz.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+# Lua with the library and what specs need inside.
+$(PROGRAM): spec/support/program.c spec/support/support.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+	@mkdir -p $(@D)
+	$(COMPILE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
+
+$(BUILD)/test/fuzz: spec/support/fuzz.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D) $(BUILD)/corpus
 	clang -std=c11 -g -O1 -DMW_CHECKS -fsanitize=fuzzer,address,undefined $(INCLUDE) -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
 
-$(BUILD)/bench/floor.so: bench/floor.c | deps
+$(BUILD)/bench/floor.so: bench/floor.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) -fPIC $(LIBFLAG) -o $@ $<
+	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $< $(LINK)
 
-$(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) | deps
+$(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) -finstrument-functions -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
+	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test soak test-browser bench entries callgrind asan fuzz reference docs lint install clean env deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test test-install soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps

@@ -55,6 +55,7 @@ return {
         first: any", [[Iterates over the entries that are there from start to
       end, each once; the loop may add, remove and collect.]] } },
   { "mw.version: string", [[The version of the library.]] },
+  { "mw._VERSION: string", [[The name and the version of the library.]] },
 },
 
 { page = "clocks", title = "Clocks",

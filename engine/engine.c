@@ -8,6 +8,8 @@
 
 #define MIN_ARRAY 4u
 
+int mw_version(void) { return MW_VERSION_NUMBER; }
+
 mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   mw_engine *e = (mw_engine *)alloc(ud, NULL, 0, sizeof(mw_engine));
   if (e == NULL) return NULL;

@@ -217,11 +217,46 @@ static void give_back(mwi_identity *part, uint32_t slot) {
   uint32_t *age = &mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE];
   mwi_assert((*age & MWI_TAKEN) && part->count > 0);
   *age = (*age ^ MWI_TAKEN) + 1;
+  *mwi_identity_pins(part, slot) &= ~mwi_pin(slot);
   part->count--;
+  if (slot == 1 && part->keeps_first) *age = MWI_MAXAGE;
   if (*age == MWI_MAXAGE)
     return; /* used up: a next handle could repeat an old one */
   *address_in(part, slot) = (const void *)(uintptr_t)part->free;
   part->free = slot;
+}
+
+void mwi_identity_keep_first(mw_engine *e) {
+  mwi_identity *part = &e->identity;
+  uint32_t slot = part->free, last = 0;
+  part->keeps_first = 1;
+  if (mwi_identity_handle(part, 1) != MW_NONE) return;
+  part->pages[0]->age[1] = MWI_MAXAGE;
+  if (part->top == 1) {
+    part->top = 2;
+    return;
+  }
+  for (; slot != 0 && slot != 1;
+       slot = (uint32_t)(uintptr_t)*address_in(part, slot))
+    last = slot;
+  if (slot == 0) return;
+  if (last == 0)
+    part->free = (uint32_t)(uintptr_t)*address_in(part, 1);
+  else
+    *address_in(part, last) = *address_in(part, 1);
+}
+
+int mw_object_pin(mw_engine *e, mw_handle h) {
+  if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
+  *mwi_identity_pins(&e->identity, mw_slot(h)) |= mwi_pin(mw_slot(h));
+  return MW_OK;
+}
+
+int mw_object_flags(const mw_engine *e, mw_handle h) {
+  if (!mwi_identity_is_valid(&e->identity, h)) return 0;
+  return (*mwi_identity_pins(&e->identity, mw_slot(h)) & mwi_pin(mw_slot(h)))
+             ? MW_PINNED
+             : 0;
 }
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
@@ -334,6 +369,7 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
     int lives;
     if (h == MW_NONE) continue; /* a free slot does not count as a look */
     looks--;
+    if (mw_object_flags(e, h) & MW_PINNED) continue;
     mwi_quiet_begin(e);
     lives = alive(ud, h);
     mwi_quiet_end(e);

@@ -10,6 +10,7 @@
 typedef struct mwi_identity_page {
   const void *ptr[MWI_PAGE]; /* address; in a free slot, the next free slot */
   uint32_t age[MWI_PAGE];    /* earlier uses; with MWI_TAKEN while in use */
+  uint32_t pins[MWI_PAGE / 32]; /* bits: is the object MW_PINNED? */
 } mwi_identity_page;
 
 #define MWI_TAKEN 0x80000000u
@@ -28,6 +29,7 @@ typedef struct mwi_identity {
   uint32_t top;        /* slots from 1 to top - 1 have been used */
   uint32_t free;       /* the first free slot below top, 0 for none */
   uint32_t found;      /* the slot found last */
+  int keeps_first;     /* is slot 1 never given again? */
   int in_order;        /* was `found` the slot after the find before? */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
@@ -39,6 +41,17 @@ typedef struct mwi_identity {
 /* Opens the part; the clocks must be open. */
 MWI_API int mwi_identity_open(mw_engine *e);
 MWI_API void mwi_identity_close(mw_engine *e);
+
+/* Takes slot 1 out of use, from now on or from the end of its object on.  No
+** later object gets the slot. */
+MWI_API void mwi_identity_keep_first(mw_engine *e);
+
+/* The word with the pin of a slot, and the bit there. */
+static inline uint32_t *mwi_identity_pins(const mwi_identity *part,
+                                          uint32_t slot) {
+  return &part->pages[slot / MWI_PAGE]->pins[slot % MWI_PAGE / 32];
+}
+#define mwi_pin(slot) (UINT32_C(1) << (slot) % 32)
 
 /* Returns the slot that the next new object gets. */
 static inline uint32_t mwi_identity_next(const mwi_identity *part) {

@@ -32,7 +32,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MW_VERSION "0.1.0"
+/* The version of this header, see `mw_version`. */
+#define MW_VERSION_MAJOR 0
+#define MW_VERSION_MINOR 1
+#define MW_VERSION_PATCH 0
+
+/* The same as a number to compare, and as a text. */
+#define MW_VERSION_NUMBER \
+  (MW_VERSION_MAJOR * 10000 + MW_VERSION_MINOR * 100 + MW_VERSION_PATCH)
+#define MW_VERSION_TEXT(a, b, c) #a "." #b "." #c
+#define MW_VERSION_OF(a, b, c) MW_VERSION_TEXT(a, b, c)
+#define MW_VERSION \
+  MW_VERSION_OF(MW_VERSION_MAJOR, MW_VERSION_MINOR, MW_VERSION_PATCH)
 
 /*
 ** How these functions are declared.  Unless the program defines MW_API, the
@@ -54,6 +65,10 @@ extern "C" {
 /* {======================================================
 ** Engine
 ** ======================================================= */
+
+/* Returns the number of the engine's version: MW_VERSION_NUMBER of the header
+** with which the engine was compiled. */
+MW_API int mw_version(void);
 
 /* An engine.  Opaque; the caller of `mw_engine_open` owns the engine and frees
 ** it with `mw_engine_close`. */
@@ -89,7 +104,9 @@ typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
 MW_API mw_engine *mw_engine_open(mw_alloc alloc, void *ud);
 
 /* Frees the engine with everything in the engine, traces included.  The engine
-** calls no callback but the allocator.  `e` may be NULL. */
+** calls no callback but the allocator.  `e` may be NULL.  An engine is closed
+** once; Lua's engine (see `mw_lua_engine`) is closed with the Lua state, not by
+** this function. */
 MW_API void mw_engine_close(mw_engine *e);
 
 /* }====================================================== */
@@ -134,6 +151,20 @@ MW_API const void *mw_object_pointer(const mw_engine *e, mw_handle h);
 ** returns MW_OK or MW_STALE.
 */
 MW_API int mw_object_forget(mw_engine *e, mw_handle h);
+
+/* The flags of an object; bits. */
+enum mw_object_flag {
+  MW_PINNED = 1 /* the host says when the object is gone, no collector does */
+};
+
+/* Makes an object MW_PINNED: `mw_reap_step` passes over the object, which lives
+** until `mw_object_forget`.  In an engine that a Lua state shares, a host pins
+** its own objects right after `mw_object_identify`.  Returns MW_OK or
+** MW_STALE. */
+MW_API int mw_object_pin(mw_engine *e, mw_handle h);
+
+/* Returns the flags of an object; 0 when `h` is stale. */
+MW_API int mw_object_flags(const mw_engine *e, mw_handle h);
 
 /*
 ** Finds the serial of `h`: 1 for the first object whose serial the host asks
@@ -432,7 +463,14 @@ typedef struct mw_host {
   mw_keep_source keep_source;
   mw_deliver deliver;
   mw_forget forget;
+  size_t size; /* see mw_host_set */
 } mw_host;
+
+/*
+** Structs that the caller fills may get more fields with later versions, behind
+** their field `size`: the size of the struct for the caller, by `sizeof`.  0
+** stands for the fields of version 0.1, which end with `size`.
+*/
 
 /* Sets the host.  The engine copies `*host`; `ud` belongs to the host and must
 ** stay valid while the engine may call the host. */
@@ -459,6 +497,7 @@ typedef struct mw_watch_options {
   mw_handle guard;      /* the guard, with MW_FLAG or MW_WEAK */
   uint32_t reach;       /* with MW_DEEP: of `mw_root_begin_filtered`, or 0 */
   uint64_t ref;         /* passed to `mw_call` */
+  size_t size;          /* see mw_host_set */
 } mw_watch_options;
 
 /* The id of a watch; stale when the watch has ended.  0 is no watch. */
@@ -658,7 +697,8 @@ typedef struct mw_filter {
   uint32_t rule; /* not 0: the host decides, see `mw_tree_ruled` */
   const mw_value *keys;
   uint32_t n_keys;
-  int kept; /* does the reach stay while no watch waits? */
+  int kept;    /* does the reach stay while no watch waits? */
+  size_t size; /* see mw_host_set */
 } mw_filter;
 
 /*
@@ -1215,6 +1255,7 @@ typedef struct mw_trace_details {
   const char *context; /* the text of a JSON array; NULL: left out */
   size_t context_len;
   int same_time; /* the event has the time of the event before */
+  size_t size;   /* see mw_host_set */
 } mw_trace_details;
 
 /*

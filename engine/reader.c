@@ -148,6 +148,9 @@ void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
   mwi_delivered *to;
   uint32_t i;
   its.seq = part->last + 1;
+  if (callbacks->deliver != NULL && /* the values are Lua's, if there is Lua */
+      (mw_object_flags(e, entry->obj) & MW_PINNED))
+    return;
   if (!need_page(e) ||
       (callbacks->deliver != NULL &&
        callbacks->deliver(callbacks->ud, &its, values, host) != MW_OK)) {

@@ -1054,7 +1054,7 @@ static uint32_t new_reach(mw_engine *e, mw_handle obj,
   return top;
 }
 
-static const mw_filter no_filter = {0, NULL, 0, 0};
+static const mw_filter no_filter = {0, NULL, 0, 0, 0};
 
 int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach) {
   uint32_t m;

@@ -470,7 +470,12 @@ int mw_guard_has_lost(const mw_engine *e, mw_handle guard) {
 ** Watching
 ** ======================================================= */
 
-void mw_host_set(mw_engine *e, const mw_host *host) { e->watch.host = *host; }
+/* A later version's struct is larger: this engine reads the fields that it
+** knows. */
+void mw_host_set(mw_engine *e, const mw_host *host) {
+  mwi_check_call(host->size == 0 || host->size >= sizeof(mw_host));
+  e->watch.host = *host;
+}
 
 void mwi_host_retain(const mw_engine *e, const mw_value *key) {
   const mw_host *host = &e->watch.host;
@@ -818,6 +823,7 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
   uint64_t seq = w->seq;
   int wanted;
   mwi_check_call(host->ask != NULL);
+  if (host->ask == NULL) return 1;
   mwi_guard_begin(e);
   wanted = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), change);
   mwi_guard_end(e);
@@ -846,6 +852,7 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   }
   if (flags & MW_ONCE) end_watch(e, r, i);
   mwi_check_call(host->call != NULL);
+  if (host->call == NULL) return 1;
   mwi_guard_begin(e);
   result = host->call(host->ud, obj, w->ref, flags, change);
   mwi_guard_end(e);

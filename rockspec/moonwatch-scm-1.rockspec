@@ -3,81 +3,34 @@ package = "moonwatch"
 version = "scm-1"
 source = { url = "git+file://." }
 description = {
-  summary = "Tracks what happens to the objects of a Lua program",
+  summary = "Watches, records and undoes what happens to Lua's objects",
   detailed = [[
-    Weak identity and generations in a compact C engine: which object is this,
-    is it still there, and which objects are new since a point in time.]],
+    Watch tables and userdata, deep ones too; transactions, undo and redo;
+    weak identity, generations, hierarchies and traces, by a C engine that C
+    programs can share.]],
   license = "MIT",
   labels = { "weak", "identity", "generation", "tracking", "tracing" },
 }
 supported_platforms = { "unix" }
-dependencies = { "lua >= 5.4" }
+dependencies = { "lua >= 5.4, < 5.6" } -- from 5.4.4 on
 external_dependencies = {
   KLIB = {}, -- khash.h there, else <khash.h> or <htslib/khash.h> anywhere
 }
+-- One command compiles into the rock, so nothing is left among the sources.
 build = {
-  type = "builtin",
-  modules = {
-    ["moonwatch.core"] = {
-      sources = {
-        "engine/check.c",
-        "engine/clock.c",
-        "engine/dump.c",
-        "engine/engine.c",
-        "engine/hierarchy.c",
-        "engine/identity.c",
-        "engine/journal.c",
-        "engine/json.c",
-        "engine/past.c",
-        "engine/pool.c",
-        "engine/reader.c",
-        "engine/tally.c",
-        "engine/trace.c",
-        "engine/trace_file.c",
-        "engine/tree.c",
-        "engine/watch.c",
-        "engine/bind/apply.c",
-        "engine/bind/batch.c",
-        "engine/bind/budget.c",
-        "engine/bind/cell.c",
-        "engine/bind/class.c",
-        "engine/bind/clock.c",
-        "engine/bind/coroutine.c",
-        "engine/bind/effects.c",
-        "engine/bind/entry.c",
-        "engine/bind/guard.c",
-        "engine/bind/hierarchy.c",
-        "engine/bind/history.c",
-        "engine/bind/identity.c",
-        "engine/bind/key.c",
-        "engine/bind/library.c",
-        "engine/bind/memo.c",
-        "engine/bind/options.c",
-        "engine/bind/plain.c",
-        "engine/bind/policy.c",
-        "engine/bind/reads.c",
-        "engine/bind/restore.c",
-        "engine/bind/rollback.c",
-        "engine/bind/see_through.c",
-        "engine/bind/shadow.c",
-        "engine/bind/snapshot.c",
-        "engine/bind/stores.c",
-        "engine/bind/tally.c",
-        "engine/bind/timed.c",
-        "engine/bind/touch.c",
-        "engine/bind/trace.c",
-        "engine/bind/trace_args.c",
-        "engine/bind/trace_file.c",
-        "engine/bind/transaction.c",
-        "engine/bind/trap.c",
-        "engine/bind/tree.c",
-        "engine/bind/userdata.c",
-        "engine/bind/watch.c",
-        "engine/bind/weakmap.c",
-      },
-      incdirs = { "$(KLIB_INCDIR)" },
-    },
+  type = "make",
+  build_pass = false,
+  install_target = "install-rock",
+  install_variables = {
+    CC = "$(CC)",
+    CFLAGS = "$(CFLAGS)",
+    LIBFLAG = "$(LIBFLAG)",
+    LUA_INCDIR = "$(LUA_INCDIR)",
+    KLIB = "$(KLIB_INCDIR)",
+    LIBDIR = "$(LIBDIR)",
+    LUADIR = "$(LUADIR)",
   },
   install = { bin = { moonwatch = "lua/moonwatch/cli.lua" } },
   copy_directories = { "types" },
 }
+test = { type = "command", command = "make test" }

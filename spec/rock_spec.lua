@@ -2,12 +2,19 @@ local shell = require "spec.support.shell"
 
 local luarocks = os.getenv "LUAROCKS" or "luarocks --lua-version 5.4"
 
--- luarocks leaves objects among the sources, so it gets a copy of them.
+local function files_of(path)
+  return (shell.run("cd %s && find . -type f | sort", path))
+end
+
 local function make(path, more)
   assert(os.execute("mkdir " .. path .. "/source && " ..
-    "cp -R LICENSE engine lua rockspec types " .. path .. "/source"))
-  return shell.run("cd %s/source && %s make --tree %s/tree %s %s", path,
-    luarocks, path, "rockspec/moonwatch-scm-1.rockspec", more or "")
+    "cp -R .ci LICENSE Makefile engine lua rockspec types " .. path .. "/source"))
+  local before = files_of(path .. "/source")
+  local output, ok = shell.run(
+    "cd %s/source && %s make --tree %s/tree %s %s", path, luarocks, path,
+    "rockspec/moonwatch-scm-1.rockspec", more or "")
+  assert.equal(before, files_of(path .. "/source"))
+  return output, ok
 end
 
 describe("the rock #once", function()

@@ -155,7 +155,7 @@ function deeds.write(o)
 end
 
 function deeds.delete(o)
-  o[3], o.x = nil, nil
+  o[#o], o.x = nil, nil -- a list with a hole has several lengths
   return o[3], o.x, #o
 end
 

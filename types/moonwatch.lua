@@ -6,6 +6,7 @@
 ---Tracking for programs with Lua inside.
 ---@class moonwatch
 ---@field version string The version of the library.
+---@field _VERSION string The name and the version of the library.
 ---@field any lightuserdata Any one key, in the option `path`.
 ---@field null lightuserdata JSON's null: the light userdata that lua-cjson has.
 ---@field counters table<any, table<any, number>> Numbers by section and name: `mw.counters[section][name]` is 0 if nobody has counted.

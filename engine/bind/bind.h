@@ -15,11 +15,30 @@
 
 #include "../engine.h"
 
+#if defined(__cplusplus) && !defined(MW_LUA_CPP)
+extern "C" { /* Lua is C, unless MW_LUA_CPP is defined */
+#endif
 #include <lauxlib.h>
 #include <lua.h>
+#include <lualib.h>
+#if defined(__cplusplus) && !defined(MW_LUA_CPP)
+}
+#endif
+
+/* Before 5.4.4, Lua does not say whether a finaliser runs: see budget.c. */
+#if defined(LUA_VERSION_NUM) && LUA_VERSION_RELEASE_NUM < 50404
+#error "moonwatch needs Lua 5.4.4 or later"
+#endif
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* The `luaL_error` of Lua 5.5.0 raises a wrong message if there is no memory
+** for the right one. */
+#if LUA_VERSION_NUM >= 505
+#define luaL_error mwb_error
+int mwb_error(lua_State *L, const char *format, ...);
 #endif
 
 /* The table that holds the values to which the entries of a journal or of
@@ -40,6 +59,13 @@ typedef struct mwb_known {
 } mwb_known;
 
 typedef struct mwb_batch mwb_batch; /* see batch.c */
+
+/* An allocator that subtracts from the budget in force: see budget.c. */
+typedef struct mwb_meter {
+  lua_Alloc alloc; /* the allocator without a budget */
+  void *ud;
+  struct mwb_budget *budget; /* or NULL */
+} mwb_meter;
 
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
 ** stands for nil there. */
@@ -64,7 +90,6 @@ enum {
   MWB_HERITAGES, /* class -> the heritage that its objects share */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_USES,      /* string -> how often the engine refers to it */
-  MWB_SERVICE,   /* the thread `service` */
   MWB_CLASSES,   /* classes that the policy knows, weakly held */
   MWB_ONERROR,   /* mw.on_error's function */
   MWB_FUNCTIONS, /* userdata -> its function guards, */
@@ -121,7 +146,10 @@ enum {
 
 typedef struct mwb_state {
   mw_engine *engine;  /* NULL once the Lua state is being closed */
-  lua_State *service; /* a thread for the engine's callbacks */
+  mw_host host;       /* of the program, for its MW_PINNED objects */
+  mw_host lua;        /* the binding's own, if the program has a host */
+  int is_attached;    /* does the program own the engine? */
+  lua_State *service; /* a thread for the engine's callbacks, without hooks */
   lua_State *main;    /* the main thread */
   lua_Alloc alloc;    /* of the Lua state */
   void *ud;
@@ -140,6 +168,7 @@ typedef struct mwb_state {
   uint32_t batches;     /* the number of open batches */
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the policy's running call */
+  mwb_meter *meter;
   uint32_t held_ids;         /* the last `id` given to held values */
   lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
@@ -190,8 +219,7 @@ typedef struct mwb_state {
 #define MWB_UPSTATE lua_upvalueindex(1)
 #define MWB_UPOBJECTS lua_upvalueindex(2)
 
-/* The probe's slot, the first that the engine gives.  The slot's address is the
-** address of the `mwb_state`, at which no object can be. */
+/* The probe's place: the first slot, which no object of Lua gets. */
 #define MWB_PROBE 1
 
 /* {======================================================

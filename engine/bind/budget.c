@@ -14,6 +14,11 @@
 ** granted, and the next instruction ends the call: if the allocation were
 ** refused, Lua would first collect all garbage.  An allocation that exceeds the
 ** budget by far is refused.
+**
+** A string that Lua 5.5 makes in a buffer remembers the allocator, and may be
+** the last thing to be freed.  So the limiting allocator belongs to the meter,
+** which the library makes before all else, without a finaliser: Lua frees such
+** values last, the oldest one after all others.
 */
 #include "budget.h"
 
@@ -73,17 +78,18 @@ static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT) < 0; }
 /* Subtracts an allocation from the budget; not in a finaliser, because
 ** finalisers are the program's own code. */
 static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  mwb_budget *b = (mwb_budget *)ud;
+  const mwb_meter *meter = (const mwb_meter *)ud;
+  mwb_budget *b = meter->budget;
   size_t had = (ptr == NULL) ? 0 : osize;
-  if (nsize > had && b->state->budget == b && !in_finaliser(b->L)) {
+  if (b != NULL && nsize > had && !in_finaliser(b->L)) {
     size_t more = nsize - had;
     int refused = more > AT_ONCE || b->bytes < -AT_ONCE;
     b->bytes = refused ? -1 - AT_ONCE : b->bytes - (lua_Integer)more;
     if (b->bytes < 0) tighten(b->L);
     if (refused) return NULL;
   }
-  ptr = b->alloc(b->ud, ptr, osize, nsize);
-  if (ptr == NULL && nsize > 0) b->starved = 1;
+  ptr = meter->alloc(meter->ud, ptr, osize, nsize);
+  if (b != NULL && ptr == NULL && nsize > 0) b->starved = 1;
   return ptr;
 }
 
@@ -93,20 +99,25 @@ void mwb_begin_budget(lua_State *L, mwb_state *s, mwb_budget *b) {
   b->outer = s->budget;
   b->used = 0;
   b->starved = 0;
-  b->alloc = lua_getallocf(L, &b->ud);
   b->hook = lua_gethook(L);
   b->mask = lua_gethookmask(L);
   b->count = lua_gethookcount(L);
-  s->budget = b;
-  lua_setallocf(L, limited_alloc, b);
+  if (b->outer == NULL) {
+    s->meter->alloc = lua_getallocf(L, &s->meter->ud);
+    lua_setallocf(L, limited_alloc, s->meter);
+  }
+  s->budget = s->meter->budget = b;
   lua_sethook(L, on_count, LUA_MASKCOUNT, INTERVAL);
 }
 
 void mwb_end_budget(mwb_budget *b) {
-  lua_setallocf(b->L, b->alloc, b->ud);
+  mwb_meter *meter = b->state->meter;
   lua_sethook(b->L, b->hook, b->mask, b->count);
-  b->state->budget = b->outer;
-  if (b->outer == NULL) return;
+  b->state->budget = meter->budget = b->outer;
+  if (b->outer == NULL) {
+    lua_setallocf(b->L, meter->alloc, meter->ud);
+    return;
+  }
   b->outer->instructions -= b->used + INTERVAL; /* the count restarts */
   if (mwb_is_spent(b->outer)) tighten(b->L);
 }

@@ -17,10 +17,8 @@ typedef struct mwb_budget {
   struct mwb_budget *outer;
   lua_Integer instructions, bytes; /* left */
   lua_Integer used;                /* instructions, summed over all fillings */
-  int starved;     /* did an allocation inside the budget fail? */
-  lua_Alloc alloc; /* the allocator and the hook before the budget */
-  void *ud;
-  lua_Hook hook;
+  int starved;   /* did an allocation inside the budget fail? */
+  lua_Hook hook; /* the hook before the budget */
   int mask, count;
 } mwb_budget;
 

@@ -14,10 +14,10 @@ typedef struct clock_data {
   mw_clock number;
 } clock_data;
 
-static const mwb_class clock_class;
+MWI_API const mwb_class mwb_clock_class;
 
 static clock_data *self(lua_State *L, const char *name) {
-  clock_data *c = (clock_data *)mwb_self(L, &clock_class, name);
+  clock_data *c = (clock_data *)mwb_self(L, &mwb_clock_class, name);
   lua_pop(L, 1);
   return c;
 }
@@ -43,7 +43,7 @@ static int tag(lua_State *L) {
   mwb_state *s;
   uint32_t slot;
   mw_handle h;
-  if (c == NULL) return mwb_redirect(L, &clock_class, "tag");
+  if (c == NULL) return mwb_redirect(L, &mwb_clock_class, "tag");
   s = c->data.state;
   slot = mwb_hot_slot(L, s, 2);
   if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) {
@@ -64,7 +64,7 @@ static inline int64_t generation_at(lua_State *L, clock_data *c, int index) {
 
 static int generation(lua_State *L) {
   clock_data *c = (clock_data *)mwb_hot_self(L);
-  if (c == NULL) return mwb_redirect(L, &clock_class, "generation");
+  if (c == NULL) return mwb_redirect(L, &mwb_clock_class, "generation");
   lua_pushinteger(L, generation_at(L, c, 2));
   return 1;
 }
@@ -72,7 +72,7 @@ static int generation(lua_State *L) {
 static int is_current(lua_State *L) {
   clock_data *c = (clock_data *)mwb_hot_self(L);
   int64_t current;
-  if (c == NULL) return mwb_redirect(L, &clock_class, "is_current");
+  if (c == NULL) return mwb_redirect(L, &mwb_clock_class, "is_current");
   current = mw_clock_now(engine_of(c), c->number);
   lua_pushboolean(L, generation_at(L, c, 2) == current);
   return 1;
@@ -135,7 +135,7 @@ static const luaL_Reg cold[] = {{"now", now},
                                 {NULL, NULL}};
 static const luaL_Reg meta[] = {{NULL, NULL}};
 
-static const mwb_class clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
+const mwb_class mwb_clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
 
 /* }====================================================== */
 
@@ -155,7 +155,7 @@ static void new_clock(lua_State *L, mwb_state *s) {
   const char *name = lua_tolstring(L, 1, &len);
   c->number = MW_CLOCK;
   if (name != NULL) open_clock(L, s, name, len, &c->number);
-  mwb_new_object(L, &clock_class);
+  mwb_new_object(L, &mwb_clock_class);
 }
 
 /* Clocks are kept by name; the default one by `false`. */
@@ -210,6 +210,6 @@ void mwb_open_clock(lua_State *L, mwb_state *s) {
   open_clock(L, s, NULL, 0, &s->marks);
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_CLOCKS);
-  mwb_new_class(L, &clock_class);
+  mwb_new_class(L, &mwb_clock_class);
   mwb_set_funcs(L, functions);
 }

@@ -27,7 +27,6 @@
 
 #include "class.h"
 
-#include <lualib.h>
 #include <string.h>
 
 /* User values of a record. */

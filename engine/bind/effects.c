@@ -194,6 +194,13 @@ static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
   return with_table(L, s, n);
 }
 
+/* Do effects leave the entry out?  They have nothing of a C program's own
+** objects, see host.c. */
+static int is_left_out(const mwb_state *s, const mw_entry *entry) {
+  return mwb_is_hidden(entry) ||
+         (mw_object_flags(s->engine, entry->obj) & MW_PINNED) != 0;
+}
+
 /* What `copy` copies: `n` entries of a coroutine. */
 typedef struct copying {
   const mwb_coroutine *t;
@@ -208,7 +215,7 @@ static int copy(lua_State *L) {
   uint32_t i;
   lua_settop(L, 1);
   for (i = what->first; i < what->first + what->n; i++)
-    if (what->all || !mwb_is_hidden(&log_of(what->t)[i]))
+    if (what->all || !is_left_out(what->t->s, &log_of(what->t)[i]))
       copy_entry(L, what->t->s, fx, what->t, i);
   return 0;
 }
@@ -234,10 +241,10 @@ static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
 }
 
 /* Removes the entries that effects leave out. */
-static void remove_hidden(mwb_effects *fx) {
+static void remove_hidden(const mwb_state *s, mwb_effects *fx) {
   size_t i, n = 0;
   for (i = 0; i < fx->n; i++)
-    if (!mwb_is_hidden(&fx->entries[i])) fx->entries[n++] = fx->entries[i];
+    if (!is_left_out(s, &fx->entries[i])) fx->entries[n++] = fx->entries[i];
   fx->n = n;
 }
 
@@ -355,13 +362,14 @@ static uint32_t new_number(few *f, uint32_t number) {
 }
 
 /* Takes the entries of an owner, but for those that effects leave out. */
-static void take_few(few *f, const mw_entry *entries, size_t n) {
+static void take_few(const mwb_state *s, few *f, const mw_entry *entries,
+                     size_t n) {
   size_t i;
   int part;
   f->n = f->values = f->objects = 0;
   for (i = 0; i < n; i++) {
     mw_entry *entry = &f->entries[f->n];
-    if (mwb_is_hidden(&entries[i])) continue;
+    if (is_left_out(s, &entries[i])) continue;
     *entry = entries[i];
     for (part = 0; part < MW_PARTS; part++)
       if (entry->type[part] == MW_TOTHER)
@@ -412,7 +420,7 @@ static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   fx->n = n;
   fx->held.n = t->held.n;
   t->shared = 1;
-  if (t->hides) remove_hidden(fx);
+  if (t->hides) remove_hidden(s, fx);
   hold_objects(L, s, fx, lua_gettop(L));
   t->held.n = fx->held.n;
   return 1;
@@ -424,7 +432,7 @@ static int push_few(lua_State *L, mwb_state *s, mw_owner owner,
   uint64_t seq = s->engine->journal.seq;
   size_t now;
   few f;
-  take_few(&f, entries, n);
+  take_few(s, &f, entries, n);
   new_effects(L, s, f.n, f.values + f.objects);
   mw_owner_entries(s->engine, owner, &now);
   if (now != n || s->engine->journal.seq != seq) return 0;
@@ -509,7 +517,7 @@ static void derive(lua_State *L, mwb_effects *fx, int index) {
 ** alive; they are made of the former ones, up to two, the last one first */
 static int make_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  size_t n = lua_rawlen(L, 1), i;
+  size_t n = (size_t)lua_rawlen(L, 1), i;
   mwb_effects *fx;
   lua_settop(L, 3);
   lua_newtable(L);

@@ -305,7 +305,7 @@ static int is_token(lua_State *L, lua_Integer depth) {
 static int finished(lua_State *L, int status, lua_KContext depth) {
   hierarchy_data *d = (hierarchy_data *)lua_touserdata(L, MWB_UPDATA);
   mwi_stack *stack = stack_in_use(L, d);
-  if (d->open && stack->n >= depth)
+  if (d->open && (lua_KContext)stack->n >= depth)
     mwi_hierarchy_cut(hierarchy_of(d), stack, (uint32_t)depth - 1);
   return (status == LUA_OK || status == LUA_YIELD) ? 0 : lua_error(L);
 }

@@ -122,7 +122,6 @@ static int object(lua_State *L) {
 static int in_array(void *ud, mw_handle h) {
   const mwb_state *s = (const mwb_state *)ud;
   int alive;
-  if (mw_slot(h) == MWB_PROBE) return 1; /* the next probe gets this slot */
   alive = mwb_alive(s->service, s, h);
   lua_pop(s->service, 1);
   return alive;

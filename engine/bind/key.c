@@ -35,8 +35,6 @@ void mwb_open_keys(lua_State *L, mwb_state *s) {
   mwb_keep(L, s, MWB_STRINGS);
   lua_newtable(L);
   mwb_keep(L, s, MWB_USES);
-  s->service = lua_newthread(L);
-  mwb_keep(L, s, MWB_SERVICE);
 }
 
 /* Returns the address of the string at `index`, 0 for a long string that is not
@@ -182,7 +180,7 @@ void mwb_release(void *ud, const mw_value *key) {
   lua_rawsetp(L, -2, text);
   mwb_push(L, s, MWB_STRINGS);
   lua_rawgetp(L, -1, text);
-  if (!is_short(s, lua_rawlen(L, -1))) {
+  if (!is_short(s, (size_t)lua_rawlen(L, -1))) {
     lua_pushvalue(L, -1);
     lua_pushnil(L);
     lua_rawset(L, -4);

@@ -12,8 +12,10 @@
 */
 #include "library.h"
 
+#include <stdarg.h>
 #include <string.h>
 
+#include "host.h"
 #include "identity.h"
 #include "moonwatch_lua.h"
 
@@ -106,6 +108,20 @@ static int no_memory(lua_State *L) {
   return lua_error(L);
 }
 
+#if LUA_VERSION_NUM >= 505
+int mwb_error(lua_State *L, const char *format, ...) {
+  const char *text;
+  va_list values;
+  va_start(values, format);
+  luaL_where(L, 1);
+  text = lua_pushvfstring(L, format, values);
+  va_end(values);
+  if (text == NULL) no_memory(L);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+#endif
+
 int mwb_is_memory_error(lua_State *L, int index) {
   return lua_type(L, index) == LUA_TSTRING &&
          strcmp(lua_tostring(L, index), MEMORY) == 0;
@@ -133,18 +149,29 @@ static void *no_more(void *ud, void *ptr, size_t osize, size_t nsize) {
   return real->alloc(real->ud, ptr, osize, nsize);
 }
 
+static const char *one_space(lua_State *L, void *ud, size_t *size) {
+  (void)L;
+  (void)ud;
+  *size = 1;
+  return " ";
+}
+
 /*
 ** Makes Lua collect garbage as Lua does when its memory runs out: fully, and
 ** without finalisers, because the engine is in the middle of a call.  No
-** function of Lua's API does this.  So a request for a larger stack meets an
-** allocator that refuses.  `L` is the main thread, which lives long enough.
+** function of Lua's API does this.  So a chunk is loaded while an allocator
+** refuses: Lua collects, asks again, and leaves the memory error to the caller.
+** (A stack that is to grow is no such request: from 5.4.5 on, Lua does not
+** collect then.)  `L` is the thread `service`, which has no hooks.
 */
 static void collect(lua_State *L) {
+  int top = lua_gettop(L);
   allocator real;
   real.alloc = lua_getallocf(L, &real.ud);
   lua_setallocf(L, no_more, &real);
-  lua_checkstack(L, LUAI_MAXSTACK / 2);
+  lua_load(L, one_space, NULL, "=(collect)", "t");
   lua_setallocf(L, real.alloc, real.ud);
+  lua_settop(L, top);
 }
 
 /* The engine's allocator: asks Lua's, and again after a collection. */
@@ -152,7 +179,7 @@ static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   mwb_state *s = (mwb_state *)ud;
   void *p = s->alloc(s->ud, ptr, osize, nsize);
   if (p != NULL || nsize == 0) return p;
-  collect(s->main);
+  collect(s->service);
   return s->alloc(s->ud, ptr, osize, nsize);
 }
 
@@ -176,21 +203,31 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  if (s->engine != NULL && s->is_attached) mwb_detach(s);
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
     mwb_close_transactions(s);
   }
-  mw_engine_close(s->engine);
+  if (!s->is_attached) mw_engine_close(s->engine);
   s->engine = NULL;
   s->pending = 1;
   return 0;
 }
 
-/* Pushes a state with an open engine, owned by a finaliser from the start. */
+/* Pushes a state with an open engine, owned by a finaliser from the start.  The
+** meter is older: see budget.c. */
 static void new_state(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), 0);
-  mw_handle probe;
+  mwb_meter *meter = (mwb_meter *)lua_newuserdatauv(L, sizeof(mwb_meter), 0);
+  mwb_state *s = (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), 2);
   memset(s, 0, sizeof(mwb_state));
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 2);
+  s->meter = meter;
+  meter->alloc = lua_getallocf(L, &meter->ud);
+  meter->budget = NULL;
+  s->service = lua_newthread(L);
+  lua_sethook(s->service, NULL, 0, 0);
+  lua_setiuservalue(L, -2, 1);
   s->alloc = lua_getallocf(L, &s->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   s->main = lua_tothread(L, -1);
@@ -199,10 +236,12 @@ static void new_state(lua_State *L) {
   lua_pushcfunction(L, close_state);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
-  s->engine = mw_engine_open(engine_alloc, s);
-  if (s->engine == NULL ||
-      mw_object_identify(s->engine, s, &probe) != MW_OK) /* MWB_PROBE */
-    mwb_check(L, MW_NOMEM);
+  s->engine = mwb_attached(L);
+  s->is_attached = s->engine != NULL;
+  if (!s->is_attached) s->engine = mw_engine_open(engine_alloc, s);
+  if (s->engine == NULL) mwb_check(L, MW_NOMEM);
+  if (s->is_attached) s->host = s->engine->watch.host;
+  mwi_identity_keep_first(s->engine); /* MWB_PROBE */
 }
 
 /* Gives each of the state's values a place in the registry.  The array of
@@ -261,6 +300,8 @@ static int build(lua_State *L) {
   lua_newtable(L);
   lua_pushliteral(L, MW_VERSION);
   lua_setfield(L, -2, "version");
+  lua_pushliteral(L, "moonwatch " MW_VERSION);
+  lua_setfield(L, -2, "_VERSION");
   lua_pushlightuserdata(L, NULL); /* as in lua-cjson */
   lua_setfield(L, -2, "null");
   lua_pushglobaltable(L);
@@ -318,10 +359,11 @@ static int build(lua_State *L) {
   mwb_keep(L, mwb_state_of(L), MWB_LIBRARY);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
+  mwb_join_hosts(s);
   return 1;
 }
 
-LUAMOD_API int luaopen_moonwatch_core(lua_State *L) {
+int luaopen_moonwatch_core(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) {
     mwb_push(L, (const mwb_state *)lua_touserdata(L, -1), MWB_LIBRARY);
     return 1;

@@ -5,14 +5,11 @@
 ** A policy's rules are asked in order, each with its own budget.  In a
 ** finaliser no budget can be kept, so no rule is asked.
 */
-#define _POSIX_C_SOURCE 200809L /* for nanoseconds of files */
-
 #include "policy.h"
-
-#include <sys/stat.h>
 
 #include "budget.h"
 #include "identity.h"
+#include "os.h"
 #include "shadow.h"
 
 /* {======================================================
@@ -191,11 +188,10 @@ int mwb_push_question(lua_State *L, const mwb_state *s, int question) {
 /* stat(path) -> time of the last change of a policy's file (in nanoseconds),
 ** size; nil if there is no such file */
 static int file_stat(lua_State *L) {
-  struct stat st;
-  if (stat(luaL_checkstring(L, 1), &st) != 0) return 0;
-  lua_pushinteger(L, (lua_Integer)st.st_mtim.tv_sec * 1000000000 +
-                         (lua_Integer)st.st_mtim.tv_nsec);
-  lua_pushinteger(L, (lua_Integer)st.st_size);
+  mwb_os_file file;
+  if (!mwb_os_look(luaL_checkstring(L, 1), &file)) return 0;
+  lua_pushinteger(L, (lua_Integer)file.changed);
+  lua_pushinteger(L, (lua_Integer)file.size);
   return 2;
 }
 

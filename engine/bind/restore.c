@@ -168,7 +168,7 @@ static int skip_value(reader *r) {
     case KNOWN:
       skip_string(r, tag);
       break;
-    case OBJECT:
+    case OBJECTREF:
       get_object(r);
       break;
     case CLASS:
@@ -183,7 +183,7 @@ static int skip_value(reader *r) {
 static void skip_key(reader *r) {
   const unsigned char *at = r->at;
   int tag = skip_value(r);
-  if (tag == NIL || tag == OBJECT || tag == CLASS || tag == NULLVALUE)
+  if (tag == NIL || tag == OBJECTREF || tag == CLASS || tag == NULLVALUE)
     fail(r->L, "a key is none");
   if (tag == FLOAT) {
     const unsigned char *next = r->at;
@@ -322,7 +322,7 @@ static void push_value(reader *r) {
     case KNOWN:
       push_string(r, tag);
       break;
-    case OBJECT:
+    case OBJECTREF:
       lua_rawgeti(L, OBJECTS, (lua_Integer)get_count(r));
       break;
     case NULLVALUE:

@@ -709,7 +709,8 @@ static void visit(lua_State *L, lua_Integer i) {
 ** resizes a table only when a new key finds no free place, and a place that had
 ** a key once counts as not free.  So this fills and clears all places but the
 ** last, to which no pointer leads, and then sets keys whose main place is the
-** first: `false`, 0 and the null pointer. */
+** first: `false`, 0 and the null pointer.  Lua 5.5 resizes the array only for
+** the sake of an integer that could be in it. */
 static int shrink(lua_State *L) {
   lua_Integer places = 1, i;
   size_t before = bytes(L);
@@ -722,6 +723,10 @@ static int shrink(lua_State *L) {
   lua_rawseti(L, 1, 0);
   lua_pushboolean(L, 1);
   if (bytes(L) >= before) lua_rawsetp(L, 1, NULL);
+  for (i = 1; i <= 4 && bytes(L) >= before; i++) {
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, 1, 2 * places + i);
+  }
   return 0;
 }
 

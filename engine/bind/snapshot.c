@@ -246,7 +246,7 @@ static void put_object(writer *w, int key) {
     }
     n = add_object(w, key);
   }
-  put_byte(w, OBJECT);
+  put_byte(w, OBJECTREF);
   put_count(w, (uint64_t)n);
 }
 

@@ -27,7 +27,7 @@ enum {
   FLOAT,
   STRING,
   KNOWN, /* a string that came before */
-  OBJECT,
+  OBJECTREF,
   NULLVALUE,
   CLASS, /* a name */
   SMALL = 16

@@ -7,15 +7,13 @@
 ** data, if the scope has data; the second belongs to the library's Lua files,
 ** if the scope is measured.
 */
-#define _POSIX_C_SOURCE 199309L /* for clock_gettime */
-
 #include "timed.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "class.h"
 #include "options.h"
+#include "os.h"
 #include "trace.h"
 
 /* {======================================================
@@ -23,10 +21,8 @@
 ** ======================================================= */
 
 int64_t mwb_now(void *ud) {
-  struct timespec t;
   (void)ud;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+  return mwb_os_now();
 }
 
 /* now() -> seconds since a fixed moment; never goes back */

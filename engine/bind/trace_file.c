@@ -7,14 +7,11 @@
 ** a plain file, is written to directly.  Between opening and closing a file
 ** nothing can raise.
 */
-#define _POSIX_C_SOURCE 200809L
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "os.h"
 #include "trace.h"
 
 /* The stack of `write_trace`. */
@@ -57,15 +54,15 @@ static int write_file(lua_State *L, mwb_state *s, const mw_trace *t,
 
 /* Does the path lead to a device, or to anything but a plain file? */
 static int is_special(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+  mwb_os_file file;
+  return mwb_os_look(path, &file) && !file.is_plain;
 }
 
 /* Writes to a temporary file first. */
 static int replace_file(lua_State *L, mwb_state *s, const mw_trace *t,
                         const char *path, const char *place) {
   int problem, code = write_file(L, s, t, place);
-  if (code == MW_OK && rename(place, path) != 0) code = MW_REFUSED;
+  if (code == MW_OK && !mwb_os_move(place, path)) code = MW_REFUSED;
   problem = errno;
   if (code != MW_OK) remove(place);
   errno = problem;
@@ -88,7 +85,7 @@ static int write_trace(lua_State *L) {
   lua_settop(L, TAIL);
   if (strlen(path) != lua_rawlen(L, PATH))
     return failed(L, "there is a zero in it");
-  place = lua_pushfstring(L, "%s.%d.tmp", path, (int)getpid());
+  place = lua_pushfstring(L, "%s.%d.tmp", path, mwb_os_process());
   code = is_special(path) ? write_file(L, s, t, path)
                           : replace_file(L, s, t, path, place);
   if (code == MW_REFUSED) return failed(L, strerror(errno));

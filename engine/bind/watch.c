@@ -104,7 +104,7 @@ static void read_keys(lua_State *L, mwb_state *s, int array,
   mw_value *keys;
   if (n == 0 || n > 10000)
     bad_option(L, "option 'keys' is not an array of keys");
-  keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+  keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
   for (i = 0; i < n; i++) {
     lua_rawgeti(L, array, (lua_Integer)i + 1);
     if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1))
@@ -153,8 +153,8 @@ static void read_way(lua_State *L, mwb_state *s, mw_watch_options *its,
   mw_value *keys;
   if (n > MAXWAY) wrong = "option 'path' has more than 200 keys";
   if (n == 0 || n > MAXWAY) bad_option(L, wrong);
-  keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
-  memset(keys, 0, n * sizeof(mw_value));
+  keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
+  memset(keys, 0, (size_t)n * sizeof(mw_value));
   for (i = 0; i < n; i++) {
     lua_rawgeti(L, WAY, (lua_Integer)i + 1);
     if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) bad_option(L, wrong);
@@ -745,7 +745,7 @@ static int track(lua_State *L) {
                                        {"descend", LUA_TFUNCTION, NULL},
                                        {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
-  mw_filter filter = {0, NULL, 0, 1};
+  mw_filter filter = {0, NULL, 0, 1, 0};
   attachment attached;
   int deep = 0, before, code;
   mw_reach reach = 0;
@@ -1019,18 +1019,10 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
   static const luaL_Reg methods[] = {
       {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
-  const mw_host host = {s,
-                        mwb_call_guard,
-                        mwb_guard_alive,
-                        mwb_retain,
-                        mwb_release,
-                        mwb_restore,
-                        mwb_ask_guard,
-                        mwb_field,
-                        mwb_hand,
-                        mwb_keep_source,
-                        NULL,
-                        NULL};
+  const mw_host host = {
+      s,           mwb_call_guard, mwb_guard_alive, mwb_retain, mwb_release,
+      mwb_restore, mwb_ask_guard,  mwb_field,       mwb_hand,   mwb_keep_source,
+      NULL,        NULL,           sizeof(mw_host)};
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

@@ -61,7 +61,7 @@ typedef struct box {
 enum { MAP_LIVING = 1, MAP_ENTRIES, MAP_ROWS, MAP_PLACES, MAP_ONDEATH };
 enum { BOX_VALUE = 1, BOX_MAP, BOX_NEXT };
 
-static const mwb_class map_class;
+MWI_API const mwb_class mwb_map_class;
 
 /* {======================================================
 ** Rows; the table of rows is at index `rows`, the table of places is the next
@@ -324,7 +324,7 @@ static void renew_tables(lua_State *L, int data, map *m) {
 
 static int get(lua_State *L) {
   map *m = (map *)mwb_hot_self(L);
-  if (m == NULL) return mwb_redirect(L, &map_class, "get");
+  if (m == NULL) return mwb_redirect(L, &mwb_map_class, "get");
   lua_pushvalue(L, 2);
   if (lua_rawget(L, UPLIVING) != LUA_TNIL) {
     lua_pushvalue(L, 2);
@@ -341,7 +341,7 @@ static int get(lua_State *L) {
 
 static int has(lua_State *L) {
   map *m = (map *)mwb_hot_self(L);
-  if (m == NULL) return mwb_redirect(L, &map_class, "has");
+  if (m == NULL) return mwb_redirect(L, &mwb_map_class, "has");
   lua_settop(L, 2);
   lua_pushboolean(L, has_entry(L, MWB_UPDATA, m));
   return 1;
@@ -349,7 +349,7 @@ static int has(lua_State *L) {
 
 static int set(lua_State *L) {
   map *m = (map *)mwb_hot_self(L);
-  if (m == NULL) return mwb_redirect(L, &map_class, "set");
+  if (m == NULL) return mwb_redirect(L, &mwb_map_class, "set");
   mwb_object(L, "set", 2, 1);
   lua_settop(L, 3);
   if (lua_isnil(L, 3))
@@ -364,7 +364,7 @@ static int set(lua_State *L) {
 static int removes(lua_State *L) {
   map *m;
   lua_settop(L, 2);
-  m = (map *)mwb_self(L, &map_class, "remove"); /* 3 */
+  m = (map *)mwb_self(L, &mwb_map_class, "remove"); /* 3 */
   mwb_object(L, "remove", 2, 1);
   take_out(L, 3, m);
   return 1;
@@ -374,7 +374,7 @@ static int removes(lua_State *L) {
 static int clear(lua_State *L) {
   map *m;
   lua_settop(L, 1);
-  m = (map *)mwb_self(L, &map_class, "clear"); /* 2 */
+  m = (map *)mwb_self(L, &mwb_map_class, "clear"); /* 2 */
   lua_pushliteral(L, "get");
   lua_rawget(L, 1); /* 3 */
   renew_tables(L, 2, m);
@@ -385,7 +385,7 @@ static int clear(lua_State *L) {
 
 /* Counts again if a collection has ended since the last count. */
 static int len(lua_State *L) {
-  map *m = (map *)mwb_self(L, &map_class, "len");
+  map *m = (map *)mwb_self(L, &mwb_map_class, "len");
   int rows = lua_gettop(L) + 1;
   uint32_t pos;
   lua_getiuservalue(L, -1, MAP_ROWS);
@@ -432,7 +432,7 @@ static int next_entry(lua_State *L) {
 }
 
 static int pairs(lua_State *L) {
-  map *m = (map *)mwb_self(L, &map_class, "pairs");
+  map *m = (map *)mwb_self(L, &mwb_map_class, "pairs");
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
@@ -452,7 +452,7 @@ static const luaL_Reg cold[] = {{"remove", removes},
 static const luaL_Reg meta[] = {
     {"__len", len}, {"__pairs", pairs}, {NULL, NULL}};
 
-static const mwb_class map_class = {"weakmap", MWB_MAP, hot, cold, meta};
+const mwb_class mwb_map_class = {"weakmap", MWB_MAP, hot, cold, meta};
 
 /* }====================================================== */
 
@@ -541,7 +541,7 @@ static int weakmap(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 2, MAP_ONDEATH);
   lua_pushvalue(L, 2);
-  mwb_new_object(L, &map_class); /* 3 */
+  mwb_new_object(L, &mwb_map_class); /* 3 */
   lua_pushliteral(L, "get");
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
@@ -556,7 +556,7 @@ void mwb_open_weakmap(lua_State *L, mwb_state *s) {
   static const luaL_Reg box_meta[] = {{"__gc", box_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"weakmap", weakmap}, {NULL, NULL}};
   (void)s;
-  mwb_new_class(L, &map_class);
+  mwb_new_class(L, &mwb_map_class);
   lua_newtable(L);
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");

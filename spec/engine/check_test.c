@@ -209,8 +209,8 @@ static void callbacks(mw_engine *e, heap *h) {
 static void build(mw_engine *e) {
   mw_reach reach;
   mw_value key = {MW_TINTEGER, {7}};
-  const mw_host host = {NULL, guard, alive, NULL, NULL, restore,
-                        NULL, NULL,  NULL,  NULL, NULL, NULL};
+  const mw_host host = {NULL, guard, alive, NULL, NULL, restore, NULL,
+                        NULL, NULL,  NULL,  NULL, NULL, 0};
   mw_watch_options options;
   mw_watch_id id;
   mw_hierarchy scopes;

@@ -135,6 +135,12 @@ static int odd_live(void *ud, mw_handle h) {
   return mw_slot(h) % 2 == 1;
 }
 
+static int none_live(void *ud, mw_handle h) {
+  (void)h;
+  ++*(int *)ud;
+  return 0;
+}
+
 static void reaping(mw_engine *e, heap *h) {
   int asked = 0;
   size_t i, n = 0;
@@ -189,6 +195,31 @@ static void serial_never_again(mw_engine *e, heap *h) {
   }
 }
 
+/* The host says when a pinned object is gone. */
+static void pinned(mw_engine *e, heap *h) {
+  mw_handle a = identify(e, &places[0]), b;
+  int asked = 0;
+  (void)h;
+  identify(e, &places[1]);
+  check(mw_object_flags(e, a) == 0);
+  check(mw_object_pin(e, a) == MW_OK && mw_object_flags(e, a) == MW_PINNED);
+  mw_reap_begin(e);
+  while (mw_reap_due(e)) mw_reap_step(e, 1, 1, none_live, &asked);
+  check(asked == 1 && mw_object_count(e) == 1);
+  check(mw_object_find(e, &places[0]) == a);
+  check(mw_object_forget(e, a) == MW_OK);
+  check(mw_object_pin(e, a) == MW_STALE && mw_object_flags(e, a) == 0);
+  b = identify(e, &places[0]);
+  check(mw_slot(a) == mw_slot(b) && mw_object_flags(e, b) == 0);
+}
+
+static void versions(mw_engine *e, heap *h) {
+  (void)e;
+  (void)h;
+  check(mw_version() == MW_VERSION_NUMBER);
+  check(strcmp(MW_VERSION, "0.1.0") == 0 || mw_version() != 100);
+}
+
 const test identity_tests[] = {
     {"an address keeps its handle", same_handle},
     {"what is unknown is not found", unknown},
@@ -204,4 +235,6 @@ const test identity_tests[] = {
     {"a collection during reaping starts it anew", reaping_again},
     {"serials count up in the order of asking", serials},
     {"a serial is never given twice", serial_never_again},
+    {"a pinned object lives until it is forgotten", pinned},
+    {"header and engine are of one version", versions},
     {NULL, NULL}};

@@ -75,7 +75,7 @@ static void moves(mw_engine *e, heap *h) {
 }
 
 static void takes_ranges(mw_engine *e, heap *h) {
-  static const double counted[] = {5.0, 7.5, 6.0, 1e300};
+  static const double big = 1e300, counted[] = {5.0, 7.5, 6.0, 1e300};
   mwi_tally *t = new_tally(16);
   mwi_tally_key low = key_of(1, 1, MWI_TALLY_FLOATS, 0), four = number_of(4.0);
   mwi_tally_key none = number_of(strtod("nan", NULL)), key;
@@ -92,7 +92,7 @@ static void takes_ranges(mw_engine *e, heap *h) {
     check(mwi_tally_count(t, &key) && entry->n == i + 1);
     check(mwi_tally_count(t, &four));
   }
-  check(entry->high.d == 1e300);
+  check(entry->high.d == big);
   key = number_of(4.5);
   check(!mwi_tally_count(t, &key) && !mwi_tally_count(t, &none));
   key = key_of(1, 1, MWI_TALLY_INTEGER, 6);

@@ -9,7 +9,10 @@
 #include <string.h>
 
 typedef union header {
-  size_t size;
+  struct {
+    size_t size;
+    int stack; /* does the block belong to a stack of Lua? */
+  } of;
   max_align_t align;
 } header;
 
@@ -47,10 +50,11 @@ static int refuses(heap *h, const void *ptr, size_t size) {
   return 0;
 }
 
-static void *new_block(heap *h, size_t size) {
+static void *new_block(heap *h, size_t size, int stack) {
   header *block = (header *)malloc(sizeof(header) + size);
   if (block == NULL) abort();
-  block->size = size;
+  block->of.size = size;
+  block->of.stack = stack;
   memset(block + 1, FRESH, size);
   h->blocks++;
   h->bytes += size;
@@ -60,26 +64,28 @@ static void *new_block(heap *h, size_t size) {
 static void free_block(heap *h, void *ptr) {
   header *block = (header *)ptr - 1;
   h->blocks--;
-  h->bytes -= block->size;
-  memset(block, FREED, sizeof(header) + block->size);
+  h->bytes -= block->of.size;
+  memset(block, FREED, sizeof(header) + block->of.size);
   free(block);
 }
 
 void *heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   heap *h = (heap *)ud;
   void *fresh;
-  if (ptr != NULL && ((header *)ptr - 1)->size != osize) h->errors++;
-  if (ptr != NULL) osize = ((header *)ptr - 1)->size;
+  int stack = (ptr == NULL) ? nsize == h->stack : ((header *)ptr - 1)->of.stack;
+  if (ptr != NULL && ((header *)ptr - 1)->of.size != osize) h->errors++;
+  if (ptr != NULL) osize = ((header *)ptr - 1)->of.size;
   if (nsize == 0) {
     if (ptr != NULL) free_block(h, ptr);
     return NULL;
   }
   /* A block that shrinks is never refused: real allocators do not either. */
-  if ((ptr == NULL || nsize > osize) && refuses(h, ptr, nsize)) {
+  if ((ptr == NULL || nsize > osize) &&
+      !(stack && h->mode == HEAP_FAIL_FIRST) && refuses(h, ptr, nsize)) {
     h->refusals++;
     return NULL;
   }
-  fresh = new_block(h, nsize);
+  fresh = new_block(h, nsize, stack);
   if (ptr == NULL) return fresh;
   memcpy(fresh, ptr, (osize < nsize) ? osize : nsize);
   free_block(h, ptr);

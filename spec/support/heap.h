@@ -30,6 +30,7 @@ typedef struct heap {
   size_t blocks;   /* live */
   size_t bytes;    /* live */
   size_t errors;   /* wrong sizes told so far */
+  size_t stack;    /* blocks of this size at first do not fail the first time */
   struct {
     const void *ptr;
     size_t size;

@@ -8,7 +8,8 @@
 local busted = require "busted"
 
 local build = os.getenv "BUILD" or "build"
-package.cpath = build .. "/test/?.so;" .. package.cpath
+package.cpath = build .. "/test/?." .. (os.getenv "SO" or "so") .. ";" ..
+  package.cpath
 local warnings = require("support").warnings
 
 local mode = os.getenv("MOONWATCH_GC") or "incremental"

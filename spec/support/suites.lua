@@ -1,7 +1,9 @@
 -- Runs all tests.  Ends with one line for all of them: N passed, M failed.
 
 local build = os.getenv "BUILD"
-local busted = "busted --output=%s/spec/support/count.lua%s"
+local run, exe = os.getenv "RUN", os.getenv "EXE"
+local busted = os.getenv "LUA" .. " spec/support/busted.lua --ignore-lua " ..
+  "--output=%s/spec/support/count.lua%s"
 
 -- The sanitizer must be loaded before a plain Lua loads a library that needs
 -- it.
@@ -30,7 +32,8 @@ local function often()
   for path in io.popen("ls spec/*_spec.lua"):lines() do
     if not apart[path:match "([%w_]+)_spec"] then files[#files + 1] = path end
   end
-  return specs("often", " --exclude-tags=once " .. table.concat(files, " "))
+  return specs("often", " --exclude-tags=once,slow " ..
+    table.concat(files, " "))
 end
 
 -- The same with the library that checks itself.
@@ -39,16 +42,30 @@ local function checked(...)
     build) .. specs(...)
 end
 
+-- Only some suites: SUITES="engine faults specs".
+local chosen = os.getenv "SUITES"
+
 local suites = {
-  { "engine, without Lua", build .. "/test/engine" },
-  { "faults", build .. "/test/faults" },
-  { "specs, incremental", specs("incremental", "") },
-  { "specs, generational", specs("generational", " --exclude-tags=once") },
+  { "engine, without Lua", run .. " " .. build .. "/test/engine" .. exe },
+  { "faults", run .. " " .. build .. "/test/faults" .. exe },
+  { "specs, incremental", specs("incremental", " --exclude-tags=slow") },
+  { "specs, generational", specs("generational", " --exclude-tags=once,slow") },
 }
+if os.getenv "SLOW" then
+  suites = { { "specs, slow", specs("incremental", " --tags=slow") } }
+end
 if os.getenv "SOAK" then
   suites[#suites + 1] = { "specs, often", often() }
   suites[#suites + 1] = { "specs, checked",
-    checked("generational", " --exclude-tags=once") }
+    checked("generational", " --exclude-tags=once,slow") }
+end
+
+if chosen then
+  local list = {}
+  for _, suite in ipairs(suites) do
+    if chosen:find(suite[1]:match "%w+") then list[#list + 1] = suite end
+  end
+  suites = list
 end
 
 -- All suites run at the same time.

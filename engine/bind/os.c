@@ -1,0 +1,91 @@
+/*
+** os.c - what the binding asks of the operating system.
+** SPDX-License-Identifier: MIT
+**
+** All functions that ISO C does not have are called here, and nowhere else.
+*/
+#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
+#define _DARWIN_C_SOURCE /* for nanoseconds of files */
+#elif !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L /* likewise, and for clock_gettime */
+#endif
+
+#include "os.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#if defined(_WIN32)
+
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#include <windows.h>
+
+int64_t mwb_os_now(void) {
+  LARGE_INTEGER ticks, frequency; /* ticks a second */
+  QueryPerformanceCounter(&ticks);
+  QueryPerformanceFrequency(&frequency);
+  return ticks.QuadPart / frequency.QuadPart * 1000000000 +
+         ticks.QuadPart % frequency.QuadPart * 1000000000 / frequency.QuadPart;
+}
+
+static int64_t join(DWORD high, DWORD low) {
+  return (int64_t)((uint64_t)high << 32 | low);
+}
+
+int mwb_os_look(const char *path, mwb_os_file *file) {
+  WIN32_FILE_ATTRIBUTE_DATA data;
+  if (!GetFileAttributesExA(path, GetFileExInfoStandard, &data)) return 0;
+  file->changed = 100 * join(data.ftLastWriteTime.dwHighDateTime,
+                             data.ftLastWriteTime.dwLowDateTime);
+  file->size = join(data.nFileSizeHigh, data.nFileSizeLow);
+  file->is_plain = (data.dwFileAttributes &
+                    (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) == 0;
+  return 1;
+}
+
+int mwb_os_move(const char *path, const char *to) {
+  if (MoveFileExA(path, to, MOVEFILE_REPLACE_EXISTING)) return 1;
+  errno = (GetLastError() == ERROR_FILE_NOT_FOUND) ? ENOENT : EACCES;
+  return 0;
+}
+
+int mwb_os_process(void) { return (int)GetCurrentProcessId(); }
+
+#else
+
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__APPLE__)
+#define st_mtim st_mtimespec
+#endif
+
+static int64_t nanoseconds_of(const struct timespec *t) {
+  return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+}
+
+int64_t mwb_os_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return nanoseconds_of(&t);
+}
+
+int mwb_os_look(const char *path, mwb_os_file *file) {
+  struct stat st;
+  if (stat(path, &st) != 0) return 0;
+  file->changed = nanoseconds_of(&st.st_mtim);
+  file->size = (int64_t)st.st_size;
+  file->is_plain = S_ISREG(st.st_mode);
+  return 1;
+}
+
+int mwb_os_move(const char *path, const char *to) {
+  return rename(path, to) == 0;
+}
+
+int mwb_os_process(void) { return (int)getpid(); }
+
+#endif

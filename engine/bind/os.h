@@ -1,0 +1,37 @@
+/*
+** os.h - what the binding asks of the operating system.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_OS_H
+#define MWB_OS_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* Returns the time: nanoseconds since some moment, never less than before. */
+int64_t mwb_os_now(void);
+
+/* A file: the time of its last change, in nanoseconds, and its size. */
+typedef struct mwb_os_file {
+  int64_t changed, size;
+  int is_plain; /* or a device, a directory, ... */
+} mwb_os_file;
+
+/* Looks at a file.  Returns 0 if there is no such file. */
+int mwb_os_look(const char *path, mwb_os_file *file);
+
+/* Moves a file, in place of a file that has the new name.  Returns 0 after an
+** error, with the reason in `errno`. */
+int mwb_os_move(const char *path, const char *to);
+
+/* Returns the number of the running process. */
+int mwb_os_process(void);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif
