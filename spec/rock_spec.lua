@@ -8,7 +8,8 @@ end
 
 local function make(path, more)
   assert(os.execute("mkdir " .. path .. "/source && " ..
-    "cp -R .ci LICENSE Makefile engine lua rockspec types " .. path .. "/source"))
+    "cp -R .ci LICENSE Makefile engine lua rockspec types " .. path ..
+      "/source"))
   local before = files_of(path .. "/source")
   local output, ok = shell.run(
     "cd %s/source && %s make --tree %s/tree %s %s", path, luarocks, path,
