@@ -16,7 +16,7 @@ BUILD      = build
 SANITIZE   =# set by `make asan`
 SECONDS    = 60# how long `make fuzz` looks
 
-PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight lua-dkjson
+PACKAGES   = lua5.4 liblua5.4-dev lua-busted luarocks libhts-dev lua-check lua-penlight lua-dkjson lua-argparse
 LINTERS    = clang-format cppcheck g++
 BROWSER    = chromium
 
@@ -33,7 +33,7 @@ TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
 CHECKED = $(BUILD)/test/checked/moonwatch/core.so
 TESTS   = $(BUILD)/test/engine $(BUILD)/test/faults $(BUILD)/test/support.so
 
-export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;
+export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(CURDIR)/command/?.lua;;
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.so;;
 export PWD       = $(CURDIR)
 export LUA BUILD CC LUAROCKS
@@ -82,12 +82,20 @@ docs: reference
 lint: deps lint-deps
 	@$(LUA) spec/support/lint.lua
 
-install: all
+install: all install-command
 	cd lua && find moonwatch -name '*.lua' \
 	  -exec install -D -m 644 {} $(abspath $(PREFIX))/share/lua/5.4/{} \;
 	install -D $(CORE) $(PREFIX)/lib/lua/5.4/moonwatch/core.so
-	install -D lua/moonwatch/cli.lua $(PREFIX)/bin/moonwatch
 	install -D -m 644 types/moonwatch.lua $(PREFIX)/share/moonwatch/types/moonwatch.lua
+
+# The command, which is told where its modules are.
+install-command: all
+	cd command && find moonwatch -name '*.lua' \
+	  -exec install -D -m 644 {} "$(PREFIX)"/share/lua/5.4/{} \;
+	mkdir -p "$(PREFIX)/bin"
+	sed -e '1s|.*|#!/usr/bin/env $(LUA)|' -e 's|^local PREFIX = nil|local PREFIX = [[$(abspath $(PREFIX))]]|' \
+	  command/main.lua > "$(PREFIX)/bin/moonwatch"
+	chmod 755 "$(PREFIX)/bin/moonwatch"
 
 clean:
 	rm -rf build
@@ -104,7 +112,7 @@ need = @{ $(2); } >/dev/null 2>&1 || \
 HEADERS_TEST = \#include <lua.h>\n\#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
 
 deps:
-	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && $(LUA) -l pl.class -l dkjson -e "" && \
+	$(call need,$(PACKAGES),command -v $(LUA) && command -v busted && command -v luarocks && command -v luacheck && $(LUA) -l pl.class -l dkjson -l argparse -e "" && \
 	  printf '$(HEADERS_TEST)' | $(CC) -fsyntax-only $(INCLUDE) -x c -)
 
 lint-deps:
@@ -149,4 +157,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) | deps
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions -fPIC $(LIBFLAG) -o $@ $(filter %.c,$^)
 
-.PHONY: all run test soak test-browser bench entries callgrind asan fuzz reference docs lint install clean env deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test soak test-browser bench entries callgrind asan fuzz reference docs lint install install-command clean env deps lint-deps valgrind-deps browser-deps

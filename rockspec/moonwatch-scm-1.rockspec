@@ -78,6 +78,5 @@ build = {
       incdirs = { "$(KLIB_INCDIR)" },
     },
   },
-  install = { bin = { moonwatch = "lua/moonwatch/cli.lua" } },
   copy_directories = { "types" },
 }

@@ -78,15 +78,18 @@ local function compiles(compiler)
   end
 end
 
-local function rockspec_lists_all()
-  local list, spec = {}, text_of "rockspec/moonwatch-scm-1.rockspec"
-  for _, path in ipairs(matching "^engine/.*%.c$") do
-    local is_all = path == "engine/one.c" -- instead of the others
-    if not is_all and not spec:find('"' .. path .. '"', 1, true) then
-      list[#list + 1] = path .. " is not in the rockspec"
+-- A check that a rockspec lists each file that matches the pattern.
+local function rockspec_lists(name, pattern)
+  return function()
+    local list, spec = {}, text_of("rockspec/" .. name .. "-scm-1.rockspec")
+    for _, path in ipairs(matching(pattern)) do
+      local is_all = path == "engine/one.c" -- instead of the others
+      if not is_all and not spec:find('"' .. path .. '"', 1, true) then
+        list[#list + 1] = path .. " is not in the rockspec"
+      end
     end
+    return list
   end
-  return list
 end
 
 -- Each declaration follows a comment.
@@ -126,7 +129,10 @@ local checks = {
     without(matching "^engine/", "printf", "stderr", "%f[%w_]exit *%(",
       "%f[%w_]abort *%(", "%f[%w_]malloc *%(", "%f[%w_]free *%(") },
   { "under lua/ are Lua files only", only_lua },
-  { "the rockspec lists each source", rockspec_lists_all },
+  { "the rockspec lists each source",
+    rockspec_lists("moonwatch", "^engine/.*%.c$") },
+  { "the command's rockspec lists each file",
+    rockspec_lists("moonwatch-cli", "^command/.*%.lua$") },
   { "the manual explains each function", manual_is_complete },
   { "comments are whole", without(C, "^%s*%*%l+[ ,.]?%l*$") },
   { "no line is longer than 80 columns", -- but in types/, which is made
