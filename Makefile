@@ -37,6 +37,7 @@ LINK        = $(if $(WINDOWS),$(LUA_LIB))# what a shared library has to name
 VERSION = $(shell sed -n 's/^.define MW_VERSION_[MP][A-Z]* //p' engine/moonwatch.h | paste -sd.)
 EXPORT  = $(if $(WINDOWS),,__attribute__((visibility("default")))) extern
 LUA_FILES = $(shell find lua -name '*.lua')
+COMMAND_FILES = $(shell find command/moonwatch -name '*.lua')
 ENGINE  = $(wildcard engine/*.c)
 BINDING = $(wildcard engine/bind/*.c)
 HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
@@ -50,7 +51,7 @@ PROGRAM = $(BUILD)/test/lua$(EXE)
 TESTS   = $(BUILD)/test/engine$(EXE) $(BUILD)/test/faults$(EXE) \
           $(if $(STATIC),$(PROGRAM),$(CORE) $(BUILD)/test/support.$(SO))
 
-export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;$(SHARE)/?.lua;$(SHARE)/?/init.lua
+export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(CURDIR)/command/?.lua;;$(SHARE)/?.lua;$(SHARE)/?/init.lua
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.$(SO);;
 export PWD       = $(CURDIR)
 export BUILD CC LUAROCKS RUN EXE SO LUA_INCDIR LUA_LIB
@@ -131,7 +132,7 @@ TYPES   = $(wildcard types/*.lua)
 PAGES   = LICENSE README.md CHANGELOG.md $(wildcard docs/*.md docs/recipes/*.md)
 INSTALL = install -D -m 644
 
-install: all $(BUILD)/dist/libmoonwatch.a $(BUILD)/dist/libmoonwatch.$(SO)
+install: all install-command $(BUILD)/dist/libmoonwatch.a $(BUILD)/dist/libmoonwatch.$(SO)
 	for f in $(LUA_FILES); do $(INSTALL) $$f "$(SHARED)/$${f#lua/}" || exit 1; done
 	for f in $(TYPES); do $(INSTALL) $$f "$(INTO)/share/moonwatch/$$f" || exit 1; done
 	for f in $(PAGES); do $(INSTALL) $$f "$(INTO)/share/doc/moonwatch/$$f" || exit 1; done
@@ -141,7 +142,6 @@ install: all $(BUILD)/dist/libmoonwatch.a $(BUILD)/dist/libmoonwatch.$(SO)
 	install -m 755 $(BUILD)/dist/libmoonwatch.$(SO) "$(INTO)/lib/libmoonwatch.$(SO)"
 	mkdir -p "$(INTO)/lib/pkgconfig"
 	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/moonwatch.pc > "$(INTO)/lib/pkgconfig/moonwatch.pc"
-	install -D -m 755 lua/moonwatch/cli.lua "$(INTO)/bin/moonwatch"
 
 # For LuaRocks, which says where: the core and the Lua files, and nothing in
 # this folder.
@@ -160,6 +160,14 @@ rock:
 uninstall:
 	rm -rf "$(SHARED)/moonwatch" "$(dir $(NATIVE))" "$(INTO)/share/moonwatch" "$(INTO)/share/doc/moonwatch"
 	rm -f "$(INTO)/include/moonwatch.h" "$(INTO)/include/moonwatch_lua.h" "$(INTO)/lib/libmoonwatch.a" "$(INTO)/lib/libmoonwatch.$(SO)" "$(INTO)/lib/pkgconfig/moonwatch.pc" "$(INTO)/bin/moonwatch"
+
+# The command, which is told where its modules are.
+install-command: all
+	for f in $(COMMAND_FILES); do $(INSTALL) $$f "$(SHARED)/$${f#command/}" || exit 1; done
+	mkdir -p "$(INTO)/bin"
+	sed -e '1s|.*|#!/usr/bin/env $(LUA)|' -e 's|^local PREFIX = nil|local PREFIX = [[$(abspath $(PREFIX))]]|' \
+	  command/main.lua > "$(INTO)/bin/moonwatch"
+	chmod 755 "$(INTO)/bin/moonwatch"
 
 clean:
 	rm -rf build dist
@@ -188,6 +196,7 @@ test-deps: build-deps
 	@.ci/need lua5.4 "command -v $(firstword $(BUILD_LUA))" \
 	  lua-busted "$(call found,busted.runner)" \
 	  lua-penlight "$(call found,pl.class)" lua-dkjson "$(call found,dkjson)" \
+	  lua-argparse "$(call found,argparse)" \
 	  $(if $(RUN)$(STATIC),,luarocks "command -v luarocks")
 
 lint-deps:

@@ -30,7 +30,6 @@ build = {
     LIBDIR = "$(LIBDIR)",
     LUADIR = "$(LUADIR)",
   },
-  install = { bin = { moonwatch = "lua/moonwatch/cli.lua" } },
   copy_directories = { "types" },
 }
 test = { type = "command", command = "make test" }

@@ -92,31 +92,6 @@ describe("the examples", function()
         "frame 2: the Calypso is new\nsunk, 2 ships left\n", output)
     end)
   end)
-end)
-
-describe("the moonwatch command", function()
-  local command = (os.getenv "LUA" or "lua5.4") .. " lua/moonwatch/cli.lua "
-
-  it("tells its version", function()
-    local version = require "moonwatch".version
-    assert.same({ "moonwatch " .. version .. "\n", true, 0 },
-      { shell.run(command .. "version") })
-  end)
-
-  it("helps", function()
-    local output, ok = shell.run(command .. "--help")
-    assert.is_true(ok)
-    assert.matches("^usage: moonwatch", output)
-  end)
-
-  it("ends with status 2 when it is called wrongly", function()
-    for _, arguments in ipairs { "", "nonsense", "version more" } do
-      local output, ok, status = shell.run(command .. arguments)
-      assert.matches("^usage: moonwatch", output)
-      assert.is_false(ok)
-      assert.equal(2, status)
-    end
-  end)
 
   it("play a roguelike with saves and monsters that think", function()
     local output = lua "examples/roguelike.lua"

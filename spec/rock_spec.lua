@@ -7,8 +7,8 @@ local function files_of(path)
 end
 
 local function make(path, more)
-  assert(os.execute("mkdir " .. path .. "/source && " ..
-    "cp -R .ci LICENSE Makefile engine lua rockspec types " .. path ..
+  assert(os.execute("mkdir -p " .. path .. "/source && " ..
+    "cp -R .ci LICENSE Makefile command engine lua rockspec types " .. path ..
       "/source"))
   local before = files_of(path .. "/source")
   local output, ok = shell.run(
@@ -16,6 +16,23 @@ local function make(path, more)
     "rockspec/moonwatch-scm-1.rockspec", more or "")
   assert.equal(before, files_of(path .. "/source"))
   return output, ok
+end
+
+local function files_below(path)
+  return (shell.run("cd %s && find * -type f -o -type l | sort", path))
+end
+
+-- The command's modules, below `share`.
+local function command_files()
+  local list = shell.run("cd command && find moonwatch -type f | sort")
+  return (list:gsub("[^\n]+", "share/lua/5.4/%0"))
+end
+
+-- Runs the command that is installed below `path`, elsewhere and with nothing
+-- in its environment.
+local function run_installed(path, line)
+  return (shell.run("cd / && env -u LUA_PATH -u LUA_CPATH %s/bin/moonwatch %s",
+    path, line))
 end
 
 describe("the rock #once", function()
@@ -27,16 +44,14 @@ describe("the rock #once", function()
       assert.equal("lib/lua/5.4/moonwatch/core.so\n" ..
         files:gsub("[^\n]+", "share/lua/5.4/%0"),
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
-      assert.equal("moonwatch\n", (shell.run("ls %s/tree/bin", path)))
       assert.matches("/types/moonwatch%.lua\n",
         (shell.run("find %s/tree/lib/luarocks -name moonwatch.lua", path)))
+      assert.not_matches("bin/", (files_below(path .. "/tree")))
       local program = "local mw = require [[moonwatch]] " ..
         "print(mw.id {}, mw.clock():now())"
       assert.equal("1\t0\n", (shell.run("cd / && eval \"$(%s path --tree " ..
         "%s/tree)\" && %s -e '%s'", luarocks, path,
         os.getenv "LUA" or "lua5.4", program)))
-      assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
-        (shell.run("cd / && %s/tree/bin/moonwatch version", path)))
     end)
   end)
 
@@ -49,6 +64,46 @@ describe("the rock #once", function()
       local output, ok = make(path, "KLIB_INCDIR=" .. path .. "/klib")
       assert.is_false(ok)
       assert.matches("this is the khash.h that was asked for", output)
+    end)
+  end)
+end)
+
+describe("the command's rock #once", function()
+  it("installs the command beside the library, and nothing of it", function()
+    shell.with_directory(function(path)
+      local output, ok = make(path)
+      assert.is_true(ok, output)
+      output, ok = shell.run("cd %s/source && %s make --tree %s/other " ..
+        "--deps-mode none rockspec/moonwatch-cli-scm-1.rockspec", path,
+        luarocks, path)
+      assert.is_true(ok, output)
+      local files = files_below(path .. "/other")
+      assert.equal(command_files(), (files:gsub("[^\n]+\n", function(line)
+        return line:find "^share/" and line or ""
+      end)))
+      output, ok = shell.run("cd %s/source && %s make --tree %s/tree " ..
+        "--deps-mode none rockspec/moonwatch-cli-scm-1.rockspec", path,
+        luarocks, path)
+      assert.is_true(ok, output)
+      assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
+        run_installed(path .. "/tree", "version"))
+      assert.matches("Usage: moonwatch run",
+        run_installed(path .. "/tree", "run --help"))
+    end)
+  end)
+end)
+
+describe("make install #once", function()
+  it("installs the library and the command under any PREFIX", function()
+    shell.with_directory(function(path)
+      local prefix = path .. "/any/prefix"
+      local output, ok = shell.run("make install PREFIX=%s", prefix)
+      assert.is_true(ok, output)
+      assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
+        run_installed(prefix, "version"))
+      shell.run("ln -s %s/bin/moonwatch %s/mw", prefix, path)
+      assert.equal("[]\n", (shell.run("cd %s && echo return 5 > a.lua && " ..
+        "env -u LUA_PATH -u LUA_CPATH ./mw diff a.lua a.lua", path)))
     end)
   end)
 end)

@@ -311,7 +311,8 @@ function effects:objects() end
 ---@return moonwatch.Read[]? reads
 function effects:reads() end
 
----Gives all fields the values from before, whatever they hold.
+---Gives all fields the values from before, whatever they hold. A second time,
+---something must have been written since.
 ---@return moonwatch.Effects effects
 function effects:rollback() end
 

@@ -71,7 +71,8 @@ typedef struct mwb_meter {
 ** stands for nil there. */
 enum {
   MWB_OBJECTS,   /* slot -> object, weakly held */
-  MWB_LIBRARY,   /* the table of functions */
+  MWB_LIBRARY,   /* the table of functions, */
+  MWB_WHOLE,     /* and that of programs, with those in Lua */
   MWB_CLOCKS,    /* name -> clock */
   MWB_CLOCK,     /* metatables: of a clock, */
   MWB_MAP,       /* a weak map, */
@@ -85,6 +86,7 @@ enum {
   MWB_CLASSY,    /* classes of objects in the tree, weakly held */
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
+  MWB_REFUSE,    /* their `__newindex` */
   MWB_ANCHORS,   /* weak object -> its own metatable */
   MWB_METAS,     /* intercepted tables with metamethods, weakly held */
   MWB_HERITAGES, /* class -> the heritage that its objects share */
@@ -163,6 +165,7 @@ typedef struct mwb_state {
   unsigned needs;       /* MWB_APPENDS...: work of every write */
   size_t short_string;  /* up to this length, Lua interns strings */
   lua_CFunction next;   /* Lua's own */
+  const void *library;  /* the table of all functions: see `mwb_check_dot` */
   int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
   uint32_t batches;     /* the number of open batches */
@@ -301,6 +304,10 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f);
 
 /* The type's name of the value at `index`, for a message.  May push. */
 const char *mwb_type_name(lua_State *L, int index);
+
+/* Raises if the argument at 1 of the function `name` is the library and not the
+** only one: a function that takes one object may be asked about the library. */
+void mwb_check_dot(lua_State *L, const char *name, int args);
 
 /* Raises "bad argument": `index` is the place on the stack, `arg` the number in
 ** the message. */

@@ -10,6 +10,9 @@
 ** The object holds its data; the data do not hold the object.  A table counts
 ** as an object of a class if its first hot method has the class's function, and
 ** data with the address of the table.
+**
+** MWB_OURS has the metatable of each class, with `true` or what a program is to
+** use instead of setting a field.  No field of an object can be set.
 */
 #include "class.h"
 
@@ -25,6 +28,23 @@ int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
   return ours;
 }
 
+/* The `__newindex` of all classes. */
+static int refuse_field(lua_State *L) {
+  const mwb_state *s = mwb_state_of(L);
+  lua_settop(L, 2);
+  if (lua_type(L, 2) == LUA_TSTRING)
+    lua_pushfstring(L, "field '%s' of the ", lua_tostring(L, 2));
+  else
+    lua_pushfstring(L, "field (a %s) of the ", luaL_typename(L, 2));
+  lua_pushfstring(L, "%s%s cannot be set", lua_tostring(L, 3),
+                  mwb_type_name(L, 1));
+  mwb_push(L, s, MWB_OURS);
+  lua_getmetatable(L, 1);
+  if (lua_rawget(L, -2) != LUA_TSTRING)
+    return luaL_error(L, "%s", lua_tostring(L, -3));
+  return luaL_error(L, "%s (use %s)", lua_tostring(L, -3), lua_tostring(L, -1));
+}
+
 /* Classes of Lua files that are loaded anew can be collected. */
 void mwb_open_ours(lua_State *L, mwb_state *s) {
   lua_newtable(L);
@@ -33,20 +53,29 @@ void mwb_open_ours(lua_State *L, mwb_state *s) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   mwb_keep(L, s, MWB_OURS);
+  mwb_push_function(L, s, refuse_field);
+  mwb_keep(L, s, MWB_REFUSE);
 }
 
-/* Adds the metatable at `index` to MWB_OURS. */
-static void add_to_ours(lua_State *L, const mwb_state *s, int index) {
+void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use) {
+  index = lua_absindex(L, index);
   mwb_push(L, s, MWB_OURS);
   lua_pushvalue(L, index);
-  lua_pushboolean(L, 1);
+  if (use == NULL)
+    lua_pushboolean(L, 1);
+  else
+    lua_pushstring(L, use);
   lua_rawset(L, -3);
   lua_pop(L, 1);
+  lua_pushliteral(L, "__newindex");
+  mwb_push(L, s, MWB_REFUSE);
+  lua_rawset(L, index);
 }
 
-/* add_class(metatable): for classes of the library's Lua files */
+/* add_class(metatable[, what to use instead of setting a field]): for classes
+** of the library's Lua files */
 static int add_class(lua_State *L) {
-  add_to_ours(L, mwb_state_of(L), 1);
+  mwb_seal(L, mwb_state_of(L), 1, luaL_optstring(L, 2, NULL));
   return 0;
 }
 
@@ -67,8 +96,8 @@ const void *mwb_new_meta(lua_State *L, int value, const char *type,
   lua_newtable(L);
   mwb_set_funcs(L, methods);
   lua_setfield(L, -2, "__index");
-  mwb_set_funcs(L, meta); /* may replace __index */
-  add_to_ours(L, mwb_state_of(L), lua_gettop(L));
+  mwb_seal(L, mwb_state_of(L), -1, NULL);
+  mwb_set_funcs(L, meta); /* may replace __index and __newindex */
   mwb_keep(L, mwb_state_of(L), value);
   return address;
 }

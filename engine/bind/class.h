@@ -36,6 +36,10 @@ typedef struct mwb_class {
 /* Is the value at `index` one of the library's own objects? */
 int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
 
+/* Makes the metatable at `index` that of a class: objects cannot be watched,
+** and setting a field raises an error, which says what to `use`, or NULL. */
+void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use);
+
 /* Makes a metatable, with methods under `__index`, and makes the metatable the
 ** state's value `value`.  Returns the metatable's address. */
 const void *mwb_new_meta(lua_State *L, int value, const char *type,

@@ -194,8 +194,10 @@ static int mark_dynamic(lua_State *L) {
 
 static int is_marked(lua_State *L) {
   mwb_state *s = mwb_enter(L);
+  int args = lua_gettop(L);
   uint32_t slot = mwb_slot(L, s, 1);
   const mwi_clock *marks = &s->engine->clock.clocks[s->marks];
+  if (slot == 0) mwb_check_dot(L, "is_marked", args);
   lua_pushboolean(L, slot != 0 && mwi_clock_generation(marks, slot) >= 0);
   return 1;
 }

@@ -663,6 +663,7 @@ void mwb_open_guard(lua_State *L, mwb_state *s) {
   mwb_push_function(L, s, revalidate);
   lua_pushcclosure(L, field, 3);
   lua_setfield(L, -2, "__index");
+  mwb_seal(L, s, -1, "guard:revalidate");
   lua_pop(L, 1);
   mwb_set_funcs(L, functions);
 }

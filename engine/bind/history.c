@@ -16,7 +16,7 @@
 #include "shadow.h"
 #include "trace.h"
 
-/* Fields of a history: as in history.lua. */
+/* Fields of the state of a history: as in history.lua. */
 enum {
   AT = 1,
   FIRST,
@@ -61,12 +61,17 @@ static int is_simple(lua_State *L, int history, lua_Number *limit) {
   return simple;
 }
 
-static int is_history(lua_State *L, int index, int class_) {
-  int yes;
-  if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
-  yes = lua_rawequal(L, -1, class_);
-  lua_pop(L, 1);
-  return yes;
+/* Puts the state of the history at 1 there, where the class has the state; or
+** returns 0 if no history is there. */
+static int take_state(lua_State *L, int class_) {
+  if (!lua_istable(L, 1) || !lua_getmetatable(L, 1)) return 0;
+  if (!lua_rawequal(L, -1, class_)) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_rawget(L, 1);
+  lua_replace(L, 1);
+  return 1;
 }
 
 static int end_call(lua_State *L, int status, lua_KContext context) {
@@ -143,7 +148,7 @@ enum { CLASS = 3, RUN, ADD };
 static int run(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Number limit;
-  if (!is_history(L, 1, lua_upvalueindex(CLASS)))
+  if (!take_state(L, lua_upvalueindex(CLASS)))
     return luaL_error(L, "calling 'run' on bad self (history expected, got %s)",
                       mwb_type_name(L, 1));
   if (lua_type(L, 2) != LUA_TSTRING || !lua_isfunction(L, 3)) {
@@ -231,7 +236,7 @@ static int travel(lua_State *L) {
   int by = (int)lua_tointeger(L, lua_upvalueindex(BY));
   lua_Integer at;
   lua_settop(L, 1);
-  if (!is_history(L, 1, lua_upvalueindex(CLASS)))
+  if (!take_state(L, lua_upvalueindex(CLASS)))
     return luaL_error(L, "calling '%s' on bad self (history expected, got %s)",
                       (by < 0) ? "undo" : "redo", mwb_type_name(L, 1));
   at = number_of(L, 1, AT);

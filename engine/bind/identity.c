@@ -19,6 +19,7 @@
 ** ======================================================= */
 
 void mwb_object(lua_State *L, const char *name, int index, int arg) {
+  if (index == 1) mwb_check_dot(L, name, lua_gettop(L));
   if (mwb_address(L, index) == NULL)
     mwb_bad_argument(L, name, index, arg,
                      "table, userdata, function or thread");
@@ -108,7 +109,10 @@ static int object(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int ok = 0;
   lua_Integer n = 0;
-  if (lua_type(L, 1) == LUA_TNUMBER) n = lua_tointegerx(L, 1, &ok);
+  if (lua_type(L, 1) == LUA_TNUMBER)
+    n = lua_tointegerx(L, 1, &ok);
+  else
+    mwb_check_dot(L, "object", lua_gettop(L));
   mwb_alive(L, s, ok ? mw_serial_object(s->engine, (uint64_t)n) : MW_NONE);
   return 1;
 }

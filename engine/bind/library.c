@@ -74,8 +74,26 @@ const char *mwb_type_name(lua_State *L, int index) {
   return luaL_typename(L, index);
 }
 
+void mwb_check_dot(lua_State *L, const char *name, int args) {
+  const void *library = mwb_state_of(L)->library;
+  if (args > 1 && library != NULL && lua_topointer(L, 1) == library)
+    luaL_error(L, "calling '%s' with a colon (use a dot: mw.%s)", name, name);
+}
+
+/* library(table): `table` has all functions of the library. */
+static int set_library(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_settop(L, 1);
+  s->library = NULL;
+  mwb_keep(L, s, MWB_WHOLE);
+  mwb_push(L, s, MWB_WHOLE);
+  s->library = lua_topointer(L, -1);
+  return 0;
+}
+
 int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
                      const char *expected) {
+  mwb_check_dot(L, name, 2);
   return luaL_error(L, "bad argument #%d to '%s' (%s expected, got %s)", arg,
                     name, expected, mwb_type_name(L, index));
 }
@@ -354,6 +372,8 @@ static int build(lua_State *L) {
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");
 #endif
+  mwb_push_function(L, s, set_library);
+  lua_setfield(L, -2, "library");
   lua_setfield(L, -2, "private");
   lua_pushvalue(L, -1);
   mwb_keep(L, mwb_state_of(L), MWB_LIBRARY);

@@ -64,6 +64,7 @@ unsigned mwb_read_options(lua_State *L, const char *name, int arg,
                           const mwb_option *options) {
   int none = lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, n, i;
   unsigned given = 0;
+  mwb_check_dot(L, name, 2);
   if (!none && !lua_istable(L, arg))
     mwb_bad_argument(L, name, arg, arg, "table");
   for (n = 0; options[n].name != NULL; n++)

@@ -182,6 +182,7 @@ static int plain(lua_State *L) {
   int late;
   if (lua_isnone(L, 1))
     return luaL_error(L, "bad argument #1 to 'plain' (value expected)");
+  mwb_check_dot(L, "plain", lua_gettop(L));
   lua_settop(L, 1);
   if (!lua_istable(L, 1) || mwb_is_ours(L, s, 1)) return 1;
   lua_newtable(L);

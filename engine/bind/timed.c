@@ -435,6 +435,9 @@ void mwb_open_timed(lua_State *L, mwb_state *s) {
                                      {"close", close_scope},
                                      {NULL, NULL}};
   s->scope_meta = mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
+  mwb_push(L, s, MWB_SCOPE);
+  mwb_seal(L, s, -1, "scope:add");
+  lua_pop(L, 1);
   mwb_new_meta(L, MWB_SET, "set", none, none);
   mwb_set_funcs(L, functions);
   push_timed(L, s);

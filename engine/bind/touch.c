@@ -279,6 +279,7 @@ static int change_metatable(lua_State *L, int asks) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
   mwb_write w;
+  mwb_check_dot(L, "setmetatable", lua_gettop(L));
   if (!lua_istable(L, 1))
     return mwb_bad_argument(L, "setmetatable", 1, 1, "table");
   if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))

@@ -76,6 +76,7 @@ static int is_watch_alive(lua_State *L) {
 /* Raises unless the value at 1 is a table or a userdata that can be
 ** intercepted. */
 static void check_object(lua_State *L, const mwb_state *s, const char *name) {
+  mwb_check_dot(L, name, 2);
   if (lua_istable(L, 1)) {
     if (mwb_is_ours(L, s, 1))
       luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched)", name,
@@ -172,6 +173,30 @@ static unsigned is_given(unsigned given, int option) {
   return given >> (option - ONCE) & 1u;
 }
 
+/* Is the value at `index` a list of strings and nothing else? */
+static int is_list(lua_State *L, int index) {
+  lua_Integer n = 0;
+  if (!lua_istable(L, index)) return 0;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1), n++) {
+    if (lua_isinteger(L, -2) && lua_type(L, -1) == LUA_TSTRING) continue;
+    lua_pop(L, 2);
+    return 0;
+  }
+  return n > 0 && lua_rawlen(L, index) == (lua_Unsigned)n;
+}
+
+/* Is the value at `index` a key of the object at 1? */
+static int is_key_of_object(lua_State *L, int index) {
+  int top = lua_gettop(L), is = 0;
+  if (lua_istable(L, 1)) {
+    if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+    lua_pushvalue(L, index);
+    is = lua_rawget(L, -2) != LUA_TNIL;
+  }
+  lua_settop(L, top);
+  return is;
+}
+
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
 static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
                          mw_filter *filter) {
@@ -216,6 +241,8 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
   if (is_given(given, SINGLE)) {
     if (is_given(given, SEVERAL))
       bad_option(L, "options 'key' and 'keys' exclude each other");
+    if (is_list(L, SINGLE) && !is_key_of_object(L, SINGLE))
+      bad_option(L, "option 'key' is a list of keys: use 'keys'");
     lua_createtable(L, 1, 0);
     lua_pushvalue(L, SINGLE);
     lua_rawseti(L, -2, 1);
@@ -883,19 +910,28 @@ void mwb_open_tracks(lua_State *L) {
 ** The state of an object
 ** ======================================================= */
 
+/* Returns the handle of the object at 1, which is the only argument of the
+** function `name`, or MW_NONE. */
+static mw_handle given_handle(lua_State *L, mwb_state *s, const char *name) {
+  int args = lua_gettop(L);
+  mw_handle h = mwb_handle_of(L, s, 1);
+  if (h == MW_NONE) mwb_check_dot(L, name, args);
+  return h;
+}
+
 static int is_watched(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_settop(L, 1);
-  lua_pushboolean(L, mw_object_is_watched(s->engine, mwb_handle_of(L, s, 1)));
+  mw_handle h = given_handle(L, s, "is_watched");
+  lua_pushboolean(L, mw_object_is_watched(s->engine, h));
   return 1;
 }
 
 static int mutations(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
+  h = given_handle(L, s, "mutations");
   lua_settop(L, 1);
   mwb_absorb(L, s, 1);
-  h = mwb_handle_of(L, s, 1);
   lua_pushinteger(L, (lua_Integer)mw_object_mutations(s->engine, h));
   return 1;
 }
@@ -903,9 +939,9 @@ static int mutations(lua_State *L) {
 static int last_change(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
+  h = given_handle(L, s, "last_change");
   lua_settop(L, 1);
   mwb_absorb(L, s, 1);
-  h = mwb_handle_of(L, s, 1);
   lua_pushinteger(L, (lua_Integer)mw_object_last_change(s->engine, h));
   return 1;
 }
@@ -924,10 +960,14 @@ static int changed_since(lua_State *L) {
 static int raw(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwi_object *r;
+  int args = lua_gettop(L);
   lua_settop(L, 1);
   mwb_absorb(L, s, 1);
   r = mwb_object_at(L, s, 1);
-  if (r != NULL) mwb_need_len(L, 1, r);
+  if (r != NULL)
+    mwb_need_len(L, 1, r);
+  else
+    mwb_check_dot(L, "raw", args);
   mwb_push_shadow(L, 1);
   return 1;
 }

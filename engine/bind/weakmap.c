@@ -557,6 +557,9 @@ void mwb_open_weakmap(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"weakmap", weakmap}, {NULL, NULL}};
   (void)s;
   mwb_new_class(L, &mwb_map_class);
+  mwb_push(L, mwb_state_of(L), MWB_MAP);
+  mwb_seal(L, mwb_state_of(L), -1, "map:set");
+  lua_pop(L, 1);
   lua_newtable(L);
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");

@@ -13,9 +13,20 @@ local function fail(n, name, what)
   error(("bad argument #%d to '%s' (%s)"):format(n, name, what), 4)
 end
 
+--- Raises if `value`, the first argument of the function `name`, is the
+-- library.  `depth` is the number of functions between the program and the
+-- caller.
+function check.dot(name, value, depth)
+  if value ~= nil and rawequal(value, private.whole) then
+    error(("calling '%s' with a colon (use a dot: mw.%s)"):format(name, name),
+      3 + (depth or 0))
+  end
+end
+
 --- Raises unless `ok`; argument `n` of the function `name` is `value` instead
 -- of what was expected.
 function check.argument(ok, n, name, expected, value)
+  if n == 1 then check.dot(name, value, 1) end
   if not ok then
     fail(n, name, ("%s expected, got %s"):format(expected, type(value)))
   end
@@ -58,6 +69,7 @@ end
 -- options, an empty table for nil; raises for anything else.
 function check.options(opts, known, n, name, word)
   if opts == nil then return NONE end
+  if n == 1 then check.dot(name, opts, 1) end
   if type(opts) ~= "table" then
     fail(n, name, ("table expected, got %s"):format(type(opts)))
   end
@@ -92,18 +104,32 @@ function check.self(ok, name, expected, value)
   if not ok then fail_self(name, expected, value, 1) end
 end
 
---- Declares a class of the library's objects.  Returns the class, which is
--- their metatable, and the function that its methods call first:
--- `check_self(self, name)` raises unless `self` is an object of the class.  A
--- method that calls a function that calls `check_self` has a `depth` of 1.
-function check.class(name)
+--- Declares a class of the library's objects.  An object has one field: its
+-- state, a table, is under the class.  So a program can set no field, and the
+-- error says what to `use` instead, if there is something.  The program can
+-- read the field `shown` of the state.  Returns
+--
+--     the class, which is the metatable of the objects
+--     state_of(self, name), which the method `name` calls first: returns the
+--       state, raises unless `self` is an object of the class; a method that
+--       calls a function that calls `state_of` has a `depth` of 1
+--     new(state), which returns an object
+function check.class(name, use, shown)
   local class = { __name = name, __metatable = false }
   class.__index = class
-  private.add_class(class)
-  local function check_self(self, method, depth)
-    if metatable(self) ~= class then fail_self(method, name, self, depth) end
+  if shown then
+    function class.__index(self, key)
+      if key == shown then return self[class][shown] end
+      return class[key]
+    end
   end
-  return class, check_self
+  private.add_class(class, use)
+  local function state_of(self, method, depth)
+    if metatable(self) ~= class then fail_self(method, name, self, depth) end
+    return self[class]
+  end
+  local function new(state) return setmetatable({ [class] = state }, class) end
+  return class, state_of, new
 end
 
 -- }======================================================

@@ -1,15 +1,16 @@
 --- mw.cleanup: fields that are set for a while, or for the life of an owner.
 -- SPDX-License-Identifier: MIT
 --
--- A handle holds neither the scope nor the value.  A weak map has the handles
--- of each owner in an array; nothing in the array keeps the owner alive.
+-- A handle holds neither the scope nor the value.  A weak map has the states of
+-- the handles of each owner in an array; nothing in the array keeps the owner
+-- alive.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
 local private = core.private
 
-local Cleanup, check_self = check.class "cleanup"
+local Cleanup, state_of, new = check.class "cleanup"
 
 local WEAK = { __mode = "v" }
 
@@ -31,8 +32,7 @@ end
 --- Deletes the field, unless the program has set the field to another value.  A
 -- second call does nothing.
 function Cleanup:run()
-  check_self(self, "run")
-  run(self)
+  run(state_of(self, "run"))
 end
 
 Cleanup.cancel = Cleanup.run
@@ -40,13 +40,12 @@ Cleanup.__close = Cleanup.run
 
 --- Tells whether the handle has not run yet.
 function Cleanup:alive()
-  check_self(self, "alive")
-  return not self.done
+  return not state_of(self, "alive").done
 end
 
 --- Returns the number of all handles that have not run yet.
 function Cleanup:pending()
-  check_self(self, "pending")
+  state_of(self, "pending")
   return state.pending
 end
 
@@ -61,14 +60,14 @@ function cleanup.cleanup(scope, name, value)
   check.that(rawget(core.raw(scope), name) == nil, 2, "cleanup",
     ("the name '%s' is taken"):format(tostring(name)))
   local held = setmetatable({ scope = scope, value = value }, WEAK)
-  local self = setmetatable({ held = held, name = name, done = false }, Cleanup)
+  local self = new { held = held, name = name, done = false }
   scope[name] = value
   state.pending = state.pending + 1
   return self
 end
 
 local function run_all(handles)
-  for _, handle in ipairs(handles) do protect("cleanup", run, handle) end
+  for _, its in ipairs(handles) do protect("cleanup", run, its) end
 end
 
 state.owners = state.owners or core.weakmap(run_all)
@@ -88,7 +87,7 @@ function cleanup.cleanup_for(owner, handle)
     handles = {}
     state.owners:set(owner, handles)
   end
-  handles[#handles + 1] = handle
+  handles[#handles + 1] = handle[Cleanup]
   return handle
 end
 

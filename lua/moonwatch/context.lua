@@ -7,7 +7,7 @@ local private = require("moonwatch.core").private
 
 local MAX = 256
 
-local Context, check_self = check.class "context"
+local Context, state_of, new = check.class "context"
 
 -- All copies of this file share the hooks, which are in the order of their
 -- calls.
@@ -46,9 +46,9 @@ local function install() private.contexts(hooks[1] and ask or nil) end
 
 --- Ends the hook.  A second call does nothing.
 function Context:cancel()
-  check_self(self, "cancel")
+  local its = state_of(self, "cancel")
   for i, hook in ipairs(hooks) do
-    if hook == self then table.remove(hooks, i) end
+    if hook == its then table.remove(hooks, i) end
   end
   install()
 end
@@ -59,8 +59,9 @@ Context.__close = Context.cancel
 -- of, until the handle is cancelled.  Returns the handle.
 local function context(fn)
   check.argument(type(fn) == "function", 1, "context", "function", fn)
-  local self = setmetatable({ fn = fn }, Context)
-  hooks[#hooks + 1] = self
+  local its = { fn = fn }
+  local self = new(its)
+  hooks[#hooks + 1] = its
   install()
   return self
 end

@@ -39,11 +39,11 @@ local run, is_in_run = private.run, private.is_in_run
 local on_rollback, in_transaction = private.on_rollback, private.in_transaction
 local now = private.now
 
-local History, check_self = check.class "history"
+local History, state_of, new = check.class "history"
 
 local OUT = "out"
 
--- Fields of a history: as in history.c.
+-- Fields of the state of a history: as in history.c, which hands the state on.
 local AT <const>, FIRST <const>, LAST <const> = 1, 2, 3
 local SEALED <const>, N_PUTS <const> = 4, 5
 local NAMES <const>, STEPS <const> = 6, 7
@@ -413,24 +413,24 @@ History.redo = private.traveller(History, redo, 1)
 -- =======================================================
 
 function History:can_undo()
-  check_self(self, "can_undo")
+  self = state_of(self, "can_undo")
   return self[AT] >= self[FIRST]
 end
 
 function History:can_redo()
-  check_self(self, "can_redo")
+  self = state_of(self, "can_redo")
   return self[AT] < self[LAST]
 end
 
 --- Returns the labels of the steps that can be undone, oldest first.
 function History:labels()
-  check_self(self, "labels")
+  self = state_of(self, "labels")
   return table.move(self[NAMES], self[FIRST], self[AT], 1, {})
 end
 
 --- Tells the history that the program has saved the present state.
 function History:mark_saved()
-  check_self(self, "mark_saved")
+  self = state_of(self, "mark_saved")
   local base = self[BASE][1] or {}
   self[BASE][1] = base
   self.saved = step_at(self, self[AT])
@@ -438,7 +438,7 @@ end
 
 --- Tells whether the present state is the saved one.
 function History:is_saved()
-  check_self(self, "is_saved")
+  self = state_of(self, "is_saved")
   return self.saved ~= nil and self.saved == step_at(self, self[AT])
 end
 
@@ -493,14 +493,14 @@ end
 --- Makes one step of successive runs with this label, from now on.  The last
 -- steps with the label become one step as well, unless a step is undone.
 function History:merge(label)
-  check_self(self, "merge")
+  self = state_of(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
   private.quietly(merge_from_now_on, self, label)
 end
 
 --- Makes the next run a step of its own, though its label is merged.
 function History:seal()
-  check_self(self, "seal")
+  self = state_of(self, "seal")
   if self[SEALED] then return end
   on_rollback(function() self[SEALED] = self[AT] < self[LAST] end)
   self[SEALED] = true
@@ -524,14 +524,14 @@ return function(opts)
     "option 'limit' is less than 1")
   local base = {}
   local special = opts.merge_window or opts.on_step
-  local self = setmetatable({
+  local self = {
     0, 1, 0, false, 0, {}, {}, opts.on_step or false,
     special ~= nil or opts.limit or false, { base },
     times = {}, saved = base,
     puts = setmetatable({}, { __mode = "v" }),
     merging = {}, limit = opts.limit or math.huge,
     merge_window = opts.merge_window, on_conflict = opts.on_conflict,
-  }, History)
+  }
   setmetatable(self[BASE], { __mode = "v" })
-  return self
+  return new(self)
 end

@@ -73,6 +73,9 @@ local mw = {}
 for name, value in next, core do mw[name] = value end
 mw.private = nil
 
+private.library(mw)
+private.whole = mw
+
 return defer(mw, {
   advance_frame = "times", array = "json", begin = "transaction",
   cleanup = "cleanup", cleanup_for = "cleanup", context = "context",

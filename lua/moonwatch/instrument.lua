@@ -135,12 +135,12 @@ local function patch_all(class, list, tracker, layers)
   end
 end
 
-local Handle, check_self = check.class "handle"
+local Handle, state_of, new = check.class "handle"
 
 function Handle:cancel()
-  check_self(self, "cancel")
-  for i = 1, #self do
-    if self[i] then self[i]:cancel() end
+  local layers = state_of(self, "cancel")
+  for i = 1, #layers do
+    if layers[i] then layers[i]:cancel() end
   end
 end
 
@@ -159,12 +159,13 @@ local function instrument(class, rules)
   rules = check.options(rules, RULES, 2, "instrument", "rule")
   local clock = rules.clock or core.clock()
   check.that(is_clock(clock), 2, "instrument", "rule 'clock' is not a clock")
-  local handle = setmetatable({}, Handle)
+  local layers = {}
+  local handle = new(layers)
   local tracker = tracker_of(clock)
   local ok, message = pcall(function()
     patch_all(class, rules.constructors or policy.hooks(class).constructors or
-      CONSTRUCTORS, tracker, handle)
-    patch_all(class, rules.restorers or RESTORERS, tracker, handle)
+      CONSTRUCTORS, tracker, layers)
+    patch_all(class, rules.restorers or RESTORERS, tracker, layers)
     clock:advance()
   end)
   if not ok then

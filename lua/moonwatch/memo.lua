@@ -22,11 +22,11 @@ local metatable, guards = core.private.metatable, core.private.memo
 local is_valid, set_valid = guards.is_valid, guards.set_valid
 local pack, unpack = table.pack, table.unpack
 
-local Memo, check_self = check.class "memo"
+local Memo, state_of, new = check.class "memo"
 
 local WEAK = { __mode = "k" }
 
--- Node -> memo, as long as both live.
+-- Node -> state of the memo, as long as both live.
 local memo_of = setmetatable({}, { __mode = "kv" })
 
 -- The options of `memo:on`, and those of a dependency without any.
@@ -166,6 +166,7 @@ function Memo:__call(...)
   if select("#", ...) > 0 then
     check.argument(false, 1, "memo", "no argument", (...))
   end
+  self = self[Memo]
   local results = self.results
   if results and is_valid(self.node.guard) then
     return unpack(results, 1, results.n)
@@ -176,13 +177,12 @@ end
 -- }======================================================
 
 function Memo:valid()
-  check_self(self, "valid")
+  self = state_of(self, "valid")
   return self.results ~= nil and is_valid(self.node.guard)
 end
 
 function Memo:invalidate()
-  check_self(self, "invalidate")
-  set_valid(self.node.guard, false)
+  set_valid(state_of(self, "invalidate").node.guard, false)
 end
 
 -- Raises the error of `core.watch` as one of `memo:on`.
@@ -194,7 +194,7 @@ end
 
 --- Lets the results depend on what a watch of `obj` with these options hears.
 function Memo:on(obj, opts)
-  check_self(self, "on")
+  local node = state_of(self, "on").node
   check.argument(can_be_watched(obj), 1, "on",
     "table or userdata with a metatable", obj)
   check.that(metatable(obj) ~= Memo, 1, "on", "a memo cannot be watched")
@@ -203,9 +203,9 @@ function Memo:on(obj, opts)
   check.that(not unknown, 2, "on", ("unknown option '%s'"):format(unknown))
   local copy = { once = false }
   for name, value in next, opts or copy do copy[name] = value end
-  local ok, err = pcall(watch, self.node, obj, copy)
+  local ok, err = pcall(watch, node, obj, copy)
   if not ok then fail(err) end
-  set_valid(self.node.guard, false)
+  set_valid(node.guard, false)
   return self
 end
 
@@ -223,14 +223,14 @@ local function memo(fn, ...)
     round = 0, ready = 0, pass = 0 }
   for _, dependency in ipairs(dependencies) do
     if metatable(dependency) == Memo then
-      follow(node, dependency.node)
+      follow(node, dependency[Memo].node)
     else
       watch(node, dependency, KEPT)
     end
   end
-  local its = setmetatable({ fn = fn, node = node, results = nil }, Memo)
+  local its = { fn = fn, node = node, results = nil }
   memo_of[node] = its
-  return its
+  return new(its)
 end
 
 return memo

@@ -2,20 +2,20 @@
 -- exit.
 -- SPDX-License-Identifier: MIT
 --
--- `values` is the table for the report; `kinds` says by which method each
--- metric was made.  A new context counts as entered, so that `local m <close> =
--- mw.metrics()` is a scope; if `enter` is the first method that is called, the
--- context begins anew.  A context for the run time of a program is entered by
--- its first metric, and left by `finish`.
+-- In the state, `values` is the table for the report; `kinds` says by which
+-- method each metric was made.  A new context counts as entered, so that `local
+-- m <close> = mw.metrics()` is a scope; if `enter` is the first method that is
+-- called, the context begins anew.  A context for the run time of a program is
+-- entered by its first metric, and left by `finish`.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
-local Metrics, check_self = check.class "metrics"
+local Metrics, state_of, new = check.class("metrics", "metrics:set")
 
--- All copies of this file share the set of contexts that are entered, with the
--- number of the entry; and the sums of all reports.
+-- All copies of this file share the set of the states of the contexts that are
+-- entered, with the number of the entry; and the sums of all reports.
 private.metrics = private.metrics or setmetatable({}, { __mode = "k" })
 private.metrics_sums = private.metrics_sums or {}
 
@@ -54,11 +54,11 @@ end
 --- Enters the context, which may be entered already.  Returns the context, for
 -- `<close>`.
 function Metrics:enter()
-  check_self(self, "enter")
-  if self.runtime then misuse(2, "enter", "the metrics are for run time") end
-  if self.depth == 0 then begin(self) end
-  self.fresh = false
-  self.depth = self.depth + 1
+  local its = state_of(self, "enter")
+  if its.runtime then misuse(2, "enter", "the metrics are for run time") end
+  if its.depth == 0 then begin(its) end
+  its.fresh = false
+  its.depth = its.depth + 1
   return self
 end
 
@@ -83,26 +83,29 @@ end
 --- Leaves the context.  The outermost `leave` reports the metrics, with the
 -- error `err` if there was one.
 function Metrics:leave(err)
-  check_self(self, "leave")
+  self = state_of(self, "leave")
   settle(self)
   if self.depth == 0 then misuse(2, "leave", "it was not entered") end
   leave(self, err)
 end
 
 function Metrics:__close(err)
+  self = self[Metrics]
   settle(self)
   if self.depth > 0 then leave(self, err) end
 end
 
 function Metrics:__gc()
+  self = self[Metrics]
   if self.depth == 0 then return end
   self.depth = 0
   report(self)
 end
 
--- Every method that writes a metric calls this function first.
+-- Every method that writes a metric calls this function first.  Returns the
+-- state.
 local function open(self, name, metric)
-  check_self(self, name, 1)
+  self = state_of(self, name, 1)
   settle(self)
   if self.depth == 0 and self.runtime then
     begin(self)
@@ -113,6 +116,7 @@ local function open(self, name, metric)
     error(("bad argument #1 to '%s' (string expected, got %s)"):format(name,
       type(metric)), 3)
   end
+  return self
 end
 
 -- Gives a metric its kind and value, or neither if memory runs out.
@@ -137,7 +141,7 @@ local function is_key(value) return value ~= nil and value == value end
 --- Adds `n` (or 1) to a metric, which begins with 0.  `extra` has values that
 -- are set as well.
 function Metrics:increment(metric, n, extra)
-  open(self, "increment", metric)
+  self = open(self, "increment", metric)
   check.argument(n == nil or type(n) == "number", 2, "increment", "number", n)
   check.argument(extra == nil or type(extra) == "table", 3, "increment",
     "table", extra)
@@ -147,7 +151,7 @@ function Metrics:increment(metric, n, extra)
   end
   value = (value or 0) + (n or 1)
   check_schema(self, 2, "increment", metric, nil, value)
-  if extra then self:update(extra, true) end
+  if extra then self.context:update(extra, true) end
   assign(self, metric, "value", value)
 end
 
@@ -159,7 +163,7 @@ end
 
 --- Sets a metric; `overwrite` allows a second time.
 function Metrics:set(metric, value, overwrite)
-  open(self, "set", metric)
+  self = open(self, "set", metric)
   check.that(value ~= nil, 2, "set", "value expected, got nil")
   check_unset(self, "set", metric, overwrite)
   check_schema(self, 2, "set", metric, nil, value)
@@ -168,7 +172,7 @@ end
 
 --- Sets all metrics in a table; if one of them is wrong, sets none.
 function Metrics:update(values, overwrite)
-  open(self, "update", "")
+  self = open(self, "update", "")
   check.argument(type(values) == "table", 1, "update", "table", values)
   for metric in pairs(values) do
     check.that(type(metric) == "string", 1, "update", "a key is not a string")
@@ -187,7 +191,7 @@ end
 
 --- Sets a field of a metric that is a table.
 function Metrics:set_key(metric, key, value)
-  open(self, "set_key", metric)
+  self = open(self, "set_key", metric)
   check.argument(is_key(key), 2, "set_key", "key", key)
   check_schema(self, 2, "set_key", metric, "table")
   local its = of_kind(self, "set_key", metric, "table")
@@ -197,7 +201,7 @@ end
 
 --- Adds a member to a metric that is a set: { [member] = true }.
 function Metrics:add_to_set(metric, member)
-  open(self, "add_to_set", metric)
+  self = open(self, "add_to_set", metric)
   check.argument(is_key(member), 2, "add_to_set", "key", member)
   check_schema(self, 2, "add_to_set", metric, "set")
   local its = of_kind(self, "add_to_set", metric, "set")
@@ -231,7 +235,7 @@ end
 --- Keeps the `n` keys with the largest values, as an array of { key, value }.
 -- The largest value comes first; of equal values the one that came first does.
 function Metrics:top_n(metric, key, value, n)
-  open(self, "top_n", metric)
+  self = open(self, "top_n", metric)
   check.argument(key ~= nil, 2, "top_n", "key", key)
   check.argument(type(value) == "number" and value == value, 3, "top_n",
     "number", value)
@@ -248,20 +252,20 @@ end
 
 --- Tells whether the context is entered.
 function Metrics:in_progress()
-  check_self(self, "in_progress")
+  self = state_of(self, "in_progress")
   return self.depth > 0 or self.fresh
 end
 
 --- Returns the metrics as the text of a JSON object: those of now, or of the
 -- last report.
 function Metrics:to_json()
-  check_self(self, "to_json")
+  self = state_of(self, "to_json")
   return private.json(self.values or self.last or {})
 end
 
 --- Reports a context for run time, if there is something to report.
 function Metrics:finish()
-  check_self(self, "finish")
+  self = state_of(self, "finish")
   if not self.runtime then
     misuse(2, "finish", "the metrics are not for run time")
   end
@@ -312,8 +316,9 @@ local function new_metrics(_, opts)
     self.schema = {}
     for metric, kind in next, opts.schema do self.schema[metric] = kind end
   end
+  self.context = new(self)
   if self.fresh then begin(self) end
-  return setmetatable(self, Metrics)
+  return self.context
 end
 
 local Contexts = { __call = new_metrics, __metatable = false }
@@ -323,10 +328,10 @@ metrics.metrics = setmetatable({
   --- Returns the context that was entered last among those that are entered.
   current = function()
     local last, number
-    for context, n in next, private.metrics do
-      if not number or n > number then last, number = context, n end
+    for its, n in next, private.metrics do
+      if not number or n > number then last, number = its, n end
     end
-    return last
+    return last and last.context
   end,
 }, Contexts)
 

@@ -8,7 +8,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local Seen, check_self = check.class "seen-set"
+local Seen, state_of, new = check.class "seen-set"
 
 local MAX = 4096
 local OPTIONS = { verbose = "boolean" }
@@ -45,6 +45,7 @@ end
 -- the key.  A verbose set always returns true, and whether it knew the key.
 function Seen:__call(key)
   check.argument(key ~= nil and key == key, 1, "seen", "key", key)
+  self = self[Seen]
   local where, known = place(self, key)
   local node = where[known]
   if node then
@@ -64,18 +65,20 @@ end
 
 --- Returns the number of keys that the set knows.
 function Seen:len()
-  check_self(self, "len")
-  return self.n
+  return state_of(self, "len").n
 end
 
 Seen.__len = Seen.len
 
---- Forgets all keys.
-function Seen:clear()
-  check_self(self, "clear")
+local function clear(self)
   local list = {}
   list.before, list.after = list, list
   self.list, self.values, self.objects, self.n = list, {}, {}, 0
+end
+
+--- Forgets all keys.
+function Seen:clear()
+  clear(state_of(self, "clear"))
 end
 
 --- Returns a set that is called with a key and returns true the first time.  Of
@@ -86,10 +89,9 @@ local function once(max, opts)
   check.argument(max == nil or math.type(max) == "integer" and max > 0, 1,
     "once", "positive integer", max)
   opts = check.options(opts, OPTIONS, 2, "once")
-  local self = setmetatable({ max = max or MAX,
-    verbose = opts.verbose or false }, Seen)
-  self:clear()
-  return self
+  local its = { max = max or MAX, verbose = opts.verbose or false }
+  clear(its)
+  return new(its)
 end
 
 return once

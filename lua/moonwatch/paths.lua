@@ -1,6 +1,7 @@
 --- mw.paths: all ways from one object to another.
 -- SPDX-License-Identifier: MIT
 
+local check = require "moonwatch.check"
 local private = require("moonwatch.core").private
 
 local parents = private.parents
@@ -51,7 +52,8 @@ local function paths(obj, below)
   return sort(ways)
 end
 
-return function(obj, below)
+return function(obj, below, ...)
+  if ... ~= nil then check.dot("paths", obj) end
   if type(below) ~= "table" or type(obj) ~= "table" then return {} end
   return paths(obj, below)
 end

@@ -11,7 +11,7 @@ local times = require "moonwatch.times"
 
 local private = core.private
 
-local Report, check_self = check.class "report"
+local Report, state_of, new = check.class "report"
 
 -- All copies of this file share the set of reports.
 private.reports = private.reports or {}
@@ -52,6 +52,7 @@ local function write(path)
 end
 
 function Report:__gc()
+  self = self[Report]
   if not self.path then return end
   local ok, message = write(self.path)
   if not ok then warn("moonwatch: cannot write the report: " .. message) end
@@ -59,8 +60,7 @@ end
 
 --- Writes no report.
 function Report:cancel()
-  check_self(self, "cancel")
-  self.path = nil
+  state_of(self, "cancel").path = nil
   private.reports[self] = nil
 end
 
@@ -69,7 +69,7 @@ end
 -- ends so.  Returns a handle.
 local function report_at_exit(path)
   check.argument(type(path) == "string", 1, "report_at_exit", "string", path)
-  local self = setmetatable({ path = path }, Report)
+  local self = new { path = path }
   private.reports[self] = true
   return self
 end

@@ -4,7 +4,7 @@
 local check = require "moonwatch.check"
 local private = require("moonwatch.core").private
 
-local SeeThrough, check_self = check.class "see_through"
+local SeeThrough, state_of, new = check.class "see_through"
 
 -- All copies of this file share the owners: function -> the handle that has put
 -- the function into an environment.
@@ -35,7 +35,7 @@ end
 --- Puts back what stood in the environment; a function that the program has
 -- replaced meanwhile stays.  A second call does nothing.
 function SeeThrough:cancel()
-  check_self(self, "cancel")
+  self = state_of(self, "cancel")
   if self.env == nil then return end
   for name, fn in next, self.own do put_back(self, name, fn) end
   self.env = nil
@@ -52,14 +52,15 @@ end
 local function see_through(env)
   check.argument(type(env) == "table", 1, "see_through", "table", env)
   local own = private.see_through_functions()
-  local self = setmetatable({ env = env, own = own, former = {} }, SeeThrough)
+  local self = { env = env, own = own, former = {} }
+  local handle = new(self)
   for name, fn in next, own do
     self.former[name] = own.rawget(env, name)
     owners[fn] = self
   end
   local ok, err = pcall(put_in, self)
-  if ok then return self end
-  self:cancel()
+  if ok then return handle end
+  handle:cancel()
   error(err, 0)
 end
 

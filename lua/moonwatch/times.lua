@@ -221,6 +221,7 @@ end
 -- default), "csv" or a "table".  These are the last 1,024 of each name; if
 -- `aggregate` is true, the count, sum, minimum and maximum of all.
 function times.times(format, aggregate)
+  check.dot("times", format)
   check.that(format == nil or formats[format] ~= nil, 1, "times",
     "'text', 'csv' or 'table' expected")
   check.argument(aggregate == nil or type(aggregate) == "boolean", 2, "times",

@@ -205,6 +205,7 @@ describe("rollback", function()
     local fx = effects_of(set(obj, { { "x", 2 } }))
     local undo = effects_of(function() fx:rollback() end)
     assert.equal("update x:2>1", show(undo))
+    obj.x = 3
     fx:rollback()
     assert.equal(1, obj.x)
     undo:rollback()

@@ -99,6 +99,18 @@ local function one_version()
   return list
 end
 
+-- The command's rockspec lists each file.
+local function rockspec_lists()
+  local list = {}
+  local spec = text_of "rockspec/moonwatch-cli-scm-1.rockspec"
+  for _, path in ipairs(matching "^command/.*%.lua$") do
+    if not spec:find('"' .. path .. '"', 1, true) then
+      list[#list + 1] = path .. " is not in the rockspec"
+    end
+  end
+  return list
+end
+
 -- Each declaration follows a comment.
 local function manual_is_complete()
   local list, last = {}, ""
@@ -140,6 +152,7 @@ local checks = {
   { "luarocks is content", silent(
     "for f in rockspec/*.rockspec; do " ..
     "luarocks --lua-version 5.4 lint $f; done") },
+  { "the command's rockspec lists each file", rockspec_lists },
   { "the manual explains each function", manual_is_complete },
   { "comments are whole", without(C, "^%s*%*%l+[ ,.]?%l*$") },
   { "no line is longer than 80 columns", -- but in types/, which is made

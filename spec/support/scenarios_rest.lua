@@ -365,6 +365,38 @@ function scenarios.used()
   check(class.hit == hit)
 end
 
+-- Fields of the library's objects, of which some can be read and none be set.
+function scenarios.fields()
+  look_back()
+  local mw = require "moonwatch"
+  local map, policy = mw.weakmap(), mw.policy {}
+  local hook = mw.effects():hook({}, "event", check)
+  local h = mw.hierarchy { class_name = function() return "Name" end }
+  local scope <close> = h:scope {}
+  check(scope.name == "Name" and hook.index == 0 and not next(policy.errors))
+  for _, object in ipairs { map, policy, hook, scope } do
+    local ok, err = pcall(function() object.vlaid = true end)
+    if err == "not enough memory" then error(err, 0) end
+    check(not ok and err:find "field 'vlaid' of the " and not object.vlaid)
+  end
+end
+
+-- Effects that are taken back, and made again.
+function scenarios.taken_back()
+  look_back()
+  local mw = require "moonwatch"
+  local obj = mw.track { x = 1 }
+  local _, fx = mw.transaction(function() obj.x = 2 end)
+  whole(function() return obj.x == 2 end, fx.rollback, fx)
+  check(obj.x == 1)
+  local ok, err = pcall(fx.rollback, fx)
+  if err == "not enough memory" then error(err, 0) end
+  check(not ok and obj.x == 1)
+  whole(function() return obj.x == 1 end, fx.apply, fx)
+  check(obj.x == 2)
+  whole(function() return obj.x == 2 end, fx.rollback, fx)
+end
+
 function scenarios.examples()
   local mw = require "moonwatch"
   local opts = { keep = 2 }

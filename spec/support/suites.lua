@@ -25,8 +25,8 @@ end
 -- These take hooks for themselves, begin other programs, or are too long.
 local function often()
   local files = {}
-  local apart = { examples = true, json_diff = true, patch = true,
-    policy = true, random = true, random_classes = true,
+  local apart = { command = true, examples = true, json_diff = true,
+    patch = true, policy = true, random = true, random_classes = true,
     random_transactions = true, readme = true,
     rock = true, sandbox = true, skeleton = true, undo = true }
   for path in io.popen("ls spec/*_spec.lua"):lines() do

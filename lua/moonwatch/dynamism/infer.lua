@@ -34,7 +34,7 @@ local values = require "moonwatch.dynamism.values"
 
 local match, type = matching.match, type
 
-local Specialisation, check_self = check.class "specialisation"
+local Specialisation, state_of, new = check.class "specialisation"
 
 -- {======================================================
 -- Making
@@ -110,8 +110,8 @@ local function make(report, is_exact)
   for _, place in ipairs(is_exact and list or {}) do
     place.known = known_keys(place)
   end
-  return setmetatable({ list = list, shape = report.tree.shape,
-    objects = report.tree.objects }, Specialisation)
+  return new { list = list, shape = report.tree.shape,
+    objects = report.tree.objects }
 end
 
 local OF_REPORTS = { exact = "boolean" }
@@ -123,16 +123,17 @@ for option, kind in next, dynamism.OPTIONS do OF_EXAMPLES[option] = kind end
 -- options of mw.dynamism, or a report.  With the option `exact`, the
 -- specialisation refuses tables with fields that no example had.
 local function infer(examples, opts)
-  if dynamism.is_report(examples) then
+  local report = dynamism.state(examples)
+  if report then
     opts = check.options(opts, OF_REPORTS, 2, "infer")
-    return make(examples, opts.exact)
+    return make(report, opts.exact)
   end
   check.argument(type(examples) == "table", 1, "infer", "table or report",
     examples)
   local mistake = dynamism.mistake_in(examples)
   check.that(not mistake, 1, "infer", mistake)
   opts = check.options(opts, OF_EXAMPLES, 2, "infer")
-  return make(dynamism.report(examples, opts), opts.exact)
+  return make(dynamism.learn(examples, opts), opts.exact)
 end
 
 -- }======================================================
@@ -158,7 +159,7 @@ end
 -- the path of the first place that differs (of the table, for an unknown
 -- field).
 function Specialisation:matches(example)
-  check_self(self, "matches")
+  self = state_of(self, "matches")
   local ok, at = match(self.list, self.shape, core.null, opener(self, {}))(
     example)
   if ok then return true end
@@ -180,7 +181,7 @@ end
 
 --- Returns the values that are always the same: path -> value.
 function Specialisation:constants()
-  check_self(self, "constants")
+  self = state_of(self, "constants")
   local result = {}
   for _, place in ipairs(self.list) do
     local value = constant_of(place)
@@ -208,7 +209,7 @@ end
 -- = { min, max }, dims, optional }.  A table is among them if its length or its
 -- kind varies, or if it may be missing.
 function Specialisation:varying()
-  check_self(self, "varying")
+  self = state_of(self, "varying")
   local result = {}
   for _, place in ipairs(self.list) do
     local entry = describe(place)
@@ -226,7 +227,7 @@ end
 -- `matches` does, but faster.  The chunk is to be called with `opts.shape`, if
 -- there was that option.  Returns nil and a message if objects were opened.
 function Specialisation:to_lua()
-  check_self(self, "to_lua")
+  self = state_of(self, "to_lua")
   if self.objects then
     return nil, "what objects look like when they are opened is not in source"
   end
@@ -237,7 +238,7 @@ end
 -- language server.  `name` is the name of the class, and begins the names of
 -- the classes below.
 function Specialisation:to_types(name)
-  check_self(self, "to_types")
+  self = state_of(self, "to_types")
   check.argument(type(name) == "string", 1, "to_types", "string", name)
   check.that(name:find "^[%a_][%w_.]*$", 1, "to_types", "it is no class name")
   return lua_types(self.list, name)

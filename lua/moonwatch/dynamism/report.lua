@@ -14,7 +14,7 @@ local values = require "moonwatch.dynamism.values"
 
 local KEEP = 16
 
-local Report, check_self = check.class "report"
+local Report, state_of, new = check.class "report"
 
 local dynamism = {}
 
@@ -22,7 +22,10 @@ local function is_report(value)
   return core.private.metatable(value) == Report
 end
 
-dynamism.is_report = is_report
+--- Returns what a report knows; nil if the value is no report.
+function dynamism.state(value)
+  return is_report(value) and value[Report] or nil
+end
 
 -- {======================================================
 -- Adding
@@ -34,27 +37,27 @@ end
 
 --- Adds one example, a table or userdata.  Returns the report.
 function Report:add(example)
-  check_self(self, "add")
+  local its = state_of(self, "add")
   check.argument(is_example(example), 1, "add", "table or userdata", example)
-  trees.add(self.tree, example)
+  trees.add(its.tree, example)
   return self
 end
 
 --- Adds all that another report knows, as if this report had been given the
 -- other's examples, too.  Returns the report.
 function Report:merge(other)
-  check_self(self, "merge")
+  local its = state_of(self, "merge")
   check.argument(is_report(other), 1, "merge", "report", other)
-  check.that(self.keep == other.keep, 1, "merge",
+  other = other[Report]
+  check.that(its.keep == other.keep, 1, "merge",
     "it keeps another number of values")
-  trees.merge(self.tree, other.tree)
+  trees.merge(its.tree, other.tree)
   return self
 end
 
 --- Returns the number of examples.
 function Report:examples()
-  check_self(self, "examples")
-  return self.tree.n
+  return state_of(self, "examples").tree.n
 end
 
 -- Returns the name under which the fields of an object are added.
@@ -80,7 +83,7 @@ end
 -- names for objects, `{ name = object }`; other objects are known by their
 -- classes.  Returns the report.
 function Report:add_effects(fx, names)
-  check_self(self, "add_effects")
+  local state = state_of(self, "add_effects")
   check.argument(core.private.is_effects(fx), 1, "add_effects", "effects", fx)
   check.argument(names == nil or type(names) == "table", 2, "add_effects",
     "table", names)
@@ -92,7 +95,7 @@ function Report:add_effects(fx, names)
     then
       local its = known[object] or { name = name_of(object, names or {}) }
       known[object], its.keys = its, its.keys or {}
-      add_entry(self, e, its.name, not its.keys[key])
+      add_entry(state, e, its.name, not its.keys[key])
       its.keys[key] = true
     end
   end
@@ -147,7 +150,7 @@ end
 
 --- Returns which dimensions vary: top key -> path -> array of booleans.
 function Report:dims()
-  check_self(self, "dims")
+  self = state_of(self, "dims")
   local result, tops, name = {}, {}, path.namer()
   for _, node in ipairs(trees.nodes(self.tree)) do
     local up = node.up
@@ -256,7 +259,7 @@ end
 --     ranks, dims          of shaped values: the ranks, and the dimensions,
 --                          each with fields as above
 function Report:changes()
-  check_self(self, "changes")
+  self = state_of(self, "changes")
   local result, name = {}, path.namer()
   for _, node in ipairs(trees.nodes(self.tree)) do
     local entry = describe(node, self.keep, self.confidence)
@@ -271,7 +274,7 @@ end
 --- Returns what the report leaves out because it cannot be read or has no path:
 -- path of the table -> message.
 function Report:left_out()
-  check_self(self, "left_out")
+  self = state_of(self, "left_out")
   local result = {}
   for _, node in ipairs(trees.nodes(self.tree)) do
     local message = node.trouble and node.trouble.message
@@ -299,15 +302,15 @@ function dynamism.mistake_in(examples)
   end
 end
 
---- Returns a report of examples; examples and options must be good.
-function dynamism.report(examples, opts)
+--- Returns what a report of examples knows; examples and options must be good.
+function dynamism.learn(examples, opts)
   local keep = opts.keep or KEEP
-  local self = setmetatable({
+  local its = {
     tree = trees.new(math.max(1, keep), opts.shape, opts.objects),
     keep = keep, confidence = opts.confidence or 1,
-  }, Report)
-  for _, example in ipairs(examples) do trees.add(self.tree, example) end
-  return self
+  }
+  for _, example in ipairs(examples) do trees.add(its.tree, example) end
+  return its
 end
 
 --- Returns a report of an array of examples, which may be nil.
@@ -317,7 +320,7 @@ function dynamism.dynamism(examples, opts)
   local mistake = dynamism.mistake_in(examples or {})
   check.that(not mistake, 1, "dynamism", mistake)
   opts = check.options(opts, dynamism.OPTIONS, 2, "dynamism")
-  return dynamism.report(examples or {}, opts)
+  return new(dynamism.learn(examples or {}, opts))
 end
 
 return dynamism

@@ -40,6 +40,7 @@ local OPTIONS = { shape = "function" }
 -- sizes }`.  Keys, tables with a finaliser and all other values are the same in
 -- both.
 return function(value, opts)
+  if opts ~= nil then check.dot("skeleton", value) end
   local get_shape = check.options(opts, OPTIONS, 2, "skeleton").shape
   local copies, queue, i = {}, {}, 1
   local result = image(value, copies, queue, get_shape)

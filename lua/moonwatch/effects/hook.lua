@@ -10,17 +10,20 @@ local policy = require "moonwatch.policy"
 local private = require("moonwatch.core").private
 local same = require "moonwatch.same"
 
-local Hook, check_self = check.class "hook"
+local Hook, state_of, handle = check.class("hook", nil, "index")
 
 local hook = {}
 
 --- Returns a hook of an object.
 function hook.new(effects, index, object, event, fn)
-  return setmetatable({
+  return {
     effects = effects, index = index, object = object, event = event, fn = fn,
     registered = false, removed = false,
-  }, Hook)
+  }
 end
+
+--- Returns the handle of a hook for the program.
+hook.handle = handle
 
 --- Returns what a clone of the effects has instead of a hook.
 function hook.clone(self, effects)
@@ -62,9 +65,10 @@ local function unlist(self)
 end
 
 -- Returns the function that ends a registration, if there is one.
-local function remover(handle)
-  if type(handle) ~= "table" and type(handle) ~= "userdata" then return nil end
-  return handle.remove or handle.cancel
+local function remover(registration)
+  local kind = type(registration)
+  if kind ~= "table" and kind ~= "userdata" then return nil end
+  return registration.remove or registration.cancel
 end
 
 --- Raises if the hook cannot be registered.
@@ -74,8 +78,8 @@ function hook.check(self)
 end
 
 local function ask(...)
-  local _, handle = policy.ask("register", ...)
-  return handle
+  local _, registration = policy.ask("register", ...)
+  return registration
 end
 
 --- Registers the hook with the policy's `register` or `object:on(event, fn)`.
@@ -88,10 +92,10 @@ end
 
 --- Ends the registration, if the registration returned a handle that can.
 function hook.undo(self)
-  local handle = self.registered
-  local remove = remover(handle)
+  local registration = self.registered
+  local remove = remover(registration)
   if remove then
-    private.store_after(self, "registered", false, remove, handle)
+    private.store_after(self, "registered", false, remove, registration)
   end
   self.registered = false
   unlist(self)
@@ -99,13 +103,17 @@ end
 
 -- }======================================================
 
---- Takes the hook back, and its registration if the effects were applied.  A
+--- Takes a hook back, and its registration if the effects were applied.  A
 -- second call does nothing.
-function Hook:remove()
-  check_self(self, "remove")
+function hook.remove(self)
   if self.removed and not self.registered then return end
   self.removed = true
   hook.undo(self)
+end
+
+--- Does this for the handle of the hook.
+function Hook:remove()
+  hook.remove(state_of(self, "remove"))
 end
 
 Hook.cancel = Hook.remove

@@ -1,7 +1,7 @@
 --- mw.effects: writes that are made later, or never.
 -- SPDX-License-Identifier: MIT
 --
--- All that effects know is in one table, `its`:
+-- All that effects know is in one table of their state, `its`:
 --
 --     items       the tracked objects, cells and globals, in the order of
 --                 tracking: { object, nth, env, name }
@@ -33,7 +33,7 @@ local to_lua = require "moonwatch.effects.to_lua"
 local private = core.private
 local store_all = private.store_all
 
-local Planned, check_self = check.class "effects"
+local Planned, state_of, handle = check.class "effects"
 
 local function fresh()
   return {
@@ -44,7 +44,7 @@ local function fresh()
 end
 
 local function new(opts)
-  return setmetatable({ opts = opts, its = fresh(), last_hook = -1 }, Planned)
+  return { opts = opts, its = fresh(), last_hook = -1 }
 end
 
 -- {======================================================
@@ -97,7 +97,7 @@ end
 
 --- Tracks an object, which may then be written to.  Returns the object.
 function Planned:track(object)
-  check_self(self, "track")
+  self = state_of(self, "track")
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
   check_untracked(self, object, "track")
@@ -110,7 +110,7 @@ end
 -- has a method `allocate`, the method gets the other arguments and returns the
 -- object.
 function Planned:track_new(its_class, ...)
-  check_self(self, "track_new")
+  self = state_of(self, "track_new")
   check.argument(type(its_class) == "table", 1, "track_new", "table", its_class)
   local allocate = its_class.allocate
   check.that(allocate or select("#", ...) == 0, 2, "track_new",
@@ -125,7 +125,7 @@ end
 
 --- Tracks the cell of an upvalue of a function.  Returns the cell.
 function Planned:track_cell(fn, i)
-  check_self(self, "track_cell")
+  self = state_of(self, "track_cell")
   check.argument(type(fn) == "function", 1, "track_cell", "function", fn)
   check.argument(math.type(i) == "integer", 2, "track_cell", "integer", i)
   local cell = private.cell(fn, i)
@@ -146,7 +146,7 @@ end
 
 --- Creates and tracks a cell, with a value if there is an argument.
 function Planned:new_cell(...)
-  check_self(self, "new_cell")
+  self = state_of(self, "new_cell")
   local cell, now = private.cell(), pending.of(self)
   if select("#", ...) == 0 then
     add(self, cell, now.new, cell, true)
@@ -166,7 +166,7 @@ end
 
 --- Tracks a global of an environment, for `store_global`.
 function Planned:track_global(env, name)
-  check_self(self, "track_global")
+  self = state_of(self, "track_global")
   check.argument(type(env) == "table", 1, "track_global", "table", env)
   check.argument(type(name) == "string", 2, "track_global", "string", name)
   local its = self.its
@@ -182,7 +182,7 @@ end
 
 --- Tells whether an object is tracked.
 function Planned:contains(object)
-  check_self(self, "contains")
+  self = state_of(self, "contains")
   return item_of(self, object) ~= nil
 end
 
@@ -219,17 +219,19 @@ local function check_key(key, name)
   end
 end
 
+-- Returns the state.
 local function check_object(self, object, name)
-  check_self(self, name, 1)
+  self = state_of(self, name, 1)
   if not is_object(object) then
     error(("bad argument #1 to '%s' (table or userdata expected, got %s)")
       :format(name, type(object)), 3)
   end
+  return self
 end
 
 --- Stores a value in a field when the effects are applied.
 function Planned:store(object, key, value)
-  check_object(self, object, "store")
+  self = check_object(self, object, "store")
   check_key(key, "store")
   check_writable(self, object, "store")
   put(self, object, key, value, false)
@@ -237,7 +239,7 @@ end
 
 --- Deletes a field when the effects are applied.
 function Planned:delete(object, key)
-  check_object(self, object, "delete")
+  self = check_object(self, object, "delete")
   check_key(key, "delete")
   check_writable(self, object, "delete")
   put(self, object, key, nil, true)
@@ -253,28 +255,30 @@ end
 --- Returns the value that a field has or will have, and the value's state:
 -- "pending", "real", "deleted" or "absent".
 function Planned:load(object, key)
-  check_object(self, object, "load")
+  self = check_object(self, object, "load")
   check_key(key, "load")
   local entry = pending.find(pending.of(self), object, key)
   return load(entry, entry == nil and object[key])
 end
 
+-- Returns the state.
 local function check_cell(self, cell, name)
-  check_self(self, name, 1)
+  self = state_of(self, name, 1)
   if not private.is_cell(cell) then
     error(("bad argument #1 to '%s' (cell expected, got %s)"):format(name,
       type(cell)), 3)
   end
+  return self
 end
 
 function Planned:store_cell(cell, value)
-  check_cell(self, cell, "store_cell")
+  self = check_cell(self, cell, "store_cell")
   check_writable(self, cell, "store_cell")
   put(self, cell, VALUE, value, false)
 end
 
 function Planned:load_cell(cell)
-  check_cell(self, cell, "load_cell")
+  self = check_cell(self, cell, "load_cell")
   local entry = pending.find(pending.of(self), cell, VALUE)
   if entry then return load(entry) end
   local has, value = private.cell_value(cell)
@@ -282,9 +286,10 @@ function Planned:load_cell(cell)
   return value, "real"
 end
 
--- Returns the item of a global; `env` is argument `n` of the function `from`.
+-- Returns the item of a global, and the state; `env` is argument `n` of the
+-- function `from`.
 local function global(self, name, env, n, from)
-  check_self(self, from, 1)
+  self = state_of(self, from, 1)
   local envs = name ~= nil and self.its.globals[name]
   if not envs then
     error(("bad argument #1 to '%s' (no global of that name is tracked)")
@@ -299,19 +304,21 @@ local function global(self, name, env, n, from)
     error(("bad argument #%d to '%s' (no global '%s' of it is tracked)")
       :format(n, from, name), 3)
   end
-  return item
+  return item, self
 end
 
 --- Stores the value of a global.  A name that is tracked in several
 -- environments needs the environment.
 function Planned:store_global(name, value, env)
-  local item = global(self, name, env, 3, "store_global")
+  local item
+  item, self = global(self, name, env, 3, "store_global")
   scope.check(self.its.scopes, item, self.opts.policy, "store_global", 3)
   put(self, item.object, VALUE, value, false)
 end
 
 function Planned:load_global(name, env)
-  local item = global(self, name, env, 2, "load_global")
+  local item
+  item, self = global(self, name, env, 2, "load_global")
   local entry = pending.find(pending.of(self), item.object, VALUE)
   return load(entry, item.env[name])
 end
@@ -324,7 +331,7 @@ end
 
 --- Marks an object as modified, without a write.
 function Planned:mark(object)
-  check_self(self, "mark")
+  self = state_of(self, "mark")
   check.that(item_of(self, object), 1, "mark", "is not tracked")
   scope.check(self.its.scopes, item_of(self, object), self.opts.policy, "mark",
     3)
@@ -333,7 +340,7 @@ end
 
 --- Tells whether a write to the object, or to its field `key`, is pending.
 function Planned:has_pending(object, key)
-  check_self(self, "has_pending")
+  self = state_of(self, "has_pending")
   if object == nil then return false end
   local now = pending.of(self)
   if key ~= nil then return pending.find(now, object, key) ~= nil end
@@ -347,14 +354,14 @@ end
 
 --- Tells whether the object will change.  A new object does, and a marked one.
 function Planned:is_modified(object)
-  check_self(self, "is_modified")
+  self = state_of(self, "is_modified")
   return item_of(self, object) ~= nil and is_modified(self, object)
 end
 
 --- Returns the objects that will change, in the order of tracking; for a
 -- global, its environment.
 function Planned:modified()
-  check_self(self, "modified")
+  self = state_of(self, "modified")
   local list, seen = {}, {}
   for _, item in ipairs(self.its.items) do
     local object = item.env or item.object
@@ -367,7 +374,7 @@ end
 
 --- Tells whether `apply` has nothing to do.
 function Planned:is_empty()
-  check_self(self, "is_empty")
+  self = state_of(self, "is_empty")
   return pending.is_empty(pending.of(self))
 end
 
@@ -380,13 +387,13 @@ end
 --- Begins a scope.  Until the scope is closed, writes to objects that were
 -- tracked before are refused.  Returns the scope.
 function Planned:scope()
-  check_self(self, "scope")
+  self = state_of(self, "scope")
   return (scope.open(self.its.scopes, self.its.tracked))
 end
 
 --- Allows writes to an object in the innermost scope.
 function Planned:allow(object)
-  check_self(self, "allow")
+  self = state_of(self, "allow")
   check.that(item_of(self, object), 1, "allow", "is not tracked")
   scope.allow(self.its.scopes, object)
 end
@@ -399,7 +406,7 @@ end
 
 --- Calls `ctx:save(...)` when the effects are applied.
 function Planned:save(ctx, ...)
-  check_self(self, "save")
+  self = state_of(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
   local saves = pending.of(self).saves
   store_all { saves, #saves + 1, table.pack(ctx, ...) }
@@ -417,15 +424,16 @@ end
 --- Registers a function for an event when the effects are applied, with the
 -- policy's `register` or `object:on(event, fn)`.  Returns the hook.
 function Planned:hook(object, event, fn)
-  check_self(self, "hook")
+  self = state_of(self, "hook")
   check.argument(is_object(object), 1, "hook", "table or userdata", object)
   check.argument(type(fn) == "function", 3, "hook", "function", fn)
   check.that(hook.is_event(object, event), 2, "hook",
     ("the policy has no event '%s' for the class"):format(tostring(event)))
   local hooks = list_of_hooks(pending.of(self))
   local its = hook.new(self, self.last_hook + 1, object, event, fn)
+  local result = hook.handle(its)
   store_all { hooks, #hooks + 1, its, self, "last_hook", its.index }
-  return its
+  return result
 end
 
 -- Returns the hook of an index in a list in the order of the indices.
@@ -441,19 +449,19 @@ end
 --- Removes the hook of an index, as the hook's `remove` does.  Tells whether
 -- there was such a hook.
 function Planned:remove_hook(index)
-  check_self(self, "remove_hook")
+  self = state_of(self, "remove_hook")
   check.argument(math.type(index) == "integer", 1, "remove_hook", "integer",
     index)
   local its = find_hook(pending.of(self).hooks, index) or
     self.its.registered.by_index[index]
   if not its or its.removed then return false end
-  its:remove()
+  hook.remove(its)
   return true
 end
 
 --- Calls a function after the effects are applied.
 function Planned:finally(fn)
-  check_self(self, "finally")
+  self = state_of(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
   local finals = pending.of(self).finals
   store_all { finals, #finals + 1, fn }
@@ -498,10 +506,7 @@ local function forget(self, unreached)
   return n
 end
 
---- Forgets the new objects that nothing reaches: no argument, no tracked
--- object, no pending value, save or hook.  Returns their number.
-function Planned:prune(...)
-  check_self(self, "prune")
+local function prune(self, ...)
   local now, unreached = pending.of(self), {}
   for object in next, now.new do unreached[object] = true end
   if next(unreached) == nil then return 0 end
@@ -509,9 +514,15 @@ function Planned:prune(...)
   return forget(self, unreached)
 end
 
+--- Forgets the new objects that nothing reaches: no argument, no tracked
+-- object, no pending value, save or hook.  Returns their number.
+function Planned:prune(...)
+  return prune(state_of(self, "prune"), ...)
+end
+
 --- Forgets everything.
 function Planned:clear()
-  check_self(self, "clear")
+  self = state_of(self, "clear")
   self.its = fresh()
 end
 
@@ -521,11 +532,13 @@ end
 -- Several effects
 -- =======================================================
 
+-- Returns the state of other effects.
 local function check_other(other, name)
   if private.metatable(other) ~= Planned then
     error(("bad argument #1 to '%s' (effects expected, got %s)"):format(name,
       type(other)), 3)
   end
+  return other[Planned]
 end
 
 -- Tells whether these effects track what an item of others stands for.
@@ -545,8 +558,8 @@ end
 --- Tracks what other effects track, as far as it is not tracked.  What is new
 -- in the others is not new here.
 function Planned:adopt(other)
-  check_self(self, "adopt")
-  check_other(other, "adopt")
+  self = state_of(self, "adopt")
+  other = check_other(other, "adopt")
   local its, nth, n = self.its, self.its.tracked, #self.its.items
   local stores, globals = {}, {}
   for name, envs in next, its.globals do globals[name] = envs end
@@ -568,10 +581,7 @@ function Planned:adopt(other)
   store_all(stores)
 end
 
---- Returns a copy that is independent of the original.  Scopes of the original
--- are scopes of the copy, too, until the original ends them.
-function Planned:clone()
-  check_self(self, "clone")
+local function clone_of(self)
   local clone = new(self.opts)
   pending.of(self)
   local its = perform.copy(self.its)
@@ -584,10 +594,16 @@ function Planned:clone()
   return clone
 end
 
+--- Returns a copy that is independent of the original.  Scopes of the original
+-- are scopes of the copy, too, until the original ends them.
+function Planned:clone()
+  return handle(clone_of(state_of(self, "clone")))
+end
+
 --- Returns the first difference in words, or nil.
 function Planned:diff(other)
-  check_self(self, "diff")
-  check_other(other, "diff")
+  self = state_of(self, "diff")
+  other = check_other(other, "diff")
   return compare(self, other)
 end
 
@@ -605,7 +621,7 @@ end
 -- callbacks.  Returns the effects of the writes; or nil, a message and the
 -- entry that failed, and all writes are taken back.
 function Planned:apply()
-  check_self(self, "apply")
+  self = state_of(self, "apply")
   if self.its.applying then
     error("calling 'apply' while it is under way", 2)
   end
@@ -615,14 +631,14 @@ end
 --- Returns source text that does what `apply` would do, but for callbacks; see
 -- to_lua.lua.  New objects that nothing reaches are left out.
 function Planned:to_lua(names)
-  check_self(self, "to_lua")
+  self = state_of(self, "to_lua")
   if policy.has "register" and pending.of(self).hooks[1] then
     return nil, "the policy registers the hooks"
   elseif pending.of(self).finals[1] then
     return nil, "there are callbacks"
   end
-  local pruned = self:clone()
-  pruned:prune()
+  local pruned = clone_of(self)
+  prune(pruned)
   local fx, calls = perform.preview(pruned)
   return to_lua(fx, names, calls)
 end
@@ -640,5 +656,6 @@ return function(opts)
     "option 'policy' is none of 'error', 'warn' and 'silent'")
   check.that(refused == nil or refused == "refuse", 1, "effects",
     "option 'intercepted' is not 'refuse'")
-  return new { policy = how, intercepted = refused, where = opts.where }
+  return handle(new { policy = how, intercepted = refused,
+    where = opts.where })
 end

@@ -276,20 +276,6 @@ local function undo(fx)
   return problem
 end
 
---- Gives all fields the values from before the effects.  Returns the first
--- error of a guard in a table, or nil.
-function recorded.undo(self)
-  local problem = transaction.attempt(undo, self)
-  return problem ~= nil and { problem } or nil
-end
-
---- Gives all fields the values from before the effects.  Returns the effects.
-function recorded:rollback()
-  its_own(self, "rollback")
-  recorded.raise(recorded.undo(self))
-  return self
-end
-
 -- Returns the value that a field has now, as it is stored.
 local function actual(e)
   local object = e.object
@@ -301,6 +287,51 @@ local function actual(e)
   end
   if type(object) == "table" then return rawget(core.raw(object), e.key) end
   return object[e.key]
+end
+
+-- The set of the effects that `rollback` has taken back.  All copies of this
+-- file share the set.
+private.taken_back = private.taken_back or setmetatable({}, { __mode = "k" })
+local taken_back = private.taken_back
+
+-- Puts effects into the set, or takes them out, until the transaction around
+-- is taken back.
+local function mark(fx, is)
+  local was = taken_back[fx]
+  if was == is then return end
+  private.on_rollback(function() taken_back[fx] = was end)
+  taken_back[fx] = is
+end
+
+local function take_back(fx)
+  local problem = undo(fx)
+  mark(fx, true)
+  return problem
+end
+
+-- Do all fields hold the values from before the effects?
+local function is_done(self)
+  local seen = {}
+  for _, e in ipairs(recorded.list(self)) do
+    local names, name = seen[e.object] or {}, name_of(e.key, e.kind)
+    if not names[name] and not state.same_value(e, actual(e), e.old) then
+      return false
+    end
+    seen[e.object], names[name] = names, true
+  end
+  return true
+end
+
+--- Gives all fields the values from before the effects.  Returns the effects.
+-- A second time, there must be a field that holds something else.
+function recorded:rollback()
+  its_own(self, "rollback")
+  if taken_back[self] and is_done(self) then
+    error("calling 'rollback' on effects that are taken back already", 2)
+  end
+  local problem = transaction.attempt(take_back, self)
+  if problem ~= nil then error(problem, 0) end
+  return self
 end
 
 local function copy(entry)
@@ -457,7 +488,10 @@ end
 local function redo(self, on_conflict, level, done, a, b)
   local list, e = choose(recorded.list(self), on_conflict, "old", level)
   if not list then return conflict(e) end
-  return recorded.write(function() return list end, true, done, a, b)
+  return recorded.write(function()
+    mark(self, nil)
+    return list
+  end, true, done, a, b)
 end
 
 -- Gives the fields their old values.  Returns the first error of a guard in a

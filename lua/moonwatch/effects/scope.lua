@@ -23,7 +23,7 @@ local private = require("moonwatch.core").private
 
 local store_all = private.store_all
 
-local Scope, check_self = check.class "scope"
+local Scope, state_of, new = check.class "scope"
 
 local scope = {}
 
@@ -81,7 +81,7 @@ end
 -- last.  Returns the handle.
 function scope.open(stack, tracked)
   local its = { open = false, since = tracked, stack = stack }
-  local handle = setmetatable({ its = its }, Scope)
+  local handle = new(its)
   innermost(stack)
   store_all { its, "outer", stack.top, its, "open", true, stack, "top", its }
   return handle
@@ -90,8 +90,7 @@ end
 --- Ends the scope, and the scopes inside it before.  A second call does
 -- nothing.
 function Scope:close()
-  check_self(self, "close")
-  local its = self.its
+  local its = state_of(self, "close")
   innermost(its.stack)
   if its.open then cut(its.stack, its) end
 end

@@ -14,7 +14,7 @@ local tapes = require "moonwatch.hierarchy.tape"
 
 local private = core.private
 
-local Hierarchy, check_self = check.class "hierarchy"
+local Hierarchy, its_own = check.class "hierarchy"
 
 -- {======================================================
 -- Hooks
@@ -180,28 +180,24 @@ end
 -- The functions of programs
 -- =======================================================
 
-local function its_own(self, name)
-  check_self(self, name, 1)
-  return self.its
-end
-
 local function its_open(self, name)
-  check_self(self, name, 1)
-  if self.its.closed then
+  local its = its_own(self, name, 1)
+  if its.closed then
     error(("calling '%s' on a hierarchy that is closed"):format(name), 3)
   end
-  return self.its
+  return its
 end
 
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
   thread = true }
 
-local Scope, check_scope = check.class "scope"
+local Scope, scope_of, new_scope = check.class("scope", nil,
+  "name")
 
 --- Leaves the object that the scope has entered.  A second call does nothing,
 -- and neither does a call in another coroutine.
 function Scope:close(err)
-  check_scope(self, "close")
+  self = scope_of(self, "close")
   local its, engine = self.its, self.its.engine
   if self.closed or its.closed then return end
   if self.thread ~= tapes.thread() then return end
@@ -223,18 +219,17 @@ function Hierarchy:scope(obj)
   local its = its_open(self, "scope")
   check.argument(OBJECTS[type(obj)], 1, "scope",
     "table, userdata, function or thread", obj)
-  local scope = setmetatable({ its = its, name = "", id = core.id(obj),
-    depth = its.engine.depth() + 1, thread = tapes.thread(),
-    closed = true }, Scope)
+  local scope = { its = its, name = "", id = core.id(obj), closed = true,
+    depth = its.engine.depth() + 1, thread = tapes.thread() }
+  local handle = new_scope(scope)
   scope.name = self:enter(obj)
   scope.closed = false
-  return scope
+  return handle
 end
 
-local Handle, check_handle = check.class "handle"
+local Handle, handle_of, new = check.class "handle"
 
-function Handle:cancel()
-  check_handle(self, "cancel")
+local function cancel(self)
   if self.cancelled then return end
   self.cancelled = true
   for i = 1, #self.layers do
@@ -248,12 +243,18 @@ function Handle:cancel()
   if not its.closed then update(its) end
 end
 
+function Handle:cancel()
+  cancel(handle_of(self, "cancel"))
+end
+
 Handle.__close = Handle.cancel
 
+-- Returns a handle and its state, which the hierarchy knows.
 local function new_handle(its)
-  local handle = setmetatable({ its = its, layers = {} }, Handle)
-  its.handles[handle] = true
-  return handle
+  local state = { its = its, layers = {}, functions = false, cancelled = false }
+  local handle = new(state)
+  its.handles[state] = true
+  return handle, state
 end
 
 -- Returns a function that wraps a method so that a call enters its object and
@@ -271,7 +272,7 @@ local function entering(h, its)
 end
 
 local function wrap_all(self, class, names, handle)
-  local its = self.its
+  local its = self[Hierarchy]
   for _, name in ipairs(names) do
     local n = #handle.layers + 1
     handle.layers[n] = false -- makes room for the layer
@@ -292,9 +293,9 @@ function Hierarchy:instrument(class, names)
     check.that(type(name) == "string", 2, "instrument",
       ("number %d is not a string"):format(i))
   end
-  local handle = new_handle(its)
-  local ok, missing = pcall(wrap_all, self, class, names, handle)
-  if not ok or missing then handle:cancel() end
+  local handle, state = new_handle(its)
+  local ok, missing = pcall(wrap_all, self, class, names, state)
+  if not ok or missing then cancel(state) end
   if not ok then error(missing, 0) end
   check.that(not missing, 2, "instrument",
     ("the class has no method '%s'"):format(missing))
@@ -313,10 +314,10 @@ function Hierarchy:on(functions)
   local its = its_open(self, "on")
   check.argument(type(functions) == "table", 1, "on", "table", functions)
   functions = check.options(functions, EVENTS, 1, "on")
-  local handle = new_handle(its)
-  handle.functions = {}
-  for event in pairs(EVENTS) do handle.functions[event] = functions[event] end
-  table.insert(its.hooks, handle)
+  local handle, state = new_handle(its)
+  state.functions = {}
+  for event in pairs(EVENTS) do state.functions[event] = functions[event] end
+  table.insert(its.hooks, state)
   update(its)
   return handle
 end
@@ -414,7 +415,7 @@ function Hierarchy:close()
   its.tape = nil
   local handles = {}
   for handle in pairs(its.handles) do handles[#handles + 1] = handle end
-  for _, handle in ipairs(handles) do handle:cancel() end
+  for _, handle in ipairs(handles) do cancel(handle) end
   its.engine.shut()
   its.closed = true
 end
@@ -437,7 +438,7 @@ return function(opts)
   its.root, its.hooks, its.handles = opts.root or "Global", {}, {}
   its.passes = setmetatable({}, { __mode = "k" })
   its.spans = setmetatable({}, { __mode = "k" })
-  local h = { its = its }
+  local h = { [Hierarchy] = its }
   its.engine = private.scopes(h, {
     function(_, obj) return enter(its, obj) end,
     function(_, obj) return leave(its, obj) end,

@@ -16,9 +16,9 @@ local decide, metatable = private.decide, private.metatable
 
 local policy = {}
 
-local Policy, check_self = check.class "policy"
+local Policy, state_of, handle = check.class("policy", nil, "errors")
 
-local current -- nil until a policy is asked for
+local current -- the state of a policy, nil until a policy is asked for
 
 -- {======================================================
 -- The fields of a policy
@@ -118,10 +118,12 @@ local function call(self, f, ...)
   return ok, result
 end
 
+-- Returns the state of a policy; the policy is in the field `policy`.
 local function new_policy(definition, strings)
-  return setmetatable(
-    { definition = definition, strings = strings, errors = {}, reported = 0 },
-    Policy)
+  local self = { definition = definition, strings = strings, errors = {},
+    reported = 0 }
+  self.policy = handle(self)
+  return self
 end
 
 --- Returns a policy made of a table.
@@ -129,7 +131,7 @@ function policy.policy(definition)
   check.argument(type(definition) == "table", 1, "policy", "table", definition)
   local mistake = mistake_in(definition)
   check.that(not mistake, 1, "policy", mistake)
-  return new_policy(definition)
+  return new_policy(definition).policy
 end
 
 local function load(path, env)
@@ -140,11 +142,8 @@ local function load(path, env)
   return definition, strings
 end
 
---- Returns a policy made of a file; nil and a message if the file is not good.
-function policy.load_policy(path, env)
-  check.argument(type(path) == "string", 1, "load_policy", "string", path)
-  check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
-    env)
+-- Returns the state of a policy made of a file; or nil and a message.
+local function load_policy(path, env)
   local time, size = private.stat(path)
   local definition, strings = load(path, env)
   if not definition then return nil, strings end
@@ -153,23 +152,31 @@ function policy.load_policy(path, env)
   return self
 end
 
+--- Returns a policy made of a file; nil and a message if the file is not good.
+function policy.load_policy(path, env)
+  check.argument(type(path) == "string", 1, "load_policy", "string", path)
+  check.argument(env == nil or type(env) == "table", 2, "load_policy", "table",
+    env)
+  local self, message = load_policy(path, env)
+  if not self then return nil, message end
+  return self.policy
+end
+
 local refresh -- puts the current policy into force
 
 --- Puts the policy into force.  Returns the former policy.
 function Policy:use()
-  check_self(self, "use")
+  self = state_of(self, "use")
   local former = policy.current()
   current = self
   local ok, err = pcall(refresh)
-  if ok then return former end
+  if ok then return former.policy end
   current = former
   pcall(refresh)
   error(err, 0)
 end
 
---- Reads the file again.  If that fails, the former contents stay in force.
-function Policy:reload()
-  check_self(self, "reload")
+local function reload(self)
   if not self.path then return nil, "the policy is not from a file" end
   local time, size = private.stat(self.path)
   local definition, strings = load(self.path, self.env)
@@ -184,28 +191,33 @@ function Policy:reload()
   error(err, 0)
 end
 
+--- Reads the file again.  If that fails, the former contents stay in force.
+function Policy:reload()
+  return reload(state_of(self, "reload"))
+end
+
 --- Reads the file again if its time or size has changed.
 function Policy:poll()
-  check_self(self, "poll")
+  self = state_of(self, "poll")
   if not self.path then return false end
   local time, size = private.stat(self.path)
   if time == self.time and size == self.size then return false end
-  return self:reload()
+  return reload(self)
 end
 
--- Returns the policy of the library, which is loaded at the first call.
+-- Returns the state of the library's policy, which is loaded at the first call.
 local function default_policy()
   if not policy.default then
     local path = assert(package.searchpath("moonwatch.policy.default",
       package.path))
-    local loaded, message = policy.load_policy(path)
+    local loaded, message = load_policy(path)
     if not loaded then error(message, 0) end
     policy.default = loaded
   end
   return policy.default
 end
 
---- Returns the policy in force.
+--- Returns the state of the policy in force.
 function policy.current()
   current = current or default_policy()
   return current
@@ -401,6 +413,7 @@ local function plan_for(obj, ctx)
 end
 
 local function is_dynamic(obj, ctx)
+  if ctx ~= nil then check.dot("is_dynamic", obj, 1) end
   ctx = view(ctx)
   local plan = plan_for(obj, ctx)
   if plan[1] then

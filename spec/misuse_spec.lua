@@ -1,0 +1,336 @@
+-- Misuse that would be silent otherwise.
+
+local mw = require "moonwatch"
+local error_of = require "spec.support.error_of"
+local misuse = require "spec.support.misuse"
+
+local function nothing() end
+
+-- Checks that a function of this file raises an error with this text, and that
+-- the error names a line of the function.
+local function refused(text, f)
+  local message = error_of(f)
+  local line = tonumber(message:match "^spec/misuse_spec.lua:(%d+): ")
+  local info = debug.getinfo(f, "S")
+  assert.is_true(line and info.linedefined <= line and
+    line <= info.lastlinedefined or false, message)
+  assert.is_truthy(message:find(text, 1, true), message)
+end
+
+local function class()
+  local c = {}
+  c.__index = c
+  function c.new() return setmetatable({}, c) end
+  function c.update() end
+  return c
+end
+
+-- One object of each class of the library: name, how it is made, and what to
+-- use instead of setting a field.
+local CLASSES = {
+  { "weakmap", mw.weakmap, "map:set" },
+  { "clock", mw.clock },
+  { "guard", mw.guard, "guard:revalidate" },
+  { "watch", function() return mw.watch({}, nothing) end },
+  { "memo", function() return mw.memo(nothing) end },
+  { "batch", mw.batch },
+  { "transaction", mw.begin },
+  { "effects", function() return (select(2, mw.transaction(nothing))) end },
+  { "effects", mw.effects },
+  { "scope", function() return mw.effects():scope() end },
+  { "cell", function() return mw.effects():new_cell(1) end },
+  { "hook", function() return mw.effects():hook({}, "on", nothing) end },
+  { "history", mw.history },
+  { "hierarchy", mw.hierarchy },
+  { "scope", function() return mw.hierarchy():scope {} end },
+  { "handle", function() return mw.hierarchy():on {} end },
+  { "handle", function()
+    return mw.hierarchy():instrument(class(), { "update" })
+  end },
+  { "handle", function() return mw.instrument(class()) end },
+  { "policy", function() return mw.policy {} end },
+  { "report", mw.dynamism },
+  { "specialisation", function() return mw.infer { {} } end },
+  { "trace", mw.trace },
+  { "scope", function() return mw.timed "x" end, "scope:add" },
+  { "metrics", mw.metrics, "metrics:set" },
+  { "seen-set", mw.once },
+  { "report", function() return mw.report_at_exit "/dev/null" end },
+  { "context", function() return mw.context(nothing) end },
+  { "cleanup", function() return mw.cleanup({}, "x", {}) end },
+  { "see_through", function() return mw.see_through {} end },
+}
+
+-- Ends what an object has begun.
+local function finish(object)
+  if type(object) ~= "userdata" and type(object) ~= "table" then return end
+  local close = object.close or object.cancel or object.rollback or
+    object.remove
+  if close then pcall(close, object) end
+end
+
+describe("setting a field of an object of the library", function()
+  for _, entry in ipairs(CLASSES) do
+    local name, make, use = table.unpack(entry)
+    local hint = use and (" (use %s)"):format(use) or ""
+
+    it("is misuse: " .. name, function()
+      local object = make()
+      local keys = { "vlaid", "valid", "its", "limit", "on_exit", "n", 1, 1.5,
+        true, object, nothing }
+      for _, key in ipairs(keys) do
+        local what = type(key) == "string" and "'" .. key .. "'" or
+          ("(a %s)"):format(type(key))
+        for _, value in ipairs { 1, false } do
+          refused(("field %s of the %s cannot be set%s"):format(what, name,
+            hint), function() object[key] = value end)
+        end
+      end
+      refused("cannot be set", function() object.vlaid = nil end)
+      finish(object)
+    end)
+  end
+
+  it("is misuse also for fields that can be read", function()
+    local policy = mw.policy {}
+    refused("field 'errors' of the policy cannot be set", function()
+      policy.errors = {}
+    end)
+    assert.same({}, policy.errors)
+    local hook = mw.effects():hook({}, "on", nothing)
+    refused("field 'index' of the hook cannot be set", function()
+      hook.index = 5
+    end)
+    assert.equal(0, hook.index)
+    local h = mw.hierarchy()
+    local scope <close> = h:scope {}
+    local former = scope.name
+    refused("field 'name' of the scope cannot be set", function()
+      scope.name = "x"
+    end)
+    assert.equal(former, scope.name)
+    local guard = mw.guard()
+    refused("field 'valid' of the guard cannot be set (use guard:revalidate)",
+      function() guard.valid = true end)
+    assert.is_true(guard.valid)
+  end)
+
+  it("is misuse for what the object knows of itself", function()
+    local history = mw.history { limit = 3 }
+    for _, key in ipairs { "limit", "on_step", "at", "steps", "names" } do
+      refused("field '" .. key .. "' of the history cannot be set", function()
+        history[key] = nil
+      end)
+    end
+    local obj = mw.track { n = 0 }
+    history:run("one", function() obj.n = 1 end)
+    assert.equal("one", history:undo())
+    local metrics = mw.metrics(nothing)
+    refused("(use metrics:set)", function() metrics.on_exit = print end)
+    refused("(use metrics:set)", function() metrics.depth = 0 end)
+    metrics:leave()
+  end)
+
+  it("is fine for the library's table and for counters", function()
+    mw.own = 5
+    assert.equal(5, mw.own)
+    mw.own = nil
+    mw.counters.spec.misuse = 2
+    assert.equal(2, mw.counters.spec.misuse)
+  end)
+
+  it("leaves the object as it was", function()
+    local map, key = mw.weakmap(), {}
+    refused("field (a table) of the weakmap cannot be set (use map:set)",
+      function() map[key] = 1 end)
+    assert.is_false(map:has(key))
+    assert.equal(0, #map)
+    local memo = mw.memo(function() return 7 end)
+    refused("field 'results' of the memo cannot be set", function()
+      memo.results = { n = 1, 8 }
+    end)
+    assert.equal(7, memo())
+  end)
+end)
+
+describe("a field of an object of the library that is not there", function()
+  it("is nil", function()
+    for _, entry in ipairs(CLASSES) do
+      local object = entry[2]()
+      assert.is_nil(object.nothing_of_that_name, entry[1])
+      finish(object)
+    end
+    assert.is_nil(mw.private)
+    assert.is_nil(mw.wathc)
+  end)
+end)
+
+describe("calling a function of the library with a colon", function()
+  local class_of = class()
+  local ARGUMENTS = {
+    array = { {} }, batch = { nothing }, begin = { "label" }, changed_since = {
+    {}, 1 }, cleanup = { {}, "x", 1 }, cleanup_for = { {}, {} }, clock = {
+    "name" }, context = { nothing }, count = { "section", "name" }, counted = {
+    "section" }, counter = { "name", 1 }, diff = { {}, {} }, dynamism = { {} },
+    effects = { {} }, hierarchy = { {} }, history = { { limit = 1 } }, id = { {}
+    }, infer = { { {} } }, instant = { "name" }, instrument = { class_of },
+    is_dynamic = { {} }, is_marked = { {} }, is_watched = { {} }, last_change =
+    { {} }, load_policy = { "path" }, mark_dynamic = { {} }, memo = { nothing,
+    {} }, metrics = { nothing }, mutations = { {} }, name_class = { "x",
+    class_of }, normalize_name = { "L" }, object = { 1 }, object_like = { {} },
+    on_error = { nothing }, once = { 5 }, patch = { {}, {} }, patch_bytes = {
+    {}, "" }, paths = { {}, {} }, plain = { {} }, policy = { {} }, raw = { {} },
+    reap = { 1 }, refresh = { class_of }, report_at_exit = { "x" }, restore = {
+    "" }, see_through = { {} }, setmetatable = { {}, {} }, skeleton = { {} },
+    snapshot = { {} }, sync = { {} }, timed = { "name" }, times = { "text" },
+    timing = { true }, to_nested = { {} }, touch = { {} }, trace = { {} }, track
+    = { {} }, transaction = { nothing }, untrack = { {} }, unwatch = { {} },
+    watch = { {}, nothing }, weakmap = { nothing },
+  }
+  -- These take no argument, so a colon does no harm.
+  local NONE = { advance_frame = true, frame = true, guard = true,
+    reset_counters = true, reset_frames = true, reset_times = true,
+    time_spent = true }
+
+  it("is told to use a dot", function()
+    for name, f in pairs(mw) do
+      if type(f) == "function" and not NONE[name] then
+        local arguments = assert(ARGUMENTS[name], name)
+        refused(("calling '%s' with a colon (use a dot: mw.%s)"):format(name,
+          name), function() mw[name](mw, table.unpack(arguments)) end)
+      end
+    end
+    assert.is_false(mw.is_watched({}))
+  end)
+
+  it("does nothing", function()
+    local obj = {}
+    misuse("use a dot: mw.setmetatable", mw.setmetatable, mw, obj, {})
+    misuse("use a dot: mw.see_through", mw.see_through, mw, obj)
+    assert.is_nil(rawget(obj, "next"))
+    misuse("use a dot: mw.watch", mw.watch, mw, obj, nothing)
+    assert.is_false(mw.is_watched(obj))
+  end)
+end)
+
+describe("the option 'key' of mw.watch", function()
+  local LIST = "bad argument #3 to 'watch' (option 'key' is a list of keys: " ..
+    "use 'keys')"
+
+  it("is not a list of texts", function()
+    local obj = { x = 1, y = 1 }
+    for _, list in ipairs { { "x", "y" }, { "x" } } do
+      misuse(LIST, mw.watch, obj, nothing, { key = list })
+      misuse(LIST, mw.watch, obj, nothing, { key = list, deep = true })
+      misuse(LIST, mw.watch, io.stdout, nothing, { key = list })
+      refused("bad argument #2 to 'on' (option 'key' is a list of keys",
+        function() mw.memo(nothing):on(obj, { key = list }) end)
+    end
+    assert.is_false(mw.is_watched(obj))
+    mw.track(obj)
+    misuse(LIST, mw.watch, obj, nothing, { key = { "x" } })
+    mw.untrack(obj)
+  end)
+
+  it("may be any table that is no such list", function()
+    local list, obj = { "x", "y" }, {}
+    obj[list] = 1
+    local n = 0
+    local function count() n = n + 1 end
+    mw.watch(obj, count, { key = list, once = false })
+    for _, key in ipairs { {}, { 1, 2 }, { "x", 1 }, { x = "y" },
+      { "x", n = 1 }, setmetatable({}, {}) } do
+      mw.watch(obj, count, { key = key, once = false })
+      obj[key] = 1
+    end
+    obj[list] = 2
+    assert.equal(7, n)
+  end)
+end)
+
+describe("a second effects:rollback()", function()
+  local AGAIN = "calling 'rollback' on effects that are taken back already"
+
+  local function write()
+    local obj = mw.track { x = 1 }
+    local _, fx = mw.transaction(function() obj.x = 2 end)
+    return obj, fx
+  end
+
+  it("is misuse", function()
+    local obj, fx = write()
+    assert.equal(fx, fx:rollback())
+    obj.y = 3
+    refused(AGAIN, function() fx:rollback() end)
+    obj.x = 3
+    refused(AGAIN, function() obj.x = 1 fx:rollback() end)
+    assert.same({ x = 1, y = 3 }, mw.plain(obj))
+  end)
+
+  it("is fine if something was written meanwhile", function()
+    local obj, fx = write()
+    fx:rollback()
+    obj.x = 2
+    fx:rollback()
+    assert.equal(1, obj.x)
+    obj.x = nil
+    fx:rollback()
+    assert.equal(1, obj.x)
+  end)
+
+  it("is misuse for effects that write a field twice, or nothing", function()
+    local obj = mw.track { x = 1 }
+    local _, fx = mw.transaction(function() obj.x, obj.x = 2, 3 end)
+    fx:rollback()
+    refused(AGAIN, function() fx:rollback() end)
+    _, fx = mw.transaction(nothing)
+    fx:rollback()
+    refused(AGAIN, function() fx:rollback() end)
+  end)
+
+  it("is fine after effects:apply()", function()
+    local obj, fx = write()
+    for _ = 1, 3 do
+      fx:rollback()
+      assert.equal(1, obj.x)
+      assert.is_truthy(fx:apply())
+      assert.equal(2, obj.x)
+    end
+    fx:rollback()
+    refused(AGAIN, function() fx:rollback() end)
+  end)
+
+  it("is fine when the first was taken back", function()
+    local obj, fx = write()
+    assert.is_false((mw.transaction(function()
+      fx:rollback()
+      refused(AGAIN, function() fx:rollback() end)
+      error "no"
+    end)))
+    assert.equal(2, obj.x)
+    fx:rollback()
+    assert.equal(1, obj.x)
+    assert.is_false((mw.transaction(function()
+      assert(fx:apply())
+      error "no"
+    end)))
+    assert.equal(1, obj.x)
+    refused(AGAIN, function() fx:rollback() end)
+  end)
+
+  it("is misuse also if a guard raised in the first", function()
+    local obj, fx = write()
+    mw.watch(obj, function() error("told", 0) end)
+    assert.is_false((pcall(fx.rollback, fx)))
+    assert.equal(1, obj.x)
+    refused(AGAIN, function() fx:rollback() end)
+  end)
+
+  it("of a transaction is misuse as well", function()
+    local tx = mw.begin()
+    tx:rollback()
+    refused("calling 'rollback' on a transaction that has ended", function()
+      tx:rollback()
+    end)
+  end)
+end)
