@@ -412,7 +412,7 @@ describe("a trace that is written", function()
     end)
     check_balance(events_of(trace))
     assert.same({ value = 0.25 }, find(trace, "C", "n").args)
-    assert.equal(1, trace:lost())
+    assert.equal(0, trace:lost())
   end)
 
   it("is balanced at each length of the ring", function()
@@ -478,8 +478,8 @@ describe("a trace that is written", function()
     local trace = traced(function() mw.instant("a", args) end)
     local said = find(trace, "i", "a").args
     assert.equal(math.mininteger, said.integer)
-    assert.is_true(math.abs(said.float / -1.5e-7 - 1) < 1e-14)
-    assert.is_true(math.abs(said.large / 1e300 - 1) < 1e-13)
+    assert.equal(-1.5e-7, said.float)
+    assert.equal(1e300, said.large)
     assert.same({ true, "nan", "function", "one", "float" },
       { said.yes, said.nan, said.f, said["1"], said["1.5"] })
     assert.same({ 1, "two", { 3 } }, said.list)
@@ -520,7 +520,6 @@ describe("a trace that is written", function()
     end
     assert.equal("main", file.profiles[1].name)
     assert.equal(4, #file.profiles[1].events)
-    assert.same({}, json.decode(write(mw.trace(), "speedscope")).profiles)
   end)
 
   it("is a page that loads nothing and runs its own script only", function()

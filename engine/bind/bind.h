@@ -181,9 +181,7 @@ typedef struct mwb_state {
   const void *begun_meta, *closer_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
-  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind; in the trace
-                                     ** with this base */
-  uint64_t write_names_base;
+  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
 } mwb_state;
 
 /* Upvalues of every function. */

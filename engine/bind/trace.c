@@ -99,12 +99,7 @@ void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
 
 /* Returns the number of an event's name in the running trace. */
 static mw_name write_name(mwb_state *s, int kind) {
-  uint64_t base = s->engine->trace.running->base;
-  if (s->write_names_base != base) {
-    memset(s->write_names, 0, sizeof(s->write_names));
-    s->write_names_base = base;
-  }
-  if (s->write_names[kind] == 0) {
+  if (!mw_trace_has_name(s->engine, s->write_names[kind])) {
     const char *name =
         (kind == INVALIDATE) ? "invalidate" : mwb_kind_name(kind);
     s->write_names[kind] = name_in(s, "watch", name, strlen(name));
@@ -217,6 +212,7 @@ static int counter(lua_State *L) {
   const char *name;
   size_t len;
   mw_thread thread;
+  mw_name number;
   check_name(L, "counter");
   lua_settop(L, 2);
   if (lua_type(L, 2) != LUA_TNUMBER)
@@ -224,8 +220,11 @@ static int counter(lua_State *L) {
   if (!mwb_is_running(s)) return 0;
   thread = mwb_thread(L, s);
   name = lua_tolstring(L, 1, &len);
-  mw_trace_counter(s->engine, thread, mw_trace_name(s->engine, name, len, 0),
-                   lua_tonumber(L, 2));
+  number = mw_trace_name(s->engine, name, len, 0);
+  if (lua_isinteger(L, 2))
+    mw_trace_integer(s->engine, thread, number, (int64_t)lua_tointeger(L, 2));
+  else
+    mw_trace_counter(s->engine, thread, number, lua_tonumber(L, 2));
   return 0;
 }
 
@@ -360,6 +359,14 @@ static int stop(lua_State *L) {
   return 1;
 }
 
+/* trace:clear() -> trace */
+static int clear(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_trace_clear(s->engine, check_trace(L, s, "clear")->ring);
+  lua_settop(L, 1);
+  return 1;
+}
+
 /* trace:len() -> number of events in the trace */
 static int count(lua_State *L) {
   const trace *t = check_trace(L, mwb_enter(L), "len");
@@ -443,11 +450,9 @@ void mwb_open_trace(lua_State *L, mwb_state *s) {
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", stop}, {"__gc", free_trace}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"start", start},
-                                     {"stop", stop},
-                                     {"len", count},
-                                     {"lost", lost},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"start", start}, {"stop", stop},
+                                     {"clear", clear}, {"len", count},
+                                     {"lost", lost},   {NULL, NULL}};
   mwb_new_meta(L, MWB_TRACE, "trace", meta, methods);
   mwb_new_ephemeron(L, MWB_THREADS);
   lua_newtable(L);

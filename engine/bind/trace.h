@@ -59,7 +59,7 @@ void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, int key,
                      uint64_t guards);
 
 /* Returns the text of a JSON object for the table at `index`, valid until the
-** next text is made.  Returns NULL if there is no memory. */
+** next text is made.  If there is no memory, the object says so. */
 const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
 /* Like `mwb_args`, for a JSON array of the table's values at 1, 2, ... */

@@ -106,6 +106,16 @@ function scenarios.told_counters()
   mw.reset_counters()
 end
 
+function scenarios.cleared_traces()
+  traced(function(mw)
+    for i = 1, 3 do
+      mw.instant("before", { i })
+      check(trace:clear():len() == 0 and trace:lost() == 0)
+      mw.counter("after", i)
+    end
+  end)
+end
+
 -- What was not counted is not reported.
 function scenarios.counted()
   look_back()
