@@ -69,6 +69,7 @@ static void free_all_names(mw_engine *e, mw_trace *t) {
   free_names(e, &t->names);
   free_names(e, &t->texts);
   free_names(e, &t->objects);
+  t->place = 0;
 }
 
 static int has_ring(mw_engine *e, mw_trace *t, size_t capacity) {
@@ -283,6 +284,7 @@ static void forget_when_due(mw_engine *e, mw_trace *t,
   forget_names(e, t, &t->names);
   forget_names(e, t, &t->texts);
   forget_names(e, t, &t->objects);
+  t->place = 0;
   t->era++;
 }
 
@@ -512,7 +514,8 @@ static uint32_t text_of(mw_engine *e, mw_trace *t, const char *s, size_t len,
 
 int mw_trace_has_object(const mw_engine *e, mw_handle obj) {
   const mw_trace *t = e->trace.running;
-  return t != NULL &&
+  if (t == NULL) return 0;
+  return (t->place != 0 && t->object == obj) ||
          find_name(&t->objects, (const char *)&obj, sizeof(obj), 0) != 0;
 }
 
@@ -522,11 +525,18 @@ static uint32_t object_of(mw_engine *e, mw_trace *t, mw_handle obj,
                           const char *label, size_t len) {
   uint32_t i, text = 0;
   if (obj == MW_NONE) return 0;
+  if (t->place != 0 && t->object == obj) {
+    t->objects.list[t->place].era = t->era;
+    return t->place;
+  }
   i = number_of(e, t, &t->objects, (const char *)&obj, sizeof(obj), 0);
-  if (i == 0 || t->objects.list[i].serial != 0) return i;
-  mw_object_serial(e, obj, &t->objects.list[i].serial); /* or 0 */
-  if (label != NULL) text = text_of(e, t, label, len, MAX_VALUE);
-  t->objects.list[i].label = text;
+  if (i != 0 && t->objects.list[i].serial == 0) {
+    mw_object_serial(e, obj, &t->objects.list[i].serial); /* or 0 */
+    if (label != NULL) text = text_of(e, t, label, len, MAX_VALUE);
+    t->objects.list[i].label = text;
+  }
+  t->object = obj;
+  t->place = i;
   return i;
 }
 
@@ -550,34 +560,39 @@ static uint32_t limited(uint64_t n) {
   return (n > UINT32_MAX) ? UINT32_MAX : (uint32_t)n;
 }
 
+/* To number a text may forget others, so the numbers come first.  None of them
+** is forgotten meanwhile: it was asked for just now. */
 uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
                          const mw_trace_details *details) {
-  uint32_t place;
+  uint32_t place, object, where = 0;
   mw_trace *t = trace_for(e, name, &place);
-  mwi_trace_event *event, change;
+  mwi_trace_event *event;
   mw_trace_value key;
+  mw_content content, old, now;
+  uint8_t key_type, old_type, now_type;
   if (t == NULL) return 0;
-  memset(&change, 0, sizeof(change));
   key.value = details->key;
   key.string = details->string;
   key.len = details->len;
-  change.has = MWI_ARGS_CHANGE;
-  change.object =
-      object_of(e, t, details->obj, details->label, details->label_len);
-  change.key_type = set_value(e, t, &key, MAX_KEY, &change.u.key);
-  change.old_type = set_value(e, t, &details->old, MAX_VALUE, &change.old);
-  change.now_type = set_value(e, t, &details->now, MAX_VALUE, &change.now);
+  object = object_of(e, t, details->obj, details->label, details->label_len);
+  key_type = set_value(e, t, &key, MAX_KEY, &content);
+  old_type = set_value(e, t, &details->old, MAX_VALUE, &old);
+  now_type = set_value(e, t, &details->now, MAX_VALUE, &now);
   if (details->where != NULL)
-    change.where = text_of(e, t, details->where, details->where_len, MAX_KEY);
-  change.guards = limited(details->guards);
-  own_text(e, &change, details->context, details->context_len);
+    where = text_of(e, t, details->where, details->where_len, MAX_KEY);
   if (!details->same_time) t->latest = time_of(e, t);
   event = add_at_once(e, t, MWI_TRACE_INSTANT, thread, place);
-  change.time = event->time;
-  change.thread = thread;
-  change.name = place;
-  change.kind = MWI_TRACE_INSTANT;
-  *event = change;
+  event->has = MWI_ARGS_CHANGE;
+  event->object = object;
+  event->where = where;
+  event->key_type = key_type;
+  event->old_type = old_type;
+  event->now_type = now_type;
+  event->u.key = content;
+  event->old = old;
+  event->now = now;
+  event->guards = limited(details->guards);
+  own_text(e, event, details->context, details->context_len);
   return t->base + t->n;
 }
 

@@ -89,6 +89,8 @@ struct mw_trace {
   mwi_trace_names names;
   mwi_trace_names texts;   /* keys, values, labels and places */
   mwi_trace_names objects; /* the text of an object is its handle */
+  mw_handle object;        /* the object found last, with its number; */
+  uint32_t place;          /* 0: none */
   uint32_t era;            /* moves on when names are forgotten */
   mw_now now;
   void *ud;

@@ -110,7 +110,8 @@ enum {
   MWB_THREADS,   /* coroutine -> its number in traces, weakly held */
   MWB_TIMERS,    /* functions called when a scope is measured */
   MWB_SOURCES,   /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS,  /* the function that calls mw.context's hooks */
+  MWB_CONTEXTS,  /* the function that calls mw.context's hooks, */
+  MWB_LABEL,     /* and the one that knows what people call an object */
   MWB_QUEUE,     /* the first death that is not delivered yet */
   MWB_NOTE,      /* the function that notes reads */
   MWB_RESTING,   /* tables whose reads are not noted, weakly held */

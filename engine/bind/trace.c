@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "class.h"
+#include "entry.h"
 #include "guard.h"
 #include "identity.h"
 #include "options.h"
 #include "timed.h"
+#include "trap.h"
 
 /* Is there a userdata at 1 with one of the state's metatables? */
 static int has_meta(lua_State *L, const mwb_state *s, int meta) {
@@ -94,7 +96,7 @@ void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
   mw_trace_advance(s->engine, thread, name_in(s, "epoch", "advance", 7), clock);
 }
 
-/* The events of writes are named after the kind, or INVALIDATE. */
+/* The events of writes are named after the kind; of batches, INVALIDATE. */
 #define INVALIDATE MW_KINDS
 
 /* Returns the number of an event's name in the running trace. */
@@ -107,76 +109,155 @@ static mw_name write_name(mwb_state *s, int kind) {
   return s->write_names[kind];
 }
 
-static void set_details(lua_State *L, mw_trace_details *details, mw_handle h,
-                        int key) {
-  memset(details, 0, sizeof(*details));
-  details->obj = h;
-  details->key.type = MW_TABSENT;
-  if (h == MW_NONE) return;
-  switch (lua_type(L, key)) {
+/* Sets a value of an event to a value without parts.  Returns 0 if the value at
+** `index` has parts. */
+static int set_plain(lua_State *L, int index, mw_trace_value *v) {
+  v->string = NULL;
+  v->len = 0;
+  switch (lua_type(L, index)) {
     case LUA_TNIL:
-      details->key.type = MW_TNIL;
-      break;
+    case LUA_TNONE:
+      v->value.type = MW_TNIL;
+      return 1;
     case LUA_TBOOLEAN:
-      details->key.type = MW_TBOOLEAN;
-      details->key.u.i = lua_toboolean(L, key);
-      break;
+      v->value.type = MW_TBOOLEAN;
+      v->value.u.i = lua_toboolean(L, index);
+      return 1;
     case LUA_TNUMBER:
-      if (lua_isinteger(L, key)) {
-        details->key.type = MW_TINTEGER;
-        details->key.u.i = (int64_t)lua_tointeger(L, key);
+      if (lua_isinteger(L, index)) {
+        v->value.type = MW_TINTEGER;
+        v->value.u.i = (int64_t)lua_tointeger(L, index);
       } else {
-        details->key.type = MW_TFLOAT;
-        details->key.u.f = (double)lua_tonumber(L, key);
+        v->value.type = MW_TFLOAT;
+        v->value.u.f = (double)lua_tonumber(L, index);
       }
-      break;
+      return 1;
     case LUA_TSTRING:
-      details->key.type = MW_TSTRING;
-      details->string = lua_tolstring(L, key, &details->len);
-      break;
-    default: /* JSON has no such key: its type */
-      details->key.type = MW_TSTRING;
-      details->string = luaL_typename(L, key);
-      details->len = strlen(details->string);
+      v->value.type = MW_TSTRING;
+      v->string = lua_tolstring(L, index, &v->len);
+      return 1;
+    default:
+      return 0;
   }
 }
 
-void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int key,
-                     int kind) {
+/* Pushes what people call the object at `index`, and returns the text; NULL if
+** the object has no name. */
+static const char *push_label(lua_State *L, const mwb_state *s, int index,
+                              size_t *len) {
+  mwb_push(L, s, MWB_LABEL);
+  lua_pushvalue(L, index);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK || lua_type(L, -1) != LUA_TSTRING)
+    return NULL;
+  return lua_tolstring(L, -1, len);
+}
+
+/* Sets a value of an event.  May push the value's label. */
+static void set_value(lua_State *L, mwb_state *s, int index,
+                      mw_trace_value *v) {
+  mw_handle h;
+  if (set_plain(L, index, v)) return;
+  h = (lua_type(L, index) == LUA_TLIGHTUSERDATA) ? MW_NONE
+                                                 : mwb_handle_of(L, s, index);
+  v->value.type = (h == MW_NONE) ? MW_TOTHER : MW_TOBJECT;
+  v->value.u.i = (int64_t)h;
+  if (h != MW_NONE && mw_trace_has_object(s->engine, h)) return;
+  if (lua_type(L, index) == LUA_TTABLE || lua_type(L, index) == LUA_TUSERDATA)
+    v->string = push_label(L, s, index, &v->len);
+  if (v->string == NULL && h == MW_NONE) {
+    v->string = luaL_typename(L, index);
+    v->len = strlen(v->string);
+  }
+}
+
+/* Sets the key of an event.  A key that is an object is the name of its
+** type. */
+static void set_key(lua_State *L, int index, mw_trace_details *details) {
+  mw_trace_value key;
+  if (!set_plain(L, index, &key)) {
+    key.value.type = MW_TSTRING;
+    key.string = luaL_typename(L, index);
+    key.len = strlen(key.string);
+  }
+  details->key = key.value;
+  details->string = key.string;
+  details->len = key.len;
+}
+
+/* Writes "file:line" of the nearest function of the program to `text`, which
+** has room for LUA_IDSIZE + 16 bytes.  Returns the number of bytes. */
+static size_t write_where(lua_State *L, char *text) {
+  lua_Debug ar;
+  size_t len;
+  char digits[16], *at = digits + sizeof(digits);
+  int line;
+  if (!mwb_find_caller(L, &ar)) return 0;
+  len = strlen(ar.short_src);
+  for (line = ar.currentline; line > 0; line /= 10)
+    *--at = (char)('0' + line % 10);
+  memcpy(text, ar.short_src, len);
+  text[len++] = ':';
+  memcpy(text + len, at, (size_t)(digits + sizeof(digits) - at));
+  return len + (size_t)(digits + sizeof(digits) - at);
+}
+
+uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   mw_trace_details details;
-  if (!mwb_is_running(s)) return;
-  set_details(L, &details, h, key);
-  mw_trace_change(s->engine, mwb_thread(L, s), write_name(s, kind), &details);
+  char where[LUA_IDSIZE + 16];
+  int top = lua_gettop(L);
+  uint64_t id;
+  if (!mwb_is_running(s) || !lua_checkstack(L, LUA_MINSTACK)) return 0;
+  details.obj = h;
+  details.label = details.where = details.context = NULL;
+  details.guards = 0;
+  details.same_time = 0;
+  set_key(L, KEY, &details);
+  set_value(L, s, OLD, &details.old);
+  set_value(L, s, VALUE, &details.now);
+  if (!mw_trace_has_object(s->engine, h))
+    details.label = push_label(L, s, OBJECT, &details.label_len);
+  if (s->sources & MWB_WHERE) {
+    details.where_len = write_where(L, where);
+    details.where = (details.where_len > 0) ? where : NULL;
+  }
+  id = mw_trace_change(s->engine, mwb_thread(L, s), write_name(s, kind),
+                       &details);
+  lua_settop(L, top);
+  return id;
 }
 
-/* Calls the hooks of mw.context, and pushes the array of their results, or
-** nil. */
-static void push_contexts(lua_State *L, mwb_state *s) {
+/* Calls the hooks of mw.context and pushes the array of their results, or nil.
+** Returns the text of the array, or NULL. */
+static const char *push_contexts(lua_State *L, mwb_state *s, size_t *len) {
+  if (!s->contexts || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   mwb_push(L, s, MWB_CONTEXTS);
-  if (lua_pcall(L, 0, 1, 0) == LUA_OK) return;
-  lua_pop(L, 1);
-  lua_pushnil(L);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK || !lua_istable(L, -1)) return NULL;
+  return mwb_array_args(L, s, -1, len);
 }
 
-void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, int key,
-                     uint64_t guards) {
+void mwb_trace_heard(lua_State *L, mwb_state *s, uint64_t id, uint64_t guards) {
+  int top = lua_gettop(L);
+  const char *context;
+  size_t len = 0;
+  if (guards == 0 || !mwb_is_running(s)) return;
+  context = push_contexts(L, s, &len);
+  mw_trace_heard(s->engine, id, guards, context, len);
+  lua_settop(L, top);
+}
+
+void mwb_trace_batch(lua_State *L, mwb_state *s, uint64_t guards) {
   mw_trace_details details;
   mw_thread thread;
-  int top = 0;
+  int top = lua_gettop(L);
   if (guards == 0 || !mwb_is_running(s)) return;
   thread = mwb_thread(L, s);
-  set_details(L, &details, h, key);
+  memset(&details, 0, sizeof(details));
+  details.key.type = MW_TABSENT;
   details.guards = guards;
-  details.same_time = h != MW_NONE; /* the time of the write */
-  if (s->contexts && lua_checkstack(L, LUA_MINSTACK)) {
-    top = lua_gettop(L);
-    push_contexts(L, s);
-    if (lua_istable(L, -1))
-      details.context = mwb_array_args(L, s, -1, &details.context_len);
-  }
+  details.context = push_contexts(L, s, &details.context_len);
   if (mwb_is_running(s)) /* a hook may have stopped the trace */
     mw_trace_change(s->engine, thread, write_name(s, INVALIDATE), &details);
-  if (top > 0) lua_settop(L, top);
+  lua_settop(L, top);
 }
 
 /* }====================================================== */
@@ -290,15 +371,17 @@ static size_t read_capacity(lua_State *L, int index) {
 static int new_trace(lua_State *L) {
   static const mwb_option options[] = {{"capacity", LUA_TNONE, NULL},
                                        {"sources", LUA_TTABLE, NULL},
+                                       {"where", LUA_TBOOLEAN, NULL},
                                        {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
   size_t capacity;
   trace *t;
   int bits;
   lua_settop(L, 1);
-  mwb_read_options(L, "trace", 1, options); /* at 2 and 3 */
+  mwb_read_options(L, "trace", 1, options); /* at 2, 3 and 4 */
   capacity = read_capacity(L, 2);
   bits = read_sources(L, 3);
+  if (lua_toboolean(L, 4)) bits |= MWB_WHERE;
   t = (trace *)lua_newuserdatauv(L, sizeof(trace), 0);
   t->state = s;
   t->ring = NULL;
@@ -406,6 +489,13 @@ static int set_contexts(lua_State *L) {
   return 0;
 }
 
+/* label(f): f(object) -> what people call the object, or nil */
+static int set_label(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_LABEL);
+  return 0;
+}
+
 /* traced() -> the table of sources */
 static int traced(lua_State *L) {
   mwb_push(L, mwb_state_of(L), MWB_SOURCES);
@@ -435,6 +525,7 @@ static int trace_methods(lua_State *L) {
 void mwb_open_tracing(lua_State *L) {
   static const luaL_Reg functions[] = {{"contexts", set_contexts},
                                        {"json", json},
+                                       {"label", set_label},
                                        {"traced", traced},
                                        {"trace_methods", trace_methods},
                                        {NULL, NULL}};

@@ -12,7 +12,8 @@ local trace
 local function traced(f)
   local mw = require "moonwatch"
   if trace then trace:stop() end
-  trace = mw.trace { capacity = 64, sources = { "watch", "transaction" } }
+  trace = mw.trace { capacity = 64, sources = { "watch", "transaction" },
+    where = true }
   trace:start()
   f(mw)
   trace:stop()
@@ -35,7 +36,8 @@ end
 
 function scenarios.traced_writes()
   traced(function(mw)
-    local object = mw.track { x = 0 }
+    local Class = { __name = "Class" }
+    local object = mw.track(setmetatable({ x = 0 }, Class))
     local context <close> = mw.context(function() return "context" end)
     mw.watch(object, function() end, { once = false })
     for i = 1, 3 do
@@ -45,6 +47,8 @@ function scenarios.traced_writes()
     local ok, err = mw.transaction(function() object.x = 10 end)
     if not ok then error(err, 0) end
     check(object.x == 10 and context)
+    object.y = setmetatable({}, Class)
+    object.y = ("text"):rep(100)
   end)
 end
 
