@@ -50,6 +50,7 @@ build = {
         "engine/bind/history.c",
         "engine/bind/identity.c",
         "engine/bind/key.c",
+        "engine/bind/lane.c",
         "engine/bind/library.c",
         "engine/bind/memo.c",
         "engine/bind/options.c",

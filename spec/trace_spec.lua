@@ -159,7 +159,8 @@ describe("a trace", function()
       assert.equal("Ba Ea Bb Eb Bc Ec", story(trace))
       local begin = find(trace, "B", "in it")
       assert.not_equal(1, begin.tid)
-      assert.equal("Bin it Ein it", story(trace, begin.tid))
+      assert.equal("Bin it Bsuspended Esuspended Ein it",
+        story(trace, begin.tid))
       local finish = find(trace, "E", "in it")
       assert.is_true(finish.ts <= find(trace, "B", "c").ts)
       for _, e in ipairs(events_of(trace)) do

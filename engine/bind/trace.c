@@ -10,6 +10,7 @@
 #include "entry.h"
 #include "guard.h"
 #include "identity.h"
+#include "lane.h"
 #include "options.h"
 #include "timed.h"
 #include "trap.h"
@@ -32,41 +33,8 @@ void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 }
 
 /* {======================================================
-** Threads and names
+** Names
 ** ======================================================= */
-
-/* number(threads, thread, number), protected: there may be no memory. */
-static int set_number(lua_State *L) {
-  lua_rawset(L, 1);
-  return 0;
-}
-
-/* Gives a number to the coroutine on the top, in the table below the top. */
-static mw_thread new_number(lua_State *L, mwb_state *s) {
-  lua_pushcfunction(L, set_number);
-  lua_insert(L, -3);
-  lua_pushinteger(L, s->threads + 2);
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
-    lua_pop(L, 1);
-    return 0;
-  }
-  return (mw_thread)(++s->threads + 1);
-}
-
-mw_thread mwb_thread(lua_State *L, mwb_state *s) {
-  mw_thread number;
-  if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return 1;
-  mwb_push(L, s, MWB_THREADS);
-  lua_pushthread(L);
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, -3) == LUA_TNIL) {
-    lua_pop(L, 1);
-    return new_number(L, s);
-  }
-  number = (mw_thread)lua_tointeger(L, -1);
-  lua_pop(L, 3);
-  return number;
-}
 
 static mw_name name_in(mwb_state *s, const char *category, const char *name,
                        size_t len) {
@@ -545,7 +513,6 @@ void mwb_open_trace(lua_State *L, mwb_state *s) {
                                      {"clear", clear}, {"len", count},
                                      {"lost", lost},   {NULL, NULL}};
   mwb_new_meta(L, MWB_TRACE, "trace", meta, methods);
-  mwb_new_ephemeron(L, MWB_THREADS);
   lua_newtable(L);
   mwb_keep(L, s, MWB_SOURCES);
   mwb_set_funcs(L, functions);

@@ -33,10 +33,6 @@ static inline int mwb_is_running(const mwb_state *s) {
   return s->engine->trace.running != NULL;
 }
 
-/* Returns the number of the running coroutine, 1 for the main thread.  Returns
-** 0 if there is no memory. */
-mw_thread mwb_thread(lua_State *L, mwb_state *s);
-
 /* Raises unless there is a userdata at 1 with one of the state's metatables. */
 void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
                     int meta, const char *type);

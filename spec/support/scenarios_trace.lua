@@ -30,7 +30,12 @@ function scenarios.scopes()
       mw.instant("instant", { i })
       mw.counter("counter", i)
     end
-    coroutine.wrap(function() mw.timed("inside"):close() end)()
+    local inside = coroutine.wrap(function()
+      local scope <close> = mw.timed("inside", { column = "inside_us" })
+      coroutine.yield(1)
+      return scope
+    end)
+    check(inside() == 1 and inside() ~= nil)
   end)
 end
 
