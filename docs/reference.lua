@@ -798,10 +798,12 @@ return {
   { class = "moonwatch.TraceOptions", [[What a trace keeps.]],
     { "capacity?: integer", [[How many events are kept, the last ones; 262,144
       by default.]] },
-    { "sources?: moonwatch.Source[]", [[What is traced beside scopes.]] } },
+    { "sources?: moonwatch.Source[]", [[What is traced beside scopes.]] },
+    { "where?: boolean", [[Says that a traced write has its place in the
+      program.]] } },
   { alias = "moonwatch.Source", [[What a trace can trace by itself.]],
-    { "watch", [[each write to what is watched or tracked, and when guards were
-      told]] },
+    { "watch", [[each write to what is watched or tracked, with the values
+      before and after, and how many guards heard of it]] },
     { "epoch", "clocks that advance" },
     { "transaction", "transactions" },
     { "hierarchy", "the objects that execute" } },
@@ -809,6 +811,7 @@ return {
     `mw.trace`.]],
     { "trace:start() -> trace: moonwatch.Trace", [[Begins to trace.]] },
     { "trace:stop() -> trace: moonwatch.Trace", [[Ends the trace.]] },
+    { "trace:clear() -> trace: moonwatch.Trace", [[Forgets all events.]] },
     { "trace:len() -> n: integer", [[Returns how many events are kept.]] },
     { "trace:lost() -> n: integer", [[Returns how many events were lost.]] },
     { "trace:write(path: string, format?: moonwatch.TraceFormat) -> ok?: \z

@@ -17,7 +17,7 @@ local SCRIPT = table.concat(parts)
 local STYLE_HASH =
   "6g305KV0sH5VTLrnM/dFCHUB/moiECimwEEYPbYdJGI="
 local SCRIPT_HASH =
-  "JM+FnrH3t4oLYzYUSDxivY5OQ5v07iKD+kQn6CvRZ1E="
+  "q5AUiWUCE49LpqzUOCP25tJtXEyONtQg8dNcu4HogG4="
 
 local HEAD = [[
 <!DOCTYPE html>

@@ -65,7 +65,7 @@ function fit(target, its, w, h) {
 }
 
 function label(text, x, y, room) {
-  const most = Math.floor(room / 6.2);
+  const most = Math.floor(room / 6.9);
   if (most < 2) return;
   pen.fillText(text.length > most ? text.slice(0, most - 1) + "\u2026" : text,
     x, y);
