@@ -1267,8 +1267,8 @@ MW_API void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
 MW_API void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
                              mw_clock clock);
 
-/* Adds a value of a counter.  In the file, a value that is not finite is a text:
-** "inf", "-inf" or "nan". */
+/* Adds a value of a counter.  In the file, a value that is not finite is a
+** text: "inf", "-inf" or "nan". */
 MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                              double value);
 

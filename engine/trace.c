@@ -187,7 +187,7 @@ static int make_room(mw_engine *e, mwi_trace_names *names) {
 }
 
 /* Takes a free place; `make_room` has found that there is one. */
-static uint32_t take_place(mwi_trace_names *names) {
+static uint32_t take_free(mwi_trace_names *names) {
   uint32_t i = names->free;
   if (i == 0) return names->n++;
   names->free = names->list[i].category;
@@ -304,7 +304,7 @@ static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
   fresh.hash = hash_name(s, len, category);
   if (++e->trace.stamp == 0) e->trace.stamp = 1;
   fresh.stamp = e->trace.stamp;
-  i = take_place(names);
+  i = take_free(names);
   names->table[place_of(names, s, len, category, fresh.hash)] = i;
   names->list[i] = fresh;
   names->used++;

@@ -302,22 +302,22 @@ static void chrome_begin_thread(writer *w, uint32_t i) {
   mwi_json_literal(&w->out, "}}");
 }
 
-static void put_text(writer *w, uint32_t i) {
+static void put_word(writer *w, uint32_t i) {
   const mwi_trace_name *text = &w->t->texts.list[i];
   mwi_json_string(&w->out, text->text, text->len);
 }
 
 /* Puts the serial of an object, and the object's label. */
-static void put_object(writer *w, uint32_t i) {
+static void put_named(writer *w, uint32_t i) {
   const mwi_trace_name *object = &w->t->objects.list[i];
   mwi_json_literal(&w->out, "\"object\":");
   mwi_json_integer(&w->out, (i == 0) ? 0 : (int64_t)object->serial);
   if (i == 0 || object->label == 0) return;
   mwi_json_literal(&w->out, ",\"name\":");
-  put_text(w, object->label);
+  put_word(w, object->label);
 }
 
-static void put_value(writer *w, int type, mw_content value) {
+static void put_content(writer *w, int type, mw_content value) {
   switch (type) {
     case MW_TNIL:
       mwi_json_literal(&w->out, "null");
@@ -332,16 +332,16 @@ static void put_value(writer *w, int type, mw_content value) {
       mwi_json_number(&w->out, value.f);
       break;
     case MW_TSTRING:
-      put_text(w, (uint32_t)value.i);
+      put_word(w, (uint32_t)value.i);
       break;
     case MW_TOBJECT:
       mwi_json_literal(&w->out, "{");
-      put_object(w, (uint32_t)value.i);
+      put_named(w, (uint32_t)value.i);
       mwi_json_literal(&w->out, "}");
       break;
     case MW_TOTHER:
       mwi_json_literal(&w->out, "{\"type\":");
-      put_text(w, (uint32_t)value.i);
+      put_word(w, (uint32_t)value.i);
       mwi_json_literal(&w->out, "}");
       break;
     default:
@@ -350,11 +350,11 @@ static void put_value(writer *w, int type, mw_content value) {
 }
 
 /* Puts a field of a change, unless the value is absent. */
-static void put_field(writer *w, const char *field, int type,
-                      mw_content value) {
+static void put_present(writer *w, const char *field, int type,
+                        mw_content value) {
   if (type == MW_TNIL || type == MW_TABSENT) return;
   mwi_json_put(&w->out, field, strlen(field));
-  put_value(w, type, value);
+  put_content(w, type, value);
 }
 
 /* Puts a change that was kept as numbers. */
@@ -362,11 +362,11 @@ static void put_change(writer *w, const mwi_trace_event *event) {
   int has_object = event->key_type != MW_TABSENT;
   mwi_json_literal(&w->out, "{");
   if (has_object) {
-    put_object(w, event->object);
+    put_named(w, event->object);
     mwi_json_literal(&w->out, ",\"key\":");
-    put_value(w, event->key_type, event->u.key);
-    put_field(w, ",\"old\":", event->old_type, event->old);
-    put_field(w, ",\"new\":", event->now_type, event->now);
+    put_content(w, event->key_type, event->u.key);
+    put_present(w, ",\"old\":", event->old_type, event->old);
+    put_present(w, ",\"new\":", event->now_type, event->now);
   }
   if (event->guards > 0) {
     if (has_object) mwi_json_literal(&w->out, ",");
@@ -379,7 +379,7 @@ static void put_change(writer *w, const mwi_trace_event *event) {
   }
   if (event->where != 0) {
     mwi_json_literal(&w->out, ",\"where\":");
-    put_text(w, event->where);
+    put_word(w, event->where);
   }
   mwi_json_literal(&w->out, "}");
 }

@@ -11,8 +11,8 @@
 #include "../json.h"
 #include "shadow.h"
 
-/* Of tables that are deeper, and of what comes when the text is longer, the text
-** says only how much it is. */
+/* Of deeper tables, and of what comes when the text is longer, the text says
+** only how much it is. */
 #define MAX_DEPTH 8
 #define MAX_ARGS 65536
 
