@@ -828,7 +828,8 @@ return {
     the last 1,024 of each name, or count, sum, min and max of all.]] },
   { "mw.time_spent() -> seconds: table<string, number>", [[Returns the seconds
     that scopes with a column took, by name, and their `total`. Where they are
-    nested, the outermost counts.]] },
+    nested, the outermost counts; the time in which a coroutine is suspended
+    does not.]] },
   { "mw.reset_times()", [[Forgets all durations.]] },
   { "mw.counters: table<any, table<any, number>>", [[Numbers by section and
     name: `mw.counters[section][name]` is 0 if nobody has counted.]] },

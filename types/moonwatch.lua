@@ -1472,7 +1472,8 @@ function mw.timing(on) end
 function mw.times(format, aggregate) end
 
 ---Returns the seconds that scopes with a column took, by name, and their
----`total`. Where they are nested, the outermost counts.
+---`total`. Where they are nested, the outermost counts; the time in which a
+---coroutine is suspended does not.
 ---@return table<string, number> seconds
 function mw.time_spent() end
 
