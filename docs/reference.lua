@@ -800,10 +800,12 @@ return {
   { class = "moonwatch.TraceOptions", [[What a trace keeps.]],
     { "capacity?: integer", [[How many events are kept, the last ones; 262,144
       by default.]] },
-    { "sources?: moonwatch.Source[]", [[What is traced beside scopes.]] } },
+    { "sources?: moonwatch.Source[]", [[What is traced beside scopes.]] },
+    { "where?: boolean", [[Says that a traced write has its place in the
+      program.]] } },
   { alias = "moonwatch.Source", [[What a trace can trace by itself.]],
-    { "watch", [[each write to what is watched or tracked, and when guards were
-      told]] },
+    { "watch", [[each write to what is watched or tracked, with the values
+      before and after, and how many guards heard of it]] },
     { "epoch", "clocks that advance" },
     { "transaction", "transactions" },
     { "hierarchy", "the objects that execute" } },
@@ -811,6 +813,7 @@ return {
     `mw.trace`.]],
     { "trace:start() -> trace: moonwatch.Trace", [[Begins to trace.]] },
     { "trace:stop() -> trace: moonwatch.Trace", [[Ends the trace.]] },
+    { "trace:clear() -> trace: moonwatch.Trace", [[Forgets all events.]] },
     { "trace:len() -> n: integer", [[Returns how many events are kept.]] },
     { "trace:lost() -> n: integer", [[Returns how many events were lost.]] },
     { "trace:write(path: string, format?: moonwatch.TraceFormat) -> ok?: \z
@@ -827,7 +830,8 @@ return {
     the last 1,024 of each name, or count, sum, min and max of all.]] },
   { "mw.time_spent() -> seconds: table<string, number>", [[Returns the seconds
     that scopes with a column took, by name, and their `total`. Where they are
-    nested, the outermost counts.]] },
+    nested, the outermost counts; the time in which a coroutine is suspended
+    does not.]] },
   { "mw.reset_times()", [[Forgets all durations.]] },
   { "mw.counters: table<any, table<any, number>>", [[Numbers by section and
     name: `mw.counters[section][name]` is 0 if nobody has counted.]] },

@@ -739,20 +739,44 @@ static int verify_hierarchies(mw_engine *e) {
 
 /* Each name stands in the table, and no empty place is on the way there. */
 static int verify_names(mw_engine *e, const mwi_trace_names *names) {
-  uint32_t i, at, mask = names->size_table - 1, n = 0;
+  uint32_t i, at, mask = names->size_table - 1, n = 0, gaps = 0;
+  size_t bytes = 0;
   holds(names->n <= names->size);
   holds((names->size_table & mask) == 0 || names->size_table == 0);
-  holds(names->n <= names->size_table / 2);
+  holds(names->used <= names->size_table / 2);
   for (i = 0; i < names->size_table; i++) n += names->table[i] != 0;
-  holds(n == ((names->n > 0) ? names->n - 1 : 0));
+  holds(n == names->used);
+  for (i = names->free; i != 0; i = names->list[i].category, gaps++) {
+    holds(i < names->n && gaps < names->n);
+    holds(names->list[i].stamp == 0 && names->list[i].text == NULL);
+  }
+  holds(names->used + gaps == ((names->n > 0) ? names->n - 1 : 0));
   for (i = 1; i < names->n; i++) {
+    if (names->list[i].stamp == 0) continue;
     for (at = names->list[i].hash & mask; names->table[at] != i;
          at = (at + 1) & mask)
       holds(names->table[at] != 0);
     holds(names->list[i].category < names->n);
     holds((names->list[i].text == NULL) == (names->list[i].len == 0));
+    bytes += names->list[i].len;
   }
+  holds(bytes == names->bytes);
   holds(names->latest == 0 || names->latest < names->n);
+  return MW_OK;
+}
+
+/* The number is 0, or that of a name. */
+static int verify_name(mw_engine *e, const mwi_trace_names *names, int64_t i) {
+  holds(i == 0 ||
+        (i > 0 && i < (int64_t)names->n && names->list[i].stamp != 0));
+  return MW_OK;
+}
+
+static int verify_content(mw_engine *e, const mw_trace *t, int type,
+                          mw_content value) {
+  if (type == MW_TSTRING || type == MW_TOTHER)
+    passes(verify_name(e, &t->texts, value.i));
+  if (type == MW_TOBJECT) passes(verify_name(e, &t->objects, value.i));
   return MW_OK;
 }
 
@@ -762,14 +786,30 @@ static int verify_events(mw_engine *e, const mw_trace *t) {
   holds(t->capacity > 0 && t->at == t->n % t->capacity);
   for (i = mwi_trace_first(t); i < t->n; i++) {
     const mwi_trace_event *event = mwi_trace_event_at(t, i);
-    holds(event->kind <= MWI_TRACE_BREAK && event->has <= MWI_ARGS_ADVANCE);
-    holds(event->name == 0 || event->name < t->names.n);
-    holds(event->has != MWI_ARGS_TEXT || event->args.text != NULL);
+    holds(event->kind <= MWI_TRACE_BREAK && event->has <= MWI_ARGS_FLOAT);
+    passes(verify_name(e, &t->names, event->name));
+    holds(event->has != MWI_ARGS_TEXT || event->text != NULL);
+    holds((event->text == NULL) == (event->n == 0));
     holds(event->time >= time);
-    if (event->has == MWI_ARGS_CHANGE && event->key_type == MW_TSTRING)
-      holds(event->args.key.i > 0 && event->args.key.i < t->texts.n);
     time = event->time;
+    if (event->has != MWI_ARGS_CHANGE) continue;
+    passes(verify_name(e, &t->objects, event->object));
+    passes(verify_name(e, &t->texts, event->where));
+    passes(verify_content(e, t, event->key_type, event->u.key));
+    passes(verify_content(e, t, event->old_type, event->old));
+    passes(verify_content(e, t, event->now_type, event->now));
   }
+  return MW_OK;
+}
+
+/* The labels of objects are texts, and the categories of names are names. */
+static int verify_labels(mw_engine *e, const mw_trace *t) {
+  uint32_t i;
+  for (i = 1; i < t->objects.n; i++)
+    passes(verify_name(e, &t->texts, t->objects.list[i].label));
+  for (i = 1; i < t->names.n; i++)
+    if (t->names.list[i].stamp != 0)
+      passes(verify_name(e, &t->names, t->names.list[i].category));
   return MW_OK;
 }
 
@@ -781,6 +821,8 @@ static int verify_traces(mw_engine *e) {
     passes(verify_events(e, t));
     passes(verify_names(e, &t->names));
     passes(verify_names(e, &t->texts));
+    passes(verify_names(e, &t->objects));
+    passes(verify_labels(e, t));
   }
   holds(is_open);
   return MW_OK;

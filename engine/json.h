@@ -24,12 +24,18 @@ MWI_API void mwi_json_flush(mwi_json *out);
 
 MWI_API void mwi_json_integer(mwi_json *out, int64_t n);
 
-/* Puts a number with 15 digits; the strings "nan" and "inf" for numbers without
-** JSON. */
+/* Puts a number from which a reader gets the same number; the strings "nan",
+** "inf" and "-inf" for numbers without JSON. */
 MWI_API void mwi_json_number(mwi_json *out, double x);
 
 /* Puts `n` thousandths: 12345 as 12.345. */
 MWI_API void mwi_json_thousandths(mwi_json *out, int64_t n);
+
+/* Returns the length of the UTF-8 character that begins at `s`; 0 if none
+** does.  `len` is not 0. */
+MWI_API size_t mwi_json_character(const char *s, size_t len);
+
+MWI_API int mwi_json_is_utf8(const char *s, size_t len);
 
 /* Puts any bytes as a JSON string with its quotes: bytes outside UTF-8 become
 ** U+FFFD, and "<" is escaped, so the text can stand in HTML. */

@@ -1196,7 +1196,7 @@ typedef int64_t (*mw_now)(void *ud);
 typedef uint32_t mw_thread;
 
 /* The number of a name in the running trace.  0 is no name. */
-typedef uint32_t mw_name;
+typedef uint64_t mw_name;
 
 /* Opens a trace for the last `capacity` events, and allocates their memory at
 ** once.  Returns MW_OK or MW_NOMEM. */
@@ -1217,19 +1217,31 @@ MW_API void mw_trace_stop(mw_engine *e, mw_trace *t);
 /* Returns the running trace, or NULL. */
 MW_API mw_trace *mw_trace_running(const mw_engine *e);
 
+/* Forgets all events and all names.  A trace that runs goes on. */
+MW_API void mw_trace_clear(mw_engine *e, mw_trace *t);
+
 /*
 ** Returns the number of a name (`len` bytes, any bytes; copied) in a category,
-** which is a name too, or 0.  Returns 0 when no trace runs and when there is no
-** memory; events with the name 0 are lost.
+** which is a name too, or 0.  Returns 0 when no trace runs, when there is no
+** memory, and when the category is no name of the running trace; events with
+** the name 0 are lost.
+**
+** A trace forgets a name that no event in the ring has, if the host has not
+** used the name's number, or asked for it, while as many new names came as the
+** ring has places.  The number of a forgotten name, or of another trace, is no
+** name: events with such a number are lost.
 */
 MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                              mw_name category);
 
+/* Returns whether a number is that of a name in the running trace. */
+MW_API int mw_trace_has_name(const mw_engine *e, mw_name name);
+
 /*
 ** Adds the begin of a span in a thread.  Returns an id for `mw_trace_end`; 0
 ** when the event was lost.  `args`, if not NULL, is the text of a JSON object,
-** `len` bytes; the text is copied without a check, and left out if there is no
-** memory.
+** `len` bytes; the text is copied without a check.  If there is no memory, the
+** event says so.
 */
 MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                                const char *args, size_t len);
@@ -1244,13 +1256,29 @@ MW_API void mw_trace_end(mw_engine *e, uint64_t id, const char *args,
 MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                              const char *args, size_t len);
 
+/* A value in an event.  MW_TNIL and MW_TABSENT are left out.  A string has its
+** bytes in `string`; an object, whose handle is in `value.u.i`, has its label
+** there, or NULL; MW_TOTHER has the name of its type there. */
+typedef struct mw_trace_value {
+  mw_value value;
+  const char *string;
+  size_t len;
+} mw_trace_value;
+
 /* The details of a change.  With `same_time` the event gets the time of the
 ** event before: a look at the clock costs more than the rest of the event. */
 typedef struct mw_trace_details {
   mw_handle obj;
-  mw_value key;        /* MW_TABSENT: no object and no key in the event */
-  const char *string;  /* a string key; then `key.u` is not read */
-  size_t len;          /* of the string */
+  const char *label; /* what people call the object; NULL: left out; read only
+                     ** if `mw_trace_has_object` says no */
+  size_t label_len;
+  mw_value key;       /* MW_TABSENT: no object and no key in the event */
+  const char *string; /* a string key; then `key.u` is not read */
+  size_t len;         /* of the string */
+  mw_trace_value old; /* the value before, */
+  mw_trace_value now; /* and after */
+  const char *where;  /* the place in the program; NULL: left out */
+  size_t where_len;
   uint64_t guards;     /* how many guards have heard the change; 0: left out */
   const char *context; /* the text of a JSON array; NULL: left out */
   size_t context_len;
@@ -1258,23 +1286,36 @@ typedef struct mw_trace_details {
   size_t size;   /* see mw_host_set */
 } mw_trace_details;
 
+/* Returns whether the running trace knows the object, and with it a label. */
+MW_API int mw_trace_has_object(const mw_engine *e, mw_handle obj);
+
 /*
-** Adds a change of an object.  The key is nil, a boolean, a number or a string;
-** texts are copied.  The details become JSON when the trace is written, with
-** three exceptions: a context, a key of more than 64 bytes, or more keys than
-** the trace has room for events.  In these cases the details become JSON at
-** once, in a block of memory, and are left out if there is no memory.
+** Adds a change of an object, and returns an id for `mw_trace_heard`; 0 when
+** the event was lost.  The key is nil, a boolean, a number or a string.  All
+** texts are copied.  A key of more than 1,024 bytes and a value of more than
+** 256 are cut, and say how long they were.
 */
-MW_API void mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
-                            const mw_trace_details *details);
+MW_API uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
+                                const mw_trace_details *details);
+
+/* Says that `guards` more guards have heard a change.  The context, the text of
+** a JSON array, is kept if the change has none.  Does nothing if the event was
+** lost. */
+MW_API void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
+                           const char *context, size_t len);
 
 /* Adds the generation of a clock. */
 MW_API void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
                              mw_clock clock);
 
-/* Adds a value of a counter.  An event whose value is not finite is lost. */
+/* Adds a value of a counter.  In the file, a value that is not finite is a
+** text: "inf", "-inf" or "nan". */
 MW_API void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                              double value);
+
+/* The same for integers, of which a float holds only some exactly. */
+MW_API void mw_trace_integer(mw_engine *e, mw_thread thread, mw_name name,
+                             int64_t value);
 
 /* Returns the number of events in the trace. */
 MW_API size_t mw_trace_len(const mw_trace *t);

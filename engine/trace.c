@@ -11,13 +11,17 @@
 ** matched only when the trace is written: an end has the id of its begin, so an
 ** end whose begin was overwritten is known.
 **
-** A change is kept as numbers, and becomes JSON when the trace is written.  A
-** string key has a number in `texts`, unless the string is long or there are as
-** many texts as events; then the event owns the JSON instead, so that the texts
-** take no more memory than the ring.
+** A change is kept as numbers, and becomes JSON when the trace is written.
+** Strings of changes have numbers in `texts`, objects in `objects`.
 **
 ** Names are numbered from 1; a number is the place in `list`, and `table` is a
-** hash table of numbers, never more than half full.
+** hash table of numbers, never more than half full.  The number that the host
+** gets has a stamp, too, so that the number of a forgotten name, or of another
+** trace, is known to be wrong.
+**
+** When more names have come than the ring has places, the names are forgotten
+** that no event in the ring has and that nobody has asked for since names were
+** forgotten before.  So all names together take as much memory as some rings.
 */
 #include <string.h>
 
@@ -29,22 +33,27 @@
 /* Events of a trace before its ids meet the ids of another trace. */
 #define BASE_SHIFT 40
 
-/* The longest key that gets a number. */
-#define MAX_TEXT 64
+/* Longer keys and values are cut. */
+#define MAX_KEY 1024
+#define MAX_VALUE 256
+
+/* So many names come at least before names are forgotten. */
+#define MIN_FRESH 64u
 
 /* {======================================================
 ** Opening and closing
 ** ======================================================= */
 
 static void free_text(mw_engine *e, mwi_trace_event *event) {
-  if (event->has == MWI_ARGS_TEXT) mwi_free(e, event->args.text, event->n);
+  mwi_free(e, event->text, event->n);
+  event->text = NULL;
+  event->n = 0;
   event->has = MWI_ARGS_NONE;
 }
 
-static void free_events(mw_engine *e, mw_trace *t) {
+static void free_texts(mw_engine *e, mw_trace *t) {
   uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
   for (i = 0; i < n; i++) free_text(e, &t->events[i]);
-  mwi_free(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
 }
 
 static void free_names(mw_engine *e, mwi_trace_names *names) {
@@ -53,6 +62,14 @@ static void free_names(mw_engine *e, mwi_trace_names *names) {
     mwi_free(e, names->list[i].text, names->list[i].len);
   mwi_free(e, names->list, names->size * sizeof(mwi_trace_name));
   mwi_free(e, names->table, names->size_table * sizeof(uint32_t));
+  memset(names, 0, sizeof(*names));
+}
+
+static void free_all_names(mw_engine *e, mw_trace *t) {
+  free_names(e, &t->names);
+  free_names(e, &t->texts);
+  free_names(e, &t->objects);
+  t->place = 0;
 }
 
 static int has_ring(mw_engine *e, mw_trace *t, size_t capacity) {
@@ -91,9 +108,9 @@ void mw_trace_close(mw_engine *e, mw_trace *t) {
     link = &(*link)->next;
   }
   *link = t->next;
-  free_events(e, t);
-  free_names(e, &t->names);
-  free_names(e, &t->texts);
+  free_texts(e, t);
+  mwi_free(e, t->events, (size_t)t->capacity * sizeof(mwi_trace_event));
+  free_all_names(e, t);
   mwi_free(e, t, sizeof(mw_trace));
 }
 
@@ -107,7 +124,7 @@ void mwi_trace_close(mw_engine *e) {
 ** Names
 ** ======================================================= */
 
-static uint32_t hash_name(const char *s, size_t len, mw_name category) {
+static uint32_t hash_name(const char *s, size_t len, uint32_t category) {
   uint32_t h = 2166136261u ^ category;
   size_t i;
   for (i = 0; i < len; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
@@ -115,16 +132,16 @@ static uint32_t hash_name(const char *s, size_t len, mw_name category) {
 }
 
 static int is_name(const mwi_trace_name *name, const char *s, size_t len,
-                   mw_name category) {
+                   uint32_t category) {
   return name->category == category && name->len == len &&
          (len == 0 || memcmp(name->text, s, len) == 0);
 }
 
 /* Returns the place of a name in the table, or the empty place for the name. */
 static uint32_t place_of(const mwi_trace_names *names, const char *s,
-                         size_t len, mw_name category, uint32_t hash) {
+                         size_t len, uint32_t category, uint32_t hash) {
   uint32_t mask = names->size_table - 1, i = hash & mask;
-  mwi_assert(names->n <= names->size_table / 2); /* so the search ends */
+  mwi_assert(names->used <= names->size_table / 2); /* so the search ends */
   for (; names->table[i] != 0; i = (i + 1) & mask) {
     const mwi_trace_name *name = &names->list[names->table[i]];
     if (name->hash == hash && is_name(name, s, len, category)) break;
@@ -132,25 +149,35 @@ static uint32_t place_of(const mwi_trace_names *names, const char *s,
   return i;
 }
 
+/* Puts the number of each name into the table, which is empty. */
+static void fill_table(mwi_trace_names *names) {
+  uint32_t i, at, mask = names->size_table - 1;
+  for (i = 1; i < names->n; i++) {
+    if (names->list[i].stamp == 0) continue;
+    for (at = names->list[i].hash & mask; names->table[at] != 0;)
+      at = (at + 1) & mask;
+    names->table[at] = i;
+  }
+}
+
 static int widen_table(mw_engine *e, mwi_trace_names *names) {
   uint32_t size = (names->size_table == 0) ? MIN_TABLE : names->size_table * 2;
-  uint32_t i, at, *table = (uint32_t *)mwi_new(e, size * sizeof(uint32_t));
+  uint32_t *table = (uint32_t *)mwi_new(e, size * sizeof(uint32_t));
   if (table == NULL) return 0;
-  for (i = 1; i < names->n; i++) {
-    for (at = names->list[i].hash & (size - 1); table[at] != 0;)
-      at = (at + 1) & (size - 1);
-    table[at] = i;
-  }
   mwi_free(e, names->table, names->size_table * sizeof(uint32_t));
   names->table = table;
   names->size_table = size;
+  fill_table(names);
   return 1;
 }
 
+/* Makes sure that there is a free place. */
 static int make_room(mw_engine *e, mwi_trace_names *names) {
   mwi_trace_name *list;
   if (names->n >= UINT32_MAX / 4) return 0;
-  if (names->n >= names->size_table / 2 && !widen_table(e, names)) return 0;
+  if (names->used + 1 >= names->size_table / 2 && !widen_table(e, names))
+    return 0;
+  if (names->free != 0) return 1;
   list = (mwi_trace_name *)mwi_grow(e, names->list, names->n, &names->size,
                                     sizeof(mwi_trace_name));
   if (list == NULL) return 0;
@@ -159,39 +186,173 @@ static int make_room(mw_engine *e, mwi_trace_names *names) {
   return 1;
 }
 
+/* Takes a free place; `make_room` has found that there is one. */
+static uint32_t take_free(mwi_trace_names *names) {
+  uint32_t i = names->free;
+  if (i == 0) return names->n++;
+  names->free = names->list[i].category;
+  return i;
+}
+
 static char *copy(mw_engine *e, const char *s, size_t len) {
   char *text = (char *)mwi_resize(e, NULL, 0, len);
   if (text != NULL) memcpy(text, s, len);
   return text;
 }
 
-/* Returns the number of a string, which gets a number if there are fewer than
-** `most`; else 0. */
-static mw_name number_of(mw_engine *e, mwi_trace_names *names, const char *s,
-                         size_t len, mw_name category, uint64_t most) {
-  mwi_trace_name fresh = {NULL, len, category, 0};
-  mw_name name = 0;
+/* {======================================================
+** Forgetting
+** ======================================================= */
+
+static void mark(const mw_trace *t, mwi_trace_names *names, uint32_t i) {
+  if (i != 0) names->list[i].era = t->era;
+}
+
+static void mark_value(mw_trace *t, int type, mw_content value) {
+  if (type == MW_TSTRING || type == MW_TOTHER)
+    mark(t, &t->texts, (uint32_t)value.i);
+  else if (type == MW_TOBJECT)
+    mark(t, &t->objects, (uint32_t)value.i);
+}
+
+static void mark_event(mw_trace *t, const mwi_trace_event *event) {
+  mark(t, &t->names, event->name);
+  if (event->has != MWI_ARGS_CHANGE) return;
+  mark(t, &t->objects, event->object);
+  mark(t, &t->texts, event->where);
+  mark_value(t, event->key_type, event->u.key);
+  mark_value(t, event->old_type, event->old);
+  mark_value(t, event->now_type, event->now);
+}
+
+/* Is the name to be kept? */
+static int is_marked(const mw_trace *t, const mwi_trace_name *name) {
+  return name->stamp != 0 && name->era == t->era;
+}
+
+static void mark_all(mw_trace *t) {
+  uint64_t i;
+  uint32_t n, above;
+  for (i = mwi_trace_first(t); i < t->n; i++)
+    mark_event(t, mwi_trace_event_at(t, i));
+  for (n = 1; n < t->objects.n; n++)
+    if (is_marked(t, &t->objects.list[n]))
+      mark(t, &t->texts, t->objects.list[n].label);
+  for (n = 1; n < t->names.n; n++) {
+    if (!is_marked(t, &t->names.list[n])) continue;
+    for (above = t->names.list[n].category;
+         above != 0 && t->names.list[above].era != t->era;
+         above = t->names.list[above].category)
+      mark(t, &t->names, above);
+  }
+}
+
+/* Forgets the names without a mark. */
+static void forget_names(mw_engine *e, const mw_trace *t,
+                         mwi_trace_names *names) {
+  uint32_t i;
+  for (i = 1; i < names->n; i++) {
+    mwi_trace_name *name = &names->list[i];
+    if (name->stamp == 0 || is_marked(t, name)) continue;
+    mwi_free(e, name->text, name->len);
+    names->used--;
+    names->bytes -= name->len;
+    memset(name, 0, sizeof(*name));
+    name->category = names->free;
+    names->free = i;
+  }
+  if (names->size_table > 0)
+    memset(names->table, 0, names->size_table * sizeof(uint32_t));
+  fill_table(names);
+  names->latest = 0;
+  names->used_before = names->used;
+  names->bytes_before = names->bytes;
+}
+
+static int is_due(const mw_trace *t, const mwi_trace_names *names) {
+  uint32_t fresh = names->used - names->used_before;
+  size_t bytes = names->bytes - names->bytes_before;
+  return fresh > MIN_FRESH &&
+         (fresh - MIN_FRESH > t->capacity || bytes / 64 > t->capacity);
+}
+
+/* Before another name comes. */
+static void forget_when_due(mw_engine *e, mw_trace *t,
+                            const mwi_trace_names *names) {
+  if (!is_due(t, names)) return;
+  mark_all(t);
+  forget_names(e, t, &t->names);
+  forget_names(e, t, &t->texts);
+  forget_names(e, t, &t->objects);
+  t->place = 0;
+  t->era++;
+}
+
+/* }====================================================== */
+
+/* Numbers a name that has no number; returns 0 if there is no memory. */
+static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
+                         const char *s, size_t len, uint32_t category) {
+  mwi_trace_name fresh;
+  uint32_t i;
+  memset(&fresh, 0, sizeof(fresh));
+  forget_when_due(e, t, names);
+  if (!make_room(e, names)) return 0;
+  if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
+  fresh.len = len;
+  fresh.category = category;
+  fresh.hash = hash_name(s, len, category);
+  if (++e->trace.stamp == 0) e->trace.stamp = 1;
+  fresh.stamp = e->trace.stamp;
+  i = take_free(names);
+  names->table[place_of(names, s, len, category, fresh.hash)] = i;
+  names->list[i] = fresh;
+  names->used++;
+  names->bytes += len;
+  return i;
+}
+
+/* Returns the number of a string, or 0 if the string has none. */
+static uint32_t find_name(const mwi_trace_names *names, const char *s,
+                          size_t len, uint32_t category) {
   if (names->latest != 0 && /* often the string is the latest again */
       is_name(&names->list[names->latest], s, len, category))
     return names->latest;
-  fresh.hash = hash_name(s, len, category);
-  if (names->n > 0)
-    name = names->table[place_of(names, s, len, category, fresh.hash)];
-  if (name == 0) {
-    if (names->n > most || !make_room(e, names)) return 0;
-    if (len > 0 && (fresh.text = copy(e, s, len)) == NULL) return 0;
-    name = names->n++;
-    names->table[place_of(names, s, len, category, fresh.hash)] = name;
-    names->list[name] = fresh;
-  }
-  return names->latest = name;
+  if (names->used == 0) return 0;
+  return names
+      ->table[place_of(names, s, len, category, hash_name(s, len, category))];
+}
+
+static uint32_t number_of(mw_engine *e, mw_trace *t, mwi_trace_names *names,
+                          const char *s, size_t len, uint32_t category) {
+  uint32_t i = find_name(names, s, len, category);
+  if (i == 0) i = add_name(e, t, names, s, len, category);
+  if (i != 0) names->list[i].era = t->era;
+  return names->latest = i;
+}
+
+/* Returns the place of a number that the host has, or 0 if the name is
+** forgotten, or another trace's. */
+static uint32_t place_of_name(mw_trace *t, mw_name name) {
+  uint32_t i = (uint32_t)name;
+  if (i == 0 || i >= t->names.n || t->names.list[i].stamp != name >> 32)
+    return 0;
+  t->names.list[i].era = t->era;
+  return i;
 }
 
 mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                       mw_name category) {
   mw_trace *t = e->trace.running;
-  return (t == NULL) ? 0
-                     : number_of(e, &t->names, s, len, category, UINT64_MAX);
+  uint32_t i, above = 0;
+  if (t == NULL) return 0;
+  if (category != 0 && (above = place_of_name(t, category)) == 0) return 0;
+  i = number_of(e, t, &t->names, s, len, above);
+  return (i == 0) ? 0 : (mw_name)t->names.list[i].stamp << 32 | i;
+}
+
+int mw_trace_has_name(const mw_engine *e, mw_name name) {
+  return e->trace.running != NULL && place_of_name(e->trace.running, name) != 0;
 }
 
 /* }====================================================== */
@@ -208,13 +369,15 @@ static mwi_trace_event *next_place(mw_engine *e, mw_trace *t) {
   t->n++;
   if (++t->at == t->capacity) t->at = 0;
   event->has = MWI_ARGS_NONE;
+  event->text = NULL;
+  event->n = 0;
   return event;
 }
 
 /* Adds an event that happens at the time `t->latest`. */
 static mwi_trace_event *add_at_once(mw_engine *e, mw_trace *t,
                                     enum mwi_trace_kind kind, mw_thread thread,
-                                    mw_name name) {
+                                    uint32_t name) {
   mwi_trace_event *event = next_place(e, t);
   event->kind = (uint8_t)kind;
   event->thread = thread;
@@ -235,57 +398,56 @@ static int64_t time_of(const mw_engine *e, const mw_trace *t) {
 }
 
 static mwi_trace_event *add(mw_engine *e, mw_trace *t, enum mwi_trace_kind kind,
-                            mw_thread thread, mw_name name) {
+                            mw_thread thread, uint32_t name) {
   t->latest = time_of(e, t);
   return add_at_once(e, t, kind, thread, name);
 }
 
-/* Gives an event a text, which the event then owns; NULL if there was no
-** memory. */
-static void own_text(mwi_trace_event *event, char *text, size_t len) {
-  if (text == NULL) return;
-  event->has = MWI_ARGS_TEXT;
-  event->args.text = text;
+/* Gives an event a copy of a text.  Returns 0 if there was no memory. */
+static int own_text(mw_engine *e, mwi_trace_event *event, const char *s,
+                    size_t len) {
+  if (s == NULL || len == 0) return 1;
+  if (len > UINT32_MAX || (event->text = copy(e, s, len)) == NULL) return 0;
   event->n = (uint32_t)len;
+  return 1;
 }
 
 static void set_args(mw_engine *e, mwi_trace_event *event, const char *args,
                      size_t len) {
-  if (args == NULL || len == 0 || len > UINT32_MAX) return;
-  own_text(event, copy(e, args, len), len);
+  if (args == NULL || len == 0) return;
+  event->has = own_text(e, event, args, len) ? MWI_ARGS_TEXT : MWI_ARGS_LOST;
 }
 
-/* Returns the running trace, if the trace has the name. */
-static mw_trace *trace_for(mw_engine *e, mw_name name) {
+/* Returns the running trace, if the trace has the name; sets `place`. */
+static mw_trace *trace_for(mw_engine *e, mw_name name, uint32_t *place) {
   mw_trace *t = e->trace.running;
   mwi_check_enter(e);
-  if (t == NULL || (name != 0 && name < t->names.n)) return t;
+  if (t == NULL || (*place = place_of_name(t, name)) != 0) return t;
   t->dropped++;
   return NULL;
 }
 
 uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                         const char *args, size_t len) {
-  mw_trace *t = trace_for(e, name);
+  uint32_t place;
+  mw_trace *t = trace_for(e, name, &place);
   if (t == NULL) return 0;
-  set_args(e, add(e, t, MWI_TRACE_BEGIN, thread, name), args, len);
+  set_args(e, add(e, t, MWI_TRACE_BEGIN, thread, place), args, len);
   return t->base + t->n;
 }
 
-/* Returns the event of an id, if the event is in the ring and is a begin. */
-static const mwi_trace_event *find_begin(const mw_trace *t, uint64_t id) {
+/* Returns the event of an id, if the event is in the ring. */
+static mwi_trace_event *find_event(const mw_trace *t, uint64_t id) {
   uint64_t i = id - t->base - 1;
-  const mwi_trace_event *event;
   if (i >= t->n || i < mwi_trace_first(t)) return NULL;
-  event = mwi_trace_event_at(t, i);
-  return (event->kind == MWI_TRACE_BEGIN) ? event : NULL;
+  return &t->events[i % t->capacity];
 }
 
 void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
   mw_trace *t = e->trace.running;
-  const mwi_trace_event *begin = (t == NULL) ? NULL : find_begin(t, id);
+  const mwi_trace_event *begin = (t == NULL) ? NULL : find_event(t, id);
   mwi_trace_event *event;
-  if (begin == NULL) return;
+  if (begin == NULL || begin->kind != MWI_TRACE_BEGIN) return;
   event = add(e, t, MWI_TRACE_END, begin->thread, 0);
   event->u.id = id;
   set_args(e, event, args, len);
@@ -293,86 +455,166 @@ void mw_trace_end(mw_engine *e, uint64_t id, const char *args, size_t len) {
 
 void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                       const char *args, size_t len) {
-  mw_trace *t = trace_for(e, name);
+  uint32_t place;
+  mw_trace *t = trace_for(e, name, &place);
   if (t != NULL)
-    set_args(e, add(e, t, MWI_TRACE_INSTANT, thread, name), args, len);
+    set_args(e, add(e, t, MWI_TRACE_INSTANT, thread, place), args, len);
 }
 
 void mw_trace_counter(mw_engine *e, mw_thread thread, mw_name name,
                       double value) {
-  mw_trace *t = trace_for(e, name);
-  if (t == NULL) return;
-  if (value - value == 0) /* `value` is finite */
-    add(e, t, MWI_TRACE_COUNTER, thread, name)->u.number = value;
-  else
-    t->dropped++;
-}
-
-/* A sink that counts the bytes. */
-static int count(void *ud, const char *bytes, size_t n) {
-  (void)bytes;
-  *(size_t *)ud += n;
-  return 1;
-}
-
-/* Gives an event the JSON of a change that does not fit into the event. */
-static void set_change_text(mw_engine *e, mwi_trace_event *event,
-                            const mw_trace_details *details, uint64_t serial) {
-  size_t len = 0;
-  char buffer[256], *text;
-  mwi_json counted = {count, &len, buffer, 0, sizeof(buffer), 0};
-  mwi_json out = {NULL, NULL, NULL, 0, 0, 0};
-  mwi_trace_put_change(&counted, details, serial);
-  mwi_json_flush(&counted);
-  if (len > UINT32_MAX) return;
-  text = out.buffer = (char *)mwi_resize(e, NULL, 0, len);
-  out.size = len; /* exactly enough, so the sink is not called */
-  if (text != NULL) mwi_trace_put_change(&out, details, serial);
-  own_text(event, text, len);
-}
-
-/* Makes the key a key that fits into an event; returns 0 if the key or the
-** other details do not fit. */
-static int fits(mw_engine *e, mw_trace *t, const mw_trace_details *details,
-                mw_value *key) {
-  if (details->context != NULL || details->guards > UINT32_MAX) return 0;
-  if (key->type != MW_TSTRING) return 1;
-  if (details->len > MAX_TEXT) return 0;
-  key->u.i =
-      number_of(e, &t->texts, details->string, details->len, 0, t->capacity);
-  return key->u.i != 0;
-}
-
-void mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
-                     const mw_trace_details *details) {
-  mw_trace *t = trace_for(e, name);
+  uint32_t place;
+  mw_trace *t = trace_for(e, name, &place);
   mwi_trace_event *event;
-  mw_value key = details->key;
-  uint64_t serial = 0;
   if (t == NULL) return;
-  if (!details->same_time) t->latest = time_of(e, t);
-  event = add_at_once(e, t, MWI_TRACE_INSTANT, thread, name);
-  mw_object_serial(e, details->obj, &serial); /* or 0 */
-  if (!fits(e, t, details, &key)) {
-    set_change_text(e, event, details, serial);
-    return;
+  event = add(e, t, MWI_TRACE_COUNTER, thread, place);
+  event->has = MWI_ARGS_FLOAT;
+  event->u.number = value;
+}
+
+void mw_trace_integer(mw_engine *e, mw_thread thread, mw_name name,
+                      int64_t value) {
+  uint32_t place;
+  mw_trace *t = trace_for(e, name, &place);
+  mwi_trace_event *event;
+  if (t == NULL) return;
+  event = add(e, t, MWI_TRACE_COUNTER, thread, place);
+  event->has = MWI_ARGS_INTEGER;
+  event->u.integer = value;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Changes
+** ======================================================= */
+
+/* Writes the beginning of a string and how long the string is to `text`, which
+** has room for `most` bytes and 40 more.  Returns the number of bytes. */
+static size_t cut(char *text, const char *s, size_t len, size_t most) {
+  mwi_json out = {NULL, NULL, text, 0, most + 40, 0};
+  while (most > 0 && ((unsigned char)s[most] & 0xC0) == 0x80) most--;
+  mwi_json_put(&out, s, most);
+  mwi_json_literal(&out, "\xE2\x80\xA6 (");
+  mwi_json_integer(&out, (int64_t)len);
+  mwi_json_literal(&out, " bytes)");
+  return out.n;
+}
+
+/* Returns the number of a string, which is cut if the string is too long. */
+static uint32_t text_of(mw_engine *e, mw_trace *t, const char *s, size_t len,
+                        size_t most) {
+  char text[MAX_KEY + 40];
+  if (len > most) {
+    len = cut(text, s, len, most);
+    s = text;
   }
+  return number_of(e, t, &t->texts, s, len, 0);
+}
+
+int mw_trace_has_object(const mw_engine *e, mw_handle obj) {
+  const mw_trace *t = e->trace.running;
+  if (t == NULL) return 0;
+  return (t->place != 0 && t->object == obj) ||
+         find_name(&t->objects, (const char *)&obj, sizeof(obj), 0) != 0;
+}
+
+/* Returns the number of an object, whose label is read if the object has no
+** number yet. */
+static uint32_t object_of(mw_engine *e, mw_trace *t, mw_handle obj,
+                          const char *label, size_t len) {
+  uint32_t i, text = 0;
+  if (obj == MW_NONE) return 0;
+  if (t->place != 0 && t->object == obj) {
+    t->objects.list[t->place].era = t->era;
+    return t->place;
+  }
+  i = number_of(e, t, &t->objects, (const char *)&obj, sizeof(obj), 0);
+  if (i != 0 && t->objects.list[i].serial == 0) {
+    mw_object_serial(e, obj, &t->objects.list[i].serial); /* or 0 */
+    if (label != NULL) text = text_of(e, t, label, len, MAX_VALUE);
+    t->objects.list[i].label = text;
+  }
+  t->object = obj;
+  t->place = i;
+  return i;
+}
+
+/* Sets a value of an event, and returns its type. */
+static uint8_t set_value(mw_engine *e, mw_trace *t, const mw_trace_value *from,
+                         size_t most, mw_content *to) {
+  int type = from->value.type;
+  *to = from->value.u;
+  if (type == MW_TSTRING || type == MW_TOTHER) {
+    to->i = text_of(e, t, from->string, from->len, most);
+    if (to->i == 0) return MWI_TLOST;
+  } else if (type == MW_TOBJECT) {
+    to->i =
+        object_of(e, t, (mw_handle)from->value.u.i, from->string, from->len);
+    if (to->i == 0) return MWI_TLOST;
+  }
+  return (uint8_t)type;
+}
+
+static uint32_t limited(uint64_t n) {
+  return (n > UINT32_MAX) ? UINT32_MAX : (uint32_t)n;
+}
+
+/* To number a text may forget others, so the numbers come first.  None of them
+** is forgotten meanwhile: it was asked for just now. */
+uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
+                         const mw_trace_details *details) {
+  uint32_t place, object, where = 0;
+  mw_trace *t = trace_for(e, name, &place);
+  mwi_trace_event *event;
+  mw_trace_value key;
+  mw_content content, old, now;
+  uint8_t key_type, old_type, now_type;
+  if (t == NULL) return 0;
+  key.value = details->key;
+  key.string = details->string;
+  key.len = details->len;
+  object = object_of(e, t, details->obj, details->label, details->label_len);
+  key_type = set_value(e, t, &key, MAX_KEY, &content);
+  old_type = set_value(e, t, &details->old, MAX_VALUE, &old);
+  now_type = set_value(e, t, &details->now, MAX_VALUE, &now);
+  if (details->where != NULL)
+    where = text_of(e, t, details->where, details->where_len, MAX_KEY);
+  if (!details->same_time) t->latest = time_of(e, t);
+  event = add_at_once(e, t, MWI_TRACE_INSTANT, thread, place);
   event->has = MWI_ARGS_CHANGE;
-  event->u.serial = serial;
-  event->args.key = key.u;
-  event->key_type = (uint8_t)key.type;
-  event->n = (uint32_t)details->guards;
+  event->object = object;
+  event->where = where;
+  event->key_type = key_type;
+  event->old_type = old_type;
+  event->now_type = now_type;
+  event->u.key = content;
+  event->old = old;
+  event->now = now;
+  event->guards = limited(details->guards);
+  own_text(e, event, details->context, details->context_len);
+  return t->base + t->n;
+}
+
+void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
+                    const char *context, size_t len) {
+  mw_trace *t = e->trace.running;
+  mwi_trace_event *event = (t == NULL) ? NULL : find_event(t, id);
+  if (event == NULL || event->has != MWI_ARGS_CHANGE) return;
+  event->guards = limited(event->guards + guards);
+  if (event->text == NULL) own_text(e, event, context, len);
 }
 
 void mw_trace_advance(mw_engine *e, mw_thread thread, mw_name name,
                       mw_clock clock) {
-  mw_trace *t = trace_for(e, name);
+  uint32_t place;
+  mw_trace *t = trace_for(e, name, &place);
   mwi_trace_event *event;
   if (t == NULL) return;
-  event = add(e, t, MWI_TRACE_INSTANT, thread, name);
+  event = add(e, t, MWI_TRACE_INSTANT, thread, place);
   event->has = MWI_ARGS_ADVANCE;
   event->u.generation = mw_clock_now(e, clock);
-  event->n = clock;
+  event->guards = clock;
 }
 
 /* }====================================================== */
@@ -399,6 +641,19 @@ void mw_trace_stop(mw_engine *e, mw_trace *t) {
   if (e->trace.running != t) return;
   e->trace.running = NULL;
   t->stopped = time_of(e, t);
+}
+
+void mw_trace_clear(mw_engine *e, mw_trace *t) {
+  mwi_check_enter(e);
+  free_texts(e, t);
+  free_all_names(e, t);
+  t->n = t->at = t->dropped = 0;
+  t->base = ++e->trace.opened << BASE_SHIFT;
+  t->used = (e->trace.running == t);
+  if (t->used)
+    t->started = t->latest = time_of(e, t);
+  else
+    t->started = t->stopped = t->latest = 0;
 }
 
 mw_trace *mw_trace_running(const mw_engine *e) { return e->trace.running; }

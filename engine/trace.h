@@ -18,45 +18,64 @@ enum mwi_trace_kind {
 /* The arguments of an event. */
 enum mwi_trace_args {
   MWI_ARGS_NONE,
-  MWI_ARGS_TEXT,   /* the text of a JSON object */
-  MWI_ARGS_CHANGE, /* an object, a key, the number of guards called */
-  MWI_ARGS_ADVANCE /* a clock and its generation */
+  MWI_ARGS_TEXT,    /* the text of a JSON object */
+  MWI_ARGS_LOST,    /* there was no memory for the text */
+  MWI_ARGS_CHANGE,  /* an object, a key, the values before and after */
+  MWI_ARGS_ADVANCE, /* a clock and its generation */
+  MWI_ARGS_INTEGER, /* the value of a counter, */
+  MWI_ARGS_FLOAT    /* of either type */
 };
+
+/* The type of a value of a change for which there was no memory. */
+#define MWI_TLOST 255
 
 /* Event number i has the id base + i + 1. */
 typedef struct mwi_trace_event {
   int64_t time;
   union {
     uint64_t id;        /* MWI_TRACE_END: the id of its begin */
-    double number;      /* MWI_TRACE_COUNTER */
-    uint64_t serial;    /* MWI_ARGS_CHANGE: the object's */
+    double number;      /* MWI_ARGS_FLOAT */
+    int64_t integer;    /* MWI_ARGS_INTEGER */
     int64_t generation; /* MWI_ARGS_ADVANCE */
+    mw_content key;     /* MWI_ARGS_CHANGE */
   } u;
-  union {
-    char *text;     /* MWI_ARGS_TEXT: owned, `n` bytes */
-    mw_content key; /* MWI_ARGS_CHANGE: a string has a number in `texts` */
-  } args;
-  uint32_t n; /* MWI_ARGS_CHANGE: guards; MWI_ARGS_ADVANCE: the clock */
+  mw_content old, now; /* MWI_ARGS_CHANGE.  A string has a number in `texts`; an
+                       ** object a number in `objects`; any other value that
+                       ** of its type's name in `texts` */
+  char *text;          /* owned: the args; of a change, its context */
+  uint32_t n;          /* the bytes of `text` */
+  uint32_t guards;     /* MWI_ARGS_CHANGE; MWI_ARGS_ADVANCE: the clock */
   mw_thread thread;
-  mw_name name;
+  uint32_t name;   /* in `names` */
+  uint32_t object; /* MWI_ARGS_CHANGE: in `objects` */
+  uint32_t where;  /* MWI_ARGS_CHANGE: in `texts`, or 0 */
   uint8_t kind;
-  uint8_t has;      /* of enum mwi_trace_args */
-  uint8_t key_type; /* MWI_ARGS_CHANGE */
+  uint8_t has; /* of enum mwi_trace_args */
+  uint8_t key_type, old_type, now_type;
 } mwi_trace_event;
 
 typedef struct mwi_trace_name {
   char *text;
   size_t len;
-  mw_name category;
+  uint64_t serial;   /* of an object */
+  uint32_t label;    /* of an object: in `texts`, or 0 */
+  uint32_t category; /* in the same list; of a free place: the next one */
   uint32_t hash;
+  uint32_t stamp; /* no two names of an engine have one stamp; 0: free */
+  uint32_t era;   /* when the name was asked for last */
 } mwi_trace_name;
 
 /* Strings by number, and their numbers. */
 typedef struct mwi_trace_names {
   mwi_trace_name *list; /* by number; 0 is none */
   uint32_t n, size;
-  uint32_t latest; /* the number found last, or 0 */
-  uint32_t *table; /* by hash: the number of a name, or 0 */
+  uint32_t used;        /* how many of the places are not free, */
+  size_t bytes;         /* with how many bytes of text; */
+  uint32_t used_before; /* how many were left, */
+  size_t bytes_before;  /* and how many bytes, when names were last forgotten */
+  uint32_t free;        /* the first free place, or 0 */
+  uint32_t latest;      /* the number found last, or 0 */
+  uint32_t *table;      /* by hash: the number of a name, or 0 */
   uint32_t size_table;
 } mwi_trace_names;
 
@@ -68,7 +87,11 @@ struct mw_trace {
   uint64_t base;    /* keeps the ids of all traces apart */
   uint64_t dropped; /* events for which there was no memory */
   mwi_trace_names names;
-  mwi_trace_names texts; /* keys that are strings */
+  mwi_trace_names texts;   /* keys, values, labels and places */
+  mwi_trace_names objects; /* the text of an object is its handle */
+  mw_handle object;        /* the object found last, with its number; */
+  uint32_t place;          /* 0: none */
+  uint32_t era;            /* moves on when names are forgotten */
   mw_now now;
   void *ud;
   int64_t started, stopped; /* the first start, the last stop */
@@ -79,17 +102,11 @@ struct mw_trace {
 typedef struct mwi_traces {
   mw_trace *running; /* NULL: none */
   mw_trace *first;
-  uint64_t opened; /* traces opened so far */
+  uint64_t opened; /* rings begun so far */
+  uint32_t stamp;  /* of the name that was numbered last */
 } mwi_traces;
 
-struct mwi_json;
-
 MWI_API void mwi_trace_close(mw_engine *e);
-
-/* Puts the JSON object of a change of the object with the serial. */
-MWI_API void mwi_trace_put_change(struct mwi_json *out,
-                                  const mw_trace_details *details,
-                                  uint64_t serial);
 
 /* Returns the number of the oldest event in the ring. */
 static inline uint64_t mwi_trace_first(const mw_trace *t) {

@@ -2,7 +2,7 @@
 ** trace_file.c - a trace as text, balanced whatever was lost.
 ** SPDX-License-Identifier: MIT
 **
-**     threads  | 1 | 7 |      in the order of their first events
+**     threads  | 1 | 7 |      thread 1, then in the order of first events
 **               |   +--> 2 -> 5
 **               +--> 0 -> 1 -> 3 -> 4        next[]: events of one thread
 **
@@ -22,7 +22,7 @@
 /* A begin that has no end yet. */
 typedef struct open_event {
   uint64_t id;
-  mw_name name;
+  uint32_t name;
 } open_event;
 
 typedef struct lane {
@@ -36,7 +36,7 @@ typedef struct writer writer;
 typedef struct format {
   void (*begin_file)(writer *w);
   void (*begin_thread)(writer *w, uint32_t i);
-  void (*event)(writer *w, const mwi_trace_event *event, mw_name name,
+  void (*event)(writer *w, const mwi_trace_event *event, uint32_t name,
                 int64_t time);
   void (*end_thread)(writer *w);
   void (*end_file)(writer *w);
@@ -57,6 +57,7 @@ struct writer {
   uint32_t size_table;
   open_event *stack;
   uint32_t depth, size_stack;
+  uint32_t *frames; /* by name: the number of its frame + 1, or 0 */
   const lane *current;
   int64_t time; /* of the last event of the current thread */
   int follows;  /* is there an element before in the list? */
@@ -116,10 +117,19 @@ static void append_event(writer *w, lane *th, uint32_t i) {
   th->last = i;
 }
 
+/* Is there an event of thread 1? */
+static int has_main(const writer *w) {
+  uint32_t i;
+  for (i = 0; i < w->n; i++)
+    if (event_at(w, i)->thread == 1) return 1;
+  return w->n == 0; /* some reader wants one thread at least */
+}
+
 /* Breaks belong to all threads: see `next_break`. */
 static int sort_events(writer *w) {
   lane *th = NULL;
   uint32_t i;
+  if (has_main(w) && thread_of(w, 1) == NULL) return 0;
   for (i = 0; i < w->n; i++) {
     const mwi_trace_event *event = event_at(w, i);
     if (event->kind == MWI_TRACE_BREAK) continue;
@@ -137,7 +147,7 @@ static int sort_events(writer *w) {
 ** The events of a thread, balanced
 ** ======================================================= */
 
-static void emit(writer *w, const mwi_trace_event *event, mw_name name,
+static void emit(writer *w, const mwi_trace_event *event, uint32_t name,
                  int64_t time) {
   if (time > w->time) w->time = time;
   w->how->event(w, event, name, w->time);
@@ -224,60 +234,10 @@ static int write_threads(writer *w) {
 /* }====================================================== */
 
 /* {======================================================
-** Changes
-** ======================================================= */
-
-static void put_key(mwi_json *out, const mw_trace_details *details) {
-  switch (details->key.type) {
-    case MW_TNIL:
-      mwi_json_literal(out, "null");
-      break;
-    case MW_TBOOLEAN:
-      if (details->key.u.i)
-        mwi_json_literal(out, "true");
-      else
-        mwi_json_literal(out, "false");
-      break;
-    case MW_TINTEGER:
-      mwi_json_integer(out, details->key.u.i);
-      break;
-    case MW_TFLOAT:
-      mwi_json_number(out, details->key.u.f);
-      break;
-    default:
-      mwi_json_string(out, details->string, details->len);
-  }
-}
-
-void mwi_trace_put_change(mwi_json *out, const mw_trace_details *details,
-                          uint64_t serial) {
-  int has_object = details->key.type != MW_TABSENT;
-  mwi_json_literal(out, "{");
-  if (has_object) {
-    mwi_json_literal(out, "\"object\":");
-    mwi_json_integer(out, (int64_t)serial);
-    mwi_json_literal(out, ",\"key\":");
-    put_key(out, details);
-  }
-  if (details->guards > 0) {
-    if (has_object) mwi_json_literal(out, ",");
-    mwi_json_literal(out, "\"guards\":");
-    mwi_json_integer(out, (int64_t)details->guards);
-  }
-  if (details->context != NULL) {
-    mwi_json_literal(out, ",\"context\":");
-    mwi_json_put(out, details->context, details->context_len);
-  }
-  mwi_json_literal(out, "}");
-}
-
-/* }====================================================== */
-
-/* {======================================================
 ** Common to both formats
 ** ======================================================= */
 
-static void put_name(writer *w, mw_name name) {
+static void put_name(writer *w, uint32_t name) {
   const mwi_trace_name *text = &w->t->names.list[name];
   mwi_json_string(&w->out, text->text, text->len);
 }
@@ -311,7 +271,12 @@ static void nothing(writer *w) { (void)w; }
 ** Chrome's trace events
 ** ======================================================= */
 
-static const char phases[] = {'B', 'E', 'i', 'C'}; /* by enum mwi_trace_kind */
+/* By enum mwi_trace_kind. */
+static const char phases[] = {'B', 'E', 'i', 'C'};
+
+/* Of names without a category. */
+static const char *const categories[] = {"scope", "scope", "instant",
+                                         "counter"};
 
 static void put_head(writer *w, char phase) {
   char head[] = "{\"ph\":\"?\",\"pid\":1,\"tid\":";
@@ -337,23 +302,90 @@ static void chrome_begin_thread(writer *w, uint32_t i) {
   mwi_json_literal(&w->out, "}}");
 }
 
+static void put_word(writer *w, uint32_t i) {
+  const mwi_trace_name *text = &w->t->texts.list[i];
+  mwi_json_string(&w->out, text->text, text->len);
+}
+
+/* Puts the serial of an object, and the object's label. */
+static void put_named(writer *w, uint32_t i) {
+  const mwi_trace_name *object = &w->t->objects.list[i];
+  mwi_json_literal(&w->out, "\"object\":");
+  mwi_json_integer(&w->out, (i == 0) ? 0 : (int64_t)object->serial);
+  if (i == 0 || object->label == 0) return;
+  mwi_json_literal(&w->out, ",\"name\":");
+  put_word(w, object->label);
+}
+
+static void put_content(writer *w, int type, mw_content value) {
+  switch (type) {
+    case MW_TNIL:
+      mwi_json_literal(&w->out, "null");
+      break;
+    case MW_TBOOLEAN:
+      mwi_json_put(&w->out, value.i ? "true" : "false", value.i ? 4 : 5);
+      break;
+    case MW_TINTEGER:
+      mwi_json_integer(&w->out, value.i);
+      break;
+    case MW_TFLOAT:
+      mwi_json_number(&w->out, value.f);
+      break;
+    case MW_TSTRING:
+      put_word(w, (uint32_t)value.i);
+      break;
+    case MW_TOBJECT:
+      mwi_json_literal(&w->out, "{");
+      put_named(w, (uint32_t)value.i);
+      mwi_json_literal(&w->out, "}");
+      break;
+    case MW_TOTHER:
+      mwi_json_literal(&w->out, "{\"type\":");
+      put_word(w, (uint32_t)value.i);
+      mwi_json_literal(&w->out, "}");
+      break;
+    default:
+      mwi_json_literal(&w->out, "{\"lost\":\"no memory\"}");
+  }
+}
+
+/* Puts a field of a change, unless the value is absent. */
+static void put_present(writer *w, const char *field, int type,
+                        mw_content value) {
+  if (type == MW_TNIL || type == MW_TABSENT) return;
+  mwi_json_put(&w->out, field, strlen(field));
+  put_content(w, type, value);
+}
+
 /* Puts a change that was kept as numbers. */
 static void put_change(writer *w, const mwi_trace_event *event) {
-  mw_trace_details details;
-  memset(&details, 0, sizeof(details));
-  details.key.type = event->key_type;
-  details.key.u = event->args.key;
-  if (event->key_type == MW_TSTRING) {
-    const mwi_trace_name *text = &w->t->texts.list[event->args.key.i];
-    details.string = text->text;
-    details.len = text->len;
+  int has_object = event->key_type != MW_TABSENT;
+  mwi_json_literal(&w->out, "{");
+  if (has_object) {
+    put_named(w, event->object);
+    mwi_json_literal(&w->out, ",\"key\":");
+    put_content(w, event->key_type, event->u.key);
+    put_present(w, ",\"old\":", event->old_type, event->old);
+    put_present(w, ",\"new\":", event->now_type, event->now);
   }
-  details.guards = event->n;
-  mwi_trace_put_change(&w->out, &details, event->u.serial);
+  if (event->guards > 0) {
+    if (has_object) mwi_json_literal(&w->out, ",");
+    mwi_json_literal(&w->out, "\"guards\":");
+    mwi_json_integer(&w->out, event->guards);
+  }
+  if (event->text != NULL) {
+    mwi_json_literal(&w->out, ",\"context\":");
+    mwi_json_put(&w->out, event->text, event->n);
+  }
+  if (event->where != 0) {
+    mwi_json_literal(&w->out, ",\"where\":");
+    put_word(w, event->where);
+  }
+  mwi_json_literal(&w->out, "}");
 }
 
 static void put_advance(writer *w, const mwi_trace_event *event) {
-  const mwi_clock *clock = &w->e->clock.clocks[event->n];
+  const mwi_clock *clock = &w->e->clock.clocks[event->guards];
   mwi_json_literal(&w->out, "{\"clock\":");
   mwi_json_string(&w->out, clock->name, clock->len);
   mwi_json_literal(&w->out, ",\"generation\":");
@@ -362,17 +394,24 @@ static void put_advance(writer *w, const mwi_trace_event *event) {
 }
 
 static void put_args(writer *w, const mwi_trace_event *event) {
-  if (event->kind == MWI_TRACE_COUNTER) {
-    mwi_json_literal(&w->out, ",\"args\":{\"value\":");
-    mwi_json_number(&w->out, event->u.number);
-    mwi_json_literal(&w->out, "}");
-    return;
-  }
   if (event->has == MWI_ARGS_NONE) return;
   mwi_json_literal(&w->out, ",\"args\":");
   switch (event->has) {
     case MWI_ARGS_TEXT:
-      mwi_json_put(&w->out, event->args.text, event->n);
+      mwi_json_put(&w->out, event->text, event->n);
+      break;
+    case MWI_ARGS_LOST:
+      mwi_json_literal(&w->out, "{\"lost\":\"no memory\"}");
+      break;
+    case MWI_ARGS_INTEGER:
+      mwi_json_literal(&w->out, "{\"value\":");
+      mwi_json_integer(&w->out, event->u.integer);
+      mwi_json_literal(&w->out, "}");
+      break;
+    case MWI_ARGS_FLOAT:
+      mwi_json_literal(&w->out, "{\"value\":");
+      mwi_json_number(&w->out, event->u.number);
+      mwi_json_literal(&w->out, "}");
       break;
     case MWI_ARGS_CHANGE:
       put_change(w, event);
@@ -382,18 +421,20 @@ static void put_args(writer *w, const mwi_trace_event *event) {
   }
 }
 
-static void chrome_event(writer *w, const mwi_trace_event *event, mw_name name,
+static void chrome_event(writer *w, const mwi_trace_event *event, uint32_t name,
                          int64_t time) {
-  mw_name category = w->t->names.list[name].category;
+  uint32_t category = w->t->names.list[name].category;
   put_head(w, phases[event->kind]);
   mwi_json_literal(&w->out, ",\"ts\":");
   mwi_json_thousandths(&w->out, time - w->t->started);
   mwi_json_literal(&w->out, ",\"name\":");
   put_name(w, name);
-  if (category != 0) {
-    mwi_json_literal(&w->out, ",\"cat\":");
+  mwi_json_literal(&w->out, ",\"cat\":");
+  if (category != 0)
     put_name(w, category);
-  }
+  else
+    mwi_json_string(&w->out, categories[event->kind],
+                    strlen(categories[event->kind]));
   if (event->kind == MWI_TRACE_INSTANT)
     mwi_json_literal(&w->out, ",\"s\":\"t\"");
   put_args(w, event);
@@ -416,16 +457,20 @@ static const format chrome = {chrome_begin_file, chrome_begin_thread,
 ** speedscope: the frames are the names, one profile a thread
 ** ======================================================= */
 
+/* The frames are the names of the begins in the ring. */
 static void speed_begin_file(writer *w) {
-  uint32_t i;
+  uint32_t i, n = 0;
   mwi_json_literal(
       &w->out,
       "{\"$schema\":\"https://www.speedscope.app/file-format-schema."
       "json\",\"exporter\":\"moonwatch\",\"shared\":{\"frames\":[\n");
-  for (i = 1; i < w->t->names.n; i++) {
+  for (i = 0; i < w->n; i++) {
+    const mwi_trace_event *event = event_at(w, i);
+    if (event->kind != MWI_TRACE_BEGIN || w->frames[event->name] != 0) continue;
+    w->frames[event->name] = ++n;
     separate(w);
     mwi_json_literal(&w->out, "{\"name\":");
-    put_name(w, i);
+    put_name(w, event->name);
     mwi_json_literal(&w->out, "}");
   }
   mwi_json_literal(&w->out, "]},\"profiles\":[");
@@ -433,8 +478,10 @@ static void speed_begin_file(writer *w) {
 
 /* Returns the time of the last event of a thread, or of the last end. */
 static int64_t end_of_thread(writer *w, const lane *th) {
-  int64_t last = event_at(w, th->last)->time, end = end_of(w, w->n);
-  return (last > end) ? last : end;
+  int64_t end = end_of(w, w->n);
+  if (th->last == NOBODY) return end;
+  return (event_at(w, th->last)->time > end) ? event_at(w, th->last)->time
+                                             : end;
 }
 
 static void speed_begin_thread(writer *w, uint32_t i) {
@@ -449,7 +496,7 @@ static void speed_begin_thread(writer *w, uint32_t i) {
   w->follows = 0;
 }
 
-static void speed_event(writer *w, const mwi_trace_event *event, mw_name name,
+static void speed_event(writer *w, const mwi_trace_event *event, uint32_t name,
                         int64_t time) {
   if (event->kind != MWI_TRACE_BEGIN && event->kind != MWI_TRACE_END) return;
   separate(w);
@@ -459,7 +506,7 @@ static void speed_event(writer *w, const mwi_trace_event *event, mw_name name,
     mwi_json_literal(&w->out, "{\"type\":\"C\",\"at\":");
   mwi_json_thousandths(&w->out, time - w->t->started);
   mwi_json_literal(&w->out, ",\"frame\":");
-  mwi_json_integer(&w->out, (int64_t)name - 1);
+  mwi_json_integer(&w->out, (int64_t)w->frames[name] - 1);
   mwi_json_literal(&w->out, "}");
 }
 
@@ -480,14 +527,16 @@ static int prepare(writer *w) {
   w->out.buffer = w->buffer;
   w->out.size = BUFFER;
   if (w->buffer == NULL) return 0;
-  if (w->n == 0) return 1;
+  w->frames = (uint32_t *)mwi_new(w->e, (w->t->names.n + 1) * sizeof(uint32_t));
   w->next = (uint32_t *)mwi_resize(w->e, NULL, 0, w->n * sizeof(uint32_t));
-  return w->next != NULL && sort_events(w);
+  if (w->frames == NULL || (w->next == NULL && w->n > 0)) return 0;
+  return sort_events(w);
 }
 
 static void finish(writer *w) {
   mwi_free(w->e, w->buffer, BUFFER);
   mwi_free(w->e, w->next, w->n * sizeof(uint32_t));
+  mwi_free(w->e, w->frames, (w->t->names.n + 1) * sizeof(uint32_t));
   mwi_free(w->e, w->threads, w->size_threads * sizeof(lane));
   mwi_free(w->e, w->table, w->size_table * sizeof(uint32_t));
   mwi_free(w->e, w->stack, w->size_stack * sizeof(open_event));

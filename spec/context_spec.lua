@@ -3,7 +3,8 @@ local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local shell = require "spec.support.shell"
 
--- The contexts that a trace of what `f` does has, one list an invalidation.
+-- The contexts that a trace of what `f` does has, one list for each write that
+-- a guard heard of.
 local function contexts(f)
   local trace <close> = mw.trace { sources = { "watch" } }:start()
   f()
@@ -12,7 +13,7 @@ local function contexts(f)
   shell.with_directory(function(path)
     assert.is_true(trace:write(path .. "/out"))
     for line in io.lines(path .. "/out") do
-      local event = line:match '^{.*"name":"invalidate".*}'
+      local event = line:match '^{.*"guards":.*}'
       if event then
         list[#list + 1] = json.decode(event).args.context or "none"
       end
@@ -85,7 +86,7 @@ describe("a context", function()
     local list = contexts(function() object.x = 2 end)
     mw.on_error(former)
     assert.equal("no context", taken)
-    assert.same({ "none", { "c" } }, list)
+    assert.same({ { "c" }, "none" }, list)
     assert.equal(2, object.x)
     assert.is_true(a ~= b and b ~= c)
   end)

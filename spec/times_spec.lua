@@ -155,3 +155,108 @@ describe("frames", function()
     assert.equal(0, mw.frame())
   end)
 end)
+
+describe("the time of a coroutine", function()
+  local nanoseconds = require("moonwatch.core").private.nanoseconds
+  local began, waited
+
+  local function wait()
+    local from = nanoseconds()
+    while nanoseconds() - from < 2e7 do mw.frame() end
+    waited = waited + nanoseconds() - from
+  end
+
+  -- The scopes took no more than what is left of the time without the waits.
+  local function check(seconds)
+    assert.is_true(seconds * 1e9 <= nanoseconds() - began - waited + 1)
+  end
+
+  local function think(...)
+    local scope <close> = mw.timed("think", { column = "think_us" })
+    local got = table.pack(coroutine.yield(...))
+    assert.is_not_nil(scope)
+    return table.unpack(got, 1, got.n)
+  end
+
+  before_each(function()
+    mw.reset_times()
+    began, waited = nanoseconds(), 0
+  end)
+
+  it("is not that of others while it is suspended", function()
+    local co = coroutine.wrap(think)
+    assert.same({ 1, nil, 3, n = 3 }, table.pack(co(1, nil, 3)))
+    wait()
+    assert.same({ nil, 5, n = 2 }, table.pack(co(nil, 5)))
+    check(mw.time_spent().think)
+    assert.equal(mw.time_spent().total, mw.time_spent().think)
+    check(mw.times("table").think[1])
+  end)
+
+  it("ends where it is suspended if it is closed or lost", function()
+    local co = coroutine.create(think)
+    assert.is_true(coroutine.resume(co))
+    wait()
+    assert.is_true(coroutine.close(co))
+    check(mw.time_spent().think)
+    local other = coroutine.create(think)
+    coroutine.resume(other)
+    wait()
+    other = nil
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(other)
+    assert.equal(2, #mw.times("table").think)
+    check(mw.time_spent().think)
+  end)
+
+  it("counts for each scope what it waited itself", function()
+    local co = coroutine.wrap(function()
+      local outer <close> = mw.timed("outer", { column = "outer_us" })
+      coroutine.yield()
+      think()
+      assert.is_not_nil(outer)
+    end)
+    for _ = 1, 3 do
+      co()
+      wait()
+    end
+    check(mw.time_spent().outer)
+    assert.is_true(mw.time_spent().think <= mw.time_spent().outer)
+  end)
+
+  it("leaves coroutine.yield as it was", function()
+    local ok, message = pcall(coroutine.yield)
+    assert.is_false(ok)
+    assert.equal("attempt to yield from outside a coroutine", message)
+    local co = coroutine.create(function(...)
+      return select("#", coroutine.yield(...)), pcall(coroutine.yield, "in")
+    end)
+    assert.same({ true, 1, nil, n = 3 },
+      table.pack(coroutine.resume(co, 1, nil)))
+    assert.same({ true, "in", n = 2 }, table.pack(coroutine.resume(co)))
+    assert.same({ true, 0, true, nil, 7, nil, n = 6 },
+      table.pack(coroutine.resume(co, nil, 7, nil)))
+    co = coroutine.wrap(function()
+      local scope <close> = mw.timed("a", { column = "a_us" })
+      table.sort({ 3, 2, 1 }, coroutine.yield)
+      assert.is_not_nil(scope)
+    end)
+    assert.has_error(co, "attempt to yield across a C-call boundary")
+  end)
+end)
+
+describe("a coroutine in a trace", function()
+  it("waits in a span of its own, if a scope is open", function()
+    local trace <close> = mw.trace():start()
+    local co = coroutine.wrap(function()
+      coroutine.yield()
+      local scope <close> = mw.timed "think"
+      coroutine.yield()
+      assert.is_not_nil(scope)
+    end)
+    for _ = 1, 3 do co() end
+    trace:stop()
+    assert.equal(4, trace:len())
+  end)
+end)

@@ -325,11 +325,14 @@ int luaopen_moonwatch(lua_State *L) {
 }
 ]]
 
+local LUA_FILES = "lua/moonwatch/*.lua lua/moonwatch/*/*.lua " ..
+  "lua/moonwatch/*/*/*.lua"
+
 local out, rows = { LUA_HEAD }, {}
-for i, path in ipairs(files "lua/moonwatch/*.lua lua/moonwatch/*/*.lua") do
+for i, path in ipairs(files(LUA_FILES)) do
   local text = text_of(path)
   local name = path:match "^lua/(.*)%.lua$":gsub("/init$", ""):gsub("/", ".")
-  if name ~= "moonwatch.cli" then
+  do
     out[#out + 1] = ("/* %s */\nstatic const unsigned char m%d[] = {")
       :format(path, i)
     for line = 1, #text, 20 do

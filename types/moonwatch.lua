@@ -927,10 +927,11 @@ function timed:close() end
 ---@class moonwatch.TraceOptions
 ---@field capacity? integer How many events are kept, the last ones; 262,144 by default.
 ---@field sources? moonwatch.Source[] What is traced beside scopes.
+---@field where? boolean Says that a traced write has its place in the program.
 
 ---What a trace can trace by itself.
 ---@alias moonwatch.Source
----| "watch" # each write to what is watched or tracked, and when guards were told
+---| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards heard of it
 ---| "epoch" # clocks that advance
 ---| "transaction" # transactions
 ---| "hierarchy" # the objects that execute
@@ -946,6 +947,10 @@ function trace:start() end
 ---Ends the trace.
 ---@return moonwatch.Trace trace
 function trace:stop() end
+
+---Forgets all events.
+---@return moonwatch.Trace trace
+function trace:clear() end
 
 ---Returns how many events are kept.
 ---@return integer n
@@ -1469,7 +1474,8 @@ function mw.timing(on) end
 function mw.times(format, aggregate) end
 
 ---Returns the seconds that scopes with a column took, by name, and their
----`total`. Where they are nested, the outermost counts.
+---`total`. Where they are nested, the outermost counts; the time in which a
+---coroutine is suspended does not.
 ---@return table<string, number> seconds
 function mw.time_spent() end
 

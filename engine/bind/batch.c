@@ -344,8 +344,7 @@ static int deliver(lua_State *L) {
   prepare_rows(&w, b);
   calls = find_calls(L, s, b, few, &n);
   for (i = 0; i < n; i++) tell(&w, b, &calls[i]);
-  if (mwb_tracing(s))
-    mwb_trace_heard(L, s, MW_NONE, 0, s->engine->watch.calls - told);
+  if (mwb_tracing(s)) mwb_trace_batch(L, s, s->engine->watch.calls - told);
   if (!w.failed) return 0;
   lua_settop(L, FAILURE);
   return lua_error(L);

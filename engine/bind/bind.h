@@ -134,10 +134,11 @@ enum {
   MWB_TRACE,     /* metatables: of a trace, */
   MWB_SCOPE,     /* a timed scope, */
   MWB_SET,       /* and a set of data of a scope */
-  MWB_THREADS,   /* coroutine -> its number in traces, weakly held */
+  MWB_THREADS,   /* coroutine -> its lane, weakly held: see lane.c */
   MWB_TIMERS,    /* functions called when a scope is measured */
   MWB_SOURCES,   /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS,  /* the function that calls mw.context's hooks */
+  MWB_CONTEXTS,  /* the function that calls mw.context's hooks, */
+  MWB_LABEL,     /* and the one that knows what people call an object */
   MWB_QUEUE,     /* the first death that is not delivered yet */
   MWB_NOTE,      /* the function that notes reads */
   MWB_RESTING,   /* tables whose reads are not noted, weakly held */
@@ -204,7 +205,8 @@ typedef struct mwb_state {
   mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */
-  lua_Integer threads; /* number of coroutines with a number in traces */
+  lua_Integer threads; /* number of coroutines that have got a lane */
+  uint32_t scopes;     /* the number of open scopes in these */
   int contexts;        /* does mw.context have hooks? */
   char *scratch;       /* the text of the arguments of a traced call */
   size_t n_scratch, size_scratch;
@@ -213,9 +215,7 @@ typedef struct mwb_state {
   const void *begun_meta, *closer_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
-  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind; in the trace
-                                     ** with this base */
-  uint64_t write_names_base;
+  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
 } mwb_state;
 
 /* Upvalues of every function. */

@@ -134,25 +134,29 @@ static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
   entry->order = (entry->owner == 0) ? 0 : s->transactions[entry->owner].order;
 }
 
+int mwb_find_caller(lua_State *L, lua_Debug *ar) {
+  int level;
+  for (level = 0; lua_getstack(L, level, ar); level++) {
+    lua_getinfo(L, "Sl", ar);
+    if (ar->currentline > 0 && !is_ours(L, ar)) return 1;
+  }
+  return 0;
+}
+
 /* Sets `where` to the number of the text "file:line" of the nearest function of
 ** the program.  To make the text may run finalisers, and a finaliser may end
 ** the owner. */
 static void find_where(lua_State *L, mwb_state *s, mwb_entry *entry) {
   lua_Debug ar;
-  int level;
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
-  for (level = 0; lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline <= 0 || is_ours(L, &ar)) continue;
-    lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    find_owner(L, s, entry);
-    if (entry->owner != 0)
-      entry->its.where =
-          mwb_hold_string(L, s, &mwb_coroutine_of(s, entry->owner)->held, 0,
-                          lua_gettop(L), lua_tostring(L, -1));
-    lua_pop(L, 1);
-    break;
-  }
+  if (!mwb_find_caller(L, &ar)) return;
+  lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+  find_owner(L, s, entry);
+  if (entry->owner != 0)
+    entry->its.where =
+        mwb_hold_string(L, s, &mwb_coroutine_of(s, entry->owner)->held, 0,
+                        lua_gettop(L), lua_tostring(L, -1));
+  lua_pop(L, 1);
 }
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {

@@ -163,6 +163,10 @@ void mwb_unpack(lua_State *L, const mwb_held *held, int table,
 /* Releases the coroutine's values with numbers above `n`. */
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n);
 
+/* Finds the nearest function of the program among the callers, with source and
+** line.  Returns 0 if there is none. */
+int mwb_find_caller(lua_State *L, lua_Debug *ar);
+
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop
 #endif

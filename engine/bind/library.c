@@ -340,6 +340,7 @@ static int build(lua_State *L) {
   mwb_open_plain(L);
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
+  mwb_open_lanes(L, s);
   lua_newtable(L);
   mwb_open_classes(L);
   mwb_open_budget(L);

@@ -51,10 +51,25 @@ int mwb_os_move(const char *path, const char *to) {
   return 0;
 }
 
-int mwb_os_process(void) { return (int)GetCurrentProcessId(); }
+int mwb_os_link(const char *path, char *place, size_t size) {
+  (void)path;
+  (void)place;
+  (void)size;
+  return 0;
+}
+
+FILE *mwb_os_create(const char *path, const char *like) {
+  (void)like;
+  return fopen(path, "wbx"); /* only if there is no such file */
+}
+
+uint64_t mwb_os_chance(void) {
+  return (uint64_t)mwb_os_now() ^ (uint64_t)GetCurrentProcessId() << 32;
+}
 
 #else
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,6 +101,36 @@ int mwb_os_move(const char *path, const char *to) {
   return rename(path, to) == 0;
 }
 
-int mwb_os_process(void) { return (int)getpid(); }
+int mwb_os_link(const char *path, char *place, size_t size) {
+  ssize_t n = readlink(path, place, size - 1);
+  if (n < 0) return 0;
+  place[n] = '\0';
+  return 1;
+}
+
+FILE *mwb_os_create(const char *path, const char *like) {
+  struct stat st;
+  int exists = stat(like, &st) == 0, fd;
+  FILE *file;
+  if (exists && access(like, W_OK) != 0) return NULL;
+  fd = open(path, O_WRONLY | O_CREAT | O_EXCL, exists ? 0600 : 0666);
+  if (fd < 0) return NULL;
+  if (exists && fchown(fd, st.st_uid, st.st_gid) != 0) errno = 0;
+  file =
+      (exists && fchmod(fd, st.st_mode & 0777) != 0) ? NULL : fdopen(fd, "wb");
+  if (file != NULL) return file;
+  close(fd);
+  remove(path);
+  return NULL;
+}
+
+uint64_t mwb_os_chance(void) {
+  uint64_t chance = (uint64_t)mwb_os_now() ^ (uint64_t)getpid() << 32, more;
+  int fd = open("/dev/urandom", O_RDONLY);
+  if (fd < 0) return chance;
+  if (read(fd, &more, sizeof(more)) == (ssize_t)sizeof(more)) chance ^= more;
+  close(fd);
+  return chance;
+}
 
 #endif

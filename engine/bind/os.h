@@ -5,7 +5,9 @@
 #ifndef MWB_OS_H
 #define MWB_OS_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility push(hidden) /* to its end */
@@ -27,8 +29,16 @@ int mwb_os_look(const char *path, mwb_os_file *file);
 ** error, with the reason in `errno`. */
 int mwb_os_move(const char *path, const char *to);
 
-/* Returns the number of the running process. */
-int mwb_os_process(void);
+/* Copies the path to which a link leads.  Returns 0 if there is no link. */
+int mwb_os_link(const char *path, char *place, size_t size);
+
+/* Opens a file that does not exist yet, with the mode, and if possible the
+** owner, of the file `like`, if there is one.  Nobody else may read what is
+** written before.  Returns NULL after an error, with the reason in `errno`. */
+FILE *mwb_os_create(const char *path, const char *like);
+
+/* Returns a number that nobody can guess. */
+uint64_t mwb_os_chance(void);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

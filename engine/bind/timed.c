@@ -5,13 +5,14 @@
 ** A scope is a userdata.  All scopes that are neither traced nor measured are
 ** one, the idle scope.  The first user value of a scope is the table of its
 ** data, if the scope has data; the second belongs to the library's Lua files,
-** if the scope is measured.
+** if the scope is measured; the third is the lane of the scope's coroutine.
 */
 #include "timed.h"
 
 #include <string.h>
 
 #include "class.h"
+#include "lane.h"
 #include "options.h"
 #include "os.h"
 #include "trace.h"
@@ -48,15 +49,17 @@ static int nanoseconds(lua_State *L) {
 #define UP_SCOPE lua_upvalueindex(4)
 
 /* User values of a scope. */
-enum { DATA = 1, MEASURED };
+enum { DATA = 1, MEASURED, LANE };
 
 /* The functions in MWB_TIMERS. */
 enum { ON_OPEN = 1, ON_CLOSE };
 
 typedef struct scope {
   mwb_state *state;
-  uint64_t id;   /* of the begin in the trace; 0: not traced */
-  int64_t begun; /* time of the begin, if the scope is measured */
+  uint64_t id;    /* of the begin in the trace; 0: not traced */
+  int64_t begun;  /* time of the begin, if the scope is measured */
+  int64_t waited; /* how long the coroutine had been suspended then */
+  mwb_lane *lane; /* the coroutine's, which LANE holds; NULL: none */
   uint8_t open;
   uint8_t measured;
   uint8_t data;    /* may the scope have data? */
@@ -92,6 +95,11 @@ static void end_scope(lua_State *L, scope *sc) {
   if (!sc->open || sc->state->engine == NULL) return;
   time = sc->measured ? mwb_now(NULL) - sc->begun : 0;
   sc->open = 0;
+  if (sc->lane != NULL) {
+    time -= mwb_waited(sc->lane) - sc->waited;
+    sc->lane->open--;
+    sc->state->scopes--;
+  }
   end_traced(L, sc);
   if (sc->data) {
     lua_pushnil(L);
@@ -256,10 +264,21 @@ static void read_options(lua_State *L) {
 
 /* Pushes a scope that is not open yet. */
 static scope *new_scope(lua_State *L, mwb_state *s, int uservalues) {
-  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope), uservalues);
+  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope),
+                                         (L == s->main) ? uservalues : LANE);
   memset(sc, 0, sizeof(scope));
   sc->state = s;
   return sc;
+}
+
+/* Opens the scope at `index`. */
+static void open_scope(lua_State *L, mwb_state *s, int index, scope *sc) {
+  sc->open = 1;
+  if (L == s->main || (sc->lane = mwb_push_lane(L, s)) == NULL) return;
+  lua_setiuservalue(L, index, LANE);
+  sc->lane->open++;
+  s->scopes++;
+  sc->waited = sc->lane->waited;
 }
 
 /* Gives the scope at SCOPE a copy of the args, plus `reverse`. */
@@ -326,7 +345,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, SCOPE);
   if (measured) begin_measured(L, sc);
-  sc->open = 1;
+  open_scope(L, s, SCOPE, sc);
   if (mwb_is_running(s)) begin_traced(L, sc);
   if (measured) sc->begun = mwb_now(NULL);
   return 1;
@@ -340,7 +359,7 @@ static int timed_quickly(lua_State *L, mwb_state *s) {
   const char *name = lua_tolstring(L, NAME, &len);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, -2);
-  sc->open = 1;
+  open_scope(L, s, lua_gettop(L), sc);
   sc->id = mw_trace_begin(s->engine, thread,
                           mw_trace_name(s->engine, name, len, 0), NULL, 0);
   return 1;
@@ -366,7 +385,7 @@ static int begin_scope(lua_State *L) {
   scope *sc = new_scope(L, s, 1);
   mwb_push(L, s, MWB_SCOPE);
   lua_setmetatable(L, -2);
-  sc->open = 1;
+  open_scope(L, s, lua_gettop(L), sc);
   sc->id = mwb_trace_begin(L, s, category, name, len);
   return 1;
 }

@@ -7,10 +7,13 @@
 #include <string.h>
 
 #include "class.h"
+#include "entry.h"
 #include "guard.h"
 #include "identity.h"
+#include "lane.h"
 #include "options.h"
 #include "timed.h"
+#include "trap.h"
 
 /* Is there a userdata at 1 with one of the state's metatables? */
 static int has_meta(lua_State *L, const mwb_state *s, int meta) {
@@ -30,41 +33,8 @@ void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
 }
 
 /* {======================================================
-** Threads and names
+** Names
 ** ======================================================= */
-
-/* number(threads, thread, number), protected: there may be no memory. */
-static int set_number(lua_State *L) {
-  lua_rawset(L, 1);
-  return 0;
-}
-
-/* Gives a number to the coroutine on the top, in the table below the top. */
-static mw_thread new_number(lua_State *L, mwb_state *s) {
-  lua_pushcfunction(L, set_number);
-  lua_insert(L, -3);
-  lua_pushinteger(L, s->threads + 2);
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
-    lua_pop(L, 1);
-    return 0;
-  }
-  return (mw_thread)(++s->threads + 1);
-}
-
-mw_thread mwb_thread(lua_State *L, mwb_state *s) {
-  mw_thread number;
-  if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return 1;
-  mwb_push(L, s, MWB_THREADS);
-  lua_pushthread(L);
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, -3) == LUA_TNIL) {
-    lua_pop(L, 1);
-    return new_number(L, s);
-  }
-  number = (mw_thread)lua_tointeger(L, -1);
-  lua_pop(L, 3);
-  return number;
-}
 
 static mw_name name_in(mwb_state *s, const char *category, const char *name,
                        size_t len) {
@@ -94,17 +64,12 @@ void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
   mw_trace_advance(s->engine, thread, name_in(s, "epoch", "advance", 7), clock);
 }
 
-/* The events of writes are named after the kind, or INVALIDATE. */
+/* The events of writes are named after the kind; of batches, INVALIDATE. */
 #define INVALIDATE MW_KINDS
 
 /* Returns the number of an event's name in the running trace. */
 static mw_name write_name(mwb_state *s, int kind) {
-  uint64_t base = s->engine->trace.running->base;
-  if (s->write_names_base != base) {
-    memset(s->write_names, 0, sizeof(s->write_names));
-    s->write_names_base = base;
-  }
-  if (s->write_names[kind] == 0) {
+  if (!mw_trace_has_name(s->engine, s->write_names[kind])) {
     const char *name =
         (kind == INVALIDATE) ? "invalidate" : mwb_kind_name(kind);
     s->write_names[kind] = name_in(s, "watch", name, strlen(name));
@@ -112,76 +77,155 @@ static mw_name write_name(mwb_state *s, int kind) {
   return s->write_names[kind];
 }
 
-static void set_details(lua_State *L, mw_trace_details *details, mw_handle h,
-                        int key) {
-  memset(details, 0, sizeof(*details));
-  details->obj = h;
-  details->key.type = MW_TABSENT;
-  if (h == MW_NONE) return;
-  switch (lua_type(L, key)) {
+/* Sets a value of an event to a value without parts.  Returns 0 if the value at
+** `index` has parts. */
+static int set_plain(lua_State *L, int index, mw_trace_value *v) {
+  v->string = NULL;
+  v->len = 0;
+  switch (lua_type(L, index)) {
     case LUA_TNIL:
-      details->key.type = MW_TNIL;
-      break;
+    case LUA_TNONE:
+      v->value.type = MW_TNIL;
+      return 1;
     case LUA_TBOOLEAN:
-      details->key.type = MW_TBOOLEAN;
-      details->key.u.i = lua_toboolean(L, key);
-      break;
+      v->value.type = MW_TBOOLEAN;
+      v->value.u.i = lua_toboolean(L, index);
+      return 1;
     case LUA_TNUMBER:
-      if (lua_isinteger(L, key)) {
-        details->key.type = MW_TINTEGER;
-        details->key.u.i = (int64_t)lua_tointeger(L, key);
+      if (lua_isinteger(L, index)) {
+        v->value.type = MW_TINTEGER;
+        v->value.u.i = (int64_t)lua_tointeger(L, index);
       } else {
-        details->key.type = MW_TFLOAT;
-        details->key.u.f = (double)lua_tonumber(L, key);
+        v->value.type = MW_TFLOAT;
+        v->value.u.f = (double)lua_tonumber(L, index);
       }
-      break;
+      return 1;
     case LUA_TSTRING:
-      details->key.type = MW_TSTRING;
-      details->string = lua_tolstring(L, key, &details->len);
-      break;
-    default: /* JSON has no such key: its type */
-      details->key.type = MW_TSTRING;
-      details->string = luaL_typename(L, key);
-      details->len = strlen(details->string);
+      v->value.type = MW_TSTRING;
+      v->string = lua_tolstring(L, index, &v->len);
+      return 1;
+    default:
+      return 0;
   }
 }
 
-void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int key,
-                     int kind) {
+/* Pushes what people call the object at `index`, and returns the text; NULL if
+** the object has no name. */
+static const char *push_label(lua_State *L, const mwb_state *s, int index,
+                              size_t *len) {
+  mwb_push(L, s, MWB_LABEL);
+  lua_pushvalue(L, index);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK || lua_type(L, -1) != LUA_TSTRING)
+    return NULL;
+  return lua_tolstring(L, -1, len);
+}
+
+/* Sets a value of an event.  May push the value's label. */
+static void set_value(lua_State *L, mwb_state *s, int index,
+                      mw_trace_value *v) {
+  mw_handle h;
+  if (set_plain(L, index, v)) return;
+  h = (lua_type(L, index) == LUA_TLIGHTUSERDATA) ? MW_NONE
+                                                 : mwb_handle_of(L, s, index);
+  v->value.type = (h == MW_NONE) ? MW_TOTHER : MW_TOBJECT;
+  v->value.u.i = (int64_t)h;
+  if (h != MW_NONE && mw_trace_has_object(s->engine, h)) return;
+  if (lua_type(L, index) == LUA_TTABLE || lua_type(L, index) == LUA_TUSERDATA)
+    v->string = push_label(L, s, index, &v->len);
+  if (v->string == NULL && h == MW_NONE) {
+    v->string = luaL_typename(L, index);
+    v->len = strlen(v->string);
+  }
+}
+
+/* Sets the key of an event.  A key that is an object is the name of its
+** type. */
+static void set_key(lua_State *L, int index, mw_trace_details *details) {
+  mw_trace_value key;
+  if (!set_plain(L, index, &key)) {
+    key.value.type = MW_TSTRING;
+    key.string = luaL_typename(L, index);
+    key.len = strlen(key.string);
+  }
+  details->key = key.value;
+  details->string = key.string;
+  details->len = key.len;
+}
+
+/* Writes "file:line" of the nearest function of the program to `text`, which
+** has room for LUA_IDSIZE + 16 bytes.  Returns the number of bytes. */
+static size_t write_where(lua_State *L, char *text) {
+  lua_Debug ar;
+  size_t len;
+  char digits[16], *at = digits + sizeof(digits);
+  int line;
+  if (!mwb_find_caller(L, &ar)) return 0;
+  len = strlen(ar.short_src);
+  for (line = ar.currentline; line > 0; line /= 10)
+    *--at = (char)('0' + line % 10);
+  memcpy(text, ar.short_src, len);
+  text[len++] = ':';
+  memcpy(text + len, at, (size_t)(digits + sizeof(digits) - at));
+  return len + (size_t)(digits + sizeof(digits) - at);
+}
+
+uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   mw_trace_details details;
-  if (!mwb_is_running(s)) return;
-  set_details(L, &details, h, key);
-  mw_trace_change(s->engine, mwb_thread(L, s), write_name(s, kind), &details);
+  char where[LUA_IDSIZE + 16];
+  int top = lua_gettop(L);
+  uint64_t id;
+  if (!mwb_is_running(s) || !lua_checkstack(L, LUA_MINSTACK)) return 0;
+  details.obj = h;
+  details.label = details.where = details.context = NULL;
+  details.guards = 0;
+  details.same_time = 0;
+  set_key(L, KEY, &details);
+  set_value(L, s, OLD, &details.old);
+  set_value(L, s, VALUE, &details.now);
+  if (!mw_trace_has_object(s->engine, h))
+    details.label = push_label(L, s, OBJECT, &details.label_len);
+  if (s->sources & MWB_WHERE) {
+    details.where_len = write_where(L, where);
+    details.where = (details.where_len > 0) ? where : NULL;
+  }
+  id = mw_trace_change(s->engine, mwb_thread(L, s), write_name(s, kind),
+                       &details);
+  lua_settop(L, top);
+  return id;
 }
 
-/* Calls the hooks of mw.context, and pushes the array of their results, or
-** nil. */
-static void push_contexts(lua_State *L, mwb_state *s) {
+/* Calls the hooks of mw.context and pushes the array of their results, or nil.
+** Returns the text of the array, or NULL. */
+static const char *push_contexts(lua_State *L, mwb_state *s, size_t *len) {
+  if (!s->contexts || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   mwb_push(L, s, MWB_CONTEXTS);
-  if (lua_pcall(L, 0, 1, 0) == LUA_OK) return;
-  lua_pop(L, 1);
-  lua_pushnil(L);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK || !lua_istable(L, -1)) return NULL;
+  return mwb_array_args(L, s, -1, len);
 }
 
-void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, int key,
-                     uint64_t guards) {
+void mwb_trace_heard(lua_State *L, mwb_state *s, uint64_t id, uint64_t guards) {
+  int top = lua_gettop(L);
+  const char *context;
+  size_t len = 0;
+  if (guards == 0 || !mwb_is_running(s)) return;
+  context = push_contexts(L, s, &len);
+  mw_trace_heard(s->engine, id, guards, context, len);
+  lua_settop(L, top);
+}
+
+void mwb_trace_batch(lua_State *L, mwb_state *s, uint64_t guards) {
   mw_trace_details details;
   mw_thread thread;
-  int top = 0;
+  int top = lua_gettop(L);
   if (guards == 0 || !mwb_is_running(s)) return;
   thread = mwb_thread(L, s);
-  set_details(L, &details, h, key);
+  memset(&details, 0, sizeof(details));
+  details.key.type = MW_TABSENT;
   details.guards = guards;
-  details.same_time = h != MW_NONE; /* the time of the write */
-  if (s->contexts && lua_checkstack(L, LUA_MINSTACK)) {
-    top = lua_gettop(L);
-    push_contexts(L, s);
-    if (lua_istable(L, -1))
-      details.context = mwb_array_args(L, s, -1, &details.context_len);
-  }
+  details.context = push_contexts(L, s, &details.context_len);
   if (mwb_is_running(s)) /* a hook may have stopped the trace */
     mw_trace_change(s->engine, thread, write_name(s, INVALIDATE), &details);
-  if (top > 0) lua_settop(L, top);
+  lua_settop(L, top);
 }
 
 /* }====================================================== */
@@ -217,6 +261,7 @@ static int counter(lua_State *L) {
   const char *name;
   size_t len;
   mw_thread thread;
+  mw_name number;
   check_name(L, "counter");
   lua_settop(L, 2);
   if (lua_type(L, 2) != LUA_TNUMBER)
@@ -224,8 +269,11 @@ static int counter(lua_State *L) {
   if (!mwb_is_running(s)) return 0;
   thread = mwb_thread(L, s);
   name = lua_tolstring(L, 1, &len);
-  mw_trace_counter(s->engine, thread, mw_trace_name(s->engine, name, len, 0),
-                   lua_tonumber(L, 2));
+  number = mw_trace_name(s->engine, name, len, 0);
+  if (lua_isinteger(L, 2))
+    mw_trace_integer(s->engine, thread, number, (int64_t)lua_tointeger(L, 2));
+  else
+    mw_trace_counter(s->engine, thread, number, lua_tonumber(L, 2));
   return 0;
 }
 
@@ -291,15 +339,17 @@ static size_t read_capacity(lua_State *L, int index) {
 static int new_trace(lua_State *L) {
   static const mwb_option options[] = {{"capacity", LUA_TNONE, NULL},
                                        {"sources", LUA_TTABLE, NULL},
+                                       {"where", LUA_TBOOLEAN, NULL},
                                        {NULL, 0, NULL}};
   mwb_state *s = mwb_enter(L);
   size_t capacity;
   trace *t;
   int bits;
   lua_settop(L, 1);
-  mwb_read_options(L, "trace", 1, options); /* at 2 and 3 */
+  mwb_read_options(L, "trace", 1, options); /* at 2, 3 and 4 */
   capacity = read_capacity(L, 2);
   bits = read_sources(L, 3);
+  if (lua_toboolean(L, 4)) bits |= MWB_WHERE;
   t = (trace *)lua_newuserdatauv(L, sizeof(trace), 0);
   t->state = s;
   t->ring = NULL;
@@ -360,6 +410,14 @@ static int stop(lua_State *L) {
   return 1;
 }
 
+/* trace:clear() -> trace */
+static int clear(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_trace_clear(s->engine, check_trace(L, s, "clear")->ring);
+  lua_settop(L, 1);
+  return 1;
+}
+
 /* trace:len() -> number of events in the trace */
 static int count(lua_State *L) {
   const trace *t = check_trace(L, mwb_enter(L), "len");
@@ -399,6 +457,13 @@ static int set_contexts(lua_State *L) {
   return 0;
 }
 
+/* label(f): f(object) -> what people call the object, or nil */
+static int set_label(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_LABEL);
+  return 0;
+}
+
 /* traced() -> the table of sources */
 static int traced(lua_State *L) {
   mwb_push(L, mwb_state_of(L), MWB_SOURCES);
@@ -428,6 +493,7 @@ static int trace_methods(lua_State *L) {
 void mwb_open_tracing(lua_State *L) {
   static const luaL_Reg functions[] = {{"contexts", set_contexts},
                                        {"json", json},
+                                       {"label", set_label},
                                        {"traced", traced},
                                        {"trace_methods", trace_methods},
                                        {NULL, NULL}};
@@ -443,13 +509,10 @@ void mwb_open_trace(lua_State *L, mwb_state *s) {
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", stop}, {"__gc", free_trace}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"start", start},
-                                     {"stop", stop},
-                                     {"len", count},
-                                     {"lost", lost},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"start", start}, {"stop", stop},
+                                     {"clear", clear}, {"len", count},
+                                     {"lost", lost},   {NULL, NULL}};
   mwb_new_meta(L, MWB_TRACE, "trace", meta, methods);
-  mwb_new_ephemeron(L, MWB_THREADS);
   lua_newtable(L);
   mwb_keep(L, s, MWB_SOURCES);
   mwb_set_funcs(L, functions);

@@ -19,7 +19,8 @@ enum {
   MWB_WATCHES = 1,
   MWB_EPOCHS = 2,
   MWB_TRANSACTIONS = 4,
-  MWB_HIERARCHIES = 8
+  MWB_HIERARCHIES = 8,
+  MWB_WHERE = 16 /* and the option `where` */
 };
 
 /* Is each write traced? */
@@ -31,10 +32,6 @@ static inline int mwb_tracing(const mwb_state *s) {
 static inline int mwb_is_running(const mwb_state *s) {
   return s->engine->trace.running != NULL;
 }
-
-/* Returns the number of the running coroutine, 1 for the main thread.  Returns
-** 0 if there is no memory. */
-mw_thread mwb_thread(lua_State *L, mwb_state *s);
 
 /* Raises unless there is a userdata at 1 with one of the state's metatables. */
 void mwb_check_self(lua_State *L, const mwb_state *s, const char *name,
@@ -48,18 +45,18 @@ uint64_t mwb_trace_begin(lua_State *L, mwb_state *s, const char *category,
 /* Traces the advance of a clock. */
 void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock);
 
-/* Traces a write to the object `h`, before the write; the key is at index
-** `key`. */
-void mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int key,
-                     int kind);
+/* Traces a write to the object `h`, before the write, which is on the stack as
+** in trap.h, with the old value.  Returns the identity of the event, 0 if the
+** event was lost.  May run finalisers. */
+uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind);
 
-/* Traces that a write has called `guards` guards; MW_NONE: that a batch has,
-** which has no key.  May call the hooks of mw.context. */
-void mwb_trace_heard(lua_State *L, mwb_state *s, mw_handle h, int key,
-                     uint64_t guards);
+/* Traces that the write of an event has called `guards` guards, or that a batch
+** has.  May call the hooks of mw.context. */
+void mwb_trace_heard(lua_State *L, mwb_state *s, uint64_t id, uint64_t guards);
+void mwb_trace_batch(lua_State *L, mwb_state *s, uint64_t guards);
 
 /* Returns the text of a JSON object for the table at `index`, valid until the
-** next text is made.  Returns NULL if there is no memory. */
+** next text is made.  If there is no memory, the object says so. */
 const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
 /* Like `mwb_args`, for a JSON array of the table's values at 1, 2, ... */

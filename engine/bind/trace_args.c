@@ -11,7 +11,8 @@
 #include "../json.h"
 #include "shadow.h"
 
-/* Deeper tables are not shown, and a longer text gets no more fields. */
+/* Of deeper tables, and of what comes when the text is longer, the text says
+** only how much it is. */
 #define MAX_DEPTH 8
 #define MAX_ARGS 65536
 
@@ -51,9 +52,10 @@ static void begin(encoder *en, lua_State *L, mwb_state *s) {
 }
 
 static const char *finish(encoder *en, size_t *len) {
+  static const char lost[] = "{\"lost\":\"no memory\"}";
   mwi_json_flush(&en->out);
-  *len = en->s->n_scratch;
-  return en->out.failed ? NULL : en->s->scratch;
+  *len = en->out.failed ? sizeof(lost) - 1 : en->s->n_scratch;
+  return en->out.failed ? lost : en->s->scratch;
 }
 
 static void put_string(encoder *en, int index) {
@@ -99,62 +101,193 @@ static void put_value(encoder *en, int index, int depth) {
   }
 }
 
-/* Puts a key as a string, as JSON demands. */
-static void put_key(encoder *en, int index) {
-  int type = lua_type(en->L, index);
-  lua_Number x = lua_tonumber(en->L, index);
-  int bare = type == LUA_TBOOLEAN || (type == LUA_TNUMBER && x - x == 0);
-  if (bare) mwi_json_literal(&en->out, "\"");
-  put_value(en, index, MAX_DEPTH);
-  if (bare) mwi_json_literal(&en->out, "\"");
+/* {======================================================
+** Keys
+**
+** JSON's keys are strings.  The keys of a table become different strings: a
+** string stays, and another key becomes its text, 1 or true or function.  Where
+** a table has string keys that look like such texts, or are no UTF-8, all other
+** keys get brackets, [1]; a string that begins with a bracket, or is no UTF-8,
+** becomes ["..."], with escapes.  A key that is an object is followed by its
+** number among these keys.
+** ======================================================= */
+
+/* What a look at all keys of a table has found. */
+typedef struct contents {
+  lua_Unsigned n; /* the number of keys */
+  int is_list;    /* are the keys 1 to n? */
+  int brackets;
+} contents;
+
+/* Does a string begin as the text of another key does? */
+static int is_ambiguous(const char *s, size_t len) {
+  static const char *const words[] = {"true", "false",    "inf",    "table",
+                                      "func", "userdata", "thread", NULL};
+  int i;
+  if (len == 0) return 0;
+  if ((*s >= '0' && *s <= '9') || *s == '-') return 1;
+  for (i = 0; words[i] != NULL; i++)
+    if (len >= strlen(words[i]) && memcmp(s, words[i], strlen(words[i])) == 0)
+      return 1;
+  return 0;
 }
+
+static contents look_at(lua_State *L, int index) {
+  contents c = {0, 1, 0};
+  lua_Unsigned most = lua_rawlen(L, index);
+  int others = 0, ambiguous = 0;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+    size_t len;
+    c.n++;
+    if (lua_type(L, -2) == LUA_TSTRING) {
+      const char *s = lua_tolstring(L, -2, &len);
+      ambiguous = ambiguous || is_ambiguous(s, len);
+      c.brackets =
+          c.brackets || (len > 0 && *s == '[') || !mwi_json_is_utf8(s, len);
+      c.is_list = 0;
+    } else {
+      others = 1;
+      c.is_list = c.is_list && lua_isinteger(L, -2) &&
+                  (lua_Unsigned)lua_tointeger(L, -2) - 1 < most;
+    }
+  }
+  c.is_list = c.is_list && c.n == most && c.n > 0;
+  c.brackets = c.brackets || (others && ambiguous);
+  return c;
+}
+
+/* Puts a string as ["..."], as the inner part of a JSON string. */
+static void put_quoted(encoder *en, const char *s, size_t len) {
+  static const char hex[] = "0123456789abcdef";
+  size_t i, n;
+  mwi_json_literal(&en->out, "[\\\"");
+  for (i = 0; i < len; i += n) {
+    unsigned char c = (unsigned char)s[i];
+    char escaped[] = {'\\', '\\', 'x', hex[c >> 4], hex[c & 15]};
+    n = mwi_json_character(s + i, len - i);
+    if (n == 0 || c < 0x20 || c == '<' || c == '"' || c == '\\') {
+      mwi_json_put(&en->out, escaped, sizeof(escaped));
+      n = 1;
+    } else {
+      mwi_json_put(&en->out, s + i, n);
+    }
+  }
+  mwi_json_literal(&en->out, "\\\"]");
+}
+
+static void put_text_key(encoder *en, int index, int brackets) {
+  size_t len;
+  const char *s = lua_tolstring(en->L, index, &len);
+  if (brackets && ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len))) {
+    mwi_json_literal(&en->out, "\"");
+    put_quoted(en, s, len);
+    mwi_json_literal(&en->out, "\"");
+  } else {
+    mwi_json_string(&en->out, s, len);
+  }
+}
+
+/* Puts a key that is no string; `objects` counts the keys that are objects. */
+static void put_other_key(encoder *en, int index, int brackets,
+                          lua_Unsigned *objects) {
+  lua_State *L = en->L;
+  const char *name = luaL_typename(L, index);
+  lua_Number x = lua_tonumber(L, index);
+  mwi_json_literal(&en->out, "\"");
+  if (brackets) mwi_json_literal(&en->out, "[");
+  if (lua_type(L, index) == LUA_TBOOLEAN) {
+    put_value(en, index, MAX_DEPTH);
+  } else if (lua_type(L, index) != LUA_TNUMBER) {
+    mwi_json_put(&en->out, name, strlen(name));
+    if (++*objects > 1) {
+      mwi_json_literal(&en->out, " ");
+      mwi_json_integer(&en->out, (int64_t)*objects);
+    }
+  } else if (x - x == 0) {
+    put_number(en, index);
+  } else {
+    mwi_json_put(&en->out, (x > 0) ? "inf" : "-inf", (x > 0) ? 3 : 4);
+  }
+  if (brackets) mwi_json_literal(&en->out, "]");
+  mwi_json_literal(&en->out, "\"");
+}
+
+/* }====================================================== */
 
 static int is_full(const encoder *en) { return en->s->n_scratch > MAX_ARGS; }
 
-static void put_array(encoder *en, int index, int depth) {
-  lua_Unsigned i, n = lua_rawlen(en->L, index);
+/* Puts how many elements or fields the text does not have, after a comma. */
+static void put_rest(encoder *en, int is_list, lua_Unsigned n) {
+  if (n == 0) return;
+  mwi_json_literal(&en->out, ",");
+  if (!is_list) mwi_json_literal(&en->out, "\"[\xE2\x80\xA6]\":");
+  mwi_json_literal(&en->out, "\"\xE2\x80\xA6 ");
+  mwi_json_integer(&en->out, (int64_t)n);
+  mwi_json_literal(&en->out, " more\"");
+}
+
+static void put_array(encoder *en, int index, lua_Unsigned n, int depth) {
+  lua_Unsigned i;
   mwi_json_literal(&en->out, "[");
-  for (i = 1; i <= n && !is_full(en); i++) {
+  for (i = 1; i <= n && (i == 1 || !is_full(en)); i++) {
     if (i > 1) mwi_json_literal(&en->out, ",");
     lua_rawgeti(en->L, index, (lua_Integer)i);
     put_value(en, lua_gettop(en->L), depth);
     lua_pop(en->L, 1);
   }
+  put_rest(en, 1, n + 1 - i);
   mwi_json_literal(&en->out, "]");
 }
 
-static void put_object(encoder *en, int index, int depth) {
+static void put_object(encoder *en, int index, const contents *c, int depth) {
   lua_State *L = en->L;
-  int follows = 0;
+  lua_Unsigned n = 0, objects = 0;
   mwi_json_literal(&en->out, "{");
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     int top = lua_gettop(L);
-    if (is_full(en)) {
+    if (n > 0 && is_full(en)) {
       lua_pop(L, 2);
       break;
     }
-    if (follows) mwi_json_literal(&en->out, ",");
-    follows = 1;
-    put_key(en, top - 1);
+    if (n++ > 0) mwi_json_literal(&en->out, ",");
+    if (lua_type(L, top - 1) == LUA_TSTRING)
+      put_text_key(en, top - 1, c->brackets);
+    else
+      put_other_key(en, top - 1, c->brackets, &objects);
     mwi_json_literal(&en->out, ":");
     put_value(en, top, depth);
   }
+  put_rest(en, 0, c->n - n);
   mwi_json_literal(&en->out, "}");
 }
 
-/* Shows a table that is too deep by its type, which also ends a circle. */
+/* Puts what a table is whose fields are not shown. */
+static void put_deep(encoder *en, lua_Unsigned n) {
+  mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table with ");
+  mwi_json_integer(&en->out, (int64_t)n);
+  if (n == 1)
+    mwi_json_literal(&en->out, " field, deeper than 8\"");
+  else
+    mwi_json_literal(&en->out, " fields, deeper than 8\"");
+}
+
+/* A circle ends where it is too deep. */
 static void put_table(encoder *en, int index, int depth) {
   lua_State *L = en->L;
   int top = lua_gettop(L);
-  if (depth >= MAX_DEPTH || !lua_checkstack(L, LUA_MINSTACK)) {
-    mwi_json_literal(&en->out, "\"table\"");
+  contents c;
+  if (!lua_checkstack(L, LUA_MINSTACK)) {
+    mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table\"");
     return;
   }
   if (mwb_push_shadow(L, index)) index = lua_gettop(L);
-  if (lua_rawlen(L, index) > 0 && depth > 0)
-    put_array(en, index, depth + 1);
+  c = look_at(L, index);
+  if (depth >= MAX_DEPTH)
+    put_deep(en, c.n);
+  else if (c.is_list && depth > 0)
+    put_array(en, index, c.n, depth + 1);
   else
-    put_object(en, index, depth + 1);
+    put_object(en, index, &c, depth + 1);
   lua_settop(L, top);
 }
 
@@ -168,6 +301,6 @@ const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
 const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len) {
   encoder en;
   begin(&en, L, s);
-  put_array(&en, lua_absindex(L, index), MAX_DEPTH);
+  put_array(&en, lua_absindex(L, index), lua_rawlen(L, index), MAX_DEPTH);
   return finish(&en, len);
 }

@@ -53,6 +53,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->asked = w->batched = w->ignored = w->told = w->failed = 0;
   w->heard = 1;
+  w->traced = 0;
 }
 
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
@@ -486,6 +487,8 @@ int mwb_call_class(mwb_write *w, lua_KFunction k) {
   int n = 3;
   lua_pushinteger(L, (lua_Integer)w->seq);
   lua_replace(L, SEQ);
+  lua_pushinteger(L, (lua_Integer)w->traced);
+  lua_replace(L, TRACED);
   if (lua_isfunction(L, RESULT)) {
     lua_pushvalue(L, OBJECT);
   } else if (!mwb_find_newindex(L)) {
@@ -516,6 +519,7 @@ void mwb_write_reopen(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
              (int)(context >> KIND) - 1);
   w->obj = h;
   w->seq = (uint64_t)lua_tointeger(L, SEQ);
+  w->traced = (uint64_t)lua_tointeger(L, TRACED);
   w->change.key = mwb_key(L, s, KEY);
   w->ignored = (context & IGNORED) != 0;
   w->failed = (context & FAILED) != 0;
@@ -630,7 +634,11 @@ void mwb_write_before(mwb_write *w) {
     mwb_write_compare(w);
     if (w->r == NULL) return;
   }
-  if (needs & MWB_TRACES) mwb_trace_write(w->L, s, w->obj, KEY, w->change.kind);
+  if (needs & MWB_TRACES) {
+    w->traced = mwb_trace_write(w->L, s, w->obj, w->change.kind);
+    look_again(w); /* a finaliser may have run */
+    if (w->r == NULL) return;
+  }
   if ((needs & MWB_BATCHES) && !w->change.flags_only)
     w->batched = mwb_note_write(w);
   if (w->r == NULL) return;
@@ -638,8 +646,8 @@ void mwb_write_before(mwb_write *w) {
     mwi_write_note(e, w->r, &w->change, w->seq);
   else if (w->heard)
     mwi_write_begin(e, w->r, &w->change, w->seq);
-  if (needs & MWB_TRACES)
-    mwb_trace_heard(w->L, s, w->obj, KEY, e->watch.calls - calls);
+  if (w->traced != 0)
+    mwb_trace_heard(w->L, s, w->traced, e->watch.calls - calls);
   if (w->told) look_after_guards(w);
 }
 
@@ -650,8 +658,8 @@ int mwb_write_after(mwb_write *w) {
   if (lives) mwi_write_results(e, w->r, &w->change);
   if (lives && e->watch.after > 0 && !w->batched) {
     mwi_write_end(e, w->r, &w->change, w->seq);
-    if (w->s->needs & MWB_TRACES)
-      mwb_trace_heard(w->L, w->s, w->obj, KEY, e->watch.calls - calls);
+    if (w->traced != 0)
+      mwb_trace_heard(w->L, w->s, w->traced, e->watch.calls - calls);
   }
   if (w->failed) lua_settop(w->L, FAILURE);
   return w->failed;

@@ -39,13 +39,14 @@ struct mwb_write {
   int told;              /* has a guard been called, which may do anything? */
   int heard;             /* may a guard have to be told of the write? */
   int failed;            /* is there an error at FAILURE? */
+  uint64_t traced;       /* the write's event in the trace, or 0 */
 };
 
 #define MWB_GIVEN 2
 
 /* While a class's `__newindex` runs, the stack of the write has more places.
 ** RUNNING belongs to the caller of `mwb_call_class`. */
-enum { RUNNING = FAILURE + 1, SEQ, RESULT };
+enum { RUNNING = FAILURE + 1, TRACED, SEQ, RESULT };
 
 /* The kind of a plain write follows from the old and the new value. */
 #define MWB_PLAIN (-1)

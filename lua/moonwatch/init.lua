@@ -66,7 +66,8 @@ defer(private.effects_methods, {
 })
 defer(private.trace_methods(), { write = "trace" })
 
--- What the core calls when a scope is measured.
+-- What the core calls when an object is traced, and when a scope is measured.
+private.label(deferred("trace.label", "of"))
 private.timers(deferred("times", "opened"), deferred("times", "closed"))
 
 local mw = {}

@@ -7,3 +7,4 @@ local private = require("moonwatch.core").private
 for _, t in ipairs { mw, private.effects_methods, (private.trace_methods()) } do
   for _ in pairs(t) do end
 end
+require "moonwatch.trace.label"

@@ -12,7 +12,8 @@ local trace
 local function traced(f)
   local mw = require "moonwatch"
   if trace then trace:stop() end
-  trace = mw.trace { capacity = 64, sources = { "watch", "transaction" } }
+  trace = mw.trace { capacity = 64, sources = { "watch", "transaction" },
+    where = true }
   trace:start()
   f(mw)
   trace:stop()
@@ -29,13 +30,19 @@ function scenarios.scopes()
       mw.instant("instant", { i })
       mw.counter("counter", i)
     end
-    coroutine.wrap(function() mw.timed("inside"):close() end)()
+    local inside = coroutine.wrap(function()
+      local scope <close> = mw.timed("inside", { column = "inside_us" })
+      coroutine.yield(1)
+      return scope
+    end)
+    check(inside() == 1 and inside() ~= nil)
   end)
 end
 
 function scenarios.traced_writes()
   traced(function(mw)
-    local object = mw.track { x = 0 }
+    local Class = { __name = "Class" }
+    local object = mw.track(setmetatable({ x = 0 }, Class))
     local context <close> = mw.context(function() return "context" end)
     mw.watch(object, function() end, { once = false })
     for i = 1, 3 do
@@ -45,6 +52,8 @@ function scenarios.traced_writes()
     local ok, err = mw.transaction(function() object.x = 10 end)
     if not ok then error(err, 0) end
     check(object.x == 10 and context)
+    object.y = setmetatable({}, Class)
+    object.y = ("text"):rep(100)
   end)
 end
 
@@ -104,6 +113,16 @@ function scenarios.told_counters()
   check(metrics:to_json() == '{"n":1}')
   metrics:finish()
   mw.reset_counters()
+end
+
+function scenarios.cleared_traces()
+  traced(function(mw)
+    for i = 1, 3 do
+      mw.instant("before", { i })
+      check(trace:clear():len() == 0 and trace:lost() == 0)
+      mw.counter("after", i)
+    end
+  end)
 end
 
 -- What was not counted is not reported.

@@ -20,7 +20,9 @@ local Hierarchy, its_own = check.class "hierarchy"
 -- Hooks
 -- =======================================================
 
--- All copies of this file share the set of hierarchies that have hooks.
+-- All copies of this file share the set of hierarchies, and the set of those
+-- that have hooks.
+private.hierarchies = private.hierarchies or setmetatable({}, { __mode = "k" })
 private.hooked = private.hooked or setmetatable({}, { __mode = "k" })
 local hooked = private.hooked
 
@@ -446,5 +448,6 @@ return function(opts)
     names = its.names, keys = {},
     holders = setmetatable({}, { __mode = "v" }),
   })
+  private.hierarchies[h] = true
   return setmetatable(h, Hierarchy)
 end

@@ -1,0 +1,127 @@
+/*
+** lane.c - coroutines in traces, and how long they are suspended.
+** SPDX-License-Identifier: MIT
+**
+**     MWB_THREADS: coroutine --> lane (userdata)
+**
+** The keys of MWB_THREADS are weak; an open scope holds its lane.  The time of
+** a coroutine that is suspended belongs to others, so the library's own
+** coroutine.yield takes the place of Lua's: while scopes are open in a
+** coroutine, it notes how long the coroutine waits, in a trace as a span
+** "suspended".
+*/
+#include "lane.h"
+
+#include <lualib.h>
+
+#include "library.h"
+#include "timed.h"
+#include "trace.h"
+
+/* lane(threads, thread, number) -> lane, protected: there may be no memory. */
+static int new_lane(lua_State *L) {
+  mwb_lane *lane = (mwb_lane *)lua_newuserdatauv(L, sizeof(mwb_lane), 0);
+  lane->number = (mw_thread)lua_tointeger(L, 3);
+  lane->open = 0;
+  lane->since = lane->waited = 0;
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 4);
+  lua_rawset(L, 1);
+  return 1;
+}
+
+/* Pushes the lane of the running coroutine, or nil. */
+static mwb_lane *push_known(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_THREADS);
+  lua_pushthread(L);
+  lua_rawget(L, -2);
+  lua_replace(L, -2);
+  return (mwb_lane *)lua_touserdata(L, -1);
+}
+
+mwb_lane *mwb_push_lane(lua_State *L, mwb_state *s) {
+  mwb_lane *lane;
+  if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
+  if ((lane = push_known(L, s)) != NULL) return lane;
+  lua_pop(L, 1);
+  lua_pushcfunction(L, new_lane);
+  mwb_push(L, s, MWB_THREADS);
+  lua_pushthread(L);
+  lua_pushinteger(L, s->threads + 2);
+  if (lua_pcall(L, 3, 1, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    return NULL;
+  }
+  s->threads++;
+  return (mwb_lane *)lua_touserdata(L, -1);
+}
+
+mw_thread mwb_thread(lua_State *L, mwb_state *s) {
+  const mwb_lane *lane;
+  mw_thread number;
+  if (L == s->main) return 1;
+  lane = mwb_push_lane(L, s);
+  if (lane == NULL) return 0;
+  number = lane->number;
+  lua_pop(L, 1);
+  return number;
+}
+
+int64_t mwb_waited(const mwb_lane *lane) {
+  return lane->waited + ((lane->since != 0) ? mwb_now(NULL) - lane->since : 0);
+}
+
+/* The coroutine goes on; the identity of the span "suspended" is at 1. */
+static int go_on(lua_State *L, int status, lua_KContext context) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_lane *lane = push_known(L, s);
+  (void)status;
+  (void)context;
+  lua_pop(L, 1);
+  if (lane != NULL && lane->since != 0) {
+    lane->waited = mwb_waited(lane);
+    lane->since = 0;
+  }
+  if (s->engine != NULL)
+    mw_trace_end(s->engine, (uint64_t)lua_tointeger(L, 1), NULL, 0);
+  return lua_gettop(L) - 1;
+}
+
+/* coroutine.yield(...) */
+static int yield(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  int n = lua_gettop(L);
+  mwb_lane *lane;
+  uint64_t id;
+  if (s->engine == NULL || s->scopes == 0 || !lua_isyieldable(L) ||
+      !lua_checkstack(L, LUA_MINSTACK))
+    return lua_yield(L, n);
+  lane = push_known(L, s);
+  lua_pop(L, 1);
+  if (lane == NULL || lane->open == 0) return lua_yield(L, n);
+  id = mwb_trace_begin(L, s, "coroutine", "suspended", 9);
+  lane->since = mwb_now(NULL);
+  lua_pushinteger(L, (lua_Integer)id);
+  lua_insert(L, 1);
+  return lua_yieldk(L, n, 0, go_on);
+}
+
+/* Puts the function in the place of Lua's own, unless the program has put one
+** there. */
+static void replace_yield(lua_State *L, const mwb_state *s) {
+  int top = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, LUA_COLIBNAME) == LUA_TTABLE) {
+    lua_getfield(L, -1, "yield");
+    if (lua_iscfunction(L, -1)) {
+      mwb_push_function(L, s, yield);
+      lua_setfield(L, -3, "yield");
+    }
+  }
+  lua_settop(L, top);
+}
+
+void mwb_open_lanes(lua_State *L, mwb_state *s) {
+  mwb_new_ephemeron(L, MWB_THREADS);
+  replace_yield(L, s);
+}

@@ -1,0 +1,23 @@
+--- What people call an object: its name in a hierarchy, or its class.
+-- SPDX-License-Identifier: MIT
+--
+-- The core asks when a trace first tells of an object, in the middle of a
+-- write, so no function of the program is called here.
+
+local named = require "moonwatch.policy.named"
+local object_class = require "moonwatch.policy.object_class"
+local private = require("moonwatch.core").private
+
+local label = {}
+
+--- Returns the name of an object, or nil.
+function label.of(obj)
+  for hierarchy in pairs(private.hierarchies or {}) do
+    local name = hierarchy:name_of(obj)
+    if name then return name end
+  end
+  local class = object_class.of(obj)
+  return class and (named.name(class) or object_class.name(class)) or nil
+end
+
+return label

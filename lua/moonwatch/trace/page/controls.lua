@@ -1,0 +1,368 @@
+--- What a person does with the page: search, choose, move.
+-- SPDX-License-Identifier: MIT
+
+return [==[
+// Tips ------------------------------------------------------------------
+
+function showTip(e, text) {
+  const tip = $("tip");
+  tip.textContent = cut(text);
+  tip.style.display = "block";
+  const w = tip.offsetWidth, h = tip.offsetHeight;
+  tip.style.left = Math.max(Math.min(e.clientX + 14, innerWidth - w - 4), 0) +
+    "px";
+  tip.style.top = Math.max(e.clientY + 18 + h > innerHeight ?
+    e.clientY - h - 8 : e.clientY + 18, 0) + "px";
+}
+
+function hideTip() { $("tip").style.display = "none"; }
+
+for (const its of document.querySelectorAll("[data-tip]")) {
+  its.addEventListener("pointermove", e => showTip(e, its.dataset.tip));
+  its.addEventListener("pointerleave", hideTip);
+}
+
+// Tables ----------------------------------------------------------------
+
+const nameTip = t => model.names[t.name] + "\n[" + model.categories[t.name] +
+  "]\nClick: the longest one.";
+
+const totals = new Table("totals", [
+  { title: "name", width: "minmax(16em, 3fr)", about: "The name of the scope.",
+    value: t => model.names[t.name], text: t => model.names[t.name],
+    tip: nameTip },
+  { title: "category", width: "8em", about: "The category of the scope.",
+    value: t => model.categories[t.name], text: t => model.categories[t.name] },
+  { title: "count", width: "7em", number: true, value: t => t.count,
+    about: "How many there are.", text: t => number(t.count, 0) },
+  { title: "total", width: "8em", number: true, value: t => t.sum,
+    about: "From begin to end, without the time suspended; of nested ones of " +
+      "one name the outermost counts.",
+    text: t => duration(t.sum) },
+  { title: "own", width: "8em", number: true, value: t => t.own,
+    about: "The time in no other scope, while its coroutine runs.",
+    text: t => isWait(t.name) ? "" : duration(t.own) },
+  { title: "suspended", width: "8em", number: true, value: t => t.waited,
+    about: "The time in which its coroutine waits: no part of the total.",
+    text: t => t.waited ? duration(t.waited) : "" },
+  { title: "mean", width: "8em", number: true, value: t => t.sum / t.count,
+    about: "Total, divided by count.", text: t => duration(t.sum / t.count) },
+  { title: "longest", width: "8em", number: true, value: t => t.most,
+    about: "The longest one.", text: t => duration(t.most) },
+], t => showSpan(t.longest));
+
+const longest = new Table("longest", [
+  { title: "time", width: "8em", number: true, value: active,
+    about: "From begin to end, without the time suspended.",
+    text: s => duration(active(s)) },
+  { title: "name", width: "minmax(16em, 2fr)", about: "The name of the scope.",
+    value: s => spanName(s), text: spanName, tip: spanText },
+  { title: "own", width: "8em", number: true, value: s => model.own[s],
+    about: "The time in no other scope.", text: s => duration(model.own[s]) },
+  { title: "suspended", width: "8em", number: true,
+    about: "The time in which its coroutine waits.",
+    value: s => model.waited[s],
+    text: s => model.waited[s] ? duration(model.waited[s]) : "" },
+  { title: "begins at", width: "10em", number: true, about: "The begin.",
+    value: s => model.start[s], text: s => moment(model.start[s]) },
+  { title: "in", width: "minmax(8em, 1fr)", about: "The coroutine.",
+    value: s => model.thread[s].name, text: s => model.thread[s].name },
+  { title: "args", width: "minmax(12em, 3fr)", about: "The args.",
+    value: s => showArgs(model.args[s]), tip: spanText,
+    text: s => showArgs(model.args[s]).trim().replace(/\n/g, ", ") },
+], s => showSpan(s));
+
+const said = m => model.said[m];
+const context = m => said(m).context ? said(m).context.join("; ") : "";
+const writes = new Table("writes", [
+  { title: "time", width: "11em", number: true, about: "When it happened.",
+    value: m => model.time[m], text: m => moment(model.time[m]) },
+  { title: "kind", width: "6em", about: "What kind of write it is.",
+    value: m => model.names[model.kind[m]],
+    text: m => model.names[model.kind[m]] },
+  { title: "object", width: "minmax(10em, 2fr)",
+    about: "The object's name in a hierarchy, or its class, and its number.",
+    value: m => objectName(said(m)), text: m => objectName(said(m)),
+    tip: markText },
+  { title: "key", width: "minmax(7em, 1fr)", about: "The key.",
+    value: m => showKey(said(m).key), text: m => showKey(said(m).key),
+    tip: markText },
+  { title: "old", width: "minmax(7em, 1fr)", about: "The value before.",
+    value: m => said(m).old, text: m => show(said(m).old), tip: markText },
+  { title: "new", width: "minmax(7em, 1fr)", about: "The value after.",
+    value: m => said(m).new, text: m => show(said(m).new), tip: markText },
+  { title: "guards", width: "6em", number: true, about: "How many heard of it.",
+    value: m => said(m).guards || 0, text: m => String(said(m).guards || 0) },
+  { title: "place", width: "minmax(12em, 1fr)",
+    about: "The line of the program, if the trace was asked for it: where.",
+    value: m => said(m).where || "", text: m => said(m).where || "" },
+  { title: "scope", width: "minmax(7em, 1fr)",
+    about: "The innermost scope that was open.",
+    value: m => spanName(model.scope[m]), text: m => spanName(model.scope[m]) },
+  { title: "transaction", width: "11em",
+    about: "The transaction, if these are a source of the trace.",
+    value: changeName, text: changeName },
+  { title: "context", width: "minmax(6em, 1fr)", about: "mw.context's texts.",
+    value: context, text: context },
+], m => showMark(m));
+
+const tables = { totals, longest, writes };
+
+function open(id) {
+  for (const name of Object.keys(tables)) {
+    $(name).classList.toggle("on", name === id);
+    $("to-" + name).classList.toggle("on", name === id);
+  }
+  tables[id].draw();
+}
+
+// Search ----------------------------------------------------------------
+
+const lower = new Map();
+
+function has(text, word) {
+  let its = lower.get(text);
+  if (its === undefined) {
+    its = String(text).toLowerCase();
+    if (lower.size < 1e5) lower.set(text, its);
+  }
+  return its.includes(word);
+}
+
+function writeHas(m, word) {
+  const args = said(m);
+  return view.wanted[model.kind[m]] || has(objectName(args), word) ||
+    has(showKey(args.key), word) || has(show(args.old), word) ||
+    has(show(args.new), word) || has(args.where || "", word) ||
+    has(spanName(model.scope[m]), word);
+}
+
+function inRange(from, to) {
+  return !view.selected || to >= view.selected[0] && from <= view.selected[1];
+}
+
+// Fills the tables with what is searched for, in the selection.
+function fill() {
+  const word = $("search").value.toLowerCase();
+  const [from, to] = view.selected || [0, whole()];
+  view.wanted = word ? model.names.map((name, i) => has(name, word) ||
+    has(model.categories[i], word)) : null;
+  const isWanted = s => !view.wanted || view.wanted[model.name[s]];
+  const rows = totalsOf(from, to);
+  totals.set(rows.filter(t => !view.wanted || view.wanted[t.name]));
+  const spans = [];
+  for (let s = 0; s < model.n; s++) {
+    if (!isWait(model.name[s]) && inRange(model.start[s], model.stop[s]) &&
+      (view.wanted ? isWanted(s) : model.depth[s] === 0)) spans.push(s);
+  }
+  longest.set(spans);
+  const found = model.writes.filter(m => inRange(model.time[m],
+    model.time[m]) && (!word || writeHas(m, word)));
+  view.objects = word ? new Set(found) : null;
+  writes.set(found);
+  for (const track of model.tracks) {
+    track.found = view.wanted ? makeRows(track, isWanted) : null;
+  }
+  const of = (n, all) => n === all ? number(n, 0) : number(n, 0) + " of " +
+    number(all, 0);
+  $("to-totals").textContent = "Totals: " + of(totals.rows.length,
+    new Set(model.name).size);
+  $("to-longest").textContent = "Longest " + (word ? "scopes: " :
+    "outermost scopes: ") + of(spans.length, model.n - model.waits);
+  $("to-writes").textContent = "Writes: " + of(found.length,
+    model.writes.length);
+  $("selection").textContent = view.selected ? "selected: " +
+    moment(round(from)) + " to " + moment(round(to)) + " (" +
+    duration(to - from) + ")" : "";
+  drawSoon();
+}
+
+let later = null;
+$("search").addEventListener("input", () => {
+  clearTimeout(later);
+  later = setTimeout(fill, model.n + model.marks > 1e5 ? 250 : 0);
+});
+
+// Goes to the next span, or else write, that is searched for.
+function next(back) {
+  const list = longest.rows.length ? longest.rows.slice().sort((a, b) =>
+    model.start[a] - model.start[b]) : writes.rows;
+  if (!list.length) return;
+  const time = its => longest.rows.length ? model.start[its] : model.time[its];
+  const now = view.here ? view.here.from : -1;
+  let i = search(list.length, n => back ? time(list[n]) >= now :
+    time(list[n]) > now) - (back ? 1 : 0);
+  i = (i + list.length) % list.length;
+  (longest.rows.length ? showSpan : showMark)(list[i]);
+}
+
+// The mouse -------------------------------------------------------------
+
+function choose(its) {
+  if (!its) {
+    view.here = null;
+    tell("");
+    drawSoon();
+  } else if (its.span !== undefined) {
+    showSpan(its.span);
+    if (longest.rows.includes(its.span)) longest.reveal(its.span);
+  } else if (its.mark !== undefined) {
+    showMark(its.mark);
+    if (model.categories[model.kind[its.mark]] === "watch") {
+      open("writes");
+      writes.reveal(its.mark);
+    }
+  }
+}
+
+let drag = null;
+
+function select(from, to) {
+  view.selected = Math.abs(to - from) * scale() < NEAR ? null :
+    [Math.max(Math.min(from, to), 0), Math.min(Math.max(from, to), whole())];
+}
+
+function onDown(e, selects) {
+  drag = { x: e.clientX, y: e.clientY, from: view.from, moved: false,
+    selects: selects || e.shiftKey, time: timeAt(e.offsetX) };
+  e.currentTarget.setPointerCapture(e.pointerId);
+}
+
+function onMove(e) {
+  const left = canvas.getBoundingClientRect().left;
+  $("cursor").style.left = e.clientX + "px";
+  view.at = (e.clientX - left) / width();
+  if (!drag) return;
+  drag.moved = drag.moved || Math.abs(e.clientX - drag.x) +
+    Math.abs(e.clientY - drag.y) > NEAR;
+  if (drag.selects) {
+    select(drag.time, timeAt(e.clientX - left));
+    drawSoon();
+  } else if (drag.moved) {
+    const by = (drag.x - e.clientX) / scale();
+    look(drag.from + by, drag.from + by + view.to - view.from);
+  }
+}
+
+function onUp(e) {
+  const its = drag;
+  drag = null;
+  if (!its) return;
+  if (its.selects) fill();
+  else if (!its.moved) choose(find(e.offsetX, e.offsetY));
+}
+
+ruler.addEventListener("pointerdown", e => onDown(e, true));
+canvas.addEventListener("pointerdown", e => onDown(e, false));
+for (const its of [ruler, canvas]) {
+  its.addEventListener("pointermove", onMove);
+  its.addEventListener("pointerup", onUp);
+  its.addEventListener("pointerleave", () => {
+    hideTip();
+    $("cursor").style.display = "none";
+  });
+}
+canvas.addEventListener("pointermove", e => {
+  const box = $("tracks").getBoundingClientRect();
+  const cursor = $("cursor");
+  cursor.style.top = box.top + "px";
+  cursor.style.height = box.height + "px";
+  cursor.style.display = "block";
+  const its = drag && drag.moved ? null : find(e.offsetX, e.offsetY);
+  if (its) showTip(e, textOf(its));
+  else hideTip();
+});
+ruler.addEventListener("pointermove", e => showTip(e,
+  moment(round(timeAt(e.offsetX))) + "\nDrag to select a range."));
+canvas.addEventListener("dblclick", e => {
+  const its = find(e.offsetX, e.offsetY);
+  if (its && its.span !== undefined) {
+    look(model.start[its.span], model.stop[its.span]);
+  } else {
+    look(0, whole());
+  }
+});
+for (const its of [$("tracks"), ruler]) {
+  its.addEventListener("wheel", e => {
+    if (e.ctrlKey) {
+      e.preventDefault();
+      const left = canvas.getBoundingClientRect().left;
+      zoom(e.deltaY > 0 ? 1.25 : 0.8, (e.clientX - left) / width());
+    } else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+      e.preventDefault();
+      pan((e.deltaX || e.deltaY) / width());
+    }
+  }, { passive: false });
+}
+$("tracks").addEventListener("scroll", drawSoon);
+
+// The keyboard ----------------------------------------------------------
+
+function scrollBy(rows) { $("tracks").scrollTop += rows * LINE; }
+
+const keys = {
+  w: () => zoom(0.8, view.at), s: () => zoom(1.25, view.at),
+  a: () => pan(-0.1), d: () => pan(0.1),
+  ArrowLeft: () => pan(-0.1), ArrowRight: () => pan(0.1),
+  ArrowUp: () => scrollBy(-3), ArrowDown: () => scrollBy(3),
+  "0": () => look(0, whole()), n: () => next(false), p: () => next(true),
+  "/": () => $("search").select(),
+  "?": () => $("help").classList.toggle("on"),
+  Escape: () => {
+    $("help").classList.remove("on");
+    view.selected = null;
+    choose(null);
+    fill();
+  },
+};
+
+addEventListener("keydown", e => {
+  if (e.ctrlKey || e.altKey || e.metaKey) return;
+  if (e.target === $("search")) {
+    if (e.key === "Enter") next(e.shiftKey);
+    if (e.key === "Escape") {
+      $("search").value = "";
+      $("search").blur();
+      fill();
+    }
+    return;
+  }
+  const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
+  if (!act) return;
+  e.preventDefault();
+  act();
+});
+
+// The begin -------------------------------------------------------------
+
+for (const name of Object.keys(tables)) {
+  $("to-" + name).addEventListener("click", () => open(name));
+}
+$("to-help").addEventListener("click", keys["?"]);
+$("help").addEventListener("click", keys["?"]);
+$("all").addEventListener("click", keys["0"]);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  readStyle();
+  drawSoon();
+});
+addEventListener("resize", () => {
+  for (const table of Object.values(tables)) table.layout();
+  drawSoon();
+});
+
+readTrace($("trace").textContent);
+$("trace").remove();
+model.waits = model.name.reduce((n, name) => n + (isWait(name) ? 1 : 0), 0);
+placeTracks();
+readStyle();
+$("summary").textContent = number(model.n - model.waits, 0) + " scopes, " +
+  number(model.writes.length, 0) + " writes, " + number(model.threads.size, 0) +
+  (model.threads.size === 1 ? " coroutine, " : " coroutines, ") +
+  number(model.lost, 0) + " events lost";
+totals.sort(totals.columns[3]);
+longest.sort(longest.columns[0]);
+look(0, whole());
+open(model.n || !model.writes.length ? "totals" : "writes");
+fill();
+draw();
+]==]
