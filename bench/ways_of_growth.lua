@@ -523,6 +523,164 @@ function growth.reads(n)
   end, 100
 end
 
+-- Hierarchies -----------------------------------------------------------
+
+local function new_class(h, name)
+  local class = { __name = name }
+  class.__index = class
+  function class:update(f) return f and f(self) end
+  h:instrument(class, { "update" })
+  return class
+end
+
+-- A world with `n` parts in a list, which are known.
+local function new_parts(n)
+  local h = mw.hierarchy()
+  local World, Part = new_class(h, "World"), new_class(h, "Part")
+  local function part() return setmetatable({}, Part) end
+  local world = setmetatable({ list = {} }, World)
+  for i = 1, n do world.list[i] = part() end
+  world:update()
+  return h, world, part
+end
+
+local PARTS = 100
+
+-- Parts that come while the world runs, each updated once.
+local function spawning(n, key_of, more)
+  local _, world, part = new_parts(n)
+  local serial = n
+  return function()
+    world:update(function()
+      for _ = 1, PARTS do
+        local new = part()
+        serial = serial + 1
+        if more then more(world, new) end
+        world.list[key_of(serial)] = new
+        new:update()
+      end
+    end)
+  end, PARTS
+end
+
+local function itself(serial) return serial end
+
+function growth.spawn(n) return spawning(n, itself) end
+
+function growth.spawn_keys(n)
+  return spawning(n, function(serial) return "key " .. serial end)
+end
+
+function growth.spawn_siblings(n)
+  return spawning(n, itself, function(world, new)
+    new.siblings, new.world = world.list, world
+  end)
+end
+
+-- ... and the names are asked for.
+function growth.spawn_named(n)
+  local h, world, part = new_parts(n)
+  h:enter(world)
+  return function()
+    for _ = 1, PARTS do
+      local new = part()
+      world.list[#world.list + 1] = new
+      h:enter(new)
+      h:leave(new)
+    end
+  end, PARTS
+end
+
+-- The front of a list is updated and removed; of what Lua moves then, only the
+-- first hundred, so that this is not measured.
+function growth.remove_front(n)
+  local _, world = new_parts(n)
+  local count = math.min(n, PARTS)
+  return function()
+    world:update(function()
+      for _ = 1, count do
+        local first = world.list[1]
+        first:update()
+        table.move(world.list, 2, count + 1, 1)
+        world.list[count] = first
+      end
+    end)
+  end, count
+end
+
+-- Two systems share a list; each updates some of it in turns.
+function growth.shared_list(n)
+  local _, world = new_parts(n)
+  local other = setmetatable({ deep = { world.list } }, getmetatable(world))
+  local first = math.max(1, n - PARTS + 1)
+  local function update_some()
+    for i = first, n do world.list[i]:update() end
+  end
+  other:update()
+  return function()
+    world:update(update_some)
+    other:update(update_some)
+  end, 2 * (n - first + 1)
+end
+
+-- An object that is nobody's child is called while a world of `n` executes.
+local function logging(n, hook)
+  local h, world, part = new_parts(n)
+  local logger = part()
+  if hook then h:on { enter = hook } end
+  world:update(function() logger:update() end)
+  return function()
+    world:update(function()
+      for _ = 1, PARTS do logger:update() end
+    end)
+  end, PARTS
+end
+
+function growth.logger(n) return logging(n) end
+
+function growth.logger_hook(n) return logging(n, heard) end
+
+-- `n` objects execute, one in another; all of them are roots.
+local function nested(n, prepare)
+  local h = mw.hierarchy()
+  local objects = {}
+  for i = 1, n do objects[i] = {} end
+  local function run()
+    for i = 1, n do h:enter(objects[i]) end
+    for i = n, 1, -1 do h:leave(objects[i]) end
+  end
+  run()
+  if prepare then prepare(h) end
+  return run, n
+end
+
+function growth.nested(n) return nested(n) end
+
+function growth.nested_hook(n)
+  return nested(n, function(h) h:on { enter = heard, leave = heard } end)
+end
+
+function growth.nested_record(n)
+  return nested(n, function(h) h:record() end)
+end
+
+-- The first enter of an object with a chain of `n` below it.
+local function chained(n, plain)
+  local h = mw.hierarchy()
+  local Part = new_class(h, "Part")
+  local first = setmetatable({}, Part)
+  local last = first
+  for _ = 1, n do
+    last.next = plain and {} or setmetatable({}, Part)
+    last = last.next
+  end
+  return function() first:update() end, n
+end
+
+function growth.chain_of_objects(n) return chained(n) end
+
+function growth.chain_of_tables(n) return chained(n, true) end
+
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

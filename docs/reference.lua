@@ -628,19 +628,21 @@ return {
       the fields, also in plain tables, that hold objects of an instrumented
       class or with a method in the policy's `entries`.]] },
     { "name?: fun(parent_name: string, key: any, child: any): string?", [[What a
-      child is called.]] },
+      child is called; with nil, as without the function.]] },
     { "class_name?: fun(obj: any): string?", [[What a root is called.]] } },
   { class = "moonwatch.Hierarchy", name = "h", [[Stacks of objects that execute,
     with names, from `mw.hierarchy`.]],
     { "h:enter(obj: moonwatch.Object) -> name: string", [[Puts an object on the
-      stack of the running coroutine.]] },
+      stack of the running coroutine. The first time, what is below the object
+      is looked through once.]] },
     { "h:leave(obj: moonwatch.Object)", [[Takes an object off the stack, with
       all that it has entered.]] },
     { "h:scope(obj: moonwatch.Object) -> scope: moonwatch.Scope", [[Enters an
       object until the scope is closed.]] },
     { "h:instrument(class: table, methods: string[]) -> handle: \z
         moonwatch.Handle", [[Makes calls of these methods enter and leave their
-      object, also on errors. Such a call is no tail call any more.]] },
+      object, also on errors. Such a call is no tail call any more. A self that
+      is no object (a number, `mw.null`) is not entered.]] },
     { "h:current() -> name?: string, obj?: any, depth?: integer", [[Returns what
       executes, or nothing.]] },
     { "h:path() -> names: string[]", [[Returns the names on the stack, the
@@ -651,19 +653,29 @@ return {
       object.]] },
     { "h:object(name: any) -> obj?: any", [[Returns the live object of a
       name.]] },
+    { "h:key_path(obj: any) -> keys?: any[]", [[Returns the keys from the root
+      to an object.]] },
     { "h:names() -> names: string[]", [[Returns the names of all live objects,
       sorted.]] },
-    { "h:on(events: moonwatch.HierarchyEvents) -> handle: moonwatch.Handle",
-      [[Calls functions when objects are entered and left. Their errors go to
-      `mw.on_error`, else the first is raised when all were called.]] },
-    { "h:record(on?: boolean)", [[Begins to tape what is left; with false, ends
-      that and forgets the tape.]] },
+    { "h:on(class: table, events: moonwatch.HierarchyEvents) -> handle: \z
+        moonwatch.Handle", [[Calls functions when objects of a class, not of its
+      subclasses, are entered and left; without a class, for all objects. Their
+      errors go to `mw.on_error`, else the first is raised when all were
+      called.]],
+      more = { "h:on(events: moonwatch.HierarchyEvents) -> handle: \z
+        moonwatch.Handle" } },
+    { "h:record(on?: boolean|moonwatch.RecordOptions)", [[Begins to tape what is
+      left; with false, ends that and forgets the tape.]] },
     { "h:backward(fn: fun(obj: any, name: string))", [[Visits what is on the
-      tape, the last first, and empties the tape.]] },
+      tape, the last first, under the names from then, and empties the
+      tape.]] },
     { "h:is_reverse() -> reverse: boolean", [[Tells whether the running
       coroutine is in `h:backward`.]] },
     { "h:reset()", [[Empties the stacks and the tape; names stay.]] },
     { "h:close()", [[Takes all instrumentation and all hooks away.]] } },
+  { class = "moonwatch.RecordOptions", [[What `h:record` tapes.]],
+    { "only?: fun(obj: any): any", [[Takes the object part in the tape? Asked
+      when it is entered.]] } },
   { class = "moonwatch.HierarchyEvents", [[The functions of `h:on`.]],
     { "enter?: fun(obj: any, name: string)", [[An object was entered.]] },
     { "leave?: fun(obj: any, name: string)", [[An object is left.]] },

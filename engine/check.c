@@ -708,6 +708,26 @@ static int verify_readers(mw_engine *e) {
   return MW_OK;
 }
 
+/* Returns the number of frames that the elements have counted and that are not
+** in the stack. */
+static size_t count_elsewhere(const mwi_hierarchy *h) {
+  size_t frames = 0;
+  uint32_t slot, i;
+  for (slot = 0; slot < h->names.n * MWI_PAGE; slot++) {
+    const mwi_named *element =
+        (const mwi_named *)mwi_column_page(&h->names, slot);
+    if (element != NULL) frames += element[slot % MWI_PAGE].frames;
+  }
+  for (slot = 0; slot < h->stacks.n * MWI_PAGE; slot++) {
+    const mwi_stack *stack =
+        (const mwi_stack *)mwi_column_page(&h->stacks, slot);
+    for (i = 0; stack != NULL && i < stack[slot % MWI_PAGE].n; i++)
+      if (mwi_hierarchy_element(h, stack[slot % MWI_PAGE].frames[i].obj))
+        frames--;
+  }
+  return frames;
+}
+
 static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *h) {
   size_t frames = 0;
   uint32_t slot;
@@ -726,6 +746,7 @@ static int verify_hierarchy(mw_engine *e, const mwi_hierarchy *h) {
           mwi_identity_is_valid(&e->identity, stack->thread));
   }
   holds(frames == h->frames);
+  holds(count_elsewhere(h) == 0);
   return MW_OK;
 }
 

@@ -6,8 +6,10 @@
 **              \--> names, by slot of the object  --> name, parent
 **
 ** Each element of both columns holds the handle of its owner, so an element
-** that outlives its owner is void.  The executing names are read from the
-** stack: entering and leaving touch the top of the stack and nothing else.
+** that outlives its owner is void.  Entering and leaving touch the top of the
+** stack and the element of the object, which counts the object's frames and
+** knows the one that was pushed last.  So to tell whether an object executes
+** takes the same at any depth.
 */
 #include <string.h>
 
@@ -85,6 +87,13 @@ void mwi_hierarchy_close(mw_engine *e) {
 ** Names
 ** ======================================================= */
 
+/* Makes the object the owner of the element. */
+static void own(mwi_named *element, mw_handle obj) {
+  if (element->obj == obj) return;
+  memset(element, 0, sizeof(mwi_named));
+  element->obj = obj;
+}
+
 int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes, mw_handle obj,
                           mw_handle parent, uint32_t name) {
   mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
@@ -95,7 +104,7 @@ int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes, mw_handle obj,
   page = (mwi_named *)mwi_column_need(e, &h->names, mw_slot(obj), NAMES);
   if (page == NULL) return MW_NOMEM;
   page += mw_slot(obj) % MWI_PAGE;
-  page->obj = obj;
+  own(page, obj);
   page->parent = parent;
   page->name = name;
   return MW_OK;
@@ -104,8 +113,8 @@ int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes, mw_handle obj,
 uint32_t mw_hierarchy_name(const mw_engine *e, mw_hierarchy scopes,
                            mw_handle obj, mw_handle *parent) {
   const mwi_named *named =
-      mwi_hierarchy_name_of(mwi_hierarchy_of(&e->scope, scopes), obj);
-  if (named == NULL) return 0;
+      mwi_hierarchy_element(mwi_hierarchy_of(&e->scope, scopes), obj);
+  if (named == NULL || named->name == 0) return 0;
   *parent = named->parent;
   return named->name;
 }
@@ -138,16 +147,42 @@ mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
   return stack;
 }
 
-int mwi_hierarchy_grow(mw_engine *e, mwi_stack *stack) {
+mwi_named *mwi_hierarchy_make_room(mw_engine *e, mwi_hierarchy *h,
+                                   mwi_stack *stack, mw_handle obj) {
+  mwi_named *page =
+      (mwi_named *)mwi_column_need(e, &h->names, mw_slot(obj), NAMES);
   mw_frame *frames = (mw_frame *)mwi_grow(e, stack->frames, stack->n,
                                           &stack->size, sizeof(mw_frame));
-  if (frames == NULL) return MW_NOMEM;
-  stack->frames = frames;
-  return MW_OK;
+  if (frames != NULL) stack->frames = frames;
+  if (frames == NULL || page == NULL) return NULL;
+  page += mw_slot(obj) % MWI_PAGE;
+  own(page, obj);
+  return page;
+}
+
+void mwi_hierarchy_cut(mwi_hierarchy *h, mwi_stack *stack, uint32_t depth) {
+  mwi_assert(depth <= stack->n && h->frames >= stack->n - depth);
+  while (stack->n > depth) mwi_hierarchy_pop(h, stack);
+}
+
+uint32_t mwi_hierarchy_inside(const mwi_hierarchy *h, const mwi_stack *stack,
+                              mw_handle obj) {
+  const mwi_named *element = mwi_hierarchy_element(h, obj);
+  uint32_t i;
+  if (element == NULL || element->frames == 0) return 0;
+  i = element->at;
+  if (element->stack == mw_slot(stack->thread) && i > 0 && i <= stack->n &&
+      stack->frames[i - 1].obj == obj)
+    return i;
+  for (i = stack->n; i > 0; i--)
+    if (stack->frames[i - 1].obj == obj) return i;
+  return 0;
 }
 
 int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
                        mw_handle obj, uint32_t name) {
+  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
+  mwi_named *element;
   mwi_stack *stack;
   mwi_check_enter(e);
   mwi_check_call(name != 0);
@@ -155,18 +190,21 @@ int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
   if (thread != MW_NONE && !mwi_identity_is_valid(&e->identity, thread))
     return MW_STALE;
   stack = mwi_hierarchy_need(e, scopes, thread);
-  if (stack == NULL || mwi_hierarchy_grow(e, stack) != MW_OK) return MW_NOMEM;
-  mwi_hierarchy_push(mwi_hierarchy_of(&e->scope, scopes), stack, obj, name);
+  if (stack == NULL) return MW_NOMEM;
+  element = mwi_hierarchy_ready(e, h, stack, obj);
+  if (element == NULL) return MW_NOMEM;
+  mwi_hierarchy_push(h, stack, element, name);
   return MW_OK;
 }
 
 int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes, mw_handle thread,
                        mw_handle obj) {
+  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
   mwi_stack *stack = find(e, scopes, thread);
   uint32_t i = (stack == NULL) ? 0 : stack->n;
   while (i > 0 && stack->frames[i - 1].obj != obj) i--;
   if (i == 0) return MW_STALE;
-  mwi_hierarchy_cut(mwi_hierarchy_of(&e->scope, scopes), stack, i - 1);
+  mwi_hierarchy_cut(h, stack, i - 1);
   return MW_OK;
 }
 

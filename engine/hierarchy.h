@@ -14,15 +14,19 @@ typedef struct mwi_stack {
 } mwi_stack;
 
 typedef struct mwi_named {
-  mw_handle obj; /* the owner of the name; void for another object */
+  mw_handle obj; /* the owner of the element; void for another object */
   mw_handle parent;
-  uint32_t name;
+  uint32_t name;   /* 0: none */
+  uint32_t frames; /* in all stacks */
+  uint32_t at;     /* a frame, counted from 1: see `mwi_hierarchy_inside` */
+  uint32_t stack;  /* the slot of the stack with this frame */
 } mwi_named;
 
 typedef struct mwi_hierarchy {
   mwi_column stacks; /* by the slot of the thread */
   mwi_column names;  /* by the slot of the object */
   size_t frames;     /* in all stacks */
+  uint64_t orders;   /* how often objects have been entered */
 } mwi_hierarchy;
 
 typedef struct mwi_hierarchies {
@@ -40,8 +44,20 @@ MWI_API void mwi_hierarchy_forget(mw_engine *e, uint32_t slot);
 MWI_API mwi_stack *mwi_hierarchy_need(mw_engine *e, mw_hierarchy scopes,
                                       mw_handle thread);
 
-/* Makes room for one more frame.  MW_OK or MW_NOMEM. */
-MWI_API int mwi_hierarchy_grow(mw_engine *e, mwi_stack *stack);
+/* Makes room for a frame of the object, and returns the object's element; NULL
+** when there is no memory. */
+MWI_API mwi_named *mwi_hierarchy_make_room(mw_engine *e, mwi_hierarchy *h,
+                                           mwi_stack *stack, mw_handle obj);
+
+/* Leaves all frames of the stack but the `depth` outermost. */
+MWI_API void mwi_hierarchy_cut(mwi_hierarchy *h, mwi_stack *stack,
+                               uint32_t depth);
+
+/* Returns a frame in which the stack executes the object, counted from 1, or 0.
+** The number is known at once, except for an object in which several threads
+** are. */
+MWI_API uint32_t mwi_hierarchy_inside(const mwi_hierarchy *h,
+                                      const mwi_stack *stack, mw_handle obj);
 
 static inline mwi_hierarchy *mwi_hierarchy_of(const mwi_hierarchies *part,
                                               mw_hierarchy i) {
@@ -49,30 +65,52 @@ static inline mwi_hierarchy *mwi_hierarchy_of(const mwi_hierarchies *part,
   return part->all[i];
 }
 
-/* Returns the name of an object, or NULL. */
-static inline const mwi_named *mwi_hierarchy_name_of(const mwi_hierarchy *h,
-                                                     mw_handle obj) {
+/* Returns the element of an object, or NULL. */
+static inline mwi_named *mwi_hierarchy_element(const mwi_hierarchy *h,
+                                               mw_handle obj) {
   mwi_named *page = (mwi_named *)mwi_column_page(&h->names, mw_slot(obj));
   if (page == NULL || obj == MW_NONE) return NULL;
   page += mw_slot(obj) % MWI_PAGE;
   return (page->obj == obj) ? page : NULL;
 }
 
-/* Puts a frame on a stack that has room for one more. */
-static inline void mwi_hierarchy_push(mwi_hierarchy *h, mwi_stack *stack,
-                                      mw_handle obj, uint32_t name) {
-  mwi_assert(stack->n < stack->size);
-  stack->frames[stack->n].obj = obj;
-  stack->frames[stack->n].name = name;
-  stack->n++;
-  h->frames++;
+/* The same, at once if there is room. */
+static inline mwi_named *mwi_hierarchy_ready(mw_engine *e, mwi_hierarchy *h,
+                                             mwi_stack *stack, mw_handle obj) {
+  mwi_named *element = mwi_hierarchy_element(h, obj);
+  if (element != NULL && stack->n < stack->size) return element;
+  return mwi_hierarchy_make_room(e, h, stack, obj);
 }
 
-static inline void mwi_hierarchy_cut(mwi_hierarchy *h, mwi_stack *stack,
-                                     uint32_t depth) {
-  mwi_assert(depth <= stack->n && h->frames >= stack->n - depth);
-  h->frames -= stack->n - depth;
-  stack->n = depth;
+/* Puts a frame of the element's object on a stack that has room. */
+static inline void mwi_hierarchy_push(mwi_hierarchy *h, mwi_stack *stack,
+                                      mwi_named *element, uint32_t name) {
+  mw_frame *frame = &stack->frames[stack->n];
+  mw_handle obj = element->obj;
+  uint64_t below = (stack->n > 0) ? frame[-1].way : 1;
+  mwi_assert(stack->n < stack->size);
+  frame->obj = obj;
+  frame->name = name;
+  frame->note = 0;
+  frame->order = ++h->orders;
+  frame->way = (below ^ obj) * 0x9E3779B97F4A7C15u;
+  frame->way ^= frame->way >> 32;
+  frame->before = element->at;
+  stack->n++;
+  h->frames++;
+  element->frames++;
+  element->at = stack->n;
+  element->stack = mw_slot(stack->thread);
+}
+
+/* Leaves the frame on the top. */
+static inline void mwi_hierarchy_pop(mwi_hierarchy *h, mwi_stack *stack) {
+  const mw_frame *frame = &stack->frames[--stack->n];
+  mwi_named *element = mwi_hierarchy_element(h, frame->obj);
+  h->frames--;
+  if (element == NULL) return; /* the object is dead */
+  element->frames--;
+  if (element->stack == mw_slot(stack->thread)) element->at = frame->before;
 }
 
 #endif

@@ -1107,10 +1107,17 @@ MW_API int mw_object_is_tracked(const mw_engine *e, mw_handle obj);
 ** hierarchy has is the caller's error. */
 typedef uint32_t mw_hierarchy;
 
-/* A frame: the object that was entered, and the name. */
+/* A frame: the object that was entered, and the name.  `note` is the host's, 0
+** at first.  `order` is the number of the enter in the hierarchy, which ascends
+** and is never given twice.  `way` is the same number for all frames below
+** which the stack has the same objects, and for others hardly ever. */
 typedef struct mw_frame {
   mw_handle obj;
   uint32_t name;
+  uint32_t note;
+  uint64_t order;
+  uint64_t way;
+  uint32_t before; /* the engine's */
 } mw_frame;
 
 /* Opens a hierarchy.  MW_OK: `*scopes` is the number.  MW_NOMEM. */

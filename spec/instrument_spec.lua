@@ -302,3 +302,35 @@ describe("mw.instrument", function()
     end
   end)
 end)
+
+describe("a constructor that makes no instance", function()
+  it("tags nothing", function()
+    for _, results in ipairs { { n = 1 }, { nil, "no file", n = 2 } } do
+      local Level = {}
+      Level.__index = Level
+      function Level.new(options)
+        if not options.file then return table.unpack(results, 1, results.n) end
+        return setmetatable(options, Level)
+      end
+      function Level.from_data(data) return Level.new(data) end
+      local handle = mw.instrument(Level)
+      local options = {}
+      assert.same(results, table.pack(Level.new(options)))
+      assert.same(results, table.pack(Level.from_data(options)))
+      assert.equal(-1, clock:generation(options))
+      options.file = "a"
+      assert.is_true(clock:is_current(Level.new(options)))
+      handle:cancel()
+    end
+  end)
+
+  it("may fill what it is given, and return nothing", function()
+    local Level = {}
+    function Level.new(self) self.x = 1 end
+    local handle = mw.instrument(Level)
+    local level = {}
+    Level.new(level)
+    assert.is_true(mw.clock():is_current(level))
+    handle:cancel()
+  end)
+end)

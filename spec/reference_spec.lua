@@ -173,6 +173,7 @@ describe("the reference", function()
       end,
       DynamismOptions = function(opts) mw.dynamism({}, opts) end,
       HierarchyEvents = function(opts) mw.hierarchy():on(opts) end,
+      RecordOptions = function(opts) mw.hierarchy():record(opts) end,
       HierarchyOptions = mw.hierarchy, HistoryOptions = mw.history,
       InferOptions = infer, InstrumentRules = function(rules)
         mw.instrument({}, rules):cancel()

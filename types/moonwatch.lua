@@ -693,14 +693,15 @@ function history:is_saved() end
 ---@class moonwatch.HierarchyOptions
 ---@field root? string The name that is always among `h:parents()`; `"Global"` by default.
 ---@field children? fun(obj: any): any, any, any Returns a table, or an iterator, of the keys and children of an object. By default, children are the fields, also in plain tables, that hold objects of an instrumented class or with a method in the policy's `entries`.
----@field name? fun(parent_name: string, key: any, child: any): string? What a child is called.
+---@field name? fun(parent_name: string, key: any, child: any): string? What a child is called; with nil, as without the function.
 ---@field class_name? fun(obj: any): string? What a root is called.
 
 ---Stacks of objects that execute, with names, from `mw.hierarchy`.
 ---@class moonwatch.Hierarchy
 local h = {}
 
----Puts an object on the stack of the running coroutine.
+---Puts an object on the stack of the running coroutine. The first time, what is
+---below the object is looked through once.
 ---@param obj moonwatch.Object
 ---@return string name
 function h:enter(obj) end
@@ -715,7 +716,8 @@ function h:leave(obj) end
 function h:scope(obj) end
 
 ---Makes calls of these methods enter and leave their object, also on errors.
----Such a call is no tail call any more.
+---Such a call is no tail call any more. A self that is no object (a number,
+---`mw.null`) is not entered.
 ---@param class table
 ---@param methods string[]
 ---@return moonwatch.Handle handle
@@ -745,21 +747,30 @@ function h:name_of(obj) end
 ---@return any obj
 function h:object(name) end
 
+---Returns the keys from the root to an object.
+---@param obj any
+---@return any[]? keys
+function h:key_path(obj) end
+
 ---Returns the names of all live objects, sorted.
 ---@return string[] names
 function h:names() end
 
----Calls functions when objects are entered and left. Their errors go to
----`mw.on_error`, else the first is raised when all were called.
+---Calls functions when objects of a class, not of its subclasses, are entered
+---and left; without a class, for all objects. Their errors go to `mw.on_error`,
+---else the first is raised when all were called.
+---@param class table
 ---@param events moonwatch.HierarchyEvents
 ---@return moonwatch.Handle handle
-function h:on(events) end
+---@overload fun(events: moonwatch.HierarchyEvents): moonwatch.Handle
+function h:on(class, events) end
 
 ---Begins to tape what is left; with false, ends that and forgets the tape.
----@param on? boolean
+---@param on? boolean|moonwatch.RecordOptions
 function h:record(on) end
 
----Visits what is on the tape, the last first, and empties the tape.
+---Visits what is on the tape, the last first, under the names from then, and
+---empties the tape.
 ---@param fn fun(obj: any, name: string)
 function h:backward(fn) end
 
@@ -772,6 +783,10 @@ function h:reset() end
 
 ---Takes all instrumentation and all hooks away.
 function h:close() end
+
+---What `h:record` tapes.
+---@class moonwatch.RecordOptions
+---@field only? fun(obj: any): any Takes the object part in the tape? Asked when it is entered.
 
 ---The functions of `h:on`.
 ---@class moonwatch.HierarchyEvents

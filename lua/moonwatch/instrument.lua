@@ -66,12 +66,15 @@ local function given(construct, tracker, obj, ...)
   return leave(tracker, obj, tracker.calls:advance(), construct(obj, ...))
 end
 
--- A constructor's result is the instance.  If the result is no object, the
+-- A constructor's result is the instance; nil, with a message perhaps, says
+-- that there is none.  If there is no result, or the result is no object, the
 -- first argument is the instance, unless that argument is the class.
 local function finish(tracker, class, begun, first, ...)
   local result = ...
   if is_object(result) then
     tag(tracker, result, begun)
+  elseif result == nil and select("#", ...) > 0 then
+    return ...
   elseif is_object(first) and not rawequal(first, class) then
     tag(tracker, first, begun)
   end
@@ -127,10 +130,8 @@ local function patch_all(class, list, tracker, layers)
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
       holder == class and rawget(core.raw(class), name) ~= nil) then
-      local n = #layers + 1
-      layers[n] = false -- makes room for the layer
-      layers[n] = wrap(holder, name,
-        tagging(class, name, tracker, holder ~= class))
+      wrap(holder, name, tagging(class, name, tracker, holder ~= class), false,
+        function(layer) layers[#layers + 1] = layer end)
     end
   end
 end
@@ -138,10 +139,7 @@ end
 local Handle, state_of, new = check.class "handle"
 
 function Handle:cancel()
-  local layers = state_of(self, "cancel")
-  for i = 1, #layers do
-    if layers[i] then layers[i]:cancel() end
-  end
+  for _, layer in ipairs(state_of(self, "cancel")) do layer:cancel() end
 end
 
 Handle.__close = Handle.cancel

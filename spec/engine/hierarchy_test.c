@@ -150,7 +150,59 @@ static void changes_nothing_without_memory(mw_engine *e, heap *h) {
   check(mw_hierarchy_leave(e, s, MW_NONE, game) == MW_OK);
 }
 
+static void tells_the_same_stacks(mw_engine *e, heap *h) {
+  mw_hierarchy s;
+  uint32_t n;
+  const mw_frame *frames;
+  uint64_t way, order;
+  mw_handle game = new_object(e, 0), player = new_object(e, 1);
+  (void)h;
+  mw_hierarchy_open(e, &s);
+  mw_hierarchy_enter(e, s, MW_NONE, game, GAME);
+  mw_hierarchy_enter(e, s, MW_NONE, player, PLAYER);
+  frames = mw_hierarchy_stack(e, s, MW_NONE, &n);
+  way = frames[1].way;
+  order = frames[1].order;
+  check(frames[0].way != way && frames[0].order < order);
+  check(frames[0].note == 0 && frames[1].note == 0);
+  mw_hierarchy_leave(e, s, MW_NONE, game);
+  mw_hierarchy_enter(e, s, MW_NONE, player, PLAYER);
+  frames = mw_hierarchy_stack(e, s, MW_NONE, &n);
+  check(n == 1 && frames[0].way != way && frames[0].order > order);
+  mw_hierarchy_leave(e, s, MW_NONE, player);
+  mw_hierarchy_enter(e, s, MW_NONE, game, GAME);
+  mw_hierarchy_enter(e, s, MW_NONE, player, SWORD);
+  frames = mw_hierarchy_stack(e, s, MW_NONE, &n);
+  check(n == 2 && frames[1].way == way);
+}
+
+/* Threads that are in the same objects, one of which dies. */
+static void counts_frames(mw_engine *e, heap *h) {
+  mw_hierarchy s;
+  mw_handle game = new_object(e, 0), player = new_object(e, 1);
+  mw_handle a = new_object(e, 2), b = new_object(e, 3);
+  int i;
+  (void)h;
+  mw_hierarchy_open(e, &s);
+  for (i = 0; i < 3; i++) {
+    mw_hierarchy_enter(e, s, a, game, GAME);
+    mw_hierarchy_enter(e, s, b, game, GAME);
+    mw_hierarchy_enter(e, s, a, player, PLAYER);
+  }
+  check(mw_verify(e) == MW_OK);
+  check(mw_hierarchy_leave(e, s, b, player) == MW_STALE);
+  check(mw_hierarchy_leave(e, s, b, game) == MW_OK);
+  mw_object_forget(e, player);
+  check(mw_verify(e) == MW_OK);
+  mw_object_forget(e, a);
+  check(mw_verify(e) == MW_OK && mw_hierarchy_frames(e, s) == 2);
+  mw_hierarchy_reset(e, s);
+  check(mw_verify(e) == MW_OK);
+}
+
 const test scope_tests[] = {
+    {"stacks of the same objects are told", tells_the_same_stacks},
+    {"frames are counted, whoever dies", counts_frames},
     {"what is entered is on the stack until it is left", enters_and_leaves},
     {"entering the same object again counts", counts_names},
     {"leaving unwinds what was skipped", unwinds_what_was_skipped},

@@ -306,7 +306,7 @@ describe("mw.hierarchy", function()
     end }
     h:enter(obj)
     assert.same({ 1, 2, 1.5, 10, "a", "z", true }, order)
-    assert.equal("table.1.5", h:name_of(obj[1.5]))
+    assert.equal("table[1.5]", h:name_of(obj[1.5]))
     h:leave(obj)
   end)
 

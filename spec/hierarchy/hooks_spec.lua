@@ -316,7 +316,7 @@ describe("a hierarchy", function()
         { "x" } },
       { 1, "on", "unknown option 'entr'", h.on, h, { entr = print } },
       { 1, "on", "option 'enter' is not a function", h.on, h, { enter = 1 } },
-      { 1, "record", "boolean expected, got number", h.record, h, 1 },
+      { 1, "record", "boolean or table expected, got number", h.record, h, 1 },
       { 1, "backward", "function expected, got nil", h.backward, h },
     } do
       misuse(bad:format(case[1], case[2], case[3]), case[4], case[5], case[6],

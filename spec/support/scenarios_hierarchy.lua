@@ -87,4 +87,52 @@ function scenarios.forgotten()
   check(told <= 2)
 end
 
+-- What is placed elsewhere has its name there, or the former one.
+function scenarios.places()
+  local mw = require "moonwatch"
+  local top, leaf, Part = tree()
+  local h <close> = mw.hierarchy()
+  h:instrument(Part, { "update" })
+  top.list, top.deep = {}, { more = {} }
+  h:enter(top)
+  for i = 1, 20 do
+    local part = setmetatable({}, Part)
+    top.list[i] = part
+    part:update()
+    check(h:name_of(part) == "Part.list." .. i)
+  end
+  top.leaf, top.deep.more["a.b"] = nil, leaf
+  check(h:enter(leaf) == 'Part.deep.more["a.b"]')
+  check(table.concat(h:key_path(leaf), " ") == "deep more a.b")
+  check(h:object 'Part.deep.more["a.b"]' == leaf)
+  check(#h:names() == 22)
+  h:leave(leaf)
+  h:leave(top)
+  check(h:current() == nil)
+end
+
+-- Of two classes, one is heard of and recorded.
+function scenarios.chosen()
+  local mw = require "moonwatch"
+  local top, leaf = tree()
+  local Other = { __name = "Other" }
+  Other.__index = Other
+  local other, told, visited = setmetatable({ leaf = leaf }, Other), 0, 0
+  local h <close> = mw.hierarchy()
+  h:on(Other, { enter = function() told = told + 1 end })
+  h:record { only = function(obj) return obj == leaf end }
+  for _, obj in ipairs { top, other } do
+    local scope <close> = h:scope(obj)
+    h:enter(leaf)
+    h:leave(leaf)
+    check(scope)
+  end
+  h:backward(function(obj, name)
+    visited = visited + 1
+    check(obj == leaf and name == (visited == 1 and "Other.leaf" or
+      "Part.leaf"))
+  end)
+  check(told == 1 and visited == 2 and h:current() == nil)
+end
+
 return scenarios

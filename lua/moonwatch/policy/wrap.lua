@@ -87,17 +87,22 @@ end
 
 local Layer = check.class "layer"
 
+local function place_of(layers, layer)
+  for i, other in ipairs(layers) do
+    if other == layer then return i end
+  end
+end
+
 function Layer:cancel()
   if self.cancelled then return end
   local patch = self.patch
-  if #patch.layers == 1 then
+  local place = place_of(patch.layers, self)
+  if place and #patch.layers == 1 then
     restore(self.holder, self.name, patch)
     patches[self.holder][self.name] = nil
   end
   self.cancelled = true
-  for i, layer in ipairs(patch.layers) do
-    if layer == self then table.remove(patch.layers, i) end
-  end
+  if place then table.remove(patch.layers, place) end
   compose(patch)
 end
 
@@ -113,8 +118,9 @@ end
 --- Replaces a method by the function `around(method)`.  With `once`, the layer
 -- has its effect once in a call, even if an inherited method has such a layer,
 -- too.  Returns a handle to `cancel`; nil if there is no such method.  If an
--- assignment raises, the method is as before.
-return function(holder, name, around, once)
+-- assignment raises, the method is as before.  `keep` is called with the handle
+-- before the method is replaced, so that an error from outside finds it.
+return function(holder, name, around, once, keep)
   local of_holder = patches[holder] or {}
   local patch = of_holder[name]
   if not patch or not rawequal(holder[name], patch.wrapper) then
@@ -124,10 +130,10 @@ return function(holder, name, around, once)
   of_holder[name], patches[holder] = patch, of_holder
   local layer = setmetatable({ holder = holder, name = name, patch = patch,
     around = around, once = once or false, cancelled = false }, Layer)
-  local n = #patch.layers + 1
-  patch.layers[n] = layer
+  if keep then keep(layer) end
+  patch.layers[#patch.layers + 1] = layer
   local ok, err = pcall(put, holder, name, patch)
   if ok then return layer end
-  patch.layers[n] = nil
+  pcall(layer.cancel, layer)
   error(err, 0)
 end
