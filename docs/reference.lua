@@ -855,17 +855,17 @@ return {
   { "mw.report_at_exit(path: string) -> handle: moonwatch.Written", [[Writes
     times, counters and metrics of the whole program to a file when the Lua
     state closes: as text, or as JSON if the name of the file ends so.]] },
-  { class = "moonwatch.Written", name = "written", [[A report that will
-    be written, from `mw.report_at_exit`.]],
+  { class = "moonwatch.Written", name = "written", [[A report that will be
+    written, from `mw.report_at_exit`.]],
     { "written:cancel()", [[Writes no report.]] } },
   { "mw.metrics: moonwatch.MakeMetrics", [[Is called for a context that collects
     numbers until its outermost exit: `mw.metrics()`.]] },
-  { class = "moonwatch.MakeMetrics",
+  { class = "moonwatch.MakeMetrics", name = "mw.metrics",
     call = "(opts?: moonwatch.OnExit|moonwatch.MetricsOptions): \z
       moonwatch.Metrics",
     [[What `mw.metrics` is.]],
-    { "current: fun(): moonwatch.Metrics?", [[Returns the context that was
-      entered last among those that are entered, or nil.]] } },
+    { "mw.metrics.current() -> metrics?: moonwatch.Metrics", [[Returns the
+      context that was entered last among those that are entered, or nil.]] } },
   { class = "moonwatch.MetricsOptions", [[Options of `mw.metrics`.]],
     { "on_exit?: moonwatch.OnExit", [[Is called with the report.]] },
     { "schema?: table<string, string>", [[The metrics that there are, and the
@@ -906,10 +906,9 @@ return {
 
 { page = "small", title = "Small things",
   { "mw.once(max?: integer, opts?: moonwatch.OnceOptions) -> seen: \z
-      moonwatch.Seen", [[Returns a set that is
-    called with a key: `seen(key)` is true the first time. Of more than `max`
-    keys (4096), the set forgets the key that it was asked for the longest time
-    ago.]] },
+      moonwatch.Seen", [[Returns a set that is called with a key: `seen(key)` is
+    true the first time. Of more than `max` keys (4096), the set forgets the key
+    that it was asked for the longest time ago.]] },
   { class = "moonwatch.OnceOptions", [[Options of `mw.once`.]],
     { "verbose?: boolean", [[`seen(key)` is always true, and its second result
       tells whether the set knew the key.]] } },

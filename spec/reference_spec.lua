@@ -47,6 +47,7 @@ local function make_objects()
     History = { mw.history() },
     Hook = { fx:hook({}, "event", nothing) },
     Memo = { mw.memo(nothing) },
+    MakeMetrics = { mw.metrics },
     Metrics = { mw.metrics() },
     Plan = { fx },
     Policy = { mw.policy {} },
@@ -133,7 +134,7 @@ describe("the reference", function()
     local there, described = {}, {}
     for name in pairs(mw) do there["mw." .. name] = true end
     model.each(groups, function(item)
-      if item.name:find "^mw%." then described[item.name] = true end
+      if item.name:find "^mw%.[%w_]+$" then described[item.name] = true end
     end)
     assert.equal(sorted(there), sorted(described))
   end)
@@ -226,7 +227,7 @@ describe("the reference", function()
       local holder = class and objects[class.name][1] or mw
       local info = debug.getinfo(holder[item.name:match "[^.:]+$"], "Su")
       if info.what == "C" then return end
-      local n, is_vararg = class and 1 or 0, false
+      local n, is_vararg = item.name:find ":" and 1 or 0, false
       for _, p in ipairs(item.params) do
         if p.name == "..." then is_vararg = true else n = n + 1 end
       end
@@ -246,7 +247,7 @@ describe("the reference", function()
       known[name] = true
       assert.matches("^[%u`].*[.%?]$", item.text, name)
       if class and class.variable then
-        assert.equal(class.variable, item.name:match "^%l+", item.name)
+        assert.matches("^" .. class.variable .. "[.:][%w_]+$", item.name)
       end
       local anchor = group.page .. pages.anchor(item.label)
       if not class then

@@ -70,6 +70,9 @@ describe("the check of calls", function()
       mistakes_in "mw.watch({}, mw.guard(), { once = 1 })")
     assert.equal("line 2: 'watch': argument 3: field 'phase': 'before' " ..
       "expected", mistakes_in "mw.watch({}, print, { phase = 'then' })")
+    assert.equal("line 2: 'moonwatch.MakeMetrics': argument 1: " ..
+      "moonwatch.MetricsOptions has no field 'scheme'",
+      mistakes_in "mw.metrics { scheme = {} }")
     assert.equal("line 2: 'patch': argument 2: field 'op' of " ..
       "moonwatch.Operation is missing", mistakes_in
       "mw.patch({}, { { path = '/x' } })")
@@ -93,7 +96,9 @@ describe("the check of calls", function()
       local batch <close> = mw.batch()
       mw.batch(f, 1)
       local seen, memo = mw.once(), mw.memo(f, {})
-      print(seen "key", memo())
+      print(seen "key", memo(), mw.metrics.current())
+      mw.metrics(f):leave()
+      mw.metrics { schema = { n = "integer" } }:increment("n", 2, {})
       local names = mw.weakmap()
       for key, value in pairs(names) do print(key, value) end
       local tx = mw.begin "label"

@@ -998,7 +998,12 @@ function written:cancel() end
 ---What `mw.metrics` is.
 ---@class moonwatch.MakeMetrics
 ---@overload fun(opts?: moonwatch.OnExit|moonwatch.MetricsOptions): moonwatch.Metrics
----@field current fun(): moonwatch.Metrics? Returns the context that was entered last among those that are entered, or nil.
+local mw_metrics = {}
+
+---Returns the context that was entered last among those that are entered, or
+---nil.
+---@return moonwatch.Metrics? metrics
+function mw_metrics.current() end
 
 ---Options of `mw.metrics`.
 ---@class moonwatch.MetricsOptions

@@ -254,11 +254,12 @@ function Check:form_of(node)
   local fn = node.fn
   if fn.tag == "index" and fn.key.tag == "string" then
     local member = self:member_of(node, fn.obj, fn.key.value)
-    if not member or not member.forms then return nil end
+    if not member then return nil end
     if member.is_method then
       return self:complain(node, "'%s' is a method: use a colon", fn.key.value)
+    elseif member.forms then
+      return self:call(node, fn.key.value, member.forms, node.args)
     end
-    return self:call(node, fn.key.value, member.forms, node.args)
   end
   local class = self:class_of(self:type_of(fn))
   if not class then return nil end

@@ -196,9 +196,9 @@ end
 function File:read_line(line)
   local tag, rest = line:match "^%-%-%-@(%a+) ?(.*)$"
   local value = line:match '^%-%-%-| "([^"]*)"'
-  local variable = line:match "^local (%w+) = {}$"
+  local variable = line:match "^local ([%w_]+) = {}$"
   local object, separator, name, list = line:match(
-    "^function (%w+)([.:])([%w_]+)%((.-)%) end$")
+    "^function ([%w_]+)([.:])([%w_]+)%((.-)%) end$")
   if tag then
     if not self[tag] then return self:mistake("unknown @" .. tag) end
     self[tag](self, rest)

@@ -72,7 +72,8 @@ end
 --- Reads a signature.
 function model.signature(text)
   text = one_line(text)
-  local name = text:match "^[%w_]+[.:][%a_][%w_]*" or text:match "^[%w_]+" or
+  local name = text:match "^[%w_]+%.[%w_]+%.[%a_][%w_]*" or
+    text:match "^[%w_]+[.:][%a_][%w_]*" or text:match "^[%w_]+" or
     text:match "^%[%d+%]"
   assert(name, "no name: " .. text)
   local rest = text:sub(#name + 1)

@@ -53,7 +53,8 @@ local function overload(item, self_type)
   return ("fun(%s)%s"):format(table.concat(params, ", "), result)
 end
 
-function Writer:func(item)
+-- Writes a function, with another name than the item's if `name` is given.
+function Writer:func(item, name)
   self:line ""
   self:comment(item.text)
   if item.generics then self:line("---@generic ", item.generics) end
@@ -68,7 +69,8 @@ function Writer:func(item)
   for _, more in ipairs(item.more) do
     self:line("---@overload ", overload(more))
   end
-  self:line("function ", item.name, "(", table.concat(names, ", "), ") end")
+  self:line("function ", name or item.name, "(", table.concat(names, ", "),
+    ") end")
 end
 
 -- Returns the name of a field without the variable of its object.
@@ -89,9 +91,12 @@ function Writer:class(item)
     if member.kind == "field" then self:field(member) end
   end
   if not item.variable then return end
-  self:line("local ", item.variable, " = {}")
+  local variable = item.variable:gsub("%.", "_")
+  self:line("local ", variable, " = {}")
   for _, member in ipairs(item.items) do
-    if member.kind == "function" then self:func(member) end
+    if member.kind == "function" then
+      self:func(member, variable .. member.name:sub(#item.variable + 1))
+    end
   end
 end
 
