@@ -517,6 +517,7 @@ static void changes_have_any_keys(mw_engine *e, heap *h) {
   d.len = 1025;
   check(strstr(change(e, t, &d), "xx\xE2\x80\xA6 (1025 bytes)\"}"));
   d.string = "another key";
+  d.len = 11;
   heap_set(h, HEAP_FAIL_EVER, 1); /* the event says so */
   mw_trace_change(e, 1, name(e, "c"), &d);
   heap_set(h, HEAP_GIVE, 0);
