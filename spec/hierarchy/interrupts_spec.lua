@@ -61,7 +61,7 @@ local acts = {
     assert(hook)
   end,
   ["a call in a trace"] = function(its)
-    its.trace = mw.trace { sources = { "hierarchy" } }
+    its.trace = mw.trace { capacity = 1000, sources = { "hierarchy" } }
     its.trace:start()
     its.world:update()
   end,

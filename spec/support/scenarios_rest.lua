@@ -386,7 +386,8 @@ function scenarios.taken_back()
   look_back()
   local mw = require "moonwatch"
   local obj = mw.track { x = 1 }
-  local _, fx = mw.transaction(function() obj.x = 2 end)
+  local done, fx = mw.transaction(function() obj.x = 2 end)
+  if not done then error(fx, 0) end
   whole(function() return obj.x == 2 end, fx.rollback, fx)
   check(obj.x == 1)
   local ok, err = pcall(fx.rollback, fx)
