@@ -247,8 +247,8 @@ return {
     after `policy:use()`.]] },
   { "mw.load_policy(path: string, env?: table) -> policy?: moonwatch.Policy, \z
       message?: string", [[Returns a policy made of a file, which runs in a
-    world of its own with a budget of instructions and memory; nil and a message
-    if the file is not good. The file finds the fields of `env` among its
+    box with a budget of instructions and memory; nil and a message if the file
+    is not good. The file finds the fields of `env` among its
     globals.]] },
   { class = "moonwatch.Policy", name = "policy", [[A policy, from `mw.policy` or
     `mw.load_policy`.]],
@@ -295,6 +295,26 @@ return {
       value.]] },
     { "restore?: fun(obj: any, state: any)", [[Of a userdata: gives it a state
       back.]] } },
+  { "mw.sandbox(opts?: moonwatch.SandboxOptions) -> box: moonwatch.Sandbox",
+    [[Returns a box for code that nobody has to trust: it cannot hang, crash or
+    exhaust the program, and reaches only what the box is given.]] },
+  { class = "moonwatch.SandboxOptions", [[What a box is given and may use.]],
+    { "env?: table", [[Its fields are copied into the globals of the box, where
+      Lua's own functions are the box's.]] },
+    { "instructions?: integer", [[The instructions of each call; a million by
+      default. C functions and time count, too.]] },
+    { "memory?: integer", [[The bytes that a call may add to Lua's memory at a
+      time; 16 MB by default.]] },
+    { "name?: string", [[The name, in messages, of chunks that have none.]] } },
+  { class = "moonwatch.Sandbox", name = "box", [[A box, from `mw.sandbox`.]],
+    { "box:load(text: string, chunkname?: string) -> fn?: function, \z
+        message?: string", [[Compiles a text within the budget; nil and a
+      message if the text is not good. `chunkname` is as in `load`.]] },
+    { "box:call(fn: function, ...: any) -> ok: boolean, ...: any", [[Calls a
+      function with the box's budget. Returns true and its results, or false and
+      a text.]] },
+    { "box:used() -> instructions: integer, bytes: integer", [[Returns what the
+      last call used: instructions, and the most bytes at a time.]] } },
   { "mw.instrument(class: table, rules?: moonwatch.InstrumentRules) -> handle:\z
       moonwatch.Handle", [[From now on, tags each instance of the class when its
     constructor returns or when it is restored from data, and advances the

@@ -5,6 +5,45 @@ local styles = require "spec.support.styles"
 
 local clock = mw.clock()
 
+describe("a constructor that makes no instance", function()
+  local function tags(make, ...)
+    local handle = mw.instrument({ new = make, __index = {} })
+    handle:cancel()
+    local class = { make = make }
+    handle = mw.instrument(class, { constructors = { "make" } })
+    local options = ...
+    class.make(...)
+    handle:cancel()
+    return clock:generation(options) == clock:now()
+  end
+
+  it("tags nothing", function()
+    assert.is_false(tags(function() return nil, "no file" end, {}))
+    assert.is_false(tags(function() return nil end, {}))
+    assert.is_false(tags(function() return false, "no file" end, {}))
+  end)
+
+  it("tags its argument if it returns nothing, or no object", function()
+    assert.is_true(tags(function() end, {}))
+    assert.is_true(tags(function() return true end, {}))
+  end)
+
+  it("tags nothing if it gets the instance", function()
+    local class = {}
+    function class.init(self, x)
+      if not x then return nil, "no x" end
+      self.x = x
+      return self
+    end
+    local handle <close> = mw.instrument(class)
+    local bad, good = {}, {}
+    class.init(bad)
+    class.init(good, 1)
+    assert.is_true(handle and clock:is_current(good))
+    assert.equal(-1, clock:generation(bad))
+  end)
+end)
+
 for name, style in pairs(styles) do
   describe("mw.instrument of a class in the style " .. name, function()
     local Base, Sub, handles

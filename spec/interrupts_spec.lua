@@ -275,4 +275,53 @@ describe("an error from outside", function()
       until not fired
     end
   end)
+
+  it("leaves a policy in force or not", function()
+    local class = { __name = "Interrupted" }
+    class.__index = class
+    function class.hit() end
+    local plain = class.hit
+    local object = setmetatable({}, class)
+    mw.watch(object, function() end, { once = false })
+    local former = mw.policy {}
+    local original = former:use()
+    local policy = mw.policy { classes = {
+      Interrupted = { mutators = { "hit" } } } }
+    local n, fired = 0
+    repeat
+      n = n + 1
+      fired = interrupted(n, policy.use, policy)
+      local current = former:use()
+      assert.equal(plain, class.hit, "interrupted at " .. n)
+      assert.is_true(current == policy or current == former)
+      policy:use()
+      assert.not_equal(plain, class.hit)
+      fired = interrupted(n, former.use, former) or fired
+      former:use()
+      assert.equal(plain, class.hit, "interrupted at " .. n)
+    until not fired
+    original:use()
+    mw.unwatch(object)
+  end)
+
+  it("leaves a name set with its cleanup, or not set", function()
+    local pending = mw.cleanup({}, "x", 1):pending()
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local scope, handle = {}, nil
+      fired = interrupted(n, function() handle = mw.cleanup(scope, "x", 1) end)
+      local more = mw.cleanup({}, "x", 1)
+      pending = pending + 1
+      if scope.x ~= nil then pending = pending + 1 end
+      assert.equal(pending, more:pending(), "interrupted at " .. n)
+      if handle then
+        local _, err = interrupted(n, handle.run, handle)
+        handle:run()
+        assert.is_nil(scope.x, err)
+        pending = pending - 1
+        assert.equal(pending, more:pending(), "interrupted at " .. n)
+      end
+    until not fired
+  end)
 end)

@@ -249,6 +249,38 @@ function policy:poll() end
 ---@field snapshot? fun(obj: any): any Of a userdata: its state as a plain value.
 ---@field restore? fun(obj: any, state: any) Of a userdata: gives it a state back.
 
+---What a box is given and may use.
+---@class moonwatch.SandboxOptions
+---@field env? table Its fields are copied into the globals of the box, where Lua's own functions are the box's.
+---@field instructions? integer The instructions of each call; a million by default. C functions and time count, too.
+---@field memory? integer The bytes that a call may add to Lua's memory at a time; 16 MB by default.
+---@field name? string The name, in messages, of chunks that have none.
+
+---A box, from `mw.sandbox`.
+---@class moonwatch.Sandbox
+local box = {}
+
+---Compiles a text within the budget; nil and a message if the text is not good.
+---`chunkname` is as in `load`.
+---@param text string
+---@param chunkname? string
+---@return (function)? fn
+---@return string? message
+function box:load(text, chunkname) end
+
+---Calls a function with the box's budget. Returns true and its results, or
+---false and a text.
+---@param fn function
+---@param ... any
+---@return boolean ok
+---@return any ...
+function box:call(fn, ...) end
+
+---Returns what the last call used: instructions, and the most bytes at a time.
+---@return integer instructions
+---@return integer bytes
+function box:used() end
+
 ---What `mw.instrument` wraps.
 ---@class moonwatch.InstrumentRules
 ---@field constructors? (string|function)[] The constructors, by name or as functions; by default those of `new`, `__call`, `init`, `initialize` and `_init` that the class has.
@@ -1285,14 +1317,20 @@ function mw.memo(fn, ...) end
 ---@return moonwatch.Policy policy
 function mw.policy(definition) end
 
----Returns a policy made of a file, which runs in a world of its own with a
----budget of instructions and memory; nil and a message if the file is not good.
----The file finds the fields of `env` among its globals.
+---Returns a policy made of a file, which runs in a box with a budget of
+---instructions and memory; nil and a message if the file is not good. The file
+---finds the fields of `env` among its globals.
 ---@param path string
 ---@param env? table
 ---@return moonwatch.Policy? policy
 ---@return string? message
 function mw.load_policy(path, env) end
+
+---Returns a box for code that nobody has to trust: it cannot hang, crash or
+---exhaust the program, and reaches only what the box is given.
+---@param opts? moonwatch.SandboxOptions
+---@return moonwatch.Sandbox box
+function mw.sandbox(opts) end
 
 ---From now on, tags each instance of the class when its constructor returns or
 ---when it is restored from data, and advances the clock. The handle restores

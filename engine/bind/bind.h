@@ -125,24 +125,29 @@ enum {
   MWB_QUIET,   /* a thread in which no hook of the program raises */
   MWB_COMMIT,
   MWB_ENDLOST,
-  MWB_RETRY,     /* a value whose finaliser takes lost transactions back, */
-  MWB_RETRYING,  /* and its metatable */
-  MWB_LATECALLS, /* functions that are still to be called */
-  MWB_LATE,      /* an error that the library's next call raises */
-  MWB_PREPARE,   /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,    /* and that trace it */
-  MWB_TRACE,     /* metatables: of a trace, */
-  MWB_SCOPE,     /* a timed scope, */
-  MWB_SET,       /* and a set of data of a scope */
-  MWB_THREADS,   /* coroutine -> its lane, weakly held: see lane.c */
-  MWB_TIMERS,    /* functions called when a scope is measured */
-  MWB_SOURCES,   /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS,  /* the function that calls mw.context's hooks, */
-  MWB_LABEL,     /* and the one that knows what people call an object */
-  MWB_QUEUE,     /* the first death that is not delivered yet */
-  MWB_NOTE,      /* the function that notes reads */
-  MWB_RESTING,   /* tables whose reads are not noted, weakly held */
-  MWB_VALUES     /* number of values */
+  MWB_RETRY,      /* a value whose finaliser takes lost transactions back, */
+  MWB_RETRYING,   /* and its metatable */
+  MWB_LATECALLS,  /* functions that are still to be called */
+  MWB_LATE,       /* an error that the library's next call raises */
+  MWB_PREPARE,    /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,     /* and that trace it */
+  MWB_TRACE,      /* metatables: of a trace, */
+  MWB_SCOPE,      /* a timed scope, */
+  MWB_SET,        /* and a set of data of a scope */
+  MWB_THREADS,    /* coroutine -> its lane, weakly held: see lane.c */
+  MWB_TIMERS,     /* functions called when a scope is measured */
+  MWB_SOURCES,    /* name of a source -> whether the source is traced */
+  MWB_CONTEXTS,   /* the function that calls mw.context's hooks, */
+  MWB_LABEL,      /* and the one that knows what people call an object */
+  MWB_QUEUE,      /* the first death that is not delivered yet */
+  MWB_NOTE,       /* the function that notes reads */
+  MWB_RESTING,    /* tables whose reads are not noted, weakly held */
+  MWB_SANDBOX,    /* metatables: of a box for untrusted code, */
+  MWB_VIEW,       /* and of a read-only view */
+  MWB_VIEWS,      /* table -> its view, weakly held, */
+  MWB_TARGETS,    /* and view -> what it shows, weakly held */
+  MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
+  MWB_VALUES      /* number of values */
 };
 
 #define MWB_NAMES 4
@@ -171,10 +176,11 @@ typedef struct mwb_state {
   int kinds[MW_KINDS];  /* kinds' names, in the registry */
   uint32_t batches;     /* the number of open batches */
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
-  struct mwb_budget *budget; /* of the policy's running call */
+  struct mwb_budget *budget; /* of the running call in a box */
   mwb_meter *meter;
-  uint32_t held_ids;         /* the last `id` given to held values */
-  lua_State *running;        /* cache: the coroutine that wrote last, */
+  int64_t pace;       /* nanoseconds that an instruction in a box may take */
+  uint32_t held_ids;  /* the last `id` given to held values */
+  lua_State *running; /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
   mwb_coroutine *coroutines; /* with open transactions or batches */
   uint32_t n_coroutines;     /* how many these are */

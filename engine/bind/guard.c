@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "budget.h"
 #include "class.h"
 #include "identity.h"
 #include "key.h"
@@ -84,7 +85,7 @@ static void fail(mwb_write *w) {
   if (!lua_isnil(L, -1)) {
     lua_insert(L, -2);
     lua_pushliteral(L, "guard");
-    if (lua_pcall(L, 2, 0, 0) == LUA_OK) return;
+    if (mwb_pcall_outside(L, w->s, 2, 0, 0) == LUA_OK) return;
   } else {
     lua_pop(L, 1);
   }
@@ -139,7 +140,7 @@ static int call(mwb_write *w, int n, int results, int flags) {
     status = LUA_ERRRUN;
     s->endless = 1;
   } else {
-    status = lua_pcall(L, n, results, handler);
+    status = mwb_pcall_outside(L, s, n, results, handler);
     if (status != LUA_OK && s->depth > 1 && is_overflow(L, status))
       s->endless = 1;
   }

@@ -9,6 +9,7 @@
 */
 #include "identity.h"
 
+#include "budget.h"
 #include "policy.h"
 #include "shadow.h"
 #include "tree.h"
@@ -137,7 +138,7 @@ static void tell_deserted(lua_State *L, mwb_state *s) {
   if (!s->deserted || mw_reap_due(s->engine)) return;
   s->deserted = 0;
   if (!mwb_push_question(L, s, MWB_DESERTED)) return;
-  if (lua_pcall(L, 0, 0, 0) == LUA_OK) return;
+  if (mwb_pcall_outside(L, s, 0, 0, 0) == LUA_OK) return;
   s->deserted = 1;
   lua_error(L);
 }

@@ -341,9 +341,11 @@ static int build(lua_State *L) {
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
   mwb_open_lanes(L, s);
+  mwb_open_sandbox(L);
   lua_newtable(L);
   mwb_open_classes(L);
-  mwb_open_budget(L);
+  mwb_open_boxes(L);
+  mwb_open_views(L);
   mwb_open_policy(L, s);
   mwb_open_calls(L);
   mwb_open_cell(L, s);

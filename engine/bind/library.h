@@ -28,6 +28,7 @@ void mwb_open_plain(lua_State *L);
 void mwb_open_trace(lua_State *L, mwb_state *s);
 void mwb_open_timed(lua_State *L, mwb_state *s);
 void mwb_open_lanes(lua_State *L, mwb_state *s);
+void mwb_open_sandbox(lua_State *L);
 
 /* Each sets functions for the library's own Lua files in the table on the
 ** top. */
@@ -48,7 +49,8 @@ void mwb_open_assign(lua_State *L);
 void mwb_open_stores(lua_State *L);
 void mwb_open_snapshots(lua_State *L);
 void mwb_open_restores(lua_State *L);
-void mwb_open_budget(lua_State *L);
+void mwb_open_boxes(lua_State *L);
+void mwb_open_views(lua_State *L);
 void mwb_open_policy(lua_State *L, mwb_state *s);
 void mwb_open_cell(lua_State *L, mwb_state *s);
 void mwb_open_hierarchy(lua_State *L);

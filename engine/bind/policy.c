@@ -7,41 +7,20 @@
 */
 #include "policy.h"
 
-#include "budget.h"
 #include "identity.h"
 #include "os.h"
+#include "sandbox.h"
 #include "shadow.h"
 
 /* {======================================================
 ** Decisions
 ** ======================================================= */
 
-/* The stack of `decide`. */
-enum { RULES = 1, STRINGS, INSTRUCTIONS, BYTES, OBJECT, CONTEXT, ERRORS };
+/* The stack of `ask`: arguments, and the errors by rule, or nil. */
+enum { RULES = 1, OBJECT, CONTEXT, ERRORS };
 
 /* All rules of a decision together may use this many budgets. */
 #define RULES_BUDGETS 4
-
-/* The status of a rule that returned before the hook noticed the spent budget;
-** and of a rule for which there was no memory. */
-#define SPENT (-1)
-#define STARVED (-2)
-
-static int has_budget(lua_State *L) {
-  return lua_tointeger(L, INSTRUCTIONS) != 0;
-}
-
-static void begin_rules(lua_State *L, mwb_state *s, mwb_budget *b) {
-  if (!has_budget(L)) return;
-  mwb_swap_strings(L, STRINGS);
-  mwb_begin_budget(L, s, b);
-}
-
-static void end_rules(lua_State *L, mwb_budget *b) {
-  if (!has_budget(L)) return;
-  mwb_end_budget(b);
-  mwb_swap_strings(L, STRINGS);
-}
 
 /* Keeps the error on the top under the rule's number. */
 static void keep_error(lua_State *L, lua_Integer rule) {
@@ -50,71 +29,76 @@ static void keep_error(lua_State *L, lua_Integer rule) {
     lua_replace(L, ERRORS);
   }
   lua_rawseti(L, ERRORS, rule);
+  lua_settop(L, ERRORS);
 }
 
-/* Calls the rule on the top; leaves the result or the error on the top. */
+/* Calls the rule on the top; leaves the result or the error on the top.
+** Returns whether there is a result.  Raises the error if memory is short,
+** which is not the rule's fault. */
 static int ask_rule(lua_State *L, mwb_budget *b) {
   int status;
   lua_pushvalue(L, OBJECT);
   lua_pushvalue(L, CONTEXT);
-  mwb_fill_budget(b, lua_tointeger(L, INSTRUCTIONS), lua_tointeger(L, BYTES));
+  if (b != NULL) mwb_fill_budget(b, b->box->instructions, b->box->bytes);
   status = lua_pcall(L, 2, 1, 0);
-  if (has_budget(L) && mwb_is_spent(b))
-    return (status == LUA_OK) ? SPENT : status;
-  if (status == LUA_ERRMEM && (!has_budget(L) || b->starved)) return STARVED;
-  return status;
-}
-
-/* Keeps the error on the top.  Keeping may raise, so the budget is out of force
-** meanwhile.  Raises the error if memory is short, which is not the rule's
-** fault. */
-static void rule_failed(lua_State *L, mwb_state *s, mwb_budget *b, int status,
-                        lua_Integer rule) {
-  end_rules(L, b);
-  if (status == STARVED) lua_error(L);
-  if (status == SPENT) mwb_push_spent(L, b);
-  keep_error(L, rule);
-  lua_settop(L, ERRORS);
-  begin_rules(L, s, b);
-}
-
-/* Asks the rules until one returns a value, and leaves the value on the top.
-** Returns the number of this rule, or 0. */
-static lua_Integer ask_rules(lua_State *L, mwb_state *s) {
-  mwb_budget b;
-  lua_Integer i, instructions = lua_tointeger(L, INSTRUCTIONS);
-  lua_Integer left = RULES_BUDGETS * instructions;
-  begin_rules(L, s, &b);
-  for (i = 1; left >= 0 && lua_rawgeti(L, RULES, i) != LUA_TNIL; i++) {
-    int status = ask_rule(L, &b);
-    if (status == LUA_OK && !lua_isnil(L, -1)) break;
-    left -= instructions - b.instructions;
-    if (status == LUA_OK)
-      lua_pop(L, 1);
-    else
-      rule_failed(L, s, &b, status, i);
+  if (status == LUA_ERRMEM && (b == NULL || (b->starved && !b->spent)))
+    lua_error(L);
+  if (b == NULL) {
+    if (status != LUA_OK) mwb_pass_spent(L); /* of a box around the call */
+    return status == LUA_OK;
   }
-  end_rules(L, &b);
-  if (left >= 0 && !lua_isnil(L, -1)) return i;
-  lua_pushnil(L);
+  if (status == LUA_OK && !b->spent) return 1;
+  mwb_safe_message(L, (status == LUA_OK) ? LUA_ERRRUN : status);
   return 0;
 }
 
-/* decide(rules, strings, instructions, bytes, object, context) -> value, number
-** of the rule (or 0), errors by rule.  0 instructions: no budget. */
-static int decide(lua_State *L) {
-  lua_Integer rule = 0;
+/* rules, object, context -> value, number of the rule (or 0), errors by rule.
+** `b` is the budget of the rules, or NULL. */
+static int ask(lua_State *L, mwb_budget *b) {
+  lua_Integer i, before = 0, most = 0;
   lua_settop(L, ERRORS);
-  luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
-  if (has_budget(L) && mwb_refuse_finaliser(L)) {
-    keep_error(L, 1);
-    lua_pushnil(L);
-  } else {
-    rule = ask_rules(L, mwb_state_of(L));
+  if (b != NULL) {
+    before = b->used;
+    most = RULES_BUDGETS * b->box->instructions;
   }
-  lua_pushinteger(L, rule);
+  for (i = 1; lua_rawgeti(L, RULES, i) != LUA_TNIL; i++) {
+    if (!ask_rule(L, b))
+      keep_error(L, i);
+    else if (!lua_isnil(L, -1))
+      break;
+    lua_settop(L, ERRORS);
+    if (b != NULL && b->used - before > most) break;
+  }
+  if (lua_gettop(L) == ERRORS) lua_pushnil(L);
+  lua_pushinteger(L, lua_isnil(L, -1) ? 0 : i);
   lua_pushvalue(L, ERRORS);
   return 3;
+}
+
+static int ask_in_box(lua_State *L) { return ask(L, mwb_budget_of(L)); }
+
+/* decide(rules, box or nil, object, context) -> as `ask` */
+static int decide(lua_State *L) {
+  lua_settop(L, 4);
+  luaL_checkstack(L, LUA_MINSTACK, "cannot call a policy");
+  if (lua_isnil(L, 2)) {
+    lua_remove(L, 2);
+    return ask(L, NULL);
+  }
+  if (mwb_refuse_finaliser(L)) {
+    lua_settop(L, 5);
+    lua_createtable(L, 1, 0);
+    lua_insert(L, 5);
+    lua_rawseti(L, 5, 1);
+    lua_pushnil(L);
+    lua_pushinteger(L, 0);
+    lua_pushvalue(L, 5);
+    return 3;
+  }
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 3);
+  lua_pushvalue(L, 4);
+  return mwb_run_in_box(L, mwb_state_of(L), 2, ask_in_box, 3);
 }
 
 /* The upvalues of `recall`. */

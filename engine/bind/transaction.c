@@ -1104,11 +1104,12 @@ static int in_transaction(lua_State *L) {
   return 1;
 }
 
-/* quietly(f, ...): calls `f` where no debug hook of the program raises */
+/* quietly(f, ...) -> one result of f(...), called where no debug hook of the
+** program raises: an error from outside comes before the call or after it */
 static int quietly(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   if (call_quietly(L, s, lua_gettop(L) - 1) != LUA_OK) return lua_error(L);
-  return 0;
+  return 1;
 }
 
 /* prepare(f, begin, end): sets the functions that read options, and that trace

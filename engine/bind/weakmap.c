@@ -33,6 +33,7 @@
 */
 #include "weakmap.h"
 
+#include "budget.h"
 #include "class.h"
 #include "identity.h"
 
@@ -512,7 +513,7 @@ static void tell(lua_State *L, mwb_state *s) {
   lua_getiuservalue(L, top + 1, BOX_VALUE);
   lua_pushinteger(L, b->serial);
   s->notifying = 1;
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) warn(L);
+  if (mwb_pcall_outside(L, s, 2, 0, 0) != LUA_OK) warn(L);
   s->notifying = 0;
   lua_settop(L, top);
 }

@@ -4,11 +4,14 @@
 -- A handle holds neither the scope nor the value.  A weak map has the states of
 -- the handles of each owner in an array; nothing in the array keeps the owner
 -- alive.
+--
+-- Each step is made quietly: an error from outside comes before or after it.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
 local private = core.private
+local quietly = private.quietly
 
 local Cleanup, state_of, new = check.class "cleanup"
 
@@ -32,7 +35,7 @@ end
 --- Deletes the field, unless the program has set the field to another value.  A
 -- second call does nothing.
 function Cleanup:run()
-  run(state_of(self, "run"))
+  quietly(run, state_of(self, "run"))
 end
 
 Cleanup.cancel = Cleanup.run
@@ -51,6 +54,14 @@ end
 
 local cleanup = {}
 
+local function set(scope, name, value)
+  local held = setmetatable({ scope = scope, value = value }, WEAK)
+  local self = new { held = held, name = name, done = false }
+  scope[name] = value
+  state.pending = state.pending + 1
+  return self
+end
+
 --- Sets the field `name` of `scope`, which must be nil, to `value`.  Returns
 -- the handle that deletes the field.
 function cleanup.cleanup(scope, name, value)
@@ -59,11 +70,7 @@ function cleanup.cleanup(scope, name, value)
   check.argument(value ~= nil, 3, "cleanup", "value", value)
   check.that(rawget(core.raw(scope), name) == nil, 2, "cleanup",
     ("the name '%s' is taken"):format(tostring(name)))
-  local held = setmetatable({ scope = scope, value = value }, WEAK)
-  local self = new { held = held, name = name, done = false }
-  scope[name] = value
-  state.pending = state.pending + 1
-  return self
+  return quietly(set, scope, name, value)
 end
 
 local function run_all(handles)
@@ -75,6 +82,13 @@ state.owners = state.owners or core.weakmap(run_all)
 local OBJECTS = { table = true, userdata = true, ["function"] = true,
   thread = true }
 
+local function add(owner, handle)
+  local handles = state.owners:get(owner) or {}
+  handles[#handles + 1] = handle[Cleanup]
+  state.owners:set(owner, handles)
+  return handle
+end
+
 --- Runs a handle when its owner has died; an owner may have several handles.
 -- Returns the handle.
 function cleanup.cleanup_for(owner, handle)
@@ -82,13 +96,7 @@ function cleanup.cleanup_for(owner, handle)
     owner)
   check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",
     "cleanup", handle)
-  local handles = state.owners:get(owner)
-  if not handles then
-    handles = {}
-    state.owners:set(owner, handles)
-  end
-  handles[#handles + 1] = handle[Cleanup]
-  return handle
+  return quietly(add, owner, handle)
 end
 
 return cleanup

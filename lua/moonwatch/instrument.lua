@@ -52,9 +52,14 @@ local function tag(tracker, obj, begun)
   tracker.clock:tag(obj)
 end
 
+-- Has a constructor failed, by `return nil, message`?
+local function has_failed(...)
+  return select("#", ...) > 1 and not (...)
+end
+
 local function leave(tracker, obj, begun, ...)
   tracker.building[obj] = nil
-  tag(tracker, obj, begun)
+  if not has_failed(...) then tag(tracker, obj, begun) end
   return ...
 end
 
@@ -73,7 +78,7 @@ local function finish(tracker, class, begun, first, ...)
   local result = ...
   if is_object(result) then
     tag(tracker, result, begun)
-  elseif result == nil and select("#", ...) > 0 then
+  elseif not result and select("#", ...) > 0 then
     return ...
   elseif is_object(first) and not rawequal(first, class) then
     tag(tracker, first, begun)

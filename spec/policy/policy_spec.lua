@@ -1,6 +1,7 @@
 local mw = require "moonwatch"
 local error_of = require "spec.support.error_of"
 local policy_file = require "spec.support.policy_file"
+local shell = require "spec.support.shell"
 
 local with_file, write = policy_file.with, policy_file.write
 local original = mw.policy({}):use()
@@ -135,6 +136,23 @@ describe("the default policy", function()
     assert.same({ true, "entry" }, decision(obj))
     obj.update = nil
     assert.same({ 1, "force" }, decision(obj))
+  end)
+end)
+
+describe("the default policy, without files,", function()
+  it("is there when the modules are preloaded", function()
+    local output, ok = shell.run("%s -e '%s'", os.getenv "LUA" or "lua5.4", [[
+      local init = assert(package.searchpath("moonwatch", package.path))
+      local folder = init:match "^(.*)/init%.lua$"
+      for path in io.popen("find " .. folder .. " -name \"*.lua\""):lines() do
+        local name = "moonwatch" .. path:sub(#folder + 1, -5):gsub("/init$",
+          ""):gsub("/", ".")
+        package.preload[name] = loadfile(path)
+      end
+      package.path = ""
+      print(require "moonwatch".is_dynamic { run = 1 })]])
+    assert.is_true(ok, output)
+    assert.equal("true\tentry\n", output)
   end)
 end)
 

@@ -328,7 +328,7 @@ function scenarios.policy_files()
   local function handler() end
   local function long()
     local text = "x"
-    for _ = 1, 17 do text = text .. text end
+    for _ = 1, 21 do text = text .. text end
     return text
   end
   local class = { name = "a name", spend = long, __call = long }
@@ -353,8 +353,8 @@ function scenarios.policy_files()
   if not ok then error(value, 0) end
   local n = 0
   for _ in pairs(policy.errors) do n = n + 1 end
-  check(caught or n == 4)
-  check(#long() == 131072)
+  check(caught or n == 5)
+  check(#long() == 2097152)
 end
 
 dofile "spec/support/scenarios_effects.lua" (scenarios, check)

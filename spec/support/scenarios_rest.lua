@@ -289,6 +289,73 @@ function scenarios.names()
   check(mw.diff(mw.array {}, {})[1] == nil)
 end
 
+-- What a rule of a file is shown, is there and cannot be changed.
+function scenarios.views()
+  look_back()
+  local mw = require "moonwatch"
+  local class = { inherited = "yes", inner = { deep = {} } }
+  class.__index = class
+  local obj = setmetatable({ x = 1 }, class)
+  mw.track(obj)
+  local policy, message = mw.load_policy "spec/support/showing_policy.lua"
+  if not policy then error(message, 0) end
+  local former = policy:use()
+  local ok, shown = pcall(mw.is_dynamic, obj)
+  former:use()
+  if not ok then error(shown, 0) end
+  if not shown then error("not enough memory", 0) end
+  check(shown.is and shown.now == mw.clock():now())
+  check(shown.inherited == "yes" and #shown.entries == 3)
+  check(shown.class.inner.deep ~= class.inner.deep)
+  check(shown.index == shown.class and shown.raw.x == 1)
+  local n = 0
+  for key, value in pairs(shown.class) do
+    n = n + 1
+    check(class[key] == value or type(value) == "table")
+  end
+  check(n == 3 and tostring(shown.entries):find "^table")
+  ok, message = pcall(function() shown.class.x = 1 end)
+  check(not ok and class.x == nil)
+  if not message:find "read%-only" then error(message, 0) end
+end
+
+-- A box answers, or there is no memory; nothing of it stays.
+function scenarios.boxes()
+  look_back()
+  local mw = require "moonwatch"
+  local hook = debug.gethook()
+  local function is_free() return debug.gethook() == hook and
+    ("x").rep == string.rep end
+  local box = whole(is_free, mw.sandbox,
+    { env = { print = print, n = 5 }, name = "box", memory = 1000000 })
+  local add = whole(is_free, function()
+    local f, message = box:load "return n + ..., ('x'):rep(3), {}"
+    if not f then error(message, 0) end
+    return f
+  end)
+  whole(is_free, function()
+    local ok, n, text = box:call(add, 2)
+    if not ok then error(n, 0) end
+    check(n == 7 and text == "xxx")
+  end)
+  whole(is_free, function()
+    local f, message = box:load [[
+      local co = coroutine.wrap(function(s) coroutine.yield(s:find "b+") end)
+      local t = { co "abc" }
+      table.sort(t)
+      for _, c in utf8.codes "ab" do t[#t + 1] = c end
+      for k in pairs(t) do t[k] = nil end
+      error {}]]
+    if not f then error(message, 0) end
+    local ok
+    ok, message = box:call(f)
+    if not message:find "error object" then error(message, 0) end
+    check(not ok)
+  end)
+  local instructions, bytes = box:used()
+  check(instructions > 0 and bytes > 0)
+end
+
 function scenarios.policies_from_files()
   look_back()
   local mw = require "moonwatch"

@@ -7,9 +7,11 @@
 local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
+local ctx = require "moonwatch.policy.ctx"
+local default = require "moonwatch.policy.default"
+local file = require "moonwatch.policy.file"
 local mutators = require "moonwatch.policy.mutators"
 local named = require "moonwatch.policy.named"
-local sandbox = require "moonwatch.policy.sandbox"
 
 local private = core.private
 local decide, metatable = private.decide, private.metatable
@@ -90,6 +92,7 @@ end
 -- =======================================================
 
 local KEPT = 100 -- different errors of a policy
+local LONG = 1000 -- bytes of an error's text
 
 -- Counts an error of a function of the policy, and reports the first of its
 -- kind.
@@ -97,6 +100,7 @@ local function report(self, message)
   local errors = self.errors
   local text = type(message) == "string" and message or
     ("(error object is a %s value)"):format(type(message))
+  if #text > LONG then text = text:sub(1, LONG) .. "..." end
   if errors[text] == nil then
     if self.reported >= KEPT then return end
     self.reported = self.reported + 1
@@ -109,8 +113,8 @@ end
 -- Calls a function of the policy.  Returns true and its result, or false.
 local function call(self, f, ...)
   local ok, result
-  if self.strings then
-    ok, result = sandbox.call(self.strings, f, ...)
+  if self.box then
+    ok, result = self.box:call(f, ...)
   else
     ok, result = pcall(f, ...)
   end
@@ -118,10 +122,10 @@ local function call(self, f, ...)
   return ok, result
 end
 
--- Returns the state of a policy; the policy is in the field `policy`.
-local function new_policy(definition, strings)
-  local self = { definition = definition, strings = strings, errors = {},
-    reported = 0 }
+-- Returns the state of a policy; the policy is in the field `policy`.  `box` is
+-- where the functions of a file run; nil for a table of the program's.
+local function new_policy(definition, box)
+  local self = { definition = definition, box = box, errors = {}, reported = 0 }
   self.policy = handle(self)
   return self
 end
@@ -135,19 +139,19 @@ function policy.policy(definition)
 end
 
 local function load(path, env)
-  local definition, strings = sandbox.run(path, env)
-  if definition == nil then return nil, strings end
+  local definition, box = file.run(path, env)
+  if definition == nil then return nil, box end
   local mistake = mistake_in(definition)
   if mistake then return nil, path .. ": " .. mistake end
-  return definition, strings
+  return definition, box
 end
 
 -- Returns the state of a policy made of a file; or nil and a message.
 local function load_policy(path, env)
   local time, size = private.stat(path)
-  local definition, strings = load(path, env)
-  if not definition then return nil, strings end
-  local self = new_policy(definition, strings)
+  local definition, box = load(path, env)
+  if not definition then return nil, box end
+  local self = new_policy(definition, box)
   self.path, self.env, self.time, self.size = path, env, time, size
   return self
 end
@@ -164,9 +168,7 @@ end
 
 local refresh -- puts the current policy into force
 
---- Puts the policy into force.  Returns the former policy.
-function Policy:use()
-  self = state_of(self, "use")
+local function use(self)
   local former = policy.current()
   current = self
   local ok, err = pcall(refresh)
@@ -176,19 +178,33 @@ function Policy:use()
   error(err, 0)
 end
 
+--- Puts the policy into force, or does not if an error comes from outside.
+-- Returns the former policy.
+function Policy:use()
+  return private.quietly(use, state_of(self, "use"))
+end
+
+-- Replaces what the file said, or leaves all as it was.
+local function replace(self, definition, box, time, size)
+  self.time, self.size = time, size
+  local former, former_box = self.definition, self.box
+  self.definition, self.box = definition, box
+  local ok, err = pcall(self == current and refresh or type, self)
+  if ok then return true end
+  self.definition, self.box = former, former_box
+  pcall(refresh)
+  error(err, 0)
+end
+
 local function reload(self)
   if not self.path then return nil, "the policy is not from a file" end
   local time, size = private.stat(self.path)
-  local definition, strings = load(self.path, self.env)
+  local definition, box = load(self.path, self.env)
+  if definition then
+    return private.quietly(replace, self, definition, box, time, size)
+  end
   self.time, self.size = time, size
-  if not definition then return nil, strings end
-  local former, former_strings = self.definition, self.strings
-  self.definition, self.strings = definition, strings
-  local ok, err = pcall(self == current and refresh or type, self)
-  if ok then return true end
-  self.definition, self.strings = former, former_strings
-  pcall(refresh)
-  error(err, 0)
+  return nil, box
 end
 
 --- Reads the file again.  If that fails, the former contents stay in force.
@@ -205,15 +221,10 @@ function Policy:poll()
   return reload(self)
 end
 
--- Returns the state of the library's policy, which is loaded at the first call.
+-- Returns the state of the library's policy, which is the library's own and
+-- needs no box.
 local function default_policy()
-  if not policy.default then
-    local path = assert(package.searchpath("moonwatch.policy.default",
-      package.path))
-    local loaded, message = load_policy(path)
-    if not loaded then error(message, 0) end
-    policy.default = loaded
-  end
+  policy.default = policy.default or new_policy(default)
   return policy.default
 end
 
@@ -341,50 +352,38 @@ end
 local plans = setmetatable({}, { __mode = "k" })
 local decisions = setmetatable({}, { __mode = "k" })
 
-local base = {
-  class = object_class.of, raw = core.raw, lookup = object_class.lookup,
-  is_marked = core.is_marked, clock = core.clock(),
-  metamethod = function(obj, name)
-    local mt = metatable(obj)
-    return mt and rawget(core.raw(mt), name)
-  end,
-}
-
 --- Tells the rules whether a hierarchy has hooks.
-function policy.set_global_hooks(on) base.global_hooks = on or nil end
+policy.set_global_hooks = ctx.set_global_hooks
 
-local View = { __index = base, __metatable = false }
+local entries = {} -- policy that is asked -> the entries that its rules see
 
--- Returns the ctx of a rule: the fields of the caller's, then the library's.
-local function view(ctx)
-  local its = { entries = field "entries" }
-  for key, value in next, core.raw(ctx or NONE) do its[key] = value end
-  if not ctx or not metatable(ctx) then return setmetatable(its, View) end
-  return setmetatable(its, { __metatable = false, __index = function(_, key)
-    local value = ctx[key]
-    if value == nil then value = base[key] end
-    return value
-  end })
+-- Returns the ctx of the rules that are asked.
+local function ctx_for(given)
+  local _, asked = field "rules"
+  local list = entries[asked]
+  if not list then
+    list = ctx.entries(policy.entries(), asked.box)
+    entries[asked] = list
+  end
+  return ctx.new(given, list, asked.box)
 end
 
 -- Asks the rules in a list.  Returns the decision and the number of the rule, 0
 -- if no rule decides.
-local function ask(self, rules, obj, ctx)
-  local budget = sandbox.calling
-  local value, i, errors = decide(rules, self.strings,
-    self.strings and budget.instructions or 0, budget.bytes, obj, ctx)
+local function ask(self, rules, obj, its_ctx)
+  local value, i, errors = decide(rules, self.box, obj, its_ctx)
   for _, message in pairs(errors or NONE) do report(self, message) end
   return value, i
 end
 
 -- Asks the rules that depend on the class alone, and returns the plan with the
 -- other rules.
-local function make_plan(obj, ctx)
+local function make_plan(obj, its_ctx)
   local rules, self = field "rules"
   local plan = { policy = self, names = {}, value = false, reason = "default" }
   for _, rule in ipairs(rules or NONE) do
     if rule.cache then
-      local value, i = ask(self, { rule[2] }, obj, ctx)
+      local value, i = ask(self, { rule[2] }, obj, its_ctx)
       if i > 0 then
         plan.value, plan.reason = value, rule[1]
         break
@@ -399,12 +398,12 @@ end
 
 local version = 0 -- of the cached plans
 
-local function plan_for(obj, ctx)
+local function plan_for(obj, its_ctx)
   local mt = metatable(obj) or type(obj)
   local plan = plans[mt]
   if not plan then
     local before = version
-    plan = make_plan(obj, ctx)
+    plan = make_plan(obj, its_ctx)
     if version ~= before then return plan end -- a rule used another policy
     plans[mt] = plan
     if not plan[1] then decisions[mt] = { plan.value, plan.reason } end
@@ -412,12 +411,12 @@ local function plan_for(obj, ctx)
   return plan
 end
 
-local function is_dynamic(obj, ctx)
-  if ctx ~= nil then check.dot("is_dynamic", obj, 1) end
-  ctx = view(ctx)
-  local plan = plan_for(obj, ctx)
+local function is_dynamic(obj, given)
+  if given ~= nil then check.dot("is_dynamic", obj, 1) end
+  local its_ctx = ctx_for(given)
+  local plan = plan_for(obj, its_ctx)
   if plan[1] then
-    local value, i = ask(plan.policy, plan, obj, ctx)
+    local value, i = ask(plan.policy, plan, obj, its_ctx)
     if i > 0 then return value, plan.names[i] end
   end
   return plan.value, plan.reason
@@ -440,6 +439,7 @@ local function forget()
   version = version + 1
   hooks_of = setmetatable({}, { __mode = "k" })
   ignored = setmetatable({}, { __mode = "k" })
+  entries = {}
   for mt in pairs(plans) do plans[mt], decisions[mt] = nil, nil end
 end
 
@@ -462,9 +462,9 @@ local function call_rule(name, obj, ...)
   if not rule then
     error(("the policy has no rule '%s' for the class"):format(name), 0)
   end
-  local strings = rule ~= named_rules(class)[name] and current.strings
-  if not strings then return (rule(obj, ...)) end
-  local ok, result = sandbox.call(strings, rule, obj, ...)
+  local box = rule ~= named_rules(class)[name] and current.box
+  if not box then return (rule(obj, ...)) end
+  local ok, result = box:call(rule, obj, ...)
   if not ok then error(result, 0) end
   return result
 end
@@ -509,14 +509,7 @@ forget()
 local NAMED = { replace = "boolean" }
 for name, kind in pairs(HOOKS) do NAMED[name] = kind end
 
---- Gives a class the name by which bytes and hierarchies know the class, and
--- the rules that a policy may give it.  Returns the class.
-function policy.name_class(name, class, rules)
-  check.argument(type(name) == "string", 1, "name_class", "string", name)
-  check.argument(type(class) == "table", 2, "name_class", "table", class)
-  rules = check.options(rules, NAMED, 3, "name_class", "rule")
-  check.that(rules.replace or named.is_free(name, class), 1, "name_class",
-    ("another class has the name '%s'"):format(name))
+local function set_name(name, class, rules)
   policy.current()
   local was = named.remember(name, class)
   local ok, err = pcall(function()
@@ -527,6 +520,17 @@ function policy.name_class(name, class, rules)
   named.restore(was)
   pcall(refresh)
   error(err, 0)
+end
+
+--- Gives a class the name by which bytes and hierarchies know the class, and
+-- the rules that a policy may give it.  Returns the class.
+function policy.name_class(name, class, rules)
+  check.argument(type(name) == "string", 1, "name_class", "string", name)
+  check.argument(type(class) == "table", 2, "name_class", "table", class)
+  rules = check.options(rules, NAMED, 3, "name_class", "rule")
+  check.that(rules.replace or named.is_free(name, class), 1, "name_class",
+    ("another class has the name '%s'"):format(name))
+  return private.quietly(set_name, name, class, rules)
 end
 
 -- }======================================================

@@ -1,0 +1,387 @@
+local box_programs = require "spec.support.box_programs"
+local error_of = require "spec.support.error_of"
+local misuse = require "spec.support.misuse"
+local mw = require "moonwatch"
+local with_seed = require "spec.support.with_seed"
+
+-- Loads a text in a box and calls it.
+local function run(box, text, ...)
+  return box:call(assert(box:load(text)), ...)
+end
+
+describe("a box", function()
+  it("runs text with the globals that it is given", function()
+    local env = { n = 5, double = function(x) return 2 * x end }
+    local box = mw.sandbox { env = env }
+    assert.same({ true, 10, nil, "x" },
+      { run(box, "return double(n), nil, ...", "x") })
+    assert.is_true(run(box, "n, own = 6, 7"))
+    assert.same({ true, 6, 7 }, { run(box, "return n, own") })
+    assert.same(5, env.n)
+    assert.is_nil(env.own)
+    assert.is_nil(rawget(_G, "own"))
+    assert.same({ true, nil, nil },
+      { run(mw.sandbox(), "return n, own") })
+  end)
+
+  it("has nothing that reaches out of it", function()
+    local box = mw.sandbox()
+    for _, name in ipairs { "io", "debug", "require", "load", "loadstring",
+      "dofile", "loadfile", "package", "collectgarbage", "os.execute",
+      "os.exit", "os.remove", "os.getenv", "os.setlocale", "string.dump",
+      "math.random" } do
+      assert.same({ true, nil }, { run(box, "return " .. name) }, name)
+    end
+    assert.same({ true, true },
+      { run(box, "return _G._G == _G and _ENV == _G") })
+    assert.same({ true, false }, { run(box, "return getmetatable ''") })
+  end)
+
+  it("takes text only, and says what is wrong with it", function()
+    local box = mw.sandbox { name = "mod" }
+    local f, message = box:load "x ="
+    assert.is_nil(f)
+    assert.matches("^mod:1: unexpected symbol", message)
+    assert.is_nil((box:load(string.dump(function() end))))
+    assert.matches("^other:2:",
+      select(2, box:load("\nx =", "=other")))
+    assert.matches('^%[string "x ="%]:1:', select(2, mw.sandbox():load "x ="))
+  end)
+
+  it("names the line and the budget that was spent", function()
+    local box = mw.sandbox { name = "mod" }
+    assert.same({ false,
+      "mod:2: the sandbox's budget of instructions is spent" },
+      { run(box, "\nwhile true do end") })
+    assert.same({ false, "mod:1: the sandbox's budget of memory is spent" },
+      { run(mw.sandbox { name = "mod", memory = 1000000 },
+        "local t = {} for i = 1, 1e9 do t[i] = { i } end") })
+    box = mw.sandbox { name = "mod", memory = 1000000 }
+    for _, code in ipairs { "('x'):rep(1e10)", "pcall(string.rep, 'x', 1e10)",
+      "local s = ('x'):rep(6e5) s = s .. s",
+      "string.pack('c999999999', '')" } do
+      assert.same({ false, "mod:3: the sandbox's budget of memory is spent" },
+        { run(box, "\n\nlocal _ = 0 " .. code) })
+    end
+  end)
+
+  it("names its own line when a function of the program's is cut", function()
+    local function endless() while true do end end
+    local box = mw.sandbox { name = "mod", env = { endless = endless } }
+    assert.same({ false,
+      "mod:2: the sandbox's budget of instructions is spent" },
+      { run(box, "\nendless()\nreturn 1") })
+    assert.matches("box_spec.lua:%d+: the sandbox's",
+      select(2, box:call(endless)))
+  end)
+
+  it("gives errors as texts", function()
+    local box = mw.sandbox { name = "mod" }
+    assert.same({ false, "mod:1: no" }, { run(box, "error 'no'") })
+    assert.same({ false, "no" }, { run(box, "error('no', 0)") })
+    assert.same({ false, "5" }, { run(box, "error(5)") })
+    for _, what in ipairs { "{}", "nil", "true", "print" } do
+      assert.matches("^%(error object is a %a+ value%)$",
+        select(2, run(box, ("error(%s)"):format(what))))
+    end
+    local text = "error(setmetatable({}, { __tostring = function() %s end }))"
+    assert.same({ false, "said" }, { run(box, text:format "return 'said'") })
+    for _, body in ipairs { "while true do end", "error {}", "return {}" } do
+      assert.same({ false, "(error object is a table value)" },
+        { run(box, text:format(body)) })
+    end
+  end)
+
+  it("counts instructions and the memory that is held", function()
+    local box = mw.sandbox { instructions = 5000, memory = 100000 }
+    assert.is_true(run(box, "for _ = 1, 1000 do end"))
+    local instructions, bytes = box:used()
+    assert.is_true(instructions >= 900 and instructions <= 5000, instructions)
+    assert.is_true(bytes < 10000)
+    assert.is_true(run(box, "local t = {} for i = 1, 500 do t[i] = i end"))
+    assert.is_true(select(2, box:used()) >= 8000)
+    assert.is_false(run(box, "while true do end"))
+    assert.equal(5000, (box:used()))
+  end)
+
+  it("may throw away more than it may hold", function()
+    local box = mw.sandbox { memory = 1000000, instructions = 100000000 }
+    local ok, message = run(box, [[
+      for i = 1, 100 do local s = ("x"):rep(100000 + i) end
+      return "done"]])
+    assert.same({ true, "done" }, { ok, message })
+    assert.is_true(select(2, box:used()) <= 2000000)
+  end)
+
+  it("may be called by what it calls", function()
+    local box, f
+    local function again(n) return n > 0 and select(2, box:call(f, n - 1)) end
+    box = mw.sandbox { env = { again = again } }
+    f = assert(box:load "local n = ... return n, again(n)")
+    assert.same({ true, 3, 2 }, { box:call(f, 3) })
+    local g = assert(box:load "while true do again2() end")
+    run(box, "again2 = ...", function() box:call(g) end)
+    assert.is_false((box:call(g)))
+  end)
+
+  it("leaves the program's hook, strings and memory alone", function()
+    local hits = 0
+    local function hook() hits = hits + 1 end
+    debug.sethook(hook, "", 1)
+    local ok = run(mw.sandbox(), "while true do end")
+    local now, mask, count = debug.gethook()
+    debug.sethook()
+    assert.is_false(ok)
+    assert.same({ hook, "", 1 }, { now, mask, count })
+    assert.is_true(hits > 0 and hits < 10000)
+    assert.equal(string.rep, ("x").rep)
+    assert.equal(20000000, #("x"):rep(20000000))
+  end)
+
+  it("works in coroutines, whose functions do not yield through it", function()
+    local box = mw.sandbox { env = { yield = coroutine.yield } }
+    local co = coroutine.wrap(function()
+      coroutine.yield(run(box, "return 1"))
+      return run(box, "yield(1)")
+    end)
+    assert.same({ true, 1 }, { co() })
+    local ok, message = co()
+    assert.is_false(ok)
+    assert.matches("yield", message)
+    assert.same({ true, 2 }, { run(box, "return 2") })
+  end)
+
+  it("has coroutines of its own", function()
+    local theirs = coroutine.create(print)
+    local box = mw.sandbox { env = { theirs = theirs } }
+    assert.same({ true, true, 1, "suspended", true, 2, "dead", true },
+      { run(box, [[
+        local co = coroutine.create(function(x)
+          assert(coroutine.isyieldable() and coroutine.running())
+          coroutine.yield(x)
+          return 2
+        end)
+        local r = { coroutine.resume(co, 1) }
+        local s = coroutine.status(co)
+        local q = { coroutine.resume(co) }
+        return r[1], r[2], s, q[1], q[2], coroutine.status(co),
+          coroutine.close(co)]]) })
+    for _, name in ipairs { "resume", "close", "status" } do
+      local ok, message = run(box, "coroutine." .. name .. "(theirs)")
+      assert.is_false(ok)
+      assert.matches("not a coroutine of this sandbox", message)
+    end
+  end)
+
+  it("has functions that do what Lua's do", function()
+    local code = [[
+      local log = {}
+      local function note(...) log[#log + 1] = table.pack(...) end
+      note(pcall(function() return table.insert({}, 5, 1) end))
+      note(pcall(function() return table.move({}, 1, 2) end))
+      local t = { 5, 3, 4 }
+      table.sort(t) note(table.unpack(t))
+      table.sort(t, function(a, b) return a > b end) note(table.unpack(t))
+      table.insert(t, 1, 9) table.insert(t, 0) note(table.concat(t, ",", 2, 4))
+      note(table.remove(t, 1), table.remove(t), table.remove({}), #t)
+      note(table.unpack(table.move(t, 1, 3, 2)))
+      note(table.unpack(table.move({ 1, 2, 3 }, 2, 3, 1)))
+      note(table.unpack({ 1, 2, 3 }, 2), table.unpack({}, 1, 3))
+      note(("key = value"):match "(%w+)%s*=%s*(%w+)")
+      note(("abc"):gsub("%w", { a = 1, b = false }))
+      note(("abc"):gsub("%w", setmetatable({}, {
+        __index = function(_, key) return key:upper() end })))
+      for w in ("one two"):gmatch "^?%a+" do note(w) end
+      for p, c in utf8.codes "aé" do note(p, c) end
+      note(utf8.codepoint("aé", 1, -1))
+      note(utf8.len "aé", utf8.offset("aé", 2))
+      note(("abc"):byte(1, -1)) note(("abc"):byte(-2)) note(("abc"):sub(2, -1))
+      note(select("#", 1, nil), select(-1, 1, 2)) note("10" + 5, "0x10" * 1)
+      note(("x"):rep(3, "-"), ("x"):rep(-1)) note(next {}, next { 7 })
+      note(xpcall(error, function(m) return m .. "!" end, "m"))
+      note(string.unpack("<i2z", string.pack("<i2z", 7, "s")))
+      note(pcall(function() return string.rep() end))
+      note(pcall(function() return ("x"):rep({}) end))
+      note(pcall(function() return next({}, "no") end))
+      note(pcall(function() return ipairs() end)) note(rawlen { 1, 2 })
+      note(rawequal("a", "a"), rawget({ 5 }, 1), #rawset({}, 1, 1))
+      note(math.max(1, 5), math.tointeger "8", tonumber("z", 36), 7 // 2)
+      for k, v in pairs(setmetatable({ 1 }, { __pairs = function()
+        return function(_, i) if not i then return 1, 2 end end
+      end })) do note(k, v) end
+      return log]]
+    local expected = load(code)()
+    assert.same(expected, select(2, run(mw.sandbox(), code)))
+  end)
+
+  it("replaces Lua's own functions in what it is given", function()
+    local box = mw.sandbox { env = { rep = string.rep, str = string,
+      co = coroutine.create, mine = print } }
+    assert.same({ true, true, true, true },
+      { run(box, "return rep == string.rep, str == string, mine == print") })
+    assert.is_false(run(box, "while true do co(rep) end"))
+  end)
+
+  it("prints as much as it may compute", function()
+    local bytes = 0
+    local original = print
+    local ok
+    _G.print = function(...)
+      for i = 1, select("#", ...) do bytes = bytes + #select(i, ...) end
+    end
+    pcall(function()
+      ok = run(mw.sandbox(), [[
+        local s = ("x"):rep(60000)
+        while true do print(s, s, nil, 5) end]])
+    end)
+    _G.print = original
+    assert.is_false(ok)
+    assert.is_true(bytes > 0 and bytes < 2000000, bytes)
+  end)
+
+  it("reads the text within its budget", function()
+    local box = mw.sandbox { instructions = 100000, name = "mod" }
+    local f, message = box:load(("a = 1 "):rep(100000))
+    assert.is_nil(f)
+    assert.matches("budget", message)
+    box = mw.sandbox { memory = 100000, name = "mod" }
+    f, message = box:load(("a = 1 "):rep(50000))
+    assert.is_nil(f)
+    assert.matches("the sandbox's budget of memory is spent", message)
+  end)
+
+  it("is not called by finalisers", function()
+    local box, answer = mw.sandbox(), nil
+    setmetatable({}, { __gc = function()
+      answer = table.pack(box:call(print), (box:load ""))
+    end })
+    collectgarbage()
+    assert.is_false(answer[1])
+    assert.is_nil(answer[2])
+  end)
+
+  it("refuses misuse", function()
+    for _, each in ipairs {
+      { "bad argument #1 to 'sandbox' (table expected, got number)",
+        mw.sandbox, 5 },
+      { "bad argument #1 to 'sandbox' (unknown option 'x')",
+        mw.sandbox, { x = 1 } },
+      { "bad argument #1 to 'sandbox' (option 'memory' is not a count)",
+        mw.sandbox, { memory = 0 } },
+      { "bad argument #1 to 'sandbox' (option 'instructions' is not a count)",
+        mw.sandbox, { instructions = 1.5 } },
+      { "bad argument #1 to 'sandbox' (option 'env' is not a table)",
+        mw.sandbox, { env = 1 } },
+      { "bad argument #1 to 'sandbox' (option 'name' is not a string)",
+        mw.sandbox, { name = 1 } },
+    } do
+      misuse(table.unpack(each))
+    end
+    local box = mw.sandbox()
+    assert.matches("bad argument #1 to 'load' %(string expected, got nil",
+      error_of(box.load, box, nil))
+    assert.matches("bad argument #2 to 'load' %(string expected, got table",
+      error_of(box.load, box, "", {}))
+    assert.matches("bad argument #1 to 'call' %(function expected, got nil",
+      error_of(box.call, box, nil))
+    assert.matches("calling 'used' on bad self", error_of(box.used, {}))
+    assert.is_false(pcall(function() box.x = 1 end))
+    assert.is_false(getmetatable(box))
+  end)
+end)
+
+describe("guards that a box's write calls", function()
+  it("run outside its budget", function()
+    local object, heard = { n = 0 }, 0
+    mw.watch(object, function()
+      for _ = 1, 100000 do end
+      heard = heard + #("x"):rep(2000000)
+      assert(("x").rep == string.rep)
+    end, { once = false })
+    local box = mw.sandbox { instructions = 20000, memory = 100000,
+      env = { object = object } }
+    local ok, message = run(box, "for i = 1, 10 do object.n = i end")
+    assert.is_true(ok, message)
+    assert.equal(20000000, heard)
+    assert.equal(10, object.n)
+    assert.is_false(run(box, "while true do object.n = 1 end"))
+    assert.is_nil(debug.gethook())
+  end)
+
+  it("have all phases, and handlers of errors", function()
+    local object, heard = { n = 0 }, {}
+    local function work(name)
+      return function()
+        for _ = 1, 100000 do end
+        heard[#heard + 1] = name
+      end
+    end
+    mw.watch(object, work "check", { phase = "check" })
+    mw.watch(object, work "after", { phase = "after" })
+    mw.watch(object, work "deep", { deep = true })
+    mw.watch(object, function() error "guard" end)
+    mw.on_error(work "error")
+    local ok, message = run(mw.sandbox { instructions = 20000,
+      env = { object = object } }, "object.n = 1 return 'done'")
+    mw.on_error(nil)
+    assert.is_true(ok, message)
+    table.sort(heard)
+    assert.same({ "after", "check", "deep", "error" }, heard)
+  end)
+
+  it("may ask a box again", function()
+    local object = { n = 0 }
+    local box = mw.sandbox { env = { object = object } }
+    local inner
+    mw.watch(object, function()
+      inner = { run(box, "while true do end") }
+    end, { once = false })
+    assert.same({ true, "done" }, { run(box, "object.n = 1 return 'done'") })
+    assert.is_false(inner[1])
+  end)
+end)
+
+describe("random programs in a box", function()
+  local function shout(s) return s:upper() end
+
+  it("end, and leave nothing behind", function()
+    string.shout = shout -- luacheck: ignore 142
+    local ok, err = pcall(function()
+      for _ = 1, 20 do
+        with_seed(function()
+          local box = mw.sandbox { env = box_programs.env(mw), name = "fuzz" }
+          local f, message = box:load(box_programs.new())
+          assert(f, message)
+          local ended
+          ended, message = box:call(f)
+          assert(not ended and message:find "^fuzz:%d+: the sandbox's budget",
+            message)
+          assert(debug.gethook() == nil and ("x").rep == string.rep)
+          assert((run(box, "return 1")))
+        end)
+      end
+    end)
+    string.shout = nil -- luacheck: ignore 142
+    assert.is_true(ok, err)
+  end)
+
+  -- Only where many are asked for: the clock decides.
+  if os.getenv "SOAK" then
+    it("end within 50 times the time of an endless loop", function()
+      local function time(text)
+        local box = mw.sandbox { env = box_programs.env(mw) }
+        local begun = os.clock()
+        box:call(assert(box:load(text)))
+        return os.clock() - begun
+      end
+      local loop = math.huge
+      for _ = 1, 20 do loop = math.min(loop, time "while true do end") end
+      for _ = 1, 100 do
+        with_seed(function()
+          local took = time(box_programs.new())
+          assert(took < 50 * loop, took / loop .. " times")
+        end)
+      end
+    end)
+  end
+end)
