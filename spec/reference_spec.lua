@@ -52,7 +52,7 @@ local function make_objects()
     Plan = { fx },
     Policy = { mw.policy {} },
     Report = { mw.dynamism() },
-    Scope = { fx:scope(), h:scope({}) },
+    Sandbox = { mw.sandbox() }, Scope = { fx:scope(), h:scope({}) },
     Seen = { mw.once() },
     Specialisation = { mw.infer { {} } },
     TimedScope = { mw.timed("name", { column = "name_us" }), mw.timed "name" },
@@ -114,7 +114,7 @@ end
 
 -- Returns the options of functions in C: class -> set of names.
 local function options_in_c()
-  local of = { watch = "WatchOptions", track = "TrackOptions",
+  local of = { sandbox = "SandboxOptions", watch = "WatchOptions", track = "TrackOptions",
     timed = "TimedOptions", trace = "TraceOptions" }
   local result = {}
   for path in io.popen "ls engine/bind/*.c":lines() do
@@ -188,6 +188,7 @@ describe("the reference", function()
       PlanOptions = mw.effects, PolicyDefinition = mw.policy,
       SnapshotOptions = function(opts) mw.snapshot({}, opts) end,
       RestoreOptions = function(opts) mw.restore("", opts) end,
+      SandboxOptions = mw.sandbox,
       SkeletonOptions = function(opts) mw.skeleton({}, opts) end,
       TimedOptions = function(opts) mw.timed("name", opts):close() end,
       TraceOptions = mw.trace, TrackOptions = track,

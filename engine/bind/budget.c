@@ -80,7 +80,7 @@ static void set_hook(lua_State *L, int count) {
 }
 
 int mwb_is_in_box(lua_State *L, const mwb_box *box, int level,
-                  mwb_place *place) {
+                  mwb_line *place) {
   lua_Debug ar;
   unsigned i;
   if (!lua_getstack(L, level, &ar) || !lua_getinfo(L, "Sl", &ar) ||

@@ -185,7 +185,7 @@ static int give_getmetatable(lua_State *L) {
 ** may be called meanwhile.  The upvalue is the program's metatable. */
 static int other_method(lua_State *L) {
   const mwb_budget *b = mwb_budget_of(L);
-  mwb_place place;
+  mwb_line place;
   lua_settop(L, 2);
   if (b == NULL || lua_isnil(L, lua_upvalueindex(3)) ||
       mwb_is_in_box(L, b->box, 1, &place))

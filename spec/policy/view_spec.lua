@@ -48,10 +48,10 @@ describe("a file's rule", function()
       "ctx.metamethod(other, '__index').now = 1" } do
       local obj = setmetatable({}, class_of { inner = {} })
       assert.is_false(answer("return (pcall(function() " .. code ..
-        " end))", obj, { tracked = mw.track {}, other = mw.clock "other" }),
+        " end))", obj, { tracked = mw.track {}, other = mw.clock "of views" }),
         code)
       assert.equal(now, mw.clock():now())
-      assert.equal(0, mw.clock("other"):now())
+      assert.equal(0, mw.clock("of views"):now())
     end
   end)
 

@@ -219,6 +219,7 @@ function scenarios.plan_taken_back()
       error("no", 0)
     end)
     if err ~= "no" then error(err, 0) end
+    none {} -- raises if there is no memory
     check(is_whole())
   end)
   check(fx:load(a, "y") == 3)
