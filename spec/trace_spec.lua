@@ -352,7 +352,7 @@ describe("the sources of a trace", function()
       object.x = false
       object.x = nil
       object.y = other
-      object.y = print
+      object.y = function() end
       object.y = {}
       object.y = setmetatable({}, { __name = "Sword" })
       object.y = coroutine.create(print)
