@@ -254,6 +254,25 @@ void mwb_do_plan(lua_State *L, mwb_hierarchy *d);
 uint32_t mwb_find_name(lua_State *L, mwb_hierarchy *d, mwi_stack *stack,
                        int index, mw_handle obj);
 
+/* Is the object at `index` in a field of its parent, which is no intercepted
+** table?  The common case of `mwb_is_at`. */
+static inline int mwb_is_field(lua_State *L, const mwb_hierarchy *d,
+                               const mwb_name *n, uint32_t name, int index) {
+  int is;
+  if (n->holder != n->parent ||
+      !mwi_identity_is_valid(&mwb_engine_of(d)->identity, n->holder))
+    return 0;
+  if (lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(n->holder)) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_rawgeti(L, KEYS, name);
+  lua_rawget(L, -2);
+  is = lua_rawequal(L, -1, index);
+  lua_pop(L, 2);
+  return is;
+}
+
 /* Returns the name of the object at `index` if the name is known and as before;
 ** else 0. */
 static inline uint32_t mwb_known_name(lua_State *L, mwb_hierarchy *d,
@@ -265,7 +284,9 @@ static inline uint32_t mwb_known_name(lua_State *L, mwb_hierarchy *d,
   name = mwb_name_at(d, place->first);
   if (name->parent == MW_NONE) return (stack->n == 0) ? place->first : 0;
   if (stack->n > 0 && stack->frames[stack->n - 1].obj != name->parent) return 0;
-  if (!mwb_is_at(L, d, place->first, index)) return 0;
+  if (!mwb_is_field(L, d, name, place->first, index) &&
+      !mwb_is_at(L, d, place->first, index))
+    return 0;
   return d->last = place->first;
 }
 
