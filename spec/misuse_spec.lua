@@ -182,7 +182,8 @@ describe("calling a function of the library with a colon", function()
     {}, "" }, paths = { {}, {} }, plain = { {} }, policy = { {} }, raw = { {} },
     reap = { 1 }, refresh = { class_of }, report_at_exit = { "x" }, restore = {
     "" }, see_through = { {} }, setmetatable = { {}, {} }, skeleton = { {} },
-    sandbox = { {} }, snapshot = { {} }, sync = { {} }, timed = { "name" }, times = { "text" },
+    sandbox = { {} }, snapshot = { {} }, sync = { {} }, timed = { "name" },
+    times = { "text" },
     timing = { true }, to_nested = { {} }, touch = { {} }, trace = { {} }, track
     = { {} }, transaction = { nothing }, untrack = { {} }, unwatch = { {} },
     watch = { {}, nothing }, weakmap = { nothing },

@@ -114,7 +114,8 @@ end
 
 -- Returns the options of functions in C: class -> set of names.
 local function options_in_c()
-  local of = { sandbox = "SandboxOptions", watch = "WatchOptions", track = "TrackOptions",
+  local of = { sandbox = "SandboxOptions", watch = "WatchOptions",
+    track = "TrackOptions",
     timed = "TimedOptions", trace = "TraceOptions" }
   local result = {}
   for path in io.popen "ls engine/bind/*.c":lines() do

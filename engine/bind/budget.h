@@ -53,7 +53,7 @@ typedef struct mwb_budget {
   int full;           /* is more held than `bytes`? */
   int spent;          /* MWB_INSTRUCTIONS, MWB_MEMORY, or 0 */
   int starved;        /* did an allocation inside the budget fail? */
-  mwb_line place;    /* where the budget was spent */
+  mwb_line place;     /* where the budget was spent */
 } mwb_budget;
 
 enum { MWB_INSTRUCTIONS = 1, MWB_MEMORY };
@@ -87,8 +87,7 @@ void mwb_push_spent(lua_State *L, const mwb_budget *b);
 
 /* Is the function at `level` of the box's own chunks?  Writes the function's
 ** place, unless the function is in C. */
-int mwb_is_in_box(lua_State *L, const mwb_box *box, int level,
-                  mwb_line *place);
+int mwb_is_in_box(lua_State *L, const mwb_box *box, int level, mwb_line *place);
 
 /* Returns 0, or pushes a message and returns 1 if a finaliser is running: Lua
 ** calls no hook in finalisers, so no budget can be kept. */
