@@ -66,10 +66,13 @@ local function give_back(self, applying)
       protect("the end of a hook", error, err, 0)
     end
   end
-  if not applying.is_done then
-    self.its = before
-  elseif self.its.life == before.life then
-    pending.give_back(self.its.pending, before.pending)
+  if not applying.is_given then -- a second try is for hooks alone
+    applying.is_given = true
+    if not applying.is_done then
+      self.its = before
+    elseif self.its.life == before.life then
+      pending.give_back(self.its.pending, before.pending)
+    end
   end
   if retry then error(MEMORY, 0) end -- all is tried again
 end
