@@ -372,6 +372,7 @@ static int sandbox(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer instructions, bytes;
   mwb_box *box;
+  mwb_check_dot(L, "sandbox", lua_gettop(L));
   lua_settop(L, 1);
   mwb_read_options(L, "sandbox", 1, options);
   instructions = count_option(L, COUNT, "instructions", INSTRUCTIONS);
