@@ -53,7 +53,7 @@ typedef struct mwi_journal {
   uint32_t entries; /* number of entries in all logs */
   uint32_t top;     /* the log with the latest entries; 0 if mixed */
   int mixed;
-  uint64_t seq; /* of the last entry */
+  uint64_t seq; /* the last number given to an entry or a change */
 } mwi_journal;
 
 static inline mwi_log *mwi_log_of(const mwi_journal *part, mw_owner owner) {
@@ -84,6 +84,24 @@ static inline int mwi_journal_has_others(const mwi_journal *part,
   return part->entries > end - o->mark;
 }
 
+/*
+** The `seq` of an entry: its place in the order of the program, and in the low
+** bits how much earlier the entry's number was given.  So `seq` ascends, and
+** tells the number.  A number from too long ago is nobody's.
+*/
+#define MWI_EARLY_BITS 16
+#define MWI_EARLY ((UINT64_C(1) << MWI_EARLY_BITS) - 1)
+
+/* Returns the next `seq`; `number` is what the change has, or 0. */
+static inline uint64_t mwi_journal_stamp(mwi_journal *part, uint64_t number) {
+  uint64_t order = ++part->seq, early = (number == 0) ? 0 : order - number;
+  return order << MWI_EARLY_BITS | (early <= MWI_EARLY ? early : 0);
+}
+
+static inline uint32_t mwi_number_of(uint64_t seq) {
+  return (uint32_t)((seq >> MWI_EARLY_BITS) - (seq & MWI_EARLY));
+}
+
 /* Appends an entry without strings for an owner that is ready. */
 static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
                                       const mw_entry *entry) {
@@ -93,7 +111,7 @@ static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
   part->top = number;
   part->entries++;
   log->entries[log->n] = *entry;
-  log->entries[log->n++].seq = ++part->seq;
+  log->entries[log->n++].seq = mwi_journal_stamp(part, entry->seq);
 }
 
 /* Are entries of the owner earlier than entries of the owner below? */

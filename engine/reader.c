@@ -26,7 +26,7 @@
 #include "engine.h"
 
 #define PAGE MWI_READER_PAGE
-#define PAGE_SIZE (PAGE * sizeof(mwi_delivered))
+#define PAGE_SIZE sizeof(mwi_reader_page)
 
 static mwi_reader *reader_at(const mw_engine *e, mw_reader reader) {
   mwi_check_call(reader > 0 && reader <= e->reader.n &&
@@ -34,12 +34,12 @@ static mwi_reader *reader_at(const mw_engine *e, mw_reader reader) {
   return &e->reader.list[reader - 1];
 }
 
-static mwi_delivered **ring_page(const mwi_readers *part, uint64_t seq) {
+static mwi_reader_page **ring_page(const mwi_readers *part, uint64_t seq) {
   return &part->pages[seq / PAGE % part->n_pages];
 }
 
 static mwi_delivered *entry_at(const mwi_readers *part, uint64_t seq) {
-  return &(*ring_page(part, seq))[seq % PAGE];
+  return &(*ring_page(part, seq))->entries[seq % PAGE];
 }
 
 /* Calls `mwi_host_retain` or `mwi_host_release` for the strings of an entry. */
@@ -48,17 +48,26 @@ static void keep_values(const mw_engine *e, const mwi_delivered *its,
   int i;
   for (i = 0; i < MW_PARTS; i++) {
     mw_value v;
-    v.type = its->type[i];
-    v.u = its->value[i];
-    if (v.type == MW_TSTRING) keep(e, &v);
+    if (its->type[i] != MW_TSTRING) continue;
+    v.type = MW_TSTRING;
+    memcpy(&v.u, its->value[i], sizeof(v.u));
+    keep(e, &v);
   }
+}
+
+/* Fields that are not the same may have the same mark. */
+static uint8_t mark_of(mw_handle obj, int type, mw_content key) {
+  uint64_t bits = (uint64_t)key.i;
+  if (type == MW_TOTHER) bits >>= 32;
+  bits = (bits ^ mw_slot(obj)) * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint8_t)(bits >> 56);
 }
 
 /* {======================================================
 ** The ring
 ** ======================================================= */
 
-static void free_page(mw_engine *e, mwi_delivered *page) {
+static void free_page(mw_engine *e, mwi_reader_page *page) {
   if (e->reader.spare == NULL)
     e->reader.spare = page;
   else
@@ -123,10 +132,10 @@ void mwi_reader_lose(mw_engine *e) {
 ** the oldest entries. */
 static int need_page(mw_engine *e) {
   mwi_readers *part = &e->reader;
-  mwi_delivered **page = ring_page(part, part->last + 1);
+  mwi_reader_page **page = ring_page(part, part->last + 1);
   uint32_t i;
   if (*page != NULL) return 1;
-  if (part->spare == NULL) part->spare = (mwi_delivered *)mwi_new(e, PAGE_SIZE);
+  if (part->spare == NULL) part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
   while (part->spare == NULL && part->first <= part->last) {
     for (i = 0; i < part->n; i++) {
       mwi_reader *r = &part->list[i];
@@ -158,11 +167,16 @@ void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
     return;
   }
   to = entry_at(part, its.seq);
-  to->obj = its.obj;
+  memcpy(to->obj, &its.obj, sizeof(to->obj));
   memcpy(to->value, its.value, sizeof(to->value));
   memcpy(to->type, its.type, sizeof(to->type));
   to->kind = (uint8_t)(its.kind | (begins ? MWI_BEGINS : 0));
   to->where = its.where;
+  to->context = its.context;
+  to->cause = its.cause;
+  to->number = mwi_number_of(entry->seq);
+  (*ring_page(part, its.seq))->marks[its.seq % PAGE] =
+      mark_of(its.obj, its.type[MW_KEY], its.value[MW_KEY]);
   keep_values(e, to, mwi_host_retain);
   part->last++;
   for (i = 0; i < part->n; i++) {
@@ -179,10 +193,10 @@ void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
 static int grow_ring(mw_engine *e, uint32_t capacity) {
   mwi_readers *part = &e->reader;
   uint32_t n = capacity / PAGE + 2, old = part->n_pages;
-  mwi_delivered **pages, **former = part->pages;
+  mwi_reader_page **pages, **former = part->pages;
   uint64_t seq;
   if (n <= old) return 1;
-  pages = (mwi_delivered **)mwi_new(e, n * sizeof(*pages));
+  pages = (mwi_reader_page **)mwi_new(e, n * sizeof(*pages));
   if (pages == NULL) return 0;
   for (seq = part->first; seq <= part->last; seq += PAGE - seq % PAGE)
     pages[seq / PAGE % n] = former[seq / PAGE % old];
@@ -263,13 +277,74 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
   const mwi_delivered *its;
   if (seq < part->first || seq > part->last) return MW_STALE;
   its = entry_at(part, seq);
-  entry->obj = its->obj;
-  memcpy(entry->value, its->value, sizeof(entry->value));
-  memcpy(entry->type, its->type, sizeof(entry->type));
+  memcpy(&entry->obj, its->obj, sizeof(its->obj));
+  memcpy(entry->value, its->value, sizeof(its->value));
+  memcpy(entry->type, its->type, sizeof(its->type));
   entry->kind = (uint8_t)(its->kind & ~MWI_BEGINS);
   entry->where = its->where;
+  entry->context = its->context;
+  entry->cause = its->cause;
   entry->seq = seq;
   return MW_OK;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Searches
+** ======================================================= */
+
+/* A write's cause is mostly one of the entries beside. */
+uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause, uint64_t seq) {
+  const mwi_readers *part = &e->reader;
+  uint64_t below = seq, above = seq;
+  if (cause == 0) return 0;
+  while (below > part->first || above <= part->last) {
+    if (above >= part->first && above <= part->last) {
+      if (entry_at(part, above)->number == cause) return above;
+    }
+    above++;
+    if (below <= part->first) continue;
+    below--;
+    if (below <= part->last && entry_at(part, below)->number == cause)
+      return below;
+  }
+  return 0;
+}
+
+uint64_t mw_delivery_cause(const mw_engine *e, uint64_t seq) {
+  if (seq < e->reader.first || seq > e->reader.last) return 0;
+  return mw_delivery_of(e, entry_at(&e->reader, seq)->cause, seq);
+}
+
+/* May the entry be of the field? */
+static int is_alike(const mwi_delivered *its, mw_handle obj,
+                    const mw_value *key) {
+  mw_handle of;
+  mw_value v;
+  memcpy(&of, its->obj, sizeof(of));
+  if (of != obj || its->type[MW_KEY] != key->type) return 0;
+  v.type = key->type;
+  memcpy(&v.u, its->value[MW_KEY], sizeof(v.u));
+  if (key->type == MW_TOTHER) return v.u.i >> 32 == key->u.i >> 32;
+  return mw_value_equal(&v, key);
+}
+
+uint64_t mw_delivery_find(const mw_engine *e, uint64_t before, mw_handle obj,
+                          const mw_value *key, mw_match match, void *ud) {
+  const mwi_readers *part = &e->reader;
+  uint8_t mark = mark_of(obj, key->type, key->u);
+  uint64_t seq;
+  if (before > part->last) before = part->last + 1;
+  for (seq = before; seq > part->first; seq--) {
+    const mwi_reader_page *page = *ring_page(part, seq - 1);
+    mw_entry entry;
+    if (page->marks[(seq - 1) % PAGE] != mark) continue;
+    if (!is_alike(&page->entries[(seq - 1) % PAGE], obj, key)) continue;
+    mw_delivery_entry(e, seq - 1, &entry);
+    if (match == NULL || match(ud, &entry)) return seq - 1;
+  }
+  return 0;
 }
 
 /* }====================================================== */
@@ -278,7 +353,7 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
 void mwi_reader_close(mw_engine *e) {
   mwi_readers *part = &e->reader;
   while (part->first <= part->last) {
-    mwi_delivered **page = ring_page(part, part->first);
+    mwi_reader_page **page = ring_page(part, part->first);
     mwi_free(e, *page, PAGE_SIZE);
     part->first += PAGE - part->first % PAGE;
   }

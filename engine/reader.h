@@ -11,14 +11,20 @@
 #define MWI_READER_PAGE 256u
 #endif
 
-/* A delivered entry; its number is its place. */
+/* A delivered entry of 52 bytes, without padding; its number is its place. */
 typedef struct mwi_delivered {
-  mw_handle obj;
-  mw_content value[MW_PARTS];
+  uint32_t obj[2];
+  uint32_t value[MW_PARTS][2];
   uint8_t type[MW_PARTS];
   uint8_t kind; /* with MWI_BEGINS for the first entry of a delivery */
-  uint32_t where;
+  uint32_t where, context, cause;
+  uint32_t number; /* as a cause */
 } mwi_delivered;
+
+typedef struct mwi_reader_page {
+  mwi_delivered entries[MWI_READER_PAGE];
+  uint8_t marks[MWI_READER_PAGE]; /* equal for entries of one field */
+} mwi_reader_page;
 
 #define MWI_BEGINS 0x80
 
@@ -34,9 +40,9 @@ typedef struct mwi_readers {
   mwi_reader *list;
   uint32_t n, size;
   uint32_t open;         /* number of open readers */
-  mwi_delivered **pages; /* by number / MWI_READER_PAGE, modulo `n_pages` */
+  mwi_reader_page **pages; /* by number / MWI_READER_PAGE, modulo `n_pages` */
   uint32_t n_pages;
-  mwi_delivered *spare; /* a page, or NULL */
+  mwi_reader_page *spare; /* a page, or NULL */
   uint64_t first, last; /* the numbers of the entries that are kept */
 } mwi_readers;
 

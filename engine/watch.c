@@ -816,16 +816,19 @@ static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
 
 /* Returns whether the host wants the call of a watch with MW_ASK. */
 static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
-                     const mw_change *change) {
+                     mw_change *change) {
   const mw_host *host = &e->watch.host;
   mwi_watch *w = watch_at(e, i);
   mw_handle obj = r->obj;
+  mw_change *cause = e->watch.cause;
   uint64_t seq = w->seq;
   int wanted;
   mwi_check_call(host->ask != NULL);
   if (host->ask == NULL) return 1;
   mwi_guard_begin(e);
+  e->watch.cause = change;
   wanted = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), change);
+  e->watch.cause = cause;
   mwi_guard_end(e);
   if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return 0;
   if (wanted < 0) end_watch(e, r, i);
@@ -837,8 +840,9 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
 /* The guard may do anything, as end the watch or the object.  Returns what the
 ** guard returns. */
 static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
-                const mw_change *change) {
+                mw_change *change) {
   const mw_host *host = &e->watch.host;
+  mw_change *cause = e->watch.cause;
   mw_handle obj = r->obj;
   int flags = w->flags & (MWI_ENDED - 1);
   uint64_t seq = w->seq;
@@ -854,7 +858,9 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   mwi_check_call(host->call != NULL);
   if (host->call == NULL) return 1;
   mwi_guard_begin(e);
+  e->watch.cause = change;
   result = host->call(host->ud, obj, w->ref, flags, change);
+  e->watch.cause = cause;
   mwi_guard_end(e);
   if (result != 0) return result;
   e->watch.calls--; /* the guard is dead */
