@@ -272,6 +272,8 @@ int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq) {
 
 uint64_t mw_delivery_last(const mw_engine *e) { return e->reader.last; }
 
+uint64_t mw_delivery_first(const mw_engine *e) { return e->reader.first; }
+
 int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
   const mwi_readers *part = &e->reader;
   const mwi_delivered *its;

@@ -58,7 +58,30 @@ typedef struct mwb_known {
   uint32_t id, number;
 } mwb_known;
 
-typedef struct mwb_batch mwb_batch; /* see batch.c */
+typedef struct mwb_batch mwb_batch;   /* see batch.c */
+typedef struct mwb_origin mwb_origin; /* see origin.c */
+
+/* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
+** number in held values: see delivery.c. */
+typedef struct mwb_context {
+  lua_State *of; /* NULL: the context may have changed */
+  int64_t epoch;
+  uint32_t id, number;
+} mwb_context;
+
+/* A place in the program that a table of held values has. */
+typedef struct mwb_call_site {
+  const void *f; /* the function, which the table holds, too */
+  int line;
+  uint32_t id, number;
+} mwb_call_site;
+
+/* The number, in a page, of a context of a transaction: see delivery.c. */
+typedef struct mwb_taken {
+  uint64_t order;         /* of the transaction */
+  uint32_t from, context; /* in the held values of its coroutine */
+  uint32_t to, number;    /* in those of the page */
+} mwb_taken;
 
 /* An allocator that subtracts from the budget in force: see budget.c. */
 typedef struct mwb_meter {
@@ -147,6 +170,12 @@ enum {
   MWB_VIEWS,      /* table -> its view, weakly held, */
   MWB_TARGETS,    /* and view -> what it shows, weakly held */
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
+  MWB_PAGES,      /* number of a page -> values of delivered entries, */
+  MWB_CONTEXT,    /* the context of a write now, */
+  MWB_ORIGIN,     /* metatables: of an origin, */
+  MWB_READER,     /* a reader, */
+  MWB_LOOK,       /* what a reader has looked at, */
+  MWB_ENTRY,      /* and an entry of that */
   MWB_VALUES      /* number of values */
 };
 
@@ -194,6 +223,15 @@ typedef struct mwb_state {
   int lost;        /* may there be lost transactions to take back? */
   int looking;     /* does the next collection look for lost handles? */
   mwb_known known[64]; /* cache: strings that a table holds */
+  mwb_call_site sites[64]; /* cache: places that a table holds */
+  mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
+  mwb_coroutine *readers;      /* has the held values of the last page, */
+  int readers_place;           /* in the registry */
+  uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
+  mwb_context context;
+  mwb_taken taken;
+  uint32_t origins; /* the number of open origins */
+  uint32_t wheres;  /* the number of readers that want places */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */

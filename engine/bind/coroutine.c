@@ -26,6 +26,7 @@
 #include "coroutine.h"
 
 #include "class.h"
+#include "origin.h"
 
 #include <string.h>
 
@@ -158,7 +159,7 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
 }
 
 static int is_linked(const mwb_coroutine *t) {
-  return t->newest != 0 || t->batch != NULL;
+  return t->newest != 0 || t->batch != NULL || t->origin != NULL;
 }
 
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
@@ -195,10 +196,10 @@ static int is_active(const mwb_state *s, lua_State *of) {
   return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
 }
 
-/* When did the coroutine's open transaction, or batch, begin?  0: none. */
-static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t,
-                         int batching) {
-  if (batching) return t->batched;
+/* When did the coroutine's open transaction, batch or origin begin?  0: none. */
+static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t, int by) {
+  if (by == MWB_BY_BATCH) return t->batched;
+  if (by == MWB_BY_ORIGIN) return (t->origin == NULL) ? 0 : t->origin->order;
   return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
 }
 
@@ -225,7 +226,7 @@ static lua_State *push_resumed(lua_State *L, const mwb_state *s,
 
 /* Finds the coroutine that `mwb_waiting_coroutine` returns by following who
 ** has resumed whom.  Returns 0 if that does not lead to the running one. */
-static int follow(lua_State *L, const mwb_state *s, int batching,
+static int follow(lua_State *L, const mwb_state *s, int by,
                   const mwb_coroutine **last) {
   lua_State *of = s->main;
   uint64_t latest = 0;
@@ -235,8 +236,8 @@ static int follow(lua_State *L, const mwb_state *s, int batching,
   lua_xmove(of, L, 1);
   while (of != L) {
     const mwb_coroutine *t = pop_record(L, s);
-    if (t != NULL && order_of(s, t, batching) > latest) {
-      latest = order_of(s, t, batching);
+    if (t != NULL && order_of(s, t, by) > latest) {
+      latest = order_of(s, t, by);
       *last = t;
     }
     of = push_resumed(L, s, of);
@@ -249,13 +250,13 @@ static int follow(lua_State *L, const mwb_state *s, int batching,
 #define FEW 4
 
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int batching) {
+                                           int by) {
   const mwb_coroutine *t, *last;
   uint64_t latest = 0;
-  if (s->n_coroutines > FEW && follow(L, s, batching, &last)) return last;
+  if (s->n_coroutines > FEW && follow(L, s, by, &last)) return last;
   last = NULL;
   for (t = s->coroutines; t != NULL; t = t->next) {
-    uint64_t order = order_of(s, t, batching);
+    uint64_t order = order_of(s, t, by);
     if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
     latest = order;
     last = t;

@@ -25,6 +25,7 @@ struct mwb_coroutine {
   uint32_t viewed;    /* effects look at the entries below this number */
   mwb_batch *batch;   /* the open batch that began last, or NULL, */
   uint64_t batched;   /* and the order of its begin */
+  mwb_origin *origin; /* the open origin that began last, or NULL */
   mwb_coroutine *next, *prev; /* with open transactions or batches */
 };
 
@@ -54,9 +55,10 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
 
 /* Of the coroutines that wait for the running one, the one whose open
-** transaction, or batch, began last; or NULL. */
+** transaction, batch or origin began last; or NULL. */
+enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN };
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int batching);
+                                           int by);
 
 /* Returns the transaction that owns a write which the running coroutine makes
 ** now, or 0. */
@@ -64,7 +66,7 @@ static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
   const mwb_coroutine *t =
       (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
   if (t != NULL && t->newest != 0) return t->newest;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, 0);
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_TRANSACTION);
   return (t == NULL) ? 0 : t->newest;
 }
 
@@ -73,7 +75,7 @@ static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
   const mwb_coroutine *t =
       (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
   if (t != NULL && t->batch != NULL) return t->batch;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, 1);
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_BATCH);
   return (t == NULL) ? NULL : t->batch;
 }
 
@@ -109,6 +111,9 @@ void mwb_drop_values(lua_State *L, mwb_coroutine *t);
 ** the record is in a list as long as there are any. */
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
+
+/* transaction.c: pushes the label of an open transaction, or a number. */
+void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
 
 /* transaction.c: takes back what a coroutine that was lost has open. */
 void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "coroutine.h"
+#include "delivery.h"
 #include "identity.h"
 #include "key.h"
 #include "shadow.h"
@@ -130,7 +131,8 @@ static int find_place(lua_State *L) {
 }
 
 static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  entry->owner = mwb_appends(s) ? mwb_owner_of(L, s) : 0;
+  int open = s->engine->journal.open > 0 && !s->restoring;
+  entry->owner = open ? mwb_owner_of(L, s) : 0;
   entry->order = (entry->owner == 0) ? 0 : s->transactions[entry->owner].order;
 }
 
@@ -143,32 +145,71 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
-/* Sets `where` to the number of the text "file:line" of the nearest function of
-** the program.  To make the text may run finalisers, and a finaliser may end
-** the owner. */
-static void find_where(lua_State *L, mwb_state *s, mwb_entry *entry) {
+/* make_place(state, what): pushes the text "file:line" on the stack of `what` */
+typedef struct place {
   lua_Debug ar;
-  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
-  if (!mwb_find_caller(L, &ar)) return;
-  lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-  find_owner(L, s, entry);
-  if (entry->owner != 0)
-    entry->its.where =
-        mwb_hold_string(L, s, &mwb_coroutine_of(s, entry->owner)->held, 0,
-                        lua_gettop(L), lua_tostring(L, -1));
-  lua_pop(L, 1);
+  mwb_held *held;
+  uint32_t number; /* of the text */
+} place;
+
+/* hold_place(state, place, function): holds the place, and the function, so
+** that no other function gets its address */
+static int hold_place(lua_State *L) {
+  place *at = (place *)lua_touserdata(L, 2);
+  lua_pushfstring(L, "%s:%d", at->ar.short_src, at->ar.currentline);
+  at->number = mwb_hold_value(L, at->held, 0, 4);
+  mwb_hold_value(L, at->held, 0, 3);
+  return 0;
+}
+
+uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
+  int level;
+  place at;
+  at.held = held;
+  for (level = 0; lua_getstack(L, level, &at.ar); level++) {
+    mwb_call_site *site;
+    const void *f;
+    lua_getinfo(L, "lf", &at.ar);
+    f = lua_topointer(L, -1);
+    site = &s->sites[(((uintptr_t)f >> 4) + (unsigned)at.ar.currentline) % 64];
+    if (site->f == f && site->line == at.ar.currentline &&
+        site->id == held->id) {
+      lua_pop(L, 1);
+      return site->number;
+    }
+    if (at.ar.currentline > 0) lua_getinfo(L, "S", &at.ar);
+    if (at.ar.currentline <= 0 || is_ours(L, &at.ar)) {
+      lua_pop(L, 1);
+      continue;
+    }
+    mwb_without_finalisers(L, s, hold_place, &at);
+    site->f = f;
+    site->line = at.ar.currentline;
+    site->id = held->id;
+    site->number = at.number;
+    return at.number;
+  }
+  return 0;
+}
+
+/* Does anybody want the place of a write of the owner? */
+static int wants_where(const mwb_state *s, mw_owner owner) {
+  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
 }
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   memset(entry, 0, sizeof(*entry));
   find_owner(L, s, entry);
-  if (entry->owner != 0 && s->transactions[entry->owner].where)
-    find_where(L, s, entry);
+}
+
+/* Moves when an entry is appended or delivered, and when a page goes. */
+static uint64_t stamp_of(const mwb_state *s) {
+  return s->engine->journal.seq + s->engine->reader.last + s->held_ids;
 }
 
 int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
   const mwi_journal *journal = &s->engine->journal;
-  if (entry->owner == 0) return entry->its.seq == journal->seq;
+  if (entry->owner == 0) return entry->stamp == stamp_of(s);
   return s->transactions[entry->owner].order == entry->order &&
          (entry->has_field || !journal->mixed);
 }
@@ -189,29 +230,49 @@ static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
   entry->has_field = 1;
 }
 
+/* Fills in what the entry holds.  The page of an entry that is delivered at
+** once holds the object, too. */
+static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
+                       mwb_entry *entry, mwb_held *held) {
+  mw_entry *its = &entry->its;
+  if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
+  mwb_pack(L, s, held, 0, old, its, MW_OLD);
+  mwb_pack(L, s, held, 0, value, its, MW_NOW);
+  its->where = wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
+  its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  if (entry->owner != 0) return;
+  if (key != 0) mwb_mark_key(L, s, key, its);
+  if (mwb_alive(L, s, its->obj))
+    mwb_hold_in_page(L, s, held, its->obj, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
 void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
                       int key, int value, int old, mwb_entry *entry) {
   mw_entry *its = &entry->its;
+  int changes = 1;
   entry->wanted = entry->has_field = 0;
-  its->seq = s->engine->journal.seq;
+  its->seq = entry->number;
+  its->obj = h;
+  its->kind = (uint8_t)kind;
   if (entry->owner == 0 || s->transactions[entry->owner].order != entry->order)
     find_owner(L, s, entry);
   if (!mwb_appends(s)) return;
-  if (entry->owner != 0) {
-    mwb_held *held = &mwb_coroutine_of(s, entry->owner)->held;
-    if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
-    mwb_pack(L, s, held, 0, old, its, MW_OLD);
-    mwb_pack(L, s, held, 0, value, its, MW_NOW);
-  } else if (s->engine->journal.entries == 0) {
+  if (entry->owner != 0)
+    hold_parts(L, s, key, value, old, entry,
+               &mwb_coroutine_of(s, entry->owner)->held);
+  else if (mwb_is_read(s))
+    hold_parts(L, s, key, value, old, entry, mwb_need_page(L, s));
+  else if (s->engine->journal.entries == 0)
     return;
-  }
-  its->obj = h;
-  its->kind = (uint8_t)kind;
-  if (kind == MW_UPDATE && entry->owner != 0 && !mwb_set_kind(its) &&
-      !mwb_hides(s, entry->owner))
+  if (kind == MW_UPDATE && (entry->owner != 0 || mwb_is_read(s)))
+    changes = mwb_set_kind(its);
+  if (!changes && (entry->owner == 0 ? s->engine->journal.entries == 0
+                                     : !mwb_hides(s, entry->owner)))
     return;
   entry->wanted = 1;
   reserve(L, s, key, entry);
+  entry->stamp = stamp_of(s);
 }
 
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
@@ -232,9 +293,11 @@ void mwb_hold_object(lua_State *L, mwb_state *s, int index,
     mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, index);
 }
 
-void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
+                      uint64_t number) {
   mwb_entry entry;
   mwb_begin_entry(L, s, &entry);
+  entry.number = number;
   mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
   mwb_set_class(L, s, OBJECT, VALUE);
   if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT);

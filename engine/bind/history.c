@@ -181,7 +181,7 @@ static int make_runner(lua_State *L) {
 /* Can the write to the table be made by one `rawset`, because nobody hears it,
 ** records it or has a say? */
 static int is_silent(const mwb_state *s, const mwi_object *r) {
-  return s->engine->journal.open == 0 && s->batches == 0 &&
+  return !mwb_is_recorded(s) && s->batches == 0 &&
          s->engine->watch.results == 0 && !mwb_tracing(s) &&
          (s->needs & MWB_IGNORES) == 0 && r != NULL && !r->watched &&
          r->nodes == 0 && (r->needs & (MWI_SHORT | MWI_CLASS | MWI_META)) == 0;

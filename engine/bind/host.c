@@ -219,6 +219,7 @@ static void append_made(mwb_write *w) {
   mwb_entry entry;
   if (!lua_isuserdata(w->L, OBJECT) || !mwb_appends(w->s)) return;
   mwb_begin_entry(w->L, w->s, &entry);
+  entry.number = mwb_write_number(w);
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
   mwb_hold_object(w->L, w->s, OBJECT, &entry);
   mwb_append_entry(w->L, w->s, &entry);

@@ -342,6 +342,7 @@ static int build(lua_State *L) {
   mwb_open_timed(L, s);
   mwb_open_lanes(L, s);
   mwb_open_sandbox(L);
+  mwb_open_origins(L);
   lua_newtable(L);
   mwb_open_classes(L);
   mwb_open_boxes(L);
@@ -371,6 +372,7 @@ static int build(lua_State *L) {
   mwb_open_tally(L);
   mwb_open_see_through(L);
   mwb_open_memo(L);
+  mwb_open_readers(L);
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");

@@ -31,7 +31,7 @@
 static void restore_class(lua_State *L, mwb_state *s) {
   lua_settop(L, SHADOW);
   mwb_push_class(L, OBJECT); /* OLD */
-  mwb_change_class(L, s, mwb_handle_of(L, s, OBJECT));
+  mwb_change_class(L, s, mwb_handle_of(L, s, OBJECT), 0);
 }
 
 /* Restores a field of a cell, or of an object that is not intercepted, and
@@ -128,17 +128,24 @@ static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
     mwb_unpack(u->L, u->held, u->table, entry, MW_KEY);
 }
 
-static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
-  lua_State *L = u->L;
-  if (source == 0 || entry->type[MW_OLD] != MW_TOTHER) {
-    mwb_unpack(L, u->held, u->table, entry, MW_OLD);
-  } else {
-    push_sources(L, u->held->of);
-    lua_rawgeti(L, -1, (lua_Integer)source);
-    lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
-    lua_replace(L, -3);
-    lua_pop(L, 1);
+void mwb_push_inherited(lua_State *L, const mwb_held *held,
+                        const mw_entry *entry, uint32_t source) {
+  if (entry->type[MW_OLD] != MW_TOTHER) {
+    mwb_unpack(L, held, 0, entry, MW_OLD);
+    return;
   }
+  push_sources(L, held->of);
+  lua_rawgeti(L, -1, (lua_Integer)source);
+  lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+}
+
+static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
+  if (source != 0)
+    mwb_push_inherited(u->L, u->held, entry, source);
+  else
+    mwb_unpack(u->L, u->held, u->table, entry, MW_OLD);
 }
 
 /* Calls `restore` for the object on the top with the entry's key and old value,
@@ -309,6 +316,10 @@ static int move_values(lua_State *L) {
     mwb_push_values(L, t);
     lua_rawgeti(L, -1, (lua_Integer)entry->where);
     copy.where = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
+  }
+  if (entry->context != 0) {
+    mwb_push_value(L, &t->held, 0, entry->context);
+    copy.context = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   }
   if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1))
     mwb_hold_value(L, &to->held, 0, lua_gettop(L));

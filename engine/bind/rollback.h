@@ -24,6 +24,11 @@ void mwb_open_heirs(lua_State *L, mwb_state *s, mw_owner owner,
 ** Lets go the values that nobody has inherited. */
 void mwb_close_heirs(lua_State *L, mwb_coroutine *t, int heirs);
 
+/* Pushes the old value of an entry, which the coroutine of `held` has inherited
+** from a source. */
+void mwb_push_inherited(lua_State *L, const mwb_held *held,
+                        const mw_entry *entry, uint32_t source);
+
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop
 #endif

@@ -273,7 +273,9 @@ static int sync(lua_State *L) {
   return 1;
 }
 
-static void store_class(mwb_write *w) { mwb_change_class(w->L, w->s, w->obj); }
+static void store_class(mwb_write *w) {
+  mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
+}
 
 static int change_metatable(lua_State *L, int asks) {
   mwb_state *s = mwb_enter(L);

@@ -473,7 +473,7 @@ static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
       mwb_release_values(L, t, 0); /* transactions end in any order */
     mwb_unlink_coroutine(L, s, t);
   }
-  mwb_need(s, MWB_APPENDS, s->engine->journal.open > 0);
+  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (mwb_has_orphans(s)) s->pending = 1;
 }
 
@@ -1073,6 +1073,12 @@ static int is_in_run(lua_State *L) {
 /* {======================================================
 ** For the library's Lua files
 ** ======================================================= */
+
+void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner) {
+  if (push_extra(L, s, owner, "label") != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+}
 
 /* on_rollback(f) -> whether there is a transaction, which calls `f` if it, or
 ** one around it, is taken back */

@@ -14,6 +14,7 @@
 
 #include "class.h"
 #include "effects.h"
+#include "delivery.h"
 #include "entry.h"
 #include "guard.h"
 #include "identity.h"
@@ -1062,7 +1063,7 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
   const mw_host host = {
       s,           mwb_call_guard, mwb_guard_alive, mwb_retain, mwb_release,
       mwb_restore, mwb_ask_guard,  mwb_field,       mwb_hand,   mwb_keep_source,
-      NULL,        NULL,           sizeof(mw_host)};
+      mwb_deliver, mwb_forget,     sizeof(mw_host)};
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

@@ -1,0 +1,292 @@
+/*
+** delivery.c - what the entries hold that readers have not read yet.
+** SPDX-License-Identifier: MIT
+**
+**     MWB_PAGES: number of the page --> table of held values
+**                                           ^
+**     s->readers (a mwb_coroutine) ---------+   of the last page
+**
+** The engine keeps delivered entries in pages.  All entries of a page share a
+** table of held values, which goes with the page.  So what a reader has missed
+** or read is let go without a walk.  A page holds the objects of its entries,
+** too, and contexts: see `push_context`.
+**
+** No finaliser runs while an entry is delivered, for the engine is in the
+** middle of a call then.
+*/
+#include "delivery.h"
+
+#include <string.h>
+
+#include "identity.h"
+#include "origin.h"
+#include "rollback.h"
+
+void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
+                            void *data) {
+  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  lua_gc(L, LUA_GCSTOP, 0);
+  lua_pushcfunction(L, f);
+  lua_insert(L, -2);
+  lua_pushlightuserdata(L, s);
+  lua_insert(L, -2);
+  lua_pushlightuserdata(L, data);
+  lua_insert(L, -2);
+  status = lua_pcall(L, 3, 0, 0);
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  if (status != LUA_OK) lua_error(L);
+}
+
+static void with_nothing(lua_State *L, mwb_state *s, lua_CFunction f,
+                         void *data) {
+  lua_pushnil(L);
+  mwb_without_finalisers(L, s, f, data);
+}
+
+/* {======================================================
+** Pages
+** ======================================================= */
+
+static mwb_coroutine *need_readers(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t = s->readers;
+  if (t != NULL) return t;
+  lua_pushboolean(L, 0);
+  s->readers_place = luaL_ref(L, LUA_REGISTRYINDEX);
+  t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
+  if (t == NULL) {
+    luaL_unref(L, LUA_REGISTRYINDEX, s->readers_place);
+    mwb_check(L, MW_NOMEM);
+    return NULL;
+  }
+  memset(t, 0, sizeof(*t));
+  t->s = s;
+  t->kept = 1;
+  t->place = s->readers_place;
+  t->held.of = t;
+  return s->readers = t;
+}
+
+/* new_page(state) */
+static int new_page(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  mwb_coroutine *t = need_readers(L, s);
+  uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
+  mwb_push(L, s, MWB_PAGES);
+  if (lua_isnil(L, -1)) {
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    mwb_keep(L, s, MWB_PAGES);
+  }
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, -3, (lua_Integer)page);
+  lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
+  if (s->first_page == 0) s->first_page = page + 1;
+  s->page = page + 1;
+  t->held.n = 0;
+  t->held.id = ++s->held_ids;
+  return 0;
+}
+
+mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
+  if (!mwb_page_is_ready(s)) with_nothing(L, s, new_page, NULL);
+  return &s->readers->held;
+}
+
+void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq) {
+  mwb_push(L, s, MWB_PAGES);
+  if (lua_isnil(L, -1)) return;
+  lua_rawgeti(L, -1, (lua_Integer)(seq / MWI_READER_PAGE));
+  lua_replace(L, -2);
+}
+
+void mwb_forget(void *ud, uint64_t seq) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = s->service;
+  int all = seq > s->engine->reader.last;
+  uint64_t end = all ? s->page + 1 : seq / MWI_READER_PAGE + 1;
+  if (s->first_page == 0) return;
+  mwb_push(L, s, MWB_PAGES);
+  for (; s->first_page < end; s->first_page++) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)s->first_page - 1);
+  }
+  lua_settop(L, 0);
+  if (!all) return;
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->readers_place);
+  s->first_page = s->page = 0;
+  s->held_ids++; /* what was prepared with the page is not */
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Contexts
+** ======================================================= */
+
+/* The context of an entry is a table with `epoch`, `origin`, `scope` and, in
+** delivered entries, `transaction`.  Entries that have the same share one. */
+
+/* push_context(state): makes the present context */
+static int make_context(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  lua_State *of = (lua_State *)lua_touserdata(L, 2);
+  lua_createtable(L, 0, 2);
+  lua_pushinteger(L, (lua_Integer)mw_clock_now(s->engine, MW_CLOCK));
+  lua_setfield(L, -2, "epoch");
+  mwb_push_origin(L, s, of);
+  lua_setfield(L, -2, "origin");
+  mwb_keep(L, s, MWB_CONTEXT);
+  return 0;
+}
+
+uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
+  mwb_context *its = &s->context;
+  if (its->of != L || its->epoch != mw_clock_now(s->engine, MW_CLOCK)) {
+    with_nothing(L, s, make_context, L);
+    its->of = L;
+    its->epoch = mw_clock_now(s->engine, MW_CLOCK);
+    its->id = 0;
+  }
+  if (its->id != held->id) {
+    mwb_push(L, s, MWB_CONTEXT);
+    its->number = mwb_hold_value(L, held, 0, lua_gettop(L));
+    its->id = held->id;
+    lua_pop(L, 1);
+  }
+  return its->number;
+}
+
+/* Pushes the context on the top with a transaction; pops the former. */
+static void add_transaction(lua_State *L, const mwb_state *s, mw_owner owner) {
+  static const char *const names[] = {"epoch", "origin", "scope", NULL};
+  int i, from = lua_gettop(L);
+  lua_createtable(L, 0, 3);
+  for (i = 0; names[i] != NULL && lua_istable(L, from); i++) {
+    lua_getfield(L, from, names[i]);
+    lua_setfield(L, -2, names[i]);
+  }
+  mwb_push_label(L, s, owner);
+  lua_setfield(L, -2, "transaction");
+  lua_replace(L, from);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Delivery
+** ======================================================= */
+
+void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
+                  mw_entry *entry) {
+  mw_content *key = &entry->value[MW_KEY];
+  uint64_t hash;
+  size_t len;
+  if (entry->type[MW_KEY] != MW_TOTHER) return;
+  if (lua_type(L, index) == LUA_TSTRING) {
+    const char *text = lua_tolstring(L, index, &len);
+    hash = (uint64_t)(uintptr_t)text; /* a short string has one address */
+    if (len > s->short_string)
+      for (hash = len; len > 0; len -= (len + 15) / 16)
+        hash = hash * 31 + (unsigned char)text[len - 1];
+  } else {
+    hash = (uint64_t)(uintptr_t)lua_topointer(L, index);
+  }
+  hash = (hash >> 4) ^ (hash << 16);
+  key->i = (int64_t)((hash << 32) | (uint32_t)key->i);
+}
+
+/* What `take_values` takes. */
+typedef struct delivered {
+  mw_entry *entry;
+  const mw_values *values;
+} delivered;
+
+/* Pushes a value of an entry of a coroutine. */
+static void push_taken(lua_State *L, const mwb_state *s, const delivered *its,
+                       int part) {
+  mw_owner of = (part == MW_OLD) ? its->values->old_owner : its->values->owner;
+  if (part == MW_OLD && its->values->old_source != 0)
+    mwb_push_inherited(L, &mwb_coroutine_of(s, of)->held, its->entry,
+                       its->values->old_source);
+  else if (of != 0)
+    mwb_unpack(L, &mwb_coroutine_of(s, of)->held, 0, its->entry, part);
+  else
+    mwb_unpack(L, &s->readers->held, 0, its->entry, part);
+}
+
+/* Moves the context, and `where`, of the entry of an owner.  Entries that share
+** a context share it still. */
+static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
+                         const delivered *its, mw_entry *copy) {
+  mw_owner owner = its->values->owner;
+  const mwb_held *from = &mwb_coroutine_of(s, owner)->held;
+  mwb_taken *last = &s->taken;
+  int top = lua_gettop(L);
+  if (its->entry->where != 0) {
+    mwb_push_value(L, from, 0, its->entry->where);
+    copy->where = mwb_hold_string(L, s, held, 0, top + 1,
+                                  lua_tostring(L, top + 1));
+    lua_pop(L, 1);
+  }
+  if (last->from != from->id || last->context != its->entry->context ||
+      last->to != held->id ||
+      last->order != s->transactions[owner].order) {
+    mwb_push_value(L, from, 0, its->entry->context);
+    add_transaction(L, s, owner);
+    last->number = mwb_hold_value(L, held, 0, top + 1);
+    last->from = from->id;
+    last->context = its->entry->context;
+    last->to = held->id;
+    last->order = s->transactions[owner].order;
+    lua_pop(L, 1);
+  }
+  copy->context = last->number;
+}
+
+/* take_values(state, delivered): the values of the entry move to the page */
+static int take_values(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  const delivered *its = (const delivered *)lua_touserdata(L, 2);
+  mw_entry copy = *its->entry;
+  mwb_held *held;
+  int part;
+  held = mwb_need_page(L, s);
+  for (part = 0; part < MW_PARTS; part++) {
+    if (copy.type[part] != MW_TOTHER) continue;
+    if (its->values->owner == 0 && part != MW_OLD) continue;
+    push_taken(L, s, its, part);
+    mwb_pack(L, s, held, 0, 3, &copy, part);
+    if (part == MW_KEY) mwb_mark_key(L, s, 3, &copy);
+    lua_settop(L, 2);
+  }
+  if (its->values->owner != 0) {
+    take_context(L, s, held, its, &copy);
+    if (mwb_alive(L, s, copy.obj)) mwb_hold_in_page(L, s, held, copy.obj, 3);
+  }
+  *its->entry = copy;
+  return 0;
+}
+
+int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
+                void *host) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = (host == NULL) ? s->service : *(lua_State **)host;
+  delivered its = {entry, values};
+  int status, runs;
+  if (values->owner == 0 && values->old_owner == 0) return MW_OK;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
+  runs = lua_gc(L, LUA_GCISRUNNING, 0);
+  lua_gc(L, LUA_GCSTOP, 0);
+  lua_pushcfunction(L, take_values);
+  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, &its);
+  status = lua_pcall(L, 2, 0, 0);
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  if (status != LUA_OK) lua_pop(L, 1);
+  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+}
+
+/* }====================================================== */
