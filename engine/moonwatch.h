@@ -841,6 +841,12 @@ MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
                                mw_handle root, mw_handle obj, mw_value *keys,
                                uint32_t n);
 
+/* Finds a root above `obj`, and the path from there as `mw_tree_path` does.
+** `*root` is `obj` if that is a root, and MW_NONE if `obj` is not in the
+** tree. */
+MW_API uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
+                            mw_value *keys, uint32_t n);
+
 /*
 ** Finds what leads to `obj` below `root`: stores at most `n` parents with the
 ** keys under which they hold `obj`, in the order in which the links were made.

@@ -515,6 +515,29 @@ static int parents(lua_State *L) { return push_links(L, mw_tree_parents); }
 ** with the key; as far as one field holds each */
 static int stem(lua_State *L) { return push_links(L, mw_tree_stem); }
 
+/* way(object) -> root above the object, or nil, and the keys of the way down */
+static int push_way(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle obj = mwb_handle_of(L, s, 1), root;
+  mw_value *keys = NULL;
+  uint32_t n = mw_tree_way(s->engine, obj, &root, NULL, 0), room = 0, i;
+  while (n > room) { /* a finaliser may change the tree */
+    room = n;
+    keys = (mw_value *)lua_newuserdatauv(L, room * sizeof(mw_value), 0);
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+    n = mw_tree_way(s->engine, obj, &root, keys, room);
+  }
+  lua_createtable(L, (int)n, 0);
+  for (i = 0; i < n; i++) {
+    mwb_push_key(L, s, &keys[i]);
+    lua_rawseti(L, -2, (lua_Integer)(n - i));
+  }
+  mwb_alive(L, s, root);
+  lua_insert(L, -2);
+  return 2;
+}
+
 /* has_below(root) -> whether the links know all ways from the object to what is
 ** below */
 static int has_below(lua_State *L) {
@@ -606,7 +629,8 @@ void mwb_open_tree(lua_State *L) {
       {"parents", parents},     {"stem", stem},
       {"has_below", has_below}, {"enters", enters},
       {"has_rules", has_rules}, {"is_class", is_known_class},
-      {"moves", moves},         {NULL, NULL}};
+      {"moves", moves},         {"way", push_way},
+      {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

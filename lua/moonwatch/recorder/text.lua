@@ -1,0 +1,121 @@
+--- An entry as a sentence: what was written, where, by whom and because of what.
+-- SPDX-License-Identifier: MIT
+--
+--     hp of Level.enemies.3: 10 -> 0, combat.lua:41, in Level > Combat
+--       because target of Level.player: nil -> Level.enemies.3, input.lua:17
+
+local core = require "moonwatch.core"
+local label = require "moonwatch.trace.label"
+
+local private = core.private
+local way, metatable = private.way, private.metatable
+
+local text = {}
+
+local LONGEST = 60 -- a string that is longer is cut
+local DEEPEST = 20 -- causes, one because of another
+
+local function is_word(key)
+  return type(key) == "string" and key:find "^[%a_][%w_]*$" ~= nil
+end
+
+local function quoted(s)
+  if #s > LONGEST then s = s:sub(1, LONGEST) .. "..." end
+  return ('"%s"'):format(s:gsub('[%c"\\]', {
+    ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"',
+    ["\\"] = "\\\\",
+  }))
+end
+
+-- Returns the step of a name.
+local function step_of(key)
+  if is_word(key) or math.type(key) == "integer" then return "." .. key end
+  return "[" .. text.of_value(key) .. "]"
+end
+
+-- Returns what people call an object that is in no other object.
+local function own_name(obj, numbered)
+  local name = label.of(obj)
+  if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
+  return numbered and ("%s#%d"):format(name, core.id(obj)) or name
+end
+
+--- Returns the name of an object: its name in a hierarchy, its way below a
+-- tracked root, or its class and number.
+function text.of_object(obj)
+  if obj == nil then return "an object that is gone" end
+  local name = label.in_hierarchy(obj)
+  if name then return name end
+  local root, keys = way(obj)
+  if root == nil then return own_name(obj, true) end
+  local steps = { own_name(root) }
+  for _, key in ipairs(keys) do steps[#steps + 1] = step_of(key) end
+  return table.concat(steps)
+end
+
+--- Returns a value as text; an object by its name.
+function text.of_value(value)
+  local kind = type(value)
+  if kind == "string" then return quoted(value) end
+  if value == core.null then return "null" end
+  if kind ~= "table" and kind ~= "userdata" and kind ~= "function" and
+    kind ~= "thread" then
+    return tostring(value)
+  end
+  if way(value) == nil and not label.in_hierarchy(value) and
+    metatable(value) == nil then
+    return ("%s#%d"):format(kind, core.id(value))
+  end
+  return text.of_object(value)
+end
+
+local function what_of(e)
+  local object = text.of_object(e.object)
+  if e.kind == "metatable" then return "class of " .. object end
+  local key = e.key
+  key = (is_word(key) or math.type(key) == "integer") and tostring(key) or
+    "[" .. text.of_value(key) .. "]"
+  return ("%s%s of %s"):format(key, e.kind == "call" and "()" or "", object)
+end
+
+-- Returns a line for one entry.
+local function line_of(e)
+  local parts = { ("%s: %s -> %s"):format(what_of(e), text.of_value(e.old),
+    text.of_value(e.new)) }
+  local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
+  if e.where then add("%s", e.where) end
+  if e.scope and e.scope[1] then
+    add("in %s", table.concat(e.scope, " > "))
+  end
+  if type(e.transaction) == "string" then
+    add('transaction "%s"', e.transaction)
+  elseif e.transaction then
+    add("transaction %d", e.transaction)
+  end
+  if e.origin then add("by %s", e.origin) end
+  if e.open then add "not committed yet" end
+  if e.rolled_back then add "rolled back" end
+  return table.concat(parts, ", ")
+end
+
+-- Returns the delivered entry with the number `seq`, or nil.
+local function entry_of(seq)
+  local look, n = private.look(seq, seq)
+  return n == 1 and private.look_entries(look)() or nil
+end
+
+--- Returns an entry and its causes, a line each.
+function text.of(e)
+  local lines, seen = { line_of(e) }, {}
+  while e.because and not seen[e.because] and #lines <= DEEPEST do
+    seen[e.because] = true
+    e = entry_of(e.because)
+    if not e then break end
+    lines[#lines + 1] = "  because " .. line_of(e)
+  end
+  return table.concat(lines, "\n")
+end
+
+private.entry_text(function(e) return text.of(e) end)
+
+return text
