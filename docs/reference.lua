@@ -621,8 +621,10 @@ return {
 { page = "snapshots", title = "Snapshots",
   { "mw.snapshot(root: table, opts?: moonwatch.SnapshotOptions) -> bytes?: \z
       string, seq: integer|string", [[Returns the state below a root as bytes,
-    and its place among what was delivered; nil and a message for what bytes
-    cannot say, with the way to it. The same state gives the same bytes.]] },
+    and the number of the last entry that was delivered; nil and a message for
+    what bytes cannot say, with the way to it. The same state gives the same
+    bytes. Of fields that open transactions have written, the values from before
+    count.]] },
   { class = "moonwatch.SnapshotOptions", [[What is in a snapshot.]],
     { "descend?: moonwatch.Descend", [[Decides, instead of the policy, whether a
       table is included.]] } },

@@ -935,6 +935,46 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
 /* }====================================================== */
 
 /* {======================================================
+** What was delivered
+** ======================================================= */
+
+/* Goes on to the next field of a mixed journal. */
+static int next_oldest(const mw_engine *e, mwi_undone *walk) {
+  while (++walk->at <= e->journal.n_stakes) {
+    const mwi_stake *s = stake_at(e, walk->at);
+    if (s->obj == MW_NONE || s->older != 0) continue;
+    memset(&walk->entry, 0, sizeof(walk->entry));
+    walk->entry.obj = s->obj;
+    walk->entry.kind = s->kind;
+    walk->entry.type[MW_OLD] = s->type;
+    walk->entry.value[MW_OLD] = s->old;
+    walk->key = s->key;
+    walk->has_key = 1;
+    walk->owner = s->owner;
+    walk->source = s->source;
+    return 1;
+  }
+  return 0;
+}
+
+/* Goes down the logs; each log in order has entries. */
+int mwi_journal_undone(const mw_engine *e, mwi_undone *walk) {
+  if (e->journal.mixed) return next_oldest(e, walk);
+  if (walk->at == 0) {
+    walk->log = (walk->log == 0) ? e->journal.top : log_at(e, walk->log)->below;
+    if (walk->log == 0) return 0;
+    walk->at = log_at(e, walk->log)->n;
+    walk->owner = log_at(e, walk->log)->newest;
+  }
+  walk->entry = log_at(e, walk->log)->entries[--walk->at];
+  while (owner_at(e, walk->owner)->mark > walk->at)
+    walk->owner = owner_at(e, walk->owner)->below;
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Tracked objects
 ** ======================================================= */
 

@@ -117,6 +117,21 @@ static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
 /* Are entries of the owner earlier than entries of the owner below? */
 MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
 
+/* A walk over the writes of all open owners, the last one first; in a mixed
+** journal only over the oldest stake of each field.  To give each field the old
+** value, in this order, is to take all these writes back. */
+typedef struct mwi_undone {
+  uint32_t log, at; /* where the walk is; 0, 0 at first */
+  mw_owner owner;   /* whose write it is */
+  mw_entry entry;
+  mw_value key; /* of a stake; MW_TABSENT and MW_TNIL as in `mw_field` */
+  int has_key;  /* else the entry has the key */
+  uint32_t source;
+} mwi_undone;
+
+/* Goes on to the next write; returns 0 at the end.  Nobody writes meanwhile. */
+MWI_API int mwi_journal_undone(const mw_engine *e, mwi_undone *walk);
+
 MWI_API void mwi_journal_close(mw_engine *e);
 
 #endif

@@ -1441,9 +1441,10 @@ function mw.array(t) end
 ---@return T t
 function mw.object_like(t) end
 
----Returns the state below a root as bytes, and its place among what was
----delivered; nil and a message for what bytes cannot say, with the way to it.
----The same state gives the same bytes.
+---Returns the state below a root as bytes, and the number of the last entry
+---that was delivered; nil and a message for what bytes cannot say, with the way
+---to it. The same state gives the same bytes. Of fields that open transactions
+---have written, the values from before count.
 ---@param root table
 ---@param opts? moonwatch.SnapshotOptions
 ---@return string? bytes

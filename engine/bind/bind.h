@@ -172,6 +172,7 @@ enum {
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
+  MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
   MWB_READER,     /* a reader, */
   MWB_LOOK,       /* what a reader has looked at, */
@@ -232,6 +233,7 @@ typedef struct mwb_state {
   mwb_taken taken;
   uint32_t origins; /* the number of open origins */
   uint32_t wheres;  /* the number of readers that want places */
+  int takes;        /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */

@@ -21,6 +21,7 @@
 #include "identity.h"
 #include "origin.h"
 #include "rollback.h"
+#include "timed.h"
 
 void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
                             void *data) {
@@ -79,6 +80,8 @@ static int new_page(lua_State *L) {
     mwb_keep(L, s, MWB_PAGES);
   }
   lua_newtable(L);
+  lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
+  lua_rawseti(L, -2, MWB_PAGETIME);
   lua_pushvalue(L, -1);
   lua_rawseti(L, -3, (lua_Integer)page);
   lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
@@ -208,13 +211,12 @@ typedef struct delivered {
 static void push_taken(lua_State *L, const mwb_state *s, const delivered *its,
                        int part) {
   mw_owner of = (part == MW_OLD) ? its->values->old_owner : its->values->owner;
-  if (part == MW_OLD && its->values->old_source != 0)
-    mwb_push_inherited(L, &mwb_coroutine_of(s, of)->held, its->entry,
-                       its->values->old_source);
-  else if (of != 0)
-    mwb_unpack(L, &mwb_coroutine_of(s, of)->held, 0, its->entry, part);
+  const mwb_held *held =
+      (of == 0) ? &s->readers->held : &mwb_coroutine_of(s, of)->held;
+  if (part == MW_OLD)
+    mwb_push_old(L, held, 0, its->entry, its->values->old_source);
   else
-    mwb_unpack(L, &s->readers->held, 0, its->entry, part);
+    mwb_unpack(L, held, 0, its->entry, part);
 }
 
 /* Moves the context, and `where`, of the entry of an owner.  Entries that share

@@ -46,6 +46,13 @@ uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
 /* Something that the context has may be another now. */
 static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
 
+/* Where a page has the time of its begin, in seconds. */
+#define MWB_PAGETIME (-1)
+
+/* reader.c: pushes an array of the entries of an open transaction, which is
+** taken back. */
+void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner);
+
 /* Pushes the held values of the page with the entry `seq`, or nil. */
 void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq);
 

@@ -189,13 +189,17 @@ static int next_entry(lua_State *L) {
   return 1;
 }
 
-/* look_entries(look) -> iterator of entries */
+/* look_entries(look[, seq]) -> iterator of entries, from the number `seq` on */
 static int look_entries(lua_State *L) {
+  const look *its = (const look *)lua_touserdata(L, 1);
+  lua_Integer seq = lua_tointeger(L, 2), first = 0;
+  if (its->n > 0 && seq > (lua_Integer)its->entries[0].seq)
+    first = seq - (lua_Integer)its->entries[0].seq;
   lua_settop(L, 1);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_pushvalue(L, 1);
-  lua_pushinteger(L, 0);
+  lua_pushinteger(L, first);
   lua_pushcclosure(L, next_entry, NUMBER);
   return 1;
 }
@@ -229,24 +233,28 @@ static void set_field(lua_State *L, const char *name) {
   lua_rawset(L, 1);
 }
 
-/* Sets the fields of the context on the top, and pops that.  Whoever changes
-** the array of scopes changes only his own. */
-static void set_context(lua_State *L) {
+/* Sets the fields of the entry at `at` that the context on the top has, and pops
+** the context.  The array of scopes is a copy, which the program may change. */
+static void set_context(lua_State *L, int at) {
   static const char *const names[] = {"epoch", "transaction", "origin", NULL};
   int i, context = lua_gettop(L);
   lua_Integer n;
   for (i = 0; lua_istable(L, context) && names[i] != NULL; i++) {
-    lua_getfield(L, context, names[i]);
-    set_field(L, names[i]);
+    lua_pushstring(L, names[i]);
+    lua_pushvalue(L, -1);
+    lua_rawget(L, context);
+    lua_rawset(L, at);
   }
-  if (lua_istable(L, context) &&
-      lua_getfield(L, context, "scope") == LUA_TTABLE) {
+  lua_pushliteral(L, "scope");
+  if (lua_istable(L, context) && lua_rawget(L, context) == LUA_TTABLE) {
     lua_newtable(L);
     for (n = (lua_Integer)lua_rawlen(L, -2); n > 0; n--) {
       lua_rawgeti(L, -2, n);
       lua_rawseti(L, -2, n);
     }
-    set_field(L, "scope");
+    lua_pushliteral(L, "scope");
+    lua_insert(L, -2);
+    lua_rawset(L, at);
   }
   lua_settop(L, context - 1);
 }
@@ -283,7 +291,7 @@ static int fill_entry(lua_State *L, mwb_state *s) {
   }
   if (entry->context != 0) {
     lua_rawgeti(L, at + 1, (lua_Integer)entry->context);
-    set_context(L);
+    set_context(L, 1);
   }
   cause = (s->engine == NULL)
               ? 0
@@ -300,6 +308,40 @@ static int fill_entry(lua_State *L, mwb_state *s) {
   lua_pushnil(L);
   lua_rawseti(L, 1, 2);
   return 1;
+}
+
+/* Pushes an entry of an open transaction, with all its fields but `seq`. */
+static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
+                       const mw_entry *its) {
+  static const char *const names[] = {"key", "old", "new"};
+  const mwb_held *held = &mwb_coroutine_of(s, owner)->held;
+  mw_entry entry = *its;
+  int part, at = lua_gettop(L) + 1;
+  uint64_t cause;
+  lua_newtable(L);
+  if (mwb_alive(L, s, entry.obj)) lua_setfield(L, at, "object");
+  lua_settop(L, at);
+  for (part = 0; part < MW_PARTS; part++) {
+    mwb_unpack(L, held, 0, &entry, part);
+    lua_setfield(L, at, names[part]);
+  }
+  mwb_push_kind(L, s, entry.kind);
+  lua_setfield(L, at, "kind");
+  mwb_push_value(L, held, 0, entry.where);
+  lua_setfield(L, at, "where");
+  mwb_push_value(L, held, 0, entry.context);
+  set_context(L, at);
+  while (mw_owner_parent(s->engine, owner) != 0)
+    owner = mw_owner_parent(s->engine, owner);
+  mwb_push_label(L, s, owner);
+  lua_setfield(L, at, "transaction");
+  cause = mw_delivery_of(s->engine, entry.cause, mw_delivery_last(s->engine));
+  if (cause != 0) {
+    lua_pushinteger(L, (lua_Integer)cause);
+    lua_setfield(L, at, "because");
+  }
+  mwb_push(L, s, MWB_ENTRY);
+  lua_setmetatable(L, at);
 }
 
 static int index_entry(lua_State *L) {
@@ -388,6 +430,94 @@ static int find_entry(lua_State *L) {
   return 1;
 }
 
+/* Is the entry of an owner one of the field of the object `h` and the key at
+** 2? */
+static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
+                       const mw_entry *entry, mw_handle h) {
+  int same;
+  if (entry->obj != h || mwb_is_hidden(entry) ||
+      entry->kind == MW_METATABLE || entry->kind == MW_CALL)
+    return 0;
+  mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
+  same = lua_rawequal(L, -1, 2);
+  lua_pop(L, 1);
+  return same;
+}
+
+/* open_entry(object, key) -> the last entry of the field that an open
+** transaction has, or nil */
+static int open_entry(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_handle_of(L, s, 1);
+  const mw_entry *last = NULL;
+  mw_owner owner, of = 0;
+  lua_settop(L, 2);
+  if (h == MW_NONE || s->engine->journal.entries == 0) return 0;
+  for (owner = 1; owner <= s->engine->journal.n_owners; owner++) {
+    const mw_entry *entries;
+    size_t n;
+    if (s->engine->journal.owners[owner].log == 0) continue;
+    entries = mw_owner_entries(s->engine, owner, &n);
+    for (; n > 0 && (last == NULL || entries[n - 1].seq > last->seq); n--) {
+      if (!is_of_field(L, s, owner, &entries[n - 1], h)) continue;
+      last = &entries[n - 1];
+      of = owner;
+    }
+  }
+  if (last == NULL) return 0;
+  push_owned(L, s, of, last);
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, "open");
+  return 1;
+}
+
+void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
+  lua_Integer count = 0;
+  size_t i, n;
+  const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
+  lua_createtable(L, (int)n, 0);
+  for (i = 0; i < n; i++) {
+    mw_entry entry;
+    size_t now;
+    entries = mw_owner_entries(s->engine, owner, &now);
+    if (i >= now) break; /* a finaliser has taken the entries back */
+    entry = entries[i];
+    if (mwb_is_hidden(&entry)) continue;
+    push_owned(L, s, owner, &entry);
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "rolled_back");
+    lua_rawseti(L, -2, ++count);
+  }
+}
+
+/* entry_since(time) -> number of an entry, so that all entries before are older
+** than the time; nil for no entry */
+static int entry_since(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_Number time = luaL_checknumber(L, 1);
+  uint64_t page;
+  for (page = s->page; page > s->first_page && s->first_page > 0; page--) {
+    mwb_push_page(L, s, (page - 1) * MWI_READER_PAGE);
+    lua_rawgeti(L, -1, MWB_PAGETIME);
+    if (lua_isnumber(L, -1) && lua_tonumber(L, -1) <= time) {
+      lua_pushinteger(L, (lua_Integer)((page - 1) * MWI_READER_PAGE));
+      return 1;
+    }
+    lua_settop(L, 1);
+  }
+  return 0;
+}
+
+/* keep_taken(function or nil): the function is called with the entries of each
+** transaction that is taken back */
+static int keep_taken(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_settop(L, 1);
+  s->takes = !lua_isnil(L, 1);
+  mwb_keep(L, s, MWB_TAKEN);
+  return 0;
+}
+
 /* }====================================================== */
 
 void mwb_open_readers(lua_State *L) {
@@ -402,6 +532,9 @@ void mwb_open_readers(lua_State *L) {
                                        {"entry_text", entry_text},
                                        {"is_entry", is_entry},
                                        {"find_entry", find_entry},
+                                       {"open_entry", open_entry},
+                                       {"entry_since", entry_since},
+                                       {"keep_taken", keep_taken},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__gc", close_reader}, {"__close", close_reader}, {NULL, NULL}};

@@ -128,24 +128,21 @@ static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
     mwb_unpack(u->L, u->held, u->table, entry, MW_KEY);
 }
 
-void mwb_push_inherited(lua_State *L, const mwb_held *held,
-                        const mw_entry *entry, uint32_t source) {
-  if (entry->type[MW_OLD] != MW_TOTHER) {
-    mwb_unpack(L, held, 0, entry, MW_OLD);
-    return;
+void mwb_push_old(lua_State *L, const mwb_held *held, int table,
+                  const mw_entry *entry, uint32_t source) {
+  if (source == 0 || entry->type[MW_OLD] != MW_TOTHER) {
+    mwb_unpack(L, held, table, entry, MW_OLD);
+  } else {
+    push_sources(L, held->of);
+    lua_rawgeti(L, -1, (lua_Integer)source);
+    lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
+    lua_replace(L, -3);
+    lua_pop(L, 1);
   }
-  push_sources(L, held->of);
-  lua_rawgeti(L, -1, (lua_Integer)source);
-  lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
-  lua_replace(L, -3);
-  lua_pop(L, 1);
 }
 
 static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
-  if (source != 0)
-    mwb_push_inherited(u->L, u->held, entry, source);
-  else
-    mwb_unpack(u->L, u->held, u->table, entry, MW_OLD);
+  mwb_push_old(u->L, u->held, u->table, entry, source);
 }
 
 /* Calls `restore` for the object on the top with the entry's key and old value,

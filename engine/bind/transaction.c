@@ -28,6 +28,7 @@
 #include "cell.h"
 #include "class.h"
 #include "coroutine.h"
+#include "delivery.h"
 #include "effects.h"
 #include "history.h"
 #include "identity.h"
@@ -506,6 +507,15 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, top);
 }
 
+/* Recorders keep what is about to be taken back. */
+static void tell_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_push(L, s, MWB_TAKEN);
+  mwb_push_entries(L, s, owner);
+  lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
+  if (call_quietly(L, s, 2) != LUA_OK) lua_error(L);
+  lua_pop(L, 1);
+}
+
 /* Takes the writes of a transaction back and ends the transaction.  Pushes the
 ** first error of a guard, or nil.  Raises only if there is no memory, and then
 ** the transaction is open. */
@@ -518,6 +528,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
   luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
   note_cells(L, s, owner);
+  if (s->takes) tell_taken(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
