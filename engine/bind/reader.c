@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "delivered.h"
 #include "delivery.h"
 #include "guard.h"
 #include "identity.h"
@@ -508,6 +509,13 @@ static int entry_since(lua_State *L) {
   return 0;
 }
 
+/* delivered_now() -> object -> what it held before all open transactions, or
+** nil: see mwb_push_delivered */
+static int delivered_now(lua_State *L) {
+  mwb_push_delivered(L, mwb_enter(L));
+  return 1;
+}
+
 /* keep_taken(function or nil): the function is called with the entries of each
 ** transaction that is taken back */
 static int keep_taken(lua_State *L) {
@@ -535,6 +543,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"open_entry", open_entry},
                                        {"entry_since", entry_since},
                                        {"keep_taken", keep_taken},
+                                       {"delivered_now", delivered_now},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__gc", close_reader}, {"__close", close_reader}, {NULL, NULL}};

@@ -90,9 +90,10 @@ return defer(mw, {
   object_like = "json", once = "once", patch = "json.patch",
   patch_bytes = "effects.bytes", paths = "paths", policy = "policy",
   refresh = "refresh", report_at_exit = "report_at_exit",
+  recorder = "recorder",
   reset_counters = "counters", reset_frames = "times", reset_times = "times",
   restore = "snapshot", see_through = "see_through",
   skeleton = "dynamism.skeleton", snapshot = "snapshot",
   time_spent = "times", times = "times", to_nested = "dynamism.nested",
-  transaction = "transaction",
+  transaction = "transaction", why = "recorder",
 })

@@ -8,7 +8,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local past = require "moonwatch.recorder.past"
-local protect = require "moonwatch.protect"
+local taken = require "moonwatch.recorder.taken"
 
 require "moonwatch.recorder.text"
 
@@ -19,11 +19,11 @@ local Recorder, state_of, new = check.class "recorder"
 
 local recorder = {}
 
--- The running recorders, in the order in which they were made; all copies of
--- this file share the list.  A recorder that the program has dropped is not in
--- the list any more.
+-- The running recorders by the number of their begin; all copies of this file
+-- share the table.  A recorder that the program has dropped leaves the table.
 private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 local running = private.recorders
+local made = #running
 
 -- {======================================================
 -- Entries that are kept
@@ -44,33 +44,24 @@ local function range(self)
   return first, last
 end
 
--- Returns a look at the entries from `seq` on, and how many there are.
-local function look_from(self, seq)
-  local first, last = range(self)
-  if self.look then return self.look, math.max(first, seq or first) end
-  return private.look(math.max(first, seq or first), last), nil
-end
-
 --- Returns an iterator of the entries, those with the number `seq` and later.
+-- What was taken back stands where it happened.
 function Recorder:entries(seq)
   self = state_of(self, "entries")
   check.argument(seq == nil or math.type(seq) == "integer", 1, "entries",
     "integer", seq)
-  local look, from = look_from(self, seq)
-  return recorder.iterate(self, look, from)
-end
-
--- What was taken back stands between the delivered entries, where it happened.
-function recorder.iterate(self, look, from)
-  local delivered = private.look_entries(look, from)
-  if not self.taken then return delivered end
-  return self.taken:between(delivered, from)
+  local first, last = range(self)
+  local from = math.max(first, seq or first)
+  local delivered = private.look_entries(
+    self.look or (private.look(from, last)), from)
+  return self.taken and self.taken:between(delivered, from) or delivered
 end
 
 --- Returns how many entries there are.
 function Recorder:len()
-  local first, last = range(state_of(self, "len"))
-  return last - first + 1
+  self = state_of(self, "len")
+  local first, last = range(self)
+  return last - first + 1 + (self.taken and self.taken:len() or 0)
 end
 
 Recorder.__len = Recorder.len
@@ -78,9 +69,8 @@ Recorder.__len = Recorder.len
 --- Returns how many entries were forgotten because there was no room.
 function Recorder:lost()
   self = state_of(self, "lost")
-  if self.look then return self.missed end
-  local _, lost = private.reader_state(self.reader)
-  return lost
+  local lost = self.missed or select(2, private.reader_state(self.reader))
+  return lost + (self.taken and self.taken.lost or 0)
 end
 
 -- }======================================================
@@ -89,17 +79,27 @@ end
 -- Beginning and ending
 -- =======================================================
 
+-- Somebody who keeps what is taken back is told of that.
+local function tell_taken()
+  local any = false
+  for _, self in pairs(running) do any = any or self.taken ~= nil end
+  private.keep_taken(any and function(entries, at)
+    for _, self in pairs(running) do
+      if self.taken then self.taken:keep(entries, at) end
+    end
+  end or nil)
+end
+
 -- A look comes before the end, so an error on the way changes nothing.
 local function stop(self)
   if self.look then return end
   local first, last = range(self)
-  local _, lost = private.reader_state(self.reader)
+  local lost = select(2, private.reader_state(self.reader))
   local look = private.look(first, last)
   self.first, self.last, self.missed, self.look = first, last, lost, look
   private.close_reader(self.reader)
-  for i = #running, 1, -1 do
-    if running[i] == self then table.remove(running, i) end
-  end
+  running[self.number] = nil
+  tell_taken()
 end
 
 --- Ends the recording; the entries stay.
@@ -121,11 +121,18 @@ function recorder.recorder(opts)
   check.that(capacity > 0, 1, "recorder", "option 'capacity' is not positive")
   check.that(not seconds or seconds > 0, 1, "recorder",
     "option 'seconds' is not positive")
-  local state = { seconds = seconds }
+  local state = {
+    seconds = seconds, taken = opts.rolled_back and taken.new(capacity) or nil,
+  }
   local self = new(state)
-  state.reader = private.open_reader(capacity, false, opts.where or false,
-    opts.scopes ~= false)
-  running[#running + 1] = state
+  private.quietly(function()
+    state.reader = private.open_reader(capacity, false, opts.where or false,
+      opts.scopes ~= false)
+    made = made + 1
+    state.number = made
+    running[made] = state
+    if state.taken then tell_taken() end
+  end)
   return self
 end
 
@@ -135,24 +142,31 @@ end
 -- Questions
 -- =======================================================
 
--- Returns the last entry of a field in a recorder that has stopped.
-local function find_in(self, obj, key)
-  for i = self.last - self.first + 1, 1, -1 do
+-- Returns the number of the last delivered entry of a field that is kept.
+local function find_seq(self, obj, key)
+  local first, last = range(self)
+  if not self.look then
+    local seq = private.find_entry(obj, key, last + 1)
+    return seq and seq >= first and seq or nil
+  end
+  for i = last - first + 1, 1, -1 do
     local object, its_key = private.look_entry(self.look, i)
     if rawequal(object, obj) and rawequal(its_key, key) then
-      return private.look_entries(self.look, self.first + i - 1)()
+      return first + i - 1
     end
   end
 end
 
 local function why(self, obj, key)
-  if self.look then return find_in(self, obj, key) end
-  local open = private.open_entry(obj, key)
+  local open = not self.look and private.open_entry(obj, key)
   if open then return open end
-  local first = range(self)
-  local seq = private.find_entry(obj, key, math.maxinteger)
-  if seq and seq >= first then
-    return private.look_entries((private.look(seq, seq)))()
+  local seq = find_seq(self, obj, key)
+  if self.taken then
+    local entry, at = self.taken:find(obj, key)
+    if entry and at >= (seq or 0) then return entry end
+  end
+  if seq then
+    return private.look_entries(self.look or (private.look(seq, seq)), seq)()
   end
 end
 
@@ -164,9 +178,10 @@ end
 --- Likewise, of the running recorder that was made last.
 function recorder.why(obj, key)
   check.dot("why", obj)
-  local self = running[#running]
-  if not self then return nil, "no recorder is running" end
-  return why(self, obj, key)
+  local last = 0
+  for number in pairs(running) do last = math.max(last, number) end
+  if last == 0 then return nil, "no recorder is running" end
+  return why(running[last], obj, key)
 end
 
 --- Returns what an object held after an entry.
@@ -175,8 +190,9 @@ function Recorder:past(obj, seq, opts)
   check.argument(type(obj) == "table", 1, "past", "table", obj)
   check.argument(math.type(seq) == "integer", 2, "past", "integer", seq)
   opts = check.options(opts, { deep = "boolean" }, 3, "past")
+  if self.look then return nil, "the recorder has stopped" end
   local first, last = range(self)
-  return past.of(self.look, first, last, obj, seq, opts.deep)
+  return past.of(first, last, obj, seq, opts.deep)
 end
 
 -- }======================================================
