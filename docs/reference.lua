@@ -824,6 +824,12 @@ return {
     { "timed:insert(key: any, member: any)", [[Adds a member to a set among the
       scope's data.]] },
     { "timed:close()", [[Ends the scope. A second call does nothing.]] } },
+  { "mw.current_scope(name?: string) -> scope?: moonwatch.TimedScope", [[Returns
+    the innermost scope of the running coroutine, or the innermost of that name,
+    that is open and measured; nil if there is none. So code deep inside can add
+    to what it runs in.]] },
+  { "mw.outermost_scope() -> scope?: moonwatch.TimedScope", [[Returns the
+    outermost such scope of the running coroutine, or nil.]] },
   { "mw.instant(name: string, args?: table)", [[Writes a moment into the
     trace.]] },
   { "mw.counter(name: string, value: number)", [[Writes a value into the
@@ -865,7 +871,8 @@ return {
   { "mw.time_spent() -> seconds: table<string, number>", [[Returns the seconds
     that scopes with a column took, by name, and their `total`. Where they are
     nested, the outermost counts; the time in which a coroutine is suspended
-    does not.]] },
+    does not. `wall` is for how long any such scope was open, in whatever
+    coroutine.]] },
   { "mw.reset_times()", [[Forgets all durations.]] },
   { "mw.counters: table<any, table<any, number>>", [[Numbers by section and
     name: `mw.counters[section][name]` is 0 if nobody has counted.]] },

@@ -171,7 +171,8 @@ describe("calling a function of the library with a colon", function()
     array = { {} }, batch = { nothing }, begin = { "label" }, changed_since = {
     {}, 1 }, cleanup = { {}, "x", 1 }, cleanup_for = { {}, {} }, clock = {
     "name" }, context = { nothing }, count = { "section", "name" }, counted = {
-    "section" }, counter = { "name", 1 }, diff = { {}, {} }, dynamism = { {} },
+    "section" }, counter = { "name", 1 }, current_scope = { "name" }, diff =
+    { {}, {} }, dynamism = { {} },
     effects = { {} }, hierarchy = { {} }, history = { { limit = 1 } }, id = { {}
     }, infer = { { {} } }, instant = { "name" }, instrument = { class_of },
     is_dynamic = { {} }, is_marked = { {} }, is_watched = { {} }, last_change =
@@ -190,6 +191,7 @@ describe("calling a function of the library with a colon", function()
   }
   -- These take no argument, so a colon does no harm.
   local NONE = { advance_frame = true, frame = true, guard = true,
+    outermost_scope = true,
     reset_counters = true, reset_frames = true, reset_times = true,
     time_spent = true }
 

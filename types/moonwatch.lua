@@ -1505,6 +1505,17 @@ function mw.normalize_name(name) end
 ---@return moonwatch.TimedScope scope
 function mw.timed(name, opts) end
 
+---Returns the innermost scope of the running coroutine, or the innermost of
+---that name, that is open and measured; nil if there is none. So code deep
+---inside can add to what it runs in.
+---@param name? string
+---@return moonwatch.TimedScope? scope
+function mw.current_scope(name) end
+
+---Returns the outermost such scope of the running coroutine, or nil.
+---@return moonwatch.TimedScope? scope
+function mw.outermost_scope() end
+
 ---Writes a moment into the trace.
 ---@param name string
 ---@param args? table
@@ -1534,7 +1545,8 @@ function mw.times(format, aggregate) end
 
 ---Returns the seconds that scopes with a column took, by name, and their
 ---`total`. Where they are nested, the outermost counts; the time in which a
----coroutine is suspended does not.
+---coroutine is suspended does not. `wall` is for how long any such scope was
+---open, in whatever coroutine.
 ---@return table<string, number> seconds
 function mw.time_spent() end
 

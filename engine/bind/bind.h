@@ -158,7 +158,9 @@ enum {
   MWB_SCOPE,      /* a timed scope, */
   MWB_SET,        /* and a set of data of a scope */
   MWB_THREADS,    /* coroutine -> its lane, weakly held: see lane.c */
-  MWB_TIMERS,     /* functions called when a scope is measured */
+  MWB_LANE,       /* the lane of the main program */
+  MWB_WEAK,       /* the metatable of tables of scopes: see timed.c */
+  MWB_TIMER,      /* the function that is told how long scopes took */
   MWB_SOURCES,    /* name of a source -> whether the source is traced */
   MWB_CONTEXTS,   /* the function that calls mw.context's hooks, */
   MWB_LABEL,      /* and the one that knows what people call an object */
@@ -262,6 +264,11 @@ typedef struct mwb_state {
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
+
+  struct mwb_lane *lane; /* the main program's */
+  uint32_t columns;      /* the number of open scopes with a column, */
+  int64_t wall_since;    /* since when there are such, */
+  int64_t wall;          /* and for how long there were before */
 } mwb_state;
 
 /* Upvalues of every function. */

@@ -68,7 +68,7 @@ defer(private.trace_methods(), { write = "trace" })
 
 -- What the core calls when an object is traced, and when a scope is measured.
 private.label(deferred("trace.label", "of"))
-private.timers(deferred("times", "opened"), deferred("times", "closed"))
+private.timer(deferred("times", "closed"))
 
 local mw = {}
 for name, value in next, core do mw[name] = value end

@@ -24,7 +24,8 @@ function scenarios.scopes()
     for i = 1, 5 do
       local scope <close> = mw.timed("a name that is longer than others " .. i,
         { category = "category", args = { i = i } })
-      scope:add("key", i)
+      mw.current_scope():add("key", i)
+      check(mw.current_scope() == scope and mw.outermost_scope() == scope)
       scope:increment "n"
       scope:insert("set", i)
       mw.instant("instant", { i })
