@@ -66,6 +66,7 @@ typedef struct mwb_origin mwb_origin; /* see origin.c */
 typedef struct mwb_context {
   lua_State *of; /* NULL: the context may have changed */
   int64_t epoch;
+  uint64_t entered, frames; /* of hierarchies */
   uint32_t id, number;
 } mwb_context;
 
@@ -174,6 +175,7 @@ enum {
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
+  MWB_PATHS,      /* the function that returns the paths of hierarchies, */
   MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
   MWB_READER,     /* a reader, */
@@ -234,7 +236,9 @@ typedef struct mwb_state {
   mwb_context context;
   mwb_taken taken;
   uint32_t origins; /* the number of open origins */
-  uint32_t wheres;  /* the number of readers that want places */
+  uint32_t wheres;  /* the number of readers that want places, */
+  uint32_t scoped;  /* and of those that want scopes */
+  int making;       /* is a context being made? */
   int takes;        /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */

@@ -30,24 +30,27 @@
 typedef struct reader {
   mwb_state *s;
   mw_reader id; /* 0: closed */
-  int where;    /* does it want places? */
+  int where, scopes; /* does it want places, and scopes? */
 } reader;
 
-/* open_reader(capacity, whole, where) -> reader */
+/* open_reader(capacity, whole, where, scopes) -> reader */
 static int open_reader(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer capacity = luaL_checkinteger(L, 1);
   int whole = lua_toboolean(L, 2), where = lua_toboolean(L, 3);
+  int scopes = lua_toboolean(L, 4);
   reader *r = (reader *)lua_newuserdatauv(L, sizeof(*r), 0);
   r->s = s;
   r->id = 0;
   r->where = where;
+  r->scopes = scopes;
   mwb_push(L, s, MWB_READER);
   lua_setmetatable(L, -2);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
   r->id = mw_reader_open(s->engine, (uint32_t)capacity, whole ? MW_WHOLE : 0);
   if (r->id == 0) mwb_check(L, MW_NOMEM);
   if (where) s->wheres++;
+  if (scopes && s->scoped++ == 0) mwb_turn_context(s);
   mwb_need(s, MWB_APPENDS, 1);
   return 1;
 }
@@ -62,6 +65,7 @@ static int close_reader(lua_State *L) {
   mw_reader_close(s->engine, r->id);
   r->id = 0;
   if (r->where) s->wheres--;
+  if (r->scopes && --s->scoped == 0) mwb_turn_context(s);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;
 }
@@ -516,6 +520,14 @@ static int delivered_now(lua_State *L) {
   return 1;
 }
 
+/* paths(function): the function returns the names of what executes, as an
+** array, the outermost first */
+static int set_paths(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_PATHS);
+  return 0;
+}
+
 /* keep_taken(function or nil): the function is called with the entries of each
 ** transaction that is taken back */
 static int keep_taken(lua_State *L) {
@@ -543,6 +555,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"open_entry", open_entry},
                                        {"entry_since", entry_since},
                                        {"keep_taken", keep_taken},
+                                       {"paths", set_paths},
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {

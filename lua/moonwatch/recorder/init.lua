@@ -25,6 +25,17 @@ private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 local running = private.recorders
 local made = #running
 
+-- The core asks for the names when a write comes and others execute than at the
+-- last write.
+private.paths(function()
+  local names = {}
+  for hierarchy in pairs(private.hierarchies or {}) do
+    local path = hierarchy:path()
+    table.move(path, 1, #path, #names + 1, names)
+  end
+  return names
+end)
+
 -- {======================================================
 -- Entries that are kept
 -- =======================================================
