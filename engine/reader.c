@@ -149,44 +149,63 @@ static int need_page(mw_engine *e) {
   return 1;
 }
 
-void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
-                        const mw_values *values, int begins, void *host) {
+/* Gives the last entry to the readers, of which some miss others. */
+static void give(mw_engine *e, int begins) {
   mwi_readers *part = &e->reader;
-  const mw_host *callbacks = &e->watch.host;
-  mw_entry its = *entry;
-  mwi_delivered *to;
+  uint64_t first = part->last + 1;
   uint32_t i;
-  its.seq = part->last + 1;
-  if (callbacks->deliver != NULL && /* the values are Lua's, if there is Lua */
-      (mw_object_flags(e, entry->obj) & MW_PINNED))
-    return;
-  if (!need_page(e) ||
-      (callbacks->deliver != NULL &&
-       callbacks->deliver(callbacks->ud, &its, values, host) != MW_OK)) {
-    mwi_reader_lose(e);
-    return;
-  }
-  to = entry_at(part, its.seq);
-  memcpy(to->obj, &its.obj, sizeof(to->obj));
-  memcpy(to->value, its.value, sizeof(to->value));
-  memcpy(to->type, its.type, sizeof(to->type));
-  to->kind = (uint8_t)(its.kind | (begins ? MWI_BEGINS : 0));
-  to->where = its.where;
-  to->context = its.context;
-  to->cause = its.cause;
-  to->number = mwi_number_of(entry->seq);
-  (*ring_page(part, its.seq))->marks[its.seq % PAGE] =
-      mark_of(its.obj, its.type[MW_KEY], its.value[MW_KEY]);
-  keep_values(e, to, mwi_host_retain);
-  part->last++;
   for (i = 0; i < part->n; i++) {
     mwi_reader *r = &part->list[i];
     if (r->capacity == 0) continue;
     if ((r->flags & MW_WHOLE) && r->next == part->last && !begins)
       miss(part, r); /* the reader has missed the begin */
     while (part->last + 1 - r->next > r->capacity) miss(part, r);
+    if (r->next < first) first = r->next;
   }
-  forget_read(e);
+  if (first > part->first) forget_entries(e, first);
+}
+
+void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins) {
+  mwi_readers *part = &e->reader;
+  uint64_t seq = part->last + 1;
+  mwi_delivered *to;
+  if (!need_page(e)) {
+    mwi_reader_lose(e);
+    return;
+  }
+  to = entry_at(part, seq);
+  memcpy(to->obj, &entry->obj, sizeof(to->obj));
+  memcpy(to->value, entry->value, sizeof(to->value));
+  memcpy(to->type, entry->type, sizeof(to->type));
+  to->kind = (uint8_t)(entry->kind | (begins ? MWI_BEGINS : 0));
+  to->where = entry->where;
+  to->context = entry->context;
+  to->cause = entry->cause;
+  to->number = mwi_number_of(entry->seq);
+  (*ring_page(part, seq))->marks[seq % PAGE] =
+      mark_of(entry->obj, entry->type[MW_KEY], entry->value[MW_KEY]);
+  keep_values(e, to, mwi_host_retain);
+  part->last = seq;
+  give(e, begins);
+}
+
+void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
+                        const mw_values *values, int begins, void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  mw_entry its = *entry;
+  if (callbacks->deliver == NULL) {
+    mwi_reader_put(e, entry, begins);
+    return;
+  }
+  if (mw_object_flags(e, entry->obj) & MW_PINNED)
+    return; /* the values are Lua's, if there is Lua */
+  its.seq = e->reader.last + 1;
+  if (callbacks->deliver(callbacks->ud, &its, values, host) != MW_OK) {
+    mwi_reader_lose(e);
+    return;
+  }
+  its.seq = entry->seq;
+  mwi_reader_put(e, &its, begins);
 }
 
 /* Makes the ring long enough for `capacity` entries. */

@@ -57,6 +57,9 @@ MWI_API void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
                                 const mw_values *values, int begins,
                                 void *host);
 
+/* The same, of an entry whose values the host has changed already. */
+MWI_API void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins);
+
 /* An entry that should be delivered is lost. */
 MWI_API void mwi_reader_lose(mw_engine *e);
 

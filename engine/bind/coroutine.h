@@ -84,6 +84,11 @@ static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
   return s->transactions[owner].of;
 }
 
+/* Does anybody want the place of a write of the owner? */
+static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
+  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
+}
+
 /* Is an entry needed for a write of nil to a field that is absent?  Effects
 ** leave the entry out.  It says that the owner has written the field later than
 ** others, who would restore another value. */
