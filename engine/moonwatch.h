@@ -441,8 +441,8 @@ typedef struct mw_values {
 typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
                           const mw_values *values, void *host);
 
-/* Nobody reads entries with numbers below `seq` any more.  Must not call the
-** engine. */
+/* Nobody reads entries with numbers below `seq` any more; they are forgotten a
+** page at a time.  Must not call the engine. */
 typedef void (*mw_forget)(void *ud, uint64_t seq);
 
 /*

@@ -74,23 +74,28 @@ static void free_page(mw_engine *e, mwi_reader_page *page) {
     mwi_free(e, page, PAGE_SIZE);
 }
 
+/* Tells the host that the page before `first` goes, which can still be read. */
+static void drop_page(mw_engine *e) {
+  mwi_readers *part = &e->reader;
+  const mw_host *callbacks = &e->watch.host;
+  mwi_reader_page **page = ring_page(part, part->first - 1);
+  if (callbacks->forget != NULL) {
+    mwi_quiet_begin(e);
+    callbacks->forget(callbacks->ud, part->first);
+    mwi_quiet_end(e);
+  }
+  free_page(e, *page);
+  *page = NULL;
+}
+
 /* Forgets the entries with numbers below `seq`. */
 static void forget_entries(mw_engine *e, uint64_t seq) {
   mwi_readers *part = &e->reader;
-  const mw_host *callbacks = &e->watch.host;
-  int turned = 0;
   while (part->first < seq) {
     keep_values(e, entry_at(part, part->first), mwi_host_release);
     part->first++;
-    if (part->first % PAGE != 0 && part->first <= part->last) continue;
-    free_page(e, *ring_page(part, part->first - 1));
-    *ring_page(part, part->first - 1) = NULL;
-    turned = 1;
+    if (part->first % PAGE == 0 || part->first > part->last) drop_page(e);
   }
-  if (!turned || callbacks->forget == NULL) return;
-  mwi_quiet_begin(e);
-  callbacks->forget(callbacks->ud, part->first);
-  mwi_quiet_end(e);
 }
 
 /* Forgets what no reader is going to read. */
@@ -144,6 +149,7 @@ static int need_page(mw_engine *e) {
     forget_read(e);
   }
   if (part->spare == NULL) return 0;
+  memset(part->spare->entries, 0, sizeof(part->spare->entries));
   *page = part->spare;
   part->spare = NULL;
   return 1;
@@ -293,11 +299,8 @@ uint64_t mw_delivery_last(const mw_engine *e) { return e->reader.last; }
 
 uint64_t mw_delivery_first(const mw_engine *e) { return e->reader.first; }
 
-int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
-  const mwi_readers *part = &e->reader;
-  const mwi_delivered *its;
-  if (seq < part->first || seq > part->last) return MW_STALE;
-  its = entry_at(part, seq);
+void mwi_reader_read(const mw_engine *e, uint64_t seq, mw_entry *entry) {
+  const mwi_delivered *its = entry_at(&e->reader, seq);
   memcpy(&entry->obj, its->obj, sizeof(its->obj));
   memcpy(entry->value, its->value, sizeof(its->value));
   memcpy(entry->type, its->type, sizeof(its->type));
@@ -306,6 +309,11 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
   entry->context = its->context;
   entry->cause = its->cause;
   entry->seq = seq;
+}
+
+int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
+  if (seq < e->reader.first || seq > e->reader.last) return MW_STALE;
+  mwi_reader_read(e, seq, entry);
   return MW_OK;
 }
 
@@ -351,21 +359,28 @@ static int is_alike(const mwi_delivered *its, mw_handle obj,
   return mw_value_equal(&v, key);
 }
 
-uint64_t mw_delivery_find(const mw_engine *e, uint64_t before, mw_handle obj,
-                          const mw_value *key, mw_match match, void *ud) {
+uint64_t mwi_reader_find(const mw_engine *e, uint64_t first, uint64_t before,
+                         mw_handle obj, const mw_value *key, mw_match match,
+                         void *ud) {
   const mwi_readers *part = &e->reader;
   uint8_t mark = mark_of(obj, key->type, key->u);
   uint64_t seq;
-  if (before > part->last) before = part->last + 1;
-  for (seq = before; seq > part->first; seq--) {
+  for (seq = before; seq > first; seq--) {
     const mwi_reader_page *page = *ring_page(part, seq - 1);
     mw_entry entry;
     if (page->marks[(seq - 1) % PAGE] != mark) continue;
     if (!is_alike(&page->entries[(seq - 1) % PAGE], obj, key)) continue;
-    mw_delivery_entry(e, seq - 1, &entry);
+    mwi_reader_read(e, seq - 1, &entry);
     if (match == NULL || match(ud, &entry)) return seq - 1;
   }
   return 0;
+}
+
+uint64_t mw_delivery_find(const mw_engine *e, uint64_t before, mw_handle obj,
+                          const mw_value *key, mw_match match, void *ud) {
+  const mwi_readers *part = &e->reader;
+  if (before > part->last) before = part->last + 1;
+  return mwi_reader_find(e, part->first, before, obj, key, match, ud);
 }
 
 /* }====================================================== */

@@ -176,6 +176,7 @@ enum {
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
   MWB_PATHS,      /* the function that returns the paths of hierarchies, */
+  MWB_WRITERS,    /* slot -> last writers: see writers.c */
   MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
   MWB_READER,     /* a reader, */
@@ -238,6 +239,8 @@ typedef struct mwb_state {
   uint32_t origins; /* the number of open origins */
   uint32_t wheres;  /* the number of readers that want places, */
   uint32_t scoped;  /* and of those that want scopes */
+  uint32_t keepers; /* and of those that ask for last writers, */
+  uint64_t kept_from; /* from this entry on */
   int making;       /* is a context being made? */
   int takes;        /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */

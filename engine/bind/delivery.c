@@ -22,6 +22,7 @@
 #include "origin.h"
 #include "rollback.h"
 #include "timed.h"
+#include "writers.h"
 
 /* Calls the function below `args` arguments, and returns a status; an error is
 ** on the top. */
@@ -113,6 +114,7 @@ void mwb_forget(void *ud, uint64_t seq) {
   int all = seq > s->engine->reader.last;
   uint64_t end = all ? s->page + 1 : seq / MWI_READER_PAGE + 1;
   if (s->first_page == 0) return;
+  mwb_keep_page(L, s, seq);
   mwb_push(L, s, MWB_PAGES);
   for (; s->first_page < end; s->first_page++) {
     lua_pushnil(L);

@@ -22,6 +22,7 @@
 #include "identity.h"
 #include "key.h"
 #include "trace.h"
+#include "writers.h"
 
 /* {======================================================
 ** Readers
@@ -30,25 +31,33 @@
 typedef struct reader {
   mwb_state *s;
   mw_reader id; /* 0: closed */
-  int where, scopes; /* does it want places, and scopes? */
+  int where, scopes; /* does it want places, and scopes, */
+  int writers;       /* and last writers? */
 } reader;
 
-/* open_reader(capacity, whole, where, scopes) -> reader */
+/* open_reader(capacity, where, scopes, writers) -> reader; whoever asks for no
+** last writers misses whole deliveries, or nothing of them */
 static int open_reader(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer capacity = luaL_checkinteger(L, 1);
-  int whole = lua_toboolean(L, 2), where = lua_toboolean(L, 3);
-  int scopes = lua_toboolean(L, 4);
+  int where = lua_toboolean(L, 2), scopes = lua_toboolean(L, 3);
+  int writers = lua_toboolean(L, 4);
   reader *r = (reader *)lua_newuserdatauv(L, sizeof(*r), 0);
   r->s = s;
   r->id = 0;
   r->where = where;
   r->scopes = scopes;
+  r->writers = 0;
   mwb_push(L, s, MWB_READER);
   lua_setmetatable(L, -2);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
-  r->id = mw_reader_open(s->engine, (uint32_t)capacity, whole ? MW_WHOLE : 0);
-  if (r->id == 0) mwb_check(L, MW_NOMEM);
+  if (writers) mwb_add_keeper(L, s);
+  r->writers = writers;
+  r->id = mw_reader_open(s->engine, (uint32_t)capacity, writers ? 0 : MW_WHOLE);
+  if (r->id == 0) {
+    if (writers) mwb_remove_keeper(L, s);
+    mwb_check(L, MW_NOMEM);
+  }
   if (where) s->wheres++;
   if (scopes && s->scoped++ == 0) mwb_turn_context(s);
   mwb_need(s, MWB_APPENDS, 1);
@@ -66,6 +75,7 @@ static int close_reader(lua_State *L) {
   r->id = 0;
   if (r->where) s->wheres--;
   if (r->scopes && --s->scoped == 0) mwb_turn_context(s);
+  if (r->writers) mwb_remove_keeper(L, s);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;
 }
@@ -132,8 +142,20 @@ static look *push_look(lua_State *L, mwb_state *s, uint64_t first,
   }
   lua_setiuservalue(L, -2, 1);
   for (; first < end; first++)
-    if (mw_delivery_entry(e, first, &its->entries[its->n]) == MW_OK) its->n++;
+    mwi_reader_read(e, first, &its->entries[its->n++]);
   return its;
+}
+
+/* Returns the number of the first entry that can be read: the entries before it
+** were forgotten, but those in its page are there still, if somebody asks for
+** last writers. */
+static uint64_t first_in_page(const mwb_state *s) {
+  uint64_t first = mw_delivery_first(s->engine), low;
+  if (s->keepers == 0 || first > mw_delivery_last(s->engine)) return first;
+  low = first - first % MWI_READER_PAGE;
+  return (low < s->kept_from && s->kept_from < first) ? s->kept_from
+         : (low < s->kept_from)                      ? first
+                                                     : low;
 }
 
 /* look(first, last) -> look, how many entries */
@@ -141,7 +163,7 @@ static int make_look(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   uint64_t first = (uint64_t)luaL_checkinteger(L, 1);
   uint64_t end = (uint64_t)luaL_checkinteger(L, 2) + 1;
-  uint64_t oldest = mw_delivery_first(s->engine);
+  uint64_t oldest = first_in_page(s);
   if (first < oldest) first = oldest;
   if (end > mw_delivery_last(s->engine) + 1)
     end = mw_delivery_last(s->engine) + 1;
@@ -238,9 +260,8 @@ static void set_field(lua_State *L, const char *name) {
   lua_rawset(L, 1);
 }
 
-/* Sets the fields of the entry at `at` that the context on the top has, and pops
-** the context.  The array of scopes is a copy, which the program may change. */
-static void set_context(lua_State *L, int at) {
+/* The array of scopes is a copy, which the program may change. */
+void mwb_set_context(lua_State *L, int at) {
   static const char *const names[] = {"epoch", "transaction", "origin", NULL};
   int i, context = lua_gettop(L);
   lua_Integer n;
@@ -296,7 +317,7 @@ static int fill_entry(lua_State *L, mwb_state *s) {
   }
   if (entry->context != 0) {
     lua_rawgeti(L, at + 1, (lua_Integer)entry->context);
-    set_context(L, 1);
+    mwb_set_context(L, 1);
   }
   cause = (s->engine == NULL)
               ? 0
@@ -335,7 +356,7 @@ static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   mwb_push_value(L, held, 0, entry.where);
   lua_setfield(L, at, "where");
   mwb_push_value(L, held, 0, entry.context);
-  set_context(L, at);
+  mwb_set_context(L, at);
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, s, owner);
@@ -407,12 +428,11 @@ static int has_key(void *ud, const mw_entry *entry) {
   return same;
 }
 
-/* find_entry(object, key, before) -> number of the last entry of the field below
-** `before`, or nil */
+/* find_entry(object, key) -> number of the last entry of the field, or nil */
 static int find_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);
-  uint64_t before = (uint64_t)lua_tointeger(L, 3), seq;
+  uint64_t seq;
   mw_entry packed;
   mw_value key;
   lua_settop(L, 2);
@@ -429,7 +449,8 @@ static int find_entry(lua_State *L) {
   key.type = packed.type[MW_KEY];
   key.u = packed.value[MW_KEY];
   luaL_checkstack(L, LUA_MINSTACK, "why");
-  seq = mw_delivery_find(s->engine, before, h, &key, has_key, L);
+  seq = mwi_reader_find(s->engine, first_in_page(s),
+                        mw_delivery_last(s->engine) + 1, h, &key, has_key, L);
   if (seq == 0) return 0;
   lua_pushinteger(L, (lua_Integer)seq);
   return 1;

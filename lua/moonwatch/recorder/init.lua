@@ -137,8 +137,8 @@ function recorder.recorder(opts)
   }
   local self = new(state)
   private.quietly(function()
-    state.reader = private.open_reader(capacity, false, opts.where or false,
-      opts.scopes ~= false)
+    state.reader = private.open_reader(capacity, opts.where or false,
+      opts.scopes ~= false, true)
     made = made + 1
     state.number = made
     running[made] = state
@@ -153,32 +153,35 @@ end
 -- Questions
 -- =======================================================
 
--- Returns the number of the last delivered entry of a field that is kept.
-local function find_seq(self, obj, key)
-  local first, last = range(self)
-  if not self.look then
-    local seq = private.find_entry(obj, key, last + 1)
-    return seq and seq >= first and seq or nil
-  end
-  for i = last - first + 1, 1, -1 do
+-- Returns the last delivered entry of a field that is kept.
+local function find_kept(self, obj, key)
+  for i = self.last - self.first + 1, 1, -1 do
     local object, its_key = private.look_entry(self.look, i)
     if rawequal(object, obj) and rawequal(its_key, key) then
-      return first + i - 1
+      return private.look_entries(self.look, self.first + i - 1)()
     end
   end
+end
+
+-- Likewise, while the recorder runs; or the last writer of what is there now.
+local function find_last(obj, key)
+  local seq = private.find_entry(obj, key)
+  if seq then return private.look_entries((private.look(seq, seq)))() end
+  local now = type(obj) == "table" and rawget(core.raw(obj), key)
+  if now == nil then return nil end
+  return private.kept_writer(obj, key, now)
 end
 
 local function why(self, obj, key)
   local open = not self.look and private.open_entry(obj, key)
   if open then return open end
-  local seq = find_seq(self, obj, key)
+  local entry = self.look and find_kept(self, obj, key) or
+    not self.look and find_last(obj, key) or nil
   if self.taken then
-    local entry, at = self.taken:find(obj, key)
-    if entry and at >= (seq or 0) then return entry end
+    local taken_back, at = self.taken:find(obj, key)
+    if taken_back and at >= (entry and entry.seq or 0) then return taken_back end
   end
-  if seq then
-    return private.look_entries(self.look or (private.look(seq, seq)), seq)()
-  end
+  return entry
 end
 
 --- Returns the entry of the last write to a field, or nil.
