@@ -622,6 +622,10 @@ MW_API void mw_batch_tell(mw_engine *e, mw_watch_id watch,
 ** MW_FLAG makes the guard invalid. */
 MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
 
+/* Returns the number, as a cause, of the write that made the guard of a result
+** invalid; 0 if it was no write, or if nobody read what is delivered. */
+MW_API uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard);
+
 /* Makes the guard invalid, or valid again.  Returns MW_OK, MW_NOMEM or
 ** MW_STALE. */
 MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);

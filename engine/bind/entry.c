@@ -20,6 +20,7 @@
 #include "delivery.h"
 #include "identity.h"
 #include "key.h"
+#include "origin.h"
 #include "shadow.h"
 #include "trap.h"
 #include "tree.h"
@@ -235,6 +236,7 @@ static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
   mwb_pack(L, s, held, 0, value, its, MW_NOW);
   its->where = mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
   its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  its->cause = mwb_cause(L, s);
   if (entry->owner != 0) return;
   if (key != 0) mwb_mark_key(L, s, key, its);
   if (mwb_alive(L, s, its->obj))

@@ -30,6 +30,7 @@
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
+#include "origin.h"
 #include "policy.h"
 #include "shadow.h"
 #include "trace.h"
@@ -322,10 +323,11 @@ static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
   return 1;
 }
 
-/* Guards that have written need the number, and those that are called after the
-** store may need it. */
+/* Guards that have written need the number; those that are called after the
+** store may need it, and memos. */
 uint64_t mwb_write_number(mwb_write *w) {
-  if (w->s->engine->watch.after > 0)
+  const mwi_watches *watch = &w->s->engine->watch;
+  if (watch->after > 0 || watch->results > 0)
     mw_change_number(w->s->engine, &w->change);
   return w->change.number;
 }
@@ -367,7 +369,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
   entry.obj = w->obj;
   entry.seq = mwb_write_number(w);
-  entry.cause = mw_cause_now(s->engine);
+  entry.cause = mwb_cause(L, s);
   if (owner == 0) {
     entry.seq = mwi_journal_stamp(&s->engine->journal, entry.seq);
     mwi_reader_put(s->engine, &entry, 1);
