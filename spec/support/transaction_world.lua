@@ -4,6 +4,8 @@
 -- write that is left.
 --
 -- Some programs have batches; what guards hear is not compared in these.
+-- Programs with recorders also compare what is delivered: see
+-- recorder_world.lua.
 --
 -- A program is a list of numbers.  Each number is one step: it says by which
 -- coroutines the step goes, and what the last of these does.
@@ -62,7 +64,7 @@ end
 function World:chain(i, key)
   local chain = self.fields[i][key]
   if not chain then
-    chain = { { value = nil }, object = i, key = key }
+    chain = { { value = nil, final = true }, object = i, key = key }
     self.fields[i][key] = chain
     self.chains[#self.chains + 1] = chain
   end
@@ -92,7 +94,9 @@ function World:expect(...)
   end
 end
 
-function World:note_write(i, key, value)
+function World:note_write(i, key, value, because)
+  local write = { value = value, because = because }
+  if self.before_write then self:before_write(i, write) end
   local chain, owner = self:chain(i, key), self:owner()
   local old = value_of(chain)
   local kind = key == CLASS and "metatable" or value == nil and "delete" or
@@ -103,7 +107,16 @@ function World:note_write(i, key, value)
     return -- its function stores nothing
   end
   self.seq = self.seq + 1
-  chain[#chain + 1] = { owner = owner, value = value }
+  write.owner, write.seq, write.chain = owner, self.seq, chain
+  chain[#chain + 1] = write
+  if self.note_delivery then
+    write.origin, write.is_read = self:origin(), #self.recorders > 0
+    if owner then
+      owner.writes[#owner.writes + 1] = write
+    else
+      self:note_delivery(nil, { write })
+    end
+  end
   if owner and (old ~= nil or value ~= nil or key == CLASS) then
     owner.entries[#owner.entries + 1] =
       { seq = self.seq, object = i, key = key, old = old, new = value,
@@ -114,7 +127,7 @@ end
 function World:begin(job)
   self.order = self.order + 1
   local owner = { order = self.order, parent = self:owner(), job = job,
-    entries = {}, open = true }
+    entries = {}, writes = {}, open = true }
   job.owners[#job.owners + 1] = owner
   self.open[owner] = true
   return owner
@@ -133,19 +146,25 @@ function World:note_commit(owner)
   self:leave(owner)
   local parent = owner.parent
   while parent and not parent.open do parent = parent.parent end
+  if not parent and self.note_delivery then
+    self:note_delivery(owner, owner.writes)
+  end
   for _, chain in ipairs(self.chains) do
     for _, write in ipairs(chain) do
       if write.owner == owner then write.owner = parent end
     end
   end
   if not parent then return end
-  local entries = parent.entries
-  table.move(owner.entries, 1, #owner.entries, #entries + 1, entries)
-  table.sort(entries, function(a, b) return a.seq < b.seq end)
+  for _, name in ipairs { "entries", "writes" } do
+    local list = parent[name]
+    table.move(owner[name], 1, #owner[name], #list + 1, list)
+    table.sort(list, function(a, b) return a.seq < b.seq end)
+  end
 end
 
 function World:note_rollback(owner)
   self:leave(owner)
+  if self.note_taken then self:note_taken(owner) end
   for _, chain in ipairs(self.chains) do
     local old, n = value_of(chain), #chain
     for i = n, 1, -1 do
@@ -272,6 +291,7 @@ end
 function World:check()
   self:check_objects()
   self:check_events()
+  if self.recorders then self:check_recorders() end
 end
 
 -- }======================================================
@@ -370,16 +390,21 @@ end
 -- Nothing else than the track records object 10.
 function actions.untrack(self)
   self:log("untrack")
+  if self.forget_past then self:forget_past(10) end
   for owner in pairs(self.open) do
     local entries = owner.entries
     for at = #entries, 1, -1 do
       if entries[at].object == 10 then table.remove(entries, at) end
     end
+    for at = #owner.writes, 1, -1 do
+      local chain = owner.writes[at].chain
+      if chain.object == 10 then table.remove(owner.writes, at) end
+    end
   end
   for _, chain in pairs(self.fields[10]) do
     local value = value_of(chain)
     for at = #chain, 1, -1 do chain[at] = nil end
-    chain[1] = { value = value }
+    chain[1] = { value = value, final = true }
   end
   mw.untrack(self.objects[10])
   assert(mw.raw(self.objects[10]) == self.objects[10])
@@ -403,7 +428,8 @@ end
 
 function actions.begin(self, its, choose)
   local owner = self:begin(its)
-  local tx = mw.begin(choose(4) == 1 and "label" or nil)
+  owner.label = choose(4) == 1 and "label" or nil
+  local tx = mw.begin(owner.label)
   self:log("begin", owner.order, "of", its.id)
   owner.handle = probe_of(tx)
   self.handles[#self.handles + 1] = { tx = tx, owner = owner }
@@ -474,10 +500,10 @@ function actions.block(self, its, choose, depth)
 end
 
 function actions.transaction(self, its, choose, depth)
-  local owner, expected, failed
+  local owner, expected, failed, label
   local function run(...)
     owner = self:begin(its)
-    owner.closes = true
+    owner.closes, owner.label = true, label
     self:log("transaction", owner.order, "of", its.id)
     failed = self:level(its, depth + 1) == "fail"
     self:log("end of transaction", owner.order, failed and "fails" or "")
@@ -495,7 +521,8 @@ function actions.transaction(self, its, choose, depth)
   end
   local ok, fx, result
   if choose(3) == 1 then
-    ok, fx, result = mw.transaction("label", run, 5)
+    label = "label"
+    ok, fx, result = mw.transaction(label, run, 5)
   else
     ok, fx, result = mw.transaction(run, 5)
   end
@@ -517,6 +544,33 @@ function actions.batch(self, its, _, depth)
     if failed then error(FAIL, 0) end
   end)
   if not ok and err ~= FAIL then error(err, 0) end
+end
+
+-- Runs more steps with an origin.
+function actions.origin(self, its, choose, depth)
+  if not self.recorders then return end
+  local name = "origin " .. choose(3)
+  self.order = self.order + 1
+  local origins, origin = its.origins, { order = self.order, name = name }
+  origins[#origins + 1] = origin
+  self:log("origin", name, "of", its.id)
+  local ok, err = pcall(mw.origin, name, function()
+    local failed = self:level(its, depth + 1) == "fail"
+    self:log("end of", name, "of", its.id, failed and "fails" or "")
+    if failed then error(FAIL, 0) end
+  end)
+  for i, other in ipairs(origins) do
+    if other == origin then table.remove(origins, i) end
+  end
+  if not ok and err ~= FAIL then error(err, 0) end
+end
+
+function actions.record(self, _, choose)
+  if self.recorders then self:record(choose) end
+end
+
+function actions.unrecord(self, _, choose)
+  if self.recorders then self:unrecord(choose) end
 end
 
 -- Returns the coroutines that can be resumed.
@@ -541,7 +595,7 @@ end
 function actions.spawn(self)
   if #self.ids >= MOST then return end
   self.last_id = self.last_id + 1
-  local its = { id = self.last_id, owners = {} }
+  local its = { id = self.last_id, owners = {}, origins = {} }
   self:log("spawn", its.id)
   local co = coroutine.create(function()
     if self:level(its, 1) == "fail" then error(FAIL, 0) end
@@ -604,7 +658,7 @@ end
 local OFTEN = {
   write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4, batch = 2,
-  untrack = 1,
+  untrack = 1, origin = 2, record = 1, unrecord = 1,
   ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
 }
 local names = {}
@@ -647,7 +701,8 @@ function World:level(its, depth)
         return step.name
       end
     elseif depth < 6 or not (step.name == "block" or
-      step.name == "transaction" or step.name == "batch") then
+      step.name == "transaction" or step.name == "batch" or
+      step.name == "origin") then
       actions[step.name](self, its, step.choose, depth)
     end
     wipe(4)
@@ -732,11 +787,12 @@ local function make(first)
   return self
 end
 
-local transaction_world = {}
+local transaction_world = { complain = complain, chooser = chooser, CLASS = CLASS,
+  USERDATA = USERDATA, value_of = value_of }
 
 -- Runs a program, or raises what is wrong.
 local function run(self)
-  local main = { is_main = true, id = 0, owners = {} }
+  local main = { is_main = true, id = 0, owners = {}, origins = {} }
   self.stack = { main }
   self:level(main, 0)
   self:check()
@@ -760,12 +816,14 @@ local function run(self)
 end
 
 --- Runs a program.  Returns nothing if the library does what the simulation
--- does, else what is wrong, and what the program did.
-function transaction_world.compare(steps)
+-- does, else what is wrong, and what the program did.  `extend` is called with
+-- the world before.
+function transaction_world.compare(steps, extend)
   local running = collectgarbage "isrunning"
   collectgarbage "stop"
   local self = make(steps[1] or 1)
   self.steps = steps
+  if extend then extend(self) end
   local ok, err = xpcall(run, function(e)
     if type(e) == "string" and e:find "lua:%d" then
       return debug.traceback(e)
@@ -775,19 +833,20 @@ function transaction_world.compare(steps)
   for _, obj in ipairs(self.objects) do
     if not ok then pcall(mw.unwatch, obj) end
   end
+  for _, its in ipairs(self.recorders or {}) do its.recorder:stop() end
   if running then collectgarbage "restart" end
   if not ok then return tostring(err), self.lines end
 end
 
 --- Returns a shorter program in which something is wrong as well.
-function transaction_world.shrink(steps)
+function transaction_world.shrink(steps, extend)
   local n = #steps // 2
   while n > 0 do
     local i = 2
     while i <= #steps do
       local rest = table.move(steps, 1, i - 1, 1, {})
       table.move(steps, i + n, #steps, i, rest)
-      if transaction_world.compare(rest) then
+      if transaction_world.compare(rest, extend) then
         steps = rest
       else
         i = i + n
