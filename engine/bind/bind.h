@@ -242,6 +242,7 @@ typedef struct mwb_state {
   uint32_t keepers; /* and of those that ask for last writers, */
   uint64_t kept_from; /* from this entry on */
   int making;       /* is a context being made? */
+  uint32_t given;   /* the cause of the write that is being restored, or 0 */
   int takes;        /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */

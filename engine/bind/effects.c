@@ -552,7 +552,8 @@ static int is_effects(lua_State *L) {
   return 1;
 }
 
-/* entry(effects, i) -> object, key, old, new, kind, where; a dead object is
+/* entry(effects, i) -> object, key, old, new, kind, where, and, while somebody
+** reads, the number of the write that has undone the entry; a dead object is
 ** nil */
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -573,7 +574,9 @@ static int get_entry(lua_State *L) {
     mwb_unpack(L, p.held, p.table, entry, part);
   mwb_push_kind(L, s, entry->kind);
   mwb_push_value(L, p.held, p.table, entry->where);
-  return 6;
+  if (!fx->undone || entry->context == 0 || !mwb_is_read(s)) return 6;
+  lua_pushinteger(L, (lua_Integer)entry->context);
+  return 7;
 }
 
 /* past(effects) -> the number of the first move after the effects */

@@ -19,6 +19,7 @@ typedef struct mwb_effects {
   uint64_t moved; /* or after they were undone */
   uint32_t made;  /* the age that they ended, */
   uint32_t seen;  /* or in which they were undone */
+  int undone;     /* is `context` of each entry the number of its undoing? */
   mwb_held held;
   mw_entry entries[1]; /* n of them, unless this is a view */
 } mwb_effects;

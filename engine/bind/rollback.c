@@ -648,6 +648,26 @@ static int undo_writes(lua_State *L) {
   return 2;
 }
 
+/* Restores what an entry of the effects at KEPT has changed, because of that
+** entry.  Pushes an error.  The effects know the number of the restoring write,
+** which is the cause if they are done again. */
+static int undo_entry(lua_State *L, mwb_state *s, size_t i) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
+  mwb_place p = mwb_find_entries(L, KEPT);
+  undo u = {L, p.held, p.table, MW_NONE, 0, 0};
+  const mw_entry entry = p.entries[i];
+  uint64_t seq = s->engine->journal.seq;
+  int status;
+  if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
+  s->given = mw_entry_number(&entry);
+  status = restore_entry(&u, s, &entry, NULL, 0);
+  s->given = 0;
+  if (status != LUA_OK || fx->is_view) return status;
+  if (s->engine->journal.seq == seq) seq = 0;
+  fx->entries[i].context = (seq == 0) ? 0 : (uint32_t)s->engine->journal.seq;
+  return LUA_OK;
+}
+
 /* undo(effects) -> the first error: gives all objects their old values, and
 ** tells the watches.  The restoring writes are appended to the journal, as all
 ** writes are. */
@@ -661,15 +681,13 @@ static int undo_effects(lua_State *L) {
     lua_settop(L, FIRST_ERROR);
     return lua_error(L);
   }
+  ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 0;
   for (; i > 0; i--) {
-    mwb_place p = mwb_find_entries(L, KEPT);
-    undo u = {L, p.held, p.table, MW_NONE, 0, 0};
-    const mw_entry entry = p.entries[i - 1];
-    if (mwb_alive(L, s, entry.obj) &&
-        restore_entry(&u, s, &entry, NULL, 0) != LUA_OK)
-      return lua_error(L);
+    if (undo_entry(L, s, i - 1) != LUA_OK) return lua_error(L);
     lua_settop(L, heard);
   }
+  if (!((mwb_effects *)lua_touserdata(L, KEPT))->is_view)
+    ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 1;
   tell_all_memos(L, s);
   mwb_tell_undone(L, s, heard, FIRST_ERROR);
   lua_settop(L, FIRST_ERROR);
