@@ -150,6 +150,8 @@ static int need_page(mw_engine *e) {
   }
   if (part->spare == NULL) return 0;
   memset(part->spare->entries, 0, sizeof(part->spare->entries));
+  part->spare->least = UINT32_MAX;
+  part->spare->most = 0;
   *page = part->spare;
   part->spare = NULL;
   return 1;
@@ -174,12 +176,14 @@ static void give(mw_engine *e, int begins) {
 void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins) {
   mwi_readers *part = &e->reader;
   uint64_t seq = part->last + 1;
+  mwi_reader_page *page;
   mwi_delivered *to;
   if (!need_page(e)) {
     mwi_reader_lose(e);
     return;
   }
-  to = entry_at(part, seq);
+  page = *ring_page(part, seq);
+  to = &page->entries[seq % PAGE];
   memcpy(to->obj, &entry->obj, sizeof(to->obj));
   memcpy(to->value, entry->value, sizeof(to->value));
   memcpy(to->type, entry->type, sizeof(to->type));
@@ -188,7 +192,9 @@ void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins) {
   to->context = entry->context;
   to->cause = entry->cause;
   to->number = mwi_number_of(entry->seq);
-  (*ring_page(part, seq))->marks[seq % PAGE] =
+  if (to->number < page->least) page->least = to->number;
+  if (to->number > page->most) page->most = to->number;
+  page->marks[seq % PAGE] =
       mark_of(entry->obj, entry->type[MW_KEY], entry->value[MW_KEY]);
   keep_values(e, to, mwi_host_retain);
   part->last = seq;
@@ -323,22 +329,36 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
 ** Searches
 ** ======================================================= */
 
-/* A write's cause is mostly one of the entries beside. */
+/* Returns the number, from `from` to `end` in one page, of the entry that has the
+** number `cause` as a cause; or 0. */
+static uint64_t find_number(const mwi_readers *part, uint64_t from,
+                            uint64_t end, uint32_t cause) {
+  const mwi_reader_page *page;
+  if (from < part->first) from = part->first;
+  if (end > part->last + 1) end = part->last + 1;
+  if (from >= end) return 0;
+  page = *ring_page(part, from);
+  if (cause < page->least || cause > page->most) return 0;
+  for (; from < end; from++)
+    if (page->entries[from % PAGE].number == cause) return from;
+  return 0;
+}
+
+/* A write's cause is mostly one of the entries after it, else in a page near. */
 uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause, uint64_t seq) {
   const mwi_readers *part = &e->reader;
-  uint64_t below = seq, above = seq;
-  if (cause == 0) return 0;
-  while (below > part->first || above <= part->last) {
-    if (above >= part->first && above <= part->last) {
-      if (entry_at(part, above)->number == cause) return above;
-    }
-    above++;
-    if (below <= part->first) continue;
-    below--;
-    if (below <= part->last && entry_at(part, below)->number == cause)
-      return below;
+  uint64_t start = seq - seq % PAGE, below = start, above = start + PAGE, found;
+  if (cause == 0 || part->first > part->last) return 0;
+  found = find_number(part, seq, above, cause);
+  if (found == 0) found = find_number(part, start, seq, cause);
+  while (found == 0 && (below > part->first || above <= part->last)) {
+    found = find_number(part, above, above + PAGE, cause);
+    if (found == 0 && below >= PAGE)
+      found = find_number(part, below - PAGE, below, cause);
+    below = (below >= PAGE) ? below - PAGE : 0;
+    above += PAGE;
   }
-  return 0;
+  return found;
 }
 
 uint64_t mw_delivery_cause(const mw_engine *e, uint64_t seq) {

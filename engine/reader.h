@@ -24,6 +24,7 @@ typedef struct mwi_delivered {
 typedef struct mwi_reader_page {
   mwi_delivered entries[MWI_READER_PAGE];
   uint8_t marks[MWI_READER_PAGE]; /* equal for entries of one field */
+  uint32_t least, most;           /* of the entries' numbers as causes */
 } mwi_reader_page;
 
 #define MWI_BEGINS 0x80

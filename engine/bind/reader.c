@@ -9,7 +9,8 @@
 **     entry (table): { look, number in the look }, until a field is read
 **
 ** A look has copies of entries, which it keeps although the engine forgets
-** them; what the entries hold it shares with other looks.  An entry is a table
+** them; the `cause` of a copy is how far its cause is from the entry, or 0.  What
+** the entries hold it shares with other looks.  An entry is a table
 ** that gets its fields when the first one is read.  So whoever looks at a few of
 ** many entries pays for these.
 */
@@ -125,7 +126,7 @@ static look *push_look(lua_State *L, mwb_state *s, uint64_t first,
                        uint64_t end) {
   mw_engine *e = s->engine;
   size_t n = (size_t)(end - first);
-  uint64_t page;
+  uint64_t page, cause;
   look *its;
   lua_newtable(L);
   its = (look *)lua_newuserdatauv(L, offsetof(look, entries) +
@@ -141,8 +142,13 @@ static look *push_look(lua_State *L, mwb_state *s, uint64_t first,
     lua_rawseti(L, -2, (lua_Integer)(page - its->first_page + 1));
   }
   lua_setiuservalue(L, -2, 1);
-  for (; first < end; first++)
-    mwi_reader_read(e, first, &its->entries[its->n++]);
+  for (; first < end; first++) {
+    mw_entry *entry = &its->entries[its->n++];
+    mwi_reader_read(e, first, entry);
+    if (entry->cause == 0) continue;
+    cause = mw_delivery_of(e, entry->cause, first);
+    entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first);
+  }
   return its;
 }
 
@@ -289,7 +295,6 @@ void mwb_set_context(lua_State *L, int at) {
 static int fill_entry(lua_State *L, mwb_state *s) {
   static const char *const names[] = {"key", "old", "new"};
   const mw_entry *entry;
-  uint64_t cause;
   int part, at = lua_gettop(L) + 1;
   const look *its;
   if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) {
@@ -319,11 +324,8 @@ static int fill_entry(lua_State *L, mwb_state *s) {
     lua_rawgeti(L, at + 1, (lua_Integer)entry->context);
     mwb_set_context(L, 1);
   }
-  cause = (s->engine == NULL)
-              ? 0
-              : mw_delivery_of(s->engine, entry->cause, entry->seq);
-  if (cause != 0) {
-    lua_pushinteger(L, (lua_Integer)cause);
+  if (entry->cause != 0) {
+    lua_pushinteger(L, (lua_Integer)entry->seq + (int32_t)entry->cause);
     set_field(L, "because");
   }
   lua_pushinteger(L, (lua_Integer)entry->seq);

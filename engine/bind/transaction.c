@@ -507,12 +507,24 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, top);
 }
 
-/* Recorders keep what is about to be taken back. */
-static void tell_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+/* Pushes what is about to be taken back, if a recorder keeps that, or nil. */
+static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (s->takes)
+    mwb_push_entries(L, s, owner);
+  else
+    lua_pushnil(L);
+}
+
+/* Recorders keep the entries at `taken`, which were taken back when the entry
+** `at` was the last one; without memory they lose them. */
+static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
+  if (lua_isnil(L, taken)) return;
   mwb_push(L, s, MWB_TAKEN);
-  mwb_push_entries(L, s, owner);
-  lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
-  if (call_quietly(L, s, 2) != LUA_OK) lua_error(L);
+  if (!lua_isnil(L, -1)) {
+    lua_pushvalue(L, taken);
+    lua_pushinteger(L, (lua_Integer)at);
+    call_quietly(L, s, 2);
+  }
   lua_pop(L, 1);
 }
 
@@ -524,11 +536,12 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = tx->of;
   const mwi_owner *o = &s->engine->journal.owners[owner];
   uint32_t held = tx->held;
-  int newest = t->newest == owner, first = lua_gettop(L) + 1;
+  uint64_t at = mw_delivery_last(s->engine);
+  int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
   int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
   luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
   note_cells(L, s, owner);
-  if (s->takes) tell_taken(L, s, owner);
+  push_taken(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
@@ -540,11 +553,13 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_close_heirs(L, t, heirs);
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
+  tell_taken(L, s, taken, at);
   mwb_tell_undone(L, s, heard, first);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
     make_calls(L, s, first);
   lua_settop(L, first);
+  lua_replace(L, taken);
 }
 
 /* Gives the child's calls to the parent, who makes them if it is taken back.

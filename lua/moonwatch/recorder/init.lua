@@ -23,7 +23,13 @@ local recorder = {}
 -- share the table.  A recorder that the program has dropped leaves the table.
 private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 local running = private.recorders
-local made = #running
+
+-- Returns the number of the recorder that was made last, or 0.
+local function last_number()
+  local last = 0
+  for number in pairs(running) do last = math.max(last, number) end
+  return last
+end
 
 -- The core asks for the names when a write comes and others execute than at the
 -- last write.
@@ -43,8 +49,10 @@ end)
 -- Forgets what is older than the recorder's seconds.
 local function forget_old(self)
   if not self.seconds then return end
-  local seq = private.entry_since(self.reader, now() - self.seconds)
-  if seq then private.seek_reader(self.reader, seq) end
+  local seq = private.entry_since(now() - self.seconds)
+  if not seq or seq <= private.reader_state(self.reader) then return end
+  private.seek_reader(self.reader, seq)
+  if self.taken then self.taken:forget(seq - 1) end
 end
 
 -- Returns the numbers of the first and the last entry.
@@ -56,7 +64,7 @@ local function range(self)
 end
 
 --- Returns an iterator of the entries, those with the number `seq` and later.
--- What was taken back stands where it happened.
+-- What was taken back stands where that happened.
 function Recorder:entries(seq)
   self = state_of(self, "entries")
   check.argument(seq == nil or math.type(seq) == "integer", 1, "entries",
@@ -65,7 +73,8 @@ function Recorder:entries(seq)
   local from = math.max(first, seq or first)
   local delivered = private.look_entries(
     self.look or (private.look(from, last)), from)
-  return self.taken and self.taken:between(delivered, from) or delivered
+  if not self.taken then return delivered end
+  return self.taken:between(delivered, math.max(seq or 0, 0))
 end
 
 --- Returns how many entries there are.
@@ -95,9 +104,14 @@ local function tell_taken()
   local any = false
   for _, self in pairs(running) do any = any or self.taken ~= nil end
   private.keep_taken(any and function(entries, at)
+    local told = false
     for _, self in pairs(running) do
-      if self.taken then self.taken:keep(entries, at) end
+      if self.taken then
+        self.taken:keep(entries, at)
+        told = true
+      end
     end
+    if not told then private.keep_taken(nil) end -- they were dropped
   end or nil)
 end
 
@@ -110,6 +124,7 @@ local function stop(self)
   self.first, self.last, self.missed, self.look = first, last, lost, look
   private.close_reader(self.reader)
   running[self.number] = nil
+  private.stopped[self] = true
   tell_taken()
 end
 
@@ -139,9 +154,8 @@ function recorder.recorder(opts)
   private.quietly(function()
     state.reader = private.open_reader(capacity, opts.where or false,
       opts.scopes ~= false, true)
-    made = made + 1
-    state.number = made
-    running[made] = state
+    state.number = last_number() + 1
+    running[state.number] = state
     if state.taken then tell_taken() end
   end)
   return self
@@ -192,10 +206,9 @@ end
 --- Likewise, of the running recorder that was made last.
 function recorder.why(obj, key)
   check.dot("why", obj)
-  local last = 0
-  for number in pairs(running) do last = math.max(last, number) end
-  if last == 0 then return nil, "no recorder is running" end
-  return why(running[last], obj, key)
+  local its = running[last_number()]
+  if not its then return nil, "no recorder is running" end
+  return why(its, obj, key)
 end
 
 --- Returns what an object held after an entry.
