@@ -453,9 +453,9 @@ static void tell(looking *w, uint32_t m) {
 /* Returns the kind of a record's change, or -1 if nothing has changed. */
 static int kind_of(const looking *w, const record *r) {
   const mw_entry *first = first_of(w, r), *last = last_of(w, r);
+  if (aspect_of(last) == MW_METATABLE) return -1; /* a class is no field */
   if (aspect_of(last) == MW_CALL) return MW_CALL;
   if (is_same_part(w, first, MW_OLD, last, MW_NOW)) return -1;
-  if (aspect_of(last) == MW_METATABLE) return MW_METATABLE;
   if (first->type[MW_OLD] == MW_TABSENT) return MW_INSERT;
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
 }
