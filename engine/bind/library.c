@@ -374,6 +374,7 @@ static int build(lua_State *L) {
   mwb_open_memo(L);
   mwb_open_readers(L);
   mwb_open_writers(L);
+  mwb_open_feeds(L);
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");

@@ -63,6 +63,7 @@ void mwb_open_see_through(lua_State *L);
 void mwb_open_memo(lua_State *L);
 void mwb_open_readers(lua_State *L);
 void mwb_open_writers(lua_State *L);
+void mwb_open_feeds(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "feed.h"
 #include "identity.h"
 #include "reads.h"
 #include "watch.h"
@@ -881,6 +882,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   int object = lua_absindex(L, index);
   mwi_object *r;
   if (!mwb_push_shadow(L, object)) return;
+  if (s->feeds != NULL) mwb_feeds_doubt(s, mwb_handle_of(L, s, object));
   lua_pushcfunction(L, unshadow);
   lua_pushvalue(L, object);
   mwb_push_class(L, object);
