@@ -169,8 +169,9 @@ describe("calling a function of the library with a colon", function()
   local class_of = class()
   local ARGUMENTS = {
     array = { {} }, batch = { nothing }, begin = { "label" }, changed_since = {
-    {}, 1 }, cleanup = { {}, "x", 1 }, cleanup_for = { {}, {} }, clock = {
-    "name" }, context = { nothing }, count = { "section", "name" }, counted = {
+    {}, 1 }, check_replay = { {}, nothing }, cleanup = { {}, "x", 1 },
+    cleanup_for = { {}, {} }, clock = { "name" },
+    context = { nothing }, count = { "section", "name" }, counted = {
     "section" }, counter = { "name", 1 }, diff = { {}, {} }, dynamism = { {} },
     effects = { {} }, hierarchy = { {} }, history = { { limit = 1 } }, id = { {}
     }, infer = { { {} } }, instant = { "name" }, instrument = { class_of },
