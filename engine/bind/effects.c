@@ -404,8 +404,9 @@ static void give_few(lua_State *L, const mwb_state *s, const few *f,
   lua_settop(L, top);
 }
 
-/* Pushes effects with all entries of a coroutine, and the table of the values
-** that these hold.  Returns 0 if finalisers have changed the entries. */
+/* Pushes effects with the `n` entries of a transaction, and the coroutine's
+** table of the values that these hold.  Returns 0 if finalisers have changed
+** the entries. */
 static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mw_entry *entries;
@@ -415,7 +416,7 @@ static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   mwb_push_values(L, t);
   fx = with_table(L, s, n);
   entries = mw_owner_entries(s->engine, owner, &now);
-  if (now != n || s->engine->journal.seq != seq || !is_only(s, owner)) return 0;
+  if (now != n || s->engine->journal.seq != seq) return 0;
   memcpy(fx->entries, entries, n * sizeof(*entries));
   fx->n = n;
   fx->held.n = t->held.n;
@@ -452,7 +453,7 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     if (n <= FEW) {
       if (push_few(L, s, owner, entries, n)) return 0;
     } else if (is_only(s, owner)) {
-      if (push_all(L, s, owner, n)) return 1;
+      if (push_all(L, s, owner, n) && is_only(s, owner)) return 1;
     } else if (!t->hides) {
       push_view(L, s, owner);
       return 0;
@@ -466,6 +467,15 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     }
     lua_settop(L, top);
   }
+}
+
+void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  int top = lua_gettop(L);
+  do {
+    lua_settop(L, top);
+    mw_owner_entries(s->engine, owner, &n);
+  } while (!push_all(L, s, owner, n));
 }
 
 static const char *const fields[] = {"key", "old", "new"};

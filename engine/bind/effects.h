@@ -48,6 +48,10 @@ int mwb_changes_something(lua_State *L, int index);
 ** entries of the coroutine, and share the held values. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 
+/* Pushes effects with a copy of the entries of an open transaction; that the
+** transaction is taken back makes no difference to the copy. */
+void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
+
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 

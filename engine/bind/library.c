@@ -355,6 +355,7 @@ static int build(lua_State *L) {
   mwb_open_effects(L);
   mwb_open_rollback(L);
   mwb_open_histories(L);
+  mwb_open_replay(L);
   mwb_open_transaction(L);
   mwb_open_tracks(L);
   mwb_open_interception(L);

@@ -39,6 +39,7 @@ void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
 void mwb_open_histories(lua_State *L);
+void mwb_open_replay(lua_State *L);
 void mwb_open_transaction(lua_State *L);
 void mwb_open_tracks(lua_State *L);
 void mwb_open_interception(lua_State *L);

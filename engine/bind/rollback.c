@@ -536,6 +536,15 @@ static int is_new_field(lua_State *L, int kind) {
   return !seen;
 }
 
+/* Does nobody hear of the field of the entry's object, whose key is on the top,
+** and has nobody ever asked how often the object was written? */
+static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
+  mw_value key;
+  if (r->known || mwb_tracing(s)) return 0;
+  key = mwb_key(L, s, -1);
+  return mwi_tree_is_quiet(s->engine, r, &key);
+}
+
 /* What `list_heard` has of a field: object, key, last value, and whether the
 ** value is the state of a userdata. */
 #define HEARD 4
@@ -554,11 +563,13 @@ static int list_heard(lua_State *L) {
   lua_newtable(L);           /* at 4: the fields that were seen */
   for (i = n; i > 0; i--) {
     const mw_entry *entry = &p.entries[i - 1];
-    const mwi_object *r = mwb_object_of(s, entry->obj);
+    mwi_object *r = mwb_object_of(s, entry->obj);
     if (r == NULL || (!r->watched && r->nodes == 0)) continue;
     if (mwb_alive(L, s, entry->obj)) {
       mwb_unpack(L, p.held, p.table, entry, MW_KEY);
-      if (is_restored(L, s, entry) && is_new_field(L, entry->kind)) {
+      if (is_unheard(L, s, r))
+        mwi_object_count(s->engine, r);
+      else if (is_restored(L, s, entry) && is_new_field(L, entry->kind)) {
         int part;
         mwb_unpack(L, p.held, p.table, entry, MW_NOW);
         lua_pushboolean(L, entry->kind == MW_CALL);
