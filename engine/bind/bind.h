@@ -138,6 +138,7 @@ enum {
   MWB_PREPAREKEPT,
   MWB_UNDO,
   MWB_LISTHEARD,
+  MWB_TOUCHMADE,
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */

@@ -337,6 +337,7 @@ static int build(lua_State *L) {
   mwb_open_watch(L, s);
   mwb_open_batch(L, s);
   mwb_open_touch(L);
+  mwb_open_host(L, s);
   mwb_open_plain(L);
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
