@@ -336,7 +336,9 @@ end
 
 Hierarchy.__close = Hierarchy.close
 
+-- A weak key goes only a collection after its finaliser.
 function Hierarchy:__gc()
+  private.hierarchies[self] = nil
   pcall(Hierarchy.close, self)
 end
 
