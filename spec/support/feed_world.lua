@@ -302,6 +302,32 @@ function DEEDS.settle(self)
   mw.id(self.root)
 end
 
+-- What is below an object is let go, in part perhaps, changes unseen, and comes
+-- back.
+function DEEDS.away(self, choose)
+  local holder, key = self.root, KEYS[choose(#KEYS)]
+  local object = choose(2) == 1 and self:object(choose) or { far = {} }
+  if object == self.root then return end
+  if object.far then
+    local last = object
+    for i = 1, choose(200) do
+      last.near = { a = i }
+      last = last.near
+    end
+    object.last = last
+  end
+  self:say("  root[%s] = %s goes away", tostring(key), self:name(object))
+  holder[key] = object
+  if choose(2) == 1 then self.readers[choose(#self.readers)]:look() end
+  holder[key] = nil
+  for _ = 1, choose(4) - 1 do mw.id(self.root) end
+  for i = 1, choose(80) - 40 do holder.settled = i % 3 end
+  object.a = choose(100)
+  if object.last then object.last.a = choose(100) end
+  if choose(2) == 1 then holder[key] = object end
+end
+DEEDS.away2 = DEEDS.away
+
 function DEEDS.collect(self)
   self:say "  collect"
   collectgarbage()
