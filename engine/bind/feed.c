@@ -25,8 +25,8 @@
 **   4. the program is told: the changes of what it knew and knows, and all
 **      fields of what it did not know.
 ** What was moved within a look is known still.  A table that was outside, so
-** that it was not intercepted for some time, may have been written unseen: it
-** is known no longer, see `mwb_feeds_doubt`.
+** that it was not intercepted for some time, may have been written unseen: when
+** it comes back, it is known no longer, see `mwb_feeds_doubt`.
 **
 ** A step may fail, for a policy's functions are called and memory is needed; so
 ** the reader goes on, and the outline is settled, when all else is done.  A

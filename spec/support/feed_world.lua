@@ -340,6 +340,9 @@ function DEEDS.class(self, choose)
 end
 
 function DEEDS.untrack(self, choose)
+  for _, job in ipairs(self.jobs) do
+    if #job.open > 0 then return end -- some of what it wrote would be dropped
+  end
   local object = choose(3) == 1 and self.root or self.pool[choose(POOL)]
   self:say("  untrack %s", self:name(object))
   mw.untrack(object)
