@@ -317,14 +317,15 @@ function DEEDS.away(self, choose)
     object.last = last
   end
   self:say("  root[%s] = %s goes away", tostring(key), self:name(object))
-  holder[key] = object
+  local again = choose(3) == 1 and KEYS[choose(#KEYS)] or key
+  holder[key], holder[again] = object, object
   if choose(2) == 1 then self.readers[choose(#self.readers)]:look() end
-  holder[key] = nil
+  holder[key], holder[again] = nil, nil
   for _ = 1, choose(4) - 1 do mw.id(self.root) end
   for i = 1, choose(80) - 40 do holder.settled = i % 3 end
   object.a = choose(100)
   if object.last then object.last.a = choose(100) end
-  if choose(2) == 1 then holder[key] = object end
+  if choose(2) == 1 then holder[key], holder[again] = object, object end
 end
 DEEDS.away2 = DEEDS.away
 
