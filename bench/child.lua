@@ -307,6 +307,21 @@ function measures.history(way)
   return ran * 1e9 / STEPS, undone * 1e9 / STEPS, redone * 1e9 / STEPS
 end
 
+-- Nanoseconds a change: to write and to look, and to look alone.  The least
+-- of some tries counts.
+function measures.looks(way)
+  local write, look, n = ways.looks[way]()
+  local both, alone = math.huge, math.huge
+  look()
+  settle()
+  for _ = 1, 20 do
+    local writing, looking = time(write), time(look)
+    both = math.min(both, writing + looking)
+    alone = math.min(alone, looking)
+  end
+  return both * 1e9 / n, alone * 1e9 / n
+end
+
 -- Bytes that Lua and the library have for a step.
 function measures.live_history(way)
   local run = ways.histories[way]()

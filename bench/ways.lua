@@ -331,7 +331,7 @@ function ways.copies.plain_tracked()
 end
 
 for _, name in ipairs { "watches", "programs", "frames", "growth",
-  "documents", "transactions", "recording" } do
+  "documents", "transactions", "recording", "readers" } do
   require("ways_of_" .. name)(ways)
 end
 

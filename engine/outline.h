@@ -9,20 +9,20 @@
 
 /* An object below the root, or the root itself. */
 typedef struct mwi_member {
-  uint32_t chain;     /* the next in the table; of a free member, the next */
-  uint32_t via;       /* the tie by which there is a way from the root */
-  uint32_t ins, outs; /* ties to this member, and from this member */
-  uint32_t doubt;     /* lists: members without `via`, at some time, */
-  uint32_t scan;      /* whose fields are still to be linked, */
-  uint32_t came;      /* and that the reader is to be told of */
-  uint32_t work;
-  uint32_t told;       /* the look in which the reader was told of it all */
+  uint32_t chain; /* the next in the table; of a free member, the next */
   uint32_t known : 1;  /* has the reader been told, in an earlier look? */
   uint32_t stale : 1;  /* may the member have been written unseen? */
   uint32_t lost : 1;   /* is there no way? */
   uint32_t unseen : 1; /* are the fields still to be linked? */
   uint32_t doubted : 1, scans : 1, comes : 1; /* is it in the lists? */
   mw_handle obj;
+  uint32_t told;      /* the look in which the reader was told of it all */
+  uint32_t via;       /* the tie by which there is a way from the root */
+  uint32_t ins, outs; /* ties to this member, and from this member */
+  uint32_t doubt;     /* lists: members without `via`, at some time, */
+  uint32_t scan;      /* whose fields are still to be linked, */
+  uint32_t came;      /* and that the reader is to be told of */
+  uint32_t work;      /* of a walk: the next one */
 } mwi_member;
 
 /* A field of a member that holds a member. */

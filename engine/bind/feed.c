@@ -25,8 +25,8 @@
 **   4. the program is told: the changes of what it knew and knows, and all
 **      fields of what it did not know.
 ** What was moved within a look is known still.  A table that was outside, so
-** that it was not intercepted for some time, may have been written unseen: it
-** is known no longer, see `mwb_feeds_doubt`.
+** that it was not intercepted for some time, may have been written unseen: when
+** it comes back, it is known no longer, see `mwb_feeds_doubt`.
 **
 ** A step may fail, for a policy's functions are called and memory is needed; so
 ** the reader goes on, and the outline is settled, when all else is done.  A
@@ -73,6 +73,7 @@ enum { ROOT = 1, NOT_FROM, USER_VALUES = NOT_FROM };
 typedef struct record {
   uint32_t first; /* the first entry that the program wants, NONE for none */
   uint32_t last;
+  uint32_t member; /* the object's, 0 for none or if not known yet */
 } record;
 
 /* What the program gets: of a record, or of `told` from the number `last`. */
@@ -203,6 +204,7 @@ static void squash(looking *w) {
       at = (at + 1) & w->mask;
     if (w->slots[at] == NONE) {
       w->slots[at] = w->n;
+      w->records[w->n].member = 0;
       w->records[w->n++].first = NONE;
     }
     r = &w->records[w->slots[at]];
@@ -256,12 +258,14 @@ static uint32_t tie(const looking *w, uint32_t m, int parent) {
 }
 
 /* Gives the field of a record its tie. */
-static void tie_record(const looking *w, const record *r) {
+static void tie_record(const looking *w, record *r) {
   lua_State *L = w->L;
   const mw_entry *entry = last_of(w, r);
   uint32_t m = mwi_outline_find(&w->f->outline, entry->obj), i;
+  r->member = m;
   if (m == 0 || member_at(w, m)->unseen || aspect_of(entry) != MW_UPDATE)
     return;
+  if (entry->type[MW_NOW] != MW_TOTHER && member_at(w, m)->outs == 0) return;
   if (mwb_alive(L, w->s, entry->obj)) {
     push_part(w, entry, MW_KEY);
     push_part(w, entry, MW_NOW);
@@ -465,7 +469,8 @@ static int kind_of(const looking *w, const record *r) {
 static void tell_record(looking *w, const record *r) {
   uint32_t first = r->first, m = 0;
   int kind = (first == NONE) ? -1 : kind_of(w, r);
-  if (aspect_of(last_of(w, r)) == MW_UPDATE) {
+  if (w->f->root != MW_NONE && last_of(w, r)->type[MW_NOW] == MW_TOTHER &&
+      aspect_of(last_of(w, r)) == MW_UPDATE) {
     push_part(w, last_of(w, r), MW_NOW);
     m = coming(w);
     lua_pop(w->L, 1);
@@ -483,9 +488,9 @@ static void tell_record(looking *w, const record *r) {
 /* Does the program know the object of the record?  Or, of those that come, has
 ** the program not been told of the object? */
 static int is_known(const looking *w, const record *r, int comes) {
-  uint32_t m;
+  uint32_t m = r->member;
   if (w->f->root == MW_NONE) return !comes;
-  m = mwi_outline_find(&w->f->outline, last_of(w, r)->obj);
+  if (m == 0) m = mwi_outline_find(&w->f->outline, last_of(w, r)->obj);
   return m != 0 && !member_at(w, m)->lost && !is_told(w, m) &&
          member_at(w, m)->comes == (unsigned)comes;
 }

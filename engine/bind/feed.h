@@ -11,7 +11,7 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* A table gets its contents back: what is written to it from now on is not
+/* A table is intercepted from now on: what was written to it before was not
 ** recorded. */
 void mwb_feeds_doubt(mwb_state *s, mw_handle h);
 

@@ -804,6 +804,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0, meta);
   if (its.is_new) give_back_room(&its, fields);
+  if (its.is_new) mwb_feeds_doubt(s, h);
   lua_settop(L, its.is_new ? top : top - 1);
 }
 
@@ -882,7 +883,6 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   int object = lua_absindex(L, index);
   mwi_object *r;
   if (!mwb_push_shadow(L, object)) return;
-  if (s->feeds != NULL) mwb_feeds_doubt(s, mwb_handle_of(L, s, object));
   lua_pushcfunction(L, unshadow);
   lua_pushvalue(L, object);
   mwb_push_class(L, object);

@@ -302,6 +302,33 @@ function DEEDS.settle(self)
   mw.id(self.root)
 end
 
+-- What is below an object is let go, in part perhaps, changes unseen, and comes
+-- back.
+function DEEDS.away(self, choose)
+  local holder, key = self.root, KEYS[choose(#KEYS)]
+  local object = choose(2) == 1 and self:object(choose) or { far = {} }
+  if object == self.root then return end
+  if object.far then
+    local last = object
+    for i = 1, choose(200) do
+      last.near = { a = i }
+      last = last.near
+    end
+    object.last = last
+  end
+  self:say("  root[%s] = %s goes away", tostring(key), self:name(object))
+  local again = choose(3) == 1 and KEYS[choose(#KEYS)] or key
+  holder[key], holder[again] = object, object
+  if choose(2) == 1 then self.readers[choose(#self.readers)]:look() end
+  holder[key], holder[again] = nil, nil
+  for _ = 1, choose(4) - 1 do mw.id(self.root) end
+  for i = 1, choose(80) - 40 do holder.settled = i % 3 end
+  object.a = choose(100)
+  if object.last then object.last.a = choose(100) end
+  if choose(2) == 1 then holder[key], holder[again] = object, object end
+end
+DEEDS.away2 = DEEDS.away
+
 function DEEDS.collect(self)
   self:say "  collect"
   collectgarbage()
@@ -314,6 +341,9 @@ function DEEDS.class(self, choose)
 end
 
 function DEEDS.untrack(self, choose)
+  for _, job in ipairs(self.jobs) do
+    if #job.open > 0 then return end -- some of what it wrote would be dropped
+  end
   local object = choose(3) == 1 and self.root or self.pool[choose(POOL)]
   self:say("  untrack %s", self:name(object))
   mw.untrack(object)
