@@ -379,19 +379,35 @@ static int is_alike(const mwi_delivered *its, mw_handle obj,
   return mw_value_equal(&v, key);
 }
 
+/* Has one of the eight marks the value of all bytes of `same`? */
+static int has_mark(const uint8_t *marks, uint64_t same) {
+  const uint64_t ones = UINT64_C(0x0101010101010101);
+  uint64_t bits;
+  memcpy(&bits, marks, sizeof(bits));
+  bits ^= same;
+  return ((bits - ones) & ~bits & (ones << 7)) != 0;
+}
+
+/* Looks at eight marks at once. */
 uint64_t mwi_reader_find(const mw_engine *e, uint64_t first, uint64_t before,
                          mw_handle obj, const mw_value *key, mw_match match,
                          void *ud) {
   const mwi_readers *part = &e->reader;
   uint8_t mark = mark_of(obj, key->type, key->u);
-  uint64_t seq;
-  for (seq = before; seq > first; seq--) {
+  uint64_t same = mark * UINT64_C(0x0101010101010101), seq = before;
+  while (seq > first) {
     const mwi_reader_page *page = *ring_page(part, seq - 1);
+    uint64_t at = (seq - 1) % PAGE;
     mw_entry entry;
-    if (page->marks[(seq - 1) % PAGE] != mark) continue;
-    if (!is_alike(&page->entries[(seq - 1) % PAGE], obj, key)) continue;
-    mwi_reader_read(e, seq - 1, &entry);
-    if (match == NULL || match(ud, &entry)) return seq - 1;
+    if (at % 8 == 7 && !has_mark(page->marks + (at - 7), same)) {
+      seq = (seq > first + 8) ? seq - 8 : first;
+      continue;
+    }
+    seq--;
+    if (page->marks[at] != mark) continue;
+    if (!is_alike(&page->entries[at], obj, key)) continue;
+    mwi_reader_read(e, seq, &entry);
+    if (match == NULL || match(ud, &entry)) return seq;
   }
   return 0;
 }

@@ -60,6 +60,7 @@ typedef struct mwb_known {
 
 typedef struct mwb_batch mwb_batch;   /* see batch.c */
 typedef struct mwb_origin mwb_origin; /* see origin.c */
+typedef struct mwb_feed mwb_feed;     /* see feed.c */
 
 /* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
 ** number in held values: see delivery.c. */
@@ -137,6 +138,7 @@ enum {
   MWB_PREPAREKEPT,
   MWB_UNDO,
   MWB_LISTHEARD,
+  MWB_TOUCHMADE,
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
@@ -182,6 +184,7 @@ enum {
   MWB_READER,     /* a reader, */
   MWB_LOOK,       /* what a reader has looked at, */
   MWB_ENTRY,      /* and an entry of that */
+  MWB_FEED,      /* the metatable of a feed */
   MWB_VALUES      /* number of values */
 };
 
@@ -237,11 +240,13 @@ typedef struct mwb_state {
   mwb_context context;
   mwb_taken taken;
   uint32_t origins; /* the number of open origins */
+  mwb_feed *feeds;  /* the open feeds with a root */
   uint32_t wheres;  /* the number of readers that want places, */
   uint32_t scoped;  /* and of those that want scopes */
   uint32_t keepers; /* and of those that ask for last writers, */
   uint64_t kept_from; /* from this entry on */
   int making;       /* is a context being made? */
+  uint32_t given;   /* the cause of the write that is being restored, or 0 */
   int takes;        /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */

@@ -35,9 +35,8 @@ typedef struct mwb_transaction {
   mwb_coroutine *of;
   uint64_t order;       /* of the begin; 0: not open */
   uint32_t held;        /* values held at the begin */
-  mw_owner cells;       /* the nearest transaction, this or one around, that
-                      ** records cells, or 0, */
-  mw_owner outer_cells; /* and the next one after this */
+  mw_owner cells;       /* see `recorder_of` in transaction.c, */
+  uint64_t cells_order; /* and the order of its begin */
   const void *run_of;   /* the object whose run this is, or NULL */
   uint8_t begun;        /* does the program have a handle? */
   uint8_t step;         /* is it a simple run of a history? */

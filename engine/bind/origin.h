@@ -29,7 +29,8 @@ uint32_t mwb_other_cause(lua_State *L, mwb_state *s);
 
 /* The number of the write that is the cause of a write made now, or 0. */
 static inline uint32_t mwb_cause(lua_State *L, mwb_state *s) {
-  uint32_t cause = (s->origins == 0) ? 0 : mwb_other_cause(L, s);
+  uint32_t cause = s->given;
+  if (cause == 0 && s->origins > 0) cause = mwb_other_cause(L, s);
   return (cause != 0) ? cause : mw_cause_now(s->engine);
 }
 

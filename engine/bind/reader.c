@@ -22,6 +22,7 @@
 #include "guard.h"
 #include "identity.h"
 #include "key.h"
+#include "look.h"
 #include "trace.h"
 #include "writers.h"
 
@@ -115,40 +116,53 @@ static int delivered(lua_State *L) {
 ** Looks
 ** ======================================================= */
 
-typedef struct look {
-  uint32_t n;
-  uint64_t first_page;
-  mw_entry entries[1];
-} look;
+typedef mwb_look look;
+
+mwb_look *mwb_new_look(lua_State *L, const mwb_state *s, uint64_t first,
+                       uint64_t end) {
+  size_t n = (size_t)(end - first);
+  size_t pages =
+      (n == 0) ? 0
+               : (size_t)((end - 1) / MWI_READER_PAGE - first / MWI_READER_PAGE);
+  look *its;
+  lua_createtable(L, (int)pages + 1, 0);
+  its = (look *)lua_newuserdatauv(L, offsetof(look, entries) +
+                                         n * sizeof(mw_entry), 1);
+  its->n = 0;
+  its->first_page = first / MWI_READER_PAGE;
+  mwb_push(L, s, MWB_LOOK);
+  lua_setmetatable(L, -2);
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
+  return its;
+}
+
+void mwb_fill_look(lua_State *L, const mwb_state *s, int index, uint64_t first,
+                   uint64_t end) {
+  look *its = (look *)lua_touserdata(L, index);
+  uint64_t page = first / MWI_READER_PAGE;
+  lua_getiuservalue(L, index, 1);
+  its->first_page = page;
+  for (; first < end && page <= (end - 1) / MWI_READER_PAGE; page++) {
+    mwb_push_page(L, s, page * MWI_READER_PAGE);
+    lua_rawseti(L, -2, (lua_Integer)(page - its->first_page + 1));
+  }
+  lua_pop(L, 1);
+  for (its->n = 0; first < end; first++) {
+    mw_entry *entry = &its->entries[its->n++];
+    uint64_t cause;
+    mwi_reader_read(s->engine, first, entry);
+    if (entry->cause == 0) continue;
+    cause = mw_delivery_of(s->engine, entry->cause, first);
+    entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first);
+  }
+}
 
 /* Pushes a look at the entries from `first` to `end`, without the last. */
 static look *push_look(lua_State *L, mwb_state *s, uint64_t first,
                        uint64_t end) {
-  mw_engine *e = s->engine;
-  size_t n = (size_t)(end - first);
-  uint64_t page, cause;
-  look *its;
-  lua_newtable(L);
-  its = (look *)lua_newuserdatauv(L, offsetof(look, entries) +
-                                         n * sizeof(mw_entry), 1);
-  its->n = 0;
-  mwb_push(L, s, MWB_LOOK);
-  lua_setmetatable(L, -2);
-  lua_insert(L, -2);
-  its->first_page = first / MWI_READER_PAGE;
-  for (page = its->first_page; n > 0 && page <= (end - 1) / MWI_READER_PAGE;
-       page++) {
-    mwb_push_page(L, s, page * MWI_READER_PAGE);
-    lua_rawseti(L, -2, (lua_Integer)(page - its->first_page + 1));
-  }
-  lua_setiuservalue(L, -2, 1);
-  for (; first < end; first++) {
-    mw_entry *entry = &its->entries[its->n++];
-    mwi_reader_read(e, first, entry);
-    if (entry->cause == 0) continue;
-    cause = mw_delivery_of(e, entry->cause, first);
-    entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first);
-  }
+  look *its = mwb_new_look(L, s, first, end);
+  mwb_fill_look(L, s, lua_gettop(L), first, end);
   return its;
 }
 
@@ -182,17 +196,8 @@ static int make_look(lua_State *L) {
 static void push_page_of(lua_State *L, int index, const look *its,
                          const mw_entry *entry) {
   lua_getiuservalue(L, index, 1);
-  lua_rawgeti(L, -1,
-              (lua_Integer)(entry->seq / MWI_READER_PAGE - its->first_page + 1));
+  lua_rawgeti(L, -1, mwb_page_in(its, entry));
   lua_replace(L, -2);
-}
-
-/* Pushes a part of an entry, whose page is at `page`. */
-static void push_part(lua_State *L, int page, const mw_entry *entry, int part) {
-  if (entry->type[part] == MW_TOTHER)
-    lua_rawgeti(L, page, (lua_Integer)(uint32_t)entry->value[part].i);
-  else
-    mwb_unpack(L, NULL, 0, entry, part);
 }
 
 /* Pushes an entry, still without fields. */
@@ -222,6 +227,14 @@ static int next_entry(lua_State *L) {
   return 1;
 }
 
+void mwb_push_entry_iterator(lua_State *L, lua_Integer first) {
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_rotate(L, -3, -1);
+  lua_pushinteger(L, first);
+  lua_pushcclosure(L, next_entry, NUMBER);
+}
+
 /* look_entries(look[, seq]) -> iterator of entries, from the number `seq` on */
 static int look_entries(lua_State *L) {
   const look *its = (const look *)lua_touserdata(L, 1);
@@ -229,11 +242,7 @@ static int look_entries(lua_State *L) {
   if (its->n > 0 && seq > (lua_Integer)its->entries[0].seq)
     first = seq - (lua_Integer)its->entries[0].seq;
   lua_settop(L, 1);
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_pushvalue(L, 1);
-  lua_pushinteger(L, first);
-  lua_pushcclosure(L, next_entry, NUMBER);
+  mwb_push_entry_iterator(L, first);
   return 1;
 }
 
@@ -247,7 +256,7 @@ static int look_entry(lua_State *L) {
   lua_settop(L, 1);
   push_page_of(L, 1, its, entry);
   mwb_alive(L, s, entry->obj);
-  for (part = 0; part < MW_PARTS; part++) push_part(L, 2, entry, part);
+  for (part = 0; part < MW_PARTS; part++) mwb_push_part(L, 2, entry, part);
   mwb_push_kind(L, s, entry->kind);
   lua_pushinteger(L, (lua_Integer)entry->seq);
   return 6;
@@ -311,7 +320,7 @@ static int fill_entry(lua_State *L, mwb_state *s) {
   else
     lua_pop(L, 1);
   for (part = 0; part < MW_PARTS; part++) {
-    push_part(L, at + 1, entry, part);
+    mwb_push_part(L, at + 1, entry, part);
     set_field(L, names[part]);
   }
   mwb_push_kind(L, s, entry->kind);

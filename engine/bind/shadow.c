@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "feed.h"
 #include "identity.h"
 #include "reads.h"
 #include "watch.h"
@@ -803,6 +804,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0, meta);
   if (its.is_new) give_back_room(&its, fields);
+  if (its.is_new) mwb_feeds_doubt(s, h);
   lua_settop(L, its.is_new ? top : top - 1);
 }
 

@@ -79,10 +79,12 @@ private.whole = mw
 
 return defer(mw, {
   advance_frame = "times", array = "json", begin = "transaction",
+  check_replay = "check_replay",
   cleanup = "cleanup", cleanup_for = "cleanup", context = "context",
   count = "counters", counted = "counters", counters = "counters",
   diff = "json.diff",
-  dynamism = "dynamism.report", effects = "effects.planned", frame = "times",
+  dynamism = "dynamism.report", effects = "effects.planned", feed = "feed",
+  frame = "times",
   hierarchy = "hierarchy", history = "history", infer = "dynamism.infer",
   instrument = "instrument", is_dynamic = "policy", load_policy = "policy",
   memo = "memo", metrics = "metrics", name_class = "policy",

@@ -5,7 +5,8 @@
 -- A write is final when nobody can take it back.  A final write is delivered,
 -- with the value of the final write before it as the old value, unless a later
 -- write to the field was final before.  Origins and causes are known of writes
--- that were made while a recorder ran.
+-- that were made while a recorder ran.  Cells and globals are left out: who
+-- records them no more does not see what is written to them.
 
 local mw = require "moonwatch"
 local transaction_world = require "spec.support.transaction_world"
@@ -13,7 +14,7 @@ local transaction_world = require "spec.support.transaction_world"
 local CLASS, USERDATA = transaction_world.CLASS, transaction_world.USERDATA
 local complain, value_of = transaction_world.complain, transaction_world.value_of
 
-local GUARDED, LOG = 2, 12 -- a guard of the first one writes to the second one
+local GUARDED, LOG = 2, 0 -- a guard of the first one writes to the second one
 
 local extension = {}
 
@@ -156,10 +157,10 @@ local function check_transaction(self, real, expected)
   elseif owner.label then
     if tx ~= owner.label then complain("no label, but ", tostring(tx)) end
   else
-    self.names[owner] = self.names[owner] or tx
-    if math.type(tx) ~= "integer" or tx ~= self.names[owner] then
+    self.transactions[owner] = self.transactions[owner] or tx
+    if math.type(tx) ~= "integer" or tx ~= self.transactions[owner] then
       complain("transaction ", tostring(tx), " is not ",
-        tostring(self.names[owner]))
+        tostring(self.transactions[owner]))
     end
   end
 end
@@ -272,7 +273,7 @@ end
 -- Asks for the last write of a field.
 local function check_why(self, its, chain)
   local i, key = chain.object, chain.key
-  if key == CLASS or i == USERDATA then return end
+  if key == CLASS or i >= USERDATA then return end
   local e = its.recorder:why(self.objects[i], key)
   local last = chain[#chain]
   if e and e.rolled_back then return end
@@ -300,6 +301,7 @@ local function check_why(self, its, chain)
 end
 
 function extension:check_recorders()
+  self:check_object(LOG)
   if self.lost_count and self.lost_count > 1 then self.unordered = true end
   for _, its in ipairs(self.recorders) do check_recorder(self, its) end
   local choose = transaction_world.chooser(#self.lines)
@@ -320,7 +322,8 @@ end
 
 local function extend(self)
   for name, f in pairs(extension) do self[name] = f end
-  self.recorders, self.delivered, self.copies, self.names = {}, {}, {}, {}
+  self.recorders, self.delivered, self.copies, self.transactions =
+    {}, {}, {}, {}
   self.objects[LOG] = mw.track {}
   self.numbers[self.objects[LOG]], self.fields[LOG] = LOG, {}
   self.logs = not self.has_batches

@@ -495,7 +495,7 @@ function scenarios.paths()
 end
 
 for _, file in ipairs { "plans", "recorded", "recorder", "hierarchy", "trace",
-  "rest" } do
+  "rest", "host" } do
   local more = dofile("spec/support/scenarios_" .. file .. ".lua")
   for name, scenario in pairs(more) do scenarios[name] = scenario end
 end

@@ -34,12 +34,12 @@ end
 -- The core asks for the names when a write comes and others execute than at the
 -- last write.
 private.paths(function()
-  local names = {}
-  for hierarchy in pairs(private.hierarchies or {}) do
+  local names
+  for hierarchy in next, private.hierarchies or {} do
     local path = hierarchy:path()
-    table.move(path, 1, #path, #names + 1, names)
+    names = names and table.move(path, 1, #path, #names + 1, names) or path
   end
-  return names
+  return names or {}
 end)
 
 -- {======================================================
