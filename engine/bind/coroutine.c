@@ -247,6 +247,26 @@ static int follow(lua_State *L, const mwb_state *s, int by,
   return 1;
 }
 
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s)) {
+  lua_State *of = s->main, *nearest = NULL;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return NULL;
+  lua_pushnil(L);
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
+  while (of != NULL && of != L) {
+    if (f(of, s)) {
+      nearest = of;
+      lua_copy(L, top + 2, top + 1);
+    }
+    of = push_resumed(L, s, of);
+    if (of != NULL) lua_replace(L, top + 2);
+  }
+  lua_settop(L, (nearest == NULL) ? top : top + 1);
+  return nearest;
+}
+
 #define FEW 4
 
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
