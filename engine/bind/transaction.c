@@ -1198,6 +1198,12 @@ static int quietly(lua_State *L) {
   return 1;
 }
 
+/* is_hooked(): may a debug hook raise in the program? */
+static int is_hooked(lua_State *L) {
+  lua_pushboolean(L, lua_gethookmask(L) != 0);
+  return 1;
+}
+
 /* prepare(f, begin, end): sets the functions that read options, and that trace
 ** a transaction */
 static int prepare(lua_State *L) {
@@ -1233,6 +1239,7 @@ void mwb_open_transaction(lua_State *L) {
                                        {"on_end", on_end},
                                        {"in_transaction", in_transaction},
                                        {"quietly", quietly},
+                                       {"is_hooked", is_hooked},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},

@@ -62,8 +62,9 @@ local function enter_column(name, column)
   return record
 end
 
+-- An error from outside comes before or after each of the two.
 function times.opened(name, column)
-  if column then return enter_column(name, column) end
+  if column then return private.quietly(enter_column, name, column) end
   return { name = name }
 end
 
@@ -94,11 +95,13 @@ local function spend(record, ns)
   if record.counts_column then metrics.column(record.column, ns // 1000) end
 end
 
-function times.closed(record, ns)
+local function close(record, ns)
   if record.column then leave_column(record) end
   note(record.name, ns)
   if record.column then spend(record, ns) end
 end
+
+function times.closed(record, ns) private.quietly(close, record, ns) end
 
 private.timers(times.opened, times.closed)
 
@@ -252,10 +255,10 @@ function times.spent_text()
   return table.concat(lines)
 end
 
+local function reset() state.names, state.spent, state.total = {}, {}, 0 end
+
 --- Forgets all durations and all times spent.
-function times.reset_times()
-  state.names, state.spent, state.total = {}, {}, 0
-end
+function times.reset_times() private.quietly(reset) end
 
 -- }======================================================
 
