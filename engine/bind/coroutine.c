@@ -92,7 +92,7 @@ static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
     }
     lua_pop(L, 1);
   }
-  t->held.n = 0;
+  t->held.n = t->held.kept = 0;
   t->held.id = ++t->s->held_ids;
   t->has_values = exists;
   t->shared = 0;
@@ -333,10 +333,6 @@ void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   learn_functions(L, s);
   mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
   mwb_new_ephemeron(L, MWB_RECORDS);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_HELDS);
 }
