@@ -352,12 +352,12 @@ enum mw_kind {
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;       /* does the new value equal the old one? */
-  int flags_only; /* do only watches with MW_FLAG hear the change? */
-  void *host;     /* for the host's use, in `mw_call` */
+  int same;        /* does the new value equal the old one? */
+  int flags_only;  /* do only watches with MW_FLAG hear the change? */
+  void *host;      /* for the host's use, in `mw_call` */
   uint64_t number; /* see mw_change_number; 0 at first */
-  uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first; */
-  uint32_t reach; /* likewise: the reach of a deep watch with a filter */
+  uint32_t node;   /* the engine's, for `mw_change_path`; 0 at first; */
+  uint32_t reach;  /* likewise: the reach of a deep watch with a filter */
 } mw_change;
 
 /*

@@ -140,7 +140,8 @@ static int need_page(mw_engine *e) {
   mwi_reader_page **page = ring_page(part, part->last + 1);
   uint32_t i;
   if (*page != NULL) return 1;
-  if (part->spare == NULL) part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
+  if (part->spare == NULL)
+    part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
   while (part->spare == NULL && part->first <= part->last) {
     for (i = 0; i < part->n; i++) {
       mwi_reader *r = &part->list[i];

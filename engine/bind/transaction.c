@@ -37,6 +37,7 @@
 #include "shadow.h"
 #include "trace.h"
 #include "tree.h"
+#include "writers.h"
 
 typedef struct handle {
   mw_owner owner;
@@ -647,6 +648,13 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
+/* The entries of the transaction may be delivered soon. */
+static void stock_pages(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  mwb_fill_stock(L, s, n / MWI_READER_PAGE + 1);
+}
+
 /* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
 ** the function while the writes can still be taken back: see `run_done`. Raises
 ** what the function raises, or that there is no memory; then the transaction is
@@ -659,6 +667,7 @@ static int commit(lua_State *L) {
   int plain = 0, all = 0, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
+  if (mwb_is_read(s)) stock_pages(L, s, owner);
   if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
     plain = 1;
     lua_pushnil(L);
@@ -1252,6 +1261,10 @@ static int prepare(lua_State *L) {
 }
 
 void mwb_close_transactions(mwb_state *s) {
+  mwb_free_writers(s);
+  mwi_free(s->engine, s->readers,
+           (s->readers == NULL) ? 0 : sizeof(*s->readers));
+  s->readers = NULL;
   while (s->coroutines != NULL) {
     mwb_coroutine *t = s->coroutines;
     s->coroutines = t->next;
