@@ -638,6 +638,31 @@ return {
       way and kind.]] } },
 },
 
+{ page = "replay", title = "Replay",
+  { "mw.check_replay(root: table, step: function, opts?: \z
+      moonwatch.ReplayOptions) -> same: boolean, report?: \z
+      moonwatch.Difference", [[Calls `step()` for some frames, takes their
+    writes back, calls it again as often, and compares the writes of both
+    passes: returns true; or false and the first write that differs. The root is
+    then as after the first pass. An error of `step` is raised, with the root as
+    it was.]] },
+  { class = "moonwatch.ReplayOptions", [[How frames are run again.]],
+    { "frames?: integer", [[How many; 8 by default.]] },
+    { "before?: fun(frame: integer)", [[Called before each frame of each pass,
+      to set seeds and clocks.]] } },
+  { class = "moonwatch.Difference", [[The first write in which two passes
+    differ; `tostring` gives it in words.]],
+    { "frame: integer", [[The number of the frame, from 1.]] },
+    { "object: any", [[The object that was written, of the first pass.]] },
+    { "path?: any[]", [[The keys that lead from the root to the object.]] },
+    { "key: any", [[The field; nil if the object got another class.]] },
+    { "first: any", [[The new value in the first pass.]] },
+    { "second: any", [[The new value in the second pass.]] },
+    { "where?: string", [[Where in the program, as `file:line`: in the first
+      pass if it made the write.]] },
+    { "second_where?: string", [[Where in the second pass.]] } },
+},
+
 { page = "hierarchy", title = "Hierarchy",
   { "mw.hierarchy(opts?: moonwatch.HierarchyOptions) -> h:\z
       moonwatch.Hierarchy", [[Returns a hierarchy: what is executing, and under

@@ -98,6 +98,11 @@ static inline uint64_t mwi_journal_stamp(mwi_journal *part, uint64_t number) {
   return order << MWI_EARLY_BITS | (early <= MWI_EARLY ? early : 0);
 }
 
+/* The entries that exist have no greater `seq`. */
+static inline uint64_t mwi_journal_latest(const mwi_journal *part) {
+  return part->seq << MWI_EARLY_BITS | MWI_EARLY;
+}
+
 static inline uint32_t mwi_number_of(uint64_t seq) {
   return (uint32_t)((seq >> MWI_EARLY_BITS) - (seq & MWI_EARLY));
 }

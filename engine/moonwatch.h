@@ -441,8 +441,8 @@ typedef struct mw_values {
 typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
                           const mw_values *values, void *host);
 
-/* Nobody reads entries with numbers below `seq` any more.  Must not call the
-** engine. */
+/* Nobody reads entries with numbers below `seq` any more; they are forgotten a
+** page at a time.  Must not call the engine. */
 typedef void (*mw_forget)(void *ud, uint64_t seq);
 
 /*
@@ -621,6 +621,10 @@ MW_API void mw_batch_tell(mw_engine *e, mw_watch_id watch,
 /* Returns whether the guard is valid.  A guard is valid until a watch with
 ** MW_FLAG makes the guard invalid. */
 MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
+
+/* Returns the number, as a cause, of the write that made the guard of a result
+** invalid; 0 if it was no write, or if nobody read what is delivered. */
+MW_API uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard);
 
 /* Makes the guard invalid, or valid again.  Returns MW_OK, MW_NOMEM or
 ** MW_STALE. */

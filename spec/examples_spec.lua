@@ -69,6 +69,23 @@ describe("the examples", function()
     assert.equal(best, output:match "\ndone +([^\n]+)\n$")
   end)
 
+  it("name the write in which two runs differ", function()
+    local output = lua "examples/desync.lua"
+    local lines, n = {}, 0
+    for line in io.lines "examples/desync.lua" do lines[#lines + 1] = line end
+    for first, second in output:gmatch("frame %d+: the first write that " ..
+      "differs\n  first:  ([^\n]+)\n  second: ([^\n]+)\n") do
+      n = n + 1
+      for _, text in ipairs { first, second } do
+        local line = text:match("^root%.units%[%d+%]%.%w+: .- %-> .*, " ..
+          "examples/desync.lua:(%d+)$")
+        assert.matches("shot%.target%.%w+ = ", lines[tonumber(line)])
+      end
+    end
+    assert.equal(2, n)
+    assert.matches("in a list:\n800 frames, each the same again\n$", output)
+  end)
+
   it("learn what messages look like", function()
     local output = lua "examples/specialise.lua"
     assert.matches("\n    v = L.kind\n    if v ~= \"move\" then\n", output)

@@ -148,6 +148,19 @@ describe("an error from outside", function()
       its.account.a, its.account.b = 5, 5
       tx:commit()
     end,
+    ["mw.check_replay"] = function(its)
+      assert(mw.check_replay(its.root, function()
+        its.account.a = its.account.a - 5
+        its.leaf.list[#its.leaf.list + 1] = { its.account.a }
+      end, { frames = 2 }))
+    end,
+    ["mw.check_replay that finds a difference"] = function(its)
+      local n = 0
+      mw.check_replay(its.plain, function()
+        n = n + 1
+        its.plain.inner = { y = n < 3 and 1 or n }
+      end, { frames = 2 })
+    end,
     ["mw.patch"] = function(its) assert(mw.patch(its.root, operations)) end,
     ["mw.patch that fails"] = function(its)
       mw.patch(its.root, { operations[1], { op = "remove", path = "/none" } })

@@ -187,6 +187,7 @@ describe("the reference", function()
       end,
       NestedOptions = function(opts) mw.to_nested({}, opts) end,
       PlanOptions = mw.effects, PolicyDefinition = mw.policy,
+      ReplayOptions = function(opts) mw.check_replay({}, nothing, opts) end,
       SnapshotOptions = function(opts) mw.snapshot({}, opts) end,
       RestoreOptions = function(opts) mw.restore("", opts) end,
       SandboxOptions = mw.sandbox,

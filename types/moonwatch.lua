@@ -721,6 +721,22 @@ function history:is_saved() end
 ---@class moonwatch.RestoreOptions
 ---@field into? table A live root, which gets the state in one transaction that changes what differs and keeps the objects that are the same by their way and kind.
 
+---How frames are run again.
+---@class moonwatch.ReplayOptions
+---@field frames? integer How many; 8 by default.
+---@field before? fun(frame: integer) Called before each frame of each pass, to set seeds and clocks.
+
+---The first write in which two passes differ; `tostring` gives it in words.
+---@class moonwatch.Difference
+---@field frame integer The number of the frame, from 1.
+---@field object any The object that was written, of the first pass.
+---@field path? any[] The keys that lead from the root to the object.
+---@field key any The field; nil if the object got another class.
+---@field first any The new value in the first pass.
+---@field second any The new value in the second pass.
+---@field where? string Where in the program, as `file:line`: in the first pass if it made the write.
+---@field second_where? string Where in the second pass.
+
 ---How objects are found and named.
 ---@class moonwatch.HierarchyOptions
 ---@field root? string The name that is always among `h:parents()`; `"Global"` by default.
@@ -1458,6 +1474,17 @@ function mw.snapshot(root, opts) end
 ---@return table? root
 ---@return string? message
 function mw.restore(bytes, opts) end
+
+---Calls `step()` for some frames, takes their writes back, calls it again as
+---often, and compares the writes of both passes: returns true; or false and the
+---first write that differs. The root is then as after the first pass. An error
+---of `step` is raised, with the root as it was.
+---@param root table
+---@param step function
+---@param opts? moonwatch.ReplayOptions
+---@return boolean same
+---@return moonwatch.Difference? report
+function mw.check_replay(root, step, opts) end
 
 ---Returns a hierarchy: what is executing, and under which name. Each coroutine
 ---has its own stack.

@@ -67,6 +67,7 @@ typedef struct mwb_feed mwb_feed;     /* see feed.c */
 typedef struct mwb_context {
   lua_State *of; /* NULL: the context may have changed */
   int64_t epoch;
+  uint64_t entered, frames; /* of hierarchies */
   uint32_t id, number;
 } mwb_context;
 
@@ -137,6 +138,7 @@ enum {
   MWB_PREPAREKEPT,
   MWB_UNDO,
   MWB_LISTHEARD,
+  MWB_TOUCHMADE,
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
@@ -175,6 +177,8 @@ enum {
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
+  MWB_PATHS,      /* the function that returns the paths of hierarchies, */
+  MWB_WRITERS,    /* slot -> last writers: see writers.c */
   MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
   MWB_READER,     /* a reader, */
@@ -237,7 +241,12 @@ typedef struct mwb_state {
   mwb_taken taken;
   uint32_t origins; /* the number of open origins */
   mwb_feed *feeds;  /* the open feeds with a root */
-  uint32_t wheres;  /* the number of readers that want places */
+  uint32_t wheres;  /* the number of readers that want places, */
+  uint32_t scoped;  /* and of those that want scopes */
+  uint32_t keepers; /* and of those that ask for last writers, */
+  uint64_t kept_from; /* from this entry on */
+  int making;       /* is a context being made? */
+  uint32_t given;   /* the cause of the write that is being restored, or 0 */
   int takes;        /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */

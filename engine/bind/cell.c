@@ -16,6 +16,7 @@
 typedef struct cell {
   int place;
   int empty; /* has the cell no value yet? */
+  int recorders; /* the number of open transactions that record the cell */
 } cell;
 
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
@@ -37,6 +38,7 @@ static cell *new_cell(lua_State *L, const mwb_state *s) {
   cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 2);
   c->place = 0;
   c->empty = 1;
+  c->recorders = 0;
   mwb_push(L, s, MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
@@ -87,6 +89,12 @@ static int cell_value(lua_State *L) {
 void mwb_push_known(lua_State *L, int index) { lua_getiuservalue(L, index, 2); }
 
 void mwb_know_cell(lua_State *L, int index) { lua_setiuservalue(L, index, 2); }
+
+int mwb_count_cell(lua_State *L, int index, int n) {
+  cell *c = (cell *)lua_touserdata(L, index);
+  c->recorders += n;
+  return c->recorders;
+}
 
 void mwb_set_cell(lua_State *L, int index) {
   cell *c = (cell *)lua_touserdata(L, index);

@@ -35,9 +35,8 @@ typedef struct mwb_transaction {
   mwb_coroutine *of;
   uint64_t order;       /* of the begin; 0: not open */
   uint32_t held;        /* values held at the begin */
-  mw_owner cells;       /* the nearest transaction, this or one around, that
-                      ** records cells, or 0, */
-  mw_owner outer_cells; /* and the next one after this */
+  mw_owner cells;       /* see `recorder_of` in transaction.c, */
+  uint64_t cells_order; /* and the order of its begin */
   const void *run_of;   /* the object whose run this is, or NULL */
   uint8_t begun;        /* does the program have a handle? */
   uint8_t step;         /* is it a simple run of a history? */
@@ -82,6 +81,11 @@ static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
 static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
                                               mw_owner owner) {
   return s->transactions[owner].of;
+}
+
+/* Does anybody want the place of a write of the owner? */
+static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
+  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
 }
 
 /* Is an entry needed for a write of nil to a field that is absent?  Effects

@@ -22,27 +22,28 @@
 #include "origin.h"
 #include "rollback.h"
 #include "timed.h"
+#include "writers.h"
+
+/* Calls the function below `args` arguments, and returns a status; an error is
+** on the top. */
+static int call_quickly(lua_State *L, int args) {
+  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
+  lua_gc(L, LUA_GCSTOP, 0);
+  status = lua_pcall(L, args, 0, 0);
+  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  return status;
+}
 
 void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
                             void *data) {
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
-  lua_gc(L, LUA_GCSTOP, 0);
   lua_pushcfunction(L, f);
   lua_insert(L, -2);
   lua_pushlightuserdata(L, s);
   lua_insert(L, -2);
   lua_pushlightuserdata(L, data);
   lua_insert(L, -2);
-  status = lua_pcall(L, 3, 0, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  if (status != LUA_OK) lua_error(L);
-}
-
-static void with_nothing(lua_State *L, mwb_state *s, lua_CFunction f,
-                         void *data) {
-  lua_pushnil(L);
-  mwb_without_finalisers(L, s, f, data);
+  if (call_quickly(L, 3) != LUA_OK) lua_error(L);
 }
 
 /* {======================================================
@@ -93,7 +94,10 @@ static int new_page(lua_State *L) {
 }
 
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
-  if (!mwb_page_is_ready(s)) with_nothing(L, s, new_page, NULL);
+  if (!mwb_page_is_ready(s)) {
+    lua_pushnil(L);
+    mwb_without_finalisers(L, s, new_page, NULL);
+  }
   return &s->readers->held;
 }
 
@@ -110,6 +114,7 @@ void mwb_forget(void *ud, uint64_t seq) {
   int all = seq > s->engine->reader.last;
   uint64_t end = all ? s->page + 1 : seq / MWI_READER_PAGE + 1;
   if (s->first_page == 0) return;
+  mwb_keep_page(L, s, seq);
   mwb_push(L, s, MWB_PAGES);
   for (; s->first_page < end; s->first_page++) {
     lua_pushnil(L);
@@ -132,7 +137,82 @@ void mwb_forget(void *ud, uint64_t seq) {
 /* The context of an entry is a table with `epoch`, `origin`, `scope` and, in
 ** delivered entries, `transaction`.  Entries that have the same share one. */
 
-/* push_context(state): makes the present context */
+uint64_t mwb_entered(const mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  uint64_t n = 0;
+  uint32_t i;
+  for (i = 0; i < all->n; i++)
+    if (all->all[i] != NULL) n += all->all[i]->orders;
+  return n;
+}
+
+/* Returns the number of objects that are entered now. */
+static uint64_t count_frames(const mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  uint64_t n = 0;
+  uint32_t i;
+  for (i = 0; i < all->n; i++)
+    if (all->all[i] != NULL) n += all->all[i]->frames;
+  return n;
+}
+
+/* Returns the frames of the running coroutine, if one hierarchy has any. */
+static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  const mw_frame *frames = NULL;
+  mw_handle thread;
+  uint32_t i;
+  *n = 0;
+  lua_pushthread(L);
+  thread = mwb_handle_of(L, s, lua_gettop(L));
+  lua_pop(L, 1);
+  for (i = 0; i < all->n; i++) {
+    if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
+    if (frames != NULL) *n = 0;
+    if (frames != NULL) return NULL;
+    frames = mw_hierarchy_stack(s->engine, i, thread, n);
+  }
+  return frames;
+}
+
+/* Pushes the names of the scopes, the outermost first: those of mw.timed stand
+** among those of the hierarchy by the time of their begin. */
+static void push_scopes(lua_State *L, mwb_state *s) {
+  const mwb_scope *timed;
+  const mw_frame *frames;
+  lua_Integer i, n, to = 0;
+  uint32_t n_frames = 0, at = 0;
+  mwb_push(L, s, MWB_PATHS);
+  if (lua_isnil(L, -1) || count_frames(s) == 0) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+  } else {
+    lua_call(L, 0, 1);
+  }
+  timed = mwb_outermost_scope(L, s);
+  if (timed == NULL) return;
+  n = (lua_Integer)lua_rawlen(L, -1);
+  frames = find_frames(L, s, &n_frames);
+  lua_newtable(L);
+  for (i = 1; i <= n || timed != NULL;) {
+    size_t len;
+    const char *name;
+    while (at < n_frames && timed != NULL &&
+           frames[at].order <= mwb_scope_entered(timed))
+      at++; /* the frames outside of the scope */
+    if (i <= n && (timed == NULL || n_frames != n || i <= at)) {
+      lua_rawgeti(L, -2, i++);
+    } else {
+      name = mwb_scope_name(timed, &len);
+      lua_pushlstring(L, name, len);
+      timed = mwb_inner_scope(timed);
+    }
+    lua_rawseti(L, -2, ++to);
+  }
+  lua_replace(L, -2);
+}
+
+/* make_context(state, coroutine) */
 static int make_context(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
   lua_State *of = (lua_State *)lua_touserdata(L, 2);
@@ -141,18 +221,52 @@ static int make_context(lua_State *L) {
   lua_setfield(L, -2, "epoch");
   mwb_push_origin(L, s, of);
   lua_setfield(L, -2, "origin");
+  if (s->scoped > 0) {
+    push_scopes(L, s);
+    if (lua_rawlen(L, -1) > 0)
+      lua_setfield(L, -2, "scope");
+    else
+      lua_pop(L, 1);
+  }
   mwb_keep(L, s, MWB_CONTEXT);
   return 0;
 }
 
+/* Is the context that of a write which the coroutine makes now? */
+static int is_present(lua_State *L, mwb_state *s) {
+  const mwb_context *its = &s->context;
+  return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
+         (s->scoped == 0 ||
+          (its->entered == mwb_entered(s) && its->frames == count_frames(s))) &&
+         (s->origins == 0 || L == s->main || mwb_has_origin(L, s));
+}
+
+/* A name may be made by a function of the program, which may write: the writes
+** have no context. */
+static void renew_context(lua_State *L, mwb_state *s) {
+  mwb_context *its = &s->context;
+  s->making = 1;
+  its->of = L;
+  its->id = 0;
+  its->epoch = mw_clock_now(s->engine, MW_CLOCK);
+  its->entered = mwb_entered(s);
+  its->frames = count_frames(s);
+  lua_pushcfunction(L, make_context);
+  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, L);
+  if (call_quickly(L, 2) == LUA_OK) {
+    s->making = 0;
+    return;
+  }
+  s->making = 0;
+  its->of = NULL;
+  lua_error(L);
+}
+
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
   mwb_context *its = &s->context;
-  if (its->of != L || its->epoch != mw_clock_now(s->engine, MW_CLOCK)) {
-    with_nothing(L, s, make_context, L);
-    its->of = L;
-    its->epoch = mw_clock_now(s->engine, MW_CLOCK);
-    its->id = 0;
-  }
+  if (s->making) return 0;
+  if (!is_present(L, s)) renew_context(L, s);
   if (its->id != held->id) {
     mwb_push(L, s, MWB_CONTEXT);
     its->number = mwb_hold_value(L, held, 0, lua_gettop(L));
@@ -277,16 +391,13 @@ int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = (host == NULL) ? s->service : *(lua_State **)host;
   delivered its = {entry, values};
-  int status, runs;
+  int status;
   if (values->owner == 0 && values->old_owner == 0) return MW_OK;
   if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
-  runs = lua_gc(L, LUA_GCISRUNNING, 0);
-  lua_gc(L, LUA_GCSTOP, 0);
   lua_pushcfunction(L, take_values);
   lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, &its);
-  status = lua_pcall(L, 2, 0, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  status = call_quickly(L, 2);
   if (status != LUA_OK) lua_pop(L, 1);
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }

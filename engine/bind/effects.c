@@ -404,8 +404,9 @@ static void give_few(lua_State *L, const mwb_state *s, const few *f,
   lua_settop(L, top);
 }
 
-/* Pushes effects with all entries of a coroutine, and the table of the values
-** that these hold.  Returns 0 if finalisers have changed the entries. */
+/* Pushes effects with the `n` entries of a transaction, and the coroutine's
+** table of the values that these hold.  Returns 0 if finalisers have changed
+** the entries. */
 static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mw_entry *entries;
@@ -415,7 +416,7 @@ static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   mwb_push_values(L, t);
   fx = with_table(L, s, n);
   entries = mw_owner_entries(s->engine, owner, &now);
-  if (now != n || s->engine->journal.seq != seq || !is_only(s, owner)) return 0;
+  if (now != n || s->engine->journal.seq != seq) return 0;
   memcpy(fx->entries, entries, n * sizeof(*entries));
   fx->n = n;
   fx->held.n = t->held.n;
@@ -452,7 +453,7 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     if (n <= FEW) {
       if (push_few(L, s, owner, entries, n)) return 0;
     } else if (is_only(s, owner)) {
-      if (push_all(L, s, owner, n)) return 1;
+      if (push_all(L, s, owner, n) && is_only(s, owner)) return 1;
     } else if (!t->hides) {
       push_view(L, s, owner);
       return 0;
@@ -466,6 +467,15 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
     }
     lua_settop(L, top);
   }
+}
+
+void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  int top = lua_gettop(L);
+  do {
+    lua_settop(L, top);
+    mw_owner_entries(s->engine, owner, &n);
+  } while (!push_all(L, s, owner, n));
 }
 
 static const char *const fields[] = {"key", "old", "new"};
@@ -552,7 +562,8 @@ static int is_effects(lua_State *L) {
   return 1;
 }
 
-/* entry(effects, i) -> object, key, old, new, kind, where; a dead object is
+/* entry(effects, i) -> object, key, old, new, kind, where, and, while somebody
+** reads, the number of the write that has undone the entry; a dead object is
 ** nil */
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -573,7 +584,9 @@ static int get_entry(lua_State *L) {
     mwb_unpack(L, p.held, p.table, entry, part);
   mwb_push_kind(L, s, entry->kind);
   mwb_push_value(L, p.held, p.table, entry->where);
-  return 6;
+  if (!fx->undone || entry->context == 0 || !mwb_is_read(s)) return 6;
+  lua_pushinteger(L, (lua_Integer)entry->context);
+  return 7;
 }
 
 /* past(effects) -> the number of the first move after the effects */

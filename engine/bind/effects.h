@@ -19,6 +19,7 @@ typedef struct mwb_effects {
   uint64_t moved; /* or after they were undone */
   uint32_t made;  /* the age that they ended, */
   uint32_t seen;  /* or in which they were undone */
+  int undone;     /* is `context` of each entry the number of its undoing? */
   mwb_held held;
   mw_entry entries[1]; /* n of them, unless this is a view */
 } mwb_effects;
@@ -46,6 +47,10 @@ int mwb_changes_something(lua_State *L, int index);
 /* Pushes the effects of an open transaction.  Returns whether they have all
 ** entries of the coroutine, and share the held values. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* Pushes effects with a copy of the entries of an open transaction; that the
+** transaction is taken back makes no difference to the copy. */
+void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);

@@ -20,6 +20,7 @@
 #include "delivery.h"
 #include "identity.h"
 #include "key.h"
+#include "origin.h"
 #include "shadow.h"
 #include "trap.h"
 #include "tree.h"
@@ -192,11 +193,6 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
   return 0;
 }
 
-/* Does anybody want the place of a write of the owner? */
-static int wants_where(const mwb_state *s, mw_owner owner) {
-  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
-}
-
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   memset(entry, 0, sizeof(*entry));
   find_owner(L, s, entry);
@@ -238,8 +234,9 @@ static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
   if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
   mwb_pack(L, s, held, 0, old, its, MW_OLD);
   mwb_pack(L, s, held, 0, value, its, MW_NOW);
-  its->where = wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
+  its->where = mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
   its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  its->cause = mwb_cause(L, s);
   if (entry->owner != 0) return;
   if (key != 0) mwb_mark_key(L, s, key, its);
   if (mwb_alive(L, s, its->obj))

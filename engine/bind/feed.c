@@ -611,11 +611,14 @@ static int push_told(lua_State *L, const mwb_state *s, const item *its) {
 static int next_change(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   walk *its = (walk *)lua_touserdata(L, lua_upvalueindex(WALK));
-  while (its->at < its->n) {
+  while (its->at < its->n && s->engine != NULL) {
     const item *the = &its->items[its->at++];
     const mw_entry *last = &its->look->entries[the->last];
+    lua_settop(L, 0);
     if (the->first == NONE) return push_told(L, s, the);
-    if (s->engine == NULL || !mwb_alive(L, s, last->obj)) continue;
+    if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
+        lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL)
+      continue;
     push_walked(L, its, last, MW_KEY);
     push_walked(L, its, &its->look->entries[the->first], MW_OLD);
     push_walked(L, its, last, MW_NOW);

@@ -337,6 +337,7 @@ static int build(lua_State *L) {
   mwb_open_watch(L, s);
   mwb_open_batch(L, s);
   mwb_open_touch(L);
+  mwb_open_host(L, s);
   mwb_open_plain(L);
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
@@ -355,6 +356,7 @@ static int build(lua_State *L) {
   mwb_open_effects(L);
   mwb_open_rollback(L);
   mwb_open_histories(L);
+  mwb_open_replay(L);
   mwb_open_transaction(L);
   mwb_open_tracks(L);
   mwb_open_interception(L);
@@ -373,6 +375,7 @@ static int build(lua_State *L) {
   mwb_open_see_through(L);
   mwb_open_memo(L);
   mwb_open_readers(L);
+  mwb_open_writers(L);
   mwb_open_feeds(L);
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);

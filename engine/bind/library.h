@@ -39,6 +39,7 @@ void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);
 void mwb_open_histories(lua_State *L);
+void mwb_open_replay(lua_State *L);
 void mwb_open_transaction(lua_State *L);
 void mwb_open_tracks(lua_State *L);
 void mwb_open_interception(lua_State *L);
@@ -62,6 +63,7 @@ void mwb_open_tally(lua_State *L);
 void mwb_open_see_through(lua_State *L);
 void mwb_open_memo(lua_State *L);
 void mwb_open_readers(lua_State *L);
+void mwb_open_writers(lua_State *L);
 void mwb_open_feeds(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)

@@ -1,11 +1,15 @@
 /*
-** origin.c - who writes: mw.origin.
+** origin.c - who writes, and because of what: mw.origin.
 ** SPDX-License-Identifier: MIT
 **
 ** A coroutine has a list of the origins that it has begun, the last one first.
 ** A write has the first origin of the running coroutine; without one, the one
 ** that began last of those of the coroutines that wait for the running one.  So
 ** origins belong to coroutines as transactions do.
+**
+** An origin has a name and a cause, of which one is that of the origin around.
+** The cause of a write is the one that is nearest: the guard's write if a guard
+** has been called since the origin began, else the origin's cause.
 **
 ** An origin is a userdata.  Its end, by `__close` or by its finaliser, takes the
 ** origin out of the list, wherever in the list the origin stands.
@@ -38,6 +42,11 @@ void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, o->name);
 }
 
+uint32_t mwb_other_cause(lua_State *L, mwb_state *s) {
+  const mwb_origin *o = newest(L, s);
+  return (o == NULL || o->guarded != s->engine->watch.cause) ? 0 : o->cause;
+}
+
 static void end_origin(lua_State *L, mwb_origin *o) {
   mwb_origin **at;
   mwb_coroutine *t = o->of;
@@ -51,14 +60,17 @@ static void end_origin(lua_State *L, mwb_origin *o) {
   mwb_unlink_coroutine(L, o->s, t);
 }
 
-/* Pushes an origin with the name at `index`, which has not begun. */
-static mwb_origin *new_origin(lua_State *L, mwb_state *s, int index) {
+/* Pushes an origin that has not begun, with the name on the top, which it pops,
+** and a cause. */
+static mwb_origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
   mwb_origin *o = (mwb_origin *)lua_newuserdatauv(L, sizeof(*o), 0);
   o->s = s;
   o->of = NULL;
+  o->cause = cause;
+  o->guarded = s->engine->watch.cause;
   mwb_push(L, s, MWB_ORIGIN);
   lua_setmetatable(L, -2);
-  lua_pushvalue(L, index);
+  lua_insert(L, -2);
   o->name = luaL_ref(L, LUA_REGISTRYINDEX);
   return o;
 }
@@ -80,6 +92,17 @@ static int after_call(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - 1;
 }
 
+/* Calls the function at 2 in the origin on the top, which takes the place of
+** the value at 1. */
+static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t,
+                   mwb_origin *o) {
+  lua_replace(L, 1);
+  lua_toclose(L, 1);
+  begin_origin(s, t, o);
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, after_call);
+  return after_call(L, LUA_OK, 0);
+}
+
 /* origin(name) -> origin; origin(name, f, ...) -> results of f(...) */
 static int origin(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -91,16 +114,18 @@ static int origin(lua_State *L) {
   if (args > 1 && !lua_isfunction(L, 2))
     return mwb_bad_argument(L, "origin", 2, 2, "function");
   t = mwb_need_coroutine(L, s);
-  o = new_origin(L, s, 1);
-  if (args == 1) {
-    begin_origin(s, t, o);
-    return 1;
-  }
-  lua_replace(L, 1);
-  lua_toclose(L, 1);
+  lua_pushvalue(L, 1);
+  o = new_origin(L, s, mwb_cause(L, s));
+  if (args > 1) return call_in(L, s, t, o);
   begin_origin(s, t, o);
-  lua_callk(L, args - 2, LUA_MULTRET, 0, after_call);
-  return after_call(L, LUA_OK, 0);
+  return 1;
+}
+
+int mwb_because(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_coroutine *t = mwb_need_coroutine(L, s);
+  mwb_push_origin(L, s, L);
+  return call_in(L, s, t, new_origin(L, s, (uint32_t)lua_tointeger(L, 1)));
 }
 
 static mwb_origin *check_origin(lua_State *L, const char *name) {

@@ -9,7 +9,8 @@
 **     entry (table): { look, number in the look }, until a field is read
 **
 ** A look has copies of entries, which it keeps although the engine forgets
-** them; what the entries hold it shares with other looks.  An entry is a table
+** them; the `cause` of a copy is how far its cause is from the entry, or 0.  What
+** the entries hold it shares with other looks.  An entry is a table
 ** that gets its fields when the first one is read.  So whoever looks at a few of
 ** many entries pays for these.
 */
@@ -23,6 +24,7 @@
 #include "key.h"
 #include "look.h"
 #include "trace.h"
+#include "writers.h"
 
 /* {======================================================
 ** Readers
@@ -31,24 +33,35 @@
 typedef struct reader {
   mwb_state *s;
   mw_reader id; /* 0: closed */
-  int where;    /* does it want places? */
+  int where, scopes; /* does it want places, and scopes, */
+  int writers;       /* and last writers? */
 } reader;
 
-/* open_reader(capacity, whole, where) -> reader */
+/* open_reader(capacity, where, scopes, writers) -> reader; whoever asks for no
+** last writers misses whole deliveries, or nothing of them */
 static int open_reader(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer capacity = luaL_checkinteger(L, 1);
-  int whole = lua_toboolean(L, 2), where = lua_toboolean(L, 3);
+  int where = lua_toboolean(L, 2), scopes = lua_toboolean(L, 3);
+  int writers = lua_toboolean(L, 4);
   reader *r = (reader *)lua_newuserdatauv(L, sizeof(*r), 0);
   r->s = s;
   r->id = 0;
   r->where = where;
+  r->scopes = scopes;
+  r->writers = 0;
   mwb_push(L, s, MWB_READER);
   lua_setmetatable(L, -2);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
-  r->id = mw_reader_open(s->engine, (uint32_t)capacity, whole ? MW_WHOLE : 0);
-  if (r->id == 0) mwb_check(L, MW_NOMEM);
+  if (writers) mwb_add_keeper(L, s);
+  r->writers = writers;
+  r->id = mw_reader_open(s->engine, (uint32_t)capacity, writers ? 0 : MW_WHOLE);
+  if (r->id == 0) {
+    if (writers) mwb_remove_keeper(L, s);
+    mwb_check(L, MW_NOMEM);
+  }
   if (where) s->wheres++;
+  if (scopes && s->scoped++ == 0) mwb_turn_context(s);
   mwb_need(s, MWB_APPENDS, 1);
   return 1;
 }
@@ -63,6 +76,8 @@ static int close_reader(lua_State *L) {
   mw_reader_close(s->engine, r->id);
   r->id = 0;
   if (r->where) s->wheres--;
+  if (r->scopes && --s->scoped == 0) mwb_turn_context(s);
+  if (r->writers) mwb_remove_keeper(L, s);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;
 }
@@ -133,9 +148,14 @@ void mwb_fill_look(lua_State *L, const mwb_state *s, int index, uint64_t first,
     lua_rawseti(L, -2, (lua_Integer)(page - its->first_page + 1));
   }
   lua_pop(L, 1);
-  for (its->n = 0; first < end; first++)
-    if (mw_delivery_entry(s->engine, first, &its->entries[its->n]) == MW_OK)
-      its->n++;
+  for (its->n = 0; first < end; first++) {
+    mw_entry *entry = &its->entries[its->n++];
+    uint64_t cause;
+    mwi_reader_read(s->engine, first, entry);
+    if (entry->cause == 0) continue;
+    cause = mw_delivery_of(s->engine, entry->cause, first);
+    entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first);
+  }
 }
 
 /* Pushes a look at the entries from `first` to `end`, without the last. */
@@ -146,12 +166,24 @@ static look *push_look(lua_State *L, mwb_state *s, uint64_t first,
   return its;
 }
 
+/* Returns the number of the first entry that can be read: the entries before it
+** were forgotten, but those in its page are there still, if somebody asks for
+** last writers. */
+static uint64_t first_in_page(const mwb_state *s) {
+  uint64_t first = mw_delivery_first(s->engine), low;
+  if (s->keepers == 0 || first > mw_delivery_last(s->engine)) return first;
+  low = first - first % MWI_READER_PAGE;
+  return (low < s->kept_from && s->kept_from < first) ? s->kept_from
+         : (low < s->kept_from)                      ? first
+                                                     : low;
+}
+
 /* look(first, last) -> look, how many entries */
 static int make_look(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   uint64_t first = (uint64_t)luaL_checkinteger(L, 1);
   uint64_t end = (uint64_t)luaL_checkinteger(L, 2) + 1;
-  uint64_t oldest = mw_delivery_first(s->engine);
+  uint64_t oldest = first_in_page(s);
   if (first < oldest) first = oldest;
   if (end > mw_delivery_last(s->engine) + 1)
     end = mw_delivery_last(s->engine) + 1;
@@ -168,37 +200,33 @@ static void push_page_of(lua_State *L, int index, const look *its,
   lua_replace(L, -2);
 }
 
-/* Pushes an entry, still without fields. */
-static void push_entry(lua_State *L, const mwb_state *s, int look_at,
-                       uint32_t i) {
-  lua_createtable(L, 2, 0);
-  lua_pushvalue(L, look_at);
-  lua_rawseti(L, -2, 1);
-  lua_pushinteger(L, (lua_Integer)i + 1);
-  lua_rawseti(L, -2, 2);
-  mwb_push(L, s, MWB_ENTRY);
-  lua_setmetatable(L, -2);
-}
-
 /* Upvalues of `next_entry`, after state and objects. */
-enum { LOOK = 3, NUMBER };
+enum { LOOK = 3, META, NUMBER };
 
+/* Pushes an entry, still without fields. */
 static int next_entry(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
   const look *its =
       (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(NUMBER));
   if ((uint64_t)i >= its->n) return 0;
-  push_entry(L, s, lua_upvalueindex(LOOK), (uint32_t)i);
   lua_pushinteger(L, i + 1);
-  lua_replace(L, lua_upvalueindex(NUMBER));
+  lua_copy(L, -1, lua_upvalueindex(NUMBER));
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, lua_upvalueindex(LOOK));
+  lua_rawseti(L, -2, 1);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, 2);
+  lua_pushvalue(L, lua_upvalueindex(META));
+  lua_setmetatable(L, -2);
   return 1;
 }
 
 void mwb_push_entry_iterator(lua_State *L, lua_Integer first) {
+  const mwb_state *s = mwb_state_of(L);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
+  mwb_push(L, s, MWB_ENTRY);
   lua_pushinteger(L, first);
   lua_pushcclosure(L, next_entry, NUMBER);
 }
@@ -243,9 +271,8 @@ static void set_field(lua_State *L, const char *name) {
   lua_rawset(L, 1);
 }
 
-/* Sets the fields of the entry at `at` that the context on the top has, and pops
-** the context.  The array of scopes is a copy, which the program may change. */
-static void set_context(lua_State *L, int at) {
+/* The array of scopes is a copy, which the program may change. */
+void mwb_set_context(lua_State *L, int at) {
   static const char *const names[] = {"epoch", "transaction", "origin", NULL};
   int i, context = lua_gettop(L);
   lua_Integer n;
@@ -273,7 +300,6 @@ static void set_context(lua_State *L, int at) {
 static int fill_entry(lua_State *L, mwb_state *s) {
   static const char *const names[] = {"key", "old", "new"};
   const mw_entry *entry;
-  uint64_t cause;
   int part, at = lua_gettop(L) + 1;
   const look *its;
   if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) {
@@ -301,13 +327,10 @@ static int fill_entry(lua_State *L, mwb_state *s) {
   }
   if (entry->context != 0) {
     lua_rawgeti(L, at + 1, (lua_Integer)entry->context);
-    set_context(L, 1);
+    mwb_set_context(L, 1);
   }
-  cause = (s->engine == NULL)
-              ? 0
-              : mw_delivery_of(s->engine, entry->cause, entry->seq);
-  if (cause != 0) {
-    lua_pushinteger(L, (lua_Integer)cause);
+  if (entry->cause != 0) {
+    lua_pushinteger(L, (lua_Integer)entry->seq + (int32_t)entry->cause);
     set_field(L, "because");
   }
   lua_pushinteger(L, (lua_Integer)entry->seq);
@@ -340,7 +363,7 @@ static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   mwb_push_value(L, held, 0, entry.where);
   lua_setfield(L, at, "where");
   mwb_push_value(L, held, 0, entry.context);
-  set_context(L, at);
+  mwb_set_context(L, at);
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, s, owner);
@@ -412,12 +435,11 @@ static int has_key(void *ud, const mw_entry *entry) {
   return same;
 }
 
-/* find_entry(object, key, before) -> number of the last entry of the field below
-** `before`, or nil */
+/* find_entry(object, key) -> number of the last entry of the field, or nil */
 static int find_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);
-  uint64_t before = (uint64_t)lua_tointeger(L, 3), seq;
+  uint64_t seq;
   mw_entry packed;
   mw_value key;
   lua_settop(L, 2);
@@ -434,7 +456,8 @@ static int find_entry(lua_State *L) {
   key.type = packed.type[MW_KEY];
   key.u = packed.value[MW_KEY];
   luaL_checkstack(L, LUA_MINSTACK, "why");
-  seq = mw_delivery_find(s->engine, before, h, &key, has_key, L);
+  seq = mwi_reader_find(s->engine, first_in_page(s),
+                        mw_delivery_last(s->engine) + 1, h, &key, has_key, L);
   if (seq == 0) return 0;
   lua_pushinteger(L, (lua_Integer)seq);
   return 1;
@@ -525,6 +548,14 @@ static int delivered_now(lua_State *L) {
   return 1;
 }
 
+/* paths(function): the function returns the names of what executes, as an
+** array, the outermost first */
+static int set_paths(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_PATHS);
+  return 0;
+}
+
 /* keep_taken(function or nil): the function is called with the entries of each
 ** transaction that is taken back */
 static int keep_taken(lua_State *L) {
@@ -552,6 +583,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"open_entry", open_entry},
                                        {"entry_since", entry_since},
                                        {"keep_taken", keep_taken},
+                                       {"paths", set_paths},
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
   static const luaL_Reg meta[] = {

@@ -536,6 +536,15 @@ static int is_new_field(lua_State *L, int kind) {
   return !seen;
 }
 
+/* Does nobody hear of the field of the entry's object, whose key is on the top,
+** and has nobody ever asked how often the object was written? */
+static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
+  mw_value key;
+  if (r->known || mwb_tracing(s)) return 0;
+  key = mwb_key(L, s, -1);
+  return mwi_tree_is_quiet(s->engine, r, &key);
+}
+
 /* What `list_heard` has of a field: object, key, last value, and whether the
 ** value is the state of a userdata. */
 #define HEARD 4
@@ -554,11 +563,13 @@ static int list_heard(lua_State *L) {
   lua_newtable(L);           /* at 4: the fields that were seen */
   for (i = n; i > 0; i--) {
     const mw_entry *entry = &p.entries[i - 1];
-    const mwi_object *r = mwb_object_of(s, entry->obj);
+    mwi_object *r = mwb_object_of(s, entry->obj);
     if (r == NULL || (!r->watched && r->nodes == 0)) continue;
     if (mwb_alive(L, s, entry->obj)) {
       mwb_unpack(L, p.held, p.table, entry, MW_KEY);
-      if (is_restored(L, s, entry) && is_new_field(L, entry->kind)) {
+      if (is_unheard(L, s, r))
+        mwi_object_count(s->engine, r);
+      else if (is_restored(L, s, entry) && is_new_field(L, entry->kind)) {
         int part;
         mwb_unpack(L, p.held, p.table, entry, MW_NOW);
         lua_pushboolean(L, entry->kind == MW_CALL);
@@ -648,6 +659,26 @@ static int undo_writes(lua_State *L) {
   return 2;
 }
 
+/* Restores what an entry of the effects at KEPT has changed, because of that
+** entry.  Pushes an error.  The effects know the number of the restoring write,
+** which is the cause if they are done again. */
+static int undo_entry(lua_State *L, mwb_state *s, size_t i) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
+  mwb_place p = mwb_find_entries(L, KEPT);
+  undo u = {L, p.held, p.table, MW_NONE, 0, 0};
+  const mw_entry entry = p.entries[i];
+  uint64_t seq = s->engine->journal.seq;
+  int status;
+  if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
+  s->given = mw_entry_number(&entry);
+  status = restore_entry(&u, s, &entry, NULL, 0);
+  s->given = 0;
+  if (status != LUA_OK || fx->is_view) return status;
+  if (s->engine->journal.seq == seq) seq = 0;
+  fx->entries[i].context = (seq == 0) ? 0 : (uint32_t)s->engine->journal.seq;
+  return LUA_OK;
+}
+
 /* undo(effects) -> the first error: gives all objects their old values, and
 ** tells the watches.  The restoring writes are appended to the journal, as all
 ** writes are. */
@@ -661,15 +692,13 @@ static int undo_effects(lua_State *L) {
     lua_settop(L, FIRST_ERROR);
     return lua_error(L);
   }
+  ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 0;
   for (; i > 0; i--) {
-    mwb_place p = mwb_find_entries(L, KEPT);
-    undo u = {L, p.held, p.table, MW_NONE, 0, 0};
-    const mw_entry entry = p.entries[i - 1];
-    if (mwb_alive(L, s, entry.obj) &&
-        restore_entry(&u, s, &entry, NULL, 0) != LUA_OK)
-      return lua_error(L);
+    if (undo_entry(L, s, i - 1) != LUA_OK) return lua_error(L);
     lua_settop(L, heard);
   }
+  if (!((mwb_effects *)lua_touserdata(L, KEPT))->is_view)
+    ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 1;
   tell_all_memos(L, s);
   mwb_tell_undone(L, s, heard, FIRST_ERROR);
   lua_settop(L, FIRST_ERROR);

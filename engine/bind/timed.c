@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "delivery.h"
 #include "lane.h"
 #include "options.h"
 #include "os.h"
@@ -76,6 +77,7 @@ struct mwb_scope {
   int64_t waited; /* how long the coroutine had been suspended then */
   mwb_lane *lane; /* the coroutine's, which LANE holds */
   mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS]; /* in its coroutine's lists */
+  uint64_t entered;  /* see mwb_scope_entered */
   lua_Integer place; /* in the lane's table; 0: not in the list */
   text name, column;
   uint8_t counts; /* COUNTS_NAME... */
@@ -126,6 +128,8 @@ static void add_scope(lua_State *L, scope *sc, int index) {
   lua_pop(L, 2);
   sc->place = place;
   link_scope(sc, MWB_OPEN);
+  sc->entered = mwb_entered(sc->state);
+  mwb_turn_context(sc->state);
 }
 
 /* Finds out what the time of a scope with a column is added to.  Only the
@@ -182,6 +186,7 @@ static void end_scope(lua_State *L, scope *sc) {
     time = mwb_now(NULL) - sc->begun - (mwb_waited(sc->lane) - sc->waited);
   sc->open = 0;
   if (sc->place != 0) unlink_scope(sc, MWB_OPEN);
+  mwb_turn_context(s);
   if (sc->counts != 0) unlink_scope(sc, MWB_COUNTING);
   if (sc->column.bytes != NULL && --s->columns == 0)
     s->wall += mwb_now(NULL) - s->wall_since;
@@ -510,6 +515,8 @@ const mwb_scope *mwb_outermost_scope(lua_State *L, const mwb_state *s) {
 const mwb_scope *mwb_inner_scope(const mwb_scope *sc) {
   return sc->inner[MWB_OPEN];
 }
+
+uint64_t mwb_scope_entered(const mwb_scope *sc) { return sc->entered; }
 
 const char *mwb_scope_name(const mwb_scope *sc, size_t *len) {
   *len = sc->name.len;

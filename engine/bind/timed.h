@@ -23,6 +23,9 @@ typedef struct mwb_scope mwb_scope;
 const mwb_scope *mwb_outermost_scope(lua_State *L, const mwb_state *s);
 const mwb_scope *mwb_inner_scope(const mwb_scope *scope);
 
+/* Returns how many objects hierarchies had entered when the scope began. */
+uint64_t mwb_scope_entered(const mwb_scope *scope);
+
 /* Returns a scope's name, which lasts as long as the scope. */
 const char *mwb_scope_name(const mwb_scope *scope, size_t *len);
 

@@ -234,10 +234,26 @@ static void note_cell(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, cell - 1);
 }
 
+/* Returns the nearest transaction that records cells: this one, or one around
+** that is still open; or 0. */
+static mw_owner recorder_of(const mwb_state *s, mw_owner owner) {
+  mwb_transaction *tx;
+  mw_owner at = owner;
+  if (owner == 0) return 0;
+  tx = transaction_of(s, owner);
+  if (tx->cells == 0 || is_open(s, tx->cells, tx->cells_order))
+    return tx->cells;
+  while (at != 0 && transaction_of(s, at)->cells != at)
+    at = mw_owner_parent(s->engine, at);
+  tx->cells = at;
+  tx->cells_order = transaction_of(s, at)->order;
+  return at;
+}
+
 /* Appends entries for the cells of the transaction and of those around it. */
 static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
-  mw_owner of = transaction_of(s, owner)->cells;
-  for (; of != 0; of = transaction_of(s, of)->outer_cells) {
+  mw_owner of = recorder_of(s, owner);
+  while (of != 0) {
     lua_Integer i, n;
     push_extra(L, s, of, "cells");
     n = (lua_Integer)lua_rawlen(L, -1);
@@ -246,18 +262,62 @@ static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
       note_cell(L, s, owner);
     }
     lua_pop(L, 1);
+    of = recorder_of(s, mw_owner_parent(s->engine, of));
   }
 }
 
-/* The values of the cells in the array at `index` are known from now on. */
-static void know_cells(lua_State *L, int index) {
+/* Returns the transaction that began last of those that record the cell on the
+** top. */
+static mw_owner last_recorder(lua_State *L, const mwb_state *s) {
+  mw_owner owner, last = 0;
+  for (owner = 1; owner < s->size_transactions; owner++) {
+    const mwb_transaction *tx = transaction_of(s, owner);
+    lua_Integer i = 0;
+    if (tx->order == 0 || tx->cells != owner) continue;
+    if (last != 0 && tx->order < transaction_of(s, last)->order) continue;
+    push_extra(L, s, owner, "cells");
+    while (lua_rawgeti(L, -1, ++i) != LUA_TNIL && !lua_rawequal(L, -1, -3))
+      lua_pop(L, 1);
+    if (!lua_isnil(L, -1)) last = owner;
+    lua_pop(L, 2);
+  }
+  return last;
+}
+
+/* The transaction records the cells in the array at `index` from now on.  What
+** others who record such a cell do not know yet is their write. */
+static void record_cells(lua_State *L, mwb_state *s, mw_owner owner,
+                         int index) {
+  mwb_transaction *tx = transaction_of(s, owner);
   lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    if (mwb_count_cell(L, -1, 0) > 0)
+      note_cell(L, s, last_recorder(L, s));
+    else
+      lua_pop(L, 1);
+  }
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, index, i);
     mwb_push_cell(L, -1);
     mwb_know_cell(L, lua_gettop(L) - 1);
+    mwb_count_cell(L, -1, 1);
     lua_pop(L, 1);
   }
+  tx->cells = owner;
+  tx->cells_order = tx->order;
+}
+
+/* The transaction, whose extras are on the top, ends. */
+static void release_cells(lua_State *L, const mwb_state *s, mw_owner owner) {
+  lua_Integer i = 0;
+  if (transaction_of(s, owner)->cells != owner) return;
+  mwb_raw_field(L, lua_gettop(L), "cells");
+  while (lua_rawgeti(L, -1, ++i) != LUA_TNIL) {
+    mwb_count_cell(L, -1, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 2);
 }
 
 /* }====================================================== */
@@ -356,10 +416,8 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
     lua_rawset(L, -3);
     lua_pop(L, 1);
   }
-  if (lua_isnil(L, options + CELLS)) return;
-  know_cells(L, options + CELLS);
-  tx->outer_cells = tx->cells;
-  tx->cells = owner;
+  if (!lua_isnil(L, options + CELLS))
+    record_cells(L, s, owner, options + CELLS);
 }
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
@@ -388,7 +446,8 @@ static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   tx->held = t->held.n;
   if (parent != 0) {
     tx->where = transaction_of(s, parent)->where;
-    tx->cells = transaction_of(s, parent)->cells;
+    tx->cells = recorder_of(s, parent);
+    tx->cells_order = transaction_of(s, tx->cells)->order;
   }
   if (begun != 0) {
     mwb_push(L, s, MWB_BEGINS);
@@ -453,6 +512,7 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
   mwb_transaction *tx = transaction_of(s, owner);
   if (tx->extras) {
     push_extras(L, s, owner);
+    release_cells(L, s, owner);
     mwb_push_values(L, tx->of);
     lua_pushnil(L);
     lua_rawseti(L, -2, -(lua_Integer)owner);
@@ -507,12 +567,24 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, top);
 }
 
-/* Recorders keep what is about to be taken back. */
-static void tell_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+/* Pushes what is about to be taken back, if a recorder keeps that, or nil. */
+static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (s->takes)
+    mwb_push_entries(L, s, owner);
+  else
+    lua_pushnil(L);
+}
+
+/* Recorders keep the entries at `taken`, which were taken back when the entry
+** `at` was the last one; without memory they lose them. */
+static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
+  if (lua_isnil(L, taken)) return;
   mwb_push(L, s, MWB_TAKEN);
-  mwb_push_entries(L, s, owner);
-  lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
-  if (call_quietly(L, s, 2) != LUA_OK) lua_error(L);
+  if (!lua_isnil(L, -1)) {
+    lua_pushvalue(L, taken);
+    lua_pushinteger(L, (lua_Integer)at);
+    call_quietly(L, s, 2);
+  }
   lua_pop(L, 1);
 }
 
@@ -524,11 +596,12 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = tx->of;
   const mwi_owner *o = &s->engine->journal.owners[owner];
   uint32_t held = tx->held;
-  int newest = t->newest == owner, first = lua_gettop(L) + 1;
+  uint64_t at = mw_delivery_last(s->engine);
+  int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
   int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
   luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
   note_cells(L, s, owner);
-  if (s->takes) tell_taken(L, s, owner);
+  push_taken(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
@@ -540,11 +613,13 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_close_heirs(L, t, heirs);
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
+  tell_taken(L, s, taken, at);
   mwb_tell_undone(L, s, heard, first);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
     make_calls(L, s, first);
   lua_settop(L, first);
+  lua_replace(L, taken);
 }
 
 /* Gives the child's calls to the parent, who makes them if it is taken back.

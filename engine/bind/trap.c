@@ -30,6 +30,7 @@
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
+#include "origin.h"
 #include "policy.h"
 #include "shadow.h"
 #include "trace.h"
@@ -322,10 +323,11 @@ static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
   return 1;
 }
 
-/* Guards that have written need the number, and those that are called after the
-** store may need it. */
+/* Guards that have written need the number; those that are called after the
+** store may need it, and memos. */
 uint64_t mwb_write_number(mwb_write *w) {
-  if (w->s->engine->watch.after > 0)
+  const mwi_watches *watch = &w->s->engine->watch;
+  if (watch->after > 0 || watch->results > 0)
     mw_change_number(w->s->engine, &w->change);
   return w->change.number;
 }
@@ -333,22 +335,11 @@ uint64_t mwb_write_number(mwb_write *w) {
 /* Returns the held values of an entry that can be appended at once, or NULL. */
 static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
-  if (s->wheres > 0) return NULL;
   if (owner == 0)
     return (journal->entries == 0 && mwb_page_is_ready(s)) ? &s->readers->held
                                                            : NULL;
-  if (s->transactions[owner].where || !mwi_journal_is_ready(journal, owner))
-    return NULL;
+  if (!mwi_journal_is_ready(journal, owner)) return NULL;
   return &mwb_coroutine_of(s, owner)->held;
-}
-
-/* Delivers the entry of a write that nobody owns. */
-static void deliver_simply(mwb_write *w, mw_entry *entry) {
-  static const mw_values values = {0, 0, 0};
-  mw_engine *e = w->s->engine;
-  entry->cause = mw_cause_now(e);
-  entry->seq = mwi_journal_stamp(&e->journal, entry->seq);
-  mwi_reader_deliver(e, entry, &values, 1, &w->L);
 }
 
 /* Stores and appends the entry, if that takes one `rawset` and there is room.
@@ -361,6 +352,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   int top, type;
   if (held == NULL || !is_simple(w, held, &entry)) return 0;
   entry.context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
@@ -376,12 +368,12 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner))) return 1;
   if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
   entry.obj = w->obj;
-  entry.where = 0;
   entry.seq = mwb_write_number(w);
+  entry.cause = mwb_cause(L, s);
   if (owner == 0) {
-    deliver_simply(w, &entry);
+    entry.seq = mwi_journal_stamp(&s->engine->journal, entry.seq);
+    mwi_reader_put(s->engine, &entry, 1);
   } else {
-    entry.cause = mw_cause_now(s->engine);
     mwi_journal_append(&s->engine->journal, owner, &entry);
   }
   return 1;

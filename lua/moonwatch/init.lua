@@ -79,6 +79,7 @@ private.whole = mw
 
 return defer(mw, {
   advance_frame = "times", array = "json", begin = "transaction",
+  check_replay = "check_replay",
   cleanup = "cleanup", cleanup_for = "cleanup", context = "context",
   count = "counters", counted = "counters", counters = "counters",
   diff = "json.diff",

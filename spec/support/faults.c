@@ -18,6 +18,7 @@
 
 #include "../../engine/bind/moonwatch_lua.h"
 #include "heap.h"
+#include "host.h"
 
 /* Lua 5.5 asks for a seed. */
 #if LUA_VERSION_NUM >= 505
@@ -55,7 +56,14 @@ static void preload(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_moonwatch_core);
   lua_setfield(L, -2, "moonwatch.core");
+  lua_pushcfunction(L, luaopen_host);
+  lua_setfield(L, -2, "host");
   lua_pop(L, 1);
+}
+
+static void close_state(lua_State *L) {
+  lua_close(L);
+  host_close();
 }
 
 /* A state with the table of scenarios at index 1. */
@@ -108,7 +116,7 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
     snprintf(problem, size, "failing run %zu: %s", n, message);
   else if ((message = run(L, scenario)) != NULL)
     snprintf(problem, size, "run after %zu: %s", n, message);
-  lua_close(L);
+  close_state(L);
   if (h.blocks != 0) snprintf(problem, size, "%zu live after %zu", h.blocks, n);
   if (h.errors != 0) snprintf(problem, size, "wrong sizes in run %zu", n);
   return refusals;
@@ -147,7 +155,7 @@ static void try_names(void) {
   lua_pushvalue(L, 1);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     report(0, "public functions", "all", lua_tostring(L, -1));
-    lua_close(L);
+    close_state(L);
     return;
   }
   n = (int)lua_rawlen(L, -1);
@@ -156,7 +164,7 @@ static void try_names(void) {
     lua_rawgeti(L, -1, i);
     printf("  %s\n", lua_tostring(L, -1));
   }
-  lua_close(L);
+  close_state(L);
 }
 
 /* {======================================================
@@ -187,7 +195,7 @@ static void try_states(void) {
       const char *message = pass_around(states[i]);
       report(message == NULL, "states", "side by side", message);
     }
-    lua_close(states[round]);
+    close_state(states[round]);
     report(heaps[round].blocks == 0, "states", "closed", "something is live");
   }
 }
@@ -221,7 +229,7 @@ static void try_late_finaliser(void) {
   if (luaL_dostring(L, code) != LUA_OK)
     report(0, "states", "late finaliser", lua_tostring(L, -1));
   before = passed;
-  lua_close(L);
+  close_state(L);
   report(passed > before, "states", "late finaliser", "did not end well");
   report(h.blocks == 0, "states", "late finaliser", "something is live");
 }
@@ -272,7 +280,7 @@ static void try_growth(void) {
     if (round == 4) before = now;
   }
   report(now <= before + 20000, "states", "growth", "there is more");
-  lua_close(L);
+  close_state(L);
 }
 
 /* From now on there is no more memory than is in use. */
@@ -303,7 +311,7 @@ static void try_collecting(void) {
   report(ok, "states", "collecting", lua_tostring(L, -1));
   report(h.refusals > 0, "states", "collecting", "there was enough");
   heap_set(&h, HEAP_GIVE, 0);
-  lua_close(L);
+  close_state(L);
 }
 
 typedef struct arena {
@@ -386,7 +394,7 @@ static void try_shared(void) {
   report(luaL_dostring(L, after) == LUA_OK && lua_toboolean(L, -1), "states",
          "shared", "it is another clock");
   try_shared_trace(L, e);
-  lua_close(L);
+  close_state(L);
 }
 
 /* With an argument, only the scenario of that name. */
@@ -396,7 +404,7 @@ int main(int argc, char **argv) {
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1))
     if (argc < 2 || strcmp(argv[1], lua_tostring(L, -2)) == 0)
       try_scenario(lua_tostring(L, -2));
-  lua_close(L);
+  close_state(L);
   try_names();
   try_states();
   try_late_finaliser();

@@ -203,6 +203,35 @@ function scenarios.strokes()
   check(#history:labels() == 1 and doc.x == 2)
 end
 
+-- Two passes are done, or the root is as it was.
+function scenarios.replayed()
+  look_back()
+  local mw = require "moonwatch"
+  local root, n, same, report = world(), 0, nil, nil
+  whole(function(had_memory)
+    return is_old(root) or not had_memory and is_new(root)
+  end, function()
+    same = mw.check_replay(root, function() change(root) end, { frames = 1 })
+  end)
+  check(same and is_new(root))
+  mw.track(root, { deep = true })
+  local hero = root.hero
+  whole(function(had_memory)
+    return root.hero == hero and hero.hp == 7 or
+      not had_memory and root.hero ~= hero and root.hero.hp == 2
+  end, function()
+    same, report = mw.check_replay(root, function()
+      n = n + 1
+      root.hero = { hp = 1, near = { root.items } }
+      root.hero.hp = 2
+      for i = 1, 20 do root.items[i] = n < 3 and i or n end
+    end, { frames = 2 })
+  end)
+  check(same == false and report.frame == 1 and report.second == 3)
+  check(#tostring(report) > 0 and report.path[1] == "items")
+  check(root.hero.hp == 2 and root.items[20] == 20)
+end
+
 -- A transaction whose handle is lost is taken back by the collector.
 function scenarios.lost()
   look_back()

@@ -1,7 +1,9 @@
 -- Random programs of coroutines that hold transactions, in the library and in a
 -- simulation: the list of all writes to each field, each with its owner.  A
 -- rollback removes the owner's writes; the field has the value of the last
--- write that is left.
+-- write that is left.  Nobody sees the writes to globals that no open
+-- transaction tracks, nor those to cells that none records: they change the
+-- value of the last write.
 --
 -- Some programs have batches; what guards hear is not compared in these.
 --
@@ -9,6 +11,7 @@
 -- coroutines the step goes, and what the last of these does.
 
 local mw = require "moonwatch"
+local private = require("moonwatch.core").private
 local support = require "support"
 
 local CLASS = {} -- the key of an object's class in the simulation
@@ -44,6 +47,27 @@ local function new_userdata(fields)
     __index = function(_, key) return fields[key] end,
     __newindex = function(_, key, value) rawset(fields, key, value) end,
   }, fields
+end
+
+local GLOBALS = 12 -- a table that only transactions track
+
+local CELLS = { 13, 14, 15 } -- the objects that are upvalues
+local LAST_TABLE = 12
+
+-- Returns functions that share upvalues, the upvalues' cells, and a function
+-- that sets one.
+local function new_cells()
+  local x, y, z
+  local functions = {
+    function(v) x = v return y end, function(v) y = v return z end,
+    function(v) z = v return x end,
+  }
+  local cells, names = {}, {}
+  for n, fn in ipairs(functions) do
+    cells[n] = private.cell(fn, 1)
+    names[n] = private.cell_name(cells[n])
+  end
+  return functions, cells, names
 end
 
 local World = {}
@@ -92,8 +116,28 @@ function World:expect(...)
   end
 end
 
+-- Does an open transaction track the globals?
+function World:has_globals()
+  for owner in pairs(self.open) do
+    if owner.globals then return true end
+  end
+  return false
+end
+
+-- Returns whether the transaction records the cell, and whether any does.
+function World:records(owner, i)
+  local any = false
+  for other in pairs(self.open) do any = any or other.cells[i] end
+  while owner and not (owner.open and owner.cells[i]) do owner = owner.parent end
+  return owner ~= nil, any
+end
+
 function World:note_write(i, key, value)
   local chain, owner = self:chain(i, key), self:owner()
+  if i == GLOBALS and not self:has_globals() then
+    chain[#chain].value = value
+    return
+  end
   local old = value_of(chain)
   local kind = key == CLASS and "metatable" or value == nil and "delete" or
     old == nil and "insert" or "update"
@@ -111,10 +155,18 @@ function World:note_write(i, key, value)
   end
 end
 
-function World:begin(job)
+function World:begin(job, opts)
   self.order = self.order + 1
   local owner = { order = self.order, parent = self:owner(), job = job,
-    entries = {}, open = true }
+    entries = {}, open = true, cells = {}, globals = opts and opts.globals }
+  for _, fn in ipairs(opts and opts.cells or {}) do
+    for n, other in ipairs(self.functions) do
+      if fn == other then
+        owner.cells[CELLS[n]] = true
+        owner.cells[CELLS[n % #CELLS + 1]] = true
+      end
+    end
+  end
   job.owners[#job.owners + 1] = owner
   self.open[owner] = true
   return owner
@@ -193,7 +245,12 @@ end
 -- Compares what an object holds with the simulation.
 function World:check_object(i)
   local raw, fields = self.hidden, self.fields[i]
-  if i ~= USERDATA then raw = mw.raw(self.objects[i]) end
+  if i > LAST_TABLE then
+    local _, value = private.cell_value(self.objects[i])
+    raw = { [self.names[i]] = value }
+  elseif i ~= USERDATA then
+    raw = mw.raw(self.objects[i])
+  end
   for key, chain in pairs(fields) do
     local real = nil
     if key ~= CLASS then real = rawget(raw, key)
@@ -312,13 +369,47 @@ local LIST = 3
 local actions = {}
 
 function actions.write(self, _, choose)
-  local i = choose(#self.objects)
+  local i = choose(LAST_TABLE)
   if choose(3) == 1 then i = choose(2) end
   if i == LIST then i = 1 end
   local key, value = self:key(choose), self:value(choose)
   self:log("write", self:text(key), "of object", i, self:text(value))
   self:note_write(i, key, value)
   self.objects[i][key] = value
+end
+
+-- A transaction that looks at its cells knows who wrote: a cell has no trap.
+-- What it is not to look at, nobody writes.
+function actions.cell(self, _, choose)
+  local n, value = choose(#CELLS), self:value(choose)
+  local i = CELLS[n]
+  local its, any = self:records(self:owner(), i)
+  if any and not its then return end
+  self:log("cell", n, self:text(value))
+  self.functions[n](value)
+  local chain = self:chain(i, self.names[i])
+  if not any then
+    chain[#chain].value = value
+  elseif not is_same(value_of(chain), value) then
+    self:note_write(i, self.names[i], value)
+  end
+  if any and choose(4) > 1 then
+    assert(mw.transaction(function() end))
+  else
+    mw.begin():rollback()
+  end
+end
+
+-- Options of a transaction, or nil.
+function World:options(choose)
+  local n = choose(8)
+  if n == 1 then return "label" end
+  if n == 2 then return { globals = self.objects[GLOBALS] } end
+  if n == 3 then return { cells = { self.functions[choose(#CELLS)] } } end
+  if n > 4 then return nil end
+  return { label = "both", where = true,
+    cells = { self.functions[1], self.functions[2] },
+    globals = self.objects[GLOBALS] }
 end
 
 function actions.several(self, its, choose)
@@ -402,8 +493,9 @@ local function probe_of(value)
 end
 
 function actions.begin(self, its, choose)
-  local owner = self:begin(its)
-  local tx = mw.begin(choose(4) == 1 and "label" or nil)
+  local opts = self:options(choose)
+  local owner = self:begin(its, opts)
+  local tx = mw.begin(opts)
   self:log("begin", owner.order, "of", its.id)
   owner.handle = probe_of(tx)
   self.handles[#self.handles + 1] = { tx = tx, owner = owner }
@@ -444,11 +536,11 @@ end
 
 -- Runs more steps in a transaction, which ends with them.
 function actions.block(self, its, choose, depth)
-  local owner, how = nil, choose(4)
+  local owner, how, opts = nil, choose(4), self:options(choose)
   local ok, err = pcall(function()
-    owner = self:begin(its)
+    owner = self:begin(its, opts)
     self:log("block", owner.order, "of", its.id)
-    local tx <close> = mw.begin()
+    local tx <close> = mw.begin(opts)
     local handle = { tx = tx, owner = owner }
     owner.handle, owner.closes = probe_of(tx), true
     if choose(3) == 1 then self.handles[#self.handles + 1] = handle end
@@ -475,8 +567,9 @@ end
 
 function actions.transaction(self, its, choose, depth)
   local owner, expected, failed
+  local opts = self:options(choose)
   local function run(...)
-    owner = self:begin(its)
+    owner = self:begin(its, opts)
     owner.closes = true
     self:log("transaction", owner.order, "of", its.id)
     failed = self:level(its, depth + 1) == "fail"
@@ -494,8 +587,8 @@ function actions.transaction(self, its, choose, depth)
     return ...
   end
   local ok, fx, result
-  if choose(3) == 1 then
-    ok, fx, result = mw.transaction("label", run, 5)
+  if opts then
+    ok, fx, result = mw.transaction(opts, run, 5)
   else
     ok, fx, result = mw.transaction(run, 5)
   end
@@ -602,7 +695,7 @@ end
 
 -- How often each action is chosen.
 local OFTEN = {
-  write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
+  write = 16, cell = 5, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4, batch = 2,
   untrack = 1,
   ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
@@ -680,7 +773,7 @@ local function make(first)
   local self = setmetatable({
     objects = {}, numbers = {}, fields = {}, chains = {}, seq = 0, order = 0,
     last_id = 0, jobs = {}, ids = {}, handles = {}, kept = {}, events = {},
-    expected = {}, heard = {}, lines = {}, at = 1, losses = 0, open = {},
+    expected = {}, heard = {}, lines = {}, at = 1, losses = 0, open = {}, names = {},
   }, World)
   local keep = { {}, { a = 1 }, { a = 2 } }
   keep[1].a, keep[2].b = keep[2], keep[3]
@@ -691,14 +784,19 @@ local function make(first)
     keep[1], keep[2], keep[3], { a = 1, d = 2 },
   }
   objects[USERDATA], self.hidden = new_userdata { a = 1, [LONG .. 6] = 2 }
+  objects[GLOBALS] = { a = 1, b = "two" }
+  local cells, names
+  self.functions, cells, names = new_cells()
+  for n, i in ipairs(CELLS) do objects[i], self.names[i] = cells[n], names[n] end
   self.objects = objects
   for i, obj in ipairs(objects) do
     self.numbers[obj] = i
     self.fields[i] = {}
-    for key, value in pairs(i == USERDATA and self.hidden or obj) do
+    for key, value in pairs(i == USERDATA and self.hidden or
+      i > LAST_TABLE and {} or obj) do
       self:chain(i, key)[1].value = value
     end
-    if i ~= USERDATA then self:chain(i, CLASS)[1].value = getmetatable(obj) end
+    if i < USERDATA then self:chain(i, CLASS)[1].value = getmetatable(obj) end
   end
   self:chain(4, CLASS)
   for i = 1, 5 do mw.track(objects[i]) end
@@ -719,7 +817,7 @@ local function make(first)
     end
   end
   for i in ipairs(objects) do
-    if i ~= 10 and choose(2) == 1 then
+    if i ~= 10 and i < GLOBALS and choose(2) == 1 then
       mw.watch(objects[i], guard, { once = false })
       self.heard[i] = true
     end

@@ -23,7 +23,24 @@ local recorder = {}
 -- share the table.  A recorder that the program has dropped leaves the table.
 private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 local running = private.recorders
-local made = #running
+
+-- Returns the number of the recorder that was made last, or 0.
+local function last_number()
+  local last = 0
+  for number in pairs(running) do last = math.max(last, number) end
+  return last
+end
+
+-- The core asks for the names when a write comes and others execute than at the
+-- last write.
+private.paths(function()
+  local names
+  for hierarchy in next, private.hierarchies or {} do
+    local path = hierarchy:path()
+    names = names and table.move(path, 1, #path, #names + 1, names) or path
+  end
+  return names or {}
+end)
 
 -- {======================================================
 -- Entries that are kept
@@ -32,8 +49,10 @@ local made = #running
 -- Forgets what is older than the recorder's seconds.
 local function forget_old(self)
   if not self.seconds then return end
-  local seq = private.entry_since(self.reader, now() - self.seconds)
-  if seq then private.seek_reader(self.reader, seq) end
+  local seq = private.entry_since(now() - self.seconds)
+  if not seq or seq <= private.reader_state(self.reader) then return end
+  private.seek_reader(self.reader, seq)
+  if self.taken then self.taken:forget(seq - 1) end
 end
 
 -- Returns the numbers of the first and the last entry.
@@ -45,7 +64,7 @@ local function range(self)
 end
 
 --- Returns an iterator of the entries, those with the number `seq` and later.
--- What was taken back stands where it happened.
+-- What was taken back stands where that happened.
 function Recorder:entries(seq)
   self = state_of(self, "entries")
   check.argument(seq == nil or math.type(seq) == "integer", 1, "entries",
@@ -54,7 +73,8 @@ function Recorder:entries(seq)
   local from = math.max(first, seq or first)
   local delivered = private.look_entries(
     self.look or (private.look(from, last)), from)
-  return self.taken and self.taken:between(delivered, from) or delivered
+  if not self.taken then return delivered end
+  return self.taken:between(delivered, math.max(seq or 0, 0))
 end
 
 --- Returns how many entries there are.
@@ -84,9 +104,14 @@ local function tell_taken()
   local any = false
   for _, self in pairs(running) do any = any or self.taken ~= nil end
   private.keep_taken(any and function(entries, at)
+    local told = false
     for _, self in pairs(running) do
-      if self.taken then self.taken:keep(entries, at) end
+      if self.taken then
+        self.taken:keep(entries, at)
+        told = true
+      end
     end
+    if not told then private.keep_taken(nil) end -- they were dropped
   end or nil)
 end
 
@@ -99,6 +124,7 @@ local function stop(self)
   self.first, self.last, self.missed, self.look = first, last, lost, look
   private.close_reader(self.reader)
   running[self.number] = nil
+  private.stopped[self] = true
   tell_taken()
 end
 
@@ -126,11 +152,10 @@ function recorder.recorder(opts)
   }
   local self = new(state)
   private.quietly(function()
-    state.reader = private.open_reader(capacity, false, opts.where or false,
-      opts.scopes ~= false)
-    made = made + 1
-    state.number = made
-    running[made] = state
+    state.reader = private.open_reader(capacity, opts.where or false,
+      opts.scopes ~= false, true)
+    state.number = last_number() + 1
+    running[state.number] = state
     if state.taken then tell_taken() end
   end)
   return self
@@ -142,32 +167,35 @@ end
 -- Questions
 -- =======================================================
 
--- Returns the number of the last delivered entry of a field that is kept.
-local function find_seq(self, obj, key)
-  local first, last = range(self)
-  if not self.look then
-    local seq = private.find_entry(obj, key, last + 1)
-    return seq and seq >= first and seq or nil
-  end
-  for i = last - first + 1, 1, -1 do
+-- Returns the last delivered entry of a field that is kept.
+local function find_kept(self, obj, key)
+  for i = self.last - self.first + 1, 1, -1 do
     local object, its_key = private.look_entry(self.look, i)
     if rawequal(object, obj) and rawequal(its_key, key) then
-      return first + i - 1
+      return private.look_entries(self.look, self.first + i - 1)()
     end
   end
+end
+
+-- Likewise, while the recorder runs; or the last writer of what is there now.
+local function find_last(obj, key)
+  local seq = private.find_entry(obj, key)
+  if seq then return private.look_entries((private.look(seq, seq)))() end
+  local now = type(obj) == "table" and rawget(core.raw(obj), key)
+  if now == nil then return nil end
+  return private.kept_writer(obj, key, now)
 end
 
 local function why(self, obj, key)
   local open = not self.look and private.open_entry(obj, key)
   if open then return open end
-  local seq = find_seq(self, obj, key)
+  local entry = self.look and find_kept(self, obj, key) or
+    not self.look and find_last(obj, key) or nil
   if self.taken then
-    local entry, at = self.taken:find(obj, key)
-    if entry and at >= (seq or 0) then return entry end
+    local taken_back, at = self.taken:find(obj, key)
+    if taken_back and at >= (entry and entry.seq or 0) then return taken_back end
   end
-  if seq then
-    return private.look_entries(self.look or (private.look(seq, seq)), seq)()
-  end
+  return entry
 end
 
 --- Returns the entry of the last write to a field, or nil.
@@ -178,10 +206,9 @@ end
 --- Likewise, of the running recorder that was made last.
 function recorder.why(obj, key)
   check.dot("why", obj)
-  local last = 0
-  for number in pairs(running) do last = math.max(last, number) end
-  if last == 0 then return nil, "no recorder is running" end
-  return why(running[last], obj, key)
+  local its = running[last_number()]
+  if not its then return nil, "no recorder is running" end
+  return why(its, obj, key)
 end
 
 --- Returns what an object held after an entry.

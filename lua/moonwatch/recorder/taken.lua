@@ -24,8 +24,7 @@ local function drop_first(self)
   self.first = self.first + 1
 end
 
---- Keeps the entries of a transaction that is taken back.
-function Taken:keep(entries, at)
+local function keep(self, entries, at)
   for _, entry in ipairs(entries) do
     local last = self.last + 1
     self.at[last], self.entries[last] = at, entry
@@ -34,6 +33,22 @@ function Taken:keep(entries, at)
       drop_first(self)
       self.lost = self.lost + 1
     end
+  end
+end
+
+--- Keeps the entries of a transaction that was taken back, or loses those for
+-- which there is no memory.
+function Taken:keep(entries, at)
+  local last = self.last
+  if not pcall(keep, self, entries, at) then
+    self.lost = self.lost + #entries - (self.last - last)
+  end
+end
+
+--- Forgets what was taken back before the entry `at` was delivered.
+function Taken:forget(at)
+  while self.first <= self.last and self.at[self.first] < at do
+    drop_first(self)
   end
 end
 

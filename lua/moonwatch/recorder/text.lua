@@ -6,6 +6,8 @@
 
 local core = require "moonwatch.core"
 local label = require "moonwatch.trace.label"
+local named = require "moonwatch.policy.named"
+local object_class = require "moonwatch.policy.object_class"
 
 local private = core.private
 local way, metatable = private.way, private.metatable
@@ -16,15 +18,28 @@ local LONGEST = 60 -- a string that is longer is cut
 local DEEPEST = 20 -- causes, one because of another
 
 local function is_word(key)
-  return type(key) == "string" and key:find "^[%a_][%w_]*$" ~= nil
+  return type(key) == "string" and #key <= LONGEST and
+    key:find "^[%a_][%w_]*$" ~= nil
+end
+
+local ESCAPES = {
+  ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"', ["\\"] = "\\\\",
+}
+
+local function escape(c) return ESCAPES[c] or ("\\%d"):format(c:byte()) end
+
+-- Cuts between two characters of UTF-8.
+local function cut(s)
+  local short = s:sub(1, LONGEST)
+  if s:find("^[\x80-\xBF]", LONGEST + 1) then
+    short = short:gsub("[\xC0-\xFF][\x80-\xBF]*$", "")
+  end
+  return short .. "..."
 end
 
 local function quoted(s)
-  if #s > LONGEST then s = s:sub(1, LONGEST) .. "..." end
-  return ('"%s"'):format(s:gsub('[%c"\\]', {
-    ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"',
-    ["\\"] = "\\\\",
-  }))
+  if #s > LONGEST then s = cut(s) end
+  return '"' .. s:gsub('[%c"\\]', escape) .. '"'
 end
 
 -- Returns the step of a name.
@@ -35,7 +50,7 @@ end
 
 -- Returns what people call an object that is in no other object.
 local function own_name(obj, numbered)
-  local name = label.of(obj)
+  local name = label.of(obj) or object_class.name(metatable(obj))
   if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
   return numbered and ("%s#%d"):format(name, core.id(obj)) or name
 end
@@ -69,6 +84,14 @@ function text.of_value(value)
   return text.of_object(value)
 end
 
+-- Returns the name of the class with a metatable.
+local function class_text(mt)
+  if type(mt) ~= "table" then return text.of_value(mt) end
+  local class = object_class.of_metatable(mt)
+  return named.name(class) or object_class.name(class) or
+    object_class.name(mt) or text.of_value(mt)
+end
+
 local function what_of(e)
   local object = text.of_object(e.object)
   if e.kind == "metatable" then return "class of " .. object end
@@ -80,8 +103,9 @@ end
 
 -- Returns a line for one entry.
 local function line_of(e)
-  local parts = { ("%s: %s -> %s"):format(what_of(e), text.of_value(e.old),
-    text.of_value(e.new)) }
+  local value = e.kind == "metatable" and class_text or text.of_value
+  local parts = { ("%s: %s -> %s"):format(what_of(e), value(e.old),
+    value(e.new)) }
   local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
   if e.where then add("%s", e.where) end
   if e.scope and e.scope[1] then
@@ -98,10 +122,18 @@ local function line_of(e)
   return table.concat(parts, ", ")
 end
 
+-- The recorders that have stopped; the program may have dropped some.
+private.stopped = private.stopped or setmetatable({}, { __mode = "k" })
+
 -- Returns the delivered entry with the number `seq`, or nil.
 local function entry_of(seq)
   local look, n = private.look(seq, seq)
-  return n == 1 and private.look_entries(look)() or nil
+  if n == 1 then return private.look_entries(look)() end
+  for its in pairs(private.stopped) do
+    if seq >= its.first and seq <= its.last then
+      return private.look_entries(its.look, seq)()
+    end
+  end
 end
 
 --- Returns an entry and its causes, a line each.

@@ -1,0 +1,191 @@
+--- mw.check_replay: the first write in which two runs of a program differ.
+-- SPDX-License-Identifier: MIT
+--
+-- All happens in one transaction, so an error of the program, or from outside,
+-- leaves the root as it was:
+--
+--     whole
+--       first pass       committed
+--       back             rolled back
+--         undo the first pass
+--         second pass    rolled back
+--         compare
+--
+-- So at the end the root is as after the first pass, whatever the second one
+-- did, and the writes of the first pass are all that is recorded.
+--
+-- The passes are compared while the root is as it was before both.  Then an
+-- object that a pass has made holds what it held when the pass put it below the
+-- root; later writes to it are entries.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local new_matching = require "moonwatch.replay.matching"
+local report = require "moonwatch.replay.report"
+local state = require "moonwatch.effects.state"
+local transaction = require("moonwatch.transaction").transaction
+
+local private = core.private
+local get, differs = private.entry, private.differs
+
+local WHERE, DONE = { where = true }, {}
+
+-- Returns the result of `f(...)`, called in a transaction with places.
+local function attempt(f, ...)
+  local ok, fx, result = transaction(WHERE, f, ...)
+  if not ok then error(fx, 0) end
+  return result
+end
+
+-- Returns the result of `f(...)`, called in a transaction that is taken back.
+local function pretend(opts, f, ...)
+  local result
+  local _, err = transaction(opts, function(...)
+    result = f(...)
+    error(DONE, 0)
+  end, ...)
+  if err ~= DONE then error(err, 0) end
+  return result
+end
+
+-- {======================================================
+-- Passes
+-- =======================================================
+
+-- Runs the frames.  Returns the effects, and an array with the number of
+-- entries up to the end of each frame.
+local function pass(its)
+  local owner, ends = private.owner(), {}
+  for n = 1, its.frames do
+    if its.before then its.before(n) end
+    its.step()
+    ends[n] = private.moment()
+  end
+  return { private.copy_pass(owner, ends), ends }
+end
+
+-- Tracks all below the root until the transaction ends.  What the program
+-- itself tracks and watches, before or meanwhile, makes no difference to the
+-- table that holds the root; but the policy may keep the root out of it.
+local function include(root)
+  local holder, tracked = { root }, nil
+  private.on_end(function()
+    private.end_track(holder)
+    if tracked then private.end_track(tracked) end
+  end)
+  core.track(holder, { deep = true })
+  if private.has_below(root) then return end
+  tracked = root
+  core.track(tracked, { deep = true })
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Comparison
+-- =======================================================
+
+local function write_at(fx, i)
+  local object, key, old, new, kind, where = get(fx, i)
+  if not kind then return nil end
+  return {
+    object = object, key = key, old = old, new = new, kind = kind,
+    where = where,
+  }
+end
+
+-- The write `put` has put an object somewhere that had the value in a field;
+-- without a key, as its class.
+local function field_write(put, object, key, value)
+  return {
+    object = object, key = key, new = value, where = put.where,
+    kind = key == nil and "metatable" or "insert",
+  }
+end
+
+-- Tells whether two writes of a kind have stored the same.
+local function same_value(matching, kind, a, b)
+  if kind == "call" then return state.same(a, b) end
+  if kind == "metatable" then return matching:same_class(a, b) end
+  return matching:same(a, b)
+end
+
+-- Returns the writes number `i` of both passes if they differ, or if what they
+-- put somewhere does; or nil.
+local function compare_write(matching, one, other, i)
+  local object, key, _, new, kind = get(one, i)
+  local object2, key2, _, new2, kind2 = get(other, i)
+  if kind ~= kind2 or not matching:same(object, object2) or
+    not matching:same(key, key2) or
+    not same_value(matching, kind, new, new2) then
+    return write_at(one, i), write_at(other, i)
+  end
+  matching:put(new, object, key)
+  local inside, its_key, a, b = matching:difference()
+  if inside == nil then return nil end
+  return field_write(write_at(one, i), inside, its_key, a),
+    field_write(write_at(other, i), inside, its_key, b)
+end
+
+-- Returns the number of the first frame that differs, and its two writes; or
+-- nil.
+local function compare(matching, first, second)
+  local one, other, ends, ends2 = first[1], second[1], first[2], second[2]
+  local i = 1
+  for n = 1, #ends do
+    local last = math.min(ends[n], ends2[n])
+    local at = differs(one, other, i, last)
+    while at do
+      local a, b = compare_write(matching, one, other, at)
+      if a then return n, a, b end
+      at = differs(one, other, at + 1, last)
+    end
+    i = last + 1
+    if ends[n] > last then return n, write_at(one, i) end
+    if ends2[n] > last then return n, nil, write_at(other, i) end
+  end
+end
+
+-- }======================================================
+
+-- Goes back and runs the second pass.  Returns nil, or a function that makes
+-- the report once the root is as after the first pass.
+local function go_back(its, first)
+  local problem = private.undo(first[1])
+  if problem ~= nil then error(problem, 0) end
+  local second = pretend(WHERE, pass, its)
+  local matching = new_matching(its.root)
+  local n, a, b = compare(matching, first, second)
+  if not n then return nil end
+  return report.prepare(its.root, matching, n, a, b)
+end
+
+local function check_all(its)
+  include(its.root)
+  local first = attempt(pass, its)
+  local make_report = pretend({}, go_back, its, first)
+  return make_report and make_report()
+end
+
+local OPTIONS = { frames = "count", before = "function" }
+local FRAMES = 8
+
+--- Calls `step()` so many times, takes all back, calls it as often again and
+-- compares the writes.  Returns true; or false and a report of the first write
+-- that differs.  The root is then as after the first pass.  An error of `step`
+-- is raised, and the root is as it was.
+return function(root, step, opts)
+  check.argument(type(root) == "table", 1, "check_replay", "table", root)
+  local ours = private.is_ours(root)
+  check.that(not ours, 1, "check_replay", ("%s cannot be watched"):format(ours))
+  check.argument(type(step) == "function", 2, "check_replay", "function", step)
+  opts = check.options(opts, OPTIONS, 3, "check_replay")
+  local frames = opts.frames or FRAMES
+  check.that(frames >= 1, 3, "check_replay", "option 'frames' is less than 1")
+  local ok, fx, its = transaction(check_all, {
+    root = root, step = step, frames = frames, before = opts.before,
+  })
+  if not ok then error(fx, 0) end
+  if its then return false, its end
+  return true
+end

@@ -1,0 +1,128 @@
+--- What mw.check_replay says of the first write that differs.
+-- SPDX-License-Identifier: MIT
+
+local core = require "moonwatch.core"
+local label = require "moonwatch.trace.label"
+local literal = require "moonwatch.literal"
+local named = require "moonwatch.policy.named"
+local new_ways = require "moonwatch.effects.ways"
+local object_class = require "moonwatch.policy.object_class"
+
+local raw = core.raw
+
+local report = {}
+
+-- The state as it is now, for ways.lua.
+local now = { past = {} }
+function now.each() end
+function now.get(_, t, key) return rawget(raw(t), key) end
+function now.contents(_, t) return raw(t) end
+
+-- Returns a function from an object to the way to it, as things are now: an
+-- array of keys, or nil.
+local function ways_of(root)
+  local its = new_ways({ root = root }, now, true)
+  return function(object)
+    local way = its:of(object)
+    return way and table.move(way, 1, #way, 1, {})
+  end
+end
+
+-- {======================================================
+-- Text
+-- =======================================================
+
+local LONGEST = 60 -- of a string in the text
+
+local function text_of_class(class)
+  if class == nil then return "none" end
+  class = object_class.of_metatable(class)
+  return named.name(class) or object_class.name(class) or "a class"
+end
+
+-- Returns the text of an object: the way to it, or what people call it.
+local function name_of(object, way)
+  if not way then return label.of(object) or "a " .. type(object) end
+  local parts = { "root" }
+  for i, key in ipairs(way) do
+    parts[i + 1] = literal.write[type(key)] and literal.field(key) or
+      "[" .. type(key) .. "]"
+  end
+  return table.concat(parts)
+end
+
+-- Returns the text of a value; an object is named by the way that it had before
+-- the passes.
+local function text_of(value, ways)
+  if not literal.write[type(value)] then
+    return name_of(value, ways.before(value) or ways.after(value))
+  elseif type(value) == "string" and #value > LONGEST then
+    return literal.of(value:sub(1, LONGEST)) .. "..."
+  end
+  return literal.of(value)
+end
+
+-- Returns the text of a write, or of nil.
+local function line_of(write, ways)
+  if not write then return "no write" end
+  local object, key = write.object, write.key
+  local name = name_of(object, ways.after(object) or ways.before(object))
+  local text = text_of
+  if write.kind == "metatable" then
+    name, text = "the class of " .. name, text_of_class
+  elseif literal.write[type(key)] then
+    name = name .. literal.field(key)
+  else
+    name = name .. "[" .. text_of(key, ways) .. "]"
+  end
+  return ("%s: %s -> %s%s"):format(name, text(write.old, ways),
+    text(write.new, ways), write.where and ", " .. write.where or "")
+end
+
+-- }======================================================
+
+local function new(frame, first, second, ways, matching)
+  local write = first or second
+  local text = ("frame %d: the first write that differs\n  first:  %s\n" ..
+    "  second: %s"):format(frame, line_of(first, ways), line_of(second, ways))
+  local self = {
+    frame = frame, object = matching:first(write.object),
+    key = matching:first(write.key),
+    path = ways.after(write.object) or ways.before(write.object),
+    where = write.where, second_where = second and second.where,
+  }
+  if first then self.first = first.new end
+  if second then self.second = second.new end
+  return setmetatable(self, { __tostring = function() return text end })
+end
+
+-- Returns object -> the way to it now, for the objects of the writes.
+local function ways_before(root, matching, writes)
+  local way_of, known = ways_of(root), {}
+  for _, write in pairs(writes) do
+    for _, name in ipairs { "object", "key", "old", "new" } do
+      local value = write[name]
+      if value ~= nil and not literal.write[type(value)] then
+        value = matching:first(value)
+        known[value] = matching:way(value, way_of)
+      end
+    end
+  end
+  return known
+end
+
+--- Returns a function that makes the report of two writes, of which one may be
+-- nil.  `prepare` is called while the root is as before both passes, the
+-- function while it is as after the first one.
+function report.prepare(root, matching, frame, first, second)
+  local known = ways_before(root, matching, { a = first, b = second })
+  return function()
+    local way_of = ways_of(root)
+    return new(frame, first, second, {
+      before = function(object) return known[matching:first(object)] end,
+      after = function(object) return way_of(matching:first(object)) end,
+    }, matching)
+  end
+end
+
+return report
