@@ -3,7 +3,9 @@
 --
 -- Who applies what a feed gives has a copy.  After each look, the copy is
 -- compared with what was delivered: the contents of the objects, where fields
--- that open transactions have written hold what was there before.
+-- that open transactions have written hold what was there before.  What is not
+-- intercepted, because it was put below a table that an open transaction has
+-- taken out, is not compared before it is back.
 --
 -- A program is a list of numbers, one a step.
 
@@ -103,6 +105,7 @@ function Copy:compare(root)
     end
     if seen[object] then return end
     seen[object] = true
+    if not private.intercepts(object) then return end
     local is = contents(object)
     for key, value in next, is do
       local its = copy[key]
