@@ -870,7 +870,7 @@ return {
       program.]] } },
   { alias = "moonwatch.Source", [[What a trace can trace by itself.]],
     { "watch", [[each write to what is watched or tracked, with the values
-      before and after, and how many guards heard of it]] },
+      before and after, and how many guards were called]] },
     { "epoch", "clocks that advance" },
     { "transaction", "transactions" },
     { "hierarchy", "the objects that execute" } },

@@ -994,7 +994,7 @@ function timed:close() end
 
 ---What a trace can trace by itself.
 ---@alias moonwatch.Source
----| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards heard of it
+---| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards were called
 ---| "epoch" # clocks that advance
 ---| "transaction" # transactions
 ---| "hierarchy" # the objects that execute

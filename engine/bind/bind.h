@@ -49,6 +49,8 @@ typedef struct mwb_held {
   mwb_coroutine *of; /* NULL: the values are of effects, */
   int few;           /* and the effects have them without a table? */
   uint32_t n;        /* numbers in use: 1 to n */
+  uint32_t kept;     /* of a coroutine: the first numbers, which are those of
+                     ** short strings, stay when all transactions have ended */
   uint32_t id; /* not 0, and different for each table and after each release */
 } mwb_held;
 
@@ -128,6 +130,8 @@ enum {
   MWB_OPENED,    /* number -> batch, weakly held */
   MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
+  MWB_HISTORY,   /* the metatable of histories, */
+  MWB_HISTORIES, /* and what Lua does for them: see history.c */
   MWB_CELL,      /* the metatable of cells */
   MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
   MWB_RESTORE,   /* functions that must exist before memory runs out */
@@ -256,6 +260,7 @@ typedef struct mwb_state {
   int classy;          /* are there tables in MWB_CLASSY? */
   int storing;         /* tables being stored: orphans may come back */
   int taking;          /* writes since the first orphan that waits */
+  uint64_t shadows;    /* moves when an object gets or loses its shadow */
   int emptied;         /* has a table been emptied that a loop may walk? */
   int heeds;           /* do tables have functions for reads? see reads.c */
   int reading;         /* are reads noted now? */
@@ -273,6 +278,7 @@ typedef struct mwb_state {
   const void *guard_meta; /* metatables, for comparisons by address */
   const void *handle_meta;
   const void *begun_meta, *closer_meta;
+  const void *history_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
@@ -356,6 +362,9 @@ void mwb_push_state(lua_State *L);
 
 /* Pushes a new table with weak keys. */
 void mwb_push_ephemeron(lua_State *L, const mwb_state *s);
+
+/* Pushes a new table with weak values. */
+void mwb_push_weak(lua_State *L);
 
 /* Makes one of the state's values a table with weak keys. */
 void mwb_new_ephemeron(lua_State *L, int value);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "identity.h"
+#include "lane.h"
 #include "origin.h"
 #include "rollback.h"
 #include "timed.h"
@@ -156,7 +157,7 @@ static uint64_t count_frames(const mwb_state *s) {
   return n;
 }
 
-/* Returns the frames of the running coroutine, if one hierarchy has any. */
+/* Returns the frames of a coroutine, if one hierarchy has any. */
 static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n) {
   const mwi_hierarchies *all = &s->engine->scope;
   const mw_frame *frames = NULL;
@@ -175,24 +176,47 @@ static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n) {
   return frames;
 }
 
+/* Has the coroutine scopes of its own? */
+static int has_scopes(lua_State *of, mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  mw_handle thread;
+  uint32_t i, n = 0;
+  if (!lua_checkstack(of, LUA_MINSTACK)) return 0;
+  if (mwb_outermost_scope(of, s) != NULL) return 1;
+  if (count_frames(s) == 0) return 0;
+  lua_pushthread(of);
+  thread = mwb_handle_of(of, s, lua_gettop(of));
+  lua_pop(of, 1);
+  for (i = 0; n == 0 && i < all->n; i++)
+    if (all->all[i] != NULL) mw_hierarchy_stack(s->engine, i, thread, &n);
+  return n > 0;
+}
+
 /* Pushes the names of the scopes, the outermost first: those of mw.timed stand
-** among those of the hierarchy by the time of their begin. */
+** among those of the hierarchy by the time of their begin.  A coroutine without
+** scopes has those of the nearest one that waits for it. */
 static void push_scopes(lua_State *L, mwb_state *s) {
   const mwb_scope *timed;
   const mw_frame *frames;
+  lua_State *of = L;
   lua_Integer i, n, to = 0;
   uint32_t n_frames = 0, at = 0;
   mwb_push(L, s, MWB_PATHS);
-  if (lua_isnil(L, -1) || count_frames(s) == 0) {
-    lua_pop(L, 1);
+  lua_pushnil(L);
+  if (L != s->main && !has_scopes(L, s)) {
+    of = mwb_push_nearest(L, s, has_scopes);
+    if (of != NULL) lua_replace(L, -2);
+  }
+  if (of == NULL || lua_isnil(L, -2) || count_frames(s) == 0) {
+    lua_pop(L, 2);
     lua_newtable(L);
   } else {
-    lua_call(L, 0, 1);
+    lua_call(L, 1, 1);
   }
-  timed = mwb_outermost_scope(L, s);
+  timed = (of == NULL) ? NULL : mwb_outermost_scope(of, s);
   if (timed == NULL) return;
   n = (lua_Integer)lua_rawlen(L, -1);
-  frames = find_frames(L, s, &n_frames);
+  frames = find_frames(of, s, &n_frames);
   lua_newtable(L);
   for (i = 1; i <= n || timed != NULL;) {
     size_t len;
@@ -232,12 +256,19 @@ static int make_context(lua_State *L) {
   return 0;
 }
 
+/* Is any scope open anywhere? */
+static int is_scoped(const mwb_state *s) {
+  return s->scopes > 0 || count_frames(s) > 0 ||
+         (s->lane != NULL && s->lane->open > 0);
+}
+
 /* Is the context that of a write which the coroutine makes now? */
 static int is_present(lua_State *L, mwb_state *s) {
   const mwb_context *its = &s->context;
   return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
          (s->scoped == 0 ||
-          (its->entered == mwb_entered(s) && its->frames == count_frames(s))) &&
+          (its->entered == mwb_entered(s) && its->frames == count_frames(s) &&
+           (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
          (s->origins == 0 || L == s->main || mwb_has_origin(L, s));
 }
 

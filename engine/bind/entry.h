@@ -92,6 +92,9 @@ void mwb_push_value(lua_State *L, const mwb_held *held, int table,
 ** number. */
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
+/* How many short strings a coroutine keeps from one transaction to the next. */
+#define MWB_KEPT 8
+
 /*
 ** Returns the number of the string at `index`, whose address is `string`.
 ** Programs use a few strings as keys again and again, so recent strings are
@@ -104,6 +107,9 @@ static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
   mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
   if (known->string != string || known->id != held->id) {
     known->number = mwb_hold_value(L, held, table, index);
+    if (held->kept + 1 == held->n && held->kept < MWB_KEPT &&
+        lua_rawlen(L, index) <= s->short_string)
+      held->kept++;
     known->string = string;
     known->id = held->id;
   }
