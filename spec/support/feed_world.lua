@@ -63,11 +63,13 @@ end
 local Copy = {}
 Copy.__index = Copy
 
+-- Returns whether all writes to what is below the root are recorded now.
 function Copy:take(root)
-  local contents = delivered()
+  local contents, recorded = delivered(), true
   self.of = {}
   local function take(object)
     if self.of[object] then return self.of[object] end
+    recorded = recorded and private.intercepts(object)
     local copy = {}
     self.of[object] = copy
     for key, value in next, contents(object) do
@@ -76,6 +78,7 @@ function Copy:take(root)
     return copy
   end
   take(root)
+  return recorded
 end
 
 function Copy:set(object, key, new)
@@ -145,11 +148,12 @@ function Below:open(since)
   self.copy = setmetatable({ world = self.world }, Copy)
   if since then
     _, seq = mw.snapshot({})
-    self.copy:take(self.world.root)
-    self.pending = seq
-  else
-    self:begin(nil)
+    if self.copy:take(self.world.root) then
+      self.pending = seq
+      return
+    end
   end
+  self:begin(nil)
 end
 
 function Below:begin(since)
