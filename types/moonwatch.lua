@@ -721,6 +721,44 @@ function history:is_saved() end
 ---@class moonwatch.RestoreOptions
 ---@field into? table A live root, which gets the state in one transaction that changes what differs and keeps the objects that are the same by their way and kind.
 
+---What a feed gives, and how much it keeps.
+---@class moonwatch.FeedOptions
+---@field root? table Only what is below this table, which the feed tracks deeply if nobody does, until it is closed. By default, all that is tracked or watched.
+---@field capacity? integer The most entries that wait for a look; 65,536 by default.
+---@field not_from? string The origin whose writes are left out: see `mw.origin`.
+---@field since? integer The number of the entry after which the feed begins: the second result of `mw.snapshot`, or of `feed:seq()`.
+
+---Gives what changed since its last look.
+---@class moonwatch.Feed
+local feed = {}
+
+---Looks: returns an iterator of the entries since the last look, in their
+---order. Below a root, those of objects that were there at the last look, or
+---are there now.
+---@return fun(): moonwatch.Entry next
+function feed:read() end
+
+---Looks: returns an iterator of object, key, old and new value of each field
+---that has changed since the last look, and the kind of change; `"attach"` if
+---the new value is a table of which all fields follow.
+---@return fun(): (any, any, any, any, moonwatch.Kind|"attach") next
+function feed:changes() end
+
+---Returns how many entries were forgotten because there was no room, in all.
+---@return integer n
+function feed:lost() end
+
+---Returns the number of the last entry that was looked at.
+---@return integer seq
+function feed:seq() end
+
+---Returns how many entries wait for the next look, of the root or not.
+---@return integer n
+function feed:pending() end
+
+---Ends the feed. Also done by `<close>`, and when the feed is collected.
+function feed:close() end
+
 ---How frames are run again.
 ---@class moonwatch.ReplayOptions
 ---@field frames? integer How many; 8 by default.
@@ -1474,6 +1512,13 @@ function mw.snapshot(root, opts) end
 ---@return table? root
 ---@return string? message
 function mw.restore(bytes, opts) end
+
+---Returns a feed, which gives what changes from now on; with `since`, nil and a
+---message if not all entries since are kept.
+---@param opts? moonwatch.FeedOptions
+---@return moonwatch.Feed? feed
+---@return string? message
+function mw.feed(opts) end
 
 ---Calls `step()` for some frames, takes their writes back, calls it again as
 ---often, and compares the writes of both passes: returns true; or false and the

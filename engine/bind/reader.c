@@ -205,36 +205,33 @@ static void push_page_of(lua_State *L, int index, const look *its,
   lua_replace(L, -2);
 }
 
-/* Pushes an entry, still without fields. */
-static void push_entry(lua_State *L, const mwb_state *s, int look_at,
-                       uint32_t i) {
-  lua_createtable(L, 2, 0);
-  lua_pushvalue(L, look_at);
-  lua_rawseti(L, -2, 1);
-  lua_pushinteger(L, (lua_Integer)i + 1);
-  lua_rawseti(L, -2, 2);
-  mwb_push(L, s, MWB_ENTRY);
-  lua_setmetatable(L, -2);
-}
-
 /* Upvalues of `next_entry`, after state and objects. */
-enum { LOOK = 3, NUMBER };
+enum { LOOK = 3, META, NUMBER };
 
+/* Pushes an entry, still without fields. */
 static int next_entry(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
-  const look *its = (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
+  const look *its =
+      (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(NUMBER));
   if ((uint64_t)i >= its->n) return 0;
-  push_entry(L, s, lua_upvalueindex(LOOK), (uint32_t)i);
   lua_pushinteger(L, i + 1);
-  lua_replace(L, lua_upvalueindex(NUMBER));
+  lua_copy(L, -1, lua_upvalueindex(NUMBER));
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, lua_upvalueindex(LOOK));
+  lua_rawseti(L, -2, 1);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, 2);
+  lua_pushvalue(L, lua_upvalueindex(META));
+  lua_setmetatable(L, -2);
   return 1;
 }
 
 void mwb_push_entry_iterator(lua_State *L, lua_Integer first) {
+  const mwb_state *s = mwb_state_of(L);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
+  mwb_push(L, s, MWB_ENTRY);
   lua_pushinteger(L, first);
   lua_pushcclosure(L, next_entry, NUMBER);
 }
