@@ -591,8 +591,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"paths", set_paths},
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
-  static const luaL_Reg meta[] = {
-      {"__gc", close_reader}, {"__close", close_reader}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
   static const luaL_Reg entry[] = {{"__index", index_entry},
                                    {"__newindex", set_entry},
                                    {"__pairs", pairs_entry},

@@ -975,6 +975,17 @@ static int commit_method(lua_State *L) {
   return 1;
 }
 
+/* Takes the writes of the handle's transaction back, and pushes the first error
+** of a guard, or nil.  Without memory, the transaction stays open. */
+static void end_handle(lua_State *L, mwb_state *s, handle *h) {
+  h->ended = 1; /* for the guards that are told */
+  mwb_push(L, s, MWB_ENDLOST);
+  lua_pushinteger(L, (lua_Integer)h->owner);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  h->ended = 0;
+  lua_error(L);
+}
+
 /* rollback(transaction) -> effects */
 static int rollback_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -989,8 +1000,7 @@ static int rollback_method(lua_State *L) {
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
   lua_settop(L, 2);
-  h->ended = 1;
-  take_back(L, s, h->owner);
+  end_handle(L, s, h);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
   if (!lua_isnil(L, -1)) return lua_error(L);
   lua_pop(L, 1);
@@ -1015,8 +1025,7 @@ static int close_meta(lua_State *L) {
   handle *h = to_handle(L, s);
   int failed = !lua_isnoneornil(L, 2);
   if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  h->ended = 1;
-  take_back(L, s, h->owner);
+  end_handle(L, s, h);
   if (lua_isnil(L, -1)) return 0;
   if (!failed) return lua_error(L);
   warn_of(L, -1);
@@ -1270,6 +1279,8 @@ void mwb_close_transactions(mwb_state *s) {
     s->coroutines = t->next;
     mwi_free(s->engine, t, sizeof(*t));
   }
+  mwi_free(s->engine, s->readers, sizeof(*s->readers));
+  s->readers = NULL;
   mwi_free(s->engine, s->transactions,
            s->size_transactions * sizeof(mwb_transaction));
   s->transactions = NULL;
