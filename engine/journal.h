@@ -101,4 +101,7 @@ MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
 
 MWI_API void mwi_journal_close(mw_engine *e);
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_journal_bytes(const mw_engine *e);
+
 #endif

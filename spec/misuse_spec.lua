@@ -191,8 +191,8 @@ describe("calling a function of the library with a colon", function()
   }
   -- These take no argument, so a colon does no harm.
   local NONE = { advance_frame = true, frame = true, guard = true,
-    reset_counters = true, reset_frames = true, reset_times = true,
-    time_spent = true }
+    memory = true, reset_counters = true, reset_frames = true,
+    reset_times = true, time_spent = true }
 
   it("is told to use a dot", function()
     for name, f in pairs(mw) do
