@@ -433,3 +433,14 @@ void mwi_reader_close(mw_engine *e) {
   free_pages(e);
   mwi_free(e, part->list, part->size * sizeof(*part->list));
 }
+
+size_t mwi_reader_bytes(const mw_engine *e) {
+  const mwi_readers *part = &e->reader;
+  size_t bytes =
+      part->size * sizeof(*part->list) + part->n_pages * sizeof(*part->pages);
+  uint32_t i;
+  if (part->spare != NULL) bytes += PAGE_SIZE;
+  for (i = 0; i < part->n_pages; i++)
+    if (part->pages[i] != NULL) bytes += PAGE_SIZE;
+  return bytes;
+}

@@ -76,4 +76,7 @@ MWI_API void mwi_reader_lose(mw_engine *e);
 
 MWI_API void mwi_reader_close(mw_engine *e);
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_reader_bytes(const mw_engine *e);
+
 #endif
