@@ -638,6 +638,40 @@ return {
       way and kind.]] } },
 },
 
+{ page = "feeds", title = "Feeds",
+  { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, message?: \z
+      string", [[Returns a feed, which gives what changes from now on; with
+    `since`, nil and a message if not all entries since are kept.]] },
+  { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
+    keeps.]],
+    { "root?: table", [[Only what is below this table, which the feed tracks
+      deeply if nobody does, until it is closed. By default, all that is tracked
+      or watched.]] },
+    { "capacity?: integer", [[The most entries that wait for a look; 65,536 by
+      default.]] },
+    { "not_from?: string", [[The origin whose writes are left out: see
+      `mw.origin`.]] },
+    { "since?: integer", [[The number of the entry after which the feed begins:
+      the second result of `mw.snapshot`, or of `feed:seq()`.]] } },
+  { class = "moonwatch.Feed", name = "feed", [[Gives what changed since its last
+    look.]],
+    { "feed:read() -> next: fun(): moonwatch.Entry", [[Looks: returns an iterator
+      of the entries since the last look, in their order. Below a root, those of
+      objects that were there at the last look, or are there now.]] },
+    { "feed:changes() -> next: fun(): (any, any, any, any, \z
+        moonwatch.Kind|\"attach\")", [[Looks: returns an iterator of object, key,
+      old and new value of each field that has changed since the last look, and
+      the kind of change; `"attach"` if the new value is a table of which all
+      fields follow.]] },
+    { "feed:lost() -> n: integer", [[Returns how many entries were forgotten
+      because there was no room, in all.]] },
+    { "feed:seq() -> seq: integer", [[Returns the number of the last entry that
+      was looked at.]] },
+    { "feed:pending() -> n: integer", [[Returns how many entries wait for the next
+      look, of the root or not.]] },
+    { "feed:close()", [[Ends the feed. Also done by `<close>`, and when the feed
+      is collected.]] } },
+},
 { page = "replay", title = "Replay",
   { "mw.check_replay(root: table, step: function, opts?: \z
       moonwatch.ReplayOptions) -> same: boolean, report?: \z
@@ -870,7 +904,7 @@ return {
       program.]] } },
   { alias = "moonwatch.Source", [[What a trace can trace by itself.]],
     { "watch", [[each write to what is watched or tracked, with the values
-      before and after, and how many guards heard of it]] },
+      before and after, and how many guards were called]] },
     { "epoch", "clocks that advance" },
     { "transaction", "transactions" },
     { "hierarchy", "the objects that execute" } },
@@ -956,6 +990,18 @@ return {
   { "mw.advance_frame() -> n: integer", [[Begins the next frame and returns its
     number.]] },
   { "mw.reset_frames()", [[Goes back to frame 0.]] },
+},
+
+{ page = "costs", title = "Costs",
+  { "mw.memory() -> memory: moonwatch.Memory", [[Returns the bytes that the
+    library has allocated beside what Lua counts.]] },
+  { class = "moonwatch.Memory", [[Bytes by part.]],
+    { "objects: integer", [[Identities, tags of clocks, records of objects.]] },
+    { "watches: integer", [[Watches, and what is below what.]] },
+    { "journal: integer", [[What transactions and readers have recorded.]] },
+    { "names: integer", [[Hierarchies: stacks, names and tapes.]] },
+    { "traces: integer", [[The events and texts of traces.]] },
+    { "total: integer", [[The sum.]] } },
 },
 
 { page = "small", title = "Small things",

@@ -721,6 +721,44 @@ function history:is_saved() end
 ---@class moonwatch.RestoreOptions
 ---@field into? table A live root, which gets the state in one transaction that changes what differs and keeps the objects that are the same by their way and kind.
 
+---What a feed gives, and how much it keeps.
+---@class moonwatch.FeedOptions
+---@field root? table Only what is below this table, which the feed tracks deeply if nobody does, until it is closed. By default, all that is tracked or watched.
+---@field capacity? integer The most entries that wait for a look; 65,536 by default.
+---@field not_from? string The origin whose writes are left out: see `mw.origin`.
+---@field since? integer The number of the entry after which the feed begins: the second result of `mw.snapshot`, or of `feed:seq()`.
+
+---Gives what changed since its last look.
+---@class moonwatch.Feed
+local feed = {}
+
+---Looks: returns an iterator of the entries since the last look, in their
+---order. Below a root, those of objects that were there at the last look, or
+---are there now.
+---@return fun(): moonwatch.Entry next
+function feed:read() end
+
+---Looks: returns an iterator of object, key, old and new value of each field
+---that has changed since the last look, and the kind of change; `"attach"` if
+---the new value is a table of which all fields follow.
+---@return fun(): (any, any, any, any, moonwatch.Kind|"attach") next
+function feed:changes() end
+
+---Returns how many entries were forgotten because there was no room, in all.
+---@return integer n
+function feed:lost() end
+
+---Returns the number of the last entry that was looked at.
+---@return integer seq
+function feed:seq() end
+
+---Returns how many entries wait for the next look, of the root or not.
+---@return integer n
+function feed:pending() end
+
+---Ends the feed. Also done by `<close>`, and when the feed is collected.
+function feed:close() end
+
 ---How frames are run again.
 ---@class moonwatch.ReplayOptions
 ---@field frames? integer How many; 8 by default.
@@ -994,7 +1032,7 @@ function timed:close() end
 
 ---What a trace can trace by itself.
 ---@alias moonwatch.Source
----| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards heard of it
+---| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards were called
 ---| "epoch" # clocks that advance
 ---| "transaction" # transactions
 ---| "hierarchy" # the objects that execute
@@ -1119,6 +1157,15 @@ function metrics:add_to_set(name, member) end
 ---@param value number
 ---@param n integer
 function metrics:top_n(name, key, value, n) end
+
+---Bytes by part.
+---@class moonwatch.Memory
+---@field objects integer Identities, tags of clocks, records of objects.
+---@field watches integer Watches, and what is below what.
+---@field journal integer What transactions and readers have recorded.
+---@field names integer Hierarchies: stacks, names and tapes.
+---@field traces integer The events and texts of traces.
+---@field total integer The sum.
 
 ---Options of `mw.once`.
 ---@class moonwatch.OnceOptions
@@ -1475,6 +1522,13 @@ function mw.snapshot(root, opts) end
 ---@return string? message
 function mw.restore(bytes, opts) end
 
+---Returns a feed, which gives what changes from now on; with `since`, nil and a
+---message if not all entries since are kept.
+---@param opts? moonwatch.FeedOptions
+---@return moonwatch.Feed? feed
+---@return string? message
+function mw.feed(opts) end
+
 ---Calls `step()` for some frames, takes their writes back, calls it again as
 ---often, and compares the writes of both passes: returns true; or false and the
 ---first write that differs. The root is then as after the first pass. An error
@@ -1611,6 +1665,10 @@ function mw.advance_frame() end
 
 ---Goes back to frame 0.
 function mw.reset_frames() end
+
+---Returns the bytes that the library has allocated beside what Lua counts.
+---@return moonwatch.Memory memory
+function mw.memory() end
 
 ---Returns a set that is called with a key: `seen(key)` is true the first time.
 ---Of more than `max` keys (4096), the set forgets the key that it was asked for

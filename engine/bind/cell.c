@@ -15,7 +15,7 @@
 
 typedef struct cell {
   int place;
-  int empty; /* has the cell no value yet? */
+  int empty;     /* has the cell no value yet? */
   int recorders; /* the number of open transactions that record the cell */
 } cell;
 
@@ -145,11 +145,7 @@ void mwb_open_cell(lua_State *L, mwb_state *s) {
                                        {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_new_meta(L, MWB_CELL, "cell", none, none);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_CELLS);
   mwb_set_funcs(L, functions);
 }

@@ -92,7 +92,7 @@ static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
     }
     lua_pop(L, 1);
   }
-  t->held.n = 0;
+  t->held.n = t->held.kept = 0;
   t->held.id = ++t->s->held_ids;
   t->has_values = exists;
   t->shared = 0;
@@ -140,6 +140,7 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
     return NULL;
   }
   *record = t;
+  s->n_records++;
   t->s = s;
   t->L = L;
   t->held.of = t;
@@ -175,6 +176,7 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (s->coroutine == t) s->running = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, t->place);
   mwi_free(s->engine, t, sizeof(*t));
+  s->n_records--;
 }
 
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
@@ -247,6 +249,26 @@ static int follow(lua_State *L, const mwb_state *s, int by,
   return 1;
 }
 
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s)) {
+  lua_State *of = s->main, *nearest = NULL;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return NULL;
+  lua_pushnil(L);
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
+  while (of != NULL && of != L) {
+    if (f(of, s)) {
+      nearest = of;
+      lua_copy(L, top + 2, top + 1);
+    }
+    of = push_resumed(L, s, of);
+    if (of != NULL) lua_replace(L, top + 2);
+  }
+  lua_settop(L, (nearest == NULL) ? top : top + 1);
+  return nearest;
+}
+
 #define FEW 4
 
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
@@ -313,10 +335,6 @@ void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   learn_functions(L, s);
   mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
   mwb_new_ephemeron(L, MWB_RECORDS);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_HELDS);
 }

@@ -88,6 +88,11 @@ static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
   return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
 }
 
+/* Pushes the coroutine of those that wait for the running one which is nearest
+** and for which `f` returns not 0, and returns it; or returns NULL. */
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s));
+
 /* Is an entry needed for a write of nil to a field that is absent?  Effects
 ** leave the entry out.  It says that the owner has written the field later than
 ** others, who would restore another value. */

@@ -464,25 +464,35 @@ static int kind_of(const looking *w, const record *r) {
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
 }
 
-/* Tells of a record.  A field that holds a table which the program does not know
-** any more is told of, too: the program knows another one there. */
+/* Returns the member that a field holds after the record, if the program does
+** not know the member; else 0. */
+static uint32_t coming_with(const looking *w, const record *r) {
+  const mw_entry *last = last_of(w, r);
+  uint32_t m;
+  if (w->f->root == MW_NONE || last->type[MW_NOW] != MW_TOTHER ||
+      aspect_of(last) != MW_UPDATE)
+    return 0;
+  push_part(w, last, MW_NOW);
+  m = coming(w);
+  lua_pop(w->L, 1);
+  return m;
+}
+
+/* Tells of a record.  For a table of which the program is told anew, the program
+** needs to know all fields that hold the table. */
 static void tell_record(looking *w, const record *r) {
-  uint32_t first = r->first, m = 0;
+  uint32_t first = r->first, m = coming_with(w, r);
   int kind = (first == NONE) ? -1 : kind_of(w, r);
-  if (w->f->root != MW_NONE && last_of(w, r)->type[MW_NOW] == MW_TOTHER &&
-      aspect_of(last_of(w, r)) == MW_UPDATE) {
-    push_part(w, last_of(w, r), MW_NOW);
-    m = coming(w);
-    lua_pop(w->L, 1);
-  }
-  if (m != 0 && member_at(w, m)->stale) {
+  int told = m != 0 && is_told(w, m);
+  int attaches =
+      m != 0 && !told && (first != NONE || member_at(w, m)->stale);
+  if (told || attaches) {
     if (first == NONE) first = r->last;
     if (kind < 0) kind = MW_UPDATE;
   }
-  if (m != 0 && (is_told(w, m) || first == NONE)) m = 0;
-  if (m == 0 && kind < 0) return;
-  add_item(w, first, r->last, (m != 0) ? ATTACH : kind);
-  if (m != 0) tell(w, m);
+  if (kind < 0) return;
+  add_item(w, first, r->last, attaches ? ATTACH : kind);
+  if (attaches) tell(w, m);
 }
 
 /* Does the program know the object of the record?  Or, of those that come, has
@@ -525,7 +535,9 @@ static void tell_all(looking *w) {
     if (is_known(w, &w->records[i], 0)) tell_record(w, &w->records[i]);
   if (o->root == 0) return;
   for (i = 0; w->f->filters && i < w->n; i++)
-    if (is_known(w, &w->records[i], 1)) tell_record(w, &w->records[i]);
+    if (is_known(w, &w->records[i], 1) ||
+        (w->records[i].first == NONE && is_known(w, &w->records[i], 0)))
+      tell_record(w, &w->records[i]);
   for (m = o->came; m != 0; m = member_at(w, m)->came)
     if (member_at(w, m)->stale && !member_at(w, m)->lost) tell_again(w, m);
 }
@@ -611,11 +623,14 @@ static int push_told(lua_State *L, const mwb_state *s, const item *its) {
 static int next_change(lua_State *L) {
   const mwb_state *s = mwb_state_of(L);
   walk *its = (walk *)lua_touserdata(L, lua_upvalueindex(WALK));
-  while (its->at < its->n) {
+  while (its->at < its->n && s->engine != NULL) {
     const item *the = &its->items[its->at++];
     const mw_entry *last = &its->look->entries[the->last];
+    lua_settop(L, 0);
     if (the->first == NONE) return push_told(L, s, the);
-    if (s->engine == NULL || !mwb_alive(L, s, last->obj)) continue;
+    if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
+        lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL)
+      continue;
     push_walked(L, its, last, MW_KEY);
     push_walked(L, its, &its->look->entries[the->first], MW_OLD);
     push_walked(L, its, last, MW_NOW);
@@ -946,6 +961,7 @@ static int open_feed(lua_State *L) {
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, NOT_FROM);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
+  mwb_open_delivery(L, s);
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);

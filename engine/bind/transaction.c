@@ -37,6 +37,7 @@
 #include "shadow.h"
 #include "trace.h"
 #include "tree.h"
+#include "writers.h"
 
 typedef struct handle {
   mw_owner owner;
@@ -647,6 +648,13 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
+/* The entries of the transaction may be delivered soon. */
+static void stock_pages(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  mwb_fill_stock(L, s, n / MWI_READER_PAGE + 1);
+}
+
 /* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
 ** the function while the writes can still be taken back: see `run_done`. Raises
 ** what the function raises, or that there is no memory; then the transaction is
@@ -656,17 +664,21 @@ static int commit(lua_State *L) {
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  int all, crosses, handed, code;
+  int plain = 0, all = 0, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
-  all = mwb_push_effects(L, s, owner); /* at 5 */
+  if (mwb_is_read(s)) stock_pages(L, s, owner);
+  if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
+    plain = 1;
+    lua_pushnil(L);
+  } else {
+    all = mwb_push_effects(L, s, owner); /* at 5 */
+  }
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
-  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5) &&
-      !(transaction_of(s, owner)->step &&
-        mw_owner_parent(s->engine, owner) == 0 && mwb_put_step(L, 3, 4, 5))) {
+  if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
     lua_pushvalue(L, 4);
@@ -690,6 +702,7 @@ static int commit(lua_State *L) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
   }
+  if (plain) mwb_add_step(L, 3);
   if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
   if (all) mwb_hand_views(L, t);
   close_transaction(L, s, owner, below); /* at 6 */
@@ -900,13 +913,11 @@ static int begin(lua_State *L) {
 }
 
 static handle *to_handle(lua_State *L, const mwb_state *s) {
-  const void *meta = NULL;
-  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
-    meta = lua_topointer(L, -1);
-    lua_pop(L, 1);
-  }
-  if (meta == NULL || (meta != s->begun_meta && meta != s->closer_meta))
-    return NULL;
+  const void *meta;
+  if (!lua_getmetatable(L, 1)) return NULL;
+  meta = lua_topointer(L, -1);
+  lua_pop(L, 1);
+  if (meta != s->begun_meta && meta != s->closer_meta) return NULL;
   return (handle *)lua_touserdata(L, 1);
 }
 
@@ -1135,18 +1146,42 @@ static int run_done(lua_State *L) {
   return run(L, s, 0, end_run);
 }
 
+/* Ends the transaction of a run that has written what the one before has
+** written: where nothing can raise.  Returns 0 if it is not so. */
+static int end_quickly(lua_State *L, mwb_state *s, mw_owner owner) {
+  const mwi_journal *journal = &s->engine->journal;
+  mwb_transaction *tx = transaction_of(s, owner);
+  mwb_coroutine *t = tx->of;
+  if (journal->open != 1 || journal->mixed || tx->extras || tx->cells != 0 ||
+      tx->lost || s->metas || t->viewed > 0 || t->hides ||
+      mwi_is_read(&s->engine->reader) ||
+      !mwb_add_known_step(L, s, owner, FIRST, SECOND))
+    return 0;
+  mw_owner_commit(s->engine, owner, 0, &L);
+  tx->order = 0;
+  t->newest = 0;
+  leave_coroutine(L, s, t);
+  return 1;
+}
+
 /* The function of a run has returned or raised. */
 static int end_step(lua_State *L, int status, lua_KContext context) {
-  int n = end_run(L, status, context);
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  int n;
+  if ((status == LUA_OK || status == LUA_YIELD) && s->engine != NULL &&
+      lua_checkstack(L, LUA_MINSTACK) && end_quickly(L, s, owner))
+    return lua_gettop(L) - FUNCTION + 1;
+  n = end_run(L, status, context);
   if (!lua_toboolean(L, -n)) return lua_error(L);
   return n - 2; /* neither true nor the effects */
 }
 
-int mwb_run_step(lua_State *L, mwb_state *s, int add) {
+int mwb_run_step(lua_State *L, mwb_state *s) {
   luaL_checkstack(L, FUNCTION + LUA_MINSTACK, "too many arguments");
   lua_settop(L, lua_gettop(L) + DONE);
   lua_rotate(L, 1, DONE);
-  lua_pushvalue(L, add);
+  mwb_push_adder(L, s);
   lua_replace(L, DONE);
   return run(L, s, 0, end_step);
 }
@@ -1213,6 +1248,12 @@ static int quietly(lua_State *L) {
   return 1;
 }
 
+/* is_hooked(): may a debug hook raise in the program? */
+static int is_hooked(lua_State *L) {
+  lua_pushboolean(L, lua_gethookmask(L) != 0);
+  return 1;
+}
+
 /* prepare(f, begin, end): sets the functions that read options, and that trace
 ** a transaction */
 static int prepare(lua_State *L) {
@@ -1229,6 +1270,10 @@ static int prepare(lua_State *L) {
 }
 
 void mwb_close_transactions(mwb_state *s) {
+  mwb_free_writers(s);
+  mwi_free(s->engine, s->readers,
+           (s->readers == NULL) ? 0 : sizeof(*s->readers));
+  s->readers = NULL;
   while (s->coroutines != NULL) {
     mwb_coroutine *t = s->coroutines;
     s->coroutines = t->next;
@@ -1250,6 +1295,7 @@ void mwb_open_transaction(lua_State *L) {
                                        {"on_end", on_end},
                                        {"in_transaction", in_transaction},
                                        {"quietly", quietly},
+                                       {"is_hooked", is_hooked},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
@@ -1274,11 +1320,7 @@ void mwb_open_transaction(lua_State *L) {
   mwb_keep(L, s, MWB_ENDLOST);
   mwb_new_meta(L, MWB_RETRYING, "retry", retrying, none);
   mwb_new_meta(L, MWB_LOOKING, "look", looking, none);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_BEGINS);
   make_retry(L, s);
   lua_newthread(L);

@@ -36,7 +36,7 @@ end
 -- A measured scope has been closed.  The other arguments tell of a scope with a
 -- column whether it was the outermost one of its coroutine: with its name, with
 -- its column, and of all.
-function times.closed(name, ns, column, counts_name, counts_column, counts)
+local function close(name, ns, column, counts_name, counts_column, counts)
   note(name, ns)
   if not column then return end
   local spent = state.spent
@@ -44,6 +44,8 @@ function times.closed(name, ns, column, counts_name, counts_column, counts)
   if counts then state.total = state.total + ns end
   if counts_column then metrics.column(column, ns // 1000) end
 end
+
+function times.closed(...) private.quietly(close, ...) end
 
 private.timer(times.closed)
 
@@ -201,11 +203,13 @@ function times.spent_text()
   return table.concat(lines)
 end
 
---- Forgets all durations and all times spent.
-function times.reset_times()
+local function reset()
   state.names, state.spent, state.total = {}, {}, 0
   private.wall(true)
 end
+
+--- Forgets all durations and all times spent.
+function times.reset_times() private.quietly(reset) end
 
 -- }======================================================
 

@@ -3,7 +3,9 @@
 --
 -- Who applies what a feed gives has a copy.  After each look, the copy is
 -- compared with what was delivered: the contents of the objects, where fields
--- that open transactions have written hold what was there before.
+-- that open transactions have written hold what was there before.  What is not
+-- intercepted, because it was put below a table that an open transaction has
+-- taken out, is not compared before it is back.
 --
 -- A program is a list of numbers, one a step.
 
@@ -61,11 +63,13 @@ end
 local Copy = {}
 Copy.__index = Copy
 
+-- Returns whether all writes to what is below the root are recorded now.
 function Copy:take(root)
-  local contents = delivered()
+  local contents, recorded = delivered(), true
   self.of = {}
   local function take(object)
     if self.of[object] then return self.of[object] end
+    recorded = recorded and private.intercepts(object)
     local copy = {}
     self.of[object] = copy
     for key, value in next, contents(object) do
@@ -74,6 +78,7 @@ function Copy:take(root)
     return copy
   end
   take(root)
+  return recorded
 end
 
 function Copy:set(object, key, new)
@@ -103,6 +108,7 @@ function Copy:compare(root)
     end
     if seen[object] then return end
     seen[object] = true
+    if not private.intercepts(object) then return end
     local is = contents(object)
     for key, value in next, is do
       local its = copy[key]
@@ -142,11 +148,12 @@ function Below:open(since)
   self.copy = setmetatable({ world = self.world }, Copy)
   if since then
     _, seq = mw.snapshot({})
-    self.copy:take(self.world.root)
-    self.pending = seq
-  else
-    self:begin(nil)
+    if self.copy:take(self.world.root) then
+      self.pending = seq
+      return
+    end
   end
+  self:begin(nil)
 end
 
 function Below:begin(since)

@@ -115,7 +115,7 @@ function scenarios.transactions()
     local other = coroutine.wrap(function()
       local tx <close> = mw.begin { cells = { count } }
       count()
-      coroutine.yield()
+      coroutine.yield(tx)
     end)
     other()
     local tx <close> = mw.begin { globals = { n = 1 },

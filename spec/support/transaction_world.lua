@@ -130,7 +130,9 @@ end
 function World:records(owner, i)
   local any = false
   for other in pairs(self.open) do any = any or other.cells[i] end
-  while owner and not (owner.open and owner.cells[i]) do owner = owner.parent end
+  while owner and not (owner.open and owner.cells[i]) do
+    owner = owner.parent
+  end
   return owner ~= nil, any
 end
 
@@ -752,7 +754,8 @@ end
 
 -- How often each action is chosen.
 local OFTEN = {
-  write = 16, cell = 5, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
+  write = 16, cell = 5, several = 1, insert = 2, remove = 2, swap = 2,
+  class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4, batch = 2,
   untrack = 1, origin = 2, record = 1, unrecord = 1,
   ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
@@ -831,7 +834,8 @@ local function make(first)
   local self = setmetatable({
     objects = {}, numbers = {}, fields = {}, chains = {}, seq = 0, order = 0,
     last_id = 0, jobs = {}, ids = {}, handles = {}, kept = {}, events = {},
-    expected = {}, heard = {}, lines = {}, at = 1, losses = 0, open = {}, names = {},
+    expected = {}, heard = {}, lines = {}, at = 1, losses = 0, open = {},
+    names = {},
   }, World)
   local keep = { {}, { a = 1 }, { a = 2 } }
   keep[1].a, keep[2].b = keep[2], keep[3]
@@ -843,9 +847,11 @@ local function make(first)
   }
   objects[USERDATA], self.hidden = new_userdata { a = 1, [LONG .. 6] = 2 }
   objects[GLOBALS] = { a = 1, b = "two" }
-  local cells, names
-  self.functions, cells, names = new_cells()
-  for n, i in ipairs(CELLS) do objects[i], self.names[i] = cells[n], names[n] end
+  local cells, cell_names
+  self.functions, cells, cell_names = new_cells()
+  for n, i in ipairs(CELLS) do
+    objects[i], self.names[i] = cells[n], cell_names[n]
+  end
   self.objects = objects
   for i, obj in ipairs(objects) do
     self.numbers[obj] = i

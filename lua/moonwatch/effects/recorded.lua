@@ -275,7 +275,7 @@ local function ask_undo(self)
       local call = kind == "call"
       kind = kind == "metatable" and kind or "rollback"
       local value = private.ask(object, key, old, kind, call)
-      if not rawequal(value, old) then
+      if not same(value, old) then
         instead[#instead + 1] = { object, key, value, call }
       end
     end
@@ -453,7 +453,7 @@ local function ask_all(list, progress)
     progress.at = e
     local kind = e.kind == "metatable" and e.kind or "apply"
     local value = private.ask(e.object, e.key, e.new, kind, e.kind == "call")
-    if not rawequal(value, e.new) then
+    if not same(value, e.new) then
       if asked == list then asked = table.move(list, 1, #list, 1, {}) end
       asked[i] = copy(e)
       asked[i].new = value

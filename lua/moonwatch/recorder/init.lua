@@ -33,10 +33,11 @@ end
 
 -- The core asks for the names when a write comes and others execute than at the
 -- last write.
-private.paths(function()
+private.paths(function(coroutine)
   local names
   for hierarchy in next, private.hierarchies or {} do
-    local path = hierarchy:path()
+    local path = coroutine and private.path_of(hierarchy, coroutine) or
+      hierarchy:path()
     names = names and table.move(path, 1, #path, #names + 1, names) or path
   end
   return names or {}
