@@ -180,6 +180,29 @@ describe("a cause", function()
     end
   end)
 
+  it("is known after the store, whatever was stored", function()
+    for _, opts in ipairs { {}, { where = true } } do
+      for _, deep in ipairs { true, false } do
+        local root = mw.track({ child = {}, n = 1 }, { deep = deep })
+        local log, seen = mw.track {}, 0
+        mw.watch(root, function() seen = seen + 1 log.n = seen end,
+          { once = false, phase = "after" })
+        local r <close> = mw.recorder(opts)
+        for _, value in ipairs { 1, "text", {}, root.child, print, false } do
+          root.value = value
+          assert.equal(r:why(root, "value").seq, r:why(log, "n").because)
+        end
+        root.child = nil
+        assert.equal(r:why(root, "child").seq, r:why(log, "n").because)
+        mw.setmetatable(root, {})
+        local because = r:why(log, "n").because
+        for e in r:entries() do
+          if e.kind == "metatable" then assert.equal(e.seq, because) end
+        end
+      end
+    end
+  end)
+
   it("is nil until it is delivered, and where it never is", function()
     local t, log = mw.track {}, mw.track {}
     mw.watch(t, function()
