@@ -66,6 +66,9 @@ function text.of_object(obj)
   local root, keys = way(obj)
   if root == nil then return own_name(obj, true) end
   local steps = { own_name(root) }
+  if rawequal(root, _G) then
+    steps[1] = is_word(keys[1]) and table.remove(keys, 1) or "_G"
+  end
   for _, key in ipairs(keys) do steps[#steps + 1] = step_of(key) end
   return table.concat(steps)
 end
