@@ -226,13 +226,16 @@ describe("a cause", function()
     local t, log = mw.track {}, mw.track {}
     mw.watch(t, function() log.x = 1 end, { once = false })
     local r <close> = mw.recorder()
+    mw.watch(t, function() log.y = 1 end, { key = "x" })
     mw.batch(function()
       t.x = 1
+      t.x = 2
+      t.y = 1
       assert.is_nil(r:why(log, "x"))
     end)
     assert.equal(1, r:why(log, "x").new)
-    local because = r:why(log, "x").because
-    assert.is_true(because == nil or because == r:why(t, "x").seq)
+    assert.equal(r:why(t, "y").seq, r:why(log, "x").because)
+    assert.equal(r:why(t, "x").seq, r:why(log, "y").because)
   end)
 
   it("stays when its entry is read late", function()
@@ -362,6 +365,14 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
       assert.equal(expected .. " of table#" .. mw.id(t) .. ": nil -> 1",
         tostring(r:why(t, k)))
     end
+  end)
+
+  it("quotes what would break the line", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    mw.origin("a\nb", mw.transaction, 'c"\n', function() t.x = 1 end)
+    assert.matches(', transaction "c\\"\\n", by a\\nb$',
+      tostring(r:why(t, "x")))
   end)
 
   it("tells of changes of class", function()
