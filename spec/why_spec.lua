@@ -171,13 +171,15 @@ describe("a cause", function()
     mw.watch(root, function() log.path = 1 end,
       { path = { "list", mw.any, "hp" }, once = false })
     mw.watch(root.list[1], function() log.check = 1 end, { phase = "check" })
-    mw.watch(root.list[1], { invalidate = function() log.object = 1 end })
+    local guard = { invalidate = function() log.object = 1 end }
+    mw.watch(root.list[1], guard)
     local r <close> = mw.recorder()
     root.list[1].hp = 0
     local seq = r:why(root.list[1], "hp").seq
     for _, key in ipairs { "deep", "path", "check", "object" } do
       assert.equal(seq, r:why(log, key).because, key)
     end
+    assert.is_truthy(guard)
   end)
 
   it("is known after the store, whatever was stored", function()
