@@ -74,6 +74,10 @@ soak: test-deps all $(TESTS) $(CHECKED)
 test-install: test-deps all $(TESTS)
 	@SLOW=1 LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
 
+# The engine's tests by each compiler that is here, for its platform.
+test-platforms:
+	@TINY='$(TINY)' $(BUILD_LUA) spec/support/platforms.lua
+
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
 
@@ -231,7 +235,7 @@ $(BUILD)/test/engine$(EXE): $(wildcard spec/engine/*.c) spec/support/heap.c spec
 	@mkdir -p $(@D)
 	$(COMPILE) $(TINY) -DMW_CHECKS -o $@ $(filter %.c,$^)
 
-$(BUILD)/test/faults$(EXE): spec/support/faults.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+$(BUILD)/test/faults$(EXE): spec/support/faults.c spec/support/host.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) -DMW_CHECKS -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
 
@@ -256,4 +260,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps

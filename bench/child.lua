@@ -256,6 +256,26 @@ function measures.record(way)
   return seconds * 1e9 / MANY
 end
 
+-- Microseconds to find who wrote a field last: in the ring, or before that.
+function measures.why(way)
+  local objects, names = {}, { "a", "b", "c", "d" }
+  for i = 1, 100 do objects[i] = mw.track {} end
+  local recorder = mw.recorder()
+  for _, name in ipairs(names) do
+    for _, obj in ipairs(objects) do obj[name] = 0 end
+  end
+  local other = mw.track { x = 0 }
+  for i = 1, way == "why_kept" and 66000 or 65000 do other.x = i end
+  settle()
+  local seconds = time(function()
+    for i = 1, 1000 do
+      assert(mw.why(objects[i % 100 + 1], names[i % 4 + 1]).new == 0)
+    end
+  end)
+  recorder:stop()
+  return seconds * 1e3
+end
+
 -- Nanoseconds to take back a write.
 function measures.undo(way)
   local count, measured, first, last = made_by(ways.undo, way)
@@ -285,6 +305,21 @@ function measures.history(way)
   local ran, undone = time_steps(run), time_steps(undo)
   local redone = time_steps(redo)
   return ran * 1e9 / STEPS, undone * 1e9 / STEPS, redone * 1e9 / STEPS
+end
+
+-- Nanoseconds a change: to write and to look, and to look alone.  The least
+-- of some tries counts.
+function measures.looks(way)
+  local write, look, n = ways.looks[way]()
+  local both, alone = math.huge, math.huge
+  look()
+  settle()
+  for _ = 1, 20 do
+    local writing, looking = time(write), time(look)
+    both = math.min(both, writing + looking)
+    alone = math.min(alone, looking)
+  end
+  return both * 1e9 / n, alone * 1e9 / n
 end
 
 -- Microseconds of frames, with the garbage collected as it comes; as many times

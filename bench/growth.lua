@@ -73,6 +73,8 @@ return {
   row("... of a coroutine without one", "among_coroutine", 1000),
   row("a write in a batch, n others hold one", "among_batches"),
   row("n coroutines begin and end in turns, each", "turns"),
+  row("a timed scope in n others, found and closed", "scopes"),
+  row("... n suspended coroutines have one", "among_scopes", 10000),
   row("... with batches", "turns_of_batches"),
   row("an object comes among n siblings", "spawn"),
   row("... under a text", "spawn_keys"),

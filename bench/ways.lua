@@ -202,6 +202,23 @@ function ways.recorders.tracked()
     function() return tx:commit() end
 end
 
+-- A recorder with room for all that is measured, or for less, which is full at
+-- the begin.
+local function by_recorder(opts, full)
+  return function()
+    local obj, recorder = mw.track { x = 1, y = 2 }, nil
+    return obj, function()
+      recorder = mw.recorder(opts)
+      if not full then return end
+      for i = 1, opts.capacity + 300 do obj.y = i end
+    end, function() recorder:stop() end
+  end
+end
+
+ways.recorders.filling = by_recorder { capacity = 200000 }
+ways.recorders.full = by_recorder({ capacity = 65536 }, true)
+ways.recorders.placed = by_recorder { capacity = 200000, where = true }
+
 -- Functions that write to an object of so many fields, and take that back.
 local function new_writes(count, n_fields)
   local obj, keys, tx = {}, {}, nil
@@ -314,7 +331,7 @@ function ways.copies.plain_tracked()
 end
 
 for _, name in ipairs { "watches", "programs", "frames", "growth",
-  "documents", "transactions", "recording" } do
+  "documents", "transactions", "recording", "readers" } do
   require("ways_of_" .. name)(ways)
 end
 

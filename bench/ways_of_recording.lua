@@ -154,6 +154,43 @@ end
 
 -- Coroutines ------------------------------------------------------------
 
+-- Opens a scope, asks for it, and closes it.
+local function look_at_scopes(looks)
+  for _ = 1, looks do
+    local scope <close> = mw.timed("inner", { column = "inner_us" })
+    assert(mw.current_scope() == scope and mw.outermost_scope())
+  end
+end
+
+function growth.scopes(n)
+  local open = {}
+  collectgarbage() -- ends the scopes of another round
+  collectgarbage()
+  for i = 1, n do
+    open[i] = mw.timed("outer " .. i % 100, { column = "outer_us" })
+  end
+  return function()
+    look_at_scopes(WRITES)
+    return open
+  end, WRITES
+end
+
+function growth.among_scopes(n)
+  local list = {}
+  for i = 1, n do
+    list[i] = coroutine.wrap(function()
+      local scope <close> = mw.timed("other", { column = "other_us" })
+      coroutine.yield(scope)
+    end)
+    list[i]()
+  end
+  local own <close> = mw.timed "own"
+  return function()
+    look_at_scopes(WRITES)
+    return list, own
+  end, WRITES
+end
+
 -- Suspended coroutines that each hold a transaction, or a batch.
 local function waiting(n, begin)
   local list = {}

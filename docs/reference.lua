@@ -621,8 +621,10 @@ return {
 { page = "snapshots", title = "Snapshots",
   { "mw.snapshot(root: table, opts?: moonwatch.SnapshotOptions) -> bytes?: \z
       string, seq: integer|string", [[Returns the state below a root as bytes,
-    and its place among what was delivered; nil and a message for what bytes
-    cannot say, with the way to it. The same state gives the same bytes.]] },
+    and the number of the last entry that was delivered; nil and a message for
+    what bytes cannot say, with the way to it. The same state gives the same
+    bytes. Of fields that open transactions have written, the values from before
+    count.]] },
   { class = "moonwatch.SnapshotOptions", [[What is in a snapshot.]],
     { "descend?: moonwatch.Descend", [[Decides, instead of the policy, whether a
       table is included.]] } },
@@ -636,6 +638,40 @@ return {
       way and kind.]] } },
 },
 
+{ page = "feeds", title = "Feeds",
+  { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, message?: \z
+      string", [[Returns a feed, which gives what changes from now on; with
+    `since`, nil and a message if not all entries since are kept.]] },
+  { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
+    keeps.]],
+    { "root?: table", [[Only what is below this table, which the feed tracks
+      deeply if nobody does, until it is closed. By default, all that is tracked
+      or watched.]] },
+    { "capacity?: integer", [[The most entries that wait for a look; 65,536 by
+      default.]] },
+    { "not_from?: string", [[The origin whose writes are left out: see
+      `mw.origin`.]] },
+    { "since?: integer", [[The number of the entry after which the feed begins:
+      the second result of `mw.snapshot`, or of `feed:seq()`.]] } },
+  { class = "moonwatch.Feed", name = "feed", [[Gives what changed since its last
+    look.]],
+    { "feed:read() -> next: fun(): moonwatch.Entry", [[Looks: returns an iterator
+      of the entries since the last look, in their order. Below a root, those of
+      objects that were there at the last look, or are there now.]] },
+    { "feed:changes() -> next: fun(): (any, any, any, any, \z
+        moonwatch.Kind|\"attach\")", [[Looks: returns an iterator of object, key,
+      old and new value of each field that has changed since the last look, and
+      the kind of change; `"attach"` if the new value is a table of which all
+      fields follow.]] },
+    { "feed:lost() -> n: integer", [[Returns how many entries were forgotten
+      because there was no room, in all.]] },
+    { "feed:seq() -> seq: integer", [[Returns the number of the last entry that
+      was looked at.]] },
+    { "feed:pending() -> n: integer", [[Returns how many entries wait for the next
+      look, of the root or not.]] },
+    { "feed:close()", [[Ends the feed. Also done by `<close>`, and when the feed
+      is collected.]] } },
+},
 { page = "replay", title = "Replay",
   { "mw.check_replay(root: table, step: function, opts?: \z
       moonwatch.ReplayOptions) -> same: boolean, report?: \z
@@ -847,6 +883,12 @@ return {
     { "timed:insert(key: any, member: any)", [[Adds a member to a set among the
       scope's data.]] },
     { "timed:close()", [[Ends the scope. A second call does nothing.]] } },
+  { "mw.current_scope(name?: string) -> scope?: moonwatch.TimedScope", [[Returns
+    the innermost scope of the running coroutine, or the innermost of that name,
+    that is open and measured; nil if there is none. So code deep inside can add
+    to what it runs in.]] },
+  { "mw.outermost_scope() -> scope?: moonwatch.TimedScope", [[Returns the
+    outermost such scope of the running coroutine, or nil.]] },
   { "mw.instant(name: string, args?: table)", [[Writes a moment into the
     trace.]] },
   { "mw.counter(name: string, value: number)", [[Writes a value into the
@@ -862,7 +904,7 @@ return {
       program.]] } },
   { alias = "moonwatch.Source", [[What a trace can trace by itself.]],
     { "watch", [[each write to what is watched or tracked, with the values
-      before and after, and how many guards heard of it]] },
+      before and after, and how many guards were called]] },
     { "epoch", "clocks that advance" },
     { "transaction", "transactions" },
     { "hierarchy", "the objects that execute" } },
@@ -888,7 +930,8 @@ return {
   { "mw.time_spent() -> seconds: table<string, number>", [[Returns the seconds
     that scopes with a column took, by name, and their `total`. Where they are
     nested, the outermost counts; the time in which a coroutine is suspended
-    does not.]] },
+    does not. `wall` is for how long any such scope was open, in whatever
+    coroutine.]] },
   { "mw.reset_times()", [[Forgets all durations.]] },
   { "mw.counters: table<any, table<any, number>>", [[Numbers by section and
     name: `mw.counters[section][name]` is 0 if nobody has counted.]] },

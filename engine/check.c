@@ -700,10 +700,10 @@ static int verify_readers(mw_engine *e) {
   }
   holds(open == part->open && first == part->first);
   for (seq = first; seq <= part->last; seq++) {
-    const mwi_delivered *page =
+    const mwi_reader_page *page =
         part->pages[seq / MWI_READER_PAGE % part->n_pages];
     holds(page != NULL);
-    holds((page[seq % MWI_READER_PAGE].kind & ~MWI_BEGINS) < MW_KINDS);
+    holds((page->entries[seq % MWI_READER_PAGE].kind & ~MWI_BEGINS) < MW_KINDS);
   }
   return MW_OK;
 }

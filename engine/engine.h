@@ -25,6 +25,7 @@
 #include "hierarchy.h"
 #include "identity.h"
 #include "journal.h"
+#include "outline.h"
 #include "past.h"
 #include "reader.h"
 #include "trace.h"

@@ -617,9 +617,24 @@ int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host) {
 
 int mw_journal_is_mixed(const mw_engine *e) { return e->journal.mixed; }
 
+uint64_t mw_change_number(mw_engine *e, mw_change *change) {
+  if (change->number == 0) change->number = ++e->journal.seq;
+  return change->number;
+}
+
+uint32_t mw_cause_now(mw_engine *e) {
+  mw_change *change = e->watch.cause;
+  return (change == NULL) ? 0 : (uint32_t)mw_change_number(e, change);
+}
+
+uint32_t mw_entry_number(const mw_entry *entry) {
+  return mwi_number_of(entry->seq);
+}
+
 int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
                       const mw_value *field, void *host) {
   mwi_journal *part = &e->journal;
+  mw_entry its = *entry;
   mw_value key;
   int code = mw_journal_reserve(e, owner, host);
   mwi_check_call(e->check.restoring == 0);
@@ -630,10 +645,10 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
       code = field_of(e, owner, entry, &key, host);
   }
   if (code != MW_OK) return code;
+  if (its.cause == 0) its.cause = mw_cause_now(e);
+  its.seq = mwi_journal_stamp(part, entry->seq);
   if (owner != 0) {
-    mw_entry its = *entry;
     uint32_t log = owner_at(e, owner)->log;
-    its.seq = ++part->seq;
     keep_entry(e, entry, e->watch.host.retain);
     if (log_at(e, log)->n == 0 && !part->mixed) {
       log_at(e, log)->below = part->top;
@@ -644,7 +659,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
     if (part->mixed) add_stake(e, owner, &its, &key);
   } else {
     uint32_t i = part->mixed ? find_stake(e, entry->obj, &key) : 0;
-    deliver_entry(e, 0, entry, oldest_of(e, i), 1, host);
+    deliver_entry(e, 0, &its, oldest_of(e, i), 1, host);
     end_older(e, i);
   }
   return MW_OK;
@@ -915,6 +930,46 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
     if (stake_at(e, i)->obj != MW_NONE && dropped(ud, stake_at(e, i)->obj))
       end_stake(e, i);
   if (part->entries == 0) part->mixed = 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What was delivered
+** ======================================================= */
+
+/* Goes on to the next field of a mixed journal. */
+static int next_oldest(const mw_engine *e, mwi_undone *walk) {
+  while (++walk->at <= e->journal.n_stakes) {
+    const mwi_stake *s = stake_at(e, walk->at);
+    if (s->obj == MW_NONE || s->older != 0) continue;
+    memset(&walk->entry, 0, sizeof(walk->entry));
+    walk->entry.obj = s->obj;
+    walk->entry.kind = s->kind;
+    walk->entry.type[MW_OLD] = s->type;
+    walk->entry.value[MW_OLD] = s->old;
+    walk->key = s->key;
+    walk->has_key = 1;
+    walk->owner = s->owner;
+    walk->source = s->source;
+    return 1;
+  }
+  return 0;
+}
+
+/* Goes down the logs; each log in order has entries. */
+int mwi_journal_undone(const mw_engine *e, mwi_undone *walk) {
+  if (e->journal.mixed) return next_oldest(e, walk);
+  if (walk->at == 0) {
+    walk->log = (walk->log == 0) ? e->journal.top : log_at(e, walk->log)->below;
+    if (walk->log == 0) return 0;
+    walk->at = log_at(e, walk->log)->n;
+    walk->owner = log_at(e, walk->log)->newest;
+  }
+  walk->entry = log_at(e, walk->log)->entries[--walk->at];
+  while (owner_at(e, walk->owner)->mark > walk->at)
+    walk->owner = owner_at(e, walk->owner)->below;
+  return 1;
 }
 
 /* }====================================================== */

@@ -53,7 +53,7 @@ typedef struct mwi_journal {
   uint32_t entries; /* number of entries in all logs */
   uint32_t top;     /* the log with the latest entries; 0 if mixed */
   int mixed;
-  uint64_t seq; /* of the last entry */
+  uint64_t seq; /* the last number given to an entry or a change */
 } mwi_journal;
 
 static inline mwi_log *mwi_log_of(const mwi_journal *part, mw_owner owner) {
@@ -84,6 +84,29 @@ static inline int mwi_journal_has_others(const mwi_journal *part,
   return part->entries > end - o->mark;
 }
 
+/*
+** The `seq` of an entry: its place in the order of the program, and in the low
+** bits how much earlier the entry's number was given.  So `seq` ascends, and
+** tells the number.  A number from too long ago is nobody's.
+*/
+#define MWI_EARLY_BITS 16
+#define MWI_EARLY ((UINT64_C(1) << MWI_EARLY_BITS) - 1)
+
+/* Returns the next `seq`; `number` is what the change has, or 0. */
+static inline uint64_t mwi_journal_stamp(mwi_journal *part, uint64_t number) {
+  uint64_t order = ++part->seq, early = (number == 0) ? 0 : order - number;
+  return order << MWI_EARLY_BITS | (early <= MWI_EARLY ? early : 0);
+}
+
+/* The entries that exist have no greater `seq`. */
+static inline uint64_t mwi_journal_latest(const mwi_journal *part) {
+  return part->seq << MWI_EARLY_BITS | MWI_EARLY;
+}
+
+static inline uint32_t mwi_number_of(uint64_t seq) {
+  return (uint32_t)((seq >> MWI_EARLY_BITS) - (seq & MWI_EARLY));
+}
+
 /* Appends an entry without strings for an owner that is ready. */
 static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
                                       const mw_entry *entry) {
@@ -93,11 +116,26 @@ static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
   part->top = number;
   part->entries++;
   log->entries[log->n] = *entry;
-  log->entries[log->n++].seq = ++part->seq;
+  log->entries[log->n++].seq = mwi_journal_stamp(part, entry->seq);
 }
 
 /* Are entries of the owner earlier than entries of the owner below? */
 MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
+
+/* A walk over the writes of all open owners, the last one first; in a mixed
+** journal only over the oldest stake of each field.  To give each field the old
+** value, in this order, is to take all these writes back. */
+typedef struct mwi_undone {
+  uint32_t log, at; /* where the walk is; 0, 0 at first */
+  mw_owner owner;   /* whose write it is */
+  mw_entry entry;
+  mw_value key; /* of a stake; MW_TABSENT and MW_TNIL as in `mw_field` */
+  int has_key;  /* else the entry has the key */
+  uint32_t source;
+} mwi_undone;
+
+/* Goes on to the next write; returns 0 at the end.  Nobody writes meanwhile. */
+MWI_API int mwi_journal_undone(const mw_engine *e, mwi_undone *walk);
 
 MWI_API void mwi_journal_close(mw_engine *e);
 

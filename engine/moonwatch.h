@@ -367,11 +367,12 @@ enum mw_kind {
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;       /* does the new value equal the old one? */
-  int flags_only; /* do only watches with MW_FLAG hear the change? */
-  void *host;     /* for the host's use, in `mw_call` */
-  uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first; */
-  uint32_t reach; /* likewise: the reach of a deep watch with a filter */
+  int same;        /* does the new value equal the old one? */
+  int flags_only;  /* do only watches with MW_FLAG hear the change? */
+  void *host;      /* for the host's use, in `mw_call` */
+  uint64_t number; /* see mw_change_number; 0 at first */
+  uint32_t node;   /* the engine's, for `mw_change_path`; 0 at first; */
+  uint32_t reach;  /* likewise: the reach of a deep watch with a filter */
 } mw_change;
 
 /*
@@ -455,8 +456,8 @@ typedef struct mw_values {
 typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
                           const mw_values *values, void *host);
 
-/* Nobody reads entries with numbers below `seq` any more.  Must not call the
-** engine. */
+/* Nobody reads entries with numbers below `seq` any more; they are forgotten a
+** page at a time.  Must not call the engine. */
 typedef void (*mw_forget)(void *ud, uint64_t seq);
 
 /*
@@ -635,6 +636,10 @@ MW_API void mw_batch_tell(mw_engine *e, mw_watch_id watch,
 /* Returns whether the guard is valid.  A guard is valid until a watch with
 ** MW_FLAG makes the guard invalid. */
 MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
+
+/* Returns the number, as a cause, of the write that made the guard of a result
+** invalid; 0 if it was no write, or if nobody read what is delivered. */
+MW_API uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard);
 
 /* Makes the guard invalid, or valid again.  Returns MW_OK, MW_NOMEM or
 ** MW_STALE. */
@@ -855,6 +860,12 @@ MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
                                mw_handle root, mw_handle obj, mw_value *keys,
                                uint32_t n);
 
+/* Finds a root above `obj`, and the path from there as `mw_tree_path` does.
+** `*root` is `obj` if that is a root, and MW_NONE if `obj` is not in the
+** tree. */
+MW_API uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
+                            mw_value *keys, uint32_t n);
+
 /*
 ** Finds what leads to `obj` below `root`: stores at most `n` parents with the
 ** keys under which they hold `obj`, in the order in which the links were made.
@@ -937,15 +948,37 @@ MW_API int mw_move_since(const mw_engine *e, uint64_t number,
 /* The places of the values in an entry: the key, the old and the new value. */
 enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
 
-/* One write; `type[i]` is the type of `value[i]`. */
+/*
+** One write; `type[i]` is the type of `value[i]`.  `seq` is the engine's, and
+** ascends in the order of the program.  A host whose guards write sets `seq` to
+** the number of the change before the host appends the entry, so that these
+** writes know their cause.
+*/
 typedef struct mw_entry {
   mw_handle obj;
   mw_content value[MW_PARTS];
-  uint64_t seq; /* the engine's: ascends in the order of the program */
+  uint64_t seq;
   uint8_t type[MW_PARTS];
-  uint8_t kind;   /* of enum mw_kind */
-  uint32_t where; /* for the host: the place in the program */
+  uint8_t kind;     /* of enum mw_kind */
+  uint32_t where;   /* for the host: the place in the program, */
+  uint32_t context; /* and whatever else the host knows of the write */
+  uint32_t cause;   /* the number of the write that caused this; 0: none */
 } mw_entry;
+
+/*
+** Causes.  A write that a guard makes has the guard's write as its cause; the
+** engine knows which guard is being called.  A host that knows another cause
+** sets `cause` itself.  A write can be a cause before its entry exists: its
+** number is that of the change, which gets a number here, and with the entry's
+** `seq` the number is the entry's.
+*/
+MW_API uint64_t mw_change_number(mw_engine *e, mw_change *change);
+
+/* Returns the number of the write whose guard is being called, or 0. */
+MW_API uint32_t mw_cause_now(mw_engine *e);
+
+/* Returns the number of an entry of an owner as a cause. */
+MW_API uint32_t mw_entry_number(const mw_entry *entry);
 
 /*
 ** Begins an owner.  The writes that `parent` gets when the owner commits are
@@ -1069,12 +1102,37 @@ MW_API uint64_t mw_reader_lost(const mw_engine *e, mw_reader reader);
 ** from `seq` on are kept, or are more than the reader's capacity. */
 MW_API int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq);
 
-/* Returns the number of the last entry that was delivered. */
+/* Returns the number of the last entry that was delivered, and of the first one
+** that is kept: more than that of the last, if none is. */
 MW_API uint64_t mw_delivery_last(const mw_engine *e);
+MW_API uint64_t mw_delivery_first(const mw_engine *e);
 
 /* Copies the entry with a number.  Returns MW_OK, or MW_STALE if the entry is
 ** not kept. */
 MW_API int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry);
+
+/* Returns the number, among delivered entries, of the entry that caused the one
+** with the number `seq`; 0 if there is no cause, or none that is kept. */
+MW_API uint64_t mw_delivery_cause(const mw_engine *e, uint64_t seq);
+
+/* Likewise, of the entry whose number as a cause is `cause`; looks near `seq`
+** first. */
+MW_API uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause,
+                               uint64_t seq);
+
+/* Returns whether the entry is the one that is looked for. */
+typedef int (*mw_match)(void *ud, const mw_entry *entry);
+
+/*
+** Returns the number of the last entry of a field with a number below `before`,
+** or 0.  A host may number the same key anew in each entry: then the type of
+** the key is MW_TOTHER, equal keys have the same high 32 bits in `value.i`, and
+** `match` returns whether an entry whose key has these is of the field.  `match`
+** may be NULL.
+*/
+MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
+                                 mw_handle obj, const mw_value *key,
+                                 mw_match match, void *ud);
 
 /* }====================================================== */
 

@@ -20,6 +20,7 @@
 #include "hierarchy.c"
 #include "journal.c"
 #include "json.c"
+#include "outline.c"
 #include "past.c"
 #include "pool.c"
 #include "reader.c"

@@ -26,7 +26,7 @@
 #include "engine.h"
 
 #define PAGE MWI_READER_PAGE
-#define PAGE_SIZE (PAGE * sizeof(mwi_delivered))
+#define PAGE_SIZE sizeof(mwi_reader_page)
 
 static mwi_reader *reader_at(const mw_engine *e, mw_reader reader) {
   mwi_check_call(reader > 0 && reader <= e->reader.n &&
@@ -34,12 +34,12 @@ static mwi_reader *reader_at(const mw_engine *e, mw_reader reader) {
   return &e->reader.list[reader - 1];
 }
 
-static mwi_delivered **ring_page(const mwi_readers *part, uint64_t seq) {
+static mwi_reader_page **ring_page(const mwi_readers *part, uint64_t seq) {
   return &part->pages[seq / PAGE % part->n_pages];
 }
 
 static mwi_delivered *entry_at(const mwi_readers *part, uint64_t seq) {
-  return &(*ring_page(part, seq))[seq % PAGE];
+  return &(*ring_page(part, seq))->entries[seq % PAGE];
 }
 
 /* Calls `mwi_host_retain` or `mwi_host_release` for the strings of an entry. */
@@ -48,40 +48,54 @@ static void keep_values(const mw_engine *e, const mwi_delivered *its,
   int i;
   for (i = 0; i < MW_PARTS; i++) {
     mw_value v;
-    v.type = its->type[i];
-    v.u = its->value[i];
-    if (v.type == MW_TSTRING) keep(e, &v);
+    if (its->type[i] != MW_TSTRING) continue;
+    v.type = MW_TSTRING;
+    memcpy(&v.u, its->value[i], sizeof(v.u));
+    keep(e, &v);
   }
+}
+
+/* Fields that are not the same may have the same mark. */
+static uint8_t mark_of(mw_handle obj, int type, mw_content key) {
+  uint64_t bits = (uint64_t)key.i;
+  if (type == MW_TOTHER) bits >>= 32;
+  bits = (bits ^ mw_slot(obj)) * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint8_t)(bits >> 56);
 }
 
 /* {======================================================
 ** The ring
 ** ======================================================= */
 
-static void free_page(mw_engine *e, mwi_delivered *page) {
+static void free_page(mw_engine *e, mwi_reader_page *page) {
   if (e->reader.spare == NULL)
     e->reader.spare = page;
   else
     mwi_free(e, page, PAGE_SIZE);
 }
 
+/* Tells the host that the page before `first` goes, which can still be read. */
+static void drop_page(mw_engine *e) {
+  mwi_readers *part = &e->reader;
+  const mw_host *callbacks = &e->watch.host;
+  mwi_reader_page **page = ring_page(part, part->first - 1);
+  if (callbacks->forget != NULL) {
+    mwi_quiet_begin(e);
+    callbacks->forget(callbacks->ud, part->first);
+    mwi_quiet_end(e);
+  }
+  free_page(e, *page);
+  *page = NULL;
+}
+
 /* Forgets the entries with numbers below `seq`. */
 static void forget_entries(mw_engine *e, uint64_t seq) {
   mwi_readers *part = &e->reader;
-  const mw_host *callbacks = &e->watch.host;
-  int turned = 0;
   while (part->first < seq) {
     keep_values(e, entry_at(part, part->first), mwi_host_release);
     part->first++;
-    if (part->first % PAGE != 0 && part->first <= part->last) continue;
-    free_page(e, *ring_page(part, part->first - 1));
-    *ring_page(part, part->first - 1) = NULL;
-    turned = 1;
+    if (part->first % PAGE == 0 || part->first > part->last) drop_page(e);
   }
-  if (!turned || callbacks->forget == NULL) return;
-  mwi_quiet_begin(e);
-  callbacks->forget(callbacks->ud, part->first);
-  mwi_quiet_end(e);
 }
 
 /* Forgets what no reader is going to read. */
@@ -123,10 +137,11 @@ void mwi_reader_lose(mw_engine *e) {
 ** the oldest entries. */
 static int need_page(mw_engine *e) {
   mwi_readers *part = &e->reader;
-  mwi_delivered **page = ring_page(part, part->last + 1);
+  mwi_reader_page **page = ring_page(part, part->last + 1);
   uint32_t i;
   if (*page != NULL) return 1;
-  if (part->spare == NULL) part->spare = (mwi_delivered *)mwi_new(e, PAGE_SIZE);
+  if (part->spare == NULL)
+    part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
   while (part->spare == NULL && part->first <= part->last) {
     for (i = 0; i < part->n; i++) {
       mwi_reader *r = &part->list[i];
@@ -135,54 +150,85 @@ static int need_page(mw_engine *e) {
     forget_read(e);
   }
   if (part->spare == NULL) return 0;
+  memset(part->spare->entries, 0, sizeof(part->spare->entries));
+  part->spare->least = UINT32_MAX;
+  part->spare->most = 0;
   *page = part->spare;
   part->spare = NULL;
   return 1;
 }
 
-void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
-                        const mw_values *values, int begins, void *host) {
+/* Gives the last entry to the readers, of which some miss others. */
+static void give(mw_engine *e, int begins) {
   mwi_readers *part = &e->reader;
-  const mw_host *callbacks = &e->watch.host;
-  mw_entry its = *entry;
-  mwi_delivered *to;
+  uint64_t first = part->last + 1;
   uint32_t i;
-  its.seq = part->last + 1;
-  if (callbacks->deliver != NULL && /* the values are Lua's, if there is Lua */
-      (mw_object_flags(e, entry->obj) & MW_PINNED))
-    return;
-  if (!need_page(e) ||
-      (callbacks->deliver != NULL &&
-       callbacks->deliver(callbacks->ud, &its, values, host) != MW_OK)) {
-    mwi_reader_lose(e);
-    return;
-  }
-  to = entry_at(part, its.seq);
-  to->obj = its.obj;
-  memcpy(to->value, its.value, sizeof(to->value));
-  memcpy(to->type, its.type, sizeof(to->type));
-  to->kind = (uint8_t)(its.kind | (begins ? MWI_BEGINS : 0));
-  to->where = its.where;
-  keep_values(e, to, mwi_host_retain);
-  part->last++;
   for (i = 0; i < part->n; i++) {
     mwi_reader *r = &part->list[i];
     if (r->capacity == 0) continue;
     if ((r->flags & MW_WHOLE) && r->next == part->last && !begins)
       miss(part, r); /* the reader has missed the begin */
     while (part->last + 1 - r->next > r->capacity) miss(part, r);
+    if (r->next < first) first = r->next;
   }
-  forget_read(e);
+  if (first > part->first) forget_entries(e, first);
+}
+
+void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins) {
+  mwi_readers *part = &e->reader;
+  uint64_t seq = part->last + 1;
+  mwi_reader_page *page;
+  mwi_delivered *to;
+  if (!need_page(e)) {
+    mwi_reader_lose(e);
+    return;
+  }
+  page = *ring_page(part, seq);
+  to = &page->entries[seq % PAGE];
+  memcpy(to->obj, &entry->obj, sizeof(to->obj));
+  memcpy(to->value, entry->value, sizeof(to->value));
+  memcpy(to->type, entry->type, sizeof(to->type));
+  to->kind = (uint8_t)(entry->kind | (begins ? MWI_BEGINS : 0));
+  to->where = entry->where;
+  to->context = entry->context;
+  to->cause = entry->cause;
+  to->number = mwi_number_of(entry->seq);
+  if (to->number < page->least) page->least = to->number;
+  if (to->number > page->most) page->most = to->number;
+  page->marks[seq % PAGE] =
+      mark_of(entry->obj, entry->type[MW_KEY], entry->value[MW_KEY]);
+  keep_values(e, to, mwi_host_retain);
+  part->last = seq;
+  give(e, begins);
+}
+
+void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
+                        const mw_values *values, int begins, void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  mw_entry its = *entry;
+  if (callbacks->deliver == NULL) {
+    mwi_reader_put(e, entry, begins);
+    return;
+  }
+  if (mw_object_flags(e, entry->obj) & MW_PINNED)
+    return; /* the values are Lua's, if there is Lua */
+  its.seq = e->reader.last + 1;
+  if (callbacks->deliver(callbacks->ud, &its, values, host) != MW_OK) {
+    mwi_reader_lose(e);
+    return;
+  }
+  its.seq = entry->seq;
+  mwi_reader_put(e, &its, begins);
 }
 
 /* Makes the ring long enough for `capacity` entries. */
 static int grow_ring(mw_engine *e, uint32_t capacity) {
   mwi_readers *part = &e->reader;
   uint32_t n = capacity / PAGE + 2, old = part->n_pages;
-  mwi_delivered **pages, **former = part->pages;
+  mwi_reader_page **pages, **former = part->pages;
   uint64_t seq;
   if (n <= old) return 1;
-  pages = (mwi_delivered **)mwi_new(e, n * sizeof(*pages));
+  pages = (mwi_reader_page **)mwi_new(e, n * sizeof(*pages));
   if (pages == NULL) return 0;
   for (seq = part->first; seq <= part->last; seq += PAGE - seq % PAGE)
     pages[seq / PAGE % n] = former[seq / PAGE % old];
@@ -258,18 +304,120 @@ int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq) {
 
 uint64_t mw_delivery_last(const mw_engine *e) { return e->reader.last; }
 
-int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
-  const mwi_readers *part = &e->reader;
-  const mwi_delivered *its;
-  if (seq < part->first || seq > part->last) return MW_STALE;
-  its = entry_at(part, seq);
-  entry->obj = its->obj;
-  memcpy(entry->value, its->value, sizeof(entry->value));
-  memcpy(entry->type, its->type, sizeof(entry->type));
+uint64_t mw_delivery_first(const mw_engine *e) { return e->reader.first; }
+
+void mwi_reader_read(const mw_engine *e, uint64_t seq, mw_entry *entry) {
+  const mwi_delivered *its = entry_at(&e->reader, seq);
+  memcpy(&entry->obj, its->obj, sizeof(its->obj));
+  memcpy(entry->value, its->value, sizeof(its->value));
+  memcpy(entry->type, its->type, sizeof(its->type));
   entry->kind = (uint8_t)(its->kind & ~MWI_BEGINS);
   entry->where = its->where;
+  entry->context = its->context;
+  entry->cause = its->cause;
   entry->seq = seq;
+}
+
+int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
+  if (seq < e->reader.first || seq > e->reader.last) return MW_STALE;
+  mwi_reader_read(e, seq, entry);
   return MW_OK;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Searches
+** ======================================================= */
+
+/* Returns the number, from `from` to `end` in one page, of the entry that has the
+** number `cause` as a cause; or 0. */
+static uint64_t find_number(const mwi_readers *part, uint64_t from,
+                            uint64_t end, uint32_t cause) {
+  const mwi_reader_page *page;
+  if (from < part->first) from = part->first;
+  if (end > part->last + 1) end = part->last + 1;
+  if (from >= end) return 0;
+  page = *ring_page(part, from);
+  if (cause < page->least || cause > page->most) return 0;
+  for (; from < end; from++)
+    if (page->entries[from % PAGE].number == cause) return from;
+  return 0;
+}
+
+/* A write's cause is mostly one of the entries after it, else in a page near. */
+uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause, uint64_t seq) {
+  const mwi_readers *part = &e->reader;
+  uint64_t start = seq - seq % PAGE, below = start, above = start + PAGE, found;
+  if (cause == 0 || part->first > part->last) return 0;
+  found = find_number(part, seq, above, cause);
+  if (found == 0) found = find_number(part, start, seq, cause);
+  while (found == 0 && (below > part->first || above <= part->last)) {
+    found = find_number(part, above, above + PAGE, cause);
+    if (found == 0 && below >= PAGE)
+      found = find_number(part, below - PAGE, below, cause);
+    below = (below >= PAGE) ? below - PAGE : 0;
+    above += PAGE;
+  }
+  return found;
+}
+
+uint64_t mw_delivery_cause(const mw_engine *e, uint64_t seq) {
+  if (seq < e->reader.first || seq > e->reader.last) return 0;
+  return mw_delivery_of(e, entry_at(&e->reader, seq)->cause, seq);
+}
+
+/* May the entry be of the field? */
+static int is_alike(const mwi_delivered *its, mw_handle obj,
+                    const mw_value *key) {
+  mw_handle of;
+  mw_value v;
+  memcpy(&of, its->obj, sizeof(of));
+  if (of != obj || its->type[MW_KEY] != key->type) return 0;
+  v.type = key->type;
+  memcpy(&v.u, its->value[MW_KEY], sizeof(v.u));
+  if (key->type == MW_TOTHER) return v.u.i >> 32 == key->u.i >> 32;
+  return mw_value_equal(&v, key);
+}
+
+/* Has one of the eight marks the value of all bytes of `same`? */
+static int has_mark(const uint8_t *marks, uint64_t same) {
+  const uint64_t ones = UINT64_C(0x0101010101010101);
+  uint64_t bits;
+  memcpy(&bits, marks, sizeof(bits));
+  bits ^= same;
+  return ((bits - ones) & ~bits & (ones << 7)) != 0;
+}
+
+/* Looks at eight marks at once. */
+uint64_t mwi_reader_find(const mw_engine *e, uint64_t first, uint64_t before,
+                         mw_handle obj, const mw_value *key, mw_match match,
+                         void *ud) {
+  const mwi_readers *part = &e->reader;
+  uint8_t mark = mark_of(obj, key->type, key->u);
+  uint64_t same = mark * UINT64_C(0x0101010101010101), seq = before;
+  while (seq > first) {
+    const mwi_reader_page *page = *ring_page(part, seq - 1);
+    uint64_t at = (seq - 1) % PAGE;
+    mw_entry entry;
+    if (at % 8 == 7 && !has_mark(page->marks + (at - 7), same)) {
+      seq = (seq > first + 8) ? seq - 8 : first;
+      continue;
+    }
+    seq--;
+    if (page->marks[at] != mark) continue;
+    if (!is_alike(&page->entries[at], obj, key)) continue;
+    mwi_reader_read(e, seq, &entry);
+    if (match == NULL || match(ud, &entry)) return seq;
+  }
+  return 0;
+}
+
+uint64_t mw_delivery_find(const mw_engine *e, uint64_t before, mw_handle obj,
+                          const mw_value *key, mw_match match, void *ud) {
+  const mwi_readers *part = &e->reader;
+  if (before > part->last) before = part->last + 1;
+  return mwi_reader_find(e, part->first, before, obj, key, match, ud);
 }
 
 /* }====================================================== */
@@ -278,7 +426,7 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
 void mwi_reader_close(mw_engine *e) {
   mwi_readers *part = &e->reader;
   while (part->first <= part->last) {
-    mwi_delivered **page = ring_page(part, part->first);
+    mwi_reader_page **page = ring_page(part, part->first);
     mwi_free(e, *page, PAGE_SIZE);
     part->first += PAGE - part->first % PAGE;
   }

@@ -11,14 +11,21 @@
 #define MWI_READER_PAGE 256u
 #endif
 
-/* A delivered entry; its number is its place. */
+/* A delivered entry of 52 bytes, without padding; its number is its place. */
 typedef struct mwi_delivered {
-  mw_handle obj;
-  mw_content value[MW_PARTS];
+  uint32_t obj[2];
+  uint32_t value[MW_PARTS][2];
   uint8_t type[MW_PARTS];
   uint8_t kind; /* with MWI_BEGINS for the first entry of a delivery */
-  uint32_t where;
+  uint32_t where, context, cause;
+  uint32_t number; /* as a cause */
 } mwi_delivered;
+
+typedef struct mwi_reader_page {
+  mwi_delivered entries[MWI_READER_PAGE];
+  uint8_t marks[MWI_READER_PAGE]; /* equal for entries of one field */
+  uint32_t least, most;           /* of the entries' numbers as causes */
+} mwi_reader_page;
 
 #define MWI_BEGINS 0x80
 
@@ -33,11 +40,11 @@ typedef struct mwi_reader {
 typedef struct mwi_readers {
   mwi_reader *list;
   uint32_t n, size;
-  uint32_t open;         /* number of open readers */
-  mwi_delivered **pages; /* by number / MWI_READER_PAGE, modulo `n_pages` */
+  uint32_t open;           /* number of open readers */
+  mwi_reader_page **pages; /* by number / MWI_READER_PAGE, modulo `n_pages` */
   uint32_t n_pages;
-  mwi_delivered *spare; /* a page, or NULL */
-  uint64_t first, last; /* the numbers of the entries that are kept */
+  mwi_reader_page *spare; /* a page, or NULL */
+  uint64_t first, last;   /* the numbers of the entries that are kept */
 } mwi_readers;
 
 /* Does anybody read what is delivered? */
@@ -50,6 +57,19 @@ static inline int mwi_is_read(const mwi_readers *part) {
 MWI_API void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
                                 const mw_values *values, int begins,
                                 void *host);
+
+/* The same, of an entry whose values the host has changed already. */
+MWI_API void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins);
+
+/* Copies an entry that is in a page: one that is kept, or that was forgotten
+** while its page stays. */
+MWI_API void mwi_reader_read(const mw_engine *e, uint64_t seq, mw_entry *entry);
+
+/* The same as `mw_delivery_find`, from the number `first` on; all entries are in
+** pages. */
+MWI_API uint64_t mwi_reader_find(const mw_engine *e, uint64_t first,
+                                 uint64_t before, mw_handle obj,
+                                 const mw_value *key, mw_match match, void *ud);
 
 /* An entry that should be delivered is lost. */
 MWI_API void mwi_reader_lose(mw_engine *e);

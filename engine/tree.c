@@ -1381,6 +1381,24 @@ uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
   return path_of(e, resolved_node(e, obj, node_at(e, m)->reach), keys, n);
 }
 
+uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
+                     mw_value *keys, uint32_t n) {
+  uint32_t m = first_node(e, obj), depth = 0, i;
+  *root = MW_NONE;
+  if (m != 0 && !resolve_node(e, m)) m = first_node(e, obj);
+  if (m == 0) return 0;
+  shorten(e, m);
+  *root = obj;
+  for (i = node_at(e, m)->via; i != 0; depth++) {
+    const mwi_link *l = link_at(e, i);
+    if (node_at(e, l->parent)->obj == MW_NONE) break; /* the ground */
+    if (depth < n) keys[depth] = l->key;
+    *root = node_at(e, l->parent)->obj;
+    i = node_at(e, l->parent)->via;
+  }
+  return depth;
+}
+
 /* Returns the node of an object in a reach that is not one of a path, 0 for
 ** none; first the object's own reach, then one of all that is there. */
 static uint32_t whole_node(const mw_engine *e, mw_handle obj) {

@@ -426,11 +426,15 @@ static void prune(mw_engine *e, mwi_object *r) {
 
 /* Makes a guard invalid, and the guards that follow the guard.  The watches of
 ** the guards that are yet to be made invalid form a stack. */
-static void invalidate(mw_engine *e, mwi_object *guard) {
+static void invalidate(mw_engine *e, mwi_object *guard, mw_change *by) {
   uint32_t stack = 0, i;
   while (guard != NULL) {
     if (!guard->invalid) {
       guard->invalid = 1;
+      if (guard->result) /* it is not written, and needs no other stamp */
+        guard->stamp = (by != NULL && mwi_is_read(&e->reader))
+                           ? mw_change_number(e, by)
+                           : 0;
       for (i = guard->first; i != 0; i = watch_at(e, i)->next) {
         mwi_watch *w = watch_at(e, i);
         if ((w->flags & (MWI_FOLLOWS | MWI_ENDED)) != MWI_FOLLOWS) continue;
@@ -457,11 +461,16 @@ int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
   r = mwi_object_need(e, guard);
   if (r == NULL) return MW_NOMEM;
   if (!valid) {
-    invalidate(e, r);
+    invalidate(e, r, NULL);
   } else {
     r->invalid = r->lost = 0;
   }
   return MW_OK;
+}
+
+uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard) {
+  const mwi_object *r = record_of(e, guard);
+  return (r == NULL || !r->result) ? 0 : (uint32_t)r->stamp;
 }
 
 int mw_guard_open(mw_engine *e, mw_handle guard) {
@@ -628,7 +637,7 @@ int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   i = make_watch(e, r, &options, NULL);
   if (i == 0) return MW_NOMEM;
   watch_at(e, i)->flags |= MWI_FOLLOWS;
-  if (r->invalid) invalidate(e, record_of(e, guard));
+  if (r->invalid) invalidate(e, record_of(e, guard), NULL);
   return MW_OK;
 }
 
@@ -647,7 +656,7 @@ static void lose_results(mw_engine *e, uint32_t i) {
     guard = guard_of_result(e, w);
     if (guard == NULL) continue;
     guard->lost = 1;
-    invalidate(e, guard);
+    invalidate(e, guard, NULL);
   }
 }
 
@@ -822,24 +831,28 @@ static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
 }
 
 /* Makes the guard invalid. */
-static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i) {
+static void raise_flag(mw_engine *e, mwi_object *r, uint32_t i,
+                       mw_change *change) {
   const mwi_watch *w = watch_at(e, i);
-  invalidate(e, record_of(e, w->ref));
+  invalidate(e, record_of(e, w->ref), change);
   if (w->flags & MW_ONCE) end_watch(e, r, i);
 }
 
 /* Returns whether the host wants the call of a watch with MW_ASK. */
 static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
-                     const mw_change *change) {
+                     mw_change *change) {
   const mw_host *host = &e->watch.host;
   mwi_watch *w = watch_at(e, i);
   mw_handle obj = r->obj;
+  mw_change *cause = e->watch.cause;
   uint64_t seq = w->seq;
   int wanted;
   mwi_check_call(host->ask != NULL);
   if (host->ask == NULL) return 1;
   mwi_guard_begin(e);
+  e->watch.cause = change;
   wanted = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), change);
+  e->watch.cause = cause;
   mwi_guard_end(e);
   if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return 0;
   if (wanted < 0) end_watch(e, r, i);
@@ -851,8 +864,9 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
 /* The guard may do anything, as end the watch or the object.  Returns what the
 ** guard returns. */
 static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
-                const mw_change *change) {
+                mw_change *change) {
   const mw_host *host = &e->watch.host;
+  mw_change *cause = e->watch.cause;
   mw_handle obj = r->obj;
   int flags = w->flags & (MWI_ENDED - 1);
   uint64_t seq = w->seq;
@@ -861,14 +875,16 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   if ((flags & MW_ASK) && !is_wanted(e, r, i, change)) return 1;
   e->watch.calls++;
   if (flags & MW_FLAG) {
-    raise_flag(e, r, i);
+    raise_flag(e, r, i, change);
     return 1;
   }
   if (flags & MW_ONCE) end_watch(e, r, i);
   mwi_check_call(host->call != NULL);
   if (host->call == NULL) return 1;
   mwi_guard_begin(e);
+  e->watch.cause = change;
   result = host->call(host->ud, obj, w->ref, flags, change);
+  e->watch.cause = cause;
   mwi_guard_end(e);
   if (result != 0) return result;
   e->watch.calls--; /* the guard is dead */
@@ -913,7 +929,7 @@ static void raise_flags(mw_engine *e, uint32_t i) {
     const mwi_watch *w = watch_at(e, i);
     if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
     e->watch.calls++;
-    invalidate(e, record_of(e, w->ref));
+    invalidate(e, record_of(e, w->ref), NULL);
   }
 }
 
@@ -1000,7 +1016,7 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
       continue;
     if ((ev->below & ~w->flags) || ((w->flags & MW_SKIP) && ev->change->same))
       continue;
-    invalidate(e, guard_of_result(e, w));
+    invalidate(e, guard_of_result(e, w), ev->change);
   }
 }
 

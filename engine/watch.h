@@ -116,6 +116,7 @@ typedef struct mwi_watches {
   uint32_t results;              /* watches with MWI_RESULT */
   uint32_t walks;                /* walks under way, nested */
   uint32_t ended;                /* the first ended watch still in a list */
+  mw_change *cause;              /* the write whose guard is being called */
 } mwi_watches;
 
 MWI_API void mwi_watch_close(mw_engine *e);

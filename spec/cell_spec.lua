@@ -206,3 +206,61 @@ describe("the cells of functions", function()
     assert.equal(0, mw.begin({ cells = {} }):commit():len())
   end)
 end)
+
+describe("cells of transactions of several coroutines", function()
+  -- Returns a coroutine that began a transaction with the cells of `f`.
+  local function hold(f, body)
+    local co = coroutine.wrap(function()
+      local tx = mw.begin { cells = { f } }
+      if body then body() end
+      coroutine.yield()
+      tx:rollback()
+    end)
+    co()
+    return co
+  end
+
+  it("are taken back, though another one has begun since", function()
+    for _, first in ipairs { true, false } do
+      local x = 1
+      local function f() return x end
+      local a = hold(f, function() x = 2 end)
+      local b = hold(f)
+      local one, two = a, b
+      if not first then one, two = b, a end
+      one()
+      two()
+      assert.equal(1, x)
+    end
+  end)
+
+  it("are left to who has written later, and looked", function()
+    local x = 1
+    local function f() return x end
+    local a = hold(f, function() x = 2 end)
+    local b = hold(f, function()
+      x = 3
+      mw.begin():commit()
+    end)
+    a()
+    assert.equal(3, x)
+    b()
+    assert.equal(1, x)
+  end)
+
+  it("are those of the transactions that are still open around", function()
+    local x, y = 1, 1
+    local function get_x() return x end
+    local function get_y() return y end
+    local outer = mw.begin { cells = { get_x } }
+    local middle = mw.begin { cells = { get_y } }
+    local inner = mw.begin()
+    middle:commit()
+    local other = mw.begin()
+    x, y = 2, 2
+    assert.equal("update x:1>2", show(other:commit()))
+    assert.equal("update x:1>2", show(inner:rollback()))
+    assert.same({ 1, 2 }, { x, y })
+    assert.equal(0, outer:commit():len())
+  end)
+end)

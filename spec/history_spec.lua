@@ -743,6 +743,152 @@ describe("undo and redo look before they write:", function()
   end)
 end)
 
+describe("a step with NaN", function()
+  it("is undone and done again", function()
+    for _, values in ipairs { { 0 / 0 }, { 0 / 0, 5 }, { 5, 0 / 0, 5 } } do
+      local history, doc = make()
+      history:run("NaN", function()
+        for _, value in ipairs(values) do doc.x = value end
+      end)
+      local last = doc.x
+      for _ = 1, 2 do
+        assert.equal("NaN", history:undo())
+        assert.equal(0, doc.x)
+        assert.equal("NaN", history:redo())
+        assert.equal(tostring(last), tostring(doc.x))
+      end
+    end
+  end)
+end)
+
+describe("plain steps", function()
+  -- Writes that are plain, and a run that is not.
+  local function draw(doc, n)
+    doc.x, doc.text, doc[1], doc.gone = n, "text " .. n, { n }, nil
+  end
+  local function state(doc)
+    return ("%s %s %s %s"):format(doc.x, doc.text, doc[1] and doc[1][1],
+      doc.gone)
+  end
+  local function odd(doc)
+    doc.x = doc.x + 1
+    doc.x = doc.x + 1
+  end
+
+  it("may be some before and some after others", function()
+    for odd_at = 1, 5 do
+      for seal_at = 0, 5 do
+        local history, doc = make()
+        doc.gone = "gone"
+        local states = { [0] = state(doc) }
+        for i = 1, 5 do
+          history:run("run " .. i, i == odd_at and odd or draw, doc, i)
+          if i == seal_at then history:seal() end
+          states[i] = state(doc)
+        end
+        for _ = 1, 2 do
+          for i = 5, 1, -1 do
+            assert.equal("run " .. i, history:undo())
+            assert.equal(states[i - 1], state(doc))
+          end
+          assert.is_nil(history:undo())
+          for i = 1, 5 do
+            assert.equal("run " .. i, history:redo())
+            assert.equal(states[i], state(doc))
+          end
+          assert.is_nil(history:redo())
+        end
+      end
+    end
+  end)
+
+  it("look at all fields before they write one", function()
+    for _, key in ipairs { "x", "text", 1 } do
+      local history, doc = make()
+      history:run("draw", draw, doc, 1)
+      doc[key] = "other"
+      local before = state(doc)
+      local label, _, e = history:undo()
+      assert.is_nil(label)
+      assert.equal(key, e.key)
+      assert.equal(before, state(doc))
+      assert.is_true(history:can_undo())
+    end
+  end)
+
+  it("look at what was put into an object raw", function()
+    local history, doc = make()
+    history:run("x", set(doc, "x", 1))
+    rawset(doc, "x", 5)
+    assert.is_nil(history:undo())
+    assert.equal(5, doc.x)
+  end)
+
+  it("are told to who hears, tracks or batches", function()
+    local heard = 0
+    local history, doc = make()
+    for i = 1, 4 do history:run("x", set(doc, "x", i)) end
+    local watch = mw.watch(doc, function() heard = heard + 1 end,
+      { once = false })
+    history:undo()
+    assert.equal(1, heard)
+    watch:cancel()
+    local tx = mw.begin()
+    history:undo()
+    assert.equal(1, tx:commit():len())
+    local sum = mw.memo(function() return doc.x end, doc)
+    assert.equal(2, sum())
+    history:undo()
+    assert.equal(1, sum())
+  end)
+
+  it("let go of what they held when they are dropped, or redone no more",
+    function()
+      for _, opts in ipairs { { limit = 2 }, { limit = 1 }, {} } do
+        local history, doc = make(opts)
+        local seen = setmetatable({}, { __mode = "v" })
+        local function run(n)
+          history:run("step", function()
+            seen[n] = mw.track { n = n }
+            doc.x, doc.n = seen[n], n
+          end)
+        end
+        for n = 1, 20 do
+          run(n)
+          if not opts.limit and n > 1 then
+            history:undo()
+            history:undo()
+          end
+        end
+        run(21)
+        collectgarbage()
+        collectgarbage()
+        local left = 0
+        for _ in pairs(seen) do left = left + 1 end
+        assert.is_true(left <= 3)
+      end
+    end)
+
+  it("belong to the objects' shadows of now", function()
+    local history, doc = make()
+    for i = 1, 6 do history:run("x", set(doc, "x", i)) end
+    history:undo()
+    mw.setmetatable(doc, { __index = { inherited = 1 } })
+    history:undo()
+    assert.same({ 4, 1 }, { doc.x, doc.inherited })
+    mw.setmetatable(doc, nil)
+    history:undo()
+    assert.equal(3, doc.x)
+    mw.untrack(doc)
+    assert.equal("x", history:undo())
+    assert.equal(2, doc.x)
+    assert.is_nil(getmetatable(doc))
+    mw.track(doc)
+    assert.equal("x", history:undo())
+    assert.equal(1, doc.x)
+  end)
+end)
+
 describe("on_conflict", function()
   -- A step of two writes of which others have changed one.
   local function conflict(answer)
@@ -1320,6 +1466,66 @@ describe("a history in a transaction that is taken back", function()
     assert.is_true(other:is_saved())
   end)
 
+  -- Acts that join the last steps, which cancel out, in one order or another.
+  local JOINS = {
+    ["at once"] = function(history) history:merge "type" end,
+    ["then a run"] = function(history, doc)
+      history:merge "type"
+      history:run("type", set(doc, "x", 5))
+    end,
+    ["after a step that is undone"] = function(history, doc)
+      history:run("other", set(doc, "x", 5))
+      history:undo()
+      history:merge "type"
+    end,
+    ["in a transaction that is committed"] = function(history)
+      assert(mw.transaction(history.merge, history, "type"))
+    end,
+    ["in a transaction that is taken back as well"] = function(history, doc)
+      mw.transaction(function()
+        history:merge "type"
+        error "inner"
+      end)
+      history:run("type", set(doc, "x", 5))
+    end,
+  }
+
+  for name, act in pairs(JOINS) do
+    it("is saved as before, when steps were joined that cancel out, " .. name,
+      function()
+        for saved = 0, 3 do
+          for _, window in ipairs { false, 1e6 } do
+            local history, doc = make { merge_window = window or nil }
+            for i, x in ipairs { 1, 2, 0 } do
+              if saved == i - 1 then history:mark_saved() end
+              history:run("type", set(doc, "x", x))
+            end
+            if saved == 3 then history:mark_saved() end
+            mw.transaction(function()
+              act(history, doc)
+              error "outer"
+            end)
+            assert.same({ "type", "type", "type" }, history:labels())
+            for i = 3, 0, -1 do
+              assert.equal(saved == i, history:is_saved())
+              history:undo()
+            end
+          end
+        end
+      end)
+  end
+
+  it("is saved when what was saved is joined with what it cancels out",
+    function()
+      local history, doc = make()
+      history:run("type", set(doc, "x", 1))
+      history:run("type", set(doc, "x", 0))
+      history:mark_saved()
+      assert(mw.transaction(history.merge, history, "type"))
+      assert.same({}, history:labels())
+      assert.is_true(history:is_saved())
+    end)
+
   it("is as it is if the transaction is committed", function()
     local history, doc = world()
     mw.transaction(function()
@@ -1546,6 +1752,7 @@ describe("a history with transactions that are taken back", function()
   local function state(history, doc)
     return table.concat({
       table.concat(history:labels(), " "), tostring(history:can_redo()),
+      tostring(history:is_saved()),
       tostring(doc.x), tostring(doc.y), tostring(doc.z),
     }, "; ")
   end

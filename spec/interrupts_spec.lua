@@ -317,6 +317,33 @@ describe("an error from outside", function()
     mw.unwatch(object)
   end)
 
+  it("leaves a timed scope closed, and its time noted once or not", function()
+    local open, dropped = mw.timed("open", { column = "open_us" }), 0
+    local n, fired = 0
+    repeat
+      n = n + 1
+      mw.reset_times()
+      fired = interrupted(n, function()
+        local a <close> = mw.timed("a", { column = "a_us" })
+        local b <close> = mw.timed("a", { column = "a_us", args = { a } })
+        return b
+      end)
+      if mw.current_scope() ~= open then
+        -- A hook can come between a call and the variable that gets its result.
+        collectgarbage()
+        collectgarbage()
+        dropped = dropped + 1
+      end
+      assert.equal(open, mw.current_scope(), "interrupted at " .. n)
+      assert.is_true(mw.time_spent().total <= mw.time_spent().wall)
+    until not fired
+    assert.equal(2, #mw.times("table").a)
+    assert.is_true(dropped <= 2)
+    open:close()
+    assert.is_nil(mw.current_scope())
+    mw.reset_times()
+  end)
+
   it("leaves a name set with its cleanup, or not set", function()
     local pending = mw.cleanup({}, "x", 1):pending()
     local n, fired = 0

@@ -862,3 +862,19 @@ describe("a metamethod of a watched class", function()
     assert.equal(1, rawget(class, "_b"))
   end)
 end)
+
+describe("a metamethod in a tracked object", function()
+  it("may get an integer, a float or a zero that is not the same", function()
+    for _, key in ipairs { "__len", "__name", "len" } do
+      for _, pair in ipairs { { 1, 1.0 }, { 0.0, -0.0 }, { 2.0, 2 } } do
+        local obj = mw.track { [key] = pair[1] }
+        local ok, fx = mw.transaction(function() obj[key] = pair[2] end)
+        assert(ok)
+        assert.equal(1, fx:len())
+        assert.equal(tostring(pair[2]), tostring(mw.raw(obj)[key]))
+        fx:rollback()
+        assert.equal(tostring(pair[1]), tostring(mw.raw(obj)[key]))
+      end
+    end
+  end)
+end)

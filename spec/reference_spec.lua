@@ -39,6 +39,7 @@ local function make_objects()
     Clock = { mw.clock() },
     Effects = { effects_of(nothing) },
     Written = { mw.report_at_exit "/dev/null" },
+    Feed = { mw.feed() },
     Guard = { mw.guard() },
     Handle = { mw.instrument { new = nothing }, h:on {},
       h:instrument(Class, { "update" }), mw.see_through {},
@@ -67,7 +68,7 @@ local function let_go(objects)
   for _, kind in ipairs { "Cleanup", "Written", "Handle", "Watch" } do
     for _, handle in ipairs(objects[kind]) do handle:cancel() end
   end
-  for _, kind in ipairs { "Scope", "TimedScope", "Hierarchy" } do
+  for _, kind in ipairs { "Scope", "TimedScope", "Hierarchy", "Feed" } do
     for _, scope in ipairs(objects[kind]) do scope:close() end
   end
   mw.reset_times()
@@ -173,6 +174,7 @@ describe("the reference", function()
       ApplyOptions = apply, ClassRules = function(rules)
         mw.policy { classes = { Class = rules } }
       end,
+      FeedOptions = function(opts) mw.feed(opts):close() end,
       DynamismOptions = function(opts) mw.dynamism({}, opts) end,
       HierarchyEvents = function(opts) mw.hierarchy():on(opts) end,
       RecordOptions = function(opts) mw.hierarchy():record(opts) end,

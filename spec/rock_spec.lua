@@ -12,8 +12,8 @@ local function make(path, more)
       "/source"))
   local before = files_of(path .. "/source")
   local output, ok = shell.run(
-    "cd %s/source && %s make --tree %s/tree %s %s", path, luarocks, path,
-    "rockspec/moonwatch-scm-1.rockspec", more or "")
+    "cd %s/source && %s make --tree %s/tree %s CFLAGS='-O0 -fPIC' %s", path,
+    luarocks, path, "rockspec/moonwatch-scm-1.rockspec", more or "")
   assert.equal(before, files_of(path .. "/source"))
   return output, ok
 end
@@ -35,8 +35,34 @@ local function run_installed(path, line)
     path, line))
 end
 
+local function run_in_tree(path)
+  local program = "local mw = require [[moonwatch]] " ..
+    "print(mw.id {}, mw.clock():now())"
+  assert.equal("1\t0\n", (shell.run("cd / && eval \"$(%s path --tree " ..
+    "%s/tree)\" && %s -e '%s'", luarocks, path,
+    os.getenv "LUA" or "lua5.4", program)))
+end
+
+-- The command's rock has the command beside the library, and nothing of it.
+local function add_command(path)
+  local install = "cd %s/source && %s make --tree %s/%s --deps-mode none " ..
+    "rockspec/moonwatch-cli-scm-1.rockspec"
+  for _, tree in ipairs { "other", "tree" } do
+    local output, ok = shell.run(install, path, luarocks, path, tree)
+    assert.is_true(ok, output)
+  end
+  local files = files_below(path .. "/other")
+  assert.equal(command_files(), (files:gsub("[^\n]+\n", function(line)
+    return line:find "^share/" and line or ""
+  end)))
+  assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
+    run_installed(path .. "/tree", "version"))
+  assert.matches("Usage: moonwatch run",
+    run_installed(path .. "/tree", "run --help"))
+end
+
 describe("the rock #once", function()
-  it("installs into an empty tree what it should, and runs there", function()
+  it("installs what it should, runs there, and with the command", function()
     shell.with_directory(function(path)
       local output, ok = make(path)
       assert.is_true(ok, output)
@@ -47,11 +73,8 @@ describe("the rock #once", function()
       assert.matches("/types/moonwatch%.lua\n",
         (shell.run("find %s/tree/lib/luarocks -name moonwatch.lua", path)))
       assert.not_matches("bin/", (files_below(path .. "/tree")))
-      local program = "local mw = require [[moonwatch]] " ..
-        "print(mw.id {}, mw.clock():now())"
-      assert.equal("1\t0\n", (shell.run("cd / && eval \"$(%s path --tree " ..
-        "%s/tree)\" && %s -e '%s'", luarocks, path,
-        os.getenv "LUA" or "lua5.4", program)))
+      run_in_tree(path)
+      add_command(path)
     end)
   end)
 
@@ -68,36 +91,12 @@ describe("the rock #once", function()
   end)
 end)
 
-describe("the command's rock #once", function()
-  it("installs the command beside the library, and nothing of it", function()
-    shell.with_directory(function(path)
-      local output, ok = make(path)
-      assert.is_true(ok, output)
-      output, ok = shell.run("cd %s/source && %s make --tree %s/other " ..
-        "--deps-mode none rockspec/moonwatch-cli-scm-1.rockspec", path,
-        luarocks, path)
-      assert.is_true(ok, output)
-      local files = files_below(path .. "/other")
-      assert.equal(command_files(), (files:gsub("[^\n]+\n", function(line)
-        return line:find "^share/" and line or ""
-      end)))
-      output, ok = shell.run("cd %s/source && %s make --tree %s/tree " ..
-        "--deps-mode none rockspec/moonwatch-cli-scm-1.rockspec", path,
-        luarocks, path)
-      assert.is_true(ok, output)
-      assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
-        run_installed(path .. "/tree", "version"))
-      assert.matches("Usage: moonwatch run",
-        run_installed(path .. "/tree", "run --help"))
-    end)
-  end)
-end)
-
 describe("make install #once", function()
   it("installs the library and the command under any PREFIX", function()
     shell.with_directory(function(path)
       local prefix = path .. "/any/prefix"
-      local output, ok = shell.run("make install PREFIX=%s", prefix)
+      local output, ok = shell.run(
+        "make install PREFIX=%s CFLAGS=-O0 BUILD=%s/build", prefix, path)
       assert.is_true(ok, output)
       assert.equal("moonwatch " .. require "moonwatch".version .. "\n",
         run_installed(prefix, "version"))

@@ -1,5 +1,6 @@
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local support = require "support"
 local with_seed = require "spec.support.with_seed"
 
 local random = math.random
@@ -91,6 +92,25 @@ describe("a snapshot", function()
       assert.not_equal(mw.snapshot(one), mw.snapshot(two))
     end)
 
+  it("names objects by the smallest keys: booleans, numbers, strings",
+    function()
+      local bytes = mw.snapshot { { "f" }, { "g" }, s = { "h" }, [0] = { "d" },
+        [1.5] = { "e" }, [true] = { "b" }, [false] = { "a" }, [-1] = { "c" } }
+      local order = bytes:sub(21):gsub("[^a-h]", "")
+      assert.equal("abcdfegh", order)
+      copy_of { true, true, [0.5] = {}, [3.5] = {} }
+    end)
+
+  it("holds sets of many objects", function()
+    local state = { list = {}, set = {} }
+    for i = 1, 20000 do
+      state.list[i] = {}
+      state.set[state.list[i]] = i
+    end
+    local copy = copy_of(state)
+    for i = 1, 20000, 999 do assert.equal(i, copy.set[copy.list[i]]) end
+  end)
+
   it("leaves out what the policy ignores, and what `descend` refuses",
     function()
       local Node = class "snapshot.Node"
@@ -145,6 +165,126 @@ describe("a snapshot", function()
       mw.restore)
     misuse("bad argument #2 to 'restore' (unknown option 'root')", mw.restore,
       "", { root = {} })
+    misuse("bad argument #2 to 'restore' (table expected, got number: " ..
+      "mw.snapshot returns two values; write mw.restore((mw.snapshot(root))))",
+      mw.restore, mw.snapshot {})
+  end)
+end)
+
+describe("a snapshot while transactions are open", function()
+  it("has the values from before, of all that is open", function()
+    local world = mw.track({ a = { n = 1 }, b = {}, list = { 1, 2 } },
+      { deep = true })
+    local before = mw.snapshot(world)
+    local a = world.a
+    local outer = mw.begin()
+    a.n, world.b = 2, nil
+    local inner = mw.begin()
+    world.a, world.new = nil, { a }
+    a.n, world.list[3] = 3, 3
+    assert.equal(before, (mw.snapshot(world)))
+    inner:commit()
+    assert.equal(before, (mw.snapshot(world)))
+    outer:commit()
+    local copy = mw.restore((mw.snapshot(world)))
+    assert.same({ list = { 1, 2, 3 }, new = { { n = 3 } } }, copy)
+  end)
+
+  it("has the class and the state of a userdata from before", function()
+    local One, Two = class "snapshot.One", class "snapshot.Two"
+    local unit = setmetatable({}, One)
+    mw.track(unit)
+    local before = mw.snapshot { unit }
+    local tx = mw.begin()
+    mw.setmetatable(unit, Two)
+    assert.equal(before, (mw.snapshot { unit }))
+    tx:rollback()
+    mw.setmetatable(unit, nil)
+    before = mw.snapshot { unit }
+    tx = mw.begin()
+    mw.setmetatable(unit, Two)
+    assert.equal(before, (mw.snapshot { unit }))
+    tx:commit()
+    assert.equal(Two, getmetatable(mw.restore((mw.snapshot { unit }))[1]))
+  end)
+
+  it("has the state of a userdata from before", function()
+    local methods, texts = {}, {}
+    function methods:add(text) texts[self] = texts[self] .. text end
+    local List = { __name = "snapshot.List", __index = methods }
+    mw.name_class("snapshot.List", List, {
+      mutators = { "add" }, new = function() return support.userdata(List) end,
+      snapshot = function(list) return { texts[list] } end,
+      restore = function(list, state) texts[list] = state[1] end,
+    })
+    local list = support.userdata(List)
+    texts[list] = "a"
+    mw.track(list)
+    local before, tx = mw.snapshot { list }, mw.begin()
+    list:add "b"
+    list:add "c"
+    assert.equal(before, (mw.snapshot { list }))
+    tx:commit()
+    assert.equal("abc", texts[mw.restore((mw.snapshot { list }))[1]])
+    local world = { list }
+    assert.equal(world, mw.restore(before, { into = world }))
+    assert.equal(list, world[1])
+    assert.equal("a", texts[list])
+  end)
+
+  it("is what a rollback of all leaves, whoever takes turns", function()
+    local One, Two = class "snapshot.TurnOne", class "snapshot.TurnTwo"
+    local function turns(n)
+      local all, open, turn = { {} }, { {}, {}, {} }, {}
+      for i = 2, 8 do
+        all[i] = {}
+        all[random(i - 1)][random(4)] = all[i]
+      end
+      local root = mw.track(all[1], { deep = true })
+      local function write()
+        local object, what = all[random(#all)], random(10)
+        local key = ("abcd"):sub(random(4)):sub(1, 1)
+        if what <= 5 then
+          object[key] = what <= 3 and random(5) or nil
+        elseif what <= 8 then
+          object[random(3)] = all[random(#all)]
+        elseif what == 9 then
+          all[random(2, #all)] = { n = random(3) }
+          root[key] = all[random(2, #all)]
+        else
+          mw.setmetatable(object, ({ One, Two })[random(3)])
+        end
+      end
+      for i = 1, #open do
+        turn[i] = coroutine.wrap(function()
+          while true do
+            local what = random(8)
+            if what == 1 then
+              open[i][#open[i] + 1] = mw.begin()
+            elseif what <= 3 and #open[i] > 0 then
+              local tx = table.remove(open[i])
+              tx[what == 2 and "commit" or "rollback"](tx)
+            else
+              write()
+            end
+            coroutine.yield()
+          end
+        end)
+      end
+      for _ = 1, n do
+        if random(6) == 1 then write() else turn[random(3)]() end
+        if random(10) == 1 then assert(mw.snapshot(root)) end
+      end
+      local bytes = mw.snapshot(root)
+      while #open[1] + #open[2] + #open[3] > 0 do
+        local tx = table.remove(open[random(3)])
+        if tx then tx:rollback() end
+      end
+      assert.equal(bytes, (mw.snapshot(root)))
+    end
+    with_seed(function()
+      for _ = 1, 300 do turns(random(60)) end
+    end)
   end)
 end)
 

@@ -721,6 +721,44 @@ function history:is_saved() end
 ---@class moonwatch.RestoreOptions
 ---@field into? table A live root, which gets the state in one transaction that changes what differs and keeps the objects that are the same by their way and kind.
 
+---What a feed gives, and how much it keeps.
+---@class moonwatch.FeedOptions
+---@field root? table Only what is below this table, which the feed tracks deeply if nobody does, until it is closed. By default, all that is tracked or watched.
+---@field capacity? integer The most entries that wait for a look; 65,536 by default.
+---@field not_from? string The origin whose writes are left out: see `mw.origin`.
+---@field since? integer The number of the entry after which the feed begins: the second result of `mw.snapshot`, or of `feed:seq()`.
+
+---Gives what changed since its last look.
+---@class moonwatch.Feed
+local feed = {}
+
+---Looks: returns an iterator of the entries since the last look, in their
+---order. Below a root, those of objects that were there at the last look, or
+---are there now.
+---@return fun(): moonwatch.Entry next
+function feed:read() end
+
+---Looks: returns an iterator of object, key, old and new value of each field
+---that has changed since the last look, and the kind of change; `"attach"` if
+---the new value is a table of which all fields follow.
+---@return fun(): (any, any, any, any, moonwatch.Kind|"attach") next
+function feed:changes() end
+
+---Returns how many entries were forgotten because there was no room, in all.
+---@return integer n
+function feed:lost() end
+
+---Returns the number of the last entry that was looked at.
+---@return integer seq
+function feed:seq() end
+
+---Returns how many entries wait for the next look, of the root or not.
+---@return integer n
+function feed:pending() end
+
+---Ends the feed. Also done by `<close>`, and when the feed is collected.
+function feed:close() end
+
 ---How frames are run again.
 ---@class moonwatch.ReplayOptions
 ---@field frames? integer How many; 8 by default.
@@ -994,7 +1032,7 @@ function timed:close() end
 
 ---What a trace can trace by itself.
 ---@alias moonwatch.Source
----| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards heard of it
+---| "watch" # each write to what is watched or tracked, with the values before and after, and how many guards were called
 ---| "epoch" # clocks that advance
 ---| "transaction" # transactions
 ---| "hierarchy" # the objects that execute
@@ -1466,9 +1504,10 @@ function mw.array(t) end
 ---@return T t
 function mw.object_like(t) end
 
----Returns the state below a root as bytes, and its place among what was
----delivered; nil and a message for what bytes cannot say, with the way to it.
----The same state gives the same bytes.
+---Returns the state below a root as bytes, and the number of the last entry
+---that was delivered; nil and a message for what bytes cannot say, with the way
+---to it. The same state gives the same bytes. Of fields that open transactions
+---have written, the values from before count.
 ---@param root table
 ---@param opts? moonwatch.SnapshotOptions
 ---@return string? bytes
@@ -1482,6 +1521,13 @@ function mw.snapshot(root, opts) end
 ---@return table? root
 ---@return string? message
 function mw.restore(bytes, opts) end
+
+---Returns a feed, which gives what changes from now on; with `since`, nil and a
+---message if not all entries since are kept.
+---@param opts? moonwatch.FeedOptions
+---@return moonwatch.Feed? feed
+---@return string? message
+function mw.feed(opts) end
 
 ---Calls `step()` for some frames, takes their writes back, calls it again as
 ---often, and compares the writes of both passes: returns true; or false and the
@@ -1540,6 +1586,17 @@ function mw.normalize_name(name) end
 ---@return moonwatch.TimedScope scope
 function mw.timed(name, opts) end
 
+---Returns the innermost scope of the running coroutine, or the innermost of
+---that name, that is open and measured; nil if there is none. So code deep
+---inside can add to what it runs in.
+---@param name? string
+---@return moonwatch.TimedScope? scope
+function mw.current_scope(name) end
+
+---Returns the outermost such scope of the running coroutine, or nil.
+---@return moonwatch.TimedScope? scope
+function mw.outermost_scope() end
+
 ---Writes a moment into the trace.
 ---@param name string
 ---@param args? table
@@ -1569,7 +1626,8 @@ function mw.times(format, aggregate) end
 
 ---Returns the seconds that scopes with a column took, by name, and their
 ---`total`. Where they are nested, the outermost counts; the time in which a
----coroutine is suspended does not.
+---coroutine is suspended does not. `wall` is for how long any such scope was
+---open, in whatever coroutine.
 ---@return table<string, number> seconds
 function mw.time_spent() end
 

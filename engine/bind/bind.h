@@ -49,6 +49,8 @@ typedef struct mwb_held {
   mwb_coroutine *of; /* NULL: the values are of effects, */
   int few;           /* and the effects have them without a table? */
   uint32_t n;        /* numbers in use: 1 to n */
+  uint32_t kept;     /* of a coroutine: the first numbers, which are those of
+                     ** short strings, stay when all transactions have ended */
   uint32_t id; /* not 0, and different for each table and after each release */
 } mwb_held;
 
@@ -58,7 +60,33 @@ typedef struct mwb_known {
   uint32_t id, number;
 } mwb_known;
 
-typedef struct mwb_batch mwb_batch; /* see batch.c */
+typedef struct mwb_batch mwb_batch;     /* see batch.c */
+typedef struct mwb_origin mwb_origin;   /* see origin.c */
+typedef struct mwb_writers mwb_writers; /* see writers.c */
+typedef struct mwb_feed mwb_feed;       /* see feed.c */
+
+/* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
+** number in held values: see delivery.c. */
+typedef struct mwb_context {
+  lua_State *of; /* NULL: the context may have changed */
+  int64_t epoch;
+  uint64_t entered, frames; /* of hierarchies */
+  uint32_t id, number;
+} mwb_context;
+
+/* A place in the program that a table of held values has. */
+typedef struct mwb_call_site {
+  const void *f; /* the function, which the table holds, too */
+  int line;
+  uint32_t id, number;
+} mwb_call_site;
+
+/* The number, in a page, of a context of a transaction: see delivery.c. */
+typedef struct mwb_taken {
+  uint64_t order;         /* of the transaction */
+  uint32_t from, context; /* in the held values of its coroutine */
+  uint32_t to, number;    /* in those of the page */
+} mwb_taken;
 
 /* An allocator that subtracts from the budget in force: see budget.c. */
 typedef struct mwb_meter {
@@ -103,6 +131,8 @@ enum {
   MWB_OPENED,    /* number -> batch, weakly held */
   MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
+  MWB_HISTORY,   /* the metatable of histories, */
+  MWB_HISTORIES, /* and what Lua does for them: see history.c */
   MWB_CELL,      /* the metatable of cells */
   MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
   MWB_RESTORE,   /* functions that must exist before memory runs out */
@@ -113,6 +143,7 @@ enum {
   MWB_PREPAREKEPT,
   MWB_UNDO,
   MWB_LISTHEARD,
+  MWB_TOUCHMADE,
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
@@ -135,7 +166,9 @@ enum {
   MWB_SCOPE,      /* a timed scope, */
   MWB_SET,        /* and a set of data of a scope */
   MWB_THREADS,    /* coroutine -> its lane, weakly held: see lane.c */
-  MWB_TIMERS,     /* functions called when a scope is measured */
+  MWB_LANE,       /* the lane of the main program */
+  MWB_WEAK,       /* the metatable of tables of scopes: see timed.c */
+  MWB_TIMER,      /* the function that is told how long scopes took */
   MWB_SOURCES,    /* name of a source -> whether the source is traced */
   MWB_CONTEXTS,   /* the function that calls mw.context's hooks, */
   MWB_LABEL,      /* and the one that knows what people call an object */
@@ -147,6 +180,18 @@ enum {
   MWB_VIEWS,      /* table -> its view, weakly held, */
   MWB_TARGETS,    /* and view -> what it shows, weakly held */
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
+  MWB_PAGES,      /* number of a page -> values of delivered entries, */
+  MWB_CONTEXT,    /* the context of a write now, */
+  MWB_PATHS,      /* the function that returns the paths of hierarchies, */
+  MWB_WRITERS,    /* what last writers hold: see writers.c */
+  MWB_STOCK,      /* tables for pages and contexts, */
+  MWB_SITES,      /* function -> line -> place, weakly held */
+  MWB_TAKEN,      /* the function that keeps what is taken back, */
+  MWB_ORIGIN,     /* metatables: of an origin, */
+  MWB_READER,     /* a reader, */
+  MWB_LOOK,       /* what a reader has looked at, */
+  MWB_ENTRY,      /* and an entry of that */
+  MWB_FEED,       /* the metatable of a feed */
   MWB_VALUES      /* number of values */
 };
 
@@ -194,7 +239,25 @@ typedef struct mwb_state {
   uint64_t orders; /* the number of transactions and batches that have begun */
   int lost;        /* may there be lost transactions to take back? */
   int looking;     /* does the next collection look for lost handles? */
-  mwb_known known[64]; /* cache: strings that a table holds */
+  mwb_known known[64];         /* cache: strings that a table holds */
+  mwb_call_site sites[64];     /* cache: places that a table holds */
+  mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
+  mwb_coroutine *readers;      /* has the held values of the last page, */
+  int readers_place;           /* in the registry */
+  uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
+  mwb_context context;
+  mwb_taken taken;
+  uint32_t origins;   /* the number of open origins */
+  mwb_feed *feeds;    /* the open feeds with a root */
+  uint32_t wheres;    /* the number of readers that want places, */
+  uint32_t scoped;    /* and of those that want scopes */
+  uint32_t keepers;   /* and of those that ask for last writers, */
+  uint64_t kept_from; /* from this entry on */
+  mwb_writers *writers;
+  lua_Integer stock;   /* tables in MWB_STOCK */
+  int making;          /* is a context being made? */
+  uint32_t given;      /* the cause of the write that is being restored, or 0 */
+  int takes;           /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */
@@ -203,6 +266,7 @@ typedef struct mwb_state {
   int classy;          /* are there tables in MWB_CLASSY? */
   int storing;         /* tables being stored: orphans may come back */
   int taking;          /* writes since the first orphan that waits */
+  uint64_t shadows;    /* moves when an object gets or loses its shadow */
   int emptied;         /* has a table been emptied that a loop may walk? */
   int heeds;           /* do tables have functions for reads? see reads.c */
   int reading;         /* are reads noted now? */
@@ -220,9 +284,15 @@ typedef struct mwb_state {
   const void *guard_meta; /* metatables, for comparisons by address */
   const void *handle_meta;
   const void *begun_meta, *closer_meta;
+  const void *history_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
+
+  struct mwb_lane *lane; /* the main program's */
+  uint32_t columns;      /* the number of open scopes with a column, */
+  int64_t wall_since;    /* since when there are such, */
+  int64_t wall;          /* and for how long there were before */
 } mwb_state;
 
 /* Upvalues of every function. */
@@ -298,6 +368,9 @@ void mwb_push_state(lua_State *L);
 
 /* Pushes a new table with weak keys. */
 void mwb_push_ephemeron(lua_State *L, const mwb_state *s);
+
+/* Pushes a new table with weak values. */
+void mwb_push_weak(lua_State *L);
 
 /* Makes one of the state's values a table with weak keys. */
 void mwb_new_ephemeron(lua_State *L, int value);

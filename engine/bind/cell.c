@@ -15,7 +15,8 @@
 
 typedef struct cell {
   int place;
-  int empty; /* has the cell no value yet? */
+  int empty;     /* has the cell no value yet? */
+  int recorders; /* the number of open transactions that record the cell */
 } cell;
 
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
@@ -37,6 +38,7 @@ static cell *new_cell(lua_State *L, const mwb_state *s) {
   cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 2);
   c->place = 0;
   c->empty = 1;
+  c->recorders = 0;
   mwb_push(L, s, MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
@@ -88,6 +90,12 @@ void mwb_push_known(lua_State *L, int index) { lua_getiuservalue(L, index, 2); }
 
 void mwb_know_cell(lua_State *L, int index) { lua_setiuservalue(L, index, 2); }
 
+int mwb_count_cell(lua_State *L, int index, int n) {
+  cell *c = (cell *)lua_touserdata(L, index);
+  c->recorders += n;
+  return c->recorders;
+}
+
 void mwb_set_cell(lua_State *L, int index) {
   cell *c = (cell *)lua_touserdata(L, index);
   index = lua_absindex(L, index);
@@ -137,11 +145,7 @@ void mwb_open_cell(lua_State *L, mwb_state *s) {
                                        {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   mwb_new_meta(L, MWB_CELL, "cell", none, none);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_CELLS);
   mwb_set_funcs(L, functions);
 }

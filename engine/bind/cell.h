@@ -25,6 +25,10 @@ void mwb_push_cell_name(lua_State *L, int index);
 void mwb_push_known(lua_State *L, int index);
 void mwb_know_cell(lua_State *L, int index);
 
+/* Adds `n` to the number of open transactions that record the cell at `index`,
+** and returns the number. */
+int mwb_count_cell(lua_State *L, int index, int n);
+
 /* Sets the cell at `index` to the value on the top, and pops the value. */
 void mwb_set_cell(lua_State *L, int index);
 

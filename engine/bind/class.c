@@ -79,8 +79,16 @@ static int add_class(lua_State *L) {
   return 0;
 }
 
+/* is_ours(value) -> whether the value is an object of the library */
+static int is_ours(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushboolean(L, mwb_is_ours(L, mwb_state_of(L), 1));
+  return 1;
+}
+
 void mwb_open_classes(lua_State *L) {
-  static const luaL_Reg functions[] = {{"add_class", add_class}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"add_class", add_class}, {"is_ours", is_ours}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

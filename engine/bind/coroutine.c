@@ -26,6 +26,7 @@
 #include "coroutine.h"
 
 #include "class.h"
+#include "origin.h"
 
 #include <string.h>
 
@@ -91,7 +92,7 @@ static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
     }
     lua_pop(L, 1);
   }
-  t->held.n = 0;
+  t->held.n = t->held.kept = 0;
   t->held.id = ++t->s->held_ids;
   t->has_values = exists;
   t->shared = 0;
@@ -159,7 +160,7 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
 }
 
 static int is_linked(const mwb_coroutine *t) {
-  return t->newest != 0 || t->batch != NULL;
+  return t->newest != 0 || t->batch != NULL || t->origin != NULL;
 }
 
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
@@ -197,10 +198,10 @@ static int is_active(const mwb_state *s, lua_State *of) {
   return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
 }
 
-/* When did the coroutine's open transaction, or batch, begin?  0: none. */
-static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t,
-                         int batching) {
-  if (batching) return t->batched;
+/* When did the coroutine's open transaction, batch or origin begin?  0: none. */
+static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t, int by) {
+  if (by == MWB_BY_BATCH) return t->batched;
+  if (by == MWB_BY_ORIGIN) return (t->origin == NULL) ? 0 : t->origin->order;
   return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
 }
 
@@ -227,7 +228,7 @@ static lua_State *push_resumed(lua_State *L, const mwb_state *s,
 
 /* Finds the coroutine that `mwb_waiting_coroutine` returns by following who
 ** has resumed whom.  Returns 0 if that does not lead to the running one. */
-static int follow(lua_State *L, const mwb_state *s, int batching,
+static int follow(lua_State *L, const mwb_state *s, int by,
                   const mwb_coroutine **last) {
   lua_State *of = s->main;
   uint64_t latest = 0;
@@ -237,8 +238,8 @@ static int follow(lua_State *L, const mwb_state *s, int batching,
   lua_xmove(of, L, 1);
   while (of != L) {
     const mwb_coroutine *t = pop_record(L, s);
-    if (t != NULL && order_of(s, t, batching) > latest) {
-      latest = order_of(s, t, batching);
+    if (t != NULL && order_of(s, t, by) > latest) {
+      latest = order_of(s, t, by);
       *last = t;
     }
     of = push_resumed(L, s, of);
@@ -248,16 +249,36 @@ static int follow(lua_State *L, const mwb_state *s, int batching,
   return 1;
 }
 
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s)) {
+  lua_State *of = s->main, *nearest = NULL;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return NULL;
+  lua_pushnil(L);
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
+  while (of != NULL && of != L) {
+    if (f(of, s)) {
+      nearest = of;
+      lua_copy(L, top + 2, top + 1);
+    }
+    of = push_resumed(L, s, of);
+    if (of != NULL) lua_replace(L, top + 2);
+  }
+  lua_settop(L, (nearest == NULL) ? top : top + 1);
+  return nearest;
+}
+
 #define FEW 4
 
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int batching) {
+                                           int by) {
   const mwb_coroutine *t, *last;
   uint64_t latest = 0;
-  if (s->n_coroutines > FEW && follow(L, s, batching, &last)) return last;
+  if (s->n_coroutines > FEW && follow(L, s, by, &last)) return last;
   last = NULL;
   for (t = s->coroutines; t != NULL; t = t->next) {
-    uint64_t order = order_of(s, t, batching);
+    uint64_t order = order_of(s, t, by);
     if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
     latest = order;
     last = t;
@@ -314,10 +335,6 @@ void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   learn_functions(L, s);
   mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
   mwb_new_ephemeron(L, MWB_RECORDS);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_HELDS);
 }

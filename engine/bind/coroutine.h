@@ -25,6 +25,7 @@ struct mwb_coroutine {
   uint32_t viewed;    /* effects look at the entries below this number */
   mwb_batch *batch;   /* the open batch that began last, or NULL, */
   uint64_t batched;   /* and the order of its begin */
+  mwb_origin *origin; /* the open origin that began last, or NULL */
   mwb_coroutine *next, *prev; /* with open transactions or batches */
 };
 
@@ -34,9 +35,8 @@ typedef struct mwb_transaction {
   mwb_coroutine *of;
   uint64_t order;       /* of the begin; 0: not open */
   uint32_t held;        /* values held at the begin */
-  mw_owner cells;       /* the nearest transaction, this or one around, that
-                      ** records cells, or 0, */
-  mw_owner outer_cells; /* and the next one after this */
+  mw_owner cells;       /* see `recorder_of` in transaction.c, */
+  uint64_t cells_order; /* and the order of its begin */
   const void *run_of;   /* the object whose run this is, or NULL */
   uint8_t begun;        /* does the program have a handle? */
   uint8_t step;         /* is it a simple run of a history? */
@@ -54,9 +54,10 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
 
 /* Of the coroutines that wait for the running one, the one whose open
-** transaction, or batch, began last; or NULL. */
+** transaction, batch or origin began last; or NULL. */
+enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN };
 const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
-                                           int batching);
+                                           int by);
 
 /* Returns the transaction that owns a write which the running coroutine makes
 ** now, or 0. */
@@ -64,7 +65,7 @@ static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
   const mwb_coroutine *t =
       (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
   if (t != NULL && t->newest != 0) return t->newest;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, 0);
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_TRANSACTION);
   return (t == NULL) ? 0 : t->newest;
 }
 
@@ -73,7 +74,7 @@ static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
   const mwb_coroutine *t =
       (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
   if (t != NULL && t->batch != NULL) return t->batch;
-  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, 1);
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_BATCH);
   return (t == NULL) ? NULL : t->batch;
 }
 
@@ -81,6 +82,16 @@ static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
                                               mw_owner owner) {
   return s->transactions[owner].of;
 }
+
+/* Does anybody want the place of a write of the owner? */
+static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
+  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
+}
+
+/* Pushes the coroutine of those that wait for the running one which is nearest
+** and for which `f` returns not 0, and returns it; or returns NULL. */
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s));
 
 /* Is an entry needed for a write of nil to a field that is absent?  Effects
 ** leave the entry out.  It says that the owner has written the field later than
@@ -109,6 +120,9 @@ void mwb_drop_values(lua_State *L, mwb_coroutine *t);
 ** the record is in a list as long as there are any. */
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
+
+/* transaction.c: pushes the label of an open transaction, or a number. */
+void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
 
 /* transaction.c: takes back what a coroutine that was lost has open. */
 void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t);

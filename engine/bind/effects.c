@@ -380,28 +380,25 @@ static void take_few(const mwb_state *s, few *f, const mw_entry *entries,
   }
 }
 
-/* Gives the effects on the top a few entries of the coroutine. */
-static void give_few(lua_State *L, const mwb_state *s, const few *f,
-                     const mwb_coroutine *t) {
-  int top = lua_gettop(L);
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, top);
+/* Gives the effects at `index` a few entries, whose values are in the table at
+** `values`. */
+static void give_few(lua_State *L, const mwb_state *s, const few *f, int index,
+                     int values) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
   uint32_t i;
   fx->n = f->n;
   fx->held.few = 1;
   memcpy(fx->entries, f->entries, f->n * sizeof(mw_entry));
-  if (f->values > 0) mwb_push_values(L, t);
   for (i = 0; i < f->values; i++) {
-    lua_rawgeti(L, top + 1, (lua_Integer)f->from[i]);
-    lua_setiuservalue(L, top, (int)i + 1);
+    lua_rawgeti(L, values, (lua_Integer)f->from[i]);
+    lua_setiuservalue(L, index, (int)i + 1);
   }
   fx->held.n = f->values;
   for (i = 0; i < f->n; i++) {
     if (is_of_last(fx, i)) continue;
     mwb_alive(L, s, f->entries[i].obj);
-    lua_setiuservalue(L, top, (int)++fx->held.n);
-    lua_settop(L, top);
+    lua_setiuservalue(L, index, (int)++fx->held.n);
   }
-  lua_settop(L, top);
 }
 
 /* Pushes effects with the `n` entries of a transaction, and the coroutine's
@@ -431,14 +428,28 @@ static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
 static int push_few(lua_State *L, mwb_state *s, mw_owner owner,
                     const mw_entry *entries, size_t n) {
   uint64_t seq = s->engine->journal.seq;
+  int top = lua_gettop(L);
   size_t now;
   few f;
   take_few(s, &f, entries, n);
   new_effects(L, s, f.n, f.values + f.objects);
   mw_owner_entries(s->engine, owner, &now);
   if (now != n || s->engine->journal.seq != seq) return 0;
-  give_few(L, s, &f, mwb_coroutine_of(s, owner));
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  give_few(L, s, &f, top + 1, top + 2);
+  lua_pop(L, 1);
   return 1;
+}
+
+void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
+                     size_t n, int values) {
+  mwb_effects *fx;
+  few f;
+  take_few(s, &f, entries, n);
+  fx = new_effects(L, s, f.n, f.values + f.objects);
+  give_few(L, s, &f, lua_gettop(L), values);
+  fx->moves = fx->moved = 0;
+  fx->made = fx->seen = 0;
 }
 
 /* The only transaction of a coroutine gives the coroutine's values away, if
@@ -562,7 +573,8 @@ static int is_effects(lua_State *L) {
   return 1;
 }
 
-/* entry(effects, i) -> object, key, old, new, kind, where; a dead object is
+/* entry(effects, i) -> object, key, old, new, kind, where, and, while somebody
+** reads, the number of the write that has undone the entry; a dead object is
 ** nil */
 static int get_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -583,7 +595,9 @@ static int get_entry(lua_State *L) {
     mwb_unpack(L, p.held, p.table, entry, part);
   mwb_push_kind(L, s, entry->kind);
   mwb_push_value(L, p.held, p.table, entry->where);
-  return 6;
+  if (!fx->undone || entry->context == 0 || !mwb_is_read(s)) return 6;
+  lua_pushinteger(L, (lua_Integer)entry->context);
+  return 7;
 }
 
 /* past(effects) -> the number of the first move after the effects */

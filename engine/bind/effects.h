@@ -19,6 +19,7 @@ typedef struct mwb_effects {
   uint64_t moved; /* or after they were undone */
   uint32_t made;  /* the age that they ended, */
   uint32_t seen;  /* or in which they were undone */
+  int undone;     /* is `context` of each entry the number of its undoing? */
   mwb_held held;
   mw_entry entries[1]; /* n of them, unless this is a view */
 } mwb_effects;
@@ -50,6 +51,12 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 /* Pushes effects with a copy of the entries of an open transaction; that the
 ** transaction is taken back makes no difference to the copy. */
 void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* Pushes effects with copies of a few entries, whose values are in the table at
+** `values`.  Nobody knows what the objects were when the effects were made.
+** Finalisers may run. */
+void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
+                     size_t n, int values);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);

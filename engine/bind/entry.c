@@ -17,8 +17,10 @@
 #include <string.h>
 
 #include "coroutine.h"
+#include "delivery.h"
 #include "identity.h"
 #include "key.h"
+#include "origin.h"
 #include "shadow.h"
 #include "trap.h"
 #include "tree.h"
@@ -83,6 +85,7 @@ void mwb_unpack(lua_State *L, const mwb_held *held, int table,
 
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
   uint32_t i;
+  if (n < t->held.kept) n = t->held.kept;
   if (t->held.n <= n) return;
   mwb_push_values(L, t);
   for (i = t->held.n; i > n; i--) {
@@ -130,7 +133,8 @@ static int find_place(lua_State *L) {
 }
 
 static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  entry->owner = mwb_appends(s) ? mwb_owner_of(L, s) : 0;
+  int open = s->engine->journal.open > 0 && !s->restoring;
+  entry->owner = open ? mwb_owner_of(L, s) : 0;
   entry->order = (entry->owner == 0) ? 0 : s->transactions[entry->owner].order;
 }
 
@@ -143,32 +147,96 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
-/* Sets `where` to the number of the text "file:line" of the nearest function of
-** the program.  To make the text may run finalisers, and a finaliser may end
-** the owner. */
-static void find_where(lua_State *L, mwb_state *s, mwb_entry *entry) {
+/* make_place(state, debug information, function) -> the text "file:line", which
+** is known from now on */
+static int make_place(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  const lua_Debug *ar = (const lua_Debug *)lua_touserdata(L, 2);
+  mwb_push(L, s, MWB_SITES);
+  lua_pushvalue(L, 3);
+  if (lua_rawget(L, 4) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, 3);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 4);
+  }
+  lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
+  lua_rawseti(L, -2, ar->currentline);
+  return 0;
+}
+
+/* Pushes the place of the function on the top, if it is known. */
+static int push_known_place(lua_State *L, const mwb_state *s, int line) {
+  int f = lua_gettop(L);
+  mwb_push(L, s, MWB_SITES);
+  lua_pushvalue(L, f);
+  if (lua_rawget(L, -2) == LUA_TTABLE &&
+      lua_rawgeti(L, -1, line) == LUA_TSTRING) {
+    lua_replace(L, f + 1);
+    lua_settop(L, f + 1);
+    return 1;
+  }
+  lua_settop(L, f);
+  return 0;
+}
+
+/* Holds a place in the table of held values, and the function on the top, so
+** that no other function gets its address; pops the function.  Places are known
+** by function and line. */
+static uint32_t hold_place(lua_State *L, mwb_state *s, mwb_held *held,
+                           lua_Debug *ar, mwb_call_site *site) {
+  int f = lua_gettop(L);
+  site->f = lua_topointer(L, f);
+  site->line = ar->currentline;
+  site->id = 0;
+  if (!push_known_place(L, s, ar->currentline)) {
+    lua_pushvalue(L, f);
+    mwb_without_finalisers(L, s, make_place, ar);
+    if (!push_known_place(L, s, ar->currentline)) lua_pushnil(L);
+  }
+  site->number = mwb_hold_value(L, held, 0, f + 1);
+  mwb_hold_value(L, held, 0, f);
+  site->id = held->id;
+  lua_settop(L, f - 1);
+  return site->number;
+}
+
+uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
   lua_Debug ar;
+  int level;
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
-  if (!mwb_find_caller(L, &ar)) return;
-  lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-  find_owner(L, s, entry);
-  if (entry->owner != 0)
-    entry->its.where =
-        mwb_hold_string(L, s, &mwb_coroutine_of(s, entry->owner)->held, 0,
-                        lua_gettop(L), lua_tostring(L, -1));
-  lua_pop(L, 1);
+  for (level = 0; lua_getstack(L, level, &ar); level++) {
+    mwb_call_site *site;
+    const void *f;
+    lua_getinfo(L, "lf", &ar);
+    f = lua_topointer(L, -1);
+    site = &s->sites[(((uintptr_t)f >> 4) + (unsigned)ar.currentline) % 64];
+    if (site->f == f && site->line == ar.currentline && site->id == held->id) {
+      lua_pop(L, 1);
+      return site->number;
+    }
+    if (ar.currentline > 0) lua_getinfo(L, "S", &ar);
+    if (ar.currentline > 0 && !is_ours(L, &ar))
+      return hold_place(L, s, held, &ar, site);
+    lua_pop(L, 1);
+  }
+  return 0;
 }
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   memset(entry, 0, sizeof(*entry));
+  if (mwb_is_read(s)) mwb_make_ready(L, s);
   find_owner(L, s, entry);
-  if (entry->owner != 0 && s->transactions[entry->owner].where)
-    find_where(L, s, entry);
+}
+
+/* Moves when an entry is appended or delivered, and when a page goes. */
+static uint64_t stamp_of(const mwb_state *s) {
+  return s->engine->journal.seq + s->engine->reader.last + s->held_ids;
 }
 
 int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
   const mwi_journal *journal = &s->engine->journal;
-  if (entry->owner == 0) return entry->its.seq == journal->seq;
+  if (entry->owner == 0) return entry->stamp == stamp_of(s);
   return s->transactions[entry->owner].order == entry->order &&
          (entry->has_field || !journal->mixed);
 }
@@ -189,29 +257,51 @@ static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
   entry->has_field = 1;
 }
 
+/* Fills in what the entry holds.  The page of an entry that is delivered at
+** once holds the object, too. */
+static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
+                       mwb_entry *entry, mwb_held *held) {
+  mw_entry *its = &entry->its;
+  if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
+  mwb_pack(L, s, held, 0, old, its, MW_OLD);
+  mwb_pack(L, s, held, 0, value, its, MW_NOW);
+  its->where =
+      mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
+  its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  its->cause = mwb_cause(L, s);
+  if (entry->owner != 0) return;
+  if (key != 0) mwb_mark_key(L, s, key, its);
+  if (mwb_alive(L, s, its->obj))
+    mwb_hold_in_page(L, s, held, its->obj, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
 void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
                       int key, int value, int old, mwb_entry *entry) {
   mw_entry *its = &entry->its;
+  int changes = 1;
   entry->wanted = entry->has_field = 0;
-  its->seq = s->engine->journal.seq;
+  its->seq = entry->number;
+  its->obj = h;
+  its->kind = (uint8_t)kind;
   if (entry->owner == 0 || s->transactions[entry->owner].order != entry->order)
     find_owner(L, s, entry);
   if (!mwb_appends(s)) return;
-  if (entry->owner != 0) {
-    mwb_held *held = &mwb_coroutine_of(s, entry->owner)->held;
-    if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
-    mwb_pack(L, s, held, 0, old, its, MW_OLD);
-    mwb_pack(L, s, held, 0, value, its, MW_NOW);
-  } else if (s->engine->journal.entries == 0) {
+  if (entry->owner != 0)
+    hold_parts(L, s, key, value, old, entry,
+               &mwb_coroutine_of(s, entry->owner)->held);
+  else if (mwb_is_read(s))
+    hold_parts(L, s, key, value, old, entry, mwb_need_page(L, s));
+  else if (s->engine->journal.entries == 0)
     return;
-  }
-  its->obj = h;
-  its->kind = (uint8_t)kind;
-  if (kind == MW_UPDATE && entry->owner != 0 && !mwb_set_kind(its) &&
-      !mwb_hides(s, entry->owner))
+  if (kind == MW_UPDATE && (entry->owner != 0 || mwb_is_read(s)))
+    changes = mwb_set_kind(its);
+  if (!changes && (entry->owner == 0 ? s->engine->journal.entries == 0
+                                     : !mwb_hides(s, entry->owner)))
     return;
   entry->wanted = 1;
   reserve(L, s, key, entry);
+  entry->stamp = stamp_of(s);
 }
 
 void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
@@ -232,9 +322,11 @@ void mwb_hold_object(lua_State *L, mwb_state *s, int index,
     mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, index);
 }
 
-void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h) {
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
+                      uint64_t number) {
   mwb_entry entry;
   mwb_begin_entry(L, s, &entry);
+  entry.number = number;
   mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
   mwb_set_class(L, s, OBJECT, VALUE);
   if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT);
@@ -288,5 +380,6 @@ void mwb_open_entries(lua_State *L) {
                                        {"note", append_write},
                                        {"note_call", append_call},
                                        {NULL, NULL}};
+  mwb_new_ephemeron(L, MWB_SITES);
   mwb_set_funcs(L, functions);
 }

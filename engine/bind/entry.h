@@ -11,19 +11,29 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Has a transaction begun, so that writes may have an owner? */
+/* Is a transaction open, so that writes may have an owner, or a reader? */
+static inline int mwb_is_recorded(const mwb_state *s) {
+  return s->engine->journal.open > 0 || mwi_is_read(&s->engine->reader);
+}
+
+static inline int mwb_is_read(const mwb_state *s) {
+  return mwi_is_read(&s->engine->reader);
+}
+
 static inline int mwb_appends(const mwb_state *s) {
-  return s->engine->journal.open > 0 && !s->restoring;
+  return mwb_is_recorded(s) && !s->restoring;
 }
 
 /* An entry that is being made. */
 typedef struct mwb_entry {
   mw_entry its;
-  mw_owner owner; /* 0: nobody can take the write back */
-  uint64_t order; /* of the owner's begin */
-  int wanted;     /* is there something to append? */
-  int has_field;  /* is `field` set? */
-  mw_value field; /* as a mixed journal knows the field */
+  mw_owner owner;  /* 0: nobody can take the write back */
+  uint64_t order;  /* of the owner's begin */
+  uint64_t stamp;  /* without an owner: when the entry was prepared */
+  uint64_t number; /* of the change, or 0: see mw_entry */
+  int wanted;      /* is there something to append? */
+  int has_field;   /* is `field` set? */
+  mw_value field;  /* as a mixed journal knows the field */
 } mwb_entry;
 
 /* Begins the entry of a write, and finds the transaction that owns the write.
@@ -48,7 +58,7 @@ void mwb_hold_object(lua_State *L, mwb_state *s, int index,
 
 /* Gives an object another class, and appends the entry: object, old class and
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
-void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h);
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h, uint64_t number);
 
 /* Can a prepared entry still be appended?  If other code has run since, the
 ** owner may have ended; then the caller prepares the entry again. */
@@ -81,6 +91,9 @@ void mwb_push_value(lua_State *L, const mwb_held *held, int table,
 ** number. */
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
+/* How many short strings a coroutine keeps from one transaction to the next. */
+#define MWB_KEPT 8
+
 /*
 ** Returns the number of the string at `index`, whose address is `string`.
 ** Programs use a few strings as keys again and again, so recent strings are
@@ -93,6 +106,9 @@ static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
   mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
   if (known->string != string || known->id != held->id) {
     known->number = mwb_hold_value(L, held, table, index);
+    if (held->kept + 1 == held->n && held->kept < MWB_KEPT &&
+        lua_rawlen(L, index) <= s->short_string)
+      held->kept++;
     known->string = string;
     known->id = held->id;
   }
@@ -162,6 +178,10 @@ void mwb_unpack(lua_State *L, const mwb_held *held, int table,
 
 /* Releases the coroutine's values with numbers above `n`. */
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n);
+
+/* Holds the place in the program that writes now, and returns the number of its
+** text "file:line"; 0 if no function of the program is running. */
+uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held);
 
 /* Finds the nearest function of the program among the callers, with source and
 ** line.  Returns 0 if there is none. */

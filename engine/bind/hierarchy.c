@@ -593,6 +593,24 @@ static int path(lua_State *L) {
   return 1;
 }
 
+/* path_of(coroutine) -> names of all that executes there */
+static int path_of(lua_State *L) {
+  mwb_hierarchy *d = data_of(L);
+  mw_engine *e = mwb_engine_of(d);
+  mw_handle thread = mwb_handle_of(L, d->data.state, 1);
+  mwi_stack *stack;
+  uint32_t i, n;
+  lua_newtable(L);
+  mw_hierarchy_stack(e, d->number, thread, &n);
+  if (n == 0) return 1;
+  stack = mwi_hierarchy_need(e, d->number, thread);
+  for (i = 0; stack != NULL && i < stack->n; i++) {
+    push_frame_text(L, d, stack, i + 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* is_reverse() -> is the running coroutine in a pass? */
 static int is_reverse(lua_State *L) {
   data_of(L);
@@ -744,16 +762,24 @@ static const luaL_Reg methods[] = {{"enter", enter},
                                    {"scope", scope},
                                    {"backward", backward},
                                    {NULL, NULL}};
-static const luaL_Reg inner[] = {
-    {"begin", begin},     {"go", go},
-    {"depth", depth},     {"frame", frame},
-    {"current", current}, {"path", path},
-    {"frames", frames},   {"is_reverse", is_reverse},
-    {"name_of", name_of}, {"key_path", key_path},
-    {"names", names},     {"find", find},
-    {"record", record},   {"hooked", set_hooked},
-    {"reset", reset},     {"shut", shut},
-    {NULL, NULL}};
+static const luaL_Reg inner[] = {{"begin", begin},
+                                 {"go", go},
+                                 {"depth", depth},
+                                 {"frame", frame},
+                                 {"current", current},
+                                 {"path", path},
+                                 {"path_of", path_of},
+                                 {"frames", frames},
+                                 {"is_reverse", is_reverse},
+                                 {"name_of", name_of},
+                                 {"key_path", key_path},
+                                 {"names", names},
+                                 {"find", find},
+                                 {"record", record},
+                                 {"hooked", set_hooked},
+                                 {"reset", reset},
+                                 {"shut", shut},
+                                 {NULL, NULL}};
 static const luaL_Reg token[] = {{"__close", finish}, {NULL, NULL}};
 static const luaL_Reg of_scope[] = {{"close", close_scope},
                                     {"__close", close_scope},

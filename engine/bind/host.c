@@ -37,14 +37,15 @@ static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
                 const mw_change *change) {
   const mwb_state *s = (const mwb_state *)ud;
   const mw_host *host = is_pinned(s, obj) ? &s->host : &s->lua;
-  return host->call != NULL && host->call(host->ud, obj, ref, flags, change);
+  return (host->call == NULL) ? 0
+                              : host->call(host->ud, obj, ref, flags, change);
 }
 
 static int ask(void *ud, mw_handle obj, uint64_t ref, int flags,
                const mw_change *change) {
   const mwb_state *s = (const mwb_state *)ud;
   const mw_host *host = is_pinned(s, obj) ? &s->host : &s->lua;
-  return host->ask == NULL || host->ask(host->ud, obj, ref, flags, change);
+  return (host->ask == NULL) ? 1 : host->ask(host->ud, obj, ref, flags, change);
 }
 
 static int alive(void *ud, mw_handle guard) {
@@ -219,22 +220,47 @@ static void append_made(mwb_write *w) {
   mwb_entry entry;
   if (!lua_isuserdata(w->L, OBJECT) || !mwb_appends(w->s)) return;
   mwb_begin_entry(w->L, w->s, &entry);
+  entry.number = mwb_write_number(w);
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
   mwb_hold_object(w->L, w->s, OBJECT, &entry);
   mwb_append_entry(w->L, w->s, &entry);
 }
 
-/* Puts the value from before the write into the contents again, so that the
-** write can be made as Lua makes it. */
-static void unmake(lua_State *L) {
-  if (!mwb_push_shadow(L, OBJECT)) return;
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, 3);
+/* Pops the old value of the field, puts the old value into the contents of the
+** table again, and pushes the new one: from here on the write is made as Lua
+** makes it, or not at all.  Needs no memory. */
+static void unmake(lua_State *L, int object, int key) {
+  lua_pushvalue(L, key);
+  if (lua_rawget(L, object) != LUA_TNIL) { /* C wrote the object itself */
+    lua_remove(L, -2);
+    return;
+  }
+  lua_pop(L, 1);
+  if (!mwb_push_shadow(L, object)) return;
+  lua_pushvalue(L, key);
+  lua_rawget(L, -2);
+  lua_insert(L, -3);
+  lua_insert(L, -2); /* new value, contents, old value */
+  lua_pushvalue(L, key);
+  lua_insert(L, -2);
   lua_rawset(L, -3);
   lua_pop(L, 1);
 }
 
-/* touch_made(object, key, old, kind) */
+static int is_store(int kind) { return kind != MW_TOUCH && kind != MW_CALL; }
+
+/* Makes a write of C to a table. */
+static int make(lua_State *L, mwb_state *s, mw_handle h) {
+  mwb_write w;
+  if (mwb_absorb(L, s, OBJECT)) return 0; /* C wrote the object itself */
+  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
+  if (!mwb_write_check(&w)) return lua_error(L);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_contents);
+}
+
+/* touch_made(object, key, value, kind): the value is the new one of a table's
+** field, which is not stored, or the old one of a userdata's. */
 static int touch_made(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int kind = (int)lua_tointeger(L, 4);
@@ -243,49 +269,40 @@ static int touch_made(lua_State *L) {
   lua_settop(L, 3);
   h = mwb_intercepting_at(L, s, OBJECT);
   if (h == MW_NONE) return 0;
-  if (kind == MW_TOUCH || kind == MW_CALL) {
-    lua_settop(L, KEY);
-    mwb_push_current(L, s);
-    lua_pushnil(L);
-    lua_pushvalue(L, VALUE);
-    mwb_write_open(L, s, &w, h, kind, MWB_GIVEN);
-    mwb_write_count(&w);
-    return mwb_write_run(&w, mwb_store_nothing);
-  }
-  mwb_push_current(L, s); /* 4: the new value */
-  if (lua_istable(L, OBJECT)) {
-    if (mwb_absorb(L, s, OBJECT)) return 0; /* C wrote the object itself */
-    unmake(L);
-    lua_replace(L, VALUE);
-    lua_settop(L, VALUE);
-    mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
-    if (!mwb_write_check(&w)) return lua_error(L);
-    mwb_write_count(&w);
-    return mwb_write_run(&w, mwb_store_contents);
-  }
+  if (is_store(kind) && lua_istable(L, OBJECT)) return make(L, s, h);
+  if (!is_store(kind)) lua_settop(L, KEY);
+  mwb_push_current(L, s);
+  if (is_store(kind))
+    lua_rotate(L, VALUE, 1); /* the new value before the old one */
+  else
+    lua_pushvalue(L, VALUE); /* one value for both */
   lua_pushnil(L);
-  lua_pushvalue(L, 3); /* OLD */
-  lua_pushvalue(L, 4);
-  lua_replace(L, VALUE);
-  lua_replace(L, OLD);
+  lua_rotate(L, SHADOW, 1); /* OLD is behind */
   mwb_write_open(L, s, &w, h, kind, MWB_GIVEN);
   mwb_write_count(&w);
-  return mwb_write_run(&w, append_made);
+  return mwb_write_run(&w, is_store(kind) ? append_made : mwb_store_nothing);
 }
 
 void mw_lua_touch(lua_State *L, int index, int key, int kind) {
   mwb_state *s = need_state(L, "mw_lua_touch");
-  int has_old = kind == MW_UPDATE || kind == MW_DELETE;
-  luaL_checkstack(L, LUA_MINSTACK, "mw_lua_touch");
+  luaL_checkstack(L, 8, "mw_lua_touch");
   index = lua_absindex(L, index);
   key = lua_absindex(L, key);
-  if (!has_old) lua_pushnil(L);
-  mwb_push_function(L, s, touch_made);
+  if (kind != MW_UPDATE && kind != MW_DELETE) lua_pushnil(L);
+  if (is_store(kind) && lua_istable(L, index)) unmake(L, index, key);
+  mwb_push(L, s, MWB_TOUCHMADE);
+  lua_insert(L, -2);
   lua_pushvalue(L, index);
+  lua_insert(L, -2);
   lua_pushvalue(L, key);
-  lua_rotate(L, -4, -1); /* the old value */
+  lua_insert(L, -2);
   lua_pushinteger(L, kind);
   lua_call(L, 4, 0);
+}
+
+void mwb_open_host(lua_State *L, mwb_state *s) {
+  mwb_push_function(L, s, touch_made);
+  mwb_keep(L, s, MWB_TOUCHMADE);
 }
 
 /* }====================================================== */

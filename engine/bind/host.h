@@ -19,6 +19,9 @@ mw_engine *mwb_attached(lua_State *L);
 ** changes. */
 void mwb_join_hosts(mwb_state *s);
 
+/* Makes what `mw_lua_touch` needs. */
+void mwb_open_host(lua_State *L, mwb_state *s);
+
 /* Gives the engine back to the program, without Lua's objects. */
 void mwb_detach(mwb_state *s);
 

@@ -3,6 +3,7 @@
 ** SPDX-License-Identifier: MIT
 **
 **     MWB_THREADS: coroutine --> lane (userdata)
+**     MWB_LANE: the main program's lane
 **
 ** The keys of MWB_THREADS are weak; an open scope holds its lane.  The time of
 ** a coroutine that is suspended belongs to others, so the library's own
@@ -13,41 +14,67 @@
 #include "lane.h"
 
 #include <lualib.h>
+#include <string.h>
 
 #include "library.h"
 #include "timed.h"
 #include "trace.h"
 
-/* lane(threads, thread, number) -> lane, protected: there may be no memory. */
+/* Pushes a new lane. */
+static mwb_lane *push_new(lua_State *L, const mwb_state *s, mw_thread number) {
+  mwb_lane *lane = (mwb_lane *)lua_newuserdatauv(L, sizeof(mwb_lane), 1);
+  memset(lane, 0, sizeof(mwb_lane));
+  lane->number = number;
+  lua_newtable(L);
+  mwb_push(L, s, MWB_WEAK);
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, -2, MWB_LANESCOPES);
+  return lane;
+}
+
+/* lane(thread, number) -> lane, protected: there may be no memory. */
 static int new_lane(lua_State *L) {
-  mwb_lane *lane = (mwb_lane *)lua_newuserdatauv(L, sizeof(mwb_lane), 0);
-  lane->number = (mw_thread)lua_tointeger(L, 3);
-  lane->open = 0;
-  lane->since = lane->waited = 0;
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 4);
-  lua_rawset(L, 1);
+  const mwb_state *s = (const mwb_state *)lua_touserdata(L, 3);
+  push_new(L, s, (mw_thread)lua_tointeger(L, 2));
+  mwb_push(L, s, MWB_THREADS);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, -3);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
   return 1;
 }
 
 /* Pushes the lane of the running coroutine, or nil. */
-static mwb_lane *push_known(lua_State *L, mwb_state *s) {
-  mwb_push(L, s, MWB_THREADS);
-  lua_pushthread(L);
-  lua_rawget(L, -2);
-  lua_replace(L, -2);
+static mwb_lane *push_known(lua_State *L, const mwb_state *s) {
+  if (L == s->main) {
+    mwb_push(L, s, MWB_LANE);
+  } else {
+    mwb_push(L, s, MWB_THREADS);
+    lua_pushthread(L);
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
+  }
   return (mwb_lane *)lua_touserdata(L, -1);
+}
+
+mwb_lane *mwb_known_lane(lua_State *L, const mwb_state *s) {
+  mwb_lane *lane;
+  if (L == s->main) return s->lane;
+  if (s->scopes == 0 || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
+  lane = push_known(L, s);
+  lua_pop(L, 1);
+  return lane;
 }
 
 mwb_lane *mwb_push_lane(lua_State *L, mwb_state *s) {
   mwb_lane *lane;
-  if (L == s->main || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return NULL;
   if ((lane = push_known(L, s)) != NULL) return lane;
   lua_pop(L, 1);
   lua_pushcfunction(L, new_lane);
-  mwb_push(L, s, MWB_THREADS);
   lua_pushthread(L);
-  lua_pushinteger(L, s->threads + 2);
+  lua_pushinteger(L, s->threads + MWB_MAIN + 1);
+  lua_pushlightuserdata(L, s);
   if (lua_pcall(L, 3, 1, 0) != LUA_OK) {
     lua_pop(L, 1);
     return NULL;
@@ -59,7 +86,7 @@ mwb_lane *mwb_push_lane(lua_State *L, mwb_state *s) {
 mw_thread mwb_thread(lua_State *L, mwb_state *s) {
   const mwb_lane *lane;
   mw_thread number;
-  if (L == s->main) return 1;
+  if (L == s->main) return MWB_MAIN;
   lane = mwb_push_lane(L, s);
   if (lane == NULL) return 0;
   number = lane->number;
@@ -93,11 +120,8 @@ static int yield(lua_State *L) {
   int n = lua_gettop(L);
   mwb_lane *lane;
   uint64_t id;
-  if (s->engine == NULL || s->scopes == 0 || !lua_isyieldable(L) ||
-      !lua_checkstack(L, LUA_MINSTACK))
-    return lua_yield(L, n);
-  lane = push_known(L, s);
-  lua_pop(L, 1);
+  if (s->engine == NULL || !lua_isyieldable(L)) return lua_yield(L, n);
+  lane = mwb_known_lane(L, s);
   if (lane == NULL || lane->open == 0) return lua_yield(L, n);
   id = mwb_trace_begin(L, s, "coroutine", "suspended", 9);
   lane->since = mwb_now(NULL);
@@ -123,5 +147,11 @@ static void replace_yield(lua_State *L, const mwb_state *s) {
 
 void mwb_open_lanes(lua_State *L, mwb_state *s) {
   mwb_new_ephemeron(L, MWB_THREADS);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  mwb_keep(L, s, MWB_WEAK);
+  s->lane = push_new(L, s, MWB_MAIN);
+  mwb_keep(L, s, MWB_LANE);
   replace_yield(L, s);
 }

@@ -54,6 +54,14 @@ void mwb_push_ephemeron(lua_State *L, const mwb_state *s) {
   lua_setmetatable(L, -2);
 }
 
+void mwb_push_weak(lua_State *L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
 void mwb_new_ephemeron(lua_State *L, int value) {
   mwb_push_ephemeron(L, mwb_state_of(L));
   mwb_keep(L, mwb_state_of(L), value);
@@ -337,11 +345,13 @@ static int build(lua_State *L) {
   mwb_open_watch(L, s);
   mwb_open_batch(L, s);
   mwb_open_touch(L);
+  mwb_open_host(L, s);
   mwb_open_plain(L);
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
   mwb_open_lanes(L, s);
   mwb_open_sandbox(L);
+  mwb_open_origins(L);
   mwb_open_memory(L);
   lua_newtable(L);
   mwb_open_classes(L);
@@ -373,6 +383,9 @@ static int build(lua_State *L) {
   mwb_open_tally(L);
   mwb_open_see_through(L);
   mwb_open_memo(L);
+  mwb_open_readers(L);
+  mwb_open_writers(L);
+  mwb_open_feeds(L);
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");

@@ -29,6 +29,7 @@ void mwb_open_trace(lua_State *L, mwb_state *s);
 void mwb_open_timed(lua_State *L, mwb_state *s);
 void mwb_open_lanes(lua_State *L, mwb_state *s);
 void mwb_open_sandbox(lua_State *L);
+void mwb_open_origins(lua_State *L);
 void mwb_open_memory(lua_State *L);
 
 /* Each sets functions for the library's own Lua files in the table on the
@@ -62,6 +63,9 @@ void mwb_open_trace_file(lua_State *L);
 void mwb_open_tally(lua_State *L);
 void mwb_open_see_through(lua_State *L);
 void mwb_open_memo(lua_State *L);
+void mwb_open_readers(lua_State *L);
+void mwb_open_writers(lua_State *L);
+void mwb_open_feeds(lua_State *L);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -7,6 +7,7 @@
 */
 #include "identity.h"
 #include "library.h"
+#include "origin.h"
 
 static mw_handle guard_at(lua_State *L, int index) {
   return *(const mw_handle *)lua_touserdata(L, index);
@@ -48,6 +49,16 @@ static int has_lost(lua_State *L) {
   return 1;
 }
 
+/* cause(guard) -> the number, as a cause, of the write that made the guard
+** invalid, or nil */
+static int cause(lua_State *L) {
+  const mwb_state *s = mwb_enter(L);
+  uint32_t number = mw_guard_cause(s->engine, guard_at(L, 1));
+  if (number == 0) return 0;
+  lua_pushinteger(L, (lua_Integer)number);
+  return 1;
+}
+
 /* follow(guard, other) */
 static int follow(lua_State *L) {
   const mwb_state *s = mwb_enter(L);
@@ -57,8 +68,10 @@ static int follow(lua_State *L) {
 
 void mwb_open_memo(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"open", open_guard},   {"is_valid", is_valid}, {"set_valid", set_valid},
-      {"has_lost", has_lost}, {"follow", follow},     {NULL, NULL}};
+      {"open", open_guard},     {"is_valid", is_valid},
+      {"set_valid", set_valid}, {"has_lost", has_lost},
+      {"follow", follow},       {"cause", cause},
+      {"because", mwb_because}, {NULL, NULL}};
   lua_newtable(L);
   mwb_set_funcs(L, functions);
   lua_setfield(L, -2, "memo");

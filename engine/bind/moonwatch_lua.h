@@ -69,7 +69,9 @@ MW_API mw_engine *mw_lua_engine(struct lua_State *L);
 ** and the engine's host stays the host of the program's objects.  When the Lua
 ** state is closed, Lua's objects leave the engine, and the engine stays with
 ** the program, which closes the engine after the Lua state.  Returns MW_OK, or
-** MW_FULL when the Lua state has an engine already.
+** MW_FULL when the Lua state has an engine already.  The engine has its memory
+** from the program's allocator: where that returns NULL, Lua's garbage is not
+** collected.
 */
 MW_API int mw_lua_attach(struct lua_State *L, mw_engine *e);
 
@@ -111,7 +113,9 @@ MW_API int mw_lua_push(struct lua_State *L, mw_handle h);
 ** writes the old value through the class's `__newindex`.  C code writes to the
 ** table that `mw.raw` returns, or with `lua_rawset` to the table itself.  Does
 ** nothing if nobody watches or tracks the object.  Raises what a write of Lua's
-** would raise.
+** would raise.  Where there is no memory for the write, or a guard of phase
+** "check" refuses the write, the field of a table has its old value again; a
+** userdata is not asked about, and keeps the new value.
 */
 MW_API void mw_lua_touch(struct lua_State *L, int index, int key, int kind);
 

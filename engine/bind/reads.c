@@ -194,11 +194,7 @@ static int end_reads(lua_State *L) {
 void mwb_open_reads(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {
       {"begin_reads", begin_reads}, {"end_reads", end_reads}, {NULL, NULL}};
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_RESTING);
   mwb_set_funcs(L, functions);
 }

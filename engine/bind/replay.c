@@ -22,7 +22,8 @@ static int is_ours(lua_State *L) {
 
 /* moment() -> a number that is greater after each entry */
 static int moment(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mwb_enter(L)->engine->journal.seq);
+  lua_pushinteger(
+      L, (lua_Integer)mwi_journal_latest(&mwb_enter(L)->engine->journal));
   return 1;
 }
 

@@ -31,7 +31,7 @@
 static void restore_class(lua_State *L, mwb_state *s) {
   lua_settop(L, SHADOW);
   mwb_push_class(L, OBJECT); /* OLD */
-  mwb_change_class(L, s, mwb_handle_of(L, s, OBJECT));
+  mwb_change_class(L, s, mwb_handle_of(L, s, OBJECT), 0);
 }
 
 /* Restores a field of a cell, or of an object that is not intercepted, and
@@ -128,17 +128,21 @@ static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
     mwb_unpack(u->L, u->held, u->table, entry, MW_KEY);
 }
 
-static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
-  lua_State *L = u->L;
+void mwb_push_old(lua_State *L, const mwb_held *held, int table,
+                  const mw_entry *entry, uint32_t source) {
   if (source == 0 || entry->type[MW_OLD] != MW_TOTHER) {
-    mwb_unpack(L, u->held, u->table, entry, MW_OLD);
+    mwb_unpack(L, held, table, entry, MW_OLD);
   } else {
-    push_sources(L, u->held->of);
+    push_sources(L, held->of);
     lua_rawgeti(L, -1, (lua_Integer)source);
     lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
     lua_replace(L, -3);
     lua_pop(L, 1);
   }
+}
+
+static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
+  mwb_push_old(u->L, u->held, u->table, entry, source);
 }
 
 /* Calls `restore` for the object on the top with the entry's key and old value,
@@ -322,6 +326,10 @@ static int move_values(lua_State *L) {
     mwb_push_values(L, t);
     lua_rawgeti(L, -1, (lua_Integer)entry->where);
     copy.where = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
+  }
+  if (entry->context != 0) {
+    mwb_push_value(L, &t->held, 0, entry->context);
+    copy.context = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   }
   if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1))
     mwb_hold_value(L, &to->held, 0, lua_gettop(L));
@@ -664,6 +672,26 @@ static int undo_writes(lua_State *L) {
   return 2;
 }
 
+/* Restores what an entry of the effects at KEPT has changed, because of that
+** entry.  Pushes an error.  The effects know the number of the restoring write,
+** which is the cause if they are done again. */
+static int undo_entry(lua_State *L, mwb_state *s, size_t i) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
+  mwb_place p = mwb_find_entries(L, KEPT);
+  undo u = {L, p.held, p.table, MW_NONE, 0, 0};
+  const mw_entry entry = p.entries[i];
+  uint64_t seq = s->engine->journal.seq;
+  int status;
+  if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
+  s->given = mw_entry_number(&entry);
+  status = restore_entry(&u, s, &entry, NULL, 0);
+  s->given = 0;
+  if (status != LUA_OK || fx->is_view) return status;
+  if (s->engine->journal.seq == seq) seq = 0;
+  fx->entries[i].context = (seq == 0) ? 0 : (uint32_t)s->engine->journal.seq;
+  return LUA_OK;
+}
+
 /* undo(effects) -> the first error: gives all objects their old values, and
 ** tells the watches.  The restoring writes are appended to the journal, as all
 ** writes are. */
@@ -677,15 +705,13 @@ static int undo_effects(lua_State *L) {
     lua_settop(L, FIRST_ERROR);
     return lua_error(L);
   }
+  ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 0;
   for (; i > 0; i--) {
-    mwb_place p = mwb_find_entries(L, KEPT);
-    undo u = {L, p.held, p.table, MW_NONE, 0, 0};
-    const mw_entry entry = p.entries[i - 1];
-    if (mwb_alive(L, s, entry.obj) &&
-        restore_entry(&u, s, &entry, NULL, 0) != LUA_OK)
-      return lua_error(L);
+    if (undo_entry(L, s, i - 1) != LUA_OK) return lua_error(L);
     lua_settop(L, heard);
   }
+  if (!((mwb_effects *)lua_touserdata(L, KEPT))->is_view)
+    ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 1;
   tell_all_memos(L, s);
   mwb_tell_undone(L, s, heard, FIRST_ERROR);
   lua_settop(L, FIRST_ERROR);

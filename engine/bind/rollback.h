@@ -11,6 +11,11 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* Pushes the old value of an entry, which a transaction may have inherited from
+** the values of `source`; `table` as in entry.h. */
+void mwb_push_old(lua_State *L, const mwb_held *held, int table,
+                  const mw_entry *entry, uint32_t source);
+
 /* Tells the watches of the fields in the array at `list`, which MWB_UNDO has
 ** made, or nil; puts the first error at `error` if there is nil. */
 void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error);

@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "feed.h"
 #include "identity.h"
 #include "reads.h"
 #include "watch.h"
@@ -767,6 +768,7 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
   r->needs = (uint16_t)needs;
   r->elsewhere = 0;
   r->layout++;
+  its->s->shadows++;
 }
 
 /* All steps that can fail come before the first change of the object. */
@@ -803,6 +805,7 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0, meta);
   if (its.is_new) give_back_room(&its, fields);
+  if (its.is_new) mwb_feeds_doubt(s, h);
   lua_settop(L, its.is_new ? top : top - 1);
 }
 
@@ -892,6 +895,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
     }
     lua_error(L);
   }
+  s->shadows++;
   r = mwb_object_at(L, s, object);
   if (r == NULL) return;
   r->guards = 0;

@@ -10,17 +10,22 @@
 ** root, which is number 1: the fields of an object are visited in the order of
 ** their keys, booleans before numbers before strings.  Fields with objects as
 ** keys come when all objects that can be reached without are known, in the
-** order of the objects' numbers.  So the same state gives the same bytes.  An
-** item is
+** order of the objects' numbers.  So an object's number stands for its way from
+** the root, the shortest with the smallest keys, and the same state gives the
+** same bytes.  An item is
 **
 **     TABLE    mark, class, n, n values (the fields 1 to n), m, m pairs
 **     USERDATA class, state
 **     FIELD    number of the object, of the key, value
 **
-** where the first two are about the object with the next number.  Numbers and
-** lengths are groups of seven bits, the lowest first, with the top bit set in
-** each byte but the last.  A value begins with its tag; a string that came
+** where the first two are about the object with the next number; n is 0 where a
+** key that is no field of the list would come before the list's last.  Numbers
+** and lengths are groups of seven bits, the lowest first, with the top bit set
+** in each byte but the last.  A value begins with its tag; a string that came
 ** before is a number.
+**
+** What transactions that are open have written is not there yet: an object that
+** they have written is read from the copy in BEFORE (delivered.c).
 **
 ** Nothing recurs: the objects of the queue are written one after the other, and
 ** their items refer to other objects by number.
@@ -29,6 +34,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "delivered.h"
 #include "identity.h"
 #include "library.h"
 #include "policy.h"
@@ -39,12 +45,14 @@
 ** Writing
 ** ======================================================= */
 
-/* The stack of `write`.  The first three are the arguments. */
+/* The stack of `write`.  The first five are the arguments. */
 enum {
   ROOT = 1,
-  DESCRIBE, /* (object) -> name of the class, state of a userdata */
+  DESCRIBE, /* (object, class or nil) -> name of the class, state of a
+            ** userdata */
   ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */
   NAMES,    /* class -> name */
+  NOW,      /* is the state wanted that transactions have not delivered? */
   NUMBERS,  /* object -> number */
   QUEUE,    /* number -> object */
   WAYS,     /* number -> the key by which the object was found */
@@ -52,7 +60,8 @@ enum {
   BUFFER,
   KEYS,
   PARENTS,
-  LATER, /* number -> does the object have objects as keys? */
+  BEFORE, /* object -> what the object was before, or nil */
+  LATER,  /* number -> does the object have objects as keys? */
   CURRENT,
   CONTENTS,
   IGNORED
@@ -81,7 +90,8 @@ typedef struct writer {
   lua_Integer objects, strings; /* how many there are */
   lua_Integer current;          /* number of the object that is written */
   mw_clock marks;
-  int later; /* are there tables with objects as keys? */
+  int later;    /* are there tables with objects as keys? */
+  uint64_t seq; /* of the journal, when BEFORE was made */
 } writer;
 
 /* Makes the block at `index` larger. */
@@ -387,6 +397,16 @@ static int is_pair(writer *w, lua_Integer n) {
   return 1;
 }
 
+/* Returns the place for key number `n`, from 0 on. */
+static sortable *need_key(writer *w, size_t n) {
+  if (n == w->size_keys) {
+    w->size_keys = 2 * n + 16;
+    w->keys = (sortable *)grow_block(w->L, KEYS, n * sizeof(sortable),
+                                     w->size_keys * sizeof(sortable));
+  }
+  return &w->keys[n];
+}
+
 /* Collects the keys of pairs.  Returns how many there are. */
 static size_t collect_keys(writer *w, lua_Integer n) {
   lua_State *L = w->L;
@@ -394,12 +414,7 @@ static size_t collect_keys(writer *w, lua_Integer n) {
   lua_pushnil(L);
   while (lua_next(L, CONTENTS) != 0) {
     if (is_pair(w, n)) {
-      if (count == w->size_keys) {
-        w->size_keys = 2 * count + 16;
-        w->keys = (sortable *)grow_block(L, KEYS, count * sizeof(sortable),
-                                         w->size_keys * sizeof(sortable));
-      }
-      if (!read_key(L, -2, &w->keys[count++])) {
+      if (!read_key(L, -2, need_key(w, count++))) {
         const char *type = luaL_typename(L, -2);
         lua_pop(L, 1);
         refuse(w, lua_pushfstring(L, "a %s as a key", type), 0);
@@ -411,11 +426,11 @@ static size_t collect_keys(writer *w, lua_Integer n) {
   return count;
 }
 
-/* Puts the fields 1, 2, ... until the first that is absent or no state.
-** Returns how many. */
-static lua_Integer put_sequence(writer *w) {
+/* Returns how many of the fields 1, 2, ... there are before the first that is
+** absent or no state. */
+static lua_Integer count_sequence(writer *w) {
   lua_State *L = w->L;
-  lua_Integer n = 0, i;
+  lua_Integer n = 0;
   int top = lua_gettop(L);
   for (;;) {
     int more = lua_rawgeti(L, CONTENTS, n + 1) != LUA_TNIL;
@@ -426,9 +441,23 @@ static lua_Integer put_sequence(writer *w) {
       more = more && is_state(w, lua_gettop(L) - 1);
     }
     lua_settop(L, top);
-    if (!more) break;
+    if (!more) return n;
     n++;
   }
+}
+
+/* Does the key come before the field `n` of a list? */
+static int is_before(const sortable *key, lua_Integer n) {
+  sortable last;
+  memset(&last, 0, sizeof(last));
+  last.u.i = n;
+  return compare_keys(key, &last) < 0;
+}
+
+static void put_sequence(writer *w, lua_Integer n) {
+  lua_State *L = w->L;
+  lua_Integer i;
+  int top = lua_gettop(L);
   put_count(w, (uint64_t)n);
   for (i = 1; i <= n; i++) {
     lua_pushinteger(L, i);
@@ -436,12 +465,15 @@ static lua_Integer put_sequence(writer *w) {
     put_value(w, top + 1);
     lua_pop(L, 1);
   }
-  return n;
 }
 
-static void put_pairs(writer *w, lua_Integer n) {
+static void put_contents(writer *w) {
   lua_State *L = w->L;
+  lua_Integer n = count_sequence(w);
   size_t count = collect_keys(w, n), i;
+  if (n > 0 && count > 0 && is_before(&w->keys[0], n))
+    count = collect_keys(w, n = 0);
+  put_sequence(w, n);
   put_count(w, count);
   for (i = 0; i < count; i++) {
     int top = lua_gettop(L);
@@ -455,24 +487,54 @@ static void put_pairs(writer *w, lua_Integer n) {
   }
 }
 
+/* Pushes a part of what the current object was before, and returns the type;
+** nil if the part is as it is now. */
+static int push_before(writer *w, int part) {
+  lua_State *L = w->L;
+  if (!lua_istable(L, BEFORE)) {
+    lua_pushnil(L);
+    return LUA_TNIL;
+  }
+  lua_pushvalue(L, CURRENT);
+  if (lua_rawget(L, BEFORE) == LUA_TTABLE) {
+    lua_rawgeti(L, -1, part);
+    lua_replace(L, -2);
+  }
+  return lua_type(L, -1);
+}
+
 /* Pushes the name of the current object's class and the state of a userdata; or
 ** nil for a table without a class. */
 static void push_class_name(writer *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT);
-  mwb_push_class(L, CURRENT);
+  int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT), changed;
+  changed = push_before(w, MWB_CLASSBEFORE) != LUA_TNIL;
+  if (!changed) {
+    lua_settop(L, top);
+    mwb_push_class(L, CURRENT);
+  }
   if (!userdata) {
-    if (lua_isnil(L, -1) || mwb_is_no_class(L, -1)) {
+    if (!lua_toboolean(L, -1) || mwb_is_no_class(L, -1)) {
       lua_settop(L, top);
       lua_pushnil(L);
       return;
     }
-    if (lua_rawget(L, NAMES) == LUA_TSTRING) return;
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, NAMES) == LUA_TSTRING) {
+      lua_replace(L, top + 1);
+      return;
+    }
   }
-  lua_settop(L, top);
+  lua_settop(L, top + 1);
   lua_pushvalue(L, DESCRIBE);
   lua_pushvalue(L, CURRENT);
-  lua_call(L, 1, userdata ? 2 : 1);
+  lua_pushvalue(L, top + 1);
+  if (!changed) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  lua_call(L, 2, userdata ? 2 : 1);
+  lua_remove(L, top + 1);
   if (lua_type(L, top + 1) == LUA_TSTRING) return;
   refuse(w,
          userdata ? "a userdata without a name and a snapshot"
@@ -487,14 +549,33 @@ static int mark_of(writer *w) {
   return (said < 0) ? 0 : 1 + (int)(said % 2);
 }
 
+/* Puts the contents of the current object at CONTENTS. */
+static void push_contents(writer *w) {
+  lua_State *L = w->L;
+  lua_settop(L, CURRENT);
+  if (push_before(w, MWB_CONTENTS) == LUA_TTABLE) return;
+  lua_settop(L, CURRENT);
+  if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
+}
+
+/* A field that was put into the object raw is a write of now. */
+static void absorb(writer *w) {
+  lua_State *L = w->L;
+  mwb_absorb(L, w->s, CURRENT);
+  if (lua_toboolean(L, NOW) || w->seq == w->s->engine->journal.seq) return;
+  w->seq = w->s->engine->journal.seq;
+  mwb_push_delivered(L, w->s);
+  lua_replace(L, BEFORE);
+}
+
 static void put_table(writer *w) {
   lua_State *L = w->L;
   int top;
   put_byte(w, TABLE);
   put_byte(w, mark_of(w));
   lua_settop(L, CURRENT);
-  mwb_absorb(L, w->s, CURRENT);
-  if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
+  absorb(w);
+  push_contents(w);
   lua_pushnil(L); /* IGNORED */
   if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
     lua_pushvalue(L, CURRENT);
@@ -503,15 +584,20 @@ static void put_table(writer *w) {
   }
   top = lua_gettop(L);
   push_class_name(w);
+  lua_settop(L, top + 1);
   put_value(w, top + 1);
-  put_pairs(w, put_sequence(w));
+  put_contents(w);
 }
 
 static void put_userdata(writer *w) {
   lua_State *L = w->L;
   put_byte(w, USERDATA);
   push_class_name(w);
-  lua_insert(L, -2);
+  if (push_before(w, MWB_HASSTATE) != LUA_TNIL) {
+    push_before(w, MWB_STATE);
+    lua_replace(L, -3);
+  }
+  lua_pop(L, 1);
   lua_pushnil(L);
   lua_replace(L, CONTENTS);
   put_string(w, lua_gettop(L) - 1);
@@ -538,54 +624,47 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
   return from;
 }
 
-/* Pushes the smallest number of a key of the current object that is an object
-** and comes after the number `last`; or returns 0.  `known` becomes 0 if a key
-** has no number. */
-static lua_Integer next_object_key(writer *w, lua_Integer last, int *known) {
+/* Collects the numbers of the current object's keys that are objects.  Returns
+** 0 if one of the keys has no number yet. */
+static int collect_objects(writer *w, size_t *count) {
   lua_State *L = w->L;
-  lua_Integer best = 0;
-  int top = lua_gettop(L);
-  lua_pushnil(L);
-  while (lua_next(L, CONTENTS) != 0) {
+  int top = lua_gettop(L), known = 1;
+  *count = 0;
+  for (lua_pushnil(L); known && lua_next(L, CONTENTS) != 0;) {
     int type = lua_type(L, -2);
     if ((type == LUA_TTABLE || type == LUA_TUSERDATA) && is_state(w, top + 1)) {
       lua_pushvalue(L, -2);
-      if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
-        lua_Integer n = lua_tointeger(L, -1);
-        if (n > last && (best == 0 || n < best)) best = n;
-      } else {
-        *known = 0;
-      }
-      lua_pop(L, 1);
+      known = lua_rawget(L, NUMBERS) == LUA_TNUMBER;
+      if (known) read_key(L, -1, need_key(w, (*count)++));
     }
-    lua_pop(L, 1);
+    lua_settop(L, top + 1);
   }
-  return best;
+  lua_settop(L, top);
+  if (*count > 1) qsort(w->keys, *count, sizeof(sortable), compare_keys);
+  return known;
 }
 
 /* Puts the fields of an object whose keys are objects.  Returns 0 if one of the
 ** keys has no number yet. */
 static int put_fields(writer *w, lua_Integer number) {
   lua_State *L = w->L;
-  lua_Integer key;
-  int known = 1, top;
+  size_t count, i;
   w->current = number;
   lua_settop(L, LATER);
   lua_rawgeti(L, QUEUE, number);
-  if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
+  push_contents(w);
   lua_pushnil(L);
-  top = lua_gettop(L);
-  key = next_object_key(w, 0, &known);
-  if (!known) return 0;
-  for (; key != 0; key = next_object_key(w, key, &known)) {
+  if (!collect_objects(w, &count)) return 0;
+  for (i = 0; i < count; i++) {
+    lua_Integer key = w->keys[i].u.i;
     put_byte(w, FIELD);
     put_count(w, (uint64_t)number);
     put_count(w, (uint64_t)key);
     lua_rawgeti(L, QUEUE, key);
     lua_pushvalue(L, -1);
     lua_rawget(L, CONTENTS);
-    put_value(w, top + 1);
-    lua_settop(L, top);
+    put_value(w, IGNORED + 1);
+    lua_settop(L, IGNORED);
   }
   return 1;
 }
@@ -617,7 +696,7 @@ static void put_later(writer *w, lua_Integer done) {
   if (left > 0) refuse(w, "an object that is nothing but a key", 0);
 }
 
-/* write(root, describe, enters, names) -> bytes */
+/* write(root, describe, enters, names, now) -> bytes */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;
@@ -627,9 +706,14 @@ static int write(lua_State *L) {
   w.L = L;
   w.s = s;
   w.marks = mwb_marks(L, s);
-  lua_settop(L, NAMES);
+  lua_settop(L, NOW);
   while (lua_gettop(L) < STRINGS) lua_newtable(L);
-  while (lua_gettop(L) < PARENTS) lua_pushnil(L);
+  while (lua_gettop(L) < BEFORE) lua_pushnil(L);
+  if (!lua_toboolean(L, NOW)) {
+    w.seq = s->engine->journal.seq;
+    mwb_push_delivered(L, s);
+    lua_replace(L, BEFORE);
+  }
   lua_newtable(L);
   need_bytes(&w, 1024);
   w.n = HEADER;
@@ -649,20 +733,22 @@ static int write(lua_State *L) {
   return 1;
 }
 
-/* snapshot(root, describe, enters, names) -> bytes, number of the last entry
-** that was delivered; nil and what cannot be said, with the way to it.  No
-** finaliser runs meanwhile, so the keys that are sorted stay where they are. */
+/* snapshot(root, describe, enters, names, now) -> bytes, number of the last
+** entry that was delivered before; nil and what cannot be said, with the way to
+** it.  No finaliser runs meanwhile, so the keys that are sorted stay where they
+** are. */
 static int snapshot(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
-  lua_settop(L, NAMES);
+  uint64_t last = mw_delivery_last(s->engine);
+  lua_settop(L, NOW);
   mwb_push_function(L, s, write);
   lua_insert(L, 1);
   lua_gc(L, LUA_GCSTOP, 0);
-  status = lua_pcall(L, NAMES, 1, 0);
+  status = lua_pcall(L, NOW, 1, 0);
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
   if (status == LUA_OK) {
-    lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
+    lua_pushinteger(L, (lua_Integer)last);
     return 2;
   }
   if (!lua_istable(L, -1)) return lua_error(L);

@@ -3,15 +3,25 @@
 ** SPDX-License-Identifier: MIT
 **
 ** A scope is a userdata.  All scopes that are neither traced nor measured are
-** one, the idle scope.  The first user value of a scope is the table of its
-** data, if the scope has data; the second belongs to the library's Lua files,
-** if the scope is measured; the third is the lane of the scope's coroutine.
+** one, the idle scope.  The program's other scopes that are open in a coroutine
+** are a list, of which none is kept alive:
+**
+**     lane -- innermost --> scope <--> scope <--> scope <-- outermost -- lane
+**       +- MWB_LANESCOPES --> table: place --> scope, weakly held
+**
+** The places of scopes that are farther out are smaller: a scope that is opened
+** takes the place after the innermost one's.  A scope that the program has
+** dropped stays in the list until its finaliser ends it; before that, Lua
+** clears its place.  A scope holds its lane, and the strings to which its names
+** point.  A second list has the scopes whose time is added to what is spent: at
+** most one of a name, and one of a column, at a time.
 */
 #include "timed.h"
 
 #include <string.h>
 
 #include "class.h"
+#include "delivery.h"
 #include "lane.h"
 #include "options.h"
 #include "os.h"
@@ -48,32 +58,110 @@ static int nanoseconds(lua_State *L) {
 #define UP_IDLE lua_upvalueindex(3)
 #define UP_SCOPE lua_upvalueindex(4)
 
-/* User values of a scope. */
-enum { DATA = 1, MEASURED, LANE };
+/* User values of a scope; only a scope that is measured may have a column. */
+enum { DATA = 1, LANE, NAMED, COLUMNED };
 
-/* The functions in MWB_TIMERS. */
-enum { ON_OPEN = 1, ON_CLOSE };
+typedef struct text {
+  const char *bytes; /* of a string that the scope holds; NULL: none */
+  size_t len;
+} text;
 
-typedef struct scope {
+/* What the time of a scope with a column is added to: the scope is the
+** outermost one with its name, with its column, or of all. */
+enum { COUNTS_NAME = 1, COUNTS_COLUMN = 2, COUNTS = 4, COUNTS_ALL = 7 };
+
+struct mwb_scope {
   mwb_state *state;
   uint64_t id;    /* of the begin in the trace; 0: not traced */
   int64_t begun;  /* time of the begin, if the scope is measured */
   int64_t waited; /* how long the coroutine had been suspended then */
-  mwb_lane *lane; /* the coroutine's, which LANE holds; NULL: none */
+  mwb_lane *lane; /* the coroutine's, which LANE holds */
+  mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS]; /* in its coroutine's lists */
+  uint64_t entered;                               /* see mwb_scope_entered */
+  lua_Integer place; /* in the lane's table; 0: not in the list */
+  text name, column;
+  uint8_t counts; /* COUNTS_NAME... */
   uint8_t open;
   uint8_t measured;
   uint8_t data;    /* may the scope have data? */
   uint8_t changed; /* have data come since the begin? */
-} scope;
+};
 
-/* Calls one of the functions that the library's Lua files have set. */
-static void call_timer(lua_State *L, const mwb_state *s, int timer, int args,
-                       int results) {
-  mwb_push(L, s, MWB_TIMERS);
-  lua_rawgeti(L, -1, timer);
-  lua_replace(L, -2);
-  lua_insert(L, -1 - args);
-  lua_call(L, args, results);
+typedef mwb_scope scope;
+
+static int is_same(text a, text b) {
+  return a.len == b.len &&
+         (a.bytes == b.bytes || memcmp(a.bytes, b.bytes, a.len) == 0);
+}
+
+/* Makes a scope the innermost one in a list of its coroutine. */
+static void link_scope(scope *sc, int which) {
+  mwb_scopes *list = &sc->lane->scopes[which];
+  sc->outer[which] = list->innermost;
+  list->innermost = sc;
+  if (sc->outer[which] == NULL)
+    list->outermost = sc;
+  else
+    sc->outer[which]->inner[which] = sc;
+}
+
+static void unlink_scope(scope *sc, int which) {
+  mwb_scopes *list = &sc->lane->scopes[which];
+  if (sc->outer[which] == NULL)
+    list->outermost = sc->inner[which];
+  else
+    sc->outer[which]->inner[which] = sc->inner[which];
+  if (sc->inner[which] == NULL)
+    list->innermost = sc->outer[which];
+  else
+    sc->inner[which]->outer[which] = sc->outer[which];
+}
+
+/* Gives the scope at `index` a place in the list of open scopes. */
+static void add_scope(lua_State *L, scope *sc, int index) {
+  const scope *outer = sc->lane->scopes[MWB_OPEN].innermost;
+  lua_Integer place = (outer == NULL) ? 1 : outer->place + 1;
+  lua_getiuservalue(L, index, LANE);
+  lua_getiuservalue(L, -1, MWB_LANESCOPES);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, place);
+  lua_pop(L, 2);
+  sc->place = place;
+  link_scope(sc, MWB_OPEN);
+  sc->entered = mwb_entered(sc->state);
+  mwb_turn_context(sc->state);
+}
+
+/* Finds out what the time of a scope with a column is added to.  Only the
+** scopes that count are asked, as many as there are names and columns. */
+static void count_scope(scope *sc) {
+  const scope *outer = sc->lane->scopes[MWB_COUNTING].innermost;
+  sc->counts = COUNTS_ALL;
+  for (; outer != NULL && sc->counts != 0; outer = outer->outer[MWB_COUNTING]) {
+    sc->counts &= (uint8_t)~outer->counts | COUNTS_NAME | COUNTS_COLUMN;
+    if ((outer->counts & COUNTS_NAME) && is_same(outer->name, sc->name))
+      sc->counts &= (uint8_t)~COUNTS_NAME;
+    if ((outer->counts & COUNTS_COLUMN) && is_same(outer->column, sc->column))
+      sc->counts &= (uint8_t)~COUNTS_COLUMN;
+  }
+  if (sc->counts != 0) link_scope(sc, MWB_COUNTING);
+}
+
+/* Returns for how long there have been open scopes with a column. */
+static int64_t wall_time(const mwb_state *s) {
+  return s->wall + ((s->columns > 0) ? mwb_now(NULL) - s->wall_since : 0);
+}
+
+/* Tells the library's Lua files what the scope at 1 took. */
+static void tell_time(lua_State *L, const scope *sc, int64_t time) {
+  mwb_push(L, sc->state, MWB_TIMER);
+  lua_getiuservalue(L, 1, NAMED);
+  lua_pushinteger(L, (lua_Integer)time);
+  lua_getiuservalue(L, 1, COLUMNED);
+  lua_pushboolean(L, sc->counts & COUNTS_NAME);
+  lua_pushboolean(L, sc->counts & COUNTS_COLUMN);
+  lua_pushboolean(L, sc->counts & COUNTS);
+  lua_call(L, 6, 0);
 }
 
 /* Ends the scope at 1 in the trace. */
@@ -91,24 +179,25 @@ static void end_traced(lua_State *L, scope *sc) {
 }
 
 static void end_scope(lua_State *L, scope *sc) {
-  int64_t time;
-  if (!sc->open || sc->state->engine == NULL) return;
-  time = sc->measured ? mwb_now(NULL) - sc->begun : 0;
+  mwb_state *s = sc->state;
+  int64_t time = 0;
+  if (!sc->open || s->engine == NULL) return;
+  if (sc->measured)
+    time = mwb_now(NULL) - sc->begun - (mwb_waited(sc->lane) - sc->waited);
   sc->open = 0;
-  if (sc->lane != NULL) {
-    time -= mwb_waited(sc->lane) - sc->waited;
-    sc->lane->open--;
-    sc->state->scopes--;
-  }
+  if (sc->place != 0) unlink_scope(sc, MWB_OPEN);
+  mwb_turn_context(s);
+  if (sc->counts != 0) unlink_scope(sc, MWB_COUNTING);
+  if (sc->column.bytes != NULL && --s->columns == 0)
+    s->wall += mwb_now(NULL) - s->wall_since;
+  sc->lane->open--;
+  if (sc->lane->number != MWB_MAIN) s->scopes--;
   end_traced(L, sc);
   if (sc->data) {
     lua_pushnil(L);
     lua_setiuservalue(L, 1, DATA);
   }
-  if (!sc->measured) return;
-  lua_getiuservalue(L, 1, MEASURED);
-  lua_pushinteger(L, (lua_Integer)time);
-  call_timer(L, sc->state, ON_CLOSE, 2, 0);
+  if (sc->measured) tell_time(L, sc, time);
 }
 
 static scope *check_scope(lua_State *L, const mwb_state *s, const char *name) {
@@ -264,20 +353,32 @@ static void read_options(lua_State *L) {
 
 /* Pushes a scope that is not open yet. */
 static scope *new_scope(lua_State *L, mwb_state *s, int uservalues) {
-  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope),
-                                         (L == s->main) ? uservalues : LANE);
+  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope), uservalues);
   memset(sc, 0, sizeof(scope));
   sc->state = s;
   return sc;
 }
 
-/* Opens the scope at `index`. */
-static void open_scope(lua_State *L, mwb_state *s, int index, scope *sc) {
-  sc->open = 1;
-  if (L == s->main || (sc->lane = mwb_push_lane(L, s)) == NULL) return;
+/* Gives the scope at `index` the lane of the running coroutine. */
+static void set_lane(lua_State *L, mwb_state *s, int index, scope *sc) {
+  sc->lane = mwb_push_lane(L, s);
+  if (sc->lane == NULL) mwb_check(L, MW_NOMEM);
   lua_setiuservalue(L, index, LANE);
+}
+
+/* Gives the scope at `index` the string at `at` as one of its names. */
+static void set_text(lua_State *L, int index, int uservalue, int at, text *of) {
+  lua_pushvalue(L, at);
+  lua_setiuservalue(L, index, uservalue);
+  of->bytes = lua_tolstring(L, at, &of->len);
+}
+
+/* Opens the scope at `index`, which has a lane. */
+static void open_scope(lua_State *L, mwb_state *s, int index, scope *sc) {
+  if (sc->name.bytes != NULL) add_scope(L, sc, index);
+  sc->open = 1;
   sc->lane->open++;
-  s->scopes++;
+  if (sc->lane->number != MWB_MAIN) s->scopes++;
   sc->waited = sc->lane->waited;
 }
 
@@ -300,34 +401,37 @@ static void copy_args(lua_State *L, scope *sc) {
   lua_setiuservalue(L, SCOPE, DATA);
 }
 
-static mw_name scope_name(lua_State *L, mwb_state *s) {
-  size_t len, clen;
-  const char *name = lua_tolstring(L, NAME, &len);
-  const char *category = lua_tolstring(L, CATEGORY, &clen);
+static mw_name trace_name(lua_State *L, const scope *sc) {
+  mw_engine *engine = sc->state->engine;
+  size_t len;
+  const char *category = lua_tolstring(L, CATEGORY, &len);
   mw_name c = 0;
-  if (category != NULL) c = mw_trace_name(s->engine, category, clen, 0);
-  return mw_trace_name(s->engine, name, len, c);
+  if (category != NULL) c = mw_trace_name(engine, category, len, 0);
+  return mw_trace_name(engine, sc->name.bytes, sc->name.len, c);
 }
 
+/* Opens the scope at SCOPE, which has a lane, and begins it in the trace. */
 static void begin_traced(lua_State *L, scope *sc) {
   mwb_state *s = sc->state;
   const char *args = NULL;
   size_t len = 0;
-  mw_thread thread = mwb_thread(L, s);
-  mw_name name = scope_name(L, s);
+  mw_name name = trace_name(L, sc);
   if (lua_getiuservalue(L, SCOPE, DATA) == LUA_TTABLE)
     args = mwb_args(L, s, -1, &len);
   lua_pop(L, 1);
-  sc->id = mw_trace_begin(s->engine, thread, name, args, len);
+  open_scope(L, s, SCOPE, sc);
+  sc->id = mw_trace_begin(s->engine, sc->lane->number, name, args, len);
 }
 
-/* Tells the library's Lua files that the scope at SCOPE is measured. */
+/* Measures the scope at SCOPE, which is open. */
 static void begin_measured(lua_State *L, scope *sc) {
-  lua_pushvalue(L, NAME);
-  lua_pushvalue(L, COLUMN);
-  call_timer(L, sc->state, ON_OPEN, 2, 1);
-  lua_setiuservalue(L, SCOPE, MEASURED);
+  mwb_state *s = sc->state;
   sc->measured = 1;
+  sc->begun = mwb_now(NULL);
+  if (lua_isnil(L, COLUMN)) return;
+  set_text(L, SCOPE, COLUMNED, COLUMN, &sc->column);
+  count_scope(sc);
+  if (s->columns++ == 0) s->wall_since = sc->begun;
 }
 
 /* Begins a scope with options, or a measured scope. */
@@ -340,28 +444,33 @@ static int timed_fully(lua_State *L, mwb_state *s) {
     lua_pushvalue(L, UP_IDLE);
     return 1;
   }
-  sc = new_scope(L, s, measured ? 2 : 1);
+  sc = new_scope(L, s, measured ? COLUMNED : NAMED);
   if (mwb_is_running(s)) copy_args(L, sc);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, SCOPE);
+  set_text(L, SCOPE, NAMED, NAME, &sc->name);
+  set_lane(L, s, SCOPE, sc);
+  if (mwb_is_running(s))
+    begin_traced(L, sc);
+  else
+    open_scope(L, s, SCOPE, sc);
   if (measured) begin_measured(L, sc);
-  open_scope(L, s, SCOPE, sc);
-  if (mwb_is_running(s)) begin_traced(L, sc);
-  if (measured) sc->begun = mwb_now(NULL);
   return 1;
 }
 
 /* Begins a scope that is only traced. */
 static int timed_quickly(lua_State *L, mwb_state *s) {
-  scope *sc = new_scope(L, s, 1);
-  mw_thread thread = mwb_thread(L, s);
-  size_t len;
-  const char *name = lua_tolstring(L, NAME, &len);
+  scope *sc;
+  mw_name name;
+  lua_settop(L, NAME);
+  sc = new_scope(L, s, NAMED);
   lua_pushvalue(L, UP_SCOPE);
-  lua_setmetatable(L, -2);
-  open_scope(L, s, lua_gettop(L), sc);
-  sc->id = mw_trace_begin(s->engine, thread,
-                          mw_trace_name(s->engine, name, len, 0), NULL, 0);
+  lua_setmetatable(L, NAME + 1);
+  set_text(L, NAME + 1, NAMED, NAME, &sc->name);
+  set_lane(L, s, NAME + 1, sc);
+  open_scope(L, s, NAME + 1, sc);
+  name = mw_trace_name(s->engine, sc->name.bytes, sc->name.len, 0);
+  sc->id = mw_trace_begin(s->engine, sc->lane->number, name, NULL, 0);
   return 1;
 }
 
@@ -376,17 +485,80 @@ static int timed(lua_State *L) {
   return 1;
 }
 
-/* begin_scope(category, name) -> scope, for the library's Lua files */
+/* begin_scope(category, name) -> scope, for the library's Lua files; the scope
+** is not in the list */
 static int begin_scope(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t len;
   const char *category = luaL_checkstring(L, 1);
   const char *name = luaL_checklstring(L, 2, &len);
-  scope *sc = new_scope(L, s, 1);
+  scope *sc = new_scope(L, s, LANE);
   mwb_push(L, s, MWB_SCOPE);
   lua_setmetatable(L, -2);
+  set_lane(L, s, lua_gettop(L), sc);
   open_scope(L, s, lua_gettop(L), sc);
   sc->id = mwb_trace_begin(L, s, category, name, len);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The scopes that are open
+** ======================================================= */
+
+const mwb_scope *mwb_outermost_scope(lua_State *L, const mwb_state *s) {
+  const mwb_lane *lane = mwb_known_lane(L, s);
+  return (lane == NULL) ? NULL : lane->scopes[MWB_OPEN].outermost;
+}
+
+const mwb_scope *mwb_inner_scope(const mwb_scope *sc) {
+  return sc->inner[MWB_OPEN];
+}
+
+uint64_t mwb_scope_entered(const mwb_scope *sc) { return sc->entered; }
+
+const char *mwb_scope_name(const mwb_scope *sc, size_t *len) {
+  *len = sc->name.len;
+  return sc->name.bytes;
+}
+
+/* Pushes a scope of the list; returns 0 and pushes nothing if the program has
+** dropped the scope. */
+static int push_scope(lua_State *L, mwb_state *s, const scope *sc) {
+  if (sc == NULL || mwb_push_lane(L, s) == NULL) return 0;
+  lua_getiuservalue(L, -1, MWB_LANESCOPES);
+  lua_rawgeti(L, -1, sc->place);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  if (lua_touserdata(L, -1) == sc) return 1;
+  lua_pop(L, 1);
+  return 0;
+}
+
+/* current_scope([name]) -> scope or nil */
+static int current_scope(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  const mwb_lane *lane = mwb_known_lane(L, s);
+  const scope *sc = (lane == NULL) ? NULL : lane->scopes[MWB_OPEN].innermost;
+  int any = lua_isnoneornil(L, 1);
+  text name;
+  mwb_check_dot(L, "current_scope", lua_gettop(L));
+  if (!any && lua_type(L, 1) != LUA_TSTRING)
+    return mwb_bad_argument(L, "current_scope", 1, 1, "string");
+  name.bytes = lua_tolstring(L, 1, &name.len);
+  for (; sc != NULL; sc = sc->outer[MWB_OPEN])
+    if ((any || is_same(sc->name, name)) && push_scope(L, s, sc)) return 1;
+  lua_pushnil(L);
+  return 1;
+}
+
+/* outermost_scope() -> scope or nil */
+static int outermost_scope(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  const scope *sc = mwb_outermost_scope(L, s);
+  while (sc != NULL && !push_scope(L, s, sc)) sc = sc->inner[MWB_OPEN];
+  if (sc == NULL) lua_pushnil(L);
   return 1;
 }
 
@@ -409,26 +581,34 @@ static int timing(lua_State *L) {
 ** For the library's Lua files
 ** ======================================================= */
 
-/* timers(open, close): open(name, column) -> the second user value of a
-** measured scope; close(this value, nanoseconds) */
-static int set_timers(lua_State *L) {
-  lua_settop(L, 2);
-  lua_createtable(L, 2, 0);
-  lua_insert(L, 1);
-  lua_rawseti(L, 1, ON_CLOSE);
-  lua_rawseti(L, 1, ON_OPEN);
-  mwb_keep(L, mwb_state_of(L), MWB_TIMERS);
+/* timer(f): f(name, nanoseconds, column, ...) is called with the time of each
+** measured scope that is closed: see `tell_time` */
+static int set_timer(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_TIMER);
   return 0;
+}
+
+/* wall([forget]) -> the nanoseconds in which scopes with a column were open, in
+** whatever coroutine; forgets them if `forget` is true */
+static int wall(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int forget = lua_toboolean(L, 1);
+  lua_pushinteger(L, (lua_Integer)wall_time(s));
+  if (forget) {
+    s->wall = 0;
+    s->wall_since = mwb_now(NULL);
+  }
+  return 1;
 }
 
 /* }====================================================== */
 
 void mwb_open_timers(lua_State *L) {
-  static const luaL_Reg functions[] = {{"timers", set_timers},
-                                       {"begin_scope", begin_scope},
-                                       {"now", now},
-                                       {"nanoseconds", nanoseconds},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"timer", set_timer},         {"wall", wall},
+      {"begin_scope", begin_scope}, {"now", now},
+      {"nanoseconds", nanoseconds}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 
@@ -436,7 +616,7 @@ void mwb_open_timers(lua_State *L) {
 static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  s->idle = new_scope(L, s, 1); /* never open */
+  s->idle = new_scope(L, s, DATA); /* never open */
   mwb_push(L, s, MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);
@@ -444,7 +624,10 @@ static void push_timed(lua_State *L, mwb_state *s) {
 }
 
 void mwb_open_timed(lua_State *L, mwb_state *s) {
-  static const luaL_Reg functions[] = {{"timing", timing}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"current_scope", current_scope},
+                                       {"outermost_scope", outermost_scope},
+                                       {"timing", timing},
+                                       {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", finish_scope}, {"__gc", finish_scope}, {NULL, NULL}};

@@ -118,20 +118,14 @@ static int move_raw(lua_State *L) {
   return mwb_write_run(&w, mwb_store_contents);
 }
 
-/* Are the two values on the top equal?  NaN equals NaN. */
-static int are_same(lua_State *L) {
-  return lua_rawequal(L, -1, -2) ||
-         (!lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2));
-}
-
 /* Was the field on the top (key and value) written raw?  Only a metamethod may
-** be in the object; then the shadow at 2 has an equal value. */
+** be in the object; then the shadow at 2 has the same value. */
 static int is_raw(lua_State *L) {
   int raw = 1;
   if (mwb_is_meta(L, -2)) {
     lua_pushvalue(L, -2);
     lua_rawget(L, 2);
-    raw = !are_same(L);
+    raw = !mwb_is_same(L, -1, -2);
     lua_pop(L, 1);
   }
   return raw;
@@ -273,7 +267,9 @@ static int sync(lua_State *L) {
   return 1;
 }
 
-static void store_class(mwb_write *w) { mwb_change_class(w->L, w->s, w->obj); }
+static void store_class(mwb_write *w) {
+  mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
+}
 
 static int change_metatable(lua_State *L, int asks) {
   mwb_state *s = mwb_enter(L);

@@ -28,6 +28,7 @@
 #include "cell.h"
 #include "class.h"
 #include "coroutine.h"
+#include "delivery.h"
 #include "effects.h"
 #include "history.h"
 #include "identity.h"
@@ -36,6 +37,7 @@
 #include "shadow.h"
 #include "trace.h"
 #include "tree.h"
+#include "writers.h"
 
 typedef struct handle {
   mw_owner owner;
@@ -233,10 +235,26 @@ static void note_cell(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, cell - 1);
 }
 
+/* Returns the nearest transaction that records cells: this one, or one around
+** that is still open; or 0. */
+static mw_owner recorder_of(const mwb_state *s, mw_owner owner) {
+  mwb_transaction *tx;
+  mw_owner at = owner;
+  if (owner == 0) return 0;
+  tx = transaction_of(s, owner);
+  if (tx->cells == 0 || is_open(s, tx->cells, tx->cells_order))
+    return tx->cells;
+  while (at != 0 && transaction_of(s, at)->cells != at)
+    at = mw_owner_parent(s->engine, at);
+  tx->cells = at;
+  tx->cells_order = transaction_of(s, at)->order;
+  return at;
+}
+
 /* Appends entries for the cells of the transaction and of those around it. */
 static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
-  mw_owner of = transaction_of(s, owner)->cells;
-  for (; of != 0; of = transaction_of(s, of)->outer_cells) {
+  mw_owner of = recorder_of(s, owner);
+  while (of != 0) {
     lua_Integer i, n;
     push_extra(L, s, of, "cells");
     n = (lua_Integer)lua_rawlen(L, -1);
@@ -245,18 +263,62 @@ static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
       note_cell(L, s, owner);
     }
     lua_pop(L, 1);
+    of = recorder_of(s, mw_owner_parent(s->engine, of));
   }
 }
 
-/* The values of the cells in the array at `index` are known from now on. */
-static void know_cells(lua_State *L, int index) {
+/* Returns the transaction that began last of those that record the cell on the
+** top. */
+static mw_owner last_recorder(lua_State *L, const mwb_state *s) {
+  mw_owner owner, last = 0;
+  for (owner = 1; owner < s->size_transactions; owner++) {
+    const mwb_transaction *tx = transaction_of(s, owner);
+    lua_Integer i = 0;
+    if (tx->order == 0 || tx->cells != owner) continue;
+    if (last != 0 && tx->order < transaction_of(s, last)->order) continue;
+    push_extra(L, s, owner, "cells");
+    while (lua_rawgeti(L, -1, ++i) != LUA_TNIL && !lua_rawequal(L, -1, -3))
+      lua_pop(L, 1);
+    if (!lua_isnil(L, -1)) last = owner;
+    lua_pop(L, 2);
+  }
+  return last;
+}
+
+/* The transaction records the cells in the array at `index` from now on.  What
+** others who record such a cell do not know yet is their write. */
+static void record_cells(lua_State *L, mwb_state *s, mw_owner owner,
+                         int index) {
+  mwb_transaction *tx = transaction_of(s, owner);
   lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    if (mwb_count_cell(L, -1, 0) > 0)
+      note_cell(L, s, last_recorder(L, s));
+    else
+      lua_pop(L, 1);
+  }
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, index, i);
     mwb_push_cell(L, -1);
     mwb_know_cell(L, lua_gettop(L) - 1);
+    mwb_count_cell(L, -1, 1);
     lua_pop(L, 1);
   }
+  tx->cells = owner;
+  tx->cells_order = tx->order;
+}
+
+/* The transaction, whose extras are on the top, ends. */
+static void release_cells(lua_State *L, const mwb_state *s, mw_owner owner) {
+  lua_Integer i = 0;
+  if (transaction_of(s, owner)->cells != owner) return;
+  mwb_raw_field(L, lua_gettop(L), "cells");
+  while (lua_rawgeti(L, -1, ++i) != LUA_TNIL) {
+    mwb_count_cell(L, -1, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 2);
 }
 
 /* }====================================================== */
@@ -355,10 +417,8 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
     lua_rawset(L, -3);
     lua_pop(L, 1);
   }
-  if (lua_isnil(L, options + CELLS)) return;
-  know_cells(L, options + CELLS);
-  tx->outer_cells = tx->cells;
-  tx->cells = owner;
+  if (!lua_isnil(L, options + CELLS))
+    record_cells(L, s, owner, options + CELLS);
 }
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
@@ -387,7 +447,8 @@ static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   tx->held = t->held.n;
   if (parent != 0) {
     tx->where = transaction_of(s, parent)->where;
-    tx->cells = transaction_of(s, parent)->cells;
+    tx->cells = recorder_of(s, parent);
+    tx->cells_order = transaction_of(s, tx->cells)->order;
   }
   if (begun != 0) {
     mwb_push(L, s, MWB_BEGINS);
@@ -452,6 +513,7 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
   mwb_transaction *tx = transaction_of(s, owner);
   if (tx->extras) {
     push_extras(L, s, owner);
+    release_cells(L, s, owner);
     mwb_push_values(L, tx->of);
     lua_pushnil(L);
     lua_rawseti(L, -2, -(lua_Integer)owner);
@@ -473,7 +535,7 @@ static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
       mwb_release_values(L, t, 0); /* transactions end in any order */
     mwb_unlink_coroutine(L, s, t);
   }
-  mwb_need(s, MWB_APPENDS, s->engine->journal.open > 0);
+  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (mwb_has_orphans(s)) s->pending = 1;
 }
 
@@ -506,6 +568,27 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, top);
 }
 
+/* Pushes what is about to be taken back, if a recorder keeps that, or nil. */
+static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (s->takes)
+    mwb_push_entries(L, s, owner);
+  else
+    lua_pushnil(L);
+}
+
+/* Recorders keep the entries at `taken`, which were taken back when the entry
+** `at` was the last one; without memory they lose them. */
+static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
+  if (lua_isnil(L, taken)) return;
+  mwb_push(L, s, MWB_TAKEN);
+  if (!lua_isnil(L, -1)) {
+    lua_pushvalue(L, taken);
+    lua_pushinteger(L, (lua_Integer)at);
+    call_quietly(L, s, 2);
+  }
+  lua_pop(L, 1);
+}
+
 /* Takes the writes of a transaction back and ends the transaction.  Pushes the
 ** first error of a guard, or nil.  Raises only if there is no memory, and then
 ** the transaction is open. */
@@ -514,10 +597,12 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = tx->of;
   const mwi_owner *o = &s->engine->journal.owners[owner];
   uint32_t held = tx->held;
-  int newest = t->newest == owner, first = lua_gettop(L) + 1;
+  uint64_t at = mw_delivery_last(s->engine);
+  int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
   int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
   luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
   note_cells(L, s, owner);
+  push_taken(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
@@ -529,11 +614,13 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_close_heirs(L, t, heirs);
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
+  tell_taken(L, s, taken, at);
   mwb_tell_undone(L, s, heard, first);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
     make_calls(L, s, first);
   lua_settop(L, first);
+  lua_replace(L, taken);
 }
 
 /* Gives the child's calls to the parent, who makes them if it is taken back.
@@ -561,6 +648,13 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
+/* The entries of the transaction may be delivered soon. */
+static void stock_pages(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  mwb_fill_stock(L, s, n / MWI_READER_PAGE + 1);
+}
+
 /* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
 ** the function while the writes can still be taken back: see `run_done`. Raises
 ** what the function raises, or that there is no memory; then the transaction is
@@ -570,17 +664,21 @@ static int commit(lua_State *L) {
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  int all, crosses, handed, code;
+  int plain = 0, all = 0, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
-  all = mwb_push_effects(L, s, owner); /* at 5 */
+  if (mwb_is_read(s)) stock_pages(L, s, owner);
+  if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
+    plain = 1;
+    lua_pushnil(L);
+  } else {
+    all = mwb_push_effects(L, s, owner); /* at 5 */
+  }
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 5);
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
-  if (!lua_isnil(L, 2) && mwb_changes_something(L, 5) &&
-      !(transaction_of(s, owner)->step &&
-        mw_owner_parent(s->engine, owner) == 0 && mwb_put_step(L, 3, 4, 5))) {
+  if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
     lua_pushvalue(L, 4);
@@ -604,6 +702,7 @@ static int commit(lua_State *L) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
   }
+  if (plain) mwb_add_step(L, 3);
   if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
   if (all) mwb_hand_views(L, t);
   close_transaction(L, s, owner, below); /* at 6 */
@@ -814,13 +913,11 @@ static int begin(lua_State *L) {
 }
 
 static handle *to_handle(lua_State *L, const mwb_state *s) {
-  const void *meta = NULL;
-  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
-    meta = lua_topointer(L, -1);
-    lua_pop(L, 1);
-  }
-  if (meta == NULL || (meta != s->begun_meta && meta != s->closer_meta))
-    return NULL;
+  const void *meta;
+  if (!lua_getmetatable(L, 1)) return NULL;
+  meta = lua_topointer(L, -1);
+  lua_pop(L, 1);
+  if (meta != s->begun_meta && meta != s->closer_meta) return NULL;
   return (handle *)lua_touserdata(L, 1);
 }
 
@@ -878,6 +975,17 @@ static int commit_method(lua_State *L) {
   return 1;
 }
 
+/* Takes the writes of the handle's transaction back, and pushes the first error
+** of a guard, or nil.  Without memory, the transaction stays open. */
+static void end_handle(lua_State *L, mwb_state *s, handle *h) {
+  h->ended = 1; /* for the guards that are told */
+  mwb_push(L, s, MWB_ENDLOST);
+  lua_pushinteger(L, (lua_Integer)h->owner);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  h->ended = 0;
+  lua_error(L);
+}
+
 /* rollback(transaction) -> effects */
 static int rollback_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -892,8 +1000,7 @@ static int rollback_method(lua_State *L) {
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
   lua_settop(L, 2);
-  h->ended = 1;
-  take_back(L, s, h->owner);
+  end_handle(L, s, h);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
   if (!lua_isnil(L, -1)) return lua_error(L);
   lua_pop(L, 1);
@@ -918,8 +1025,7 @@ static int close_meta(lua_State *L) {
   handle *h = to_handle(L, s);
   int failed = !lua_isnoneornil(L, 2);
   if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  h->ended = 1;
-  take_back(L, s, h->owner);
+  end_handle(L, s, h);
   if (lua_isnil(L, -1)) return 0;
   if (!failed) return lua_error(L);
   warn_of(L, -1);
@@ -1040,18 +1146,42 @@ static int run_done(lua_State *L) {
   return run(L, s, 0, end_run);
 }
 
+/* Ends the transaction of a run that has written what the one before has
+** written: where nothing can raise.  Returns 0 if it is not so. */
+static int end_quickly(lua_State *L, mwb_state *s, mw_owner owner) {
+  const mwi_journal *journal = &s->engine->journal;
+  mwb_transaction *tx = transaction_of(s, owner);
+  mwb_coroutine *t = tx->of;
+  if (journal->open != 1 || journal->mixed || tx->extras || tx->cells != 0 ||
+      tx->lost || s->metas || t->viewed > 0 || t->hides ||
+      mwi_is_read(&s->engine->reader) ||
+      !mwb_add_known_step(L, s, owner, FIRST, SECOND))
+    return 0;
+  mw_owner_commit(s->engine, owner, 0, &L);
+  tx->order = 0;
+  t->newest = 0;
+  leave_coroutine(L, s, t);
+  return 1;
+}
+
 /* The function of a run has returned or raised. */
 static int end_step(lua_State *L, int status, lua_KContext context) {
-  int n = end_run(L, status, context);
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  int n;
+  if ((status == LUA_OK || status == LUA_YIELD) && s->engine != NULL &&
+      lua_checkstack(L, LUA_MINSTACK) && end_quickly(L, s, owner))
+    return lua_gettop(L) - FUNCTION + 1;
+  n = end_run(L, status, context);
   if (!lua_toboolean(L, -n)) return lua_error(L);
   return n - 2; /* neither true nor the effects */
 }
 
-int mwb_run_step(lua_State *L, mwb_state *s, int add) {
+int mwb_run_step(lua_State *L, mwb_state *s) {
   luaL_checkstack(L, FUNCTION + LUA_MINSTACK, "too many arguments");
   lua_settop(L, lua_gettop(L) + DONE);
   lua_rotate(L, 1, DONE);
-  lua_pushvalue(L, add);
+  mwb_push_adder(L, s);
   lua_replace(L, DONE);
   return run(L, s, 0, end_step);
 }
@@ -1073,6 +1203,12 @@ static int is_in_run(lua_State *L) {
 /* {======================================================
 ** For the library's Lua files
 ** ======================================================= */
+
+void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner) {
+  if (push_extra(L, s, owner, "label") != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+}
 
 /* on_rollback(f) -> whether there is a transaction, which calls `f` if it, or
 ** one around it, is taken back */
@@ -1112,6 +1248,12 @@ static int quietly(lua_State *L) {
   return 1;
 }
 
+/* is_hooked(): may a debug hook raise in the program? */
+static int is_hooked(lua_State *L) {
+  lua_pushboolean(L, lua_gethookmask(L) != 0);
+  return 1;
+}
+
 /* prepare(f, begin, end): sets the functions that read options, and that trace
 ** a transaction */
 static int prepare(lua_State *L) {
@@ -1128,11 +1270,17 @@ static int prepare(lua_State *L) {
 }
 
 void mwb_close_transactions(mwb_state *s) {
+  mwb_free_writers(s);
+  mwi_free(s->engine, s->readers,
+           (s->readers == NULL) ? 0 : sizeof(*s->readers));
+  s->readers = NULL;
   while (s->coroutines != NULL) {
     mwb_coroutine *t = s->coroutines;
     s->coroutines = t->next;
     mwi_free(s->engine, t, sizeof(*t));
   }
+  mwi_free(s->engine, s->readers, sizeof(*s->readers));
+  s->readers = NULL;
   mwi_free(s->engine, s->transactions,
            s->size_transactions * sizeof(mwb_transaction));
   s->transactions = NULL;
@@ -1147,6 +1295,7 @@ void mwb_open_transaction(lua_State *L) {
                                        {"on_end", on_end},
                                        {"in_transaction", in_transaction},
                                        {"quietly", quietly},
+                                       {"is_hooked", is_hooked},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},
@@ -1171,11 +1320,7 @@ void mwb_open_transaction(lua_State *L) {
   mwb_keep(L, s, MWB_ENDLOST);
   mwb_new_meta(L, MWB_RETRYING, "retry", retrying, none);
   mwb_new_meta(L, MWB_LOOKING, "look", looking, none);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  mwb_push_weak(L);
   mwb_keep(L, s, MWB_BEGINS);
   make_retry(L, s);
   lua_newthread(L);

@@ -26,9 +26,11 @@
 #include <string.h>
 
 #include "coroutine.h"
+#include "delivery.h"
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
+#include "origin.h"
 #include "policy.h"
 #include "shadow.h"
 #include "trace.h"
@@ -47,6 +49,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.kind = kind;
   w->change.same = 0;
   w->change.flags_only = 0;
+  w->change.number = 0;
   w->change.host = w;
   w->change.node = w->change.reach = 0;
   w->owner = MW_NONE;
@@ -320,33 +323,59 @@ static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
   return 1;
 }
 
+/* Guards that have written need the number; those that are called after the
+** store may need it, and memos. */
+uint64_t mwb_write_number(mwb_write *w) {
+  const mwi_watches *watch = &w->s->engine->watch;
+  if (watch->after > 0 || watch->results > 0)
+    mw_change_number(w->s->engine, &w->change);
+  return w->change.number;
+}
+
+/* Returns the held values of an entry that can be appended at once, or NULL. */
+static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
+  const mwi_journal *journal = &s->engine->journal;
+  if (owner == 0)
+    return (journal->entries == 0 && mwb_page_is_ready(s)) ? &s->readers->held
+                                                           : NULL;
+  if (!mwi_journal_is_ready(journal, owner)) return NULL;
+  return &mwb_coroutine_of(s, owner)->held;
+}
+
 /* Stores and appends the entry, if that takes one `rawset` and there is room.
 ** Reads the old value anew, because a guard may have written. */
 static int store_simply(mwb_write *w, mw_owner owner) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  mwi_journal *journal = &s->engine->journal;
-  mwb_held *held;
+  mwb_held *held = find_held(s, owner);
   mw_entry entry;
   int top, type;
-  if (owner == 0 || s->transactions[owner].where ||
-      !mwi_journal_is_ready(journal, owner))
-    return 0;
-  held = &mwb_coroutine_of(s, owner)->held;
-  if (!is_simple(w, held, &entry)) return 0;
+  if (held == NULL || !is_simple(w, held, &entry)) return 0;
+  entry.context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
   mwb_pack_as(L, s, held, 0, top + 1, type, &entry, MW_OLD);
   mwb_pack_as(L, s, held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
   lua_settop(L, top);
+  if (owner == 0) {
+    mwb_mark_key(L, s, KEY, &entry);
+    mwb_hold_in_page(L, s, held, w->obj, OBJECT);
+  }
   push_pair(w);
   lua_rawset(L, w->shadow);
-  if (!mwb_set_kind(&entry) && !mwb_hides(s, owner)) return 1;
+  if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner))) return 1;
   if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
   entry.obj = w->obj;
-  entry.where = 0;
-  mwi_journal_append(journal, owner, &entry);
+  entry.seq = mwb_write_number(w);
+  entry.cause = mwb_cause(L, s);
+  if (owner == 0) {
+    entry.seq = mwi_journal_stamp(&s->engine->journal, entry.seq);
+    mwi_reader_put(s->engine, &entry, 1);
+  } else {
+    mwi_journal_append(&s->engine->journal, owner, &entry);
+  }
   return 1;
 }
 
@@ -356,9 +385,15 @@ void mwb_store_field(mwb_write *w) {
   mwb_entry entry;
   mw_owner owner;
   int top;
-  if (!mwb_appends(s) || w->ignored ||
-      ((owner = mwb_owner_of(L, s)) == 0 &&
-       !mwi_journal_has_entries(&s->engine->journal))) {
+  if (!mwb_appends(s) || w->ignored) {
+    push_pair(w);
+    store_in(L, s, w->shadow, w->r, &w->change.key);
+    return;
+  }
+  if (mwb_is_read(s) && mwb_make_ready(L, s) && w->r != NULL) look_again(w);
+  owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  if (owner == 0 && !mwb_is_read(s) &&
+      !mwi_journal_has_entries(&s->engine->journal)) {
     push_pair(w);
     store_in(L, s, w->shadow, w->r, &w->change.key);
     return;
@@ -369,6 +404,7 @@ void mwb_store_field(mwb_write *w) {
       lua_type(L, KEY) == LUA_TNUMBER)
     mwb_need_len(L, OBJECT, w->r); /* may run finalisers, which may write */
   mwb_begin_entry(L, s, &entry);
+  entry.number = mwb_write_number(w);
   lua_pushvalue(L, KEY);
   lua_rawget(L, w->shadow);
   mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);

@@ -515,6 +515,29 @@ static int parents(lua_State *L) { return push_links(L, mw_tree_parents); }
 ** with the key; as far as one field holds each */
 static int stem(lua_State *L) { return push_links(L, mw_tree_stem); }
 
+/* way(object) -> root above the object, or nil, and the keys of the way down */
+static int push_way(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle obj = mwb_handle_of(L, s, 1), root;
+  mw_value *keys = NULL;
+  uint32_t n = mw_tree_way(s->engine, obj, &root, NULL, 0), room = 0, i;
+  while (n > room) { /* a finaliser may change the tree */
+    room = n;
+    keys = (mw_value *)lua_newuserdatauv(L, room * sizeof(mw_value), 0);
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+    n = mw_tree_way(s->engine, obj, &root, keys, room);
+  }
+  lua_createtable(L, (int)n, 0);
+  for (i = 0; i < n; i++) {
+    mwb_push_key(L, s, &keys[i]);
+    lua_rawseti(L, -2, (lua_Integer)(n - i));
+  }
+  mwb_alive(L, s, root);
+  lua_insert(L, -2);
+  return 2;
+}
+
 /* has_below(root) -> whether the links know all ways from the object to what is
 ** below */
 static int has_below(lua_State *L) {
@@ -524,20 +547,24 @@ static int has_below(lua_State *L) {
   return 1;
 }
 
+int mwb_enters(lua_State *L, mwb_state *s, mw_handle root, int parent) {
+  mw_reach reach;
+  uint32_t rule = 0;
+  if (!may_enter(L, s, parent)) return 0;
+  reach = mw_tree_reach(s->engine, root);
+  if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
+  return (rule != 0) ? rule_allows(L, s, root, rule, parent)
+                     : policy_allows(L, s, parent);
+}
+
 /* enters(root, parent, key, child) -> whether the child, which the parent holds
 ** under the key, belongs to what is below the root; nil for a class, and for
 ** what is no table */
 static int enters(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_reach reach;
-  mw_handle root = MW_NONE;
-  uint32_t rule = 0;
   lua_settop(L, 4);
   if (!may_enter(L, s, 2)) return 0;
-  reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, 1));
-  if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
-  lua_pushboolean(L, (rule != 0) ? rule_allows(L, s, root, rule, 2)
-                                 : policy_allows(L, s, 2));
+  lua_pushboolean(L, mwb_enters(L, s, mwb_handle_of(L, s, 1), 2));
   return 1;
 }
 
@@ -602,11 +629,15 @@ static int moves(lua_State *L) {
 }
 
 void mwb_open_tree(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"parents", parents},     {"stem", stem},
-      {"has_below", has_below}, {"enters", enters},
-      {"has_rules", has_rules}, {"is_class", is_known_class},
-      {"moves", moves},         {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"parents", parents},
+                                       {"stem", stem},
+                                       {"has_below", has_below},
+                                       {"enters", enters},
+                                       {"has_rules", has_rules},
+                                       {"is_class", is_known_class},
+                                       {"moves", moves},
+                                       {"way", push_way},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

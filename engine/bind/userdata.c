@@ -142,6 +142,7 @@ static void begin_class(mwb_write *w) {
   if (appends) {
     entry = (mwb_entry *)lua_newuserdatauv(L, sizeof(*entry), 0);
     mwb_begin_entry(L, w->s, entry);
+    entry->number = mwb_write_number(w);
     mwb_prepare(L, w->s, w->obj, KEY, VALUE, OLD, entry);
   }
   lua_settop(L, SEQ);

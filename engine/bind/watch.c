@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "class.h"
+#include "delivery.h"
 #include "effects.h"
 #include "entry.h"
+#include "feed.h"
 #include "guard.h"
 #include "identity.h"
 #include "key.h"
@@ -767,7 +769,7 @@ static int watch(lua_State *L) {
   return lua_error(L);
 }
 
-static int track(lua_State *L) {
+int mwb_track(lua_State *L) {
   static const mwb_option options[] = {{"deep", LUA_TBOOLEAN, NULL},
                                        {"descend", LUA_TFUNCTION, NULL},
                                        {NULL, 0, NULL}};
@@ -809,6 +811,7 @@ static int track(lua_State *L) {
     detach(L, s, before);
     return lua_error(L);
   }
+  mwb_feeds_claim(s, h, deep);
   lua_settop(L, 1);
   return 1;
 }
@@ -876,6 +879,7 @@ static int end_track(lua_State *L, const char *name, int drops) {
   const mwi_object *r = mwb_object_of(s, h);
   uint32_t mark;
   if (!mw_object_is_tracked(s->engine, h)) return 0;
+  if (s->feeds != NULL && mwb_feeds_keep(L, s, h)) return 0;
   if (!r->watched && lua_isuserdata(L, 1)) mwb_class_unwatched(L, s, 1);
   if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   mark = mwi_tree_release_mark(s->engine);
@@ -894,12 +898,10 @@ static int end_track(lua_State *L, const char *name, int drops) {
 
 static int untrack(lua_State *L) { return end_track(L, "untrack", 1); }
 
-/* end_track(object): for what the library has tracked for a transaction, whose
-** entries a transaction around may have */
-static int end_own_track(lua_State *L) { return end_track(L, "untrack", 0); }
+int mwb_end_track(lua_State *L) { return end_track(L, "untrack", 0); }
 
 void mwb_open_tracks(lua_State *L) {
-  static const luaL_Reg functions[] = {{"end_track", end_own_track},
+  static const luaL_Reg functions[] = {{"end_track", mwb_end_track},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
@@ -1048,7 +1050,7 @@ void mwb_open_interception(lua_State *L) {
 void mwb_open_watch(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"watch", watch},
                                        {"unwatch", unwatch},
-                                       {"track", track},
+                                       {"track", mwb_track},
                                        {"untrack", untrack},
                                        {"is_watched", is_watched},
                                        {"mutations", mutations},
@@ -1062,7 +1064,7 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
   const mw_host host = {
       s,           mwb_call_guard, mwb_guard_alive, mwb_retain, mwb_release,
       mwb_restore, mwb_ask_guard,  mwb_field,       mwb_hand,   mwb_keep_source,
-      NULL,        NULL,           sizeof(mw_host)};
+      mwb_deliver, mwb_forget,     sizeof(mw_host)};
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

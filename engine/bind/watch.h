@@ -16,6 +16,11 @@
 void mwb_class_watched(lua_State *L, mwb_state *s, int index);
 void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
 
+/* mw.track; and ends the track of the object at 1, whose entries stay in open
+** transactions. */
+int mwb_track(lua_State *L);
+int mwb_end_track(lua_State *L);
+
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop
 #endif

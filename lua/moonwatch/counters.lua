@@ -67,6 +67,13 @@ function Counters.__index(_, name)
   return setmetatable({}, view)
 end
 
+local function fill(name, values)
+  local section = values and own_section(name) or sections[name] or {}
+  for key in next, section do section[key] = nil end
+  for key, value in next, values or {} do section[key] = value end
+  if not values then sections[name] = nil end
+end
+
 -- The table that the program assigns takes the place of the section's contents;
 -- nil clears the section.
 function Counters.__newindex(_, name, values)
@@ -74,10 +81,7 @@ function Counters.__newindex(_, name, values)
     "table", values)
   local copy = {}
   for key, value in pairs(values or copy) do copy[key] = value end
-  local section = values and own_section(name) or sections[name] or {}
-  for key in next, section do section[key] = nil end
-  for key, value in next, copy do section[key] = value end
-  if not values then sections[name] = nil end
+  private.quietly(fill, name, values and copy)
 end
 
 function Counters.__pairs() return next, sections end
@@ -95,15 +99,19 @@ counters.counters = setmetatable({}, Counters)
 
 local function is_key(value) return value ~= nil and value == value end
 
+local function add(section, name, n)
+  local its = own_section(section)
+  its[name] = its[name] + n
+  return its[name]
+end
+
 --- Adds `n` (or 1) to a counter.  Returns the new value.
 function counters.count(section, name, n)
   check.argument(is_key(section), 1, "count", "key", section)
   check.argument(is_key(name), 2, "count", "key", name)
   check.argument(n == nil or type(n) == "number", 3, "count", "number", n)
   check.that(n == n, 3, "count", "number expected, got NaN")
-  local its = own_section(section)
-  its[name] = its[name] + (n or 1)
-  return its[name]
+  return private.quietly(add, section, name, n or 1)
 end
 
 --- Returns the total of a section.
@@ -116,9 +124,11 @@ function counters.counted(section)
   return total
 end
 
---- Forgets all counters.
-function counters.reset_counters()
-  for name in next, sections do counters.counters[name] = nil end
+local function clear()
+  for name in next, sections do fill(name, nil) end
 end
+
+--- Forgets all counters.
+function counters.reset_counters() private.quietly(clear) end
 
 return counters

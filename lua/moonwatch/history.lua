@@ -3,22 +3,22 @@
 --
 --     names    "a"   "b"   "c"   "d"
 --     steps    fx    fx  stroke   fx
+--     ids      3     4      5      7
 --               ^           ^     ^
 --             FIRST        AT    LAST
 --
 -- The steps from FIRST to AT are done, those up to LAST are undone.  A step is
 -- effects, or a stroke: runs that are merged.  `times` has the time of each
 -- step's last run if there is a window.
--- `saved` is the last step at the time when the program saved; BASE[1], which
--- is weak, stands for no step: it is the last one that the limit has dropped.
--- If the saved state cannot come back, `saved` is found nowhere, or is nil.  If
--- the history is SEALED, the next run is a step of its own; if not, no step
--- is undone.
+-- An id stands for the state after a step, and is given once: LAST_ID is the
+-- last one.  BASE is the id of the state before all steps.  SAVED is the id of
+-- the state that the program has saved; if that cannot come back, it is false,
+-- or the id of no step.  If the history is SEALED, the next run is a step of
+-- its own; if not, no step is undone.
 --
--- The core knows the fields with numbers.  The core runs, undoes and does again
--- what is simple, and leaves the rest to the functions here: see history.c.
--- All runs of a history that is SPECIAL (true) are left to these; false or a
--- limit is simple.
+-- A history is a userdata of the core.  The core has plain steps, which it
+-- runs, undoes and does again without the functions here.  When these ask for
+-- the state, there are no plain steps: see history.c.
 --
 -- A run is a transaction that is marked with the history.  What a run changes
 -- in the history, the core calls for within the commit, where no debug hook
@@ -39,18 +39,18 @@ local run, is_in_run = private.run, private.is_in_run
 local on_rollback, in_transaction = private.on_rollback, private.in_transaction
 local now = private.now
 
-local History, state_of, new = check.class "history"
-
 local OUT = "out"
 
--- Fields of the state of a history: as in history.c, which hands the state on.
+-- Fields of the state of a history: as in history.c.
 local AT <const>, FIRST <const>, LAST <const> = 1, 2, 3
-local SEALED <const>, N_PUTS <const> = 4, 5
-local NAMES <const>, STEPS <const> = 6, 7
-local ON_STEP <const>, SPECIAL <const>, BASE <const> = 8, 9, 10
+local SEALED <const>, LAST_ID <const> = 4, 5
+local BASE <const>, SAVED <const> = 6, 7
+local NAMES <const>, STEPS <const>, IDS <const> = 8, 9, 10
 
-local function check_idle(self, name)
-  if is_in_run(self) then
+local open = private.history_state
+
+local function check_idle(history, name)
+  if is_in_run(history) then
     error(("calling '%s' while a run is under way"):format(name), 4)
   end
 end
@@ -59,10 +59,14 @@ end
 -- Steps
 -- =======================================================
 
--- Returns the step `at`, or what stands for the state before all steps.
-local function step_at(self, at)
-  if at < self[FIRST] then return self[BASE][1] end
-  return self[STEPS][at]
+local function new_id(self)
+  self[LAST_ID] = self[LAST_ID] + 1
+  return self[LAST_ID]
+end
+
+-- Returns the id of the state after the step `at`.
+local function id_at(self, at)
+  return at < self[FIRST] and self[BASE] or self[IDS][at]
 end
 
 local function place_of(self, step)
@@ -71,17 +75,33 @@ local function place_of(self, step)
   end
 end
 
+-- Returns the place of the step after which the state has the id.
+local function place_of_id(self, id)
+  for i = self[LAST], self[FIRST], -1 do
+    if self[IDS][i] == id then return i end
+  end
+end
+
 -- The states from the step `i` on are not those any more that there were.
 local function change_states(self, i)
-  local saved = place_of(self, self.saved)
-  if saved and saved >= i then self.saved = nil end
+  for k = i, self[LAST] do
+    if self[SAVED] == self[IDS][k] then self[SAVED] = false end
+  end
 end
+
+-- Arrays with something of each step.
+local ARRAYS = { NAMES, STEPS, IDS, "times" }
 
 local function move(self, from, to)
   local last = math.max(from, self[LAST] + 1)
-  table.move(self[NAMES], from, last, to)
-  table.move(self[STEPS], from, last, to)
-  table.move(self.times, from, last, to)
+  for _, name in ipairs(ARRAYS) do
+    table.move(self[name], from, last, to)
+  end
+end
+
+local function set(self, i, label, step, id, time)
+  self[NAMES][i], self[STEPS][i], self[IDS][i] = label, step, id
+  self.times[i] = time
 end
 
 local function remove(self, i)
@@ -91,12 +111,12 @@ local function remove(self, i)
   if self[AT] >= i then self[AT] = self[AT] - 1 end
 end
 
--- Puts a step in after the step `before`.
-local function insert(self, before, label, step, time)
-  local i = (place_of(self, before) or self[FIRST] - 1) + 1
+-- Puts a step in after the step with the id `before`.
+local function insert(self, before, label, step, id, time)
+  local i = (place_of_id(self, before) or self[FIRST] - 1) + 1
   change_states(self, i)
   move(self, i, i + 1)
-  self[NAMES][i], self[STEPS][i], self.times[i] = label, step, time
+  set(self, i, label, step, id, time)
   self[LAST] = self[LAST] + 1
   if self[AT] >= i - 1 then self[AT] = self[AT] + 1 end
 end
@@ -126,19 +146,16 @@ end
 
 -- Returns the steps from `i` on.
 local function list_from(self, i)
-  return {
-    n = self[LAST] - i + 1,
-    names = table.move(self[NAMES], i, self[LAST], 1, {}),
-    steps = table.move(self[STEPS], i, self[LAST], 1, {}),
-    times = table.move(self.times, i, self[LAST], 1, {}),
-  }
+  local list = { n = self[LAST] - i + 1 }
+  for _, name in ipairs(ARRAYS) do
+    list[name] = table.move(self[name], i, self[LAST], 1, {})
+  end
+  return list
 end
 
 -- Forgets the steps after `i`.
 local function cut(self, i)
-  for k = self[LAST], i + 1, -1 do
-    self[NAMES][k], self[STEPS][k], self.times[k] = nil, nil, nil
-  end
+  for k = self[LAST], i + 1, -1 do set(self, k) end
   self[LAST] = i
 end
 
@@ -146,14 +163,14 @@ local function oldest_of(self)
   local first = self[FIRST]
   return {
     first = first, label = self[NAMES][first], step = self[STEPS][first],
-    time = self.times[first], base = self[BASE][1],
+    id = self[IDS][first], time = self.times[first], base = self[BASE],
   }
 end
 
 local function drop_oldest(self)
   local first = self[FIRST]
-  self[BASE][1] = self[STEPS][first]
-  self[NAMES][first], self[STEPS][first], self.times[first] = nil, nil, nil
+  self[BASE] = self[IDS][first]
+  set(self, first)
   self[FIRST] = first + 1
 end
 
@@ -165,11 +182,10 @@ local function bring_back(self, known, i)
   local other = self.puts[next]
   if other then
     other.undone = other.undone or undone
-  elseif next > self[N_PUTS] and i and i > self[LAST] then
-    local n, to = undone.n, self[LAST] + 1
-    table.move(undone.names, 1, n, to, self[NAMES])
-    table.move(undone.steps, 1, n, to, self[STEPS])
-    table.move(undone.times, 1, n, to, self.times)
+  elseif next > self.n_puts and i and i > self[LAST] then
+    for _, name in ipairs(ARRAYS) do
+      table.move(undone[name], 1, undone.n, self[LAST] + 1, self[name])
+    end
     self[LAST] = self[LAST] + undone.n
   end
 end
@@ -178,7 +194,7 @@ end
 -- before has dropped.  Returns what would be there.
 local function hand_on(self, fx, known, is_there)
   local oldest = known.oldest
-  for k = known.number + 1, self[N_PUTS] do
+  for k = known.number + 1, self.n_puts do
     local other = self.puts[k]
     local its = other and other ~= OUT and other.oldest
     if its then
@@ -195,11 +211,10 @@ local function bring_back_oldest(self, fx, known, i)
   local oldest = hand_on(self, fx, known, i ~= nil)
   if i and oldest and self[FIRST] == oldest.first + 1 then
     local first = oldest.first
-    self[NAMES][first], self[STEPS][first] = oldest.label, oldest.step
-    self.times[first] = oldest.time
-    self[FIRST], self[BASE][1] = first, oldest.base
-  elseif self[BASE][1] == fx then
-    self[BASE][1] = known.base
+    set(self, first, oldest.label, oldest.step, oldest.id, oldest.time)
+    self[FIRST], self[BASE] = first, oldest.base
+  elseif self[BASE] == known.id then
+    self[BASE] = known.base
   end
 end
 
@@ -212,19 +227,19 @@ local function withdraw(self, fx, known)
   if known.undone then bring_back(self, known, i) end
   bring_back_oldest(self, fx, known, i)
   self.puts[known.number] = OUT
-  while self.puts[self[N_PUTS]] == OUT do
-    self.puts[self[N_PUTS]] = nil
-    self[N_PUTS] = self[N_PUTS] - 1
+  while self.puts[self.n_puts] == OUT do
+    self.puts[self.n_puts] = nil
+    self.n_puts = self.n_puts - 1
   end
 end
 
 -- Registers that a run is withdrawn if its transaction is taken back.  Returns
 -- what is known of the run.
 local function register(self, fx)
-  local at, number = self[AT], self[N_PUTS] + 1
+  local at, number = self[AT], self.n_puts + 1
   local known = {
     is_put = false, number = number, sealed = self[SEALED],
-    base = self[BASE][1],
+    base = self[BASE], id = self[LAST_ID] + 1,
     undone = at < self[LAST] and list_from(self, at + 1),
     oldest = at + 1 - self[FIRST] >= self.limit and oldest_of(self),
   }
@@ -236,9 +251,8 @@ end
 local function put(self, label, fx, nested)
   local at = self[AT] + 1
   local known = nested and register(self, fx)
-  self[NAMES][at], self[STEPS][at] = label, fx
-  if self.merge_window then self.times[at] = now() end
-  self[N_PUTS] = self[N_PUTS] + 1
+  set(self, at, label, fx, new_id(self), self.merge_window and now())
+  self.n_puts = self.n_puts + 1
   if at < self[LAST] then cut(self, at) end
   self[AT], self[LAST], self[SEALED] = at, at, false
   if at - self[FIRST] >= self.limit then drop_oldest(self) end
@@ -249,23 +263,30 @@ end
 -- step `at`, before it?
 local function merges(self, label, at, time)
   return at >= self[FIRST] and self[NAMES][at] == label and
-    self.saved ~= self[STEPS][at] and
+    self[SAVED] ~= self[IDS][at] and
     (not self.merge_window or time - self.times[at] <= self.merge_window)
 end
 
--- Takes the stroke, which is the last step, out if it does nothing.
+-- Takes the stroke, which is the last step, out if it does nothing.  The state
+-- after it is that before.
 local function drop_empty(self, merged)
   if not merged:is_empty() then return end
-  merged.before = step_at(self, self[AT] - 1)
-  remove(self, self[AT])
+  local at = self[AT]
+  local id, before = self[IDS][at], id_at(self, at - 1)
+  local is_saved = self[SAVED] == id
+  merged.id, merged.before, merged.is_saved = id, before, is_saved
+  remove(self, at)
+  if is_saved then self[SAVED] = before end
   merged.is_out, self[SEALED] = true, true
 end
 
 -- Puts a stroke in again that was taken out.
 local function restore(self, label, merged, time)
   if not merged.is_out then return end
-  insert(self, merged.before, label, merged, time)
-  merged.is_out, merged.before = false, false
+  local was_saved = merged.is_saved and self[SAVED] == merged.before
+  insert(self, merged.before, label, merged, merged.id, time)
+  if was_saved then self[SAVED] = merged.id end
+  merged.is_out, merged.is_saved = false, false
 end
 
 -- Registers that a run is taken out of the stroke, which is the last step.
@@ -293,7 +314,8 @@ end
 
 -- The run has returned.  The core knows of a single write whether it changes
 -- anything, but not of a mutator's call.
-local function add(self, label, fx, nested)
+local function add(history, label, fx, nested)
+  local self = open(history)
   if (#fx > 1 or private.has_states) and stroke.changes_nothing(fx) then
     return
   end
@@ -306,14 +328,15 @@ local function add(self, label, fx, nested)
 end
 
 local function tell(self, fx, label, direction)
-  if self[ON_STEP] then
-    protect("on_step", self[ON_STEP], fx, label, direction)
+  if self.on_step then
+    protect("on_step", self.on_step, fx, label, direction)
   end
 end
 
-local function finish(self, label, ok, fx, ...)
+local function finish(history, label, ok, fx, ...)
   if not ok then error(fx, 0) end
-  if self[ON_STEP] and #fx > 0 and not stroke.changes_nothing(fx) then
+  local self = open(history)
+  if self.on_step and #fx > 0 and not stroke.changes_nothing(fx) then
     tell(self, fx, label, "run")
   end
   return ...
@@ -325,15 +348,13 @@ local function inner(ok, fx, ...)
   return ...
 end
 
-local function run_step(self, label, fn, ...)
-  if is_in_run(self) then return inner(run(nil, nil, nil, fn, ...)) end
-  return finish(self, label, run(add, self, label, fn, ...))
-end
-
---- Calls `fn(...)` as a step and returns its results.  If the function raises,
+-- Calls `fn(...)` as a step and returns its results.  If the function raises,
 -- all writes are taken back, and the error goes on.  A run that changes nothing
 -- is no step; a run inside another run is part of the outer step.
-History.run = private.runner(History, run_step, add)
+local function run_step(history, label, fn, ...)
+  if is_in_run(history) then return inner(run(nil, nil, nil, fn, ...)) end
+  return finish(history, label, run(add, history, label, fn, ...))
+end
 
 -- }======================================================
 
@@ -347,11 +368,11 @@ History.run = private.runner(History, run_step, add)
 local function register_travel(self, number, by)
   local step, sealed = self[STEPS][number], self[SEALED]
   local label, time = self[NAMES][number], self.times[number]
-  local before = step_at(self, number - 1)
+  local before, id = id_at(self, number - 1), self[IDS][number]
   on_rollback(function()
     local i = place_of(self, step)
     if by < 0 and not i then
-      insert(self, before, label, step, time)
+      insert(self, before, label, step, id, time)
     elseif by < 0 then
       if self[AT] == i - 1 then self[AT] = i end
     elseif i and self[AT] == i then
@@ -360,12 +381,13 @@ local function register_travel(self, number, by)
       remove(self, i)
     end
     self[SEALED] = sealed or self[AT] < self[LAST] or
-      step_at(self, self[AT]) ~= step
+      id_at(self, self[AT]) ~= id
   end)
 end
 
 -- The writes of an undo or a redo are made.
-local function arrive(self, by, _, nested)
+local function arrive(history, by, _, nested)
+  local self = open(history)
   local number = by < 0 and self[AT] or self[AT] + 1
   if nested then register_travel(self, number, by) end
   self[SEALED] = true
@@ -373,38 +395,39 @@ local function arrive(self, by, _, nested)
 end
 
 -- Undoes (by -1) or does again (by 1) the step `number`.
-local function travel(self, number, by)
+local function travel(history, number, by)
+  local self = open(history)
   local at = self[AT]
   local label, direction = self[NAMES][number], by < 0 and "undo" or "redo"
   local fx = stroke.effects(self[STEPS][number])
   local done, problem, entry = recorded.travel(fx, by, self.on_conflict, arrive,
-    self, by)
+    history, by)
   if not done then return nil, problem, entry end
-  if self[AT] == at then arrive(self, by, done, in_transaction()) end
+  if self[AT] == at then arrive(history, by, done, in_transaction()) end
   tell(self, done, label, direction)
   recorded.raise(problem)
   return label
 end
 
-local function undo(self)
-  check_idle(self, "undo")
-  if self[AT] < self[FIRST] then return nil end
-  return travel(self, self[AT], -1)
-end
-
-local function redo(self)
-  check_idle(self, "redo")
-  if self[AT] >= self[LAST] then return nil end
-  return travel(self, self[AT] + 1, 1)
-end
-
---- Takes the last step back.  Returns its label; nil if there is no step; nil,
+-- Takes the last step back.  Returns its label; nil if there is no step; nil,
 -- a message and the entry if the objects have changed meanwhile, or a check
--- refuses.  The core undoes what is simple, and leaves the rest to `undo`.
-History.undo = private.traveller(History, undo, -1)
+-- refuses.
+local function undo(history)
+  check_idle(history, "undo")
+  local self = open(history)
+  if self[AT] < self[FIRST] then return nil end
+  return travel(history, self[AT], -1)
+end
 
---- Does the step again that was undone last.  Returns what `undo` returns.
-History.redo = private.traveller(History, redo, 1)
+-- Does the step again that was undone last.  Returns what `undo` returns.
+local function redo(history)
+  check_idle(history, "redo")
+  local self = open(history)
+  if self[AT] >= self[LAST] then return nil end
+  return travel(history, self[AT] + 1, 1)
+end
+
+private.prepare_histories(run_step, add, undo, redo)
 
 -- }======================================================
 
@@ -412,73 +435,58 @@ History.redo = private.traveller(History, redo, 1)
 -- The state of a history
 -- =======================================================
 
-function History:can_undo()
-  self = state_of(self, "can_undo")
-  return self[AT] >= self[FIRST]
-end
+-- The core has the other methods.
+local History = private.history_methods
 
-function History:can_redo()
-  self = state_of(self, "can_redo")
-  return self[AT] < self[LAST]
-end
-
---- Returns the labels of the steps that can be undone, oldest first.
-function History:labels()
-  self = state_of(self, "labels")
-  return table.move(self[NAMES], self[FIRST], self[AT], 1, {})
-end
-
---- Tells the history that the program has saved the present state.
-function History:mark_saved()
-  self = state_of(self, "mark_saved")
-  local base = self[BASE][1] or {}
-  self[BASE][1] = base
-  self.saved = step_at(self, self[AT])
-end
-
---- Tells whether the present state is the saved one.
-function History:is_saved()
-  self = state_of(self, "is_saved")
-  return self.saved ~= nil and self.saved == step_at(self, self[AT])
+-- Returns the state of a history; `name` is the method that is called.
+local function state_of(history, name)
+  local self = open(history)
+  check.self(self, name, "history", history)
+  return self
 end
 
 -- Takes the steps apart that `merge` has joined, unless other runs were added
 -- or taken out since.
 local function split(self, merged, former, runs)
-  restore(self, former.names[1], merged)
+  restore(self, former[NAMES][1], merged)
   local i = place_of(self, merged)
   if not i or merged:count() ~= runs then return end
-  local saved, before = self.saved, step_at(self, i - 1)
+  local saved, before = self[SAVED], id_at(self, i - 1)
   remove(self, i)
   for k = 1, former.n do
-    insert(self, before, former.names[k], former.steps[k], former.times[k])
-    before = former.steps[k]
+    local id = former[IDS][k]
+    insert(self, before, former[NAMES][k], former[STEPS][k], id,
+      former.times[k])
+    before = id
   end
-  self.saved = saved == merged and before or saved
+  self[SAVED] = saved
 end
 
--- Makes one step of the last steps, from `first` on, or none.
+-- Makes one step of the last steps, from `first` on, or none.  The state after
+-- them is the same.
 local function join(self, first)
   local former = list_from(self, first)
-  local merged = stroke.join(former.steps)
+  local merged = stroke.join(former[STEPS])
   local runs, sealed = merged:count(), self[SEALED]
   on_rollback(function()
     split(self, merged, former, runs)
     self[SEALED] = sealed or self[AT] < self[LAST]
   end)
-  if self.saved == self[STEPS][self[AT]] then self.saved = merged end
-  self[STEPS][first], self.times[first] = merged, self.times[self[AT]]
-  self[AT] = first
+  local at = self[AT]
+  self[STEPS][first], self[IDS][first] = merged, self[IDS][at]
+  self.times[first] = self.times[at]
   cut(self, first)
+  self[AT] = first
   drop_empty(self, merged)
 end
 
 -- What needs memory comes before the first change.
-local function merge_from_now_on(self, label)
+local function merge_from_now_on(history, label)
+  local self = open(history)
   local merging, former = self.merging, self.merging[label]
   merging[label] = former or false -- there is a place
   on_rollback(function() merging[label] = former end)
-  self[SPECIAL] = true
+  private.make_special(history)
   local at = self[AT]
   local first = at
   if at == self[LAST] and self[NAMES][at] == label then
@@ -493,7 +501,7 @@ end
 --- Makes one step of successive runs with this label, from now on.  The last
 -- steps with the label become one step as well, unless a step is undone.
 function History:merge(label)
-  self = state_of(self, "merge")
+  state_of(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
   private.quietly(merge_from_now_on, self, label)
 end
@@ -522,16 +530,12 @@ return function(opts)
   opts = check.options(opts, OPTIONS, 1, "history")
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
-  local base = {}
-  local special = opts.merge_window or opts.on_step
   local self = {
-    0, 1, 0, false, 0, {}, {}, opts.on_step or false,
-    special ~= nil or opts.limit or false, { base },
-    times = {}, saved = base,
-    puts = setmetatable({}, { __mode = "v" }),
-    merging = {}, limit = opts.limit or math.huge,
-    merge_window = opts.merge_window, on_conflict = opts.on_conflict,
+    0, 1, 0, false, 0, 0, 0, {}, {}, {}, times = {},
+    n_puts = 0, puts = setmetatable({}, { __mode = "v" }), merging = {},
+    limit = opts.limit or math.huge, merge_window = opts.merge_window,
+    on_step = opts.on_step, on_conflict = opts.on_conflict,
   }
-  setmetatable(self[BASE], { __mode = "v" })
-  return new(self)
+  local is_special = opts.merge_window or opts.on_step
+  return private.new_history(self, is_special, opts.limit or 0)
 end

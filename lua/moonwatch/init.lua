@@ -68,7 +68,7 @@ defer(private.trace_methods(), { write = "trace" })
 
 -- What the core calls when an object is traced, and when a scope is measured.
 private.label(deferred("trace.label", "of"))
-private.timers(deferred("times", "opened"), deferred("times", "closed"))
+private.timer(deferred("times", "closed"))
 
 local mw = {}
 for name, value in next, core do mw[name] = value end
@@ -83,7 +83,8 @@ return defer(mw, {
   cleanup = "cleanup", cleanup_for = "cleanup", context = "context",
   count = "counters", counted = "counters", counters = "counters",
   diff = "json.diff",
-  dynamism = "dynamism.report", effects = "effects.planned", frame = "times",
+  dynamism = "dynamism.report", effects = "effects.planned", feed = "feed",
+  frame = "times",
   hierarchy = "hierarchy", history = "history", infer = "dynamism.infer",
   instrument = "instrument", is_dynamic = "policy", load_policy = "policy",
   memo = "memo", metrics = "metrics", name_class = "policy",
@@ -91,9 +92,10 @@ return defer(mw, {
   object_like = "json", once = "once", patch = "json.patch",
   patch_bytes = "effects.bytes", paths = "paths", policy = "policy",
   refresh = "refresh", report_at_exit = "report_at_exit",
+  recorder = "recorder",
   reset_counters = "counters", reset_frames = "times", reset_times = "times",
   restore = "snapshot", see_through = "see_through",
   skeleton = "dynamism.skeleton", snapshot = "snapshot",
   time_spent = "times", times = "times", to_nested = "dynamism.nested",
-  transaction = "transaction",
+  transaction = "transaction", why = "recorder",
 })

@@ -143,8 +143,12 @@ end
 
 local Handle, state_of, new = check.class "handle"
 
+local function cancel_all(layers)
+  for _, layer in ipairs(layers) do layer:cancel() end
+end
+
 function Handle:cancel()
-  for _, layer in ipairs(state_of(self, "cancel")) do layer:cancel() end
+  core.private.quietly(cancel_all, state_of(self, "cancel"))
 end
 
 Handle.__close = Handle.cancel

@@ -121,7 +121,7 @@ end
 local function make_valid(node)
   if guards.has_lost(node.guard) then watch_again(node) end
   local memo = memo_of[node]
-  if memo then memo.results = nil end
+  if memo then memo.results, memo.cause = nil, guards.cause(node.guard) end
   node.round = node.round + 1
   set_valid(node.guard, true)
 end
@@ -136,7 +136,13 @@ local function keep(memo, round, ...)
   return ...
 end
 
-local function run(memo) return keep(memo, memo.node.round, memo.fn()) end
+-- What the function writes, it writes because of the write that made the guard
+-- invalid.
+local function run(memo)
+  local cause = memo.cause
+  if not cause then return keep(memo, memo.node.round, memo.fn()) end
+  return keep(memo, memo.node.round, guards.because(cause, memo.fn))
+end
 
 -- Computes the memos at each STEP below `top`, the lowest first.  A node is
 -- ready when that is done for all below the node; then a call of its memo nests

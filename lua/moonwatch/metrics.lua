@@ -12,6 +12,8 @@ local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
 
+local quietly = private.quietly
+
 local Metrics, state_of, new = check.class("metrics", "metrics:set")
 
 -- All copies of this file share the set of the states of the contexts that are
@@ -32,9 +34,12 @@ local function begin(self)
   private.metrics[self] = entries
 end
 
--- The first call on a new context makes it an entered one.
+-- The first call on a new context makes it an entered one; so does each on one
+-- for run time that is not entered.
 local function settle(self)
-  if self.fresh then self.fresh, self.depth = false, 1 end
+  if self.depth > 0 then return end
+  if not self.fresh then begin(self) end
+  self.fresh, self.depth = false, 1
 end
 
 -- Raises unless the schema of the context has the metric, with this kind or
@@ -51,65 +56,77 @@ local function check_schema(self, level, name, metric, kind, value)
   end
 end
 
+local function enter(self)
+  if self.depth == 0 then begin(self) end
+  self.fresh = false
+  self.depth = self.depth + 1
+end
+
 --- Enters the context, which may be entered already.  Returns the context, for
 -- `<close>`.
 function Metrics:enter()
   local its = state_of(self, "enter")
   if its.runtime then misuse(2, "enter", "the metrics are for run time") end
-  if its.depth == 0 then begin(its) end
-  its.fresh = false
-  its.depth = its.depth + 1
+  quietly(enter, its)
   return self
 end
 
-local function report(self, err)
-  local values, on_exit = self.values, self.on_exit
-  local stop, sums = private.nanoseconds(), private.metrics_sums
-  self.values, self.kinds, self.last = nil, nil, values
+-- Ends one entry.  Returns the metrics if that was the outermost one.  What
+-- needs memory comes first.
+local function end_entry(self)
+  settle(self)
+  local values, sums = self.values, private.metrics_sums
+  if self.depth > 1 then
+    self.depth = self.depth - 1
+    return nil
+  end
   for metric, value in next, values do
-    if math.type(value) then sums[metric] = (sums[metric] or 0) + value end
+    if math.type(value) then sums[metric] = sums[metric] or 0 end
   end
+  for metric, value in next, values do
+    if math.type(value) then sums[metric] = sums[metric] + value end
+  end
+  self.values, self.kinds, self.last, self.depth = nil, nil, values, 0
   private.metrics[self] = nil
-  if on_exit then
-    protect("metrics", on_exit, self.start, stop, values, err)
-  end
+  return values
 end
 
 local function leave(self, err)
-  self.depth = self.depth - 1
-  if self.depth == 0 then report(self, err) end
+  local start, stop = self.start, private.nanoseconds()
+  local values = quietly(end_entry, self)
+  if values and self.on_exit then
+    protect("metrics", self.on_exit, start, stop, values, err)
+  end
 end
 
 --- Leaves the context.  The outermost `leave` reports the metrics, with the
 -- error `err` if there was one.
 function Metrics:leave(err)
   self = state_of(self, "leave")
-  settle(self)
-  if self.depth == 0 then misuse(2, "leave", "it was not entered") end
+  if self.depth == 0 and not self.fresh then
+    misuse(2, "leave", "it was not entered")
+  end
   leave(self, err)
 end
 
 function Metrics:__close(err)
   self = self[Metrics]
-  settle(self)
-  if self.depth > 0 then leave(self, err) end
+  if self.depth > 0 or self.fresh then leave(self, err) end
 end
 
 function Metrics:__gc()
   self = self[Metrics]
   if self.depth == 0 then return end
-  self.depth = 0
-  report(self)
+  self.depth = 1
+  leave(self)
 end
 
 -- Every method that writes a metric calls this function first.  Returns the
 -- state.
 local function open(self, name, metric)
   self = state_of(self, name, 1)
-  settle(self)
-  if self.depth == 0 and self.runtime then
-    begin(self)
-    self.depth = 1
+  if self.depth == 0 and (self.fresh or self.runtime) then
+    quietly(settle, self)
   end
   if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
   if type(metric) ~= "string" then
@@ -119,11 +136,15 @@ local function open(self, name, metric)
   return self
 end
 
--- Gives a metric its kind and value, or neither if memory runs out.
-local function assign(self, metric, kind, value)
+local function put(self, metric, kind, value)
   self.kinds[metric] = self.kinds[metric] or false -- makes room for the kind
   self.values[metric] = value
   self.kinds[metric] = kind
+end
+
+-- Gives a metric its kind and value, or neither if memory runs out.
+local function assign(self, metric, kind, value)
+  quietly(put, self, metric, kind, value)
 end
 
 -- Returns the value of a metric that only one method may make; nil if there is
@@ -138,6 +159,39 @@ end
 
 local function is_key(value) return value ~= nil and value == value end
 
+local function check_unset(self, name, metric, overwrite)
+  if self.kinds[metric] and not overwrite then
+    misuse(3, name, "'%s' is set already", metric)
+  end
+end
+
+-- Raises unless the method `name`, whose argument `n` has the values, can set
+-- them.
+local function check_values(self, name, n, values, overwrite)
+  for metric, value in pairs(values) do
+    if type(metric) ~= "string" then
+      error(("bad argument #%d to '%s' (a key is not a string)"):format(n,
+        name), 3)
+    end
+    if self.kinds[metric] and not overwrite then
+      misuse(3, name, "'%s' is set already", metric)
+    end
+    check_schema(self, 3, name, metric, nil, value)
+  end
+end
+
+-- Sets all values, or none if memory runs out.
+local function put_all(self, values)
+  local all = {}
+  for metric, value in pairs(self.values) do all[metric] = value end
+  for metric, value in pairs(values) do
+    all[metric] = value
+    self.kinds[metric] = self.kinds[metric] or false -- so that there is room
+  end
+  for metric in pairs(values) do self.kinds[metric] = "value" end
+  self.values = all
+end
+
 --- Adds `n` (or 1) to a metric, which begins with 0.  `extra` has values that
 -- are set as well.
 function Metrics:increment(metric, n, extra)
@@ -151,14 +205,12 @@ function Metrics:increment(metric, n, extra)
   end
   value = (value or 0) + (n or 1)
   check_schema(self, 2, "increment", metric, nil, value)
-  if extra then self.context:update(extra, true) end
-  assign(self, metric, "value", value)
-end
-
-local function check_unset(self, name, metric, overwrite)
-  if self.kinds[metric] and not overwrite then
-    misuse(3, name, "'%s' is set already", metric)
-  end
+  if not extra then return assign(self, metric, "value", value) end
+  check_values(self, "increment", 3, extra, true)
+  local values = {}
+  for name, its in pairs(extra) do values[name] = its end
+  values[metric] = value
+  quietly(put_all, self, values)
 end
 
 --- Sets a metric; `overwrite` allows a second time.
@@ -174,19 +226,8 @@ end
 function Metrics:update(values, overwrite)
   self = open(self, "update", "")
   check.argument(type(values) == "table", 1, "update", "table", values)
-  for metric in pairs(values) do
-    check.that(type(metric) == "string", 1, "update", "a key is not a string")
-    check_unset(self, "update", metric, overwrite)
-    check_schema(self, 2, "update", metric, nil, values[metric])
-  end
-  local all = {}
-  for metric, value in pairs(self.values) do all[metric] = value end
-  for metric, value in pairs(values) do
-    all[metric] = value
-    self.kinds[metric] = self.kinds[metric] or false -- so that there is room
-  end
-  for metric in pairs(values) do self.kinds[metric] = "value" end
-  self.values = all
+  check_values(self, "update", 1, values, overwrite)
+  quietly(put_all, self, values)
 end
 
 --- Sets a field of a metric that is a table.
@@ -232,6 +273,12 @@ local function insert_sorted(list, entry)
   table.insert(list, at, entry)
 end
 
+local function keep_top(list, entry, n)
+  if not withdraw(list, entry.key, entry.value) then return end
+  insert_sorted(list, entry)
+  for i = #list, n + 1, -1 do list[i] = nil end
+end
+
 --- Keeps the `n` keys with the largest values, as an array of { key, value }.
 -- The largest value comes first; of equal values the one that came first does.
 function Metrics:top_n(metric, key, value, n)
@@ -245,9 +292,7 @@ function Metrics:top_n(metric, key, value, n)
   local list = of_kind(self, "top_n", metric, "list")
   local entry = { key = key, value = value }
   if not list then return assign(self, metric, "list", { entry }) end
-  if not withdraw(list, key, value) then return end
-  insert_sorted(list, entry)
-  for i = #list, n + 1, -1 do list[i] = nil end
+  quietly(keep_top, list, entry, n)
 end
 
 --- Tells whether the context is entered.
@@ -311,7 +356,7 @@ local function new_metrics(_, opts)
   local mistake = opts.schema and mistake_in(opts.schema)
   check.that(not mistake, 1, "metrics", mistake)
   local self = { on_exit = opts.on_exit, runtime = opts.runtime, depth = 0,
-    fresh = not opts.runtime }
+    fresh = not opts.runtime, last = false }
   if opts.schema then
     self.schema = {}
     for metric, kind in next, opts.schema do self.schema[metric] = kind end

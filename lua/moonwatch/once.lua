@@ -8,6 +8,8 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
+local quietly = core.private.quietly
+
 local Seen, state_of, new = check.class "seen-set"
 
 local MAX = 4096
@@ -41,26 +43,31 @@ local function place(self, key)
   return self.values, key
 end
 
---- Returns true if the set sees the key for the first time, or has forgotten
--- the key.  A verbose set always returns true, and whether it knew the key.
-function Seen:__call(key)
-  check.argument(key ~= nil and key == key, 1, "seen", "key", key)
-  self = self[Seen]
+-- Puts the key first.  Returns whether the set has known the key.
+local function see(self, key)
   local where, known = place(self, key)
   local node = where[known]
   if node then
     unlink(node)
     put_first(self.list, node)
-    if self.verbose then return true, true end
-    return false
+    return true
   end
   node = { where = where, key = known, before = false, after = false }
   where[known] = node
   put_first(self.list, node)
   self.n = self.n + 1
   if self.n > self.max then forget_last(self) end
-  if self.verbose then return true, false end
-  return true
+  return false
+end
+
+--- Returns true if the set sees the key for the first time, or has forgotten
+-- the key.  A verbose set always returns true, and whether it knew the key.
+function Seen:__call(key)
+  check.argument(key ~= nil and key == key, 1, "seen", "key", key)
+  self = self[Seen]
+  local known = quietly(see, self, key)
+  if self.verbose then return true, known end
+  return not known
 end
 
 --- Returns the number of keys that the set knows.
@@ -78,7 +85,7 @@ end
 
 --- Forgets all keys.
 function Seen:clear()
-  clear(state_of(self, "clear"))
+  quietly(clear, state_of(self, "clear"))
 end
 
 --- Returns a set that is called with a key and returns true the first time.  Of

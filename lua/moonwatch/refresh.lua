@@ -7,10 +7,7 @@ local object_class = require "moonwatch.policy.object_class"
 
 local private = core.private
 
---- Gives the watched and tracked objects of a class the metamethods that the
--- class has now.  Returns the number of objects.
 local function refresh(class)
-  check.argument(type(class) == "table", 1, "refresh", "class", class)
   local n, known = private.refresh_userdata(class), {}
   for _, obj in ipairs(private.intercepting()) do
     local mt = private.metatable(obj)
@@ -24,4 +21,9 @@ local function refresh(class)
   return n
 end
 
-return refresh
+--- Gives the watched and tracked objects of a class the metamethods that the
+-- class has now.  Returns the number of objects.
+return function(class)
+  check.argument(type(class) == "table", 1, "refresh", "class", class)
+  return private.quietly(refresh, class)
+end

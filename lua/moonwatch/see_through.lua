@@ -32,13 +32,16 @@ local function put_back(self, name, fn)
   if above then above.former[name] = former end
 end
 
---- Puts back what stood in the environment; a function that the program has
--- replaced meanwhile stays.  A second call does nothing.
-function SeeThrough:cancel()
-  self = state_of(self, "cancel")
+local function put_all_back(self)
   if self.env == nil then return end
   for name, fn in next, self.own do put_back(self, name, fn) end
   self.env = nil
+end
+
+--- Puts back what stood in the environment; a function that the program has
+-- replaced meanwhile stays.  A second call does nothing.
+function SeeThrough:cancel()
+  private.quietly(put_all_back, state_of(self, "cancel"))
 end
 
 SeeThrough.__close = SeeThrough.cancel

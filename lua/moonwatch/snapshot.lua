@@ -27,9 +27,10 @@ local MEMORY = "not enough memory"
 -- =======================================================
 
 -- Returns the name of an object's class, and the state of a userdata; nil if
--- the object cannot be said.
-local function describe(object)
-  local name = named.name(named.of(object, metatable(object)))
+-- the object cannot be said.  `class` is the class that the object had when its
+-- state was delivered.
+local function describe(object, class)
+  local name = named.name(named.of(object, class or metatable(object)))
   if not name or type(object) == "table" then return name end
   if not policy.states.has(object) then return nil end
   return name, policy.states.snapshot(object)
@@ -233,9 +234,12 @@ end
 
 -- A live userdata gets a state unless it has this state.
 function Merge:change_state(new, live)
-  local state = self.states[new]
-  local was = private.snapshot({ policy.states.snapshot(live) }, describe)
-  if was and was == private.snapshot({ state }, describe) then return end
+  local state, names = self.states[new], self.names
+  local was =
+    private.snapshot({ policy.states.snapshot(live) }, describe, nil, names)
+  if was and was == private.snapshot({ state }, describe, nil, names) then
+    return
+  end
   self.writes[#self.writes + 1] =
     { object = live, key = "restore", new = state, kind = "call" }
 end
@@ -271,10 +275,14 @@ end
 
 local INTO = { into = "table" }
 
+local SECOND = "table expected, got number: mw.snapshot returns two values; " ..
+  "write mw.restore((mw.snapshot(root)))"
+
 --- Returns the state of a snapshot: as new objects, or with `into` in a live
 -- root.  Returns nil and a message if the bytes are no good.
 function snapshot.restore(bytes, opts)
   check.argument(type(bytes) == "string", 1, "restore", "string", bytes)
+  check.that(type(opts) ~= "number", 2, "restore", SECOND)
   opts = check.options(opts, INTO, 2, "restore", "option")
   policy.current()
   local states = {}

@@ -1,10 +1,8 @@
 --- mw.times, mw.time_spent, mw.frame: where the time went.
 -- SPDX-License-Identifier: MIT
 --
--- A measured scope has a record while the scope is open.  `depths` counts for
--- each coroutine the open scopes of each name and of each column, so that the
--- time of nested scopes counts once.  The durations of a name are a ring of the
--- last ones.  All times in this file are nanoseconds.
+-- The durations of a name are a ring of the last ones.  All times in this file
+-- are nanoseconds.
 
 local check = require "moonwatch.check"
 local metrics = require "moonwatch.metrics"
@@ -15,7 +13,6 @@ local KEPT = 1024
 -- All copies of this file share the state, because they share the scopes.
 private.times = private.times or {
   names = {}, spent = {}, total = 0, frame = 0,
-  depths = setmetatable({}, { __mode = "k" }),
 }
 local state = private.times
 
@@ -24,48 +21,6 @@ local times = {}
 -- {======================================================
 -- Measuring
 -- =======================================================
-
-local function depths_here()
-  local thread = coroutine.running()
-  local depths = state.depths[thread]
-  if not depths then
-    depths = { all = 0, names = {}, columns = {} }
-    state.depths[thread] = depths
-  end
-  return depths
-end
-
--- Adds one to a depth.  Tells whether the scope is the outermost.
-local function deepen(depths, key)
-  depths[key] = depths[key] + 1
-  return depths[key] == 1
-end
-
-local function rise(depths, key)
-  depths[key] = depths[key] > 1 and depths[key] - 1 or nil
-end
-
--- Returns the record of a scope with a column.  All allocations come before the
--- first change of a depth.
-local function enter_column(name, column)
-  local depths = depths_here()
-  local names, columns = depths.names, depths.columns
-  local record = {
-    name = name, column = column, depths = depths,
-    counts = false, counts_name = false, counts_column = false,
-  }
-  names[name] = names[name] or 0
-  columns[column] = columns[column] or 0
-  record.counts = deepen(depths, "all")
-  record.counts_name = deepen(names, name)
-  record.counts_column = deepen(columns, column)
-  return record
-end
-
-function times.opened(name, column)
-  if column then return enter_column(name, column) end
-  return { name = name }
-end
 
 local function note(name, ns)
   local its = state.names[name]
@@ -78,29 +33,21 @@ local function note(name, ns)
   its.min, its.max = math.min(its.min, ns), math.max(its.max, ns)
 end
 
-local function leave_column(record)
-  local depths = record.depths
-  rise(depths.names, record.name)
-  rise(depths.columns, record.column)
-  depths.all = depths.all - 1
-end
-
-local function spend(record, ns)
+-- A measured scope has been closed.  The other arguments tell of a scope with a
+-- column whether it was the outermost one of its coroutine: with its name, with
+-- its column, and of all.
+local function close(name, ns, column, counts_name, counts_column, counts)
+  note(name, ns)
+  if not column then return end
   local spent = state.spent
-  if record.counts_name then
-    spent[record.name] = (spent[record.name] or 0) + ns
-  end
-  if record.counts then state.total = state.total + ns end
-  if record.counts_column then metrics.column(record.column, ns // 1000) end
+  if counts_name then spent[name] = (spent[name] or 0) + ns end
+  if counts then state.total = state.total + ns end
+  if counts_column then metrics.column(column, ns // 1000) end
 end
 
-function times.closed(record, ns)
-  if record.column then leave_column(record) end
-  note(record.name, ns)
-  if record.column then spend(record, ns) end
-end
+function times.closed(...) private.quietly(close, ...) end
 
-private.timers(times.opened, times.closed)
+private.timer(times.closed)
 
 -- }======================================================
 
@@ -230,11 +177,13 @@ function times.times(format, aggregate)
   return (write(aggregate))
 end
 
---- Returns the seconds of the scopes with a column by name, and their `total`.
+--- Returns the seconds of the scopes with a column by name, their `total`, and
+-- the `wall` time in which there was such a scope.
 function times.time_spent()
   local result = {}
   for name, ns in pairs(state.spent) do result[name] = seconds(ns) end
   result.total = seconds(state.total)
+  result.wall = seconds(private.wall())
   return result
 end
 
@@ -249,13 +198,18 @@ function times.spent_text()
   end
   lines[#lines + 1] = ("%s %14s\n"):format(column "total",
     fixed(seconds(state.total)))
+  lines[#lines + 1] = ("%s %14s\n"):format(column "wall",
+    fixed(seconds(private.wall())))
   return table.concat(lines)
 end
 
---- Forgets all durations and all times spent.
-function times.reset_times()
+local function reset()
   state.names, state.spent, state.total = {}, {}, 0
+  private.wall(true)
 end
+
+--- Forgets all durations and all times spent.
+function times.reset_times() private.quietly(reset) end
 
 -- }======================================================
 

@@ -179,6 +179,113 @@ static void loses_entries_without_memory(mw_engine *e, heap *h) {
 }
 
 /* {======================================================
+** Causes
+** ======================================================= */
+
+static struct {
+  mw_engine *e;
+  int depth;
+} guarded;
+
+/* A write of a field with the number `key` that guards hear. */
+static void write_heard(mw_engine *e, mw_owner owner, int key) {
+  mw_change change;
+  mw_entry entry;
+  uint64_t seq;
+  memset(&change, 0, sizeof(change));
+  change.key.type = MW_TINTEGER;
+  change.key.u.i = key;
+  change.kind = MW_UPDATE;
+  seq = mw_write_begin(e, host.obj, &change);
+  memset(&entry, 0, sizeof(entry));
+  entry.obj = host.obj;
+  entry.kind = MW_UPDATE;
+  entry.type[MW_KEY] = entry.type[MW_OLD] = entry.type[MW_NOW] = MW_TINTEGER;
+  entry.value[MW_KEY].i = key;
+  entry.seq = mw_change_number(e, &change);
+  mw_journal_append(e, owner, &entry, NULL, NULL);
+  mw_write_end(e, host.obj, &change, seq);
+}
+
+/* The guard of the number 1 writes the field 1 before, that of 2 the field 2
+** after; each is called for a write to the field 0 only. */
+static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
+                const mw_change *change) {
+  (void)ud;
+  (void)obj;
+  (void)flags;
+  if (change->key.u.i == 0) write_heard(guarded.e, 0, (int)ref);
+  return 1;
+}
+
+static void begin_guarded(mw_engine *e) {
+  mw_host its;
+  mw_watch_options options;
+  mw_watch_id id;
+  memset(&its, 0, sizeof(its));
+  begin(e);
+  its.call = call;
+  mw_host_set(e, &its);
+  guarded.e = e;
+  memset(&options, 0, sizeof(options));
+  options.size = sizeof(options);
+  options.ref = 1;
+  mw_watch_begin(e, host.obj, &options, &id);
+  options.ref = 2;
+  options.flags = MW_AFTER;
+  mw_watch_begin(e, host.obj, &options, &id);
+}
+
+static void knows_causes(mw_engine *e, heap *h) {
+  mw_reader one;
+  uint64_t first;
+  mw_owner owner;
+  (void)h;
+  begin_guarded(e);
+  one = mw_reader_open(e, 100, 0);
+  first = mw_reader_next(e, one);
+  write_heard(e, 0, 0);
+  check(mw_delivery_last(e) == first + 2); /* field 1, field 0, field 2 */
+  check(mw_delivery_cause(e, first) == first + 1);
+  check(mw_delivery_cause(e, first + 1) == 0);
+  check(mw_delivery_cause(e, first + 2) == first + 1);
+  owner = mw_owner_begin(e, 0, 0);
+  write_heard(e, owner, 0); /* the guards' writes are delivered at once */
+  check(mw_delivery_last(e) == first + 4);
+  check(mw_delivery_cause(e, first + 3) == 0);
+  mw_owner_commit(e, owner, 0, NULL);
+  check(mw_delivery_last(e) == first + 5);
+  check(mw_delivery_cause(e, first + 3) == first + 5);
+  check(mw_delivery_cause(e, first + 4) == first + 5);
+  mw_reader_close(e, one);
+}
+
+static void finds_the_last_entry_of_a_field(mw_engine *e, heap *h) {
+  mw_reader one;
+  mw_value key;
+  uint64_t first;
+  int i;
+  (void)h;
+  begin(e);
+  one = mw_reader_open(e, 1000, 0);
+  first = mw_reader_next(e, one);
+  for (i = 0; i < 900; i++) write_heard(e, 0, i % 100);
+  memset(&key, 0, sizeof(key));
+  key.type = MW_TINTEGER;
+  key.u.i = 42;
+  check(mw_delivery_find(e, UINT64_MAX, host.obj, &key, NULL, NULL) ==
+        first + 842);
+  check(mw_delivery_find(e, first + 842, host.obj, &key, NULL, NULL) ==
+        first + 742);
+  check(mw_delivery_find(e, first, host.obj, &key, NULL, NULL) == 0);
+  key.u.i = 100;
+  check(mw_delivery_find(e, UINT64_MAX, host.obj, &key, NULL, NULL) == 0);
+  mw_reader_close(e, one);
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Random programs
 ** ======================================================= */
 
@@ -295,5 +402,7 @@ const test reader_tests[] = {
     {"a reader can read again what others keep", reads_again},
     {"a reader can miss whole deliveries only", loses_whole_deliveries},
     {"without memory entries are lost", loses_entries_without_memory},
+    {"a write of a guard has the guard's write as its cause", knows_causes},
+    {"the last entry of a field is found", finds_the_last_entry_of_a_field},
     {"readers are as a model says", runs_random_programs},
     {NULL, NULL}};

@@ -301,7 +301,7 @@ describe("guards that a box's write calls", function()
       heard = heard + #("x"):rep(2000000)
       assert(("x").rep == string.rep)
     end, { once = false })
-    local box = mw.sandbox { instructions = 1000000, memory = 100000,
+    local box = mw.sandbox { instructions = 20000, memory = 100000,
       env = { object = object } }
     local ok, message = run(box, "for i = 1, 10 do object.n = i end")
     assert.is_true(ok, message)

@@ -18,6 +18,7 @@
 
 #include "../../engine/bind/moonwatch_lua.h"
 #include "heap.h"
+#include "host.h"
 
 /* Lua 5.5 asks for a seed. */
 #if LUA_VERSION_NUM >= 505
@@ -55,7 +56,14 @@ static void preload(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_moonwatch_core);
   lua_setfield(L, -2, "moonwatch.core");
+  lua_pushcfunction(L, luaopen_host);
+  lua_setfield(L, -2, "host");
   lua_pop(L, 1);
+}
+
+static void close_state(lua_State *L) {
+  lua_close(L);
+  host_close();
 }
 
 /* A state with the table of scenarios at index 1. */
@@ -121,7 +129,7 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
     snprintf(problem, size, "run after %zu: %s", n, message);
   else if (mode == HEAP_FAIL_FIRST && !is_accounted(L, &h))
     snprintf(problem, size, "memory is not accounted for");
-  lua_close(L);
+  close_state(L);
   if (h.blocks != 0) snprintf(problem, size, "%zu live after %zu", h.blocks, n);
   if (h.errors != 0) snprintf(problem, size, "wrong sizes in run %zu", n);
   return refusals;
@@ -160,7 +168,7 @@ static void try_names(void) {
   lua_pushvalue(L, 1);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     report(0, "public functions", "all", lua_tostring(L, -1));
-    lua_close(L);
+    close_state(L);
     return;
   }
   n = (int)lua_rawlen(L, -1);
@@ -169,7 +177,7 @@ static void try_names(void) {
     lua_rawgeti(L, -1, i);
     printf("  %s\n", lua_tostring(L, -1));
   }
-  lua_close(L);
+  close_state(L);
 }
 
 /* {======================================================
@@ -200,7 +208,7 @@ static void try_states(void) {
       const char *message = pass_around(states[i]);
       report(message == NULL, "states", "side by side", message);
     }
-    lua_close(states[round]);
+    close_state(states[round]);
     report(heaps[round].blocks == 0, "states", "closed", "something is live");
   }
 }
@@ -234,7 +242,7 @@ static void try_late_finaliser(void) {
   if (luaL_dostring(L, code) != LUA_OK)
     report(0, "states", "late finaliser", lua_tostring(L, -1));
   before = passed;
-  lua_close(L);
+  close_state(L);
   report(passed > before, "states", "late finaliser", "did not end well");
   report(h.blocks == 0, "states", "late finaliser", "something is live");
 }
@@ -285,7 +293,7 @@ static void try_growth(void) {
     if (round == 4) before = now;
   }
   report(now <= before + 20000, "states", "growth", "there is more");
-  lua_close(L);
+  close_state(L);
 }
 
 /* From now on there is no more memory than is in use. */
@@ -316,7 +324,7 @@ static void try_collecting(void) {
   report(ok, "states", "collecting", lua_tostring(L, -1));
   report(h.refusals > 0, "states", "collecting", "there was enough");
   heap_set(&h, HEAP_GIVE, 0);
-  lua_close(L);
+  close_state(L);
 }
 
 typedef struct arena {
@@ -399,7 +407,7 @@ static void try_shared(void) {
   report(luaL_dostring(L, after) == LUA_OK && lua_toboolean(L, -1), "states",
          "shared", "it is another clock");
   try_shared_trace(L, e);
-  lua_close(L);
+  close_state(L);
 }
 
 /* With an argument, only the scenario of that name. */
@@ -409,7 +417,7 @@ int main(int argc, char **argv) {
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1))
     if (argc < 2 || strcmp(argv[1], lua_tostring(L, -2)) == 0)
       try_scenario(lua_tostring(L, -2));
-  lua_close(L);
+  close_state(L);
   try_names();
   try_states();
   try_late_finaliser();

@@ -504,7 +504,8 @@ function scenarios.paths()
   mw.untrack(root)
 end
 
-for _, file in ipairs { "plans", "recorded", "hierarchy", "trace", "rest" } do
+for _, file in ipairs { "plans", "recorded", "recorder", "hierarchy", "trace",
+  "rest", "host" } do
   local more = dofile("spec/support/scenarios_" .. file .. ".lua")
   for name, scenario in pairs(more) do scenarios[name] = scenario end
 end

@@ -149,6 +149,42 @@ function scenarios.steps()
   check(doc.x == 2 and history:is_saved())
 end
 
+-- Steps of a few writes, which the core has, and Lua gets.
+function scenarios.plain_steps()
+  look_back()
+  local mw = require "moonwatch"
+  local history, a, b = mw.history { limit = 3 }, mw.track {}, mw.track {}
+  local function labels() return table.concat(history:labels()) end
+  local function put(x)
+    a.x, a.gone, b[1] = x, nil, { x }
+  end
+  local function run(label, x)
+    local before, was, gone = labels(), a.x, a.gone
+    whole(function()
+      return labels() == before and a.x == was and a.gone == gone
+    end, history.run, history, label, put, x)
+    check(a.x == x and b[1][1] == x)
+  end
+  a.gone = "gone"
+  for i, label in ipairs { "p", "q", "r", "s" } do run(label, "text " .. i) end
+  check(labels() == "qrs")
+  for i = 3, 2, -1 do
+    whole(function() return a.x == "text " .. i + 1 end, history.undo, history)
+    check(a.x == "text " .. i)
+  end
+  run("t", 5)
+  run("u", 6)
+  check(labels() == "qtu" and not history:can_redo())
+  whole(function() return labels() == "qtu" and a.x == 6 end, history.seal,
+    history)
+  run("v", 7)
+  for _, x in ipairs { 6, 5, "text 2" } do
+    check(must(history:undo()) and a.x == x)
+  end
+  check(not history:can_undo())
+  for _, x in ipairs { 5, 6, 7 } do check(must(history:redo()) and a.x == x) end
+end
+
 -- A history that is used in a transaction that is taken back.
 function scenarios.withdrawn_steps()
   look_back()

@@ -24,7 +24,8 @@ function scenarios.scopes()
     for i = 1, 5 do
       local scope <close> = mw.timed("a name that is longer than others " .. i,
         { category = "category", args = { i = i } })
-      scope:add("key", i)
+      mw.current_scope():add("key", i)
+      check(mw.current_scope() == scope and mw.outermost_scope() == scope)
       scope:increment "n"
       scope:insert("set", i)
       mw.instant("instant", { i })
@@ -99,6 +100,7 @@ function scenarios.told_counters()
   mw.count("section", "name", 2)
   mw.counters.other = { a = 1, b = 2 }
   check(mw.counted "other" == 3 and mw.counters.section.name == 2)
+  check(mw.counters.section.absent == 0)
   check(tostring(mw.counters):find "section")
   check(tostring(mw.counters.other):find "b")
   check(tostring(mw.counters.none) == "")

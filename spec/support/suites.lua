@@ -22,6 +22,22 @@ local function specs(mode, more)
     busted:format(os.getenv "PWD", more)
 end
 
+-- Collections take long where many specs have run: a part of the specs each.
+local PARTS = 3
+
+local function add_parts(suites, name, command)
+  local parts, n = {}, 0
+  for i = 1, PARTS do parts[i] = {} end
+  for path in io.popen("find spec -name '*_spec.lua' | sort"):lines() do
+    n = n + 1
+    table.insert(parts[n % PARTS + 1], path)
+  end
+  for i, part in ipairs(parts) do
+    suites[#suites + 1] = { ("%s, %d"):format(name, i),
+      command .. " " .. table.concat(part, " ") }
+  end
+end
+
 -- These take hooks for themselves, begin other programs, or are too long.
 local function often()
   local files = {}
@@ -46,11 +62,13 @@ end
 local chosen = os.getenv "SUITES"
 
 local suites = {
-  { "engine, without Lua", run .. " " .. build .. "/test/engine" .. exe },
   { "faults", run .. " " .. build .. "/test/faults" .. exe },
-  { "specs, incremental", specs("incremental", " --exclude-tags=slow") },
-  { "specs, generational", specs("generational", " --exclude-tags=once,slow") },
+  { "engine, without Lua", run .. " " .. build .. "/test/engine" .. exe },
 }
+add_parts(suites, "specs, incremental",
+  specs("incremental", " --exclude-tags=slow"))
+add_parts(suites, "specs, generational",
+  specs("generational", " --exclude-tags=once,slow"))
 if os.getenv "SLOW" then
   suites = { { "specs, slow", specs("incremental", " --tags=slow") } }
 end

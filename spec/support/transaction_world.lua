@@ -1,14 +1,19 @@
 -- Random programs of coroutines that hold transactions, in the library and in a
 -- simulation: the list of all writes to each field, each with its owner.  A
 -- rollback removes the owner's writes; the field has the value of the last
--- write that is left.
+-- write that is left.  Nobody sees the writes to globals that no open
+-- transaction tracks, nor those to cells that none records: they change the
+-- value of the last write.
 --
 -- Some programs have batches; what guards hear is not compared in these.
+-- Programs with recorders also compare what is delivered: see
+-- recorder_world.lua.
 --
 -- A program is a list of numbers.  Each number is one step: it says by which
 -- coroutines the step goes, and what the last of these does.
 
 local mw = require "moonwatch"
+local private = require("moonwatch.core").private
 local support = require "support"
 
 local CLASS = {} -- the key of an object's class in the simulation
@@ -46,6 +51,27 @@ local function new_userdata(fields)
   }, fields
 end
 
+local GLOBALS = 12 -- a table that only transactions track
+
+local CELLS = { 13, 14, 15 } -- the objects that are upvalues
+local LAST_TABLE = 12
+
+-- Returns functions that share upvalues, the upvalues' cells, and a function
+-- that sets one.
+local function new_cells()
+  local x, y, z
+  local functions = {
+    function(v) x = v return y end, function(v) y = v return z end,
+    function(v) z = v return x end,
+  }
+  local cells, names = {}, {}
+  for n, fn in ipairs(functions) do
+    cells[n] = private.cell(fn, 1)
+    names[n] = private.cell_name(cells[n])
+  end
+  return functions, cells, names
+end
+
 local World = {}
 World.__index = World
 
@@ -62,7 +88,7 @@ end
 function World:chain(i, key)
   local chain = self.fields[i][key]
   if not chain then
-    chain = { { value = nil }, object = i, key = key }
+    chain = { { value = nil, final = true }, object = i, key = key }
     self.fields[i][key] = chain
     self.chains[#self.chains + 1] = chain
   end
@@ -92,8 +118,32 @@ function World:expect(...)
   end
 end
 
-function World:note_write(i, key, value)
+-- Does an open transaction track the globals?
+function World:has_globals()
+  for owner in pairs(self.open) do
+    if owner.globals then return true end
+  end
+  return false
+end
+
+-- Returns whether the transaction records the cell, and whether any does.
+function World:records(owner, i)
+  local any = false
+  for other in pairs(self.open) do any = any or other.cells[i] end
+  while owner and not (owner.open and owner.cells[i]) do
+    owner = owner.parent
+  end
+  return owner ~= nil, any
+end
+
+function World:note_write(i, key, value, because)
+  local write = { value = value, because = because }
+  if self.before_write then self:before_write(i, write) end
   local chain, owner = self:chain(i, key), self:owner()
+  if i == GLOBALS and not self:has_globals() then
+    chain[#chain].value = value
+    return
+  end
   local old = value_of(chain)
   local kind = key == CLASS and "metatable" or value == nil and "delete" or
     old == nil and "insert" or "update"
@@ -103,7 +153,16 @@ function World:note_write(i, key, value)
     return -- its function stores nothing
   end
   self.seq = self.seq + 1
-  chain[#chain + 1] = { owner = owner, value = value }
+  write.owner, write.seq, write.chain = owner, self.seq, chain
+  chain[#chain + 1] = write
+  if self.note_delivery then
+    write.origin, write.is_read = self:origin(), #self.recorders > 0
+    if owner then
+      owner.writes[#owner.writes + 1] = write
+    else
+      self:note_delivery(nil, { write })
+    end
+  end
   if owner and (old ~= nil or value ~= nil or key == CLASS) then
     owner.entries[#owner.entries + 1] =
       { seq = self.seq, object = i, key = key, old = old, new = value,
@@ -111,10 +170,21 @@ function World:note_write(i, key, value)
   end
 end
 
-function World:begin(job)
+function World:begin(job, opts)
   self.order = self.order + 1
   local owner = { order = self.order, parent = self:owner(), job = job,
-    entries = {}, open = true }
+    entries = {}, writes = {}, open = true, cells = {},
+    globals = opts and opts.globals,
+    label = type(opts) == "table" and opts.label or
+      type(opts) == "string" and opts or nil }
+  for _, fn in ipairs(opts and opts.cells or {}) do
+    for n, other in ipairs(self.functions) do
+      if fn == other then
+        owner.cells[CELLS[n]] = true
+        owner.cells[CELLS[n % #CELLS + 1]] = true
+      end
+    end
+  end
   job.owners[#job.owners + 1] = owner
   self.open[owner] = true
   return owner
@@ -133,19 +203,25 @@ function World:note_commit(owner)
   self:leave(owner)
   local parent = owner.parent
   while parent and not parent.open do parent = parent.parent end
+  if not parent and self.note_delivery then
+    self:note_delivery(owner, owner.writes)
+  end
   for _, chain in ipairs(self.chains) do
     for _, write in ipairs(chain) do
       if write.owner == owner then write.owner = parent end
     end
   end
   if not parent then return end
-  local entries = parent.entries
-  table.move(owner.entries, 1, #owner.entries, #entries + 1, entries)
-  table.sort(entries, function(a, b) return a.seq < b.seq end)
+  for _, name in ipairs { "entries", "writes" } do
+    local list = parent[name]
+    table.move(owner[name], 1, #owner[name], #list + 1, list)
+    table.sort(list, function(a, b) return a.seq < b.seq end)
+  end
 end
 
 function World:note_rollback(owner)
   self:leave(owner)
+  if self.note_taken then self:note_taken(owner) end
   for _, chain in ipairs(self.chains) do
     local old, n = value_of(chain), #chain
     for i = n, 1, -1 do
@@ -193,7 +269,12 @@ end
 -- Compares what an object holds with the simulation.
 function World:check_object(i)
   local raw, fields = self.hidden, self.fields[i]
-  if i ~= USERDATA then raw = mw.raw(self.objects[i]) end
+  if i > LAST_TABLE then
+    local _, value = private.cell_value(self.objects[i])
+    raw = { [self.names[i]] = value }
+  elseif i ~= USERDATA then
+    raw = mw.raw(self.objects[i])
+  end
   for key, chain in pairs(fields) do
     local real = nil
     if key ~= CLASS then real = rawget(raw, key)
@@ -272,6 +353,7 @@ end
 function World:check()
   self:check_objects()
   self:check_events()
+  if self.recorders then self:check_recorders() end
 end
 
 -- }======================================================
@@ -312,13 +394,49 @@ local LIST = 3
 local actions = {}
 
 function actions.write(self, _, choose)
-  local i = choose(#self.objects)
+  local i = choose(LAST_TABLE)
   if choose(3) == 1 then i = choose(2) end
   if i == LIST then i = 1 end
   local key, value = self:key(choose), self:value(choose)
   self:log("write", self:text(key), "of object", i, self:text(value))
   self:note_write(i, key, value)
   self.objects[i][key] = value
+end
+
+-- A transaction that looks at its cells knows who wrote: a cell has no trap.
+-- What it is not to look at, nobody writes.
+function actions.cell(self, _, choose)
+  if self.recorders then return end
+  local n, value = choose(#CELLS), self:value(choose)
+  local i = CELLS[n]
+  local its, any = self:records(self:owner(), i)
+  if any and not its then return end
+  self:log("cell", n, self:text(value))
+  self.functions[n](value)
+  local chain = self:chain(i, self.names[i])
+  if not any then
+    chain[#chain].value = value
+  elseif not is_same(value_of(chain), value) then
+    self:note_write(i, self.names[i], value)
+  end
+  if any and choose(4) > 1 then
+    assert(mw.transaction(function() end))
+  else
+    mw.begin():rollback()
+  end
+end
+
+-- Options of a transaction, or nil.
+function World:options(choose)
+  local n = choose(8)
+  if self.recorders then return n <= 2 and "label" or nil end
+  if n == 1 then return "label" end
+  if n == 2 then return { globals = self.objects[GLOBALS] } end
+  if n == 3 then return { cells = { self.functions[choose(#CELLS)] } } end
+  if n > 4 then return nil end
+  return { label = "both", where = true,
+    cells = { self.functions[1], self.functions[2] },
+    globals = self.objects[GLOBALS] }
 end
 
 function actions.several(self, its, choose)
@@ -370,16 +488,21 @@ end
 -- Nothing else than the track records object 10.
 function actions.untrack(self)
   self:log("untrack")
+  if self.forget_past then self:forget_past(10) end
   for owner in pairs(self.open) do
     local entries = owner.entries
     for at = #entries, 1, -1 do
       if entries[at].object == 10 then table.remove(entries, at) end
     end
+    for at = #owner.writes, 1, -1 do
+      local chain = owner.writes[at].chain
+      if chain.object == 10 then table.remove(owner.writes, at) end
+    end
   end
   for _, chain in pairs(self.fields[10]) do
     local value = value_of(chain)
     for at = #chain, 1, -1 do chain[at] = nil end
-    chain[1] = { value = value }
+    chain[1] = { value = value, final = true }
   end
   mw.untrack(self.objects[10])
   assert(mw.raw(self.objects[10]) == self.objects[10])
@@ -402,8 +525,9 @@ local function probe_of(value)
 end
 
 function actions.begin(self, its, choose)
-  local owner = self:begin(its)
-  local tx = mw.begin(choose(4) == 1 and "label" or nil)
+  local opts = self:options(choose)
+  local owner = self:begin(its, opts)
+  local tx = mw.begin(opts)
   self:log("begin", owner.order, "of", its.id)
   owner.handle = probe_of(tx)
   self.handles[#self.handles + 1] = { tx = tx, owner = owner }
@@ -444,11 +568,11 @@ end
 
 -- Runs more steps in a transaction, which ends with them.
 function actions.block(self, its, choose, depth)
-  local owner, how = nil, choose(4)
+  local owner, how, opts = nil, choose(4), self:options(choose)
   local ok, err = pcall(function()
-    owner = self:begin(its)
+    owner = self:begin(its, opts)
     self:log("block", owner.order, "of", its.id)
-    local tx <close> = mw.begin()
+    local tx <close> = mw.begin(opts)
     local handle = { tx = tx, owner = owner }
     owner.handle, owner.closes = probe_of(tx), true
     if choose(3) == 1 then self.handles[#self.handles + 1] = handle end
@@ -475,8 +599,9 @@ end
 
 function actions.transaction(self, its, choose, depth)
   local owner, expected, failed
+  local opts = self:options(choose)
   local function run(...)
-    owner = self:begin(its)
+    owner = self:begin(its, opts)
     owner.closes = true
     self:log("transaction", owner.order, "of", its.id)
     failed = self:level(its, depth + 1) == "fail"
@@ -494,8 +619,8 @@ function actions.transaction(self, its, choose, depth)
     return ...
   end
   local ok, fx, result
-  if choose(3) == 1 then
-    ok, fx, result = mw.transaction("label", run, 5)
+  if opts then
+    ok, fx, result = mw.transaction(opts, run, 5)
   else
     ok, fx, result = mw.transaction(run, 5)
   end
@@ -517,6 +642,33 @@ function actions.batch(self, its, _, depth)
     if failed then error(FAIL, 0) end
   end)
   if not ok and err ~= FAIL then error(err, 0) end
+end
+
+-- Runs more steps with an origin.
+function actions.origin(self, its, choose, depth)
+  if not self.recorders then return end
+  local name = "origin " .. choose(3)
+  self.order = self.order + 1
+  local origins, origin = its.origins, { order = self.order, name = name }
+  origins[#origins + 1] = origin
+  self:log("origin", name, "of", its.id)
+  local ok, err = pcall(mw.origin, name, function()
+    local failed = self:level(its, depth + 1) == "fail"
+    self:log("end of", name, "of", its.id, failed and "fails" or "")
+    if failed then error(FAIL, 0) end
+  end)
+  for i, other in ipairs(origins) do
+    if other == origin then table.remove(origins, i) end
+  end
+  if not ok and err ~= FAIL then error(err, 0) end
+end
+
+function actions.record(self, _, choose)
+  if self.recorders then self:record(choose) end
+end
+
+function actions.unrecord(self, _, choose)
+  if self.recorders then self:unrecord(choose) end
 end
 
 -- Returns the coroutines that can be resumed.
@@ -541,7 +693,7 @@ end
 function actions.spawn(self)
   if #self.ids >= MOST then return end
   self.last_id = self.last_id + 1
-  local its = { id = self.last_id, owners = {} }
+  local its = { id = self.last_id, owners = {}, origins = {} }
   self:log("spawn", its.id)
   local co = coroutine.create(function()
     if self:level(its, 1) == "fail" then error(FAIL, 0) end
@@ -602,9 +754,10 @@ end
 
 -- How often each action is chosen.
 local OFTEN = {
-  write = 16, several = 1, insert = 2, remove = 2, swap = 2, class = 1,
+  write = 16, cell = 5, several = 1, insert = 2, remove = 2, swap = 2,
+  class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4, batch = 2,
-  untrack = 1,
+  untrack = 1, origin = 2, record = 1, unrecord = 1,
   ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
 }
 local names = {}
@@ -647,7 +800,8 @@ function World:level(its, depth)
         return step.name
       end
     elseif depth < 6 or not (step.name == "block" or
-      step.name == "transaction" or step.name == "batch") then
+      step.name == "transaction" or step.name == "batch" or
+      step.name == "origin") then
       actions[step.name](self, its, step.choose, depth)
     end
     wipe(4)
@@ -681,6 +835,7 @@ local function make(first)
     objects = {}, numbers = {}, fields = {}, chains = {}, seq = 0, order = 0,
     last_id = 0, jobs = {}, ids = {}, handles = {}, kept = {}, events = {},
     expected = {}, heard = {}, lines = {}, at = 1, losses = 0, open = {},
+    names = {},
   }, World)
   local keep = { {}, { a = 1 }, { a = 2 } }
   keep[1].a, keep[2].b = keep[2], keep[3]
@@ -691,14 +846,21 @@ local function make(first)
     keep[1], keep[2], keep[3], { a = 1, d = 2 },
   }
   objects[USERDATA], self.hidden = new_userdata { a = 1, [LONG .. 6] = 2 }
+  objects[GLOBALS] = { a = 1, b = "two" }
+  local cells, cell_names
+  self.functions, cells, cell_names = new_cells()
+  for n, i in ipairs(CELLS) do
+    objects[i], self.names[i] = cells[n], cell_names[n]
+  end
   self.objects = objects
   for i, obj in ipairs(objects) do
     self.numbers[obj] = i
     self.fields[i] = {}
-    for key, value in pairs(i == USERDATA and self.hidden or obj) do
+    for key, value in pairs(i == USERDATA and self.hidden or
+      i > LAST_TABLE and {} or obj) do
       self:chain(i, key)[1].value = value
     end
-    if i ~= USERDATA then self:chain(i, CLASS)[1].value = getmetatable(obj) end
+    if i < USERDATA then self:chain(i, CLASS)[1].value = getmetatable(obj) end
   end
   self:chain(4, CLASS)
   for i = 1, 5 do mw.track(objects[i]) end
@@ -719,7 +881,7 @@ local function make(first)
     end
   end
   for i in ipairs(objects) do
-    if i ~= 10 and choose(2) == 1 then
+    if i ~= 10 and i < GLOBALS and choose(2) == 1 then
       mw.watch(objects[i], guard, { once = false })
       self.heard[i] = true
     end
@@ -732,11 +894,12 @@ local function make(first)
   return self
 end
 
-local transaction_world = {}
+local transaction_world = { complain = complain, chooser = chooser,
+  value_of = value_of, CLASS = CLASS, USERDATA = USERDATA }
 
 -- Runs a program, or raises what is wrong.
 local function run(self)
-  local main = { is_main = true, id = 0, owners = {} }
+  local main = { is_main = true, id = 0, owners = {}, origins = {} }
   self.stack = { main }
   self:level(main, 0)
   self:check()
@@ -760,12 +923,14 @@ local function run(self)
 end
 
 --- Runs a program.  Returns nothing if the library does what the simulation
--- does, else what is wrong, and what the program did.
-function transaction_world.compare(steps)
+-- does, else what is wrong, and what the program did.  `extend` is called with
+-- the world before.
+function transaction_world.compare(steps, extend)
   local running = collectgarbage "isrunning"
   collectgarbage "stop"
   local self = make(steps[1] or 1)
   self.steps = steps
+  if extend then extend(self) end
   local ok, err = xpcall(run, function(e)
     if type(e) == "string" and e:find "lua:%d" then
       return debug.traceback(e)
@@ -775,19 +940,25 @@ function transaction_world.compare(steps)
   for _, obj in ipairs(self.objects) do
     if not ok then pcall(mw.unwatch, obj) end
   end
+  for _, its in ipairs(self.recorders or {}) do its.recorder:stop() end
   if running then collectgarbage "restart" end
-  if not ok then return tostring(err), self.lines end
+  if ok then return end
+  local lines = self.lines
+  self = nil
+  collectgarbage() -- what was left open is not the next program's
+  collectgarbage()
+  return tostring(err), lines
 end
 
 --- Returns a shorter program in which something is wrong as well.
-function transaction_world.shrink(steps)
+function transaction_world.shrink(steps, extend)
   local n = #steps // 2
   while n > 0 do
     local i = 2
     while i <= #steps do
       local rest = table.move(steps, 1, i - 1, 1, {})
       table.move(steps, i + n, #steps, i, rest)
-      if transaction_world.compare(rest) then
+      if transaction_world.compare(rest, extend) then
         steps = rest
       else
         i = i + n

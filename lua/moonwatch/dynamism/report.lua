@@ -12,6 +12,8 @@ local trees = require "moonwatch.dynamism.tree"
 local path = require "moonwatch.path"
 local values = require "moonwatch.dynamism.values"
 
+local private = core.private
+
 local KEEP = 16
 
 local Report, state_of, new = check.class "report"
@@ -35,11 +37,20 @@ local function is_example(value)
   return type(value) == "table" or type(value) == "userdata"
 end
 
+-- Calls `add(tree, ...)`, which may call functions of the program.  Where a
+-- debug hook may raise, the tree gets all at the end.
+local function extend(tree, add, ...)
+  if not private.is_hooked() then return add(tree, ...) end
+  local new_tree = trees.new(tree.most, tree.shape, tree.objects)
+  add(new_tree, ...)
+  private.quietly(trees.merge, tree, new_tree)
+end
+
 --- Adds one example, a table or userdata.  Returns the report.
 function Report:add(example)
   local its = state_of(self, "add")
   check.argument(is_example(example), 1, "add", "table or userdata", example)
-  trees.add(its.tree, example)
+  extend(its.tree, trees.add, example)
   return self
 end
 
@@ -51,7 +62,7 @@ function Report:merge(other)
   other = other[Report]
   check.that(its.keep == other.keep, 1, "merge",
     "it keeps another number of values")
-  trees.merge(its.tree, other.tree)
+  private.quietly(trees.merge, its.tree, other.tree)
   return self
 end
 
@@ -73,10 +84,25 @@ local WRITES = { insert = true, update = true, delete = true, raw = true,
   rollback = true, apply = true }
 
 -- The second old value of a field is its first new value, and is not added.
-local function add_entry(self, e, name, first)
+local function add_entry(tree, e, name, first)
   local keys = { name, e.key }
-  if first and not trees.feed(self.tree, keys, e.old) then return end
-  trees.feed(self.tree, keys, e.new)
+  if first and not trees.feed(tree, keys, e.old) then return end
+  trees.feed(tree, keys, e.new)
+end
+
+local function add_all(tree, fx, names)
+  local known = {}
+  for _, e in ipairs(recorded.list(fx)) do
+    local object, key = e.object, e.key
+    if WRITES[e.kind] and path.is_key(key) and key == key and
+      not private.is_cell(object)
+    then
+      local its = known[object] or { name = name_of(object, names), keys = {} }
+      known[object] = its
+      add_entry(tree, e, its.name, not its.keys[key])
+      its.keys[key] = true
+    end
+  end
 end
 
 --- Adds the values that fields held before and after effects.  `names` has
@@ -87,18 +113,7 @@ function Report:add_effects(fx, names)
   check.argument(core.private.is_effects(fx), 1, "add_effects", "effects", fx)
   check.argument(names == nil or type(names) == "table", 2, "add_effects",
     "table", names)
-  local known = {}
-  for _, e in ipairs(recorded.list(fx)) do
-    local object, key = e.object, e.key
-    if WRITES[e.kind] and path.is_key(key) and key == key and
-      not core.private.is_cell(object)
-    then
-      local its = known[object] or { name = name_of(object, names or {}) }
-      known[object], its.keys = its, its.keys or {}
-      add_entry(state, e, its.name, not its.keys[key])
-      its.keys[key] = true
-    end
-  end
+  extend(state.tree, add_all, fx, names or {})
   return self
 end
 

@@ -44,6 +44,20 @@ local function entry_at(self, i)
   }
 end
 
+-- Returns entry -> the number of the write that has undone the entry, which is
+-- the cause of the write that does it again.
+local function causes_of(self, list)
+  local causes, n = {}, 0
+  for i = 1, #self do
+    local object, _, _, _, _, _, cause = get(self, i)
+    if object ~= nil then
+      n = n + 1
+      if cause then causes[list[n]] = cause end
+    end
+  end
+  return causes
+end
+
 --- Returns an array of the entries whose objects are alive.
 function recorded.list(self)
   local list = {}
@@ -261,7 +275,7 @@ local function ask_undo(self)
       local call = kind == "call"
       kind = kind == "metatable" and kind or "rollback"
       local value = private.ask(object, key, old, kind, call)
-      if not rawequal(value, old) then
+      if not same(value, old) then
         instead[#instead + 1] = { object, key, value, call }
       end
     end
@@ -439,13 +453,25 @@ local function ask_all(list, progress)
     progress.at = e
     local kind = e.kind == "metatable" and e.kind or "apply"
     local value = private.ask(e.object, e.key, e.new, kind, e.kind == "call")
-    if not rawequal(value, e.new) then
+    if not same(value, e.new) then
       if asked == list then asked = table.move(list, 1, #list, 1, {}) end
       asked[i] = copy(e)
       asked[i].new = value
     end
   end
   return asked
+end
+
+local function write_one(e, progress)
+  if e.kind == "metatable" then return set_class(e) end
+  local failed, err
+  if progress.stored then
+    failed, err = store(e, progress)
+  else
+    failed, err = private.assign(e.object, e.key, e.new, false,
+      e.kind == "call")
+  end
+  if failed then progress.problem = progress.problem or { err } end
 end
 
 -- Writes the entries that `prepare` returns.  Sets `at` of `progress` to the
@@ -456,19 +482,13 @@ local function write(prepare, progress)
   end)
   local list = ask_all(prepare(), progress)
   if not progress.stored then tell_all(list, progress.told) end
-  for _, e in ipairs(list) do
+  for i, e in ipairs(list) do
     progress.at = e
-    if e.kind == "metatable" then
-      set_class(e)
+    local cause = progress.causes[i]
+    if cause then
+      private.memo.because(cause, write_one, e, progress)
     else
-      local failed, err
-      if progress.stored then
-        failed, err = store(e, progress)
-      else
-        failed, err = private.assign(e.object, e.key, e.new, false,
-          e.kind == "call")
-      end
-      if failed then progress.problem = progress.problem or { err } end
+      write_one(e, progress)
     end
   end
 end
@@ -477,21 +497,27 @@ end
 -- Returns the effects of the writes, and the first error of a guard in a table;
 -- or nil, a message and the entry that failed.  With `stored`, tables get the
 -- values of the entries, whatever their classes would store.  `done(a, b)` is
--- called while the writes can still be taken back.
-function recorded.write(prepare, stored, done, a, b)
-  local progress = { told = {}, stored = stored }
+-- called while the writes can still be taken back.  `causes[i]` is the number of
+-- the write that is the cause of the i-th, if that is known.
+function recorded.write(prepare, stored, done, a, b, causes)
+  local progress = { told = {}, stored = stored, causes = causes or {} }
   local ok, fx = transaction.run(done, a, b, write, prepare, progress)
   if not ok then return nil, tostring(fx), progress.at end
   return fx, progress.problem
 end
 
 local function redo(self, on_conflict, level, done, a, b)
-  local list, e = choose(recorded.list(self), on_conflict, "old", level)
+  local all = recorded.list(self)
+  local list, e = choose(all, on_conflict, "old", level)
   if not list then return conflict(e) end
+  local causes, of = {}, causes_of(self, all)
+  if next(of) then
+    for i, its in ipairs(list) do causes[i] = of[its] end
+  end
   return recorded.write(function()
     mark(self, nil)
     return list
-  end, true, done, a, b)
+  end, true, done, a, b, causes)
 end
 
 -- Gives the fields their old values.  Returns the first error of a guard in a

@@ -257,6 +257,11 @@ function Hierarchy:path()
   return its_own(self, "path").engine.path()
 end
 
+--- Likewise, in another coroutine; for recorders.
+function private.path_of(h, coroutine)
+  return h[Hierarchy].engine.path_of(coroutine)
+end
+
 --- Returns the same names as a set, with the name of the root.
 function Hierarchy:parents()
   local its = its_own(self, "parents")
@@ -336,7 +341,9 @@ end
 
 Hierarchy.__close = Hierarchy.close
 
+-- A weak key goes only a collection after its finaliser.
 function Hierarchy:__gc()
+  private.hierarchies[self] = nil
   pcall(Hierarchy.close, self)
 end
 

@@ -302,14 +302,16 @@ function policy.hooks(c)
   return hooks
 end
 
---- Makes an empty object of a class, as the class's rules say.  Raises if the
--- class can make none.
-function policy.new_object(class)
+--- Makes an empty object of a class, as the class's rules say: a table, or a
+-- userdata.  Raises if the class can make none.
+function policy.new_object(class, is_userdata)
   local new = policy.hooks(class).new
-  if not new or new == named.rules(class).new then return named.make(class) end
+  if not new or new == named.rules(class).new then
+    return named.make(class, is_userdata)
+  end
   local ok, object = call(current, new)
   if not ok then error("the policy's rule 'new' has failed", 0) end
-  return named.check_object(object)
+  return named.check_object(object, is_userdata)
 end
 
 local ignored -- class -> set of keys, or false

@@ -138,20 +138,24 @@ function named.set(name, class, rules)
   classes[name] = class
 end
 
---- Raises unless a class's new object is a table.  Returns the object.
-function named.check_object(object)
-  if type(object) == "table" then return object end
+--- Raises unless a class's new object is a table, or a userdata where that is
+-- wanted.  Returns the object.
+function named.check_object(object, is_userdata)
+  if type(object) == (is_userdata and "userdata" or "table") then
+    return object
+  end
   error(("its new object is a %s"):format(type(object)), 0)
 end
 
 --- Makes an empty object of a class: by `rules.new`, by the method `allocate`,
 -- or with the metatable alone.  Raises if the class can do none of these.
-function named.make(class)
+function named.make(class, is_userdata)
   local new = named.rules(class).new
-  if new then return named.check_object(new()) end
+  if new then return named.check_object(new(), is_userdata) end
   if type(class.allocate) == "function" then
-    return named.check_object(class:allocate())
+    return named.check_object(class:allocate(), is_userdata)
   end
+  if is_userdata then error("it has no rule 'new'", 0) end
   local metatable = named.metatable(class)
   if not metatable then error("it does not show its metatable", 0) end
   return setmetatable({}, metatable)

@@ -10,12 +10,18 @@ local private = require("moonwatch.core").private
 
 local label = {}
 
---- Returns the name of an object, or nil.
-function label.of(obj)
+--- Returns the name that an object has in a hierarchy, or nil.
+function label.in_hierarchy(obj)
   for hierarchy in pairs(private.hierarchies or {}) do
     local name = hierarchy:name_of(obj)
     if name then return name end
   end
+end
+
+--- Returns the name of an object, or nil.
+function label.of(obj)
+  local name = label.in_hierarchy(obj)
+  if name then return name end
   local class = object_class.of(obj)
   return class and (named.name(class) or object_class.name(class)) or nil
 end

@@ -17,7 +17,7 @@ local SCRIPT = table.concat(parts)
 local STYLE_HASH =
   "6g305KV0sH5VTLrnM/dFCHUB/moiECimwEEYPbYdJGI="
 local SCRIPT_HASH =
-  "q5AUiWUCE49LpqzUOCP25tJtXEyONtQg8dNcu4HogG4="
+  "e+cJw690q0LrGiEfhFhKhX96CjKpU29/5BDi27dW078="
 
 local HEAD = [[
 <!DOCTYPE html>
@@ -91,6 +91,8 @@ back and forth
 the tables show what is in the range
 <tr><td>click<td>on a scope or a write: details, and its row; on a row: its
 place on the timeline
+<tr><td>mouse on the timeline<td>while a write is chosen: what its object held
+then, as far as the writes in the trace tell
 <tr><td>double click<td>on a scope: all of it; beside: the whole trace
 </table>
 </div>

@@ -72,7 +72,6 @@ const longest = new Table("longest", [
     text: s => showArgs(model.args[s]).trim().replace(/\n/g, ", ") },
 ], s => showSpan(s));
 
-const said = m => model.said[m];
 const context = m => said(m).context ? said(m).context.join("; ") : "";
 const writes = new Table("writes", [
   { title: "time", width: "11em", number: true, about: "When it happened.",
@@ -271,6 +270,7 @@ canvas.addEventListener("pointermove", e => {
   const its = drag && drag.moved ? null : find(e.offsetX, e.offsetY);
   if (its) showTip(e, textOf(its));
   else hideTip();
+  if (view.here && view.here.held) tellHeld(round(timeAt(e.offsetX)));
 });
 ruler.addEventListener("pointermove", e => showTip(e,
   moment(round(timeAt(e.offsetX))) + "\nDrag to select a range."));

@@ -139,6 +139,45 @@ function mark(thread, e, name) {
   if (e.cat === "watch" && e.args && "object" in e.args) model.writes.push(m);
 }
 
+const said = m => model.said[m];
+const FIELDS = new Set(["insert", "update", "delete", "raw", "rollback",
+  "apply"]);
+
+function isWrite(m) {
+  return Boolean(said(m)) && "object" in said(m);
+}
+
+// What an object held, as far as its writes tell: the writes up to a time are
+// made, those after it are taken back.
+class Held {
+  constructor(object) {
+    this.writes = model.writes.filter(m => said(m).object === object &&
+      FIELDS.has(model.names[model.kind[m]]));
+    this.fields = new Map();
+    this.made = 0;
+    for (const m of this.writes) {
+      const key = showKey(said(m).key);
+      if (!this.fields.has(key)) this.fields.set(key, said(m).old);
+    }
+  }
+
+  at(time) {
+    const its = this.writes, put = (m, value) =>
+      this.fields.set(showKey(said(m).key), value);
+    while (this.made < its.length && model.time[its[this.made]] <= time) {
+      put(its[this.made], said(its[this.made]).new);
+      this.made++;
+    }
+    while (this.made > 0 && model.time[its[this.made - 1]] > time) {
+      this.made--;
+      put(its[this.made], said(its[this.made]).old);
+    }
+    const held = [...this.fields].filter(([, value]) => value !== undefined)
+      .map(([key, value]) => key + " = " + show(value));
+    return "held at " + moment(time) + ": " + (held.join(", ") || "nothing");
+  }
+}
+
 function count(e) {
   let value = e.args ? e.args.value : 0, counter = model.counters.get(e.name);
   if (!counter) {

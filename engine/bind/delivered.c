@@ -1,0 +1,98 @@
+/*
+** delivered.c - objects as they were before the transactions that are open.
+** SPDX-License-Identifier: MIT
+**
+** The journal has what a rollback of all open transactions would store.  Here
+** the values are stored in copies, so that the program's objects stay as they
+** are; an object that nobody has written has no copy.
+*/
+#include "delivered.h"
+
+#include <string.h>
+
+#include "coroutine.h"
+#include "entry.h"
+#include "identity.h"
+#include "key.h"
+#include "rollback.h"
+#include "shadow.h"
+
+/* Pushes a copy of what the table at `object` holds now. */
+static void push_copy(lua_State *L, int object) {
+  int copy;
+  lua_newtable(L);
+  copy = lua_gettop(L);
+  if (!mwb_push_shadow(L, object)) lua_pushvalue(L, object);
+  for (lua_pushnil(L); lua_next(L, copy + 1) != 0;) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, copy);
+  }
+  lua_settop(L, copy);
+}
+
+/* Pushes the parts that the object on the top had before; they may be none. */
+static void push_parts(lua_State *L, int all) {
+  int object = lua_gettop(L);
+  lua_pushvalue(L, object);
+  if (lua_rawget(L, all) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, object);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, all);
+}
+
+/* Takes back the write to a field of the table at `object`, in the copy. */
+static void put_field(lua_State *L, mwb_state *s, const mwi_undone *walk,
+                      int object, int parts) {
+  const mwb_held *held = &mwb_coroutine_of(s, walk->owner)->held;
+  if (lua_rawgeti(L, parts, MWB_CONTENTS) == LUA_TNIL) {
+    lua_pop(L, 1);
+    push_copy(L, object);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, parts, MWB_CONTENTS);
+  }
+  if (walk->has_key)
+    mwb_push_key(L, s, &walk->key);
+  else
+    mwb_unpack(L, held, 0, &walk->entry, MW_KEY);
+  mwb_push_old(L, held, 0, &walk->entry, walk->source);
+  if (lua_isnil(L, -2)) return; /* a key that has died */
+  lua_rawset(L, -3);
+}
+
+static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
+                      int all) {
+  const mwb_held *held = &mwb_coroutine_of(s, walk->owner)->held;
+  int kind = walk->entry.kind, object = all + 1, parts = all + 2;
+  if (!mwb_alive(L, s, walk->entry.obj)) return;
+  push_parts(L, all);
+  if (kind == MW_METATABLE || kind == MW_CALL) {
+    mwb_push_old(L, held, 0, &walk->entry, walk->source);
+    if (kind == MW_METATABLE && lua_isnil(L, -1)) {
+      lua_pop(L, 1);
+      lua_pushboolean(L, 0);
+    }
+    lua_rawseti(L, parts, (kind == MW_METATABLE) ? MWB_CLASSBEFORE : MWB_STATE);
+    lua_pushboolean(L, 1);
+    if (kind == MW_CALL) lua_rawseti(L, parts, MWB_HASSTATE);
+  } else if (lua_istable(L, object)) {
+    put_field(L, s, walk, object, parts);
+  }
+}
+
+void mwb_push_delivered(lua_State *L, mwb_state *s) {
+  mwi_undone walk;
+  int top = lua_gettop(L);
+  memset(&walk, 0, sizeof(walk));
+  if (s->engine->journal.entries == 0) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_newtable(L);
+  while (mwi_journal_undone(s->engine, &walk)) {
+    take_back(L, s, &walk, top + 1);
+    lua_settop(L, top + 1);
+  }
+}

@@ -1,0 +1,29 @@
+/*
+** feed.h - what changed since the last look: mw.feed.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_FEED_H
+#define MWB_FEED_H
+
+#include "bind.h"
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility push(hidden) /* to its end */
+#endif
+
+/* A table is intercepted from now on: what was written to it before was not
+** recorded. */
+void mwb_feeds_doubt(mwb_state *s, mw_handle h);
+
+/* The program tracks a table, deeply or not. */
+void mwb_feeds_claim(const mwb_state *s, mw_handle h, int deep);
+
+/* The program does not track the table at 1 any more.  Returns whether a feed
+** does. */
+int mwb_feeds_keep(lua_State *L, mwb_state *s, mw_handle h);
+
+#if defined(__GNUC__) && defined(__ELF__)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,382 @@
+/*
+** outline.c - what a reader knows of the objects below a root.
+** SPDX-License-Identifier: MIT
+**
+**        root                 member: an object below the root
+**       / x  \ y              tie:    a field of a member that holds a member
+**      a      b               via:    the tie to a member that is on the
+**       \ p  / q                      member's way from the root
+**         c
+**
+** An outline is the shape of what a reader has read so far: the tree of
+** tree.c is that of now, with the writes of open transactions, and without what
+** was taken out since.  There are no values in an outline, only which field
+** holds which object.
+**
+** A look changes the ties of the fields that were written, and then asks which
+** members have still a way from the root.  Invariant, between two looks: from
+** each member, `via` leads to the root.  A member whose `via` goes is in doubt.
+** When all ties are changed, a member in doubt takes another tie if that comes
+** from a member with a way; so a move costs no more than the depth.  Otherwise
+** all whose way leads through the member are in doubt as well, and those have a
+** way to which a tie comes from outside.  The rest is lost.
+**
+** A member that comes, or comes back, has fields that are not linked yet: it is
+** in a list, of which `mwi_outline_next` returns those that have a way.
+**
+** Until a look is settled, the same look may begin again: changing a tie twice
+** does nothing the second time.
+*/
+#include <string.h>
+
+#include "engine.h"
+
+#define member(i) mwi_member_at(o, i)
+#define tie(i) mwi_tie_at(o, i)
+
+/* {======================================================
+** Tables
+** ======================================================= */
+
+static uint32_t *head_of(const mwi_outline *o, mw_handle obj) {
+  uint64_t hash = obj * UINT64_C(0x9E3779B97F4A7C15);
+  return &o->heads[(hash >> 32) & (o->n_heads - 1)];
+}
+
+static uint32_t *field_of(const mwi_outline *o, uint32_t parent,
+                          const mw_value *key) {
+  return &o->fields[mwi_key_hash(parent, key) & (o->n_fields - 1)];
+}
+
+uint32_t mwi_outline_find(const mwi_outline *o, mw_handle obj) {
+  uint32_t i = (o->n_heads == 0) ? 0 : *head_of(o, obj);
+  while (i != 0 && member(i)->obj != obj) i = member(i)->chain;
+  return i;
+}
+
+static uint32_t find_tie(const mwi_outline *o, uint32_t parent,
+                         const mw_value *key) {
+  uint32_t i = (o->n_fields == 0) ? 0 : *field_of(o, parent, key);
+  for (; i != 0; i = tie(i)->chain)
+    if (tie(i)->parent == parent && mw_value_equal(&tie(i)->key, key)) break;
+  return i;
+}
+
+/* Puts a member, or a tie, into its table. */
+static void enter_member(const mwi_outline *o, uint32_t i) {
+  uint32_t *head = head_of(o, member(i)->obj);
+  member(i)->chain = *head;
+  *head = i;
+}
+
+static void enter_tie(const mwi_outline *o, uint32_t i) {
+  uint32_t *head = field_of(o, tie(i)->parent, &tie(i)->key);
+  tie(i)->chain = *head;
+  *head = i;
+}
+
+/* Makes the table of members, or of ties, longer if it is full. */
+static int grow_table(mw_engine *e, mwi_outline *o, int of_ties) {
+  uint32_t **heads = of_ties ? &o->fields : &o->heads, *before = *heads;
+  uint32_t *n = of_ties ? &o->n_fields : &o->n_heads, old = *n, i;
+  uint32_t *after;
+  if ((of_ties ? o->n_ties : o->n_members) < old) return 1;
+  after = (uint32_t *)mwi_new(e, (old == 0 ? 16 : 2 * old) * sizeof(*after));
+  if (after == NULL) return 0;
+  *heads = after;
+  *n = (old == 0) ? 16 : 2 * old;
+  for (i = 0; i < old; i++) {
+    uint32_t at = before[i];
+    while (at != 0) {
+      uint32_t next = of_ties ? tie(at)->chain : member(at)->chain;
+      (of_ties ? enter_tie : enter_member)(o, at);
+      at = next;
+    }
+  }
+  mwi_free(e, before, old * sizeof(*before));
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Members and ties
+** ======================================================= */
+
+static void doubt(mwi_outline *o, uint32_t m) {
+  if (member(m)->doubted) return;
+  member(m)->doubted = 1;
+  member(m)->doubt = 0;
+  if (o->last_doubt != 0)
+    member(o->last_doubt)->doubt = m;
+  else
+    o->doubt = m;
+  o->last_doubt = m;
+}
+
+static void to_scan(mwi_outline *o, uint32_t m) {
+  if (member(m)->scans) return;
+  member(m)->scans = 1;
+  member(m)->scan = o->scan;
+  o->scan = m;
+}
+
+/* The reader does not know the member, or not any more. */
+static void to_tell(mwi_outline *o, uint32_t m) {
+  if (member(m)->comes) return;
+  member(m)->comes = 1;
+  member(m)->came = o->came;
+  o->came = m;
+}
+
+static uint32_t new_member(mw_engine *e, mwi_outline *o, mw_handle obj) {
+  uint32_t m;
+  if (!grow_table(e, o, 0)) return 0;
+  m = mwi_pool_take(e, &o->members, sizeof(mwi_member));
+  if (m == 0) return 0;
+  memset(member(m), 0, sizeof(mwi_member));
+  member(m)->obj = obj;
+  enter_member(o, m);
+  o->n_members++;
+  return m;
+}
+
+static void free_member(mwi_outline *o, uint32_t m) {
+  uint32_t *at = head_of(o, member(m)->obj);
+  while (*at != m) at = &member(*at)->chain;
+  *at = member(m)->chain;
+  mwi_pool_give(&o->members, m, sizeof(mwi_member));
+  o->n_members--;
+}
+
+static void end_tie(mw_engine *e, mwi_outline *o, uint32_t i) {
+  mwi_tie *t = tie(i);
+  uint32_t *at = field_of(o, t->parent, &t->key);
+  while (*at != i) at = &tie(*at)->chain;
+  *at = t->chain;
+  if (t->next_in != 0) tie(t->next_in)->prev_in = t->prev_in;
+  *(t->prev_in != 0 ? &tie(t->prev_in)->next_in : &member(t->child)->ins) =
+      t->next_in;
+  if (t->next_out != 0) tie(t->next_out)->prev_out = t->prev_out;
+  *(t->prev_out != 0 ? &tie(t->prev_out)->next_out : &member(t->parent)->outs) =
+      t->next_out;
+  if (member(t->child)->via == i) {
+    member(t->child)->via = 0;
+    doubt(o, t->child);
+  }
+  mwi_host_release(e, &t->key);
+  mwi_pool_give(&o->ties, i, sizeof(mwi_tie));
+  o->n_ties--;
+}
+
+static void end_outs(mw_engine *e, mwi_outline *o, uint32_t m) {
+  while (member(m)->outs != 0) end_tie(e, o, member(m)->outs);
+}
+
+void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
+                       const mw_value *key) {
+  uint32_t i = find_tie(o, parent, key);
+  if (i != 0) end_tie(e, o, i);
+}
+
+/* A way to a member that was lost: so to all that were lost with it. */
+static void regain(mwi_outline *o, uint32_t m, uint32_t via) {
+  uint32_t work = m, i;
+  member(m)->lost = 0;
+  member(m)->via = via;
+  member(m)->work = 0;
+  while (work != 0) {
+    m = work;
+    work = member(m)->work;
+    if (member(m)->unseen) to_scan(o, m);
+    for (i = member(m)->outs; i != 0; i = tie(i)->next_out) {
+      mwi_member *child = member(tie(i)->child);
+      if (!child->lost) continue;
+      child->lost = 0;
+      child->via = i;
+      child->work = work;
+      work = tie(i)->child;
+    }
+  }
+}
+
+static uint32_t new_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
+                        const mw_value *key, uint32_t child) {
+  uint32_t i;
+  mwi_tie *t;
+  if (!grow_table(e, o, 1)) return 0;
+  i = mwi_pool_take(e, &o->ties, sizeof(mwi_tie));
+  if (i == 0) return 0;
+  t = tie(i);
+  memset(t, 0, sizeof(*t));
+  t->parent = parent;
+  t->child = child;
+  t->key = *key;
+  mwi_host_retain(e, key);
+  t->next_in = member(child)->ins;
+  if (t->next_in != 0) tie(t->next_in)->prev_in = i;
+  member(child)->ins = i;
+  t->next_out = member(parent)->outs;
+  if (t->next_out != 0) tie(t->next_out)->prev_out = i;
+  member(parent)->outs = i;
+  enter_tie(o, i);
+  o->n_ties++;
+  return i;
+}
+
+uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
+                         const mw_value *key, mw_handle child, int is_leaf) {
+  uint32_t i = find_tie(o, parent, key), m = mwi_outline_find(o, child);
+  int is_new = m == 0;
+  if (i != 0 && tie(i)->child == m) return i;
+  if (is_new) m = new_member(e, o, child);
+  if (m == 0) return 0;
+  if (i != 0) end_tie(e, o, i);
+  i = new_tie(e, o, parent, key, m);
+  if (i == 0) {
+    if (is_new) free_member(o, m);
+    return 0;
+  }
+  if (is_new) {
+    member(m)->via = i;
+    member(m)->unseen = !is_leaf;
+    to_tell(o, m);
+    if (!is_leaf) to_scan(o, m);
+  } else if (member(m)->lost && !member(parent)->lost) {
+    regain(o, m, i);
+  }
+  return i;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Looks
+** ======================================================= */
+
+int mwi_outline_begin(mw_engine *e, mwi_outline *o, mw_handle root) {
+  o->root = new_member(e, o, root);
+  if (o->root == 0) return MW_NOMEM;
+  member(o->root)->unseen = 1;
+  to_tell(o, o->root);
+  to_scan(o, o->root);
+  return MW_OK;
+}
+
+void mwi_outline_end(mw_engine *e, mwi_outline *o) {
+  uint32_t i, t;
+  for (i = 0; i < o->n_fields; i++)
+    for (t = o->fields[i]; t != 0; t = tie(t)->chain)
+      mwi_host_release(e, &tie(t)->key);
+  mwi_column_drop(e, &o->members.items, MWI_PAGE * sizeof(mwi_member));
+  mwi_column_drop(e, &o->ties.items, MWI_PAGE * sizeof(mwi_tie));
+  mwi_free(e, o->heads, o->n_heads * sizeof(*o->heads));
+  mwi_free(e, o->fields, o->n_fields * sizeof(*o->fields));
+  memset(o, 0, sizeof(*o));
+}
+
+void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj) {
+  uint32_t m = mwi_outline_find(o, obj);
+  if (m == 0) return;
+  end_outs(e, o, m);
+  member(m)->unseen = 1;
+  member(m)->stale = member(m)->known;
+  to_tell(o, m);
+  to_scan(o, m);
+}
+
+void mwi_outline_look(mw_engine *e, mwi_outline *o) {
+  uint32_t m;
+  o->looks++;
+  for (m = o->doubt; m != 0; m = member(m)->doubt) {
+    if (member(m)->lost && member(m)->unseen) to_scan(o, m);
+    member(m)->lost = 0;
+  }
+  for (m = o->scan; m != 0; m = member(m)->scan)
+    if (member(m)->unseen) end_outs(e, o, m);
+}
+
+/* Has the member a way from the root, without one of the ties in doubt? */
+static int has_way(const mwi_outline *o, uint32_t m) {
+  while (member(m)->via != 0) m = tie(member(m)->via)->parent;
+  return m == o->root;
+}
+
+/* Gives the member a way that does not lead through others in doubt. */
+static void find_way(mwi_outline *o, uint32_t m) {
+  uint32_t i;
+  for (i = member(m)->ins; i != 0; i = tie(i)->next_in) {
+    if (!has_way(o, tie(i)->parent)) continue;
+    member(m)->via = i;
+    return;
+  }
+}
+
+/* The member is lost, with all whose way leads through the member. */
+static void lose(mwi_outline *o, uint32_t m) {
+  uint32_t work = m, i;
+  member(m)->lost = 1;
+  member(m)->work = 0;
+  while (work != 0) {
+    m = work;
+    work = member(m)->work;
+    for (i = member(m)->outs; i != 0; i = tie(i)->next_out) {
+      mwi_member *child = member(tie(i)->child);
+      if (child->via != i) continue;
+      child->via = 0;
+      child->lost = 1;
+      doubt(o, tie(i)->child);
+      child->work = work;
+      work = tie(i)->child;
+    }
+  }
+}
+
+/* A lost member has a way if a tie comes from a member that is not lost. */
+static void find_again(mwi_outline *o, uint32_t m) {
+  uint32_t i = member(m)->ins;
+  while (i != 0 && member(tie(i)->parent)->lost) i = tie(i)->next_in;
+  if (i != 0) regain(o, m, i);
+}
+
+void mwi_outline_resolve(mwi_outline *o) {
+  uint32_t m;
+  for (m = o->doubt; m != 0; m = member(m)->doubt)
+    if (member(m)->via == 0) find_way(o, m);
+  for (m = o->doubt; m != 0; m = member(m)->doubt)
+    if (member(m)->via == 0 && !member(m)->lost) lose(o, m);
+  for (m = o->doubt; m != 0; m = member(m)->doubt)
+    if (member(m)->lost) find_again(o, m);
+}
+
+uint32_t mwi_outline_next(mwi_outline *o) {
+  uint32_t m;
+  while ((m = o->scan) != 0) {
+    if (member(m)->unseen && !member(m)->lost) return m;
+    o->scan = member(m)->scan;
+    member(m)->scans = 0;
+  }
+  return 0;
+}
+
+void mwi_outline_seen(mwi_outline *o, uint32_t m) { member(m)->unseen = 0; }
+
+void mwi_outline_settle(mw_engine *e, mwi_outline *o) {
+  uint32_t m, next;
+  for (m = o->came; m != 0; m = member(m)->came) {
+    member(m)->comes = member(m)->stale = 0;
+    member(m)->known = 1;
+  }
+  for (m = o->scan; m != 0; m = member(m)->scan) member(m)->scans = 0;
+  for (m = o->doubt; m != 0; m = next) {
+    next = member(m)->doubt;
+    member(m)->doubted = 0;
+    if (!member(m)->lost) continue;
+    while (member(m)->ins != 0) end_tie(e, o, member(m)->ins);
+    end_outs(e, o, m);
+    free_member(o, m);
+  }
+  o->doubt = o->last_doubt = o->scan = o->came = 0;
+}
+
+/* }====================================================== */

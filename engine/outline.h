@@ -1,0 +1,88 @@
+/*
+** outline.h - what a reader knows of the objects below a root.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWI_OUTLINE_H
+#define MWI_OUTLINE_H
+
+#include "moonwatch.h"
+
+/* An object below the root, or the root itself. */
+typedef struct mwi_member {
+  uint32_t chain; /* the next in the table; of a free member, the next */
+  uint32_t known : 1;  /* has the reader been told, in an earlier look? */
+  uint32_t stale : 1;  /* may the member have been written unseen? */
+  uint32_t lost : 1;   /* is there no way? */
+  uint32_t unseen : 1; /* are the fields still to be linked? */
+  uint32_t doubted : 1, scans : 1, comes : 1; /* is it in the lists? */
+  mw_handle obj;
+  uint32_t told;      /* the look in which the reader was told of it all */
+  uint32_t via;       /* the tie by which there is a way from the root */
+  uint32_t ins, outs; /* ties to this member, and from this member */
+  uint32_t doubt;     /* lists: members without `via`, at some time, */
+  uint32_t scan;      /* whose fields are still to be linked, */
+  uint32_t came;      /* and that the reader is to be told of */
+  uint32_t work;      /* of a walk: the next one */
+} mwi_member;
+
+/* A field of a member that holds a member. */
+typedef struct mwi_tie {
+  uint32_t chain; /* the next in the table; of a free tie, the next */
+  uint32_t parent, child;
+  uint32_t look; /* in which the field was written */
+  uint32_t next_in, prev_in, next_out, prev_out;
+  mw_value key;
+} mwi_tie;
+
+typedef struct mwi_outline {
+  mwi_pool members, ties;
+  uint32_t *heads, *fields; /* tables: of members, and of ties */
+  uint32_t n_heads, n_fields, n_members, n_ties;
+  uint32_t root;
+  uint32_t looks; /* how many have begun */
+  uint32_t doubt, last_doubt, scan, came; /* the lists */
+} mwi_outline;
+
+static inline mwi_member *mwi_member_at(const mwi_outline *o, uint32_t i) {
+  return (mwi_member *)mwi_pool_at(&o->members, i, sizeof(mwi_member));
+}
+
+static inline mwi_tie *mwi_tie_at(const mwi_outline *o, uint32_t i) {
+  return (mwi_tie *)mwi_pool_at(&o->ties, i, sizeof(mwi_tie));
+}
+
+/* Makes the root the only member, whose fields are to be linked. */
+MWI_API int mwi_outline_begin(mw_engine *e, mwi_outline *o, mw_handle root);
+
+/* Forgets all, and frees the memory. */
+MWI_API void mwi_outline_end(mw_engine *e, mwi_outline *o);
+
+/* Returns the member of an object, or 0. */
+MWI_API uint32_t mwi_outline_find(const mwi_outline *o, mw_handle obj);
+
+/* A look begins: what a look that failed has left open is open again. */
+MWI_API void mwi_outline_look(mw_engine *e, mwi_outline *o);
+
+/* The parent's field holds the child, which becomes a member, or (below) none.
+** A tie that is there already stays.  Returns the tie, 0 without memory. */
+MWI_API uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
+                                 const mw_value *key, mw_handle child,
+                                 int is_leaf);
+MWI_API void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
+                               const mw_value *key);
+
+/* Finds out which members have lost all ways from the root. */
+MWI_API void mwi_outline_resolve(mwi_outline *o);
+
+/* Returns the next member that has a way and whose fields are to be linked; 0
+** at the end.  The second function says that they are linked. */
+MWI_API uint32_t mwi_outline_next(mwi_outline *o);
+MWI_API void mwi_outline_seen(mwi_outline *o, uint32_t m);
+
+/* The object was perhaps written unseen. */
+MWI_API void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj);
+
+/* The look has ended: removes what is lost, and knows what came. */
+MWI_API void mwi_outline_settle(mw_engine *e, mwi_outline *o);
+
+#endif

@@ -1,0 +1,234 @@
+--- mw.recorder, mw.why: what was written, by whom, where and because of what.
+-- SPDX-License-Identifier: MIT
+--
+-- A recorder is a reader of the journal that reads nothing: the journal keeps
+-- what the recorder has not missed.  A recorder that has stopped has a look at
+-- the entries of that time instead.
+
+local check = require "moonwatch.check"
+local core = require "moonwatch.core"
+local past = require "moonwatch.recorder.past"
+local taken = require "moonwatch.recorder.taken"
+
+require "moonwatch.recorder.text"
+
+local private = core.private
+local now = private.now
+
+local Recorder, state_of, new = check.class "recorder"
+
+local recorder = {}
+
+-- The running recorders by the number of their begin; all copies of this file
+-- share the table.  A recorder that the program has dropped leaves the table.
+private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
+local running = private.recorders
+
+-- Returns the number of the recorder that was made last, or 0.
+local function last_number()
+  local last = 0
+  for number in pairs(running) do last = math.max(last, number) end
+  return last
+end
+
+-- The core asks for the names when a write comes and others execute than at the
+-- last write.
+private.paths(function(coroutine)
+  local names
+  for hierarchy in next, private.hierarchies or {} do
+    local path = coroutine and private.path_of(hierarchy, coroutine) or
+      hierarchy:path()
+    names = names and table.move(path, 1, #path, #names + 1, names) or path
+  end
+  return names or {}
+end)
+
+-- {======================================================
+-- Entries that are kept
+-- =======================================================
+
+-- Forgets what is older than the recorder's seconds.
+local function forget_old(self)
+  if not self.seconds then return end
+  local seq = private.entry_since(now() - self.seconds)
+  if not seq or seq <= private.reader_state(self.reader) then return end
+  private.seek_reader(self.reader, seq)
+  if self.taken then self.taken:forget(seq - 1) end
+end
+
+-- Returns the numbers of the first and the last entry.
+local function range(self)
+  if self.look then return self.first, self.last end
+  forget_old(self)
+  local first, _, last = private.reader_state(self.reader)
+  return first, last
+end
+
+--- Returns an iterator of the entries, those with the number `seq` and later.
+-- What was taken back stands where that happened.
+function Recorder:entries(seq)
+  self = state_of(self, "entries")
+  check.argument(seq == nil or math.type(seq) == "integer", 1, "entries",
+    "integer", seq)
+  local first, last = range(self)
+  local from = math.max(first, seq or first)
+  local delivered = private.look_entries(
+    self.look or (private.look(from, last)), from)
+  if not self.taken then return delivered end
+  return self.taken:between(delivered, math.max(seq or 0, 0))
+end
+
+--- Returns how many entries there are.
+function Recorder:len()
+  self = state_of(self, "len")
+  local first, last = range(self)
+  return last - first + 1 + (self.taken and self.taken:len() or 0)
+end
+
+Recorder.__len = Recorder.len
+
+--- Returns how many entries were forgotten because there was no room.
+function Recorder:lost()
+  self = state_of(self, "lost")
+  local lost = self.missed or select(2, private.reader_state(self.reader))
+  return lost + (self.taken and self.taken.lost or 0)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Beginning and ending
+-- =======================================================
+
+local tell_taken
+
+-- Recorders keep what is taken back.
+local function keep_taken(entries, at)
+  for _, self in pairs(running) do
+    if self.taken then self.taken:keep(entries, at) end
+  end
+  tell_taken()
+end
+
+-- The core tells of what is taken back if a recorder keeps that; recorders may
+-- have been dropped since.
+function tell_taken()
+  for _, self in pairs(running) do
+    if self.taken then return private.keep_taken(keep_taken) end
+  end
+  private.keep_taken(nil)
+end
+
+-- What needs memory comes before the end, so an error on the way changes
+-- nothing.
+local function stop(self)
+  if self.look then return end
+  local first, last = range(self)
+  local lost = select(2, private.reader_state(self.reader))
+  local look = private.look(first, last)
+  private.stopped[self] = true
+  self.first, self.last, self.missed, self.look = first, last, lost, look
+  private.close_reader(self.reader)
+  running[self.number] = nil
+  tell_taken()
+end
+
+--- Ends the recording; the entries stay.
+function Recorder:stop() private.quietly(stop, state_of(self, "stop")) end
+
+function Recorder:__close() private.quietly(stop, state_of(self, "stop")) end
+
+local OPTIONS = {
+  capacity = "count", seconds = "number", where = "boolean",
+  scopes = "boolean", rolled_back = "boolean",
+}
+
+local CAPACITY = 65536
+
+--- Begins to record.
+function recorder.recorder(opts)
+  opts = check.options(opts, OPTIONS, 1, "recorder")
+  local capacity, seconds = opts.capacity or CAPACITY, opts.seconds
+  check.that(capacity > 0, 1, "recorder", "option 'capacity' is not positive")
+  check.that(not seconds or seconds > 0, 1, "recorder",
+    "option 'seconds' is not positive")
+  local state = { -- with all fields: `stop` needs no memory for them
+    seconds = seconds or false, look = false, missed = false, first = 1,
+    last = 0, reader = false, number = 0,
+    taken = opts.rolled_back and taken.new(capacity) or false,
+  }
+  local self = new(state)
+  private.quietly(function()
+    state.reader = private.open_reader(capacity, opts.where or false,
+      opts.scopes ~= false, true)
+    state.number = last_number() + 1
+    running[state.number] = state
+    if state.taken then tell_taken() end
+  end)
+  return self
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Questions
+-- =======================================================
+
+-- Returns the last delivered entry of a field that is kept.
+local function find_kept(self, obj, key)
+  for i = self.last - self.first + 1, 1, -1 do
+    local object, its_key = private.look_entry(self.look, i)
+    if rawequal(object, obj) and rawequal(its_key, key) then
+      return private.look_entries(self.look, self.first + i - 1)()
+    end
+  end
+end
+
+-- Likewise, while the recorder runs; or the last writer of what is there now.
+local function find_last(obj, key)
+  local seq = private.find_entry(obj, key)
+  if seq then return private.look_entries((private.look(seq, seq)))() end
+  local now = type(obj) == "table" and rawget(core.raw(obj), key)
+  if now == nil then return nil end
+  return private.kept_writer(obj, key, now)
+end
+
+local function why(self, obj, key)
+  local open = not self.look and private.open_entry(obj, key)
+  if open then return open end
+  local entry = self.look and find_kept(self, obj, key) or
+    not self.look and find_last(obj, key) or nil
+  if self.taken then
+    local taken_back, at = self.taken:find(obj, key)
+    if taken_back and at >= (entry and entry.seq or 0) then return taken_back end
+  end
+  return entry
+end
+
+--- Returns the entry of the last write to a field, or nil.
+function Recorder:why(obj, key)
+  return why(state_of(self, "why"), obj, key)
+end
+
+--- Likewise, of the running recorder that was made last.
+function recorder.why(obj, key)
+  check.dot("why", obj)
+  local its = running[last_number()]
+  if not its then return nil, "no recorder is running" end
+  return why(its, obj, key)
+end
+
+--- Returns what an object held after an entry.
+function Recorder:past(obj, seq, opts)
+  self = state_of(self, "past")
+  check.argument(type(obj) == "table", 1, "past", "table", obj)
+  check.argument(math.type(seq) == "integer", 2, "past", "integer", seq)
+  opts = check.options(opts, { deep = "boolean" }, 3, "past")
+  if self.look then return nil, "the recorder has stopped" end
+  local first, last = range(self)
+  return past.of(first, last, obj, seq, opts.deep)
+end
+
+-- }======================================================
+
+return recorder

@@ -1,0 +1,84 @@
+--- What was taken back, for a recorder that keeps this, too.
+-- SPDX-License-Identifier: MIT
+--
+-- The entries stand in a queue, each with the number of the entry that was
+-- delivered last when the transaction was taken back:
+--
+--     entries   e1  e2  e3  ...
+--     at        17  17  25  ...
+--               FIRST       LAST
+
+local Taken = {}
+Taken.__index = Taken
+
+function Taken.new(capacity)
+  return setmetatable({
+    capacity = capacity, first = 1, last = 0, lost = 0, at = {}, entries = {},
+  }, Taken)
+end
+
+function Taken:len() return self.last - self.first + 1 end
+
+local function drop_first(self)
+  self.at[self.first], self.entries[self.first] = nil, nil
+  self.first = self.first + 1
+end
+
+local function keep(self, entries, at)
+  for _, entry in ipairs(entries) do
+    local last = self.last + 1
+    self.at[last], self.entries[last] = at, entry
+    self.last = last
+    if self:len() > self.capacity then
+      drop_first(self)
+      self.lost = self.lost + 1
+    end
+  end
+end
+
+--- Keeps the entries of a transaction that was taken back, or loses those for
+-- which there is no memory.
+function Taken:keep(entries, at)
+  local last = self.last
+  if not pcall(keep, self, entries, at) then
+    self.lost = self.lost + #entries - (self.last - last)
+  end
+end
+
+--- Forgets what was taken back before the entry `at` was delivered.
+function Taken:forget(at)
+  while self.first <= self.last and self.at[self.first] < at do
+    drop_first(self)
+  end
+end
+
+--- Returns an iterator of the entries of `delivered`, from the number `from` on,
+-- and of what was taken back between these.
+function Taken:between(delivered, from)
+  local i = self.first
+  while i <= self.last and self.at[i] < from - 1 do i = i + 1 end
+  local waiting = delivered()
+  return function()
+    local at = self.at[i]
+    if at and (not waiting or at < waiting.seq) then
+      i = i + 1
+      return self.entries[i - 1]
+    end
+    local entry = waiting
+    if entry then waiting = delivered() end
+    return entry
+  end
+end
+
+--- Returns the last entry of a field, and when it was taken back; or nil.
+function Taken:find(obj, key)
+  for i = self.last, self.first, -1 do
+    local e = self.entries[i]
+    if rawequal(e.object, obj) and rawequal(e.key, key) and
+      e.kind ~= "metatable" and e.kind ~= "call" then
+      return e, self.at[i]
+    end
+  end
+end
+
+return Taken

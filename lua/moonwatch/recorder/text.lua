@@ -1,0 +1,155 @@
+--- An entry as a sentence: what was written, where, by whom and because of what.
+-- SPDX-License-Identifier: MIT
+--
+--     hp of Level.enemies.3: 10 -> 0, combat.lua:41, in Level > Combat
+--       because target of Level.player: nil -> Level.enemies.3, input.lua:17
+
+local core = require "moonwatch.core"
+local label = require "moonwatch.trace.label"
+local named = require "moonwatch.policy.named"
+local object_class = require "moonwatch.policy.object_class"
+
+local private = core.private
+local way, metatable = private.way, private.metatable
+
+local text = {}
+
+local LONGEST = 60 -- a string that is longer is cut
+local DEEPEST = 20 -- causes, one because of another
+
+local function is_word(key)
+  return type(key) == "string" and #key <= LONGEST and
+    key:find "^[%a_][%w_]*$" ~= nil
+end
+
+local ESCAPES = {
+  ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"', ["\\"] = "\\\\",
+}
+
+local function escape(c) return ESCAPES[c] or ("\\%d"):format(c:byte()) end
+
+-- Cuts between two characters of UTF-8.
+local function cut(s)
+  local short = s:sub(1, LONGEST)
+  if s:find("^[\x80-\xBF]", LONGEST + 1) then
+    short = short:gsub("[\xC0-\xFF][\x80-\xBF]*$", "")
+  end
+  return short .. "..."
+end
+
+local function quoted(s)
+  if #s > LONGEST then s = cut(s) end
+  return '"' .. s:gsub('[%c"\\]', escape) .. '"'
+end
+
+
+-- Returns what people call an object that is in no other object.
+local function own_name(obj, numbered)
+  local name = label.of(obj) or object_class.name(metatable(obj))
+  if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
+  return numbered and ("%s#%d"):format(name, core.id(obj)) or name
+end
+
+-- Returns the step of a way.  A key that is an object may be below itself.
+local function step_of(key)
+  if is_word(key) or math.type(key) == "integer" then return "." .. key end
+  local is_object = type(key) == "table" or type(key) == "userdata"
+  return "[" .. (is_object and own_name(key, true) or text.of_value(key)) .. "]"
+end
+
+--- Returns the name of an object: its name in a hierarchy, its way below a
+-- tracked root, or its class and number.
+function text.of_object(obj)
+  if obj == nil then return "an object that is gone" end
+  local name = label.in_hierarchy(obj)
+  if name then return name end
+  local root, keys = way(obj)
+  if root == nil then return own_name(obj, true) end
+  local steps = { own_name(root) }
+  for _, key in ipairs(keys) do steps[#steps + 1] = step_of(key) end
+  return table.concat(steps)
+end
+
+--- Returns a value as text; an object by its name.
+function text.of_value(value)
+  local kind = type(value)
+  if kind == "string" then return quoted(value) end
+  if value == core.null then return "null" end
+  if kind ~= "table" and kind ~= "userdata" and kind ~= "function" and
+    kind ~= "thread" then
+    return tostring(value)
+  end
+  if way(value) == nil and not label.in_hierarchy(value) and
+    metatable(value) == nil then
+    return ("%s#%d"):format(kind, core.id(value))
+  end
+  return text.of_object(value)
+end
+
+-- Returns the name of the class with a metatable.
+local function class_text(mt)
+  if type(mt) ~= "table" then return text.of_value(mt) end
+  local class = object_class.of_metatable(mt)
+  return named.name(class) or object_class.name(class) or
+    object_class.name(mt) or text.of_value(mt)
+end
+
+local function what_of(e)
+  local object = text.of_object(e.object)
+  if e.kind == "metatable" then return "class of " .. object end
+  local key = e.key
+  key = (is_word(key) or math.type(key) == "integer") and tostring(key) or
+    "[" .. text.of_value(key) .. "]"
+  return ("%s%s of %s"):format(key, e.kind == "call" and "()" or "", object)
+end
+
+-- Returns a line for one entry.
+local function line_of(e)
+  local value = e.kind == "metatable" and class_text or text.of_value
+  local parts = { ("%s: %s -> %s"):format(what_of(e), value(e.old),
+    value(e.new)) }
+  local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
+  if e.where then add("%s", e.where) end
+  if e.scope and e.scope[1] then
+    add("in %s", table.concat(e.scope, " > "))
+  end
+  if type(e.transaction) == "string" then
+    add('transaction "%s"', e.transaction)
+  elseif e.transaction then
+    add("transaction %d", e.transaction)
+  end
+  if e.origin then add("by %s", e.origin) end
+  if e.open then add "not committed yet" end
+  if e.rolled_back then add "rolled back" end
+  return table.concat(parts, ", ")
+end
+
+-- The recorders that have stopped; the program may have dropped some.
+private.stopped = private.stopped or setmetatable({}, { __mode = "k" })
+
+-- Returns the delivered entry with the number `seq`, or nil.
+local function entry_of(seq)
+  local look, n = private.look(seq, seq)
+  if n == 1 then return private.look_entries(look)() end
+  for its in pairs(private.stopped) do
+    if seq >= its.first and seq <= its.last then
+      return private.look_entries(its.look, seq)()
+    end
+  end
+end
+
+--- Returns an entry and its causes, a line each.
+function text.of(e)
+  local lines, seen = { line_of(e) }, {}
+  while e.because and not seen[e.because] and #lines <= DEEPEST do
+    seen[e.because] = true
+    e = entry_of(e.because)
+    if not e then break end
+    lines[#lines + 1] = "  because " .. line_of(e)
+  end
+  return table.concat(lines, "\n")
+end
+
+private.entry_text(function(e) return text.of(e) end)
+
+return text

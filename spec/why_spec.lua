@@ -1,0 +1,465 @@
+local misuse = require "spec.support.misuse"
+local mw = require "moonwatch"
+
+local function class(name)
+  local c = { __name = name }
+  c.__index = c
+  return c
+end
+
+-- Returns the number of the line that calls, plus `n`.
+local function line(n) return debug.getinfo(2, "l").currentline + (n or 0) end
+
+describe("mw.why", function()
+  it("returns the last write of a field, or nil", function()
+    local t = mw.track { a = 1 }
+    local r <close> = mw.recorder()
+    t.a = 2
+    t.a = 3
+    t.b = 1
+    assert.same({ 2, 3, "update" },
+      { mw.why(t, "a").old, mw.why(t, "a").new, mw.why(t, "a").kind })
+    assert.equal(mw.why(t, "a").seq, r:why(t, "a").seq)
+    t.a = nil
+    assert.equal("delete", mw.why(t, "a").kind)
+    assert.is_nil(mw.why(t, "c"))
+    assert.is_nil(mw.why({}, "a"))
+    mw.touch(t, "b")
+    assert.equal(1, mw.why(t, "b").new)
+  end)
+
+  it("takes keys of all types", function()
+    local long = ("long"):rep(30)
+    local keys = { "short", long, 1, 1 << 60, 1.5, -0.5, 1 / 0, true, false,
+      {}, print, coroutine.create(print), io.stdout, "a\0b", 2 ^ 53 }
+    local t = mw.track {}
+    local r = mw.recorder()
+    for i, key in ipairs(keys) do t[key] = i end
+    for _ = 1, 2 do
+      for i, key in ipairs(keys) do assert.equal(i, r:why(t, key).new) end
+      assert.equal(2, r:why(t, "long" .. long:sub(5)).new)
+      assert.equal(3, r:why(t, 1.0).new)
+      assert.is_nil(r:why(t, "1"))
+      assert.is_nil(r:why(t, {}))
+      assert.is_nil(r:why(t, 1.25))
+      assert.is_nil(r:why(t, nil))
+      assert.is_nil(r:why(t, 0 / 0))
+      r:stop()
+    end
+  end)
+
+  it("finds nothing of what is no object", function()
+    local r <close> = mw.recorder()
+    for _, value in ipairs { 5, "text", true, 1.5 } do
+      assert.is_nil(mw.why(value, "a"))
+      assert.is_nil(r:why(value, "a"))
+    end
+    assert.is_nil(mw.why(nil, "a"))
+    assert.is_nil(r:why())
+  end)
+
+  it("asks the running recorder that was made last", function()
+    assert.same({ nil, "no recorder is running" }, { mw.why({}, "a") })
+    local t = mw.track {}
+    local first <close> = mw.recorder()
+    t.a = 1
+    local taken <close> = mw.recorder { rolled_back = true }
+    mw.transaction(function()
+      t.a = 2
+      error "fails"
+    end)
+    assert.is_true(mw.why(t, "a").rolled_back)
+    assert.is_nil(first:why(t, "a").rolled_back)
+    taken:stop()
+    assert.equal(1, mw.why(t, "a").new)
+    first:stop()
+    assert.same({ nil, "no recorder is running" }, { mw.why(t, "a") })
+    assert.equal(1, first:why(t, "a").new)
+  end)
+
+  it("sees what open transactions wrote, of all coroutines", function()
+    local t = mw.track { a = 0 }
+    local r <close> = mw.recorder { where = true }
+    t.a = 1
+    local outer <close> = mw.begin "outer"
+    local e
+    mw.transaction("inner", function()
+      t.a = 2
+      e = mw.why(t, "a")
+    end)
+    assert.same({ true, 1, 2, "outer", t }, { e.open, e.old, e.new,
+      e.transaction, e.object })
+    assert.is_nil(e.seq)
+    assert.matches("not committed yet$", tostring(e))
+    assert.matches("^spec/why_spec.lua:%d+$", e.where)
+    local co = coroutine.wrap(function()
+      local tx <close> = mw.begin "other"
+      t.a = 3
+      coroutine.yield(tx)
+    end)
+    co()
+    assert.same({ true, 3, "outer" }, { r:why(t, "a").open,
+      r:why(t, "a").new, r:why(t, "a").transaction })
+    co()
+    assert.equal(2, mw.why(t, "a").new)
+    outer:rollback()
+    assert.is_nil(mw.why(t, "a").open)
+    assert.equal(1, mw.why(t, "a").new)
+  end)
+
+  it("sees what failed, for a recorder that keeps it", function()
+    local t = mw.track { a = 0 }
+    local r <close> = mw.recorder { rolled_back = true }
+    mw.transaction("fight", function()
+      t.a = 1
+      error "fails"
+    end)
+    local e = r:why(t, "a")
+    assert.same({ true, 1, "fight" }, { e.rolled_back, e.new, e.transaction })
+    t.a = 2
+    assert.equal(2, r:why(t, "a").new)
+    r:stop()
+    assert.equal(2, r:why(t, "a").new)
+  end)
+
+  it("knows the last writer when the ring has lost the entry", function()
+    local t, other = mw.track { a = 0 }, mw.track {}
+    local r <close> = mw.recorder { capacity = 10, where = true }
+    mw.origin("player", function()
+      mw.transaction("fight", function() t.a = 1 end)
+    end)
+    local at = line(-2)
+    for i = 1, 2000 do other.x = i end
+    local e = mw.why(t, "a")
+    assert.same({ 0, 1, "update", "player", "fight" },
+      { e.old, e.new, e.kind, e.origin, e.transaction })
+    assert.equal("spec/why_spec.lua:" .. at, e.where)
+    assert.equal(10, r:len())
+    t.a = nil
+    for i = 1, 2000 do other.x = i end
+    assert.is_nil(mw.why(t, "a"))
+  end)
+
+  it("is misused with a colon", function()
+    misuse("calling 'why' with a colon (use a dot: mw.why)", mw.why, mw, {}, 1)
+  end)
+end)
+
+describe("a cause", function()
+  it("is the write whose guard made the write", function()
+    local a, b, c = mw.track {}, mw.track {}, mw.track {}
+    mw.watch(a, function(_, _, _, new) b.x = new end, { once = false })
+    mw.watch(b, function() c.x, c.y = 1, 2 end,
+      { once = false, phase = "after" })
+    local r <close> = mw.recorder()
+    a.x = 5
+    local of_a, of_b = r:why(a, "x"), r:why(b, "x")
+    assert.is_nil(of_a.because)
+    assert.equal(of_a.seq, of_b.because)
+    assert.equal(of_b.seq, r:why(c, "x").because)
+    assert.equal(of_b.seq, r:why(c, "y").because)
+    a.plain = 1
+    b.free = 1
+    assert.is_nil(r:why(b, "free").because)
+  end)
+
+  it("is known for deep watches, paths, checks and functions", function()
+    local root = mw.track({ list = { { hp = 1 } } }, { deep = true })
+    local log = mw.track {}
+    mw.watch(root, function() log.deep = (log.deep or 0) + 1 end,
+      { deep = true, once = false })
+    mw.watch(root, function() log.path = 1 end,
+      { path = { "list", mw.any, "hp" }, once = false })
+    mw.watch(root.list[1], function() log.check = 1 end, { phase = "check" })
+    mw.watch(root.list[1], { invalidate = function() log.object = 1 end })
+    local r <close> = mw.recorder()
+    root.list[1].hp = 0
+    local seq = r:why(root.list[1], "hp").seq
+    for _, key in ipairs { "deep", "path", "check", "object" } do
+      assert.equal(seq, r:why(log, key).because, key)
+    end
+  end)
+
+  it("is nil until it is delivered, and where it never is", function()
+    local t, log = mw.track {}, mw.track {}
+    mw.watch(t, function()
+      coroutine.wrap(function()
+        log.x = (log.x or 0) + 1
+      end)()
+    end, { once = false })
+    local r <close> = mw.recorder()
+    mw.touch(t, "x")
+    assert.equal(1, r:why(log, "x").new)
+    assert.is_nil(r:why(log, "x").because)
+    mw.transaction(function()
+      t.x = 1
+      assert.is_true(r:why(log, "x").open)
+      assert.is_nil(r:why(log, "x").because)
+    end)
+    assert.equal(r:why(t, "x").seq, r:why(log, "x").because)
+  end)
+
+  it("is told of in a batch, too", function()
+    local t, log = mw.track {}, mw.track {}
+    mw.watch(t, function() log.x = 1 end, { once = false })
+    local r <close> = mw.recorder()
+    mw.batch(function()
+      t.x = 1
+      assert.is_nil(r:why(log, "x"))
+    end)
+    assert.equal(1, r:why(log, "x").new)
+    local because = r:why(log, "x").because
+    assert.is_true(because == nil or because == r:why(t, "x").seq)
+  end)
+
+  it("stays when its entry is read late", function()
+    local t, log = mw.track {}, mw.track {}
+    mw.watch(t, function() log.x = 1 end, { once = false })
+    local r <close> = mw.recorder { capacity = 2 }
+    t.x = 1
+    local list = {}
+    for e in r:entries() do list[#list + 1] = e end
+    local other = mw.track {}
+    for i = 1, 1000 do other.x = i end
+    assert.equal(list[2].seq, list[1].because)
+  end)
+
+  it("goes through a circle only once", function()
+    local a, b = mw.track { n = 0 }, mw.track { n = 0 }
+    local opts = { once = false, phase = "after" }
+    mw.watch(a, function() if b.n < 3 then b.n = b.n + 1 end end, opts)
+    mw.watch(b, function() if a.n < 3 then a.n = a.n + 1 end end, opts)
+    local r <close> = mw.recorder()
+    a.n = 1
+    for e in r:entries() do
+      local _, lines = tostring(e):gsub("\n", "\n")
+      assert.is_true(lines <= r:len())
+    end
+  end)
+end)
+
+describe("an entry as text", function()
+  it("says what was written, where, by whom and because of what", function()
+    local Level, Player = class "Level", class "Player"
+    local level = setmetatable({ enemies = { {}, {}, { hp = 10 } },
+      player = setmetatable({}, Player) }, Level)
+    mw.track(level, { deep = true })
+    local enemy, player = level.enemies[3], level.player
+    mw.watch(player, function(_, _, _, new) if new then new.hp = 0 end end,
+      { key = "target", once = false })
+    local r <close> = mw.recorder { where = true }
+    local at
+    mw.transaction("fight", function()
+      player.target = enemy
+      at = line(-1)
+    end)
+    assert.equal(([[
+hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
+  because target of Level.player: nil -> Level.enemies.3, ]] ..
+      [[spec/why_spec.lua:%d, transaction "fight"]]):format(at - 5, at),
+      tostring(mw.why(enemy, "hp")))
+    assert.equal(tostring(r:why(enemy, "hp")), tostring(mw.why(enemy, "hp")))
+  end)
+
+  it("has the origin, the scopes and the number of a transaction", function()
+    local t = mw.track(setmetatable({}, class "Thing"))
+    local h <close> = mw.hierarchy()
+    local update <close> = h:scope(setmetatable({}, class "Update"))
+    local r <close> = mw.recorder()
+    mw.origin("Bob", function() mw.transaction(function() t.x = 1 end) end)
+    local e = mw.why(t, "x")
+    assert.same({ "Update" }, e.scope)
+    assert.equal("x of Thing#" .. mw.id(t) .. ": nil -> 1, in Update, transaction " ..
+      e.transaction .. ", by Bob", tostring(e))
+    assert.is_truthy(update and r)
+  end)
+
+  it("names objects by hierarchy, way, class and number", function()
+    local h <close> = mw.hierarchy()
+    local named = setmetatable({ child = setmetatable({}, class "Child") },
+      class "Named")
+    local _ <close> = h:scope(named)
+    local _ <close> = h:scope(named.child)
+    local root = mw.track(setmetatable({ list = { { x = 1 } }, ["a b"] = {},
+      [1.5] = {}, [true] = {} }, class "Root"), { deep = true })
+    local single = mw.track(setmetatable({}, class "Single"))
+    local plain = mw.track {}
+    mw.track(named.child)
+    local r <close> = mw.recorder { scopes = false }
+    for text, obj in pairs {
+      ["Named.child"] = named.child, ["Root.list.1"] = root.list[1],
+      ['Root["a b"]'] = root["a b"], ["Root[1.5]"] = root[1.5],
+      ["Root[true]"] = root[true], Root = root,
+      ["Single#" .. mw.id(single)] = single, ["table#" .. mw.id(plain)] = plain,
+    } do
+      obj.x = root.list
+      assert.equal(("x of %s: "):format(text),
+        tostring(r:why(obj, "x")):match "^.-: ")
+      assert.matches("%-> Root.list$", tostring(r:why(obj, "x")))
+    end
+    single.x = setmetatable({}, class "Loose")
+    assert.matches("%-> Loose#%d+$", tostring(r:why(single, "x")))
+  end)
+
+  it("shows values of all types on one line", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    local function text(value)
+      t.x = nil
+      t.x = value
+      return (tostring(r:why(t, "x")):match "nil %-> (.*)")
+    end
+    for value, expected in pairs {
+      [5] = "5", [1.5] = "1.5", [true] = "true", [mw.null] = "null",
+      short = '"short"', ['"\\'] = '"\\"\\\\"', ["a\n\r\t\0"] = '"a\\n\\r\\t\\0"',
+      [("x"):rep(100)] = '"' .. ("x"):rep(60) .. '..."',
+      [("ü"):rep(100)] = '"' .. ("ü"):rep(30) .. '..."',
+      ["x" .. ("ü"):rep(100)] = '"x' .. ("ü"):rep(29) .. '..."',
+    } do
+      assert.equal(expected, text(value))
+    end
+    assert.matches("^function#%d+$", text(print))
+    assert.matches("^thread#%d+$", text(coroutine.create(print)))
+    assert.matches("^table#%d+$", text({}))
+    assert.equal("false", text(false))
+    assert.equal("1.0", text(1.0))
+    local evil = setmetatable({}, { __tostring = error, __name = 5,
+      __index = error, __eq = error })
+    assert.matches("^table#%d+$", text(evil))
+  end)
+
+  it("shows keys of all types", function()
+    local t, key = mw.track {}, {}
+    local r <close> = mw.recorder()
+    for k, expected in pairs { word = "word", [3] = "3", [-3] = "-3",
+      ["two words"] = '["two words"]', [1.5] = "[1.5]", [true] = "[true]",
+      ["1"] = '["1"]', [key] = "[table#" .. mw.id(key) .. "]",
+      [("k"):rep(100)] = '["' .. ("k"):rep(60) .. '..."]' } do
+      t[k] = 1
+      assert.equal(expected .. " of table#" .. mw.id(t) .. ": nil -> 1",
+        tostring(r:why(t, k)))
+    end
+  end)
+
+  it("tells of changes of class", function()
+    local t = mw.track(setmetatable({}, class "Old"))
+    local r <close> = mw.recorder()
+    mw.setmetatable(t, class "New")
+    mw.setmetatable(t, nil)
+    local texts = {}
+    for e in r:entries() do texts[#texts + 1] = tostring(e) end
+    assert.matches("^class of [%w#]+: Old %-> New$", texts[1])
+    assert.matches("^class of [%w#]+: New %-> nil$", texts[2])
+  end)
+
+  it("has at most a few causes", function()
+    local list = {}
+    for i = 1, 50 do list[i] = mw.track {} end
+    for i = 1, 49 do
+      mw.watch(list[i], function() list[i + 1].x = 1 end)
+    end
+    local r <close> = mw.recorder()
+    list[1].x = 1
+    local _, causes = tostring(r:why(list[50], "x")):gsub("because", "")
+    assert.is_true(causes >= 10 and causes < 49)
+  end)
+
+  it("needs no recorder that runs", function()
+    local t = mw.track(setmetatable({}, class "Thing"))
+    local r = mw.recorder()
+    t.x = 1
+    local e = r:why(t, "x")
+    r:stop()
+    assert.matches("^x of Thing#%d+: nil %-> 1$", tostring(e))
+    local other <close> = mw.recorder()
+    t.x = nil
+    r = nil
+    collectgarbage()
+    assert.matches("^x of Thing#%d+: nil %-> 1$", tostring(e))
+    assert.is_truthy(other)
+    assert.is_nil(r)
+  end)
+end)
+
+describe("scopes of an entry", function()
+  it("are those that are open, the outermost first", function()
+    mw.timing(true)
+    local t = mw.track {}
+    local Level, Child = class "Level", class "Child"
+    local level = setmetatable({ child = setmetatable({}, Child) }, Level)
+    local h <close> = mw.hierarchy()
+    local r <close> = mw.recorder()
+    local function scope()
+      t.x = (t.x or 0) + 1
+      return table.concat(r:why(t, "x").scope or {}, " > ")
+    end
+    assert.equal("", scope())
+    local frame <close> = mw.timed "frame"
+    h:enter(level)
+    local phase <close> = mw.timed "phase"
+    h:enter(level.child)
+    local inner <close> = mw.timed "inner"
+    assert.equal("frame > Level > phase > Level.child > inner", scope())
+    inner:close()
+    assert.equal("frame > Level > phase > Level.child", scope())
+    h:leave(level.child)
+    assert.equal("frame > Level > phase", scope())
+    phase:close()
+    h:leave(level)
+    frame:close()
+    assert.equal("", scope())
+    mw.timing(false)
+    mw.reset_times()
+    local unmeasured <close> = mw.timed "unmeasured"
+    assert.equal("", scope())
+    assert.is_truthy(unmeasured)
+  end)
+
+  it("belong to coroutines", function()
+    local t = mw.track {}
+    local h <close> = mw.hierarchy()
+    local r <close> = mw.recorder()
+    local function scope()
+      t.x = (t.x or 0) + 1
+      return table.concat(r:why(t, "x").scope or {}, " > ")
+    end
+    local a = coroutine.wrap(function()
+      local _ <close> = h:scope(setmetatable({}, class "A"))
+      coroutine.yield(scope())
+      coroutine.yield(scope())
+    end)
+    local b = coroutine.wrap(function()
+      local _ <close> = h:scope(setmetatable({}, class "B"))
+      coroutine.yield(scope())
+      coroutine.yield(scope())
+    end)
+    assert.equal("A", a())
+    assert.equal("B", b())
+    assert.equal("", scope())
+    assert.equal("A", a())
+    assert.equal("B", b())
+    a()
+    b()
+  end)
+
+  it("are an array of the program's own", function()
+    local t = mw.track {}
+    local h <close> = mw.hierarchy()
+    local _ <close> = h:scope(setmetatable({}, class "A"))
+    local r <close> = mw.recorder()
+    t.x, t.y = 1, 1
+    local list = {}
+    for e in r:entries() do list[#list + 1] = e end
+    list[1].scope[1] = "changed"
+    assert.same({ "A" }, list[2].scope)
+  end)
+
+  it("are not asked for without need", function()
+    local t = mw.track {}
+    local h <close> = mw.hierarchy()
+    local _ <close> = h:scope(setmetatable({}, class "A"))
+    local r <close> = mw.recorder { scopes = false }
+    t.x = 1
+    assert.is_nil(r:why(t, "x").scope)
+  end)
+end)
