@@ -322,6 +322,17 @@ function measures.looks(way)
   return both * 1e9 / n, alone * 1e9 / n
 end
 
+-- Microseconds of frames, with the garbage collected as it comes; as many times
+-- as the way says, and more.
+function measures.replay(way)
+  local run, times, more = made_by(ways.replays, way)
+  settle()
+  collectgarbage "restart"
+  local seconds = time(run)
+  collectgarbage "stop"
+  return (seconds * times + more) * 1e6
+end
+
 -- Bytes that Lua and the library have for a step.
 function measures.live_history(way)
   local run = ways.histories[way]()
@@ -674,7 +685,7 @@ local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, statements = 20, first_watch = 5,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, history = 5,
-  documents = 10,
+  replay = 20, documents = 10,
   plain = 5, scope = 5,
   calls = 20,
   examples = 5, more_examples = 5, guard = 5,

@@ -131,7 +131,47 @@ function histories.history()
   end, function() history:undo() end, function() history:redo() end
 end
 
+-- Frames that are run again ---------------------------------------------
+
+local OBJECTS, FRAMES, WRITES = 50000, 8, 200
+
+-- Frames in a world that is tracked deeply.  Returns the world, a frame, and
+-- what comes before each frame.
+local function new_frames()
+  local list, seed = {}, 1
+  for i = 1, OBJECTS do list[i] = { hp = i } end
+  local world = mw.track({ list = list }, { deep = true })
+  return world, function()
+    local units = world.list
+    for _ = 1, WRITES do
+      seed = (seed * 1103515245 + 12345) % 2147483648
+      units[seed % OBJECTS + 1].hp = seed
+    end
+  end, function(n) seed = n end
+end
+
+-- Each returns a function that runs the frames, and how often its time counts,
+-- and with how many seconds more.
+local replays = {}
+
+function replays.frames()
+  local _, frame, before = new_frames()
+  return function()
+    for n = 1, FRAMES do
+      before(n)
+      frame()
+    end
+  end, 3, 0.002
+end
+
+function replays.checked()
+  local world, frame, before = new_frames()
+  local opts = { frames = FRAMES, before = before }
+  return function() assert(mw.check_replay(world, frame, opts)) end, 1, 0
+end
+
 return function(ways)
+  ways.replays = replays
   for name, way in pairs(statements) do ways.statements[name] = way end
   ways.histories = histories
 end

@@ -992,6 +992,18 @@ return {
   { "mw.reset_frames()", [[Goes back to frame 0.]] },
 },
 
+{ page = "costs", title = "Costs",
+  { "mw.memory() -> memory: moonwatch.Memory", [[Returns the bytes that the
+    library has allocated beside what Lua counts.]] },
+  { class = "moonwatch.Memory", [[Bytes by part.]],
+    { "objects: integer", [[Identities, tags of clocks, records of objects.]] },
+    { "watches: integer", [[Watches, and what is below what.]] },
+    { "journal: integer", [[What transactions and readers have recorded.]] },
+    { "names: integer", [[Hierarchies: stacks, names and tapes.]] },
+    { "traces: integer", [[The events and texts of traces.]] },
+    { "total: integer", [[The sum.]] } },
+},
+
 { page = "small", title = "Small things",
   { "mw.once(max?: integer, opts?: moonwatch.OnceOptions) -> seen: \z
       moonwatch.Seen", [[Returns a set that is called with a key: `seen(key)` is

@@ -703,8 +703,7 @@ static int verify_readers(mw_engine *e) {
     const mwi_reader_page *page =
         part->pages[seq / MWI_READER_PAGE % part->n_pages];
     holds(page != NULL);
-    holds((page->entries[seq % MWI_READER_PAGE].kind & ~MWI_BEGINS) <
-          MW_KINDS);
+    holds((page->entries[seq % MWI_READER_PAGE].kind & ~MWI_BEGINS) < MW_KINDS);
   }
   return MW_OK;
 }

@@ -88,6 +88,18 @@ void mwi_clock_close(mw_engine *e) {
   mwi_free(e, part->clocks, part->size * sizeof(mwi_clock));
 }
 
+size_t mwi_clock_bytes(const mw_engine *e) {
+  const mwi_clocks *part = &e->clock;
+  size_t bytes = part->size * sizeof(mwi_clock);
+  uint32_t i;
+  for (i = 0; i < part->n; i++) {
+    const mwi_clock *clock = clock_of(e, i);
+    bytes += mwi_column_bytes(&clock->tags, sizeof(mwi_clock_page));
+    if (clock->name != NULL) bytes += clock->len + 1;
+  }
+  return bytes;
+}
+
 /* }====================================================== */
 
 /* {======================================================

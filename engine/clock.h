@@ -55,4 +55,7 @@ static inline int mwi_clock_stamp(const mwi_clock *clock, uint32_t slot) {
 /* Removes the tags of all clocks from a slot. */
 MWI_API void mwi_clock_forget(mw_engine *e, uint32_t slot);
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_clock_bytes(const mw_engine *e);
+
 #endif

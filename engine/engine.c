@@ -16,6 +16,7 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   memset(e, 0, sizeof(mw_engine));
   e->alloc = alloc;
   e->ud = ud;
+  e->bytes = sizeof(mw_engine);
   e->tree.woken = 1;
   e->reader.first = 1;
   e->past.stamp = UINT64_C(1) << 32 | 1; /* age 1, generation 0 */
@@ -45,6 +46,7 @@ void *mwi_resize(mw_engine *e, void *p, size_t osize, size_t nsize) {
   mwi_quiet_begin(e);
   p = e->alloc(e->ud, p, osize, nsize);
   mwi_quiet_end(e);
+  if (p != NULL || nsize == 0) e->bytes += nsize - osize;
   return p;
 }
 
@@ -79,6 +81,10 @@ void mwi_klib_free(mw_engine *e, void *p) {
   mwi_resize(e, block, (size_t)block->size, 0);
 }
 
+size_t mwi_klib_bytes(const void *p) {
+  return (p == NULL) ? 0 : (size_t)((const header *)p - 1)->size;
+}
+
 void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
                size_t width) {
   uint32_t bigger = (*size == 0) ? MIN_ARRAY : *size * 2;
@@ -87,4 +93,15 @@ void *mwi_grow(mw_engine *e, void *p, uint32_t used, uint32_t *size,
   p = mwi_resize(e, p, *size * width, bigger * width);
   if (p != NULL) *size = bigger;
   return p;
+}
+
+void mw_memory_info(const mw_engine *e, mw_memory *memory) {
+  memory->objects = sizeof(mw_engine) + mwi_identity_bytes(e) +
+                    mwi_clock_bytes(e) + mwi_object_bytes(e);
+  memory->watches = mwi_watch_bytes(e) + mwi_tree_bytes(e);
+  memory->journal =
+      mwi_journal_bytes(e) + mwi_reader_bytes(e) + mwi_past_bytes(e);
+  memory->names = mwi_hierarchy_bytes(e);
+  memory->traces = mwi_trace_bytes(e);
+  memory->total = e->bytes;
 }

@@ -35,6 +35,7 @@
 struct mw_engine {
   mw_alloc alloc;
   void *ud;
+  size_t bytes; /* allocated, with the engine itself */
   mwi_identity identity;
   mwi_clocks clock;
   mwi_watches watch;
@@ -74,6 +75,9 @@ MWI_API void mwi_free(mw_engine *e, void *p, size_t size);
 ** blocks store their own. */
 MWI_API void *mwi_klib_resize(mw_engine *e, void *p, size_t nsize);
 MWI_API void mwi_klib_free(mw_engine *e, void *p);
+
+/* Returns the bytes of such a block, or 0 for NULL. */
+MWI_API size_t mwi_klib_bytes(const void *p);
 
 /*
 ** Makes room for one more element in an array of `*size` elements of `width`

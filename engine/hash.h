@@ -43,4 +43,9 @@
 #define mwi_klib_clear(h) \
   (kfree((h)->flags), kfree((void *)(h)->keys), kfree((void *)(h)->vals))
 
+/* Returns the bytes of the contents of a table. */
+#define mwi_klib_table_bytes(h) \
+  (mwi_klib_bytes((h)->flags) + mwi_klib_bytes((h)->keys) + \
+   mwi_klib_bytes((h)->vals))
+
 #endif

@@ -81,6 +81,28 @@ void mwi_hierarchy_close(mw_engine *e) {
   mwi_free(e, e->scope.all, e->scope.size * sizeof(e->scope.all));
 }
 
+static size_t stack_bytes(const mwi_hierarchy *h) {
+  size_t bytes = 0;
+  uint32_t i, j;
+  for (i = 0; i < h->stacks.n; i++)
+    for (j = 0; j < MWI_PAGE && page_of(h, i) != NULL; j++)
+      bytes += page_of(h, i)[j].size * sizeof(mw_frame);
+  return bytes;
+}
+
+size_t mwi_hierarchy_bytes(const mw_engine *e) {
+  const mwi_hierarchies *part = &e->scope;
+  size_t bytes = part->size * sizeof(*part->all);
+  uint32_t i;
+  for (i = 0; i < part->n; i++) {
+    const mwi_hierarchy *h = part->all[i];
+    if (h == NULL) continue;
+    bytes += sizeof(*h) + mwi_column_bytes(&h->stacks, STACKS) +
+             mwi_column_bytes(&h->names, NAMES) + stack_bytes(h);
+  }
+  return bytes;
+}
+
 /* }====================================================== */
 
 /* {======================================================

@@ -113,4 +113,7 @@ static inline void mwi_hierarchy_pop(mwi_hierarchy *h, mwi_stack *stack) {
   if (element->stack == mw_slot(stack->thread)) element->at = frame->before;
 }
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_hierarchy_bytes(const mw_engine *e);
+
 #endif

@@ -201,6 +201,17 @@ void mwi_identity_close(mw_engine *e) {
   mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
 }
 
+size_t mwi_identity_bytes(const mw_engine *e) {
+  const mwi_identity *part = &e->identity;
+  size_t bytes = SHARDS * (sizeof(*part->shards) + sizeof(*part->serials));
+  uint32_t i;
+  for (i = 0; i < SHARDS; i++)
+    bytes += mwi_klib_table_bytes(&part->shards[i].table) +
+             mwi_klib_table_bytes(&part->serials[i].table);
+  return bytes + part->n_pages * sizeof(mwi_identity_page) +
+         part->size_pages * sizeof(*part->pages);
+}
+
 /* Takes `slot`, the first free slot or `top`, out of the free slots. */
 static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
   if (slot == part->top)

@@ -82,4 +82,7 @@ static inline mw_handle mwi_identity_handle(const mwi_identity *part,
   return (mw_handle)(age ^ MWI_TAKEN) << 32 | slot;
 }
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_identity_bytes(const mw_engine *e);
+
 #endif

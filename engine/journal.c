@@ -1023,3 +1023,15 @@ void mwi_journal_close(mw_engine *e) {
   mwi_free(e, part->stakes, part->size_stakes * sizeof(*part->stakes));
   mwi_free(e, part->heads, part->n_heads * sizeof(*part->heads));
 }
+
+size_t mwi_journal_bytes(const mw_engine *e) {
+  const mwi_journal *part = &e->journal;
+  size_t bytes = part->size_logs * sizeof(*part->logs) +
+                 part->size_owners * sizeof(*part->owners) +
+                 part->size_stakes * sizeof(*part->stakes) +
+                 part->n_heads * sizeof(*part->heads);
+  uint32_t i;
+  for (i = 1; i <= part->n_logs; i++)
+    bytes += part->logs[i].size * sizeof(mw_entry);
+  return bytes;
+}

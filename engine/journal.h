@@ -139,4 +139,7 @@ MWI_API int mwi_journal_undone(const mw_engine *e, mwi_undone *walk);
 
 MWI_API void mwi_journal_close(mw_engine *e);
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_journal_bytes(const mw_engine *e);
+
 #endif

@@ -109,6 +109,21 @@ MW_API mw_engine *mw_engine_open(mw_alloc alloc, void *ud);
 ** this function. */
 MW_API void mw_engine_close(mw_engine *e);
 
+/* What an engine has allocated, in bytes, by part. */
+typedef struct mw_memory {
+  size_t objects; /* identities, generations, records of objects */
+  size_t watches; /* watches, and what is below what */
+  size_t journal; /* what owners and readers have */
+  size_t names;   /* hierarchies */
+  size_t traces;
+  size_t total; /* of all; with Lua, also what its binding has allocated */
+  size_t size;  /* see mw_host_set */
+} mw_memory;
+
+/* Fills `*memory`, whose `size` the caller has set.  Looks at each page, and at
+** each text of a trace. */
+MW_API void mw_memory_info(const mw_engine *e, mw_memory *memory);
+
 /* }====================================================== */
 
 /* {======================================================
@@ -352,12 +367,12 @@ enum mw_kind {
 typedef struct mw_change {
   mw_value key;
   int kind;
-  int same;       /* does the new value equal the old one? */
-  int flags_only; /* do only watches with MW_FLAG hear the change? */
-  void *host;     /* for the host's use, in `mw_call` */
+  int same;        /* does the new value equal the old one? */
+  int flags_only;  /* do only watches with MW_FLAG hear the change? */
+  void *host;      /* for the host's use, in `mw_call` */
   uint64_t number; /* see mw_change_number; 0 at first */
-  uint32_t node;  /* the engine's, for `mw_change_path`; 0 at first; */
-  uint32_t reach; /* likewise: the reach of a deep watch with a filter */
+  uint32_t node;   /* the engine's, for `mw_change_path`; 0 at first; */
+  uint32_t reach;  /* likewise: the reach of a deep watch with a filter */
 } mw_change;
 
 /*

@@ -101,3 +101,7 @@ int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age) {
 void mwi_past_close(mw_engine *e) {
   mwi_free(e, e->past.moves, e->past.size * sizeof(mw_move));
 }
+
+size_t mwi_past_bytes(const mw_engine *e) {
+  return e->past.size * sizeof(mw_move);
+}

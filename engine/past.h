@@ -23,4 +23,7 @@ typedef struct mwi_past {
 
 MWI_API void mwi_past_close(mw_engine *e);
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_past_bytes(const mw_engine *e);
+
 #endif

@@ -35,6 +35,14 @@ void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size) {
   column->n = 0;
 }
 
+size_t mwi_column_bytes(const mwi_column *column, size_t size) {
+  size_t bytes = column->n * sizeof(void *);
+  uint32_t i;
+  for (i = 0; i < column->n; i++)
+    if (column->pages[i] != NULL) bytes += size;
+  return bytes;
+}
+
 uint32_t mwi_pool_take(mw_engine *e, mwi_pool *pool, size_t width) {
   uint32_t i = pool->free;
   if (i != 0) {

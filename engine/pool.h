@@ -37,6 +37,9 @@ MWI_API void *mwi_column_need(mw_engine *e, mwi_column *column, uint32_t index,
 /* Frees all pages, of `size` bytes. */
 MWI_API void mwi_column_drop(mw_engine *e, mwi_column *column, size_t size);
 
+/* Returns the bytes of a column with pages of `size` bytes. */
+MWI_API size_t mwi_column_bytes(const mwi_column *column, size_t size);
+
 typedef struct mwi_pool {
   mwi_column items;
   uint32_t n;    /* numbers from 1 to n have been used */

@@ -140,7 +140,8 @@ static int need_page(mw_engine *e) {
   mwi_reader_page **page = ring_page(part, part->last + 1);
   uint32_t i;
   if (*page != NULL) return 1;
-  if (part->spare == NULL) part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
+  if (part->spare == NULL)
+    part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
   while (part->spare == NULL && part->first <= part->last) {
     for (i = 0; i < part->n; i++) {
       mwi_reader *r = &part->list[i];
@@ -431,4 +432,15 @@ void mwi_reader_close(mw_engine *e) {
   }
   free_pages(e);
   mwi_free(e, part->list, part->size * sizeof(*part->list));
+}
+
+size_t mwi_reader_bytes(const mw_engine *e) {
+  const mwi_readers *part = &e->reader;
+  size_t bytes =
+      part->size * sizeof(*part->list) + part->n_pages * sizeof(*part->pages);
+  uint32_t i;
+  if (part->spare != NULL) bytes += PAGE_SIZE;
+  for (i = 0; i < part->n_pages; i++)
+    if (part->pages[i] != NULL) bytes += PAGE_SIZE;
+  return bytes;
 }

@@ -40,11 +40,11 @@ typedef struct mwi_reader {
 typedef struct mwi_readers {
   mwi_reader *list;
   uint32_t n, size;
-  uint32_t open;         /* number of open readers */
+  uint32_t open;           /* number of open readers */
   mwi_reader_page **pages; /* by number / MWI_READER_PAGE, modulo `n_pages` */
   uint32_t n_pages;
   mwi_reader_page *spare; /* a page, or NULL */
-  uint64_t first, last; /* the numbers of the entries that are kept */
+  uint64_t first, last;   /* the numbers of the entries that are kept */
 } mwi_readers;
 
 /* Does anybody read what is delivered? */
@@ -75,5 +75,8 @@ MWI_API uint64_t mwi_reader_find(const mw_engine *e, uint64_t first,
 MWI_API void mwi_reader_lose(mw_engine *e);
 
 MWI_API void mwi_reader_close(mw_engine *e);
+
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_reader_bytes(const mw_engine *e);
 
 #endif

@@ -97,6 +97,29 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
   return MW_OK;
 }
 
+static size_t names_bytes(const mwi_trace_names *names) {
+  size_t bytes = names->size * sizeof(mwi_trace_name) +
+                 names->size_table * sizeof(uint32_t);
+  uint32_t i;
+  for (i = 1; i < names->n; i++)
+    if (names->list[i].text != NULL) bytes += names->list[i].len;
+  return bytes;
+}
+
+size_t mwi_trace_bytes(const mw_engine *e) {
+  const mw_trace *t;
+  size_t bytes = 0;
+  for (t = e->trace.first; t != NULL; t = t->next) {
+    uint64_t i, n = (t->n < t->capacity) ? t->n : t->capacity;
+    bytes += sizeof(*t) + (size_t)t->capacity * sizeof(mwi_trace_event) +
+             names_bytes(&t->names) + names_bytes(&t->texts) +
+             names_bytes(&t->objects);
+    for (i = 0; i < n; i++)
+      if (t->events[i].text != NULL) bytes += t->events[i].n;
+  }
+  return bytes;
+}
+
 void mw_trace_close(mw_engine *e, mw_trace *t) {
   mw_trace **link = &e->trace.first;
   if (t == NULL) return;

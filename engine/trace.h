@@ -118,4 +118,7 @@ static inline const mwi_trace_event *mwi_trace_event_at(const mw_trace *t,
   return &t->events[i % t->capacity];
 }
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_trace_bytes(const mw_engine *e);
+
 #endif

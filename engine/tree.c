@@ -279,6 +279,17 @@ void mwi_tree_close(mw_engine *e) {
   mwi_column_drop(e, &part->reaches.items, MWI_PAGE * sizeof(mwi_reach));
 }
 
+size_t mwi_tree_bytes(const mw_engine *e) {
+  const mwi_tree *part = &e->tree;
+  size_t bytes =
+      mwi_column_bytes(&part->nodes.items, MWI_PAGE * sizeof(mwi_node)) +
+      mwi_column_bytes(&part->links.items, MWI_PAGE * sizeof(mwi_link)) +
+      mwi_column_bytes(&part->reaches.items, MWI_PAGE * sizeof(mwi_reach));
+  if (part->table == NULL) return bytes;
+  return bytes + sizeof(*part->table) +
+         mwi_klib_table_bytes(&part->table->table);
+}
+
 /* }====================================================== */
 
 /* {======================================================

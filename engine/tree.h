@@ -134,4 +134,7 @@ MWI_API mw_handle mwi_tree_released_since(mw_engine *e, uint32_t mark);
 MWI_API void mwi_tree_mark_released(mw_engine *e, uint32_t mark, int from,
                                     int to);
 
+/* Returns the bytes that the part has allocated. */
+MWI_API size_t mwi_tree_bytes(const mw_engine *e);
+
 #endif

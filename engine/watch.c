@@ -180,6 +180,20 @@ void mwi_watch_close(mw_engine *e) {
   mwi_column_drop(e, &part->fields.items, MWI_PAGE * sizeof(mwi_field));
 }
 
+size_t mwi_object_bytes(const mw_engine *e) {
+  return mwi_column_bytes(&e->watch.records, RECORDS);
+}
+
+size_t mwi_watch_bytes(const mw_engine *e) {
+  const mwi_watches *part = &e->watch;
+  size_t bytes =
+      mwi_column_bytes(&part->watches.items, MWI_PAGE * sizeof(mwi_watch)) +
+      mwi_column_bytes(&part->fields.items, MWI_PAGE * sizeof(mwi_field));
+  if (part->table == NULL) return bytes;
+  return bytes + sizeof(*part->table) +
+         mwi_klib_table_bytes(&part->table->table);
+}
+
 /* }====================================================== */
 
 /* {======================================================

@@ -198,4 +198,8 @@ static inline int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
   return (r->filter >> (hash >> 27) & 1) != 0 && mwi_field_exists(e, r, key);
 }
 
+/* Return the bytes that records, and watches, have allocated. */
+MWI_API size_t mwi_object_bytes(const mw_engine *e);
+MWI_API size_t mwi_watch_bytes(const mw_engine *e);
+
 #endif

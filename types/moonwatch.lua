@@ -1158,6 +1158,15 @@ function metrics:add_to_set(name, member) end
 ---@param n integer
 function metrics:top_n(name, key, value, n) end
 
+---Bytes by part.
+---@class moonwatch.Memory
+---@field objects integer Identities, tags of clocks, records of objects.
+---@field watches integer Watches, and what is below what.
+---@field journal integer What transactions and readers have recorded.
+---@field names integer Hierarchies: stacks, names and tapes.
+---@field traces integer The events and texts of traces.
+---@field total integer The sum.
+
 ---Options of `mw.once`.
 ---@class moonwatch.OnceOptions
 ---@field verbose? boolean `seen(key)` is always true, and its second result tells whether the set knew the key.
@@ -1656,6 +1665,10 @@ function mw.advance_frame() end
 
 ---Goes back to frame 0.
 function mw.reset_frames() end
+
+---Returns the bytes that the library has allocated beside what Lua counts.
+---@return moonwatch.Memory memory
+function mw.memory() end
 
 ---Returns a set that is called with a key: `seen(key)` is true the first time.
 ---Of more than `max` keys (4096), the set forgets the key that it was asked for

@@ -60,9 +60,10 @@ typedef struct mwb_known {
   uint32_t id, number;
 } mwb_known;
 
-typedef struct mwb_batch mwb_batch;   /* see batch.c */
-typedef struct mwb_origin mwb_origin; /* see origin.c */
-typedef struct mwb_feed mwb_feed;     /* see feed.c */
+typedef struct mwb_batch mwb_batch;     /* see batch.c */
+typedef struct mwb_origin mwb_origin;   /* see origin.c */
+typedef struct mwb_writers mwb_writers; /* see writers.c */
+typedef struct mwb_feed mwb_feed;       /* see feed.c */
 
 /* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
 ** number in held values: see delivery.c. */
@@ -182,13 +183,15 @@ enum {
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
   MWB_PATHS,      /* the function that returns the paths of hierarchies, */
-  MWB_WRITERS,    /* slot -> last writers: see writers.c */
+  MWB_WRITERS,    /* what last writers hold: see writers.c */
+  MWB_STOCK,      /* tables for pages and contexts, */
+  MWB_SITES,      /* function -> line -> place, weakly held */
   MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
   MWB_READER,     /* a reader, */
   MWB_LOOK,       /* what a reader has looked at, */
   MWB_ENTRY,      /* and an entry of that */
-  MWB_FEED,      /* the metatable of a feed */
+  MWB_FEED,       /* the metatable of a feed */
   MWB_VALUES      /* number of values */
 };
 
@@ -226,6 +229,7 @@ typedef struct mwb_state {
   mwb_coroutine *coroutine;  /* and its record, or NULL */
   mwb_coroutine *coroutines; /* with open transactions or batches */
   uint32_t n_coroutines;     /* how many these are */
+  uint32_t n_records;        /* and how many coroutines have a record */
   lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
   lua_CFunction close;       /* coroutine.close, */
   lua_CFunction wrapped;     /* and what coroutine.wrap returns */
@@ -235,23 +239,25 @@ typedef struct mwb_state {
   uint64_t orders; /* the number of transactions and batches that have begun */
   int lost;        /* may there be lost transactions to take back? */
   int looking;     /* does the next collection look for lost handles? */
-  mwb_known known[64]; /* cache: strings that a table holds */
-  mwb_call_site sites[64]; /* cache: places that a table holds */
+  mwb_known known[64];         /* cache: strings that a table holds */
+  mwb_call_site sites[64];     /* cache: places that a table holds */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
   mwb_coroutine *readers;      /* has the held values of the last page, */
   int readers_place;           /* in the registry */
   uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
   mwb_context context;
   mwb_taken taken;
-  uint32_t origins; /* the number of open origins */
-  mwb_feed *feeds;  /* the open feeds with a root */
-  uint32_t wheres;  /* the number of readers that want places, */
-  uint32_t scoped;  /* and of those that want scopes */
-  uint32_t keepers; /* and of those that ask for last writers, */
+  uint32_t origins;   /* the number of open origins */
+  mwb_feed *feeds;    /* the open feeds with a root */
+  uint32_t wheres;    /* the number of readers that want places, */
+  uint32_t scoped;    /* and of those that want scopes */
+  uint32_t keepers;   /* and of those that ask for last writers, */
   uint64_t kept_from; /* from this entry on */
-  int making;       /* is a context being made? */
-  uint32_t given;   /* the cause of the write that is being restored, or 0 */
-  int takes;        /* is there a function in MWB_TAKEN? */
+  mwb_writers *writers;
+  lua_Integer stock;   /* tables in MWB_STOCK */
+  int making;          /* is a context being made? */
+  uint32_t given;      /* the cause of the write that is being restored, or 0 */
+  int takes;           /* is there a function in MWB_TAKEN? */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */

@@ -140,6 +140,7 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
     return NULL;
   }
   *record = t;
+  s->n_records++;
   t->s = s;
   t->L = L;
   t->held.of = t;
@@ -175,6 +176,7 @@ static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (s->coroutine == t) s->running = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, t->place);
   mwi_free(s->engine, t, sizeof(*t));
+  s->n_records--;
 }
 
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {

@@ -12,7 +12,8 @@
 ** too, and contexts: see `push_context`.
 **
 ** No finaliser runs while an entry is delivered, for the engine is in the
-** middle of a call then.
+** middle of a call then.  So tables that may be needed are made before: they are
+** in stock.
 */
 #include "delivery.h"
 
@@ -26,7 +27,8 @@
 #include "writers.h"
 
 /* Calls the function below `args` arguments, and returns a status; an error is
-** on the top. */
+** on the top.  The collector begins a step when it runs again, so what is called
+** often has a stock of tables instead. */
 static int call_quickly(lua_State *L, int args) {
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
   lua_gc(L, LUA_GCSTOP, 0);
@@ -48,40 +50,77 @@ void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
 }
 
 /* {======================================================
+** The stock
+** ======================================================= */
+
+/* An entry that is delivered needs a table for its page, and one for its
+** context, at most. */
+#define LEAST 2
+
+void mwb_fill_stock(lua_State *L, mwb_state *s, size_t pages) {
+  while (s->stock < (lua_Integer)pages + LEAST) {
+    lua_createtable(L, 0, 4); /* finalisers may run, and use the stock */
+    mwb_push(L, s, MWB_STOCK);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, s->stock + 1);
+    lua_pop(L, 1);
+    s->stock++;
+  }
+}
+
+static void push_table(lua_State *L, mwb_state *s) {
+  if (s->stock == 0) {
+    lua_createtable(L, 0, 4);
+    return;
+  }
+  mwb_push(L, s, MWB_STOCK);
+  lua_rawgeti(L, -1, s->stock);
+  lua_pushnil(L);
+  lua_rawseti(L, -3, s->stock--);
+  lua_replace(L, -2);
+}
+
+/* Calls f(state, data), which needs no more than the stock, and returns a
+** status; an error is on the top. */
+static int call_with_stock(lua_State *L, mwb_state *s, lua_CFunction f,
+                           void *data) {
+  lua_pushcfunction(L, f);
+  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, data);
+  return (s->stock >= LEAST) ? lua_pcall(L, 2, 0, 0) : call_quickly(L, 2);
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Pages
 ** ======================================================= */
 
-static mwb_coroutine *need_readers(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t = s->readers;
-  if (t != NULL) return t;
+void mwb_open_delivery(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  if (s->readers != NULL) return;
   lua_pushboolean(L, 0);
   s->readers_place = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_newtable(L);
+  mwb_keep(L, s, MWB_PAGES);
+  lua_newtable(L);
+  mwb_keep(L, s, MWB_STOCK);
   t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
-  if (t == NULL) {
-    luaL_unref(L, LUA_REGISTRYINDEX, s->readers_place);
-    mwb_check(L, MW_NOMEM);
-    return NULL;
-  }
-  memset(t, 0, sizeof(*t));
+  if (t == NULL) mwb_check(L, MW_NOMEM);
   t->s = s;
   t->kept = 1;
   t->place = s->readers_place;
   t->held.of = t;
-  return s->readers = t;
+  s->readers = t;
 }
 
 /* new_page(state) */
 static int new_page(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  mwb_coroutine *t = need_readers(L, s);
+  mwb_coroutine *t = s->readers;
   uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
   mwb_push(L, s, MWB_PAGES);
-  if (lua_isnil(L, -1)) {
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    mwb_keep(L, s, MWB_PAGES);
-  }
-  lua_newtable(L);
+  push_table(L, s);
   lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
   lua_rawseti(L, -2, MWB_PAGETIME);
   lua_pushvalue(L, -1);
@@ -95,10 +134,9 @@ static int new_page(lua_State *L) {
 }
 
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
-  if (!mwb_page_is_ready(s)) {
-    lua_pushnil(L);
-    mwb_without_finalisers(L, s, new_page, NULL);
-  }
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  if (!mwb_page_is_ready(s) && call_with_stock(L, s, new_page, NULL) != LUA_OK)
+    lua_error(L);
   return &s->readers->held;
 }
 
@@ -273,9 +311,10 @@ static int is_present(lua_State *L, mwb_state *s) {
 }
 
 /* A name may be made by a function of the program, which may write: the writes
-** have no context. */
-static void renew_context(lua_State *L, mwb_state *s) {
+** have no context.  Finalisers run unless `quickly`. */
+static void renew_context(lua_State *L, mwb_state *s, int quickly) {
   mwb_context *its = &s->context;
+  int status;
   s->making = 1;
   its->of = L;
   its->id = 0;
@@ -285,19 +324,33 @@ static void renew_context(lua_State *L, mwb_state *s) {
   lua_pushcfunction(L, make_context);
   lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, L);
-  if (call_quickly(L, 2) == LUA_OK) {
-    s->making = 0;
-    return;
-  }
+  status = quickly ? call_quickly(L, 2) : lua_pcall(L, 2, 0, 0);
   s->making = 0;
+  if (status == LUA_OK) return;
   its->of = NULL;
   lua_error(L);
+}
+
+int mwb_make_ready(lua_State *L, mwb_state *s) {
+  int made = 0;
+  if (s->making) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  if (!mwb_page_is_ready(s)) {
+    mwb_fill_stock(L, s, 0);
+    mwb_need_page(L, s);
+    made = 1;
+  }
+  if (!is_present(L, s)) {
+    renew_context(L, s, 0);
+    made = 1;
+  }
+  return made;
 }
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
   mwb_context *its = &s->context;
   if (s->making) return 0;
-  if (!is_present(L, s)) renew_context(L, s);
+  if (!is_present(L, s)) renew_context(L, s, 1);
   if (its->id != held->id) {
     mwb_push(L, s, MWB_CONTEXT);
     its->number = mwb_hold_value(L, held, 0, lua_gettop(L));
@@ -308,10 +361,10 @@ uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
 }
 
 /* Pushes the context on the top with a transaction; pops the former. */
-static void add_transaction(lua_State *L, const mwb_state *s, mw_owner owner) {
+static void add_transaction(lua_State *L, mwb_state *s, mw_owner owner) {
   static const char *const names[] = {"epoch", "origin", "scope", NULL};
   int i, from = lua_gettop(L);
-  lua_createtable(L, 0, 3);
+  push_table(L, s);
   for (i = 0; names[i] != NULL && lua_istable(L, from); i++) {
     lua_getfield(L, from, names[i]);
     lua_setfield(L, -2, names[i]);
@@ -374,13 +427,12 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
   int top = lua_gettop(L);
   if (its->entry->where != 0) {
     mwb_push_value(L, from, 0, its->entry->where);
-    copy->where = mwb_hold_string(L, s, held, 0, top + 1,
-                                  lua_tostring(L, top + 1));
+    copy->where =
+        mwb_hold_string(L, s, held, 0, top + 1, lua_tostring(L, top + 1));
     lua_pop(L, 1);
   }
   if (last->from != from->id || last->context != its->entry->context ||
-      last->to != held->id ||
-      last->order != s->transactions[owner].order) {
+      last->to != held->id || last->order != s->transactions[owner].order) {
     mwb_push_value(L, from, 0, its->entry->context);
     add_transaction(L, s, owner);
     last->number = mwb_hold_value(L, held, 0, top + 1);
@@ -425,10 +477,7 @@ int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
   int status;
   if (values->owner == 0 && values->old_owner == 0) return MW_OK;
   if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
-  lua_pushcfunction(L, take_values);
-  lua_pushlightuserdata(L, s);
-  lua_pushlightuserdata(L, &its);
-  status = call_quickly(L, 2);
+  status = call_with_stock(L, s, take_values, &its);
   if (status != LUA_OK) lua_pop(L, 1);
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }

@@ -12,6 +12,18 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
+/* For readers: makes what is needed once. */
+void mwb_open_delivery(lua_State *L, mwb_state *s);
+
+/* Before entries are delivered, which fill so many pages: makes what they need.
+** Finalisers may run. */
+void mwb_fill_stock(lua_State *L, mwb_state *s, size_t pages);
+
+/* Before a write: makes the page and the context of its entry.  Returns whether
+** anything was made; then finalisers, and functions of the program, may have
+** run. */
+int mwb_make_ready(lua_State *L, mwb_state *s);
+
 /* Returns the held values of the next entry that is delivered.  No finaliser
 ** runs. */
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s);

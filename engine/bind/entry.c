@@ -147,55 +147,85 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
-/* make_place(state, what): pushes the text "file:line" on the stack of `what` */
-typedef struct place {
-  lua_Debug ar;
-  mwb_held *held;
-  uint32_t number; /* of the text */
-} place;
-
-/* hold_place(state, place, function): holds the place, and the function, so
-** that no other function gets its address */
-static int hold_place(lua_State *L) {
-  place *at = (place *)lua_touserdata(L, 2);
-  lua_pushfstring(L, "%s:%d", at->ar.short_src, at->ar.currentline);
-  at->number = mwb_hold_value(L, at->held, 0, 4);
-  mwb_hold_value(L, at->held, 0, 3);
+/* make_place(state, debug information, function) -> the text "file:line", which
+** is known from now on */
+static int make_place(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  const lua_Debug *ar = (const lua_Debug *)lua_touserdata(L, 2);
+  mwb_push(L, s, MWB_SITES);
+  lua_pushvalue(L, 3);
+  if (lua_rawget(L, 4) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, 3);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 4);
+  }
+  lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
+  lua_rawseti(L, -2, ar->currentline);
   return 0;
 }
 
+/* Pushes the place of the function on the top, if it is known. */
+static int push_known_place(lua_State *L, const mwb_state *s, int line) {
+  int f = lua_gettop(L);
+  mwb_push(L, s, MWB_SITES);
+  lua_pushvalue(L, f);
+  if (lua_rawget(L, -2) == LUA_TTABLE &&
+      lua_rawgeti(L, -1, line) == LUA_TSTRING) {
+    lua_replace(L, f + 1);
+    lua_settop(L, f + 1);
+    return 1;
+  }
+  lua_settop(L, f);
+  return 0;
+}
+
+/* Holds a place in the table of held values, and the function on the top, so
+** that no other function gets its address; pops the function.  Places are known
+** by function and line. */
+static uint32_t hold_place(lua_State *L, mwb_state *s, mwb_held *held,
+                           lua_Debug *ar, mwb_call_site *site) {
+  int f = lua_gettop(L);
+  site->f = lua_topointer(L, f);
+  site->line = ar->currentline;
+  site->id = 0;
+  if (!push_known_place(L, s, ar->currentline)) {
+    lua_pushvalue(L, f);
+    mwb_without_finalisers(L, s, make_place, ar);
+    if (!push_known_place(L, s, ar->currentline)) lua_pushnil(L);
+  }
+  site->number = mwb_hold_value(L, held, 0, f + 1);
+  mwb_hold_value(L, held, 0, f);
+  site->id = held->id;
+  lua_settop(L, f - 1);
+  return site->number;
+}
+
 uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
+  lua_Debug ar;
   int level;
-  place at;
-  at.held = held;
-  for (level = 0; lua_getstack(L, level, &at.ar); level++) {
+  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
+  for (level = 0; lua_getstack(L, level, &ar); level++) {
     mwb_call_site *site;
     const void *f;
-    lua_getinfo(L, "lf", &at.ar);
+    lua_getinfo(L, "lf", &ar);
     f = lua_topointer(L, -1);
-    site = &s->sites[(((uintptr_t)f >> 4) + (unsigned)at.ar.currentline) % 64];
-    if (site->f == f && site->line == at.ar.currentline &&
-        site->id == held->id) {
+    site = &s->sites[(((uintptr_t)f >> 4) + (unsigned)ar.currentline) % 64];
+    if (site->f == f && site->line == ar.currentline && site->id == held->id) {
       lua_pop(L, 1);
       return site->number;
     }
-    if (at.ar.currentline > 0) lua_getinfo(L, "S", &at.ar);
-    if (at.ar.currentline <= 0 || is_ours(L, &at.ar)) {
-      lua_pop(L, 1);
-      continue;
-    }
-    mwb_without_finalisers(L, s, hold_place, &at);
-    site->f = f;
-    site->line = at.ar.currentline;
-    site->id = held->id;
-    site->number = at.number;
-    return at.number;
+    if (ar.currentline > 0) lua_getinfo(L, "S", &ar);
+    if (ar.currentline > 0 && !is_ours(L, &ar))
+      return hold_place(L, s, held, &ar, site);
+    lua_pop(L, 1);
   }
   return 0;
 }
 
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
   memset(entry, 0, sizeof(*entry));
+  if (mwb_is_read(s)) mwb_make_ready(L, s);
   find_owner(L, s, entry);
 }
 
@@ -235,7 +265,8 @@ static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
   if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
   mwb_pack(L, s, held, 0, old, its, MW_OLD);
   mwb_pack(L, s, held, 0, value, its, MW_NOW);
-  its->where = mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
+  its->where =
+      mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
   its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
   its->cause = mwb_cause(L, s);
   if (entry->owner != 0) return;
@@ -349,5 +380,6 @@ void mwb_open_entries(lua_State *L) {
                                        {"note", append_write},
                                        {"note_call", append_call},
                                        {NULL, NULL}};
+  mwb_new_ephemeron(L, MWB_SITES);
   mwb_set_funcs(L, functions);
 }

@@ -27,13 +27,13 @@ static inline int mwb_appends(const mwb_state *s) {
 /* An entry that is being made. */
 typedef struct mwb_entry {
   mw_entry its;
-  mw_owner owner; /* 0: nobody can take the write back */
-  uint64_t order; /* of the owner's begin */
-  uint64_t stamp; /* without an owner: when the entry was prepared */
+  mw_owner owner;  /* 0: nobody can take the write back */
+  uint64_t order;  /* of the owner's begin */
+  uint64_t stamp;  /* without an owner: when the entry was prepared */
   uint64_t number; /* of the change, or 0: see mw_entry */
-  int wanted;     /* is there something to append? */
-  int has_field;  /* is `field` set? */
-  mw_value field; /* as a mixed journal knows the field */
+  int wanted;      /* is there something to append? */
+  int has_field;   /* is `field` set? */
+  mw_value field;  /* as a mixed journal knows the field */
 } mwb_entry;
 
 /* Begins the entry of a write, and finds the transaction that owns the write.
@@ -58,8 +58,7 @@ void mwb_hold_object(lua_State *L, mwb_state *s, int index,
 
 /* Gives an object another class, and appends the entry: object, old class and
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
-void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
-                      uint64_t number);
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h, uint64_t number);
 
 /* Can a prepared entry still be appended?  If other code has run since, the
 ** owner may have ended; then the caller prepares the entry again. */

@@ -961,6 +961,7 @@ static int open_feed(lua_State *L) {
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, NOT_FROM);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
+  mwb_open_delivery(L, s);
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);

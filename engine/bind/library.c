@@ -352,6 +352,7 @@ static int build(lua_State *L) {
   mwb_open_lanes(L, s);
   mwb_open_sandbox(L);
   mwb_open_origins(L);
+  mwb_open_memory(L);
   lua_newtable(L);
   mwb_open_classes(L);
   mwb_open_boxes(L);

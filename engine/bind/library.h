@@ -30,6 +30,7 @@ void mwb_open_timed(lua_State *L, mwb_state *s);
 void mwb_open_lanes(lua_State *L, mwb_state *s);
 void mwb_open_sandbox(lua_State *L);
 void mwb_open_origins(lua_State *L);
+void mwb_open_memory(lua_State *L);
 
 /* Each sets functions for the library's own Lua files in the table on the
 ** top. */

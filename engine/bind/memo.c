@@ -68,8 +68,9 @@ static int follow(lua_State *L) {
 
 void mwb_open_memo(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"open", open_guard},   {"is_valid", is_valid}, {"set_valid", set_valid},
-      {"has_lost", has_lost}, {"follow", follow},     {"cause", cause},
+      {"open", open_guard},     {"is_valid", is_valid},
+      {"set_valid", set_valid}, {"has_lost", has_lost},
+      {"follow", follow},       {"cause", cause},
       {"because", mwb_because}, {NULL, NULL}};
   lua_newtable(L);
   mwb_set_funcs(L, functions);

@@ -32,7 +32,7 @@
 
 typedef struct reader {
   mwb_state *s;
-  mw_reader id; /* 0: closed */
+  mw_reader id;      /* 0: closed */
   int where, scopes; /* does it want places, and scopes, */
   int writers;       /* and last writers? */
 } reader;
@@ -44,7 +44,9 @@ static int open_reader(lua_State *L) {
   lua_Integer capacity = luaL_checkinteger(L, 1);
   int where = lua_toboolean(L, 2), scopes = lua_toboolean(L, 3);
   int writers = lua_toboolean(L, 4);
-  reader *r = (reader *)lua_newuserdatauv(L, sizeof(*r), 0);
+  reader *r;
+  mwb_open_delivery(L, s);
+  r = (reader *)lua_newuserdatauv(L, sizeof(*r), 0);
   r->s = s;
   r->id = 0;
   r->where = where;
@@ -66,7 +68,9 @@ static int open_reader(lua_State *L) {
   return 1;
 }
 
-static reader *reader_at(lua_State *L) { return (reader *)lua_touserdata(L, 1); }
+static reader *reader_at(lua_State *L) {
+  return (reader *)lua_touserdata(L, 1);
+}
 
 /* close_reader(reader) */
 static int close_reader(lua_State *L) {
@@ -122,12 +126,13 @@ mwb_look *mwb_new_look(lua_State *L, const mwb_state *s, uint64_t first,
                        uint64_t end) {
   size_t n = (size_t)(end - first);
   size_t pages =
-      (n == 0) ? 0
-               : (size_t)((end - 1) / MWI_READER_PAGE - first / MWI_READER_PAGE);
+      (n == 0)
+          ? 0
+          : (size_t)((end - 1) / MWI_READER_PAGE - first / MWI_READER_PAGE);
   look *its;
   lua_createtable(L, (int)pages + 1, 0);
-  its = (look *)lua_newuserdatauv(L, offsetof(look, entries) +
-                                         n * sizeof(mw_entry), 1);
+  its = (look *)lua_newuserdatauv(
+      L, offsetof(look, entries) + n * sizeof(mw_entry), 1);
   its->n = 0;
   its->first_page = first / MWI_READER_PAGE;
   mwb_push(L, s, MWB_LOOK);
@@ -174,8 +179,8 @@ static uint64_t first_in_page(const mwb_state *s) {
   if (s->keepers == 0 || first > mw_delivery_last(s->engine)) return first;
   low = first - first % MWI_READER_PAGE;
   return (low < s->kept_from && s->kept_from < first) ? s->kept_from
-         : (low < s->kept_from)                      ? first
-                                                     : low;
+         : (low < s->kept_from)                       ? first
+                                                      : low;
 }
 
 /* look(first, last) -> look, how many entries */
@@ -468,8 +473,8 @@ static int find_entry(lua_State *L) {
 static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
                        const mw_entry *entry, mw_handle h) {
   int same;
-  if (entry->obj != h || mwb_is_hidden(entry) ||
-      entry->kind == MW_METATABLE || entry->kind == MW_CALL)
+  if (entry->obj != h || mwb_is_hidden(entry) || entry->kind == MW_METATABLE ||
+      entry->kind == MW_CALL)
     return 0;
   mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
@@ -586,8 +591,7 @@ void mwb_open_readers(lua_State *L) {
                                        {"paths", set_paths},
                                        {"delivered_now", delivered_now},
                                        {NULL, NULL}};
-  static const luaL_Reg meta[] = {
-      {"__gc", close_reader}, {"__close", close_reader}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
   static const luaL_Reg entry[] = {{"__index", index_entry},
                                    {"__newindex", set_entry},
                                    {"__pairs", pairs_entry},

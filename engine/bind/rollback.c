@@ -168,14 +168,12 @@ static void keep_error(lua_State *L) {
 }
 
 /* Puts the shadow of the entry's object at LAST_SHADOW.  Returns 0 if the
-** object is dead, no table, or in a tree. */
+** object is dead or no table. */
 static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
-  const mwi_object *r = mwb_object_of(s, entry->obj);
   int top = lua_gettop(L);
   if (u->last == entry->obj) return 1;
   u->last = MW_NONE;
-  if (r != NULL && r->nodes != 0) return 0;
   if (mwb_alive(L, s, entry->obj) && lua_istable(L, top + 1)) {
     mwb_push_shadow(L, top + 1);
     lua_replace(L, LAST_SHADOW);
@@ -183,6 +181,17 @@ static int find_shadow(undo *u, mwb_state *s, const mw_entry *entry) {
   }
   lua_settop(L, top);
   return u->last != MW_NONE;
+}
+
+/* Key and old value are on the top.  Is one of the old and the present value a
+** table, which a tree has links to? */
+static int is_linked(lua_State *L) {
+  int is = lua_istable(L, -1);
+  if (is) return 1;
+  lua_pushvalue(L, -2);
+  is = lua_rawget(L, LAST_SHADOW) == LUA_TTABLE;
+  lua_pop(L, 1);
+  return is;
 }
 
 /* Restores a field of a table by one `rawset`; returns 0 if the field needs
@@ -203,6 +212,10 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry,
     return 0;
   }
   push_old(u, entry, source);
+  if (r != NULL && r->nodes != 0 && is_linked(L)) {
+    lua_pop(L, 2);
+    return 0;
+  }
   lua_rawset(L, LAST_SHADOW);
   return 1;
 }

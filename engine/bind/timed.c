@@ -77,7 +77,7 @@ struct mwb_scope {
   int64_t waited; /* how long the coroutine had been suspended then */
   mwb_lane *lane; /* the coroutine's, which LANE holds */
   mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS]; /* in its coroutine's lists */
-  uint64_t entered;  /* see mwb_scope_entered */
+  uint64_t entered;                               /* see mwb_scope_entered */
   lua_Integer place; /* in the lane's table; 0: not in the list */
   text name, column;
   uint8_t counts; /* COUNTS_NAME... */

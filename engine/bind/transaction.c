@@ -37,6 +37,7 @@
 #include "shadow.h"
 #include "trace.h"
 #include "tree.h"
+#include "writers.h"
 
 typedef struct handle {
   mw_owner owner;
@@ -647,6 +648,13 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
+/* The entries of the transaction may be delivered soon. */
+static void stock_pages(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  mwb_fill_stock(L, s, n / MWI_READER_PAGE + 1);
+}
+
 /* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
 ** the function while the writes can still be taken back: see `run_done`. Raises
 ** what the function raises, or that there is no memory; then the transaction is
@@ -659,6 +667,7 @@ static int commit(lua_State *L) {
   int plain = 0, all = 0, crosses, handed, code;
   mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
+  if (mwb_is_read(s)) stock_pages(L, s, owner);
   if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
     plain = 1;
     lua_pushnil(L);
@@ -966,6 +975,17 @@ static int commit_method(lua_State *L) {
   return 1;
 }
 
+/* Takes the writes of the handle's transaction back, and pushes the first error
+** of a guard, or nil.  Without memory, the transaction stays open. */
+static void end_handle(lua_State *L, mwb_state *s, handle *h) {
+  h->ended = 1; /* for the guards that are told */
+  mwb_push(L, s, MWB_ENDLOST);
+  lua_pushinteger(L, (lua_Integer)h->owner);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  h->ended = 0;
+  lua_error(L);
+}
+
 /* rollback(transaction) -> effects */
 static int rollback_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -980,8 +1000,7 @@ static int rollback_method(lua_State *L) {
     if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
   lua_settop(L, 2);
-  h->ended = 1;
-  take_back(L, s, h->owner);
+  end_handle(L, s, h);
   mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
   if (!lua_isnil(L, -1)) return lua_error(L);
   lua_pop(L, 1);
@@ -1006,8 +1025,7 @@ static int close_meta(lua_State *L) {
   handle *h = to_handle(L, s);
   int failed = !lua_isnoneornil(L, 2);
   if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  h->ended = 1;
-  take_back(L, s, h->owner);
+  end_handle(L, s, h);
   if (lua_isnil(L, -1)) return 0;
   if (!failed) return lua_error(L);
   warn_of(L, -1);
@@ -1252,11 +1270,17 @@ static int prepare(lua_State *L) {
 }
 
 void mwb_close_transactions(mwb_state *s) {
+  mwb_free_writers(s);
+  mwi_free(s->engine, s->readers,
+           (s->readers == NULL) ? 0 : sizeof(*s->readers));
+  s->readers = NULL;
   while (s->coroutines != NULL) {
     mwb_coroutine *t = s->coroutines;
     s->coroutines = t->next;
     mwi_free(s->engine, t, sizeof(*t));
   }
+  mwi_free(s->engine, s->readers, sizeof(*s->readers));
+  s->readers = NULL;
   mwi_free(s->engine, s->transactions,
            s->size_transactions * sizeof(mwb_transaction));
   s->transactions = NULL;

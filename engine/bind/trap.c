@@ -390,6 +390,7 @@ void mwb_store_field(mwb_write *w) {
     store_in(L, s, w->shadow, w->r, &w->change.key);
     return;
   }
+  if (mwb_is_read(s) && mwb_make_ready(L, s) && w->r != NULL) look_again(w);
   owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   if (owner == 0 && !mwb_is_read(s) &&
       !mwi_journal_has_entries(&s->engine->journal)) {

@@ -629,12 +629,15 @@ static int moves(lua_State *L) {
 }
 
 void mwb_open_tree(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"parents", parents},     {"stem", stem},
-      {"has_below", has_below}, {"enters", enters},
-      {"has_rules", has_rules}, {"is_class", is_known_class},
-      {"moves", moves},         {"way", push_way},
-      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"parents", parents},
+                                       {"stem", stem},
+                                       {"has_below", has_below},
+                                       {"enters", enters},
+                                       {"has_rules", has_rules},
+                                       {"is_class", is_known_class},
+                                       {"moves", moves},
+                                       {"way", push_way},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "class.h"
-#include "feed.h"
-#include "effects.h"
 #include "delivery.h"
+#include "effects.h"
 #include "entry.h"
+#include "feed.h"
 #include "guard.h"
 #include "identity.h"
 #include "key.h"

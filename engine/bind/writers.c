@@ -2,155 +2,230 @@
 ** writers.c - who wrote a field last, when the entry is forgotten.
 ** SPDX-License-Identifier: MIT
 **
-**     MWB_WRITERS: slot --> { HANDLE = handle, KEYS = { key = n }, DATA = data,
-**                             FREE = the first n that is free }
+**     heads: hash of (object, key) --> writer --> writer ...
+**                                         |
+**     MWB_WRITERS: { key, where, context, old value, ... }, PLACES a writer
 **
 ** While there are recorders, each page that goes leaves the last writer of each
-** field that is there: in `data`, PARTS places for each n.  What is kept refers
-** to no object, so that nothing stays alive: an old value that is an object is
-** a handle, and fields under objects have no writers.  A slot that another
-** object has got is found by its handle, and used again.
+** field that is there.  A writer refers to no object, so that nothing stays
+** alive: an old value that is an object is a handle, and only keys that are
+** short strings, numbers or booleans have writers.  The table holds a key's
+** string, so no other string has its address.  Writers of dead objects go
+** before the array grows.
+**
+** A page goes in the middle of a call of the engine, so no finaliser may run:
+** nothing here makes a value of Lua.
 */
+#include "writers.h"
+
+#include <string.h>
+
 #include "delivery.h"
 #include "guard.h"
 #include "identity.h"
-#include "writers.h"
 
-enum { HANDLE = 1, KEYS, DATA, FREE };
+/* Where the table has what belongs to a writer. */
+enum { OF_KEY, OF_WHERE, OF_CONTEXT, OF_OLD, PLACES };
 
-/* The parts of a writer.  NUMBERS has the cause, what the old value is, and the
-** kind. */
-enum { SEQ, NUMBERS, WHERE, CONTEXT, OLD_VALUE, PARTS };
+typedef struct writer {
+  mw_handle obj; /* MW_NONE: free */
+  int64_t key;
+  uint64_t seq;
+  mw_content old;
+  uint32_t cause;
+  uint32_t next;    /* with the same hash; or the next free writer */
+  uint8_t key_type; /* MW_TOTHER: a string, by its address */
+  uint8_t old_type; /* MW_TOTHER: in the table; MW_TOBJECT: a handle */
+  uint8_t kind;
+} writer;
 
-/* What the old value is. */
-enum { PLAIN, AN_OBJECT };
+/* Numbers of writers begin with 1. */
+struct mwb_writers {
+  writer *list;
+  uint32_t n, size, free;
+  uint32_t *heads;
+};
 
-static lua_Integer place_of(lua_Integer n, int part) {
-  return (n - 1) * PARTS + part + 1;
+static writer *writer_at(const mwb_writers *w, uint32_t n) {
+  return &w->list[n - 1];
+}
+
+static lua_Integer place_of(uint32_t n, int of) {
+  return (lua_Integer)(n - 1) * PLACES + of + 1;
+}
+
+static uint32_t *head_of(const mwb_writers *w, mw_handle obj, int64_t key) {
+  uint64_t bits = ((uint64_t)key ^ ((uint64_t)mw_slot(obj) << 32)) *
+                  UINT64_C(0x9e3779b97f4a7c15);
+  return &w->heads[(bits >> 32) & (w->size - 1)];
+}
+
+static uint32_t find(const mwb_writers *w, const writer *its) {
+  uint32_t n = (w->size == 0) ? 0 : *head_of(w, its->obj, its->key);
+  while (n != 0 && (writer_at(w, n)->obj != its->obj ||
+                    writer_at(w, n)->key != its->key ||
+                    writer_at(w, n)->key_type != its->key_type))
+    n = writer_at(w, n)->next;
+  return n;
 }
 
 /* {======================================================
 ** Keeping
 ** ======================================================= */
 
-/* Pushes the table of an object, a new one for `make`; or nil. */
-static void push_object(lua_State *L, int writers, mw_handle h, int make) {
-  int top = lua_gettop(L);
-  if (lua_rawgeti(L, writers, (lua_Integer)mw_slot(h)) == LUA_TTABLE) {
-    lua_rawgeti(L, -1, HANDLE);
-    if ((mw_handle)lua_tointeger(L, -1) == h) {
-      lua_settop(L, top + 1);
-      return;
-    }
+/* Forgets a writer; `table` is the index of MWB_WRITERS. */
+static void drop(lua_State *L, mwb_writers *w, uint32_t n, int table) {
+  writer *its = writer_at(w, n);
+  uint32_t *at = head_of(w, its->obj, its->key);
+  int i;
+  while (*at != n) at = &writer_at(w, *at)->next;
+  *at = its->next;
+  its->obj = MW_NONE;
+  its->next = w->free;
+  w->free = n;
+  for (i = 0; i < PLACES; i++) {
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, table, place_of(n, i));
   }
-  lua_settop(L, top);
-  if (!make) {
-    lua_pushnil(L);
-    return;
-  }
-  lua_createtable(L, FREE, 0);
-  lua_pushinteger(L, (lua_Integer)h);
-  lua_rawseti(L, -2, HANDLE);
-  lua_newtable(L);
-  lua_rawseti(L, -2, KEYS);
-  lua_newtable(L);
-  lua_rawseti(L, -2, DATA);
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, writers, (lua_Integer)mw_slot(h));
 }
 
-/* Forgets the writer of the field with the key at `key`; the object's table is
-** on the top. */
-static void drop_writer(lua_State *L, int key) {
-  int object = lua_gettop(L);
-  lua_Integer n;
-  lua_rawgeti(L, object, KEYS);
-  lua_pushvalue(L, key);
-  if (lua_rawget(L, -2) == LUA_TNUMBER) {
-    n = lua_tointeger(L, -1);
-    lua_pushvalue(L, key);
-    lua_pushnil(L);
-    lua_rawset(L, object + 1);
-    lua_rawgeti(L, object, DATA);
-    lua_rawgeti(L, object, FREE);
-    lua_rawseti(L, -2, place_of(n, SEQ));
-    lua_pushnil(L);
-    lua_rawseti(L, -2, place_of(n, OLD_VALUE));
-    lua_pushinteger(L, n);
-    lua_rawseti(L, object, FREE);
+static void drop_dead(lua_State *L, const mwb_state *s, int table) {
+  mwb_writers *w = s->writers;
+  uint32_t n;
+  for (n = 1; n <= w->n; n++) {
+    mw_handle obj = writer_at(w, n)->obj;
+    if (obj != MW_NONE && !mwi_identity_is_valid(&s->engine->identity, obj))
+      drop(L, w, n, table);
   }
-  lua_settop(L, object);
 }
 
-/* Returns the number of the field with the key at `key`, a new one if it has
-** none. */
-static lua_Integer need_number(lua_State *L, int object, int key) {
-  lua_Integer n;
-  lua_rawgeti(L, object, KEYS);
-  lua_pushvalue(L, key);
-  if (lua_rawget(L, -2) == LUA_TNUMBER) {
-    n = lua_tointeger(L, -1);
-    lua_settop(L, object);
-    return n;
+static int grow(mwb_state *s) {
+  mwb_writers *w = s->writers;
+  uint32_t size = (w->size == 0) ? 64 : 2 * w->size, n;
+  writer *list = (writer *)mwi_new(s->engine, size * sizeof(*list));
+  uint32_t *heads = (uint32_t *)mwi_new(s->engine, size * sizeof(*heads));
+  if (list == NULL || heads == NULL) {
+    mwi_free(s->engine, list, (list == NULL) ? 0 : size * sizeof(*list));
+    mwi_free(s->engine, heads, (heads == NULL) ? 0 : size * sizeof(*heads));
+    return 0;
   }
-  lua_rawgeti(L, object, DATA);
-  if (lua_rawgeti(L, object, FREE) == LUA_TNUMBER) {
-    n = lua_tointeger(L, -1);
-    lua_rawgeti(L, -2, place_of(n, SEQ));
-    lua_rawseti(L, object, FREE);
-  } else {
-    n = ((lua_Integer)lua_rawlen(L, object + 3) + PARTS - 1) / PARTS + 1;
+  memset(heads, 0, size * sizeof(*heads));
+  if (w->n > 0) memcpy(list, w->list, w->n * sizeof(*list));
+  mwi_free(s->engine, w->list, w->size * sizeof(*list));
+  mwi_free(s->engine, w->heads, w->size * sizeof(*heads));
+  w->list = list;
+  w->heads = heads;
+  w->size = size;
+  for (n = 1; n <= w->n; n++) {
+    writer *its = writer_at(w, n);
+    uint32_t *head;
+    if (its->obj == MW_NONE) continue;
+    head = head_of(w, its->obj, its->key);
+    its->next = *head;
+    *head = n;
   }
-  lua_pushvalue(L, key);
-  lua_pushinteger(L, n);
-  lua_rawset(L, object + 1);
-  lua_settop(L, object);
+  return 1;
+}
+
+/* Returns the number of the field's writer, a new one if it has none; 0 if there
+** is no memory. */
+static uint32_t need(lua_State *L, mwb_state *s, const writer *its, int table) {
+  mwb_writers *w = s->writers;
+  uint32_t n = find(w, its), *head;
+  if (n != 0) return n;
+  if (w->free == 0 && w->n == w->size) drop_dead(L, s, table);
+  if (w->free == 0 && w->n == w->size && !grow(s)) return 0;
+  n = w->free;
+  if (n != 0)
+    w->free = writer_at(w, n)->next;
+  else
+    n = ++w->n;
+  *writer_at(w, n) = *its;
+  head = head_of(w, its->obj, its->key);
+  writer_at(w, n)->next = *head;
+  *head = n;
   return n;
 }
 
-/* Pushes a part of an entry, whose page is at `page`. */
-static void push_part(lua_State *L, int page, const mw_entry *entry, int part) {
-  if (entry->type[part] == MW_TOTHER)
-    lua_rawgeti(L, page, (lua_Integer)(uint32_t)entry->value[part].i);
+/* Sets the key by the value at `index`.  Returns 0 for a key without a
+** writer. */
+static int set_key(lua_State *L, const mwb_state *s, int index, writer *its) {
+  mw_entry packed;
+  size_t len;
+  its->key_type = MW_TOTHER;
+  switch (lua_type(L, index)) {
+    case LUA_TSTRING:
+      its->key = (int64_t)(uintptr_t)lua_tolstring(L, index, &len);
+      return len <= s->short_string;
+    case LUA_TBOOLEAN:
+      its->key_type = MW_TBOOLEAN;
+      its->key = lua_toboolean(L, index);
+      return 1;
+    case LUA_TNUMBER:
+      mwb_pack_number(L, index, &packed, MW_KEY);
+      its->key_type = packed.type[MW_KEY];
+      its->key = packed.value[MW_KEY].i;
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/* Sets the old value by the value on the top: a string stays there, as anything
+** that is to be held; anything else becomes `false`. */
+static void set_old(lua_State *L, mwb_state *s, const mw_entry *entry,
+                    writer *its) {
+  its->old_type = entry->type[MW_OLD];
+  its->old = entry->value[MW_OLD];
+  if (its->old_type == MW_TOTHER && lua_type(L, -1) != LUA_TSTRING) {
+    its->old_type = MW_TOBJECT;
+    its->old.i = (int64_t)mwb_handle_of(L, s, lua_gettop(L));
+  }
+  if (its->old_type == MW_TOTHER) return;
+  lua_pop(L, 1);
+  lua_pushboolean(L, 0);
+}
+
+/* Pushes a held value of the page, `false` for none. */
+static void push_held(lua_State *L, int page, uint32_t number) {
+  if (number != 0)
+    lua_rawgeti(L, page, (lua_Integer)number);
   else
-    mwb_unpack(L, NULL, 0, entry, part);
-}
-
-/* Sets a part of a writer to the value on the top, false for nil, and pops the
-** value. */
-static void set_part(lua_State *L, int data, lua_Integer n, int part) {
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
     lua_pushboolean(L, 0);
-  }
-  lua_rawseti(L, data, place_of(n, part));
 }
 
-/* Keeps the writer of an entry; the object's table is on the top. */
 static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
-                        int page, int key) {
-  int object = lua_gettop(L), what = PLAIN, data;
-  lua_Integer n = need_number(L, object, key);
-  lua_rawgeti(L, object, DATA);
-  data = object + 1;
-  lua_pushinteger(L, (lua_Integer)entry->seq);
-  set_part(L, data, n, SEQ);
-  push_part(L, page, entry, MW_OLD);
-  if (lua_type(L, -1) >= LUA_TTABLE || lua_isuserdata(L, -1)) {
-    mw_handle h = mwb_handle_of(L, s, lua_gettop(L));
-    lua_pop(L, 1);
-    lua_pushinteger(L, (lua_Integer)h);
-    what = AN_OBJECT;
+                        int page, int table) {
+  writer its;
+  uint32_t n;
+  int i, key = lua_gettop(L) + 1;
+  memset(&its, 0, sizeof(its));
+  its.obj = entry->obj;
+  if (entry->type[MW_KEY] == MW_TOTHER)
+    push_held(L, page, (uint32_t)entry->value[MW_KEY].i);
+  else
+    mwb_unpack(L, NULL, 0, entry, MW_KEY);
+  if (!set_key(L, s, key, &its)) return;
+  if (entry->type[MW_NOW] == MW_TABSENT) {
+    n = find(s->writers, &its);
+    if (n != 0) drop(L, s->writers, n, table);
+    return;
   }
-  lua_rawseti(L, data, place_of(n, OLD_VALUE));
-  lua_pushinteger(L, (lua_Integer)((uint64_t)entry->cause << 8 |
-                                   (unsigned)what << 4 | entry->kind));
-  set_part(L, data, n, NUMBERS);
-  lua_rawgeti(L, page, (lua_Integer)entry->where);
-  set_part(L, data, n, WHERE);
-  lua_rawgeti(L, page, (lua_Integer)entry->context);
-  set_part(L, data, n, CONTEXT);
-  lua_settop(L, object);
+  n = need(L, s, &its, table);
+  if (n == 0) return;
+  its.next = writer_at(s->writers, n)->next;
+  its.seq = entry->seq;
+  its.cause = entry->cause;
+  its.kind = entry->kind;
+  push_held(L, page, entry->where);
+  push_held(L, page, entry->context);
+  push_held(L, page,
+            (entry->type[MW_OLD] == MW_TOTHER)
+                ? (uint32_t)entry->value[MW_OLD].i
+                : 0);
+  set_old(L, s, entry, &its);
+  *writer_at(s->writers, n) = its;
+  for (i = PLACES - 1; i >= 0; i--) lua_rawseti(L, table, place_of(n, i));
 }
 
 static int is_same_field(const mw_entry *a, const mw_entry *b) {
@@ -164,59 +239,56 @@ static int keep_page(lua_State *L) {
   uint64_t end = (uint64_t)lua_tointeger(L, 2);
   uint64_t at = (end - 1) / MWI_READER_PAGE * MWI_READER_PAGE;
   mw_entry entry, next;
-  enum { PAGE = 3, WRITERS, KEY };
   lua_settop(L, 2);
   mwb_push_page(L, s, end - 1);
   mwb_push(L, s, MWB_WRITERS);
-  if (!lua_istable(L, PAGE)) return 0;
+  if (!lua_istable(L, 3)) return 0;
   if (at < s->kept_from) at = s->kept_from;
   for (; at < end; at++) {
     mwi_reader_read(s->engine, at, &entry);
-    if (at + 1 < end) {
-      mwi_reader_read(s->engine, at + 1, &next);
-      if (is_same_field(&entry, &next)) continue;
-    }
+    if (at + 1 < end) mwi_reader_read(s->engine, at + 1, &next);
+    if (at + 1 < end && is_same_field(&entry, &next)) continue;
     if (entry.obj == MW_NONE || entry.kind == MW_METATABLE ||
         entry.kind == MW_CALL)
       continue;
-    push_part(L, PAGE, &entry, MW_KEY);
-    if (lua_type(L, KEY) == LUA_TNUMBER || lua_type(L, KEY) == LUA_TSTRING ||
-        lua_type(L, KEY) == LUA_TBOOLEAN) {
-      int there = entry.type[MW_NOW] != MW_TABSENT;
-      push_object(L, WRITERS, entry.obj, there);
-      if (there)
-        keep_writer(L, s, &entry, PAGE, KEY);
-      else if (lua_istable(L, -1))
-        drop_writer(L, KEY);
-    }
-    lua_settop(L, WRITERS);
+    keep_writer(L, s, &entry, 3, 4);
+    lua_settop(L, 4);
   }
   return 0;
 }
 
 /* Without memory, the fields of the page have no writers. */
 void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0);
   if (s->keepers == 0 || seq <= s->kept_from) return;
-  lua_gc(L, LUA_GCSTOP, 0);
   lua_pushcfunction(L, keep_page);
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, (lua_Integer)seq);
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
 }
 
 void mwb_add_keeper(lua_State *L, mwb_state *s) {
   if (s->keepers == 0) {
     lua_newtable(L);
+    s->writers = (mwb_writers *)mwi_new(s->engine, sizeof(*s->writers));
+    if (s->writers == NULL) mwb_check(L, MW_NOMEM);
     mwb_keep(L, s, MWB_WRITERS);
     s->kept_from = s->engine->reader.last + 1;
   }
   s->keepers++;
 }
 
+void mwb_free_writers(mwb_state *s) {
+  mwb_writers *w = s->writers;
+  if (w == NULL) return;
+  mwi_free(s->engine, w->list, w->size * sizeof(writer));
+  mwi_free(s->engine, w->heads, w->size * sizeof(uint32_t));
+  mwi_free(s->engine, w, sizeof(*w));
+  s->writers = NULL;
+}
+
 void mwb_remove_keeper(lua_State *L, mwb_state *s) {
   if (--s->keepers > 0) return;
+  mwb_free_writers(s);
   lua_pushnil(L);
   mwb_keep(L, s, MWB_WRITERS);
 }
@@ -227,62 +299,72 @@ void mwb_remove_keeper(lua_State *L, mwb_state *s) {
 ** Finding
 ** ======================================================= */
 
-/* Gives the entry on the top the fields of the writer with the number `n` of
-** the table at `data`. */
-static void fill_entry(lua_State *L, mwb_state *s, int data, lua_Integer n) {
-  uint64_t numbers, cause;
-  int entry = lua_gettop(L);
-  lua_rawgeti(L, data, place_of(n, NUMBERS));
-  numbers = (uint64_t)lua_tointeger(L, -1);
+/* Pushes what belongs to the writer with the number `n`, nil for nothing. */
+static void push_place(lua_State *L, const mwb_state *s, uint32_t n, int of) {
+  mwb_push(L, s, MWB_WRITERS);
+  lua_rawgeti(L, -1, place_of(n, of));
+  lua_replace(L, -2);
+  if (!lua_isboolean(L, -1)) return;
   lua_pop(L, 1);
-  mwb_push_kind(L, s, (int)(numbers & 15));
-  lua_setfield(L, entry, "kind");
-  lua_rawgeti(L, data, place_of(n, OLD_VALUE));
-  if ((numbers >> 4 & 15) == AN_OBJECT) {
-    mw_handle h = (mw_handle)lua_tointeger(L, -1);
+  lua_pushnil(L);
+}
+
+static void push_old(lua_State *L, mwb_state *s, uint32_t n,
+                     const writer *its) {
+  mw_entry entry;
+  if (its->old_type == MW_TOTHER) {
+    push_place(L, s, n, OF_OLD);
+  } else if (its->old_type == MW_TOBJECT) {
+    if (mwb_alive(L, s, (mw_handle)its->old.i)) return;
     lua_pop(L, 1);
-    mwb_alive(L, s, h);
+    lua_pushnil(L);
+  } else {
+    entry.type[MW_OLD] = its->old_type;
+    entry.value[MW_OLD] = its->old;
+    mwb_unpack(L, NULL, 0, &entry, MW_OLD);
   }
-  lua_setfield(L, entry, "old");
-  lua_rawgeti(L, data, place_of(n, SEQ));
-  cause = mw_delivery_of(s->engine, (uint32_t)(numbers >> 8),
-                         (uint64_t)lua_tointeger(L, -1));
-  lua_setfield(L, entry, "seq");
-  if (cause != 0) {
-    lua_pushinteger(L, (lua_Integer)cause);
-    lua_setfield(L, entry, "because");
-  }
-  if (lua_rawgeti(L, data, place_of(n, WHERE)) == LUA_TSTRING)
-    lua_setfield(L, entry, "where");
-  lua_settop(L, entry);
-  lua_rawgeti(L, data, place_of(n, CONTEXT));
-  mwb_set_context(L, entry);
 }
 
 /* kept_writer(object, key, value now) -> the entry of the last writer whose
 ** entry is forgotten, or nil */
 static int kept_writer(lua_State *L) {
+  static const char *const names[] = {"object", "key", "new"};
   mwb_state *s = mwb_enter(L);
-  mw_handle h = mwb_handle_of(L, s, 1);
+  writer its;
+  uint64_t cause;
+  uint32_t n;
+  int i;
   lua_settop(L, 3);
-  mwb_push(L, s, MWB_WRITERS);
-  if (h == MW_NONE || !lua_istable(L, 4) || lua_isnil(L, 2)) return 0;
-  push_object(L, 4, h, 0);
-  if (!lua_istable(L, 5)) return 0;
-  lua_rawgeti(L, 5, KEYS);
-  lua_pushvalue(L, 2);
-  if (lua_rawget(L, 6) != LUA_TNUMBER) return 0;
-  lua_rawgeti(L, 5, DATA);
-  lua_newtable(L);
-  lua_pushvalue(L, 1);
-  lua_setfield(L, 9, "object");
-  lua_pushvalue(L, 2);
-  lua_setfield(L, 9, "key");
-  lua_pushvalue(L, 3);
-  lua_setfield(L, 9, "new");
-  fill_entry(L, s, 8, lua_tointeger(L, 7));
+  memset(&its, 0, sizeof(its));
+  its.obj = mwb_handle_of(L, s, 1);
+  if (s->writers == NULL || its.obj == MW_NONE || !set_key(L, s, 2, &its))
+    return 0;
+  n = find(s->writers, &its);
+  if (n == 0) return 0;
+  its = *writer_at(s->writers, n);
+  lua_newtable(L); /* a finaliser may forget the writer */
+  if (s->writers == NULL || find(s->writers, &its) != n) return 0;
+  for (i = 0; i < 3; i++) {
+    lua_pushvalue(L, i + 1);
+    lua_setfield(L, 4, names[i]);
+  }
+  mwb_push_kind(L, s, its.kind);
+  lua_setfield(L, 4, "kind");
+  push_old(L, s, n, &its);
+  lua_setfield(L, 4, "old");
+  push_place(L, s, n, OF_WHERE);
+  lua_setfield(L, 4, "where");
+  lua_pushinteger(L, (lua_Integer)its.seq);
+  lua_setfield(L, 4, "seq");
+  cause = mw_delivery_of(s->engine, its.cause, its.seq);
+  if (cause != 0) {
+    lua_pushinteger(L, (lua_Integer)cause);
+    lua_setfield(L, 4, "because");
+  }
+  push_place(L, s, n, OF_CONTEXT);
+  mwb_set_context(L, 4);
   mwb_push(L, s, MWB_ENTRY);
-  lua_setmetatable(L, 9);
+  lua_setmetatable(L, 4);
   return 1;
 }
 

@@ -15,6 +15,9 @@
 void mwb_add_keeper(lua_State *L, mwb_state *s);
 void mwb_remove_keeper(lua_State *L, mwb_state *s);
 
+/* Frees what the state has. */
+void mwb_free_writers(mwb_state *s);
+
 /* The page with the entry before `seq` goes: keeps its writers.  Raises nothing
 ** and runs no finaliser. */
 void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq);

@@ -19,6 +19,14 @@ static int print(void *ud, const char *bytes, size_t n) {
   return fwrite(bytes, 1, n, stdout) == n;
 }
 
+int is_accounted(const mw_engine *e, const heap *h) {
+  mw_memory m;
+  memset(&m, 0, sizeof(m));
+  mw_memory_info(e, &m);
+  return m.total == h->bytes &&
+         m.total == m.objects + m.watches + m.journal + m.names + m.traces;
+}
+
 static int passes(const test *t) {
   heap h;
   mw_engine *e;
@@ -32,6 +40,8 @@ static int passes(const test *t) {
     mw_dump(e, print, NULL);
     check_failed(t->name, 0, "all invariants hold");
   }
+  if (!is_accounted(e, &h))
+    check_failed(t->name, 0, "each byte belongs to a part");
   mw_engine_close(e);
   if (h.blocks != 0 || h.bytes != 0)
     check_failed(t->name, 0, "nothing is live");

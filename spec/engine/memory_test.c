@@ -67,6 +67,90 @@ static void once(mw_engine *e, heap *h) { each_once(e, h, HEAP_FAIL_ONCE); }
 
 static void ever(mw_engine *e, heap *h) { each_once(e, h, HEAP_FAIL_EVER); }
 
+static mw_memory memory_of(const mw_engine *e) {
+  mw_memory m;
+  memset(&m, 0, sizeof(m));
+  m.size = sizeof(m);
+  mw_memory_info(e, &m);
+  return m;
+}
+
+static int64_t now(void *ud) {
+  (void)ud;
+  return 1;
+}
+
+/* An owner with entries, and a reader who has not read others. */
+static int write_journal(mw_engine *e, mw_handle h) {
+  mw_owner owner = mw_owner_begin(e, 0, 0);
+  mw_entry entry;
+  int i;
+  memset(&entry, 0, sizeof(entry));
+  entry.obj = h;
+  entry.kind = MW_UPDATE;
+  if (mw_reader_open(e, 1000, 0) == 0) return 0;
+  for (i = 0; i < 2000; i++) {
+    entry.value[MW_KEY].i = i;
+    entry.type[MW_KEY] = MW_TINTEGER;
+    if (mw_journal_append(e, (i < 1000) ? 0 : owner, &entry, NULL, NULL) !=
+        MW_OK)
+      return 0;
+  }
+  return 1;
+}
+
+static int watch_fields(mw_engine *e, mw_handle h, mw_handle guard) {
+  mw_watch_options its;
+  mw_watch_id id;
+  mw_reach reach;
+  mw_value keys[100];
+  int i;
+  memset(&its, 0, sizeof(its));
+  memset(keys, 0, sizeof(keys));
+  for (i = 0; i < 100; i++) {
+    keys[i].type = MW_TINTEGER;
+    keys[i].u.i = i;
+  }
+  its.flags = MW_FLAG;
+  its.guard = guard;
+  its.keys = keys;
+  its.n_keys = 100;
+  return mw_watch_begin(e, h, &its, &id) == MW_OK &&
+         mw_root_begin(e, h, &reach) == MW_NEW;
+}
+
+/* Each part has what it takes, and no more. */
+static void by_part(mw_engine *e, heap *h) {
+  mw_memory before = memory_of(e), after;
+  mw_handle one = MW_NONE, other = MW_NONE;
+  mw_hierarchy scopes = 0;
+  mw_trace *t = NULL;
+  check(before.objects > 0 && before.journal == 0 && before.traces == 0);
+  check(everything(e) == MW_OK);
+  after = memory_of(e);
+  check(after.objects > before.objects + N * 16);
+  check(after.total - before.total == after.objects - before.objects);
+  one = mw_object_find(e, &places[0]);
+  other = mw_object_find(e, &places[1]);
+  before = after;
+  check(watch_fields(e, one, other));
+  after = memory_of(e);
+  check(after.watches > before.watches && after.journal == before.journal);
+  check(write_journal(e, one));
+  check(memory_of(e).journal > 1500 * sizeof(mw_entry));
+  check(mw_hierarchy_open(e, &scopes) == MW_OK);
+  check(mw_hierarchy_enter(e, scopes, MW_NONE, one, 1) == MW_OK);
+  check(memory_of(e).names > 0 && memory_of(e).traces == 0);
+  check(mw_trace_open(e, 100, now, NULL, &t) == MW_OK);
+  check(mw_trace_start(e, t) == MW_OK);
+  before = memory_of(e);
+  mw_trace_instant(e, 1, mw_trace_name(e, "name", 4, 0), "{\"x\":1}", 7);
+  after = memory_of(e);
+  check(after.traces - before.traces == after.total - before.total);
+  check(after.traces >= before.traces + 11);
+  check(is_accounted(e, h));
+}
+
 static void closes_null(mw_engine *e, heap *h) {
   (void)e;
   (void)h;
@@ -76,5 +160,6 @@ static void closes_null(mw_engine *e, heap *h) {
 const test memory_tests[] = {
     {"any allocation may fail, and the engine goes on afterwards", once},
     {"memory may run out for good at any allocation", ever},
+    {"each part says what it has allocated", by_part},
     {"closing nothing is fine", closes_null},
     {NULL, NULL}};

@@ -863,6 +863,7 @@ static void play(unsigned first) {
     world.deeds = DEEDS;
     any_deed();
     expect(mw_verify(e) == MW_OK);
+    expect(is_accounted(e, &mine));
     if (any(4) == 0) compare();
   }
   if (world.wrong == NULL) end(e);

@@ -95,6 +95,17 @@ static int is_opening(const char *scenario) {
   return strncmp(scenario, OPENING, sizeof(OPENING) - 1) == 0;
 }
 
+/* What is live is Lua's, or what mw.memory says. */
+static int is_accounted(lua_State *L, const heap *h) {
+  size_t bytes;
+  if (luaL_dostring(L, "return require 'moonwatch'.memory().total") != LUA_OK)
+    return 0;
+  bytes = (size_t)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  bytes += (size_t)lua_gc(L, LUA_GCCOUNT, 0) * 1024;
+  return h->bytes == bytes + (size_t)lua_gc(L, LUA_GCCOUNTB, 0);
+}
+
 /* One run with failures and one without; how many requests were refused. */
 static size_t try_once(const char *scenario, heap_mode mode, size_t n,
                        int generational, char *problem, size_t size) {
@@ -116,6 +127,8 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
     snprintf(problem, size, "failing run %zu: %s", n, message);
   else if ((message = run(L, scenario)) != NULL)
     snprintf(problem, size, "run after %zu: %s", n, message);
+  else if (mode == HEAP_FAIL_FIRST && !is_accounted(L, &h))
+    snprintf(problem, size, "memory is not accounted for");
   close_state(L);
   if (h.blocks != 0) snprintf(problem, size, "%zu live after %zu", h.blocks, n);
   if (h.errors != 0) snprintf(problem, size, "wrong sizes in run %zu", n);

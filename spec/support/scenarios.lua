@@ -94,6 +94,16 @@ function scenarios.weakmaps()
   check(#map == 0 and map:get(list[2], "none") == "none")
 end
 
+function scenarios.memory()
+  local mw = require "moonwatch"
+  local before = mw.memory()
+  local obj <const>, tx = mw.track {}, mw.begin()
+  obj.x = 1
+  local after = mw.memory()
+  check(after.journal > before.journal and after.total > before.total)
+  tx:rollback()
+end
+
 function scenarios.deaths()
   local mw = require "moonwatch"
   local told = 0
@@ -494,8 +504,8 @@ function scenarios.paths()
   mw.untrack(root)
 end
 
-for _, file in ipairs { "plans", "recorded", "hierarchy", "trace", "rest",
-  "host" } do
+for _, file in ipairs { "plans", "recorded", "recorder", "hierarchy", "trace",
+  "rest", "host" } do
   local more = dofile("spec/support/scenarios_" .. file .. ".lua")
   for name, scenario in pairs(more) do scenarios[name] = scenario end
 end

@@ -6,6 +6,8 @@
 -- value of the last write.
 --
 -- Some programs have batches; what guards hear is not compared in these.
+-- Programs with recorders also compare what is delivered: see
+-- recorder_world.lua.
 --
 -- A program is a list of numbers.  Each number is one step: it says by which
 -- coroutines the step goes, and what the last of these does.
@@ -86,7 +88,7 @@ end
 function World:chain(i, key)
   local chain = self.fields[i][key]
   if not chain then
-    chain = { { value = nil }, object = i, key = key }
+    chain = { { value = nil, final = true }, object = i, key = key }
     self.fields[i][key] = chain
     self.chains[#self.chains + 1] = chain
   end
@@ -134,7 +136,9 @@ function World:records(owner, i)
   return owner ~= nil, any
 end
 
-function World:note_write(i, key, value)
+function World:note_write(i, key, value, because)
+  local write = { value = value, because = because }
+  if self.before_write then self:before_write(i, write) end
   local chain, owner = self:chain(i, key), self:owner()
   if i == GLOBALS and not self:has_globals() then
     chain[#chain].value = value
@@ -149,7 +153,16 @@ function World:note_write(i, key, value)
     return -- its function stores nothing
   end
   self.seq = self.seq + 1
-  chain[#chain + 1] = { owner = owner, value = value }
+  write.owner, write.seq, write.chain = owner, self.seq, chain
+  chain[#chain + 1] = write
+  if self.note_delivery then
+    write.origin, write.is_read = self:origin(), #self.recorders > 0
+    if owner then
+      owner.writes[#owner.writes + 1] = write
+    else
+      self:note_delivery(nil, { write })
+    end
+  end
   if owner and (old ~= nil or value ~= nil or key == CLASS) then
     owner.entries[#owner.entries + 1] =
       { seq = self.seq, object = i, key = key, old = old, new = value,
@@ -160,7 +173,10 @@ end
 function World:begin(job, opts)
   self.order = self.order + 1
   local owner = { order = self.order, parent = self:owner(), job = job,
-    entries = {}, open = true, cells = {}, globals = opts and opts.globals }
+    entries = {}, writes = {}, open = true, cells = {},
+    globals = opts and opts.globals,
+    label = type(opts) == "table" and opts.label or
+      type(opts) == "string" and opts or nil }
   for _, fn in ipairs(opts and opts.cells or {}) do
     for n, other in ipairs(self.functions) do
       if fn == other then
@@ -187,19 +203,25 @@ function World:note_commit(owner)
   self:leave(owner)
   local parent = owner.parent
   while parent and not parent.open do parent = parent.parent end
+  if not parent and self.note_delivery then
+    self:note_delivery(owner, owner.writes)
+  end
   for _, chain in ipairs(self.chains) do
     for _, write in ipairs(chain) do
       if write.owner == owner then write.owner = parent end
     end
   end
   if not parent then return end
-  local entries = parent.entries
-  table.move(owner.entries, 1, #owner.entries, #entries + 1, entries)
-  table.sort(entries, function(a, b) return a.seq < b.seq end)
+  for _, name in ipairs { "entries", "writes" } do
+    local list = parent[name]
+    table.move(owner[name], 1, #owner[name], #list + 1, list)
+    table.sort(list, function(a, b) return a.seq < b.seq end)
+  end
 end
 
 function World:note_rollback(owner)
   self:leave(owner)
+  if self.note_taken then self:note_taken(owner) end
   for _, chain in ipairs(self.chains) do
     local old, n = value_of(chain), #chain
     for i = n, 1, -1 do
@@ -331,6 +353,7 @@ end
 function World:check()
   self:check_objects()
   self:check_events()
+  if self.recorders then self:check_recorders() end
 end
 
 -- }======================================================
@@ -383,6 +406,7 @@ end
 -- A transaction that looks at its cells knows who wrote: a cell has no trap.
 -- What it is not to look at, nobody writes.
 function actions.cell(self, _, choose)
+  if self.recorders then return end
   local n, value = choose(#CELLS), self:value(choose)
   local i = CELLS[n]
   local its, any = self:records(self:owner(), i)
@@ -405,6 +429,7 @@ end
 -- Options of a transaction, or nil.
 function World:options(choose)
   local n = choose(8)
+  if self.recorders then return n <= 2 and "label" or nil end
   if n == 1 then return "label" end
   if n == 2 then return { globals = self.objects[GLOBALS] } end
   if n == 3 then return { cells = { self.functions[choose(#CELLS)] } } end
@@ -463,16 +488,21 @@ end
 -- Nothing else than the track records object 10.
 function actions.untrack(self)
   self:log("untrack")
+  if self.forget_past then self:forget_past(10) end
   for owner in pairs(self.open) do
     local entries = owner.entries
     for at = #entries, 1, -1 do
       if entries[at].object == 10 then table.remove(entries, at) end
     end
+    for at = #owner.writes, 1, -1 do
+      local chain = owner.writes[at].chain
+      if chain.object == 10 then table.remove(owner.writes, at) end
+    end
   end
   for _, chain in pairs(self.fields[10]) do
     local value = value_of(chain)
     for at = #chain, 1, -1 do chain[at] = nil end
-    chain[1] = { value = value }
+    chain[1] = { value = value, final = true }
   end
   mw.untrack(self.objects[10])
   assert(mw.raw(self.objects[10]) == self.objects[10])
@@ -614,6 +644,33 @@ function actions.batch(self, its, _, depth)
   if not ok and err ~= FAIL then error(err, 0) end
 end
 
+-- Runs more steps with an origin.
+function actions.origin(self, its, choose, depth)
+  if not self.recorders then return end
+  local name = "origin " .. choose(3)
+  self.order = self.order + 1
+  local origins, origin = its.origins, { order = self.order, name = name }
+  origins[#origins + 1] = origin
+  self:log("origin", name, "of", its.id)
+  local ok, err = pcall(mw.origin, name, function()
+    local failed = self:level(its, depth + 1) == "fail"
+    self:log("end of", name, "of", its.id, failed and "fails" or "")
+    if failed then error(FAIL, 0) end
+  end)
+  for i, other in ipairs(origins) do
+    if other == origin then table.remove(origins, i) end
+  end
+  if not ok and err ~= FAIL then error(err, 0) end
+end
+
+function actions.record(self, _, choose)
+  if self.recorders then self:record(choose) end
+end
+
+function actions.unrecord(self, _, choose)
+  if self.recorders then self:unrecord(choose) end
+end
+
 -- Returns the coroutines that can be resumed.
 function World:suspended()
   local found = {}
@@ -636,7 +693,7 @@ end
 function actions.spawn(self)
   if #self.ids >= MOST then return end
   self.last_id = self.last_id + 1
-  local its = { id = self.last_id, owners = {} }
+  local its = { id = self.last_id, owners = {}, origins = {} }
   self:log("spawn", its.id)
   local co = coroutine.create(function()
     if self:level(its, 1) == "fail" then error(FAIL, 0) end
@@ -700,7 +757,7 @@ local OFTEN = {
   write = 16, cell = 5, several = 1, insert = 2, remove = 2, swap = 2,
   class = 1,
   begin = 3, begin_lost = 1, finish = 5, block = 4, transaction = 4, batch = 2,
-  untrack = 1,
+  untrack = 1, origin = 2, record = 1, unrecord = 1,
   ["return"] = 8, fail = 3, spawn = 3, close = 1, drop = 1, collect = 1,
 }
 local names = {}
@@ -743,7 +800,8 @@ function World:level(its, depth)
         return step.name
       end
     elseif depth < 6 or not (step.name == "block" or
-      step.name == "transaction" or step.name == "batch") then
+      step.name == "transaction" or step.name == "batch" or
+      step.name == "origin") then
       actions[step.name](self, its, step.choose, depth)
     end
     wipe(4)
@@ -836,11 +894,12 @@ local function make(first)
   return self
 end
 
-local transaction_world = {}
+local transaction_world = { complain = complain, chooser = chooser,
+  value_of = value_of, CLASS = CLASS, USERDATA = USERDATA }
 
 -- Runs a program, or raises what is wrong.
 local function run(self)
-  local main = { is_main = true, id = 0, owners = {} }
+  local main = { is_main = true, id = 0, owners = {}, origins = {} }
   self.stack = { main }
   self:level(main, 0)
   self:check()
@@ -864,12 +923,14 @@ local function run(self)
 end
 
 --- Runs a program.  Returns nothing if the library does what the simulation
--- does, else what is wrong, and what the program did.
-function transaction_world.compare(steps)
+-- does, else what is wrong, and what the program did.  `extend` is called with
+-- the world before.
+function transaction_world.compare(steps, extend)
   local running = collectgarbage "isrunning"
   collectgarbage "stop"
   local self = make(steps[1] or 1)
   self.steps = steps
+  if extend then extend(self) end
   local ok, err = xpcall(run, function(e)
     if type(e) == "string" and e:find "lua:%d" then
       return debug.traceback(e)
@@ -879,19 +940,25 @@ function transaction_world.compare(steps)
   for _, obj in ipairs(self.objects) do
     if not ok then pcall(mw.unwatch, obj) end
   end
+  for _, its in ipairs(self.recorders or {}) do its.recorder:stop() end
   if running then collectgarbage "restart" end
-  if not ok then return tostring(err), self.lines end
+  if ok then return end
+  local lines = self.lines
+  self = nil
+  collectgarbage() -- what was left open is not the next program's
+  collectgarbage()
+  return tostring(err), lines
 end
 
 --- Returns a shorter program in which something is wrong as well.
-function transaction_world.shrink(steps)
+function transaction_world.shrink(steps, extend)
   local n = #steps // 2
   while n > 0 do
     local i = 2
     while i <= #steps do
       local rest = table.move(steps, 1, i - 1, 1, {})
       table.move(steps, i + n, #steps, i, rest)
-      if transaction_world.compare(rest) then
+      if transaction_world.compare(rest, extend) then
         steps = rest
       else
         i = i + n

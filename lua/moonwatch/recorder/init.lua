@@ -100,32 +100,36 @@ end
 -- Beginning and ending
 -- =======================================================
 
--- Somebody who keeps what is taken back is told of that.
-local function tell_taken()
-  local any = false
-  for _, self in pairs(running) do any = any or self.taken ~= nil end
-  private.keep_taken(any and function(entries, at)
-    local told = false
-    for _, self in pairs(running) do
-      if self.taken then
-        self.taken:keep(entries, at)
-        told = true
-      end
-    end
-    if not told then private.keep_taken(nil) end -- they were dropped
-  end or nil)
+local tell_taken
+
+-- Recorders keep what is taken back.
+local function keep_taken(entries, at)
+  for _, self in pairs(running) do
+    if self.taken then self.taken:keep(entries, at) end
+  end
+  tell_taken()
 end
 
--- A look comes before the end, so an error on the way changes nothing.
+-- The core tells of what is taken back if a recorder keeps that; recorders may
+-- have been dropped since.
+function tell_taken()
+  for _, self in pairs(running) do
+    if self.taken then return private.keep_taken(keep_taken) end
+  end
+  private.keep_taken(nil)
+end
+
+-- What needs memory comes before the end, so an error on the way changes
+-- nothing.
 local function stop(self)
   if self.look then return end
   local first, last = range(self)
   local lost = select(2, private.reader_state(self.reader))
   local look = private.look(first, last)
+  private.stopped[self] = true
   self.first, self.last, self.missed, self.look = first, last, lost, look
   private.close_reader(self.reader)
   running[self.number] = nil
-  private.stopped[self] = true
   tell_taken()
 end
 
@@ -148,8 +152,10 @@ function recorder.recorder(opts)
   check.that(capacity > 0, 1, "recorder", "option 'capacity' is not positive")
   check.that(not seconds or seconds > 0, 1, "recorder",
     "option 'seconds' is not positive")
-  local state = {
-    seconds = seconds, taken = opts.rolled_back and taken.new(capacity) or nil,
+  local state = { -- with all fields: `stop` needs no memory for them
+    seconds = seconds or false, look = false, missed = false, first = 1,
+    last = 0, reader = false, number = 0,
+    taken = opts.rolled_back and taken.new(capacity) or false,
   }
   local self = new(state)
   private.quietly(function()

@@ -42,17 +42,19 @@ local function quoted(s)
   return '"' .. s:gsub('[%c"\\]', escape) .. '"'
 end
 
--- Returns the step of a name.
-local function step_of(key)
-  if is_word(key) or math.type(key) == "integer" then return "." .. key end
-  return "[" .. text.of_value(key) .. "]"
-end
 
 -- Returns what people call an object that is in no other object.
 local function own_name(obj, numbered)
   local name = label.of(obj) or object_class.name(metatable(obj))
   if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
   return numbered and ("%s#%d"):format(name, core.id(obj)) or name
+end
+
+-- Returns the step of a way.  A key that is an object may be below itself.
+local function step_of(key)
+  if is_word(key) or math.type(key) == "integer" then return "." .. key end
+  local is_object = type(key) == "table" or type(key) == "userdata"
+  return "[" .. (is_object and own_name(key, true) or text.of_value(key)) .. "]"
 end
 
 --- Returns the name of an object: its name in a hierarchy, its way below a

@@ -1,0 +1,121 @@
+local mw = require "moonwatch"
+
+local PARTS = { "objects", "watches", "journal", "names", "traces" }
+
+local function sum(memory)
+  local bytes = 0
+  for _, part in ipairs(PARTS) do bytes = bytes + memory[part] end
+  return bytes
+end
+
+-- Returns by how much each part has grown since `before`.
+local function growth(before)
+  local after, its = mw.memory(), {}
+  for _, part in ipairs(PARTS) do its[part] = after[part] - before[part] end
+  return its
+end
+
+describe("mw.memory", function()
+  it("says how many bytes each part has, and all have", function()
+    local memory = mw.memory()
+    local names = {}
+    for name, bytes in pairs(memory) do
+      names[#names + 1] = name
+      assert.equal("integer", math.type(bytes))
+      assert.is_true(bytes >= 0)
+    end
+    table.sort(names)
+    assert.same({ "journal", "names", "objects", "total", "traces", "watches" },
+      names)
+    assert.equal(memory.total, sum(memory))
+    assert.is_true(memory.objects > 0)
+    memory.total = 0 -- a table of the caller's
+    assert.is_true(mw.memory().total > 0)
+  end)
+
+  it("says what objects take", function()
+    local keep, before = {}, mw.memory()
+    for i = 1, 3000 do keep[i] = mw.track {} end
+    local grown = growth(before)
+    assert.is_true(grown.objects > 3000 * 40)
+    assert.equal(0, grown.watches)
+    assert.equal(3000, #keep)
+  end)
+
+  it("says what watches take, and what is below", function()
+    local guard, keep, before = mw.guard(), {}, mw.memory()
+    for i = 1, 1000 do
+      keep[i] = {}
+      mw.watch(keep[i], guard, { key = "x", once = false })
+    end
+    local grown = growth(before)
+    assert.is_true(grown.watches > 1000 * 64)
+    before = mw.memory()
+    local root = {}
+    for i = 1, 1000 do root[i] = { {} } end
+    mw.track(root, { deep = true })
+    assert.is_true(growth(before).watches > 2000 * 64)
+    mw.untrack(root)
+    for i = 1, 1000 do mw.unwatch(keep[i]) end
+  end)
+
+  it("says what transactions take, until they end", function()
+    local obj, before = mw.track {}, mw.memory()
+    local tx = mw.begin()
+    for i = 1, 10000 do obj[i] = i end
+    assert.is_true(growth(before).journal >= 10000 * 40)
+    tx:rollback()
+    assert.is_true(growth(before).journal < 10000)
+    mw.untrack(obj)
+  end)
+
+  it("says what coroutines with transactions take", function()
+    local obj, before, list = mw.track {}, mw.memory(), {}
+    for i = 1, 200 do
+      list[i] = coroutine.wrap(function()
+        local _ <close> = mw.begin()
+        obj[i] = i
+        coroutine.yield()
+      end)
+      list[i]()
+    end
+    local grown = growth(before)
+    assert.is_true(grown.journal > 200 * 100)
+    assert.equal(0, grown.names)
+    for i = 1, 200 do list[i]() end
+  end)
+
+  it("says what hierarchies take", function()
+    local before, h = mw.memory(), mw.hierarchy()
+    h:record(true)
+    local objects = {}
+    for i = 1, 500 do
+      objects[i] = {}
+      h:enter(objects[i])
+    end
+    local grown = growth(before)
+    assert.is_true(grown.names > 500 * 32)
+    for i = 500, 1, -1 do h:leave(objects[i]) end
+    h:close()
+    assert.is_true(growth(before).names < grown.names)
+  end)
+
+  it("says what traces take, with their texts", function()
+    local before = mw.memory()
+    local trace = mw.trace { capacity = 1000 }
+    assert.is_true(growth(before).traces >= 1000 * 64)
+    before = mw.memory()
+    trace:start()
+    for i = 1, 50 do mw.instant("name " .. i, { text = ("x"):rep(100) }) end
+    trace:stop()
+    assert.is_true(growth(before).traces >= 5000)
+    trace:clear()
+    assert.is_true(growth(before).traces < 5000)
+  end)
+
+  it("does not grow when it is asked", function()
+    local before = mw.memory()
+    for _ = 1, 100 do mw.memory() end
+    assert.same(before, mw.memory())
+  end)
+end)
