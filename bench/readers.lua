@@ -2,8 +2,8 @@
 -- object, key and old value into a list, one for each field that was written
 -- since the last look, which is read with the values of now.
 --
--- 1,000 fields of 50,000 objects are written between two looks; what is measured
--- is the writes with the look, and the look alone.
+-- 1,000 fields of 50,000 objects are written between two looks; what is
+-- measured is the writes with the look, and the look alone.
 
 local LIST = "a Lua dirty list"
 

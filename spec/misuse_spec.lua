@@ -197,7 +197,6 @@ describe("calling a function of the library with a colon", function()
     last_change = { {} },
     load_policy = { "path" },
     mark_dynamic = { {} },
-    feed = { {} },
     memo = { nothing, {} },
     metrics = { nothing },
     mutations = { {} },

@@ -147,7 +147,7 @@ function Below:open(since)
   local seq
   self.copy = setmetatable({ world = self.world }, Copy)
   if since then
-    _, seq = mw.snapshot({})
+    local _, seq = mw.snapshot({})
     if self.copy:take(self.world.root) then
       self.pending = seq
       return

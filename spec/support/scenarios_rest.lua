@@ -504,7 +504,7 @@ function scenarios.feeds()
   local gone = { inner = {} }
   local root = { list = { { n = 1 }, { n = 2 } }, gone = gone }
   root[root.list] = gone.inner
-  local anywhere = mw.feed { capacity = 1000 }
+  local anywhere <close> = mw.feed { capacity = 1000 }
   local seq = anywhere:seq()
   local feed = whole(function(had_memory)
     return not had_memory or getmetatable(root) == nil
@@ -513,7 +513,7 @@ function scenarios.feeds()
   end)
   local function write()
     mw.origin("network", function() root.list[1].n = 3 end)
-    local tx = mw.begin()
+    local tx <close> = mw.begin()
     root.list[2].n = 4
     table.remove(root.list, 1)
     root.gone = nil
@@ -534,7 +534,6 @@ function scenarios.feeds()
   root.gone = gone
   check(count(feed:changes()) == 2 or feed:lost() > 0, "come back")
   check(feed:seq() == anywhere:seq() + anywhere:pending())
-  anywhere:close()
   feed:close()
   check(getmetatable(root) == nil, "still tracked")
 end
