@@ -74,6 +74,10 @@ soak: test-deps all $(TESTS) $(CHECKED)
 test-install: test-deps all $(TESTS)
 	@SLOW=1 LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
 
+# The engine's tests by each compiler that is here, for its platform.
+test-platforms:
+	@TINY='$(TINY)' $(BUILD_LUA) spec/support/platforms.lua
+
 test-browser: all browser-deps
 	@$(LUA) spec/support/browser.lua
 
@@ -256,4 +260,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps

@@ -71,16 +71,29 @@ C: 0 bytes in use
     end)
   end)
 
-  it("adds the library by cmake", function()
+  it("adds the library by cmake, with Lua or without", function()
     shell.with_directory(function(path)
       local file = assert(io.open(path .. "/CMakeLists.txt", "w"))
+      local source = os.getenv "PWD"
       file:write("cmake_minimum_required(VERSION 3.13)\nproject(ships C)\n",
-        "set(MOONWATCH_LUA OFF)\nadd_subdirectory(", os.getenv "PWD",
-        " moonwatch)\nadd_executable(ships ", os.getenv "PWD",
-        "/examples/host.c)\ntarget_link_libraries(ships moonwatch)\n")
+        "add_subdirectory(", source, " moonwatch)\n",
+        "add_executable(ships ", source, "/examples/host.c)\n",
+        "target_link_libraries(ships moonwatch)\n",
+        "if(MOONWATCH_LUA)\n",
+        "add_executable(game ", source, "/examples/host/game.c)\n",
+        "target_link_libraries(game moonwatch)\nendif()\n")
       file:close()
-      succeeds("cd %s && cmake -B build . && cmake --build build", path)
+      succeeds("cd %s && cmake -B build -DMOONWATCH_LUA=OFF . && " ..
+        "cmake --build build", path)
       assert.matches("2 ships left", succeeds("%s/build/ships", path))
+      file = assert(io.open(path .. "/lua.cmake", "w"))
+      file:write("add_library(our_lua INTERFACE)\n",
+        "target_include_directories(our_lua INTERFACE ", include, ")\n",
+        "target_link_libraries(our_lua INTERFACE ", library, " m dl)\n")
+      file:close()
+      succeeds("cd %s && sed -i '2iinclude(lua.cmake)' CMakeLists.txt && " ..
+        "cmake -B both -DMOONWATCH_LUA=our_lua . && cmake --build both", path)
+      assert.matches("C: 0 bytes in use", succeeds("%s/both/game", path))
     end)
   end)
 end)

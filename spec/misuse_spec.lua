@@ -240,7 +240,7 @@ describe("calling a function of the library with a colon", function()
   }
   -- These take no argument, so a colon does no harm.
   local NONE = { advance_frame = true, frame = true, guard = true,
-    outermost_scope = true,
+    memory = true, outermost_scope = true,
     reset_counters = true, reset_frames = true, reset_times = true,
     time_spent = true }
 

@@ -10,6 +10,7 @@
 
 #include "coroutine.h"
 #include "library.h"
+#include "writers.h"
 
 static void set_bytes(lua_State *L, const char *name, size_t bytes) {
   lua_pushinteger(L, (lua_Integer)bytes);
@@ -27,6 +28,8 @@ static int memory(lua_State *L) {
   mw_memory_info(s->engine, &m);
   m.journal += s->n_records * sizeof(mwb_coroutine) +
                s->size_transactions * sizeof(mwb_transaction);
+  if (s->readers != NULL) m.journal += sizeof(mwb_coroutine);
+  m.journal += mwb_writers_bytes(s);
   m.traces += s->size_scratch;
   m.names = m.total - (m.objects + m.watches + m.journal + m.traces);
   set_bytes(L, "objects", m.objects);

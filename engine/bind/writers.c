@@ -277,6 +277,12 @@ void mwb_add_keeper(lua_State *L, mwb_state *s) {
   s->keepers++;
 }
 
+size_t mwb_writers_bytes(const mwb_state *s) {
+  const mwb_writers *w = s->writers;
+  if (w == NULL) return 0;
+  return sizeof(*w) + w->size * (sizeof(writer) + sizeof(uint32_t));
+}
+
 void mwb_free_writers(mwb_state *s) {
   mwb_writers *w = s->writers;
   if (w == NULL) return;

@@ -15,6 +15,9 @@
 void mwb_add_keeper(lua_State *L, mwb_state *s);
 void mwb_remove_keeper(lua_State *L, mwb_state *s);
 
+/* Returns how many bytes the state has allocated for them. */
+size_t mwb_writers_bytes(const mwb_state *s);
+
 /* Frees what the state has. */
 void mwb_free_writers(mwb_state *s);
 

@@ -13,7 +13,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
-#include <moonwatch.h>
+#include <moonwatch_lua.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -71,16 +71,22 @@ function Metrics:enter()
   return self
 end
 
--- Ends one entry.  Returns the metrics if that was the outermost one.
+-- Ends one entry.  Returns the metrics if that was the outermost one.  What
+-- needs memory comes first.
 local function end_entry(self)
   settle(self)
-  self.depth = self.depth - 1
-  if self.depth > 0 then return nil end
   local values, sums = self.values, private.metrics_sums
-  self.values, self.kinds, self.last = nil, nil, values
-  for metric, value in next, values do
-    if math.type(value) then sums[metric] = (sums[metric] or 0) + value end
+  if self.depth > 1 then
+    self.depth = self.depth - 1
+    return nil
   end
+  for metric, value in next, values do
+    if math.type(value) then sums[metric] = sums[metric] or 0 end
+  end
+  for metric, value in next, values do
+    if math.type(value) then sums[metric] = sums[metric] + value end
+  end
+  self.values, self.kinds, self.last, self.depth = nil, nil, values, 0
   private.metrics[self] = nil
   return values
 end
@@ -350,7 +356,7 @@ local function new_metrics(_, opts)
   local mistake = opts.schema and mistake_in(opts.schema)
   check.that(not mistake, 1, "metrics", mistake)
   local self = { on_exit = opts.on_exit, runtime = opts.runtime, depth = 0,
-    fresh = not opts.runtime }
+    fresh = not opts.runtime, last = false }
   if opts.schema then
     self.schema = {}
     for metric, kind in next, opts.schema do self.schema[metric] = kind end

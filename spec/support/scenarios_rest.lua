@@ -175,7 +175,9 @@ function scenarios.userdata_states()
   local class = getmetatable(io.stdout)
   local fields, text = { n = 0 }, "a"
   local methods = setmetatable(class.__index, { __index = fields })
-  class.__newindex = function(_, key, value)
+  local file
+  class.__newindex = function(self, key, value)
+    if self ~= file then return end -- what an earlier run could not take back
     fields[key] = type(value) == "string" and value .. "+" or value
   end
   function methods.write(_, more) text = text .. more end
@@ -184,7 +186,7 @@ function scenarios.userdata_states()
     snapshot = function() return { text } end,
     restore = function(_, state) text = state[1] end,
   } } }):use()
-  local file = mw.track(io.tmpfile())
+  file = mw.track(io.tmpfile())
   local function run()
     file.x = "x"
     file:write "b"

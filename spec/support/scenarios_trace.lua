@@ -100,6 +100,7 @@ function scenarios.told_counters()
   mw.count("section", "name", 2)
   mw.counters.other = { a = 1, b = 2 }
   check(mw.counted "other" == 3 and mw.counters.section.name == 2)
+  check(mw.counters.section.absent == 0)
   check(tostring(mw.counters):find "section")
   check(tostring(mw.counters.other):find "b")
   check(tostring(mw.counters.none) == "")
