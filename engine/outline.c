@@ -275,6 +275,12 @@ void mwi_outline_end(mw_engine *e, mwi_outline *o) {
   memset(o, 0, sizeof(*o));
 }
 
+size_t mwi_outline_bytes(const mwi_outline *o) {
+  return mwi_column_bytes(&o->members.items, MWI_PAGE * sizeof(mwi_member)) +
+         mwi_column_bytes(&o->ties.items, MWI_PAGE * sizeof(mwi_tie)) +
+         (o->n_heads + o->n_fields) * sizeof(*o->heads);
+}
+
 void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj) {
   uint32_t m = mwi_outline_find(o, obj);
   if (m == 0) return;

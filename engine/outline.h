@@ -57,6 +57,9 @@ MWI_API int mwi_outline_begin(mw_engine *e, mwi_outline *o, mw_handle root);
 /* Forgets all, and frees the memory. */
 MWI_API void mwi_outline_end(mw_engine *e, mwi_outline *o);
 
+/* Returns how many bytes are allocated. */
+MWI_API size_t mwi_outline_bytes(const mwi_outline *o);
+
 /* Returns the member of an object, or 0. */
 MWI_API uint32_t mwi_outline_find(const mwi_outline *o, mw_handle obj);
 

@@ -672,6 +672,7 @@ static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
   size_t n = (size_t)(end - first), slots = 16;
   w->look = mwb_new_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
+  if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
   while (slots < 2 * n) slots *= 2;
   w->records = (record *)lua_newuserdatauv(
       L, n * sizeof(record) + slots * sizeof(uint32_t), 0);
@@ -822,6 +823,14 @@ void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
   mwb_feed *f;
   for (f = s->feeds; f != NULL; f = f->next)
     mwi_outline_doubt(s->engine, &f->outline, h);
+}
+
+size_t mwb_feeds_bytes(const mwb_state *s) {
+  size_t bytes = 0;
+  const mwb_feed *f;
+  for (f = s->feeds; f != NULL; f = f->next)
+    bytes += mwi_outline_bytes(&f->outline);
+  return bytes;
 }
 
 void mwb_feeds_claim(const mwb_state *s, mw_handle h, int deep) {

@@ -144,7 +144,6 @@ local Below = {}
 Below.__index = Below
 
 function Below:open(since)
-  local seq
   self.copy = setmetatable({ world = self.world }, Copy)
   if since then
     local _, seq = mw.snapshot({})
