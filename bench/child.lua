@@ -333,6 +333,18 @@ function measures.replay(way)
   return (seconds * times + more) * 1e6
 end
 
+-- Nanoseconds an entry that is looked at, in memory that was used before.
+function measures.reads(way)
+  local write, look, n = ways.looks[way]()
+  local least = math.huge
+  for _ = 1, 20 do
+    write()
+    settle()
+    least = math.min(least, time(look))
+  end
+  return least * 1e9 / n
+end
+
 -- Bytes that Lua and the library have for a step.
 function measures.live_history(way)
   local run = ways.histories[way]()

@@ -210,8 +210,7 @@ enum { LOOK = 3, META, NUMBER };
 
 /* Pushes an entry, still without fields. */
 static int next_entry(lua_State *L) {
-  const look *its =
-      (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
+  const look *its = (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(NUMBER));
   if ((uint64_t)i >= its->n) return 0;
   lua_pushinteger(L, i + 1);
