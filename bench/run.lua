@@ -32,7 +32,8 @@ package.path = "bench/?.lua;" .. package.path
 local ROUNDS = 5
 local SIZES = { 10, 100, 1000, 10000, 100000 }
 local concepts = { "identity", "clock", "watch", "frames", "growth", "policy",
-  "effects", "transactions", "documents", "hierarchy", "trace", "dynamism" }
+  "effects", "transactions", "documents", "snapshots", "hierarchy", "trace",
+  "dynamism" }
 
 -- Measuring -------------------------------------------------------------
 

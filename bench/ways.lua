@@ -314,7 +314,7 @@ function ways.copies.plain_tracked()
 end
 
 for _, name in ipairs { "watches", "programs", "frames", "growth",
-  "documents", "transactions", "recording" } do
+  "documents", "transactions", "recording", "snapshots" } do
   require("ways_of_" .. name)(ways)
 end
 

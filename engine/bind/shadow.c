@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "hash.h"
 #include "identity.h"
 #include "reads.h"
 #include "watch.h"
@@ -810,6 +811,7 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   const mwi_object *r = mwb_object_at(L, s, object);
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
+  if (r != NULL) mwb_hash_spoil(s, r->obj);
   if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);

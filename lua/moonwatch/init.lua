@@ -81,7 +81,7 @@ return defer(mw, {
   advance_frame = "times", array = "json", begin = "transaction",
   cleanup = "cleanup", cleanup_for = "cleanup", context = "context",
   count = "counters", counted = "counters", counters = "counters",
-  diff = "json.diff",
+  diff = "json.diff", hash = "snapshot",
   dynamism = "dynamism.report", effects = "effects.planned", frame = "times",
   hierarchy = "hierarchy", history = "history", infer = "dynamism.infer",
   instrument = "instrument", is_dynamic = "policy", load_policy = "policy",

@@ -1,4 +1,5 @@
---- mw.snapshot, mw.restore: the state below an object as bytes, and back.
+--- mw.snapshot, mw.restore: the state below an object as bytes, and back;
+-- mw.hash: is it the same?
 -- SPDX-License-Identifier: MIT
 --
 -- The core writes and reads the bytes.  The functions here know classes and
@@ -71,6 +72,20 @@ function snapshot.snapshot(root, opts)
     filter(root, opts.descend), named.all())
   if not bytes then return nil, where_of(more) end
   return bytes, more
+end
+
+--- Returns the hash of the state below an object as it is now; or nil and a
+-- message.
+function snapshot.hash(root)
+  check.argument(type(root) == "table", 1, "hash", "table", root)
+  policy.current()
+  local hash = private.kept_hash(root)
+  if hash then return hash end
+  local enters, names = filter(root), named.all()
+  hash = private.hash(root, describe, enters, names)
+  if hash then return hash end
+  local _, way = private.snapshot(root, describe, enters, names, true)
+  return nil, where_of(way)
 end
 
 -- }======================================================
