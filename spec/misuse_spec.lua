@@ -172,8 +172,8 @@ describe("calling a function of the library with a colon", function()
     {}, 1 }, cleanup = { {}, "x", 1 }, cleanup_for = { {}, {} }, clock = {
     "name" }, context = { nothing }, count = { "section", "name" }, counted = {
     "section" }, counter = { "name", 1 }, diff = { {}, {} }, dynamism = { {} },
-    effects = { {} }, hierarchy = { {} }, history = { { limit = 1 } }, id = { {}
-    }, infer = { { {} } }, instant = { "name" }, instrument = { class_of },
+    effects = { {} }, hash = { {} }, hierarchy = { {} }, history = { {
+    limit = 1 } }, id = { {} }, infer = { { {} } }, instant = { "name" }, instrument = { class_of },
     is_dynamic = { {} }, is_marked = { {} }, is_watched = { {} }, last_change =
     { {} }, load_policy = { "path" }, mark_dynamic = { {} }, memo = { nothing,
     {} }, metrics = { nothing }, mutations = { {} }, name_class = { "x",
