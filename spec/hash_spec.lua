@@ -1,3 +1,4 @@
+local interrupted = require "spec.support.interrupted"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local support = require "support"
@@ -257,6 +258,21 @@ describe("the hash of a tracked root", function()
     for i = 1, 200000 do world.n = i end
     assert.equal(mw.hash { n = 200000 }, mw.hash(world))
   end)
+
+  it("is right after an error from a debug hook at any instruction",
+    function()
+      local n, fired = 0, nil
+      repeat
+        n = n + 1
+        local world = mw.track({ list = { {} } }, {
+          deep = true, descend = function(_, key) return key ~= "parent" end,
+        })
+        if n % 2 == 0 then mw.hash(world) end
+        world.list[2] = { n = 1, parent = world }
+        fired = interrupted(n // 2, mw.hash, world)
+        assert.equal(mw.hash { list = { {}, { n = 1 } } }, mw.hash(world))
+      until not fired and n > 2
+    end)
 
   it("is asked for by a guard and by a rule, too", function()
     local world, hashes = mw.track({ x = { n = 1 } }, {
