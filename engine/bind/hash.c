@@ -584,6 +584,13 @@ void mwb_hash_spoil_class(mwb_state *s, mw_handle obj) {
   if (r != NULL && (r->needs & MWI_DIGEST)) mwb_close_hashes(s);
 }
 
+void mwb_hash_forget(mwb_state *s, mw_handle root) {
+  mwb_hash *h = s->hashes;
+  mw_reach reach;
+  while (h != NULL && h->root != root) h = h->next;
+  if (h != NULL && !is_heard(s, root, &reach)) close_hash(h);
+}
+
 /* spoil_hash([object]): the object is to be read again; without one, all */
 static int spoil_hash(lua_State *L) {
   mwb_state *s = mwb_enter(L);

@@ -32,6 +32,9 @@ void mwb_hash_spoil(mwb_state *s, mw_handle obj);
 /* The object is a class, whose writes are not heard from now on. */
 void mwb_hash_spoil_class(mwb_state *s, mw_handle obj);
 
+/* The object is not tracked any more, so it may have no digest. */
+void mwb_hash_forget(mwb_state *s, mw_handle root);
+
 /* Closes all digests. */
 void mwb_close_hashes(mwb_state *s);
 
