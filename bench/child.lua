@@ -374,6 +374,13 @@ function measures.documents(way)
   return time(run) * 1e6 / (count or 1)
 end
 
+-- Microseconds to write a world, to read it, or to hash it.
+function measures.snapshots(way)
+  local run, count = made_by(ways.snapshots, way)
+  settle()
+  return time(run) * 1e6 / (count or 1)
+end
+
 -- Nanoseconds a table to copy a world.
 function measures.plain(way)
   local copies = made_by(ways.copies, way)
@@ -717,7 +724,7 @@ local repeats = {
   again = 5, shuffled = 5, collected = 5,
   decide = 20, unknown_class = 5, statements = 20, first_watch = 5,
   points = 3, invalidate = 3, record = 20, undo = 20, row = 5, history = 5,
-  replay = 20, documents = 10,
+  replay = 20, documents = 10, snapshots = 5,
   plain = 5, scope = 5,
   calls = 20,
   examples = 5, more_examples = 5, guard = 5,

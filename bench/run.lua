@@ -32,8 +32,8 @@ package.path = "bench/?.lua;" .. package.path
 local ROUNDS = 5
 local SIZES = { 10, 100, 1000, 10000, 100000 }
 local concepts = { "identity", "clock", "watch", "frames", "growth", "policy",
-  "effects", "transactions", "recorder", "readers", "documents", "hierarchy",
-  "trace", "dynamism" }
+  "effects", "transactions", "recorder", "readers", "snapshots", "documents",
+  "hierarchy", "trace", "dynamism" }
 
 -- Measuring -------------------------------------------------------------
 

@@ -331,7 +331,7 @@ function ways.copies.plain_tracked()
 end
 
 for _, name in ipairs { "watches", "programs", "frames", "growth",
-  "documents", "transactions", "recording", "readers" } do
+  "documents", "transactions", "recording", "readers", "snapshots" } do
   require("ways_of_" .. name)(ways)
 end
 

@@ -22,6 +22,7 @@
 #include "pool.h"
 
 #include "clock.h"
+#include "digest.h"
 #include "hierarchy.h"
 #include "identity.h"
 #include "journal.h"

@@ -16,6 +16,7 @@
 
 #include "check.c"
 #include "clock.c"
+#include "digest.c"
 #include "dump.c"
 #include "hierarchy.c"
 #include "journal.c"

@@ -187,6 +187,7 @@ describe("calling a function of the library with a colon", function()
     dynamism = { {} },
     effects = { {} },
     feed = { {} },
+    hash = { {} },
     hierarchy = { {} },
     history = { { limit = 1 } },
     id = { {} },

@@ -333,12 +333,66 @@ describe("damaged bytes", function()
         end
         local text = string.char(table.unpack(damaged))
         if i % 3 == 0 then text = text:sub(1, random(#text)) end
+        text = with_body(bytes, text)
         local before = collectgarbage "count"
-        local root, why = mw.restore(with_body(bytes, text))
+        local root, why = mw.restore(text)
         assert.is_true(root ~= nil or type(why) == "string")
         assert.is_true(collectgarbage "count" - before < 100)
+        local live = mw.restore(bytes)
+        if random(2) == 1 then mw.track(live, { deep = true }) end
+        before = collectgarbage "count"
+        root, why = mw.restore(text, { into = live })
+        assert.is_true(collectgarbage "count" - before < 200)
+        if root then
+          assert.equal(mw.snapshot(mw.restore(text)), (mw.snapshot(live)))
+        else
+          assert.equal("string", type(why))
+          assert.equal(bytes, (mw.snapshot(live)))
+        end
       end
     end)
+  end)
+
+  it("may have a million tables, one in another", function()
+    local n, items = 1000000, {}
+    local function count(i)
+      local text = ""
+      while i >= 128 do
+        text, i = text .. string.char(i & 127 | 128), i >> 7
+      end
+      return text .. string.char(i)
+    end
+    for i = 1, n - 1 do items[i] = "\1\0\0\1\7" .. count(i + 1) .. "\0" end
+    items[n] = "\1\0\0\0\0"
+    local bytes = with_body("", table.concat(items), n)
+    for _, opts in ipairs { {}, { into = {} } } do
+      local at, depth = mw.restore(bytes, opts), 1
+      while at[1] do at, depth = at[1], depth + 1 end
+      assert.equal(n, depth)
+    end
+    assert.is_nil((mw.restore(with_body("", table.concat(items, "", 1, n - 1),
+      n))))
+  end)
+
+  it("with a state that a rule does not take change nothing", function()
+    local Box = { __name = "snapshot.Box" }
+    mw.name_class("snapshot.Box", Box, {
+      new = function() return support.userdata(Box) end,
+      snapshot = function() return {} end,
+      restore = function(_, state)
+        if state.bad then error("no " .. state.bad, 0) end
+      end,
+    })
+    local live = { box = support.userdata(Box), list = {} }
+    local bytes = mw.snapshot(live)
+    local bad = with_body(bytes, (bytes:sub(21):gsub("\1\0\0\0\0$",
+      "\1\0\0\0\1\5\3bad\20")))
+    refuses("a userdata takes no such state: no 4", bad)
+    live.box = nil
+    local root, why = mw.restore(bad, { into = live })
+    assert.is_nil(root)
+    assert.equal("bad snapshot: a userdata takes no such state: no 4", why)
+    assert.is_nil(live.box)
   end)
 end)
 

@@ -1619,6 +1619,16 @@ function mw.snapshot(root, opts) end
 ---@return string? message
 function mw.restore(bytes, opts) end
 
+---Returns a hash of the state below a root as it is now: of content, not of
+---identity, and the same on every machine. Two hashes are equal exactly when
+---the snapshots are, where no transaction is open. What a snapshot refuses is
+---nil and its message. Below a root that is tracked or watched deeply it costs
+---what has changed.
+---@param root table
+---@return integer? hash
+---@return string? message
+function mw.hash(root) end
+
 ---Returns a feed, which gives what changes from now on; with `since`, nil and a
 ---message if not all entries since are kept.
 ---@param opts? moonwatch.FeedOptions

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "hash.h"
 #include "host.h"
 #include "identity.h"
 #include "moonwatch_lua.h"
@@ -35,13 +36,16 @@ void mwb_slice(lua_State *L, mwb_state *s) {
   mwb_end_late(L, s);
 }
 
+/* The probe is a coroutine, because Lua collects before it makes one, while for
+** other values Lua collects after that, with the value on the stack: the probe
+** would be old then, so young collections would not end it. */
 void mwb_collected(lua_State *L, mwb_state *s) {
   if (s->engine == NULL) return;
   s->collections++;
   s->pending = s->deserted = 1;
   mw_reap_begin(s->engine);
   mwb_push(L, s, MWB_OBJECTS);
-  lua_newuserdatauv(L, 0, 0);
+  lua_newthread(L);
   lua_rawseti(L, -2, MWB_PROBE);
   lua_pop(L, 1);
 }
@@ -233,6 +237,7 @@ static int close_state(lua_State *L) {
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
     mwb_close_transactions(s);
+    mwb_close_hashes(s);
   }
   if (!s->is_attached) mw_engine_close(s->engine);
   s->engine = NULL;
@@ -377,6 +382,7 @@ static int build(lua_State *L) {
   mwb_open_stores(L);
   mwb_open_snapshots(L);
   mwb_open_restores(L);
+  mwb_open_hashes(L, s);
   mwb_open_timers(L);
   mwb_open_tracing(L);
   mwb_open_trace_file(L);

@@ -37,6 +37,7 @@
 
 #include "class.h"
 #include "feed.h"
+#include "hash.h"
 #include "identity.h"
 #include "reads.h"
 #include "watch.h"
@@ -813,6 +814,7 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   const mwi_object *r = mwb_object_at(L, s, object);
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
+  if (r != NULL) mwb_hash_spoil(s, r->obj);
   if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);

@@ -45,23 +45,20 @@
 ** Writing
 ** ======================================================= */
 
-/* The stack of `write`.  The first five are the arguments. */
+/* The stack of `write`.  The first five are the arguments, four of them as in
+** snapshot.h. */
 enum {
-  ROOT = 1,
-  DESCRIBE, /* (object, class or nil) -> name of the class, state of a
-            ** userdata */
-  ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */
-  NAMES,    /* class -> name */
-  NOW,      /* is the state wanted that transactions have not delivered? */
-  NUMBERS,  /* object -> number */
-  QUEUE,    /* number -> object */
-  WAYS,     /* number -> the key by which the object was found */
-  STRINGS,  /* string -> number */
+  NOW = NAMES + 1, /* is the state wanted that nobody has delivered yet? */
+  NUMBERS,         /* object -> number */
+  QUEUE,           /* number -> object */
+  WAYS,            /* number -> the key by which the object was found */
+  STRINGS,         /* string -> number */
   BUFFER,
   KEYS,
   PARENTS,
   BEFORE, /* object -> what the object was before, or nil */
-  LATER,  /* number -> does the object have objects as keys? */
+  LATER,  /* number of an object with fields that have objects as keys ->
+          ** keys up to this number have been put */
   CURRENT,
   CONTENTS,
   IGNORED
@@ -212,9 +209,7 @@ static void put_float(writer *w, lua_Number f) {
   w->n += 8;
 }
 
-/* Is the table on the top, under the key at `key`, part of the state? */
-static int is_state(writer *w, int key) {
-  lua_State *L = w->L;
+int mwb_is_state(lua_State *L, int parent, int key) {
   int yes;
   if (lua_isnil(L, ENTERS) || !lua_istable(L, -1)) return 1;
   lua_pushvalue(L, -1);
@@ -223,13 +218,56 @@ static int is_state(writer *w, int key) {
   if (yes) return 1;
   lua_pushvalue(L, ENTERS);
   lua_pushvalue(L, ROOT);
-  lua_pushvalue(L, CURRENT);
+  lua_pushvalue(L, parent);
   lua_pushvalue(L, key);
   lua_pushvalue(L, -5);
   lua_call(L, 4, 1);
   yes = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return yes;
+}
+
+void mwb_push_ignored(lua_State *L, mwb_state *s, int object) {
+  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_pushvalue(L, object);
+  lua_call(L, 1, 1);
+}
+
+int mwb_push_class_name(lua_State *L, int object, int class_) {
+  int top = lua_gettop(L), userdata = lua_isuserdata(L, object);
+  if (class_ != 0)
+    lua_pushvalue(L, class_);
+  else
+    mwb_push_class(L, object);
+  if (!userdata) {
+    if (!lua_toboolean(L, -1) || mwb_is_no_class(L, -1)) {
+      lua_settop(L, top);
+      lua_pushnil(L);
+      return 1;
+    }
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, NAMES) == LUA_TSTRING) {
+      lua_replace(L, top + 1);
+      return 1;
+    }
+  }
+  lua_settop(L, top + 1);
+  lua_pushvalue(L, DESCRIBE);
+  lua_pushvalue(L, object);
+  if (class_ != 0)
+    lua_pushvalue(L, top + 1);
+  else
+    lua_pushnil(L);
+  lua_call(L, 2, userdata ? 2 : 1);
+  lua_remove(L, top + 1);
+  return lua_type(L, top + 1) == LUA_TSTRING;
+}
+
+static int is_state(const writer *w, int key) {
+  return mwb_is_state(w->L, CURRENT, key);
 }
 
 /* Puts the object on the top, found under the key at `key`. */
@@ -390,7 +428,7 @@ static int is_pair(writer *w, lua_Integer n) {
   if (!is_state(w, lua_gettop(L) - 1)) return 0;
   if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
     w->later = 1;
-    lua_pushboolean(L, 1);
+    lua_pushinteger(L, 0);
     lua_rawseti(L, LATER, w->current);
     return 0;
   }
@@ -507,45 +545,24 @@ static int push_before(writer *w, int part) {
 ** nil for a table without a class. */
 static void push_class_name(writer *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT), changed;
-  changed = push_before(w, MWB_CLASSBEFORE) != LUA_TNIL;
-  if (!changed) {
+  int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT), said;
+  if (push_before(w, MWB_CLASSBEFORE) != LUA_TNIL) {
+    said = mwb_push_class_name(L, CURRENT, top + 1);
+    lua_remove(L, top + 1);
+  } else {
     lua_settop(L, top);
-    mwb_push_class(L, CURRENT);
+    said = mwb_push_class_name(L, CURRENT, 0);
   }
-  if (!userdata) {
-    if (!lua_toboolean(L, -1) || mwb_is_no_class(L, -1)) {
-      lua_settop(L, top);
-      lua_pushnil(L);
-      return;
-    }
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, NAMES) == LUA_TSTRING) {
-      lua_replace(L, top + 1);
-      return;
-    }
-  }
-  lua_settop(L, top + 1);
-  lua_pushvalue(L, DESCRIBE);
-  lua_pushvalue(L, CURRENT);
-  lua_pushvalue(L, top + 1);
-  if (!changed) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  }
-  lua_call(L, 2, userdata ? 2 : 1);
-  lua_remove(L, top + 1);
-  if (lua_type(L, top + 1) == LUA_TSTRING) return;
+  if (said) return;
   refuse(w,
          userdata ? "a userdata without a name and a snapshot"
                   : "an object of a class without a name",
          0);
 }
 
-static int mark_of(writer *w) {
-  lua_State *L = w->L;
-  mw_handle h = mwb_handle_of(L, w->s, CURRENT);
-  int64_t said = mw_clock_generation(w->s->engine, w->marks, h);
+int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
+  mw_handle h = mwb_handle_of(L, s, object);
+  int64_t said = mw_clock_generation(s->engine, marks, h);
   return (said < 0) ? 0 : 1 + (int)(said % 2);
 }
 
@@ -572,16 +589,11 @@ static void put_table(writer *w) {
   lua_State *L = w->L;
   int top;
   put_byte(w, TABLE);
-  put_byte(w, mark_of(w));
+  put_byte(w, mwb_mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   absorb(w);
   push_contents(w);
-  lua_pushnil(L); /* IGNORED */
-  if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
-    lua_pushvalue(L, CURRENT);
-    lua_call(L, 1, 1);
-    lua_replace(L, IGNORED);
-  }
+  mwb_push_ignored(L, w->s, CURRENT); /* IGNORED */
   top = lua_gettop(L);
   push_class_name(w);
   lua_settop(L, top + 1);
@@ -624,37 +636,40 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
   return from;
 }
 
-/* Collects the numbers of the current object's keys that are objects.  Returns
-** 0 if one of the keys has no number yet. */
-static int collect_objects(writer *w, size_t *count) {
+/* Collects the numbers above `from` of the current object's keys that are
+** objects.  Returns how many; `known` becomes 0 if a key has no number yet. */
+static size_t collect_objects(writer *w, lua_Integer from, int *known) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), known = 1;
-  *count = 0;
-  for (lua_pushnil(L); known && lua_next(L, CONTENTS) != 0;) {
+  int top = lua_gettop(L);
+  size_t count = 0;
+  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, top + 1)) {
     int type = lua_type(L, -2);
-    if ((type == LUA_TTABLE || type == LUA_TUSERDATA) && is_state(w, top + 1)) {
-      lua_pushvalue(L, -2);
-      known = lua_rawget(L, NUMBERS) == LUA_TNUMBER;
-      if (known) read_key(L, -1, need_key(w, (*count)++));
-    }
-    lua_settop(L, top + 1);
+    if ((type != LUA_TTABLE && type != LUA_TUSERDATA) || !is_state(w, top + 1))
+      continue;
+    lua_pushvalue(L, -2);
+    if (lua_rawget(L, NUMBERS) != LUA_TNUMBER)
+      *known = 0;
+    else if (lua_tointeger(L, -1) > from)
+      read_key(L, -1, need_key(w, count++));
   }
   lua_settop(L, top);
-  if (*count > 1) qsort(w->keys, *count, sizeof(sortable), compare_keys);
-  return known;
+  if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
+  return count;
 }
 
-/* Puts the fields of an object whose keys are objects.  Returns 0 if one of the
-** keys has no number yet. */
-static int put_fields(writer *w, lua_Integer number) {
+/* Puts the fields of an object whose keys are objects that have got a number
+** since the last time.  Returns how many. */
+static size_t put_fields(writer *w, lua_Integer number, lua_Integer from) {
   lua_State *L = w->L;
+  lua_Integer objects = w->objects;
   size_t count, i;
+  int known = 1;
   w->current = number;
   lua_settop(L, LATER);
   lua_rawgeti(L, QUEUE, number);
   push_contents(w);
-  lua_pushnil(L);
-  if (!collect_objects(w, &count)) return 0;
+  lua_pushnil(L); /* IGNORED */
+  count = collect_objects(w, from, &known);
   for (i = 0; i < count; i++) {
     lua_Integer key = w->keys[i].u.i;
     put_byte(w, FIELD);
@@ -666,33 +681,34 @@ static int put_fields(writer *w, lua_Integer number) {
     put_value(w, IGNORED + 1);
     lua_settop(L, IGNORED);
   }
-  return 1;
+  lua_pushinteger(L, objects);
+  if (known) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  lua_rawseti(L, LATER, number);
+  return count;
 }
 
 /* Puts the fields that were left for later, and what they lead to. */
 static void put_later(writer *w, lua_Integer done) {
   lua_State *L = w->L;
-  lua_Integer i, left = 1, before = 0;
-  while (left > 0 && left != before) {
-    before = left;
-    left = 0;
+  size_t put = 1;
+  lua_Integer i, left = 1;
+  while (left > 0 && put > 0) {
+    put = 0;
     for (i = 1; i <= w->objects; i++) {
-      lua_rawgeti(L, LATER, i);
-      if (lua_isnil(L, -1)) {
-        lua_pop(L, 1);
-      } else if (put_fields(w, i)) {
-        lua_pushnil(L);
-        lua_rawseti(L, LATER, i);
+      if (lua_rawgeti(L, LATER, i) != LUA_TNIL) {
+        put += put_fields(w, i, lua_tointeger(L, -1));
         done = put_objects(w, done);
-        before = 0; /* there may be more now */
-      } else {
-        left++;
-        w->later = (int)i;
       }
       lua_settop(L, LATER);
     }
+    for (left = 0, i = 1; i <= w->objects; i++) {
+      if (lua_rawgeti(L, LATER, i) != LUA_TNIL && left++ == 0) w->current = i;
+      lua_pop(L, 1);
+    }
   }
-  w->current = w->later;
   if (left > 0) refuse(w, "an object that is nothing but a key", 0);
 }
 

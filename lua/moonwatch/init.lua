@@ -84,7 +84,7 @@ return defer(mw, {
   count = "counters", counted = "counters", counters = "counters",
   diff = "json.diff",
   dynamism = "dynamism.report", effects = "effects.planned", feed = "feed",
-  frame = "times",
+  frame = "times", hash = "snapshot",
   hierarchy = "hierarchy", history = "history", infer = "dynamism.infer",
   instrument = "instrument", is_dynamic = "policy", load_policy = "policy",
   memo = "memo", metrics = "metrics", name_class = "policy",

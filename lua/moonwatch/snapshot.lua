@@ -1,4 +1,5 @@
---- mw.snapshot, mw.restore: the state below an object as bytes, and back.
+--- mw.snapshot, mw.restore: the state below an object as bytes, and back;
+-- mw.hash: is it the same?
 -- SPDX-License-Identifier: MIT
 --
 -- The core writes and reads the bytes.  The functions here know classes and
@@ -73,6 +74,20 @@ function snapshot.snapshot(root, opts)
   return bytes, more
 end
 
+--- Returns the hash of the state below an object as it is now; or nil and a
+-- message.
+function snapshot.hash(root)
+  check.argument(type(root) == "table", 1, "hash", "table", root)
+  policy.current()
+  local hash = private.kept_hash(root)
+  if hash then return hash end
+  local enters, names = filter(root), named.all()
+  hash = private.hash(root, describe, enters, names)
+  if hash then return hash end
+  local _, way = private.snapshot(root, describe, enters, names, true)
+  return nil, where_of(way)
+end
+
 -- }======================================================
 
 -- {======================================================
@@ -96,7 +111,13 @@ local function make(name, is_userdata)
     0)
 end
 
-local function fill(userdata, state) policy.states.restore(userdata, state) end
+-- A rule may raise for a state that it has not made.
+local function fill(userdata, state)
+  local ok, err = pcall(policy.states.restore, userdata, state)
+  if ok then return end
+  if err == MEMORY then error(err, 0) end
+  error({ "a userdata takes no such state: " .. tostring(err) }, 0)
+end
 
 local MARKS = { json.array, json.object_like }
 
@@ -244,7 +265,8 @@ function Merge:change_state(new, live)
     { object = live, key = "restore", new = state, kind = "call" }
 end
 
-function Merge:run(new)
+-- Finds what is to be written.  Returns true; or nil and a message.
+function Merge:plan(new)
   self:pair(new, self.root)
   if not self.live[new] then return nil, "the root is of another kind" end
   self:find()
@@ -255,9 +277,14 @@ function Merge:run(new)
     elseif live then
       self:change_state(object, live)
     else
-      policy.states.restore(object, self.states[object])
+      fill(object, self.states[object])
     end
   end
+  return true
+end
+
+-- Writes all.  Returns the root; or nil and a message.
+function Merge:write()
   local fx, problem = recorded.write(function() return self.writes end, true)
   if not fx then return nil, problem end
   for _, pair in ipairs(self.queue) do
@@ -292,10 +319,17 @@ function snapshot.restore(bytes, opts)
   if new == nil then return nil, "bad snapshot: " .. message end
   if not opts.into then return new end
   local root = opts.into
-  return setmetatable({
+  local merge = setmetatable({
     root = root, names = named.all(), enters = filter(root), states = states,
     live = {}, taken = {}, queue = {}, writes = {},
-  }, Merge):run(new)
+  }, Merge)
+  local ok, done, problem = pcall(merge.plan, merge, new)
+  if not ok then
+    if type(done) ~= "table" then error(done, 0) end
+    return nil, "bad snapshot: " .. done[1]
+  end
+  if not done then return nil, problem end
+  return merge:write()
 end
 
 return snapshot
