@@ -207,6 +207,12 @@ describe("the hash of a tracked root", function()
     rawset(object, "raw", 1)
     mw.sync(object)
     has_changed()
+    object.__index = {}
+    has_changed()
+    object.__index = nil
+    has_changed()
+    rawset(world, "raw", 1)
+    has_changed()
     local env = {}
     mw.see_through(env)
     env.rawset(object, "seen", 1)
@@ -221,6 +227,32 @@ describe("the hash of a tracked root", function()
     has_changed()
     mw.name_class("hash.One", One)
     has_changed()
+  end)
+
+  it("hears of weak tables, and of classes that are found late", function()
+    local Weak = mw.name_class("hash.Weak", { __mode = "k" })
+    local world = mw.track({ keys = setmetatable({}, Weak), list = { {} } },
+      { deep = true })
+    local hash = mw.hash(world)
+    world.list[2] = {}
+    world.keys[world.list[2]] = true
+    assert.not_equal(hash, mw.hash(world))
+    world.list[2] = nil
+    collectgarbage()
+    collectgarbage()
+    assert.equal(hash, mw.hash(world))
+    local late = { x = 1 }
+    world = mw.track({ late = late, object = {} }, { deep = true })
+    mw.hash(world)
+    mw.setmetatable(world.object, late)
+    assert.is_nil((mw.hash(world)))
+    mw.name_class("hash.Late", late)
+    hash = mw.hash(world)
+    late.x = 2
+    assert.equal(hash, mw.hash(world))
+    mw.setmetatable(world.object, nil)
+    assert.not_equal(hash, mw.hash(world))
+    assert.equal(read_anew(world), mw.hash(world))
   end)
 
   it("hears of what was away", function()

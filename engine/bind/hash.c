@@ -11,10 +11,10 @@
 ** *walk*, for which an object's number is its address.
 **
 ** A digest is given up, and made anew when the hash is next asked for: if the
-** policy, the names or the rule change; if there are objects below whose writes
-** nobody hears (userdata); if there is no memory; and if there are far more
-** writes than objects between two looks, so that nobody pays for long who has
-** asked for a hash once.
+** policy, the names or the rule change; if there are objects below that change
+** without a write (userdata, weak tables); if there is no memory; and if there
+** are far more writes than objects between two looks, so that nobody pays for
+** long who has asked for a hash once.
 */
 #include "hash.h"
 
@@ -318,11 +318,21 @@ static int is_class(lua_State *L) {
   return lua_rawget(L, NAMES) == LUA_TSTRING;
 }
 
+/* May the table at CURRENT lose fields without a write? */
+static int is_weak(lua_State *L) {
+  int top = lua_gettop(L), weak;
+  mwb_push_class(L, CURRENT);
+  weak = lua_istable(L, -1) && mwb_raw_field(L, -1, "__mode") != LUA_TNIL;
+  lua_settop(L, top);
+  return weak;
+}
+
 /* Begins to hear of writes to the object at CURRENT. */
 static void listen(const reader *r) {
   mwi_object *its = mwb_object_at(r->L, r->s, CURRENT);
   if (r->h->root == MW_NONE) return;
-  if (!lua_istable(r->L, CURRENT) || its == NULL || its->nodes == 0)
+  if (!lua_istable(r->L, CURRENT) || its == NULL || its->nodes == 0 ||
+      is_weak(r->L))
     r->h->away = 1;
   else
     its->needs |= MWI_DIGEST;
@@ -488,7 +498,11 @@ static int hash(lua_State *L) {
 ** else nothing */
 static int kept_hash(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mwb_hash *h = (lua_settop(L, 1), find_hash(L, s, mwb_handle_of(L, s, 1)));
+  mwb_hash *h;
+  lua_settop(L, 1);
+  mwb_absorb(L, s, 1);
+  if (s->metas) mwb_absorb_metas(L, s);
+  h = find_hash(L, s, mwb_handle_of(L, s, 1));
   if (h == NULL || h->busy || mwi_digest_next(s->engine, h->digest) != 0)
     return 0;
   return push_result(L, h);

@@ -84,7 +84,8 @@ function snapshot.hash(root)
   local enters, names = filter(root), named.all()
   hash = private.hash(root, describe, enters, names)
   if hash then return hash end
-  local _, way = private.snapshot(root, describe, enters, names, true)
+  local bytes, way = private.snapshot(root, describe, enters, names, true)
+  if bytes then return private.hash(root, describe, enters, names) end
   return nil, where_of(way)
 end
 
