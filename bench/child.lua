@@ -486,6 +486,26 @@ local function pause(arrays, way)
   return longest * 1e3
 end
 
+-- The same of 50,000 tracked points, each of which has been written twice; with
+-- a recorder, whose ring is full.
+function measures.pause_recorded(way)
+  local arrays = arrays_of(new_points, 50000, 1000)
+  for _, objects in ipairs(arrays) do
+    for _, obj in ipairs(objects) do mw.track(obj) end
+  end
+  local recorder = way == "recorder" and mw.recorder()
+  for n = 1, 2 do
+    for _, objects in ipairs(arrays) do
+      for _, obj in ipairs(objects) do obj.x = n + 1 end
+    end
+  end
+  settle()
+  local longest = math.huge
+  for _ = 1, 5 do longest = math.min(longest, longest_of_cycle()) end
+  if recorder then recorder:stop() end
+  return longest * 1e3
+end
+
 -- One array of a million is marked in a single step, and a shorter pause hides
 -- behind that step ...
 function measures.pause(way)

@@ -587,6 +587,68 @@ return {
       is the saved one.]] } },
 },
 
+{ page = "recorder", title = "Recorder",
+  { "mw.recorder(opts?: moonwatch.RecorderOptions) -> recorder: \z
+      moonwatch.Recorder", [[Begins to record the writes to all that is watched or
+    tracked, and keeps the last of them.]] },
+  { class = "moonwatch.RecorderOptions", [[What a recorder keeps.]],
+    { "capacity?: integer", [[The most entries; 65,536 by default.]] },
+    { "seconds?: number", [[Entries that are much older may go.]] },
+    { "where?: boolean", [[Entries say the file and line of each write.]] },
+    { "scopes?: boolean", [[Entries say what executed: hierarchies' objects and
+      measured scopes. On by default.]] },
+    { "rolled_back?: boolean", [[Keeps what was taken back, too, up to the same
+      capacity.]] } },
+  { class = "moonwatch.Recorder", name = "recorder", [[The last writes, from
+    `mw.recorder`. It keeps the objects and values of its entries alive.
+    `#recorder` and `<close>` work; a recorder that is collected ends.]],
+    { "recorder:entries(seq?: integer) -> next: fun(): \z
+        moonwatch.RecorderEntry", [[Iterates over the entries, or those with the
+      number `seq` and later. What was taken back stands where that
+      happened.]] },
+    { "recorder:why(obj: any, key: any) -> entry?: moonwatch.RecorderEntry",
+      [[Returns the last write to a field, or nil; also one of a transaction that
+      is open, and with `rolled_back` one that was taken back. What is there now
+      has its last writer, though the entry is kept no more.]] },
+    { "recorder:past(obj: table, seq: integer, opts?: moonwatch.PastOptions) -> \z
+        contents?: table, message?: string", [[Returns what an object held after
+      the entry with that number, as a plain table; nil and a message if not all
+      entries since are kept, or the recorder has stopped.]] },
+    { "recorder:len() -> n: integer", [[Returns the number of entries.]] },
+    { "recorder:lost() -> n: integer", [[Returns how many entries were forgotten
+      because there was no room.]] },
+    { "recorder:stop()", [[Ends the recording; the entries stay. A second call
+      does nothing.]] } },
+  { class = "moonwatch.PastOptions", [[What comes from the past.]],
+    { "deep?: boolean", [[The tables below as well, with the same sharing; without
+      it, they are those of now.]] } },
+  { class = "moonwatch.RecorderEntry : moonwatch.Entry", [[One write, as readers
+    get it. `tostring(entry)` is a sentence, with a line for each cause.]],
+    { "seq?: integer", [[Its number: ascending, without gaps; nil of what is not
+      committed or was taken back.]] },
+    { "epoch?: integer", [[The generation of the default clock.]] },
+    { "transaction?: string|integer", [[The label, or number, of the outermost
+      transaction.]] },
+    { "origin?: string", [[Who wrote: see `mw.origin`.]] },
+    { "scope?: string[]", [[What executed, the outermost first.]] },
+    { "because?: integer", [[The number of the write because of which this one was
+      made: its guard or memo did it, or it was undone.]] },
+    { "open?: boolean", [[True if the transaction is open.]] },
+    { "rolled_back?: boolean", [[True if it was taken back.]] } },
+  { "mw.why(obj: any, key: any) -> entry?: moonwatch.RecorderEntry, message?: \z
+      string", [[Asks the running recorder that was made last: see
+    `recorder:why`. Without one, returns nil and a message.]] },
+  { "mw.origin(name: string, fn: function, ...: any) -> ...: any", [[Calls
+    `fn(...)` and returns its results; what it writes has this origin: a player,
+    the network, a script. The innermost origin counts. Each coroutine has its
+    own, and that of who waits for it. Without a function, returns the origin for
+    a block: `local _ <close> = mw.origin(name)`.]],
+    more = { "mw.origin(name: string) -> origin: moonwatch.Origin" } },
+  { class = "moonwatch.Origin", name = "origin", [[Who writes, from `mw.origin`
+    without a function.]],
+    { "origin:close()", [[Ends the origin. A second call does nothing.]] } },
+},
+
 { page = "documents", title = "Documents",
   { "mw.patch(root: table, operations: moonwatch.Operation[]) -> root?: any, \z
       message?: string, index?: integer", [[Performs a JSON patch (RFC 6902),

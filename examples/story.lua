@@ -158,7 +158,8 @@ say("With another policy, one of %d is: %s, by rule %q.", new.hp,
 
 title "What was done"
 
-local knight = mw.track { name = "knight", hp = 10, gold = 3 }
+local knight = mw.track(setmetatable({ name = "knight", hp = 10, gold = 3 },
+  { __name = "Knight" }))
 local ok, effects = mw.transaction(function()
   knight.hp = knight.hp - 4
   knight.gold = knight.gold + 20
@@ -202,6 +203,15 @@ thief()
 smith()
 say("Two deals at once, one is off: he has %d gold and an %s.", knight.gold,
   knight.weapon)
+
+-- Who has written it, and because of what?
+local recorder = mw.recorder { where = true }
+mw.watch(knight, function(_, _, _, hp)
+  if hp <= 0 then knight.weapon = nil end
+end, { key = "hp", once = false })
+mw.origin("the dragon", mw.transaction, "fire", function() knight.hp = 0 end)
+say("Where is the axe?\n%s", mw.why(knight, "weapon"))
+recorder:stop()
 
 -- }======================================================
 

@@ -59,7 +59,9 @@ describe("the moonwatch command", function()
 
   it("ends with status 2 and its usage when it is called wrongly", function()
     for _, arguments in ipairs { "", "nonsense", "version more", "run",
-      "run --why hp a.lua", "run --nonsense a.lua", "run --trace", "diff a.lua",
+      "run --why a..b a.lua", "run --why '' a.lua", "run --why 5 a.lua",
+      "run --why a[ a.lua", "run --why", "run --why hp",
+      "run --nonsense a.lua", "run --trace", "diff a.lua",
       "dynamism", "report", "--nonsense" } do
       local output, errors, status = run({ ["a.lua"] = "" }, arguments)
       assert.same({ "", 2 }, { output, status }, arguments)
@@ -196,6 +198,120 @@ describe("moonwatch run", function()
         "run --policy " .. name .. " a.lua")
       assert.same({ "", 1 }, { output, status })
       assert.matches("^moonwatch: .*" .. name .. "[^\n]*\n$", errors)
+    end
+  end)
+end)
+
+describe("moonwatch run --why", function()
+  local SCRIPT = [[
+game = { player = { hp = 10 }, list = { { x = 1 } } }
+local function hit(n)
+  game.player.hp = game.player.hp - n
+end
+hit(3)
+print "ran"
+if ... == "nil" then game.player = nil end
+if ... == "fail" then game.player = nil print(game.player.hp) end
+if ... == "exit" then os.exit(3) end
+if ... == "wrap" then coroutine.wrap(os.exit)(4) end
+]]
+
+  local function why(field, more)
+    local output, errors, status = run({ ["a.lua"] = SCRIPT },
+      ("run --why '%s' a.lua %s"):format(field, more or ""))
+    return (output:gsub("^ran\n", "")), errors, status
+  end
+
+  it("says who wrote a field", function()
+    for _, field in ipairs { "game.player.hp", "_G.game.player.hp",
+      'game["player"].hp', '_G["game"].player["hp"]' } do
+      assert.same({ "hp of game.player: 10 -> 7, a.lua:3\n", "", 0 },
+        { why(field) })
+    end
+    assert.same({ "game of _G: nil -> game, a.lua:1\n", "", 0 },
+      { why "game" })
+  end)
+
+  it("says so however the script ends", function()
+    for how, expected in pairs { exit = 3, wrap = 4 } do
+      assert.same({ "hp of game.player: 10 -> 7, a.lua:3\n", "", expected },
+        { why("game.player.hp", how) })
+    end
+    local output, errors, status = why("game.player", "fail")
+    assert.matches("^player of game: table#%d+ %-> nil, a.lua:8\n$", output)
+    assert.matches("attempt to index a nil value", errors)
+    assert.equal(1, status)
+  end)
+
+  it("says why there is no field", function()
+    local output = why("game.player.hp", "nil")
+    assert.matches("^game.player is nil:\nplayer of game: table#%d+ %-> nil, " ..
+      "a.lua:7\n$", output)
+    assert.equal("game.player.hp is a number:\n" ..
+      "hp of game.player: 10 -> 7, a.lua:3\n", (why "game.player.hp.x.y"))
+    assert.equal("game.nothing is nil, and was not written since game was:\n" ..
+      "game of _G: nil -> game, a.lua:1\n", (why "game.nothing.x"))
+  end)
+
+  it("says what a field came with", function()
+    assert.equal("game.list[1].x was not written since game was:\n" ..
+      "game of _G: nil -> game, a.lua:1\n", (why "game.list[1].x"))
+  end)
+
+  it("says that nobody wrote a field", function()
+    for _, field in ipairs { "nothing", "string.format", "nothing.at.all" } do
+      local output, errors, status = why(field)
+      assert.same({ "", 0 }, { output, status })
+      assert.matches("^moonwatch: nobody wrote '" .. field .. "' [^\n]*\n$",
+        errors)
+    end
+    assert.equal(3, select(3, why("nothing", "exit")))
+  end)
+
+  it("goes together with the other options", function()
+    local text = run({ ["a.lua"] = SCRIPT },
+      "run --transaction --why game.player.hp --trace t.json a.lua")
+    assert.equal('ran\nhp of game.player: 10 -> 7, a.lua:3, in a.lua, ' ..
+      'transaction "a.lua"\n', text)
+    text = run({ ["a.lua"] = SCRIPT },
+      "run --transaction --why game.player a.lua fail")
+    assert.matches("player of game: table#%d+ %-> nil, a.lua:8, rolled back\n$",
+      text)
+  end)
+
+  it("tells causes, scopes, origins and transactions of the script", function()
+    local text = run({ ["a.lua"] = [[
+      local mw = require "moonwatch"
+      unit = { hp = 5 }
+      mw.watch(unit, function() unit.dead = true end, { key = "hp" })
+      mw.origin("Ann", mw.transaction, "shot", function() unit.hp = 0 end)
+      mw.transaction("failed", function() unit.hp = -1 error "no" end)
+    ]] }, "run --why unit.dead a.lua")
+    assert.equal('dead of unit: nil -> true, a.lua:3, transaction "shot", ' ..
+      'by Ann\n  because hp of unit: 5 -> 0, a.lua:4, transaction "shot", ' ..
+      'by Ann\n', text)
+    text = run({ ["a.lua"] = [[
+      local mw = require "moonwatch"
+      unit = { hp = 5 }
+      mw.transaction("failed", function() unit.hp = -1 error "no" end)
+    ]] }, "run --why unit.hp a.lua")
+    assert.equal('hp of unit: 5 -> -1, a.lua:3, transaction "failed", ' ..
+      'rolled back\n', text)
+  end)
+
+  it("lets a script run as ever", function()
+    for _, text in ipairs { "error 'x'", "error {}", "os.exit(7)", "x = 1",
+      "setmetatable(_G, { __index = function(_, k) error(k) end }) x = 1",
+      "for k, v in pairs(_G) do assert(rawget(_G, k) == v) end x = print" } do
+      with_files({ ["script.lua"] = text }, function(call)
+        local line = "script.lua a b"
+        local output, errors, status = call(lua .. " " .. line)
+        local out, err, its = call(command .. "run --why x " .. line)
+        assert.equal(status, its, text)
+        assert.equal(output, (out:gsub("x of _G: [^\n]*\n", "")))
+        err = err:gsub("moonwatch: nobody [^\n]*\n", "")
+        assert.equal(errors, (err:gsub("global 'error'", "function 'error'")))
+      end)
     end
   end)
 end)

@@ -21,6 +21,9 @@ describe("the examples", function()
     assert.matches("Undone: arm, rename; he is the knight again", output)
     assert.matches("rename; meet Sir Robin, who has no sword", output)
     assert.matches("one is off: he has 3 gold and an axe", output)
+    assert.matches('Where is the axe%?\nweapon of Knight#%d+: "axe" %-> nil, ' ..
+      'examples/story.lua:%d+, transaction "fire", by the dragon\n' ..
+      '  because hp of Knight#%d+: 10 %-> 0, ', output)
     assert.matches("legs of it: Walker, Walker.legs.2, Walker.legs.1", output)
     assert.matches("L%['at'%]%['y'%] is constant: 3\n", output)
     assert.matches("Like all trolls: true; not like them: false, in " ..
@@ -95,6 +98,27 @@ describe("the examples", function()
     end
     assert.equal(2, n)
     assert.matches("in a list:\n800 frames, each the same again\n$", output)
+  end)
+
+  it("say who wrote nil, and why", function()
+    local output = lua "examples/why.lua"
+    local function at(text)
+      local n = 0
+      for line in io.lines "examples/why.lua" do
+        n = n + 1
+        if line:find(text, 1, true) then return "examples/why.lua:" .. n end
+      end
+    end
+    assert.is_truthy(output:find(([[
+Why has the captain no target?
+target of Battle.captain: Battle.orcs.1 -> nil, %s, transaction "shoot", by Bo
+  because fallen of Battle.orcs.1: nil -> true, %s, transaction "shoot", by Bo
+  because hp of Battle.orcs.1: 9 -> 0, %s, transaction "shoot", by Bo
+]]):format(at "target = nil", at "fallen = true", at "target.hp = "), 1, true),
+      output)
+    assert.matches("an order of Bo. Before, the captain aimed at Grub.", output)
+    assert.matches("shots of Battle.captain: nil %-> 1, .* by Ann, rolled back",
+      output)
   end)
 
   it("learn what messages look like", function()

@@ -394,4 +394,95 @@ describe("an error from outside", function()
       end
     until not fired
   end)
+
+  it("leaves a recorder made or lost, and ended or not", function()
+    local private = require("moonwatch.core").private
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local its = make()
+      local r
+      fired = interrupted(n, function()
+        r = mw.recorder { where = true, rolled_back = true, seconds = 100 }
+        its.account.a = 5
+        mw.transaction(function() error "fails" end)
+        assert(tostring(r:why(its.account, "a")):find "10 %-> 5")
+        for e in r:entries() do assert(e.key) end
+        assert(r:past(its.account, r:why(its.account, "a").seq))
+        r:stop()
+      end)
+      if r then
+        local seen = r:len()
+        interrupted(n, r.stop, r)
+        r:stop()
+        assert.equal(seen, r:len(), "interrupted at " .. n)
+        r = nil
+      end
+      collectgarbage()
+      collectgarbage()
+      assert.is_nil(mw.why(its.account, "a"))
+      local first, last = private.delivered()
+      its.account.a = 7
+      assert.is_true(first > last, "interrupted at " .. n)
+      assert.equal(last, select(2, private.delivered()))
+    until not fired
+  end)
+
+  it("leaves an origin ended, or lost", function()
+    local recorder <close> = mw.recorder()
+    local function origin(t)
+      t.x = (t.x or 0) + 1
+      return recorder:why(t, "x").origin
+    end
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local t = mw.track {}
+      fired = interrupted(n, function()
+        mw.origin("a", function() t.a = 1 end)
+        local o <close> = mw.origin "b"
+        t.b = o and 1
+        coroutine.wrap(function() mw.origin("c", function() t.c = 1 end) end)()
+      end)
+      if origin(t) ~= nil then -- between the call and the variable
+        collectgarbage()
+        collectgarbage()
+      end
+      assert.is_nil(origin(t), "interrupted at " .. n)
+      for key, name in pairs { a = "a", b = "b", c = "c" } do
+        local e = recorder:why(t, key)
+        assert.is_true(not e or e.origin == name)
+      end
+    until not fired
+  end)
+
+  it("leaves what a recorder is told of whole", function()
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local its = make()
+      local r <close> = mw.recorder { rolled_back = true }
+      local function run()
+        mw.transaction("done", function()
+          its.account.a, its.account.b = 5, 5
+        end)
+        mw.transaction("failed", function()
+          its.leaf.n = 5
+          error "fails"
+        end)
+      end
+      fired = interrupted(n, run)
+      local done, failed = 0, 0
+      for e in r:entries() do
+        if e.rolled_back then
+          failed = failed + (e.transaction == "failed" and 1 or 0)
+        else
+          done = done + 1
+        end
+      end
+      assert.is_true(done == 0 or done == 2, "interrupted at " .. n)
+      assert.equal(done == 2 and 5 or 10, its.account.a)
+      assert.is_true(failed <= 1)
+    until not fired
+  end)
 end)

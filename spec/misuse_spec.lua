@@ -51,6 +51,8 @@ local CLASSES = {
   { "policy", function() return mw.policy {} end },
   { "report", mw.dynamism },
   { "specialisation", function() return mw.infer { {} } end },
+  { "recorder", mw.recorder },
+  { "origin", function() return mw.origin "x" end },
   { "trace", mw.trace },
   { "scope", function() return mw.timed "x" end, "scope:add" },
   { "metrics", mw.metrics, "metrics:set" },
@@ -65,7 +67,7 @@ local CLASSES = {
 local function finish(object)
   if type(object) ~= "userdata" and type(object) ~= "table" then return end
   local close = object.close or object.cancel or object.rollback or
-    object.remove
+    object.remove or object.stop
   if close then pcall(close, object) end
 end
 

@@ -137,6 +137,94 @@ describe("a recorder", function()
     assert.equal("x:1>0, x:0>1, 1:1>2, x:1>5, x:5>1, x:1>5, y:nil>1", show(r))
   end)
 
+  it("has what raw functions, snapshots and bytes store", function()
+    local t = mw.track({ a = 1, list = { 1 } }, { deep = true })
+    local bytes = assert(mw.snapshot(t))
+    local _, fx = mw.transaction(function() t.a = 5 end)
+    local patch = assert(fx:to_bytes(t))
+    local env = {}
+    local raw <close> = mw.see_through(env)
+    local r <close> = mw.recorder()
+    env.rawset(t, "b", 1)
+    assert(mw.restore(bytes, { into = t }))
+    assert(mw.patch_bytes(t, patch))
+    local copy = { a = 5 }
+    for e in r:entries() do
+      if e.object == t then
+        assert.equal(copy[e.key], e.old)
+        copy[e.key] = e.new
+      end
+    end
+    assert.same({ a = 5 }, copy)
+    assert.equal("raw", r:entries()().kind)
+    assert.is_truthy(raw)
+  end)
+
+  it("has no refused write, and none to a field that is ignored", function()
+    local t = mw.track(setmetatable({ a = 1 }, { __name = "ignoring" }))
+    local original = mw.policy({ classes = {
+      ignoring = { ignore = { "_cache" } } } }):use()
+    mw.watch(t, function(_, key, _, new)
+      if key == "a" then error "refused" end
+      return true, new * 2
+    end, { phase = "check" })
+    local r <close> = mw.recorder()
+    t._cache = 1
+    assert.is_false(pcall(function() t.a = 2 end))
+    t.b = 2
+    original:use()
+    assert.equal("b:nil>4", show(r))
+  end)
+
+  it("has what a class keeps, under other keys, too", function()
+    local t = mw.track(setmetatable({}, { __newindex = function(self, k, v)
+      rawset(self, k, v)
+      rawset(self, "last", k)
+    end }))
+    local r <close> = mw.recorder()
+    t.x = 1
+    local seen = {}
+    for e in r:entries() do seen[e.key] = e.new end
+    assert.same({ x = 1, last = "x" }, seen)
+    local nothing = mw.track(setmetatable({}, { __newindex = function() end }))
+    local n = r:len()
+    nothing.x = 1
+    assert.equal(n, r:len())
+  end)
+
+  it("has the writes to an object from its track to its untrack", function()
+    local t = { n = 1 }
+    local r <close> = mw.recorder()
+    t.n = 2
+    mw.track(t)
+    t.n = 3
+    mw.untrack(t)
+    t.n = 4
+    local watch = mw.watch(t, function() end, { once = false })
+    t.n = 5
+    watch:cancel()
+    assert.equal("n:2>3, n:4>5", show(r))
+    assert.equal(5, r:why(t, "n").new)
+  end)
+
+  it("has the writes of finalisers, after what is delivered", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    for i = 1, 50 do
+      setmetatable({}, { __gc = function() t.gone = i end })
+      t.made = { i }
+      if i % 10 == 0 then collectgarbage() end
+    end
+    collectgarbage()
+    local copy, n = {}, 0
+    for e in r:entries() do
+      assert.equal(copy[e.key], e.old)
+      copy[e.key] = e.new
+      n = n + 1
+    end
+    assert.equal(100, n)
+  end)
+
   it("has the writes of a batch at once", function()
     local r <close> = mw.recorder()
     local t = mw.track { x = 0 }

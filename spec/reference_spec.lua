@@ -50,8 +50,10 @@ local function make_objects()
     Memo = { mw.memo(nothing) },
     MakeMetrics = { mw.metrics },
     Metrics = { mw.metrics() },
+    Origin = { mw.origin "name" },
     Plan = { fx },
     Policy = { mw.policy {} },
+    Recorder = { mw.recorder() },
     Report = { mw.dynamism() },
     Sandbox = { mw.sandbox() }, Scope = { fx:scope(), h:scope({}) },
     Seen = { mw.once() },
@@ -189,6 +191,11 @@ describe("the reference", function()
       end,
       NestedOptions = function(opts) mw.to_nested({}, opts) end,
       PlanOptions = mw.effects, PolicyDefinition = mw.policy,
+      PastOptions = function(opts)
+        local recorder <close> = mw.recorder()
+        recorder:past({}, 1, opts)
+      end,
+      RecorderOptions = function(opts) mw.recorder(opts):stop() end,
       ReplayOptions = function(opts) mw.check_replay({}, nothing, opts) end,
       SnapshotOptions = function(opts) mw.snapshot({}, opts) end,
       RestoreOptions = function(opts) mw.restore("", opts) end,

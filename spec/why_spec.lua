@@ -171,12 +171,37 @@ describe("a cause", function()
     mw.watch(root, function() log.path = 1 end,
       { path = { "list", mw.any, "hp" }, once = false })
     mw.watch(root.list[1], function() log.check = 1 end, { phase = "check" })
-    mw.watch(root.list[1], { invalidate = function() log.object = 1 end })
+    local guard = { invalidate = function() log.object = 1 end }
+    mw.watch(root.list[1], guard)
     local r <close> = mw.recorder()
     root.list[1].hp = 0
     local seq = r:why(root.list[1], "hp").seq
     for _, key in ipairs { "deep", "path", "check", "object" } do
       assert.equal(seq, r:why(log, key).because, key)
+    end
+    assert.is_truthy(guard)
+  end)
+
+  it("is known after the store, whatever was stored", function()
+    for _, opts in ipairs { {}, { where = true } } do
+      for _, deep in ipairs { true, false } do
+        local root = mw.track({ child = {}, n = 1 }, { deep = deep })
+        local log, seen = mw.track {}, 0
+        mw.watch(root, function() seen = seen + 1 log.n = seen end,
+          { once = false, phase = "after" })
+        local r <close> = mw.recorder(opts)
+        for _, value in ipairs { 1, "text", {}, root.child, print, false } do
+          root.value = value
+          assert.equal(r:why(root, "value").seq, r:why(log, "n").because)
+        end
+        root.child = nil
+        assert.equal(r:why(root, "child").seq, r:why(log, "n").because)
+        mw.setmetatable(root, {})
+        local because = r:why(log, "n").because
+        for e in r:entries() do
+          if e.kind == "metatable" then assert.equal(e.seq, because) end
+        end
+      end
     end
   end)
 
@@ -203,13 +228,16 @@ describe("a cause", function()
     local t, log = mw.track {}, mw.track {}
     mw.watch(t, function() log.x = 1 end, { once = false })
     local r <close> = mw.recorder()
+    mw.watch(t, function() log.y = 1 end, { key = "x" })
     mw.batch(function()
       t.x = 1
+      t.x = 2
+      t.y = 1
       assert.is_nil(r:why(log, "x"))
     end)
     assert.equal(1, r:why(log, "x").new)
-    local because = r:why(log, "x").because
-    assert.is_true(because == nil or because == r:why(t, "x").seq)
+    assert.equal(r:why(t, "y").seq, r:why(log, "x").because)
+    assert.equal(r:why(t, "x").seq, r:why(log, "y").because)
   end)
 
   it("stays when its entry is read late", function()
@@ -339,6 +367,14 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
       assert.equal(expected .. " of table#" .. mw.id(t) .. ": nil -> 1",
         tostring(r:why(t, k)))
     end
+  end)
+
+  it("quotes what would break the line", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    mw.origin("a\nb", mw.transaction, 'c"\n', function() t.x = 1 end)
+    assert.matches(', transaction "c\\"\\n", by a\\nb$',
+      tostring(r:why(t, "x")))
   end)
 
   it("tells of changes of class", function()

@@ -706,6 +706,78 @@ function history:mark_saved() end
 ---@return boolean saved
 function history:is_saved() end
 
+---What a recorder keeps.
+---@class moonwatch.RecorderOptions
+---@field capacity? integer The most entries; 65,536 by default.
+---@field seconds? number Entries that are much older may go.
+---@field where? boolean Entries say the file and line of each write.
+---@field scopes? boolean Entries say what executed: hierarchies' objects and measured scopes. On by default.
+---@field rolled_back? boolean Keeps what was taken back, too, up to the same capacity.
+
+---The last writes, from `mw.recorder`. It keeps the objects and values of its
+---entries alive. `#recorder` and `<close>` work; a recorder that is collected
+---ends.
+---@class moonwatch.Recorder
+local recorder = {}
+
+---Iterates over the entries, or those with the number `seq` and later. What was
+---taken back stands where that happened.
+---@param seq? integer
+---@return fun(): moonwatch.RecorderEntry next
+function recorder:entries(seq) end
+
+---Returns the last write to a field, or nil; also one of a transaction that is
+---open, and with `rolled_back` one that was taken back. What is there now has
+---its last writer, though the entry is kept no more.
+---@param obj any
+---@param key any
+---@return moonwatch.RecorderEntry? entry
+function recorder:why(obj, key) end
+
+---Returns what an object held after the entry with that number, as a plain
+---table; nil and a message if not all entries since are kept, or the recorder
+---has stopped.
+---@param obj table
+---@param seq integer
+---@param opts? moonwatch.PastOptions
+---@return table? contents
+---@return string? message
+function recorder:past(obj, seq, opts) end
+
+---Returns the number of entries.
+---@return integer n
+function recorder:len() end
+
+---Returns how many entries were forgotten because there was no room.
+---@return integer n
+function recorder:lost() end
+
+---Ends the recording; the entries stay. A second call does nothing.
+function recorder:stop() end
+
+---What comes from the past.
+---@class moonwatch.PastOptions
+---@field deep? boolean The tables below as well, with the same sharing; without it, they are those of now.
+
+---One write, as readers get it. `tostring(entry)` is a sentence, with a line
+---for each cause.
+---@class moonwatch.RecorderEntry : moonwatch.Entry
+---@field seq? integer Its number: ascending, without gaps; nil of what is not committed or was taken back.
+---@field epoch? integer The generation of the default clock.
+---@field transaction? string|integer The label, or number, of the outermost transaction.
+---@field origin? string Who wrote: see `mw.origin`.
+---@field scope? string[] What executed, the outermost first.
+---@field because? integer The number of the write because of which this one was made: its guard or memo did it, or it was undone.
+---@field open? boolean True if the transaction is open.
+---@field rolled_back? boolean True if it was taken back.
+
+---Who writes, from `mw.origin` without a function.
+---@class moonwatch.Origin
+local origin = {}
+
+---Ends the origin. A second call does nothing.
+function origin:close() end
+
 ---One operation of a JSON patch.
 ---@class moonwatch.Operation
 ---@field op "add"|"remove"|"replace"|"move"|"copy"|"test" What it does.
@@ -1460,6 +1532,31 @@ function mw.effects(opts) end
 ---@param opts? moonwatch.HistoryOptions
 ---@return moonwatch.History history
 function mw.history(opts) end
+
+---Begins to record the writes to all that is watched or tracked, and keeps the
+---last of them.
+---@param opts? moonwatch.RecorderOptions
+---@return moonwatch.Recorder recorder
+function mw.recorder(opts) end
+
+---Asks the running recorder that was made last: see `recorder:why`. Without
+---one, returns nil and a message.
+---@param obj any
+---@param key any
+---@return moonwatch.RecorderEntry? entry
+---@return string? message
+function mw.why(obj, key) end
+
+---Calls `fn(...)` and returns its results; what it writes has this origin: a
+---player, the network, a script. The innermost origin counts. Each coroutine
+---has its own, and that of who waits for it. Without a function, returns the
+---origin for a block: `local _ <close> = mw.origin(name)`.
+---@param name string
+---@param fn function
+---@param ... any
+---@return any ...
+---@overload fun(name: string): moonwatch.Origin
+function mw.origin(name, fn, ...) end
 
 ---Performs a JSON patch (RFC 6902), all operations or none; an operation on
 ---`""` makes another root. If an operation fails, returns nil, a message and

@@ -23,6 +23,7 @@
 
 #include "class.h"
 #include "coroutine.h"
+#include "entry.h"
 #include "identity.h"
 #include "key.h"
 #include "shadow.h"
@@ -238,6 +239,8 @@ int mwb_note_write(mwb_write *w) {
   if (n == 0) return 0;
   b->rows[n - 1].kind = w->change.kind;
   b->rows[n - 1].seq = w->seq;
+  b->rows[n - 1].number =
+      mwb_is_read(s) ? mw_change_number(s->engine, &w->change) : 0;
   b->rows[n - 1].order = ++s->batch_turns;
   return 1;
 }
@@ -255,6 +258,7 @@ static void load_row(mwb_write *w, const mwb_batch *b, uint32_t n) {
   int i;
   w->obj = row->obj;
   w->change.kind = row->kind;
+  w->change.number = row->number;
   w->change.node = 0;
   push_user(L, w->s, b, VALUES);
   for (i = 0; i < PARTS; i++) {

@@ -413,6 +413,7 @@ static void undo_store(mwb_write *w) {
 static void put_table(mwb_write *w) {
   lua_State *L = w->L;
   int i, status;
+  mwb_write_number(w); /* before `store_table` makes a copy of `w` */
   lua_pushcfunction(L, store_table);
   for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
   lua_pushvalue(L, w->shadow);

@@ -2,7 +2,9 @@
 -- SPDX-License-Identifier: MIT
 
 local mw = require "moonwatch"
+local globals = require "moonwatch.command.globals"
 local undo = require "moonwatch.command.undo"
+local why = require "moonwatch.command.why"
 
 local run = {
   summary = "Run a script, and show or take back what it does.",
@@ -12,12 +14,18 @@ local run = {
    moonwatch run --report page.html game.lua --level 3
 
 runs game.lua with the arguments --level 3.  When game.lua ends or fails, the
-page has its measured scopes, watched writes, transactions and hierarchies.]],
+page has its measured scopes, watched writes, transactions and hierarchies.
+
+   moonwatch run --why game.player.hp game.lua
+
+says who wrote this field last, where, and because of what.]],
   -- with an argument: what the option does
   options = {
     ["--policy"] = "Use the policy in this file.",
     ["--trace"] = "Write a trace to this file (opens in Perfetto).",
     ["--report"] = "Write a page with the trace to this file.",
+    ["--why"] = "When the script ends or fails, say who wrote this field last" ..
+      "\n(a global, or a field below globals, as game.list[1].hp).",
   },
 }
 
@@ -25,6 +33,8 @@ function run.define(parser)
   parser:option("--policy", run.options["--policy"]):argname "<file>"
   parser:option("--trace", run.options["--trace"]):argname "<file>"
   parser:option("--report", run.options["--report"]):argname "<file>"
+  parser:option("--why", run.options["--why"]):argname "<field>"
+    :convert(why.keys)
   parser:flag("--transaction", "If the script fails, take back what it " ..
     "wrote: to globals,\nto tables below them, and to what it tracks.")
   parser:argument("script", "The script.")
@@ -115,20 +125,30 @@ local function write(trace, path, format)
   return ok
 end
 
+-- Says who wrote a field.
+local function tell(text, message)
+  if text then io.stdout:write(text, "\n") else complain(message) end
+end
+
 -- Begins what the options ask for.  Returns the function that ends it, once:
 -- finish(did the script succeed) -> whether all was written.
 local function begin(args)
-  local trace, scope
+  local trace, scope, done
   if args.trace or args.report then
     trace = mw.trace { sources = SOURCES }:start()
     scope = mw.timed(args.script)
   end
-  local done = args.transaction and undo(args.script)
+  local untrack = (args.why or args.transaction) and globals()
+  local ask = args.why and why.begin(args.why)
+  if args.transaction then done = undo(args.script) end
   local finished = false
   return function(ok)
     if finished then return true end
     finished = true
-    if done then done(ok) end
+    if ok and done then done(true) end
+    if ask then tell(ask(not ok and done)) end
+    if not ok and done then done(false) end
+    if untrack then untrack() end
     if not trace then return true end
     scope:close()
     trace:stop()

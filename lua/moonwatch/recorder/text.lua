@@ -28,6 +28,8 @@ local ESCAPES = {
 
 local function escape(c) return ESCAPES[c] or ("\\%d"):format(c:byte()) end
 
+local function one_line(s) return (s:gsub("%c", escape)) end
+
 -- Cuts between two characters of UTF-8.
 local function cut(s)
   local short = s:sub(1, LONGEST)
@@ -66,6 +68,9 @@ function text.of_object(obj)
   local root, keys = way(obj)
   if root == nil then return own_name(obj, true) end
   local steps = { own_name(root) }
+  if rawequal(root, _G) then
+    steps[1] = is_word(keys[1]) and table.remove(keys, 1) or "_G"
+  end
   for _, key in ipairs(keys) do steps[#steps + 1] = step_of(key) end
   return table.concat(steps)
 end
@@ -111,14 +116,14 @@ local function line_of(e)
   local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
   if e.where then add("%s", e.where) end
   if e.scope and e.scope[1] then
-    add("in %s", table.concat(e.scope, " > "))
+    add("in %s", one_line(table.concat(e.scope, " > ")))
   end
   if type(e.transaction) == "string" then
-    add('transaction "%s"', e.transaction)
+    add("transaction %s", quoted(e.transaction))
   elseif e.transaction then
     add("transaction %d", e.transaction)
   end
-  if e.origin then add("by %s", e.origin) end
+  if e.origin then add("by %s", one_line(e.origin)) end
   if e.open then add "not committed yet" end
   if e.rolled_back then add "rolled back" end
   return table.concat(parts, ", ")

@@ -1,0 +1,35 @@
+--- Tracks what a script has: the table of globals, and all tables below it that
+-- the script adds.  What was there before stays out: Lua's libraries and the
+-- loaded modules.
+-- SPDX-License-Identifier: MIT
+
+local mw = require "moonwatch"
+
+-- Returns the set of the tables below the table of globals.
+local function tables_below_globals()
+  local known, list = { [_G] = true }, { _G }
+  local i = 1
+  while list[i] do
+    for _, value in next, list[i] do
+      if type(value) == "table" and not known[value] then
+        known[value] = true
+        list[#list + 1] = value
+      end
+    end
+    i = i + 1
+  end
+  return known
+end
+
+--- Begins.  Returns the function that ends this.
+return function()
+  local known = tables_below_globals()
+  local raw = mw.see_through(_G)
+  mw.track(_G, { deep = true, descend = function(_, _, child)
+    return not known[child]
+  end })
+  return function()
+    mw.untrack(_G)
+    raw:cancel()
+  end
+end

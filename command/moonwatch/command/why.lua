@@ -1,0 +1,88 @@
+--- Says who wrote a field of a script: a global, or a field below globals.
+-- SPDX-License-Identifier: MIT
+
+local mw = require "moonwatch"
+local path = require "moonwatch.path"
+
+local why = {}
+
+--- Returns the keys of a field that is written as in Lua, `game.list[1].hp`, as
+-- an array; or nil and a message.
+function why.keys(field)
+  local name = field:gsub("^_G%f[.[]", "L")
+  if name == field then name = "L." .. field end
+  local keys = path.parse(name)
+  if keys and keys[1] ~= nil then return keys end
+  return nil, ("'%s' is no field, such as game.player.hp"):format(field)
+end
+
+-- Returns the first `n` keys as they are written in Lua.
+local function text_of(keys, n)
+  local parts = {}
+  for i = 1, n do
+    local key = keys[i]
+    local is_word = type(key) == "string" and key:find "^[%a_][%w_]*$"
+    parts[i] = is_word and (i > 1 and "." or "") .. key or
+      (i > 1 and "" or "_G") .. path.step(key)
+  end
+  return table.concat(parts)
+end
+
+local function index(object, key) return object[key] end
+
+-- Returns what a field holds, also one that the object inherits.
+local function value_of(object, key)
+  if type(object) == "table" then
+    local value = rawget(mw.raw(object), key)
+    if value ~= nil then return value end
+  end
+  local ok, value = pcall(index, object, key)
+  return ok and value or nil
+end
+
+-- Returns the objects on the way, as far as it leads, and the last value.
+local function follow(keys)
+  local objects, value = {}, _G
+  for i, key in ipairs(keys) do
+    if type(value) ~= "table" and type(value) ~= "userdata" then break end
+    objects[i] = value
+    value = value_of(value, key)
+  end
+  return objects, value
+end
+
+-- Returns what is to be said before the entry of the field with number `i`.
+local function heading(keys, i, n, value)
+  local name = text_of(keys, n)
+  if n == #keys and i == n then return "" end
+  if n < #keys then
+    name = ("%s is %s"):format(name,
+      value == nil and "nil" or "a " .. type(value))
+  end
+  if i == n then return name .. ":\n" end
+  return ("%s%s was not written since %s was:\n"):format(name,
+    n < #keys and ", and" or "", text_of(keys, i))
+end
+
+--- Begins to record.  Returns a function that returns who wrote the field last,
+-- or who wrote what is above it: a text, or nil and a message.  With
+-- `is_lost`, what is open is about to be taken back.
+function why.begin(keys)
+  local recorder = mw.recorder { where = true, rolled_back = true }
+  return function(is_lost)
+    local objects, value = follow(keys)
+    for i = #objects, 1, -1 do
+      local entry = recorder:why(objects[i], keys[i])
+      if entry then
+        if is_lost and entry.open then
+          entry.open, entry.rolled_back, entry.transaction = nil, true, nil
+        end
+        return heading(keys, i, #objects, value) .. tostring(entry)
+      end
+    end
+    return nil, ("nobody wrote '%s' (a global, or a field below globals)")
+      :format(text_of(keys, #keys))
+  end
+end
+
+return why
