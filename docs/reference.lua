@@ -708,8 +708,8 @@ return {
 
 { page = "feeds", title = "Feeds",
   { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, \z
-      message?: string", [[Returns a feed, which gives what changes from now on; with
-    `since`, nil and a message if not all entries since are kept.]] },
+      message?: string", [[Returns a feed, which gives what changes from now on;
+    with `since`, nil and a message if not all entries since are kept.]] },
   { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
     keeps.]],
     { "root?: table", [[Only what is below this table, which the feed tracks

@@ -83,11 +83,8 @@ typedef struct item {
   int kind;
 } item;
 
-enum {
-  ATTACH = MW_KINDS,
-  ATTACH_AGAIN,
-  AGAIN
-}; /* kinds of items, next to enum mw_kind */
+/* Kinds of items, next to enum mw_kind. */
+enum { ATTACH = MW_KINDS, ATTACH_AGAIN, AGAIN };
 
 /* The stack of a look. */
 enum {
@@ -183,14 +180,15 @@ static uint32_t hash_of(const mw_entry *entry) {
 /* Is the entry of the origin from which the program wants none? */
 static int is_unwanted(const looking *w, const mw_entry *entry) {
   lua_State *L = w->L;
-  int is;
+  int top = lua_gettop(L), is = 0;
   if (entry->context == 0) return 0;
   lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
-  lua_rawgeti(L, -1, (lua_Integer)entry->context);
-  lua_pushvalue(L, FIELD);
-  lua_rawget(L, -2);
-  is = lua_rawequal(L, -1, ORIGIN);
-  lua_pop(L, 3);
+  if (lua_rawgeti(L, -1, (lua_Integer)entry->context) == LUA_TTABLE) {
+    lua_pushvalue(L, FIELD);
+    lua_rawget(L, -2);
+    is = lua_rawequal(L, -1, ORIGIN);
+  }
+  lua_settop(L, top);
   return is;
 }
 
@@ -625,9 +623,10 @@ static int next_change(lua_State *L) {
   walk *its = (walk *)lua_touserdata(L, lua_upvalueindex(WALK));
   while (its->at < its->n && s->engine != NULL) {
     const item *the = &its->items[its->at++];
-    const mw_entry *last = &its->look->entries[the->last];
+    const mw_entry *last;
     lua_settop(L, 0);
     if (the->first == NONE) return push_told(L, s, the);
+    last = &its->look->entries[the->last];
     if (!mwi_identity_is_valid(&s->engine->identity, last->obj) ||
         lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(last->obj)) == LUA_TNIL)
       continue;
@@ -670,6 +669,7 @@ static void fill_changes(const looking *w) {
 static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
   lua_State *L = w->L;
   size_t n = (size_t)(end - first), slots = 16;
+  luaL_checkstack(L, 3 * LUA_MINSTACK, "feed");
   w->look = mwb_new_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
   if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */

@@ -205,20 +205,23 @@ static void push_page_of(lua_State *L, int index, const look *its,
   lua_replace(L, -2);
 }
 
+/* Where an iterator is, in the look of its upvalue. */
+typedef struct cursor {
+  const look *its;
+  lua_Integer at;
+} cursor;
+
 /* Upvalues of `next_entry`, after state and objects. */
-enum { LOOK = 3, META, NUMBER };
+enum { LOOK = 3, META, CURSOR };
 
 /* Pushes an entry, still without fields. */
 static int next_entry(lua_State *L) {
-  const look *its = (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
-  lua_Integer i = lua_tointeger(L, lua_upvalueindex(NUMBER));
-  if ((uint64_t)i >= its->n) return 0;
-  lua_pushinteger(L, i + 1);
-  lua_copy(L, -1, lua_upvalueindex(NUMBER));
+  cursor *c = (cursor *)lua_touserdata(L, lua_upvalueindex(CURSOR));
+  if (c->at >= (lua_Integer)c->its->n) return 0;
   lua_createtable(L, 2, 0);
   lua_pushvalue(L, lua_upvalueindex(LOOK));
   lua_rawseti(L, -2, 1);
-  lua_insert(L, -2);
+  lua_pushinteger(L, ++c->at);
   lua_rawseti(L, -2, 2);
   lua_pushvalue(L, lua_upvalueindex(META));
   lua_setmetatable(L, -2);
@@ -227,12 +230,15 @@ static int next_entry(lua_State *L) {
 
 void mwb_push_entry_iterator(lua_State *L, lua_Integer first) {
   const mwb_state *s = mwb_state_of(L);
+  cursor *c;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
   mwb_push(L, s, MWB_ENTRY);
-  lua_pushinteger(L, first);
-  lua_pushcclosure(L, next_entry, NUMBER);
+  c = (cursor *)lua_newuserdatauv(L, sizeof(*c), 0);
+  c->its = (const look *)lua_touserdata(L, -3);
+  c->at = first;
+  lua_pushcclosure(L, next_entry, CURSOR);
 }
 
 /* look_entries(look[, seq]) -> iterator of entries, from the number `seq` on */

@@ -99,6 +99,21 @@ function Copy:apply(changes)
   end
 end
 
+-- Returns the set of the objects that the copy of the root leads to.
+function Copy:reachable(root)
+  local set, object_of = {}, {}
+  for object, copy in pairs(self.of) do object_of[copy] = object end
+  local function add(copy)
+    if set[object_of[copy]] then return end
+    set[object_of[copy]] = true
+    for _, value in pairs(copy) do
+      if type(value) == "table" then add(value) end
+    end
+  end
+  add(self.of[root])
+  return set
+end
+
 -- Compares the copy of an object with what was delivered, and all below.
 function Copy:compare(root)
   local contents, seen = delivered(), {}
@@ -158,7 +173,7 @@ end
 function Below:begin(since)
   self.pending = nil
   self.feed = mw.feed { root = self.world.root, capacity = self.capacity,
-    since = since }
+    since = since, not_from = self.origin }
   if not since then self.copy:take(self.world.root) end
   return self.feed
 end
@@ -301,6 +316,20 @@ function DEEDS.shift(self, choose)
   table.remove(object, 1)
 end
 
+-- A write that the last reader makes itself, and does not want to be told of.
+function DEEDS.own(self, choose, job)
+  local reader, object = self.own, self:object(choose)
+  local key, value = KEYS[choose(#KEYS)], self:object(choose)
+  local known = reader.copy:reachable(self.root)
+  if #job.open > 0 or reader.pending or not known[object] then return end
+  if not known[value] then value = choose(2) == 1 and choose(9) or nil end
+  self:say("  own: %s[%s] = %s", self:name(object), self:name(key),
+    self:name(value))
+  mw.origin("own", function() object[key] = value end)
+  reader.copy:set(object, key, value)
+end
+DEEDS.own2, DEEDS.own3 = DEEDS.own, DEEDS.own
+
 -- Many writes, so that what has left is let go.
 function DEEDS.settle(self)
   self:say "  settle"
@@ -428,11 +457,12 @@ local function new_world(choose)
   end
   for i = 1, JOBS do world.jobs[i] = new_job() end
   world.list = mw.feed { capacity = 1000000 }
-  for _, capacity in ipairs { 100000, 100000, 20 } do
+  for i, capacity in ipairs { 100000, 100000, 20, 100000 } do
     local reader = setmetatable({ world = world, capacity = capacity,
-      lost = 0 }, Below)
+      lost = 0, origin = i == 4 and "own" or nil }, Below)
     reader:open()
     world.readers[#world.readers + 1] = reader
+    world.own = reader
   end
   -- objects that are tracked by themselves, for as long as the program runs
   for i = 1, 3 do
