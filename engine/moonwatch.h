@@ -1128,8 +1128,8 @@ typedef int (*mw_match)(void *ud, const mw_entry *entry);
 ** Returns the number of the last entry of a field with a number below `before`,
 ** or 0.  A host may number the same key anew in each entry: then the type of
 ** the key is MW_TOTHER, equal keys have the same high 32 bits in `value.i`, and
-** `match` returns whether an entry whose key has these is of the field.  `match`
-** may be NULL.
+** `match` returns whether an entry whose key has these is of the field.
+** `match` may be NULL.
 */
 MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
                                  mw_handle obj, const mw_value *key,

@@ -297,8 +297,8 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     mw.origin("Bob", function() mw.transaction(function() t.x = 1 end) end)
     local e = mw.why(t, "x")
     assert.same({ "Update" }, e.scope)
-    assert.equal("x of Thing#" .. mw.id(t) .. ": nil -> 1, in Update, transaction " ..
-      e.transaction .. ", by Bob", tostring(e))
+    assert.equal(("x of Thing#%d: nil -> 1, in Update, transaction %d, by Bob")
+      :format(mw.id(t), e.transaction), tostring(e))
     assert.is_truthy(update and r)
   end)
 
@@ -339,7 +339,8 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     end
     for value, expected in pairs {
       [5] = "5", [1.5] = "1.5", [true] = "true", [mw.null] = "null",
-      short = '"short"', ['"\\'] = '"\\"\\\\"', ["a\n\r\t\0"] = '"a\\n\\r\\t\\0"',
+      short = '"short"', ['"\\'] = '"\\"\\\\"',
+      ["a\n\r\t\0"] = '"a\\n\\r\\t\\0"',
       [("x"):rep(100)] = '"' .. ("x"):rep(60) .. '..."',
       [("ü"):rep(100)] = '"' .. ("ü"):rep(30) .. '..."',
       ["x" .. ("ü"):rep(100)] = '"x' .. ("ü"):rep(29) .. '..."',

@@ -9,10 +9,10 @@
 **     entry (table): { look, number in the look }, until a field is read
 **
 ** A look has copies of entries, which it keeps although the engine forgets
-** them; the `cause` of a copy is how far its cause is from the entry, or 0.  What
-** the entries hold it shares with other looks.  An entry is a table
-** that gets its fields when the first one is read.  So whoever looks at a few of
-** many entries pays for these.
+** them; the `cause` of a copy is how far its cause is from the entry, or 0.
+** What the entries hold the look shares with other looks.  An entry is a table
+** that gets its fields when the first one is read.  So whoever looks at a few
+** of many entries pays for these.
 */
 #include <string.h>
 
@@ -210,8 +210,7 @@ enum { LOOK = 3, META, NUMBER };
 
 /* Pushes an entry, still without fields. */
 static int next_entry(lua_State *L) {
-  const look *its =
-      (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
+  const look *its = (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(NUMBER));
   if ((uint64_t)i >= its->n) return 0;
   lua_pushinteger(L, i + 1);

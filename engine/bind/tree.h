@@ -19,8 +19,8 @@ void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 ** do not enter them. */
 void mwb_note_classes(lua_State *L, mwb_state *s, int object);
 
-/* Does the table on the top, which the object at `parent` has under the key below
-** the top, belong to what is below the root? */
+/* Does the table on the top, which the object at `parent` has under the key
+** below the top, belong to what is below the root? */
 int mwb_enters(lua_State *L, mwb_state *s, mw_handle root, int parent);
 
 /* Gives the root at `object` a rule, the function at `function`.  Returns the
