@@ -35,6 +35,7 @@ describe("mw.why", function()
     local t = mw.track {}
     local r = mw.recorder()
     for i, key in ipairs(keys) do t[key] = i end
+    mw.setmetatable(t, {})
     for _ = 1, 2 do
       for i, key in ipairs(keys) do assert.equal(i, r:why(t, key).new) end
       assert.equal(2, r:why(t, "long" .. long:sub(5)).new)

@@ -177,8 +177,9 @@ end
 -- Returns the last delivered entry of a field that is kept.
 local function find_kept(self, obj, key)
   for i = self.last - self.first + 1, 1, -1 do
-    local object, its_key = private.look_entry(self.look, i)
-    if rawequal(object, obj) and rawequal(its_key, key) then
+    local object, its_key, _, _, kind = private.look_entry(self.look, i)
+    if rawequal(object, obj) and rawequal(its_key, key) and
+      kind ~= "metatable" and kind ~= "call" then
       return private.look_entries(self.look, self.first + i - 1)()
     end
   end
