@@ -333,6 +333,18 @@ function measures.replay(way)
   return (seconds * times + more) * 1e6
 end
 
+-- Nanoseconds an entry that is looked at, in memory that was used before.
+function measures.reads(way)
+  local write, look, n = ways.looks[way]()
+  local least = math.huge
+  for _ = 1, 20 do
+    write()
+    settle()
+    least = math.min(least, time(look))
+  end
+  return least * 1e9 / n
+end
+
 -- Bytes that Lua and the library have for a step.
 function measures.live_history(way)
   local run = ways.histories[way]()
@@ -471,6 +483,26 @@ local function pause(arrays, way)
   settle()
   local longest = 0
   for _ = 1, 3 do longest = math.max(longest, longest_of_cycle()) end
+  return longest * 1e3
+end
+
+-- The same of 50,000 tracked points, each of which has been written twice; with
+-- a recorder, whose ring is full.
+function measures.pause_recorded(way)
+  local arrays = arrays_of(new_points, 50000, 1000)
+  for _, objects in ipairs(arrays) do
+    for _, obj in ipairs(objects) do mw.track(obj) end
+  end
+  local recorder = way == "recorder" and mw.recorder()
+  for n = 1, 2 do
+    for _, objects in ipairs(arrays) do
+      for _, obj in ipairs(objects) do obj.x = n + 1 end
+    end
+  end
+  settle()
+  local longest = math.huge
+  for _ = 1, 5 do longest = math.min(longest, longest_of_cycle()) end
+  if recorder then recorder:stop() end
   return longest * 1e3
 end
 

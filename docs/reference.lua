@@ -702,8 +702,8 @@ return {
 },
 
 { page = "feeds", title = "Feeds",
-  { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, message?: \z
-      string", [[Returns a feed, which gives what changes from now on; with
+  { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, \z
+      message?: string", [[Returns a feed, which gives what changes from now on; with
     `since`, nil and a message if not all entries since are kept.]] },
   { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
     keeps.]],
@@ -718,20 +718,20 @@ return {
       the second result of `mw.snapshot`, or of `feed:seq()`.]] } },
   { class = "moonwatch.Feed", name = "feed", [[Gives what changed since its last
     look.]],
-    { "feed:read() -> next: fun(): moonwatch.Entry", [[Looks: returns an iterator
-      of the entries since the last look, in their order. Below a root, those of
-      objects that were there at the last look, or are there now.]] },
+    { "feed:read() -> next: fun(): moonwatch.Entry", [[Looks: returns an
+      iterator of the entries since the last look, in their order. Below a root,
+      those of objects that were there at the last look, or are there now.]] },
     { "feed:changes() -> next: fun(): (any, any, any, any, \z
-        moonwatch.Kind|\"attach\")", [[Looks: returns an iterator of object, key,
-      old and new value of each field that has changed since the last look, and
-      the kind of change; `"attach"` if the new value is a table of which all
-      fields follow.]] },
+        moonwatch.Kind|\"attach\")", [[Looks: returns an iterator of object,
+      key, old and new value of each field that has changed since the last look,
+      and the kind of change; `"attach"` if the new value is a table of which
+      all fields follow.]] },
     { "feed:lost() -> n: integer", [[Returns how many entries were forgotten
       because there was no room, in all.]] },
     { "feed:seq() -> seq: integer", [[Returns the number of the last entry that
       was looked at.]] },
-    { "feed:pending() -> n: integer", [[Returns how many entries wait for the next
-      look, of the root or not.]] },
+    { "feed:pending() -> n: integer", [[Returns how many entries wait for the
+      next look, of the root or not.]] },
     { "feed:close()", [[Ends the feed. Also done by `<close>`, and when the feed
       is collected.]] } },
 },

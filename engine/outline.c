@@ -38,25 +38,25 @@
 ** Tables
 ** ======================================================= */
 
-static uint32_t *head_of(const mwi_outline *o, mw_handle obj) {
+static uint32_t *member_head(const mwi_outline *o, mw_handle obj) {
   uint64_t hash = obj * UINT64_C(0x9E3779B97F4A7C15);
   return &o->heads[(hash >> 32) & (o->n_heads - 1)];
 }
 
-static uint32_t *field_of(const mwi_outline *o, uint32_t parent,
+static uint32_t *tie_head(const mwi_outline *o, uint32_t parent,
                           const mw_value *key) {
   return &o->fields[mwi_key_hash(parent, key) & (o->n_fields - 1)];
 }
 
 uint32_t mwi_outline_find(const mwi_outline *o, mw_handle obj) {
-  uint32_t i = (o->n_heads == 0) ? 0 : *head_of(o, obj);
+  uint32_t i = (o->n_heads == 0) ? 0 : *member_head(o, obj);
   while (i != 0 && member(i)->obj != obj) i = member(i)->chain;
   return i;
 }
 
 static uint32_t find_tie(const mwi_outline *o, uint32_t parent,
                          const mw_value *key) {
-  uint32_t i = (o->n_fields == 0) ? 0 : *field_of(o, parent, key);
+  uint32_t i = (o->n_fields == 0) ? 0 : *tie_head(o, parent, key);
   for (; i != 0; i = tie(i)->chain)
     if (tie(i)->parent == parent && mw_value_equal(&tie(i)->key, key)) break;
   return i;
@@ -64,19 +64,19 @@ static uint32_t find_tie(const mwi_outline *o, uint32_t parent,
 
 /* Puts a member, or a tie, into its table. */
 static void enter_member(const mwi_outline *o, uint32_t i) {
-  uint32_t *head = head_of(o, member(i)->obj);
+  uint32_t *head = member_head(o, member(i)->obj);
   member(i)->chain = *head;
   *head = i;
 }
 
 static void enter_tie(const mwi_outline *o, uint32_t i) {
-  uint32_t *head = field_of(o, tie(i)->parent, &tie(i)->key);
+  uint32_t *head = tie_head(o, tie(i)->parent, &tie(i)->key);
   tie(i)->chain = *head;
   *head = i;
 }
 
 /* Makes the table of members, or of ties, longer if it is full. */
-static int grow_table(mw_engine *e, mwi_outline *o, int of_ties) {
+static int grow_heads(mw_engine *e, mwi_outline *o, int of_ties) {
   uint32_t **heads = of_ties ? &o->fields : &o->heads, *before = *heads;
   uint32_t *n = of_ties ? &o->n_fields : &o->n_heads, old = *n, i;
   uint32_t *after;
@@ -131,7 +131,7 @@ static void to_tell(mwi_outline *o, uint32_t m) {
 
 static uint32_t new_member(mw_engine *e, mwi_outline *o, mw_handle obj) {
   uint32_t m;
-  if (!grow_table(e, o, 0)) return 0;
+  if (!grow_heads(e, o, 0)) return 0;
   m = mwi_pool_take(e, &o->members, sizeof(mwi_member));
   if (m == 0) return 0;
   memset(member(m), 0, sizeof(mwi_member));
@@ -142,7 +142,7 @@ static uint32_t new_member(mw_engine *e, mwi_outline *o, mw_handle obj) {
 }
 
 static void free_member(mwi_outline *o, uint32_t m) {
-  uint32_t *at = head_of(o, member(m)->obj);
+  uint32_t *at = member_head(o, member(m)->obj);
   while (*at != m) at = &member(*at)->chain;
   *at = member(m)->chain;
   mwi_pool_give(&o->members, m, sizeof(mwi_member));
@@ -151,7 +151,7 @@ static void free_member(mwi_outline *o, uint32_t m) {
 
 static void end_tie(mw_engine *e, mwi_outline *o, uint32_t i) {
   mwi_tie *t = tie(i);
-  uint32_t *at = field_of(o, t->parent, &t->key);
+  uint32_t *at = tie_head(o, t->parent, &t->key);
   while (*at != i) at = &tie(*at)->chain;
   *at = t->chain;
   if (t->next_in != 0) tie(t->next_in)->prev_in = t->prev_in;
@@ -204,7 +204,7 @@ static uint32_t new_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
                         const mw_value *key, uint32_t child) {
   uint32_t i;
   mwi_tie *t;
-  if (!grow_table(e, o, 1)) return 0;
+  if (!grow_heads(e, o, 1)) return 0;
   i = mwi_pool_take(e, &o->ties, sizeof(mwi_tie));
   if (i == 0) return 0;
   t = tie(i);
@@ -273,6 +273,12 @@ void mwi_outline_end(mw_engine *e, mwi_outline *o) {
   mwi_free(e, o->heads, o->n_heads * sizeof(*o->heads));
   mwi_free(e, o->fields, o->n_fields * sizeof(*o->fields));
   memset(o, 0, sizeof(*o));
+}
+
+size_t mwi_outline_bytes(const mwi_outline *o) {
+  return mwi_column_bytes(&o->members.items, MWI_PAGE * sizeof(mwi_member)) +
+         mwi_column_bytes(&o->ties.items, MWI_PAGE * sizeof(mwi_tie)) +
+         (o->n_heads + o->n_fields) * sizeof(*o->heads);
 }
 
 void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj) {

@@ -9,7 +9,7 @@
 
 /* An object below the root, or the root itself. */
 typedef struct mwi_member {
-  uint32_t chain; /* the next in the table; of a free member, the next */
+  uint32_t chain;      /* the next in the table; of a free member, the next */
   uint32_t known : 1;  /* has the reader been told, in an earlier look? */
   uint32_t stale : 1;  /* may the member have been written unseen? */
   uint32_t lost : 1;   /* is there no way? */
@@ -39,7 +39,7 @@ typedef struct mwi_outline {
   uint32_t *heads, *fields; /* tables: of members, and of ties */
   uint32_t n_heads, n_fields, n_members, n_ties;
   uint32_t root;
-  uint32_t looks; /* how many have begun */
+  uint32_t looks;                         /* how many have begun */
   uint32_t doubt, last_doubt, scan, came; /* the lists */
 } mwi_outline;
 
@@ -56,6 +56,9 @@ MWI_API int mwi_outline_begin(mw_engine *e, mwi_outline *o, mw_handle root);
 
 /* Forgets all, and frees the memory. */
 MWI_API void mwi_outline_end(mw_engine *e, mwi_outline *o);
+
+/* Returns how many bytes are allocated. */
+MWI_API size_t mwi_outline_bytes(const mwi_outline *o);
 
 /* Returns the member of an object, or 0. */
 MWI_API uint32_t mwi_outline_find(const mwi_outline *o, mw_handle obj);

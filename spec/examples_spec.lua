@@ -72,6 +72,17 @@ describe("the examples", function()
     assert.equal(best, output:match "\ndone +([^\n]+)\n$")
   end)
 
+  it("show each viewer what changed since it looked", function()
+    local output = lua "examples/feed.lua"
+    assert.matches("frame 1: 5 sprites drawn, 1 made, 1 freed", output)
+    assert.matches("frame 4: 6 sprites drawn", output)
+    assert.matches("  46 changes for the first client\n", output)
+    assert.matches("joins with a snapshot of %d+ bytes\n.-  31 changes for " ..
+      "the second client\n", output)
+    assert.matches("the first client has the same world: true\n", output)
+    assert.matches("the second client has the same world: true\n", output)
+  end)
+
   it("name the write in which two runs differ", function()
     local output = lua "examples/desync.lua"
     local lines, n = {}, 0

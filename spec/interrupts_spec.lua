@@ -344,6 +344,36 @@ describe("an error from outside", function()
     mw.reset_times()
   end)
 
+  it("leaves a look of a feed to the next, or done", function()
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local root = mw.track({}, { deep = true, descend = function(_, key)
+        local is_secret = key == "secret"
+        return not is_secret
+      end })
+      local feed, changes
+      fired = interrupted(n, function()
+        feed = mw.feed { root = root }
+        root.a = { { x = 1 }, secret = {} }
+      end)
+      feed = feed or mw.feed { root = root }
+      root.a = { { x = 1 }, secret = {} }
+      fired = interrupted(n, function() changes = feed:changes() end) or fired
+      local copies = { [root] = {} }
+      local is_done = not changes and feed:pending() == 0 -- just then
+      for object, key, _, new, kind in changes or feed:changes() do
+        if kind == "attach" then copies[new] = {} end
+        copies[object][key] = copies[new] or key == "secret" or new
+      end
+      assert.same(is_done and {} or { a = { { x = 1 }, secret = true } },
+        copies[root], "interrupted at " .. n)
+      feed:close()
+      mw.untrack(root)
+      assert.is_nil(getmetatable(root))
+    until not fired
+  end)
+
   it("leaves a name set with its cleanup, or not set", function()
     local pending = mw.cleanup({}, "x", 1):pending()
     local n, fired = 0

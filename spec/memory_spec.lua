@@ -85,6 +85,20 @@ describe("mw.memory", function()
     for i = 1, 200 do list[i]() end
   end)
 
+  it("says what feeds with a root take, until they are closed", function()
+    local root, before = { list = {} }, nil
+    for i = 1, 1000 do root.list[i] = { i } end
+    mw.track(root, { deep = true })
+    before = mw.memory()
+    local feed = mw.feed { root = root }
+    local grown = growth(before)
+    assert.is_true(grown.journal > 1000 * 90 and grown.journal < 1000 * 200)
+    assert.equal(0, grown.names)
+    feed:close()
+    assert.is_true(growth(before).journal < 1000)
+    mw.untrack(root)
+  end)
+
   it("says what hierarchies take", function()
     local before, h = mw.memory(), mw.hierarchy()
     h:record(true)

@@ -83,7 +83,11 @@ typedef struct item {
   int kind;
 } item;
 
-enum { ATTACH = MW_KINDS, ATTACH_AGAIN, AGAIN }; /* kinds of items, next to enum mw_kind */
+enum {
+  ATTACH = MW_KINDS,
+  ATTACH_AGAIN,
+  AGAIN
+}; /* kinds of items, next to enum mw_kind */
 
 /* The stack of a look. */
 enum {
@@ -270,8 +274,7 @@ static void tie_record(const looking *w, record *r) {
     push_part(w, entry, MW_KEY);
     push_part(w, entry, MW_NOW);
     i = tie(w, m, SCRATCH + 1);
-    if (i != 0)
-      mwi_tie_at(&w->f->outline, i)->look = w->f->outline.looks;
+    if (i != 0) mwi_tie_at(&w->f->outline, i)->look = w->f->outline.looks;
   }
   lua_settop(L, SCRATCH);
 }
@@ -297,8 +300,7 @@ static void push_contents(const looking *w) {
     if (!mwb_push_shadow(L, object)) lua_pushvalue(L, object);
   }
   lua_pushnil(L);
-  if ((w->s->needs & MWB_IGNORES) &&
-      mwb_push_question(L, w->s, MWB_IGNORED)) {
+  if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
     lua_pushvalue(L, object);
     lua_call(L, 1, 1);
     lua_replace(L, object + 2);
@@ -382,8 +384,7 @@ static void add_item(looking *w, uint32_t first, uint32_t last, int kind) {
   item *its;
   if (w->n_items == w->size_items) {
     uint32_t size = 2 * w->size_items + 16;
-    item *more =
-        (item *)lua_newuserdatauv(w->L, size * sizeof(item), 0);
+    item *more = (item *)lua_newuserdatauv(w->L, size * sizeof(item), 0);
     if (w->n_items > 0) memcpy(more, w->items, w->n_items * sizeof(item));
     lua_replace(w->L, ITEMS);
     w->items = more;
@@ -478,14 +479,13 @@ static uint32_t coming_with(const looking *w, const record *r) {
   return m;
 }
 
-/* Tells of a record.  For a table of which the program is told anew, the program
-** needs to know all fields that hold the table. */
+/* Tells of a record.  For a table of which the program is told anew, the
+** program needs to know all fields that hold the table. */
 static void tell_record(looking *w, const record *r) {
   uint32_t first = r->first, m = coming_with(w, r);
   int kind = (first == NONE) ? -1 : kind_of(w, r);
   int told = m != 0 && is_told(w, m);
-  int attaches =
-      m != 0 && !told && (first != NONE || member_at(w, m)->stale);
+  int attaches = m != 0 && !told && (first != NONE || member_at(w, m)->stale);
   if (told || attaches) {
     if (first == NONE) first = r->last;
     if (kind < 0) kind = MW_UPDATE;
@@ -505,8 +505,8 @@ static int is_known(const looking *w, const record *r, int comes) {
          member_at(w, m)->comes == (unsigned)comes;
 }
 
-/* Tells of the fields, not written, that hold a table which the program does not
-** know any more. */
+/* Tells of the fields, not written, that hold a table which the program does
+** not know any more. */
 static void tell_again(looking *w, uint32_t m) {
   lua_State *L = w->L;
   const mwi_outline *o = &w->f->outline;
@@ -672,6 +672,7 @@ static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
   size_t n = (size_t)(end - first), slots = 16;
   w->look = mwb_new_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
+  if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
   while (slots < 2 * n) slots *= 2;
   w->records = (record *)lua_newuserdatauv(
       L, n * sizeof(record) + slots * sizeof(uint32_t), 0);
@@ -822,6 +823,14 @@ void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
   mwb_feed *f;
   for (f = s->feeds; f != NULL; f = f->next)
     mwi_outline_doubt(s->engine, &f->outline, h);
+}
+
+size_t mwb_feeds_bytes(const mwb_state *s) {
+  size_t bytes = 0;
+  const mwb_feed *f;
+  for (f = s->feeds; f != NULL; f = f->next)
+    bytes += mwi_outline_bytes(&f->outline);
+  return bytes;
 }
 
 void mwb_feeds_claim(const mwb_state *s, mw_handle h, int deep) {

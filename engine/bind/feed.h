@@ -15,6 +15,9 @@
 ** recorded. */
 void mwb_feeds_doubt(mwb_state *s, mw_handle h);
 
+/* Returns how many bytes the feeds have allocated. */
+size_t mwb_feeds_bytes(const mwb_state *s);
+
 /* The program tracks a table, deeply or not. */
 void mwb_feeds_claim(const mwb_state *s, mw_handle h, int deep);
 

@@ -588,8 +588,7 @@ int mwb_add_known_step(lua_State *L, mwb_state *s, mw_owner owner, int history,
   size_t n;
   const mw_entry *from = mw_owner_entries(s->engine, owner, &n);
   if (n != 1 || !h->packed || h->n == 0 || h->at != last_of(h) ||
-      h->front + h->n >= h->size || entries_end(h) >= h->size_entries ||
-      (h->limit > 0 && (lua_Number)(h->at + 1 - h->first) >= h->limit))
+      h->front + h->n >= h->size || entries_end(h) >= h->size_entries)
     return 0;
   last = step_at(h, h->at);
   model = &h->entries[last->first];

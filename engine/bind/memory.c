@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "coroutine.h"
+#include "feed.h"
 #include "library.h"
 #include "writers.h"
 
@@ -29,7 +30,7 @@ static int memory(lua_State *L) {
   m.journal += s->n_records * sizeof(mwb_coroutine) +
                s->size_transactions * sizeof(mwb_transaction);
   if (s->readers != NULL) m.journal += sizeof(mwb_coroutine);
-  m.journal += mwb_writers_bytes(s);
+  m.journal += mwb_writers_bytes(s) + mwb_feeds_bytes(s);
   m.traces += s->size_scratch;
   m.names = m.total - (m.objects + m.watches + m.journal + m.traces);
   set_bytes(L, "objects", m.objects);

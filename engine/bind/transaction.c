@@ -253,7 +253,9 @@ static mw_owner recorder_of(const mwb_state *s, mw_owner owner) {
 
 /* Appends entries for the cells of the transaction and of those around it. */
 static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
-  mw_owner of = recorder_of(s, owner);
+  mw_owner of;
+  if (transaction_of(s, owner)->cells == 0) return;
+  of = recorder_of(s, owner);
   while (of != 0) {
     lua_Integer i, n;
     push_extra(L, s, of, "cells");
@@ -430,11 +432,11 @@ static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   mwb_coroutine *t;
   mwb_transaction *tx;
   mw_owner owner, parent;
-  mwb_absorb_metas(L, s);
+  if (s->metas) mwb_absorb_metas(L, s);
   t = mwb_need_coroutine(L, s);
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   if (parent != 0) note_cells(L, s, parent);
-  if (s->engine->journal.open == 0) mwb_let_go(L, s, SIZE_MAX);
+  if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
   need_others(L, s, t, begun);
   need_place(L, s);
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
@@ -641,8 +643,9 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
                          mw_owner parent, int all) {
   const mwi_owner *o = &s->engine->journal.owners[owner];
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  if (t->hides || (o->below == 0 ? o->above != 0 || !all
-                                 : mwi_owner_is_mingled(s->engine, owner)))
+  if (t->viewed > 0 &&
+      (t->hides || (o->below == 0 ? o->above != 0 || !all
+                                  : mwi_owner_is_mingled(s->engine, owner))))
     mwb_freeze(L, s, t, 0);
   if (parent != 0 && mwb_coroutine_of(s, parent) != t)
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
@@ -665,7 +668,8 @@ static int commit(lua_State *L) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
   int plain = 0, all = 0, crosses, handed, code;
-  mwb_absorb_metas(L, s);
+  lua_settop(L, 4);
+  if (s->metas) mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
   if (mwb_is_read(s)) stock_pages(L, s, owner);
   if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
@@ -696,8 +700,10 @@ static int commit(lua_State *L) {
   crosses = below == 0 && parent != 0;
   if (crosses) mwb_open_heirs(L, s, owner, parent); /* at 6 */
   code = mw_owner_commit(s->engine, owner, crosses ? t->held.id : 0, &L);
-  if (crosses) mwb_close_heirs(L, t, 6);
-  lua_settop(L, 5);
+  if (crosses) {
+    mwb_close_heirs(L, t, 6);
+    lua_settop(L, 5);
+  }
   if (code != MW_OK) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
@@ -921,8 +927,7 @@ static handle *to_handle(lua_State *L, const mwb_state *s) {
   return (handle *)lua_touserdata(L, 1);
 }
 
-static handle *self(lua_State *L, const char *name) {
-  mwb_state *s = mwb_state_of(L);
+static handle *self(lua_State *L, const mwb_state *s, const char *name) {
   handle *h = to_handle(L, s);
   if (h == NULL) {
     luaL_error(L, "calling '%s' on bad self (transaction expected, got %s)",
@@ -937,8 +942,7 @@ static handle *self(lua_State *L, const char *name) {
 }
 
 /* The engine has ended the transaction. */
-static int is_gone(lua_State *L, handle *h) {
-  mwb_state *s = mwb_state_of(L);
+static int is_gone(lua_State *L, const mwb_state *s, handle *h) {
   if (is_open(s, h->owner, h->order)) return 0;
   h->ended = 1;
   lua_pushnil(L);
@@ -952,14 +956,9 @@ static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int done) {
   int status, i;
   mwb_push(L, s, MWB_COMMIT);
   lua_pushinteger(L, (lua_Integer)owner);
-  for (i = 0; i < 3; i++) {
-    if (done != 0)
-      lua_pushvalue(L, done + i);
-    else
-      lua_pushnil(L);
-  }
+  for (i = 0; done != 0 && i < 3; i++) lua_pushvalue(L, done + i);
   transaction_of(s, owner)->ending = 1;
-  status = lua_pcall(L, 4, 1, 0);
+  status = lua_pcall(L, (done != 0) ? 4 : 1, 1, 0);
   if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
   return status;
 }
@@ -967,9 +966,9 @@ static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int done) {
 /* commit(transaction) -> effects */
 static int commit_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  handle *h = self(L, "commit");
+  handle *h = self(L, s, "commit");
   lua_settop(L, 1);
-  if (is_gone(L, h)) return 2;
+  if (is_gone(L, s, h)) return 2;
   if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
   h->ended = 1;
   return 1;
@@ -989,9 +988,9 @@ static void end_handle(lua_State *L, mwb_state *s, handle *h) {
 /* rollback(transaction) -> effects */
 static int rollback_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  handle *h = self(L, "rollback");
+  handle *h = self(L, s, "rollback");
   lua_settop(L, 1);
-  if (is_gone(L, h)) return 2;
+  if (is_gone(L, s, h)) return 2;
   mwb_absorb_metas(L, s);
   note_cells(L, s, h->owner);
   mwb_push_effects(L, s, h->owner);

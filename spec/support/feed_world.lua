@@ -144,10 +144,9 @@ local Below = {}
 Below.__index = Below
 
 function Below:open(since)
-  local seq
   self.copy = setmetatable({ world = self.world }, Copy)
   if since then
-    _, seq = mw.snapshot({})
+    local _, seq = mw.snapshot({})
     if self.copy:take(self.world.root) then
       self.pending = seq
       return

@@ -96,12 +96,12 @@ end
 
 function scenarios.memory()
   local mw = require "moonwatch"
-  local before = mw.memory()
-  local obj <const>, tx = mw.track {}, mw.begin()
+  local obj = mw.track {}
+  local tx <close> = mw.begin()
   obj.x = 1
-  local after = mw.memory()
-  check(after.journal > before.journal and after.total > before.total)
-  tx:rollback()
+  local its = mw.memory()
+  check(tx and its.journal > 0 and its.total == its.objects + its.watches +
+    its.journal + its.names + its.traces)
 end
 
 function scenarios.deaths()

@@ -493,6 +493,53 @@ function scenarios.examples()
   check(nested.n == 1 and nested._parameters.p)
 end
 
+-- Returns how many items an iterator has.
+local function count(iterator)
+  local n = 0
+  for _ in iterator do n = n + 1 end
+  return n
+end
+
+function scenarios.feeds()
+  look_back()
+  local mw = require "moonwatch"
+  local gone = { inner = {} }
+  local root = { list = { { n = 1 }, { n = 2 } }, gone = gone }
+  root[root.list] = gone.inner
+  local anywhere <close> = mw.feed { capacity = 1000 }
+  local seq = anywhere:seq()
+  local feed = whole(function(had_memory)
+    return not had_memory or getmetatable(root) == nil
+  end, function()
+    return mw.feed { root = root, not_from = "network", since = seq }
+  end)
+  local function write()
+    mw.origin("network", function() root.list[1].n = 3 end)
+    local tx <close> = mw.begin()
+    root.list[2].n = 4
+    table.remove(root.list, 1)
+    root.gone = nil
+    root.new = { { text = ("text"):rep(100) }, gone.inner }
+    tx:commit()
+  end
+  write()
+  -- list[1], list[2], list[1].n, gone, new, new[1], new[1].text, new[2]
+  local function changes() return count(feed:changes()) == 8 end
+  local function is_waiting()
+    return feed:lost() > 0 or feed:pending() == 0 or changes()
+  end
+  whole(is_waiting, function() check(changes(), "changes") end)
+  for i = 1, 40 do root.list[1].n = i end
+  gone.inner.n = 1
+  check(count(feed:read()) == 41 or feed:lost() > 0, "entries")
+  check(count(anywhere:changes()) > 0)
+  root.gone = gone
+  check(count(feed:changes()) == 2 or feed:lost() > 0, "come back")
+  check(feed:seq() == anywhere:seq() + anywhere:pending())
+  feed:close()
+  check(getmetatable(root) == nil, "still tracked")
+end
+
 function scenarios.snapshots()
   look_back()
   local mw = require "moonwatch"

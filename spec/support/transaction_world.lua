@@ -398,6 +398,10 @@ function actions.write(self, _, choose)
   if choose(3) == 1 then i = choose(2) end
   if i == LIST then i = 1 end
   local key, value = self:key(choose), self:value(choose)
+  -- No entry tells who has made a nil of nothing.
+  if i == GLOBALS and value == nil and value_of(self:chain(i, key)) == nil then
+    return
+  end
   self:log("write", self:text(key), "of object", i, self:text(value))
   self:note_write(i, key, value)
   self.objects[i][key] = value
