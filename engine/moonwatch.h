@@ -601,9 +601,9 @@ typedef struct mw_batch_row {
   mw_value key;
   uint64_t seq;    /* the result of `mw_write_note` for the last write */
   uint64_t order;  /* ascends with each write: of the last */
-  uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
   int kind;        /* for the host: the kind of the last write */
   int same;        /* at the end: does the value equal that from before? */
+  uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
 } mw_batch_row;
 
 /* A watch that hears of a batch, and the number of the last row that concerns
