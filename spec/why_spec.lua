@@ -108,6 +108,26 @@ describe("mw.why", function()
     assert.equal(1, mw.why(t, "a").new)
   end)
 
+  it("knows that somebody has written after an open transaction", function()
+    local t = mw.track { a = 0 }
+    local r <close> = mw.recorder()
+    local co = coroutine.wrap(function()
+      local tx <close> = mw.begin()
+      t.a, t.b = 1, 1
+      coroutine.yield(tx)
+      t.a = 3
+      coroutine.yield()
+    end)
+    co()
+    t.a = 2
+    assert.same({ 2, nil }, { r:why(t, "a").new, r:why(t, "a").open })
+    assert.is_true(r:why(t, "b").open)
+    co()
+    assert.same({ 3, true }, { r:why(t, "a").new, r:why(t, "a").open })
+    co()
+    assert.equal(2, r:why(t, "a").new)
+  end)
+
   it("sees what failed, for a recorder that keeps it", function()
     local t = mw.track { a = 0 }
     local r <close> = mw.recorder { rolled_back = true }

@@ -478,11 +478,11 @@ static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
   mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);
-  return same;
+  return same && mwi_owner_has_entry(s->engine, owner, entry, &L);
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
-** transaction has, or nil */
+** transaction has, or nil: nobody has made a final write since */
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);
