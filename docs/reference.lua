@@ -589,8 +589,8 @@ return {
 
 { page = "recorder", title = "Recorder",
   { "mw.recorder(opts?: moonwatch.RecorderOptions) -> recorder: \z
-      moonwatch.Recorder", [[Begins to record the writes to all that is watched or
-    tracked, and keeps the last of them.]] },
+      moonwatch.Recorder", [[Begins to record the writes to all that is watched
+    or tracked, and keeps the last of them.]] },
   { class = "moonwatch.RecorderOptions", [[What a recorder keeps.]],
     { "capacity?: integer", [[The most entries; 65,536 by default.]] },
     { "seconds?: number", [[Entries that are much older may go.]] },
@@ -607,12 +607,13 @@ return {
       number `seq` and later. What was taken back stands where that
       happened.]] },
     { "recorder:why(obj: any, key: any) -> entry?: moonwatch.RecorderEntry",
-      [[Returns the last write to a field, or nil; also one of a transaction that
-      is open, and with `rolled_back` one that was taken back. What is there now
-      has its last writer, though the entry is kept no more.]] },
-    { "recorder:past(obj: table, seq: integer, opts?: moonwatch.PastOptions) -> \z
-        contents?: table, message?: string", [[Returns what an object held after
-      the entry with that number, as a plain table; nil and a message if not all
+      [[Returns the last write to a field, or nil; also one of a transaction
+      that is open, and with `rolled_back` one that was taken back. What is
+      there now has its last writer, though the entry is kept no more.]] },
+    { "recorder:past(obj: table, seq: integer, opts?: \z
+        moonwatch.PastOptions) -> contents?: table, message?: string",
+      [[Returns what an object held after the entry with that number, as a
+      plain table; nil and a message if not all
       entries since are kept, or the recorder has stopped.]] },
     { "recorder:len() -> n: integer", [[Returns the number of entries.]] },
     { "recorder:lost() -> n: integer", [[Returns how many entries were forgotten
@@ -620,8 +621,8 @@ return {
     { "recorder:stop()", [[Ends the recording; the entries stay. A second call
       does nothing.]] } },
   { class = "moonwatch.PastOptions", [[What comes from the past.]],
-    { "deep?: boolean", [[The tables below as well, with the same sharing; without
-      it, they are those of now.]] } },
+    { "deep?: boolean", [[The tables below as well, with the same sharing;
+      without it, they are those of now.]] } },
   { class = "moonwatch.RecorderEntry : moonwatch.Entry", [[One write, as readers
     get it. `tostring(entry)` is a sentence, with a line for each cause.]],
     { "seq?: integer", [[Its number: ascending, without gaps; nil of what is not
@@ -631,8 +632,8 @@ return {
       transaction.]] },
     { "origin?: string", [[Who wrote: see `mw.origin`.]] },
     { "scope?: string[]", [[What executed, the outermost first.]] },
-    { "because?: integer", [[The number of the write because of which this one was
-      made: its guard or memo did it, or it was undone.]] },
+    { "because?: integer", [[The number of the write because of which this one
+      was made: its guard or memo did it, or it was undone.]] },
     { "open?: boolean", [[True if the transaction is open.]] },
     { "rolled_back?: boolean", [[True if it was taken back.]] } },
   { "mw.why(obj: any, key: any) -> entry?: moonwatch.RecorderEntry, message?: \z
@@ -641,8 +642,8 @@ return {
   { "mw.origin(name: string, fn: function, ...: any) -> ...: any", [[Calls
     `fn(...)` and returns its results; what it writes has this origin: a player,
     the network, a script. The innermost origin counts. Each coroutine has its
-    own, and that of who waits for it. Without a function, returns the origin for
-    a block: `local _ <close> = mw.origin(name)`.]],
+    own, and that of who waits for it. Without a function, returns the origin
+    for a block: `local _ <close> = mw.origin(name)`.]],
     more = { "mw.origin(name: string) -> origin: moonwatch.Origin" } },
   { class = "moonwatch.Origin", name = "origin", [[Who writes, from `mw.origin`
     without a function.]],

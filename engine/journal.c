@@ -306,6 +306,14 @@ static int field_of(mw_engine *e, mw_owner owner, const mw_entry *entry,
   return MW_OK;
 }
 
+int mwi_owner_has_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                        void *host) {
+  mw_value key;
+  if (!e->journal.mixed) return 1;
+  if (field_of(e, owner, entry, &key, host) != MW_OK) return 1;
+  return stake_of(e, owner, entry, &key) != 0;
+}
+
 static int stake_range(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
   uint32_t i, end = range_end(e, o);

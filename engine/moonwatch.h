@@ -601,9 +601,9 @@ typedef struct mw_batch_row {
   mw_value key;
   uint64_t seq;    /* the result of `mw_write_note` for the last write */
   uint64_t order;  /* ascends with each write: of the last */
-  uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
   int kind;        /* for the host: the kind of the last write */
   int same;        /* at the end: does the value equal that from before? */
+  uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
 } mw_batch_row;
 
 /* A watch that hears of a batch, and the number of the last row that concerns
@@ -1128,8 +1128,8 @@ typedef int (*mw_match)(void *ud, const mw_entry *entry);
 ** Returns the number of the last entry of a field with a number below `before`,
 ** or 0.  A host may number the same key anew in each entry: then the type of
 ** the key is MW_TOTHER, equal keys have the same high 32 bits in `value.i`, and
-** `match` returns whether an entry whose key has these is of the field.  `match`
-** may be NULL.
+** `match` returns whether an entry whose key has these is of the field.
+** `match` may be NULL.
 */
 MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
                                  mw_handle obj, const mw_value *key,

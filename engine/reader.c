@@ -330,8 +330,8 @@ int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry) {
 ** Searches
 ** ======================================================= */
 
-/* Returns the number, from `from` to `end` in one page, of the entry that has the
-** number `cause` as a cause; or 0. */
+/* Returns the number, from `from` to `end` in one page, of the entry that has
+** the number `cause` as a cause; or 0. */
 static uint64_t find_number(const mwi_readers *part, uint64_t from,
                             uint64_t end, uint32_t cause) {
   const mwi_reader_page *page;
@@ -345,7 +345,7 @@ static uint64_t find_number(const mwi_readers *part, uint64_t from,
   return 0;
 }
 
-/* A write's cause is mostly one of the entries after it, else in a page near. */
+/* A write's cause is mostly one of the entries after it, or in a page near. */
 uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause, uint64_t seq) {
   const mwi_readers *part = &e->reader;
   uint64_t start = seq - seq % PAGE, below = start, above = start + PAGE, found;

@@ -65,8 +65,8 @@ MWI_API void mwi_reader_put(mw_engine *e, const mw_entry *entry, int begins);
 ** while its page stays. */
 MWI_API void mwi_reader_read(const mw_engine *e, uint64_t seq, mw_entry *entry);
 
-/* The same as `mw_delivery_find`, from the number `first` on; all entries are in
-** pages. */
+/* The same as `mw_delivery_find`, from the number `first` on; all entries are
+** in pages. */
 MWI_API uint64_t mwi_reader_find(const mw_engine *e, uint64_t first,
                                  uint64_t before, mw_handle obj,
                                  const mw_value *key, mw_match match, void *ud);

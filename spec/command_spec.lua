@@ -245,8 +245,8 @@ if ... == "wrap" then coroutine.wrap(os.exit)(4) end
 
   it("says why there is no field", function()
     local output = why("game.player.hp", "nil")
-    assert.matches("^game.player is nil:\nplayer of game: table#%d+ %-> nil, " ..
-      "a.lua:7\n$", output)
+    assert.matches("^game.player is nil:\nplayer of game: table#%d+ %-> " ..
+      "nil, a.lua:7\n$", output)
     assert.equal("game.player.hp is a number:\n" ..
       "hp of game.player: 10 -> 7, a.lua:3\n", (why "game.player.hp.x.y"))
     assert.equal("game.nothing is nil, and was not written since game was:\n" ..

@@ -3,7 +3,7 @@ local worlds = require "spec.support.worlds"
 
 local FEWEST, MOST = 20, 120
 
-describe("a random program of coroutines with transactions and recorders", function()
+describe("a random program of transactions and recorders", function()
   it(("delivers what a plain list has (SEED=%d)")
     :format(worlds.seed), function()
       worlds.each(400, function(random, message)

@@ -50,6 +50,7 @@ describe("a recorder", function()
     watched.b = 1
     plain.c = 1
     tracked.a = nil
+    assert.equal(1, plain.c)
     assert.equal("a:nil>1, b:nil>1, a:1>nil", show(r))
     assert.same({ 3, 3, 0 }, { r:len(), #r, r:lost() })
     local e = list_of(r)[2]
@@ -774,7 +775,7 @@ describe("a recorder ends", function()
         error "fails"
       end)
       local o <close> = mw.origin "somebody"
-      t.y = {}
+      t.y = o and {}
       t.y = nil
       r:stop()
     end)
@@ -835,7 +836,8 @@ describe("a recorder's misuse", function()
   it("is refused in words", function()
     local r <close> = mw.recorder()
     local function refused(text, opts)
-      misuse("bad argument #1 to 'recorder' (" .. text .. ")", mw.recorder, opts)
+      misuse("bad argument #1 to 'recorder' (" .. text .. ")", mw.recorder,
+        opts)
     end
     refused("table expected, got number", 5)
     refused("unknown option 'capacty'", { capacty = 1 })

@@ -35,6 +35,7 @@ describe("mw.why", function()
     local t = mw.track {}
     local r = mw.recorder()
     for i, key in ipairs(keys) do t[key] = i end
+    mw.setmetatable(t, {})
     for _ = 1, 2 do
       for i, key in ipairs(keys) do assert.equal(i, r:why(t, key).new) end
       assert.equal(2, r:why(t, "long" .. long:sub(5)).new)
@@ -105,6 +106,26 @@ describe("mw.why", function()
     outer:rollback()
     assert.is_nil(mw.why(t, "a").open)
     assert.equal(1, mw.why(t, "a").new)
+  end)
+
+  it("knows that somebody has written after an open transaction", function()
+    local t = mw.track { a = 0 }
+    local r <close> = mw.recorder()
+    local co = coroutine.wrap(function()
+      local tx <close> = mw.begin()
+      t.a, t.b = 1, 1
+      coroutine.yield(tx)
+      t.a = 3
+      coroutine.yield()
+    end)
+    co()
+    t.a = 2
+    assert.same({ 2, nil }, { r:why(t, "a").new, r:why(t, "a").open })
+    assert.is_true(r:why(t, "b").open)
+    co()
+    assert.same({ 3, true }, { r:why(t, "a").new, r:why(t, "a").open })
+    co()
+    assert.equal(2, r:why(t, "a").new)
   end)
 
   it("sees what failed, for a recorder that keeps it", function()
@@ -297,8 +318,8 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     mw.origin("Bob", function() mw.transaction(function() t.x = 1 end) end)
     local e = mw.why(t, "x")
     assert.same({ "Update" }, e.scope)
-    assert.equal("x of Thing#" .. mw.id(t) .. ": nil -> 1, in Update, transaction " ..
-      e.transaction .. ", by Bob", tostring(e))
+    assert.equal(("x of Thing#%d: nil -> 1, in Update, transaction %d, by Bob")
+      :format(mw.id(t), e.transaction), tostring(e))
     assert.is_truthy(update and r)
   end)
 
@@ -339,7 +360,8 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     end
     for value, expected in pairs {
       [5] = "5", [1.5] = "1.5", [true] = "true", [mw.null] = "null",
-      short = '"short"', ['"\\'] = '"\\"\\\\"', ["a\n\r\t\0"] = '"a\\n\\r\\t\\0"',
+      short = '"short"', ['"\\'] = '"\\"\\\\"',
+      ["a\n\r\t\0"] = '"a\\n\\r\\t\\0"',
       [("x"):rep(100)] = '"' .. ("x"):rep(60) .. '..."',
       [("ü"):rep(100)] = '"' .. ("ü"):rep(30) .. '..."',
       ["x" .. ("ü"):rep(100)] = '"x' .. ("ü"):rep(29) .. '..."',

@@ -27,8 +27,8 @@
 #include "writers.h"
 
 /* Calls the function below `args` arguments, and returns a status; an error is
-** on the top.  The collector begins a step when it runs again, so what is called
-** often has a stock of tables instead. */
+** on the top.  The collector begins a step when it runs again, so what is
+** called often has a stock of tables instead. */
 static int call_quickly(lua_State *L, int args) {
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
   lua_gc(L, LUA_GCSTOP, 0);
@@ -106,7 +106,10 @@ void mwb_open_delivery(lua_State *L, mwb_state *s) {
   lua_newtable(L);
   mwb_keep(L, s, MWB_STOCK);
   t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
-  if (t == NULL) mwb_check(L, MW_NOMEM);
+  if (t == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return;
+  }
   t->s = s;
   t->kept = 1;
   t->place = s->readers_place;

@@ -11,8 +11,8 @@
 ** The cause of a write is the one that is nearest: the guard's write if a guard
 ** has been called since the origin began, else the origin's cause.
 **
-** An origin is a userdata.  Its end, by `__close` or by its finaliser, takes the
-** origin out of the list, wherever in the list the origin stands.
+** An origin is a userdata.  Its end, by `__close` or by its finaliser, takes
+** the origin out of the list, wherever in the list the origin stands.
 */
 #include "origin.h"
 

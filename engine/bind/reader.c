@@ -9,10 +9,10 @@
 **     entry (table): { look, number in the look }, until a field is read
 **
 ** A look has copies of entries, which it keeps although the engine forgets
-** them; the `cause` of a copy is how far its cause is from the entry, or 0.  What
-** the entries hold it shares with other looks.  An entry is a table
-** that gets its fields when the first one is read.  So whoever looks at a few of
-** many entries pays for these.
+** them; the `cause` of a copy is how far its cause is from the entry, or 0.
+** What the entries hold the look shares with other looks.  An entry is a table
+** that gets its fields when the first one is read.  So whoever looks at a few
+** of many entries pays for these.
 */
 #include <string.h>
 
@@ -484,11 +484,11 @@ static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
   mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);
-  return same;
+  return same && mwi_owner_has_entry(s->engine, owner, entry, &L);
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
-** transaction has, or nil */
+** transaction has, or nil: nobody has made a final write since */
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);

@@ -57,7 +57,8 @@ enum { RUNNING = FAILURE + 1, TRACED, SEQ, RESULT };
 void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
                     int kind, int has_old);
 
-/* trap.c: the number of the write as a cause, for its entry; 0 if nobody needs it. */
+/* trap.c: the number of the write as a cause, for its entry; 0 if nobody needs
+** it. */
 uint64_t mwb_write_number(mwb_write *w);
 
 /* Counts the write. */

@@ -127,8 +127,8 @@ static int grow(mwb_state *s) {
   return 1;
 }
 
-/* Returns the number of the field's writer, a new one if it has none; 0 if there
-** is no memory. */
+/* Returns the number of the field's writer, a new one if it has none; 0 if
+** there is no memory. */
 static uint32_t need(lua_State *L, mwb_state *s, const writer *its, int table) {
   mwb_writers *w = s->writers;
   uint32_t n = find(w, its), *head;

@@ -463,7 +463,7 @@ static void compute(void) { mw_guard_set_valid(host.e, result, 1); }
 /* A guard that computes a result before the store does not make the result
 ** valid; a guard after the store does. */
 static void guards_of_results(mw_engine *e, heap *h) {
-  batch_rows rows = {{{0, {MW_TNIL, {0}}, 0, 0, 0, 0}}, 0, 0};
+  batch_rows rows = {{{0, {MW_TNIL, {0}}, 0, 0, 0, 0, 0}}, 0, 0};
   mw_handle obj = begin(e);
   mw_watch_id id;
   (void)h;

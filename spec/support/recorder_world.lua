@@ -12,7 +12,8 @@ local mw = require "moonwatch"
 local transaction_world = require "spec.support.transaction_world"
 
 local CLASS, USERDATA = transaction_world.CLASS, transaction_world.USERDATA
-local complain, value_of = transaction_world.complain, transaction_world.value_of
+local complain = transaction_world.complain
+local value_of = transaction_world.value_of
 
 local GUARDED, LOG = 2, 0 -- a guard of the first one writes to the second one
 
@@ -172,7 +173,7 @@ local function check_cause(real, expected, first)
   if real.because ~= nil and real.because ~= seq then
     complain("because ", tostring(real.because), ", not ", tostring(seq))
   end
-  if seq and cause.at >= first and real.because == nil and expected.is_read then
+  if seq and cause.at >= first and expected.is_read and not real.because then
     complain("the cause is unknown")
   end
 end

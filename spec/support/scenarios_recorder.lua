@@ -163,8 +163,8 @@ function scenarios.origins()
     local its = write(0)
     return its == nil
   end
-  local name = whole(is_nobody, mw.origin, "a name that is not short, so that " ..
-    "it is allocated", write, 1)
+  local name = whole(is_nobody, mw.origin,
+    "a name that is not short, so that it is allocated", write, 1)
   check(name == nil or #name > 40)
   do
     local o <close> = whole(is_nobody, mw.origin, "value")

@@ -43,7 +43,7 @@ local function often()
   local files = {}
   local apart = { command = true, examples = true, json_diff = true,
     patch = true, policy = true, random = true, random_classes = true,
-    random_transactions = true, readme = true,
+    random_transactions = true, random_recorders = true, readme = true,
     rock = true, sandbox = true, skeleton = true, undo = true }
   for path in io.popen("ls spec/*_spec.lua"):lines() do
     if not apart[path:match "([%w_]+)_spec"] then files[#files + 1] = path end

@@ -946,12 +946,7 @@ function transaction_world.compare(steps, extend)
   end
   for _, its in ipairs(self.recorders or {}) do its.recorder:stop() end
   if running then collectgarbage "restart" end
-  if ok then return end
-  local lines = self.lines
-  self = nil
-  collectgarbage() -- what was left open is not the next program's
-  collectgarbage()
-  return tostring(err), lines
+  if not ok then return tostring(err), self.lines end
 end
 
 --- Returns a shorter program in which something is wrong as well.
@@ -962,6 +957,8 @@ function transaction_world.shrink(steps, extend)
     while i <= #steps do
       local rest = table.move(steps, 1, i - 1, 1, {})
       table.move(steps, i + n, #steps, i, rest)
+      collectgarbage() -- what the last program has left open
+      collectgarbage()
       if transaction_world.compare(rest, extend) then
         steps = rest
       else

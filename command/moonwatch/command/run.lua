@@ -24,8 +24,8 @@ says who wrote this field last, where, and because of what.]],
     ["--policy"] = "Use the policy in this file.",
     ["--trace"] = "Write a trace to this file (opens in Perfetto).",
     ["--report"] = "Write a page with the trace to this file.",
-    ["--why"] = "When the script ends or fails, say who wrote this field last" ..
-      "\n(a global, or a field below globals, as game.list[1].hp).",
+    ["--why"] = "When the script ends or fails, say who wrote this field\n" ..
+      "last: a global, or a field below globals, as game.list[1].hp.",
   },
 }
 

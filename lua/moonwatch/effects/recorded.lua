@@ -497,8 +497,8 @@ end
 -- Returns the effects of the writes, and the first error of a guard in a table;
 -- or nil, a message and the entry that failed.  With `stored`, tables get the
 -- values of the entries, whatever their classes would store.  `done(a, b)` is
--- called while the writes can still be taken back.  `causes[i]` is the number of
--- the write that is the cause of the i-th, if that is known.
+-- called while the writes can still be taken back.  `causes[i]` is the number
+-- of the write that is the cause of the i-th, if that is known.
 function recorded.write(prepare, stored, done, a, b, causes)
   local progress = { told = {}, stored = stored, causes = causes or {} }
   local ok, fx = transaction.run(done, a, b, write, prepare, progress)

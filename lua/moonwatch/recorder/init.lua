@@ -177,8 +177,9 @@ end
 -- Returns the last delivered entry of a field that is kept.
 local function find_kept(self, obj, key)
   for i = self.last - self.first + 1, 1, -1 do
-    local object, its_key = private.look_entry(self.look, i)
-    if rawequal(object, obj) and rawequal(its_key, key) then
+    local object, its_key, _, _, kind = private.look_entry(self.look, i)
+    if rawequal(object, obj) and rawequal(its_key, key) and
+      kind ~= "metatable" and kind ~= "call" then
       return private.look_entries(self.look, self.first + i - 1)()
     end
   end
@@ -188,9 +189,9 @@ end
 local function find_last(obj, key)
   local seq = private.find_entry(obj, key)
   if seq then return private.look_entries((private.look(seq, seq)))() end
-  local now = type(obj) == "table" and rawget(core.raw(obj), key)
-  if now == nil then return nil end
-  return private.kept_writer(obj, key, now)
+  local value = type(obj) == "table" and rawget(core.raw(obj), key)
+  if value == nil then return nil end
+  return private.kept_writer(obj, key, value)
 end
 
 local function why(self, obj, key)
@@ -199,8 +200,8 @@ local function why(self, obj, key)
   local entry = self.look and find_kept(self, obj, key) or
     not self.look and find_last(obj, key) or nil
   if self.taken then
-    local taken_back, at = self.taken:find(obj, key)
-    if taken_back and at >= (entry and entry.seq or 0) then return taken_back end
+    local undone, at = self.taken:find(obj, key)
+    if undone and at >= (entry and entry.seq or 0) then return undone end
   end
   return entry
 end

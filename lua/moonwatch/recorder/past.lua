@@ -64,8 +64,8 @@ local function copy_below(root, copy, before, fields)
   end
 end
 
---- Returns what `obj` held after the entry `seq`, with `deep` what was below, or
--- nil and why.  The entries from `first` to `last` are kept.
+--- Returns what `obj` held after the entry `seq`, with `deep` what was below,
+-- or nil and why.  The entries from `first` to `last` are kept.
 function past.of(first, last, obj, seq, deep)
   if seq > last then
     return nil, ("there is no entry %d yet"):format(seq)

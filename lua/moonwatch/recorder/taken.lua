@@ -52,8 +52,8 @@ function Taken:forget(at)
   end
 end
 
---- Returns an iterator of the entries of `delivered`, from the number `from` on,
--- and of what was taken back between these.
+--- Returns an iterator of the entries of `delivered`, from the number `from`
+-- on, and of what was taken back between these.
 function Taken:between(delivered, from)
   local i = self.first
   while i <= self.last and self.at[i] < from - 1 do i = i + 1 end

@@ -1,4 +1,4 @@
---- An entry as a sentence: what was written, where, by whom and because of what.
+--- An entry as a sentence: what was written, where, by whom, because of what.
 -- SPDX-License-Identifier: MIT
 --
 --     hp of Level.enemies.3: 10 -> 0, combat.lua:41, in Level > Combat
@@ -23,7 +23,8 @@ local function is_word(key)
 end
 
 local ESCAPES = {
-  ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"', ["\\"] = "\\\\",
+  ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"',
+  ["\\"] = "\\\\",
 }
 
 local function escape(c) return ESCAPES[c] or ("\\%d"):format(c:byte()) end
