@@ -763,7 +763,17 @@ return {
     { "second: any", [[The new value in the second pass.]] },
     { "where?: string", [[Where in the program, as `file:line`: in the first
       pass if it made the write.]] },
-    { "second_where?: string", [[Where in the second pass.]] } },
+    { "second_where?: string", [[Where in the second pass.]] },
+    { "because?: moonwatch.Cause", [[The write whose guard made it, in the same
+      pass as `where`.]] } },
+  { class = "moonwatch.Cause", [[A write that was the cause of another one.]],
+    { "object: any", [[The object that was written.]] },
+    { "path?: any[]", [[The keys that lead from the root to the object.]] },
+    { "key: any", [[The field.]] },
+    { "old: any", [[The value before.]] },
+    { "new: any", [[The value after.]] },
+    { "where?: string", [[Where in the program, as `file:line`.]] },
+    { "because?: moonwatch.Cause", [[The cause of this write.]] } },
 },
 
 { page = "hierarchy", title = "Hierarchy",

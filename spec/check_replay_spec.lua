@@ -169,6 +169,35 @@ describe("mw.check_replay", function()
     end)))
   end)
 
+  it("says because of what guards have made the write", function()
+    local root, calls, at = { hp = 10, mood = "fine" }, 0, nil
+    mw.watch(root, function(object, _, _, _, kind)
+      if kind ~= "rollback" then object.hp = calls end
+    end, { key = "target", once = false })
+    mw.watch(root, function(object, _, _, new, kind)
+      if kind ~= "rollback" then object.mood = "hp " .. new end
+    end, { key = "hp", once = false })
+    local report = report_of(root, function()
+      calls = calls + 1
+      at = line() + 1
+      root.target = "a"
+    end, { frames = 1 })
+    mw.unwatch(root)
+    assert.equal("mood", report.key)
+    assert.equal("hp 1", report.first)
+    local because = report.because
+    assert.equal("hp", because.key)
+    assert.equal(root, because.object)
+    assert.same({ 10, 1 }, { because.old, because.new })
+    because = because.because
+    assert.same({ key = "target", object = root, path = {}, new = "a",
+      where = place(at) }, because)
+    assert.matches('  first:  root.mood: "fine" %-> "hp 1", %S+\n' ..
+      " +because root.hp: 10 %-> 1, %S+\n" ..
+      ' +because root.target: nil %-> "a", ' .. place(at) .. "\n" ..
+      '  second: root.mood: "fine" %-> "hp 2", ', tostring(report))
+  end)
+
   it("calls `before` before each frame of each pass", function()
     local root, seen, seed = world(), {}, nil
     assert.is_true((mw.check_replay(root, function()
@@ -674,6 +703,24 @@ describe("mw.check_replay and transactions", function()
     end
   end)
 
+  it("is delivered as the first pass alone", function()
+    local root, calls = { x = 0 }, 0
+    local feed <close> = mw.feed { root = root }
+    report_of(root, function()
+      calls = calls + 1
+      root.x = calls
+      root.new = { calls }
+    end, { frames = 2 })
+    local texts = {}
+    for entry in feed:read() do
+      texts[#texts + 1] = ("%s %s %s"):format(entry.kind, entry.key,
+        type(entry.new) == "table" and entry.new[1] or entry.new)
+    end
+    assert.same({ "update x 1", "insert new 1", "update x 2",
+      "update new 2" }, texts)
+    assert.equal(0, feed:lost())
+  end)
+
   it("is taken back with the transaction around", function()
     local root = world()
     assert.is_false((mw.transaction(function()
@@ -820,8 +867,8 @@ describe("mw.check_replay and transactions", function()
       mw.check_replay)
     misuse("bad argument #1 to 'check_replay' (table expected, got number)",
       mw.check_replay, 5, nothing)
-    misuse("bad argument #1 to 'check_replay' (history cannot be watched)",
-      mw.check_replay, mw.history(), nothing)
+    misuse("bad argument #1 to 'check_replay' (report cannot be watched)",
+      mw.check_replay, mw.dynamism(), nothing)
     misuse("bad argument #2 to 'check_replay' (function expected, got nil)",
       mw.check_replay, root)
     misuse("bad argument #3 to 'check_replay' (table expected, got number)",

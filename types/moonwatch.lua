@@ -846,6 +846,17 @@ function feed:close() end
 ---@field second any The new value in the second pass.
 ---@field where? string Where in the program, as `file:line`: in the first pass if it made the write.
 ---@field second_where? string Where in the second pass.
+---@field because? moonwatch.Cause The write whose guard made it, in the same pass as `where`.
+
+---A write that was the cause of another one.
+---@class moonwatch.Cause
+---@field object any The object that was written.
+---@field path? any[] The keys that lead from the root to the object.
+---@field key any The field.
+---@field old any The value before.
+---@field new any The value after.
+---@field where? string Where in the program, as `file:line`.
+---@field because? moonwatch.Cause The cause of this write.
 
 ---How objects are found and named.
 ---@class moonwatch.HierarchyOptions

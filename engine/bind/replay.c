@@ -56,6 +56,20 @@ static int copy_pass(lua_State *L) {
   return 1;
 }
 
+/* cause(pass, i) -> the number of the entry that caused entry number `i`, or
+** nil */
+static int cause(lua_State *L) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
+  uint32_t number = fx->entries[lua_tointeger(L, 2) - 1].cause;
+  size_t i;
+  for (i = 0; i < fx->n && number != 0; i++) {
+    if (mw_entry_number(&fx->entries[i]) != number) continue;
+    lua_pushinteger(L, (lua_Integer)i + 1);
+    return 1;
+  }
+  return 0;
+}
+
 /* The stack of `differs`: two passes, and the tables of what they hold. */
 enum { ONE = 1, OTHER, VALUES, OTHER_VALUES };
 
@@ -101,7 +115,9 @@ static int differs(lua_State *L) {
 
 void mwb_open_replay(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"is_ours", is_ours},     {"owner", owner},     {"moment", moment},
-      {"copy_pass", copy_pass}, {"differs", differs}, {NULL, NULL}};
+      {"is_ours", is_ours}, {"owner", owner},
+      {"moment", moment},   {"copy_pass", copy_pass},
+      {"differs", differs}, {"cause", cause},
+      {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

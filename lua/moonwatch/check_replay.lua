@@ -85,12 +85,18 @@ end
 -- Comparison
 -- =======================================================
 
-local function write_at(fx, i)
+local DEEPEST = 20 -- causes, one because of another
+
+-- Returns the write number `i` of a pass, or nil; `because` is the write whose
+-- guard made it.
+local function write_at(fx, i, depth)
   local object, key, old, new, kind, where = get(fx, i)
   if not kind then return nil end
+  depth = depth or 0
+  local cause = depth < DEEPEST and private.cause(fx, i)
   return {
     object = object, key = key, old = old, new = new, kind = kind,
-    where = where,
+    where = where, because = cause and write_at(fx, cause, depth + 1) or nil,
   }
 end
 
@@ -99,7 +105,7 @@ end
 local function field_write(put, object, key, value)
   return {
     object = object, key = key, new = value, where = put.where,
-    kind = key == nil and "metatable" or "insert",
+    kind = key == nil and "metatable" or "insert", because = put.because,
   }
 end
 

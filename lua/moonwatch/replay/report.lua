@@ -62,9 +62,8 @@ local function text_of(value, ways)
   return literal.of(value)
 end
 
--- Returns the text of a write, or of nil.
+-- Returns the text of a write.
 local function line_of(write, ways)
-  if not write then return "no write" end
   local object, key = write.object, write.key
   local name = name_of(object, ways.after(object) or ways.before(object))
   local text = text_of
@@ -79,17 +78,44 @@ local function line_of(write, ways)
     text(write.new, ways), write.where and ", " .. write.where or "")
 end
 
+-- Returns the text of a write and its causes, or of nil.
+local function lines_of(write, ways)
+  if not write then return "no write" end
+  local lines = { line_of(write, ways) }
+  local because = write.because
+  while because do
+    lines[#lines + 1] = ("%sbecause %s"):format((" "):rep(8 + 2 * #lines),
+      line_of(because, ways))
+    because = because.because
+  end
+  return table.concat(lines, "\n")
+end
+
 -- }======================================================
+
+-- Returns the cause of a write, with its own, as programs get it; or nil.
+local function cause_of(write, ways, matching)
+  local its = write.because
+  if not its then return nil end
+  return {
+    object = matching:first(its.object), key = matching:first(its.key),
+    path = ways.after(its.object) or ways.before(its.object),
+    old = its.old, new = its.new, where = its.where,
+    because = cause_of(its, ways, matching),
+  }
+end
 
 local function new(frame, first, second, ways, matching)
   local write = first or second
   local text = ("frame %d: the first write that differs\n  first:  %s\n" ..
-    "  second: %s"):format(frame, line_of(first, ways), line_of(second, ways))
+    "  second: %s"):format(frame, lines_of(first, ways),
+    lines_of(second, ways))
   local self = {
     frame = frame, object = matching:first(write.object),
     key = matching:first(write.key),
     path = ways.after(write.object) or ways.before(write.object),
     where = write.where, second_where = second and second.where,
+    because = cause_of(write, ways, matching),
   }
   if first then self.first = first.new end
   if second then self.second = second.new end
@@ -99,7 +125,7 @@ end
 -- Returns object -> the way to it now, for the objects of the writes.
 local function ways_before(root, matching, writes)
   local way_of, known = ways_of(root), {}
-  for _, write in pairs(writes) do
+  for _, write in ipairs(writes) do
     for _, name in ipairs { "object", "key", "old", "new" } do
       local value = write[name]
       if value ~= nil and not literal.write[type(value)] then
@@ -115,7 +141,13 @@ end
 -- nil.  `prepare` is called while the root is as before both passes, the
 -- function while it is as after the first one.
 function report.prepare(root, matching, frame, first, second)
-  local known = ways_before(root, matching, { a = first, b = second })
+  local writes = {}
+  for _, write in pairs { a = first, b = second } do
+    while write do
+      writes[#writes + 1], write = write, write.because
+    end
+  end
+  local known = ways_before(root, matching, writes)
   return function()
     local way_of = ways_of(root)
     return new(frame, first, second, {
