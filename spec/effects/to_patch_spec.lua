@@ -311,3 +311,59 @@ describe("the patch of effects", function()
       effects.to_patch, effects)
   end)
 end)
+
+describe("a patch of effects", function()
+  it("is refused for a table that has keys of both kinds", function()
+    for _, case in ipairs {
+      { { name = "n" }, function(t) t[1] = "one" end },
+      { { name = "n", 1 }, function(t) t[1] = 2 end },
+      { { 1, 2 }, function(t) t.name = "n" end },
+      { { 1, name = "n" }, function(t) t.name = nil end },
+    } do
+      local root = { list = case[1] }
+      local fx = effects_of(root, function() case[2](root.list) end)
+      local operations, message = fx:to_patch(root)
+      assert.is_nil(operations)
+      assert.equal("not JSON: " .. json.NO_KIND .. " at '/list'", message)
+    end
+  end)
+
+  it("is not refused for a list with a function", function()
+    local root = { list = { 1, 2, on_change = print } }
+    local fx = effects_of(root, function() root.list[2] = 3 end)
+    assert.equal("replace /list/1 3", show(assert(fx:to_patch(root))))
+  end)
+
+  it("changes no table that another place holds, too", function()
+    local function new()
+      local shared = { n = 1, inner = { m = 1 } }
+      return { a = shared, z = shared, list = { shared, { n = 5 } } }
+    end
+    for _, act in ipairs {
+      function(root) root.z = { n = 2, inner = { m = 1 } } end,
+      function(root) root.a = { n = 1, inner = { m = 2 } } end,
+      function(root) root.list[1] = { n = 2 } end,
+      function(root) root.list[1], root.list[2] = root.list[2], { n = 3 } end,
+      function(root) root.a, root.z = root.list[2], { n = 7 } end,
+    } do
+      local root, target = new(), new()
+      local fx = effects_of(root, function() act(root) end)
+      assert.is_truthy(mw.patch(target, assert(fx:to_patch(root))))
+      assert.same(mw.plain(root), target)
+    end
+  end)
+
+  it("changes a table that comes to another place and is changed", function()
+    local function new()
+      local shared = { name = "shared" }
+      return { c = { of = shared, other = { n = 1 } }, extra = shared }
+    end
+    local root, target = new(), new()
+    local fx = effects_of(root, function()
+      root.extra.new = root.c.other
+      root.extra = root.c
+    end)
+    assert.is_truthy(mw.patch(target, assert(fx:to_patch(root))))
+    assert.same(mw.plain(root), target)
+  end)
+end)

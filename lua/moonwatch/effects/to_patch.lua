@@ -97,12 +97,17 @@ local function changed_fields(fx)
   return fields, objects
 end
 
+-- Returns the kind of a table that may have the key, or nil.
+local function kind_by(key)
+  return type(key) == "string" and "object" or
+    math.type(key) == "integer" and key > 0 and "array" or nil
+end
+
 -- Returns the kind of a table by its changed keys, or nil.
 local function kind_of(keys)
   local kind
   for key in next, keys do
-    local its = type(key) == "string" and "object" or
-      math.type(key) == "integer" and key > 0 and "array"
+    local its = kind_by(key)
     if not its or kind and kind ~= its then return nil end
     kind = its
   end
@@ -133,17 +138,22 @@ function Patch:span(t, keys)
   return { first = first, last = last, stays = true }
 end
 
+-- Tells whether a table is in two places.
+local function is_in_two(ways, t)
+  local list, n = ways:holders(t), 0
+  for k = 1, #list, 2 do
+    if ways:of(list[k]) then n = n + 1 end
+  end
+  return n > 1
+end
+
 -- Tells whether a table on a way, or the object at its end, is in two places.
 local function is_shared(ways, way, root, view)
   local at, i = root, 1
   while way[i] ~= nil do
     at = view:get(at, way[i])
     i = i + 1
-    local list, n = ways:holders(at), 0
-    for k = 1, #list, 2 do
-      if ways:of(list[k]) then n = n + 1 end
-    end
-    if n > 1 then return true end
+    if is_in_two(ways, at) then return true end
   end
   return false
 end
@@ -221,7 +231,8 @@ end
 function Patch:add(old, new, place)
   self.parts[old], self.parts[new] = true, true
   local before, after = self:contents()
-  local list, message = diff.operations(old, new, before, after, self.same)
+  local list, message = diff.operations(old, new, before, after, self.same,
+    self.is_shared)
   if not list then
     local what, at = message:match "^(.*) at '(.*)'$"
     fail(("%s at '%s'"):format(what, place(at)))
@@ -297,10 +308,29 @@ function Patch:array(t, keys, path)
   end
 end
 
+local LOOK = 32 -- keys
+
+-- Is one of the first members, which no effect has changed, not of that kind?
+function Patch:is_mixed(t, keys, kind)
+  local n = 0
+  for key, value in next, raw(t) do
+    n = n + 1
+    if n > LOOK then return false end
+    if not keys[key] and kind_by(key) ~= kind and
+      type(value) ~= "function" and self:belongs(t, key, value) then
+      return true
+    end
+  end
+  return false
+end
+
 function Patch:anchor_operations(t)
   local way, keys = self.ways:of(t), self.fields[t]
   local path, kind = pointer_of(way), kind_of(keys)
   if not kind then return self:other(t, path) end
+  if self:is_mixed(t, keys, kind) then
+    fail(json.message(json.NO_KIND, node_of(way)))
+  end
   self[kind](self, t, keys, path)
 end
 
@@ -318,6 +348,7 @@ local function run(fx, root)
   }, Patch)
   self.ways:check_sure() -- a changed table may have been in two places
   function self.same(t) return not self.dirty[t] end
+  function self.is_shared(t) return is_in_two(self.ways, t) end
   self:find_anchors(objects)
   if self.whole then
     local old, new = self:contents()

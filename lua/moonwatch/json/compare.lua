@@ -10,9 +10,10 @@
 --     halves[p]        true if the pair is one table of the pair above, because
 --                      the kinds of its tables are not the same
 --
--- `seen` has the first pair of each table of the first document, or of a table
--- of the second document that is alone.  So a table that comes again is either
--- in two places or within itself.
+-- `seen` has the first pair of each table of the first document, and
+-- `alone_before` of each table of the second document that was alone then; a
+-- table may be in both documents.  So a table that comes again is either in two
+-- places or within itself.
 
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
@@ -117,19 +118,19 @@ end
 -- Adds a pair that was found in pair p, under a key.
 function Comparison:push(x, y, p, key)
   if self.same and rawequal(x, y) and self.same(x) then return end
-  local seen, first = self.seen, x or y
+  local seen, first = x and self.seen or self.alone_before, x or y
   local former = seen[first]
   if not (x and y) then self:tell(p) end
-  if former then
-    if x then self.shared[x] = true end
-    local others = self.others[first] or {}
-    self.others[first] = others
-    if self.ys[former] ~= y or self.xs[former] ~= x then
+  if former and x then
+    self.shared[x] = true
+    if self.ys[former] ~= y then
+      local others = self.others[x] or {}
+      self.others[x] = others
       former = others[y]
       others[y] = former or self.n + 1
     end
-    if former then return self:again(former, p, key) end
   end
+  if former then return self:again(former, p, key) end
   local n = self.n + 1
   self.n = n
   self.xs[n], self.ys[n], self.ups[n] = x, y, p
@@ -305,8 +306,8 @@ end
 -- to themselves without a look at their contents.
 return function(a, b, before, after, same)
   local self = setmetatable({ n = 0, xs = {}, ys = {}, ups = {}, differ = {},
-    halves = {},
-    seen = {}, others = {}, links = {}, shared = {}, names = {},
+    halves = {}, seen = {}, alone_before = {}, others = {}, links = {},
+    shared = {}, names = {},
     before = before, after = after, same = same }, Comparison)
   local ok, err = pcall(self.walk, self, a, b)
   if ok then return self:result(), self.shared end

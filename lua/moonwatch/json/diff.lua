@@ -350,7 +350,8 @@ end
 -- Returns the steps from one value to another; nil if the value must be
 -- replaced.
 function Diff:steps(at, x, y)
-  if type(x) ~= "table" or type(y) ~= "table" or self.shared[x] then
+  if type(x) ~= "table" or type(y) ~= "table" or self.shared[x] or
+    self.is_shared and self.is_shared(x) then
     return nil
   end
   local held_x, held_y = self.a:contents(x), self.b:contents(y)
@@ -418,15 +419,15 @@ end
 -- message if one of them is not JSON.  `before(t)` and `after(t)`, if given,
 -- return the contents of the tables of `a` and of `b`.  If `same(t)` is true
 -- for a table of both, the table is equal to itself without a look at its
--- contents.
-function diff.operations(a, b, before, after, same)
+-- contents.  `is_shared(t)` tells which other tables of `a` are in two places.
+function diff.operations(a, b, before, after, same, is_shared)
   before, after = before or raw, after or raw
   local differing, shared = compare(a, b, before, after, same)
   if not differing then return nil, shared end
   local numbers, side_a, side_b = new_numbers(before, after, same)
   local self = setmetatable({ differing = differing, shared = shared,
-    same = same, numbers = numbers, a = side_a, b = side_b, lengths = {},
-    text = 0 }, Diff)
+    same = same, is_shared = is_shared, numbers = numbers, a = side_a,
+    b = side_b, lengths = {}, text = 0 }, Diff)
   local ok, list = pcall(self.run, self, a, b)
   if ok then return list end
   if type(list) ~= "table" then error(list, 0) end
