@@ -9,8 +9,8 @@ local function row(name, way, aim)
 end
 
 local function why(name, way)
-  return { name = name, measure = "why", against = "the same", base = "why_there",
-    ours = way, unit = "us", most = 20 }
+  return { name = name, measure = "why", against = "the same",
+    base = "why_there", ours = way, unit = "us", most = 20 }
 end
 
 return {

@@ -1103,9 +1103,11 @@ MW_API uint64_t mw_reader_lost(const mw_engine *e, mw_reader reader);
 ** from `seq` on are kept, or are more than the reader's capacity. */
 MW_API int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq);
 
-/* Returns the number of the last entry that was delivered, and of the first one
-** that is kept: more than that of the last, if none is. */
+/* Returns the number of the last entry that was delivered. */
 MW_API uint64_t mw_delivery_last(const mw_engine *e);
+
+/* Returns the number of the first entry that is kept: more than that of the
+** last, if none is. */
 MW_API uint64_t mw_delivery_first(const mw_engine *e);
 
 /* Copies the entry with a number.  Returns MW_OK, or MW_STALE if the entry is

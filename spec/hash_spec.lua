@@ -293,7 +293,7 @@ describe("the hash of a tracked root", function()
 
   it("is right after an error from a debug hook at any instruction",
     function()
-      local n, fired = 0, nil
+      local n = 0
       repeat
         n = n + 1
         local world = mw.track({ list = { {} } }, {
@@ -301,7 +301,7 @@ describe("the hash of a tracked root", function()
         })
         if n % 2 == 0 then mw.hash(world) end
         world.list[2] = { n = 1, parent = world }
-        fired = interrupted(n // 2, mw.hash, world)
+        local fired = interrupted(n // 2, mw.hash, world)
         assert.equal(mw.hash { list = { {}, { n = 1 } } }, mw.hash(world))
       until not fired and n > 2
     end)

@@ -86,10 +86,10 @@ describe("mw.memory", function()
   end)
 
   it("says what feeds with a root take, until they are closed", function()
-    local root, before = { list = {} }, nil
+    local root = { list = {} }
     for i = 1, 1000 do root.list[i] = { i } end
     mw.track(root, { deep = true })
-    before = mw.memory()
+    local before = mw.memory()
     local feed = mw.feed { root = root }
     local grown = growth(before)
     assert.is_true(grown.journal > 1000 * 90 and grown.journal < 1000 * 200)

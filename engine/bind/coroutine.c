@@ -198,7 +198,8 @@ static int is_active(const mwb_state *s, lua_State *of) {
   return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
 }
 
-/* When did the coroutine's open transaction, batch or origin begin?  0: none. */
+/* When did the coroutine's open transaction, batch or origin begin?  0: there
+** is none. */
 static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t, int by) {
   if (by == MWB_BY_BATCH) return t->batched;
   if (by == MWB_BY_ORIGIN) return (t->origin == NULL) ? 0 : t->origin->order;

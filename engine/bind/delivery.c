@@ -12,8 +12,8 @@
 ** too, and contexts: see `push_context`.
 **
 ** No finaliser runs while an entry is delivered, for the engine is in the
-** middle of a call then.  So tables that may be needed are made before: they are
-** in stock.
+** middle of a call then.  So tables that may be needed are made before: they
+** are in stock.
 */
 #include "delivery.h"
 
