@@ -45,7 +45,7 @@ local function pick(root, random)
   return t
 end
 
-local KEYS = { "x", "y", "z", 1, 2, 3.5, true }
+local KEYS = { "x", "y", "z", -1, 2.5, 3.5, true } -- makes no holes
 
 local deeds = {
   function(root, random)
