@@ -331,7 +331,9 @@ cases["metrics:leave"] = metrics_case(function(m) m:leave() end)
 
 -- Scopes ----------------------------------------------------------------
 
+-- A scope that nobody has got ends when it is collected.
 local function timed_state()
+  collectgarbage()
   do
     local scope <close> = mw.timed("after", { column = "after_us" })
     scope:add("x", 1)
@@ -650,14 +652,14 @@ local CHANGE_NOTHING = [[
   fx:contains fx:load fx:load_cell fx:load_global fx:is_modified
   fx:has_pending fx:modified fx:is_empty fx:diff fx:to_lua
   mw.history history:can_undo history:can_redo history:labels history:is_saved
-  mw.diff mw.array mw.object_like mw.snapshot
+  mw.diff mw.array mw.object_like mw.snapshot mw.hash
   h:path h:parents h:object h:key_path h:names h:is_reverse
   mw.dynamism report:examples report:dims report:changes report:left_out
   mw.infer spec:matches spec:constants spec:varying spec:to_lua spec:to_types
   mw.to_nested mw.skeleton mw.normalize_name
   trace:len trace:lost trace:write mw.times mw.time_spent mw.counted
   mw.metrics.current metrics:in_progress metrics:to_json mw.frame
-  seen:len cleanup:alive cleanup:pending
+  seen:len cleanup:alive cleanup:pending mw.outermost_scope mw.memory
 ]]
 
 describe("each call that changes something", function()

@@ -121,6 +121,10 @@ void mwb_drop_values(lua_State *L, mwb_coroutine *t);
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
 
+/* transaction.c: calls the function below `args` arguments where no debug hook
+** of the program raises.  Returns a status; pushes one result, or the error. */
+int mwb_call_quietly(lua_State *L, mwb_state *s, int args);
+
 /* transaction.c: pushes the label of an open transaction, or a number. */
 void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
 

@@ -67,7 +67,7 @@ struct mwb_feed {
 };
 
 /* User values of a feed. */
-enum { ROOT = 1, NOT_FROM, USER_VALUES = NOT_FROM };
+enum { OF_ROOT = 1, NOT_FROM, USER_VALUES = NOT_FROM };
 
 /* A field that was written since the last look. */
 typedef struct record {
@@ -120,8 +120,8 @@ typedef struct looking {
 
 /* What an entry is about: a field, the class, or the state of a userdata. */
 static int aspect_of(const mw_entry *entry) {
-  return (entry->kind == MW_METATABLE || entry->kind == MW_CALL) ? entry->kind
-                                                                 : MW_UPDATE;
+  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL) return entry->kind;
+  return MW_UPDATE;
 }
 
 /* Pushes a part of an entry. */
@@ -441,7 +441,7 @@ static void tell(looking *w, uint32_t m) {
         if (is_ignored(L, top + 3)) continue;
         child = coming(w);
         if (child != 0 && is_told(w, child)) child = 0;
-        add_told(w, top + 1, child == 0 ? MW_INSERT : ATTACH);
+        add_told(w, top + 1, child == 0 ? (int)MW_INSERT : (int)ATTACH);
         if (child == 0) continue;
         member_at(w, child)->told = o->looks;
         member_at(w, child)->work = 0;
@@ -885,7 +885,7 @@ static void untrack_root(lua_State *L, mwb_feed *f) {
     mwb_let_go(L, s, SIZE_MAX);
   } else {
     mwb_push_function(L, s, mwb_end_track);
-    lua_getiuservalue(L, FEED, ROOT);
+    lua_getiuservalue(L, FEED, OF_ROOT);
     lua_call(L, 1, 0);
   }
 }
@@ -937,7 +937,7 @@ static int begin(lua_State *L) {
 static int start(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mwb_state *s = f->s;
-  lua_getiuservalue(L, FEED, ROOT);
+  lua_getiuservalue(L, FEED, OF_ROOT);
   f->root = mwb_identify(L, s, "feed", 2, 1);
   f->before = tracked_how(s, f->root);
   if (f->before != TRACKED_BELOW) {
@@ -966,7 +966,7 @@ static int open_feed(lua_State *L) {
   mwb_push(L, s, MWB_FEED);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
-  lua_setiuservalue(L, -2, ROOT);
+  lua_setiuservalue(L, -2, OF_ROOT);
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, NOT_FROM);
   if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;

@@ -156,7 +156,7 @@ void mwb_close_hashes(mwb_state *s) {
   }
 }
 
-/* Pushes a new hash of the object at ROOT; MW_NONE stands for a walk. */
+/* Pushes a new hash of the object at STATE_ROOT; MW_NONE stands for a walk. */
 static mwb_hash *push_hash(lua_State *L, mwb_state *s, mw_handle root) {
   mwb_hash *h = (mwb_hash *)lua_newuserdatauv(L, sizeof(*h), 0);
   int walks = root == MW_NONE;
@@ -167,7 +167,7 @@ static mwb_hash *push_hash(lua_State *L, mwb_state *s, mw_handle root) {
   lua_setmetatable(L, -2);
   h->digest = mwi_digest_open(
       s->engine,
-      walks ? (uint64_t)(uintptr_t)mwb_address(L, ROOT) : (uint64_t)root);
+      walks ? (uint64_t)(uintptr_t)mwb_address(L, STATE_ROOT) : (uint64_t)root);
   if (h->digest == NULL) mwb_check(L, MW_NOMEM);
   return h;
 }
@@ -208,7 +208,7 @@ static mwb_hash *keep_hash(lua_State *L, mwb_state *s, mw_handle root,
   h->reach = reach;
   h->ruled = has_rule(L, s, reach);
   mwb_push(L, s, MWB_HASHES);
-  lua_pushvalue(L, ROOT);
+  lua_pushvalue(L, STATE_ROOT);
   lua_pushvalue(L, -3);
   lua_rawset(L, -3);
   lua_pop(L, 1);
@@ -423,7 +423,7 @@ static int compute(lua_State *L, mwb_state *s, mwb_hash *h) {
 ** said; `false` if the root keeps no digest */
 static int keep(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_handle root = mwb_handle_of(L, s, ROOT);
+  mw_handle root = mwb_handle_of(L, s, STATE_ROOT);
   mw_reach reach;
   mwb_hash *h = find_hash(L, s, root);
   lua_pushnil(L); /* OBJECTS */
@@ -449,8 +449,8 @@ static int walk(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_hash *h;
   lua_newtable(L); /* OBJECTS */
-  lua_pushvalue(L, ROOT);
-  lua_rawseti(L, OBJECTS, (lua_Integer)(uintptr_t)mwb_address(L, ROOT));
+  lua_pushvalue(L, STATE_ROOT);
+  lua_rawseti(L, OBJECTS, (lua_Integer)(uintptr_t)mwb_address(L, STATE_ROOT));
   h = push_hash(L, s, MW_NONE);
   if (!compute(L, s, h)) lua_pushnil(L);
   close_hash(h);
@@ -462,14 +462,14 @@ static int call(lua_State *L, mwb_state *s, lua_CFunction f) {
   int i;
   lua_settop(L, NAMES);
   mwb_push_function(L, s, f);
-  for (i = ROOT; i <= NAMES; i++) lua_pushvalue(L, i);
+  for (i = STATE_ROOT; i <= NAMES; i++) lua_pushvalue(L, i);
   return lua_pcall(L, NAMES, 1, 0);
 }
 
 /* After an error, gives up the digest that the root keeps.  Returns whether a
 ** finaliser has changed what was being read. */
 static int give_up(lua_State *L, mwb_state *s) {
-  mw_handle root = mwb_handle_of(L, s, ROOT);
+  mw_handle root = mwb_handle_of(L, s, STATE_ROOT);
   mwb_hash *h = s->hashes;
   int broken;
   while (h != NULL && h->root != root) h = h->next;

@@ -217,7 +217,7 @@ int mwb_is_state(lua_State *L, int parent, int key) {
   lua_pop(L, 1);
   if (yes) return 1;
   lua_pushvalue(L, ENTERS);
-  lua_pushvalue(L, ROOT);
+  lua_pushvalue(L, STATE_ROOT);
   lua_pushvalue(L, parent);
   lua_pushvalue(L, key);
   lua_pushvalue(L, -5);
@@ -733,7 +733,7 @@ static int write(lua_State *L) {
   lua_newtable(L);
   need_bytes(&w, 1024);
   w.n = HEADER;
-  lua_pushvalue(L, ROOT);
+  lua_pushvalue(L, STATE_ROOT);
   lua_pushnil(L);
   lua_insert(L, -2);
   add_object(&w, lua_gettop(L) - 1);

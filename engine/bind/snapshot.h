@@ -35,7 +35,7 @@ enum {
 
 /* The first places on the stack of who reads a state. */
 enum {
-  ROOT = 1,
+  STATE_ROOT = 1,
   DESCRIBE, /* (object, class or nil) -> name of the class, state of a
             ** userdata */
   ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "coroutine.h"
 #include "delivery.h"
 #include "lane.h"
 #include "options.h"
@@ -161,7 +162,8 @@ static void tell_time(lua_State *L, const scope *sc, int64_t time) {
   lua_pushboolean(L, sc->counts & COUNTS_NAME);
   lua_pushboolean(L, sc->counts & COUNTS_COLUMN);
   lua_pushboolean(L, sc->counts & COUNTS);
-  lua_call(L, 6, 0);
+  if (mwb_call_quietly(L, sc->state, 6) != LUA_OK) lua_error(L);
+  lua_pop(L, 1);
 }
 
 /* Ends the scope at 1 in the trace. */

@@ -90,9 +90,7 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
   return lua_type(L, -1);
 }
 
-/* Calls the function below `args` arguments where no debug hook of the program
-** raises.  Returns a status; pushes one result, or the error. */
-static int call_quietly(lua_State *L, mwb_state *s, int args) {
+int mwb_call_quietly(lua_State *L, mwb_state *s, int args) {
   lua_State *quiet, *former = s->asker;
   int status;
   if (lua_gethookmask(L) == 0) return lua_pcall(L, args, 1, 0);
@@ -170,7 +168,7 @@ static int call_all(lua_State *L, mwb_state *s, int error) {
     }
     if (n > 0 && lua_isfunction(L, -1)) {
       lua_pushvalue(L, -1);
-      status = call_quietly(L, s, 0);
+      status = mwb_call_quietly(L, s, 0);
       if (status == LUA_ERRMEM) { /* here there may be memory for the call */
         lua_pop(L, 1);
         status = lua_pcall(L, 0, 0, 0);
@@ -472,7 +470,7 @@ static int begin_parts(lua_State *L) {
   set_extras(L, s, owner, 2);
   if (lua_isnil(L, 2 + START)) return 0;
   lua_pushvalue(L, 2 + START);
-  if (call_quietly(L, s, 0) != LUA_OK) return lua_error(L);
+  if (mwb_call_quietly(L, s, 0) != LUA_OK) return lua_error(L);
   return 0;
 }
 
@@ -545,7 +543,7 @@ static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
 ** effects at `fx` or nil. */
 static void end_parts(lua_State *L, mwb_state *s, int extras, int fx) {
   if (!lua_istable(L, extras)) return;
-  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) call_quietly(L, s, 0);
+  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) mwb_call_quietly(L, s, 0);
   lua_pop(L, 1);
   if (mwb_raw_field(L, extras, "scope") != LUA_TNIL) {
     mwb_push(L, s, MWB_SCOPES);
@@ -586,7 +584,7 @@ static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
   if (!lua_isnil(L, -1)) {
     lua_pushvalue(L, taken);
     lua_pushinteger(L, (lua_Integer)at);
-    call_quietly(L, s, 2);
+    mwb_call_quietly(L, s, 2);
   }
   lua_pop(L, 1);
 }
@@ -680,7 +678,7 @@ static int commit(lua_State *L) {
   }
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 5);
-    if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
+    if (mwb_call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
   if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
     lua_pushvalue(L, 2);
@@ -688,7 +686,7 @@ static int commit(lua_State *L) {
     lua_pushvalue(L, 4);
     lua_pushvalue(L, 5);
     lua_pushboolean(L, mw_owner_parent(s->engine, owner) != 0);
-    if (call_quietly(L, s, 4) != LUA_OK) return lua_error(L);
+    if (mwb_call_quietly(L, s, 4) != LUA_OK) return lua_error(L);
   }
   lua_settop(L, 5);
   parent = mw_owner_parent(s->engine, owner);
@@ -996,7 +994,7 @@ static int rollback_method(lua_State *L) {
   mwb_push_effects(L, s, h->owner);
   if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
-    if (call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
+    if (mwb_call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
   }
   lua_settop(L, 2);
   end_handle(L, s, h);
@@ -1243,7 +1241,7 @@ static int in_transaction(lua_State *L) {
 ** program raises: an error from outside comes before the call or after it */
 static int quietly(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  if (call_quietly(L, s, lua_gettop(L) - 1) != LUA_OK) return lua_error(L);
+  if (mwb_call_quietly(L, s, lua_gettop(L) - 1) != LUA_OK) return lua_error(L);
   return 1;
 }
 
