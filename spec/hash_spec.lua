@@ -293,7 +293,7 @@ describe("the hash of a tracked root", function()
 
   it("is right after an error from a debug hook at any instruction",
     function()
-      local n, fired = 0, nil
+      local n, fired = 0
       repeat
         n = n + 1
         local world = mw.track({ list = { {} } }, {

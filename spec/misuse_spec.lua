@@ -173,7 +173,8 @@ describe("calling a function of the library with a colon", function()
     "name" }, context = { nothing }, count = { "section", "name" }, counted = {
     "section" }, counter = { "name", 1 }, diff = { {}, {} }, dynamism = { {} },
     effects = { {} }, hash = { {} }, hierarchy = { {} }, history = { {
-    limit = 1 } }, id = { {} }, infer = { { {} } }, instant = { "name" }, instrument = { class_of },
+    limit = 1 } }, id = { {} }, infer = { { {} } }, instant = { "name" },
+    instrument = { class_of },
     is_dynamic = { {} }, is_marked = { {} }, is_watched = { {} }, last_change =
     { {} }, load_policy = { "path" }, mark_dynamic = { {} }, memo = { nothing,
     {} }, metrics = { nothing }, mutations = { {} }, name_class = { "x",

@@ -379,8 +379,8 @@ describe("damaged bytes", function()
     mw.name_class("snapshot.Box", Box, {
       new = function() return support.userdata(Box) end,
       snapshot = function() return {} end,
-      restore = function(_, state)
-        if state.bad then error("no " .. state.bad, 0) end
+      restore = function(_, its)
+        if its.bad then error("no " .. its.bad, 0) end
       end,
     })
     local live = { box = support.userdata(Box), list = {} }

@@ -28,7 +28,8 @@ typedef struct test {
 void check_failed(const char *file, int line, const char *condition);
 
 extern const test check_tests[], identity_tests[], clock_tests[], watch_tests[],
-    deep_tests[], digest_tests[], random_tests[], journal_tests[], scope_tests[],
-    memory_tests[], past_tests[], reader_tests[], tally_tests[], trace_tests[];
+    deep_tests[], digest_tests[], random_tests[], journal_tests[],
+    scope_tests[], memory_tests[], past_tests[], reader_tests[], tally_tests[],
+    trace_tests[];
 
 #endif
