@@ -637,6 +637,7 @@ void mwi_digest_close(mw_engine *e, mwi_digest *d) {
   mwi_free(e, d->by_id.heads, d->by_id.size * sizeof(uint32_t));
   mwi_free(e, d->by_field.heads, d->by_field.size * sizeof(uint32_t));
   mwi_free(e, d->heap, d->size_heap * sizeof(mwi_wait));
+  mwi_free(e, d->restless, d->size_restless * sizeof(uint64_t));
   mwi_free(e, d, sizeof(*d));
 }
 
@@ -659,6 +660,27 @@ static void unqueue(mwi_digest *d) {
   its->queued = 0;
   d->first = its->next;
   if (d->first == 0) d->last = 0;
+}
+
+void mwi_digest_unrest(mw_engine *e, mwi_digest *d, uint32_t v) {
+  uint64_t *list = (uint64_t *)mwi_grow(e, d->restless, d->n_restless,
+                                        &d->size_restless, sizeof(*list));
+  if (list == NULL) {
+    d->failed = 1;
+    return;
+  }
+  d->restless = list;
+  list[d->n_restless++] = vertex_at(d, v)->id;
+}
+
+/* They are restless again when they are read. */
+void mwi_digest_spoil_restless(mwi_digest *d) {
+  uint32_t i;
+  for (i = 0; i < d->n_restless; i++) {
+    uint32_t v = mwi_digest_find(d, d->restless[i]);
+    if (v != 0) mwi_digest_spoil(d, v);
+  }
+  d->n_restless = 0;
 }
 
 uint32_t mwi_digest_next(mw_engine *e, mwi_digest *d) {

@@ -67,6 +67,8 @@ typedef struct mwi_digest {
   mwi_chains by_id, by_field;
   mwi_wait *heap;
   uint32_t n_heap, size_heap;
+  uint64_t *restless; /* ids */
+  uint32_t n_restless, size_restless;
   uint32_t first, last; /* the queue */
   uint32_t root, dirty, touched;
   uint64_t sum;    /* of all facts */
@@ -94,6 +96,11 @@ MWI_API void mwi_digest_begin(mwi_digest *d);
 
 /* The object is to be read again. */
 MWI_API void mwi_digest_spoil(mwi_digest *d, uint32_t v);
+
+/* The object changes without the host's knowledge; and all such objects are to
+** be read again. */
+MWI_API void mwi_digest_unrest(mw_engine *e, mwi_digest *d, uint32_t v);
+MWI_API void mwi_digest_spoil_restless(mwi_digest *d);
 
 /* Has the object been read, so that its fields come and go? */
 MWI_API int mwi_digest_is_read(const mwi_digest *d, uint32_t v);

@@ -346,6 +346,15 @@ end
 local VALUES = { 1, 2, 3, 0.5, 1.5, "x", "xyz", true, false, mw.null, One, Two,
   0 / 0, -0.0, 0.0, 1 / 0 }
 
+-- Userdata, and their states.
+local states = setmetatable({}, { __mode = "k" })
+local Box = { __name = "hash.RandomBox" }
+mw.name_class("hash.RandomBox", Box, {
+  new = function() return support.userdata(Box) end,
+  snapshot = function(box) return states[box] end,
+  restore = function(box, state) states[box] = state end,
+})
+
 -- A world whose objects are written at random.
 local World = {}
 World.__index = World
@@ -366,6 +375,7 @@ local function new_world(opts)
       mw.watch(all[random(#all)], function() end, { deep = true })
     end
   end
+  if random(4) == 1 then world.box = support.userdata(Box) end
   return world
 end
 
@@ -377,7 +387,11 @@ end
 function World:write()
   local all, what = self.all, random(13)
   local object, key = all[random(#all)], any_key(self.keys)
-  if what <= 3 then
+  if self.box and random(6) == 1 then
+    states[self.box] = ({ 1, "x", { all[random(#all)] }, all[1], { {} } })[
+      random(5)]
+    object[key] = self.box
+  elseif what <= 3 then
     object[key] = VALUES[random(#VALUES)]
   elseif what <= 5 then
     object[key] = nil

@@ -10,11 +10,14 @@
 ** changes, or which were away.  For any other root all is read each time: a
 ** *walk*, for which an object's number is its address.
 **
+** Objects whose changes nobody hears (userdata, weak tables, tables that are in
+** no tree) are *restless*: each hash reads them again, and OBJECTS keeps alive
+** what only they may hold.
+**
 ** A digest is given up, and made anew when the hash is next asked for: if the
-** policy, the names or the rule change; if there are objects below that change
-** without a write (userdata, weak tables); if there is no memory; and if there
-** are far more writes than objects between two looks, so that nobody pays for
-** long who has asked for a hash once.
+** policy, the names or the rule change; if there is no memory; and if there are
+** far more writes than objects between two looks, so that nobody pays for long
+** who has asked for a hash once.
 */
 #include "hash.h"
 
@@ -41,7 +44,6 @@ struct mwb_hash {
   int busy;    /* is the hash being computed, */
   int reading; /* and is an object being read? */
   int broken;  /* has something changed meanwhile? */
-  int away;    /* are there objects whose writes are not heard? */
 };
 
 /* {======================================================
@@ -235,18 +237,38 @@ typedef struct reader {
   uint32_t v; /* the object at CURRENT */
 } reader;
 
-/* Reads a key or value; a walk keeps the objects in OBJECTS. */
+/* Is the object in a tree, so that its writes are heard? */
+static int is_in_tree(const mwb_state *s, uint64_t id) {
+  const mwi_object *r = mwb_object_of(s, (mw_handle)id);
+  return r != NULL && r->nodes != 0;
+}
+
+/* Keeps the object at `index` alive while the hash is computed.  In a digest
+** nobody hears of it, perhaps not any more, so the object is to be read. */
+static void keep_object(const reader *r, int index, uint64_t id) {
+  lua_State *L = r->L;
+  uint32_t v;
+  int kept = lua_rawgeti(L, OBJECTS, (lua_Integer)id) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (kept) return;
+  lua_pushvalue(L, index);
+  lua_rawseti(L, OBJECTS, (lua_Integer)id);
+  v = mwi_digest_find(r->h->digest, id);
+  if (v != 0 && r->h->root != MW_NONE) mwi_digest_spoil(r->h->digest, v);
+}
+
+/* Reads a key or value. */
 static int read_part(const reader *r, int index, int is_key, mwi_term *term) {
   lua_State *L = r->L;
   int walks = r->h->root == MW_NONE;
   int said = read_term(L, r->s, walks, index, is_key, term);
   if (said == UNKNOWN) {
-    r->h->away = 1;
-  } else if (walks && term->id != 0 &&
-             mwi_digest_find(r->h->digest, term->id) == 0) {
-    lua_pushvalue(L, index);
-    lua_rawseti(L, OBJECTS, (lua_Integer)term->id);
+    mwb_identify(L, r->s, "hash", index, 1);
+    said = read_term(L, r->s, walks, index, is_key, term);
   }
+  if (term->id != 0 && !(walks ? mwi_digest_find(r->h->digest, term->id) != 0
+                               : is_in_tree(r->s, term->id)))
+    keep_object(r, index, term->id);
   return said;
 }
 
@@ -331,15 +353,18 @@ static int is_weak(lua_State *L) {
 static void listen(const reader *r) {
   mwi_object *its = mwb_object_at(r->L, r->s, CURRENT);
   if (r->h->root == MW_NONE) return;
-  if (!lua_istable(r->L, CURRENT) || its == NULL || its->nodes == 0 ||
-      is_weak(r->L))
-    r->h->away = 1;
-  else
+  if (lua_istable(r->L, CURRENT) && its != NULL && its->nodes != 0)
     its->needs |= MWI_DIGEST;
+  if (!lua_istable(r->L, CURRENT) || its == NULL || its->nodes == 0 ||
+      is_weak(r->L)) {
+    lua_pushvalue(r->L, CURRENT);
+    lua_rawseti(r->L, OBJECTS, (lua_Integer)mwi_digest_id(r->h->digest, r->v));
+    mwi_digest_unrest(r->s->engine, r->h->digest, r->v);
+  }
 }
 
 /* Reads the object at CURRENT, the next one of the digest. */
-static void read_object(reader *r) {
+static void read_object(reader *r, uint64_t id) {
   lua_State *L = r->L;
   mwi_digest *d = r->h->digest;
   int is_table = lua_istable(L, CURRENT), named = is_class(L);
@@ -347,7 +372,7 @@ static void read_object(reader *r) {
   lua_settop(L, CURRENT + 1);
   if (is_table && !named && !ours) mwb_absorb(L, r->s, CURRENT);
   r->v = mwi_digest_next(r->s->engine, d);
-  if (r->v == 0) return;
+  if (r->v == 0 || mwi_digest_id(d, r->v) != id) return; /* it has gone */
   r->h->reading = 1;
   mwi_digest_begin(d);
   if (named) {
@@ -370,17 +395,14 @@ static void read_object(reader *r) {
 static void read_all(reader *r) {
   lua_State *L = r->L;
   uint32_t v;
-  while (!r->h->away &&
-         (v = mwi_digest_next(r->s->engine, r->h->digest)) != 0) {
+  while ((v = mwi_digest_next(r->s->engine, r->h->digest)) != 0) {
     uint64_t id = mwi_digest_id(r->h->digest, v);
     lua_settop(L, HASH);
-    if (r->h->root == MW_NONE) {
+    if (r->h->root == MW_NONE)
       lua_rawgeti(L, OBJECTS, (lua_Integer)id);
-    } else if (!mwb_alive(L, r->s, (mw_handle)id)) {
-      r->h->away = 1;
-      break;
-    }
-    read_object(r);
+    else if (!mwb_alive(L, r->s, (mw_handle)id))
+      mwi_digest_begin(r->h->digest); /* of a state that has gone */
+    if (lua_gettop(L) == CURRENT && !lua_isnil(L, CURRENT)) read_object(r, id);
   }
   lua_settop(L, HASH);
 }
@@ -413,10 +435,11 @@ static int compute(lua_State *L, mwb_state *s, mwb_hash *h) {
   r.h = h;
   r.marks = mwb_marks(L, s);
   h->busy = 1;
-  h->broken = h->away = 0;
+  h->broken = 0;
+  mwi_digest_spoil_restless(h->digest);
   read_all(&r);
   h->busy = 0;
-  return !h->away && !h->broken && push_result(L, h);
+  return !h->broken && push_result(L, h);
 }
 
 /* keep(root, describe, enters, names) -> the hash, nil if something cannot be
@@ -426,7 +449,7 @@ static int keep(lua_State *L) {
   mw_handle root = mwb_handle_of(L, s, STATE_ROOT);
   mw_reach reach;
   mwb_hash *h = find_hash(L, s, root);
-  lua_pushnil(L); /* OBJECTS */
+  lua_newtable(L); /* OBJECTS */
   if ((h != NULL && h->busy) || !is_heard(s, root, &reach)) {
     lua_pushboolean(L, 0);
     return 1;
@@ -436,7 +459,7 @@ static int keep(lua_State *L) {
   else
     lua_pushnil(L); /* the hash is in MWB_HASHES */
   if (compute(L, s, h)) return 1;
-  if (h->away || h->broken)
+  if (h->broken)
     lua_pushboolean(L, 0);
   else
     lua_pushnil(L);
@@ -503,7 +526,8 @@ static int kept_hash(lua_State *L) {
   mwb_absorb(L, s, 1);
   if (s->metas) mwb_absorb_metas(L, s);
   h = find_hash(L, s, mwb_handle_of(L, s, 1));
-  if (h == NULL || h->busy || mwi_digest_next(s->engine, h->digest) != 0)
+  if (h == NULL || h->busy || h->digest->n_restless > 0 ||
+      mwi_digest_next(s->engine, h->digest) != 0)
     return 0;
   return push_result(L, h);
 }
