@@ -37,7 +37,7 @@ local function pretend(opts, f, ...)
     result = f(...)
     error(DONE, 0)
   end, ...)
-  if err ~= DONE then error(err, 0) end
+  if not rawequal(err, DONE) then error(err, 0) end
   return result
 end
 
