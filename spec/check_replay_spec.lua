@@ -218,7 +218,9 @@ describe("mw.check_replay", function()
   end)
 
   it("raises an error of `step` as it is, with the root as it was", function()
-    local err = setmetatable({}, { __tostring = function() return "e" end })
+    local err = setmetatable({}, {
+      __tostring = function() return "e" end, __eq = function() return true end,
+    })
     for _, value in ipairs { err, "text", 5, false } do
       for call = 1, 6 do
         for _, name in ipairs { "step", "before" } do

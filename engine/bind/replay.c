@@ -33,79 +33,96 @@ static int owner(lua_State *L) {
   return 1;
 }
 
-/* copy_pass(number of an open transaction, moments) -> effects with its entries
-** so far; replaces each moment in the array by the number of entries up to
-** then */
-static int copy_pass(lua_State *L) {
+/* copy(number of an open transaction) -> effects with its entries so far */
+static int copy(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  const mwb_effects *fx;
-  lua_Integer i, n = (lua_Integer)lua_rawlen(L, 2);
-  size_t at = 0;
+  mw_owner of = (mw_owner)lua_tointeger(L, 1);
+  lua_settop(L, 0);
+  mwb_push_copy(L, s, of);
+  return 1;
+}
+
+/* count(effects, moments) -> the array, with the number of entries up to each
+** moment in the moment's place */
+static int count(lua_State *L) {
+  size_t at = 0, n = ((const mwb_effects *)lua_touserdata(L, 1))->n;
+  lua_Integer i, moments = (lua_Integer)lua_rawlen(L, 2);
+  mwb_place p;
   lua_settop(L, 2);
-  mwb_push_copy(L, s, (mw_owner)lua_tointeger(L, 1));
-  lua_settop(L, 3);
-  fx = (const mwb_effects *)lua_touserdata(L, 3);
-  for (i = 1; i <= n; i++) {
+  p = mwb_find_entries(L, 1);
+  for (i = 1; i <= moments; i++) {
     lua_rawgeti(L, 2, i);
-    while (at < fx->n && fx->entries[at].seq <= (uint64_t)lua_tointeger(L, -1))
-      at++;
+    while (at < n && p.entries[at].seq <= (uint64_t)lua_tointeger(L, -1)) at++;
     lua_pop(L, 1);
     lua_pushinteger(L, (lua_Integer)at);
     lua_rawseti(L, 2, i);
   }
+  lua_settop(L, 2);
   return 1;
 }
 
-/* cause(pass, i) -> the number of the entry that caused entry number `i`, or
+/* cause(effects, i) -> the number of the entry that caused entry number `i`, or
 ** nil */
 static int cause(lua_State *L) {
-  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, 1);
-  uint32_t number = fx->entries[lua_tointeger(L, 2) - 1].cause;
-  size_t i;
-  for (i = 0; i < fx->n && number != 0; i++) {
-    if (mw_entry_number(&fx->entries[i]) != number) continue;
+  size_t n = ((const mwb_effects *)lua_touserdata(L, 1))->n, i;
+  lua_Integer of = lua_tointeger(L, 2);
+  mwb_place p = mwb_find_entries(L, 1);
+  uint32_t number = p.entries[of - 1].cause;
+  for (i = 0; i < n && number != 0; i++) {
+    if (mw_entry_number(&p.entries[i]) != number) continue;
     lua_pushinteger(L, (lua_Integer)i + 1);
     return 1;
   }
   return 0;
 }
 
-/* The stack of `differs`: two passes, and the tables of what they hold. */
-enum { ONE = 1, OTHER, VALUES, OTHER_VALUES };
+/* Pushes the table of what the effects at `index` hold; nil if they have it
+** without a table. */
+static void push_table(lua_State *L, const mwb_place *p, int index) {
+  if (p->held->of != NULL)
+    mwb_push_values(L, p->held->of);
+  else if (p->held->few)
+    lua_pushnil(L);
+  else
+    lua_getiuservalue(L, index, 1);
+}
 
 /* Are the values of a part of two entries the same, and no objects?  In one
 ** table, only a string is held at one place for two entries. */
-static int is_same_part(lua_State *L, const mw_entry *a, const mw_entry *b,
-                        int part, int shared) {
+static int is_same_part(lua_State *L, const mwb_place *p, const mwb_place *q,
+                        size_t i, int part, int one_table) {
+  const mw_entry *a = &p->entries[i], *b = &q->entries[i];
   const mw_content *x = &a->value[part], *y = &b->value[part];
   int type = a->type[part], same;
   if (type != b->type[part]) return 0;
   if (type == MW_TNIL || type == MW_TABSENT) return 1;
-  if (type != MW_TOTHER || (shared && x->i == y->i)) return x->i == y->i;
-  lua_rawgeti(L, VALUES, (lua_Integer)x->i);
-  type = lua_rawgeti(L, OTHER_VALUES, (lua_Integer)y->i);
+  if (type != MW_TOTHER || (one_table && x->i == y->i)) return x->i == y->i;
+  mwb_unpack(L, p->held, p->table, a, part);
+  mwb_unpack(L, q->held, q->table, b, part);
+  type = lua_type(L, -1);
   same = (type == LUA_TSTRING || type == LUA_TLIGHTUSERDATA) &&
          lua_rawequal(L, -1, -2);
-  lua_settop(L, OTHER_VALUES);
+  lua_pop(L, 2);
   return same;
 }
 
-/* differs(pass, pass, i, n) -> the number, from `i` to `n`, of the first
+/* differs(effects, effects, i, n) -> the number, from `i` to `n`, of the first
 ** entries that are not plainly the same, or nil; both have so many */
 static int differs(lua_State *L) {
   size_t i = (size_t)lua_tointeger(L, 3) - 1, n = (size_t)lua_tointeger(L, 4);
-  const mwb_effects *one = (const mwb_effects *)lua_touserdata(L, ONE);
-  const mwb_effects *other = (const mwb_effects *)lua_touserdata(L, OTHER);
-  int shared;
-  lua_settop(L, OTHER);
-  lua_getiuservalue(L, ONE, 1);
-  lua_getiuservalue(L, OTHER, 1);
-  shared = lua_rawequal(L, VALUES, OTHER_VALUES);
+  mwb_place p, q;
+  int one_table;
+  lua_settop(L, 2);
+  p = mwb_find_entries(L, 1);
+  q = mwb_find_entries(L, 2);
+  push_table(L, &p, p.table);
+  push_table(L, &q, q.table);
+  one_table = lua_istable(L, -1) && lua_rawequal(L, -1, -2);
   for (; i < n; i++) {
-    const mw_entry *a = &one->entries[i], *b = &other->entries[i];
+    const mw_entry *a = &p.entries[i], *b = &q.entries[i];
     if (a->obj != b->obj || a->kind != b->kind ||
-        !is_same_part(L, a, b, MW_KEY, shared) ||
-        !is_same_part(L, a, b, MW_NOW, shared)) {
+        !is_same_part(L, &p, &q, i, MW_KEY, one_table) ||
+        !is_same_part(L, &p, &q, i, MW_NOW, one_table)) {
       lua_pushinteger(L, (lua_Integer)i + 1);
       return 1;
     }
@@ -115,9 +132,8 @@ static int differs(lua_State *L) {
 
 void mwb_open_replay(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"is_ours", is_ours}, {"owner", owner},
-      {"moment", moment},   {"copy_pass", copy_pass},
-      {"differs", differs}, {"cause", cause},
-      {NULL, NULL}};
+      {"is_ours", is_ours}, {"owner", owner}, {"moment", moment},
+      {"copy", copy},       {"count", count}, {"differs", differs},
+      {"cause", cause},     {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

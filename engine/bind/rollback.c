@@ -621,10 +621,33 @@ static int tell_undone(lua_State *L) {
   return mwb_write_run(&w, mwb_store_nothing);
 }
 
+/* Does nobody hear of any of the fields that the value at KEPT has written?
+** Unlike `list_heard` needs no memory. */
+static int is_quiet(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L), quiet = 1;
+  size_t n, i;
+  mwb_place p = find_undone(L, s, &n);
+  for (i = 0; i < n && quiet; i++) {
+    mwi_object *r = mwb_object_of(s, p.entries[i].obj);
+    if (r == NULL || (!r->watched && r->nodes == 0)) continue;
+    mwb_unpack(L, p.held, p.table, &p.entries[i], MW_KEY);
+    quiet = is_unheard(L, s, r);
+    if (quiet) mwi_object_count(s->engine, r);
+    lua_settop(L, top + 1);
+  }
+  lua_settop(L, top);
+  return quiet;
+}
+
 /* Pushes the array of `list_heard`, or nil, for the value at KEPT; keeps an
 ** error at FIRST_ERROR.  No finaliser writes before the array is there. */
-static void push_heard(lua_State *L, const mwb_state *s) {
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0);
+static void push_heard(lua_State *L, mwb_state *s) {
+  int runs;
+  if (is_quiet(L, s)) {
+    lua_pushnil(L);
+    return;
+  }
+  runs = lua_gc(L, LUA_GCISRUNNING, 0);
   lua_gc(L, LUA_GCSTOP, 0);
   mwb_push(L, s, MWB_LISTHEARD);
   lua_pushvalue(L, KEPT);

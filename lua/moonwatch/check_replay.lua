@@ -30,13 +30,6 @@ local get, differs = private.entry, private.differs
 
 local WHERE, DONE = { where = true }, {}
 
--- Returns the result of `f(...)`, called in a transaction with places.
-local function attempt(f, ...)
-  local ok, fx, result = transaction(WHERE, f, ...)
-  if not ok then error(fx, 0) end
-  return result
-end
-
 -- Returns the result of `f(...)`, called in a transaction that is taken back.
 local function pretend(opts, f, ...)
   local result
@@ -44,7 +37,7 @@ local function pretend(opts, f, ...)
     result = f(...)
     error(DONE, 0)
   end, ...)
-  if err ~= DONE then error(err, 0) end
+  if not rawequal(err, DONE) then error(err, 0) end
   return result
 end
 
@@ -52,16 +45,31 @@ end
 -- Passes
 -- =======================================================
 
--- Runs the frames.  Returns the effects, and an array with the number of
--- entries up to the end of each frame.
-local function pass(its)
-  local owner, ends = private.owner(), {}
+-- Runs the frames.  Returns an array of moments: the end of each frame.
+local function run_frames(its)
+  local moments = {}
   for n = 1, its.frames do
     if its.before then its.before(n) end
     its.step()
-    ends[n] = private.moment()
+    moments[n] = private.moment()
   end
-  return { private.copy_pass(owner, ends), ends }
+  return moments
+end
+
+-- Returns the effects of a pass, and an array with the number of entries up to
+-- the end of each frame.
+local function first_pass(its)
+  local ok, fx, moments = transaction(WHERE, run_frames, its)
+  if not ok then error(fx, 0) end
+  return { fx, private.count(fx, moments) }
+end
+
+-- Likewise, of a pass that is to be taken back.
+local function second_pass(its)
+  local owner = private.owner()
+  local moments = run_frames(its)
+  local fx = private.copy(owner)
+  return { fx, private.count(fx, moments) }
 end
 
 -- Tracks all below the root until the transaction ends.  What the program
@@ -159,7 +167,7 @@ end
 local function go_back(its, first)
   local problem = private.undo(first[1])
   if problem ~= nil then error(problem, 0) end
-  local second = pretend(WHERE, pass, its)
+  local second = pretend(WHERE, second_pass, its)
   local matching = new_matching(its.root)
   local n, a, b = compare(matching, first, second)
   if not n then return nil end
@@ -168,7 +176,7 @@ end
 
 local function check_all(its)
   include(its.root)
-  local first = attempt(pass, its)
+  local first = first_pass(its)
   local make_report = pretend({}, go_back, its, first)
   return make_report and make_report()
 end
