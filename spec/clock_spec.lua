@@ -98,6 +98,24 @@ describe("a clock", function()
     end)
   end)
 
+  -- At the call of a metamethod Lua marks all registers of the caller, also
+  -- those in which a function in C has left something.
+  it("finds each collection, also one in a metamethod", function()
+    local collecting = setmetatable({}, { __add = function()
+      collectgarbage()
+      collectgarbage()
+      return 0
+    end })
+    local kept = clock:tag {}
+    for _ = 1, 3 do
+      for _ = 1, 300 do clock:tag {} end
+      mw.reap()
+      clock:generation(clock:tag(kept))
+      assert.equal(0, collecting + 1)
+      for _ = 1, 300 do assert.equal(-1, clock:generation {}) end
+    end
+  end)
+
   it("knows each object, in any order and while others die", function()
     local seed = os.time()
     math.randomseed(seed)

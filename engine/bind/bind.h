@@ -347,12 +347,22 @@ static inline mwb_state *mwb_state_of(lua_State *L) {
   return (mwb_state *)lua_touserdata(L, MWB_UPSTATE);
 }
 
+/* Is the probe gone?  Pushes a nil over the probe: at a call of a metamethod,
+** Lua marks what earlier calls have left behind the top of the stack, too, and
+** a probe that is marked outlives the collection. */
+static inline int mwb_look_for_probe(lua_State *L, int objects) {
+  int gone = lua_rawgeti(L, objects, MWB_PROBE) == LUA_TNIL;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+  return gone;
+}
+
 /* Has a collection ended since the last call?  If so, finalisers may have
 ** run. */
 static inline int mwb_probe(lua_State *L, mwb_state *s) {
   int ended;
   mwb_push(L, s, MWB_OBJECTS);
-  ended = lua_rawgeti(L, -1, MWB_PROBE) == LUA_TNIL;
+  ended = mwb_look_for_probe(L, -1);
   lua_pop(L, 2);
   if (ended) mwb_collected(L, s);
   return ended;
@@ -361,7 +371,7 @@ static inline int mwb_probe(lua_State *L, mwb_state *s) {
 /* Every function of the library begins with `mwb_enter` or with a `self`. */
 static inline mwb_state *mwb_enter(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int ended = lua_rawgeti(L, MWB_UPOBJECTS, MWB_PROBE) == LUA_TNIL;
+  int ended = mwb_look_for_probe(L, MWB_UPOBJECTS);
   lua_pop(L, 1);
   if (ended) mwb_collected(L, s);
   if (s->pending) mwb_slice(L, s);

@@ -55,12 +55,9 @@ static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
 static inline uint32_t mwb_hot_slot(lua_State *L, mwb_state *s, int index) {
   const void *ptr = mwb_address(L, index);
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  int forgotten;
   if (slot == 0) return 0;
-  forgotten = lua_rawgeti(L, MWB_UPOBJECTS, MWB_PROBE) != LUA_TNIL &&
-              s->engine->identity.left == 0;
-  lua_pop(L, 1); /* a collection must not find the probe on the stack */
-  if (forgotten) return slot;
+  if (!mwb_look_for_probe(L, MWB_UPOBJECTS) && s->engine->identity.left == 0)
+    return slot;
   return (lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL) ? slot : 0;
 }
 

@@ -47,7 +47,8 @@ void mwb_collected(lua_State *L, mwb_state *s) {
   mwb_push(L, s, MWB_OBJECTS);
   lua_newthread(L);
   lua_rawseti(L, -2, MWB_PROBE);
-  lua_pop(L, 1);
+  lua_pushnil(L); /* see mwb_look_for_probe */
+  lua_pop(L, 2);
 }
 
 void mwb_push_state(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
