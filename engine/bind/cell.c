@@ -11,12 +11,14 @@
 */
 #include "cell.h"
 
+#include <string.h>
+
 #include "class.h"
 
 typedef struct cell {
   int place;
-  int empty;     /* has the cell no value yet? */
-  int recorders; /* the number of open transactions that record the cell */
+  int empty; /* has the cell no value yet? */
+  mwb_recorders recorders;
 } cell;
 
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
@@ -38,7 +40,7 @@ static cell *new_cell(lua_State *L, const mwb_state *s) {
   cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 2);
   c->place = 0;
   c->empty = 1;
-  c->recorders = 0;
+  memset(&c->recorders, 0, sizeof(c->recorders));
   mwb_push(L, s, MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
@@ -90,10 +92,8 @@ void mwb_push_known(lua_State *L, int index) { lua_getiuservalue(L, index, 2); }
 
 void mwb_know_cell(lua_State *L, int index) { lua_setiuservalue(L, index, 2); }
 
-int mwb_count_cell(lua_State *L, int index, int n) {
-  cell *c = (cell *)lua_touserdata(L, index);
-  c->recorders += n;
-  return c->recorders;
+mwb_recorders *mwb_recorders_of(lua_State *L, int index) {
+  return &((cell *)lua_touserdata(L, index))->recorders;
 }
 
 void mwb_set_cell(lua_State *L, int index) {

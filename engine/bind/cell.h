@@ -25,9 +25,14 @@ void mwb_push_cell_name(lua_State *L, int index);
 void mwb_push_known(lua_State *L, int index);
 void mwb_know_cell(lua_State *L, int index);
 
-/* Adds `n` to the number of open transactions that record the cell at `index`,
-** and returns the number. */
-int mwb_count_cell(lua_State *L, int index, int n);
+/* The open transactions that record a cell. */
+typedef struct mwb_recorders {
+  uint32_t n;
+  mw_owner last;  /* that began last, as far as it is open, */
+  uint64_t order; /* and the order of its begin */
+} mwb_recorders;
+
+mwb_recorders *mwb_recorders_of(lua_State *L, int index);
 
 /* Sets the cell at `index` to the value on the top, and pops the value. */
 void mwb_set_cell(lua_State *L, int index);

@@ -267,20 +267,41 @@ static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
   }
 }
 
+/* Has the cell on the top another value than is known? */
+static int is_changed_cell(lua_State *L) {
+  int cell = lua_gettop(L), same;
+  mwb_push_known(L, cell);
+  mwb_push_cell(L, cell);
+  same = mwb_is_same(L, -1, -2);
+  lua_settop(L, cell);
+  return !same;
+}
+
+/* Does the transaction itself record the cell on the top? */
+static int has_cell(lua_State *L, const mwb_state *s, mw_owner owner) {
+  lua_Integer i = 0;
+  int cell = lua_gettop(L), found;
+  push_extra(L, s, owner, "cells");
+  while (lua_rawgeti(L, cell + 1, ++i) != LUA_TNIL &&
+         !lua_rawequal(L, -1, cell))
+    lua_pop(L, 1);
+  found = !lua_isnil(L, -1);
+  lua_settop(L, cell);
+  return found;
+}
+
 /* Returns the transaction that began last of those that record the cell on the
-** top. */
+** top, or 0. */
 static mw_owner last_recorder(lua_State *L, const mwb_state *s) {
+  const mwb_recorders *known = mwb_recorders_of(L, -1);
   mw_owner owner, last = 0;
+  if (known->n == 0) return 0;
+  if (is_open(s, known->last, known->order)) return known->last;
   for (owner = 1; owner < s->size_transactions; owner++) {
     const mwb_transaction *tx = transaction_of(s, owner);
-    lua_Integer i = 0;
     if (tx->order == 0 || tx->cells != owner) continue;
     if (last != 0 && tx->order < transaction_of(s, last)->order) continue;
-    push_extra(L, s, owner, "cells");
-    while (lua_rawgeti(L, -1, ++i) != LUA_TNIL && !lua_rawequal(L, -1, -3))
-      lua_pop(L, 1);
-    if (!lua_isnil(L, -1)) last = owner;
-    lua_pop(L, 2);
+    if (has_cell(L, s, owner)) last = owner;
   }
   return last;
 }
@@ -292,17 +313,23 @@ static void record_cells(lua_State *L, mwb_state *s, mw_owner owner,
   mwb_transaction *tx = transaction_of(s, owner);
   lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
   for (i = 1; i <= n; i++) {
+    mw_owner other;
     lua_rawgeti(L, index, i);
-    if (mwb_count_cell(L, -1, 0) > 0)
-      note_cell(L, s, last_recorder(L, s));
+    other = is_changed_cell(L) ? last_recorder(L, s) : 0;
+    if (other != 0)
+      note_cell(L, s, other);
     else
       lua_pop(L, 1);
   }
   for (i = 1; i <= n; i++) {
+    mwb_recorders *recorders;
     lua_rawgeti(L, index, i);
     mwb_push_cell(L, -1);
     mwb_know_cell(L, lua_gettop(L) - 1);
-    mwb_count_cell(L, -1, 1);
+    recorders = mwb_recorders_of(L, -1);
+    recorders->n++;
+    recorders->last = owner;
+    recorders->order = tx->order;
     lua_pop(L, 1);
   }
   tx->cells = owner;
@@ -315,7 +342,7 @@ static void release_cells(lua_State *L, const mwb_state *s, mw_owner owner) {
   if (transaction_of(s, owner)->cells != owner) return;
   mwb_raw_field(L, lua_gettop(L), "cells");
   while (lua_rawgeti(L, -1, ++i) != LUA_TNIL) {
-    mwb_count_cell(L, -1, -1);
+    mwb_recorders_of(L, -1)->n--;
     lua_pop(L, 1);
   }
   lua_pop(L, 2);

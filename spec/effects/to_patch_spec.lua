@@ -328,6 +328,24 @@ describe("a patch of effects", function()
     end
   end)
 
+  it("is refused for a string that is not UTF-8, wherever it stands", function()
+    local bad = "\xff"
+    for _, act in ipairs {
+      function(root) root.x = bad end,
+      function(root) root[bad] = 1 end,
+      function(root) root.x = { { y = bad } } end,
+      function(root) root.x = { { [bad] = 1 } } end,
+      function(root) root.sub[bad].list[1] = 2 end,
+      function(root) root.sub[bad].x = 2 end,
+    } do
+      local root = { sub = { [bad] = { list = { 1 } } } }
+      local fx = effects_of(root, function() act(root) end)
+      local operations, message = fx:to_patch(root)
+      assert.is_nil(operations)
+      assert.is_truthy(message:find "UTF%-8")
+    end
+  end)
+
   it("is not refused for a list with a function", function()
     local root = { list = { 1, 2, on_change = print } }
     local fx = effects_of(root, function() root.list[2] = 3 end)

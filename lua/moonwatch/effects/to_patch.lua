@@ -218,9 +218,12 @@ end
 -- Returns the pointer of a way that JSON can say.
 local function pointer_of(way)
   for i, key in ipairs(way) do
-    if type(key) ~= "string" and math.type(key) ~= "integer" then
+    local what = type(key) ~= "string" and math.type(key) ~= "integer" and
+      json.NO_KIND or type(key) == "string" and not utf8.len(key) and
+      "a key that is not UTF-8"
+    if what then
       local above = table.move(way, 1, i - 1, 1, {})
-      fail(json.message(json.NO_KIND, node_of(above)))
+      fail(json.message(what, node_of(above)))
     end
   end
   return pointer.text(way, #way)
