@@ -445,7 +445,8 @@ describe("a policy file", function()
         = "why",
       ["error(setmetatable({}, { __name = 'x' }))"] =
         "(error object is a table value)",
-      ["error()"] = "(error object is a nil value)",
+      ["error()"] = _VERSION == "Lua 5.4" and
+        "(error object is a nil value)" or "<no error object>",
     } do
       answers(code, {})
       assert.equal(expected, told)
