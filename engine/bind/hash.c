@@ -46,6 +46,17 @@ struct mwb_hash {
   int broken;  /* has something changed meanwhile? */
 };
 
+/* The stack while objects are read. */
+enum {
+  ROOT = MWB_ROOT,
+  NAMES = MWB_CLASSNAMES,
+  OBJECTS, /* id -> object */
+  HASH,
+  CURRENT, /* the object that is read, */
+  CONTENTS,
+  IGNORED /* and the set of its fields that the policy ignores */
+};
+
 /* {======================================================
 ** Terms
 ** ======================================================= */
@@ -224,10 +235,6 @@ static mwb_hash *keep_hash(lua_State *L, mwb_state *s, mw_handle root,
 /* {======================================================
 ** Reading objects
 ** ======================================================= */
-
-/* The stack while objects are read.  The places before are those of
-** snapshot.h. */
-enum { OBJECTS = NAMES + 1, HASH, CURRENT, CONTENTS, IGNORED };
 
 typedef struct reader {
   lua_State *L;

@@ -48,11 +48,15 @@
 /* The stack of `write`.  The first five are the arguments, four of them as in
 ** snapshot.h. */
 enum {
-  NOW = NAMES + 1, /* is the state wanted that nobody has delivered yet? */
-  NUMBERS,         /* object -> number */
-  QUEUE,           /* number -> object */
-  WAYS,            /* number -> the key by which the object was found */
-  STRINGS,         /* string -> number */
+  ROOT = MWB_ROOT,
+  DESCRIBE = MWB_DESCRIBE,
+  ENTERS = MWB_ENTERS,
+  NAMES = MWB_CLASSNAMES,
+  NOW,     /* is the state wanted that nobody has delivered yet? */
+  NUMBERS, /* object -> number */
+  QUEUE,   /* number -> object */
+  WAYS,    /* number -> the key by which the object was found */
+  STRINGS, /* string -> number */
   BUFFER,
   KEYS,
   PARENTS,
