@@ -46,6 +46,17 @@ struct mwb_hash {
   int broken;  /* has something changed meanwhile? */
 };
 
+/* The stack while objects are read. */
+enum {
+  ROOT = MWB_ROOT,
+  NAMES = MWB_CLASSNAMES,
+  OBJECTS, /* id -> object */
+  HASH,
+  CURRENT, /* the object that is read, */
+  CONTENTS,
+  IGNORED /* and the set of its fields that the policy ignores */
+};
+
 /* {======================================================
 ** Terms
 ** ======================================================= */
@@ -158,7 +169,7 @@ void mwb_close_hashes(mwb_state *s) {
   }
 }
 
-/* Pushes a new hash of the object at STATE_ROOT; MW_NONE stands for a walk. */
+/* Pushes a new hash of the object at MWB_ROOT; MW_NONE stands for a walk. */
 static mwb_hash *push_hash(lua_State *L, mwb_state *s, mw_handle root) {
   mwb_hash *h = (mwb_hash *)lua_newuserdatauv(L, sizeof(*h), 0);
   int walks = root == MW_NONE;
@@ -169,7 +180,7 @@ static mwb_hash *push_hash(lua_State *L, mwb_state *s, mw_handle root) {
   lua_setmetatable(L, -2);
   h->digest = mwi_digest_open(
       s->engine,
-      walks ? (uint64_t)(uintptr_t)mwb_address(L, STATE_ROOT) : (uint64_t)root);
+      walks ? (uint64_t)(uintptr_t)mwb_address(L, MWB_ROOT) : (uint64_t)root);
   if (h->digest == NULL) mwb_check(L, MW_NOMEM);
   return h;
 }
@@ -210,7 +221,7 @@ static mwb_hash *keep_hash(lua_State *L, mwb_state *s, mw_handle root,
   h->reach = reach;
   h->ruled = has_rule(L, s, reach);
   mwb_push(L, s, MWB_HASHES);
-  lua_pushvalue(L, STATE_ROOT);
+  lua_pushvalue(L, MWB_ROOT);
   lua_pushvalue(L, -3);
   lua_rawset(L, -3);
   lua_pop(L, 1);
@@ -224,10 +235,6 @@ static mwb_hash *keep_hash(lua_State *L, mwb_state *s, mw_handle root,
 /* {======================================================
 ** Reading objects
 ** ======================================================= */
-
-/* The stack while objects are read.  The places before are those of
-** snapshot.h. */
-enum { OBJECTS = NAMES + 1, HASH, CURRENT, CONTENTS, IGNORED };
 
 typedef struct reader {
   lua_State *L;
@@ -446,7 +453,7 @@ static int compute(lua_State *L, mwb_state *s, mwb_hash *h) {
 ** said; `false` if the root keeps no digest */
 static int keep(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mw_handle root = mwb_handle_of(L, s, STATE_ROOT);
+  mw_handle root = mwb_handle_of(L, s, MWB_ROOT);
   mw_reach reach;
   mwb_hash *h = find_hash(L, s, root);
   lua_newtable(L); /* OBJECTS */
@@ -472,8 +479,8 @@ static int walk(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_hash *h;
   lua_newtable(L); /* OBJECTS */
-  lua_pushvalue(L, STATE_ROOT);
-  lua_rawseti(L, OBJECTS, (lua_Integer)(uintptr_t)mwb_address(L, STATE_ROOT));
+  lua_pushvalue(L, MWB_ROOT);
+  lua_rawseti(L, OBJECTS, (lua_Integer)(uintptr_t)mwb_address(L, MWB_ROOT));
   h = push_hash(L, s, MW_NONE);
   if (!compute(L, s, h)) lua_pushnil(L);
   close_hash(h);
@@ -485,14 +492,14 @@ static int call(lua_State *L, mwb_state *s, lua_CFunction f) {
   int i;
   lua_settop(L, NAMES);
   mwb_push_function(L, s, f);
-  for (i = STATE_ROOT; i <= NAMES; i++) lua_pushvalue(L, i);
+  for (i = MWB_ROOT; i <= NAMES; i++) lua_pushvalue(L, i);
   return lua_pcall(L, NAMES, 1, 0);
 }
 
 /* After an error, gives up the digest that the root keeps.  Returns whether a
 ** finaliser has changed what was being read. */
 static int give_up(lua_State *L, mwb_state *s) {
-  mw_handle root = mwb_handle_of(L, s, STATE_ROOT);
+  mw_handle root = mwb_handle_of(L, s, MWB_ROOT);
   mwb_hash *h = s->hashes;
   int broken;
   while (h != NULL && h->root != root) h = h->next;

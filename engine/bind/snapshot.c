@@ -48,11 +48,15 @@
 /* The stack of `write`.  The first five are the arguments, four of them as in
 ** snapshot.h. */
 enum {
-  NOW = NAMES + 1, /* is the state wanted that nobody has delivered yet? */
-  NUMBERS,         /* object -> number */
-  QUEUE,           /* number -> object */
-  WAYS,            /* number -> the key by which the object was found */
-  STRINGS,         /* string -> number */
+  ROOT = MWB_ROOT,
+  DESCRIBE = MWB_DESCRIBE,
+  ENTERS = MWB_ENTERS,
+  NAMES = MWB_CLASSNAMES,
+  NOW,     /* is the state wanted that nobody has delivered yet? */
+  NUMBERS, /* object -> number */
+  QUEUE,   /* number -> object */
+  WAYS,    /* number -> the key by which the object was found */
+  STRINGS, /* string -> number */
   BUFFER,
   KEYS,
   PARENTS,
@@ -217,7 +221,7 @@ int mwb_is_state(lua_State *L, int parent, int key) {
   lua_pop(L, 1);
   if (yes) return 1;
   lua_pushvalue(L, ENTERS);
-  lua_pushvalue(L, STATE_ROOT);
+  lua_pushvalue(L, MWB_ROOT);
   lua_pushvalue(L, parent);
   lua_pushvalue(L, key);
   lua_pushvalue(L, -5);
@@ -733,7 +737,7 @@ static int write(lua_State *L) {
   lua_newtable(L);
   need_bytes(&w, 1024);
   w.n = HEADER;
-  lua_pushvalue(L, STATE_ROOT);
+  lua_pushvalue(L, MWB_ROOT);
   lua_pushnil(L);
   lua_insert(L, -2);
   add_object(&w, lua_gettop(L) - 1);

@@ -35,11 +35,12 @@ enum {
 
 /* The first places on the stack of who reads a state. */
 enum {
-  STATE_ROOT = 1,
-  DESCRIBE, /* (object, class or nil) -> name of the class, state of a
-            ** userdata */
-  ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */
-  NAMES     /* class -> name */
+  MWB_ROOT = 1,
+  MWB_DESCRIBE,  /* (object, class or nil) -> name of the class, state of a
+                 ** userdata */
+  MWB_ENTERS,    /* (root, parent, key, child) -> is the table part of the
+                 ** state? */
+  MWB_CLASSNAMES /* class -> name */
 };
 
 /* Is the value on the top, which the object at `parent` has under the key at
