@@ -83,10 +83,12 @@ describe("a box", function()
     assert.same({ false, "mod:1: no" }, { run(box, "error 'no'") })
     assert.same({ false, "no" }, { run(box, "error('no', 0)") })
     assert.same({ false, "5" }, { run(box, "error(5)") })
-    for _, what in ipairs { "{}", "nil", "true", "print" } do
+    for _, what in ipairs { "{}", "true", "print" } do
       assert.matches("^%(error object is a %a+ value%)$",
         select(2, run(box, ("error(%s)"):format(what))))
     end
+    assert.matches(_VERSION == "Lua 5.4" and "is a nil value" or
+      "no error object", select(2, run(box, "error(nil)")))
     local text = "error(setmetatable({}, { __tostring = function() %s end }))"
     assert.same({ false, "said" }, { run(box, text:format "return 'said'") })
     for _, body in ipairs { "while true do end", "error {}", "return {}" } do
@@ -102,7 +104,7 @@ describe("a box", function()
     assert.is_true(instructions >= 900 and instructions <= 500000, instructions)
     assert.is_true(bytes < 10000)
     assert.is_true(run(box, "local t = {} for i = 1, 500 do t[i] = i end"))
-    assert.is_true(select(2, box:used()) >= 8000)
+    assert.is_true(select(2, box:used()) >= 4000) -- less in Lua 5.5
     assert.is_false(run(box, "while true do end"))
     assert.equal(500000, (box:used()))
   end)
