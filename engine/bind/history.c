@@ -312,9 +312,10 @@ static void unpack(lua_State *L, mwb_state *s, int history, mwb_history *h) {
   h->packed = 0;
 }
 
-/* history_state(value) -> the state of a history; nil if it is none */
+/* history_state(value) -> the state of a history; nil if it is none.  May be
+** called where a transaction ends, so other work waits. */
 static int history_state(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_state_of(L);
   mwb_history *h;
   lua_settop(L, 1);
   h = mwb_to_history(L, s, 1);
@@ -397,10 +398,12 @@ static void make_room(lua_State *L, int history, mwb_history *h) {
   h->entries = entries;
   h->size = n;
   h->size_entries = m;
-  if (lua_getiuservalue(L, history, VALUES) != LUA_TNIL)
+  if (lua_getiuservalue(L, history, VALUES) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_setiuservalue(L, history, VALUES);
+  } else {
     lua_pop(L, 2);
-  else
-    lua_pop(L, 1), lua_setiuservalue(L, history, VALUES);
+  }
 }
 
 /* Is the value on the top no key of a plain write? */
