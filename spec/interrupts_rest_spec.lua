@@ -420,7 +420,8 @@ end
 
 local function new_context()
   local its = { asked = 0 }
-  function its.hook()
+  function its.hook() -- a hook whose handle nobody has got says nothing later
+    if its.done then return nil end
     its.asked = its.asked + 1
     return "text"
   end
@@ -429,7 +430,10 @@ end
 
 cases["mw.context"] = { make = new_context, state = context_state,
   act = function(its) its.handle = mw.context(its.hook) end,
-  finish = function(its) if its.handle then its.handle:cancel() end end }
+  finish = function(its)
+    its.done = true
+    if its.handle then its.handle:cancel() end
+  end }
 cases["context's handle:cancel"] = { state = context_state,
   make = function()
     local its = new_context()

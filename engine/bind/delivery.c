@@ -203,16 +203,19 @@ static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n) {
   const mwi_hierarchies *all = &s->engine->scope;
   const mw_frame *frames = NULL;
   mw_handle thread;
-  uint32_t i;
+  uint32_t i, its;
   *n = 0;
   lua_pushthread(L);
   thread = mwb_handle_of(L, s, lua_gettop(L));
   lua_pop(L, 1);
   for (i = 0; i < all->n; i++) {
+    const mw_frame *found;
     if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
-    if (frames != NULL) *n = 0;
+    found = mw_hierarchy_stack(s->engine, i, thread, &its);
+    if (its == 0) continue;
+    *n = (frames == NULL) ? its : 0;
     if (frames != NULL) return NULL;
-    frames = mw_hierarchy_stack(s->engine, i, thread, n);
+    frames = found;
   }
   return frames;
 }
