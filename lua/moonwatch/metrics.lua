@@ -65,11 +65,11 @@ end
 local function report(self, err)
   local values, on_exit = self.values, self.on_exit
   local stop, sums = private.nanoseconds(), private.metrics_sums
+  private.metrics[self] = nil
   self.values, self.kinds, self.last = nil, nil, values
   for metric, value in next, values do
     if math.type(value) then sums[metric] = (sums[metric] or 0) + value end
   end
-  private.metrics[self] = nil
   if on_exit then
     protect("metrics", on_exit, self.start, stop, values, err)
   end
