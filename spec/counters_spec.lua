@@ -67,6 +67,8 @@ describe("counters", function()
       flat(tostring(mw.counters)))
     assert.equal("hit 2\nmissed 3\n", flat(tostring(mw.counters.shots)))
     assert.equal("", tostring(mw.counters.none))
+    mw.count("odd", "endless", -math.huge)
+    assert.equal("endless nan\n", flat(tostring(mw.counters.odd)))
     mw.count("long", ("x"):rep(200))
     for line in tostring(mw.counters):gmatch "[^\n]+" do
       assert.is_true(#line <= 100)

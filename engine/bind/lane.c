@@ -22,13 +22,16 @@
 
 /* Pushes a new lane. */
 static mwb_lane *push_new(lua_State *L, const mwb_state *s, mw_thread number) {
-  mwb_lane *lane = (mwb_lane *)lua_newuserdatauv(L, sizeof(mwb_lane), 1);
+  mwb_lane *lane =
+      (mwb_lane *)lua_newuserdatauv(L, sizeof(mwb_lane), MWB_HANDLES);
   memset(lane, 0, sizeof(mwb_lane));
   lane->number = number;
   lua_newtable(L);
+  lua_setiuservalue(L, -2, MWB_ELEMENTS);
+  lua_newtable(L);
   mwb_push(L, s, MWB_WEAK);
   lua_setmetatable(L, -2);
-  lua_setiuservalue(L, -2, MWB_LANESCOPES);
+  lua_setiuservalue(L, -2, MWB_HANDLES);
   return lane;
 }
 

@@ -13,7 +13,7 @@
 
 #define MWB_MAIN 1 /* the number of the main program's lane */
 
-#define MWB_LANESCOPES 1 /* user value of a lane: see timed.c */
+enum { MWB_ELEMENTS = 1, MWB_HANDLES }; /* user values of a lane: see timed.c */
 
 /* The lists of a coroutine's scopes: those that are open, and those of them
 ** whose time is added to what is spent.  See timed.c. */

@@ -6,15 +6,18 @@
 ** one, the idle scope.  The program's other scopes that are open in a coroutine
 ** are a list, of which none is kept alive:
 **
-**     lane -- innermost --> scope <--> scope <--> scope <-- outermost -- lane
-**       +- MWB_LANESCOPES --> table: place --> scope, weakly held
+**     lane -- innermost --> element <--> element <--> element <-- outermost
+**       +- MWB_ELEMENTS --> table: place --> element
+**       +- MWB_HANDLES ---> table: place --> scope, weakly held
 **
-** The places of scopes that are farther out are smaller: a scope that is opened
-** takes the place after the innermost one's.  A scope that the program has
-** dropped stays in the list until its finaliser ends it; before that, Lua
-** clears its place.  A scope holds its lane, and the strings to which its names
-** point.  A second list has the scopes whose time is added to what is spent: at
-** most one of a name, and one of a column, at a time.
+** The places of elements that are farther out are smaller: a scope that is
+** opened takes the place after the innermost one's, with the element that was
+** there before.  So the list refers to no scope, whose finaliser Lua may have
+** to leave out.  An element stays in the list until its scope is closed; it
+** stands for a scope that the program has dropped if there is no scope at its
+** place.
+** A second list has the scopes whose time is added to what is spent: at most
+** one of a name, and one of a column, at a time.
 */
 #include "timed.h"
 
@@ -59,11 +62,14 @@ static int nanoseconds(lua_State *L) {
 #define UP_IDLE lua_upvalueindex(3)
 #define UP_SCOPE lua_upvalueindex(4)
 
-/* User values of a scope; only a scope that is measured may have a column. */
-enum { DATA = 1, LANE, NAMED, COLUMNED };
+/* User values of a scope: the table of its data, and its lane. */
+enum { DATA = 1, LANE };
+
+/* User values of an element: the strings to which it points. */
+enum { NAMED = 1, COLUMNED };
 
 typedef struct text {
-  const char *bytes; /* of a string that the scope holds; NULL: none */
+  const char *bytes; /* NULL: none */
   size_t len;
 } text;
 
@@ -72,80 +78,146 @@ typedef struct text {
 enum { COUNTS_NAME = 1, COUNTS_COLUMN = 2, COUNTS = 4, COUNTS_ALL = 7 };
 
 struct mwb_scope {
+  mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS];
+  lua_Integer place;
+  uint64_t entered; /* see mwb_scope_entered */
+  text name, column;
+  unsigned counts; /* COUNTS_NAME..., if it is in the second list, or 0 */
+};
+
+typedef mwb_scope element;
+
+typedef struct scope {
   mwb_state *state;
   uint64_t id;    /* of the begin in the trace; 0: not traced */
   int64_t begun;  /* time of the begin, if the scope is measured */
   int64_t waited; /* how long the coroutine had been suspended then */
   mwb_lane *lane; /* the coroutine's, which LANE holds */
-  mwb_scope *outer[MWB_LISTS], *inner[MWB_LISTS]; /* in its coroutine's lists */
-  uint64_t entered;                               /* see mwb_scope_entered */
-  lua_Integer place; /* in the lane's table; 0: not in the list */
-  text name, column;
-  uint8_t counts; /* COUNTS_NAME... */
+  element *at;    /* in the lane's list, or NULL */
+  unsigned counts;
   uint8_t open;
   uint8_t measured;
+  uint8_t column;  /* has the scope a column? */
   uint8_t data;    /* may the scope have data? */
   uint8_t changed; /* have data come since the begin? */
-};
-
-typedef mwb_scope scope;
+} scope;
 
 static int is_same(text a, text b) {
   return a.len == b.len &&
          (a.bytes == b.bytes || memcmp(a.bytes, b.bytes, a.len) == 0);
 }
 
-/* Makes a scope the innermost one in a list of its coroutine. */
-static void link_scope(scope *sc, int which) {
-  mwb_scopes *list = &sc->lane->scopes[which];
-  sc->outer[which] = list->innermost;
-  list->innermost = sc;
-  if (sc->outer[which] == NULL)
-    list->outermost = sc;
+/* Makes an element the innermost one in a list. */
+static void link_element(mwb_lane *lane, element *e, int which) {
+  mwb_scopes *list = &lane->scopes[which];
+  e->outer[which] = list->innermost;
+  e->inner[which] = NULL;
+  list->innermost = e;
+  if (e->outer[which] == NULL)
+    list->outermost = e;
   else
-    sc->outer[which]->inner[which] = sc;
+    e->outer[which]->inner[which] = e;
 }
 
-static void unlink_scope(scope *sc, int which) {
-  mwb_scopes *list = &sc->lane->scopes[which];
-  if (sc->outer[which] == NULL)
-    list->outermost = sc->inner[which];
+static void unlink_element(mwb_lane *lane, element *e, int which) {
+  mwb_scopes *list = &lane->scopes[which];
+  if (e->outer[which] == NULL)
+    list->outermost = e->inner[which];
   else
-    sc->outer[which]->inner[which] = sc->inner[which];
-  if (sc->inner[which] == NULL)
-    list->innermost = sc->outer[which];
+    e->outer[which]->inner[which] = e->inner[which];
+  if (e->inner[which] == NULL)
+    list->innermost = e->outer[which];
   else
-    sc->inner[which]->outer[which] = sc->outer[which];
+    e->inner[which]->outer[which] = e->outer[which];
 }
 
-/* Gives the scope at `index` a place in the list of open scopes. */
-static void add_scope(lua_State *L, scope *sc, int index) {
-  const scope *outer = sc->lane->scopes[MWB_OPEN].innermost;
-  lua_Integer place = (outer == NULL) ? 1 : outer->place + 1;
-  lua_getiuservalue(L, index, LANE);
-  lua_getiuservalue(L, -1, MWB_LANESCOPES);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, -2, place);
-  lua_pop(L, 2);
-  sc->place = place;
-  link_scope(sc, MWB_OPEN);
-  sc->entered = mwb_entered(sc->state);
-  mwb_turn_context(sc->state);
+static lua_Integer next_place(const mwb_lane *lane) {
+  const element *e = lane->scopes[MWB_OPEN].innermost;
+  return (e == NULL) ? 1 : e->place + 1;
 }
 
-/* Finds out what the time of a scope with a column is added to.  Only the
-** scopes that count are asked, as many as there are names and columns. */
-static void count_scope(scope *sc) {
-  const scope *outer = sc->lane->scopes[MWB_COUNTING].innermost;
-  sc->counts = COUNTS_ALL;
-  for (; outer != NULL && sc->counts != 0; outer = outer->outer[MWB_COUNTING]) {
-    sc->counts &= (uint8_t)~outer->counts | COUNTS_NAME | COUNTS_COLUMN;
-    if ((outer->counts & COUNTS_NAME) && is_same(outer->name, sc->name))
-      sc->counts &= (uint8_t)~COUNTS_NAME;
-    if ((outer->counts & COUNTS_COLUMN) && is_same(outer->column, sc->column))
-      sc->counts &= (uint8_t)~COUNTS_COLUMN;
+/* Pushes the element that comes next in the list, with the table of elements on
+** the top.  Finalisers may run meanwhile, and change the list. */
+static element *push_element(lua_State *L, const mwb_lane *lane) {
+  for (;;) {
+    lua_Integer place = next_place(lane);
+    element *e;
+    if (lua_rawgeti(L, -1, place) == LUA_TNIL) {
+      lua_pop(L, 1);
+      e = (element *)lua_newuserdatauv(L, sizeof(element), COLUMNED);
+      memset(e, 0, sizeof(element));
+      e->place = place;
+      lua_pushvalue(L, -1);
+      lua_rawseti(L, -3, place);
+    }
+    e = (element *)lua_touserdata(L, -1);
+    if (place == next_place(lane)) return e;
+    lua_pop(L, 1);
   }
-  if (sc->counts != 0) link_scope(sc, MWB_COUNTING);
+}
+
+/* Puts the scope at `index` into the list, with the name at `name`. */
+static void add_scope(lua_State *L, scope *sc, int index, int name) {
+  element *e;
+  lua_getiuservalue(L, index, LANE);
+  lua_getiuservalue(L, -1, MWB_ELEMENTS);
+  e = push_element(L, sc->lane);
+  lua_pushvalue(L, name);
+  lua_setiuservalue(L, -2, NAMED);
+  lua_getiuservalue(L, -3, MWB_HANDLES);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, e->place);
+  lua_pop(L, 4);
+  e->name.bytes = lua_tolstring(L, name, &e->name.len);
+  e->counts = 0;
+  e->entered = mwb_entered(sc->state);
+  link_element(sc->lane, e, MWB_OPEN);
+  mwb_turn_context(sc->state);
+  sc->at = e;
+}
+
+/* Pushes the scope of an element of the lane at `index`, or nil if the program
+** has dropped the scope. */
+static int push_scope(lua_State *L, int index, const element *e) {
+  int type;
+  lua_getiuservalue(L, index, MWB_HANDLES);
+  type = lua_rawgeti(L, -1, e->place);
+  lua_replace(L, -2);
+  return type != LUA_TNIL;
+}
+
+/* Gives the scope at `index` the column at `column`, and finds out what its
+** time is added to.  Only the scopes that count are asked, as many as there are
+** names and columns. */
+static void count_scope(lua_State *L, scope *sc, int index, int column) {
+  element *mine = sc->at, *e, *outer;
+  int lane = lua_gettop(L) + 1;
+  lua_getiuservalue(L, index, LANE);
+  lua_getiuservalue(L, lane, MWB_ELEMENTS);
+  lua_rawgeti(L, -1, mine->place);
+  lua_pushvalue(L, column);
+  lua_setiuservalue(L, -2, COLUMNED);
+  mine->column.bytes = lua_tolstring(L, column, &mine->column.len);
+  sc->column = 1;
+  sc->counts = COUNTS_ALL;
+  for (e = sc->lane->scopes[MWB_COUNTING].innermost; e != NULL; e = outer) {
+    unsigned same = e->counts & COUNTS;
+    outer = e->outer[MWB_COUNTING];
+    if (is_same(e->name, mine->name)) same |= e->counts & COUNTS_NAME;
+    if (is_same(e->column, mine->column)) same |= e->counts & COUNTS_COLUMN;
+    if ((same & sc->counts) == 0) continue;
+    if (push_scope(L, lane, e)) {
+      sc->counts &= ~same;
+      if (sc->counts == 0) break;
+    } else { /* it ends when its finaliser runs, if that ever does */
+      unlink_element(sc->lane, e, MWB_COUNTING);
+      e->counts = 0;
+    }
+    lua_pop(L, 1);
+  }
+  lua_settop(L, lane - 1);
+  mine->counts = sc->counts;
+  if (mine->counts != 0) link_element(sc->lane, mine, MWB_COUNTING);
 }
 
 /* Returns for how long there have been open scopes with a column. */
@@ -155,10 +227,14 @@ static int64_t wall_time(const mwb_state *s) {
 
 /* Tells the library's Lua files what the scope at 1 took. */
 static void tell_time(lua_State *L, const scope *sc, int64_t time) {
+  const element *e = sc->at;
   mwb_push(L, sc->state, MWB_TIMER);
-  lua_getiuservalue(L, 1, NAMED);
+  lua_pushlstring(L, e->name.bytes, e->name.len);
   lua_pushinteger(L, (lua_Integer)time);
-  lua_getiuservalue(L, 1, COLUMNED);
+  if (sc->column)
+    lua_pushlstring(L, e->column.bytes, e->column.len);
+  else
+    lua_pushnil(L);
   lua_pushboolean(L, sc->counts & COUNTS_NAME);
   lua_pushboolean(L, sc->counts & COUNTS_COLUMN);
   lua_pushboolean(L, sc->counts & COUNTS);
@@ -187,11 +263,11 @@ static void end_scope(lua_State *L, scope *sc) {
   if (sc->measured)
     time = mwb_now(NULL) - sc->begun - (mwb_waited(sc->lane) - sc->waited);
   sc->open = 0;
-  if (sc->place != 0) unlink_scope(sc, MWB_OPEN);
   mwb_turn_context(s);
-  if (sc->counts != 0) unlink_scope(sc, MWB_COUNTING);
-  if (sc->column.bytes != NULL && --s->columns == 0)
-    s->wall += mwb_now(NULL) - s->wall_since;
+  if (sc->at != NULL) unlink_element(sc->lane, sc->at, MWB_OPEN);
+  if (sc->at != NULL && sc->at->counts != 0)
+    unlink_element(sc->lane, sc->at, MWB_COUNTING);
+  if (sc->column && --s->columns == 0) s->wall += mwb_now(NULL) - s->wall_since;
   sc->lane->open--;
   if (sc->lane->number != MWB_MAIN) s->scopes--;
   end_traced(L, sc);
@@ -354,8 +430,8 @@ static void read_options(lua_State *L) {
 }
 
 /* Pushes a scope that is not open yet. */
-static scope *new_scope(lua_State *L, mwb_state *s, int uservalues) {
-  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope), uservalues);
+static scope *new_scope(lua_State *L, mwb_state *s) {
+  scope *sc = (scope *)lua_newuserdatauv(L, sizeof(scope), LANE);
   memset(sc, 0, sizeof(scope));
   sc->state = s;
   return sc;
@@ -368,16 +444,8 @@ static void set_lane(lua_State *L, mwb_state *s, int index, scope *sc) {
   lua_setiuservalue(L, index, LANE);
 }
 
-/* Gives the scope at `index` the string at `at` as one of its names. */
-static void set_text(lua_State *L, int index, int uservalue, int at, text *of) {
-  lua_pushvalue(L, at);
-  lua_setiuservalue(L, index, uservalue);
-  of->bytes = lua_tolstring(L, at, &of->len);
-}
-
-/* Opens the scope at `index`, which has a lane. */
-static void open_scope(lua_State *L, mwb_state *s, int index, scope *sc) {
-  if (sc->name.bytes != NULL) add_scope(L, sc, index);
+/* Opens a scope that has a lane. */
+static void open_scope(mwb_state *s, scope *sc) {
   sc->open = 1;
   sc->lane->open++;
   if (sc->lane->number != MWB_MAIN) s->scopes++;
@@ -403,25 +471,31 @@ static void copy_args(lua_State *L, scope *sc) {
   lua_setiuservalue(L, SCOPE, DATA);
 }
 
-static mw_name trace_name(lua_State *L, const scope *sc) {
-  mw_engine *engine = sc->state->engine;
-  size_t len;
-  const char *category = lua_tolstring(L, CATEGORY, &len);
+static mw_name trace_name(lua_State *L, mwb_state *s) {
+  size_t len, clen;
+  const char *name = lua_tolstring(L, NAME, &len);
+  const char *category = lua_tolstring(L, CATEGORY, &clen);
   mw_name c = 0;
-  if (category != NULL) c = mw_trace_name(engine, category, len, 0);
-  return mw_trace_name(engine, sc->name.bytes, sc->name.len, c);
+  if (category != NULL) c = mw_trace_name(s->engine, category, clen, 0);
+  return mw_trace_name(s->engine, name, len, c);
 }
 
-/* Opens the scope at SCOPE, which has a lane, and begins it in the trace. */
+/* Pushes the args of the scope at SCOPE as text, or nil. */
+static void push_args(lua_State *L, const scope *sc) {
+  const char *args;
+  size_t len;
+  if (lua_getiuservalue(L, SCOPE, DATA) == LUA_TNIL) return;
+  args = mwb_args(L, sc->state, -1, &len);
+  lua_pushlstring(L, args, len);
+  lua_replace(L, -2);
+}
+
+/* Begins the scope at SCOPE in the trace, with its args on the top. */
 static void begin_traced(lua_State *L, scope *sc) {
   mwb_state *s = sc->state;
-  const char *args = NULL;
   size_t len = 0;
-  mw_name name = trace_name(L, sc);
-  if (lua_getiuservalue(L, SCOPE, DATA) == LUA_TTABLE)
-    args = mwb_args(L, s, -1, &len);
-  lua_pop(L, 1);
-  open_scope(L, s, SCOPE, sc);
+  const char *args = lua_tolstring(L, -1, &len);
+  mw_name name = trace_name(L, s);
   sc->id = mw_trace_begin(s->engine, sc->lane->number, name, args, len);
 }
 
@@ -431,8 +505,7 @@ static void begin_measured(lua_State *L, scope *sc) {
   sc->measured = 1;
   sc->begun = mwb_now(NULL);
   if (lua_isnil(L, COLUMN)) return;
-  set_text(L, SCOPE, COLUMNED, COLUMN, &sc->column);
-  count_scope(sc);
+  count_scope(L, sc, SCOPE, COLUMN);
   if (s->columns++ == 0) s->wall_since = sc->begun;
 }
 
@@ -446,17 +519,17 @@ static int timed_fully(lua_State *L, mwb_state *s) {
     lua_pushvalue(L, UP_IDLE);
     return 1;
   }
-  sc = new_scope(L, s, measured ? COLUMNED : NAMED);
+  sc = new_scope(L, s);
   if (mwb_is_running(s)) copy_args(L, sc);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, SCOPE);
-  set_text(L, SCOPE, NAMED, NAME, &sc->name);
   set_lane(L, s, SCOPE, sc);
-  if (mwb_is_running(s))
-    begin_traced(L, sc);
-  else
-    open_scope(L, s, SCOPE, sc);
+  if (mwb_is_running(s)) push_args(L, sc);
+  add_scope(L, sc, SCOPE, NAME);
+  open_scope(s, sc);
+  if (mwb_is_running(s)) begin_traced(L, sc);
   if (measured) begin_measured(L, sc);
+  lua_settop(L, SCOPE);
   return 1;
 }
 
@@ -465,13 +538,13 @@ static int timed_quickly(lua_State *L, mwb_state *s) {
   scope *sc;
   mw_name name;
   lua_settop(L, NAME);
-  sc = new_scope(L, s, NAMED);
+  sc = new_scope(L, s);
   lua_pushvalue(L, UP_SCOPE);
   lua_setmetatable(L, NAME + 1);
-  set_text(L, NAME + 1, NAMED, NAME, &sc->name);
   set_lane(L, s, NAME + 1, sc);
-  open_scope(L, s, NAME + 1, sc);
-  name = mw_trace_name(s->engine, sc->name.bytes, sc->name.len, 0);
+  add_scope(L, sc, NAME + 1, NAME);
+  open_scope(s, sc);
+  name = mw_trace_name(s->engine, sc->at->name.bytes, sc->at->name.len, 0);
   sc->id = mw_trace_begin(s->engine, sc->lane->number, name, NULL, 0);
   return 1;
 }
@@ -494,11 +567,11 @@ static int begin_scope(lua_State *L) {
   size_t len;
   const char *category = luaL_checkstring(L, 1);
   const char *name = luaL_checklstring(L, 2, &len);
-  scope *sc = new_scope(L, s, LANE);
+  scope *sc = new_scope(L, s);
   mwb_push(L, s, MWB_SCOPE);
   lua_setmetatable(L, -2);
   set_lane(L, s, lua_gettop(L), sc);
-  open_scope(L, s, lua_gettop(L), sc);
+  open_scope(s, sc);
   sc->id = mwb_trace_begin(L, s, category, name, len);
   return 1;
 }
@@ -525,32 +598,23 @@ const char *mwb_scope_name(const mwb_scope *sc, size_t *len) {
   return sc->name.bytes;
 }
 
-/* Pushes a scope of the list; returns 0 and pushes nothing if the program has
-** dropped the scope. */
-static int push_scope(lua_State *L, mwb_state *s, const scope *sc) {
-  if (sc == NULL || mwb_push_lane(L, s) == NULL) return 0;
-  lua_getiuservalue(L, -1, MWB_LANESCOPES);
-  lua_rawgeti(L, -1, sc->place);
-  lua_replace(L, -3);
-  lua_pop(L, 1);
-  if (lua_touserdata(L, -1) == sc) return 1;
-  lua_pop(L, 1);
-  return 0;
-}
-
 /* current_scope([name]) -> scope or nil */
 static int current_scope(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  const mwb_lane *lane = mwb_known_lane(L, s);
-  const scope *sc = (lane == NULL) ? NULL : lane->scopes[MWB_OPEN].innermost;
+  const mwb_lane *lane;
+  const element *e;
   int any = lua_isnoneornil(L, 1);
   text name;
   mwb_check_dot(L, "current_scope", lua_gettop(L));
   if (!any && lua_type(L, 1) != LUA_TSTRING)
     return mwb_bad_argument(L, "current_scope", 1, 1, "string");
+  lua_settop(L, 1);
   name.bytes = lua_tolstring(L, 1, &name.len);
-  for (; sc != NULL; sc = sc->outer[MWB_OPEN])
-    if ((any || is_same(sc->name, name)) && push_scope(L, s, sc)) return 1;
+  lane = mwb_known_lane(L, s);
+  e = (lane == NULL) ? NULL : lane->scopes[MWB_OPEN].innermost;
+  if (e != NULL) mwb_push_lane(L, s);
+  for (; e != NULL; e = e->outer[MWB_OPEN])
+    if ((any || is_same(e->name, name)) && push_scope(L, 2, e)) return 1;
   lua_pushnil(L);
   return 1;
 }
@@ -558,9 +622,12 @@ static int current_scope(lua_State *L) {
 /* outermost_scope() -> scope or nil */
 static int outermost_scope(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  const scope *sc = mwb_outermost_scope(L, s);
-  while (sc != NULL && !push_scope(L, s, sc)) sc = sc->inner[MWB_OPEN];
-  if (sc == NULL) lua_pushnil(L);
+  const element *e = mwb_outermost_scope(L, s);
+  lua_settop(L, 0);
+  if (e != NULL) mwb_push_lane(L, s);
+  for (; e != NULL; e = e->inner[MWB_OPEN])
+    if (push_scope(L, 1, e)) return 1;
+  lua_pushnil(L);
   return 1;
 }
 
@@ -618,7 +685,7 @@ void mwb_open_timers(lua_State *L) {
 static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  s->idle = new_scope(L, s, DATA); /* never open */
+  s->idle = new_scope(L, s); /* never open */
   mwb_push(L, s, MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);

@@ -27,7 +27,8 @@ end
 local function line(name, value)
   name = tostring(name):gsub("%c", "?")
   if #name > WIDTH then name = name:sub(1, WIDTH - 3) .. "..." end
-  return ("%-" .. WIDTH .. "s %s\n"):format(name, tostring(value))
+  local text = value == value and tostring(value) or "nan" -- not "-nan"
+  return ("%-" .. WIDTH .. "s %s\n"):format(name, text)
 end
 
 local function text_of(section)

@@ -2,6 +2,8 @@ local box_programs = require "spec.support.box_programs"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local policy_file = require "spec.support.policy_file"
+local shell = require "spec.support.shell"
 local with_seed = require "spec.support.with_seed"
 
 -- More instructions than the time of a busy machine counts for.
@@ -292,6 +294,135 @@ describe("a box", function()
     assert.matches("calling 'used' on bad self", error_of(box.used, {}))
     assert.is_false(pcall(function() box.x = 1 end))
     assert.is_false(getmetatable(box))
+  end)
+end)
+
+describe("what a box keeps from call to call", function()
+  local MB = 1024 * 1024
+
+  -- Calls a text until the box refuses, 2,000 times at most.  Returns how
+  -- often, the message, by how many bytes Lua's memory grew, and its size.
+  local function exhaust(box, text, f)
+    local fn = assert(box:load(text))
+    collectgarbage()
+    collectgarbage()
+    local before, n, ok, message = collectgarbage "count", 0
+    repeat
+      n = n + 1
+      ok, message = box:call(fn, n)
+      if ok and f then f(message) end
+    until not ok or n == 2000
+    return n, message, (collectgarbage "count" - before) * 1024, before * 1024
+  end
+
+  local GATHER = "list = list or {} for i = 1, 200 do list[#list + 1] = {} end"
+
+  it("counts, whatever each call adds", function()
+    for _, text in ipairs { GATHER,
+      "list = {list, ('x'):rep(5000)}",
+      "list = list or {} list[#list + 1] = coroutine.wrap(function() end)",
+      "list = list or {} for i = 1, 50 do list[#list + 1] = function() " ..
+        "return i end end",
+      "up = up or (function() local t = {} return function() " ..
+        "for i = 1, 500 do t[#t + 1] = i .. '' end end end)() up()" } do
+      local box = mw.sandbox { memory = MB, instructions = MANY }
+      local n, message, grown, heap = exhaust(box, text)
+      assert.matches("the sandbox's budget of memory is spent$", message)
+      assert.is_true(n > 5 and n < 2000, n)
+      assert.is_true(grown < 3 * MB + heap / 2, grown)
+      assert.same({ nil, "the sandbox's budget of memory is spent" },
+        { box:load "return 1" })
+    end
+  end)
+
+  it("counts for the functions of a policy file", function()
+    shell.with_directory(function(directory)
+      local path = directory .. "/policy.lua"
+      policy_file.write(path, [[
+        local list = {}
+        return { rules = { { "gathers", function()
+          list[#list + 1] = ("x"):rep(900000) .. #list
+        end } } }]])
+      local policy = assert(mw.load_policy(path))
+      local former = policy:use()
+      local before = collectgarbage "count"
+      for _ = 1, 200 do mw.is_dynamic {} end
+      former:use()
+      assert.matches(":%d: the policy's budget of memory",
+        (next(policy.errors)))
+      local heap = collectgarbage "count" * 1024
+      assert.is_true(heap - before * 1024 < 100 * MB, heap)
+    end)
+    collectgarbage()
+  end)
+
+  it("is not garbage", function()
+    local box = mw.sandbox { memory = MB, instructions = MANY }
+    local n, message = exhaust(box, [[
+      local list = {}
+      for i = 1, 200 do list[i] = { ("x"):rep(100) .. i } end
+      last = list
+      return "done"]])
+    assert.same({ 2000, "done" }, { n, message })
+  end)
+
+  it("is what the box has made, as long as the program uses it, too", function()
+    local box = mw.sandbox { memory = MB, instructions = MANY }
+    local text = "return ('x'):rep(20000) .. ..."
+    local results = {}
+    local n, message = exhaust(box, text, function(result)
+      results[#results + 1] = result
+    end)
+    assert.matches("budget of memory is spent$", message)
+    assert.is_true(n > 40 and n < 2000)
+    results = {}
+    collectgarbage()
+    collectgarbage()
+    assert.equal(2000, (exhaust(box, text)))
+    assert.same({}, results)
+  end)
+
+  it("may outlast the box", function()
+    local kept = {}
+    for i = 1, 50 do
+      local box = mw.sandbox { memory = MB }
+      kept[i] = select(2, run(box, [[
+        local t = { n = ... }
+        for i = 1, 200 do t[i] = { i } end
+        return t]], i))
+    end
+    for _ = 1, 3 do collectgarbage() end
+    for i = 1, 50 do
+      assert.equal(i, kept[i].n)
+      assert.equal(200, kept[i][200][1])
+      kept[i].more = ("x"):rep(100)
+      if i % 2 == 0 then kept[i] = nil end
+    end
+    collectgarbage()
+    assert.equal(49, kept[49].n)
+  end)
+
+  it("is known whatever comes and goes", function()
+    with_seed(function()
+      local box = mw.sandbox { memory = 4 * MB, instructions = MANY }
+      local change = assert(box:load [[
+        local place, size = ...
+        list = list or {}
+        list[place] = size > 0 and ("x"):rep(size) .. place or nil
+        big = {}
+        for i = 1, size // 100 do big[i] = { i } end]])
+      local program = {}
+      for i = 1, 3000 do
+        local place = math.random(40)
+        local size = math.random(2) == 1 and math.random(25000) or 0
+        assert(box:call(change, place, size))
+        program[i % 100 + 1] = { ("y"):rep(math.random(2000)) .. i }
+        if math.random(50) == 1 then collectgarbage "step" end
+      end
+      assert.equal(100, #program)
+      local n = exhaust(box, GATHER)
+      assert.is_true(n > 5 and n < 2000, n)
+    end)
   end)
 end)
 
