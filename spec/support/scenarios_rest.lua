@@ -536,6 +536,7 @@ function scenarios.feeds()
   root.gone = gone
   check(count(feed:changes()) == 2 or feed:lost() > 0, "come back")
   check(feed:seq() == anywhere:seq() + anywhere:pending())
+  check(feed:lost() >= 0)
   feed:close()
   check(getmetatable(root) == nil, "still tracked")
 end
