@@ -669,7 +669,7 @@ static void fill_changes(const looking *w) {
 static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
   lua_State *L = w->L;
   size_t n = (size_t)(end - first), slots = 16;
-  luaL_checkstack(L, 3 * LUA_MINSTACK, "feed");
+  if (!lua_checkstack(L, 3 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
   w->look = mwb_new_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
   if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
