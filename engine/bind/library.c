@@ -15,8 +15,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "hash.h"
 #include "budget.h"
+#include "hash.h"
 #include "host.h"
 #include "identity.h"
 #include "moonwatch_lua.h"
