@@ -19,10 +19,14 @@ end
 -- Interrupts `act` at each instruction.  The state is then as before or as
 -- afterwards; and if the act is made once more, as afterwards or `again`.
 local function check(case)
-  local undone = case.state(case.make())
+  local function finish(its) if case.finish then case.finish(its) end end
   local whole = case.make()
+  local undone = case.state(whole)
+  finish(whole)
+  whole = case.make()
   case.act(whole)
   local done = case.state(whole)
+  finish(whole)
   assert.not_equal(undone, done)
   local n, fired, ok, err = 0
   repeat
@@ -34,7 +38,7 @@ local function check(case)
     if state ~= undone and state ~= done then
       assert.equal(done, "interrupted at " .. n .. " " .. state)
     end
-    if case.finish then case.finish(its) end
+    finish(its)
   until not fired
 end
 
@@ -441,7 +445,10 @@ cases["context's handle:cancel"] = { state = context_state,
     return its
   end,
   act = function(its) its.handle:cancel() end,
-  finish = function(its) its.handle:cancel() end }
+  finish = function(its)
+    its.done = true
+    its.handle:cancel()
+  end }
 
 cases["mw.cleanup_for"] = {
   make = function()

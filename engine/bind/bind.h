@@ -92,11 +92,7 @@ typedef struct mwb_taken {
 typedef struct mwb_meter {
   lua_Alloc alloc; /* the allocator without a budget */
   void *ud;
-  struct mwb_budget *budget;    /* or NULL */
-  struct mwb_block *blocks;     /* that boxes hold: see held.c */
-  size_t n, size;               /* how many there are, and may be */
-  struct mwb_account *accounts; /* of the boxes */
-  size_t n_accounts;
+  struct mwb_budget *budget; /* or NULL */
 } mwb_meter;
 
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
@@ -179,7 +175,6 @@ enum {
   MWB_QUEUE,      /* the first death that is not delivered yet */
   MWB_NOTE,       /* the function that notes reads */
   MWB_RESTING,    /* tables whose reads are not noted, weakly held */
-  MWB_ACCOUNTS,   /* number of an account -> box, weakly held: see held.c */
   MWB_SANDBOX,    /* metatables: of a box for untrusted code, */
   MWB_VIEW,       /* and of a read-only view */
   MWB_VIEWS,      /* table -> its view, weakly held, */

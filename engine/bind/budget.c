@@ -33,14 +33,6 @@
 ** than allowed, a collection may help, if there are enough instructions to pay
 ** for it.
 **
-** What a call leaves behind counts in later calls.  The allocator remembers the
-** blocks that the calls of a box have made, and stays in force between calls to
-** see the blocks go.  How many of them are garbage nobody knows.  So when a box
-** has made so much that this matters (its bytes, and a quarter of the heap),
-** all garbage is collected before the next call: what is left then, whoever
-** refers to it, is what the box keeps, and a call gets no more than what is
-** left of what the box may hold.
-**
 ** A string that Lua 5.5 makes in a buffer remembers the allocator, and may be
 ** the last thing to be freed.  So the limiting allocator belongs to the meter,
 ** which the library makes before all else, without a finaliser: Lua frees such
@@ -50,7 +42,6 @@
 
 #include <string.h>
 
-#include "held.h"
 #include "os.h"
 
 /* How many instructions between two looks a call of a C function counts for. */
@@ -274,40 +265,19 @@ static int may_grow(mwb_budget *b, lua_Integer more, size_t size) {
   return 1;
 }
 
-/* A block of `had` bytes, or none, has become one at `ptr` of `nsize` bytes,
-** which belongs to an account. */
-static void note_block(mwb_meter *m, mwb_block *block, size_t account,
-                       void *ptr, size_t had, size_t nsize) {
-  lua_Integer more = (lua_Integer)nsize - (lua_Integer)had;
-  int moved = block == NULL || block->ptr != ptr;
-  if (moved && block != NULL) mwb_remove_block(m, block);
-  if (moved && ptr != NULL && !mwb_add_block(m, ptr, account))
-    more = -(lua_Integer)had;
-  m->accounts[account].bytes += more;
-}
-
 /* Subtracts an allocation from the budget; not in a finaliser, because
 ** finalisers are the program's own code. */
 static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  mwb_meter *meter = (mwb_meter *)ud;
+  const mwb_meter *meter = (const mwb_meter *)ud;
   mwb_budget *b = meter->budget;
   size_t had = (ptr == NULL) ? 0 : osize;
-  mwb_block *block = (had > 0) ? mwb_find_block(meter, ptr) : NULL;
-  const mwb_box *maker = NULL;
-  int counts;
-  if (b == NULL && block == NULL) /* the program's */
-    return meter->alloc(meter->ud, ptr, osize, nsize);
-  counts = b != NULL && nsize != had && !in_finaliser(b->L);
-  if (counts && had == 0) maker = b->box;
+  int counts = b != NULL && nsize != had && !in_finaliser(b->L);
   if (counts && nsize > had) {
     if (ptr != NULL || osize == 0) b->block = nsize;
     if (!may_grow(b, (lua_Integer)(nsize - had), nsize)) return NULL;
   }
   if (counts && had > LONG_STACK / 2) look_for_stack(b, had);
   ptr = meter->alloc(meter->ud, ptr, osize, nsize);
-  if ((ptr != NULL || nsize == 0) && (block != NULL || maker != NULL))
-    note_block(meter, block, (block != NULL) ? block->account : maker->account,
-               ptr, had, nsize);
   if (b == NULL) return ptr;
   if (ptr == NULL && nsize > 0)
     b->starved = 1;
@@ -324,45 +294,13 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
 ** Begin and end
 ** ======================================================= */
 
-static lua_Integer least(lua_Integer a, lua_Integer b) {
-  return (a < b) ? a : b;
-}
-
-void mwb_count_held(lua_State *L, const mwb_meter *m, mwb_box *box) {
-  lua_Integer heap = (lua_Integer)lua_gc(L, LUA_GCCOUNT) * 1024;
-  lua_Integer held = m->accounts[box->account].bytes;
-  box->kept = least(box->kept, held);
-  if (held - box->kept <= box->bytes + heap / 4) return;
-  lua_gc(L, LUA_GCCOLLECT);
-  box->kept = m->accounts[box->account].bytes;
-}
-
 void mwb_fill_budget(mwb_budget *b, lua_Integer instructions,
                      lua_Integer bytes) {
-  lua_Integer room = b->box->most - b->box->kept;
   b->instructions = instructions;
-  b->bytes = (room > 0) ? least(bytes, room) : 0;
+  b->bytes = bytes;
   b->held = 0;
   b->full = b->spent = 0;
   b->place.line = 0;
-}
-
-/* Puts the limiting allocator into force.  If the program has put another one
-** in its place, that may have freed blocks. */
-static void set_allocator(lua_State *L, mwb_meter *m) {
-  void *ud;
-  lua_Alloc alloc = lua_getallocf(L, &ud);
-  if (alloc == limited_alloc) return;
-  mwb_forget_blocks(m);
-  m->alloc = alloc;
-  m->ud = ud;
-  lua_setallocf(L, limited_alloc, m);
-}
-
-void mwb_close_meter(lua_State *L, mwb_meter *m, mw_engine *engine) {
-  mwb_free_meter(m, engine);
-  if (lua_getallocf(L, NULL) == limited_alloc)
-    lua_setallocf(L, m->alloc, m->ud);
 }
 
 void mwb_begin_budget(lua_State *L, mwb_state *s, mwb_box *box, mwb_budget *b) {
@@ -376,15 +314,22 @@ void mwb_begin_budget(lua_State *L, mwb_state *s, mwb_box *box, mwb_budget *b) {
   b->by_cpu = b->starved = 0;
   b->block = 0;
   mwb_fill_budget(b, box->instructions, box->bytes);
-  if (b->outer == NULL) set_allocator(L, s->meter);
+  if (b->outer == NULL) {
+    s->meter->alloc = lua_getallocf(L, &s->meter->ud);
+    lua_setallocf(L, limited_alloc, s->meter);
+  }
   s->budget = s->meter->budget = b;
   set_hook(L, box->interval);
 }
 
 void mwb_end_budget(mwb_budget *b) {
   mwb_budget *outer = b->outer;
-  b->state->budget = b->state->meter->budget = outer;
-  if (outer == NULL) return;
+  mwb_meter *meter = b->state->meter;
+  b->state->budget = meter->budget = outer;
+  if (outer == NULL) {
+    lua_setallocf(b->L, meter->alloc, meter->ud);
+    return;
+  }
   outer->held += b->held;
   if (outer->held > outer->bytes) outer->full = 1;
   spend(outer, (lua_Number)b->used + 1);
@@ -419,6 +364,7 @@ int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
   if (in_finaliser(L) || !lua_checkstack(L, 4))
     return lua_pcall(L, args, results, handler);
   spend(b, PAUSE);
+  lua_setallocf(L, s->meter->alloc, s->meter->ud);
   if (hooked) lua_sethook(L, NULL, 0, 0);
   s->budget = s->meter->budget = NULL;
   strings = lua_gettop(L) - args;
@@ -432,6 +378,7 @@ int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
   lua_remove(L, strings);
   s->budget = s->meter->budget = b;
   if (hooked) set_hook(L, b->spent ? 1 : count); /* the count restarts */
+  lua_setallocf(L, limited_alloc, s->meter);
   for (each = b; each != NULL; each = each->outer) each->last = 0;
   return status;
 }

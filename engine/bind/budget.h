@@ -25,9 +25,6 @@ typedef struct mwb_box {
   const char *kind; /* what messages call the box */
   lua_Integer instructions, bytes; /* of a call */
   lua_Integer used, peak;          /* of the last call */
-  lua_Integer most;                /* bytes that the box may hold */
-  lua_Integer kept;                /* that it surely holds: see budget.c */
-  size_t account;                  /* for what it holds: see held.c */
   unsigned n_chunks;               /* how many chunks have been named */
   char chunks[MWB_CHUNKS][LUA_IDSIZE];
 } mwb_box;
@@ -73,13 +70,6 @@ void mwb_fill_budget(mwb_budget *b, lua_Integer instructions,
 
 /* The budget in force, or NULL. */
 mwb_budget *mwb_budget_of(lua_State *L);
-
-/* Finds out what a box holds from earlier calls: collects garbage when the box
-** has made much since that was last known.  Where no budget is in force. */
-void mwb_count_held(lua_State *L, const mwb_meter *m, mwb_box *box);
-
-/* Puts the program's allocator back into force, for good. */
-void mwb_close_meter(lua_State *L, mwb_meter *m, mw_engine *engine);
 
 /* Charges for work that a C function is going to do.  Raises if the budget is
 ** spent.  Does nothing where no budget is in force. */

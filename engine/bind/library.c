@@ -15,7 +15,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "budget.h"
 #include "hash.h"
 #include "host.h"
 #include "identity.h"
@@ -235,7 +234,6 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  if (s->engine != NULL) mwb_close_meter(L, s->meter, s->engine);
   if (s->engine != NULL && s->is_attached) mwb_detach(s);
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
@@ -256,9 +254,9 @@ static void new_state(lua_State *L) {
   memset(s, 0, sizeof(mwb_state));
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 2);
-  memset(meter, 0, sizeof(*meter));
   s->meter = meter;
   meter->alloc = lua_getallocf(L, &meter->ud);
+  meter->budget = NULL;
   s->service = lua_newthread(L);
   lua_sethook(s->service, NULL, 0, 0);
   lua_setiuservalue(L, -2, 1);

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "class.h"
-#include "held.h"
 #include "library.h"
 #include "options.h"
 
@@ -77,7 +76,6 @@ int mwb_run_in_box(lua_State *L, mwb_state *s, int index, lua_CFunction job,
   int top = lua_gettop(L) - n, status, results, busy = box->busy;
   lua_State *thread;
   luaL_checkstack(L, LUA_MINSTACK, "cannot call a box");
-  if (s->budget == NULL) mwb_count_held(L, s->meter, box);
   thread = push_thread(L, box, index);
   lua_insert(L, top + 1);
   luaL_checkstack(thread, n + LUA_MINSTACK, "cannot call a box");
@@ -332,8 +330,7 @@ static mwb_box *push_box(lua_State *L, mwb_state *s, int env) {
   b->interval = MWB_INTERVAL;
   b->kind = "sandbox";
   b->instructions = INSTRUCTIONS;
-  b->bytes = b->most = BYTES;
-  b->account = mwb_new_account(L, s, box);
+  b->bytes = BYTES;
   mwb_push(L, s, MWB_SANDBOX);
   lua_setmetatable(L, box);
   if (!lua_isnil(L, name)) {
@@ -382,7 +379,7 @@ static int sandbox(lua_State *L) {
   bytes = count_option(L, MEMORY, "memory", BYTES);
   box = push_box(L, s, ENV);
   box->instructions = instructions;
-  box->bytes = box->most = bytes;
+  box->bytes = bytes;
   return 1;
 }
 
@@ -394,13 +391,11 @@ static int policy_box(lua_State *L) {
   return 1;
 }
 
-/* limit(box, instructions, bytes, most): what each call may use from now on,
-** and what the box may hold */
+/* limit(box, instructions, bytes): what each call may use from now on */
 static int limit(lua_State *L) {
   mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
   box->instructions = luaL_checkinteger(L, 2);
   box->bytes = luaL_checkinteger(L, 3);
-  box->most = luaL_checkinteger(L, 4);
   return 0;
 }
 
@@ -409,7 +404,6 @@ void mwb_open_sandbox(lua_State *L) {
   static const luaL_Reg meta[] = {{NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"load", box_load}, {"call", box_call}, {"used", box_used}, {NULL, NULL}};
-  mwb_open_accounts(L, mwb_state_of(L));
   mwb_new_meta(L, MWB_SANDBOX, "sandbox", meta, methods);
   mwb_set_funcs(L, functions);
 }
