@@ -198,8 +198,10 @@ static uint64_t count_frames(const mwb_state *s) {
   return n;
 }
 
-/* Returns the frames of a coroutine, if one hierarchy has any. */
-static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n) {
+/* Returns the frames of a coroutine, if one hierarchy has any, and how many
+** objects the others have entered. */
+static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n,
+                                   uint64_t *others) {
   const mwi_hierarchies *all = &s->engine->scope;
   const mw_frame *frames = NULL;
   mw_handle thread;
@@ -216,6 +218,7 @@ static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n) {
     *n = (frames == NULL) ? its : 0;
     if (frames != NULL) return NULL;
     frames = found;
+    *others = mwb_entered(s) - all->all[i]->orders;
   }
   return frames;
 }
@@ -245,6 +248,7 @@ static void push_scopes(lua_State *L, mwb_state *s) {
   lua_State *of = L;
   lua_Integer i, n, to = 0;
   uint32_t n_frames = 0, at = 0;
+  uint64_t others = 0;
   mwb_push(L, s, MWB_PATHS);
   lua_pushnil(L);
   if (L != s->main && !has_scopes(L, s)) {
@@ -260,13 +264,13 @@ static void push_scopes(lua_State *L, mwb_state *s) {
   timed = (of == NULL) ? NULL : mwb_outermost_scope(of, s);
   if (timed == NULL) return;
   n = (lua_Integer)lua_rawlen(L, -1);
-  frames = find_frames(of, s, &n_frames);
+  frames = find_frames(of, s, &n_frames, &others);
   lua_newtable(L);
   for (i = 1; i <= n || timed != NULL;) {
     size_t len;
     const char *name;
     while (at < n_frames && timed != NULL &&
-           frames[at].order <= mwb_scope_entered(timed))
+           frames[at].order + others <= mwb_scope_entered(timed))
       at++; /* the frames outside of the scope */
     if (i <= n && (timed == NULL || n_frames != n || i <= at)) {
       lua_rawgeti(L, -2, i++);

@@ -28,7 +28,7 @@ local function ask_all()
     local text = protect("context", hook.fn)
     if type(text) == "string" then said[#said + 1] = cap(text) end
   end
-  return said
+  return said[1] and said or nil -- no text, no context
 end
 
 local asking = false
@@ -39,7 +39,7 @@ local function ask()
   asking = true
   local said = protect("context", ask_all)
   asking = false
-  return said
+  return said[1] and said or nil -- no text, no context
 end
 
 local function install() private.contexts(hooks[1] and ask or nil) end

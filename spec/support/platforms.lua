@@ -17,6 +17,8 @@ local COMPILE = "%s -std=c11 -g -DMW_CHECKS " .. os.getenv "TINY" ..
   " -I /usr/include/htslib -o %s spec/engine/*.c spec/support/heap.c " ..
   "spec/support/checks.c engine/*.c"
 
+local LIMIT = "timeout 120" -- seconds for a program
+
 local function run(command)
   local pipe = io.popen("{ " .. command .. "; } 2>&1")
   local output = pipe:read "a"
@@ -27,7 +29,8 @@ end
 local function is_here(cc, how, program)
   local source = program .. ".c"
   local _, ok = run(("printf 'int main(void) { return 0; }' > %s && " ..
-    "%s -o %s %s && %s %s"):format(source, cc, program, source, how, program))
+    "%s -o %s %s && %s %s %s"):format(source, cc, program, source, LIMIT, how,
+      program))
   return ok
 end
 
@@ -38,8 +41,8 @@ local function count(name, cc, how)
     print(("%-24s is not here"):format(name))
     return 0, 0
   end
-  local output = run(COMPILE:format(cc, program) .. " && " .. how .. " " ..
-    program)
+  local output = run(COMPILE:format(cc, program) .. " && " .. LIMIT .. " " ..
+    how .. " " .. program)
   local p, f = output:match "(%d+) passed, (%d+) failed%s*$"
   p, f = tonumber(p or 0), tonumber(f or 1)
   if f > 0 then print(output) end
