@@ -39,7 +39,7 @@ local function ask()
   asking = true
   local said = protect("context", ask_all)
   asking = false
-  return said[1] and said or nil -- no text, no context
+  return said
 end
 
 local function install() private.contexts(hooks[1] and ask or nil) end
