@@ -235,7 +235,7 @@ $(BUILD)/test/engine$(EXE): $(wildcard spec/engine/*.c) spec/support/heap.c spec
 	@mkdir -p $(@D)
 	$(COMPILE) $(TINY) -DMW_CHECKS -o $@ $(filter %.c,$^)
 
-$(BUILD)/test/faults$(EXE): spec/support/faults.c spec/support/host.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+$(BUILD)/test/faults$(EXE): spec/support/faults.c spec/support/compiled.c spec/support/host.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) -DMW_CHECKS -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
 

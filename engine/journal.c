@@ -306,12 +306,36 @@ static int field_of(mw_engine *e, mw_owner owner, const mw_entry *entry,
   return MW_OK;
 }
 
-int mwi_owner_has_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
-                        void *host) {
+/* Sets the kind of a plain write by its old and new value.  Returns 0 if the
+** write changes nothing. */
+static int set_kind(mw_entry *entry) {
+  int was = entry->type[MW_OLD] != MW_TABSENT;
+  int is = entry->type[MW_NOW] != MW_TABSENT;
+  if (entry->kind != MW_INSERT && entry->kind != MW_UPDATE &&
+      entry->kind != MW_DELETE)
+    return 1;
+  entry->kind = was ? (is ? MW_UPDATE : MW_DELETE) : MW_INSERT;
+  return was || is;
+}
+
+int mwi_owner_correct(mw_engine *e, mw_owner owner, mw_entry *entry,
+                      uint32_t *source, void *host) {
+  const mwi_stake *s;
   mw_value key;
+  uint32_t i;
+  *source = 0;
   if (!e->journal.mixed) return 1;
   if (field_of(e, owner, entry, &key, host) != MW_OK) return 1;
-  return stake_of(e, owner, entry, &key) != 0;
+  i = stake_of(e, owner, entry, &key);
+  if (i == 0) return 0;
+  s = stake_at(e, i);
+  if (s->seq == entry->seq) {
+    entry->type[MW_OLD] = s->type;
+    entry->value[MW_OLD] = s->old;
+    *source = s->source;
+    set_kind(entry);
+  }
+  return 1;
 }
 
 static int stake_range(mw_engine *e, mw_owner owner, void *host) {
@@ -504,18 +528,6 @@ const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
 /* {======================================================
 ** Delivery
 ** ======================================================= */
-
-/* Sets the kind of a plain write by its old and new value.  Returns 0 if the
-** write changes nothing. */
-static int set_kind(mw_entry *entry) {
-  int was = entry->type[MW_OLD] != MW_TABSENT;
-  int is = entry->type[MW_NOW] != MW_TABSENT;
-  if (entry->kind != MW_INSERT && entry->kind != MW_UPDATE &&
-      entry->kind != MW_DELETE)
-    return 1;
-  entry->kind = was ? (is ? MW_UPDATE : MW_DELETE) : MW_INSERT;
-  return was || is;
-}
 
 /* Delivers an entry of an owner, or of nobody (0).  The old value is what was
 ** delivered last of the field: that of the oldest stake in the field, if there

@@ -122,10 +122,11 @@ static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
 /* Are entries of the owner earlier than entries of the owner below? */
 MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
 
-/* Does the entry of an owner still count?  Not if a later write to the field is
-** final. */
-MWI_API int mwi_owner_has_entry(mw_engine *e, mw_owner owner,
-                                const mw_entry *entry, void *host);
+/* Sets the old value of a copy of an owner's entry to what the field would have
+** held without the writes that were taken back since; `*source` is as in
+** mw_restore.  Returns 0 if a later write to the field is final. */
+MWI_API int mwi_owner_correct(mw_engine *e, mw_owner owner, mw_entry *entry,
+                              uint32_t *source, void *host);
 
 /* A walk over the writes of all open owners, the last one first; in a mixed
 ** journal only over the oldest stake of each field.  To give each field the old

@@ -108,6 +108,29 @@ describe("mw.why", function()
     assert.equal(1, mw.why(t, "a").new)
   end)
 
+  for name, value in pairs { ["another value"] = 3, ["nil"] = {} } do
+    it("has the old value without what was taken back: " .. name, function()
+      if value ~= 3 then value = nil end
+      for _, with_outer in ipairs { true, false } do
+        local t = mw.track { a = 1 }
+        local r <close> = mw.recorder()
+        local _ <close> = with_outer and mw.begin() or nil
+        t.a = 2
+        local middle = mw.begin()
+        t.a = value
+        local inner <close> = mw.begin()
+        t.a = value
+        middle:rollback()
+        local e = r:why(t, "a")
+        assert.same({ true, 2, value },
+          { e.open, e.old, [3] = e.new })
+        assert.equal(value and "update" or "delete", e.kind)
+        inner:commit()
+        assert.equal(value, r:why(t, "a").new)
+      end
+    end)
+  end
+
   it("knows that somebody has written after an open transaction", function()
     local t = mw.track { a = 0 }
     local r <close> = mw.recorder()

@@ -102,8 +102,33 @@ static int see_through_functions(lua_State *L) {
   return 1;
 }
 
+/* see_through_restore(env, own, former): stores what stood in `env` under the
+** names of `own`.  In a plain table that needs neither memory nor a call. */
+static int see_through_restore(lua_State *L) {
+  int plain = !mwb_push_own(L, 1);
+  lua_settop(L, 3);
+  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_settop(L, 4)) {
+    lua_pushvalue(L, 4);
+    lua_rawget(L, 3); /* name, function, what stood there */
+    if (plain) {
+      lua_pushvalue(L, 4);
+      lua_insert(L, -2);
+      lua_rawset(L, 1);
+    } else {
+      lua_getfield(L, 2, "rawset");
+      lua_pushvalue(L, 1);
+      lua_pushvalue(L, 4);
+      lua_pushvalue(L, 6);
+      lua_call(L, 3, 0);
+    }
+  }
+  return 0;
+}
+
 void mwb_open_see_through(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"see_through_functions", see_through_functions}, {NULL, NULL}};
+      {"see_through_functions", see_through_functions},
+      {"see_through_restore", see_through_restore},
+      {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

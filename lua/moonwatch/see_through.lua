@@ -63,7 +63,8 @@ local function see_through(env)
   end
   local ok, err = pcall(put_in, self)
   if ok then return handle end
-  handle:cancel()
+  private.see_through_restore(env, own, self.former)
+  self.env = nil
   error(err, 0)
 end
 

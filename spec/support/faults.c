@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../../engine/bind/moonwatch_lua.h"
+#include "compiled.h"
 #include "heap.h"
 #include "host.h"
 
@@ -66,6 +67,12 @@ static void close_state(lua_State *L) {
   host_close();
 }
 
+static int do_file(lua_State *L, const char *path) {
+  lua_getglobal(L, "dofile");
+  lua_pushstring(L, path);
+  return lua_pcall(L, 1, LUA_MULTRET, 0);
+}
+
 /* A state with the table of scenarios at index 1. */
 static lua_State *new_state(heap *h, int generational) {
   lua_State *L;
@@ -75,7 +82,8 @@ static lua_State *new_state(heap *h, int generational) {
   luaL_openlibs(L);
   if (generational) lua_gc(L, LUA_GCGEN, 0, 0);
   preload(L);
-  if (luaL_dofile(L, "spec/support/scenarios.lua") != LUA_OK)
+  compiled_open(L);
+  if (do_file(L, "spec/support/scenarios.lua") != LUA_OK)
     printf("%s\n", lua_tostring(L, -1));
   return L;
 }
@@ -115,7 +123,7 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
   size_t refusals;
   lua_getfield(L, 1, scenario); /* so that its name is there already */
   if (!is_opening(scenario) &&
-      luaL_dofile(L, "spec/support/load_all.lua") != LUA_OK)
+      do_file(L, "spec/support/load_all.lua") != LUA_OK)
     snprintf(problem, size, "require: %s", lua_tostring(L, -1));
   lua_settop(L, 1);
   heap_set(&h, mode, n);
@@ -164,7 +172,7 @@ static void try_names(void) {
   heap h;
   lua_State *L = new_state(&h, 0);
   int i, n;
-  if (luaL_dofile(L, "spec/support/unreached.lua") != LUA_OK) abort();
+  if (do_file(L, "spec/support/unreached.lua") != LUA_OK) abort();
   lua_pushvalue(L, 1);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     report(0, "public functions", "all", lua_tostring(L, -1));

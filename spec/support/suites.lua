@@ -22,8 +22,9 @@ local function specs(mode, more)
     busted:format(os.getenv "PWD", more)
 end
 
--- Collections take long where many specs have run: a part of the specs each.
-local PARTS = 3
+-- Collections take long where many specs have run, and where specs are apart
+-- they cannot disturb each other: a program for a few files.
+local PARTS = 20
 
 local function add_parts(suites, name, command)
   local parts, n = {}, 0
@@ -32,9 +33,8 @@ local function add_parts(suites, name, command)
     n = n + 1
     table.insert(parts[n % PARTS + 1], path)
   end
-  for i, part in ipairs(parts) do
-    suites[#suites + 1] = { ("%s, %d"):format(name, i),
-      command .. " " .. table.concat(part, " ") }
+  for _, part in ipairs(parts) do
+    suites[#suites + 1] = { name, command .. " " .. table.concat(part, " ") }
   end
 end
 
@@ -86,17 +86,29 @@ if chosen then
   suites = list
 end
 
--- All suites run at the same time.
+-- As many suites run at the same time as there are processors; the output and
+-- the status of each go to a file of its own.
+local list = os.tmpname()
+local file = assert(io.open(list, "wb"))
 for _, suite in ipairs(suites) do
-  suite.pipe = assert(io.popen(suite[2] .. " 2>&1"))
+  suite.output = os.tmpname()
+  file:write(("{ %s; } >%s 2>&1 && echo done >>%s"):format(suite[2],
+    suite.output, suite.output), "\0")
 end
+file:close()
+os.execute("xargs -0 -n 1 -P $(getconf _NPROCESSORS_ONLN) sh -c <" .. list)
+os.remove(list)
 
--- Returns the output of a suite, and whether the suite succeeded.
+-- Returns what the suite printed, and whether the suite succeeded.
 local function finish(suite)
-  local output = suite.pipe:read "a"
-  return output, (suite.pipe:close()) or false
+  local output = io.open(suite.output, "rb"):read "a"
+  os.remove(suite.output)
+  local printed = output:match "^(.*)done\n$"
+  return printed or output, printed ~= nil
 end
 
+-- The suites of one name are counted together.
+local names, counts = {}, {}
 local passed, failed, skipped = 0, 0, 0
 for _, suite in ipairs(suites) do
   local output, ok = finish(suite)
@@ -104,8 +116,16 @@ for _, suite in ipairs(suites) do
   p, f, s = tonumber(p or 0), tonumber(f or 1), tonumber(s) or 0
   if not ok and f == 0 then f = 1 end
   if f > 0 then print(output) end
-  print(("%-24s %4d passed, %d failed"):format(suite[1], p, f))
+  local name = suite[1]
+  if not counts[name] then
+    names[#names + 1], counts[name] = name, { 0, 0 }
+  end
+  counts[name][1], counts[name][2] = counts[name][1] + p, counts[name][2] + f
   passed, failed, skipped = passed + p, failed + f, skipped + s
+end
+for _, name in ipairs(names) do
+  print(("%-24s %4d passed, %d failed"):format(name,
+    table.unpack(counts[name])))
 end
 local tail = skipped > 0 and (", %d skipped"):format(skipped) or ""
 print(("%d passed, %d failed%s"):format(passed, failed, tail))
