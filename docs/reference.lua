@@ -656,7 +656,7 @@ return {
     all operations or none; an operation on `""` makes another root. If an
     operation fails, returns nil, a message and its index. An operation costs
     its path, not the tables on it. A table in two places is changed once, and
-    refused if operations come to it by both.]] },
+    refused if operations come to it by both. A patch writes into no class.]] },
   { class = "moonwatch.Operation", [[One operation of a JSON patch.]],
     { "op: \"add\"|\"remove\"|\"replace\"|\"move\"|\"copy\"|\"test\"", [[What it
       does.]] },
@@ -671,8 +671,10 @@ return {
     what differs.]] },
   { "mw.patch_bytes(root: table, bytes: string) -> root?: table, message?: \z
       string", [[Performs effects that came as bytes, from `effects:to_bytes`.
-    Damaged bytes change nothing. A new object is made by the rule `new`, else
-    by `class:allocate()`, else with the metatable alone.]] },
+    Damaged bytes change nothing; no bytes write into a class or set another
+    metatable than that of a named class. A new object is made by the rule
+    `new`, else by `class:allocate()`, else with the metatable alone. If the
+    root is not tracked deeply, all below is walked once for classes.]] },
   { "mw.array<T: table>(t: T) -> t: T", [[Marks a table as JSON's array. Without
     a mark, an empty table is either, and the keys of others decide.]] },
   { "mw.object_like<T: table>(t: T) -> t: T", [[Marks a table as JSON's

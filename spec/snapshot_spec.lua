@@ -232,6 +232,19 @@ describe("a snapshot while transactions are open", function()
     assert.equal("a", texts[list])
   end)
 
+  it("restores into no class", function()
+    for _, tracked in ipairs { false, true } do
+      local Apart = { update = print }
+      local root = { class = Apart, unit = setmetatable({},
+        { __index = Apart }) }
+      if tracked then mw.track(root, { deep = true }) end
+      local bytes = mw.snapshot { class = { update = 1 } }
+      assert.equal(root, mw.restore(bytes, { into = root }))
+      assert.equal(print, Apart.update)
+      assert.equal(1, root.class.update)
+    end
+  end)
+
   it("is what a rollback of all leaves, whoever takes turns", function()
     local One, Two = class "snapshot.TurnOne", class "snapshot.TurnTwo"
     local function turns(n)

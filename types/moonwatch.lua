@@ -1572,7 +1572,8 @@ function mw.origin(name, fn, ...) end
 ---Performs a JSON patch (RFC 6902), all operations or none; an operation on
 ---`""` makes another root. If an operation fails, returns nil, a message and
 ---its index. An operation costs its path, not the tables on it. A table in two
----places is changed once, and refused if operations come to it by both.
+---places is changed once, and refused if operations come to it by both. A patch
+---writes into no class.
 ---@param root table
 ---@param operations moonwatch.Operation[]
 ---@return any root
@@ -1591,8 +1592,10 @@ function mw.patch(root, operations) end
 function mw.diff(a, b) end
 
 ---Performs effects that came as bytes, from `effects:to_bytes`. Damaged bytes
----change nothing. A new object is made by the rule `new`, else by
----`class:allocate()`, else with the metatable alone.
+---change nothing; no bytes write into a class or set another metatable than
+---that of a named class. A new object is made by the rule `new`, else by
+---`class:allocate()`, else with the metatable alone. If the root is not tracked
+---deeply, all below is walked once for classes.
 ---@param root table
 ---@param bytes string
 ---@return table? root

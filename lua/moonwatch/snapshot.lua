@@ -15,6 +15,7 @@ local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local recorded = require "moonwatch.effects.recorded"
 local same = require "moonwatch.same"
+local state = require "moonwatch.state"
 
 local private, raw = core.private, core.raw
 local metatable = private.metatable
@@ -153,6 +154,15 @@ function Merge:fits(new, live)
     not self.names[live] and kind_of(live) == kind_of(new)
 end
 
+-- Returns the field of a live object: nil for a class, which is no state.
+function Merge:field(live, key)
+  local value = live and rawget(raw(live), key)
+  if type(value) == "table" and not self.below(live, key, value) then
+    return nil
+  end
+  return value
+end
+
 -- Finds the live object for a new one, which is where `live` is.
 function Merge:pair(new, live)
   if self.live[new] ~= nil then return end
@@ -184,14 +194,14 @@ function Merge:find()
     local before = i
     while self.queue[i] do
       local new, live = self.queue[i][1], self.queue[i][2]
-      local theirs = type(live) == "table" and raw(live) or {}
+      local theirs = type(live) == "table" and live
       for _, key in ipairs(type(new) == "table" and keys_of(raw(new)) or {}) do
         local child = rawget(raw(new), key)
         if self:is_new(child) then
           if self:is_new(key) then
             later[#later + 1] = { key, child, theirs }
           else
-            self:pair(child, rawget(theirs, key))
+            self:pair(child, self:field(theirs, key))
           end
         end
       end
@@ -200,7 +210,7 @@ function Merge:find()
     for _, field in ipairs(later) do
       local key = self.live[field[1]]
       if key ~= nil then
-        self:pair(field[2], key and rawget(field[3], key))
+        self:pair(field[2], key and self:field(field[3], key))
       end
     end
   until i == before
@@ -322,7 +332,7 @@ function snapshot.restore(bytes, opts)
   local root = opts.into
   local merge = setmetatable({
     root = root, names = named.all(), enters = filter(root), states = states,
-    live = {}, taken = {}, queue = {}, writes = {},
+    below = state.below(root), live = {}, taken = {}, queue = {}, writes = {},
   }, Merge)
   local ok, done, problem = pcall(merge.plan, merge, new)
   if not ok then

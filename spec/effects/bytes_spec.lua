@@ -201,18 +201,25 @@ describe("the bytes of effects", function()
     Class.__index = Class
     local Middle = { name = "Middle", dictionary = {} }
     Middle.dictionary.__index = Middle.dictionary
+    local Apart, Base = {}, {} -- without metamethods
+    local Derived = setmetatable({}, { __index = Base })
+    Derived.__index = Derived
     local function root()
       return {
         unit = setmetatable({ x = 1 }, Class), Class = Class,
         other = setmetatable({ class = Middle }, Middle.dictionary),
+        Apart = Apart, objects = { setmetatable({}, { __index = Apart }) },
+        derived = setmetatable({ base = Base }, Derived),
       }
     end
     local function plain() return { Class = {}, other = { class = {
-      dictionary = {} } } } end
+      dictionary = {} } }, Apart = {}, derived = { base = {} } } end
     for _, write in ipairs {
       function(w) w.Class.update = 1 end,
       function(w) w.other.class.name = "x" end,
       function(w) w.other.class.dictionary.update = 1 end,
+      function(w) w.Apart.update = 1 end,
+      function(w) w.derived.base.update = 1 end,
     } do
       local world = plain()
       local bytes = assert(effects_of(world, write):to_bytes(world))
@@ -225,6 +232,7 @@ describe("the bytes of effects", function()
     end
     assert.is_nil(Class.update)
     assert.equal("Middle", Middle.name)
+    assert.same({ {}, {} }, { Apart, Base })
     mw.name_class("Class of bytes", Class)
     local bytes = with_header("\1\14Class of bytes\0\0\1\1\0\5\1x\2")
     assert.same({ nil, "bad effects: it writes to a class" },

@@ -426,6 +426,40 @@ describe("a patch of watched tables", function()
     assert.same({ list = { 2, 3 }, x = 2 }, root)
   end)
 
+  it("writes into no class", function()
+    local Class, Apart, Base = { update = 0 }, {}, {}
+    Class.__index = Class
+    local Derived = setmetatable({}, { __index = Base })
+    Derived.__index = Derived
+    local root = {
+      Class = Class, unit = setmetatable({ x = 1, class = Class }, Class),
+      apart = setmetatable({ own = Apart }, { __index = Apart }),
+      derived = setmetatable({ base = { Base, Derived } }, Derived),
+      plain = {},
+    }
+    for _ = 1, 2 do
+      for _, at in ipairs { "/Class", "/unit/class", "/apart/own" } do
+        assert.same({ nil, ("add '%s/y': '%s' is a class"):format(at, at), 2 },
+          { mw.patch(root, { { op = "add", path = "/plain/z", value = 1 },
+            { op = "add", path = at .. "/y", value = 1 } }) })
+        assert.is_nil((mw.patch(root, { { op = "move", from = "/unit/x",
+          path = at .. "/y" } })))
+      end
+      assert.is_nil((mw.patch(root, { { op = "remove",
+        path = "/Class/update" } })))
+      mw.track(root, { deep = true })
+    end
+    for i = 0, 1 do
+      assert.is_nil((mw.patch(root, { { op = "add",
+        path = ("/derived/base/%d/y"):format(i), value = 1 } })))
+    end
+    assert.same({ {}, {}, 0, 1 }, { Apart, Base, Class.update, root.unit.x })
+    assert.same({}, mw.plain(root.plain))
+    assert.equal(root, mw.patch(root, { { op = "add", path = "/unit/y",
+      value = 1 }, { op = "remove", path = "/unit/class" } }))
+    assert.equal(1, rawget(mw.raw(root.unit), "y"))
+  end)
+
   it("puts back even what the class would not take", function()
     local strict = { __newindex = function(_, key) error("no " .. key, 0) end }
     local root = setmetatable({ a = 1 }, strict)

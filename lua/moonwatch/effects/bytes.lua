@@ -28,9 +28,9 @@ local json = require "moonwatch.json"
 local make_script = require "moonwatch.effects.script"
 local named = require "moonwatch.policy.named"
 local policy = require "moonwatch.policy"
+local state = require "moonwatch.state"
 
 local private, raw = core.private, core.raw
-local enters = private.enters
 
 local bytes = {}
 
@@ -241,26 +241,6 @@ function Reader:named_class()
   return class
 end
 
-local METAMETHODS = {}
-for name in ([[add band bnot bor bxor call close concat div eq gc idiv index le
-  len lt metatable mod mode mul name newindex pairs pow shl shr sub tostring
-  unm]]):gmatch "%a+" do
-  METAMETHODS[#METAMETHODS + 1] = "__" .. name
-end
-
--- May bytes lead from a table to another one?  They may not if the other one is
--- a class, or if the policy says that it is no part of the state.
-local function is_below(root, parent, key, child)
-  if not enters(root, parent, key, child) or named.name(child) then
-    return false
-  end
-  local its = raw(child)
-  for _, name in ipairs(METAMETHODS) do
-    if rawget(its, name) ~= nil then return false end
-  end
-  return true
-end
-
 function Reader:place()
   local object = self.objects[0]
   for _ = 1, self:length(1) do
@@ -269,7 +249,7 @@ function Reader:place()
     if type(parent) == "table" then object = rawget(raw(parent), key)
     else object = nil end
     if type(object) == "table" and
-      not is_below(self.objects[0], parent, key, object) then
+      not self.is_state(parent, key, object) then
       object = nil
     end
     if object == nil then
@@ -353,9 +333,9 @@ local function open(text)
   return its
 end
 
-local function new_reader(root, its)
+local function new_reader(root, its, is_state)
   return setmetatable({ bytes = its, at = 1, objects = { [0] = root },
-    classes = {} }, Reader)
+    classes = {}, is_state = is_state }, Reader)
 end
 
 -- Returns an object of each class in a list that has one.
@@ -379,10 +359,10 @@ end
 -- so they are made when all has been read and found right; then all is read
 -- once more.
 local function read(root, text)
-  local its = open(text)
-  local writes, classes = new_reader(root, its):run()
+  local its, is_state = open(text), state.below(root)
+  local writes, classes = new_reader(root, its, is_state):run()
   if not classes then return writes end
-  return (new_reader(root, its):run(make_objects(classes)))
+  return (new_reader(root, its, is_state):run(make_objects(classes)))
 end
 
 -- }======================================================

@@ -16,6 +16,7 @@ local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 local draft = require "moonwatch.json.draft"
 local pointer = require "moonwatch.json.pointer"
+local state = require "moonwatch.state"
 
 local raw = core.raw
 
@@ -29,7 +30,7 @@ Document.__index = Document
 local function new_document(root)
   local store = draft()
   return setmetatable({ root = root, store = store, kinds = {}, places = {},
-    twice = {} }, Document), store
+    twice = {}, is_class = state.classes(root) }, Document), store
 end
 
 -- Returns the function by which the functions of json/init.lua read tables.
@@ -91,13 +92,18 @@ function Document:note(up, key, t)
 end
 
 -- Returns the table to whose member the steps lead, and the table's kind.  The
--- operation will write to that member.
+-- operation will write to that member, so the way leads to no class.
 function Document:parent(steps)
   local n, t = #steps, self.root
   for i = 1, n - 1 do
     local below, key = self:member(t, steps[i])
     if below == nil then return missing(steps, i) end
-    if type(below) == "table" then self:note(t, key, below) end
+    if type(below) == "table" then
+      if self.is_class(t, key, below) then
+        return nil, ("'%s' is a class"):format(pointer.text(steps, i))
+      end
+      self:note(t, key, below)
+    end
     t = below
   end
   local kind = type(t) == "table" and self:kind(t, steps[n])
