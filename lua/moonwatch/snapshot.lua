@@ -15,7 +15,7 @@ local path = require "moonwatch.path"
 local policy = require "moonwatch.policy"
 local recorded = require "moonwatch.effects.recorded"
 local same = require "moonwatch.same"
-local state = require "moonwatch.state"
+local state_below = require("moonwatch.state").below
 
 local private, raw = core.private, core.raw
 local metatable = private.metatable
@@ -332,7 +332,7 @@ function snapshot.restore(bytes, opts)
   local root = opts.into
   local merge = setmetatable({
     root = root, names = named.all(), enters = filter(root), states = states,
-    below = state.below(root), live = {}, taken = {}, queue = {}, writes = {},
+    below = state_below(root), live = {}, taken = {}, queue = {}, writes = {},
   }, Merge)
   local ok, done, problem = pcall(merge.plan, merge, new)
   if not ok then

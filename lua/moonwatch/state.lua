@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- Bytes and patches come from anywhere, and a write into a class would change
--- what the program does.  So the way to a table that they name leads to no class:
+-- what the program does.  So the ways that they name lead to no class:
 -- neither a class of an object below the root, nor a table that such a class
 -- inherits from, nor a named class, nor a table that has metamethods.
 
