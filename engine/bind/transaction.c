@@ -515,8 +515,8 @@ static mw_owner open_transaction(lua_State *L, mwb_state *s, int begun,
       lua_pushvalue(L, -3);
       lua_rawset(L, -3);
     }
+    lua_settop(L, top);
   }
-  lua_settop(L, top);
   if (options == 0) return owner;
   mwb_push_function(L, s, begin_parts);
   lua_pushinteger(L, (lua_Integer)owner);
@@ -683,6 +683,24 @@ static void stock_pages(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_fill_stock(L, s, n / MWI_READER_PAGE + 1);
 }
 
+/* Calls, with the effects at 5, those who want to know of them while the writes
+** can still be taken back: `keep` of the options, and the function at 2. */
+static void announce(lua_State *L, mwb_state *s, mw_owner owner, int plain) {
+  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
+    lua_pushvalue(L, 5);
+    if (mwb_call_quietly(L, s, 1) != LUA_OK) lua_error(L);
+  }
+  if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    lua_pushvalue(L, 4);
+    lua_pushvalue(L, 5);
+    lua_pushboolean(L, mw_owner_parent(s->engine, owner) != 0);
+    if (mwb_call_quietly(L, s, 4) != LUA_OK) lua_error(L);
+  }
+  lua_settop(L, 5);
+}
+
 /* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
 ** the function while the writes can still be taken back: see `run_done`. Raises
 ** what the function raises, or that there is no memory; then the transaction is
@@ -703,19 +721,8 @@ static int commit(lua_State *L) {
   } else {
     all = mwb_push_effects(L, s, owner); /* at 5 */
   }
-  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
-    lua_pushvalue(L, 5);
-    if (mwb_call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
-  }
-  if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, 3);
-    lua_pushvalue(L, 4);
-    lua_pushvalue(L, 5);
-    lua_pushboolean(L, mw_owner_parent(s->engine, owner) != 0);
-    if (mwb_call_quietly(L, s, 4) != LUA_OK) return lua_error(L);
-  }
-  lua_settop(L, 5);
+  if (transaction_of(s, owner)->extras || !lua_isnil(L, 2))
+    announce(L, s, owner, plain);
   parent = mw_owner_parent(s->engine, owner);
   freeze_views(L, s, owner, parent, all);
   handed = hand_calls(L, s, owner, parent);
@@ -933,8 +940,8 @@ static int begin(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h;
   int options = 0;
-  lua_settop(L, 1);
-  if (!lua_isnil(L, 1)) {
+  if (!lua_isnoneornil(L, 1)) {
+    lua_settop(L, 1);
     read_options(L, s, 1, "begin");
     options = 2;
   }
@@ -992,7 +999,6 @@ static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int done) {
 static int commit_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "commit");
-  lua_settop(L, 1);
   if (is_gone(L, s, h)) return 2;
   if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
   h->ended = 1;
