@@ -414,7 +414,7 @@ static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   fx = with_table(L, s, n);
   entries = mw_owner_entries(s->engine, owner, &now);
   if (now != n || s->engine->journal.seq != seq) return 0;
-  memcpy(fx->entries, entries, n * sizeof(*entries));
+  if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
   fx->n = n;
   fx->held.n = t->held.n;
   t->shared = 1;
