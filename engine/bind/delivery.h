@@ -62,7 +62,7 @@ static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
 #define MWB_PAGETIME (-1)
 
 /* reader.c: pushes an array of the entries of an open transaction, which is
-** taken back. */
+** taken back; its field `numbers` has their numbers as causes. */
 void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* Returns how many objects hierarchies have entered. */

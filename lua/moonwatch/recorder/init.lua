@@ -10,7 +10,7 @@ local core = require "moonwatch.core"
 local past = require "moonwatch.recorder.past"
 local taken = require "moonwatch.recorder.taken"
 
-require "moonwatch.recorder.text"
+local text = require "moonwatch.recorder.text"
 
 local private = core.private
 local now = private.now
@@ -21,7 +21,6 @@ local recorder = {}
 
 -- The running recorders by the number of their begin; all copies of this file
 -- share the table.  A recorder that the program has dropped leaves the table.
-private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 local running = private.recorders
 
 -- Returns the number of the recorder that was made last, or 0.
@@ -195,8 +194,10 @@ local function find_last(obj, key)
 end
 
 local function why(self, obj, key)
-  local open = not self.look and private.open_entry(obj, key)
-  if open then return open end
+  if not self.look then
+    local open, numbers = private.open_entry(obj, key)
+    if open then return text.knows(open, numbers) end
+  end
   local entry = self.look and find_kept(self, obj, key) or
     not self.look and find_last(obj, key) or nil
   if self.taken then
