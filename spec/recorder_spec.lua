@@ -485,6 +485,39 @@ describe("delivery", function()
   end)
 end)
 
+describe("a run of a history", function()
+  it("is a transaction with the run's label", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder { rolled_back = true }
+    local history = mw.history()
+    local special = mw.history { limit = 1, on_step = function() end }
+    history:run("plain", function()
+      t.x = 1
+      assert.equal("plain", r:why(t, "x").transaction)
+    end)
+    assert.equal("plain", r:why(t, "x").transaction)
+    history:run("tables", function() t.y = {} end)
+    assert.equal("tables", r:why(t, "y").transaction)
+    special:run("told", function(a, b) t.x, t.z = a, b end, 2, 3)
+    assert.same({ "told", 3 },
+      { r:why(t, "z").transaction, r:why(t, "z").new })
+    mw.transaction("outer", history.run, history, "inner",
+      function() t.x = 5 end)
+    assert.equal("outer", r:why(t, "x").transaction)
+    pcall(history.run, history, "failed", function()
+      t.x = 6
+      error "fails"
+    end)
+    assert.same({ "failed", 6 },
+      { r:why(t, "x").transaction, r:why(t, "x").new })
+    coroutine.wrap(function()
+      history:run("waiting", function() t.w = coroutine.yield(7) end)
+    end)()
+    assert.same({ "plain", "tables", "inner" }, history:labels())
+    assert.equal("inner", history:undo())
+  end)
+end)
+
 describe("what was rolled back", function()
   it("is kept for who wants it, where it happened", function()
     local t = mw.track { x = 0 }

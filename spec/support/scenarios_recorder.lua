@@ -90,6 +90,17 @@ function scenarios.recorded_transactions()
   end
 end
 
+function scenarios.recorded_runs()
+  look_back()
+  local mw = require "moonwatch"
+  local r = record(mw)
+  local t, history = mw.track { x = 0 }, mw.history()
+  whole(function() return t.x == 0 and r:len() + r:lost() == 0 end,
+    history.run, history, "label", function() t.x = 1 end)
+  check(t.x == 1 and r:len() + r:lost() == 1)
+  check(r:lost() > 0 or r:why(t, "x").transaction == "label")
+end
+
 function scenarios.recorded_rollbacks()
   look_back()
   local mw = require "moonwatch"
