@@ -30,16 +30,37 @@ local function last_number()
   return last
 end
 
--- The core asks for the names when a write comes and others execute than at the
--- last write.
-private.paths(function(coroutine)
-  local names
-  for hierarchy in next, private.hierarchies or {} do
-    local path = coroutine and private.path_of(hierarchy, coroutine) or
-      hierarchy:path()
-    names = names and table.move(path, 1, #path, #names + 1, names) or path
+-- Adds names and their orders, which ascend, to those of `all`.
+local function merge(all, names, orders)
+  local i, j, merged = 1, 1, { {}, {} }
+  while all[1][i] or names[j] do
+    local first = not names[j] or all[1][i] and all[2][i] < orders[j]
+    local n = #merged[1] + 1
+    merged[1][n] = first and all[1][i] or names[j]
+    merged[2][n] = first and all[2][i] or orders[j]
+    if first then i = i + 1 else j = j + 1 end
   end
-  return names or {}
+  return merged
+end
+
+-- The core asks for the names when a write comes and others execute than at the
+-- last write; the second result are the numbers of their entering, if wanted.
+private.paths(function(coroutine, ordered)
+  local hierarchies = private.hierarchies or {}
+  local first = next(hierarchies)
+  ordered = ordered or first and next(hierarchies, first)
+  local all = { {}, ordered and {} }
+  for _, engine in next, hierarchies do
+    local names, orders
+    if coroutine then
+      names, orders = engine.path_of(coroutine, ordered)
+    else
+      names, orders = engine.path(ordered)
+    end
+    all = all[1][1] and names[1] and merge(all, names, orders) or
+      names[1] and { names, orders } or all
+  end
+  return all[1], all[2]
 end)
 
 -- {======================================================
