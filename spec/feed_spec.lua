@@ -943,6 +943,26 @@ describe("a feed since a number", function()
   end)
 end)
 
+describe("a look of a feed below a root", function()
+  it("lets the collector run where there is nothing to look at", function()
+    local root = mw.track({ its = {} }, { deep = true })
+    local feed <close> = mw.feed { root = root }
+    for _, method in ipairs { "read", "changes" } do
+      root.its.x = method
+      assert.equal(1, count(feed[method](feed)))
+      -- Writes when it is collected, if it can be in a look.
+      setmetatable({}, { __gc = function() root.its.y = method end })
+      local n = 0
+      for _ = 1, 100000 do
+        for _ in feed[method](feed) do n = n + 1 end
+        if n > 0 then break end
+      end
+      assert.equal(1, n)
+      assert.equal(method, root.its.y)
+    end
+  end)
+end)
+
 describe("misuse of a feed", function()
   it("is told", function()
     misuse("bad argument #1 to 'feed' (table expected, got number)", mw.feed, 1)

@@ -760,30 +760,6 @@ static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
   if (has_root) mwi_outline_settle(e, o);
 }
 
-/* look(feed, squashed) -> iterator */
-static int look(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  int squashed = lua_toboolean(L, 2);
-  uint64_t first, end;
-  looking w;
-  do {
-    memset(&w, 0, sizeof(w));
-    w.L = L;
-    w.s = s;
-    w.f = f;
-    lua_settop(L, FEED);
-    first = mw_reader_next(s->engine, f->id);
-    end = mw_delivery_last(s->engine) + 1;
-    prepare(&w, first, end, squashed);
-    if (f->id == 0) return luaL_error(L, "the feed is closed");
-  } while (mw_reader_next(s->engine, f->id) != first ||
-           mw_delivery_last(s->engine) + 1 != end);
-  look_at(&w, first, end, squashed);
-  lua_settop(L, ITERATOR);
-  return 1;
-}
-
 /* Calls a function with the feed at 1 and a value, while no finaliser runs, for
 ** a finaliser might write.  Returns its result. */
 static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
@@ -799,6 +775,49 @@ static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
   f->busy = 0;
   return (status == LUA_OK) ? 1 : lua_error(L);
+}
+
+/* Has a look nothing to look at? */
+static int is_idle(const mwb_feed *f) {
+  const mw_engine *e = f->s->engine;
+  const mwi_outline *o = &f->outline;
+  return mw_reader_next(e, f->id) > mw_delivery_last(e) &&
+         (f->root == MW_NONE ||
+          (o->root != 0 && o->doubt == 0 && o->scan == 0 && o->came == 0 &&
+           f->lost == mw_reader_lost(e, f->id)));
+}
+
+/* look(feed, squashed) -> iterator.  Where there is nothing to look at, the
+** collector may run. */
+static int look(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
+  int squashed = lua_toboolean(L, 2);
+  uint64_t first, end;
+  looking w;
+  if (f->root != MW_NONE && !f->busy && !is_idle(f))
+    return call_alone(L, f, look, squashed);
+  do {
+    memset(&w, 0, sizeof(w));
+    w.L = L;
+    w.s = s;
+    w.f = f;
+    lua_settop(L, FEED);
+    first = mw_reader_next(s->engine, f->id);
+    end = mw_delivery_last(s->engine) + 1;
+    prepare(&w, first, end, squashed);
+    if (f->id == 0) return luaL_error(L, "the feed is closed");
+  } while (mw_reader_next(s->engine, f->id) != first ||
+           mw_delivery_last(s->engine) + 1 != end);
+  if (!is_idle(f)) {
+    if (f->root != MW_NONE && !f->busy) /* a finaliser has written */
+      return call_alone(L, f, look, squashed);
+    look_at(&w, first, end, squashed);
+  } else if (squashed) {
+    fill_changes(&w); /* there are none */
+  }
+  lua_settop(L, ITERATOR);
+  return 1;
 }
 
 /* }====================================================== */
@@ -819,7 +838,7 @@ static mwb_feed *check_feed(lua_State *L, const char *name) {
 
 static int take_look(lua_State *L, const char *name, int squashed) {
   mwb_feed *f = check_feed(L, name);
-  if (f->root != MW_NONE) return call_alone(L, f, look, squashed);
+  if (f->busy) return luaL_error(L, "the feed is being read");
   lua_pushboolean(L, squashed);
   return look(L);
 }
