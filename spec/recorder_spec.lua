@@ -2,6 +2,7 @@ local attempt_growth = require "spec.support.growth"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local shell = require "spec.support.shell"
 local support = require "support"
 
 -- Returns the entries as one text: "x:1>2", with R for what was taken back.
@@ -482,6 +483,33 @@ describe("delivery", function()
       copy[e.key] = e.new
     end
     assert.same(mw.plain(t), copy)
+  end)
+end)
+
+describe("the place of an entry", function()
+  it("is the program's, whatever of the library was used before", function()
+    shell.with_directory(function(path)
+      local file <close> = assert(io.open(path .. "/a.lua", "w"))
+      file:write [[
+        local mw = require "moonwatch"
+        local object, state = io.tmpfile(), 0
+        local class = getmetatable(object)
+        class.__index.add = function(_, n) state = state + n end
+        mw.name_class("State", class, { mutators = { "add" },
+          snapshot = function() return { state } end,
+          restore = function(_, its) state = its[1] end })
+        local recorder = mw.recorder { where = true }
+        mw.track(object)
+        object:add(5)
+        local t = mw.track { x = 1 }
+        mw.patch(t, { { op = "replace", path = "/x", value = 2 } })
+        for entry in recorder:entries() do print(entry.where) end
+      ]]
+      file:close()
+      local output = shell.run("%s %s/a.lua", os.getenv "LUA" or "lua", path)
+      assert.equal(path .. "/a.lua:10 " .. path .. "/a.lua:12 ",
+        (output:gsub("\n", " ")))
+    end)
   end)
 end)
 
