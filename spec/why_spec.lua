@@ -246,6 +246,24 @@ describe("mw.why", function()
 end)
 
 describe("a cause", function()
+  it("of a redo is the undo's write, also where a memo asks for causes",
+    function()
+      local t = mw.track {}
+      local memo = mw.memo(function() return t.x end, t)
+      memo()
+      local r <close> = mw.recorder()
+      local history = mw.history()
+      history:run("step", function() t.x, t.y = 1, 2 end)
+      for _ = 1, 2 do
+        history:undo()
+        local undone = { r:why(t, "x").seq, r:why(t, "y").seq }
+        memo()
+        history:redo()
+        assert.same(undone, { r:why(t, "x").because, r:why(t, "y").because })
+        memo()
+      end
+    end)
+
   it("is the write whose guard made the write", function()
     local a, b, c = mw.track {}, mw.track {}, mw.track {}
     mw.watch(a, function(_, _, _, new) b.x = new end, { once = false })
