@@ -712,7 +712,8 @@ return {
 { page = "feeds", title = "Feeds",
   { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, \z
       message?: string", [[Returns a feed, which gives what changes from now on;
-    with `since`, nil and a message if not all entries since are kept.]] },
+    with `since`, nil and a message if not all entries since are kept, or if
+    something below the root was not tracked all the time.]] },
   { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
     keeps.]],
     { "root?: table", [[Only what is below this table, which the feed tracks

@@ -33,6 +33,7 @@ int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes) {
   part->all = all;
   fresh = (mwi_hierarchy *)mwi_new(e, sizeof(mwi_hierarchy));
   if (fresh == NULL) return MW_NOMEM;
+  fresh->orders = &part->orders;
   if (i == part->n) part->n++;
   part->all[i] = fresh;
   *scopes = i;

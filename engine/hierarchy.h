@@ -26,11 +26,12 @@ typedef struct mwi_hierarchy {
   mwi_column stacks; /* by the slot of the thread */
   mwi_column names;  /* by the slot of the object */
   size_t frames;     /* in all stacks */
-  uint64_t orders;   /* how often objects have been entered */
+  uint64_t *orders;  /* that of all hierarchies */
 } mwi_hierarchy;
 
 typedef struct mwi_hierarchies {
   mwi_hierarchy **all; /* NULL for a closed hierarchy */
+  uint64_t orders;     /* how often objects have been entered, in all */
   uint32_t n, size;
 } mwi_hierarchies;
 
@@ -92,7 +93,7 @@ static inline void mwi_hierarchy_push(mwi_hierarchy *h, mwi_stack *stack,
   frame->obj = obj;
   frame->name = name;
   frame->note = 0;
-  frame->order = ++h->orders;
+  frame->order = ++*h->orders;
   frame->way = (below ^ obj) * 0x9E3779B97F4A7C15u;
   frame->way ^= frame->way >> 32;
   frame->before = element->at;

@@ -279,6 +279,23 @@ if ... == "wrap" then coroutine.wrap(os.exit)(4) end
       text)
   end)
 
+  it("tells causes of what a script that failed wrote", function()
+    local output, errors, status = run({ ["a.lua"] = [[
+      local mw = require "moonwatch"
+      unit = { hp = 5 }
+      mw.watch(unit, function(_, _, _, new) unit.dead = new < 1 end,
+        { key = "hp", once = false, phase = "after" })
+      unit.hp = 0
+      error "no"
+    ]] }, "run --transaction --why unit.dead a.lua")
+    assert.equal("dead of unit: nil -> true, a.lua:3, rolled back\n" ..
+      "  because hp of unit: 5 -> 0, a.lua:5, rolled back\n", output)
+    assert.matches("a.lua:6: no", errors)
+    assert.matches("\nmoonwatch: a.lua:3: attempt to index a nil value",
+      errors) -- of the guard, which hears of the rollback
+    assert.equal(1, status)
+  end)
+
   it("tells causes, scopes, origins and transactions of the script", function()
     local text = run({ ["a.lua"] = [[
       local mw = require "moonwatch"

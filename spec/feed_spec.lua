@@ -850,6 +850,82 @@ describe("a feed since a number", function()
     assert.truthy(second)
   end)
 
+  -- Returns what `mw.feed` says of a root that was not tracked since `seq`.
+  local function untracked(seq)
+    return { nil, ("the root was not tracked all the time since %d")
+      :format(seq) }
+  end
+
+  it("is nil where the root was not tracked all the time", function()
+    local other <close> = mw.feed()
+    local o, root = mw.track {}, { list = { { x = 1 } } }
+    o.a = 1
+    local _, seq = mw.snapshot(root)
+    root.list[1].x = 2
+    assert.same(untracked(seq), { mw.feed { root = root, since = seq } })
+    assert.is_nil(getmetatable(root))
+    mw.track(root, { deep = true })
+    assert.same(untracked(seq), { mw.feed { root = root, since = seq } })
+    o.a = 2
+    _, seq = mw.snapshot(root)
+    mw.untrack(root)
+    root.list[1].x = 3
+    mw.track(root, { deep = true })
+    o.a = 3
+    assert.same(untracked(seq), { mw.feed { root = root, since = seq } })
+    _, seq = mw.snapshot(root)
+    root.list[1].x = 4
+    local late <close> = assert(mw.feed { root = root, since = seq })
+    assert.equal(1, count(late:changes()))
+    assert.truthy(other)
+  end)
+
+  it("is nil where something below was not tracked all the time", function()
+    local other <close> = mw.feed()
+    local root = mw.track { its = { x = 1 } }
+    root.a = 1
+    local _, seq = mw.snapshot(root)
+    root.its.x = 2
+    root.a = 2
+    assert.same(untracked(seq), { mw.feed { root = root, since = seq } })
+    mw.track(root, { deep = true })
+    assert.same(untracked(seq), { mw.feed { root = root, since = seq } })
+    assert.truthy(other)
+  end)
+
+  it("is nil where the root came below a tracked one since", function()
+    local world = mw.track({}, { deep = true })
+    local other <close> = mw.feed { root = world }
+    local root = { x = 1 }
+    local _, seq = mw.snapshot(root)
+    root.x = 2
+    world.root = root
+    assert.same(untracked(seq), { mw.feed { root = root, since = seq } })
+    assert.truthy(other)
+  end)
+
+  it("goes on below a root that is part of a tracked one", function()
+    local world = mw.track({ units = { { hp = 1 } } }, { deep = true })
+    local other <close> = mw.feed { root = world }
+    local _, seq = mw.snapshot(world.units)
+    world.units[2] = { hp = 2 }
+    world.units[1], world.units[2] = world.units[2], world.units[1]
+    local late <close> = assert(mw.feed { root = world.units, since = seq })
+    assert.equal(4, count(late:changes()))
+    assert.truthy(other)
+  end)
+
+  it("goes on at the number of a snapshot of what is tracked", function()
+    local other <close> = mw.feed()
+    local root = { its = {} }
+    local _, first = mw.snapshot(root)
+    mw.track(root, { deep = true })
+    local _, seq = mw.snapshot(root)
+    assert.equal(first, seq)
+    local late <close> = assert(mw.feed { root = root, since = seq })
+    assert.truthy(other and late)
+  end)
+
   it("tells of a table that was moved since, and of its fields", function()
     local root = mw.track({ a = { its = { x = 1 } }, b = {} }, { deep = true })
     local early <close> = mw.feed { root = root }
@@ -864,6 +940,26 @@ describe("a feed since a number", function()
     assert.same({ "a.its:its>nil delete", "b.its:nil>its attach",
       "its.x:nil>1 insert" }, sorted(list_of(late:changes(), name)))
     assert.equal(2, count(early:changes()))
+  end)
+end)
+
+describe("a look of a feed below a root", function()
+  it("lets the collector run where there is nothing to look at", function()
+    local root = mw.track({ its = {} }, { deep = true })
+    local feed <close> = mw.feed { root = root }
+    for _, method in ipairs { "read", "changes" } do
+      root.its.x = method
+      assert.equal(1, count(feed[method](feed)))
+      -- Writes when it is collected, if it can be in a look.
+      setmetatable({}, { __gc = function() root.its.y = method end })
+      local n = 0
+      for _ = 1, 100000 do
+        for _ in feed[method](feed) do n = n + 1 end
+        if n > 0 then break end
+      end
+      assert.equal(1, n)
+      assert.equal(method, root.its.y)
+    end
   end)
 end)
 

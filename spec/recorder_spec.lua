@@ -2,6 +2,7 @@ local attempt_growth = require "spec.support.growth"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local shell = require "spec.support.shell"
 local support = require "support"
 
 -- Returns the entries as one text: "x:1>2", with R for what was taken back.
@@ -482,6 +483,200 @@ describe("delivery", function()
       copy[e.key] = e.new
     end
     assert.same(mw.plain(t), copy)
+  end)
+end)
+
+describe("the place of an entry", function()
+  it("is the program's, whatever of the library was used before", function()
+    shell.with_directory(function(path)
+      local file <close> = assert(io.open(path .. "/a.lua", "w"))
+      file:write [[
+        local mw = require "moonwatch"
+        local object, state = io.tmpfile(), 0
+        local class = getmetatable(object)
+        class.__index.add = function(_, n) state = state + n end
+        mw.name_class("State", class, { mutators = { "add" },
+          snapshot = function() return { state } end,
+          restore = function(_, its) state = its[1] end })
+        local recorder = mw.recorder { where = true }
+        mw.track(object)
+        object:add(5)
+        local t = mw.track { x = 1 }
+        mw.patch(t, { { op = "replace", path = "/x", value = 2 } })
+        for entry in recorder:entries() do print(entry.where) end
+      ]]
+      file:close()
+      local output = shell.run("%s %s/a.lua", os.getenv "LUA" or "lua", path)
+      assert.equal(path .. "/a.lua:10 " .. path .. "/a.lua:12 ",
+        (output:gsub("\n", " ")))
+    end)
+  end)
+end)
+
+describe("the scopes of an entry", function()
+  -- Returns a class with a name, whose objects it makes.
+  local function named(name)
+    local class = { __name = name }
+    return function(object) return setmetatable(object or {}, class) end
+  end
+
+  -- Returns the scopes of a write now.
+  local function scopes(recorder, object)
+    object.x = (object.x or 0) + 1
+    local its = recorder:why(object, "x").scope
+    return its and table.concat(its, " > ")
+  end
+
+  it("are those of all hierarchies and of mw.timed, as they began", function()
+    local o, new, object = mw.track {}, named "Level", named("Other")()
+    local level = new { its = new() }
+    local r <close> = mw.recorder()
+    local former = mw.timing(true)
+    local h, other = mw.hierarchy {}, mw.hierarchy {}
+    do
+      local _ <close> = mw.timed "first"
+      h:enter(level)
+      local _ <close> = mw.timed "second"
+      other:enter(object)
+      h:enter(level.its)
+      local _ <close> = mw.timed "third"
+      assert.equal("first > Level > second > Other > Level.its > third",
+        scopes(r, o))
+      other:close()
+      other, object = nil, nil -- luacheck: ignore
+      collectgarbage()
+      collectgarbage()
+      assert.equal("first > Level > second > Level.its > third", scopes(r, o))
+      h:leave(level.its)
+      assert.equal("first > Level > second > third", scopes(r, o))
+      h:leave(level)
+      assert.equal("first > second > third", scopes(r, o))
+    end
+    mw.timing(former)
+    assert.is_nil(scopes(r, o))
+  end)
+
+  it("are named as at the write", function()
+    local new, o = named "Root", mw.track {}
+    local root = new { list = { new(), new() } }
+    local a, b = root.list[1], root.list[2]
+    local r <close> = mw.recorder()
+    local h = mw.hierarchy {}
+    local function names()
+      local list = {}
+      for i, its in ipairs { a, b, a } do
+        h:enter(root)
+        h:enter(its)
+        list[i] = scopes(r, o):match "> (.*)"
+        h:leave(its)
+        h:leave(root)
+      end
+      assert.equal(list[1], list[3])
+      return list[1] .. " " .. list[2]
+    end
+    assert.equal("Root.list.1 Root.list.2", names())
+    root.list[1], root.list[2] = b, a
+    assert.equal("Root.list.2 Root.list.1", names())
+    root.list, root.units = nil, root.list
+    assert.equal("Root.units.2 Root.units.1", names())
+    table.insert(root.units, 1, new())
+    assert.equal("Root.units.3 Root.units.2", names())
+    root.x = table.remove(root.units)
+    assert.equal("Root.x Root.units.2", names())
+    h:close()
+    h = mw.hierarchy {
+      class_name = function() return "other" end,
+      name = function(parent, key) return parent .. "/" .. tostring(key) end,
+    }
+    assert.equal("other/x other/units.2", names())
+  end)
+
+  it("have the epoch and origin of the write", function()
+    local new, o = named "Root", mw.track {}
+    local root, h = new { its = new() }, mw.hierarchy {}
+    local r <close> = mw.recorder()
+    local clock = mw.clock()
+    for i = 1, 6 do
+      if i % 2 == 0 then clock:advance() end
+      local origin <close> = mw.origin(i < 4 and "one" or "two")
+      h:enter(root)
+      h:enter(root.its)
+      assert.equal("Root > Root.its", scopes(r, o))
+      h:leave(root.its)
+      h:leave(root)
+      local e = r:why(o, "x")
+      assert.same({ clock:now(), i < 4 and "one" or "two" },
+        { e.epoch, e.origin })
+      assert.truthy(origin)
+    end
+  end)
+
+  it("of a pass backward are what it visits", function()
+    local new = named "Root"
+    local root, h = mw.track(new { a = new(), b = new() }, { deep = true }),
+      mw.hierarchy {}
+    h:record(true)
+    for _, its in ipairs { root.a, root.b } do
+      h:enter(root)
+      h:enter(its)
+      h:leave(its)
+      h:leave(root)
+    end
+    local r <close> = mw.recorder()
+    local list = {}
+    h:backward(function(object) list[#list + 1] = scopes(r, object) end)
+    assert.same({ "Root", "Root > Root.b", "Root", "Root > Root.a" }, list)
+    assert.is_nil(scopes(r, root))
+  end)
+
+  it("are those of the coroutine that waits for one without", function()
+    local new, o, h = named "Root", mw.track {}, mw.hierarchy {}
+    local root = new { its = new() }
+    local r <close> = mw.recorder()
+    local co = coroutine.wrap(function()
+      while true do coroutine.yield(scopes(r, o)) end
+    end)
+    h:enter(root)
+    assert.same({ "Root", "Root" }, { co(), co() })
+    h:enter(root.its)
+    assert.equal("Root > Root.its", co())
+    h:leave(root.its)
+    assert.equal("Root", co())
+    h:leave(root)
+    assert.is_nil(co())
+  end)
+end)
+
+describe("a run of a history", function()
+  it("is a transaction with the run's label", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder { rolled_back = true }
+    local history = mw.history()
+    local special = mw.history { limit = 1, on_step = function() end }
+    history:run("plain", function()
+      t.x = 1
+      assert.equal("plain", r:why(t, "x").transaction)
+    end)
+    assert.equal("plain", r:why(t, "x").transaction)
+    history:run("tables", function() t.y = {} end)
+    assert.equal("tables", r:why(t, "y").transaction)
+    special:run("told", function(a, b) t.x, t.z = a, b end, 2, 3)
+    assert.same({ "told", 3 },
+      { r:why(t, "z").transaction, r:why(t, "z").new })
+    mw.transaction("outer", history.run, history, "inner",
+      function() t.x = 5 end)
+    assert.equal("outer", r:why(t, "x").transaction)
+    pcall(history.run, history, "failed", function()
+      t.x = 6
+      error "fails"
+    end)
+    assert.same({ "failed", 6 },
+      { r:why(t, "x").transaction, r:why(t, "x").new })
+    coroutine.wrap(function()
+      history:run("waiting", function() t.w = coroutine.yield(7) end)
+    end)()
+    assert.same({ "plain", "tables", "inner" }, history:labels())
+    assert.equal("inner", history:undo())
   end)
 end)
 

@@ -184,12 +184,86 @@ describe("mw.why", function()
     assert.is_nil(mw.why(t, "a"))
   end)
 
+  it("says why of what is open, and of what failed", function()
+    local a, b, c = mw.track {}, mw.track {}, mw.track {}
+    for from, to in pairs { [a] = b, [b] = c } do
+      mw.watch(from, function(_, _, _, new, kind)
+        if kind ~= "rollback" then to.x = new end
+      end, { once = false, phase = "after", key = "x" })
+    end
+    local r <close> = mw.recorder { rolled_back = true }
+    -- Returns the lines without names of objects, which have numbers.
+    local function said(e) return (tostring(e):gsub("table#%d+", "t")) end
+    local outer = mw.begin()
+    a.x = 1
+    local e = r:why(c, "x")
+    assert.is_nil(e.because)
+    assert.equal("x of t: nil -> 1, transaction N, not committed yet\n" ..
+      "  because x of t: nil -> 1, transaction N, not committed yet\n" ..
+      "  because x of t: nil -> 1, transaction N, not committed yet",
+      (said(e):gsub("transaction %d+", "transaction N")))
+    local ok = mw.transaction(function()
+      b.x = 2
+      error "fails"
+    end)
+    assert.is_false(ok)
+    outer:commit()
+    assert.matches("^x of t: nil %-> 1, [^\n]*\n  because [^\n]*\n  because ",
+      said(r:why(c, "x")))
+    local undone = mw.begin "undone"
+    a.x = 3
+    local late = r:why(c, "x")
+    undone:rollback()
+    for _, of in ipairs { late, r:why(c, "x") } do
+      assert.matches("\n  because x of t: 1 %-> 3, transaction \"undone\", " ..
+        "rolled back\n  because x of t: 1 %-> 3, transaction \"undone\", " ..
+        "rolled back$", said(of))
+    end
+    local failed = r:why(c, "x")
+    assert.is_true(failed.rolled_back)
+    r:stop()
+    assert.matches("\n  because .*\n  because ", said(failed))
+  end)
+
+  it("says why of what failed within what stays", function()
+    local a, b = mw.track {}, mw.track {}
+    local r <close> = mw.recorder { rolled_back = true }
+    mw.watch(a, function()
+      mw.transaction(function()
+        b.x = 1
+        error "fails"
+      end)
+    end, { once = false, phase = "after", key = "x" })
+    a.x = 1
+    local e = r:why(b, "x")
+    assert.is_true(e.rolled_back)
+    assert.matches("\n  because x of table#%d+: nil %-> 1$", tostring(e))
+  end)
+
   it("is misused with a colon", function()
     misuse("calling 'why' with a colon (use a dot: mw.why)", mw.why, mw, {}, 1)
   end)
 end)
 
 describe("a cause", function()
+  it("of a redo is the undo's write, also where a memo asks for causes",
+    function()
+      local t = mw.track {}
+      local memo = mw.memo(function() return t.x end, t)
+      memo()
+      local r <close> = mw.recorder()
+      local history = mw.history()
+      history:run("step", function() t.x, t.y = 1, 2 end)
+      for _ = 1, 2 do
+        history:undo()
+        local undone = { r:why(t, "x").seq, r:why(t, "y").seq }
+        memo()
+        history:redo()
+        assert.same(undone, { r:why(t, "x").because, r:why(t, "y").because })
+        memo()
+      end
+    end)
+
   it("is the write whose guard made the write", function()
     local a, b, c = mw.track {}, mw.track {}, mw.track {}
     mw.watch(a, function(_, _, _, new) b.x = new end, { once = false })

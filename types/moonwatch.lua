@@ -1644,7 +1644,8 @@ function mw.restore(bytes, opts) end
 function mw.hash(root) end
 
 ---Returns a feed, which gives what changes from now on; with `since`, nil and a
----message if not all entries since are kept.
+---message if not all entries since are kept, or if something below the root was
+---not tracked all the time.
 ---@param opts? moonwatch.FeedOptions
 ---@return moonwatch.Feed? feed
 ---@return string? message

@@ -184,6 +184,7 @@ enum {
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
+  MWB_SCOPED,     /* contexts with scopes, of lately: see delivery.c, */
   MWB_PATHS,      /* the function that returns the paths of hierarchies, */
   MWB_WRITERS,    /* what last writers hold: see writers.c */
   MWB_STOCK,      /* tables for pages and contexts, */
@@ -251,9 +252,14 @@ typedef struct mwb_state {
   int readers_place;           /* in the registry */
   uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
   mwb_context context;
+  uint32_t n_scoped; /* how many contexts MWB_SCOPED has */
+  uint64_t renames;  /* moves when a name that was given may be another */
   mwb_taken taken;
   uint32_t origins;   /* the number of open origins */
   mwb_feed *feeds;    /* the open feeds with a root */
+  mwi_column heard;   /* by slot: from which entry on an object is a base, */
+  uint64_t unheard;   /* and below which number no object is: see feed.c, */
+  uint64_t hearings;  /* the number of tables that began to be intercepted */
   uint32_t wheres;    /* the number of readers that want places, */
   uint32_t scoped;    /* and of those that want scopes */
   uint32_t keepers;   /* and of those that ask for last writers, */

@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "hierarchy.h"
 #include "identity.h"
 #include "lane.h"
 #include "origin.h"
@@ -179,15 +180,6 @@ void mwb_forget(void *ud, uint64_t seq) {
 /* The context of an entry is a table with `epoch`, `origin`, `scope` and, in
 ** delivered entries, `transaction`.  Entries that have the same share one. */
 
-uint64_t mwb_entered(const mwb_state *s) {
-  const mwi_hierarchies *all = &s->engine->scope;
-  uint64_t n = 0;
-  uint32_t i;
-  for (i = 0; i < all->n; i++)
-    if (all->all[i] != NULL) n += all->all[i]->orders;
-  return n;
-}
-
 /* Returns the number of objects that are entered now. */
 static uint64_t count_frames(const mwb_state *s) {
   const mwi_hierarchies *all = &s->engine->scope;
@@ -198,29 +190,13 @@ static uint64_t count_frames(const mwb_state *s) {
   return n;
 }
 
-/* Returns the frames of a coroutine, if one hierarchy has any, and how many
-** objects the others have entered. */
-static const mw_frame *find_frames(lua_State *L, mwb_state *s, uint32_t *n,
-                                   uint64_t *others) {
-  const mwi_hierarchies *all = &s->engine->scope;
-  const mw_frame *frames = NULL;
+/* Returns the handle of a coroutine, or MW_NONE. */
+static mw_handle thread_of(lua_State *of, mwb_state *s) {
   mw_handle thread;
-  uint32_t i, its;
-  *n = 0;
-  lua_pushthread(L);
-  thread = mwb_handle_of(L, s, lua_gettop(L));
-  lua_pop(L, 1);
-  for (i = 0; i < all->n; i++) {
-    const mw_frame *found;
-    if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
-    found = mw_hierarchy_stack(s->engine, i, thread, &its);
-    if (its == 0) continue;
-    *n = (frames == NULL) ? its : 0;
-    if (frames != NULL) return NULL;
-    frames = found;
-    *others = mwb_entered(s) - all->all[i]->orders;
-  }
-  return frames;
+  lua_pushthread(of);
+  thread = mwb_handle_of(of, s, lua_gettop(of));
+  lua_pop(of, 1);
+  return thread;
 }
 
 /* Has the coroutine scopes of its own? */
@@ -231,57 +207,180 @@ static int has_scopes(lua_State *of, mwb_state *s) {
   if (!lua_checkstack(of, LUA_MINSTACK)) return 0;
   if (mwb_outermost_scope(of, s) != NULL) return 1;
   if (count_frames(s) == 0) return 0;
-  lua_pushthread(of);
-  thread = mwb_handle_of(of, s, lua_gettop(of));
-  lua_pop(of, 1);
+  thread = thread_of(of, s);
   for (i = 0; n == 0 && i < all->n; i++)
     if (all->all[i] != NULL) mw_hierarchy_stack(s->engine, i, thread, &n);
   return n > 0;
 }
 
-/* Pushes the names of the scopes, the outermost first: those of mw.timed stand
-** among those of the hierarchy by the time of their begin.  A coroutine without
-** scopes has those of the nearest one that waits for it. */
-static void push_scopes(lua_State *L, mwb_state *s) {
-  const mwb_scope *timed;
-  const mw_frame *frames;
-  lua_State *of = L;
-  lua_Integer i, n, to = 0;
-  uint32_t n_frames = 0, at = 0;
-  uint64_t others = 0;
-  mwb_push(L, s, MWB_PATHS);
-  lua_pushnil(L);
-  if (L != s->main && !has_scopes(L, s)) {
-    of = mwb_push_nearest(L, s, has_scopes);
-    if (of != NULL) lua_replace(L, -2);
+static uint64_t mix(uint64_t key, uint64_t n) {
+  key = (key ^ n) * UINT64_C(0x9E3779B97F4A7C15);
+  return key ^ key >> 32;
+}
+
+/* Mixes the scopes of mw.timed, and how many of `n` frames are outside. */
+static uint64_t mix_timed(uint64_t key, const mwb_scope *timed,
+                          const mw_frame *frames, uint32_t n) {
+  uint32_t at = 0;
+  for (; timed != NULL; timed = mwb_inner_scope(timed)) {
+    size_t len;
+    const char *name = mwb_scope_name(timed, &len);
+    while (at < n && frames[at].order <= mwb_scope_entered(timed)) at++;
+    key = mix(mix(key, at), len);
+    while (len > 0) key = mix(key, (unsigned char)name[--len]);
   }
-  if (of == NULL || lua_isnil(L, -2) || count_frames(s) == 0) {
-    lua_pop(L, 2);
-    lua_newtable(L);
-  } else {
-    lua_call(L, 1, 1);
+  return key;
+}
+
+/* Returns a number that tells the scopes of a coroutine from all others, or 0:
+** what a frame is called may have to be looked for, and scopes of several
+** hierarchies have no such number. */
+static uint64_t key_of_scopes(lua_State *of, mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  const mw_frame *frames = NULL;
+  mw_handle thread = thread_of(of, s);
+  uint64_t key = mix(1, s->renames);
+  uint32_t i, n = 0;
+  for (i = 0; i < all->n; i++) {
+    const mw_frame *found;
+    uint32_t its;
+    if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
+    found = mw_hierarchy_stack(s->engine, i, thread, &its);
+    if (its == 0) continue;
+    if (n > 0) return 0;
+    frames = found;
+    n = its;
+    key = mix(key, i);
   }
-  timed = (of == NULL) ? NULL : mwb_outermost_scope(of, s);
-  if (timed == NULL) return;
-  n = (lua_Integer)lua_rawlen(L, -1);
-  frames = find_frames(of, s, &n_frames, &others);
+  for (i = 0; i < n; i++) {
+    if (frames[i].name == 0 || (frames[i].name & UNSURE)) return 0;
+    key = mix(mix(key, frames[i].obj), frames[i].name);
+  }
+  return mix_timed(key, mwb_outermost_scope(of, s), frames, n) | 1;
+}
+
+/* Replaces the names on the top, and the orders of their entering below, by the
+** names with those of mw.timed in between. */
+static void add_timed(lua_State *L, const mwb_scope *timed) {
+  int orders = lua_gettop(L);
+  lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, orders), to = 0;
   lua_newtable(L);
-  for (i = 1; i <= n || timed != NULL;) {
+  while (i <= n || timed != NULL) {
     size_t len;
     const char *name;
-    while (at < n_frames && timed != NULL &&
-           frames[at].order + others <= mwb_scope_entered(timed))
-      at++; /* the frames outside of the scope */
-    if (i <= n && (timed == NULL || n_frames != n || i <= at)) {
-      lua_rawgeti(L, -2, i++);
+    lua_rawgeti(L, orders, i);
+    if (i <= n && (timed == NULL || (uint64_t)lua_tointeger(L, -1) <=
+                                        mwb_scope_entered(timed))) {
+      lua_rawgeti(L, orders - 1, i++);
     } else {
       name = mwb_scope_name(timed, &len);
       lua_pushlstring(L, name, len);
       timed = mwb_inner_scope(timed);
     }
-    lua_rawseti(L, -2, ++to);
+    lua_rawseti(L, orders + 1, ++to);
+    lua_settop(L, orders + 1);
   }
-  lua_replace(L, -2);
+  lua_replace(L, orders - 1);
+  lua_settop(L, orders - 1);
+}
+
+/* Pushes the coroutine whose scopes a write has, or nil for the running one,
+** and returns that coroutine; or returns NULL.  A coroutine without scopes has
+** those of the nearest one that waits for it. */
+static lua_State *push_scoped(lua_State *L, mwb_state *s) {
+  lua_State *of = L;
+  lua_pushnil(L);
+  if (L == s->main || has_scopes(L, s)) return of;
+  of = mwb_push_nearest(L, s, has_scopes);
+  if (of != NULL) lua_replace(L, -2);
+  return of;
+}
+
+/* Replaces what `push_scoped` has pushed by the names of the scopes, the
+** outermost first. */
+static void find_scopes(lua_State *L, lua_State *of, mwb_state *s) {
+  const mwb_scope *timed = mwb_outermost_scope(of, s);
+  mwb_push(L, s, MWB_PATHS);
+  lua_insert(L, -2);
+  lua_pushboolean(L, timed != NULL);
+  lua_call(L, 2, 2);
+  timed = mwb_outermost_scope(of, s);
+  if (timed != NULL && lua_istable(L, -1))
+    add_timed(L, timed);
+  else
+    lua_pop(L, 1);
+}
+
+/* The contexts that are kept, at most. */
+#define KEPT 8192
+
+/* Keeps the context on the top, with the key of its scopes. */
+static void keep_context(lua_State *L, mwb_state *s, uint64_t key) {
+  mwb_push(L, s, MWB_SCOPED);
+  if (lua_isnil(L, -1) || s->n_scoped >= KEPT) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    mwb_keep(L, s, MWB_SCOPED);
+    s->n_scoped = 0;
+  }
+  s->n_scoped += lua_rawgeti(L, -1, (lua_Integer)key) == LUA_TNIL;
+  lua_pushvalue(L, -3);
+  lua_rawseti(L, -3, (lua_Integer)key);
+  lua_pop(L, 2);
+}
+
+/* Pushes the last context with the scopes of a key, or nil. */
+static void push_kept(lua_State *L, const mwb_state *s, uint64_t key) {
+  mwb_push(L, s, MWB_SCOPED);
+  if (key == 0 || lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  } else {
+    lua_rawgeti(L, -1, (lua_Integer)key);
+    lua_replace(L, -2);
+  }
+}
+
+/* Is a context that has the scopes of now kept, and of this epoch and origin?
+** If so, it is the context again. */
+static int reuse_context(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L), same = 0;
+  lua_State *of = push_scoped(L, s);
+  push_kept(L, s, (of == NULL) ? 0 : key_of_scopes(of, s));
+  if (lua_istable(L, -1)) {
+    lua_getfield(L, -1, "epoch");
+    lua_getfield(L, -2, "origin");
+    mwb_push_origin(L, s, L);
+    same = lua_tointeger(L, -3) == mw_clock_now(s->engine, MW_CLOCK) &&
+           lua_rawequal(L, -1, -2);
+    lua_settop(L, top + 2);
+  }
+  if (same) mwb_keep(L, s, MWB_CONTEXT);
+  lua_settop(L, top);
+  return same;
+}
+
+/* Sets the scopes of the context on the top. */
+static void add_scopes(lua_State *L, mwb_state *s) {
+  int context = lua_gettop(L);
+  lua_State *of = push_scoped(L, s);
+  uint64_t key;
+  if (of != NULL) {
+    push_kept(L, s, key_of_scopes(of, s));
+    if (lua_istable(L, -1)) {
+      lua_getfield(L, -1, "scope");
+    } else {
+      lua_settop(L, context + 1);
+      find_scopes(L, of, s);
+      if (lua_rawlen(L, -1) == 0) lua_pushnil(L);
+    }
+    lua_setfield(L, context, "scope");
+    lua_settop(L, context);
+    key = key_of_scopes(of, s);
+    if (key != 0) keep_context(L, s, key);
+  }
+  lua_settop(L, context);
 }
 
 /* make_context(state, coroutine) */
@@ -293,13 +392,7 @@ static int make_context(lua_State *L) {
   lua_setfield(L, -2, "epoch");
   mwb_push_origin(L, s, of);
   lua_setfield(L, -2, "origin");
-  if (s->scoped > 0) {
-    push_scopes(L, s);
-    if (lua_rawlen(L, -1) > 0)
-      lua_setfield(L, -2, "scope");
-    else
-      lua_pop(L, 1);
-  }
+  if (s->scoped > 0) add_scopes(L, s);
   mwb_keep(L, s, MWB_CONTEXT);
   return 0;
 }
@@ -315,7 +408,8 @@ static int is_present(lua_State *L, mwb_state *s) {
   const mwb_context *its = &s->context;
   return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
          (s->scoped == 0 ||
-          (its->entered == mwb_entered(s) && its->frames == count_frames(s) &&
+          (its->entered == s->engine->scope.orders &&
+           its->frames == count_frames(s) &&
            (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
          (s->origins == 0 || L == s->main || mwb_has_origin(L, s));
 }
@@ -324,13 +418,17 @@ static int is_present(lua_State *L, mwb_state *s) {
 ** have no context.  Finalisers run unless `quickly`. */
 static void renew_context(lua_State *L, mwb_state *s, int quickly) {
   mwb_context *its = &s->context;
-  int status;
-  s->making = 1;
+  int status, reused;
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  its->of = NULL;
+  reused = s->scoped > 0 && reuse_context(L, s);
   its->of = L;
   its->id = 0;
   its->epoch = mw_clock_now(s->engine, MW_CLOCK);
-  its->entered = mwb_entered(s);
+  its->entered = s->engine->scope.orders;
   its->frames = count_frames(s);
+  if (reused) return;
+  s->making = 1;
   lua_pushcfunction(L, make_context);
   lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, L);

@@ -62,11 +62,8 @@ static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
 #define MWB_PAGETIME (-1)
 
 /* reader.c: pushes an array of the entries of an open transaction, which is
-** taken back. */
+** taken back; its field `numbers` has their numbers as causes. */
 void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner);
-
-/* Returns how many objects hierarchies have entered. */
-uint64_t mwb_entered(const mwb_state *s);
 
 /* Pushes the held values of the page with the entry `seq`, or nil. */
 void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq);

@@ -28,6 +28,14 @@
 ** that it was not intercepted for some time, may have been written unseen: when
 ** it comes back, it is known no longer, see `mwb_feeds_doubt`.
 **
+** A feed that begins at an earlier number N trusts what the program has known
+** since then, so each object that has a way since then must have been
+** intercepted all the time.  Therefore the state has a column of numbers: an
+** object is a base for feeds since N if its number is N or less.  The number is
+** that of the last entry when the object began to be intercepted; or of the
+** next entry when that ended, and when a snapshot of the object, as a root, had
+** tables that nobody intercepted.  A later snapshot makes the object a base.
+**
 ** A step may fail, for a policy's functions are called and memory is needed; so
 ** the reader goes on, and the outline is settled, when all else is done.  A
 ** feed that has lost entries, and one that begins at an earlier number, makes
@@ -113,6 +121,43 @@ typedef struct looking {
   uint32_t n_items, size_items;
   uint32_t n_told;
 } looking;
+
+/* {======================================================
+** Bases
+** ======================================================= */
+
+#define HEARD_PAGE (MWI_PAGE * sizeof(uint64_t))
+
+/* Gives an object a number, unless it has a greater one.  The number that a
+** dead object has left is low enough for the next object in the slot.  Without
+** readers no number is good later. */
+static void raise_base(mwb_state *s, mw_handle h, uint64_t number) {
+  uint64_t *page;
+  if (s->engine->reader.open == 0) return;
+  page =
+      (uint64_t *)mwi_column_need(s->engine, &s->heard, mw_slot(h), HEARD_PAGE);
+  if (page == NULL)
+    s->unheard = number;
+  else if (page[mw_slot(h) % MWI_PAGE] < number)
+    page[mw_slot(h) % MWI_PAGE] = number;
+}
+
+/* Is each member of the outline a base for a feed since the number `since`? */
+static int are_bases(const mwb_feed *f, uint64_t since) {
+  const mwb_state *s = f->s;
+  const mwi_outline *o = &f->outline;
+  uint32_t i, m;
+  if (since < s->unheard) return 0;
+  for (i = 0; i < o->n_heads; i++)
+    for (m = o->heads[i]; m != 0; m = mwi_member_at(o, m)->chain) {
+      uint32_t slot = mw_slot(mwi_member_at(o, m)->obj);
+      const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, slot);
+      if (page != NULL && page[slot % MWI_PAGE] > since) return 0;
+    }
+  return 1;
+}
+
+/* }====================================================== */
 
 /* {======================================================
 ** Squashing
@@ -715,30 +760,6 @@ static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
   if (has_root) mwi_outline_settle(e, o);
 }
 
-/* look(feed, squashed) -> iterator */
-static int look(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  int squashed = lua_toboolean(L, 2);
-  uint64_t first, end;
-  looking w;
-  do {
-    memset(&w, 0, sizeof(w));
-    w.L = L;
-    w.s = s;
-    w.f = f;
-    lua_settop(L, FEED);
-    first = mw_reader_next(s->engine, f->id);
-    end = mw_delivery_last(s->engine) + 1;
-    prepare(&w, first, end, squashed);
-    if (f->id == 0) return luaL_error(L, "the feed is closed");
-  } while (mw_reader_next(s->engine, f->id) != first ||
-           mw_delivery_last(s->engine) + 1 != end);
-  look_at(&w, first, end, squashed);
-  lua_settop(L, ITERATOR);
-  return 1;
-}
-
 /* Calls a function with the feed at 1 and a value, while no finaliser runs, for
 ** a finaliser might write.  Returns its result. */
 static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
@@ -754,6 +775,49 @@ static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
   f->busy = 0;
   return (status == LUA_OK) ? 1 : lua_error(L);
+}
+
+/* Has a look nothing to look at? */
+static int is_idle(const mwb_feed *f) {
+  const mw_engine *e = f->s->engine;
+  const mwi_outline *o = &f->outline;
+  return mw_reader_next(e, f->id) > mw_delivery_last(e) &&
+         (f->root == MW_NONE ||
+          (o->root != 0 && o->doubt == 0 && o->scan == 0 && o->came == 0 &&
+           f->lost == mw_reader_lost(e, f->id)));
+}
+
+/* look(feed, squashed) -> iterator.  Where there is nothing to look at, the
+** collector may run. */
+static int look(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
+  int squashed = lua_toboolean(L, 2);
+  uint64_t first, end;
+  looking w;
+  if (f->root != MW_NONE && !f->busy && !is_idle(f))
+    return call_alone(L, f, look, squashed);
+  do {
+    memset(&w, 0, sizeof(w));
+    w.L = L;
+    w.s = s;
+    w.f = f;
+    lua_settop(L, FEED);
+    first = mw_reader_next(s->engine, f->id);
+    end = mw_delivery_last(s->engine) + 1;
+    prepare(&w, first, end, squashed);
+    if (f->id == 0) return luaL_error(L, "the feed is closed");
+  } while (mw_reader_next(s->engine, f->id) != first ||
+           mw_delivery_last(s->engine) + 1 != end);
+  if (!is_idle(f)) {
+    if (f->root != MW_NONE && !f->busy) /* a finaliser has written */
+      return call_alone(L, f, look, squashed);
+    look_at(&w, first, end, squashed);
+  } else if (squashed) {
+    fill_changes(&w); /* there are none */
+  }
+  lua_settop(L, ITERATOR);
+  return 1;
 }
 
 /* }====================================================== */
@@ -774,7 +838,7 @@ static mwb_feed *check_feed(lua_State *L, const char *name) {
 
 static int take_look(lua_State *L, const char *name, int squashed) {
   mwb_feed *f = check_feed(L, name);
-  if (f->root != MW_NONE) return call_alone(L, f, look, squashed);
+  if (f->busy) return luaL_error(L, "the feed is being read");
   lua_pushboolean(L, squashed);
   return look(L);
 }
@@ -821,12 +885,39 @@ static mwb_feed *feed_of(const mwb_state *s, mw_handle h) {
 
 void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
   mwb_feed *f;
+  uint64_t last = mw_delivery_last(s->engine);
   for (f = s->feeds; f != NULL; f = f->next)
     mwi_outline_doubt(s->engine, &f->outline, h);
+  s->hearings++;
+  raise_base(s, h, last);
+}
+
+void mwb_feeds_miss(mwb_state *s, mw_handle h) {
+  raise_base(s, h, mw_delivery_last(s->engine) + 1);
+}
+
+void mwb_feeds_see(mwb_state *s, mw_handle h) {
+  uint64_t last = mw_delivery_last(s->engine);
+  uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
+  if (page != NULL && page[mw_slot(h) % MWI_PAGE] > last)
+    page[mw_slot(h) % MWI_PAGE] = last;
+}
+
+/* miss(root): a snapshot was taken of a root and of tables that nobody
+** intercepts */
+static int miss(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  if (s->engine->reader.open == 0) return 0;
+  mwb_feeds_miss(s, mwb_identify(L, s, "snapshot", 1, 1));
+  return 0;
+}
+
+void mwb_free_hearings(mwb_state *s) {
+  mwi_column_drop(s->engine, &s->heard, HEARD_PAGE);
 }
 
 size_t mwb_feeds_bytes(const mwb_state *s) {
-  size_t bytes = 0;
+  size_t bytes = mwi_column_bytes(&s->heard, HEARD_PAGE);
   const mwb_feed *f;
   for (f = s->feeds; f != NULL; f = f->next)
     bytes += mwi_outline_bytes(&f->outline);
@@ -933,10 +1024,14 @@ static int begin(lua_State *L) {
   return 0;
 }
 
-/* start(feed): what opening a feed with a root does with the root */
+/* start(feed, since) -> whether the root is a base for a feed since a number:
+** what opening a feed with a root does with the root */
 static int start(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mwb_state *s = f->s;
+  uint64_t since = (uint64_t)lua_tointeger(L, 2), hearings = s->hearings;
+  int is_late = !lua_isnil(L, 2), is_base;
+  lua_settop(L, FEED);
   lua_getiuservalue(L, FEED, OF_ROOT);
   f->root = mwb_identify(L, s, "feed", 2, 1);
   f->before = tracked_how(s, f->root);
@@ -949,11 +1044,30 @@ static int start(lua_State *L) {
   f->next = s->feeds;
   s->feeds = f;
   lua_settop(L, FEED);
-  return call_alone(L, f, begin, 0);
+  is_base = !is_late || s->hearings == hearings;
+  call_alone(L, f, begin, 0);
+  lua_pushboolean(L, is_base && (!is_late || are_bases(f, since)));
+  return 1;
 }
 
-/* open_feed(capacity, root, origin, since) -> feed, or nil if not all entries
-** since are kept */
+/* Opens the feed at 1, which has a root, since the number at 2.  Returns
+** whether the root is a base for such a feed; if not, the feed is closed. */
+static int open_root(lua_State *L, const mwb_state *s) {
+  int status;
+  mwb_push_function(L, s, start);
+  lua_pushvalue(L, FEED);
+  lua_pushvalue(L, 2);
+  status = lua_pcall(L, 2, 1, 0);
+  if (status == LUA_OK && lua_toboolean(L, -1)) return 1;
+  lua_replace(L, 2);
+  lua_settop(L, 2);
+  close_feed(L);
+  lua_settop(L, 2);
+  return (status == LUA_OK) ? 0 : lua_error(L);
+}
+
+/* open_feed(capacity, root, origin, since) -> feed; or nil if not all entries
+** since are kept, and whether they are, but not all that was written */
 static int open_feed(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer capacity = lua_tointeger(L, 1), since = lua_tointeger(L, 4);
@@ -980,25 +1094,21 @@ static int open_feed(lua_State *L) {
     close_feed(L);
     return 0;
   }
-  if (lua_isnil(L, 2)) {
-    lua_settop(L, FEED);
-    return 1;
-  }
-  mwb_push_function(L, s, start);
-  lua_pushvalue(L, FEED);
-  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+  if (!lua_isnil(L, 2)) {
     lua_replace(L, 2);
-    lua_settop(L, 2);
-    close_feed(L);
-    lua_settop(L, 2);
-    return lua_error(L);
+    if (!open_root(L, s)) {
+      lua_pushnil(L);
+      lua_pushboolean(L, 1);
+      return 2;
+    }
   }
   lua_settop(L, FEED);
   return 1;
 }
 
 void mwb_open_feeds(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open_feed", open_feed}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"open_feed", open_feed}, {"miss", miss}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"read", feed_read}, {"changes", feed_changes}, {"lost", feed_lost},
       {"seq", feed_seq},   {"pending", feed_pending}, {"close", feed_close},

@@ -15,8 +15,17 @@
 ** recorded. */
 void mwb_feeds_doubt(mwb_state *s, mw_handle h);
 
+/* A table is intercepted no longer. */
+void mwb_feeds_miss(mwb_state *s, mw_handle h);
+
+/* A snapshot has what a table, which is intercepted, holds. */
+void mwb_feeds_see(mwb_state *s, mw_handle h);
+
 /* Returns how many bytes the feeds have allocated. */
 size_t mwb_feeds_bytes(const mwb_state *s);
+
+/* Frees what the state has. */
+void mwb_free_hearings(mwb_state *s);
 
 /* The program tracks a table, deeply or not. */
 void mwb_feeds_claim(const mwb_state *s, mw_handle h, int deep);

@@ -575,40 +575,72 @@ static int current(lua_State *L) {
   return 3;
 }
 
-/* path() -> names of all that executes, the outermost first */
-static int path(lua_State *L) {
-  mwb_hierarchy *d = data_of(L);
-  mwi_stack *stack = mwb_stack_of(L, d);
-  const mwb_pass *pass = mwb_push_pass(L);
-  uint32_t i = 0, n = 0;
-  lua_newtable(L);
-  if (pass != NULL) {
-    n = mwb_add_path(L, d, pass);
-    i = mwb_pass_first(pass);
-  }
+/* Appends the names of the frames from number `i` on to the array on the top,
+** which has `n`.  With the place of another array in `orders`, appends there
+** the numbers of the frames' entering. */
+static void add_frames(lua_State *L, mwb_hierarchy *d, mwi_stack *stack,
+                       uint32_t i, uint32_t n, int orders) {
   for (; i < stack->n; i++) {
     push_frame_text(L, d, stack, i + 1);
     lua_rawseti(L, -2, ++n);
+    if (orders == 0) continue;
+    lua_pushinteger(L, (lua_Integer)stack->frames[i].order);
+    lua_rawseti(L, orders, n);
   }
-  return 1;
 }
 
-/* path_of(coroutine) -> names of all that executes there */
+/* Pushes a new array if the value at `index` is true.  Returns its place, or
+** 0. */
+static int push_orders(lua_State *L, int index) {
+  if (!lua_toboolean(L, index)) return 0;
+  lua_newtable(L);
+  return lua_gettop(L);
+}
+
+/* path(wants orders) -> names of all that executes, the outermost first, and
+** perhaps the numbers of their entering; what a pass visits has that of the
+** pass's begin */
+static int path(lua_State *L) {
+  mwb_hierarchy *d = data_of(L);
+  mwi_stack *stack = mwb_stack_of(L, d);
+  const mwb_pass *pass;
+  uint32_t i = 0, n = 0, first = 0;
+  int orders;
+  lua_settop(L, 1);
+  orders = push_orders(L, 1);
+  pass = mwb_push_pass(L);
+  lua_newtable(L);
+  if (pass != NULL) {
+    n = mwb_add_path(L, d, pass);
+    first = mwb_pass_first(pass);
+  }
+  for (; orders != 0 && i < n; i++) {
+    lua_pushinteger(L, (lua_Integer)mwb_pass_order(pass));
+    lua_rawseti(L, orders, i + 1);
+  }
+  add_frames(L, d, stack, first, n, orders);
+  if (orders == 0) return 1;
+  lua_pushvalue(L, orders);
+  return 2;
+}
+
+/* path_of(coroutine, wants orders) -> the same of all that executes there */
 static int path_of(lua_State *L) {
   mwb_hierarchy *d = data_of(L);
   mw_engine *e = mwb_engine_of(d);
   mw_handle thread = mwb_handle_of(L, d->data.state, 1);
-  mwi_stack *stack;
-  uint32_t i, n;
+  mwi_stack *stack = NULL;
+  uint32_t n;
+  int orders;
+  lua_settop(L, 2);
+  orders = push_orders(L, 2);
   lua_newtable(L);
   mw_hierarchy_stack(e, d->number, thread, &n);
-  if (n == 0) return 1;
-  stack = mwi_hierarchy_need(e, d->number, thread);
-  for (i = 0; stack != NULL && i < stack->n; i++) {
-    push_frame_text(L, d, stack, i + 1);
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
+  if (n > 0) stack = mwi_hierarchy_need(e, d->number, thread);
+  if (stack != NULL) add_frames(L, d, stack, 0, 0, orders);
+  if (orders == 0) return 1;
+  lua_pushvalue(L, orders);
+  return 2;
 }
 
 /* is_reverse() -> is the running coroutine in a pass? */
@@ -819,6 +851,7 @@ static mwb_hierarchy *new_data(lua_State *L, mwb_state *s) {
   d->data.state = s;
   d->data.self = lua_topointer(L, 1);
   d->epoch = 1;
+  d->data.state->renames++;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_data);
   lua_setfield(L, -2, "__gc");

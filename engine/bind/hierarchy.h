@@ -342,6 +342,9 @@ uint32_t mwb_add_path(lua_State *L, mwb_hierarchy *d, const mwb_pass *pass);
 ** pass. */
 uint32_t mwb_pass_first(const mwb_pass *pass);
 
+/* Returns the number of the last entering before the pass. */
+uint64_t mwb_pass_order(const mwb_pass *pass);
+
 /* }====================================================== */
 
 /* Warns of the error of a hook that is on the top. */

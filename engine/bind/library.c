@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "feed.h"
 #include "hash.h"
 #include "host.h"
 #include "identity.h"
@@ -239,6 +240,7 @@ static int close_state(lua_State *L) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
     mwb_close_transactions(s);
     mwb_close_hashes(s);
+    mwb_free_hearings(s);
   }
   if (!s->is_attached) mw_engine_close(s->engine);
   s->engine = NULL;

@@ -204,7 +204,10 @@ void mwb_give_name(lua_State *L, mwb_hierarchy *d, mwb_site *place,
       (former != name || text != 0))
     free_root(L, d, place);
   if (text != 0) fix_text(L, d, place, name, text);
-  if (former != name || text != 0) d->epoch += place->is_parent;
+  if (former != name || text != 0) {
+    d->epoch += place->is_parent;
+    d->data.state->renames += former != 0 || place->is_parent;
+  }
   if (former != name) {
     unlink_name(d, place, name);
     mwb_name_at(d, name)->next = place->first;

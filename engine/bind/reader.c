@@ -392,6 +392,12 @@ static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   lua_setmetatable(L, at);
 }
 
+/* Pushes an integer of two numbers: as a cause, and of the entry's cause. */
+static void push_numbers(lua_State *L, const mw_entry *entry) {
+  uint64_t numbers = (uint64_t)mwi_number_of(entry->seq) << 32 | entry->cause;
+  lua_pushinteger(L, (lua_Integer)numbers);
+}
+
 static int index_entry(lua_State *L) {
   lua_settop(L, 2);
   if (!fill_entry(L, mwb_state_of(L))) return 0;
@@ -521,9 +527,9 @@ static void find_open(lua_State *L, mwb_state *s, mw_handle h,
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
-** transaction has, or nil: nobody has made a final write since.  A write of nil
-** to the absent field is that entry if the write that had deleted the field was
-** taken back. */
+** transaction has, and its numbers as causes; or nil: nobody has made a final
+** write since.  A write of nil to the absent field is that entry if the write
+** that had deleted the field was taken back. */
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);
@@ -545,13 +551,45 @@ static int open_entry(lua_State *L) {
   }
   lua_pushboolean(L, 1);
   lua_setfield(L, -2, "open");
-  return 1;
+  push_numbers(L, &last.entry);
+  return 2;
+}
+
+/* caused_by(number) -> the number of the delivered entry with this number as a
+** cause; or nil, the entry of an open transaction, and its numbers */
+static int caused_by(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  uint32_t number = (uint32_t)lua_tointeger(L, 1);
+  uint64_t seq = mw_delivery_of(s->engine, number, mw_delivery_last(s->engine));
+  mw_owner owner;
+  if (seq != 0) {
+    lua_pushinteger(L, (lua_Integer)seq);
+    return 1;
+  }
+  for (owner = 1; owner <= s->engine->journal.n_owners; owner++) {
+    size_t i, n = 0;
+    const mw_entry *entries = NULL;
+    if (s->engine->journal.owners[owner].log != 0)
+      entries = mw_owner_entries(s->engine, owner, &n);
+    for (i = 0; i < n; i++)
+      if (mwi_number_of(entries[i].seq) == number) {
+        mw_entry entry = entries[i];
+        lua_pushnil(L);
+        push_owned(L, s, owner, &entry, 0);
+        lua_pushboolean(L, 1);
+        lua_setfield(L, -2, "open");
+        push_numbers(L, &entry);
+        return 3;
+      }
+  }
+  return 0;
 }
 
 void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_Integer count = 0;
   size_t i, n;
   const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
+  lua_createtable(L, (int)n, 1);
   lua_createtable(L, (int)n, 0);
   for (i = 0; i < n; i++) {
     mw_entry entry;
@@ -563,8 +601,11 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
     push_owned(L, s, owner, &entry, 0);
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "rolled_back");
-    lua_rawseti(L, -2, ++count);
+    lua_rawseti(L, -3, ++count);
+    push_numbers(L, &entry);
+    lua_rawseti(L, -2, count);
   }
+  lua_setfield(L, -2, "numbers");
 }
 
 /* entry_since(time) -> number of an entry, so that all entries before are older
@@ -601,7 +642,7 @@ static int set_paths(lua_State *L) {
 }
 
 /* keep_taken(function or nil): the function is called with the entries of each
-** transaction that is taken back */
+** transaction that is taken back; `numbers` has their numbers as causes */
 static int keep_taken(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
@@ -613,23 +654,16 @@ static int keep_taken(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_readers(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open_reader", open_reader},
-                                       {"close_reader", close_reader},
-                                       {"reader_state", reader_state},
-                                       {"seek_reader", seek_reader},
-                                       {"delivered", delivered},
-                                       {"look", make_look},
-                                       {"look_entries", look_entries},
-                                       {"look_entry", look_entry},
-                                       {"entry_text", entry_text},
-                                       {"is_entry", is_entry},
-                                       {"find_entry", find_entry},
-                                       {"open_entry", open_entry},
-                                       {"entry_since", entry_since},
-                                       {"keep_taken", keep_taken},
-                                       {"paths", set_paths},
-                                       {"delivered_now", delivered_now},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"open_reader", open_reader},     {"close_reader", close_reader},
+      {"reader_state", reader_state},   {"seek_reader", seek_reader},
+      {"delivered", delivered},         {"look", make_look},
+      {"look_entries", look_entries},   {"look_entry", look_entry},
+      {"entry_text", entry_text},       {"is_entry", is_entry},
+      {"find_entry", find_entry},       {"open_entry", open_entry},
+      {"caused_by", caused_by},         {"entry_since", entry_since},
+      {"keep_taken", keep_taken},       {"paths", set_paths},
+      {"delivered_now", delivered_now}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
   static const luaL_Reg entry[] = {{"__index", index_entry},
                                    {"__newindex", set_entry},

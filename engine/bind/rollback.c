@@ -696,6 +696,17 @@ static int undo_writes(lua_State *L) {
   return 2;
 }
 
+/* Returns the number, as a cause, of the last entry that was appended: it was
+** given before the entry if somebody asked for it then. */
+static uint32_t last_number(lua_State *L, mwb_state *s) {
+  mw_owner owner = mwb_owner_of(L, s);
+  const mw_entry *entries = NULL;
+  size_t n = 0;
+  if (owner != 0) entries = mw_owner_entries(s->engine, owner, &n);
+  return (n > 0) ? mw_entry_number(&entries[n - 1])
+                 : (uint32_t)s->engine->journal.seq;
+}
+
 /* Restores what an entry of the effects at KEPT has changed, because of that
 ** entry.  Pushes an error.  The effects know the number of the restoring write,
 ** which is the cause if they are done again. */
@@ -712,7 +723,7 @@ static int undo_entry(lua_State *L, mwb_state *s, size_t i) {
   s->given = 0;
   if (status != LUA_OK || fx->is_view) return status;
   if (s->engine->journal.seq == seq) seq = 0;
-  fx->entries[i].context = (seq == 0) ? 0 : (uint32_t)s->engine->journal.seq;
+  fx->entries[i].context = (seq == 0) ? 0 : last_number(L, s);
   return LUA_OK;
 }
 

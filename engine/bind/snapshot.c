@@ -35,6 +35,7 @@
 
 #include "class.h"
 #include "delivered.h"
+#include "feed.h"
 #include "identity.h"
 #include "library.h"
 #include "policy.h"
@@ -92,6 +93,7 @@ typedef struct writer {
   lua_Integer current;          /* number of the object that is written */
   mw_clock marks;
   int later;    /* are there tables with objects as keys? */
+  int unheard;  /* are there tables that nobody intercepts? */
   uint64_t seq; /* of the journal, when BEFORE was made */
 } writer;
 
@@ -589,6 +591,17 @@ static void absorb(writer *w) {
   lua_replace(L, BEFORE);
 }
 
+/* Is the snapshot a base for feeds?  See feed.c. */
+static void see(writer *w) {
+  lua_State *L = w->L;
+  if (lua_toboolean(L, NOW)) return;
+  if (mwb_push_shadow(L, CURRENT))
+    mwb_feeds_see(w->s, mwb_handle_of(L, w->s, CURRENT));
+  else
+    w->unheard = 1;
+  lua_settop(L, CURRENT);
+}
+
 static void put_table(writer *w) {
   lua_State *L = w->L;
   int top;
@@ -596,6 +609,7 @@ static void put_table(writer *w) {
   put_byte(w, mwb_mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   absorb(w);
+  see(w);
   push_contents(w);
   mwb_push_ignored(L, w->s, CURRENT); /* IGNORED */
   top = lua_gettop(L);
@@ -716,7 +730,8 @@ static void put_later(writer *w, lua_Integer done) {
   if (left > 0) refuse(w, "an object that is nothing but a key", 0);
 }
 
-/* write(root, describe, enters, names, now) -> bytes */
+/* write(root, describe, enters, names, now) -> bytes, whether all tables are
+** intercepted */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;
@@ -750,13 +765,14 @@ static int write(lua_State *L) {
   put_fixed(bytes + 16, (uint64_t)w.objects, 4);
   put_fixed(bytes + 4, mwb_checksum(bytes + 8, w.n - 8), 4);
   lua_pushlstring(L, (const char *)bytes, w.n);
-  return 1;
+  lua_pushboolean(L, !w.unheard);
+  return 2;
 }
 
 /* snapshot(root, describe, enters, names, now) -> bytes, number of the last
-** entry that was delivered before; nil and what cannot be said, with the way to
-** it.  No finaliser runs meanwhile, so the keys that are sorted stay where they
-** are. */
+** entry that was delivered before, whether all tables are intercepted; nil and
+** what cannot be said, with the way to it.  No finaliser runs meanwhile, so the
+** keys that are sorted stay where they are. */
 static int snapshot(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
@@ -765,11 +781,12 @@ static int snapshot(lua_State *L) {
   mwb_push_function(L, s, write);
   lua_insert(L, 1);
   lua_gc(L, LUA_GCSTOP, 0);
-  status = lua_pcall(L, NOW, 1, 0);
+  status = lua_pcall(L, NOW, 2, 0);
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
   if (status == LUA_OK) {
     lua_pushinteger(L, (lua_Integer)last);
-    return 2;
+    lua_insert(L, -2);
+    return 3;
   }
   if (!lua_istable(L, -1)) return lua_error(L);
   lua_pushnil(L);

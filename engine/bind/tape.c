@@ -15,6 +15,7 @@
 */
 #include <string.h>
 
+#include "delivery.h"
 #include "hierarchy.h"
 
 struct mwb_pass {
@@ -26,7 +27,8 @@ struct mwb_pass {
   uint32_t to_go; /* elements of `left` */
   uint32_t next;  /* the step that is to be visited */
   uint32_t step;  /* where the pass is */
-  uint32_t first; /* frames that were there before */
+  uint32_t first; /* frames that were there before, */
+  uint64_t order; /* and the number of their last entering */
   int phase;
 };
 
@@ -201,8 +203,17 @@ uint32_t mwb_add_path(lua_State *L, mwb_hierarchy *d, const mwb_pass *pass) {
 
 uint32_t mwb_pass_first(const mwb_pass *pass) { return pass->first; }
 
+uint64_t mwb_pass_order(const mwb_pass *pass) { return pass->order; }
+
+/* Something else is visited: writes have other scopes. */
+static void turn(const mwb_hierarchy *d) {
+  d->data.state->renames++;
+  mwb_turn_context(d->data.state);
+}
+
 /* Sets the pass of the running coroutine to the value on the top. */
-static void set_pass(lua_State *L) {
+static void set_pass(lua_State *L, const mwb_hierarchy *d) {
+  turn(d);
   lua_getiuservalue(L, MWB_UPDATA, PASSES);
   lua_pushthread(L);
   lua_pushvalue(L, -3);
@@ -214,6 +225,7 @@ static void set_pass(lua_State *L) {
 static void push_event(lua_State *L, mwb_hierarchy *d, mwb_pass *pass,
                        const char *event, uint32_t step) {
   pass->step = step;
+  turn(d);
   mwb_push_outside(L, REVERSE);
   lua_pushstring(L, event);
   mwb_push_visited(L, d, pass);
@@ -286,6 +298,7 @@ static int go_on(lua_State *L, int status, lua_KContext ctx) {
       default:
         pass->phase = NEXT;
         pass->open[pass->n_open++] = pass->step = pass->next;
+        turn(d);
         lua_pushvalue(L, FUNCTION);
         mwb_push_visited(L, d, pass);
         lua_insert(L, -2);
@@ -310,7 +323,7 @@ static int leave_open(lua_State *L, int status, lua_KContext ctx) {
     lua_settop(L, 2);
   }
   lua_getiuservalue(L, 1, 1);
-  set_pass(L);
+  set_pass(L, pass->d);
   if (lua_getiuservalue(L, 1, 2) == LUA_TNIL) return 0;
   lua_rawgeti(L, -1, 1);
   if (lua_isnil(L, 2)) return lua_error(L);
@@ -354,12 +367,13 @@ int mwb_backward(lua_State *L, mwb_hierarchy *d) {
   if (pass->open == NULL) mwb_check(L, MW_NOMEM);
   pass->size = d->tape.n_left;
   lua_pushvalue(L, PASS);
-  set_pass(L); /* the last that needs memory */
+  set_pass(L, d); /* the last that needs memory */
   lua_settop(L, PASS);
   lua_toclose(L, PASS);
   pass->tape = d->tape;
   pass->to_go = pass->tape.n_left;
   pass->first = mwb_stack_of(L, d)->n;
+  pass->order = mwb_engine_of(d)->scope.orders;
   memset(&d->tape, 0, sizeof(mwb_tape));
   return go_on(L, LUA_OK, 0);
 }

@@ -170,7 +170,7 @@ static void add_scope(lua_State *L, scope *sc, int index, int name) {
   lua_pop(L, 4);
   e->name.bytes = lua_tolstring(L, name, &e->name.len);
   e->counts = 0;
-  e->entered = mwb_entered(sc->state);
+  e->entered = sc->state->engine->scope.orders;
   link_element(sc->lane, e, MWB_OPEN);
   mwb_turn_context(sc->state);
   sc->at = e;

@@ -1115,6 +1115,19 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
 
 static int end_step(lua_State *L, int status, lua_KContext context);
 
+/* Pushes the options of a run of a history: the label, for readers.  Returns
+** where they are, or 0. */
+static int push_label_option(lua_State *L, const mwb_state *s) {
+  int options = lua_gettop(L) + 1;
+  if (!mwi_is_read(&s->engine->reader) || lua_type(L, SECOND) != LUA_TSTRING)
+    return 0;
+  luaL_checkstack(L, N_OPTIONS + LUA_MINSTACK, "too many arguments");
+  lua_settop(L, options + N_OPTIONS - 1);
+  lua_pushvalue(L, SECOND);
+  lua_replace(L, options + LABEL);
+  return options;
+}
+
 /* Runs the function at FUNCTION in a transaction with the options from
 ** `options` on, which are the top, or 0.  `k` is called at the end.  In a
 ** coroutine that can yield, Lua closes the handle if the coroutine is
@@ -1127,6 +1140,7 @@ static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
     h = new_handle(L, s, MWB_CLOSER);
     lua_replace(L, CLOSER);
   }
+  if (options == 0) options = push_label_option(L, s);
   owner = open_transaction(L, s, 0, options);
   if (options != 0) lua_settop(L, options - 1);
   lua_pushinteger(L, (lua_Integer)owner);

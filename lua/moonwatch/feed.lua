@@ -15,7 +15,7 @@ local OPTIONS = {
 
 --- Returns a feed, which has read nothing of what is delivered from now on, or
 -- since the entry with the number `since`; or nil and a message if some entries
--- since are not kept.
+-- since are not kept, or something below the root was not tracked since.
 function feed.feed(opts)
   opts = check.options(opts, OPTIONS, 1, "feed", "option")
   local capacity, root = opts.capacity or CAPACITY, opts.root
@@ -23,9 +23,11 @@ function feed.feed(opts)
   check.that(root == nil or not core.private.is_ours(root), 1, "feed",
     "option 'root' is an object of the library")
   policy.current()
-  local its = core.private.open_feed(capacity, root, opts.not_from, opts.since)
+  local its, kept = core.private.open_feed(capacity, root, opts.not_from,
+    opts.since)
   if its then return its end
-  return nil, ("not all entries since %d are kept"):format(opts.since)
+  return nil, (kept and "the root was not tracked all the time since %d" or
+    "not all entries since %d are kept"):format(opts.since)
 end
 
 return feed

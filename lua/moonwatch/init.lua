@@ -9,6 +9,10 @@ local core = require "moonwatch.core"
 
 local private = core.private
 
+-- The core takes the folder of this file for the folder of the library; a line
+-- in that folder is no line of the program.
+private.find_place()
+
 local MEMORY = "not enough memory"
 
 -- Loads a module of the library.  `require` puts a text of its own around the

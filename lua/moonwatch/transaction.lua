@@ -105,10 +105,6 @@ end
 
 private.prepare(prepare, begin_scope, end_scope)
 
--- The core takes the folder of this file for the folder of the library; a line
--- in that folder is no line of the program.
-private.find_place()
-
 --- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
 -- back, and the error goes on.
 function transaction.attempt(f, ...)

@@ -90,19 +90,33 @@ function scenarios.recorded_transactions()
   end
 end
 
+function scenarios.recorded_runs()
+  look_back()
+  local mw = require "moonwatch"
+  local r = record(mw)
+  local t, history = mw.track { x = 0 }, mw.history()
+  whole(function() return t.x == 0 and r:len() + r:lost() == 0 end,
+    history.run, history, "label", function() t.x = 1 end)
+  check(t.x == 1 and r:len() + r:lost() == 1)
+  check(r:lost() > 0 or r:why(t, "x").transaction == "label")
+end
+
 function scenarios.recorded_rollbacks()
   look_back()
   local mw = require "moonwatch"
   local r = record(mw, { rolled_back = true })
   local t = mw.track { x = 0 }
+  local guard <close> = mw.watch(t, function() t.a = 1 end, { key = "y" })
   local tx = mw.begin "label"
   t.x, t.y, t.z = 1, "two", { 3 }
   whole(function()
     return r:len() + r:lost() == 0 and t.x == 1 and is_open(tx)
   end, tx.rollback, tx)
   check(t.x == 0 and t.z == nil)
-  check(r:len() + r:lost() <= 3)
+  check(guard and r:len() + r:lost() <= 4)
   for e in r:entries() do check(e.rolled_back and e.transaction == "label") end
+  local why = r:why(t, "a")
+  check(why and tostring(why):find "because" or r:lost() > 0, "cause")
   t.x = 5
   check(r:lost() > 0 or r:why(t, "x").new == 5)
 end

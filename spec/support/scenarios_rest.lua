@@ -507,11 +507,10 @@ function scenarios.feeds()
   local root = { list = { { n = 1 }, { n = 2 } }, gone = gone }
   root[root.list] = gone.inner
   local anywhere <close> = mw.feed { capacity = 1000 }
-  local seq = anywhere:seq()
   local feed = whole(function(had_memory)
     return not had_memory or getmetatable(root) == nil
   end, function()
-    return mw.feed { root = root, not_from = "network", since = seq }
+    return mw.feed { root = root, not_from = "network" }
   end)
   local function write()
     mw.origin("network", function() root.list[1].n = 3 end)
@@ -537,8 +536,15 @@ function scenarios.feeds()
   check(count(feed:changes()) == 2 or feed:lost() > 0, "come back")
   check(feed:seq() == anywhere:seq() + anywhere:pending())
   check(feed:lost() >= 0)
+  local bytes, seq = mw.snapshot(root)
+  root.list[1].n = 0
+  local late <close> = mw.feed { root = root, since = seq }
+  check(bytes and (late and late:pending() == 1 or feed:lost() > 0), "late")
   feed:close()
+  if late then late:close() end
   check(getmetatable(root) == nil, "still tracked")
+  check(not mw.feed { root = root, since = seq }, "since untracked")
+  check(getmetatable(root) == nil, "tracked for nothing")
 end
 
 function scenarios.snapshots()

@@ -147,7 +147,10 @@ local function begin(args)
     finished = true
     if ok and done then done(true) end
     if ask then tell(ask(not ok and done)) end
-    if not ok and done then done(false) end
+    if not ok and done then
+      local is_back, err = pcall(done, false)
+      if not is_back then complain(tostring(err)) end -- of a guard
+    end
     if untrack then untrack() end
     if not trace then return true end
     scope:close()

@@ -3,6 +3,7 @@
 
 local mw = require "moonwatch"
 local path = require "moonwatch.path"
+local text = require "moonwatch.recorder.text"
 
 local why = {}
 
@@ -64,6 +65,13 @@ local function heading(keys, i, n, value)
     n < #keys and ", and" or "", text_of(keys, i))
 end
 
+-- What is open is about to be taken back, with the script.
+local function lose(chain)
+  for _, e in ipairs(chain) do
+    if e.open then e.open, e.rolled_back, e.transaction = nil, true, nil end
+  end
+end
+
 --- Begins to record.  Returns a function that returns who wrote the field last,
 -- or who wrote what is above it: a text, or nil and a message.  With
 -- `is_lost`, what is open is about to be taken back.
@@ -74,10 +82,9 @@ function why.begin(keys)
     for i = #objects, 1, -1 do
       local entry = recorder:why(objects[i], keys[i])
       if entry then
-        if is_lost and entry.open then
-          entry.open, entry.rolled_back, entry.transaction = nil, true, nil
-        end
-        return heading(keys, i, #objects, value) .. tostring(entry)
+        local chain = text.chain(entry)
+        if is_lost then lose(chain) end
+        return heading(keys, i, #objects, value) .. text.of(chain)
       end
     end
     return nil, ("nobody wrote '%s' (a global, or a field below globals)")

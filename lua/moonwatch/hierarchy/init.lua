@@ -25,8 +25,8 @@ private.scope_class(Scope)
 -- Hooks
 -- =======================================================
 
--- All copies of this file share the set of hierarchies, and the set of those
--- that have hooks.
+-- All copies of this file share the hierarchies, with what the core has of
+-- each, and the set of those that have hooks.
 private.hierarchies = private.hierarchies or setmetatable({}, { __mode = "k" })
 private.hooked = private.hooked or setmetatable({}, { __mode = "k" })
 local hooked = private.hooked
@@ -257,11 +257,6 @@ function Hierarchy:path()
   return its_own(self, "path").engine.path()
 end
 
---- Likewise, in another coroutine; for recorders.
-function private.path_of(h, coroutine)
-  return h[Hierarchy].engine.path_of(coroutine)
-end
-
 --- Returns the same names as a set, with the name of the root.
 function Hierarchy:parents()
   local its = its_own(self, "parents")
@@ -367,6 +362,6 @@ return function(opts)
   local h = { [Hierarchy] = its }
   its.outside = outside(its)
   its.engine = private.scopes(h, its.outside, Scope, its.children ~= nil)
-  private.hierarchies[h] = true
+  private.hierarchies[h] = its.engine
   return setmetatable(h, Hierarchy)
 end

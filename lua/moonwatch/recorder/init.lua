@@ -10,7 +10,7 @@ local core = require "moonwatch.core"
 local past = require "moonwatch.recorder.past"
 local taken = require "moonwatch.recorder.taken"
 
-require "moonwatch.recorder.text"
+local text = require "moonwatch.recorder.text"
 
 local private = core.private
 local now = private.now
@@ -21,7 +21,6 @@ local recorder = {}
 
 -- The running recorders by the number of their begin; all copies of this file
 -- share the table.  A recorder that the program has dropped leaves the table.
-private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 local running = private.recorders
 
 -- Returns the number of the recorder that was made last, or 0.
@@ -31,16 +30,37 @@ local function last_number()
   return last
 end
 
--- The core asks for the names when a write comes and others execute than at the
--- last write.
-private.paths(function(coroutine)
-  local names
-  for hierarchy in next, private.hierarchies or {} do
-    local path = coroutine and private.path_of(hierarchy, coroutine) or
-      hierarchy:path()
-    names = names and table.move(path, 1, #path, #names + 1, names) or path
+-- Adds names and their orders, which ascend, to those of `all`.
+local function merge(all, names, orders)
+  local i, j, merged = 1, 1, { {}, {} }
+  while all[1][i] or names[j] do
+    local first = not names[j] or all[1][i] and all[2][i] < orders[j]
+    local n = #merged[1] + 1
+    merged[1][n] = first and all[1][i] or names[j]
+    merged[2][n] = first and all[2][i] or orders[j]
+    if first then i = i + 1 else j = j + 1 end
   end
-  return names or {}
+  return merged
+end
+
+-- The core asks for the names when a write comes and others execute than at the
+-- last write; the second result are the numbers of their entering, if wanted.
+private.paths(function(coroutine, ordered)
+  local hierarchies = private.hierarchies or {}
+  local first = next(hierarchies)
+  ordered = ordered or first and next(hierarchies, first)
+  local all = { {}, ordered and {} }
+  for _, engine in next, hierarchies do
+    local names, orders
+    if coroutine then
+      names, orders = engine.path_of(coroutine, ordered)
+    else
+      names, orders = engine.path(ordered)
+    end
+    all = all[1][1] and names[1] and merge(all, names, orders) or
+      names[1] and { names, orders } or all
+  end
+  return all[1], all[2]
 end)
 
 -- {======================================================
@@ -195,8 +215,10 @@ local function find_last(obj, key)
 end
 
 local function why(self, obj, key)
-  local open = not self.look and private.open_entry(obj, key)
-  if open then return open end
+  if not self.look then
+    local open, numbers = private.open_entry(obj, key)
+    if open then return text.knows(open, numbers) end
+  end
   local entry = self.look and find_kept(self, obj, key) or
     not self.look and find_last(obj, key) or nil
   if self.taken then

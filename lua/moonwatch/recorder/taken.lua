@@ -6,6 +6,7 @@
 --
 --     entries   e1  e2  e3  ...
 --     at        17  17  25  ...
+--     numbers   ..  ..  ..  ...   as causes: see `private.caused_by`
 --               FIRST       LAST
 
 local Taken = {}
@@ -14,6 +15,7 @@ Taken.__index = Taken
 function Taken.new(capacity)
   return setmetatable({
     capacity = capacity, first = 1, last = 0, lost = 0, at = {}, entries = {},
+    numbers = {},
   }, Taken)
 end
 
@@ -21,13 +23,15 @@ function Taken:len() return self.last - self.first + 1 end
 
 local function drop_first(self)
   self.at[self.first], self.entries[self.first] = nil, nil
+  self.numbers[self.first] = nil
   self.first = self.first + 1
 end
 
 local function keep(self, entries, at)
-  for _, entry in ipairs(entries) do
+  for i, entry in ipairs(entries) do
     local last = self.last + 1
     self.at[last], self.entries[last] = at, entry
+    self.numbers[last] = entries.numbers[i]
     self.last = last
     if self:len() > self.capacity then
       drop_first(self)
@@ -78,6 +82,20 @@ function Taken:find(obj, key)
       e.kind ~= "metatable" and e.kind ~= "call" then
       return e, self.at[i]
     end
+  end
+end
+
+--- Returns the numbers of an entry, or nil.
+function Taken:numbers_of(entry)
+  for i = self.last, self.first, -1 do
+    if rawequal(self.entries[i], entry) then return self.numbers[i] end
+  end
+end
+
+--- Returns the entry that has a number as a cause, or nil.
+function Taken:caused_by(number)
+  for i = self.last, self.first, -1 do
+    if self.numbers[i] >> 32 == number then return self.entries[i] end
   end
 end
 

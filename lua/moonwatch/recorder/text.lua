@@ -45,7 +45,6 @@ local function quoted(s)
   return '"' .. s:gsub('[%c"\\]', escape) .. '"'
 end
 
-
 -- Returns what people call an object that is in no other object.
 local function own_name(obj, numbered)
   local name = label.of(obj) or object_class.name(metatable(obj))
@@ -130,7 +129,9 @@ local function line_of(e)
   return table.concat(parts, ", ")
 end
 
--- The recorders that have stopped; the program may have dropped some.
+-- The recorders that run, by number, and that have stopped; the program may
+-- have dropped some.
+private.recorders = private.recorders or setmetatable({}, { __mode = "v" })
 private.stopped = private.stopped or setmetatable({}, { __mode = "k" })
 
 -- Returns the delivered entry with the number `seq`, or nil.
@@ -144,18 +145,63 @@ local function entry_of(seq)
   end
 end
 
---- Returns an entry and its causes, a line each.
-function text.of(e)
-  local lines, seen = { line_of(e) }, {}
-  while e.because and not seen[e.because] and #lines <= DEEPEST do
-    seen[e.because] = true
-    e = entry_of(e.because)
-    if not e then break end
-    lines[#lines + 1] = "  because " .. line_of(e)
+-- Calls a method of all that recorders have kept of what was taken back.
+-- Returns the first result.
+local function ask_taken(method, argument)
+  for _, its in pairs(private.recorders) do
+    local found = its.taken and its.taken[method](its.taken, argument)
+    if found then return found end
+  end
+  for its in pairs(private.stopped) do
+    local found = its.taken and its.taken[method](its.taken, argument)
+    if found then return found end
+  end
+end
+
+-- The numbers of entries of open transactions: as a cause, and of their cause.
+-- `because` is the number that a cause has once it is delivered.
+private.numbers_of = private.numbers_of or setmetatable({}, { __mode = "k" })
+local numbers_of = private.numbers_of
+
+--- Keeps the numbers of an entry, and returns the entry.
+function text.knows(entry, numbers)
+  numbers_of[entry] = numbers
+  return entry
+end
+
+-- Returns the entry because of which another was made, or nil.  It may be open,
+-- or taken back.
+local function cause_of(e)
+  if e.because then return entry_of(e.because) end
+  if e.seq then return nil end
+  local numbers = numbers_of[e] or ask_taken("numbers_of", e)
+  local number = numbers and numbers & 0xFFFFFFFF or 0
+  if number == 0 then return nil end
+  local seq, open, its = private.caused_by(number)
+  if seq then return entry_of(seq) end
+  if open then return text.knows(open, its) end
+  return ask_taken("caused_by", number)
+end
+
+--- Returns an array of an entry and its causes.
+function text.chain(e)
+  local chain = {}
+  while e and #chain <= DEEPEST do
+    chain[#chain + 1] = e
+    e = cause_of(e)
+  end
+  return chain
+end
+
+--- Returns a chain as text, a line for each entry.
+function text.of(chain)
+  local lines = {}
+  for i, e in ipairs(chain) do
+    lines[i] = (i > 1 and "  because " or "") .. line_of(e)
   end
   return table.concat(lines, "\n")
 end
 
-private.entry_text(function(e) return text.of(e) end)
+private.entry_text(function(e) return text.of(text.chain(e)) end)
 
 return text
