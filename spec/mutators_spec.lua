@@ -298,7 +298,9 @@ describe("a call of a userdata's mutator", function()
 
   it("goes with writes to fields that are part of the state", function()
     class.push, class.pop = methods.push, methods.pop
-    class.__index = function(list, key) return class[key] or lists[list][key] end
+    class.__index = function(list, key)
+      return class[key] or lists[list][key]
+    end
     class.__newindex = function(list, key, value) lists[list][key] = value end
     local list, history = mw.track(new("a")), mw.history()
     local function change()
