@@ -26,8 +26,9 @@
 ** different owners; `old` is what the field held before the owner's writes, and
 ** would hold if these had never been made.  So an owner that takes its writes
 ** back gives the old value of its newest stake to the field, and the old value
-** of any other stake to the stake that is newer; a final write ends all stakes
-** in its field.  The journal stays mixed until there are no entries.
+** of any other stake to the stake that is newer, and to the first entry of that
+** stake; a final write ends all stakes in its field.  The journal stays mixed
+** until there are no entries.
 **
 ** An entry that nobody can take back any more is delivered to the readers, if
 ** there are any: at once if nobody owns the write, else when the outermost
@@ -197,7 +198,7 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
   memset(s, 0, sizeof(*s));
   s->obj = entry->obj;
   s->key = *key;
-  s->old = entry->value[MW_OLD];
+  s->old = s->left = entry->value[MW_OLD];
   s->type = entry->type[MW_OLD];
   s->kind = entry->kind;
   s->seq = entry->seq;
@@ -252,6 +253,44 @@ static void join_newer(mw_engine *e, uint32_t i) {
     end_stake(e, newer);
 }
 
+/* Sets the kind of a plain write by its old and new value.  Returns 0 if the
+** write changes nothing. */
+static int set_kind(mw_entry *entry) {
+  int was = entry->type[MW_OLD] != MW_TABSENT;
+  int is = entry->type[MW_NOW] != MW_TABSENT;
+  if (entry->kind != MW_INSERT && entry->kind != MW_UPDATE &&
+      entry->kind != MW_DELETE)
+    return 1;
+  entry->kind = was ? (is ? MW_UPDATE : MW_DELETE) : MW_INSERT;
+  return was || is;
+}
+
+mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s) {
+  const mwi_owner *o = owner_at(e, s->owner);
+  mw_entry *entries = log_at(e, o->log)->entries;
+  uint32_t from = o->mark, to = range_end(e, o);
+  while (from < to) {
+    uint32_t middle = from + (to - from) / 2;
+    if (entries[middle].seq < s->seq)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  mwi_assert(from < range_end(e, o) && entries[from].seq == s->seq);
+  return entries + from;
+}
+
+/* The first entry of a stake gets another old value. */
+static void correct(const mw_engine *e, const mwi_stake *s, mw_content old) {
+  mw_entry *entry = mwi_stake_entry(e, s);
+  keep_value(e, s->type, old, e->watch.host.retain);
+  keep_value(e, entry->type[MW_OLD], entry->value[MW_OLD],
+             e->watch.host.release);
+  entry->type[MW_OLD] = s->type;
+  entry->value[MW_OLD] = old;
+  set_kind(entry);
+}
+
 /* Gives the old value of a stake to the stake that is newer, if there is one,
 ** and ends the stake.  `source` is the source of the owner's values. */
 static void take_back(mw_engine *e, uint32_t i, uint32_t source) {
@@ -267,6 +306,8 @@ static void take_back(mw_engine *e, uint32_t i, uint32_t source) {
     newer->source = from;
     newer->old = s->old;
     newer->type = s->type;
+    newer->left = s->left;
+    correct(e, newer, s->left);
   }
   end_stake(e, i);
   join_newer(e, older);
@@ -306,36 +347,12 @@ static int field_of(mw_engine *e, mw_owner owner, const mw_entry *entry,
   return MW_OK;
 }
 
-/* Sets the kind of a plain write by its old and new value.  Returns 0 if the
-** write changes nothing. */
-static int set_kind(mw_entry *entry) {
-  int was = entry->type[MW_OLD] != MW_TABSENT;
-  int is = entry->type[MW_NOW] != MW_TABSENT;
-  if (entry->kind != MW_INSERT && entry->kind != MW_UPDATE &&
-      entry->kind != MW_DELETE)
-    return 1;
-  entry->kind = was ? (is ? MW_UPDATE : MW_DELETE) : MW_INSERT;
-  return was || is;
-}
-
-int mwi_owner_correct(mw_engine *e, mw_owner owner, mw_entry *entry,
-                      uint32_t *source, void *host) {
-  const mwi_stake *s;
+int mwi_entry_counts(mw_engine *e, mw_owner owner, const mw_entry *entry,
+                     void *host) {
   mw_value key;
-  uint32_t i;
-  *source = 0;
   if (!e->journal.mixed) return 1;
   if (field_of(e, owner, entry, &key, host) != MW_OK) return 1;
-  i = stake_of(e, owner, entry, &key);
-  if (i == 0) return 0;
-  s = stake_at(e, i);
-  if (s->seq == entry->seq) {
-    entry->type[MW_OLD] = s->type;
-    entry->value[MW_OLD] = s->old;
-    *source = s->source;
-    set_kind(entry);
-  }
-  return 1;
+  return stake_of(e, owner, entry, &key) != 0;
 }
 
 static int stake_range(mw_engine *e, mw_owner owner, void *host) {
@@ -736,15 +753,41 @@ int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
   return i != 0 && stake_at(e, i)->owner == owner;
 }
 
+/* Makes ready what other owners inherit when the owner ends. */
+static int bequeath(mw_engine *e, mw_owner owner, void *host) {
+  const mw_host *callbacks = &e->watch.host;
+  uint32_t i;
+  int code = MW_OK;
+  for (i = owner_at(e, owner)->last; i != 0; i = stake_at(e, i)->before) {
+    mwi_stake *s = stake_at(e, i);
+    const mw_entry *first;
+    mw_entry its;
+    if (s->newer == 0) continue;
+    first = mwi_stake_entry(e, s);
+    memset(&its, 0, sizeof(its));
+    its.obj = s->obj;
+    its.kind = first->kind;
+    its.type[MW_KEY] = its.type[MW_NOW] = MW_TABSENT;
+    its.type[MW_OLD] = first->type[MW_OLD];
+    its.value[MW_OLD] = first->value[MW_OLD];
+    if (callbacks->hand != NULL)
+      code = callbacks->hand(callbacks->ud, owner, stake_at(e, s->newer)->owner,
+                             &its, host);
+    if (code != MW_OK) return code;
+    s->left = its.value[MW_OLD];
+  }
+  return code;
+}
+
 int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
+  int code;
   mwi_check_enter(e);
   mwi_check_call(e->watch.host.restore != NULL);
   if (range_end(e, o) == o->mark) return MW_OK;
-  if (!e->journal.mixed && !is_latest(e, o)) {
-    int code = mix(e, host);
-    if (code != MW_OK) return code;
-  }
+  code = (e->journal.mixed || is_latest(e, o)) ? MW_OK : mix(e, host);
+  if (code == MW_OK && e->journal.mixed) code = bequeath(e, owner, host);
+  if (code != MW_OK) return code;
   mwi_restoring_begin(e);
   if (e->journal.mixed)
     restore_stakes(e, owner, host);

@@ -28,9 +28,10 @@ typedef struct mwi_owner {
 typedef struct mwi_stake {
   mw_handle obj; /* MW_NONE: the stake is free, and `chain` is the next */
   mw_value key;
-  mw_content old; /* what the field gets back */
-  uint8_t type;   /* of `old` */
-  uint8_t kind;   /* of the first entry */
+  mw_content old;  /* what the field gets back */
+  mw_content left; /* the same, for the owner of the newer stake */
+  uint8_t type;    /* of `old` */
+  uint8_t kind;    /* of the first entry */
   uint32_t owner;
   uint64_t seq;           /* of the first entry */
   uint32_t source;        /* see mw_restore */
@@ -122,11 +123,13 @@ static inline void mwi_journal_append(mwi_journal *part, mw_owner owner,
 /* Are entries of the owner earlier than entries of the owner below? */
 MWI_API int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner);
 
-/* Sets the old value of a copy of an owner's entry to what the field would have
-** held without the writes that were taken back since; `*source` is as in
-** mw_restore.  Returns 0 if a later write to the field is final. */
-MWI_API int mwi_owner_correct(mw_engine *e, mw_owner owner, mw_entry *entry,
-                              uint32_t *source, void *host);
+/* Returns the first entry of a stake. */
+MWI_API mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s);
+
+/* May the owner's entry still be taken back?  Not if a later write to the field
+** is final. */
+MWI_API int mwi_entry_counts(mw_engine *e, mw_owner owner,
+                             const mw_entry *entry, void *host);
 
 /* A walk over the writes of all open owners, the last one first; in a mixed
 ** journal only over the oldest stake of each field.  To give each field the old

@@ -432,9 +432,11 @@ typedef uint32_t mw_owner;
 typedef int (*mw_field)(void *ud, mw_owner owner, const struct mw_entry *entry,
                         mw_value *key, void *host);
 
-/* Changes an entry of `owner` into an entry of `parent`, for a host that
-** numbers its values anew for each owner.  Returns as `mw_field`. */
-typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner parent,
+/* Changes an entry of `owner` into an entry of `other`, for a host that numbers
+** its values anew for each owner: the parent gets the entries of an owner that
+** commits; who has written a field later gets the old value of an owner whose
+** writes are taken back.  Returns as `mw_field`. */
+typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner other,
                        struct mw_entry *entry, void *host);
 
 /* Tells that the old values with this source that `owner` has inherited are one
@@ -1034,8 +1036,9 @@ MW_API int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
 */
 MW_API int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host);
 
-/* Ends an owner as if it had never written.  `source` is a number of the host
-** for the values of this owner, in case others restore them. */
+/* Ends an owner as if it had never written: the next entries of others in the
+** fields get its old values.  `source` is a number of the host for the values
+** of this owner, in case others restore them. */
 MW_API void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source);
 
 /*

@@ -296,6 +296,53 @@ describe("a call of a userdata's mutator", function()
     assert.equal("a b", show(list))
   end)
 
+  it("goes with writes to fields that are part of the state", function()
+    class.push, class.pop = methods.push, methods.pop
+    class.__index = function(list, key)
+      return class[key] or lists[list][key]
+    end
+    class.__newindex = function(list, key, value) lists[list][key] = value end
+    local list, history = mw.track(new("a")), mw.history()
+    local function change()
+      list[2] = "x"
+      list:push "b"
+      list[1] = "c"
+      list:pop()
+      list[2] = "y"
+    end
+    local fx = effects_of(change)
+    for _, effects in ipairs { fx, fx:squash() } do
+      assert.equal("c y", show(list))
+      fx:rollback()
+      assert.equal("a", show(list))
+      assert.error_matches(function() fx:rollback() end, "taken back already")
+      assert(effects:apply())
+    end
+    assert(fx:invert():apply())
+    assert.equal("a", show(list))
+    history:run("change", change)
+    assert.equal("change", history:undo())
+    assert.equal("a", show(list))
+    assert.equal("change", history:redo())
+    assert.equal("c y", show(list))
+    lists[list][2] = "z"
+    assert.equal("field '2' has changed meanwhile", select(2, history:undo()))
+    assert.equal("c z", show(list))
+    local asked = 0
+    local history2 = mw.history { on_conflict = function()
+      asked = asked + 1
+      return "skip"
+    end }
+    history2:run("both", function()
+      list:push "b"
+      list[1] = "d"
+    end)
+    lists[list] = { "other" }
+    history2:undo()
+    assert.equal(2, asked)
+    assert.equal("other", show(list))
+  end)
+
   it("is told of when it is taken back or applied", function()
     local list, heard = new("a"), {}
     mw.watch(list, function(_, key, old, now, kind)

@@ -354,10 +354,9 @@ static int fill_entry(lua_State *L, mwb_state *s) {
   return 1;
 }
 
-/* Pushes an entry of an open transaction, with all its fields but `seq`.
-** `source` says whose value the old value is. */
+/* Pushes an entry of an open transaction, with all its fields but `seq`. */
 static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
-                       const mw_entry *its, uint32_t source) {
+                       const mw_entry *its) {
   static const char *const names[] = {"key", "old", "new"};
   const mwb_held *held = &mwb_coroutine_of(s, owner)->held;
   mw_entry entry = *its;
@@ -367,10 +366,7 @@ static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
   if (mwb_alive(L, s, entry.obj)) lua_setfield(L, at, "object");
   lua_settop(L, at);
   for (part = 0; part < MW_PARTS; part++) {
-    if (part == MW_OLD)
-      mwb_push_old(L, held, 0, &entry, source);
-    else
-      mwb_unpack(L, held, 0, &entry, part);
+    mwb_unpack(L, held, 0, &entry, part);
     lua_setfield(L, at, names[part]);
   }
   mwb_push_kind(L, s, entry.kind);
@@ -484,71 +480,54 @@ static int find_entry(lua_State *L) {
   return 1;
 }
 
-/* Is the copy of an owner's entry one of the field of the object `h` and the
-** key at 2?  Corrects the entry's old value. */
+/* Is this an entry of the field of the object `h` and the key at 2, which no
+** final write has followed? */
 static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
-                       mw_entry *entry, mw_handle h, uint32_t *source) {
+                       const mw_entry *entry, mw_handle h) {
   int same;
   if (entry->obj != h || entry->kind == MW_METATABLE || entry->kind == MW_CALL)
     return 0;
   mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);
-  return same && mwi_owner_correct(s->engine, owner, entry, source, &L);
+  return same && mwi_entry_counts(s->engine, owner, entry, &L);
 }
 
-typedef struct found_entry {
-  mw_owner owner; /* 0: nothing was found */
-  uint32_t source;
-  mw_entry entry;
-} found_entry;
-
 /* Finds the last entry of the field in open transactions that changes the
-** field, and the last write of nil to the field while that was absent. */
-static void find_open(lua_State *L, mwb_state *s, mw_handle h,
-                      found_entry *last, found_entry *cleared) {
-  found_entry found;
-  for (found.owner = 1; found.owner <= s->engine->journal.n_owners;
-       found.owner++) {
+** field.  Returns its owner, or 0. */
+static mw_owner find_open(lua_State *L, mwb_state *s, mw_handle h,
+                          mw_entry *last) {
+  mw_owner owner, found = 0;
+  for (owner = 1; owner <= s->engine->journal.n_owners; owner++) {
     const mw_entry *entries;
     size_t n;
-    if (s->engine->journal.owners[found.owner].log == 0) continue;
-    entries = mw_owner_entries(s->engine, found.owner, &n);
+    if (s->engine->journal.owners[owner].log == 0) continue;
+    entries = mw_owner_entries(s->engine, owner, &n);
     for (; n > 0; n--) {
-      found_entry *of;
-      found.entry = entries[n - 1];
-      if (last->owner != 0 && found.entry.seq < last->entry.seq) break;
-      if (!is_of_field(L, s, found.owner, &found.entry, h, &found.source))
-        continue;
-      of = mwb_is_hidden(&found.entry) ? cleared : last;
-      if (of->owner == 0 || found.entry.seq > of->entry.seq) *of = found;
+      const mw_entry *entry = &entries[n - 1];
+      if (found != 0 && entry->seq < last->seq) break;
+      if (mwb_is_hidden(entry) || !is_of_field(L, s, owner, entry, h)) continue;
+      *last = *entry;
+      found = owner;
+      break;
     }
   }
+  return found;
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
 ** transaction has, and its numbers as causes; or nil: nobody has made a final
-** write since.  A write of nil to the absent field is that entry if the write
-** that had deleted the field was taken back. */
+** write since. */
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);
-  found_entry last, cleared;
+  mw_owner owner;
+  mw_entry last;
   lua_settop(L, 2);
   if (h == MW_NONE || s->engine->journal.entries == 0) return 0;
-  last.owner = cleared.owner = 0;
-  find_open(L, s, h, &last, &cleared);
-  if (last.owner == 0) return 0;
-  if (cleared.owner != 0 && cleared.entry.seq > last.entry.seq &&
-      last.entry.type[MW_NOW] != MW_TABSENT) {
-    cleared.entry.kind = MW_DELETE;
-    push_owned(L, s, cleared.owner, &cleared.entry, 0);
-    mwb_unpack(L, &mwb_coroutine_of(s, last.owner)->held, 0, &last.entry,
-               MW_NOW);
-    lua_setfield(L, -2, "old");
-  } else {
-    push_owned(L, s, last.owner, &last.entry, last.source);
-  }
+  owner = find_open(L, s, h, &last);
+  if (owner == 0) return 0;
+  push_owned(L, s, owner, &last);
   lua_pushboolean(L, 1);
   lua_setfield(L, -2, "open");
   push_numbers(L, &last.entry);
@@ -575,7 +554,7 @@ static int caused_by(lua_State *L) {
       if (mwi_number_of(entries[i].seq) == number) {
         mw_entry entry = entries[i];
         lua_pushnil(L);
-        push_owned(L, s, owner, &entry, 0);
+        push_owned(L, s, owner, &entry);
         lua_pushboolean(L, 1);
         lua_setfield(L, -2, "open");
         push_numbers(L, &entry);
@@ -598,7 +577,7 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
     if (i >= now) break; /* a finaliser has taken the entries back */
     entry = entries[i];
     if (mwb_is_hidden(&entry)) continue;
-    push_owned(L, s, owner, &entry, 0);
+    push_owned(L, s, owner, &entry);
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "rolled_back");
     lua_rawseti(L, -3, ++count);

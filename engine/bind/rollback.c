@@ -395,11 +395,13 @@ static void need_sources(lua_State *L, mwb_coroutine *t) {
 
 /* The coroutine `to` may inherit a value of `t`, or a value that `t` itself has
 ** from `source`.  Adds the sources of `to`, and the source, to the array at the
-** top, and counts the array as one heir more. */
+** top, and counts the array as one heir more.  Effects that look at entries of
+** `to` get copies, for some of the entries get other old values. */
 static void open_heir(lua_State *L, const mwb_coroutine *t, mwb_coroutine *to,
                       uint32_t source) {
   int heirs = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, heirs);
+  mwb_freeze(L, t->s, to, 0);
   need_sources(L, to);
   if (source == 0) {
     mwb_push_values(L, t);

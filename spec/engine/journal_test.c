@@ -246,6 +246,64 @@ static void keeps_strings(mw_engine *e, heap *h) {
   }
 }
 
+/* What the first entry of the owner has as old value. */
+static int64_t old_of(mw_owner id) {
+  size_t n;
+  return mw_owner_entries(host.e, id, &n)[0].value[MW_OLD].i;
+}
+
+static void gives_old_values_on(mw_engine *e, heap *h) {
+  mw_owner owners[3];
+  int i;
+  (void)h;
+  begin(e);
+  for (i = 0; i < 3; i++) {
+    host.owners[i].id = owners[i] = mw_owner_begin(e, 0, 0);
+    host.owners[i].thread = i;
+    write_as(owners[i], i, 0, 0, i + 1);
+    write_as(owners[i], i, 1, i, i + 1);
+  }
+  check(old_of(owners[2]) == 2 + 2 * BASE);
+  host.rewinding = 1;
+  mw_owner_rewind(e, owners[1], NULL);
+  mw_owner_forget(e, owners[1], 2);
+  check(old_of(owners[2]) == 1 + 2 * BASE && host.field[0][0] == 3);
+  check(old_of(owners[0]) == 0 && host.field[1][1] == 0);
+  host.rewinding = 0;
+  mw_owner_rewind(e, owners[0], NULL);
+  mw_owner_forget(e, owners[0], 1);
+  check(old_of(owners[2]) == 2 * BASE && mw_verify(e) == MW_OK);
+  host.rewinding = 2;
+  mw_owner_rewind(e, owners[2], NULL);
+  mw_owner_forget(e, owners[2], 3);
+  check(host.field[0][0] == 0 && host.field[1][2] == 0);
+  check(host.mistakes == 0);
+}
+
+static void gives_old_strings_on(mw_engine *e, heap *h) {
+  mw_host its;
+  mw_owner one, two;
+  mw_entry entry;
+  int i;
+  (void)h;
+  begin(e);
+  its = e->watch.host;
+  its.field = NULL;
+  its.hand = NULL;
+  mw_host_set(e, &its);
+  one = mw_owner_begin(e, 0, 0);
+  two = mw_owner_begin(e, 0, 0);
+  entry = texts(1, 2, 3);
+  mw_journal_append(e, one, &entry, NULL, NULL);
+  entry = texts(1, 3, 4);
+  mw_journal_append(e, two, &entry, NULL, NULL);
+  mw_owner_rewind(e, one, NULL);
+  mw_owner_forget(e, one, 1);
+  check(old_of(two) == 2 && host.kept[3] == 0 && host.kept[2] == 2);
+  check(mw_owner_commit(e, two, 1, NULL) == MW_OK);
+  for (i = 0; i < 8; i++) check(host.kept[i] == 0 && host.sources[i] == 0);
+}
+
 static void changes_nothing_without_memory(mw_engine *e, heap *h) {
   mw_owner one, two;
   int i, code = MW_OK;
@@ -529,6 +587,8 @@ const test journal_tests[] = {
     {"an owner has its writes and those of its children", has_entries},
     {"objects that are gone are not restored", leaves_the_dead_alone},
     {"strings are kept as long as their entries", keeps_strings},
+    {"who wrote later gets the old value", gives_old_values_on},
+    {"who wrote later gets the old string", gives_old_strings_on},
     {"without memory nothing changes", changes_nothing_without_memory},
     {"the entries of objects can be dropped", drops_entries},
     {"owners end in any order as a model says", runs_random_programs},

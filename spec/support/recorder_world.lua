@@ -13,7 +13,7 @@ local transaction_world = require "spec.support.transaction_world"
 
 local CLASS, USERDATA = transaction_world.CLASS, transaction_world.USERDATA
 local complain = transaction_world.complain
-local value_of = transaction_world.value_of
+local value_of, changes = transaction_world.value_of, transaction_world.changes
 
 local GUARDED, LOG = 2, 0 -- a guard of the first one writes to the second one
 
@@ -90,7 +90,7 @@ end
 function extension:note_taken(owner)
   for _, its in ipairs(self.recorders) do
     if its.taken then
-      for _, entry in ipairs(owner.entries) do
+      for _, entry in ipairs(changes(owner.entries)) do
         its.taken[#its.taken + 1] = { entry = entry, at = #self.delivered }
         if #its.taken > its.capacity then table.remove(its.taken, 1) end
       end
@@ -281,6 +281,12 @@ local function check_why(self, its, chain)
   if last.owner and last.owner.open then
     if not e or e.open and not rawequal(e.new, last.value) then
       if e or last.entry then complain("why is not of the open write") end
+    end
+    local noted = last.noted
+    if e and e.open and changes { noted } [1] and
+      not rawequal(e.old, noted.old) then
+      complain("before the open write there was ", self:text(noted.old),
+        ", not ", self:text(e.old))
     end
     return
   end

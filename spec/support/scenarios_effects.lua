@@ -213,6 +213,33 @@ function scenarios.untracked()
   if not done then mw.untrack(root) end
 end
 
+function scenarios.turns()
+  check_left()
+  local mw = require "moonwatch"
+  local object, first = mw.track { a = "old", kept = true }, nil
+  local other = coroutine.wrap(function()
+    first = mw.begin()
+    object.a, object.new, object.kept = {}, "new", false
+    coroutine.yield()
+  end)
+  other()
+  local tx = mw.begin()
+  local ok, fx = mw.transaction(function()
+    for i = 1, 20 do object[i] = { i } end
+    object.a, object.new = 5, nil
+  end)
+  if ok then ok = pcall(first.rollback, first) end
+  if not ok then return end
+  check(object.a == 5 and object.new == nil and object.kept == true)
+  check(fx:len() == 22)
+  local done, effects = pcall(tx.commit, tx)
+  if not done then return end
+  check(effects:len() == 21)
+  for e in effects:entries() do
+    check(e.key ~= "new" and (e.key ~= "a" or e.old == "old"))
+  end
+end
+
 function scenarios.pending()
   check_left()
   local mw = require "moonwatch"

@@ -163,11 +163,10 @@ function World:note_write(i, key, value, because)
       self:note_delivery(nil, { write })
     end
   end
-  if owner and (old ~= nil or value ~= nil or key == CLASS) then
-    owner.entries[#owner.entries + 1] =
-      { seq = self.seq, object = i, key = key, old = old, new = value,
-        kind = kind }
-  end
+  if not owner then return end
+  write.noted =
+    { seq = self.seq, object = i, key = key, old = old, new = value }
+  owner.entries[#owner.entries + 1] = write.noted
 end
 
 function World:begin(job, opts)
@@ -219,14 +218,25 @@ function World:note_commit(owner)
   end
 end
 
+-- Removes the writes of an owner from those to a field.  A write that comes
+-- later has never seen them, unless nobody can take it back any more.
+local function remove_writes(chain, owner)
+  for i = #chain, 1, -1 do
+    if chain[i].owner == owner then table.remove(chain, i) end
+  end
+  for i = #chain, 2, -1 do
+    local write = chain[i]
+    if not write.owner then return end
+    write.noted.old = chain[i - 1].value
+  end
+end
+
 function World:note_rollback(owner)
   self:leave(owner)
   if self.note_taken then self:note_taken(owner) end
   for _, chain in ipairs(self.chains) do
-    local old, n = value_of(chain), #chain
-    for i = n, 1, -1 do
-      if chain[i].owner == owner then table.remove(chain, i) end
-    end
+    local old = value_of(chain)
+    remove_writes(chain, owner)
     local new = value_of(chain)
     if not is_same(old, new) then
       self:expect(chain.object, chain.key, old, new, "rollback")
@@ -324,11 +334,25 @@ function World:entry_text(e)
     self:text(e.new))
 end
 
+-- Returns the kind of a write; nil for a write that changes nothing.
+local function kind_of(key, old, new)
+  return key == CLASS and "metatable" or old ~= nil and new ~= nil and "update"
+    or old ~= nil and "delete" or new ~= nil and "insert" or nil
+end
+
+-- Returns the entries that change something, with their kinds.
+local function changes(entries)
+  local list = {}
+  for _, e in ipairs(entries) do
+    e.kind = kind_of(e.key, e.old, e.new)
+    if e.kind then list[#list + 1] = e end
+  end
+  return list
+end
+
 function World:texts_of(entries)
   local texts = {}
-  for i, e in ipairs(entries) do
-    texts[i] = self:entry_text(e)
-  end
+  for i, e in ipairs(changes(entries)) do texts[i] = self:entry_text(e) end
   return table.concat(texts, "\n")
 end
 
@@ -337,6 +361,11 @@ function World:check_effects(fx, expected)
   for e in fx:entries() do
     entries[#entries + 1] = { kind = e.kind, object = self.numbers[e.object],
       old = e.old, new = e.new, key = e.kind == "metatable" and CLASS or e.key }
+  end
+  for _, e in ipairs(entries) do
+    if e.kind ~= kind_of(e.key, e.old, e.new) then
+      complain("effects have the kind ", e.kind, " of ", self:entry_text(e))
+    end
   end
   local real = self:texts_of(entries)
   if real ~= expected or fx:len() ~= #entries then
@@ -899,7 +928,7 @@ local function make(first)
 end
 
 local transaction_world = { complain = complain, chooser = chooser,
-  value_of = value_of, CLASS = CLASS, USERDATA = USERDATA }
+  value_of = value_of, changes = changes, CLASS = CLASS, USERDATA = USERDATA }
 
 -- Runs a program, or raises what is wrong.
 local function run(self)

@@ -323,15 +323,39 @@ local function take_back(fx)
   return problem
 end
 
+-- Returns what the field of an entry holds when the entries before have been
+-- written: a list of one value, which the next entry of the field gets too.  A
+-- field of a userdata may be part of the state that a mutator changes.  So a
+-- field that was written before a call, or after one, holds what the entry
+-- says, unless an entry before found something else.
+local function held(objects, e, from)
+  local is_call, name = e.kind == "call", name_of(e.key, e.kind)
+  local its = objects[e.object]
+  if not its or its.is_call ~= is_call then
+    its = {
+      is_call = is_call, values = {}, differs = its and its.differs,
+      is_expected = its and not its.differs,
+    }
+    objects[e.object] = its
+  end
+  local value = its.values[name]
+  if not value then
+    value = { its.is_expected and e[from] }
+    if not its.is_expected then value[1] = actual(e) end
+    its.values[name] = value
+  end
+  return value, its
+end
+
 -- Do all fields hold the values from before the effects?
 local function is_done(self)
-  local seen = {}
+  local objects = {}
   for _, e in ipairs(recorded.list(self)) do
-    local names, name = seen[e.object] or {}, name_of(e.key, e.kind)
-    if not names[name] and not state.same_value(e, actual(e), e.old) then
+    local value = held(objects, e, "old")
+    if not value.is_seen and not state.same_value(e, value[1], e.old) then
       return false
     end
-    seen[e.object], names[name] = names, true
+    value.is_seen = true
   end
   return true
 end
@@ -358,23 +382,22 @@ end
 -- ("old" or "new") and gets the other; or nil and the entry that conflicts.
 -- The program is at `level`.
 local function choose(list, on_conflict, from, level)
-  local chosen, running, to = {}, {}, from == "old" and "new" or "old"
+  local chosen, objects, to = {}, {}, from == "old" and "new" or "old"
   for _, e in ipairs(list) do
-    local fields = running[e.object] or {}
-    running[e.object] = fields
-    local name = name_of(e.key, e.kind)
-    local value = fields[name] or { actual(e) }
-    local decision = state.same_value(e, value[1], e[from]) and "overwrite" or
-      on_conflict and on_conflict(copy(e), value[1]) or "abort"
+    local value, its = held(objects, e, from)
+    local decision = "overwrite"
+    if not state.same_value(e, value[1], e[from]) then
+      its.differs = true
+      decision = on_conflict and on_conflict(copy(e), value[1]) or "abort"
+    end
     if decision == "abort" then return nil, e end
     if decision == "overwrite" then
       chosen[#chosen + 1] = e
-      value = { e[to] }
+      value[1] = e[to]
     elseif decision ~= "skip" then
       error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
         "'abort'"):format(tostring(decision)), level)
     end
-    fields[name] = value
   end
   return chosen
 end
