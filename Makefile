@@ -71,7 +71,7 @@ soak: test-deps all $(TESTS) $(CHECKED)
 	@SOAK=20 ROUNDS=200000 LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
 
 # What takes minutes: dist/, install, cmake.
-test-install: test-deps all $(TESTS)
+test-install: test-deps install-deps all $(TESTS)
 	@SLOW=1 LUA="$(RUN_LUA)" $(BUILD_LUA) spec/support/suites.lua
 
 # The engine's tests by each compiler that is here, for its platform.
@@ -203,6 +203,19 @@ test-deps: build-deps
 	  lua-argparse "$(call found,argparse)" \
 	  $(if $(RUN)$(STATIC),,luarocks "command -v luarocks")
 
+install-deps:
+	@.ci/need pkg-config "command -v pkg-config" cmake "command -v cmake" g++ "command -v g++"
+
+# gcc-multilib would stand in the way of the other compilers.
+platform-deps:
+	@.ci/need clang "command -v clang" tcc "command -v tcc" musl-tools "command -v musl-gcc" \
+	  gcc-12-multilib "test -e /usr/lib32/libc.so" \
+	  gcc-s390x-linux-gnu "command -v s390x-linux-gnu-gcc" gcc-aarch64-linux-gnu "command -v aarch64-linux-gnu-gcc" \
+	  libc6-dev-s390x-cross "test -e /usr/s390x-linux-gnu/include" libc6-dev-arm64-cross "test -e /usr/aarch64-linux-gnu/include" \
+	  qemu-user "command -v qemu-s390x" \
+	  gcc-mingw-w64-x86-64-win32 "command -v x86_64-w64-mingw32-gcc" \
+	  wine "command -v wine" wine64 "dpkg -s wine64"
+
 lint-deps:
 	@.ci/need lua-check "command -v luacheck" clang-format "command -v clang-format" \
 	  cppcheck "command -v cppcheck" g++ "command -v $(CXX)"
@@ -260,4 +273,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps

@@ -86,13 +86,13 @@ return {
 
 { page = "watch", title = "Watch",
   { "mw.watch(obj: table|userdata, guard: moonwatch.Guards, opts?:\z
-      moonwatch.WatchOptions) -> watch: moonwatch.Watch", [[Tells the guard of
-    writes to a table, or to a userdata with a metatable: a function is called
+      moonwatch.WatchOptions) -> watch: moonwatch.Watch", [[Calls the guard
+    when a table, or a userdata with a metatable, is written: a function as
     `guard(obj, key, old, new, kind)`; of a table or userdata, which is held
     weakly, the method `guard:invalidate(obj, key, old, new, kind)`; an
-    `mw.guard()` becomes invalid. Several roots above an object are told in the
-    order in which each was first watched deeply.]] },
-  { class = "moonwatch.WatchOptions", [[Which writes a watch is told of, and
+    `mw.guard()` becomes invalid. The guards of several roots above an object
+    are called in the order in which each root was first watched deeply.]] },
+  { class = "moonwatch.WatchOptions", [[Which writes fire a watch, and
     when.]],
     { "once?: boolean", [[Does the watch end with the first write that fires it?
       True by default, but false for `phase = "check"`.]] },
@@ -123,9 +123,9 @@ return {
     { "before", "before the value is stored" },
     { "after", "after the value is stored" },
     { "check", [[before the write counts; an error refuses the write, and
-      `return true, value` stores that value instead; nobody is told of a write
-      that a check refuses]] } },
-  { alias = "moonwatch.Kind", [[What sort of change a guard is told of.]],
+      `return true, value` stores that value instead; no other guard is called
+      for a write that a check refuses]] } },
+  { alias = "moonwatch.Kind", [[What sort of change it is.]],
     { "insert", "the field was absent before" },
     { "update", "the field had another value, or the same" },
     { "delete", "the new value is nil" },
@@ -160,8 +160,8 @@ return {
   { "mw.guard() -> guard: moonwatch.Guard", [[Returns the cheapest guard: a bit,
     which a write makes false without a call into Lua.]] },
   { class = "moonwatch.Guard", name = "guard", [[A bit, from `mw.guard`.]],
-    { "guard.valid: boolean", [[True until the first write that the guard is
-      told of. To set it again is the work of `revalidate`.]] },
+    { "guard.valid: boolean", [[True until the first write to what the guard
+      watches. `revalidate` sets it again.]] },
     { "guard:revalidate()", [[Makes the guard valid again.]] } },
   { "mw.batch(fn: function, ...: any) -> ...: any", [[Calls `fn(...)` and
     returns its results. Guards that writes within concern are called once each
@@ -198,7 +198,7 @@ return {
     any other object, the object.]] },
   { "mw.sync(obj: any) -> found: boolean", [[Reports what `rawset` or C code put
     into a watched object.]] },
-  { "mw.touch(obj: any, key?: any)", [[Tells guards of a write that the library
+  { "mw.touch(obj: any, key?: any)", [[Calls the guards for a write that the library
     cannot see.]] },
   { "mw.plain<T>(value: T) -> copy: T", [[Returns a deep copy that nothing
     tracks, with the same sharing, cycles and classes: for printers and
@@ -253,8 +253,8 @@ return {
   { class = "moonwatch.Policy", name = "policy", [[A policy, from `mw.policy` or
     `mw.load_policy`.]],
     { "policy.errors: table<string, integer>", [[How often a function of the
-      policy raised each error. A rule that raises is skipped, and told of once
-      through `mw.on_error`.]] },
+      policy raised each error. A rule that raises is skipped; each error
+      goes to `mw.on_error` once.]] },
     { "policy:use() -> former: moonwatch.Policy", [[Puts the policy into force
       and returns the former one.]] },
     { "policy:reload() -> ok?: boolean, message?: string", [[Reads the file
@@ -282,7 +282,7 @@ return {
     { "cache?: \"class\"", [[With `"class"`, the function is asked once for each
       class.]] } },
   { class = "moonwatch.ClassRules", [[What is special about a class.]],
-    { "mutators?: string[]", [[Methods whose calls are told of, with the kind
+    { "mutators?: string[]", [[Methods whose calls count as writes, with the kind
       `"call"`.]] },
     { "ignore?: any[]", [[Fields whose writes are stored and nothing else.]] },
     { "constructors?: (string|function)[]", [[The constructors, for
@@ -1117,8 +1117,8 @@ return {
     { "cleanup:pending() -> n: integer", [[Returns how many handles of
       `mw.cleanup` have not run yet.]] } },
   { "mw.context(fn: fun(): string?) -> handle: moonwatch.Handle", [[Asks `fn()`
-    for a text, cut to 256 characters, when guards are told of a write that is
-    traced.]] },
+    for a text, cut to 256 characters, when a write that is traced calls
+    guards.]] },
 },
 
 }

@@ -327,7 +327,8 @@ if ... == "wrap" then coroutine.wrap(os.exit)(4) end
         assert.equal(status, its, text)
         assert.equal(output, (out:gsub("x of _G: [^\n]*\n", "")))
         err = err:gsub("moonwatch: nobody [^\n]*\n", "")
-        assert.equal(errors, (err:gsub("global 'error'", "function 'error'")))
+        assert.equal((errors:gsub("global 'error'", "function 'error'")),
+          (err:gsub("global 'error'", "function 'error'")))
       end)
     end
   end)

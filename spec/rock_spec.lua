@@ -1,6 +1,8 @@
 local shell = require "spec.support.shell"
 
 local luarocks = os.getenv "LUAROCKS" or "luarocks --lua-version 5.4"
+local include = os.getenv "LUA_INCDIR" or "/usr/include/lua5.4"
+local lua = _VERSION:lower():gsub(" ", "/") -- lua/5.4, the modules' folder
 
 local function files_of(path)
   return (shell.run("cd %s && find . -type f | sort", path))
@@ -12,9 +14,13 @@ local function make(path, more)
       "/source"))
   local before = files_of(path .. "/source")
   local output, ok = shell.run(
-    "cd %s/source && %s make --tree %s/tree %s CFLAGS='-O0 -fPIC' %s", path,
-    luarocks, path, "rockspec/moonwatch-scm-1.rockspec", more or "")
+    "cd %s/source && %s make --tree %s/tree %s CFLAGS='-O0 -fPIC' " ..
+    "LUA_INCDIR=%s %s", path, luarocks, path,
+    "rockspec/moonwatch-scm-1.rockspec", include, more or "")
   assert.equal(before, files_of(path .. "/source"))
+  if output:find "header mismatches configured version" then
+    pending("this LuaRocks cannot read the headers of " .. _VERSION)
+  end
   return output, ok
 end
 
@@ -25,14 +31,17 @@ end
 -- The command's modules, below `share`.
 local function command_files()
   local list = shell.run("cd command && find moonwatch -type f | sort")
-  return (list:gsub("[^\n]+", "share/lua/5.4/%0"))
+  return (list:gsub("[^\n]+", "share/" .. lua .. "/%0"))
 end
 
+-- argparse is where this Lua finds it, also if that Lua finds nothing by itself.
+local ELSEWHERE = ("env -u LUA_CPATH LUA_PATH=';;%s' "):format(
+  (package.searchpath("argparse", package.path):gsub("argparse", "?")))
+
 -- Runs the command that is installed below `path`, elsewhere and with nothing
--- in its environment.
+-- else in its environment.
 local function run_installed(path, line)
-  return (shell.run("cd / && env -u LUA_PATH -u LUA_CPATH %s/bin/moonwatch %s",
-    path, line))
+  return (shell.run("cd / && %s %s/bin/moonwatch %s", ELSEWHERE, path, line))
 end
 
 local function run_in_tree(path)
@@ -67,8 +76,8 @@ describe("the rock #once", function()
       local output, ok = make(path)
       assert.is_true(ok, output)
       local files = shell.run("cd lua && find moonwatch -type f | sort")
-      assert.equal("lib/lua/5.4/moonwatch/core.so\n" ..
-        files:gsub("[^\n]+", "share/lua/5.4/%0"),
+      assert.equal("lib/" .. lua .. "/moonwatch/core.so\n" ..
+        files:gsub("[^\n]+", "share/" .. lua .. "/%0"),
         (shell.run("cd %s/tree && find lib/lua share -type f | sort", path)))
       assert.matches("/types/moonwatch%.lua\n",
         (shell.run("find %s/tree/lib/luarocks -name moonwatch.lua", path)))
@@ -102,7 +111,7 @@ describe("make install #once", function()
         run_installed(prefix, "version"))
       shell.run("ln -s %s/bin/moonwatch %s/mw", prefix, path)
       assert.equal("[]\n", (shell.run("cd %s && echo return 5 > a.lua && " ..
-        "env -u LUA_PATH -u LUA_CPATH ./mw diff a.lua a.lua", path)))
+        "%s ./mw diff a.lua a.lua", path, ELSEWHERE)))
     end)
   end)
 end)

@@ -761,7 +761,8 @@ describe("misuse raises", function()
   it("when an option is none, and leaves the object as it was", function()
     for message, options in pairs {
       ["unknown option 'twice'"] = { twice = true },
-      ["unknown option '?'"] = { true },
+      ["unknown option '1'"] = { "deep" },
+      ["unknown option '(a table)'"] = { [{}] = true },
       ["option 'once' is not a boolean"] = { once = 1 },
       ["unknown option 'count'"] = { count = false },
       ["option 'phase' is none of 'before', 'after', 'check'"] =

@@ -95,7 +95,7 @@ function clock:since(generation) end
 ---Goes back to generation 0 and forgets all tags.
 function clock:reset() end
 
----Which writes a watch is told of, and when.
+---Which writes fire a watch, and when.
 ---@class moonwatch.WatchOptions
 ---@field once? boolean Does the watch end with the first write that fires it? True by default, but false for `phase = "check"`.
 ---@field key? any Only writes to this field.
@@ -113,9 +113,9 @@ function clock:reset() end
 ---@alias moonwatch.Phase
 ---| "before" # before the value is stored
 ---| "after" # after the value is stored
----| "check" # before the write counts; an error refuses the write, and `return true, value` stores that value instead; nobody is told of a write that a check refuses
+---| "check" # before the write counts; an error refuses the write, and `return true, value` stores that value instead; no other guard is called for a write that a check refuses
 
----What sort of change a guard is told of.
+---What sort of change it is.
 ---@alias moonwatch.Kind
 ---| "insert" # the field was absent before
 ---| "update" # the field had another value, or the same
@@ -162,7 +162,7 @@ function watch:alive() end
 
 ---A bit, from `mw.guard`.
 ---@class moonwatch.Guard
----@field valid boolean True until the first write that the guard is told of. To set it again is the work of `revalidate`.
+---@field valid boolean True until the first write to what the guard watches. `revalidate` sets it again.
 local guard = {}
 
 ---Makes the guard valid again.
@@ -204,7 +204,7 @@ function memo:on(obj, opts) end
 
 ---A policy, from `mw.policy` or `mw.load_policy`.
 ---@class moonwatch.Policy
----@field errors table<string, integer> How often a function of the policy raised each error. A rule that raises is skipped, and told of once through `mw.on_error`.
+---@field errors table<string, integer> How often a function of the policy raised each error. A rule that raises is skipped; each error goes to `mw.on_error` once.
 local policy = {}
 
 ---Puts the policy into force and returns the former one.
@@ -240,7 +240,7 @@ function policy:poll() end
 
 ---What is special about a class.
 ---@class moonwatch.ClassRules
----@field mutators? string[] Methods whose calls are told of, with the kind `"call"`.
+---@field mutators? string[] Methods whose calls count as writes, with the kind `"call"`.
 ---@field ignore? any[] Fields whose writes are stored and nothing else.
 ---@field constructors? (string|function)[] The constructors, for `mw.instrument`.
 ---@field events? any[] The events that a hook of pending effects may name.
@@ -1331,11 +1331,11 @@ function mw.mark_dynamic(class, on) end
 ---@return boolean marked
 function mw.is_marked(class) end
 
----Tells the guard of writes to a table, or to a userdata with a metatable: a
----function is called `guard(obj, key, old, new, kind)`; of a table or userdata,
----which is held weakly, the method `guard:invalidate(obj, key, old, new,
----kind)`; an `mw.guard()` becomes invalid. Several roots above an object are
----told in the order in which each was first watched deeply.
+---Calls the guard when a table, or a userdata with a metatable, is written: a
+---function as `guard(obj, key, old, new, kind)`; of a table or userdata, which
+---is held weakly, the method `guard:invalidate(obj, key, old, new, kind)`; an
+---`mw.guard()` becomes invalid. The guards of several roots above an object are
+---called in the order in which each root was first watched deeply.
 ---@param obj table|userdata
 ---@param guard moonwatch.Guards
 ---@param opts? moonwatch.WatchOptions
@@ -1415,7 +1415,7 @@ function mw.raw(obj) end
 ---@return boolean found
 function mw.sync(obj) end
 
----Tells guards of a write that the library cannot see.
+---Calls the guards for a write that the library cannot see.
 ---@param obj any
 ---@param key? any
 function mw.touch(obj, key) end
@@ -1813,8 +1813,8 @@ function mw.cleanup(scope, name, value) end
 ---@return moonwatch.Cleanup handle
 function mw.cleanup_for(owner, handle) end
 
----Asks `fn()` for a text, cut to 256 characters, when guards are told of a
----write that is traced.
+---Asks `fn()` for a text, cut to 256 characters, when a write that is traced
+---calls guards.
 ---@param fn fun(): string?
 ---@return moonwatch.Handle handle
 function mw.context(fn) end

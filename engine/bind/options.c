@@ -50,6 +50,13 @@ static void check_value(lua_State *L, const char *name, int arg,
              option->name, lua_tostring(L, -1));
 }
 
+/* Pushes a text for a key that is no option. */
+static const char *push_key_text(lua_State *L, int index) {
+  if (lua_type(L, index) == LUA_TSTRING || lua_type(L, index) == LUA_TNUMBER)
+    return luaL_tolstring(L, index, NULL);
+  return lua_pushfstring(L, "(a %s)", luaL_typename(L, index));
+}
+
 /* The number of the option whose name is at -2, or raises. */
 static int find_option(lua_State *L, const char *name, int arg,
                        const mwb_option *options) {
@@ -57,7 +64,7 @@ static int find_option(lua_State *L, const char *name, int arg,
   for (i = 0; is_string && options[i].name != NULL; i++)
     if (is_text(L, -2, options[i].name)) return i;
   return luaL_error(L, "bad argument #%d to '%s' (unknown option '%s')", arg,
-                    name, is_string ? lua_tostring(L, -2) : "?");
+                    name, push_key_text(L, -2));
 }
 
 unsigned mwb_read_options(lua_State *L, const char *name, int arg,

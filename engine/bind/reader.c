@@ -530,7 +530,7 @@ static int open_entry(lua_State *L) {
   push_owned(L, s, owner, &last);
   lua_pushboolean(L, 1);
   lua_setfield(L, -2, "open");
-  push_numbers(L, &last.entry);
+  push_numbers(L, &last);
   return 2;
 }
 

@@ -476,7 +476,7 @@ static int json(lua_State *L) {
   const char *text;
   size_t len;
   luaL_checktype(L, 1, LUA_TTABLE);
-  text = mwb_args(L, s, 1, &len);
+  text = mwb_json(L, s, 1, &len);
   if (text == NULL) return luaL_error(L, "not enough memory");
   lua_pushlstring(L, text, len);
   return 1;

@@ -56,7 +56,10 @@ void mwb_trace_heard(lua_State *L, mwb_state *s, uint64_t id, uint64_t guards);
 void mwb_trace_batch(lua_State *L, mwb_state *s, uint64_t guards);
 
 /* Returns the text of a JSON object for the table at `index`, valid until the
-** next text is made.  If there is no memory, the object says so. */
+** next text is made; NULL if there is no memory. */
+const char *mwb_json(lua_State *L, mwb_state *s, int index, size_t *len);
+
+/* The same for a trace; if there is no memory, the object says so. */
 const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len);
 
 /* Like `mwb_args`, for a JSON array of the table's values at 1, 2, ... */

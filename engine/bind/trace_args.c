@@ -51,11 +51,19 @@ static void begin(encoder *en, lua_State *L, mwb_state *s) {
   s->n_scratch = 0;
 }
 
+/* Returns the text, or NULL if there was no memory. */
 static const char *finish(encoder *en, size_t *len) {
-  static const char lost[] = "{\"lost\":\"no memory\"}";
   mwi_json_flush(&en->out);
-  *len = en->out.failed ? sizeof(lost) - 1 : en->s->n_scratch;
-  return en->out.failed ? lost : en->s->scratch;
+  *len = en->s->n_scratch;
+  return en->out.failed ? NULL : en->s->scratch;
+}
+
+/* A trace goes on without the text that it has no memory for. */
+static const char *or_lost(const char *text, size_t *len) {
+  static const char lost[] = "{\"lost\":\"no memory\"}";
+  if (text != NULL) return text;
+  *len = sizeof(lost) - 1;
+  return lost;
 }
 
 static void put_string(encoder *en, int index) {
@@ -291,16 +299,20 @@ static void put_table(encoder *en, int index, int depth) {
   lua_settop(L, top);
 }
 
-const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
+const char *mwb_json(lua_State *L, mwb_state *s, int index, size_t *len) {
   encoder en;
   begin(&en, L, s);
   put_table(&en, lua_absindex(L, index), 0);
   return finish(&en, len);
 }
 
+const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
+  return or_lost(mwb_json(L, s, index, len), len);
+}
+
 const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len) {
   encoder en;
   begin(&en, L, s);
   put_array(&en, lua_absindex(L, index), lua_rawlen(L, index), MAX_DEPTH);
-  return finish(&en, len);
+  return or_lost(finish(&en, len), len);
 }

@@ -43,10 +43,11 @@ end
 
 -- Writes the report.  Returns true; or nil and a message.
 local function write(path)
+  local report = path:find "%.json$" and json() or text()
   local file, message = io.open(path, "w")
   if not file then return nil, message end
   local ok
-  ok, message = file:write(path:find "%.json$" and json() or text())
+  ok, message = file:write(report)
   file:close()
   return ok and true or nil, message
 end

@@ -502,6 +502,7 @@ end
 
 function scenarios.feeds()
   look_back()
+  collectgarbage() -- finds a transaction that Lua had no memory to close
   local mw = require "moonwatch"
   local gone = { inner = {} }
   local root = { list = { { n = 1 }, { n = 2 } }, gone = gone }

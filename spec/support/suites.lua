@@ -78,7 +78,7 @@ if os.getenv "SOAK" then
     checked("generational", " --exclude-tags=once,slow") }
 end
 
-if chosen then
+if chosen and chosen ~= "" then
   local list = {}
   for _, suite in ipairs(suites) do
     if chosen:find(suite[1]:match "%w+") then list[#list + 1] = suite end
@@ -129,4 +129,4 @@ for _, name in ipairs(names) do
 end
 local tail = skipped > 0 and (", %d skipped"):format(skipped) or ""
 print(("%d passed, %d failed%s"):format(passed, failed, tail))
-os.exit(failed == 0)
+os.exit(failed == 0 and passed > 0)
