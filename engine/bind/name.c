@@ -11,10 +11,11 @@
 ** So what is below an object that gets another name needs no other names.  A
 ** plain table on the way has a place, too, with a name for each parent.
 **
-** KEYS has the key of each name.  TEXTS keeps short texts, and the last long one,
-** which is the begin of the next one where objects are entered one in another.
-** A text is good while the epoch is the same, which moves when a parent gets another name.  Texts of
-** roots, and those that a function of the program made, are good for ever.
+** KEYS has the key of each name.  TEXTS keeps short texts, and the last long
+** one, which is the begin of the next where objects are entered one in another.
+** A text is good while the epoch is the same, which moves when a parent gets
+** another name.  Texts of roots, and those that a function of the program made,
+** are good for ever.
 **
 ** An element of `places` whose object is dead is void, and gives its names back
 ** when another object has the slot.

@@ -17,7 +17,7 @@ local SCRIPT = table.concat(parts)
 local STYLE_HASH =
   "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "ahIkYROvX3Y3J5Ge3/3bue+KfqYKuzn672Vkrruj0O4="
+  "hpzW85wgHdoDBjpuwrlTz3PxkLDopbdDi4KeCXyUUW4="
 
 local HEAD = [[
 <!DOCTYPE html>

@@ -50,7 +50,8 @@ const totals = new Table("totals", [
     about: "The time in which its coroutine waits: no part of the total.",
     text: t => waits(t) ? duration(waits(t)) : "" },
   { title: "mean", width: "8em", number: true, value: t => t.sum / t.count,
-    about: "The length of one, on average.", text: t => duration(t.sum / t.count) },
+    about: "The length of one, on average.",
+    text: t => duration(t.sum / t.count) },
   { title: "longest", width: "8em", number: true, value: t => t.most,
     about: "The longest one.", text: t => duration(t.most) },
 ], t => showSpan(t.longest));
