@@ -87,6 +87,7 @@ return {
   row("an object entered and left, n deep", "nested"),
   row("... with hooks", "nested_hook"),
   row("... recorded", "nested_record"),
+  row("... by hand, so that each long name is made", "nested_names", 1000),
   row("a chain of n objects entered, a link", "chain_of_objects"),
   row("... of plain tables", "chain_of_tables"),
 }

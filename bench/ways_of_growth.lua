@@ -664,6 +664,25 @@ function growth.nested_record(n)
   return nested(n, function(h) h:record() end)
 end
 
+-- `n` objects are entered by hand, one in another, and each name is made.
+function growth.nested_names(n)
+  local h = mw.hierarchy()
+  local root = {}
+  local last = root
+  for _ = 2, n do
+    last.child = {}
+    last = last.child
+  end
+  return function()
+    local path, object = {}, root
+    while object do
+      h:enter(object)
+      path[#path + 1], object = object, object.child
+    end
+    for i = n, 1, -1 do h:leave(path[i]) end
+  end, n
+end
+
 -- The first enter of an object with a chain of `n` below it.
 local function chained(n, plain)
   local h = mw.hierarchy()

@@ -303,8 +303,8 @@ return {
       Lua's own functions are the box's.]] },
     { "instructions?: integer", [[The instructions of each call; a million by
       default. C functions and time count, too.]] },
-    { "memory?: integer", [[The bytes that a call may add to Lua's memory at a
-      time; 16 MB by default.]] },
+    { "memory?: integer", [[The bytes that the box may hold at a time, those
+      that earlier calls have left included; 16 MB by default.]] },
     { "name?: string", [[The name, in messages, of chunks that have none.]] } },
   { class = "moonwatch.Sandbox", name = "box", [[A box, from `mw.sandbox`.]],
     { "box:load(text: string, chunkname?: string) -> fn?: function, \z

@@ -253,7 +253,7 @@ function policy:poll() end
 ---@class moonwatch.SandboxOptions
 ---@field env? table Its fields are copied into the globals of the box, where Lua's own functions are the box's.
 ---@field instructions? integer The instructions of each call; a million by default. C functions and time count, too.
----@field memory? integer The bytes that a call may add to Lua's memory at a time; 16 MB by default.
+---@field memory? integer The bytes that the box may hold at a time, those that earlier calls have left included; 16 MB by default.
 ---@field name? string The name, in messages, of chunks that have none.
 
 ---A box, from `mw.sandbox`.

@@ -93,6 +93,7 @@ typedef struct mwb_meter {
   lua_Alloc alloc; /* the allocator without a budget */
   void *ud;
   struct mwb_budget *budget; /* or NULL */
+  struct mwb_kept *kept;     /* the first box's: see kept.c */
 } mwb_meter;
 
 /* Lua values of the state, in the registry under the numbers in `at`; `false`

@@ -33,6 +33,8 @@
 ** than allowed, a collection may help, if there are enough instructions to pay
 ** for it.
 **
+** What calls leave behind counts in later calls: see kept.c.
+**
 ** A string that Lua 5.5 makes in a buffer remembers the allocator, and may be
 ** the last thing to be freed.  So the limiting allocator belongs to the meter,
 ** which the library makes before all else, without a finaliser: Lua frees such
@@ -42,6 +44,7 @@
 
 #include <string.h>
 
+#include "kept.h"
 #include "os.h"
 
 /* How many instructions between two looks a call of a C function counts for. */
@@ -105,8 +108,7 @@ static void set_spent(mwb_budget *b, int what) {
   set_hook(b->L, 1);
 }
 
-/* Subtracts instructions, at most those that are left. */
-static void spend(mwb_budget *b, lua_Number n) {
+void mwb_spend(mwb_budget *b, lua_Number n) {
   lua_Integer cost = b->instructions;
   if (n < (lua_Number)cost) cost = (lua_Integer)n;
   b->instructions -= cost;
@@ -153,7 +155,7 @@ static void look(mwb_budget *b) {
   b->since = b->near = 0;
   if (passed <= paid) return;
   if (b->by_cpu) {
-    spend(b, (lua_Number)((passed - paid) / b->state->pace));
+    mwb_spend(b, (lua_Number)((passed - paid) / b->state->pace));
   } else if ((b->late += passed - paid) > MOST_LATE) {
     b->by_cpu = 1;
     b->last = mwb_os_cpu();
@@ -166,7 +168,7 @@ static void relieve(lua_State *L, mwb_budget *b) {
   lua_Integer cost = (lua_Integer)lua_gc(L, LUA_GCCOUNT) * (1024 / COLLECTED);
   if (b->held > b->bytes) lua_gc(L, LUA_GCSTEP, 0);
   if (b->held > b->bytes && cost < b->instructions) {
-    spend(b, (lua_Number)cost);
+    mwb_spend(b, (lua_Number)cost);
     b->since += cost;
     lua_gc(L, LUA_GCCOLLECT);
   }
@@ -187,7 +189,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
     lua_sethook(L, NULL, 0, 0); /* a coroutine that outlived the call */
     return;
   }
-  spend(b, count);
+  mwb_spend(b, count);
   b->since += count;
   look(b);
   check_spent(L, b);
@@ -208,7 +210,7 @@ void mwb_pay(lua_State *L, lua_Number instructions) {
   mwb_budget *b = mwb_budget_of(L);
   if (b == NULL || in_finaliser(L)) return;
   if (!(instructions > 0)) instructions = 0;
-  spend(b, instructions);
+  mwb_spend(b, instructions);
   if (!b->spent) {
     b->since += (lua_Integer)instructions; /* fewer than were left */
     b->near += (lua_Integer)instructions + CALL;
@@ -265,12 +267,31 @@ static int may_grow(mwb_budget *b, lua_Integer more, size_t size) {
   return 1;
 }
 
+/* Tells the record of what the box keeps of a block that becomes one of `nsize`
+** bytes at `ptr`.  What the box has kept and is freed makes room. */
+static void note_block(mwb_budget *b, const void *former, const void *ptr,
+                       size_t osize, size_t nsize) {
+  mwb_kept *kept = b->box->kept;
+  size_t had = (former == NULL) ? 0 : osize;
+  if (kept == NULL) return;
+  if (nsize > had) kept->grown += (lua_Integer)(nsize - had);
+  if (former == NULL && (osize == LUA_TSTRING || osize == LUA_TTABLE ||
+                         osize == LUA_TFUNCTION || osize == LUA_TTHREAD)) {
+    mwb_note_made(kept, ptr, osize);
+  } else if (nsize == 0) {
+    lua_Integer bytes = mwb_note_freed(kept, former);
+    b->bytes += bytes;
+    b->held += bytes;
+  }
+}
+
 /* Subtracts an allocation from the budget; not in a finaliser, because
 ** finalisers are the program's own code. */
 static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   const mwb_meter *meter = (const mwb_meter *)ud;
   mwb_budget *b = meter->budget;
   size_t had = (ptr == NULL) ? 0 : osize;
+  const void *former = ptr;
   int counts = b != NULL && nsize != had && !in_finaliser(b->L);
   if (counts && nsize > had) {
     if (ptr != NULL || osize == 0) b->block = nsize;
@@ -281,8 +302,10 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   if (b == NULL) return ptr;
   if (ptr == NULL && nsize > 0)
     b->starved = 1;
-  else if (counts)
+  else if (counts) {
+    note_block(b, former, ptr, osize, nsize);
     b->held += (lua_Integer)nsize - (lua_Integer)had;
+  }
   if (b->held < 0) b->held = 0;
   if (b->held > b->peak) b->peak = b->held;
   return ptr;
@@ -296,8 +319,10 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
 
 void mwb_fill_budget(mwb_budget *b, lua_Integer instructions,
                      lua_Integer bytes) {
+  const mwb_kept *kept = b->box->kept;
+  lua_Integer room = b->box->most - ((kept == NULL) ? 0 : kept->bytes);
   b->instructions = instructions;
-  b->bytes = bytes;
+  b->bytes = (room < 0) ? 0 : (room < bytes) ? room : bytes;
   b->held = 0;
   b->full = b->spent = 0;
   b->place.line = 0;
@@ -332,7 +357,7 @@ void mwb_end_budget(mwb_budget *b) {
   }
   outer->held += b->held;
   if (outer->held > outer->bytes) outer->full = 1;
-  spend(outer, (lua_Number)b->used + 1);
+  mwb_spend(outer, (lua_Number)b->used + 1);
   if (outer->full) set_hook(outer->L, 1);
 }
 
@@ -363,7 +388,7 @@ int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
   int hooked = lua_gethook(L) == on_count;
   if (in_finaliser(L) || !lua_checkstack(L, 4))
     return lua_pcall(L, args, results, handler);
-  spend(b, PAUSE);
+  mwb_spend(b, PAUSE);
   lua_setallocf(L, s->meter->alloc, s->meter->ud);
   if (hooked) lua_sethook(L, NULL, 0, 0);
   s->budget = s->meter->budget = NULL;

@@ -25,6 +25,8 @@ typedef struct mwb_box {
   const char *kind; /* what messages call the box */
   lua_Integer instructions, bytes; /* of a call */
   lua_Integer used, peak;          /* of the last call */
+  lua_Integer most;                /* bytes that the box may keep */
+  struct mwb_kept *kept;           /* NULL: the box has been collected */
   unsigned n_chunks;               /* how many chunks have been named */
   char chunks[MWB_CHUNKS][LUA_IDSIZE];
 } mwb_box;
@@ -70,6 +72,9 @@ void mwb_fill_budget(mwb_budget *b, lua_Integer instructions,
 
 /* The budget in force, or NULL. */
 mwb_budget *mwb_budget_of(lua_State *L);
+
+/* Subtracts instructions, at most those that are left. */
+void mwb_spend(mwb_budget *b, lua_Number n);
 
 /* Charges for work that a C function is going to do.  Raises if the budget is
 ** spent.  Does nothing where no budget is in force. */

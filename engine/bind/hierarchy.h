@@ -77,6 +77,7 @@ typedef struct mwb_hierarchy {
   mwi_column places; /* by the slot of the object */
   uint64_t epoch;    /* moves when the name of a parent changes */
   uint32_t last;     /* the name that was found last */
+  uint32_t long_one; /* the name whose long text is in TEXTS, or 0 */
   mwb_tape tape;
 } mwb_hierarchy;
 

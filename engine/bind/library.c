@@ -19,6 +19,7 @@
 #include "hash.h"
 #include "host.h"
 #include "identity.h"
+#include "kept.h"
 #include "moonwatch_lua.h"
 
 static const char KEY = 0;
@@ -235,6 +236,7 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
 
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  mwb_free_all_kept(L, s->meter);
   if (s->engine != NULL && s->is_attached) mwb_detach(s);
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
@@ -259,6 +261,7 @@ static void new_state(lua_State *L) {
   s->meter = meter;
   meter->alloc = lua_getallocf(L, &meter->ud);
   meter->budget = NULL;
+  meter->kept = NULL;
   s->service = lua_newthread(L);
   lua_sethook(s->service, NULL, 0, 0);
   lua_setiuservalue(L, -2, 1);

@@ -11,9 +11,11 @@
 ** So what is below an object that gets another name needs no other names.  A
 ** plain table on the way has a place, too, with a name for each parent.
 **
-** KEYS has the key of each name.  TEXTS keeps short texts; a text is good while
-** the epoch is the same, which moves when a parent gets another name.  Texts of
-** roots, and those that a function of the program made, are good for ever.
+** KEYS has the key of each name.  TEXTS keeps short texts, and the last long
+** one, which is the begin of the next where objects are entered one in another.
+** A text is good while the epoch is the same, which moves when a parent gets
+** another name.  Texts of roots, and those that a function of the program made,
+** are good for ever.
 **
 ** An element of `places` whose object is dead is void, and gives its names back
 ** when another object has the slot.
@@ -26,7 +28,7 @@
 #define PLACES (MWI_PAGE * sizeof(mwb_site))
 
 #define MOSTNAMES 16 /* of one object */
-#define LONGEST 200  /* text that is kept */
+#define LONGEST 200  /* short text */
 
 /* {======================================================
 ** Names and places
@@ -383,6 +385,23 @@ static void add_keys(lua_State *L, luaL_Buffer *b, const uint32_t *names,
   }
 }
 
+/* Keeps the text on the top. */
+static void keep_text(lua_State *L, mwb_hierarchy *d, uint32_t name) {
+  if (lua_rawlen(L, -1) > LONGEST) {
+    mwb_name *former = (d->long_one != 0) ? mwb_name_at(d, d->long_one) : NULL;
+    if (former != NULL && !former->fixed) {
+      lua_pushnil(L);
+      lua_rawseti(L, TEXTS, d->long_one);
+      former->epoch = 0;
+    }
+    d->long_one = 0;
+  }
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, TEXTS, name);
+  mwb_name_at(d, name)->epoch = d->epoch;
+  if (lua_rawlen(L, -1) > LONGEST) d->long_one = name;
+}
+
 void mwb_make_text(lua_State *L, mwb_hierarchy *d, uint32_t name) {
   luaL_Buffer b;
   uint32_t above, i, n, *names, first = name;
@@ -403,11 +422,7 @@ void mwb_make_text(lua_State *L, mwb_hierarchy *d, uint32_t name) {
   }
   add_keys(L, &b, names, n);
   luaL_pushresult(&b);
-  if (lua_rawlen(L, -1) <= LONGEST) {
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, TEXTS, first);
-    mwb_name_at(d, first)->epoch = d->epoch;
-  }
+  keep_text(L, d, first);
   lua_replace(L, top + 1);
   lua_settop(L, top + 1);
 }

@@ -20,8 +20,12 @@
 #include <string.h>
 
 #include "class.h"
+#include "kept.h"
 #include "library.h"
 #include "options.h"
+
+/* Instructions that a call counts for, beside those that are used. */
+#define A_CALL 1000
 
 /* What a call may use if the program does not say. */
 #define INSTRUCTIONS 1000000
@@ -69,6 +73,28 @@ static int resume(lua_State *thread, lua_State *L, int n) {
   return lua_resume(thread, L, n, &results);
 }
 
+/* Remembers the first of the `n` values on the top, if that is a function or a
+** table of functions: what functions refer to, the box keeps. */
+static void note_called(lua_State *L, int index, int n) {
+  int first = lua_gettop(L) - n + 1;
+  if (!lua_isfunction(L, first) && !lua_istable(L, first)) return;
+  lua_getiuservalue(L, index, MWB_BOXCALLED);
+  lua_pushvalue(L, first);
+  if (lua_rawget(L, -2) == LUA_TNIL) {
+    lua_pushvalue(L, first);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -4);
+  }
+  lua_pop(L, 2);
+}
+
+/* Adds up what a call has used. */
+static void note_used(mwb_box *box, const mwb_budget *b) {
+  box->used = (b->used < box->instructions) ? b->used : box->instructions;
+  box->peak = b->peak;
+  if (box->kept != NULL) box->kept->spent += box->used + A_CALL;
+}
+
 int mwb_run_in_box(lua_State *L, mwb_state *s, int index, lua_CFunction job,
                    int n) {
   mwb_box *box = (mwb_box *)lua_touserdata(L, index);
@@ -76,6 +102,8 @@ int mwb_run_in_box(lua_State *L, mwb_state *s, int index, lua_CFunction job,
   int top = lua_gettop(L) - n, status, results, busy = box->busy;
   lua_State *thread;
   luaL_checkstack(L, LUA_MINSTACK, "cannot call a box");
+  note_called(L, index, n);
+  if (box->kept != NULL) mwb_count_kept(L, box->kept, box->most, index, n);
   thread = push_thread(L, box, index);
   lua_insert(L, top + 1);
   luaL_checkstack(thread, n + LUA_MINSTACK, "cannot call a box");
@@ -93,8 +121,7 @@ int mwb_run_in_box(lua_State *L, mwb_state *s, int index, lua_CFunction job,
   mwb_end_budget(&b);
   box->busy = busy;
   mwb_swap_strings(L);
-  box->used = (b.used < box->instructions) ? b.used : box->instructions;
-  box->peak = b.peak;
+  note_used(box, &b);
   results = lua_gettop(thread);
   if (status != LUA_OK || !lua_checkstack(L, results + 1)) {
     if (status == LUA_OK) lua_settop(thread, 0);
@@ -138,9 +165,9 @@ void mwb_safe_message(lua_State *L, int status) {
 /* in the box: f, ... -> true, results, or false, a text */
 static int call_job(lua_State *L) {
   mwb_budget *b = mwb_budget_of(L);
-  int status;
-  mwb_pay(L, 1);
-  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  int status = LUA_OK;
+  mwb_spend(b, 1);
+  if (!b->spent) status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   if (status != LUA_OK || b->spent) {
     if (status == LUA_OK) {
       lua_settop(L, 0);
@@ -320,6 +347,30 @@ static int load_file(lua_State *L) {
 ** New boxes
 ** ======================================================= */
 
+static int box_gc(lua_State *L) {
+  mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
+  if (box->kept != NULL) mwb_free_kept(L, box->kept);
+  box->kept = NULL;
+  return 0;
+}
+
+/* Makes the globals of the box, and those of its libraries that are not in the
+** table at `env`, objects of the box: what code adds there counts. */
+static void own_world(lua_State *L, mwb_box *box, int world, int env) {
+  mwb_note_made(box->kept, lua_topointer(L, world), LUA_TTABLE);
+  for (lua_pushnil(L); lua_next(L, world) != 0; lua_pop(L, 1)) {
+    int given = 0;
+    if (lua_istable(L, env)) {
+      lua_pushvalue(L, -2);
+      lua_rawget(L, env);
+      given = lua_rawequal(L, -1, -2);
+      lua_pop(L, 1);
+    }
+    if (lua_istable(L, -1) && !given)
+      mwb_note_made(box->kept, lua_topointer(L, -1), LUA_TTABLE);
+  }
+}
+
 /* Pushes a new box with the globals in the table at `env`, or nil; the name of
 ** its chunks is on the top, or nil, and is popped. */
 static mwb_box *push_box(lua_State *L, mwb_state *s, int env) {
@@ -330,9 +381,12 @@ static mwb_box *push_box(lua_State *L, mwb_state *s, int env) {
   b->interval = MWB_INTERVAL;
   b->kind = "sandbox";
   b->instructions = INSTRUCTIONS;
-  b->bytes = BYTES;
+  b->bytes = b->most = BYTES;
   mwb_push(L, s, MWB_SANDBOX);
   lua_setmetatable(L, box);
+  b->kept = mwb_new_kept(L, s);
+  mwb_push_ephemeron(L, s);
+  lua_setiuservalue(L, box, MWB_BOXCALLED);
   if (!lua_isnil(L, name)) {
     lua_pushfstring(L, "=%s", lua_tostring(L, name));
     lua_setiuservalue(L, box, MWB_BOXNAME);
@@ -340,6 +394,7 @@ static mwb_box *push_box(lua_State *L, mwb_state *s, int env) {
   lua_newtable(L);
   lua_newtable(L);
   mwb_fill_world(L, box + 1, box + 2, env);
+  own_world(L, b, box + 1, env);
   lua_setiuservalue(L, box, MWB_BOXSTRINGS);
   lua_setiuservalue(L, box, MWB_WORLD);
   b->thread = lua_newthread(L);
@@ -379,7 +434,7 @@ static int sandbox(lua_State *L) {
   bytes = count_option(L, MEMORY, "memory", BYTES);
   box = push_box(L, s, ENV);
   box->instructions = instructions;
-  box->bytes = bytes;
+  box->bytes = box->most = bytes;
   return 1;
 }
 
@@ -391,17 +446,19 @@ static int policy_box(lua_State *L) {
   return 1;
 }
 
-/* limit(box, instructions, bytes): what each call may use from now on */
+/* limit(box, instructions, bytes, most): what each call may use from now on,
+** and what the box may keep */
 static int limit(lua_State *L) {
   mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
   box->instructions = luaL_checkinteger(L, 2);
   box->bytes = luaL_checkinteger(L, 3);
+  box->most = luaL_checkinteger(L, 4);
   return 0;
 }
 
 void mwb_open_sandbox(lua_State *L) {
   static const luaL_Reg functions[] = {{"sandbox", sandbox}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", box_gc}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"load", box_load}, {"call", box_call}, {"used", box_used}, {NULL, NULL}};
   mwb_new_meta(L, MWB_SANDBOX, "sandbox", meta, methods);

@@ -12,8 +12,15 @@
 #endif
 
 /* The user values of a box: its thread, its globals, the metatable that strings
-** have while the box runs, and the name of chunks that have none. */
-enum { MWB_BOXTHREAD = 1, MWB_WORLD, MWB_BOXSTRINGS, MWB_BOXNAME };
+** have while the box runs, the functions (and lists of functions) that have
+** been called, as weak keys, and the name of chunks that have none. */
+enum {
+  MWB_BOXTHREAD = 1,
+  MWB_WORLD,
+  MWB_BOXSTRINGS,
+  MWB_BOXCALLED,
+  MWB_BOXNAME
+};
 
 /* Returns the box at `index`, or NULL. */
 mwb_box *mwb_to_box(lua_State *L, const mwb_state *s, int index);

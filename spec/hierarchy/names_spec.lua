@@ -32,6 +32,33 @@ local function seen(part)
 end
 
 describe("the name of an object", function()
+  it("may be long, and follows what is above", function()
+    local root, path = {}, {}
+    local last = root
+    for i = 1, 300 do
+      path[i] = {}
+      last.child, last = path[i], path[i]
+    end
+    local top = h:enter(root)
+    for i = 1, 300 do
+      assert.equal(top .. (".child"):rep(i), h:enter(path[i]))
+    end
+    assert.equal(top .. (".child"):rep(290), h:name_of(path[290]))
+    for i = 300, 100, -1 do h:leave(path[i]) end
+    path[99].child, path[99].other = nil, path[100]
+    local moved = top .. (".child"):rep(99) .. ".other"
+    for i = 100, 300 do
+      assert.equal(moved .. (".child"):rep(i - 100), h:enter(path[i]))
+    end
+    for i = 300, 1, -1 do
+      local above = i < 100 and top .. (".child"):rep(i) or
+        moved .. (".child"):rep(i - 100)
+      assert.equal(above, (h:current()))
+      h:leave(path[i])
+    end
+    h:leave(root)
+  end)
+
   it("leads to the object, whatever the keys", function()
     local world, part = make()
     local keys = { "a", "a.b", 'say "x"', "it's", "[1]", "", "1", 1, -1, 1.5,

@@ -78,6 +78,14 @@ describe("a box", function()
       select(2, box:call(endless)))
   end)
 
+  it("does not raise when the budget is spent before a call begins", function()
+    local spent = "the sandbox's budget of instructions is spent"
+    local box = mw.sandbox { instructions = 1 }
+    assert.same({ false, spent }, { box:call(print) })
+    assert.same({ nil, spent }, { box:load "return 1" })
+    assert.is_false((mw.sandbox { memory = 1 }:call(function() return {} end)))
+  end)
+
   it("gives errors as texts", function()
     local box = mw.sandbox { name = "mod" }
     assert.same({ false, "mod:1: no" }, { run(box, "error 'no'") })
@@ -354,7 +362,7 @@ describe("random programs in a box", function()
     local ok, err = pcall(function()
       for _ = 1, 20 do
         with_seed(function()
-          local box = mw.sandbox { env = box_programs.env(mw), name = "fuzz" }
+          local box = mw.sandbox { env = box_programs.env(), name = "fuzz" }
           local f, message = box:load(box_programs.new())
           assert(f, message)
           local ended
@@ -374,7 +382,7 @@ describe("random programs in a box", function()
   if os.getenv "SOAK" then
     it("end within 50 times the time of an endless loop", function()
       local function time(text)
-        local box = mw.sandbox { env = box_programs.env(mw) }
+        local box = mw.sandbox { env = box_programs.env() }
         local begun = os.clock()
         box:call(assert(box:load(text)))
         return os.clock() - begun

@@ -1,5 +1,8 @@
 -- Random programs of all that code in a box can call, with data that take long.
 
+local mw = require "moonwatch"
+local policy_file = require "spec.support.policy_file"
+
 local random = math.random
 
 local VALUES = {
@@ -10,28 +13,40 @@ local VALUES = {
   "strings", "chain", "writes", "calls", "endless", "object", "object.sparse",
   "object.text", "object.watched", "object.digits", "f", "g", "print", "co",
   "pcall", "next", "string", "table.concat", "setmetatable({}, meta)",
+  "utf8.charpattern", "math.pi", "_VERSION", "_G", "getmetatable(endless)",
+  "ctx", "ctx.entries", "ctx.clock", "ctx.class", "class", "class.entries",
 }
 
+-- The functions of the program around the programs, and those that they make.
 local FUNCTIONS = {
-  "assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall",
-  "rawequal", "rawget", "rawlen", "rawset", "select", "tonumber", "tostring",
-  "type", "xpcall", "print", "string.byte", "string.char", "string.find",
-  "string.format", "string.gmatch", "string.gsub", "string.len",
-  "string.lower", "string.match", "string.pack", "string.packsize",
-  "string.rep", "string.reverse", "string.sub", "string.unpack",
-  "string.upper", "table.concat", "table.insert", "table.move", "table.pack",
-  "table.remove", "table.sort", "table.unpack", "utf8.char", "utf8.codepoint",
-  "utf8.codes", "utf8.len", "utf8.offset", "math.abs", "math.floor",
-  "math.fmod", "math.max", "math.tointeger", "os.date", "os.time",
-  "coroutine.create", "coroutine.wrap", "coroutine.resume",
-  "coroutine.status", "coroutine.close", "coroutine.running", "f", "g",
-  "calls", "endless", "object.call", "object.add", "object.watched.add",
-  "string.shout", "step", "codes", "walk",
+  "f", "g", "calls", "endless", "object.call", "object.add",
+  "object.watched.add", "string.shout", "step", "codes", "walk", "ctx.class",
+  "ctx.raw", "ctx.lookup", "ctx.is_marked", "ctx.metamethod", "ctx.is",
+  "ctx.clock.now", "ctx.clock.generation", "ctx.clock.is_current",
+  "ctx.clock.since", "ctx.clock.advance",
 }
+
+-- And all that a box has of Lua.
+local function add_functions(prefix, t)
+  for name, value in pairs(t) do
+    if type(value) == "function" then
+      FUNCTIONS[#FUNCTIONS + 1] = prefix .. name
+    elseif type(value) == "table" and name ~= "_G" then
+      add_functions(name .. ".", value)
+    end
+  end
+end
+
+local box = mw.sandbox()
+add_functions("", select(2, assert(box:call(assert(box:load "return _G")))))
+table.sort(FUNCTIONS)
 
 local OPERATORS = {
-  "+", "-", "*", "/", "//", "%", "^", "..", "==", "~=", "<", "<=", "&", "<<",
+  "+", "-", "*", "/", "//", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=",
+  "&", "|", "~", "<<", ">>", "and", "or",
 }
+
+local UNARY = { "-", "~", "#", "not " }
 
 local PRELUDE = [[
 local a, zeros = ("a"):rep(%d), ("\0"):rep(%d)
@@ -41,7 +56,8 @@ local list, sparse, strings = {}, {}, {}
 for i = 1, %d do list[i] = i sparse[i] = i end
 for i = 1, #sparse do sparse[i] = nil end
 for i = 1, 50 do strings[i] = a .. i end
-local chain, writes = {}, {}
+local chain, writes, kept = {}, {}, {}
+local class = ctx.class(object)
 local function calls() end
 for _ = 1, %d do
   chain = setmetatable({}, { __index = chain })
@@ -54,7 +70,10 @@ local meta = {
   __index = function(_, k) return k end, __newindex = function() end,
   __len = function() return 1e6 end, __lt = function() return true end,
   __concat = function() return b end, __eq = function() return true end,
-  __tostring = function() return a end,
+  __tostring = function() return a end, __le = function() return a end,
+  __unm = function() return digits end, __bnot = function() return b end,
+  __sub = function(x) return -x end, __pairs = function() return next, list end,
+  __name = a,
   __call = function(_, ...) return ... end,
 }
 local function f(...) return ... end
@@ -81,12 +100,21 @@ local STATEMENTS = {
     one_of(VALUES)) end,
   function() return ("local t = %s t[%s] = %s"):format(one_of(VALUES),
     one_of(VALUES), one_of(VALUES)) end,
-  function() return ("for _ = %s, %s do end"):format(one_of(VALUES),
-    one_of(VALUES)) end,
+  function() return ("for _ = %s, %s, %s do end"):format(one_of(VALUES),
+    one_of(VALUES), one_of(VALUES)) end,
   function() return ("for _ in pairs(%s) do end"):format(one_of(VALUES)) end,
   function() return ("for _ in %s(%s) do end"):format(one_of(FUNCTIONS),
     arguments()) end,
-  function() return ("local _ = #(%s)"):format(one_of(VALUES)) end,
+  function() return ("local _ = %s(%s)"):format(one_of(UNARY),
+    one_of(VALUES)) end,
+  function() return ("local _ = (%s)(%s)"):format(one_of(VALUES),
+    arguments()) end,
+  function() return ("local _ = a .. (%s) .. b .. (%s)"):format(
+    one_of(VALUES), one_of(VALUES)) end,
+  function() return ("local _ <close> = %s"):format(one_of(VALUES)) end,
+  function() return ("kept[#kept %% 99 + 1] = { %s }"):format(arguments()) end,
+  function() return ("xpcall(%s, %s, %s)"):format(one_of(FUNCTIONS),
+    one_of(FUNCTIONS), one_of(VALUES)) end,
   function() return ("local _ = { f(%s) }"):format(arguments()) end,
   function() return ("local _ = (%s):%s(%s)"):format(one_of(VALUES),
     one_of { "find", "rep", "gsub", "match", "shout", "call", "upper" },
@@ -116,18 +144,32 @@ function box_programs.new()
   return table.concat(program)
 end
 
+-- What the library tells the rules of a policy's file.
+local function file_ctx(obj)
+  local given
+  policy_file.with([[return { rules = { { "shows", function(obj, ctx)
+    given(ctx)
+  end } } }]], function(policy)
+    local former = policy:use()
+    mw.is_dynamic(obj)
+    former:use()
+  end, { given = function(ctx) given = ctx end })
+  return given
+end
+
 --- Returns what the programs are given by the program around them.
-function box_programs.env(mw)
+function box_programs.env()
   local sparse = {}
   for i = 1, 20000 do sparse[i] = i end
   for i = 1, 20000 do sparse[i] = nil end
   local watched = { n = 0, add = function() end }
   mw.watch(watched, function() end, { once = false })
-  return { print = function() end, object = {
+  local object = setmetatable({
     text = ("x"):rep(100000), digits = ("0"):rep(100000), sparse = sparse,
     watched = watched, call = function(...) return ... end,
     add = function(self) self.n = (self.n or 0) + 1 end,
-  } }
+  }, { __index = { entries = { "update" } } })
+  return { print = function() end, object = object, ctx = file_ctx(object) }
 end
 
 return box_programs

@@ -168,7 +168,10 @@ local function test_game(browser, path)
     "totalsOf(0, model.end).filter(t => isWait(t.name))" ..
     ".every(t => t.own === 0)"))
   check("totals are sorted", value(
-    "totals.rows.every((t, i) => !i || t.sum <= totals.rows[i - 1].sum)"))
+    "totals.rows.every((t, i) => !i || " ..
+    "worked(t) <= worked(totals.rows[i - 1]))"))
+  check("those that wait are last", value(
+    "totals.rows.findIndex(t => isWait(t.name)) === totals.rows.length - 1"))
   browser:picture(BUILD .. "/page.png")
   -- The colours at the middles of the wide spans are the spans' own.
   check("each wide span is drawn", value [[(() => {

@@ -116,6 +116,12 @@ static int is_accounted(lua_State *L, const heap *h) {
   return LUA_VERSION_NUM < 505 ? h->bytes == bytes : h->bytes >= bytes;
 }
 
+/* Has Lua the allocator that it began with?  The program may ask for it. */
+static int has_its_allocator(lua_State *L, const heap *h) {
+  void *ud;
+  return lua_getallocf(L, &ud) == heap_alloc && ud == h;
+}
+
 /* One run with failures and one without; how many requests were refused. */
 static size_t try_once(const char *scenario, heap_mode mode, size_t n,
                        int generational, char *problem, size_t size) {
@@ -137,6 +143,8 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
     snprintf(problem, size, "failing run %zu: %s", n, message);
   else if ((message = run(L, scenario)) != NULL)
     snprintf(problem, size, "run after %zu: %s", n, message);
+  else if (!has_its_allocator(L, &h))
+    snprintf(problem, size, "Lua has another allocator");
   else if (mode == HEAP_FAIL_FIRST && !is_accounted(L, &h))
     snprintf(problem, size, "memory is not accounted for");
   close_state(L);

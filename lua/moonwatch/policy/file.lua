@@ -6,9 +6,10 @@ local private = require "moonwatch.core".private
 local file = {}
 
 -- The budgets of loading a file, and of each call of one of its functions:
--- instructions and bytes.
-local LOADING = { 1000000, 16 * 1024 * 1024 }
-local CALLING = { 1000000, 1024 * 1024 }
+-- instructions and bytes, and the bytes that the box may keep.
+local MB = 1024 * 1024
+local LOADING = { 1000000, 16 * MB, 16 * MB }
+local CALLING = { 1000000, MB, 16 * MB }
 
 local DEPTH = 4 -- of tables in a policy
 

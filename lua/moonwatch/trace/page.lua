@@ -15,9 +15,9 @@ end
 local SCRIPT = table.concat(parts)
 
 local STYLE_HASH =
-  "6g305KV0sH5VTLrnM/dFCHUB/moiECimwEEYPbYdJGI="
+  "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "e+cJw690q0LrGiEfhFhKhX96CjKpU29/5BDi27dW078="
+  "hpzW85wgHdoDBjpuwrlTz3PxkLDopbdDi4KeCXyUUW4="
 
 local HEAD = [[
 <!DOCTYPE html>

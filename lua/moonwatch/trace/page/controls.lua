@@ -27,6 +27,10 @@ for (const its of document.querySelectorAll("[data-tip]")) {
 const nameTip = t => model.names[t.name] + "\n[" + model.categories[t.name] +
   "]\nClick: the longest one.";
 
+// To wait is not what takes time.
+const worked = t => isWait(t.name) ? 0 : t.sum;
+const waits = t => isWait(t.name) ? t.sum : t.waited;
+
 const totals = new Table("totals", [
   { title: "name", width: "minmax(16em, 3fr)", about: "The name of the scope.",
     value: t => model.names[t.name], text: t => model.names[t.name],
@@ -35,18 +39,19 @@ const totals = new Table("totals", [
     value: t => model.categories[t.name], text: t => model.categories[t.name] },
   { title: "count", width: "7em", number: true, value: t => t.count,
     about: "How many there are.", text: t => number(t.count, 0) },
-  { title: "total", width: "8em", number: true, value: t => t.sum,
+  { title: "total", width: "8em", number: true, value: worked,
     about: "From begin to end, without the time suspended; of nested ones of " +
       "one name the outermost counts.",
-    text: t => duration(t.sum) },
+    text: t => isWait(t.name) ? "" : duration(t.sum) },
   { title: "own", width: "8em", number: true, value: t => t.own,
     about: "The time in no other scope, while its coroutine runs.",
     text: t => isWait(t.name) ? "" : duration(t.own) },
-  { title: "suspended", width: "8em", number: true, value: t => t.waited,
+  { title: "suspended", width: "8em", number: true, value: waits,
     about: "The time in which its coroutine waits: no part of the total.",
-    text: t => t.waited ? duration(t.waited) : "" },
+    text: t => waits(t) ? duration(waits(t)) : "" },
   { title: "mean", width: "8em", number: true, value: t => t.sum / t.count,
-    about: "Total, divided by count.", text: t => duration(t.sum / t.count) },
+    about: "The length of one, on average.",
+    text: t => duration(t.sum / t.count) },
   { title: "longest", width: "8em", number: true, value: t => t.most,
     about: "The longest one.", text: t => duration(t.most) },
 ], t => showSpan(t.longest));
@@ -92,7 +97,7 @@ const writes = new Table("writes", [
     value: m => said(m).new, text: m => show(said(m).new), tip: markText },
   { title: "guards", width: "6em", number: true, about: "How many heard of it.",
     value: m => said(m).guards || 0, text: m => String(said(m).guards || 0) },
-  { title: "place", width: "minmax(12em, 1fr)",
+  { title: "place", width: "minmax(12em, 2fr)", end: true,
     about: "The line of the program, if the trace was asked for it: where.",
     value: m => said(m).where || "", text: m => said(m).where || "" },
   { title: "scope", width: "minmax(7em, 1fr)",

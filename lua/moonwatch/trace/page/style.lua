@@ -50,6 +50,8 @@ button:hover, button.on { background: var(--page);
 .row > span { overflow: hidden; text-overflow: ellipsis; white-space: pre;
   padding: 0 0.6em; }
 .row > span.n { text-align: right; font-variant-numeric: tabular-nums; }
+.row > .end { direction: rtl; text-align: left; } /* its end is seen */
+.row > .end::before { content: "\200e"; }
 .head { position: sticky; top: 0; z-index: 1; font-weight: 600;
   background: var(--bar); border-bottom: 1px solid var(--line); }
 .head > span:hover { text-decoration: underline; }
@@ -61,7 +63,8 @@ button:hover, button.on { background: var(--page);
   pointer-events: none; white-space: pre-wrap; overflow-wrap: anywhere;
   background: var(--page); border: 1px solid var(--soft); border-radius: 4px;
   box-shadow: 0 2px 8px rgba(0, 0, 0, 0.3); display: none; font-size: 12px; }
-#help { position: fixed; inset: 10% 15%; overflow: auto; z-index: 8;
+#help { position: fixed; inset: 10% 15% auto; max-height: 75%; overflow: auto;
+  z-index: 8;
   padding: 1em 2em; background: var(--page); border: 1px solid var(--soft);
   border-radius: 6px; display: none; }
 #help.on { display: block; }

@@ -40,6 +40,7 @@ class Table {
       const cell = document.createElement("span");
       cell.textContent = text;
       if (this.columns[i].number) cell.className = "n";
+      if (this.columns[i].end) cell.className = "end";
       row.append(cell);
     }
     return row;
