@@ -17,6 +17,7 @@ typedef struct mwi_member {
   uint32_t doubted : 1, scans : 1, comes : 1; /* is it in the lists? */
   mw_handle obj;
   uint32_t told;      /* the look in which the reader was told of it all */
+  uint32_t own;       /* the look in which a write of its own tells all */
   uint32_t via;       /* the tie by which there is a way from the root */
   uint32_t ins, outs; /* ties to this member, and from this member */
   uint32_t doubt;     /* lists: members without `via`, at some time, */
@@ -30,6 +31,7 @@ typedef struct mwi_tie {
   uint32_t chain; /* the next in the table; of a free tie, the next */
   uint32_t parent, child;
   uint32_t look; /* in which the field was written */
+  uint32_t own;  /* in which the reader itself wrote the field last */
   uint32_t next_in, prev_in, next_out, prev_out;
   mw_value key;
 } mwi_tie;

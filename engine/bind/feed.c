@@ -82,6 +82,7 @@ typedef struct record {
   uint32_t first; /* the first entry that the program wants, NONE for none */
   uint32_t last;
   uint32_t member; /* the object's, 0 for none or if not known yet */
+  uint32_t tie;    /* the field's now, 0 for none */
 } record;
 
 /* What the program gets: of a record, or of `told` from the number `last`. */
@@ -310,6 +311,7 @@ static void tie_record(const looking *w, record *r) {
   const mw_entry *entry = last_of(w, r);
   uint32_t m = mwi_outline_find(&w->f->outline, entry->obj), i;
   r->member = m;
+  r->tie = 0;
   if (m == 0 || member_at(w, m)->unseen || aspect_of(entry) != MW_UPDATE)
     return;
   if (entry->type[MW_NOW] != MW_TOTHER && member_at(w, m)->outs == 0) return;
@@ -317,7 +319,12 @@ static void tie_record(const looking *w, record *r) {
     push_part(w, entry, MW_KEY);
     push_part(w, entry, MW_NOW);
     i = tie(w, m, SCRATCH + 1);
-    if (i != 0) mwi_tie_at(&w->f->outline, i)->look = w->f->outline.looks;
+    if (i != 0) {
+      mwi_tie *t = mwi_tie_at(&w->f->outline, i);
+      t->look = w->f->outline.looks;
+      t->own = (r->first == NONE) ? t->look : 0;
+      r->tie = i;
+    }
   }
   lua_settop(L, SCRATCH);
 }
@@ -538,14 +545,48 @@ static void tell_record(looking *w, const record *r) {
   if (attaches) tell(w, m);
 }
 
-/* Does the program know the object of the record?  Or, of those that come, has
-** the program not been told of the object? */
+/* Does the program know the object of the record?  Or, of those that come, by a
+** write that the program itself has made, so that nobody tells of the object? */
 static int is_known(const looking *w, const record *r, int comes) {
   uint32_t m = r->member;
+  const mwi_member *its;
   if (w->f->root == MW_NONE) return !comes;
   if (m == 0) m = mwi_outline_find(&w->f->outline, last_of(w, r)->obj);
-  return m != 0 && !member_at(w, m)->lost && !is_told(w, m) &&
-         member_at(w, m)->comes == (unsigned)comes;
+  its = member_at(w, m);
+  return m != 0 && !its->lost && !is_told(w, m) &&
+         (comes ? its->own == w->f->outline.looks : !its->comes);
+}
+
+/* Adds the child of a tie to the list of what the program knows by its own
+** writes, unless somebody tells of the child. */
+static void add_own(const looking *w, const mwi_tie *t, uint32_t *list) {
+  const mwi_outline *o = &w->f->outline;
+  mwi_member *child = member_at(w, t->child);
+  if (!child->comes || child->lost || child->stale || is_told(w, t->child) ||
+      child->own == o->looks)
+    return;
+  child->own = o->looks;
+  child->work = *list;
+  *list = t->child;
+}
+
+/* Finds what the program knows by its own writes: the tables that it has put
+** below what it knows, and all below these but what others have put there. */
+static void find_own(const looking *w) {
+  const mwi_outline *o = &w->f->outline;
+  uint32_t i, m, list = 0;
+  for (i = 0; i < w->n; i++) {
+    const record *r = &w->records[i];
+    if (r->first == NONE && r->tie != 0 && is_known(w, r, 0))
+      add_own(w, mwi_tie_at(o, r->tie), &list);
+  }
+  while ((m = list) != 0) {
+    list = member_at(w, m)->work;
+    for (i = member_at(w, m)->outs; i != 0; i = mwi_tie_at(o, i)->next_out)
+      if (mwi_tie_at(o, i)->look != o->looks ||
+          mwi_tie_at(o, i)->own == o->looks)
+        add_own(w, mwi_tie_at(o, i), &list);
+  }
 }
 
 /* Tells of the fields, not written, that hold a table which the program does
@@ -577,6 +618,7 @@ static void tell_all(looking *w) {
   for (i = 0; i < w->n; i++)
     if (is_known(w, &w->records[i], 0)) tell_record(w, &w->records[i]);
   if (o->root == 0) return;
+  if (w->f->filters) find_own(w);
   for (i = 0; w->f->filters && i < w->n; i++)
     if (is_known(w, &w->records[i], 1) ||
         (w->records[i].first == NONE && is_known(w, &w->records[i], 0)))
