@@ -330,6 +330,13 @@ static void keep_context(lua_State *L, mwb_state *s, uint64_t key) {
   lua_pop(L, 2);
 }
 
+void mwb_forget_contexts(lua_State *L, mwb_state *s) {
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_SCOPED);
+  s->n_scoped = 0;
+  mwb_turn_context(s);
+}
+
 /* Pushes the last context with the scopes of a key, or nil. */
 static void push_kept(lua_State *L, const mwb_state *s, uint64_t key) {
   mwb_push(L, s, MWB_SCOPED);

@@ -58,6 +58,9 @@ uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
 /* Something that the context has may be another now. */
 static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
 
+/* Nobody wants scopes any more. */
+void mwb_forget_contexts(lua_State *L, mwb_state *s);
+
 /* Where a page has the time of its begin, in seconds. */
 #define MWB_PAGETIME (-1)
 

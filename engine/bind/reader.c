@@ -81,7 +81,7 @@ static int close_reader(lua_State *L) {
   mw_reader_close(s->engine, r->id);
   r->id = 0;
   if (r->where) s->wheres--;
-  if (r->scopes && --s->scoped == 0) mwb_turn_context(s);
+  if (r->scopes && --s->scoped == 0) mwb_forget_contexts(L, s);
   if (r->writers) mwb_remove_keeper(L, s);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;

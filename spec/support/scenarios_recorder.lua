@@ -90,6 +90,27 @@ function scenarios.recorded_transactions()
   end
 end
 
+-- The names of what executes are looked for at a write, and kept.
+function scenarios.recorded_scopes()
+  local mw = require "moonwatch"
+  local r = record(mw)
+  local class = { __name = "Class" }
+  local root = setmetatable({ its = setmetatable({}, class) }, class)
+  local t, h = mw.track {}, mw.hierarchy {}
+  for i = 1, 3 do
+    h:enter(root)
+    h:enter(root.its)
+    t.x = i
+    h:leave(root.its)
+    h:leave(root)
+  end
+  check(t.x == 3 and r:len() + r:lost() == 3)
+  for e in r:entries() do
+    check(not e.scope or table.concat(e.scope, ">") == "Class>Class.its")
+  end
+  h:close()
+end
+
 function scenarios.recorded_runs()
   look_back()
   local mw = require "moonwatch"
