@@ -271,8 +271,8 @@ static void look_for_stack(mwb_budget *b, const void *block, size_t osize) {
   if (size > LONGEST_STACK) set_spent_by(b, block);
 }
 
-/* May the program have `more` bytes for a block, which is then of `size` bytes?  What exceeds
-** the budget is granted, and the next instruction collects garbage or ends the
+/* May the program have `more` bytes for a block, then of `size` bytes?  What
+** exceeds the budget is granted, and the next instruction collects garbage or ends the
 ** call: if the allocation were refused, Lua would first collect all garbage.
 ** What exceeds the budget by far is refused. */
 static int may_grow(mwb_budget *b, const void *block, lua_Integer more,
