@@ -272,9 +272,9 @@ static void look_for_stack(mwb_budget *b, const void *block, size_t osize) {
 }
 
 /* May the program have `more` bytes for a block, then of `size` bytes?  What
-** exceeds the budget is granted, and the next instruction collects garbage or ends the
-** call: if the allocation were refused, Lua would first collect all garbage.
-** What exceeds the budget by far is refused. */
+** exceeds the budget is granted, and the next instruction collects garbage or
+** ends the call: if the allocation were refused, Lua would first collect all
+** garbage.  What exceeds the budget by far is refused. */
 static int may_grow(mwb_budget *b, const void *block, lua_Integer more,
                     size_t size) {
   lua_Integer room = b->bytes - b->held;
