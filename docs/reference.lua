@@ -198,8 +198,8 @@ return {
     any other object, the object.]] },
   { "mw.sync(obj: any) -> found: boolean", [[Reports what `rawset` or C code put
     into a watched object.]] },
-  { "mw.touch(obj: any, key?: any)", [[Calls the guards for a write that the library
-    cannot see.]] },
+  { "mw.touch(obj: any, key?: any)", [[Calls the guards for a write that the
+    library cannot see.]] },
   { "mw.plain<T>(value: T) -> copy: T", [[Returns a deep copy that nothing
     tracks, with the same sharing, cycles and classes: for printers and
     serialisers. The copy has no metatable where the class has `__gc` or
@@ -282,8 +282,8 @@ return {
     { "cache?: \"class\"", [[With `"class"`, the function is asked once for each
       class.]] } },
   { class = "moonwatch.ClassRules", [[What is special about a class.]],
-    { "mutators?: string[]", [[Methods whose calls count as writes, with the kind
-      `"call"`.]] },
+    { "mutators?: string[]", [[Methods whose calls count as writes, with the
+      kind `"call"`.]] },
     { "ignore?: any[]", [[Fields whose writes are stored and nothing else.]] },
     { "constructors?: (string|function)[]", [[The constructors, for
       `mw.instrument`.]] },

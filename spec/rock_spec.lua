@@ -34,7 +34,7 @@ local function command_files()
   return (list:gsub("[^\n]+", "share/" .. lua .. "/%0"))
 end
 
--- argparse is where this Lua finds it, also if that Lua finds nothing by itself.
+-- argparse is where these specs find it, though Lua may not by itself.
 local ELSEWHERE = ("env -u LUA_CPATH LUA_PATH=';;%s' "):format(
   (package.searchpath("argparse", package.path):gsub("argparse", "?")))
 

@@ -96,15 +96,39 @@ int mwb_is_in_box(lua_State *L, const mwb_box *box, int level,
   return 0;
 }
 
-/* Notes what is spent, and where: in the innermost function of the box's own
+/* Notes where the budget was spent: in the innermost function of the box's own
 ** chunks, or else in the outermost function.  Needs no memory. */
-static void set_spent(mwb_budget *b, int what) {
+static void find_place(mwb_budget *b) {
   lua_Debug ar;
   int level;
-  if (b->spent) return;
-  b->spent = what;
   for (level = 0; lua_getstack(b->L, level, &ar); level++)
     if (mwb_is_in_box(b->L, b->box, level, &b->place)) break;
+}
+
+/* The same later, when the functions of the box may have ended. */
+static void find_place_in_box(mwb_budget *b) {
+  lua_Debug ar;
+  int level;
+  for (level = 0; lua_getstack(b->L, level, &ar); level++)
+    if (mwb_is_in_box(b->L, b->box, level, &b->place)) return;
+  b->place.line = 0;
+}
+
+/* Notes what is spent, and where. */
+static void set_spent(mwb_budget *b, int what) {
+  if (b->spent) return;
+  b->spent = what;
+  find_place(b);
+  set_hook(b->L, 1);
+}
+
+/* The same in the allocator.  A block that changes its size may be the stack:
+** from 5.4.5 on nobody may look at the stack then, and the next new or free
+** block, or the next instruction, finds the place. */
+static void set_spent_by(mwb_budget *b, const void *block) {
+  if (b->spent) return;
+  b->spent = MWB_MEMORY;
+  if (block == NULL || LUA_VERSION_RELEASE_NUM < 50405) find_place(b);
   set_hook(b->L, 1);
 }
 
@@ -126,8 +150,9 @@ void mwb_push_spent(lua_State *L, const mwb_budget *b) {
   lua_concat(L, 2);
 }
 
-static int overspent(lua_State *L, const mwb_budget *b) {
+static int overspent(lua_State *L, mwb_budget *b) {
   set_hook(L, 1);
+  if (b->place.line == 0) find_place_in_box(b);
   mwb_push_spent(L, b);
   return lua_error(L);
 }
@@ -240,24 +265,25 @@ static void shorten(mwb_budget *b, size_t size, size_t unit, int square) {
 ** the new block, and frees the old one.  This tells stacks from other blocks.
 ** (Later versions bound the chains of `__call`, so large stacks are harmless.)
 */
-static void look_for_stack(mwb_budget *b, size_t osize) {
+static void look_for_stack(mwb_budget *b, const void *block, size_t osize) {
   size_t size = b->block;
   if (size + 80 != 2 * osize) return;
   b->block = 0;
   if (size > LONG_STACK) shorten(b, size, LONG_STACK, 1);
-  if (size > LONGEST_STACK) set_spent(b, MWB_MEMORY);
+  if (size > LONGEST_STACK) set_spent_by(b, block);
 }
 
-/* May the program have `more` bytes for a block of `size` bytes?  What exceeds
-** the budget is granted, and the next instruction collects garbage or ends the
-** call: if the allocation were refused, Lua would first collect all garbage.
-** What exceeds the budget by far is refused. */
-static int may_grow(mwb_budget *b, lua_Integer more, size_t size) {
+/* May the program have `more` bytes for a block, then of `size` bytes?  What
+** exceeds the budget is granted, and the next instruction collects garbage or
+** ends the call: if the allocation were refused, Lua would first collect all
+** garbage.  What exceeds the budget by far is refused. */
+static int may_grow(mwb_budget *b, const void *block, lua_Integer more,
+                    size_t size) {
   lua_Integer room = b->bytes - b->held;
   if (size > LONG_STRING) shorten(b, size, LONG_STRING, 0);
   if (b->spent ? size > LONG_STACK
                : more > b->bytes || more > room + b->bytes + LONGEST_STACK) {
-    set_spent(b, MWB_MEMORY);
+    set_spent_by(b, block);
     return 0;
   }
   if (more > room && !b->full) {
@@ -295,9 +321,11 @@ static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   int counts = b != NULL && nsize != had && !in_finaliser(b->L);
   if (counts && nsize > had) {
     if (ptr != NULL || osize == 0) b->block = nsize;
-    if (!may_grow(b, (lua_Integer)(nsize - had), nsize)) return NULL;
+    if (!may_grow(b, ptr, (lua_Integer)(nsize - had), nsize)) return NULL;
   }
-  if (counts && had > LONG_STACK / 2) look_for_stack(b, had);
+  if (counts && b->spent && b->place.line == 0 && (ptr == NULL || nsize == 0))
+    find_place_in_box(b);
+  if (counts && had > LONG_STACK / 2) look_for_stack(b, ptr, had);
   ptr = meter->alloc(meter->ud, ptr, osize, nsize);
   if (b == NULL) return ptr;
   if (ptr == NULL && nsize > 0)

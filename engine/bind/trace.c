@@ -477,7 +477,10 @@ static int json(lua_State *L) {
   size_t len;
   luaL_checktype(L, 1, LUA_TTABLE);
   text = mwb_json(L, s, 1, &len);
-  if (text == NULL) return luaL_error(L, "not enough memory");
+  if (text == NULL) {
+    lua_pushliteral(L, "not enough memory");
+    return lua_error(L);
+  }
   lua_pushlstring(L, text, len);
   return 1;
 }

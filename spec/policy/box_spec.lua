@@ -354,6 +354,16 @@ describe("guards that a box's write calls", function()
   end)
 end)
 
+describe("a box's memory", function()
+  it("may be spent by a stack that grows", function()
+    for memory = 10000, 400000, 30000 do
+      local box = mw.sandbox { memory = memory, instructions = 1000000 }
+      local f = assert(box:load "local function f() return 1 + f() end f()")
+      assert.is_false((box:call(f)))
+    end
+  end)
+end)
+
 describe("random programs in a box", function()
   local function shout(s) return s:upper() end
 
