@@ -414,6 +414,57 @@ describe("a feed of an origin's absence", function()
     assert.same({ "root.b:nil>its attach", "its.hp:nil>1 insert",
       "root.a:nil>its update" }, list_of(feed:changes(), name))
   end)
+
+  it("is told of what others put below such a table", function()
+    local root, its, name = {}, { inner = {} }, namer()
+    local new, below = {}, {}
+    for key, value in pairs { root = root, its = its, inner = its.inner,
+      new = new, below = below } do
+      name(value, key)
+    end
+    mw.track(new)
+    mw.track(below)
+    local feed <close> = mw.feed { root = root, not_from = "network" }
+    below.x = 1
+    new.below = below
+    mw.origin("network", function() root.its = its end)
+    its.inner.new = new
+    its.inner.y = 1
+    assert.same({ "inner.new:nil>new attach", "new.below:nil>below attach",
+      "below.x:nil>1 insert", "inner.y:nil>1 insert" },
+      list_of(feed:changes(), name))
+  end)
+
+  it("is told of a table before its fields, wherever the table comes",
+    function()
+      local root, outer, new = { child = {} }, {}, { x = 0 }
+      local child = root.child
+      child.below = {}
+      mw.track(child)
+      local feed <close> = mw.feed { root = root, not_from = "network" }
+      local co = coroutine.wrap(function()
+        local tx <close> = mw.begin()
+        child.below.new = new
+        coroutine.yield()
+        tx:commit()
+      end)
+      co()
+      new.x = 1
+      co()
+      outer.child = child
+      root.child = nil
+      mw.id(root) -- lets go of what is below the child
+      root.outer = outer
+      local known = { [root] = true, [child] = true, [child.below] = true }
+      local held = {}
+      for object, key, _, value, kind in feed:changes() do
+        assert.is_true(known[object], key)
+        if kind == "attach" then known[value] = true end
+        if object == new then held[key] = value end
+      end
+      assert.is_true(known[new])
+      assert.same({ x = 1 }, held)
+    end)
 end)
 
 describe("a feed with a root", function()

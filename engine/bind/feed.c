@@ -422,6 +422,9 @@ static void update_outline(const looking *w) {
   for (i = 0; i < w->n; i++) tie_record(w, &w->records[i]);
   mwi_outline_resolve(o);
   scan_all(w);
+  if (!w->f->filters) return;
+  for (i = 0; i < w->n; i++) /* of members that have come: see `find_own` */
+    if (w->records[i].tie == 0) tie_record(w, &w->records[i]);
 }
 
 /* }====================================================== */
@@ -545,8 +548,8 @@ static void tell_record(looking *w, const record *r) {
   if (attaches) tell(w, m);
 }
 
-/* Does the program know the object of the record?  Or, of those that come, by a
-** write that the program itself has made, so that nobody tells of the object? */
+/* Does the program know the object of the record?  Or, of those that come, does
+** the program know the object by a write of its own, which nobody tells of? */
 static int is_known(const looking *w, const record *r, int comes) {
   uint32_t m = r->member;
   const mwi_member *its;

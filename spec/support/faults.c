@@ -103,8 +103,8 @@ static int is_opening(const char *scenario) {
   return strncmp(scenario, OPENING, sizeof(OPENING) - 1) == 0;
 }
 
-/* What is live is Lua's, or what mw.memory says.  From 5.5 on Lua does not count
-** the text of a string that was made in a buffer. */
+/* What is live is Lua's, or what mw.memory says.  From 5.5 on Lua does not
+** count the text of a string that was made in a buffer. */
 static int is_accounted(lua_State *L, const heap *h) {
   size_t bytes;
   if (luaL_dostring(L, "return require 'moonwatch'.memory().total") != LUA_OK)
