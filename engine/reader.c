@@ -35,7 +35,7 @@ static mwi_reader *reader_at(const mw_engine *e, mw_reader reader) {
 }
 
 static mwi_reader_page **ring_page(const mwi_readers *part, uint64_t seq) {
-  return &part->pages[seq / PAGE % part->n_pages];
+  return &part->pages[seq / PAGE & (part->n_pages - 1)];
 }
 
 static mwi_delivered *entry_at(const mwi_readers *part, uint64_t seq) {
@@ -224,14 +224,15 @@ void mwi_reader_deliver(mw_engine *e, const mw_entry *entry,
 /* Makes the ring long enough for `capacity` entries. */
 static int grow_ring(mw_engine *e, uint32_t capacity) {
   mwi_readers *part = &e->reader;
-  uint32_t n = capacity / PAGE + 2, old = part->n_pages;
+  uint32_t n = 2, old = part->n_pages;
   mwi_reader_page **pages, **former = part->pages;
   uint64_t seq;
+  while (n < capacity / PAGE + 2) n *= 2;
   if (n <= old) return 1;
   pages = (mwi_reader_page **)mwi_new(e, n * sizeof(*pages));
   if (pages == NULL) return 0;
   for (seq = part->first; seq <= part->last; seq += PAGE - seq % PAGE)
-    pages[seq / PAGE % n] = former[seq / PAGE % old];
+    pages[seq / PAGE & (n - 1)] = former[seq / PAGE & (old - 1)];
   mwi_free(e, former, old * sizeof(*former));
   part->pages = pages;
   part->n_pages = n;

@@ -447,19 +447,14 @@ static void renew_context(lua_State *L, mwb_state *s, int quickly) {
 }
 
 int mwb_make_ready(lua_State *L, mwb_state *s) {
-  int made = 0;
-  if (s->making) return 0;
+  if (s->making || (mwb_page_is_ready(s) && is_present(L, s))) return 0;
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
   if (!mwb_page_is_ready(s)) {
     mwb_fill_stock(L, s, 0);
     mwb_need_page(L, s);
-    made = 1;
   }
-  if (!is_present(L, s)) {
-    renew_context(L, s, 0);
-    made = 1;
-  }
-  return made;
+  if (!is_present(L, s)) renew_context(L, s, 0);
+  return 1;
 }
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {

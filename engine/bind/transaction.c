@@ -627,7 +627,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   uint64_t at = mw_delivery_last(s->engine);
   int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
   int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
-  luaL_checkstack(L, 2 * LUA_MINSTACK, "rollback");
+  if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
   note_cells(L, s, owner);
   push_taken(L, s, owner);
   mwb_freeze(L, s, t, o->mark);

@@ -4,7 +4,10 @@
 **
 **     heads: hash of (object, key) --> writer --> writer ...
 **                                         |
-**     MWB_WRITERS: { key, where, context, old value, ... }, PLACES a writer
+**     MWB_WRITERS: TABLES of { key, where, context, old value, ... }
+**
+** A writer has PLACES in one of the tables.  There are so many tables because
+** the collector goes through a table in one step.
 **
 ** While there are recorders, each page that goes leaves the last writer of each
 ** field that is there.  A writer refers to no object, so that nothing stays
@@ -26,6 +29,8 @@
 
 /* Where the table has what belongs to a writer. */
 enum { OF_KEY, OF_WHERE, OF_CONTEXT, OF_OLD, PLACES };
+
+#define TABLES 256
 
 typedef struct writer {
   mw_handle obj; /* MW_NONE: free */
@@ -50,8 +55,14 @@ static writer *writer_at(const mwb_writers *w, uint32_t n) {
   return &w->list[n - 1];
 }
 
+/* Pushes the table with what belongs to a writer; `tables` is the index of
+** MWB_WRITERS. */
+static void push_table(lua_State *L, int tables, uint32_t n) {
+  lua_rawgeti(L, tables, (lua_Integer)(n % TABLES) + 1);
+}
+
 static lua_Integer place_of(uint32_t n, int of) {
-  return (lua_Integer)(n - 1) * PLACES + of + 1;
+  return (lua_Integer)(n / TABLES) * PLACES + of + 1;
 }
 
 static uint32_t *head_of(const mwb_writers *w, mw_handle obj, int64_t key) {
@@ -73,8 +84,7 @@ static uint32_t find(const mwb_writers *w, const writer *its) {
 ** Keeping
 ** ======================================================= */
 
-/* Forgets a writer; `table` is the index of MWB_WRITERS. */
-static void drop(lua_State *L, mwb_writers *w, uint32_t n, int table) {
+static void drop(lua_State *L, mwb_writers *w, uint32_t n, int tables) {
   writer *its = writer_at(w, n);
   uint32_t *at = head_of(w, its->obj, its->key);
   int i;
@@ -83,19 +93,21 @@ static void drop(lua_State *L, mwb_writers *w, uint32_t n, int table) {
   its->obj = MW_NONE;
   its->next = w->free;
   w->free = n;
+  push_table(L, tables, n);
   for (i = 0; i < PLACES; i++) {
     lua_pushboolean(L, 0);
-    lua_rawseti(L, table, place_of(n, i));
+    lua_rawseti(L, -2, place_of(n, i));
   }
+  lua_pop(L, 1);
 }
 
-static void drop_dead(lua_State *L, const mwb_state *s, int table) {
+static void drop_dead(lua_State *L, const mwb_state *s, int tables) {
   mwb_writers *w = s->writers;
   uint32_t n;
   for (n = 1; n <= w->n; n++) {
     mw_handle obj = writer_at(w, n)->obj;
     if (obj != MW_NONE && !mwi_identity_is_valid(&s->engine->identity, obj))
-      drop(L, w, n, table);
+      drop(L, w, n, tables);
   }
 }
 
@@ -129,11 +141,12 @@ static int grow(mwb_state *s) {
 
 /* Returns the number of the field's writer, a new one if it has none; 0 if
 ** there is no memory. */
-static uint32_t need(lua_State *L, mwb_state *s, const writer *its, int table) {
+static uint32_t need(lua_State *L, mwb_state *s, const writer *its,
+                     int tables) {
   mwb_writers *w = s->writers;
   uint32_t n = find(w, its), *head;
   if (n != 0) return n;
-  if (w->free == 0 && w->n == w->size) drop_dead(L, s, table);
+  if (w->free == 0 && w->n == w->size) drop_dead(L, s, tables);
   if (w->free == 0 && w->n == w->size && !grow(s)) return 0;
   n = w->free;
   if (n != 0)
@@ -195,7 +208,7 @@ static void push_held(lua_State *L, int page, uint32_t number) {
 }
 
 static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
-                        int page, int table) {
+                        int page, int tables) {
   writer its;
   uint32_t n;
   int i, key = lua_gettop(L) + 1;
@@ -208,11 +221,13 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   if (!set_key(L, s, key, &its)) return;
   if (entry->type[MW_NOW] == MW_TABSENT) {
     n = find(s->writers, &its);
-    if (n != 0) drop(L, s->writers, n, table);
+    if (n != 0) drop(L, s->writers, n, tables);
     return;
   }
-  n = need(L, s, &its, table);
+  n = need(L, s, &its, tables);
   if (n == 0) return;
+  push_table(L, tables, n);
+  lua_insert(L, key);
   its.next = writer_at(s->writers, n)->next;
   its.seq = entry->seq;
   its.cause = entry->cause;
@@ -225,7 +240,7 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
                 : 0);
   set_old(L, s, entry, &its);
   *writer_at(s->writers, n) = its;
-  for (i = PLACES - 1; i >= 0; i--) lua_rawseti(L, table, place_of(n, i));
+  for (i = PLACES - 1; i >= 0; i--) lua_rawseti(L, key, place_of(n, i));
 }
 
 static int is_same_field(const mw_entry *a, const mw_entry *b) {
@@ -267,8 +282,17 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
 }
 
 void mwb_add_keeper(lua_State *L, mwb_state *s) {
+  int i, top = lua_gettop(L);
   if (s->keepers == 0) {
-    lua_newtable(L);
+    lua_createtable(L, TABLES, 0);
+    for (i = 1; i <= TABLES; i++) {
+      lua_newtable(L);
+      lua_rawseti(L, -2, i);
+    }
+  }
+  if (s->keepers > 0) { /* perhaps by a finaliser */
+    lua_settop(L, top);
+  } else {
     s->writers = (mwb_writers *)mwi_new(s->engine, sizeof(*s->writers));
     if (s->writers == NULL) mwb_check(L, MW_NOMEM);
     mwb_keep(L, s, MWB_WRITERS);
@@ -307,9 +331,12 @@ void mwb_remove_keeper(lua_State *L, mwb_state *s) {
 
 /* Pushes what belongs to the writer with the number `n`, nil for nothing. */
 static void push_place(lua_State *L, const mwb_state *s, uint32_t n, int of) {
+  int top = lua_gettop(L);
   mwb_push(L, s, MWB_WRITERS);
-  lua_rawgeti(L, -1, place_of(n, of));
-  lua_replace(L, -2);
+  push_table(L, top + 1, n);
+  lua_rawgeti(L, top + 2, place_of(n, of));
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
   if (!lua_isboolean(L, -1)) return;
   lua_pop(L, 1);
   lua_pushnil(L);

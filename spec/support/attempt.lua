@@ -16,13 +16,14 @@ local function allocate() return {} end
 -- there was memory again after the call: what was stored cannot be taken back
 -- without.  A function that returns nil and a message fails as well.
 function attempt.whole(is_unchanged, f, ...)
-  later = is_unchanged
+  later, had_memory = is_unchanged, false
   local ok, result, message = pcall(f, ...)
-  had_memory = pcall(allocate)
-  if not ok then error(result, 0) end
-  if result == nil and message ~= nil then error(message, 0) end
-  later = nil
-  return result
+  if ok and (result ~= nil or message == nil) then
+    later = nil
+    return result
+  end
+  had_memory = pcall(allocate) -- raises where no function can be called
+  error(ok and message or result, 0)
 end
 
 -- What every scenario with such calls begins with.
