@@ -458,9 +458,14 @@ int mwb_make_ready(lua_State *L, mwb_state *s) {
 }
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
+  if (!s->making && !is_present(L, s)) renew_context(L, s, 1);
+  return mwb_hold_ready(L, s, held);
+}
+
+uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
   mwb_context *its = &s->context;
   if (s->making) return 0;
-  if (!is_present(L, s)) renew_context(L, s, 1);
+  if (its->of != L) renew_context(L, s, 1); /* see mwb_turn_context */
   if (its->id != held->id) {
     mwb_push(L, s, MWB_CONTEXT);
     its->number = mwb_hold_value(L, held, 0, lua_gettop(L));

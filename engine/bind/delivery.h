@@ -55,6 +55,9 @@ void mwb_mark_key(lua_State *L, const mwb_state *s, int index, mw_entry *entry);
 /* Returns the number of the present context among the held values. */
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
 
+/* The same, where nothing has run since `mwb_make_ready`. */
+uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held);
+
 /* Something that the context has may be another now. */
 static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
 

@@ -352,7 +352,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   mw_entry entry;
   int top, type;
   if (held == NULL || !is_simple(w, held, &entry)) return 0;
-  entry.context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  entry.context = mwb_is_read(s) ? mwb_hold_ready(L, s, held) : 0;
   entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
   lua_pushvalue(L, KEY);
