@@ -470,11 +470,12 @@ static void tell_children(mw_engine *e, mwi_digest *d, uint32_t v, int falls) {
   }
 }
 
-/* The distance stays; does the last edge of the way, too? */
+/* The distance stays; does the last edge of the way, too?  Where no way leads,
+** the vertex may still be a key. */
 static int keeps_way(const mwi_digest *d, uint32_t v) {
   const mwi_vertex *its = vertex_at(d, v);
-  return v == d->root || its->distance == MWI_FAR ||
-         (its->via != 0 && far_end(d, edge_at(d, its->via)) == its->distance);
+  return v == d->root || (its->distance != MWI_FAR && its->via != 0 &&
+                          far_end(d, edge_at(d, its->via)) == its->distance);
 }
 
 /* Settles the distance of the nearest vertex that waits. */
@@ -510,8 +511,8 @@ static void settle(mw_engine *e, mwi_digest *d) {
     its->nearer = 0;
     if (now != was)
       await(e, d, v, (now < was) ? now : was);
-    else if (now == MWI_FAR || !keeps_way(d, v))
-      touch(d, v, 0); /* where no way leads, the vertex may still be a key */
+    else if (!keeps_way(d, v))
+      touch(d, v, 0);
   }
   while (d->n_heap > 0 && !d->failed) settle_nearest(e, d);
 }

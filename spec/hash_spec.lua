@@ -122,6 +122,19 @@ describe("a hash", function()
       "x")
   end)
 
+  it("is refused for a key that had a way only between two hashes", function()
+    local key, holder = {}, {}
+    local root = mw.track({ a = holder }, { deep = true })
+    assert(mw.hash(root))
+    holder.way = key
+    root.a = { [key] = 3 }
+    assert.same({ nil,
+      "cannot say L['a']: an object that is nothing but a key" },
+      { mw.hash(root) })
+    root.way = key
+    assert.equal(read_anew(root), mw.hash(root))
+  end)
+
   it("has the state of userdata", function()
     local states = {}
     local Box = { __name = "hash.Box" }
