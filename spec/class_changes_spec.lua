@@ -10,12 +10,17 @@ local function nothing() end
 
 local STAY = { once = false }
 
+local root -- of the last deep watch: lives as long as the object is looked at
+
 -- What makes writes to an object intercepted; the last ones no guard waits for.
 local HOW = {
   watched = function(obj) mw.watch(obj, nothing, STAY) end,
   keyed = function(obj) mw.watch(obj, nothing, { key = "k", once = false }) end,
   flag = function(obj) mw.watch(obj, mw.guard(), STAY) end,
-  deep = function(obj) mw.watch({ obj }, nothing, { deep = true }) end,
+  deep = function(obj)
+    root = { obj }
+    mw.watch(root, nothing, { deep = true })
+  end,
   fired = function(obj)
     mw.watch(obj, nothing)
     mw.touch(obj)

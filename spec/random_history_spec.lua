@@ -78,8 +78,11 @@ function World:note(label, list)
     end
     fields[w[2]] = w[3]
   end
-  for _, e in ipairs(step) do
-    changes = changes or not is_same(e.old, e.new)
+  for i = #step, 1, -1 do
+    local changed = not is_same(step[i].old, step[i].new)
+    changes = changes or changed
+    -- what is written to the name of a metamethod is looked for afterwards
+    if step[i].key == "__len" and not changed then table.remove(step, i) end
   end
   if not changes then return end
   self.last = self.last + 1
