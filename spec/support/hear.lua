@@ -1,5 +1,5 @@
 -- hear(obj, opts): watches, with the options.  Returns a function that returns
--- what the guard has heard, as one text.
+-- what the guard has heard, as one text, and keeps the object alive.
 
 local mw = require "moonwatch"
 
@@ -10,5 +10,5 @@ return function(obj, opts)
     if type(key) == "table" then key = table.concat(key, ".") end
     notes[#notes + 1] = ("%s %s %s>%s"):format(kind, key, old, new)
   end, all)
-  return function() return table.concat(notes, ", ") end
+  return function() return obj and table.concat(notes, ", ") end
 end
