@@ -33,7 +33,15 @@ local function alone(code)
   end)
 end
 
+-- A spec counts from `before`: garbage of the spec before must have gone.
+local function collected()
+  collectgarbage()
+  collectgarbage()
+end
+
 describe("mw.memory", function()
+  before_each(collected)
+
   it("says how many bytes each part has, and all have", function()
     local memory = mw.memory()
     local names = {}

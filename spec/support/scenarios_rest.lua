@@ -548,7 +548,9 @@ function scenarios.feeds()
   local function is_waiting()
     return feed:lost() > 0 or feed:pending() == 0 or changes()
   end
-  whole(is_waiting, function() check(changes() or feed:lost() > 0, "changes") end)
+  whole(is_waiting, function()
+    check(changes() or feed:lost() > 0, "changes")
+  end)
   for i = 1, 40 do root.list[1].n = i end
   gone.inner.n = 1
   check(count(feed:read()) == 41 or feed:lost() > 0, "entries")
