@@ -641,7 +641,7 @@ static int verify_log(mw_engine *e, mw_owner owner) {
 }
 
 /* Neighbours in a field have different owners, each owner's list has the
-** owner's stakes, and a stake's first entry knows what the field held. */
+** owner's stakes, and a stake has its first entry. */
 static int verify_stakes(mw_engine *e) {
   const mwi_journal *part = &e->journal;
   uint32_t i, n = 0, listed = 0;
@@ -652,7 +652,7 @@ static int verify_stakes(mw_engine *e) {
     holds(s->older == 0 || part->stakes[s->older].newer == i);
     holds(s->newer == 0 || part->stakes[s->newer].owner != s->owner);
     holds(s->newer == 0 || part->stakes[s->newer].obj == s->obj);
-    holds(mwi_stake_entry(e, s)->type[MW_OLD] == s->type);
+    holds(mwi_stake_entry(e, s)->obj == s->obj);
   }
   for (i = 1; i <= part->n_owners; i++) {
     uint32_t at = (part->owners[i].log == 0) ? 0 : part->owners[i].first;

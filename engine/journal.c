@@ -19,16 +19,16 @@
 ** the journal becomes mixed, and knows of each field who has written the field:
 **
 **     (obj, key) --> newest stake <--> older stake <--> ...
-**                    owner, old        owner, old
+**                    owner, entry      owner, entry
 **
 ** Invariant of a mixed journal: the stakes of a field stand for the writes to
 ** the field since the last write that is final, in order; neighbours have
-** different owners; `old` is what the field held before the owner's writes, and
-** would hold if these had never been made.  So an owner that takes its writes
-** back gives the old value of its newest stake to the field, and the old value
-** of any other stake to the stake that is newer, and to the first entry of that
-** stake; a final write ends all stakes in its field.  The journal stays mixed
-** until there are no entries.
+** different owners; the old value of a stake's first entry is what the field
+** held before the owner's writes, and would hold if these had never been made.
+** So an owner that takes its writes back gives the old value of its newest
+** stake to the field, and the old value of any other stake to the first entry
+** of the stake that is newer; a final write ends all stakes in its field.  The
+** journal stays mixed until there are no entries.
 **
 ** An entry that nobody can take back any more is delivered to the readers, if
 ** there are any: at once if nobody owns the write, else when the outermost
@@ -87,17 +87,6 @@ static void keep_entry(const mw_engine *e, const mw_entry *entry,
 /* {======================================================
 ** Stakes
 ** ======================================================= */
-
-/* Tells the host that one stake of the owner more, or less, has its old value
-** in a source that is not the owner's. */
-static void keep_source(const mw_engine *e, uint32_t source, mw_owner owner,
-                        int n) {
-  const mw_host *callbacks = &e->watch.host;
-  if (source == 0 || callbacks->keep_source == NULL) return;
-  mwi_quiet_begin(e);
-  callbacks->keep_source(callbacks->ud, source, owner, n);
-  mwi_quiet_end(e);
-}
 
 static uint32_t *head_of(const mw_engine *e, mw_handle obj,
                          const mw_value *key) {
@@ -198,12 +187,9 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
   memset(s, 0, sizeof(*s));
   s->obj = entry->obj;
   s->key = *key;
-  s->old = s->left = entry->value[MW_OLD];
-  s->type = entry->type[MW_OLD];
-  s->kind = entry->kind;
+  s->left = entry->value[MW_OLD];
   s->seq = entry->seq;
   keep_value(e, key->type, key->u, e->watch.host.retain);
-  keep_value(e, s->type, s->old, e->watch.host.retain);
   give_stake(e, i, owner);
   if (newest != 0) {
     leave_table(e, newest);
@@ -227,9 +213,7 @@ static void end_stake(mw_engine *e, uint32_t i) {
     stake_at(e, s->older)->newer = s->newer;
     if (s->newer == 0) enter_stake(e, s->older);
   }
-  keep_source(e, s->source, s->owner, -1);
   keep_value(e, s->key.type, s->key.u, e->watch.host.release);
-  keep_value(e, s->type, s->old, e->watch.host.release);
   s->obj = MW_NONE;
   s->chain = part->free_stake;
   part->free_stake = i;
@@ -280,34 +264,29 @@ mw_entry *mwi_stake_entry(const mw_engine *e, const mwi_stake *s) {
   return entries + from;
 }
 
-/* The first entry of a stake gets another old value. */
-static void correct(const mw_engine *e, const mwi_stake *s, mw_content old) {
+/* The first entry of a stake gets the old value that the older stake has left
+** for its owner. */
+static void inherit(const mw_engine *e, const mwi_stake *s,
+                    const mwi_stake *older) {
   mw_entry *entry = mwi_stake_entry(e, s);
-  keep_value(e, s->type, old, e->watch.host.retain);
+  int type = mwi_stake_entry(e, older)->type[MW_OLD];
+  keep_value(e, type, older->left, e->watch.host.retain);
   keep_value(e, entry->type[MW_OLD], entry->value[MW_OLD],
              e->watch.host.release);
-  entry->type[MW_OLD] = s->type;
-  entry->value[MW_OLD] = old;
+  entry->type[MW_OLD] = (uint8_t)type;
+  entry->value[MW_OLD] = older->left;
   set_kind(entry);
 }
 
 /* Gives the old value of a stake to the stake that is newer, if there is one,
-** and ends the stake.  `source` is the source of the owner's values. */
-static void take_back(mw_engine *e, uint32_t i, uint32_t source) {
-  mwi_stake *s = stake_at(e, i);
+** and ends the stake. */
+static void take_back(mw_engine *e, uint32_t i) {
+  const mwi_stake *s = stake_at(e, i);
   uint32_t older = s->older;
   if (s->newer != 0) {
     mwi_stake *newer = stake_at(e, s->newer);
-    uint32_t from = (s->source != 0) ? s->source : source;
-    keep_source(e, from, newer->owner, 1);
-    keep_source(e, newer->source, newer->owner, -1);
-    keep_value(e, s->type, s->old, e->watch.host.retain);
-    keep_value(e, newer->type, newer->old, e->watch.host.release);
-    newer->source = from;
-    newer->old = s->old;
-    newer->type = s->type;
     newer->left = s->left;
-    correct(e, newer, s->left);
+    inherit(e, newer, s);
   }
   end_stake(e, i);
   join_newer(e, older);
@@ -319,9 +298,13 @@ static void end_all_stakes(mw_engine *e) {
     if (stake_at(e, i)->obj != MW_NONE) end_stake(e, i);
 }
 
-/* Returns the oldest stake in the field of a stake; 0 gives 0. */
-static uint32_t oldest_of(const mw_engine *e, uint32_t i) {
-  while (i != 0 && stake_at(e, i)->older != 0) i = stake_at(e, i)->older;
+/* Returns the oldest stake in the field of a stake, but for those that `owner`
+** has already delivered; 0 gives 0. */
+static uint32_t oldest_of(const mw_engine *e, uint32_t i, mw_owner owner) {
+  uint32_t older = (i == 0) ? 0 : stake_at(e, i)->older;
+  for (; older != 0 && stake_at(e, older)->owner != owner;
+       older = stake_at(e, i)->older)
+    i = older;
   return i;
 }
 
@@ -547,39 +530,23 @@ const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
 ** ======================================================= */
 
 /* Delivers an entry of an owner, or of nobody (0).  The old value is what was
-** delivered last of the field: that of the oldest stake in the field, if there
-** is a stake.  Returns 0 if there is nothing to deliver. */
+** delivered last of the field: that of the oldest stake, if there is a stake.
+** Returns 0 if there is nothing to deliver. */
 static int deliver_entry(mw_engine *e, mw_owner owner, const mw_entry *entry,
                          uint32_t oldest, int begins, void *host) {
   mw_entry its = *entry;
   mw_values values;
   if (!mwi_is_read(&e->reader)) return 0;
   values.owner = values.old_owner = owner;
-  values.old_source = 0;
   if (oldest != 0) {
-    const mwi_stake *s = stake_at(e, oldest);
-    its.type[MW_OLD] = s->type;
-    its.value[MW_OLD] = s->old;
-    values.old_owner = s->owner;
-    values.old_source = s->source;
+    const mw_entry *first = mwi_stake_entry(e, stake_at(e, oldest));
+    its.type[MW_OLD] = first->type[MW_OLD];
+    its.value[MW_OLD] = first->value[MW_OLD];
+    values.old_owner = stake_at(e, oldest)->owner;
   }
   if (!set_kind(&its)) return 0;
   mwi_reader_deliver(e, &its, &values, begins, host);
   return 1;
-}
-
-/* An entry of the stake was delivered: nobody takes older writes to the field
-** back, and the entry's new value is the old value of what comes later. */
-static void deliver_stake(mw_engine *e, uint32_t i, const mw_entry *entry) {
-  mwi_stake *s = stake_at(e, i);
-  end_older(e, s->older);
-  keep_source(e, s->source, s->owner, -1);
-  s->source = 0;
-  keep_value(e, entry->type[MW_NOW], entry->value[MW_NOW],
-             e->watch.host.retain);
-  keep_value(e, s->type, s->old, e->watch.host.release);
-  s->type = entry->type[MW_NOW];
-  s->old = entry->value[MW_NOW];
 }
 
 /* }====================================================== */
@@ -696,7 +663,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
     if (part->mixed) add_stake(e, owner, &its, &key);
   } else {
     uint32_t i = part->mixed ? find_stake(e, entry->obj, &key) : 0;
-    deliver_entry(e, 0, &its, oldest_of(e, i), 1, host);
+    deliver_entry(e, 0, &its, oldest_of(e, i, 0), 1, host);
     end_older(e, i);
   }
   return MW_OK;
@@ -714,36 +681,26 @@ static int is_latest(const mw_engine *e, const mwi_owner *o) {
          range_end(e, o) == log_at(e, o->log)->n;
 }
 
-static void restore(const mw_engine *e, const mw_entry *entry,
-                    const mw_value *key, uint32_t source, void *host) {
+/* The host gets a copy, for the entries may move meanwhile. */
+static void restore(const mw_engine *e, mw_entry entry, void *host) {
   const mw_host *callbacks = &e->watch.host;
-  if (mwi_identity_is_valid(&e->identity, entry->obj))
-    callbacks->restore(callbacks->ud, entry, key, source, host);
+  if (mwi_identity_is_valid(&e->identity, entry.obj))
+    callbacks->restore(callbacks->ud, &entry, host);
 }
 
-/* Copies each entry, for the array may move while `restore` calls the
-** engine. */
 static void restore_range(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
   uint32_t i;
-  for (i = range_end(e, o); i > o->mark; i--) {
-    const mw_entry entry = log_at(e, o->log)->entries[i - 1];
-    restore(e, &entry, NULL, 0, host);
-  }
+  for (i = range_end(e, o); i > o->mark; i--)
+    restore(e, log_at(e, o->log)->entries[i - 1], host);
 }
 
 static void restore_stakes(mw_engine *e, mw_owner owner, void *host) {
   uint32_t i;
   for (i = owner_at(e, owner)->last; i != 0; i = stake_at(e, i)->before) {
-    const mwi_stake s = *stake_at(e, i);
-    mw_entry entry;
-    if (s.newer != 0) continue; /* somebody else has written the field */
-    memset(&entry, 0, sizeof(entry));
-    entry.obj = s.obj;
-    entry.kind = s.kind;
-    entry.type[MW_OLD] = s.type;
-    entry.value[MW_OLD] = s.old;
-    restore(e, &entry, &s.key, s.source, host);
+    const mwi_stake *s = stake_at(e, i);
+    if (s->newer == 0) /* else somebody else has written the field */
+      restore(e, *mwi_stake_entry(e, s), host);
   }
 }
 
@@ -797,32 +754,22 @@ int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host) {
   return MW_OK;
 }
 
-void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source) {
+void mw_owner_forget(mw_engine *e, mw_owner owner) {
   const mwi_owner *o = owner_at(e, owner);
   uint32_t i, end = range_end(e, o);
   mwi_check_enter(e);
-  while (o->last != 0) take_back(e, o->last, source);
+  while (o->last != 0) take_back(e, o->last);
   for (i = o->mark; i < end; i++)
     keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);
   remove_range(e, o);
   end_owner(e, owner);
 }
 
-/* The stakes of the owner become the parent's.  `source` is the source of the
-** owner's values for the parent. */
-static void hand_stakes(mw_engine *e, mw_owner owner, mw_owner parent,
-                        uint32_t source) {
+/* The stakes of the owner become the parent's, as the entries have. */
+static void hand_stakes(mw_engine *e, mw_owner owner, mw_owner parent) {
   uint32_t i;
   while ((i = owner_at(e, owner)->first) != 0) {
-    mwi_stake *s = stake_at(e, i);
-    uint32_t older = s->older;
-    if (s->source != 0) {
-      keep_source(e, s->source, parent, 1);
-      keep_source(e, s->source, owner, -1);
-    } else if (source != 0) {
-      s->source = source;
-      keep_source(e, source, parent, 1);
-    }
+    uint32_t older = stake_at(e, i)->older;
     take_stake(e, i);
     give_stake(e, i, parent);
     join_newer(e, i);
@@ -909,7 +856,7 @@ static void deliver_range(mw_engine *e, mw_owner owner, void *host) {
   int begins = 1;
   for (i = o->mark; i < end; i++) {
     const mw_entry *entry = &log_at(e, o->log)->entries[i];
-    uint32_t its = 0;
+    uint32_t its = 0, oldest = 0;
     if (e->journal.mixed) {
       mw_value key;
       if (field_of(e, owner, entry, &key, host) != MW_OK) {
@@ -919,8 +866,10 @@ static void deliver_range(mw_engine *e, mw_owner owner, void *host) {
       its = stake_of(e, owner, entry, &key);
       if (its == 0) continue;
     }
-    begins &= !deliver_entry(e, owner, entry, oldest_of(e, its), begins, host);
-    if (its != 0) deliver_stake(e, its, entry);
+    if (its != 0 && stake_at(e, its)->seq == entry->seq)
+      oldest = oldest_of(e, its, owner);
+    begins &= !deliver_entry(e, owner, entry, oldest, begins, host);
+    if (its != 0) end_older(e, stake_at(e, its)->older);
   }
 }
 
@@ -940,16 +889,16 @@ static int make_final(mw_engine *e, mw_owner owner, void *host) {
   return MW_OK;
 }
 
-int mw_owner_commit(mw_engine *e, mw_owner owner, uint32_t source, void *host) {
+int mw_owner_commit(mw_engine *e, mw_owner owner, void *host) {
   const mwi_owner *o = owner_at(e, owner);
   int has_entries = range_end(e, o) > o->mark, code = MW_OK;
   mwi_check_enter(e);
   if (o->below != 0) { /* the range becomes part of the range below */
     code = join_ranges(e, owner);
-    if (code == MW_OK) hand_stakes(e, owner, o->below, 0);
+    if (code == MW_OK) hand_stakes(e, owner, o->below);
   } else if (has_entries && o->parent != 0) {
     code = hand_entries(e, owner, host);
-    if (code == MW_OK) hand_stakes(e, owner, o->parent, source);
+    if (code == MW_OK) hand_stakes(e, owner, o->parent);
   } else if (has_entries) {
     code = make_final(e, owner, host);
   }
@@ -1006,15 +955,8 @@ static int next_oldest(const mw_engine *e, mwi_undone *walk) {
   while (++walk->at <= e->journal.n_stakes) {
     const mwi_stake *s = stake_at(e, walk->at);
     if (s->obj == MW_NONE || s->older != 0) continue;
-    memset(&walk->entry, 0, sizeof(walk->entry));
-    walk->entry.obj = s->obj;
-    walk->entry.kind = s->kind;
-    walk->entry.type[MW_OLD] = s->type;
-    walk->entry.value[MW_OLD] = s->old;
-    walk->key = s->key;
-    walk->has_key = 1;
+    walk->entry = *mwi_stake_entry(e, s);
     walk->owner = s->owner;
-    walk->source = s->source;
     return 1;
   }
   return 0;

@@ -28,13 +28,9 @@ typedef struct mwi_owner {
 typedef struct mwi_stake {
   mw_handle obj; /* MW_NONE: the stake is free, and `chain` is the next */
   mw_value key;
-  mw_content old;  /* what the field gets back */
-  mw_content left; /* the same, for the owner of the newer stake */
-  uint8_t type;    /* of `old` */
-  uint8_t kind;    /* of the first entry */
+  uint64_t seq; /* of the first entry */
   uint32_t owner;
-  uint64_t seq;           /* of the first entry */
-  uint32_t source;        /* see mw_restore */
+  mw_content left;        /* the old value, for the owner of the newer stake */
   uint32_t older, newer;  /* stakes in the same field */
   uint32_t before, after; /* stakes of the same owner */
   uint32_t chain;         /* the next in the table, if this is the newest */
@@ -132,15 +128,12 @@ MWI_API int mwi_entry_counts(mw_engine *e, mw_owner owner,
                              const mw_entry *entry, void *host);
 
 /* A walk over the writes of all open owners, the last one first; in a mixed
-** journal only over the oldest stake of each field.  To give each field the old
-** value, in this order, is to take all these writes back. */
+** journal only over the first write of the oldest stake of each field.  To give
+** each field the old value, in this order, is to take all these writes back. */
 typedef struct mwi_undone {
   uint32_t log, at; /* where the walk is; 0, 0 at first */
   mw_owner owner;   /* whose write it is */
   mw_entry entry;
-  mw_value key; /* of a stake; MW_TABSENT and MW_TNIL as in `mw_field` */
-  int has_key;  /* else the entry has the key */
-  uint32_t source;
 } mwi_undone;
 
 /* Goes on to the next write; returns 0 at the end.  Nobody writes meanwhile. */

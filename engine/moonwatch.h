@@ -408,15 +408,11 @@ typedef void (*mw_keep)(void *ud, const mw_value *value);
 
 /*
 ** Stores the old value of an entry in the entry's object again: see
-** `mw_owner_rewind`.  If `key` is not NULL the entry has no key, and `key` is
-** the field as the host's `mw_field` has given it; `source` is then 0 for the
-** values of the owner, or the source that `mw_owner_forget` or
-** `mw_owner_commit` was given for the values of another owner.  The function
-** may call the engine, but not the functions of the journal.
+** `mw_owner_rewind`.  The function may call the engine, but not the functions
+** of the journal.
 */
 struct mw_entry;
-typedef void (*mw_restore)(void *ud, const struct mw_entry *entry,
-                           const mw_value *key, uint32_t source, void *host);
+typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 
 /* An owner of writes: see mw_owner_begin.  0 stands for none. */
 typedef uint32_t mw_owner;
@@ -439,16 +435,10 @@ typedef int (*mw_field)(void *ud, mw_owner owner, const struct mw_entry *entry,
 typedef int (*mw_hand)(void *ud, mw_owner owner, mw_owner other,
                        struct mw_entry *entry, void *host);
 
-/* Tells that the old values with this source that `owner` has inherited are one
-** more (`n` is 1) or one less (-1).  Must not call the engine. */
-typedef void (*mw_keep_source)(void *ud, uint32_t source, mw_owner owner,
-                               int n);
-
-/* Whose values an entry has that is delivered: see `mw_restore`. */
+/* Whose values an entry has that is delivered. */
 typedef struct mw_values {
-  mw_owner owner;      /* has the key and the new value; 0: nobody */
-  mw_owner old_owner;  /* has the old value, */
-  uint32_t old_source; /* or has inherited it from this source */
+  mw_owner owner;     /* has the key and the new value; 0: nobody */
+  mw_owner old_owner; /* has the old value */
 } mw_values;
 
 /* Changes an entry into an entry of the readers, with the number `entry->seq`:
@@ -478,7 +468,6 @@ typedef struct mw_host {
   mw_ask ask;
   mw_field field;
   mw_hand hand;
-  mw_keep_source keep_source;
   mw_deliver deliver;
   mw_forget forget;
   size_t size; /* see mw_host_set */
@@ -1037,16 +1026,12 @@ MW_API int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
 MW_API int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host);
 
 /* Ends an owner as if it had never written: the next entries of others in the
-** fields get its old values.  `source` is a number of the host for the values
-** of this owner, in case others restore them. */
-MW_API void mw_owner_forget(mw_engine *e, mw_owner owner, uint32_t source);
+** fields get its old values. */
+MW_API void mw_owner_forget(mw_engine *e, mw_owner owner);
 
-/*
-** Ends an owner, and gives its writes to its parent.  `source` as above.
-** Returns as `mw_journal_reserve`; unless MW_OK, the owner is still open.
-*/
-MW_API int mw_owner_commit(mw_engine *e, mw_owner owner, uint32_t source,
-                           void *host);
+/* Ends an owner, and gives its writes to its parent.  Returns as
+** `mw_journal_reserve`; unless MW_OK, the owner is still open. */
+MW_API int mw_owner_commit(mw_engine *e, mw_owner owner, void *host);
 
 /* Returns whether the entries of an object are to be dropped. */
 typedef int (*mw_dropped)(void *ud, mw_handle obj);

@@ -53,11 +53,8 @@ static void put_field(lua_State *L, mwb_state *s, const mwi_undone *walk,
     lua_pushvalue(L, -1);
     lua_rawseti(L, parts, MWB_CONTENTS);
   }
-  if (walk->has_key)
-    mwb_push_key(L, s, &walk->key);
-  else
-    mwb_unpack(L, held, 0, &walk->entry, MW_KEY);
-  mwb_push_old(L, held, 0, &walk->entry, walk->source);
+  mwb_unpack(L, held, 0, &walk->entry, MW_KEY);
+  mwb_unpack(L, held, 0, &walk->entry, MW_OLD);
   if (lua_isnil(L, -2)) return; /* a key that has died */
   lua_rawset(L, -3);
 }
@@ -69,7 +66,7 @@ static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
   if (!mwb_alive(L, s, walk->entry.obj)) return;
   push_parts(L, all);
   if (kind == MW_METATABLE || kind == MW_CALL) {
-    mwb_push_old(L, held, 0, &walk->entry, walk->source);
+    mwb_unpack(L, held, 0, &walk->entry, MW_OLD);
     if (kind == MW_METATABLE && lua_isnil(L, -1)) {
       lua_pop(L, 1);
       lua_pushboolean(L, 0);

@@ -526,10 +526,7 @@ static void push_taken(lua_State *L, const mwb_state *s, const delivered *its,
   mw_owner of = (part == MW_OLD) ? its->values->old_owner : its->values->owner;
   const mwb_held *held =
       (of == 0) ? &s->readers->held : &mwb_coroutine_of(s, of)->held;
-  if (part == MW_OLD)
-    mwb_push_old(L, held, 0, its->entry, its->values->old_source);
-  else
-    mwb_unpack(L, held, 0, its->entry, part);
+  mwb_unpack(L, held, 0, its->entry, part);
 }
 
 /* Moves the context, and `where`, of the entry of an owner.  Entries that share

@@ -71,13 +71,11 @@ void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry);
 int mwb_is_ignored(lua_State *L, mwb_state *s);
 
 /* The engine's callbacks: see mw_host. */
-void mwb_restore(void *ud, const mw_entry *entry, const mw_value *key,
-                 uint32_t source, void *host);
+void mwb_restore(void *ud, const mw_entry *entry, void *host);
 int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
               void *host);
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host);
-void mwb_keep_source(void *ud, uint32_t source, mw_owner owner, int n);
 
 /* In the functions below, `held` and `table` name one table of held values:
 ** `table` is the index of the effects that own the table, and not used for the

@@ -53,13 +53,12 @@ static int alive(void *ud, mw_handle guard) {
   return is_pinned(s, guard) || s->lua.alive(s->lua.ud, guard);
 }
 
-static void restore(void *ud, const mw_entry *entry, const mw_value *key,
-                    uint32_t source, void *host) {
+static void restore(void *ud, const mw_entry *entry, void *host) {
   const mwb_state *s = (const mwb_state *)ud;
   if (!is_pinned(s, entry->obj))
-    s->lua.restore(s->lua.ud, entry, key, source, host);
+    s->lua.restore(s->lua.ud, entry, host);
   else if (s->host.restore != NULL)
-    s->host.restore(s->host.ud, entry, key, source, NULL);
+    s->host.restore(s->host.ud, entry, NULL);
 }
 
 static int field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
@@ -97,11 +96,6 @@ static void release(void *ud, const mw_value *value) {
   s->lua.release(s->lua.ud, value);
 }
 
-static void keep_source(void *ud, uint32_t source, mw_owner owner, int n) {
-  const mwb_state *s = (const mwb_state *)ud;
-  s->lua.keep_source(s->lua.ud, source, owner, n);
-}
-
 void mwb_join_hosts(mwb_state *s) {
   mw_host both;
   if (s->host.call == NULL && s->host.restore == NULL) return;
@@ -116,7 +110,6 @@ void mwb_join_hosts(mwb_state *s) {
   both.hand = hand;
   both.retain = retain;
   both.release = release;
-  both.keep_source = keep_source;
   mw_host_set(s->engine, &both);
 }
 
@@ -154,7 +147,7 @@ static void forget_owners(mwb_state *s) {
     mw_owner owner = t->newest;
     while (owner != 0) {
       mw_owner below = e->journal.owners[owner].below;
-      mw_owner_forget(e, owner, 0);
+      mw_owner_forget(e, owner);
       owner = below;
     }
   }

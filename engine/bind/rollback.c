@@ -6,10 +6,9 @@
 ** Then the transaction ends, and the watches are told, the last write first.
 ** So no guard sees or disturbs a rollback that is half done.
 **
-** Where somebody else has written a field later, the other transaction inherits
-** the old value.  That is still in the held values of the first.  The heir's
-** held values have a table of such sources: `id` of the held values -> these
-** values, and -id -> how many old values the heir has inherited from them.
+** Where somebody else has written a field later, the heir's entry gets the old
+** value: the value moves to the heir's held values before anything is restored,
+** and the heir's entry changes when the transaction ends.
 */
 #include <string.h>
 
@@ -110,51 +109,19 @@ typedef struct undo {
   int short_of_memory;
 } undo;
 
-/* Where the held values of a coroutine have their sources. */
-static const char SOURCES = 0;
-
-/* Pushes the table of sources, or nil. */
-static void push_sources(lua_State *L, const mwb_coroutine *t) {
-  mwb_push_values(L, t);
-  lua_rawgetp(L, -1, &SOURCES);
-  lua_replace(L, -2);
-}
-
-static void push_key(const undo *u, mwb_state *s, const mw_entry *entry,
-                     const mw_value *key) {
-  if (key != NULL)
-    mwb_push_key(u->L, s, key);
-  else
-    mwb_unpack(u->L, u->held, u->table, entry, MW_KEY);
-}
-
-void mwb_push_old(lua_State *L, const mwb_held *held, int table,
-                  const mw_entry *entry, uint32_t source) {
-  if (source == 0 || entry->type[MW_OLD] != MW_TOTHER) {
-    mwb_unpack(L, held, table, entry, MW_OLD);
-  } else {
-    push_sources(L, held->of);
-    lua_rawgeti(L, -1, (lua_Integer)source);
-    lua_rawgeti(L, -1, (lua_Integer)entry->value[MW_OLD].i);
-    lua_replace(L, -3);
-    lua_pop(L, 1);
-  }
-}
-
-static void push_old(const undo *u, const mw_entry *entry, uint32_t source) {
-  mwb_push_old(u->L, u->held, u->table, entry, source);
+static void push_part(const undo *u, const mw_entry *entry, int part) {
+  mwb_unpack(u->L, u->held, u->table, entry, part);
 }
 
 /* Calls `restore` for the object on the top with the entry's key and old value,
 ** and pops the object.  Returns a status; unless LUA_OK, the error is on the
 ** top. */
-static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry,
-                         const mw_value *key, uint32_t source) {
+static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   mwb_push(L, s, MWB_RESTORE);
   lua_insert(L, -2);
-  push_key(u, s, entry, key);
-  push_old(u, entry, source);
+  push_part(u, entry, MW_KEY);
+  push_part(u, entry, MW_OLD);
   lua_pushinteger(L, entry->kind);
   return lua_pcall(L, 4, 0, 0);
 }
@@ -196,8 +163,7 @@ static int is_linked(lua_State *L) {
 
 /* Restores a field of a table by one `rawset`; returns 0 if the field needs
 ** more. */
-static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry,
-                           const mw_value *key, uint32_t source) {
+static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
   if (entry->kind == MW_METATABLE) {
@@ -206,13 +172,13 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry,
   }
   if (r != NULL && (r->needs & MWI_DIGEST)) return 0;
   if (!find_shadow(u, s, entry)) return 0;
-  push_key(u, s, entry, key);
+  push_part(u, entry, MW_KEY);
   if (mwb_is_meta(L, -1) ||
       (lua_type(L, -1) == LUA_TNUMBER && r != NULL && (r->needs & MWI_SHORT))) {
     lua_pop(L, 1);
     return 0;
   }
-  push_old(u, entry, source);
+  push_part(u, entry, MW_OLD);
   if (r != NULL && r->nodes != 0 && is_linked(L)) {
     lua_pop(L, 2);
     return 0;
@@ -221,16 +187,15 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry,
   return 1;
 }
 
-void mwb_restore(void *ud, const mw_entry *entry, const mw_value *key,
-                 uint32_t source, void *host) {
+void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   mwb_state *s = (mwb_state *)ud;
   undo *u = (undo *)host;
   lua_State *L = u->L;
-  if (u->quick && restore_quickly(u, s, entry, key, source)) return;
+  if (u->quick && restore_quickly(u, s, entry)) return;
   if (!mwb_alive(L, s, entry->obj)) {
     lua_pop(L, 1);
   } else {
-    int status = restore_entry(u, s, entry, key, source);
+    int status = restore_entry(u, s, entry);
     if (status != LUA_OK) keep_error(L);
     if (status == LUA_ERRMEM) u->short_of_memory = 1;
   }
@@ -309,8 +274,8 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-/* hand(entry, coroutine, parent's coroutine): the values of the entry move to
-** the parent's held values. */
+/* hand(entry, coroutine, another coroutine): the values of the entry move to
+** the other's held values, behind those of the other's open transactions. */
 static int move_values(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_entry *entry = (mw_entry *)lua_touserdata(L, 1);
@@ -336,6 +301,7 @@ static int move_values(lua_State *L) {
     mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   *entry = copy;
   if (mwb_is_hidden(entry)) to->hides = 1;
+  to->shared = 1;
   return 0;
 }
 
@@ -353,125 +319,29 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-/* The heir whose sources are on the top has `n` old values more from a source,
-** which is there.  Returns how many. */
-static lua_Integer count_source(lua_State *L, uint32_t source, int n) {
-  lua_Integer count;
-  lua_rawgeti(L, -1, -(lua_Integer)source);
-  count = lua_tointeger(L, -1) + n;
-  lua_pop(L, 1);
-  if (count == 0) {
-    lua_pushnil(L);
-    lua_rawseti(L, -2, (lua_Integer)source);
-    lua_pushnil(L);
-  } else {
-    lua_pushinteger(L, count);
-  }
-  lua_rawseti(L, -2, -(lua_Integer)source);
-  return count;
-}
-
-/* The fields exist already: see `open_heir`. */
-void mwb_keep_source(void *ud, uint32_t source, mw_owner owner, int n) {
-  mwb_state *s = (mwb_state *)ud;
-  lua_State *L = s->service;
-  push_sources(L, mwb_coroutine_of(s, owner));
-  count_source(L, source, n);
-  lua_settop(L, 0);
-}
-
-/* Pushes the sources of a coroutine, which has a table for them from now on. */
-static void need_sources(lua_State *L, mwb_coroutine *t) {
-  push_sources(L, t);
-  if (!lua_isnil(L, -1)) return;
-  lua_pop(L, 1);
-  mwb_push_values(L, t);
-  lua_newtable(L);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, -3, &SOURCES);
-  lua_replace(L, -2);
-  t->shared = 1; /* the table of values is not used again */
-}
-
-/* The coroutine `to` may inherit a value of `t`, or a value that `t` itself has
-** from `source`.  Adds the sources of `to`, and the source, to the array at the
-** top, and counts the array as one heir more.  Effects that look at entries of
-** `to` get copies, for some of the entries get other old values. */
-static void open_heir(lua_State *L, const mwb_coroutine *t, mwb_coroutine *to,
-                      uint32_t source) {
-  int heirs = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, heirs);
-  mwb_freeze(L, t->s, to, 0);
-  need_sources(L, to);
-  if (source == 0) {
-    mwb_push_values(L, t);
-    source = t->held.id;
-  } else {
-    push_sources(L, t);
-    lua_rawgeti(L, -1, (lua_Integer)source);
-    lua_replace(L, -2);
-  }
-  lua_pushinteger(L, (lua_Integer)source);
-  lua_rawseti(L, heirs, n + 2);
-  lua_pushvalue(L, heirs + 1);
-  lua_rawseti(L, heirs, n + 1);
-  lua_rawseti(L, heirs + 1, (lua_Integer)source);
-  count_source(L, source, 1);
-  lua_settop(L, heirs);
-}
-
-/* open_heirs(owner, parent) -> array.  The collector rests. */
-static int open_heirs(lua_State *L) {
+/* freeze_heirs(owner).  The collector rests, so the stakes stay as they are. */
+static int freeze_heirs(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwi_journal *journal = &s->engine->journal;
-  mw_owner owner = (mw_owner)lua_tointeger(L, 1);
-  mw_owner parent = (mw_owner)lua_tointeger(L, 2), heir, last = 0;
-  mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  uint32_t i = journal->owners[owner].last, source = 0;
-  lua_settop(L, 0);
-  lua_newtable(L);
-  if (parent != 0) open_heir(L, t, mwb_coroutine_of(s, parent), 0);
+  uint32_t i = journal->owners[(mw_owner)lua_tointeger(L, 1)].last;
   for (; i != 0; i = journal->stakes[i].before) {
-    const mwi_stake *stake = &journal->stakes[i];
-    heir = parent;
-    if (heir == 0 && stake->newer != 0)
-      heir = journal->stakes[stake->newer].owner;
-    if (heir == 0 || (heir == last && stake->source == source)) continue;
-    last = heir;
-    source = stake->source;
-    open_heir(L, t, mwb_coroutine_of(s, heir), source);
+    uint32_t newer = journal->stakes[i].newer;
+    if (newer == 0) continue;
+    mwb_freeze(L, s, mwb_coroutine_of(s, journal->stakes[newer].owner), 0);
   }
-  return 1;
+  return 0;
 }
 
-void mwb_open_heirs(lua_State *L, mwb_state *s, mw_owner owner,
-                    mw_owner parent) {
+void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
   int runs, status;
-  if (parent == 0 && !mw_journal_is_mixed(s->engine)) {
-    lua_pushnil(L);
-    return;
-  }
+  if (!mw_journal_is_mixed(s->engine)) return;
   runs = lua_gc(L, LUA_GCISRUNNING, 0);
   lua_gc(L, LUA_GCSTOP, 0);
-  mwb_push(L, s, MWB_OPENHEIRS);
+  mwb_push(L, s, MWB_FREEZEHEIRS);
   lua_pushinteger(L, (lua_Integer)owner);
-  lua_pushinteger(L, (lua_Integer)parent);
-  status = lua_pcall(L, 2, 1, 0);
+  status = lua_pcall(L, 1, 0, 0);
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
   if (status != LUA_OK) lua_error(L);
-}
-
-void mwb_close_heirs(lua_State *L, mwb_coroutine *t, int heirs) {
-  lua_Integer n = lua_istable(L, heirs) ? (lua_Integer)lua_rawlen(L, heirs) : 0;
-  for (; n > 0; n -= 2) {
-    uint32_t source;
-    lua_rawgeti(L, heirs, n);
-    source = (uint32_t)lua_tointeger(L, -1);
-    lua_pop(L, 1);
-    lua_rawgeti(L, heirs, n - 1);
-    if (count_source(L, source, -1) > 0 && source == t->held.id) t->shared = 1;
-    lua_pop(L, 1);
-  }
 }
 
 /* }====================================================== */
@@ -721,7 +591,7 @@ static int undo_entry(lua_State *L, mwb_state *s, size_t i) {
   int status;
   if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
   s->given = mw_entry_number(&entry);
-  status = restore_entry(&u, s, &entry, NULL, 0);
+  status = restore_entry(&u, s, &entry);
   s->given = 0;
   if (status != LUA_OK || fx->is_view) return status;
   if (s->engine->journal.seq == seq) seq = 0;
@@ -760,10 +630,11 @@ void mwb_open_rollback(lua_State *L) {
   static const struct {
     int value;
     lua_CFunction f;
-  } prepared[] = {{MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
-                  {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
-                  {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
-                  {MWB_HAND, move_values},       {MWB_OPENHEIRS, open_heirs}};
+  } prepared[] = {
+      {MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
+      {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
+      {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
+      {MWB_HAND, move_values},       {MWB_FREEZEHEIRS, freeze_heirs}};
   mwb_state *s = mwb_state_of(L);
   size_t i;
   for (i = 0; i < sizeof(prepared) / sizeof(prepared[0]); i++) {

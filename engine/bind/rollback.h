@@ -11,23 +11,14 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Pushes the old value of an entry, which a transaction may have inherited from
-** the values of `source`; `table` as in entry.h. */
-void mwb_push_old(lua_State *L, const mwb_held *held, int table,
-                  const mw_entry *entry, uint32_t source);
-
 /* Tells the watches of the fields in the array at `list`, which MWB_UNDO has
 ** made, or nil; puts the first error at `error` if there is nil. */
 void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error);
 
-/* Before the end of an owner: others may inherit its old values from here on.
-** With `parent`, the parent inherits all.  Pushes the heirs, or nil. */
-void mwb_open_heirs(lua_State *L, mwb_state *s, mw_owner owner,
-                    mw_owner parent);
-
-/* The owner, which belongs to `t`, has ended, or not; the heirs are at `heirs`.
-** Lets go the values that nobody has inherited. */
-void mwb_close_heirs(lua_State *L, mwb_coroutine *t, int heirs);
+/* Before an owner is forgotten, whose writes were taken back: effects that look
+** at entries which get its old values get copies.  Raises if there is no
+** memory. */
+void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -589,7 +589,7 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
   int top = lua_gettop(L);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L);
-  mw_owner_forget(s->engine, owner, 0);
+  mw_owner_forget(s->engine, owner);
   leave_coroutine(L, s, t);
   end_parts(L, s, top + 1, top + 2);
   lua_settop(L, top);
@@ -626,7 +626,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   uint32_t held = tx->held;
   uint64_t at = mw_delivery_last(s->engine);
   int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
-  int heard = first + 1, heirs = first + 2, extras = first + 3, fx = first + 4;
+  int heard = first + 1, extras = first + 2, fx = first + 3;
   if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
   note_cells(L, s, owner);
   push_taken(L, s, owner);
@@ -634,11 +634,10 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_push(L, s, MWB_UNDO);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_call(L, 1, 2);
-  mwb_open_heirs(L, s, owner, 0);
+  mwb_freeze_heirs(L, s, owner);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L); /* no effects */
-  mw_owner_forget(s->engine, owner, t->held.id);
-  mwb_close_heirs(L, t, heirs);
+  mw_owner_forget(s->engine, owner);
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
   tell_taken(L, s, taken, at);
@@ -710,7 +709,7 @@ static int commit(lua_State *L) {
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  int plain = 0, all = 0, crosses, handed, code;
+  int plain = 0, all = 0, handed, code;
   lua_settop(L, 4);
   if (s->metas) mwb_absorb_metas(L, s);
   note_cells(L, s, owner);
@@ -729,19 +728,12 @@ static int commit(lua_State *L) {
   o = &s->engine->journal.owners[owner];
   below = o->below;
   all = all && below == 0 && o->above == 0;
-  crosses = below == 0 && parent != 0;
-  if (crosses) mwb_open_heirs(L, s, owner, parent); /* at 6 */
-  code = mw_owner_commit(s->engine, owner, crosses ? t->held.id : 0, &L);
-  if (crosses) {
-    mwb_close_heirs(L, t, 6);
-    lua_settop(L, 5);
-  }
+  code = mw_owner_commit(s->engine, owner, &L);
   if (code != MW_OK) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
   }
   if (plain) mwb_add_step(L, 3);
-  if (crosses) mwb_coroutine_of(s, parent)->shared = 1;
   if (all) mwb_hand_views(L, t);
   close_transaction(L, s, owner, below); /* at 6 */
   leave_coroutine(L, s, t);
@@ -1201,7 +1193,7 @@ static int end_quickly(lua_State *L, mwb_state *s, mw_owner owner) {
       mwi_is_read(&s->engine->reader) ||
       !mwb_add_known_step(L, s, owner, FIRST, SECOND))
     return 0;
-  mw_owner_commit(s->engine, owner, 0, &L);
+  mw_owner_commit(s->engine, owner, &L);
   tx->order = 0;
   t->newest = 0;
   leave_coroutine(L, s, t);
@@ -1323,8 +1315,6 @@ void mwb_close_transactions(mwb_state *s) {
     s->coroutines = t->next;
     mwi_free(s->engine, t, sizeof(*t));
   }
-  mwi_free(s->engine, s->readers, sizeof(*s->readers));
-  s->readers = NULL;
   mwi_free(s->engine, s->transactions,
            s->size_transactions * sizeof(mwb_transaction));
   s->transactions = NULL;

@@ -1064,9 +1064,9 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
       {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
   const mw_host host = {
-      s,           mwb_call_guard, mwb_guard_alive, mwb_retain, mwb_release,
-      mwb_restore, mwb_ask_guard,  mwb_field,       mwb_hand,   mwb_keep_source,
-      mwb_deliver, mwb_forget,     sizeof(mw_host)};
+      s,           mwb_call_guard, mwb_guard_alive, mwb_retain,
+      mwb_release, mwb_restore,    mwb_ask_guard,   mwb_field,
+      mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host)};
   mw_host_set(s->engine, &host);
   s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);

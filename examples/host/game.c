@@ -88,12 +88,9 @@ static int look_out(void *ud, mw_handle obj, uint64_t ref, int flags,
   return 1;
 }
 
-static void restore(void *ud, const mw_entry *entry, const mw_value *key,
-                    uint32_t source, void *host) {
+static void restore(void *ud, const mw_entry *entry, void *host) {
   const game *g = (const game *)ud;
   ship *s = (ship *)(uintptr_t)mw_object_pointer(g->engine, entry->obj);
-  (void)key;
-  (void)source;
   (void)host;
   s->hull = entry->value[MW_OLD].i;
   printf("C: the hull of the %s is %d again\n", s->name, (int)s->hull);

@@ -34,7 +34,7 @@ static void no_name(mw_engine *e) {
 
 static void owner_that_has_ended(mw_engine *e) {
   mw_owner one = mw_owner_begin(e, 0, 0);
-  mw_owner_forget(e, one, 0);
+  mw_owner_forget(e, one);
   mw_owner_parent(e, one);
 }
 
@@ -132,7 +132,7 @@ static int guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   (void)change;
   if (!is_in("guard")) return 1;
   one = mw_owner_begin(called, 0, 0);
-  mw_owner_forget(called, one, 0);
+  mw_owner_forget(called, one);
   mw_owner_parent(called, one); /* the owner has ended */
   return 1;
 }
@@ -143,11 +143,8 @@ static void retain(void *ud, const mw_value *key) {
   if (is_in("retain")) mw_clock_tag(called, MW_CLOCK, objects[0]);
 }
 
-static void restore(void *ud, const mw_entry *entry, const mw_value *key,
-                    uint32_t source, void *host) {
+static void restore(void *ud, const mw_entry *entry, void *host) {
   (void)ud;
-  (void)key;
-  (void)source;
   (void)host;
   if (is_in("restore")) mw_journal_append(called, 0, entry, NULL, NULL);
 }
@@ -179,7 +176,7 @@ static void everything(mw_engine *e) {
   entry.obj = objects[1];
   mw_journal_append(e, owner, &entry, NULL, NULL);
   mw_owner_rewind(e, owner, NULL);
-  mw_owner_forget(e, owner, 0);
+  mw_owner_forget(e, owner);
   mw_reap_begin(e);
   mw_reap_step(e, 100, 100, alive, NULL);
 }
@@ -209,7 +206,7 @@ static void callbacks(mw_engine *e, heap *h) {
 static void build(mw_engine *e) {
   mw_reach reach;
   mw_value key = {MW_TINTEGER, {7}};
-  const mw_host host = {NULL, guard, alive, NULL, NULL, restore, NULL,
+  const mw_host host = {NULL, guard, alive, NULL, NULL, restore,
                         NULL, NULL,  NULL,  NULL, NULL, 0};
   mw_watch_options options;
   mw_watch_id id;

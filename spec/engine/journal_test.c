@@ -36,11 +36,10 @@ static struct {
   mw_handle handles[OBJECTS];
   owner owners[OWNERS];
   int orders;
-  int kept[8];    /* how often each string is retained */
-  int sources[8]; /* how often each source is */
-  int restored;   /* number of calls of `restore` */
-  int mistakes;   /* values that were read with a wrong source */
-  int rewinding;  /* the thread of the owner that is rewound */
+  int kept[8];   /* how often each string is retained */
+  int restored;  /* number of calls of `restore` */
+  int mistakes;  /* values that another thread has numbered */
+  int rewinding; /* the thread of the owner that is rewound */
   mw_reader reader;
   int64_t copy[OBJECTS][FIELDS]; /* of what the reader has read */
 } host;
@@ -51,15 +50,12 @@ static int object_of(mw_handle h) {
   return i;
 }
 
-static void restore(void *ud, const mw_entry *entry, const mw_value *key,
-                    uint32_t source, void *its) {
-  int i = object_of(entry->obj), thread;
-  int64_t k = (key != NULL) ? key->u.i : entry->value[MW_KEY].i % BASE;
+static void restore(void *ud, const mw_entry *entry, void *its) {
+  int64_t key = entry->value[MW_KEY].i, old = entry->value[MW_OLD].i;
   (void)ud;
   (void)its;
-  thread = (source != 0) ? (int)source - 1 : host.rewinding;
-  if (entry->value[MW_OLD].i / BASE != thread) host.mistakes++;
-  host.field[i][k] = entry->value[MW_OLD].i % BASE;
+  host.mistakes += key / BASE != host.rewinding || old / BASE != host.rewinding;
+  host.field[object_of(entry->obj)][key % BASE] = old % BASE;
   host.restored++;
 }
 
@@ -87,12 +83,6 @@ static int hand(void *ud, mw_owner from, mw_owner to, mw_entry *entry,
   return MW_OK;
 }
 
-static void keep_source(void *ud, uint32_t source, mw_owner id, int n) {
-  (void)ud;
-  (void)id;
-  host.sources[source] += n;
-}
-
 static int thread_of(mw_owner id) {
   int i;
   for (i = 0; i < OWNERS; i++)
@@ -103,8 +93,7 @@ static int thread_of(mw_owner id) {
 static int deliver(void *ud, mw_entry *entry, const mw_values *values,
                    void *its) {
   int thread = thread_of(values->owner), part;
-  int old = (values->old_source != 0) ? (int)values->old_source - 1
-                                      : thread_of(values->old_owner);
+  int old = thread_of(values->old_owner);
   (void)ud;
   (void)its;
   host.mistakes += entry->value[MW_KEY].i / BASE != thread ||
@@ -134,7 +123,6 @@ static void begin(mw_engine *e) {
   its.restore = restore;
   its.field = field;
   its.hand = hand;
-  its.keep_source = keep_source;
   its.deliver = deliver;
   host.e = e;
   mw_host_set(e, &its);
@@ -183,9 +171,9 @@ static void has_entries(mw_engine *e, heap *h) {
   two = mw_owner_begin(e, one, one);
   check(mw_owner_parent(e, two) == one && write(two, 0, 1, 6) == MW_OK);
   check(count(one) == 2 && count(two) == 1);
-  check(mw_owner_commit(e, two, 0, NULL) == MW_OK && count(one) == 3);
+  check(mw_owner_commit(e, two, NULL) == MW_OK && count(one) == 3);
   check(mw_owner_rewind(e, one, NULL) == MW_OK && host.restored == 3);
-  mw_owner_forget(e, one, 0);
+  mw_owner_forget(e, one);
   check(host.field[0][1] == 0 && host.field[1][2] == 0);
   check(e->journal.open == 0 && e->journal.entries == 0);
 }
@@ -199,7 +187,7 @@ static void leaves_the_dead_alone(mw_engine *e, heap *h) {
   write(one, 1, 0, 1);
   mw_object_forget(e, host.handles[1]);
   check(mw_owner_rewind(e, one, NULL) == MW_OK && host.restored == 1);
-  mw_owner_forget(e, one, 0);
+  mw_owner_forget(e, one);
   check(host.field[0][0] == 0 && host.field[1][0] == 1);
 }
 
@@ -239,10 +227,10 @@ static void keeps_strings(mw_engine *e, heap *h) {
       check(mw_journal_is_mixed(e));
     }
     check(mw_owner_rewind(e, two, NULL) == MW_OK);
-    mw_owner_forget(e, two, 1);
+    mw_owner_forget(e, two);
     check(host.kept[1] == 1 + mixed && host.kept[4] == mixed);
-    check(mw_owner_commit(e, one, 1, NULL) == MW_OK);
-    for (i = 0; i < 8; i++) check(host.kept[i] == 0 && host.sources[i] == 0);
+    check(mw_owner_commit(e, one, NULL) == MW_OK);
+    for (i = 0; i < 8; i++) check(host.kept[i] == 0);
   }
 }
 
@@ -266,16 +254,16 @@ static void gives_old_values_on(mw_engine *e, heap *h) {
   check(old_of(owners[2]) == 2 + 2 * BASE);
   host.rewinding = 1;
   mw_owner_rewind(e, owners[1], NULL);
-  mw_owner_forget(e, owners[1], 2);
+  mw_owner_forget(e, owners[1]);
   check(old_of(owners[2]) == 1 + 2 * BASE && host.field[0][0] == 3);
   check(old_of(owners[0]) == 0 && host.field[1][1] == 0);
   host.rewinding = 0;
   mw_owner_rewind(e, owners[0], NULL);
-  mw_owner_forget(e, owners[0], 1);
+  mw_owner_forget(e, owners[0]);
   check(old_of(owners[2]) == 2 * BASE && mw_verify(e) == MW_OK);
   host.rewinding = 2;
   mw_owner_rewind(e, owners[2], NULL);
-  mw_owner_forget(e, owners[2], 3);
+  mw_owner_forget(e, owners[2]);
   check(host.field[0][0] == 0 && host.field[1][2] == 0);
   check(host.mistakes == 0);
 }
@@ -298,10 +286,10 @@ static void gives_old_strings_on(mw_engine *e, heap *h) {
   entry = texts(1, 3, 4);
   mw_journal_append(e, two, &entry, NULL, NULL);
   mw_owner_rewind(e, one, NULL);
-  mw_owner_forget(e, one, 1);
-  check(old_of(two) == 2 && host.kept[3] == 0 && host.kept[2] == 2);
-  check(mw_owner_commit(e, two, 1, NULL) == MW_OK);
-  for (i = 0; i < 8; i++) check(host.kept[i] == 0 && host.sources[i] == 0);
+  mw_owner_forget(e, one);
+  check(old_of(two) == 2 && host.kept[3] == 0 && host.kept[2] == 1);
+  check(mw_owner_commit(e, two, NULL) == MW_OK);
+  for (i = 0; i < 8; i++) check(host.kept[i] == 0);
 }
 
 static void changes_nothing_without_memory(mw_engine *e, heap *h) {
@@ -319,10 +307,10 @@ static void changes_nothing_without_memory(mw_engine *e, heap *h) {
   heap_set(h, HEAP_GIVE, 0);
   check(write(one, 0, 0, 9) == MW_OK && mw_journal_is_mixed(e));
   mw_owner_rewind(e, two, NULL);
-  mw_owner_forget(e, two, 1);
+  mw_owner_forget(e, two);
   check(host.field[0][0] == 9 && host.field[2][0] == 0);
   mw_owner_rewind(e, one, NULL);
-  mw_owner_forget(e, one, 1);
+  mw_owner_forget(e, one);
   check(host.field[0][0] == 0 && mw_verify(e) == MW_OK);
 }
 
@@ -347,9 +335,9 @@ static void drops_entries(mw_engine *e, heap *h) {
     mw_journal_drop(e, is_first, NULL);
     check(mw_verify(e) == MW_OK && count(one) == 1 && count(two) == 0);
     write(two, 0, 1, 4);
-    mw_owner_commit(e, two, 0, NULL);
+    mw_owner_commit(e, two, NULL);
     mw_owner_rewind(e, one, NULL);
-    mw_owner_forget(e, one, 0);
+    mw_owner_forget(e, one);
     check(host.field[0][0] == 2 && host.field[0][1] == 2);
     check(host.field[1][0] == 0 && mw_verify(e) == MW_OK);
   }
@@ -464,16 +452,15 @@ static void deliver_rows(int i) {
 
 static int end_owner(int i, int commits) {
   owner *o = &host.owners[i];
-  uint32_t source = (uint32_t)o->thread + 1;
   int parent = o->parent, k, n = 0;
   if (!agrees(i)) return 0;
   if (commits && parent < 0) deliver_rows(i);
   host.rewinding = o->thread;
   if (commits) {
-    if (mw_owner_commit(host.e, o->id, source, NULL) != MW_OK) return 0;
+    if (mw_owner_commit(host.e, o->id, NULL) != MW_OK) return 0;
   } else {
     if (mw_owner_rewind(host.e, o->id, NULL) != MW_OK) return 0;
-    mw_owner_forget(host.e, o->id, source);
+    mw_owner_forget(host.e, o->id);
   }
   o->id = 0;
   for (k = 0; k < OWNERS; k++)
@@ -542,7 +529,6 @@ static int run_program(mw_engine *e) {
   }
   for (i = 0; i < OWNERS && fine; i++)
     if (host.owners[i].id != 0) fine = end_owner(i, draw(2)) && is_right();
-  for (i = 0; i < 8; i++) fine = fine && host.sources[i] == 0;
   for (i = 0; i < OBJECTS; i++) mw_object_forget(e, host.handles[i]);
   if (host.reader != 0) mw_reader_close(e, host.reader);
   return fine && e->journal.entries == 0 && !mw_journal_is_mixed(e);

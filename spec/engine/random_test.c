@@ -819,8 +819,8 @@ static void compare(void) {
 }
 
 static void begin(mw_engine *e, heap *h) {
-  const mw_host host = {NULL, called, NULL, retain, release, NULL, asked,
-                        NULL, NULL,   NULL, NULL,   NULL,    0};
+  const mw_host host = {NULL,  called, NULL, retain, release, NULL,
+                        asked, NULL,   NULL, NULL,   NULL,    0};
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;

@@ -77,7 +77,7 @@ static void write(mw_engine *e, mw_owner owner) {
 static void deliver_writes(mw_engine *e, int n) {
   mw_owner owner = mw_owner_begin(e, 0, 0);
   while (n-- > 0) write(e, owner);
-  mw_owner_commit(e, owner, 0, NULL);
+  mw_owner_commit(e, owner, NULL);
 }
 
 /* Returns the value that the reader reads next, or 0. */
@@ -104,12 +104,12 @@ static void reads_what_is_final(mw_engine *e, heap *h) {
   write(e, owner);
   check(read_next(e, one) == 0 && mw_verify(e) == MW_OK);
   two = mw_reader_open(e, 10, 0);
-  mw_owner_commit(e, owner, 0, NULL);
+  mw_owner_commit(e, owner, NULL);
   check(read_next(e, one) == 3 && read_next(e, two) == 3);
   check(read_next(e, one) == 0 && mw_reader_lost(e, one) == 0);
   owner = mw_owner_begin(e, 0, 0);
   write(e, owner);
-  mw_owner_forget(e, owner, 0);
+  mw_owner_forget(e, owner);
   check(read_next(e, one) == 0);
   mw_reader_close(e, one);
   mw_reader_close(e, two);
@@ -253,7 +253,7 @@ static void knows_causes(mw_engine *e, heap *h) {
   write_heard(e, owner, 0); /* the guards' writes are delivered at once */
   check(mw_delivery_last(e) == first + 4);
   check(mw_delivery_cause(e, first + 3) == 0);
-  mw_owner_commit(e, owner, 0, NULL);
+  mw_owner_commit(e, owner, NULL);
   check(mw_delivery_last(e) == first + 5);
   check(mw_delivery_cause(e, first + 3) == first + 5);
   check(mw_delivery_cause(e, first + 4) == first + 5);

@@ -47,7 +47,7 @@ static void release(void *ud, const mw_value *key) {
 }
 
 static void begin(mw_engine *e) {
-  const mw_host host = {NULL, called, NULL, retain, release, NULL, NULL,
+  const mw_host host = {NULL, called, NULL, retain, release, NULL,
                         NULL, NULL,   NULL, NULL,   NULL,    0};
   int i, k;
   memset(&world, 0, sizeof(world));

@@ -55,8 +55,8 @@ static int asked(void *ud, mw_handle obj, uint64_t ref, int flags,
 }
 
 static mw_handle begin(mw_engine *e) {
-  const mw_host its = {NULL, called, alive, NULL, NULL, NULL, asked,
-                       NULL, NULL,   NULL,  NULL, NULL, 0};
+  const mw_host its = {NULL,  called, alive, NULL, NULL, NULL,
+                       asked, NULL,   NULL,  NULL, NULL, 0};
   memset(&host, 0, sizeof(host));
   host.e = e;
   mw_host_set(e, &its);

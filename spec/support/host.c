@@ -40,11 +40,8 @@ static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
   return 1;
 }
 
-static void restore(void *ud, const mw_entry *entry, const mw_value *key,
-                    uint32_t source, void *host) {
+static void restore(void *ud, const mw_entry *entry, void *host) {
   (void)ud;
-  (void)key;
-  (void)source;
   (void)host;
   ship.hull = entry->value[MW_OLD].i;
 }
