@@ -417,6 +417,75 @@ describe("in coroutines", function()
     coroutine.close(co)
     assert.equal(0, obj.x)
   end)
+
+  it("all transactions of a closed coroutine end, though a handle is kept",
+    function()
+      local obj, kept = mw.track { x = 0, y = 0 }, {}
+      local co = coroutine.create(function()
+        kept[1] = mw.begin()
+        obj.x = 1
+        kept[2] = mw.begin()
+        obj.x, obj.y = 2, 2
+        local _ <close> = setmetatable({}, {
+          __close = function() obj.y = 3 end,
+        })
+        coroutine.yield()
+      end)
+      assert(coroutine.resume(co))
+      local tx <close> = mw.begin()
+      obj.y = 9
+      assert.is_true(coroutine.close(co))
+      assert.same({ 0, 9 }, { obj.x, obj.y })
+      for _, one in ipairs(kept) do
+        assert.is_false(one:is_open())
+        local effects, message = one:commit()
+        assert.is_nil(effects)
+        assert.equal("the transaction was lost and is taken back", message)
+      end
+      tx:rollback()
+      assert.same({ 0, 0 }, { obj.x, obj.y })
+    end)
+
+  it("a coroutine that fails while it is closed has no transaction after it",
+    function()
+      local obj, tx = mw.track { x = 0 }, nil
+      local co = coroutine.create(function()
+        tx = mw.begin()
+        obj.x = 1
+        local _ <close> = setmetatable({}, {
+          __close = function() error("not now", 0) end,
+        })
+        coroutine.yield()
+      end)
+      assert(coroutine.resume(co))
+      local closed, message = coroutine.close(co)
+      assert.is_false(closed)
+      assert.equal("not now", message)
+      assert.equal(0, obj.x)
+      assert.is_false(tx:is_open())
+    end)
+
+  it("a coroutine that has returned keeps its transaction when it is closed",
+    function()
+      local obj, tx = mw.track { x = 0 }, nil
+      local co = coroutine.create(function()
+        tx = mw.begin()
+        obj.x = 1
+      end)
+      assert(coroutine.resume(co))
+      assert.is_true(coroutine.close(co))
+      assert.is_true(tx:is_open())
+      assert.equal(1, obj.x)
+      tx:rollback()
+      assert.equal(0, obj.x)
+    end)
+
+  it("coroutine.close says what Lua's own says", function()
+    misuse("(coroutine expected, got number)", coroutine.close, 1)
+    misuse("cannot close a running coroutine", coroutine.close,
+      (coroutine.running()))
+    assert.is_true(coroutine.close(coroutine.create(print)))
+  end)
 end)
 
 describe("misuse of transactions", function()

@@ -10,6 +10,8 @@
 ** record, whose finaliser still finds the coroutine: a suspended coroutine can
 ** never end its transactions, so these are taken back; the transactions of a
 ** coroutine that has ended stay open as long as the program has their handles.
+** Lua does not tell a coroutine that was closed from one that has returned, so
+** the library's own coroutine.close takes the place of Lua's.
 **
 ** A write belongs to the last open transaction, and to the last open batch, of
 ** the running coroutine; without one, to the one that began last of those of
@@ -291,6 +293,7 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
 static int lose(lua_State *L) {
   mwb_coroutine **record = (mwb_coroutine **)lua_touserdata(L, 1), *t = *record;
   mwb_state *s = mwb_state_of(L);
+  int suspended;
   if (t == NULL || s->engine == NULL) return 0;
   *record = NULL;
   if (s->coroutine == t) s->running = NULL;
@@ -304,8 +307,37 @@ static int lose(lua_State *L) {
     keep_values(L, t);
     t->kept = 1;
   }
-  mwb_end_lost(L, s, t);
+  suspended = t->L != NULL && lua_status(t->L) == LUA_YIELD;
+  t->L = NULL;
+  mwb_end_coroutine(L, s, t, suspended);
   return 0;
+}
+
+/* coroutine.close(co).  The coroutine is closed before its transactions end, so
+** what it does when it is closed is still part of them. */
+static int close_coroutine(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_State *co = lua_tothread(L, 1);
+  int suspended, status;
+  luaL_argexpected(L, co != NULL, 1, "coroutine");
+  suspended = lua_status(co) == LUA_YIELD;
+  lua_settop(L, 1);
+  lua_pushcfunction(L, s->close);
+  lua_pushvalue(L, 1);
+  status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  if (suspended && s->engine != NULL) {
+    mwb_coroutine *t;
+    lua_pushvalue(L, 1);
+    t = pop_record(L, s);
+    if (t != NULL) mwb_end_coroutine(L, s, t, 1);
+  }
+  if (status == LUA_OK) return lua_gettop(L) - 1;
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    luaL_where(L, 1); /* the caller of Lua's own function is this one */
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
 }
 
 /* Pushes a field of the table at `index`, a function in C; returns the
@@ -330,6 +362,20 @@ static void learn_functions(lua_State *L, mwb_state *s) {
   lua_settop(L, top);
 }
 
+void mwb_replace_function(lua_State *L, const mwb_state *s, const char *name,
+                          lua_CFunction f) {
+  int top = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, LUA_COLIBNAME) == LUA_TTABLE) {
+    lua_getfield(L, -1, name);
+    if (lua_iscfunction(L, -1)) {
+      mwb_push_function(L, s, f);
+      lua_setfield(L, -3, name);
+    }
+  }
+  lua_settop(L, top);
+}
+
 void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   static const luaL_Reg meta[] = {{"__gc", lose}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{NULL, NULL}};
@@ -338,4 +384,5 @@ void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   mwb_new_ephemeron(L, MWB_RECORDS);
   mwb_push_weak(L);
   mwb_keep(L, s, MWB_HELDS);
+  mwb_replace_function(L, s, "close", close_coroutine);
 }

@@ -128,8 +128,15 @@ int mwb_call_quietly(lua_State *L, mwb_state *s, int args);
 /* transaction.c: pushes the label of an open transaction, or a number. */
 void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
 
-/* transaction.c: takes back what a coroutine that was lost has open. */
-void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t);
+/* transaction.c: takes back the open transactions of a coroutine that was lost
+** or closed: those without handle, or all. */
+void mwb_end_coroutine(lua_State *L, mwb_state *s, const mwb_coroutine *t,
+                       int all);
+
+/* Puts a function in the place of Lua's own in `coroutine`, unless the program
+** has put one there. */
+void mwb_replace_function(lua_State *L, const mwb_state *s, const char *name,
+                          lua_CFunction f);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

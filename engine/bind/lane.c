@@ -13,9 +13,9 @@
 */
 #include "lane.h"
 
-#include <lualib.h>
 #include <string.h>
 
+#include "coroutine.h"
 #include "library.h"
 #include "timed.h"
 #include "trace.h"
@@ -133,21 +133,6 @@ static int yield(lua_State *L) {
   return lua_yieldk(L, n, 0, go_on);
 }
 
-/* Puts the function in the place of Lua's own, unless the program has put one
-** there. */
-static void replace_yield(lua_State *L, const mwb_state *s) {
-  int top = lua_gettop(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, LUA_COLIBNAME) == LUA_TTABLE) {
-    lua_getfield(L, -1, "yield");
-    if (lua_iscfunction(L, -1)) {
-      mwb_push_function(L, s, yield);
-      lua_setfield(L, -3, "yield");
-    }
-  }
-  lua_settop(L, top);
-}
-
 void mwb_open_lanes(lua_State *L, mwb_state *s) {
   mwb_new_ephemeron(L, MWB_THREADS);
   lua_createtable(L, 0, 1);
@@ -156,5 +141,5 @@ void mwb_open_lanes(lua_State *L, mwb_state *s) {
   mwb_keep(L, s, MWB_WEAK);
   s->lane = push_new(L, s, MWB_MAIN);
   mwb_keep(L, s, MWB_LANE);
-  replace_yield(L, s);
+  mwb_replace_function(L, s, "yield", yield);
 }

@@ -831,13 +831,12 @@ static int retry(lua_State *L) {
   return 0;
 }
 
-void mwb_end_lost(lua_State *L, mwb_state *s, mwb_coroutine *t) {
-  int suspended = t->L != NULL && lua_status(t->L) == LUA_YIELD;
+void mwb_end_coroutine(lua_State *L, mwb_state *s, const mwb_coroutine *t,
+                       int all) {
   mw_owner owner = t->newest, below;
-  t->L = NULL;
   for (; owner != 0; owner = below) {
     below = s->engine->journal.owners[owner].below;
-    if (suspended || transaction_of(s, owner)->lost) end_quietly(L, s, owner);
+    if (all || transaction_of(s, owner)->lost) end_quietly(L, s, owner);
   }
 }
 

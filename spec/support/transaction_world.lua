@@ -753,10 +753,13 @@ function actions.close(self, _, choose)
   if #ids == 0 then return end
   local its = self.jobs[ids[choose(#ids)]]
   self:log("close", its.id)
-  for i = #its.owners, 1, -1 do
-    if its.owners[i].closes then
-      self:note_rollback(its.owners[i])
-      self.lost_count = (self.lost_count or 0) + 1
+  for _, closes in ipairs { true, false } do
+    for i = #its.owners, 1, -1 do
+      local owner = its.owners[i]
+      if (owner.closes or false) == closes then
+        self:note_rollback(owner)
+        self.lost_count = (self.lost_count or 0) + 1
+      end
     end
   end
   assert(coroutine.close(its.co))
