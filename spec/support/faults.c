@@ -428,12 +428,19 @@ static void try_shared(void) {
   close_state(L);
 }
 
-/* With an argument, only the scenario of that name. */
+/* Is the scenario among the names, or are there none? */
+static int is_wanted(int n, char **names, const char *scenario) {
+  int i = 0;
+  while (i < n && strcmp(names[i], scenario) != 0) i++;
+  return i < n || n == 0;
+}
+
+/* Arguments are names of scenarios: only these then. */
 int main(int argc, char **argv) {
   heap h;
   lua_State *L = new_state(&h, 0);
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1))
-    if (argc < 2 || strcmp(argv[1], lua_tostring(L, -2)) == 0)
+    if (is_wanted(argc - 1, argv + 1, lua_tostring(L, -2)))
       try_scenario(lua_tostring(L, -2));
   close_state(L);
   try_names();
