@@ -465,6 +465,35 @@ describe("in coroutines", function()
       assert.is_false(tx:is_open())
     end)
 
+  it("a transaction ends with the coroutine, wherever an error comes from",
+    function()
+      local closings, sethook, close = 0, debug.sethook, coroutine.close
+      for calls = 1, 12 do
+        local obj, tx, left = mw.track { x = 0 }, nil, calls
+        local co = coroutine.create(function()
+          tx = mw.begin()
+          obj.x = 1
+          coroutine.yield()
+        end)
+        assert(coroutine.resume(co))
+        pcall(function()
+          sethook(function()
+            left = left - 1
+            if left == 0 then error "from outside" end
+          end, "cr")
+          close(co)
+          sethook()
+        end)
+        left = -1
+        sethook()
+        local closed = coroutine.status(co) == "dead"
+        assert.equal(closed and 0 or 1, obj.x)
+        assert.equal(not closed, tx:is_open())
+        if closed then closings = closings + 1 else tx:rollback() end
+      end
+      assert.is_true(closings > 0 and closings < 12)
+    end)
+
   it("a coroutine that has returned keeps its transaction when it is closed",
     function()
       local obj, tx = mw.track { x = 0 }, nil

@@ -325,7 +325,7 @@ static int close_coroutine(lua_State *L) {
   lua_pushcfunction(L, s->close);
   lua_pushvalue(L, 1);
   status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  if (suspended && s->engine != NULL) {
+  if (suspended && lua_status(co) != LUA_YIELD && s->engine != NULL) {
     mwb_coroutine *t;
     lua_pushvalue(L, 1);
     t = pop_record(L, s);
