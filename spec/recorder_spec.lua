@@ -740,6 +740,26 @@ describe("what was rolled back", function()
     assert.same({ 4, 2 }, { r:len(), r:lost() })
   end)
 
+  it("is lost by each recorder that has no room, until the recorder stops",
+    function()
+      local t = mw.track {}
+      local function fail()
+        mw.transaction(function()
+          t.a, t.b = 1, 2
+          error "fails"
+        end)
+      end
+      local small <close> = mw.recorder { rolled_back = true, capacity = 1 }
+      fail()
+      local large <close> = mw.recorder { rolled_back = true }
+      fail()
+      assert.same({ 3, 0 }, { small:lost(), large:lost() })
+      small:stop()
+      fail()
+      assert.same({ 3, 0 }, { small:lost(), large:lost() })
+      assert.same({ 1, 4 }, { small:len(), large:len() })
+    end)
+
   it("of a lost transaction is kept, too", function()
     local t = mw.track { x = 0 }
     local r <close> = mw.recorder { rolled_back = true }

@@ -136,7 +136,7 @@ function scenarios.recorded_rollbacks()
     return x == 0 and t.z == nil -- all is taken back, but not told of
   end, tx.rollback, tx)
   check(t.x == 0 and t.z == nil)
-  check(guard and r:len() + r:lost() <= 4)
+  check(guard and r:len() + r:lost() == 4, "kept or lost")
   for e in r:entries() do check(e.rolled_back and e.transaction == "label") end
   local why = r:why(t, "a")
   check(why and tostring(why):find "because" or r:lost() > 0, "cause")

@@ -543,6 +543,7 @@ function scenarios.feeds()
     tx:commit()
   end
   write()
+  check(feed:pending() + feed:lost() == 6, "waiting or lost")
   -- list[1], list[2], list[1].n, gone, new, new[1], new[1].text, new[2]
   local function changes() return count(feed:changes()) == 8 end
   local function is_waiting()

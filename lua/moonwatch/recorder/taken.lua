@@ -8,18 +8,30 @@
 --     at        17  17  25  ...
 --     numbers   ..  ..  ..  ...   as causes: see `private.caused_by`
 --               FIRST       LAST
+--
+-- The core counts the entries that are taken back.  So an entry is lost that is
+-- counted and was not put into the queue, for want of memory, or that was
+-- dropped for want of room.
+
+local private = require "moonwatch.core".private
 
 local Taken = {}
 Taken.__index = Taken
 
 function Taken.new(capacity)
   return setmetatable({
-    capacity = capacity, first = 1, last = 0, lost = 0, at = {}, entries = {},
-    numbers = {},
+    capacity = capacity, first = 1, last = 0, dropped = 0, at = {},
+    entries = {}, numbers = {}, begun = private.undone(), ended = false,
   }, Taken)
 end
 
 function Taken:len() return self.last - self.first + 1 end
+
+--- Returns how many entries were lost, until there were `ended` in all.
+function Taken:lost()
+  local n = (self.ended or private.undone()) - self.begun
+  return n - self.last + self.dropped
+end
 
 local function drop_first(self)
   self.at[self.first], self.entries[self.first] = nil, nil
@@ -35,19 +47,14 @@ local function keep(self, entries, at)
     self.last = last
     if self:len() > self.capacity then
       drop_first(self)
-      self.lost = self.lost + 1
+      self.dropped = self.dropped + 1
     end
   end
 end
 
 --- Keeps the entries of a transaction that was taken back, or loses those for
 -- which there is no memory.
-function Taken:keep(entries, at)
-  local last = self.last
-  if not pcall(keep, self, entries, at) then
-    self.lost = self.lost + #entries - (self.last - last)
-  end
-end
+function Taken:keep(entries, at) pcall(keep, self, entries, at) end
 
 --- Forgets what was taken back before the entry `at` was delivered.
 function Taken:forget(at)
