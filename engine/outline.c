@@ -179,6 +179,12 @@ void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
   if (i != 0) end_tie(e, o, i);
 }
 
+uint32_t mwi_outline_tie_of(const mwi_outline *o, uint32_t parent,
+                            const mw_value *key, mw_handle child) {
+  uint32_t i = find_tie(o, parent, key);
+  return (i != 0 && member(tie(i)->child)->obj == child) ? i : 0;
+}
+
 /* A way to a member that was lost: so to all that were lost with it. */
 static void regain(mwi_outline *o, uint32_t m, uint32_t via) {
   uint32_t work = m, i;

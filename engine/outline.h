@@ -76,6 +76,10 @@ MWI_API uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
 MWI_API void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
                                const mw_value *key);
 
+/* Returns the tie of the parent's field if the field holds the child; or 0. */
+MWI_API uint32_t mwi_outline_tie_of(const mwi_outline *o, uint32_t parent,
+                                    const mw_value *key, mw_handle child);
+
 /* Finds out which members have lost all ways from the root. */
 MWI_API void mwi_outline_resolve(mwi_outline *o);
 

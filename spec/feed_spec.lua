@@ -435,6 +435,25 @@ describe("a feed of an origin's absence", function()
       list_of(feed:changes(), name))
   end)
 
+  it("knows no table that was taken unseen out of one that comes back",
+    function()
+      local root, gone, name = { a = {} }, mw.track { x = 0 }, namer()
+      local a = root.a
+      name(root, "root")
+      name(a, "a")
+      name(gone, "gone")
+      local feed <close> = mw.feed { root = root, not_from = "network" }
+      a.gone = gone
+      root.a = nil
+      let_go(root)
+      assert.is_nil(getmetatable(a))
+      a.gone = nil
+      root.a = a
+      assert.same({ "root.a:a>a attach" }, list_of(feed:changes(), name))
+      gone.x = 1
+      assert.same({}, list_of(feed:changes(), name))
+    end)
+
   it("is told of a table before its fields, wherever the table comes",
     function()
       local root, outer, new = { child = {} }, {}, { x = 0 }

@@ -305,8 +305,20 @@ static uint32_t tie(const looking *w, uint32_t m, int parent) {
   return 0;
 }
 
-/* Gives the field of a record its tie. */
-static void tie_record(const looking *w, record *r) {
+/* Returns the tie of the field whose key is below the top, if the field holds
+** the value on the top; or 0. */
+static uint32_t tie_of(const looking *w, uint32_t m) {
+  lua_State *L = w->L;
+  int value = lua_gettop(L);
+  mw_handle h = mwb_handle_of(L, w->s, value);
+  mw_value key = mwb_key(L, w->s, value - 1);
+  return mwi_outline_tie_of(&w->f->outline, m, &key, h);
+}
+
+/* Gives the field of a record its tie.  If the member `has_come` in this look,
+** the member's fields have their ties already, by what they hold: that is not
+** what the record says if the member was written unseen since. */
+static void tie_record(const looking *w, record *r, int has_come) {
   lua_State *L = w->L;
   const mw_entry *entry = last_of(w, r);
   uint32_t m = mwi_outline_find(&w->f->outline, entry->obj), i;
@@ -318,7 +330,7 @@ static void tie_record(const looking *w, record *r) {
   if (mwb_alive(L, w->s, entry->obj)) {
     push_part(w, entry, MW_KEY);
     push_part(w, entry, MW_NOW);
-    i = tie(w, m, SCRATCH + 1);
+    i = has_come ? tie_of(w, m) : tie(w, m, SCRATCH + 1);
     if (i != 0) {
       mwi_tie *t = mwi_tie_at(&w->f->outline, i);
       t->look = w->f->outline.looks;
@@ -419,12 +431,12 @@ static void update_outline(const looking *w) {
   if (o->root == 0 || w->f->lost != mw_reader_lost(w->s->engine, w->f->id))
     make_outline(w);
   mwi_outline_look(w->s->engine, o);
-  for (i = 0; i < w->n; i++) tie_record(w, &w->records[i]);
+  for (i = 0; i < w->n; i++) tie_record(w, &w->records[i], 0);
   mwi_outline_resolve(o);
   scan_all(w);
   if (!w->f->filters) return;
   for (i = 0; i < w->n; i++) /* of members that have come: see `find_own` */
-    if (w->records[i].tie == 0) tie_record(w, &w->records[i]);
+    if (w->records[i].tie == 0) tie_record(w, &w->records[i], 1);
 }
 
 /* }====================================================== */
