@@ -264,6 +264,49 @@ describe("a cause", function()
       end
     end)
 
+  it("of what a guard or a memo writes in an undo is the write of the undo",
+    function()
+      for _, phase in ipairs { "before", "after" } do
+        local t, log = mw.track { x = 0, y = 0 }, mw.track {}
+        for _, key in ipairs { "x", "y" } do
+          mw.watch(t, function(_, _, _, new, kind)
+            if kind == "rollback" then log[key] = new end
+          end, { key = key, once = false,
+            phase = phase == "after" and phase or nil })
+        end
+        local memo = mw.memo(function() log.sum = t.x + t.y end):on(t,
+          { key = "x" })
+        memo()
+        local r <close> = mw.recorder()
+        local function write()
+          t.y = 1
+          t.x, t.y, t.x = 1, 2, 3
+          memo()
+        end
+        local function check()
+          memo()
+          for _, key in ipairs { "x", "y" } do
+            local e, because = r:why(t, key), r:why(log, key).because
+            assert.same({ 0, e.seq }, { e.new, because })
+          end
+          local sum = r:why(log, "sum")
+          assert.same({ 0, r:why(t, "x").seq }, { sum.new, sum.because })
+        end
+        local history = mw.history()
+        history:run("step", write)
+        history:undo()
+        check()
+        local _, fx = mw.transaction(write)
+        fx:rollback()
+        check()
+        local tx = mw.begin()
+        _, fx = mw.transaction(write)
+        fx:rollback()
+        tx:commit()
+        check()
+      end
+    end)
+
   it("is the write whose guard made the write", function()
     local a, b, c = mw.track {}, mw.track {}, mw.track {}
     mw.watch(a, function(_, _, _, new) b.x = new end, { once = false })

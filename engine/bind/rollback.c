@@ -353,13 +353,14 @@ void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
 /* Makes the memos of an entry's object out of date.  This comes before the
 ** first guard is called, for a guard may ask for the memo of another object. */
 static void tell_memos(lua_State *L, mwb_state *s, const mwb_place *p,
-                       const mw_entry *entry) {
+                       const mw_entry *entry, uint32_t number) {
   mwi_object *r = mwb_object_of(s, entry->obj);
   mw_change change;
   if (s->engine->watch.results == 0 || r == NULL) return;
   memset(&change, 0, sizeof(change));
   mwb_unpack(L, p->held, p->table, entry, MW_KEY);
   change.key = mwb_key(L, s, -1);
+  change.number = number;
   mwi_write_results(s->engine, r, &change);
   lua_pop(L, 1);
 }
@@ -395,11 +396,11 @@ static int is_restored(lua_State *L, mwb_state *s, const mw_entry *entry) {
                           &field);
 }
 
-/* Is this the first entry of the field of the object at 5 with the key at 6?
-** The table at 4 has the fields of all entries so far.  The state of a userdata
-** is one field, whatever the key. */
-static int is_new_field(lua_State *L, int kind) {
-  int seen;
+/* Returns where the array has the field of the object at 5 with the key at 6;
+** `at` if this is the field's first entry.  The table at 4 has the fields of
+** all entries so far.  The state of a userdata is one field, whatever the
+** key. */
+static lua_Integer find_heard(lua_State *L, int kind, lua_Integer at) {
   lua_pushvalue(L, 5);
   if (lua_rawget(L, 4) != LUA_TTABLE) {
     lua_newtable(L);
@@ -414,12 +415,12 @@ static int is_new_field(lua_State *L, int kind) {
   else
     lua_pushvalue(L, 6);
   lua_pushvalue(L, -1);
-  seen = lua_rawget(L, -3) != LUA_TNIL;
+  if (lua_rawget(L, -3) != LUA_TNIL) at = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  lua_pushboolean(L, 1);
+  lua_pushinteger(L, at);
   lua_rawset(L, -3);
   lua_settop(L, 6);
-  return !seen;
+  return at;
 }
 
 /* Does nobody hear of the field of the entry's object, whose key is on the top,
@@ -431,9 +432,10 @@ static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
   return mwi_tree_is_quiet(s->engine, r, &key);
 }
 
-/* What `list_heard` has of a field: object, key, last value, and whether the
-** value is the state of a userdata. */
-#define HEARD 4
+/* What `list_heard` has of a field: object, key, last value, whether the value
+** is the state of a userdata, and which entry is the field's first, from 1
+** on. */
+enum { LAST_VALUE = 3, IS_STATE, FIRST_ENTRY, HEARD = FIRST_ENTRY };
 
 /* list_heard(effects or number of a transaction) -> array with HEARD values for
 ** each field whose watches are to be told, the last write first; its length at
@@ -455,12 +457,17 @@ static int list_heard(lua_State *L) {
       mwb_unpack(L, p.held, p.table, entry, MW_KEY);
       if (is_unheard(L, s, r))
         mwi_object_count(s->engine, r);
-      else if (is_restored(L, s, entry) && is_new_field(L, entry->kind)) {
+      else if (is_restored(L, s, entry)) {
+        lua_Integer its = find_heard(L, entry->kind, at);
         int part;
-        mwb_unpack(L, p.held, p.table, entry, MW_NOW);
-        lua_pushboolean(L, entry->kind == MW_CALL);
-        for (part = HEARD; part > 0; part--) lua_rawseti(L, 3, at + part);
-        at += HEARD;
+        if (its == at) {
+          mwb_unpack(L, p.held, p.table, entry, MW_NOW);
+          lua_pushboolean(L, entry->kind == MW_CALL);
+          for (part = IS_STATE; part > 0; part--) lua_rawseti(L, 3, at + part);
+          at += HEARD;
+        }
+        lua_pushinteger(L, (lua_Integer)i);
+        lua_rawseti(L, 3, its + FIRST_ENTRY);
       }
     }
     lua_settop(L, 4);
@@ -472,10 +479,12 @@ static int list_heard(lua_State *L) {
 }
 
 /* tell_undone(object, key, value from before the rollback, whether this is a
-** state): tells the watches if the field has another value now */
+** state, number of the restoring write as a cause or 0): tells the watches if
+** the field has another value now */
 static int tell_undone(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int is_state = lua_toboolean(L, HEARD);
+  int is_state = lua_toboolean(L, IS_STATE);
+  uint64_t number = (uint64_t)lua_tointeger(L, IS_STATE + 1);
   mwb_write w;
   lua_settop(L, VALUE);
   if (is_state)
@@ -489,6 +498,7 @@ static int tell_undone(lua_State *L) {
   lua_pushnil(L);
   lua_insert(L, SHADOW); /* OLD is the value from before then */
   mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MW_ROLLBACK, MWB_GIVEN);
+  w.change.number = number;
   mwb_write_count(&w);
   return mwb_write_run(&w, mwb_store_nothing);
 }
@@ -530,17 +540,20 @@ static void push_heard(lua_State *L, mwb_state *s) {
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
 }
 
-static void tell_all_memos(lua_State *L, mwb_state *s) {
+static void tell_all_memos(lua_State *L, mwb_state *s,
+                           const uint32_t *numbers) {
   size_t n, i;
   mwb_place p;
   if (s->engine->watch.results == 0) return;
   p = find_undone(L, s, &n);
-  for (i = 0; i < n; i++) tell_memos(L, s, &p, &p.entries[i]);
+  for (i = 0; i < n; i++)
+    tell_memos(L, s, &p, &p.entries[i], (numbers != NULL) ? numbers[i] : 0);
   lua_pop(L, 1);
 }
 
-void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error) {
-  lua_Integer n, i;
+void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error,
+                     const uint32_t *numbers) {
+  lua_Integer n, i, first;
   int part;
   if (!lua_istable(L, list)) return;
   lua_rawgeti(L, list, 0);
@@ -548,8 +561,12 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error) {
   lua_pop(L, 1);
   for (i = 0; i < n; i += HEARD) {
     mwb_push(L, s, MWB_TELLUNDONE);
-    for (part = 1; part <= HEARD; part++) lua_rawgeti(L, list, i + part);
-    if (lua_pcall(L, HEARD, 0, 0) == LUA_OK) continue;
+    for (part = 1; part <= IS_STATE; part++) lua_rawgeti(L, list, i + part);
+    lua_rawgeti(L, list, i + FIRST_ENTRY);
+    first = lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    lua_pushinteger(L, (numbers != NULL) ? numbers[first - 1] : 0);
+    if (lua_pcall(L, IS_STATE + 1, 0, 0) == LUA_OK) continue;
     if (lua_isnil(L, error))
       lua_replace(L, error);
     else
@@ -563,7 +580,7 @@ static int undo_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_check(L, restore_writes(L, s, (mw_owner)lua_tointeger(L, 1)));
   lua_settop(L, FIRST_ERROR);
-  tell_all_memos(L, s);
+  tell_all_memos(L, s, NULL);
   push_heard(L, s);
   return 2;
 }
@@ -581,22 +598,38 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
 
 /* Restores what an entry of the effects at KEPT has changed, because of that
 ** entry.  Pushes an error.  The effects know the number of the restoring write,
-** which is the cause if they are done again. */
-static int undo_entry(lua_State *L, mwb_state *s, size_t i) {
+** which is the cause if they are done again, and so does `numbers` unless that
+** is NULL. */
+static int undo_entry(lua_State *L, mwb_state *s, size_t i, uint32_t *numbers) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
   mwb_place p = mwb_find_entries(L, KEPT);
   undo u = {L, p.held, p.table, MW_NONE, 0, 0};
   const mw_entry entry = p.entries[i];
   uint64_t seq = s->engine->journal.seq;
+  uint32_t number;
   int status;
   if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
   s->given = mw_entry_number(&entry);
   status = restore_entry(&u, s, &entry);
   s->given = 0;
-  if (status != LUA_OK || fx->is_view) return status;
-  if (s->engine->journal.seq == seq) seq = 0;
-  fx->entries[i].context = (seq == 0) ? 0 : last_number(L, s);
+  if (status != LUA_OK) return status;
+  number = (s->engine->journal.seq == seq) ? 0 : last_number(L, s);
+  if (!fx->is_view) fx->entries[i].context = number;
+  if (numbers != NULL) numbers[i] = number;
   return LUA_OK;
+}
+
+/* Pushes room for the numbers of `n` restoring writes, if anybody reads causes;
+** returns NULL if not. */
+static uint32_t *push_numbers(lua_State *L, const mwb_state *s, size_t n) {
+  uint32_t *numbers;
+  if (n == 0 || !mwb_is_read(s)) {
+    lua_pushnil(L);
+    return NULL;
+  }
+  numbers = (uint32_t *)lua_newuserdatauv(L, n * sizeof(*numbers), 0);
+  memset(numbers, 0, n * sizeof(*numbers));
+  return numbers;
 }
 
 /* undo(effects) -> the first error: gives all objects their old values, and
@@ -606,21 +639,24 @@ static int undo_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t i = mwb_check_effects(L, "rollback")->n;
   int heard = LAST_SHADOW;
+  uint32_t *numbers;
   lua_settop(L, FIRST_ERROR); /* the effects are at KEPT */
-  push_heard(L, s);           /* at `heard` */
+  numbers = push_numbers(L, s, i);
+  lua_replace(L, ALSO_KEPT);
+  push_heard(L, s); /* at `heard` */
   if (!lua_isnil(L, FIRST_ERROR)) {
     lua_settop(L, FIRST_ERROR);
     return lua_error(L);
   }
   ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 0;
   for (; i > 0; i--) {
-    if (undo_entry(L, s, i - 1) != LUA_OK) return lua_error(L);
+    if (undo_entry(L, s, i - 1, numbers) != LUA_OK) return lua_error(L);
     lua_settop(L, heard);
   }
   if (!((mwb_effects *)lua_touserdata(L, KEPT))->is_view)
     ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 1;
-  tell_all_memos(L, s);
-  mwb_tell_undone(L, s, heard, FIRST_ERROR);
+  tell_all_memos(L, s, numbers);
+  mwb_tell_undone(L, s, heard, FIRST_ERROR, numbers);
   lua_settop(L, FIRST_ERROR);
   return 1;
 }

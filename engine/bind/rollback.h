@@ -12,8 +12,10 @@
 #endif
 
 /* Tells the watches of the fields in the array at `list`, which MWB_UNDO has
-** made, or nil; puts the first error at `error` if there is nil. */
-void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error);
+** made, or nil; puts the first error at `error` if there is nil.  `numbers`, if
+** not NULL, has the number of each entry's restoring write as a cause. */
+void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error,
+                     const uint32_t *numbers);
 
 /* Before an owner is forgotten, whose writes were taken back: effects that look
 ** at entries which get its old values get copies.  Raises if there is no

@@ -643,7 +643,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
   tell_taken(L, s, taken, at);
-  mwb_tell_undone(L, s, heard, first);
+  mwb_tell_undone(L, s, heard, first, NULL);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
     make_calls(L, s, first);
