@@ -216,6 +216,23 @@ describe("mw.plain", function()
     end
   end)
 
+  it("of a recorder's entry has the entry's fields", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    t.x = 1
+    for _, list in ipairs { false, {} } do
+      for e in r:entries() do
+        local plain = list and mw.plain({ e })[1] or mw.plain(e)
+        local fields = {}
+        for key, value in next, plain do fields[key] = value end
+        assert.same({ object = mw.plain(t), key = "x", new = 1, seq = e.seq,
+          kind = "insert", epoch = e.epoch }, fields)
+        assert.equal(("x of table#%d: nil -> 1"):format(mw.id(plain.object)),
+          tostring(plain))
+      end
+    end
+  end)
+
   it("has what was put into a watched object raw", function()
     local obj = { x = 1, y = 1 }
     mw.watch(obj, nothing, STAY)

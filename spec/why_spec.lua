@@ -490,6 +490,14 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     assert.matches("%-> Loose#%d+$", tostring(r:why(single, "x")))
   end)
 
+  it("names the table of globals", function()
+    local r <close> = mw.recorder()
+    mw.transaction({ globals = _G }, function() _G.written = 1 end)
+    local e = r:why(_G, "written")
+    _G.written = nil
+    assert.matches("^written of _G: nil %-> 1, transaction %d+$", tostring(e))
+  end)
+
   it("shows values of all types on one line", function()
     local t = mw.track {}
     local r <close> = mw.recorder()

@@ -20,11 +20,24 @@
 ** the table was looked at, or to `true` if the table is a class. */
 enum { VALUE = 1, CLASSES, COPIES, LIST, OBJECT, CONTENTS, CLASS, COPY };
 
+/* Is the table at `index` an object of the library?  An entry of a reader is
+** none here, and gets its fields, as whenever one of them is read. */
+static int is_ours(lua_State *L, const mwb_state *s, int index) {
+  int is_entry;
+  if (!mwb_is_ours(L, s, index)) return 0;
+  lua_getmetatable(L, index);
+  mwb_push(L, s, MWB_ENTRY);
+  is_entry = lua_rawequal(L, -1, -2);
+  if (is_entry) lua_getfield(L, index, "kind");
+  lua_pop(L, 2 + is_entry);
+  return !is_entry;
+}
+
 /* Gives the table on the top, which is new, an empty copy, and replaces the
 ** table by the copy. */
 static void new_copy(lua_State *L, const mwb_state *s) {
   int top = lua_gettop(L);
-  if (mwb_is_ours(L, s, top)) return;
+  if (is_ours(L, s, top)) return;
   if (!mwb_push_shadow(L, top)) lua_pushvalue(L, top);
   lua_createtable(L, (int)lua_rawlen(L, top + 1), 0);
   lua_replace(L, top + 1);
@@ -184,7 +197,7 @@ static int plain(lua_State *L) {
     return luaL_error(L, "bad argument #1 to 'plain' (value expected)");
   mwb_check_dot(L, "plain", lua_gettop(L));
   lua_settop(L, 1);
-  if (!lua_istable(L, 1) || mwb_is_ours(L, s, 1)) return 1;
+  if (!lua_istable(L, 1) || is_ours(L, s, 1)) return 1;
   lua_newtable(L);
   do {
     late = 0;

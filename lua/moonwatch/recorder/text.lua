@@ -47,6 +47,7 @@ end
 
 -- Returns what people call an object that is in no other object.
 local function own_name(obj, numbered)
+  if rawequal(obj, _G) then return "_G" end
   local name = label.of(obj) or object_class.name(metatable(obj))
   if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
   return numbered and ("%s#%d"):format(name, core.id(obj)) or name
@@ -67,10 +68,8 @@ function text.of_object(obj)
   if name then return name end
   local root, keys = way(obj)
   if root == nil then return own_name(obj, true) end
-  local steps = { own_name(root) }
-  if rawequal(root, _G) then
-    steps[1] = is_word(keys[1]) and table.remove(keys, 1) or "_G"
-  end
+  local steps = { rawequal(root, _G) and is_word(keys[1]) and
+    table.remove(keys, 1) or own_name(root) }
   for _, key in ipairs(keys) do steps[#steps + 1] = step_of(key) end
   return table.concat(steps)
 end
