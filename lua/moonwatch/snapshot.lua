@@ -187,34 +187,49 @@ function Merge:is_new(value)
   return is_object(value) and not self.names[value] and value ~= core.null
 end
 
--- Goes on from each pair to the objects in its fields.  Fields with objects as
--- keys wait until the live object of the key is known.
+-- Finds the live objects for those in the fields of a new table, which is where
+-- `live` is.  Fields with objects as keys are for later: in `ready` if the live
+-- object of the key is known, else in `waiting`, by the key.
+function Merge:pair_fields(new, live, ready, waiting)
+  for _, key in ipairs(keys_of(raw(new))) do
+    local child = rawget(raw(new), key)
+    if self:is_new(child) then
+      if self:is_new(key) then
+        local list = ready
+        if self.live[key] == nil then
+          list = waiting[key] or {}
+          waiting[key] = list
+        end
+        list[#list + 1] = { key, child, live }
+      else
+        self:pair(child, self:field(live, key))
+      end
+    end
+  end
+end
+
+-- Goes on from each pair to the objects in its fields.
 function Merge:find()
-  local later, i = {}, 1
+  local ready, waiting, i, at = {}, {}, 1, 1
   repeat
-    local before = i
     while self.queue[i] do
       local new, live = self.queue[i][1], self.queue[i][2]
-      local theirs = type(live) == "table" and live
-      for _, key in ipairs(type(new) == "table" and keys_of(raw(new)) or {}) do
-        local child = rawget(raw(new), key)
-        if self:is_new(child) then
-          if self:is_new(key) then
-            later[#later + 1] = { key, child, theirs }
-          else
-            self:pair(child, self:field(theirs, key))
-          end
-        end
+      if type(new) == "table" then
+        self:pair_fields(new, type(live) == "table" and live, ready, waiting)
       end
+      for _, field in ipairs(waiting[new] or {}) do
+        ready[#ready + 1] = field
+      end
+      waiting[new] = nil
       i = i + 1
     end
-    for _, field in ipairs(later) do
-      local key = self.live[field[1]]
-      if key ~= nil then
-        self:pair(field[2], key and self:field(field[3], key))
-      end
+    for n = at, #ready do
+      local key, child, live = table.unpack(ready[n])
+      key = self.live[key]
+      self:pair(child, key and self:field(live, key))
     end
-  until i == before
+    at = #ready + 1
+  until not self.queue[i]
 end
 
 -- Returns what stands for a value in the live root.
