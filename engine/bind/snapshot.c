@@ -61,9 +61,12 @@ enum {
   BUFFER,
   KEYS,
   PARENTS,
-  BEFORE, /* object -> what the object was before, or nil */
-  LATER,  /* number of an object with fields that have objects as keys ->
-          ** keys up to this number have been put */
+  BEFORE,  /* object -> what the object was before, or nil */
+  LATER,   /* number of an object with fields that have objects as keys -> 0, or
+          ** the numbers of keys whose fields are to be put: see `put_later` */
+  WAITING, /* object that has no number yet -> numbers of objects with a field
+           ** that has this key */
+  TURNS,
   CURRENT,
   CONTENTS,
   IGNORED
@@ -92,9 +95,11 @@ typedef struct writer {
   lua_Integer objects, strings; /* how many there are */
   lua_Integer current;          /* number of the object that is written */
   mw_clock marks;
-  int later;    /* are there tables with objects as keys? */
-  int unheard;  /* are there tables that nobody intercepts? */
-  uint64_t seq; /* of the journal, when BEFORE was made */
+  uint64_t *turns; /* at TURNS: a heap */
+  size_t n_turns, size_turns;
+  uint64_t turn; /* the one under way; the next ones are greater */
+  int unheard;   /* are there tables that nobody intercepts? */
+  uint64_t seq;  /* of the journal, when BEFORE was made */
 } writer;
 
 /* Makes the block at `index` larger. */
@@ -154,6 +159,72 @@ static void refuse(writer *w, const char *what, int has_key) {
   lua_error(L);
 }
 
+/* {======================================================
+** Turns
+** ======================================================= */
+
+#define ROUND (UINT64_C(1) << 32)
+
+/* Adds a turn of the object with a number: in this round if the number is
+** greater than that of the turn under way, else in the next one. */
+static void add_turn(writer *w, lua_Integer number) {
+  uint64_t turn = (w->turn & ~(ROUND - 1)) + (uint64_t)number;
+  size_t i = w->n_turns++;
+  if (turn <= w->turn) turn += ROUND;
+  if (i == w->size_turns) {
+    w->size_turns = 2 * i + 16;
+    w->turns = (uint64_t *)grow_block(w->L, TURNS, i * sizeof(uint64_t),
+                                      w->size_turns * sizeof(uint64_t));
+  }
+  for (; i > 0 && w->turns[(i - 1) / 2] > turn; i = (i - 1) / 2)
+    w->turns[i] = w->turns[(i - 1) / 2];
+  w->turns[i] = turn;
+}
+
+/* Takes the next turn.  Returns the object's number, or 0. */
+static lua_Integer next_turn(writer *w) {
+  uint64_t last;
+  size_t i = 0, child;
+  if (w->n_turns == 0) return 0;
+  w->turn = w->turns[0];
+  last = w->turns[--w->n_turns];
+  while ((child = 2 * i + 1) < w->n_turns) {
+    if (child + 1 < w->n_turns && w->turns[child + 1] < w->turns[child])
+      child++;
+    if (w->turns[child] >= last) break;
+    w->turns[i] = w->turns[child];
+    i = child;
+  }
+  w->turns[i] = last;
+  return (lua_Integer)(w->turn & (ROUND - 1));
+}
+
+/* The object on the top has got the number `n`: the objects that have fields
+** with this key get a turn. */
+static void end_waiting(writer *w, lua_Integer n) {
+  lua_State *L = w->L;
+  int object = lua_gettop(L);
+  lua_Integer i;
+  lua_pushvalue(L, object);
+  if (lua_rawget(L, WAITING) == LUA_TTABLE) {
+    lua_pushvalue(L, object);
+    lua_pushnil(L);
+    lua_rawset(L, WAITING);
+    for (i = 1; lua_rawgeti(L, object + 1, i) == LUA_TNUMBER; i++) {
+      lua_Integer parent = lua_tointeger(L, -1), ready;
+      lua_rawgeti(L, LATER, parent);
+      ready = (lua_Integer)lua_rawlen(L, -1);
+      lua_pushinteger(L, n);
+      lua_rawseti(L, -2, ready + 1);
+      if (ready == 0) add_turn(w, parent);
+      lua_settop(L, object + 1);
+    }
+  }
+  lua_settop(L, object);
+}
+
+/* }====================================================== */
+
 /* Gives the object on the top the next number. */
 static lua_Integer add_object(writer *w, int key) {
   lua_State *L = w->L;
@@ -172,6 +243,7 @@ static lua_Integer add_object(writer *w, int key) {
                                         w->size_parents * sizeof(uint32_t));
   }
   w->parents[n] = (uint32_t)w->current;
+  end_waiting(w, n);
   return n;
 }
 
@@ -433,9 +505,12 @@ static int is_pair(writer *w, lua_Integer n) {
   lua_pop(L, 1);
   if (!is_state(w, lua_gettop(L) - 1)) return 0;
   if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
-    w->later = 1;
-    lua_pushinteger(L, 0);
-    lua_rawseti(L, LATER, w->current);
+    if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
+      lua_pushinteger(L, 0);
+      lua_rawseti(L, LATER, w->current);
+      add_turn(w, w->current);
+    }
+    lua_pop(L, 1);
     return 0;
   }
   return 1;
@@ -642,7 +717,7 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
   lua_State *L = w->L;
   for (; from <= w->objects; from++) {
     w->current = from;
-    lua_settop(L, LATER);
+    lua_settop(L, TURNS);
     lua_rawgeti(L, QUEUE, from);
     if (lua_istable(L, CURRENT)) {
       put_table(w);
@@ -654,9 +729,27 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
   return from;
 }
 
-/* Collects the numbers above `from` of the current object's keys that are
-** objects.  Returns how many; `known` becomes 0 if a key has no number yet. */
-static size_t collect_objects(writer *w, lua_Integer from, int *known) {
+/* The object on the top, a key of the current object, has no number yet: the
+** current object waits for it. */
+static void wait(const writer *w) {
+  lua_State *L = w->L;
+  int key = lua_gettop(L);
+  lua_pushvalue(L, key);
+  if (lua_rawget(L, WAITING) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, key);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, WAITING);
+    lua_replace(L, key + 1);
+  }
+  lua_pushinteger(L, w->current);
+  lua_rawseti(L, key + 1, (lua_Integer)lua_rawlen(L, key + 1) + 1);
+  lua_settop(L, key);
+}
+
+/* Collects the numbers of the current object's keys that are objects.  Returns
+** how many; for keys without a number the object waits. */
+static size_t collect_objects(writer *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
   size_t count = 0;
@@ -664,32 +757,52 @@ static size_t collect_objects(writer *w, lua_Integer from, int *known) {
     int type = lua_type(L, -2);
     if ((type != LUA_TTABLE && type != LUA_TUSERDATA) || !is_state(w, top + 1))
       continue;
-    lua_pushvalue(L, -2);
-    if (lua_rawget(L, NUMBERS) != LUA_TNUMBER)
-      *known = 0;
-    else if (lua_tointeger(L, -1) > from)
+    lua_pushvalue(L, top + 1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
       read_key(L, -1, need_key(w, count++));
+    } else {
+      lua_pop(L, 1);
+      wait(w);
+    }
   }
   lua_settop(L, top);
-  if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
+  return count;
+}
+
+/* Likewise, of the keys that have got a number since, which are in the table on
+** the top. */
+static size_t collect_ready(writer *w) {
+  lua_State *L = w->L;
+  size_t count = 0;
+  while (lua_rawgeti(L, -1, (lua_Integer)count + 1) == LUA_TNUMBER) {
+    read_key(L, -1, need_key(w, count++));
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
   return count;
 }
 
 /* Puts the fields of an object whose keys are objects that have got a number
-** since the last time.  Returns how many. */
-static size_t put_fields(writer *w, lua_Integer number, lua_Integer from) {
+** since the last time. */
+static void put_fields(writer *w, lua_Integer number) {
   lua_State *L = w->L;
-  lua_Integer objects = w->objects;
   size_t count, i;
-  int known = 1;
   w->current = number;
-  lua_settop(L, LATER);
+  lua_settop(L, TURNS);
   lua_rawgeti(L, QUEUE, number);
   push_contents(w);
   lua_pushnil(L); /* IGNORED */
-  count = collect_objects(w, from, &known);
+  if (lua_rawgeti(L, LATER, number) == LUA_TTABLE)
+    count = collect_ready(w);
+  else
+    count = collect_objects(w);
+  lua_newtable(L);
+  lua_rawseti(L, LATER, number);
+  if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
   for (i = 0; i < count; i++) {
     lua_Integer key = w->keys[i].u.i;
+    lua_settop(L, IGNORED);
     put_byte(w, FIELD);
     put_count(w, (uint64_t)number);
     put_count(w, (uint64_t)key);
@@ -697,37 +810,26 @@ static size_t put_fields(writer *w, lua_Integer number, lua_Integer from) {
     lua_pushvalue(L, -1);
     lua_rawget(L, CONTENTS);
     put_value(w, IGNORED + 1);
-    lua_settop(L, IGNORED);
   }
-  lua_pushinteger(L, objects);
-  if (known) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  }
-  lua_rawseti(L, LATER, number);
-  return count;
 }
 
-/* Puts the fields that were left for later, and what they lead to. */
+/* Puts the fields that were left for later, and what they lead to: one object's
+** fields after the other's, round by round, as long as keys get numbers. */
 static void put_later(writer *w, lua_Integer done) {
   lua_State *L = w->L;
-  size_t put = 1;
-  lua_Integer i, left = 1;
-  while (left > 0 && put > 0) {
-    put = 0;
-    for (i = 1; i <= w->objects; i++) {
-      if (lua_rawgeti(L, LATER, i) != LUA_TNIL) {
-        put += put_fields(w, i, lua_tointeger(L, -1));
-        done = put_objects(w, done);
-      }
-      lua_settop(L, LATER);
-    }
-    for (left = 0, i = 1; i <= w->objects; i++) {
-      if (lua_rawgeti(L, LATER, i) != LUA_TNIL && left++ == 0) w->current = i;
-      lua_pop(L, 1);
-    }
+  lua_Integer number;
+  while ((number = next_turn(w)) != 0) {
+    put_fields(w, number);
+    done = put_objects(w, done);
   }
-  if (left > 0) refuse(w, "an object that is nothing but a key", 0);
+  lua_settop(L, TURNS);
+  w->current = 0;
+  for (lua_pushnil(L); lua_next(L, WAITING) != 0; lua_settop(L, TURNS + 1)) {
+    lua_rawgeti(L, -1, 1);
+    if (w->current == 0 || lua_tointeger(L, -1) < w->current)
+      w->current = lua_tointeger(L, -1);
+  }
+  if (w->current > 0) refuse(w, "an object that is nothing but a key", 0);
 }
 
 /* write(root, describe, enters, names, now) -> bytes, whether all tables are
@@ -749,7 +851,9 @@ static int write(lua_State *L) {
     mwb_push_delivered(L, s);
     lua_replace(L, BEFORE);
   }
-  lua_newtable(L);
+  lua_newtable(L); /* LATER */
+  lua_newtable(L); /* WAITING */
+  lua_pushnil(L);  /* TURNS */
   need_bytes(&w, 1024);
   w.n = HEADER;
   lua_pushvalue(L, MWB_ROOT);
@@ -757,7 +861,7 @@ static int write(lua_State *L) {
   lua_insert(L, -2);
   add_object(&w, lua_gettop(L) - 1);
   done = put_objects(&w, 1);
-  if (w.later) put_later(&w, done);
+  put_later(&w, done);
   bytes = w.bytes;
   memcpy(bytes, MAGIC, 3);
   bytes[3] = VERSION;
