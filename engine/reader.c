@@ -67,11 +67,15 @@ static uint8_t mark_of(mw_handle obj, int type, mw_content key) {
 ** The ring
 ** ======================================================= */
 
+/* The entries of the spare page are zero, as those of a new one: an entry that
+** is lost stays so. */
 static void free_page(mw_engine *e, mwi_reader_page *page) {
-  if (e->reader.spare == NULL)
+  if (e->reader.spare == NULL) {
+    memset(page->entries, 0, sizeof(page->entries));
     e->reader.spare = page;
-  else
+  } else {
     mwi_free(e, page, PAGE_SIZE);
+  }
 }
 
 /* Tells the host that the page before `first` goes, which can still be read. */
@@ -150,7 +154,6 @@ static int need_page(mw_engine *e) {
     forget_read(e);
   }
   if (part->spare == NULL) return 0;
-  memset(part->spare->entries, 0, sizeof(part->spare->entries));
   part->spare->least = UINT32_MAX;
   part->spare->most = 0;
   *page = part->spare;

@@ -43,7 +43,7 @@ typedef struct mwi_readers {
   uint32_t open;           /* number of open readers */
   mwi_reader_page **pages; /* by number / MWI_READER_PAGE, modulo `n_pages` */
   uint32_t n_pages;        /* a power of 2 */
-  mwi_reader_page *spare;  /* a page, or NULL */
+  mwi_reader_page *spare;  /* a page without entries, or NULL */
   uint64_t first, last;    /* the numbers of the entries that are kept */
 } mwi_readers;
 

@@ -572,6 +572,27 @@ describe("a feed with a root", function()
       "root.again:a>a update" }, sorted(list_of(feed:changes(), name)))
   end)
 
+  it("tells of a table that was away by the fields of tables that are known",
+    function()
+      local root, outer = {}, mw.track { inner = {} }
+      local inner, new = outer.inner, {}
+      new.back = inner
+      local feed <close>, name = feed_of(root)
+      name(outer, "outer")
+      name(inner, "inner")
+      name(new, "new")
+      root.a = outer
+      count(feed:changes())
+      root.a = nil
+      let_go(root)
+      assert.is_nil(getmetatable(inner))
+      root.a = outer
+      inner.new = new
+      assert.same({ "outer.inner:inner>inner attach",
+        "inner.new:nil>new attach", "new.back:nil>inner insert" },
+        list_of(feed:changes(), name))
+    end)
+
   it("knows a table that is moved within a look", function()
     local root = { list = { { n = 1 }, { n = 2 }, { n = 3 } } }
     local first = root.list[1]

@@ -604,6 +604,14 @@ static void find_own(const looking *w) {
   }
 }
 
+/* Does the program know the member otherwise than by this look?  All fields of
+** other members are told of, sooner or later. */
+static int is_known_before(const looking *w, uint32_t m) {
+  const mwi_member *its = member_at(w, m);
+  return !its->lost && !is_told(w, m) &&
+         (!its->comes || its->own == w->f->outline.looks);
+}
+
 /* Tells of the fields, not written, that hold a table which the program does
 ** not know any more. */
 static void tell_again(looking *w, uint32_t m) {
@@ -614,9 +622,7 @@ static void tell_again(looking *w, uint32_t m) {
     const mwi_tie *t = mwi_tie_at(o, i);
     int top = lua_gettop(L), told = is_told(w, m);
     next = t->next_in;
-    if (t->look == o->looks || is_told(w, t->parent) ||
-        member_at(w, t->parent)->lost)
-      continue;
+    if (t->look == o->looks || !is_known_before(w, t->parent)) continue;
     mwb_alive(L, w->s, member_at(w, t->parent)->obj);
     mwb_push_key(L, w->s, &t->key);
     mwb_alive(L, w->s, member_at(w, m)->obj);
