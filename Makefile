@@ -154,12 +154,14 @@ install-rock:
 	$(COMPILE) $(PIC) $(LIBFLAG) -o "$(LIBDIR)/moonwatch/core.$(SO)" $(ENGINE) $(BINDING) $(LINK)
 	for f in $(LUA_FILES); do $(INSTALL) $$f "$(LUADIR)/$${f#lua/}" || exit 1; done
 
-# A rock of the last commit, with its sources inside, in build/rock.
+# Rocks of the last commit, with its sources inside, in build/rock; and their
+# rockspecs, which name this folder, for `luarocks install`.
 rock:
 	@mkdir -p $(BUILD)/rock
-	@sed -e 's|version = "scm-1"|version = "$(VERSION)-1"|' -e 's|git+file://\.|git+file://$(CURDIR)|' \
-	  rockspec/moonwatch-scm-1.rockspec > $(BUILD)/rock/moonwatch-$(VERSION)-1.rockspec
-	cd $(BUILD)/rock && $(LUAROCKS) pack moonwatch-$(VERSION)-1.rockspec
+	@for rock in moonwatch moonwatch-cli; do \
+	  sed -e 's|version = "scm-1"|version = "$(VERSION)-1"|' -e 's|git+file://\.|git+file://$(CURDIR)|' \
+	    rockspec/$$rock-scm-1.rockspec > $(BUILD)/rock/$$rock-$(VERSION)-1.rockspec && \
+	  (cd $(BUILD)/rock && $(LUAROCKS) pack $$rock-$(VERSION)-1.rockspec) || exit 1; done
 
 uninstall:
 	rm -rf "$(SHARED)/moonwatch" "$(dir $(NATIVE))" "$(INTO)/share/moonwatch" "$(INTO)/share/doc/moonwatch"
