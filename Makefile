@@ -100,7 +100,7 @@ fuzz: all $(BUILD)/test/fuzz
 	$(BUILD)/test/fuzz -max_total_time=$(SECONDS) -rss_limit_mb=4096 $(BUILD)/corpus spec/corpus
 
 # What is made from docs/reference.lua: sections of the pages, and the types.
-reference:
+reference: lua-deps
 	@$(LUA) docs/make/fill.lua
 
 docs: reference
@@ -192,6 +192,9 @@ LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(L
 DEV_PACKAGE = $(if $(call given,LUA_INCDIR)$(call given,LUA)$(RUN),"!there is no lua.h in LUA_INCDIR='$(LUA_INCDIR)'",liblua5.4-dev)
 found  = $(BUILD_LUA) -e 'assert(package.searchpath([[$(1)]], package.path))'
 
+lua-deps:
+	@.ci/need $(LUA_PACKAGE) "$(RUN) $(LUA) -e 'os.exit(true)'"
+
 build-deps:
 	@.ci/need $(if $(STATIC),,$(LUA_PACKAGE) "$(RUN) $(LUA) -e 'os.exit(true)'") \
 	  "!there is no compiler: CC='$(CC)'" "command -v $(firstword $(CC))" \
@@ -275,4 +278,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps lua-deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps
