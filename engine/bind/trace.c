@@ -405,9 +405,7 @@ static void stop_trace(lua_State *L, trace *t) {
 
 /* trace:stop() -> trace */
 static int stop(lua_State *L) {
-  trace *t = check_trace(L, mwb_enter(L), "stop");
-  mwb_check_nothing(L, "stop", 2);
-  stop_trace(L, t);
+  stop_trace(L, check_trace(L, mwb_enter(L), "stop"));
   lua_settop(L, 1);
   return 1;
 }

@@ -95,7 +95,7 @@ const writes = new Table("writes", [
     value: m => said(m).old, text: m => show(said(m).old), tip: markText },
   { title: "new", width: "minmax(7em, 1fr)", about: "The value after.",
     value: m => said(m).new, text: m => show(said(m).new), tip: markText },
-  { title: "guards", width: "6em", number: true, about: "How many were called.",
+  { title: "guards", width: "6em", number: true, about: "How many heard of it.",
     value: m => said(m).guards || 0, text: m => String(said(m).guards || 0) },
   { title: "place", width: "minmax(12em, 2fr)", end: true,
     about: "The line of the program, if the trace was asked for it: where.",
