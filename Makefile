@@ -100,7 +100,7 @@ fuzz: all $(BUILD)/test/fuzz
 	$(BUILD)/test/fuzz -max_total_time=$(SECONDS) -rss_limit_mb=4096 $(BUILD)/corpus spec/corpus
 
 # What is made from docs/reference.lua: sections of the pages, and the types.
-reference:
+reference: lua-deps
 	@$(LUA) docs/make/fill.lua
 
 docs: reference
@@ -154,12 +154,14 @@ install-rock:
 	$(COMPILE) $(PIC) $(LIBFLAG) -o "$(LIBDIR)/moonwatch/core.$(SO)" $(ENGINE) $(BINDING) $(LINK)
 	for f in $(LUA_FILES); do $(INSTALL) $$f "$(LUADIR)/$${f#lua/}" || exit 1; done
 
-# A rock of the last commit, with its sources inside, in build/rock.
+# Rocks of the last commit, with its sources inside, in build/rock; and their
+# rockspecs, which name this folder, for `luarocks install`.
 rock:
 	@mkdir -p $(BUILD)/rock
-	@sed -e 's|version = "scm-1"|version = "$(VERSION)-1"|' -e 's|git+file://\.|git+file://$(CURDIR)|' \
-	  rockspec/moonwatch-scm-1.rockspec > $(BUILD)/rock/moonwatch-$(VERSION)-1.rockspec
-	cd $(BUILD)/rock && $(LUAROCKS) pack moonwatch-$(VERSION)-1.rockspec
+	@for rock in moonwatch moonwatch-cli; do \
+	  sed -e 's|version = "scm-1"|version = "$(VERSION)-1"|' -e 's|git+file://\.|git+file://$(CURDIR)|' \
+	    rockspec/$$rock-scm-1.rockspec > $(BUILD)/rock/$$rock-$(VERSION)-1.rockspec && \
+	  (cd $(BUILD)/rock && $(LUAROCKS) pack $$rock-$(VERSION)-1.rockspec) || exit 1; done
 
 uninstall:
 	rm -rf "$(SHARED)/moonwatch" "$(dir $(NATIVE))" "$(INTO)/share/moonwatch" "$(INTO)/share/doc/moonwatch"
@@ -189,6 +191,9 @@ given  = $(findstring command line,$(origin $(1)))$(findstring environment,$(ori
 LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(LUA)'",lua5.4)
 DEV_PACKAGE = $(if $(call given,LUA_INCDIR)$(call given,LUA)$(RUN),"!there is no lua.h in LUA_INCDIR='$(LUA_INCDIR)'",liblua5.4-dev)
 found  = $(BUILD_LUA) -e 'assert(package.searchpath([[$(1)]], package.path))'
+
+lua-deps:
+	@.ci/need $(LUA_PACKAGE) "$(RUN) $(LUA) -e 'os.exit(true)'"
 
 build-deps:
 	@.ci/need $(if $(STATIC),,$(LUA_PACKAGE) "$(RUN) $(LUA) -e 'os.exit(true)'") \
@@ -273,4 +278,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps lua-deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps

@@ -275,7 +275,7 @@ return {
     { "class_name?: fun(obj: any): string?", [[What a root is called in a
       hierarchy.]] },
     { "register?: fun(obj: any, event: any, fn: function): any", [[Registers a
-      hook of pending effects, instead of `obj:on(event, fn)`.]] } },
+      hook of a plan, instead of `obj:on(event, fn)`.]] } },
   { class = "moonwatch.Rule", [[One rule: `{ name, function(obj, ctx) }`.]],
     { "[1]: string", [[The name, which is the reason of a decision.]] },
     { "[2]: fun(obj: any, ctx: any): any", [[Decides, or returns nil.]] },
@@ -287,8 +287,7 @@ return {
     { "ignore?: any[]", [[Fields whose writes are stored and nothing else.]] },
     { "constructors?: (string|function)[]", [[The constructors, for
       `mw.instrument`.]] },
-    { "events?: any[]", [[The events that a hook of pending effects may
-      name.]] },
+    { "events?: any[]", [[The events that a hook of a plan may name.]] },
     { "deep?: boolean", [[With false, deep watches and tracks stay out.]] },
     { "new?: fun(): any", [[Makes an object that is to be filled.]] },
     { "snapshot?: fun(obj: any): any", [[Of a userdata: its state as a plain
@@ -296,8 +295,9 @@ return {
     { "restore?: fun(obj: any, state: any)", [[Of a userdata: gives it a state
       back.]] } },
   { "mw.sandbox(opts?: moonwatch.SandboxOptions) -> box: moonwatch.Sandbox",
-    [[Returns a box for code that nobody has to trust: it cannot hang, crash or
-    exhaust the program, and reaches only what the box is given.]] },
+    [[Returns a box for code that a program does not trust: the code cannot
+    hang, crash or exhaust the program, and reaches only what the box is
+    given.]] },
   { class = "moonwatch.SandboxOptions", [[What a box is given and may use.]],
     { "env?: table", [[Its fields are copied into the globals of the box, where
       Lua's own functions are the box's.]] },
@@ -344,8 +344,8 @@ return {
 
 { page = "transactions", title = "Transactions and effects",
   { "mw.track<T: table|userdata>(obj: T, opts?: moonwatch.TrackOptions) -> \z
-      obj: T", [[Lets transactions record the writes to an object that nobody
-    watches.]] },
+      obj: T", [[Lets transactions, histories, recorders and feeds record the
+    writes to an object, which no guard has to watch.]] },
   { class = "moonwatch.TrackOptions", [[What is tracked.]],
     { "deep?: boolean", [[All that is below the object, too.]] },
     { "descend?: moonwatch.Descend", [[With `deep`: decides, instead of the
@@ -414,8 +414,8 @@ return {
       the text takes the global `mw`, else `require "moonwatch"`.]] },
     { "effects:to_bytes(root: table) -> bytes?: string, message?: string",
       [[Returns the effects as bytes, for `mw.patch_bytes` on a copy of what is
-      below the root, elsewhere or later. Classes go by name, see
-      `mw.name_class`; what cannot be sent is nil and a message.]] },
+      below the root, elsewhere or later; nil and a message for what cannot be
+      sent. Bytes name classes as `mw.name_class` does.]] },
     { "effects:to_patch(root: table) -> operations?: moonwatch.Operation[], \z
         message?: string", [[Returns the effects as a JSON patch, for
       `mw.patch`.]] } },
@@ -426,7 +426,7 @@ return {
   { alias = "moonwatch.Decision", [[What becomes of an entry in conflict.]],
     { "skip", "the entry is left out" },
     { "overwrite", "the entry is written" },
-    { "abort", "nothing is written; so also without an answer" } },
+    { "abort", "nothing is written; also if the function returns nothing" } },
   { class = "moonwatch.Entry", [[One write.]],
     { "object?: any", [[The written object, or a cell; nil if it has died.]] },
     { "key: any", [[The field, or the name of a method that was called.]] },
@@ -557,7 +557,7 @@ return {
       the effects of what was just done: to save or send them.]] },
     { "on_conflict?: fun(entry: moonwatch.Entry, actual: any):\z
         moonwatch.Decision", [[Decides, in an undo or redo, about a field that
-      somebody else has changed since.]] } },
+      another writer has changed since.]] } },
   { class = "moonwatch.History", name = "history", [[Steps that can be undone
     and done again. A history keeps the objects and values of its steps
     alive.]],
@@ -567,9 +567,9 @@ return {
       run is part of it. If a transaction around it is taken back, its step goes
       too.]] },
     { "history:undo() -> label?: string, message?: string, entry?: \z
-        moonwatch.Entry", [[Undoes the last step. Where somebody else changed a
-      field since, returns nil, a message and the entry, and nothing has
-      changed.]] },
+        moonwatch.Entry", [[Undoes the last step. Where another writer has
+      changed a field since, returns nil, a message and the entry, and nothing
+      has changed.]] },
     { "history:redo() -> label?: string, message?: string, entry?: \z
         moonwatch.Entry", [[Does the last undone step again, as carefully.]] },
     { "history:can_undo() -> possible: boolean", [[Tells whether there is a step
@@ -641,9 +641,9 @@ return {
     `recorder:why`. Without one, returns nil and a message.]] },
   { "mw.origin(name: string, fn: function, ...: any) -> ...: any", [[Calls
     `fn(...)` and returns its results; what it writes has this origin: a player,
-    the network, a script. The innermost origin counts. Each coroutine has its
-    own, and that of who waits for it. Without a function, returns the origin
-    for a block: `local _ <close> = mw.origin(name)`.]],
+    the network, a script. The innermost origin counts. A coroutine without
+    an origin has that of the coroutine that waits for it. Without a function,
+    returns the origin for a block: `local _ <close> = mw.origin(name)`.]],
     more = { "mw.origin(name: string) -> origin: moonwatch.Origin" } },
   { class = "moonwatch.Origin", name = "origin", [[Who writes, from `mw.origin`
     without a function.]],
@@ -717,8 +717,8 @@ return {
   { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
     keeps.]],
     { "root?: table", [[Only what is below this table, which the feed tracks
-      deeply if nobody does, until it is closed. By default, all that is tracked
-      or watched.]] },
+      deeply until it is closed, if it is not tracked already. By default, all
+      that is tracked or watched.]] },
     { "capacity?: integer", [[The most entries that wait for a look; 65,536 by
       default.]] },
     { "not_from?: string", [[The origin whose writes are left out: see
@@ -1016,7 +1016,8 @@ return {
     coroutine.]] },
   { "mw.reset_times()", [[Forgets all durations.]] },
   { "mw.counters: table<any, table<any, number>>", [[Numbers by section and
-    name: `mw.counters[section][name]` is 0 if nobody has counted.]] },
+    name: `mw.counters[section][name]` is 0 before the first count. A program
+    may set a counter, or a section to a table of counters or nil.]] },
   { "mw.count(section: any, name: any, n?: number) -> value: number", [[Adds
     `n`, or 1, to a counter and returns its value.]] },
   { "mw.counted(section: any) -> total: number", [[Returns the total of a

@@ -368,7 +368,7 @@ typedef struct mw_change {
   mw_value key;
   int kind;
   int same;        /* does the new value equal the old one? */
-  int flags_only;  /* do only watches with MW_FLAG hear the change? */
+  int flags_only;  /* do all watches that fire have MW_FLAG? */
   void *host;      /* for the host's use, in `mw_call` */
   uint64_t number; /* see mw_change_number; 0 at first */
   uint32_t node;   /* the engine's, for `mw_change_path`; 0 at first; */
@@ -491,7 +491,7 @@ enum mw_watch_flag {
   MW_CHECK = 8, /* calls the guard before the write counts: `mw_write_check` */
   MW_FLAG = 16, /* makes the guard invalid instead of calling */
   MW_WEAK = 32, /* ends when the guard dies */
-  MW_DEEP = 64, /* also hears writes below the object: `mw_root_begin` */
+  MW_DEEP = 64, /* for writes below the object, too: `mw_root_begin` */
   MW_ASK = 128  /* asks the host before the call: `mw_ask` */
 };
 
@@ -559,17 +559,17 @@ MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 /*
 ** Asks the guards of phase "check" whether a write to `obj` may be, also within
 ** a batch.  Returns whether no guard refuses.  The write is not counted yet,
-** and nobody hears of a refused write.
+** and no other guard is called for a refused write.
 */
 MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 
 /*
 ** Reports a write to `obj` before the host stores the value: counts the write,
 ** and calls the guards of phase "before".  Returns a number for `mw_write_end`;
-** a watch that a guard begins during the call hears the next write, not this
-** write. Needs no memory.  Does nothing and returns 0 if `obj` is neither
-** watched nor in the tree.  `*change` is used only during the call,
-** and changed in `node` only.
+** a watch that a guard begins during the call begins with the next write.
+** Needs no memory.  Does nothing and returns 0 if `obj` is neither watched nor
+** in the tree.  `*change` is used only during the call, and changed in `node`
+** only.
 */
 MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 
@@ -580,12 +580,13 @@ MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
 
 /*
-** Batches: writes that guards hear of later, once each.  The host has a row for
-** each field that is written in the batch, in the order of the first writes.
-** Each write is reported by `mw_write_note` instead of `mw_write_begin` and
-** `mw_write_end`.  At the end of the batch `mw_batch_calls` finds the watches
-** that are concerned, and the host calls `mw_batch_tell` for each.  Any number
-** of batches may be under way; the engine knows nothing of them.
+** Batches: writes for which each guard is called once, later.  The host has a
+** row for each field that is written in the batch, in the order of the first
+** writes.  Each write is reported by `mw_write_note` instead of
+** `mw_write_begin` and `mw_write_end`.  At the end of the batch
+** `mw_batch_calls` finds the watches that are concerned, and the host calls
+** `mw_batch_tell` for each.  Any number of batches may be under way; the engine
+** knows nothing of them.
 */
 typedef struct mw_batch_row {
   mw_handle obj;
@@ -597,7 +598,7 @@ typedef struct mw_batch_row {
   uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
 } mw_batch_row;
 
-/* A watch that hears of a batch, and the number of the last row that concerns
+/* A watch that a batch concerns, and the number of the last row that concerns
 ** the watch, from 0 on. */
 typedef struct mw_batch_call {
   mw_watch_id watch;
@@ -611,7 +612,7 @@ typedef struct mw_batch_call {
 MW_API uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change);
 
 /*
-** Finds the watches that are to hear of `n` rows: those that began before the
+** Finds the watches that `n` rows concern: those that began before the
 ** last write of a row that concerns the watch.  Rows that are the same do not
 ** concern watches with MW_SKIP.  Writes the first `size` of the calls, which
 ** are in the order of rows and watches, to `calls`; returns the number of all.
@@ -662,7 +663,7 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 /* {======================================================
 ** Deep watches: roots and the tree below each root
 **
-** A watch with MW_DEEP hears writes to its object, the root, and to every
+** A watch with MW_DEEP is for writes to its object, the root, and to every
 ** object below the root.  The host tells the engine which object is in which
 ** field: a *link* from a parent under a key to a child.
 **
@@ -702,7 +703,7 @@ MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
 /*
 ** What is below a root in a filtered reach.  With keys, only what these keys
 ** lead to, one after the other; a key of type MW_TNIL stands for every key.
-**  Watches then hear of writes under the first key to the root, under the
+**  Watches are then for writes under the first key to the root, under the
 ** second key to what the first leads to, and so on.  The keys are copied.
 */
 typedef struct mw_filter {
@@ -716,8 +717,8 @@ typedef struct mw_filter {
 /*
 ** Makes `obj` the root of a reach with a filter, beside other reaches that
 ** `obj` may be the root of.  MW_NEW: the reach is new, and the host links what
-** is below.  MW_OK: there was such a reach.  Reaches of the root that nobody
-** hears end, so `obj` need not be a root after MW_NOMEM.
+** is below.  MW_OK: there was such a reach.  Reaches of the root without
+** a watch end, so `obj` need not be a root after MW_NOMEM.
 */
 MW_API int mw_root_begin_filtered(mw_engine *e, mw_handle obj,
                                   const mw_filter *filter, mw_reach *reach);
@@ -749,7 +750,7 @@ MW_API int mw_root_end(mw_engine *e, mw_handle obj);
 
 /*
 ** Makes `obj` a silent root: the objects below `obj` are in the tree, but a
-** watch of `obj` with MW_DEEP does not hear their writes.  All silent roots
+** watch of `obj` with MW_DEEP is not for their writes.  All silent roots
 ** share one reach, and so share the objects below.  MW_NEW: the host links the
 ** fields of `obj`.  MW_OK: `obj` is in this reach already, with its fields.  In
 ** both cases `*reach` is the reach of all silent roots.  MW_NOMEM or MW_STALE.
@@ -1133,7 +1134,7 @@ MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
 
 /*
 ** Tracks `obj`: the host appends writes to `obj` to the journal, even if no
-** watch hears the writes.  With `below`, `obj` becomes a silent root as well,
+** watch is for the writes.  With `below`, `obj` becomes a silent root as well,
 ** `*reach` is its reach, and the host links the objects below (see
 ** `mw_root_begin_silent`); without `below`, `*reach` is untouched.  MW_NEW: the
 ** host links the fields of `obj`.  MW_OK: done.  MW_NOMEM or MW_STALE: nothing
@@ -1350,7 +1351,7 @@ typedef struct mw_trace_details {
   mw_trace_value now; /* and after */
   const char *where;  /* the place in the program; NULL: left out */
   size_t where_len;
-  uint64_t guards;     /* how many guards have heard the change; 0: left out */
+  uint64_t guards;     /* how many guards were called; 0: left out */
   const char *context; /* the text of a JSON array; NULL: left out */
   size_t context_len;
   int same_time; /* the event has the time of the event before */
@@ -1369,9 +1370,9 @@ MW_API int mw_trace_has_object(const mw_engine *e, mw_handle obj);
 MW_API uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
                                 const mw_trace_details *details);
 
-/* Says that `guards` more guards have heard a change.  The context, the text of
-** a JSON array, is kept if the change has none.  Does nothing if the event was
-** lost. */
+/* Says that `guards` more guards were called for a change.  The context, the
+** text of a JSON array, is kept if the change has none.  Does nothing if the
+** event was lost. */
 MW_API void mw_trace_heard(mw_engine *e, uint64_t id, uint64_t guards,
                            const char *context, size_t len);
 

@@ -135,7 +135,7 @@ build "list.h was edited again"
 print(targets.program.result)
 
 -- A branch is tried in a transaction: what it edits is taken back, and the
--- watches hear of that, too.
+-- guards are called for that, too.
 local tx = mw.begin "branch"
 settings.flags = "-O3"
 edit("text.h", "no includes")

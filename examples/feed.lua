@@ -63,7 +63,7 @@ end
 -- A link looks at every third frame, and sends what its client does not know
 -- =======================================================
 
--- A value as it is sent: an object goes by its number.
+-- A value as it is sent: of an object, its number.
 local function encode(value)
   return type(value) == "table" and { id = mw.id(value) } or value
 end

@@ -1,7 +1,7 @@
 rockspec_format = "3.0"
 package = "moonwatch-cli"
 version = "scm-1"
-source = { url = "git+file://." }
+source = { url = "git+file://." } -- `make rock` puts the folder's path there
 description = {
   summary = "The command moonwatch",
   detailed = [[

@@ -1,7 +1,7 @@
 rockspec_format = "3.0"
 package = "moonwatch"
 version = "scm-1"
-source = { url = "git+file://." }
+source = { url = "git+file://." } -- `make rock` puts the folder's path there
 description = {
   summary = "Watches, records and undoes what happens to Lua's objects",
   detailed = [[

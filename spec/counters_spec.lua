@@ -1,3 +1,4 @@
+local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 
@@ -84,5 +85,26 @@ describe("counters", function()
       mw.count, "a", "b", 0 / 0)
     misuse("bad argument #1 to 'counted' (key expected, got nil)", mw.counted)
     for _ in pairs(mw.counters) do error "there is something" end
+  end)
+
+  it("are numbers", function()
+    local function refused(text, f)
+      local message = error_of(f)
+      assert.is_truthy(message:find("spec/counters_spec.lua:%d+: "), message)
+      assert.is_truthy(message:find(text, 1, true), message)
+    end
+    local TEXT = "counter 'hit' cannot be set (number expected, got string)"
+    refused(TEXT, function() mw.counters.shots.hit = "many" end)
+    refused(TEXT, function() mw.counters.shots = { hit = "many" } end)
+    refused("counter (a table) cannot be set (number expected, got NaN)",
+      function() mw.counters.shots[{}] = 0 / 0 end)
+    for _ in pairs(mw.counters) do error "there is something" end
+    mw.count("shots", "missed")
+    refused(TEXT, function() mw.counters.shots.hit = "many" end)
+    mw.counters.shots.missed = "some" -- a plain table by now
+    misuse("bad argument #2 to 'count' (its counter is a string)", mw.count,
+      "shots", "missed")
+    refused("bad argument #2 to 'counters' (table expected, got number)",
+      function() mw.counters.shots = 1 end)
   end)
 end)

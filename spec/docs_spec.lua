@@ -49,6 +49,15 @@ describe("the documentation", function()
     end
   end
 
+  it("has a README of one screen, whose links lead to files", function()
+    local text = text_of "README.md"
+    local _, lines = text:gsub("\n", "")
+    local _, words = text:gsub("%S+", "")
+    assert.is_true(lines >= 120 and lines <= 150, lines .. " lines")
+    assert.is_true(words >= 650 and words <= 800, words .. " words")
+    for path in text:gmatch "%]%(([^)#]+)" do text_of(path) end
+  end)
+
   it("names the functions that there are, and no other", function()
     local mw = require "moonwatch"
     local text = table.concat(all)

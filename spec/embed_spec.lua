@@ -94,6 +94,11 @@ C: 0 bytes in use
       succeeds("cd %s && sed -i '2iinclude(lua.cmake)' CMakeLists.txt && " ..
         "cmake -B both -DMOONWATCH_LUA=our_lua . && cmake --build both", path)
       assert.matches("C: 0 bytes in use", succeeds("%s/both/game", path))
+      if library == "-llua5.4" then -- which cmake finds, too
+        succeeds("cd %s && sed -i -e 2d -e 's/if(MOONWATCH_LUA)/if(TRUE)/' " ..
+          "CMakeLists.txt && cmake -B found . && cmake --build found", path)
+        assert.matches("C: 0 bytes in use", succeeds("%s/found/game", path))
+      end
     end)
   end)
 end)

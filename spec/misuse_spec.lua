@@ -241,16 +241,11 @@ describe("calling a function of the library with a colon", function()
     weakmap = { nothing },
     why = { {}, "x" },
   }
-  -- These take no argument, so a colon does no harm.
-  local NONE = { advance_frame = true, frame = true, guard = true,
-    memory = true, outermost_scope = true,
-    reset_counters = true, reset_frames = true, reset_times = true,
-    time_spent = true }
 
   it("is told to use a dot", function()
     for name, f in pairs(mw) do
-      if type(f) == "function" and not NONE[name] then
-        local arguments = assert(ARGUMENTS[name], name)
+      if type(f) == "function" then
+        local arguments = ARGUMENTS[name] or {}
         refused(("calling '%s' with a colon (use a dot: mw.%s)"):format(name,
           name), function() mw[name](mw, table.unpack(arguments)) end)
       end
@@ -265,6 +260,77 @@ describe("calling a function of the library with a colon", function()
     assert.is_nil(rawget(obj, "next"))
     misuse("use a dot: mw.watch", mw.watch, mw, obj, nothing)
     assert.is_false(mw.is_watched(obj))
+    mw.count("section", "name")
+    misuse("use a dot: mw.reset_counters", mw.reset_counters, mw)
+    assert.equal(1, mw.counters.section.name)
+    mw.counters.section = nil
+  end)
+end)
+
+describe("an argument of what takes none", function()
+  local function refuses(name, f, ...)
+    misuse(("bad argument #1 to '%s' (no argument expected, got table)")
+      :format(name), f, ...)
+  end
+
+  it("is misuse for functions that somebody might give one", function()
+    for _, name in ipairs { "frame", "guard", "memory", "outermost_scope",
+      "reset_counters", "reset_frames", "reset_times", "time_spent" } do
+      refuses(name, mw[name], {})
+    end
+  end)
+
+  it("is misuse for methods that would do more or less than that", function()
+    local history, obj = mw.history(), mw.track { n = 0 }
+    history:run("one", function() obj.n = 1 end)
+    misuse("bad argument #1 to 'undo' (no argument expected, got number)",
+      history.undo, history, 2)
+    assert.equal(1, obj.n)
+    assert.equal("one", history:undo())
+    refuses("redo", history.redo, history, {})
+    assert.equal(0, obj.n)
+    refuses("seal", history.seal, history, {})
+
+    local _, fx = mw.transaction(function() obj.n = 2 end)
+    refuses("rollback", fx.rollback, fx, { on_conflict = nothing })
+    assert.equal(2, obj.n)
+
+    local map = mw.weakmap()
+    map:set(obj, 1)
+    refuses("clear", map.clear, map, {})
+    assert.equal(1, #map)
+    local plan = mw.effects()
+    plan:track(obj)
+    refuses("clear", plan.clear, plan, obj)
+    assert.is_true(plan:contains(obj))
+    local seen = mw.once()
+    seen(obj)
+    refuses("clear", seen.clear, seen, {})
+    assert.is_false(seen(obj))
+
+    local clock = mw.clock "spec.nothing"
+    local now = clock:now()
+    refuses("advance", clock.advance, clock, {})
+    refuses("reset", clock.reset, clock, {})
+    assert.equal(now, clock:now())
+    local policy = mw.policy {}
+    refuses("reload", policy.reload, policy, {})
+  end)
+
+  it("is fine where an error closes a trace, which gets the error", function()
+    local ok, message = pcall(function()
+      local _ <close> = mw.trace():start()
+      error("as it is", 0)
+    end)
+    assert.is_false(ok)
+    assert.equal("as it is", message)
+  end)
+
+  it("is fine for nil, and where a frame's time is passed on", function()
+    assert.equal("guard", tostring(mw.guard(nil)):match "%a+")
+    local frame = mw.frame()
+    assert.equal(frame + 1, mw.advance_frame(0.016))
+    mw.reset_frames()
   end)
 end)
 

@@ -100,6 +100,26 @@ describe("the rock #once", function()
   end)
 end)
 
+describe("make rock #slow", function()
+  it("packs the last commit as rocks that an empty tree takes", function()
+    if not os.execute "git rev-parse -q --verify HEAD >/dev/null 2>&1" then
+      pending "this is no checkout"
+    end
+    shell.with_directory(function(path)
+      local output, ok = shell.run("make -s rock BUILD=%s/build", path)
+      assert.is_true(ok, output)
+      for _, rock in ipairs { "moonwatch", "moonwatch-cli" } do
+        output, ok = shell.run("cd / && %s install --tree %s/tree " ..
+          "--deps-mode none %s/build/rock/%s-%s-1.src.rock LUA_INCDIR=%s",
+          luarocks, path, path, rock, require "moonwatch".version, include)
+        assert.is_true(ok, output)
+      end
+      run_in_tree(path)
+      assert.matches("^moonwatch ", run_installed(path .. "/tree", "version"))
+    end)
+  end)
+end)
+
 describe("make install #once", function()
   it("installs the library and the command under any PREFIX", function()
     shell.with_directory(function(path)

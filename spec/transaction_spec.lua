@@ -527,8 +527,8 @@ describe("misuse of transactions", function()
       mw.transaction, "label", 1)
     misuse("bad argument #1 to 'transaction' (unknown option 'were')",
       mw.transaction, { were = true }, print)
-    misuse("bad argument #1 to 'begin' (table expected, got function)",
-      mw.begin, print)
+    misuse("bad argument #1 to 'begin' (string or table expected, got " ..
+      "function)", mw.begin, print)
     misuse("bad argument #1 to 'begin' (unknown option 'were')", mw.begin,
       { were = true })
     misuse("bad argument #1 to 'begin' (option 'where' is not a boolean)",

@@ -9,7 +9,7 @@
 ---@field _VERSION string The name and the version of the library.
 ---@field any lightuserdata Any one key, in the option `path`.
 ---@field null lightuserdata JSON's null: the light userdata that lua-cjson has.
----@field counters table<any, table<any, number>> Numbers by section and name: `mw.counters[section][name]` is 0 if nobody has counted.
+---@field counters table<any, table<any, number>> Numbers by section and name: `mw.counters[section][name]` is 0 before the first count. A program may set a counter, or a section to a table of counters or nil.
 ---@field metrics moonwatch.MakeMetrics Is called for a context that collects numbers until its outermost exit: `mw.metrics()`.
 local mw = {}
 
@@ -230,7 +230,7 @@ function policy:poll() end
 ---@field descend? moonwatch.Descend May a deep watch or track go there?
 ---@field name? fun(parent_name: string, key: any, child: any): string? What an object is called in a hierarchy.
 ---@field class_name? fun(obj: any): string? What a root is called in a hierarchy.
----@field register? fun(obj: any, event: any, fn: function): any Registers a hook of pending effects, instead of `obj:on(event, fn)`.
+---@field register? fun(obj: any, event: any, fn: function): any Registers a hook of a plan, instead of `obj:on(event, fn)`.
 
 ---One rule: `{ name, function(obj, ctx) }`.
 ---@class moonwatch.Rule
@@ -243,7 +243,7 @@ function policy:poll() end
 ---@field mutators? string[] Methods whose calls count as writes, with the kind `"call"`.
 ---@field ignore? any[] Fields whose writes are stored and nothing else.
 ---@field constructors? (string|function)[] The constructors, for `mw.instrument`.
----@field events? any[] The events that a hook of pending effects may name.
+---@field events? any[] The events that a hook of a plan may name.
 ---@field deep? boolean With false, deep watches and tracks stay out.
 ---@field new? fun(): any Makes an object that is to be filled.
 ---@field snapshot? fun(obj: any): any Of a userdata: its state as a plain value.
@@ -391,8 +391,8 @@ function effects:only(root) end
 function effects:to_lua(names) end
 
 ---Returns the effects as bytes, for `mw.patch_bytes` on a copy of what is below
----the root, elsewhere or later. Classes go by name, see `mw.name_class`; what
----cannot be sent is nil and a message.
+---the root, elsewhere or later; nil and a message for what cannot be sent.
+---Bytes name classes as `mw.name_class` does.
 ---@param root table
 ---@return string? bytes
 ---@return string? message
@@ -412,7 +412,7 @@ function effects:to_patch(root) end
 ---@alias moonwatch.Decision
 ---| "skip" # the entry is left out
 ---| "overwrite" # the entry is written
----| "abort" # nothing is written; so also without an answer
+---| "abort" # nothing is written; also if the function returns nothing
 
 ---One write.
 ---@class moonwatch.Entry
@@ -650,7 +650,7 @@ function scope:close() end
 ---@field limit? number How many steps are kept; all by default.
 ---@field merge_window? number The seconds after which runs are no longer merged; by default there is no limit.
 ---@field on_step? fun(effects: moonwatch.Effects, label: string, direction: "run"|"undo"|"redo") Called after each run, undo and redo with the effects of what was just done: to save or send them.
----@field on_conflict? fun(entry: moonwatch.Entry, actual: any):moonwatch.Decision Decides, in an undo or redo, about a field that somebody else has changed since.
+---@field on_conflict? fun(entry: moonwatch.Entry, actual: any):moonwatch.Decision Decides, in an undo or redo, about a field that another writer has changed since.
 
 ---Steps that can be undone and done again. A history keeps the objects and
 ---values of its steps alive.
@@ -666,8 +666,8 @@ local history = {}
 ---@return any ...
 function history:run(label, fn, ...) end
 
----Undoes the last step. Where somebody else changed a field since, returns nil,
----a message and the entry, and nothing has changed.
+---Undoes the last step. Where another writer has changed a field since, returns
+---nil, a message and the entry, and nothing has changed.
 ---@return string? label
 ---@return string? message
 ---@return moonwatch.Entry? entry
@@ -795,7 +795,7 @@ function origin:close() end
 
 ---What a feed gives, and how much it keeps.
 ---@class moonwatch.FeedOptions
----@field root? table Only what is below this table, which the feed tracks deeply if nobody does, until it is closed. By default, all that is tracked or watched.
+---@field root? table Only what is below this table, which the feed tracks deeply until it is closed, if it is not tracked already. By default, all that is tracked or watched.
 ---@field capacity? integer The most entries that wait for a look; 65,536 by default.
 ---@field not_from? string The origin whose writes are left out: see `mw.origin`.
 ---@field since? integer The number of the entry after which the feed begins: the second result of `mw.snapshot`, or of `feed:seq()`.
@@ -1472,8 +1472,8 @@ function mw.policy(definition) end
 ---@return string? message
 function mw.load_policy(path, env) end
 
----Returns a box for code that nobody has to trust: it cannot hang, crash or
----exhaust the program, and reaches only what the box is given.
+---Returns a box for code that a program does not trust: the code cannot hang,
+---crash or exhaust the program, and reaches only what the box is given.
 ---@param opts? moonwatch.SandboxOptions
 ---@return moonwatch.Sandbox box
 function mw.sandbox(opts) end
@@ -1504,7 +1504,8 @@ function mw.is_dynamic(obj, ctx) end
 ---@return T class
 function mw.name_class(name, class, rules) end
 
----Lets transactions record the writes to an object that nobody watches.
+---Lets transactions, histories, recorders and feeds record the writes to an
+---object, which no guard has to watch.
 ---@generic T: table|userdata
 ---@param obj T
 ---@param opts? moonwatch.TrackOptions
@@ -1559,9 +1560,10 @@ function mw.recorder(opts) end
 function mw.why(obj, key) end
 
 ---Calls `fn(...)` and returns its results; what it writes has this origin: a
----player, the network, a script. The innermost origin counts. Each coroutine
----has its own, and that of who waits for it. Without a function, returns the
----origin for a block: `local _ <close> = mw.origin(name)`.
+---player, the network, a script. The innermost origin counts. A coroutine
+---without an origin has that of the coroutine that waits for it. Without a
+---function, returns the origin for a block: `local _ <close> =
+---mw.origin(name)`.
 ---@param name string
 ---@param fn function
 ---@param ... any

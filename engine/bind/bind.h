@@ -417,6 +417,10 @@ void mwb_check_dot(lua_State *L, const char *name, int args);
 int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
                      const char *expected);
 
+/* Raises if the function `name`, which takes no argument, has got one, at
+** `index`. */
+void mwb_check_nothing(lua_State *L, const char *name, int index);
+
 /* Returns the integer at `index`, or raises. */
 lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg);
 

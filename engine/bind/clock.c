@@ -87,6 +87,7 @@ static int now(lua_State *L) {
 static int advance(lua_State *L) {
   clock_data *c = self(L, "advance");
   mwb_state *s = c->data.state;
+  mwb_check_nothing(L, "advance", 2);
   lua_pushinteger(L, mw_clock_advance(s->engine, c->number));
   if (s->sources & MWB_EPOCHS) mwb_trace_advance(L, s, c->number);
   return 1;
@@ -94,6 +95,7 @@ static int advance(lua_State *L) {
 
 static int reset(lua_State *L) {
   clock_data *c = self(L, "reset");
+  mwb_check_nothing(L, "reset", 2);
   mw_clock_reset(engine_of(c), c->number);
   return 0;
 }

@@ -636,6 +636,7 @@ static int field(lua_State *L) {
 
 static int guard(lua_State *L) {
   mwb_state *s = mwb_enter(L);
+  mwb_check_nothing(L, "guard", 1);
   lua_settop(L, 0);
   lua_newuserdatauv(L, 0, 0);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);

@@ -770,6 +770,7 @@ static int travel_simply(lua_State *L, mwb_state *s, mwb_history *h, int by) {
 static int travel(lua_State *L, const char *name, int by, int function) {
   mwb_state *s = mwb_state_of(L);
   mwb_history *h = check_history(L, s, name);
+  mwb_check_nothing(L, name, 2);
   if (travel_simply(L, s, h, by)) return 1;
   lua_settop(L, 1);
   mwb_enter(L);

@@ -113,6 +113,11 @@ int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
                     name, expected, mwb_type_name(L, index));
 }
 
+void mwb_check_nothing(lua_State *L, const char *name, int index) {
+  if (!lua_isnoneornil(L, index))
+    mwb_bad_argument(L, name, index, 1, "no argument");
+}
+
 lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg) {
   int ok = 0;
   lua_Integer n = 0;

@@ -22,6 +22,7 @@ static void set_bytes(lua_State *L, const char *name, size_t bytes) {
 static int memory(lua_State *L) {
   const mwb_state *s = mwb_enter(L);
   mw_memory m;
+  mwb_check_nothing(L, "memory", 1);
   memset(&m, 0, sizeof(m));
   m.size = sizeof(m);
   lua_settop(L, 0);

@@ -623,6 +623,7 @@ static int current_scope(lua_State *L) {
 static int outermost_scope(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   const element *e = mwb_outermost_scope(L, s);
+  mwb_check_nothing(L, "outermost_scope", 1);
   lua_settop(L, 0);
   if (e != NULL) mwb_push_lane(L, s);
   for (; e != NULL; e = e->inner[MWB_OPEN])

@@ -374,8 +374,10 @@ static int removes(lua_State *L) {
 /* All changes come after the last step that could run other code. */
 static int clear(lua_State *L) {
   map *m;
-  lua_settop(L, 1);
-  m = (map *)mwb_self(L, &mwb_map_class, "clear"); /* 2 */
+  lua_settop(L, 2);
+  m = (map *)mwb_self(L, &mwb_map_class, "clear");
+  mwb_check_nothing(L, "clear", 2);
+  lua_replace(L, 2);
   lua_pushliteral(L, "get");
   lua_rawget(L, 1); /* 3 */
   renew_tables(L, 2, m);

@@ -32,6 +32,14 @@ function check.argument(ok, n, name, expected, value)
   end
 end
 
+--- Raises if the function `name`, which takes no argument, has got one.
+function check.nothing(name, value)
+  check.dot(name, value, 1)
+  if value ~= nil then
+    fail(1, name, "no argument expected, got " .. type(value))
+  end
+end
+
 --- Raises unless `ok`; `what` says in words what is wrong with argument `n`.
 function check.that(ok, n, name, what)
   if not ok then fail(n, name, what) end

@@ -55,8 +55,8 @@ end
 
 Context.__close = Context.cancel
 
---- Asks `fn()` for a string at each write that is traced and that a guard hears
--- of, until the handle is cancelled.  Returns the handle.
+--- Asks `fn()` for a string at each write that is traced and that calls a
+-- guard, until the handle is cancelled.  Returns the handle.
 local function context(fn)
   check.argument(type(fn) == "function", 1, "context", "function", fn)
   local its = { fn = fn }

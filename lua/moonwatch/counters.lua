@@ -41,9 +41,23 @@ end
 
 counters.text = text_of
 
-local Section = {
-  __index = function() return 0 end, __tostring = text_of, __metatable = false,
-}
+-- To be called by a metamethod.
+local function check_counter(name, value)
+  if value == nil or type(value) == "number" and value == value then return end
+  name = type(name) == "string" and "'" .. name .. "'" or
+    ("(a %s)"):format(type(name))
+  error(("counter %s cannot be set (number expected, got %s)"):format(name,
+    value == value and type(value) or "NaN"), 3)
+end
+
+local Section = { __tostring = text_of, __metatable = false }
+
+function Section.__index() return 0 end
+
+function Section.__newindex(section, name, value)
+  check_counter(name, value)
+  rawset(section, name, value)
+end
 
 local function own_section(name)
   local section = sections[name]
@@ -62,7 +76,10 @@ function Counters.__index(_, name)
   function view.__index(_, key)
     return sections[name] and sections[name][key] or 0
   end
-  function view.__newindex(_, key, value) own_section(name)[key] = value end
+  function view.__newindex(_, key, value)
+    check_counter(key, value)
+    own_section(name)[key] = value
+  end
   function view.__pairs() return next, sections[name] or {} end
   function view.__tostring() return text_of(sections[name] or {}) end
   return setmetatable({}, view)
@@ -81,7 +98,10 @@ function Counters.__newindex(_, name, values)
   check.argument(values == nil or type(values) == "table", 2, "counters",
     "table", values)
   local copy = {}
-  for key, value in pairs(values or copy) do copy[key] = value end
+  for key, value in pairs(values or copy) do
+    check_counter(key, value)
+    copy[key] = value
+  end
   private.quietly(fill, name, values and copy)
 end
 
@@ -112,6 +132,10 @@ function counters.count(section, name, n)
   check.argument(is_key(name), 2, "count", "key", name)
   check.argument(n == nil or type(n) == "number", 3, "count", "number", n)
   check.that(n == n, 3, "count", "number expected, got NaN")
+  local its = sections[section]
+  local value = its and its[name]
+  check.that(not value or type(value) == "number", 2, "count",
+    "its counter is a " .. type(value))
   return private.quietly(add, section, name, n or 1)
 end
 
@@ -130,6 +154,9 @@ local function clear()
 end
 
 --- Forgets all counters.
-function counters.reset_counters() private.quietly(clear) end
+function counters.reset_counters(...)
+  check.nothing("reset_counters", ...)
+  private.quietly(clear)
+end
 
 return counters

@@ -507,8 +507,9 @@ function History:merge(label)
 end
 
 --- Makes the next run a step of its own, though its label is merged.
-function History:seal()
+function History:seal(...)
   self = state_of(self, "seal")
+  check.nothing("seal", ...)
   if self[SEALED] then return end
   on_rollback(function() self[SEALED] = self[AT] < self[LAST] end)
   self[SEALED] = true

@@ -198,7 +198,8 @@ local function fail(err)
   error(("bad argument #%d to 'on' %s"):format(n == "1" and 1 or 2, what), 3)
 end
 
---- Lets the results depend on what a watch of `obj` with these options hears.
+--- Lets the results depend on writes for which a watch of `obj` with these
+-- options would fire.
 function Memo:on(obj, opts)
   local node = state_of(self, "on").node
   check.argument(can_be_watched(obj), 1, "on",

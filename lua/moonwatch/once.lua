@@ -84,8 +84,10 @@ local function clear(self)
 end
 
 --- Forgets all keys.
-function Seen:clear()
-  quietly(clear, state_of(self, "clear"))
+function Seen:clear(...)
+  self = state_of(self, "clear")
+  check.nothing("clear", ...)
+  quietly(clear, self)
 end
 
 --- Returns a set that is called with a key and returns true the first time.  Of

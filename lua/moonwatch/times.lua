@@ -177,7 +177,8 @@ end
 
 --- Returns the seconds of the scopes with a column by name, their `total`, and
 -- the `wall` time in which there was such a scope.
-function times.time_spent()
+function times.time_spent(...)
+  check.nothing("time_spent", ...)
   local result = {}
   for name, ns in pairs(state.spent) do result[name] = seconds(ns) end
   result.total = seconds(state.total)
@@ -207,20 +208,31 @@ local function reset()
 end
 
 --- Forgets all durations and all times spent.
-function times.reset_times() private.quietly(reset) end
+function times.reset_times(...)
+  check.nothing("reset_times", ...)
+  private.quietly(reset)
+end
 
 -- }======================================================
 
 --- Returns the number of the frame.
-function times.frame() return state.frame end
+function times.frame(...)
+  check.nothing("frame", ...)
+  return state.frame
+end
 
---- Begins the next frame.  Returns its number.
-function times.advance_frame()
+--- Begins the next frame.  Returns its number.  A program that is told how long
+-- the frame took may pass that on.
+function times.advance_frame(...)
+  check.dot("advance_frame", ...)
   state.frame = state.frame + 1
   return state.frame
 end
 
 --- Goes back to frame 0.
-function times.reset_frames() state.frame = 0 end
+function times.reset_frames(...)
+  check.nothing("reset_frames", ...)
+  state.frame = 0
+end
 
 return times

@@ -85,7 +85,8 @@ local OPTIONS = {
 -- what the core needs.
 local function prepare(opts, name)
   if type(opts) == "string" then return false, opts end
-  opts = check.options(opts, OPTIONS, 1, name)
+  check.argument(type(opts) == "table", 1, name, "string or table", opts)
+  check.options(opts, OPTIONS, 1, name)
   for i, fn in ipairs(opts.cells or {}) do
     check.that(type(fn) == "function", 1, name,
       ("number %d in option 'cells' is not a function"):format(i))

@@ -374,6 +374,10 @@ end
       mw.infer)
     misuse("bad argument #1 to 'infer' (example 1 is a number)",
       mw.infer, { 1 })
+    for name, f in pairs { infer = mw.infer, dynamism = mw.dynamism } do
+      misuse(("bad argument #1 to '%s' (the examples are not an array)")
+        :format(name), f, { keep = 4 })
+    end
     misuse("bad argument #2 to 'infer' (unknown option 'x')", mw.infer, {},
       { x = 1 })
     misuse("bad argument #2 to 'infer' (unknown option 'keep')",

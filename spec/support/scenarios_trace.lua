@@ -98,7 +98,8 @@ function scenarios.told_counters()
   local mw = require "moonwatch"
   mw.reset_counters()
   mw.count("section", "name", 2)
-  mw.counters.other = { a = 1, b = 2 }
+  mw.counters.other = { a = 1 }
+  mw.counters.other.b = 2
   check(mw.counted "other" == 3 and mw.counters.section.name == 2)
   check(mw.counters.section.absent == 0)
   check(tostring(mw.counters):find "section")

@@ -315,6 +315,9 @@ function dynamism.mistake_in(examples)
       return ("example %d is a %s"):format(i, type(example))
     end
   end
+  if examples[1] ~= nil then return nil end
+  local step, state, first = pairs(examples)
+  return step(state, first) ~= nil and "the examples are not an array" or nil
 end
 
 --- Returns what a report of examples knows; examples and options must be good.

@@ -521,8 +521,9 @@ function Planned:prune(...)
 end
 
 --- Forgets everything.
-function Planned:clear()
+function Planned:clear(...)
   self = state_of(self, "clear")
+  check.nothing("clear", ...)
   self.its = fresh()
 end
 

@@ -362,8 +362,9 @@ end
 
 --- Gives all fields the values from before the effects.  Returns the effects.
 -- A second time, there must be a field that holds something else.
-function recorded:rollback()
+function recorded:rollback(...)
   its_own(self, "rollback")
+  check.nothing("rollback", ...)
   if taken_back[self] and is_done(self) then
     error("calling 'rollback' on effects that are taken back already", 2)
   end

@@ -208,8 +208,10 @@ local function reload(self)
 end
 
 --- Reads the file again.  If that fails, the former contents stay in force.
-function Policy:reload()
-  return reload(state_of(self, "reload"))
+function Policy:reload(...)
+  self = state_of(self, "reload")
+  check.nothing("reload", ...)
+  return reload(self)
 end
 
 --- Reads the file again if its time or size has changed.
