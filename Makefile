@@ -54,8 +54,9 @@ TESTS   = $(BUILD)/test/engine$(EXE) $(BUILD)/test/faults$(EXE) \
 export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(CURDIR)/command/?.lua;;$(SHARE)/?.lua;$(SHARE)/?/init.lua
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.$(SO);;
 export PWD       = $(CURDIR)
-export BUILD CC LUAROCKS RUN EXE SO LUA_INCDIR LUA_LIB
-RUN_LUA          = $(strip $(RUN) $(if $(STATIC),$(CURDIR)/$(PROGRAM),$(LUA)))
+export BUILD CC LUAROCKS RUN EXE SO STATIC LUA_INCDIR LUA_LIB
+RUN_LUA          = $(strip $(RUN) $(if $(STATIC),$(CURDIR)/$(PROGRAM) $(VALUES),$(LUA)))
+VALUES           = LUA_PATH='$(LUA_PATH)' PWD='$(PWD)' BUILD='$(BUILD)' SO='$(SO)'
 
 all: build-deps $(if $(STATIC),$(PROGRAM),$(CORE))
 
@@ -188,7 +189,7 @@ env:
 # of the caller that leads nowhere is not answered with a package.
 KHASH  = \#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
 given  = $(findstring command line,$(origin $(1)))$(findstring environment,$(origin $(1)))
-LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(LUA)'",lua5.4)
+LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(strip $(RUN) $(LUA))'",lua5.4)
 DEV_PACKAGE = $(if $(call given,LUA_INCDIR)$(call given,LUA)$(RUN),"!there is no lua.h in LUA_INCDIR='$(LUA_INCDIR)'",liblua5.4-dev)
 found  = $(BUILD_LUA) -e 'assert(package.searchpath([[$(1)]], package.path))'
 
