@@ -135,6 +135,29 @@ describe("a check", function()
     assert.equal(1, obj.x)
   end)
 
+  it("may not return false: the message has the lines of write and check",
+    function()
+      local source = debug.getinfo(1, "S").short_src
+      local function check() return false end
+      local at = debug.getinfo(check, "S").linedefined
+      local function expect(name, root, obj, opts)
+        mw.watch(root, check, opts)
+        local function write() obj.x = 2 end
+        local line = debug.getinfo(write, "S").linedefined
+        local place = opts.once and "" or (" (%s:%d)"):format(source, at)
+        assert.equal(("%s:%d: a check%s returned false: refuse with error")
+          :format(source, line, place), error_of(write), name)
+        assert.equal(1, obj.x, name)
+      end
+      each_object(function(obj, name) expect(name, obj, obj, CHECK) end)
+      local obj = { x = 1 }
+      expect("deep", { { obj } }, obj, { phase = "check", deep = true })
+      expect("path", { 1, obj }, obj,
+        { phase = "check", path = { 2, "x" }, owner = obj })
+      obj = { x = 1 }
+      expect("once", obj, obj, { phase = "check", once = true })
+    end)
+
   it("is a function", function()
     misuse("bad argument #2 to 'watch' (phase 'check' needs a function, " ..
       "got table)", mw.watch, {}, { invalidate = nothing }, CHECK)

@@ -301,14 +301,13 @@ static void note_block(mwb_budget *b, const void *former, const void *ptr,
   size_t had = (former == NULL) ? 0 : osize;
   if (kept == NULL) return;
   if (nsize > had) kept->grown += (lua_Integer)(nsize - had);
-  if (former == NULL && (osize == LUA_TSTRING || osize == LUA_TTABLE ||
-                         osize == LUA_TFUNCTION || osize == LUA_TTHREAD)) {
-    mwb_note_made(kept, ptr, osize);
-  } else if (nsize == 0) {
+  if (former != NULL) {
     lua_Integer bytes = mwb_note_freed(kept, former);
     b->bytes += bytes;
     b->held += bytes;
   }
+  if (nsize > 0)
+    mwb_note_made(kept, ptr, (former == NULL) ? osize : LUA_TNIL, nsize);
 }
 
 /* Subtracts an allocation from the budget; not in a finaliser, because

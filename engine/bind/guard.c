@@ -15,6 +15,7 @@
 
 #include "budget.h"
 #include "class.h"
+#include "entry.h"
 #include "identity.h"
 #include "key.h"
 #include "shadow.h"
@@ -384,6 +385,35 @@ static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   return call(w, n, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
 }
 
+/* (check): raises the error of a check that has returned false.  The message
+** names the line of the write, and that of the check unless the check is gone.
+*/
+static int returned_false(lua_State *L) {
+  lua_Debug ar;
+  int has_place = mwb_find_caller(L, &ar);
+  if (has_place) lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+  lua_pushliteral(L, "a check");
+  if (lua_isfunction(L, 1)) {
+    lua_pushvalue(L, 1);
+    lua_getinfo(L, ">S", &ar);
+    lua_pushfstring(L, " (%s:%d)", ar.short_src, ar.linedefined);
+  }
+  lua_pushliteral(L, " returned false: refuse with error");
+  lua_concat(L, lua_gettop(L) - 1);
+  return lua_error(L);
+}
+
+/* Calls `returned_false` for a guard of phase "check". */
+static int refuse_false(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
+  lua_State *L = w->L;
+  if ((flags & MW_ONCE) || ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) ||
+      !push_guard(w, obj, ref, flags))
+    lua_pushnil(L);
+  lua_pushcfunction(L, returned_false);
+  lua_insert(L, -2);
+  return lua_pcall(L, 1, 0, 0);
+}
+
 /* Calls a guard of phase "check" and looks at the guard's results, above
 ** FAILURE: true and a value store that value instead. */
 static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
@@ -395,8 +425,7 @@ static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
   n = lua_gettop(L) - FAILURE;
   if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) {
     if (!lua_toboolean(L, FAILURE + 1)) {
-      lua_pushliteral(L, "a check returned false: refuse with error");
-      status = LUA_ERRRUN;
+      status = refuse_false(w, obj, ref, flags);
     } else if (n > 1) {
       lua_copy(L, FAILURE + 2, VALUE);
       mwb_set_kind_of(w);

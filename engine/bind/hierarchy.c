@@ -99,16 +99,15 @@ static int is_wanted(lua_State *L, const mwb_hierarchy *d, int index) {
   return wanted;
 }
 
-/* Returns the handle of the object at `index`, which is known, or MW_NONE. */
+/* Returns the handle of the object at `index`, which is known, or MW_NONE.  May
+** push. */
 static inline mw_handle known_object(lua_State *L, const mwb_state *s,
                                      int index) {
   const void *ptr = mwb_address(L, index);
   uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
-  int alive;
-  if (slot == 0) return MW_NONE;
-  alive = lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL;
-  lua_pop(L, 1);
-  return alive ? mwi_identity_handle(&s->engine->identity, slot) : MW_NONE;
+  if (slot == 0 || lua_rawgeti(L, MWB_UPOBJECTS, slot) == LUA_TNIL)
+    return MW_NONE;
+  return mwi_identity_handle(&s->engine->identity, slot);
 }
 
 /* Finds the name of an object that is not where it was, or not known; if
@@ -123,10 +122,11 @@ static uint32_t find_name(lua_State *L, mwb_hierarchy *d, mwi_stack *stack,
   return name;
 }
 
-/* Enters the object at `index`; if `asked`, pushes the name.  Raises with
-** nothing entered.  The push is the last step, and cannot fail. */
+/* Enters the object at `index`; if `asked`, the name is on the top then.  Other
+** values may be between the name and `top`, where the top was.  Raises with
+** nothing entered.  The last step cannot fail. */
 static inline void enter_object(lua_State *L, mwb_hierarchy *d, int index,
-                                int asked) {
+                                int top, int asked) {
   mwb_state *s = d->data.state;
   mwi_hierarchy *h = mwb_stacks_of(d);
   mwi_stack *stack = mwb_stack_of(L, d);
@@ -136,7 +136,6 @@ static inline void enter_object(lua_State *L, mwb_hierarchy *d, int index,
   uint32_t name = 0;
   if (obj != MW_NONE) name = mwb_known_name(L, d, stack, index, obj);
   if (name == 0) {
-    int top = lua_gettop(L);
     if (obj == MW_NONE) obj = mwb_identify(L, s, "enter", index, 1);
     lua_settop(L, top);
     name = find_name(L, d, stack, index, obj, asked);
@@ -148,7 +147,7 @@ static inline void enter_object(lua_State *L, mwb_hierarchy *d, int index,
   }
   if (!d->open) luaL_error(L, "calling 'enter' on a hierarchy that is closed");
   element = mwi_hierarchy_ready(s->engine, h, stack, obj);
-  mwb_check(L, (element == NULL) ? MW_NOMEM : MW_OK);
+  if (element == NULL) mwb_check(L, MW_NOMEM);
   mwi_hierarchy_push(h, stack, element, name);
   if (d->recording) mwb_tape_entered(d, stack, wanted);
 }
@@ -194,10 +193,11 @@ static int entered(lua_State *L, int status, lua_KContext depth) {
 
 static int enter(lua_State *L) {
   mwb_hierarchy *d = self(L, "enter");
-  lua_settop(L, 2);
-  mwb_object(L, "enter", 2, 1);
-  enter_object(L, d, 2, 1);
+  if (lua_gettop(L) != 2) lua_settop(L, 2);
+  enter_object(L, d, 2, 2, 1);
   if (!is_told(d)) return 1;
+  lua_copy(L, -1, 3);
+  lua_settop(L, 3);
   return tell_entered(L, d, 2, entered);
 }
 
@@ -369,7 +369,7 @@ static int go(lua_State *L) {
   mwb_hierarchy *d = (mwb_hierarchy *)lua_touserdata(L, MWB_UPDATA);
   if (!d->open) return 0;
   lua_settop(L, 1);
-  enter_object(L, d, 1, 0);
+  enter_object(L, d, 1, 1, 0);
   if (!is_told(d)) return 0;
   return tell_entered(L, d, 1, begun);
 }
@@ -452,7 +452,7 @@ static int scope(lua_State *L) {
   lua_settop(L, 2);
   mwb_object(L, "scope", 2, 1);
   push_scope(L);
-  enter_object(L, d, 2, 1);
+  enter_object(L, d, 2, 4, 1);
   lua_setfield(L, 4, "name");
   stack = stack_in_use(L, d);
   set_field(L, 4, DEPTH, stack->n);

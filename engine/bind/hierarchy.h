@@ -256,26 +256,20 @@ uint32_t mwb_find_name(lua_State *L, mwb_hierarchy *d, mwi_stack *stack,
                        int index, mw_handle obj);
 
 /* Is the object at `index` in a field of its parent, which is no intercepted
-** table?  The common case of `mwb_is_at`. */
+** table?  The common case of `mwb_is_at`.  May push. */
 static inline int mwb_is_field(lua_State *L, const mwb_hierarchy *d,
                                const mwb_name *n, uint32_t name, int index) {
-  int is;
   if (n->holder != n->parent ||
-      !mwi_identity_is_valid(&mwb_engine_of(d)->identity, n->holder))
+      !mwi_identity_is_valid(&mwb_engine_of(d)->identity, n->holder) ||
+      lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(n->holder)) != LUA_TTABLE)
     return 0;
-  if (lua_rawgeti(L, MWB_UPOBJECTS, mw_slot(n->holder)) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    return 0;
-  }
   lua_rawgeti(L, KEYS, name);
   lua_rawget(L, -2);
-  is = lua_rawequal(L, -1, index);
-  lua_pop(L, 2);
-  return is;
+  return lua_rawequal(L, -1, index);
 }
 
 /* Returns the name of the object at `index` if the name is known and as before;
-** else 0. */
+** else 0.  May push. */
 static inline uint32_t mwb_known_name(lua_State *L, mwb_hierarchy *d,
                                       const mwi_stack *stack, int index,
                                       mw_handle obj) {

@@ -13,28 +13,35 @@
 ** program's tables; what is behind the program's functions and userdata is the
 ** program's.
 **
-** Which objects are the box's?  The allocator notes those that a call makes,
-** and those that go during a call, in a hash table: open addressing, never more
-** than half full, the size a power of 2; an object is in its home, or in the
-** first free element after that.  An object that went between calls stays in
-** the table, until the next walk does not meet the object.  If Lua has given
+** Which objects are the box's?  The allocator notes the blocks that a call
+** gets, and those that go during a call, in a hash table: open addressing,
+** never more than half full, the size a power of 2; a block is in its home, or
+** in the first free element after that.  A block that went between calls stays
+** in the table, until the next walk does not meet the block.  If Lua has given
 ** the block to an object of the program's, of the same type, and the walk meets
 ** that object, it is taken for the box's: few, since the walk goes only through
 ** the box's objects and a few of the program's.
 **
-** Sizes are those that an object shows: a table from which fields have been
-** removed counts with the fields that it has.
+** Sizes are those that an object shows, but those of tables: Lua keeps the room
+** of fields that were removed.  Lua does not say where the parts of a table
+** are; but the table's own block, which always has the same size, has a pointer
+** into each part.  So parts are the blocks that a call has got for no object,
+** and into which a word of the table's block points.
 **
 ** A box may outlive its finaliser, and Lua may have to leave out a finaliser.
 ** So the meter has a list of all records, for the end of the state.
 */
 #include "kept.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "sandbox.h"
 
 #define LEAST 64
+
+/* Parts with fewer bytes than these are not noted. */
+#define SMALL 64
 
 /* Fields of the program's tables that a walk looks at. */
 #define LOOKED 10000
@@ -116,12 +123,27 @@ static int resize(mwb_kept *kept, size_t size, unsigned since) {
   return 1;
 }
 
-/* If there is no memory, the object is not counted. */
-void mwb_note_made(mwb_kept *kept, const void *block, size_t type) {
-  mwb_made made, *former = find(kept, block);
+static int is_object(int type) {
+  return type == LUA_TSTRING || type == LUA_TTABLE || type == LUA_TFUNCTION ||
+         type == LUA_TTHREAD;
+}
+
+static int is_part(int type) {
+  return type == LUA_TNIL || type == LUA_TUSERDATA;
+}
+
+/* If there is no memory, the block is not counted. */
+void mwb_note_made(mwb_kept *kept, const void *block, size_t type,
+                   size_t size) {
+  mwb_made made, *former;
+  int is = (int)type;
+  if (!is_object(is) && !(is_part(is) && size >= SMALL)) return;
+  if (is == LUA_TTABLE) kept->table = size;
   memset(&made, 0, sizeof(made));
   made.block = block;
-  made.type = (int)type;
+  made.type = is;
+  made.bytes = is_part(is) ? (lua_Integer)size : 0;
+  former = find(kept, block);
   if (former != NULL)
     *former = made;
   else if (2 * (kept->n + 1) <= kept->size ||
@@ -133,7 +155,7 @@ lua_Integer mwb_note_freed(mwb_kept *kept, const void *block) {
   mwb_made *made = find(kept, block);
   lua_Integer bytes;
   if (made == NULL) return 0;
-  bytes = made->bytes;
+  bytes = (made->walk != 0) ? made->bytes : 0;
   take(kept, made);
   if (bytes > kept->bytes) bytes = kept->bytes;
   kept->bytes -= bytes;
@@ -149,10 +171,12 @@ lua_Integer mwb_note_freed(mwb_kept *kept, const void *block) {
 typedef struct walk {
   lua_State *L;
   mwb_kept *kept;
-  int list;      /* of tables, functions and threads to go through; the
-                 ** program's tables are keys, too */
-  lua_Integer n; /* of them */
-  int looked;    /* fields of the program's tables */
+  int list;         /* of tables, functions and threads to go through; the
+                    ** program's tables are keys, too */
+  lua_Integer n;    /* of them */
+  int looked;       /* fields of the program's tables */
+  mwb_made **parts; /* blocks that may be parts of objects, by address */
+  size_t n_parts;
 } walk;
 
 /* The block of the object on the top. */
@@ -175,6 +199,66 @@ static lua_Integer size_of(lua_State *L, int type) {
   }
 }
 
+static int compare_blocks(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t)(*(mwb_made *const *)a)->block;
+  uintptr_t y = (uintptr_t)(*(mwb_made *const *)b)->block;
+  return (x > y) - (x < y);
+}
+
+/* Pushes the list of parts.  The hash table has its size until the walk ends,
+** since no call of the box runs. */
+static void push_parts(walk *w) {
+  mwb_kept *kept = w->kept;
+  size_t i;
+  w->parts =
+      (mwb_made **)lua_newuserdatauv(w->L, kept->n * sizeof(mwb_made *), 0);
+  for (i = 0; i < kept->size; i++)
+    if (kept->made[i].block != NULL && is_part(kept->made[i].type))
+      w->parts[w->n_parts++] = &kept->made[i];
+  qsort(w->parts, w->n_parts, sizeof(mwb_made *), compare_blocks);
+}
+
+/* Returns the part that has this address, or NULL. */
+static mwb_made *part_at(const walk *w, uintptr_t address) {
+  size_t low = 0, high = w->n_parts;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    mwb_made *part = w->parts[middle];
+    uintptr_t from = (uintptr_t)part->block;
+    if (address < from)
+      high = middle;
+    else if (address - from >= (uintptr_t)part->bytes)
+      low = middle + 1;
+    else
+      return part;
+  }
+  return NULL;
+}
+
+/* Meets the part at an address, if there is one.  Returns the part's bytes if
+** that was the first time. */
+static lua_Integer reach_part(const walk *w, uintptr_t address) {
+  mwb_made *part = part_at(w, address);
+  if (part == NULL || part->walk == w->kept->walk) return 0;
+  part->walk = w->kept->walk;
+  return part->bytes;
+}
+
+/* Meets the parts of a table.  Returns their bytes.  The last word in a table's
+** block is the collector's, and has no value at first. */
+static lua_Integer reach_parts(const walk *w, const mwb_made *made) {
+  const char *word = (const char *)made->block;
+  lua_Integer bytes = 0;
+  size_t left = w->kept->table;
+  for (; left > sizeof(uintptr_t); left -= sizeof(uintptr_t)) {
+    uintptr_t address;
+    memcpy(&address, word, sizeof(address));
+    word += sizeof(address);
+    bytes += reach_part(w, address);
+  }
+  return bytes;
+}
+
 /* Is the program's table on the top met for the first time? */
 static int is_new(walk *w) {
   lua_pushvalue(w->L, -1);
@@ -194,9 +278,8 @@ static void reach(walk *w) {
   lua_State *L = w->L;
   int type = lua_type(L, -1), enter;
   mwb_made *made = NULL;
-  if (type == LUA_TSTRING || type == LUA_TTABLE || type == LUA_TFUNCTION ||
-      type == LUA_TTHREAD)
-    made = find(w->kept, block_of(L));
+  if (is_object(type)) made = find(w->kept, block_of(L));
+  if (type == LUA_TUSERDATA) reach_part(w, (uintptr_t)lua_touserdata(L, -1));
   if (made != NULL && made->type == type) {
     enter = made->walk != w->kept->walk;
     made->walk = w->kept->walk;
@@ -264,20 +347,21 @@ static lua_Integer walk_thread(walk *w) {
       reach(w);
     }
   }
-  return 16 * slots;
+  return 16 * slots + 64 * level;
 }
 
 static void walk_object(walk *w, lua_Integer i) {
   lua_State *L = w->L;
   int type = lua_rawgeti(L, w->list, i);
   mwb_made *made = find(w->kept, block_of(L));
-  lua_Integer bytes;
+  lua_Integer bytes, in_parts = 0;
   if (made != NULL && made->walk != w->kept->walk) made = NULL;
   if (type == LUA_TTABLE)
     bytes = walk_table(w, made != NULL);
   else
     bytes = (type == LUA_TFUNCTION) ? walk_function(w) : walk_thread(w);
-  if (made != NULL) made->bytes += bytes;
+  if (made != NULL && type == LUA_TTABLE) in_parts = reach_parts(w, made);
+  if (made != NULL && bytes > in_parts) made->bytes += bytes - in_parts;
   w->kept->steps++;
   lua_pop(L, 1);
 }
@@ -334,6 +418,7 @@ void mwb_count_kept(lua_State *L, mwb_kept *kept, lua_Integer most, int index,
   w.list = lua_gettop(L);
   kept->walk++;
   kept->steps = 0;
+  push_parts(&w);
   reach_roots(&w, index, first, n);
   for (i = 1; i <= w.n; i++) walk_object(&w, i);
   lua_settop(L, w.list - 1);

@@ -57,6 +57,31 @@ static uint32_t best_name(lua_State *L, mwb_hierarchy *d, mwi_stack *stack,
   return best;
 }
 
+/* Of the plain tables that hold what is at level `n`, by its known names, looks
+** for the innermost one that executes itself.  Returns the name there, or 0. */
+static uint32_t name_in_plain(lua_State *L, mwb_hierarchy *d, mwi_stack *stack,
+                              const climb *c, uint32_t *innermost) {
+  mwb_name field = {0, 0, 0, 0, MW_NONE, MW_NONE, 0, 0};
+  mwb_site *place = mwb_need_site(L, d, c->obj[c->n]);
+  const mwb_site *object = mwb_site_of(d, c->obj[0]);
+  uint32_t name = place->first, best = 0, i;
+  for (; name != 0; name = mwb_name_at(d, name)->next) {
+    const mwb_name *n = mwb_name_at(d, name);
+    if (n->up == 0) continue;
+    i = mwi_hierarchy_inside(mwb_stacks_of(d), stack, n->holder);
+    if (i <= *innermost || !mwb_is_held(L, d, name, place->obj)) continue;
+    if (object->is_parent && mwb_is_above(d, object->obj, n->holder)) continue;
+    best = name;
+    *innermost = i;
+  }
+  if (best == 0) return 0;
+  field.parent = field.holder = mwb_name_at(d, best)->holder;
+  lua_rawgeti(L, KEYS, best);
+  best = mwb_note_name(L, d, place, &field, -1);
+  lua_pop(L, 1);
+  return best;
+}
+
 /* Goes up to the plain table that holds what is at the last level. */
 static int climb_up(lua_State *L, mwb_hierarchy *d, climb *c) {
   mw_handle obj = c->obj[c->n];
@@ -97,7 +122,9 @@ static uint32_t below_executing(lua_State *L, mwb_hierarchy *d,
   c.obj[0] = obj;
   if (stack->n == 0 || mwb_site_of(d, obj) == NULL) return 0;
   do {
-    uint32_t name = best_name(L, d, stack, &c, &innermost);
+    uint32_t name = name_in_plain(L, d, stack, &c, &innermost), other = 0;
+    if (innermost < stack->n) other = best_name(L, d, stack, &c, &innermost);
+    if (other != 0) name = other;
     if (name == 0) continue;
     best = name;
     level = c.n;

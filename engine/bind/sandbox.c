@@ -103,7 +103,8 @@ int mwb_run_in_box(lua_State *L, mwb_state *s, int index, lua_CFunction job,
   lua_State *thread;
   luaL_checkstack(L, LUA_MINSTACK, "cannot call a box");
   note_called(L, index, n);
-  if (box->kept != NULL) mwb_count_kept(L, box->kept, box->most, index, n);
+  if (box->kept != NULL && !busy)
+    mwb_count_kept(L, box->kept, box->most, index, n);
   thread = push_thread(L, box, index);
   lua_insert(L, top + 1);
   luaL_checkstack(thread, n + LUA_MINSTACK, "cannot call a box");
@@ -357,7 +358,7 @@ static int box_gc(lua_State *L) {
 /* Makes the globals of the box, and those of its libraries that are not in the
 ** table at `env`, objects of the box: what code adds there counts. */
 static void own_world(lua_State *L, mwb_box *box, int world, int env) {
-  mwb_note_made(box->kept, lua_topointer(L, world), LUA_TTABLE);
+  mwb_note_made(box->kept, lua_topointer(L, world), LUA_TTABLE, 0);
   for (lua_pushnil(L); lua_next(L, world) != 0; lua_pop(L, 1)) {
     int given = 0;
     if (lua_istable(L, env)) {
@@ -367,7 +368,7 @@ static void own_world(lua_State *L, mwb_box *box, int world, int env) {
       lua_pop(L, 1);
     }
     if (lua_istable(L, -1) && !given)
-      mwb_note_made(box->kept, lua_topointer(L, -1), LUA_TTABLE);
+      mwb_note_made(box->kept, lua_topointer(L, -1), LUA_TTABLE, 0);
   }
 }
 

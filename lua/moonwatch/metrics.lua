@@ -7,6 +7,10 @@
 -- m <close> = mw.metrics()` is a scope; if `enter` is the first method that is
 -- called, the context begins anew.  A context for the run time of a program is
 -- entered by its first metric, and left by `finish`.
+--
+-- Until the program's function for a report begins, `due` has the function and
+-- its arguments.  If an error from outside comes first, the next exit or the
+-- finaliser makes the report.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
@@ -71,15 +75,16 @@ function Metrics:enter()
   return self
 end
 
--- Ends one entry.  Returns the metrics if that was the outermost one.  What
+-- Ends one entry.  If that was the outermost one, the report is due.  What
 -- needs memory comes first.
-local function end_entry(self)
+local function end_entry(self, err, stop)
   settle(self)
   local values, sums = self.values, private.metrics_sums
   if self.depth > 1 then
     self.depth = self.depth - 1
-    return nil
+    return
   end
+  local due = self.on_exit and { self.on_exit, self.start, stop, values, err }
   for metric, value in next, values do
     if math.type(value) then sums[metric] = sums[metric] or 0 end
   end
@@ -87,16 +92,18 @@ local function end_entry(self)
     if math.type(value) then sums[metric] = sums[metric] + value end
   end
   self.values, self.kinds, self.last, self.depth = nil, nil, values, 0
+  self.due = due or nil
   private.metrics[self] = nil
-  return values
+end
+
+local function report(self)
+  if self.due then protect("metrics", private.call_due, self) end
 end
 
 local function leave(self, err)
-  local start, stop = self.start, private.nanoseconds()
-  local values = quietly(end_entry, self)
-  if values and self.on_exit then
-    protect("metrics", self.on_exit, start, stop, values, err)
-  end
+  report(self)
+  quietly(end_entry, self, err, private.nanoseconds())
+  report(self)
 end
 
 --- Leaves the context.  The outermost `leave` reports the metrics, with the
@@ -116,7 +123,7 @@ end
 
 function Metrics:__gc()
   self = self[Metrics]
-  if self.depth == 0 then return end
+  if self.depth == 0 then return report(self) end
   self.depth = 1
   leave(self)
 end

@@ -302,7 +302,8 @@ describe("a cell", function()
   it("that is new has no contents until they are written", function()
     local fx = mw.effects()
     local cell = fx:new_cell()
-    misuse("the cell has no value yet", fx.load_cell, fx, cell)
+    misuse("bad argument #1 to 'load_cell' (the cell has no value yet)",
+      fx.load_cell, fx, cell)
     for _, value in ipairs { false, 0, "" } do
       assert.same({ value, "pending" }, { fx:load_cell(fx:new_cell(value)) })
     end

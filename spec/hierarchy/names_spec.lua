@@ -121,6 +121,34 @@ describe("the name of an object", function()
     end)
   end)
 
+  it("takes the same for plain tables one in another, at any depth", function()
+    local function nest(n)
+      local root, path = {}, {}
+      local last = root
+      for i = 1, n do
+        path[i], last.child = last, {}
+        last = last.child
+      end
+      local names = {}
+      local function run()
+        for i = 1, n do names[i] = h:enter(path[i]) end
+        for i = n, 1, -1 do h:leave(path[i]) end
+      end
+      run()
+      local least = math.huge
+      for _ = 1, 3 do
+        local start = os.clock()
+        for _ = 1, 6000 // n do run() end
+        least = math.min(least, os.clock() - start)
+      end
+      return least, names[n]
+    end
+    local few, name = nest(100)
+    assert.matches("^table[#%d]*" .. ("%.child"):rep(99) .. "$", name)
+    local many = nest(3000)
+    assert.is_true(many < 15 * few, many / few)
+  end)
+
   it("is a root's while nobody that executes holds it", function()
     local world, part = make()
     local logger = part()

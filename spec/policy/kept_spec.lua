@@ -67,6 +67,51 @@ describe("what a box keeps from call to call", function()
     end
   end)
 
+  it("counts with the room of fields that were removed", function()
+    local fill = "local t = {} for i = 1, 256 do %s = i end \z
+      for i = %d, 256 do %s = nil end list = list or {} "
+    local ways = { "t", "setmetatable({}, t)", "function() return t end",
+      "coroutine.create(function() return t end)" }
+    for _, way in ipairs(ways) do
+      for _, field in ipairs { "t[i]", "t['a' .. i]", "t[i + 0.5]" } do
+        for first = 1, 2 do
+          refuses(new_box(), fill:format(field, first, field) ..
+            "list[#list + 1] = " .. way)
+        end
+      end
+    end
+    refuses(new_box(), "list = list or {} \z
+      list[#list + 1] = { " .. ("nil,"):rep(500) .. "}")
+    refuses(new_box { log = {} },
+      fill:format("t[i]", 1, "t[i]") .. "log[#log + 1] = t")
+    goes_on(new_box(), "t = t or {} for i = 1, 256 do t['a' .. i] = i end \z
+      for i = 1, 256 do t['a' .. i] = nil end")
+  end)
+
+  it("counts with iterators and the stacks of coroutines", function()
+    refuses(new_box(), "list = list or {} \z
+      for i = 1, 20 do list[#list + 1] = ('abc'):gmatch 'b' end")
+    refuses(new_box(), [[list = list or {}
+      local function f(n)
+        if n > 0 then return 1 + f(n - 1) end
+        coroutine.yield()
+      end
+      local co = coroutine.wrap(f)
+      co(100)
+      list[#list + 1] = co]])
+  end)
+
+  it("counts though a call in a call comes before it is kept", function()
+    local box
+    local nothing
+    box = new_box { again = function() return box:call(nothing) end }
+    nothing = assert(box:load "")
+    refuses(box, [[local mine = {}
+      for i = 1, 290 do mine[i] = ("x"):rep(900) .. i .. ... end
+      again()
+      list = { list, mine }]])
+  end)
+
   it("counts where coroutines hold it", function()
     refuses(new_box(), [[list = list or {}
       local co = coroutine.create(function(more)

@@ -282,7 +282,7 @@ function Planned:load_cell(cell)
   local entry = pending.find(pending.of(self), cell, VALUE)
   if entry then return load(entry) end
   local has, value = private.cell_value(cell)
-  if not has then error("the cell has no value yet", 2) end
+  check.that(has, 1, "load_cell", "the cell has no value yet")
   return value, "real"
 end
 
