@@ -147,7 +147,10 @@ static inline void enter_object(lua_State *L, mwb_hierarchy *d, int index,
   }
   if (!d->open) luaL_error(L, "calling 'enter' on a hierarchy that is closed");
   element = mwi_hierarchy_ready(s->engine, h, stack, obj);
-  if (element == NULL) mwb_check(L, MW_NOMEM);
+  if (element == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return;
+  }
   mwi_hierarchy_push(h, stack, element, name);
   if (d->recording) mwb_tape_entered(d, stack, wanted);
 }
