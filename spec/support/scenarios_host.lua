@@ -56,9 +56,9 @@ end
 function scenarios.writes_of_c_to_tables()
   look_back()
   local mw = require "moonwatch"
-  local chest, heard = { gold = 10 }, nil
-  mw.watch(chest, function(_, key, old, new, kind)
-    heard = { key, old, new, kind }
+  local chest, heard = { gold = 10 }, { "key", "old", "new", "kind" }
+  mw.watch(chest, function(_, key, old, new, kind) -- an error stops no write
+    heard[1], heard[2], heard[3], heard[4] = key, old, new, kind
   end, { once = false })
   local contents = mw.raw(chest)
   local function write()
