@@ -38,7 +38,7 @@ C: 0 bytes in use
 
   for _, language in ipairs { "gcc -std=c11", "g++ -std=c++17 -x c++",
     "gcc -std=c11 -DMW_CHECKS", "g++ -std=c++17 -DMW_CHECKS -x c++",
-    "gcc -std=c11 -DMW_ENGINE_ONLY" } do
+    "g++ -std=c++17 -DMW_LUA_CPP -x c++", "gcc -std=c11 -DMW_ENGINE_ONLY" } do
     it("compiles two files without a warning (" .. language .. ")", function()
       succeeds("make -s dist")
       for _, file in ipairs { "moonwatch", "moonwatch_lua" } do
@@ -46,6 +46,17 @@ C: 0 bytes in use
       end
     end)
   end
+
+  it("is found by the C name where Lua is compiled as C++", function()
+    succeeds("make -s dist")
+    shell.with_directory(function(path)
+      for _, file in ipairs { "moonwatch", "moonwatch_lua" } do
+        succeeds("g++ -std=c++17 -DMW_LUA_CPP -x c++%s-c -o %s/one.o " ..
+          "dist/%s.c", WARN, path, file)
+        assert.matches("T luaopen_moonwatch", succeeds("nm %s/one.o", path))
+      end
+    end)
+  end)
 
   it("installs, runs from any folder, and is removed", function()
     shell.with_directory(function(path)

@@ -50,10 +50,10 @@ typedef struct plain {
 } plain;
 
 /* A value that is held for the last step. */
-typedef struct known {
+typedef struct known_value {
   const void *value;
   uint32_t number;
-} known;
+} known_value;
 
 struct mwb_history {
   mwb_held held;    /* the numbers of the values */
@@ -69,7 +69,7 @@ struct mwb_history {
   uint32_t size, size_entries;
   uint32_t front, n; /* the steps from `front` on are there */
   uint32_t n_known;
-  known known[1 + FEW * (MW_PARTS + 1)];
+  known_value known[1 + FEW * (MW_PARTS + 1)];
 };
 
 static plain *step_at(const mwb_history *h, lua_Integer position) {
@@ -182,11 +182,12 @@ static void release(lua_State *L, int history, const mwb_history *h,
 typedef struct holding {
   int values; /* index of the table */
   uint32_t number;
-  known own[1 + FEW * (MW_PARTS + 1)], *last;
+  known_value own[1 + FEW * (MW_PARTS + 1)], *last;
   uint32_t n, n_last;
 } holding;
 
-static uint32_t find_known(const known *list, uint32_t n, const void *value) {
+static uint32_t find_known(const known_value *list, uint32_t n,
+                           const void *value) {
   uint32_t i;
   for (i = 0; i < n; i++)
     if (list[i].value == value) return list[i].number;
@@ -510,7 +511,7 @@ int mwb_prepare_step(lua_State *L, mwb_state *s, mw_owner owner, int history,
   if (!ok) return 0;
   h->held.n = its.number;
   h->n_known = its.n;
-  memcpy(h->known, its.own, its.n * sizeof(known));
+  memcpy(h->known, its.own, its.n * sizeof(known_value));
   return 1;
 }
 

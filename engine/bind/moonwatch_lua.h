@@ -33,8 +33,8 @@
 #endif
 #endif
 
-#if defined(__cplusplus) && !defined(MW_LUA_CPP)
-extern "C" { /* Lua is C, unless MW_LUA_CPP is defined */
+#ifdef __cplusplus
+extern "C" { /* also where Lua is C++: `require` looks for the C name */
 #endif
 
 struct lua_State;
@@ -45,14 +45,6 @@ MW_MODULE int luaopen_moonwatch_core(struct lua_State *L);
 /* In moonwatch_lua.c: opens the module `moonwatch`.  From then on `require`
 ** finds all modules of the library inside the program. */
 MW_MODULE int luaopen_moonwatch(struct lua_State *L);
-
-#if defined(__cplusplus) && !defined(MW_LUA_CPP)
-}
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /*
 ** Returns the engine of a Lua state; NULL if the module is not open there.  The

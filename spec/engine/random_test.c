@@ -82,7 +82,7 @@ typedef struct telling {
 
 static struct {
   mw_engine *e;
-  heap *heap;
+  heap *memory;
   char places[OBJECTS + GUARDS + 1];
   object objects[OBJECTS];
   mw_handle guards[GUARDS], key;
@@ -308,13 +308,13 @@ static uint32_t find_calls(const batch_rows *b, mw_batch_call *calls) {
 
 /* Now and then the next few requests for memory meet a refusal. */
 static void begin_risk(void) {
-  if (any(4) == 0) heap_set(world.heap, HEAP_FAIL_ONCE, (size_t)any(4) + 1);
+  if (any(4) == 0) heap_set(world.memory, HEAP_FAIL_ONCE, (size_t)any(4) + 1);
 }
 
 /* Returns whether a request was refused. */
 static int end_risk(void) {
-  int refused = world.heap->refusals > 0;
-  heap_set(world.heap, HEAP_GIVE, 0);
+  int refused = world.memory->refusals > 0;
+  heap_set(world.memory, HEAP_GIVE, 0);
   return refused;
 }
 
@@ -824,7 +824,7 @@ static void begin(mw_engine *e, heap *h) {
   int i, k;
   memset(&world, 0, sizeof(world));
   world.e = e;
-  world.heap = h;
+  world.memory = h;
   mw_host_set(e, &host);
   for (i = 0; i < OBJECTS; i++) {
     mw_object_identify(e, &world.places[i], &world.objects[i].h);

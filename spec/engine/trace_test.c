@@ -359,8 +359,9 @@ static void objects_and_values_are_forgotten(mw_engine *e, heap *h) {
   d.label_len = strlen(d.label);
   for (i = 0; i < 3000; i++) {
     mw_handle obj;
+    uint64_t serial;
     mw_object_identify(e, &x[i], &obj);
-    mw_object_serial(e, obj, &(uint64_t){0});
+    mw_object_serial(e, obj, &serial);
   }
   for (round = 0; round < 2; round++) {
     for (i = 0; i < 3000; i++) {

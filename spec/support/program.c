@@ -16,7 +16,13 @@
 
 #include "../../engine/bind/moonwatch_lua.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 int luaopen_support(lua_State *L);
+#ifdef __cplusplus
+}
+#endif
 
 static int getenv_here(lua_State *L) {
   lua_getfield(L, lua_upvalueindex(1), luaL_checkstring(L, 1));

@@ -47,7 +47,13 @@ static int userdata(lua_State *L) {
   return 1;
 }
 
+#ifdef __cplusplus
+extern "C" { /* `require` looks for the C name */
+#endif
 LUAMOD_API int luaopen_support(lua_State *L);
+#ifdef __cplusplus
+}
+#endif
 
 LUAMOD_API int luaopen_support(lua_State *L) {
   static const char KEY = 0;
