@@ -7,8 +7,8 @@ local policy_file = {}
 
 function policy_file.write(path, text)
   local file = assert(io.open(path, "w"))
-  file:write(text)
-  file:close()
+  assert(file:write(text))
+  assert(file:close())
 end
 
 -- Writes the text to a file and calls `f` with the policy of the file, or with
