@@ -569,6 +569,24 @@ describe("a mark", function()
   end)
 end)
 
+describe("a list that a patch changes", function()
+  it("needs no address that begins with 0x", function()
+    local path = package.searchpath("moonwatch.json.rope", package.path)
+    local format = string.format
+    finally(function() string.format = format end)
+    for _, address in ipairs { "0x5581f0a2", "000000000067E310", "?" } do
+      string.format = function() return address end
+      local rope = dofile(path)({ 1, 2, 3 }, 3)
+      rope:insert(2, 9)
+      rope:remove(1)
+      string.format = format
+      local n = 0
+      rope:pieces(function(_, _, count) n = n + count end)
+      assert.equal(3, n)
+    end
+  end)
+end)
+
 describe("mw.null", function()
   it("is the NULL pointer", function()
     assert.equal("userdata", type(mw.null))

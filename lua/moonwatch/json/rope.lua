@@ -11,7 +11,8 @@
 --
 -- Weights are random, so the depth of a tree of n pieces is about log n.
 
-local seed = tonumber(("%p"):format {}) or 1
+-- An address, whose text begins with 0x or, on Windows, with zeros.
+local seed = tonumber(("%p"):format({}):match "%x*$", 16) or 1
 
 local function random()
   seed = seed * 6364136223846793005 + 1442695040888963407
