@@ -137,8 +137,8 @@ target of Battle.captain: Battle.orcs.1 -> nil, %s, transaction "shoot", by Bo
     shell.with_directory(function(path)
       local output, ok = shell.run(
         "%s -std=c11 -Wall -Wextra -Werror -I engine -o %s/host " ..
-        "examples/host.c engine/*.c && %s/host", os.getenv "CC" or "cc", path,
-        path)
+        "examples/host.c engine/*.c && %s %s/host", os.getenv "CC" or "cc",
+        path, os.getenv "RUN" or "", path)
       assert.is_true(ok, output)
       assert.equal("frame 0: the Argo is new\nframe 1: the Beagle is new\n" ..
         "frame 2: the Calypso is new\nsunk, 2 ships left\n", output)

@@ -105,6 +105,9 @@ void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
 
 static const char PLACE = 0;
 
+/* On Windows, the path of one module may have both. */
+static int is_separator(char c) { return c == '/' || c == '\\'; }
+
 /* Is the function part of the library, in the directory that `find_place` has
 ** found? */
 static int is_ours(lua_State *L, const lua_Debug *ar) {
@@ -113,7 +116,8 @@ static int is_ours(lua_State *L, const lua_Debug *ar) {
   int ours;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &PLACE);
   place = lua_tolstring(L, -1, &len);
-  ours = place != NULL && strncmp(ar->source, place, len) == 0;
+  ours = place != NULL && strncmp(ar->source, place, len) == 0 &&
+         is_separator(ar->source[len]);
   lua_pop(L, 1);
   return ours;
 }
@@ -125,9 +129,10 @@ static int find_place(lua_State *L) {
   const char *end;
   if (!lua_getstack(L, 1, &ar)) return 0;
   lua_getinfo(L, "S", &ar);
-  end = strrchr(ar.source, '/');
-  if (end == NULL) return 0;
-  lua_pushlstring(L, ar.source, (size_t)(end + 1 - ar.source));
+  end = ar.source + strlen(ar.source);
+  while (end > ar.source && !is_separator(*end)) end--;
+  if (end == ar.source) return 0;
+  lua_pushlstring(L, ar.source, (size_t)(end - ar.source));
   lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
   return 0;
 }

@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local shell = require "spec.support.shell"
 
 -- Checks that all writes while `f` runs are noted in the lines of `f`.
 local function check(what, f)
@@ -83,6 +84,59 @@ describe("the place of a write that the library makes", function()
   it("is in coroutines as everywhere", function()
     check("coroutine", function()
       coroutine.wrap(function() fx:apply() end)()
+    end)
+  end)
+end)
+
+-- A program whose library has the paths that files have on Windows: `first` is
+-- that of moonwatch, `format` makes the path of a module inside.
+local PROGRAM = [[
+local first, format = ...
+table.insert(package.searchers, 2, function(name)
+  local path = package.searchpath(name, package.path)
+  if not path or not name:find "^moonwatch" then return end
+  local file = io.open(path, "rb")
+  local text = file:read "a"
+  file:close()
+  return load(text, "@" .. (name == "moonwatch" and first or
+    format:format((name:gsub("%.", "\\")))))
+end)
+local mw = require "moonwatch"
+local doc = mw.track({ n = 0 }, { deep = true })
+local _, fx = mw.transaction(function() doc.n = 1 end)
+local operations = fx:to_patch(doc)
+fx:rollback()
+for _, f in ipairs { fx.apply, function() mw.patch(doc, operations) end } do
+  local tx = mw.begin { where = true }
+  f(fx)
+  for e in tx:commit():entries() do io.write(e.where:match "[^/]*$", " ") end
+  fx:rollback()
+end
+local plan = mw.effects()
+plan:track(doc)
+doc.n = 5
+plan:store(doc, "n", 3)
+local ok, message = pcall(plan.apply, plan)
+io.write(ok and "applied" or message:match "[^/]*$")
+]]
+
+describe("the library's own files", function()
+  it("are known by separators of any kind", function()
+    shell.with_directory(function(path)
+      local file = assert(io.open(path .. "/program.lua", "w"))
+      file:write(PROGRAM)
+      file:close()
+      local expected
+      for _, paths in ipairs { { "/lua/moonwatch/init.lua", "/lua/%s.lua" },
+        { "C:\\lua\\moonwatch\\init.lua", "C:\\lua\\%s.lua" },
+        { "lua/moonwatch/init.lua", "lua/%s.lua" } } do
+        local output, ok = shell.run("%s %s/program.lua '%s' '%s'",
+          os.getenv "LUA" or "lua5.4", path, paths[1], paths[2])
+        assert.is_true(ok, output)
+        assert.matches("^program.lua:%d+ program.lua:%d+ ", output)
+        expected = expected or output
+        assert.equal(expected, output)
+      end
     end)
   end)
 end)

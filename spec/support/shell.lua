@@ -2,6 +2,8 @@
 
 local shell = {}
 
+local REMOVE = package.config:sub(1, 1) == "/" and "rm -rf " or "rmdir /s /q "
+
 -- Returns the output of a command, whether its status was 0, and the status.
 function shell.run(command, ...)
   local pipe = assert(io.popen(command:format(...) .. " 2>&1"))
@@ -16,7 +18,7 @@ function shell.with_directory(f)
   os.remove(path)
   assert(os.execute("mkdir " .. path))
   local ok, message = xpcall(f, debug.traceback, path)
-  os.execute("rm -rf " .. path)
+  os.execute(REMOVE .. path)
   if not ok then error(message, 0) end
 end
 

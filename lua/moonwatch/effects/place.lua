@@ -1,10 +1,12 @@
 --- The place in the program that calls the library.
 -- SPDX-License-Identifier: MIT
 
-local folder = debug.getinfo(1, "S").source:match "^(.*[/\\])effects[/\\]"
+local folder = debug.getinfo(1, "S").source:match "^(.*)[/\\]effects[/\\]"
 
+-- On Windows, the path of one module may have both separators.
 local function is_ours(info)
-  return folder and info.source:sub(1, #folder) == folder
+  return folder and info.source:sub(1, #folder) == folder and
+    info.source:find("^[/\\]", #folder + 1)
 end
 
 --- Returns "file:line" of the nearest function of the program that calls the
