@@ -186,7 +186,7 @@ env:
 # of the caller that leads nowhere is not answered with a package.
 KHASH  = \#if !__has_include(<khash.h>)\n\#include <htslib/khash.h>\n\#endif\n
 given  = $(findstring command line,$(origin $(1)))$(findstring environment,$(origin $(1)))
-LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(LUA)'",lua5.4)
+LUA_PACKAGE = $(if $(call given,LUA)$(RUN),"!there is no Lua that runs: LUA='$(strip $(RUN) $(LUA))'",lua5.4)
 DEV_PACKAGE = $(if $(call given,LUA_INCDIR)$(call given,LUA)$(RUN),"!there is no lua.h in LUA_INCDIR='$(LUA_INCDIR)'",liblua5.4-dev)
 found  = $(BUILD_LUA) -e 'assert(package.searchpath([[$(1)]], package.path))'
 

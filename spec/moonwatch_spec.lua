@@ -6,17 +6,21 @@ local shell = require "spec.support.shell"
 local lua = os.getenv "LUA" or "lua5.4"
 
 -- Runs a program in a fresh process.  Returns what the program printed.
-local function run(program)
+local function run_alone(program)
   local output
   shell.with_directory(function(path)
     local file = assert(io.open(path .. "/program.lua", "w"))
-    file:write("local mw = require 'moonwatch'\n", program)
+    file:write(program)
     file:close()
     local ok
     output, ok = shell.run("%s %s/program.lua", lua, path)
     assert.is_true(ok, output)
   end)
   return output
+end
+
+local function run(program)
+  return run_alone("local mw = require 'moonwatch'\n" .. program)
 end
 
 describe("the library", function()
@@ -77,7 +81,7 @@ describe("the library", function()
 
   it("takes at most 150 KB of Lua's memory for watches and transactions",
     function()
-      local output = shell.run("%s -e '%s'", lua, [[
+      local output = run_alone [[
         collectgarbage() collectgarbage()
         local before = collectgarbage "count"
         local mw = require "moonwatch"
@@ -86,7 +90,7 @@ describe("the library", function()
         local ok, fx = mw.transaction(function() object.x = 2 end)
         assert(ok and #fx == 1 and handle)
         collectgarbage() collectgarbage()
-        print(collectgarbage "count" - before)]])
+        print(collectgarbage "count" - before)]]
       assert.is_true(tonumber(output) < 150, output)
     end)
 
