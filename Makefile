@@ -54,8 +54,9 @@ TESTS   = $(BUILD)/test/engine$(EXE) $(BUILD)/test/faults$(EXE) \
 export LUA_PATH  = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(CURDIR)/command/?.lua;;$(SHARE)/?.lua;$(SHARE)/?/init.lua
 export LUA_CPATH = $(CURDIR)/$(BUILD)/?.$(SO);;
 export PWD       = $(CURDIR)
-export BUILD CC LUAROCKS RUN EXE SO LUA_INCDIR LUA_LIB
-RUN_LUA          = $(strip $(RUN) $(if $(STATIC),$(CURDIR)/$(PROGRAM),$(LUA)))
+export BUILD CC LUAROCKS RUN EXE SO STATIC LUA_INCDIR LUA_LIB
+RUN_LUA          = $(strip $(RUN) $(if $(STATIC),$(CURDIR)/$(PROGRAM) $(VALUES),$(LUA)))
+VALUES           = LUA_PATH='$(LUA_PATH)' PWD='$(PWD)' BUILD='$(BUILD)' SO='$(SO)'
 
 all: build-deps $(if $(STATIC),$(PROGRAM),$(CORE))
 

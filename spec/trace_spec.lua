@@ -16,7 +16,7 @@ local function write(trace, format)
   shell.with_directory(function(path)
     assert.is_true(trace:write(path .. "/out", format))
     text = text_of(path .. "/out")
-    assert.equal("out\n", (shell.run("ls -a %s | grep out", path)))
+    assert.equal("out\n", shell.files(path))
   end)
   return text
 end
@@ -708,7 +708,7 @@ describe("a trace that is written", function()
       file:close()
       assert.is_true(trace:write(place))
       assert.is_not_nil(json.decode(text_of(place)).traceEvents)
-      assert.equal("trace.json\n", (shell.run("ls %s", path)))
+      assert.equal("trace.json\n", shell.files(path))
     end)
   end)
 

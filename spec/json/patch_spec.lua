@@ -573,13 +573,14 @@ describe("a list that a patch changes", function()
   it("needs no address that begins with 0x", function()
     local path = package.searchpath("moonwatch.json.rope", package.path)
     local format = string.format
-    finally(function() string.format = format end)
+    local function set(f) rawset(string, "format", f) end
+    finally(function() set(format) end)
     for _, address in ipairs { "0x5581f0a2", "000000000067E310", "?" } do
-      string.format = function() return address end
+      set(function() return address end)
       local rope = dofile(path)({ 1, 2, 3 }, 3)
       rope:insert(2, 9)
       rope:remove(1)
-      string.format = format
+      set(format)
       local n = 0
       rope:pieces(function(_, _, count) n = n + count end)
       assert.equal(3, n)

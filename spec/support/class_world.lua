@@ -288,6 +288,8 @@ local function new_random(state)
   end
 end
 
+local ADDRESS = "0[0x]%x%x%x%x+" -- on Windows with zeros instead of 0x
+
 function World:say(...)
   local words = table.pack(...)
   for i = 1, words.n do words[i] = self:word(words[i]) end
@@ -298,7 +300,7 @@ end
 function World:word(value)
   if self.numbers[value] then return "#" .. self.numbers[value] end
   local kind = math.type(value) or type(value)
-  if kind == "string" then return (value:gsub("0x%x+", "address")) end
+  if kind == "string" then return (value:gsub(ADDRESS, "address")) end
   if kind == "table" or kind == "function" or kind == "userdata" then
     return kind
   end
@@ -318,7 +320,7 @@ function World:style_of(object) return self.styles[object] end
 function World:message(err)
   if type(err) ~= "string" then return self:word(err) end
   err = err:match "^(.-)\nstack traceback:" or err
-  return (err:gsub("^[%w_./]+:%d+: ", ""):gsub("0x%x+", "address"))
+  return (err:gsub("^[%w_./\\]+:%d+: ", ""):gsub(ADDRESS, "address"))
 end
 
 -- Says what f(...) returns or raises.

@@ -29,6 +29,17 @@ static int getenv_here(lua_State *L) {
   return 1;
 }
 
+/* Puts the text on the top into package.path, as LUA_PATH: ";;" stands for the
+** path that is there. */
+static void set_path(lua_State *L) {
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "path");
+  lua_pushfstring(L, ";%s;", lua_tostring(L, -1));
+  luaL_gsub(L, lua_tostring(L, -4), ";;", lua_tostring(L, -1));
+  lua_setfield(L, -4, "path");
+  lua_pop(L, 4);
+}
+
 /* Takes names and values from the arguments.  Returns how many there are. */
 static int read_environment(lua_State *L, int argc, char **argv) {
   int i;
@@ -44,9 +55,8 @@ static int read_environment(lua_State *L, int argc, char **argv) {
   lua_pushvalue(L, -2);
   lua_pushcclosure(L, getenv_here, 1);
   lua_setfield(L, -2, "getenv");
-  lua_getglobal(L, "package");
-  lua_getfield(L, -3, "LUA_PATH");
-  lua_setfield(L, -2, "path");
+  lua_pop(L, 1);
+  if (lua_getfield(L, -1, "LUA_PATH") == LUA_TSTRING) set_path(L);
   return i - 1;
 }
 

@@ -2,7 +2,9 @@
 
 local shell = {}
 
-local REMOVE = package.config:sub(1, 1) == "/" and "rm -rf " or "rmdir /s /q "
+local is_unix = package.config:sub(1, 1) == "/"
+local LIST = is_unix and "ls -A " or "dir /b "
+local REMOVE = is_unix and "rm -rf " or "rmdir /s /q "
 
 -- Returns the output of a command, whether its status was 0, and the status.
 function shell.run(command, ...)
@@ -10,6 +12,11 @@ function shell.run(command, ...)
   local output = pipe:read "a"
   local ok, _, status = pipe:close()
   return output, ok or false, status
+end
+
+-- Returns the names of the files in a directory, each on a line.
+function shell.files(path)
+  return (shell.run("%s%s", LIST, path):gsub("\r", ""))
 end
 
 -- Calls `f` with the path of a new empty directory, and removes the directory.

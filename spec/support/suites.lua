@@ -2,7 +2,7 @@
 
 local build = os.getenv "BUILD"
 local run, exe = os.getenv "RUN", os.getenv "EXE"
-local busted = os.getenv "LUA" .. " spec/support/busted.lua --ignore-lua " ..
+local busted = " spec/support/busted.lua --ignore-lua " ..
   "--output=%s/spec/support/count.lua%s"
 
 -- The sanitizer must be loaded before a plain Lua loads a library that needs
@@ -17,9 +17,14 @@ local function preload()
     " ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=0 "
 end
 
+-- A program with all inside takes values as arguments, where the platform gives
+-- a program no environment.
+local is_static = (os.getenv "STATIC" or "") ~= ""
+
 local function specs(mode, more)
-  return preload() .. "MOONWATCH_GC=" .. mode .. " " ..
-    busted:format(os.getenv "PWD", more)
+  local value = "MOONWATCH_GC=" .. mode .. " "
+  return preload() .. value .. os.getenv "LUA" ..
+    (is_static and " " .. value or "") .. busted:format(os.getenv "PWD", more)
 end
 
 -- Collections take long where many specs have run, and where specs are apart
