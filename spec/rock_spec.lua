@@ -9,6 +9,9 @@ local function files_of(path)
 end
 
 local function make(path, more)
+  if (os.getenv "RUN" or "") ~= "" then
+    pending "LuaRocks makes rocks for this machine only"
+  end
   assert(os.execute("mkdir -p " .. path .. "/source && " ..
     "cp -R .ci LICENSE Makefile command engine lua rockspec types " .. path ..
       "/source"))

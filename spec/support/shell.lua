@@ -14,8 +14,10 @@ function shell.run(command, ...)
   return output, ok or false, status
 end
 
--- Returns the names of the files in a directory, each on a line.
+-- Returns the names of the files in a directory, each on a line; or nil on a
+-- platform that runs no commands.
 function shell.files(path)
+  if not pcall(io.popen, "") then return nil end
   return (shell.run("%s%s", LIST, path):gsub("\r", ""))
 end
 
