@@ -90,4 +90,5 @@ return {
   row("... by hand, so that each long name is made", "nested_names", 1000),
   row("a chain of n objects entered, a link", "chain_of_objects"),
   row("... of plain tables", "chain_of_tables"),
+  row("one more example, n values are kept", "keep"),
 }

@@ -700,6 +700,17 @@ function growth.chain_of_objects(n) return chained(n) end
 
 function growth.chain_of_tables(n) return chained(n, true) end
 
+-- Dynamism --------------------------------------------------------------
+
+-- An example with a value that comes before all that are kept.
+function growth.keep(n)
+  local report = mw.dynamism({}, { keep = n })
+  for i = 0, n do report:add { x = n - i } end
+  return function()
+    for i = 1, WRITES do report:add { x = -i } end
+  end, WRITES
+end
+
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

@@ -284,6 +284,12 @@ static int take(lua_State *L) {
   return 2;
 }
 
+/* empty_set(n) -> a table that gets n keys before Lua makes it anew */
+static int empty_set(lua_State *L) {
+  lua_createtable(L, 0, (int)lua_tointeger(L, 1));
+  return 1;
+}
+
 void mwb_open_tally(lua_State *L) {
   static const luaL_Reg functions[] = {{"tally", new_tally},
                                        {"tally_begin", begin},
@@ -293,6 +299,7 @@ void mwb_open_tally(lua_State *L) {
                                        {"tally_learn_from", learn_from},
                                        {"tally_learn_table", learn_table},
                                        {"tally_take", take},
+                                       {"empty_set", empty_set},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

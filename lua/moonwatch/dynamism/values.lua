@@ -12,13 +12,19 @@
 --               the least ones
 --     heap      then the values in `seen`: no value comes before those at twice
 --               its place and the next, so the first is the greatest
+--     room      then the number of values that may still come into `seen`: Lua
+--               makes a table without free places anew, so `seen` has as many
+--               free places as values at first, and is replaced when they are
+--               used up
 --     min, max  of numbers but NaN; of strings, of their lengths
 --
 -- The statistics do not depend on the order of observations, so two of them can
 -- be merged into those of all observations.
 
+local core = require "moonwatch.core"
 local path = require "moonwatch.path"
 
+local empty_set = core.private.empty_set
 local before = path.before
 local type = type
 
@@ -70,14 +76,25 @@ local function new_heap(seen)
   return heap
 end
 
+-- Returns the same set with as many free places as values.
+local function with_room(seen, size)
+  local set = empty_set(2 * size)
+  for value in next, seen do set[value] = true end
+  return set
+end
+
 -- Replaces the greatest value that is kept by a lesser one.
 local function replace(self, value)
   local heap = self.heap or new_heap(self.seen)
   self.heap, self.over = heap, true
   local last = heap[1]
   if last == nil or not before(value, last) then return end
+  if not self.room or self.room == 0 then
+    self.seen, self.room = with_room(self.seen, self.size), self.size
+  end
   self.seen[last] = nil
   self.seen[value] = true
+  self.room = self.room - 1
   sift(heap, 1, value)
 end
 
