@@ -511,10 +511,28 @@ describe("in coroutines", function()
 
   it("coroutine.close says what Lua's own says", function()
     misuse("(coroutine expected, got number)", coroutine.close, 1)
-    misuse("cannot close a running coroutine", coroutine.close,
-      (coroutine.running()))
+    misuse("cannot close ", coroutine.close, (coroutine.running()))
     assert.is_true(coroutine.close(coroutine.create(print)))
   end)
+
+  if _VERSION ~= "Lua 5.4" then
+    it("a coroutine that closes itself ends its transactions", function()
+      local obj, tx = mw.track { x = 0, y = 0 }, nil
+      local co = coroutine.create(function()
+        tx = mw.begin()
+        obj.x = 1
+        mw.transaction(function()
+          obj.y = 1
+          coroutine.close()
+        end)
+        obj.x = 2
+      end)
+      assert(coroutine.resume(co))
+      assert.equal("dead", coroutine.status(co))
+      assert.same({ 0, 0 }, { obj.x, obj.y })
+      assert.is_false(tx:is_open())
+    end)
+  end
 end)
 
 describe("misuse of transactions", function()

@@ -313,24 +313,33 @@ static int lose(lua_State *L) {
   return 0;
 }
 
+/* Takes back the open transactions of the coroutine at 1. */
+static void end_transactions(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  lua_pushvalue(L, 1);
+  t = pop_record(L, s);
+  if (t != NULL) mwb_end_coroutine(L, s, t, 1);
+}
+
 /* coroutine.close(co).  The coroutine is closed before its transactions end, so
-** what it does when it is closed is still part of them. */
+** what it does when it is closed is still part of them.  From 5.5 on, a
+** coroutine can close itself; then Lua's function does not return. */
 static int close_coroutine(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  lua_State *co = lua_tothread(L, 1);
   int suspended, status;
+  lua_State *co;
+  if (LUA_VERSION_NUM >= 505 && lua_isnone(L, 1)) lua_pushthread(L);
+  co = lua_tothread(L, 1);
   luaL_argexpected(L, co != NULL, 1, "coroutine");
   suspended = lua_status(co) == LUA_YIELD;
   lua_settop(L, 1);
+  if (LUA_VERSION_NUM >= 505 && co == L && L != s->main && s->engine != NULL)
+    end_transactions(L, s);
   lua_pushcfunction(L, s->close);
   lua_pushvalue(L, 1);
   status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  if (suspended && lua_status(co) != LUA_YIELD && s->engine != NULL) {
-    mwb_coroutine *t;
-    lua_pushvalue(L, 1);
-    t = pop_record(L, s);
-    if (t != NULL) mwb_end_coroutine(L, s, t, 1);
-  }
+  if (suspended && lua_status(co) != LUA_YIELD && s->engine != NULL)
+    end_transactions(L, s);
   if (status == LUA_OK) return lua_gettop(L) - 1;
   if (lua_type(L, -1) == LUA_TSTRING) {
     luaL_where(L, 1); /* the caller of Lua's own function is this one */
