@@ -308,6 +308,21 @@ end
     accepts(spec, pairs_of {})
   end)
 
+  it("takes a list for sizes only if it has all of them", function()
+    local function raises() error "closed" end
+    local function odd(sizes, class)
+      return { v = { shape = setmetatable(sizes, class) } }
+    end
+    local function one() return 1 end
+    for _, example in ipairs {
+      odd({ [7] = 1 }, { __len = one, __index = function() return {} end }),
+      odd({ nil, 1, [-1] = 5 }), odd({ 1 }, { __len = raises }),
+      odd({ 1, 2 }, { __len = one }), odd({ nil, 1 }, { __index = one }),
+    } do
+      accepts(mw.infer { example, example }, example)
+    end
+  end)
+
   it("compares a length that is no number as Lua does", function()
     local function yes() return true end
     local length = setmetatable({}, { __le = yes, __lt = yes })

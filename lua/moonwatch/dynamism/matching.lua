@@ -56,7 +56,8 @@ local function sizes_in(list)
     n = n + 1
     if math_type(key) ~= "integer" or not math_type(size) then return nil end
   end
-  return n == #list and list or nil
+  for i = 1, n do if list[i] == nil then return nil end end
+  return list
 end
 
 local fits
