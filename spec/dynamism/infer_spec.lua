@@ -318,6 +318,7 @@ end
       odd({ [7] = 1 }, { __len = one, __index = function() return {} end }),
       odd({ nil, 1, [-1] = 5 }), odd({ 1 }, { __len = raises }),
       odd({ 1, 2 }, { __len = one }), odd({ nil, 1 }, { __index = one }),
+      odd({ 1, 2 }, { __index = one }), -- an `ipairs` of it does not end
     } do
       accepts(mw.infer { example, example }, example)
     end
