@@ -290,14 +290,17 @@ static void chrome_begin_file(writer *w) {
   mwi_json_literal(
       &w->out,
       "{\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":"
-      "\"process_name\",\"args\":{\"name\":\"moonwatch\"}}");
+      "\"process_name\",\"cat\":\"__metadata\",\"args\":{\"name\":"
+      "\"moonwatch\"}}");
   w->follows = 1;
 }
 
 static void chrome_begin_thread(writer *w, uint32_t i) {
   w->current = &w->threads[i];
   put_head(w, 'M');
-  mwi_json_literal(&w->out, ",\"name\":\"thread_name\",\"args\":{\"name\":");
+  mwi_json_literal(&w->out,
+                   ",\"name\":\"thread_name\",\"cat\":\"__metadata\","
+                   "\"args\":{\"name\":");
   put_thread(w, w->current->number);
   mwi_json_literal(&w->out, "}}");
 }

@@ -63,6 +63,21 @@ describe("times", function()
     assert.equal(21, numbers)
   end)
 
+  it("have columns of characters, and cut none", function()
+    timed(("\u{E9}"):rep(50), "a_us")
+    timed("x" .. ("\u{E9}"):rep(39), "a_us")
+    timed(("\xE9"):rep(50), "a_us")
+    local text = mw.times("text", true)
+    assert.truthy(text:find("\n" .. ("\u{E9}"):rep(18) .. "..." ..
+      ("\u{E9}"):rep(19) .. "         1 "))
+    assert.truthy(text:find("\nx" .. ("\u{E9}"):rep(39) .. "         1 "))
+    assert.truthy(text:find("\n" .. ("\xE9"):rep(18) .. "..." ..
+      ("\xE9"):rep(19) .. "         1 "))
+    for line in mw.times():gmatch "[^\n]+" do
+      assert.is_true((utf8.len(line) or #line) <= 100)
+    end
+  end)
+
   it("are told as CSV", function()
     timed('say "a,b"', "a_us")
     assert.matches('^name,seconds\n"say ""a,b""",0%.%d+\n$', mw.times "csv")

@@ -58,10 +58,8 @@ describe("each event of a file", function()
     end, { sources = { "watch", "epoch", "transaction" } })
     local seen = {}
     for _, e in ipairs(events_of(trace)) do
-      if e.ph ~= "M" then
-        assert.is_string(e.cat)
-        seen[e.name] = e.cat
-      end
+      assert.is_string(e.cat)
+      if e.ph ~= "M" then seen[e.name] = e.cat end
     end
     assert.same({ scope = "scope", mine = "own", instant = "instant",
       counter = "counter", insert = "watch", advance = "epoch",

@@ -217,6 +217,7 @@ typedef struct source {
   FILE *file;
   size_t left;
   int begun;
+  int spent; /* was the budget spent in no line? */
   char piece[PIECE];
 } source;
 
@@ -273,27 +274,30 @@ static int load_job(lua_State *L) {
   int status = (from->path != NULL) ? load_opened(L, from, name)
                                     : lua_load(L, read_piece, from, name, "t");
   if (status != LUA_OK || b->spent) mwb_safe_message(L, status);
+  from->spent = b->spent && b->place.line == 0;
   lua_pushboolean(L, status == LUA_OK && !b->spent);
   lua_insert(L, -2);
   return 2;
 }
 
-/* Remembers the name of a chunk as messages show the name. */
-static void add_chunk(lua_State *L, mwb_box *box, const char *name) {
+/* Remembers the name of a chunk as messages show the name, and returns that. */
+static const char *add_chunk(lua_State *L, mwb_box *box, const char *name) {
   lua_Debug ar;
   unsigned i;
   if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK) lua_error(L);
   lua_getinfo(L, ">S", &ar);
   for (i = 0; i < MWB_CHUNKS && i < box->n_chunks; i++)
-    if (strcmp(box->chunks[i], ar.short_src) == 0) return;
-  strcpy(box->chunks[box->n_chunks++ % MWB_CHUNKS], ar.short_src);
+    if (strcmp(box->chunks[i], ar.short_src) == 0) return box->chunks[i];
+  i = box->n_chunks++ % MWB_CHUNKS;
+  return strcpy(box->chunks[i], ar.short_src);
 }
 
 /* Loads the source, whose chunk has the name on the top.  Returns the function,
 ** or nil and a text. */
 static int load(lua_State *L, mwb_state *s, source *from) {
   int name = lua_gettop(L);
-  add_chunk(L, (mwb_box *)lua_touserdata(L, 1), lua_tostring(L, name));
+  const char *chunk =
+      add_chunk(L, (mwb_box *)lua_touserdata(L, 1), lua_tostring(L, name));
   if (mwb_refuse_finaliser(L)) {
     lua_pushnil(L);
     lua_insert(L, -2);
@@ -303,8 +307,10 @@ static int load(lua_State *L, mwb_state *s, source *from) {
   lua_pushvalue(L, name);
   mwb_run_in_box(L, s, 1, load_job, 2);
   if (!lua_toboolean(L, -2)) {
+    if (from->spent && from->path == NULL)
+      lua_pushfstring(L, "%s: %s", chunk, lua_tostring(L, -1));
     lua_pushnil(L);
-    lua_replace(L, -3);
+    lua_insert(L, -2);
     return 2;
   }
   lua_getiuservalue(L, 1, MWB_WORLD);

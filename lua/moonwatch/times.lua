@@ -119,12 +119,19 @@ local WIDTH = 100 -- of text
 local NAME = 40
 
 -- Returns the name as a column of text: the begin and the end of a long one.
+-- Counts characters, or bytes if the name is not UTF-8.
 local function column(name)
   name = plain(name)
-  if #name > NAME then
-    name = name:sub(1, NAME // 2 - 2) .. "..." .. name:sub(1 - NAME // 2)
+  local offset, n = utf8.offset, utf8.len(name)
+  if not n then
+    n, offset = #name, function(_, i) return i > 0 and i or #name + 1 + i end
   end
-  return ("%-" .. NAME .. "s"):format(name)
+  if n > NAME then
+    name = name:sub(1, offset(name, NAME // 2 - 1) - 1) .. "..." ..
+      name:sub(offset(name, 1 - NAME // 2))
+    n = NAME
+  end
+  return name .. (" "):rep(NAME - n)
 end
 
 local LINE = "%s %9s %14s %14s %14s"
@@ -132,14 +139,14 @@ local LINE = "%s %9s %14s %14s %14s"
 -- Adds lines with the durations of a name, in each as many as there is room
 -- for.
 local function list_durations(lines, name, its)
-  local line = column(name)
+  local line, width = column(name), NAME
   for _, duration in ipairs(durations(its)) do
     local text = (" %14s"):format(fixed(duration))
-    if #line + #text > WIDTH then
+    if width + #text > WIDTH then
       lines[#lines + 1] = line
-      line = (" "):rep(NAME)
+      line, width = (" "):rep(NAME), NAME
     end
-    line = line .. text
+    line, width = line .. text, width + #text
   end
   lines[#lines + 1] = line
 end

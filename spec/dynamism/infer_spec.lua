@@ -270,6 +270,7 @@ end
         return #mw.infer({ top }):to_lua()
       end
       assert.is_true(size(400) < 5 * size(100))
+      assert.is_true(size(400) - size(300) < 70000)
     end)
 
   it("takes what raises when it is read for what is like no value", function()
@@ -290,6 +291,45 @@ end
     spec = mw.infer { { w = 3 }, { w = 3 }, { w = closed } }
     accepts(spec, { w = 2 })
     accepts(spec, { w = closed })
+  end)
+
+  it("finds an unknown field before the class raises", function()
+    local function pairs_of(fields)
+      return setmetatable({ a = 1 }, { __pairs = function()
+        return function(_, key)
+          local after = next(fields, key)
+          return after or error "closed"
+        end
+      end })
+    end
+    local spec = mw.infer({ { a = 1 } }, { exact = true })
+    refuses(spec, "L", pairs_of { b = 1 })
+    accepts(spec, pairs_of { a = 1 })
+    accepts(spec, pairs_of {})
+  end)
+
+  it("takes a list for sizes only if it has all of them", function()
+    local function raises() error "closed" end
+    local function odd(sizes, class)
+      return { v = { shape = setmetatable(sizes, class) } }
+    end
+    local function one() return 1 end
+    for _, example in ipairs {
+      odd({ [7] = 1 }, { __len = one, __index = function() return {} end }),
+      odd({ nil, 1, [-1] = 5 }), odd({ 1 }, { __len = raises }),
+      odd({ 1, 2 }, { __len = one }), odd({ nil, 1 }, { __index = one }),
+      odd({ 1, 2 }, { __index = one }), -- an `ipairs` of it does not end
+    } do
+      accepts(mw.infer { example, example }, example)
+    end
+  end)
+
+  it("compares a length that is no number as Lua does", function()
+    local function yes() return true end
+    local length = setmetatable({}, { __le = yes, __lt = yes })
+    local odd = setmetatable({ 1, 1 }, { __len = function() return length end })
+    accepts(mw.infer { { 1, 1 }, { 1, 1, 1 } }, odd)
+    refuses(mw.infer { { 1, 1 }, { 1, 1 } }, "L", odd)
   end)
 
   it("lets any float be where nothing is sure yet", function()

@@ -123,4 +123,34 @@ describe("an error from outside", function()
       assert.same({ nothing, error }, { Class.update, Class.draw })
     until not fired
   end)
+
+  it("leaves what was not cancelled to the next call", function()
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local Class = { update = nothing, draw = error }
+      local h <close> = mw.hierarchy()
+      local other = h:instrument(Class, { "draw" })
+      local handle = h:instrument(Class, { "update", "draw" })
+      fired = interrupted(n, handle.cancel, handle)
+      if n % 2 == 0 then handle:cancel() else h:close() end
+      assert.equal(nothing, Class.update)
+      if n % 2 == 0 then other:cancel() end
+      assert.equal(error, Class.draw)
+    until not fired
+  end)
+
+  it("leaves no hook that is called after its end", function()
+    local n, fired = 0
+    repeat
+      n = n + 1
+      local heard = 0
+      local h <close> = mw.hierarchy()
+      local handle = h:on { enter = function() heard = heard + 1 end }
+      fired = interrupted(n, handle.cancel, handle)
+      handle:cancel()
+      h:scope({}):close()
+      assert.equal(0, heard)
+    until not fired
+  end)
 end)

@@ -68,6 +68,19 @@ describe("a box", function()
     end
   end)
 
+  it("names the chunk whose text spends the budget", function()
+    local text = "return {" .. ("{}, "):rep(20000) .. "}"
+    for what, limits in pairs {
+      instructions = { name = "mod", instructions = 1000 },
+      memory = { name = "mod", memory = 100000, instructions = MANY },
+    } do
+      local spent = ": the sandbox's budget of " .. what .. " is spent"
+      local box = mw.sandbox(limits)
+      assert.same({ nil, "mod" .. spent }, { box:load(text) })
+      assert.same({ nil, "a/b.lua" .. spent }, { box:load(text, "@a/b.lua") })
+    end
+  end)
+
   it("names its own line when a function of the program's is cut", function()
     local function endless() while true do end end
     local box = mw.sandbox { name = "mod", env = { endless = endless } }
@@ -82,7 +95,8 @@ describe("a box", function()
     local spent = "the sandbox's budget of instructions is spent"
     local box = mw.sandbox { instructions = 1 }
     assert.same({ false, spent }, { box:call(print) })
-    assert.same({ nil, spent }, { box:load "return 1" })
+    assert.same({ nil, '[string "return 1"]: ' .. spent },
+      { box:load "return 1" })
     assert.is_false((mw.sandbox { memory = 1 }:call(function() return {} end)))
   end)
 

@@ -11,7 +11,7 @@ local literal = require "moonwatch.literal"
 local matching = require "moonwatch.dynamism.matching"
 local path = require "moonwatch.path"
 
-local DEPTH = 50 -- of blocks in a function
+local DEPTH = 16 -- of blocks in a function, which are indented
 
 local Writer = {}
 Writer.__index = Writer

@@ -22,7 +22,12 @@ end
 
 local function index(t, key) return t[key] end
 
-local function length(t) return #t end
+-- As the source of a guard compares.
+local function has_length(t, low, high)
+  local n = #t
+  if low == high then return n == low end
+  return n >= low and n <= high
+end
 
 local function gather(t)
   local held = {}
@@ -51,7 +56,8 @@ local function sizes_in(list)
     n = n + 1
     if math_type(key) ~= "integer" or not math_type(size) then return nil end
   end
-  return n == #list and list or nil
+  for i = 1, n do if list[i] == nil then return nil end end
+  return list
 end
 
 local fits
@@ -80,18 +86,23 @@ function fits(place, value, kind, sizes)
   end
   if kind == "shaped" then return has_shape(limits, sizes) end
   if limits.length then
-    local ok, n = try(length, value)
-    return ok and math_type(n) ~= nil and n >= limits.length.min and
-      n <= limits.length.max
+    local ok, has = try(has_length, value, limits.length.min, limits.length.max)
+    return ok and has
   end
   return true
 end
 
-local function has_others(known, value)
-  for key in next, contents(value) do
+local function find_other(known, value)
+  for key in pairs(value) do
     if not known[key] then return true end
   end
   return false
+end
+
+-- An unknown field counts if it is found before the class raises.
+local function has_others(known, value)
+  local ok, found = try(find_other, known, value)
+  return ok and found
 end
 
 local function match(places, shape, null, open)

@@ -58,13 +58,17 @@ end
 -- Returns the plain array of a list of sizes; nil if the value is no such list.
 local function sizes(list)
   if type(list) ~= "table" then return nil end
+  local copy = metatable(list) ~= nil and {} or nil
   list = raw(list)
   local n = 0
   for key, size in next, list do
     n = n + 1
     if math_type(key) ~= "integer" or not math_type(size) then return nil end
+    if copy then copy[key] = size end
   end
-  return n == #list and list or nil
+  list = copy or list
+  for i = 1, n do if list[i] == nil then return nil end end
+  return list
 end
 
 --- Returns the sizes of a table or userdata, an array of numbers that must not

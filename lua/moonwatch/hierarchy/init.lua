@@ -149,16 +149,18 @@ end
 
 local Handle, handle_of, new = check.class "handle"
 
+-- What an error from outside interrupts, a further call finishes: the hierarchy
+-- forgets the handle last.
 local function cancel(self)
-  if self.cancelled then return end
+  local its = self.its
+  if not its.handles[self] then return end
   self.cancelled = true
   for _, layer in ipairs(self.layers) do layer:cancel() end
-  local its = self.its
-  its.handles[self] = nil
   for i, hook in ipairs(its.hooks) do
     if hook == self then table.remove(its.hooks, i) end
   end
   if not its.closed then update(its) end
+  its.handles[self] = nil
 end
 
 function Handle:cancel()

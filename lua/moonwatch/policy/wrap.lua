@@ -101,9 +101,9 @@ function Layer:cancel()
     restore(self.holder, self.name, patch)
     patches[self.holder][self.name] = nil
   end
-  self.cancelled = true
   if place then table.remove(patch.layers, place) end
   compose(patch)
+  self.cancelled = true
 end
 
 Layer.__close = Layer.cancel
