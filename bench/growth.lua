@@ -91,4 +91,5 @@ return {
   row("a chain of n objects entered, a link", "chain_of_objects"),
   row("... of plain tables", "chain_of_tables"),
   row("one more example, n values are kept", "keep"),
+  row("a chain of n by objects as keys, restored, each", "key_chain", 10000),
 }

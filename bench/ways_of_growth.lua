@@ -711,6 +711,19 @@ function growth.keep(n)
   end, WRITES
 end
 
+-- Snapshots -------------------------------------------------------------
+
+-- A live root gets the bytes of a chain: each object has the next as the value
+-- of a field of which the object is the key.
+function growth.key_chain(n)
+  local root, units = { after = {} }, {}
+  for i = 1, n do units[i] = { i } end
+  root.first = units[1]
+  for i = 2, n do root.after[units[i - 1]] = units[i] end
+  local bytes = mw.snapshot(root)
+  return function() mw.restore(bytes, { into = root }) end, n
+end
+
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

@@ -441,12 +441,9 @@ describe("a restored root", function()
     for i = 1, 4000 do units[i] = { i } end
     w.first = units[1]
     for i = 2, #units do w.after[units[i - 1]] = units[i] end
-    local start = os.clock()
     local before = mw.snapshot(w)
     for i = 1, #units do units[i][1] = -i end
     mw.restore(before, { into = w })
-    local taken = os.clock() - start
-    assert.is_true(taken < 1, taken)
     local unit = w.first
     for i = 1, #units do
       assert.equal(units[i], unit)
