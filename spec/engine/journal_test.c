@@ -130,6 +130,16 @@ static void begin(mw_engine *e) {
     mw_object_identify(e, host.field[i], &host.handles[i]);
 }
 
+/* The owners do not number their values: entries have the keys. */
+static void begin_unnumbered(mw_engine *e) {
+  mw_host its;
+  begin(e);
+  its = e->watch.host;
+  its.field = NULL;
+  its.hand = NULL;
+  mw_host_set(e, &its);
+}
+
 /* {======================================================
 ** Single owners
 ** ======================================================= */
@@ -203,17 +213,12 @@ static mw_entry texts(int64_t key, int64_t old, int64_t now) {
 }
 
 static void keeps_strings(mw_engine *e, heap *h) {
-  mw_host its;
   mw_owner one, two;
   mw_entry entry;
   int i, mixed;
   (void)h;
   for (mixed = 0; mixed < 2; mixed++) {
-    begin(e);
-    its = e->watch.host;
-    its.field = NULL;
-    its.hand = NULL;
-    mw_host_set(e, &its);
+    begin_unnumbered(e);
     one = mw_owner_begin(e, 0, 0);
     entry = texts(1, 2, 3);
     mw_journal_append(e, one, &entry, NULL, NULL);
@@ -269,16 +274,11 @@ static void gives_old_values_on(mw_engine *e, heap *h) {
 }
 
 static void gives_old_strings_on(mw_engine *e, heap *h) {
-  mw_host its;
   mw_owner one, two;
   mw_entry entry;
   int i;
   (void)h;
-  begin(e);
-  its = e->watch.host;
-  its.field = NULL;
-  its.hand = NULL;
-  mw_host_set(e, &its);
+  begin_unnumbered(e);
   one = mw_owner_begin(e, 0, 0);
   two = mw_owner_begin(e, 0, 0);
   entry = texts(1, 2, 3);
