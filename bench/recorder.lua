@@ -19,7 +19,7 @@ return {
   row("... that keeps the place", "placed", 3),
   { name = "longest step of the collector", measure = "pause_recorded",
     against = "without a recorder", base = "none", ours = "recorder",
-    apart = true, unit = "ms", aim = 1.1 },
+    unit = "ms", aim = 1.1 },
   why("who wrote a field last", "why_there"),
   why("... when the ring has lost the entry", "why_kept"),
 }
