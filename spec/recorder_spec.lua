@@ -506,7 +506,7 @@ describe("the place of an entry", function()
         for entry in recorder:entries() do print(entry.where) end
       ]]
       file:close()
-      local output = shell.run("%s %s/a.lua", os.getenv "LUA" or "lua", path)
+      local output = shell.run("%s %s/a.lua", os.getenv "LUA" or "lua5.4", path)
       assert.equal(path .. "/a.lua:10 " .. path .. "/a.lua:12 ",
         (output:gsub("\n", " ")))
     end)
@@ -677,6 +677,23 @@ describe("a run of a history", function()
     end)()
     assert.same({ "plain", "tables", "inner" }, history:labels())
     assert.equal("inner", history:undo())
+  end)
+
+  it("has the label when the run is undone and done again, too", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder()
+    for _, history in ipairs { mw.history(), mw.history { limit = 1 } } do
+      history:run("plain", function() t.x = 1 end)
+      history:run("tables", function() t.x, t.y = {}, {} end)
+      for _, way in ipairs { "undo", "redo" } do
+        t.z = way
+        history[way](history)
+        for e in r:entries(r:why(t, "z").seq + 1) do
+          assert.equal("tables", e.transaction)
+        end
+        assert.is_not_nil(r:why(t, "x").because)
+      end
+    end
   end)
 end)
 

@@ -385,8 +385,8 @@ local function register_travel(self, number, by)
   end)
 end
 
--- The writes of an undo or a redo are made.
-local function arrive(history, by, _, nested)
+-- The writes of an undo (`by` is -1) or a redo (1) are made.
+local function arrive(history, by, nested)
   local self = open(history)
   local number = by < 0 and self[AT] or self[AT] + 1
   if nested then register_travel(self, number, by) end
@@ -394,16 +394,21 @@ local function arrive(history, by, _, nested)
   self[AT] = self[AT] + by
 end
 
+-- The transaction of the writes has the step's label.
+local function undone(history, _, _, nested) arrive(history, -1, nested) end
+
+local function redone(history, _, _, nested) arrive(history, 1, nested) end
+
 -- Undoes (by -1) or does again (by 1) the step `number`.
 local function travel(history, number, by)
   local self = open(history)
   local at = self[AT]
   local label, direction = self[NAMES][number], by < 0 and "undo" or "redo"
   local fx = stroke.effects(self[STEPS][number])
-  local done, problem, entry = recorded.travel(fx, by, self.on_conflict, arrive,
-    history, by)
+  local done, problem, entry = recorded.travel(fx, by, self.on_conflict,
+    by < 0 and undone or redone, history, label)
   if not done then return nil, problem, entry end
-  if self[AT] == at then arrive(history, by, done, in_transaction()) end
+  if self[AT] == at then arrive(history, by, in_transaction()) end
   tell(self, done, label, direction)
   recorded.raise(problem)
   return label
