@@ -487,6 +487,24 @@ describe("delivery", function()
 end)
 
 describe("the place of an entry", function()
+  it("keeps no function that wrote, and nothing that the function has", function()
+    local t, found = mw.track {}, setmetatable({}, { __mode = "k" })
+    local r <close> = mw.recorder { where = true }
+    for i = 1, 3 do
+      local big = {}
+      local function write() t.x = i + #big end
+      found[big] = true
+      if i < 3 then write() else mw.transaction(write) end
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(next(found))
+    local places = {}
+    for e in r:entries() do places[#places + 1] = e.where end
+    assert.equal(3, #places)
+    assert.equal(places[1], places[3])
+  end)
+
   it("is the program's, whatever of the library was used before", function()
     shell.with_directory(function(path)
       local file <close> = assert(io.open(path .. "/a.lua", "w"))

@@ -74,12 +74,17 @@ typedef struct mwb_context {
   uint32_t id, number;
 } mwb_context;
 
-/* A place in the program that a table of held values has. */
+/* A place in the program, and its number in the held values with that id.  What
+** writes is known by file and line: a program may make a function for each
+** write, and a function that was kept would keep its upvalues. */
 typedef struct mwb_call_site {
-  const void *f; /* the function, which the table holds, too */
-  int line;
+  const char *text; /* "file:line", which MWB_SITES holds */
+  size_t file;      /* length of the file's name */
+  int line;         /* 0: there is no place yet */
   uint32_t id, number;
 } mwb_call_site;
+
+#define MWB_SITES_KNOWN 256
 
 /* The number, in a page, of a context of a transaction: see delivery.c. */
 typedef struct mwb_taken {
@@ -189,7 +194,7 @@ enum {
   MWB_PATHS,      /* the function that returns the paths of hierarchies, */
   MWB_WRITERS,    /* what last writers hold: see writers.c */
   MWB_STOCK,      /* tables for pages and contexts, */
-  MWB_SITES,      /* function -> line -> place, weakly held */
+  MWB_SITES,      /* the texts of the places in `sites`, */
   MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
   MWB_READER,     /* a reader, */
@@ -246,8 +251,8 @@ typedef struct mwb_state {
   uint64_t orders; /* the number of transactions and batches that have begun */
   int lost;        /* may there be lost transactions to take back? */
   int looking;     /* does the next collection look for lost handles? */
-  mwb_known known[64];         /* cache: strings that a table holds */
-  mwb_call_site sites[64];     /* cache: places that a table holds */
+  mwb_known known[64];                  /* cache: strings that a table holds */
+  mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
   mwb_coroutine *readers;      /* has the held values of the last page, */
   int readers_place;           /* in the registry */

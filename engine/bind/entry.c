@@ -152,57 +152,39 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
-/* make_place(state, debug information, function) -> the text "file:line", which
-** is known from now on */
+/* Is the site's place that of the function? */
+static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
+  return site->line == ar->currentline &&
+         strncmp(site->text, ar->short_src, site->file) == 0 &&
+         ar->short_src[site->file] == '\0';
+}
+
+/* make_place(state, debug information, site): the site gets the place */
 static int make_place(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
   const lua_Debug *ar = (const lua_Debug *)lua_touserdata(L, 2);
+  mwb_call_site *site = (mwb_call_site *)lua_touserdata(L, 3);
+  const char *text =
+      lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
   mwb_push(L, s, MWB_SITES);
-  lua_pushvalue(L, 3);
-  if (lua_rawget(L, 4) != LUA_TTABLE) {
-    lua_newtable(L);
-    lua_pushvalue(L, 3);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, 4);
-  }
-  lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
-  lua_rawseti(L, -2, ar->currentline);
-  return 0;
-}
-
-/* Pushes the place of the function on the top, if it is known. */
-static int push_known_place(lua_State *L, const mwb_state *s, int line) {
-  int f = lua_gettop(L);
-  mwb_push(L, s, MWB_SITES);
-  lua_pushvalue(L, f);
-  if (lua_rawget(L, -2) == LUA_TTABLE &&
-      lua_rawgeti(L, -1, line) == LUA_TSTRING) {
-    lua_replace(L, f + 1);
-    lua_settop(L, f + 1);
-    return 1;
-  }
-  lua_settop(L, f);
-  return 0;
-}
-
-/* Holds a place in the table of held values, and the function on the top, so
-** that no other function gets its address; pops the function.  Places are known
-** by function and line. */
-static uint32_t hold_place(lua_State *L, mwb_state *s, mwb_held *held,
-                           lua_Debug *ar, mwb_call_site *site) {
-  int f = lua_gettop(L);
-  site->f = lua_topointer(L, f);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, site - s->sites + 1);
+  site->text = text;
+  site->file = strlen(ar->short_src);
   site->line = ar->currentline;
   site->id = 0;
-  if (!push_known_place(L, s, ar->currentline)) {
-    lua_pushvalue(L, f);
-    mwb_without_finalisers(L, s, make_place, ar);
-    if (!push_known_place(L, s, ar->currentline)) lua_pushnil(L);
+  return 0;
+}
+
+static uint32_t hold_site(lua_State *L, mwb_state *s, mwb_held *held,
+                          mwb_call_site *site) {
+  if (site->id != held->id) {
+    mwb_push(L, s, MWB_SITES);
+    lua_rawgeti(L, -1, site - s->sites + 1);
+    site->number = mwb_hold_value(L, held, 0, lua_gettop(L));
+    site->id = held->id;
+    lua_pop(L, 2);
   }
-  site->number = mwb_hold_value(L, held, 0, f + 1);
-  mwb_hold_value(L, held, 0, f);
-  site->id = held->id;
-  lua_settop(L, f - 1);
   return site->number;
 }
 
@@ -212,18 +194,16 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
   luaL_checkstack(L, LUA_MINSTACK, "cannot note");
   for (level = 0; lua_getstack(L, level, &ar); level++) {
     mwb_call_site *site;
-    const void *f;
-    lua_getinfo(L, "lf", &ar);
-    f = lua_topointer(L, -1);
-    site = &s->sites[(((uintptr_t)f >> 4) + (unsigned)ar.currentline) % 64];
-    if (site->f == f && site->line == ar.currentline && site->id == held->id) {
-      lua_pop(L, 1);
-      return site->number;
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline <= 0) continue;
+    site = &s->sites[(((uintptr_t)ar.source >> 4) + (unsigned)ar.currentline) %
+                     MWB_SITES_KNOWN];
+    if (!is_site(site, &ar)) {
+      if (is_ours(L, &ar)) continue;
+      lua_pushlightuserdata(L, site);
+      mwb_without_finalisers(L, s, make_place, &ar);
     }
-    if (ar.currentline > 0) lua_getinfo(L, "S", &ar);
-    if (ar.currentline > 0 && !is_ours(L, &ar))
-      return hold_place(L, s, held, &ar, site);
-    lua_pop(L, 1);
+    return hold_site(L, s, held, site);
   }
   return 0;
 }
@@ -385,6 +365,7 @@ void mwb_open_entries(lua_State *L) {
                                        {"note", append_write},
                                        {"note_call", append_call},
                                        {NULL, NULL}};
-  mwb_new_ephemeron(L, MWB_SITES);
+  lua_newtable(L);
+  mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);
 }
