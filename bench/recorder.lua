@@ -22,4 +22,5 @@ return {
     unit = "ms", aim = 1.1 },
   why("who wrote a field last", "why_there"),
   why("... when the ring has lost the entry", "why_kept"),
+  why("... when 65,000 were taken back since", "why_taken"),
 }

@@ -6,8 +6,11 @@
 --
 --     entries   e1  e2  e3  ...
 --     at        17  17  25  ...
---     numbers   ..  ..  ..  ...   as causes: see `private.caused_by`
---               FIRST       LAST
+--               first       last
+--
+-- The last place of each field, the entries by their numbers as causes, and the
+-- numbers by entries are known, so that nobody looks through the queue.  An entry
+-- has two numbers in one: its own (the upper 32 bits), and that of its cause.
 --
 -- The core counts the entries that are taken back.  So an entry is lost that is
 -- counted and was not put into the queue, for want of memory, or that was
@@ -21,7 +24,8 @@ Taken.__index = Taken
 function Taken.new(capacity)
   return setmetatable({
     capacity = capacity, first = 1, last = 0, dropped = 0, at = {},
-    entries = {}, numbers = {}, begun = private.undone(), ended = false,
+    entries = {}, numbers = {}, numbered = {}, fields = {},
+    begun = private.undone(), ended = false,
   }, Taken)
 end
 
@@ -33,18 +37,43 @@ function Taken:lost()
   return n - self.last + self.dropped
 end
 
+local function is_field(entry)
+  return entry.kind ~= "metatable" and entry.kind ~= "call"
+end
+
+-- Forgets the entry at a place.  Needs no memory.
+local function forget(self, place)
+  local entry = self.entries[place]
+  local number = (self.numbers[entry] or 0) >> 32
+  local fields = self.fields[entry.object]
+  if fields and is_field(entry) and fields[entry.key] == place then
+    fields[entry.key] = nil
+    if next(fields) == nil then self.fields[entry.object] = nil end
+  end
+  if self.numbered[number] == entry then self.numbered[number] = nil end
+  self.numbers[entry], self.at[place], self.entries[place] = nil, nil, nil
+end
+
 local function drop_first(self)
-  self.at[self.first], self.entries[self.first] = nil, nil
-  self.numbers[self.first] = nil
+  forget(self, self.first)
   self.first = self.first + 1
+end
+
+local function add(self, entry, numbers, at)
+  local place, object = self.last + 1, entry.object
+  self.entries[place], self.at[place] = entry, at
+  self.numbers[entry], self.numbered[numbers >> 32] = numbers, entry
+  if is_field(entry) then
+    local fields = self.fields[object] or {}
+    fields[entry.key] = place
+    self.fields[object] = fields
+  end
+  self.last = place
 end
 
 local function keep(self, entries, at)
   for i, entry in ipairs(entries) do
-    local last = self.last + 1
-    self.at[last], self.entries[last] = at, entry
-    self.numbers[last] = entries.numbers[i]
-    self.last = last
+    add(self, entry, entries.numbers[i], at)
     if self:len() > self.capacity then
       drop_first(self)
       self.dropped = self.dropped + 1
@@ -54,7 +83,11 @@ end
 
 --- Keeps the entries of a transaction that was taken back, or loses those for
 -- which there is no memory.
-function Taken:keep(entries, at) pcall(keep, self, entries, at) end
+function Taken:keep(entries, at)
+  if pcall(keep, self, entries, at) then return end
+  local half = self.last + 1
+  if self.entries[half] then forget(self, half) end
+end
 
 --- Forgets what was taken back before the entry `at` was delivered.
 function Taken:forget(at)
@@ -63,11 +96,20 @@ function Taken:forget(at)
   end
 end
 
+-- Returns the place of the first entry that was taken back at `at` or later.
+local function find_at(self, at)
+  local low, high = self.first, self.last + 1
+  while low < high do
+    local middle = (low + high) // 2
+    if self.at[middle] < at then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
 --- Returns an iterator of the entries of `delivered`, from the number `from`
 -- on, and of what was taken back between these.
 function Taken:between(delivered, from)
-  local i = self.first
-  while i <= self.last and self.at[i] < from - 1 do i = i + 1 end
+  local i = find_at(self, from - 1)
   local waiting = delivered()
   return function()
     local at = self.at[i]
@@ -83,27 +125,15 @@ end
 
 --- Returns the last entry of a field, and when it was taken back; or nil.
 function Taken:find(obj, key)
-  for i = self.last, self.first, -1 do
-    local e = self.entries[i]
-    if rawequal(e.object, obj) and rawequal(e.key, key) and
-      e.kind ~= "metatable" and e.kind ~= "call" then
-      return e, self.at[i]
-    end
-  end
+  local fields = self.fields[obj]
+  local place = fields and fields[key]
+  if place then return self.entries[place], self.at[place] end
 end
 
 --- Returns the numbers of an entry, or nil.
-function Taken:numbers_of(entry)
-  for i = self.last, self.first, -1 do
-    if rawequal(self.entries[i], entry) then return self.numbers[i] end
-  end
-end
+function Taken:numbers_of(entry) return self.numbers[entry] end
 
 --- Returns the entry that has a number as a cause, or nil.
-function Taken:caused_by(number)
-  for i = self.last, self.first, -1 do
-    if self.numbers[i] >> 32 == number then return self.entries[i] end
-  end
-end
+function Taken:caused_by(number) return self.numbered[number] end
 
 return Taken
