@@ -38,18 +38,6 @@ static int call_quickly(lua_State *L, int args) {
   return status;
 }
 
-void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
-                            void *data) {
-  luaL_checkstack(L, LUA_MINSTACK, "deliver");
-  lua_pushcfunction(L, f);
-  lua_insert(L, -2);
-  lua_pushlightuserdata(L, s);
-  lua_insert(L, -2);
-  lua_pushlightuserdata(L, data);
-  lua_insert(L, -2);
-  if (call_quickly(L, 3) != LUA_OK) lua_error(L);
-}
-
 /* {======================================================
 ** The stock
 ** ======================================================= */
@@ -58,8 +46,8 @@ void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
 ** context, at most. */
 #define LEAST 2
 
-void mwb_fill_stock(lua_State *L, mwb_state *s, size_t pages) {
-  while (s->stock < (lua_Integer)pages + LEAST) {
+void mwb_fill_stock(lua_State *L, mwb_state *s, size_t tables) {
+  while (s->stock < (lua_Integer)tables + LEAST) {
     lua_createtable(L, 0, 4); /* finalisers may run, and use the stock */
     mwb_push(L, s, MWB_STOCK);
     lua_insert(L, -2);

@@ -15,9 +15,9 @@
 /* For readers: makes what is needed once. */
 void mwb_open_delivery(lua_State *L, mwb_state *s);
 
-/* Before entries are delivered, which fill so many pages: makes what they need.
+/* Before entries are delivered, which need so many tables: makes these.
 ** Finalisers may run. */
-void mwb_fill_stock(lua_State *L, mwb_state *s, size_t pages);
+void mwb_fill_stock(lua_State *L, mwb_state *s, size_t tables);
 
 /* Before a write: makes the page and the context of its entry.  Returns whether
 ** anything was made; then finalisers, and functions of the program, may have
@@ -42,11 +42,6 @@ static inline void mwb_hold_in_page(lua_State *L, mwb_state *s, mwb_held *held,
   known->id = held->id;
   known->number = mw_slot(h);
 }
-
-/* Calls f(state, data, the value on the top), where no finaliser runs; pops the
-** value.  Raises the function's error. */
-void mwb_without_finalisers(lua_State *L, mwb_state *s, lua_CFunction f,
-                            void *data);
 
 /* Marks the key of an entry, which is at `index`, so that entries of the same
 ** field are found: see mw_delivery_find. */

@@ -14,6 +14,7 @@
 */
 #include "entry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "coroutine.h"
@@ -152,6 +153,9 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
+/* MWB_SITES has the texts from 1 on, and here an empty table. */
+#define MAKER 0
+
 /* Is the site's place that of the function? */
 static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
   return site->line == ar->currentline &&
@@ -159,21 +163,30 @@ static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
          ar->short_src[site->file] == '\0';
 }
 
-/* make_place(state, debug information, site): the site gets the place */
-static int make_place(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  const lua_Debug *ar = (const lua_Debug *)lua_touserdata(L, 2);
-  mwb_call_site *site = (mwb_call_site *)lua_touserdata(L, 3);
-  const char *text =
-      lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
+/* The site gets the place.  In the middle of a write no finaliser may run, so
+** nothing may collect: `lua_setfield` makes a string and does not. */
+static void set_site(lua_State *L, mwb_state *s, mwb_call_site *site,
+                     const lua_Debug *ar) {
+  char text[LUA_IDSIZE + 16];
+  int top = lua_gettop(L), sites = top + 1, maker = top + 2;
+  snprintf(text, sizeof(text), "%s:%d", ar->short_src, ar->currentline);
   mwb_push(L, s, MWB_SITES);
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, site - s->sites + 1);
-  site->text = text;
+  lua_rawgeti(L, sites, MAKER);
+  lua_pushboolean(L, 1);
+  lua_setfield(L, maker, text);
+  lua_pushnil(L);
+  lua_next(L, maker);
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_pushnil(L);
+  lua_rawset(L, maker);
+  site->line = 0; /* until the text is held */
+  site->text = lua_tostring(L, -1);
+  lua_rawseti(L, sites, site - s->sites + 1);
   site->file = strlen(ar->short_src);
   site->line = ar->currentline;
   site->id = 0;
-  return 0;
+  lua_settop(L, top);
 }
 
 static uint32_t hold_site(lua_State *L, mwb_state *s, mwb_held *held,
@@ -200,8 +213,7 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
                      MWB_SITES_KNOWN];
     if (!is_site(site, &ar)) {
       if (is_ours(L, &ar)) continue;
-      lua_pushlightuserdata(L, site);
-      mwb_without_finalisers(L, s, make_place, &ar);
+      set_site(L, s, site, &ar);
     }
     return hold_site(L, s, held, site);
   }
@@ -366,6 +378,8 @@ void mwb_open_entries(lua_State *L) {
                                        {"note_call", append_call},
                                        {NULL, NULL}};
   lua_newtable(L);
+  lua_newtable(L);
+  lua_rawseti(L, -2, MAKER);
   mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);
 }
