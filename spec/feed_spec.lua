@@ -1035,6 +1035,48 @@ describe("a feed since a number", function()
 end)
 
 describe("a look of a feed below a root", function()
+  -- A finaliser runs, and writes, when the feed asks whether it may go down.
+  local function root_with_writer(n)
+    local root, asked = { units = {}, count = 0 }, 0
+    mw.track(root, { deep = true, descend = function()
+      asked = asked + 1
+      if asked == n then
+        setmetatable({}, { __gc = function()
+          root.count = root.count + 1
+          if root.units[1] then root.units[1].hp = 7 end
+        end })
+        collectgarbage()
+        collectgarbage()
+      end
+      return true
+    end })
+    return root
+  end
+
+  it("is of one moment, though a finaliser writes meanwhile", function()
+    for n = 1, 12 do
+      local root = root_with_writer(n)
+      local copies = { [root] = { count = root.count }, [root.units] = {} }
+      local feed <close> = mw.feed { root = root }
+      copies[root].units = copies[root.units]
+      for i = 1, 2 do
+        root.units[i] = { hp = 1, at = { x = i } }
+        local told = {}
+        for obj, key, old, new, kind in feed:changes() do
+          local copy = copies[obj]
+          told[copy] = told[copy] or {}
+          assert.is_nil(told[copy][key])
+          told[copy][key] = true
+          if kind == "attach" then copies[new] = {} end
+          assert.equal(copy[key], old)
+          copy[key] = copies[new] or new
+        end
+        assert.equal(0, feed:pending())
+        assert.same(mw.plain(root), copies[root])
+      end
+    end
+  end)
+
   it("lets the collector run where there is nothing to look at", function()
     local root = mw.track({ its = {} }, { deep = true })
     local feed <close> = mw.feed { root = root }

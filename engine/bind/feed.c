@@ -70,7 +70,8 @@ struct mwb_feed {
   uint64_t lost;  /* of the reader, when the outline was made */
   int before;     /* if not TRACKED_BELOW, the feed tracks the root */
   int filters;    /* are there entries that the program does not want? */
-  int busy;       /* is there a look under way? */
+  int busy;       /* is there a look under way? 2: while the collector waits */
+  uint64_t stamp; /* when the look began */
   mwi_outline outline;
 };
 
@@ -801,6 +802,11 @@ static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
   }
 }
 
+/* Moves when something is written. */
+static uint64_t stamp_of(const mwb_state *s) {
+  return s->engine->journal.seq + s->engine->reader.last;
+}
+
 /* Looks at the entries from `first` to `end`.  If that fails, the next look is
 ** at the same entries.  Without a root no memory is needed. */
 static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
@@ -819,24 +825,44 @@ static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
   } else if (has_root || w->f->filters) {
     filter(w);
   }
+  if (w->f->busy == 1 && w->f->stamp != stamp_of(w->s))
+    luaL_error(w->L, "something was written during a look");
   mw_reader_seek(e, w->f->id, end);
   if (has_root) mwi_outline_settle(e, o);
 }
 
-/* Calls a function with the feed at 1 and a value, while no finaliser runs, for
-** a finaliser might write.  Returns its result. */
-static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
-                      int value) {
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
-  if (f->busy) return luaL_error(L, "the feed is being read");
+static int call_busy(lua_State *L, mwb_feed *f, lua_CFunction function,
+                     int value, int busy) {
+  int status;
   mwb_push_function(L, f->s, function);
   lua_pushvalue(L, FEED);
   lua_pushboolean(L, value);
-  f->busy = 1;
-  lua_gc(L, LUA_GCSTOP, 0);
+  f->stamp = stamp_of(f->s);
+  f->busy = busy;
   status = lua_pcall(L, 2, 1, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
   f->busy = 0;
+  return status;
+}
+
+/* Calls a function with the feed at 1 and a value, and returns its result.  A
+** finaliser might write meanwhile, and what was read would not be of one moment:
+** then the function is called again while the collector waits.  That is rare,
+** for a collector that has waited does not wait for its time any more. */
+static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
+                      int value) {
+  int top = lua_gettop(L), had_outline = f->outline.root != 0, status;
+  uint64_t lost = f->lost;
+  if (f->busy) return luaL_error(L, "the feed is being read");
+  status = call_busy(L, f, function, value, 1);
+  if (f->stamp != stamp_of(f->s)) {
+    int runs = lua_gc(L, LUA_GCISRUNNING, 0);
+    lua_settop(L, top);
+    if (!had_outline || f->lost != lost)
+      f->lost = UINT64_MAX; /* the outline has to be made once more */
+    lua_gc(L, LUA_GCSTOP, 0);
+    status = call_busy(L, f, function, value, 2);
+    if (runs) lua_gc(L, LUA_GCRESTART, 0);
+  }
   return (status == LUA_OK) ? 1 : lua_error(L);
 }
 
