@@ -301,6 +301,21 @@ if ... == "wrap" then coroutine.wrap(os.exit)(4) end
       ]] }, "run --why unit.on.x a.lua")))
   end)
 
+  it("knows the globals of a script that takes `_G` away", function()
+    for _, option in ipairs { "", "--transaction" } do
+      local output, errors, status = run({ ["a.lua"] = [[
+        game = { hp = 1 }
+        game.hp = 2
+        _G = nil
+        error "failed"
+      ]] }, ("run %s --why game.hp a.lua"):format(option))
+      assert.matches("^hp of game: 1 %-> 2, a.lua:2", output)
+      assert.matches("failed\nstack traceback:[^:]*: in [^:]*\n" ..
+        "\ta.lua:4: in main chunk\n\t%[C%]: in %?\n$", errors)
+      assert.equal(1, status)
+    end
+  end)
+
   it("goes together with the other options", function()
     local text = run({ ["a.lua"] = SCRIPT },
       "run --transaction --why game.player.hp --trace t.json a.lua")

@@ -5,6 +5,8 @@ local mw = require "moonwatch"
 local path = require "moonwatch.path"
 local text = require "moonwatch.recorder.text"
 
+local G = _G -- the script may take the global away
+
 local why = {}
 
 --- Returns the keys of a field that is written as in Lua, `game.list[1].hp`, as
@@ -43,7 +45,7 @@ end
 
 -- Returns the objects on the way, as far as it leads, and the last value.
 local function follow(keys)
-  local objects, value = {}, _G
+  local objects, value = {}, G
   for i, key in ipairs(keys) do
     if type(value) ~= "table" and type(value) ~= "userdata" then break end
     objects[i] = value
