@@ -777,23 +777,26 @@ static void hand_stakes(mw_engine *e, mw_owner owner, mw_owner parent) {
   }
 }
 
-/* Returns a copy of the owner's entries, with the values as the parent has
-** them; NULL if there is no memory. */
-static mw_entry *translate(mw_engine *e, mw_owner owner, uint32_t n,
-                           void *host) {
+/* Copies the owner's entries, with the values as the parent has them.  Unless
+** MW_OK, there is no copy. */
+static int translate(mw_engine *e, mw_owner owner, uint32_t n, void *host,
+                     mw_entry **copy) {
   const mw_host *callbacks = &e->watch.host;
   const mwi_owner *o = owner_at(e, owner);
-  mw_entry *copy = (mw_entry *)mwi_new(e, n * sizeof(*copy));
-  int code = (copy == NULL) ? MW_NOMEM : MW_OK;
+  mw_entry *its = (mw_entry *)mwi_new(e, n * sizeof(*its));
+  int code = MW_OK;
   uint32_t i;
+  if (its == NULL) return MW_NOMEM;
   for (i = 0; i < n && code == MW_OK; i++) {
-    copy[i] = log_at(e, o->log)->entries[o->mark + i];
+    its[i] = log_at(e, o->log)->entries[o->mark + i];
     if (callbacks->hand != NULL)
-      code = callbacks->hand(callbacks->ud, owner, o->parent, &copy[i], host);
+      code = callbacks->hand(callbacks->ud, owner, o->parent, &its[i], host);
   }
-  if (code == MW_OK || copy == NULL) return copy;
-  mwi_free(e, copy, n * sizeof(*copy));
-  return NULL;
+  if (code == MW_OK)
+    *copy = its;
+  else
+    mwi_free(e, its, n * sizeof(*its));
+  return code;
 }
 
 int mwi_owner_is_mingled(const mw_engine *e, mw_owner owner) {
@@ -828,13 +831,11 @@ static int hand_entries(mw_engine *e, mw_owner owner, void *host) {
                 (to->n == 0 ||
                  (log->below == parent->log && range_end(e, parent) == to->n));
   mw_entry *copy;
-  if (!part->mixed && !follows) {
-    int code = mix(e, host);
-    if (code != MW_OK) return code;
-  }
+  int code = (part->mixed || follows) ? MW_OK : mix(e, host);
+  if (code != MW_OK) return code;
   if (!reserve_entries(e, parent->log, n)) return MW_NOMEM;
-  copy = translate(e, owner, n, host);
-  if (copy == NULL) return MW_NOMEM;
+  code = translate(e, owner, n, host, &copy);
+  if (code != MW_OK) return code;
   if (!part->mixed && to->n == 0) { /* `to` comes directly below `log` */
     to->below = log->below;
     to->above = o->log;

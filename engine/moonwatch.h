@@ -82,7 +82,7 @@ enum mw_code {
   MW_OK = 0,       /* done */
   MW_NOMEM = -1,   /* the allocator returned NULL; nothing has changed */
   MW_STALE = -2,   /* the object of the handle is gone, or never was */
-  MW_FULL = -3,    /* a limit was reached: 2^32 - 2 objects, or clocks */
+  MW_FULL = -3,    /* a limit: 2^32 - 2 objects, clocks...; a running trace */
   MW_REFUSED = -4, /* the sink has refused the text */
   MW_BROKEN = -5   /* the engine is damaged: see `mw_verify` */
 };
@@ -414,7 +414,9 @@ typedef void (*mw_keep)(void *ud, const mw_value *value);
 struct mw_entry;
 typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 
-/* An owner of writes: see mw_owner_begin.  0 stands for none. */
+/* An owner of writes: see mw_owner_begin.  0 stands for none.  When an owner
+** has ended, a new owner may get the number; passing a number that no open
+** owner has is the caller's error. */
 typedef uint32_t mw_owner;
 
 /*
@@ -443,8 +445,8 @@ typedef struct mw_values {
 
 /* Changes an entry into an entry of the readers, with the number `entry->seq`:
 ** the values of the entry are read until `mw_forget`.  Returns MW_OK, or a
-** code: then the readers miss the entry.  The callback must not call the
-** engine. */
+** code: then the readers miss the entry, and all that they have not read.  The
+** callback must not call the engine. */
 typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
                           const mw_values *values, void *host);
 
@@ -703,7 +705,7 @@ MW_API int mw_root_begin(mw_engine *e, mw_handle obj, mw_reach *reach);
 /*
 ** What is below a root in a filtered reach.  With keys, only what these keys
 ** lead to, one after the other; a key of type MW_TNIL stands for every key.
-**  Watches are then for writes under the first key to the root, under the
+** Watches are then for writes under the first key to the root, under the
 ** second key to what the first leads to, and so on.  The keys are copied.
 */
 typedef struct mw_filter {
@@ -717,13 +719,14 @@ typedef struct mw_filter {
 /*
 ** Makes `obj` the root of a reach with a filter, beside other reaches that
 ** `obj` may be the root of.  MW_NEW: the reach is new, and the host links what
-** is below.  MW_OK: there was such a reach.  Reaches of the root without
-** a watch end, so `obj` need not be a root after MW_NOMEM.
+** is below.  MW_OK: there was such a reach.  MW_NOMEM or MW_STALE: `*reach` may
+** be anything.  Reaches of the root without a watch end, so `obj` need not be a
+** root after MW_NOMEM.
 */
 MW_API int mw_root_begin_filtered(mw_engine *e, mw_handle obj,
                                   const mw_filter *filter, mw_reach *reach);
 
-/* Ends a reach, which no watch has. */
+/* Ends a reach, which no watch has.  Returns MW_OK. */
 MW_API int mw_reach_end(mw_engine *e, mw_reach reach);
 
 /* Finds the first reach of an object after `after` (0: the first of all) that
@@ -986,8 +989,8 @@ MW_API mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below);
 MW_API mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner);
 
 /* Returns the entries of the owner in the order of the program, and in `*n` how
-** many there are.  The pointer is valid until an owner gets or loses
-** entries. */
+** many there are; NULL if there are none.  The pointer is valid until an owner
+** gets or loses entries. */
 MW_API const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
                                         size_t *n);
 
@@ -1062,7 +1065,9 @@ MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
 ** delivered before.
 ** ======================================================= */
 
-/* A reader; 0 stands for none. */
+/* A reader; 0 stands for none.  When a reader has been closed, a new reader may
+** get the number; passing a number that no open reader has is the caller's
+** error. */
 typedef uint32_t mw_reader;
 
 /* The flags of a reader; bits. */
@@ -1072,9 +1077,11 @@ enum mw_reader_flag {
 
 /*
 ** Opens a reader of what is delivered from now on.  A reader that has
-** `capacity` entries to read misses the oldest ones when more are delivered;
-** other readers do not notice.  While a reader is open, the host appends all
-** writes (see `mw_journal_append`).  Returns 0 if there is no memory.
+** `capacity` entries to read (1 or more) misses the oldest ones when more are
+** delivered; other readers do not notice.  Memory for entries is allocated when
+** they come, some 60 bytes each; where there is none, readers miss entries.
+** While a reader is open, the host appends all writes (see
+** `mw_journal_append`).  Returns 0 if there is no memory.
 */
 MW_API mw_reader mw_reader_open(mw_engine *e, uint32_t capacity, int flags);
 
@@ -1085,7 +1092,7 @@ MW_API void mw_reader_close(mw_engine *e, mw_reader reader);
 /* Returns the number of the entry that the reader reads next. */
 MW_API uint64_t mw_reader_next(const mw_engine *e, mw_reader reader);
 
-/* Returns how many entries the reader has missed. */
+/* Returns how many entries the reader has missed since it was opened. */
 MW_API uint64_t mw_reader_lost(const mw_engine *e, mw_reader reader);
 
 /* The reader reads `seq` next.  Returns MW_OK, or MW_STALE if not all entries

@@ -362,6 +362,42 @@ describe("mw.check_replay and objects", function()
     end, { frames = 1 })
   end)
 
+  it("never matches keys that were there before", function()
+    local first, second, root, n = {}, {}, nil, 0
+    local function check(act)
+      n = 0
+      root = { set = { [first] = 1, [second] = 1 }, list = { {}, {} },
+        code = { print, next } }
+      return report_of(root, function()
+        n = n + 1
+        act(n == 1 and first or second)
+      end, { frames = 1 })
+    end
+    local report = check(function(unit) root.set[unit] = nil end)
+    assert.equal(first, report.key)
+    report = check(function(unit) root.target = unit end)
+    assert.equal(first, report.first)
+    assert.equal(second, report.second)
+    report = check(function(unit) root.chosen = { [unit] = true } end)
+    assert.same({ "chosen" }, report.path)
+    report = check(function() root.chosen = { [root.list[n]] = true } end)
+    assert.same({ "chosen" }, report.path)
+    assert.is_true(root.chosen[root.list[1]])
+    check(function() root.chosen = { [root.code[n]] = true } end)
+  end)
+
+  it("matches what a class that is not taken back keeps, too", function()
+    local class = { all = {} }
+    local root = { first = setmetatable({ class = class }, class) }
+    assert.is_true((mw.check_replay(root, function()
+      local new = setmetatable({ class = class }, class)
+      class.all[#class.all + 1] = new
+      root.last = new
+      class.all[{}] = new
+    end)))
+    assert.equal(16, #class.all)
+  end)
+
   it("finds another order of new objects", function()
     local root, n = { list = {} }, 0
     local report = report_of(root, function()
@@ -491,6 +527,37 @@ describe("mw.check_replay and objects", function()
     assert.is_true((mw.check_replay(root, function()
       root.co = coroutine.create(print)
     end)))
+  end)
+
+  it("compares functions of C by their code", function()
+    local root, n = {}, 0
+    assert.is_true((mw.check_replay(root, function()
+      root.think = coroutine.wrap(function()
+        while true do
+          root.n = (root.n or 0) + 1
+          coroutine.yield()
+        end
+      end)
+      root.think()
+    end)))
+    assert.equal(8, root.n)
+    report_of(root, function()
+      n = n + 1
+      root.think = n == 1 and coroutine.wrap(print) or ("a"):gmatch "a"
+    end, { frames = 1 })
+  end)
+
+  it("takes userdata without a state for the same by their class", function()
+    local A, B = { __name = "A" }, { __name = "B" }
+    local root, n = {}, 0
+    assert.is_true((mw.check_replay(root, function()
+      root.a, root.guard = support.userdata(A), mw.guard()
+    end)))
+    report_of(root, function()
+      n = n + 1
+      root.a = support.userdata(n == 1 and A or B)
+    end, { frames = 1 })
+    assert.equal(A, debug.getmetatable(root.a))
   end)
 
   it("takes userdata with a state back, and compares them", function()

@@ -268,6 +268,54 @@ if ... == "wrap" then coroutine.wrap(os.exit)(4) end
     assert.equal(3, select(3, why("nothing", "exit")))
   end)
 
+  it("says how far it has looked for who deleted a field", function()
+    local files = { ["a.lua"] = [[
+      game = { player = { target = {}, hp = 1 }, n = 0 }
+      game.player.target, game.player.hp, gone = nil, 2, 1
+      gone = nil
+      for i = 1, 70000 do game.n = i end
+    ]] }
+    local function output(field)
+      local out, errors = run(files, "run --why " .. field .. " a.lua")
+      return out .. errors
+    end
+    local last = " was not written in the last 65536 writes"
+    local game = "game of _G: nil -> game, a.lua:1\n"
+    assert.equal("game.player.target" .. last .. "; game was:\n" .. game,
+      output "game.player.target")
+    assert.equal("game.player.target is nil, and" .. last ..
+      "; game was:\n" .. game, output "game.player.target.x")
+    assert.equal("moonwatch: 'gone'" .. last .. " (a global, or a field " ..
+      "below globals)\n", output "gone")
+    assert.equal("game.player was not written since game was:\n" .. game,
+      output "game.player")
+    assert.equal("hp of game.player: 1 -> 2, a.lua:2\n",
+      output "game.player.hp")
+  end)
+
+  it("knows an inherited false from nil", function()
+    assert.equal("unit.on is a boolean, and was not written since unit " ..
+      "was:\nunit of _G: nil -> unit, a.lua:2\n", (run({ ["a.lua"] = [[
+        local Unit = { on = false }
+        unit = setmetatable({}, { __index = Unit })
+      ]] }, "run --why unit.on.x a.lua")))
+  end)
+
+  it("knows the globals of a script that takes `_G` away", function()
+    for _, option in ipairs { "", "--transaction" } do
+      local output, errors, status = run({ ["a.lua"] = [[
+        game = { hp = 1 }
+        game.hp = 2
+        _G = nil
+        error "failed"
+      ]] }, ("run %s --why game.hp a.lua"):format(option))
+      assert.matches("^hp of game: 1 %-> 2, a.lua:2", output)
+      assert.matches("failed\nstack traceback:[^:]*: in [^:]*\n" ..
+        "\ta.lua:4: in main chunk\n\t%[C%]: in %?\n$", errors)
+      assert.equal(1, status)
+    end
+  end)
+
   it("goes together with the other options", function()
     local text = run({ ["a.lua"] = SCRIPT },
       "run --transaction --why game.player.hp --trace t.json a.lua")

@@ -130,10 +130,18 @@ static int differs(lua_State *L) {
   return 0;
 }
 
+/* same_code(function, function) -> are both the same function of C, which may
+** have other upvalues? */
+static int same_code(lua_State *L) {
+  lua_CFunction f = lua_tocfunction(L, 1);
+  lua_pushboolean(L, f != NULL && f == lua_tocfunction(L, 2));
+  return 1;
+}
+
 void mwb_open_replay(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"is_ours", is_ours}, {"owner", owner}, {"moment", moment},
-      {"copy", copy},       {"count", count}, {"differs", differs},
-      {"cause", cause},     {NULL, NULL}};
+      {"is_ours", is_ours}, {"owner", owner},         {"moment", moment},
+      {"copy", copy},       {"count", count},         {"differs", differs},
+      {"cause", cause},     {"same_code", same_code}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

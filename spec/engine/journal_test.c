@@ -314,6 +314,36 @@ static void changes_nothing_without_memory(mw_engine *e, heap *h) {
   check(host.field[0][0] == 0 && mw_verify(e) == MW_OK);
 }
 
+static int refuse(void *ud, mw_owner from, mw_owner to, mw_entry *entry,
+                  void *its) {
+  (void)ud;
+  (void)from;
+  (void)to;
+  (void)entry;
+  return *(const int *)its;
+}
+
+static void returns_what_the_host_does(mw_engine *e, heap *h) {
+  mw_owner one, two;
+  mw_host its;
+  int code = -77;
+  (void)h;
+  begin(e);
+  its = e->watch.host;
+  its.hand = refuse;
+  mw_host_set(e, &its);
+  one = mw_owner_begin(e, 0, 0);
+  two = mw_owner_begin(e, one, 0);
+  check(write(one, 0, 0, 1) == MW_OK && write(two, 0, 0, 2) == MW_OK);
+  check(mw_owner_commit(e, two, &code) == -77);
+  check(count(two) == 1 && count(one) == 1 && mw_verify(e) == MW_OK);
+  check(write(one, 0, 0, 3) == MW_OK); /* mixes */
+  check(mw_owner_rewind(e, two, &code) == -77 && host.field[0][0] == 3);
+  code = MW_OK;
+  check(mw_owner_commit(e, two, &code) == MW_OK && count(one) == 3);
+  check(mw_owner_commit(e, one, &code) == MW_OK);
+}
+
 static int is_first(void *ud, mw_handle obj) {
   (void)ud;
   return obj == host.handles[0];
@@ -576,6 +606,8 @@ const test journal_tests[] = {
     {"who wrote later gets the old value", gives_old_values_on},
     {"who wrote later gets the old string", gives_old_strings_on},
     {"without memory nothing changes", changes_nothing_without_memory},
+    {"the host's code is returned, and nothing changes",
+     returns_what_the_host_does},
     {"the entries of objects can be dropped", drops_entries},
     {"owners end in any order as a model says", runs_random_programs},
     {"an object can be tracked without being watched", tracks},

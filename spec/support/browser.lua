@@ -280,6 +280,9 @@ local function test_game(browser, path)
   check("at the end", has("details", "hp = 70"))
   browser:eval "tellHeld(0)"
   check("and at the begin", has("details", "hp = 100"))
+  check("a text is another key than the number that it reads as",
+    value "showKey('1')" == '"1"' and value "showKey(1)" == "1" and
+    value "showKey('hp')" == "hp")
   check("what is searched for is drawn apart", value "view.wanted !== null")
   browser:picture(BUILD .. "/page-writes.png")
   browser:key "/"

@@ -5,9 +5,11 @@
 
 local mw = require "moonwatch"
 
+local G = _G -- the script may take the global away
+
 -- Returns the set of the tables below the table of globals.
 local function tables_below_globals()
-  local known, list = { [_G] = true }, { _G }
+  local known, list = { [G] = true }, { G }
   local i = 1
   while list[i] do
     for _, value in next, list[i] do
@@ -24,12 +26,12 @@ end
 --- Begins.  Returns the function that ends this.
 return function()
   local known = tables_below_globals()
-  local raw = mw.see_through(_G)
-  mw.track(_G, { deep = true, descend = function(_, _, child)
+  local raw = mw.see_through(G)
+  mw.track(G, { deep = true, descend = function(_, _, child)
     return not known[child]
   end })
   return function()
-    mw.untrack(_G)
+    mw.untrack(G)
     raw:cancel()
   end
 end

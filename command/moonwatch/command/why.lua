@@ -5,6 +5,8 @@ local mw = require "moonwatch"
 local path = require "moonwatch.path"
 local text = require "moonwatch.recorder.text"
 
+local G = _G -- the script may take the global away
+
 local why = {}
 
 --- Returns the keys of a field that is written as in Lua, `game.list[1].hp`, as
@@ -38,12 +40,12 @@ local function value_of(object, key)
     if value ~= nil then return value end
   end
   local ok, value = pcall(index, object, key)
-  return ok and value or nil
+  if ok then return value end
 end
 
 -- Returns the objects on the way, as far as it leads, and the last value.
 local function follow(keys)
-  local objects, value = {}, _G
+  local objects, value = {}, G
   for i, key in ipairs(keys) do
     if type(value) ~= "table" and type(value) ~= "userdata" then break end
     objects[i] = value
@@ -52,8 +54,19 @@ local function follow(keys)
   return objects, value
 end
 
+-- Says that a field was not written, with what was last written above it.  Who
+-- deleted a field is forgotten with the entry, so a full recorder knows no more
+-- than its entries.
+local function not_written(recorder, value, above)
+  if value == nil and recorder:lost() > 0 then
+    return (" was not written in the last %d writes%s"):format(recorder:len(),
+      above and "; " .. above .. " was" or "")
+  end
+  return above and (" was not written since %s was"):format(above)
+end
+
 -- Returns what is to be said before the entry of the field with number `i`.
-local function heading(keys, i, n, value)
+local function heading(recorder, keys, i, n, value)
   local name = text_of(keys, n)
   if n == #keys and i == n then return "" end
   if n < #keys then
@@ -61,8 +74,16 @@ local function heading(keys, i, n, value)
       value == nil and "nil" or "a " .. type(value))
   end
   if i == n then return name .. ":\n" end
-  return ("%s%s was not written since %s was:\n"):format(name,
-    n < #keys and ", and" or "", text_of(keys, i))
+  return ("%s%s%s:\n"):format(name, n < #keys and ", and" or "",
+    not_written(recorder, value, text_of(keys, i)))
+end
+
+-- Returns what is to be said where no entry is.
+local function nobody(recorder, keys, value)
+  local name, hint = text_of(keys, #keys), "a global, or a field below globals"
+  local its = not_written(recorder, value)
+  if its then return ("'%s'%s (%s)"):format(name, its, hint) end
+  return ("nobody wrote '%s' (%s)"):format(name, hint)
 end
 
 -- What is open is about to be taken back, with the script.
@@ -84,11 +105,10 @@ function why.begin(keys)
       if entry then
         local chain = text.chain(entry)
         if is_lost then lose(chain) end
-        return heading(keys, i, #objects, value) .. text.of(chain)
+        return heading(recorder, keys, i, #objects, value) .. text.of(chain)
       end
     end
-    return nil, ("nobody wrote '%s' (a global, or a field below globals)")
-      :format(text_of(keys, #keys))
+    return nil, nobody(recorder, keys, value)
   end
 end
 

@@ -9,6 +9,7 @@ local label = require "moonwatch.trace.label"
 local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
 
+local G = _G -- a program may take the global away
 local private = core.private
 local way, metatable = private.way, private.metatable
 
@@ -47,7 +48,7 @@ end
 
 -- Returns what people call an object that is in no other object.
 local function own_name(obj, numbered)
-  if rawequal(obj, _G) then return "_G" end
+  if rawequal(obj, G) then return "_G" end
   local name = label.of(obj) or object_class.name(metatable(obj))
   if not name then return ("%s#%d"):format(type(obj), core.id(obj)) end
   return numbered and ("%s#%d"):format(name, core.id(obj)) or name
@@ -68,7 +69,7 @@ function text.of_object(obj)
   if name then return name end
   local root, keys = way(obj)
   if root == nil then return own_name(obj, true) end
-  local steps = { rawequal(root, _G) and is_word(keys[1]) and
+  local steps = { rawequal(root, G) and is_word(keys[1]) and
     table.remove(keys, 1) or own_name(root) }
   for _, key in ipairs(keys) do steps[#steps + 1] = step_of(key) end
   return table.concat(steps)

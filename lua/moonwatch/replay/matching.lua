@@ -4,12 +4,14 @@
 -- An object that was below the root before the passes stands for itself.  Any
 -- other object stands for the one that the other pass has in the same place,
 -- from its first occurrence on.  Such a pair is also compared: tables by class
--- and fields, functions by their code, userdata by class and state.
+-- and fields, functions by their code, userdata by class and, where the policy
+-- has a rule for it, by state.
 --
 -- To be asked while the root is as it was before both passes.
 
 local core = require "moonwatch.core"
 local path = require "moonwatch.path"
+local policy = require "moonwatch.policy"
 local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
 
@@ -23,7 +25,9 @@ Matching.__index = Matching
 -- Old objects
 -- =======================================================
 
--- Returns the set of all that can be reached from the root and is no table.
+-- Returns the set of all that can be reached from the root and is no table, and
+-- of the tables that are keys below the root.  What a pass has put into a table
+-- that is not tracked, such as a class, is still there.
 local function reached(root)
   local set, seen, queue = {}, { [root] = true }, { root }
   local function add(value)
@@ -35,8 +39,12 @@ local function reached(root)
     end
   end
   while #queue > 0 do
-    for key, value in next, raw(table.remove(queue)) do
+    local t = table.remove(queue)
+    local contents = raw(t)
+    local is_tracked = not rawequal(t, contents)
+    for key, value in next, contents do
       if key == key then add(key) end
+      if is_tracked and type(key) == "table" then set[key] = true end
       if value == value then add(value) end
     end
   end
@@ -62,8 +70,9 @@ end
 
 -- Was the object there before the passes?
 local function is_old(self, object)
-  if type(object) == "table" then
-    return rawequal(object, self.root) or is_below(self, object)
+  if type(object) == "table" and
+    (rawequal(object, self.root) or is_below(self, object)) then
+    return true
   end
   self.others = self.others or reached(self.root)
   return self.others[object] ~= nil
@@ -83,6 +92,7 @@ function alike.table() return true end
 function alike.thread() return true end
 
 alike["function"] = function(a, b)
+  if private.same_code(a, b) then return true end
   local is_lua, code = pcall(string.dump, a)
   local is_other, other = pcall(string.dump, b)
   return is_lua and is_other and code == other
@@ -90,7 +100,8 @@ end
 
 function alike.userdata(a, b)
   local class = metatable(a) -- a light userdata has none
-  return class ~= nil and rawequal(class, metatable(b)) and
+  if class == nil or not rawequal(class, metatable(b)) then return false end
+  return not policy.states.has(a) or
     state.same(private.state(a), private.state(b))
 end
 
@@ -126,9 +137,9 @@ function Matching:put(object, holder, key)
   end
 end
 
--- May the key be an object that stands for nothing yet?
-local function is_loose(key, known)
-  return not path.is_key(key) and known[key] == nil
+-- May the key be a new object that stands for nothing yet?
+local function is_loose(self, key, known)
+  return not path.is_key(key) and known[key] == nil and not is_old(self, key)
 end
 
 -- Compares the fields of two tables.  Returns the keys that differ, as the
@@ -139,7 +150,7 @@ local function differing_keys(self, a, b)
     local key_there = self.to[key]
     if key_there == nil then key_there = key end
     local there = rawget(other, key_there)
-    if there == nil and is_loose(key, self.to) then
+    if there == nil and is_loose(self, key, self.to) then
       more, loose = more + 1, key
     elseif self:same(value, there) then
       self:put(value, a, key)
@@ -149,7 +160,7 @@ local function differing_keys(self, a, b)
   end
   for key in next, other do
     if rawget(its, self:first(key)) == nil then
-      if is_loose(key, self.from) then
+      if is_loose(self, key, self.from) then
         more, loose = more - 1, key
       else
         keys[#keys + 1] = self:first(key)

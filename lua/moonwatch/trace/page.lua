@@ -17,7 +17,7 @@ local SCRIPT = table.concat(parts)
 local STYLE_HASH =
   "V1Z/Poy+P2byz20oCbQdWorYwPOYu/mRpoYnCiBoe0I="
 local SCRIPT_HASH =
-  "hpzW85wgHdoDBjpuwrlTz3PxkLDopbdDi4KeCXyUUW4="
+  "gtPIZ4KAQF9xUvqo0u1jJJbSsV9Zf+uyUR0lAYNfCQ4="
 
 local HEAD = [[
 <!DOCTYPE html>

@@ -49,7 +49,11 @@ function show(value) {
     .join(", ") + " }";
 }
 
-function showKey(key) { return typeof key === "string" ? key : show(key); }
+// A text that reads as a number or a boolean is another key than these.
+function showKey(key) {
+  const reads = /^(-?[.\d]|-?inf$|-?nan$|true$|false$)/;
+  return typeof key === "string" && !reads.test(key) ? key : show(key);
+}
 
 function showArgs(args, skipped) {
   if (!args) return "";
