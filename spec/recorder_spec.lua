@@ -297,6 +297,13 @@ describe("a recorder", function()
     e.mine = "kept"
     assert.equal("kept", e.mine)
     assert.is_nil(list_of(r)[1].mine)
+    e[1], e[2] = io.stdout, 1
+    assert.is_nil(e.other)
+    assert.same({ io.stdout, 1, t }, { e[1], e[2], e.object })
+    local copied = list_of(r)[1]
+    e[1], e[2] = rawget(copied, 1), 100
+    assert.is_nil(e.other)
+    assert.equal(t, copied.object)
   end)
 
   it("knows places when it is asked to", function()

@@ -307,21 +307,33 @@ void mwb_set_context(lua_State *L, int at) {
   lua_settop(L, context - 1);
 }
 
+/* Pushes the look of the entry at 1, and returns the entry in the look; NULL if
+** the entry has its fields.  The program may set fields, 1 and 2 as well. */
+static const mw_entry *find_in_look(lua_State *L, const mwb_state *s) {
+  int top = lua_gettop(L), is_look;
+  const look *its;
+  lua_Integer i;
+  if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) return NULL;
+  mwb_push(L, s, MWB_LOOK);
+  is_look = lua_getmetatable(L, top + 1) && lua_rawequal(L, -1, top + 2);
+  lua_rawgeti(L, 1, 2);
+  i = lua_tointeger(L, -1);
+  lua_settop(L, top + 1);
+  if (!is_look) return NULL;
+  its = (const look *)lua_touserdata(L, top + 1);
+  return (i > 0 && i <= (lua_Integer)its->n) ? &its->entries[i - 1] : NULL;
+}
+
 /* Gives the entry at 1 its fields.  Returns 0 if it has them. */
 static int fill_entry(lua_State *L, mwb_state *s) {
   static const char *const names[] = {"key", "old", "new"};
-  const mw_entry *entry;
   int part, at = lua_gettop(L) + 1;
-  const look *its;
-  if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) {
-    lua_pop(L, 1);
+  const mw_entry *entry = find_in_look(L, s);
+  if (entry == NULL) {
+    lua_settop(L, at - 1);
     return 0;
   }
-  its = (const look *)lua_touserdata(L, at);
-  lua_rawgeti(L, 1, 2);
-  entry = &its->entries[lua_tointeger(L, -1) - 1];
-  push_page_of(L, at, its, entry);
-  lua_replace(L, at + 1);
+  push_page_of(L, at, (const look *)lua_touserdata(L, at), entry);
   if (mwb_alive(L, s, entry->obj))
     set_field(L, "object");
   else
