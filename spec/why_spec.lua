@@ -545,6 +545,15 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     mw.origin("a\nb", mw.transaction, 'c"\n', function() t.x = 1 end)
     assert.matches(', transaction "c\\"\\n", by a\\nb$',
       tostring(r:why(t, "x")))
+    local named = mw.track(setmetatable({}, class "A\nB"))
+    named.x = setmetatable({}, class "C\tD")
+    assert.matches("^x of A\\nB#%d+: nil %-> C\\tD#%d+$",
+      tostring(r:why(named, "x")))
+    mw.setmetatable(named, class "E\r")
+    for e in r:entries(r:why(named, "x").seq + 1) do
+      assert.equal("class of E\\r#" .. mw.id(named) .. ": A\\nB -> E\\r",
+        tostring(e))
+    end
   end)
 
   it("tells of changes of class", function()

@@ -115,17 +115,17 @@ local function line_of(e)
   local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
   if e.where then add("%s", e.where) end
   if e.scope and e.scope[1] then
-    add("in %s", one_line(table.concat(e.scope, " > ")))
+    add("in %s", table.concat(e.scope, " > "))
   end
   if type(e.transaction) == "string" then
     add("transaction %s", quoted(e.transaction))
   elseif e.transaction then
     add("transaction %d", e.transaction)
   end
-  if e.origin then add("by %s", one_line(e.origin)) end
+  if e.origin then add("by %s", e.origin) end
   if e.open then add "not committed yet" end
   if e.rolled_back then add "rolled back" end
-  return table.concat(parts, ", ")
+  return one_line(table.concat(parts, ", ")) -- names have any characters
 end
 
 -- The recorders that run, by number, and that have stopped; the program may
