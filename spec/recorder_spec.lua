@@ -767,6 +767,26 @@ describe("what was rolled back", function()
       assert.same({ 1, 4 }, { small:len(), large:len() })
     end)
 
+  it("is walked as it was when the walk began", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder { rolled_back = true, capacity = 3 }
+    local function fail(i)
+      mw.transaction(function()
+        t.x = i
+        error "fails"
+      end)
+    end
+    for i = 1, 3 do fail(i) end
+    t.y = 1
+    local seen = {}
+    for e in r:entries() do
+      assert.is_true(#seen < 4)
+      seen[#seen + 1] = e.key .. e.new
+      for i = 4, 8 do fail(i) end
+    end
+    assert.same({ "x1", "x2", "x3", "y1" }, seen)
+  end)
+
   it("of a lost transaction is kept, too", function()
     local t = mw.track { x = 0 }
     local r <close> = mw.recorder { rolled_back = true }

@@ -166,6 +166,54 @@ describe("mw.why", function()
     assert.equal(2, r:why(t, "a").new)
   end)
 
+  it("sees what failed before what an open transaction wrote earlier",
+    function()
+      local t = mw.track { a = 0 }
+      local r <close> = mw.recorder { rolled_back = true }
+      local without <close> = mw.recorder()
+      local _ <close> = mw.begin "outer"
+      t.a = 1
+      mw.transaction("inner", function()
+        t.a = 2
+        error "fails"
+      end)
+      assert.same({ 2, true }, { r:why(t, "a").new,
+        r:why(t, "a").rolled_back })
+      assert.same({ 1, true }, { without:why(t, "a").new,
+        without:why(t, "a").open })
+      t.a = 3
+      assert.same({ 3, true }, { r:why(t, "a").new, r:why(t, "a").open })
+    end)
+
+  it("sees the write that came last, though others are taken back later",
+    function()
+      local t = mw.track { a = 0, b = 0 }
+      local r <close> = mw.recorder { rolled_back = true }
+      -- Returns a coroutine that writes, waits, and takes the writes back.
+      local function failing(value)
+        local co = coroutine.wrap(function()
+          local tx = mw.begin()
+          t.a, t.b = value, value
+          coroutine.yield()
+          tx:rollback()
+        end)
+        co()
+        return co
+      end
+      local first, second = failing(1), failing(2)
+      t.a = 3
+      second()
+      first()
+      assert.equal(3, t.a)
+      assert.same({ 3, nil }, { r:why(t, "a").new,
+        r:why(t, "a").rolled_back })
+      assert.same({ 2, true }, { r:why(t, "b").new,
+        r:why(t, "b").rolled_back })
+      r:stop()
+      assert.equal(3, r:why(t, "a").new)
+      assert.equal(2, r:why(t, "b").new)
+    end)
+
   it("knows the last writer when the ring has lost the entry", function()
     local t, other = mw.track { a = 0 }, mw.track {}
     local r <close> = mw.recorder { capacity = 10, where = true }

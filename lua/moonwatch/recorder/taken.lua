@@ -7,6 +7,7 @@
 --     entries   e1  e2  e3  ...
 --     at        17  17  25  ...
 --     numbers   ..  ..  ..  ...   as causes: see `private.caused_by`
+--     orders    ..  ..  ..  ...   in the program; 0: a final write has followed
 --               FIRST       LAST
 --
 -- The core counts the entries that are taken back.  So an entry is lost that is
@@ -21,7 +22,8 @@ Taken.__index = Taken
 function Taken.new(capacity)
   return setmetatable({
     capacity = capacity, first = 1, last = 0, dropped = 0, at = {},
-    entries = {}, numbers = {}, begun = private.undone(), ended = false,
+    entries = {}, numbers = {}, orders = {}, begun = private.undone(),
+    ended = false,
   }, Taken)
 end
 
@@ -35,7 +37,7 @@ end
 
 local function drop_first(self)
   self.at[self.first], self.entries[self.first] = nil, nil
-  self.numbers[self.first] = nil
+  self.numbers[self.first], self.orders[self.first] = nil, nil
   self.first = self.first + 1
 end
 
@@ -44,6 +46,7 @@ local function keep(self, entries, at)
     local last = self.last + 1
     self.at[last], self.entries[last] = at, entry
     self.numbers[last] = entries.numbers[i]
+    self.orders[last] = entries.orders[i]
     self.last = last
     if self:len() > self.capacity then
       drop_first(self)
@@ -64,16 +67,20 @@ function Taken:forget(at)
 end
 
 --- Returns an iterator of the entries of `delivered`, from the number `from`
--- on, and of what was taken back between these.
+-- on, and of what was taken back between these, until now: a loop may write.
 function Taken:between(delivered, from)
-  local i = self.first
-  while i <= self.last and self.at[i] < from - 1 do i = i + 1 end
+  local first, i = self.first, 1
+  while first <= self.last and self.at[first] < from - 1 do
+    first = first + 1
+  end
+  local times = table.move(self.at, first, self.last, 1, {})
+  local entries = table.move(self.entries, first, self.last, 1, {})
   local waiting = delivered()
   return function()
-    local at = self.at[i]
+    local at = times[i]
     if at and (not waiting or at < waiting.seq) then
       i = i + 1
-      return self.entries[i - 1]
+      return entries[i - 1]
     end
     local entry = waiting
     if entry then waiting = delivered() end
@@ -81,15 +88,18 @@ function Taken:between(delivered, from)
   end
 end
 
---- Returns the last entry of a field, and when it was taken back; or nil.
+--- Returns the last write of a field, when it was taken back, and its order; or
+-- nil.  Transactions may be taken back in another order than they wrote.
 function Taken:find(obj, key)
+  local found, order = nil, 0
   for i = self.last, self.first, -1 do
     local e = self.entries[i]
-    if rawequal(e.object, obj) and rawequal(e.key, key) and
-      e.kind ~= "metatable" and e.kind ~= "call" then
-      return e, self.at[i]
+    if self.orders[i] > order and rawequal(e.object, obj) and
+      rawequal(e.key, key) and e.kind ~= "metatable" and e.kind ~= "call" then
+      found, order = i, self.orders[i]
     end
   end
+  if found then return self.entries[found], self.at[found], order end
 end
 
 --- Returns the numbers of an entry, or nil.
