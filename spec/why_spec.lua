@@ -1,5 +1,6 @@
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local support = require "support"
 
 local function class(name)
   local c = { __name = name }
@@ -231,6 +232,49 @@ describe("mw.why", function()
     for i = 1, 2000 do other.x = i end
     assert.is_nil(mw.why(t, "a"))
   end)
+
+  it("knows the last writer of all that has fields, and of all keys",
+    function()
+      local fields, n = {}, 0
+      local u, t, key = mw.track(support.userdata { __index = fields,
+        __newindex = function(_, k, v) fields[k] = v end }), mw.track {}, {}
+      local long, other = ("long"):rep(30), mw.track {}
+      local function count() n = n + 1 end
+      mw.id(key)
+      local r <close> = mw.recorder { capacity = 1 }
+      u.x, t[key], t[long], t[1.5] = 5, "of a key", 6, 7
+      mw.transaction({ cells = { count } }, function() count() end)
+      local cell = r:entries()().object
+      for i = 1, 1000 do other.x = i end
+      for _, of in ipairs { { u, "x", 5 }, { t, key, "of a key" },
+        { t, long, 6 }, { t, 1.5, 7 }, { cell, "n", 1 } } do
+        assert.equal(of[3], r:why(of[1], of[2]).new)
+      end
+      assert.is_nil(r:why(t, long:sub(2) .. "l"))
+      assert.is_nil(r:why(t, {}))
+      local probe = setmetatable({ {} }, { __mode = "v" })
+      mw.id(probe[1])
+      mw.track({})[probe[1]] = 1
+      for i = 1, 1000 do other.x = i end
+      collectgarbage()
+      assert.is_nil(probe[1])
+    end)
+
+  it("knows of the last writer what it wrote, not what is there now",
+    function()
+      local t, other = mw.track {}, mw.track {}
+      local object = {}
+      local r <close> = mw.recorder { capacity = 1 }
+      t.n, t.s, t.o = 1, "text", object
+      for i = 1, 1000 do other.x = i end
+      assert.equal(object, r:why(t, "o").new)
+      mw.untrack(t)
+      t.n, t.s, t.o = 2, "other", 3
+      mw.track(t)
+      assert.same({ 1, "text" }, { r:why(t, "n").new, r:why(t, "s").new })
+      assert.matches("^o of table#%d+: nil %-> an object that is gone$",
+        tostring(r:why(t, "o")))
+    end)
 
   it("says why of what is open, and of what failed", function()
     local a, b, c = mw.track {}, mw.track {}, mw.track {}

@@ -207,10 +207,12 @@ local function find_kept(self, obj, key)
 end
 
 -- Likewise, while the recorder runs; or the last writer of what is there now.
+-- Only of a table can be said that nothing is there.
 local function find_last(obj, key)
   local seq = private.find_entry(obj, key)
   if seq then return private.look_entries((private.look(seq, seq)))() end
-  local value = type(obj) == "table" and rawget(core.raw(obj), key)
+  if type(obj) ~= "table" then return private.kept_writer(obj, key) end
+  local value = rawget(core.raw(obj), key)
   if value == nil then return nil end
   return private.kept_writer(obj, key, value)
 end
