@@ -297,6 +297,13 @@ describe("a recorder", function()
     e.mine = "kept"
     assert.equal("kept", e.mine)
     assert.is_nil(list_of(r)[1].mine)
+    e[1], e[2] = io.stdout, 1
+    assert.is_nil(e.other)
+    assert.same({ io.stdout, 1, t }, { e[1], e[2], e.object })
+    local copied = list_of(r)[1]
+    e[1], e[2] = rawget(copied, 1), 100
+    assert.is_nil(e.other)
+    assert.equal(t, copied.object)
   end)
 
   it("knows places when it is asked to", function()
@@ -794,6 +801,26 @@ describe("what was rolled back", function()
       assert.same({ 3, 0 }, { small:lost(), large:lost() })
       assert.same({ 1, 4 }, { small:len(), large:len() })
     end)
+
+  it("is walked as it was when the walk began", function()
+    local t = mw.track {}
+    local r <close> = mw.recorder { rolled_back = true, capacity = 3 }
+    local function fail(i)
+      mw.transaction(function()
+        t.x = i
+        error "fails"
+      end)
+    end
+    for i = 1, 3 do fail(i) end
+    t.y = 1
+    local seen = {}
+    for e in r:entries() do
+      assert.is_true(#seen < 4)
+      seen[#seen + 1] = e.key .. e.new
+      for i = 4, 8 do fail(i) end
+    end
+    assert.same({ "x1", "x2", "x3", "y1" }, seen)
+  end)
 
   it("of a lost transaction is kept, too", function()
     local t = mw.track { x = 0 }

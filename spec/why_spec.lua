@@ -1,5 +1,6 @@
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
+local support = require "support"
 
 local function class(name)
   local c = { __name = name }
@@ -166,6 +167,54 @@ describe("mw.why", function()
     assert.equal(2, r:why(t, "a").new)
   end)
 
+  it("sees what failed before what an open transaction wrote earlier",
+    function()
+      local t = mw.track { a = 0 }
+      local r <close> = mw.recorder { rolled_back = true }
+      local without <close> = mw.recorder()
+      local _ <close> = mw.begin "outer"
+      t.a = 1
+      mw.transaction("inner", function()
+        t.a = 2
+        error "fails"
+      end)
+      assert.same({ 2, true }, { r:why(t, "a").new,
+        r:why(t, "a").rolled_back })
+      assert.same({ 1, true }, { without:why(t, "a").new,
+        without:why(t, "a").open })
+      t.a = 3
+      assert.same({ 3, true }, { r:why(t, "a").new, r:why(t, "a").open })
+    end)
+
+  it("sees the write that came last, though others are taken back later",
+    function()
+      local t = mw.track { a = 0, b = 0 }
+      local r <close> = mw.recorder { rolled_back = true }
+      -- Returns a coroutine that writes, waits, and takes the writes back.
+      local function failing(value)
+        local co = coroutine.wrap(function()
+          local tx = mw.begin()
+          t.a, t.b = value, value
+          coroutine.yield()
+          tx:rollback()
+        end)
+        co()
+        return co
+      end
+      local first, second = failing(1), failing(2)
+      t.a = 3
+      second()
+      first()
+      assert.equal(3, t.a)
+      assert.same({ 3, nil }, { r:why(t, "a").new,
+        r:why(t, "a").rolled_back })
+      assert.same({ 2, true }, { r:why(t, "b").new,
+        r:why(t, "b").rolled_back })
+      r:stop()
+      assert.equal(3, r:why(t, "a").new)
+      assert.equal(2, r:why(t, "b").new)
+    end)
+
   it("knows the last writer when the ring has lost the entry", function()
     local t, other = mw.track { a = 0 }, mw.track {}
     local r <close> = mw.recorder { capacity = 10, where = true }
@@ -183,6 +232,49 @@ describe("mw.why", function()
     for i = 1, 2000 do other.x = i end
     assert.is_nil(mw.why(t, "a"))
   end)
+
+  it("knows the last writer of all that has fields, and of all keys",
+    function()
+      local fields, n = {}, 0
+      local u, t, key = mw.track(support.userdata { __index = fields,
+        __newindex = function(_, k, v) fields[k] = v end }), mw.track {}, {}
+      local long, other = ("long"):rep(30), mw.track {}
+      local function count() n = n + 1 end
+      mw.id(key)
+      local r <close> = mw.recorder { capacity = 1 }
+      u.x, t[key], t[long], t[1.5] = 5, "of a key", 6, 7
+      mw.transaction({ cells = { count } }, function() count() end)
+      local cell = r:entries()().object
+      for i = 1, 1000 do other.x = i end
+      for _, of in ipairs { { u, "x", 5 }, { t, key, "of a key" },
+        { t, long, 6 }, { t, 1.5, 7 }, { cell, "n", 1 } } do
+        assert.equal(of[3], r:why(of[1], of[2]).new)
+      end
+      assert.is_nil(r:why(t, long:sub(2) .. "l"))
+      assert.is_nil(r:why(t, {}))
+      local probe = setmetatable({ {} }, { __mode = "v" })
+      mw.id(probe[1])
+      mw.track({})[probe[1]] = 1
+      for i = 1, 1000 do other.x = i end
+      collectgarbage()
+      assert.is_nil(probe[1])
+    end)
+
+  it("knows of the last writer what it wrote, not what is there now",
+    function()
+      local t, other = mw.track {}, mw.track {}
+      local object = {}
+      local r <close> = mw.recorder { capacity = 1 }
+      t.n, t.s, t.o = 1, "text", object
+      for i = 1, 1000 do other.x = i end
+      assert.equal(object, r:why(t, "o").new)
+      mw.untrack(t)
+      t.n, t.s, t.o = 2, "other", 3
+      mw.track(t)
+      assert.same({ 1, "text" }, { r:why(t, "n").new, r:why(t, "s").new })
+      assert.matches("^o of table#%d+: nil %-> an object that is gone$",
+        tostring(r:why(t, "o")))
+    end)
 
   it("says why of what is open, and of what failed", function()
     local a, b, c = mw.track {}, mw.track {}, mw.track {}
@@ -545,6 +637,15 @@ hp of Level.enemies.3: 10 -> 0, spec/why_spec.lua:%d, transaction "fight"
     mw.origin("a\nb", mw.transaction, 'c"\n', function() t.x = 1 end)
     assert.matches(', transaction "c\\"\\n", by a\\nb$',
       tostring(r:why(t, "x")))
+    local named = mw.track(setmetatable({}, class "A\nB"))
+    named.x = setmetatable({}, class "C\tD")
+    assert.matches("^x of A\\nB#%d+: nil %-> C\\tD#%d+$",
+      tostring(r:why(named, "x")))
+    mw.setmetatable(named, class "E\r")
+    for e in r:entries(r:why(named, "x").seq + 1) do
+      assert.equal("class of E\\r#" .. mw.id(named) .. ": A\\nB -> E\\r",
+        tostring(e))
+    end
   end)
 
   it("tells of changes of class", function()

@@ -585,7 +585,7 @@ void mwb_push_child_text(lua_State *L, mwb_hierarchy *d, int text, uint32_t up,
   if (lua_type(L, -1) != LUA_TSTRING) {
     lua_pop(L, 1);
     lua_pushvalue(L, text);
-    lua_insert(L, -2);
+    lua_pushvalue(L, top + 1);
     lua_concat(L, 2);
   }
   lua_replace(L, top + 1);

@@ -307,21 +307,33 @@ void mwb_set_context(lua_State *L, int at) {
   lua_settop(L, context - 1);
 }
 
+/* Pushes the look of the entry at 1, and returns the entry in the look; NULL if
+** the entry has its fields.  The program may set fields, 1 and 2 as well. */
+static const mw_entry *find_in_look(lua_State *L, const mwb_state *s) {
+  int top = lua_gettop(L), is_look;
+  const look *its;
+  lua_Integer i;
+  if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) return NULL;
+  mwb_push(L, s, MWB_LOOK);
+  is_look = lua_getmetatable(L, top + 1) && lua_rawequal(L, -1, top + 2);
+  lua_rawgeti(L, 1, 2);
+  i = lua_tointeger(L, -1);
+  lua_settop(L, top + 1);
+  if (!is_look) return NULL;
+  its = (const look *)lua_touserdata(L, top + 1);
+  return (i > 0 && i <= (lua_Integer)its->n) ? &its->entries[i - 1] : NULL;
+}
+
 /* Gives the entry at 1 its fields.  Returns 0 if it has them. */
 static int fill_entry(lua_State *L, mwb_state *s) {
   static const char *const names[] = {"key", "old", "new"};
-  const mw_entry *entry;
   int part, at = lua_gettop(L) + 1;
-  const look *its;
-  if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) {
-    lua_pop(L, 1);
+  const mw_entry *entry = find_in_look(L, s);
+  if (entry == NULL) {
+    lua_settop(L, at - 1);
     return 0;
   }
-  its = (const look *)lua_touserdata(L, at);
-  lua_rawgeti(L, 1, 2);
-  entry = &its->entries[lua_tointeger(L, -1) - 1];
-  push_page_of(L, at, its, entry);
-  lua_replace(L, at + 1);
+  push_page_of(L, at, (const look *)lua_touserdata(L, at), entry);
   if (mwb_alive(L, s, entry->obj))
     set_field(L, "object");
   else
@@ -516,8 +528,8 @@ static mw_owner find_open(lua_State *L, mwb_state *s, mw_handle h,
 }
 
 /* open_entry(object, key) -> the last entry of the field that an open
-** transaction has, and its numbers as causes; or nil: nobody has made a final
-** write since. */
+** transaction has, its numbers as causes, and its place in the order of the
+** program; or nil: nobody has made a final write since. */
 static int open_entry(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_handle_of(L, s, 1);
@@ -531,7 +543,8 @@ static int open_entry(lua_State *L) {
   lua_pushboolean(L, 1);
   lua_setfield(L, -2, "open");
   push_numbers(L, &last);
-  return 2;
+  lua_pushinteger(L, (lua_Integer)last.seq);
+  return 3;
 }
 
 /* caused_by(number) -> the number of the delivered entry with this number as a
@@ -568,22 +581,28 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_Integer count = 0;
   size_t i, n;
   const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
-  lua_createtable(L, (int)n, 1);
+  lua_createtable(L, (int)n, 2);
+  lua_createtable(L, (int)n, 0);
   lua_createtable(L, (int)n, 0);
   for (i = 0; i < n; i++) {
     mw_entry entry;
     size_t now;
+    int counts;
     entries = mw_owner_entries(s->engine, owner, &now);
     if (i >= now) break; /* a finaliser has taken the entries back */
     entry = entries[i];
     if (mwb_is_hidden(&entry)) continue;
+    counts = mwi_entry_counts(s->engine, owner, &entry, &L);
     push_owned(L, s, owner, &entry);
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "rolled_back");
-    lua_rawseti(L, -3, ++count);
+    lua_rawseti(L, -4, ++count);
     push_numbers(L, &entry);
+    lua_rawseti(L, -3, count);
+    lua_pushinteger(L, counts ? (lua_Integer)entry.seq : 0);
     lua_rawseti(L, -2, count);
   }
+  lua_setfield(L, -3, "orders");
   lua_setfield(L, -2, "numbers");
 }
 
@@ -621,7 +640,9 @@ static int set_paths(lua_State *L) {
 }
 
 /* keep_taken(function or nil): the function is called with the entries of each
-** transaction that is taken back; `numbers` has their numbers as causes */
+** transaction that is taken back; `numbers` has their numbers as causes, and
+** `orders` their places in the order of the program, 0 where a final write has
+** followed */
 static int keep_taken(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);

@@ -4,17 +4,17 @@
 **
 **     heads: hash of (object, key) --> writer --> writer ...
 **                                         |
-**     MWB_WRITERS: TABLES of { key, where, context, old value, ... }
+**     MWB_WRITERS: TABLES of { key, where, context, old and new value, ... }
 **
 ** A writer has PLACES in one of the tables.  There are so many tables because
 ** the collector goes through a table in one step.
 **
 ** While there are recorders, each page that goes leaves the last writer of each
 ** field that is there.  A writer refers to no object, so that nothing stays
-** alive: an old value that is an object is a handle, and only keys that are
-** short strings, numbers or booleans have writers.  The table holds a key's
-** string, so no other string has its address.  Writers of dead objects go
-** before the array grows.
+** alive: a value or key that is an object is a handle, and an object without a
+** handle is no key of a writer.  The table holds a key's string, so no other
+** string has its address; a long one is known by a hash.  Writers of dead
+** objects and keys go before the array grows.
 **
 ** A page goes in the middle of a call of the engine, so no finaliser may run:
 ** nothing here makes a value of Lua.
@@ -28,19 +28,23 @@
 #include "identity.h"
 
 /* Where the table has what belongs to a writer. */
-enum { OF_KEY, OF_WHERE, OF_CONTEXT, OF_OLD, PLACES };
+enum { OF_KEY, OF_WHERE, OF_CONTEXT, OF_OLD, OF_NEW, PLACES };
 
 #define TABLES 256
+
+/* The values of a writer: the old and the new one. */
+enum { OLD_ONE, NEW_ONE, VALUES };
 
 typedef struct writer {
   mw_handle obj; /* MW_NONE: free */
   int64_t key;
   uint64_t seq;
-  mw_content old;
+  mw_content value[VALUES];
   uint32_t cause;
-  uint32_t next;    /* with the same hash; or the next free writer */
-  uint8_t key_type; /* MW_TOTHER: a string, by its address */
-  uint8_t old_type; /* MW_TOTHER: in the table; MW_TOBJECT: a handle */
+  uint32_t next;        /* with the same hash; or the next free writer */
+  uint8_t key_type;     /* MW_TOTHER: a short string, by its address;
+                           MW_TSTRING: a long one; MW_TOBJECT: a handle */
+  uint8_t type[VALUES]; /* MW_TOTHER: in the table; MW_TOBJECT: a handle */
   uint8_t kind;
 } writer;
 
@@ -105,8 +109,12 @@ static void drop_dead(lua_State *L, const mwb_state *s, int tables) {
   mwb_writers *w = s->writers;
   uint32_t n;
   for (n = 1; n <= w->n; n++) {
-    mw_handle obj = writer_at(w, n)->obj;
-    if (obj != MW_NONE && !mwi_identity_is_valid(&s->engine->identity, obj))
+    const writer *its = writer_at(w, n);
+    const mwi_identity *all = &s->engine->identity;
+    if (its->obj == MW_NONE) continue;
+    if (!mwi_identity_is_valid(all, its->obj) ||
+        (its->key_type == MW_TOBJECT &&
+         !mwi_identity_is_valid(all, (mw_handle)its->key)))
       drop(L, w, n, tables);
   }
 }
@@ -160,16 +168,29 @@ static uint32_t need(lua_State *L, mwb_state *s, const writer *its,
   return n;
 }
 
+/* Returns a hash of all bytes of a string. */
+static int64_t hash_of(const char *text, size_t len) {
+  uint64_t hash = len;
+  while (len > 0)
+    hash = (hash ^ (unsigned char)text[--len]) * UINT64_C(0x100000001b3);
+  return (int64_t)hash;
+}
+
 /* Sets the key by the value at `index`.  Returns 0 for a key without a
 ** writer. */
-static int set_key(lua_State *L, const mwb_state *s, int index, writer *its) {
+static int set_key(lua_State *L, mwb_state *s, int index, writer *its) {
   mw_entry packed;
+  const char *text;
   size_t len;
-  its->key_type = MW_TOTHER;
   switch (lua_type(L, index)) {
+    case LUA_TNIL:
+      return 0;
     case LUA_TSTRING:
-      its->key = (int64_t)(uintptr_t)lua_tolstring(L, index, &len);
-      return len <= s->short_string;
+      text = lua_tolstring(L, index, &len);
+      its->key_type = (len <= s->short_string) ? MW_TOTHER : MW_TSTRING;
+      its->key = (its->key_type == MW_TOTHER) ? (int64_t)(uintptr_t)text
+                                              : hash_of(text, len);
+      return 1;
     case LUA_TBOOLEAN:
       its->key_type = MW_TBOOLEAN;
       its->key = lua_toboolean(L, index);
@@ -180,23 +201,10 @@ static int set_key(lua_State *L, const mwb_state *s, int index, writer *its) {
       its->key = packed.value[MW_KEY].i;
       return 1;
     default:
-      return 0;
+      its->key_type = MW_TOBJECT;
+      its->key = (int64_t)mwb_handle_of(L, s, index);
+      return its->key != (int64_t)MW_NONE;
   }
-}
-
-/* Sets the old value by the value on the top: a string stays there, as anything
-** that is to be held; anything else becomes `false`. */
-static void set_old(lua_State *L, mwb_state *s, const mw_entry *entry,
-                    writer *its) {
-  its->old_type = entry->type[MW_OLD];
-  its->old = entry->value[MW_OLD];
-  if (its->old_type == MW_TOTHER && lua_type(L, -1) != LUA_TSTRING) {
-    its->old_type = MW_TOBJECT;
-    its->old.i = (int64_t)mwb_handle_of(L, s, lua_gettop(L));
-  }
-  if (its->old_type == MW_TOTHER) return;
-  lua_pop(L, 1);
-  lua_pushboolean(L, 0);
 }
 
 /* Pushes a held value of the page, `false` for none. */
@@ -205,6 +213,23 @@ static void push_held(lua_State *L, int page, uint32_t number) {
     lua_rawgeti(L, page, (lua_Integer)number);
   else
     lua_pushboolean(L, 0);
+}
+
+/* Pushes what the table is to hold of a value of the entry, and sets the value:
+** a string is held, an object is not. */
+static void set_value(lua_State *L, mwb_state *s, const mw_entry *entry,
+                      int page, int which, writer *its) {
+  int part = (which == OLD_ONE) ? MW_OLD : MW_NOW;
+  its->type[which] = entry->type[part];
+  its->value[which] = entry->value[part];
+  push_held(
+      L, page,
+      (entry->type[part] == MW_TOTHER) ? (uint32_t)entry->value[part].i : 0);
+  if (entry->type[part] != MW_TOTHER || lua_type(L, -1) == LUA_TSTRING) return;
+  its->type[which] = MW_TOBJECT;
+  its->value[which].i = (int64_t)mwb_handle_of(L, s, lua_gettop(L));
+  lua_pop(L, 1);
+  lua_pushboolean(L, 0);
 }
 
 static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
@@ -226,6 +251,10 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   }
   n = need(L, s, &its, tables);
   if (n == 0) return;
+  if (its.key_type == MW_TOBJECT) {
+    lua_pop(L, 1);
+    lua_pushboolean(L, 0);
+  }
   push_table(L, tables, n);
   lua_insert(L, key);
   its.next = writer_at(s->writers, n)->next;
@@ -234,11 +263,8 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   its.kind = entry->kind;
   push_held(L, page, entry->where);
   push_held(L, page, entry->context);
-  push_held(L, page,
-            (entry->type[MW_OLD] == MW_TOTHER)
-                ? (uint32_t)entry->value[MW_OLD].i
-                : 0);
-  set_old(L, s, entry, &its);
+  set_value(L, s, entry, page, OLD_ONE, &its);
+  set_value(L, s, entry, page, NEW_ONE, &its);
   *writer_at(s->writers, n) = its;
   for (i = PLACES - 1; i >= 0; i--) lua_rawseti(L, key, place_of(n, i));
 }
@@ -342,26 +368,46 @@ static void push_place(lua_State *L, const mwb_state *s, uint32_t n, int of) {
   lua_pushnil(L);
 }
 
-static void push_old(lua_State *L, mwb_state *s, uint32_t n,
-                     const writer *its) {
+/* Pushes a value of the writer, nil for an object that is not known. */
+static void push_written(lua_State *L, mwb_state *s, uint32_t n,
+                         const writer *its, int which) {
   mw_entry entry;
-  if (its->old_type == MW_TOTHER) {
-    push_place(L, s, n, OF_OLD);
-  } else if (its->old_type == MW_TOBJECT) {
-    if (mwb_alive(L, s, (mw_handle)its->old.i)) return;
+  if (its->type[which] == MW_TOTHER) {
+    push_place(L, s, n, (which == OLD_ONE) ? OF_OLD : OF_NEW);
+  } else if (its->type[which] == MW_TOBJECT) {
+    if (mwb_alive(L, s, (mw_handle)its->value[which].i)) return;
     lua_pop(L, 1);
     lua_pushnil(L);
   } else {
-    entry.type[MW_OLD] = its->old_type;
-    entry.value[MW_OLD] = its->old;
-    mwb_unpack(L, NULL, 0, &entry, MW_OLD);
+    entry.type[MW_KEY] = its->type[which];
+    entry.value[MW_KEY] = its->value[which];
+    mwb_unpack(L, NULL, 0, &entry, MW_KEY);
   }
 }
 
-/* kept_writer(object, key, value now) -> the entry of the last writer whose
-** entry is forgotten, or nil */
+/* Is the value at `index` one that entries hold as an object? */
+static int is_object(lua_State *L, int index) {
+  int type = lua_type(L, index);
+  return type == LUA_TTABLE || type == LUA_TFUNCTION || type == LUA_TUSERDATA ||
+         type == LUA_TTHREAD;
+}
+
+/* Is the writer that of another long string with the same hash? */
+static int is_other_key(lua_State *L, const mwb_state *s, uint32_t n,
+                        const writer *its) {
+  int other;
+  if (its->key_type != MW_TSTRING) return 0;
+  push_place(L, s, n, OF_KEY);
+  other = !lua_rawequal(L, 2, -1);
+  lua_pop(L, 1);
+  return other;
+}
+
+/* kept_writer(object, key, value now or nil) -> the entry of the last writer
+** whose entry is forgotten, or nil.  The library may not know the object that
+** was written: it is the one that is there. */
 static int kept_writer(lua_State *L) {
-  static const char *const names[] = {"object", "key", "new"};
+  static const char *const names[] = {"object", "key"};
   mwb_state *s = mwb_enter(L);
   writer its;
   uint64_t cause;
@@ -377,13 +423,19 @@ static int kept_writer(lua_State *L) {
   its = *writer_at(s->writers, n);
   lua_newtable(L); /* a finaliser may forget the writer */
   if (s->writers == NULL || find(s->writers, &its) != n) return 0;
-  for (i = 0; i < 3; i++) {
+  if (is_other_key(L, s, n, &its)) return 0;
+  for (i = 0; i < 2; i++) {
     lua_pushvalue(L, i + 1);
     lua_setfield(L, 4, names[i]);
   }
+  if (its.type[NEW_ONE] == MW_TOBJECT && is_object(L, 3))
+    lua_pushvalue(L, 3);
+  else
+    push_written(L, s, n, &its, NEW_ONE);
+  lua_setfield(L, 4, "new");
   mwb_push_kind(L, s, its.kind);
   lua_setfield(L, 4, "kind");
-  push_old(L, s, n, &its);
+  push_written(L, s, n, &its, OLD_ONE);
   lua_setfield(L, 4, "old");
   push_place(L, s, n, OF_WHERE);
   lua_setfield(L, 4, "where");

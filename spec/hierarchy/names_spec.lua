@@ -59,6 +59,26 @@ describe("the name of an object", function()
     h:leave(root)
   end)
 
+  it("is the usual one where the program's function says nothing", function()
+    local told = {}
+    mw.on_error(function(err) told[#told + 1] = err end)
+    local policy = mw.policy { name = function() error("no name", 0) end,
+      class_name = function() error("no class", 0) end }
+    for _, opts in ipairs { {}, { name = function() end,
+      class_name = function() return 5 end } } do
+      if not opts.name then policy:use() else original:use() end
+      local its <close> = mw.hierarchy(opts)
+      local root = setmetatable({ list = { {} } }, { __name = "Root" })
+      assert.equal("Root", its:enter(root))
+      assert.equal("Root.list.1", its:enter(root.list[1]))
+      root.late = setmetatable({}, { __name = "Late" })
+      assert.equal("Root.late", its:enter(root.late))
+    end
+    mw.on_error(nil)
+    table.sort(told)
+    assert.same({ "no class", "no name" }, told)
+  end)
+
   it("leads to the object, whatever the keys", function()
     local world, part = make()
     local keys = { "a", "a.b", 'say "x"', "it's", "[1]", "", "1", 1, -1, 1.5,

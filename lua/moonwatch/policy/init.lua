@@ -118,8 +118,9 @@ local function call(self, f, ...)
   else
     ok, result = pcall(f, ...)
   end
-  if not ok then report(self, result) end
-  return ok, result
+  if ok then return true, result end
+  report(self, result)
+  return false
 end
 
 -- Returns the state of a policy; the policy is in the field `policy`.  `box` is

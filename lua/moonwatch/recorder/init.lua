@@ -207,25 +207,27 @@ local function find_kept(self, obj, key)
 end
 
 -- Likewise, while the recorder runs; or the last writer of what is there now.
+-- Only of a table can be said that nothing is there.
 local function find_last(obj, key)
   local seq = private.find_entry(obj, key)
   if seq then return private.look_entries((private.look(seq, seq)))() end
-  local value = type(obj) == "table" and rawget(core.raw(obj), key)
+  if type(obj) ~= "table" then return private.kept_writer(obj, key) end
+  local value = rawget(core.raw(obj), key)
   if value == nil then return nil end
   return private.kept_writer(obj, key, value)
 end
 
 local function why(self, obj, key)
+  local undone, at, order
+  if self.taken then undone, at, order = self.taken:find(obj, key) end
   if not self.look then
-    local open, numbers = private.open_entry(obj, key)
+    local open, numbers, its = private.open_entry(obj, key)
+    if open and undone and order > its then return undone end
     if open then return text.knows(open, numbers) end
   end
   local entry = self.look and find_kept(self, obj, key) or
     not self.look and find_last(obj, key) or nil
-  if self.taken then
-    local undone, at = self.taken:find(obj, key)
-    if undone and at >= (entry and entry.seq or 0) then return undone end
-  end
+  if undone and at >= (entry and entry.seq or 0) then return undone end
   return entry
 end
 

@@ -8,9 +8,11 @@
 --     at        17  17  25  ...
 --               first       last
 --
--- The last place of each field, the entries by their numbers as causes, and the
--- numbers by entries are known, so that nobody looks through the queue.  An entry
--- has two numbers in one: its own (the upper 32 bits), and that of its cause.
+-- An entry has an order, its place in the program: transactions may be taken
+-- back in another order than they wrote.  It has two numbers in one, as causes:
+-- its own (the upper 32 bits), and that of its cause.  The place of the last
+-- write of each field, the entries by their numbers, and the numbers by entries
+-- are known, so that nobody looks through the queue.
 --
 -- The core counts the entries that are taken back.  So an entry is lost that is
 -- counted and was not put into the queue, for want of memory, or that was
@@ -24,7 +26,7 @@ Taken.__index = Taken
 function Taken.new(capacity)
   return setmetatable({
     capacity = capacity, first = 1, last = 0, dropped = 0, at = {},
-    entries = {}, numbers = {}, numbered = {}, fields = {},
+    entries = {}, orders = {}, numbers = {}, numbered = {}, fields = {},
     begun = private.undone(), ended = false,
   }, Taken)
 end
@@ -37,21 +39,18 @@ function Taken:lost()
   return n - self.last + self.dropped
 end
 
-local function is_field(entry)
-  return entry.kind ~= "metatable" and entry.kind ~= "call"
-end
-
 -- Forgets the entry at a place.  Needs no memory.
 local function forget(self, place)
   local entry = self.entries[place]
   local number = (self.numbers[entry] or 0) >> 32
   local fields = self.fields[entry.object]
-  if fields and is_field(entry) and fields[entry.key] == place then
+  if fields and entry.key ~= nil and fields[entry.key] == place then
     fields[entry.key] = nil
     if next(fields) == nil then self.fields[entry.object] = nil end
   end
   if self.numbered[number] == entry then self.numbered[number] = nil end
-  self.numbers[entry], self.at[place], self.entries[place] = nil, nil, nil
+  self.numbers[entry], self.at[place] = nil, nil
+  self.entries[place], self.orders[place] = nil, nil
 end
 
 local function drop_first(self)
@@ -59,11 +58,22 @@ local function drop_first(self)
   self.first = self.first + 1
 end
 
-local function add(self, entry, numbers, at)
+-- Does the entry, with its order, write its field last, as far as is known?
+-- 0 is the order where a final write has followed.
+local function is_last(self, entry, order)
+  if order == 0 or entry.kind == "metatable" or entry.kind == "call" then
+    return false
+  end
+  local fields = self.fields[entry.object]
+  local place = fields and fields[entry.key]
+  return not place or self.orders[place] < order
+end
+
+local function add(self, entry, numbers, order, at)
   local place, object = self.last + 1, entry.object
-  self.entries[place], self.at[place] = entry, at
+  self.entries[place], self.at[place], self.orders[place] = entry, at, order
   self.numbers[entry], self.numbered[numbers >> 32] = numbers, entry
-  if is_field(entry) then
+  if is_last(self, entry, order) then
     local fields = self.fields[object] or {}
     fields[entry.key] = place
     self.fields[object] = fields
@@ -73,7 +83,7 @@ end
 
 local function keep(self, entries, at)
   for i, entry in ipairs(entries) do
-    add(self, entry, entries.numbers[i], at)
+    add(self, entry, entries.numbers[i], entries.orders[i], at)
     if self:len() > self.capacity then
       drop_first(self)
       self.dropped = self.dropped + 1
@@ -107,15 +117,17 @@ local function find_at(self, at)
 end
 
 --- Returns an iterator of the entries of `delivered`, from the number `from`
--- on, and of what was taken back between these.
+-- on, and of what was taken back between these, until now: a loop may write.
 function Taken:between(delivered, from)
-  local i = find_at(self, from - 1)
+  local first, i = find_at(self, from - 1), 1
+  local times = table.move(self.at, first, self.last, 1, {})
+  local entries = table.move(self.entries, first, self.last, 1, {})
   local waiting = delivered()
   return function()
-    local at = self.at[i]
+    local at = times[i]
     if at and (not waiting or at < waiting.seq) then
       i = i + 1
-      return self.entries[i - 1]
+      return entries[i - 1]
     end
     local entry = waiting
     if entry then waiting = delivered() end
@@ -123,11 +135,13 @@ function Taken:between(delivered, from)
   end
 end
 
---- Returns the last entry of a field, and when it was taken back; or nil.
+--- Returns the last write of a field, when it was taken back, and its order; or
+-- nil.
 function Taken:find(obj, key)
   local fields = self.fields[obj]
   local place = fields and fields[key]
-  if place then return self.entries[place], self.at[place] end
+  if not place then return nil end
+  return self.entries[place], self.at[place], self.orders[place]
 end
 
 --- Returns the numbers of an entry, or nil.

@@ -61,10 +61,12 @@ local function step_of(key)
   return "[" .. (is_object and own_name(key, true) or text.of_value(key)) .. "]"
 end
 
+local GONE = "an object that is gone"
+
 --- Returns the name of an object: its name in a hierarchy, its way below a
 -- tracked root, or its class and number.
 function text.of_object(obj)
-  if obj == nil then return "an object that is gone" end
+  if obj == nil then return GONE end
   local name = label.in_hierarchy(obj)
   if name then return name end
   local root, keys = way(obj)
@@ -108,25 +110,31 @@ local function what_of(e)
   return ("%s%s of %s"):format(key, e.kind == "call" and "()" or "", object)
 end
 
+-- Returns the old and the new value as text.  A last writer holds no objects.
+local function values_of(e)
+  if e.kind == "metatable" then return class_text(e.old), class_text(e.new) end
+  local was, is = e.kind == "update", e.kind == "update" or e.kind == "insert"
+  return was and e.old == nil and GONE or text.of_value(e.old),
+    is and e.new == nil and GONE or text.of_value(e.new)
+end
+
 -- Returns a line for one entry.
 local function line_of(e)
-  local value = e.kind == "metatable" and class_text or text.of_value
-  local parts = { ("%s: %s -> %s"):format(what_of(e), value(e.old),
-    value(e.new)) }
+  local parts = { ("%s: %s -> %s"):format(what_of(e), values_of(e)) }
   local function add(...) parts[#parts + 1] = (...):format(select(2, ...)) end
   if e.where then add("%s", e.where) end
   if e.scope and e.scope[1] then
-    add("in %s", one_line(table.concat(e.scope, " > ")))
+    add("in %s", table.concat(e.scope, " > "))
   end
   if type(e.transaction) == "string" then
     add("transaction %s", quoted(e.transaction))
   elseif e.transaction then
     add("transaction %d", e.transaction)
   end
-  if e.origin then add("by %s", one_line(e.origin)) end
+  if e.origin then add("by %s", e.origin) end
   if e.open then add "not committed yet" end
   if e.rolled_back then add "rolled back" end
-  return table.concat(parts, ", ")
+  return one_line(table.concat(parts, ", ")) -- names have any characters
 end
 
 -- The recorders that run, by number, and that have stopped; the program may
