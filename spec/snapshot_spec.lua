@@ -126,6 +126,37 @@ describe("a snapshot", function()
       assert.is_nil(rawget(copy, "cache"))
     end)
 
+  it("raises the error of a rule as it is, whatever the error is", function()
+    local problem = {}
+    local function raise() error(problem) end
+    local Bad = { __name = "snapshot.Bad" }
+    mw.name_class("snapshot.Bad", Bad, { snapshot = raise, restore = raise })
+    local state = { support.userdata(Bad) }
+    for _, f in ipairs {
+      function() return mw.snapshot({ {} }, { descend = raise }) end,
+      function() return mw.snapshot(state) end,
+      function() return mw.hash(state) end,
+    } do
+      assert.same({ false, problem }, { pcall(f) })
+    end
+  end)
+
+  it("may be made while a rule takes keys away, which are collected", function()
+    local state = {}
+    for i = 1, 100 do
+      state["a key that is not kept by others, " .. ("."):rep(i)] = i
+      state[i .. ""] = {}
+    end
+    local bytes = mw.snapshot(state, { descend = function(parent)
+      for key in pairs(parent) do
+        if #key > 3 then parent[key] = nil end
+      end
+      collectgarbage()
+      return true
+    end })
+    assert.same(state, (mw.restore(bytes)))
+  end)
+
   it("holds 100,000 tables in a chain", function()
     local head = {}
     local at = head
@@ -206,6 +237,26 @@ describe("a snapshot while transactions are open", function()
     assert.equal(before, (mw.snapshot { unit }))
     tx:commit()
     assert.equal(Two, getmetatable(mw.restore((mw.snapshot { unit }))[1]))
+  end)
+
+  it("has what the class from before ignores, and its name", function()
+    local Node = class "snapshot.Ignoring"
+    mw.name_class("snapshot.Ignoring", Node, { ignore = { "cache" } })
+    local node = mw.track { cache = 1 }
+    local before, tx = mw.snapshot { node }, mw.begin()
+    mw.setmetatable(node, Node)
+    assert.equal(before, (mw.snapshot { node }))
+    tx:commit()
+    before, tx = mw.snapshot { node }, mw.begin()
+    mw.setmetatable(node, nil)
+    assert.equal(before, (mw.snapshot { node }))
+    mw.setmetatable(node, {})
+    tx:commit()
+    local message = select(2, mw.snapshot { node })
+    tx = mw.begin()
+    mw.setmetatable(node, Node)
+    assert.same({ nil, message }, { mw.snapshot { node } })
+    tx:rollback()
   end)
 
   it("has the state of a userdata from before", function()

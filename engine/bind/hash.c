@@ -333,7 +333,7 @@ static void read_table(const reader *r) {
   lua_State *L = r->L;
   uint64_t mark = (uint64_t)mwb_mark_of(L, r->s, r->marks, CURRENT);
   if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
-  mwb_push_ignored(L, r->s, CURRENT);
+  mwb_push_ignored(L, r->s, CURRENT, 0);
   read_head(r, mwi_mix(TABLE_HASH, mark));
   lua_settop(L, IGNORED);
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, IGNORED + 1))
