@@ -534,6 +534,71 @@ describe("a restored root", function()
       assert.equal(now, (mw.snapshot(w)))
     end)
 
+  it("gives userdata states that refer to its own objects", function()
+    local states, filled = {}, 0
+    local Box = { __name = "snapshot.Referring" }
+    mw.name_class("snapshot.Referring", Box, {
+      new = function() return support.userdata(Box) end,
+      snapshot = function(box) return states[box] end,
+      restore = function(box, state)
+        states[box], filled = state, filled + 1
+      end,
+    })
+    local function box(state)
+      local its = support.userdata(Box)
+      states[its] = state
+      return its
+    end
+    local w = { a = { n = 1 }, b = { n = 1 } }
+    w.box = box { w.a, box { w.b } }
+    local a, outer, before = w.a, w.box, mw.snapshot(w)
+    a.n = 2
+    mw.restore(before, { into = w })
+    assert.equal(before, (mw.snapshot(w)))
+    assert.equal(outer, w.box)
+    assert.equal(a, states[outer][1])
+    w.box = nil
+    mw.restore(before, { into = w })
+    assert.equal(before, (mw.snapshot(w)))
+    assert.equal(a, states[w.box][1])
+    states[w.box][1] = w.b -- looks like `a`
+    mw.restore(before, { into = w })
+    assert.equal(a, states[w.box][1])
+    local x = {}
+    for _, its in ipairs { { v = x, box = box { x } },
+      { box = box { x }, more = box { x } }, { by = { [a] = x }, a = a,
+        box = box { x } } } do
+      before = mw.snapshot(its)
+      for _, live in ipairs { { u = {} }, { box = {}, more = {} } } do
+        live.box = box { live.u or {} }
+        live.more = live.more and box { {} }
+        mw.restore(before, { into = live })
+        assert.equal(before, (mw.snapshot(live)))
+      end
+    end
+    states[w.box], w.boxes = { a }, {}
+    for i = 1, 2000 do w.boxes[i] = box { w, w.boxes } end
+    before, filled = mw.snapshot(w), 0
+    mw.restore(before, { into = w })
+    assert.equal(0, filled)
+  end)
+
+  it("has the marks of the snapshot, until a rollback", function()
+    local w = world()
+    w.map = mw.object_like {}
+    local before, hash = mw.snapshot(w), mw.hash(w)
+    mw.array(w.list)
+    mw.array(w.map)
+    local now = mw.snapshot(w)
+    local tx = mw.begin()
+    mw.restore(before, { into = w })
+    assert.equal(hash, mw.hash(w))
+    tx:rollback()
+    assert.equal(now, (mw.snapshot(w)))
+    mw.restore(before, { into = w })
+    assert.equal(before, (mw.snapshot(w)))
+  end)
+
   it("is as the snapshot for random worlds", function()
     with_seed(function()
       local function random_world(n)
