@@ -135,6 +135,18 @@ describe("a hash", function()
     assert.equal(read_anew(root), mw.hash(root))
   end)
 
+  it("is of a root that is a class with a name, too", function()
+    local root = mw.name_class("hash.Root", { n = 1 })
+    for _ = 1, 2 do
+      root.me, root.n = root, 1
+      local hash = mw.hash(root)
+      assert.equal(mw.hash(mw.restore((mw.snapshot(root)))), hash)
+      root.n = 2
+      assert.not_equal(hash, mw.hash(root))
+      mw.track(root, { deep = true })
+    end
+  end)
+
   it("has the state of userdata", function()
     local states = {}
     local Box = { __name = "hash.Box" }
@@ -240,6 +252,27 @@ describe("the hash of a tracked root", function()
     has_changed()
     mw.name_class("hash.One", One)
     has_changed()
+  end)
+
+  it("hears of classes on which a rule depends", function()
+    local Shut = mw.name_class("hash.Shut", {}, { deep = false })
+    local object = { n = 1 }
+    local world = mw.track({ a = object }, { deep = true })
+    local with, without = mw.hash(world), mw.hash {}
+    local function has(hash)
+      assert.equal(hash, mw.hash(world))
+      assert.equal(hash, read_anew(world))
+    end
+    mw.setmetatable(object, Shut)
+    has(without)
+    mw.setmetatable(object, nil)
+    has(with)
+    object = mw.setmetatable({ n = 1 }, Shut)
+    world.a = object
+    has(without)
+    mw.setmetatable(object, nil)
+    has(with)
+    mw.name_class("hash.Shut", Shut)
   end)
 
   it("hears of weak tables, and of classes that are found late", function()

@@ -126,6 +126,37 @@ describe("a snapshot", function()
       assert.is_nil(rawget(copy, "cache"))
     end)
 
+  it("raises the error of a rule as it is, whatever the error is", function()
+    local problem = {}
+    local function raise() error(problem) end
+    local Bad = { __name = "snapshot.Bad" }
+    mw.name_class("snapshot.Bad", Bad, { snapshot = raise, restore = raise })
+    local state = { support.userdata(Bad) }
+    for _, f in ipairs {
+      function() return mw.snapshot({ {} }, { descend = raise }) end,
+      function() return mw.snapshot(state) end,
+      function() return mw.hash(state) end,
+    } do
+      assert.same({ false, problem }, { pcall(f) })
+    end
+  end)
+
+  it("may be made while a rule takes keys away, which are collected", function()
+    local state = {}
+    for i = 1, 100 do
+      state["a key that is not kept by others, " .. ("."):rep(i)] = i
+      state[i .. ""] = {}
+    end
+    local bytes = mw.snapshot(state, { descend = function(parent)
+      for key in pairs(parent) do
+        if #key > 3 then parent[key] = nil end
+      end
+      collectgarbage()
+      return true
+    end })
+    assert.same(state, (mw.restore(bytes)))
+  end)
+
   it("holds 100,000 tables in a chain", function()
     local head = {}
     local at = head
@@ -206,6 +237,26 @@ describe("a snapshot while transactions are open", function()
     assert.equal(before, (mw.snapshot { unit }))
     tx:commit()
     assert.equal(Two, getmetatable(mw.restore((mw.snapshot { unit }))[1]))
+  end)
+
+  it("has what the class from before ignores, and its name", function()
+    local Node = class "snapshot.Ignoring"
+    mw.name_class("snapshot.Ignoring", Node, { ignore = { "cache" } })
+    local node = mw.track { cache = 1 }
+    local before, tx = mw.snapshot { node }, mw.begin()
+    mw.setmetatable(node, Node)
+    assert.equal(before, (mw.snapshot { node }))
+    tx:commit()
+    before, tx = mw.snapshot { node }, mw.begin()
+    mw.setmetatable(node, nil)
+    assert.equal(before, (mw.snapshot { node }))
+    mw.setmetatable(node, {})
+    tx:commit()
+    local message = select(2, mw.snapshot { node })
+    tx = mw.begin()
+    mw.setmetatable(node, Node)
+    assert.same({ nil, message }, { mw.snapshot { node } })
+    tx:rollback()
   end)
 
   it("has the state of a userdata from before", function()
@@ -482,6 +533,71 @@ describe("a restored root", function()
       assert.equal("no", why)
       assert.equal(now, (mw.snapshot(w)))
     end)
+
+  it("gives userdata states that refer to its own objects", function()
+    local states, filled = {}, 0
+    local Box = { __name = "snapshot.Referring" }
+    mw.name_class("snapshot.Referring", Box, {
+      new = function() return support.userdata(Box) end,
+      snapshot = function(box) return states[box] end,
+      restore = function(box, state)
+        states[box], filled = state, filled + 1
+      end,
+    })
+    local function box(state)
+      local its = support.userdata(Box)
+      states[its] = state
+      return its
+    end
+    local w = { a = { n = 1 }, b = { n = 1 } }
+    w.box = box { w.a, box { w.b } }
+    local a, outer, before = w.a, w.box, mw.snapshot(w)
+    a.n = 2
+    mw.restore(before, { into = w })
+    assert.equal(before, (mw.snapshot(w)))
+    assert.equal(outer, w.box)
+    assert.equal(a, states[outer][1])
+    w.box = nil
+    mw.restore(before, { into = w })
+    assert.equal(before, (mw.snapshot(w)))
+    assert.equal(a, states[w.box][1])
+    states[w.box][1] = w.b -- looks like `a`
+    mw.restore(before, { into = w })
+    assert.equal(a, states[w.box][1])
+    local x = {}
+    for _, its in ipairs { { v = x, box = box { x } },
+      { box = box { x }, more = box { x } }, { by = { [a] = x }, a = a,
+        box = box { x } } } do
+      before = mw.snapshot(its)
+      for _, live in ipairs { { u = {} }, { box = {}, more = {} } } do
+        live.box = box { live.u or {} }
+        live.more = live.more and box { {} }
+        mw.restore(before, { into = live })
+        assert.equal(before, (mw.snapshot(live)))
+      end
+    end
+    states[w.box], w.boxes = { a }, {}
+    for i = 1, 2000 do w.boxes[i] = box { w, w.boxes } end
+    before, filled = mw.snapshot(w), 0
+    mw.restore(before, { into = w })
+    assert.equal(0, filled)
+  end)
+
+  it("has the marks of the snapshot, until a rollback", function()
+    local w = world()
+    w.map = mw.object_like {}
+    local before, hash = mw.snapshot(w), mw.hash(w)
+    mw.array(w.list)
+    mw.array(w.map)
+    local now = mw.snapshot(w)
+    local tx = mw.begin()
+    mw.restore(before, { into = w })
+    assert.equal(hash, mw.hash(w))
+    tx:rollback()
+    assert.equal(now, (mw.snapshot(w)))
+    mw.restore(before, { into = w })
+    assert.equal(before, (mw.snapshot(w)))
+  end)
 
   it("is as the snapshot for random worlds", function()
     with_seed(function()

@@ -290,7 +290,11 @@ static void read_field(const reader *r) {
     lua_settop(L, top);
     if (said) return;
   }
-  if (!mwb_is_state(L, CURRENT, top - 1)) return;
+  if (!mwb_is_state(L, CURRENT, top - 1)) {
+    /* so that mwb_hash_class hears of it */
+    if (r->h->root != MW_NONE) mwb_identify(L, r->s, "hash", top, 1);
+    return;
+  }
   key_said = read_part(r, top - 1, 1, &key);
   said = read_part(r, top, 0, &value);
   if (key_said == REFUSED || said == REFUSED)
@@ -333,7 +337,7 @@ static void read_table(const reader *r) {
   lua_State *L = r->L;
   uint64_t mark = (uint64_t)mwb_mark_of(L, r->s, r->marks, CURRENT);
   if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
-  mwb_push_ignored(L, r->s, CURRENT);
+  mwb_push_ignored(L, r->s, CURRENT, 0);
   read_head(r, mwi_mix(TABLE_HASH, mark));
   lua_settop(L, IGNORED);
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, IGNORED + 1))
@@ -341,8 +345,10 @@ static void read_table(const reader *r) {
   lua_settop(L, IGNORED);
 }
 
-/* Is the object at CURRENT a class with a name?  If so, pushes the name. */
+/* Is the object at CURRENT a class with a name?  If so, pushes the name.  As in
+** a snapshot, the root is no class. */
 static int is_class(lua_State *L) {
+  if (lua_rawequal(L, CURRENT, ROOT)) return 0;
   lua_pushvalue(L, CURRENT);
   return lua_rawget(L, NAMES) == LUA_TSTRING;
 }
@@ -621,6 +627,16 @@ void mwb_hash_spoil(mwb_state *s, mw_handle obj) {
       h->broken = 1;
     else
       mwi_digest_spoil(h->digest, v);
+  }
+}
+
+void mwb_hash_class(mwb_state *s, mw_handle obj) {
+  mwb_hash *h, *next;
+  if (obj == MW_NONE) return;
+  mwb_hash_spoil(s, obj);
+  for (h = s->hashes; h != NULL; h = next) {
+    next = h->next;
+    if (h->ruled) close_hash(h);
   }
 }
 

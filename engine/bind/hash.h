@@ -29,6 +29,10 @@ void mwb_hash_after(const struct mwb_write *w, const mwb_hashed *change);
 /* Digests read the object again. */
 void mwb_hash_spoil(mwb_state *s, mw_handle obj);
 
+/* The object gets another class: likewise.  A rule may now decide otherwise of
+** the fields that hold the object. */
+void mwb_hash_class(mwb_state *s, mw_handle obj);
+
 /* The object is a class, whose writes are not heard from now on. */
 void mwb_hash_spoil_class(mwb_state *s, mw_handle obj);
 

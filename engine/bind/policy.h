@@ -14,7 +14,7 @@
 /* The functions that policy.lua sets. */
 enum {
   MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch include child? */
-  MWB_IGNORED,     /* (object) -> a set of keys, or nil */
+  MWB_IGNORED,     /* (object, class or nil) -> a set of keys, or nil */
   MWB_WATCHED,     /* (object) -> has the object's class mutators? */
   MWB_UNWATCHED,   /* (object): the object's last watch has ended */
   MWB_DESERTED,    /* (): watched objects may have died */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "class.h"
+#include "identity.h"
 #include "library.h"
 #include "shadow.h"
 #include "snapshot.h"
@@ -29,6 +30,14 @@ mw_clock mwb_marks(lua_State *L, mwb_state *s) {
   mw_clock marks = 0;
   mwb_check(L, mw_clock_open(s->engine, name, sizeof(name) - 1, &marks));
   return marks;
+}
+
+/* unmark(table): the table has no mark of JSON any more */
+static int unmark(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_handle_of(L, s, 1);
+  if (h != MW_NONE) mw_clock_untag(s->engine, mwb_marks(L, s), h);
+  return 0;
 }
 
 /* The stack of `read`.  The first are the arguments. */
@@ -489,6 +498,7 @@ static int restore(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_restores(lua_State *L) {
-  static const luaL_Reg functions[] = {{"restore", restore}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"restore", restore}, {"unmark", unmark}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

@@ -814,7 +814,7 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   const mwi_object *r = mwb_object_at(L, s, object);
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
-  if (r != NULL) mwb_hash_spoil(s, r->obj);
+  mwb_hash_class(s, mwb_handle_of(L, s, object));
   if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);

@@ -46,7 +46,7 @@
 ** Writing
 ** ======================================================= */
 
-/* The stack of `write`.  The first five are the arguments, four of them as in
+/* The stack of `write`.  The first six are the arguments, four of them as in
 ** snapshot.h. */
 enum {
   ROOT = MWB_ROOT,
@@ -54,6 +54,7 @@ enum {
   ENTERS = MWB_ENTERS,
   NAMES = MWB_CLASSNAMES,
   NOW,     /* is the state wanted that nobody has delivered yet? */
+  WAY,     /* the array that `refuse` raises */
   NUMBERS, /* object -> number */
   QUEUE,   /* number -> object */
   WAYS,    /* number -> the key by which the object was found */
@@ -69,7 +70,7 @@ enum {
   TURNS,
   CURRENT,
   CONTENTS,
-  IGNORED
+  LEFTOUT /* the set of the current object's fields that are no state, or nil */
 };
 
 /* A key of a table, in a form that can be sorted. */
@@ -138,13 +139,14 @@ static void put_count(writer *w, uint64_t n) {
   w->n = (size_t)(to - w->bytes);
 }
 
-/* Raises an array: what cannot be said, and the keys of the way to the current
-** object, the last one first.  The key of the field, if any, is on the top. */
+/* Raises the array at WAY: what cannot be said, and the keys of the way to the
+** current object, the last one first.  The key of the field, if any, is on the
+** top. */
 static void refuse(writer *w, const char *what, int has_key) {
   lua_State *L = w->L;
   lua_Integer at = w->current, n = 1;
   int key = lua_gettop(L);
-  lua_newtable(L);
+  lua_pushvalue(L, WAY);
   lua_pushstring(L, what);
   lua_rawseti(L, -2, n++);
   if (has_key) {
@@ -305,13 +307,17 @@ int mwb_is_state(lua_State *L, int parent, int key) {
   return yes;
 }
 
-void mwb_push_ignored(lua_State *L, mwb_state *s, int object) {
+void mwb_push_ignored(lua_State *L, mwb_state *s, int object, int class_) {
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
     lua_pushnil(L);
     return;
   }
   lua_pushvalue(L, object);
-  lua_call(L, 1, 1);
+  if (class_ != 0)
+    lua_pushvalue(L, class_);
+  else
+    lua_pushnil(L);
+  lua_call(L, 2, 1);
 }
 
 int mwb_push_class_name(lua_State *L, int object, int class_) {
@@ -342,10 +348,6 @@ int mwb_push_class_name(lua_State *L, int object, int class_) {
   lua_call(L, 2, userdata ? 2 : 1);
   lua_remove(L, top + 1);
   return lua_type(L, top + 1) == LUA_TSTRING;
-}
-
-static int is_state(const writer *w, int key) {
-  return mwb_is_state(w->L, CURRENT, key);
 }
 
 /* Puts the object on the top, found under the key at `key`. */
@@ -443,12 +445,12 @@ static int compare_keys(const void *left, const void *right) {
   return (a->u.len > b->u.len) - (a->u.len < b->u.len);
 }
 
-/* Is the key on the top one that the policy ignores? */
-static int is_ignored(lua_State *L) {
+/* Is the field of the key on the top no part of the state? */
+static int is_left_out(lua_State *L) {
   int yes;
-  if (!lua_istable(L, IGNORED)) return 0;
+  if (!lua_istable(L, LEFTOUT)) return 0;
   lua_pushvalue(L, -1);
-  yes = lua_rawget(L, IGNORED) != LUA_TNIL;
+  yes = lua_rawget(L, LEFTOUT) != LUA_TNIL;
   lua_pop(L, 1);
   return yes;
 }
@@ -498,12 +500,11 @@ static int is_pair(writer *w, lua_Integer n) {
     if (i >= 1 && i <= n) return 0;
   }
   lua_pushvalue(L, -2);
-  if (is_ignored(L)) {
+  if (is_left_out(L)) {
     lua_pop(L, 1);
     return 0;
   }
   lua_pop(L, 1);
-  if (!is_state(w, lua_gettop(L) - 1)) return 0;
   if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
     if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
       lua_pushinteger(L, 0);
@@ -553,11 +554,9 @@ static lua_Integer count_sequence(writer *w) {
   int top = lua_gettop(L);
   for (;;) {
     int more = lua_rawgeti(L, CONTENTS, n + 1) != LUA_TNIL;
-    if (more && (!lua_isnil(L, IGNORED) || !lua_isnil(L, ENTERS))) {
+    if (more) {
       lua_pushinteger(L, n + 1);
-      more = !is_ignored(L);
-      lua_insert(L, -2);
-      more = more && is_state(w, lua_gettop(L) - 1);
+      more = !is_left_out(L);
     }
     lua_settop(L, top);
     if (!more) return n;
@@ -656,6 +655,46 @@ static void push_contents(writer *w) {
   if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
 }
 
+/* Adds the key at `key` to the set at LEFTOUT.  `own` says whether the set has
+** been made here; the policy's set is not to be changed. */
+static void leave_out(lua_State *L, int key, int own) {
+  if (!own) {
+    int top = lua_gettop(L);
+    lua_newtable(L);
+    if (lua_istable(L, LEFTOUT)) {
+      for (lua_pushnil(L); lua_next(L, LEFTOUT) != 0;) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, top + 1);
+      }
+    }
+    lua_replace(L, LEFTOUT);
+  }
+  lua_pushvalue(L, key);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, LEFTOUT);
+}
+
+/* Finds the fields of the current object that are no state.  The rule is the
+** program's, and may take fields away and collect their keys; so the rule is
+** asked here, before keys are sorted. */
+static void find_left_out(writer *w) {
+  lua_State *L = w->L;
+  int own = 0;
+  push_before(w, MWB_CLASSBEFORE);
+  mwb_push_ignored(L, w->s, CURRENT, LEFTOUT);
+  lua_replace(L, LEFTOUT);
+  if (lua_isnil(L, ENTERS)) return;
+  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, LEFTOUT + 1)) {
+    lua_pushvalue(L, LEFTOUT + 1);
+    if (is_left_out(L)) continue;
+    lua_pop(L, 1);
+    if (mwb_is_state(L, CURRENT, LEFTOUT + 1)) continue;
+    leave_out(L, LEFTOUT + 1, own);
+    own = 1;
+  }
+}
+
 /* A field that was put into the object raw is a write of now. */
 static void absorb(writer *w) {
   lua_State *L = w->L;
@@ -686,7 +725,7 @@ static void put_table(writer *w) {
   absorb(w);
   see(w);
   push_contents(w);
-  mwb_push_ignored(L, w->s, CURRENT); /* IGNORED */
+  find_left_out(w);
   top = lua_gettop(L);
   push_class_name(w);
   lua_settop(L, top + 1);
@@ -722,7 +761,7 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
     if (lua_istable(L, CURRENT)) {
       put_table(w);
     } else {
-      lua_settop(L, IGNORED);
+      lua_settop(L, LEFTOUT);
       put_userdata(w);
     }
   }
@@ -755,9 +794,9 @@ static size_t collect_objects(writer *w) {
   size_t count = 0;
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, top + 1)) {
     int type = lua_type(L, -2);
-    if ((type != LUA_TTABLE && type != LUA_TUSERDATA) || !is_state(w, top + 1))
-      continue;
+    if (type != LUA_TTABLE && type != LUA_TUSERDATA) continue;
     lua_pushvalue(L, top + 1);
+    if (is_left_out(L)) continue;
     lua_pushvalue(L, -1);
     if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
       read_key(L, -1, need_key(w, count++));
@@ -792,24 +831,28 @@ static void put_fields(writer *w, lua_Integer number) {
   lua_settop(L, TURNS);
   lua_rawgeti(L, QUEUE, number);
   push_contents(w);
-  lua_pushnil(L); /* IGNORED */
-  if (lua_rawgeti(L, LATER, number) == LUA_TTABLE)
+  if (lua_rawgeti(L, LATER, number) == LUA_TTABLE) {
+    lua_pushnil(L);
+    lua_insert(L, LEFTOUT);
     count = collect_ready(w);
-  else
+  } else {
+    lua_settop(L, CONTENTS);
+    find_left_out(w);
     count = collect_objects(w);
+  }
   lua_newtable(L);
   lua_rawseti(L, LATER, number);
   if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
   for (i = 0; i < count; i++) {
     lua_Integer key = w->keys[i].u.i;
-    lua_settop(L, IGNORED);
+    lua_settop(L, LEFTOUT);
+    lua_rawgeti(L, QUEUE, key);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, CONTENTS) == LUA_TNIL) continue; /* taken away since */
     put_byte(w, FIELD);
     put_count(w, (uint64_t)number);
     put_count(w, (uint64_t)key);
-    lua_rawgeti(L, QUEUE, key);
-    lua_pushvalue(L, -1);
-    lua_rawget(L, CONTENTS);
-    put_value(w, IGNORED + 1);
+    put_value(w, LEFTOUT + 1);
   }
 }
 
@@ -832,8 +875,8 @@ static void put_later(writer *w, lua_Integer done) {
   if (w->current > 0) refuse(w, "an object that is nothing but a key", 0);
 }
 
-/* write(root, describe, enters, names, now) -> bytes, whether all tables are
-** intercepted */
+/* write(root, describe, enters, names, now, way) -> bytes, whether all tables
+** are intercepted */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;
@@ -843,7 +886,7 @@ static int write(lua_State *L) {
   w.L = L;
   w.s = s;
   w.marks = mwb_marks(L, s);
-  lua_settop(L, NOW);
+  lua_settop(L, WAY);
   while (lua_gettop(L) < STRINGS) lua_newtable(L);
   while (lua_gettop(L) < BEFORE) lua_pushnil(L);
   if (!lua_toboolean(L, NOW)) {
@@ -882,17 +925,19 @@ static int snapshot(lua_State *L) {
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
   uint64_t last = mw_delivery_last(s->engine);
   lua_settop(L, NOW);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
   mwb_push_function(L, s, write);
-  lua_insert(L, 1);
+  lua_rotate(L, 1, 2);
   lua_gc(L, LUA_GCSTOP, 0);
-  status = lua_pcall(L, NOW, 2, 0);
+  status = lua_pcall(L, WAY, 2, 0);
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
   if (status == LUA_OK) {
     lua_pushinteger(L, (lua_Integer)last);
     lua_insert(L, -2);
     return 3;
   }
-  if (!lua_istable(L, -1)) return lua_error(L);
+  if (!lua_rawequal(L, -1, 1)) return lua_error(L); /* a rule's own error */
   lua_pushnil(L);
   lua_insert(L, -2);
   return 2;

@@ -47,8 +47,9 @@ enum {
 ** `key`, part of the state?  Others than tables are. */
 int mwb_is_state(lua_State *L, int parent, int key);
 
-/* Pushes the set of the object's fields that the policy ignores, or nil. */
-void mwb_push_ignored(lua_State *L, mwb_state *s, int object);
+/* Pushes the set of the object's fields that the policy ignores, or nil.
+** `class_` is the index of another class, or of nil, or 0. */
+void mwb_push_ignored(lua_State *L, mwb_state *s, int object, int class_);
 
 /* Pushes the name of the class of an object, nil for none; of a userdata also
 ** the state.  `class_` is the index of another class, or 0.  Returns 0 if the

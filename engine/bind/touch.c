@@ -3,6 +3,7 @@
 ** SPDX-License-Identifier: MIT
 */
 #include "entry.h"
+#include "hash.h"
 #include "identity.h"
 #include "shadow.h"
 #include "trap.h"
@@ -105,17 +106,25 @@ int mwb_take_raw(lua_State *L) {
   return 1;
 }
 
-/* move_raw(object, key): moves a field from the object itself to the shadow, as
-** a write */
+/* move_raw(object, key) -> whether this is reported: moves a field from the
+** object itself to the shadow, as a write */
 static int move_raw(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_handle h = mwb_handle_of(L, s, OBJECT);
   mwb_write w;
+  int ignored = mwb_is_ignored(L, s); /* may raise, so the field is not taken */
   if (!mwb_take_raw(L)) return 0;
   mwb_write_open(L, s, &w, h, lua_isnil(L, VALUE) ? MW_DELETE : MW_RAW,
                  MWB_GIVEN);
+  w.ignored = ignored;
+  if (ignored) {
+    mwb_store_contents(&w);
+    return 0;
+  }
   mwb_write_count(&w);
-  return mwb_write_run(&w, mwb_store_contents);
+  mwb_write_run(&w, mwb_store_contents);
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
 /* Was the field on the top (key and value) written raw?  Only a metamethod may
@@ -170,9 +179,9 @@ static int is_still_raw(lua_State *L) {
   return raw;
 }
 
-/* absorb(object) -> whether there were raw fields.  Each is a write, so all are
-** told before the first error is raised.  What a guard puts raw meanwhile is
-** left for the next time. */
+/* absorb(object) -> whether raw fields were reported.  Each is a write, so all
+** are told before the first error is raised.  What a guard puts raw meanwhile
+** is left for the next time. */
 static int absorb(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer n, i;
@@ -186,13 +195,15 @@ static int absorb(lua_State *L) {
     lua_settop(L, 4); /* the first error */
     lua_rawgeti(L, 3, i);
     if (!is_still_raw(L)) continue;
-    found = 1;
     mwb_push_function(L, s, move_raw);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 5);
-    if (lua_pcall(L, 2, 0, 0) == LUA_OK) continue;
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
+      found |= lua_toboolean(L, -1);
+      continue;
+    }
     if (!failed) lua_replace(L, 4);
-    failed = 1;
+    found = failed = 1;
   }
   lua_settop(L, 4);
   if (failed) return lua_error(L);
@@ -294,6 +305,7 @@ static int change_metatable(lua_State *L, int asks) {
   lua_settop(L, 3);
   h = mwb_intercepting_at(L, s, 1);
   if (h == MW_NONE) {
+    mwb_hash_class(s, mwb_handle_of(L, s, 1));
     lua_pushvalue(L, 2);
     lua_setmetatable(L, 1);
   } else {

@@ -960,6 +960,14 @@ static int changed_since(lua_State *L) {
   return 1;
 }
 
+/* contents(table) -> the table that holds the contents, as it is: nobody is
+** told of what was put into the table itself */
+static int contents(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_push_shadow(L, 1);
+  return 1;
+}
+
 /* The program may put values under integers without a call of the trap. */
 static int raw(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -1042,10 +1050,13 @@ static int intercepting(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_interception(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"is_tracked", is_tracked},     {"intercepts", intercepts},
-      {"intercepting", intercepting}, {"watched", watched},
-      {"refresh", refresh},           {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
+                                       {"intercepts", intercepts},
+                                       {"intercepting", intercepting},
+                                       {"watched", watched},
+                                       {"refresh", refresh},
+                                       {"contents", contents},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

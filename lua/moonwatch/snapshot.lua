@@ -97,11 +97,16 @@ end
 -- Reading
 -- =======================================================
 
+-- What is wrong with bytes, in an array; other errors are the program's.
+local Refusal = {}
+
+local function refuse(message, ...)
+  error(setmetatable({ message:format(...) }, Refusal), 0)
+end
+
 local function class_of(name)
   local class = named.class(name)
-  if class == nil then
-    error({ ("no class has the name '%s'"):format(name) }, 0)
-  end
+  if class == nil then refuse("no class has the name '%s'", name) end
   return class
 end
 
@@ -110,8 +115,7 @@ local function make(name, is_userdata)
   local ok, object = pcall(policy.new_object, class, is_userdata)
   if ok then return object end
   if object == MEMORY then error(MEMORY, 0) end
-  error({ ("class '%s' makes no object: %s"):format(name, tostring(object)) },
-    0)
+  refuse("class '%s' makes no object: %s", name, tostring(object))
 end
 
 -- A rule may raise for a state that it has not made.
@@ -119,12 +123,12 @@ local function fill(userdata, state)
   local ok, err = pcall(policy.states.restore, userdata, state)
   if ok then return end
   if err == MEMORY then error(err, 0) end
-  error({ "a userdata takes no such state: " .. tostring(err) }, 0)
+  refuse("a userdata takes no such state: %s", tostring(err))
 end
 
-local MARKS = { json.array, json.object_like }
+local MARKS = { "array", "object" }
 
-local function mark(t, kind) MARKS[kind](t) end
+local function mark(t, kind) json.set_mark(t, MARKS[kind]) end
 
 -- }======================================================
 
@@ -133,8 +137,8 @@ local function mark(t, kind) MARKS[kind](t) end
 -- =======================================================
 
 -- What a state that was read has to do with a live root: `live` has the object
--- that stays in the place of a new one, `states` the states of the new
--- userdata.
+-- that stays in the place of a new one, or `false`; `states` the states of the
+-- new userdata; `held` the new objects that fields hold, not only states.
 local Merge = {}
 Merge.__index = Merge
 
@@ -165,7 +169,8 @@ function Merge:field(live, key)
 end
 
 -- Finds the live object for a new one, which is where `live` is.
-function Merge:pair(new, live)
+function Merge:pair(new, live, is_held)
+  if is_held then self.held[new] = true end
   if self.live[new] ~= nil then return end
   local fits = is_object(live) and self:fits(new, live)
   self.live[new] = fits and live or false
@@ -191,8 +196,10 @@ end
 -- `live` is.  Fields with objects as keys are for later: in `ready` if the live
 -- object of the key is known, else in `waiting`, by the key.
 function Merge:pair_fields(new, live, ready, waiting)
+  local is_held = self.held[new]
   for _, key in ipairs(keys_of(raw(new))) do
     local child = rawget(raw(new), key)
+    if is_held and self:is_new(key) then self.held[key] = true end
     if self:is_new(child) then
       if self:is_new(key) then
         local list = ready
@@ -200,15 +207,26 @@ function Merge:pair_fields(new, live, ready, waiting)
           list = waiting[key] or {}
           waiting[key] = list
         end
-        list[#list + 1] = { key, child, live }
+        list[#list + 1] = { key, child, live, is_held }
       else
-        self:pair(child, self:field(live, key))
+        self:pair(child, self:field(live, key), is_held)
       end
     end
   end
 end
 
--- Goes on from each pair to the objects in its fields.
+-- Finds the objects that only the states of userdata lead to.  These are new,
+-- for a rule makes a state anew each time it is asked.
+function Merge:pair_states()
+  for i = self.states_found + 1, #self.queue do
+    local state = self.states[self.queue[i][1]]
+    if self:is_new(state) then self:pair(state, nil) end
+    self.states_found = i
+  end
+end
+
+-- Goes on from each pair to the objects in its fields; at last to those in
+-- states, so that what fields lead to stays.
 function Merge:find()
   local ready, waiting, i, at = {}, {}, 1, 1
   repeat
@@ -224,11 +242,12 @@ function Merge:find()
       i = i + 1
     end
     for n = at, #ready do
-      local key, child, live = table.unpack(ready[n])
+      local key, child, live, is_held = table.unpack(ready[n], 1, 4)
       key = self.live[key]
-      self:pair(child, key and self:field(live, key))
+      self:pair(child, key and self:field(live, key), is_held)
     end
     at = #ready + 1
+    if not self.queue[i] then self:pair_states() end
   until not self.queue[i]
 end
 
@@ -280,47 +299,90 @@ function Merge:change(new, live)
   end
 end
 
--- A live userdata gets a state unless it has this state.
-function Merge:change_state(new, live)
-  local state, names = self.states[new], self.names
-  local was =
-    private.snapshot({ policy.states.snapshot(live) }, describe, nil, names)
-  if was and was == private.snapshot({ state }, describe, nil, names) then
-    return
+-- Returns a function that returns states as bytes, in which what fields hold
+-- has a name, as classes have, the same for both objects of a pair.  So the
+-- bytes tell whether states refer to the same objects.
+function Merge:writer_of_states()
+  local names = named.all()
+  for i, pair in ipairs(self.queue) do
+    local new, live = pair[1], self.live[pair[1]]
+    if live or self.held[new] then names[new] = "\0" .. i end
+    if live then names[live] = "\0" .. i end
   end
-  self.writes[#self.writes + 1] =
-    { object = live, key = "restore", new = state, kind = "call" }
+  return function(states)
+    return (private.snapshot(states, describe, nil, names, true))
+  end
+end
+
+-- Adds the writes that give live userdata the states that they do not have.  If
+-- two states would share an object that they do not share in the bytes, or not
+-- share one, all live userdata get their states.
+function Merge:change_states(list)
+  local bytes_of, wanted, result = self:writer_of_states(), {}, {}
+  for i, new in ipairs(list) do
+    local live = self.live[new]
+    wanted[i] = { self:translate(self.states[new]) }
+    result[i] = wanted[i]
+    local was = live and { policy.states.snapshot(live) }
+    local bytes = was and bytes_of(was)
+    if bytes and bytes == bytes_of(wanted[i]) then result[i] = was end
+  end
+  local bytes = bytes_of(wanted)
+  local is_right = bytes and bytes == bytes_of(result)
+  for i, new in ipairs(list) do
+    local live = self.live[new]
+    if live and not (is_right and result[i] ~= wanted[i]) then
+      self.writes[#self.writes + 1] =
+        { object = live, key = "restore", new = wanted[i][1], kind = "call" }
+    end
+  end
 end
 
 -- Finds what is to be written.  Returns true; or nil and a message.
 function Merge:plan(new)
-  self:pair(new, self.root)
+  self:pair(new, self.root, true)
   if not self.live[new] then return nil, "the root is of another kind" end
   self:find()
   for _, pair in ipairs(self.queue) do
     local object, live = pair[1], self.live[pair[1]]
     if type(object) == "table" then
       if live then self:change(object, live) else self:adopt(object) end
-    elseif live then
-      self:change_state(object, live)
-    else
-      fill(object, self.states[object])
     end
   end
+  local list = {}
+  for i = #self.queue, 1, -1 do -- a state may contain userdata
+    local object = self.queue[i][1]
+    if type(object) == "userdata" then
+      list[#list + 1] = object
+      if not self.live[object] then
+        fill(object, self:translate(self.states[object]))
+      end
+    end
+  end
+  if #list > 0 then self:change_states(list) end
   return true
+end
+
+-- Marks are no writes, so a rollback is told of them.
+function Merge:mark_all()
+  for _, pair in ipairs(self.queue) do
+    local new, live = pair[1], self.live[pair[1]]
+    local said = live and json.mark(new)
+    local was = live and json.mark(live)
+    if said ~= was then
+      private.on_rollback(function() json.set_mark(live, was) end)
+      json.set_mark(live, said)
+    end
+  end
 end
 
 -- Writes all.  Returns the root; or nil and a message.
 function Merge:write()
-  local fx, problem = recorded.write(function() return self.writes end, true)
+  local fx, problem = recorded.write(function()
+    self:mark_all()
+    return self.writes
+  end, true)
   if not fx then return nil, problem end
-  for _, pair in ipairs(self.queue) do
-    local live = self.live[pair[1]]
-    local said = live and json.mark(pair[1])
-    if said and json.mark(live) ~= said then
-      MARKS[said == "array" and 1 or 2](live)
-    end
-  end
   recorded.raise(problem)
   return self.root
 end
@@ -349,10 +411,11 @@ function snapshot.restore(bytes, opts)
   local merge = setmetatable({
     root = root, names = named.all(), enters = filter(root), states = states,
     below = state_below(root), live = {}, taken = {}, queue = {}, writes = {},
+    held = {}, states_found = 0,
   }, Merge)
   local ok, done, problem = pcall(merge.plan, merge, new)
   if not ok then
-    if type(done) ~= "table" then error(done, 0) end
+    if getmetatable(done) ~= Refusal then error(done, 0) end
     return nil, "bad snapshot: " .. done[1]
   end
   if not done then return nil, problem end

@@ -52,6 +52,16 @@ function json.object_like(t)
   return mark(t, "object")
 end
 
+--- Gives a table a mark, which is like the result of `json.mark`.
+function json.set_mark(t, kind)
+  if kind then
+    mark(t, kind)
+  else
+    core.private.unmark(t)
+    core.private.spoil_hash(t)
+  end
+end
+
 -- Returns the kind of a table by its keys, or nil if JSON has none such; and
 -- the number of members.  `n` positive integer keys with the maximum `n` are
 -- the keys of an array.  With `most` only so many keys are looked at; then the

@@ -319,8 +319,8 @@ end
 
 local ignored -- class -> set of keys, or false
 
-local function ignored_by(obj)
-  local c = object_class.of(obj)
+local function ignored_by(obj, mt)
+  local c = object_class.of(obj, mt)
   if c == nil then return nil end
   local set = ignored[c]
   if set == nil then

@@ -50,10 +50,10 @@ local function entry_of(class)
     entries[object_class.of_metatable(class)]
 end
 
---- Returns the class of an object, whose metatable is given, as the class was
--- named; nil if the class has no name.
+--- Returns the class of an object, whose metatable is given (of now, or of
+-- before), as the class was named; nil if the class has no name.
 function named.of(object, metatable)
-  for _, class in ipairs { metatable, object_class.of(object) } do
+  for _, class in ipairs { metatable, object_class.of(object, metatable) } do
     local entry = entry_of(class)
     if entry then return owners[entry] end
   end

@@ -8,7 +8,8 @@
 
 local core = require "moonwatch.core"
 
-local metatable, raw = core.private.metatable, core.raw
+local contents, metatable = core.private.contents, core.private.metatable
+local raw = core.raw
 local sub = string.sub -- strings have other methods while a policy runs
 
 local object_class = {}
@@ -44,18 +45,27 @@ end
 -- library has seen no such metatable.
 function object_class.metatable(class) return metatables[class] or class end
 
+-- `raw` would tell guards of what is raw in the object, and the core asks while
+-- it does that.
+local function class_field(obj)
+  local field = rawget(obj, "class")
+  if field == nil then field = rawget(contents(obj), "class") end
+  return field
+end
+
 local function find(obj, mt)
-  local field = type(obj) == "table" and rawget(raw(obj), "class")
+  local field = type(obj) == "table" and class_field(obj)
   if type(field) == "table" and holds(field, mt) then return field end
   return object_class.of_metatable(mt)
 end
 
 local known = setmetatable({}, { __mode = "k" }) -- metatable -> class
 
---- Returns the class of an object, or nil.
-function object_class.of(obj)
-  local mt = metatable(obj)
-  if mt == nil then return nil end
+--- Returns the class of an object, or nil; `mt` is the metatable that the
+-- object had before, `false` for none, or nil.
+function object_class.of(obj, mt)
+  if mt == nil then mt = metatable(obj) end
+  if not mt then return nil end
   local its = known[mt]
   if not its then
     its = find(obj, mt)
