@@ -806,6 +806,23 @@ describe("a feed with a root", function()
     for i = 1, 100 do root[i] = { { i } } end -- in the same places, perhaps
     assert.equal(300, count(feed:changes()))
   end)
+
+  it("copies no long table of which a transaction has written a field",
+    function()
+      local root = { long = {}, list = {} }
+      for i = 1, 20000 do root.long[i] = i end
+      local feed <close> = feed_of(root)
+      local rollback = holder("rollback", function() root.long[1] = 0 end)
+      root.list[1] = {}
+      count(feed:changes()) -- what the feed needs from now on
+      root.list[2] = {}
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      assert.equal(1, count(feed:changes()))
+      assert.is_true(collectgarbage "count" < before + 50)
+      collectgarbage "restart"
+      rollback()
+    end)
 end)
 
 describe("the root of a feed", function()

@@ -350,17 +350,9 @@ static void push_contents(const looking *w) {
     mwb_push_delivered(L, w->s);
     lua_replace(L, DELIVERED);
   }
-  if (lua_istable(L, DELIVERED)) {
+  if (!(lua_istable(L, DELIVERED) && mwb_push_before(L, DELIVERED, object)) &&
+      !mwb_push_shadow(L, object))
     lua_pushvalue(L, object);
-    if (lua_rawget(L, DELIVERED) == LUA_TTABLE)
-      lua_rawgeti(L, -1, MWB_CONTENTS);
-    lua_replace(L, object + 1);
-  }
-  lua_settop(L, object + 1);
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    if (!mwb_push_shadow(L, object)) lua_pushvalue(L, object);
-  }
   lua_pushnil(L);
   if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
     lua_pushvalue(L, object);
