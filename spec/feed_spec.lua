@@ -884,6 +884,27 @@ describe("the root of a feed", function()
     assert.is_nil(getmetatable(root.a))
   end)
 
+  it("is not kept by its feed", function()
+    for _, how in ipairs { "nobody", "alone", "deep" } do
+      local units, weak = { { hp = 1 } }, setmetatable({}, { __mode = "v" })
+      local root = { units = units }
+      if how ~= "nobody" then mw.track(root, { deep = how == "deep" }) end
+      weak[1] = root
+      local feed <close> = mw.feed { root = root }
+      units[1].hp = 2
+      assert.equal(1, count(feed:changes()))
+      units[1].hp = 3
+      root = nil
+      collectgarbage()
+      collectgarbage()
+      mw.reap()
+      assert.is_nil(weak[1] or root)
+      assert.is_nil(getmetatable(units))
+      assert.equal(0, count(feed:changes())) -- nothing is below
+      assert.same({ 0, 0 }, { feed:pending(), count(feed:read()) })
+    end
+  end)
+
   it("is not tracked if the feed cannot be made", function()
     local bad = false
     local root = mw.track({ a = {} }, { deep = true,

@@ -74,7 +74,8 @@ struct mwb_feed {
   mwi_outline outline;
 };
 
-/* User values of a feed. */
+/* User values of a feed.  The root only while the feed is opened: a feed keeps
+** no object alive but those of its entries. */
 enum { OF_ROOT = 1, NOT_FROM, USER_VALUES = NOT_FROM };
 
 /* A field that was written since the last look. */
@@ -800,6 +801,12 @@ static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
   mwi_outline *o = &w->f->outline;
   int has_root = w->f->root != MW_NONE;
   mwb_fill_look(w->L, w->s, ENTRIES, first, end);
+  if (has_root && !mwb_alive(w->L, w->s, w->f->root)) {
+    mwi_outline_end(e, o); /* nothing is below what has died */
+    w->look->n = 0;
+    has_root = 0;
+  }
+  lua_settop(w->L, SCRATCH);
   if (squashed || has_root) squash(w);
   if (has_root) {
     if (!squashed) note_known(w);
@@ -816,11 +823,12 @@ static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
 }
 
 /* Calls a function with the feed at 1 and a value, while no finaliser runs, for
-** a finaliser might write.  Returns its result. */
+** a finaliser might write, and the root cannot die.  Returns its result. */
 static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
                       int value) {
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
   if (f->busy) return luaL_error(L, "the feed is being read");
+  mwb_alive(L, f->s, f->root);
   mwb_push_function(L, f->s, function);
   lua_pushvalue(L, FEED);
   lua_pushboolean(L, value);
@@ -1031,8 +1039,7 @@ static void untrack_root(lua_State *L, mwb_feed *f) {
     mwb_let_go(L, s, SIZE_MAX);
   } else {
     mwb_push_function(L, s, mwb_end_track);
-    lua_getiuservalue(L, FEED, OF_ROOT);
-    lua_call(L, 1, 0);
+    if (mwb_alive(L, s, f->root)) lua_call(L, 1, 0);
   }
 }
 
@@ -1156,6 +1163,8 @@ static int open_feed(lua_State *L) {
       lua_pushboolean(L, 1);
       return 2;
     }
+    lua_pushnil(L);
+    lua_setiuservalue(L, FEED, OF_ROOT);
   }
   lua_settop(L, FEED);
   return 1;
