@@ -425,6 +425,8 @@ static void update_outline(const looking *w) {
     make_outline(w);
   mwi_outline_look(w->s->engine, o);
   for (i = 0; i < w->n; i++) tie_record(w, &w->records[i], 0);
+  mwi_outline_ways(o);
+  if (o->unsure) scan_all(w);
   mwi_outline_resolve(o);
   scan_all(w);
   if (!w->f->filters) return;
@@ -613,15 +615,16 @@ static void tell_again(looking *w, uint32_t m) {
   uint32_t i = member_at(w, m)->ins, next;
   for (; i != 0; i = next) {
     const mwi_tie *t = mwi_tie_at(o, i);
-    int top = lua_gettop(L), told = is_told(w, m);
+    int top = lua_gettop(L), told = is_told(w, m), lives;
     next = t->next_in;
     if (t->look == o->looks || !is_known_before(w, t->parent)) continue;
-    mwb_alive(L, w->s, member_at(w, t->parent)->obj);
-    mwb_push_key(L, w->s, &t->key);
-    mwb_alive(L, w->s, member_at(w, m)->obj);
-    add_told(w, top + 1, told ? AGAIN : ATTACH_AGAIN);
+    lives = mwb_alive(L, w->s, member_at(w, t->parent)->obj);
+    mwb_push_key(L, w->s, &t->key); /* nil if it was weak, and has died */
+    lives = lives && !lua_isnil(L, -1);
+    lives = mwb_alive(L, w->s, member_at(w, m)->obj) && lives;
+    if (lives) add_told(w, top + 1, told ? AGAIN : ATTACH_AGAIN);
     lua_settop(L, top);
-    if (!told) tell(w, m);
+    if (lives && !told) tell(w, m);
   }
 }
 
@@ -953,6 +956,12 @@ void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
     mwi_outline_doubt(s->engine, &f->outline, h);
   s->hearings++;
   raise_base(s, h, last);
+}
+
+void mwb_feeds_forget(const mwb_state *s, mw_handle h) {
+  mwb_feed *f;
+  for (f = s->feeds; f != NULL; f = f->next)
+    mwi_outline_forget(s->engine, &f->outline, h);
 }
 
 void mwb_feeds_miss(mwb_state *s, mw_handle h) {
