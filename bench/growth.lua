@@ -30,6 +30,7 @@ return {
   row("a list of n comes and goes, a node", "attach"),
   row("a path of 3 keys in a world of n, a watch", "path"),
   row("a table with n below it moves, out and in", "move"),
+  row("a list of n moves, in and out", "move_list"),
   row("n deep watches that share n tables, a pair", "roots", 1000),
   row("a write that n deep watches hear, each", "roots_write", 1000),
   row("a write below n roots that have fired", "roots_fired", 10000),

@@ -23,4 +23,8 @@ return {
   { name = "... one object of n has changed", grows = "feed_changes",
     aim = 4 },
   { name = "... one of n has come and gone", grows = "feed_moves", aim = 3 },
+  { name = "... a table comes that holds a list of n from another",
+    grows = "feed_states", aim = 4 },
+  { name = "... one comes, another of n fields is written in a transaction",
+    grows = "feed_beside", aim = 4 },
 }

@@ -247,6 +247,24 @@ function growth.move(n)
   end, 200
 end
 
+-- A list is put in a place before it is taken out of another, and somebody asks
+-- for the way to it.
+function growth.move_list(n)
+  local root, list = mw.track({ a = {}, b = {} }, { deep = true }), {}
+  for i = 1, n do list[i] = { i } end
+  root.a.list = list
+  return function()
+    for _ = 1, 100 do
+      root.b.list = list
+      root.a.list = nil
+      assert(#mw.paths(root, list) == 1)
+      root.a.list = list
+      root.b.list = nil
+      assert(#mw.paths(root, list) == 1)
+    end
+  end, 200
+end
+
 -- The parts of a scene, each watched deeply, and each leads to all others: a
 -- watch of one reaches n tables.
 local function new_scene(n)

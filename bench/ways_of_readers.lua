@@ -118,6 +118,41 @@ function growth.feed_moves(n)
   end, 100
 end
 
+-- A state follows another, with the same list of n tables.
+function growth.feed_states(n)
+  local list = {}
+  for i = 1, n do list[i] = { x = i } end
+  local root = { state = { list = list } }
+  local feed = mw.feed { root = root }
+  return function()
+    for i = 1, 100 do
+      root.state = { list = list, turn = i }
+      assert(count_changes(feed) == 3)
+    end
+  end, 100
+end
+
+-- A table comes, while a transaction is open that has written one of n fields
+-- of another.
+function growth.feed_beside(n)
+  local root = { long = {} }
+  for i = 1, n do root.long[i] = i end
+  local feed = mw.feed { root = root }
+  local co = coroutine.wrap(function()
+    local _ <close> = mw.begin()
+    root.long[1] = 0
+    coroutine.yield()
+  end)
+  co()
+  return function()
+    for i = 1, 100 do
+      root.its = { i }
+      assert(count_changes(feed) == 2)
+    end
+    return co
+  end, 100
+end
+
 -- Adds these to the others.
 return function(all)
   for name, way in pairs(ways) do all[name] = way end

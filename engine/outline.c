@@ -18,8 +18,10 @@
 ** each member, `via` leads to the root.  A member whose `via` goes is in doubt.
 ** When all ties are changed, a member in doubt takes another tie if that comes
 ** from a member with a way; so a move costs no more than the depth.  Otherwise
-** all whose way leads through the member are in doubt as well, and those have a
-** way to which a tie comes from outside.  The rest is lost.
+** all whose way leads through the member are in doubt as well: what is shared
+** with the rest, or was put elsewhere, takes another tie in the same manner, so
+** that what is below is not visited.  The rest is lost, but for those to which
+** a tie comes from what has found a way later.
 **
 ** A member that comes, or comes back, has fields that are not linked yet: it is
 ** in a list, of which `mwi_outline_next` returns those that have a way.
@@ -250,6 +252,9 @@ uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
     if (!is_leaf) to_scan(o, m);
   } else if (member(m)->lost && !member(parent)->lost) {
     regain(o, m, i);
+  } else if (o->unsure && member(m)->via == 0 && m != o->root) {
+    member(m)->via = i; /* the parent has a way */
+    o->search++;
   }
   return i;
 }
@@ -297,9 +302,30 @@ void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj) {
   to_scan(o, m);
 }
 
+/* The next look finds that the member has no way.  Nothing is below a root that
+** has died. */
+void mwi_outline_forget(mw_engine *e, mwi_outline *o, mw_handle obj) {
+  uint32_t m = mwi_outline_find(o, obj);
+  if (m == 0 || m == o->root) return;
+  while (member(m)->ins != 0) end_tie(e, o, member(m)->ins);
+  end_outs(e, o, m);
+}
+
+/* What waited for a way is to be scanned. */
+static void open_later(mwi_outline *o) {
+  uint32_t m;
+  o->unsure = 0;
+  while ((m = o->later) != 0) {
+    o->later = member(m)->scan;
+    member(m)->scan = o->scan;
+    o->scan = m;
+  }
+}
+
 void mwi_outline_look(mw_engine *e, mwi_outline *o) {
   uint32_t m;
   o->looks++;
+  open_later(o);
   for (m = o->doubt; m != 0; m = member(m)->doubt) {
     if (member(m)->lost && member(m)->unseen) to_scan(o, m);
     member(m)->lost = 0;
@@ -308,10 +334,20 @@ void mwi_outline_look(mw_engine *e, mwi_outline *o) {
     if (member(m)->unseen) end_outs(e, o, m);
 }
 
-/* Has the member a way from the root, without one of the ties in doubt? */
+/* Has the member a way from the root, without one of the ties in doubt?  A
+** climb that finds no root marks its members, so that all climbs of a search
+** together visit each member once.  A mark from long ago does no harm: see
+** `find_again`. */
 static int has_way(const mwi_outline *o, uint32_t m) {
-  while (member(m)->via != 0) m = tie(member(m)->via)->parent;
-  return m == o->root;
+  uint32_t at = m;
+  while (member(at)->seen != o->search && member(at)->via != 0)
+    at = tie(member(at)->via)->parent;
+  if (at == o->root) return 1;
+  while (member(m)->seen != o->search) {
+    member(m)->seen = o->search;
+    if (member(m)->via != 0) m = tie(member(m)->via)->parent;
+  }
+  return 0;
 }
 
 /* Gives the member a way that does not lead through others in doubt. */
@@ -320,11 +356,13 @@ static void find_way(mwi_outline *o, uint32_t m) {
   for (i = member(m)->ins; i != 0; i = tie(i)->next_in) {
     if (!has_way(o, tie(i)->parent)) continue;
     member(m)->via = i;
+    o->search++; /* what is marked may have a way now */
     return;
   }
 }
 
-/* The member is lost, with all whose way leads through the member. */
+/* The member is lost, with all whose way leads through the member and that have
+** no other: what is lost has no `via`, so no way through it counts. */
 static void lose(mwi_outline *o, uint32_t m) {
   uint32_t work = m, i;
   member(m)->lost = 1;
@@ -336,6 +374,8 @@ static void lose(mwi_outline *o, uint32_t m) {
       mwi_member *child = member(tie(i)->child);
       if (child->via != i) continue;
       child->via = 0;
+      find_way(o, tie(i)->child);
+      if (child->via != 0) continue;
       child->lost = 1;
       doubt(o, tie(i)->child);
       child->work = work;
@@ -351,22 +391,38 @@ static void find_again(mwi_outline *o, uint32_t m) {
   if (i != 0) regain(o, m, i);
 }
 
+void mwi_outline_ways(mwi_outline *o) {
+  uint32_t m;
+  o->search++;
+  for (m = o->doubt; m != 0; m = member(m)->doubt) {
+    if (member(m)->via == 0) find_way(o, m);
+    if (member(m)->via == 0) o->unsure = 1;
+  }
+}
+
 void mwi_outline_resolve(mwi_outline *o) {
   uint32_t m;
-  for (m = o->doubt; m != 0; m = member(m)->doubt)
-    if (member(m)->via == 0) find_way(o, m);
+  mwi_outline_ways(o);
   for (m = o->doubt; m != 0; m = member(m)->doubt)
     if (member(m)->via == 0 && !member(m)->lost) lose(o, m);
   for (m = o->doubt; m != 0; m = member(m)->doubt)
     if (member(m)->lost) find_again(o, m);
+  open_later(o);
 }
 
 uint32_t mwi_outline_next(mwi_outline *o) {
   uint32_t m;
   while ((m = o->scan) != 0) {
-    if (member(m)->unseen && !member(m)->lost) return m;
+    int is_open = member(m)->unseen && !member(m)->lost;
+    int waits = is_open && o->unsure && !has_way(o, m);
+    if (is_open && !waits) return m;
     o->scan = member(m)->scan;
-    member(m)->scans = 0;
+    if (waits) {
+      member(m)->scan = o->later;
+      o->later = m;
+    } else {
+      member(m)->scans = 0;
+    }
   }
   return 0;
 }
@@ -380,15 +436,19 @@ void mwi_outline_settle(mw_engine *e, mwi_outline *o) {
     member(m)->known = 1;
   }
   for (m = o->scan; m != 0; m = member(m)->scan) member(m)->scans = 0;
-  for (m = o->doubt; m != 0; m = next) {
+  m = o->doubt;
+  o->doubt = o->last_doubt = o->scan = o->came = 0;
+  for (; m != 0; m = next) {
     next = member(m)->doubt;
     member(m)->doubted = 0;
-    if (!member(m)->lost) continue;
-    while (member(m)->ins != 0) end_tie(e, o, member(m)->ins);
-    end_outs(e, o, m);
-    free_member(o, m);
+    if (member(m)->lost) {
+      while (member(m)->ins != 0) end_tie(e, o, member(m)->ins);
+      end_outs(e, o, m);
+      free_member(o, m);
+    } else if (member(m)->via == 0) {
+      doubt(o, m); /* since the members in doubt were resolved */
+    }
   }
-  o->doubt = o->last_doubt = o->scan = o->came = 0;
 }
 
 /* }====================================================== */

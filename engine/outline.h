@@ -24,6 +24,7 @@ typedef struct mwi_member {
   uint32_t scan;      /* whose fields are still to be linked, */
   uint32_t came;      /* and that the reader is to be told of */
   uint32_t work;      /* of a walk: the next one */
+  uint32_t seen;      /* the search that has found no way */
 } mwi_member;
 
 /* A field of a member that holds a member. */
@@ -43,6 +44,9 @@ typedef struct mwi_outline {
   uint32_t root;
   uint32_t looks;                         /* how many have begun */
   uint32_t doubt, last_doubt, scan, came; /* the lists */
+  uint32_t later;  /* members of `scan` that have no way yet */
+  uint32_t unsure; /* may members in doubt still find a way? */
+  uint32_t search; /* the search for ways that is under way */
 } mwi_outline;
 
 static inline mwi_member *mwi_member_at(const mwi_outline *o, uint32_t i) {
@@ -80,6 +84,11 @@ MWI_API void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
 MWI_API uint32_t mwi_outline_tie_of(const mwi_outline *o, uint32_t parent,
                                     const mw_value *key, mw_handle child);
 
+/* Members in doubt take the ways that there are.  Then those members that
+** surely have a way are the next ones, and what these hold takes a way; so what
+** is moved into a table that comes is not lost first, and found again. */
+MWI_API void mwi_outline_ways(mwi_outline *o);
+
 /* Finds out which members have lost all ways from the root. */
 MWI_API void mwi_outline_resolve(mwi_outline *o);
 
@@ -90,6 +99,9 @@ MWI_API void mwi_outline_seen(mwi_outline *o, uint32_t m);
 
 /* The object was perhaps written unseen. */
 MWI_API void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj);
+
+/* The object has died. */
+MWI_API void mwi_outline_forget(mw_engine *e, mwi_outline *o, mw_handle obj);
 
 /* The look has ended: removes what is lost, and knows what came. */
 MWI_API void mwi_outline_settle(mw_engine *e, mwi_outline *o);

@@ -554,24 +554,27 @@ static void lead_on(mw_engine *e, uint32_t m) {
 /* Gives a path to all orphans that can have one.  Goes outwards from the
 ** orphans, so that a path close by is found before all nodes below are lost.  A
 ** path may serve an orphan that has looked already, so that orphan looks again.
-** A path once found stays: no lost node is above. */
+** A path once found stays: no lost node is above.  Below an orphan that looks
+** for the first time nothing is lost yet, however much is there. */
 static void look_for_paths(mw_engine *e) {
-  uint32_t m, last = e->tree.orphans;
+  uint32_t m, last = e->tree.orphans, looked = 0;
   int again = last != 0;
   begin_search(e);
   while (again) {
+    int is_first = looked == 0;
     again = 0;
     while (node_at(e, last)->chain != 0) last = node_at(e, last)->chain;
     for (m = e->tree.orphans; m != 0; m = node_at(e, m)->chain) {
-      if (!is_lost(e, m)) continue;
-      if (find_path(e, m)) {
-        lead_on(e, m);
+      if (is_lost(e, m) && find_path(e, m)) {
+        if (!is_first) lead_on(e, m);
         begin_search(e);
         again = 1;
-      } else {
+      } else if (is_lost(e, m)) {
         again |= orphan_children(e, m, &last);
       }
+      if (m == looked) is_first = 1;
     }
+    looked = last;
   }
 }
 

@@ -806,6 +806,90 @@ describe("a feed with a root", function()
     for i = 1, 100 do root[i] = { { i } } end -- in the same places, perhaps
     assert.equal(300, count(feed:changes()))
   end)
+
+  it("forgets what has died in a weak table", function()
+    for _, mode in ipairs { "k", "v" } do
+      local root = { cache = setmetatable({}, { __mode = mode }) }
+      local feed <close> = feed_of(root)
+      local function fill()
+        for i = 1, 2000 do
+          root.cache[mode == "k" and {} or i + 0.5 * feed:seq()] = { i }
+        end
+        count(feed:changes())
+        collectgarbage()
+        mw.reap()
+        count(feed:changes())
+        return mw.memory().journal
+      end
+      local before = fill() + 300000 -- a table may have to double
+      for _ = 1, 5 do fill() end
+      assert.is_true(fill() < before)
+    end
+  end)
+
+  it("tells of all though a field that held one has died", function()
+    for _, mode in ipairs { "k", "v" } do
+      local its, outer = { x = 1 }, mw.track { inner = {} }
+      local root = { cache = setmetatable({}, { __mode = mode }), a = outer }
+      local inner = outer.inner
+      if mode == "k" then
+        root.cache[{}] = its
+      else
+        root.cache[1] = { inner = its }
+      end
+      local feed <close>, name = feed_of(root)
+      name(its, "its")
+      name(outer, "outer")
+      name(inner, "inner")
+      root.a = nil
+      let_go(root)
+      assert.is_nil(getmetatable(inner))
+      if mode == "v" then assert.is_nil(getmetatable(its)) end
+      inner.y = 1
+      root.a, root.b = outer, its
+      local list = table.concat(list_of(feed:changes(), name), " ")
+      assert.matches("outer.inner:inner>inner attach inner.y:nil>1 insert",
+        list)
+      assert.matches("root.b:nil>its", list)
+      assert.not_matches("nil.", (list:gsub(":nil>", "")))
+    end
+  end)
+
+  it("copies no long table of which a transaction has written a field",
+    function()
+      local root = { long = {}, list = {} }
+      for i = 1, 20000 do root.long[i] = i end
+      local feed <close> = feed_of(root)
+      local rollback = holder("rollback", function() root.long[1] = 0 end)
+      root.list[1] = {}
+      count(feed:changes()) -- what the feed needs from now on
+      root.list[2] = {}
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      assert.equal(1, count(feed:changes()))
+      assert.is_true(collectgarbage "count" < before + 50)
+      collectgarbage "restart"
+      rollback()
+    end)
+
+  it("knows a table that is put into a table that comes", function()
+    local root = { state = { list = { { x = 1 } } } }
+    local list = root.state.list
+    local feed <close>, name = feed_of(root)
+    name(root.state, "before")
+    name(list, "list")
+    name(list[1], "first")
+    root.state = { inner = { list = list } }
+    name(root.state, "after")
+    name(root.state.inner, "inner")
+    list[1].x = 2
+    assert.same({ "after.inner:nil>inner attach", "first.x:1>2 update",
+      "inner.list:nil>list insert", "root.state:before>after attach" },
+      sorted(list_of(feed:changes(), name)))
+    root.state = { state = root.state }
+    list[1].x = 3
+    assert.equal(3, count(feed:changes()))
+  end)
 end)
 
 describe("the root of a feed", function()
@@ -865,6 +949,27 @@ describe("the root of a feed", function()
     assert.equal(1, count(second:changes()))
     second:close()
     assert.is_nil(getmetatable(root.a))
+  end)
+
+  it("is not kept by its feed", function()
+    for _, how in ipairs { "nobody", "alone", "deep" } do
+      local units, weak = { { hp = 1 } }, setmetatable({}, { __mode = "v" })
+      local root = { units = units }
+      if how ~= "nobody" then mw.track(root, { deep = how == "deep" }) end
+      weak[1] = root
+      local feed <close> = mw.feed { root = root }
+      units[1].hp = 2
+      assert.equal(1, count(feed:changes()))
+      units[1].hp = 3
+      root = nil
+      collectgarbage()
+      collectgarbage()
+      mw.reap()
+      assert.is_nil(weak[1] or root)
+      assert.is_nil(getmetatable(units))
+      assert.equal(0, count(feed:changes())) -- nothing is below
+      assert.same({ 0, 0 }, { feed:pending(), count(feed:read()) })
+    end
   end)
 
   it("is not tracked if the feed cannot be made", function()

@@ -75,7 +75,8 @@ struct mwb_feed {
   mwi_outline outline;
 };
 
-/* User values of a feed. */
+/* User values of a feed.  The root only while the feed is opened: a feed keeps
+** no object alive but those of its entries. */
 enum { OF_ROOT = 1, NOT_FROM, USER_VALUES = NOT_FROM };
 
 /* A field that was written since the last look. */
@@ -351,17 +352,9 @@ static void push_contents(const looking *w) {
     mwb_push_delivered(L, w->s);
     lua_replace(L, DELIVERED);
   }
-  if (lua_istable(L, DELIVERED)) {
+  if (!(lua_istable(L, DELIVERED) && mwb_push_before(L, DELIVERED, object)) &&
+      !mwb_push_shadow(L, object))
     lua_pushvalue(L, object);
-    if (lua_rawget(L, DELIVERED) == LUA_TTABLE)
-      lua_rawgeti(L, -1, MWB_CONTENTS);
-    lua_replace(L, object + 1);
-  }
-  lua_settop(L, object + 1);
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    if (!mwb_push_shadow(L, object)) lua_pushvalue(L, object);
-  }
   lua_pushnil(L);
   if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
     lua_pushvalue(L, object);
@@ -433,6 +426,8 @@ static void update_outline(const looking *w) {
     make_outline(w);
   mwi_outline_look(w->s->engine, o);
   for (i = 0; i < w->n; i++) tie_record(w, &w->records[i], 0);
+  mwi_outline_ways(o);
+  if (o->unsure) scan_all(w);
   mwi_outline_resolve(o);
   scan_all(w);
   if (!w->f->filters) return;
@@ -621,15 +616,16 @@ static void tell_again(looking *w, uint32_t m) {
   uint32_t i = member_at(w, m)->ins, next;
   for (; i != 0; i = next) {
     const mwi_tie *t = mwi_tie_at(o, i);
-    int top = lua_gettop(L), told = is_told(w, m);
+    int top = lua_gettop(L), told = is_told(w, m), lives;
     next = t->next_in;
     if (t->look == o->looks || !is_known_before(w, t->parent)) continue;
-    mwb_alive(L, w->s, member_at(w, t->parent)->obj);
-    mwb_push_key(L, w->s, &t->key);
-    mwb_alive(L, w->s, member_at(w, m)->obj);
-    add_told(w, top + 1, told ? AGAIN : ATTACH_AGAIN);
+    lives = mwb_alive(L, w->s, member_at(w, t->parent)->obj);
+    mwb_push_key(L, w->s, &t->key); /* nil if it was weak, and has died */
+    lives = lives && !lua_isnil(L, -1);
+    lives = mwb_alive(L, w->s, member_at(w, m)->obj) && lives;
+    if (lives) add_told(w, top + 1, told ? AGAIN : ATTACH_AGAIN);
     lua_settop(L, top);
-    if (!told) tell(w, m);
+    if (lives && !told) tell(w, m);
   }
 }
 
@@ -814,6 +810,12 @@ static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
   mwi_outline *o = &w->f->outline;
   int has_root = w->f->root != MW_NONE;
   mwb_fill_look(w->L, w->s, ENTRIES, first, end);
+  if (has_root && !mwb_alive(w->L, w->s, w->f->root)) {
+    mwi_outline_end(e, o); /* nothing is below what has died */
+    w->look->n = 0;
+    has_root = 0;
+  }
+  lua_settop(w->L, SCRATCH);
   if (squashed || has_root) squash(w);
   if (has_root) {
     if (!squashed) note_known(w);
@@ -844,15 +846,18 @@ static int call_busy(lua_State *L, mwb_feed *f, lua_CFunction function,
   return status;
 }
 
-/* Calls a function with the feed at 1 and a value, and returns its result.  A
-** finaliser might write meanwhile, and what was read would not be of one moment:
-** then the function is called again while the collector waits.  That is rare,
-** for a collector that has waited does not wait for its time any more. */
+/* Calls a function with the feed at 1 and a value, and returns its result.  The
+** root cannot die meanwhile.  A finaliser might write, and what was read would
+** not be of one moment: then the function is called again while the collector
+** waits.  That is rare, because a collector that has waited begins a cycle before
+** its time. */
 static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
                       int value) {
-  int top = lua_gettop(L), had_outline = f->outline.root != 0, status;
+  int had_outline = f->outline.root != 0, top, status;
   uint64_t lost = f->lost;
   if (f->busy) return luaL_error(L, "the feed is being read");
+  mwb_alive(L, f->s, f->root);
+  top = lua_gettop(L);
   status = call_busy(L, f, function, value, 1);
   if (f->stamp != stamp_of(f->s)) {
     int runs = lua_gc(L, LUA_GCISRUNNING, 0);
@@ -981,6 +986,12 @@ void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
   raise_base(s, h, last);
 }
 
+void mwb_feeds_forget(const mwb_state *s, mw_handle h) {
+  mwb_feed *f;
+  for (f = s->feeds; f != NULL; f = f->next)
+    mwi_outline_forget(s->engine, &f->outline, h);
+}
+
 void mwb_feeds_miss(mwb_state *s, mw_handle h) {
   raise_base(s, h, mw_delivery_last(s->engine) + 1);
 }
@@ -1065,8 +1076,7 @@ static void untrack_root(lua_State *L, mwb_feed *f) {
     mwb_let_go(L, s, SIZE_MAX);
   } else {
     mwb_push_function(L, s, mwb_end_track);
-    lua_getiuservalue(L, FEED, OF_ROOT);
-    lua_call(L, 1, 0);
+    if (mwb_alive(L, s, f->root)) lua_call(L, 1, 0);
   }
 }
 
@@ -1190,6 +1200,8 @@ static int open_feed(lua_State *L) {
       lua_pushboolean(L, 1);
       return 2;
     }
+    lua_pushnil(L);
+    lua_setiuservalue(L, FEED, OF_ROOT);
   }
   lua_settop(L, FEED);
   return 1;

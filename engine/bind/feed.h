@@ -15,6 +15,10 @@
 ** recorded. */
 void mwb_feeds_doubt(mwb_state *s, mw_handle h);
 
+/* An object has died.  A table with weak keys or values loses fields then,
+** without a write. */
+void mwb_feeds_forget(const mwb_state *s, mw_handle h);
+
 /* A table is intercepted no longer. */
 void mwb_feeds_miss(mwb_state *s, mw_handle h);
 

@@ -10,6 +10,7 @@
 #include "identity.h"
 
 #include "budget.h"
+#include "feed.h"
 #include "policy.h"
 #include "shadow.h"
 #include "tree.h"
@@ -49,6 +50,7 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
     lua_pushnil(L);
     lua_rawseti(L, -2, slot);
     mwb_check(L, code);
+    mwb_feeds_forget(s, h);
     mw_object_forget(e, h);
   }
 }
@@ -129,6 +131,7 @@ static int in_array(void *ud, mw_handle h) {
   int alive;
   alive = mwb_alive(s->service, s, h);
   lua_pop(s->service, 1);
+  if (!alive) mwb_feeds_forget(s, h);
   return alive;
 }
 

@@ -627,7 +627,12 @@ static int entry_since(lua_State *L) {
 /* delivered_now() -> object -> what it held before all open transactions, or
 ** nil: see mwb_push_delivered */
 static int delivered_now(lua_State *L) {
-  mwb_push_delivered(L, mwb_enter(L));
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 0);
+  mwb_push_delivered(L, s);
+  if (lua_isnil(L, 1)) return 1;
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, 2))
+    mwb_push_before(L, 1, 2);
   return 1;
 }
 

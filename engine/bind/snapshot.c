@@ -650,8 +650,7 @@ int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
 static void push_contents(writer *w) {
   lua_State *L = w->L;
   lua_settop(L, CURRENT);
-  if (push_before(w, MWB_CONTENTS) == LUA_TTABLE) return;
-  lua_settop(L, CURRENT);
+  if (lua_istable(L, BEFORE) && mwb_push_before(L, BEFORE, CURRENT)) return;
   if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
 }
 

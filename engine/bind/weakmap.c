@@ -35,6 +35,7 @@
 
 #include "budget.h"
 #include "class.h"
+#include "feed.h"
 #include "identity.h"
 
 typedef struct map {
@@ -482,6 +483,7 @@ static int box_gc(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   box *b = (box *)lua_touserdata(L, 1);
   if (s->engine == NULL || !is_dead_entry(L, b)) return 0;
+  mwb_feeds_forget(s, b->h);
   mw_object_forget(s->engine, b->h);
   free_row(L, (map *)lua_touserdata(L, 2), 3, b->pos);
   mwb_push(L, mwb_state_of(L), MWB_QUEUE);
