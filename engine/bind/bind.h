@@ -153,7 +153,6 @@ enum {
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
-  MWB_FREEZEHEIRS,
   MWB_STORE,   /* metatables: of a store of viewed entries, */
   MWB_BEGUN,   /* of a transaction that the program holds, */
   MWB_CLOSER,  /* and of one that only its coroutine holds */

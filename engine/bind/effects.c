@@ -201,43 +201,16 @@ static int is_left_out(const mwb_state *s, const mw_entry *entry) {
          (mw_object_flags(s->engine, entry->obj) & MW_PINNED) != 0;
 }
 
-/* What `copy` copies: `n` entries of a coroutine. */
-typedef struct copying {
-  const mwb_coroutine *t;
-  uint32_t first, n;
-  int all; /* also those that effects leave out? */
-} copying;
-
-/* copy(effects, what) */
-static int copy(lua_State *L) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, 1);
-  const copying *what = (const copying *)lua_touserdata(L, 2);
-  uint32_t i;
-  lua_settop(L, 1);
-  for (i = what->first; i < what->first + what->n; i++)
-    if (what->all || !is_left_out(what->t->s, &log_of(what->t)[i]))
-      copy_entry(L, what->t->s, fx, what->t, i);
-  return 0;
-}
-
-/* Copies `n` entries of a coroutine to the effects on the top.  No finaliser
-** changes the entries meanwhile. */
+/* Copies `n` entries of a coroutine to the effects on the top; with `all`, also
+** those that effects leave out.  Nothing collects meanwhile, so no finaliser
+** changes the entries. */
 static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
                          size_t n, int all) {
-  copying what;
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
-  if (n == 0) return;
-  what.t = t;
-  what.first = first;
-  what.n = (uint32_t)n;
-  what.all = all;
-  lua_gc(L, LUA_GCSTOP, 0);
-  lua_pushcfunction(L, copy);
-  lua_pushvalue(L, -2);
-  lua_pushlightuserdata(L, &what);
-  status = lua_pcall(L, 2, 0, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  if (status != LUA_OK) lua_error(L);
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, -1);
+  uint32_t i;
+  luaL_checkstack(L, LUA_MINSTACK, "too many values");
+  for (i = first; i < first + n; i++)
+    if (all || !is_left_out(t->s, &log_of(t)[i])) copy_entry(L, t->s, fx, t, i);
 }
 
 /* Removes the entries that effects leave out. */

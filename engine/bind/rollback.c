@@ -15,6 +15,7 @@
 #include "cell.h"
 #include "class.h"
 #include "coroutine.h"
+#include "delivery.h"
 #include "effects.h"
 #include "identity.h"
 #include "key.h"
@@ -319,29 +320,23 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-/* freeze_heirs(owner).  The collector rests, so the stakes stay as they are. */
-static int freeze_heirs(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  const mwi_journal *journal = &s->engine->journal;
-  uint32_t i = journal->owners[(mw_owner)lua_tointeger(L, 1)].last;
-  for (; i != 0; i = journal->stakes[i].before) {
-    uint32_t newer = journal->stakes[i].newer;
-    if (newer == 0) continue;
-    mwb_freeze(L, s, mwb_coroutine_of(s, journal->stakes[newer].owner), 0);
-  }
-  return 0;
-}
-
+/* Finalisers may run when effects are made of views, and change the stakes; then
+** all begins again. */
 void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
-  int runs, status;
+  const mwi_journal *journal = &s->engine->journal;
+  uint32_t i;
   if (!mw_journal_is_mixed(s->engine)) return;
-  runs = lua_gc(L, LUA_GCISRUNNING, 0);
-  lua_gc(L, LUA_GCSTOP, 0);
-  mwb_push(L, s, MWB_FREEZEHEIRS);
-  lua_pushinteger(L, (lua_Integer)owner);
-  status = lua_pcall(L, 1, 0, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  if (status != LUA_OK) lua_error(L);
+  for (i = journal->owners[owner].last; i != 0;) {
+    uint32_t newer = journal->stakes[i].newer;
+    mwb_coroutine *t =
+        (newer == 0) ? NULL : mwb_coroutine_of(s, journal->stakes[newer].owner);
+    if (t != NULL && t->viewed > 0) {
+      mwb_freeze(L, s, t, 0);
+      i = journal->owners[owner].last;
+    } else {
+      i = journal->stakes[i].before;
+    }
+  }
 }
 
 /* }====================================================== */
@@ -396,33 +391,6 @@ static int is_restored(lua_State *L, mwb_state *s, const mw_entry *entry) {
                           &field);
 }
 
-/* Returns where the array has the field of the object at 5 with the key at 6;
-** `at` if this is the field's first entry.  The table at 4 has the fields of
-** all entries so far.  The state of a userdata is one field, whatever the
-** key. */
-static lua_Integer find_heard(lua_State *L, int kind, lua_Integer at) {
-  lua_pushvalue(L, 5);
-  if (lua_rawget(L, 4) != LUA_TTABLE) {
-    lua_newtable(L);
-    lua_pushvalue(L, 5);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, 4);
-  }
-  if (lua_isnil(L, 6))
-    lua_pushlightuserdata(L, NULL); /* the class */
-  else if (kind == MW_CALL)
-    lua_pushvalue(L, 5);
-  else
-    lua_pushvalue(L, 6);
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, -3) != LUA_TNIL) at = lua_tointeger(L, -1);
-  lua_pop(L, 1);
-  lua_pushinteger(L, at);
-  lua_rawset(L, -3);
-  lua_settop(L, 6);
-  return at;
-}
-
 /* Does nobody hear of the field of the entry's object, whose key is on the top,
 ** and has nobody ever asked how often the object was written? */
 static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
@@ -437,18 +405,86 @@ static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
 ** on. */
 enum { LAST_VALUE = 3, IS_STATE, FIRST_ENTRY, HEARD = FIRST_ENTRY };
 
+/* The fields that `list_heard` has seen, by a hash: the numbers of the fields in
+** the array, from 1 on; 0 for none. */
+typedef struct seen {
+  size_t mask;
+  uint32_t fields[1];
+} seen;
+
+static size_t hash_heard(lua_State *L, const mwb_state *s,
+                         const mw_entry *entry) {
+  mw_entry marked = *entry;
+  uint64_t hash = entry->obj, key = 0;
+  if (entry->kind != MW_CALL && !lua_isnil(L, 6)) {
+    mwb_mark_key(L, s, 6, &marked);
+    key = (uint64_t)marked.value[MW_KEY].i;
+    if (entry->type[MW_KEY] == MW_TOTHER) key >>= 32;
+  }
+  hash ^= (key + 1) * UINT64_C(0x9E3779B97F4A7C15);
+  return (size_t)((hash * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+}
+
+/* Is the field that the array at 3 has from `its` on that of the object at 5
+** with the key at 6?  The state of a userdata is one field, whatever the key. */
+static int is_heard_field(lua_State *L, int kind, lua_Integer its) {
+  int is;
+  lua_rawgeti(L, 3, its + OBJECT);
+  lua_rawgeti(L, 3, its + KEY);
+  lua_rawgeti(L, 3, its + IS_STATE);
+  is = lua_rawequal(L, 5, -3) && lua_toboolean(L, -1) == (kind == MW_CALL) &&
+       (kind == MW_CALL || lua_rawequal(L, 6, -2));
+  lua_settop(L, 6);
+  return is;
+}
+
+/* Returns where the array has the field of the object at 5 with the key at 6;
+** `at`, and notes the field there, if this is the field's first entry. */
+static lua_Integer find_heard(lua_State *L, const mwb_state *s, seen *all,
+                              const mw_entry *entry, lua_Integer at) {
+  size_t i = hash_heard(L, s, entry) & all->mask;
+  for (; all->fields[i] != 0; i = (i + 1) & all->mask) {
+    lua_Integer its = (lua_Integer)(all->fields[i] - 1) * HEARD;
+    if (is_heard_field(L, entry->kind, its)) return its;
+  }
+  all->fields[i] = (uint32_t)(at / HEARD) + 1;
+  return at;
+}
+
+/* Pushes what `list_heard` needs for the entries of the value at 1: the value
+** of `find_undone`, the array, and the fields seen.  Finalisers may change the
+** entries until all is there. */
+static mwb_place prepare_heard(lua_State *L, const mwb_state *s, size_t *n) {
+  uint64_t seq;
+  size_t size, slots, now;
+  mwb_place p;
+  seen *all;
+  do {
+    lua_settop(L, 1);
+    find_undone(L, s, &now);
+    seq = s->engine->journal.seq;
+    lua_newtable(L);
+    for (slots = 8; slots < 2 * now;) slots *= 2;
+    size = sizeof(*all) + slots * sizeof(all->fields[0]);
+    all = (seen *)lua_newuserdatauv(L, size, 0);
+    memset(all, 0, size);
+    all->mask = slots - 1;
+    p = find_undone(L, s, n);
+    lua_replace(L, 2);
+    if (p.table != 0) p.table = 2;
+  } while (*n != now || s->engine->journal.seq != seq);
+  return p;
+}
+
 /* list_heard(effects or number of a transaction) -> array with HEARD values for
 ** each field whose watches are to be told, the last write first; its length at
-** 0 */
+** 0.  In the loop nothing collects. */
 static int list_heard(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer at = 0;
   size_t n, i;
-  mwb_place p;
-  lua_settop(L, 1);
-  p = find_undone(L, s, &n); /* at 2 */
-  lua_newtable(L);           /* at 3: the array */
-  lua_newtable(L);           /* at 4: the fields that were seen */
+  mwb_place p = prepare_heard(L, s, &n);
+  seen *all = (seen *)lua_touserdata(L, 4);
   for (i = n; i > 0; i--) {
     const mw_entry *entry = &p.entries[i - 1];
     mwi_object *r = mwb_object_of(s, entry->obj);
@@ -458,7 +494,7 @@ static int list_heard(lua_State *L) {
       if (is_unheard(L, s, r))
         mwi_object_count(s->engine, r);
       else if (is_restored(L, s, entry)) {
-        lua_Integer its = find_heard(L, entry->kind, at);
+        lua_Integer its = find_heard(L, s, all, entry, at);
         int part;
         if (its == at) {
           mwb_unpack(L, p.held, p.table, entry, MW_NOW);
@@ -522,22 +558,18 @@ static int is_quiet(lua_State *L, mwb_state *s) {
 }
 
 /* Pushes the array of `list_heard`, or nil, for the value at KEPT; keeps an
-** error at FIRST_ERROR.  No finaliser writes before the array is there. */
+** error at FIRST_ERROR. */
 static void push_heard(lua_State *L, mwb_state *s) {
-  int runs;
   if (is_quiet(L, s)) {
     lua_pushnil(L);
     return;
   }
-  runs = lua_gc(L, LUA_GCISRUNNING, 0);
-  lua_gc(L, LUA_GCSTOP, 0);
   mwb_push(L, s, MWB_LISTHEARD);
   lua_pushvalue(L, KEPT);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     keep_error(L);
     lua_pushnil(L);
   }
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
 }
 
 static void tell_all_memos(lua_State *L, mwb_state *s,
@@ -666,11 +698,10 @@ void mwb_open_rollback(lua_State *L) {
   static const struct {
     int value;
     lua_CFunction f;
-  } prepared[] = {
-      {MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
-      {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
-      {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
-      {MWB_HAND, move_values},       {MWB_FREEZEHEIRS, freeze_heirs}};
+  } prepared[] = {{MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
+                  {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
+                  {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
+                  {MWB_HAND, move_values}};
   mwb_state *s = mwb_state_of(L);
   size_t i;
   for (i = 0; i < sizeof(prepared) / sizeof(prepared[0]); i++) {
