@@ -496,9 +496,9 @@ local function pause(arrays, way)
 end
 
 -- The same of 200,000 tracked points, each of which is written twice; with a
--- recorder, whose ring is full.  A sweep waits for memory: the ways have the same
--- points, more of them than a cache holds, or the ratio would be one of places.
--- Memory is faster at moments: the median of nine cycles counts.
+-- recorder, whose ring is full.  A sweep waits for memory: the ways have the
+-- same points, more of them than a cache holds, or the ratio would be one of
+-- places.  Memory is faster at moments: the median of nine cycles counts.
 local recorded
 
 function measures.pause_recorded(way)

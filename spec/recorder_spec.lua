@@ -494,7 +494,7 @@ describe("delivery", function()
 end)
 
 describe("the place of an entry", function()
-  it("keeps no function that wrote, and nothing that the function has", function()
+  it("keeps no function that wrote, and nothing of its upvalues", function()
     local t, found = mw.track {}, setmetatable({}, { __mode = "k" })
     local r <close> = mw.recorder { where = true }
     for i = 1, 3 do

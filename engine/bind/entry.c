@@ -14,7 +14,6 @@
 */
 #include "entry.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "coroutine.h"
@@ -163,27 +162,38 @@ static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
          ar->short_src[site->file] == '\0';
 }
 
+/* Writes "file:line", which ends before `end`, and returns where it begins. */
+static const char *place_before(char *end, const char *file, size_t len,
+                                int line) {
+  *--end = '\0';
+  do *--end = (char)('0' + line % 10);
+  while ((line /= 10) > 0);
+  *--end = ':';
+  return (const char *)memcpy(end - len, file, len);
+}
+
 /* The site gets the place.  In the middle of a write no finaliser may run, so
 ** nothing may collect: `lua_setfield` makes a string and does not. */
 static void set_site(lua_State *L, mwb_state *s, mwb_call_site *site,
                      const lua_Debug *ar) {
   char text[LUA_IDSIZE + 16];
   int top = lua_gettop(L), sites = top + 1, maker = top + 2;
-  snprintf(text, sizeof(text), "%s:%d", ar->short_src, ar->currentline);
+  site->line = 0; /* until the text is held */
+  site->file = strlen(ar->short_src);
   mwb_push(L, s, MWB_SITES);
   lua_rawgeti(L, sites, MAKER);
   lua_pushboolean(L, 1);
-  lua_setfield(L, maker, text);
+  lua_setfield(L, maker,
+               place_before(text + sizeof(text), ar->short_src, site->file,
+                            ar->currentline));
   lua_pushnil(L);
   lua_next(L, maker);
   lua_pop(L, 1);
   lua_pushvalue(L, -1);
   lua_pushnil(L);
   lua_rawset(L, maker);
-  site->line = 0; /* until the text is held */
   site->text = lua_tostring(L, -1);
   lua_rawseti(L, sites, site - s->sites + 1);
-  site->file = strlen(ar->short_src);
   site->line = ar->currentline;
   site->id = 0;
   lua_settop(L, top);

@@ -849,8 +849,8 @@ static int call_busy(lua_State *L, mwb_feed *f, lua_CFunction function,
 /* Calls a function with the feed at 1 and a value, and returns its result.  The
 ** root cannot die meanwhile.  A finaliser might write, and what was read would
 ** not be of one moment: then the function is called again while the collector
-** waits.  That is rare, because a collector that has waited begins a cycle before
-** its time. */
+** waits.  At first the collector runs, because a collector that had to wait
+** begins a cycle afterwards, before its time. */
 static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
                       int value) {
   int had_outline = f->outline.root != 0, top, status;

@@ -320,8 +320,8 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-/* Finalisers may run when effects are made of views, and change the stakes; then
-** all begins again. */
+/* Finalisers may run when effects are made of views, and change the stakes:
+** then all begins again. */
 void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
   uint32_t i;
@@ -405,8 +405,8 @@ static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
 ** on. */
 enum { LAST_VALUE = 3, IS_STATE, FIRST_ENTRY, HEARD = FIRST_ENTRY };
 
-/* The fields that `list_heard` has seen, by a hash: the numbers of the fields in
-** the array, from 1 on; 0 for none. */
+/* The fields that `list_heard` has seen, by a hash: the numbers of the fields
+** in the array, from 1 on; 0 for none. */
 typedef struct seen {
   size_t mask;
   uint32_t fields[1];
@@ -426,7 +426,7 @@ static size_t hash_heard(lua_State *L, const mwb_state *s,
 }
 
 /* Is the field that the array at 3 has from `its` on that of the object at 5
-** with the key at 6?  The state of a userdata is one field, whatever the key. */
+** with the key at 6?  A userdata's state is one field, whatever the key. */
 static int is_heard_field(lua_State *L, int kind, lua_Integer its) {
   int is;
   lua_rawgeti(L, 3, its + OBJECT);
