@@ -159,3 +159,35 @@ describe("mw.memory", function()
     assert.same(before, mw.memory())
   end)
 end)
+
+describe("dead objects", function()
+  local function spawn(world, n)
+    for i = 1, n do
+      world.units[i % 100 + 1] = { hp = i, at = { x = i } }
+    end
+  end
+
+  -- Without a call of the library, and in one transaction a frame.
+  local frames = {
+    writes = function(world) spawn(world, 50) end,
+    transactions = function(world) mw.transaction(spawn, world, 50) end,
+    ["transactions that fail"] = function(world)
+      mw.transaction(function()
+        spawn(world, 50)
+        error("fails", 0)
+      end)
+    end,
+  }
+
+  for name, frame in pairs(frames) do
+    it("do not pile up in a program that makes only " .. name, function()
+      local world = mw.track({ units = {} }, { deep = true })
+      local _ <close> = mw.recorder { capacity = 1000 }
+      for _ = 1, 200 do frame(world) end
+      local before = mw.memory().objects
+      for _ = 1, 1000 do frame(world) end
+      local after = mw.memory().objects
+      assert.is_true(after - before < 1 << 20, after - before .. " bytes")
+    end)
+  end
+end)

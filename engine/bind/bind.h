@@ -217,6 +217,7 @@ typedef struct mwb_state {
   int at[MWB_VALUES];   /* number in the registry of each value */
   int pending;          /* does the next call have a slice of work? */
   int deserted;         /* may a class have lost its last watched object? */
+  size_t made;          /* objects that became known, and no slice has paid */
   int queued;           /* is the queue of deaths filled? */
   int notifying;        /* is an on_death running? */
   mw_clock marks;       /* a clock whose tags are the dynamic classes */

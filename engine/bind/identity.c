@@ -44,6 +44,7 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
     lua_rawseti(L, -2, slot);
     code = mw_object_identify(e, ptr, &h);
     if (mw_slot(h) == slot) {
+      s->made++;
       lua_pop(L, 1);
       return h;
     }
@@ -146,6 +147,9 @@ static void tell_deserted(lua_State *L, mwb_state *s) {
   lua_error(L);
 }
 
+/* Slots that a call examines after a collection, at least. */
+#define LOOKS 4
+
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   size_t n = mwb_notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
@@ -153,6 +157,32 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   tell_deserted(L, s);
   s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s);
   return n;
+}
+
+/* A slice finds more deaths than there can be new ones: for each object that has
+** become known since the last slice it looks at EACH slots.  So the dead that
+** wait are fewer than the living, however few calls a program makes.  What is
+** more than MOST objects is for the next slices. */
+#define EACH 8
+#define MOST 256
+
+static size_t take_made(mwb_state *s) {
+  size_t n = (s->made < MOST) ? s->made : MOST;
+  s->made -= n;
+  return n;
+}
+
+void mwb_reap_slice(lua_State *L, mwb_state *s) {
+  size_t made = take_made(s);
+  mwb_reap(L, s, LOOKS + EACH * made, 1 + EACH / 2 * made);
+  if (!mw_reap_due(s->engine)) s->made = 0;
+}
+
+void mwb_reap_made(mwb_state *s) {
+  size_t made;
+  if (!mw_reap_due(s->engine)) return;
+  made = take_made(s);
+  mw_reap_step(s->engine, EACH * made, EACH / 2 * made, in_array, s);
 }
 
 /* A look for deaths is cheap, so a budget allows many looks for each death.  If

@@ -99,6 +99,11 @@ static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
 ** deaths.  Returns the number of deaths handled. */
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths);
 
+/* Looks at a few slots, and at more the more objects have become known since.
+** The second function, for writes, calls nothing of the program. */
+void mwb_reap_slice(lua_State *L, mwb_state *s);
+void mwb_reap_made(mwb_state *s);
+
 /* The record of an object, or NULL. */
 static inline mwi_object *mwb_object_of(const mwb_state *s, mw_handle h) {
   return mwi_object_find(&s->engine->watch, h);

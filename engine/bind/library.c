@@ -24,9 +24,6 @@
 
 static const char KEY = 0;
 
-/* Slots that a call examines after a collection, to find dead objects. */
-#define LOOKS 4
-
 /* {======================================================
 ** The begin of every function
 ** ======================================================= */
@@ -34,7 +31,7 @@ static const char KEY = 0;
 void mwb_slice(lua_State *L, mwb_state *s) {
   if (s->engine == NULL)
     luaL_error(L, "moonwatch is closed with its Lua state");
-  mwb_reap(L, s, LOOKS, 1);
+  mwb_reap_slice(L, s);
   mwb_end_late(L, s);
 }
 

@@ -428,6 +428,7 @@ static void put_table(mwb_write *w) {
     undo_store(w);
     lua_error(L);
   }
+  if (w->s->made > 0 && w->s->storing == 0) mwb_reap_made(w->s);
 }
 
 static void put_other(mwb_write *w) {
