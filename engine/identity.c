@@ -214,10 +214,13 @@ size_t mwi_identity_bytes(const mw_engine *e) {
 
 /* Takes `slot`, the first free slot or `top`, out of the free slots. */
 static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
-  if (slot == part->top)
+  if (slot == part->top) {
     part->top++;
-  else
+    if (part->left > 0)
+      part->left++; /* else as many others are not looked at */
+  } else {
     part->free = next;
+  }
   part->count++;
   mwi_assert(mwi_identity_handle(part, slot) == MW_NONE);
   mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;

@@ -170,6 +170,26 @@ static void reaping_again(mw_engine *e, heap *h) {
   check(!mw_reap_due(e));
 }
 
+static int all_live(void *ud, mw_handle h) {
+  (void)ud;
+  (void)h;
+  return 1;
+}
+
+/* The look begins in the middle, and the array grows before the look ends. */
+static void reaping_and_growing(mw_engine *e, heap *h) {
+  int asked = 0;
+  size_t i, n = 0;
+  (void)h;
+  for (i = 0; i < 100; i++) identify(e, &places[i]);
+  mw_reap_begin(e);
+  mw_reap_step(e, 60, N, all_live, &asked);
+  mw_reap_begin(e);
+  for (; i < 130; i++) identify(e, &places[i]);
+  while (mw_reap_due(e)) n += mw_reap_step(e, 7, N, odd_live, &asked);
+  check(n == 65);
+}
+
 static void serials(mw_engine *e, heap *h) {
   mw_handle a = identify(e, &places[1]), b = identify(e, &places[2]);
   uint64_t n = 0;
@@ -233,6 +253,7 @@ const test identity_tests[] = {
     {"too many objects are refused", full},
     {"reaping asks about a bounded number of slots", reaping},
     {"a collection during reaping starts it anew", reaping_again},
+    {"what comes during reaping hides nobody", reaping_and_growing},
     {"serials count up in the order of asking", serials},
     {"a serial is never given twice", serial_never_again},
     {"a pinned object lives until it is forgotten", pinned},
