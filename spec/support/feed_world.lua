@@ -317,12 +317,14 @@ function DEEDS.shift(self, choose)
 end
 
 -- A write that the last reader makes itself, and does not want to be told of.
+-- A write that changes nothing has no entry, so the feed does not know of it.
 function DEEDS.own(self, choose, job)
   local reader, object = self.own, self:object(choose)
   local key, value = KEYS[choose(#KEYS)], self:object(choose)
   local known = reader.copy:reachable(self.root)
   if #job.open > 0 or reader.pending or not known[object] then return end
   if not known[value] then value = choose(2) == 1 and choose(9) or nil end
+  if value == object[key] then return end
   self:say("  own: %s[%s] = %s", self:name(object), self:name(key),
     self:name(value))
   mw.origin("own", function() object[key] = value end)
