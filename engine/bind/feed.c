@@ -563,8 +563,9 @@ static int is_known(const looking *w, const record *r, int comes) {
   const mwi_member *its;
   if (w->f->root == MW_NONE) return !comes;
   if (m == 0) m = mwi_outline_find(&w->f->outline, last_of(w, r)->obj);
+  if (m == 0) return 0;
   its = member_at(w, m);
-  return m != 0 && !its->lost && !is_told(w, m) &&
+  return !its->lost && !is_told(w, m) &&
          (comes ? its->own == w->f->outline.looks : !its->comes);
 }
 
