@@ -69,8 +69,10 @@ end
 
 function ways.looks.feed_changes_below()
   local objects = new_objects(function(fields) return fields end)
-  local feed = mw.feed { root = { objects = objects } }
-  return writer(objects), function() return count_changes(feed) end, CHANGES
+  local root = { objects = objects }
+  local feed = mw.feed { root = root }
+  local function look() return count_changes(feed), root end
+  return writer(objects), look, CHANGES
 end
 
 function ways.looks.feed_read()

@@ -12,6 +12,7 @@
 #endif
 
 typedef struct mwb_look {
+  const void *mark; /* an address with which no other userdata begins */
   uint32_t n;
   uint64_t first_page;
   mw_entry entries[1];

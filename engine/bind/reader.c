@@ -123,6 +123,8 @@ static int delivered(lua_State *L) {
 
 typedef mwb_look look;
 
+static const char mark = 0; /* of looks */
+
 mwb_look *mwb_new_look(lua_State *L, const mwb_state *s, uint64_t first,
                        uint64_t end) {
   size_t n = (size_t)(end - first);
@@ -134,6 +136,7 @@ mwb_look *mwb_new_look(lua_State *L, const mwb_state *s, uint64_t first,
   lua_createtable(L, (int)pages + 1, 0);
   its = (look *)lua_newuserdatauv(
       L, offsetof(look, entries) + n * sizeof(mw_entry), 1);
+  its->mark = &mark;
   its->n = 0;
   its->first_page = first / MWI_READER_PAGE;
   mwb_push(L, s, MWB_LOOK);
@@ -309,18 +312,16 @@ void mwb_set_context(lua_State *L, int at) {
 
 /* Pushes the look of the entry at 1, and returns the entry in the look; NULL if
 ** the entry has its fields.  The program may set fields, 1 and 2 as well. */
-static const mw_entry *find_in_look(lua_State *L, const mwb_state *s) {
-  int top = lua_gettop(L), is_look;
+static const mw_entry *find_in_look(lua_State *L) {
   const look *its;
   lua_Integer i;
   if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) return NULL;
-  mwb_push(L, s, MWB_LOOK);
-  is_look = lua_getmetatable(L, top + 1) && lua_rawequal(L, -1, top + 2);
+  its = (const look *)lua_touserdata(L, -1);
+  if (lua_rawlen(L, -1) < offsetof(look, entries) || its->mark != &mark)
+    return NULL;
   lua_rawgeti(L, 1, 2);
   i = lua_tointeger(L, -1);
-  lua_settop(L, top + 1);
-  if (!is_look) return NULL;
-  its = (const look *)lua_touserdata(L, top + 1);
+  lua_pop(L, 1);
   return (i > 0 && i <= (lua_Integer)its->n) ? &its->entries[i - 1] : NULL;
 }
 
@@ -328,7 +329,7 @@ static const mw_entry *find_in_look(lua_State *L, const mwb_state *s) {
 static int fill_entry(lua_State *L, mwb_state *s) {
   static const char *const names[] = {"key", "old", "new"};
   int part, at = lua_gettop(L) + 1;
-  const mw_entry *entry = find_in_look(L, s);
+  const mw_entry *entry = find_in_look(L);
   if (entry == NULL) {
     lua_settop(L, at - 1);
     return 0;
