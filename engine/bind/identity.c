@@ -159,10 +159,10 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   return n;
 }
 
-/* A slice finds more deaths than there can be new ones: for each object that has
-** become known since the last slice it looks at EACH slots.  So the dead that
-** wait are fewer than the living, however few calls a program makes.  What is
-** more than MOST objects is for the next slices. */
+/* A slice finds more deaths than there can be new ones: for each object that
+** has become known since the last slice, it looks at EACH slots.  So the dead
+** that wait are fewer than the living, however few calls a program makes.  What
+** is more than MOST objects is for the next slices. */
 #define EACH 8
 #define MOST 256
 
