@@ -241,22 +241,33 @@ $(BUILD)/settings: anew
 	@mkdir -p $(@D)
 	@echo '$(SETTINGS)' | cmp -s - $@ || echo '$(SETTINGS)' > $@
 
-$(CORE): $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+# Each file becomes an object by itself: without checks for programs, with
+# them for specs.
+$(BUILD)/plain/%.o: %.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $(ENGINE) $(BINDING) $(LINK)
+	$(COMPILE) $(PIC) -MMD -MP -c -o $@ $<
 
-# The same with all checks, for specs.
-$(CHECKED): spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+$(BUILD)/checks/%.o: %.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) -DMW_CHECKS $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
+	$(COMPILE) -DMW_CHECKS $(PIC) -MMD -MP -c -o $@ $<
+
+-include $(wildcard $(BUILD)/plain/*/*.d $(BUILD)/plain/*/*/*.d $(BUILD)/checks/*/*.d $(BUILD)/checks/*/*/*.d)
+
+$(CORE): $(patsubst %.c,$(BUILD)/plain/%.o,$(ENGINE) $(BINDING))
+	@mkdir -p $(@D)
+	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $^ $(LINK)
+
+$(CHECKED): $(patsubst %.c,$(BUILD)/checks/%.o,spec/support/checks.c $(ENGINE) $(BINDING))
+	@mkdir -p $(@D)
+	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $^ $(LINK)
 
 $(BUILD)/test/engine$(EXE): $(wildcard spec/engine/*.c) spec/support/heap.c spec/support/checks.c $(ENGINE) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) $(TINY) -DMW_CHECKS -o $@ $(filter %.c,$^)
 
-$(BUILD)/test/faults$(EXE): spec/support/faults.c spec/support/compiled.c spec/support/host.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
+$(BUILD)/test/faults$(EXE): $(patsubst %.c,$(BUILD)/checks/%.o,spec/support/faults.c spec/support/compiled.c spec/support/host.c spec/support/heap.c spec/support/checks.c $(ENGINE) $(BINDING))
 	@mkdir -p $(@D)
-	$(COMPILE) -DMW_CHECKS -o $@ $(filter %.c,$^) $(LUA_LIB) -lm
+	$(COMPILE) -o $@ $^ $(LUA_LIB) -lm
 
 $(BUILD)/test/support.$(SO): spec/support/support.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
