@@ -69,25 +69,24 @@ static int field(void *ud, mw_owner id, const mw_entry *entry, mw_value *key,
   return MW_OK;
 }
 
-static int hand(void *ud, mw_owner from, mw_owner to, mw_entry *entry,
-                void *its) {
-  int i, part;
-  (void)ud;
-  (void)from;
-  (void)its;
-  for (i = 0; host.owners[i].id != to; i++)
-    ;
-  for (part = 0; part < MW_PARTS; part++)
-    entry->value[part].i =
-        entry->value[part].i % BASE + (int64_t)BASE * host.owners[i].thread;
-  return MW_OK;
-}
-
+/* An owner without a thread numbers its values as the first thread does. */
 static int thread_of(mw_owner id) {
   int i;
   for (i = 0; i < OWNERS; i++)
     if (host.owners[i].id == id && id != 0) return host.owners[i].thread;
   return 0;
+}
+
+static int hand(void *ud, mw_owner from, mw_owner to, mw_entry *entry,
+                void *its) {
+  int part;
+  (void)ud;
+  (void)from;
+  (void)its;
+  for (part = 0; part < MW_PARTS; part++)
+    entry->value[part].i =
+        entry->value[part].i % BASE + (int64_t)BASE * thread_of(to);
+  return MW_OK;
 }
 
 static int deliver(void *ud, mw_entry *entry, const mw_values *values,
