@@ -638,7 +638,8 @@ return {
     { "rolled_back?: boolean", [[True if it was taken back.]] } },
   { "mw.why(obj: any, key: any) -> entry?: moonwatch.RecorderEntry, message?: \z
       string", [[Asks the running recorder that was made last: see
-    `recorder:why`. Without one, returns nil and a message.]] },
+    `recorder:why`. Returns nil and a message if there is none, or if the object
+    is neither watched nor tracked.]] },
   { "mw.origin(name: string, fn: function, ...: any) -> ...: any", [[Calls
     `fn(...)` and returns its results; what it writes has this origin: a player,
     the network, a script. The innermost origin counts. A coroutine without
@@ -648,6 +649,9 @@ return {
   { class = "moonwatch.Origin", name = "origin", [[Who writes, from `mw.origin`
     without a function.]],
     { "origin:close()", [[Ends the origin. A second call does nothing.]] } },
+  { "mw.current_origin() -> name?: string", [[Returns the origin that a write
+    would have now, so that a check can ask who writes; nil if there is
+    none.]] },
 },
 
 { page = "documents", title = "Documents",

@@ -154,6 +154,38 @@ describe("an origin", function()
   end)
 end)
 
+describe("mw.current_origin", function()
+  it("is the origin that a write has now", function()
+    local function other() return mw.origin("script", mw.current_origin) end
+    assert.is_nil(mw.current_origin())
+    local result = mw.origin("Ann", function()
+      assert.equal("Ann", coroutine.wrap(mw.current_origin)())
+      assert.equal("script", coroutine.wrap(other)())
+      assert.equal("script", other())
+      return mw.current_origin()
+    end)
+    assert.equal("Ann", result)
+    assert.is_nil(mw.current_origin())
+  end)
+
+  it("lets a check ask who writes", function()
+    local door = { open = false }
+    mw.watch(door, function()
+      if mw.current_origin() ~= "key" then error("locked", 0) end
+    end, { phase = "check" })
+    local function open() door.open = true end
+    assert.same({ false, "locked" }, { pcall(open) })
+    assert.same({ false, "locked" }, { pcall(mw.origin, "Ann", open) })
+    mw.origin("key", open)
+    assert.is_true(door.open)
+  end)
+
+  it("takes no argument", function()
+    assert.matches("bad argument #1 to 'current_origin'",
+      select(2, pcall(mw.current_origin, "Ann")))
+  end)
+end)
+
 describe("an origin of a coroutine", function()
   it("is of the writes of this coroutine", function()
     local a = coroutine.wrap(function()

@@ -1551,8 +1551,9 @@ function mw.history(opts) end
 ---@return moonwatch.Recorder recorder
 function mw.recorder(opts) end
 
----Asks the running recorder that was made last: see `recorder:why`. Without
----one, returns nil and a message.
+---Asks the running recorder that was made last: see `recorder:why`. Returns nil
+---and a message if there is none, or if the object is neither watched nor
+---tracked.
 ---@param obj any
 ---@param key any
 ---@return moonwatch.RecorderEntry? entry
@@ -1570,6 +1571,11 @@ function mw.why(obj, key) end
 ---@return any ...
 ---@overload fun(name: string): moonwatch.Origin
 function mw.origin(name, fn, ...) end
+
+---Returns the origin that a write would have now, so that a check can ask who
+---writes; nil if there is none.
+---@return string? name
+function mw.current_origin() end
 
 ---Performs a JSON patch (RFC 6902), all operations or none; an operation on
 ---`""` makes another root. If an operation fails, returns nil, a message and

@@ -121,6 +121,14 @@ static int origin(lua_State *L) {
   return 1;
 }
 
+/* current_origin() -> name of the origin that a write would have, or nil */
+static int current_origin(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_check_nothing(L, "current_origin", 1);
+  mwb_push_origin(L, s, L);
+  return 1;
+}
+
 int mwb_because(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_coroutine *t = mwb_need_coroutine(L, s);
@@ -140,7 +148,8 @@ static int close_origin(lua_State *L) {
 }
 
 void mwb_open_origins(lua_State *L) {
-  static const luaL_Reg functions[] = {{"origin", origin}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"origin", origin}, {"current_origin", current_origin}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", close_origin}, {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", close_origin}, {"__gc", close_origin}, {NULL, NULL}};

@@ -236,12 +236,15 @@ function Recorder:why(obj, key)
   return why(state_of(self, "why"), obj, key)
 end
 
---- Likewise, of the running recorder that was made last.
+--- Likewise, of the running recorder that was made last.  Of an object that
+-- nobody records, nil and a message.
 function recorder.why(obj, key)
   check.dot("why", obj)
   local its = running[last_number()]
   if not its then return nil, "no recorder is running" end
-  return why(its, obj, key)
+  local entry = why(its, obj, key)
+  if entry or private.intercepts(obj) then return entry end
+  return nil, "the object is neither watched nor tracked: see mw.track"
 end
 
 --- Returns what an object held after an entry.

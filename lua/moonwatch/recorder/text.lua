@@ -16,7 +16,6 @@ local way, metatable = private.way, private.metatable
 local text = {}
 
 local LONGEST = 60 -- a string that is longer is cut
-local DEEPEST = 20 -- causes, one because of another
 
 local function is_word(key)
   return type(key) == "string" and #key <= LONGEST and
@@ -194,7 +193,7 @@ end
 --- Returns an array of an entry and its causes.
 function text.chain(e)
   local chain = {}
-  while e and #chain <= DEEPEST do
+  while e do
     chain[#chain + 1] = e
     e = cause_of(e)
   end
