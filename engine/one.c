@@ -25,7 +25,6 @@
 #include "past.c"
 #include "pool.c"
 #include "reader.c"
-#include "tally.c"
 #include "trace.c"
 #include "trace_file.c"
 

@@ -228,35 +228,6 @@ cases["mw.restore into a root"] = {
   act = function(its) assert(mw.restore(its.bytes, { into = its.root })) end,
   state = function(its) return fields(mw.plain(its.root)) end }
 
--- Dynamism --------------------------------------------------------------
-
-local function report_state(its)
-  return fields(its.report:dims()) .. fields(its.report:changes()) ..
-    its.report:examples()
-end
-
-local function new_report()
-  return { report = mw.dynamism({ { x = 1, y = { 1 } } }, { keep = 3 }) }
-end
-
-cases["report:add"] = { make = new_report, state = report_state,
-  act = function(its) its.report:add { x = 2, y = { "1", z = true } } end }
-
-cases["report:merge"] = { make = new_report, state = report_state,
-  act = function(its)
-    its.report:merge(mw.dynamism({ { x = 2, y = { 3, z = 1 } } }, { keep = 3 }))
-  end }
-
-cases["report:add_effects"] = { state = report_state,
-  make = function()
-    local its, obj = new_report(), mw.track { a = 1 }
-    its.obj, its.fx = obj, select(2, mw.transaction(function()
-      obj.a, obj.b = 2, "b"
-    end))
-    return its
-  end,
-  act = function(its) its.report:add_effects(its.fx, { obj = its.obj }) end }
-
 -- Numbers ---------------------------------------------------------------
 
 local function counter_state() return tostring(mw.counters) end
@@ -646,68 +617,4 @@ describe("an error from outside", function()
   for name, case in pairs(cases) do
     it("leaves " .. name .. " done or not done", function() check(case) end)
   end
-end)
-
--- All calls ----------------------------------------------------------------
-
--- Those that only tell, and those that make an object that nobody else knows.
-local CHANGE_NOTHING = [[
-  mw.id mw.object mw.weakmap mw.reap map:get map:has map:len map:pairs
-  mw.clock clock:now clock:generation clock:is_current clock:since mw.is_marked
-  watch:alive mw.mutations mw.changed_since mw.last_change mw.is_watched
-  mw.paths mw.raw mw.plain memo:valid
-  mw.policy box:load box:used mw.is_dynamic
-  tx:is_open effects:len effects:entries effects:objects effects:reads
-  effects:squash effects:concat effects:conflicts effects:only effects:to_lua
-  effects:to_bytes effects:to_patch
-  fx:contains fx:load fx:load_cell fx:load_global fx:is_modified
-  fx:has_pending fx:modified fx:is_empty fx:diff fx:to_lua
-  mw.history history:can_undo history:can_redo history:labels history:is_saved
-  mw.diff mw.array mw.object_like mw.snapshot mw.hash
-  h:path h:parents h:object h:key_path h:names h:is_reverse
-  mw.dynamism report:examples report:dims report:changes report:left_out
-  mw.infer spec:matches spec:constants spec:varying spec:to_lua spec:to_types
-  mw.to_nested mw.skeleton mw.normalize_name
-  trace:len trace:lost trace:write mw.times mw.time_spent mw.counted
-  mw.metrics.current metrics:in_progress metrics:to_json mw.frame
-  seen:len cleanup:alive cleanup:pending mw.outermost_scope mw.memory
-]]
-
-describe("each call that changes something", function()
-  local function each_call(list, f)
-    for _, item in ipairs(list) do
-      if type(item) == "table" then
-        local first = item[1]
-        local name = type(first) == "string" and not item.class and
-          first:match "^([%w_.:]+)[<(]"
-        if name then f(name) end
-        each_call(item, f)
-      end
-    end
-  end
-
-  it("is interrupted in a spec", function()
-    local texts = {}
-    for _, path in ipairs { "interrupts", "interrupts_rest", "history",
-      "mutators", "effects/interrupted", "hierarchy/interrupts" } do
-      local file = assert(io.open("spec/" .. path .. "_spec.lua"))
-      texts[#texts + 1] = file:read "a":gsub("CHANGE_NOTHING = .-%]%]", "")
-      file:close()
-    end
-    local text = table.concat(texts)
-    local missing = {}
-    each_call(dofile "docs/reference.lua", function(name)
-      local of, method = name:match "^([%w_]+)[.:]([%w_.]+)$"
-      local found = text:find("mw." .. method, 1, true)
-      if of ~= "mw" then
-        found = text:find("[:.\"]" .. method .. "%f[^%w_]") or
-          text:find("%f[%w_]" .. method .. " = function")
-      end
-      if not found and not (" " .. CHANGE_NOTHING:gsub("%s+", " "))
-        :find(" " .. name .. " ", 1, true) then
-        missing[#missing + 1] = name
-      end
-    end)
-    assert.equal("", table.concat(missing, " "))
-  end)
 end)

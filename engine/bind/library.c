@@ -394,7 +394,6 @@ static int build(lua_State *L) {
   mwb_open_timers(L);
   mwb_open_tracing(L);
   mwb_open_trace_file(L);
-  mwb_open_tally(L);
   mwb_open_see_through(L);
   mwb_open_memo(L);
   mwb_open_readers(L);

@@ -61,7 +61,6 @@ void mwb_open_hierarchy(lua_State *L);
 void mwb_open_timers(lua_State *L);
 void mwb_open_tracing(lua_State *L);
 void mwb_open_trace_file(lua_State *L);
-void mwb_open_tally(lua_State *L);
 void mwb_open_see_through(lua_State *L);
 void mwb_open_memo(lua_State *L);
 void mwb_open_readers(lua_State *L);

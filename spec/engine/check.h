@@ -32,7 +32,7 @@ int is_accounted(const mw_engine *e, const heap *h);
 
 extern const test check_tests[], identity_tests[], clock_tests[], watch_tests[],
     deep_tests[], digest_tests[], random_tests[], journal_tests[],
-    scope_tests[], memory_tests[], past_tests[], reader_tests[], tally_tests[],
+    scope_tests[], memory_tests[], past_tests[], reader_tests[],
     trace_tests[];
 
 #endif

@@ -37,20 +37,11 @@ local function is_example(value)
   return type(value) == "table" or type(value) == "userdata"
 end
 
--- Calls `add(tree, ...)`, which may call functions of the program.  Where a
--- debug hook may raise, the tree gets all at the end.
-local function extend(tree, add, ...)
-  if not private.is_hooked() then return add(tree, ...) end
-  local new_tree = trees.new(tree.most, tree.shape, tree.objects)
-  add(new_tree, ...)
-  private.quietly(trees.merge, tree, new_tree)
-end
-
 --- Adds one example, a table or userdata.  Returns the report.
 function Report:add(example)
   local its = state_of(self, "add")
   check.argument(is_example(example), 1, "add", "table or userdata", example)
-  extend(its.tree, trees.add, example)
+  trees.add(its.tree, example)
   return self
 end
 
@@ -62,7 +53,7 @@ function Report:merge(other)
   other = other[Report]
   check.that(its.keep == other.keep, 1, "merge",
     "it keeps another number of values")
-  private.quietly(trees.merge, its.tree, other.tree)
+  trees.merge(its.tree, other.tree)
   return self
 end
 
@@ -113,7 +104,7 @@ function Report:add_effects(fx, names)
   check.argument(core.private.is_effects(fx), 1, "add_effects", "effects", fx)
   check.argument(names == nil or type(names) == "table", 2, "add_effects",
     "table", names)
-  extend(state.tree, add_all, fx, names or {})
+  add_all(state.tree, fx, names or {})
   return self
 end
 

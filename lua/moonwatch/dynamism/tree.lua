@@ -1,9 +1,8 @@
 --- The tree of the values that examples had under each path.
 -- SPDX-License-Identifier: MIT
 --
---     tree { root, n examples, most, shape, objects,
---            tally, stats, nodes, tables of the last example }
---       node { up, key, place }
+--     tree { root, n examples, most, shape, objects }
+--       node { up, key }
 --         children[key] ---> node ...          fields of the tables here
 --         integer, string, table...            statistics by kind:
 --             values.lua's for scalars; { n } for other kinds, with min and
@@ -12,12 +11,6 @@
 --         fed                                  how many of the values were fed
 --                                              one by one, not by examples
 --         trouble { n, message }               what could not be read
---
--- The tally (engine/tally.h) learns values that were seen twice.  It walks
--- through an example as long as it finds only known values, and counts them;
--- `settle` moves its counts to the statistics in `stats`, by the numbers of its
--- entries.  A node that was a table has a place in the tally, which is its
--- number in `nodes`.
 --
 -- Keys are booleans, numbers and strings; the tree refers to no object of an
 -- example.  Paths become text only on request.  A value has one kind, and is
@@ -34,9 +27,6 @@ local shape = require "moonwatch.dynamism.shape"
 local nested = require "moonwatch.dynamism.nested"
 local values = require "moonwatch.dynamism.values"
 
-local private = core.private
-local walk_on, learn, learn_from = private.tally_walk, private.tally_learn,
-  private.tally_learn_from
 local math_type, rawequal, type = math.type, rawequal, type
 
 local REPEATS = 10000 -- of visits in an example
@@ -56,8 +46,7 @@ local SCALAR, NOTHING = trees.SCALAR, {}
 
 --- Returns a tree that keeps up to `most` values of each kind and path.
 function trees.new(most, get_shape, objects)
-  return { root = {}, n = 0, most = most, shape = get_shape, objects = objects,
-    tally = private.tally(), stats = {}, nodes = {}, tables = 0 }
+  return { root = {}, n = 0, most = most, shape = get_shape, objects = objects }
 end
 
 -- {======================================================
@@ -79,18 +68,13 @@ local function count(node, kind)
   return stat
 end
 
--- Returns the statistics of the kind if the tally may learn the value.
 local function scalar(tree, node, kind, value)
   local stat = node[kind]
   if not stat then
     node[kind] = values.new(kind, value)
-    return nil
-  elseif stat.seen[value] then
-    stat.n = stat.n + 1
-    return stat
+  else
+    values.add(stat, value, tree.most)
   end
-  values.add(stat, value, tree.most)
-  return stat.over and stat or nil
 end
 
 -- Of all messages the tree keeps the first in the alphabet.
@@ -114,14 +98,6 @@ local function child_of(node, key)
   return child
 end
 
-local function place_of(tree, node)
-  if not node.place then
-    node.place = #tree.nodes + 1
-    tree.nodes[node.place] = node
-  end
-  return node.place
-end
-
 local function shaped(tree, node, sizes)
   local stat = count(node, "shaped")
   stat.ranks, stat.dims = stat.ranks or {}, stat.dims or {}
@@ -138,49 +114,38 @@ end
 -- Examples
 -- =======================================================
 
--- Returns the state of a walk through an example: places and contents of the
--- tables in order; and the table at each place, as far as needed (a watched
--- table does not hold its contents).
-local function new_walk(tree)
-  local places, contents = private.tally_begin(tree.tally, tree.tables)
-  return { places = places, contents = contents, n = 0, at = {}, placed = 0,
-    repeats = 0, nested = {}, misses = {} }
+-- Returns the state of a walk through an example: the tables whose fields are
+-- to be counted, in order, with their nodes (a watched table does not hold its
+-- contents); the table at each node; and the tables that were met.
+local function new_walk()
+  return { n = 0, nodes = {}, contents = {}, at = {}, met = {}, repeats = 0,
+    nested = {} }
 end
 
 local function is_below_itself(walk, node, value)
-  for i = walk.placed + 1, walk.n do
-    local place = walk.places[i]
-    walk.at[place] = walk.at[place] or walk.contents[i]
-  end
-  walk.placed = walk.n
   repeat
     node = node.up
-    if node and rawequal(walk.at[node.place], value) then return true end
+    if node and rawequal(walk.at[node], value) then return true end
   until not node
   return false
 end
 
--- Counts a table, and adds it to the tables whose contents are walked through.
-local function enter(tree, walk, node, value)
+-- Counts a table, and adds it to the tables whose fields are counted.
+local function enter(walk, node, value)
   local held, message = shape.contents(value)
   if not held then
     if message then note_trouble(node, message) end
     return count(node, message and "unreadable" or type(value))
   end
-  if private.tally_meet(tree.tally, value) then
+  if walk.met[value] then
     if is_below_itself(walk, node, value) then return count(node, "cycle") end
     walk.repeats = walk.repeats + 1
     if walk.repeats > REPEATS then return count(node, "shared") end
   end
-  local n, place, stat = walk.n + 1, place_of(tree, node), count(node, "table")
-  if not rawequal(held, value) then walk.at[place] = value end
-  walk.n, walk.places[n], walk.contents[n] = n, place, held
-  values.widen(stat, rawlen(held), rawlen(held))
-  if node.up then
-    local entry = private.tally_learn_table(tree.tally, node.up.place, node.key,
-      place, stat.min, stat.max)
-    if entry then tree.stats[entry] = stat end
-  end
+  local n, length = walk.n + 1, rawlen(held)
+  walk.n, walk.nodes[n], walk.contents[n] = n, node, held
+  walk.at[node], walk.met[value] = value, true
+  values.widen(count(node, "table"), length, length)
 end
 
 -- Returns the nested form of a value that is opened as an object; other values
@@ -202,30 +167,15 @@ local function object(tree, walk, node, value)
   if sizes then
     shaped(tree, node, sizes)
   elseif walk then
-    enter(tree, walk, node, value)
+    enter(walk, node, value)
   else
     count(node, type(value))
   end
 end
 
--- The tally learns a value that was seen twice.  If there were too many values,
--- it learns numbers only: all from the greatest kept number on.
-local function teach(tree, node, stat, value)
-  local place, entry = node.up.place, nil
-  local last = stat.heap and stat.heap[1]
-  if not stat.over then
-    entry = value == value and learn(tree.tally, place, node.key, value)
-  elseif math_type(value) and last then
-    entry = learn_from(tree.tally, place, node.key,
-      stat.is_float and last + 0.0 or last)
-  end
-  if entry then tree.stats[entry] = stat end
-end
-
 local function note(tree, walk, node, kind, value)
   if SCALAR[kind] then
-    local stat = scalar(tree, node, kind, value)
-    if walk and stat then teach(tree, node, stat, value) end
+    scalar(tree, node, kind, value)
   elseif rawequal(value, core.null) then
     count(node, "null")
   elseif kind == "table" or kind == "userdata" then
@@ -235,32 +185,35 @@ local function note(tree, walk, node, kind, value)
   end
 end
 
--- Counts the values of a table that the tally does not know.
-local function note_misses(tree, walk, i, n)
-  local node, held = tree.nodes[walk.places[i]], walk.contents[i]
-  local children, misses = node.children or NOTHING, walk.misses
-  for j = 1, n do
-    local key = misses[j]
-    local child, value = children[key] or child_of(node, key), held[key]
+local function note_fields(tree, walk, node, held)
+  local children = node.children or NOTHING
+  for key, value in next, held do
+    local child = children[key]
+    if not child then
+      child = child_of(node, key)
+      children = node.children or NOTHING
+    end
     if child then
-      note(tree, walk, child, math_type(value) or type(value), value)
+      local kind = math_type(value) or type(value)
+      local stat = child[kind]
+      if stat and stat.seen and stat.seen[value] then -- most values, soon
+        stat.n = stat.n + 1
+      else
+        note(tree, walk, child, kind, value)
+      end
     end
   end
 end
 
 --- Adds an example, a table or userdata.
 function trees.add(tree, example)
-  local walk, i = new_walk(tree), 0
-  local is_plain = not tree.shape and not tree.objects
+  local walk, i = new_walk(), 1
   tree.n = tree.n + 1
   object(tree, walk, tree.root, example)
-  while i < walk.n do
-    local misses
-    i, walk.n, misses = walk_on(tree.tally, i + 1, walk.n, walk.places,
-      walk.contents, walk.misses, is_plain, "shape")
-    note_misses(tree, walk, i, misses)
+  while i <= walk.n do
+    note_fields(tree, walk, walk.nodes[i], walk.contents[i])
+    i = i + 1
   end
-  tree.tables = walk.n
 end
 
 --- Adds one value, or nil for none, under some keys.  Returns false if a key
@@ -285,15 +238,6 @@ end
 -- {======================================================
 -- Trees
 -- =======================================================
-
--- Moves the counts of the tally to the statistics.
-local function settle(tree)
-  for entry, stat in next, tree.stats do
-    local n, greatest = private.tally_take(tree.tally, entry)
-    stat.n = stat.n + n
-    values.widen(stat, greatest, greatest)
-  end
-end
 
 local function merge_shaped(mine, its, merge_node, most)
   mine.ranks, mine.dims = mine.ranks or {}, mine.dims or {}
@@ -327,8 +271,6 @@ end
 
 --- Adds the values of another tree.
 function trees.merge(tree, other)
-  settle(tree)
-  settle(other)
   tree.n = tree.n + other.n
   local nodes, others, i = { tree.root }, { other.root }, 1
   while nodes[i] do
@@ -341,16 +283,26 @@ function trees.merge(tree, other)
   end
 end
 
+-- Lets go of the values that are more than the tree keeps.
+local function trim(node, most)
+  for kind in next, SCALAR do
+    if node[kind] then values.trim(node[kind], most) end
+  end
+  for _, dim in ipairs(node.shaped and node.shaped.dims or NOTHING) do
+    trim(dim, most)
+  end
+end
+
 --- Returns the nodes of a tree, each after the node above it; in the order of
 -- their paths if `sorted`.
 function trees.nodes(tree, sorted)
-  settle(tree)
   local list, n, stack, top = {}, 0, { tree.root }, 1
   while top > 0 do
     local node = stack[top]
     local children = node.children
     n, top = n + 1, top - 1
     list[n] = node
+    trim(node, tree.most)
     if children and sorted then
       local keys = path.sorted_keys(children)
       for i = #keys, 1, -1 do

@@ -8,23 +8,16 @@
 --     is_float  are the values floats?
 --     size      number of values in `seen`
 --     nan       was NaN seen?
---     over      were there more values than `seen` may hold?  Then `seen` has
---               the least ones
---     heap      then the values in `seen`: no value comes before those at twice
---               its place and the next, so the first is the greatest
---     room      then the number of values that may still come into `seen`: Lua
---               makes a table without free places anew, so `seen` has as many
---               free places as values at first, and is replaced when they are
---               used up
+--     over      were there more values than are kept?  Then `seen` has the least
+--     last      then no value that comes after it is kept
 --     min, max  of numbers but NaN; of strings, of their lengths
 --
 -- The statistics do not depend on the order of observations, so two of them can
--- be merged into those of all observations.
+-- be merged into those of all observations.  Between two results `seen` may
+-- have up to twice as many values as are kept; then the greatest go at once.
 
-local core = require "moonwatch.core"
 local path = require "moonwatch.path"
 
-local empty_set = core.private.empty_set
 local before = path.before
 local type = type
 
@@ -54,54 +47,26 @@ end
 -- Observing
 -- =======================================================
 
--- Puts a value into the heap from place `i` downwards.
-local function sift(heap, i, value)
-  local n = #heap
-  while 2 * i <= n do
-    local child = 2 * i
-    if child < n and before(heap[child], heap[child + 1]) then
-      child = child + 1
-    end
-    if not before(value, heap[child]) then break end
-    heap[i] = heap[child]
-    i = child
-  end
-  heap[i] = value
+local function ascending(seen)
+  local list = {}
+  for value in next, seen do list[#list + 1] = value end
+  table.sort(list, before)
+  return list
 end
 
-local function new_heap(seen)
-  local heap = {}
-  for value in next, seen do heap[#heap + 1] = value end
-  for i = #heap // 2, 1, -1 do sift(heap, i, heap[i]) end
-  return heap
-end
-
--- Returns the same set with as many free places as values.
-local function with_room(seen, size)
-  local set = empty_set(2 * size)
-  for value in next, seen do set[value] = true end
-  return set
-end
-
--- Replaces the greatest value that is kept by a lesser one.
-local function replace(self, value)
-  local heap = self.heap or new_heap(self.seen)
-  self.heap, self.over = heap, true
-  local last = heap[1]
-  if last == nil or not before(value, last) then return end
-  if not self.room or self.room == 0 then
-    self.seen, self.room = with_room(self.seen, self.size), self.size
-  end
-  self.seen[last] = nil
-  self.seen[value] = true
-  self.room = self.room - 1
-  sift(heap, 1, value)
+--- Lets the greatest values go, so that no more than `most` are kept.
+function values.trim(self, most)
+  if self.size <= most then return end
+  local list = ascending(self.seen)
+  self.seen, self.size, self.over, self.last = {}, most, true, list[most]
+  for i = 1, most do self.seen[list[i]] = true end
 end
 
 local function keep(self, value, most)
-  if self.size == most then return replace(self, value) end
+  if self.over and self.last ~= nil and before(self.last, value) then return end
   self.seen[value] = true
   self.size = self.size + 1
+  if self.size >= 2 * most then values.trim(self, most) end
 end
 
 --- Widens the bounds to hold `low` and `high`, unless they are nil.
@@ -113,10 +78,10 @@ end
 
 local widen = values.widen
 
---- Adds an observation of a value that is not in `seen`, which keeps no more
--- than `most` values.
+--- Adds an observation, where `most` values are kept.
 function values.add(self, value, most)
   self.n = self.n + 1
+  if self.seen[value] then return end
   if value ~= value then
     self.nan = true
     return
@@ -150,13 +115,6 @@ end
 function values.distinct(self, most)
   local n = self.size + (self.nan and 1 or 0)
   return not self.over and n <= most and n or nil
-end
-
-local function ascending(seen)
-  local list = {}
-  for value in next, seen do list[#list + 1] = value end
-  table.sort(list, before)
-  return list
 end
 
 -- Returns a key of `seen` as the value that was observed.
