@@ -368,7 +368,6 @@ return {
     { "label?: string", [[What people call it.]] },
     { "where?: boolean", [[Entries say the file and line of each write.]] },
     { "globals?: table", [[An environment whose fields are recorded.]] },
-    { "cells?: function[]", [[Functions whose upvalues are recorded.]] },
     { "reads?: boolean", [[Reads of what is tracked are recorded.]] } },
   { class = "moonwatch.Transaction", name = "tx", [[An open transaction, from
     `mw.begin`. Closed without an end, it rolls back.]],

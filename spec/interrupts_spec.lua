@@ -123,7 +123,7 @@ describe("an error from outside", function()
     end,
     ["mw.transaction with options"] = function(its)
       mw.transaction({ where = true, label = "label", reads = true,
-        globals = its.plain, cells = { function() return its end } },
+        globals = its.plain },
         function() its.account.a, its.plain.x = 5, 5 end)
     end,
     ["mw.transaction that fails"] = function(its)

@@ -108,14 +108,13 @@ describe("a recorder", function()
     assert.equal(5, r:why(u, "x").new)
   end)
 
-  it("has the globals and cells of a transaction", function()
+  it("has the globals of a transaction, and the cells of a plan", function()
     local env, n = {}, 1
-    local function count() n = n + 1 end
     local r <close> = mw.recorder()
-    mw.transaction({ globals = env, cells = { count } }, function()
-      env.x = 1
-      count()
-    end)
+    mw.transaction({ globals = env }, function() env.x = 1 end)
+    local plan = mw.effects()
+    plan:store_cell(plan:track_cell(function() return n end, 1), 2)
+    plan:apply()
     assert.equal("x:nil>1, n:1>2", show(r))
     assert.equal(env, list_of(r)[1].object)
     assert.matches("^n of cell#%d+: 1 %-> 2", tostring(list_of(r)[2]))

@@ -255,12 +255,13 @@ describe("mw.why", function()
       local u, t, key = mw.track(support.userdata { __index = fields,
         __newindex = function(_, k, v) fields[k] = v end }), mw.track {}, {}
       local long, other = ("long"):rep(30), mw.track {}
-      local function count() n = n + 1 end
       mw.id(key)
       local r <close> = mw.recorder { capacity = 1 }
       u.x, t[key], t[long], t[1.5] = 5, "of a key", 6, 7
-      mw.transaction({ cells = { count } }, function() count() end)
-      local cell = r:entries()().object
+      local plan = mw.effects()
+      local cell = plan:track_cell(function() return n end, 1)
+      plan:store_cell(cell, 1)
+      plan:apply()
       for i = 1, 1000 do other.x = i end
       for _, of in ipairs { { u, "x", 5 }, { t, key, "of a key" },
         { t, long, 6 }, { t, 1.5, 7 }, { cell, "n", 1 } } do

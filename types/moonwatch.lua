@@ -301,7 +301,6 @@ function box:used() end
 ---@field label? string What people call it.
 ---@field where? boolean Entries say the file and line of each write.
 ---@field globals? table An environment whose fields are recorded.
----@field cells? function[] Functions whose upvalues are recorded.
 ---@field reads? boolean Reads of what is tracked are recorded.
 
 ---An open transaction, from `mw.begin`. Closed without an end, it rolls back.

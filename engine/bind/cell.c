@@ -6,19 +6,15 @@
 ** has one of the closures as its user value, and the upvalue's place in the
 ** closure.  While the cell lives the upvalue lives, so no other upvalue gets
 ** its address.  A cell without a function (place 0) holds its value itself, or
-** no value yet.  The second user value is the last value that a transaction
-** knows.
+** no value yet.
 */
 #include "cell.h"
-
-#include <string.h>
 
 #include "class.h"
 
 typedef struct cell {
   int place;
   int empty; /* has the cell no value yet? */
-  mwb_recorders recorders;
 } cell;
 
 int mwb_is_cell(lua_State *L, const mwb_state *s, int index) {
@@ -37,10 +33,9 @@ static cell *check_cell(lua_State *L, const mwb_state *s) {
 }
 
 static cell *new_cell(lua_State *L, const mwb_state *s) {
-  cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 2);
+  cell *c = (cell *)lua_newuserdatauv(L, sizeof(cell), 1);
   c->place = 0;
   c->empty = 1;
-  memset(&c->recorders, 0, sizeof(c->recorders));
   mwb_push(L, s, MWB_CELL);
   lua_setmetatable(L, -2);
   return c;
@@ -88,20 +83,10 @@ static int cell_value(lua_State *L) {
   return 2;
 }
 
-void mwb_push_known(lua_State *L, int index) { lua_getiuservalue(L, index, 2); }
-
-void mwb_know_cell(lua_State *L, int index) { lua_setiuservalue(L, index, 2); }
-
-mwb_recorders *mwb_recorders_of(lua_State *L, int index) {
-  return &((cell *)lua_touserdata(L, index))->recorders;
-}
-
 void mwb_set_cell(lua_State *L, int index) {
   cell *c = (cell *)lua_touserdata(L, index);
   index = lua_absindex(L, index);
   c->empty = 0;
-  lua_pushvalue(L, -1);
-  mwb_know_cell(L, index);
   if (c->place == 0) {
     lua_setiuservalue(L, index, 1);
   } else {
@@ -118,22 +103,15 @@ static int is_cell(lua_State *L) {
   return 1;
 }
 
-void mwb_push_cell_name(lua_State *L, int index) {
-  const cell *c = (const cell *)lua_touserdata(L, index);
-  const char *name = NULL;
-  lua_getiuservalue(L, index, 1);
-  if (c->place > 0) {
-    name = lua_getupvalue(L, -1, c->place);
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-  lua_pushstring(L, (name == NULL) ? "" : name);
-}
-
 /* cell_name(cell) -> the upvalue's name, or "" */
 static int cell_name(lua_State *L) {
-  check_cell(L, mwb_state_of(L));
-  mwb_push_cell_name(L, 1);
+  const cell *c = check_cell(L, mwb_state_of(L));
+  const char *name = NULL;
+  if (c->place > 0) {
+    lua_getiuservalue(L, 1, 1);
+    name = lua_getupvalue(L, -1, c->place);
+  }
+  lua_pushstring(L, (name == NULL) ? "" : name);
   return 1;
 }
 

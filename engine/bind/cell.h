@@ -17,23 +17,6 @@ int mwb_is_cell(lua_State *L, const mwb_state *s, int index);
 /* Pushes the value of the cell at `index`. */
 void mwb_push_cell(lua_State *L, int index);
 
-/* Pushes the upvalue's name, or "". */
-void mwb_push_cell_name(lua_State *L, int index);
-
-/* Pushes the value of the cell at `index` that a transaction knows; sets that
-** to the value on the top, and pops the value. */
-void mwb_push_known(lua_State *L, int index);
-void mwb_know_cell(lua_State *L, int index);
-
-/* The open transactions that record a cell. */
-typedef struct mwb_recorders {
-  uint32_t n;
-  mw_owner last;  /* that began last, as far as it is open, */
-  uint64_t order; /* and the order of its begin */
-} mwb_recorders;
-
-mwb_recorders *mwb_recorders_of(lua_State *L, int index);
-
 /* Sets the cell at `index` to the value on the top, and pops the value. */
 void mwb_set_cell(lua_State *L, int index);
 

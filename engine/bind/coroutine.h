@@ -33,17 +33,15 @@ struct mwb_coroutine {
 ** in `s->transactions`. */
 typedef struct mwb_transaction {
   mwb_coroutine *of;
-  uint64_t order;       /* of the begin; 0: not open */
-  uint32_t held;        /* values held at the begin */
-  mw_owner cells;       /* see `recorder_of` in transaction.c, */
-  uint64_t cells_order; /* and the order of its begin */
-  const void *run_of;   /* the object whose run this is, or NULL */
-  uint8_t begun;        /* does the program have a handle? */
-  uint8_t step;         /* is it a simple run of a history? */
-  uint8_t where;        /* do entries have the place in the program? */
-  uint8_t ending;       /* is the transaction being committed? */
-  uint8_t lost;         /* its handle is lost, and its coroutine, too */
-  uint8_t extras;       /* is there a table of extras? */
+  uint64_t order;     /* of the begin; 0: not open */
+  uint32_t held;      /* values held at the begin */
+  const void *run_of; /* the object whose run this is, or NULL */
+  uint8_t begun;      /* does the program have a handle? */
+  uint8_t step;       /* is it a simple run of a history? */
+  uint8_t where;      /* do entries have the place in the program? */
+  uint8_t ending;     /* is the transaction being committed? */
+  uint8_t lost;       /* its handle is lost, and its coroutine, too */
+  uint8_t extras;     /* is there a table of extras? */
 } mwb_transaction;
 
 /* Returns the record of the running coroutine; makes a record if the coroutine

@@ -17,15 +17,14 @@
 ** finaliser.
 **
 ** What is said below the number in the coroutine's held values are the extras:
-** a table with functions to call if the transaction is taken back (`calls`),
-** the cells that the transaction records, and a function that ends other parts.
+** a table with functions to call if the transaction is taken back (`calls`), and a
+** function that ends other parts.
 **
 ** A transaction ends in one step, which raises nothing: what may raise comes
 ** before, and what the program hears comes after.
 */
 #include <string.h>
 
-#include "cell.h"
 #include "class.h"
 #include "coroutine.h"
 #include "delivery.h"
@@ -208,154 +207,11 @@ static void make_calls(lua_State *L, mwb_state *s, int error) {
 /* }====================================================== */
 
 /* {======================================================
-** Cells
-** ======================================================= */
-
-/* Appends an entry for the cell on the top, if the cell has another value than
-** is known.  Pops the cell. */
-static void note_cell(lua_State *L, mwb_state *s, mw_owner owner) {
-  int cell = lua_gettop(L);
-  mwb_entry entry;
-  mwb_push_known(L, cell);
-  mwb_push_cell(L, cell);
-  if (!mwb_is_same(L, cell + 1, cell + 2)) {
-    mw_handle h = mwb_identify(L, s, "begin", cell, 1);
-    memset(&entry, 0, sizeof(entry));
-    entry.owner = owner;
-    entry.order = transaction_of(s, owner)->order;
-    mwb_push_cell_name(L, cell);
-    mwb_prepare(L, s, h, lua_gettop(L), cell + 2, cell + 1, &entry);
-    mwb_hold_object(L, s, cell, &entry);
-    mwb_append_entry(L, s, &entry);
-    lua_pushvalue(L, cell + 2);
-    mwb_know_cell(L, cell);
-  }
-  lua_settop(L, cell - 1);
-}
-
-/* Returns the nearest transaction that records cells: this one, or one around
-** that is still open; or 0. */
-static mw_owner recorder_of(const mwb_state *s, mw_owner owner) {
-  mwb_transaction *tx;
-  mw_owner at = owner;
-  if (owner == 0) return 0;
-  tx = transaction_of(s, owner);
-  if (tx->cells == 0 || is_open(s, tx->cells, tx->cells_order))
-    return tx->cells;
-  while (at != 0 && transaction_of(s, at)->cells != at)
-    at = mw_owner_parent(s->engine, at);
-  tx->cells = at;
-  tx->cells_order = transaction_of(s, at)->order;
-  return at;
-}
-
-/* Appends entries for the cells of the transaction and of those around it. */
-static void note_cells(lua_State *L, mwb_state *s, mw_owner owner) {
-  mw_owner of;
-  if (transaction_of(s, owner)->cells == 0) return;
-  of = recorder_of(s, owner);
-  while (of != 0) {
-    lua_Integer i, n;
-    push_extra(L, s, of, "cells");
-    n = (lua_Integer)lua_rawlen(L, -1);
-    for (i = 1; i <= n; i++) {
-      lua_rawgeti(L, -1, i);
-      note_cell(L, s, owner);
-    }
-    lua_pop(L, 1);
-    of = recorder_of(s, mw_owner_parent(s->engine, of));
-  }
-}
-
-/* Has the cell on the top another value than is known? */
-static int is_changed_cell(lua_State *L) {
-  int cell = lua_gettop(L), same;
-  mwb_push_known(L, cell);
-  mwb_push_cell(L, cell);
-  same = mwb_is_same(L, -1, -2);
-  lua_settop(L, cell);
-  return !same;
-}
-
-/* Does the transaction itself record the cell on the top? */
-static int has_cell(lua_State *L, const mwb_state *s, mw_owner owner) {
-  lua_Integer i = 0;
-  int cell = lua_gettop(L), found;
-  push_extra(L, s, owner, "cells");
-  while (lua_rawgeti(L, cell + 1, ++i) != LUA_TNIL &&
-         !lua_rawequal(L, -1, cell))
-    lua_pop(L, 1);
-  found = !lua_isnil(L, -1);
-  lua_settop(L, cell);
-  return found;
-}
-
-/* Returns the transaction that began last of those that record the cell on the
-** top, or 0. */
-static mw_owner last_recorder(lua_State *L, const mwb_state *s) {
-  const mwb_recorders *known = mwb_recorders_of(L, -1);
-  mw_owner owner, last = 0;
-  if (known->n == 0) return 0;
-  if (is_open(s, known->last, known->order)) return known->last;
-  for (owner = 1; owner < s->size_transactions; owner++) {
-    const mwb_transaction *tx = transaction_of(s, owner);
-    if (tx->order == 0 || tx->cells != owner) continue;
-    if (last != 0 && tx->order < transaction_of(s, last)->order) continue;
-    if (has_cell(L, s, owner)) last = owner;
-  }
-  return last;
-}
-
-/* The transaction records the cells in the array at `index` from now on.  What
-** others who record such a cell do not know yet is their write. */
-static void record_cells(lua_State *L, mwb_state *s, mw_owner owner,
-                         int index) {
-  mwb_transaction *tx = transaction_of(s, owner);
-  lua_Integer i, n = (lua_Integer)lua_rawlen(L, index);
-  for (i = 1; i <= n; i++) {
-    mw_owner other;
-    lua_rawgeti(L, index, i);
-    other = is_changed_cell(L) ? last_recorder(L, s) : 0;
-    if (other != 0)
-      note_cell(L, s, other);
-    else
-      lua_pop(L, 1);
-  }
-  for (i = 1; i <= n; i++) {
-    mwb_recorders *recorders;
-    lua_rawgeti(L, index, i);
-    mwb_push_cell(L, -1);
-    mwb_know_cell(L, lua_gettop(L) - 1);
-    recorders = mwb_recorders_of(L, -1);
-    recorders->n++;
-    recorders->last = owner;
-    recorders->order = tx->order;
-    lua_pop(L, 1);
-  }
-  tx->cells = owner;
-  tx->cells_order = tx->order;
-}
-
-/* The transaction, whose extras are on the top, ends. */
-static void release_cells(lua_State *L, const mwb_state *s, mw_owner owner) {
-  lua_Integer i = 0;
-  if (transaction_of(s, owner)->cells != owner) return;
-  mwb_raw_field(L, lua_gettop(L), "cells");
-  while (lua_rawgeti(L, -1, ++i) != LUA_TNIL) {
-    mwb_recorders_of(L, -1)->n--;
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 2);
-}
-
-/* }====================================================== */
-
-/* {======================================================
 ** Beginning
 ** ======================================================= */
 
 /* The options of a transaction, as MWB_PREPARE returns them. */
-enum { WHERE = 0, LABEL, CELLS, START, KEEP, FINISH, N_OPTIONS };
+enum { WHERE = 0, LABEL, START, KEEP, FINISH, N_OPTIONS };
 
 /* Makes places for the handles of `n` transactions, so that to set one needs no
 ** memory. */
@@ -431,8 +287,7 @@ static void need_others(lua_State *L, mwb_state *s, mwb_coroutine *t,
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
                        int options) {
-  static const char *const names[] = {NULL, "label", "cells",
-                                      NULL, "keep",  "finish"};
+  static const char *const names[] = {NULL, "label", NULL, "keep", "finish"};
   mwb_transaction *tx = transaction_of(s, owner);
   int i;
   tx->where = tx->where || lua_toboolean(L, options + WHERE);
@@ -444,8 +299,6 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
     lua_rawset(L, -3);
     lua_pop(L, 1);
   }
-  if (!lua_isnil(L, options + CELLS))
-    record_cells(L, s, owner, options + CELLS);
 }
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
@@ -460,7 +313,6 @@ static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   if (s->metas) mwb_absorb_metas(L, s);
   t = mwb_need_coroutine(L, s);
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
-  if (parent != 0) note_cells(L, s, parent);
   if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
   need_others(L, s, t, begun);
   need_place(L, s);
@@ -472,11 +324,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   tx->of = t;
   tx->order = ++s->orders;
   tx->held = t->held.n;
-  if (parent != 0) {
-    tx->where = transaction_of(s, parent)->where;
-    tx->cells = recorder_of(s, parent);
-    tx->cells_order = transaction_of(s, tx->cells)->order;
-  }
+  if (parent != 0) tx->where = transaction_of(s, parent)->where;
   if (begun != 0) {
     mwb_push(L, s, MWB_BEGINS);
     lua_pushvalue(L, begun);
@@ -540,7 +388,6 @@ static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
   mwb_transaction *tx = transaction_of(s, owner);
   if (tx->extras) {
     push_extras(L, s, owner);
-    release_cells(L, s, owner);
     mwb_push_values(L, tx->of);
     lua_pushnil(L);
     lua_rawseti(L, -2, -(lua_Integer)owner);
@@ -630,7 +477,6 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
   int heard = first + 1, extras = first + 2, fx = first + 3;
   if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
-  note_cells(L, s, owner);
   push_taken(L, s, owner);
   mwb_freeze(L, s, t, o->mark);
   mwb_push(L, s, MWB_UNDO);
@@ -719,7 +565,6 @@ static int commit(lua_State *L) {
   int plain = 0, all = 0, handed, code;
   lua_settop(L, 4);
   if (s->metas) mwb_absorb_metas(L, s);
-  note_cells(L, s, owner);
   if (mwb_is_read(s)) stock_tables(L, s, owner);
   if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
     plain = 1;
@@ -1021,7 +866,6 @@ static int rollback_method(lua_State *L) {
   lua_settop(L, 1);
   if (is_gone(L, s, h)) return 2;
   mwb_absorb_metas(L, s);
-  note_cells(L, s, h->owner);
   mwb_push_effects(L, s, h->owner);
   if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
@@ -1194,8 +1038,8 @@ static int end_quickly(lua_State *L, mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
   mwb_transaction *tx = transaction_of(s, owner);
   mwb_coroutine *t = tx->of;
-  if (journal->open != 1 || journal->mixed || tx->extras || tx->cells != 0 ||
-      tx->lost || s->metas || t->viewed > 0 || t->hides ||
+  if (journal->open != 1 || journal->mixed || tx->extras || tx->lost ||
+      s->metas || t->viewed > 0 || t->hides ||
       mwi_is_read(&s->engine->reader) ||
       !mwb_add_known_step(L, s, owner, FIRST, SECOND))
     return 0;

@@ -60,6 +60,9 @@ end
 
 local NONE = {}
 
+-- Options that are gone -> what to take instead.
+local INSTEAD = { cells = "a plan has cells, fx:track_cell(fn, i)" }
+
 -- Returns what an option should have been, or nil if the value is good.
 local function expected_of(value, expected)
   if value == nil then return nil end
@@ -83,7 +86,12 @@ function check.options(opts, known, n, name, word)
   end
   word = word or "option"
   local unknown = check.unknown(opts, known)
-  if unknown then fail(n, name, ("unknown %s '%s'"):format(word, unknown)) end
+  if unknown then
+    local instead = INSTEAD[unknown]
+    fail(n, name, instead and
+      ("%s '%s' is gone: %s"):format(word, unknown, instead) or
+      ("unknown %s '%s'"):format(word, unknown))
+  end
   for option, expected in pairs(known) do
     local missed = expected_of(opts[option], expected)
     if missed then

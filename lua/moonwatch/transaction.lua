@@ -25,22 +25,6 @@ transaction.reads = private.reads
 private.globals = private.globals or {}
 local tracked = private.globals
 
--- Returns the cells of the functions' upvalues.
-local function cells_of(functions)
-  local cells, seen = {}, {}
-  for _, fn in ipairs(functions) do
-    local i = 1
-    local cell = private.cell(fn, i)
-    while cell do
-      if not seen[cell] then cells[#cells + 1] = cell end
-      seen[cell] = true
-      i = i + 1
-      cell = private.cell(fn, i)
-    end
-  end
-  return cells
-end
-
 local function track(env)
   if tracked[env] then
     tracked[env] = tracked[env] + 1
@@ -77,8 +61,7 @@ local function parts_of(opts)
 end
 
 local OPTIONS = {
-  where = "boolean", globals = "table", cells = "table", reads = "boolean",
-  label = "string",
+  where = "boolean", globals = "table", reads = "boolean", label = "string",
 }
 
 -- Reads the first argument of the function `name`: a label or options.  Returns
@@ -87,12 +70,7 @@ local function prepare(opts, name)
   if type(opts) == "string" then return false, opts end
   check.argument(type(opts) == "table", 1, name, "string or table", opts)
   check.options(opts, OPTIONS, 1, name)
-  for i, fn in ipairs(opts.cells or {}) do
-    check.that(type(fn) == "function", 1, name,
-      ("number %d in option 'cells' is not a function"):format(i))
-  end
-  return opts.where, opts.label, opts.cells and cells_of(opts.cells),
-    parts_of(opts)
+  return opts.where, opts.label, parts_of(opts)
 end
 
 local function begin_scope()

@@ -294,9 +294,9 @@ describe("a report that is fed with effects", function()
   it("passes over what is no field", function()
     local obj = mw.track { x = 1 }
     local n = 1
-    local function cell() return n end
-    local tx = mw.begin { cells = { cell } }
-    n = 2
+    local tx, plan = mw.begin(), mw.effects()
+    plan:store_cell(plan:track_cell(function() return n end, 1), 2)
+    plan:apply()
     obj[{}] = 1
     mw.setmetatable(obj, Enemy)
     assert.same({}, mw.dynamism():add_effects(tx:commit()):changes())

@@ -531,12 +531,13 @@ describe("both recorders", function()
   it("have the same field for a cell", function()
     local x = 1
     local function f() return x end
-    local tx = mw.begin { cells = { f } }
-    x = 2
-    local live = tx:commit()
-    local plan = mw.effects()
-    plan:store_cell(plan:track_cell(f, 1), 3)
-    local pending = plan:apply()
+    local function put(value)
+      local plan = mw.effects()
+      plan:store_cell(plan:track_cell(f, 1), value)
+      return plan:apply()
+    end
+    local _, live = mw.transaction(put, 2)
+    local pending = put(3)
     assert.equal("update x:2>3", show(pending))
     assert.equal("update x:1>3", show(live:concat(pending):squash()))
     assert.equal(1, #live:conflicts(pending))

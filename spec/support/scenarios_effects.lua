@@ -110,16 +110,7 @@ function scenarios.transactions()
     return ok and fx or nil, fx
   end
   local function speculate()
-    local n = 0
-    local function count() n = n + 1 end
-    local other = coroutine.wrap(function()
-      local tx <close> = mw.begin { cells = { count } }
-      count()
-      coroutine.yield(tx)
-    end)
-    other()
-    local tx <close> = mw.begin { globals = { n = 1 },
-      cells = { write, count } }
+    local tx <close> = mw.begin { globals = { n = 1 } }
     write()
     return tx:rollback()
   end

@@ -2,8 +2,7 @@
 -- simulation: the list of all writes to each field, each with its owner.  A
 -- rollback removes the owner's writes; the field has the value of the last
 -- write that is left.  Nobody sees the writes to globals that no open
--- transaction tracks, nor those to cells that none records: they change the
--- value of the last write.
+-- transaction tracks: they change the value of the last write.
 --
 -- Some programs have batches; what guards hear is not compared in these.
 -- Programs with recorders also compare what is delivered: see
@@ -53,16 +52,14 @@ end
 
 local GLOBALS = 12 -- a table that only transactions track
 
-local CELLS = { 13, 14, 15 } -- the objects that are upvalues
+local CELLS = { 13, 14, 15 } -- the objects that are upvalues, which plans write
 local LAST_TABLE = 12
 
--- Returns functions that share upvalues, the upvalues' cells, and a function
--- that sets one.
+-- Returns functions that have upvalues, and the upvalues' cells and names.
 local function new_cells()
-  local x, y, z
+  local x, y, z = nil, nil, nil
   local functions = {
-    function(v) x = v return y end, function(v) y = v return z end,
-    function(v) z = v return x end,
+    function() return x end, function() return y end, function() return z end,
   }
   local cells, names = {}, {}
   for n, fn in ipairs(functions) do
@@ -126,16 +123,6 @@ function World:has_globals()
   return false
 end
 
--- Returns whether the transaction records the cell, and whether any does.
-function World:records(owner, i)
-  local any = false
-  for other in pairs(self.open) do any = any or other.cells[i] end
-  while owner and not (owner.open and owner.cells[i]) do
-    owner = owner.parent
-  end
-  return owner ~= nil, any
-end
-
 function World:note_write(i, key, value, because)
   local write = { value = value, because = because }
   if self.before_write then self:before_write(i, write) end
@@ -148,7 +135,7 @@ function World:note_write(i, key, value, because)
   local kind = key == CLASS and "metatable" or value == nil and "delete" or
     old == nil and "insert" or "update"
   self:expect(i, key, old, value, kind)
-  if old == nil and value == nil and key ~= CLASS and i ~= USERDATA and
+  if old == nil and value == nil and key ~= CLASS and i < USERDATA and
     value_of(self:chain(i, CLASS)) == STORING then
     return -- its function stores nothing
   end
@@ -172,18 +159,10 @@ end
 function World:begin(job, opts)
   self.order = self.order + 1
   local owner = { order = self.order, parent = self:owner(), job = job,
-    entries = {}, writes = {}, open = true, cells = {},
+    entries = {}, writes = {}, open = true,
     globals = opts and opts.globals,
     label = type(opts) == "table" and opts.label or
       type(opts) == "string" and opts or nil }
-  for _, fn in ipairs(opts and opts.cells or {}) do
-    for n, other in ipairs(self.functions) do
-      if fn == other then
-        owner.cells[CELLS[n]] = true
-        owner.cells[CELLS[n % #CELLS + 1]] = true
-      end
-    end
-  end
   job.owners[#job.owners + 1] = owner
   self.open[owner] = true
   return owner
@@ -446,27 +425,14 @@ function actions.write(self, _, choose)
   self.objects[i][key] = value
 end
 
--- A transaction that looks at its cells knows who wrote: a cell has no trap.
--- What it is not to look at, nobody writes.
 function actions.cell(self, _, choose)
   if self.recorders then return end
   local n, value = choose(#CELLS), self:value(choose)
-  local i = CELLS[n]
-  local its, any = self:records(self:owner(), i)
-  if any and not its then return end
   self:log("cell", n, self:text(value))
-  self.functions[n](value)
-  local chain = self:chain(i, self.names[i])
-  if not any then
-    chain[#chain].value = value
-  elseif not is_same(value_of(chain), value) then
-    self:note_write(i, self.names[i], value)
-  end
-  if any and choose(4) > 1 then
-    assert(mw.transaction(function() end))
-  else
-    mw.begin():rollback()
-  end
+  self:note_write(CELLS[n], self.names[CELLS[n]], value)
+  local plan = mw.effects()
+  plan:store_cell(plan:track_cell(self.functions[n], 1), value)
+  assert(plan:apply())
 end
 
 -- Options of a transaction, or nil.
@@ -475,11 +441,8 @@ function World:options(choose)
   if self.recorders then return n <= 2 and "label" or nil end
   if n == 1 then return "label" end
   if n == 2 then return { globals = self.objects[GLOBALS] } end
-  if n == 3 then return { cells = { self.functions[choose(#CELLS)] } } end
   if n > 4 then return nil end
-  return { label = "both", where = true,
-    cells = { self.functions[1], self.functions[2] },
-    globals = self.objects[GLOBALS] }
+  return { label = "both", where = true, globals = self.objects[GLOBALS] }
 end
 
 function actions.several(self, its, choose)
