@@ -192,7 +192,6 @@ enum {
   MWB_SCOPED,     /* contexts with scopes, of lately: see delivery.c, */
   MWB_PATHS,      /* the function that returns the paths of hierarchies, */
   MWB_WRITERS,    /* what last writers hold: see writers.c */
-  MWB_STOCK,      /* tables for pages and contexts, */
   MWB_SITES,      /* the texts of the places in `sites`, */
   MWB_TAKEN,      /* the function that keeps what is taken back, */
   MWB_ORIGIN,     /* metatables: of an origin, */
@@ -271,7 +270,6 @@ typedef struct mwb_state {
   uint32_t keepers;   /* and of those that ask for last writers, */
   uint64_t kept_from; /* from this entry on */
   mwb_writers *writers;
-  lua_Integer stock;   /* tables in MWB_STOCK */
   int making;          /* is a context being made? */
   uint32_t given;      /* the cause of the write that is being restored, or 0 */
   int takes;           /* is there a function in MWB_TAKEN? */

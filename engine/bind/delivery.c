@@ -9,11 +9,7 @@
 ** The engine keeps delivered entries in pages.  All entries of a page share a
 ** table of held values, which goes with the page.  So what a reader has missed
 ** or read is let go without a walk.  A page holds the objects of its entries,
-** too, and contexts: see `push_context`.
-**
-** No finaliser runs while an entry is delivered, for the engine is in the
-** middle of a call then.  So tables that may be needed are made before: they
-** are in stock.
+** too, and contexts: see `mwb_hold_context`.
 */
 #include "delivery.h"
 
@@ -27,60 +23,6 @@
 #include "timed.h"
 #include "writers.h"
 
-/* Calls the function below `args` arguments, and returns a status; an error is
-** on the top.  The collector begins a step when it runs again, so what is
-** called often has a stock of tables instead. */
-static int call_quickly(lua_State *L, int args) {
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
-  lua_gc(L, LUA_GCSTOP, 0);
-  status = lua_pcall(L, args, 0, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  return status;
-}
-
-/* {======================================================
-** The stock
-** ======================================================= */
-
-/* An entry that is delivered needs a table for its page, and one for its
-** context, at most. */
-#define LEAST 2
-
-void mwb_fill_stock(lua_State *L, mwb_state *s, size_t tables) {
-  while (s->stock < (lua_Integer)tables + LEAST) {
-    lua_createtable(L, 0, 4); /* finalisers may run, and use the stock */
-    mwb_push(L, s, MWB_STOCK);
-    lua_insert(L, -2);
-    lua_rawseti(L, -2, s->stock + 1);
-    lua_pop(L, 1);
-    s->stock++;
-  }
-}
-
-static void push_table(lua_State *L, mwb_state *s) {
-  if (s->stock == 0) {
-    lua_createtable(L, 0, 4);
-    return;
-  }
-  mwb_push(L, s, MWB_STOCK);
-  lua_rawgeti(L, -1, s->stock);
-  lua_pushnil(L);
-  lua_rawseti(L, -3, s->stock--);
-  lua_replace(L, -2);
-}
-
-/* Calls f(state, data), which needs no more than the stock, and returns a
-** status; an error is on the top. */
-static int call_with_stock(lua_State *L, mwb_state *s, lua_CFunction f,
-                           void *data) {
-  lua_pushcfunction(L, f);
-  lua_pushlightuserdata(L, s);
-  lua_pushlightuserdata(L, data);
-  return (s->stock >= LEAST) ? lua_pcall(L, 2, 0, 0) : call_quickly(L, 2);
-}
-
-/* }====================================================== */
-
 /* {======================================================
 ** Pages
 ** ======================================================= */
@@ -92,8 +34,6 @@ void mwb_open_delivery(lua_State *L, mwb_state *s) {
   s->readers_place = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_newtable(L);
   mwb_keep(L, s, MWB_PAGES);
-  lua_newtable(L);
-  mwb_keep(L, s, MWB_STOCK);
   t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
   if (t == NULL) {
     mwb_check(L, MW_NOMEM);
@@ -106,29 +46,27 @@ void mwb_open_delivery(lua_State *L, mwb_state *s) {
   s->readers = t;
 }
 
-/* new_page(state) */
-static int new_page(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+/* Makes the page of the next entry. */
+static void new_page(lua_State *L, mwb_state *s) {
   mwb_coroutine *t = s->readers;
   uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
-  mwb_push(L, s, MWB_PAGES);
-  push_table(L, s);
+  lua_createtable(L, 0, 4);
   lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
   lua_rawseti(L, -2, MWB_PAGETIME);
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, -3, (lua_Integer)page);
+  mwb_push(L, s, MWB_PAGES);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)page);
+  lua_pop(L, 1); /* nothing raises from here on */
   lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
   if (s->first_page == 0) s->first_page = page + 1;
   s->page = page + 1;
   t->held.n = 0;
   t->held.id = ++s->held_ids;
-  return 0;
 }
 
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
-  if (!mwb_page_is_ready(s) && call_with_stock(L, s, new_page, NULL) != LUA_OK)
-    lua_error(L);
+  if (!mwb_page_is_ready(s)) new_page(L, s);
   return &s->readers->held;
 }
 
@@ -410,8 +348,8 @@ static int is_present(lua_State *L, mwb_state *s) {
 }
 
 /* A name may be made by a function of the program, which may write: the writes
-** have no context.  Finalisers run unless `quickly`. */
-static void renew_context(lua_State *L, mwb_state *s, int quickly) {
+** have no context. */
+static void renew_context(lua_State *L, mwb_state *s) {
   mwb_context *its = &s->context;
   int status, reused;
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
@@ -427,7 +365,7 @@ static void renew_context(lua_State *L, mwb_state *s, int quickly) {
   lua_pushcfunction(L, make_context);
   lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, L);
-  status = quickly ? call_quickly(L, 2) : lua_pcall(L, 2, 0, 0);
+  status = lua_pcall(L, 2, 0, 0);
   s->making = 0;
   if (status == LUA_OK) return;
   its->of = NULL;
@@ -436,24 +374,20 @@ static void renew_context(lua_State *L, mwb_state *s, int quickly) {
 
 int mwb_make_ready(lua_State *L, mwb_state *s) {
   if (s->making || (mwb_page_is_ready(s) && is_present(L, s))) return 0;
-  luaL_checkstack(L, LUA_MINSTACK, "deliver");
-  if (!mwb_page_is_ready(s)) {
-    mwb_fill_stock(L, s, 0);
-    mwb_need_page(L, s);
-  }
-  if (!is_present(L, s)) renew_context(L, s, 0);
+  mwb_need_page(L, s);
+  if (!is_present(L, s)) renew_context(L, s);
   return 1;
 }
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
-  if (!s->making && !is_present(L, s)) renew_context(L, s, 1);
+  if (!s->making && !is_present(L, s)) renew_context(L, s);
   return mwb_hold_ready(L, s, held);
 }
 
 uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
   mwb_context *its = &s->context;
   if (s->making) return 0;
-  if (its->of != L) renew_context(L, s, 1); /* see mwb_turn_context */
+  if (its->of != L) renew_context(L, s); /* see mwb_turn_context */
   if (its->id != held->id) {
     mwb_push(L, s, MWB_CONTEXT);
     its->number = mwb_hold_value(L, held, 0, lua_gettop(L));
@@ -467,7 +401,7 @@ uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
 static void add_transaction(lua_State *L, mwb_state *s, mw_owner owner) {
   static const char *const names[] = {"epoch", "origin", "scope", NULL};
   int i, from = lua_gettop(L);
-  push_table(L, s);
+  lua_createtable(L, 0, 4);
   for (i = 0; names[i] != NULL && lua_istable(L, from); i++) {
     lua_getfield(L, from, names[i]);
     lua_setfield(L, -2, names[i]);
@@ -577,7 +511,10 @@ int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
   int status;
   if (values->owner == 0 && values->old_owner == 0) return MW_OK;
   if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
-  status = call_with_stock(L, s, take_values, &its);
+  lua_pushcfunction(L, take_values);
+  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, &its);
+  status = lua_pcall(L, 2, 0, 0);
   if (status != LUA_OK) lua_pop(L, 1);
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }

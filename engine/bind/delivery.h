@@ -15,17 +15,11 @@
 /* For readers: makes what is needed once. */
 void mwb_open_delivery(lua_State *L, mwb_state *s);
 
-/* Before entries are delivered, which need so many tables: makes these.
-** Finalisers may run. */
-void mwb_fill_stock(lua_State *L, mwb_state *s, size_t tables);
-
 /* Before a write: makes the page and the context of its entry.  Returns whether
-** anything was made; then finalisers, and functions of the program, may have
-** run. */
+** anything was made; then functions of the program may have run. */
 int mwb_make_ready(lua_State *L, mwb_state *s);
 
-/* Returns the held values of the next entry that is delivered.  No finaliser
-** runs. */
+/* Returns the held values of the next entry that is delivered. */
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s);
 
 /* Is that page there, and what the entry needs of it? */

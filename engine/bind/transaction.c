@@ -523,18 +523,6 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
-/* Before an outermost transaction's entries are delivered: a context takes a
-** table, and a page one for its values and one for the context. */
-static void stock_tables(lua_State *L, mwb_state *s, mw_owner owner) {
-  size_t n, i, tables;
-  const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
-  if (mw_owner_parent(s->engine, owner) != 0) return;
-  tables = 1 + 2 * (n / MWI_READER_PAGE + 1);
-  for (i = 1; i < n; i++)
-    tables += entries[i].context != entries[i - 1].context;
-  mwb_fill_stock(L, s, tables);
-}
-
 /* Calls, with the effects at 5, those who want to know of them while the writes
 ** can still be taken back: `keep` of the options, and the function at 2. */
 static void announce(lua_State *L, mwb_state *s, mw_owner owner, int plain) {
@@ -565,7 +553,6 @@ static int commit(lua_State *L) {
   int plain = 0, all = 0, handed, code;
   lua_settop(L, 4);
   if (s->metas) mwb_absorb_metas(L, s);
-  if (mwb_is_read(s)) stock_tables(L, s, owner);
   if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
     plain = 1;
     lua_pushnil(L);
