@@ -128,7 +128,7 @@ local function column(name)
   end
   if n > NAME then
     name = name:sub(1, offset(name, NAME // 2 - 1) - 1) .. "..." ..
-      name:sub(offset(name, 1 - NAME // 2))
+      name:sub((offset(name, 1 - NAME // 2)))
     n = NAME
   end
   return name .. (" "):rep(NAME - n)
