@@ -425,7 +425,7 @@ end
 -- Plans -----------------------------------------------------------------
 
 local function new_plan(n)
-  local fx, objects = mw.effects(), {}
+  local fx, objects = mw.plan(), {}
   for i = 1, n do
     objects[i] = fx:track { x = 0 }
     fx:store(objects[i], "x", i)
@@ -458,7 +458,7 @@ end
 
 -- Hooks are removed, the last first.
 function growth.plan_hooks(n)
-  local fx, hooks = mw.effects(), {}
+  local fx, hooks = mw.plan(), {}
   for i = 1, n do hooks[i] = fx:hook(hooks, "event", heard) end
   return function()
     for i = n, 1, -1 do hooks[i]:remove() end
@@ -468,7 +468,7 @@ end
 
 -- Scopes in scopes, with a write in each, a scope.
 function growth.plan_scopes(n)
-  local fx, total, scopes = mw.effects(), {}, {}
+  local fx, total, scopes = mw.plan(), {}, {}
   fx:track(total)
   fx:allow(total)
   return function()

@@ -447,7 +447,7 @@ return {
 },
 
 { page = "plans", title = "Plans",
-  { "mw.effects(opts?: moonwatch.PlanOptions) -> fx: moonwatch.Plan",
+  { "mw.plan(opts?: moonwatch.PlanOptions) -> fx: moonwatch.Plan",
     [[Returns a plan: writes that are made later, or never.]] },
   { class = "moonwatch.PlanOptions", [[What a plan allows.]],
     { "policy?: \"error\"|\"warn\"|\"silent\"", [[Within a scope, are writes to
@@ -456,7 +456,7 @@ return {
       function as `__index`, cannot be tracked.]] },
     { "where?: boolean", [[Entries say where they were stored.]] } },
   { class = "moonwatch.Plan", name = "fx", [[Writes that are pending, from
-    `mw.effects`. `fx == other` compares plans.]],
+    `mw.plan`. `fx == other` compares plans.]],
     { "fx:track<T: table|userdata>(obj: T) -> obj: T", [[Tracks an object, which
       may then be written to.]] },
     { "fx:track_new(class: table, ...: any) -> obj: any", [[Makes and tracks an

@@ -3,7 +3,7 @@ local show = require "spec.support.show"
 
 -- Stores a value in the upvalue of a function: a plan does.  Returns effects.
 local function put(fn, value)
-  local plan = mw.effects()
+  local plan = mw.plan()
   plan:store_cell(plan:track_cell(fn, 1), value)
   return plan:apply()
 end

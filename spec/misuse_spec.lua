@@ -36,10 +36,10 @@ local CLASSES = {
   { "batch", mw.batch },
   { "transaction", mw.begin },
   { "effects", function() return (select(2, mw.transaction(nothing))) end },
-  { "effects", mw.effects },
-  { "scope", function() return mw.effects():scope() end },
-  { "cell", function() return mw.effects():new_cell(1) end },
-  { "hook", function() return mw.effects():hook({}, "on", nothing) end },
+  { "plan", mw.plan },
+  { "scope", function() return mw.plan():scope() end },
+  { "cell", function() return mw.plan():new_cell(1) end },
+  { "hook", function() return mw.plan():hook({}, "on", nothing) end },
   { "history", mw.history },
   { "hierarchy", mw.hierarchy },
   { "scope", function() return mw.hierarchy():scope {} end },
@@ -99,7 +99,7 @@ describe("setting a field of an object of the library", function()
       policy.errors = {}
     end)
     assert.same({}, policy.errors)
-    local hook = mw.effects():hook({}, "on", nothing)
+    local hook = mw.plan():hook({}, "on", nothing)
     refused("field 'index' of the hook cannot be set", function()
       hook.index = 5
     end)
@@ -299,7 +299,7 @@ describe("an argument of what takes none", function()
     map:set(obj, 1)
     refuses("clear", map.clear, map, {})
     assert.equal(1, #map)
-    local plan = mw.effects()
+    local plan = mw.plan()
     plan:track(obj)
     refuses("clear", plan.clear, plan, obj)
     assert.is_true(plan:contains(obj))

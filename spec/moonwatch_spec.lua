@@ -33,7 +33,7 @@ describe("the library", function()
       end
       table.sort(list)
       local all = " " .. table.concat(list, " ") .. " "
-      for name in ([=[id watch begin transaction effects history patch diff
+      for name in ([=[id watch begin transaction plan history patch diff
         array null version is_dynamic metrics times counters once context
         cleanup cleanup_for dynamism infer skeleton to_nested hierarchy
         normalize_name patch_bytes policy load_policy]=]):gmatch "%S+" do
@@ -73,7 +73,7 @@ describe("the library", function()
       end
       table.sort(loaded)
       print(table.concat(loaded, " "))]]
-    for _, name in ipairs { "recorded", "planned", "sandbox", "json",
+    for _, name in ipairs { "recorded", "plan", "sandbox", "json",
       "hierarchy", "dynamism", "trace" } do
       assert.is_nil(output:find(name, 1, true), output)
     end

@@ -207,7 +207,7 @@ describe("mw.plain", function()
 
   it("leaves the library's own objects as they are", function()
     local ours = { mw.clock(), mw.weakmap(), mw.guard(), mw.memo(nothing),
-      mw.watch({}, nothing), mw.history(), mw.hierarchy(), mw.effects() }
+      mw.watch({}, nothing), mw.history(), mw.hierarchy(), mw.plan() }
     local copy = mw.plain(ours)
     assert.equal(#ours, #copy)
     for i, object in ipairs(ours) do

@@ -28,7 +28,7 @@ end
 -- Returns objects of each class of the library, and functions that let go of
 -- what they hold.
 local function make_objects()
-  local fx, h = mw.effects(), mw.hierarchy()
+  local fx, h = mw.plan(), mw.hierarchy()
   local batch, tx = mw.batch(), mw.begin()
   batch:close()
   tx:rollback()
@@ -190,7 +190,7 @@ describe("the reference", function()
         mw.name_class("Class of the reference", Class, rules)
       end,
       NestedOptions = function(opts) mw.to_nested({}, opts) end,
-      PlanOptions = mw.effects, PolicyDefinition = mw.policy,
+      PlanOptions = mw.plan, PolicyDefinition = mw.policy,
       PastOptions = function(opts)
         local recorder <close> = mw.recorder()
         recorder:past({}, 1, opts)

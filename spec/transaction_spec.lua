@@ -161,7 +161,7 @@ describe("mw.begin", function()
     local obj = mw.track { x = 1 }
     local _, fx = mw.transaction(function() obj.x = 2 end)
     fx:rollback()
-    local plan = mw.effects()
+    local plan = mw.plan()
     plan:track(obj)
     plan:store(obj, "y", 1)
     local tx = mw.begin { where = true }

@@ -59,7 +59,7 @@ describe("the check of calls", function()
       assert.equal("line 2: 'reap': argument 1: integer expected",
         mistakes_in "mw.reap 'all'")
       assert.equal("line 2: 'adopt': argument 1: moonwatch.Plan expected",
-        mistakes_in "mw.effects():adopt(mw.history())")
+        mistakes_in "mw.plan():adopt(mw.history())")
     end)
 
   it("finds options that are unknown, or of a wrong type", function()

@@ -802,7 +802,7 @@ describe("the entry of a write to a userdata", function()
     assert.same({ "update slow:0>2" }, entries(fx))
     fx:rollback()
     assert.equal(1, object.slow) -- the class adds one
-    local other, plan = new { n = 0 }, mw.effects()
+    local other, plan = new { n = 0 }, mw.plan()
     plan:track(other)
     plan:store(other, "n", 1)
     assert.same({ "update n:0>2" }, entries(assert(plan:apply())))

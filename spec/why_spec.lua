@@ -258,7 +258,7 @@ describe("mw.why", function()
       mw.id(key)
       local r <close> = mw.recorder { capacity = 1 }
       u.x, t[key], t[long], t[1.5] = 5, "of a key", 6, 7
-      local plan = mw.effects()
+      local plan = mw.plan()
       local cell = plan:track_cell(function() return n end, 1)
       plan:store_cell(cell, 1)
       plan:apply()

@@ -441,7 +441,7 @@ function effects:to_patch(root) end
 ---@field intercepted? "refuse" Objects whose class has `__newindex`, or a function as `__index`, cannot be tracked.
 ---@field where? boolean Entries say where they were stored.
 
----Writes that are pending, from `mw.effects`. `fx == other` compares plans.
+---Writes that are pending, from `mw.plan`. `fx == other` compares plans.
 ---@class moonwatch.Plan
 local fx = {}
 
@@ -1537,7 +1537,7 @@ function mw.begin(opts) end
 ---Returns a plan: writes that are made later, or never.
 ---@param opts? moonwatch.PlanOptions
 ---@return moonwatch.Plan fx
-function mw.effects(opts) end
+function mw.plan(opts) end
 
 ---Returns an undo history.
 ---@param opts? moonwatch.HistoryOptions

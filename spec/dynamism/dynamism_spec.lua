@@ -294,7 +294,7 @@ describe("a report that is fed with effects", function()
   it("passes over what is no field", function()
     local obj = mw.track { x = 1 }
     local n = 1
-    local tx, plan = mw.begin(), mw.effects()
+    local tx, plan = mw.begin(), mw.plan()
     plan:store_cell(plan:track_cell(function() return n end, 1), 2)
     plan:apply()
     obj[{}] = 1

@@ -5,7 +5,7 @@ local function f() end
 
 -- Effects with something of everything, of these.
 local function full(parts)
-  local fx = mw.effects()
+  local fx = mw.plan()
   fx:track(parts.obj)
   fx:track_cell(parts.fn, 1)
   fx:track_global(parts.env, "g")
@@ -77,7 +77,7 @@ describe("a clone", function()
   it("has hooks of its own", function()
     local parts, n = make_parts(), 0
     parts.obj.on = function() n = n + 1 end
-    local fx = mw.effects()
+    local fx = mw.plan()
     local hook = fx:hook(parts.obj, "event", f)
     local clone = fx:clone()
     hook:remove()
@@ -89,7 +89,7 @@ describe("a clone", function()
 
   it("goes on alone where the other one was", function()
     local obj = {}
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(obj)
     fx:store(obj, "x", 1)
     local clone = fx:clone()
@@ -145,7 +145,7 @@ describe("diff", function()
 
   it("tells a store of nil from a delete", function()
     local obj = { x = 1 }
-    local one, two = mw.effects(), mw.effects()
+    local one, two = mw.plan(), mw.plan()
     one:track(obj)
     two:track(obj)
     one:store(obj, "x", nil)
@@ -156,7 +156,7 @@ describe("diff", function()
   it("sees the order of objects, writes and arguments", function()
     local a, b, ctx = {}, {}, { save = f }
     local function made(order, x, y)
-      local fx = mw.effects()
+      local fx = mw.plan()
       for _, obj in ipairs(order) do fx:track(obj) end
       fx:store(x, 1, 1)
       fx:store(y, 1, 1)
@@ -166,7 +166,7 @@ describe("diff", function()
     assert.matches("^mutations",
       made({ a, b }, a, b):diff(made({ a, b }, b, a)))
     assert.is_nil(made({ a, b }, a, b):diff(made({ a, b }, a, b)))
-    local one, two = mw.effects(), mw.effects()
+    local one, two = mw.plan(), mw.plan()
     one:save(ctx, 1)
     two:save(ctx, 1, nil)
     assert.matches("^saves", one:diff(two))
@@ -174,7 +174,7 @@ describe("diff", function()
 
   it("compares by identity", function()
     local class = { __eq = function() return true end }
-    local one, two = mw.effects(), mw.effects()
+    local one, two = mw.plan(), mw.plan()
     one:track(setmetatable({}, class))
     two:track(setmetatable({}, class))
     assert.matches("^objects", one:diff(two))
@@ -182,28 +182,28 @@ describe("diff", function()
 
   it("does not see what was superseded", function()
     local obj = {}
-    local one, two = mw.effects(), mw.effects()
+    local one, two = mw.plan(), mw.plan()
     for _, fx in ipairs { one, two } do fx:track(obj) end
     one:store(obj, "x", 1)
     one:delete(obj, "x")
     one:store(obj, "x", 2)
     two:store(obj, "x", 2)
     assert.is_nil(one:diff(two))
-    assert.is_nil(mw.effects():diff(mw.effects()))
+    assert.is_nil(mw.plan():diff(mw.plan()))
   end)
 
   it("tells an object that is new from one that is not", function()
-    local one = mw.effects()
+    local one = mw.plan()
     local obj = one:track_new {}
-    local two = mw.effects()
+    local two = mw.plan()
     two:track(obj)
     assert.matches("^objects", one:diff(two))
   end)
 
   it("is of effects only", function()
-    local fx = mw.effects()
-    misuse("bad argument #1 to 'diff' (effects expected, got nil)", fx.diff, fx)
-    misuse("bad argument #1 to 'diff' (effects expected, got table)", fx.diff,
+    local fx = mw.plan()
+    misuse("bad argument #1 to 'diff' (plan expected, got nil)", fx.diff, fx)
+    misuse("bad argument #1 to 'diff' (plan expected, got table)", fx.diff,
       fx, {})
     assert.is_false(fx == {})
     assert.is_false(fx == 5)
@@ -218,7 +218,7 @@ describe("clear", function()
     fx:scope()
     fx:clear()
     assert.is_true(fx:is_empty())
-    assert.is_nil(fx:diff(mw.effects()))
+    assert.is_nil(fx:diff(mw.plan()))
     assert.is_false(fx:contains(parts.obj))
     assert.is_false(fx:is_modified(parts.obj))
     assert.same({}, fx:modified())
@@ -230,7 +230,7 @@ describe("clear", function()
   end)
 
   it("lets go of everything", function()
-    local fx = mw.effects()
+    local fx = mw.plan()
     local seen = setmetatable({}, { __mode = "k" })
     for _ = 1, 3 do
       local obj = fx:track_new {}
@@ -246,7 +246,7 @@ describe("clear", function()
   end)
 
   it("forgets a hook, whose handle can be removed all the same", function()
-    local fx = mw.effects()
+    local fx = mw.plan()
     local hook = fx:hook({}, "event", f)
     fx:clear()
     hook:remove()

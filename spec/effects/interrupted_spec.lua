@@ -9,7 +9,7 @@ local rawset, yield = rawset, coroutine.yield
 -- the library alone is interrupted.
 local function make(opts)
   local its = {
-    fx = mw.effects(opts), log = {}, class = {}, env = { g = 1 }, mod = {},
+    fx = mw.plan(opts), log = {}, class = {}, env = { g = 1 }, mod = {},
     hero = { hp = 10, old = 1 }, item = {}, young = {},
   }
   local upvalue = "upvalue"
@@ -42,7 +42,7 @@ local function make(opts)
   fx:save(its.ctx)
   fx:finally(note "final")
   fx:finally(note "end")
-  its.other = mw.effects()
+  its.other = mw.plan()
   its.other:track(its.young)
   its.other:track(its.item)
   its.other:track_global(its.mod, "g")

@@ -26,7 +26,7 @@ end
 describe("a plan in a transaction that fails", function()
   it("is as it was, with its hooks undone", function()
     local obj, handlers = emitter()
-    local fx, saved, ended = mw.effects(), 0, 0
+    local fx, saved, ended = mw.plan(), 0, 0
     fx:track(obj)
     local new, cell = fx:track_new {}, fx:new_cell(1)
     fx:store(obj, "x", new)
@@ -48,7 +48,7 @@ describe("a plan in a transaction that fails", function()
 
   it("comes before what was added since", function()
     local obj = { x = 0 }
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(obj)
     fx:store(obj, "x", 1)
     fx:store(obj, "y", 1)
@@ -64,7 +64,7 @@ describe("a plan in a transaction that fails", function()
 
   it("comes back from an outer one, and not after a clear", function()
     local obj = {}
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(obj)
     fx:store(obj, "x", 1)
     mw.transaction(function()
@@ -79,7 +79,7 @@ describe("a plan in a transaction that fails", function()
 
   it("says which saves were made when it fails itself", function()
     local closed = setmetatable({}, { __newindex = function() error "no" end })
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(closed)
     fx:store(closed, "x", 1)
     fx:save { save = function() fx:track {} end }
@@ -93,7 +93,7 @@ end)
 describe("a plan", function()
   it("marks what is modified without a store", function()
     local a, b = {}, {}
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(a)
     fx:track(b)
     local clone = fx:clone()
@@ -112,7 +112,7 @@ describe("a plan", function()
 
   it("adopts what another one tracks", function()
     local a, b, env, mod = {}, {}, { g = 1 }, { g = 2 }
-    local fx, other = mw.effects(), mw.effects()
+    local fx, other = mw.plan(), mw.plan()
     other:track(a)
     other:track(b)
     local new = other:track_new {}
@@ -130,13 +130,13 @@ describe("a plan", function()
     assert.equal(2, fx:apply():len())
     assert.equal(1, other:apply():len())
     assert.same({ 1, 3 }, { env.g, mod.g })
-    misuse("bad argument #1 to 'adopt' (effects expected, got table)",
+    misuse("bad argument #1 to 'adopt' (plan expected, got table)",
       fx.adopt, fx, {})
   end)
 
   it("has globals of one name in two environments", function()
     local one, two = { g = 1 }, { g = 2 }
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track_global(one, "g")
     fx:store_global("g", 5)
     fx:track_global(two, "g")
@@ -156,27 +156,27 @@ describe("a plan", function()
   end)
 
   it("refuses objects whose class intercepts, if it is to", function()
-    local fx = mw.effects { intercepted = "refuse" }
+    local fx = mw.plan { intercepted = "refuse" }
     local reads = setmetatable({}, { __index = f })
     local writes = setmetatable({}, { __newindex = {} })
     misuse("(its class intercepts reads)", fx.track, fx, reads)
     misuse("(its class intercepts writes)", fx.track, fx, writes)
     misuse("(its class intercepts writes)", fx.track_new, fx,
       { __newindex = f })
-    local other = mw.effects()
+    local other = mw.plan()
     other:track(reads)
     misuse("bad argument #1 to 'adopt' (its class intercepts reads)", fx.adopt,
       fx, other)
     local plain = setmetatable({}, { __index = {} })
     mw.watch(plain, f)
     fx:track(plain)
-    misuse("option 'intercepted' is not 'refuse'", mw.effects,
+    misuse("option 'intercepted' is not 'refuse'", mw.plan,
       { intercepted = "warn" })
   end)
 
   it("knows where its writes were stored, if it is to", function()
     local a, env = {}, {}
-    local fx = mw.effects { where = true }
+    local fx = mw.plan { where = true }
     fx:track(a)
     fx:track_global(env, "g")
     fx:store(a, "x", 1)
@@ -196,7 +196,7 @@ describe("a plan", function()
 
   it("removes a hook by its index, before and after apply", function()
     local obj, handlers = emitter()
-    local fx = mw.effects()
+    local fx = mw.plan()
     for i = 0, 99 do fx:hook(obj, i, function() return i end) end
     for i = 0, 99, 2 do assert.is_true(fx:remove_hook(i)) end
     assert.is_false(fx:remove_hook(0) or fx:remove_hook(100))
@@ -218,7 +218,7 @@ describe("a plan", function()
     local _ <close> = setmetatable({}, {
       __close = function() former:use() end,
     })
-    local fx, obj = mw.effects(), setmetatable({}, class)
+    local fx, obj = mw.plan(), setmetatable({}, class)
     fx:hook(obj, "click", f)
     misuse("bad argument #2 to 'hook' (the policy has no event 'key'", fx.hook,
       fx, obj, "key", f)
@@ -228,7 +228,7 @@ describe("a plan", function()
 
   it("is cloned with its scopes, which the original ends", function()
     local old = {}
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(old)
     local outer = fx:scope()
     fx:allow(old)
@@ -254,7 +254,7 @@ describe("a plan", function()
   end)
 
   it("has scopes in scopes to any depth", function()
-    local fx, total, scopes = mw.effects(), {}, {}
+    local fx, total, scopes = mw.plan(), {}, {}
     fx:track(total)
     for i = 1, 5000 do
       scopes[i] = fx:scope()
@@ -272,7 +272,7 @@ describe("a plan", function()
     local Class = { __name = "Class" }
     local game = { hero = { hp = 1, old = 2 }, Class = Class,
       ctx = { save = f }, button = { on = f }, click = f }
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track(game.hero)
     local new = fx:track_new(Class)
     fx:store(fx:track_new {}, "lost", 1)

@@ -6,7 +6,7 @@ local function f() end
 
 -- Effects with an object that is not new.
 local function plan()
-  local fx, old = mw.effects(), {}
+  local fx, old = mw.plan(), {}
   fx:track(old)
   return fx, old
 end
@@ -169,7 +169,7 @@ describe("prune", function()
   end)
 
   it("that is misused says so where that is", function()
-    misuse("calling 'prune' on bad self (effects expected, got nil)",
-      mw.effects().prune)
+    misuse("calling 'prune' on bad self (plan expected, got nil)",
+      mw.plan().prune)
   end)
 end)

@@ -170,7 +170,7 @@ describe("after squash there is the right number of entries for", function()
     end)
 
     it(case[1] .. ", pending", function()
-      local obj, fx = { a = 1, b = 2 }, mw.effects()
+      local obj, fx = { a = 1, b = 2 }, mw.plan()
       fx:track(obj)
       case[3](function(key, value)
         if value == nil then fx:delete(obj, key) else fx:store(obj, key, value)
@@ -181,7 +181,7 @@ describe("after squash there is the right number of entries for", function()
   end
 
   it("a new object attached: its contents and the attachment", function()
-    local obj, fx = {}, mw.effects()
+    local obj, fx = {}, mw.plan()
     fx:track(obj)
     local new = fx:track_new {}
     fx:store(new, "x", 1)
@@ -225,7 +225,7 @@ describe("rollback", function()
   it("is taken back by a transaction that fails, of all objects", function()
     local obj, x = { x = 1 }, 1
     local function f() return x end
-    local plan = mw.effects()
+    local plan = mw.plan()
     plan:track(obj)
     plan:store(obj, "x", 2)
     plan:store_cell(plan:track_cell(f, 1), 2)
@@ -532,7 +532,7 @@ describe("both recorders", function()
     local x = 1
     local function f() return x end
     local function put(value)
-      local plan = mw.effects()
+      local plan = mw.plan()
       plan:store_cell(plan:track_cell(f, 1), value)
       return plan:apply()
     end
@@ -557,7 +557,7 @@ describe("both recorders", function()
     assert.is_nil(store.x)
     fx:apply()
     assert.equal(1, store.x)
-    local plan = mw.effects()
+    local plan = mw.plan()
     plan:track(obj)
     plan:store(obj, "x", 2)
     assert.same({ 2, "pending" }, { plan:load(obj, "x") })

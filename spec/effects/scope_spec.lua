@@ -4,7 +4,7 @@ local support = require "support"
 
 -- Effects that track these objects.
 local function plan(...)
-  local fx = mw.effects()
+  local fx = mw.plan()
   for _, obj in ipairs { ... } do fx:track(obj) end
   return fx
 end
@@ -33,7 +33,7 @@ describe("a scope", function()
   end)
 
   it("takes what another scope tracked for older", function()
-    local fx, inner = mw.effects(), {}
+    local fx, inner = mw.plan(), {}
     do
       local _ <close> = fx:scope()
       fx:track(inner)
@@ -97,7 +97,7 @@ describe("a scope", function()
 
   it("may warn instead, or say nothing", function()
     local old = {}
-    local fx = mw.effects { policy = "warn" }
+    local fx = mw.plan { policy = "warn" }
     fx:track(old)
     local scope = fx:scope()
     fx:store(old, "x", 1)
@@ -108,7 +108,7 @@ describe("a scope", function()
     fx:store(old, "x", 2)
     assert.same({}, support.warnings())
     scope:close()
-    fx = mw.effects { policy = "silent" }
+    fx = mw.plan { policy = "silent" }
     fx:track(old)
     local _ <close> = fx:scope()
     fx:store(old, "x", 2)

@@ -51,7 +51,7 @@ describe("the place of a write that the library makes", function()
   end)
 
   it("is the line that applied a plan", function()
-    local plan = mw.effects()
+    local plan = mw.plan()
     plan:track(doc)
     plan:track(doc.list)
     plan:store(doc, "n", 3)
@@ -112,7 +112,7 @@ for _, f in ipairs { fx.apply, function() mw.patch(doc, operations) end } do
   for e in tx:commit():entries() do io.write(e.where:match "[^/]*$", " ") end
   fx:rollback()
 end
-local plan = mw.effects()
+local plan = mw.plan()
 plan:track(doc)
 doc.n = 5
 plan:store(doc, "n", 3)

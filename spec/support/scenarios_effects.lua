@@ -246,7 +246,7 @@ function scenarios.pending()
   end
   local hooked = { on = on }
   mw.track(a)
-  local fx = mw.effects()
+  local fx = mw.plan()
   fx:track(a)
   fx:track(b)
   fx:track_global(env, "level")

@@ -82,7 +82,7 @@ end
 function scenarios.plan_calls()
   look_back()
   local mw = require "moonwatch"
-  local fx = mw.effects()
+  local fx = mw.plan()
   local saved, hooked, handles, ended = 0, 0, 0, 0
   local ctx = { save = function(_, a, b) saved = saved + (b or a) end }
   local handle = { cancel = function() handles = handles - 1 end }
@@ -171,7 +171,7 @@ end
 function scenarios.plan_adopts()
   look_back()
   local mw = require "moonwatch"
-  local fx, other = mw.effects(), mw.effects { where = true }
+  local fx, other = mw.plan(), mw.plan { where = true }
   local a, b, env = {}, {}, { level = 1 }
   other:track(a)
   other:track(b)
@@ -199,7 +199,7 @@ end
 function scenarios.plan_taken_back()
   look_back()
   local mw = require "moonwatch"
-  local fx, a, hooked = mw.effects(), { x = 1 }, 0
+  local fx, a, hooked = mw.plan(), { x = 1 }, 0
   local handle = { remove = function() hooked = hooked - 1 end }
   local object = { on = function()
     hooked = hooked + 1

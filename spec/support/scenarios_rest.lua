@@ -459,7 +459,7 @@ function scenarios.fields()
   look_back()
   local mw = require "moonwatch"
   local map, policy = mw.weakmap(), mw.policy {}
-  local hook = mw.effects():hook({}, "event", check)
+  local hook = mw.plan():hook({}, "event", check)
   local h = mw.hierarchy { class_name = function() return "Name" end }
   local scope <close> = h:scope {}
   check(scope.name == "Name" and hook.index == 0 and not next(policy.errors))

@@ -430,7 +430,7 @@ function actions.cell(self, _, choose)
   local n, value = choose(#CELLS), self:value(choose)
   self:log("cell", n, self:text(value))
   self:note_write(CELLS[n], self.names[CELLS[n]], value)
-  local plan = mw.effects()
+  local plan = mw.plan()
   plan:store_cell(plan:track_cell(self.functions[n], 1), value)
   assert(plan:apply())
 end

@@ -1,4 +1,4 @@
---- Says how two objects of mw.effects differ.
+--- Says how two plans differ.
 -- SPDX-License-Identifier: MIT
 
 local pending = require "moonwatch.effects.pending"

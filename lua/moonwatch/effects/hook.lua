@@ -1,7 +1,7 @@
---- A hook that is registered when pending effects are applied.
+--- A hook that is registered when a plan is applied.
 -- SPDX-License-Identifier: MIT
 --
--- Pending effects find a registered hook by its index, as long as the hook's
+-- A plan finds a registered hook by its index, as long as the hook's
 -- object is alive.
 
 local check = require "moonwatch.check"
@@ -15,9 +15,9 @@ local Hook, state_of, handle = check.class("hook", nil, "index")
 local hook = {}
 
 --- Returns a hook of an object.
-function hook.new(effects, index, object, event, fn)
+function hook.new(plan, index, object, event, fn)
   return {
-    effects = effects, index = index, object = object, event = event, fn = fn,
+    plan = plan, index = index, object = object, event = event, fn = fn,
     registered = false, removed = false,
   }
 end
@@ -25,9 +25,9 @@ end
 --- Returns the handle of a hook for the program.
 hook.handle = handle
 
---- Returns what a clone of the effects has instead of a hook.
-function hook.clone(self, effects)
-  return hook.new(effects, self.index, self.object, self.event, self.fn)
+--- Returns what a clone of the plan has instead of a hook.
+function hook.clone(self, plan)
+  return hook.new(plan, self.index, self.object, self.event, self.fn)
 end
 
 --- Tells whether the policy lets a hook of the object name the event.
@@ -53,14 +53,14 @@ function hook.list()
 end
 
 local function list(self)
-  local its = self.effects.its.registered
+  local its = self.plan.its.registered
   local of = its.of[self.object] or {}
   its.of[self.object] = of
   of[self.index], its.by_index[self.index] = self, self
 end
 
 local function unlist(self)
-  local of = self.effects.its.registered.of[self.object]
+  local of = self.plan.its.registered.of[self.object]
   if of then of[self.index] = nil end
 end
 
@@ -103,7 +103,7 @@ end
 
 -- }======================================================
 
---- Takes a hook back, and its registration if the effects were applied.  A
+--- Takes a hook back, and its registration if the plan was applied.  A
 -- second call does nothing.
 function hook.remove(self)
   if self.removed and not self.registered then return end

@@ -1,4 +1,4 @@
---- What pending effects have to do.
+--- What a plan has to do.
 -- SPDX-License-Identifier: MIT
 --
 --     writes    entries in the order of the program, one for each field; false
@@ -143,9 +143,9 @@ function pending.give_back(self, before)
   self.before = before
 end
 
---- Returns what an object of mw.effects has to do.
-function pending.of(effects)
-  local its = effects.its
+--- Returns what a plan has to do.
+function pending.of(plan)
+  local its = plan.its
   if its.pending.before then its.pending = pending.merge(its.pending) end
   return its.pending
 end

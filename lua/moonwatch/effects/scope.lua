@@ -1,7 +1,7 @@
---- Scopes of pending effects: in a scope, older objects must not be written to.
+--- Scopes of a plan: in a scope, older objects must not be written to.
 -- SPDX-License-Identifier: MIT
 --
--- The scopes of effects are a stack, linked from the innermost scope outwards:
+-- The scopes of a plan are a stack, linked from the innermost scope outwards:
 --
 --     stack.top -> scope -> scope.outer -> ... -> the outermost scope
 --
@@ -15,7 +15,7 @@
 -- `stack.allowed` has the scope in which each object was allowed; the object is
 -- allowed as long as this scope is open.
 --
--- The effects hold the stack; the program holds a handle of each scope, so that
+-- The plan holds the stack; the program holds a handle of each scope, so that
 -- the collector ends a scope whose handle is lost.
 
 local check = require "moonwatch.check"

@@ -1,7 +1,7 @@
---- mw.effects: writes that are made later, or never.
+--- mw.plan: writes that are made later, or never.
 -- SPDX-License-Identifier: MIT
 --
--- All that effects know is in one table of their state, `its`:
+-- All that a plan knows is in one table of their state, `its`:
 --
 --     items       the tracked objects, cells and globals, in the order of
 --                 tracking: { object, nth, env, name }
@@ -12,11 +12,11 @@
 --     scopes      see scope.lua
 --     registered  see hook.lua
 --     applying    are the saves and hooks under way?
---     life        a table that lives until the effects are cleared
+--     life        a table that lives until the plan is cleared
 --
--- A function that changes effects works out the change and then makes all
+-- A function that changes a plan works out the change and then makes all
 -- stores in one step, by `store_all` or as one assignment.  So an error from
--- outside, at any instruction, leaves the effects as they were or changed.
+-- outside, at any instruction, leaves the plan as it was or changed.
 
 local check = require "moonwatch.check"
 local compare = require "moonwatch.effects.compare"
@@ -33,7 +33,7 @@ local to_lua = require "moonwatch.effects.to_lua"
 local private = core.private
 local store_all = private.store_all
 
-local Planned, state_of, handle = check.class "effects"
+local Plan, state_of, handle = check.class "plan"
 
 local function fresh()
   return {
@@ -96,7 +96,7 @@ local function add(self, object, ...)
 end
 
 --- Tracks an object, which may then be written to.  Returns the object.
-function Planned:track(object)
+function Plan:track(object)
   self = state_of(self, "track")
   check.argument(is_object(object), 1, "track",
     "table or userdata with a metatable", object)
@@ -109,7 +109,7 @@ end
 --- Creates and tracks an object of a class.  No constructor runs; if the class
 -- has a method `allocate`, the method gets the other arguments and returns the
 -- object.
-function Planned:track_new(its_class, ...)
+function Plan:track_new(its_class, ...)
   self = state_of(self, "track_new")
   check.argument(type(its_class) == "table", 1, "track_new", "table", its_class)
   local allocate = its_class.allocate
@@ -124,7 +124,7 @@ function Planned:track_new(its_class, ...)
 end
 
 --- Tracks the cell of an upvalue of a function.  Returns the cell.
-function Planned:track_cell(fn, i)
+function Plan:track_cell(fn, i)
   self = state_of(self, "track_cell")
   check.argument(type(fn) == "function", 1, "track_cell", "function", fn)
   check.argument(math.type(i) == "integer", 2, "track_cell", "integer", i)
@@ -138,14 +138,14 @@ end
 -- A cell or a global has this one field.
 local VALUE = "value"
 
--- Returns the place in the program that called the library, if the effects are
--- to know it.
+-- Returns the place in the program that called the library, if the plan is to
+-- know it.
 local function where(self)
   return self.opts.where and place() or nil
 end
 
 --- Creates and tracks a cell, with a value if there is an argument.
-function Planned:new_cell(...)
+function Plan:new_cell(...)
   self = state_of(self, "new_cell")
   local cell, now = private.cell(), pending.of(self)
   if select("#", ...) == 0 then
@@ -165,7 +165,7 @@ local function stores_of_global(its, item, globals)
 end
 
 --- Tracks a global of an environment, for `store_global`.
-function Planned:track_global(env, name)
+function Plan:track_global(env, name)
   self = state_of(self, "track_global")
   check.argument(type(env) == "table", 1, "track_global", "table", env)
   check.argument(type(name) == "string", 2, "track_global", "string", name)
@@ -181,7 +181,7 @@ function Planned:track_global(env, name)
 end
 
 --- Tells whether an object is tracked.
-function Planned:contains(object)
+function Plan:contains(object)
   self = state_of(self, "contains")
   return item_of(self, object) ~= nil
 end
@@ -229,16 +229,16 @@ local function check_object(self, object, name)
   return self
 end
 
---- Stores a value in a field when the effects are applied.
-function Planned:store(object, key, value)
+--- Stores a value in a field when the plan is applied.
+function Plan:store(object, key, value)
   self = check_object(self, object, "store")
   check_key(key, "store")
   check_writable(self, object, "store")
   put(self, object, key, value, false)
 end
 
---- Deletes a field when the effects are applied.
-function Planned:delete(object, key)
+--- Deletes a field when the plan is applied.
+function Plan:delete(object, key)
   self = check_object(self, object, "delete")
   check_key(key, "delete")
   check_writable(self, object, "delete")
@@ -254,7 +254,7 @@ end
 
 --- Returns the value that a field has or will have, and the value's state:
 -- "pending", "real", "deleted" or "absent".
-function Planned:load(object, key)
+function Plan:load(object, key)
   self = check_object(self, object, "load")
   check_key(key, "load")
   local entry = pending.find(pending.of(self), object, key)
@@ -271,13 +271,13 @@ local function check_cell(self, cell, name)
   return self
 end
 
-function Planned:store_cell(cell, value)
+function Plan:store_cell(cell, value)
   self = check_cell(self, cell, "store_cell")
   check_writable(self, cell, "store_cell")
   put(self, cell, VALUE, value, false)
 end
 
-function Planned:load_cell(cell)
+function Plan:load_cell(cell)
   self = check_cell(self, cell, "load_cell")
   local entry = pending.find(pending.of(self), cell, VALUE)
   if entry then return load(entry) end
@@ -309,14 +309,14 @@ end
 
 --- Stores the value of a global.  A name that is tracked in several
 -- environments needs the environment.
-function Planned:store_global(name, value, env)
+function Plan:store_global(name, value, env)
   local item
   item, self = global(self, name, env, 3, "store_global")
   scope.check(self.its.scopes, item, self.opts.policy, "store_global", 3)
   put(self, item.object, VALUE, value, false)
 end
 
-function Planned:load_global(name, env)
+function Plan:load_global(name, env)
   local item
   item, self = global(self, name, env, 2, "load_global")
   local entry = pending.find(pending.of(self), item.object, VALUE)
@@ -330,7 +330,7 @@ end
 -- =======================================================
 
 --- Marks an object as modified, without a write.
-function Planned:mark(object)
+function Plan:mark(object)
   self = state_of(self, "mark")
   check.that(item_of(self, object), 1, "mark", "is not tracked")
   scope.check(self.its.scopes, item_of(self, object), self.opts.policy, "mark",
@@ -339,7 +339,7 @@ function Planned:mark(object)
 end
 
 --- Tells whether a write to the object, or to its field `key`, is pending.
-function Planned:has_pending(object, key)
+function Plan:has_pending(object, key)
   self = state_of(self, "has_pending")
   if object == nil then return false end
   local now = pending.of(self)
@@ -353,14 +353,14 @@ local function is_modified(self, object)
 end
 
 --- Tells whether the object will change.  A new object does, and a marked one.
-function Planned:is_modified(object)
+function Plan:is_modified(object)
   self = state_of(self, "is_modified")
   return item_of(self, object) ~= nil and is_modified(self, object)
 end
 
 --- Returns the objects that will change, in the order of tracking; for a
 -- global, its environment.
-function Planned:modified()
+function Plan:modified()
   self = state_of(self, "modified")
   local list, seen = {}, {}
   for _, item in ipairs(self.its.items) do
@@ -373,7 +373,7 @@ function Planned:modified()
 end
 
 --- Tells whether `apply` has nothing to do.
-function Planned:is_empty()
+function Plan:is_empty()
   self = state_of(self, "is_empty")
   return pending.is_empty(pending.of(self))
 end
@@ -386,13 +386,13 @@ end
 
 --- Begins a scope.  Until the scope is closed, writes to objects that were
 -- tracked before are refused.  Returns the scope.
-function Planned:scope()
+function Plan:scope()
   self = state_of(self, "scope")
   return (scope.open(self.its.scopes, self.its.tracked))
 end
 
 --- Allows writes to an object in the innermost scope.
-function Planned:allow(object)
+function Plan:allow(object)
   self = state_of(self, "allow")
   check.that(item_of(self, object), 1, "allow", "is not tracked")
   scope.allow(self.its.scopes, object)
@@ -404,8 +404,8 @@ end
 -- Saves, hooks, callbacks
 -- =======================================================
 
---- Calls `ctx:save(...)` when the effects are applied.
-function Planned:save(ctx, ...)
+--- Calls `ctx:save(...)` when the plan is applied.
+function Plan:save(ctx, ...)
   self = state_of(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
   local saves = pending.of(self).saves
@@ -421,9 +421,9 @@ local function list_of_hooks(now)
   return now.hooks
 end
 
---- Registers a function for an event when the effects are applied, with the
+--- Registers a function for an event when the plan is applied, with the
 -- policy's `register` or `object:on(event, fn)`.  Returns the hook.
-function Planned:hook(object, event, fn)
+function Plan:hook(object, event, fn)
   self = state_of(self, "hook")
   check.argument(is_object(object), 1, "hook", "table or userdata", object)
   check.argument(type(fn) == "function", 3, "hook", "function", fn)
@@ -448,7 +448,7 @@ end
 
 --- Removes the hook of an index, as the hook's `remove` does.  Tells whether
 -- there was such a hook.
-function Planned:remove_hook(index)
+function Plan:remove_hook(index)
   self = state_of(self, "remove_hook")
   check.argument(math.type(index) == "integer", 1, "remove_hook", "integer",
     index)
@@ -459,8 +459,8 @@ function Planned:remove_hook(index)
   return true
 end
 
---- Calls a function after the effects are applied.
-function Planned:finally(fn)
+--- Calls a function after the plan is applied.
+function Plan:finally(fn)
   self = state_of(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
   local finals = pending.of(self).finals
@@ -473,7 +473,7 @@ end
 -- Forgetting
 -- =======================================================
 
--- Adds the values to `roots` that the effects hold in any case.
+-- Adds the values to `roots` that the plan holds in any case.
 local function roots_of(self, roots)
   local now = pending.of(self)
   for _, item in ipairs(self.its.items) do
@@ -516,12 +516,12 @@ end
 
 --- Forgets the new objects that nothing reaches: no argument, no tracked
 -- object, no pending value, save or hook.  Returns their number.
-function Planned:prune(...)
+function Plan:prune(...)
   return prune(state_of(self, "prune"), ...)
 end
 
 --- Forgets everything.
-function Planned:clear(...)
+function Plan:clear(...)
   self = state_of(self, "clear")
   check.nothing("clear", ...)
   self.its = fresh()
@@ -530,25 +530,25 @@ end
 -- }======================================================
 
 -- {======================================================
--- Several effects
+-- Several plans
 -- =======================================================
 
--- Returns the state of other effects.
+-- Returns the state of another plan.
 local function check_other(other, name)
-  if private.metatable(other) ~= Planned then
-    error(("bad argument #1 to '%s' (effects expected, got %s)"):format(name,
+  if private.metatable(other) ~= Plan then
+    error(("bad argument #1 to '%s' (plan expected, got %s)"):format(name,
       type(other)), 3)
   end
-  return other[Planned]
+  return other[Plan]
 end
 
--- Tells whether these effects track what an item of others stands for.
+-- Tells whether the plan tracks what an item of another one stands for.
 local function is_known(self, item)
   local envs = item.env and self.its.globals[item.name]
   return self.its.of[item.object] or envs and envs[item.env]
 end
 
--- Returns an item of others, as these effects have it.
+-- Returns an item of another plan, as this one has it.
 local function adopted(item, nth)
   return {
     object = item.env and {} or item.object, nth = nth, env = item.env,
@@ -556,9 +556,9 @@ local function adopted(item, nth)
   }
 end
 
---- Tracks what other effects track, as far as it is not tracked.  What is new
--- in the others is not new here.
-function Planned:adopt(other)
+--- Tracks what another plan tracks, as far as it is not tracked.  What is new
+-- there is not new here.
+function Plan:adopt(other)
   self = state_of(self, "adopt")
   other = check_other(other, "adopt")
   local its, nth, n = self.its, self.its.tracked, #self.its.items
@@ -597,18 +597,18 @@ end
 
 --- Returns a copy that is independent of the original.  Scopes of the original
 -- are scopes of the copy, too, until the original ends them.
-function Planned:clone()
+function Plan:clone()
   return handle(clone_of(state_of(self, "clone")))
 end
 
 --- Returns the first difference in words, or nil.
-function Planned:diff(other)
+function Plan:diff(other)
   self = state_of(self, "diff")
   other = check_other(other, "diff")
   return compare(self, other)
 end
 
-function Planned.__eq(a, b)
+function Plan.__eq(a, b)
   return private.metatable(a) == private.metatable(b) and a:diff(b) == nil
 end
 
@@ -618,10 +618,10 @@ end
 -- Applying
 -- =======================================================
 
---- Applies the effects: saves, hooks, the writes in the order of the program,
+--- Applies the plan: saves, hooks, the writes in the order of the program,
 -- callbacks.  Returns the effects of the writes; or nil, a message and the
 -- entry that failed, and all writes are taken back.
-function Planned:apply()
+function Plan:apply()
   self = state_of(self, "apply")
   if self.its.applying then
     error("calling 'apply' while it is under way", 2)
@@ -631,7 +631,7 @@ end
 
 --- Returns source text that does what `apply` would do, but for callbacks; see
 -- to_lua.lua.  New objects that nothing reaches are left out.
-function Planned:to_lua(names)
+function Plan:to_lua(names)
   self = state_of(self, "to_lua")
   if policy.has "register" and pending.of(self).hooks[1] then
     return nil, "the policy registers the hooks"
@@ -651,11 +651,11 @@ local POLICIES = { error = true, warn = true, silent = true }
 
 --- Returns an object for writes that are made later.
 return function(opts)
-  opts = check.options(opts, OPTIONS, 1, "effects")
+  opts = check.options(opts, OPTIONS, 1, "plan")
   local how, refused = opts.policy, opts.intercepted
-  check.that(how == nil or POLICIES[how], 1, "effects",
+  check.that(how == nil or POLICIES[how], 1, "plan",
     "option 'policy' is none of 'error', 'warn' and 'silent'")
-  check.that(refused == nil or refused == "refuse", 1, "effects",
+  check.that(refused == nil or refused == "refuse", 1, "plan",
     "option 'intercepted' is not 'refuse'")
   return handle(new { policy = how, intercepted = refused,
     where = opts.where })

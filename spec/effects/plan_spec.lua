@@ -6,12 +6,12 @@ local show = require "spec.support.show"
 
 -- Effects that track these objects.
 local function plan(...)
-  local fx = mw.effects()
+  local fx = mw.plan()
   for _, obj in ipairs { ... } do fx:track(obj) end
   return fx
 end
 
-describe("pending effects", function()
+describe("plans", function()
   it("change nothing until they are applied", function()
     local obj, heard = { x = 1 }, 0
     mw.watch(obj, function() heard = heard + 1 end)
@@ -47,7 +47,7 @@ describe("pending effects", function()
   it("load what is real of objects that are not tracked", function()
     local class = { __index = { inherited = 1 } }
     local obj = setmetatable({ x = 1 }, class)
-    local fx = mw.effects()
+    local fx = mw.plan()
     assert.same({ 1, "real" }, { fx:load(obj, "x") })
     assert.same({ 1, "real" }, { fx:load(obj, "inherited") })
     assert.same({ nil, "absent" }, { fx:load(obj, "y") })
@@ -153,7 +153,7 @@ describe("tracking", function()
     local obj, env, x = {}, {}, 1
     local function f() return x end
     local function g() x = 2 end
-    local fx = mw.effects()
+    local fx = mw.plan()
     assert.equal(obj, fx:track(obj))
     misuse("bad argument #1 to 'track' (is tracked already)", fx.track, fx, obj)
     local new = fx:track_new {}
@@ -184,7 +184,7 @@ describe("tracking", function()
       else
         function class.greet() return "hello" end
       end
-      local fx = mw.effects()
+      local fx = mw.plan()
       local obj = fx:track_new(class)
       assert.equal(0, ran)
       assert.is_nil(obj.made)
@@ -202,9 +202,9 @@ describe("tracking", function()
       assert.equal(class, its)
       return setmetatable({ n = select("#", ...), ... }, its)
     end
-    assert.same({ n = 3, 1, nil, 3 }, mw.effects():track_new(class, 1, nil, 3))
-    misuse("bad argument #2 to 'track_new'", mw.effects().track_new,
-      mw.effects(), {}, 1)
+    assert.same({ n = 3, 1, nil, 3 }, mw.plan():track_new(class, 1, nil, 3))
+    misuse("bad argument #2 to 'track_new'", mw.plan().track_new,
+      mw.plan(), {}, 1)
   end)
 end)
 
@@ -251,7 +251,7 @@ describe("a cell", function()
     local x = 1
     local function get() return x end
     local function both() return x end
-    local fx = mw.effects()
+    local fx = mw.plan()
     local cell = fx:track_cell(get, 1)
     assert.same({ 1, "real" }, { fx:load_cell(cell) })
     fx:store_cell(cell, 2)
@@ -268,7 +268,7 @@ describe("a cell", function()
   it("of the same name in another function is another", function()
     local function make(x) return function() return x end end
     local one, two = make(1), make(2)
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:store_cell(fx:track_cell(one, 1), 5)
     fx:track_cell(two, 1)
     fx:apply()
@@ -281,7 +281,7 @@ describe("a cell", function()
       x = x or v
       return x
     end
-    local fx = mw.effects()
+    local fx = mw.plan()
     local cells = { fx:track_cell(get, 1), fx:new_cell() }
     assert.same({ nil, "real" }, { fx:load_cell(cells[1]) })
     for _, cell in ipairs(cells) do
@@ -300,7 +300,7 @@ describe("a cell", function()
   end)
 
   it("that is new has no contents until they are written", function()
-    local fx = mw.effects()
+    local fx = mw.plan()
     local cell = fx:new_cell()
     misuse("bad argument #1 to 'load_cell' (the cell has no value yet)",
       fx.load_cell, fx, cell)
@@ -313,7 +313,7 @@ describe("a cell", function()
   end)
 
   it("of which nobody has heard is refused", function()
-    local fx, other = mw.effects(), mw.effects()
+    local fx, other = mw.plan(), mw.plan()
     misuse("bad argument #1 to 'store_cell' (is not tracked)", fx.store_cell,
       fx, other:new_cell(1), 2)
     misuse("(cell expected, got table)", fx.store_cell, fx, {}, 2)
@@ -326,7 +326,7 @@ end)
 describe("a global", function()
   it("is stored and loaded by name", function()
     local env = { x = 1 }
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:track_global(env, "x")
     fx:track_global(env, "y")
     assert.same({ 1, "real" }, { fx:load_global "x" })
@@ -344,7 +344,7 @@ describe("a global", function()
   end)
 
   it("that is not tracked is refused", function()
-    local fx = mw.effects()
+    local fx = mw.plan()
     misuse("bad argument #1 to 'store_global' (no global of that name is " ..
       "tracked)", fx.store_global, fx, "x", 1)
     misuse("bad argument #1 to 'load_global'", fx.load_global, fx, "x")
@@ -352,7 +352,7 @@ describe("a global", function()
   end)
 
   it("is among the modified as its environment, once", function()
-    local fx, env = mw.effects(), { a = 1, b = 2 }
+    local fx, env = mw.plan(), { a = 1, b = 2 }
     fx:track_global(env, "a")
     fx:track_global(env, "b")
     fx:store_global("a", 2)
@@ -389,7 +389,7 @@ describe("apply", function()
   it("hands a save all its arguments", function()
     local got
     local ctx = { save = function(self, ...) got = table.pack(self, ...) end }
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:save(ctx, nil, false, nil)
     assert.is_false(fx:is_empty())
     fx:apply()
@@ -461,7 +461,7 @@ describe("apply", function()
 
   it("calls all callbacks, and raises the first error then", function()
     local n = 0
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:finally(function() error("first", 0) end)
     fx:finally(function() n = n + 1 end)
     assert.is_false(fx:is_empty())
@@ -548,7 +548,7 @@ describe("apply", function()
   end)
 
   it("is not done again by the saves of the effects", function()
-    local fx = mw.effects()
+    local fx = mw.plan()
     fx:save({ save = function() fx:apply() end })
     local result, message = fx:apply()
     assert.is_nil(result)
@@ -556,23 +556,23 @@ describe("apply", function()
   end)
 end)
 
-describe("misuse of pending effects", function()
+describe("misuse of plans", function()
   it("is told where it is", function()
-    local fx = mw.effects()
-    misuse("bad argument #1 to 'effects' (table expected, got string)",
-      mw.effects, "error")
-    misuse("bad argument #1 to 'effects' (unknown option 'police')",
-      mw.effects, { police = "warn" })
-    misuse("bad argument #1 to 'effects' (option 'policy' is not a string)",
-      mw.effects, { policy = true })
+    local fx = mw.plan()
+    misuse("bad argument #1 to 'plan' (table expected, got string)",
+      mw.plan, "error")
+    misuse("bad argument #1 to 'plan' (unknown option 'police')",
+      mw.plan, { police = "warn" })
+    misuse("bad argument #1 to 'plan' (option 'policy' is not a string)",
+      mw.plan, { policy = true })
     misuse("option 'policy' is none of 'error', 'warn' and 'silent'",
-      mw.effects, { policy = "shout" })
+      mw.plan, { policy = "shout" })
     for _, name in ipairs { "track", "track_new", "track_cell", "new_cell",
       "track_global", "store", "load", "delete", "store_cell", "load_cell",
       "store_global", "load_global", "is_modified", "has_pending", "modified",
       "contains", "scope", "allow", "save", "hook", "finally", "prune",
       "clone", "diff", "is_empty", "clear", "apply" } do
-      misuse("calling '" .. name .. "' on bad self (effects expected, got " ..
+      misuse("calling '" .. name .. "' on bad self (plan expected, got " ..
         "table)", fx[name], {})
     end
     local expected = "bad argument #1 to '%s' (%s expected, got %s)"
