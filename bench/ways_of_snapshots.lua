@@ -1,10 +1,9 @@
 -- The ways to write a world as bytes, to read it again, and to hash it.  Each
--- makes its world and returns a function that does what is measured, and how
--- often the function does it.
+-- makes its world and returns a function that does what is measured.
 
 local mw = require "moonwatch"
 
-local MANY, FEW = 50000, 500
+local MANY = 50000
 
 local ways = {}
 
@@ -122,67 +121,9 @@ function ways.restore()
   return function() assert(mw.restore(bytes).units[MANY // 2].target) end
 end
 
-function ways.walk()
+function ways.hash()
   local world = world_of(MANY)
   return function() assert(mw.hash(world)) end
 end
-
--- Changes a tracked world of n tables so many times, and asks for the hash.
-local function hashed(n, change)
-  return function()
-    local world = mw.track(world_of(n), { deep = true })
-    mw.hash(world)
-    return function()
-      for i = 1, 1000 do
-        change(world, i)
-        assert(mw.hash(world))
-      end
-    end, 1000
-  end
-end
-
-local function hit(world, i)
-  local unit = world.units[i * 31 % #world.units + 1]
-  unit.hp = unit.hp - 1
-end
-
--- A unit comes, or the last one goes.
-local function come(world, i)
-  local units = world.units
-  if i % 2 == 1 then
-    units[#units + 1] = { id = i, name = "new", pos = { x = 1, y = 2 } }
-  else
-    units[#units] = nil
-  end
-end
-
--- A unit goes to another list, or comes back.
-local function move(world, i)
-  local last = #world.units
-  if i % 2 == 1 then
-    world.other, world.units[last] = world.units[last], nil
-  else
-    world.units[last + 1], world.other = world.other, nil
-  end
-end
-
-ways.hash, ways.hash_few = hashed(MANY, hit), hashed(FEW, hit)
-ways.come, ways.come_few = hashed(MANY, come), hashed(FEW, come)
-ways.move, ways.move_few = hashed(MANY, move), hashed(FEW, move)
-
-local function writing(hashes)
-  return function()
-    local world = mw.track(world_of(FEW), { deep = true })
-    return function()
-      if hashes then mw.hash(world) end
-      for i = 1, 10000 do
-        local unit = world.units[i * 31 % #world.units + 1]
-        unit.hp = i
-      end
-    end, 10000 / 1000 -- in nanoseconds
-  end
-end
-
-ways.write, ways.write_hashed = writing(false), writing(true)
 
 return function(all) all.snapshots = ways end

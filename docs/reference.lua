@@ -705,11 +705,9 @@ return {
       that changes what differs and keeps the objects that are the same by their
       way and kind.]] } },
   { "mw.hash(root: table) -> hash?: integer, message?: string", [[Returns a hash
-    of the state below a root as it is now: of content, not of identity, and the
-    same on every machine. Two hashes are equal exactly when the snapshots are,
-    where no transaction is open. What a snapshot refuses is nil and its
-    message. Below a root that is tracked or watched deeply it costs what has
-    changed.]] },
+    of the state below a root that a snapshot would have: of content, not of
+    identity, and the same on every machine. Two hashes are equal exactly when
+    the snapshots are. What a snapshot refuses is nil and its message.]] },
 },
 
 { page = "feeds", title = "Feeds",

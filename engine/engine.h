@@ -22,7 +22,6 @@
 #include "pool.h"
 
 #include "clock.h"
-#include "digest.h"
 #include "hierarchy.h"
 #include "identity.h"
 #include "journal.h"

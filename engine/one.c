@@ -16,7 +16,6 @@
 
 #include "check.c"
 #include "clock.c"
-#include "digest.c"
 #include "dump.c"
 #include "hierarchy.c"
 #include "journal.c"

@@ -137,7 +137,7 @@ static void unlist_node(mw_engine *e, uint32_t m) {
     node_at(e, r->nodes)->prev = node->prev;
   *(r->nodes != m ? &node_at(e, node->prev)->next : &r->nodes) = node->next;
   if (r->nodes == 0)
-    r->needs &= (uint16_t) ~(MWI_TREE | MWI_DIGEST);
+    r->needs &= (uint16_t) ~(MWI_TREE);
   else
     node_at(e, r->nodes)->looked = 0;
 }
@@ -961,13 +961,6 @@ int mw_tree_wanted(const mw_engine *e, mw_reach reach, mw_handle obj,
 /* Returns the object to which a link leads. */
 static mw_handle child_of(const mw_engine *e, uint32_t i) {
   return node_at(e, link_at(e, i)->child)->obj;
-}
-
-int mwi_tree_links(const mw_engine *e, mw_reach reach, mw_handle parent,
-                   const mw_value *key, mw_handle child) {
-  uint32_t p = first_in(e, parent, reach_at(e, reach)->top);
-  uint32_t i = (p == 0) ? 0 : find_link(e, p, key);
-  return i != 0 && child_of(e, i) == child;
 }
 
 void mw_tree_unlink_others(mw_engine *e, mw_handle parent, const mw_value *key,

@@ -116,10 +116,6 @@ MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r,
 ** left the tree. */
 MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
-/* Does a reach, not one of a path, lead from the field to the child? */
-MWI_API int mwi_tree_links(const mw_engine *e, mw_reach reach, mw_handle parent,
-                           const mw_value *key, mw_handle child);
-
 /* Finds the root's own field on the shortest path from the root to the
 ** object. */
 MWI_API void mwi_tree_top(mw_engine *e, const mwi_climb *climb, mw_value *key);

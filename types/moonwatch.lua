@@ -1640,11 +1640,10 @@ function mw.snapshot(root, opts) end
 ---@return string? message
 function mw.restore(bytes, opts) end
 
----Returns a hash of the state below a root as it is now: of content, not of
----identity, and the same on every machine. Two hashes are equal exactly when
----the snapshots are, where no transaction is open. What a snapshot refuses is
----nil and its message. Below a root that is tracked or watched deeply it costs
----what has changed.
+---Returns a hash of the state below a root that a snapshot would have: of
+---content, not of identity, and the same on every machine. Two hashes are equal
+---exactly when the snapshots are. What a snapshot refuses is nil and its
+---message.
 ---@param root table
 ---@return integer? hash
 ---@return string? message

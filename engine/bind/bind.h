@@ -184,8 +184,6 @@ enum {
   MWB_VIEW,       /* and of a read-only view */
   MWB_VIEWS,      /* table -> its view, weakly held, */
   MWB_TARGETS,    /* and view -> what it shows, weakly held */
-  MWB_HASH,       /* the metatable of a root's hash, */
-  MWB_HASHES,     /* and root -> its hash, weakly held */
   MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
   MWB_PAGES,      /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,    /* the context of a write now, */
@@ -236,9 +234,6 @@ typedef struct mwb_state {
   lua_State *running; /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
   mwb_coroutine *coroutines; /* with open transactions or batches */
-  struct mwb_hash *hashes;   /* of roots that have been hashed: see hash.c */
-  uint64_t hashed;           /* the number of writes that these have heard, */
-  mw_handle changing;        /* and the object of a write under way */
   uint32_t n_coroutines;     /* how many these are */
   uint32_t n_records;        /* and how many coroutines have a record */
   lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "feed.h"
-#include "hash.h"
 #include "host.h"
 #include "identity.h"
 #include "kept.h"
@@ -243,7 +242,6 @@ static int close_state(lua_State *L) {
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
     mwb_close_transactions(s);
-    mwb_close_hashes(s);
     mwb_free_hearings(s);
   }
   if (!s->is_attached) mw_engine_close(s->engine);
@@ -390,7 +388,6 @@ static int build(lua_State *L) {
   mwb_open_stores(L);
   mwb_open_snapshots(L);
   mwb_open_restores(L);
-  mwb_open_hashes(L, s);
   mwb_open_timers(L);
   mwb_open_tracing(L);
   mwb_open_trace_file(L);

@@ -51,7 +51,6 @@ void mwb_open_calls(lua_State *L);
 void mwb_open_assign(lua_State *L);
 void mwb_open_stores(lua_State *L);
 void mwb_open_snapshots(lua_State *L);
-void mwb_open_hashes(lua_State *L, mwb_state *s);
 void mwb_open_restores(lua_State *L);
 void mwb_open_boxes(lua_State *L);
 void mwb_open_views(lua_State *L);

@@ -171,7 +171,6 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
     u->last = MW_NONE; /* the object gets another shadow */
     return 0;
   }
-  if (r != NULL && (r->needs & MWI_DIGEST)) return 0;
   if (!find_shadow(u, s, entry)) return 0;
   push_part(u, entry, MW_KEY);
   if (mwb_is_meta(L, -1) ||

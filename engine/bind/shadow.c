@@ -37,7 +37,6 @@
 
 #include "class.h"
 #include "feed.h"
-#include "hash.h"
 #include "identity.h"
 #include "reads.h"
 #include "watch.h"
@@ -814,7 +813,6 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   const mwi_object *r = mwb_object_at(L, s, object);
   object = lua_absindex(L, object);
   class_ = lua_absindex(L, class_);
-  mwb_hash_class(s, mwb_handle_of(L, s, object));
   if (mwb_push_own(L, object)) {
     lua_pop(L, 1);
     if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);

@@ -1,5 +1,5 @@
 /*
-** snapshot.c - the contents of objects as bytes.
+** snapshot.c - the contents of objects as bytes, and the hash of these.
 ** SPDX-License-Identifier: MIT
 **
 **     "MWS" | version | checksum | length of the body | objects | body
@@ -46,19 +46,23 @@
 ** Writing
 ** ======================================================= */
 
-/* The stack of `write`.  The first six are the arguments, four of them as in
-** snapshot.h. */
+/* What is wanted: bytes or a hash of what was delivered, or bytes of what
+** there is now. */
+enum { DELIVERED, HASH, NOW };
+
+/* The stack of `write`.  The first six are the arguments. */
 enum {
-  ROOT = MWB_ROOT,
-  DESCRIBE = MWB_DESCRIBE,
-  ENTERS = MWB_ENTERS,
-  NAMES = MWB_CLASSNAMES,
-  NOW,     /* is the state wanted that nobody has delivered yet? */
-  WAY,     /* the array that `refuse` raises */
-  NUMBERS, /* object -> number */
-  QUEUE,   /* number -> object */
-  WAYS,    /* number -> the key by which the object was found */
-  STRINGS, /* string -> number */
+  ROOT = 1,
+  DESCRIBE, /* (object, class or nil) -> name of the class, state of a userdata
+            */
+  ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */
+  NAMES,    /* class -> name */
+  WANTED,   /* DELIVERED, HASH or NOW */
+  WAY,      /* the array that `refuse` raises */
+  NUMBERS,  /* object -> number */
+  QUEUE,    /* number -> object */
+  WAYS,     /* number -> the key by which the object was found */
+  STRINGS,  /* string -> number */
   BUFFER,
   KEYS,
   PARENTS,
@@ -99,6 +103,7 @@ typedef struct writer {
   uint64_t *turns; /* at TURNS: a heap */
   size_t n_turns, size_turns;
   uint64_t turn; /* the one under way; the next ones are greater */
+  int wanted;    /* as at WANTED */
   int unheard;   /* are there tables that nobody intercepts? */
   uint64_t seq;  /* of the journal, when BEFORE was made */
 } writer;
@@ -114,6 +119,12 @@ static void *grow_block(lua_State *L, int index, size_t used, size_t size) {
 static void put_fixed(unsigned char *to, uint64_t n, int size) {
   int i;
   for (i = 0; i < size; i++) to[i] = (unsigned char)(n >> (8 * i));
+}
+
+static uint64_t get_fixed(const unsigned char *from, int size) {
+  uint64_t n = 0;
+  while (size-- > 0) n = n << 8 | from[size];
+  return n;
 }
 
 static unsigned char *need_bytes(writer *w, size_t more) {
@@ -289,7 +300,9 @@ static void put_float(writer *w, lua_Number f) {
   w->n += 8;
 }
 
-int mwb_is_state(lua_State *L, int parent, int key) {
+/* Is the value on the top, which the object at `parent` has under the key at
+** `key`, part of the state?  Others than tables are. */
+static int is_state(lua_State *L, int parent, int key) {
   int yes;
   if (lua_isnil(L, ENTERS) || !lua_istable(L, -1)) return 1;
   lua_pushvalue(L, -1);
@@ -297,7 +310,7 @@ int mwb_is_state(lua_State *L, int parent, int key) {
   lua_pop(L, 1);
   if (yes) return 1;
   lua_pushvalue(L, ENTERS);
-  lua_pushvalue(L, MWB_ROOT);
+  lua_pushvalue(L, ROOT);
   lua_pushvalue(L, parent);
   lua_pushvalue(L, key);
   lua_pushvalue(L, -5);
@@ -307,20 +320,22 @@ int mwb_is_state(lua_State *L, int parent, int key) {
   return yes;
 }
 
-void mwb_push_ignored(lua_State *L, mwb_state *s, int object, int class_) {
+/* Pushes the set of the object's fields that the policy ignores, or nil.
+** `class_` is the index of the class, or of nil. */
+static void push_ignored(lua_State *L, mwb_state *s, int object, int class_) {
   if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
     lua_pushnil(L);
     return;
   }
   lua_pushvalue(L, object);
-  if (class_ != 0)
-    lua_pushvalue(L, class_);
-  else
-    lua_pushnil(L);
+  lua_pushvalue(L, class_);
   lua_call(L, 2, 1);
 }
 
-int mwb_push_class_name(lua_State *L, int object, int class_) {
+/* Pushes the name of the class of an object, nil for none; of a userdata also
+** the state.  `class_` is the index of another class, or 0.  Returns 0 if the
+** class has no name. */
+static int name_class(lua_State *L, int object, int class_) {
   int top = lua_gettop(L), userdata = lua_isuserdata(L, object);
   if (class_ != 0)
     lua_pushvalue(L, class_);
@@ -627,11 +642,11 @@ static void push_class_name(writer *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT), said;
   if (push_before(w, MWB_CLASSBEFORE) != LUA_TNIL) {
-    said = mwb_push_class_name(L, CURRENT, top + 1);
+    said = name_class(L, CURRENT, top + 1);
     lua_remove(L, top + 1);
   } else {
     lua_settop(L, top);
-    said = mwb_push_class_name(L, CURRENT, 0);
+    said = name_class(L, CURRENT, 0);
   }
   if (said) return;
   refuse(w,
@@ -640,7 +655,8 @@ static void push_class_name(writer *w) {
          0);
 }
 
-int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
+/* Returns 0, or the mark of JSON of a table. */
+static int mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
   mw_handle h = mwb_handle_of(L, s, object);
   int64_t said = mw_clock_generation(s->engine, marks, h);
   return (said < 0) ? 0 : 1 + (int)(said % 2);
@@ -681,14 +697,14 @@ static void find_left_out(writer *w) {
   lua_State *L = w->L;
   int own = 0;
   push_before(w, MWB_CLASSBEFORE);
-  mwb_push_ignored(L, w->s, CURRENT, LEFTOUT);
+  push_ignored(L, w->s, CURRENT, LEFTOUT);
   lua_replace(L, LEFTOUT);
   if (lua_isnil(L, ENTERS)) return;
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, LEFTOUT + 1)) {
     lua_pushvalue(L, LEFTOUT + 1);
     if (is_left_out(L)) continue;
     lua_pop(L, 1);
-    if (mwb_is_state(L, CURRENT, LEFTOUT + 1)) continue;
+    if (is_state(L, CURRENT, LEFTOUT + 1)) continue;
     leave_out(L, LEFTOUT + 1, own);
     own = 1;
   }
@@ -698,7 +714,7 @@ static void find_left_out(writer *w) {
 static void absorb(writer *w) {
   lua_State *L = w->L;
   mwb_absorb(L, w->s, CURRENT);
-  if (lua_toboolean(L, NOW) || w->seq == w->s->engine->journal.seq) return;
+  if (w->wanted == NOW || w->seq == w->s->engine->journal.seq) return;
   w->seq = w->s->engine->journal.seq;
   mwb_push_delivered(L, w->s);
   lua_replace(L, BEFORE);
@@ -707,7 +723,7 @@ static void absorb(writer *w) {
 /* Is the snapshot a base for feeds?  See feed.c. */
 static void see(writer *w) {
   lua_State *L = w->L;
-  if (lua_toboolean(L, NOW)) return;
+  if (w->wanted != DELIVERED) return;
   if (mwb_push_shadow(L, CURRENT))
     mwb_feeds_see(w->s, mwb_handle_of(L, w->s, CURRENT));
   else
@@ -719,7 +735,7 @@ static void put_table(writer *w) {
   lua_State *L = w->L;
   int top;
   put_byte(w, TABLE);
-  put_byte(w, mwb_mark_of(L, w->s, w->marks, CURRENT));
+  put_byte(w, mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   absorb(w);
   see(w);
@@ -874,8 +890,24 @@ static void put_later(writer *w, lua_Integer done) {
   if (w->current > 0) refuse(w, "an object that is nothing but a key", 0);
 }
 
-/* write(root, describe, enters, names, now, way) -> bytes, whether all tables
-** are intercepted */
+static uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t h = a * UINT64_C(0x9E3779B97F4A7C15);
+  b = (b ^ b >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+  h ^= (b << 31 | b >> 33) + UINT64_C(0x632BE59BD9B4E019);
+  h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+  h = (h ^ h >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
+  return h ^ h >> 32;
+}
+
+/* Returns a hash that is the same on every machine. */
+static uint64_t hash_bytes(const unsigned char *p, size_t len) {
+  uint64_t h = len;
+  for (; len >= 8; len -= 8, p += 8) h = mix(h, get_fixed(p, 8));
+  return mix(h, get_fixed(p, (int)len));
+}
+
+/* write(root, describe, enters, names, wanted, way) -> bytes, whether all
+** tables are intercepted; or hash */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;
@@ -888,7 +920,8 @@ static int write(lua_State *L) {
   lua_settop(L, WAY);
   while (lua_gettop(L) < STRINGS) lua_newtable(L);
   while (lua_gettop(L) < BEFORE) lua_pushnil(L);
-  if (!lua_toboolean(L, NOW)) {
+  w.wanted = (int)lua_tointeger(L, WANTED);
+  if (w.wanted != NOW) {
     w.seq = s->engine->journal.seq;
     mwb_push_delivered(L, s);
     lua_replace(L, BEFORE);
@@ -898,32 +931,36 @@ static int write(lua_State *L) {
   lua_pushnil(L);  /* TURNS */
   need_bytes(&w, 1024);
   w.n = HEADER;
-  lua_pushvalue(L, MWB_ROOT);
+  lua_pushvalue(L, ROOT);
   lua_pushnil(L);
   lua_insert(L, -2);
   add_object(&w, lua_gettop(L) - 1);
   done = put_objects(&w, 1);
   put_later(&w, done);
   bytes = w.bytes;
+  put_fixed(bytes + 16, (uint64_t)w.objects, 4);
+  if (w.wanted == HASH) {
+    lua_pushinteger(L, (lua_Integer)hash_bytes(bytes + 16, w.n - 16));
+    return 1;
+  }
   memcpy(bytes, MAGIC, 3);
   bytes[3] = VERSION;
   put_fixed(bytes + 8, w.n - HEADER, 8);
-  put_fixed(bytes + 16, (uint64_t)w.objects, 4);
   put_fixed(bytes + 4, mwb_checksum(bytes + 8, w.n - 8), 4);
   lua_pushlstring(L, (const char *)bytes, w.n);
   lua_pushboolean(L, !w.unheard);
   return 2;
 }
 
-/* snapshot(root, describe, enters, names, now) -> bytes, number of the last
-** entry that was delivered before, whether all tables are intercepted; nil and
-** what cannot be said, with the way to it.  No finaliser runs meanwhile, so the
-** keys that are sorted stay where they are. */
-static int snapshot(lua_State *L) {
+/* Calls `write` for the arguments, from ROOT to NAMES.  Returns whether that
+** went well; if not, nil and what cannot be said, with the way to it, are on
+** the top.  No finaliser runs meanwhile, so the keys that are sorted stay where
+** they are. */
+static int call_write(lua_State *L, int wanted) {
   mwb_state *s = mwb_enter(L);
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
-  uint64_t last = mw_delivery_last(s->engine);
-  lua_settop(L, NOW);
+  lua_settop(L, NAMES);
+  lua_pushinteger(L, wanted);
   lua_newtable(L);
   lua_pushvalue(L, -1);
   mwb_push_function(L, s, write);
@@ -931,20 +968,36 @@ static int snapshot(lua_State *L) {
   lua_gc(L, LUA_GCSTOP, 0);
   status = lua_pcall(L, WAY, 2, 0);
   if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  if (status == LUA_OK) {
-    lua_pushinteger(L, (lua_Integer)last);
-    lua_insert(L, -2);
-    return 3;
-  }
-  if (!lua_rawequal(L, -1, 1)) return lua_error(L); /* a rule's own error */
+  if (status == LUA_OK) return 1;
+  if (!lua_rawequal(L, -1, 1)) lua_error(L); /* a rule's own error */
   lua_pushnil(L);
   lua_insert(L, -2);
-  return 2;
+  return 0;
+}
+
+/* snapshot(root, describe, enters, names, now) -> bytes, number of the last
+** entry that was delivered before, whether all tables are intercepted; nil and
+** what cannot be said, with the way to it */
+static int snapshot(lua_State *L) {
+  uint64_t last = mw_delivery_last(mwb_state_of(L)->engine);
+  if (!call_write(L, lua_toboolean(L, WANTED) ? NOW : DELIVERED)) return 2;
+  lua_pushinteger(L, (lua_Integer)last);
+  lua_insert(L, -2);
+  return 3;
+}
+
+/* hash(root, describe, enters, names) -> hash; nil and what cannot be said,
+** with the way to it */
+static int hash(lua_State *L) {
+  if (!call_write(L, HASH)) return 2;
+  lua_pop(L, 1);
+  return 1;
 }
 
 /* }====================================================== */
 
 void mwb_open_snapshots(lua_State *L) {
-  static const luaL_Reg functions[] = {{"snapshot", snapshot}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"snapshot", snapshot}, {"hash", hash}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

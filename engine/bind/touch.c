@@ -3,7 +3,6 @@
 ** SPDX-License-Identifier: MIT
 */
 #include "entry.h"
-#include "hash.h"
 #include "identity.h"
 #include "shadow.h"
 #include "trap.h"
@@ -305,7 +304,6 @@ static int change_metatable(lua_State *L, int asks) {
   lua_settop(L, 3);
   h = mwb_intercepting_at(L, s, 1);
   if (h == MW_NONE) {
-    mwb_hash_class(s, mwb_handle_of(L, s, 1));
     lua_pushvalue(L, 2);
     lua_setmetatable(L, 1);
   } else {

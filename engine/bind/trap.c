@@ -28,7 +28,6 @@
 #include "coroutine.h"
 #include "delivery.h"
 #include "entry.h"
-#include "hash.h"
 #include "identity.h"
 #include "key.h"
 #include "origin.h"
@@ -381,7 +380,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
 }
 
 /* Stores in the shadow, and appends an entry if the journal is open. */
-static void store_contents(mwb_write *w) {
+void mwb_store_field(mwb_write *w) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
   mwb_entry entry;
@@ -416,17 +415,6 @@ static void store_contents(mwb_write *w) {
   lua_settop(L, top);
   if (w->change.flags_only) entry.its.kind = MW_RAW; /* see_through.c */
   mwb_append_entry(L, s, &entry);
-}
-
-void mwb_store_field(mwb_write *w) {
-  mwb_hashed change;
-  if (w->r == NULL || (w->r->needs & MWI_DIGEST) == 0 || w->ignored) {
-    store_contents(w);
-    return;
-  }
-  mwb_hash_before(w, &change);
-  store_contents(w);
-  mwb_hash_after(w, &change);
 }
 
 /* Does the write replace, or put in, a table below the object? */
@@ -747,8 +735,7 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
                       const mw_value *key, unsigned needs) {
   const mwi_watches *watch = &s->engine->watch;
-  int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS |
-                                   MWI_DIGEST)) != 0;
+  int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS)) != 0;
   mwb_write w;
   init_write(L, s, &w, r, MWB_PLAIN);
   w.obj = r->obj;

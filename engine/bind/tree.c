@@ -31,7 +31,6 @@
 #include <string.h>
 
 #include "class.h"
-#include "hash.h"
 #include "identity.h"
 #include "key.h"
 #include "policy.h"
@@ -71,7 +70,6 @@ static void add_class(lua_State *L, mwb_state *s) {
   lua_rawset(L, -3);
   lua_pop(L, 1);
   s->classy = 1;
-  mwb_hash_spoil_class(s, mwb_handle_of(L, s, -1));
   mw_tree_expel(s->engine, mwb_handle_of(L, s, -1));
 }
 
@@ -271,7 +269,6 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
     if (!mwb_push_shadow(L, object)) return;
   }
   mwb_note_classes(L, s, object);
-  mwb_hash_spoil(s, h);
   wanted = mw_tree_wanted(s->engine, reach, h, &key);
   if (wanted == 1) {
     mwb_push_key(L, s, &key);

@@ -18,7 +18,6 @@
 #include "entry.h"
 #include "feed.h"
 #include "guard.h"
-#include "hash.h"
 #include "identity.h"
 #include "key.h"
 #include "options.h"
@@ -885,7 +884,6 @@ static int end_track(lua_State *L, const char *name, int drops) {
   if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   mark = mwi_tree_release_mark(s->engine);
   if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
-  mwb_hash_forget(s, h);
   if (drops) drop_entries(s, h, mark);
   if (!mwb_intercepts(s, h)) {
     if (lua_istable(L, 1))

@@ -76,19 +76,15 @@ function snapshot.snapshot(root, opts)
   return bytes, more
 end
 
---- Returns the hash of the state below an object as it is now; or nil and a
--- message.
+--- Returns the hash of the state below an object, which a snapshot would have;
+-- or nil and a message.
 function snapshot.hash(root)
   check.argument(type(root) == "table", 1, "hash", "table", root)
   policy.current()
-  local hash = private.kept_hash(root)
-  if hash then return hash end
-  local enters, names = filter(root), named.all()
-  hash = private.hash(root, describe, enters, names)
-  if hash then return hash end
-  local bytes, way = private.snapshot(root, describe, enters, names, true)
-  if bytes then return private.hash(root, describe, enters, names) end
-  return nil, where_of(way)
+  local hash, way =
+    private.hash(root, describe, filter(root), named.all())
+  if not hash then return nil, where_of(way) end
+  return hash
 end
 
 -- }======================================================

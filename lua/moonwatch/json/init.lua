@@ -30,7 +30,6 @@ local KINDS = { [0] = "array", "object" }
 
 local function mark(t, kind)
   if KINDS[marks:now() % 2] ~= kind then marks:advance() end
-  core.private.spoil_hash(t)
   return marks:tag(t)
 end
 
@@ -58,7 +57,6 @@ function json.set_mark(t, kind)
     mark(t, kind)
   else
     core.private.unmark(t)
-    core.private.spoil_hash(t)
   end
 end
 

@@ -500,7 +500,6 @@ policy.states = states
 
 function refresh()
   forget()
-  private.spoil_hash()
   mutators.use(has "mutators" and mutators_of or nil,
     (current.definition.descend or has "deep") and descend or false,
     has "ignore" and ignored_by or false, has "restore" and states or nil)
