@@ -105,8 +105,6 @@ return {
     { "when?: moonwatch.GuardFunction", [[Gets the arguments of the guard, but
       of a deep watch the written object and its key; the guard is called only
       if this function returns true.]] },
-    { "owner?: moonwatch.Object", [[The watch ends when this object dies, and
-      keeps a guard that is a function only as long.]] },
     { "existing?: boolean", [[Calls the guard at once for each field that is
       there, with the kind `"existing"`.]] },
     { "deep?: boolean", [[For writes to anything below the object, too: the

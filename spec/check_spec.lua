@@ -153,7 +153,7 @@ describe("a check", function()
       local obj = { x = 1 }
       expect("deep", { { obj } }, obj, { phase = "check", deep = true })
       expect("path", { 1, obj }, obj,
-        { phase = "check", path = { 2, "x" }, owner = obj })
+        { phase = "check", path = { 2, "x" } })
       obj = { x = 1 }
       expect("once", obj, obj, { phase = "check", once = true })
     end)
@@ -174,15 +174,12 @@ describe("a check", function()
       assert.equal("refused", error_of(function() obj.y = 1 end))
       assert.is_false(handle:alive())
       obj.x, obj.y = 2, 2
-      local owner = {}
-      handle = mw.watch(obj, refuse, { phase = "check", owner = owner,
+      handle = mw.watch(obj, refuse, { phase = "check",
         when = function(_, _, _, new) return new == 7 end })
       obj.x = 6
       assert.equal("refused", error_of(function() obj.x = 7 end))
       assert.is_true(handle:alive())
-      owner = nil -- luacheck: ignore
-      collectgarbage()
-      collectgarbage()
+      handle:cancel()
       assert.is_false(handle:alive())
       obj.x = 7
       assert.equal(7, obj.x)

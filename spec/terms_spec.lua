@@ -30,11 +30,6 @@ local function collect()
   collectgarbage()
 end
 
-local function is_gone(weak)
-  collect()
-  return next(weak) == nil
-end
-
 describe("a condition", function()
   it("decides about each call, and a one-shot watch stays until then",
     function()
@@ -201,183 +196,19 @@ describe("a condition", function()
   end)
 end)
 
-describe("an owner", function()
-  it("ends the watch when it dies, and its function goes", function()
-    each_object(function(obj, name)
-      local weak, n = setmetatable({}, { __mode = "k" }), 0
-      local owner = {}
-      local handle
-      do
-        local big = {}
-        weak[big] = true
-        handle = mw.watch(obj, function()
-          n = n + 1
-          return big, owner
-        end, { owner = owner, once = false })
-      end
-      obj.x = 2
-      assert.equal(1, n, name)
-      assert.is_true(handle:alive(), name)
-      assert.is_false(is_gone(weak), name)
-      owner = nil
-      assert.is_true(is_gone(weak), name)
-      assert.is_false(handle:alive(), name)
-      obj.x = 3
-      assert.equal(1, n, name)
-      handle:cancel()
-      assert.equal(name ~= "tracked", mw.unwatch(obj), name)
-    end)
-  end)
-
-  it("may be any object, and is not kept", function()
-    local make = {
-      table = function() return {} end,
-      closure = function()
-        local x = {}
-        return function() return x end
-      end,
-      thread = function() return coroutine.create(nothing) end,
-      userdata = function() return new_userdata {} end,
-      handle = function() return mw.watch({}, nothing) end,
-      guard = mw.guard,
-    }
-    for name, f in pairs(make) do
-      local obj, weak = { x = 1 }, setmetatable({}, { __mode = "k" })
-      local handle
-      do
-        local owner = f()
-        weak[owner] = true
-        handle = mw.watch(obj, function() return owner end,
-          { owner = owner, once = false })
-        assert.is_true(handle:alive(), name)
-      end
-      assert.is_true(is_gone(weak), name)
-      assert.is_false(handle:alive(), name)
-    end
-  end)
-
-  it("does not keep the object, nor does the object when it is the owner",
-    function()
-      local weak, owner = setmetatable({}, { __mode = "k" }), {}
-      do
-        local a, b = {}, {}
-        weak[a], weak[b] = true, true
-        mw.watch(a, function() return a end, { owner = owner })
-        mw.watch(b, function() return b end, { owner = b })
-      end
-      assert.is_true(is_gone(weak))
-      assert.is_table(owner)
-    end)
-
-  it("lets go of the function with the watch, however it ends", function()
-    local ends = {
-      call = function(obj) obj.x = 5 end,
-      cancel = function(_, handle) handle:cancel() end,
-      unwatch = mw.unwatch,
-      twice = function(obj, handle)
-        handle:cancel()
-        mw.unwatch(obj)
-      end,
-    }
-    for name, finish in pairs(ends) do
-      each_object(function(obj, kind)
-        local owner = {}
-        local weak = setmetatable({}, { __mode = "k" })
-        local handle
-        do
-          local function guard() return owner end
-          weak[guard] = true
-          handle = mw.watch(obj, guard, { owner = owner })
-        end
-        finish(obj, handle)
-        assert.is_true(is_gone(weak), name .. ", " .. kind)
-        local n = 0
-        mw.watch(obj, function() n = n + 1 end, { owner = owner })
-        mw.watch(obj, function() n = n + 10 end)
-        obj.x = 6
-        assert.equal(11, n)
-      end)
-    end
-  end)
-
-  it("ends its own watch only", function()
-    local obj, n = {}, {}
-    local a, b = {}, {}
-    local function guard() n[#n + 1] = true end
-    mw.watch(obj, guard, { owner = a, once = false })
-    mw.watch(obj, guard, { owner = b, once = false })
-    mw.watch(obj, guard, { owner = a, once = false, key = "x" })
-    mw.watch(obj, guard, STAY)
+describe("the option owner", function()
+  it("is gone: a guard that is an object ends with who holds it", function()
+    misuse("bad argument #3 to 'watch' (option 'owner' is gone: a guard " ..
+      "with 'invalidate' that its owner holds, and once = false)", mw.watch,
+      {}, nothing, { owner = {} })
+    local obj, n, panel = {}, 0, {}
+    function panel.invalidate() n = n + 1 end
+    mw.watch(obj, panel, { once = false })
     obj.x = 1
-    assert.equal(4, #n)
-    a = nil -- luacheck: ignore
-    collect()
-    obj.x = 2
-    assert.equal(6, #n)
-    assert.is_table(b)
-  end)
-
-  it("holds across other classes, refreshes and deep watches", function()
-    local class = {}
-    class.__index = class
-    local obj, owner, n = setmetatable({}, class), {}, 0
-    local function guard() n = n + 1 end
-    mw.watch(obj, guard, { owner = owner, once = false })
-    mw.watch({ obj }, guard, { owner = owner, once = false, deep = true })
-    mw.refresh(class)
-    obj.x = 1
-    assert.is_true(n >= 1)
-    mw.setmetatable(obj, nil)
-    n = 0
-    obj.x = 2
-    assert.is_true(n >= 1)
-    owner = nil -- luacheck: ignore
-    collect()
-    n = 0
-    obj.x = 3
-    assert.equal(0, n)
-  end)
-
-  it("of thousands of keyed watches leaves nothing behind", function()
-    local obj, live = {}, {}
-    for i = 1, 3000 do
-      local owner = {}
-      mw.watch(obj, function() return owner end,
-        { owner = owner, once = false, keys = { "a", i, "b" } })
-      if i % 100 == 0 then
-        live[#live + 1] = owner
-        collectgarbage()
-      end
-    end
-    local n = 0
-    mw.watch(obj, function() n = n + 1 end, { keys = { "a", "b" } })
-    collect()
-    obj.a = 1
-    obj.b = 1
-    obj[2999] = 1
-    assert.equal(1, n)
-    assert.equal(30, #live)
-  end)
-
-  it("may be given with an object as guard, and with other options", function()
-    local obj, owner, n = {}, {}, 0
-    local guard = { invalidate = function() n = n + 1 end }
-    mw.watch(obj, guard, { owner = owner, once = false, phase = "after",
-      when = function(_, _, _, new) return new == 2 end })
-    obj.x = 1
-    obj.x = 2
-    assert.equal(1, n)
-    owner = nil -- luacheck: ignore
+    panel = nil -- luacheck: ignore
     collect()
     obj.x = 2
     assert.equal(1, n)
-  end)
-
-  it("is an object", function()
-    for _, owner in ipairs { 5, "owner", true } do
-      misuse("bad argument #3 to 'watch' (option 'owner' is not an object)",
-        mw.watch, {}, nothing, { owner = owner })
-    end
   end)
 end)
 
@@ -476,7 +307,7 @@ describe("what exists", function()
 
   it("ends with the guard's error, and there is no watch", function()
     for _, opts in ipairs { {}, { deep = true }, { key = "a" },
-      { phase = "check" }, { owner = {} },
+      { phase = "check" },
       { when = function() error("of a", 0) end } } do
       local child = { v = 1 }
       local obj = { a = 1, child = child }

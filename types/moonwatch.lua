@@ -103,7 +103,6 @@ function clock:reset() end
 ---@field phase? moonwatch.Phase When the guard is called; `"before"` by default.
 ---@field equal? "fire"|"skip" With `"skip"`, not for a write of the same value; `"fire"` by default.
 ---@field when? moonwatch.GuardFunction Gets the arguments of the guard, but of a deep watch the written object and its key; the guard is called only if this function returns true.
----@field owner? moonwatch.Object The watch ends when this object dies, and keeps a guard that is a function only as long.
 ---@field existing? boolean Calls the guard at once for each field that is there, with the kind `"existing"`.
 ---@field deep? boolean For writes to anything below the object, too: the guard gets the path, an array of keys, in place of the key, and the written object after the kind. Classes are no contents: a table that is the class, or the `__index`, of something below is not entered.
 ---@field descend? moonwatch.Descend Of a deep watch: decides, instead of the policy, whether a table is included.

@@ -131,7 +131,6 @@ enum {
   MWB_FUNCTIONS, /* userdata -> its function guards, */
   MWB_TRAPS,     /* class of userdata -> its trap, */
   MWB_WRAPPED,   /* userdata -> the trap that it calls: see userdata.c */
-  MWB_OWNED,     /* owner -> object -> its function guards: see guard.h */
   MWB_BATCH,     /* the metatable of a batch */
   MWB_SPARES,    /* the first batch that may be used again */
   MWB_OPENED,    /* number -> batch, weakly held */

@@ -229,27 +229,6 @@ static void prepare(mwb_write *w) {
   w->told = 1;
 }
 
-void mwb_push_owned(lua_State *L, mwb_state *s, int index, int make) {
-  int top = lua_gettop(L), i;
-  index = lua_absindex(L, index);
-  mwb_push(L, s, MWB_OWNED);
-  for (i = 0; i < 2 && lua_istable(L, -1); i++) {
-    lua_pushvalue(L, (i == 0) ? top : index);
-    if (lua_rawget(L, -2) == LUA_TNIL && make) {
-      lua_pop(L, 1);
-      if (i == 0)
-        mwb_push_ephemeron(L, s);
-      else
-        lua_newtable(L);
-      lua_pushvalue(L, (i == 0) ? top : index);
-      lua_pushvalue(L, -2);
-      lua_rawset(L, -4);
-    }
-  }
-  lua_replace(L, top);
-  lua_settop(L, top);
-}
-
 void mwb_write_fail(mwb_write *w) {
   lua_State *L = w->L;
   if (w->failed)
@@ -265,46 +244,13 @@ void mwb_write_fail(mwb_write *w) {
 
 /* Replaces the term on the top by the guard.  Returns 0 if the guard is dead.
 */
-static int push_of_term(lua_State *L, mwb_state *s, int object,
-                        lua_Integer place) {
-  int term = lua_gettop(L), type;
-  type = lua_rawgeti(L, term, MWB_TERM_GUARD);
-  if (type == LUA_TBOOLEAN) {
-    lua_pop(L, 1);
-    lua_rawgeti(L, term, MWB_TERM_OWNER);
-    if (!mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1))) return 0;
-    mwb_push_owned(L, s, object, 0);
-    if (lua_istable(L, -1)) lua_rawgeti(L, -1, place);
-  } else if (type == LUA_TNUMBER) {
+static int push_of_term(lua_State *L, const mwb_state *s) {
+  int term = lua_gettop(L);
+  if (lua_rawgeti(L, term, MWB_TERM_GUARD) == LUA_TNUMBER)
     mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
-  }
   lua_replace(L, term);
   lua_settop(L, term);
   return !lua_isnil(L, term);
-}
-
-void mwb_leave_owner(lua_State *L, mwb_state *s, int holder, int object,
-                     lua_Integer place) {
-  int top = lua_gettop(L);
-  if (lua_rawgeti(L, holder, place) == LUA_TTABLE) {
-    lua_rawgeti(L, -1, MWB_TERM_OWNER);
-    if (mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1))) {
-      mwb_push_owned(L, s, object, 0);
-      if (lua_istable(L, -1)) {
-        lua_pushnil(L);
-        lua_rawseti(L, -2, place);
-      }
-    }
-  }
-  lua_settop(L, top);
-}
-
-/* Drops the guard at a place of the table at `holder`, of the object at
-** `object`. */
-static void drop(lua_State *L, mwb_state *s, int holder, int object,
-                 mwi_object *r, lua_Integer place) {
-  mwb_leave_owner(L, s, holder, object, place);
-  mwb_drop_guard(L, holder, r, place);
 }
 
 void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
@@ -312,7 +258,7 @@ void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
   int top = lua_gettop(L);
   object = lua_absindex(L, object);
   mwb_push_guards(L, s, object, 0);
-  if (lua_istable(L, -1)) drop(L, s, top + 1, object, r, place);
+  if (lua_istable(L, -1)) mwb_drop_guard(L, top + 1, r, place);
   lua_settop(L, top);
 }
 
@@ -334,8 +280,8 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
     w->owner_layout = r->layout;
   }
   lua_rawgeti(L, OWN, place);
-  if (flags & MW_ASK) alive = push_of_term(L, w->s, object, place);
-  if (flags & MW_ONCE) drop(L, w->s, OWN, object, r, place);
+  if (flags & MW_ASK) alive = push_of_term(L, w->s);
+  if (flags & MW_ONCE) mwb_drop_guard(L, OWN, r, place);
   return alive;
 }
 
@@ -468,18 +414,13 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   return status >= 0;
 }
 
-/* Pushes the term at a place of the table at `holder`, of the object at
-** `object`, and the guard.  Returns 0 if guard or owner are dead. */
-static int push_term(lua_State *L, mwb_state *s, int holder, int object,
+/* Pushes the term at a place of the table at `holder`, and the guard.  Returns 0
+** if the guard is dead. */
+static int push_term(lua_State *L, const mwb_state *s, int holder,
                      lua_Integer place) {
-  int term = lua_gettop(L) + 1, alive;
   lua_rawgeti(L, holder, place);
-  lua_rawgeti(L, term, MWB_TERM_OWNER);
-  alive = lua_tointeger(L, -1) == 0 ||
-          mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
-  lua_settop(L, term);
-  lua_pushvalue(L, term);
-  return alive && push_of_term(L, s, object, place);
+  lua_pushvalue(L, -1);
+  return push_of_term(L, s);
 }
 
 int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
@@ -487,7 +428,7 @@ int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
   int top = lua_gettop(L), alive;
   object = lua_absindex(L, object);
   mwb_push_guards(L, s, object, 0);
-  alive = push_term(L, s, top + 1, object, place);
+  alive = push_term(L, s, top + 1, place);
   lua_settop(L, top);
   return alive;
 }
@@ -584,9 +525,9 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   }
   mwb_push_guards(L, s, object, 0);
   term = object + 2;
-  if (!push_term(L, s, object + 1, object, place)) {
+  if (!push_term(L, s, object + 1, place)) {
     result = -1;
-    drop(L, s, object + 1, object, mwb_object_of(s, obj), place);
+    mwb_drop_guard(L, object + 1, mwb_object_of(s, obj), place);
   } else if (w != NULL && lua_rawgeti(L, term, MWB_TERM_WAY) == LUA_TTABLE &&
              !differs(w, obj, change, lua_gettop(L))) {
     result = 0;
@@ -687,7 +628,6 @@ void mwb_open_guard(lua_State *L, mwb_state *s) {
     s->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
-  mwb_new_ephemeron(L, MWB_OWNED);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);

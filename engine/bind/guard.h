@@ -21,29 +21,16 @@ int mwb_guard_alive(void *ud, mw_handle guard);
 
 /*
 ** Of a watch with MW_ASK the table of guards has a *term*: an array with the
-** guard (a function, the handle of any other guard, or false if MWB_OWNED has
-** the function), the function `when` or false, and the handle of the owner or
-** 0. MWB_OWNED has owner -> object -> place -> function; both tables have weak
-** keys, so a function lives no longer than the owner and the object.
+** guard (a function, or the handle of any other guard), the function `when` or
+** false, and the way of a watch with `equal = "skip"`.
 */
-enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_OWNER, MWB_TERM_WAY };
+enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_WAY };
 
 /* Callback of the engine: do the terms of a watch allow the call? */
 int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                   const mw_change *change);
 
-/* Pushes the functions that the owner on the top has for the object at `index`,
-** by place, and pops the owner.  If there are none, makes the table if `make`,
-** else pushes nil. */
-void mwb_push_owned(lua_State *L, mwb_state *s, int index, int make);
-
-/* Takes the function of a term from the owner, of the object at `object`; the
-** guards are in the table at `holder`. */
-void mwb_leave_owner(lua_State *L, mwb_state *s, int holder, int object,
-                     lua_Integer place);
-
-/* Is the owner of the term at a place alive, or has the term none?  The same of
-** the guard. */
+/* Is the guard of the term at a place alive? */
 int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
                       lua_Integer place);
 

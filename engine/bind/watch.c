@@ -128,7 +128,6 @@ enum {
   SINGLE,
   SEVERAL,
   WHEN,
-  OWNER,
   EXISTING,
   DESCEND,
   WAY,
@@ -210,7 +209,6 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
       {"key", LUA_TNONE, NULL},
       {"keys", LUA_TNONE, NULL},
       {"when", LUA_TFUNCTION, NULL},
-      {"owner", LUA_TNONE, NULL},
       {"existing", LUA_TBOOLEAN, NULL},
       {"descend", LUA_TFUNCTION, NULL},
       {"path", LUA_TNONE, NULL},
@@ -227,9 +225,7 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
   }
   if (is_given(given, ONCE))
     its->flags = (its->flags & ~MW_ONCE) | (lua_toboolean(L, ONCE) * MW_ONCE);
-  if (is_given(given, WHEN) || is_given(given, OWNER)) its->flags |= MW_ASK;
-  if (is_given(given, OWNER) && mwb_address(L, OWNER) == NULL)
-    bad_option(L, "option 'owner' is not an object");
+  if (is_given(given, WHEN)) its->flags |= MW_ASK;
   deep =
       is_given(given, WAY) || (is_given(given, DEEP) && lua_toboolean(L, DEEP));
   if (deep) its->flags |= MW_DEEP;
@@ -307,28 +303,21 @@ static void push_way(lua_State *L, mwb_state *s) {
 /* Pushes the term of a watch with MW_ASK, else nil. */
 static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
   int term = lua_gettop(L) + 1;
-  mw_handle owner = MW_NONE;
   if ((its->flags & MW_ASK) == 0) {
     lua_pushnil(L);
     return;
   }
-  if (!lua_isnil(L, OWNER)) owner = mwb_identify(L, s, "watch", OWNER, 3);
-  lua_settop(L, term - 1);
   lua_createtable(L, 3, 0);
-  if (!lua_isfunction(L, 2))
-    lua_pushinteger(L, (lua_Integer)its->guard);
-  else if (owner == MW_NONE)
+  if (lua_isfunction(L, 2))
     lua_pushvalue(L, 2);
   else
-    lua_pushboolean(L, 0);
+    lua_pushinteger(L, (lua_Integer)its->guard);
   lua_rawseti(L, term, MWB_TERM_GUARD);
   if (lua_isnil(L, WHEN))
     lua_pushboolean(L, 0);
   else
     lua_pushvalue(L, WHEN);
   lua_rawseti(L, term, MWB_TERM_WHEN);
-  lua_pushinteger(L, (lua_Integer)owner);
-  lua_rawseti(L, term, MWB_TERM_OWNER);
   if (lua_isnil(L, WAY) || !(its->flags & MW_SKIP)) return;
   push_way(L, s);
   lua_rawseti(L, term, MWB_TERM_WAY);
@@ -384,18 +373,6 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   lua_call(L, 1, 0);
 }
 
-/* Gives the function at 2 to the owner of the term at `term`, if it has one. */
-static void give_to_owner(lua_State *L, mwb_state *s, int term,
-                          lua_Integer place) {
-  lua_rawgeti(L, term, MWB_TERM_OWNER);
-  if (!lua_isfunction(L, 2) || lua_tointeger(L, -1) == 0 ||
-      !mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1)))
-    return;
-  mwb_push_owned(L, s, 1, 1);
-  lua_pushvalue(L, 2);
-  lua_rawseti(L, -2, place);
-}
-
 /* What `attach` gets besides values. */
 typedef struct attachment {
   mwb_state *s;
@@ -432,7 +409,6 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, has_term ? 3 : 2);
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
   }
-  if (has_term) give_to_owner(L, s, 3, place);
   if (its->reach != 0) {
     mwb_include(L, s, its->reach, 1);
     mwb_keep_walks(L, s);
@@ -817,12 +793,9 @@ int mwb_track(lua_State *L) {
 }
 
 /* Drops all guards of the object at 1, which are in the table at 2. */
-static void release_guards(lua_State *L, mwb_state *s, int stays) {
+static void release_guards(lua_State *L) {
   lua_Integer i;
-  if (!lua_istable(L, 2)) return;
   for (i = (lua_Integer)lua_rawlen(L, 2); i > 0; i--) {
-    mwb_leave_owner(L, s, 2, 1, i);
-    if (!stays) continue;
     lua_pushnil(L);
     lua_rawseti(L, 2, i);
   }
@@ -840,7 +813,7 @@ static int unwatch(lua_State *L) {
   mwb_push_guards(L, s, 1, 0);
   if (lua_istable(L, 1) && !stays)
     mwb_unshadow(L, s, 1); /* also if a finaliser revived the table */
-  release_guards(L, s, stays || lua_isuserdata(L, 1));
+  if (lua_istable(L, 2) && (stays || lua_isuserdata(L, 1))) release_guards(L);
   if (r != NULL) r->guards = 0;
   if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
     mwb_unwrap_class(L, s, 1);

@@ -158,10 +158,10 @@ end
 
 function scenarios.terms()
   local mw = require "moonwatch"
-  local owner, told, refused = {}, 0, 0
+  local told, refused = 0, 0
   local obj = { x = 1 }
   mw.watch(obj, function() told = told + 1 end, { once = false,
-    owner = owner, when = function(_, _, _, new) return new ~= 3 end })
+    when = function(_, _, _, new) return new ~= 3 end })
   mw.watch(obj, function(_, _, _, new)
     if new == 4 then
       refused = refused + 1
