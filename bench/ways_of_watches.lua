@@ -17,7 +17,7 @@ local function nothing() end
 
 local function heard() end
 
-local KEPT = { once = false }
+local KEPT, ONCE = { once = false }, { once = true }
 
 local function new_fields() return { x = 1, y = 2 } end
 
@@ -90,9 +90,9 @@ function statements.fired()
   local objects = {}
   for i = 1, 100 do
     objects[i] = new_fields()
-    mw.watch(objects[i], heard)
-    mw.watch(objects[i], mw.guard())
-    mw.watch(objects[i], { invalidate = heard })
+    mw.watch(objects[i], heard, ONCE)
+    mw.watch(objects[i], mw.guard(), ONCE)
+    mw.watch(objects[i], { invalidate = heard }, ONCE)
   end
   for i = 1, 100 do objects[i].x = 0 end
   return writing(objects[1], objects)
@@ -294,7 +294,7 @@ end
 -- A one-shot watch of the root has fired.
 function statements.below_fired()
   local root = new_tree(3)
-  mw.watch(root, heard, { deep = true })
+  mw.watch(root, heard, { deep = true, once = true })
   bottom(root).x = 0
   return writing(bottom(root), root)
 end
@@ -612,7 +612,7 @@ function ways.guards.one_write(count)
   local obj, guards = new_fields(), {}
   for i = 1, count do
     guards[i] = mw.guard()
-    mw.watch(obj, guards[i])
+    mw.watch(obj, guards[i], ONCE)
   end
   return guards, function() obj.x = 2 end
 end

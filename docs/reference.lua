@@ -95,7 +95,7 @@ return {
   { class = "moonwatch.WatchOptions", [[Which writes fire a watch, and
     when.]],
     { "once?: boolean", [[Does the watch end with the first write that fires it?
-      True by default, but false for `phase = "check"`.]] },
+      By default true for a guard with a method `invalidate`, else false.]] },
     { "key?: any", [[Only writes to this field.]] },
     { "keys?: any[]", [[Only writes to these fields.]] },
     { "phase?: moonwatch.Phase", [[When the guard is called; `"before"` by

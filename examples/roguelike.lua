@@ -165,7 +165,7 @@ local function row_changed(_, path, old, new, _, written)
   end
 end
 
-mw.watch(level, row_changed, { deep = true, once = false })
+mw.watch(level, row_changed, { deep = true })
 
 local function draw()
   local rows = 0

@@ -81,13 +81,13 @@ title "What has changed"
 local map = { river = "north", bridge = true }
 local path, computed = nil, 0
 local valid = mw.guard()
+mw.watch(map, valid, { key = "bridge" })
 
 local function treasure()
   if not path or not valid.valid then
     computed = computed + 1
     path = map.bridge and "over the bridge" or "through the water"
     valid:revalidate()
-    mw.watch(map, valid, { key = "bridge" })
   end
   return path
 end
@@ -105,7 +105,7 @@ local level = { rooms = { { door = "open" }, { door = "shut" } } }
 mw.watch(level, function(_, keys, _, new)
   if type(new) == "table" then new = "another one" end
   say("  level.%s is now %s", table.concat(keys, "."), new)
-end, { deep = true, once = false })
+end, { deep = true })
 level.rooms[2].door = "open"
 level.rooms[1], level.rooms[2] = level.rooms[2], level.rooms[1]
 level.rooms[1].door = "locked"
@@ -208,7 +208,7 @@ say("Two deals at once, one is off: he has %d gold and an %s.", knight.gold,
 local recorder = mw.recorder { where = true }
 mw.watch(knight, function(_, _, _, hp)
   if hp <= 0 then knight.weapon = nil end
-end, { key = "hp", once = false })
+end, { key = "hp" })
 mw.origin("the dragon", mw.transaction, "fire", function() knight.hp = 0 end)
 say("Where is the axe?\n%s", mw.why(knight, "weapon"))
 recorder:stop()

@@ -25,7 +25,7 @@ for _, orc in ipairs(battle.orcs) do
   -- who has no hp left falls
   mw.watch(orc, function(_, _, _, hp)
     if hp <= 0 then orc.fallen = true end
-  end, { key = "hp", once = false, phase = "after" })
+  end, { key = "hp", phase = "after" })
   -- nobody aims at who has fallen
   mw.watch(orc, function()
     for _, name in ipairs { "captain", "archer" } do

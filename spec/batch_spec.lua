@@ -3,6 +3,8 @@ local support = require "support"
 local error_of = require "spec.support.error_of"
 local worlds = require "spec.support.worlds"
 
+local ONCE = { once = true }
+
 local STAY = { once = false }
 
 describe("mw.batch", function()
@@ -21,7 +23,7 @@ describe("mw.batch", function()
 
   it("calls each guard once, at the end", function()
     mw.watch(obj, guard "x", STAY)
-    mw.watch(obj, guard "y")
+    mw.watch(obj, guard "y", ONCE)
     mw.batch(function()
       obj.a = 2
       obj.a = 3
@@ -36,10 +38,10 @@ describe("mw.batch", function()
   end)
 
   it("tells the last key that concerned them, from before to after", function()
-    mw.watch(obj, guard "a", { key = "a" })
-    mw.watch(obj, guard "all")
-    mw.watch(obj, guard "c", { key = "c", phase = "after" })
-    mw.watch(obj, guard "d", { key = "d" })
+    mw.watch(obj, guard "a", { key = "a", once = true })
+    mw.watch(obj, guard "all", ONCE)
+    mw.watch(obj, guard "c", { key = "c", phase = "after", once = true })
+    mw.watch(obj, guard "d", { key = "d", once = true })
     mw.batch(function()
       obj.a = 2
       obj.b = 3
@@ -80,14 +82,14 @@ describe("mw.batch", function()
   end)
 
   it("calls them also when the function fails, whose error goes on", function()
-    mw.watch(obj, guard "x")
+    mw.watch(obj, guard "x", ONCE)
     local err = {}
     assert.equal(err, error_of(mw.batch, function()
       obj.a = 2
       mw.batch(error, err)
     end))
     assert.same({ "x a:1>2 update" }, notes)
-    mw.watch(obj, function() error "not this one" end)
+    mw.watch(obj, function() error "not this one" end, ONCE)
     assert.equal("bad", error_of(mw.batch, function()
       obj.a = 3
       error("bad", 0)
@@ -95,9 +97,9 @@ describe("mw.batch", function()
   end)
 
   it("raises the first error of a guard, after all were called", function()
-    mw.watch(obj, function() error("one", 0) end)
-    mw.watch(obj, function() error("two", 0) end)
-    mw.watch(obj, guard "x")
+    mw.watch(obj, function() error("one", 0) end, ONCE)
+    mw.watch(obj, function() error("two", 0) end, ONCE)
+    mw.watch(obj, guard "x", ONCE)
     assert.matches("^one", error_of(mw.batch, function() obj.a = 2 end))
     assert.equal(1, #notes)
     assert.equal(2, obj.a)
@@ -105,8 +107,8 @@ describe("mw.batch", function()
 
   it("makes mw.guards invalid at once, for they are not called", function()
     local valid, skips = mw.guard(), mw.guard()
-    mw.watch(obj, valid)
-    mw.watch(obj, skips, { equal = "skip" })
+    mw.watch(obj, valid, ONCE)
+    mw.watch(obj, skips, { equal = "skip", once = true })
     mw.batch(function()
       obj.a = 2
       assert.is_false(valid.valid)
@@ -131,7 +133,7 @@ describe("mw.batch", function()
   end)
 
   it("does not let a write of the same value hide another", function()
-    mw.watch(obj, guard "x", { equal = "skip" })
+    mw.watch(obj, guard "x", { equal = "skip", once = true })
     mw.batch(function()
       obj.a = 2
       obj.b = 2
@@ -168,7 +170,7 @@ describe("mw.batch", function()
         obj.b = n
       end
     end, STAY)
-    mw.watch(obj, guard "x")
+    mw.watch(obj, guard "x", ONCE)
     mw.batch(function() obj.a = 2 end)
     assert.same({ "x a:12>13 update" }, notes) -- the last batch ends first
     assert.is_true(n >= 4)
@@ -292,7 +294,7 @@ describe("mw.batch", function()
       mw.watch(obj, guard(i), { once = false, key = key })
       if i % 2 == 0 then obj[key] = "before" end
     end
-    mw.watch(obj, function() end)
+    mw.watch(obj, function() end, ONCE)
     notes = {}
     mw.batch(function()
       for round = 1, 3 do
@@ -320,7 +322,7 @@ describe("mw.batch", function()
         mw.watch(objects[i], function(_, key, old, new)
           assert.same({ k, k, 2 }, { key, old, new })
           told = told + 1
-        end, { key = k })
+        end, { key = k, once = true })
       end
     end
     mw.batch(function()
@@ -344,7 +346,7 @@ describe("mw.batch", function()
           obj.a = 7
         end)
       end, { key = "a", once = false })
-      mw.watch(obj, guard "b", { key = "b" })
+      mw.watch(obj, guard "b", { key = "b", once = true })
       mw.watch(obj, function() end, STAY)
       mw.batch(function()
         obj.a = 5
@@ -373,13 +375,15 @@ describe("mw.batch", function()
       __index = function()
         if asked then return end
         asked = true
-        mw.watch(object, function() told = told + 1 end)
+        mw.watch(object, function() told = told + 1 end, ONCE)
         mw.batch(function() end)
       end,
       __newindex = function() end,
     }
     mw.watch(object, mw.guard(), STAY)
-    mw.watch(obj, function() end, { phase = "after" }) -- so old values are read
+    -- so old values are read
+    mw.watch(obj, function() end,
+      { phase = "after", once = true })
     mw.batch(function() object.x = 1 end)
     assert.same({ true, 0 }, { asked, told })
     mw.batch(function() object.x = 2 end)
@@ -393,7 +397,7 @@ describe("mw.batch", function()
       mw.watch(objects[i], function(o, _, _, new)
         mw.batch(function() o.y = new end)
       end, { once = false, key = "x" })
-      mw.watch(objects[i], function() n = n + 1 end, { key = "y" })
+      mw.watch(objects[i], function() n = n + 1 end, { key = "y", once = true })
     end
     mw.batch(function()
       for i = 1, #objects do objects[i].x = 1 end
@@ -439,7 +443,7 @@ describe("mw.batch", function()
         for _ = 1, 3 do
           local rows = { n = 0 }
           for _, o in ipairs(objects) do -- a watch that hears of all
-            mw.watch(o, function() end)
+            mw.watch(o, function() end, ONCE)
           end
           mw.batch(function()
             for _ = 1, random(30) do
@@ -770,7 +774,7 @@ describe("a batch in coroutines", function()
   end)
 
   it("raises the errors of guards in its coroutine", function()
-    mw.watch(o, function() error("guard", 0) end)
+    mw.watch(o, function() error("guard", 0) end, ONCE)
     local load = coroutine.wrap(function()
       return pcall(mw.batch, function()
         o.x = 1
@@ -826,14 +830,14 @@ describe("a batch without a function", function()
   end)
 
   it("gives way to an error of its block", function()
-    mw.watch(o, function() error("guard", 0) end)
+    mw.watch(o, function() error("guard", 0) end, ONCE)
     assert.equal("block", error_of(function()
       local _ <close> = mw.batch()
       o.x = 1
       error("block", 0)
     end))
     assert.same({ "x 0>1" }, heard)
-    mw.watch(o, function() error("guard", 0) end)
+    mw.watch(o, function() error("guard", 0) end, ONCE)
     assert.matches("^guard", error_of(function()
       local _ <close> = mw.batch()
       o.x = 2

@@ -348,12 +348,13 @@ if ... == "wrap" then coroutine.wrap(os.exit)(4) end
     local text = run({ ["a.lua"] = [[
       local mw = require "moonwatch"
       unit = { hp = 5 }
-      mw.watch(unit, function() unit.dead = true end, { key = "hp" })
+      mw.watch(unit, function() unit.dead = true end,
+        { key = "hp", once = true })
       mw.origin("Ann", mw.transaction, "shot", function() unit.hp = 0 end)
       mw.transaction("failed", function() unit.hp = -1 error "no" end)
     ]] }, "run --why unit.dead a.lua")
     assert.equal('dead of unit: nil -> true, a.lua:3, transaction "shot", ' ..
-      'by Ann\n  because hp of unit: 5 -> 0, a.lua:4, transaction "shot", ' ..
+      'by Ann\n  because hp of unit: 5 -> 0, a.lua:5, transaction "shot", ' ..
       'by Ann\n', text)
     text = run({ ["a.lua"] = [[
       local mw = require "moonwatch"

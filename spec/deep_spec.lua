@@ -4,6 +4,8 @@ local error_of = require "spec.support.error_of"
 local growth = require "spec.support.growth"
 local with_seed = require "spec.support.with_seed"
 
+local ONCE = { once = true }
+
 local DEEP = { deep = true, once = false }
 
 local function dotted(path)
@@ -48,9 +50,10 @@ describe("a deep watch", function()
 
   it("is called before the value is stored, or after", function()
     local seen = {}
-    mw.watch(root, function() seen[#seen + 1] = root.pos.x end, { deep = true })
     mw.watch(root, function() seen[#seen + 1] = root.pos.x end,
-      { deep = true, phase = "after" })
+      { deep = true, once = true })
+    mw.watch(root, function() seen[#seen + 1] = root.pos.x end,
+      { deep = true, phase = "after", once = true })
     root.pos.x = 5
     root.pos.x = 6
     assert.same({ 1, 5 }, seen)
@@ -203,19 +206,19 @@ describe("a deep watch", function()
     local function say(name)
       return function() order[#order + 1] = name end
     end
-    mw.watch(root, say "root", { deep = true })
-    mw.watch(root, say "not deep")
-    mw.watch(root.pos, say "pos")
+    mw.watch(root, say "root", { deep = true, once = true })
+    mw.watch(root, say "not deep", ONCE)
+    mw.watch(root.pos, say "pos", ONCE)
     root.pos.x = 2
     assert.same({ "pos", "root" }, order)
   end)
 
   it("is called once, or stays", function()
     local n = 0
-    mw.watch(root, function() n = n + 1 end, { deep = true })
+    mw.watch(root, function() n = n + 1 end, { deep = true, once = true })
     root.pos.x, root.pos.y, root.hp = 2, 3, 4
     assert.equal(1, n)
-    mw.watch(root, function() n = n + 1 end, { deep = true })
+    mw.watch(root, function() n = n + 1 end, { deep = true, once = true })
     root.pos.x = 5
     assert.equal(2, n)
   end)
@@ -241,14 +244,14 @@ describe("a deep watch", function()
 
   it("takes guards of all kinds", function()
     local flag = mw.guard()
-    mw.watch(root, flag, { deep = true })
+    mw.watch(root, flag, { deep = true, once = true })
     local told
     local object = {}
     function object:invalidate(obj, path)
       assert.equal(object, self)
       told = { obj, path }
     end
-    mw.watch(root, object, { deep = true })
+    mw.watch(root, object, { deep = true, once = true })
     root.bag[1].n = 5
     assert.is_false(flag.valid)
     assert.equal(root, told[1])
@@ -733,7 +736,9 @@ describe("roots above the same tables", function()
             heard[i] = (heard[i] or 0) + 1
           end, DEEP)
         else
-          mw.watch(roots[i], nothing, { deep = true }) -- fires, and is silent
+          -- fires, and is silent
+          mw.watch(roots[i], nothing,
+            { deep = true, once = true })
         end
       end
       local function finish(i)
@@ -837,8 +842,8 @@ describe("roots above the same tables", function()
     order = {}
     assert.equal("leaf 2 2b 4 5 6 3 1", heard())
     mw.track(roots[7], { deep = true })
-    mw.watch(roots[8], say(8), { deep = true, phase = "after" })
-    mw.watch(roots[7], say(7), { deep = true })
+    mw.watch(roots[8], say(8), { deep = true, phase = "after", once = true })
+    mw.watch(roots[7], say(7), { deep = true, once = true })
     assert.equal("leaf 2 2b 4 5 6 3 1 7 8", heard())
     mw.batch(function() leaf.x = 5 end)
     assert.equal("leaf 2 2b 4 5 6 3 1", heard():sub(1, 19))
@@ -854,7 +859,7 @@ describe("roots above the same tables", function()
     end
     for i = 1, 20 do
       roots[i] = { leaf = leaf }
-      mw.watch(roots[i], hear(i), { deep = true })
+      mw.watch(roots[i], hear(i), { deep = true, once = true })
     end
     leaf.x = 1
     assert.equal(20, #heard)
@@ -863,7 +868,8 @@ describe("roots above the same tables", function()
       local expected = {}
       for i = 1, 20 do
         local way = math.random(4)
-        if way == 1 then mw.watch(roots[i], hear(i), { deep = true }) end
+        if way == 1 then mw.watch(roots[i], hear(i),
+          { deep = true, once = true }) end
         if way == 2 then mw.watch(roots[i], hear(i), DEEP):cancel() end
         if way == 1 then expected[#expected + 1] = i end
       end
@@ -878,7 +884,7 @@ describe("roots above the same tables", function()
     local root, n = { a = { b = {} } }, 0
     local function hear() n = n + 1 end
     for _ = 1, 50 do
-      mw.watch(root, hear, { deep = true })
+      mw.watch(root, hear, { deep = true, once = true })
       local handle = mw.watch(root, hear, DEEP)
       root.a.b.x = 1
       handle:cancel()
@@ -1568,10 +1574,11 @@ describe("a deep watch of a path", function()
     local flag = mw.guard()
     mw.watch(world, say "deep", DEEP)
     mw.watch(world, say "hp", { path = HP, once = false })
-    mw.watch(world, say "again", { path = { "enemies", mw.any, "hp" } })
+    mw.watch(world, say "again",
+      { path = { "enemies", mw.any, "hp" }, once = true })
     mw.watch(world, say "x", { path = { "enemies", 1, "pos", "x" },
       once = false })
-    mw.watch(world, flag, { path = { "level", 1, "hp" } })
+    mw.watch(world, flag, { path = { "level", 1, "hp" }, once = true })
     world.enemies[1].hp = 2
     assert.same({ "deep", "hp", "again" }, order)
     order = {}
@@ -1621,7 +1628,7 @@ describe("a deep watch of a path", function()
           watch({ "level", i, "hp" }, { once = once }):cancel()
           watch({ "level", i, "x" }, { once = once })
         end
-      end, { path = HP })
+      end, { path = HP, once = true })
       watch(HP, { once = once })
       world.enemies[1].hp = world.enemies[1].hp + 1
       assert.equal("enemies.1.hp update", heard())
@@ -1784,7 +1791,7 @@ describe("the option descend", function()
     local former = mw.policy { descend = function() return false end }:use()
     local root, flag = { a = { b = {} } }, mw.guard()
     mw.watch(root, flag,
-      { deep = true, descend = function() return true end })
+      { deep = true, descend = function() return true end, once = true })
     former:use()
     root.a.b.x = 1
     assert.is_false(flag.valid)

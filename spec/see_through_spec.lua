@@ -3,6 +3,8 @@ local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local no_class = require "spec.support.no_class"
 
+local ONCE = { once = true }
+
 local function nothing() end
 local function never() error("a guard was called", 0) end
 
@@ -212,10 +214,10 @@ describe("a rawset that sees through", function()
     local guards = { any = mw.guard(), x = mw.guard(), y = mw.guard(),
       after = mw.guard(), same = mw.guard() }
     mw.watch(obj, guards.any, STAY)
-    mw.watch(obj, guards.x, { key = "x" })
-    mw.watch(obj, guards.y, { key = "y" })
-    mw.watch(obj, guards.after, { phase = "after" })
-    mw.watch(obj, guards.same, { equal = "skip" })
+    mw.watch(obj, guards.x, { key = "x", once = true })
+    mw.watch(obj, guards.y, { key = "y", once = true })
+    mw.watch(obj, guards.after, { phase = "after", once = true })
+    mw.watch(obj, guards.same, { equal = "skip", once = true })
     local memo = mw.memo(function()
       n = n + 1
       return obj.x
@@ -238,7 +240,7 @@ describe("a rawset that sees through", function()
 
   it("uses up no watch of a function", function()
     local obj, heard = {}, 0
-    mw.watch(obj, function() heard = heard + 1 end)
+    mw.watch(obj, function() heard = heard + 1 end, ONCE)
     env.rawset(obj, "x", 1)
     assert.equal(0, heard)
     obj.x = 2
@@ -263,7 +265,7 @@ describe("a rawset that sees through", function()
   it("is not told of at the end of a batch", function()
     local obj, valid = {}, mw.guard()
     mw.watch(obj, never, STAY)
-    mw.watch(obj, valid)
+    mw.watch(obj, valid, ONCE)
     mw.batch(function()
       env.rawset(obj, "x", 1)
       assert.is_false(valid.valid)

@@ -3,6 +3,8 @@ local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local support = require "support"
 
+local ONCE = { once = true }
+
 local function nothing() end
 
 local STAY = { once = false }
@@ -39,7 +41,7 @@ describe("a condition", function()
           when = function(...)
             given = table.pack(...)
             return given[4] == 3
-          end })
+          end, once = true })
         obj.x = 2
         assert.same({ obj, "x", 1, 2, "update", n = 5 }, given, name)
         obj.y = 2
@@ -89,7 +91,7 @@ describe("a condition", function()
       when = function(_, _, old, new, kind)
         asked[#asked + 1] = ("%s %s>%s"):format(kind, old, new)
         return new == 5
-      end })
+      end, once = true })
     mw.batch(function()
       obj.x = 5
       obj.x = 6
@@ -142,8 +144,8 @@ describe("a condition", function()
   it("fails as a guard does", function()
     local obj, n = { x = 1 }, 0
     local handle = mw.watch(obj, function() n = n + 1 end,
-      { when = function() error("of when", 0) end })
-    mw.watch(obj, function() n = n + 10 end)
+      { when = function() error("of when", 0) end, once = true })
+    mw.watch(obj, function() n = n + 10 end, ONCE)
     local said = error_of(function() obj.x = 2 end)
     assert.is_truthy(said:find "^of when\nstack traceback:\n", said)
     assert.equal(2, obj.x)
@@ -163,7 +165,7 @@ describe("a condition", function()
       cancel = function(_, handle) handle:cancel() end,
       unwatch = mw.unwatch,
       collect = collect,
-      watch = function(obj) mw.watch(obj, nothing) end,
+      watch = function(obj) mw.watch(obj, nothing, ONCE) end,
       class = function(obj)
         if type(obj) == "table" then mw.setmetatable(obj, {}) end
       end,
@@ -271,9 +273,9 @@ describe("what exists", function()
 
   it("makes flags stale, and calls objects", function()
     local flag, n = mw.guard(), 0
-    mw.watch({}, flag, { existing = true })
+    mw.watch({}, flag, { existing = true, once = true })
     assert.is_true(flag.valid)
-    mw.watch({ 1 }, flag, { existing = true })
+    mw.watch({ 1 }, flag, { existing = true, once = true })
     assert.is_false(flag.valid)
     local guard = { invalidate = function(self, obj, key, old, new, kind)
       assert.is_function(self.invalidate)
@@ -281,7 +283,7 @@ describe("what exists", function()
         { obj, key, old, new, kind })
       n = n + 1
     end }
-    mw.watch({ "x" }, guard, { existing = true })
+    mw.watch({ "x" }, guard, { existing = true, once = true })
     assert.equal(1, n)
   end)
 
@@ -376,7 +378,7 @@ describe("what exists", function()
     local handle = mw.watch(obj, function(self)
       n = n + 1
       mw.unwatch(self)
-    end, { existing = true })
+    end, { existing = true, once = true })
     assert.is_false(handle:alive())
     assert.is_nil(getmetatable(obj))
     assert.is_true(n <= 2)

@@ -3,6 +3,8 @@ local support = require "support"
 local error_of = require "spec.support.error_of"
 local hear = require "spec.support.hear"
 
+local ONCE = { once = true }
+
 local STAY = { once = false }
 
 describe("a watched userdata", function()
@@ -63,9 +65,10 @@ describe("a watched userdata", function()
   it("has guards of all kinds, once, by key, after", function()
     local object, valid, n = new(), mw.guard(), 0
     local weak = { invalidate = function() n = n + 1 end }
-    mw.watch(object, valid, { key = "a" })
-    mw.watch(object, weak)
-    mw.watch(object, function(o) n = n + o.b end, { phase = "after" })
+    mw.watch(object, valid, { key = "a", once = true })
+    mw.watch(object, weak, ONCE)
+    mw.watch(object, function(o) n = n + o.b end,
+      { phase = "after", once = true })
     object.b = 10
     object.b = 20
     assert.equal(11, n)
@@ -104,14 +107,14 @@ describe("a watched userdata", function()
 
   it("raises a guard's error after the write", function()
     local object = new()
-    mw.watch(object, function() error "boom" end)
+    mw.watch(object, function() error "boom" end, ONCE)
     assert.matches("boom", error_of(function() object.a = 2 end))
     assert.equal(2, object.a)
   end)
 
   it("takes part in batches", function()
     local object, seen = new(), {}
-    mw.watch(object, function(_, ...) seen[#seen + 1] = { ... } end)
+    mw.watch(object, function(_, ...) seen[#seen + 1] = { ... } end, ONCE)
     mw.batch(function()
       object.a = 2
       object.a = 3
@@ -121,7 +124,7 @@ describe("a watched userdata", function()
 
   it("can be touched, and is its own raw self", function()
     local object, seen = new(), nil
-    mw.watch(object, function(_, ...) seen = { ... } end)
+    mw.watch(object, function(_, ...) seen = { ... } end, ONCE)
     mw.touch(object, "a")
     assert.same({ "a", 1, 1, "touch" }, seen)
     assert.equal(object, mw.raw(object))
@@ -146,7 +149,7 @@ describe("a watched userdata", function()
     assert.equal(original, class.__newindex)
     b.a = 2
     assert.equal(1, n)
-    mw.watch(b, guard)
+    mw.watch(b, guard, ONCE)
     b.a = 3
     assert.equal(2, n)
   end)
@@ -155,12 +158,12 @@ describe("a watched userdata", function()
     local store = {}
     class = { __newindex = store, __index = store }
     local object, n = support.userdata(class), 0
-    mw.watch(object, function() n = n + 1 end)
+    mw.watch(object, function() n = n + 1 end, ONCE)
     object.x = 1
     assert.equal(1, store.x)
     assert.equal(1, n)
     object = support.userdata {}
-    mw.watch(object, function() n = n + 1 end)
+    mw.watch(object, function() n = n + 1 end, ONCE)
     assert.matches("attempt to index", error_of(function() object.x = 1 end))
     mw.unwatch(object)
   end)
@@ -320,7 +323,8 @@ describe("a userdata whose class yields before it stores", function()
   it("raises a guard's error once it has stored", function()
     for _, phase in ipairs { "before", "after" } do
       local object = new()
-      mw.watch(object, function() error("boom", 0) end, { phase = phase })
+      mw.watch(object, function() error("boom", 0) end,
+        { phase = phase, once = true })
       local write = writing(object, "a", 2)
       write()
       write()

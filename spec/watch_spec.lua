@@ -11,7 +11,7 @@ local function noting()
   end, notes
 end
 
-local STAY = { once = false }
+local STAY, ONCE = { once = false }, { once = true }
 
 describe("a guard", function()
   it("hears of inserts, updates and deletes, before they are stored", function()
@@ -30,11 +30,23 @@ describe("a guard", function()
     assert.same({ b = 3, "x" }, mw.raw(obj))
   end)
 
-  it("is called once, if it does not say otherwise", function()
-    local obj, n = {}, 0
-    mw.watch(obj, function() n = n + 1 end)
-    obj.a, obj.b = 1, 2
-    assert.equal(1, n)
+  it("that is a function or a flag stays, and one with a method is called " ..
+    "once, if they do not say otherwise", function()
+    local obj, n, flag = {}, { 0, 0, 0, 0 }, mw.guard()
+    local function count(i) return function() n[i] = n[i] + 1 end end
+    local object, staying = { invalidate = count(3) }, { invalidate = count(4) }
+    mw.watch(obj, count(1))
+    mw.watch(obj, count(2), ONCE)
+    mw.watch(obj, object)
+    mw.watch(obj, staying, STAY)
+    mw.watch(obj, flag)
+    for i = 1, 3 do
+      flag:revalidate()
+      obj.a = i
+      assert.is_false(flag.valid)
+    end
+    assert.same({ 3, 1, 1, 3 }, n)
+    local _ = object, staying
   end)
 
   it("is called in the order of watching, twice if it watches twice", function()
@@ -43,9 +55,9 @@ describe("a guard", function()
       return function() order = order .. name end
     end
     local a = guard "a"
-    mw.watch(obj, a)
+    mw.watch(obj, a, ONCE)
     mw.watch(obj, guard "b", STAY)
-    mw.watch(obj, a)
+    mw.watch(obj, a, ONCE)
     obj.x = 1
     assert.equal("aba", order)
     obj.x = 2
@@ -56,9 +68,9 @@ describe("a guard", function()
     local obj, n = {}, 0
     local function guard()
       n = n + 1
-      mw.watch(obj, guard)
+      mw.watch(obj, guard, ONCE)
     end
-    mw.watch(obj, guard)
+    mw.watch(obj, guard, ONCE)
     obj.a = 1
     assert.equal(1, n)
     obj.a = 1
@@ -70,7 +82,7 @@ describe("a guard", function()
     mw.watch(obj, function(o, _, _, new)
       order[#order + 1] = new
       o.x = "inner"
-    end)
+    end, ONCE)
     mw.watch(obj, function(_, _, _, new) order[#order + 1] = new end, STAY)
     obj.x = "outer"
     assert.same({ "outer", "inner", "outer" }, order)
@@ -95,14 +107,16 @@ describe("a guard", function()
 
   it("of one call and many keys is called once", function()
     local obj, n = {}, 0
-    mw.watch(obj, function() n = n + 1 end, { keys = { "a", "b" } })
+    mw.watch(obj, function() n = n + 1 end,
+      { keys = { "a", "b" }, once = true })
     obj.a, obj.b = 1, 1
     assert.equal(1, n)
   end)
 
   it("can be called after the value is stored", function()
     local obj, seen = {}, nil
-    mw.watch(obj, function(o, key) seen = o[key] end, { phase = "after" })
+    mw.watch(obj, function(o, key) seen = o[key] end,
+      { phase = "after", once = true })
     obj.a = 1
     assert.equal(1, seen)
   end)
@@ -118,7 +132,7 @@ describe("a guard", function()
       for _, deep in ipairs { false, true } do
         local obj, told = { x = before }, {}
         local root = { obj }
-        mw.watch(obj, function(o) o.x = between end)
+        mw.watch(obj, function(o) o.x = between end, ONCE)
         mw.watch(deep and root or obj, function(_, _, old, now, kind)
           told[#told + 1] = ("%s>%s %s"):format(old, now, kind)
         end, { phase = "after", deep = deep, equal = "skip", once = false })
@@ -152,7 +166,7 @@ describe("a guard", function()
       assert.same({ obj, "a", nil, n, "insert" }, { o, key, old, new, kind })
       n = n + 1
     end }
-    mw.watch(obj, strong)
+    mw.watch(obj, strong, ONCE)
     mw.watch(obj, { invalidate = function() error "was dead" end }, STAY)
     collectgarbage()
     obj.a = 0
@@ -176,7 +190,7 @@ describe("a guard", function()
       return guard
     end
     local obj, n = {}, 0
-    mw.watch(obj, make(obj))
+    mw.watch(obj, make(obj), ONCE)
     local handle = mw.watch(obj, make(obj), STAY)
     do
       local short = {}
@@ -196,7 +210,7 @@ end)
 describe("an mw.guard", function()
   it("is valid until the first invalidation, and again when told", function()
     local obj, guard = {}, mw.guard()
-    mw.watch(obj, guard)
+    mw.watch(obj, guard, ONCE)
     assert.is_true(guard.valid)
     obj.a = 1
     assert.is_false(guard.valid)
@@ -224,6 +238,7 @@ describe("an mw.guard", function()
 
   it("may be all that waits while others are still to be called", function()
     for _, opts in ipairs { {}, { key = "x" }, { keys = { "y", "x" } } } do
+      opts.once = true
       local obj, guard, others, n = {}, mw.guard(), {}, 0
       for i = 1, 20 do others[i] = mw.guard() end
       mw.watch(obj, guard, STAY)
@@ -243,7 +258,7 @@ describe("an mw.guard", function()
     local obj, guards = {}, {}
     for i = 1, 1000 do
       guards[i] = mw.guard()
-      mw.watch(obj, guards[i])
+      mw.watch(obj, guards[i], ONCE)
     end
     obj.a = 1
     for i = 1, 1000 do assert.is_false(guards[i].valid) end
@@ -273,7 +288,7 @@ describe("a handle", function()
   it("is there for guards of all kinds", function()
     local obj = {}
     for _, guard in ipairs { error, mw.guard(), { invalidate = error } } do
-      local handle = mw.watch(obj, guard)
+      local handle = mw.watch(obj, guard, ONCE)
       assert.is_true(handle:alive())
       handle:cancel()
       assert.is_false(handle:alive())
@@ -312,10 +327,10 @@ describe("a handle", function()
 
   it("is not alive after its one call, or its object's death", function()
     local obj = {}
-    local handle = mw.watch(obj, function() end)
+    local handle = mw.watch(obj, function() end, ONCE)
     obj.a = 1
     assert.is_false(handle:alive())
-    handle = mw.watch({}, function() end)
+    handle = mw.watch({}, function() end, ONCE)
     collectgarbage()
     mw.reap()
     assert.is_false(handle:alive())
@@ -338,7 +353,7 @@ describe("a handle", function()
     do
       local obj = {}
       weak[obj] = true
-      handle = mw.watch(obj, function() end)
+      handle = mw.watch(obj, function() end, ONCE)
     end
     collectgarbage()
     assert.is_nil(next(weak))
@@ -347,14 +362,14 @@ describe("a handle", function()
 
   it("of a guard not yet called keeps it from being called", function()
     local obj, n, later = {}, 0, nil
-    mw.watch(obj, function() later:cancel() end)
-    later = mw.watch(obj, function() n = n + 1 end)
+    mw.watch(obj, function() later:cancel() end, ONCE)
+    later = mw.watch(obj, function() n = n + 1 end, ONCE)
     obj.a = 1
     assert.equal(0, n)
   end)
 
   it("raises for a wrong self", function()
-    local handle = mw.watch({}, function() end)
+    local handle = mw.watch({}, function() end, ONCE)
     for _, name in ipairs { "cancel", "alive" } do
       assert.equal("calling '" .. name ..
         "' on bad self (watch expected, got table)", error_of(handle[name], {}))
@@ -365,10 +380,10 @@ end)
 describe("an error in a guard", function()
   it("keeps no other guard from its call, nor the write", function()
     local obj, n = {}, 0
-    mw.watch(obj, function() error "first" end)
-    mw.watch(obj, function() n = n + 1 end)
-    mw.watch(obj, function() error "second" end)
-    mw.watch(obj, function(o) n = n + o.a end, { phase = "after" })
+    mw.watch(obj, function() error "first" end, ONCE)
+    mw.watch(obj, function() n = n + 1 end, ONCE)
+    mw.watch(obj, function() error "second" end, ONCE)
+    mw.watch(obj, function(o) n = n + o.a end, { phase = "after", once = true })
     local message = error_of(function() obj.a = 1 end)
     assert.matches("watch_spec.lua:%d+: first\nstack traceback:", message)
     assert.equal(2, n)
@@ -377,7 +392,7 @@ describe("an error in a guard", function()
 
   it("may be any value", function()
     local obj, value = {}, {}
-    mw.watch(obj, function() error(value) end)
+    mw.watch(obj, function() error(value) end, ONCE)
     assert.equal(value, error_of(function() obj.a = 1 end))
   end)
 
@@ -392,7 +407,8 @@ describe("an error in a guard", function()
           mw.watch(objects[i], function()
             if i == 10 then error(err) end
             objects[i + 1].x = 1
-          end, { phase = i % 2 == 0 and "after" or "before", deep = i > 5 })
+          end, { phase = i % 2 == 0 and "after" or "before", deep = i > 5,
+            once = true })
         end
         local got = error_of(function() objects[1].x = 1 end)
         assert.is_true(rawequal(err, got))
@@ -406,19 +422,19 @@ describe("an error in a guard", function()
       seen[#seen + 1] = where .. ": " .. err:match "[^\n]*"
     end)
     assert.is_nil(former)
-    mw.watch(obj, function() error("one", 0) end)
-    mw.watch(obj, function() error("two", 0) end)
+    mw.watch(obj, function() error("one", 0) end, ONCE)
+    mw.watch(obj, function() error("two", 0) end, ONCE)
     obj.a = 1
     assert.is_function(mw.on_error(nil))
     assert.same({ "guard: one", "guard: two" }, seen)
-    mw.watch(obj, function() error("three", 0) end)
+    mw.watch(obj, function() error("three", 0) end, ONCE)
     assert.matches("^three", error_of(function() obj.a = 2 end))
   end)
 
   it("is raised after all when mw.on_error's function fails", function()
     local obj = {}
     mw.on_error(function() error("worse", 0) end)
-    mw.watch(obj, function() error "bad" end)
+    mw.watch(obj, function() error "bad" end, ONCE)
     local message = error_of(function() obj.a = 1 end)
     mw.on_error(nil)
     assert.equal("worse", message)
@@ -427,7 +443,7 @@ describe("an error in a guard", function()
 
   it("is what yielding is", function()
     local obj = {}
-    mw.watch(obj, function() coroutine.yield() end)
+    mw.watch(obj, function() coroutine.yield() end, ONCE)
     local co = coroutine.wrap(function()
       return error_of(function() obj.a = 1 end)
     end)
@@ -457,7 +473,7 @@ describe("a text that is an error in guards in guards", function()
     end,
     raised_after_another = function()
       local other = {}
-      mw.watch(other, function() error "another" end)
+      mw.watch(other, function() error "another" end, ONCE)
       local _, err = pcall(spoil)
       pcall(function() other.x = 1 end)
       error(err, 0)
@@ -521,8 +537,8 @@ describe("a text that is an error in guards in guards", function()
 
   it("may have any bytes", function()
     local obj, outer = {}, {}
-    mw.watch(obj, function() error("a\0b\nstack", 0) end)
-    mw.watch(outer, function() obj.x = 1 end)
+    mw.watch(obj, function() error("a\0b\nstack", 0) end, ONCE)
+    mw.watch(outer, function() obj.x = 1 end, ONCE)
     local expected = "a\0b\nstack\nstack traceback:\n\t"
     local message = error_of(function() outer.x = 1 end)
     assert.equal(expected, message:sub(1, #expected))
@@ -534,15 +550,15 @@ describe("a text that is an error in guards in guards", function()
     mw.watch(outer, function()
       order[#order + 1] = "a"
       pcall(spoil)
-    end)
+    end, ONCE)
     mw.watch(outer, function()
       order[#order + 1] = "b"
       error("second", 0)
-    end)
+    end, ONCE)
     mw.watch(outer, function()
       order[#order + 1] = "c"
       bad.x = 1
-    end)
+    end, ONCE)
     assert.matches("^second\n", error_of(function() outer.x = 1 end))
     assert.same({ "a", "b", "c" }, order)
     assert.equal(1, outer.x)
@@ -672,8 +688,8 @@ describe("a guard may", function()
 
   it("write to other objects, which may write back", function()
     local a, b = {}, {}
-    mw.watch(a, function() b.x = 1 end)
-    mw.watch(b, function() a.y = 2 end)
+    mw.watch(a, function() b.x = 1 end, ONCE)
+    mw.watch(b, function() a.y = 2 end, ONCE)
     a.x = 0
     assert.same({ x = 0, y = 2 }, mw.raw(a))
     assert.equal(2, mw.mutations(a))
@@ -683,7 +699,7 @@ describe("a guard may", function()
     local obj, n = {}, 0
     mw.watch(obj, function(o)
       coroutine.wrap(function() o.inner = 1 end)()
-    end)
+    end, ONCE)
     mw.watch(obj, { invalidate = error })
     mw.watch(obj, function() n = n + 1 end, STAY)
     collectgarbage()
@@ -699,7 +715,7 @@ describe("counting", function()
     obj.a = 1
     assert.equal(0, mw.mutations(obj))
     assert.is_false(mw.is_watched(obj))
-    mw.watch(obj, function() end)
+    mw.watch(obj, function() end, ONCE)
     for i = 1, 10 do obj.a = i end
     assert.equal(10, mw.mutations(obj))
     assert.is_true(mw.is_watched(obj))
@@ -731,7 +747,7 @@ describe("misuse raises", function()
     assert.equal("bad argument #1 to 'watch' (table or userdata expected, " ..
       "got nil)", error_of(mw.watch, nil, nothing))
     assert.matches("watch_spec.lua:%d+: bad argument #1 to 'watch'",
-      error_of(function() mw.watch(1, nothing) end))
+      error_of(function() mw.watch(1, nothing, ONCE) end))
     assert.matches("bad argument #1 to 'setmetatable'",
       error_of(mw.setmetatable, 1, {}))
     assert.matches("bad argument #2 to 'setmetatable' %(nil or table",
@@ -789,7 +805,7 @@ describe("misuse raises", function()
         return function() t[key or nil] = 1 end
       end
       local watched, armed = {}, {}
-      mw.watch(watched, nothing):cancel()
+      mw.watch(watched, nothing, ONCE):cancel()
       mw.watch(armed, nothing, STAY)
       local plain = error_of(write {})
       assert.equal(plain, error_of(write(watched)))
@@ -807,7 +823,7 @@ describe("a watch of a key that a coroutine set", function()
         for i = 1, 200 do
           local obj = {}
           addresses[("%p"):format(obj)] = true
-          mw.watch(obj, print, { key = "a key of its own, " .. i })
+          mw.watch(obj, print, { key = "a key of its own, " .. i, once = true })
         end
       end)()
       collectgarbage()
@@ -831,7 +847,7 @@ describe("the last change of an object", function()
   it("is the default clock's generation of its last write", function()
     local clock, obj = mw.clock(), {}
     assert.equal(-1, mw.last_change(obj))
-    mw.watch(obj, function() end)
+    mw.watch(obj, function() end, ONCE)
     assert.equal(-1, mw.last_change(obj))
     local n = clock:advance()
     assert.is_false(mw.changed_since(obj, 0))
@@ -1162,7 +1178,7 @@ describe("twenty thousand", function()
     after = function(obj, guard)
       return mw.watch(obj, guard, { phase = "after", once = false })
     end,
-    once = function(obj, guard) return mw.watch(obj, guard) end,
+    once = function(obj, guard) return mw.watch(obj, guard, ONCE) end,
   }
 
   for kind, begin in pairs(watches) do
@@ -1207,7 +1223,7 @@ describe("twenty thousand", function()
       cancel_all()
     end)
     first:cancel()
-    mw.watch(obj, cancel_all)
+    mw.watch(obj, cancel_all, ONCE)
     watch_all()
     obj.a = 2
     watch_all()
@@ -1305,12 +1321,12 @@ describe("twenty thousand", function()
     local obj, n = {}, 0
     local function guard()
       n = n + 1
-      mw.watch(obj, guard, { keys = KEYS })
+      mw.watch(obj, guard, { keys = KEYS, once = true })
     end
-    mw.watch(obj, guard)
+    mw.watch(obj, guard, ONCE)
     for i = 1, MANY do obj[KEYS[i % 3 + 1]] = i end
     assert.equal(MANY, n)
-    for _ = 1, MANY - 1 do mw.watch(obj, guard, { key = "a" }) end
+    for _ = 1, MANY - 1 do mw.watch(obj, guard, { key = "a", once = true }) end
     obj.a = 1
     assert.equal(2 * MANY, n)
     obj.b = 1

@@ -97,7 +97,7 @@ function clock:reset() end
 
 ---Which writes fire a watch, and when.
 ---@class moonwatch.WatchOptions
----@field once? boolean Does the watch end with the first write that fires it? True by default, but false for `phase = "check"`.
+---@field once? boolean Does the watch end with the first write that fires it? By default true for a guard with a method `invalidate`, else false.
 ---@field key? any Only writes to this field.
 ---@field keys? any[] Only writes to these fields.
 ---@field phase? moonwatch.Phase When the guard is called; `"before"` by default.

@@ -216,15 +216,13 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
   unsigned given, deep;
   memset(its, 0, sizeof(*its));
   memset(filter, 0, sizeof(*filter));
-  its->flags = MW_ONCE;
   lua_settop(L, 3);
   given = mwb_read_options(L, "watch", 3, options);
   if (is_given(given, PHASE)) {
-    if (is_word(L, PHASE, "check")) its->flags = MW_CHECK;
+    if (is_word(L, PHASE, "check")) its->flags |= MW_CHECK;
     if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
   }
-  if (is_given(given, ONCE))
-    its->flags = (its->flags & ~MW_ONCE) | (lua_toboolean(L, ONCE) * MW_ONCE);
+  if (is_given(given, ONCE) && lua_toboolean(L, ONCE)) its->flags |= MW_ONCE;
   if (is_given(given, WHEN)) its->flags |= MW_ASK;
   deep =
       is_given(given, WAY) || (is_given(given, DEEP) && lua_toboolean(L, DEEP));
@@ -257,7 +255,9 @@ static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
   lua_settop(L, KEYS);
 }
 
-/* Sets the guard, and the flags for its type, from the guard at index 2. */
+/* Sets the guard, and the flags for its type, from the guard at index 2.  A
+** guard with a method stands for what it makes invalid, which is not made
+** invalid again, so it fires once if the options do not say otherwise. */
 static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
   int top = lua_gettop(L), type = lua_type(L, 2), ok = 0;
   if (type == LUA_TFUNCTION) return;
@@ -275,6 +275,7 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
     ok = ok && lua_getfield(L, 2, "invalidate") != LUA_TNIL;
     if (!ok)
       mwb_bad_argument(L, "watch", 2, 2, "guard with method 'invalidate'");
+    if (lua_isnil(L, ONCE)) its->flags |= MW_ONCE;
   }
   its->guard = mwb_identify(L, s, "watch", 2, 2);
   if (its->flags & MW_ASK) /* the term has the guard */
