@@ -191,9 +191,6 @@ return {
   { "mw.paths(obj: table, below: table) -> paths: any[][]", [[Returns all ways
     from an object that is watched or tracked deeply to an object below, each an
     array of keys, the shortest first.]] },
-  { "mw.raw(obj: any) -> contents: any", [[Returns the table that holds the
-    contents of a watched object, for functions that use `next` or `rawget`; of
-    any other object, the object.]] },
   { "mw.sync(obj: any) -> found: boolean", [[Reports what `rawset` or C code put
     into a watched object.]] },
   { "mw.touch(obj: any, key?: any)", [[Calls the guards for a write that the

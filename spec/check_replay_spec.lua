@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
@@ -239,7 +240,7 @@ describe("mw.check_replay", function()
           assert.is_true(rawequal(value, raised))
           assert.same(world(), root)
           assert.equal(third, root.enemies[3])
-          assert.equal(root, mw.raw(root))
+          assert.equal(root, raw_of(root))
           assert.is_false(in_transaction())
         end
       end
@@ -611,7 +612,7 @@ describe("mw.check_replay and tracking", function()
     for _, object in ipairs { root, root.enemies, root.enemies[1] } do
       assert.is_nil(getmetatable(object))
       assert.is_false(mw.is_watched(object))
-      assert.equal(object, mw.raw(object))
+      assert.equal(object, raw_of(object))
     end
   end)
 

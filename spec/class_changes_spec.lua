@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local hear = require "spec.support.hear"
 local keys = require "spec.support.keys"
@@ -206,7 +207,7 @@ describe("a class's __newindex that changes", function()
       local expected = "insert a nil>1, update a 1>2, delete a 2>nil"
       assert.equal(expected, heard())
       assert.equal(expected, below())
-      assert.is_nil(next(mw.raw(row)))
+      assert.is_nil(next(raw_of(row)))
       local called
       local callable = setmetatable({}, {
         __call = function() called = true end,
@@ -585,7 +586,7 @@ describe("a class that keeps its fields elsewhere", function()
         mw.watch(obj, nothing, opts)
         obj.hp = 1
         if name == "class" then
-          assert.equal(1, rawget(mw.raw(obj), "hp"), name)
+          assert.equal(1, rawget(raw_of(obj), "hp"), name)
         else
           assert.equal(1, private.hp, name)
         end

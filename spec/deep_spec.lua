@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local no_class = require "spec.support.no_class"
 local error_of = require "spec.support.error_of"
 local growth = require "spec.support.growth"
@@ -396,7 +397,7 @@ describe("a deep watch", function()
     collectgarbage()
     collectgarbage()
     mw.reap()
-    assert.is_nil(next(mw.raw(root)))
+    assert.is_nil(next(raw_of(root)))
     shared.x = 1
     assert.same({}, heard())
     assert.is_false(mw.is_watched(shared))
@@ -1235,7 +1236,7 @@ describe("a table with weak keys or values below a root", function()
         collectgarbage()
         collectgarbage()
         mw.reap()
-        assert.is_nil(next(mw.raw(root.cache)))
+        assert.is_nil(next(raw_of(root.cache)))
         root.cache[1] = kept[1]
         root.kept, root.shared = nil, nil
         assert.is_true(mw.is_watched(kept[1]) == (way == "watched"))

@@ -93,13 +93,4 @@ describe("a printer prints a world as it prints a plain one,", function()
       end
     end
   end
-
-  for name, encode in pairs(encoders) do
-    it(("given mw.raw, if nothing below is watched (%s)"):format(name),
-      function()
-        local value = worlds.nested()
-        mw.watch(value, function() end)
-        assert.equal(encode(worlds.nested()), encode(mw.raw(value)))
-      end)
-  end
 end)

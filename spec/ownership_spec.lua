@@ -1,5 +1,6 @@
 -- Who owns a write, and what a rollback leaves, where writers take turns.
 
+local raw_of = require "spec.support.raw_of"
 local growth = require "spec.support.growth"
 local mw = require "moonwatch"
 local show = require "spec.support.show"
@@ -202,7 +203,7 @@ describe("a write of nil to a field that another transaction has deleted",
         end)
         assert.equal(n + 2, fx:len())
         fx:rollback()
-        assert.same({ x = 1 }, mw.raw(obj))
+        assert.same({ x = 1 }, raw_of(obj))
       end
     end)
 
@@ -342,7 +343,7 @@ describe("untracking in a transaction", function()
       obj.c = 3
       assert.equal("update a:1>2", show(tx[how](tx)))
       assert.same({ a = 2, b = 2, c = 3 }, mw.plain(obj))
-      assert.is_true(rawequal(obj, mw.raw(obj)))
+      assert.is_true(rawequal(obj, raw_of(obj)))
       assert.equal(how == "commit" and 2 or 1, other.a)
     end
   end)
@@ -362,7 +363,7 @@ describe("untracking in a transaction", function()
       table.insert(world.list, { new = true })
       mw.untrack(world)
       for _, obj in ipairs { world, hero, item, world.list, world.list[3] } do
-        assert.is_true(rawequal(obj, mw.raw(obj)))
+        assert.is_true(rawequal(obj, raw_of(obj)))
         assert.is_nil(getmetatable(obj))
       end
       hero.hp, shared.hp, watched.hp, world.level = 8, 8, 8, 2
@@ -468,7 +469,7 @@ describe("unwatching in a transaction", function()
     obj[3] = 3
     mw.setmetatable(obj, { __index = {} })
     mw.unwatch(obj)
-    assert.is_true(rawequal(obj, mw.raw(obj)))
+    assert.is_true(rawequal(obj, raw_of(obj)))
     obj.c = 3
     tx:rollback()
     assert.same({ a = 1, c = 3, 1, 2 }, obj)

@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local no_class = require "spec.support.no_class"
@@ -74,7 +75,7 @@ for way, take_in in pairs(ways_in) do
       value.z = 1
       assert.is_nil(copy.z)
       assert.is_false(mw.is_watched(copy))
-      assert.is_true(rawequal(copy, mw.raw(copy)))
+      assert.is_true(rawequal(copy, raw_of(copy)))
       assert.equal(0, mw.mutations(copy))
     end)
 
@@ -268,7 +269,7 @@ describe("mw.plain", function()
       local copy = mw.plain(root)
       assert.equal(expected, picture(copy), message)
       for _, t in ipairs(copy[2]) do
-        assert.is_true(rawequal(t, mw.raw(t)), message)
+        assert.is_true(rawequal(t, raw_of(t)), message)
       end
     end)
   end)
@@ -287,7 +288,7 @@ describe("the metatable that objects without one show", function()
     assert.is_true(rawequal(getmetatable(a), getmetatable(b)))
     assert.is_true(rawequal(getmetatable(a), getmetatable(b.inner)))
     assert.is_nil(next(no_class))
-    assert.is_nil(getmetatable(mw.raw(a)))
+    assert.is_nil(getmetatable(raw_of(a)))
   end)
 
   it("can be set, and is as none", function()
@@ -297,7 +298,7 @@ describe("the metatable that objects without one show", function()
     assert.is_nil(getmetatable(mw.plain { copy }[1]))
     mw.watch(copy, nothing, STAY)
     assert.equal(no_class, getmetatable(copy))
-    assert.is_nil(getmetatable(mw.raw(copy)))
+    assert.is_nil(getmetatable(raw_of(copy)))
     copy.x = 3
     assert.equal(1, mw.mutations(copy))
     assert.is_nil(getmetatable(mw.plain(copy)))
@@ -339,31 +340,5 @@ describe("the metatable that objects without one show", function()
     mw.watch(root, nothing, DEEP)
     mw.unwatch(root)
     assert.is_true(rawequal(no_class, mw.plain { no_class }[1]))
-  end)
-end)
-
-describe("the metatable of mw.raw", function()
-  local classes = {
-    methods = { __index = { x = 1 } },
-    lazy = { __index = function(_, key) return key end },
-    setter = { __newindex = function(t, k, v) rawset(t, k, v) end },
-    finalised = { __gc = nothing },
-    weak = { __mode = "k", __newindex = rawset },
-    hidden = { __metatable = "hidden", __newindex = rawset },
-  }
-  for name, class in pairs(classes) do
-    it("is the class: " .. name, function()
-      local obj = mw.track(setmetatable({}, class))
-      assert.equal(getmetatable(obj), getmetatable(mw.raw(obj)))
-      assert.equal(class.__metatable or class, getmetatable(mw.raw(obj)))
-    end)
-  end
-
-  it("is the object, if that is its own class", function()
-    local obj = { __index = function() end }
-    setmetatable(obj, obj)
-    mw.track(obj)
-    assert.equal(obj, getmetatable(mw.raw(obj)))
-    assert.equal(obj, getmetatable(obj))
   end)
 end)

@@ -2,6 +2,7 @@
 -- step is the fields that it has written, with the values before and after.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local worlds = require "spec.support.worlds"
 
 local LONG = ("long "):rep(20)
@@ -205,7 +206,7 @@ function World:check()
   assert.equal(self.saved == self:id(), self.history:is_saved())
   for i, obj in ipairs(self.objects) do
     for _, key in ipairs(KEYS) do
-      local real, its = rawget(mw.raw(obj), key), self.fields[i][key]
+      local real, its = rawget(raw_of(obj), key), self.fields[i][key]
       if not is_same(real, its) then
         error(("%s of %d is %s, not %s"):format(key, i, real, its))
       end

@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local picture = require "spec.support.picture"
 local worlds = require "spec.support.worlds"
 
@@ -25,13 +26,13 @@ end
 -- Returns the tables in the fields of a table, in the order of the keys.
 local function below(t)
   local keys, list = {}, {}
-  for key, value in next, mw.raw(t) do
+  for key, value in next, raw_of(t) do
     if type(key) ~= "table" and type(value) == "table" then
       keys[#keys + 1] = key
     end
   end
   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-  for i, key in ipairs(keys) do list[i] = mw.raw(t)[key] end
+  for i, key in ipairs(keys) do list[i] = raw_of(t)[key] end
   return list
 end
 

@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local attempt_growth = require "spec.support.growth"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
@@ -1104,7 +1105,7 @@ describe("an object that dies", function()
     collectgarbage()
     assert.equal("x", e.key)
     assert.is_table(e.object)
-    assert.equal(e.new, mw.raw(e.object).x)
+    assert.equal(e.new, raw_of(e.object).x)
   end)
 end)
 

@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local no_class = require "spec.support.no_class"
@@ -93,9 +94,9 @@ describe("mw.see_through", function()
     mw.watch(own, function() heard = heard + 1 end, STAY)
     local handle = mw.see_through(own)
     assert.equal(1, own.rawget({ 1 }, 1))
-    assert.is_function(mw.raw(own).next)
+    assert.is_function(raw_of(own).next)
     handle:cancel()
-    assert.same({}, mw.raw(own))
+    assert.same({}, raw_of(own))
     assert.equal(0, heard)
   end)
 
@@ -124,7 +125,7 @@ for way, take_in in pairs(ways_in) do
       assert.equal(2, (env.next(obj, 1)))
       for key in env.next, obj do obj[key] = nil end
       assert.is_nil(env.next(obj))
-      assert.is_nil((next(mw.raw(obj))))
+      assert.is_nil((next(raw_of(obj))))
     end)
 
     it("is rawget and rawlen, without the class", function()
@@ -143,7 +144,7 @@ for way, take_in in pairs(ways_in) do
       assert.equal(obj, env.rawset(obj, "y", 2))
       env.rawset(obj, "x", nil)
       env.rawset(obj, 1, "first")
-      assert.same({ y = 2, "first" }, mw.raw(obj))
+      assert.same({ y = 2, "first" }, raw_of(obj))
       assert.equal(1, #obj)
       assert.is_nil(next(obj))
       assert.equal(0, calls)
@@ -159,7 +160,7 @@ for way, take_in in pairs(ways_in) do
       env.rawset(obj, "x", 3)
       assert.equal(3, obj.x)
       assert.is_false(mw.sync(obj))
-      assert.same({ x = 3 }, mw.raw(obj))
+      assert.same({ x = 3 }, raw_of(obj))
     end)
 
     it("is recorded, and can be taken back", function()
@@ -177,14 +178,14 @@ for way, take_in in pairs(ways_in) do
       local after = obj.x
       local inverse = fx:invert()
       assert.is_truthy(inverse:apply())
-      assert.same({ x = 1, gone = 2 }, mw.raw(obj))
+      assert.same({ x = 1, gone = 2 }, raw_of(obj))
       assert.is_truthy(fx:apply())
-      assert.same({ x = after, new = 3 }, mw.raw(obj))
+      assert.same({ x = after, new = 3 }, raw_of(obj))
       kinds = {}
       for e in fx:squash():entries() do kinds[e.key] = e.kind end
       assert.same({ x = "update", new = "insert", gone = "delete" }, kinds)
       fx:rollback()
-      assert.same({ x = 1, gone = 2 }, mw.raw(obj))
+      assert.same({ x = 1, gone = 2 }, raw_of(obj))
       assert.is_nil(mw.transaction(function()
         env.rawset(obj, "x", 5)
         error "fail"
@@ -309,7 +310,7 @@ describe("a rawset that sees through", function()
     assert.equal(2, mw.mutations(obj))
     assert.same({ { "x", nil, "a", "insert" }, { "x", "a!", "b", "update" } },
       heard)
-    assert.same({ x = "b" }, mw.raw(obj))
+    assert.same({ x = "b" }, raw_of(obj))
   end)
 
   it("is a write in another object's __newindex", function()
@@ -322,7 +323,7 @@ describe("a rawset that sees through", function()
     mw.watch(obj, nothing, STAY)
     obj.x = 1
     assert.equal(1, mw.mutations(other))
-    assert.same({ x = 1 }, mw.raw(other))
+    assert.same({ x = 1 }, raw_of(other))
   end)
 
   it("has Lua's messages", function()

@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local no_class = require "spec.support.no_class"
 local error_of = require "spec.support.error_of"
 
@@ -68,7 +69,7 @@ function classes.three_deep()
   return setmetatable({ 3, 1, 2, name = "owl" }, Owl)
 end
 
-local function is_inner(self) return rawequal(self, mw.raw(self)) end
+local function is_inner(self) return rawequal(self, raw_of(self)) end
 
 function classes.index_function()
   return setmetatable({ 3, 1, 2, base = 10 }, {
@@ -247,7 +248,7 @@ describe("a class's __newindex", function()
     assert.equal("no", error_of(function() obj.x = 1 end))
     obj.x = 2
     assert.same({ "x:nil>1 insert", "x:1>2 update" }, notes)
-    assert.same({ x = 2 }, mw.raw(obj))
+    assert.same({ x = 2 }, raw_of(obj))
   end)
 end)
 
@@ -334,7 +335,7 @@ describe("a watched object", function()
       object[{}] = {}
       object[mode == "v" and 1 or {}] = mode == "v" and {} or 1
       collectgarbage()
-      assert.is_nil(next(mw.raw(object)))
+      assert.is_nil(next(raw_of(object)))
       mw.unwatch(object)
       object[{}] = {}
       collectgarbage()
@@ -478,7 +479,7 @@ describe("what goes around the trap", function()
     table.sort(notes)
     assert.same({ "a:1>2 raw", "b:nil>3 raw" }, notes)
     assert.is_nil(rawget(obj, "a"))
-    assert.same({ a = 2, b = 3 }, mw.raw(obj))
+    assert.same({ a = 2, b = 3 }, raw_of(obj))
     assert.equal(2, mw.mutations(obj))
   end)
 
@@ -486,7 +487,7 @@ describe("what goes around the trap", function()
     local obj = { a = 1 }
     local guard, notes = noting()
     mw.watch(obj, guard, STAY)
-    mw.raw(obj).a = 2
+    raw_of(obj).a = 2
     mw.touch(obj, "a")
     mw.touch(obj)
     assert.same({ "a:2>2 touch", "nil:nil>nil touch" }, notes)
@@ -495,10 +496,10 @@ describe("what goes around the trap", function()
 
   it("is nothing for an object that is not watched", function()
     local obj = { 1 }
-    assert.equal(obj, mw.raw(obj))
+    assert.equal(obj, raw_of(obj))
     assert.is_false(mw.sync(obj))
     mw.touch(obj, 1)
-    assert.equal(5, mw.raw(5))
+    assert.equal(5, raw_of(5))
   end)
 end)
 
@@ -802,7 +803,7 @@ describe("a walk by pairs goes on", function()
           local t = new(more)
           begin(t)
           assert.equal(3, walk(t, event))
-          assert.is_nil(next(mw.raw(t)))
+          assert.is_nil(next(raw_of(t)))
         end
       end)
     end
@@ -894,7 +895,7 @@ describe("what a finaliser does to an object while its watch begins", function()
       local found = contents(object)
       assert.is_true(found == without or found == with, found)
       object.a = 1
-      assert.equal(found, contents(mw.raw(object)))
+      assert.equal(found, contents(raw_of(object)))
       assert.is_nil(next(object))
     end
   end

@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local support = require "support"
@@ -55,7 +56,7 @@ describe("an object that is tracked", function()
     obj.y = 2
     mw.untrack(obj)
     assert.is_true(rawequal(class, getmetatable(obj)))
-    assert.equal(obj, mw.raw(obj))
+    assert.equal(obj, raw_of(obj))
     assert.is_true(rawget(obj, "x") == 1 and rawget(obj, "y") == 2)
     assert.is_nil(next(class))
     mw.untrack(obj)
@@ -73,11 +74,11 @@ describe("an object that is tracked", function()
         assert.equal(1, count(set(obj, "y")))
         mw[names[1]](obj)
         assert.equal(1, count(set(obj, "z")))
-        assert.is_false(rawequal(obj, mw.raw(obj)))
+        assert.is_false(rawequal(obj, raw_of(obj)))
         mw[names[2]](obj)
         assert.equal(0, count(set(obj, "w")))
         assert.is_true(rawequal(class, getmetatable(obj)))
-        assert.is_true(rawequal(obj, mw.raw(obj)))
+        assert.is_true(rawequal(obj, raw_of(obj)))
         assert.is_table(rawget(obj, "w"))
       end
     end
@@ -225,7 +226,7 @@ describe("an object that is tracked deep", function()
     leaf.y = 1
     tx:rollback()
     assert.equal(leaf, root.branch.leaf)
-    assert.same({ x = 1 }, mw.raw(leaf))
+    assert.same({ x = 1 }, raw_of(leaf))
     assert.equal(1, count(set(leaf, "x")))
   end)
 
@@ -245,7 +246,7 @@ describe("an object that is tracked deep", function()
     mw.untrack(root)
     for _, obj in ipairs { root, leaf, branch, rawget(root, "list") } do
       assert.is_nil(getmetatable(obj))
-      assert.is_true(rawequal(obj, mw.raw(obj)))
+      assert.is_true(rawequal(obj, raw_of(obj)))
     end
     assert.equal(0, count(set(leaf, "x")))
   end)

@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
@@ -30,7 +31,7 @@ describe("a transaction", function()
       assert.equal(2, result.n)
       assert.is_false(result[1])
       assert.is_true(rawequal(value, result[2]))
-      assert.same({ x = 1, 1, 2 }, mw.raw(obj))
+      assert.same({ x = 1, 1, 2 }, raw_of(obj))
     end
     local result = table.pack(mw.transaction(function()
       obj.x = 2
@@ -63,7 +64,7 @@ describe("a transaction", function()
     table.move({ 7, 8 }, 1, 2, 3, list)
     local after = table.pack(table.unpack(list))
     local fx = tx:rollback()
-    assert.same({ 3, 1, 2 }, mw.raw(list))
+    assert.same({ 3, 1, 2 }, raw_of(list))
     assert.is_truthy(fx:apply())
     assert.same(after, table.pack(table.unpack(list)))
   end)
@@ -96,7 +97,7 @@ describe("a transaction", function()
     obj.y = 2
     local fx = tx:rollback()
     assert.equal("insert _x:nil>1, insert _y:nil>2", show(fx))
-    assert.same({}, mw.raw(obj))
+    assert.same({}, raw_of(obj))
   end)
 
   it("records what a class stores in another table", function()
@@ -120,7 +121,7 @@ describe("a transaction", function()
     local tx = mw.begin()
     obj.y = 1
     tx:rollback()
-    assert.same({ x = 5 }, mw.raw(obj))
+    assert.same({ x = 5 }, raw_of(obj))
   end)
 
   it("does not record what a policy ignores", function()
@@ -184,7 +185,7 @@ describe("mw.begin", function()
     local fx = tx:commit()
     obj.c = 1
     assert.equal("insert b:nil>1", show(fx))
-    assert.same({ a = 1, b = 1, c = 1 }, mw.raw(obj))
+    assert.same({ a = 1, b = 1, c = 1 }, raw_of(obj))
   end)
 
   it("is taken back by rollback, whose effects can be applied", function()
@@ -192,10 +193,10 @@ describe("mw.begin", function()
     local tx = mw.begin()
     obj.x, obj.y = 2, 2
     local fx = tx:rollback()
-    assert.same({ x = 1 }, mw.raw(obj))
+    assert.same({ x = 1 }, raw_of(obj))
     assert.equal(2, fx:len())
     assert.is_truthy(fx:apply())
-    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+    assert.same({ x = 2, y = 2 }, raw_of(obj))
   end)
 
   it("is taken back when it is closed, with an error or not", function()
@@ -252,9 +253,9 @@ describe("mw.begin", function()
     end
     collectgarbage()
     collectgarbage()
-    assert.same({ x = 1, y = 2 }, mw.raw(obj))
+    assert.same({ x = 1, y = 2 }, raw_of(obj))
     inner:commit()
-    assert.same({ x = 1, y = 2 }, mw.raw(obj))
+    assert.same({ x = 1, y = 2 }, raw_of(obj))
   end)
 
   it("ends without those in it, in any order", function()
@@ -267,7 +268,7 @@ describe("mw.begin", function()
     assert.is_true(inner:is_open())
     assert.is_false(outer:is_open())
     inner:rollback()
-    assert.same({ x = 2 }, mw.raw(obj))
+    assert.same({ x = 2 }, raw_of(obj))
     outer, inner = mw.begin(), mw.begin()
     obj.x = 3
     outer:rollback()

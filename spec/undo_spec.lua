@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local mw = require "moonwatch"
 local support = require "support"
@@ -30,9 +31,9 @@ describe("transactions nest:", function()
     assert.is_true(ok)
     assert.equal("inner", err)
     assert.equal("update x:0>1, insert z:nil>3", show(fx))
-    assert.same({ x = 1, z = 3 }, mw.raw(obj))
+    assert.same({ x = 1, z = 3 }, raw_of(obj))
     fx:rollback()
-    assert.same({ x = 0 }, mw.raw(obj))
+    assert.same({ x = 0 }, raw_of(obj))
   end)
 
   it("the outer one has what the inner one has", function()
@@ -41,17 +42,17 @@ describe("transactions nest:", function()
     assert.equal("update x:0>1, update x:1>2, insert y:nil>2, " ..
       "insert z:nil>3", show(fx))
     fx:rollback()
-    assert.same({ x = 0 }, mw.raw(obj))
+    assert.same({ x = 0 }, raw_of(obj))
   end)
 
   it("the inner one is undone when the outer one fails", function()
     local obj, ok, err, inner = outer(true, false)
     assert.is_false(ok)
     assert.equal("outer", err)
-    assert.same({ x = 0 }, mw.raw(obj))
+    assert.same({ x = 0 }, raw_of(obj))
     obj.x = 1
     assert.is_truthy(inner:apply())
-    assert.same({ x = 2, y = 2 }, mw.raw(obj))
+    assert.same({ x = 2, y = 2 }, raw_of(obj))
   end)
 
   it("a thousand deep", function()
@@ -114,7 +115,7 @@ describe("watchers", function()
     obj.y = 2
     armed = true
     assert.matches("^y", error_of(tx.rollback, tx))
-    assert.same({ x = 1, y = 1 }, mw.raw(obj))
+    assert.same({ x = 1, y = 1 }, raw_of(obj))
     armed = false
     local ok, err = mw.transaction(function()
       obj.x = 2
@@ -164,7 +165,7 @@ describe("watchers", function()
       error "no"
     end)))
     assert.equal(4000, #messages)
-    assert.is_nil((next(mw.raw(obj))))
+    assert.is_nil((next(raw_of(obj))))
     assert.equal(0, outer:commit():len())
   end)
 
@@ -192,9 +193,9 @@ describe("watchers", function()
       obj.x = 2
       error "!"
     end)
-    assert.same({ "rollback" }, mw.raw(log))
+    assert.same({ "rollback" }, raw_of(log))
     outer:rollback()
-    assert.same({}, mw.raw(log))
+    assert.same({}, raw_of(log))
   end)
 end)
 

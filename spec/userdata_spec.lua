@@ -122,12 +122,11 @@ describe("a watched userdata", function()
     assert.same({ { "a", 1, 3, "update" } }, seen)
   end)
 
-  it("can be touched, and is its own raw self", function()
+  it("can be touched", function()
     local object, seen = new(), nil
     mw.watch(object, function(_, ...) seen = { ... } end, ONCE)
     mw.touch(object, "a")
     assert.same({ "a", 1, 1, "touch" }, seen)
-    assert.equal(object, mw.raw(object))
     assert.is_false(mw.sync(object))
   end)
 
@@ -685,7 +684,7 @@ describe("a watched userdata whose class changes", function()
   end)
 
   for _, call in ipairs { "unwatch", "untrack", "touch", "sync", "mutations",
-    "is_watched", "raw", "plain", "last_change" } do
+    "is_watched", "plain", "last_change" } do
     it("does no harm without a metatable: mw." .. call, function()
       local object = new {}
       mw.track(object)

@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local growth = require "spec.support.growth"
 
@@ -27,7 +28,7 @@ describe("a guard", function()
     assert.same({ { "a", 1, 2, "update", 1 },
       { "b", nil, 3, "insert", nil }, { "a", 2, nil, "delete", 2 },
       { 1, nil, "x", "insert", nil } }, seen)
-    assert.same({ b = 3, "x" }, mw.raw(obj))
+    assert.same({ b = 3, "x" }, raw_of(obj))
   end)
 
   it("that is a function or a flag stays, and one with a method is called " ..
@@ -691,7 +692,7 @@ describe("a guard may", function()
     mw.watch(a, function() b.x = 1 end, ONCE)
     mw.watch(b, function() a.y = 2 end, ONCE)
     a.x = 0
-    assert.same({ x = 0, y = 2 }, mw.raw(a))
+    assert.same({ x = 0, y = 2 }, raw_of(a))
     assert.equal(2, mw.mutations(a))
   end)
 
@@ -705,7 +706,7 @@ describe("a guard may", function()
     collectgarbage()
     obj.outer = 1
     assert.equal(2, n)
-    assert.same({ inner = 1, outer = 1 }, mw.raw(obj))
+    assert.same({ inner = 1, outer = 1 }, raw_of(obj))
   end)
 end)
 
@@ -1133,7 +1134,7 @@ describe("meanwhile a guard may", function()
         assert.is_not_nil(rawget(at.written, "x"))
         for _, t in ipairs { at.written, at.watched } do
           assert.is_false(mw.is_watched(t))
-          assert.equal(t, mw.raw(t))
+          assert.equal(t, raw_of(t))
         end
       end)
     end

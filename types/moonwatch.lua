@@ -1402,12 +1402,6 @@ function mw.unwatch(obj) end
 ---@return any[][] paths
 function mw.paths(obj, below) end
 
----Returns the table that holds the contents of a watched object, for functions
----that use `next` or `rawget`; of any other object, the object.
----@param obj any
----@return any contents
-function mw.raw(obj) end
-
 ---Reports what `rawset` or C code put into a watched object.
 ---@param obj any
 ---@return boolean found

@@ -219,25 +219,17 @@ static void append_made(mwb_write *w) {
   mwb_append_entry(w->L, w->s, &entry);
 }
 
-/* Pops the old value of the field, puts the old value into the contents of the
-** table again, and pushes the new one: from here on the write is made as Lua
-** makes it, or not at all.  Needs no memory. */
+/* Pops the old value of the field, which the contents still have, takes the
+** new one out of the table, where C put it, and pushes it: from here on the
+** write is made as Lua makes it, or not at all.  Needs no memory. */
 static void unmake(lua_State *L, int object, int key) {
+  if (!mwb_push_own(L, object)) return; /* not intercepted: it stays there */
+  lua_pop(L, 2);
   lua_pushvalue(L, key);
-  if (lua_rawget(L, object) != LUA_TNIL) { /* C wrote the object itself */
-    lua_remove(L, -2);
-    return;
-  }
-  lua_pop(L, 1);
-  if (!mwb_push_shadow(L, object)) return;
+  lua_rawget(L, object);
   lua_pushvalue(L, key);
-  lua_rawget(L, -2);
-  lua_insert(L, -3);
-  lua_insert(L, -2); /* new value, contents, old value */
-  lua_pushvalue(L, key);
-  lua_insert(L, -2);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
+  lua_pushnil(L);
+  lua_rawset(L, object);
 }
 
 static int is_store(int kind) { return kind != MW_TOUCH && kind != MW_CALL; }
@@ -245,7 +237,6 @@ static int is_store(int kind) { return kind != MW_TOUCH && kind != MW_CALL; }
 /* Makes a write of C to a table. */
 static int make(lua_State *L, mwb_state *s, mw_handle h) {
   mwb_write w;
-  if (mwb_absorb(L, s, OBJECT)) return 0; /* C wrote the object itself */
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);

@@ -100,14 +100,14 @@ MW_API int mw_lua_push(struct lua_State *L, mw_handle h);
 ** already.  `kind` is MW_INSERT, MW_UPDATE, MW_DELETE, or MW_TOUCH for a change
 ** that has no old value.  For MW_UPDATE and MW_DELETE, the old value is on the
 ** top of the stack, and is popped.  Then the write is guarded, recorded and
-** undone as a write of Lua's: in a table the write is made anew, after its
-** guards; the new value of a userdata is what the userdata shows, and an undo
-** writes the old value through the class's `__newindex`.  C code writes to the
-** table that `mw.raw` returns, or with `lua_rawset` to the table itself.  Does
-** nothing if nobody watches or tracks the object.  Raises what a write of Lua's
-** would raise.  Where there is no memory for the write, or a guard of phase
-** "check" refuses the write, the field of a table has its old value again; a
-** userdata is not asked about, and keeps the new value.
+** undone as a write of Lua's.  C code has written a table by `lua_rawset`: the
+** library takes the value out, and makes the write anew, after its guards; a
+** field is deleted by the report alone.  The new value of a userdata is what
+** the userdata shows, and an undo writes the old value through the class's
+** `__newindex`.  Does nothing if nobody watches or tracks the object.  Raises
+** what a write of Lua's would raise.  Where there is no memory for the write,
+** or a guard of phase "check" refuses the write, the field of a table has its
+** old value; a userdata is not asked about, and keeps the new value.
 */
 MW_API void mw_lua_touch(struct lua_State *L, int index, int key, int kind);
 

@@ -26,10 +26,10 @@
 **
 ** A metatable is an object's own if its `__newindex` is the trap.
 **
-** `getmetatable` shows the class, by the `__metatable` of own metatables and of
-** heritages.  Objects without a class show one empty table that all of them
-** share, so that a function which copies objects can give this table to
-** `setmetatable`.  An object with this metatable has no class.
+** `getmetatable` shows the class, by the `__metatable` of own metatables.
+** Objects without a class show one empty table that all of them share, so that
+** a function which copies objects can give this table to `setmetatable`.  An
+** object with this metatable has no class.
 */
 #include "shadow.h"
 
@@ -539,7 +539,7 @@ int mwb_has_meta(lua_State *L, int index) {
 /* Pushes a heritage; with `alone`, of this object only. */
 static void new_heritage(const dressing *its, int alone) {
   lua_State *L = its->L;
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 2);
   lua_pushliteral(L, "__index");
   lua_pushlightuserdata(L, its->s);
   lua_pushvalue(L, its->class_);
@@ -549,12 +549,6 @@ static void new_heritage(const dressing *its, int alone) {
   lua_rawset(L, -3);
   lua_pushliteral(L, "__mode");
   mwb_raw_field(L, its->class_, "__mode");
-  lua_rawset(L, -3);
-  mwb_push_name(L, its->s, MWB_METATABLE);
-  if (mwb_raw_field(L, its->class_, "__metatable") == LUA_TNIL) {
-    lua_pop(L, 1);
-    lua_pushvalue(L, its->class_);
-  }
   lua_rawset(L, -3);
 }
 

@@ -940,18 +940,12 @@ static int contents(lua_State *L) {
   return 1;
 }
 
-/* The program may put values under integers without a call of the trap. */
+/* raw(value) -> the table with the contents of an intercepted object, told of
+** what was put into the object itself; else the value */
 static int raw(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mwi_object *r;
-  int args = lua_gettop(L);
   lua_settop(L, 1);
   mwb_absorb(L, s, 1);
-  r = mwb_object_at(L, s, 1);
-  if (r != NULL)
-    mwb_need_len(L, 1, r);
-  else
-    mwb_check_dot(L, "raw", args);
   mwb_push_shadow(L, 1);
   return 1;
 }
@@ -1028,6 +1022,7 @@ void mwb_open_interception(lua_State *L) {
                                        {"watched", watched},
                                        {"refresh", refresh},
                                        {"contents", contents},
+                                       {"raw", raw},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
@@ -1041,7 +1036,6 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
                                        {"mutations", mutations},
                                        {"last_change", last_change},
                                        {"changed_since", changed_since},
-                                       {"raw", raw},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};

@@ -27,7 +27,7 @@ local function run(self)
   state.pending = state.pending - 1
   local scope, value = self.held.scope, self.held.value
   if scope == nil or value == nil then return end
-  if rawequal(rawget(core.raw(scope), self.name), value) then
+  if rawequal(rawget(private.raw(scope), self.name), value) then
     scope[self.name] = nil
   end
 end
@@ -68,7 +68,7 @@ function cleanup.cleanup(scope, name, value)
   check.argument(type(scope) == "table", 1, "cleanup", "table", scope)
   check.argument(name ~= nil and name == name, 2, "cleanup", "key", name)
   check.argument(value ~= nil, 3, "cleanup", "value", value)
-  check.that(rawget(core.raw(scope), name) == nil, 2, "cleanup",
+  check.that(rawget(private.raw(scope), name) == nil, 2, "cleanup",
     ("the name '%s' is taken"):format(tostring(name)))
   return quietly(set, scope, name, value)
 end

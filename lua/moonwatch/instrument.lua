@@ -111,7 +111,7 @@ local function names_in(class, list)
     if type(item) == "string" then
       names[#names + 1] = item
     else
-      for key, value in next, core.raw(class) do
+      for key, value in next, core.private.raw(class) do
         if value == item then names[#names + 1] = key end
       end
     end
@@ -134,7 +134,7 @@ local function patch_all(class, list, tracker, layers)
     local holder = class
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
-      holder == class and rawget(core.raw(class), name) ~= nil) then
+      holder == class and rawget(core.private.raw(class), name) ~= nil) then
       wrap(holder, name, tagging(class, name, tracker, holder ~= class), false,
         function(layer) layers[#layers + 1] = layer end)
     end

@@ -17,7 +17,8 @@ local recorded = require "moonwatch.effects.recorded"
 local same = require "moonwatch.same"
 local state_below = require("moonwatch.state").below
 
-local private, raw = core.private, core.raw
+local private = core.private
+local raw = private.raw
 local metatable = private.metatable
 
 local snapshot = {}

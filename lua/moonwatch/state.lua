@@ -9,7 +9,8 @@
 local core = require "moonwatch.core"
 local named = require "moonwatch.policy.named"
 
-local private, raw = core.private, core.raw
+local private = core.private
+local raw = private.raw
 local enters, metatable = private.enters, private.metatable
 
 local state = {}

@@ -4,6 +4,7 @@
 local json = require "moonwatch.json"
 local mw = require "moonwatch"
 local private = require("moonwatch.core").private
+local raw_of = require "spec.support.raw_of"
 local worlds = require "spec.support.worlds"
 
 local TOO_NEW = "a new table has changed since the effects were made"
@@ -318,7 +319,7 @@ end
 local function has_only_key(root)
   local seen, queue, keys = { [root] = true }, { root }, {}
   while #queue > 0 do
-    for key, value in next, mw.raw(table.remove(queue)) do
+    for key, value in next, raw_of(table.remove(queue)) do
       if type(key) == "table" then keys[key] = true end
       if type(value) == "table" and not seen[value] then
         seen[value] = true

@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
@@ -19,11 +20,11 @@ describe("plans", function()
     fx:store(obj, "x", 2)
     fx:delete(obj, "y")
     fx:store(obj, "z", 3)
-    assert.same({ x = 1 }, mw.raw(obj))
+    assert.same({ x = 1 }, raw_of(obj))
     assert.equal(0, heard)
     assert.equal(0, mw.mutations(obj))
     fx:apply()
-    assert.same({ x = 2, z = 3 }, mw.raw(obj))
+    assert.same({ x = 2, z = 3 }, raw_of(obj))
     assert.equal(1, heard)
   end)
 
@@ -454,7 +455,7 @@ describe("apply", function()
     fx:store(obj, "y", 1)
     fx:finally(function() finals = finals + 1 end)
     assert.matches("guard", error_of(fx.apply, fx))
-    assert.same({ x = 1, y = 1 }, mw.raw(obj))
+    assert.same({ x = 1, y = 1 }, raw_of(obj))
     assert.equal(1, finals)
     assert.is_true(fx:is_empty())
   end)

@@ -2,6 +2,7 @@
 -- temporary tables: what they are made into does the same for a copy.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local worlds = require "spec.support.worlds"
 
 -- Copies with the same sharing.
@@ -11,7 +12,7 @@ local function copy(t, seen)
   if seen[t] then return seen[t] end
   local its = {}
   seen[t] = its
-  for key, value in next, mw.raw(t) do its[key] = copy(value, seen) end
+  for key, value in next, raw_of(t) do its[key] = copy(value, seen) end
   return its
 end
 

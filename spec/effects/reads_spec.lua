@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 
 -- What was read, as text; `names` are the names of objects.
 local function show(fx, names)
@@ -83,7 +84,7 @@ describe("a transaction that knows what is read", function()
       { __name = "a" }, { __index = { inherited = 3 } },
       { __index = function() return 4 end },
       { __len = function() return 9 end },
-      { __pairs = function(t) return next, mw.raw(t) end },
+      { __pairs = function(t) return next, raw_of(t) end },
       { __newindex = function(t, k, v) rawset(t, k, v) end },
     }
     local tx = mw.begin { reads = true }

@@ -3,6 +3,7 @@
 -- below one that holds it and executes, if there is one.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local with_seed = require "spec.support.with_seed"
 
 local ROUNDS, STEPS = 15, 150
@@ -24,7 +25,7 @@ end
 local function each_way(t, obj, found, way, seen)
   if seen[t] then return end
   seen[t] = true
-  for key, value in next, mw.raw(t) do
+  for key, value in next, raw_of(t) do
     if rawequal(value, obj) then found(way .. text_of(key)) end
     if type(value) == "table" and getmetatable(value) ~= Node then
       each_way(value, obj, found, way .. text_of(key), seen)

@@ -2,6 +2,7 @@ local mw = require "moonwatch"
 local json = require "moonwatch.json"
 local json_diff = require "moonwatch.json.diff"
 local lcs = require "moonwatch.json.lcs"
+local raw_of = require "spec.support.raw_of"
 local documents = require "spec.support.documents"
 local text = require "spec.support.json"
 local error_of = require "spec.support.error_of"
@@ -427,7 +428,7 @@ describe("a diff between then and now", function()
       former[t] = table.move(t, 1, #t, 1, {})
       for key, value in pairs(t) do former[t][key] = value end
     end
-    local function before(t) return former[t] or mw.raw(t) end
+    local function before(t) return former[t] or raw_of(t) end
     assert.same({}, json_diff.operations(root, root, before))
     root.n, child.x = nil, 2
     table.insert(root.list, 1, { new = true })

@@ -1,3 +1,4 @@
+local raw_of = require "spec.support.raw_of"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 local styles = require "spec.support.styles"
@@ -28,7 +29,7 @@ describe("a class with a name", function()
         local twin = assert(sent(object))
         assert.equal(getmetatable(object), getmetatable(twin))
         assert.are_not.equal(object, twin)
-        assert.equal(7, rawget(mw.raw(twin), "hp"))
+        assert.equal(7, rawget(raw_of(twin), "hp"))
         assert.equal(object.class, twin.class)
       end)
     end

@@ -6,6 +6,7 @@
 
 local mw = require "moonwatch"
 local private = require("moonwatch.core").private
+local raw_of = require "spec.support.raw_of"
 local styles = require "spec.support.styles"
 local support = require "support"
 
@@ -761,7 +762,7 @@ local Real = {}
 -- With what was put into the object raw.
 function Real.contents(object)
   local fields = {}
-  for key, value in next, mw.raw(object) do fields[key] = value end
+  for key, value in next, raw_of(object) do fields[key] = value end
   for key, value in next, object do fields[key] = value end
   return fields
 end

@@ -10,6 +10,7 @@
 -- A program is a list of numbers, one a step.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 
 local private = require("moonwatch.core").private
 
@@ -43,7 +44,7 @@ local function delivered()
   local now = private.delivered_now()
   return function(object)
     local parts = now and now[object]
-    return parts and parts[1] or mw.raw(object)
+    return parts and parts[1] or raw_of(object)
   end
 end
 

@@ -154,17 +154,16 @@ static int shake(lua_State *L) {
   return 0;
 }
 
-/* put(table, contents, key, value): the same of a table, whose contents are
-** those that `mw.raw` has returned */
+/* put(table, key, value): the same of a table */
 static int put(lua_State *L) {
-  int kind = lua_isnil(L, 4) ? MW_DELETE : MW_UPDATE;
+  int kind = lua_isnil(L, 3) ? MW_DELETE : MW_UPDATE;
+  lua_pushvalue(L, 2);
+  if (lua_gettable(L, 1) == LUA_TNIL) kind = MW_INSERT;
+  lua_pushvalue(L, 2);
   lua_pushvalue(L, 3);
-  if (lua_rawget(L, 2) == LUA_TNIL) kind = MW_INSERT;
-  lua_pushvalue(L, 3);
-  lua_pushvalue(L, 4);
-  lua_rawset(L, 2);
+  lua_rawset(L, 1);
   if (kind == MW_INSERT) lua_pop(L, 1);
-  mw_lua_touch(L, 1, 3, kind);
+  mw_lua_touch(L, 1, 2, kind);
   return 0;
 }
 

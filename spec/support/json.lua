@@ -2,6 +2,7 @@
 -- marked; null is mw.null.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 
 local json = {}
 
@@ -95,7 +96,7 @@ function json.encode(value)
   if value == mw.null then return "null" end
   if type(value) == "string" then return quote(value) end
   if type(value) ~= "table" then return tostring(value) end
-  local parts, held = {}, mw.raw(value)
+  local parts, held = {}, raw_of(value)
   for i, member in ipairs(held) do parts[i] = json.encode(member) end
   if #parts > 0 then return "[" .. table.concat(parts, ",") .. "]" end
   for key, member in pairs(held) do

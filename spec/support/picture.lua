@@ -1,7 +1,7 @@
 --- Returns all that can be reached from a value as text.  Tables are numbered
 -- in the order of the search, so the text shows identity and cycles.
 
-local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local metatable = require("moonwatch.core").private.metatable
 
 local function before(a, b)
@@ -32,7 +32,7 @@ function Painter:name(value)
 end
 
 function Painter:paint(t, i)
-  local held = mw.raw(t)
+  local held = raw_of(t)
   for _, key in ipairs(sorted_keys(held)) do
     self.lines[#self.lines + 1] = ("%d[%s] = %s"):format(i, self:name(key),
       self:name(held[key]))

@@ -12,6 +12,7 @@
 -- coroutines the step goes, and what the last of these does.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 local private = require("moonwatch.core").private
 local support = require "support"
 
@@ -272,7 +273,7 @@ function World:check_object(i)
     local _, value = private.cell_value(self.objects[i])
     raw = { [self.names[i]] = value }
   elseif i ~= USERDATA then
-    raw = mw.raw(self.objects[i])
+    raw = raw_of(self.objects[i])
   end
   for key, chain in pairs(fields) do
     local real = nil
@@ -511,7 +512,7 @@ function actions.untrack(self)
     chain[1] = { value = value, final = true }
   end
   mw.untrack(self.objects[10])
-  assert(mw.raw(self.objects[10]) == self.objects[10])
+  assert(raw_of(self.objects[10]) == self.objects[10])
   mw.track(self.objects[10])
 end
 

@@ -1,6 +1,7 @@
 -- Random worlds of nested tables, and random programs that change them.
 
 local mw = require "moonwatch"
+local raw_of = require "spec.support.raw_of"
 
 local check = require("moonwatch.core").private.verify
 local complaint
@@ -83,7 +84,7 @@ function worlds.copy(t, known)
   if known[t] then return known[t] end
   local copy = {}
   known[t] = copy
-  for k, v in next, mw.raw(t) do copy[worlds.copy(k, known)] =
+  for k, v in next, raw_of(t) do copy[worlds.copy(k, known)] =
     worlds.copy(v, known) end
   return copy
 end

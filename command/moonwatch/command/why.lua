@@ -6,6 +6,8 @@ local path = require "moonwatch.path"
 local text = require "moonwatch.recorder.text"
 
 local G = _G -- the script may take the global away
+local see = {} -- Lua's raw functions, which know watched objects
+mw.see_through(see)
 
 local why = {}
 
@@ -36,7 +38,7 @@ local function index(object, key) return object[key] end
 -- Returns what a field holds, also one that the object inherits.
 local function value_of(object, key)
   if type(object) == "table" then
-    local value = rawget(mw.raw(object), key)
+    local value = see.rawget(object, key)
     if value ~= nil then return value end
   end
   local ok, value = pcall(index, object, key)

@@ -16,7 +16,7 @@ local core = require "moonwatch.core"
 local path = require "moonwatch.path"
 local shape = require "moonwatch.dynamism.shape"
 
-local metatable, raw = core.private.metatable, core.raw
+local metatable, raw = core.private.metatable, core.private.raw
 
 local DEPTH = 100 -- of inheritance, at most
 

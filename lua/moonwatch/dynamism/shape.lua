@@ -4,7 +4,7 @@
 
 local core = require "moonwatch.core"
 
-local metatable, raw = core.private.metatable, core.raw
+local metatable, raw = core.private.metatable, core.private.raw
 local getmetatable, math_type, type = getmetatable, math.type, type
 
 local shape = {}

@@ -5,7 +5,7 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local shape = require "moonwatch.dynamism.shape"
 
-local metatable, raw = core.private.metatable, core.raw
+local metatable, raw = core.private.metatable, core.private.raw
 
 -- A finaliser belongs to the object, not to a copy of the object.
 local function has_finaliser(mt)

@@ -11,7 +11,8 @@
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
 
-local private, raw = core.private, core.raw
+local private = core.private
+local raw = private.raw
 
 local ABSENT = {}
 local CLASS = {} -- the key of an object's class

@@ -30,7 +30,8 @@ local named = require "moonwatch.policy.named"
 local policy = require "moonwatch.policy"
 local state = require "moonwatch.state"
 
-local private, raw = core.private, core.raw
+local private = core.private
+local raw = private.raw
 
 local bytes = {}
 

@@ -143,7 +143,7 @@ local function value_of(e)
   if private.is_cell(e.object) then
     return select(2, private.cell_value(e.object))
   elseif type(e.object) == "table" then
-    return rawget(core.raw(e.object), e.key)
+    return rawget(private.raw(e.object), e.key)
   end
   return e.object[e.key]
 end

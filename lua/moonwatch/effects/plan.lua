@@ -71,9 +71,9 @@ end
 local function interception(self, object)
   local class = self.opts.intercepted and private.metatable(object)
   if not class then return nil end
-  if rawget(core.raw(class), "__newindex") ~= nil then
+  if rawget(private.raw(class), "__newindex") ~= nil then
     return "its class intercepts writes"
-  elseif type(rawget(core.raw(class), "__index")) == "function" then
+  elseif type(rawget(private.raw(class), "__index")) == "function" then
     return "its class intercepts reads"
   end
 end

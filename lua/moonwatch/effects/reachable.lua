@@ -6,7 +6,8 @@
 
 local core = require "moonwatch.core"
 
-local private, raw = core.private, core.raw
+local private = core.private
+local raw = private.raw
 
 local follow = {}
 

@@ -299,7 +299,7 @@ local function actual(e)
     local _, value = private.cell_value(object)
     return value
   end
-  if type(object) == "table" then return rawget(core.raw(object), e.key) end
+  if type(object) == "table" then return rawget(private.raw(object), e.key) end
   return object[e.key]
 end
 
@@ -421,7 +421,7 @@ local function tell_all(list, told)
   for _, e in ipairs(list) do
     local mt = private.metatable(e.object)
     if type(e.object) == "table" and type(mt) == "table" and
-      rawget(core.raw(mt), "__newindex") ~= nil and
+      rawget(private.raw(mt), "__newindex") ~= nil and
       not private.intercepts(e.object) then
       told[#told + 1] = e.object
       core.track(e.object)
@@ -441,8 +441,8 @@ end
 -- Tells whether the class of a table decides about a write to the field.
 local function has_say(e)
   local mt = type(e.object) == "table" and private.metatable(e.object)
-  return mt and type(rawget(core.raw(mt), "__newindex")) == "function" and
-    e.new ~= nil and rawget(core.raw(e.object), e.key) == nil
+  return mt and type(rawget(private.raw(mt), "__newindex")) == "function" and
+    e.new ~= nil and rawget(private.raw(e.object), e.key) == nil
 end
 
 local DIVERTED = {}
@@ -450,7 +450,7 @@ local DIVERTED = {}
 local function by_class(e, progress)
   local failed, err = private.assign(e.object, e.key, e.new)
   if failed then progress.problem = progress.problem or { err } end
-  if not same(rawget(core.raw(e.object), e.key), e.new) then
+  if not same(rawget(private.raw(e.object), e.key), e.new) then
     error(DIVERTED, 0)
   end
 end

@@ -23,7 +23,8 @@ local new_ways = require "moonwatch.effects.ways"
 local pointer = require "moonwatch.json.pointer"
 local recorded = require "moonwatch.effects.recorded"
 
-local private, raw = core.private, core.raw
+local private = core.private
+local raw = private.raw
 
 local Patch = {}
 Patch.__index = Patch

@@ -11,7 +11,7 @@ local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
 local policy = require "moonwatch.policy"
 
-local metatable, raw = core.private.metatable, core.raw
+local metatable, raw = core.private.metatable, core.private.raw
 
 local naming = {}
 

@@ -18,7 +18,7 @@
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 
-local raw, null, mark = core.raw, core.null, json.mark
+local raw, null, mark = core.private.raw, core.null, json.mark
 local type, next, rawlen = type, next, rawlen
 local getmetatable, utf8_len = getmetatable, utf8.len
 

@@ -22,7 +22,7 @@ local lcs = require "moonwatch.json.lcs"
 local new_numbers = require "moonwatch.json.numbers"
 local pointer = require "moonwatch.json.pointer"
 
-local raw = core.raw
+local raw = core.private.raw
 
 local diff = {}
 

@@ -15,7 +15,7 @@ local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
 local rope = require "moonwatch.json.rope"
 
-local raw = core.raw
+local raw = core.private.raw
 
 local Draft = {}
 Draft.__index = Draft

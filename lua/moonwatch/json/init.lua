@@ -9,13 +9,13 @@
 --
 -- A watched table does not hold its own contents.  So the functions here read a
 -- table only by `contents`, a function that returns a plain table with the
--- contents of a table (`core.raw` by default).
+-- contents of a table (`core.private.raw` by default).
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local pointer = require "moonwatch.json.pointer"
 
-local raw, rawequal, type = core.raw, rawequal, type
+local raw, rawequal, type = core.private.raw, rawequal, type
 local integer = math.type
 
 local json = { null = core.null }

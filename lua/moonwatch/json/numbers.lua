@@ -26,7 +26,7 @@
 local core = require "moonwatch.core"
 local json = require "moonwatch.json"
 
-local raw, type, next, getmetatable = core.raw, type, next, getmetatable
+local raw, type, next, getmetatable = core.private.raw, type, next, getmetatable
 
 local Numbers = {}
 Numbers.__index = Numbers

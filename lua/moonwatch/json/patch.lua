@@ -18,7 +18,7 @@ local draft = require "moonwatch.json.draft"
 local pointer = require "moonwatch.json.pointer"
 local state = require "moonwatch.state"
 
-local raw = core.raw
+local raw = core.private.raw
 
 -- {======================================================
 -- The document

@@ -9,7 +9,7 @@ local core = require "moonwatch.core"
 local private = core.private
 
 local meant, view = private.meant, private.view
-local metatable, raw, shown = private.metatable, core.raw, private.shown
+local metatable, raw, shown = private.metatable, private.raw, private.shown
 local lookup, is_marked = object_class.lookup, core.is_marked
 
 local function metamethod(obj, name)

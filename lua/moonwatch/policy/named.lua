@@ -7,7 +7,7 @@
 local core = require "moonwatch.core"
 local object_class = require "moonwatch.policy.object_class"
 
-local raw = core.raw
+local raw = core.private.raw
 
 local named = {}
 

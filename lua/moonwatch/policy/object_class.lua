@@ -9,7 +9,7 @@
 local core = require "moonwatch.core"
 
 local contents, metatable = core.private.contents, core.private.metatable
-local raw = core.raw
+local raw = core.private.raw
 local sub = string.sub -- strings have other methods while a policy runs
 
 local object_class = {}

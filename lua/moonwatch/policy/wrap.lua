@@ -18,7 +18,7 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local raw = core.raw
+local raw = core.private.raw
 
 local patches = setmetatable({}, { __mode = "k" }) -- holder -> name -> patch
 local patch_of = setmetatable({}, { __mode = "k" }) -- wrapper -> patch

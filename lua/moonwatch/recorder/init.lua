@@ -212,7 +212,7 @@ local function find_last(obj, key)
   local seq = private.find_entry(obj, key)
   if seq then return private.look_entries((private.look(seq, seq)))() end
   if type(obj) ~= "table" then return private.kept_writer(obj, key) end
-  local value = rawget(core.raw(obj), key)
+  local value = rawget(private.raw(obj), key)
   if value == nil then return nil end
   return private.kept_writer(obj, key, value)
 end

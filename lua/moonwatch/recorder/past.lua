@@ -33,7 +33,7 @@ end
 local function contents(obj, before, fields)
   local copy = {}
   local parts = before[obj]
-  for key, value in next, parts and parts[1] or core.raw(obj) do
+  for key, value in next, parts and parts[1] or private.raw(obj) do
     copy[key] = value
   end
   for key, value in next, fields[obj] or {} do

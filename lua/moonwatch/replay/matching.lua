@@ -16,7 +16,7 @@ local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
 
 local private = core.private
-local metatable, parents, raw = private.metatable, private.parents, core.raw
+local metatable, parents, raw = private.metatable, private.parents, private.raw
 
 local Matching = {}
 Matching.__index = Matching

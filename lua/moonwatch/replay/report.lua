@@ -8,7 +8,7 @@ local named = require "moonwatch.policy.named"
 local new_ways = require "moonwatch.effects.ways"
 local object_class = require "moonwatch.policy.object_class"
 
-local raw = core.raw
+local raw = core.private.raw
 
 local report = {}
 
