@@ -110,7 +110,8 @@ return {
     { "deep?: boolean", [[For writes to anything below the object, too: the
       guard gets the path, an array of keys, in place of the key, and the
       written object after the kind. Classes are no contents: a table that is
-      the class, or the `__index`, of something below is not entered.]] },
+      the class, or the `__index`, of something below is not entered, nor are
+      named classes and the tables of Lua itself.]] },
     { "descend?: moonwatch.Descend", [[Of a deep watch: decides, instead of the
       policy, whether a table is included.]] },
     { "path?: any[]", [[A deep watch of this way only, such as `{ "enemies",

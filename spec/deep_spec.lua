@@ -1438,6 +1438,36 @@ describe("classes below a deep root", function()
     mw.unwatch(root)
   end)
 
+  it("are the tables of Lua itself, too", function()
+    local root = { env = { print = print, _G = _G }, string = string,
+      package = package, loaded = package.loaded, search = package.searchers }
+    mw.watch(root, mw.guard(), DEEP)
+    assert.is_true(mw.is_watched(root.env))
+    for _, its in ipairs { _G, string, package, package.loaded,
+      package.searchers } do
+      assert.is_false(mw.is_watched(its))
+      assert.is_not_nil(next(its))
+    end
+    local ok, message = pcall(require, "no such module")
+    assert.is_false(ok)
+    assert.matches("module 'no such module' not found", message)
+    mw.unwatch(root)
+  end)
+
+  it("are what has a name, before there is an object", function()
+    local base = { name = "Base" }
+    local class = setmetatable({ name = "Named" }, { __index = base })
+    local root = { class, base = base, late = { name = "Late" } }
+    mw.name_class("deep.Named", class)
+    mw.track(root, { deep = true })
+    assert_plain(class, 1)
+    assert_plain(base, 1)
+    mw.name_class("deep.Late", root.late)
+    mw.reap()
+    assert_plain(root.late, 1)
+    mw.untrack(root)
+  end)
+
   it("are not what is merely called so", function()
     local root = { class = { name = "wizard" }, _class = {} }
     mw.watch(setmetatable(root, {}), mw.guard(), DEEP)

@@ -104,7 +104,7 @@ function clock:reset() end
 ---@field equal? "fire"|"skip" With `"skip"`, not for a write of the same value; `"fire"` by default.
 ---@field when? moonwatch.GuardFunction Gets the arguments of the guard, but of a deep watch the written object and its key; the guard is called only if this function returns true.
 ---@field existing? boolean Calls the guard at once for each field that is there, with the kind `"existing"`.
----@field deep? boolean For writes to anything below the object, too: the guard gets the path, an array of keys, in place of the key, and the written object after the kind. Classes are no contents: a table that is the class, or the `__index`, of something below is not entered.
+---@field deep? boolean For writes to anything below the object, too: the guard gets the path, an array of keys, in place of the key, and the written object after the kind. Classes are no contents: a table that is the class, or the `__index`, of something below is not entered, nor are named classes and the tables of Lua itself.
 ---@field descend? moonwatch.Descend Of a deep watch: decides, instead of the policy, whether a table is included.
 ---@field path? any[] A deep watch of this way only, such as `{ "enemies", mw.any, "hp" }`: of writes to the fields on the way and at its end. With `equal = "skip"`, a table that is replaced on the way counts only if values at the end differ. Excludes `key` and `keys`.
 

@@ -117,7 +117,7 @@ enum {
   MWB_GUARD,     /* and a guard */
   MWB_RULES,     /* root -> the functions of its filtered reaches */
   MWB_ANY,       /* mw.any */
-  MWB_CLASSY,    /* classes of objects in the tree, weakly held */
+  MWB_CLASSY,    /* classes that the library knows: see state.c */
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
   MWB_REFUSE,    /* their `__newindex` */
@@ -273,7 +273,6 @@ typedef struct mwb_state {
   int depth;           /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
-  int classy;          /* are there tables in MWB_CLASSY? */
   int storing;         /* tables being stored: orphans may come back */
   int taking;          /* writes since the first orphan that waits */
   uint64_t shadows;    /* moves when an object gets or loses its shadow */

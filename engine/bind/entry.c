@@ -22,6 +22,7 @@
 #include "key.h"
 #include "origin.h"
 #include "shadow.h"
+#include "state.h"
 #include "trap.h"
 #include "tree.h"
 
@@ -336,7 +337,7 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
   entry.number = number;
   mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
   mwb_set_class(L, s, OBJECT, VALUE);
-  if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT);
+  if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT, NULL);
   if (!mwb_is_prepared(s, &entry))
     mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
   mwb_append_entry(L, s, &entry);

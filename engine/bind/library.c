@@ -382,6 +382,7 @@ static int build(lua_State *L) {
   mwb_open_interception(L);
   mwb_open_reads(L, s);
   mwb_open_userdata(L);
+  mwb_open_state(L, s);
   mwb_open_tree(L);
   mwb_open_hierarchy(L);
   mwb_open_assign(L);

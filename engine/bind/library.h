@@ -46,6 +46,7 @@ void mwb_open_tracks(lua_State *L);
 void mwb_open_interception(lua_State *L);
 void mwb_open_reads(lua_State *L, mwb_state *s);
 void mwb_open_userdata(lua_State *L);
+void mwb_open_state(lua_State *L, mwb_state *s);
 void mwb_open_tree(lua_State *L);
 void mwb_open_calls(lua_State *L);
 void mwb_open_assign(lua_State *L);

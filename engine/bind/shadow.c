@@ -907,7 +907,6 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
     s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   open_no_class(L, s);
-  mwb_new_ephemeron(L, MWB_CLASSY);
   mwb_new_ephemeron(L, MWB_RULES);
   mwb_new_ephemeron(L, MWB_ANCHORS);
   mwb_new_ephemeron(L, MWB_HERITAGES);

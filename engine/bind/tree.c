@@ -8,11 +8,8 @@
 ** each write to the object links the value that the write stores and unlinks
 ** the value that the write replaces.
 **
-** Classes are no contents.  The classes of the objects in the tree are in
-** MWB_CLASSY: the metatable of an object, what the metatable inherits from, and
-** the table in the object's field `class` or `_class` that stands for the
-** metatable.  A table that turns out to be a class after it was linked is
-** unlinked.
+** Classes are no contents: see state.c.  A table that turns out to be a class
+** after it was linked is unlinked.
 **
 ** A table to be stored is first held by an extra link (under no key), then all
 ** tables below are included, and only then the table is stored.  While the
@@ -28,13 +25,12 @@
 */
 #include "tree.h"
 
-#include <string.h>
-
 #include "class.h"
 #include "identity.h"
 #include "key.h"
 #include "policy.h"
 #include "shadow.h"
+#include "state.h"
 #include "trap.h"
 #include "watch.h"
 
@@ -50,89 +46,10 @@ static void push_contents(lua_State *L, int index) {
   if (!mwb_push_shadow(L, index)) lua_pushvalue(L, index);
 }
 
-/* Is the table at `index` the class of an object in the tree? */
-static int is_class(lua_State *L, const mwb_state *s, int index) {
-  int yes;
-  if (!s->classy) return 0;
-  index = lua_absindex(L, index);
-  mwb_push(L, s, MWB_CLASSY);
-  lua_pushvalue(L, index);
-  yes = lua_rawget(L, -2) != LUA_TNIL;
-  lua_pop(L, 2);
-  return yes;
-}
-
-/* The table on the top is a class.  Leaves the table. */
-static void add_class(lua_State *L, mwb_state *s) {
-  mwb_push(L, s, MWB_CLASSY);
-  lua_pushvalue(L, -2);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
-  s->classy = 1;
-  mw_tree_expel(s->engine, mwb_handle_of(L, s, -1));
-}
-
-/* Longer chains of classes are loops. */
-#define MAXCHAIN 100
-
-/* Replaces the metatable on the top by its field `__index`.  Returns whether
-** that is a table. */
-static int go_up(lua_State *L) {
-  push_contents(L, -1);
-  mwb_raw_field(L, -1, "__index");
-  lua_replace(L, -3);
-  lua_pop(L, 1);
-  return lua_istable(L, -1);
-}
-
-/* Does a field of the table on the top hold the table at `class_`? */
-static int holds(lua_State *L, int class_) {
-  int top = lua_gettop(L), found = 0;
-  push_contents(L, top);
-  for (lua_pushnil(L); !found && lua_next(L, top + 1) != 0; lua_pop(L, 1))
-    found = lua_rawequal(L, -1, class_);
-  lua_settop(L, top);
-  return found;
-}
-
-/* Stands the table on the top, which the object at `parent` has under the key
-** below the top, for the object's class?  If so, notes the table. */
-static int stands_for_class(lua_State *L, mwb_state *s, int parent) {
-  int top = lua_gettop(L), yes;
-  const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
-  if (strcmp(key, "class") != 0 && strcmp(key, "_class") != 0) return 0;
-  mwb_push_class(L, parent);
-  lua_insert(L, top);
-  yes = lua_istable(L, top) && holds(L, top);
-  if (yes) add_class(L, s);
-  lua_remove(L, top);
-  return yes;
-}
-
-/* Notes the classes of the object at `object`. */
-void mwb_note_classes(lua_State *L, mwb_state *s, int object) {
-  int top = lua_gettop(L), n;
-  mwb_push_class(L, object);
-  if (lua_istable(L, -1)) {
-    for (n = 0; n < MAXCHAIN && !is_class(L, s, -1); n++) {
-      add_class(L, s);
-      if (!go_up(L)) break;
-      if (!is_class(L, s, -1)) add_class(L, s);
-      mwb_push_class(L, -1);
-      lua_replace(L, -2);
-      if (!lua_istable(L, -1)) break;
-    }
-  }
-  lua_settop(L, top);
-}
-
 /* May a deep watch include the value on the top, which the object at `parent`
 ** has under the key below the top? */
 static int may_enter(lua_State *L, mwb_state *s, int parent) {
-  int top = lua_gettop(L);
-  return lua_istable(L, top) && !mwb_is_ours(L, s, top) &&
-         !is_class(L, s, top) && !stands_for_class(L, s, parent);
+  return mwb_is_contents(L, s, parent, NULL) && !mwb_is_ours(L, s, -1);
 }
 
 /* Calls the function on the top for the parent, and the key and value below the
@@ -268,7 +185,7 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
     lua_settop(L, object);
     if (!mwb_push_shadow(L, object)) return;
   }
-  mwb_note_classes(L, s, object);
+  mwb_note_classes(L, s, object, NULL);
   wanted = mw_tree_wanted(s->engine, reach, h, &key);
   if (wanted == 1) {
     mwb_push_key(L, s, &key);
@@ -377,7 +294,7 @@ static int store_table(lua_State *L) {
   scan_all(L, s, 0);
   mwb_keep_walks(L, s);
   let_go_others(&w);
-  if (!is_class(L, s, VALUE)) { /* the scan may have found that out */
+  if (!mwb_is_class(L, s, VALUE, NULL)) { /* the scan may have found that out */
     mw_value key = mwb_key_to_keep(L, s, KEY);
     child = mwb_handle_of(L, s, VALUE);
     mw_tree_exchange(s->engine, w.obj, &key, &HOLD, child);
@@ -583,14 +500,6 @@ static int has_rules(lua_State *L) {
   return 1;
 }
 
-/* is_class(table) -> whether the table is the class of an object in a tree */
-static int is_known_class(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  lua_settop(L, 1);
-  lua_pushboolean(L, is_class(L, s, 1));
-  return 1;
-}
-
 /* moves(number) -> array of parent, key and former object of each move since;
 ** `false` for a parent or a former object that is not there, and a key that is
 ** dead has no parent either.  Without a number, the number of the next
@@ -631,15 +540,11 @@ static int moves(lua_State *L) {
 }
 
 void mwb_open_tree(lua_State *L) {
-  static const luaL_Reg functions[] = {{"parents", parents},
-                                       {"stem", stem},
-                                       {"has_below", has_below},
-                                       {"enters", enters},
-                                       {"has_rules", has_rules},
-                                       {"is_class", is_known_class},
-                                       {"moves", moves},
-                                       {"way", push_way},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"parents", parents},     {"stem", stem},
+      {"has_below", has_below}, {"enters", enters},
+      {"has_rules", has_rules}, {"moves", moves},
+      {"way", push_way},        {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

@@ -15,10 +15,6 @@
 ** May raise half-way. */
 void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
-/* Notes the classes of the object at `object`, which is in a tree: deep watches
-** do not enter them. */
-void mwb_note_classes(lua_State *L, mwb_state *s, int object);
-
 /* Does the table on the top, which the object at `parent` has under the key
 ** below the top, belong to what is below the root? */
 int mwb_enters(lua_State *L, mwb_state *s, mw_handle root, int parent);

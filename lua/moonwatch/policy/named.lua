@@ -132,6 +132,8 @@ function named.set(name, class, rules)
   end
   local entry = { name = name, rules = its }
   owners[entry] = class
+  core.private.note_class(class)
+  core.private.note_class(was.dictionary)
   entries[class] = entry
   if was.dictionary then meant[was.dictionary] = entry end
   if was.former and was.former ~= name then classes[was.former] = nil end
