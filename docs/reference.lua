@@ -30,8 +30,8 @@ return {
   { "mw.weakmap(on_death?: fun(value: any, id: integer)) -> map:\z
       moonwatch.WeakMap", [[Returns a table with weak keys that are compared by
     identity. `on_death` is called once for each key that was collected, after
-    the entry is gone. An error in it becomes a Lua warning, as in a
-    finaliser.]] },
+    the entry is gone. An error in it goes to `mw.on_error`, else the next call
+    raises the first.]] },
   { "mw.reap(budget?: integer) -> n: integer", [[Deals with the deaths of
     objects now, with at most `budget` of them, and returns how many there were.
     This also happens in small slices whenever the library is used. With a

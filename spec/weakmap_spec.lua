@@ -487,22 +487,44 @@ describe("on_death", function()
     assert.same({ 4 }, told)
   end)
 
-  it("loses no other when one raises; the errors become warnings", function()
-    local n = 0
+  it("loses no other when one raises; the errors go to mw.on_error", function()
+    local n, told, problem = 0, {}, {}
     local map = mw.weakmap(function(value)
       n = n + 1
       if value % 2 == 0 then error("no " .. value, 0) end
-      if value == 5 then error {} end
+      if value == 5 then error(problem) end
     end)
     for i = 1, 10 do map:set({}, i) end
+    local former = mw.on_error(function(err, where)
+      assert.equal("on_death", where)
+      told[err] = (told[err] or 0) + 1
+    end)
     collect()
+    mw.on_error(former)
     assert.equal(10, n)
-    local texts = warnings()
-    assert.equal(6, #texts)
-    table.sort(texts)
-    assert.equal("error in on_death (error object is not a string)", texts[1])
-    assert.equal("error in on_death (no 10)", texts[2])
+    assert.same({ ["no 2"] = 1, ["no 4"] = 1, ["no 6"] = 1, ["no 8"] = 1,
+      ["no 10"] = 1, [problem] = 1 }, told)
   end)
+
+  it("raises the first error from the next call where nobody takes it",
+    function()
+      local n, problem = 0, {}
+      local map = mw.weakmap(function()
+        n = n + 1
+        error(problem)
+      end)
+      for i = 1, 10 do map:set({}, i) end
+      local ok, err
+      repeat
+        collectgarbage()
+        ok, err = pcall(mw.reap)
+      until not ok
+      assert.equal(problem, err)
+      repeat until pcall(collect)
+      assert.equal(10, n)
+      collect()
+      assert.same({}, warnings())
+    end)
 
   it("may use the map, make deaths and be called for them later", function()
     local told = 0
@@ -532,12 +554,14 @@ describe("on_death", function()
     assert.equal(10000, told)
   end)
 
-  it("cannot yield, and says so in a warning", function()
+  it("cannot yield", function()
     local map = mw.weakmap(function() coroutine.yield() end)
     map:set({}, 1)
     collectgarbage()
-    coroutine.wrap(function() mw.reap() end)()
-    assert.matches("attempt to yield", warnings()[1])
+    local text = error_of(function()
+      for _ = 1, 2 do coroutine.wrap(function() mw.reap() end)() end
+    end)
+    assert.matches("attempt to yield", text)
   end)
 
   it("happens by itself as the library is used", function()

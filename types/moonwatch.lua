@@ -1299,7 +1299,7 @@ function mw.object(serial) end
 
 ---Returns a table with weak keys that are compared by identity. `on_death` is
 ---called once for each key that was collected, after the entry is gone. An
----error in it becomes a Lua warning, as in a finaliser.
+---error in it goes to `mw.on_error`, else the next call raises the first.
 ---@param on_death? fun(value: any, id: integer)
 ---@return moonwatch.WeakMap map
 function mw.weakmap(on_death) end

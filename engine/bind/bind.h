@@ -244,6 +244,7 @@ typedef struct mwb_state {
   uint64_t orders; /* the number of transactions and batches that have begun */
   int lost;        /* may there be lost transactions to take back? */
   int looking;     /* does the next collection look for lost handles? */
+  int late;        /* does an error wait for the next call? */
   mwb_known known[64];                  /* cache: strings that a table holds */
   mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */

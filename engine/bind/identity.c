@@ -155,7 +155,8 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   if (s->storing == 0) mwb_let_go(L, s, looks);
   tell_deserted(L, s);
-  s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s);
+  s->pending =
+      s->late || s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s);
   return n;
 }
 
@@ -205,6 +206,7 @@ static int reap(lua_State *L) {
     return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
   if (s->engine == NULL) mwb_slice(L, s); /* raises */
   mwb_probe(L, s);
+  if (s->late) mwb_end_late(L, s);
   n = mwb_reap(L, s, looks_for(budget), (size_t)budget);
   if (n == 0 && budget > 0) n = mwb_reap(L, s, s->engine->identity.left, 1);
   lua_pushinteger(L, (lua_Integer)n);

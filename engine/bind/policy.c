@@ -8,6 +8,7 @@
 #include "policy.h"
 
 #include "identity.h"
+#include "later.h"
 #include "os.h"
 #include "sandbox.h"
 #include "shadow.h"
@@ -192,14 +193,20 @@ static int handler(lua_State *L) {
   return 1;
 }
 
+/* late_error(error, where): an error that no statement of the program made */
+static int late_error(lua_State *L) {
+  const char *where = luaL_checkstring(L, 2);
+  lua_pushvalue(L, 1);
+  mwb_late_error(L, mwb_state_of(L), where);
+  return 0;
+}
+
 void mwb_open_policy(lua_State *L, mwb_state *s) {
-  static const luaL_Reg functions[] = {{"decide", decide},
-                                       {"recalling", recalling},
-                                       {"stat", file_stat},
-                                       {"metatable", metatable},
-                                       {"hooks", set_questions},
-                                       {"handler", handler},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"decide", decide},         {"recalling", recalling},
+      {"stat", file_stat},        {"metatable", metatable},
+      {"hooks", set_questions},   {"handler", handler},
+      {"late_error", late_error}, {NULL, NULL}};
   lua_newtable(L);
   mwb_keep(L, s, MWB_QUESTIONS);
   mwb_set_funcs(L, functions);

@@ -630,7 +630,7 @@ static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
   if (end_or_retry(L, s, owner) == LUA_OK && !lua_isnil(L, -1) &&
       !mwb_is_memory_error(L, -1)) {
     mwb_keep(L, s, MWB_LATE);
-    s->pending = 1;
+    s->pending = s->late = 1;
   } else {
     lua_pop(L, 1);
   }
@@ -729,6 +729,7 @@ void mwb_end_late(lua_State *L, mwb_state *s) {
   }
   lua_pushnil(L);
   mwb_keep(L, s, MWB_LATE);
+  s->late = 0;
   lua_error(L);
 }
 

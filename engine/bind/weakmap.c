@@ -37,6 +37,7 @@
 #include "class.h"
 #include "feed.h"
 #include "identity.h"
+#include "later.h"
 
 typedef struct map {
   mwb_data data;
@@ -494,16 +495,6 @@ static int box_gc(lua_State *L) {
   return 0;
 }
 
-/* Warns as Lua does for an error in a finaliser.  Needs no memory. */
-static void warn(lua_State *L) {
-  const char *message = (lua_type(L, -1) == LUA_TSTRING)
-                            ? lua_tostring(L, -1)
-                            : "error object is not a string";
-  lua_warning(L, "error in on_death (", 1);
-  lua_warning(L, message, 1);
-  lua_warning(L, ")", 0);
-}
-
 /* Takes the first box out of the queue and calls its on_death. */
 static void tell(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L);
@@ -517,7 +508,8 @@ static void tell(lua_State *L, mwb_state *s) {
   lua_getiuservalue(L, top + 1, BOX_VALUE);
   lua_pushinteger(L, b->serial);
   s->notifying = 1;
-  if (mwb_pcall_outside(L, s, 2, 0, 0) != LUA_OK) warn(L);
+  if (mwb_pcall_outside(L, s, 2, 0, 0) != LUA_OK)
+    mwb_late_error(L, s, "on_death");
   s->notifying = 0;
   lua_settop(L, top);
 }

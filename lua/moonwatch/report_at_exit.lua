@@ -56,7 +56,10 @@ function Report:__gc()
   self = self[Report]
   if not self.path then return end
   local ok, message = write(self.path)
-  if not ok then warn("moonwatch: cannot write the report: " .. message) end
+  if ok then return end
+  message = "cannot write the report: " .. message
+  if private.handler() then return private.late_error(message, "report") end
+  warn("moonwatch: ", message) -- no call comes after the end
 end
 
 --- Writes no report.

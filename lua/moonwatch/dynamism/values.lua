@@ -8,7 +8,7 @@
 --     is_float  are the values floats?
 --     size      number of values in `seen`
 --     nan       was NaN seen?
---     over      were there more values than are kept?  Then `seen` has the least
+--     over      were there more values than are kept?  Then these are the least
 --     last      then no value that comes after it is kept
 --     min, max  of numbers but NaN; of strings, of their lengths
 --
