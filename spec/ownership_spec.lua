@@ -327,6 +327,7 @@ describe("a value that a transaction inherits", function()
       local obj = mw.track { x = { name = "x" }, y = { name = "y" } }
       lose(obj, chain)
       for _ = 1, 3 do collectgarbage() end
+      mw.reap()
       assert.same({ "x", "y" }, { obj.x.name, obj.y.name })
     end
   end)

@@ -26,6 +26,7 @@
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
+#include "later.h"
 #include "shadow.h"
 #include "trace.h"
 #include "trap.h"
@@ -153,8 +154,7 @@ static void link_row(const mwb_batch *b, uint32_t n) {
   *head = n;
 }
 
-/* Makes room for one more row.  The collector may run, and end other batches,
-** or even this one. */
+/* Makes room for one more row. */
 static void need_row(lua_State *L, const mwb_state *s, mwb_batch *b) {
   uint32_t size = (b->size == 0) ? 4 : 2 * b->size, i;
   size_t each = sizeof(mw_batch_row) + 2 * sizeof(uint32_t);
@@ -196,26 +196,27 @@ static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
   return n;
 }
 
-/* Gives the written field a row.  Returns 0 if the batch has ended meanwhile.
-** A row that is half filled is not found. */
+/* Gives the written field a row.  Returns 0 if the collector has found the batch
+** dead.  A row that is half filled is not found. */
 static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), taken = push_batch(L, w->s, b), i;
-  if (taken) need_row(L, w->s, b);
-  if (taken) taken = b->open && b->outer == NULL;
-  if (taken) {
-    lua_getiuservalue(L, top + 1, VALUES);
-    for (i = 0; i < PARTS; i++) {
-      lua_pushvalue(L, parts[i]);
-      lua_rawseti(L, -2, place_of(b->n + 1) + i);
-    }
-    b->rows[b->n].obj = w->obj;
-    b->rows[b->n].key = *key;
-    b->rows[b->n].same = 0;
-    link_row(b, ++b->n);
+  int top = lua_gettop(L), i;
+  if (!push_batch(L, w->s, b)) {
+    lua_settop(L, top);
+    return 0;
   }
+  need_row(L, w->s, b);
+  lua_getiuservalue(L, top + 1, VALUES);
+  for (i = 0; i < PARTS; i++) {
+    lua_pushvalue(L, parts[i]);
+    lua_rawseti(L, -2, place_of(b->n + 1) + i);
+  }
+  b->rows[b->n].obj = w->obj;
+  b->rows[b->n].key = *key;
+  b->rows[b->n].same = 0;
+  link_row(b, ++b->n);
   lua_settop(L, top);
-  return taken ? b->n : 0;
+  return b->n;
 }
 
 /* Reading the old value may run code of the program, which may begin and end
@@ -468,7 +469,7 @@ static void add_spare(lua_State *L, mwb_state *s, int index) {
 /* Pushes a batch that belongs to the running coroutine. */
 static void begin_batch(lua_State *L, mwb_state *s) {
   mwb_batch *b = push_spare(L, s);
-  mwb_coroutine *t = mwb_need_coroutine(L, s); /* runs finalisers */
+  mwb_coroutine *t = mwb_need_coroutine(L, s);
   lua_pushthread(L);
   lua_setiuservalue(L, -2, OWNER);
   enter_outer(b, owner_of(L, s));
@@ -498,28 +499,50 @@ static mwb_batch *self(lua_State *L, const char *name) {
 }
 
 static int close_method(lua_State *L) {
-  mwb_enter(L);
+  mwb_state *s = mwb_state_of(L);
   self(L, "close");
   lua_settop(L, 1);
+  if (mwb_put_off(L, s)) return 0;
+  mwb_enter(L);
   if (end_batch(L, 1) != LUA_OK) return lua_error(L);
   return 0;
 }
 
+/* The next call ends the batch; OWNER of a lost batch is the next lost one. */
 static int collected(lua_State *L) {
-  self(L, "__gc")->lost = 1;
+  mwb_state *s = mwb_state_of(L);
+  mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
+  if (!b->open || s->engine == NULL) return 0;
+  b->lost = 1;
+  mwb_push(L, s, MWB_LOSTBATCHES);
+  lua_setiuservalue(L, 1, OWNER);
   lua_settop(L, 1);
-  if (end_batch(L, 1) != LUA_OK) return lua_error(L);
+  mwb_keep(L, s, MWB_LOSTBATCHES);
+  mwb_wait(s);
   return 0;
+}
+
+void mwb_end_lost_batches(lua_State *L, mwb_state *s) {
+  int batch = lua_gettop(L) + 1;
+  for (;;) {
+    mwb_push(L, s, MWB_LOSTBATCHES);
+    if (!lua_isuserdata(L, batch)) break;
+    lua_getiuservalue(L, batch, OWNER);
+    mwb_keep(L, s, MWB_LOSTBATCHES);
+    if (end_batch(L, batch) != LUA_OK) mwb_late_error(L, s, "guard");
+    lua_settop(L, batch - 1);
+  }
+  lua_settop(L, batch - 1);
 }
 
 /* __close(batch, error): that error goes on, not the error of a guard. */
 static int close_meta(lua_State *L) {
-  int status, failed = !lua_isnoneornil(L, 2);
+  mwb_state *s = mwb_state_of(L);
+  int failed = !lua_isnoneornil(L, 2);
   self(L, "__close");
   lua_settop(L, 1);
-  status = end_batch(L, 1);
-  if (status != LUA_OK && !failed) return lua_error(L);
-  return 0;
+  if (mwb_put_off(L, s)) return 0;
+  return (end_batch(L, 1) == LUA_OK || failed) ? 0 : lua_error(L);
 }
 
 /* Ends the call of `batch`, with the batch at 1: the function's error goes on,

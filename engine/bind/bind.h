@@ -153,50 +153,46 @@ enum {
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
   MWB_STORE,   /* metatables: of a store of viewed entries, */
-  MWB_BEGUN,   /* of a transaction that the program holds, */
-  MWB_CLOSER,  /* and of one that only its coroutine holds */
-  MWB_BEGINS,  /* number of a transaction -> its handle, weakly held, */
-  MWB_LOOKING, /* and the metatable of a value that looks for lost ones */
-  MWB_QUIET,   /* a thread in which no hook of the program raises */
+  MWB_BEGUN,   /* and of a transaction */
   MWB_COMMIT,
-  MWB_ENDLOST,
-  MWB_RETRY,      /* a value whose finaliser takes lost transactions back, */
-  MWB_RETRYING,   /* and its metatable */
-  MWB_LATECALLS,  /* functions that are still to be called */
-  MWB_LATE,       /* an error that the library's next call raises */
-  MWB_PREPARE,    /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,     /* and that trace it */
-  MWB_TRACE,      /* metatables: of a trace, */
-  MWB_SCOPE,      /* a timed scope, */
-  MWB_SET,        /* and a set of data of a scope */
-  MWB_THREADS,    /* coroutine -> its lane, weakly held: see lane.c */
-  MWB_LANE,       /* the lane of the main program */
-  MWB_WEAK,       /* the metatable of tables of scopes: see timed.c */
-  MWB_TIMER,      /* the function that is told how long scopes took */
-  MWB_SOURCES,    /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS,   /* the function that calls mw.context's hooks, */
-  MWB_LABEL,      /* and the one that knows what people call an object */
-  MWB_QUEUE,      /* the first death that is not delivered yet */
-  MWB_NOTE,       /* the function that notes reads */
-  MWB_RESTING,    /* tables whose reads are not noted, weakly held */
-  MWB_SANDBOX,    /* metatables: of a box for untrusted code, */
-  MWB_VIEW,       /* and of a read-only view */
-  MWB_VIEWS,      /* table -> its view, weakly held, */
-  MWB_TARGETS,    /* and view -> what it shows, weakly held */
-  MWB_STRINGMETA, /* the strings' metatable, while a box has another one */
-  MWB_PAGES,      /* number of a page -> values of delivered entries, */
-  MWB_CONTEXT,    /* the context of a write now, */
-  MWB_SCOPED,     /* contexts with scopes, of lately: see delivery.c, */
-  MWB_PATHS,      /* the function that returns the paths of hierarchies, */
-  MWB_WRITERS,    /* what last writers hold: see writers.c */
-  MWB_SITES,      /* the texts of the places in `sites`, */
-  MWB_TAKEN,      /* the function that keeps what is taken back, */
-  MWB_ORIGIN,     /* metatables: of an origin, */
-  MWB_READER,     /* a reader, */
-  MWB_LOOK,       /* what a reader has looked at, */
-  MWB_ENTRY,      /* and an entry of that */
-  MWB_FEED,       /* the metatable of a feed */
-  MWB_VALUES      /* number of values */
+  MWB_TAKEBACK,
+  MWB_LATER,       /* calls and writes that wait: see later.c, */
+  MWB_LOSTBATCHES, /* the first of the batches that are lost, */
+  MWB_LATE,        /* and an error that the library's next call raises */
+  MWB_PREPARE,     /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,      /* and that trace it */
+  MWB_TRACE,       /* metatables: of a trace, */
+  MWB_SCOPE,       /* a timed scope, */
+  MWB_SET,         /* and a set of data of a scope */
+  MWB_THREADS,     /* coroutine -> its lane, weakly held: see lane.c */
+  MWB_LANE,        /* the lane of the main program */
+  MWB_YIELD,       /* what was coroutine.yield before ours */
+  MWB_WEAK,        /* the metatable of tables of scopes: see timed.c */
+  MWB_TIMER,       /* the function that is told how long scopes took */
+  MWB_SOURCES,     /* name of a source -> whether the source is traced */
+  MWB_CONTEXTS,    /* the function that calls mw.context's hooks, */
+  MWB_LABEL,       /* and the one that knows what people call an object */
+  MWB_QUEUE,       /* the first death that is not delivered yet */
+  MWB_NOTE,        /* the function that notes reads */
+  MWB_RESTING,     /* tables whose reads are not noted, weakly held */
+  MWB_SANDBOX,     /* metatables: of a box for untrusted code, */
+  MWB_VIEW,        /* and of a read-only view */
+  MWB_VIEWS,       /* table -> its view, weakly held, */
+  MWB_TARGETS,     /* and view -> what it shows, weakly held */
+  MWB_STRINGMETA,  /* the strings' metatable, while a box has another one */
+  MWB_PAGES,       /* number of a page -> values of delivered entries, */
+  MWB_CONTEXT,     /* the context of a write now, */
+  MWB_SCOPED,      /* contexts with scopes, of lately: see delivery.c, */
+  MWB_PATHS,       /* the function that returns the paths of hierarchies, */
+  MWB_WRITERS,     /* what last writers hold: see writers.c */
+  MWB_SITES,       /* the texts of the places in `sites`, */
+  MWB_TAKEN,       /* the function that keeps what is taken back, */
+  MWB_ORIGIN,      /* metatables: of an origin, */
+  MWB_READER,      /* a reader, */
+  MWB_LOOK,        /* what a reader has looked at, */
+  MWB_ENTRY,       /* and an entry of that */
+  MWB_FEED,        /* the metatable of a feed */
+  MWB_VALUES       /* number of values */
 };
 
 #define MWB_NAMES 4
@@ -242,8 +238,6 @@ typedef struct mwb_state {
   struct mwb_transaction *transactions; /* by owner: see coroutine.h */
   uint32_t size_transactions;
   uint64_t orders; /* the number of transactions and batches that have begun */
-  int lost;        /* may there be lost transactions to take back? */
-  int looking;     /* does the next collection look for lost handles? */
   int late;        /* does an error wait for the next call? */
   mwb_known known[64];                  /* cache: strings that a table holds */
   mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
@@ -281,11 +275,11 @@ typedef struct mwb_state {
   int heeds;           /* do tables have functions for reads? see reads.c */
   int reading;         /* are reads noted now? */
   lua_Integer resting; /* the number of tables in MWB_RESTING */
-  lua_State *asker;    /* the coroutine for which MWB_QUIET runs, or NULL */
   int restoring;       /* > 0: writes are not appended to the journal */
   mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
   int sources;         /* MWB_WATCHES...: other events that are traced */
   int timing;          /* are all scopes measured? */
+  int yields;          /* is the library's yield in coroutine? */
   lua_Integer threads; /* number of coroutines that have got a lane */
   uint32_t scopes;     /* the number of open scopes in these */
   int contexts;        /* does mw.context have hooks? */
@@ -293,7 +287,7 @@ typedef struct mwb_state {
   size_t n_scratch, size_scratch;
   const void *guard_meta; /* metatables, for comparisons by address */
   const void *handle_meta;
-  const void *begun_meta, *closer_meta;
+  const void *begun_meta;
   const void *history_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
@@ -322,8 +316,19 @@ void mwb_collected(lua_State *L, mwb_state *s);
 /* transaction.c: frees what the state has. */
 void mwb_close_transactions(mwb_state *s);
 
-/* transaction.c: takes back what was lost, and raises an error of that. */
-void mwb_end_late(lua_State *L, mwb_state *s);
+/* transaction.c: takes back the transactions that are lost.  Raises only if
+** there is no memory. */
+void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
+
+/* batch.c: ends the batches that are lost. */
+void mwb_end_lost_batches(lua_State *L, mwb_state *s);
+
+/* later.c: has the finaliser that runs interrupted a function of the
+** library? */
+int mwb_is_at_work(lua_State *L, mwb_state *s);
+
+/* later.c: raises what a function says in such a finaliser. */
+int mwb_refuse(lua_State *L);
 
 /* Does a bounded slice of the work that is due; raises if the state is
 ** closed. */
@@ -373,14 +378,34 @@ static inline int mwb_probe(lua_State *L, mwb_state *s) {
   return ended;
 }
 
-/* Every function of the library begins with `mwb_enter` or with a `self`. */
-static inline mwb_state *mwb_enter(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
+/* Does a finaliser run, anywhere in the Lua state?  Lua answers nothing about
+** its collector then. */
+static inline int mwb_in_finaliser(lua_State *L) {
+  return lua_gc(L, LUA_GCCOUNT, 0) < 0;
+}
+
+/* Does what is due before a function of the library begins. */
+static inline mwb_state *mwb_begin_call(lua_State *L, mwb_state *s) {
   int ended = mwb_look_for_probe(L, MWB_UPOBJECTS);
   lua_pop(L, 1);
   if (ended) mwb_collected(L, s);
   if (s->pending) mwb_slice(L, s);
   return s;
+}
+
+/* Every function of the library begins with one of these, or with a `self`.
+** The second is for functions that only read: in the middle of another one,
+** they answer. */
+static inline mwb_state *mwb_enter(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) mwb_refuse(L);
+  return mwb_begin_call(L, s);
+}
+
+static inline mwb_state *mwb_enter_to_read(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) return s;
+  return mwb_begin_call(L, s);
 }
 
 /* Pushes the state; for code without the upvalues. */

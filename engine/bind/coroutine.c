@@ -7,11 +7,8 @@
 **                     +-- COROUTINE +         + VALUES --> table of held values
 **
 ** The keys of MWB_RECORDS are weak.  When a coroutine is lost, so is its
-** record, whose finaliser still finds the coroutine: a suspended coroutine can
-** never end its transactions, so these are taken back; the transactions of a
-** coroutine that has ended stay open as long as the program has their handles.
-** Lua does not tell a coroutine that was closed from one that has returned, so
-** the library's own coroutine.close takes the place of Lua's.
+** record.  The transactions of a coroutine that is lost, or has ended, stay open
+** as long as the program has their handles.
 **
 ** A write belongs to the last open transaction, and to the last open batch, of
 ** the running coroutine; without one, to the one that began last of those of
@@ -289,64 +286,22 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
   return last;
 }
 
-/* The finaliser of a record.  The coroutine is dead or cannot be resumed. */
+/* The finaliser of a record.  The coroutine is dead or cannot be resumed; what it
+** has begun is ended by its handles. */
 static int lose(lua_State *L) {
   mwb_coroutine **record = (mwb_coroutine **)lua_touserdata(L, 1), *t = *record;
   mwb_state *s = mwb_state_of(L);
-  int suspended;
   if (t == NULL || s->engine == NULL) return 0;
   *record = NULL;
   if (s->coroutine == t) s->running = NULL;
-  if (t->newest == 0) {
-    t->L = NULL;
-    if (!is_linked(t)) free_record(L, s, t);
-    return 0; /* the collector ends the batches */
-  }
-  if (!t->kept) {
+  if (t->newest != 0 && !t->kept) {
     lua_getiuservalue(L, 1, VALUES);
     keep_values(L, t);
     t->kept = 1;
   }
-  suspended = t->L != NULL && lua_status(t->L) == LUA_YIELD;
   t->L = NULL;
-  mwb_end_coroutine(L, s, t, suspended);
+  if (!is_linked(t)) free_record(L, s, t);
   return 0;
-}
-
-/* Takes back the open transactions of the coroutine at 1. */
-static void end_transactions(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t;
-  lua_pushvalue(L, 1);
-  t = pop_record(L, s);
-  if (t != NULL) mwb_end_coroutine(L, s, t, 1);
-}
-
-/* coroutine.close(co).  The coroutine is closed before its transactions end, so
-** what it does when it is closed is still part of them.  From 5.5 on, a
-** coroutine can close itself; then Lua's function does not return. */
-static int close_coroutine(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  int suspended, status;
-  lua_State *co;
-  if (LUA_VERSION_NUM >= 505 && lua_isnone(L, 1)) lua_pushthread(L);
-  co = lua_tothread(L, 1);
-  luaL_argexpected(L, co != NULL, 1, "coroutine");
-  suspended = lua_status(co) == LUA_YIELD;
-  lua_settop(L, 1);
-  if (LUA_VERSION_NUM >= 505 && co == L && L != s->main && s->engine != NULL)
-    end_transactions(L, s);
-  lua_pushcfunction(L, s->close);
-  lua_pushvalue(L, 1);
-  status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  if (suspended && lua_status(co) != LUA_YIELD && s->engine != NULL)
-    end_transactions(L, s);
-  if (status == LUA_OK) return lua_gettop(L) - 1;
-  if (lua_type(L, -1) == LUA_TSTRING) {
-    luaL_where(L, 1); /* the caller of Lua's own function is this one */
-    lua_insert(L, -2);
-    lua_concat(L, 2);
-  }
-  return lua_error(L);
 }
 
 /* Pushes a field of the table at `index`, a function in C; returns the
@@ -371,20 +326,6 @@ static void learn_functions(lua_State *L, mwb_state *s) {
   lua_settop(L, top);
 }
 
-void mwb_replace_function(lua_State *L, const mwb_state *s, const char *name,
-                          lua_CFunction f) {
-  int top = lua_gettop(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, LUA_COLIBNAME) == LUA_TTABLE) {
-    lua_getfield(L, -1, name);
-    if (lua_iscfunction(L, -1)) {
-      mwb_push_function(L, s, f);
-      lua_setfield(L, -3, name);
-    }
-  }
-  lua_settop(L, top);
-}
-
 void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   static const luaL_Reg meta[] = {{"__gc", lose}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{NULL, NULL}};
@@ -393,5 +334,4 @@ void mwb_open_coroutines(lua_State *L, mwb_state *s) {
   mwb_new_ephemeron(L, MWB_RECORDS);
   mwb_push_weak(L);
   mwb_keep(L, s, MWB_HELDS);
-  mwb_replace_function(L, s, "close", close_coroutine);
 }

@@ -119,22 +119,8 @@ void mwb_drop_values(lua_State *L, mwb_coroutine *t);
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
 
-/* transaction.c: calls the function below `args` arguments where no debug hook
-** of the program raises.  Returns a status; pushes one result, or the error. */
-int mwb_call_quietly(lua_State *L, mwb_state *s, int args);
-
 /* transaction.c: pushes the label of an open transaction, or a number. */
 void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
-
-/* transaction.c: takes back the open transactions of a coroutine that was lost
-** or closed: those without handle, or all. */
-void mwb_end_coroutine(lua_State *L, mwb_state *s, const mwb_coroutine *t,
-                       int all);
-
-/* Puts a function in the place of Lua's own in `coroutine`, unless the program
-** has put one there. */
-void mwb_replace_function(lua_State *L, const mwb_state *s, const char *name,
-                          lua_CFunction f);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -11,6 +11,7 @@
 
 #include "budget.h"
 #include "feed.h"
+#include "later.h"
 #include "policy.h"
 #include "shadow.h"
 #include "tree.h"
@@ -110,7 +111,7 @@ static int id(lua_State *L) {
 }
 
 static int object(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   int ok = 0;
   lua_Integer n = 0;
   if (lua_type(L, 1) == LUA_TNUMBER)
@@ -155,8 +156,8 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
   if (s->storing == 0) mwb_let_go(L, s, looks);
   tell_deserted(L, s);
-  s->pending =
-      s->late || s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s);
+  s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s) ||
+               s->late || (s->needs & MWB_WAITS) != 0;
   return n;
 }
 
@@ -204,9 +205,11 @@ static int reap(lua_State *L) {
   if (!lua_isnoneornil(L, 1)) budget = mwb_integer(L, "reap", 1, 1);
   if (budget < 0)
     return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) mwb_refuse(L);
   if (s->engine == NULL) mwb_slice(L, s); /* raises */
   mwb_probe(L, s);
-  if (s->late) mwb_end_late(L, s);
+  mwb_end_waiting(L, s);
+  mwb_raise_late(L, s);
   n = mwb_reap(L, s, looks_for(budget), (size_t)budget);
   if (n == 0 && budget > 0) n = mwb_reap(L, s, s->engine->identity.left, 1);
   lua_pushinteger(L, (lua_Integer)n);

@@ -124,7 +124,8 @@ enum {
   MWB_APPENDS = 0x10000, /* the journal is open */
   MWB_TRACES = 0x20000,  /* each write is traced */
   MWB_IGNORES = 0x40000, /* the policy ignores some fields */
-  MWB_BATCHES = 0x80000  /* guards hear at the end of a batch */
+  MWB_BATCHES = 0x80000, /* guards hear at the end of a batch */
+  MWB_WAITS = 0x100000   /* something waits for the next call: see later.c */
 };
 
 /* Sets or clears a bit of `needs`. */

@@ -6,9 +6,9 @@
 **     MWB_LANE: the main program's lane
 **
 ** The keys of MWB_THREADS are weak; an open scope holds its lane.  The time of
-** a coroutine that is suspended belongs to others, so the library's own
-** coroutine.yield takes the place of Lua's: while scopes are open in a
-** coroutine, it notes how long the coroutine waits, in a trace as a span
+** a coroutine that is suspended belongs to others, so while somebody measures
+** or traces, the library's own coroutine.yield takes the place of Lua's: it
+** notes how long a coroutine with open scopes waits, in a trace as a span
 ** "suspended".
 */
 #include "lane.h"
@@ -133,6 +133,32 @@ static int yield(lua_State *L) {
   return lua_yieldk(L, n, 0, go_on);
 }
 
+/* Puts the library's function in the place of coroutine.yield, unless that is
+** written in Lua; or puts back what was there, if ours is still there. */
+static void put_yield(lua_State *L, const mwb_state *s, int ours) {
+  int top = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, LUA_COLIBNAME) == LUA_TTABLE) {
+    lua_getfield(L, -1, "yield");
+    if (ours && lua_iscfunction(L, -1)) {
+      mwb_keep(L, s, MWB_YIELD);
+      mwb_push_function(L, s, yield);
+      lua_setfield(L, -2, "yield");
+    } else if (!ours && lua_tocfunction(L, -1) == yield) {
+      mwb_push(L, s, MWB_YIELD);
+      lua_setfield(L, -3, "yield");
+    }
+  }
+  lua_settop(L, top);
+}
+
+void mwb_note_measuring(lua_State *L, mwb_state *s) {
+  int wanted = mwb_is_running(s) || s->timing || s->columns > 0;
+  if (wanted == s->yields || !lua_checkstack(L, LUA_MINSTACK)) return;
+  put_yield(L, s, wanted);
+  s->yields = wanted;
+}
+
 void mwb_open_lanes(lua_State *L, mwb_state *s) {
   mwb_new_ephemeron(L, MWB_THREADS);
   lua_createtable(L, 0, 1);
@@ -141,5 +167,4 @@ void mwb_open_lanes(lua_State *L, mwb_state *s) {
   mwb_keep(L, s, MWB_WEAK);
   s->lane = push_new(L, s, MWB_MAIN);
   mwb_keep(L, s, MWB_LANE);
-  mwb_replace_function(L, s, "yield", yield);
 }

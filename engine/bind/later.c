@@ -1,10 +1,277 @@
 /*
-** later.c - errors that wait for the library's next call.
+** later.c - what waits until the library is not at work.
 ** SPDX-License-Identifier: MIT
+**
+** Lua runs finalisers wherever something is allocated, so also in the middle of
+** a function of the library; and nothing may change there.  Whether it is so,
+** the stack says: a finaliser runs, and the function below it, which has
+** allocated, is one of the library.  (Guards, rules and classes are functions
+** of the program, above ours: what they interrupt is between two steps.)
+**
+** What a finaliser then asks for waits:
+**
+**     lost handles    --> marks in `s->transactions`; MWB_LOSTBATCHES
+**     cancel, close   --> MWB_LATER: { function, n, arguments... }
+**     writes          --> MWB_LATER: { false, object, key, new, nil, old }
+**     errors          --> MWB_LATE
+**
+** and the next call, or the next write that is watched, begins with it:
+** MWB_WAITS is set in the state's `needs`, and `pending`.  A write has been
+** stored already, and is told of then.
 */
 #include "later.h"
 
+#include <string.h>
+
 #include "budget.h"
+#include "coroutine.h"
+#include "entry.h"
+#include "identity.h"
+#include "shadow.h"
+#include "trap.h"
+
+/* {======================================================
+** Is the library at work?
+** ======================================================= */
+
+/* Is the frame that of a finaliser? */
+static int is_finaliser(lua_State *L, lua_Debug *frame) {
+  lua_getinfo(L, "n", frame);
+  return frame->name != NULL && strcmp(frame->name, "__gc") == 0 &&
+         strcmp(frame->namewhat, "metamethod") == 0;
+}
+
+/* Whose is the function of the frame?  OTHERS: a function in C that is not one
+** of the library, and may have been called by one. */
+enum { PROGRAMS, OURS, OTHERS };
+
+static int owner_of(lua_State *L, const mwb_state *s, lua_Debug *frame) {
+  int owner = PROGRAMS;
+  lua_getinfo(L, "f", frame);
+  if (lua_iscfunction(L, -1)) {
+    owner = OTHERS;
+    if (lua_getupvalue(L, -1, 1) != NULL) {
+      if (lua_touserdata(L, -1) == s) owner = OURS;
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  return owner;
+}
+
+/* Returns the level of the coroutine's innermost finaliser, or -1. */
+static int finaliser_level(lua_State *of) {
+  lua_Debug frame;
+  int level = 0;
+  for (; lua_getstack(of, level, &frame); level++)
+    if (is_finaliser(of, &frame)) return level;
+  return -1;
+}
+
+static int has_finaliser(lua_State *of, mwb_state *s) {
+  (void)s;
+  return finaliser_level(of) >= 0;
+}
+
+int mwb_is_at_work(lua_State *L, mwb_state *s) {
+  lua_Debug frame;
+  lua_State *of = L;
+  int owner = OTHERS, top = lua_gettop(L), level;
+  if (s->engine == NULL) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  level = finaliser_level(L);
+  if (level < 0) { /* has a finaliser resumed this coroutine? */
+    of = mwb_push_nearest(L, s, has_finaliser);
+    if (of == NULL || !lua_checkstack(of, LUA_MINSTACK)) return 1;
+    level = finaliser_level(of);
+  }
+  while (owner == OTHERS && lua_getstack(of, ++level, &frame))
+    owner = owner_of(of, s, &frame);
+  lua_settop(L, top);
+  return owner == OURS;
+}
+
+int mwb_refuse(lua_State *L) {
+  return luaL_error(L,
+                    "the library is at work: a finaliser can write, cancel, "
+                    "close and read now, and nothing else");
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Waiting
+** ======================================================= */
+
+void mwb_wait(mwb_state *s) {
+  s->pending = 1;
+  mwb_need(s, MWB_WAITS, 1);
+}
+
+/* Appends the table on the top to MWB_LATER, and pops it. */
+static void put_off(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_LATER);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    mwb_keep(L, s, MWB_LATER);
+  }
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_pop(L, 1);
+  mwb_wait(s);
+}
+
+/* What the tables in MWB_LATER have at 1: the function, or false. */
+enum { CALL = 1, ARGUMENTS, FIRST };                 /* of a call */
+enum { AT_OBJECT = 2, AT_VALUE = 4, AT_BEFORE = 6 }; /* of a write */
+
+int mwb_put_off(lua_State *L, mwb_state *s) {
+  lua_Debug frame;
+  int i, n = lua_gettop(L);
+  if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_createtable(L, n + 2, 0);
+  lua_getstack(L, 0, &frame);
+  lua_getinfo(L, "f", &frame);
+  lua_rawseti(L, -2, CALL);
+  lua_pushinteger(L, n);
+  lua_rawseti(L, -2, ARGUMENTS);
+  for (i = 1; i <= n; i++) {
+    lua_pushvalue(L, i);
+    lua_rawseti(L, -2, FIRST + i - 1);
+  }
+  put_off(L, s);
+  return 1;
+}
+
+void mwb_put_off_write(lua_State *L, mwb_state *s) {
+  int i, old = lua_gettop(L);
+  lua_createtable(L, AT_BEFORE, 0);
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, -2, CALL);
+  for (i = OBJECT; i <= VALUE; i++) {
+    lua_pushvalue(L, i);
+    lua_rawseti(L, -2, AT_OBJECT + i - OBJECT);
+  }
+  lua_pushvalue(L, old);
+  lua_rawseti(L, -2, AT_BEFORE);
+  put_off(L, s);
+  lua_settop(L, old - 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The end of waiting
+** ======================================================= */
+
+/* Has the write replaced, or put in, a table below a root?  If nobody has
+** written the field since, the field gets its old value back, so that the links
+** change with the store. */
+static int has_links(mwb_write *w) {
+  lua_State *L = w->L;
+  int same;
+  if ((w->r->needs & MWI_TREE) == 0) return 0;
+  if (!lua_istable(L, OLD) && !lua_istable(L, VALUE)) return 0;
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  same = lua_rawequal(L, -1, VALUE);
+  lua_pop(L, 1);
+  if (!same) return 0;
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_rawset(L, w->shadow);
+  return 1;
+}
+
+static void append_stored(mwb_write *w) {
+  mwb_entry entry;
+  if (!mwb_appends(w->s)) return;
+  mwb_begin_entry(w->L, w->s, &entry);
+  entry.number = mwb_write_number(w);
+  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
+  mwb_append_entry(w->L, w->s, &entry);
+}
+
+/* tell(object, key, value, nil, old): all of a write but the store.  What its
+** guards write comes later than the write. */
+static int tell(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_write w;
+  mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
+  if (w.r == NULL) return 0; /* nobody watches or tracks any more */
+  mwb_set_kind_of(&w);
+  mwb_write_count(&w);
+  if (has_links(&w))
+    mwb_store_contents(&w);
+  else
+    append_stored(&w);
+  mwb_write_before(&w);
+  return mwb_write_after(&w) ? lua_error(L) : 0;
+}
+
+/* Makes the call, or tells of the write, on the top, and pops it. */
+static void do_one(lua_State *L, mwb_state *s) {
+  int one = lua_gettop(L), n = OLD, k;
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+    mwb_push_function(L, s, tell);
+    for (k = AT_OBJECT; k <= AT_BEFORE; k++) lua_rawgeti(L, one, k);
+  } else {
+    lua_rawgeti(L, one, ARGUMENTS);
+    n = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    luaL_checkstack(L, n, NULL);
+    for (k = 0; k < n; k++) lua_rawgeti(L, one, FIRST + k);
+  }
+  if (mwb_pcall_outside(L, s, n, 0, 0) != LUA_OK)
+    mwb_late_error(L, s, "finaliser");
+  lua_settop(L, one - 1);
+}
+
+/* Pushes what waits first of MWB_LATER, and takes it out; returns 0 if nothing
+** waits.  The list has at 0 how many are taken out. */
+static int push_first(lua_State *L, mwb_state *s) {
+  int list = lua_gettop(L) + 1;
+  lua_Integer i;
+  mwb_push(L, s, MWB_LATER);
+  if (!lua_istable(L, list)) {
+    lua_settop(L, list - 1);
+    return 0;
+  }
+  lua_rawgeti(L, list, 0);
+  i = lua_tointeger(L, -1) + 1;
+  lua_pushinteger(L, i);
+  lua_rawseti(L, list, 0);
+  if (lua_rawgeti(L, list, i) == LUA_TNIL) {
+    mwb_keep(L, s, MWB_LATER);
+    lua_settop(L, list - 1);
+    return 0;
+  }
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, list, i);
+  lua_replace(L, list);
+  lua_settop(L, list);
+  return 1;
+}
+
+/* What a guard calls or writes meanwhile ends the rest first, so that writes are
+** told of in their order. */
+void mwb_end_waiting(lua_State *L, mwb_state *s) {
+  if (s->engine == NULL || !(s->needs & MWB_WAITS)) return;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  mwb_end_lost_transactions(L, s);
+  mwb_end_lost_batches(L, s);
+  while (push_first(L, s)) do_one(L, s);
+  mwb_need(s, MWB_WAITS, 0);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
 
 void mwb_late_error(lua_State *L, mwb_state *s, const char *where) {
   mwb_push(L, s, MWB_ONERROR);
@@ -27,3 +294,14 @@ void mwb_late_error(lua_State *L, mwb_state *s, const char *where) {
   }
   lua_pop(L, 2);
 }
+
+void mwb_raise_late(lua_State *L, mwb_state *s) {
+  if (!s->late) return;
+  mwb_push(L, s, MWB_LATE);
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_LATE);
+  s->late = 0;
+  lua_error(L);
+}
+
+/* }====================================================== */

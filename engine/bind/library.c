@@ -19,6 +19,7 @@
 #include "host.h"
 #include "identity.h"
 #include "kept.h"
+#include "later.h"
 #include "moonwatch_lua.h"
 
 static const char KEY = 0;
@@ -31,7 +32,8 @@ void mwb_slice(lua_State *L, mwb_state *s) {
   if (s->engine == NULL)
     luaL_error(L, "moonwatch is closed with its Lua state");
   mwb_reap_slice(L, s);
-  mwb_end_late(L, s);
+  mwb_end_waiting(L, s);
+  mwb_raise_late(L, s);
 }
 
 /* The probe is a coroutine, because Lua collects before it makes one, while for
@@ -235,8 +237,17 @@ void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
   lua_pushcclosure(L, f, 2);
 }
 
+/* end_waiting(state) */
+static int end_waiting(lua_State *L) {
+  mwb_end_waiting(L, (mwb_state *)lua_touserdata(L, 1));
+  return 0;
+}
+
 static int close_state(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  lua_pushcfunction(L, end_waiting); /* what the handles have lost meanwhile */
+  lua_pushvalue(L, 1);
+  lua_pcall(L, 1, 0, 0);
   mwb_free_all_kept(L, s->meter);
   if (s->engine != NULL && s->is_attached) mwb_detach(s);
   if (s->engine != NULL) {

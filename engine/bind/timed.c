@@ -238,8 +238,7 @@ static void tell_time(lua_State *L, const scope *sc, int64_t time) {
   lua_pushboolean(L, sc->counts & COUNTS_NAME);
   lua_pushboolean(L, sc->counts & COUNTS_COLUMN);
   lua_pushboolean(L, sc->counts & COUNTS);
-  if (mwb_call_quietly(L, sc->state, 6) != LUA_OK) lua_error(L);
-  lua_pop(L, 1);
+  lua_call(L, 6, 0);
 }
 
 /* Ends the scope at 1 in the trace. */
@@ -267,7 +266,10 @@ static void end_scope(lua_State *L, scope *sc) {
   if (sc->at != NULL) unlink_element(sc->lane, sc->at, MWB_OPEN);
   if (sc->at != NULL && sc->at->counts != 0)
     unlink_element(sc->lane, sc->at, MWB_COUNTING);
-  if (sc->column && --s->columns == 0) s->wall += mwb_now(NULL) - s->wall_since;
+  if (sc->column && --s->columns == 0) {
+    s->wall += mwb_now(NULL) - s->wall_since;
+    mwb_note_measuring(L, s);
+  }
   sc->lane->open--;
   if (sc->lane->number != MWB_MAIN) s->scopes--;
   end_traced(L, sc);
@@ -507,6 +509,7 @@ static void begin_measured(lua_State *L, scope *sc) {
   if (lua_isnil(L, COLUMN)) return;
   count_scope(L, sc, SCOPE, COLUMN);
   if (s->columns++ == 0) s->wall_since = sc->begun;
+  mwb_note_measuring(L, s);
 }
 
 /* Begins a scope with options, or a measured scope. */
@@ -642,6 +645,7 @@ static int timing(lua_State *L) {
     if (!lua_isboolean(L, 1))
       return mwb_bad_argument(L, "timing", 1, 1, "boolean");
     s->timing = lua_toboolean(L, 1);
+    mwb_note_measuring(L, s);
   }
   lua_pushboolean(L, former);
   return 1;

@@ -388,6 +388,7 @@ static int start(lua_State *L) {
     return luaL_error(L, "'start': another trace is running");
   s->sources = t->sources;
   mwb_need(s, MWB_TRACES, mwb_tracing(s));
+  mwb_note_measuring(L, s);
   show_sources(L, s, t->sources);
   lua_settop(L, 1);
   return 1;
@@ -400,6 +401,7 @@ static void stop_trace(lua_State *L, trace *t) {
   mw_trace_stop(s->engine, t->ring);
   s->sources = 0;
   mwb_need(s, MWB_TRACES, 0);
+  mwb_note_measuring(L, s);
   show_sources(L, s, 0);
 }
 

@@ -10,11 +10,9 @@
 ** A transaction is an owner of the journal and a `mwb_transaction`, found by
 ** the owner's number.  A handle has the number and the order of the begin, so
 ** that a number which is given again is not taken for the same transaction.
-** mw.transaction needs no handle in the main coroutine; in another one Lua
-** closes the handle if the coroutine is closed.  A handle that the program has
-** lost disappears from MWB_BEGINS, which is weak; then a value that nobody
-** holds disappears as well, and its finaliser looks.  So a handle needs no
-** finaliser.
+** mw.transaction needs no handle where nothing can yield; elsewhere Lua closes
+** its handle if the coroutine is closed.  A handle that is collected marks the
+** transaction as lost, and the next call takes it back: see later.c.
 **
 ** What is said below the number in the coroutine's held values are the extras:
 ** a table with functions to call if the transaction is taken back (`calls`), and a
@@ -32,6 +30,7 @@
 #include "history.h"
 #include "identity.h"
 #include "key.h"
+#include "later.h"
 #include "rollback.h"
 #include "shadow.h"
 #include "trace.h"
@@ -89,38 +88,9 @@ static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
   return lua_type(L, -1);
 }
 
-int mwb_call_quietly(lua_State *L, mwb_state *s, int args) {
-  lua_State *quiet, *former = s->asker;
-  int status;
-  if (lua_gethookmask(L) == 0) return lua_pcall(L, args, 1, 0);
-  mwb_push(L, s, MWB_QUIET);
-  quiet = lua_tothread(L, -1);
-  lua_pop(L, 1);
-  if (!lua_checkstack(quiet, args + 2)) {
-    lua_pop(L, args + 1);
-    lua_pushnil(L);
-    return LUA_ERRMEM;
-  }
-  lua_xmove(L, quiet, args + 1);
-  s->asker = L;
-  status = lua_pcall(quiet, args, 1, 0);
-  s->asker = former;
-  lua_xmove(quiet, L, 1);
-  return status;
-}
-
-/* The transaction that owns a write which the caller makes now, or 0.  The
-** function that called may be one that is called quietly. */
+/* The transaction that owns a write which the caller makes now, or 0. */
 static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
-  if (s->engine->journal.open == 0) return 0;
-  if (s->asker != NULL) {
-    int is_quiet;
-    mwb_push(L, s, MWB_QUIET);
-    is_quiet = lua_tothread(L, -1) == L;
-    lua_pop(L, 1);
-    if (is_quiet) L = s->asker;
-  }
-  return mwb_owner_of(L, s);
+  return (s->engine->journal.open == 0) ? 0 : mwb_owner_of(L, s);
 }
 
 /* Adds the value on the top to the calls of the transaction, and pops it. */
@@ -131,8 +101,6 @@ static void add_call(lua_State *L, mwb_state *s, mw_owner owner) {
   if (lua_rawget(L, -2) != LUA_TTABLE) {
     lua_pop(L, 1);
     lua_newtable(L);
-    lua_pushboolean(L, 0);
-    lua_rawseti(L, -2, 0); /* for `make_calls`, which has no memory */
     lua_pushliteral(L, "calls");
     lua_pushvalue(L, -2);
     lua_rawset(L, -4);
@@ -151,57 +119,23 @@ static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_pop(L, 1);
 }
 
-/* Calls the functions in the array on the top, the last one first, and takes
-** them out; an array in the array is that of a transaction inside.  Keeps the
-** first error at `error`.  Returns 0 if there is no memory; then the array has
-** the calls that are still to be made. */
-static int call_all(lua_State *L, mwb_state *s, int error) {
-  int base = lua_gettop(L), status = LUA_OK;
-  while (status != LUA_ERRMEM && lua_gettop(L) >= base) {
+/* Calls the functions in the array on the top, the last one first, and pops the
+** array; an array in the array is that of a transaction inside.  Keeps the
+** first error at `error`. */
+static void make_calls(lua_State *L, int error) {
+  int base = lua_gettop(L);
+  while (lua_gettop(L) >= base) {
     int array = lua_gettop(L);
     lua_Integer n = (lua_Integer)lua_rawlen(L, array);
-    if (lua_rawgeti(L, array, n) == LUA_TTABLE && lua_rawlen(L, -1) > 0) {
-      if (lua_checkstack(L, LUA_MINSTACK)) continue;
-      status = LUA_ERRMEM;
-      break;
-    }
-    if (n > 0 && lua_isfunction(L, -1)) {
-      lua_pushvalue(L, -1);
-      status = mwb_call_quietly(L, s, 0);
-      if (status == LUA_ERRMEM) { /* here there may be memory for the call */
-        lua_pop(L, 1);
-        status = lua_pcall(L, 0, 0, 0);
-      }
-      if (status != LUA_OK && status != LUA_ERRMEM && lua_isnil(L, error))
-        lua_copy(L, -1, error);
-    }
-    lua_settop(L, array);
-    if (status == LUA_ERRMEM) break;
-    if (n > 0) {
-      lua_pushnil(L);
-      lua_rawseti(L, array, n);
-    }
-    if (n <= 1) lua_pop(L, 1);
+    luaL_checkstack(L, LUA_MINSTACK, NULL);
+    lua_rawgeti(L, array, n);
+    lua_pushnil(L);
+    lua_rawseti(L, array, n);
+    if (lua_istable(L, -1)) continue;
+    if (n > 0 && lua_pcall(L, 0, 0, 0) != LUA_OK && lua_isnil(L, error))
+      lua_copy(L, -1, error);
+    lua_settop(L, (n > 0) ? array : array - 1);
   }
-  lua_settop(L, base - 1);
-  return status != LUA_ERRMEM;
-}
-
-/* Makes the calls of the array on the top, and pops the array.  Without memory,
-** the calls are made when lost transactions are taken back; the array then has
-** at 0 another such array. */
-static void make_calls(lua_State *L, mwb_state *s, int error) {
-  lua_pushvalue(L, -1);
-  if (call_all(L, s, error)) {
-    lua_pop(L, 1);
-    return;
-  }
-  mwb_push(L, s, MWB_LATECALLS);
-  lua_rawseti(L, -2, 0);
-  mwb_keep(L, s, MWB_LATECALLS);
-  s->lost = s->pending = 1;
-  lua_pushnil(L);
-  mwb_keep(L, s, MWB_RETRY);
 }
 
 /* }====================================================== */
@@ -213,25 +147,12 @@ static void make_calls(lua_State *L, mwb_state *s, int error) {
 /* The options of a transaction, as MWB_PREPARE returns them. */
 enum { WHERE = 0, LABEL, START, KEEP, FINISH, N_OPTIONS };
 
-/* Makes places for the handles of `n` transactions, so that to set one needs no
-** memory. */
-static void need_handles(lua_State *L, const mwb_state *s, uint32_t n) {
-  uint32_t i;
-  mwb_push(L, s, MWB_BEGINS);
-  for (i = s->size_transactions + 1; i <= n; i++) {
-    lua_pushboolean(L, 0);
-    lua_rawseti(L, -2, (lua_Integer)i);
-  }
-  lua_pop(L, 1);
-}
-
 static void need_place(lua_State *L, mwb_state *s) {
   uint32_t size = s->size_transactions, needed;
   mwb_transaction *bigger;
   needed = s->engine->journal.n_owners + 2;
   if (needed <= size) return;
   while (size < needed) size = (size == 0) ? 8 : 2 * size;
-  need_handles(L, s, size);
   bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
                                          s->size_transactions * sizeof(*bigger),
                                          size * sizeof(*bigger));
@@ -243,46 +164,6 @@ static void need_place(lua_State *L, mwb_state *s) {
          (size - s->size_transactions) * sizeof(*bigger));
   s->transactions = bigger;
   s->size_transactions = size;
-}
-
-/* Pops a value and sets the field `n` of the table below.  A function of the
-** program that gets this part of the stack does not keep the value alive. */
-static void set_weakly(lua_State *L, lua_Integer n) {
-  lua_rawseti(L, -2, n);
-  lua_pushnil(L);
-  lua_pop(L, 1);
-}
-
-/* Makes a value that nobody holds, and whose finaliser looks for handles that
-** are lost.  MWB_BEGINS has it at 0. */
-static void look_later(lua_State *L, mwb_state *s) {
-  mwb_push(L, s, MWB_BEGINS);
-  lua_newuserdatauv(L, 0, 0);
-  mwb_push(L, s, MWB_LOOKING);
-  lua_setmetatable(L, -2);
-  set_weakly(L, 0);
-  lua_pop(L, 1);
-  s->looking = 1;
-}
-
-static int has_values(const mwb_coroutine *t) {
-  return t->newest != 0 || t->has_values;
-}
-
-/* The first transaction of a coroutine needs a table for its values, and one
-** with a handle somebody who looks whether that is lost.  Finalisers run. */
-static void need_others(lua_State *L, mwb_state *s, mwb_coroutine *t,
-                        int begun) {
-  while (!has_values(t) || (begun && !s->looking)) {
-    if (!has_values(t)) {
-      lua_createtable(L, 2, 0);
-      if (has_values(t))
-        lua_pop(L, 1);
-      else
-        mwb_set_values(L, t);
-    }
-    if (begun && !s->looking) look_later(L, s);
-  }
 }
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
@@ -303,18 +184,19 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
 
-/* Begins a transaction of the running coroutine, whose handle is at `begun`, or
-** which has none (0).  Until the end nothing raises, and so the transaction is
-** open or has never been. */
-static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
+/* Begins a transaction of the running coroutine.  All memory is taken before the
+** transaction is open. */
+static mw_owner open_owner(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
   mwb_transaction *tx;
   mw_owner owner, parent;
   if (s->metas) mwb_absorb_metas(L, s);
-  t = mwb_need_coroutine(L, s);
-  parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
-  need_others(L, s, t, begun);
+  t = mwb_need_coroutine(L, s);
+  if (!t->has_values) {
+    lua_createtable(L, 2, 0);
+    mwb_set_values(L, t);
+  }
   need_place(L, s);
   parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
   owner = mw_owner_begin(s->engine, parent, t->newest);
@@ -325,13 +207,6 @@ static mw_owner open_owner(lua_State *L, mwb_state *s, int begun) {
   tx->order = ++s->orders;
   tx->held = t->held.n;
   if (parent != 0) tx->where = transaction_of(s, parent)->where;
-  if (begun != 0) {
-    mwb_push(L, s, MWB_BEGINS);
-    lua_pushvalue(L, begun);
-    set_weakly(L, (lua_Integer)owner);
-    lua_pop(L, 1);
-    tx->begun = 1;
-  }
   mwb_link_coroutine(s, t);
   t->newest = owner;
   mwb_need(s, MWB_APPENDS, 1);
@@ -345,14 +220,13 @@ static int begin_parts(lua_State *L) {
   set_extras(L, s, owner, 2);
   if (lua_isnil(L, 2 + START)) return 0;
   lua_pushvalue(L, 2 + START);
-  if (mwb_call_quietly(L, s, 0) != LUA_OK) return lua_error(L);
+  lua_call(L, 0, 0);
   return 0;
 }
 
 /* Likewise, with the options from `options` on, or without (0). */
-static mw_owner open_transaction(lua_State *L, mwb_state *s, int begun,
-                                 int options) {
-  mw_owner owner = open_owner(L, s, begun);
+static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
+  mw_owner owner = open_owner(L, s);
   int i, top = lua_gettop(L);
   if (s->sources & MWB_TRANSACTIONS) {
     mwb_push(L, s, MWB_SCOPES);
@@ -417,7 +291,7 @@ static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
 ** effects at `fx` or nil. */
 static void end_parts(lua_State *L, mwb_state *s, int extras, int fx) {
   if (!lua_istable(L, extras)) return;
-  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) mwb_call_quietly(L, s, 0);
+  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) lua_pcall(L, 0, 1, 0);
   lua_pop(L, 1);
   if (mwb_raw_field(L, extras, "scope") != LUA_TNIL) {
     mwb_push(L, s, MWB_SCOPES);
@@ -460,7 +334,7 @@ static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
     s->undone += (lua_Integer)lua_rawlen(L, taken);
     lua_pushvalue(L, taken);
     lua_pushinteger(L, (lua_Integer)at);
-    mwb_call_quietly(L, s, 2);
+    lua_pcall(L, 2, 1, 0);
   }
   lua_pop(L, 1);
 }
@@ -492,7 +366,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_tell_undone(L, s, heard, first, NULL);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
-    make_calls(L, s, first);
+    make_calls(L, first);
   lua_settop(L, first);
   lua_replace(L, taken);
 }
@@ -528,7 +402,7 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
 static void announce(lua_State *L, mwb_state *s, mw_owner owner, int plain) {
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 5);
-    if (mwb_call_quietly(L, s, 1) != LUA_OK) lua_error(L);
+    lua_call(L, 1, 0);
   }
   if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
     lua_pushvalue(L, 2);
@@ -536,7 +410,7 @@ static void announce(lua_State *L, mwb_state *s, mw_owner owner, int plain) {
     lua_pushvalue(L, 4);
     lua_pushvalue(L, 5);
     lua_pushboolean(L, mw_owner_parent(s->engine, owner) != 0);
-    if (mwb_call_quietly(L, s, 4) != LUA_OK) lua_error(L);
+    lua_call(L, 4, 0);
   }
   lua_settop(L, 5);
 }
@@ -581,156 +455,43 @@ static int commit(lua_State *L) {
   return 1;
 }
 
-/* Warns of an error of a guard that cannot be raised. */
-static void warn_of(lua_State *L, int index) {
-  const char *text =
-      lua_isstring(L, index) ? lua_tostring(L, index) : luaL_typename(L, index);
-  if (lua_isnil(L, index)) return;
-  lua_warning(L, "error in a guard (", 1);
-  lua_warning(L, text, 1);
-  lua_warning(L, ")", 0);
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Lost transactions
-** ======================================================= */
-
-/* end_lost(number of the transaction) -> the first error of a guard */
-static int end_lost(lua_State *L) {
+/* take_back(number of a transaction) -> the first error of a guard, or nil */
+static int take_back_protected(lua_State *L) {
   take_back(L, mwb_state_of(L), (mw_owner)lua_tointeger(L, 1));
   return 1;
 }
 
-/* Takes a transaction back that nobody else can end.  If there is no memory,
-** even after a collection, the next collection, or the library's next call,
-** tries again.  Returns a status; pushes the first error of a guard, or the
-** memory error. */
-static int end_or_retry(lua_State *L, mwb_state *s, mw_owner owner) {
-  uint64_t order = transaction_of(s, owner)->order;
-  int status = LUA_ERRMEM, tries, top = lua_gettop(L);
+/* Takes a transaction back, and pushes the first error of a guard, or nil.
+** Raises if there is no memory; then the transaction is lost, and the next call
+** tries again. */
+static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_push(L, s, MWB_TAKEBACK);
+  lua_pushinteger(L, (lua_Integer)owner);
+  transaction_of(s, owner)->ending = 1;
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  transaction_of(s, owner)->ending = 0;
   transaction_of(s, owner)->lost = 1;
-  for (tries = 0; status != LUA_OK && tries < 2 && is_open(s, owner, order);
-       tries++) {
-    lua_settop(L, top);
-    mwb_push(L, s, MWB_ENDLOST);
-    lua_pushinteger(L, (lua_Integer)owner);
-    status = lua_pcall(L, 1, 1, 0);
-  }
-  if (status != LUA_OK) {
-    s->lost = s->pending = 1;
-    lua_pushnil(L);
-    mwb_keep(L, s, MWB_RETRY);
-  }
-  return status;
-}
-
-static void end_quietly(lua_State *L, mwb_state *s, mw_owner owner) {
-  if (end_or_retry(L, s, owner) == LUA_OK && !lua_isnil(L, -1) &&
-      !mwb_is_memory_error(L, -1)) {
-    mwb_keep(L, s, MWB_LATE);
-    s->pending = s->late = 1;
-  } else {
-    lua_pop(L, 1);
-  }
-}
-
-static void end_all_lost(lua_State *L, mwb_state *s) {
-  mw_owner owner;
-  s->lost = 0;
-  lua_pushnil(L); /* the first error */
-  mwb_push(L, s, MWB_LATECALLS);
-  lua_pushnil(L);
-  mwb_keep(L, s, MWB_LATECALLS);
-  while (lua_istable(L, -1)) {
-    lua_rawgeti(L, -1, 0);
-    lua_insert(L, -2);
-    make_calls(L, s, lua_gettop(L) - 2);
-  }
-  lua_pop(L, 2);
-  for (owner = 1; owner < s->size_transactions; owner++)
-    if (transaction_of(s, owner)->order != 0 && transaction_of(s, owner)->lost)
-      end_quietly(L, s, owner);
-}
-
-/* Makes the value whose finaliser tries again. */
-static void make_retry(lua_State *L, const mwb_state *s) {
-  lua_newuserdatauv(L, 0, 0);
-  mwb_push(L, s, MWB_RETRYING);
-  lua_setmetatable(L, -2);
-  mwb_keep(L, s, MWB_RETRY);
-}
-
-static int retry(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  if (s->engine == NULL) return 0;
-  if (s->lost) end_all_lost(L, s);
-  make_retry(L, s);
-  return 0;
-}
-
-void mwb_end_coroutine(lua_State *L, mwb_state *s, const mwb_coroutine *t,
-                       int all) {
-  mw_owner owner = t->newest, below;
-  for (; owner != 0; owner = below) {
-    below = s->engine->journal.owners[owner].below;
-    if (all || transaction_of(s, owner)->lost) end_quietly(L, s, owner);
-  }
-}
-
-/* The handle of a transaction is lost.  If the coroutine's values are gone, its
-** record decides. */
-static void lose_handle(lua_State *L, mwb_state *s, mw_owner owner) {
-  int top = lua_gettop(L);
-  transaction_of(s, owner)->begun = 0;
-  transaction_of(s, owner)->lost = 1;
-  mwb_push_values(L, mwb_coroutine_of(s, owner));
-  if (!lua_isnil(L, -1)) end_quietly(L, s, owner);
-  lua_settop(L, top);
-}
-
-/* The finaliser of that value.  A collection has cleared its place; if it is
-** there, Lua closes the state, and all handles are lost. */
-static int look(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_owner owner;
-  int closing, again = 0;
-  if (s->engine == NULL) return 0;
-  s->looking = 0;
-  lua_settop(L, 1);
-  mwb_push(L, s, MWB_BEGINS); /* at 2 */
-  closing = lua_rawgeti(L, 2, 0) == LUA_TUSERDATA && lua_rawequal(L, 1, -1);
-  for (owner = 1; owner < s->size_transactions; owner++) {
-    if (transaction_of(s, owner)->order == 0) continue;
-    if (!transaction_of(s, owner)->begun) continue;
-    lua_settop(L, 2);
-    if (closing || lua_rawgeti(L, 2, owner) == LUA_TNIL)
-      lose_handle(L, s, owner);
-    else
-      again = 1;
-  }
-  if (!again || s->looking) return 0;
-  lua_settop(L, 1);
-  mwb_push(L, s, MWB_LOOKING); /* if there is no memory, this value looks */
-  lua_setmetatable(L, 1);
-  look_later(L, s);
-  lua_pushnil(L);
-  lua_setmetatable(L, 1);
-  return 0;
-}
-
-void mwb_end_late(lua_State *L, mwb_state *s) {
-  if (s->lost) end_all_lost(L, s);
-  mwb_push(L, s, MWB_LATE);
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    return;
-  }
-  lua_pushnil(L);
-  mwb_keep(L, s, MWB_LATE);
-  s->late = 0;
+  mwb_wait(s);
   lua_error(L);
+}
+
+/* Likewise; an error of a guard waits, for another error goes on, or none can. */
+static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
+  end_by_rollback(L, s, owner);
+  if (lua_isnil(L, -1))
+    lua_pop(L, 1);
+  else
+    mwb_late_error(L, s, "guard");
+}
+
+static int is_lost(const mwb_transaction *tx) {
+  return tx->order != 0 && tx->lost && !tx->ending;
+}
+
+void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
+  mw_owner owner;
+  for (owner = 1; owner < s->size_transactions; owner++)
+    if (is_lost(transaction_of(s, owner))) end_without_error(L, s, owner);
 }
 
 /* }====================================================== */
@@ -739,10 +500,10 @@ void mwb_end_late(lua_State *L, mwb_state *s) {
 ** mw.begin
 ** ======================================================= */
 
-static handle *new_handle(lua_State *L, const mwb_state *s, int meta) {
+static handle *new_handle(lua_State *L, const mwb_state *s) {
   handle *h = (handle *)lua_newuserdatauv(L, sizeof(*h), 0);
   memset(h, 0, sizeof(*h));
-  mwb_push(L, s, meta);
+  mwb_push(L, s, MWB_BEGUN);
   lua_setmetatable(L, -2);
   return h;
 }
@@ -770,14 +531,16 @@ static void read_options(lua_State *L, const mwb_state *s, int index,
 static int begin(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h;
-  int options = 0;
+  int options = 0, at;
   if (!lua_isnoneornil(L, 1)) {
     lua_settop(L, 1);
     read_options(L, s, 1, "begin");
     options = 2;
   }
-  h = new_handle(L, s, MWB_BEGUN);
-  hold(s, h, open_transaction(L, s, lua_gettop(L), options));
+  h = new_handle(L, s);
+  at = lua_gettop(L);
+  hold(s, h, open_transaction(L, s, options));
+  lua_settop(L, at);
   return 1;
 }
 
@@ -786,7 +549,7 @@ static handle *to_handle(lua_State *L, const mwb_state *s) {
   if (!lua_getmetatable(L, 1)) return NULL;
   meta = lua_topointer(L, -1);
   lua_pop(L, 1);
-  if (meta != s->begun_meta && meta != s->closer_meta) return NULL;
+  if (meta != s->begun_meta) return NULL;
   return (handle *)lua_touserdata(L, 1);
 }
 
@@ -837,14 +600,10 @@ static int commit_method(lua_State *L) {
 }
 
 /* Takes the writes of the handle's transaction back, and pushes the first error
-** of a guard, or nil.  Without memory, the transaction stays open. */
+** of a guard, or nil. */
 static void end_handle(lua_State *L, mwb_state *s, handle *h) {
   h->ended = 1; /* for the guards that are told */
-  mwb_push(L, s, MWB_ENDLOST);
-  lua_pushinteger(L, (lua_Integer)h->owner);
-  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
-  h->ended = 0;
-  lua_error(L);
+  end_by_rollback(L, s, h->owner);
 }
 
 /* rollback(transaction) -> effects */
@@ -857,7 +616,7 @@ static int rollback_method(lua_State *L) {
   mwb_push_effects(L, s, h->owner);
   if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
-    if (mwb_call_quietly(L, s, 1) != LUA_OK) return lua_error(L);
+    lua_call(L, 1, 0);
   }
   lua_settop(L, 2);
   end_handle(L, s, h);
@@ -879,17 +638,37 @@ static int is_open_method(lua_State *L) {
   return 1;
 }
 
+/* Nobody can end the transaction any more: its handle is lost, or a finaliser
+** closes it in the middle of the library. */
+static void lose(mwb_state *s, const handle *h) {
+  if (!is_open(s, h->owner, h->order)) return;
+  transaction_of(s, h->owner)->lost = 1;
+  mwb_wait(s);
+}
+
+/* __gc */
+static int collected(lua_State *L) {
+  lose(mwb_state_of(L), (const handle *)lua_touserdata(L, 1));
+  return 0;
+}
+
 /* __close(transaction, error): that error goes on, not the error of a guard. */
 static int close_meta(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   handle *h = to_handle(L, s);
   int failed = !lua_isnoneornil(L, 2);
   if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
-  end_handle(L, s, h);
-  if (lua_isnil(L, -1)) return 0;
-  if (!failed) return lua_error(L);
-  warn_of(L, -1);
-  return 0;
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
+    lose(s, h);
+    return 0;
+  }
+  h->ended = 1;
+  if (failed) {
+    end_without_error(L, s, h->owner);
+    return 0;
+  }
+  end_by_rollback(L, s, h->owner);
+  return lua_isnil(L, -1) ? 0 : lua_error(L);
 }
 
 /* }====================================================== */
@@ -907,10 +686,8 @@ enum { CLOSER = 1, NUMBER, ORDER, DONE, FIRST, SECOND, FUNCTION };
 static int fail(lua_State *L, mwb_state *s) {
   mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
   int err = lua_gettop(L);
-  if (is_open(s, owner, (uint64_t)lua_tointeger(L, ORDER))) {
-    if (end_or_retry(L, s, owner) != LUA_OK) return lua_error(L);
-    warn_of(L, -1);
-  }
+  if (is_open(s, owner, (uint64_t)lua_tointeger(L, ORDER)))
+    end_without_error(L, s, owner);
   lua_pushboolean(L, 0);
   lua_pushvalue(L, err);
   return 2;
@@ -967,11 +744,11 @@ static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
   if (lua_isyieldable(L)) {
-    h = new_handle(L, s, MWB_CLOSER);
+    h = new_handle(L, s);
     lua_replace(L, CLOSER);
   }
   if (options == 0) options = push_label_option(L, s);
-  owner = open_transaction(L, s, 0, options);
+  owner = open_transaction(L, s, options);
   if (options != 0) lua_settop(L, options - 1);
   lua_pushinteger(L, (lua_Integer)owner);
   lua_replace(L, NUMBER);
@@ -1114,11 +891,9 @@ static int in_transaction(lua_State *L) {
   return 1;
 }
 
-/* quietly(f, ...) -> one result of f(...), called where no debug hook of the
-** program raises: an error from outside comes before the call or after it */
+/* quietly(f, ...) -> one result of f(...) */
 static int quietly(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  if (mwb_call_quietly(L, s, lua_gettop(L) - 1) != LUA_OK) return lua_error(L);
+  lua_call(L, lua_gettop(L) - 1, 1);
   return 1;
 }
 
@@ -1195,29 +970,14 @@ void mwb_open_transaction(lua_State *L) {
                                      {"rollback", rollback_method},
                                      {"is_open", is_open_method},
                                      {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__close", close_meta}, {NULL, NULL}};
-  static const luaL_Reg looking[] = {{"__gc", look}, {NULL, NULL}};
-  static const luaL_Reg retrying[] = {{"__gc", retry}, {NULL, NULL}};
-  static const luaL_Reg none[] = {{NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
   s->begun_meta = mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
-  s->closer_meta = mwb_new_meta(L, MWB_CLOSER, "transaction", none, none);
-  mwb_push(L, s, MWB_CLOSER);
-  mwb_push(L, s, MWB_BEGUN);
-  lua_getfield(L, -1, "__close");
-  lua_setfield(L, -3, "__close");
-  lua_pop(L, 2);
   mwb_push_function(L, s, commit);
   mwb_keep(L, s, MWB_COMMIT);
-  mwb_push_function(L, s, end_lost);
-  mwb_keep(L, s, MWB_ENDLOST);
-  mwb_new_meta(L, MWB_RETRYING, "retry", retrying, none);
-  mwb_new_meta(L, MWB_LOOKING, "look", looking, none);
-  mwb_push_weak(L);
-  mwb_keep(L, s, MWB_BEGINS);
-  make_retry(L, s);
-  lua_newthread(L);
-  mwb_keep(L, s, MWB_QUIET);
+  mwb_push_function(L, s, take_back_protected);
+  mwb_keep(L, s, MWB_TAKEBACK);
   mwb_set_funcs(L, functions);
 }
 

@@ -30,6 +30,7 @@
 #include "entry.h"
 #include "identity.h"
 #include "key.h"
+#include "later.h"
 #include "origin.h"
 #include "policy.h"
 #include "shadow.h"
@@ -730,6 +731,51 @@ static int after_class(lua_State *L, int status, lua_KContext context) {
   return finish(&w, status);
 }
 
+static int set_field(lua_State *L) {
+  lua_settable(L, OBJECT);
+  return 0;
+}
+
+/* Ends `write_again`: the first error is that of a raw write's guard. */
+static int after_again(lua_State *L, int status, lua_KContext failed) {
+  if (failed) lua_settop(L, SHADOW);
+  if (failed || (status != LUA_OK && status != LUA_YIELD)) lua_error(L);
+  return 0;
+}
+
+/* What was put raw has been told first, and a guard has raised, with the error
+** at SHADOW, or has changed the object.  Makes the write anew. */
+static int write_again(lua_State *L, int failed) {
+  lua_settop(L, failed ? SHADOW : VALUE);
+  if (mwb_push_own(L, OBJECT)) {
+    mwb_raw_field(L, -1, "__newindex");
+    lua_replace(L, -2);
+  } else {
+    lua_pushcfunction(L, set_field);
+  }
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  return after_again(L, lua_pcallk(L, 3, 0, 0, failed, after_again), failed);
+}
+
+/* A finaliser writes while the library is at work: the write is stored, and made
+** when that work is over. */
+static void store_at_work(mwb_write *w) {
+  lua_State *L = w->L;
+  if (is_asked(w)) { /* the class stores where it likes */
+    push_newindex(L, w->s);
+    mwb_call_newindex(L, lua_gettop(L));
+    return;
+  }
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, TRAP_SHADOW);
+  mwb_put_off_write(L, w->s);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  store_in(L, w->s, TRAP_SHADOW, w->r, &w->change.key);
+}
+
 /* The path of a write with more work than flags.  A write that is only recorded
 ** has no guards to look for. */
 static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
@@ -742,6 +788,14 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   w.shadow = TRAP_SHADOW;
   w.layout = r->layout;
   w.change.key = *key;
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
+    store_at_work(&w);
+    return 0;
+  }
+  if (needs & MWB_WAITS) {
+    mwb_end_waiting(L, s);
+    return write_again(L, 0);
+  }
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
     if (heard && watch->checks > 0 && !mwb_write_check(&w)) return lua_error(L);
@@ -824,34 +878,6 @@ static void read_dead_key(lua_State *L, mw_value *key) {
 
 /* Bits of `needs` without work of their own. */
 #define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META))
-
-static int set_field(lua_State *L) {
-  lua_settable(L, OBJECT);
-  return 0;
-}
-
-/* Ends `write_again`: the first error is that of a raw write's guard. */
-static int after_again(lua_State *L, int status, lua_KContext failed) {
-  if (failed) lua_settop(L, SHADOW);
-  if (failed || (status != LUA_OK && status != LUA_YIELD)) lua_error(L);
-  return 0;
-}
-
-/* What was put raw has been told first, and a guard has raised, with the error
-** at SHADOW, or has changed the object.  Makes the write anew. */
-static int write_again(lua_State *L, int failed) {
-  lua_settop(L, failed ? SHADOW : VALUE);
-  if (mwb_push_own(L, OBJECT)) {
-    mwb_raw_field(L, -1, "__newindex");
-    lua_replace(L, -2);
-  } else {
-    lua_pushcfunction(L, set_field);
-  }
-  lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  return after_again(L, lua_pcallk(L, 3, 0, 0, failed, after_again), failed);
-}
 
 int mwb_trap(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);

@@ -20,6 +20,7 @@
 #include "guard.h"
 #include "identity.h"
 #include "key.h"
+#include "later.h"
 #include "options.h"
 #include "policy.h"
 #include "shadow.h"
@@ -43,10 +44,12 @@ static mw_watch_id handle_self(lua_State *L, const mwb_state *s,
 }
 
 static int cancel(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_state_of(L);
   mw_watch_id id = handle_self(L, s, "cancel");
   mw_watch_options its;
   mw_handle obj;
+  if (mwb_put_off(L, s)) return 0;
+  mwb_enter(L);
   if (mw_watch_info(s->engine, id, &its, &obj) != MW_OK) return 0;
   mw_watch_cancel(s->engine, id);
   if ((its.flags & MW_WEAK) || !mwb_alive(L, s, obj)) return 0;
@@ -56,7 +59,7 @@ static int cancel(lua_State *L) {
 
 /* A watch is not alive and deaf. */
 static int is_watch_alive(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_watch_id id = handle_self(L, s, "alive");
   mw_watch_options its;
   mw_handle obj;
@@ -896,14 +899,14 @@ static mw_handle given_handle(lua_State *L, mwb_state *s, const char *name) {
 }
 
 static int is_watched(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = given_handle(L, s, "is_watched");
   lua_pushboolean(L, mw_object_is_watched(s->engine, h));
   return 1;
 }
 
 static int mutations(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle h;
   h = given_handle(L, s, "mutations");
   lua_settop(L, 1);
@@ -913,7 +916,7 @@ static int mutations(lua_State *L) {
 }
 
 static int last_change(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle h;
   h = given_handle(L, s, "last_change");
   lua_settop(L, 1);
@@ -923,7 +926,7 @@ static int last_change(lua_State *L) {
 }
 
 static int changed_since(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_Integer n = mwb_integer(L, "changed_since", 2, 2);
   int64_t last;
   mwb_absorb(L, s, 1);
@@ -952,7 +955,7 @@ static int raw(lua_State *L) {
 
 /* is_tracked(object) */
 static int is_tracked(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 1);
   lua_pushboolean(L, mw_object_is_tracked(s->engine, mwb_handle_of(L, s, 1)));
   return 1;
@@ -960,7 +963,7 @@ static int is_tracked(lua_State *L) {
 
 /* intercepts(object) -> whether the object's writes are intercepted */
 static int intercepts(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 1);
   lua_pushboolean(L, mwb_intercepting_at(L, s, 1) != MW_NONE);
   return 1;
