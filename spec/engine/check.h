@@ -31,13 +31,7 @@ void check_failed(const char *file, int line, const char *condition);
 int is_accounted(const mw_engine *e, const heap *h);
 
 extern const test check_tests[], identity_tests[], clock_tests[], watch_tests[],
-<<<<<<< HEAD
-    deep_tests[], digest_tests[], random_tests[], journal_tests[],
-    scope_tests[], memory_tests[], past_tests[], reader_tests[],
-    trace_tests[];
-=======
     deep_tests[], random_tests[], journal_tests[], scope_tests[],
-    memory_tests[], past_tests[], reader_tests[], tally_tests[], trace_tests[];
->>>>>>> e14f49c (A hash is that of a snapshot's bytes, read when it is asked for: nobody needs one that is kept up to date at each write)
+    memory_tests[], past_tests[], reader_tests[], trace_tests[];
 
 #endif
