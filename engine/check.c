@@ -54,8 +54,6 @@ typedef struct sums {
   uint32_t results;
   uint32_t nodes, orphans, reaches;
   uint32_t ins, outs; /* links, from both ends */
-  uint32_t keyed;     /* links under objects, from the links */
-  uint32_t keys;      /* and from the objects */
 } sums;
 
 static int verify_pool(mw_engine *e, const mwi_pool *pool, size_t width,
@@ -431,9 +429,6 @@ static int verify_outs(mw_engine *e, uint32_t m, sums *sum) {
     holds(l->parent == m && l->prev_out == prev);
     holds(is_taken(&e->tree.nodes, l->child));
     holds(mwi_link_entry(e, m, &l->key) == i);
-    if (l->key.type == MW_TOBJECT &&
-        mwi_object_find(&e->watch, (mw_handle)l->key.u.i) != NULL)
-      sum->keyed++;
   }
   return MW_OK;
 }
@@ -478,20 +473,6 @@ static int verify_nodes_of(mw_engine *e, const mwi_object *r, sums *sum) {
   holds(has_bit(r, MWI_LINKS) == links);
   holds(r->nodes == 0 || node_number(e, r->nodes)->prev == prev);
   return verify_heard(e, r);
-}
-
-/* The links whose key is the object. */
-static int verify_keys_of(mw_engine *e, const mwi_object *r, sums *sum) {
-  uint32_t i, prev = 0;
-  for (i = r->keys; i != 0; prev = i, i = link_number(e, i)->next_key) {
-    const mwi_link *l;
-    holds(is_taken(&e->tree.links, i) && sum->keys < e->tree.links.n);
-    l = link_number(e, i);
-    sum->keys++;
-    holds(l->prev_key == prev && l->key.type == MW_TOBJECT);
-    holds((mw_handle)l->key.u.i == r->obj);
-  }
-  return MW_OK;
 }
 
 /* Below the ground are the silent roots, each under its own handle. */
@@ -570,7 +551,6 @@ static int verify_tree(mw_engine *e, sums *sum) {
   passes(verify_ground(e, sum));
   passes(verify_orphans(e, sum));
   holds(sum->ins == sum->outs && sum->outs == mwi_link_entries(e));
-  holds(sum->keys == sum->keyed);
   passes(verify_pool(e, &part->nodes, sizeof(mwi_node), sum->nodes));
   passes(verify_pool(e, &part->links, sizeof(mwi_link), sum->outs));
   passes(verify_pool(e, &part->reaches, sizeof(mwi_reach), sum->reaches));
@@ -587,7 +567,7 @@ static int verify_tree(mw_engine *e, sums *sum) {
 static int verify_empty(mw_engine *e, const mwi_object *r) {
   holds(r->first == 0 && r->fields == 0 && r->filter == 0 && r->calls == 0);
   holds(r->heard == 0 && r->keyed == 0 && r->deep == 0 && r->guarding == 0);
-  holds(r->nodes == 0 && r->keys == 0 && r->walks == 0);
+  holds(r->nodes == 0 && r->walks == 0);
   holds(r->needs == 0 && !r->watched && !r->tracked && !r->invalid);
   return MW_OK;
 }
@@ -606,7 +586,6 @@ static int verify_records(mw_engine *e, sums *sum) {
       holds(mwi_identity_is_valid(&e->identity, r->obj));
       passes(verify_watches_of(e, r, sum));
       passes(verify_nodes_of(e, r, sum));
-      passes(verify_keys_of(e, r, sum));
     }
   }
   return MW_OK;

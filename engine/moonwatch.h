@@ -682,6 +682,9 @@ MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 ** count as moved when the host links the child again, and the fields that are
 ** missing would stay missing.
 **
+** A link does not end with the object that is its key: a host unlinks the
+** field before it forgets the key.
+**
 ** An object may be in several fields, and below itself.  The guard of a deep
 ** watch is called with the root as object; `mw_tree_path` tells the path from
 ** the root to the object that was written.

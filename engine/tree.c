@@ -318,35 +318,6 @@ static void make_orphan(mw_engine *e, uint32_t m) {
   e->tree.orphans = m;
 }
 
-/* Returns the record of an object that is a key, NULL for other keys. */
-static mwi_object *record_of_key(const mw_engine *e, const mw_value *key) {
-  return (key->type == MW_TOBJECT)
-             ? mwi_object_find(&e->watch, (mw_handle)key->u.i)
-             : NULL;
-}
-
-/* Retains the key of a link.  The links whose key is an object form a list,
-** which the death of the object walks. */
-static void keep_key(mw_engine *e, uint32_t i) {
-  mwi_link *l = link_at(e, i);
-  mwi_object *r = record_of_key(e, &l->key);
-  mwi_host_retain(e, &l->key);
-  if (r == NULL) return;
-  l->next_key = r->keys;
-  if (l->next_key != 0) link_at(e, l->next_key)->prev_key = i;
-  r->keys = i;
-}
-
-static void drop_key(mw_engine *e, uint32_t i) {
-  mwi_link *l = link_at(e, i);
-  mwi_object *r = record_of_key(e, &l->key);
-  mwi_host_release(e, &l->key);
-  if (r == NULL) return;
-  *(l->prev_key != 0 ? &link_at(e, l->prev_key)->next_key : &r->keys) =
-      l->next_key;
-  if (l->next_key != 0) link_at(e, l->next_key)->prev_key = l->prev_key;
-}
-
 /* A node of the object has lost its last link. */
 static void clear_links(mw_engine *e, mw_handle obj) {
   mwi_object *r = mwi_object_find(&e->watch, obj);
@@ -401,7 +372,7 @@ static void end_link(mw_engine *e, uint32_t i) {
     else
       make_orphan(e, l->child);
   }
-  drop_key(e, i);
+  mwi_host_release(e, &l->key);
   e->tree.changes++;
   l->parent = 0;
   mwi_pool_give(&e->tree.links, i, sizeof(mwi_link));
@@ -449,7 +420,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   l->parent = parent;
   l->child = child;
   l->key = *key;
-  keep_key(e, i);
+  mwi_host_retain(e, key);
   list_in(e, i);
   e->tree.changes++;
   if ((l->next_out = p->outs) != 0) link_at(e, l->next_out)->prev_out = i;
@@ -626,11 +597,9 @@ static void drop_node(mw_engine *e, uint32_t m) {
   if (!node_at(e, m)->queued) give_node(e, m);
 }
 
-/* A table with weak keys loses a field when the key dies, without a write. */
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   if (r == NULL || r->obj == MW_NONE) return;
-  while (r->keys != 0) remove_link(e, r->keys);
   while (r->nodes != 0) drop_node(e, r->nodes);
 }
 
@@ -818,14 +787,10 @@ static uint32_t child_in(const mw_engine *e, const pair *p) {
 
 /* Takes the memory for the links between these nodes; takes nothing if there is
 ** not enough. */
-static int take_needs(mw_engine *e, pair p, const mw_value *key,
-                      mw_handle child, link_needs *n) {
+static int take_needs(mw_engine *e, pair p, mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
   khint_t count = 0;
   int ok = mwi_object_need(e, child) != NULL;
-  if (key->type == MW_TOBJECT &&
-      mwi_identity_is_valid(&e->identity, (mw_handle)key->u.i))
-    ok = ok && mwi_object_need(e, (mw_handle)key->u.i) != NULL;
   for (; ok && p.parent != 0; next_pair(e, &p)) {
     count++;
     ok = take_into(e, &part->links, &n->links, sizeof(mwi_link));
@@ -866,7 +831,7 @@ static int link_all(mw_engine *e, pair p, const mw_value *key,
   int code = MW_OK;
   mw_handle parent = (p.parent == 0) ? MW_NONE : node_at(e, p.parent)->obj;
   uint32_t m;
-  if (!take_needs(e, p, key, child, &n)) return MW_NOMEM;
+  if (!take_needs(e, p, child, &n)) return MW_NOMEM;
   for (; p.parent != 0; next_pair(e, &p))
     if (link_nodes(e, &p, key, child, &n) == MW_NEW) code = MW_NEW;
   give_needs(e, &n);

@@ -49,7 +49,6 @@ typedef struct mwi_link {
   uint32_t next_in, prev_in;   /* links to the child; in the first link,
                                ** `prev_in` is the last */
   uint32_t next_out, prev_out; /* links from the parent */
-  uint32_t next_key, prev_key; /* links whose key is this object */
   uint32_t parent, child;
   mw_value key;
 } mwi_link;

@@ -393,20 +393,6 @@ describe("mw.refresh", function()
     assert.equal(1, n)
   end)
 
-  it("makes objects weak when the class is now", function()
-    local class = {}
-    class.__index = class
-    local obj = setmetatable({ a = {} }, class)
-    mw.watch(obj, nothing, STAY)
-    collectgarbage()
-    assert.is_table(obj.a)
-    class.__mode = "v"
-    mw.refresh(class)
-    collectgarbage()
-    collectgarbage()
-    assert.is_nil(obj.a)
-  end)
-
   it("raises for what is no class", function()
     misuse("bad argument #1 to 'refresh' (class expected, got nil)",
       mw.refresh)

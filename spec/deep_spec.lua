@@ -1,4 +1,5 @@
 local mw = require "moonwatch"
+local misuse = require "spec.support.misuse"
 local raw_of = require "spec.support.raw_of"
 local no_class = require "spec.support.no_class"
 local error_of = require "spec.support.error_of"
@@ -385,23 +386,6 @@ describe("a deep watch", function()
     assert.is_false(mw.is_watched(pos))
     assert.is_nil(getmetatable(pos))
     assert.equal(5, rawget(pos, "x"))
-  end)
-
-  it("releases what a table with weak keys has lost", function()
-    local shared = {}
-    root = setmetatable({ strong = { [root] = shared } }, { __mode = "k" })
-    root[{}], root[{}] = shared, { {} }
-    mw.watch(root, guard, DEEP)
-    root.strong = nil
-    heard()
-    collectgarbage()
-    collectgarbage()
-    mw.reap()
-    assert.is_nil(next(raw_of(root)))
-    shared.x = 1
-    assert.same({}, heard())
-    assert.is_false(mw.is_watched(shared))
-    assert.equal(1, rawget(shared, "x"))
   end)
 
   it("costs memory for what is there, not for what was", function()
@@ -1211,42 +1195,62 @@ describe("mw.paths", function()
   end)
 end)
 
-describe("a table with weak keys or values below a root", function()
-  for _, mode in ipairs { "k", "v", "kv" } do
-    for _, way in ipairs { "watched", "tracked" } do
-      it(("loses twenty thousand (%s, %s)"):format(mode, way), function()
-        local kept = {}
-        local root = { cache = setmetatable({}, { __mode = mode }),
-          kept = kept }
-        if way == "watched" then
-          mw.watch(root, mw.guard(), DEEP)
-        else
-          mw.track(root, { deep = true })
-        end
-        local shared = {}
-        root.shared = shared
-        for i = 1, MANY do
-          kept[i] = { i }
-          local key, value = {}, kept[i]
-          if mode ~= "k" then key, value = i, {} end
-          if mode == "kv" then key = {} end
-          root.cache[key] = value
-          if mode == "k" and i % 2 == 0 then root.cache[{}] = shared end
-        end
-        collectgarbage()
-        collectgarbage()
-        mw.reap()
-        assert.is_nil(next(raw_of(root.cache)))
-        root.cache[1] = kept[1]
-        root.kept, root.shared = nil, nil
-        assert.is_true(mw.is_watched(kept[1]) == (way == "watched"))
-        mw.reap()
-        assert.is_nil(getmetatable(kept[2]))
-        assert.is_nil(getmetatable(shared))
-        assert.equal(no_class, getmetatable(kept[1]))
-      end)
+describe("a weak table", function()
+  local function nothing() end
+  local modes = { "k", "v", "kv" }
+  local function weak_table(mode) return setmetatable({}, { __mode = mode }) end
+
+  it("is not watched or tracked", function()
+    local raised = "bad argument #1 to '%s' " ..
+      "(a weak table loses entries without a write)"
+    for _, mode in ipairs(modes) do
+      misuse(raised:format "watch", mw.watch, weak_table(mode), nothing)
+      misuse(raised:format "track", mw.track, weak_table(mode))
     end
-  end
+    assert.is_table(mw.track(setmetatable({}, { __mode = "" })))
+  end)
+
+  it("below a root is a field as any, and nothing below it is entered",
+    function()
+      for _, mode in ipairs(modes) do
+        for _, how in ipairs { "watched", "tracked" } do
+          local kept, key = {}, {}
+          local root = { cache = weak_table(mode), kept = kept }
+          root.cache[key] = kept
+          if how == "watched" then
+            mw.watch(root, nothing, DEEP)
+          else
+            mw.track(root, { deep = true })
+          end
+          local later = weak_table(mode)
+          root.later = later
+          later[key] = kept
+          assert.equal(key, next(later))
+          assert.equal(key, next(root.cache))
+          assert.is_nil(mw.paths(root, kept)[2])
+          root.kept = nil
+          mw.reap()
+          assert.is_nil(getmetatable(kept))
+        end
+      end
+    end)
+
+  it("is what a watched table does not become", function()
+    for _, deep in ipairs { false, true } do
+      local root, class = { {} }, {}
+      mw.track(root, { deep = deep })
+      local obj = deep and root[1] or root
+      misuse("bad argument #2 to 'setmetatable' (a watched table cannot " ..
+        "become weak: it would lose entries without a write)",
+        mw.setmetatable, obj, { __mode = "k" })
+      mw.setmetatable(obj, class)
+      class.__mode = "k"
+      misuse("bad argument #1 to 'refresh' (its watched objects cannot " ..
+        "become weak)", mw.refresh, class)
+      class.__mode = nil
+      assert.equal(1, mw.refresh(class))
+    end
+  end)
 end)
 
 describe("classes below a deep root", function()

@@ -268,11 +268,10 @@ describe("what a class's __index keeps", function()
     assert.equal(1, obj.a)
   end)
 
-  it("is told of a weak class's object, and of one with a finaliser",
+  it("is told of an object with a finaliser",
     function()
       local closed = 0
-      for _, extra in ipairs { { __mode = "v" }, { __mode = "k" },
-        { __gc = function() closed = closed + 1 end } } do
+      for _, extra in ipairs { { __gc = function() closed = closed + 1 end } } do
         local class = lazy({}, function(key) return key end)
         for name, value in pairs(extra) do class[name] = value end
         local obj = setmetatable({ z = 0 }, class)

@@ -99,16 +99,6 @@ function classes.protected()
   return setmetatable({ 3, 1, 2 }, { __metatable = "hidden" })
 end
 
-local kept = {} -- else it depends on the collector what is still there
-
-function classes.weak_values()
-  return setmetatable({ 3, 1, 2, kept, x = kept }, { __mode = "v" })
-end
-
-function classes.both_weak()
-  return setmetatable({ 3, 1, 2, [kept] = 1, x = kept }, { __mode = "kv" })
-end
-
 function classes.finaliser()
   return setmetatable({ 3, 1, 2 }, { __gc = nothing, __index = { i = 1 } })
 end
@@ -326,21 +316,6 @@ describe("a watched object", function()
     assert.equal(2, closed)
     collectgarbage()
     assert.equal(2, collected)
-  end)
-
-  it("holds its contents weakly if its class says so", function()
-    for _, mode in ipairs { "k", "v", "kv" } do
-      local object = setmetatable({}, { __mode = mode })
-      mw.watch(object, nothing, STAY)
-      object[{}] = {}
-      object[mode == "v" and 1 or {}] = mode == "v" and {} or 1
-      collectgarbage()
-      assert.is_nil(next(raw_of(object)))
-      mw.unwatch(object)
-      object[{}] = {}
-      collectgarbage()
-      assert.is_nil(next(object))
-    end
   end)
 
   it("may be a class, whose instances go on", function()

@@ -121,7 +121,6 @@ enum {
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
   MWB_REFUSE,    /* their `__newindex` */
-  MWB_ANCHORS,   /* weak object -> its own metatable */
   MWB_METAS,     /* intercepted tables with metamethods, weakly held */
   MWB_HERITAGES, /* class -> the heritage that its objects share */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */

@@ -539,16 +539,13 @@ int mwb_has_meta(lua_State *L, int index) {
 /* Pushes a heritage; with `alone`, of this object only. */
 static void new_heritage(const dressing *its, int alone) {
   lua_State *L = its->L;
-  lua_createtable(L, 0, 2);
+  lua_createtable(L, 0, 1);
   lua_pushliteral(L, "__index");
   lua_pushlightuserdata(L, its->s);
   lua_pushvalue(L, its->class_);
   mwb_push_name(L, its->s, MWB_INDEX);
   if (alone) lua_pushvalue(L, its->self);
   lua_pushcclosure(L, mwb_inherit, alone ? MWB_HEIR : MWB_HEIR - 1);
-  lua_rawset(L, -3);
-  lua_pushliteral(L, "__mode");
-  mwb_raw_field(L, its->class_, "__mode");
   lua_rawset(L, -3);
 }
 
@@ -637,20 +634,6 @@ static void new_own(const dressing *its) {
   else if (mwb_raw_field(L, its->own, "__metatable") == LUA_TNIL)
     lua_copy(L, its->class_, -1);
   lua_rawset(L, its->own);
-}
-
-/* Lua may leave the new metatable of a weak table unmarked for the rest of the
-** cycle, so MWB_ANCHORS holds the new metatable. */
-static void anchor(const dressing *its) {
-  lua_State *L = its->L;
-  int type = mwb_raw_field(L, its->own, "__mode");
-  lua_pop(L, 1);
-  if (type == LUA_TNIL) return;
-  mwb_push(L, its->s, MWB_ANCHORS);
-  lua_pushvalue(L, its->self);
-  lua_pushvalue(L, its->own);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
 }
 
 /* Removes all fields of the table; with `meta`, all but metamethods. */
@@ -786,7 +769,6 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   new_own(&its);
   if (length > 0) mwb_set_len(L, its.own, its.contents);
   if (meta) set_read_meta(L, s, its.self, its.own);
-  if (its.has_class) anchor(&its);
   mwb_heed_reads(L, s, its.own, its.contents);
   lua_settop(L, its.own);
   if (its.is_new && length == 0) {
@@ -908,7 +890,6 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
   }
   open_no_class(L, s);
   mwb_new_ephemeron(L, MWB_RULES);
-  mwb_new_ephemeron(L, MWB_ANCHORS);
   mwb_new_ephemeron(L, MWB_HERITAGES);
   mwb_new_ephemeron(L, MWB_METAS);
   mwb_new_ephemeron(L, MWB_FUNCTIONS);

@@ -135,12 +135,20 @@ int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
   return 0;
 }
 
-int mwb_is_weak(lua_State *L, int index) {
+int mwb_is_weak_class(lua_State *L, int index) {
   int top = lua_gettop(L), weak;
-  mwb_push_class(L, index);
-  weak = lua_istable(L, -1) && mwb_raw_field(L, -1, "__mode") == LUA_TSTRING &&
+  weak = lua_istable(L, index) &&
+         mwb_raw_field(L, index, "__mode") == LUA_TSTRING &&
          strpbrk(lua_tostring(L, -1), "kv") != NULL;
   lua_settop(L, top);
+  return weak;
+}
+
+int mwb_is_weak(lua_State *L, int index) {
+  int weak;
+  mwb_push_class(L, index);
+  weak = mwb_is_weak_class(L, -1);
+  lua_pop(L, 1);
   return weak;
 }
 

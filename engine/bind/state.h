@@ -35,8 +35,10 @@ void mwb_note_classes(lua_State *L, mwb_state *s, int object,
 ** is noted. */
 int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk);
 
-/* Does the table at `index` lose entries without a write? */
+/* Does the table at `index` lose entries without a write?  Do the objects of
+** the class at `index`, a table or nil? */
 int mwb_is_weak(lua_State *L, int index);
+int mwb_is_weak_class(lua_State *L, int index);
 
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "identity.h"
 #include "shadow.h"
+#include "state.h"
 #include "trap.h"
 
 /* {======================================================
@@ -314,6 +315,11 @@ static int change_metatable(lua_State *L, int asks) {
     if (asks && !mwb_write_check(&w)) return lua_error(L);
     if (!lua_isnil(L, VALUE) && !lua_istable(L, VALUE))
       return mwb_bad_argument(L, "setmetatable", VALUE, 2, "nil or table");
+    if (mwb_is_weak_class(L, VALUE))
+      return luaL_error(L,
+                        "bad argument #2 to 'setmetatable' (a watched table "
+                        "cannot become weak: it would lose entries without a "
+                        "write)");
     mwb_write_count(&w);
     mwb_write_run(&w, store_class);
   }

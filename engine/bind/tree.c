@@ -49,7 +49,8 @@ static void push_contents(lua_State *L, int index) {
 /* May a deep watch include the value on the top, which the object at `parent`
 ** has under the key below the top? */
 static int may_enter(lua_State *L, mwb_state *s, int parent) {
-  return mwb_is_contents(L, s, parent, NULL) && !mwb_is_ours(L, s, -1);
+  return mwb_is_contents(L, s, parent, NULL) && !mwb_is_ours(L, s, -1) &&
+         !mwb_is_weak(L, -1);
 }
 
 /* Calls the function on the top for the parent, and the key and value below the

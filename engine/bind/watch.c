@@ -24,6 +24,7 @@
 #include "options.h"
 #include "policy.h"
 #include "shadow.h"
+#include "state.h"
 #include "trap.h"
 #include "tree.h"
 
@@ -86,6 +87,11 @@ static void check_object(lua_State *L, const mwb_state *s, const char *name) {
     if (mwb_is_ours(L, s, 1))
       luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched)", name,
                  mwb_type_name(L, 1));
+    if (mwb_is_weak(L, 1))
+      luaL_error(L,
+                 "bad argument #1 to '%s' (a weak table loses entries without "
+                 "a write)",
+                 name);
     return;
   }
   if (lua_type(L, 1) != LUA_TUSERDATA)

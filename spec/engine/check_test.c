@@ -289,7 +289,6 @@ static void damage(mw_engine *e, heap *h) {
   finds(RECORD(0)->walks, 1);
   finds(RECORD(0)->needs, MWI_HEARD | MWI_TREE | MWI_CALLS);
   finds(RECORD(1)->nodes, 0);
-  finds(RECORD(1)->keys, 1);
   finds(RECORD(1)->needs, 0);
   finds(RECORD(3)->first, 1);
   finds(WATCH(2)->next, 0);

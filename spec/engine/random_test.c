@@ -577,9 +577,13 @@ static void replace_guard(void) {
   world.invalid[i] = 0;
 }
 
-/* Kills the object that is a key: the fields under the key are gone. */
+/* Kills the object that is a key, with the fields under the key. */
 static void replace_key(void) {
+  mw_value key = key_of(KEYS - 1);
   int i;
+  for (i = 0; i < OBJECTS; i++)
+    if (mw_tree_has(world.e, world.objects[i].h))
+      mw_tree_unlink(world.e, world.objects[i].h, &key);
   mw_object_forget(world.e, world.key);
   mw_object_identify(world.e, &world.places[OBJECTS + GUARDS], &world.key);
   for (i = 0; i < OBJECTS; i++) world.objects[i].field[KEYS - 1] = NONE;
