@@ -187,8 +187,7 @@ static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
   fx->n++;
 }
 
-/* Pushes effects with room for `n` entries, and values of their own.
-** Finalisers may run. */
+/* Pushes effects with room for `n` entries, and values of their own. */
 static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
   lua_newtable(L);
   return with_table(L, s, n);
@@ -202,8 +201,7 @@ static int is_left_out(const mwb_state *s, const mw_entry *entry) {
 }
 
 /* Copies `n` entries of a coroutine to the effects on the top; with `all`, also
-** those that effects leave out.  Nothing collects meanwhile, so no finaliser
-** changes the entries. */
+** those that effects leave out. */
 static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
                          size_t n, int all) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, -1);
@@ -244,7 +242,7 @@ static void push_view(lua_State *L, mwb_state *s, mw_owner owner) {
   size_t n;
   fx = new_effects(L, s, 0, 1);
   push_store(L, t, s->engine->journal.owners[owner].mark);
-  its = (store *)lua_touserdata(L, -1); /* no finaliser runs from here on */
+  its = (store *)lua_touserdata(L, -1);
   lua_setiuservalue(L, -2, 1);
   mw_owner_entries(s->engine, owner, &n);
   first = s->engine->journal.owners[owner].mark;
@@ -284,31 +282,18 @@ static uint32_t count_viewed(lua_State *L, const mwb_coroutine *t,
   return t->viewed - *first;
 }
 
-/* Finalisers may change what is viewed; then all begins again. */
 void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
   uint32_t n, first;
-  while (t->viewed > from) {
-    n = count_viewed(L, t, &first);
-    push_empty(L, s, n);
-    if (count_viewed(L, t, &first) == n && n > 0) {
-      copy_entries(L, t, first, n, 1);
-      lead_store(L, t, first);
-    } else {
-      lua_pop(L, 1);
-    }
-  }
+  if (t->viewed <= from) return;
+  n = count_viewed(L, t, &first);
+  push_empty(L, s, n);
+  copy_entries(L, t, first, n, 1);
+  lead_store(L, t, first);
 }
 
 void mwb_freeze_all(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t = s->coroutines;
-  while (t != NULL) {
-    if (t->viewed == 0) {
-      t = t->next;
-    } else {
-      mwb_freeze(L, s, t, 0);
-      t = s->coroutines; /* finalisers may have changed the list */
-    }
-  }
+  mwb_coroutine *t;
+  for (t = s->coroutines; t != NULL; t = t->next) mwb_freeze(L, s, t, 0);
 }
 
 void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
@@ -374,19 +359,17 @@ static void give_few(lua_State *L, const mwb_state *s, const few *f, int index,
   }
 }
 
-/* Pushes effects with the `n` entries of a transaction, and the coroutine's
-** table of the values that these hold.  Returns 0 if finalisers have changed
-** the entries. */
-static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
+/* Pushes effects with the entries of a transaction, and the coroutine's table of
+** the values that these hold. */
+static void push_all(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mw_entry *entries;
   mwb_effects *fx;
-  uint64_t seq = s->engine->journal.seq;
-  size_t now;
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
   mwb_push_values(L, t);
   fx = with_table(L, s, n);
-  entries = mw_owner_entries(s->engine, owner, &now);
-  if (now != n || s->engine->journal.seq != seq) return 0;
+  entries = mw_owner_entries(s->engine, owner, &n);
   if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
   fx->n = n;
   fx->held.n = t->held.n;
@@ -394,24 +377,6 @@ static int push_all(lua_State *L, mwb_state *s, mw_owner owner, size_t n) {
   if (t->hides) remove_hidden(s, fx);
   hold_objects(L, s, fx, lua_gettop(L));
   t->held.n = fx->held.n;
-  return 1;
-}
-
-/* Pushes effects with a few entries.  Returns 0 likewise. */
-static int push_few(lua_State *L, mwb_state *s, mw_owner owner,
-                    const mw_entry *entries, size_t n) {
-  uint64_t seq = s->engine->journal.seq;
-  int top = lua_gettop(L);
-  size_t now;
-  few f;
-  take_few(s, &f, entries, n);
-  new_effects(L, s, f.n, f.values + f.objects);
-  mw_owner_entries(s->engine, owner, &now);
-  if (now != n || s->engine->journal.seq != seq) return 0;
-  mwb_push_values(L, mwb_coroutine_of(s, owner));
-  give_few(L, s, &f, top + 1, top + 2);
-  lua_pop(L, 1);
-  return 1;
 }
 
 void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
@@ -425,41 +390,40 @@ void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
   fx->made = fx->seen = 0;
 }
 
+static void push_few(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  size_t n;
+  const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
+  few f;
+  take_few(s, &f, entries, n);
+  new_effects(L, s, f.n, f.values + f.objects);
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  give_few(L, s, &f, top + 1, top + 2);
+  lua_pop(L, 1);
+}
+
 /* The only transaction of a coroutine gives the coroutine's values away, if
-** there are many.  Finalisers may write, or take back a transaction around;
-** then all begins again. */
+** there are many. */
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
-  int top = lua_gettop(L);
-  for (;;) {
-    size_t n, now;
-    const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
-    if (n <= FEW) {
-      if (push_few(L, s, owner, entries, n)) return 0;
-    } else if (is_only(s, owner)) {
-      if (push_all(L, s, owner, n) && is_only(s, owner)) return 1;
-    } else if (!t->hides) {
-      push_view(L, s, owner);
-      return 0;
-    } else {
-      push_empty(L, s, n);
-      mw_owner_entries(s->engine, owner, &now);
-      if (now == n) {
-        copy_entries(L, t, s->engine->journal.owners[owner].mark, n, 0);
-        return 0;
-      }
-    }
-    lua_settop(L, top);
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  if (n <= FEW) {
+    push_few(L, s, owner);
+  } else if (is_only(s, owner)) {
+    push_all(L, s, owner);
+    return 1;
+  } else if (!t->hides) {
+    push_view(L, s, owner);
+  } else {
+    push_empty(L, s, n);
+    copy_entries(L, t, s->engine->journal.owners[owner].mark, n, 0);
   }
+  return 0;
 }
 
 void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner) {
-  size_t n;
-  int top = lua_gettop(L);
-  do {
-    lua_settop(L, top);
-    mw_owner_entries(s->engine, owner, &n);
-  } while (!push_all(L, s, owner, n));
+  push_all(L, s, owner);
 }
 
 static const char *const fields[] = {"key", "old", "new"};

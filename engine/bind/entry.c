@@ -153,9 +153,6 @@ int mwb_find_caller(lua_State *L, lua_Debug *ar) {
   return 0;
 }
 
-/* MWB_SITES has the texts from 1 on, and here an empty table. */
-#define MAKER 0
-
 /* Is the site's place that of the function? */
 static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
   return site->line == ar->currentline &&
@@ -163,41 +160,16 @@ static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
          ar->short_src[site->file] == '\0';
 }
 
-/* Writes "file:line", which ends before `end`, and returns where it begins. */
-static const char *place_before(char *end, const char *file, size_t len,
-                                int line) {
-  *--end = '\0';
-  do *--end = (char)('0' + line % 10);
-  while ((line /= 10) > 0);
-  *--end = ':';
-  return (const char *)memcpy(end - len, file, len);
-}
-
-/* The site gets the place.  In the middle of a write no finaliser may run, so
-** nothing may collect: `lua_setfield` makes a string and does not. */
 static void set_site(lua_State *L, mwb_state *s, mwb_call_site *site,
                      const lua_Debug *ar) {
-  char text[LUA_IDSIZE + 16];
-  int top = lua_gettop(L), sites = top + 1, maker = top + 2;
   site->line = 0; /* until the text is held */
   site->file = strlen(ar->short_src);
   mwb_push(L, s, MWB_SITES);
-  lua_rawgeti(L, sites, MAKER);
-  lua_pushboolean(L, 1);
-  lua_setfield(L, maker,
-               place_before(text + sizeof(text), ar->short_src, site->file,
-                            ar->currentline));
-  lua_pushnil(L);
-  lua_next(L, maker);
-  lua_pop(L, 1);
-  lua_pushvalue(L, -1);
-  lua_pushnil(L);
-  lua_rawset(L, maker);
-  site->text = lua_tostring(L, -1);
-  lua_rawseti(L, sites, site - s->sites + 1);
+  site->text = lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
+  lua_rawseti(L, -2, site - s->sites + 1);
   site->line = ar->currentline;
   site->id = 0;
-  lua_settop(L, top);
+  lua_pop(L, 1);
 }
 
 static uint32_t hold_site(lua_State *L, mwb_state *s, mwb_held *held,
@@ -389,8 +361,6 @@ void mwb_open_entries(lua_State *L) {
                                        {"note_call", append_call},
                                        {NULL, NULL}};
   lua_newtable(L);
-  lua_newtable(L);
-  lua_rawseti(L, -2, MAKER);
   mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);
 }

@@ -27,6 +27,7 @@
 #include "coroutine.h"
 #include "entry.h"
 #include "identity.h"
+#include "library.h"
 #include "shadow.h"
 #include "trap.h"
 
@@ -88,7 +89,8 @@ int mwb_is_at_work(lua_State *L, mwb_state *s) {
   while (owner == OTHERS && lua_getstack(of, ++level, &frame))
     owner = owner_of(of, s, &frame);
   lua_settop(L, top);
-  return owner == OURS;
+  /* the engine's callbacks run in a thread of their own, with no function */
+  return owner == OURS || (owner == OTHERS && of == s->service);
 }
 
 int mwb_refuse(lua_State *L) {
@@ -127,22 +129,45 @@ static void put_off(lua_State *L, mwb_state *s) {
 enum { CALL = 1, ARGUMENTS, FIRST };                 /* of a call */
 enum { AT_OBJECT = 2, AT_VALUE = 4, AT_BEFORE = 6 }; /* of a write */
 
-int mwb_put_off(lua_State *L, mwb_state *s) {
-  lua_Debug frame;
-  int i, n = lua_gettop(L);
-  if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0;
+/* Puts off a call: the function is on the top, its `n` arguments are the first
+** values of the stack from `first` on. */
+static void put_off_call(lua_State *L, mwb_state *s, int first, int n) {
+  int i, f = lua_gettop(L);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_createtable(L, n + 2, 0);
-  lua_getstack(L, 0, &frame);
-  lua_getinfo(L, "f", &frame);
+  lua_pushvalue(L, f);
   lua_rawseti(L, -2, CALL);
   lua_pushinteger(L, n);
   lua_rawseti(L, -2, ARGUMENTS);
-  for (i = 1; i <= n; i++) {
-    lua_pushvalue(L, i);
-    lua_rawseti(L, -2, FIRST + i - 1);
+  for (i = 0; i < n; i++) {
+    lua_pushvalue(L, first + i);
+    lua_rawseti(L, -2, FIRST + i);
   }
   put_off(L, s);
+  lua_settop(L, f - 1);
+}
+
+int mwb_put_off(lua_State *L, mwb_state *s) {
+  lua_Debug frame;
+  int n = lua_gettop(L);
+  if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0;
+  lua_getstack(L, 0, &frame);
+  lua_getinfo(L, "f", &frame);
+  put_off_call(L, s, 1, n);
+  return 1;
+}
+
+/* put_off(f, ...) -> whether the library is at work; if so, the next call calls
+** f(...) */
+static int put_off_function(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  int n = lua_gettop(L) - 1, off;
+  off = mwb_in_finaliser(L) && mwb_is_at_work(L, s);
+  if (off) {
+    lua_pushvalue(L, 1);
+    put_off_call(L, s, 2, n);
+  }
+  lua_pushboolean(L, off);
   return 1;
 }
 
@@ -305,3 +330,9 @@ void mwb_raise_late(lua_State *L, mwb_state *s) {
 }
 
 /* }====================================================== */
+
+void mwb_open_later(lua_State *L) {
+  static const luaL_Reg functions[] = {{"put_off", put_off_function},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}

@@ -383,6 +383,7 @@ static int build(lua_State *L) {
   mwb_open_calls(L);
   mwb_open_cell(L, s);
   mwb_open_coroutines(L, s);
+  mwb_open_later(L);
   mwb_open_entries(L);
   mwb_open_effects(L);
   mwb_open_rollback(L);

@@ -36,6 +36,7 @@ void mwb_open_memory(lua_State *L);
 ** top. */
 void mwb_open_classes(lua_State *L);
 void mwb_open_coroutines(lua_State *L, mwb_state *s);
+void mwb_open_later(lua_State *L);
 void mwb_open_entries(lua_State *L);
 void mwb_open_effects(lua_State *L);
 void mwb_open_rollback(lua_State *L);

@@ -319,22 +319,14 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
   return (status == LUA_OK) ? MW_OK : MW_NOMEM;
 }
 
-/* Finalisers may run when effects are made of views, and change the stakes:
-** then all begins again. */
 void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
   uint32_t i;
   if (!mw_journal_is_mixed(s->engine)) return;
-  for (i = journal->owners[owner].last; i != 0;) {
+  for (i = journal->owners[owner].last; i != 0; i = journal->stakes[i].before) {
     uint32_t newer = journal->stakes[i].newer;
-    mwb_coroutine *t =
-        (newer == 0) ? NULL : mwb_coroutine_of(s, journal->stakes[newer].owner);
-    if (t != NULL && t->viewed > 0) {
-      mwb_freeze(L, s, t, 0);
-      i = journal->owners[owner].last;
-    } else {
-      i = journal->stakes[i].before;
-    }
+    if (newer == 0) continue; /* nobody has written the field later? */
+    mwb_freeze(L, s, mwb_coroutine_of(s, journal->stakes[newer].owner), 0);
   }
 }
 
@@ -451,33 +443,25 @@ static lua_Integer find_heard(lua_State *L, const mwb_state *s, seen *all,
 }
 
 /* Pushes what `list_heard` needs for the entries of the value at 1: the value
-** of `find_undone`, the array, and the fields seen.  Finalisers may change the
-** entries until all is there. */
+** of `find_undone`, the array, and the fields seen. */
 static mwb_place prepare_heard(lua_State *L, const mwb_state *s, size_t *n) {
-  uint64_t seq;
-  size_t size, slots, now;
-  mwb_place p;
+  size_t size, slots = 8;
   seen *all;
-  do {
-    lua_settop(L, 1);
-    find_undone(L, s, &now);
-    seq = s->engine->journal.seq;
-    lua_newtable(L);
-    for (slots = 8; slots < 2 * now;) slots *= 2;
-    size = sizeof(*all) + slots * sizeof(all->fields[0]);
-    all = (seen *)lua_newuserdatauv(L, size, 0);
-    memset(all, 0, size);
-    all->mask = slots - 1;
-    p = find_undone(L, s, n);
-    lua_replace(L, 2);
-    if (p.table != 0) p.table = 2;
-  } while (*n != now || s->engine->journal.seq != seq);
+  mwb_place p;
+  lua_settop(L, 1);
+  p = find_undone(L, s, n);
+  lua_newtable(L);
+  while (slots < 2 * *n) slots *= 2;
+  size = sizeof(*all) + slots * sizeof(all->fields[0]);
+  all = (seen *)lua_newuserdatauv(L, size, 0);
+  memset(all, 0, size);
+  all->mask = slots - 1;
   return p;
 }
 
 /* list_heard(effects or number of a transaction) -> array with HEARD values for
 ** each field whose watches are to be told, the last write first; its length at
-** 0.  In the loop nothing collects. */
+** 0. */
 static int list_heard(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer at = 0;

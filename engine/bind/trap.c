@@ -404,7 +404,7 @@ void mwb_store_field(mwb_write *w) {
   top = lua_gettop(L);
   if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
       lua_type(L, KEY) == LUA_TNUMBER)
-    mwb_need_len(L, OBJECT, w->r); /* may run finalisers, which may write */
+    mwb_need_len(L, OBJECT, w->r);
   mwb_begin_entry(L, s, &entry);
   entry.number = mwb_write_number(w);
   lua_pushvalue(L, KEY);
@@ -674,8 +674,6 @@ void mwb_write_before(mwb_write *w) {
   }
   if (needs & MWB_TRACES) {
     w->traced = mwb_trace_write(w->L, s, w->obj, w->change.kind);
-    look_again(w); /* a finaliser may have run */
-    if (w->r == NULL) return;
   }
   if ((needs & MWB_BATCHES) && !w->change.flags_only)
     w->batched = mwb_note_write(w);
