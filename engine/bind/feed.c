@@ -50,6 +50,7 @@
 #include "guard.h"
 #include "identity.h"
 #include "key.h"
+#include "later.h"
 #include "look.h"
 #include "policy.h"
 #include "shadow.h"
@@ -1086,7 +1087,7 @@ static int close_feed(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mwb_state *s = f->s;
   mwb_feed **at = &s->feeds;
-  if (f->id == 0 || s->engine == NULL) return 0;
+  if (f->id == 0 || s->engine == NULL || mwb_put_off(L, s)) return 0;
   if (f->busy) return luaL_error(L, "the feed is being read");
   mw_reader_close(s->engine, f->id);
   f->id = 0;

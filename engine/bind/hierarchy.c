@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "later.h"
 #include "trace.h"
 
 /* {======================================================
@@ -504,6 +505,7 @@ static int pass_on(lua_State *L, int lost) {
     return luaL_error(L, "calling 'close' on bad self (scope expected, got %s)",
                       mwb_type_name(L, 1));
   lua_settop(L, 2);
+  if (mwb_put_off(L, mwb_state_of(L))) return 0;
   lua_pushvalue(L, lua_upvalueindex(3));
   if (lua_rawget(L, 1) == LUA_TNIL) return 0;
   lua_replace(L, 1);
@@ -827,7 +829,7 @@ static const luaL_Reg of_scopes[] = {{"leave_scope", leave_scope},
 static int free_data(lua_State *L) {
   mwb_hierarchy *d = (mwb_hierarchy *)lua_touserdata(L, 1);
   mw_engine *e = mwb_engine_of(d);
-  if (e == NULL) return 0;
+  if (e == NULL || mwb_put_off(L, d->data.state)) return 0;
   if (d->owned) mw_hierarchy_close(e, d->number);
   d->tape.n = 0; /* the names go at once */
   mwb_clear_tape(d, &d->tape);

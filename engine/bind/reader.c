@@ -22,6 +22,7 @@
 #include "guard.h"
 #include "identity.h"
 #include "key.h"
+#include "later.h"
 #include "look.h"
 #include "rollback.h"
 #include "trace.h"
@@ -77,7 +78,7 @@ static reader *reader_at(lua_State *L) {
 static int close_reader(lua_State *L) {
   reader *r = reader_at(L);
   mwb_state *s = r->s;
-  if (r->id == 0 || s->engine == NULL) return 0;
+  if (r->id == 0 || s->engine == NULL || mwb_put_off(L, s)) return 0;
   mw_reader_close(s->engine, r->id);
   r->id = 0;
   if (r->where) s->wheres--;

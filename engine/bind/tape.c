@@ -17,6 +17,7 @@
 
 #include "delivery.h"
 #include "hierarchy.h"
+#include "later.h"
 
 struct mwb_pass {
   mwb_hierarchy *d;
@@ -333,6 +334,7 @@ static int leave_open(lua_State *L, int status, lua_KContext ctx) {
 
 /* The pass ends, perhaps for an error. */
 static int close_pass(lua_State *L) {
+  if (mwb_put_off(L, mwb_state_of(L))) return 0;
   lua_settop(L, 2);
   return leave_open(L, LUA_OK, 0);
 }
@@ -341,6 +343,7 @@ static int free_pass(lua_State *L) {
   mwb_pass *pass = (mwb_pass *)lua_touserdata(L, 1);
   mwb_hierarchy *d = pass->d;
   if (d == NULL || mwb_engine_of(d) == NULL) return 0;
+  if (mwb_put_off(L, mwb_state_of(L))) return 0;
   if (!d->owned) pass->tape.n = 0; /* the names are gone */
   mwb_clear_tape(d, &pass->tape);
   mwi_free(mwb_engine_of(d), pass->open, pass->size * sizeof(uint32_t));

@@ -27,6 +27,7 @@
 #include "coroutine.h"
 #include "delivery.h"
 #include "lane.h"
+#include "later.h"
 #include "options.h"
 #include "os.h"
 #include "trace.h"
@@ -286,19 +287,21 @@ static scope *check_scope(lua_State *L, const mwb_state *s, const char *name) {
 }
 
 static int close_scope(lua_State *L) {
-  end_scope(L, check_scope(L, mwb_state_of(L), "close"));
+  mwb_state *s = mwb_state_of(L);
+  scope *sc = check_scope(L, s, "close");
+  if (!mwb_put_off(L, s)) end_scope(L, sc);
   return 0;
 }
 
 /* The metamethod's argument is nearly always a scope, so the address of the
 ** metatable is test enough. */
 static int finish_scope(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
+  mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
   if (sc == s->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
   if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
     lua_settop(L, 1);
-    end_scope(L, sc);
+    if (!mwb_put_off(L, s)) end_scope(L, sc);
   }
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "identity.h"
 #include "lane.h"
+#include "later.h"
 #include "options.h"
 #include "timed.h"
 #include "trap.h"
@@ -407,7 +408,11 @@ static void stop_trace(lua_State *L, trace *t) {
 
 /* trace:stop() -> trace */
 static int stop(lua_State *L) {
-  stop_trace(L, check_trace(L, mwb_enter(L), "stop"));
+  mwb_state *s = mwb_state_of(L);
+  trace *t = check_trace(L, s, "stop");
+  lua_settop(L, 1);
+  if (mwb_put_off(L, s)) return 1;
+  stop_trace(L, t);
   lua_settop(L, 1);
   return 1;
 }
@@ -438,6 +443,8 @@ static int free_trace(lua_State *L) {
   trace *t;
   if (!has_meta(L, mwb_state_of(L), MWB_TRACE)) return 0;
   t = (trace *)lua_touserdata(L, 1);
+  lua_settop(L, 1);
+  if (t->state->engine != NULL && mwb_put_off(L, t->state)) return 0;
   stop_trace(L, t);
   if (t->state->engine != NULL) mw_trace_close(t->state->engine, t->ring);
   t->ring = NULL;
