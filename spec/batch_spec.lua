@@ -855,6 +855,24 @@ describe("a batch without a function", function()
     assert.same({ "x 0>1" }, heard)
   end)
 
+  it("may be ended by the finaliser of what is lost with it", function()
+    local errors = {}
+    for i = 1, 20 do
+      coroutine.wrap(function()
+        local b = mw.batch()
+        local closer = setmetatable({ b = b }, { __gc = function(its)
+          local ok, err = pcall(its.b.close, its.b)
+          if not ok then errors[#errors + 1] = err end
+        end })
+        o.x = i
+        coroutine.yield(closer)
+      end)()
+      collectgarbage()
+    end
+    assert.same({}, errors)
+    assert.equal("x 19>20", heard[#heard])
+  end)
+
   it("may be ended by another coroutine", function()
     local b
     coroutine.wrap(function()

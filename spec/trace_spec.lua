@@ -233,7 +233,7 @@ describe("the sources of a trace", function()
       __index = { __newindex = function() end },
     }))
     assert.is_not_nil(userdata)
-    mw.watch(object, mw.guard())
+    mw.watch(object, mw.guard(), { once = true })
     object.x = 2 -- nobody is left who watches
     local trace = traced(function()
       object.x = 3

@@ -50,7 +50,6 @@ struct mwb_batch {
   uint32_t *heads, *nexts;
   uint32_t n, size;
   int open;
-  int lost; /* has the collector found the batch dead? */
 };
 
 /* {======================================================
@@ -342,7 +341,10 @@ static int deliver(lua_State *L) {
   const mw_batch_call *calls;
   uint32_t n, i;
   mwb_write w;
-  if (b->lost) give_number(L, s, b);
+  if (!push_batch(L, s, b)) { /* has the collector found the batch dead? */
+    lua_settop(L, 1);
+    give_number(L, s, b);
+  }
   lua_settop(L, 0);
   lua_settop(L, OLD);
   mwb_write_open(L, s, &w, MW_NONE, MW_TOUCH, MWB_GIVEN);
@@ -513,7 +515,6 @@ static int collected(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_batch *b = (mwb_batch *)lua_touserdata(L, 1);
   if (!b->open || s->engine == NULL) return 0;
-  b->lost = 1;
   mwb_push(L, s, MWB_LOSTBATCHES);
   lua_setiuservalue(L, 1, OWNER);
   lua_settop(L, 1);
