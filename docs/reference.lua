@@ -201,9 +201,10 @@ return {
     serialisers. The copy has no metatable where the class has `__gc` or
     `__close` or keeps the fields elsewhere.]] },
   { "mw.see_through(env: table) -> handle: moonwatch.Handle", [[Puts `next`,
-    `rawget`, `rawset`, `rawlen` and `setmetatable` that know watched objects
-    into the table `env`, until the handle is cancelled, which puts back what is
-    still its own.]] },
+    `pairs`, `rawget`, `rawset`, `rawlen`, `getmetatable` (nil for an object
+    without a class) and `setmetatable` that know watched objects into the table
+    `env`, until the handle is cancelled, which puts back what is still its
+    own.]] },
   { "mw.setmetatable<T: table>(obj: T, metatable?: table) -> obj: T", [[Gives a
     watched object another metatable; of other objects, the same as Lua's
     `setmetatable`.]] },

@@ -11,7 +11,8 @@ local function never() error("a guard was called", 0) end
 
 local STAY = { once = false }
 local DEEP = { deep = true, once = false }
-local NAMES = { "next", "rawget", "rawset", "rawlen", "setmetatable" }
+local NAMES = { "next", "pairs", "rawget", "rawset", "rawlen", "getmetatable",
+  "setmetatable" }
 
 local function environment() return setmetatable({}, { __index = _G }) end
 
@@ -126,6 +127,29 @@ for way, take_in in pairs(ways_in) do
       for key in env.next, obj do obj[key] = nil end
       assert.is_nil(env.next(obj))
       assert.is_nil((next(raw_of(obj))))
+    end)
+
+    it("is pairs, whose iterator is next of the same environment", function()
+      local obj, found = new { 1, x = 2 }, {}
+      assert.equal(env.next, (env.pairs { 1 }))
+      for key, value in env.pairs { 1 }, obj do found[key] = value end
+      assert.same({ 1, x = 2 }, found)
+      found = {}
+      for key, value in env.pairs(obj) do found[key] = value end
+      assert.same({ 1, x = 2 }, found)
+      local class = { __pairs = function(self) return never, self, 5 end }
+      local _, state, first = env.pairs(new(setmetatable({}, class)))
+      assert.same({ "table", 5 }, { type(state), first })
+    end)
+
+    it("is getmetatable, nil without a class", function()
+      local class = {}
+      assert.is_nil(env.getmetatable(new {}))
+      assert.equal(class, env.getmetatable(new(setmetatable({}, class))))
+      assert.equal("hidden", env.getmetatable(new(setmetatable({},
+        { __metatable = "hidden" }))))
+      assert.equal(getmetatable "", env.getmetatable "")
+      assert.is_nil(env.getmetatable(5))
     end)
 
     it("is rawget and rawlen, without the class", function()

@@ -1420,9 +1420,10 @@ function mw.touch(obj, key) end
 ---@return T copy
 function mw.plain(value) end
 
----Puts `next`, `rawget`, `rawset`, `rawlen` and `setmetatable` that know
----watched objects into the table `env`, until the handle is cancelled, which
----puts back what is still its own.
+---Puts `next`, `pairs`, `rawget`, `rawset`, `rawlen`, `getmetatable` (nil for
+---an object without a class) and `setmetatable` that know watched objects into
+---the table `env`, until the handle is cancelled, which puts back what is still
+---its own.
 ---@param env table
 ---@return moonwatch.Handle handle
 function mw.see_through(env) end

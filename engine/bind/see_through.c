@@ -89,46 +89,63 @@ static int see_rawset(lua_State *L) {
   return 1;
 }
 
+#define UP_NEXT lua_upvalueindex(3)
+
+static int after_pairs(lua_State *L, int status, lua_KContext context) {
+  (void)L, (void)status, (void)context;
+  return 3;
+}
+
+/* Of a table without `__pairs`, `next` of the same call of
+** `see_through_functions`: libraries take from here the `next` that they use
+** for other tables. */
+static int see_pairs(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_settop(L, 1);
+  if (luaL_getmetafield(L, 1, "__pairs") == LUA_TNIL) {
+    lua_pushvalue(L, UP_NEXT);
+    lua_insert(L, 1);
+    lua_pushnil(L);
+    return 3;
+  }
+  lua_insert(L, 1);
+  lua_callk(L, 1, 3, 0, after_pairs);
+  return 3;
+}
+
+/* An object without a class has no metatable. */
+static int see_getmetatable(lua_State *L) {
+  luaL_checkany(L, 1);
+  if (!lua_getmetatable(L, 1)) {
+    lua_pushnil(L);
+  } else if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL &&
+             mwb_is_no_class(L, -1)) {
+    lua_pushnil(L);
+  }
+  return 1;
+}
+
 /* see_through_functions() -> name -> function */
 static int see_through_functions(lua_State *L) {
   static const luaL_Reg functions[] = {{"next", see_next},
                                        {"rawget", see_rawget},
                                        {"rawset", see_rawset},
                                        {"rawlen", see_rawlen},
+                                       {"getmetatable", see_getmetatable},
                                        {"setmetatable", mwb_setmetatable},
                                        {NULL, NULL}};
   lua_newtable(L);
   mwb_set_funcs(L, functions);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  lua_getfield(L, -3, "next");
+  lua_pushcclosure(L, see_pairs, 3);
+  lua_setfield(L, -2, "pairs");
   return 1;
-}
-
-/* see_through_restore(env, own, former): stores what stood in `env` under the
-** names of `own`.  In a plain table that needs neither memory nor a call. */
-static int see_through_restore(lua_State *L) {
-  int plain = !mwb_push_own(L, 1);
-  lua_settop(L, 3);
-  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_settop(L, 4)) {
-    lua_pushvalue(L, 4);
-    lua_rawget(L, 3); /* name, function, what stood there */
-    if (plain) {
-      lua_pushvalue(L, 4);
-      lua_insert(L, -2);
-      lua_rawset(L, 1);
-    } else {
-      lua_getfield(L, 2, "rawset");
-      lua_pushvalue(L, 1);
-      lua_pushvalue(L, 4);
-      lua_pushvalue(L, 6);
-      lua_call(L, 3, 0);
-    }
-  }
-  return 0;
 }
 
 void mwb_open_see_through(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"see_through_functions", see_through_functions},
-      {"see_through_restore", see_through_restore},
-      {NULL, NULL}};
+      {"see_through_functions", see_through_functions}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

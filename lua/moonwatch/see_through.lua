@@ -32,26 +32,20 @@ local function put_back(self, name, fn)
   if above then above.former[name] = former end
 end
 
-local function put_all_back(self)
-  if self.env == nil then return end
-  for name, fn in next, self.own do put_back(self, name, fn) end
-  self.env = nil
-end
-
 --- Puts back what stood in the environment; a function that the program has
 -- replaced meanwhile stays.  A second call does nothing.
 function SeeThrough:cancel()
-  private.quietly(put_all_back, state_of(self, "cancel"))
+  local its = state_of(self, "cancel")
+  if its.env == nil then return end
+  for name, fn in next, its.own do put_back(its, name, fn) end
+  its.env = nil
 end
 
 SeeThrough.__close = SeeThrough.cancel
 
-local function put_in(self)
-  for name, fn in next, self.own do self.own.rawset(self.env, name, fn) end
-end
-
---- Puts `next`, `rawget`, `rawset`, `rawlen` and `setmetatable` that know
--- watched objects into the table `env`.  Returns the handle that ends this.
+--- Puts `next`, `pairs`, `rawget`, `rawset`, `rawlen`, `getmetatable` and
+-- `setmetatable` that know watched objects into the table `env`.  Returns the
+-- handle that ends this.
 local function see_through(env)
   check.argument(type(env) == "table", 1, "see_through", "table", env)
   local own = private.see_through_functions()
@@ -60,12 +54,9 @@ local function see_through(env)
   for name, fn in next, own do
     self.former[name] = own.rawget(env, name)
     owners[fn] = self
+    own.rawset(env, name, fn)
   end
-  local ok, err = pcall(put_in, self)
-  if ok then return handle end
-  private.see_through_restore(env, own, self.former)
-  self.env = nil
-  error(err, 0)
+  return handle
 end
 
 return see_through
