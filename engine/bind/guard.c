@@ -123,10 +123,32 @@ static int on_error(lua_State *L) {
 #define ENDLESS 50
 #define MOST_CALLS 10000
 
+/* An overflow below so many guards is theirs, and no other function's. */
+#define NESTED 10
+
 static int is_overflow(lua_State *L, int status) {
   return status == LUA_ERRERR ||
          (lua_type(L, -1) == LUA_TSTRING &&
           strstr(lua_tostring(L, -1), "stack overflow") != NULL);
+}
+
+/* Pushes the error of guards that write without end; it names what was
+** written. */
+static void push_endless(lua_State *L) {
+  luaL_where(L, 1);
+  lua_pushliteral(L, "guards write to what they watch without end: ");
+  if (lua_isnil(L, KEY)) {
+    lua_pushliteral(L, "the metatable");
+  } else if (lua_type(L, KEY) == LUA_TSTRING ||
+             lua_type(L, KEY) == LUA_TNUMBER) {
+    lua_pushliteral(L, "field '");
+    luaL_tolstring(L, KEY, NULL);
+    lua_pushliteral(L, "'");
+    lua_concat(L, 3);
+  } else {
+    lua_pushfstring(L, "a field under a %s", luaL_typename(L, KEY));
+  }
+  lua_concat(L, 3);
 }
 
 /* Calls a guard, with its `n` arguments on the top.  Returns a status. */
@@ -137,13 +159,18 @@ static int call(mwb_write *w, int n, int results, int flags) {
   if (++s->depth == 1) s->deep_calls = 0;
   if (s->depth >= ENDLESS && ++s->deep_calls > MOST_CALLS) {
     lua_settop(L, lua_gettop(L) - n - 1);
-    lua_pushliteral(L, "guards write to what they watch without end");
+    push_endless(L);
     status = LUA_ERRRUN;
     s->endless = 1;
   } else {
     status = mwb_pcall_outside(L, s, n, results, handler);
-    if (status != LUA_OK && s->depth > 1 && is_overflow(L, status))
+    if (status != LUA_OK && s->depth > 1 && is_overflow(L, status)) {
+      if (s->depth > NESTED) {
+        lua_pop(L, 1);
+        push_endless(L);
+      }
       s->endless = 1;
+    }
   }
   s->depth--;
   return status;
