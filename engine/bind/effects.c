@@ -514,7 +514,7 @@ static int is_effects(lua_State *L) {
 ** reads, the number of the write that has undone the entry; a dead object is
 ** nil */
 static int get_entry(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const mwb_effects *fx = mwb_check_effects(L, "entries");
   const mw_entry *entry;
   lua_Integer i = lua_tointeger(L, 2);
@@ -539,7 +539,7 @@ static int get_entry(lua_State *L) {
 
 /* past(effects) -> the number of the first move after the effects */
 static int past(lua_State *L) {
-  mwb_enter(L);
+  mwb_enter_to_read(L);
   lua_pushinteger(L, (lua_Integer)mwb_check_effects(L, "past")->moves);
   return 1;
 }
@@ -548,7 +548,7 @@ static int past(lua_State *L) {
 ** written since the effects; `written`: whether the effects wrote the object.
 ** Nobody sees writes to what has been taken out of a tree. */
 static int untouched(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const mwb_effects *fx = mwb_check_effects(L, "untouched");
   mw_handle h = mwb_handle_of(L, s, 2);
   uint32_t age = lua_toboolean(L, 3) ? fx->seen : fx->made;
@@ -565,7 +565,7 @@ static int untouched(lua_State *L) {
 /* intact(effects) -> whether none of the written objects has been written
 ** since */
 static int intact(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const mwb_effects *fx = mwb_check_effects(L, "intact");
   mwb_place place = mwb_find_entries(L, 1);
   size_t i = 0;

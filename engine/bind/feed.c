@@ -923,7 +923,7 @@ static int look(lua_State *L) {
 ** ======================================================= */
 
 static mwb_feed *check_feed(lua_State *L, const char *name) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mwb_feed *f;
   mwb_check_self(L, s, name, MWB_FEED, "feed");
   f = (mwb_feed *)lua_touserdata(L, FEED);
@@ -934,6 +934,7 @@ static mwb_feed *check_feed(lua_State *L, const char *name) {
 
 static int take_look(lua_State *L, const char *name, int squashed) {
   mwb_feed *f = check_feed(L, name);
+  mwb_enter(L);
   if (f->busy) return luaL_error(L, "the feed is being read");
   lua_pushboolean(L, squashed);
   return look(L);

@@ -602,8 +602,7 @@ int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
 }
 
 /* Returns the handle of the guard at 1, or raises. */
-static mw_handle self(lua_State *L, const char *name) {
-  mwb_state *s = mwb_enter(L);
+static mw_handle self(lua_State *L, mwb_state *s, const char *name) {
   if (!mwb_is_guard(L, s, 1))
     luaL_error(L, "calling '%s' on bad self (guard expected, got %s)", name,
                mwb_type_name(L, 1));
@@ -611,18 +610,18 @@ static mw_handle self(lua_State *L, const char *name) {
 }
 
 static int revalidate(lua_State *L) {
-  mw_handle h = self(L, "revalidate");
-  mwb_state *s = mwb_state_of(L);
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = self(L, s, "revalidate");
   mwb_check(L, mw_guard_set_valid(s->engine, h, 1));
   return 0;
 }
 
 /* Returns the field `valid`, or the method, which is upvalue 3. */
 static int field(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const char *name = (lua_type(L, 2) == LUA_TSTRING) ? lua_tostring(L, 2) : "";
   if (strcmp(name, "valid") == 0) {
-    lua_pushboolean(L, mw_guard_is_valid(s->engine, self(L, "valid")));
+    lua_pushboolean(L, mw_guard_is_valid(s->engine, self(L, s, "valid")));
   } else if (strcmp(name, "revalidate") == 0) {
     lua_pushvalue(L, lua_upvalueindex(3));
   } else {

@@ -31,6 +31,7 @@ static const char KEY = 0;
 void mwb_slice(lua_State *L, mwb_state *s) {
   if (s->engine == NULL)
     luaL_error(L, "moonwatch is closed with its Lua state");
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) return;
   mwb_reap_slice(L, s);
   mwb_end_waiting(L, s);
   mwb_raise_late(L, s);

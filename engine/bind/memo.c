@@ -29,7 +29,7 @@ static int open_guard(lua_State *L) {
 
 /* is_valid(guard) */
 static int is_valid(lua_State *L) {
-  const mwb_state *s = mwb_enter(L);
+  const mwb_state *s = mwb_enter_to_read(L);
   lua_pushboolean(L, mw_guard_is_valid(s->engine, guard_at(L, 1)));
   return 1;
 }
@@ -44,7 +44,7 @@ static int set_valid(lua_State *L) {
 
 /* has_lost(guard): has an object that the guard watched been unwatched? */
 static int has_lost(lua_State *L) {
-  const mwb_state *s = mwb_enter(L);
+  const mwb_state *s = mwb_enter_to_read(L);
   lua_pushboolean(L, mw_guard_has_lost(s->engine, guard_at(L, 1)));
   return 1;
 }
@@ -52,7 +52,7 @@ static int has_lost(lua_State *L) {
 /* cause(guard) -> the number, as a cause, of the write that made the guard
 ** invalid, or nil */
 static int cause(lua_State *L) {
-  const mwb_state *s = mwb_enter(L);
+  const mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = mw_guard_cause(s->engine, guard_at(L, 1));
   if (number == 0) return 0;
   lua_pushinteger(L, (lua_Integer)number);

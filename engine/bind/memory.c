@@ -20,7 +20,7 @@ static void set_bytes(lua_State *L, const char *name, size_t bytes) {
 
 /* memory() -> bytes by part */
 static int memory(lua_State *L) {
-  const mwb_state *s = mwb_enter(L);
+  const mwb_state *s = mwb_enter_to_read(L);
   mw_memory m;
   mwb_check_nothing(L, "memory", 1);
   memset(&m, 0, sizeof(m));

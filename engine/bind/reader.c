@@ -91,7 +91,7 @@ static int close_reader(lua_State *L) {
 /* reader_state(reader) -> number of the next entry, how many were lost, number
 ** of the last entry */
 static int reader_state(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const reader *r = reader_at(L);
   lua_pushinteger(L, (lua_Integer)mw_reader_next(s->engine, r->id));
   lua_pushinteger(L, (lua_Integer)mw_reader_lost(s->engine, r->id));
@@ -110,7 +110,7 @@ static int seek_reader(lua_State *L) {
 
 /* delivered() -> numbers of the first entry that is kept, and of the last */
 static int delivered(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_pushinteger(L, (lua_Integer)mw_delivery_first(s->engine));
   lua_pushinteger(L, (lua_Integer)mw_delivery_last(s->engine));
   return 2;
@@ -190,7 +190,7 @@ static uint64_t first_in_page(const mwb_state *s) {
 
 /* look(first, last) -> look, how many entries */
 static int make_look(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   uint64_t first = (uint64_t)luaL_checkinteger(L, 1);
   uint64_t end = (uint64_t)luaL_checkinteger(L, 2) + 1;
   uint64_t oldest = first_in_page(s);
@@ -259,7 +259,7 @@ static int look_entries(lua_State *L) {
 
 /* look_entry(look, i) -> object, key, old, new, kind, seq */
 static int look_entry(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const look *its = (const look *)lua_touserdata(L, 1);
   lua_Integer i = lua_tointeger(L, 2);
   const mw_entry *entry = &its->entries[i - 1];
@@ -468,7 +468,7 @@ static int has_key(void *ud, const mw_entry *entry) {
 
 /* find_entry(object, key) -> number of the last entry of the field, or nil */
 static int find_entry(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_handle_of(L, s, 1);
   uint64_t seq;
   mw_entry packed;
@@ -533,7 +533,7 @@ static mw_owner find_open(lua_State *L, mwb_state *s, mw_handle h,
 ** transaction has, its numbers as causes, and its place in the order of the
 ** program; or nil: nobody has made a final write since. */
 static int open_entry(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_handle_of(L, s, 1);
   mw_owner owner;
   mw_entry last;
@@ -552,7 +552,7 @@ static int open_entry(lua_State *L) {
 /* caused_by(number) -> the number of the delivered entry with this number as a
 ** cause; or nil, the entry of an open transaction, and its numbers */
 static int caused_by(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = (uint32_t)lua_tointeger(L, 1);
   uint64_t seq = mw_delivery_of(s->engine, number, mw_delivery_last(s->engine));
   mw_owner owner;
@@ -611,7 +611,7 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
 /* entry_since(time) -> number of an entry, so that all entries before are older
 ** than the time; nil for no entry */
 static int entry_since(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_Number time = luaL_checknumber(L, 1);
   uint64_t page;
   for (page = s->page; page > s->first_page && s->first_page > 0; page--) {
@@ -629,7 +629,7 @@ static int entry_since(lua_State *L) {
 /* delivered_now() -> object -> what it held before all open transactions, or
 ** nil: see mwb_push_delivered */
 static int delivered_now(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 0);
   mwb_push_delivered(L, s);
   if (lua_isnil(L, 1)) return 1;

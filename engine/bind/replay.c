@@ -13,7 +13,7 @@
 
 /* is_ours(value) -> the name of its class, if it is an object of the library */
 static int is_ours(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 1);
   if (!mwb_is_ours(L, s, 1)) return 0;
   lua_pushstring(L, mwb_type_name(L, 1));
@@ -23,13 +23,13 @@ static int is_ours(lua_State *L) {
 /* moment() -> a number that is greater after each entry */
 static int moment(lua_State *L) {
   lua_pushinteger(
-      L, (lua_Integer)mwi_journal_latest(&mwb_enter(L)->engine->journal));
+      L, (lua_Integer)mwi_journal_latest(&mwb_enter_to_read(L)->engine->journal));
   return 1;
 }
 
 /* owner() -> the number of the transaction that owns a write now */
 static int owner(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mwb_owner_of(L, mwb_enter(L)));
+  lua_pushinteger(L, (lua_Integer)mwb_owner_of(L, mwb_enter_to_read(L)));
   return 1;
 }
 

@@ -957,7 +957,7 @@ static int write(lua_State *L) {
 ** the top.  No finaliser runs meanwhile, so the keys that are sorted stay where
 ** they are. */
 static int call_write(lua_State *L, int wanted) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
   lua_settop(L, NAMES);
   lua_pushinteger(L, wanted);

@@ -606,7 +606,7 @@ const char *mwb_scope_name(const mwb_scope *sc, size_t *len) {
 
 /* current_scope([name]) -> scope or nil */
 static int current_scope(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const mwb_lane *lane;
   const element *e;
   int any = lua_isnoneornil(L, 1);
@@ -627,7 +627,7 @@ static int current_scope(lua_State *L) {
 
 /* outermost_scope() -> scope or nil */
 static int outermost_scope(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   const element *e = mwb_outermost_scope(L, s);
   mwb_check_nothing(L, "outermost_scope", 1);
   lua_settop(L, 0);
@@ -669,7 +669,7 @@ static int set_timer(lua_State *L) {
 /* wall([forget]) -> the nanoseconds in which scopes with a column were open, in
 ** whatever coroutine; forgets them if `forget` is true */
 static int wall(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   int forget = lua_toboolean(L, 1);
   lua_pushinteger(L, (lua_Integer)wall_time(s));
   if (forget) {

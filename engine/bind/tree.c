@@ -402,7 +402,7 @@ typedef uint32_t (*climb)(mw_engine *e, mw_handle root, mw_handle obj,
 /* Root and object are at 1 and 2.  Pushes an array of parents, each with a
 ** key. */
 static int push_links(lua_State *L, climb find) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle root = (lua_settop(L, 2), mwb_handle_of(L, s, 1));
   mw_handle obj = mwb_handle_of(L, s, 2), *found;
   mw_value *keys;
@@ -437,7 +437,7 @@ static int stem(lua_State *L) { return push_links(L, mw_tree_stem); }
 
 /* way(object) -> root above the object, or nil, and the keys of the way down */
 static int push_way(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle obj = mwb_handle_of(L, s, 1), root;
   mw_value *keys = NULL;
   uint32_t n = mw_tree_way(s->engine, obj, &root, NULL, 0), room = 0, i;
@@ -461,7 +461,7 @@ static int push_way(lua_State *L) {
 /* has_below(root) -> whether the links know all ways from the object to what is
 ** below */
 static int has_below(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 1);
   lua_pushboolean(L, mw_tree_reach(s->engine, mwb_handle_of(L, s, 1)) != 0);
   return 1;
@@ -481,7 +481,7 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_handle root, int parent) {
 ** under the key, belongs to what is below the root; nil for a class, and for
 ** what is no table */
 static int enters(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 4);
   if (!may_enter(L, s, 2)) return 0;
   lua_pushboolean(L, mwb_enters(L, s, mwb_handle_of(L, s, 1), 2));
@@ -490,7 +490,7 @@ static int enters(lua_State *L) {
 
 /* has_rules(root) -> may `enters` say no to a table below the root? */
 static int has_rules(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle root;
   mw_reach reach;
   lua_settop(L, 1);

@@ -408,7 +408,7 @@ static int is_other_key(lua_State *L, const mwb_state *s, uint32_t n,
 ** was written: it is the one that is there. */
 static int kept_writer(lua_State *L) {
   static const char *const names[] = {"object", "key"};
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   writer its;
   uint64_t cause;
   uint32_t n;
