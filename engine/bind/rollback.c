@@ -106,8 +106,6 @@ typedef struct undo {
   const mwb_held *held; /* the entries' values, */
   int table;            /* and where they are, if they are of effects */
   mw_handle last;       /* owner of LAST_SHADOW, or MW_NONE */
-  int quick;            /* may the restoring function raise? */
-  int short_of_memory;
 } undo;
 
 static void push_part(const undo *u, const mw_entry *entry, int part) {
@@ -187,50 +185,46 @@ static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   return 1;
 }
 
+/* An error of a class is kept, and the others are restored; if there is no
+** memory, that is raised out of the engine, where restoring may start again. */
 void mwb_restore(void *ud, const mw_entry *entry, void *host) {
   mwb_state *s = (mwb_state *)ud;
   undo *u = (undo *)host;
   lua_State *L = u->L;
-  if (u->quick && restore_quickly(u, s, entry)) return;
+  int status;
+  if (restore_quickly(u, s, entry)) return;
   if (!mwb_alive(L, s, entry->obj)) {
     lua_pop(L, 1);
-  } else {
-    int status = restore_entry(u, s, entry);
-    if (status != LUA_OK) keep_error(L);
-    if (status == LUA_ERRMEM) u->short_of_memory = 1;
+    return;
   }
+  status = restore_entry(u, s, entry);
+  if (status == LUA_ERRMEM) lua_error(L);
+  if (status != LUA_OK) keep_error(L);
 }
 
-/* Returns a code. */
-static int restore_all(lua_State *L, mwb_state *s, mw_owner owner, int quick) {
-  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE, quick, 0};
-  int code;
+/* rewind(owner) -> the first error */
+static int rewind_writes(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1);
+  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE};
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
-  code = mw_owner_rewind(s->engine, owner, &u);
+  mwb_check(L, mw_owner_rewind(s->engine, owner, &u));
   lua_settop(L, FIRST_ERROR);
-  return u.short_of_memory ? MW_NOMEM : code;
+  return 1;
 }
 
-/* rewind_quickly(owner) -> the first error.  Raises if memory runs out. */
-static int rewind_quickly(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mwb_check(L, restore_all(L, s, (mw_owner)lua_tointeger(L, 1), 1));
-  return 1; /* FIRST_ERROR */
-}
-
-/* Gives all objects their old values and leaves the first error at FIRST_ERROR.
-** Restoring may start again, so the quick attempt, which may raise half-way,
-** comes first. */
-static int restore_writes(lua_State *L, mwb_state *s, mw_owner owner) {
-  int code = MW_OK;
+/* Gives all objects their old values and leaves the first error at
+** FIRST_ERROR. */
+static void restore_writes(lua_State *L, mwb_state *s, mw_owner owner) {
+  int status;
   lua_settop(L, ALSO_KEPT);
   mwb_push(L, s, MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)owner);
   s->restoring++;
-  if (lua_pcall(L, 1, 1, 0) != LUA_OK) code = restore_all(L, s, owner, 0);
+  status = lua_pcall(L, 1, 1, 0);
   s->restoring--;
-  return code;
+  if (status != LUA_OK) lua_error(L);
 }
 
 /* }====================================================== */
@@ -523,7 +517,7 @@ static int tell_undone(lua_State *L) {
 }
 
 /* Does nobody hear of any of the fields that the value at KEPT has written?
-** Unlike `list_heard` needs no memory. */
+*/
 static int is_quiet(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L), quiet = 1;
   size_t n, i;
@@ -593,7 +587,7 @@ void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error,
 ** `list_heard` returns.  Raises if there is no memory. */
 static int undo_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  mwb_check(L, restore_writes(L, s, (mw_owner)lua_tointeger(L, 1)));
+  restore_writes(L, s, (mw_owner)lua_tointeger(L, 1));
   lua_settop(L, FIRST_ERROR);
   tell_all_memos(L, s, NULL);
   push_heard(L, s);
@@ -618,7 +612,7 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
 static int undo_entry(lua_State *L, mwb_state *s, size_t i, uint32_t *numbers) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
   mwb_place p = mwb_find_entries(L, KEPT);
-  undo u = {L, p.held, p.table, MW_NONE, 0, 0};
+  undo u = {L, p.held, p.table, MW_NONE};
   const mw_entry entry = p.entries[i];
   uint64_t seq = s->engine->journal.seq;
   uint32_t number;
@@ -681,7 +675,7 @@ void mwb_open_rollback(lua_State *L) {
   static const struct {
     int value;
     lua_CFunction f;
-  } prepared[] = {{MWB_RESTORE, restore},        {MWB_REWIND, rewind_quickly},
+  } prepared[] = {{MWB_RESTORE, restore},        {MWB_REWIND, rewind_writes},
                   {MWB_UNDO, undo_writes},       {MWB_LISTHEARD, list_heard},
                   {MWB_TELLUNDONE, tell_undone}, {MWB_FIELD, push_field},
                   {MWB_HAND, move_values}};
