@@ -199,7 +199,8 @@ return {
   { "mw.plain<T>(value: T) -> copy: T", [[Returns a deep copy that nothing
     tracks, with the same sharing, cycles and classes: for printers and
     serialisers. The copy has no metatable where the class has `__gc` or
-    `__close` or keeps the fields elsewhere.]] },
+    `__close` or keeps the fields elsewhere; classes and weak tables in fields
+    are themselves.]] },
   { "mw.see_through(env: table) -> handle: moonwatch.Handle", [[Puts `next`,
     `pairs`, `rawget`, `rawset`, `rawlen`, `getmetatable` (nil for an object
     without a class) and `setmetatable` that know watched objects into the table

@@ -1414,7 +1414,8 @@ function mw.touch(obj, key) end
 
 ---Returns a deep copy that nothing tracks, with the same sharing, cycles and
 ---classes: for printers and serialisers. The copy has no metatable where the
----class has `__gc` or `__close` or keeps the fields elsewhere.
+---class has `__gc` or `__close` or keeps the fields elsewhere; classes and weak
+---tables in fields are themselves.
 ---@generic T
 ---@param value T
 ---@return T copy

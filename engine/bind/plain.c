@@ -7,17 +7,17 @@
 ** to fill its copy; a table that is found there for the first time gets a copy
 ** and goes to the end of the list.  So nothing recurs.
 **
-** Classes and the library's own objects are mapped to themselves.  A table can
-** be found in a field before an object shows that the table is a class.  Then
-** the copies are made anew, with all classes known from the start.  The value
-** itself is copied though it may be a class.
+** Classes (state.c), weak tables and the library's own objects are not copied.
+** A table can be found in a field before an object shows that the table is a
+** class.  Then the copies are made anew, with all classes known from the start.
+** The value itself is copied though it may be a class.
 */
 #include "class.h"
 #include "library.h"
 #include "shadow.h"
+#include "state.h"
 
-/* The stack of `plain`.  CLASSES maps a table to the last metatable for which
-** the table was looked at, or to `true` if the table is a class. */
+/* The stack of `plain`. */
 enum { VALUE = 1, CLASSES, COPIES, LIST, OBJECT, CONTENTS, CLASS, COPY };
 
 /* Is the table at `index` an object of the library?  An entry of a reader is
@@ -33,11 +33,10 @@ static int is_ours(lua_State *L, const mwb_state *s, int index) {
   return !is_entry;
 }
 
-/* Gives the table on the top, which is new, an empty copy, and replaces the
-** table by the copy. */
-static void new_copy(lua_State *L, const mwb_state *s) {
+/* Gives the table on the top an empty copy, and replaces the table by the
+** copy. */
+static void new_copy(lua_State *L) {
   int top = lua_gettop(L);
-  if (is_ours(L, s, top)) return;
   if (!mwb_push_shadow(L, top)) lua_pushvalue(L, top);
   lua_createtable(L, (int)lua_rawlen(L, top + 1), 0);
   lua_replace(L, top + 1);
@@ -48,80 +47,22 @@ static void new_copy(lua_State *L, const mwb_state *s) {
   lua_rawseti(L, LIST, (lua_Integer)lua_rawlen(L, LIST) + 1);
 }
 
-/* Replaces the value on the top by what stands for the value in the copy. */
-static void translate(lua_State *L, const mwb_state *s) {
-  if (lua_type(L, -1) != LUA_TTABLE) return;
-  lua_pushvalue(L, -1);
+/* Replaces the value on the top by what stands for the value in the copy.  The
+** key is below. */
+static void translate(lua_State *L, mwb_state *s, mwb_classes *walk) {
+  int top = lua_gettop(L);
+  if (!lua_istable(L, top)) return;
+  if (!lua_rawequal(L, top, VALUE) &&
+      (!mwb_is_contents(L, s, OBJECT, walk) || is_ours(L, s, top) ||
+       mwb_is_weak(L, top)))
+    return;
+  lua_pushvalue(L, top);
   if (lua_rawget(L, COPIES) != LUA_TNIL) {
-    lua_replace(L, -2);
+    lua_replace(L, top);
     return;
   }
-  lua_pop(L, 1);
-  new_copy(L, s);
-}
-
-/* Pops a table that is a class.  Returns whether the table has a copy
-** already. */
-static int add_class(lua_State *L) {
-  int late = 0;
-  lua_pushvalue(L, -1);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, CLASSES);
-  if (lua_rawequal(L, -1, VALUE)) {
-    lua_pop(L, 1);
-    return 0;
-  }
-  lua_pushvalue(L, -1);
-  if (lua_rawget(L, COPIES) != LUA_TNIL) late = !lua_rawequal(L, -1, -2);
-  lua_pop(L, 1);
-  lua_pushvalue(L, -1);
-  lua_rawset(L, COPIES);
-  return late;
-}
-
-/* Is the table on the top a class, or was it found to be none for CLASS? */
-static int is_looked_at(lua_State *L) {
-  int yes;
-  lua_pushvalue(L, -1);
-  yes = lua_rawget(L, CLASSES) == LUA_TBOOLEAN || lua_rawequal(L, -1, CLASS);
-  lua_pop(L, 1);
-  return yes;
-}
-
-/* Has the table on the top CLASS in one of its fields? */
-static int holds_class(lua_State *L) {
-  int top = lua_gettop(L), found = 0;
-  if (!mwb_push_shadow(L, top)) lua_pushvalue(L, top);
-  lua_pushnil(L);
-  while (!found && lua_next(L, top + 1) != 0) {
-    found = lua_rawequal(L, -1, CLASS);
-    lua_pop(L, 1);
-  }
   lua_settop(L, top);
-  return found;
-}
-
-/* Adds the classes that the object at OBJECT shows: its metatable, the table in
-** the metatable's `__index`, and the table in the object's field `class` if
-** this table holds the metatable.  Returns whether one has a copy already. */
-static int add_classes(lua_State *L) {
-  int late = 0;
-  lua_pushvalue(L, CLASS);
-  if (!is_looked_at(L)) {
-    late = add_class(L);
-    if (mwb_raw_field(L, CLASS, "__index") == LUA_TTABLE) late |= add_class(L);
-  }
-  lua_settop(L, COPY);
-  if (mwb_raw_field(L, CONTENTS, "class") == LUA_TTABLE && !is_looked_at(L)) {
-    if (holds_class(L)) {
-      late |= add_class(L);
-    } else {
-      lua_pushvalue(L, CLASS);
-      lua_rawset(L, CLASSES);
-    }
-  }
-  lua_settop(L, COPY);
-  return late;
+  new_copy(L);
 }
 
 static int has_function(lua_State *L, const char *name) {
@@ -145,71 +86,56 @@ static int can_have_class(lua_State *L) {
   return !empty;
 }
 
-static void copy_fields(lua_State *L, const mwb_state *s) {
-  lua_pushnil(L);
-  while (lua_next(L, CONTENTS) != 0) {
-    lua_pushvalue(L, -2);
-    translate(L, s);
+static void copy_fields(lua_State *L, mwb_state *s, mwb_classes *walk) {
+  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, COPY + 1)) {
+    translate(L, s, walk);
+    lua_pushnil(L); /* an object as a key has no key */
+    lua_pushvalue(L, COPY + 1);
+    translate(L, s, walk);
+    lua_replace(L, -2);
     lua_insert(L, -2);
-    translate(L, s);
     lua_rawset(L, COPY);
   }
 }
 
-/* Fills the copy of the object on the top.  Returns whether a class has a copy
-** already. */
-static int scan(lua_State *L, mwb_state *s) {
-  int late = 0;
+/* Fills the copy of the object on the top. */
+static void scan(lua_State *L, mwb_state *s, mwb_classes *walk) {
   mwb_absorb(L, s, OBJECT);
+  mwb_note_classes(L, s, OBJECT, walk);
   if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
   mwb_push_class(L, OBJECT);
   lua_pushvalue(L, OBJECT);
   lua_rawget(L, COPIES);
-  if (!lua_isnil(L, CLASS)) {
-    late = add_classes(L);
-    if (can_have_class(L)) {
-      lua_pushvalue(L, CLASS);
-      lua_setmetatable(L, COPY);
-    }
+  if (!lua_isnil(L, CLASS) && can_have_class(L)) {
+    lua_pushvalue(L, CLASS);
+    lua_setmetatable(L, COPY);
   }
-  copy_fields(L, s);
-  return late;
-}
-
-/* Makes COPIES, with the classes that are known. */
-static void begin_copies(lua_State *L) {
-  lua_settop(L, CLASSES);
-  lua_newtable(L);
-  for (lua_pushnil(L); lua_next(L, CLASSES) != 0; lua_pop(L, 1)) {
-    if (!lua_isboolean(L, -1) || lua_rawequal(L, -2, VALUE)) continue;
-    lua_pushvalue(L, -2);
-    lua_pushvalue(L, -1);
-    lua_rawset(L, COPIES);
-  }
-  lua_newtable(L);
+  copy_fields(L, s, walk);
 }
 
 static int plain(lua_State *L) {
   mwb_state *s = mwb_enter(L);
+  mwb_classes walk = {CLASSES, COPIES, 0};
   lua_Integer i;
-  int late;
   if (lua_isnone(L, 1))
     return luaL_error(L, "bad argument #1 to 'plain' (value expected)");
   mwb_check_dot(L, "plain", lua_gettop(L));
   lua_settop(L, 1);
-  if (!lua_istable(L, 1) || is_ours(L, s, 1)) return 1;
+  if (!lua_istable(L, 1) || is_ours(L, s, 1) || mwb_is_weak(L, 1)) return 1;
   lua_newtable(L);
   do {
-    late = 0;
-    begin_copies(L);
+    walk.late = 0;
+    lua_settop(L, CLASSES);
+    lua_newtable(L); /* COPIES */
+    lua_newtable(L); /* LIST */
     lua_pushvalue(L, VALUE);
-    translate(L, s);
-    lua_pop(L, 1);
+    new_copy(L);
+    lua_settop(L, LIST);
     for (i = 1; lua_rawgeti(L, LIST, i) != LUA_TNIL; i++) {
-      late |= scan(L, s);
+      scan(L, s, &walk);
       lua_settop(L, LIST);
     }
-  } while (late);
+  } while (walk.late);
   lua_pushvalue(L, VALUE);
   lua_rawget(L, COPIES);
   return 1;
