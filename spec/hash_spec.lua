@@ -249,25 +249,14 @@ describe("the hash of a tracked root", function()
     mw.name_class("hash.Shut", Shut)
   end)
 
-  it("hears of weak tables, and of classes that are found late", function()
-    local Weak = mw.name_class("hash.Weak", { __mode = "k" })
-    local world = mw.track({ keys = setmetatable({}, Weak), list = { {} } },
-      { deep = true })
-    local hash = mw.hash(world)
-    world.list[2] = {}
-    world.keys[world.list[2]] = true
-    assert.not_equal(hash, mw.hash(world))
-    world.list[2] = nil
-    collectgarbage()
-    collectgarbage()
-    assert.equal(hash, mw.hash(world))
+  it("hears of classes that are found late", function()
     local late = { x = 1 }
-    world = mw.track({ late = late, object = {} }, { deep = true })
+    local world = mw.track({ late = late, object = {} }, { deep = true })
     mw.hash(world)
     mw.setmetatable(world.object, late)
     assert.is_nil((mw.hash(world)))
     mw.name_class("hash.Late", late)
-    hash = mw.hash(world)
+    local hash = mw.hash(world)
     late.x = 2
     assert.equal(hash, mw.hash(world))
     mw.setmetatable(world.object, nil)

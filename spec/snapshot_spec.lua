@@ -126,6 +126,23 @@ describe("a snapshot", function()
       assert.is_nil(rawget(copy, "cache"))
     end)
 
+  it("has no class as contents, wherever the class is found", function()
+    for _, field in ipairs { "class", "_class" } do
+      local Class = { dictionary = { __index = {} }, new = print }
+      mw.name_class("snapshot.In." .. field, Class.dictionary)
+      local object = setmetatable({ [field] = Class, n = 1 }, Class.dictionary)
+      local bytes = mw.snapshot(object)
+      local late = mw.snapshot { Class, { object }, again = Class }
+      assert.equal(bytes, (mw.snapshot(mw.restore(bytes))))
+      assert.same({ [2] = { { n = 1 } } }, (mw.restore(late)))
+      mw.track(object, { deep = true })
+      assert.equal(bytes, (mw.snapshot(object)))
+      assert.equal(late, (mw.snapshot { Class, { object }, again = Class }))
+    end
+    local own = mw.snapshot { 1, _G, { package, string } }
+    assert.same({ 1, [3] = {} }, (mw.restore(own)))
+  end)
+
   it("raises the error of a rule as it is, whatever the error is", function()
     local problem = {}
     local function raise() error(problem) end
@@ -147,6 +164,7 @@ describe("a snapshot", function()
       state["a key that is not kept by others, " .. ("."):rep(i)] = i
       state[i .. ""] = {}
     end
+    local before = mw.plain(state)
     local bytes = mw.snapshot(state, { descend = function(parent)
       for key in pairs(parent) do
         if #key > 3 then parent[key] = nil end
@@ -154,7 +172,7 @@ describe("a snapshot", function()
       collectgarbage()
       return true
     end })
-    assert.same(state, (mw.restore(bytes)))
+    assert.same(before, (mw.restore(bytes)))
   end)
 
   it("holds 100,000 tables in a chain", function()
@@ -185,6 +203,10 @@ describe("a snapshot", function()
     refuses("cannot say L['g']: an object of the library", { g = mw.guard() })
     refuses("cannot say L['f']: a userdata without a name and a snapshot",
       { f = io.stdout })
+    for _, mode in ipairs { "k", "v", "kv" } do
+      refuses("cannot say L['w'][1]: a weak table",
+        { w = { setmetatable({}, { __mode = mode }) } })
+    end
   end)
 
   it("wants a table and options that there are", function()

@@ -115,7 +115,7 @@ static void scan(lua_State *L, mwb_state *s, mwb_classes *walk) {
 
 static int plain(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mwb_classes walk = {CLASSES, COPIES, 0};
+  mwb_classes walk = {CLASSES, COPIES, 0, 0};
   lua_Integer i;
   if (lua_isnone(L, 1))
     return luaL_error(L, "bad argument #1 to 'plain' (value expected)");

@@ -28,7 +28,13 @@
 ** they have written is read from the copy in BEFORE (delivered.c).
 **
 ** Nothing recurs: the objects of the queue are written one after the other, and
-** their items refer to other objects by number.
+** their items refer to other objects by number.  An object's fields are first
+** copied to VALUES, by steps that run no collector: a rule, or a finaliser,
+** that writes to the object later changes nothing that is being written.
+**
+** A class can be found late, when an object of the class comes after the class
+** itself.  Then, and when something is refused that may be in a class, all
+** classes are looked for first, and the writing begins anew.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +47,7 @@
 #include "policy.h"
 #include "shadow.h"
 #include "snapshot.h"
+#include "state.h"
 
 /* {======================================================
 ** Writing
@@ -50,31 +57,36 @@
 ** there is now. */
 enum { DELIVERED, HASH, NOW };
 
-/* The stack of `write`.  The first six are the arguments. */
+/* The stack of `write`.  The first are the arguments. */
 enum {
   ROOT = 1,
-  DESCRIBE, /* (object, class or nil) -> name of the class, state of a userdata
+  DESCRIBE,  /* (object, class or nil) -> name of the class, state of a userdata
             */
-  ENTERS,   /* (root, parent, key, child) -> is the table part of the state? */
-  NAMES,    /* class -> name */
-  WANTED,   /* DELIVERED, HASH or NOW */
-  WAY,      /* the array that `refuse` raises */
-  NUMBERS,  /* object -> number */
-  QUEUE,    /* number -> object */
-  WAYS,     /* number -> the key by which the object was found */
-  STRINGS,  /* string -> number */
+  ENTERS,    /* (root, parent, key, child) -> is the table part of the state? */
+  NAMES,     /* class -> name */
+  WANTED,    /* DELIVERED, HASH or NOW */
+  CLASSES,   /* the classes that have been found: see state.h */
+  WAY,       /* the array that `refuse` raises */
+  NUMBERS,   /* object -> number */
+  QUEUE,     /* number -> object */
+  WAYS,      /* number -> the key by which the object was found */
+  STRINGS,   /* string -> number */
+  VALUES,    /* those of the current object's fields, */
+  FIELDKEYS, /* and the keys; but not those of a list's elements, which come
+             ** first */
+  LATER,     /* number -> fields whose keys are objects */
+  READY,     /* number -> the numbers of such keys, which have got one since the
+            ** object's last turn */
+  WAITING,   /* object that has no number yet -> numbers of objects with a field
+            ** that has this key */
   BUFFER,
   KEYS,
   PARENTS,
-  BEFORE,  /* object -> what the object was before, or nil */
-  LATER,   /* number of an object with fields that have objects as keys -> 0, or
-          ** the numbers of keys whose fields are to be put: see `put_later` */
-  WAITING, /* object that has no number yet -> numbers of objects with a field
-           ** that has this key */
   TURNS,
+  BEFORE, /* object -> what the object was before, or nil */
   CURRENT,
   CONTENTS,
-  LEFTOUT /* the set of the current object's fields that are no state, or nil */
+  IGNORED /* the set of the object's fields that the policy ignores, or nil */
 };
 
 /* A key of a table, in a form that can be sorted. */
@@ -86,6 +98,7 @@ typedef struct sortable {
     size_t len;
   } u;
   int is_float, is_boolean;
+  lua_Integer at; /* in VALUES */
 } sortable;
 
 typedef struct writer {
@@ -98,14 +111,18 @@ typedef struct writer {
   uint32_t *parents; /* at PARENTS, by number */
   size_t size_parents;
   lua_Integer objects, strings; /* how many there are */
-  lua_Integer current;          /* number of the object that is written */
+  lua_Integer fields, elements; /* how many are in VALUES, and of a list */
+  int tables;                   /* are there tables among VALUES? */
+  int objects_as_keys;
+  lua_Integer current; /* number of the object that is written */
   mw_clock marks;
   uint64_t *turns; /* at TURNS: a heap */
   size_t n_turns, size_turns;
   uint64_t turn; /* the one under way; the next ones are greater */
   int wanted;    /* as at WANTED */
-  int unheard;   /* are there tables that nobody intercepts? */
-  uint64_t seq;  /* of the journal, when BEFORE was made */
+  mwb_classes walk;
+  int unheard;  /* are there tables that nobody intercepts? */
+  uint64_t seq; /* of the journal, when BEFORE was made */
 } writer;
 
 /* Makes the block at `index` larger. */
@@ -225,7 +242,7 @@ static void end_waiting(writer *w, lua_Integer n) {
     lua_rawset(L, WAITING);
     for (i = 1; lua_rawgeti(L, object + 1, i) == LUA_TNUMBER; i++) {
       lua_Integer parent = lua_tointeger(L, -1), ready;
-      lua_rawgeti(L, LATER, parent);
+      lua_rawgeti(L, READY, parent);
       ready = (lua_Integer)lua_rawlen(L, -1);
       lua_pushinteger(L, n);
       lua_rawseti(L, -2, ready + 1);
@@ -298,26 +315,6 @@ static void put_float(writer *w, lua_Number f) {
   put_byte(w, FLOAT);
   put_fixed(need_bytes(w, 8), bits, 8);
   w->n += 8;
-}
-
-/* Is the value on the top, which the object at `parent` has under the key at
-** `key`, part of the state?  Others than tables are. */
-static int is_state(lua_State *L, int parent, int key) {
-  int yes;
-  if (lua_isnil(L, ENTERS) || !lua_istable(L, -1)) return 1;
-  lua_pushvalue(L, -1);
-  yes = lua_rawget(L, NAMES) != LUA_TNIL;
-  lua_pop(L, 1);
-  if (yes) return 1;
-  lua_pushvalue(L, ENTERS);
-  lua_pushvalue(L, ROOT);
-  lua_pushvalue(L, parent);
-  lua_pushvalue(L, key);
-  lua_pushvalue(L, -5);
-  lua_call(L, 4, 1);
-  yes = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return yes;
 }
 
 /* Pushes the set of the object's fields that the policy ignores, or nil.
@@ -460,27 +457,6 @@ static int compare_keys(const void *left, const void *right) {
   return (a->u.len > b->u.len) - (a->u.len < b->u.len);
 }
 
-/* Is the field of the key on the top no part of the state? */
-static int is_left_out(lua_State *L) {
-  int yes;
-  if (!lua_istable(L, LEFTOUT)) return 0;
-  lua_pushvalue(L, -1);
-  yes = lua_rawget(L, LEFTOUT) != LUA_TNIL;
-  lua_pop(L, 1);
-  return yes;
-}
-
-static void push_key(lua_State *L, const sortable *key) {
-  if (key->string != NULL)
-    lua_pushlstring(L, key->string, key->u.len);
-  else if (key->is_boolean)
-    lua_pushboolean(L, (int)key->u.i);
-  else if (key->is_float)
-    lua_pushnumber(L, key->u.f);
-  else
-    lua_pushinteger(L, key->u.i);
-}
-
 /* Reads the key at `index` if the key is not an object. */
 static int read_key(lua_State *L, int index, sortable *key) {
   memset(key, 0, sizeof(*key));
@@ -504,34 +480,6 @@ static int read_key(lua_State *L, int index, sortable *key) {
   }
 }
 
-/* Has the field, whose key and value are on the top, its place in the item of
-** the object?  `n` fields are in the sequence. */
-static int is_pair(writer *w, lua_Integer n) {
-  lua_State *L = w->L;
-  lua_Integer i;
-  int type = lua_type(L, -2);
-  if (type == LUA_TNUMBER && lua_isinteger(L, -2)) {
-    i = lua_tointeger(L, -2);
-    if (i >= 1 && i <= n) return 0;
-  }
-  lua_pushvalue(L, -2);
-  if (is_left_out(L)) {
-    lua_pop(L, 1);
-    return 0;
-  }
-  lua_pop(L, 1);
-  if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
-    if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
-      lua_pushinteger(L, 0);
-      lua_rawseti(L, LATER, w->current);
-      add_turn(w, w->current);
-    }
-    lua_pop(L, 1);
-    return 0;
-  }
-  return 1;
-}
-
 /* Returns the place for key number `n`, from 0 on. */
 static sortable *need_key(writer *w, size_t n) {
   if (n == w->size_keys) {
@@ -542,41 +490,149 @@ static sortable *need_key(writer *w, size_t n) {
   return &w->keys[n];
 }
 
-/* Collects the keys of pairs.  Returns how many there are. */
-static size_t collect_keys(writer *w, lua_Integer n) {
+/* {======================================================
+** The fields of the current object
+** ======================================================= */
+
+static void push_key(lua_State *L, lua_Integer at, lua_Integer elements) {
+  if (at <= elements)
+    lua_pushinteger(L, at);
+  else
+    lua_rawgeti(L, FIELDKEYS, at);
+}
+
+/* Gives elements that are elements no more their keys. */
+static void cut_list(writer *w, lua_Integer elements) {
+  lua_Integer i;
+  for (i = elements + 1; i <= w->elements; i++) {
+    lua_pushinteger(w->L, i);
+    lua_rawseti(w->L, FIELDKEYS, i);
+  }
+  w->elements = elements;
+}
+
+/* Is the key at `index` one of 1 to `n`? */
+static int is_element(lua_State *L, int index, lua_Integer n) {
+  lua_Integer i;
+  if (n == 0 || !lua_isinteger(L, index)) return 0;
+  i = lua_tointeger(L, index);
+  return i >= 1 && i <= n;
+}
+
+/* Copies the fields to VALUES and FIELDKEYS, the elements of the list first. */
+static void gather(writer *w) {
+  lua_State *L = w->L;
+  lua_Integer n = 0;
+  int type;
+  w->tables = w->objects_as_keys = 0;
+  while ((type = lua_rawgeti(L, CONTENTS, n + 1)) != LUA_TNIL) {
+    w->tables |= type == LUA_TTABLE;
+    lua_rawseti(L, VALUES, ++n);
+  }
+  w->elements = n;
+  while (lua_next(L, CONTENTS) != 0) { /* after the nil */
+    if (is_element(L, -2, w->elements)) {
+      lua_pop(L, 1);
+      continue;
+    }
+    type = lua_type(L, -2);
+    w->objects_as_keys |= type == LUA_TTABLE || type == LUA_TUSERDATA;
+    w->tables |= lua_istable(L, -1);
+    lua_rawseti(L, VALUES, ++n);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, FIELDKEYS, n);
+  }
+  w->fields = n;
+}
+
+/* Is the field, whose key and value are on the top, part of the state? */
+static int is_state(writer *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L), yes;
+  if (lua_istable(L, IGNORED)) {
+    lua_pushvalue(L, top - 1);
+    yes = lua_rawget(L, IGNORED) == LUA_TNIL;
+    lua_pop(L, 1);
+    if (!yes) return 0;
+  }
+  if (!lua_istable(L, top)) return 1;
+  if (!mwb_is_contents(L, w->s, CURRENT, &w->walk)) {
+    lua_pushvalue(L, top);
+    yes = lua_rawget(L, NAMES) != LUA_TNIL;
+    lua_pop(L, 1);
+    return yes;
+  }
+  if (lua_isnil(L, ENTERS)) return 1;
+  lua_pushvalue(L, ENTERS);
+  lua_pushvalue(L, ROOT);
+  lua_pushvalue(L, CURRENT);
+  lua_pushvalue(L, top - 1);
+  lua_pushvalue(L, top);
+  lua_call(L, 4, 1);
+  yes = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* The field on the top, whose key is an object, is for later. */
+static void put_off(writer *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L);
+  if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, LATER, w->current);
+    add_turn(w, w->current);
+  }
+  lua_pushvalue(L, top - 1);
+  lua_pushvalue(L, top);
+  lua_rawset(L, -3);
+}
+
+/* Takes away from VALUES what is no state, or for later. */
+static void sift(writer *w) {
+  lua_State *L = w->L;
+  lua_Integer i, elements = w->elements;
+  int all = w->objects_as_keys || !lua_isnil(L, IGNORED);
+  for (i = (w->tables || all) ? 1 : w->fields + 1; i <= w->fields; i++) {
+    int is_part, type;
+    lua_settop(L, IGNORED);
+    if (lua_rawgeti(L, VALUES, i) != LUA_TTABLE && !all) continue;
+    push_key(L, i, w->elements);
+    lua_insert(L, IGNORED + 1);
+    is_part = is_state(w);
+    type = lua_type(L, IGNORED + 1);
+    if (is_part && type != LUA_TTABLE && type != LUA_TUSERDATA) continue;
+    if (is_part) put_off(w);
+    if (i <= elements) elements = i - 1;
+    lua_pushnil(L);
+    lua_rawseti(L, VALUES, i);
+  }
+  lua_settop(L, IGNORED);
+  cut_list(w, elements);
+}
+
+/* Sorts the keys of the fields that are no elements.  Returns how many there
+** are. */
+static size_t sort_keys(writer *w) {
   lua_State *L = w->L;
   size_t count = 0;
-  lua_pushnil(L);
-  while (lua_next(L, CONTENTS) != 0) {
-    if (is_pair(w, n)) {
-      if (!read_key(L, -2, need_key(w, count++))) {
-        const char *type = luaL_typename(L, -2);
-        lua_pop(L, 1);
-        refuse(w, lua_pushfstring(L, "a %s as a key", type), 0);
+  lua_Integer i;
+  for (i = w->elements + 1; i <= w->fields; i++) {
+    sortable *key;
+    if (lua_rawgeti(L, VALUES, i) != LUA_TNIL) {
+      lua_rawgeti(L, FIELDKEYS, i);
+      key = need_key(w, count++);
+      if (!read_key(L, -1, key)) {
+        lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
+        refuse(w, lua_tostring(L, -1), 0);
       }
+      key->at = i;
     }
-    lua_pop(L, 1);
+    lua_settop(L, IGNORED);
   }
   if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
   return count;
-}
-
-/* Returns how many of the fields 1, 2, ... there are before the first that is
-** absent or no state. */
-static lua_Integer count_sequence(writer *w) {
-  lua_State *L = w->L;
-  lua_Integer n = 0;
-  int top = lua_gettop(L);
-  for (;;) {
-    int more = lua_rawgeti(L, CONTENTS, n + 1) != LUA_TNIL;
-    if (more) {
-      lua_pushinteger(L, n + 1);
-      more = !is_left_out(L);
-    }
-    lua_settop(L, top);
-    if (!more) return n;
-    n++;
-  }
 }
 
 /* Does the key come before the field `n` of a list? */
@@ -587,38 +643,34 @@ static int is_before(const sortable *key, lua_Integer n) {
   return compare_keys(key, &last) < 0;
 }
 
-static void put_sequence(writer *w, lua_Integer n) {
+/* Puts the fields that are in VALUES. */
+static void put_fields(writer *w) {
   lua_State *L = w->L;
+  size_t count = sort_keys(w), k;
   lua_Integer i;
-  int top = lua_gettop(L);
-  put_count(w, (uint64_t)n);
-  for (i = 1; i <= n; i++) {
+  if (w->elements > 0 && count > 0 && is_before(&w->keys[0], w->elements)) {
+    cut_list(w, 0);
+    count = sort_keys(w);
+  }
+  put_count(w, (uint64_t)w->elements);
+  for (i = 1; i <= w->elements; i++) {
     lua_pushinteger(L, i);
-    lua_rawgeti(L, CONTENTS, i);
-    put_value(w, top + 1);
-    lua_pop(L, 1);
+    lua_rawgeti(L, VALUES, i);
+    put_value(w, IGNORED + 1);
+    lua_settop(L, IGNORED);
+  }
+  put_count(w, count);
+  for (k = 0; k < count; k++) {
+    lua_rawgeti(L, FIELDKEYS, w->keys[k].at);
+    lua_pushvalue(L, -1);
+    put_value(w, IGNORED + 1);
+    lua_rawgeti(L, VALUES, w->keys[k].at);
+    put_value(w, IGNORED + 1);
+    lua_settop(L, IGNORED);
   }
 }
 
-static void put_contents(writer *w) {
-  lua_State *L = w->L;
-  lua_Integer n = count_sequence(w);
-  size_t count = collect_keys(w, n), i;
-  if (n > 0 && count > 0 && is_before(&w->keys[0], n))
-    count = collect_keys(w, n = 0);
-  put_sequence(w, n);
-  put_count(w, count);
-  for (i = 0; i < count; i++) {
-    int top = lua_gettop(L);
-    push_key(L, &w->keys[i]);
-    lua_pushvalue(L, -1);
-    put_value(w, top + 1);
-    lua_pushvalue(L, top + 1);
-    lua_rawget(L, CONTENTS);
-    put_value(w, top + 1);
-    lua_settop(L, top);
-  }
-}
+/* }====================================================== */
 
 /* Pushes a part of what the current object was before, and returns the type;
 ** nil if the part is as it is now. */
@@ -670,46 +722,6 @@ static void push_contents(writer *w) {
   if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
 }
 
-/* Adds the key at `key` to the set at LEFTOUT.  `own` says whether the set has
-** been made here; the policy's set is not to be changed. */
-static void leave_out(lua_State *L, int key, int own) {
-  if (!own) {
-    int top = lua_gettop(L);
-    lua_newtable(L);
-    if (lua_istable(L, LEFTOUT)) {
-      for (lua_pushnil(L); lua_next(L, LEFTOUT) != 0;) {
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        lua_rawset(L, top + 1);
-      }
-    }
-    lua_replace(L, LEFTOUT);
-  }
-  lua_pushvalue(L, key);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, LEFTOUT);
-}
-
-/* Finds the fields of the current object that are no state.  The rule is the
-** program's, and may take fields away and collect their keys; so the rule is
-** asked here, before keys are sorted. */
-static void find_left_out(writer *w) {
-  lua_State *L = w->L;
-  int own = 0;
-  push_before(w, MWB_CLASSBEFORE);
-  push_ignored(L, w->s, CURRENT, LEFTOUT);
-  lua_replace(L, LEFTOUT);
-  if (lua_isnil(L, ENTERS)) return;
-  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, LEFTOUT + 1)) {
-    lua_pushvalue(L, LEFTOUT + 1);
-    if (is_left_out(L)) continue;
-    lua_pop(L, 1);
-    if (is_state(L, CURRENT, LEFTOUT + 1)) continue;
-    leave_out(L, LEFTOUT + 1, own);
-    own = 1;
-  }
-}
-
 /* A field that was put into the object raw is a write of now. */
 static void absorb(writer *w) {
   lua_State *L = w->L;
@@ -733,19 +745,24 @@ static void see(writer *w) {
 
 static void put_table(writer *w) {
   lua_State *L = w->L;
-  int top;
   put_byte(w, TABLE);
   put_byte(w, mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   absorb(w);
   see(w);
+  if (mwb_note_classes(L, w->s, CURRENT, &w->walk) && mwb_is_weak(L, CURRENT))
+    refuse(w, "a weak table", 0);
   push_contents(w);
-  find_left_out(w);
-  top = lua_gettop(L);
+  push_before(w, MWB_CLASSBEFORE);
+  push_ignored(L, w->s, CURRENT, IGNORED);
+  lua_replace(L, IGNORED);
   push_class_name(w);
-  lua_settop(L, top + 1);
-  put_value(w, top + 1);
-  put_contents(w);
+  lua_settop(L, IGNORED + 1);
+  put_value(w, IGNORED + 1);
+  gather(w);
+  lua_settop(L, IGNORED);
+  sift(w);
+  put_fields(w);
 }
 
 static void put_userdata(writer *w) {
@@ -771,14 +788,15 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
   lua_State *L = w->L;
   for (; from <= w->objects; from++) {
     w->current = from;
-    lua_settop(L, TURNS);
+    lua_settop(L, BEFORE);
     lua_rawgeti(L, QUEUE, from);
     if (lua_istable(L, CURRENT)) {
       put_table(w);
     } else {
-      lua_settop(L, LEFTOUT);
+      lua_settop(L, IGNORED);
       put_userdata(w);
     }
+    if (w->walk.late) refuse(w, "a class", 0); /* and begin anew */
   }
   return from;
 }
@@ -801,30 +819,25 @@ static void wait(const writer *w) {
   lua_settop(L, key);
 }
 
-/* Collects the numbers of the current object's keys that are objects.  Returns
-** how many; for keys without a number the object waits. */
+/* Collects the numbers of the keys in the table on the top, which are objects.
+** Returns how many; for keys without a number the object waits. */
 static size_t collect_objects(writer *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
   size_t count = 0;
-  for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_settop(L, top + 1)) {
-    int type = lua_type(L, -2);
-    if (type != LUA_TTABLE && type != LUA_TUSERDATA) continue;
+  for (lua_pushnil(L); lua_next(L, top) != 0; lua_settop(L, top + 1)) {
     lua_pushvalue(L, top + 1);
-    if (is_left_out(L)) continue;
-    lua_pushvalue(L, -1);
     if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
       read_key(L, -1, need_key(w, count++));
     } else {
-      lua_pop(L, 1);
+      lua_settop(L, top + 1);
       wait(w);
     }
   }
-  lua_settop(L, top);
   return count;
 }
 
-/* Likewise, of the keys that have got a number since, which are in the table on
+/* Likewise, of those that have got a number since, which are in the array on
 ** the top. */
 static size_t collect_ready(writer *w) {
   lua_State *L = w->L;
@@ -833,41 +846,37 @@ static size_t collect_ready(writer *w) {
     read_key(L, -1, need_key(w, count++));
     lua_pop(L, 1);
   }
-  lua_pop(L, 1);
   return count;
 }
 
 /* Puts the fields of an object whose keys are objects that have got a number
 ** since the last time. */
-static void put_fields(writer *w, lua_Integer number) {
+static void put_turn(writer *w, lua_Integer number) {
   lua_State *L = w->L;
   size_t count, i;
   w->current = number;
-  lua_settop(L, TURNS);
+  lua_settop(L, BEFORE);
   lua_rawgeti(L, QUEUE, number);
-  push_contents(w);
-  if (lua_rawgeti(L, LATER, number) == LUA_TTABLE) {
-    lua_pushnil(L);
-    lua_insert(L, LEFTOUT);
+  lua_rawgeti(L, LATER, number);
+  if (lua_rawgeti(L, READY, number) == LUA_TTABLE) {
     count = collect_ready(w);
   } else {
     lua_settop(L, CONTENTS);
-    find_left_out(w);
     count = collect_objects(w);
   }
   lua_newtable(L);
-  lua_rawseti(L, LATER, number);
+  lua_rawseti(L, READY, number);
   if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
   for (i = 0; i < count; i++) {
     lua_Integer key = w->keys[i].u.i;
-    lua_settop(L, LEFTOUT);
-    lua_rawgeti(L, QUEUE, key);
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, CONTENTS) == LUA_TNIL) continue; /* taken away since */
+    lua_settop(L, IGNORED);
     put_byte(w, FIELD);
     put_count(w, (uint64_t)number);
     put_count(w, (uint64_t)key);
-    put_value(w, LEFTOUT + 1);
+    lua_rawgeti(L, QUEUE, key);
+    lua_pushvalue(L, -1);
+    lua_rawget(L, CONTENTS);
+    put_value(w, IGNORED + 1);
   }
 }
 
@@ -877,12 +886,12 @@ static void put_later(writer *w, lua_Integer done) {
   lua_State *L = w->L;
   lua_Integer number;
   while ((number = next_turn(w)) != 0) {
-    put_fields(w, number);
+    put_turn(w, number);
     done = put_objects(w, done);
   }
-  lua_settop(L, TURNS);
+  lua_settop(L, BEFORE);
   w->current = 0;
-  for (lua_pushnil(L); lua_next(L, WAITING) != 0; lua_settop(L, TURNS + 1)) {
+  for (lua_pushnil(L); lua_next(L, WAITING) != 0; lua_settop(L, BEFORE + 1)) {
     lua_rawgeti(L, -1, 1);
     if (w->current == 0 || lua_tointeger(L, -1) < w->current)
       w->current = lua_tointeger(L, -1);
@@ -917,18 +926,21 @@ static int write(lua_State *L) {
   w.L = L;
   w.s = s;
   w.marks = mwb_marks(L, s);
+  luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot write");
   lua_settop(L, WAY);
-  while (lua_gettop(L) < STRINGS) lua_newtable(L);
-  while (lua_gettop(L) < BEFORE) lua_pushnil(L);
+  while (lua_gettop(L) < WAITING) lua_newtable(L);
+  lua_settop(L, BEFORE);
   w.wanted = (int)lua_tointeger(L, WANTED);
+  w.walk.found = CLASSES;
+  w.walk.entered = NUMBERS;
+  lua_pushnil(L);
+  w.walk.any = lua_next(L, CLASSES) != 0;
+  lua_settop(L, BEFORE);
   if (w.wanted != NOW) {
     w.seq = s->engine->journal.seq;
     mwb_push_delivered(L, s);
     lua_replace(L, BEFORE);
   }
-  lua_newtable(L); /* LATER */
-  lua_newtable(L); /* WAITING */
-  lua_pushnil(L);  /* TURNS */
   need_bytes(&w, 1024);
   w.n = HEADER;
   lua_pushvalue(L, ROOT);
@@ -954,22 +966,22 @@ static int write(lua_State *L) {
 
 /* Calls `write` for the arguments, from ROOT to NAMES.  Returns whether that
 ** went well; if not, nil and what cannot be said, with the way to it, are on
-** the top.  No finaliser runs meanwhile, so the keys that are sorted stay where
-** they are. */
+** the top. */
 static int call_write(lua_State *L, int wanted) {
   mwb_state *s = mwb_enter_to_read(L);
-  int runs = lua_gc(L, LUA_GCISRUNNING, 0), status;
+  int tries, i;
   lua_settop(L, NAMES);
   lua_pushinteger(L, wanted);
-  lua_newtable(L);
-  lua_pushvalue(L, -1);
-  mwb_push_function(L, s, write);
-  lua_rotate(L, 1, 2);
-  lua_gc(L, LUA_GCSTOP, 0);
-  status = lua_pcall(L, WAY, 2, 0);
-  if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  if (status == LUA_OK) return 1;
-  if (!lua_rawequal(L, -1, 1)) lua_error(L); /* a rule's own error */
+  lua_newtable(L); /* CLASSES */
+  for (tries = 0; tries < 2; tries++) {
+    if (tries == 1) mwb_find_classes(L, s, ROOT, CLASSES);
+    lua_settop(L, CLASSES);
+    lua_newtable(L); /* WAY */
+    mwb_push_function(L, s, write);
+    for (i = ROOT; i <= WAY; i++) lua_pushvalue(L, i);
+    if (lua_pcall(L, WAY, 2, 0) == LUA_OK) return 1;
+    if (!lua_rawequal(L, -1, WAY)) lua_error(L); /* a rule's own error */
+  }
   lua_pushnil(L);
   lua_insert(L, -2);
   return 0;

@@ -50,7 +50,7 @@ int mwb_is_class(lua_State *L, const mwb_state *s, int index,
   mwb_push(L, s, MWB_CLASSY);
   yes = has(L, lua_gettop(L), index);
   lua_pop(L, 1);
-  return yes || (walk != NULL && has(L, walk->found, index));
+  return yes || (walk != NULL && walk->any && has(L, walk->found, index));
 }
 
 void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
@@ -64,6 +64,7 @@ void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
   lua_rawset(L, top + 1);
   lua_settop(L, top);
   if (walk != NULL) {
+    walk->any = 1;
     walk->late |= has(L, walk->entered, top);
   } else {
     mw_tree_expel(s->engine, mwb_handle_of(L, s, top));
@@ -99,10 +100,13 @@ static void add_chain(lua_State *L, mwb_state *s, mwb_classes *walk) {
   lua_settop(L, top - 1);
 }
 
-void mwb_note_classes(lua_State *L, mwb_state *s, int object,
-                      mwb_classes *walk) {
+int mwb_note_classes(lua_State *L, mwb_state *s, int object,
+                     mwb_classes *walk) {
+  int is;
   mwb_push_class(L, object);
+  is = lua_istable(L, -1);
   add_chain(L, s, walk);
+  return is;
 }
 
 /* Does a field of the table on the top hold the table at `class_`? */
@@ -150,6 +154,46 @@ int mwb_is_weak(lua_State *L, int index) {
   weak = mwb_is_weak_class(L, -1);
   lua_pop(L, 1);
   return weak;
+}
+
+/* Adds the table on the top to the array at `list` and to the set behind that
+** if it is new there and may be entered.  Pops the value.  The key is below. */
+static void add_next(lua_State *L, mwb_state *s, int object, int list,
+                     mwb_classes *walk) {
+  if (mwb_is_contents(L, s, object, walk) && !has(L, list + 1, -1) &&
+      !mwb_is_ours(L, s, -1) && !mwb_is_weak(L, -1)) {
+    lua_pushvalue(L, -1);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, list + 1);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
+  }
+  lua_pop(L, 1);
+}
+
+void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found) {
+  int top = lua_gettop(L), list = top + 1, object = top + 3;
+  mwb_classes walk = {0, 0, 0, 0};
+  lua_Integer i;
+  walk.found = found;
+  walk.entered = top + 2;
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushvalue(L, root);
+  lua_rawseti(L, list, 1);
+  for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL;
+       lua_settop(L, top + 2), i++) {
+    mwb_note_classes(L, s, object, &walk);
+    push_contents(L, object);
+    for (lua_pushnil(L); lua_next(L, object + 1) != 0;) {
+      add_next(L, s, object, list, &walk);
+      lua_pushnil(L); /* an object as a key has no key */
+      lua_pushvalue(L, -2);
+      add_next(L, s, object, list, &walk);
+      lua_pop(L, 1);
+    }
+  }
+  lua_settop(L, top);
 }
 
 /* is_class(table) -> whether the table is a class that the library knows */

@@ -15,7 +15,8 @@
 typedef struct mwb_classes {
   int found;   /* index of a table: class -> true */
   int entered; /* index of a table: what the walk has entered -> not nil */
-  int late;    /* was one of the classes entered before? */
+  int any;     /* has one been found, */
+  int late;    /* and one that had been entered before? */
 } mwb_classes;
 
 /* Is the table at `index` a class?  `walk` may be NULL. */
@@ -26,14 +27,17 @@ int mwb_is_class(lua_State *L, const mwb_state *s, int index,
 ** which lets go of the table. */
 void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk);
 
-/* Finds the classes of the object at `object`, likewise. */
-void mwb_note_classes(lua_State *L, mwb_state *s, int object,
-                      mwb_classes *walk);
+/* Finds the classes of the object at `object`, likewise.  Returns whether it has
+** one. */
+int mwb_note_classes(lua_State *L, mwb_state *s, int object, mwb_classes *walk);
 
 /* Is the value on the top, which the object at `parent` has under the key below
 ** the top, a table that is no class?  If it stands for the object's class, this
 ** is noted. */
 int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk);
+
+/* Adds all classes below the table at `root` to the table at `found`. */
+void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found);
 
 /* Does the table at `index` lose entries without a write?  Do the objects of
 ** the class at `index`, a table or nil? */
