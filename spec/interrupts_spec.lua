@@ -122,9 +122,8 @@ describe("an error from outside", function()
       end)
     end,
     ["mw.transaction with options"] = function(its)
-      mw.transaction({ where = true, label = "label", reads = true,
-        globals = its.plain },
-        function() its.account.a, its.plain.x = 5, 5 end)
+      mw.transaction({ where = true, label = "label" },
+        function() its.account.a, its.account.b = 5, 5 end)
     end,
     ["mw.transaction that fails"] = function(its)
       mw.transaction(function()
@@ -147,19 +146,6 @@ describe("an error from outside", function()
       local tx <close> = mw.begin "label"
       its.account.a, its.account.b = 5, 5
       tx:commit()
-    end,
-    ["mw.check_replay"] = function(its)
-      assert(mw.check_replay(its.root, function()
-        its.account.a = its.account.a - 5
-        its.leaf.list[#its.leaf.list + 1] = { its.account.a }
-      end, { frames = 2 }))
-    end,
-    ["mw.check_replay that finds a difference"] = function(its)
-      local n = 0
-      mw.check_replay(its.plain, function()
-        n = n + 1
-        its.plain.inner = { y = n < 3 and 1 or n }
-      end, { frames = 2 })
     end,
     ["mw.patch"] = function(its) assert(mw.patch(its.root, operations)) end,
     ["mw.patch that fails"] = function(its)
@@ -219,23 +205,6 @@ describe("an error from outside", function()
     end)
   end)
 
-  it("leaves an object untracked whose class has a say", function()
-    local class = {}
-    function class.__newindex(t, k, v) rawset(t, k, v) end
-    local n, fired = 0
-    repeat
-      n = n + 1
-      local object = mw.track(setmetatable({}, class))
-      local _, fx = mw.transaction(function() object.x = 1 end)
-      fx:rollback()
-      mw.untrack(object)
-      fired = interrupted(n, fx.apply, fx)
-      assert.is_true(object.x == nil or object.x == 1)
-      local _, others = mw.transaction(function() object.y = 1 end)
-      assert.equal(0, others:len(), "interrupted at " .. n)
-    until not fired
-  end)
-
   it("leaves a rollback done when it comes in a guard", function()
     for _, method in ipairs { "rollback", "commit" } do
       check(function(its) its.tx[method](its.tx) end, function(its)
@@ -266,8 +235,7 @@ describe("an error from outside", function()
   end)
 
   it("leaves mw.begin done or lost", function()
-    for _, opts in ipairs { false, "label", { where = true, reads = true },
-      { label = "label" } } do
+    for _, opts in ipairs { false, "label", { where = true } } do
       local n, fired = 0
       repeat
         n = n + 1
@@ -287,146 +255,6 @@ describe("an error from outside", function()
         assert.is_true(its.root.later)
       until not fired
     end
-  end)
-
-  it("leaves a policy in force or not", function()
-    local class = { __name = "Interrupted" }
-    class.__index = class
-    function class.hit() end
-    local plain = class.hit
-    local object = setmetatable({}, class)
-    mw.watch(object, function() end, { once = false })
-    local former = mw.policy {}
-    local original = former:use()
-    local policy = mw.policy { classes = {
-      Interrupted = { mutators = { "hit" } } } }
-    local n, fired = 0
-    repeat
-      n = n + 1
-      fired = interrupted(n, policy.use, policy)
-      local current = former:use()
-      assert.equal(plain, class.hit, "interrupted at " .. n)
-      assert.is_true(current == policy or current == former)
-      policy:use()
-      assert.not_equal(plain, class.hit)
-      fired = interrupted(n, former.use, former) or fired
-      former:use()
-      assert.equal(plain, class.hit, "interrupted at " .. n)
-    until not fired
-    original:use()
-    mw.unwatch(object)
-  end)
-
-  it("leaves a timed scope closed, and its time noted once or not", function()
-    local open, dropped = mw.timed("open", { column = "open_us" }), 0
-    local n, fired = 0
-    repeat
-      n = n + 1
-      mw.reset_times()
-      fired = interrupted(n, function()
-        local a <close> = mw.timed("a", { column = "a_us" })
-        local b <close> = mw.timed("a", { column = "a_us", args = { a } })
-        return b
-      end)
-      if mw.current_scope() ~= open then
-        -- A hook can come between a call and the variable that gets its result.
-        collectgarbage()
-        collectgarbage()
-        dropped = dropped + 1
-      end
-      assert.equal(open, mw.current_scope(), "interrupted at " .. n)
-      assert.is_true(mw.time_spent().total <= mw.time_spent().wall)
-    until not fired
-    assert.equal(2, #mw.times("table").a)
-    assert.is_true(dropped <= 2)
-    open:close()
-    assert.is_nil(mw.current_scope())
-    mw.reset_times()
-  end)
-
-  it("leaves a look of a feed to the next, or done", function()
-    local n, fired = 0
-    repeat
-      n = n + 1
-      local root = mw.track({}, { deep = true, descend = function(_, key)
-        local is_secret = key == "secret"
-        return not is_secret
-      end })
-      local feed, changes
-      fired = interrupted(n, function()
-        feed = mw.feed { root = root }
-        root.a = { { x = 1 }, secret = {} }
-      end)
-      feed = feed or mw.feed { root = root }
-      root.a = { { x = 1 }, secret = {} }
-      fired = interrupted(n, function() changes = feed:changes() end) or fired
-      local copies = { [root] = {} }
-      local is_done = not changes and feed:pending() == 0 -- just then
-      for object, key, _, new, kind in changes or feed:changes() do
-        if kind == "attach" then copies[new] = {} end
-        copies[object][key] = copies[new] or key == "secret" or new
-      end
-      assert.same(is_done and {} or { a = { { x = 1 }, secret = true } },
-        copies[root], "interrupted at " .. n)
-      feed:close()
-      mw.untrack(root)
-      collectgarbage() -- a feed that nobody has got is closed
-      assert.is_nil(getmetatable(root))
-    until not fired
-  end)
-
-  it("leaves a name set with its cleanup, or not set", function()
-    local pending = mw.cleanup({}, "x", 1):pending()
-    local n, fired = 0
-    repeat
-      n = n + 1
-      local scope, handle = {}, nil
-      fired = interrupted(n, function() handle = mw.cleanup(scope, "x", 1) end)
-      local more = mw.cleanup({}, "x", 1)
-      pending = pending + 1
-      if scope.x ~= nil then pending = pending + 1 end
-      assert.equal(pending, more:pending(), "interrupted at " .. n)
-      if handle then
-        local _, err = interrupted(n, handle.run, handle)
-        handle:run()
-        assert.is_nil(scope.x, err)
-        pending = pending - 1
-        assert.equal(pending, more:pending(), "interrupted at " .. n)
-      end
-    until not fired
-  end)
-
-  it("leaves a recorder made or lost, and ended or not", function()
-    local private = require("moonwatch.core").private
-    local n, fired = 0
-    repeat
-      n = n + 1
-      local its = make()
-      local r
-      fired = interrupted(n, function()
-        r = mw.recorder { where = true, rolled_back = true, seconds = 100 }
-        its.account.a = 5
-        mw.transaction(function() error "fails" end)
-        assert(tostring(r:why(its.account, "a")):find "10 %-> 5")
-        for e in r:entries() do assert(e.key) end
-        assert(r:past(its.account, r:why(its.account, "a").seq))
-        r:stop()
-      end)
-      if r then
-        local seen = r:len()
-        interrupted(n, r.stop, r)
-        r:stop()
-        assert.equal(seen, r:len(), "interrupted at " .. n)
-        r = nil
-      end
-      collectgarbage()
-      collectgarbage()
-      assert.is_nil(mw.why(its.account, "a"))
-      local first, last = private.delivered()
-      its.account.a = 7
-      assert.is_true(first > last, "interrupted at " .. n)
-      assert.equal(last, select(2, private.delivered()))
-    until not fired
   end)
 
   it("leaves an origin ended, or lost", function()
@@ -454,36 +282,6 @@ describe("an error from outside", function()
         local e = recorder:why(t, key)
         assert.is_true(not e or e.origin == name)
       end
-    until not fired
-  end)
-
-  it("leaves what a recorder is told of whole", function()
-    local n, fired = 0
-    repeat
-      n = n + 1
-      local its = make()
-      local r <close> = mw.recorder { rolled_back = true }
-      local function run()
-        mw.transaction("done", function()
-          its.account.a, its.account.b = 5, 5
-        end)
-        mw.transaction("failed", function()
-          its.leaf.n = 5
-          error "fails"
-        end)
-      end
-      fired = interrupted(n, run)
-      local done, failed = 0, 0
-      for e in r:entries() do
-        if e.rolled_back then
-          failed = failed + (e.transaction == "failed" and 1 or 0)
-        else
-          done = done + 1
-        end
-      end
-      assert.is_true(done == 0 or done == 2, "interrupted at " .. n)
-      assert.equal(done == 2 and 5 or 10, its.account.a)
-      assert.is_true(failed <= 1)
     until not fired
   end)
 end)

@@ -1,5 +1,4 @@
 local error_of = require "spec.support.error_of"
-local interrupted = require "spec.support.interrupted"
 local misuse = require "spec.support.misuse"
 local mw = require "moonwatch"
 
@@ -97,44 +96,6 @@ describe("metrics", function()
     collectgarbage()
     assert.is_nil(m)
     assert.equal(1, #reports)
-  end)
-
-  it("are reported once, whenever an error comes from outside", function()
-    local ways = {
-      leave = function(m) m:leave() end,
-      ["the scope's end"] = function(m)
-        local scope <close> = m
-        assert(scope)
-      end,
-      finish = function(m) m:finish() end,
-    }
-    local function try(name, n)
-      local heard = {}
-      local on_exit = coroutine.wrap(function(_, _, values)
-        while true do
-          heard[#heard + 1] = values
-          _, _, values = coroutine.yield()
-        end
-      end) -- a coroutine has no hook
-      local m = mw.metrics { runtime = name == "finish", on_exit = on_exit }
-      m:set("a", 1)
-      local fired = interrupted(n, ways[name], m)
-      if n % 2 == 0 and not m:in_progress() and name ~= "finish" then
-        m:enter():set("a", 2)
-        m:leave()
-        assert.same({ a = 2 }, table.remove(heard))
-      end
-      return fired, heard
-    end
-    for name in pairs(ways) do
-      local n = 0
-      repeat
-        n = n + 1
-        local fired, heard = try(name, n)
-        collectgarbage()
-        assert.same({ { a = 1 } }, heard, name .. " " .. n)
-      until not fired
-    end
   end)
 
   it("may be reported by a function that yields", function()

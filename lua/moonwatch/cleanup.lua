@@ -4,14 +4,11 @@
 -- A handle holds neither the scope nor the value.  A weak map has the states of
 -- the handles of each owner in an array; nothing in the array keeps the owner
 -- alive.
---
--- Each step is made quietly: an error from outside comes before or after it.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local core = require "moonwatch.core"
 local private = core.private
-local quietly = private.quietly
 
 local Cleanup, state_of, new = check.class "cleanup"
 
@@ -35,7 +32,7 @@ end
 --- Deletes the field, unless the program has set the field to another value.  A
 -- second call does nothing.
 function Cleanup:run()
-  quietly(run, state_of(self, "run"))
+  run(state_of(self, "run"))
 end
 
 Cleanup.cancel = Cleanup.run
@@ -70,7 +67,7 @@ function cleanup.cleanup(scope, name, value)
   check.argument(value ~= nil, 3, "cleanup", "value", value)
   check.that(rawget(private.raw(scope), name) == nil, 2, "cleanup",
     ("the name '%s' is taken"):format(tostring(name)))
-  return quietly(set, scope, name, value)
+  return set(scope, name, value)
 end
 
 local function run_all(handles)
@@ -96,7 +93,7 @@ function cleanup.cleanup_for(owner, handle)
     owner)
   check.argument(private.metatable(handle) == Cleanup, 2, "cleanup_for",
     "cleanup", handle)
-  return quietly(add, owner, handle)
+  return add(owner, handle)
 end
 
 return cleanup

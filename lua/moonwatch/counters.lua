@@ -102,7 +102,7 @@ function Counters.__newindex(_, name, values)
     check_counter(key, value)
     copy[key] = value
   end
-  private.quietly(fill, name, values and copy)
+  fill(name, values and copy)
 end
 
 function Counters.__pairs() return next, sections end
@@ -136,7 +136,7 @@ function counters.count(section, name, n)
   local value = its and its[name]
   check.that(not value or type(value) == "number", 2, "count",
     "its counter is a " .. type(value))
-  return private.quietly(add, section, name, n or 1)
+  return add(section, name, n or 1)
 end
 
 --- Returns the total of a section.
@@ -156,7 +156,7 @@ end
 --- Forgets all counters.
 function counters.reset_counters(...)
   check.nothing("reset_counters", ...)
-  private.quietly(clear)
+  clear()
 end
 
 return counters

@@ -148,7 +148,8 @@ local function cancel_all(layers)
 end
 
 function Handle:cancel()
-  core.private.quietly(cancel_all, state_of(self, "cancel"))
+  local layers = state_of(self, "cancel")
+  if not core.private.put_off(cancel_all, layers) then cancel_all(layers) end
 end
 
 Handle.__close = Handle.cancel

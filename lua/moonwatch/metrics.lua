@@ -7,16 +7,10 @@
 -- m <close> = mw.metrics()` is a scope; if `enter` is the first method that is
 -- called, the context begins anew.  A context for the run time of a program is
 -- entered by its first metric, and left by `finish`.
---
--- Until the program's function for a report begins, `due` has the function and
--- its arguments.  If an error from outside comes first, the next exit or the
--- finaliser makes the report.
 
 local check = require "moonwatch.check"
 local protect = require "moonwatch.protect"
 local private = require("moonwatch.core").private
-
-local quietly = private.quietly
 
 local Metrics, state_of, new = check.class("metrics", "metrics:set")
 
@@ -71,39 +65,25 @@ end
 function Metrics:enter()
   local its = state_of(self, "enter")
   if its.runtime then misuse(2, "enter", "the metrics are for run time") end
-  quietly(enter, its)
+  enter(its)
   return self
 end
 
--- Ends one entry.  If that was the outermost one, the report is due.  What
--- needs memory comes first.
-local function end_entry(self, err, stop)
-  settle(self)
-  local values, sums = self.values, private.metrics_sums
-  if self.depth > 1 then
-    self.depth = self.depth - 1
-    return
-  end
-  local due = self.on_exit and { self.on_exit, self.start, stop, values, err }
-  for metric, value in next, values do
-    if math.type(value) then sums[metric] = sums[metric] or 0 end
-  end
-  for metric, value in next, values do
-    if math.type(value) then sums[metric] = sums[metric] + value end
-  end
-  self.values, self.kinds, self.last, self.depth = nil, nil, values, 0
-  self.due = due or nil
-  private.metrics[self] = nil
-end
-
-local function report(self)
-  if self.due then protect("metrics", private.call_due, self) end
-end
-
+-- Ends one entry, and reports if that was the outermost one.
 local function leave(self, err)
-  report(self)
-  quietly(end_entry, self, err, private.nanoseconds())
-  report(self)
+  local stop = private.nanoseconds()
+  settle(self)
+  self.depth = self.depth - 1
+  if self.depth > 0 then return end
+  local values, sums = self.values, private.metrics_sums
+  for metric, value in next, values do
+    if math.type(value) then sums[metric] = (sums[metric] or 0) + value end
+  end
+  self.values, self.kinds, self.last = nil, nil, values
+  private.metrics[self] = nil
+  if self.on_exit then
+    protect("metrics", self.on_exit, self.start, stop, values, err)
+  end
 end
 
 --- Leaves the context.  The outermost `leave` reports the metrics, with the
@@ -123,7 +103,7 @@ end
 
 function Metrics:__gc()
   self = self[Metrics]
-  if self.depth == 0 then return report(self) end
+  if self.depth == 0 then return end
   self.depth = 1
   leave(self)
 end
@@ -133,7 +113,7 @@ end
 local function open(self, name, metric)
   self = state_of(self, name, 1)
   if self.depth == 0 and (self.fresh or self.runtime) then
-    quietly(settle, self)
+    settle(self)
   end
   if self.depth == 0 then misuse(3, name, "the metrics are not entered") end
   if type(metric) ~= "string" then
@@ -143,15 +123,9 @@ local function open(self, name, metric)
   return self
 end
 
-local function put(self, metric, kind, value)
-  self.kinds[metric] = self.kinds[metric] or false -- makes room for the kind
-  self.values[metric] = value
-  self.kinds[metric] = kind
-end
-
--- Gives a metric its kind and value, or neither if memory runs out.
+-- Gives a metric its kind and value.
 local function assign(self, metric, kind, value)
-  quietly(put, self, metric, kind, value)
+  self.values[metric], self.kinds[metric] = value, kind
 end
 
 -- Returns the value of a metric that only one method may make; nil if there is
@@ -187,16 +161,10 @@ local function check_values(self, name, n, values, overwrite)
   end
 end
 
--- Sets all values, or none if memory runs out.
 local function put_all(self, values)
-  local all = {}
-  for metric, value in pairs(self.values) do all[metric] = value end
   for metric, value in pairs(values) do
-    all[metric] = value
-    self.kinds[metric] = self.kinds[metric] or false -- so that there is room
+    assign(self, metric, "value", value)
   end
-  for metric in pairs(values) do self.kinds[metric] = "value" end
-  self.values = all
 end
 
 --- Adds `n` (or 1) to a metric, which begins with 0.  `extra` has values that
@@ -217,7 +185,7 @@ function Metrics:increment(metric, n, extra)
   local values = {}
   for name, its in pairs(extra) do values[name] = its end
   values[metric] = value
-  quietly(put_all, self, values)
+  put_all(self, values)
 end
 
 --- Sets a metric; `overwrite` allows a second time.
@@ -234,7 +202,7 @@ function Metrics:update(values, overwrite)
   self = open(self, "update", "")
   check.argument(type(values) == "table", 1, "update", "table", values)
   check_values(self, "update", 1, values, overwrite)
-  quietly(put_all, self, values)
+  put_all(self, values)
 end
 
 --- Sets a field of a metric that is a table.
@@ -299,7 +267,7 @@ function Metrics:top_n(metric, key, value, n)
   local list = of_kind(self, "top_n", metric, "list")
   local entry = { key = key, value = value }
   if not list then return assign(self, metric, "list", { entry }) end
-  quietly(keep_top, list, entry, n)
+  keep_top(list, entry, n)
 end
 
 --- Tells whether the context is entered.

@@ -8,8 +8,6 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 
-local quietly = core.private.quietly
-
 local Seen, state_of, new = check.class "seen-set"
 
 local MAX = 4096
@@ -65,7 +63,7 @@ end
 function Seen:__call(key)
   check.argument(key ~= nil and key == key, 1, "seen", "key", key)
   self = self[Seen]
-  local known = quietly(see, self, key)
+  local known = see(self, key)
   if self.verbose then return true, known end
   return not known
 end
@@ -87,7 +85,7 @@ end
 function Seen:clear(...)
   self = state_of(self, "clear")
   check.nothing("clear", ...)
-  quietly(clear, self)
+  clear(self)
 end
 
 --- Returns a set that is called with a key and returns true the first time.  Of

@@ -40,7 +40,7 @@ end
 -- class has now.  Returns the number of objects.
 return function(class)
   check.argument(type(class) == "table", 1, "refresh", "class", class)
-  local n = private.quietly(refresh, class)
+  local n = refresh(class)
   check.that(n, 1, "refresh", "its watched objects cannot become weak")
   return n
 end

@@ -36,7 +36,7 @@ end
 -- replaced meanwhile stays.  A second call does nothing.
 function SeeThrough:cancel()
   local its = state_of(self, "cancel")
-  if its.env == nil then return end
+  if its.env == nil or private.put_off(self.cancel, self) then return end
   for name, fn in next, its.own do put_back(its, name, fn) end
   its.env = nil
 end

@@ -217,7 +217,7 @@ end
 --- Forgets all durations and all times spent.
 function times.reset_times(...)
   check.nothing("reset_times", ...)
-  private.quietly(reset)
+  reset()
 end
 
 -- }======================================================

@@ -139,10 +139,9 @@ function tell_taken()
   private.keep_taken(nil)
 end
 
--- What needs memory comes before the end, so an error on the way changes
--- nothing.
-local function stop(self)
-  if self.look then return end
+local stop
+function stop(self)
+  if self.look or private.put_off(stop, self) then return end
   local first, last = range(self)
   local lost = select(2, private.reader_state(self.reader))
   local look, ended = private.look(first, last), private.undone()
@@ -155,9 +154,9 @@ local function stop(self)
 end
 
 --- Ends the recording; the entries stay.
-function Recorder:stop() private.quietly(stop, state_of(self, "stop")) end
+function Recorder:stop() stop(state_of(self, "stop")) end
 
-function Recorder:__close() private.quietly(stop, state_of(self, "stop")) end
+Recorder.__close = Recorder.stop
 
 local OPTIONS = {
   capacity = "count", seconds = "number", where = "boolean",
@@ -173,19 +172,17 @@ function recorder.recorder(opts)
   check.that(capacity > 0, 1, "recorder", "option 'capacity' is not positive")
   check.that(not seconds or seconds > 0, 1, "recorder",
     "option 'seconds' is not positive")
-  local state = { -- with all fields: `stop` needs no memory for them
+  local state = {
     seconds = seconds or false, look = false, missed = false, first = 1,
     last = 0, reader = false, number = 0,
     taken = opts.rolled_back and taken.new(capacity) or false,
   }
   local self = new(state)
-  private.quietly(function()
-    state.reader = private.open_reader(capacity, opts.where or false,
-      opts.scopes ~= false, true)
-    state.number = last_number() + 1
-    running[state.number] = state
-    if state.taken then tell_taken() end
-  end)
+  state.reader = private.open_reader(capacity, opts.where or false,
+    opts.scopes ~= false, true)
+  state.number = last_number() + 1
+  running[state.number] = state
+  if state.taken then tell_taken() end
   return self
 end
 
