@@ -78,7 +78,7 @@ describe("setting a field of an object of the library", function()
 
     it("is misuse: " .. name, function()
       local object = make()
-      local keys = { "vlaid", "valid", "its", "limit", "on_exit", "n", 1, 1.5,
+      local keys = { "vlaid", "valid", "get", "close", "its", "limit", "on_exit", "n", 1, 1.5,
         true, object, nothing }
       for _, key in ipairs(keys) do
         local what = type(key) == "string" and "'" .. key .. "'" or
@@ -152,6 +152,42 @@ describe("setting a field of an object of the library", function()
       memo.results = { n = 1, 8 }
     end)
     assert.equal(7, memo())
+  end)
+end)
+
+describe("an object in a place that it is not for", function()
+  it("is misuse: a handle that is to be unwatched", function()
+    local n, object = 0, { hp = 1 }
+    local handle = mw.watch(object, function() n = n + 1 end)
+    local what = " (watch cannot be watched; handle:cancel() ends its watch)"
+    refused("bad argument #1 to 'unwatch'" .. what,
+      function() mw.unwatch(handle) end)
+    refused("bad argument #1 to 'watch'" .. what,
+      function() mw.watch(handle, nothing) end)
+    refused("bad argument #1 to 'track'" .. what,
+      function() mw.track(handle) end)
+    object.hp = 2
+    assert.equal(1, n)
+    assert.is_true(handle:alive())
+  end)
+
+  it("is misuse: any object of the library that is to be unwatched", function()
+    for _, entry in ipairs(CLASSES) do
+      local object = entry[2]()
+      refused(("bad argument #1 to 'unwatch' (%s cannot be watched"):format(
+        entry[1]), function() mw.unwatch(object) end)
+      finish(object)
+    end
+  end)
+
+  it("is misuse: an object in place of options", function()
+    local world = { hp = 10 }
+    refused("unknown option 'hp'; mw.feed { root = object } is meant",
+      function() mw.feed(world) end)
+    local bytes = assert(mw.snapshot(world))
+    refused("unknown option 'hp'; mw.restore(bytes, { into = object }) is " ..
+      "meant",
+      function() mw.restore(bytes, world) end)
   end)
 end)
 

@@ -79,14 +79,23 @@ static int is_watch_alive(lua_State *L) {
 ** Arguments
 ** ======================================================= */
 
+/* Raises if the value at 1 is one of the library's own objects. */
+static void check_not_ours(lua_State *L, const mwb_state *s, const char *name) {
+  const char *meant = "";
+  if (!mwb_is_ours(L, s, 1)) return;
+  lua_getmetatable(L, 1);
+  if (lua_topointer(L, -1) == s->handle_meta)
+    meant = "; handle:cancel() ends its watch";
+  luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched%s)", name,
+             mwb_type_name(L, 1), meant);
+}
+
 /* Raises unless the value at 1 is a table or a userdata that can be
 ** intercepted. */
 static void check_object(lua_State *L, const mwb_state *s, const char *name) {
   mwb_check_dot(L, name, 2);
+  check_not_ours(L, s, name);
   if (lua_istable(L, 1)) {
-    if (mwb_is_ours(L, s, 1))
-      luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched)", name,
-                 mwb_type_name(L, 1));
     if (mwb_is_weak(L, 1))
       luaL_error(L,
                  "bad argument #1 to '%s' (a weak table loses entries without "
@@ -815,10 +824,14 @@ static void release_guards(lua_State *L) {
 ** shadow. */
 static int unwatch(lua_State *L) {
   mwb_state *s = mwb_enter_object(L, "unwatch", 1);
-  mw_handle h = (mwb_absorb(L, s, 1), mwb_intercepting_at(L, s, 1));
-  int stays =
-      mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
-  mwi_object *r = mwb_object_of(s, h);
+  mw_handle h;
+  mwi_object *r;
+  int stays;
+  check_not_ours(L, s, "unwatch");
+  mwb_absorb(L, s, 1);
+  h = mwb_intercepting_at(L, s, 1);
+  stays = mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
+  r = mwb_object_of(s, h);
   lua_settop(L, 1);
   mwb_push_guards(L, s, 1, 0);
   if (lua_istable(L, 1) && !stays)

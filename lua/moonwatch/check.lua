@@ -63,6 +63,12 @@ local NONE = {}
 -- Options that are gone -> what to take instead.
 local INSTEAD = { cells = "a plan has cells, fx:track_cell(fn, i)" }
 
+-- What was meant by who gives an object in place of options.
+local MEANT = {
+  feed = "; mw.feed { root = object } is meant",
+  restore = "; mw.restore(bytes, { into = object }) is meant",
+}
+
 -- Returns what an option should have been, or nil if the value is good.
 local function expected_of(value, expected)
   if value == nil then return nil end
@@ -90,7 +96,7 @@ function check.options(opts, known, n, name, word)
     local instead = INSTEAD[unknown]
     fail(n, name, instead and
       ("%s '%s' is gone: %s"):format(word, unknown, instead) or
-      ("unknown %s '%s'"):format(word, unknown))
+      ("unknown %s '%s'%s"):format(word, unknown, MEANT[name] or ""))
   end
   for option, expected in pairs(known) do
     local missed = expected_of(opts[option], expected)

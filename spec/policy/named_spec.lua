@@ -129,7 +129,8 @@ describe("a class with a name", function()
     local old, new = { __name = "Old" }, { __name = "New" }
     mw.name_class("Taken", old)
     misuse("bad argument #1 to 'name_class' (another class has the name " ..
-      "'Taken')", mw.name_class, "Taken", new)
+      "'Taken'; { replace = true } hands it over)",
+      mw.name_class, "Taken", new)
     mw.name_class("Taken", old)
     mw.name_class("Taken", new, { replace = true })
     assert.equal(new, getmetatable(sent(setmetatable({}, old))))

@@ -534,7 +534,8 @@ function policy.name_class(name, class, rules)
   check.argument(type(class) == "table", 2, "name_class", "table", class)
   rules = check.options(rules, NAMED, 3, "name_class", "rule")
   check.that(rules.replace or named.is_free(name, class), 1, "name_class",
-    ("another class has the name '%s'"):format(name))
+    ("another class has the name '%s'; { replace = true } hands it over")
+      :format(name))
   return private.quietly(set_name, name, class, rules)
 end
 
