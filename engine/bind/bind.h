@@ -110,7 +110,6 @@ enum {
   MWB_CLOCKS,    /* name -> clock */
   MWB_CLOCK,     /* metatables: of a clock, */
   MWB_MAP,       /* a weak map, */
-  MWB_LIVING,    /* its keys that are alive, */
   MWB_EPHEMERON, /* its table of entries, */
   MWB_BOX,       /* and an entry that signals its key's death */
   MWB_HANDLE,    /* a watch, */
@@ -287,6 +286,7 @@ typedef struct mwb_state {
   const void *guard_meta; /* metatables, for comparisons by address */
   const void *handle_meta;
   const void *begun_meta;
+  const void *map_meta;
   const void *history_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
