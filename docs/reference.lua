@@ -391,7 +391,8 @@ return {
     { "effects:apply(opts?: moonwatch.ApplyOptions) -> effects?:\z
         moonwatch.Effects, message?: string, entry?: moonwatch.Entry", [[Writes
       all entries again, if the fields hold what they held before the effects;
-      else returns nil, a message and the entry, and nothing has changed.]] },
+      else returns nil, a message and the entry, and nothing has changed. Tables
+      get what was stored, without their class's `__newindex`.]] },
     { "effects:invert() -> effects: moonwatch.Effects", [[Returns effects that
       undo these.]] },
     { "effects:squash() -> effects: moonwatch.Effects", [[Returns the same
@@ -551,10 +552,12 @@ return {
       merged; by default there is no limit.]] },
     { "on_step?: fun(effects: moonwatch.Effects, label: string, direction: \z
         \"run\"|\"undo\"|\"redo\")", [[Called after each run, undo and redo with
-      the effects of what was just done: to save or send them.]] },
+      the effects of what was just done: to save or send them. An error in it is
+      raised by that call, when the step is done.]] },
     { "on_conflict?: fun(entry: moonwatch.Entry, actual: any):\z
         moonwatch.Decision", [[Decides, in an undo or redo, about a field that
-      another writer has changed since.]] } },
+      another writer has changed since, or about a list that is longer or
+      shorter.]] } },
   { class = "moonwatch.History", name = "history", [[Steps that can be undone
     and done again. A history keeps the objects and values of its steps
     alive.]],
@@ -565,8 +568,9 @@ return {
       too.]] },
     { "history:undo() -> label?: string, message?: string, entry?: \z
         moonwatch.Entry", [[Undoes the last step. Where another writer has
-      changed a field since, returns nil, a message and the entry, and nothing
-      has changed.]] },
+      changed a field since, or a list whose length the step changed (at or
+      behind the first position that the step wrote), returns nil, a message and
+      the entry, and nothing has changed.]] },
     { "history:redo() -> label?: string, message?: string, entry?: \z
         moonwatch.Entry", [[Does the last undone step again, as carefully.]] },
     { "history:can_undo() -> possible: boolean", [[Tells whether there is a step

@@ -1,7 +1,6 @@
 local mw = require "moonwatch"
 local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
-local interrupted = require "spec.support.interrupted"
 local misuse = require "spec.support.misuse"
 local with_seed = require "spec.support.with_seed"
 
@@ -234,6 +233,7 @@ describe("a run in a run", function()
     co = nil -- luacheck: ignore
     collectgarbage()
     collectgarbage()
+    assert.is_false(history:can_undo())
     assert.equal(0, doc.x)
     run_all(history, doc, 2)
     assert.same({ "x = 2" }, history:labels())
@@ -657,19 +657,37 @@ describe("on_step", function()
     assert.same({ "first", "second" }, history:labels())
   end)
 
-  it("that raises disturbs nobody", function()
-    local history, doc = make { on_step = function() error("mine", 0) end }
-    local errors = {}
-    local former = mw.on_error(function(err) errors[#errors + 1] = err end)
-    assert.equal(5, history:run("a", function()
-      doc.x = 1
-      return 5
-    end))
+  it("that raises is heard from the call, when the step is done", function()
+    local fails, errors = false, { "mine" }
+    local history, doc = make { on_step = function()
+      if fails then error(errors) end
+    end }
+    local function raises(act, ...)
+      fails = true
+      assert.equal(errors, error_of(act, history, ...))
+      fails = false
+    end
+    raises(history.run, "a", set(doc, "x", 1))
+    assert.same({ 1, "a" }, { doc.x, history:labels()[1] })
+    raises(history.undo)
+    assert.same({ 0, false, true },
+      { doc.x, history:can_undo(), history:can_redo() })
+    raises(history.redo)
+    assert.same({ 1, true, false },
+      { doc.x, history:can_undo(), history:can_redo() })
+    history:run("a", set(doc, "x", 2))
     assert.equal("a", history:undo())
-    assert.equal("a", history:redo())
-    mw.on_error(former)
-    assert.same({ "mine", "mine", "mine" }, errors)
     assert.equal(1, doc.x)
+  end)
+
+  it("that raises in a transaction takes the transaction back", function()
+    local history, doc = make { on_step = function() error("mine", 0) end }
+    local ok, err = mw.transaction(function()
+      history:run("a", set(doc, "x", 1))
+    end)
+    assert.same({ false, "mine" }, { ok, err })
+    assert.equal(0, doc.x)
+    assert.is_false(history:can_undo())
   end)
 end)
 
@@ -741,6 +759,183 @@ describe("undo and redo look before they write:", function()
     doc.x = 2
     doc.x = 1
     assert.equal("x = 1", history:undo())
+  end)
+end)
+
+describe("a step that makes a list longer or shorter", function()
+  local function list_of(...)
+    return mw.history(), mw.track { ... }
+  end
+
+  local function text(list) return table.concat(mw.plain(list), " ") end
+
+  -- Somebody changes the list after a step, which can be undone no more.
+  local function refused(list, history, change, act)
+    change(list)
+    local before = mw.plain(list)
+    local label, message, entry = (act or history.undo)(history)
+    assert.is_nil(label)
+    assert.matches("has changed meanwhile", message)
+    assert.equal(list, entry.object)
+    assert.same(before, mw.plain(list))
+  end
+
+  local function swap_remove(list, i)
+    list[i], list[#list] = list[#list], nil
+  end
+
+  it("is not undone when somebody has appended", function()
+    local history, list = list_of(1, 2, 3)
+    history:run("insert", table.insert, list, 1, 0)
+    refused(list, history, function() list[#list + 1] = 9 end)
+    list[#list] = nil
+    assert.equal("insert", history:undo())
+    assert.equal("1 2 3", text(list))
+    refused(list, history, function() list[#list + 1] = 9 end, history.redo)
+    list[#list] = nil
+    assert.equal("insert", history:redo())
+    assert.equal("0 1 2 3", text(list))
+  end)
+
+  it("is not done again when somebody has appended to what it removed from",
+    function()
+      local history, list = list_of(1, 2, 3)
+      history:run("remove", table.remove, list, 1)
+      assert.equal("remove", history:undo())
+      refused(list, history, function() list[4] = 9 end, history.redo)
+    end)
+
+  it("is undone when somebody has changed what is before it", function()
+    local history, list = list_of("a", "b", "c")
+    history:run("append", table.insert, list, "d")
+    list[1], list.name = "A", "name"
+    assert.equal("append", history:undo())
+    assert.equal("append", history:redo())
+    history:run("swap", swap_remove, list, 2)
+    list[1] = "AA"
+    assert.equal("swap", history:undo())
+    assert.equal("AA b c d", text(list))
+  end)
+
+  it("knows positions that it has not written itself", function()
+    local history, list = list_of("a", "b", "c", "d", "e")
+    history:run("swap", swap_remove, list, 2)
+    refused(list, history, function() list[3] = "other" end)
+    list[3] = "c"
+    assert.equal("swap", history:undo())
+    refused(list, history, function() list[4] = {} end, history.redo)
+    list[4] = "d"
+    assert.equal("swap", history:redo())
+    assert.equal("a e c d", text(list))
+  end)
+
+  it("is undone and done again among others of its history", function()
+    local history, list = list_of(5, 3, 9, 1)
+    local acts = {
+      { table.insert, list, 2, 7 }, { swap_remove, list, 1 },
+      { table.remove, list, 2 },
+      { table.sort, list, function(a, b) return a > b end },
+      { function() for i = 1, 3 do list[#list + 1] = i end end },
+      { function() for i = #list, 2, -1 do list[i] = nil end end },
+      { table.insert, list, "x" },
+    }
+    local states = { [0] = text(list) }
+    for i, act in ipairs(acts) do
+      history:run("act " .. i, table.unpack(act))
+      states[i] = text(list)
+    end
+    for _ = 1, 2 do
+      for i = #acts, 1, -1 do
+        assert.equal("act " .. i, history:undo())
+        assert.equal(states[i - 1], text(list))
+      end
+      for i = 1, #acts do
+        assert.equal("act " .. i, history:redo())
+        assert.equal(states[i], text(list))
+      end
+    end
+  end)
+
+  it("may be a stroke", function()
+    local history, list = list_of(1)
+    history:merge "draw"
+    for i = 2, 5 do history:run("draw", table.insert, list, i) end
+    refused(list, history, function() list[6] = "other" end)
+    list[6] = nil
+    assert.equal("draw", history:undo())
+    assert.equal("1", text(list))
+    assert.equal("draw", history:redo())
+    history:run("draw", swap_remove, list, 2)
+    assert.equal("1 5 3 4", text(list))
+    assert.equal("draw", history:undo())
+    assert.equal("1 2 3 4 5", text(list))
+    history:merge "swap"
+    history:run("swap", swap_remove, list, 2)
+    history:run("swap", swap_remove, list, 1)
+    refused(list, history, function() list[3] = "other" end)
+  end)
+
+  it("may be one of several that become a stroke", function()
+    local history, list = list_of(1)
+    for i = 2, 4 do history:run("draw", table.insert, list, i) end
+    history:merge "draw"
+    assert.same({ "draw" }, history:labels())
+    refused(list, history, function() list[5] = "other" end)
+    list[5] = nil
+    assert.equal("draw", history:undo())
+    assert.equal("1", text(list))
+  end)
+
+  it("is left to on_conflict", function()
+    for answer, expected in pairs { overwrite = false, skip = 2 } do
+      local history = mw.history {
+        on_conflict = function(entry, actual)
+          assert.same({ 2, 2, "insert" }, { entry.key, actual, entry.kind })
+          return answer
+        end,
+      }
+      local list = mw.track { 1 }
+      history:run("append", function() list[2], list.n = 2, 2 end)
+      list[3] = 3
+      assert.equal("append", history:undo())
+      assert.equal(expected or nil, list[2])
+      assert.is_nil(list.n)
+      assert.equal(3, list[3])
+    end
+  end)
+
+  it("is no list if it has holes", function()
+    local history, map = mw.history(), mw.track { [10] = "a", [30] = "c" }
+    history:run("add", function() map[20] = "b" end)
+    map[21], map[30] = "d", nil
+    assert.equal("add", history:undo())
+    assert.same({ [10] = "a", [21] = "d" }, mw.plain(map))
+    assert.equal("add", history:redo())
+    assert.equal("b", map[20])
+  end)
+end)
+
+describe("a class with a __newindex", function()
+  it("is not asked when what it stored is undone and done again", function()
+    local calls, see = 0, {}
+    mw.see_through(see)
+    local Map = { __newindex = function(self, key, value)
+      calls = calls + 1
+      if see.rawget(self, key) == nil then
+        self.keys[#self.keys + 1] = key
+      end
+      see.rawset(self, key, value)
+    end }
+    local map = mw.track(setmetatable({ keys = {} }, Map), { deep = true })
+    local history = mw.history()
+    history:run("set", function() map.z, map.a = 1, 2 end)
+    for _ = 1, 2 do
+      assert.equal("set", history:undo())
+      assert.same({ keys = {} }, mw.plain(map))
+      assert.equal("set", history:redo())
+      assert.equal(2, #map.keys)
+    end
+    assert.equal(2, calls)
   end)
 end)
 
@@ -1800,185 +1995,6 @@ describe("a history with transactions that are taken back", function()
 
   it("is as one without them", function()
     for _ = 1, 20 do with_seed(check_round) end
-  end)
-end)
-
-describe("an error from outside", function()
-  -- The writes are made in a coroutine, so that the library alone is
-  -- interrupted.
-  local function writer(write)
-    local co = coroutine.create(write)
-    return function() assert(coroutine.resume(co)) end
-  end
-
-  -- Three steps, of which the last is undone, and a stroke among them.
-  local function world(opts)
-    local history, doc = make(opts)
-    history:merge "type"
-    history:run("first", set(doc, "x", 1))
-    history:run("type", set(doc, "y", 1))
-    history:run("type", function() doc.x, doc.y = 2, 2 end)
-    history:run("last", function() doc.x, doc.z = 3, 3 end)
-    history:undo()
-    history:mark_saved()
-    return history, doc
-  end
-
-  local function content(doc)
-    return ("%s %s %s %s"):format(doc.x, doc.y, doc.z, doc.new)
-  end
-
-  local function text_of(history, doc)
-    local list = { content(doc), steps_of(history),
-      tostring(history:is_saved()) }
-    while history:undo() do list[#list + 1] = content(doc) end
-    while history:redo() do list[#list + 1] = content(doc) end
-    history:run("more", set(doc, "new", "more"))
-    list[#list + 1] = steps_of(history)
-    return table.concat(list, "\n")
-  end
-
-  local acts = {
-    run = function(history, _, write) history:run("new", write) end,
-    undo = function(history) history:undo() end,
-    redo = function(history) history:redo() end,
-  }
-  local acts_inside = {
-    ["run in a run"] = function(history, _, write)
-      history:run("new", history.run, history, "inner", write)
-    end,
-    ["run in a transaction"] = function(history, _, write)
-      mw.transaction(history.run, history, "new", write)
-    end,
-    ["undo in a transaction"] = function(history)
-      mw.transaction(history.undo, history)
-    end,
-    ["redo in a transaction"] = function(history)
-      mw.transaction(history.redo, history)
-    end,
-  }
-  local all_opts = {
-    ["a limit and a window"] = function()
-      return { limit = 3, merge_window = 1e6 }
-    end,
-    ["on_step and on_conflict"] = function()
-      return { on_step = type, on_conflict = type }
-    end,
-  }
-
-  local function check(act, opts)
-    local before = text_of(world(opts()))
-    local history, doc = world(opts())
-    act(history, doc, set(doc, "new", 1))
-    local after = text_of(history, doc)
-    assert.not_equal(before, after)
-    local n, fired = 0
-    repeat
-      n = n + 1
-      history, doc = world(opts())
-      local ok, err
-      fired, ok, err = interrupted(n, act, history, doc,
-        writer(set(doc, "new", 1)))
-      assert(fired or ok, err)
-      local state = text_of(history, doc)
-      if state ~= before and state ~= after then
-        assert.equal(after, "interrupted at " .. n .. "\n" .. state)
-      end
-    until not fired
-    assert.is_true(n > 5)
-  end
-
-  for name, act in pairs(acts) do
-    for opts_name, opts in pairs(all_opts) do
-      it("leaves " .. name .. " done or not done: " .. opts_name, function()
-        check(act, opts)
-      end)
-    end
-  end
-  for name, act in pairs(acts_inside) do
-    it("leaves " .. name .. " done or not done", function()
-      check(act, all_opts["a limit and a window"])
-    end)
-  end
-
-  it("leaves a run that merges, and one that cancels out, done or not",
-    function()
-      for _, value in ipairs { 0, 5 } do
-        local function act(history, _, write) history:run("type", write) end
-        local function make_world()
-          local history, doc = make()
-          history:merge "type"
-          history:run("first", set(doc, "y", 1))
-          history:run("type", set(doc, "x", 1))
-          return history, doc
-        end
-        local history, doc = make_world()
-        local before = text_of(history, doc)
-        history, doc = make_world()
-        act(history, doc, set(doc, "x", value))
-        local after, n, fired = text_of(history, doc), 0
-        repeat
-          n = n + 1
-          history, doc = make_world()
-          fired = interrupted(n, act, history, doc,
-            writer(set(doc, "x", value)))
-          local state = text_of(history, doc)
-          assert(state == before or state == after, state)
-        until not fired
-      end
-    end)
-
-  it("leaves earlier steps joined or not", function()
-    for _, inside in ipairs { false, true } do
-      for _, cancels in ipairs { false, true } do
-        local function merge(history) history:merge "type" end
-        local function act(history)
-          if inside then return mw.transaction(merge, history) end
-          merge(history)
-        end
-        local function world_of_three()
-          local history, doc = make { merge_window = 1e6 }
-          history:run("first", set(doc, "z", 1))
-          for i = 1, 3 do history:run("type", set(doc, "x", i)) end
-          if cancels then history:run("type", set(doc, "x", 0)) end
-          if not cancels then history:mark_saved() end
-          return history, doc
-        end
-        local function state_of(history, doc)
-          local text = text_of(history, doc)
-          for i = 7, 8 do history:run("type", set(doc, "y", i)) end
-          return text .. steps_of(history)
-        end
-        local before = state_of(world_of_three())
-        local history, doc = world_of_three()
-        act(history)
-        local after, n, fired = state_of(history, doc), 0
-        assert.not_equal(before, after)
-        repeat
-          n = n + 1
-          history, doc = world_of_three()
-          fired = interrupted(n, act, history)
-          local state = state_of(history, doc)
-          if state ~= before then assert.equal(after, state) end
-        until not fired
-      end
-    end
-  end)
-
-  it("leaves a transaction that is taken back with no steps", function()
-    for _, name in ipairs { "run", "undo", "redo" } do
-      local act, before = acts[name], text_of(world())
-      local n, fired = 0
-      repeat
-        n = n + 1
-        local history, doc = world()
-        fired = interrupted(n, mw.transaction, function()
-          act(history, doc, set(doc, "new", 1))
-          error "!"
-        end)
-        assert.equal(before, text_of(history, doc), name .. " at " .. n)
-      until not fired
-    end
   end)
 end)
 

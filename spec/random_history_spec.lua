@@ -62,9 +62,52 @@ function World:write(list)
   for _, w in ipairs(list) do self.objects[w[1]][w[2]] = w[3] end
 end
 
+-- Returns of each object whose length, as a list, the step has changed: the
+-- first position that it wrote, the length before and after it, and the values
+-- from that position on that it did not write.
+function World:lists(written, step)
+  local lists = {}
+  for i, fields in ipairs(self.fields) do
+    local first, net, low, high = math.huge, 0, math.huge, 0
+    for key in pairs(written[i]) do
+      if math.type(key) == "integer" then first = math.min(first, key) end
+    end
+    for _, e in ipairs(step) do
+      if e.i == i and math.type(e.key) == "integer" and
+        (e.old == nil) ~= (e.new == nil) then
+        net = net + (e.old == nil and 1 or -1)
+        low, high = math.min(low, e.key), math.max(high, e.key)
+      end
+    end
+    local is_list = fields[high + 1] == nil and
+      (low == 1 or fields[low - 1] ~= nil)
+    if net ~= 0 and is_list and high - low + 1 == math.abs(net) then
+      local border, rest = net > 0 and high or low - 1, {}
+      for key = first, border do
+        if not written[i][key] then rest[key] = fields[key] end
+      end
+      lists[i] = { old = border - net, new = border, rest = rest }
+    end
+  end
+  return lists
+end
+
+-- Are the lists other ones than before the step, or ("new") after it?
+function World:has_other_lists(step, from)
+  for i, list in pairs(step.lists) do
+    local fields = self.fields[i]
+    if fields[list[from] + 1] ~= nil then return true end
+    for key, v in pairs(list.rest) do
+      if not is_same(fields[key], v) then return true end
+    end
+  end
+  return false
+end
+
 -- Puts the step of these writes, if it changes anything.
 function World:note(label, list)
   local step, by_name, changes = { label = label }, {}, false
+  local written = { {}, {}, {} }
   for _, w in ipairs(list) do
     local fields = self.fields[w[1]]
     local name = w[1] .. tostring(w[2])
@@ -78,7 +121,9 @@ function World:note(label, list)
       step[#step + 1] = entry
     end
     fields[w[2]] = w[3]
+    if entry then written[w[1]][w[2]] = true end
   end
+  step.lists = self:lists(written, step)
   for i = #step, 1, -1 do
     local changed = not is_same(step[i].old, step[i].new)
     changes = changes or changed
@@ -144,6 +189,7 @@ local function travel(self, step, from, to, name)
   for _, e in ipairs(step or {}) do
     if not is_same(self.fields[e.i][e.key], e[from]) then expected = nil end
   end
+  if step and self:has_other_lists(step, from) then expected = nil end
   local label, message = self.history[name](self.history)
   if label ~= expected then
     error(("%s: %s, not %s: %s"):format(name, label, expected, message))

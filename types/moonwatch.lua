@@ -348,6 +348,7 @@ function effects:rollback() end
 
 ---Writes all entries again, if the fields hold what they held before the
 ---effects; else returns nil, a message and the entry, and nothing has changed.
+---Tables get what was stored, without their class's `__newindex`.
 ---@param opts? moonwatch.ApplyOptions
 ---@return moonwatch.Effects? effects
 ---@return string? message
@@ -647,8 +648,8 @@ function scope:close() end
 ---@class moonwatch.HistoryOptions
 ---@field limit? number How many steps are kept; all by default.
 ---@field merge_window? number The seconds after which runs are no longer merged; by default there is no limit.
----@field on_step? fun(effects: moonwatch.Effects, label: string, direction: "run"|"undo"|"redo") Called after each run, undo and redo with the effects of what was just done: to save or send them.
----@field on_conflict? fun(entry: moonwatch.Entry, actual: any):moonwatch.Decision Decides, in an undo or redo, about a field that another writer has changed since.
+---@field on_step? fun(effects: moonwatch.Effects, label: string, direction: "run"|"undo"|"redo") Called after each run, undo and redo with the effects of what was just done: to save or send them. An error in it is raised by that call, when the step is done.
+---@field on_conflict? fun(entry: moonwatch.Entry, actual: any):moonwatch.Decision Decides, in an undo or redo, about a field that another writer has changed since, or about a list that is longer or shorter.
 
 ---Steps that can be undone and done again. A history keeps the objects and
 ---values of its steps alive.
@@ -664,8 +665,9 @@ local history = {}
 ---@return any ...
 function history:run(label, fn, ...) end
 
----Undoes the last step. Where another writer has changed a field since, returns
----nil, a message and the entry, and nothing has changed.
+---Undoes the last step. Where another writer has changed a field since, or a
+---list whose length the step changed (at or behind the first position that the
+---step wrote), returns nil, a message and the entry, and nothing has changed.
 ---@return string? label
 ---@return string? message
 ---@return moonwatch.Entry? entry

@@ -134,8 +134,6 @@ enum {
   MWB_OPENED,    /* number -> batch, weakly held */
   MWB_QUESTIONS, /* the policy's functions: see policy.h */
   MWB_EFFECTS,   /* the metatable of effects */
-  MWB_HISTORY,   /* the metatable of histories, */
-  MWB_HISTORIES, /* and what Lua does for them: see history.c */
   MWB_CELL,      /* the metatable of cells */
   MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
   MWB_RESTORE,   /* functions that must exist before memory runs out */
@@ -145,6 +143,7 @@ enum {
   MWB_HAND,
   MWB_PREPAREKEPT,
   MWB_UNDO,
+  MWB_WRITEONE,
   MWB_LISTHEARD,
   MWB_TOUCHMADE,
   MWB_RECORD,  /* the metatable of a coroutine's record */
@@ -287,7 +286,6 @@ typedef struct mwb_state {
   const void *handle_meta;
   const void *begun_meta;
   const void *map_meta;
-  const void *history_meta;
   const void *scope_meta, *idle; /* idle: the scope that stands for none */
 
   mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */

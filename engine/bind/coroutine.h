@@ -37,7 +37,6 @@ typedef struct mwb_transaction {
   uint32_t held;      /* values held at the begin */
   const void *run_of; /* the object whose run this is, or NULL */
   uint8_t begun;      /* does the program have a handle? */
-  uint8_t step;       /* is it a simple run of a history? */
   uint8_t where;      /* do entries have the place in the program? */
   uint8_t ending;     /* is the transaction being committed? */
   uint8_t lost;       /* its handle is lost, and its coroutine, too */

@@ -118,26 +118,6 @@ mwb_place mwb_find_entries(lua_State *L, int index) {
   return p;
 }
 
-int mwb_changes_something(lua_State *L, int index) {
-  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
-  const mw_entry *entry;
-  mwb_place p;
-  int same, top = lua_gettop(L);
-  if (fx->n != 1) return fx->n > 1;
-  p = mwb_find_entries(L, index);
-  entry = &p.entries[0];
-  if (entry->kind != MW_UPDATE || entry->type[MW_OLD] == MW_TINTEGER) {
-    lua_settop(L, top);
-    return entry->kind != MW_UPDATE || entry->type[MW_NOW] != MW_TINTEGER ||
-           entry->value[MW_OLD].i != entry->value[MW_NOW].i;
-  }
-  mwb_unpack(L, p.held, p.table, entry, MW_OLD);
-  mwb_unpack(L, p.held, p.table, entry, MW_NOW);
-  same = mwb_is_same(L, -1, -2);
-  lua_settop(L, top);
-  return !same;
-}
-
 /* Has the coroutine of the transaction no other one? */
 static int is_only(const mwb_state *s, mw_owner owner) {
   const mwi_owner *o = &s->engine->journal.owners[owner];
@@ -514,7 +494,7 @@ static int is_effects(lua_State *L) {
 ** reads, the number of the write that has undone the entry; a dead object is
 ** nil */
 static int get_entry(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
+  mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "entries");
   const mw_entry *entry;
   lua_Integer i = lua_tointeger(L, 2);
@@ -562,30 +542,20 @@ static int untouched(lua_State *L) {
   return 1;
 }
 
-/* intact(effects) -> whether none of the written objects has been written
-** since */
-static int intact(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  const mwb_effects *fx = mwb_check_effects(L, "intact");
-  mwb_place place = mwb_find_entries(L, 1);
+int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
+  mwb_place place = mwb_find_entries(L, index);
   size_t i = 0;
   while (i < fx->n &&
          mw_object_is_older(s->engine, place.entries[i].obj, fx->seen))
     i++;
-  lua_pushboolean(L, i == fx->n);
-  return 1;
+  lua_pop(L, 1);
+  return i == fx->n;
 }
 
 void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
   fx->seen = mw_age_end(s->engine);
   fx->moved = mw_move_now(s->engine);
-}
-
-/* see(effects): the effects have been undone, and were intact */
-static int see(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  mwb_see_effects(s, mwb_check_effects(L, "see"));
-  return 0;
 }
 
 /* checksum(string) -> its CRC-32 */
@@ -609,8 +579,6 @@ void mwb_open_effects(lua_State *L) {
                                        {"entry", get_entry},
                                        {"past", past},
                                        {"untouched", untouched},
-                                       {"intact", intact},
-                                       {"see", see},
                                        {"checksum", checksum},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};

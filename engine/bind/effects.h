@@ -41,8 +41,13 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 ** as long as the place is used; a write to the journal moves the entries. */
 mwb_place mwb_find_entries(lua_State *L, int index);
 
-/* Are there entries, and more than one of an update with the same value? */
-int mwb_changes_something(lua_State *L, int index);
+/* apply.c: puts what the table `instead`, or nil, says of the entry number `i`
+** in the place of the value on the top.  Returns 0 if the entry is left out. */
+int mwb_replace_value(lua_State *L, int instead, lua_Integer i);
+
+/* Has none of the objects that the effects at `index` wrote been written
+** since? */
+int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
 
 /* Pushes the effects of an open transaction.  Returns whether they have all
 ** entries of the coroutine, and share the held values. */

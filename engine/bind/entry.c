@@ -321,24 +321,6 @@ void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
 ** For the library's Lua files
 ** ======================================================= */
 
-/* note(object, key, old, new): appends the entry of a write to an object that
-** is not intercepted; without a key, of a change of class */
-static int append_write(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  mwb_entry entry;
-  mw_handle h;
-  lua_settop(L, 4);
-  h = mwb_identify(L, s, "note", 1, 1);
-  mwb_begin_entry(L, s, &entry);
-  if (lua_isnil(L, 2))
-    mwb_prepare_kind(L, s, h, MW_METATABLE, 0, 4, 3, &entry);
-  else
-    mwb_prepare(L, s, h, 2, 4, 3, &entry);
-  mwb_hold_object(L, s, 1, &entry);
-  mwb_append_entry(L, s, &entry);
-  return 0;
-}
-
 /* note_call(userdata, name, old state, new state): appends the entry of a
 ** mutator's call */
 static int append_call(lua_State *L) {
@@ -356,10 +338,8 @@ static int append_call(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_entries(lua_State *L) {
-  static const luaL_Reg functions[] = {{"find_place", find_place},
-                                       {"note", append_write},
-                                       {"note_call", append_call},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"find_place", find_place}, {"note_call", append_call}, {NULL, NULL}};
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_SITES);
   mwb_set_funcs(L, functions);

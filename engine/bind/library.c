@@ -388,7 +388,7 @@ static int build(lua_State *L) {
   mwb_open_entries(L);
   mwb_open_effects(L);
   mwb_open_rollback(L);
-  mwb_open_histories(L);
+  mwb_open_fold(L);
   mwb_open_replay(L);
   mwb_open_transaction(L);
   mwb_open_tracks(L);
@@ -398,7 +398,7 @@ static int build(lua_State *L) {
   mwb_open_state(L, s);
   mwb_open_tree(L);
   mwb_open_hierarchy(L);
-  mwb_open_assign(L);
+  mwb_open_apply(L);
   mwb_open_stores(L);
   mwb_open_snapshots(L);
   mwb_open_restores(L);

@@ -99,28 +99,34 @@ static int restore(lua_State *L) {
 
 /* The stack of a restoring function: two values of the caller, the first error,
 ** and the shadow of `last`. */
-enum { KEPT = 1, ALSO_KEPT, FIRST_ERROR, LAST_SHADOW };
+enum { KEPT = 1, ALSO_KEPT, FIRST_ERROR, LAST_SHADOW, INSTEAD };
 
 typedef struct undo {
   lua_State *L;         /* first: the callbacks below find only this */
   const mwb_held *held; /* the entries' values, */
   int table;            /* and where they are, if they are of effects */
   mw_handle last;       /* owner of LAST_SHADOW, or MW_NONE */
+  int instead;          /* index of other values: see apply.c; or 0 */
 } undo;
 
 static void push_part(const undo *u, const mw_entry *entry, int part) {
   mwb_unpack(u->L, u->held, u->table, entry, part);
 }
 
-/* Calls `restore` for the object on the top with the entry's key and old value,
-** and pops the object.  Returns a status; unless LUA_OK, the error is on the
-** top. */
-static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry) {
+/* Calls `restore` for the object on the top with the key and the old value of
+** an entry, which is number `i` of effects or 0, and pops the object.  Returns a
+** status; unless LUA_OK, the error is on the top. */
+static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry,
+                         lua_Integer i) {
   lua_State *L = u->L;
   mwb_push(L, s, MWB_RESTORE);
   lua_insert(L, -2);
   push_part(u, entry, MW_KEY);
   push_part(u, entry, MW_OLD);
+  if (i > 0 && !mwb_replace_value(L, u->instead, i)) {
+    lua_pop(L, 4);
+    return LUA_OK;
+  }
   lua_pushinteger(L, entry->kind);
   return lua_pcall(L, 4, 0, 0);
 }
@@ -197,7 +203,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
     lua_pop(L, 1);
     return;
   }
-  status = restore_entry(u, s, entry);
+  status = restore_entry(u, s, entry, 0);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK) keep_error(L);
 }
@@ -206,7 +212,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
 static int rewind_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1);
-  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE};
+  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE, 0};
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
   mwb_check(L, mw_owner_rewind(s->engine, owner, &u));
@@ -612,14 +618,14 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
 static int undo_entry(lua_State *L, mwb_state *s, size_t i, uint32_t *numbers) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
   mwb_place p = mwb_find_entries(L, KEPT);
-  undo u = {L, p.held, p.table, MW_NONE};
+  undo u = {L, p.held, p.table, MW_NONE, INSTEAD};
   const mw_entry entry = p.entries[i];
   uint64_t seq = s->engine->journal.seq;
   uint32_t number;
   int status;
   if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
   s->given = mw_entry_number(&entry);
-  status = restore_entry(&u, s, &entry);
+  status = restore_entry(&u, s, &entry, (lua_Integer)i + 1);
   s->given = 0;
   if (status != LUA_OK) return status;
   number = (s->engine->journal.seq == seq) ? 0 : last_number(L, s);
@@ -641,29 +647,34 @@ static uint32_t *push_numbers(lua_State *L, const mwb_state *s, size_t n) {
   return numbers;
 }
 
-/* undo(effects) -> the first error: gives all objects their old values, and
-** tells the watches.  The restoring writes are appended to the journal, as all
-** writes are. */
+/* undo(effects, instead) -> the first error: gives all objects their old values,
+** or those that `instead` says (see apply.c), and tells the watches.  The
+** restoring writes are appended to the journal, as all writes are. */
 static int undo_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  size_t i = mwb_check_effects(L, "rollback")->n;
-  int heard = LAST_SHADOW;
+  mwb_effects *fx = mwb_check_effects(L, "rollback");
+  size_t i = fx->n;
+  int heard = LAST_SHADOW, intact;
   uint32_t *numbers;
-  lua_settop(L, FIRST_ERROR); /* the effects are at KEPT */
+  lua_settop(L, 2);
+  intact = lua_isnil(L, 2) && mwb_is_intact(L, s, KEPT);
+  lua_settop(L, INSTEAD);
+  lua_copy(L, 2, INSTEAD);
   numbers = push_numbers(L, s, i);
   lua_replace(L, ALSO_KEPT);
-  push_heard(L, s); /* at `heard` */
+  push_heard(L, s);
+  lua_replace(L, heard);
   if (!lua_isnil(L, FIRST_ERROR)) {
     lua_settop(L, FIRST_ERROR);
     return lua_error(L);
   }
-  ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 0;
+  fx->undone = 0;
   for (; i > 0; i--) {
     if (undo_entry(L, s, i - 1, numbers) != LUA_OK) return lua_error(L);
-    lua_settop(L, heard);
+    lua_settop(L, INSTEAD);
   }
-  if (!((mwb_effects *)lua_touserdata(L, KEPT))->is_view)
-    ((mwb_effects *)lua_touserdata(L, KEPT))->undone = 1;
+  if (!fx->is_view) fx->undone = 1;
+  if (intact) mwb_see_effects(s, fx);
   tell_all_memos(L, s, numbers);
   mwb_tell_undone(L, s, heard, FIRST_ERROR, numbers);
   lua_settop(L, FIRST_ERROR);

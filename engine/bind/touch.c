@@ -282,7 +282,7 @@ static void store_class(mwb_write *w) {
   mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
 }
 
-static int change_metatable(lua_State *L, int asks) {
+int mwb_setmetatable(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h;
   mwb_write w;
@@ -312,7 +312,7 @@ static int change_metatable(lua_State *L, int asks) {
     lua_insert(L, KEY);
     lua_pushvalue(L, SHADOW); /* OLD is the old class */
     mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
-    if (asks && !mwb_write_check(&w)) return lua_error(L);
+    if (!mwb_write_check(&w)) return lua_error(L);
     if (!lua_isnil(L, VALUE) && !lua_istable(L, VALUE))
       return mwb_bad_argument(L, "setmetatable", VALUE, 2, "nil or table");
     if (mwb_is_weak_class(L, VALUE))
@@ -327,18 +327,11 @@ static int change_metatable(lua_State *L, int asks) {
   return 1;
 }
 
-int mwb_setmetatable(lua_State *L) { return change_metatable(L, 1); }
-
-/* set_class(object, class): the checks have been asked */
-static int set_class(lua_State *L) { return change_metatable(L, 0); }
-
 /* }====================================================== */
 
 void mwb_open_calls(lua_State *L) {
-  static const luaL_Reg functions[] = {{"begin_call", begin_call},
-                                       {"end_call", end_call},
-                                       {"set_class", set_class},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"begin_call", begin_call}, {"end_call", end_call}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

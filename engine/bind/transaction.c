@@ -27,7 +27,6 @@
 #include "coroutine.h"
 #include "delivery.h"
 #include "effects.h"
-#include "history.h"
 #include "identity.h"
 #include "key.h"
 #include "later.h"
@@ -397,44 +396,22 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
-/* Calls, with the effects at 5, those who want to know of them while the writes
-** can still be taken back: `keep` of the options, and the function at 2. */
-static void announce(lua_State *L, mwb_state *s, mw_owner owner, int plain) {
-  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
-    lua_pushvalue(L, 5);
-    lua_call(L, 1, 0);
-  }
-  if (!plain && !lua_isnil(L, 2) && mwb_changes_something(L, 5)) {
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, 3);
-    lua_pushvalue(L, 4);
-    lua_pushvalue(L, 5);
-    lua_pushboolean(L, mw_owner_parent(s->engine, owner) != 0);
-    lua_call(L, 4, 0);
-  }
-  lua_settop(L, 5);
-}
-
-/* commit(number of the transaction, function or nil, a, b) -> effects.  Calls
-** the function while the writes can still be taken back: see `run_done`. Raises
-** what the function raises, or that there is no memory; then the transaction is
-** open. */
+/* commit(number of the transaction) -> effects.  Raises that there is no
+** memory; then the transaction is open. */
 static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  int plain = 0, all = 0, handed, code;
-  lua_settop(L, 4);
+  int all, handed, code;
+  lua_settop(L, 1);
   if (s->metas) mwb_absorb_metas(L, s);
-  if (transaction_of(s, owner)->step && mwb_prepare_step(L, s, owner, 3, 4)) {
-    plain = 1;
-    lua_pushnil(L);
-  } else {
-    all = mwb_push_effects(L, s, owner); /* at 5 */
+  all = mwb_push_effects(L, s, owner); /* at 2 */
+  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
+    lua_pushvalue(L, 2);
+    lua_call(L, 1, 0);
   }
-  if (transaction_of(s, owner)->extras || !lua_isnil(L, 2))
-    announce(L, s, owner, plain);
+  lua_settop(L, 2);
   parent = mw_owner_parent(s->engine, owner);
   freeze_views(L, s, owner, parent, all);
   handed = hand_calls(L, s, owner, parent);
@@ -446,12 +423,11 @@ static int commit(lua_State *L) {
     if (handed) drop_call(L, s, parent);
     mwb_check(L, code);
   }
-  if (plain) mwb_add_step(L, 3);
   if (all) mwb_hand_views(L, t);
-  close_transaction(L, s, owner, below); /* at 6 */
+  close_transaction(L, s, owner, below); /* at 3 */
   leave_coroutine(L, s, t);
-  end_parts(L, s, 6, 5);
-  lua_settop(L, 5);
+  end_parts(L, s, 3, 2);
+  lua_settop(L, 2);
   return 1;
 }
 
@@ -577,14 +553,13 @@ static int is_gone(lua_State *L, const mwb_state *s, handle *h) {
 }
 
 /* Calls `commit`.  Returns a status; pushes the effects or the error. */
-static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int done) {
+static int call_commit(lua_State *L, mwb_state *s, mw_owner owner) {
   uint64_t order = transaction_of(s, owner)->order;
-  int status, i;
+  int status;
   mwb_push(L, s, MWB_COMMIT);
   lua_pushinteger(L, (lua_Integer)owner);
-  for (i = 0; done != 0 && i < 3; i++) lua_pushvalue(L, done + i);
   transaction_of(s, owner)->ending = 1;
-  status = lua_pcall(L, (done != 0) ? 4 : 1, 1, 0);
+  status = lua_pcall(L, 1, 1, 0);
   if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
   return status;
 }
@@ -594,7 +569,7 @@ static int commit_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "commit");
   if (is_gone(L, s, h)) return 2;
-  if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
+  if (call_commit(L, s, h->owner) != LUA_OK) return lua_error(L);
   h->ended = 1;
   return 1;
 }
@@ -678,9 +653,9 @@ static int close_meta(lua_State *L) {
 ** ======================================================= */
 
 /* The stack of a call: a handle or nil, the number of the transaction, the
-** order of its begin, a function for `commit` or nil, two arguments of that
-** function, and the function with its arguments, or its results. */
-enum { CLOSER = 1, NUMBER, ORDER, DONE, FIRST, SECOND, FUNCTION };
+** order of its begin, an object that marks it or nil, a label or nil, and the
+** function with its arguments, or its results. */
+enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, FUNCTION };
 
 /* Pushes false and the error on the top; the writes are taken back. */
 static int fail(lua_State *L, mwb_state *s) {
@@ -713,33 +688,30 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
     return fail(L, s);
   }
   luaL_checkstack(L, LUA_MINSTACK, "too many results");
-  if (call_commit(L, s, owner, DONE) != LUA_OK) return fail(L, s);
+  if (call_commit(L, s, owner) != LUA_OK) return fail(L, s);
   lua_insert(L, FUNCTION);
   lua_pushboolean(L, 1);
-  lua_replace(L, SECOND);
-  return lua_gettop(L) - SECOND + 1;
+  lua_replace(L, NAME);
+  return lua_gettop(L) - NAME + 1;
 }
 
-static int end_step(lua_State *L, int status, lua_KContext context);
-
-/* Pushes the options of a run of a history: the label, for readers.  Returns
+/* Pushes the options of a run that has a label, which is for readers.  Returns
 ** where they are, or 0. */
 static int push_label_option(lua_State *L, const mwb_state *s) {
   int options = lua_gettop(L) + 1;
-  if (!mwi_is_read(&s->engine->reader) || lua_type(L, SECOND) != LUA_TSTRING)
+  if (!mwi_is_read(&s->engine->reader) || lua_type(L, NAME) != LUA_TSTRING)
     return 0;
   luaL_checkstack(L, N_OPTIONS + LUA_MINSTACK, "too many arguments");
   lua_settop(L, options + N_OPTIONS - 1);
-  lua_pushvalue(L, SECOND);
+  lua_pushvalue(L, NAME);
   lua_replace(L, options + LABEL);
   return options;
 }
 
 /* Runs the function at FUNCTION in a transaction with the options from
-** `options` on, which are the top, or 0.  `k` is called at the end.  In a
-** coroutine that can yield, Lua closes the handle if the coroutine is
-** closed. */
-static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
+** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
+** closes the handle if the coroutine is closed. */
+static int run(lua_State *L, mwb_state *s, int options) {
   handle *h = NULL;
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -754,13 +726,14 @@ static int run(lua_State *L, mwb_state *s, int options, lua_KFunction k) {
   lua_replace(L, NUMBER);
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
   lua_replace(L, ORDER);
-  transaction_of(s, owner)->run_of = lua_topointer(L, FIRST);
-  transaction_of(s, owner)->step = k == end_step;
+  transaction_of(s, owner)->run_of = lua_topointer(L, MARK);
   if (h != NULL) {
     hold(s, h, owner);
     lua_toclose(L, CLOSER);
   }
-  return k(L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, k), 0);
+  return end_run(
+      L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, end_run),
+      0);
 }
 
 /* transaction([label or options,] function, ...) -> true, effects, results of
@@ -778,63 +751,20 @@ static int transaction(lua_State *L) {
     read_options(L, s, 1, "transaction");
     lua_remove(L, 1);
   }
-  lua_settop(L, lua_gettop(L) + SECOND);
-  lua_rotate(L, 1, SECOND);
+  lua_settop(L, lua_gettop(L) + NAME);
+  lua_rotate(L, 1, NAME);
   if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
-  return run(L, s, options, end_run);
+  return run(L, s, options);
 }
 
-/* run(done, a, b, function, ...): like `transaction`; unless there is no write,
-** or one of the same value, calls `done(a, b, effects, is there a transaction
-** around?)` while the writes can still be taken back, and
-** where no debug hook raises.  Until the end the transaction is marked with the
-** object `a`. */
-static int run_done(lua_State *L) {
+/* run(mark, label, function, ...): like `transaction`; until the end the object
+** `mark` is that of the transaction.  Either may be nil. */
+static int run_marked(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   luaL_checkstack(L, FUNCTION, "too many arguments");
-  lua_settop(L, lua_gettop(L) + DONE - 1);
-  lua_rotate(L, 1, DONE - 1);
-  return run(L, s, 0, end_run);
-}
-
-/* Ends the transaction of a run that has written what the one before has
-** written: where nothing can raise.  Returns 0 if it is not so. */
-static int end_quickly(lua_State *L, mwb_state *s, mw_owner owner) {
-  const mwi_journal *journal = &s->engine->journal;
-  mwb_transaction *tx = transaction_of(s, owner);
-  mwb_coroutine *t = tx->of;
-  if (journal->open != 1 || journal->mixed || tx->extras || tx->lost ||
-      s->metas || t->viewed > 0 || t->hides ||
-      mwi_is_read(&s->engine->reader) ||
-      !mwb_add_known_step(L, s, owner, FIRST, SECOND))
-    return 0;
-  mw_owner_commit(s->engine, owner, &L);
-  tx->order = 0;
-  t->newest = 0;
-  leave_coroutine(L, s, t);
-  return 1;
-}
-
-/* The function of a run has returned or raised. */
-static int end_step(lua_State *L, int status, lua_KContext context) {
-  mwb_state *s = mwb_state_of(L);
-  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
-  int n;
-  if ((status == LUA_OK || status == LUA_YIELD) && s->engine != NULL &&
-      lua_checkstack(L, LUA_MINSTACK) && end_quickly(L, s, owner))
-    return lua_gettop(L) - FUNCTION + 1;
-  n = end_run(L, status, context);
-  if (!lua_toboolean(L, -n)) return lua_error(L);
-  return n - 2; /* neither true nor the effects */
-}
-
-int mwb_run_step(lua_State *L, mwb_state *s) {
-  luaL_checkstack(L, FUNCTION + LUA_MINSTACK, "too many arguments");
-  lua_settop(L, lua_gettop(L) + DONE);
-  lua_rotate(L, 1, DONE);
-  mwb_push_adder(L, s);
-  lua_replace(L, DONE);
-  return run(L, s, 0, end_step);
+  lua_settop(L, lua_gettop(L) + ORDER);
+  lua_rotate(L, 1, ORDER);
+  return run(L, s, 0);
 }
 
 /* is_in_run(object): is a transaction of `run` that the object marks open, of
@@ -884,6 +814,13 @@ static int on_end(lua_State *L) {
   return 0;
 }
 
+/* catch_up(): does what waits for the next call of the library, for a method
+** that only reads and whose state is Lua's */
+static int catch_up(lua_State *L) {
+  mwb_enter_to_read(L);
+  return 0;
+}
+
 /* in_transaction() */
 static int in_transaction(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -915,12 +852,6 @@ static int call_due(lua_State *L) {
   lua_setfield(L, 1, "due");
   lua_callk(L, 4, 0, 0, due_called);
   return 0;
-}
-
-/* is_hooked(): may a debug hook raise in the program? */
-static int is_hooked(lua_State *L) {
-  lua_pushboolean(L, lua_gethookmask(L) != 0);
-  return 1;
 }
 
 /* prepare(f, begin, end): sets the functions that read options, and that trace
@@ -956,14 +887,14 @@ void mwb_close_transactions(mwb_state *s) {
 void mwb_open_transaction(lua_State *L) {
   static const luaL_Reg functions[] = {{"begin", begin},
                                        {"transaction", transaction},
-                                       {"run", run_done},
+                                       {"run", run_marked},
                                        {"is_in_run", is_in_run},
                                        {"on_rollback", on_rollback},
                                        {"on_end", on_end},
+                                       {"catch_up", catch_up},
                                        {"in_transaction", in_transaction},
                                        {"call_due", call_due},
                                        {"quietly", quietly},
-                                       {"is_hooked", is_hooked},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},

@@ -1,36 +1,34 @@
 --- mw.history: steps that can be undone and done again.
 -- SPDX-License-Identifier: MIT
 --
---     names    "a"   "b"   "c"   "d"
---     steps    fx    fx  stroke   fx
---     ids      3     4      5      7
+--     steps    step  step  step  step
 --               ^           ^     ^
---             FIRST        AT    LAST
+--             first         at   last
 --
--- The steps from FIRST to AT are done, those up to LAST are undone.  A step is
--- effects, or a stroke: runs that are merged.  `times` has the time of each
--- step's last run if there is a window.
--- An id stands for the state after a step, and is given once: LAST_ID is the
--- last one.  BASE is the id of the state before all steps.  SAVED is the id of
--- the state that the program has saved; if that cannot come back, it is false,
--- or the id of no step.  If the history is SEALED, the next run is a step of
--- its own; if not, no step is undone.
+-- The steps from `first` to `at` are done, those up to `last` are undone.  Of a
+-- step there are
 --
--- A history is a userdata of the core.  The core has plain steps, which it
--- runs, undoes and does again without the functions here.  When these ask for
--- the state, there are no plain steps: see history.c.
+--     label
+--     fx      its effects, or a stroke: those of runs that are merged
+--     lists   the lists whose length it has changed: see lists.lua
+--     id      of the state after it
+--     time    of its last run, if there is a window
 --
--- A run is a transaction that is marked with the history.  What a run changes
--- in the history, the core calls for within the commit, where no debug hook
--- raises.  A change of the history in a transaction registers first what takes
--- the change back.  Others may have changed the history by then: a run is taken
--- out wherever it stands, and a step that is missing is put in where it stood.
--- `puts` holds weakly what these functions know of each step, in the order in
--- which the steps were put, which is OUT when the step is taken out.
+-- An id is given once: `last_id` is the last one.  `base` is the id of the
+-- state before all steps.  `saved` is the id of the state that the program has
+-- saved; if that cannot come back, it is false, or the id of no step.  If the
+-- history is `sealed`, the next run is a step of its own; if not, no step is undone.
+--
+-- A run is a transaction that is marked with the history.  What changes the
+-- history in a transaction registers what takes the change back.  Others may
+-- have changed the history by then: a run is taken out wherever it stands, and
+-- a step that is missing is put in where it stood.  `puts` holds weakly what is
+-- known of each run in a transaction, in the order in which the steps were put;
+-- it has OUT when the step is taken out.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
-local protect = require "moonwatch.protect"
+local lists = require "moonwatch.effects.lists"
 local recorded = require "moonwatch.effects.recorded"
 local stroke = require "moonwatch.effects.stroke"
 
@@ -41,98 +39,70 @@ local now = private.now
 
 local OUT = "out"
 
--- Fields of the state of a history: as in history.c.
-local AT <const>, FIRST <const>, LAST <const> = 1, 2, 3
-local SEALED <const>, LAST_ID <const> = 4, 5
-local BASE <const>, SAVED <const> = 6, 7
-local NAMES <const>, STEPS <const>, IDS <const> = 8, 9, 10
-
-local open = private.history_state
-
-local function check_idle(history, name)
-  if is_in_run(history) then
-    error(("calling '%s' while a run is under way"):format(name), 4)
-  end
-end
+local History, state_of, new = check.class "history"
 
 -- {======================================================
 -- Steps
 -- =======================================================
 
 local function new_id(self)
-  self[LAST_ID] = self[LAST_ID] + 1
-  return self[LAST_ID]
+  self.last_id = self.last_id + 1
+  return self.last_id
 end
 
 -- Returns the id of the state after the step `at`.
 local function id_at(self, at)
-  return at < self[FIRST] and self[BASE] or self[IDS][at]
+  return at < self.first and self.base or self.steps[at].id
 end
 
-local function place_of(self, step)
-  for i = self[LAST], self[FIRST], -1 do
-    if self[STEPS][i] == step then return i end
-  end
-end
-
--- Returns the place of the step after which the state has the id.
-local function place_of_id(self, id)
-  for i = self[LAST], self[FIRST], -1 do
-    if self[IDS][i] == id then return i end
+-- Returns the place of the step whose field `name` has the value.
+local function place_of(self, name, value)
+  for i = self.last, self.first, -1 do
+    if self.steps[i][name] == value then return i end
   end
 end
 
 -- The states from the step `i` on are not those any more that there were.
 local function change_states(self, i)
-  for k = i, self[LAST] do
-    if self[SAVED] == self[IDS][k] then self[SAVED] = false end
+  for k = i, self.last do
+    if self.saved == self.steps[k].id then self.saved = false end
   end
 end
-
--- Arrays with something of each step.
-local ARRAYS = { NAMES, STEPS, IDS, "times" }
 
 local function move(self, from, to)
-  local last = math.max(from, self[LAST] + 1)
-  for _, name in ipairs(ARRAYS) do
-    table.move(self[name], from, last, to)
-  end
-end
-
-local function set(self, i, label, step, id, time)
-  self[NAMES][i], self[STEPS][i], self[IDS][i] = label, step, id
-  self.times[i] = time
+  table.move(self.steps, from, math.max(from, self.last + 1), to)
 end
 
 local function remove(self, i)
   change_states(self, i)
   move(self, i + 1, i)
-  self[LAST] = self[LAST] - 1
-  if self[AT] >= i then self[AT] = self[AT] - 1 end
+  self.last = self.last - 1
+  if self.at >= i then self.at = self.at - 1 end
 end
 
 -- Puts a step in after the step with the id `before`.
-local function insert(self, before, label, step, id, time)
-  local i = (place_of_id(self, before) or self[FIRST] - 1) + 1
+local function insert(self, before, step)
+  local i = (place_of(self, "id", before) or self.first - 1) + 1
   change_states(self, i)
   move(self, i, i + 1)
-  set(self, i, label, step, id, time)
-  self[LAST] = self[LAST] + 1
-  if self[AT] >= i - 1 then self[AT] = self[AT] + 1 end
+  self.steps[i] = step
+  self.last = self.last + 1
+  if self.at >= i - 1 then self.at = self.at + 1 end
 end
 
 -- Takes the effects of a run out.  Returns the place where the step stood, or
 -- nil.
 local function take_out(self, fx)
-  for i = self[LAST], self[FIRST], -1 do
-    local step = self[STEPS][i]
-    if step == fx then
+  for i = self.last, self.first, -1 do
+    local step = self.steps[i]
+    if step.fx == fx then
       remove(self, i)
       return i
-    elseif stroke.has(step, fx) then
+    elseif stroke.has(step.fx, fx) then
       change_states(self, i)
-      step:take_out(fx)
-      if step:is_empty() then remove(self, i) end
+      step.fx:take_out(fx)
+      step.lists = lists.of(step.fx.parts)
+      if step.fx:is_empty() then remove(self, i) end
       return i
     end
   end
@@ -146,32 +116,20 @@ end
 
 -- Returns the steps from `i` on.
 local function list_from(self, i)
-  local list = { n = self[LAST] - i + 1 }
-  for _, name in ipairs(ARRAYS) do
-    list[name] = table.move(self[name], i, self[LAST], 1, {})
-  end
-  return list
+  return table.move(self.steps, i, self.last, 1, {})
 end
 
 -- Forgets the steps after `i`.
 local function cut(self, i)
-  for k = self[LAST], i + 1, -1 do set(self, k) end
-  self[LAST] = i
-end
-
-local function oldest_of(self)
-  local first = self[FIRST]
-  return {
-    first = first, label = self[NAMES][first], step = self[STEPS][first],
-    id = self[IDS][first], time = self.times[first], base = self[BASE],
-  }
+  for k = self.last, i + 1, -1 do self.steps[k] = nil end
+  self.last = i
 end
 
 local function drop_oldest(self)
-  local first = self[FIRST]
-  self[BASE] = self[IDS][first]
-  set(self, first)
-  self[FIRST] = first + 1
+  local first = self.first
+  self.base = self.steps[first].id
+  self.steps[first] = nil
+  self.first = first + 1
 end
 
 -- The steps that a run dropped, which stood at `i`, come back; or the next run
@@ -182,11 +140,9 @@ local function bring_back(self, known, i)
   local other = self.puts[next]
   if other then
     other.undone = other.undone or undone
-  elseif next > self.n_puts and i and i > self[LAST] then
-    for _, name in ipairs(ARRAYS) do
-      table.move(undone[name], 1, undone.n, self[LAST] + 1, self[name])
-    end
-    self[LAST] = self[LAST] + undone.n
+  elseif next > self.n_puts and i and i > self.last then
+    table.move(undone, 1, #undone, self.last + 1, self.steps)
+    self.last = self.last + #undone
   end
 end
 
@@ -200,7 +156,7 @@ local function hand_on(self, fx, known, is_there)
     if its then
       if oldest and not is_there then oldest.first = its.first end
       other.oldest, oldest = oldest, its
-      if its.step == fx then return nil end
+      if its.step.fx == fx then return nil end
     end
   end
   return oldest
@@ -209,21 +165,19 @@ end
 -- The limit has made room for a run that is taken out.
 local function bring_back_oldest(self, fx, known, i)
   local oldest = hand_on(self, fx, known, i ~= nil)
-  if i and oldest and self[FIRST] == oldest.first + 1 then
-    local first = oldest.first
-    set(self, first, oldest.label, oldest.step, oldest.id, oldest.time)
-    self[FIRST], self[BASE] = first, oldest.base
-  elseif self[BASE] == known.id then
-    self[BASE] = known.base
+  if i and oldest and self.first == oldest.first + 1 then
+    self.steps[oldest.first] = oldest.step
+    self.first, self.base = oldest.first, oldest.base
+  elseif self.base == known.id then
+    self.base = known.base
   end
 end
 
 -- The transaction of a run is taken back.
 local function withdraw(self, fx, known)
-  if not known.is_put then return end
   local i = take_out(self, fx)
-  if not i then change_states(self, self[FIRST]) end
-  self[SEALED] = not i or i <= self[LAST] or known.sealed
+  if not i then change_states(self, self.first) end
+  self.sealed = not i or i <= self.last or known.sealed
   if known.undone then bring_back(self, known, i) end
   bring_back_oldest(self, fx, known, i)
   self.puts[known.number] = OUT
@@ -233,112 +187,103 @@ local function withdraw(self, fx, known)
   end
 end
 
--- Registers that a run is withdrawn if its transaction is taken back.  Returns
--- what is known of the run.
-local function register(self, fx)
-  local at, number = self[AT], self.n_puts + 1
-  local known = {
-    is_put = false, number = number, sealed = self[SEALED],
-    base = self[BASE], id = self[LAST_ID] + 1,
-    undone = at < self[LAST] and list_from(self, at + 1),
-    oldest = at + 1 - self[FIRST] >= self.limit and oldest_of(self),
-  }
-  on_rollback(function() withdraw(self, fx, known) end)
-  self.puts[number] = known
-  return known
+-- Notes what there is before a run is put, so that it can be withdrawn.
+local function note(self, fx, known)
+  local at, first = self.at, self.first
+  known.number, known.sealed = self.n_puts + 1, self.sealed
+  known.base, known.id = self.base, self.last_id + 1
+  known.undone = at < self.last and list_from(self, at + 1)
+  known.oldest = at + 1 - first >= self.limit and
+    { first = first, step = self.steps[first], base = self.base }
+  self.puts[known.number] = known
+  known.back = function() withdraw(self, fx, known) end
 end
 
-local function put(self, label, fx, nested)
-  local at = self[AT] + 1
-  local known = nested and register(self, fx)
-  set(self, at, label, fx, new_id(self), self.merge_window and now())
+local function put(self, label, fx, its_lists, time, known)
+  if known then note(self, fx, known) end
+  local at = self.at + 1
+  local step = { label = label, fx = fx, id = new_id(self) }
+  if its_lists then step.lists = its_lists end -- most steps have three fields
+  if time then step.time = time end
+  self.steps[at] = step
   self.n_puts = self.n_puts + 1
-  if at < self[LAST] then cut(self, at) end
-  self[AT], self[LAST], self[SEALED] = at, at, false
-  if at - self[FIRST] >= self.limit then drop_oldest(self) end
-  if known then known.is_put = true end
+  if at < self.last then cut(self, at) end
+  self.at, self.last, self.sealed = at, at, false
+  if at - self.first >= self.limit then drop_oldest(self) end
 end
 
 -- Does a run with this label, whose runs are merged, become one step with the
 -- step `at`, before it?
 local function merges(self, label, at, time)
-  return at >= self[FIRST] and self[NAMES][at] == label and
-    self[SAVED] ~= self[IDS][at] and
-    (not self.merge_window or time - self.times[at] <= self.merge_window)
+  local step = self.steps[at]
+  return at >= self.first and step.label == label and self.saved ~= step.id and
+    (not self.merge_window or time - step.time <= self.merge_window)
 end
 
 -- Takes the stroke, which is the last step, out if it does nothing.  The state
 -- after it is that before.
-local function drop_empty(self, merged)
-  if not merged:is_empty() then return end
-  local at = self[AT]
-  local id, before = self[IDS][at], id_at(self, at - 1)
-  local is_saved = self[SAVED] == id
-  merged.id, merged.before, merged.is_saved = id, before, is_saved
-  remove(self, at)
-  if is_saved then self[SAVED] = before end
-  merged.is_out, self[SEALED] = true, true
+local function drop_empty(self, step)
+  if not step.fx:is_empty() then return end
+  local before = id_at(self, self.at - 1)
+  local is_saved = self.saved == step.id
+  step.before, step.is_saved = before, is_saved
+  remove(self, self.at)
+  if is_saved then self.saved = before end
+  step.is_out, self.sealed = true, true
 end
 
 -- Puts a stroke in again that was taken out.
-local function restore(self, label, merged, time)
-  if not merged.is_out then return end
-  local was_saved = merged.is_saved and self[SAVED] == merged.before
-  insert(self, merged.before, label, merged, merged.id, time)
-  if was_saved then self[SAVED] = merged.id end
-  merged.is_out, merged.is_saved = false, false
+local function restore(self, step)
+  if not step.is_out then return end
+  local was_saved = step.is_saved and self.saved == step.before
+  insert(self, step.before, step)
+  if was_saved then self.saved = step.id end
+  step.is_out, step.is_saved = false, false
 end
 
--- Registers that a run is taken out of the stroke, which is the last step.
-local function register_part(self, label, merged, fx)
-  local time = self.times[self[AT]]
-  on_rollback(function()
-    restore(self, label, merged, time)
-    local i = take_out(self, fx)
-    local is_there = i and self[STEPS][i] == merged
-    if is_there then self.times[i] = time end
-    self[SEALED] = not (is_there and i == self[LAST] and self[AT] == i)
-  end)
+-- Takes a run out of the stroke to which it was added.
+local function split_off(self, step, fx, time)
+  restore(self, step)
+  local i = take_out(self, fx)
+  local is_there = i and self.steps[i] == step
+  if is_there then step.time = time end
+  self.sealed = not (is_there and i == self.last and self.at == i)
 end
 
 -- Adds effects to the last step.  A stroke that does nothing is no step.
-local function merge(self, label, fx, nested)
-  local at = self[AT]
-  local merged = stroke.of(self[STEPS][at])
-  if nested then register_part(self, label, merged, fx) end
+local function merge(self, fx, its_lists, time, known)
+  local step = self.steps[self.at]
+  local merged, former = stroke.of(step.fx), step.time
   merged:add(fx)
-  self[STEPS][at] = merged
-  if self.merge_window then self.times[at] = now() end
-  drop_empty(self, merged)
+  step.fx, step.lists = merged, lists.join(step.lists, its_lists)
+  if known then
+    known.back = function() split_off(self, step, fx, former) end
+  end
+  step.time = time
+  drop_empty(self, step)
 end
 
--- The run has returned.  The core knows of a single write whether it changes
--- anything, but not of a mutator's call.
-local function add(history, label, fx, nested)
-  local self = open(history)
-  if (#fx > 1 or private.has_states) and stroke.changes_nothing(fx) then
-    return
-  end
-  if self.merging[label] and not self[SEALED] and
-    merges(self, label, self[AT], now()) then
-    merge(self, label, fx, nested)
+-- The effects of a run become a step, or part of one.
+local function add(self, label, fx, known)
+  local its_lists, time = lists.of_run(fx), self.merge_window and now()
+  if self.merging[label] and not self.sealed and
+    merges(self, label, self.at, time) then
+    merge(self, fx, its_lists, time, known)
   else
-    put(self, label, fx, nested)
+    put(self, label, fx, its_lists, time, known)
   end
 end
 
-local function tell(self, fx, label, direction)
-  if self.on_step then
-    protect("on_step", self.on_step, fx, label, direction)
-  end
-end
-
-local function finish(history, label, ok, fx, ...)
+-- A run has returned.  If there is no memory for the step, there was no run.
+local function finish(self, label, known, ok, fx, ...)
   if not ok then error(fx, 0) end
-  local self = open(history)
-  if self.on_step and #fx > 0 and not stroke.changes_nothing(fx) then
-    tell(self, fx, label, "run")
+  if stroke.changes_nothing(fx) then return ... end
+  local added, err = pcall(add, self, label, fx, known)
+  if not added then
+    private.undo(fx)
+    error(err, 0)
   end
+  if self.on_step then self.on_step(fx, label, "run") end
   return ...
 end
 
@@ -348,12 +293,31 @@ local function inner(ok, fx, ...)
   return ...
 end
 
--- Calls `fn(...)` as a step and returns its results.  If the function raises,
+-- Registers in the transaction that is open that `known.back()` is called if it
+-- is taken back.
+local function prepare(known)
+  on_rollback(function() if known.back then known.back() end end)
+end
+
+local function run_in_transaction(known, fn, ...)
+  prepare(known)
+  return fn(...)
+end
+
+--- Calls `fn(...)` as a step and returns its results.  If the function raises,
 -- all writes are taken back, and the error goes on.  A run that changes nothing
 -- is no step; a run inside another run is part of the outer step.
-local function run_step(history, label, fn, ...)
-  if is_in_run(history) then return inner(run(nil, nil, nil, fn, ...)) end
-  return finish(history, label, run(add, history, label, fn, ...))
+function History:run(label, fn, ...)
+  self = state_of(self, "run")
+  check.argument(type(label) == "string", 1, "run", "string", label)
+  check.argument(type(fn) == "function", 2, "run", "function", fn)
+  if not in_transaction() then
+    return finish(self, label, nil, run(self, label, fn, ...))
+  end
+  if is_in_run(self) then return inner(run(nil, nil, fn, ...)) end
+  local known = {}
+  return finish(self, label, known,
+    run(self, label, run_in_transaction, known, fn, ...))
 end
 
 -- }======================================================
@@ -362,77 +326,83 @@ end
 -- Undo and redo
 -- =======================================================
 
--- Registers that the step is done, or undone, if the transaction around it is
+-- The transaction in which a step was undone (`by` is -1) or done again (1) is
 -- taken back.  Others may have dropped a step that is undone, or have put steps
 -- after one that is done.
-local function register_travel(self, number, by)
-  local step, sealed = self[STEPS][number], self[SEALED]
-  local label, time = self[NAMES][number], self.times[number]
-  local before, id = id_at(self, number - 1), self[IDS][number]
-  on_rollback(function()
-    local i = place_of(self, step)
-    if by < 0 and not i then
-      insert(self, before, label, step, id, time)
-    elseif by < 0 then
-      if self[AT] == i - 1 then self[AT] = i end
-    elseif i and self[AT] == i then
-      self[AT] = i - 1
-    elseif i and self[AT] > i then
-      remove(self, i)
-    end
-    self[SEALED] = sealed or self[AT] < self[LAST] or
-      id_at(self, self[AT]) ~= id
-  end)
+local function turn_back(self, by, step, before, sealed)
+  local i = place_of(self, "id", step.id)
+  if by < 0 and not i then
+    insert(self, before, step)
+  elseif by < 0 then
+    if self.at == i - 1 then self.at = i end
+  elseif i and self.at == i then
+    self.at = i - 1
+  elseif i and self.at > i then
+    remove(self, i)
+  end
+  self.sealed = sealed or self.at < self.last or
+    id_at(self, self.at) ~= step.id
 end
 
--- The writes of an undo (`by` is -1) or a redo (1) are made.
-local function arrive(history, by, nested)
-  local self = open(history)
-  local number = by < 0 and self[AT] or self[AT] + 1
-  if nested then register_travel(self, number, by) end
-  self[SEALED] = true
-  self[AT] = self[AT] + by
+-- The step is undone, or done again.
+local function arrive(self, step, by, known)
+  local number, sealed = by < 0 and self.at or self.at + 1, self.sealed
+  if self.steps[number] ~= step then return end -- it went while it was written
+  if known then
+    local before = id_at(self, number - 1)
+    known.back = function() turn_back(self, by, step, before, sealed) end
+  end
+  self.sealed = true
+  self.at = self.at + by
+  if step.lists then lists.note(step.lists, by) end
 end
 
--- The transaction of the writes has the step's label.
-local function undone(history, _, _, nested) arrive(history, -1, nested) end
-
-local function redone(history, _, _, nested) arrive(history, 1, nested) end
-
--- Undoes (by -1) or does again (by 1) the step `number`.
-local function travel(history, number, by)
-  local self = open(history)
-  local at = self[AT]
-  local label, direction = self[NAMES][number], by < 0 and "undo" or "redo"
-  local fx = stroke.effects(self[STEPS][number])
-  local done, problem, entry = recorded.travel(fx, by, self.on_conflict,
-    by < 0 and undone or redone, history, label)
-  if not done then return nil, problem, entry end
-  if self[AT] == at then arrive(history, by, in_transaction()) end
-  tell(self, done, label, direction)
+-- Undoes (`by` is -1) or does again (1) the step `number`; called by the method
+-- that the program calls.
+local function travel(self, number, by, nested)
+  local step, known = self.steps[number], nested and {}
+  local list = step.lists and lists.find_changed(step.lists, by)
+  local fx, problem, entry = recorded.travel(stroke.effects(step.fx), by,
+    self.on_conflict, 4, list, self, step.label,
+    known and function() prepare(known) end)
+  if not fx then return nil, problem, entry end
+  arrive(self, step, by, known)
+  if self.on_step then
+    self.on_step(fx, step.label, by < 0 and "undo" or "redo")
+  end
   recorded.raise(problem)
-  return label
+  return step.label
 end
 
--- Takes the last step back.  Returns its label; nil if there is no step; nil,
+-- Returns the state of a history that has no run under way, and whether there
+-- is a transaction.
+local function idle_state(history, name)
+  local self, nested = state_of(history, name, 1), in_transaction()
+  if nested and is_in_run(self) then
+    error(("calling '%s' while a run is under way"):format(name), 3)
+  end
+  return self, nested
+end
+
+--- Takes the last step back.  Returns its label; nil if there is no step; nil,
 -- a message and the entry if the objects have changed meanwhile, or a check
 -- refuses.
-local function undo(history)
-  check_idle(history, "undo")
-  local self = open(history)
-  if self[AT] < self[FIRST] then return nil end
-  return travel(history, self[AT], -1)
+function History:undo(...)
+  local its, nested = idle_state(self, "undo")
+  check.nothing("undo", ...)
+  if its.at < its.first then return nil end
+  local label, message, entry = travel(its, its.at, -1, nested)
+  return label, message, entry
 end
 
--- Does the step again that was undone last.  Returns what `undo` returns.
-local function redo(history)
-  check_idle(history, "redo")
-  local self = open(history)
-  if self[AT] >= self[LAST] then return nil end
-  return travel(history, self[AT] + 1, 1)
+--- Does the step again that was undone last.  Returns what `undo` returns.
+function History:redo(...)
+  local its, nested = idle_state(self, "redo")
+  check.nothing("redo", ...)
+  if its.at >= its.last then return nil end
+  local label, message, entry = travel(its, its.at + 1, 1, nested)
+  return label, message, entry
 end
-
-private.prepare_histories(run_step, add, undo, redo)
 
 -- }======================================================
 
@@ -440,84 +410,113 @@ private.prepare_histories(run_step, add, undo, redo)
 -- The state of a history
 -- =======================================================
 
--- The core has the other methods.
-local History = private.history_methods
-
--- Returns the state of a history; `name` is the method that is called.
-local function state_of(history, name)
-  local self = open(history)
-  check.self(self, name, "history", history)
+-- Returns the state of a history; lost transactions have been taken back.
+local function reading_state(history, name)
+  private.catch_up()
+  local self = state_of(history, name, 1)
   return self
+end
+
+--- Tells whether there is a step to undo.
+function History:can_undo()
+  self = reading_state(self, "can_undo")
+  return self.at >= self.first
+end
+
+--- Tells whether there is a step to do again.
+function History:can_redo()
+  self = reading_state(self, "can_redo")
+  return self.at < self.last
+end
+
+--- Returns an array of the labels of the steps that are done.
+function History:labels()
+  self = reading_state(self, "labels")
+  local labels = {}
+  for i = self.first, self.at do labels[#labels + 1] = self.steps[i].label end
+  return labels
+end
+
+--- The program has saved the present state.
+function History:mark_saved()
+  self = reading_state(self, "mark_saved")
+  self.saved = id_at(self, self.at)
+end
+
+--- Tells whether the present state is the saved one.
+function History:is_saved()
+  self = reading_state(self, "is_saved")
+  return self.saved == id_at(self, self.at)
 end
 
 -- Takes the steps apart that `merge` has joined, unless other runs were added
 -- or taken out since.
-local function split(self, merged, former, runs)
-  restore(self, former[NAMES][1], merged)
-  local i = place_of(self, merged)
-  if not i or merged:count() ~= runs then return end
-  local saved, before = self[SAVED], id_at(self, i - 1)
+local function split(self, step, former, runs)
+  restore(self, step)
+  local i = place_of(self, "id", step.id)
+  if not i or step.fx:count() ~= runs then return end
+  local saved, before = self.saved, id_at(self, i - 1)
   remove(self, i)
-  for k = 1, former.n do
-    local id = former[IDS][k]
-    insert(self, before, former[NAMES][k], former[STEPS][k], id,
-      former.times[k])
-    before = id
+  for _, its in ipairs(former) do
+    insert(self, before, its)
+    before = its.id
   end
-  self[SAVED] = saved
+  self.saved = saved
 end
 
 -- Makes one step of the last steps, from `first` on, or none.  The state after
 -- them is the same.
-local function join(self, first)
-  local former = list_from(self, first)
-  local merged = stroke.join(former[STEPS])
-  local runs, sealed = merged:count(), self[SEALED]
-  on_rollback(function()
-    split(self, merged, former, runs)
-    self[SEALED] = sealed or self[AT] < self[LAST]
-  end)
-  local at = self[AT]
-  self[STEPS][first], self[IDS][first] = merged, self[IDS][at]
-  self.times[first] = self.times[at]
-  cut(self, first)
-  self[AT] = first
-  drop_empty(self, merged)
-end
-
--- What needs memory comes before the first change.
-local function merge_from_now_on(history, label)
-  local self = open(history)
-  local merging, former = self.merging, self.merging[label]
-  merging[label] = former or false -- there is a place
-  on_rollback(function() merging[label] = former end)
-  private.make_special(history)
-  local at = self[AT]
-  local first = at
-  if at == self[LAST] and self[NAMES][at] == label then
-    while merges(self, label, first - 1, self.times[first]) do
-      first = first - 1
+local function join(self, first, known)
+  local former, effects, joined = list_from(self, first), {}, nil
+  for i, its in ipairs(former) do
+    effects[i] = its.fx
+    joined = lists.join(joined, its.lists)
+  end
+  local last, merged = former[#former], stroke.join(effects)
+  local step = {
+    label = last.label, fx = merged, lists = joined, id = last.id,
+    time = last.time,
+  }
+  local runs, sealed = merged:count(), self.sealed
+  if known then
+    known.back = function()
+      split(self, step, former, runs)
+      self.sealed = sealed or self.at < self.last
     end
   end
-  if first < at then join(self, first) end
-  merging[label] = true
+  self.steps[first] = step
+  cut(self, first)
+  self.at = first
+  drop_empty(self, step)
 end
 
 --- Makes one step of successive runs with this label, from now on.  The last
 -- steps with the label become one step as well, unless a step is undone.
 function History:merge(label)
-  state_of(self, "merge")
+  self = state_of(self, "merge")
   check.argument(type(label) == "string", 1, "merge", "string", label)
-  private.quietly(merge_from_now_on, self, label)
+  local merging, former = self.merging, self.merging[label]
+  on_rollback(function() merging[label] = former end)
+  local known = in_transaction() and {}
+  if known then prepare(known) end
+  local at = self.at
+  local first = at
+  if at >= self.first and at == self.last and self.steps[at].label == label then
+    while merges(self, label, first - 1, self.steps[first].time) do
+      first = first - 1
+    end
+  end
+  if first < at then join(self, first, known) end
+  merging[label] = true
 end
 
 --- Makes the next run a step of its own, though its label is merged.
 function History:seal(...)
   self = state_of(self, "seal")
   check.nothing("seal", ...)
-  if self[SEALED] then return end
-  on_rollback(function() self[SEALED] = self[AT] < self[LAST] end)
-  self[SEALED] = true
+  if self.sealed then return end
+  on_rollback(function() self.sealed = self.at < self.last end)
+  self.sealed = true
 end
 
 -- }======================================================
@@ -536,12 +535,11 @@ return function(opts)
   opts = check.options(opts, OPTIONS, 1, "history")
   check.that(not opts.limit or opts.limit >= 1, 1, "history",
     "option 'limit' is less than 1")
-  local self = {
-    0, 1, 0, false, 0, 0, 0, {}, {}, {}, times = {},
+  return new {
+    steps = {}, first = 1, at = 0, last = 0, sealed = false,
+    base = 0, last_id = 0, saved = 0,
     n_puts = 0, puts = setmetatable({}, { __mode = "v" }), merging = {},
     limit = opts.limit or math.huge, merge_window = opts.merge_window,
     on_step = opts.on_step, on_conflict = opts.on_conflict,
   }
-  local is_special = opts.merge_window or opts.on_step
-  return private.new_history(self, is_special, opts.limit or 0)
 end

@@ -361,16 +361,22 @@ describe("apply", function()
   end)
 
   it("takes back what it wrote when a write fails", function()
-    local a, b = mw.track { x = 1 }, mw.track {}
-    local fx = effects_of(function() a.x, b.y = 2, 2 end)
+    local store, fails = {}, false
+    local a, b = mw.track { x = 1 }, mw.track(support.userdata {
+      __index = store, __newindex = function(_, key, value)
+        if fails then error "is read-only" end
+        store[key] = value
+      end,
+    })
+    local fx = effects_of(function() a.x = 2 b.y = 2 end)
     fx:rollback()
-    mw.setmetatable(b, { __newindex = function() error "is read-only" end })
+    fails = true
     local result, message, entry = fx:apply()
     assert.is_nil(result)
     assert.matches("is read%-only", message)
     assert.equal(b, entry.object)
     assert.equal(1, a.x)
-    assert.is_nil(rawget(raw_of(b), "y"))
+    assert.is_nil(store.y)
   end)
 
   it("writes what was stored, not what a class was given", function()

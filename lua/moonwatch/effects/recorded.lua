@@ -8,7 +8,6 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local name_of = require "moonwatch.effects.name_of"
 local reads = require "moonwatch.effects.reads"
-local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
 local transaction = require "moonwatch.transaction"
 
@@ -42,20 +41,6 @@ local function entry_at(self, i)
     object = object, key = key, old = old, new = new, kind = kind,
     where = where,
   }
-end
-
--- Returns entry -> the number of the write that has undone the entry, which is
--- the cause of the write that does it again.
-local function causes_of(self, list)
-  local causes, n = {}, 0
-  for i = 1, #self do
-    local object, _, _, _, _, _, cause = get(self, i)
-    if object ~= nil then
-      n = n + 1
-      if cause then causes[list[n]] = cause end
-    end
-  end
-  return causes
 end
 
 --- Returns an array of the entries whose objects are alive.
@@ -258,49 +243,13 @@ end
 -- Undoing and applying
 -- =======================================================
 
+-- The core looks at the fields, asks the checks, and stores: see apply.c.
+
 --- Raises the first error of a guard, which is in the table `problem`, or does
 -- nothing for nil.  An error of a guard does not stop an operation, so it is
 -- raised at the end.
 function recorded.raise(problem)
   if problem then error(problem[1], 0) end
-end
-
--- Returns what the checks want instead of the old values, the last write
--- first.
-local function ask_undo(self)
-  local instead = {}
-  for i = #self, 1, -1 do
-    local object, key, old, _, kind = private.entry(self, i)
-    if object ~= nil then
-      local call = kind == "call"
-      kind = kind == "metatable" and kind or "rollback"
-      local value = private.ask(object, key, old, kind, call)
-      if not same(value, old) then
-        instead[#instead + 1] = { object, key, value, call }
-      end
-    end
-  end
-  return instead
-end
-
-local function undo(fx)
-  local intact = private.intact(fx)
-  local problem = private.undo(fx)
-  if intact then private.see(fx) end
-  return problem
-end
-
--- Returns the value that a field has now, as it is stored.
-local function actual(e)
-  local object = e.object
-  if e.kind == "metatable" then return private.metatable(object) end
-  if e.kind == "call" then return private.state(object) end
-  if private.is_cell(object) then
-    local _, value = private.cell_value(object)
-    return value
-  end
-  if type(object) == "table" then return rawget(private.raw(object), e.key) end
-  return object[e.key]
 end
 
 -- The set of the effects that `rollback` has taken back.  All copies of this
@@ -318,46 +267,23 @@ local function mark(fx, is)
 end
 
 local function take_back(fx)
-  local problem = undo(fx)
+  local problem = private.undo(fx)
   mark(fx, true)
   return problem
 end
 
--- Returns what the field of an entry holds when the entries before have been
--- written: a list of one value, which the next entry of the field gets too.  A
--- field of a userdata may be part of the state that a mutator changes.  So a
--- field that was written before a call, or after one, holds what the entry
--- says, unless an entry before found something else.
-local function held(objects, e, from)
-  local is_call, name = e.kind == "call", name_of(e.key, e.kind)
-  local its = objects[e.object]
-  if not its or its.is_call ~= is_call then
-    its = {
-      is_call = is_call, values = {}, differs = its and its.differs,
-      is_expected = its and not its.differs,
-    }
-    objects[e.object] = its
+-- Returns array `numbers` of the entries whose fields hold something else than
+-- the effects say, and number -> what they hold; or nil.
+local function differences(self, by)
+  local numbers, values = private.changed(self, by < 0)
+  if not numbers then return nil end
+  local found, from = {}, by < 0 and "new" or "old"
+  for _, i in ipairs(numbers) do
+    local e = entry_at(self, i)
+    local same = state.same_value(e, values[i], e[from])
+    if not same then found[#found + 1] = i end
   end
-  local value = its.values[name]
-  if not value then
-    value = { its.is_expected and e[from] }
-    if not its.is_expected then value[1] = actual(e) end
-    its.values[name] = value
-  end
-  return value, its
-end
-
--- Do all fields hold the values from before the effects?
-local function is_done(self)
-  local objects = {}
-  for _, e in ipairs(recorded.list(self)) do
-    local value = held(objects, e, "old")
-    if not value.is_seen and not state.same_value(e, value[1], e.old) then
-      return false
-    end
-    value.is_seen = true
-  end
-  return true
+  return found[1] and found, values
 end
 
 --- Gives all fields the values from before the effects.  Returns the effects.
@@ -365,7 +291,7 @@ end
 function recorded:rollback(...)
   its_own(self, "rollback")
   check.nothing("rollback", ...)
-  if taken_back[self] and is_done(self) then
+  if taken_back[self] and not differences(self, 1) then
     error("calling 'rollback' on effects that are taken back already", 2)
   end
   local problem = transaction.attempt(take_back, self)
@@ -373,207 +299,109 @@ function recorded:rollback(...)
   return self
 end
 
-local function copy(entry)
-  local its = {}
-  for name, value in pairs(entry) do its[name] = value end
-  return its
-end
-
--- Returns the entries to write, of which each field holds the value at `from`
--- ("old" or "new") and gets the other; or nil and the entry that conflicts.
--- The program is at `level`.
-local function choose(list, on_conflict, from, level)
-  local chosen, objects, to = {}, {}, from == "old" and "new" or "old"
-  for _, e in ipairs(list) do
-    local value, its = held(objects, e, from)
-    local decision = "overwrite"
-    if not state.same_value(e, value[1], e[from]) then
-      its.differs = true
-      decision = on_conflict and on_conflict(copy(e), value[1]) or "abort"
-    end
-    if decision == "abort" then return nil, e end
-    if decision == "overwrite" then
-      chosen[#chosen + 1] = e
-      value[1] = e[to]
-    elseif decision ~= "skip" then
-      error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
-        "'abort'"):format(tostring(decision)), level)
-    end
-  end
-  return chosen
-end
-
 local function conflict(e)
-  return nil, ("%s has changed meanwhile"):format(
+  return ("%s has changed meanwhile"):format(
     e.kind == "metatable" and "the class" or
     ("field '%s'"):format(tostring(e.key))), e
 end
 
-local function reversed(list)
-  local n, back = #list, {}
-  for i, e in ipairs(list) do back[n + 1 - i] = e end
-  return back
+-- Asks what to do about an entry; the program is at `level`.
+local function decide(on_conflict, e, actual, level)
+  local decision = on_conflict and on_conflict(e, actual) or "abort"
+  if decision ~= "abort" and decision ~= "overwrite" and decision ~= "skip" then
+    error(("on_conflict returned '%s', neither 'skip', 'overwrite' nor " ..
+      "'abort'"):format(tostring(decision)), level + 1)
+  end
+  return decision
 end
 
--- A class may store another value than it is given.  Only tracked objects note
--- the values that their classes store.
-local function tell_all(list, told)
-  for _, e in ipairs(list) do
-    local mt = private.metatable(e.object)
-    if type(e.object) == "table" and type(mt) == "table" and
-      rawget(private.raw(mt), "__newindex") ~= nil and
-      not private.intercepts(e.object) then
-      told[#told + 1] = e.object
-      core.track(e.object)
+-- Leaves out the entries of the fields of `object` for which `is_its(name)`.
+local function leave_out(self, instead, object, is_its)
+  for i = 1, #self do
+    local e = entry_at(self, i)
+    if e.object == object and is_its(name_of(e.key, e.kind)) then
+      instead[i] = false
     end
   end
 end
 
-local function set_class(e)
-  if private.intercepts(e.object) then
-    private.set_class(e.object, e.new)
-  else
-    private.note(e.object, nil, private.metatable(e.object), e.new)
-    setmetatable(e.object, e.new)
-  end
-end
-
--- Tells whether the class of a table decides about a write to the field.
-local function has_say(e)
-  local mt = type(e.object) == "table" and private.metatable(e.object)
-  return mt and type(rawget(private.raw(mt), "__newindex")) == "function" and
-    e.new ~= nil and rawget(private.raw(e.object), e.key) == nil
-end
-
-local DIVERTED = {}
-
-local function by_class(e, progress)
-  local failed, err = private.assign(e.object, e.key, e.new)
-  if failed then progress.problem = progress.problem or { err } end
-  if not same(rawget(private.raw(e.object), e.key), e.new) then
-    error(DIVERTED, 0)
-  end
-end
-
--- Stores the value of an entry once more, unless the class refuses the value.
-local function store(e, progress)
-  if has_say(e) then
-    if not private.intercepts(e.object) then
-      progress.told[#progress.told + 1] = e.object
-      core.track(e.object)
-    end
-    local ok, err = transaction.run(nil, nil, nil, by_class, e, progress)
-    if ok then return end
-    if err ~= DIVERTED then error(err, 0) end
-  end
-  return private.assign(e.object, e.key, e.new, true, e.kind == "call")
-end
-
--- Asks the checks about all entries before the first is written.  Returns the
--- entries with the values that the checks want.
-local function ask_all(list, progress)
-  local asked = list
-  for i, e in ipairs(list) do
-    progress.at = e
-    local kind = e.kind == "metatable" and e.kind or "apply"
-    local value = private.ask(e.object, e.key, e.new, kind, e.kind == "call")
-    if not same(value, e.new) then
-      if asked == list then asked = table.move(list, 1, #list, 1, {}) end
-      asked[i] = copy(e)
-      asked[i].new = value
+-- Decides about the fields that hold something else.  Returns a message and the
+-- entry in question, or nil and what the core writes instead of the entries.
+local function choose(self, by, on_conflict, level)
+  local numbers, values = differences(self, by)
+  if not numbers then return nil end
+  local instead = {}
+  for _, i in ipairs(numbers) do
+    local e = entry_at(self, i)
+    local decision = instead[i] == nil and
+      decide(on_conflict, entry_at(self, i), values[i], level)
+    if decision == "abort" then return conflict(e) end
+    if decision == "skip" then
+      local name = name_of(e.key, e.kind)
+      leave_out(self, instead, e.object, function(its) return its == name end)
     end
   end
-  return asked
+  return nil, instead
 end
 
-local function write_one(e, progress)
-  if e.kind == "metatable" then return set_class(e) end
-  local failed, err
-  if progress.stored then
-    failed, err = store(e, progress)
-  else
-    failed, err = private.assign(e.object, e.key, e.new, false,
-      e.kind == "call")
+-- Returns the first entry for which a position of a list came or went.
+local function entry_of_list(self, known)
+  for i = 1, #self do
+    local e = entry_at(self, i)
+    if e.object == known.object and math.type(e.key) == "integer" and
+      (e.old == nil) ~= (e.new == nil) then
+      return e
+    end
   end
-  if failed then progress.problem = progress.problem or { err } end
 end
 
--- Writes the entries that `prepare` returns.  Sets `at` of `progress` to the
--- entry under way, and `problem` to the first error of a guard.
-local function write(prepare, progress)
-  private.on_end(function()
-    for _, object in ipairs(progress.told) do private.end_track(object) end
+-- Likewise, about a list that is longer or shorter than it was.
+local function choose_list(self, known, on_conflict, instead, level)
+  local e = entry_of_list(self, known)
+  local actual = private.stored(known.object, e.key)
+  local decision = decide(on_conflict, entry_of_list(self, known), actual,
+    level)
+  if decision == "abort" then
+    return ("the list has changed meanwhile, at or behind its position %d")
+      :format(known.first), e
+  end
+  if decision == "overwrite" then return nil, instead end
+  instead = instead or {}
+  leave_out(self, instead, known.object, function(name)
+    return math.type(name) == "integer"
   end)
-  local list = ask_all(prepare(), progress)
-  if not progress.stored then tell_all(list, progress.told) end
-  for i, e in ipairs(list) do
-    progress.at = e
-    local cause = progress.causes[i]
-    if cause then
-      private.memo.because(cause, write_one, e, progress)
-    else
-      write_one(e, progress)
-    end
-  end
+  return nil, instead
 end
 
---- Writes all entries in the list that `prepare()` returns, or nothing.
--- Returns the effects of the writes, and the first error of a guard in a table;
--- or nil, a message and the entry that failed.  With `stored`, tables get the
--- values of the entries, whatever their classes would store.  `done(a, b)` is
--- called while the writes can still be taken back.  `causes[i]` is the number
--- of the write that is the cause of the i-th, if that is known.
-function recorded.write(prepare, stored, done, a, b, causes)
-  local progress = { told = {}, stored = stored, causes = causes or {} }
-  local ok, fx = transaction.run(done, a, b, write, prepare, progress)
-  if not ok then return nil, tostring(fx), progress.at end
-  return fx, progress.problem
-end
-
-local function redo(self, on_conflict, level, done, a, b)
-  local all = recorded.list(self)
-  local list, e = choose(all, on_conflict, "old", level)
-  if not list then return conflict(e) end
-  local causes, of = {}, causes_of(self, all)
-  if next(of) then
-    for i, its in ipairs(list) do causes[i] = of[its] end
-  end
-  return recorded.write(function()
-    mark(self, nil)
-    return list
-  end, true, done, a, b, causes)
-end
-
--- Gives the fields their old values.  Returns the first error of a guard in a
--- table, or nil.
-local function go_back(fx)
-  local intact = private.intact(fx)
-  local instead = ask_undo(fx)
-  local problem = private.undo(fx)
-  problem = problem ~= nil and { problem } or nil
-  for _, its in ipairs(instead) do
-    local failed, err = private.assign(its[1], its[2], its[3], true, its[4])
-    if failed then problem = problem or { err } end
-  end
-  if intact then private.see(fx) end
-  return problem
-end
-
-local function undo_chosen(self, on_conflict, level, done, a, b)
-  local list = reversed(recorded.list(self))
-  local chosen, e = choose(list, on_conflict, "new", level)
-  if not chosen then return conflict(e) end
-  local fx = #chosen == #self and self or make(reversed(chosen))
-  local ok, effects, problem = transaction.run(done, a, b, go_back, fx)
-  if not ok then return nil, tostring(effects) end
-  return effects, problem
+-- Makes the writes.  Returns the first error of a guard in a table, or nil; the
+-- number of an entry that fails becomes `at` of `progress`.
+local function go(fx, by, instead, progress, begin)
+  if begin then begin() end
+  if by > 0 then mark(fx, nil) end
+  instead = private.ask(fx, by < 0, instead, progress)
+  if by > 0 then return private.apply(fx, true, instead, progress) end
+  local problem = private.undo(fx, instead)
+  return problem ~= nil and { problem } or nil
 end
 
 --- Undoes the effects (`by` is -1) or writes them again (1), if the objects
--- hold what they held then; else `on_conflict` decides.  Returns what `write`
--- returns.
-function recorded.travel(self, by, on_conflict, done, a, b)
-  return (by < 0 and undo_chosen or redo)(self, on_conflict, 5, done, a, b)
+-- hold what they held then, and no `list` is given that is another one (see
+-- lists.lua); else `on_conflict` decides.  Returns the effects of the writes,
+-- and the first error of a guard in a table; or nil, a message and the entry in
+-- question.  The program is at `level`; mark and label are the transaction's,
+-- and `begin(...)`, if it is given, is called in it.
+function recorded.travel(self, by, on_conflict, level, list, mark_of, label,
+  begin)
+  local message, its = choose(self, by, on_conflict, level + 1)
+  if not message and list then
+    message, its = choose_list(self, list, on_conflict, its, level + 1)
+  end
+  if message then return nil, message, its end
+  local progress = {}
+  local ok, fx, problem = transaction.run(mark_of, label, go, self, by, its,
+    progress, begin)
+  if ok then return fx, problem end
+  return nil, tostring(fx), progress.at and entry_at(self, progress.at)
 end
 
 local OPTIONS = { on_conflict = "function" }
@@ -584,10 +412,49 @@ local OPTIONS = { on_conflict = "function" }
 function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")
-  local fx, problem, e = redo(self, opts.on_conflict, 4)
+  local fx, problem, e = recorded.travel(self, 1, opts.on_conflict, 3)
   if not fx then return nil, problem, e end
   recorded.raise(problem)
   return fx
+end
+
+-- A class may store another value than it is given.  Only tracked objects note
+-- the values that their classes store.  Returns the objects that are tracked
+-- for that.
+local function track_some(list)
+  local tracked = {}
+  for _, e in ipairs(list) do
+    local mt = private.metatable(e.object)
+    if type(e.object) == "table" and type(mt) == "table" and
+      rawget(private.raw(mt), "__newindex") ~= nil and
+      not private.intercepts(e.object) then
+      tracked[#tracked + 1] = e.object
+      core.track(e.object)
+    end
+  end
+  return tracked
+end
+
+-- Writes the entries that `prepare` returns.  Sets `list` of `progress` to
+-- them, and `at` to the number of the entry that fails.
+local function write(prepare, stored, progress)
+  progress.list = prepare()
+  local instead = private.ask(progress.list, false, nil, progress)
+  if not stored then progress.tracked = track_some(progress.list) end
+  return private.apply(progress.list, stored, instead, progress)
+end
+
+--- Writes all entries in the list that `prepare()` returns, or nothing.
+-- Returns the effects of the writes, and the first error of a guard in a table;
+-- or nil, a message and the entry that failed.  With `stored`, tables get the
+-- values of the entries, whatever their classes would store.
+function recorded.write(prepare, stored)
+  local progress = { tracked = {} }
+  local ok, fx, problem = transaction.run(nil, nil, write, prepare, stored,
+    progress)
+  for _, object in ipairs(progress.tracked) do private.end_track(object) end
+  if ok then return fx, problem end
+  return nil, tostring(fx), progress.at and progress.list[progress.at]
 end
 
 -- }======================================================

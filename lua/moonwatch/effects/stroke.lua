@@ -11,7 +11,6 @@
 local core = require "moonwatch.core"
 local name_of = require "moonwatch.effects.name_of"
 local state = require "moonwatch.effects.state"
-local same = require "moonwatch.same"
 
 local private = core.private
 local get = private.entry
@@ -140,12 +139,8 @@ end
 
 --- Tells whether all objects are after the effects as they were before.
 function stroke.changes_nothing(fx)
-  if #fx == 1 then
-    local _, _, old, value, kind = get(fx, 1)
-    return kind == "update" and same(old, value) or
-      kind == "call" and state.same(old, value)
-  end
-  return new({ fx }).changed == 0
+  local changes = private.changes(fx)
+  return not changes or changes == "state" and new({ fx }).changed == 0
 end
 
 return stroke
