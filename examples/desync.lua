@@ -56,8 +56,8 @@ local function soak(frame, before)
   return ("%d frames, each the same again"):format(FRAMES * ROUNDS)
 end
 
--- What the machines agree on: the seed of each frame.
-local function agree(n) math.randomseed(n) end
+-- What the machines agree on: the seed.
+local function agree() math.randomseed(7) end
 
 print "As the game was found:"
 print(soak(frame_with_set))

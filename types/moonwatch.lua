@@ -834,7 +834,7 @@ function feed:close() end
 ---How frames are run again.
 ---@class moonwatch.ReplayOptions
 ---@field frames? integer How many; 8 by default.
----@field before? fun(frame: integer) Called before each frame of each pass, to set seeds and clocks.
+---@field before? fun() Called once before each of the two passes, to set seeds and clocks.
 
 ---The first write in which two passes differ; `tostring` gives it in words.
 ---@class moonwatch.Difference

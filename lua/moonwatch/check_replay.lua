@@ -22,6 +22,7 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local new_matching = require "moonwatch.replay.matching"
 local report = require "moonwatch.replay.report"
+local same = require "moonwatch.same"
 local state = require "moonwatch.effects.state"
 local transaction = require("moonwatch.transaction").transaction
 
@@ -48,8 +49,8 @@ end
 -- Runs the frames.  Returns an array of moments: the end of each frame.
 local function run_frames(its)
   local moments = {}
+  if its.before then its.before() end
   for n = 1, its.frames do
-    if its.before then its.before(n) end
     its.step()
     moments[n] = private.moment()
   end
@@ -124,14 +125,49 @@ local function same_value(matching, kind, a, b)
   return matching:same(a, b)
 end
 
+-- Returns a value as the other pass has it; `known` has the counterparts.
+local function counterpart(known, value)
+  local its = value ~= nil and known[value] or nil
+  if its == nil then return value end
+  return its
+end
+
+-- Returns the number of the first write, from `i` to `last`, that a pass makes
+-- where the other one has made the write number `at`; or nil.
+local function find_write(fx, i, last, other, at, known)
+  local object, key, _, _, kind = get(other, at)
+  object, key = counterpart(known, object), counterpart(known, key)
+  for n = i, last do
+    local object2, key2, _, _, kind2 = get(fx, n)
+    if rawequal(object, object2) and same(key, key2) and
+      (kind == "metatable") == (kind2 == "metatable") then
+      return n
+    end
+  end
+end
+
+-- The writes number `i` are not to the same field.  Returns the first pass's
+-- and what the second one writes there in this frame, if anything.  If that is
+-- the same, the second pass's counts, with what the first one writes there.
+local function unlike(matching, one, other, i, last, last2)
+  local there = find_write(other, i, last2, one, i, matching.to)
+  local a, b = write_at(one, i), there and write_at(other, there) or nil
+  if not b or not same(counterpart(matching.to, a.new), b.new) then
+    return a, b
+  end
+  local here = find_write(one, i, last, other, i, matching.from)
+  return here and write_at(one, here), write_at(other, i)
+end
+
 -- Returns the writes number `i` of both passes if they differ, or if what they
--- put somewhere does; or nil.
-local function compare_write(matching, one, other, i)
+-- put somewhere does; or nil.  The frame has so many writes.
+local function compare_write(matching, one, other, i, last, last2)
   local object, key, _, new, kind = get(one, i)
   local object2, key2, _, new2, kind2 = get(other, i)
-  if kind ~= kind2 or not matching:same(object, object2) or
-    not matching:same(key, key2) or
-    not same_value(matching, kind, new, new2) then
+  if not matching:same(object, object2) or not matching:same(key, key2) then
+    return unlike(matching, one, other, i, last, last2)
+  end
+  if kind ~= kind2 or not same_value(matching, kind, new, new2) then
     return write_at(one, i), write_at(other, i)
   end
   matching:put(new, object, key)
@@ -150,8 +186,9 @@ local function compare(matching, first, second)
     local last = math.min(ends[n], ends2[n])
     local at = differs(one, other, i, last)
     while at do
-      local a, b = compare_write(matching, one, other, at)
-      if a then return n, a, b end
+      local a, b = compare_write(matching, one, other, at, ends[n],
+        ends2[n])
+      if a or b then return n, a, b end
       at = differs(one, other, at + 1, last)
     end
     i = last + 1
