@@ -716,12 +716,15 @@ return {
   { "mw.feed(opts?: moonwatch.FeedOptions) -> feed?: moonwatch.Feed, \z
       message?: string", [[Returns a feed, which gives what changes from now on;
     with `since`, nil and a message if not all entries since are kept, or if
-    something below the root was not tracked all the time.]] },
+    no feed of this root and `descend` has been open since.]] },
   { class = "moonwatch.FeedOptions", [[What a feed gives, and how much it
     keeps.]],
     { "root?: table", [[Only what is below this table, which the feed tracks
       deeply until it is closed, if it is not tracked already. By default, all
       that is tracked or watched.]] },
+    { "descend?: fun(parent: table, key: any, child: table): any", [[Says which
+      tables are below the root; by default, the function with which the root
+      is tracked, or the policy's.]] },
     { "capacity?: integer", [[The most entries that wait for a look; 65,536 by
       default.]] },
     { "not_from?: string", [[The origin whose writes are left out: see
@@ -734,10 +737,12 @@ return {
       iterator of the entries since the last look, in their order. Below a root,
       those of objects that were there at the last look, or are there now.]] },
     { "feed:changes() -> next: fun(): (any, any, any, any, \z
-        moonwatch.Kind|\"attach\")", [[Looks: returns an iterator of object,
-      key, old and new value of each field that has changed since the last look,
-      and the kind of change; `"attach"` if the new value is a table of which
-      all fields follow.]] },
+        moonwatch.Kind|\"attach\"|\"detach\"|\"class\", string?)", [[Looks:
+      returns an iterator of object, key, old and new value of each field that
+      has changed since the last look, and the kind of change: `"attach"` if
+      the new value is a table of which all fields follow, with the table's
+      mark; `"detach"` of an object that is below the root no more; `"class"`
+      with the old and the new metatable.]] },
     { "feed:lost() -> n: integer", [[Returns how many entries were forgotten
       because there was no room, in all.]] },
     { "feed:seq() -> seq: integer", [[Returns the number of the last entry that

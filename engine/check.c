@@ -489,7 +489,7 @@ static int verify_ground(mw_engine *e, sums *sum) {
        i = link_number(e, i)->next_out) {
     const mwi_link *l = link_number(e, i);
     holds(l->key.type == MW_TOTHER &&
-          (mw_handle)l->key.u.i == node_number(e, l->child)->obj);
+          ((mw_handle)l->key.u.i & ~MWI_HELD) == node_number(e, l->child)->obj);
   }
   return MW_OK;
 }

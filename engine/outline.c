@@ -181,6 +181,18 @@ void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
   if (i != 0) end_tie(e, o, i);
 }
 
+mw_handle mwi_outline_child(const mwi_outline *o, uint32_t parent,
+                            const mw_value *key) {
+  uint32_t i = find_tie(o, parent, key);
+  return (i == 0) ? MW_NONE : member(tie(i)->child)->obj;
+}
+
+int mwi_outline_holds(const mwi_outline *o, uint32_t parent, mw_handle child) {
+  uint32_t m = mwi_outline_find(o, child), i = (m == 0) ? 0 : member(m)->ins;
+  while (i != 0 && tie(i)->parent != parent) i = tie(i)->next_in;
+  return i != 0;
+}
+
 uint32_t mwi_outline_tie_of(const mwi_outline *o, uint32_t parent,
                             const mw_value *key, mw_handle child) {
   uint32_t i = find_tie(o, parent, key);
@@ -300,15 +312,6 @@ void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj) {
   member(m)->stale = member(m)->known;
   to_tell(o, m);
   to_scan(o, m);
-}
-
-/* The next look finds that the member has no way.  Nothing is below a root that
-** has died. */
-void mwi_outline_forget(mw_engine *e, mwi_outline *o, mw_handle obj) {
-  uint32_t m = mwi_outline_find(o, obj);
-  if (m == 0 || m == o->root) return;
-  while (member(m)->ins != 0) end_tie(e, o, member(m)->ins);
-  end_outs(e, o, m);
 }
 
 /* What waited for a way is to be scanned. */

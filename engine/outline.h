@@ -9,15 +9,17 @@
 
 /* An object below the root, or the root itself. */
 typedef struct mwi_member {
-  uint32_t chain;      /* the next in the table; of a free member, the next */
-  uint32_t known : 1;  /* has the reader been told, in an earlier look? */
-  uint32_t stale : 1;  /* may the member have been written unseen? */
-  uint32_t lost : 1;   /* is there no way? */
-  uint32_t unseen : 1; /* are the fields still to be linked? */
+  uint32_t chain;       /* the next in the table; of a free member, the next */
+  uint32_t known : 1;   /* has the reader been told, in an earlier look? */
+  uint32_t stale : 1;   /* may the member have been written unseen? */
+  uint32_t lost : 1;    /* is there no way? */
+  uint32_t unseen : 1;  /* are the fields still to be linked? */
+  uint32_t refuses : 1; /* does a field hold what was left out under its key? */
   uint32_t doubted : 1, scans : 1, comes : 1; /* is it in the lists? */
   mw_handle obj;
   uint32_t told;      /* the look in which the reader was told of it all */
-  uint32_t own;       /* the look in which a write of its own tells all */
+  uint32_t own;       /* the look in which the reader itself put it in, */
+  uint32_t put;       /* and the number of the write in the look */
   uint32_t via;       /* the tie by which there is a way from the root */
   uint32_t ins, outs; /* ties to this member, and from this member */
   uint32_t doubt;     /* lists: members without `via`, at some time, */
@@ -31,8 +33,9 @@ typedef struct mwi_member {
 typedef struct mwi_tie {
   uint32_t chain; /* the next in the table; of a free tie, the next */
   uint32_t parent, child;
-  uint32_t look; /* in which the field was written */
-  uint32_t own;  /* in which the reader itself wrote the field last */
+  uint32_t look; /* in which the field was written, */
+  uint32_t at;   /* the number of the last write in the look, */
+  uint32_t own;  /* and the look in which the reader itself wrote it last */
   uint32_t next_in, prev_in, next_out, prev_out;
   mw_value key;
 } mwi_tie;
@@ -80,6 +83,14 @@ MWI_API uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
 MWI_API void mwi_outline_untie(mw_engine *e, mwi_outline *o, uint32_t parent,
                                const mw_value *key);
 
+/* Returns the child that the parent's field holds, or MW_NONE. */
+MWI_API mw_handle mwi_outline_child(const mwi_outline *o, uint32_t parent,
+                                    const mw_value *key);
+
+/* Does a field of the parent hold the child? */
+MWI_API int mwi_outline_holds(const mwi_outline *o, uint32_t parent,
+                              mw_handle child);
+
 /* Returns the tie of the parent's field if the field holds the child; or 0. */
 MWI_API uint32_t mwi_outline_tie_of(const mwi_outline *o, uint32_t parent,
                                     const mw_value *key, mw_handle child);
@@ -97,11 +108,8 @@ MWI_API void mwi_outline_resolve(mwi_outline *o);
 MWI_API uint32_t mwi_outline_next(mwi_outline *o);
 MWI_API void mwi_outline_seen(mwi_outline *o, uint32_t m);
 
-/* The object was perhaps written unseen. */
+/* The object was perhaps written unseen: what was known of it is not. */
 MWI_API void mwi_outline_doubt(mw_engine *e, mwi_outline *o, mw_handle obj);
-
-/* The object has died. */
-MWI_API void mwi_outline_forget(mw_engine *e, mwi_outline *o, mw_handle obj);
 
 /* The look has ended: removes what is lost, and knows what came. */
 MWI_API void mwi_outline_settle(mw_engine *e, mwi_outline *o);

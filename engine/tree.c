@@ -1015,7 +1015,7 @@ static uint32_t new_reach(mw_engine *e, mw_handle obj,
     reach->below = (filter->n_keys == 0) ? layer : top;
     reach->rule = filter->rule;
     reach->filtered = filter->n_keys != 0 || filter->rule != 0;
-    reach->kept = filter->kept != 0;
+    reach->kept = (uint32_t)filter->kept & 3;
     reach->order = part->order - i;
     if (filter->n_keys != 0) reach->key = filter->keys[n - 1 - i];
     if (reach->key.type != MW_TNIL) mwi_host_retain(e, &reach->key);
@@ -1054,8 +1054,7 @@ static int has_filter(const mw_engine *e, uint32_t layer,
                       const mw_filter *filter) {
   uint32_t n = 0;
   const mwi_reach *reach = reach_at(e, layer);
-  if (reach->rule != filter->rule || reach->kept != (filter->kept != 0))
-    return 0;
+  if (reach->rule != filter->rule || (int)reach->kept != filter->kept) return 0;
   if (filter->n_keys == 0) return reach->below == layer;
   for (; layer != 0; layer = reach->below) {
     reach = reach_at(e, layer);
@@ -1119,13 +1118,21 @@ int mw_root_end(mw_engine *e, mw_handle obj) {
 void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept) {
   uint32_t m = first_node(e, obj);
   while (m != 0) {
-    if (is_root(e, m) && reach_of(e, m)->kept == (kept != 0)) {
+    if (is_root(e, m) && (int)reach_of(e, m)->kept == kept) {
       drop_node(e, m);
       m = first_node(e, obj);
     } else {
       m = node_at(e, m)->next;
     }
   }
+}
+
+uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept) {
+  uint32_t m = first_node(e, obj);
+  while (m != 0 && !(is_root(e, m) && (int)reach_of(e, m)->kept == kept &&
+                     reach_of(e, m)->rule != 0))
+    m = node_at(e, m)->next;
+  return (m == 0) ? 0 : reach_of(e, m)->rule;
 }
 
 void mwi_reach_hear(mw_engine *e, uint32_t reach, int n) {
@@ -1138,16 +1145,17 @@ uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach) {
   return (reach != 0 && reach_at(e, reach)->filtered) ? reach : 0;
 }
 
-/* The key under which the ground holds a silent root.  The type is not
-** MW_TOBJECT, so the key does not end with the death of the root. */
-static mw_value ground_key(mw_handle obj) {
+/* The key under which the ground holds a silent root, one for each of two
+** holders.  The type is not MW_TOBJECT, so the key does not end with the death
+** of the root. */
+static mw_value ground_key(mw_handle obj, int holder) {
   mw_value key = {MW_TOTHER, {0}};
-  key.u.i = (int64_t)obj;
+  key.u.i = (int64_t)(obj | (holder ? MWI_HELD : 0));
   return key;
 }
 
-int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
-  mw_value key = ground_key(obj);
+int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder, mw_reach *reach) {
+  mw_value key = ground_key(obj, holder);
   mwi_tree *part = &e->tree;
   uint32_t m;
   mwi_check_enter(e);
@@ -1160,8 +1168,8 @@ int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
   return link_all(e, pair_from_node(e, m, &key, obj), &key, obj);
 }
 
-int mw_root_end_silent(mw_engine *e, mw_handle obj) {
-  mw_value key = ground_key(obj);
+int mwi_ground_drop(mw_engine *e, mw_handle obj, int holder) {
+  mw_value key = ground_key(obj, holder);
   uint32_t ground = e->tree.ground, i;
   i = (ground == 0) ? 0 : find_link(e, reach_at(e, ground)->root, &key);
   if (i == 0) return MW_STALE;
@@ -1170,13 +1178,22 @@ int mw_root_end_silent(mw_engine *e, mw_handle obj) {
   return MW_OK;
 }
 
+int mw_root_begin_silent(mw_engine *e, mw_handle obj, mw_reach *reach) {
+  return mwi_ground_hold(e, obj, 0, reach);
+}
+
+int mw_root_end_silent(mw_engine *e, mw_handle obj) {
+  return mwi_ground_drop(e, obj, 0);
+}
+
 int mw_tree_has(const mw_engine *e, mw_handle obj) {
   return first_node(e, obj) != 0;
 }
 
 int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
   uint32_t m = first_node(e, obj);
-  while (m != 0 && node_at(e, reach_of(e, m)->root)->obj == obj)
+  while (m != 0 && node_at(e, reach_of(e, m)->root)->obj == obj &&
+         !reach_of(e, m)->kept)
     m = node_at(e, m)->next;
   return m != 0;
 }

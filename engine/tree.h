@@ -39,7 +39,8 @@ typedef struct mwi_reach {
   uint32_t heard;        /* if filtered, in `top`: the watches, of which a
                          ** claimed one may wait again */
   uint32_t filtered : 1; /* is there a path or a rule? */
-  uint32_t kept : 1;     /* does the reach stay when nobody hears? */
+  uint32_t kept : 2;     /* does the reach stay when nobody hears?  See
+                         ** mw_filter */
   uint64_t order;        /* ascends with each begin of a reach or layer */
   mw_value key;          /* of the field that leads on; MW_TNIL: any field */
 } mwi_reach;
@@ -100,8 +101,18 @@ MWI_API mwi_object *mwi_tree_next(mw_engine *e, mwi_object *r,
 MWI_API void mwi_reach_hear(mw_engine *e, uint32_t reach, int n);
 MWI_API uint32_t mwi_reach_filter(const mw_engine *e, uint32_t reach);
 
-/* Ends all reaches of a root but those that are kept; or the kept ones. */
+/* Holds the object as a silent root, and drops it again.  Holder 0 is who
+** tracks the root; holder 1, the feeds, need not know of that. */
+#define MWI_HELD (UINT64_C(1) << 63) /* a bit that no handle has */
+MWI_API int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder,
+                            mw_reach *reach);
+MWI_API int mwi_ground_drop(mw_engine *e, mw_handle obj, int holder);
+
+/* Ends all reaches of a root that are `kept` so. */
 MWI_API void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept);
+
+/* Returns the rule of a reach of a root that is `kept` so, 0 for none. */
+MWI_API uint32_t mwi_root_rule(const mw_engine *e, mw_handle obj, int kept);
 
 /* Returns whether the object is below a root that is watched. */
 MWI_API int mwi_tree_is_watched(mw_engine *e, mwi_object *r);

@@ -216,8 +216,8 @@ describe("a snapshot", function()
       mw.snapshot, {}, { deep = true })
     misuse("bad argument #1 to 'restore' (string expected, got nil)",
       mw.restore)
-    misuse("bad argument #2 to 'restore' (unknown option 'root')", mw.restore,
-      "", { root = {} })
+    misuse("bad argument #2 to 'restore' (unknown option 'root'; mw.restore(" ..
+      "bytes, { into = object }) is meant)", mw.restore, "", { root = {} })
     misuse("bad argument #2 to 'restore' (table expected, got number: " ..
       "mw.snapshot returns two values; write mw.restore((mw.snapshot(root))))",
       mw.restore, mw.snapshot {})

@@ -796,6 +796,7 @@ function origin:close() end
 ---What a feed gives, and how much it keeps.
 ---@class moonwatch.FeedOptions
 ---@field root? table Only what is below this table, which the feed tracks deeply until it is closed, if it is not tracked already. By default, all that is tracked or watched.
+---@field descend? fun(parent: table, key: any, child: table): any Says which tables are below the root; by default, the function with which the root is tracked, or the policy's.
 ---@field capacity? integer The most entries that wait for a look; 65,536 by default.
 ---@field not_from? string The origin whose writes are left out: see `mw.origin`.
 ---@field since? integer The number of the entry after which the feed begins: the second result of `mw.snapshot`, or of `feed:seq()`.
@@ -811,9 +812,11 @@ local feed = {}
 function feed:read() end
 
 ---Looks: returns an iterator of object, key, old and new value of each field
----that has changed since the last look, and the kind of change; `"attach"` if
----the new value is a table of which all fields follow.
----@return fun(): (any, any, any, any, moonwatch.Kind|"attach") next
+---that has changed since the last look, and the kind of change: `"attach"` if
+---the new value is a table of which all fields follow, with the table's mark;
+---`"detach"` of an object that is below the root no more; `"class"` with the
+---old and the new metatable.
+---@return fun(): (any, any, any, any, moonwatch.Kind|"attach"|"detach"|"class", string?) next
 function feed:changes() end
 
 ---Returns how many entries were forgotten because there was no room, in all.
@@ -1647,8 +1650,8 @@ function mw.restore(bytes, opts) end
 function mw.hash(root) end
 
 ---Returns a feed, which gives what changes from now on; with `since`, nil and a
----message if not all entries since are kept, or if something below the root was
----not tracked all the time.
+---message if not all entries since are kept, or if no feed of this root and
+---`descend` has been open since.
 ---@param opts? moonwatch.FeedOptions
 ---@return moonwatch.Feed? feed
 ---@return string? message

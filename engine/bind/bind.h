@@ -248,9 +248,8 @@ typedef struct mwb_state {
   mwb_taken taken;
   uint32_t origins;   /* the number of open origins */
   mwb_feed *feeds;    /* the open feeds with a root */
-  mwi_column heard;   /* by slot: from which entry on an object is a base, */
-  uint64_t unheard;   /* and below which number no object is: see feed.c, */
-  uint64_t hearings;  /* the number of tables that began to be intercepted */
+  mwi_column heard;   /* by slot: since which entry a table is intercepted; */
+  uint64_t unheard;   /* since which any may be: see feed.c */
   uint32_t wheres;    /* the number of readers that want places, */
   uint32_t scoped;    /* and of those that want scopes */
   uint32_t keepers;   /* and of those that ask for last writers, */

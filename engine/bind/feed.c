@@ -12,34 +12,35 @@
 **
 ** The records are squashed by a table over object and key, which lives as long
 ** as the look.  The items are what the program gets: the records that changed
-** something, and fields of tables that came below the root.
+** something, fields of tables that came below the root, and what has left.
 **
 ** A feed with a root has an outline: the objects that the program knows, as of
 ** the last look.  What is below the root is what is there as delivered, so the
 ** outline is made of delivered entries, and never asks the tree of tree.c.  In
 ** a look
 **   1. the fields that were written get their ties in the outline;
-**   2. what has lost all ways from the root is lost;
+**   2. what has lost all paths from the root is lost;
 **   3. a table that came is linked, field by field, with what it held before
 **      all open transactions;
-**   4. the program is told: the changes of what it knew and knows, and all
-**      fields of what it did not know.
+**   4. the program is told: the changes of what it knew and knows, all fields
+**      of what it did not know, and what it knew that is lost.
 ** What was moved within a look is known still.  A table that was outside, so
 ** that it was not intercepted for some time, may have been written unseen: when
 ** it comes back, it is known no longer, see `mwb_feeds_doubt`.
 **
-** A feed that begins at an earlier number N trusts what the program has known
-** since then, so each object that has a way since then must have been
-** intercepted all the time.  Therefore the state has a column of numbers: an
-** object is a base for feeds since N if its number is N or less.  The number is
-** that of the last entry when the object began to be intercepted; or of the
-** next entry when that ended, and when a snapshot of the object, as a root, had
-** tables that nobody intercepted.  A later snapshot makes the object a base.
+** What the program has put in itself, as the origin from which it wants no
+** entries, it knows, from that entry on: see `find_own`.
 **
-** A step may fail, for a policy's functions are called and memory is needed; so
-** the reader goes on, and the outline is settled, when all else is done.  A
-** feed that has lost entries, and one that begins at an earlier number, makes
-** the outline anew, from what is there now by ways that were not written since.
+** A feed that begins at an earlier number has a predecessor: a feed of the same
+** root and `descend` that was open all the time.  So what is below the root by
+** fields that were not written since then has been intercepted since then, but
+** for tables that a column of numbers says began to be intercepted later: the
+** first look tells of these anew.
+**
+** A policy's functions are called, which may fail; so the reader goes on, and
+** the outline is settled, when all else is done.  A feed that has lost entries,
+** and one that begins at an earlier number, makes the outline anew, from what
+** is there now by fields that were not written since.
 */
 #include "feed.h"
 
@@ -54,39 +55,40 @@
 #include "look.h"
 #include "policy.h"
 #include "shadow.h"
+#include "snapshot.h"
 #include "trace.h"
 #include "tree.h"
 #include "watch.h"
 
 #define NONE UINT32_MAX
 
-/* How the root was tracked before the feed tracked it. */
-enum { NOT_TRACKED, TRACKED_ALONE, TRACKED_BELOW };
-
 struct mwb_feed {
   mwb_state *s;
   mwb_feed *next; /* of the open feeds with a root */
   mw_reader id;   /* 0: closed */
   mw_handle root; /* MW_NONE: what is written anywhere */
+  mw_reach reach; /* of the root: which tables are below; 0: none yet */
+  uint64_t since; /* from this number on the root has had such a feed */
   uint64_t lost;  /* of the reader, when the outline was made */
-  int before;     /* if not TRACKED_BELOW, the feed tracks the root */
   int filters;    /* are there entries that the program does not want? */
-  int busy;       /* is there a look under way? 2: while the collector waits */
-  uint64_t stamp; /* when the look began */
+  int busy;       /* is there a look under way? */
   mwi_outline outline;
 };
 
-/* User values of a feed.  The root only while the feed is opened: a feed keeps
-** no object alive but those of its entries. */
-enum { OF_ROOT = 1, NOT_FROM, USER_VALUES = NOT_FROM };
+/* The user value of a feed: the origin from which it wants no entries.  A feed
+** keeps no object alive but those of its entries. */
+enum { NOT_FROM = 1 };
 
 /* A field that was written since the last look. */
 typedef struct record {
   uint32_t first; /* the first entry that the program wants, NONE for none */
   uint32_t last;
-  uint32_t member; /* the object's, 0 for none or if not known yet */
-  uint32_t tie;    /* the field's now, 0 for none */
+  uint32_t member; /* the object's, 0 for none */
 } record;
+
+/* What is known of an entry: it is not wanted; it is the first one of its
+** field; its object was known before the look. */
+enum { OWN = 1, FIRST = 2, WAS_KNOWN = 4 };
 
 /* What the program gets: of a record, or of `told` from the number `last`. */
 typedef struct item {
@@ -96,7 +98,7 @@ typedef struct item {
 } item;
 
 /* Kinds of items, next to enum mw_kind. */
-enum { ATTACH = MW_KINDS, ATTACH_AGAIN, AGAIN };
+enum { ATTACH = MW_KINDS, ATTACH_AGAIN, AGAIN, DETACH };
 
 /* The stack of a look. */
 enum {
@@ -106,11 +108,10 @@ enum {
   RECORDS,
   ITEMS,
   TOLD,
-  DELIVERED, /* see mwb_push_delivered; false: not asked for yet */
-  ORIGIN,    /* from which the program wants no entries */
-  FIELD,     /* "origin" */
-  ITERATOR,
-  SCRATCH = ITERATOR
+  DELIVERED,  /* see mwb_push_delivered; false: not asked for yet */
+  ORIGIN,     /* from which the program wants no entries */
+  ORIGIN_KEY, /* "origin" */
+  SCRATCH = ORIGIN_KEY
 };
 
 typedef struct looking {
@@ -121,44 +122,62 @@ typedef struct looking {
   record *records;
   uint32_t n, mask; /* records, and numbers of slots - 1 */
   uint32_t *slots;  /* numbers of records */
+  uint8_t *marks;   /* of each entry: OWN... */
   item *items;
   uint32_t n_items, size_items;
   uint32_t n_told;
+  int ruled; /* may a function refuse what is below? */
 } looking;
 
 /* {======================================================
-** Bases
+** What began to be intercepted late
 ** ======================================================= */
 
 #define HEARD_PAGE (MWI_PAGE * sizeof(uint64_t))
 
-/* Gives an object a number, unless it has a greater one.  The number that a
-** dead object has left is low enough for the next object in the slot.  Without
-** readers no number is good later. */
-static void raise_base(mwb_state *s, mw_handle h, uint64_t number) {
-  uint64_t *page;
-  if (s->engine->reader.open == 0) return;
+/* What a store includes has the number of the next entry, which is that store's
+** if it was no rollback.  The number that a dead object has left in the column
+** is low enough for the next object in the slot.  Without memory, all objects
+** count as late. */
+void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
+  uint64_t last = mw_delivery_last(s->engine) + (s->storing > 0), *page;
+  mwb_feed *f = s->feeds;
+  if (f == NULL) return;
+  for (; f != NULL; f = f->next) mwi_outline_doubt(s->engine, &f->outline, h);
   page =
       (uint64_t *)mwi_column_need(s->engine, &s->heard, mw_slot(h), HEARD_PAGE);
   if (page == NULL)
-    s->unheard = number;
-  else if (page[mw_slot(h) % MWI_PAGE] < number)
-    page[mw_slot(h) % MWI_PAGE] = number;
+    s->unheard = last;
+  else
+    page[mw_slot(h) % MWI_PAGE] = last;
 }
 
-/* Is each member of the outline a base for a feed since the number `since`? */
-static int are_bases(const mwb_feed *f, uint64_t since) {
+/* The program knows the members that were not written since the number `since`;
+** of those that began to be intercepted later nobody can say. */
+static void doubt_late(mwb_feed *f, uint64_t since) {
   const mwb_state *s = f->s;
   const mwi_outline *o = &f->outline;
   uint32_t i, m;
-  if (since < s->unheard) return 0;
   for (i = 0; i < o->n_heads; i++)
     for (m = o->heads[i]; m != 0; m = mwi_member_at(o, m)->chain) {
-      uint32_t slot = mw_slot(mwi_member_at(o, m)->obj);
-      const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, slot);
-      if (page != NULL && page[slot % MWI_PAGE] > since) return 0;
+      mw_handle h = mwi_member_at(o, m)->obj;
+      const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
+      if (since < s->unheard ||
+          (page != NULL && page[mw_slot(h) % MWI_PAGE] > since))
+        mwi_outline_doubt(s->engine, &f->outline, h);
     }
-  return 1;
+}
+
+void mwb_free_hearings(mwb_state *s) {
+  mwi_column_drop(s->engine, &s->heard, HEARD_PAGE);
+}
+
+size_t mwb_feeds_bytes(const mwb_state *s) {
+  size_t bytes = mwi_column_bytes(&s->heard, HEARD_PAGE);
+  const mwb_feed *f;
+  for (f = s->feeds; f != NULL; f = f->next)
+    bytes += mwi_outline_bytes(&f->outline);
+  return bytes;
 }
 
 /* }====================================================== */
@@ -233,7 +252,7 @@ static int is_unwanted(const looking *w, const mw_entry *entry) {
   if (entry->context == 0) return 0;
   lua_rawgeti(L, PAGES, mwb_page_in(w->look, entry));
   if (lua_rawgeti(L, -1, (lua_Integer)entry->context) == LUA_TTABLE) {
-    lua_pushvalue(L, FIELD);
+    lua_pushvalue(L, ORIGIN_KEY);
     lua_rawget(L, -2);
     is = lua_rawequal(L, -1, ORIGIN);
   }
@@ -241,29 +260,36 @@ static int is_unwanted(const looking *w, const mw_entry *entry) {
   return is;
 }
 
+/* Returns the record of an entry's field, a new one if there is none. */
+static record *record_of(looking *w, uint32_t i) {
+  const mw_entry *entries = w->look->entries;
+  uint32_t at = hash_of(&entries[i]) & w->mask;
+  while (
+      w->slots[at] != NONE &&
+      !is_same_field(w, &entries[i], &entries[w->records[w->slots[at]].last]))
+    at = (at + 1) & w->mask;
+  if (w->slots[at] == NONE) {
+    w->slots[at] = w->n;
+    w->records[w->n].member = 0;
+    w->records[w->n++].first = NONE;
+    w->marks[i] |= FIRST;
+  }
+  return &w->records[w->slots[at]];
+}
+
 /* An entry that the program does not want is known to it: what the program
 ** wants begins after. */
 static void squash(looking *w) {
   uint32_t i;
   for (i = 0; i < w->look->n; i++) {
-    const mw_entry *entry = &w->look->entries[i];
-    uint32_t at = hash_of(entry) & w->mask;
-    record *r;
-    while (w->slots[at] != NONE &&
-           !is_same_field(w, entry,
-                          &w->look->entries[w->records[w->slots[at]].last]))
-      at = (at + 1) & w->mask;
-    if (w->slots[at] == NONE) {
-      w->slots[at] = w->n;
-      w->records[w->n].member = 0;
-      w->records[w->n++].first = NONE;
-    }
-    r = &w->records[w->slots[at]];
+    record *r = record_of(w, i);
     r->last = i;
-    if (w->f->filters && is_unwanted(w, entry))
+    if (w->f->filters && is_unwanted(w, &w->look->entries[i])) {
+      w->marks[i] |= OWN;
       r->first = NONE;
-    else if (r->first == NONE)
+    } else if (r->first == NONE) {
       r->first = i;
+    }
   }
 }
 
@@ -283,65 +309,6 @@ static const mw_entry *last_of(const looking *w, const record *r) {
 
 static mwi_member *member_at(const looking *w, uint32_t m) {
   return mwi_member_at(&w->f->outline, m);
-}
-
-/* The value on the top, which the object at `parent` has under the key below
-** the top, is the field's now: ties the value if it is an object that belongs
-** to what is below the root.  Returns the tie, or 0. */
-static uint32_t tie(const looking *w, uint32_t m, int parent) {
-  lua_State *L = w->L;
-  mwi_outline *o = &w->f->outline;
-  int value = lua_gettop(L), is_leaf = lua_type(L, value) == LUA_TUSERDATA;
-  mw_value key;
-  uint32_t i;
-  if (is_leaf || mwb_enters(L, w->s, w->f->root, parent)) {
-    mw_handle h = mwb_identify(L, w->s, "feed", value, 1);
-    key = mwb_key_to_keep(L, w->s, value - 1);
-    lua_settop(L, value);
-    i = mwi_outline_tie(w->s->engine, o, m, &key, h, is_leaf);
-    if (i == 0) mwb_check(L, MW_NOMEM);
-    return i;
-  }
-  if (member_at(w, m)->outs == 0) return 0;
-  key = mwb_key(L, w->s, value - 1);
-  mwi_outline_untie(w->s->engine, o, m, &key);
-  return 0;
-}
-
-/* Returns the tie of the field whose key is below the top, if the field holds
-** the value on the top; or 0. */
-static uint32_t tie_of(const looking *w, uint32_t m) {
-  lua_State *L = w->L;
-  int value = lua_gettop(L);
-  mw_handle h = mwb_handle_of(L, w->s, value);
-  mw_value key = mwb_key(L, w->s, value - 1);
-  return mwi_outline_tie_of(&w->f->outline, m, &key, h);
-}
-
-/* Gives the field of a record its tie.  If the member `has_come` in this look,
-** the member's fields have their ties already, by what they hold: that is not
-** what the record says if the member was written unseen since. */
-static void tie_record(const looking *w, record *r, int has_come) {
-  lua_State *L = w->L;
-  const mw_entry *entry = last_of(w, r);
-  uint32_t m = mwi_outline_find(&w->f->outline, entry->obj), i;
-  r->member = m;
-  r->tie = 0;
-  if (m == 0 || member_at(w, m)->unseen || aspect_of(entry) != MW_UPDATE)
-    return;
-  if (entry->type[MW_NOW] != MW_TOTHER && member_at(w, m)->outs == 0) return;
-  if (mwb_alive(L, w->s, entry->obj)) {
-    push_part(w, entry, MW_KEY);
-    push_part(w, entry, MW_NOW);
-    i = has_come ? tie_of(w, m) : tie(w, m, SCRATCH + 1);
-    if (i != 0) {
-      mwi_tie *t = mwi_tie_at(&w->f->outline, i);
-      t->look = w->f->outline.looks;
-      t->own = (r->first == NONE) ? t->look : 0;
-      r->tie = i;
-    }
-  }
-  lua_settop(L, SCRATCH);
 }
 
 /* Pushes the contents of the table on the top as delivered, and the keys that
@@ -375,6 +342,87 @@ static int is_ignored(lua_State *L, int ignored) {
   return yes;
 }
 
+/* Does the value on the top, which the object at `parent` has under the key
+** below the top, belong to what is below the root?  What a parent holds already
+** does. */
+static int is_below(const looking *w, uint32_t m, int parent) {
+  int enters;
+  if (lua_type(w->L, -1) == LUA_TUSERDATA) return 1;
+  if (w->ruled && lua_istable(w->L, -1)) {
+    mw_handle h = mwb_handle_of(w->L, w->s, -1);
+    if (h != MW_NONE && mwi_outline_holds(&w->f->outline, m, h)) return 1;
+  }
+  enters = mwb_enters(w->L, w->s, w->f->reach, parent);
+  if (!enters && w->ruled && lua_istable(w->L, -1))
+    member_at(w, m)->refuses = 1;
+  return enters;
+}
+
+/* The value on the top is what the field of a member, whose key is below the
+** top, holds now: ties the value if it is below the root. */
+static void tie(const looking *w, uint32_t m, int parent) {
+  lua_State *L = w->L;
+  mw_engine *e = w->s->engine;
+  mwi_outline *o = &w->f->outline;
+  int value = lua_gettop(L), is_leaf = lua_type(L, value) == LUA_TUSERDATA;
+  mw_value key;
+  if (is_below(w, m, parent)) {
+    mw_handle h = mwb_identify(L, w->s, "feed", value, 1);
+    key = mwb_key_to_keep(L, w->s, value - 1);
+    if (mwi_outline_tie(e, o, m, &key, h, is_leaf) == 0) mwb_check(L, MW_NOMEM);
+  } else if (member_at(w, m)->outs != 0) {
+    key = mwb_key(L, w->s, value - 1);
+    mwi_outline_untie(e, o, m, &key);
+  }
+  lua_settop(L, value);
+}
+
+/* A field of the member, which is on the top, holds the child no more: other
+** fields may do so that were left out under their keys. */
+static void tie_elsewhere(const looking *w, uint32_t m, mw_handle child) {
+  lua_State *L = w->L;
+  mwi_outline *o = &w->f->outline;
+  int object = lua_gettop(L);
+  push_contents(w);
+  for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
+    mw_value key;
+    if (mwb_handle_of(L, w->s, -1) != child || is_ignored(L, object + 2))
+      continue;
+    key = mwb_key_to_keep(L, w->s, -2);
+    if (mwi_outline_tie(w->s->engine, o, m, &key, child, 0) == 0)
+      mwb_check(L, MW_NOMEM);
+  }
+  lua_settop(L, object);
+}
+
+/* Gives the field of a record its tie. */
+static void tie_record(const looking *w, record *r) {
+  lua_State *L = w->L;
+  const mwi_outline *o = &w->f->outline;
+  const mw_entry *entry = last_of(w, r);
+  uint32_t m = mwi_outline_find(o, entry->obj);
+  mw_handle former = MW_NONE;
+  r->member = m;
+  if (m == 0 || member_at(w, m)->unseen || aspect_of(entry) != MW_UPDATE)
+    return;
+  if (entry->type[MW_NOW] != MW_TOTHER && member_at(w, m)->outs == 0) return;
+  if (!mwb_alive(L, w->s, entry->obj)) {
+    lua_settop(L, SCRATCH);
+    return;
+  }
+  push_part(w, entry, MW_KEY);
+  push_part(w, entry, MW_NOW);
+  if (member_at(w, m)->refuses) {
+    mw_value key = mwb_key(L, w->s, SCRATCH + 2);
+    former = mwi_outline_child(o, m, &key);
+  }
+  tie(w, m, SCRATCH + 1);
+  lua_settop(L, SCRATCH + 1);
+  if (former != MW_NONE && !mwi_outline_holds(o, m, former))
+    tie_elsewhere(w, m, former);
+  lua_settop(L, SCRATCH);
+}
+
 /* Ties what the fields of a member hold. */
 static void scan(const looking *w, uint32_t m) {
   lua_State *L = w->L;
@@ -396,7 +444,7 @@ static void scan_all(const looking *w) {
   while ((m = mwi_outline_next(&w->f->outline)) != 0) scan(w, m);
 }
 
-/* Makes the outline of what is there, by ways that no record has written. */
+/* Makes the outline of what is there, by fields that no record has written. */
 static void make_outline(const looking *w) {
   mw_engine *e = w->s->engine;
   mwi_outline *o = &w->f->outline;
@@ -420,20 +468,112 @@ static void make_outline(const looking *w) {
   w->f->lost = mw_reader_lost(e, w->f->id);
 }
 
+/* Notes which ties the look has written. */
+static void note_written(const looking *w) {
+  lua_State *L = w->L;
+  const mwi_outline *o = &w->f->outline;
+  uint32_t n;
+  for (n = 0; n < w->n; n++) {
+    record *r = &w->records[n];
+    const mw_entry *entry = last_of(w, r);
+    mw_value key;
+    uint32_t i;
+    if (r->member == 0) r->member = mwi_outline_find(o, entry->obj);
+    if (r->member == 0 || aspect_of(entry) != MW_UPDATE ||
+        entry->type[MW_NOW] != MW_TOTHER)
+      continue;
+    push_part(w, entry, MW_KEY);
+    push_part(w, entry, MW_NOW);
+    key = mwb_key(L, w->s, SCRATCH + 1);
+    i = mwi_outline_tie_of(o, r->member, &key,
+                           mwb_handle_of(L, w->s, SCRATCH + 2));
+    lua_settop(L, SCRATCH);
+    if (i == 0) continue;
+    mwi_tie_at(o, i)->look = o->looks;
+    mwi_tie_at(o, i)->at = r->last;
+    mwi_tie_at(o, i)->own = (r->first == NONE) ? o->looks : 0;
+  }
+}
+
 static void update_outline(const looking *w) {
   mwi_outline *o = &w->f->outline;
   uint32_t i;
   if (o->root == 0 || w->f->lost != mw_reader_lost(w->s->engine, w->f->id))
     make_outline(w);
   mwi_outline_look(w->s->engine, o);
-  for (i = 0; i < w->n; i++) tie_record(w, &w->records[i], 0);
+  for (i = 0; i < w->n; i++) tie_record(w, &w->records[i]);
   mwi_outline_ways(o);
   if (o->unsure) scan_all(w);
   mwi_outline_resolve(o);
   scan_all(w);
-  if (!w->f->filters) return;
-  for (i = 0; i < w->n; i++) /* of members that have come: see `find_own` */
-    if (w->records[i].tie == 0) tie_record(w, &w->records[i], 1);
+  note_written(w);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** What the program has put in itself
+** ======================================================= */
+
+/* Does the program know the member otherwise than by being told in this look?
+** All fields of other members are told of, sooner or later. */
+static int is_known(const looking *w, uint32_t m) {
+  const mwi_member *its = member_at(w, m);
+  return !its->lost && its->told != w->f->outline.looks &&
+         (!its->comes || its->own == w->f->outline.looks);
+}
+
+/* Adds a member that the program knows since entry `i` to the list of such. */
+static void add_own(const looking *w, uint32_t m, uint32_t i, uint32_t *list) {
+  mwi_member *its = member_at(w, m);
+  if (!its->comes || its->stale || its->own == w->f->outline.looks) return;
+  its->own = w->f->outline.looks;
+  its->put = i;
+  its->work = *list;
+  *list = m;
+}
+
+/* The program knows the object in a part of entry `i`, and what was below the
+** object, since entry `put`. */
+static void put_in(const looking *w, uint32_t i, int part, uint32_t put) {
+  const mwi_outline *o = &w->f->outline;
+  const mw_entry *entry = &w->look->entries[i];
+  uint32_t m, list = 0, t;
+  if (entry->type[part] != MW_TOTHER) return;
+  push_part(w, entry, part);
+  m = mwi_outline_find(o, mwb_handle_of(w->L, w->s, -1));
+  lua_settop(w->L, SCRATCH);
+  if (m != 0) add_own(w, m, put, &list);
+  while ((m = list) != 0) {
+    list = member_at(w, m)->work;
+    for (t = member_at(w, m)->outs; t != 0; t = mwi_tie_at(o, t)->next_out) {
+      const mwi_tie *its = mwi_tie_at(o, t);
+      if (its->look != o->looks || its->own == o->looks || its->at < put)
+        add_own(w, its->child, put, &list);
+    }
+  }
+}
+
+/* Finds what the program knows by its own entries: what these put into what it
+** knows, and what was below that; also if others have moved it since, which the
+** first entry of a field says. */
+static void find_own(const looking *w) {
+  const mwi_outline *o = &w->f->outline;
+  uint32_t i;
+  for (i = 0; i < w->look->n; i++) {
+    const mw_entry *entry = &w->look->entries[i];
+    const mwi_member *its;
+    uint32_t m;
+    if (w->marks[i] == 0 || aspect_of(entry) != MW_UPDATE) continue;
+    m = mwi_outline_find(o, entry->obj);
+    if (m == 0) continue;
+    its = member_at(w, m);
+    if ((w->marks[i] & OWN) &&
+        (its->own == o->looks || (its->known && !its->stale)))
+      put_in(w, i, MW_NOW, i);
+    if ((w->marks[i] & FIRST) && its->own == o->looks)
+      put_in(w, i, MW_OLD, its->put);
+  }
 }
 
 /* }====================================================== */
@@ -477,13 +617,13 @@ static void add_told(looking *w, int object, int kind) {
 static uint32_t coming(const looking *w) {
   const mwi_outline *o = &w->f->outline;
   int type = lua_type(w->L, -1);
-  uint32_t m = 0;
+  const mwi_member *its;
+  uint32_t m;
   if (o->root == 0 || (type != LUA_TTABLE && type != LUA_TUSERDATA)) return 0;
   m = mwi_outline_find(o, mwb_handle_of(w->L, w->s, -1));
-  return (m == 0 || m == o->root || !member_at(w, m)->comes ||
-          member_at(w, m)->lost)
-             ? 0
-             : m;
+  if (m == 0 || m == o->root) return 0;
+  its = member_at(w, m);
+  return (its->comes && !its->lost && its->own != o->looks) ? m : 0;
 }
 
 static int is_told(const looking *w, uint32_t m) {
@@ -520,9 +660,9 @@ static void tell(looking *w, uint32_t m) {
 /* Returns the kind of a record's change, or -1 if nothing has changed. */
 static int kind_of(const looking *w, const record *r) {
   const mw_entry *first = first_of(w, r), *last = last_of(w, r);
-  if (aspect_of(last) == MW_METATABLE) return -1; /* a class is no field */
   if (aspect_of(last) == MW_CALL) return MW_CALL;
   if (is_same_part(w, first, MW_OLD, last, MW_NOW)) return -1;
+  if (aspect_of(last) == MW_METATABLE) return MW_METATABLE;
   if (first->type[MW_OLD] == MW_TABSENT) return MW_INSERT;
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
 }
@@ -557,57 +697,13 @@ static void tell_record(looking *w, const record *r) {
   if (attaches) tell(w, m);
 }
 
-/* Does the program know the object of the record?  Or, of those that come, does
-** the program know the object by a write of its own, which nobody tells of? */
-static int is_known(const looking *w, const record *r, int comes) {
-  uint32_t m = r->member;
+/* Is the record about what the program knows, and news to it? */
+static int is_news(const looking *w, const record *r) {
   const mwi_member *its;
-  if (w->f->root == MW_NONE) return !comes;
-  if (m == 0) m = mwi_outline_find(&w->f->outline, last_of(w, r)->obj);
-  if (m == 0) return 0;
-  its = member_at(w, m);
-  return !its->lost && !is_told(w, m) &&
-         (comes ? its->own == w->f->outline.looks : !its->comes);
-}
-
-/* Adds the child of a tie to the list of what the program knows by its own
-** writes, unless somebody tells of the child. */
-static void add_own(const looking *w, const mwi_tie *t, uint32_t *list) {
-  const mwi_outline *o = &w->f->outline;
-  mwi_member *child = member_at(w, t->child);
-  if (!child->comes || child->lost || child->stale || is_told(w, t->child) ||
-      child->own == o->looks)
-    return;
-  child->own = o->looks;
-  child->work = *list;
-  *list = t->child;
-}
-
-/* Finds what the program knows by its own writes: the tables that it has put
-** below what it knows, and all below these but what others have put there. */
-static void find_own(const looking *w) {
-  const mwi_outline *o = &w->f->outline;
-  uint32_t i, m, list = 0;
-  for (i = 0; i < w->n; i++) {
-    const record *r = &w->records[i];
-    if (r->first == NONE && r->tie != 0 && is_known(w, r, 0))
-      add_own(w, mwi_tie_at(o, r->tie), &list);
-  }
-  while ((m = list) != 0) {
-    list = member_at(w, m)->work;
-    for (i = member_at(w, m)->outs; i != 0; i = mwi_tie_at(o, i)->next_out)
-      if (mwi_tie_at(o, i)->look != o->looks ||
-          mwi_tie_at(o, i)->own == o->looks)
-        add_own(w, mwi_tie_at(o, i), &list);
-  }
-}
-
-/* Does the program know the member otherwise than by this look?  All fields of
-** other members are told of, sooner or later. */
-static int is_known_before(const looking *w, uint32_t m) {
-  const mwi_member *its = member_at(w, m);
-  return !its->lost && !is_told(w, m) &&
-         (!its->comes || its->own == w->f->outline.looks);
+  if (w->f->root == MW_NONE) return 1;
+  if (r->member == 0 || !is_known(w, r->member)) return 0;
+  its = member_at(w, r->member);
+  return its->own != w->f->outline.looks || r->last > its->put;
 }
 
 /* Tells of the fields, not written, that hold a table which the program does
@@ -620,10 +716,9 @@ static void tell_again(looking *w, uint32_t m) {
     const mwi_tie *t = mwi_tie_at(o, i);
     int top = lua_gettop(L), told = is_told(w, m), lives;
     next = t->next_in;
-    if (t->look == o->looks || !is_known_before(w, t->parent)) continue;
+    if (t->look == o->looks || !is_known(w, t->parent)) continue;
     lives = mwb_alive(L, w->s, member_at(w, t->parent)->obj);
-    mwb_push_key(L, w->s, &t->key); /* nil if it was weak, and has died */
-    lives = lives && !lua_isnil(L, -1);
+    mwb_push_key(L, w->s, &t->key);
     lives = mwb_alive(L, w->s, member_at(w, m)->obj) && lives;
     if (lives) add_told(w, top + 1, told ? AGAIN : ATTACH_AGAIN);
     lua_settop(L, top);
@@ -631,53 +726,38 @@ static void tell_again(looking *w, uint32_t m) {
   }
 }
 
+/* Tells of what the program knew and is below the root no more. */
+static void tell_lost(looking *w) {
+  lua_State *L = w->L;
+  uint32_t m;
+  for (m = w->f->outline.doubt; m != 0; m = member_at(w, m)->doubt) {
+    if (!member_at(w, m)->lost || !member_at(w, m)->known) continue;
+    if (mwb_alive(L, w->s, member_at(w, m)->obj)) {
+      lua_pushnil(L);
+      lua_pushnil(L);
+      add_told(w, SCRATCH + 1, DETACH);
+    }
+    lua_settop(L, SCRATCH);
+  }
+}
+
 static void tell_all(looking *w) {
   const mwi_outline *o = &w->f->outline;
   uint32_t i, m;
+  if (w->f->filters && o->root != 0) find_own(w);
   if (o->root != 0 && member_at(w, o->root)->comes) tell(w, o->root);
   for (i = 0; i < w->n; i++)
-    if (is_known(w, &w->records[i], 0)) tell_record(w, &w->records[i]);
-  if (o->root == 0) return;
-  if (w->f->filters) find_own(w);
-  for (i = 0; w->f->filters && i < w->n; i++)
-    if (is_known(w, &w->records[i], 1) ||
-        (w->records[i].first == NONE && is_known(w, &w->records[i], 0)))
-      tell_record(w, &w->records[i]);
+    if (is_news(w, &w->records[i])) tell_record(w, &w->records[i]);
   for (m = o->came; m != 0; m = member_at(w, m)->came)
     if (member_at(w, m)->stale && !member_at(w, m)->lost) tell_again(w, m);
+  tell_lost(w);
 }
 
 /* }====================================================== */
 
 /* {======================================================
-** Looks
+** Changes
 ** ======================================================= */
-
-#define KNOWN 0x80 /* in `kind`: was the object known before the look? */
-
-/* Leaves the entries that the program wants. */
-static void filter(const looking *w) {
-  const mwi_outline *o = &w->f->outline;
-  mwb_look *look = w->look;
-  uint32_t i, n = 0;
-  for (i = 0; i < look->n; i++) {
-    mw_entry *entry = &look->entries[i];
-    if (w->f->root != MW_NONE && !(entry->kind & KNOWN)) {
-      uint32_t m = mwi_outline_find(o, entry->obj);
-      if (m == 0 || member_at(w, m)->lost) continue;
-    }
-    entry->kind &= (uint8_t)~KNOWN;
-    if (!w->f->filters || !is_unwanted(w, entry)) look->entries[n++] = *entry;
-  }
-  look->n = n;
-}
-
-static void note_known(const looking *w) {
-  uint32_t i;
-  for (i = 0; i < w->look->n; i++)
-    if (mwi_outline_find(&w->f->outline, w->look->entries[i].obj) != 0)
-      w->look->entries[i].kind |= KNOWN;
-}
 
 /* What the program walks through: see `next_change`. */
 typedef struct walk {
@@ -687,7 +767,7 @@ typedef struct walk {
 } walk;
 
 /* Upvalues of `next_change`, after state and objects. */
-enum { WALK = 3, WALK_PAGES, WALK_TOLD };
+enum { WALK = 3, WALK_PAGES, WALK_TOLD, WALK_ITEMS, WALK_LOOK };
 
 /* Pushes the entry's part, whose page is in the upvalue. */
 static void push_walked(lua_State *L, const walk *its, const mw_entry *entry,
@@ -701,17 +781,27 @@ static void push_walked(lua_State *L, const walk *its, const mw_entry *entry,
   }
 }
 
-static void push_item_kind(lua_State *L, const mwb_state *s, int kind) {
-  if (kind < MW_KINDS)
-    mwb_push_kind(L, s, kind);
-  else if (kind == AGAIN)
-    mwb_push_kind(L, s, MW_UPDATE);
-  else
+/* With object, key, old and new pushed: pushes the kind, and with an attachment
+** the mark of the new value, if it has one.  Returns the number of values. */
+static int push_kind(lua_State *L, mwb_state *s, int kind) {
+  int64_t mark;
+  if (kind == MW_METATABLE || kind == DETACH) {
+    lua_pushstring(L, (kind == DETACH) ? "detach" : "class");
+  } else if (kind == ATTACH || kind == ATTACH_AGAIN) {
+    mark = mw_clock_generation(s->engine, mwb_marks(L, s),
+                               mwb_handle_of(L, s, -1));
     lua_pushliteral(L, "attach");
+    if (mark < 0) return 5;
+    lua_pushstring(L, (mark % 2 == 0) ? "array" : "object");
+    return 6;
+  } else {
+    mwb_push_kind(L, s, (kind == AGAIN) ? MW_UPDATE : kind);
+  }
+  return 5;
 }
 
 /* Pushes object, key, old, new and kind of what was told. */
-static int push_told(lua_State *L, const mwb_state *s, const item *its) {
+static int push_told(lua_State *L, mwb_state *s, const item *its) {
   lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last);
   lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last + 1);
   lua_rawgeti(L, lua_upvalueindex(WALK_TOLD), its->last + 2);
@@ -720,13 +810,12 @@ static int push_told(lua_State *L, const mwb_state *s, const item *its) {
   else
     lua_pushnil(L);
   lua_insert(L, -2);
-  push_item_kind(L, s, its->kind);
-  return 5;
+  return push_kind(L, s, its->kind);
 }
 
-/* iterator() -> object, key, old, new, kind */
+/* iterator() -> object, key, old, new, kind, mark */
 static int next_change(lua_State *L) {
-  const mwb_state *s = mwb_state_of(L);
+  mwb_state *s = mwb_state_of(L);
   walk *its = (walk *)lua_touserdata(L, lua_upvalueindex(WALK));
   while (its->at < its->n && s->engine != NULL) {
     const item *the = &its->items[its->at++];
@@ -740,51 +829,80 @@ static int next_change(lua_State *L) {
     push_walked(L, its, last, MW_KEY);
     push_walked(L, its, &its->look->entries[the->first], MW_OLD);
     push_walked(L, its, last, MW_NOW);
-    push_item_kind(L, s, the->kind);
-    return 5;
+    return push_kind(L, s, the->kind);
   }
   return 0;
 }
 
-/* Pushes an iterator of changes, which are still to come. */
-static void push_changes(lua_State *L) {
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  memset(lua_newuserdatauv(L, sizeof(walk), 2), 0, sizeof(walk));
-  lua_pushvalue(L, ENTRIES);
-  lua_setiuservalue(L, -2, 1);
-  lua_pushvalue(L, PAGES);
-  lua_pushvalue(L, TOLD);
-  lua_pushcclosure(L, next_change, WALK_TOLD);
-}
-
-/* The changes are the items, which the iterator keeps. */
-static void fill_changes(const looking *w) {
+/* Pushes an iterator of the items. */
+static void push_changes(const looking *w) {
+  static const int kept[] = {PAGES, TOLD, ITEMS, ENTRIES};
   lua_State *L = w->L;
   walk *its;
-  lua_getupvalue(L, ITERATOR, WALK);
-  its = (walk *)lua_touserdata(L, -1);
+  int i;
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  its = (walk *)lua_newuserdatauv(L, sizeof(*its), 0);
   its->look = w->look;
   its->items = w->items;
   its->n = w->n_items;
-  lua_pushvalue(L, ITEMS);
-  lua_setiuservalue(L, -2, 2);
-  lua_pop(L, 1);
+  its->at = 0;
+  for (i = 0; i < 4; i++) lua_pushvalue(L, kept[i]);
+  lua_pushcclosure(L, next_change, WALK_LOOK);
 }
 
-/* Makes what a look at `n` entries needs. */
-static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
-  lua_State *L = w->L;
+/* }====================================================== */
+
+/* {======================================================
+** Looks
+** ======================================================= */
+
+/* Leaves the entries that the program wants. */
+static void filter(const looking *w) {
+  const mwi_outline *o = &w->f->outline;
+  mwb_look *look = w->look;
+  uint32_t i, n = 0;
+  for (i = 0; i < look->n; i++) {
+    const mw_entry *entry = &look->entries[i];
+    if (w->f->root != MW_NONE && !(w->marks[i] & WAS_KNOWN)) {
+      uint32_t m = mwi_outline_find(o, entry->obj);
+      if (m == 0 || member_at(w, m)->lost) continue;
+    }
+    if (!w->f->filters || !is_unwanted(w, entry)) look->entries[n++] = *entry;
+  }
+  look->n = n;
+}
+
+static void note_known(const looking *w) {
+  uint32_t i;
+  for (i = 0; i < w->look->n; i++)
+    if (mwi_outline_find(&w->f->outline, w->look->entries[i].obj) != 0)
+      w->marks[i] |= WAS_KNOWN;
+}
+
+/* Makes what a look at the entries from `first` to `end` needs. */
+static void begin_look(looking *w, lua_State *L, uint64_t first, uint64_t end,
+                       int squashed) {
   size_t n = (size_t)(end - first), slots = 16;
-  if (!lua_checkstack(L, 3 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
-  w->look = mwb_new_look(L, w->s, first, end);
+  memset(w, 0, sizeof(*w));
+  w->L = L;
+  w->f = (mwb_feed *)lua_touserdata(L, FEED);
+  w->s = w->f->s;
+  lua_settop(L, FEED);
+  luaL_checkstack(L, 3 * LUA_MINSTACK, "look");
+  w->ruled = mwb_push_question(L, w->s, MWB_DESCEND) ||
+             mwi_reach_filter(w->s->engine, w->f->reach) != 0;
+  lua_settop(L, FEED);
+  w->look = mwb_push_look(L, w->s, first, end);
   lua_getiuservalue(L, ENTRIES, 1);
   if (!squashed && w->f->root == MW_NONE) n = 0; /* no records, no items */
   while (slots < 2 * n) slots *= 2;
   w->records = (record *)lua_newuserdatauv(
-      L, n * sizeof(record) + slots * sizeof(uint32_t), 0);
+      L, n * (sizeof(record) + 1) + slots * sizeof(uint32_t), 0);
   w->slots = (uint32_t *)(void *)(w->records + n);
+  w->marks = (uint8_t *)(w->slots + slots);
   memset(w->slots, 0xFF, slots * sizeof(uint32_t));
+  memset(w->marks, 0, n);
   w->mask = (uint32_t)slots - 1;
   w->items = (item *)lua_newuserdatauv(L, (n + 1) * sizeof(item), 0);
   w->size_items = (uint32_t)n + 1;
@@ -792,85 +910,6 @@ static void prepare(looking *w, uint64_t first, uint64_t end, int squashed) {
   lua_pushboolean(L, 0);
   lua_getiuservalue(L, FEED, NOT_FROM);
   lua_pushliteral(L, "origin");
-  if (squashed) {
-    push_changes(L);
-  } else {
-    lua_pushvalue(L, ENTRIES);
-    mwb_push_entry_iterator(L, 0);
-  }
-}
-
-/* Moves when something is written. */
-static uint64_t stamp_of(const mwb_state *s) {
-  return s->engine->journal.seq + s->engine->reader.last;
-}
-
-/* Looks at the entries from `first` to `end`.  If that fails, the next look is
-** at the same entries.  Without a root no memory is needed. */
-static void look_at(looking *w, uint64_t first, uint64_t end, int squashed) {
-  mw_engine *e = w->s->engine;
-  mwi_outline *o = &w->f->outline;
-  int has_root = w->f->root != MW_NONE;
-  mwb_fill_look(w->L, w->s, ENTRIES, first, end);
-  if (has_root && !mwb_alive(w->L, w->s, w->f->root)) {
-    mwi_outline_end(e, o); /* nothing is below what has died */
-    w->look->n = 0;
-    has_root = 0;
-  }
-  lua_settop(w->L, SCRATCH);
-  if (squashed || has_root) squash(w);
-  if (has_root) {
-    if (!squashed) note_known(w);
-    update_outline(w);
-  }
-  if (squashed) {
-    tell_all(w);
-    fill_changes(w);
-  } else if (has_root || w->f->filters) {
-    filter(w);
-  }
-  if (w->f->busy == 1 && w->f->stamp != stamp_of(w->s))
-    luaL_error(w->L, "something was written during a look");
-  mw_reader_seek(e, w->f->id, end);
-  if (has_root) mwi_outline_settle(e, o);
-}
-
-static int call_busy(lua_State *L, mwb_feed *f, lua_CFunction function,
-                     int value, int busy) {
-  int status;
-  mwb_push_function(L, f->s, function);
-  lua_pushvalue(L, FEED);
-  lua_pushboolean(L, value);
-  f->stamp = stamp_of(f->s);
-  f->busy = busy;
-  status = lua_pcall(L, 2, 1, 0);
-  f->busy = 0;
-  return status;
-}
-
-/* Calls a function with the feed at 1 and a value, and returns its result.  The
-** root cannot die meanwhile.  A finaliser might write, and what was read would
-** not be of one moment: then the function is called again while the collector
-** waits.  At first the collector runs, because a collector that had to wait
-** begins a cycle afterwards, before its time. */
-static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
-                      int value) {
-  int had_outline = f->outline.root != 0, top, status;
-  uint64_t lost = f->lost;
-  if (f->busy) return luaL_error(L, "the feed is being read");
-  mwb_alive(L, f->s, f->root);
-  top = lua_gettop(L);
-  status = call_busy(L, f, function, value, 1);
-  if (f->stamp != stamp_of(f->s)) {
-    int runs = lua_gc(L, LUA_GCISRUNNING, 0);
-    lua_settop(L, top);
-    if (!had_outline || f->lost != lost)
-      f->lost = UINT64_MAX; /* the outline has to be made once more */
-    lua_gc(L, LUA_GCSTOP, 0);
-    status = call_busy(L, f, function, value, 2);
-    if (runs) lua_gc(L, LUA_GCRESTART, 0);
-  }
-  return (status == LUA_OK) ? 1 : lua_error(L);
 }
 
 /* Has a look nothing to look at? */
@@ -883,37 +922,53 @@ static int is_idle(const mwb_feed *f) {
            f->lost == mw_reader_lost(e, f->id)));
 }
 
-/* look(feed, squashed) -> iterator.  Where there is nothing to look at, the
-** collector may run. */
+/* look(feed, squashed) -> iterator.  If that fails, the next look is at the
+** same entries.  Nothing is below a root that has died. */
 static int look(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  int squashed = lua_toboolean(L, 2);
-  uint64_t first, end;
+  mw_engine *e = f->s->engine;
+  int squashed = lua_toboolean(L, 2), is_new = !is_idle(f);
+  int has_root = f->root != MW_NONE && mwb_alive(L, f->s, f->root);
+  uint64_t first = mw_reader_next(e, f->id), end = mw_delivery_last(e) + 1;
   looking w;
-  if (f->root != MW_NONE && !f->busy && !is_idle(f))
-    return call_alone(L, f, look, squashed);
-  do {
-    memset(&w, 0, sizeof(w));
-    w.L = L;
-    w.s = s;
-    w.f = f;
-    lua_settop(L, FEED);
-    first = mw_reader_next(s->engine, f->id);
-    end = mw_delivery_last(s->engine) + 1;
-    prepare(&w, first, end, squashed);
-    if (f->id == 0) return luaL_error(L, "the feed is closed");
-  } while (mw_reader_next(s->engine, f->id) != first ||
-           mw_delivery_last(s->engine) + 1 != end);
-  if (!is_idle(f)) {
-    if (f->root != MW_NONE && !f->busy) /* a finaliser has written */
-      return call_alone(L, f, look, squashed);
-    look_at(&w, first, end, squashed);
-  } else if (squashed) {
-    fill_changes(&w); /* there are none */
+  if (f->root != MW_NONE && !has_root) {
+    mwi_outline_end(e, &f->outline);
+    first = end;
   }
-  lua_settop(L, ITERATOR);
+  begin_look(&w, L, first, end, squashed);
+  if (is_new && (squashed || has_root)) squash(&w);
+  if (is_new && has_root) {
+    if (!squashed) note_known(&w);
+    update_outline(&w);
+  }
+  if (squashed) {
+    tell_all(&w);
+    push_changes(&w);
+  } else {
+    if (has_root || f->filters) filter(&w);
+    lua_pushvalue(L, ENTRIES);
+    mwb_push_entry_iterator(L, 0);
+  }
+  mw_reader_seek(e, f->id, end);
+  if (is_new && has_root) mwi_outline_settle(e, &f->outline);
   return 1;
+}
+
+/* Calls a function with the feed at 1 and a value, and returns its result.  The
+** policy's functions may be called, which may not look in their turn.  The root
+** cannot die meanwhile. */
+static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
+                      int value) {
+  int status;
+  if (f->busy) return luaL_error(L, "the feed is being read");
+  mwb_alive(L, f->s, f->root);
+  mwb_push_function(L, f->s, function);
+  lua_pushvalue(L, FEED);
+  lua_pushboolean(L, value);
+  f->busy = 1;
+  status = lua_pcall(L, 2, 1, 0);
+  f->busy = 0;
+  return (status == LUA_OK) ? 1 : lua_error(L);
 }
 
 /* }====================================================== */
@@ -935,7 +990,8 @@ static mwb_feed *check_feed(lua_State *L, const char *name) {
 static int take_look(lua_State *L, const char *name, int squashed) {
   mwb_feed *f = check_feed(L, name);
   mwb_enter(L);
-  if (f->busy) return luaL_error(L, "the feed is being read");
+  if (f->root != MW_NONE && !is_idle(f))
+    return call_alone(L, f, look, squashed);
   lua_pushboolean(L, squashed);
   return look(L);
 }
@@ -943,7 +999,7 @@ static int take_look(lua_State *L, const char *name, int squashed) {
 /* feed:read() -> iterator of entries */
 static int feed_read(lua_State *L) { return take_look(L, "read", 0); }
 
-/* feed:changes() -> iterator of object, key, old, new, kind */
+/* feed:changes() -> iterator of object, key, old, new, kind, mark */
 static int feed_changes(lua_State *L) { return take_look(L, "changes", 1); }
 
 /* feed:lost() -> how many entries were forgotten */
@@ -969,118 +1025,15 @@ static int feed_pending(lua_State *L) {
   return 1;
 }
 
-/* Returns the open feed of a root that tracks it, or else any; or NULL. */
-static mwb_feed *feed_of(const mwb_state *s, mw_handle h) {
-  mwb_feed *f, *any = NULL;
-  for (f = s->feeds; f != NULL; f = f->next) {
-    if (f->root != h) continue;
-    if (f->before != TRACKED_BELOW) return f;
-    any = f;
-  }
-  return any;
-}
-
-void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
-  mwb_feed *f;
-  uint64_t last = mw_delivery_last(s->engine);
-  for (f = s->feeds; f != NULL; f = f->next)
-    mwi_outline_doubt(s->engine, &f->outline, h);
-  s->hearings++;
-  raise_base(s, h, last);
-}
-
-void mwb_feeds_forget(const mwb_state *s, mw_handle h) {
-  mwb_feed *f;
-  for (f = s->feeds; f != NULL; f = f->next)
-    mwi_outline_forget(s->engine, &f->outline, h);
-}
-
-void mwb_feeds_miss(mwb_state *s, mw_handle h) {
-  raise_base(s, h, mw_delivery_last(s->engine) + 1);
-}
-
-void mwb_feeds_see(mwb_state *s, mw_handle h) {
-  uint64_t last = mw_delivery_last(s->engine);
-  uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
-  if (page != NULL && page[mw_slot(h) % MWI_PAGE] > last)
-    page[mw_slot(h) % MWI_PAGE] = last;
-}
-
-/* miss(root): a snapshot was taken of a root and of tables that nobody
-** intercepts */
-static int miss(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  if (s->engine->reader.open == 0) return 0;
-  mwb_feeds_miss(s, mwb_identify(L, s, "snapshot", 1, 1));
-  return 0;
-}
-
-void mwb_free_hearings(mwb_state *s) {
-  mwi_column_drop(s->engine, &s->heard, HEARD_PAGE);
-}
-
-size_t mwb_feeds_bytes(const mwb_state *s) {
-  size_t bytes = mwi_column_bytes(&s->heard, HEARD_PAGE);
-  const mwb_feed *f;
-  for (f = s->feeds; f != NULL; f = f->next)
-    bytes += mwi_outline_bytes(&f->outline);
-  return bytes;
-}
-
-void mwb_feeds_claim(const mwb_state *s, mw_handle h, int deep) {
-  mwb_feed *f = feed_of(s, h);
-  int how = deep ? TRACKED_BELOW : TRACKED_ALONE;
-  if (f != NULL && f->before < how) f->before = how;
-}
-
-/* Tracks the root at 1 deeply. */
-static void track_root(lua_State *L, const mwb_state *s, int root) {
-  mwb_push_function(L, s, mwb_track);
-  lua_pushvalue(L, root);
-  lua_createtable(L, 0, 1);
-  lua_pushboolean(L, 1);
-  lua_setfield(L, -2, "deep");
-  lua_call(L, 2, 0);
-}
-
-int mwb_feeds_keep(lua_State *L, mwb_state *s, mw_handle h) {
-  mwb_feed *f = feed_of(s, h);
-  if (f == NULL) return 0;
-  if (mwb_object_of(s, h)->tracked != 2) track_root(L, s, 1);
-  mwi_tree_end_roots(s->engine, h, 1);
-  f->before = NOT_TRACKED;
-  return 1;
-}
-
-/* How is the root tracked? */
-static int tracked_how(const mwb_state *s, mw_handle h) {
-  const mwi_object *r = mwb_object_of(s, h);
-  mw_handle root;
-  mw_reach reach;
-  if (r == NULL || !r->tracked) return NOT_TRACKED;
-  if (r->tracked == 2) return TRACKED_BELOW;
-  reach = mw_tree_reach(s->engine, h);
-  return (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0)
-             ? TRACKED_BELOW
-             : TRACKED_ALONE;
-}
-
-/* Ends that the feed tracks the root, unless another feed needs that. */
-static void untrack_root(lua_State *L, mwb_feed *f) {
-  mwb_state *s = f->s;
-  mwb_feed *other = feed_of(s, f->root);
-  mwi_object *r = mwb_object_of(s, f->root);
-  if (f->before == TRACKED_BELOW || r == NULL) return;
-  if (other != NULL) {
-    other->before = f->before;
-  } else if (f->before == TRACKED_ALONE) {
-    r->tracked = 1;
-    mw_root_end_silent(s->engine, f->root);
-    mwb_let_go(L, s, SIZE_MAX);
-  } else {
-    mwb_push_function(L, s, mwb_end_track);
-    if (mwb_alive(L, s, f->root)) lua_call(L, 1, 0);
-  }
+/* Returns another open feed of the root and `descend` of a feed, the one that
+** has had a predecessor for the longest time; or NULL. */
+static const mwb_feed *other_feed(const mwb_feed *f) {
+  const mwb_feed *its, *found = NULL;
+  for (its = f->s->feeds; its != NULL; its = its->next)
+    if (its != f && its->root == f->root && its->reach == f->reach &&
+        (found == NULL || its->since < found->since))
+      found = its;
+  return found;
 }
 
 /* close(feed); again does nothing */
@@ -1094,10 +1047,12 @@ static int close_feed(lua_State *L) {
   f->id = 0;
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   if (f->root == MW_NONE) return 0;
-  while (*at != NULL && *at != f) at = &(*at)->next;
-  if (*at != NULL) *at = f->next;
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
   mwi_outline_end(s->engine, &f->outline);
-  untrack_root(L, f);
+  if (f->reach != 0 && other_feed(f) == NULL &&
+      mwi_identity_is_valid(&s->engine->identity, f->root))
+    mwb_end_reach(L, s, f->root, f->reach);
   return 0;
 }
 
@@ -1107,112 +1062,99 @@ static int feed_close(lua_State *L) {
   return close_feed(L);
 }
 
-/* begin(feed): makes the outline of a feed with a root */
+/* begin(feed, late): makes the outline of a feed with a root; since an earlier
+** number if it is late */
 static int begin(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  uint64_t first = mw_reader_next(s->engine, f->id);
-  uint64_t end = mw_delivery_last(s->engine) + 1;
+  mw_engine *e = f->s->engine;
+  uint64_t first = mw_reader_next(e, f->id);
+  int late = lua_toboolean(L, 2);
   looking w;
-  memset(&w, 0, sizeof(w));
-  w.L = L;
-  w.s = s;
-  w.f = f;
-  lua_settop(L, FEED);
-  prepare(&w, first, end, 1);
-  mwb_fill_look(L, s, ENTRIES, first, end);
+  begin_look(&w, L, first, mw_delivery_last(e) + 1, 1);
   squash(&w);
   make_outline(&w);
+  if (late) doubt_late(f, first - 1);
   return 0;
 }
 
-/* start(feed, since) -> whether the root is a base for a feed since a number:
-** what opening a feed with a root does with the root */
-static int start(lua_State *L) {
+/* include(root, nil, descend, feed): tracks what is below the root */
+static int include(lua_State *L) {
+  mwb_feed *f = (mwb_feed *)lua_touserdata(L, 4);
+  f->root = mwb_identify(L, f->s, "feed", 1, 1);
+  f->next = f->s->feeds;
+  f->s->feeds = f;
+  lua_settop(L, 3);
+  mwb_begin_reach(L, f->s, 3, &f->reach);
+  return 0;
+}
+
+/* open_root(feed, root, since or nil, descend or nil) -> whether there was such
+** a feed since the number */
+static int open_root(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
-  mwb_state *s = f->s;
-  uint64_t since = (uint64_t)lua_tointeger(L, 2), hearings = s->hearings;
-  int is_late = !lua_isnil(L, 2), is_base;
-  lua_settop(L, FEED);
-  lua_getiuservalue(L, FEED, OF_ROOT);
-  f->root = mwb_identify(L, s, "feed", 2, 1);
-  f->before = tracked_how(s, f->root);
-  if (f->before != TRACKED_BELOW) {
-    int before = f->before;
-    f->before = TRACKED_BELOW; /* in case that this fails */
-    track_root(L, s, 2);
-    f->before = before;
+  const mwb_feed *other;
+  mwb_push_function(L, f->s, include);
+  lua_pushvalue(L, 2);
+  lua_pushnil(L);
+  lua_pushvalue(L, 4);
+  lua_pushvalue(L, FEED);
+  lua_call(L, 4, 0);
+  other = other_feed(f);
+  f->since = (other != NULL) ? other->since : mw_delivery_last(f->s->engine);
+  if (!lua_isnil(L, 3) &&
+      (other == NULL || other->since > (uint64_t)lua_tointeger(L, 3))) {
+    lua_pushboolean(L, 0);
+    return 1;
   }
-  f->next = s->feeds;
-  s->feeds = f;
-  lua_settop(L, FEED);
-  is_base = !is_late || s->hearings == hearings;
-  call_alone(L, f, begin, 0);
-  lua_pushboolean(L, is_base && (!is_late || are_bases(f, since)));
+  call_alone(L, f, begin, !lua_isnil(L, 3));
+  lua_pushboolean(L, 1);
   return 1;
 }
 
-/* Opens the feed at 1, which has a root, since the number at 2.  Returns
-** whether the root is a base for such a feed; if not, the feed is closed. */
-static int open_root(lua_State *L, const mwb_state *s) {
-  int status;
-  mwb_push_function(L, s, start);
-  lua_pushvalue(L, FEED);
-  lua_pushvalue(L, 2);
-  status = lua_pcall(L, 2, 1, 0);
-  if (status == LUA_OK && lua_toboolean(L, -1)) return 1;
-  lua_replace(L, 2);
-  lua_settop(L, 2);
-  close_feed(L);
-  lua_settop(L, 2);
-  return (status == LUA_OK) ? 0 : lua_error(L);
-}
-
-/* open_feed(capacity, root, origin, since) -> feed; or nil if not all entries
-** since are kept, and whether they are, but not all that was written */
+/* open_feed(capacity, origin, root, since, descend) -> feed; or nil if not all
+** entries since are kept, and whether they are, but the root had no feed */
 static int open_feed(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_Integer capacity = lua_tointeger(L, 1), since = lua_tointeger(L, 4);
+  int status = LUA_OK, is_open = 1, i;
   mwb_feed *f;
-  lua_settop(L, 4);
-  f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), USER_VALUES);
+  lua_settop(L, 5);
+  if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
+  mwb_open_delivery(L, s);
+  f = (mwb_feed *)lua_newuserdatauv(L, sizeof(*f), 1);
   memset(f, 0, sizeof(*f));
   f->s = s;
-  f->filters = !lua_isnil(L, 3);
+  f->filters = !lua_isnil(L, 2);
   mwb_push(L, s, MWB_FEED);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 2);
-  lua_setiuservalue(L, -2, OF_ROOT);
-  lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, NOT_FROM);
-  if (capacity > UINT32_MAX / 2) capacity = UINT32_MAX / 2;
-  mwb_open_delivery(L, s);
+  lua_replace(L, FEED);
   f->id = mw_reader_open(s->engine, (uint32_t)capacity, MW_WHOLE);
   if (f->id == 0) mwb_check(L, MW_NOMEM);
   mwb_need(s, MWB_APPENDS, 1);
-  lua_replace(L, FEED);
   if (!lua_isnil(L, 4) &&
       mw_reader_seek(s->engine, f->id, (uint64_t)since + 1) != MW_OK) {
     close_feed(L);
     return 0;
   }
-  if (!lua_isnil(L, 2)) {
-    lua_replace(L, 2);
-    if (!open_root(L, s)) {
-      lua_pushnil(L);
-      lua_pushboolean(L, 1);
-      return 2;
-    }
-    lua_pushnil(L);
-    lua_setiuservalue(L, FEED, OF_ROOT);
+  if (!lua_isnil(L, 3)) {
+    mwb_push_function(L, s, open_root);
+    lua_pushvalue(L, FEED);
+    for (i = 3; i <= 5; i++) lua_pushvalue(L, i);
+    status = lua_pcall(L, 4, 1, 0);
+    is_open = status == LUA_OK && lua_toboolean(L, -1);
   }
-  lua_settop(L, FEED);
-  return 1;
+  if (!is_open) close_feed(L);
+  if (status != LUA_OK) return lua_error(L);
+  lua_pushnil(L);
+  lua_pushboolean(L, 1);
+  if (is_open) lua_pushvalue(L, FEED);
+  return is_open ? 1 : 2;
 }
 
 void mwb_open_feeds(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"open_feed", open_feed}, {"miss", miss}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"open_feed", open_feed}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"read", feed_read}, {"changes", feed_changes}, {"lost", feed_lost},
       {"seq", feed_seq},   {"pending", feed_pending}, {"close", feed_close},

@@ -10,7 +10,6 @@
 #include "identity.h"
 
 #include "budget.h"
-#include "feed.h"
 #include "later.h"
 #include "policy.h"
 #include "shadow.h"
@@ -52,7 +51,6 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
     lua_pushnil(L);
     lua_rawseti(L, -2, slot);
     mwb_check(L, code);
-    mwb_feeds_forget(s, h);
     mw_object_forget(e, h);
   }
 }
@@ -133,7 +131,6 @@ static int in_array(void *ud, mw_handle h) {
   int alive;
   alive = mwb_alive(s->service, s, h);
   lua_pop(s->service, 1);
-  if (!alive) mwb_feeds_forget(s, h);
   return alive;
 }
 

@@ -18,13 +18,9 @@ typedef struct mwb_look {
   mw_entry entries[1];
 } mwb_look;
 
-/* Pushes a look with room for the entries from `first` to `end`, without the
-** last; still without entries.  The second function, which needs no memory,
-** takes the entries into the look at `index`. */
-mwb_look *mwb_new_look(lua_State *L, const mwb_state *s, uint64_t first,
-                       uint64_t end);
-void mwb_fill_look(lua_State *L, const mwb_state *s, int index, uint64_t first,
-                   uint64_t end);
+/* Pushes a look at the entries from `first` to `end`, without the last. */
+mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
+                        uint64_t end);
 
 /* Pushes an iterator of the entries of the look on the top, from number `first`
 ** of the look on, and pops the look. */

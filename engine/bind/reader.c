@@ -126,39 +126,25 @@ typedef mwb_look look;
 
 static const char mark = 0; /* of looks */
 
-mwb_look *mwb_new_look(lua_State *L, const mwb_state *s, uint64_t first,
-                       uint64_t end) {
+mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
+                        uint64_t end) {
   size_t n = (size_t)(end - first);
-  size_t pages =
-      (n == 0)
-          ? 0
-          : (size_t)((end - 1) / MWI_READER_PAGE - first / MWI_READER_PAGE);
-  look *its;
-  lua_createtable(L, (int)pages + 1, 0);
-  its = (look *)lua_newuserdatauv(
+  uint64_t page = first / MWI_READER_PAGE, pages;
+  look *its = (look *)lua_newuserdatauv(
       L, offsetof(look, entries) + n * sizeof(mw_entry), 1);
   its->mark = &mark;
   its->n = 0;
-  its->first_page = first / MWI_READER_PAGE;
+  its->first_page = page;
   mwb_push(L, s, MWB_LOOK);
   lua_setmetatable(L, -2);
-  lua_insert(L, -2);
-  lua_setiuservalue(L, -2, 1);
-  return its;
-}
-
-void mwb_fill_look(lua_State *L, const mwb_state *s, int index, uint64_t first,
-                   uint64_t end) {
-  look *its = (look *)lua_touserdata(L, index);
-  uint64_t page = first / MWI_READER_PAGE;
-  lua_getiuservalue(L, index, 1);
-  its->first_page = page;
-  for (; first < end && page <= (end - 1) / MWI_READER_PAGE; page++) {
+  pages = (n == 0) ? page : (end - 1) / MWI_READER_PAGE + 1;
+  lua_createtable(L, (int)(pages - page), 0);
+  for (; page < pages; page++) {
     mwb_push_page(L, s, page * MWI_READER_PAGE);
     lua_rawseti(L, -2, (lua_Integer)(page - its->first_page + 1));
   }
-  lua_pop(L, 1);
-  for (its->n = 0; first < end; first++) {
+  lua_setiuservalue(L, -2, 1);
+  for (; first < end; first++) {
     mw_entry *entry = &its->entries[its->n++];
     uint64_t cause;
     mwi_reader_read(s->engine, first, entry);
@@ -166,13 +152,6 @@ void mwb_fill_look(lua_State *L, const mwb_state *s, int index, uint64_t first,
     cause = mw_delivery_of(s->engine, entry->cause, first);
     entry->cause = (cause == 0) ? 0 : (uint32_t)(cause - first);
   }
-}
-
-/* Pushes a look at the entries from `first` to `end`, without the last. */
-static look *push_look(lua_State *L, mwb_state *s, uint64_t first,
-                       uint64_t end) {
-  look *its = mwb_new_look(L, s, first, end);
-  mwb_fill_look(L, s, lua_gettop(L), first, end);
   return its;
 }
 
@@ -198,7 +177,7 @@ static int make_look(lua_State *L) {
   if (end > mw_delivery_last(s->engine) + 1)
     end = mw_delivery_last(s->engine) + 1;
   if (end < first) end = first;
-  lua_pushinteger(L, (lua_Integer)push_look(L, s, first, end)->n);
+  lua_pushinteger(L, (lua_Integer)mwb_push_look(L, s, first, end)->n);
   return 2;
 }
 

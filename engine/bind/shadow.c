@@ -874,7 +874,6 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
   s->shadows++;
   r = mwb_object_at(L, s, object);
   if (r == NULL) return;
-  mwb_feeds_miss(s, r->obj);
   r->guards = 0;
   r->needs &= (uint16_t) ~(unsigned)PER_OBJECT;
   r->layout++;

@@ -41,7 +41,6 @@
 
 #include "class.h"
 #include "delivered.h"
-#include "feed.h"
 #include "identity.h"
 #include "library.h"
 #include "policy.h"
@@ -121,7 +120,6 @@ typedef struct writer {
   uint64_t turn; /* the one under way; the next ones are greater */
   int wanted;    /* as at WANTED */
   mwb_classes walk;
-  int unheard;  /* are there tables that nobody intercepts? */
   uint64_t seq; /* of the journal, when BEFORE was made */
 } writer;
 
@@ -732,24 +730,12 @@ static void absorb(writer *w) {
   lua_replace(L, BEFORE);
 }
 
-/* Is the snapshot a base for feeds?  See feed.c. */
-static void see(writer *w) {
-  lua_State *L = w->L;
-  if (w->wanted != DELIVERED) return;
-  if (mwb_push_shadow(L, CURRENT))
-    mwb_feeds_see(w->s, mwb_handle_of(L, w->s, CURRENT));
-  else
-    w->unheard = 1;
-  lua_settop(L, CURRENT);
-}
-
 static void put_table(writer *w) {
   lua_State *L = w->L;
   put_byte(w, TABLE);
   put_byte(w, mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   absorb(w);
-  see(w);
   if (mwb_note_classes(L, w->s, CURRENT, &w->walk) && mwb_is_weak(L, CURRENT))
     refuse(w, "a weak table", 0);
   push_contents(w);
@@ -960,8 +946,7 @@ static int write(lua_State *L) {
   put_fixed(bytes + 8, w.n - HEADER, 8);
   put_fixed(bytes + 4, mwb_checksum(bytes + 8, w.n - 8), 4);
   lua_pushlstring(L, (const char *)bytes, w.n);
-  lua_pushboolean(L, !w.unheard);
-  return 2;
+  return 1;
 }
 
 /* Calls `write` for the arguments, from ROOT to NAMES.  Returns whether that
@@ -979,7 +964,7 @@ static int call_write(lua_State *L, int wanted) {
     lua_newtable(L); /* WAY */
     mwb_push_function(L, s, write);
     for (i = ROOT; i <= WAY; i++) lua_pushvalue(L, i);
-    if (lua_pcall(L, WAY, 2, 0) == LUA_OK) return 1;
+    if (lua_pcall(L, WAY, 1, 0) == LUA_OK) return 1;
     if (!lua_rawequal(L, -1, WAY)) lua_error(L); /* a rule's own error */
   }
   lua_pushnil(L);
@@ -988,23 +973,18 @@ static int call_write(lua_State *L, int wanted) {
 }
 
 /* snapshot(root, describe, enters, names, now) -> bytes, number of the last
-** entry that was delivered before, whether all tables are intercepted; nil and
-** what cannot be said, with the way to it */
+** entry that was delivered before; nil and what cannot be said, with the way to
+** it */
 static int snapshot(lua_State *L) {
   uint64_t last = mw_delivery_last(mwb_state_of(L)->engine);
   if (!call_write(L, lua_toboolean(L, WANTED) ? NOW : DELIVERED)) return 2;
   lua_pushinteger(L, (lua_Integer)last);
-  lua_insert(L, -2);
-  return 3;
+  return 2;
 }
 
 /* hash(root, describe, enters, names) -> hash; nil and what cannot be said,
 ** with the way to it */
-static int hash(lua_State *L) {
-  if (!call_write(L, HASH)) return 2;
-  lua_pop(L, 1);
-  return 1;
-}
+static int hash(lua_State *L) { return call_write(L, HASH) ? 1 : 2; }
 
 /* }====================================================== */
 

@@ -467,11 +467,10 @@ static int has_below(lua_State *L) {
   return 1;
 }
 
-int mwb_enters(lua_State *L, mwb_state *s, mw_handle root, int parent) {
-  mw_reach reach;
+int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
+  mw_handle root = MW_NONE;
   uint32_t rule = 0;
   if (!may_enter(L, s, parent)) return 0;
-  reach = mw_tree_reach(s->engine, root);
   if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
   return (rule != 0) ? rule_allows(L, s, root, rule, parent)
                      : policy_allows(L, s, parent);
@@ -484,7 +483,8 @@ static int enters(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 4);
   if (!may_enter(L, s, 2)) return 0;
-  lua_pushboolean(L, mwb_enters(L, s, mwb_handle_of(L, s, 1), 2));
+  lua_pushboolean(
+      L, mwb_enters(L, s, mw_tree_reach(s->engine, mwb_handle_of(L, s, 1)), 2));
   return 1;
 }
 

@@ -16,8 +16,8 @@
 void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
 /* Does the table on the top, which the object at `parent` has under the key
-** below the top, belong to what is below the root? */
-int mwb_enters(lua_State *L, mwb_state *s, mw_handle root, int parent);
+** below the top, belong to a reach (0: one without a rule)? */
+int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent);
 
 /* Gives the root at `object` a rule, the function at `function`.  Returns the
 ** rule's number. */

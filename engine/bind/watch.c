@@ -16,7 +16,6 @@
 #include "delivery.h"
 #include "effects.h"
 #include "entry.h"
-#include "feed.h"
 #include "guard.h"
 #include "identity.h"
 #include "key.h"
@@ -806,9 +805,43 @@ int mwb_track(lua_State *L) {
     detach(L, s, before);
     return lua_error(L);
   }
-  mwb_feeds_claim(s, h, deep);
   lua_settop(L, 1);
   return 1;
+}
+
+void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
+  mw_handle h = begin_object(L, s, "feed");
+  mw_filter filter = {0, NULL, 0, 2, 0};
+  attachment its = {s, h, state_before(L, s, h), 0, 0};
+  mw_reach begun = 0;
+  int code;
+  filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, h, 1)
+                                      : mwb_add_rule(L, s, 1, descend);
+  code = (filter.rule == 0)
+             ? mwi_ground_hold(s->engine, h, 1, &begun)
+             : mw_root_begin_filtered(s->engine, h, &filter, &begun);
+  mwb_check(L, code);
+  *reach = begun;
+  if (code == MW_NEW) its.reach = begun;
+  if (call_attach(L, &its, 0) != LUA_OK) lua_error(L);
+  lua_pop(L, 1);
+}
+
+void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
+  uint32_t mark = mwi_tree_release_mark(s->engine);
+  int top = lua_gettop(L);
+  if (mwi_reach_filter(s->engine, reach) != 0)
+    mw_reach_end(s->engine, reach);
+  else
+    mwi_ground_drop(s->engine, root, 1);
+  lua_pushcfunction(L, give_back);
+  if (!mwb_intercepts(s, root) && mwb_alive(L, s, root)) {
+    lua_pushlightuserdata(L, s);
+    lua_pcall(L, 2, 0, 0); /* without memory the root keeps its shadow */
+  }
+  lua_settop(L, top);
+  mwb_let_go_since(L, s, mark);
+  mwb_let_go(L, s, SIZE_MAX);
 }
 
 /* Drops all guards of the object at 1, which are in the table at 2. */
@@ -875,7 +908,6 @@ static int end_track(lua_State *L, const char *name, int drops) {
   const mwi_object *r = mwb_object_of(s, h);
   uint32_t mark;
   if (!mw_object_is_tracked(s->engine, h)) return 0;
-  if (s->feeds != NULL && mwb_feeds_keep(L, s, h)) return 0;
   if (!r->watched && lua_isuserdata(L, 1)) mwb_class_unwatched(L, s, 1);
   if (drops) mwb_freeze_all(L, s); /* may run finalisers */
   mark = mwi_tree_release_mark(s->engine);

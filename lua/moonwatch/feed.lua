@@ -11,22 +11,25 @@ local CAPACITY = 65536
 
 local OPTIONS = {
   root = "table", capacity = "count", not_from = "string", since = "count",
+  descend = "function",
 }
 
 --- Returns a feed, which has read nothing of what is delivered from now on, or
 -- since the entry with the number `since`; or nil and a message if some entries
--- since are not kept, or something below the root was not tracked since.
+-- since are not kept, or no such feed of the root has been open since.
 function feed.feed(opts)
   opts = check.options(opts, OPTIONS, 1, "feed", "option")
   local capacity, root = opts.capacity or CAPACITY, opts.root
   check.that(capacity > 0, 1, "feed", "option 'capacity' is not positive")
   check.that(root == nil or not core.private.is_ours(root), 1, "feed",
     "option 'root' is an object of the library")
+  check.that(root ~= nil or not opts.descend, 1, "feed",
+    "option 'descend' is for a feed with a root")
   policy.current()
-  local its, kept = core.private.open_feed(capacity, root, opts.not_from,
-    opts.since)
+  local its, kept = core.private.open_feed(capacity, opts.not_from, root,
+    opts.since, opts.descend)
   if its then return its end
-  return nil, (kept and "the root was not tracked all the time since %d" or
+  return nil, (kept and "no feed of this root has been open since %d" or
     "not all entries since %d are kept"):format(opts.since)
 end
 

@@ -70,10 +70,9 @@ function snapshot.snapshot(root, opts)
   check.argument(type(root) == "table", 1, "snapshot", "table", root)
   opts = check.options(opts, OPTIONS, 2, "snapshot", "option")
   policy.current()
-  local bytes, more, heard = private.snapshot(root, describe,
+  local bytes, more = private.snapshot(root, describe,
     filter(root, opts.descend), named.all())
   if not bytes then return nil, where_of(more) end
-  if not heard then private.miss(root) end
   return bytes, more
 end
 

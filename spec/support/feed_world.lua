@@ -7,6 +7,11 @@
 -- intercepted, because it was put below a table that an open transaction has
 -- taken out, is not compared before it is back.
 --
+-- The copy has the objects that the feed has told of and has not called
+-- detached: these are the ones that the root leads to.  What the reader has put
+-- in itself, below what it knew, the feed does not tell of, wherever others
+-- move it.
+--
 -- A program is a list of numbers, one a step.
 
 local mw = require "moonwatch"
@@ -67,7 +72,7 @@ Copy.__index = Copy
 -- Returns whether all writes to what is below the root are recorded now.
 function Copy:take(root)
   local contents, recorded = delivered(), true
-  self.of = {}
+  self.of, self.put, self.new = {}, {}, {}
   local function take(object)
     if self.of[object] then return self.of[object] end
     recorded = recorded and private.intercepts(object)
@@ -92,12 +97,69 @@ function Copy:set(object, key, new)
 end
 
 function Copy:apply(changes)
-  for object, key, old, new, kind in changes do
+  local came = {}
+  for object, key, old, new, kind, mark in changes do
     self.world:say("    %s[%s]: %s -> %s, %s", self.world:name(object),
       self.world:name(key), self.world:name(old), self.world:name(new), kind)
-    if kind == "attach" then self.of[new] = {} end
-    self:set(object, key, new)
+    if kind == "attach" then
+      self.of[new], came[new] = {}, true
+      if mark ~= self.world.marks[new] then fail "another mark" end
+    end
+    if kind == "detach" then
+      if not self.of[object] then fail "a detachment of what is not known" end
+      self.of[object] = nil
+    elseif kind == "class" then
+      if not self.of[object] then fail "a class of what is not known" end
+      if old == new then fail "no change of class" end
+    else
+      self:set(object, key, new)
+    end
   end
+  for object, holder in pairs(self.put) do
+    if came[object] and not came[holder] then fail "an own table came" end
+  end
+  self.put = {}
+end
+
+-- What nobody tracks for a while the feed tells anew.
+function Copy:forget_put(all)
+  for object in pairs(self.put) do
+    if all or not private.intercepts(object) then self.put[object] = nil end
+  end
+end
+
+-- The copy knows what the root leads to, and what the reader itself has put in
+-- since the last look; what came and went between two looks has no detachment.
+function Copy:check_known(root)
+  local reachable = self:reachable(root)
+  for object in pairs(self.of) do
+    if not reachable[object] and not self.new[object] then
+      fail("%s has left without a word", self.world:name(object))
+    end
+  end
+  self:prune(root)
+  self.new = {}
+end
+
+-- Forgets what the root does not lead to.
+function Copy:prune(root)
+  local reachable = self:reachable(root)
+  for object in pairs(self.of) do
+    if not reachable[object] then self.of[object] = nil end
+  end
+end
+
+-- A table that comes in by a write of the reader's own.
+function Copy:put_in(object, holder)
+  local function add(value)
+    if type(value) ~= "table" then return value end
+    local copy = {}
+    self.of[value], self.new[value] = copy, true
+    for k, v in pairs(value) do copy[k] = add(v) end
+    return copy
+  end
+  add(object)
+  self.put[object] = holder
 end
 
 -- Returns the set of the objects that the copy of the root leads to.
@@ -180,6 +242,7 @@ function Below:begin(since)
 end
 
 function Below:look()
+  local is_late = self.pending
   if self.pending and not self:begin(self.pending) then
     self:begin(nil) -- not all was kept
   end
@@ -191,9 +254,12 @@ function Below:look()
     self.copy:take(self.world.root)
   else
     self.copy:apply(self.feed:changes())
+    if is_late then self.copy:prune(self.world.root) end
+    self.copy:check_known(self.world.root)
   end
   if self.feed:pending() ~= 0 then fail "pending" end
   self.copy:compare(self.world.root)
+  self.known = self.copy:reachable(self.world.root)
 end
 
 function Below:close()
@@ -290,6 +356,10 @@ DEEDS.table2, DEEDS.table3 = DEEDS.table, DEEDS.table
 function DEEDS.new(self, choose)
   local i = choose(POOL)
   self.pool[i] = { a = choose(9), b = { c = choose(9) } }
+  if choose(3) == 1 then
+    self.marks[mw.array(self.pool[i])] = "array"
+    self.marks[mw.object_like(self.pool[i].b)] = "object"
+  end
   self:say("  o%d is new", i)
 end
 
@@ -325,13 +395,20 @@ function DEEDS.own(self, choose, job)
   local known = reader.copy:reachable(self.root)
   if #job.open > 0 or reader.pending or not known[object] then return end
   if not known[value] then value = choose(2) == 1 and choose(9) or nil end
+  local i = choose(3) == 1 and choose(POOL)
+  if i then
+    value = { a = choose(9), b = { c = choose(9) } }
+    self.pool[i] = value
+  end
   if value == object[key] then return end
   self:say("  own: %s[%s] = %s", self:name(object), self:name(key),
     self:name(value))
+  local was_known = reader.known and reader.known[object]
   mw.origin("own", function() object[key] = value end)
+  if i then reader.copy:put_in(value, was_known and object) end
   reader.copy:set(object, key, value)
 end
-DEEDS.own2, DEEDS.own3 = DEEDS.own, DEEDS.own
+DEEDS.own2, DEEDS.own3, DEEDS.own4 = DEEDS.own, DEEDS.own, DEEDS.own
 
 -- Many writes, so that what has left is let go.
 function DEEDS.settle(self)
@@ -434,6 +511,10 @@ function DEEDS.reopen(self, choose)
   self.readers[i]:open(since)
 end
 
+-- In these, objects may be let go, and come back.
+local LETS_GO = { away = true, away2 = true, settle = true, collect = true,
+  untrack = true, track = true, reopen = true }
+
 local NAMES = {}
 for name in pairs(DEEDS) do NAMES[#NAMES + 1] = name end
 table.sort(NAMES)
@@ -451,7 +532,7 @@ end
 
 local function new_world(choose)
   local world = setmetatable({ lines = {}, pool = {}, jobs = {},
-    tracked = {}, readers = {} }, World)
+    tracked = {}, readers = {}, marks = {} }, World)
   world.stays = choose(2) == 1 -- is what is below the root always tracked?
   world.root = {}
   for i = 1, POOL do world.pool[i] = { a = i } end
@@ -492,6 +573,7 @@ function feed_world.compare(steps)
     world:say("%s", name)
     job.run(function() DEEDS[name](world, choose, job) end)
     job.run()
+    world.own.copy:forget_put(LETS_GO[name])
     for entry in world.list:read() do
       seq = seq + 1
       if entry.seq ~= seq then fail("number %d, not %d", entry.seq, seq) end
