@@ -114,7 +114,7 @@ int64_t mw_clock_now(const mw_engine *e, mw_clock c) {
 static void set_now(mw_engine *e, mw_clock c, uint64_t now) {
   clock_of(e, c)->now = now;
   if (c != MW_CLOCK) return;
-  e->past.stamp = e->past.stamp >> 32 << 32 | (uint32_t)((uint32_t)now + 1);
+  e->stamp = e->stamp >> 32 << 32 | (uint32_t)((uint32_t)now + 1);
 }
 
 int64_t mw_clock_advance(mw_engine *e, mw_clock c) {

@@ -19,7 +19,7 @@ mw_engine *mw_engine_open(mw_alloc alloc, void *ud) {
   e->bytes = sizeof(mw_engine);
   e->tree.woken = 1;
   e->reader.first = 1;
-  e->past.stamp = UINT64_C(1) << 32 | 1; /* age 1, generation 0 */
+  e->stamp = UINT64_C(1) << 32 | 1; /* age 1, generation 0 */
   if (mwi_clock_open(e) == MW_OK && mwi_identity_open(e) == MW_OK) return e;
   mw_engine_close(e);
   return NULL;
@@ -33,7 +33,6 @@ void mw_engine_close(mw_engine *e) {
   mwi_hierarchy_close(e);
   mwi_journal_close(e);
   mwi_reader_close(e);
-  mwi_past_close(e);
   mwi_tree_close(e);
   mwi_watch_close(e);
   mwi_identity_close(e);
@@ -99,8 +98,7 @@ void mw_memory_info(const mw_engine *e, mw_memory *memory) {
   memory->objects = sizeof(mw_engine) + mwi_identity_bytes(e) +
                     mwi_clock_bytes(e) + mwi_object_bytes(e);
   memory->watches = mwi_watch_bytes(e) + mwi_tree_bytes(e);
-  memory->journal =
-      mwi_journal_bytes(e) + mwi_reader_bytes(e) + mwi_past_bytes(e);
+  memory->journal = mwi_journal_bytes(e) + mwi_reader_bytes(e);
   memory->names = mwi_hierarchy_bytes(e);
   memory->traces = mwi_trace_bytes(e);
   memory->total = e->bytes;

@@ -18,6 +18,7 @@
 #define MWI_API extern
 #endif
 
+#include "age.h"
 #include "check.h"
 #include "pool.h"
 
@@ -26,7 +27,6 @@
 #include "identity.h"
 #include "journal.h"
 #include "outline.h"
-#include "past.h"
 #include "reader.h"
 #include "trace.h"
 #include "tree.h"
@@ -42,7 +42,7 @@ struct mw_engine {
   mwi_tree tree;
   mwi_journal journal;
   mwi_readers reader;
-  mwi_past past;
+  uint64_t stamp; /* of a write now: see age.h */
   mwi_traces trace;
   mwi_hierarchies scope;
 #ifdef MW_CHECKS
@@ -53,12 +53,12 @@ struct mw_engine {
 /* Counts a write. */
 static inline void mwi_object_count(const mw_engine *e, mwi_object *r) {
   r->count += (r->count < UINT32_MAX);
-  r->stamp = e->past.stamp;
+  r->stamp = e->stamp;
 }
 
 /* The object may have been written unseen: its last write is of this age. */
 static inline void mwi_object_renew(const mw_engine *e, mwi_object *r) {
-  r->stamp = (e->past.stamp & ~(uint64_t)UINT32_MAX) | (uint32_t)r->stamp;
+  r->stamp = (e->stamp & ~(uint64_t)UINT32_MAX) | (uint32_t)r->stamp;
 }
 
 /* Resizes `p` from `osize` to `nsize` bytes; returns NULL when there is no

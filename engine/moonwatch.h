@@ -866,18 +866,24 @@ MW_API uint32_t mw_change_path(mw_engine *e, const mw_change *change,
 MW_API uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
                             mw_value *keys, uint32_t n);
 
+/* A field of `parent` that holds an object below a root, since that age. */
+typedef struct mw_holder {
+  mw_handle parent;
+  mw_value key;
+  uint32_t age;
+} mw_holder;
+
 /*
-** Finds what leads to `obj` below `root`: stores at most `n` parents with the
-** keys under which they hold `obj`, in the order in which the links were made.
-** Returns the number of links, which may be greater than `n`.
+** Finds what leads to `obj` below `root`: stores at most `n` of the fields that
+** hold `obj`, in the order in which the links were made.  Returns their number,
+** which may be greater than `n`.
 */
 MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
-                                mw_handle *parents, mw_value *keys, uint32_t n);
+                                mw_holder *holders, uint32_t n);
 
-/* The same for the objects above `obj`, one after another up to the root, as
-** far as a single link leads to each. */
-MW_API uint32_t mw_tree_stem(mw_engine *e, mw_handle root, mw_handle obj,
-                             mw_handle *parents, mw_value *keys, uint32_t n);
+/* Returns the age in which a field last stopped holding `obj`, which is still
+** below `root`; 0 if none has. */
+MW_API uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj);
 
 /* Returns the reach in which `mw_tree_parents` looks for what is below `root`:
 ** a reach of all that is there or of what a rule allows, in which `root` is; 0
@@ -887,7 +893,7 @@ MW_API mw_reach mw_tree_reach(const mw_engine *e, mw_handle root);
 /* }====================================================== */
 
 /* {======================================================
-** The past: what was where before the last writes
+** Ages: which writes came before which moment
 ** ======================================================= */
 
 /* Ends an age and begins the next.  Returns the number of the age that has
@@ -897,32 +903,6 @@ MW_API uint32_t mw_age_end(mw_engine *e);
 /* Returns whether the last counted write to `obj` was in an age up to this one,
 ** or there was none. */
 MW_API int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age);
-
-/* A write to a field of `parent` that held `former`, an object of a tree, or
-** that holds such an object now.  `former` is MW_NONE if the field held no
-** such object. */
-typedef struct mw_move {
-  mw_handle parent, former;
-  mw_value key;
-} mw_move;
-
-/* Notes a move, before the write.  The engine retains the key.  Does nothing
-** before the first `mw_move_now`, and when thousands of moves have been noted
-** since the last. */
-MW_API void mw_move_note(mw_engine *e, mw_handle parent, const mw_value *key,
-                         mw_handle former);
-
-/* Returns whether moves are noted now. */
-MW_API int mw_move_is_noted(const mw_engine *e);
-
-/* Returns the number of the next move; from now on moves are noted. */
-MW_API uint64_t mw_move_now(mw_engine *e);
-
-/* Finds the moves from this number on, the first one first.  The pointer is
-** valid until the next move is noted.  Returns MW_OK; or MW_STALE when some of
-** the moves are no longer known. */
-MW_API int mw_move_since(const mw_engine *e, uint64_t number,
-                         const mw_move **moves, size_t *n);
 
 /* }====================================================== */
 

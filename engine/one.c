@@ -14,6 +14,7 @@
 
 #include "engine.c"
 
+#include "age.c"
 #include "check.c"
 #include "clock.c"
 #include "dump.c"
@@ -21,7 +22,6 @@
 #include "journal.c"
 #include "json.c"
 #include "outline.c"
-#include "past.c"
 #include "pool.c"
 #include "reader.c"
 #include "trace.c"

@@ -326,6 +326,12 @@ static void clear_links(mw_engine *e, mw_handle obj) {
   if (r != NULL && m == 0) r->needs &= (uint16_t)~MWI_LINKS;
 }
 
+/* A field, unless it has no key, no longer holds the child of the link. */
+static void leave(mw_engine *e, const mwi_link *l) {
+  if (l->key.type != MW_TNIL)
+    node_at(e, l->child)->left = mwi_stamp_age(e->stamp);
+}
+
 /* Appends a link to the list of the links to the child. */
 static void list_in(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
@@ -360,6 +366,7 @@ static void unlist_in(mw_engine *e, uint32_t i) {
 static void end_link(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
   mwi_node *parent = node_at(e, l->parent), *child = node_at(e, l->child);
+  leave(e, l);
   unlist_in(e, i);
   *(l->prev_out != 0 ? &link_at(e, l->prev_out)->next_out : &parent->outs) =
       l->next_out;
@@ -399,6 +406,9 @@ static void exchange_children(mw_engine *e, uint32_t i, uint32_t j) {
   mwi_link *a = link_at(e, i), *b = link_at(e, j), was = *a;
   mwi_assert(a->parent == b->parent);
   if (a->child == b->child) return;
+  leave(e, a);
+  leave(e, b);
+  a->age = b->age = mwi_stamp_age(e->stamp);
   a->child = b->child;
   a->next_in = b->next_in;
   a->prev_in = b->prev_in;
@@ -419,6 +429,7 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   memset(l, 0, sizeof(*l));
   l->parent = parent;
   l->child = child;
+  l->age = mwi_stamp_age(e->stamp);
   l->key = *key;
   mwi_host_retain(e, key);
   list_in(e, i);
@@ -1017,6 +1028,7 @@ static uint32_t new_reach(mw_engine *e, mw_handle obj,
     reach->filtered = filter->n_keys != 0 || filter->rule != 0;
     reach->kept = (uint32_t)filter->kept & 3;
     reach->order = part->order - i;
+    reach->age = mwi_stamp_age(e->stamp);
     if (filter->n_keys != 0) reach->key = filter->keys[n - 1 - i];
     if (reach->key.type != MW_TNIL) mwi_host_retain(e, &reach->key);
     top = layer;
@@ -1154,6 +1166,13 @@ static mw_value ground_key(mw_handle obj, int holder) {
   return key;
 }
 
+/* Returns the link from the ground to a silent root, 0 for none. */
+static uint32_t ground_link(const mw_engine *e, mw_handle obj, int holder) {
+  mw_value key = ground_key(obj, holder);
+  uint32_t ground = e->tree.ground;
+  return (ground == 0) ? 0 : find_link(e, reach_at(e, ground)->root, &key);
+}
+
 int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder, mw_reach *reach) {
   mw_value key = ground_key(obj, holder);
   mwi_tree *part = &e->tree;
@@ -1169,9 +1188,7 @@ int mwi_ground_hold(mw_engine *e, mw_handle obj, int holder, mw_reach *reach) {
 }
 
 int mwi_ground_drop(mw_engine *e, mw_handle obj, int holder) {
-  mw_value key = ground_key(obj, holder);
-  uint32_t ground = e->tree.ground, i;
-  i = (ground == 0) ? 0 : find_link(e, reach_at(e, ground)->root, &key);
+  uint32_t i = ground_link(e, obj, holder);
   if (i == 0) return MW_STALE;
   remove_link(e, i);
   resolve(e);
@@ -1385,9 +1402,18 @@ uint32_t mw_tree_way(mw_engine *e, mw_handle obj, mw_handle *root,
 }
 
 /* Returns the node of an object in a reach that is not one of a path, 0 for
-** none; first the object's own reach, then one of all that is there. */
+** none; first the object's own reach, or the ground if it is a silent root for
+** longer, then one of all that is there. */
 static uint32_t whole_node(const mw_engine *e, mw_handle obj) {
-  uint32_t m = own_root(e, obj), ruled = 0;
+  uint32_t m = own_root(e, obj), ruled = 0, age, i;
+  int holder;
+  age = (m == 0) ? UINT32_MAX : reach_of(e, m)->age;
+  for (holder = 0; holder < 2; holder++) {
+    i = ground_link(e, obj, holder);
+    if (i == 0 || (m != 0 && link_at(e, i)->age >= age)) continue;
+    m = link_at(e, i)->child;
+    age = link_at(e, i)->age;
+  }
   if (m != 0) return m;
   for (m = first_node(e, obj); m != 0; m = node_at(e, m)->next) {
     const mwi_reach *reach = reach_of(e, m);
@@ -1413,40 +1439,27 @@ static uint32_t node_below(mw_engine *e, mw_handle root, mw_handle obj) {
   return (m == 0) ? 0 : resolved_node(e, obj, node_at(e, m)->reach);
 }
 
-/* Stores link `i` as number `count`, if there is room. */
-static void store_link(const mw_engine *e, uint32_t i, mw_handle *parents,
-                       mw_value *keys, uint32_t count, uint32_t n) {
-  const mwi_link *l = link_at(e, i);
-  if (count >= n) return;
-  parents[count] = node_at(e, l->parent)->obj;
-  keys[count] = l->key;
-}
-
 uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
-                         mw_handle *parents, mw_value *keys, uint32_t n) {
+                         mw_holder *holders, uint32_t n) {
   uint32_t m = node_below(e, root, obj), count = 0, i;
   for (i = (m == 0) ? 0 : node_at(e, m)->ins; i != 0;
        i = link_at(e, i)->next_in) {
-    if (node_at(e, link_at(e, i)->parent)->obj == MW_NONE)
-      continue; /* ground */
-    store_link(e, i, parents, keys, count++, n);
+    const mwi_link *l = link_at(e, i);
+    mw_handle parent = node_at(e, l->parent)->obj;
+    if (parent == MW_NONE) continue; /* the ground */
+    if (count < n) {
+      holders[count].parent = parent;
+      holders[count].key = l->key;
+      holders[count].age = l->age;
+    }
+    count++;
   }
   return count;
 }
 
-/* The nodes on `via` have no cycle, and a single link is `via` or leads into a
-** cycle. */
-uint32_t mw_tree_stem(mw_engine *e, mw_handle root, mw_handle obj,
-                      mw_handle *parents, mw_value *keys, uint32_t n) {
-  uint32_t m = node_below(e, root, obj), count = 0, i;
-  while (m != 0 && node_at(e, m)->obj != root) {
-    i = node_at(e, m)->ins;
-    if (i == 0 || link_at(e, i)->next_in != 0 || node_at(e, m)->via != i) break;
-    m = link_at(e, i)->parent;
-    if (node_at(e, m)->obj == MW_NONE) break; /* the ground */
-    store_link(e, i, parents, keys, count++, n);
-  }
-  return count;
+uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj) {
+  uint32_t m = node_below(e, root, obj);
+  return (m == 0) ? 0 : node_at(e, m)->left;
 }
 
 /* }====================================================== */

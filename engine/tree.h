@@ -25,6 +25,8 @@ typedef struct mwi_node {
                        ** object's nodes got their `heard` */
   uint32_t queue;      /* in a search for the shortest path: the next node, */
   uint32_t toward;     /* and the link that the path takes from this node */
+  uint32_t left;       /* the age in which a field last stopped holding the
+                       ** object; 0 for none */
   mw_handle obj;
 } mwi_node;
 
@@ -38,6 +40,7 @@ typedef struct mwi_reach {
   uint32_t rule;         /* the host's, 0 for none */
   uint32_t heard;        /* if filtered, in `top`: the watches, of which a
                          ** claimed one may wait again */
+  uint32_t age;          /* in which the reach began */
   uint32_t filtered : 1; /* is there a path or a rule? */
   uint32_t kept : 2;     /* does the reach stay when nobody hears?  See
                          ** mw_filter */
@@ -51,6 +54,7 @@ typedef struct mwi_link {
                                ** `prev_in` is the last */
   uint32_t next_out, prev_out; /* links from the parent */
   uint32_t parent, child;
+  uint32_t age; /* in which the field came to hold the child */
   mw_value key;
 } mwi_link;
 

@@ -31,7 +31,7 @@ enum mwi_need {
 */
 typedef struct mwi_object {
   mw_handle obj;  /* the owner of the record; MW_NONE: no owner */
-  uint64_t stamp; /* of the last write: see past.h */
+  uint64_t stamp; /* of the last write: see age.h */
   uint32_t count; /* writes, up to the greatest number */
   uint16_t needs;
   uint8_t watched : 1;   /* is the object itself watched? */

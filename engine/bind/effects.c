@@ -11,10 +11,10 @@
 ** and hold the objects as well, for the objects are values of the program.
 ** Effects never change once they are made, but for `seen`.
 **
-** To make effects ends an age of the engine: see past.c.  So a write after the
+** To make effects ends an age of the engine: see age.c.  So a write after the
 ** effects is known by its age.  `seen` is the same for the objects that the
 ** effects wrote, but moves on when the effects are undone while these objects
-** are as the effects left them.
+** are as the effects left them; `began` is the age that ended before that.
 **
 ** The effects of a transaction in another one would copy entries that the outer
 ** one has as well.  So if there are many, they are a view:
@@ -57,8 +57,7 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
   fx = (mwb_effects *)lua_newuserdatauv(L, size, (int)values);
   memset(fx, 0, offsetof(mwb_effects, entries));
   fx->held.id = ++s->held_ids;
-  fx->moves = fx->moved = mw_move_now(s->engine);
-  fx->made = fx->seen = mw_age_end(s->engine);
+  fx->made = fx->began = fx->seen = mw_age_end(s->engine);
   mwb_push(L, s, MWB_EFFECTS);
   lua_setmetatable(L, -2);
   return fx;
@@ -366,8 +365,7 @@ void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
   take_few(s, &f, entries, n);
   fx = new_effects(L, s, f.n, f.values + f.objects);
   give_few(L, s, &f, lua_gettop(L), values);
-  fx->moves = fx->moved = 0;
-  fx->made = fx->seen = 0;
+  fx->made = fx->began = fx->seen = 0;
 }
 
 static void push_few(lua_State *L, mwb_state *s, mw_owner owner) {
@@ -445,29 +443,27 @@ static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
 static void derive(lua_State *L, mwb_effects *fx, int index) {
   const mwb_effects *other = mwb_to_effects(L, index);
   if (other == NULL) return;
-  if (other->moves < fx->moves) fx->moves = other->moves;
+  if (index == 2) { /* the last one */
+    fx->began = other->began;
+    fx->seen = other->seen;
+    fx->inverted ^= other->inverted;
+  }
   if (other->made < fx->made) fx->made = other->made;
-  if (other->seen < fx->seen) fx->seen = other->seen;
-  if (other->moved < fx->moved) fx->moved = other->moved;
 }
 
-/* effects(array of entries, former...) -> effects, which keep written cells
-** alive; they are made of the former ones, up to two, the last one first */
+/* effects(array of entries, former, other former, inverted) -> effects, which
+** keep written cells alive; they are made of the former ones, the last one
+** first, or are the inverse of them */
 static int make_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   size_t n = (size_t)lua_rawlen(L, 1), i;
   mwb_effects *fx;
-  lua_settop(L, 3);
+  lua_settop(L, 4);
   lua_newtable(L);
   fx = with_table(L, s, n);
+  fx->inverted = lua_toboolean(L, 4);
   derive(L, fx, 2);
-  if (mwb_to_effects(L, 3) != NULL) {
-    uint32_t seen = fx->seen;
-    uint64_t moved = fx->moved;
-    derive(L, fx, 3);
-    fx->seen = seen;
-    fx->moved = moved;
-  }
+  derive(L, fx, 3);
   lua_insert(L, 2);
   lua_settop(L, 2);
   for (i = 1; i <= n; i++) {
@@ -517,13 +513,6 @@ static int get_entry(lua_State *L) {
   return 7;
 }
 
-/* past(effects) -> the number of the first move after the effects */
-static int past(lua_State *L) {
-  mwb_enter_to_read(L);
-  lua_pushinteger(L, (lua_Integer)mwb_check_effects(L, "past")->moves);
-  return 1;
-}
-
 /* untouched(effects, object, written) -> whether the object has not been
 ** written since the effects; `written`: whether the effects wrote the object.
 ** Nobody sees writes to what has been taken out of a tree. */
@@ -532,13 +521,7 @@ static int untouched(lua_State *L) {
   const mwb_effects *fx = mwb_check_effects(L, "untouched");
   mw_handle h = mwb_handle_of(L, s, 2);
   uint32_t age = lua_toboolean(L, 3) ? fx->seen : fx->made;
-  int yes = mw_object_is_older(s->engine, h, age);
-  if (yes && !mwb_intercepts(s, h)) {
-    const mw_move *moves;
-    size_t n = 1;
-    yes = mw_move_since(s->engine, fx->moved, &moves, &n) == MW_OK && n == 0;
-  }
-  lua_pushboolean(L, yes);
+  lua_pushboolean(L, mw_object_is_older(s->engine, h, age));
   return 1;
 }
 
@@ -553,9 +536,18 @@ int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
   return i == fx->n;
 }
 
+/* is_undone(effects) -> whether things are as before the effects: these have
+** been undone, and none of the written objects has been written since */
+static int is_undone(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  const mwb_effects *fx = mwb_check_effects(L, "is_undone");
+  int undone = fx->seen > fx->began && mwb_is_intact(L, s, 1);
+  lua_pushboolean(L, undone != fx->inverted);
+  return 1;
+}
+
 void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
   fx->seen = mw_age_end(s->engine);
-  fx->moved = mw_move_now(s->engine);
 }
 
 /* checksum(string) -> its CRC-32 */
@@ -577,8 +569,8 @@ void mwb_open_effects(lua_State *L) {
   static const luaL_Reg functions[] = {{"effects", make_effects},
                                        {"is_effects", is_effects},
                                        {"entry", get_entry},
-                                       {"past", past},
                                        {"untouched", untouched},
+                                       {"is_undone", is_undone},
                                        {"checksum", checksum},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};

@@ -15,10 +15,10 @@ typedef struct mwb_effects {
   size_t n;
   uint32_t first; /* of a view: number of the first entry in the log */
   int is_view;
-  uint64_t moves; /* the number of the first move after the effects, */
-  uint64_t moved; /* or after they were undone */
-  uint32_t made;  /* the age that they ended, */
-  uint32_t seen;  /* or in which they were undone */
+  uint32_t made;  /* the age that they ended */
+  uint32_t began; /* the age that ended when they were about to be undone, */
+  uint32_t seen;  /* and that in which they were undone; or `made` */
+  int inverted;   /* are they the inverse of effects that were done? */
   int undone;     /* is `context` of each entry the number of its undoing? */
   mwb_held held;
   mw_entry entries[1]; /* n of them, unless this is a view */
@@ -30,6 +30,11 @@ typedef struct mwb_place {
   const mwb_held *held;
   int table;
 } mwb_place;
+
+/* Was what happened in that age before the effects, or part of them? */
+static inline int mwb_knows_age(const mwb_effects *fx, uint32_t age) {
+  return age <= fx->made || (age > fx->began && age <= fx->seen);
+}
 
 /* Returns the effects at `index`, or NULL. */
 mwb_effects *mwb_to_effects(lua_State *L, int index);

@@ -658,6 +658,7 @@ static int undo_effects(lua_State *L) {
   uint32_t *numbers;
   lua_settop(L, 2);
   intact = lua_isnil(L, 2) && mwb_is_intact(L, s, KEPT);
+  if (intact) fx->began = mw_age_end(s->engine);
   lua_settop(L, INSTEAD);
   lua_copy(L, 2, INSTEAD);
   numbers = push_numbers(L, s, i);

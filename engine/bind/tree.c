@@ -26,6 +26,7 @@
 #include "tree.h"
 
 #include "class.h"
+#include "effects.h"
 #include "identity.h"
 #include "key.h"
 #include "policy.h"
@@ -353,29 +354,9 @@ static void put_other(mwb_write *w) {
   mw_tree_unlink(s->engine, w->obj, &w->change.key);
 }
 
-/* Notes which object the field held before the write. */
-static void note_move(mwb_write *w) {
-  lua_State *L = w->L;
-  int top = lua_gettop(L);
-  mw_value key;
-  mw_handle former, now;
-  if (!mw_move_is_noted(w->s->engine) || lua_isnil(L, KEY) ||
-      !lua_rawequal(L, KEY, KEY))
-    return;
-  key = mwb_key_to_keep(L, w->s, KEY);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
-  former = mwb_handle_of(L, w->s, -1);
-  now = mwb_handle_of(L, w->s, VALUE);
-  if (former != now || now == MW_NONE)
-    mw_move_note(w->s->engine, w->obj, &key, former);
-  lua_settop(L, top);
-}
-
 void mwb_store_linked(mwb_write *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L), goes_down;
-  note_move(w);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
   goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
@@ -396,44 +377,41 @@ void mwb_store_linked(mwb_write *w) {
 ** Upwards
 ** ======================================================= */
 
-typedef uint32_t (*climb)(mw_engine *e, mw_handle root, mw_handle obj,
-                          mw_handle *parents, mw_value *keys, uint32_t n);
-
-/* Root and object are at 1 and 2.  Pushes an array of parents, each with a
-** key. */
-static int push_links(lua_State *L, climb find) {
+/* parents(root, object, effects or nil) -> array of the parents of the object
+** below the root, each with the key under which it holds the object; the oldest
+** link first; only those that the effects know */
+static int parents(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
-  mw_handle root = (lua_settop(L, 2), mwb_handle_of(L, s, 1));
-  mw_handle obj = mwb_handle_of(L, s, 2), *found;
-  mw_value *keys;
-  uint32_t n = find(s->engine, root, obj, NULL, NULL, 0), room, i;
+  mw_handle root = (lua_settop(L, 3), mwb_handle_of(L, s, 1));
+  mw_handle obj = mwb_handle_of(L, s, 2);
+  const mwb_effects *fx = mwb_to_effects(L, 3);
+  uint32_t n = mw_tree_parents(s->engine, root, obj, NULL, 0), i;
   lua_Integer places = 0;
-  do {
-    room = n;
-    lua_settop(L, 2);
-    keys = (mw_value *)lua_newuserdatauv(L, (room + 1) * sizeof(mw_value), 0);
-    found =
-        (mw_handle *)lua_newuserdatauv(L, (room + 1) * sizeof(mw_handle), 0);
-    lua_createtable(L, 2 * (int)room, 0);
-    n = find(s->engine, root, obj, found, keys, room);
-  } while (n > room); /* a finaliser has changed the tree */
+  mw_holder *its =
+      (mw_holder *)lua_newuserdatauv(L, (n + 1) * sizeof(mw_holder), 0);
+  lua_createtable(L, 2 * (int)n, 0);
+  mw_tree_parents(s->engine, root, obj, its, n);
   for (i = 0; i < n; i++) {
-    if (keys[i].type == MW_TNIL) continue; /* HOLD */
-    mwb_alive(L, s, found[i]);
+    if (its[i].key.type == MW_TNIL) continue; /* HOLD */
+    if (fx != NULL && !mwb_knows_age(fx, its[i].age)) continue;
+    mwb_alive(L, s, its[i].parent);
     lua_rawseti(L, 5, ++places);
-    mwb_push_key(L, s, &keys[i]);
+    mwb_push_key(L, s, &its[i].key);
     lua_rawseti(L, 5, ++places);
   }
   return 1;
 }
 
-/* parents(root, object) -> array of the parents of the object below the root,
-** each with the key under which it holds the object; the oldest link first */
-static int parents(lua_State *L) { return push_links(L, mw_tree_parents); }
-
-/* stem(root, object) -> array of the objects above the object, from below, each
-** with the key; as far as one field holds each */
-static int stem(lua_State *L) { return push_links(L, mw_tree_stem); }
+/* has_left(root, object, effects) -> whether a field has stopped holding the
+** object since the effects */
+static int has_left(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  const mwb_effects *fx = (lua_settop(L, 3), mwb_to_effects(L, 3));
+  uint32_t age =
+      mw_tree_left(s->engine, mwb_handle_of(L, s, 1), mwb_handle_of(L, s, 2));
+  lua_pushboolean(L, !mwb_knows_age(fx, age));
+  return 1;
+}
 
 /* way(object) -> root above the object, or nil, and the keys of the way down */
 static int push_way(lua_State *L) {
@@ -501,51 +479,11 @@ static int has_rules(lua_State *L) {
   return 1;
 }
 
-/* moves(number) -> array of parent, key and former object of each move since;
-** `false` for a parent or a former object that is not there, and a key that is
-** dead has no parent either.  Without a number, the number of the next
-** move.  Returns nothing if some of the moves are lost. */
-static int moves(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
-  lua_Integer number = lua_tointeger(L, 1), i = 0;
-  const mw_move *list;
-  size_t n;
-  lua_settop(L, 1);
-  if (lua_isnil(L, 1)) {
-    lua_pushinteger(L, (lua_Integer)mw_move_now(s->engine));
-    return 1;
-  }
-  lua_newtable(L);
-  while (mw_move_since(s->engine, (uint64_t)(number + i / 3), &list, &n) ==
-         MW_OK) {
-    mw_move move;
-    int lives;
-    if (n == 0) return 1;
-    move = *list; /* a finaliser may note more */
-    lives = mwb_alive(L, s, move.parent);
-    mwb_push_key(L, s, &move.key);
-    if (!lives || lua_isnil(L, 4)) {
-      lua_pushboolean(L, 0);
-      lua_replace(L, 3);
-    }
-    if (!mwb_alive(L, s, move.former)) {
-      lua_pushboolean(L, 0);
-      lua_replace(L, 5);
-    }
-    lua_rawseti(L, 2, i + 3);
-    lua_rawseti(L, 2, i + 2);
-    lua_rawseti(L, 2, i + 1);
-    i += 3;
-  }
-  return 0;
-}
-
 void mwb_open_tree(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"parents", parents},     {"stem", stem},
-      {"has_below", has_below}, {"enters", enters},
-      {"has_rules", has_rules}, {"moves", moves},
-      {"way", push_way},        {NULL, NULL}};
+      {"parents", parents}, {"has_left", has_left},   {"has_below", has_below},
+      {"enters", enters},   {"has_rules", has_rules}, {"way", push_way},
+      {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

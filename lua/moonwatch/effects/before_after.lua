@@ -3,10 +3,7 @@
 --
 -- The effects may be done or undone now, and the program may have gone on.  A
 -- view takes a field from the effects, if they wrote the field; else from the
--- moves that the core has noted since the effects; else from the object.
---
--- So a view knows which objects each table of a tree held.  Of the other values
--- the view knows those that were not written since: see `fresh`.
+-- object, as the object is now: see `fresh`.
 
 local core = require "moonwatch.core"
 local recorded = require "moonwatch.effects.recorded"
@@ -31,22 +28,6 @@ local function note(changes, e, value, again)
   its[key] = value
 end
 
--- Returns parent -> key -> the value at the end of the effects, for the fields
--- in which objects have come or gone since; nil if that is not known any more.
-local function read_moves(fx)
-  local moves, past = private.moves(private.past(fx)), {}
-  if not moves then return nil end
-  for i = 1, #moves, 3 do
-    local parent, key, former = moves[i], moves[i + 1], moves[i + 2]
-    if parent then
-      local its = past[parent] or {}
-      past[parent] = its
-      if its[key] == nil then its[key] = former or ABSENT end
-    end
-  end
-  return past
-end
-
 -- {======================================================
 -- Views
 -- =======================================================
@@ -55,31 +36,21 @@ end
 function View:get(t, key)
   local its = self.changed[t]
   local value = its and its[key]
-  if value == nil then
-    its = self.past[t]
-    value = its and its[key]
-  end
   if value == nil then return rawget(raw(t), key) end
   if value ~= ABSENT then return value end
 end
 
-local function lay_over(contents, its)
-  for key, value in next, its do
-    if value == ABSENT then value = nil end
-    if key ~= CLASS then contents[key] = value end
-  end
-end
-
 --- Returns the contents of a table, as a table that must not be written to.
 function View:contents(t)
-  local changes, past = self.changed[t], self.past[t]
-  if not changes and not past then return raw(t) end
-  local contents = self.known[t]
+  local changes, contents = self.changed[t], self.known[t]
+  if not changes then return raw(t) end
   if contents then return contents end
   contents = {}
   for key, value in next, raw(t) do contents[key] = value end
-  if past then lay_over(contents, past) end
-  if changes then lay_over(contents, changes) end
+  for key, value in next, changes do
+    if value == ABSENT then value = nil end
+    if key ~= CLASS then contents[key] = value end
+  end
   self.known[t] = contents
   return contents
 end
@@ -91,7 +62,13 @@ function View:class(t)
   if class ~= ABSENT then return class end
 end
 
---- Tells whether the view knows all contents of a table, not only the objects.
+--- Tells whether a table that the effects left below the roots has been taken
+-- out since, so that nobody sees what is written to it.
+function View:is_gone(t)
+  return self.is_tracked and not private.intercepts(t)
+end
+
+--- Tells whether nobody has written a table since, as far as that is seen.
 function View:fresh(t)
   return private.untouched(self.fx, t, self.changed[t] ~= nil)
 end
@@ -99,40 +76,54 @@ end
 --- Calls `visit(t, key, value)` for the fields of which the view knows more
 -- than the objects show; `value` is nil for an absent field.
 function View:each(visit)
-  local function each(list, except)
-    for t, its in next, list do
-      for key, value in next, its do
-        if key ~= CLASS and not (except[t] and except[t][key] ~= nil) then
-          if value == ABSENT then value = nil end
-          visit(t, key, value)
-        end
-      end
+  for t, its in next, self.changed do
+    for key, value in next, its do
+      if value == ABSENT then value = nil end
+      if key ~= CLASS then visit(t, key, value) end
     end
   end
-  each(self.changed, {})
-  each(self.past, self.changed)
-end
-
-local function view(fx, changed, past)
-  return setmetatable({ fx = fx, changed = changed, past = past, known = {} },
-    View)
 end
 
 -- }======================================================
 
---- Returns the view before the effects, the view after them, and the array of
--- their entries.  `changed` of a view has the written objects.  Returns nil and
--- a message if the objects cannot be told any more.
-return function(fx)
-  local first, last, past = {}, {}, read_moves(fx)
-  if not past then
-    return nil, "too much has changed since the effects were made"
+-- Returns the set of the tables that are in the written fields at the end, of
+-- objects that are tracked.
+local function tables_in(changed)
+  local set = {}
+  for t, its in next, changed do
+    if private.intercepts(t) then
+      for _, value in next, its do
+        if type(value) == "table" then set[value] = true end
+      end
+    end
   end
-  local list = recorded.list(fx)
-  if #list < #fx then return nil, "an object that was written is dead" end
+  return set
+end
+
+local function view(fx, changed, its)
+  return setmetatable({ fx = fx, changed = changed, known = {}, ends = its.ends,
+    is_tracked = its.is_tracked }, View)
+end
+
+-- Are all roots tracked deeply, and the effects done?  Then a table below the
+-- roots is tracked.
+local function is_tracked(fx, roots)
+  for _, root in next, roots do
+    if not private.has_below(root) then return false end
+  end
+  return not private.is_undone(fx)
+end
+
+--- Returns the view before the effects, the view after them, and the array of
+-- their entries, for what is below the roots in a table.  `changed` of a view
+-- has the written objects, and `ends` the tables that the effects left in their
+-- fields.
+return function(fx, roots)
+  local first, last, list = {}, {}, recorded.list(fx)
   for _, e in ipairs(list) do
     note(first, e, e.old, false)
     note(last, e, e.new, true)
   end
-  return view(fx, first, past), view(fx, last, past), list
+  local its = { ends = tables_in(last), is_tracked = is_tracked(fx, roots) }
+  return view(fx, first, its), view(fx, last, its), list
 end

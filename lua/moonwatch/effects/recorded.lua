@@ -7,12 +7,18 @@
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local name_of = require "moonwatch.effects.name_of"
+local passing = require "moonwatch.effects.passing"
 local reads = require "moonwatch.effects.reads"
 local state = require "moonwatch.effects.state"
 local transaction = require "moonwatch.transaction"
 
 local private = core.private
-local get, make = private.entry, private.effects
+local get = private.entry
+
+-- Returns effects with the entries in a list, made of former ones.
+local function make(list, ...)
+  return passing.inherit(private.effects(list, ...), ...)
+end
 
 local recorded = {}
 
@@ -105,7 +111,7 @@ function recorded:invert()
       kind = INVERSE[e.kind] or e.kind, where = e.where,
     }
   end
-  return make(inverse, self)
+  return make(inverse, self, nil, true)
 end
 
 --- Returns these effects followed by the others.
@@ -167,7 +173,7 @@ function recorded:squash()
     e.kind = net_kind(e)
     if e.kind and not e.gone then squashed[#squashed + 1] = e end
   end
-  return make(squashed, self)
+  return passing.note(make(squashed, self), squashed, self)
 end
 
 -- Returns the last entry of each field, by object and name, and the first

@@ -16,6 +16,7 @@
 local core = require "moonwatch.core"
 local named = require "moonwatch.policy.named"
 local before_after = require "moonwatch.effects.before_after"
+local passing = require "moonwatch.effects.passing"
 local new_ways = require "moonwatch.effects.ways"
 local recorded = require "moonwatch.effects.recorded"
 
@@ -69,8 +70,12 @@ function Script:need_class(class)
 end
 
 -- Makes sure that the script can have a value: the value is plain, or there is
--- a way to it, or it is a new table.
-function Script:need(value)
+-- a way to it, or it is a new table.  A new table in a field of a `parent` that
+-- is tracked is tracked, too.
+function Script:need(value, parent)
+  if parent and type(value) == "table" and private.intercepts(parent) then
+    self.below[value] = true
+  end
   if not is_object(value) or self.known[value] then return end
   local is_table = type(value) == "table"
   if is_table and (private.is_class(value) or named.name(value)) then
@@ -99,8 +104,11 @@ end
 -- Adds the contents of a new table.
 function Script:fill(its)
   local object = its.object
-  if not self.after:fresh(object) then
+  if not self.after:fresh(object) or
+    self.below[object] and self.after:is_gone(object) then
     fail "a new table has changed since the effects were made"
+  elseif self.ways:has_left(object) then
+    fail "a table has moved since the effects were made"
   end
   local held = self.after:contents(object)
   its.class = self:class_of(object, self.after:class(object))
@@ -109,7 +117,7 @@ function Script:fill(its)
     local value = held[key]
     if not self:is_outside(object, key, value) then
       self:need(key)
-      self:need(value)
+      self:need(value, object)
       its.fields[#its.fields + 1] = { key, value }
     end
   end
@@ -141,7 +149,7 @@ function Script:write(e)
     end
     self:need(e.object)
     self:need(e.key)
-    self:need(e.new)
+    self:need(e.new, e.object)
   end
   self.writes[#self.writes + 1] = {
     object = e.object, key = e.key, value = value, kind = e.kind,
@@ -154,9 +162,11 @@ function Script:check_unplaced()
   local set
   for _, e in ipairs(self.unplaced) do
     if not self.known[e.object] then
-      set = set or self.ways:new_tables(self.list, self.after)
-      if not set[e.object] then
-        fail("there is no way to the object whose field '%s' was written",
+      set = set or self.ways:reached(self.list, self.after)
+      if not set[e.object] and not passing.has(self.fx, e.object) then
+        fail(self.ways:has_moved(e.object) and
+          "the object whose field '%s' was written has moved since" or
+          "there is no way to the object whose field '%s' was written",
           tostring(e.key))
       end
     end
@@ -173,12 +183,12 @@ end
 -- }======================================================
 
 local function make(fx, names, calls, by_name)
-  local first, last, list = before_after(fx)
-  if not first then error { last } end
+  local first, last, list = before_after(fx, names)
   local self = setmetatable({
-    ways = new_ways(names, first), after = last, list = list, known = {},
+    fx = fx, ways = new_ways(names, first), after = last, list = list,
+    known = {},
     by_name = by_name, classes = {}, places = {}, tables = {}, writes = {},
-    unplaced = {}, calls = calls or {},
+    unplaced = {}, below = {}, calls = calls or {},
   }, Script)
   self:call(self.calls)
   for _, e in ipairs(recorded.list(fx:squash())) do self:write(e) end

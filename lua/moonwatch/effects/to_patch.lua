@@ -20,6 +20,7 @@ local json = require "moonwatch.json"
 local before_after = require "moonwatch.effects.before_after"
 local diff = require "moonwatch.json.diff"
 local new_ways = require "moonwatch.effects.ways"
+local passing = require "moonwatch.effects.passing"
 local pointer = require "moonwatch.json.pointer"
 local recorded = require "moonwatch.effects.recorded"
 
@@ -70,7 +71,8 @@ function Patch:contents()
   local function of(view)
     return function(t)
       if self.parts[t] then return t end
-      self.stale = self.stale or not self.after:fresh(t)
+      self.stale = self.stale or not view:fresh(t) or
+        view == self.after and view:is_gone(t)
       return self:limited(view, t)
     end
   end
@@ -154,6 +156,7 @@ local function is_shared(ways, way, root, view)
   while way[i] ~= nil do
     at = view:get(at, way[i])
     i = i + 1
+    if ways:has_left(at) then fail "a table has moved since" end
     if is_in_two(ways, at) then return true end
   end
   return false
@@ -195,10 +198,12 @@ function Patch:find_anchors(objects)
       self.whole = true
     end
   end
-  local new = unplaced and self.ways:new_tables(self.list, self.after)
+  local new = unplaced and self.ways:reached(self.list, self.after)
   for _, object in ipairs(unplaced and objects or {}) do
-    if not self.ways:of(object) and not new[object] then
-      fail "an object was written that is not below the root"
+    if not self.ways:of(object) and not new[object] and
+      not passing.has(self.fx, object) then
+      fail(self.ways:has_moved(object) and "a written object has moved since" or
+        "an object was written that is not below the root")
     end
   end
   self.whole = self.whole or self.ways.walks
@@ -341,16 +346,15 @@ end
 -- }======================================================
 
 local function run(fx, root)
-  local before, after, list = before_after(fx)
-  if not before then fail(after) end
+  local before, after, list = before_after(fx, { root })
   local fields, objects = changed_fields(fx)
   local self = setmetatable({
-    root = root, before = before, after = after, list = list, fields = fields,
+    fx = fx, root = root, before = before, after = after, list = list,
+    fields = fields,
     ways = new_ways({ root = root }, before), dirty = {}, anchors = {},
     spans = {},
     parts = {}, list_of = json.array {}, whole = false, stale = false,
   }, Patch)
-  self.ways:check_sure() -- a changed table may have been in two places
   function self.same(t) return not self.dirty[t] end
   function self.is_shared(t) return is_in_two(self.ways, t) end
   self:find_anchors(objects)

@@ -7,16 +7,17 @@
 -- on.  So the way depends on the contents alone.
 --
 -- Below roots that are tracked deeply, the core's links lead from an object up
--- to what holds it.  The view corrects the links: it says which fields held the
--- object then.  If a root is not tracked deeply, one walk goes down from all
--- roots.  Such a walk also finds values that no link leads to: functions,
+-- to what holds it.  A link has been there since the effects, or does not
+-- count; of the fields that the effects wrote, the view says what they held.
+-- If a root is not tracked deeply, one walk goes down from all roots, as things
+-- are now.  Such a walk also finds values that no link leads to: functions,
 -- coroutines, userdata and classes.
 
 local core = require "moonwatch.core"
 local path = require "moonwatch.path"
 
 local private = core.private
-local enters, parents, stem = private.enters, private.parents, private.stem
+local enters, parents = private.enters, private.parents
 
 local Ways = {}
 Ways.__index = Ways
@@ -133,19 +134,24 @@ function Ways:walk()
   end
 end
 
+-- Returns the way that the walk found; below a root that is tracked deeply, as
+-- far as no link knows better.
 function Ways:walked(object)
   if not self.found then self:walk() end
-  local way = self.found[object]
-  if not way then return nil end
-  local keys, n = {}, 0
-  while way.from do
-    n = n + 1
-    keys[n] = way.key
-    way = self.found[way.from]
+  local step, keys, above = self.found[object], {}, nil
+  if not step then return nil end
+  while step.from and not above do
+    keys[#keys + 1] = step.key
+    if self.linked[1] and private.intercepts(step.from) then
+      above = self:of(step.from)
+      if not above then return nil end
+    end
+    step = self.found[step.from]
   end
-  local place = { root = way.root }
-  for i = 1, n do place[i] = keys[n + 1 - i] end
-  return place
+  local way = above and table.move(above, 1, #above, 1, { root = above.root })
+    or { root = step.root }
+  for i = #keys, 1, -1 do way[#way + 1] = keys[i] end
+  return way
 end
 
 -- }======================================================
@@ -179,7 +185,7 @@ function Ways:holders(object)
     list[#list + 1] = key
   end
   for _, root in ipairs(self.linked) do
-    local its = parents(root, object)
+    local its = parents(root, object, view.fx)
     for i = 1, #its, 2 do add(its[i], its[i + 1]) end
   end
   local held = self.held[object] or {}
@@ -214,24 +220,6 @@ function Ways:root_in(level)
     if its and (not name or its < name) then name = its end
   end
   return name
-end
-
--- Returns the way to an object if each object on the way stood in one field
--- only, and nothing has moved.
-function Ways:climb_stem(object)
-  local root, view, held = self.linked[1], self.view, self.held
-  local list, at = stem(root, object), object
-  local n = #list // 2
-  if self.linked[2] or list[2 * n - 1] ~= root then return nil end
-  local way = { root = self.name_of[root] }
-  for i = 1, n do
-    local parent, key = list[2 * i - 1], list[2 * i]
-    if held[at] or not path.is_key(key) or view:get(parent, key) ~= at then
-      return nil
-    end
-    way[n + 1 - i], at = key, parent
-  end
-  return way
 end
 
 -- Searches upwards for a root, all objects at one distance before those that
@@ -275,11 +263,10 @@ function Ways:hold(object, parent, key)
   its[#its + 1] = key
 end
 
--- No links lead on from what was taken out.  So this function looks into what
--- was taken out, for what it held.  If things have moved since the effects,
--- then what nobody tracks any more may have changed as well, unseen.
+-- No links lead on from what the effects took out.  So this function looks into
+-- that, for what it held.  What was taken out later may have changed, unseen.
 function Ways:look_into_loose()
-  local queue, seen, moved = {}, {}, next(self.view.past) ~= nil
+  local queue, seen, view = {}, {}, self.view
   local function add(object)
     if seen[object] or not self:is_loose(object) then return end
     seen[object] = true
@@ -288,10 +275,8 @@ function Ways:look_into_loose()
   for object in next, self.held do add(object) end
   while #queue > 0 do
     local t = table.remove(queue)
-    if moved and not private.intercepts(t) then
-      self.unsure = true
-    else
-      for key, value in next, self.view:contents(t) do
+    if not (view.ends[t] and view:is_gone(t)) then
+      for key, value in next, view:contents(t) do
         if type(value) == "table" then
           self:hold(value, t, key)
           add(value)
@@ -304,7 +289,7 @@ end
 function Ways:search(object)
   local way
   if type(object) == "table" and #self.linked > 0 then
-    way = self:climb_stem(object) or self:climb(object)
+    way = self:climb(object)
   elseif self.name_of[object] then
     way = { root = self.name_of[object] }
   end
@@ -314,16 +299,31 @@ function Ways:search(object)
   return way
 end
 
---- Raises a table with a message if there may have been ways that are not known
--- any more.
-function Ways:check_sure()
-  if self.unsure then
-    error { "what was taken out since the effects were made may have changed" }
+--- Tells whether an object without a way may have had one: the object, or one
+-- above it, has moved since the effects.
+function Ways:has_moved(object)
+  local queue, seen = { object }, {}
+  for _, at in ipairs(queue) do
+    if self.view:is_gone(at) or self:has_left(at) then return true end
+    local list = self:holders(at)
+    for i = 1, #list, 2 do
+      if not seen[list[i]] then queue[#queue + 1] = list[i] end
+      seen[list[i]] = true
+    end
   end
+  return false
 end
 
---- Returns the way to an object, or nil.  Raises a table with a message if the
--- object may have had a way that is not known any more.
+--- Tells whether a field below the roots has held an object, and has stopped
+-- holding it since the effects.
+function Ways:has_left(object)
+  for _, root in ipairs(self.linked) do
+    if private.has_left(root, object, self.view.fx) then return true end
+  end
+  return false
+end
+
+--- Returns the way to an object, or nil.
 function Ways:of(object)
   local way = self.ways[object]
   if way ~= nil then return way or nil end
@@ -332,7 +332,6 @@ function Ways:of(object)
   self.busy[object] = true
   way = self:search(object)
   self.busy[object] = nil
-  if not way and type(object) == "table" then self:check_sure() end
   if way or not self.cut then self.ways[object] = way or false end
   self.cut = outer or self.cut and not way
   return way
@@ -343,23 +342,41 @@ function Ways:of_class(class)
   return self:of(class) or self:walked(class)
 end
 
---- Returns the set of the tables without ways that the entries in a list put
--- somewhere, with the tables in them; `after` is the view after the effects.
-function Ways:new_tables(list, after)
-  local set, queue = {}, {}
+-- Returns object -> array of the tables that the entries put into the object or
+-- took out of it.
+local function attached(list)
+  local below = {}
+  for _, e in ipairs(list) do
+    local its = below[e.object] or {}
+    below[e.object] = its
+    if e.kind ~= "metatable" then
+      for _, value in ipairs { e.old or false, e.new or false } do
+        if type(value) == "table" then its[#its + 1] = value end
+      end
+    end
+  end
+  return below
+end
+
+--- Returns the set of the tables that the entries in a list wrote, put
+-- somewhere or took out, as far as they were below the roots at some time within
+-- the effects; `after` is the view after the effects.
+function Ways:reached(list, after)
+  local below, set, queue = attached(list), {}, {}
   local function add(value)
-    if type(value) ~= "table" or set[value] or self:of(value) then return end
+    if type(value) ~= "table" or set[value] then return end
     set[value] = true
     queue[#queue + 1] = value
   end
-  for _, e in ipairs(list) do
-    if e.kind ~= "metatable" then
-      add(e.old)
-      add(e.new)
-    end
+  for object in pairs(below) do
+    if self:of(object) then add(object) end
   end
   while #queue > 0 do
-    for _, value in next, after:contents(table.remove(queue)) do add(value) end
+    local object = table.remove(queue)
+    for _, value in ipairs(below[object] or {}) do add(value) end
+    if not self:of(object) then -- new, with all that is in it
+      for _, value in next, after:contents(object) do add(value) end
+    end
   end
   return set
 end
