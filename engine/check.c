@@ -619,8 +619,8 @@ static int verify_log(mw_engine *e, mw_owner owner) {
   return MW_OK;
 }
 
-/* Neighbours in a field have different owners, each owner's list has the
-** owner's stakes, and a stake has its first entry. */
+/* Neighbours in a field have different owners, and both are settled or none;
+** each owner's list has the owner's stakes, and a stake has its first entry. */
 static int verify_stakes(mw_engine *e) {
   const mwi_journal *part = &e->journal;
   uint32_t i, n = 0, listed = 0;
@@ -631,6 +631,8 @@ static int verify_stakes(mw_engine *e) {
     holds(s->older == 0 || part->stakes[s->older].newer == i);
     holds(s->newer == 0 || part->stakes[s->newer].owner != s->owner);
     holds(s->newer == 0 || part->stakes[s->newer].obj == s->obj);
+    holds(s->newer == 0 || part->stakes[s->newer].settled == s->settled);
+    holds(!s->settled || s->newer != 0 || s->older != 0);
     holds(mwi_stake_entry(e, s)->obj == s->obj);
   }
   for (i = 1; i <= part->n_owners; i++) {

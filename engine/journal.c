@@ -27,8 +27,10 @@
 ** held before the owner's writes, and would hold if these had never been made.
 ** So an owner that takes its writes back gives the old value of its newest
 ** stake to the field, and the old value of any other stake to the first entry
-** of the stake that is newer; a final write ends all stakes in its field.  The
-** journal stays mixed until there are no entries.
+** of the stake that is newer.  A final write settles all older stakes in its
+** field: they leave the table, and leave old values to each other alone, for
+** the effects that their owners make.  The journal stays mixed until there are
+** no entries.
 **
 ** An entry that nobody can take back any more is delivered to the readers, if
 ** there are any: at once if nobody owns the write, else when the outermost
@@ -105,6 +107,11 @@ static uint32_t find_stake(const mw_engine *e, mw_handle obj,
   return i;
 }
 
+/* Has nobody written the field later? */
+static int is_newest(const mwi_stake *s) {
+  return s->newer == 0 && !s->settled;
+}
+
 static void enter_stake(mw_engine *e, uint32_t i) {
   mwi_stake *s = stake_at(e, i);
   uint32_t *head = head_of(e, s->obj, &s->key);
@@ -128,7 +135,7 @@ static int grow_table(mw_engine *e) {
   part->heads = heads;
   part->n_heads = n;
   for (i = 1; i <= part->n_stakes; i++)
-    if (stake_at(e, i)->obj != MW_NONE && stake_at(e, i)->newer == 0)
+    if (stake_at(e, i)->obj != MW_NONE && is_newest(stake_at(e, i)))
       enter_stake(e, i);
   return 1;
 }
@@ -200,33 +207,41 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
   part->staked++;
 }
 
-/* Ends a stake, with no effect on its neighbours' old values. */
+/* Ends a stake, with no effect on its neighbours' old values.  A settled one
+** that is left alone ends, too. */
 static void end_stake(mw_engine *e, uint32_t i) {
   mwi_journal *part = &e->journal;
   mwi_stake *s = stake_at(e, i);
+  uint32_t other = (s->newer != 0) ? s->newer : s->older;
   take_stake(e, i);
-  if (s->newer != 0)
-    stake_at(e, s->newer)->older = s->older;
-  else
-    leave_table(e, i);
+  if (is_newest(s)) leave_table(e, i);
+  if (s->newer != 0) stake_at(e, s->newer)->older = s->older;
   if (s->older != 0) {
     stake_at(e, s->older)->newer = s->newer;
-    if (s->newer == 0) enter_stake(e, s->older);
+    if (is_newest(s)) enter_stake(e, s->older);
   }
   keep_value(e, s->key.type, s->key.u, e->watch.host.release);
   s->obj = MW_NONE;
   s->chain = part->free_stake;
   part->free_stake = i;
   part->staked--;
+  if (other == 0 || !s->settled) return;
+  s = stake_at(e, other);
+  if (s->newer == 0 && s->older == 0) end_stake(e, other);
 }
 
-/* Ends the stake and all stakes in the field that are older. */
-static void end_older(mw_engine *e, uint32_t i) {
-  while (i != 0) {
-    uint32_t older = stake_at(e, i)->older;
-    end_stake(e, i);
-    i = older;
-  }
+/* A write to the field that is later than the stake, and earlier than the next
+** newer one, is final. */
+static void settle(mw_engine *e, uint32_t i) {
+  mwi_stake *s = stake_at(e, i);
+  uint32_t older = i;
+  if (i == 0) return;
+  if (is_newest(s)) leave_table(e, i);
+  if (s->newer != 0) stake_at(e, s->newer)->older = 0;
+  s->newer = 0;
+  for (; older != 0; older = stake_at(e, older)->older)
+    stake_at(e, older)->settled = 1;
+  if (s->older == 0) end_stake(e, i);
 }
 
 /* If the neighbours `i` and the next newer stake have one owner, they become
@@ -664,7 +679,7 @@ int mw_journal_append(mw_engine *e, mw_owner owner, const mw_entry *entry,
   } else {
     uint32_t i = part->mixed ? find_stake(e, entry->obj, &key) : 0;
     deliver_entry(e, 0, &its, oldest_of(e, i, 0), 1, host);
-    end_older(e, i);
+    settle(e, i);
   }
   return MW_OK;
 }
@@ -699,7 +714,7 @@ static void restore_stakes(mw_engine *e, mw_owner owner, void *host) {
   uint32_t i;
   for (i = owner_at(e, owner)->last; i != 0; i = stake_at(e, i)->before) {
     const mwi_stake *s = stake_at(e, i);
-    if (s->newer == 0) /* else somebody else has written the field */
+    if (is_newest(s)) /* else somebody else has written the field */
       restore(e, *mwi_stake_entry(e, s), host);
   }
 }
@@ -870,7 +885,7 @@ static void deliver_range(mw_engine *e, mw_owner owner, void *host) {
     if (its != 0 && stake_at(e, its)->seq == entry->seq)
       oldest = oldest_of(e, its, owner);
     begins &= !deliver_entry(e, owner, entry, oldest, begins, host);
-    if (its != 0) end_older(e, stake_at(e, its)->older);
+    if (its != 0) settle(e, stake_at(e, its)->older);
   }
 }
 
@@ -883,7 +898,10 @@ static int make_final(mw_engine *e, mw_owner owner, void *host) {
     if (code != MW_OK) return code;
   }
   if (mwi_is_read(&e->reader)) deliver_range(e, owner, host);
-  while (o->first != 0) end_older(e, o->first);
+  while (o->first != 0) {
+    settle(e, stake_at(e, o->first)->older);
+    end_stake(e, o->first);
+  }
   for (i = o->mark; i < end; i++)
     keep_entry(e, &log_at(e, o->log)->entries[i], e->watch.host.release);
   remove_range(e, o);
@@ -955,7 +973,7 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
 static int next_oldest(const mw_engine *e, mwi_undone *walk) {
   while (++walk->at <= e->journal.n_stakes) {
     const mwi_stake *s = stake_at(e, walk->at);
-    if (s->obj == MW_NONE || s->older != 0) continue;
+    if (s->obj == MW_NONE || s->older != 0 || s->settled) continue;
     walk->entry = *mwi_stake_entry(e, s);
     walk->owner = s->owner;
     return 1;

@@ -34,6 +34,7 @@ typedef struct mwi_stake {
   uint32_t older, newer;  /* stakes in the same field */
   uint32_t before, after; /* stakes of the same owner */
   uint32_t chain;         /* the next in the table, if this is the newest */
+  uint8_t settled;        /* is a later write to the field final? */
 } mwi_stake;
 
 /* Numbers of logs, owners and stakes begin with 1. */

@@ -51,6 +51,42 @@ describe("effects of a write to a field whose earlier write is taken back",
       end
     end)
 
+    it("have it, too, where somebody has written for good since", function()
+      for _, old in ipairs(values) do
+        local obj = mw.track { x = old }
+        local writers, ends = {}, {}
+        for i = 1, 4 do writers[i], ends[i] = writer() end
+        writers[1](function() obj.x = "one" end)
+        writers[2](function() obj.x = "two" end)
+        writers[3](function() obj.x = "three" end)
+        obj.x = "main"
+        writers[1](function() obj.x = "one again" end)
+        writers[4](function() obj.x = "four" end)
+        ends[1] "rollback"
+        ends[2] "rollback"
+        assert.equal("four", obj.x)
+        local fx = ends[3] "commit"
+        assert.equal("three", fx:entries()().new)
+        assert.equal(old, fx:entries()().old)
+        assert.equal("four", obj.x)
+        assert.equal("main", ends[4] "commit":entries()().old)
+        fx:rollback()
+        assert.equal(old, obj.x)
+      end
+    end)
+
+    it("have what another one has committed since", function()
+      local obj = mw.track { x = 0 }
+      local writers, ends = {}, {}
+      for i = 1, 4 do writers[i], ends[i] = writer() end
+      for i = 1, 4 do writers[i](function() obj.x = i end) end
+      ends[3] "commit"
+      ends[1] "rollback"
+      assert.equal(0, ends[2] "rollback":entries()().old)
+      assert.equal(3, ends[4] "rollback":entries()().old)
+      assert.equal(3, obj.x)
+    end)
+
     it("have its kind, and not what changes nothing by then", function()
       local obj = mw.track { gone = 1, kept = 1 }
       local first, end_first = writer()

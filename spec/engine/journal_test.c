@@ -272,6 +272,34 @@ static void gives_old_values_on(mw_engine *e, heap *h) {
   check(host.mistakes == 0);
 }
 
+static void gives_old_values_on_below_a_final_write(mw_engine *e, heap *h) {
+  mw_owner owners[3];
+  int i;
+  (void)h;
+  begin(e);
+  for (i = 0; i < 3; i++) {
+    host.owners[i].id = owners[i] = mw_owner_begin(e, 0, 0);
+    host.owners[i].thread = i;
+    write_as(owners[i], i, 0, 0, i + 1);
+  }
+  check(write(0, 0, 0, 9) == MW_OK && mw_verify(e) == MW_OK);
+  write_as(owners[1], 1, 0, 0, 10);
+  host.rewinding = 0;
+  mw_owner_rewind(e, owners[0], NULL);
+  mw_owner_forget(e, owners[0]);
+  check(host.field[0][0] == 10 && old_of(owners[1]) == BASE);
+  check(mw_verify(e) == MW_OK);
+  host.rewinding = 1;
+  mw_owner_rewind(e, owners[1], NULL);
+  mw_owner_forget(e, owners[1]);
+  check(host.field[0][0] == 9 && old_of(owners[2]) == 2 * BASE);
+  check(mw_verify(e) == MW_OK && e->journal.staked == 0);
+  host.rewinding = 2;
+  mw_owner_rewind(e, owners[2], NULL);
+  mw_owner_forget(e, owners[2]);
+  check(host.field[0][0] == 9 && host.mistakes == 0);
+}
+
 static void gives_old_strings_on(mw_engine *e, heap *h) {
   mw_owner one, two;
   mw_entry entry;
@@ -603,6 +631,8 @@ const test journal_tests[] = {
     {"objects that are gone are not restored", leaves_the_dead_alone},
     {"strings are kept as long as their entries", keeps_strings},
     {"who wrote later gets the old value", gives_old_values_on},
+    {"who wrote later gets the old value, though another one wrote for good",
+     gives_old_values_on_below_a_final_write},
     {"who wrote later gets the old string", gives_old_strings_on},
     {"without memory nothing changes", changes_nothing_without_memory},
     {"the host's code is returned, and nothing changes",

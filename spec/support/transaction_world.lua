@@ -206,8 +206,7 @@ local function remove_writes(chain, owner)
   end
   for i = #chain, 2, -1 do
     local write = chain[i]
-    if not write.owner then return end
-    write.noted.old = chain[i - 1].value
+    if write.owner then write.noted.old = chain[i - 1].value end
   end
 end
 
