@@ -501,6 +501,8 @@ static int verify_orphans(mw_engine *e, sums *sum) {
     holds(is_taken(&e->tree.nodes, m) && ++n <= e->tree.nodes.n);
     holds(node_number(e, m)->queued);
     if (node_number(e, m)->obj != MW_NONE) continue;
+    if (node_number(e, m)->reach != 0) /* a root has ended */
+      sum->reaches += layers_of(e, node_number(e, m)->reach);
     sum->nodes++;
     sum->orphans++;
   }

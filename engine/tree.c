@@ -303,19 +303,19 @@ static uint32_t end_of_path(const mw_engine *e, uint32_t m, uint32_t stop) {
   return m;
 }
 
-static int has_path(const mw_engine *e, uint32_t m) {
-  return is_root(e, end_of_path(e, m, 0));
+static void queue_orphan(mw_engine *e, uint32_t m) {
+  mwi_node *node = node_at(e, m);
+  node->queued = 1;
+  if (e->tree.orphans == 0) e->tree.steps = 0;
+  node->chain = e->tree.orphans;
+  e->tree.orphans = m;
 }
 
 static void make_orphan(mw_engine *e, uint32_t m) {
-  mwi_node *node = node_at(e, m);
   mwi_assert(!is_root(e, m));
-  node->via = 0;
-  if (node->queued) return;
-  node->queued = 1;
-  if (e->tree.orphans == 0) e->tree.looks = 0;
-  node->chain = e->tree.orphans;
-  e->tree.orphans = m;
+  node_at(e, m)->via = 0;
+  e->tree.lost++;
+  if (!node_at(e, m)->queued) queue_orphan(e, m);
 }
 
 /* A node of the object has lost its last link. */
@@ -438,7 +438,9 @@ static void init_link(mw_engine *e, uint32_t i, uint32_t parent, uint32_t child,
   p->outs = i;
   if (p->obj != MW_NONE) mwi_object_find(&e->watch, p->obj)->needs |= MWI_LINKS;
   if (c->via != 0 || is_root(e, child)) return;
-  if (c->outs == 0 || end_of_path(e, parent, child) != child) c->via = i;
+  if (c->outs != 0 && end_of_path(e, parent, child) == child) return;
+  c->via = i;
+  if (c->queued && e->tree.lost > 0) e->tree.lost--; /* it comes back */
 }
 
 /* Takes a node from its object, with all its links. */
@@ -576,17 +578,21 @@ static void give_node(mw_engine *e, uint32_t m) {
   mwi_pool_give(&e->tree.nodes, m, sizeof(mwi_node));
 }
 
-/* Empties the list of orphans: each has a path now, or is released. */
+/* Empties the list of orphans: each has a path now, or is released.  Then the
+** reaches of roots that have ended go. */
 static void resolve(mw_engine *e) {
   mwi_tree *part = &e->tree;
-  uint32_t m;
-  part->looks = 0;
+  uint32_t m, roots = 0;
+  part->steps = part->lost = 0;
   look_for_paths(e);
   while ((m = part->orphans) != 0) {
     mwi_node *node = node_at(e, m);
     part->orphans = node->chain;
     node->queued = 0;
-    if (node->obj == MW_NONE) {
+    if (node->obj == MW_NONE && node->reach != 0) {
+      node->chain = roots;
+      roots = m;
+    } else if (node->obj == MW_NONE) {
       give_node(e, m);
     } else if (is_lost(e, m)) {
       end_node(e, m);
@@ -594,18 +600,28 @@ static void resolve(mw_engine *e) {
       part->released = m;
     }
   }
+  while ((m = roots) != 0) {
+    roots = node_at(e, m)->chain;
+    give_reach(e, node_at(e, m)->reach);
+    node_at(e, m)->reach = 0;
+    give_node(e, m);
+  }
 }
 
-/* Ends a node whose object is dead, or is no longer a root. */
+/* Ends a node whose object is dead, or is no longer a root.  A root's node and
+** reach stay, among the orphans, until these are resolved: a death may be found
+** in the middle of a move, and no node is to have the reach when it goes. */
 static void drop_node(mw_engine *e, uint32_t m) {
-  uint32_t reach = is_root(e, m) ? node_at(e, m)->reach : 0;
+  mwi_node *node = node_at(e, m);
+  uint32_t reach = is_root(e, m) ? node->reach : 0;
   end_node(e, m);
-  node_at(e, m)->obj = MW_NONE;
-  if (reach != 0) { /* no node is to have the reach when the reach goes */
-    resolve(e);
-    give_reach(e, reach);
+  node->obj = MW_NONE;
+  if (reach != 0) {
+    node->reach = reach;
+    queue_orphan(e, m);
+  } else if (!node->queued) {
+    give_node(e, m);
   }
-  if (!node_at(e, m)->queued) give_node(e, m);
 }
 
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
@@ -1088,6 +1104,7 @@ static void end_silent(mw_engine *e, mw_handle obj, uint32_t except) {
     if (is_root(e, m) && reach->filtered && !reach->kept && reach->heard == 0 &&
         reach->top != except) {
       drop_node(e, m);
+      resolve(e);
       m = first_node(e, obj);
     } else {
       m = node_at(e, m)->next;
@@ -1116,6 +1133,7 @@ int mw_root_begin_filtered(mw_engine *e, mw_handle obj, const mw_filter *filter,
 int mw_reach_end(mw_engine *e, mw_reach reach) {
   mwi_check_enter(e);
   drop_node(e, reach_at(e, reach)->root);
+  resolve(e);
   return MW_OK;
 }
 
@@ -1124,6 +1142,7 @@ int mw_root_end(mw_engine *e, mw_handle obj) {
   mwi_check_enter(e);
   if (m == 0) return MW_STALE;
   drop_node(e, m);
+  resolve(e);
   return MW_OK;
 }
 
@@ -1132,6 +1151,7 @@ void mwi_tree_end_roots(mw_engine *e, mw_handle obj, int kept) {
   while (m != 0) {
     if (is_root(e, m) && (int)reach_of(e, m)->kept == kept) {
       drop_node(e, m);
+      resolve(e);
       m = first_node(e, obj);
     } else {
       m = node_at(e, m)->next;
@@ -1221,16 +1241,25 @@ int mw_tree_is_below(const mw_engine *e, mw_handle obj) {
 ** Upwards
 ** ======================================================= */
 
-/* While there are orphans, each look at a path costs the depth of the node: so
-** many looks are made before the orphans are resolved in any case. */
-#define LOOKS 100
+/* While there are orphans, each look at a path is a climb: so many steps are
+** made before the orphans are resolved in any case. */
+#define STEPS 20000
+
+/* Returns whether node `m` has a path, or is not to be looked at again before
+** the orphans are resolved. */
+static int climbs(mw_engine *e, uint32_t m) {
+  while (node_at(e, m)->via != 0) {
+    m = link_at(e, node_at(e, m)->via)->parent;
+    if (++e->tree.steps > STEPS) return 0;
+  }
+  return is_root(e, m);
+}
 
 /* Returns whether there is a path to node `m`.  If the node has lost its path,
 ** looks for another one, and the node may go. */
 static int resolve_node(mw_engine *e, uint32_t m) {
   uint32_t version = e->tree.version;
-  if (e->tree.orphans == 0) return 1;
-  if (has_path(e, m) && ++e->tree.looks < LOOKS) return 1;
+  if (e->tree.orphans == 0 || climbs(e, m)) return 1;
   resolve(e);
   return e->tree.version == version;
 }
@@ -1238,7 +1267,7 @@ static int resolve_node(mw_engine *e, uint32_t m) {
 int mwi_tree_is_lost(mw_engine *e, const mwi_object *r) {
   uint32_t m = r->nodes;
   if (e->tree.orphans == 0 || m == 0) return 0;
-  while (m != 0 && !has_path(e, m)) m = node_at(e, m)->next;
+  while (m != 0 && !climbs(e, m)) m = node_at(e, m)->next;
   if (m == 0) resolve(e);
   return r->nodes == 0;
 }

@@ -66,7 +66,8 @@ typedef struct mwi_tree {
   uint32_t ground;    /* the reach of all silent roots, or 0 */
   uint32_t orphans;   /* nodes that lost their path, not yet resolved */
   uint32_t released;  /* nodes below no root */
-  uint32_t looks;     /* at paths since orphans were resolved */
+  uint32_t steps;     /* of climbs since orphans were resolved */
+  uint32_t lost;      /* orphans since then that have not come back; or more */
   uint64_t changes;   /* increases when a link comes or goes */
   uint64_t shortened; /* `changes` when node `shortest` got the shortest path */
   uint32_t shortest;

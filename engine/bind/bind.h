@@ -265,7 +265,6 @@ typedef struct mwb_state {
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
   int storing;         /* tables being stored: orphans may come back */
-  int taking;          /* writes since the first orphan that waits */
   uint64_t shadows;    /* moves when an object gets or loses its shadow */
   int emptied;         /* has a table been emptied that a loop may walk? */
   int heeds;           /* do tables have functions for reads? see reads.c */

@@ -20,8 +20,8 @@
 ** An object that a write takes out of the tree may be about to move: a program
 ** takes out and then puts in, in a swap and a sort as well.  So the objects are
 ** given back later, if they have not come back: when the library is called,
-** when one of them is written and the engine finds that it has left, or after
-** so many writes that may have taken objects out.
+** when one of them is written and the engine finds that it has left, or when
+** many are out.
 */
 #include "tree.h"
 
@@ -253,7 +253,6 @@ static void let_go(lua_State *L, mwb_state *s, size_t n, uint32_t mark) {
 ** put the objects back, and then takes back what was written to them, too. */
 void mwb_let_go(lua_State *L, mwb_state *s, size_t n) {
   if (s->engine->journal.entries > 0) return;
-  s->taking = 0;
   let_go(L, s, n, 0);
 }
 
@@ -267,14 +266,14 @@ void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark) {
 ** Storing
 ** ======================================================= */
 
-/* The number of writes for which orphans may wait. */
+/* So many objects may be out of the tree before a write gives them back: a
+** program that only writes never calls the library. */
 #define WAITING 32
 
-/* Gives back the orphans of earlier writes if it is time.  The written object
-** may be such an orphan. */
+/* Gives back the orphans of earlier writes if these are many.  The written
+** object may be such an orphan. */
 static void let_go_others(mwb_write *w) {
-  if (!mw_tree_has_orphans(w->s->engine)) w->s->taking = 0;
-  if (++w->s->taking <= WAITING) return;
+  if (w->s->engine->tree.lost <= WAITING) return;
   mwb_let_go(w->L, w->s, SIZE_MAX);
   if (w->r->obj != w->obj) w->r = NULL;
   if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
