@@ -525,6 +525,58 @@ describe("a restored root", function()
     end
   end)
 
+  it("keeps what is no state: classes, and what a policy ignores", function()
+    for _, tracked in ipairs { false, true } do
+      local Class = { dictionary = { __index = {} } }
+      mw.name_class("snapshot.Keeps" .. tostring(tracked), Class.dictionary,
+        { ignore = { "cache" } })
+      local object = setmetatable({ class = Class, n = 1 }, Class.dictionary)
+      local root = { object, { weak = 1 } }
+      if tracked then mw.track(root, { deep = true }) end
+      local bytes = assert(mw.snapshot(root))
+      object.n, object.more, object.cache, root[3] = 2, 3, 4, {}
+      assert.equal(root, mw.restore(bytes, { into = root }))
+      assert.equal(object, root[1])
+      assert.same({ Class, 1, nil, 4 },
+        { object.class, object.n, object.more, object.cache })
+      assert.is_nil(root[3])
+    end
+  end)
+
+  it("stores what was stored: no class has a say", function()
+    local log, Map = {}, {}
+    function Map.__newindex(self, key, value)
+      log[#log + 1] = key
+      rawset(self, key, value)
+    end
+    mw.name_class("snapshot.Map", Map)
+    for _, tracked in ipairs { false, true } do
+      local map = setmetatable({ a = 1, b = {} }, Map)
+      if tracked then mw.track(map, { deep = true }) end
+      local bytes = mw.snapshot(map)
+      map.a, map.b = nil, nil
+      mw.restore(bytes, { into = map })
+      assert.same({ 1, {} }, { map.a, map.b })
+      assert.equal(bytes, (mw.snapshot(map)))
+    end
+    assert.same({}, log)
+  end)
+
+  it("asks all checks before the first store", function()
+    local w, asked = world(), 0
+    local before = mw.snapshot(w)
+    w.n, w.unit.hp, w.list[4] = 2, 9, {}
+    mw.watch(w, function(_, _, _, _, _, written)
+      asked = asked + 1
+      assert.equal(2, w.n)
+      if written == w.list then error("no", 0) end
+    end, { phase = "check", deep = true, once = false })
+    local now = mw.snapshot(w)
+    assert.same({ nil, "no" }, { mw.restore(before, { into = w }) })
+    assert.equal(3, asked)
+    assert.equal(now, (mw.snapshot(w)))
+  end)
+
   it("changes in one transaction, and only what differs", function()
     local w = world()
     local before, told = mw.snapshot(w), {}

@@ -705,8 +705,7 @@ static void push_class_name(writer *w) {
          0);
 }
 
-/* Returns 0, or the mark of JSON of a table. */
-static int mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
+int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
   mw_handle h = mwb_handle_of(L, s, object);
   int64_t said = mw_clock_generation(s->engine, marks, h);
   return (said < 0) ? 0 : 1 + (int)(said % 2);
@@ -733,7 +732,7 @@ static void absorb(writer *w) {
 static void put_table(writer *w) {
   lua_State *L = w->L;
   put_byte(w, TABLE);
-  put_byte(w, mark_of(L, w->s, w->marks, CURRENT));
+  put_byte(w, mwb_mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   absorb(w);
   if (mwb_note_classes(L, w->s, CURRENT, &w->walk) && mwb_is_weak(L, CURRENT))

@@ -33,6 +33,9 @@ enum {
   SMALL = 16
 };
 
+/* Returns 0, or the mark of JSON of the table at `object`. */
+int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object);
+
 /* restore.c: the CRC-32 of some bytes. */
 uint32_t mwb_checksum(const unsigned char *bytes, size_t len);
 

@@ -85,7 +85,7 @@ describe("a class with a name", function()
     local class = { __name = "Nobody's" }
     local message = select(2, sent(setmetatable({}, class)))
     assert.equal("a class has no name: see mw.name_class", message)
-    local world = mw.track({ t = {}, mt = { __mode = "k" } }, { deep = true })
+    local world = mw.track({ t = {}, mt = { __name = "n" } }, { deep = true })
     local _, fx = mw.transaction(function()
       mw.setmetatable(world.t, world.mt)
     end)

@@ -3,8 +3,8 @@
 --
 -- The class is the metatable, with two exceptions.  If the metatable has
 -- metamethods only, the class is the table in its `__index`.  If the object has
--- a field `class`, a table that holds the metatable in one of its fields, the
--- class is that table (as in middleclass).
+-- a field `class` or `_class`, a table that holds the metatable in one of its
+-- fields, the class is that table (as in middleclass).
 
 local core = require "moonwatch.core"
 
@@ -47,15 +47,22 @@ function object_class.metatable(class) return metatables[class] or class end
 
 -- `raw` would tell guards of what is raw in the object, and the core asks while
 -- it does that.
-local function class_field(obj)
-  local field = rawget(obj, "class")
-  if field == nil then field = rawget(contents(obj), "class") end
+local function class_field(obj, name)
+  local field = rawget(obj, name)
+  if field == nil then field = rawget(contents(obj), name) end
   return field
 end
 
+local FIELDS = { "class", "_class" }
+
 local function find(obj, mt)
-  local field = type(obj) == "table" and class_field(obj)
-  if type(field) == "table" and holds(field, mt) then return field end
+  for i = 1, type(obj) == "table" and #FIELDS or 0 do
+    local field = class_field(obj, FIELDS[i])
+    if type(field) == "table" and holds(field, mt) then
+      metatables[field] = mt
+      return field
+    end
+  end
   return object_class.of_metatable(mt)
 end
 
