@@ -258,7 +258,6 @@ typedef struct mwb_state {
   int making;          /* is a context being made? */
   uint32_t given;      /* the cause of the write that is being restored, or 0 */
   int takes;           /* is there a function in MWB_TAKEN? */
-  lua_Integer undone;  /* entries of which that function was to be told */
   int metas;           /* are there, perhaps, tables in MWB_METAS? */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */

@@ -18,6 +18,7 @@
 
 #include "class.h"
 #include "delivery.h"
+#include "later.h"
 #include "trace.h"
 
 static mwb_origin *newest(lua_State *L, mwb_state *s) {
@@ -123,7 +124,7 @@ static int origin(lua_State *L) {
 
 /* current_origin() -> name of the origin that a write would have, or nil */
 static int current_origin(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mwb_check_nothing(L, "current_origin", 1);
   mwb_push_origin(L, s, L);
   return 1;
@@ -143,7 +144,8 @@ static mwb_origin *check_origin(lua_State *L, const char *name) {
 }
 
 static int close_origin(lua_State *L) {
-  end_origin(L, check_origin(L, "close"));
+  mwb_origin *o = check_origin(L, "close");
+  if (!mwb_put_off(L, o->s)) end_origin(L, o);
   return 0;
 }
 

@@ -546,12 +546,11 @@ static int caused_by(lua_State *L) {
       entries = mw_owner_entries(s->engine, owner, &n);
     for (i = 0; i < n; i++)
       if (mwi_number_of(entries[i].seq) == number) {
-        mw_entry entry = entries[i];
         lua_pushnil(L);
-        push_owned(L, s, owner, &entry);
+        push_owned(L, s, owner, &entries[i]);
         lua_pushboolean(L, 1);
         lua_setfield(L, -2, "open");
-        push_numbers(L, &entry);
+        push_numbers(L, &entries[i]);
         return 3;
       }
   }
@@ -566,21 +565,17 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_createtable(L, (int)n, 0);
   lua_createtable(L, (int)n, 0);
   for (i = 0; i < n; i++) {
-    mw_entry entry;
-    size_t now;
+    const mw_entry *entry = &entries[i];
     int counts;
-    entries = mw_owner_entries(s->engine, owner, &now);
-    if (i >= now) break; /* a finaliser has taken the entries back */
-    entry = entries[i];
-    if (mwb_is_hidden(&entry)) continue;
-    counts = mwi_entry_counts(s->engine, owner, &entry, &L);
-    push_owned(L, s, owner, &entry);
+    if (mwb_is_hidden(entry)) continue;
+    counts = mwi_entry_counts(s->engine, owner, entry, &L);
+    push_owned(L, s, owner, entry);
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "rolled_back");
     lua_rawseti(L, -4, ++count);
-    push_numbers(L, &entry);
+    push_numbers(L, entry);
     lua_rawseti(L, -3, count);
-    lua_pushinteger(L, counts ? (lua_Integer)entry.seq : 0);
+    lua_pushinteger(L, counts ? (lua_Integer)entry->seq : 0);
     lua_rawseti(L, -2, count);
   }
   lua_setfield(L, -3, "orders");
@@ -637,34 +632,19 @@ static int keep_taken(lua_State *L) {
   return 0;
 }
 
-/* undone() -> how many entries that function was to be told of, in all */
-static int undone(lua_State *L) {
-  lua_pushinteger(L, mwb_state_of(L)->undone);
-  return 1;
-}
-
 /* }====================================================== */
 
 void mwb_open_readers(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open_reader", open_reader},
-                                       {"close_reader", close_reader},
-                                       {"reader_state", reader_state},
-                                       {"seek_reader", seek_reader},
-                                       {"delivered", delivered},
-                                       {"look", make_look},
-                                       {"look_entries", look_entries},
-                                       {"look_entry", look_entry},
-                                       {"entry_text", entry_text},
-                                       {"is_entry", is_entry},
-                                       {"find_entry", find_entry},
-                                       {"open_entry", open_entry},
-                                       {"caused_by", caused_by},
-                                       {"entry_since", entry_since},
-                                       {"keep_taken", keep_taken},
-                                       {"paths", set_paths},
-                                       {"delivered_now", delivered_now},
-                                       {"undone", undone},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"open_reader", open_reader},     {"close_reader", close_reader},
+      {"reader_state", reader_state},   {"seek_reader", seek_reader},
+      {"delivered", delivered},         {"look", make_look},
+      {"look_entries", look_entries},   {"look_entry", look_entry},
+      {"entry_text", entry_text},       {"is_entry", is_entry},
+      {"find_entry", find_entry},       {"open_entry", open_entry},
+      {"caused_by", caused_by},         {"entry_since", entry_since},
+      {"keep_taken", keep_taken},       {"paths", set_paths},
+      {"delivered_now", delivered_now}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
   static const luaL_Reg entry[] = {{"__index", index_entry},
                                    {"__newindex", set_entry},

@@ -324,13 +324,11 @@ static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
 }
 
 /* Recorders keep the entries at `taken`, which were taken back when the entry
-** `at` was the last one; without memory they lose them.  They count what they
-** have, so what they lose is counted though they are not even called. */
+** `at` was the last one; without memory they lose them. */
 static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
   if (lua_isnil(L, taken)) return;
   mwb_push(L, s, MWB_TAKEN);
   if (!lua_isnil(L, -1)) {
-    s->undone += (lua_Integer)lua_rawlen(L, taken);
     lua_pushvalue(L, taken);
     lua_pushinteger(L, (lua_Integer)at);
     lua_pcall(L, 2, 1, 0);

@@ -15,9 +15,6 @@
 ** handle is no key of a writer.  The table holds a key's string, so no other
 ** string has its address; a long one is known by a hash.  Writers of dead
 ** objects and keys go before the array grows.
-**
-** A page goes in the middle of a call of the engine, so no finaliser may run:
-** nothing here makes a value of Lua.
 */
 #include "writers.h"
 
@@ -308,17 +305,13 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
 }
 
 void mwb_add_keeper(lua_State *L, mwb_state *s) {
-  int i, top = lua_gettop(L);
+  int i;
   if (s->keepers == 0) {
     lua_createtable(L, TABLES, 0);
     for (i = 1; i <= TABLES; i++) {
       lua_newtable(L);
       lua_rawseti(L, -2, i);
     }
-  }
-  if (s->keepers > 0) { /* perhaps by a finaliser */
-    lua_settop(L, top);
-  } else {
     s->writers = (mwb_writers *)mwi_new(s->engine, sizeof(*s->writers));
     if (s->writers == NULL) mwb_check(L, MW_NOMEM);
     mwb_keep(L, s, MWB_WRITERS);
@@ -421,9 +414,8 @@ static int kept_writer(lua_State *L) {
   n = find(s->writers, &its);
   if (n == 0) return 0;
   its = *writer_at(s->writers, n);
-  lua_newtable(L); /* a finaliser may forget the writer */
-  if (s->writers == NULL || find(s->writers, &its) != n) return 0;
   if (is_other_key(L, s, n, &its)) return 0;
+  lua_newtable(L);
   for (i = 0; i < 2; i++) {
     lua_pushvalue(L, i + 1);
     lua_setfield(L, 4, names[i]);

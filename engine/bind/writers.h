@@ -21,8 +21,8 @@ size_t mwb_writers_bytes(const mwb_state *s);
 /* Frees what the state has. */
 void mwb_free_writers(mwb_state *s);
 
-/* The page with the entry before `seq` goes: keeps its writers.  Raises nothing
-** and runs no finaliser. */
+/* The page with the entry before `seq` goes: keeps its writers.  Raises
+** nothing. */
 void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq);
 
 /* reader.c: sets the fields of the entry at `at` that the context on the top

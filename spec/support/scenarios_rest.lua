@@ -544,8 +544,9 @@ function scenarios.feeds()
   end
   write()
   check(feed:pending() + feed:lost() == 6, "waiting or lost")
-  -- list[1], list[2], list[1].n, gone, new, new[1], new[1].text, new[2]
-  local function changes() return count(feed:changes()) == 8 end
+  -- list[1], list[2], list[1].n, gone, new, new[1], new[1].text, new[2], and
+  -- what has left: the first of the list, gone
+  local function changes() return count(feed:changes()) == 10 end
   local function is_waiting()
     return feed:lost() > 0 or feed:pending() == 0 or changes()
   end

@@ -111,7 +111,7 @@ Recorder.__len = Recorder.len
 function Recorder:lost()
   self = state_of(self, "lost")
   local lost = self.missed or select(2, private.reader_state(self.reader))
-  return lost + (self.taken and self.taken:lost() or 0)
+  return lost + (self.taken and self.taken.lost or 0)
 end
 
 -- }======================================================
@@ -144,10 +144,9 @@ function stop(self)
   if self.look or private.put_off(stop, self) then return end
   local first, last = range(self)
   local lost = select(2, private.reader_state(self.reader))
-  local look, ended = private.look(first, last), private.undone()
+  local look = private.look(first, last)
   private.stopped[self] = true
   self.first, self.last, self.missed, self.look = first, last, lost, look
-  if self.taken then self.taken.ended = ended end
   private.close_reader(self.reader)
   running[self.number] = nil
   tell_taken()

@@ -13,34 +13,21 @@
 -- its own (the upper 32 bits), and that of its cause.  The place of the last
 -- write of each field, the entries by their numbers, and the numbers by entries
 -- are known, so that nobody looks through the queue.
---
--- The core counts the entries that are taken back.  So an entry is lost that is
--- counted and was not put into the queue, for want of memory, or that was
--- dropped for want of room.
-
-local private = require "moonwatch.core".private
 
 local Taken = {}
 Taken.__index = Taken
 
 function Taken.new(capacity)
   return setmetatable({
-    capacity = capacity, first = 1, last = 0, dropped = 0, at = {},
+    capacity = capacity, first = 1, last = 0, lost = 0, at = {},
     entries = {}, orders = {}, numbers = {}, numbered = {}, fields = {},
-    begun = private.undone(), ended = false,
   }, Taken)
 end
 
 function Taken:len() return self.last - self.first + 1 end
 
---- Returns how many entries were lost, until there were `ended` in all.
-function Taken:lost()
-  local n = (self.ended or private.undone()) - self.begun
-  return n - self.last + self.dropped
-end
-
--- Forgets the entry at a place.  Needs no memory.
-local function forget(self, place)
+local function drop_first(self)
+  local place = self.first
   local entry = self.entries[place]
   local number = (self.numbers[entry] or 0) >> 32
   local fields = self.fields[entry.object]
@@ -51,11 +38,7 @@ local function forget(self, place)
   if self.numbered[number] == entry then self.numbered[number] = nil end
   self.numbers[entry], self.at[place] = nil, nil
   self.entries[place], self.orders[place] = nil, nil
-end
-
-local function drop_first(self)
-  forget(self, self.first)
-  self.first = self.first + 1
+  self.first = place + 1
 end
 
 -- Does the entry, with its order, write its field last, as far as is known?
@@ -73,30 +56,25 @@ local function add(self, entry, numbers, order, at)
   local place, object = self.last + 1, entry.object
   self.entries[place], self.at[place], self.orders[place] = entry, at, order
   self.numbers[entry], self.numbered[numbers >> 32] = numbers, entry
+  self.last, self.lost = place, self.lost - 1
   if is_last(self, entry, order) then
     local fields = self.fields[object] or {}
     fields[entry.key] = place
     self.fields[object] = fields
   end
-  self.last = place
 end
 
-local function keep(self, entries, at)
+--- Keeps the entries of a transaction that was taken back.  Where memory runs
+-- out, the rest of them counts as lost.
+function Taken:keep(entries, at)
+  self.lost = self.lost + #entries
   for i, entry in ipairs(entries) do
     add(self, entry, entries.numbers[i], entries.orders[i], at)
     if self:len() > self.capacity then
       drop_first(self)
-      self.dropped = self.dropped + 1
+      self.lost = self.lost + 1
     end
   end
-end
-
---- Keeps the entries of a transaction that was taken back, or loses those for
--- which there is no memory.
-function Taken:keep(entries, at)
-  if pcall(keep, self, entries, at) then return end
-  local half = self.last + 1
-  if self.entries[half] then forget(self, half) end
 end
 
 --- Forgets what was taken back before the entry `at` was delivered.
