@@ -126,6 +126,37 @@ describe("a snapshot", function()
       assert.is_nil(rawget(copy, "cache"))
     end)
 
+  it("has userdata that the policy knows, by name or by class", function()
+    local texts = {}
+    local Text = { __name = "snapshot.Text" }
+    local function new(text)
+      local object = support.userdata(Text)
+      texts[object] = text
+      return object
+    end
+    local rules = {
+      new = function() return new "" end,
+      snapshot = function(text) return texts[text] end,
+      restore = function(text, state) texts[text] = state end,
+    }
+    local state = { new "a" }
+    for _, key in ipairs { "snapshot.Text", Text } do
+      local former = mw.policy({ classes = { [key] = rules } }):use()
+      local bytes = assert(mw.snapshot(state))
+      local copy = assert(mw.restore(bytes))
+      assert.equal("a", texts[copy[1]])
+      assert.equal(mw.hash(state), mw.hash(copy))
+      local object = copy[1]
+      texts[object] = "b"
+      assert.equal(copy, mw.restore(bytes, { into = copy }))
+      assert.same({ object, "a" }, { copy[1], texts[object] })
+      former:use()
+      assert.is_nil((mw.snapshot(state)))
+      assert.equal("bad snapshot: no class has the name 'snapshot.Text'",
+        select(2, mw.restore(bytes)))
+    end
+  end)
+
   it("has no class as contents, wherever the class is found", function()
     for _, field in ipairs { "class", "_class" } do
       local Class = { dictionary = { __index = {} }, new = print }

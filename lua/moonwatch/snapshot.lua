@@ -32,10 +32,11 @@ local MEMORY = "not enough memory"
 -- the object cannot be said.  `class` is the class that the object had when its
 -- state was delivered.
 local function describe(object, class)
-  local name = named.name(named.of(object, class or metatable(object)))
-  if not name or type(object) == "table" then return name end
+  if type(object) == "table" then
+    return named.name(named.of(object, class or metatable(object)))
+  end
   if not policy.states.has(object) then return nil end
-  return name, policy.states.snapshot(object)
+  return policy.userdata_name(object), policy.states.snapshot(object)
 end
 
 -- Returns in words where something is that cannot be said: `way` has what, and
@@ -106,8 +107,13 @@ local function class_of(name)
 end
 
 local function make(name, is_userdata)
-  local class = class_of(name)
-  local ok, object = pcall(policy.new_object, class, is_userdata)
+  local ok, object = true, nil
+  if is_userdata and named.class(name) == nil then
+    ok, object = pcall(policy.new_userdata, name)
+  end
+  if ok and object == nil then
+    ok, object = pcall(policy.new_object, class_of(name), is_userdata)
+  end
   if ok then return object end
   if object == MEMORY then error(MEMORY, 0) end
   refuse("class '%s' makes no object: %s", name, tostring(object))
@@ -135,6 +141,7 @@ local function mark(t, kind) json.set_mark(t, MARKS[kind]) end
 
 -- Returns the name of an object's class; nil for one that nobody has named.
 local function kind_of(object)
+  if type(object) == "userdata" then return policy.userdata_name(object) end
   return named.name(named.of(object, metatable(object)))
 end
 

@@ -317,6 +317,34 @@ function policy.new_object(class, is_userdata)
   return named.check_object(object, is_userdata)
 end
 
+--- Returns the name of a userdata's class: its own, or that by which the
+-- policy's `classes` know it; or nil.
+function policy.userdata_name(obj)
+  local c = object_class.of(obj)
+  local name = named.name(named.of(obj, metatable(obj)))
+  if name or c == nil then return name end
+  local classes = policy.current().definition.classes or NONE
+  for _, its in ipairs { c, object_class.metatable(c) } do
+    name = object_class.name(its)
+    if name and (classes[its] or classes[name]) then return name end
+  end
+end
+
+--- Makes a userdata of a class that the policy knows by a name.  Returns nil if
+-- there is no such class; raises if the class can make none.
+function policy.new_userdata(name)
+  local classes = policy.current().definition.classes or NONE
+  local hooks = classes[name]
+  for c, its in next, classes do
+    hooks = hooks or object_class.name(c) == name and its or nil
+  end
+  if not hooks then return nil end
+  if not hooks.new then error("it has no rule 'new'", 0) end
+  local ok, object = call(current, hooks.new)
+  if not ok then error("the policy's rule 'new' has failed", 0) end
+  return named.check_object(object, true)
+end
+
 local ignored -- class -> set of keys, or false
 
 local function ignored_by(obj, mt)
