@@ -199,12 +199,10 @@ local function note(self, fx, known)
   known.back = function() withdraw(self, fx, known) end
 end
 
-local function put(self, label, fx, its_lists, time, known)
-  if known then note(self, fx, known) end
+local function put(self, step, known)
+  if known then note(self, step.fx, known) end
   local at = self.at + 1
-  local step = { label = label, fx = fx, id = new_id(self) }
-  if its_lists then step.lists = its_lists end -- most steps have three fields
-  if time then step.time = time end
+  step.id = new_id(self)
   self.steps[at] = step
   self.n_puts = self.n_puts + 1
   if at < self.last then cut(self, at) end
@@ -263,27 +261,38 @@ local function merge(self, fx, its_lists, time, known)
   drop_empty(self, step)
 end
 
+-- Returns a step for a run that begins.  There is a place for the step then, so
+-- that to put a plain one needs no memory.
+local function prepare_step(self, label)
+  local at = self.at + 1
+  if self.steps[at] == nil then self.steps[at] = false end
+  return { label = label, fx = false, id = 0 }
+end
+
 -- The effects of a run become a step, or part of one.
-local function add(self, label, fx, known)
+local function add(self, step, fx, known)
   local its_lists, time = lists.of_run(fx), self.merge_window and now()
-  if self.merging[label] and not self.sealed and
-    merges(self, label, self.at, time) then
+  if self.merging[step.label] and not self.sealed and
+    merges(self, step.label, self.at, time) then
     merge(self, fx, its_lists, time, known)
   else
-    put(self, label, fx, its_lists, time, known)
+    step.fx = fx
+    if its_lists then step.lists = its_lists end
+    if time then step.time = time end
+    put(self, step, known)
   end
 end
 
 -- A run has returned.  If there is no memory for the step, there was no run.
-local function finish(self, label, known, ok, fx, ...)
+local function finish(self, step, known, ok, fx, ...)
   if not ok then error(fx, 0) end
   if stroke.changes_nothing(fx) then return ... end
-  local added, err = pcall(add, self, label, fx, known)
+  local added, err = pcall(add, self, step, fx, known)
   if not added then
     private.undo(fx)
     error(err, 0)
   end
-  if self.on_step then self.on_step(fx, label, "run") end
+  if self.on_step then self.on_step(fx, step.label, "run") end
   return ...
 end
 
@@ -312,11 +321,12 @@ function History:run(label, fn, ...)
   check.argument(type(label) == "string", 1, "run", "string", label)
   check.argument(type(fn) == "function", 2, "run", "function", fn)
   if not in_transaction() then
-    return finish(self, label, nil, run(self, label, fn, ...))
+    return finish(self, prepare_step(self, label), nil,
+      run(self, label, fn, ...))
   end
   if is_in_run(self) then return inner(run(nil, nil, fn, ...)) end
   local known = {}
-  return finish(self, label, known,
+  return finish(self, prepare_step(self, label), known,
     run(self, label, run_in_transaction, known, fn, ...))
 end
 

@@ -149,7 +149,8 @@ function scenarios.steps()
   check(doc.x == 2 and history:is_saved())
 end
 
--- Steps of a few writes, which the core has, and Lua gets.
+-- Steps of a few writes.  If there is no memory for a step of writes that are
+-- made, nor to take them back, they stay.
 function scenarios.plain_steps()
   look_back()
   local mw = require "moonwatch"
@@ -161,7 +162,8 @@ function scenarios.plain_steps()
   local function run(label, x)
     local before, was, gone = labels(), a.x, a.gone
     whole(function()
-      return labels() == before and a.x == was and a.gone == gone
+      return labels() == before and
+        (a.x == was and a.gone == gone or a.x == x and b[1][1] == x)
     end, history.run, history, label, put, x)
     check(a.x == x and b[1][1] == x)
   end
@@ -196,10 +198,12 @@ function scenarios.withdrawn_steps()
   for x = 1, 3 do run(x < 3 and "one" or "two", x) end
   must(history:undo())
   history:mark_saved()
-  local function is_as_before()
-    mw.transaction(function() end) -- tries again
-    return doc.x == 2 and table.concat(history:labels()) == "oneone" and
-      history:is_saved() and history:can_redo()
+  -- A history that had no memory may be unusable; the document is not.
+  local function is_as_before(had_memory)
+    pcall(mw.transaction, function() end) -- tries again
+    return doc.x == 2 and (not had_memory or
+      table.concat(history:labels()) == "oneone" and history:is_saved() and
+      history:can_redo())
   end
   whole(is_as_before, function()
     local _, err = mw.transaction(function()
@@ -216,7 +220,7 @@ function scenarios.withdrawn_steps()
     end)
     if not tostring(err):find "end" then error(err, 0) end
   end)
-  check(is_as_before())
+  check(is_as_before(true))
   check(must(history:redo()) == "two" and doc.x == 3)
   for x = 2, 0, -1 do check(must(history:undo()) and doc.x == x) end
 end
@@ -228,14 +232,16 @@ function scenarios.strokes()
   local history, doc = mw.history(), mw.track { x = 0 }
   history:merge "type"
   history:run("type", function() doc.x = 1 end)
-  whole(function() return doc.x == 1 and #history:labels() == 1 end,
-    history.run, history, "type", function() doc.x, doc.y = 2, 2 end)
+  whole(function()
+    return (doc.x == 1 or doc.x == 2 and doc.y == 2) and #history:labels() == 1
+  end, history.run, history, "type", function() doc.x, doc.y = 2, 2 end)
   check(doc.x == 2 and #history:labels() == 1)
   check(must(history:undo()) and doc.x == 0 and doc.y == nil)
   check(must(history:redo()) and doc.x == 2 and doc.y == 2)
   history:run("type", function() doc.x = 3 end)
-  whole(function() return doc.x == 3 and #history:labels() == 2 end,
-    history.run, history, "type", function() doc.x = 2 end)
+  whole(function()
+    return (doc.x == 3 or doc.x == 2) and #history:labels() <= 2
+  end, history.run, history, "type", function() doc.x = 2 end)
   check(#history:labels() == 1 and doc.x == 2)
 end
 
