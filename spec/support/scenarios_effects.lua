@@ -18,9 +18,9 @@ end
 
 -- A step takes objects from one state to another, or it fails and the objects
 -- are as before.  If there is no memory to take the writes back, the next call
--- does that.  `state()` returns the state of the objects, or "mixed".  The other
--- arguments are the results of `pcall` of a function that returns nil or false
--- and a message when it fails.
+-- does that.  `state()` returns the state of the objects, or "mixed".  The
+-- other arguments are the results of `pcall` of a function that returns nil or
+-- false and a message when it fails.
 local function step(name, state, from, to, ok, done, ...)
   left_memory = has_memory()
   catch_up()

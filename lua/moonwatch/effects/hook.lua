@@ -7,7 +7,6 @@
 local check = require "moonwatch.check"
 local object_class = require "moonwatch.policy.object_class"
 local policy = require "moonwatch.policy"
-local private = require("moonwatch.core").private
 local same = require "moonwatch.same"
 
 local Hook, state_of, handle = check.class("hook", nil, "index")
@@ -87,17 +86,15 @@ function hook.register(self)
   local object, on = self.object, ask
   list(self)
   if not policy.has "register" then on = object.on end
-  private.store_after(self, "registered", nil, on, object, self.event, self.fn)
+  self.registered = on(object, self.event, self.fn) or false
 end
 
 --- Ends the registration, if the registration returned a handle that can.
 function hook.undo(self)
   local registration = self.registered
   local remove = remover(registration)
-  if remove then
-    private.store_after(self, "registered", false, remove, registration)
-  end
   self.registered = false
+  if remove then remove(registration) end
   unlist(self)
 end
 

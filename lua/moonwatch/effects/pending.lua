@@ -15,12 +15,9 @@
 --               or false
 --
 -- An entry is { object, key, value, deleted, where, at } and never changes; it
--- is at the place `at` of `writes`.  A function here returns the stores that
--- make a change, for `store_all`, so that a caller can make several changes in
--- one step.
+-- is at the place `at` of `writes`.
 
 local name_of = require "moonwatch.effects.name_of"
-local private = require("moonwatch.core").private
 
 local pending = {}
 
@@ -38,8 +35,8 @@ function pending.none()
   }
 end
 
---- Returns the stores for a write.  A field that is set again after a delete
--- comes last in the order of the program.
+--- Adds a write.  A field that is set again after a delete comes last in the
+-- order of the program.
 function pending.put(self, object, key, value, deleted, where)
   local writes, fields = self.writes, self.fields[object]
   if math.type(key) == "float" then key = math.tointeger(key) or key end
@@ -50,12 +47,13 @@ function pending.put(self, object, key, value, deleted, where)
   local entry = { object = object, key = key, value = value,
     deleted = deleted, where = where, at = at }
   if not fields then
-    return writes, at, entry, self.fields, object, { [name] = entry }
-  elseif not former or stays then
-    return writes, at, entry, fields, name, entry
+    fields = {}
+    self.fields[object] = fields
   end
-  return writes, at, entry, fields, name, entry, writes, former.at, false,
-    self, "holes", self.holes + 1
+  writes[at], fields[name] = entry, entry
+  if former and not stays then
+    writes[former.at], self.holes = false, self.holes + 1
+  end
 end
 
 local function union(to, from, without)
@@ -114,8 +112,7 @@ end
 local function add(copy, later)
   for _, e in ipairs(later.writes) do
     if e then
-      private.store_all { pending.put(copy, e.object, e.key, e.value, e.deleted,
-        e.where) }
+      pending.put(copy, e.object, e.key, e.value, e.deleted, e.where)
     end
   end
   union(copy.new, later.new)

@@ -3,12 +3,8 @@
 --
 -- The effects are applied in a transaction, and the transaction decides what
 -- became of them: if it is taken back, the effects get back what they had to
--- do.  So an error that comes from outside, at any instruction, leaves them as
--- they were or applied.
---
--- Before the writes, all that there is to do is taken out of the effects in one
--- step.  What the program adds while the effects are written is for the next
--- time.
+-- do.  Before the writes, all that there is to do is taken out of the effects;
+-- what the program adds while they are written is for the next time.
 
 local core = require "moonwatch.core"
 local hook = require "moonwatch.effects.hook"
@@ -57,24 +53,15 @@ end
 -- they had been applied, the rest of them stays as it is now, and what was
 -- added meanwhile comes last.  `clear` makes another life of them.
 local function give_back(self, applying)
-  local before, retry = applying.before, false
-  applying.is_back = true
+  local before = applying.before
   for i = #applying.hooks, 1, -1 do
-    local ok, err = pcall(hook.undo, applying.hooks[i])
-    retry = retry or err == MEMORY
-    if not ok and err ~= MEMORY then
-      protect("the end of a hook", error, err, 0)
-    end
+    protect("the end of a hook", hook.undo, applying.hooks[i])
   end
-  if not applying.is_given then -- a second try is for hooks alone
-    applying.is_given = true
-    if not applying.is_done then
-      self.its = before
-    elseif self.its.life == before.life then
-      pending.give_back(self.its.pending, before.pending)
-    end
+  if not applying.is_done then
+    self.its = before
+  elseif self.its.life == before.life then
+    pending.give_back(self.its.pending, before.pending)
   end
-  if retry then error(MEMORY, 0) end -- all is tried again
 end
 
 -- }======================================================
@@ -177,7 +164,7 @@ local function take(self, applying)
   end
   table.move(now.saves, applying.saved + 1, #now.saves, 1, rest.saves)
   applying.finals = now.finals
-  private.store_all { self.its, "pending", rest, self.its, "applying", false }
+  self.its.pending, self.its.applying = rest, false
 end
 
 -- }======================================================
@@ -188,23 +175,11 @@ end
 
 -- Calls the callbacks.  Returns the first error in a table, or nil.
 local function finish(applying, problem)
-  for i, final in ipairs(applying.finals) do
-    local ok, err = pcall(private.store_after, applying, "called", i, final)
-    if not ok then
-      applying.called, problem = i, problem or { err }
-    end
+  for _, final in ipairs(applying.finals) do
+    local ok, err = pcall(final)
+    if not ok then problem = problem or { err } end
   end
   return problem
-end
-
--- Closes an apply.  After an error from outside, the effects keep the callbacks
--- that were not called for the next time.
-local function close(applying)
-  local self, finals = applying.effects, applying.finals
-  if applying.is_back or applying.called == #finals then return end
-  local now, rest = pending.of(self), {}
-  table.move(finals, applying.called + 1, #finals, 1, rest)
-  now.finals = table.move(now.finals, 1, #now.finals, #rest + 1, rest)
 end
 
 -- Returns the same effects; each entry knows where the write was stored.
@@ -238,17 +213,14 @@ end
 
 -- }======================================================
 
-local Applying = { __close = close }
-
 --- Applies effects: saves, hooks, the writes in the order of the program,
 -- callbacks.  Returns the effects of the writes; or nil, a message and the
 -- entry that failed.
 function perform.apply(self)
   local before, asks = remember(self)
-  local applying <close> = setmetatable({
-    effects = self, before = before, hooks = {}, saved = 0, finals = {},
-    called = 0, is_done = false, is_back = false,
-  }, Applying)
+  local applying = {
+    before = before, hooks = {}, saved = 0, finals = {}, is_done = false,
+  }
   local list
   local function prepare()
     transaction.on_rollback(function() give_back(self, applying) end)

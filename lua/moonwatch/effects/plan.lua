@@ -13,10 +13,6 @@
 --     registered  see hook.lua
 --     applying    are the saves and hooks under way?
 --     life        a table that lives until the plan is cleared
---
--- A function that changes a plan works out the change and then makes all
--- stores in one step, by `store_all` or as one assignment.  So an error from
--- outside, at any instruction, leaves the plan as it was or changed.
 
 local check = require "moonwatch.check"
 local compare = require "moonwatch.effects.compare"
@@ -31,7 +27,6 @@ local scope = require "moonwatch.effects.scope"
 local to_lua = require "moonwatch.effects.to_lua"
 
 local private = core.private
-local store_all = private.store_all
 
 local Plan, state_of, handle = check.class "plan"
 
@@ -85,14 +80,13 @@ local function check_plain(self, object, name)
   end
 end
 
--- Tracks an object; makes further stores in the same step.
-local function add(self, object, ...)
-  local its = self.its
-  local item = { object = object, nth = its.tracked + 1 }
-  store_all {
-    its.items, #its.items + 1, item, its.of, object, item, its, "tracked",
-    item.nth, ...
-  }
+local function add_item(its, item)
+  its.items[#its.items + 1], its.of[item.object] = item, item
+  its.tracked = item.nth
+end
+
+local function add(self, object)
+  add_item(self.its, { object = object, nth = self.its.tracked + 1 })
 end
 
 --- Tracks an object, which may then be written to.  Returns the object.
@@ -119,7 +113,8 @@ function Plan:track_new(its_class, ...)
     setmetatable({}, its_class)
   check_untracked(self, object, "track_new")
   check_plain(self, object, "track_new")
-  add(self, object, pending.of(self).new, object, true)
+  add(self, object)
+  pending.of(self).new[object] = true
   return object
 end
 
@@ -148,20 +143,17 @@ end
 function Plan:new_cell(...)
   self = state_of(self, "new_cell")
   local cell, now = private.cell(), pending.of(self)
-  if select("#", ...) == 0 then
-    add(self, cell, now.new, cell, true)
-  else
-    add(self, cell, now.new, cell, true,
-      pending.put(now, cell, VALUE, (...), false, where(self)))
+  add(self, cell)
+  now.new[cell] = true
+  if select("#", ...) > 0 then
+    pending.put(now, cell, VALUE, (...), false, where(self))
   end
   return cell
 end
 
--- Returns the stores that track a global, of which no item is known.
-local function stores_of_global(its, item, globals)
-  local envs = globals[item.name]
-  if envs then return envs, item.env, item end
-  return its.globals, item.name, { [item.env] = item }
+local function add_global(its, item)
+  local envs = its.globals[item.name] or {}
+  its.globals[item.name], envs[item.env] = envs, item
 end
 
 --- Tracks a global of an environment, for `store_global`.
@@ -174,10 +166,8 @@ function Plan:track_global(env, name)
   check.that(not (envs and envs[env]), 2, "track_global",
     ("'%s' is tracked already"):format(name))
   local item = { object = {}, nth = its.tracked + 1, env = env, name = name }
-  store_all {
-    its.items, #its.items + 1, item, its.of, item.object, item, its, "tracked",
-    item.nth, stores_of_global(its, item, its.globals)
-  }
+  add_item(its, item)
+  add_global(its, item)
 end
 
 --- Tells whether an object is tracked.
@@ -209,7 +199,7 @@ local function put(self, object, key, value, deleted)
     now = pending.copy(now)
     self.its.pending = now
   end
-  store_all { pending.put(now, object, key, value, deleted, where(self)) }
+  pending.put(now, object, key, value, deleted, where(self))
 end
 
 local function check_key(key, name)
@@ -335,7 +325,7 @@ function Plan:mark(object)
   check.that(item_of(self, object), 1, "mark", "is not tracked")
   scope.check(self.its.scopes, item_of(self, object), self.opts.policy, "mark",
     3)
-  store_all { pending.of(self).marks, object, true }
+  pending.of(self).marks[object] = true
 end
 
 --- Tells whether a write to the object, or to its field `key`, is pending.
@@ -409,14 +399,14 @@ function Plan:save(ctx, ...)
   self = state_of(self, "save")
   check.argument(is_object(ctx), 1, "save", "object with a method 'save'", ctx)
   local saves = pending.of(self).saves
-  store_all { saves, #saves + 1, table.pack(ctx, ...) }
+  saves[#saves + 1] = table.pack(ctx, ...)
 end
 
 -- Returns the list of hooks, without most of those that were removed.
 local function list_of_hooks(now)
   if #now.hooks >= now.many then
     local live = pending.live(now.hooks)
-    store_all { now, "hooks", live, now, "many", math.max(2 * #live, MANY) }
+    now.hooks, now.many = live, math.max(2 * #live, MANY)
   end
   return now.hooks
 end
@@ -432,7 +422,7 @@ function Plan:hook(object, event, fn)
   local hooks = list_of_hooks(pending.of(self))
   local its = hook.new(self, self.last_hook + 1, object, event, fn)
   local result = hook.handle(its)
-  store_all { hooks, #hooks + 1, its, self, "last_hook", its.index }
+  hooks[#hooks + 1], self.last_hook = its, its.index
   return result
 end
 
@@ -464,7 +454,7 @@ function Plan:finally(fn)
   self = state_of(self, "finally")
   check.argument(type(fn) == "function", 1, "finally", "function", fn)
   local finals = pending.of(self).finals
-  store_all { finals, #finals + 1, fn }
+  finals[#finals + 1] = fn
 end
 
 -- }======================================================
@@ -499,10 +489,8 @@ local function forget(self, unreached)
     end
   end
   if n == 0 then return 0 end
-  store_all {
-    its, "items", items, its, "of", of,
-    its, "pending", pending.copy(its.pending, unreached),
-  }
+  its.items, its.of = items, of
+  its.pending = pending.copy(its.pending, unreached)
   return n
 end
 
@@ -561,25 +549,17 @@ end
 function Plan:adopt(other)
   self = state_of(self, "adopt")
   other = check_other(other, "adopt")
-  local its, nth, n = self.its, self.its.tracked, #self.its.items
-  local stores, globals = {}, {}
-  for name, envs in next, its.globals do globals[name] = envs end
-  local function store(...) table.move({ ... }, 1, 3, #stores + 1, stores) end
+  local its, items = self.its, {}
   for _, item in ipairs(other.its.items) do
     if not is_known(self, item) then
       check_plain(self, item.object, "adopt")
-      nth, n = nth + 1, n + 1
-      local own = adopted(item, nth)
-      store(its.items, n, own)
-      store(its.of, own.object, own)
-      if own.env then
-        store(stores_of_global(its, own, globals))
-        globals[own.name] = globals[own.name] or stores[#stores]
-      end
+      items[#items + 1] = adopted(item, its.tracked + #items + 1)
     end
   end
-  store(its, "tracked", nth)
-  store_all(stores)
+  for _, item in ipairs(items) do
+    add_item(its, item)
+    if item.env then add_global(its, item) end
+  end
 end
 
 local function clone_of(self)

@@ -19,9 +19,6 @@
 -- the collector ends a scope whose handle is lost.
 
 local check = require "moonwatch.check"
-local private = require("moonwatch.core").private
-
-local store_all = private.store_all
 
 local Scope, state_of, new = check.class "scope"
 
@@ -83,7 +80,7 @@ function scope.open(stack, tracked)
   local its = { open = false, since = tracked, stack = stack }
   local handle = new(its)
   innermost(stack)
-  store_all { its, "outer", stack.top, its, "open", true, stack, "top", its }
+  its.outer, its.open, stack.top = stack.top, true, its
   return handle
 end
 
