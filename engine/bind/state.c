@@ -204,6 +204,23 @@ static int is_class(lua_State *L) {
   return 1;
 }
 
+/* find_classes(root, set): adds the classes of all that is below */
+static int find_classes(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 2);
+  mwb_find_classes(L, s, 1, 2);
+  return 0;
+}
+
+/* add_classes(object, set): adds the classes of the object */
+static int add_classes(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_classes walk = {2, 2, 1, 0};
+  lua_settop(L, 2);
+  mwb_note_classes(L, s, 1, &walk);
+  return 0;
+}
+
 /* note_class(table or nil): the table is a class */
 static int note_class(lua_State *L) {
   mwb_state *s = mwb_enter(L);
@@ -244,8 +261,11 @@ static void add_all_own(lua_State *L, mwb_state *s) {
 }
 
 void mwb_open_state(lua_State *L, mwb_state *s) {
-  static const luaL_Reg functions[] = {
-      {"is_class", is_class}, {"note_class", note_class}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"is_class", is_class},
+                                       {"note_class", note_class},
+                                       {"find_classes", find_classes},
+                                       {"add_classes", add_classes},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
   mwb_new_ephemeron(L, MWB_CLASSY);
   add_all_own(L, s);

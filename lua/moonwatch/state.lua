@@ -2,16 +2,14 @@
 -- SPDX-License-Identifier: MIT
 --
 -- Bytes and patches come from anywhere, and a write into a class would change
--- what the program does.  So the ways that they name lead to no class:
--- neither a class of an object below the root, nor a table that such a class
--- inherits from, nor a named class, nor a table that has metamethods.
+-- what the program does.  So the paths that they name lead to no class (the
+-- core's state.c says what that is), nor to a table that has metamethods.
 
 local core = require "moonwatch.core"
-local named = require "moonwatch.policy.named"
 
 local private = core.private
 local raw = private.raw
-local enters, metatable = private.enters, private.metatable
+local enters = private.enters
 
 local state = {}
 
@@ -30,39 +28,8 @@ local function has_metamethods(t)
   return false
 end
 
-local LONGEST = 100 -- longer chains of classes are loops
-
--- Adds the classes of an object, and the tables that these inherit from.
-local function add_classes(classes, object)
-  local class = metatable(object)
-  for _ = 1, LONGEST do
-    if type(class) ~= "table" or classes[class] then return end
-    local base = rawget(raw(class), "__index")
-    classes[class] = true
-    if type(base) ~= "table" then return end
-    class = metatable(base)
-    classes[base] = true
-  end
-end
-
--- Returns the classes of all objects below a root.
-local function classes_below(root)
-  local classes, seen, list = {}, { [root] = true }, { root }
-  for _, object in ipairs(list) do
-    add_classes(classes, object)
-    for key, child in next, raw(object) do
-      if type(child) == "table" and not seen[child] and
-        enters(root, object, key, child) then
-        seen[child] = true
-        list[#list + 1] = child
-      end
-    end
-  end
-  return classes
-end
-
 local function is_class(classes, child)
-  return classes[child] or named.name(child) or has_metamethods(child)
+  return classes[child] or private.is_class(child) or has_metamethods(child)
 end
 
 --- Returns a function(parent, key, child) that tells whether the table `child`
@@ -72,7 +39,11 @@ function state.below(root)
   local classes
   return function(parent, key, child)
     if not enters(root, parent, key, child) then return false end
-    classes = classes or private.has_below(root) and {} or classes_below(root)
+    if not classes then
+      classes = {}
+      local is_known = private.has_below(root)
+      if not is_known then private.find_classes(root, classes) end
+    end
     return not is_class(classes, child)
   end
 end
@@ -83,7 +54,7 @@ end
 function state.classes(root)
   local classes = {}
   return function(parent, key, child)
-    add_classes(classes, parent)
+    private.add_classes(parent, classes)
     return enters(root, parent, key, child) == nil or is_class(classes, child)
   end
 end
