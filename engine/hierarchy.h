@@ -16,10 +16,12 @@ typedef struct mwi_stack {
 typedef struct mwi_named {
   mw_handle obj; /* the owner of the element; void for another object */
   mw_handle parent;
-  uint32_t name;   /* 0: none */
-  uint32_t frames; /* in all stacks */
-  uint32_t at;     /* a frame, counted from 1: see `mwi_hierarchy_inside` */
-  uint32_t stack;  /* the slot of the stack with this frame */
+  uint32_t name;    /* 0: none */
+  uint32_t frames;  /* in all stacks */
+  uint32_t at;      /* a frame, counted from 1: see `mwi_hierarchy_inside` */
+  uint32_t stack;   /* the slot of the stack with this frame */
+  uint64_t order;   /* of the last enter while the object was in no frame, */
+  mw_handle caller; /* and the frame's object below, MW_NONE for none */
 } mwi_named;
 
 typedef struct mwi_hierarchy {
@@ -99,7 +101,10 @@ static inline void mwi_hierarchy_push(mwi_hierarchy *h, mwi_stack *stack,
   frame->before = element->at;
   stack->n++;
   h->frames++;
-  element->frames++;
+  if (element->frames++ == 0) {
+    element->order = frame->order;
+    element->caller = (stack->n > 1) ? frame[-1].obj : MW_NONE;
+  }
   element->at = stack->n;
   element->stack = mw_slot(stack->thread);
 }

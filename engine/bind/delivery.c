@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-#include "hierarchy.h"
 #include "identity.h"
 #include "lane.h"
 #include "origin.h"
@@ -144,45 +143,29 @@ static uint64_t mix(uint64_t key, uint64_t n) {
   return key ^ key >> 32;
 }
 
-/* Mixes the scopes of mw.timed, and how many of `n` frames are outside. */
-static uint64_t mix_timed(uint64_t key, const mwb_scope *timed,
-                          const mw_frame *frames, uint32_t n) {
-  uint32_t at = 0;
+/* Mixes the scopes of mw.timed. */
+static uint64_t mix_timed(uint64_t key, const mwb_scope *timed) {
   for (; timed != NULL; timed = mwb_inner_scope(timed)) {
     size_t len;
     const char *name = mwb_scope_name(timed, &len);
-    while (at < n && frames[at].order <= mwb_scope_entered(timed)) at++;
-    key = mix(mix(key, at), len);
+    key = mix(key, len);
     while (len > 0) key = mix(key, (unsigned char)name[--len]);
   }
   return key;
 }
 
 /* Returns a number that tells the scopes of a coroutine from all others, or 0:
-** what a frame is called may have to be looked for, and scopes of several
-** hierarchies have no such number. */
+** what a hierarchy calls an object may change at any time. */
 static uint64_t key_of_scopes(lua_State *of, mwb_state *s) {
   const mwi_hierarchies *all = &s->engine->scope;
-  const mw_frame *frames = NULL;
   mw_handle thread = thread_of(of, s);
-  uint64_t key = mix(1, s->renames);
-  uint32_t i, n = 0;
+  uint32_t i, n;
   for (i = 0; i < all->n; i++) {
-    const mw_frame *found;
-    uint32_t its;
     if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
-    found = mw_hierarchy_stack(s->engine, i, thread, &its);
-    if (its == 0) continue;
+    mw_hierarchy_stack(s->engine, i, thread, &n);
     if (n > 0) return 0;
-    frames = found;
-    n = its;
-    key = mix(key, i);
   }
-  for (i = 0; i < n; i++) {
-    if (frames[i].name == 0 || (frames[i].name & UNSURE)) return 0;
-    key = mix(mix(key, frames[i].obj), frames[i].name);
-  }
-  return mix_timed(key, mwb_outermost_scope(of, s), frames, n) | 1;
+  return mix_timed(mix(1, s->renames), mwb_outermost_scope(of, s)) | 1;
 }
 
 /* Replaces the names on the top, and the orders of their entering below, by the

@@ -1,14 +1,16 @@
 --- mw.hierarchy: the names of the objects that execute.
 -- SPDX-License-Identifier: MIT
 --
--- The core has a stack for each coroutine, enters and leaves, knows where
--- objects are, and visits what was recorded.  The functions here do the rest:
--- classes, hooks and traces.  They hold the state in `its`; the program holds a
--- handle.
+-- The core has a stack for each coroutine, enters and leaves.  Where objects
+-- are is in places.lua, names are in naming.lua, records in tape.lua.  The
+-- functions here do the rest: classes, hooks and traces.  They hold the state
+-- in `its`; the program holds a handle.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local naming = require "moonwatch.hierarchy.naming"
+local places = require "moonwatch.hierarchy.places"
+local tapes = require "moonwatch.hierarchy.tape"
 local object_class = require "moonwatch.policy.object_class"
 local wrap = require "moonwatch.policy.wrap"
 local policy = require "moonwatch.policy"
@@ -16,30 +18,32 @@ local policy = require "moonwatch.policy"
 local private = core.private
 local metatable = private.metatable
 
-local Hierarchy, its_own = check.class "hierarchy"
+local WEAK = { __mode = "k" }
 
-local Scope = check.class("scope", nil, "name")
-private.scope_class(Scope)
+local Hierarchy, its_own, new = check.class "hierarchy"
+
+local Scope, scope_of, new_scope = check.class("scope", nil, "name")
 
 -- {======================================================
 -- Hooks
 -- =======================================================
 
--- All copies of this file share the hierarchies, with what the core has of
--- each, and the set of those that have hooks.
+-- All copies of this file share the hierarchies, with what tells their paths,
+-- and the set of those that have hooks.
 private.hierarchies = private.hierarchies or setmetatable({}, { __mode = "k" })
 private.hooked = private.hooked or setmetatable({}, { __mode = "k" })
 local hooked = private.hooked
 
--- The core calls the functions here if there is a hook.
+-- The functions here are called for each frame if there is a hook or a record.
 local function update(its)
   hooked[its] = #its.hooks > 0 or nil
   policy.set_global_hooks(next(hooked) ~= nil)
-  local told = false
+  its.told = its.recording
   for _, hook in ipairs(its.hooks) do
-    told = told or hook.functions.enter or hook.functions.leave
+    its.told = its.told or hook.functions.enter ~= nil or
+      hook.functions.leave ~= nil
   end
-  its.engine.hooked(told)
+  its.engine.told(its.told)
 end
 
 -- Tells whether a hook is to hear of an object: the class is its metatable, or
@@ -73,18 +77,84 @@ end
 -- }======================================================
 
 -- {======================================================
--- What the core calls
+-- Names
+-- =======================================================
+
+-- Returns the text of an object's name; nil if it has none.
+local function name_of(its, obj)
+  local site = obj ~= nil and places.settle(its, obj)
+  if not site then return nil end
+  local above = site.place and site.place.of
+  while above do -- where parents are must be known before names are made
+    local holder = its.objects[above]
+    if holder ~= nil then places.settle(its, holder) end
+    above = above.place and above.place.of
+  end
+  return naming.text(its, naming.name(its, site))
+end
+
+-- Returns the names of the frames from `first` on behind others, and the
+-- numbers of their entering, which are those of the others as well.
+local function names_of(its, names, orders, objects, its_orders, first)
+  for i = first, #objects do
+    names[#names + 1] = name_of(its, objects[i] or nil) or "?"
+    orders[#names] = its_orders[i]
+  end
+  return names, orders
+end
+
+-- Returns the names of all that executes, the outermost first, and the numbers
+-- of their entering; what a pass visits has that of the pass's begin.
+local function path(its)
+  local pass = tapes.pass(its)
+  local names, orders = pass and tapes.path(its, pass) or {}, {}
+  for i = 1, #names do orders[i] = pass.order end
+  local objects, its_orders = its.engine.list(coroutine.running())
+  return names_of(its, names, orders, objects, its_orders,
+    pass and pass.first + 1 or 1)
+end
+
+-- The same of another coroutine.
+local function path_of(its, co)
+  local objects, orders = its.engine.list(co)
+  return names_of(its, {}, {}, objects, orders, 1)
+end
+
+-- An object is entered for the first time: places what is below it.  A function
+-- of the program that makes names is asked at once; if it raises, nothing is
+-- placed.
+local function walk(its, obj)
+  local _, _, caller = its.engine.where(obj)
+  local placed, made = places.walk(its, obj, its.sites[caller])
+  if not naming.is_custom(its) then return end
+  local ok, err = pcall(function()
+    name_of(its, obj)
+    for _, child in ipairs(placed) do name_of(its, child) end
+  end)
+  if ok then return end
+  for _, child in ipairs(made) do
+    naming.rename(its, its.sites[child], child)
+    its.sites[child] = nil
+  end
+  its.engine.forget(obj)
+  error(err, 0)
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Entering and leaving
 -- =======================================================
 
 local traced = private.traced()
 
 -- If a trace asks for hierarchies, each object that executes is a scope in the
 -- trace.
-local function open_span(its, name, depth)
+local function open_span(its, obj, depth)
   if not traced.hierarchy then return end
   local co = coroutine.running()
   its.spans[co] = its.spans[co] or {}
-  its.spans[co][depth] = private.begin_scope("hierarchy", name)
+  its.spans[co][depth] = private.begin_scope("hierarchy", name_of(its, obj))
 end
 
 local function close_span(its, depth)
@@ -94,44 +164,57 @@ local function close_span(its, depth)
   spans[depth] = nil
 end
 
-local function entered(its, obj, depth)
-  local _, name = its.engine.frame(depth)
-  open_span(its, name, depth)
-  fire(its, "enter", obj, obj, name)
+local function tell_entered(its, obj, depth, is_new)
+  if is_new then walk(its, obj) end
+  if its.recording then tapes.entered(its, depth, obj) end
+  open_span(its, obj, depth)
+  if its.told then fire(its, "enter", obj, obj, name_of(its, obj)) end
 end
 
-local function left(its, depth)
-  local obj, name = its.engine.frame(depth)
-  if obj ~= nil then fire(its, "leave", obj, obj, name) end
+-- The frame at the depth has been entered.  If that is told to somebody who
+-- raises, the frame is left.
+local function entered(its, obj, depth, is_new)
+  local ok, err = pcall(tell_entered, its, obj, depth, is_new)
+  if ok then return end
+  if not its.closed then its.engine.cut(depth - 1) end
   close_span(its, depth)
+  error(err, 0)
+end
+
+-- Leaves the frames down to a depth, the innermost first, and tells of each;
+-- the frame there is left as it should be unless an error is under way, whose
+-- place no error of a hook takes.
+local function leave_to(its, depth, err)
+  local problem
+  for i = its.engine.depth(), depth, -1 do
+    local obj = its.engine.frame(i)
+    if obj ~= nil and its.told then
+      local ok, message = pcall(function()
+        fire(its, "leave", obj, obj, name_of(its, obj))
+      end)
+      if not ok then problem = problem or { message } end
+    end
+    close_span(its, i)
+    if its.closed then break end
+    if its.engine.depth() == i then
+      if its.recording then tapes.left(its, i, i == depth and err == nil) end
+      its.engine.cut(i - 1)
+    end
+  end
+  if not problem then return end
+  if err == nil then error(problem[1], 0) end
+  private.late_error(problem[1], "hierarchy")
 end
 
 local function confused(its, obj)
   if #its.hooks == 0 then return end
-  local name = its.engine.name_of(obj) or naming.class_name(its, obj)
-  local names = its.engine.path()
+  local name = name_of(its, obj) or naming.class_name(its, obj)
+  local names = path(its)
   local why = #names == 0 and "nothing is executing" or
     "executing: " .. table.concat(names, ", ")
   fire(its, "confused", obj, ("%s is left, but was not entered (%s)")
-    :format(name, why), name, its.engine.is_reverse() and "reverse" or
-    "forward")
+    :format(name, why), name, tapes.pass(its) and "reverse" or "forward")
 end
-
--- Returns what the core calls, in the order that hierarchy.h says.
-local function outside(its)
-  local function bind(f)
-    return function(...) return f(its, ...) end
-  end
-  return {
-    bind(naming.prepare), bind(naming.told), naming.class_of,
-    bind(naming.is_custom), bind(naming.name), bind(naming.root), naming.sort,
-    bind(entered), bind(left), bind(confused),
-    function(event, obj, name) fire(its, event, obj, obj, name) end,
-    false, its.by_name, bind(close_span), its.hints,
-  }
-end
-
-local ONLY = 12
 
 -- }======================================================
 
@@ -147,7 +230,80 @@ local function its_open(self, name)
   return its
 end
 
-local Handle, handle_of, new = check.class "handle"
+local OBJECT = "table, userdata, function or thread"
+
+-- Enters an object.  Returns its name, and the depth; nothing if it is none.
+local function enter(its, obj)
+  local depth, is_new = its.engine.enter(obj)
+  if not depth then return nil end
+  if is_new or its.told or traced.hierarchy then
+    entered(its, obj, depth, is_new)
+  end
+  local ok, name = pcall(name_of, its, obj)
+  if ok then return name, depth end
+  its.engine.cut(depth - 1)
+  error(name, 0)
+end
+
+--- Enters an object.  Returns its name.
+function Hierarchy:enter(obj)
+  local its = its_open(self, "enter")
+  local name = enter(its, obj)
+  check.argument(name, 1, "enter", OBJECT, obj)
+  return name
+end
+
+--- Leaves an object, and all that it has entered.
+function Hierarchy:leave(obj)
+  local its = its_open(self, "leave")
+  local depth = its.engine.leave(obj)
+  if not depth then return end
+  if depth > 0 then return leave_to(its, depth) end
+  local kind = type(obj)
+  check.argument(kind == "table" or kind == "userdata" or kind == "function" or
+    kind == "thread", 1, "leave", OBJECT, obj)
+  confused(its, obj)
+end
+
+local function close_scope(scope, err)
+  local its = scope.its
+  local depth = scope.depth
+  scope.depth = false
+  if not depth or its.closed then return end
+  local _, order, thread = its.engine.frame(depth)
+  if order == scope.order and thread == scope.thread then
+    leave_to(its, depth, err)
+  end
+end
+
+--- Leaves the object, with all that it has entered.  A second call does
+-- nothing.
+function Scope:close() close_scope(scope_of(self, "close")) end
+
+function Scope:__close(err) close_scope(self[Scope], err) end
+
+-- A lost scope may be that of another coroutine; then hooks are not told.
+function Scope:__gc()
+  local scope = self[Scope]
+  if scope.depth then
+    scope.its.engine.lose(scope.thread, scope.depth, scope.order)
+  end
+end
+
+--- Enters an object.  Returns a scope that leaves it when it is closed, or
+-- lost.  The scope is there before the object is entered.
+function Hierarchy:scope(obj)
+  local its, _ = its_open(self, "scope"), nil
+  local state = { its = its, depth = false, order = 0, thread = 0, name = "" }
+  local scope = new_scope(state)
+  local name, depth = enter(its, obj)
+  check.argument(name, 1, "scope", OBJECT, obj)
+  _, state.order, state.thread = its.engine.frame(depth)
+  state.depth, state.name = depth, name
+  return scope
+end
+
+local Handle, handle_of, new_its_handle = check.class "handle"
 
 -- What an error from outside interrupts, a further call finishes: the hierarchy
 -- forgets the handle last.
@@ -172,22 +328,23 @@ Handle.__close = Handle.cancel
 -- Returns a handle and its state, which the hierarchy knows.
 local function new_handle(its)
   local state = { its = its, layers = {}, functions = false, cancelled = false }
-  local handle = new(state)
+  local handle = new_its_handle(state)
   its.handles[state] = true
   return handle, state
 end
 
 -- Returns a function that wraps a method so that a call enters its object and
--- leaves it.  The token exists before the object is entered, so that an error
--- from outside finds what to leave.
+-- leaves it.  The function keeps the hierarchy.
 local function entering(h)
-  local engine = h[Hierarchy].engine
-  local begin, go = engine.begin, engine.go
+  local its = h[Hierarchy]
+  local begin = its.engine.begin
   return function(method)
     return function(...)
       local obj = ...
-      local token <close> = begin(obj)
-      if token then go(obj, h) end -- which keeps the hierarchy
+      local token <close>, depth, is_new = begin(obj)
+      if token and (is_new or its.told or traced.hierarchy) then
+        entered(its, obj, depth, is_new)
+      end
       return method(...)
     end
   end
@@ -200,8 +357,10 @@ local function wrap_all(self, class, names, handle)
       handle.layers[#handle.layers + 1] = it
     end)
     if not layer then return name end
-    if not its.known[name] then its.methods[#its.methods + 1] = name end
-    its.known[name] = true
+    if not its.known_methods[name] then
+      its.methods[#its.methods + 1] = name
+    end
+    its.known_methods[name] = true
     its.wrappers[class[name]] = true
   end
 end
@@ -251,47 +410,85 @@ end
 --- Returns the name of the innermost object that executes, the object, and the
 -- depth of the stack.
 function Hierarchy:current()
-  return its_own(self, "current").engine.current()
+  local its = its_own(self, "current")
+  local pass, depth = tapes.pass(its), its.engine.depth()
+  local first = pass and pass.first or 0
+  if depth > first then
+    local obj = its.engine.frame(depth)
+    return name_of(its, obj) or "?", obj,
+      depth - first + (pass and pass.step.depth or 0)
+  elseif pass then
+    local step = pass.step
+    return naming.text(its, step.name), its.objects[step.site], step.depth
+  end
 end
 
 --- Returns the names of all objects that execute, the outermost first.
-function Hierarchy:path()
-  return its_own(self, "path").engine.path()
-end
+function Hierarchy:path() return (path(its_own(self, "path"))) end
 
 --- Returns the same names as a set, with the name of the root.
 function Hierarchy:parents()
   local its = its_own(self, "parents")
   local set = { [its.root] = true }
-  for _, name in ipairs(its.engine.path()) do set[name] = true end
+  for _, name in ipairs((path(its))) do set[name] = true end
   return set
 end
 
 --- Returns the name of an object, or nil.
 function Hierarchy:name_of(obj)
-  return (its_own(self, "name_of").engine.name_of(obj))
+  return name_of(its_own(self, "name_of"), obj)
 end
 
 --- Returns the keys on the way from the root to an object, or nil if the object
 -- has no name.
 function Hierarchy:key_path(obj)
-  return (its_own(self, "key_path").engine.key_path(obj))
+  local its = its_own(self, "key_path")
+  if not name_of(its, obj) then return nil end
+  local ways, keys, name = {}, {}, its.sites[obj].name
+  while name.place do
+    ways[#ways + 1] = places.keys(name.place)
+    name = name.up
+  end
+  for i = #ways, 1, -1 do
+    table.move(ways[i], 1, #ways[i], #keys + 1, keys)
+  end
+  return keys
 end
 
---- Returns the live object of a name, or nil.
+-- Returns all live objects that have, or may have, a name.
+local function all(its)
+  local list, seen = its.engine.all(), {}
+  for _, obj in ipairs(list) do seen[obj] = true end
+  for obj in next, its.sites do
+    if not seen[obj] then list[#list + 1] = obj end
+  end
+  return list
+end
+
+--- Returns the live object of a name, or nil.  The way that the name tells is
+-- tried first; an object that has been taken away from there is searched for.
 function Hierarchy:object(name)
   local its = its_own(self, "object")
   if type(name) ~= "string" then return nil end
-  return naming.object(its, name)
+  local found = naming.object(its, name, function(obj)
+    return name_of(its, obj)
+  end)
+  if found ~= nil then return found end
+  for _, obj in ipairs(all(its)) do
+    if name_of(its, obj) == name then return obj end
+  end
 end
 
 --- Returns the names of all live objects, sorted.
 function Hierarchy:names()
-  local list, names = its_own(self, "names").engine.names(), {}
-  table.sort(list)
-  for i, name in ipairs(list) do
-    if name ~= list[i - 1] then names[#names + 1] = name end
+  local its = its_own(self, "names")
+  local seen, names = {}, {}
+  for _, obj in ipairs(all(its)) do
+    local name = name_of(its, obj)
+    if name and not seen[name] then names[#names + 1] = name end
+    seen[name or false] = true
   end
+  table.sort(names)
   return names
 end
 
@@ -301,28 +498,36 @@ local RECORD = { only = "function" }
 -- ends the recording and forgets the tape.
 function Hierarchy:record(on)
   local its = its_open(self, "record")
+  local only
   if type(on) == "table" then
-    on = check.options(on, RECORD, 1, "record")
-    its.outside[ONLY] = on.only or false
-    its.engine.record(true, on.only ~= nil)
-    return
+    only = check.options(on, RECORD, 1, "record").only
+  else
+    check.argument(on == nil or type(on) == "boolean", 1, "record",
+      "boolean or table", on)
   end
-  check.argument(on == nil or type(on) == "boolean", 1, "record",
-    "boolean or table", on)
-  its.outside[ONLY] = false
-  its.engine.record(on ~= false, false)
+  its.recording, its.only = on ~= false, only
+  if not its.recording then its.tape = tapes.new() end
+  update(its)
+end
+
+--- Visits what is on the tape, the last first, and empties the tape.
+function Hierarchy:backward(fn)
+  local its = its_open(self, "backward")
+  check.argument(type(fn) == "function", 1, "backward", "function", fn)
+  tapes.backward(its, fn)
 end
 
 --- Tells whether the running coroutine is in a reverse pass.
 function Hierarchy:is_reverse()
-  return its_own(self, "is_reverse").engine.is_reverse()
+  return tapes.pass(its_own(self, "is_reverse")) ~= nil
 end
 
 --- Empties the stacks and the tape; names stay.
 function Hierarchy:reset()
   local its = its_open(self, "reset")
   its.engine.reset()
-  its.spans = setmetatable({}, { __mode = "k" })
+  its.tape, its.passes = tapes.new(), setmetatable({}, WEAK)
+  its.spans = setmetatable({}, WEAK)
 end
 
 --- Ends all instrumentation and all hooks.  A second call does nothing.
@@ -352,18 +557,24 @@ local OPTIONS = { root = "string", children = "function", name = "function",
 --- Returns a hierarchy.
 return function(opts)
   opts = check.options(opts, OPTIONS, 1, "hierarchy")
-  local its = {
-    root = opts.root or "Global", children = opts.children, name = opts.name,
-    class_name = opts.class_name, hooks = {}, handles = {},
-    by_name = setmetatable({}, { __mode = "v" }),
-    hints = setmetatable({}, { __mode = "v" }),
-    classes = setmetatable({}, { __mode = "k" }), methods = {}, known = {},
-    wrappers = setmetatable({}, { __mode = "k" }),
-    spans = setmetatable({}, { __mode = "k" }),
+  local its = places.new()
+  its.root, its.children = opts.root or "Global", opts.children
+  its.name, its.class_name = opts.name, opts.class_name
+  its.hooks, its.handles, its.told, its.recording = {}, {}, false, false
+  its.by_name = setmetatable({}, { __mode = "v" })
+  its.hints = setmetatable({}, { __mode = "v" })
+  its.classes, its.wrappers = setmetatable({}, WEAK), setmetatable({}, WEAK)
+  its.methods, its.known_methods = {}, {}
+  its.spans, its.passes = setmetatable({}, WEAK), setmetatable({}, WEAK)
+  its.tape, its.epoch = tapes.new(), 1
+  its.fire = function(...) fire(its, ...) end
+  its.engine = private.stacks(function(depth, err)
+    leave_to(its, depth, err)
+  end)
+  local h = new(its)
+  private.hierarchies[h] = {
+    path = function() return path(its) end,
+    path_of = function(co) return path_of(its, co) end,
   }
-  local h = { [Hierarchy] = its }
-  its.outside = outside(its)
-  its.engine = private.scopes(h, its.outside, Scope, its.children ~= nil)
-  private.hierarchies[h] = its.engine
-  return setmetatable(h, Hierarchy)
+  return h
 end

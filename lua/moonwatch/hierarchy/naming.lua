@@ -1,35 +1,54 @@
---- The names of the objects of a hierarchy: what programs and policies say, and
--- the objects of names.
+--- The names of the objects of a hierarchy, and the objects of names.
 -- SPDX-License-Identifier: MIT
 --
--- The core knows where each object is, and makes the texts: see name.c.  A root
--- is named here; `by_name` has the roots of names, weakly, and other objects
--- whose names a function of the program has made.
+--     name { up    the parent's name; nil for a root
+--            place where the object was (see places.lua); nil for a root
+--            text  of a root, and where a function of the program made it;
+--                  else nil until somebody asks }
+--
+-- A name never changes.  An object gets another one when its place, or the name
+-- of its parent, is another: so the names of what has been is still there.
+-- `by_name` has the roots of names, weakly, and other objects whose names a
+-- function of the program has made.
 
 local named = require "moonwatch.policy.named"
 local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
 local policy = require "moonwatch.policy"
 
-local metatable, raw = core.private.metatable, core.private.raw
+local contents, metatable = core.private.contents, core.private.metatable
 
 local naming = {}
 
+local SHORT = 200 -- a text that is kept
+
 -- {======================================================
--- Children
+-- Keys
 -- =======================================================
 
 local RANK = { number = 1, string = 2, boolean = 3 }
 
-local function precedes(a, b)
+--- May a key stand in a name?
+function naming.is_key(key) return RANK[type(key)] ~= nil end
+
+--- The order of keys: numbers, strings, booleans.
+function naming.precedes(a, b)
   local of_a, of_b = RANK[type(a)], RANK[type(b)]
   if of_a ~= of_b then return of_a < of_b end
   if of_a == 3 then return not a and b end
   return a < b
 end
 
---- Sorts keys: numbers, strings, booleans.
-function naming.sort(keys) table.sort(keys, precedes) end
+--- Returns the sorted keys of a table outside of its sequence of `n`.
+function naming.other_keys(t, n)
+  local keys = {}
+  for key in next, t do
+    local in_sequence = math.type(key) == "integer" and key > 0 and key <= n
+    if RANK[type(key)] and not in_sequence then keys[#keys + 1] = key end
+  end
+  table.sort(keys, naming.precedes)
+  return keys
+end
 
 -- Returns the keys of a table: the sequence, then the other keys, sorted.
 local function keys_of(t)
@@ -38,12 +57,7 @@ local function keys_of(t)
     n = n + 1
     keys[n] = n
   end
-  local others = {}
-  for key in next, t do
-    local in_sequence = math.type(key) == "integer" and key > 0 and key <= n
-    if RANK[type(key)] and not in_sequence then others[#others + 1] = key end
-  end
-  naming.sort(others)
+  local others = naming.other_keys(t, n)
   return table.move(others, 1, #others, n + 1, keys)
 end
 
@@ -62,39 +76,78 @@ function naming.told(its, obj)
   if type(result) == "function" then
     for key, child in result, state, first do add(key, child) end
   elseif type(result) == "table" then
-    local fields = raw(result)
+    local fields = contents(result)
     for _, key in ipairs(keys_of(fields)) do add(key, rawget(fields, key)) end
   end
   return list
 end
 
-local NONE = {}
-
---- Returns what a walk needs: the names of methods that make an object a child,
--- the names of instrumented methods, their wrappers, and the classes.
-function naming.prepare(its)
-  return policy.entries() or NONE, its.methods, its.wrappers, its.classes
-end
-
-naming.class_of = object_class.of
-
 -- }======================================================
 
 -- {======================================================
--- Names
+-- Texts
 -- =======================================================
+
+local function escape(char) return ("\\%03d"):format(char:byte()) end
+
+-- Returns the text of a key in a name: ".key", or ["a.b"].
+local function step(key)
+  if math.type(key) == "float" then return "[" .. tostring(key) .. "]" end
+  if type(key) ~= "string" then return "." .. tostring(key) end
+  if key == "true" or key == "false" or key:find "^%-?%d*$" or
+    key:find "[%c.\"'%[%]\\]" then
+    return '["' .. key:gsub('["\\]', "\\%0"):gsub("[%z\1-\31]", escape) .. '"]'
+  end
+  return "." .. key
+end
+
+-- Returns the text of the keys from the parent on.
+local function way(place)
+  if not place.up then return step(place.key) end
+  local list, n = {}, 0
+  while place do
+    n = n + 1
+    list[n], place = step(place.key), place.up
+  end
+  for i = 1, n // 2 do list[i], list[n - i + 1] = list[n - i + 1], list[i] end
+  return table.concat(list)
+end
+
+--- Returns the text of a name.  Short ones are kept, and the last long one,
+-- which is the begin of the next where objects are entered one in another.
+function naming.text(its, name)
+  if name.text then return name.text end
+  local parts, n, above = {}, 0, name
+  while not above.text do
+    n = n + 1
+    parts[n], above = way(above.place), above.up
+  end
+  parts[n + 1] = above.text
+  for i = 1, (n + 1) // 2 do
+    parts[i], parts[n + 2 - i] = parts[n + 2 - i], parts[i]
+  end
+  name.text = table.concat(parts)
+  if #name.text > SHORT then
+    if its.long then its.long.text = nil end
+    its.long = name
+  end
+  return name.text
+end
 
 --- Tells whether a function of the program makes names.
 function naming.is_custom(its) return its.name ~= nil or policy.has "name" end
 
---- Returns the name of a child, nil for the usual one.  The key of a child in a
--- plain table is the path to the child.
-function naming.name(its, parent_name, key, child)
+-- Returns the text that a function of the program makes for a child, or nil.
+-- The key of a child in a plain table is the path to the child.
+local function custom_text(its, up, place, child)
+  local parent_name, key = naming.text(its, up), place.key
+  if place.up then key = way(place):gsub("^%.", "") end
   local name = its.name and its.name(parent_name, key, child)
   if type(name) == "string" then return name end
   local _
   _, name = policy.ask("name", parent_name, key, child)
-  return type(name) == "string" and name or nil
+  if type(name) == "string" then return name end
+  return parent_name .. way(place)
 end
 
 --- Returns the name of an object's class.
@@ -110,24 +163,86 @@ function naming.class_name(its, obj)
 end
 
 -- Returns class name -> number of roots of that name.  A collection, which may
--- free names, empties the table, and so does the core when it frees one.
+-- free names, empties the table, and so does a root that is none any more.
 local function hints(its)
   its.hints[1] = its.hints[1] or {}
   return its.hints[1]
 end
 
---- Returns a free name for a root.
-function naming.root(its, obj)
+-- Returns a free name for a root.
+local function root_text(its, obj)
   local base = naming.class_name(its, obj)
   local known, by_name = hints(its), its.by_name
   local n = known[base] or 1
-  local name = n == 1 and base or base .. "#" .. n
-  while by_name[name] ~= nil and not rawequal(by_name[name], obj) do
+  local text = n == 1 and base or base .. "#" .. n
+  while by_name[text] ~= nil and not rawequal(by_name[text], obj) do
     n = n + 1
-    name = base .. "#" .. n
+    text = base .. "#" .. n
   end
   known[base] = n
-  return name
+  return text
+end
+
+-- }======================================================
+
+-- {======================================================
+-- Names
+-- =======================================================
+
+--- The place of an object is another: it gets another name, and so does what is
+-- below it.
+function naming.rename(its, site, obj)
+  local name = site.name
+  if name and its.by_name[name.text] ~= nil and
+    rawequal(its.by_name[name.text], obj) then
+    its.by_name[name.text] = nil
+    its.hints[1] = nil
+  end
+  if name or site.is_parent then
+    its.epoch = its.epoch + 1
+    its.engine.renamed()
+  end
+  site.name, site.epoch = nil, 0
+end
+
+-- Gives a site its name, whose parent has one.
+local function give(its, site, obj)
+  local place, former = site.place, site.name
+  local up = place and place.of.name
+  site.epoch = its.epoch
+  if former and former.up == up and former.place == place then return end
+  local name = { up = up, place = place }
+  if not place then
+    name.text = root_text(its, obj)
+  elseif naming.is_custom(its) then
+    name.text = custom_text(its, up, place, obj)
+  end
+  if name.text and its.by_name[name.text] == nil then
+    its.by_name[name.text] = obj
+  end
+  site.name = name
+end
+
+-- The name of a parent that is dead, and had none.
+local UNKNOWN = { text = "?" }
+
+--- Returns the name of a site whose place is settled, and those of its parents.
+function naming.name(its, site)
+  local stale, n = {}, 0
+  local above = site
+  while above and above.epoch ~= its.epoch do
+    n = n + 1
+    stale[n], above = above, above.place and above.place.of
+  end
+  for i = n, 1, -1 do
+    local obj = its.objects[stale[i]]
+    if obj ~= nil then
+      give(its, stale[i], obj)
+    else
+      stale[i].name, stale[i].epoch = stale[i].name or UNKNOWN, its.epoch
+    end
+  end
+  return site.name
 end
 
 -- }======================================================
@@ -173,14 +288,14 @@ local function follow(value, name, i)
     if type(value) ~= "table" then return nil end
     key, i = key_at(name, i)
     if key == nil then return nil end
-    value = rawget(raw(value), key)
+    value = rawget(contents(value), key)
   end
   return value
 end
 
---- Returns the live object of a name, or nil.  The way that the name tells is
--- tried first; an object that has been taken away from there is searched for.
-function naming.object(its, name)
+--- Returns the live object of a name that is where the name says, or nil.
+-- `name_of(obj)` returns the text of an object's name.
+function naming.object(its, name, name_of)
   local obj = its.by_name[name]
   if obj ~= nil then return obj end
   for i = #name, 2, -1 do
@@ -188,10 +303,9 @@ function naming.object(its, name)
     if char == 46 or char == 91 then -- a dot, a bracket
       local root = its.by_name[name:sub(1, i - 1)]
       local found = root ~= nil and follow(root, name, i)
-      if found and its.engine.name_of(found) == name then return found end
+      if found and name_of(found) == name then return found end
     end
   end
-  return its.engine.find(name)
 end
 
 -- }======================================================
