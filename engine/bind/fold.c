@@ -37,7 +37,7 @@ typedef struct field {
 } field;
 
 typedef struct fields {
-  const mwb_place *place;
+  mwb_place *place;
   size_t mask;
   field *all;
 } fields;
@@ -103,8 +103,8 @@ static field *find_field(lua_State *L, const mwb_state *s, const fields *f,
 
 /* Makes room for the fields of `n` entries in `few`, or, with a value that is
 ** pushed, elsewhere. */
-static void open_fields(lua_State *L, fields *f, const mwb_place *place,
-                        size_t n, field *few) {
+static void open_fields(lua_State *L, fields *f, mwb_place *place, size_t n,
+                        field *few) {
   size_t size = FEW;
   f->place = place;
   f->all = few;
@@ -133,27 +133,51 @@ static int actual(lua_State *L) {
   return 1;
 }
 
-/* Replaces an object at the top by the value that the entry's field has now, as
-** it is stored.  What was put into a table raw is what the table shows. */
-static void read_actual(lua_State *L, mwb_state *s, const mwb_place *p,
-                        const mw_entry *entry) {
-  int object = lua_gettop(L);
-  if (lua_istable(L, object) && entry->kind != MW_METATABLE) {
-    mwb_unpack(L, p->held, p->table, entry, MW_KEY);
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, object) == LUA_TNIL && mwb_push_shadow(L, object)) {
-      lua_pushvalue(L, object + 1);
-      lua_rawget(L, -2);
-    }
-  } else {
-    mwb_push_function(L, s, actual);
-    lua_pushvalue(L, object);
-    mwb_unpack(L, p->held, p->table, entry, MW_KEY);
-    lua_pushinteger(L, entry->kind);
-    lua_call(L, 3, 1);
+/* The stack of `changed`: the effects, what leads to the entries, memory for the
+** fields, what is found, the object of an entry, the table that has its
+** contents or nil, and whether something was put into the object raw. */
+enum { EFFECTS = 1, PLACE, MEMORY, FOUND, VALUES, ITS_OBJECT, CONTENTS, RAW };
+
+/* Puts the object of an entry at ITS_OBJECT, and what belongs to it above.
+** Returns 0 if the object is dead. */
+static int find_object(lua_State *L, const mwb_state *s, mw_handle obj) {
+  lua_settop(L, VALUES);
+  if (!mwb_alive(L, s, obj)) return 0;
+  if (!lua_istable(L, ITS_OBJECT)) return 1;
+  if (!mwb_push_shadow(L, ITS_OBJECT)) {
+    lua_pushvalue(L, ITS_OBJECT);
+    lua_pushboolean(L, 0);
+    return 1;
   }
-  lua_replace(L, object);
-  lua_settop(L, object);
+  lua_pushnil(L);
+  if (!lua_next(L, ITS_OBJECT)) return 1;
+  lua_pop(L, 2);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* Pushes the value that the field of an entry has now, as it is stored.  What
+** was put into a table raw is what the table shows. */
+static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
+                        const mw_entry *entry) {
+  if (lua_istable(L, ITS_OBJECT) && entry->kind != MW_METATABLE) {
+    if (lua_toboolean(L, RAW)) {
+      mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+      if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return;
+      lua_pop(L, 1);
+    }
+    mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+    lua_rawget(L, CONTENTS);
+    return;
+  }
+  mwb_push_function(L, s, actual);
+  lua_pushvalue(L, ITS_OBJECT);
+  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+  lua_pushinteger(L, entry->kind);
+  lua_call(L, 3, 1);
+  *p = mwb_find_entries(L, EFFECTS); /* a write has moved them, perhaps */
+  lua_replace(L, PLACE);
+  p->table = PLACE;
 }
 
 /* Returns the place of the entry's userdata, which may be mixed from this entry
@@ -172,22 +196,19 @@ static field *meet_userdata(lua_State *L, const mwb_state *s, const fields *f,
   return at;
 }
 
-/* Replaces the entry's object at the top by what the entry's field is expected
-** to hold before the entry is written: what the entry before it has left, or
-** the actual value. */
+/* Pushes what the field of an entry is expected to hold before the entry is
+** written: what the entry before it has left, or the actual value. */
 static void push_expected(lua_State *L, mwb_state *s, const fields *f,
-                          uint32_t number, int left) {
-  const mwb_place *p = f->place;
-  const mw_entry *entry = &p->entries[number - 1];
+                          const mw_entry *entry, uint32_t number, int left) {
+  mwb_place *p = f->place;
   field *at = find_field(L, s, f, entry, 0);
   if (at->first == 0) {
-    at->first = number;
-    read_actual(L, s, p, entry);
+    at->first = at->last = number;
+    push_actual(L, s, p, entry);
   } else {
-    lua_pop(L, 1);
     mwb_unpack(L, p->held, p->table, &p->entries[at->last - 1], left);
+    at->last = number;
   }
-  at->last = number;
 }
 
 /* Is the value on the top that part of the entry? */
@@ -217,40 +238,39 @@ static void note_difference(lua_State *L, int found, uint32_t number) {
   lua_rawseti(L, found + 1, (lua_Integer)number);
 }
 
-/* changed(effects, back) -> nothing, if all fields hold the values from before the
-** effects, or, with `back`, from after them; else an array of the numbers of
-** the entries whose fields do not, and number -> what the field holds */
+/* changed(effects, back) -> nothing, if all fields hold the values from before
+** the effects, or, with `back`, from after them; else an array of the numbers
+** of the entries whose fields do not, and number -> what the field holds */
 static int changed(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "apply");
-  int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD;
+  int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD, lives = 0;
   uint32_t i, number;
+  mw_handle last = MW_NONE;
   field few[FEW], *its;
   fields f;
   mwb_place p;
-  lua_settop(L, 1);
-  p = mwb_find_entries(L, 1); /* at 2 */
+  lua_settop(L, EFFECTS);
+  p = mwb_find_entries(L, EFFECTS);
   open_fields(L, &f, &p, fx->n, few);
-  lua_settop(L, 5); /* what is found is at 4 and 5 */
   for (i = 1; i <= fx->n; i++) {
-    const mw_entry *entry;
+    mw_entry entry;
     number = back ? (uint32_t)fx->n + 1 - i : i;
-    entry = &p.entries[number - 1];
-    if (!mwb_alive(L, s, entry->obj)) {
-      lua_settop(L, 5);
-      continue;
-    }
-    its = lua_isuserdata(L, -1) ? meet_userdata(L, s, &f, number) : NULL;
-    if (its == NULL || !its->mixed || its->differs) {
-      push_expected(L, s, &f, number, MW_OLD + MW_NOW - part);
-      if (!is_part(L, &p, entry, part)) {
-        note_difference(L, 4, number);
-        if (its != NULL) its->differs = 1;
-      }
-    }
-    lua_settop(L, 5);
+    entry = p.entries[number - 1];
+    if (entry.obj != last) lives = find_object(L, s, entry.obj);
+    last = entry.obj;
+    if (!lives) continue;
+    lua_settop(L, RAW);
+    its =
+        lua_isuserdata(L, ITS_OBJECT) ? meet_userdata(L, s, &f, number) : NULL;
+    if (its != NULL && its->mixed && !its->differs) continue;
+    push_expected(L, s, &f, &entry, number, MW_OLD + MW_NOW - part);
+    if (is_part(L, &p, &entry, part)) continue;
+    note_difference(L, FOUND, number);
+    if (its != NULL) its->differs = 1;
   }
-  return lua_isnil(L, 4) ? 0 : 2;
+  lua_settop(L, VALUES);
+  return lua_isnil(L, FOUND) ? 0 : 2;
 }
 
 /* Has the field another value after its last entry than before its first? */

@@ -75,19 +75,21 @@ static void restore_state(lua_State *L, mwb_state *s) {
   mwb_change_state(L, s, mwb_handle_of(L, s, OBJECT));
 }
 
-/* restore(object, key, value, kind): stores an old value without asking the
-** object's class */
+/* restore(object, key, value, kind, handle): stores an old value without asking
+** the object's class */
 static int restore(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_Integer kind = lua_tointeger(L, 4);
+  mw_handle h = (mw_handle)lua_tointeger(L, 5);
   lua_settop(L, 3);
   if (kind == MW_METATABLE) {
     restore_class(L, s);
   } else if (kind == MW_CALL) {
     restore_state(L, s);
-  } else if (lua_istable(L, 1) && mwb_push_own(L, 1)) {
+  } else if (lua_istable(L, 1) &&
+             (mwb_intercepts(s, h) || mwb_push_own(L, 1))) {
     mwb_write w;
-    mwb_write_open(L, s, &w, mwb_handle_of(L, s, 1), MW_ROLLBACK, 0);
+    mwb_write_open(L, s, &w, h, MW_ROLLBACK, 0);
     mwb_store_contents(&w);
   } else if (lua_istable(L, 1) || mwb_is_cell(L, s, 1)) {
     restore_plain(L, s);
@@ -106,29 +108,29 @@ typedef struct undo {
   const mwb_held *held; /* the entries' values, */
   int table;            /* and where they are, if they are of effects */
   mw_handle last;       /* owner of LAST_SHADOW, or MW_NONE */
-  int instead;          /* index of other values: see apply.c; or 0 */
 } undo;
 
 static void push_part(const undo *u, const mw_entry *entry, int part) {
   mwb_unpack(u->L, u->held, u->table, entry, part);
 }
 
-/* Calls `restore` for the object on the top with the key and the old value of
-** an entry, which is number `i` of effects or 0, and pops the object.  Returns a
-** status; unless LUA_OK, the error is on the top. */
-static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry,
-                         lua_Integer i) {
+/* Replaces the object on the top by `restore` and its arguments, with the key
+** and the old value of an entry. */
+static void push_restore(const undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   mwb_push(L, s, MWB_RESTORE);
   lua_insert(L, -2);
   push_part(u, entry, MW_KEY);
   push_part(u, entry, MW_OLD);
-  if (i > 0 && !mwb_replace_value(L, u->instead, i)) {
-    lua_pop(L, 4);
-    return LUA_OK;
-  }
-  lua_pushinteger(L, entry->kind);
-  return lua_pcall(L, 4, 0, 0);
+}
+
+/* Calls `restore` for the object on the top, and pops the object.  Returns a
+** status; unless LUA_OK, the error is on the top. */
+static int restore_entry(const undo *u, mwb_state *s, const mw_entry *entry) {
+  push_restore(u, s, entry);
+  lua_pushinteger(u->L, entry->kind);
+  lua_pushinteger(u->L, (lua_Integer)entry->obj);
+  return lua_pcall(u->L, 5, 0, 0);
 }
 
 /* Pops the error on the top; keeps the first error at FIRST_ERROR. */
@@ -203,7 +205,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
     lua_pop(L, 1);
     return;
   }
-  status = restore_entry(u, s, entry, 0);
+  status = restore_entry(u, s, entry);
   if (status == LUA_ERRMEM) lua_error(L);
   if (status != LUA_OK) keep_error(L);
 }
@@ -212,7 +214,7 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
 static int rewind_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1);
-  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE, 0};
+  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE};
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
   mwb_check(L, mw_owner_rewind(s->engine, owner, &u));
@@ -611,26 +613,33 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
                  : (uint32_t)s->engine->journal.seq;
 }
 
-/* Restores what an entry of the effects at KEPT has changed, because of that
-** entry.  Pushes an error.  The effects know the number of the restoring write,
-** which is the cause if they are done again, and so does `numbers` unless that
-** is NULL. */
+/* Restores what an entry of the effects at KEPT has changed.  With `numbers`,
+** because of that entry: the effects know the number of the restoring write,
+** which is the cause if they are done again, and so does `numbers`.  Returns a
+** status; pushes an error. */
 static int undo_entry(lua_State *L, mwb_state *s, size_t i, uint32_t *numbers) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
   mwb_place p = mwb_find_entries(L, KEPT);
-  undo u = {L, p.held, p.table, MW_NONE, INSTEAD};
+  undo u = {L, p.held, p.table, MW_NONE};
   const mw_entry entry = p.entries[i];
   uint64_t seq = s->engine->journal.seq;
-  uint32_t number;
   int status;
   if (!mwb_alive(L, s, entry.obj)) return LUA_OK;
+  push_restore(&u, s, &entry);
+  if (!mwb_replace_value(L, INSTEAD, (lua_Integer)i + 1)) return LUA_OK;
+  lua_pushinteger(L, entry.kind);
+  lua_pushinteger(L, (lua_Integer)entry.obj);
+  if (!fx->is_view) fx->entries[i].context = 0;
+  if (numbers == NULL) {
+    lua_call(L, 5, 0);
+    return LUA_OK;
+  }
   s->given = mw_entry_number(&entry);
-  status = restore_entry(&u, s, &entry, (lua_Integer)i + 1);
+  status = lua_pcall(L, 5, 0, 0);
   s->given = 0;
   if (status != LUA_OK) return status;
-  number = (s->engine->journal.seq == seq) ? 0 : last_number(L, s);
-  if (!fx->is_view) fx->entries[i].context = number;
-  if (numbers != NULL) numbers[i] = number;
+  if (s->engine->journal.seq != seq) numbers[i] = last_number(L, s);
+  if (!fx->is_view) fx->entries[i].context = numbers[i];
   return LUA_OK;
 }
 

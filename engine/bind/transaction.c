@@ -394,17 +394,20 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
     mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
 }
 
-/* commit(number of the transaction) -> effects.  Raises that there is no
-** memory; then the transaction is open. */
+/* commit(number of the transaction, does nobody want the effects?) -> effects
+** or true.  Raises that there is no memory; then the transaction is open. */
 static int commit(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mwi_owner *o;
-  int all, handed, code;
+  int all = 0, bare = lua_toboolean(L, 2), handed, code;
   lua_settop(L, 1);
   if (s->metas) mwb_absorb_metas(L, s);
-  all = mwb_push_effects(L, s, owner); /* at 2 */
+  if (bare)
+    lua_pushboolean(L, 1);
+  else
+    all = mwb_push_effects(L, s, owner); /* at 2 */
   if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
     lua_call(L, 1, 0);
@@ -551,13 +554,14 @@ static int is_gone(lua_State *L, const mwb_state *s, handle *h) {
 }
 
 /* Calls `commit`.  Returns a status; pushes the effects or the error. */
-static int call_commit(lua_State *L, mwb_state *s, mw_owner owner) {
+static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int bare) {
   uint64_t order = transaction_of(s, owner)->order;
   int status;
   mwb_push(L, s, MWB_COMMIT);
   lua_pushinteger(L, (lua_Integer)owner);
+  lua_pushboolean(L, bare);
   transaction_of(s, owner)->ending = 1;
-  status = lua_pcall(L, 1, 1, 0);
+  status = lua_pcall(L, 2, 1, 0);
   if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
   return status;
 }
@@ -567,7 +571,7 @@ static int commit_method(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   handle *h = self(L, s, "commit");
   if (is_gone(L, s, h)) return 2;
-  if (call_commit(L, s, h->owner) != LUA_OK) return lua_error(L);
+  if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
   h->ended = 1;
   return 1;
 }
@@ -651,9 +655,10 @@ static int close_meta(lua_State *L) {
 ** ======================================================= */
 
 /* The stack of a call: a handle or nil, the number of the transaction, the
-** order of its begin, an object that marks it or nil, a label or nil, and the
-** function with its arguments, or its results. */
-enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, FUNCTION };
+** order of its begin, an object that marks it or nil (later: does nobody want
+** the effects?), a label or nil, and the function with its arguments, or its
+** results. */
+enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, FUNCTION, BARE = MARK };
 
 /* Pushes false and the error on the top; the writes are taken back. */
 static int fail(lua_State *L, mwb_state *s) {
@@ -686,7 +691,8 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
     return fail(L, s);
   }
   luaL_checkstack(L, LUA_MINSTACK, "too many results");
-  if (call_commit(L, s, owner) != LUA_OK) return fail(L, s);
+  if (call_commit(L, s, owner, lua_toboolean(L, BARE)) != LUA_OK)
+    return fail(L, s);
   lua_insert(L, FUNCTION);
   lua_pushboolean(L, 1);
   lua_replace(L, NAME);
@@ -709,7 +715,7 @@ static int push_label_option(lua_State *L, const mwb_state *s) {
 /* Runs the function at FUNCTION in a transaction with the options from
 ** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
 ** closes the handle if the coroutine is closed. */
-static int run(lua_State *L, mwb_state *s, int options) {
+static int run(lua_State *L, mwb_state *s, int options, int bare) {
   handle *h = NULL;
   mw_owner owner;
   luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
@@ -725,6 +731,8 @@ static int run(lua_State *L, mwb_state *s, int options) {
   lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
   lua_replace(L, ORDER);
   transaction_of(s, owner)->run_of = lua_topointer(L, MARK);
+  lua_pushboolean(L, bare);
+  lua_replace(L, BARE);
   if (h != NULL) {
     hold(s, h, owner);
     lua_toclose(L, CLOSER);
@@ -752,18 +760,23 @@ static int transaction(lua_State *L) {
   lua_settop(L, lua_gettop(L) + NAME);
   lua_rotate(L, 1, NAME);
   if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
-  return run(L, s, options);
+  return run(L, s, options, 0);
 }
 
-/* run(mark, label, function, ...): like `transaction`; until the end the object
-** `mark` is that of the transaction.  Either may be nil. */
-static int run_marked(lua_State *L) {
+static int run_marked(lua_State *L, int bare) {
   mwb_state *s = mwb_enter(L);
   luaL_checkstack(L, FUNCTION, "too many arguments");
   lua_settop(L, lua_gettop(L) + ORDER);
   lua_rotate(L, 1, ORDER);
-  return run(L, s, 0);
+  return run(L, s, 0, bare);
 }
+
+/* run(mark, label, function, ...): like `transaction`; until the end the object
+** `mark` is that of the transaction.  Either may be nil. */
+static int run_function(lua_State *L) { return run_marked(L, 0); }
+
+/* run_bare(mark, label, function, ...): likewise, with true for the effects */
+static int run_bare(lua_State *L) { return run_marked(L, 1); }
 
 /* is_in_run(object): is a transaction of `run` that the object marks open, of
 ** which the running code is a part? */
@@ -885,7 +898,8 @@ void mwb_close_transactions(mwb_state *s) {
 void mwb_open_transaction(lua_State *L) {
   static const luaL_Reg functions[] = {{"begin", begin},
                                        {"transaction", transaction},
-                                       {"run", run_marked},
+                                       {"run", run_function},
+                                       {"run_bare", run_bare},
                                        {"is_in_run", is_in_run},
                                        {"on_rollback", on_rollback},
                                        {"on_end", on_end},

@@ -373,8 +373,8 @@ local function travel(self, number, by, nested)
   local step, known = self.steps[number], nested and {}
   local list = step.lists and lists.find_changed(step.lists, by)
   local fx, problem, entry = recorded.travel(stroke.effects(step.fx), by,
-    self.on_conflict, 4, list, self, step.label,
-    known and function() prepare(known) end)
+    self.on_conflict, 4, self.on_step and run or private.run_bare, self,
+    step.label, list, known and function() prepare(known) end)
   if not fx then return nil, problem, entry end
   arrive(self, step, by, known)
   if self.on_step then

@@ -87,8 +87,8 @@ private.prepare(prepare, begin_scope, end_scope)
 --- Calls `f(...)` and returns its result.  If `f` raises, its writes are taken
 -- back, and the error goes on.
 function transaction.attempt(f, ...)
-  local ok, fx, result = private.run(nil, nil, f, ...)
-  if not ok then error(fx, 0) end
+  local ok, err, result = private.run_bare(nil, nil, f, ...)
+  if not ok then error(err, 0) end
   return result
 end
 

@@ -394,18 +394,19 @@ end
 -- hold what they held then, and no `list` is given that is another one (see
 -- lists.lua); else `on_conflict` decides.  Returns the effects of the writes,
 -- and the first error of a guard in a table; or nil, a message and the entry in
--- question.  The program is at `level`; mark and label are the transaction's,
--- and `begin(...)`, if it is given, is called in it.
-function recorded.travel(self, by, on_conflict, level, list, mark_of, label,
-  begin)
+-- question.  The program is at `level`; `run` (or run_bare, for true instead of
+-- effects), mark and label are the transaction's, and `begin()`, if it is given,
+-- is called in it.
+function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
+  list, begin)
   local message, its = choose(self, by, on_conflict, level + 1)
   if not message and list then
     message, its = choose_list(self, list, on_conflict, its, level + 1)
   end
   if message then return nil, message, its end
   local progress = {}
-  local ok, fx, problem = transaction.run(mark_of, label, go, self, by, its,
-    progress, begin)
+  local ok, fx, problem = run(mark_of, label, go, self, by, its, progress,
+    begin)
   if ok then return fx, problem end
   return nil, tostring(fx), progress.at and entry_at(self, progress.at)
 end
@@ -418,7 +419,8 @@ local OPTIONS = { on_conflict = "function" }
 function recorded:apply(opts)
   its_own(self, "apply")
   opts = check.options(opts, OPTIONS, 1, "apply")
-  local fx, problem, e = recorded.travel(self, 1, opts.on_conflict, 3)
+  local fx, problem, e = recorded.travel(self, 1, opts.on_conflict, 3,
+    private.run)
   if not fx then return nil, problem, e end
   recorded.raise(problem)
   return fx
