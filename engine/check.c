@@ -408,13 +408,12 @@ static int verify_ins(mw_engine *e, uint32_t m, sums *sum) {
     l = link_number(e, i);
     sum->ins++;
     has_via |= (node->via == i);
-    holds(l->child == m && (prev == 0 || l->prev_in == prev));
+    holds(l->child == m && l->prev_in == prev);
     holds(is_taken(&e->tree.nodes, l->parent));
     holds(reach_number(e, node_number(e, l->parent)->reach)->below ==
           node->reach);
   }
   holds(has_via);
-  holds(node->ins == 0 || link_number(e, node->ins)->prev_in == prev);
   return MW_OK;
 }
 

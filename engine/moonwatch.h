@@ -846,9 +846,8 @@ MW_API int mw_tree_is_parent(const mw_engine *e, mw_handle obj);
 ** Finds the path from `root` down to `obj`: stores at most `n` keys in `keys`,
 ** the key that leads to `obj` first, the root's own key last.  Returns the
 ** number of keys of the whole path, which may be greater than `n`.  Returns 0
-** if `obj` is not below the root, or is the root.  The path is the shortest; of
-** equally short ones the one whose links were made first. The keys are copies;
-** the host keeps the strings of the keys alive.
+** if `obj` is not below the root, or is the root.  The path is a shortest
+** one.  The keys are copies; the host keeps the strings of the keys alive.
 */
 MW_API uint32_t mw_tree_path(mw_engine *e, mw_handle root, mw_handle obj,
                              mw_value *keys, uint32_t n);
@@ -875,8 +874,7 @@ typedef struct mw_holder {
 
 /*
 ** Finds what leads to `obj` below `root`: stores at most `n` of the fields that
-** hold `obj`, in the order in which the links were made.  Returns their number,
-** which may be greater than `n`.
+** hold `obj`.  Returns their number, which may be greater than `n`.
 */
 MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
                                 mw_holder *holders, uint32_t n);

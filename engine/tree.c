@@ -328,33 +328,24 @@ static void clear_links(mw_engine *e, mw_handle obj) {
 
 /* A field, unless it has no key, no longer holds the child of the link. */
 static void leave(mw_engine *e, const mwi_link *l) {
-  if (l->key.type != MW_TNIL)
-    node_at(e, l->child)->left = mwi_stamp_age(e->stamp);
+  if (l->key.type == MW_TNIL || e->tree.forgets) return;
+  e->tree.left = mwi_stamp_age(e->stamp);
+  node_at(e, l->child)->left = e->tree.left;
 }
 
-/* Appends a link to the list of the links to the child. */
 static void list_in(mw_engine *e, uint32_t i) {
   mwi_link *l = link_at(e, i);
   mwi_node *child = node_at(e, l->child);
-  l->next_in = 0;
-  if (child->ins == 0) {
-    child->ins = l->prev_in = i;
-  } else {
-    l->prev_in = link_at(e, child->ins)->prev_in;
-    link_at(e, l->prev_in)->next_in = i;
-    link_at(e, child->ins)->prev_in = i;
-  }
+  l->prev_in = 0;
+  if ((l->next_in = child->ins) != 0) link_at(e, l->next_in)->prev_in = i;
+  child->ins = i;
 }
 
 static void unlist_in(mw_engine *e, uint32_t i) {
   const mwi_link *l = link_at(e, i);
-  mwi_node *child = node_at(e, l->child);
-  if (l->next_in != 0)
-    link_at(e, l->next_in)->prev_in = l->prev_in;
-  else
-    link_at(e, child->ins)->prev_in = l->prev_in;
-  *(child->ins != i ? &link_at(e, l->prev_in)->next_in : &child->ins) =
-      l->next_in;
+  if (l->next_in != 0) link_at(e, l->next_in)->prev_in = l->prev_in;
+  *(l->prev_in != 0 ? &link_at(e, l->prev_in)->next_in
+                    : &node_at(e, l->child)->ins) = l->next_in;
 }
 
 /*
@@ -373,7 +364,7 @@ static void end_link(mw_engine *e, uint32_t i) {
   if (l->next_out != 0) link_at(e, l->next_out)->prev_out = l->prev_out;
   if (parent->outs == 0) clear_links(e, parent->obj);
   if (child->via == i) {
-    uint32_t newest = (child->ins == 0) ? 0 : link_at(e, child->ins)->prev_in;
+    uint32_t newest = child->ins;
     if (newest != 0 && link_at(e, newest)->parent == l->parent)
       child->via = newest;
     else
@@ -391,32 +382,23 @@ static void remove_link(mw_engine *e, uint32_t i) {
   end_link(e, i);
 }
 
-/* Link `i` takes the place of link `j` among the links to a child. */
-static void take_place(mw_engine *e, uint32_t i, uint32_t j) {
-  mwi_link *l = link_at(e, i);
-  mwi_node *child = node_at(e, l->child);
-  if (l->prev_in == j) l->prev_in = i; /* alone */
-  *(child->ins != j ? &link_at(e, l->prev_in)->next_in : &child->ins) = i;
-  link_at(e, l->next_in != 0 ? l->next_in : child->ins)->prev_in = i;
-  if (child->via == j) child->via = i;
-}
-
 /* Two links from one parent exchange their children, which keep their paths. */
 static void exchange_children(mw_engine *e, uint32_t i, uint32_t j) {
-  mwi_link *a = link_at(e, i), *b = link_at(e, j), was = *a;
+  mwi_link *a = link_at(e, i), *b = link_at(e, j);
+  uint32_t child = a->child;
   mwi_assert(a->parent == b->parent);
   if (a->child == b->child) return;
   leave(e, a);
   leave(e, b);
+  unlist_in(e, i);
+  unlist_in(e, j);
   a->age = b->age = mwi_stamp_age(e->stamp);
   a->child = b->child;
-  a->next_in = b->next_in;
-  a->prev_in = b->prev_in;
-  b->child = was.child;
-  b->next_in = was.next_in;
-  b->prev_in = was.prev_in;
-  take_place(e, i, j);
-  take_place(e, j, i);
+  b->child = child;
+  list_in(e, i);
+  list_in(e, j);
+  if (node_at(e, a->child)->via == j) node_at(e, a->child)->via = i;
+  if (node_at(e, b->child)->via == i) node_at(e, b->child)->via = j;
   e->tree.changes++;
 }
 
@@ -627,7 +609,9 @@ static void drop_node(mw_engine *e, uint32_t m) {
 void mwi_tree_forget(mw_engine *e, uint32_t slot) {
   mwi_object *r = mwi_object_of(&e->watch, slot);
   if (r == NULL || r->obj == MW_NONE) return;
+  e->tree.forgets = 1; /* what only the dead held has left before */
   while (r->nodes != 0) drop_node(e, r->nodes);
+  e->tree.forgets = 0;
 }
 
 void mw_tree_resolve(mw_engine *e) {
@@ -1353,8 +1337,7 @@ static uint32_t search_root(mw_engine *e, uint32_t m) {
   return 0;
 }
 
-/* Lets the path to node `m` be the shortest; of equally short ones the path
-** whose links, looked at from the node upwards, are the oldest. */
+/* Lets the path to node `m` be a shortest one. */
 static void shorten(mw_engine *e, uint32_t m) {
   mwi_tree *part = &e->tree;
   uint32_t at;

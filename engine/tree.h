@@ -13,7 +13,7 @@ typedef struct mwi_node {
                        ** node, `prev` is the last */
   uint32_t reach;      /* the number of the reach */
   uint32_t via;        /* the link on the path from the root; 0 for none */
-  uint32_t ins;        /* the links to this node, the oldest first, */
+  uint32_t ins;        /* the links to this node, the newest first, */
   uint32_t outs;       /* and from this node */
   uint32_t chain;      /* the next orphan, or the next released node */
   uint32_t queued : 1; /* is the node in the chain of orphans? */
@@ -50,8 +50,7 @@ typedef struct mwi_reach {
 
 /* A field that holds an object. */
 typedef struct mwi_link {
-  uint32_t next_in, prev_in;   /* links to the child; in the first link,
-                               ** `prev_in` is the last */
+  uint32_t next_in, prev_in;   /* links to the child */
   uint32_t next_out, prev_out; /* links from the parent */
   uint32_t parent, child;
   uint32_t age; /* in which the field came to hold the child */
@@ -72,6 +71,8 @@ typedef struct mwi_tree {
   uint64_t shortened; /* `changes` when node `shortest` got the shortest path */
   uint32_t shortest;
   uint32_t search;  /* the number of the search for paths */
+  uint32_t left;    /* the age in which a field last stopped holding a node */
+  int forgets;      /* is an object being forgotten that has died? */
   uint32_t version; /* increases when a node goes */
   uint32_t found;   /* a node that was found lately, perhaps gone since */
 } mwi_tree;

@@ -537,12 +537,14 @@ int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
 }
 
 /* is_undone(effects) -> whether things are as before the effects: these have
-** been undone, and none of the written objects has been written since */
+** been undone, none of the written objects has been written since, and nothing
+** has left a tree since, so that what is in none has not changed unseen */
 static int is_undone(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const mwb_effects *fx = mwb_check_effects(L, "is_undone");
   int undone = fx->seen > fx->began && mwb_is_intact(L, s, 1);
-  lua_pushboolean(L, undone != fx->inverted);
+  lua_pushboolean(L,
+                  undone != fx->inverted && s->engine->tree.left <= fx->seen);
   return 1;
 }
 

@@ -377,8 +377,8 @@ void mwb_store_linked(mwb_write *w) {
 ** ======================================================= */
 
 /* parents(root, object, effects or nil) -> array of the parents of the object
-** below the root, each with the key under which it holds the object; the oldest
-** link first; only those that the effects know */
+** below the root, each with the key under which it holds the object; only those
+** that the effects know */
 static int parents(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle root = (lua_settop(L, 3), mwb_handle_of(L, s, 1));
@@ -399,6 +399,12 @@ static int parents(lua_State *L) {
     lua_rawseti(L, 5, ++places);
   }
   return 1;
+}
+
+/* let_go(): gives back all that has left the trees */
+static int let_go_all(lua_State *L) {
+  mwb_let_go(L, mwb_enter(L), SIZE_MAX);
+  return 0;
 }
 
 /* has_left(root, object, effects) -> whether a field has stopped holding the
@@ -480,9 +486,10 @@ static int has_rules(lua_State *L) {
 
 void mwb_open_tree(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"parents", parents}, {"has_left", has_left},   {"has_below", has_below},
-      {"enters", enters},   {"has_rules", has_rules}, {"way", push_way},
-      {NULL, NULL}};
+      {"parents", parents},   {"has_left", has_left},
+      {"let_go", let_go_all}, {"has_below", has_below},
+      {"enters", enters},     {"has_rules", has_rules},
+      {"way", push_way},      {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

@@ -13,17 +13,6 @@ local function way_of(keys, depth)
   return way
 end
 
--- Shorter ways come first; of equally short ones, the way found first.
-local function sort(ways)
-  local number = {}
-  for i, way in ipairs(ways) do number[way] = i end
-  table.sort(ways, function(a, b)
-    if #a ~= #b then return #a < #b end
-    return number[a] < number[b]
-  end)
-  return ways
-end
-
 --- Returns an array of all ways from an object, which is in a deep watch or
 -- track, to an object below: arrays of keys.  No way visits an object twice.
 local function paths(obj, below)
@@ -49,7 +38,8 @@ local function paths(obj, below)
       end
     end
   end
-  return sort(ways)
+  table.sort(ways, function(a, b) return #a < #b end)
+  return ways
 end
 
 return function(obj, below, ...)

@@ -119,6 +119,7 @@ end
 -- has the written objects, and `ends` the tables that the effects left in their
 -- fields.
 return function(fx, roots)
+  private.let_go() -- from here on, contents stay in the tables where they are
   local first, last, list = {}, {}, recorded.list(fx)
   for _, e in ipairs(list) do
     note(first, e, e.old, false)
