@@ -150,6 +150,12 @@ describe("a snapshot", function()
       texts[object] = "b"
       assert.equal(copy, mw.restore(bytes, { into = copy }))
       assert.same({ object, "a" }, { copy[1], texts[object] })
+      local Late = { dictionary = { __index = {} } }
+      mw.name_class("snapshot.Late", Late.dictionary, { replace = true })
+      texts[object] = { Late, { setmetatable({ class = Late },
+        Late.dictionary) } }
+      assert.same({ [2] = { {} } },
+        texts[mw.restore((assert(mw.snapshot(copy))))[1]])
       former:use()
       assert.is_nil((mw.snapshot(state)))
       assert.equal("bad snapshot: no class has the name 'snapshot.Text'",

@@ -52,10 +52,6 @@
 ** Writing
 ** ======================================================= */
 
-/* What is wanted: bytes or a hash of what was delivered, or bytes of what
-** there is now. */
-enum { DELIVERED, HASH, NOW };
-
 /* The stack of `write`.  The first are the arguments. */
 enum {
   ROOT = 1,
@@ -63,7 +59,7 @@ enum {
             */
   ENTERS,    /* (root, parent, key, child) -> is the table part of the state? */
   NAMES,     /* class -> name */
-  WANTED,    /* DELIVERED, HASH or NOW */
+  HASHES,    /* is only the hash of the bytes wanted? */
   CLASSES,   /* the classes that have been found: see state.h */
   WAY,       /* the array that `refuse` raises */
   NUMBERS,   /* object -> number */
@@ -118,7 +114,6 @@ typedef struct writer {
   uint64_t *turns; /* at TURNS: a heap */
   size_t n_turns, size_turns;
   uint64_t turn; /* the one under way; the next ones are greater */
-  int wanted;    /* as at WANTED */
   mwb_classes walk;
   uint64_t seq; /* of the journal, when BEFORE was made */
 } writer;
@@ -165,9 +160,9 @@ static void put_count(writer *w, uint64_t n) {
   w->n = (size_t)(to - w->bytes);
 }
 
-/* Raises the array at WAY: what cannot be said, and the keys of the way to the
-** current object, the last one first.  The key of the field, if any, is on the
-** top. */
+/* Raises the array at WAY: what cannot be said (nothing where a class has been
+** found late), and the keys of the way to the current object, the last one
+** first.  The key of the field, if any, is on the top. */
 static void refuse(writer *w, const char *what, int has_key) {
   lua_State *L = w->L;
   lua_Integer at = w->current, n = 1;
@@ -723,7 +718,7 @@ static void push_contents(writer *w) {
 static void absorb(writer *w) {
   lua_State *L = w->L;
   mwb_absorb(L, w->s, CURRENT);
-  if (w->wanted == NOW || w->seq == w->s->engine->journal.seq) return;
+  if (w->seq == w->s->engine->journal.seq) return;
   w->seq = w->s->engine->journal.seq;
   mwb_push_delivered(L, w->s);
   lua_replace(L, BEFORE);
@@ -781,7 +776,7 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
       lua_settop(L, IGNORED);
       put_userdata(w);
     }
-    if (w->walk.late) refuse(w, "a class", 0); /* and begin anew */
+    if (w->walk.late) refuse(w, NULL, 0);
   }
   return from;
 }
@@ -900,8 +895,8 @@ static uint64_t hash_bytes(const unsigned char *p, size_t len) {
   return mix(h, get_fixed(p, (int)len));
 }
 
-/* write(root, describe, enters, names, wanted, way) -> bytes, whether all
-** tables are intercepted; or hash */
+/* write(root, describe, enters, names, hashes, classes, way) -> bytes, or their
+** hash */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;
@@ -915,17 +910,14 @@ static int write(lua_State *L) {
   lua_settop(L, WAY);
   while (lua_gettop(L) < WAITING) lua_newtable(L);
   lua_settop(L, BEFORE);
-  w.wanted = (int)lua_tointeger(L, WANTED);
   w.walk.found = CLASSES;
   w.walk.entered = NUMBERS;
   lua_pushnil(L);
   w.walk.any = lua_next(L, CLASSES) != 0;
   lua_settop(L, BEFORE);
-  if (w.wanted != NOW) {
-    w.seq = s->engine->journal.seq;
-    mwb_push_delivered(L, s);
-    lua_replace(L, BEFORE);
-  }
+  w.seq = s->engine->journal.seq;
+  mwb_push_delivered(L, s);
+  lua_replace(L, BEFORE);
   need_bytes(&w, 1024);
   w.n = HEADER;
   lua_pushvalue(L, ROOT);
@@ -936,7 +928,7 @@ static int write(lua_State *L) {
   put_later(&w, done);
   bytes = w.bytes;
   put_fixed(bytes + 16, (uint64_t)w.objects, 4);
-  if (w.wanted == HASH) {
+  if (lua_toboolean(L, HASHES)) {
     lua_pushinteger(L, (lua_Integer)hash_bytes(bytes + 16, w.n - 16));
     return 1;
   }
@@ -948,42 +940,45 @@ static int write(lua_State *L) {
   return 1;
 }
 
-/* Calls `write` for the arguments, from ROOT to NAMES.  Returns whether that
-** went well; if not, nil and what cannot be said, with the way to it, are on
-** the top. */
-static int call_write(lua_State *L, int wanted) {
+/* Calls `write` for the arguments, from ROOT to NAMES, until no class is found
+** late.  Returns whether that went well; if not, nil and what cannot be said,
+** with the way to it, are on the top. */
+static int call_write(lua_State *L, int hashes) {
   mwb_state *s = mwb_enter_to_read(L);
-  int tries, i;
+  int searched = 0, is_late, i;
   lua_settop(L, NAMES);
-  lua_pushinteger(L, wanted);
+  lua_pushboolean(L, hashes);
   lua_newtable(L); /* CLASSES */
-  for (tries = 0; tries < 2; tries++) {
-    if (tries == 1) mwb_find_classes(L, s, ROOT, CLASSES);
+  for (;;) {
     lua_settop(L, CLASSES);
     lua_newtable(L); /* WAY */
     mwb_push_function(L, s, write);
     for (i = ROOT; i <= WAY; i++) lua_pushvalue(L, i);
     if (lua_pcall(L, WAY, 1, 0) == LUA_OK) return 1;
     if (!lua_rawequal(L, -1, WAY)) lua_error(L); /* a rule's own error */
+    is_late = lua_rawgeti(L, WAY, 1) == LUA_TNIL;
+    if (searched && !is_late) break;
+    if (!searched) mwb_find_classes(L, s, ROOT, CLASSES);
+    searched = 1;
   }
+  lua_settop(L, WAY);
   lua_pushnil(L);
-  lua_insert(L, -2);
+  lua_insert(L, WAY);
   return 0;
 }
 
-/* snapshot(root, describe, enters, names, now) -> bytes, number of the last
-** entry that was delivered before; nil and what cannot be said, with the way to
-** it */
+/* snapshot(root, describe, enters, names) -> bytes, number of the last entry
+** that was delivered before; nil and what cannot be said, with the way to it */
 static int snapshot(lua_State *L) {
   uint64_t last = mw_delivery_last(mwb_state_of(L)->engine);
-  if (!call_write(L, lua_toboolean(L, WANTED) ? NOW : DELIVERED)) return 2;
+  if (!call_write(L, 0)) return 2;
   lua_pushinteger(L, (lua_Integer)last);
   return 2;
 }
 
 /* hash(root, describe, enters, names) -> hash; nil and what cannot be said,
 ** with the way to it */
-static int hash(lua_State *L) { return call_write(L, HASH) ? 1 : 2; }
+static int hash(lua_State *L) { return call_write(L, 1) ? 1 : 2; }
 
 /* }====================================================== */
 
