@@ -839,32 +839,6 @@ static int in_transaction(lua_State *L) {
   return 1;
 }
 
-/* quietly(f, ...) -> one result of f(...) */
-static int quietly(lua_State *L) {
-  lua_call(L, lua_gettop(L) - 1, 1);
-  return 1;
-}
-
-static int due_called(lua_State *L, int status, lua_KContext context) {
-  (void)L, (void)status, (void)context;
-  return 0;
-}
-
-/* call_due(t): calls t.due[1] with the other values there, four of them; t.due
-** is nil from the function's first instruction on, and not before, wherever a
-** debug hook raises */
-static int call_due(lua_State *L) {
-  int i;
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  lua_settop(L, 1);
-  lua_getfield(L, 1, "due");
-  for (i = 1; i <= 5; i++) lua_rawgeti(L, 2, i);
-  lua_pushnil(L);
-  lua_setfield(L, 1, "due");
-  lua_callk(L, 4, 0, 0, due_called);
-  return 0;
-}
-
 /* prepare(f, begin, end): sets the functions that read options, and that trace
 ** a transaction */
 static int prepare(lua_State *L) {
@@ -905,8 +879,6 @@ void mwb_open_transaction(lua_State *L) {
                                        {"on_end", on_end},
                                        {"catch_up", catch_up},
                                        {"in_transaction", in_transaction},
-                                       {"call_due", call_due},
-                                       {"quietly", quietly},
                                        {"prepare", prepare},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"commit", commit_method},

@@ -179,10 +179,10 @@ local function use(self)
   error(err, 0)
 end
 
---- Puts the policy into force, or does not if an error comes from outside.
+--- Puts the policy into force.
 -- Returns the former policy.
 function Policy:use()
-  return private.quietly(use, state_of(self, "use"))
+  return use(state_of(self, "use"))
 end
 
 -- Replaces what the file said, or leaves all as it was.
@@ -202,7 +202,7 @@ local function reload(self)
   local time, size = private.stat(self.path)
   local definition, box = load(self.path, self.env)
   if definition then
-    return private.quietly(replace, self, definition, box, time, size)
+    return replace(self, definition, box, time, size)
   end
   self.time, self.size = time, size
   return nil, box
@@ -564,7 +564,7 @@ function policy.name_class(name, class, rules)
   check.that(rules.replace or named.is_free(name, class), 1, "name_class",
     ("another class has the name '%s'; { replace = true } hands it over")
       :format(name))
-  return private.quietly(set_name, name, class, rules)
+  return set_name(name, class, rules)
 end
 
 -- }======================================================
