@@ -79,10 +79,11 @@ static int add_class(lua_State *L) {
   return 0;
 }
 
-/* is_ours(value) -> whether the value is an object of the library */
+/* is_ours(value) -> the name of its class, if it is an object of the library */
 static int is_ours(lua_State *L) {
   lua_settop(L, 1);
-  lua_pushboolean(L, mwb_is_ours(L, mwb_state_of(L), 1));
+  if (!mwb_is_ours(L, mwb_state_of(L), 1)) return 0;
+  lua_pushstring(L, mwb_type_name(L, 1));
   return 1;
 }
 

@@ -6,24 +6,14 @@
 ** and a new value that are no objects.  These are compared here.  Lua's part
 ** compares the others, and knows which object stands for which.
 */
-#include "class.h"
 #include "coroutine.h"
 #include "effects.h"
 #include "library.h"
 
-/* is_ours(value) -> the name of its class, if it is an object of the library */
-static int is_ours(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  lua_settop(L, 1);
-  if (!mwb_is_ours(L, s, 1)) return 0;
-  lua_pushstring(L, mwb_type_name(L, 1));
-  return 1;
-}
-
 /* moment() -> a number that is greater after each entry */
 static int moment(lua_State *L) {
-  lua_pushinteger(
-      L, (lua_Integer)mwi_journal_latest(&mwb_enter_to_read(L)->engine->journal));
+  lua_pushinteger(L, (lua_Integer)mwi_journal_latest(
+                         &mwb_enter_to_read(L)->engine->journal));
   return 1;
 }
 
@@ -140,8 +130,8 @@ static int same_code(lua_State *L) {
 
 void mwb_open_replay(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"is_ours", is_ours}, {"owner", owner},         {"moment", moment},
-      {"copy", copy},       {"count", count},         {"differs", differs},
-      {"cause", cause},     {"same_code", same_code}, {NULL, NULL}};
+      {"owner", owner},         {"moment", moment},   {"copy", copy},
+      {"count", count},         {"differs", differs}, {"cause", cause},
+      {"same_code", same_code}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
