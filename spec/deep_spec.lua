@@ -1,6 +1,5 @@
 local mw = require "moonwatch"
 local misuse = require "spec.support.misuse"
-local raw_of = require "spec.support.raw_of"
 local no_class = require "spec.support.no_class"
 local error_of = require "spec.support.error_of"
 local growth = require "spec.support.growth"

@@ -143,6 +143,23 @@ describe("the bytes of effects", function()
     assert.equal(3, sum)
   end)
 
+  it("have no weak table", function()
+    local Cache = mw.name_class("Cache of bytes", { __mode = "k" })
+    for _, class in ipairs { { __mode = "v" }, Cache } do
+      for _, wrap in ipairs { function(t) return t end,
+        function(t) return { t } end } do
+        local world = {}
+        local effects = effects_of(world, function()
+          world.cache = wrap(setmetatable({ 1 }, class))
+        end)
+        assert.same({ nil, "a weak table cannot be written down" },
+          { effects:to_bytes(world) })
+        assert.same({ nil, "a weak table is no document" },
+          { effects:to_patch(world) })
+      end
+    end
+  end)
+
   it("leave out what was made and dropped", function()
     local twin = sent(function(world)
       world.work = { {} }

@@ -62,6 +62,12 @@ function View:class(t)
   if class ~= ABSENT then return class end
 end
 
+--- Tells whether a table loses entries without a write.
+function View:is_weak(t)
+  local class = self:class(t)
+  return type(class) == "table" and rawget(raw(class), "__mode") ~= nil
+end
+
 --- Tells whether a table that the effects left below the roots has been taken
 -- out since, so that nobody sees what is written to it.
 function View:is_gone(t)

@@ -104,6 +104,9 @@ end
 -- Adds the contents of a new table.
 function Script:fill(its)
   local object = its.object
+  if self.after:is_weak(object) then
+    fail "a weak table cannot be written down"
+  end
   if not self.after:fresh(object) or
     self.below[object] and self.after:is_gone(object) then
     fail "a new table has changed since the effects were made"

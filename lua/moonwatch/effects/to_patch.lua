@@ -37,8 +37,9 @@ local function fail(message) error { message } end
 -- =======================================================
 
 function Patch:belongs(parent, key, value)
-  return type(value) ~= "table" or
-    private.enters(self.root, parent, key, value) == true
+  if type(value) ~= "table" then return true end
+  self.weak = self.weak or self.after:is_weak(value)
+  return private.enters(self.root, parent, key, value) == true
 end
 
 -- Returns the contents of a table without the tables that do not belong to the
@@ -354,6 +355,7 @@ local function run(fx, root)
     ways = new_ways({ root = root }, before), dirty = {}, anchors = {},
     spans = {},
     parts = {}, list_of = json.array {}, whole = false, stale = false,
+    weak = false,
   }, Patch)
   function self.same(t) return not self.dirty[t] end
   function self.is_shared(t) return is_in_two(self.ways, t) end
@@ -367,6 +369,7 @@ local function run(fx, root)
     local ordered = self.ways:sorted_keys(self.anchors)
     for _, t in ipairs(ordered) do self:anchor_operations(t) end
   end
+  if self.weak then fail "a weak table is no document" end
   if self.stale then
     fail "a table in the patch has changed since the effects were made"
   end

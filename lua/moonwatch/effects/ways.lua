@@ -359,8 +359,8 @@ local function attached(list)
 end
 
 --- Returns the set of the tables that the entries in a list wrote, put
--- somewhere or took out, as far as they were below the roots at some time within
--- the effects; `after` is the view after the effects.
+-- somewhere or took out, as far as they were below the roots at some time
+-- within the effects; `after` is the view after the effects.
 function Ways:reached(list, after)
   local below, set, queue = attached(list), {}, {}
   local function add(value)
