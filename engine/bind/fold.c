@@ -29,8 +29,8 @@
 /* The numbers of a field's first and last entry, of those that were met; from 1
 ** on, 0 where there is no field.  An object that is a userdata has a place of
 ** its own, as if it were a field: its state may be written by a mutator and by
-** assignments, and is `mixed` once both have.  What its fields hold is not known
-** then; it is taken for right, unless a field before `differs`. */
+** assignments, and is `mixed` once both have.  What its fields hold is not
+** known then; it is taken for right, unless a field before `differs`. */
 typedef struct field {
   uint32_t first, last;
   uint8_t of_object, mixed, differs;
@@ -133,8 +133,8 @@ static int actual(lua_State *L) {
   return 1;
 }
 
-/* The stack of `changed`: the effects, what leads to the entries, memory for the
-** fields, what is found, the object of an entry, the table that has its
+/* The stack of `changed`: the effects, what leads to the entries, memory for
+** the fields, what is found, the object of an entry, the table that has its
 ** contents or nil, and whether something was put into the object raw. */
 enum { EFFECTS = 1, PLACE, MEMORY, FOUND, VALUES, ITS_OBJECT, CONTENTS, RAW };
 

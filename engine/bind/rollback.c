@@ -656,9 +656,9 @@ static uint32_t *push_numbers(lua_State *L, const mwb_state *s, size_t n) {
   return numbers;
 }
 
-/* undo(effects, instead) -> the first error: gives all objects their old values,
-** or those that `instead` says (see apply.c), and tells the watches.  The
-** restoring writes are appended to the journal, as all writes are. */
+/* undo(effects, instead) -> the first error: gives all objects their old
+** values, or those that `instead` says (see apply.c), and tells the watches.
+** The restoring writes are appended to the journal, as all writes are. */
 static int undo_effects(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mwb_effects *fx = mwb_check_effects(L, "rollback");

@@ -17,7 +17,8 @@
 -- An id is given once: `last_id` is the last one.  `base` is the id of the
 -- state before all steps.  `saved` is the id of the state that the program has
 -- saved; if that cannot come back, it is false, or the id of no step.  If the
--- history is `sealed`, the next run is a step of its own; if not, no step is undone.
+-- history is `sealed`, the next run is a step of its own; if not, no step is
+-- undone.
 --
 -- A run is a transaction that is marked with the history.  What changes the
 -- history in a transaction registers what takes the change back.  Others may

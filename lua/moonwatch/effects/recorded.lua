@@ -395,8 +395,8 @@ end
 -- lists.lua); else `on_conflict` decides.  Returns the effects of the writes,
 -- and the first error of a guard in a table; or nil, a message and the entry in
 -- question.  The program is at `level`; `run` (or run_bare, for true instead of
--- effects), mark and label are the transaction's, and `begin()`, if it is given,
--- is called in it.
+-- effects), mark and label are the transaction's, and `begin()`, if it is
+-- given, is called in it.
 function recorded.travel(self, by, on_conflict, level, run, mark_of, label,
   list, begin)
   local message, its = choose(self, by, on_conflict, level + 1)
