@@ -733,7 +733,6 @@ describe("a walk by pairs goes on", function()
   }
 
   local before = {
-    plain = nothing,
     watched = function(t) mw.watch(t, nothing, STAY) end,
     tracked = function(t) mw.track(t) end,
     of_a_class = function(t)
@@ -783,34 +782,6 @@ describe("a walk by pairs goes on", function()
       end)
     end
   end
-
-  it("for the loops of a function and its caller, each with its place",
-    function()
-    local t, root = new(20), mw.track({}, { deep = true })
-    local n, m = 0, 0
-    local function inner()
-      for k in pairs(t) do
-        m = m + 1
-        if n == 2 and m == 31 then root.t = t end
-        if k == 0 then break end
-      end
-    end
-    for _ in pairs(t) do
-      n = n + 1
-      inner()
-    end
-    assert.equal(29, n)
-    assert.equal(29 * 29, m)
-  end)
-
-  it("of a large table that is watched alone", function()
-    local t, n = new(50), 0
-    for _ in pairs(t) do
-      n = n + 1
-      mw.watch(t, nothing)
-    end
-    assert.equal(59, n)
-  end)
 end)
 
 describe("an emptied table", function()

@@ -265,7 +265,6 @@ typedef struct mwb_state {
   int deep_calls;      /* guards called at ENDLESS levels and more */
   int storing;         /* tables being stored: orphans may come back */
   uint64_t shadows;    /* moves when an object gets or loses its shadow */
-  int emptied;         /* has a table been emptied that a loop may walk? */
   int heeds;           /* do tables have functions for reads? see reads.c */
   int reading;         /* are reads noted now? */
   lua_Integer resting; /* the number of tables in MWB_RESTING */

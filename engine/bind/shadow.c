@@ -219,50 +219,6 @@ static int after_pairs(lua_State *L, int status, lua_KContext context) {
   return 3;
 }
 
-/* A search for loops looks at so many functions, from the one that stores or
-** watches outwards; and at so many local variables of each. */
-#define LEVELS 12
-#define LOCALS 60
-
-/* Gives the loop at `level` whose table has been emptied, and whose iterator,
-** Lua's `next`, is local number `n`, the iterator of the table's walk. */
-static void keep_walk(lua_State *L, lua_Debug *level, int n) {
-  const char *name = lua_getlocal(L, level, n + 1);
-  int table = lua_gettop(L);
-  if (name == NULL || !mwb_push_shadow(L, table)) return;
-  lua_pop(L, 1);
-  push_walk(L, table);
-  lua_settop(L, table + 1);
-  lua_setlocal(L, level, n);
-}
-
-/* Looks at the local variables of the function at `level`.  Lua names the
-** values of a loop "(for state)", and other values that are no variables
-** otherwise. */
-static void keep_walks_of(lua_State *L, const mwb_state *s, lua_Debug *level) {
-  int top = lua_gettop(L), n;
-  for (n = 1; n <= LOCALS; n++) {
-    const char *name = lua_getlocal(L, level, n);
-    if (name == NULL) return;
-    if (strcmp(name, "(for state)") == 0) {
-      if (lua_tocfunction(L, -1) == s->next) keep_walk(L, level, n);
-      name = "";
-    }
-    lua_settop(L, top);
-    if (name[0] == '(') return;
-  }
-}
-
-void mwb_keep_walks(lua_State *L, mwb_state *s) {
-  lua_Debug level;
-  int i;
-  if (!s->emptied || s->next == NULL) return;
-  s->emptied = 0;
-  luaL_checkstack(L, LUA_MINSTACK, "loops");
-  for (i = 1; i < LEVELS && lua_getstack(L, i, &level); i++)
-    keep_walks_of(L, s, &level);
-}
-
 static int own_pairs(lua_State *L) {
   mwb_state *s;
   lua_settop(L, 1);
@@ -708,23 +664,14 @@ static int shrink(lua_State *L) {
   return 0;
 }
 
-/* shrink_emptied(table, fields, state): the loops over the table have to leave
-** it before its memory goes, for Lua's `next` raises when a key has gone. */
-static int shrink_emptied(lua_State *L) {
-  mwb_keep_walks(L, (mwb_state *)lua_touserdata(L, 3));
-  lua_settop(L, 2);
-  return shrink(L);
-}
-
 /* Without memory for this, the table keeps its room. */
 static void give_back_room(const dressing *its, lua_Unsigned fields) {
   lua_State *L = its->L;
   if (fields < ROOM) return;
-  lua_pushcfunction(L, shrink_emptied);
+  lua_pushcfunction(L, shrink);
   lua_pushvalue(L, its->self);
   lua_pushinteger(L, (lua_Integer)fields);
-  lua_pushlightuserdata(L, its->s);
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
   wipe(L, its->self, 1);
 }
 
@@ -777,7 +724,6 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
     copy(L, its.source, its.contents, 0);
     if (its.is_new) wipe(L, its.self, meta);
   }
-  if (its.is_new && fields > 1) s->emptied = 1;
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0, meta);
   if (its.is_new) give_back_room(&its, fields);

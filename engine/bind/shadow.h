@@ -30,9 +30,6 @@ int mwb_push_shadow(lua_State *L, int index);
 ** program sees, or nil. */
 void mwb_push_class(lua_State *L, int index);
 
-/* Loops by `pairs` over tables that have been emptied go on in the shadows: the
-** loops in the functions that are running, as far as a search goes. */
-void mwb_keep_walks(lua_State *L, mwb_state *s);
 /* Is the table at `index` the one that objects without a class show as their
 ** metatable? */
 int mwb_is_no_class(lua_State *L, int index);

@@ -293,7 +293,6 @@ static int store_table(lua_State *L) {
   includes = link_child(L, s, 0, OBJECT, w.obj, 1, SHADOW + 1);
   lua_settop(L, SHADOW + 1);
   scan_all(L, s, 0);
-  mwb_keep_walks(L, s);
   let_go_others(&w);
   if (!mwb_is_class(L, s, VALUE, NULL)) { /* the scan may have found that out */
     mw_value key = mwb_key_to_keep(L, s, KEY);

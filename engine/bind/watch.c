@@ -427,10 +427,7 @@ static int attach(lua_State *L) {
     lua_pushvalue(L, has_term ? 3 : 2);
     place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
   }
-  if (its->reach != 0) {
-    mwb_include(L, s, its->reach, 1);
-    mwb_keep_walks(L, s);
-  }
+  if (its->reach != 0) mwb_include(L, s, its->reach, 1);
   if (is_new && !is_table) mwb_wrap_class(L, s, 1);
   lua_pushinteger(L, place);
   return 1;
