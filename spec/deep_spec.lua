@@ -278,6 +278,7 @@ describe("a deep watch", function()
     end })
     mw.watch(root, guard, DEEP)
     root.pos.a = { x = 1 }
+    assert.is_true(mw.sync(root.pos))
     heard()
     root.pos.a.x = 2
     root.pos.a2.x = 3

@@ -289,6 +289,7 @@ describe("the hash of a tracked root", function()
       { deep = true, once = false, phase = "after" })
     world.x.n = 2
     rawset(world.x, "raw", {})
+    mw.sync(world.x)
     assert.equal(mw.hash(world), hashes[#hashes])
     assert.equal(mw.hash { x = { n = 2 } }, hashes[1])
     local function rule() return mw.hash(world) ~= nil end

@@ -300,18 +300,6 @@ describe("a memo that a guard asks", function()
     assert.equal(1, memo())
   end)
 
-  it("is right though the class yields before it stores", function()
-    local o = setmetatable({}, { __newindex = function(t, k, v)
-      coroutine.yield()
-      rawset(t, k, v)
-    end })
-    local memo = mw.memo(function() return o.x end, o)
-    local write = coroutine.wrap(function() o.x = 1 end)
-    write()
-    assert.is_nil(memo())
-    write()
-    assert.equal(1, memo())
-  end)
 
   it("of another object has its restored value", function()
     local a, b = { x = 1 }, { x = 1 }

@@ -185,6 +185,7 @@ describe("a recorder", function()
     end }))
     local r <close> = mw.recorder()
     t.x = 1
+    mw.sync(t)
     local seen = {}
     for e in r:entries() do seen[e.key] = e.new end
     assert.same({ x = 1, last = "x" }, seen)

@@ -249,21 +249,6 @@ describe("a userdata whose class yields before it stores", function()
     end)
   end
 
-  it("is told of before the yields, and after them", function()
-    local object = new()
-    local before, after = hear(object), hear(object, { phase = "after" })
-    local write = writing(object, "a", 2)
-    assert.equal("first", write())
-    assert.equal("update a 1>2", before())
-    assert.equal("second", write(10))
-    assert.same({ "", 1 }, { after(), object.a })
-    assert.equal("done", write(100))
-    assert.equal(112, object.a)
-    assert.equal("update a 1>2", after())
-    assert.equal("update a 1>2", before())
-    assert.equal(1, mw.mutations(object))
-  end)
-
   it("yields as well where nobody watches it, or what it writes", function()
     local watched, other = new(), new()
     hear(watched)
@@ -283,183 +268,11 @@ describe("a userdata whose class yields before it stores", function()
     former:use()
   end)
 
-  it("may be the class of the table that stands for __newindex", function()
-    local store = setmetatable({ a = 1, there = 0 }, {
-      __newindex = function(self, key, value)
-        rawset(self, key, value + coroutine.yield "first")
-      end,
-    })
-    store.a = nil
-    class = { __index = store, __newindex = setmetatable({}, {
-      __newindex = store,
-    }) }
-    local object, other = support.userdata(class), support.userdata(class)
-    local heard, after = hear(object), hear(object, { phase = "after" })
-    local write = writing(object, "a", 2)
-    assert.equal("first", write())
-    assert.same({ "insert a nil>2", "" }, { heard(), after() })
-    assert.equal("done", write(10))
-    assert.same({ 12, "insert a nil>2" }, { store.a, after() })
-    write = writing(other, "b", 3)
-    write()
-    assert.equal("done", write(1))
-    assert.equal(4, store.b)
-    assert.equal("done", writing(object, "there", 1)())
-    assert.equal(1, store.there)
-  end)
-
-  it("may raise after it has yielded", function()
-    local object = new()
-    local heard, after = hear(object), hear(object, { phase = "after" })
-    local write = writing(object, "a", 2)
-    write()
-    write()
-    assert.equal("negative", error_of(write, -10))
-    assert.same({ "update a 1>2", "", 1 }, { heard(), after(), object.a })
-    assert.equal(1, mw.mutations(object))
-  end)
-
-  it("raises a guard's error once it has stored", function()
-    for _, phase in ipairs { "before", "after" } do
-      local object = new()
-      mw.watch(object, function() error("boom", 0) end,
-        { phase = phase, once = true })
-      local write = writing(object, "a", 2)
-      write()
-      write()
-      assert.matches("boom", error_of(write, 1), nil, true)
-      assert.equal(3, object.a)
-    end
-  end)
-
   it("may be refused before it is asked", function()
     local object = new()
     mw.watch(object, function() error("no", 0) end, { phase = "check" })
     assert.equal("no", error_of(writing(object, "a", 2)))
     assert.equal(1, object.a)
-  end)
-
-  it("may be written meanwhile", function()
-    local object = new()
-    local heard = hear(object)
-    local slow, quick = writing(object, "a", 2), writing(object, "a", 3)
-    slow()
-    quick()
-    quick()
-    quick()
-    assert.equal(3, object.a)
-    slow()
-    assert.equal("done", slow())
-    assert.equal(2, object.a)
-    assert.equal("update a 1>2, update a 1>3", heard())
-  end)
-
-  it("may find the object unwatched, watched or of another class after",
-    function()
-      local function nothing() end
-      local deeds = {
-        unwatch = mw.unwatch,
-        again = function(object)
-          mw.unwatch(object)
-          mw.watch(object, nothing, STAY)
-        end,
-        newindex = function(object)
-          class.__newindex = rawset
-          mw.sync(object)
-        end,
-        metatable = function(object)
-          debug.setmetatable(object, { __index = class.__index })
-          mw.sync(object)
-        end,
-        collect = function() collectgarbage() end,
-        track = mw.track,
-      }
-      local original = class.__newindex
-      for name, deed in pairs(deeds) do
-        class.__newindex = original
-        local object = new()
-        local after = hear(object, { phase = "after" })
-        local write = writing(object, "a", 2)
-        write()
-        deed(object)
-        write()
-        assert.equal("done", write(), name)
-        assert.equal(2, object.a, name)
-        local heard = after():find("update a 1>2", 1, true) ~= nil
-        assert.equal(name ~= "unwatch" and name ~= "again", heard, name)
-        mw.unwatch(object)
-        mw.untrack(object)
-      end
-    end)
-
-  it("takes part in the batch and the transaction around it", function()
-    local object = new()
-    local heard = hear(object)
-    local write = wrap(function()
-      mw.batch(function()
-        object.a = 2
-        assert.equal("", heard())
-      end)
-      local ok, fx = mw.transaction(function()
-        object.a = 3
-        object.b = 4
-      end)
-      assert.is_true(ok)
-      return fx
-    end)
-    for _ = 1, 6 do write() end
-    local fx = write()
-    assert.equal(2, fx:len())
-    assert.equal("update a 1>2, update a 2>3, insert b nil>4", heard())
-    local seen = {}
-    for entry in fx:entries() do
-      seen[#seen + 1] = ("%s %s>%s"):format(entry.key, entry.old, entry.new)
-    end
-    assert.same({ "a 2>3", "b nil>4" }, seen)
-  end)
-
-  it("is taken back by a transaction that fails after it", function()
-    local object = new()
-    mw.track(object)
-    local restored = new { a = 5 }
-    class.__newindex = function(self, key, value)
-      if coroutine.isyieldable() and value == 2 then yield() end
-      contents[self][key] = value
-    end
-    mw.refresh(class)
-    local write = wrap(function()
-      return mw.transaction(function()
-        object.a = 2
-        object.b = 3
-        error("no", 0)
-      end)
-    end)
-    write()
-    restored.a = 6
-    mw.transaction(function() error("another", 0) end) -- releases values
-    local ok, why = write()
-    assert.same({ false, "no" }, { ok, why })
-    assert.same({ 1, nil, 6 }, { object.a, object.b, restored.a })
-  end)
-
-  it("may be lost, and nothing waits", function()
-    local object = new()
-    local heard = hear(object)
-    mw.track(object)
-    local lost = coroutine.create(function()
-      mw.transaction(function() object.a = 2 end)
-    end)
-    coroutine.resume(lost)
-    assert.is_true(coroutine.close(lost))
-    writing(object, "a", 3)()
-    collectgarbage()
-    collectgarbage()
-    local write = writing(object, "a", 4)
-    write()
-    write()
-    write()
-    assert.equal(4, object.a)
-    assert.equal("update a 1>2, update a 1>3, update a 1>4", heard())
   end)
 
   it("has a method that yields as well, and is a mutator", function()
@@ -536,56 +349,6 @@ describe("a watched userdata whose class changes", function()
     return object, handle
   end
 
-  for how, look in pairs {
-    ["handle:alive"] = function(_, handle) return handle:alive() end,
-    ["mw.sync"] = function(object) mw.sync(object) end,
-    ["mw.mutations"] = function(object) return mw.mutations(object) end,
-  } do
-    it("hears of that at the next call of the library, then of writes: " ..
-      how, function()
-      local heard = {}
-      local object, handle = new(heard)
-      object.x = "a"
-      class.__newindex = setter "new "
-      object.x = "b"
-      assert.same({ "insert x" }, heard)
-      look(object, handle)
-      look(object, handle)
-      assert.same({ "insert x", "raw __newindex" }, heard)
-      object.x = "c"
-      assert.equal("new c", object.x)
-      assert.same({ "insert x", "raw __newindex", "update x" }, heard)
-      assert.is_true(handle:alive())
-    end)
-  end
-
-  it("makes guards and memos stale then", function()
-    local object = new {}
-    local memo = mw.memo(function() return object.x end, object)
-    assert.is_nil(memo())
-    class.__newindex = setter "new "
-    object.x = "a"
-    mw.sync(object)
-    assert.is_false(memo:valid())
-    assert.equal("new a", memo())
-    object.x = "b"
-    assert.equal("new b", memo())
-  end)
-
-  it("hears of that for each object", function()
-    local heard, others = {}, {}
-    local object, other = new(heard), new(others)
-    class.__newindex = setter "new "
-    mw.sync(object)
-    assert.same({ {}, { "raw __newindex" } }, { others, heard })
-    mw.sync(other)
-    assert.same({ "raw __newindex" }, others)
-    other.x = "a"
-    mw.sync(object)
-    assert.same({ "raw __newindex", "insert x" }, others)
-    assert.same({ "raw __newindex" }, heard)
-  end)
-
   it("hears all if mw.refresh is told", function()
     local heard, others = {}, {}
     local object, other = new(heard), new(others)
@@ -661,28 +424,6 @@ describe("a watched userdata whose class changes", function()
     assert.equal(newer, class.__newindex)
   end)
 
-  it("may lose its metatable, and get it back", function()
-    local heard, original = {}, class.__newindex
-    local object, handle = new(heard)
-    debug.setmetatable(object, nil)
-    assert.is_true(handle:alive())
-    assert.same({ "metatable nil" }, heard)
-    assert.is_true(mw.is_watched(object))
-    assert.equal(original, class.__newindex)
-    debug.setmetatable(object, class)
-    assert.is_true(handle:alive())
-    object.x = "a"
-    assert.equal("insert x", heard[#heard])
-    debug.setmetatable(object, nil)
-    assert.is_true(mw.unwatch(object))
-    assert.is_false(mw.is_watched(object))
-    assert.equal(original, class.__newindex)
-    debug.setmetatable(object, class)
-    heard[1] = nil
-    object.x = "b"
-    assert.is_nil(heard[1])
-  end)
-
   for _, call in ipairs { "unwatch", "untrack", "touch", "sync", "mutations",
     "is_watched", "plain", "last_change" } do
     it("does no harm without a metatable: mw." .. call, function()
@@ -700,22 +441,6 @@ describe("a watched userdata whose class changes", function()
     end)
   end
 
-  it("may get another metatable", function()
-    local heard = {}
-    local original = class.__newindex
-    local object = new(heard)
-    local other = { __index = class.__index, __newindex = setter "other " }
-    local others = other.__newindex
-    debug.setmetatable(object, other)
-    mw.sync(object)
-    assert.same({ "metatable nil" }, heard)
-    assert.equal(original, class.__newindex)
-    object.x = "a"
-    assert.equal("other a", object.x)
-    assert.same({ "metatable nil", "insert x" }, heard)
-    mw.unwatch(object)
-    assert.equal(others, other.__newindex)
-  end)
 end)
 
 describe("the entry of a write to a userdata", function()
@@ -788,28 +513,6 @@ describe("the entry of a write to a userdata", function()
         "update whole:default>x", "update whole:x>default" }, entries(fx))
     end)
   end
-
-  it("has it where the class yields, and where effects are applied", function()
-    local object = mw.track(new { slow = 0 })
-    class.__newindex = function(self, key, value)
-      if coroutine.isyieldable() then coroutine.yield() end
-      contents[self][key] = value + 1
-    end
-    mw.refresh(class)
-    local fx
-    local run = coroutine.wrap(function()
-      fx = select(2, mw.transaction(function() object.slow = 1 end))
-    end)
-    run()
-    run()
-    assert.same({ "update slow:0>2" }, entries(fx))
-    fx:rollback()
-    assert.equal(1, object.slow) -- the class adds one
-    local other, plan = new { n = 0 }, mw.plan()
-    plan:track(other)
-    plan:store(other, "n", 1)
-    assert.same({ "update n:0>2" }, entries(assert(plan:apply())))
-  end)
 
   it("lets an insert be undone without nil where nothing is to do", function()
     local object = mw.track(new())

@@ -120,7 +120,6 @@ enum {
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
   MWB_REFUSE,    /* their `__newindex` */
-  MWB_METAS,     /* intercepted tables with metamethods, weakly held */
   MWB_HERITAGES, /* class -> the heritage that its objects share */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_USES,      /* string -> how often the engine refers to it */
@@ -258,7 +257,7 @@ typedef struct mwb_state {
   int making;          /* is a context being made? */
   uint32_t given;      /* the cause of the write that is being restored, or 0 */
   int takes;           /* is there a function in MWB_TAKEN? */
-  int metas;           /* are there, perhaps, tables in MWB_METAS? */
+  struct mwb_running *running_class; /* the innermost: see trap.c */
   int handled;         /* does mw.on_error have a function? */
   int depth;           /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */

@@ -256,19 +256,6 @@ static void prepare(mwb_write *w) {
   w->told = 1;
 }
 
-void mwb_write_fail(mwb_write *w) {
-  lua_State *L = w->L;
-  if (w->failed)
-    lua_pop(L, 1);
-  else
-    lua_replace(L, FAILURE);
-  w->failed = 1;
-  if (w->told) return;
-  lua_pushcfunction(L, add_traceback);
-  lua_replace(L, HANDLER);
-  w->told = 1;
-}
-
 /* Replaces the term on the top by the guard.  Returns 0 if the guard is dead.
 */
 static int push_of_term(lua_State *L, const mwb_state *s) {

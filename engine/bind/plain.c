@@ -100,9 +100,8 @@ static void copy_fields(lua_State *L, mwb_state *s, mwb_classes *walk) {
 
 /* Fills the copy of the object on the top. */
 static void scan(lua_State *L, mwb_state *s, mwb_classes *walk) {
-  mwb_absorb(L, s, OBJECT);
   mwb_note_classes(L, s, OBJECT, walk);
-  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  mwb_push_all(L, OBJECT);
   mwb_push_class(L, OBJECT);
   lua_pushvalue(L, OBJECT);
   lua_rawget(L, COPIES);

@@ -14,10 +14,7 @@
 #include "trap.h"
 
 /* Pushes the table with the contents of the value at 1, or the value. */
-static void push_contents(lua_State *L) {
-  mwb_absorb(L, mwb_state_of(L), 1);
-  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
-}
+static void push_contents(lua_State *L) { mwb_push_all(L, 1); }
 
 static int see_next(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -29,8 +26,6 @@ static int see_next(lua_State *L) {
   return 1;
 }
 
-/* Inside the object's class, the object may have raw fields beside its
-** contents. */
 static int see_rawget(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checkany(L, 2);
@@ -62,13 +57,14 @@ static int see_rawset(lua_State *L) {
   luaL_checkany(L, 2);
   luaL_checkany(L, 3);
   lua_settop(L, 3);
-  if (!mwb_push_own(L, OBJECT) || mwb_in_class(L, OBJECT)) {
+  if (!mwb_push_own(L, OBJECT) ||
+      mwb_in_class(s, mwb_handle_of(L, s, OBJECT))) {
     lua_settop(L, 3);
     lua_rawset(L, OBJECT);
     return 1;
   }
   if (s->engine != NULL) {
-    mwb_absorb(L, mwb_enter(L), OBJECT);
+    mwb_absorb(L, mwb_enter(L), OBJECT); /* no raw field is to hide it */
     h = mwb_handle_of(L, s, OBJECT);
   }
   lua_settop(L, 3);

@@ -15,8 +15,7 @@
 ** metamethods are in both tables: the object may be a metatable, and Lua looks
 ** metamethods up raw.  Such an object has MWI_META, and `read_meta` as
 ** `__index`.  What else is in the object was put there by `rawset`, by C code
-** or by the object's class, and becomes contents when the library next looks:
-** `mwb_absorb`.
+** or by the object's class: reads show it, and mw.sync makes it contents.
 **
 ** What an object inherits is looked up in its class at each read, so a class
 ** may change at any time.  The objects of a class whose `__index` is a table
@@ -120,11 +119,13 @@ void mwb_push_class(lua_State *L, int index) {
   }
 }
 
-/* Copies the fields of the table at `from` to the table at `to`; with `meta`,
-** only metamethods. */
-static void copy(lua_State *L, int from, int to, int meta) {
+/* Which fields are copied: also, only, or not those that are metamethods? */
+enum { ALL, META, NO_META };
+
+/* Copies fields of the table at `from` to the table at `to`. */
+static void copy(lua_State *L, int from, int to, int which) {
   for (lua_pushnil(L); lua_next(L, from) != 0;) {
-    if (!meta || mwb_is_meta(L, -2)) {
+    if (which == ALL || mwb_is_meta(L, -2) == (which == META)) {
       lua_pushvalue(L, -2);
       lua_insert(L, -2);
       lua_rawset(L, to);
@@ -189,16 +190,15 @@ static int has_raw(lua_State *L, int index) {
   return has;
 }
 
-/* What the class has put raw into the table at `index` becomes contents only
-** when the class's function returns.  If there is any, makes the walk on the
-** top one through a copy of both. */
+/* If there is anything raw in the table at `index`, makes the walk on the top
+** one through a copy of both. */
 static void add_raw(lua_State *L, int index) {
   int walk = lua_gettop(L) - 2;
   if (!has_raw(L, index)) return;
   lua_getupvalue(L, walk, 1);
   lua_newtable(L);
-  copy(L, walk + 3, walk + 4, 0);
-  copy(L, index, walk + 4, 0);
+  copy(L, walk + 3, walk + 4, ALL);
+  copy(L, index, walk + 4, ALL);
   lua_setupvalue(L, walk, 1);
   lua_settop(L, walk + 2);
 }
@@ -219,6 +219,20 @@ static int after_pairs(lua_State *L, int status, lua_KContext context) {
   return 3;
 }
 
+void mwb_push_all(lua_State *L, int index) {
+  int top = lua_gettop(L);
+  index = lua_absindex(L, index);
+  if (!mwb_push_shadow(L, index)) {
+    lua_pushvalue(L, index);
+    return;
+  }
+  if (!has_raw(L, index) && !mwb_has_meta(L, index)) return;
+  lua_newtable(L);
+  copy(L, top + 1, top + 2, NO_META);
+  copy(L, index, top + 2, ALL);
+  lua_replace(L, top + 1);
+}
+
 static int own_pairs(lua_State *L) {
   mwb_state *s;
   lua_settop(L, 1);
@@ -226,7 +240,6 @@ static int own_pairs(lua_State *L) {
   lua_getupvalue(L, 3, MWB_TRAP_STATE);
   s = (mwb_state *)lua_touserdata(L, -1);
   if (s->reading) mwb_note_read(L, s, 1);
-  mwb_absorb(L, s, 1);
   lua_settop(L, 1);
   mwb_push_class(L, 1);
   if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL) {
@@ -239,30 +252,16 @@ static int own_pairs(lua_State *L) {
   return after_pairs(L, LUA_OK, (lua_KContext)s);
 }
 
-/* Is there a raw value behind the `n` values of the array? */
-static int is_longer(lua_State *L, lua_Integer n) {
-  int longer = lua_istable(L, 1) && lua_rawgeti(L, 1, n + 1) != LUA_TNIL;
-  lua_settop(L, 1);
-  return longer;
-}
-
-/* Some fields of the table at 1 are raw.  Returns the length with them. */
-static lua_Integer length_with_raw(lua_State *L, lua_Integer n) {
-  lua_settop(L, 1);
-  if (!push_trap(L, 1)) return n;
-  lua_getupvalue(L, 3, MWB_TRAP_STATE);
-  mwb_absorb(L, (mwb_state *)lua_touserdata(L, -1), 1);
-  lua_settop(L, 1);
-  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
-  n = (lua_Integer)lua_rawlen(L, 2);
-  while (is_longer(L, n)) n++; /* the class is at work */
-  return n;
-}
-
-/* Upvalue: the shadow. */
+/* The length with what is raw in the object.  Upvalue: the shadow. */
 static int own_len(lua_State *L) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
-  if (lua_rawgeti(L, 1, n + 1) != LUA_TNIL) n = length_with_raw(L, n);
+  int shadow = lua_upvalueindex(1);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, shadow);
+  lua_settop(L, 1);
+  while (lua_istable(L, 1) && (lua_rawgeti(L, 1, n + 1) != LUA_TNIL ||
+                               lua_rawgeti(L, shadow, n + 1) != LUA_TNIL)) {
+    lua_settop(L, 1);
+    n++;
+  }
   lua_pushinteger(L, n);
   return 1;
 }
@@ -365,14 +364,7 @@ enum { READER = 1, FIELD, NEXT };
 #define UP_NAME lua_upvalueindex(3) /* "__index" */
 #define UP_OBJECT lua_upvalueindex(4)
 
-static int after_read(lua_State *L, int status, lua_KContext context) {
-  (void)L;
-  (void)status;
-  (void)context;
-  return 1;
-}
-
-/* Reads FIELD of the value at NEXT as Lua does.  A function may yield. */
+/* Reads FIELD of the value at NEXT as Lua does.*/
 int mwb_read_further(lua_State *L) {
   int loop;
   for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
@@ -392,21 +384,12 @@ int mwb_read_further(lua_State *L) {
     if (lua_isfunction(L, -1)) {
       lua_pushvalue(L, NEXT);
       lua_pushvalue(L, FIELD);
-      lua_callk(L, 2, 1, 0, after_read);
+      lua_call(L, 2, 1);
       return 1;
     }
     lua_replace(L, NEXT);
   }
   return luaL_error(L, "'__index' chain too long; possibly a loop");
-}
-
-/* What the class's function has kept in the object becomes contents. */
-static int after_index(lua_State *L, int status, lua_KContext context) {
-  (void)status;
-  lua_pushnil(L);
-  lua_replace(L, MWB_INHERITING); /* the class has ended */
-  mwb_absorb(L, (mwb_state *)context, READER);
-  return 1;
 }
 
 /* The class has got a function instead of a table: its objects get heritages of
@@ -424,12 +407,10 @@ static int inherit_by_function(lua_State *L) {
   else if (s->engine == NULL || !push_refreshed(L, s))
     return 0;
   lua_replace(L, READER);
-  mwb_push_mark(L);
-  lua_insert(L, MWB_INHERITING);
   lua_pushvalue(L, READER);
   lua_pushvalue(L, FIELD);
-  lua_callk(L, 2, 1, (lua_KContext)s, after_index);
-  return after_index(L, LUA_OK, (lua_KContext)s);
+  lua_call(L, 2, 1);
+  return 1;
 }
 
 /* inherit(shadow, key): the `__index` of a heritage */
@@ -461,13 +442,7 @@ static int read_meta(lua_State *L) {
 
 /* Gives the object, with the own metatable at `own`, the `__index` of an object
 ** with metamethods. */
-static void set_read_meta(lua_State *L, mwb_state *s, int object, int own) {
-  mwb_push(L, s, MWB_METAS);
-  lua_pushvalue(L, object);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
-  s->metas = 1;
+static void set_read_meta(lua_State *L, mwb_state *s, int own) {
   mwb_push_name(L, s, MWB_INDEX);
   lua_pushlightuserdata(L, s);
   lua_pushcclosure(L, read_meta, 1);
@@ -477,7 +452,7 @@ static void set_read_meta(lua_State *L, mwb_state *s, int object, int own) {
 void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r) {
   int top = lua_gettop(L);
   if ((r->needs & MWI_META) || !mwb_push_own(L, index)) return;
-  set_read_meta(L, s, index, top + 1);
+  set_read_meta(L, s, top + 1);
   r->needs |= MWI_META;
   lua_settop(L, top);
 }
@@ -574,7 +549,7 @@ static void new_own(const dressing *its) {
   const mwb_state *s = its->s;
   lua_createtable(L, 1, 4);
   if (!its->is_new) copy_guards(its);
-  if (its->has_class) copy(L, its->class_, its->own, 1);
+  if (its->has_class) copy(L, its->class_, its->own, META);
   mwb_push_name(L, s, MWB_INDEX);
   lua_pushvalue(L, its->contents);
   lua_rawset(L, its->own);
@@ -715,13 +690,13 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   new_trap(&its);
   new_own(&its);
   if (length > 0) mwb_set_len(L, its.own, its.contents);
-  if (meta) set_read_meta(L, s, its.self, its.own);
+  if (meta) set_read_meta(L, s, its.own);
   mwb_heed_reads(L, s, its.own, its.contents);
   lua_settop(L, its.own);
   if (its.is_new && length == 0) {
     move(&its, fields, meta);
   } else { /* the shadow may have to grow */
-    copy(L, its.source, its.contents, 0);
+    copy(L, its.source, its.contents, ALL);
     if (its.is_new) wipe(L, its.self, meta);
   }
   lua_setmetatable(L, its.self);
@@ -836,6 +811,5 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
   open_no_class(L, s);
   mwb_new_ephemeron(L, MWB_RULES);
   mwb_new_ephemeron(L, MWB_HERITAGES);
-  mwb_new_ephemeron(L, MWB_METAS);
   mwb_new_ephemeron(L, MWB_FUNCTIONS);
 }

@@ -26,6 +26,10 @@ int mwb_push_own(lua_State *L, int index);
 /* Pushes the shadow of the object at `index`, or returns 0. */
 int mwb_push_shadow(lua_State *L, int index);
 
+/* Pushes a table with the contents of the table at `index`, and what was put raw
+** into the object; only to be read. */
+void mwb_push_all(lua_State *L, int index);
+
 /* Pushes the class of the object at `index`, which is the metatable that the
 ** program sees, or nil. */
 void mwb_push_class(lua_State *L, int index);
@@ -44,20 +48,12 @@ static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
 }
 
 /* touch.c: what is in the table at `index` itself, but for metamethods, was put
-** there raw.  Makes these fields contents, by writes of the kind "raw", unless
+** there raw, and is shown by reads.  Makes these fields contents, by writes of the kind "raw", unless
 ** the object's class is at work.  Returns whether there were any. */
 int mwb_absorb(lua_State *L, mwb_state *s, int index);
 
-/* Does this for all intercepted tables with metamethods; called when a journal
-** begins or ends, because writes to metamethods may have gone unseen. */
-void mwb_absorb_metas(lua_State *L, mwb_state *s);
-
-/* The same.  Returns a status; an error is on the top. */
-int mwb_absorb_all(lua_State *L, mwb_state *s, int index);
-
-/* Is the `__index` or `__newindex` of the class of the object at `index`
-** running? */
-int mwb_in_class(lua_State *L, int index);
+/* Is the `__newindex` of the object's class running for the object? */
+int mwb_in_class(const mwb_state *s, mw_handle obj);
 
 /* Gives the objects of the class at `class_` what the class has now.  Returns
 ** how many.  Pushes the object whose shadow was at `shadow`, else nil. */
@@ -70,18 +66,13 @@ lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow);
 int mwb_inherit(lua_State *L);
 #define MWB_INHERITING 3
 
-/* Pushes the mark of a function of the library that has called a function of a
-** class. */
-void mwb_push_mark(lua_State *L);
-
 /* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
 ** in place of the old one; `class_` is the index of the class, a table or
 ** nil. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_);
 
-/* Ends a read of FIELD, which is at 2, in the table at 3, as Lua would: a
-** function of a class may yield. */
+/* Ends a read of FIELD, which is at 2, in the table at 3, as Lua would. */
 int mwb_read_further(lua_State *L);
 
 /* Sets the class of the table at `object`.  A table with a shadow gets a new
@@ -114,11 +105,6 @@ int mwb_raw_field(lua_State *L, int index, const char *name);
 ** one more of its objects, or to one less. */
 void mwb_wrap_class(lua_State *L, mwb_state *s, int index);
 void mwb_unwrap_class(lua_State *L, mwb_state *s, int index);
-
-/* If the watched userdata at `index`, or its class, has changed so that writes
-** go by the trap: mends that, and tells of another `__newindex` ("raw") or
-** metatable.  Returns whether it was so. */
-int mwb_look_at_class(lua_State *L, mwb_state *s, int index);
 
 /* Pushes the `__newindex` that the class of the userdata at `index` had
 ** before. */

@@ -711,17 +711,7 @@ static void push_contents(writer *w) {
   lua_State *L = w->L;
   lua_settop(L, CURRENT);
   if (lua_istable(L, BEFORE) && mwb_push_before(L, BEFORE, CURRENT)) return;
-  if (!mwb_push_shadow(L, CURRENT)) lua_pushvalue(L, CURRENT);
-}
-
-/* A field that was put into the object raw is a write of now. */
-static void absorb(writer *w) {
-  lua_State *L = w->L;
-  mwb_absorb(L, w->s, CURRENT);
-  if (w->seq == w->s->engine->journal.seq) return;
-  w->seq = w->s->engine->journal.seq;
-  mwb_push_delivered(L, w->s);
-  lua_replace(L, BEFORE);
+  mwb_push_all(L, CURRENT);
 }
 
 static void put_table(writer *w) {
@@ -729,7 +719,6 @@ static void put_table(writer *w) {
   put_byte(w, TABLE);
   put_byte(w, mwb_mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
-  absorb(w);
   if (mwb_note_classes(L, w->s, CURRENT, &w->walk) && mwb_is_weak(L, CURRENT))
     refuse(w, "a weak table", 0);
   push_contents(w);

@@ -26,7 +26,6 @@ static int touch(lua_State *L) {
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
   if (h == MW_NONE) return 0;
-  mwb_absorb(L, s, OBJECT);
   read_current(L, s);
   mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
   mwb_write_count(&w);
@@ -190,7 +189,7 @@ static int absorb(lua_State *L) {
   if (!mwb_push_shadow(L, 1)) return 0;
   lua_newtable(L);
   n = list_raw(L);
-  if (n > 0 && mwb_in_class(L, 1)) return 0;
+  if (n > 0 && mwb_in_class(s, mwb_handle_of(L, s, 1))) return 0;
   for (i = 1; i <= n; i++) {
     lua_settop(L, 4); /* the first error */
     lua_rawgeti(L, 3, i);
@@ -230,46 +229,14 @@ static int call_absorb(lua_State *L, mwb_state *s, int index) {
   return lua_pcall(L, 1, 1, 0);
 }
 
-int mwb_absorb_all(lua_State *L, mwb_state *s, int index) {
-  int status;
-  index = lua_absindex(L, index);
-  if (!may_have_raw(L, s, index)) return LUA_OK;
-  status = call_absorb(L, s, index);
-  if (status == LUA_OK) lua_pop(L, 1);
-  return status;
-}
-
 int mwb_absorb(lua_State *L, mwb_state *s, int index) {
   int any;
   index = lua_absindex(L, index);
-  if (lua_isuserdata(L, index))
-    return s->engine != NULL && mwb_look_at_class(L, s, index);
   if (!may_have_raw(L, s, index)) return 0;
   if (call_absorb(L, s, index) != LUA_OK) lua_error(L);
   any = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return any;
-}
-
-void mwb_absorb_metas(lua_State *L, mwb_state *s) {
-  int top = lua_gettop(L);
-  lua_Integer n = 0, i;
-  if (!s->metas || s->engine == NULL) return;
-  luaL_checkstack(L, LUA_MINSTACK, "metamethods");
-  s->metas = 0;
-  lua_newtable(L);
-  mwb_push(L, s, MWB_METAS);
-  for (lua_pushnil(L); lua_next(L, top + 2) != 0; lua_pop(L, 1)) {
-    lua_pushvalue(L, -2);
-    lua_rawseti(L, top + 1, ++n);
-  }
-  for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, top + 1, i);
-    if (mwb_has_meta(L, -1)) s->metas = 1;
-    mwb_absorb(L, s, -1);
-    lua_settop(L, top + 1);
-  }
-  lua_settop(L, top);
 }
 
 static int sync(lua_State *L) {

@@ -189,7 +189,6 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
   mwb_transaction *tx;
   mw_owner owner, parent;
-  if (s->metas) mwb_absorb_metas(L, s);
   if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
   t = mwb_need_coroutine(L, s);
   if (!t->has_values) {
@@ -403,7 +402,6 @@ static int commit(lua_State *L) {
   const mwi_owner *o;
   int all = 0, bare = lua_toboolean(L, 2), handed, code;
   lua_settop(L, 1);
-  if (s->metas) mwb_absorb_metas(L, s);
   if (bare)
     lua_pushboolean(L, 1);
   else
@@ -589,7 +587,6 @@ static int rollback_method(lua_State *L) {
   handle *h = self(L, s, "rollback");
   lua_settop(L, 1);
   if (is_gone(L, s, h)) return 2;
-  mwb_absorb_metas(L, s);
   mwb_push_effects(L, s, h->owner);
   if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
     lua_pushvalue(L, 2);
@@ -671,25 +668,13 @@ static int fail(lua_State *L, mwb_state *s) {
   return 2;
 }
 
-/* absorb(): becomes contents what a failed function has put in raw */
-static int absorb_metas(lua_State *L) {
-  mwb_absorb_metas(L, mwb_state_of(L));
-  return 0;
-}
-
 /* The function has returned or raised. */
 static int end_run(lua_State *L, int status, lua_KContext context) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
   (void)context;
   if (s->engine == NULL) return luaL_error(L, "moonwatch is closed");
-  if (status != LUA_OK && status != LUA_YIELD) {
-    if (s->metas) { /* an error here is not the first */
-      mwb_push_function(L, s, absorb_metas);
-      if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
-    }
-    return fail(L, s);
-  }
+  if (status != LUA_OK && status != LUA_YIELD) return fail(L, s);
   luaL_checkstack(L, LUA_MINSTACK, "too many results");
   if (call_commit(L, s, owner, lua_toboolean(L, BARE)) != LUA_OK)
     return fail(L, s);

@@ -2,13 +2,7 @@
 ** trap.c - the path of a write.
 ** SPDX-License-Identifier: MIT
 **
-**     look -> absorb -> check -> count -> tell before -> store and append
-**          -> tell after
-**
-** "Absorb" makes contents of fields that were put into the object itself; if
-** that changes how the object lies, the write begins again.  A class's
-** `__newindex` may yield instead of storing at once; what the rest of the write
-** needs is on the stack then: see `after_class`.
+**     look -> check -> count -> tell before -> store and append -> tell after
 **
 ** Every change takes this path: an assignment, mw.touch, a method that mutates,
 ** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.
@@ -460,26 +454,16 @@ static int call_newindex(lua_State *L) {
   return 0;
 }
 
-/* At RUNNING while a table's class runs. */
-static const char mark = 0;
+/* A class's `__newindex` that runs for an object, and the one around it. */
+struct mwb_running {
+  mw_handle obj;
+  struct mwb_running *outer;
+};
 
-void mwb_push_mark(lua_State *L) {
-  lua_pushlightuserdata(L, (void *)(uintptr_t)&mark);
-}
-
-int mwb_in_class(lua_State *L, int index) {
-  lua_Debug ar;
-  int level, place, found = 0, top = lua_gettop(L);
-  index = lua_absindex(L, index);
-  for (level = 0; !found && lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "f", &ar);
-    place = (lua_tocfunction(L, -1) == mwb_inherit) ? MWB_INHERITING : RUNNING;
-    if (lua_iscfunction(L, -1) && lua_getlocal(L, &ar, place))
-      found = lua_touserdata(L, -1) == (const void *)&mark &&
-              lua_getlocal(L, &ar, OBJECT) && lua_rawequal(L, -1, index);
-    lua_settop(L, top);
-  }
-  return found;
+int mwb_in_class(const mwb_state *s, mw_handle obj) {
+  const struct mwb_running *at = s->running_class;
+  while (at != NULL && at->obj != obj) at = at->outer;
+  return at != NULL;
 }
 
 /* A class with a `__newindex` is asked about absent keys, also if the key is
@@ -501,32 +485,10 @@ static inline int is_asked(const mwb_write *w) {
          asks_class(w);
 }
 
-/* What remains of a write after a class's `__newindex` has run, which may have
-** yielded, is in these bits and on the stack. */
-enum {
-  IGNORED = 1,
-  FAILED = 2,
-  TOLD = 4,
-  OLD_READ = 8,
-  SAME = 16,
-  BATCHED = 32,
-  KIND = 6
-};
-
-static lua_KContext pack(const mwb_write *w) {
-  return (w->ignored ? IGNORED : 0) | (w->failed ? FAILED : 0) |
-         (w->told ? TOLD : 0) | (w->has_old ? OLD_READ : 0) |
-         (w->change.same ? SAME : 0) | (w->batched ? BATCHED : 0) |
-         ((lua_KContext)w->change.kind + 1) << KIND;
-}
-
-int mwb_call_class(mwb_write *w, lua_KFunction k) {
+int mwb_call_class(mwb_write *w) {
   lua_State *L = w->L;
-  int n = 3;
-  lua_pushinteger(L, (lua_Integer)w->seq);
-  lua_replace(L, SEQ);
-  lua_pushinteger(L, (lua_Integer)w->traced);
-  lua_replace(L, TRACED);
+  struct mwb_running here = {w->obj, w->s->running_class};
+  int n = 3, status;
   if (lua_isfunction(L, RESULT)) {
     lua_pushvalue(L, OBJECT);
   } else if (!mwb_find_newindex(L)) {
@@ -538,43 +500,25 @@ int mwb_call_class(mwb_write *w, lua_KFunction k) {
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
   if (n == 4) lua_rotate(L, RESULT + 1, -1);
-  return lua_pcallk(L, n, 0, 0, pack(w), k);
+  w->s->running_class = &here;
+  status = lua_pcall(L, n, 0, 0);
+  w->s->running_class = here.outer;
+  return status;
 }
 
 /* Calls the `__newindex` of a table's class.  Returns a status. */
-static int call_table_class(mwb_write *w, lua_KFunction k) {
+static int call_table_class(mwb_write *w) {
   lua_State *L = w->L;
-  lua_settop(L, FAILURE);
-  mwb_push_mark(L);
-  lua_settop(L, SEQ);
+  lua_settop(L, RUNNING);
   push_newindex(L, w->s);
-  return mwb_call_class(w, k);
-}
-
-void mwb_write_reopen(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
-                      lua_KContext context) {
-  init_write(L, s, w, mwi_object_find(&s->engine->watch, h),
-             (int)(context >> KIND) - 1);
-  w->obj = h;
-  w->seq = (uint64_t)lua_tointeger(L, SEQ);
-  w->traced = (uint64_t)lua_tointeger(L, TRACED);
-  w->change.key = mwb_key(L, s, KEY);
-  w->ignored = (context & IGNORED) != 0;
-  w->failed = (context & FAILED) != 0;
-  w->told = (context & TOLD) != 0;
-  w->has_old = (context & OLD_READ) != 0;
-  w->change.same = (context & SAME) != 0;
-  w->batched = (context & BATCHED) != 0;
+  return mwb_call_class(w);
 }
 
 /* The class's `__newindex` has returned or raised.  What the class has kept
-** under the written key is this write; what it has kept under other keys
-** becomes contents, too.  Raises the class's error. */
+** under the written key is this write.  Raises the class's error. */
 static void end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
-  int failed = status != LUA_OK && status != LUA_YIELD;
-  lua_pushnil(L);
-  lua_replace(L, RUNNING);
+  int failed = status != LUA_OK;
   if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
   if (!lua_isnil(L, KEY)) {
     lua_pushvalue(L, KEY);
@@ -588,7 +532,6 @@ static void end_class(mwb_write *w, int status) {
     }
     lua_pop(L, 1);
   }
-  if (mwb_absorb_all(L, w->s, OBJECT) != LUA_OK) mwb_write_fail(w);
   if (failed) { /* perhaps after storing */
     if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
     lua_settop(L, RESULT);
@@ -600,7 +543,7 @@ static void end_class(mwb_write *w, int status) {
 
 void mwb_store_value(mwb_write *w) {
   if (is_asked(w))
-    end_class(w, call_table_class(w, NULL));
+    end_class(w, call_table_class(w));
   else
     mwb_store_contents(w);
 }
@@ -714,49 +657,6 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** The trap
 ** ======================================================= */
 
-static int finish(mwb_write *w, int status) {
-  end_class(w, status);
-  if (mwb_write_after(w)) return lua_error(w->L);
-  return 0;
-}
-
-static int after_class(lua_State *L, int status, lua_KContext context) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
-  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
-  mwb_write w;
-  if (s->engine == NULL) return 0;
-  mwb_write_reopen(L, s, &w, h, context);
-  return finish(&w, status);
-}
-
-static int set_field(lua_State *L) {
-  lua_settable(L, OBJECT);
-  return 0;
-}
-
-/* Ends `write_again`: the first error is that of a raw write's guard. */
-static int after_again(lua_State *L, int status, lua_KContext failed) {
-  if (failed) lua_settop(L, SHADOW);
-  if (failed || (status != LUA_OK && status != LUA_YIELD)) lua_error(L);
-  return 0;
-}
-
-/* What was put raw has been told first, and a guard has raised, with the error
-** at SHADOW, or has changed the object.  Makes the write anew. */
-static int write_again(lua_State *L, int failed) {
-  lua_settop(L, failed ? SHADOW : VALUE);
-  if (mwb_push_own(L, OBJECT)) {
-    mwb_raw_field(L, -1, "__newindex");
-    lua_replace(L, -2);
-  } else {
-    lua_pushcfunction(L, set_field);
-  }
-  lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  return after_again(L, lua_pcallk(L, 3, 0, 0, failed, after_again), failed);
-}
-
 /* A finaliser writes while the library is at work: the write is stored, and made
 ** when that work is over. */
 static void store_at_work(mwb_write *w) {
@@ -791,8 +691,10 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     return 0;
   }
   if (needs & MWB_WAITS) {
-    mwb_end_waiting(L, s);
-    return write_again(L, 0);
+    mwb_end_waiting(L, s); /* which may change how the object lies */
+    lua_settop(L, VALUE);
+    lua_settable(L, OBJECT);
+    return 0;
   }
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
@@ -800,23 +702,11 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     if (w.r != NULL) mwi_object_count(s->engine, w.r);
     if (heard) mwb_write_before(&w);
   }
-  if (is_asked(&w)) return finish(&w, call_table_class(&w, after_class));
-  mwb_store_contents(&w);
+  mwb_store_value(&w);
   if ((w.failed || watch->after > 0 || watch->results > 0) &&
       mwb_write_after(&w))
     return lua_error(L);
   return 0;
-}
-
-/* Is there a field in the object itself?  Metamethods are looked at only by
-** `mwb_absorb`. */
-static inline int has_raw(lua_State *L, const mwi_object *r) {
-  int any;
-  if (r->needs & MWI_META) return 1;
-  lua_pushnil(L);
-  any = lua_next(L, OBJECT);
-  if (any) lua_pop(L, 2);
-  return any;
 }
 
 /* Clears the bits of `needs` without work for this write: CLASS if the class
@@ -882,10 +772,9 @@ int mwb_trap(lua_State *L) {
   mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
   mwi_object *r =
       (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
-  unsigned needs, waiting;
+  unsigned needs;
   mw_value key;
-  uint16_t layout;
-  int simple, failed;
+  int simple;
   if (r == NULL) { /* the object is dead, or the engine closed */
     read_dead_key(L, &key);
     store_in(L, s, TRAP_SHADOW, NULL, &key);
@@ -893,18 +782,7 @@ int mwb_trap(lua_State *L) {
   }
   simple = read_key(L, s, r, &key);
   needs = (r->needs | s->needs) & ~IDLE;
-  if (needs != 0) {
-    waiting = needs & MWI_KEYED;
-    needs = look(L, s, r, &key, needs);
-    waiting |= needs & ~(unsigned)MWI_HEARD;
-    if (waiting && has_raw(L, r)) {
-      layout = r->layout;
-      failed = mwb_absorb_all(L, s, OBJECT) != LUA_OK;
-      if (failed || r->obj != h || r->layout != layout)
-        return write_again(L, failed);
-      needs = look(L, s, r, &key, (r->needs | s->needs) & ~IDLE);
-    }
-  }
+  if (needs != 0) needs = look(L, s, r, &key, needs);
   if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
     return trap_write(L, s, r, &key, needs);
   mwi_object_count(s->engine, r);

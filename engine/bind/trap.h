@@ -46,7 +46,7 @@ struct mwb_write {
 
 /* While a class's `__newindex` runs, the stack of the write has more places.
 ** RUNNING belongs to the caller of `mwb_call_class`. */
-enum { RUNNING = FAILURE + 1, TRACED, SEQ, RESULT };
+enum { RUNNING = FAILURE + 1, RESULT };
 
 /* The kind of a plain write follows from the old and the new value. */
 #define MWB_PLAIN (-1)
@@ -70,11 +70,6 @@ static inline void mwb_write_count(mwb_write *w) {
 ** the top then. */
 int mwb_write_check(mwb_write *w);
 
-/* guard.c: the error on the top, of a guard of another write that was told
-** while a class's function ran, becomes this write's, unless this write has
-** one. */
-void mwb_write_fail(mwb_write *w);
-
 /* Sets flags and calls guards of the phase "before". */
 void mwb_write_before(mwb_write *w);
 
@@ -85,16 +80,9 @@ int mwb_write_after(mwb_write *w);
 /* The whole path: before, store, after.  Raises the first error of a guard. */
 int mwb_write_run(mwb_write *w, mwb_storer store);
 
-/* Calls the `__newindex` of the object's class, which is at RESULT, the top.
-** Returns a status; an error is at RESULT.  The class may yield if `k` is not
-** NULL: then `k` is called with a context for `mwb_write_reopen`, and `w` is
-** gone. */
-int mwb_call_class(mwb_write *w, lua_KFunction k);
-
-/* Opens the write again after its class has been called; only the shadow is not
-** looked up. */
-void mwb_write_reopen(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
-                      lua_KContext context);
+/* Calls the `__newindex` of the object's class, which is at RESULT, the top, and
+** may not yield.  Returns a status; an error is at RESULT. */
+int mwb_call_class(mwb_write *w);
 
 /* Storers: by the rules of the object's class; in the shadow, without asking
 ** the class; no store at all. */

@@ -12,12 +12,10 @@
 ** `mw.unwatch` gives the class its `__newindex` back.
 **
 ** MWB_TRAPS maps a class to its trap, and MWB_WRAPPED an object to the trap
-** that its writes have called.  The program may give the class another
-** `__newindex`, and the object another metatable or none, without a call of the
-** trap: `mwb_look_at_class` sees it when the library is called next.  Then the
-** class gets a new trap, for the `__newindex` that the class has by now.  The
-** program may still call the former trap, which is RETIRED: it passes all
-** writes on.
+** that its writes have called: the program may have given the object another
+** metatable.  After the class has got another `__newindex`, `mw.refresh` gives it
+** a new trap, for the `__newindex` that it has by now.  The program may still
+** call the former trap, which is RETIRED: it passes all writes on.
 */
 #include "entry.h"
 #include "identity.h"
@@ -145,7 +143,7 @@ static void begin_class(mwb_write *w) {
     entry->number = mwb_write_number(w);
     mwb_prepare(L, w->s, w->obj, KEY, VALUE, OLD, entry);
   }
-  lua_settop(L, SEQ);
+  lua_settop(L, RUNNING);
 }
 
 /* The class's `__newindex` has returned or raised.  Raises the class's error,
@@ -153,7 +151,7 @@ static void begin_class(mwb_write *w) {
 static void end_class(mwb_write *w, int status) {
   lua_State *L = w->L;
   mwb_entry *entry = (mwb_entry *)lua_touserdata(L, RUNNING);
-  int failed = status != LUA_OK && status != LUA_YIELD;
+  int failed = status != LUA_OK;
   if (entry != NULL) mwb_append_kept(L, w->s, entry, failed);
   if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
   if (failed) {
@@ -168,21 +166,7 @@ static void end_class(mwb_write *w, int status) {
 void mwb_store_userdata(mwb_write *w) {
   begin_class(w);
   mwb_push_newindex(w->L, OBJECT);
-  end_class(w, mwb_call_class(w, NULL));
-}
-
-static int finish(mwb_write *w, int status) {
-  end_class(w, status);
-  if (mwb_write_after(w)) return lua_error(w->L);
-  return 0;
-}
-
-static int after_class(lua_State *L, int status, lua_KContext context) {
-  mwb_state *s = mwb_state_of(L);
-  mwb_write w;
-  if (s->engine == NULL) return 0;
-  mwb_write_reopen(L, s, &w, mwb_handle_of(L, s, OBJECT), context);
-  return finish(&w, status);
+  end_class(w, mwb_call_class(w));
 }
 
 static int after_other(lua_State *L, int status, lua_KContext context) {
@@ -227,7 +211,9 @@ static int trap(lua_State *L) {
   mwb_write_before(&w);
   begin_class(&w);
   lua_pushvalue(L, UP_ORIGINAL);
-  return finish(&w, mwb_call_class(&w, after_class));
+  end_class(&w, mwb_call_class(&w));
+  if (mwb_write_after(&w)) return lua_error(L);
+  return 0;
 }
 
 /* }====================================================== */
@@ -434,62 +420,8 @@ void mwb_unwrap_class(lua_State *L, mwb_state *s, int index) {
 /* }====================================================== */
 
 /* {======================================================
-** Classes that change
+** Refreshing
 ** ======================================================= */
-
-/* tell(object, key, new, nothing, old): a write that was not heard */
-static int tell(lua_State *L) {
-  mwb_state *s = mwb_state_of(L);
-  mw_handle h = mwb_handle_of(L, s, OBJECT);
-  mwb_write w;
-  lua_settop(L, OLD);
-  mwb_write_open(L, s, &w, h, lua_isnil(L, KEY) ? MW_METATABLE : MW_RAW,
-                 MWB_GIVEN);
-  mwb_write_count(&w);
-  return mwb_write_run(&w, mwb_store_nothing);
-}
-
-/* Pushes key, new value, nothing and old value of the change of the userdata at
-** `index`, or returns 0: the userdata has another class, or the class another
-** `__newindex`. */
-static int push_change(lua_State *L, const mwb_state *s, int index) {
-  int top = lua_gettop(L), installed;
-  lua_pushnil(L);
-  if (!lua_getmetatable(L, index)) lua_pushnil(L);
-  lua_pushnil(L);
-  push_wrapped(L, s, index);
-  if (!lua_rawequal(L, top + 2, top + 4)) return 1;
-  if (lua_isnil(L, -1)) return 0;
-  installed = push_trap(L, s, top + 2);
-  push_known(L, s, MWB_WRAPPED, index);
-  if (installed && lua_rawequal(L, -1, -2)) return 0;
-  lua_pushliteral(L, "__newindex");
-  lua_replace(L, top + 1);
-  lua_getupvalue(L, -1, ORIGINAL);
-  lua_replace(L, top + 4);
-  mwb_push_newindex(L, index);
-  lua_replace(L, top + 2);
-  lua_settop(L, top + 4);
-  return 1;
-}
-
-int mwb_look_at_class(lua_State *L, mwb_state *s, int index) {
-  int top = lua_gettop(L), changed = 0;
-  index = lua_absindex(L, index);
-  if (mwb_intercepting_at(L, s, index) != MW_NONE) {
-    lua_settop(L, top);
-    mwb_push_function(L, s, tell);
-    lua_pushvalue(L, index);
-    changed = push_change(L, s, index);
-  }
-  if (changed) {
-    mwb_unwrap_class(L, s, index);
-    mwb_wrap_class(L, s, index);
-    lua_call(L, 5, 0);
-  }
-  lua_settop(L, top);
-  return changed;
-}
 
 /* Makes the trap at `trap_` of the class at `class_` the one that the writes of
 ** all its objects have called. */

@@ -66,8 +66,6 @@ static int is_watch_alive(lua_State *L) {
   int alive = mw_watch_info(s->engine, id, &its, &obj) == MW_OK;
   if (alive && (its.flags & MW_ASK) && mwb_alive(L, s, obj))
     alive = mwb_is_term_alive(L, s, -1, (lua_Integer)its.ref);
-  if (alive && mwb_alive(L, s, obj) && lua_isuserdata(L, -1))
-    mwb_absorb(L, s, -1);
   lua_pushboolean(L, alive);
   return 1;
 }
@@ -507,7 +505,8 @@ static void push_keys(lua_State *L, const mwb_state *s) {
     return;
   }
   lua_newtable(L);
-  if (!mwb_push_shadow(L, E_PRESENT)) return;
+  if (!lua_istable(L, E_PRESENT)) return;
+  mwb_push_all(L, E_PRESENT);
   for (lua_pushnil(L); lua_next(L, E_LIST + 1) != 0;) {
     lua_pop(L, 1);
     lua_pushvalue(L, -1);
@@ -532,7 +531,7 @@ static void push_place(lua_State *L) {
 /* Pushes the table with the present object's contents; of a userdata, the
 ** userdata.  Returns whether the contents are in a table. */
 static int push_contents(lua_State *L) {
-  if (!mwb_push_shadow(L, E_PRESENT)) lua_pushvalue(L, E_PRESENT);
+  mwb_push_all(L, E_PRESENT);
   return lua_istable(L, E_CONTENTS);
 }
 
@@ -724,7 +723,6 @@ static int watch(lua_State *L) {
   mwb_push(L, s, MWB_HANDLE);
   lua_setmetatable(L, -2);
   push_term(L, s, &its); /* TERM */
-  mwb_absorb(L, s, 1);
   h = begin_object(L, s, "watch");
   before = state_before(L, s, h);
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
@@ -858,7 +856,6 @@ static int unwatch(lua_State *L) {
   mwi_object *r;
   int stays;
   check_not_ours(L, s, "unwatch");
-  mwb_absorb(L, s, 1);
   h = mwb_intercepting_at(L, s, 1);
   stays = mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
   r = mwb_object_of(s, h);
@@ -901,7 +898,7 @@ static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
 ** dropped, or stay. */
 static int end_track(lua_State *L, const char *name, int drops) {
   mwb_state *s = mwb_enter_object(L, name, 1);
-  mw_handle h = (mwb_absorb(L, s, 1), mwb_handle_of(L, s, 1));
+  mw_handle h = mwb_handle_of(L, s, 1);
   const mwi_object *r = mwb_object_of(s, h);
   uint32_t mark;
   if (!mw_object_is_tracked(s->engine, h)) return 0;
@@ -958,7 +955,6 @@ static int mutations(lua_State *L) {
   mw_handle h;
   h = given_handle(L, s, "mutations");
   lua_settop(L, 1);
-  mwb_absorb(L, s, 1);
   lua_pushinteger(L, (lua_Integer)mw_object_mutations(s->engine, h));
   return 1;
 }
@@ -968,7 +964,6 @@ static int last_change(lua_State *L) {
   mw_handle h;
   h = given_handle(L, s, "last_change");
   lua_settop(L, 1);
-  mwb_absorb(L, s, 1);
   lua_pushinteger(L, (lua_Integer)mw_object_last_change(s->engine, h));
   return 1;
 }
@@ -977,7 +972,6 @@ static int changed_since(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_Integer n = mwb_integer(L, "changed_since", 2, 2);
   int64_t last;
-  mwb_absorb(L, s, 1);
   last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
   lua_pushboolean(L, last >= 0 && last >= n);
   return 1;
@@ -991,12 +985,11 @@ static int contents(lua_State *L) {
   return 1;
 }
 
-/* raw(value) -> the table with the contents of an intercepted object, told of
-** what was put into the object itself; else the value */
+/* raw(value) -> the table with the contents of an intercepted object, else the
+** value */
 static int raw(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_enter(L);
   lua_settop(L, 1);
-  mwb_absorb(L, s, 1);
   mwb_push_shadow(L, 1);
   return 1;
 }

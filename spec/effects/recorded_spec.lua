@@ -384,7 +384,10 @@ describe("apply", function()
       rawset(t, "_" .. key, value)
     end }
     local obj = mw.track(setmetatable({}, class))
-    local fx = effects_of(set(obj, { { "x", 1 } }))
+    local fx = effects_of(function()
+      obj.x = 1
+      mw.sync(obj)
+    end)
     assert.equal("insert _x:nil>1", show(fx))
     fx:rollback()
     assert.is_truthy(fx:apply())

@@ -237,29 +237,6 @@ function makers.store()
   end }
 end
 
-local may_wait = false
-
--- Functions that yield.
-function makers.yielding()
-  local class = { __name = "Yielding" }
-  add_methods(class)
-  local function wait(what)
-    if may_wait and coroutine.isyieldable() then coroutine.yield(what) end
-  end
-  function class.__index(_, key)
-    wait "index"
-    return class[key]
-  end
-  function class.__newindex(self, key, value)
-    wait "newindex"
-    rawset(self, key, value)
-    wait "after"
-  end
-  return { class = class, yields = true, new = function()
-    return setmetatable({ a = 1, 5, 6 }, class)
-  end }
-end
-
 -- An object that is its own metatable.
 function makers.itself()
   return { keys = { "__index", "__note" }, new = function()
@@ -514,9 +491,7 @@ function deeds:coroutine(object)
   end)
   local ok, result
   repeat
-    may_wait = true
     ok, result = coroutine.resume(co)
-    may_wait = false
     self:say("coroutine", ok, ok and result or self:message(result))
     if key ~= "a" and self.random(3) == 1 then
       self:try("meanwhile", set, object, "a", self.random(9))
@@ -609,7 +584,7 @@ end
 
 function deeds:class_operator(object)
   local mt = self.its.metatable(object)
-  if not mt or mt == object or self.styles[object].yields then return end
+  if not mt or mt == object then return end
   local n = self.random(9)
   mt.__unm = function() return n end
   self.its.refresh(mt)
