@@ -293,16 +293,17 @@ return {
     { "restore?: fun(obj: any, state: any)", [[Of a userdata: gives it a state
       back.]] } },
   { "mw.sandbox(opts?: moonwatch.SandboxOptions) -> box: moonwatch.Sandbox",
-    [[Returns a box for code that a program does not trust: the code cannot
-    hang, crash or exhaust the program, and reaches only what the box is
-    given.]] },
+    [[Returns a box, which guards a program against mistakes of code: a call may
+    use so many instructions and so much memory, and finds only what the box is
+    given. It is no wall against an attacker.]] },
   { class = "moonwatch.SandboxOptions", [[What a box is given and may use.]],
     { "env?: table", [[Its fields are copied into the globals of the box, where
       Lua's own functions are the box's.]] },
     { "instructions?: integer", [[The instructions of each call; a million by
-      default. C functions and time count, too.]] },
-    { "memory?: integer", [[The bytes that the box may hold at a time, those
-      that earlier calls have left included; 16 MB by default.]] },
+      default. A byte of a text that is loaded counts as one, and so do 256
+      bytes that are allocated.]] },
+    { "memory?: integer", [[The bytes that a call may have allocated and not
+      given back while it runs; 16 MB by default.]] },
     { "name?: string", [[The name, in messages, of chunks that have none.]] } },
   { class = "moonwatch.Sandbox", name = "box", [[A box, from `mw.sandbox`.]],
     { "box:load(text: string, chunkname?: string) -> fn?: function, \z

@@ -251,8 +251,8 @@ function policy:poll() end
 ---What a box is given and may use.
 ---@class moonwatch.SandboxOptions
 ---@field env? table Its fields are copied into the globals of the box, where Lua's own functions are the box's.
----@field instructions? integer The instructions of each call; a million by default. C functions and time count, too.
----@field memory? integer The bytes that the box may hold at a time, those that earlier calls have left included; 16 MB by default.
+---@field instructions? integer The instructions of each call; a million by default. A byte of a text that is loaded counts as one, and so do 256 bytes that are allocated.
+---@field memory? integer The bytes that a call may have allocated and not given back while it runs; 16 MB by default.
 ---@field name? string The name, in messages, of chunks that have none.
 
 ---A box, from `mw.sandbox`.
@@ -1471,8 +1471,9 @@ function mw.policy(definition) end
 ---@return string? message
 function mw.load_policy(path, env) end
 
----Returns a box for code that a program does not trust: the code cannot hang,
----crash or exhaust the program, and reaches only what the box is given.
+---Returns a box, which guards a program against mistakes of code: a call may
+---use so many instructions and so much memory, and finds only what the box is
+---given. It is no wall against an attacker.
 ---@param opts? moonwatch.SandboxOptions
 ---@return moonwatch.Sandbox box
 function mw.sandbox(opts) end

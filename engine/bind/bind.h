@@ -25,7 +25,7 @@ extern "C" { /* Lua is C, unless MW_LUA_CPP is defined */
 }
 #endif
 
-/* Before 5.4.4, Lua does not say whether a finaliser runs: see budget.c. */
+/* Before 5.4.4, Lua does not say whether a finaliser runs. */
 #if defined(LUA_VERSION_NUM) && LUA_VERSION_RELEASE_NUM < 50404
 #error "moonwatch needs Lua 5.4.4 or later"
 #endif
@@ -98,7 +98,6 @@ typedef struct mwb_meter {
   lua_Alloc alloc; /* the allocator without a budget */
   void *ud;
   struct mwb_budget *budget; /* or NULL */
-  struct mwb_kept *kept;     /* the first box's: see kept.c */
 } mwb_meter;
 
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
@@ -175,7 +174,6 @@ enum {
   MWB_VIEW,        /* and of a read-only view */
   MWB_VIEWS,       /* table -> its view, weakly held, */
   MWB_TARGETS,     /* and view -> what it shows, weakly held */
-  MWB_STRINGMETA,  /* the strings' metatable, while a box has another one */
   MWB_PAGES,       /* number of a page -> values of delivered entries, */
   MWB_CONTEXT,     /* the context of a write now, */
   MWB_SCOPED,      /* contexts with scopes, of lately: see delivery.c, */
@@ -220,7 +218,7 @@ typedef struct mwb_state {
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the running call in a box */
   mwb_meter *meter;
-  int64_t pace;       /* nanoseconds that an instruction in a box may take */
+  lua_Integer scans; /* the number of scans that may ask the policy */
   uint32_t held_ids;  /* the last `id` given to held values */
   lua_State *running; /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */

@@ -11,99 +11,64 @@
 #pragma GCC visibility push(hidden) /* to its end */
 #endif
 
-/* Instructions between two looks at the clock, at most. */
-#define MWB_INTERVAL 100
-
-/* Names of chunks that a box knows as its own; the oldest go first. */
-#define MWB_CHUNKS 8
-
-/* Where untrusted code runs: see sandbox.c. */
+/* Where bounded calls run: see sandbox.c. */
 typedef struct mwb_box {
   lua_State *thread;
-  int busy;         /* does a call run in the thread? */
-  int interval;     /* instructions between two looks at the clock */
-  const char *kind; /* what messages call the box */
+  int busy;                        /* does a call run in the thread? */
+  const char *kind;                /* what messages call the box */
   lua_Integer instructions, bytes; /* of a call */
   lua_Integer used, peak;          /* of the last call */
-  lua_Integer most;                /* bytes that the box may keep */
-  struct mwb_kept *kept;           /* NULL: the box has been collected */
-  unsigned n_chunks;               /* how many chunks have been named */
-  char chunks[MWB_CHUNKS][LUA_IDSIZE];
+  lua_Integer scan, left; /* the last scan that has asked, and its budget */
 } mwb_box;
 
-/* A line of a chunk; line 0: none. */
-typedef struct mwb_line {
-  char source[LUA_IDSIZE];
-  int line;
-} mwb_line;
-
-/* The budget of a call. */
+/* What a running call may use. */
 typedef struct mwb_budget {
   mwb_state *state;
-  mwb_box *box;
-  struct mwb_budget *outer;
-  lua_State *L;                  /* the coroutine that runs */
-  lua_Integer instructions;      /* left */
-  lua_Integer bytes, held, peak; /* limit; held by this filling; most held */
-  lua_Integer used;              /* instructions, summed over all fillings */
-  lua_Integer since;             /* instructions since the last look, and with
-                                 ** what is added for calls of C functions */
-  lua_Integer near;
-  int64_t last, late; /* time of the last look; time that was not paid */
-  size_t block;       /* size of the last block that may be a stack */
-  int by_cpu;         /* is `last` a time of the processor? */
-  int full;           /* is more held than `bytes`? */
-  int spent;          /* MWB_INSTRUCTIONS, MWB_MEMORY, or 0 */
-  int starved;        /* did an allocation inside the budget fail? */
-  mwb_line place;     /* where the budget was spent */
+  const mwb_box *box;
+  struct mwb_budget *outer;    /* of the call around this one, or NULL */
+  lua_State *L;                /* the coroutine that runs */
+  lua_Integer given, left;     /* instructions */
+  lua_Integer held, peak;      /* bytes that are held now; the most */
+  int full;                    /* has a block been granted that was too much? */
+  int refused;                 /* has an allocation been refused? */
+  int spent;                   /* MWB_INSTRUCTIONS, MWB_MEMORY, or 0 */
+  char place[LUA_IDSIZE + 24]; /* where that was, "file:line: ", or "" */
 } mwb_budget;
 
 enum { MWB_INSTRUCTIONS = 1, MWB_MEMORY };
 
-/* Puts a budget in force for calls in the coroutine L, which has no hook of the
-** program's, and out of force.  Between both calls, only protected calls may
-** raise. */
-void mwb_begin_budget(lua_State *L, mwb_state *s, mwb_box *box, mwb_budget *b);
+/* Puts a budget in force for calls in the coroutine L, and out of force.
+** Between both, only protected calls may raise. */
+void mwb_begin_budget(lua_State *L, mwb_state *s, const mwb_box *box,
+                      lua_Integer instructions, mwb_budget *b);
 void mwb_end_budget(mwb_budget *b);
 
-/* Sets the instructions and bytes that may be used from this call on. */
-void mwb_fill_budget(mwb_budget *b, lua_Integer instructions,
-                     lua_Integer bytes);
+/* The instructions that have been used. */
+lua_Integer mwb_used(const mwb_budget *b);
 
-/* The budget in force, or NULL. */
+/* The budget in force, or NULL; and what messages call the box of it. */
 mwb_budget *mwb_budget_of(lua_State *L);
+const char *mwb_kind_of_box(lua_State *L);
 
-/* Subtracts instructions, at most those that are left. */
-void mwb_spend(mwb_budget *b, lua_Number n);
+/* Subtracts instructions for the work of a C function.  Raises if too few are
+** left.  Does nothing where no budget is in force. */
+void mwb_pay(lua_State *L, lua_Integer instructions);
 
-/* Charges for work that a C function is going to do.  Raises if the budget is
-** spent.  Does nothing where no budget is in force. */
-void mwb_pay(lua_State *L, lua_Number instructions);
+/* After a protected call that has failed with this status: raises again if the
+** budget is spent, so that no code in the box goes on. */
+void mwb_pass_spent(lua_State *L, int status);
 
-/* Raises if a C function is going to need more bytes than the budget has. */
-void mwb_need_bytes(lua_State *L, lua_Number bytes);
+/* Notes that the call has failed with this status. */
+void mwb_note_failure(mwb_budget *b, int status);
 
-/* Raises the error on the top again if the budget is spent, so that no code in
-** the budget can go on after an error. */
-void mwb_pass_spent(lua_State *L);
+/* Writes where the function on the top, which is popped, is defined. */
+void mwb_note_place(lua_State *L, mwb_budget *b);
 
 /* Pushes the message that the budget is spent. */
 void mwb_push_spent(lua_State *L, const mwb_budget *b);
 
-/* Is the function at `level` of the box's own chunks?  Writes the function's
-** place, unless the function is in C. */
-int mwb_is_in_box(lua_State *L, const mwb_box *box, int level, mwb_line *place);
-
-/* Returns 0, or pushes a message and returns 1 if a finaliser is running: Lua
-** calls no hook in finalisers, so no budget can be kept. */
-int mwb_refuse_finaliser(lua_State *L);
-
-/* Exchanges the metatable of strings with the value on the top, a table or
-** nil.  Needs no memory. */
-void mwb_swap_strings(lua_State *L);
-
-/* Measures how long an endless loop takes, once for each state. */
-void mwb_measure_pace(lua_State *L, mwb_state *s, mwb_box *box);
+/* Like lua_resume: what the coroutine does counts. */
+int mwb_resume(lua_State *co, lua_State *L, int n, int *results);
 
 int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
                      int handler);

@@ -18,7 +18,6 @@
 #include "feed.h"
 #include "host.h"
 #include "identity.h"
-#include "kept.h"
 #include "later.h"
 #include "moonwatch_lua.h"
 
@@ -249,7 +248,6 @@ static int close_state(lua_State *L) {
   lua_pushcfunction(L, end_waiting); /* what the handles have lost meanwhile */
   lua_pushvalue(L, 1);
   lua_pcall(L, 1, 0, 0);
-  mwb_free_all_kept(L, s->meter);
   if (s->engine != NULL && s->is_attached) mwb_detach(s);
   if (s->engine != NULL) {
     mwi_free(s->engine, s->scratch, s->size_scratch);
@@ -273,7 +271,6 @@ static void new_state(lua_State *L) {
   s->meter = meter;
   meter->alloc = lua_getallocf(L, &meter->ud);
   meter->budget = NULL;
-  meter->kept = NULL;
   s->service = lua_newthread(L);
   lua_sethook(s->service, NULL, 0, 0);
   lua_setiuservalue(L, -2, 1);
@@ -373,7 +370,6 @@ static int build(lua_State *L) {
   mwb_open_trace(L, s);
   mwb_open_timed(L, s);
   mwb_open_lanes(L, s);
-  mwb_open_sandbox(L);
   mwb_open_origins(L);
   mwb_open_memory(L);
   lua_newtable(L);

@@ -28,7 +28,6 @@ void mwb_open_plain(lua_State *L);
 void mwb_open_trace(lua_State *L, mwb_state *s);
 void mwb_open_timed(lua_State *L, mwb_state *s);
 void mwb_open_lanes(lua_State *L, mwb_state *s);
-void mwb_open_sandbox(lua_State *L);
 void mwb_open_origins(lua_State *L);
 void mwb_open_memory(lua_State *L);
 

@@ -34,14 +34,6 @@ static int64_t join(DWORD high, DWORD low) {
   return (int64_t)((uint64_t)high << 32 | low);
 }
 
-int64_t mwb_os_cpu(void) {
-  FILETIME begun, ended, kernel, user;
-  if (!GetThreadTimes(GetCurrentThread(), &begun, &ended, &kernel, &user))
-    return mwb_os_now();
-  return 100 * (join(kernel.dwHighDateTime, kernel.dwLowDateTime) +
-                join(user.dwHighDateTime, user.dwLowDateTime));
-}
-
 int mwb_os_look(const char *path, mwb_os_file *file) {
   WIN32_FILE_ATTRIBUTE_DATA data;
   if (!GetFileAttributesExA(path, GetFileExInfoStandard, &data)) return 0;
@@ -94,15 +86,6 @@ int64_t mwb_os_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return nanoseconds_of(&t);
-}
-
-int64_t mwb_os_cpu(void) {
-  struct timespec t;
-#if defined(CLOCK_THREAD_CPUTIME_ID)
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0)
-    return nanoseconds_of(&t);
-#endif
-  return mwb_os_now();
 }
 
 int mwb_os_look(const char *path, mwb_os_file *file) {

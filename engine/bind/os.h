@@ -16,10 +16,6 @@
 /* Returns the time: nanoseconds since some moment, never less than before. */
 int64_t mwb_os_now(void);
 
-/* Returns the processor's time that the running thread has used, in
-** nanoseconds. */
-int64_t mwb_os_cpu(void);
-
 /* A file: the time of its last change, in nanoseconds, and its size. */
 typedef struct mwb_os_file {
   int64_t changed, size;

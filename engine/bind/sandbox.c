@@ -1,144 +1,65 @@
 /*
-** sandbox.c - mw.sandbox: boxes for code that nobody has to trust.
+** sandbox.c - boxes: code that may use so much, and has globals of its own.
 ** SPDX-License-Identifier: MIT
 **
 **     box (userdata, mwb_box) --> a thread, in which the code runs
-**                             --> its globals (world.c)
-**                             --> a metatable for strings
+**                             --> its globals (lua/moonwatch/sandbox.lua)
 **
-** Code runs in the box's own thread, with the box's budget (budget.c), and
-** strings have the box's metatable meanwhile.  The thread has no hook of the
-** program's, and its stack is small, whatever the program's stack is like.  A
-** call while another call of the box runs gets a thread of its own.
+** Code runs in the box's own thread, with a budget (budget.c): the thread has
+** no hook of the program's.  A call while another call of the box runs gets a
+** thread of its own.  A file of a policy is a box, too.
 **
-** A file of a policy is a box, too.
+** The functions of a box that stand for Lua's are here, as far as they keep to
+** the budget, and in view.c.
 */
-#include "sandbox.h"
-
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "budget.h"
 #include "class.h"
-#include "kept.h"
 #include "library.h"
-#include "options.h"
 
-/* Instructions that a call counts for, beside those that are used. */
-#define A_CALL 1000
+/* The user values of a box. */
+enum { THREAD = 1, WORLD, NAME };
 
-/* What a call may use if the program does not say. */
-#define INSTRUCTIONS 1000000
-#define BYTES (16 * 1024 * 1024)
-
-mwb_box *mwb_to_box(lua_State *L, const mwb_state *s, int index) {
-  int same;
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
-    return NULL;
-  mwb_push(L, s, MWB_SANDBOX);
-  same = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return same ? (mwb_box *)lua_touserdata(L, index) : NULL;
-}
-
-static mwb_box *check_self(lua_State *L, const mwb_state *s, const char *name) {
-  mwb_box *box = mwb_to_box(L, s, 1);
-  if (box == NULL)
-    luaL_error(L, "calling '%s' on bad self (sandbox expected, got %s)", name,
-               mwb_type_name(L, 1));
-  return box;
-}
+/* Instructions that a coroutine costs which is resumed, beside its own. */
+#define RESUMING 20
 
 /* {======================================================
 ** Calls
 ** ======================================================= */
 
-/* Pushes the thread for a call, and returns it. */
-static lua_State *push_thread(lua_State *L, mwb_box *box, int index) {
+static mwb_box *check_self(lua_State *L, const mwb_state *s, const char *name) {
+  mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
+  if (box != NULL && lua_getmetatable(L, 1)) {
+    int same;
+    mwb_push(L, s, MWB_SANDBOX);
+    same = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+    if (same) return box;
+  }
+  luaL_error(L, "calling '%s' on bad self (sandbox expected, got %s)", name,
+             mwb_type_name(L, 1));
+  return NULL;
+}
+
+/* Pushes the thread for a call of the box at 1, and returns it. */
+static lua_State *push_thread(lua_State *L, mwb_box *box) {
   lua_State *thread = box->thread;
-  if (box->busy || thread == NULL) {
-    thread = lua_newthread(L);
-    if (box->busy) return thread;
+  if (thread != NULL && !box->busy) {
+    lua_getiuservalue(L, 1, THREAD);
+    return thread;
+  }
+  thread = lua_newthread(L);
+  if (!box->busy) {
     box->thread = thread;
     lua_pushvalue(L, -1);
-    lua_setiuservalue(L, index, MWB_BOXTHREAD);
-  } else {
-    lua_getiuservalue(L, index, MWB_BOXTHREAD);
+    lua_setiuservalue(L, 1, THREAD);
   }
   return thread;
 }
 
-static int resume(lua_State *thread, lua_State *L, int n) {
-  int results;
-  return lua_resume(thread, L, n, &results);
-}
-
-/* Remembers the first of the `n` values on the top, if that is a function or a
-** table of functions: what functions refer to, the box keeps. */
-static void note_called(lua_State *L, int index, int n) {
-  int first = lua_gettop(L) - n + 1;
-  if (!lua_isfunction(L, first) && !lua_istable(L, first)) return;
-  lua_getiuservalue(L, index, MWB_BOXCALLED);
-  lua_pushvalue(L, first);
-  if (lua_rawget(L, -2) == LUA_TNIL) {
-    lua_pushvalue(L, first);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, -4);
-  }
-  lua_pop(L, 2);
-}
-
-/* Adds up what a call has used. */
-static void note_used(mwb_box *box, const mwb_budget *b) {
-  box->used = (b->used < box->instructions) ? b->used : box->instructions;
-  box->peak = b->peak;
-  if (box->kept != NULL) box->kept->spent += box->used + A_CALL;
-}
-
-int mwb_run_in_box(lua_State *L, mwb_state *s, int index, lua_CFunction job,
-                   int n) {
-  mwb_box *box = (mwb_box *)lua_touserdata(L, index);
-  mwb_budget b;
-  int top = lua_gettop(L) - n, status, results, busy = box->busy;
-  lua_State *thread;
-  luaL_checkstack(L, LUA_MINSTACK, "cannot call a box");
-  note_called(L, index, n);
-  if (box->kept != NULL && !busy)
-    mwb_count_kept(L, box->kept, box->most, index, n);
-  thread = push_thread(L, box, index);
-  lua_insert(L, top + 1);
-  luaL_checkstack(thread, n + LUA_MINSTACK, "cannot call a box");
-  lua_pushcfunction(thread, job);
-  lua_xmove(L, thread, n);
-  lua_getiuservalue(L, index, MWB_BOXSTRINGS);
-  mwb_swap_strings(L);
-  if (s->budget == NULL) {
-    lua_pushvalue(L, -1);
-    mwb_keep(L, s, MWB_STRINGMETA);
-  }
-  box->busy = 1;
-  mwb_begin_budget(thread, s, box, &b);
-  status = resume(thread, L, n);
-  mwb_end_budget(&b);
-  box->busy = busy;
-  mwb_swap_strings(L);
-  note_used(box, &b);
-  results = lua_gettop(thread);
-  if (status != LUA_OK || !lua_checkstack(L, results + 1)) {
-    if (status == LUA_OK) lua_settop(thread, 0);
-    if (!busy) box->thread = NULL; /* the thread is dead */
-    lua_settop(L, top);
-    if (status == LUA_OK) return luaL_error(L, "too many results");
-    lua_xmove(thread, L, 1);
-    return lua_error(L);
-  }
-  lua_settop(L, top);
-  lua_xmove(thread, L, results);
-  return results;
-}
-
-/* The text of an error object that says how: no address, so that the same error
-** has the same text. */
+/* error object -> its text, which has no address: the same error has the same
+** text. */
 static int to_text(lua_State *L) {
   if (lua_type(L, 1) != LUA_TNUMBER && !luaL_getmetafield(L, 1, "__tostring"))
     return luaL_error(L, "no text");
@@ -146,53 +67,106 @@ static int to_text(lua_State *L) {
   return 1;
 }
 
-void mwb_safe_message(lua_State *L, int status) {
-  const mwb_budget *b = mwb_budget_of(L);
-  int top = lua_gettop(L), type = lua_type(L, top);
-  if (b->spent) {
-    mwb_push_spent(L, b);
-  } else if (status != LUA_ERRMEM && type != LUA_TSTRING) {
-    lua_pushcfunction(L, to_text);
-    lua_pushvalue(L, top);
-    if (lua_pcall(L, 1, 1, 0) != LUA_OK || b->spent)
-      lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, top));
-  } else {
-    return;
-  }
-  lua_replace(L, top);
-  lua_settop(L, top);
+/* Replaces the error object on the top by a text, which code of the box may
+** make.  If that spends the budget, that is not what has failed. */
+static void make_text(lua_State *L, mwb_budget *b) {
+  int object = lua_gettop(L), spent = b->spent;
+  if (lua_type(L, object) == LUA_TSTRING) return;
+  lua_pushcfunction(L, to_text);
+  lua_pushvalue(L, object);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK)
+    lua_pushfstring(L, "(error object is a %s value)",
+                    luaL_typename(L, object));
+  b->spent = spent;
+  lua_replace(L, object);
+  lua_settop(L, object);
 }
 
-/* in the box: f, ... -> true, results, or false, a text */
+/* in the box: f, ... -> true, results, or false, a text.  Here code of the box
+** cannot yield: there is nobody to resume. */
 static int call_job(lua_State *L) {
   mwb_budget *b = mwb_budget_of(L);
-  int status = LUA_OK;
-  mwb_spend(b, 1);
-  if (!b->spent) status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  if (status != LUA_OK || b->spent) {
-    if (status == LUA_OK) {
-      lua_settop(L, 0);
-      lua_pushnil(L);
-    }
-    mwb_safe_message(L, status);
-  }
-  lua_pushboolean(L, status == LUA_OK && !b->spent);
+  int status;
+  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
+  lua_pushvalue(L, 1);
   lua_insert(L, 1);
+  status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  luaL_checkstack(L, LUA_MINSTACK, "too many results");
+  if (status != LUA_OK) {
+    mwb_note_failure(b, status);
+    if (b->spent && b->place[0] == '\0') {
+      lua_pushvalue(L, 1);
+      mwb_note_place(L, b);
+    }
+    make_text(L, b);
+  }
+  lua_pushboolean(L, status == LUA_OK);
+  lua_replace(L, 1);
   return lua_gettop(L);
+}
+
+/* Calls the function below the `n` arguments on the top in the box at 1.
+** Leaves true and the results, or false and a text, and returns how many. */
+static int call_in_box(lua_State *L, mwb_state *s, lua_Integer instructions,
+                       int n) {
+  mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
+  int top = lua_gettop(L) - n - 1, busy = box->busy, status, results;
+  lua_State *thread;
+  mwb_budget b;
+  luaL_checkstack(L, LUA_MINSTACK, "cannot call a box");
+  thread = push_thread(L, box);
+  lua_insert(L, top + 1);
+  if (!lua_checkstack(thread, n + LUA_MINSTACK))
+    return luaL_error(L, "too many arguments");
+  lua_pushcfunction(thread, call_job);
+  lua_xmove(L, thread, n + 1);
+  box->busy = 1;
+  mwb_begin_budget(thread, s, box, instructions, &b);
+  status = lua_resume(thread, L, n + 1, &results);
+  mwb_end_budget(&b);
+  box->busy = busy;
+  box->used = mwb_used(&b);
+  box->peak = b.peak;
+  mwb_note_failure(&b, status);
+  if (status != LUA_OK && !busy) box->thread = NULL; /* the thread is dead */
+  results = (status == LUA_OK) ? lua_gettop(thread) : 0;
+  if (results > 0 && !b.spent && lua_checkstack(L, results + 1)) {
+    lua_xmove(thread, L, results);
+    return results;
+  }
+  lua_pushboolean(L, 0);
+  if (b.spent)
+    mwb_push_spent(L, &b);
+  else if (status != LUA_OK)
+    lua_xmove(thread, L, 1);
+  else
+    lua_pushstring(L, results ? "too many results" : "the call was closed");
+  if (status == LUA_OK) lua_settop(thread, 0);
+  return 2;
 }
 
 /* box:call(f, ...) */
 static int box_call(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  check_self(L, s, "call");
+  const mwb_box *box = check_self(L, s, "call");
   if (!lua_isfunction(L, 2))
     return mwb_bad_argument(L, "call", 2, 1, "function");
-  if (mwb_refuse_finaliser(L)) {
-    lua_pushboolean(L, 0);
-    lua_insert(L, -2);
-    return 2;
-  }
-  return mwb_run_in_box(L, s, 1, call_job, lua_gettop(L) - 1);
+  return call_in_box(L, s, box->instructions, lua_gettop(L) - 2);
+}
+
+/* call_in_scan(box, scan, f, ...): like box:call, but all calls of one scan
+** have one budget of instructions */
+static int call_in_scan(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_box *box = check_self(L, s, "call");
+  lua_Integer scan = luaL_checkinteger(L, 2);
+  int results;
+  lua_remove(L, 2);
+  if (scan != box->scan) box->left = box->instructions;
+  box->scan = scan;
+  results = call_in_box(L, s, box->left, lua_gettop(L) - 2);
+  box->left -= box->used;
+  return results;
 }
 
 static int box_used(lua_State *L) {
@@ -208,112 +182,23 @@ static int box_used(lua_State *L) {
 ** Loading
 ** ======================================================= */
 
-/* Pieces in which a text is paid for: an instruction for each byte. */
-#define PIECE 512
-
-typedef struct source {
-  const char *path; /* of a file, or NULL: */
-  const char *text;
-  FILE *file;
-  size_t left;
-  int begun;
-  int spent; /* was the budget spent in no line? */
-  char piece[PIECE];
-} source;
-
-/* Skips a mark of the byte order, and a first line that begins with '#' but for
-** its end. */
-static void skip_begin(lua_State *L, FILE *file) {
-  static const char mark[] = "\xEF\xBB\xBF";
-  int c = getc(file), i, n = 0;
-  for (i = 0; i < 3 && c == (unsigned char)mark[i]; i++) c = getc(file);
-  if (c == '#')
-    while ((c = getc(file)) != EOF && c != '\n')
-      if (++n % PIECE == 0) mwb_pay(L, PIECE);
-  if (c != EOF) ungetc(c, file);
-}
-
-static const char *read_piece(lua_State *L, void *ud, size_t *size) {
-  source *from = (source *)ud;
-  const char *piece = from->piece;
-  if (from->file != NULL) {
-    if (!from->begun) skip_begin(L, from->file);
-    from->begun = 1;
-    *size = fread(from->piece, 1, PIECE, from->file);
-  } else {
-    piece = from->text;
-    *size = (from->left < PIECE) ? from->left : PIECE;
-    from->text += *size;
-    from->left -= *size;
-  }
-  mwb_pay(L, (lua_Number)*size);
-  return piece;
-}
-
-/* Loads the source's file.  While the file is open, nothing raises. */
-static int load_opened(lua_State *L, source *from, const char *name) {
-  int status, error;
-  from->file = fopen(from->path, "r");
-  if (from->file == NULL) {
-    lua_pushfstring(L, "cannot open %s (%s)", from->path, strerror(errno));
-    return LUA_ERRRUN;
-  }
-  status = lua_load(L, read_piece, from, name, "t");
-  error = ferror(from->file) ? errno : 0;
-  fclose(from->file);
-  if (error == 0) return status;
-  lua_pushfstring(L, "cannot read %s (%s)", from->path, strerror(error));
-  return LUA_ERRRUN;
-}
-
-/* in the box: source, name -> true, function, or false, a text */
+/* in the box: text, name, globals -> function.  A byte of the text costs an
+** instruction. */
 static int load_job(lua_State *L) {
-  source *from = (source *)lua_touserdata(L, 1);
-  const char *name = lua_tostring(L, 2);
-  const mwb_budget *b = mwb_budget_of(L);
-  int status = (from->path != NULL) ? load_opened(L, from, name)
-                                    : lua_load(L, read_piece, from, name, "t");
-  if (status != LUA_OK || b->spent) mwb_safe_message(L, status);
-  from->spent = b->spent && b->place.line == 0;
-  lua_pushboolean(L, status == LUA_OK && !b->spent);
-  lua_insert(L, -2);
-  return 2;
-}
-
-/* Remembers the name of a chunk as messages show the name, and returns that. */
-static const char *add_chunk(lua_State *L, mwb_box *box, const char *name) {
-  lua_Debug ar;
-  unsigned i;
-  if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK) lua_error(L);
-  lua_getinfo(L, ">S", &ar);
-  for (i = 0; i < MWB_CHUNKS && i < box->n_chunks; i++)
-    if (strcmp(box->chunks[i], ar.short_src) == 0) return box->chunks[i];
-  i = box->n_chunks++ % MWB_CHUNKS;
-  return strcpy(box->chunks[i], ar.short_src);
-}
-
-/* Loads the source, whose chunk has the name on the top.  Returns the function,
-** or nil and a text. */
-static int load(lua_State *L, mwb_state *s, source *from) {
-  int name = lua_gettop(L);
-  const char *chunk =
-      add_chunk(L, (mwb_box *)lua_touserdata(L, 1), lua_tostring(L, name));
-  if (mwb_refuse_finaliser(L)) {
-    lua_pushnil(L);
-    lua_insert(L, -2);
-    return 2;
-  }
-  lua_pushlightuserdata(L, from);
-  lua_pushvalue(L, name);
-  mwb_run_in_box(L, s, 1, load_job, 2);
-  if (!lua_toboolean(L, -2)) {
-    if (from->spent && from->path == NULL)
-      lua_pushfstring(L, "%s: %s", chunk, lua_tostring(L, -1));
-    lua_pushnil(L);
-    lua_insert(L, -2);
-    return 2;
-  }
-  lua_getiuservalue(L, 1, MWB_WORLD);
+  mwb_budget *b = mwb_budget_of(L);
+  const char *text, *name = lua_tostring(L, 2);
+  size_t len;
+  int status;
+  text = lua_tolstring(L, 1, &len);
+  if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK) return lua_error(L);
+  mwb_note_place(L, b);
+  mwb_pay(L, (lua_Integer)len);
+  status = luaL_loadbufferx(L, text, len, name, "t");
+  mwb_note_failure(b, status);
+  if (status != LUA_OK) return lua_error(L);
+  lua_newuserdatauv(L, 0, 0); /* no hook has looked at the memory */
+  lua_pop(L, 1);
+  lua_pushvalue(L, 3);
   if (lua_setupvalue(L, -2, 1) == NULL) lua_pop(L, 1);
   return 1;
 }
@@ -321,31 +206,181 @@ static int load(lua_State *L, mwb_state *s, source *from) {
 /* box:load(text[, chunkname]) */
 static int box_load(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  source from;
-  check_self(L, s, "load");
+  const mwb_box *box = check_self(L, s, "load");
   if (lua_type(L, 2) != LUA_TSTRING)
     return mwb_bad_argument(L, "load", 2, 1, "string");
   if (!lua_isnoneornil(L, 3) && lua_type(L, 3) != LUA_TSTRING)
     return mwb_bad_argument(L, "load", 3, 2, "string");
-  memset(&from, 0, sizeof(from));
-  from.text = lua_tolstring(L, 2, &from.left);
   lua_settop(L, 3);
   if (lua_isnil(L, 3)) {
-    lua_getiuservalue(L, 1, MWB_BOXNAME);
+    lua_getiuservalue(L, 1, NAME);
     lua_replace(L, 3);
     if (lua_isnil(L, 3)) lua_copy(L, 2, 3);
   }
-  return load(L, s, &from);
+  lua_pushcfunction(L, load_job);
+  lua_insert(L, 2);
+  lua_getiuservalue(L, 1, WORLD);
+  call_in_box(L, s, box->instructions, 3);
+  if (lua_toboolean(L, -2)) return 1;
+  lua_pushnil(L);
+  lua_replace(L, -3);
+  return 2;
 }
 
-/* load_file(box, path) -> like box:load */
-static int load_file(lua_State *L) {
-  source from;
-  memset(&from, 0, sizeof(from));
-  from.path = luaL_checkstring(L, 2);
+/* }====================================================== */
+
+/* {======================================================
+** Functions of code in a box
+** ======================================================= */
+
+/* Writes what the program's `print` writes; a byte costs an instruction. */
+static int give_print(lua_State *L) {
+  int i, n = lua_gettop(L);
+  lua_Integer bytes = 1;
+  for (i = 1; i <= n; i++) {
+    luaL_tolstring(L, i, NULL);
+    bytes += (lua_Integer)lua_rawlen(L, -1) + 1;
+    lua_replace(L, i);
+  }
+  mwb_pay(L, bytes);
+  lua_getglobal(L, "print");
+  lua_insert(L, 1);
+  lua_call(L, n, 0);
+  return 0;
+}
+
+/* Elements of a list that move for an instruction. */
+#define MOVES 8
+
+/* table.insert or table.remove at a place; the upvalues are Lua's function, and
+** how many arguments it has then. */
+static int give_move(lua_State *L) {
+  if (lua_gettop(L) == lua_tointeger(L, lua_upvalueindex(2)) &&
+      lua_istable(L, 1) && lua_isinteger(L, 2)) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 1) - lua_tointeger(L, 2);
+    if (n > 0) mwb_pay(L, n / MOVES);
+  }
+  return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
+/* moving(function of Lua's, arguments) -> the same for boxes: elements that it
+** moves cost instructions */
+static int moving(lua_State *L) {
   lua_settop(L, 2);
-  lua_pushfstring(L, "@%s", from.path);
-  return load(L, mwb_state_of(L), &from);
+  if (lua_tocfunction(L, 1) != NULL)
+    lua_pushcclosure(L, give_move, 2);
+  else
+    lua_settop(L, 1);
+  return 1;
+}
+
+static int after_pcall(lua_State *L, int status, lua_KContext extra) {
+  if (status == LUA_OK || status == LUA_YIELD)
+    return lua_gettop(L) - (int)extra;
+  mwb_pass_spent(L, status);
+  lua_pushboolean(L, 0);
+  lua_insert(L, -2);
+  return 2;
+}
+
+static int give_pcall(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_pushboolean(L, 1);
+  lua_insert(L, 1);
+  return after_pcall(
+      L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_pcall), 0);
+}
+
+/* The handler of an error, which is the upvalue, is not asked when the budget is
+** spent: no hook counts then. */
+static int handle_error(lua_State *L) {
+  const mwb_budget *b = mwb_budget_of(L);
+  if (b != NULL && b->spent) return 1;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/* The stack: f, handler, true, f, ... */
+static int give_xpcall(lua_State *L) {
+  int n = lua_gettop(L);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_pushvalue(L, 2);
+  lua_pushcclosure(L, handle_error, 1);
+  lua_replace(L, 2);
+  lua_pushboolean(L, 1);
+  lua_pushvalue(L, 1);
+  lua_rotate(L, 3, 2);
+  return after_pcall(L, lua_pcallk(L, n - 2, LUA_MULTRET, 2, 2, after_pcall),
+                     2);
+}
+
+#if LUA_VERSION_RELEASE_NUM < 50406
+#define lua_closethread(co, from) lua_resetthread(co)
+#endif
+
+/* Resumes a coroutine with the `n` values on the top.  Returns the number of
+** results, or -1: an error is on the top, and the coroutine is closed if it
+** `closes`. */
+static int resume(lua_State *L, lua_State *co, int n, int closes) {
+  mwb_budget *b = mwb_budget_of(L);
+  int status, results = 0;
+  mwb_pay(L, RESUMING);
+  if (!lua_checkstack(co, n)) {
+    lua_pushliteral(L, "too many arguments to resume");
+    return -1;
+  }
+  lua_xmove(L, co, n);
+  status = mwb_resume(co, L, n, &results);
+  if (status != LUA_OK && status != LUA_YIELD) {
+    if (b != NULL) mwb_note_failure(b, status);
+    if (closes && !(b != NULL && b->spent)) lua_closethread(co, L);
+    lua_xmove(co, L, 1);
+    mwb_pass_spent(L, status);
+    return -1;
+  }
+  if (!lua_checkstack(L, results + 1)) {
+    lua_pop(co, results);
+    lua_pushliteral(L, "too many results to resume");
+    return -1;
+  }
+  lua_xmove(co, L, results);
+  return results;
+}
+
+static int give_resume(lua_State *L) {
+  lua_State *co = lua_tothread(L, 1);
+  int n;
+  luaL_argexpected(L, co != NULL, 1, "coroutine");
+  n = resume(L, co, lua_gettop(L) - 1, 0);
+  lua_pushboolean(L, n >= 0);
+  if (n < 0) n = 1;
+  lua_insert(L, -n - 1);
+  return n + 1;
+}
+
+/* The upvalue is the coroutine.  As from Lua's function, an error has the place
+** of the call. */
+static int wrapped(lua_State *L) {
+  int n = resume(L, lua_tothread(L, lua_upvalueindex(1)), lua_gettop(L), 1);
+  if (n >= 0) return n;
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    luaL_where(L, 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
+}
+
+static int give_wrap(lua_State *L) {
+  lua_State *co;
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  co = lua_newthread(L);
+  lua_pushvalue(L, 1);
+  lua_xmove(L, co, 1);
+  lua_pushcclosure(L, wrapped, 1);
+  return 1;
 }
 
 /* }====================================================== */
@@ -354,130 +389,42 @@ static int load_file(lua_State *L) {
 ** New boxes
 ** ======================================================= */
 
-static int box_gc(lua_State *L) {
-  mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
-  if (box->kept != NULL) mwb_free_kept(L, box->kept);
-  box->kept = NULL;
-  return 0;
-}
-
-/* Makes the globals of the box, and those of its libraries that are not in the
-** table at `env`, objects of the box: what code adds there counts. */
-static void own_world(lua_State *L, mwb_box *box, int world, int env) {
-  mwb_note_made(box->kept, lua_topointer(L, world), LUA_TTABLE, 0);
-  for (lua_pushnil(L); lua_next(L, world) != 0; lua_pop(L, 1)) {
-    int given = 0;
-    if (lua_istable(L, env)) {
-      lua_pushvalue(L, -2);
-      lua_rawget(L, env);
-      given = lua_rawequal(L, -1, -2);
-      lua_pop(L, 1);
-    }
-    if (lua_istable(L, -1) && !given)
-      mwb_note_made(box->kept, lua_topointer(L, -1), LUA_TTABLE, 0);
-  }
-}
-
-/* Pushes a new box with the globals in the table at `env`, or nil; the name of
-** its chunks is on the top, or nil, and is popped. */
-static mwb_box *push_box(lua_State *L, mwb_state *s, int env) {
-  int name = lua_gettop(L), box;
-  mwb_box *b = (mwb_box *)lua_newuserdatauv(L, sizeof(mwb_box), MWB_BOXNAME);
-  memset(b, 0, sizeof(*b));
-  box = name + 1;
-  b->interval = MWB_INTERVAL;
-  b->kind = "sandbox";
-  b->instructions = INSTRUCTIONS;
-  b->bytes = b->most = BYTES;
-  mwb_push(L, s, MWB_SANDBOX);
-  lua_setmetatable(L, box);
-  b->kept = mwb_new_kept(L, s);
-  mwb_push_ephemeron(L, s);
-  lua_setiuservalue(L, box, MWB_BOXCALLED);
-  if (!lua_isnil(L, name)) {
-    lua_pushfstring(L, "=%s", lua_tostring(L, name));
-    lua_setiuservalue(L, box, MWB_BOXNAME);
-  }
-  lua_newtable(L);
-  lua_newtable(L);
-  mwb_fill_world(L, box + 1, box + 2, env);
-  own_world(L, b, box + 1, env);
-  lua_setiuservalue(L, box, MWB_BOXSTRINGS);
-  lua_setiuservalue(L, box, MWB_WORLD);
-  b->thread = lua_newthread(L);
-  lua_setiuservalue(L, box, MWB_BOXTHREAD);
-  mwb_measure_pace(L, s, b);
-  lua_replace(L, name);
-  return b;
-}
-
-/* The number of the option on the stack, if it is given. */
-static lua_Integer count_option(lua_State *L, int index, const char *name,
-                                lua_Integer none) {
-  int exact;
-  lua_Integer n = lua_tointegerx(L, index, &exact);
-  if (lua_isnil(L, index)) return none;
-  if (!exact || n < 1)
-    luaL_error(L, "bad argument #1 to 'sandbox' (option '%s' is not a count)",
-               name);
-  return n;
-}
-
-/* sandbox{env, instructions, memory, name} */
-static int sandbox(lua_State *L) {
-  static const mwb_option options[] = {{"env", LUA_TTABLE, NULL},
-                                       {"instructions", LUA_TNUMBER, NULL},
-                                       {"memory", LUA_TNUMBER, NULL},
-                                       {"name", LUA_TSTRING, NULL},
-                                       {NULL, 0, NULL}};
-  enum { ENV = 2, COUNT, MEMORY, NAME };
-  mwb_state *s = mwb_enter(L);
-  lua_Integer instructions, bytes;
+/* new_box(globals, instructions, bytes, name or nil, is_policy) -> box */
+static int new_box(lua_State *L) {
   mwb_box *box;
-  mwb_check_dot(L, "sandbox", lua_gettop(L));
-  lua_settop(L, 1);
-  mwb_read_options(L, "sandbox", 1, options);
-  instructions = count_option(L, COUNT, "instructions", INSTRUCTIONS);
-  bytes = count_option(L, MEMORY, "memory", BYTES);
-  box = push_box(L, s, ENV);
-  box->instructions = instructions;
-  box->bytes = box->most = bytes;
-  return 1;
-}
-
-/* policy_box(env or nil) -> a box for a file of a policy */
-static int policy_box(lua_State *L) {
-  lua_settop(L, 1);
-  lua_pushnil(L);
-  push_box(L, mwb_state_of(L), 1)->kind = "policy";
-  return 1;
-}
-
-/* limit(box, instructions, bytes, most): what each call may use from now on,
-** and what the box may keep */
-static int limit(lua_State *L) {
-  mwb_box *box = (mwb_box *)lua_touserdata(L, 1);
+  lua_settop(L, 5);
+  box = (mwb_box *)lua_newuserdatauv(L, sizeof(mwb_box), NAME);
+  memset(box, 0, sizeof(*box));
+  box->kind = lua_toboolean(L, 5) ? "policy" : "sandbox";
   box->instructions = luaL_checkinteger(L, 2);
   box->bytes = luaL_checkinteger(L, 3);
-  box->most = luaL_checkinteger(L, 4);
-  return 0;
-}
-
-void mwb_open_sandbox(lua_State *L) {
-  static const luaL_Reg functions[] = {{"sandbox", sandbox}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__gc", box_gc}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"load", box_load}, {"call", box_call}, {"used", box_used}, {NULL, NULL}};
-  mwb_new_meta(L, MWB_SANDBOX, "sandbox", meta, methods);
-  mwb_set_funcs(L, functions);
+  mwb_push(L, mwb_state_of(L), MWB_SANDBOX);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, WORLD);
+  if (!lua_isnil(L, 4)) {
+    lua_pushfstring(L, "=%s", lua_tostring(L, 4));
+    lua_setiuservalue(L, -2, NAME);
+  }
+  return 1;
 }
 
 void mwb_open_boxes(lua_State *L) {
-  static const luaL_Reg functions[] = {{"policy_box", policy_box},
-                                       {"load_file", load_file},
-                                       {"limit", limit},
+  static const luaL_Reg functions[] = {{"new_box", new_box},
+                                       {"call_in_scan", call_in_scan},
+                                       {"moving", moving},
                                        {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"load", box_load}, {"call", box_call}, {"used", box_used}, {NULL, NULL}};
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  static const luaL_Reg given[] = {
+      {"pcall", give_pcall},   {"xpcall", give_xpcall}, {"print", give_print},
+      {"resume", give_resume}, {"wrap", give_wrap},     {NULL, NULL}};
+  mwb_new_meta(L, MWB_SANDBOX, "sandbox", none, methods);
   mwb_set_funcs(L, functions);
+  lua_newtable(L);
+  mwb_set_funcs(L, given);
+  lua_setfield(L, -2, "for_boxes");
 }
 
 /* }====================================================== */

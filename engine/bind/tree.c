@@ -67,9 +67,20 @@ static int allows(lua_State *L, int parent) {
   return yes;
 }
 
-/* Does the policy include the value on the top? */
-static int policy_allows(lua_State *L, mwb_state *s, int parent) {
-  return !mwb_push_question(L, s, MWB_DESCEND) || allows(L, parent);
+/* Does the policy include the value on the top?  `scan` is the number of the
+** scan that asks: all its questions have one budget; 0: none. */
+static int policy_allows(lua_State *L, mwb_state *s, int parent,
+                         lua_Integer scan) {
+  int top = lua_gettop(L), yes;
+  if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
+  lua_pushvalue(L, parent);
+  lua_pushvalue(L, top - 1);
+  lua_pushvalue(L, top);
+  lua_pushinteger(L, scan);
+  lua_call(L, 4, 1);
+  yes = lua_toboolean(L, -1);
+  lua_settop(L, top);
+  return yes;
 }
 
 /* Does the rule of a root include the value on the top?  MWB_RULES has the
@@ -144,7 +155,7 @@ static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
   if (rule != 0) {
     is_new =
         rule_allows(L, s, root, rule, parent) && link_in(L, s, reach, h, hold);
-  } else if (policy_allows(L, s, parent)) {
+  } else if (policy_allows(L, s, parent, s->scans)) {
     includes = 1;
     is_new = link_in(L, s, reach, h, hold);
   }
@@ -217,6 +228,7 @@ void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index) {
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, 1);
+  s->scans++;
   scan_all(L, s, reach);
   if (mwb_has_orphans(s)) s->pending = 1; /* a class that was found late */
 }
@@ -287,6 +299,7 @@ static int store_table(lua_State *L) {
   int includes;
   lua_settop(L, SHADOW);
   w.shadow = SHADOW;
+  s->scans++;
   lua_newtable(L);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
@@ -455,7 +468,7 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
   if (!may_enter(L, s, parent)) return 0;
   if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
   return (rule != 0) ? rule_allows(L, s, root, rule, parent)
-                     : policy_allows(L, s, parent);
+                     : policy_allows(L, s, parent, 0);
 }
 
 /* enters(root, parent, key, child) -> whether the child, which the parent holds

@@ -99,7 +99,7 @@ return defer(mw, {
   refresh = "refresh", report_at_exit = "report_at_exit",
   recorder = "recorder",
   reset_counters = "counters", reset_frames = "times", reset_times = "times",
-  restore = "snapshot", see_through = "see_through",
+  restore = "snapshot", sandbox = "sandbox", see_through = "see_through",
   skeleton = "dynamism.skeleton", snapshot = "snapshot",
   time_spent = "times", times = "times", to_nested = "dynamism.nested",
   transaction = "transaction", why = "recorder",

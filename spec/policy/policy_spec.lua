@@ -426,6 +426,32 @@ describe("a policy file", function()
       end)
   end)
 
+  it("has one budget for all questions of a scan", function()
+    local shared = {}
+    with_file([[return { descend = function()
+      asked = (asked or 0) + 1
+      shared[1] = asked
+      for _ = 1, 300000 do end
+      return true
+    end }]], function(policy, message)
+      assert.truthy(policy, message)
+      policy:use()
+      local function world()
+        local t = {}
+        for i = 1, 50 do t[i] = { {} } end
+        return t
+      end
+      local root = mw.track(world(), { deep = true })
+      assert.is_true(shared[1] <= 4, shared[1]) -- and 96 without an answer
+      assert.matches("policy.lua:%d: the policy's budget of instructions",
+        (next(policy.errors)))
+      shared[1] = 0
+      root.more = {} -- another scan
+      assert.is_true(shared[1] > 0)
+      mw.untrack(root)
+    end, { shared = shared })
+  end)
+
   it("that is bad leaves the last good one in force", function()
     with_file("return { rules = { { 'one', function() return 1 end } } }",
       function(policy, _, path)

@@ -9,7 +9,8 @@ local core = require "moonwatch.core"
 local private = core.private
 
 local meant, view = private.meant, private.view
-local metatable, raw, shown = private.metatable, private.raw, private.shown
+local metatable, raw = private.metatable, private.raw
+local is_ours = private.is_ours
 local lookup, is_marked = object_class.lookup, core.is_marked
 
 local function metamethod(obj, name)
@@ -17,9 +18,12 @@ local function metamethod(obj, name)
   return mt and rawget(raw(mt), name)
 end
 
+-- Do both mean the same object?
+local function is(a, b) return rawequal(meant(a), meant(b)) end
+
 local of_program = {
   class = object_class.of, raw = raw, lookup = lookup, is_marked = is_marked,
-  clock = core.clock(), metamethod = metamethod, is = private.is,
+  clock = core.clock(), metamethod = metamethod, is = is,
 }
 
 -- {======================================================
@@ -50,13 +54,16 @@ local of_file = {
     local contents = raw(meant(t))
     return rawequal(contents, t) and t or view(contents)
   end,
-  lookup = function(obj, key) return shown(lookup(meant(obj), key), obj) end,
+  lookup = function(obj, key)
+    local value = lookup(meant(obj), key)
+    return is_ours(obj) and view(value) or value
+  end,
   is_marked = function(class) return is_marked(meant(class)) end,
   clock = view(reader, clock),
   metamethod = function(obj, name)
     return view(metamethod(meant(obj), name))
   end,
-  is = private.is,
+  is = is,
 }
 
 -- }======================================================

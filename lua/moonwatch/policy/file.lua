@@ -1,15 +1,9 @@
 --- Policy files, which run in a box of their own.
 -- SPDX-License-Identifier: MIT
 
-local private = require "moonwatch.core".private
+local sandbox = require "moonwatch.sandbox"
 
 local file = {}
-
--- The budgets of loading a file, and of each call of one of its functions:
--- instructions and bytes, and the bytes that the box may keep.
-local MB = 1024 * 1024
-local LOADING = { 1000000, 16 * MB, 16 * MB }
-local CALLING = { 1000000, MB, 16 * MB }
 
 local DEPTH = 4 -- of tables in a policy
 
@@ -30,25 +24,35 @@ local function plain(value, depth, copies)
   return copy
 end
 
--- Returns a message with the path of the file, unless the message has a place.
-local function with_path(path, message)
-  if message:find "^the policy's" or message:find "^%(error object" then
-    return path .. ": " .. message
-  end
-  return message
+-- Returns the text of a file without a mark of the byte order and a line for
+-- the shell; or nil and a message.  A file that is longer than the budget of
+-- loading allows is not read to its end.
+local function read(path)
+  local stream, problem = io.open(path, "r")
+  if not stream then return nil, "cannot open " .. problem end
+  local text, message = stream:read(sandbox.INSTRUCTIONS + 1)
+  stream:close()
+  if message then return nil, ("cannot read %s (%s)"):format(path, message) end
+  text = text or ""
+  if #text > sandbox.INSTRUCTIONS then return text end
+  text = text:gsub("^\xEF\xBB\xBF", "")
+  return (text:gsub("^#[^\n]*", ""))
 end
 
 --- Runs a file with further globals.  Returns its result and the box of its
 -- functions; or nil and a message.
 function file.run(path, more)
-  local box = private.policy_box(more)
-  private.limit(box, table.unpack(LOADING))
-  local chunk, message = private.load_file(box, path)
-  if not chunk then return nil, with_path(path, message) end
+  local text, problem = read(path)
+  if not text then return nil, problem end
+  local box = sandbox.for_policy(more)
+  local chunk, message = box:load(text, "@" .. path)
+  if not chunk then return nil, message end
   local ok, result = box:call(chunk)
-  if not ok then return nil, with_path(path, result) end
+  if not ok then
+    if result:find "^%(error object" then result = path .. ": " .. result end
+    return nil, result
+  end
   if result == nil then return nil, path .. ": returns nothing" end
-  private.limit(box, table.unpack(CALLING))
   return plain(result, DEPTH, {}), box
 end
 

@@ -14,7 +14,7 @@ local mutators = require "moonwatch.policy.mutators"
 local named = require "moonwatch.policy.named"
 
 local private = core.private
-local decide, metatable = private.decide, private.metatable
+local metatable = private.metatable
 
 local policy = {}
 
@@ -110,17 +110,28 @@ local function report(self, message)
   errors[text] = (errors[text] or 0) + 1
 end
 
--- Calls a function of the policy.  Returns true and its result, or false.
-local function call(self, f, ...)
-  local ok, result
-  if self.box then
-    ok, result = self.box:call(f, ...)
-  else
-    ok, result = pcall(f, ...)
-  end
+local MEMORY = "not enough memory"
+
+-- Returns true and the result of a call, or false.  That memory was short is no
+-- error of the policy's.
+local function answer(self, ok, result)
   if ok then return true, result end
+  if result == MEMORY then error(result, 0) end
   report(self, result)
   return false
+end
+
+-- Calls a function of the policy.  Returns true and its result, or false.
+local function call(self, f, ...)
+  if self.box then return answer(self, self.box:call(f, ...)) end
+  return answer(self, pcall(f, ...))
+end
+
+-- The same for a question of a scan: all questions of a scan to a file have one
+-- budget.
+local function call_in_scan(self, scan, f, ...)
+  if not self.box or scan == 0 then return call(self, f, ...) end
+  return answer(self, private.call_in_scan(self.box, scan, f, ...))
 end
 
 -- Returns the state of a policy; the policy is in the field `policy`.  `box` is
@@ -169,43 +180,47 @@ end
 
 local refresh -- puts the current policy into force
 
-local function use(self)
-  local former = policy.current()
-  current = self
+-- Makes a change and puts what follows from it into force, or undoes the
+-- change: a class may refuse that its mutators are wrapped.
+local function apply(change, undo)
+  change()
   local ok, err = pcall(refresh)
-  if ok then return former.policy end
-  current = former
+  if ok then return end
+  undo()
   pcall(refresh)
   error(err, 0)
 end
 
---- Puts the policy into force.
--- Returns the former policy.
+--- Puts the policy into force, or does not if a class refuses that.  Returns
+-- the former policy.
 function Policy:use()
-  return use(state_of(self, "use"))
+  self = state_of(self, "use")
+  local former = policy.current()
+  apply(function() current = self end, function() current = former end)
+  return former.policy
 end
 
 -- Replaces what the file said, or leaves all as it was.
-local function replace(self, definition, box, time, size)
-  self.time, self.size = time, size
+local function replace(self, definition, box)
   local former, former_box = self.definition, self.box
-  self.definition, self.box = definition, box
-  local ok, err = pcall(self == current and refresh or type, self)
-  if ok then return true end
-  self.definition, self.box = former, former_box
-  pcall(refresh)
-  error(err, 0)
+  local function set() self.definition, self.box = definition, box end
+  if self ~= current then
+    set()
+    return
+  end
+  apply(set, function()
+    self.definition, self.box = former, former_box
+  end)
 end
 
 local function reload(self)
   if not self.path then return nil, "the policy is not from a file" end
   local time, size = private.stat(self.path)
   local definition, box = load(self.path, self.env)
-  if definition then
-    return replace(self, definition, box, time, size)
-  end
   self.time, self.size = time, size
-  return nil, box
+  if not definition then return nil, box end
+  replace(self, definition, box)
+  return true
 end
 
 --- Reads the file again.  If that fails, the former contents stay in force.
@@ -365,11 +380,11 @@ end
 --- Returns the set of the fields of an object that the policy ignores, or nil.
 function policy.ignored(obj) return ignored_by(obj) or nil end
 
-local function descend(parent, key, child)
+local function descend(parent, key, child, scan)
   if policy.hooks(object_class.of(child)).deep == false then return false end
   local f = current.definition.descend
   if not f then return true end
-  local ok, result = call(current, f, parent, key, child)
+  local ok, result = call_in_scan(current, scan, f, parent, key, child)
   return not ok or result
 end
 
@@ -404,9 +419,11 @@ end
 -- Asks the rules in a list.  Returns the decision and the number of the rule, 0
 -- if no rule decides.
 local function ask(self, rules, obj, its_ctx)
-  local value, i, errors = decide(rules, self.box, obj, its_ctx)
-  for _, message in pairs(errors or NONE) do report(self, message) end
-  return value, i
+  for i, rule in ipairs(rules) do
+    local ok, value = call(self, rule, obj, its_ctx)
+    if ok and value ~= nil then return value, i end
+  end
+  return nil, 0
 end
 
 -- Asks the rules that depend on the class alone, and returns the plan with the
@@ -444,8 +461,14 @@ local function plan_for(obj, its_ctx)
   return plan
 end
 
-local function is_dynamic(obj, given)
-  if given ~= nil then check.dot("is_dynamic", obj, 1) end
+--- Tells whether an object counts as dynamic.  Returns the decision and the
+-- name of the rule that decided.
+function policy.is_dynamic(obj, given)
+  local decided = decisions[metatable(obj) or type(obj)]
+  if decided then return decided[1], decided[2] end
+  if given ~= nil then check.dot("is_dynamic", obj) end
+  check.argument(given == nil or type(given) == "table", 2, "is_dynamic",
+    "table", given)
   local its_ctx = ctx_for(given)
   local plan = plan_for(obj, its_ctx)
   if plan[1] then
@@ -454,10 +477,6 @@ local function is_dynamic(obj, given)
   end
   return plan.value, plan.reason
 end
-
---- Tells whether an object counts as dynamic.  Returns the decision and the
--- name of the rule that decided.
-policy.is_dynamic = private.recalling(decisions, is_dynamic)
 
 -- }======================================================
 
@@ -485,8 +504,6 @@ end
 -- {======================================================
 -- The state of userdata
 -- =======================================================
-
-local MEMORY = "not enough memory"
 
 -- Calls a rule for the class of an object; raises the rule's error.
 local function call_rule(name, obj, ...)
@@ -542,19 +559,6 @@ forget()
 local NAMED = { replace = "boolean" }
 for name, kind in pairs(HOOKS) do NAMED[name] = kind end
 
-local function set_name(name, class, rules)
-  policy.current()
-  local was = named.remember(name, class)
-  local ok, err = pcall(function()
-    named.set(name, class, rules)
-    refresh()
-  end)
-  if ok then return class end
-  named.restore(was)
-  pcall(refresh)
-  error(err, 0)
-end
-
 --- Gives a class the name by which bytes and hierarchies know the class, and
 -- the rules that a policy may give it.  Returns the class.
 function policy.name_class(name, class, rules)
@@ -564,7 +568,11 @@ function policy.name_class(name, class, rules)
   check.that(rules.replace or named.is_free(name, class), 1, "name_class",
     ("another class has the name '%s'; { replace = true } hands it over")
       :format(name))
-  return set_name(name, class, rules)
+  policy.current()
+  local was = named.remember(name, class)
+  apply(function() named.set(name, class, rules) end,
+    function() named.restore(was) end)
+  return class
 end
 
 -- }======================================================
