@@ -227,7 +227,7 @@ static int lose(lua_State *L) {
   mw_handle thread = (mw_handle)lua_tointeger(L, 1);
   lua_Integer depth = lua_tointeger(L, 2);
   mwi_stack *stack;
-  if (!d->owned || engine_of(d) == NULL || mwb_put_off(L, d->state)) return 0;
+  if (!d->owned || engine_of(d) == NULL) return 0;
   stack = (mwi_stack *)mwi_column_page(&stacks_of(d)->stacks, mw_slot(thread));
   if (stack == NULL) return 0;
   stack += mw_slot(thread) % MWI_PAGE;

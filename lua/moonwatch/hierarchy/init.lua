@@ -14,6 +14,7 @@ local tapes = require "moonwatch.hierarchy.tape"
 local object_class = require "moonwatch.policy.object_class"
 local wrap = require "moonwatch.policy.wrap"
 local policy = require "moonwatch.policy"
+local protect = require "moonwatch.protect"
 
 local private = core.private
 local metatable = private.metatable
@@ -232,16 +233,22 @@ end
 
 local OBJECT = "table, userdata, function or thread"
 
--- Enters an object.  Returns its name, and the depth; nothing if it is none.
-local function enter(its, obj)
+local function enter_and_name(its, obj)
   local depth, is_new = its.engine.enter(obj)
   if not depth then return nil end
   if is_new or its.told or traced.hierarchy then
     entered(its, obj, depth, is_new)
   end
-  local ok, name = pcall(name_of, its, obj)
+  return name_of(its, obj), depth
+end
+
+-- Enters an object.  Returns its name, and the depth; nothing if it is none.
+-- If that raises, nothing has been entered.
+local function enter(its, obj)
+  local former = its.engine.depth()
+  local ok, name, depth = pcall(enter_and_name, its, obj)
   if ok then return name, depth end
-  its.engine.cut(depth - 1)
+  if not its.closed then its.engine.cut(former) end
   error(name, 0)
 end
 
@@ -283,11 +290,20 @@ function Scope:close() close_scope(scope_of(self, "close")) end
 function Scope:__close(err) close_scope(self[Scope], err) end
 
 -- A lost scope may be that of another coroutine; then hooks are not told.
+local function lose(scope)
+  local its, depth = scope.its, scope.depth
+  if not depth or its.closed then return end
+  local _, order = its.engine.frame(depth)
+  if order == scope.order then
+    protect("hierarchy", leave_to, its, depth)
+  else
+    its.engine.lose(scope.thread, depth, scope.order)
+  end
+end
+
 function Scope:__gc()
   local scope = self[Scope]
-  if scope.depth then
-    scope.its.engine.lose(scope.thread, scope.depth, scope.order)
-  end
+  if not private.put_off(lose, scope) then lose(scope) end
 end
 
 --- Enters an object.  Returns a scope that leaves it when it is closed, or
