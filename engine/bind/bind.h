@@ -147,8 +147,7 @@ enum {
   MWB_RECORD,  /* the metatable of a coroutine's record */
   MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
   MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
-  MWB_STORE,   /* metatables: of a store of viewed entries, */
-  MWB_BEGUN,   /* and of a transaction */
+  MWB_BEGUN,   /* the metatable of a transaction */
   MWB_COMMIT,
   MWB_TAKEBACK,
   MWB_LATER,       /* calls and writes that wait: see later.c, */

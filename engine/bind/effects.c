@@ -358,16 +358,6 @@ static void push_all(lua_State *L, mwb_state *s, mw_owner owner) {
   t->held.n = fx->held.n;
 }
 
-void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
-                     size_t n, int values) {
-  mwb_effects *fx;
-  few f;
-  take_few(s, &f, entries, n);
-  fx = new_effects(L, s, f.n, f.values + f.objects);
-  give_few(L, s, &f, lua_gettop(L), values);
-  fx->made = fx->began = fx->seen = 0;
-}
-
 static void push_few(lua_State *L, mwb_state *s, mw_owner owner) {
   int top = lua_gettop(L);
   size_t n;

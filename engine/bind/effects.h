@@ -62,12 +62,6 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 ** transaction is taken back makes no difference to the copy. */
 void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
 
-/* Pushes effects with copies of a few entries, whose values are in the table at
-** `values`.  Nobody knows what the objects were when the effects were made.
-** Finalisers may run. */
-void mwb_push_copies(lua_State *L, mwb_state *s, const mw_entry *entries,
-                     size_t n, int values);
-
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 

@@ -180,7 +180,6 @@ end
 -- `snapshot(object)` and `restore(object, state)` are for the core.
 function mutators.use(names, descend, ignored_by, its_states)
   names_of, states = names, its_states
-  private.has_states = its_states ~= nil -- for histories
   for class in pairs(wrapped) do release(class) end
   private.hooks {
     descend, ignored_by, names and mutators.watched or false,
