@@ -139,11 +139,14 @@ static int leave(lua_State *L) {
   return 1;
 }
 
-/* cut(depth): leaves what is above the depth */
+/* cut(depth): leaves what is above the depth.  Needs no memory: it ends what
+** has failed. */
 static int cut(lua_State *L) {
-  hierarchy *d = data_of(L);
-  mwi_stack *stack = stack_of(L, d);
+  hierarchy *d = (hierarchy *)lua_touserdata(L, MWB_UPDATA);
+  mwi_stack *stack;
   lua_Integer depth = lua_tointeger(L, 1);
+  if (!d->owned || engine_of(d) == NULL) return 0;
+  stack = stack_in_use(L, d);
   if (depth < stack->n) mwi_hierarchy_cut(stacks_of(d), stack, (uint32_t)depth);
   return 0;
 }
