@@ -44,6 +44,21 @@ describe("a constructor that makes no instance", function()
   end)
 end)
 
+describe("mw.instrument of a metatable with metamethods only", function()
+  it("tags what its constructor makes", function()
+    local methods = {}
+    local mt = { __name = "File", __index = methods }
+    function methods.new() return setmetatable({}, mt) end
+    local plain = methods.new
+    for _, class in ipairs { mt, methods } do
+      local handle = mw.instrument(class)
+      assert.is_true(clock:is_current(methods.new()))
+      handle:cancel()
+      assert.equal(plain, methods.new)
+    end
+  end)
+end)
+
 for name, style in pairs(styles) do
   describe("mw.instrument of a class in the style " .. name, function()
     local Base, Sub, handles

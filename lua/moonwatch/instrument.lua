@@ -12,6 +12,7 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local metatable = core.private.metatable
 local wrap = require "moonwatch.policy.wrap"
+local object_class = require "moonwatch.policy.object_class"
 local policy = require "moonwatch.policy"
 
 local CONSTRUCTORS = { "new", "__call", "init", "initialize", "_init" }
@@ -171,9 +172,13 @@ local function instrument(class, rules)
   local handle = new(layers)
   local tracker = tracker_of(clock)
   local ok, message = pcall(function()
-    patch_all(class, rules.constructors or policy.hooks(class).constructors or
-      CONSTRUCTORS, tracker, layers)
-    patch_all(class, rules.restorers or RESTORERS, tracker, layers)
+    local constructors = rules.constructors or
+      policy.hooks(class).constructors or CONSTRUCTORS
+    for form in pairs { [class] = true,
+      [object_class.of_metatable(class)] = true } do
+      patch_all(form, constructors, tracker, layers)
+      patch_all(form, rules.restorers or RESTORERS, tracker, layers)
+    end
     clock:advance()
   end)
   if not ok then

@@ -102,6 +102,28 @@ describe("the default policy", function()
     assert.same({ true, "class" }, decision(obj))
   end)
 
+  it("knows a marked class by its metatable, and by its table", function()
+    local file = assert(io.tmpfile())
+    local methods = { method = print }
+    local mt = { __index = methods, __name = "Methods" }
+    local dict = { hit = print }
+    dict.__index = dict
+    local class = { __instanceDict = dict }
+    for _, case in ipairs {
+      { file, getmetatable(file), getmetatable(file).__index },
+      { setmetatable({}, mt), mt, methods },
+      { setmetatable({ class = class }, dict), dict, class },
+    } do
+      for form = 2, 3 do
+        mw.mark_dynamic(case[form])
+        assert.same({ true, "class" }, decision(case[1]))
+        mw.mark_dynamic(case[form], false)
+        assert.same({ false, "default" }, decision(case[1]))
+      end
+    end
+    file:close()
+  end)
+
   it("says yes to what is of this generation", function()
     local clock = mw.clock()
     local obj = clock:tag {}

@@ -11,11 +11,17 @@ local private = core.private
 local meant, view = private.meant, private.view
 local metatable, raw = private.metatable, private.raw
 local is_ours = private.is_ours
-local lookup, is_marked = object_class.lookup, core.is_marked
+local lookup = object_class.lookup
 
 local function metamethod(obj, name)
   local mt = metatable(obj)
   return mt and rawget(raw(mt), name)
+end
+
+-- Is a class marked, or the metatable for which it stands?
+local function is_marked(class)
+  return core.is_marked(class) or
+    core.is_marked(object_class.metatable(class))
 end
 
 -- Do both mean the same object?

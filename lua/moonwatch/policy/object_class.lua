@@ -10,13 +10,12 @@ local core = require "moonwatch.core"
 
 local contents, metatable = core.private.contents, core.private.metatable
 local raw = core.private.raw
-local sub = string.sub -- strings have other methods while a policy runs
 
 local object_class = {}
 
 local function is_anonymous(mt)
   for key in next, raw(mt) do
-    if type(key) ~= "string" or sub(key, 1, 2) ~= "__" then return false end
+    if type(key) ~= "string" or key:sub(1, 2) ~= "__" then return false end
   end
   return true
 end
@@ -28,7 +27,7 @@ local function holds(t, value)
   return false
 end
 
--- Class -> the metatable with metamethods only for which the class stands.
+-- Class -> the metatable for which the class stands.
 local metatables = setmetatable({}, { __mode = "k" })
 
 --- Returns the table that stands for a metatable, as far as the metatable says.
