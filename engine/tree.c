@@ -939,6 +939,33 @@ static mw_handle child_of(const mw_engine *e, uint32_t i) {
   return node_at(e, link_at(e, i)->child)->obj;
 }
 
+/* Returns whether a link leads from node `m` to node `c`: walks the shorter of
+** the two lists. */
+static int leads_to(const mw_engine *e, uint32_t m, uint32_t c) {
+  uint32_t i = node_at(e, m)->outs, j = node_at(e, c)->ins;
+  while (i != 0 && j != 0) {
+    if (link_at(e, i)->child == c || link_at(e, j)->parent == m) return 1;
+    i = link_at(e, i)->next_out;
+    j = link_at(e, j)->next_in;
+  }
+  return 0;
+}
+
+int mwi_tree_holds(const mw_engine *e, mw_reach reach, mw_handle parent,
+                   mw_handle child) {
+  uint32_t m, c;
+  for (m = first_node(e, parent); m != 0; m = node_at(e, m)->next) {
+    const mwi_reach *its = reach_of(e, m);
+    if (its->key.type != MW_TNIL) continue; /* of a path */
+    if (reach != 0 ? node_at(e, m)->reach != reach : its->rule != 0) continue;
+    c = first_node(e, child);
+    while (c != 0 && node_at(e, c)->reach != its->below)
+      c = node_at(e, c)->next;
+    if (c != 0 && leads_to(e, m, c)) return 1;
+  }
+  return 0;
+}
+
 void mw_tree_unlink_others(mw_engine *e, mw_handle parent, const mw_value *key,
                            mw_handle child) {
   uint32_t p, i;

@@ -1882,3 +1882,33 @@ describe("the option descend", function()
     assert.is_nil(next(weak))
   end)
 end)
+
+describe("descend", function()
+  it("is asked when a parent comes to hold a table that is not below it yet",
+    function()
+      local asked = {}
+      local function rule(_, key)
+        asked[#asked + 1] = key
+        return key ~= "no"
+      end
+      for _, how in ipairs { "rule", "policy" } do
+        local root, child = {}, {}
+        local former = mw.policy({
+          descend = how == "policy" and rule or nil,
+        }):use()
+        mw.track(root, { deep = true, descend = how == "rule" and rule or nil })
+        asked = {}
+        root.no = child
+        root.no = child
+        root.yes = child
+        root.other = child
+        assert.same({ "no", "no", "yes" }, asked)
+        root.yes = nil
+        child.x = 1
+        mw.reap()
+        local _, fx = mw.transaction(function() child.x = 2 end)
+        assert.equal(1, fx:len())
+        former:use()
+      end
+    end)
+end)

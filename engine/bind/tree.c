@@ -144,25 +144,31 @@ static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
 
 /* Links the value on the top, which the object at `parent` with handle `h` has
 ** under the key below the top, wherever a reach includes the value.  Appends a
-** child that is new to the list of objects to scan.  Returns whether the policy
+** child that is new to the list of objects to scan.  What is below the parent
+** already stays so, and nobody is asked.  Returns whether the policy
 ** includes the value. */
 static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
                       mw_handle h, int hold, int list) {
   mw_handle root;
+  mw_handle child;
   uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
   int is_new = 0, includes = 0;
   if (!may_enter(L, s, parent)) return 0;
+  child = mwb_handle_of(L, s, -1);
   if (rule != 0) {
-    is_new =
-        rule_allows(L, s, root, rule, parent) && link_in(L, s, reach, h, hold);
-  } else if (policy_allows(L, s, parent, s->scans)) {
+    is_new = (mwi_tree_holds(s->engine, reach, h, child) ||
+              rule_allows(L, s, root, rule, parent)) &&
+             link_in(L, s, reach, h, hold);
+  } else if (mwi_tree_holds(s->engine, reach, h, child) ||
+             policy_allows(L, s, parent, s->scans)) {
     includes = 1;
     is_new = link_in(L, s, reach, h, hold);
   }
   if (reach == 0) {
     mw_reach ruled = 0;
     while ((ruled = mw_tree_ruled(s->engine, h, ruled, &root, &rule)) != 0)
-      if (rule_allows(L, s, root, rule, parent))
+      if (mwi_tree_holds(s->engine, ruled, h, child) ||
+          rule_allows(L, s, root, rule, parent))
         is_new |= link_in(L, s, ruled, h, hold);
   }
   if (is_new) {
