@@ -856,6 +856,20 @@ describe("a step that makes a list longer or shorter", function()
     end
   end)
 
+  it("is not undone or done again where the list is shorter now", function()
+    local history, list = list_of(1, 2, 3)
+    history:run("append", table.insert, list, 4)
+    assert.equal("append", history:undo())
+    refused(list, history, function() list[3] = nil end, history.redo)
+    list[3] = 3
+    assert.equal("append", history:redo())
+    history:run("pop", table.remove, list)
+    refused(list, history, function() list[3] = nil end)
+    list[3] = 3
+    assert.equal("pop", history:undo())
+    assert.equal("1 2 3 4", text(list))
+  end)
+
   it("may be a stroke", function()
     local history, list = list_of(1)
     history:merge "draw"

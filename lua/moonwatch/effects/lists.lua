@@ -123,12 +123,14 @@ local function border_of(known, by)
 end
 
 --- Returns the first of the lists that is another one now than after the step,
--- which is to be undone (`by` is -1), or than before it (1); or nil.
+-- which is to be undone (`by` is -1), or than before it (1); or nil.  One that
+-- is shorter now would get a hole.
 function lists.find_changed(list, by)
   for _, known in ipairs(list) do
     local object, border = known.object, border_of(known, by)
     local expected = by < 0 and known.after or known.before
     if known.net ~= 0 and (stored(object, border + 1) ~= nil or
+      border > 0 and stored(object, border) == nil or
       expected and sum(object, known.first, border) ~= expected) then
       return known
     end
