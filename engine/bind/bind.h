@@ -232,6 +232,7 @@ typedef struct mwb_state {
   uint32_t size_transactions;
   uint64_t orders; /* the number of transactions and batches that have begun */
   int late;        /* does an error wait for the next call? */
+  int ending;      /* is what waits being ended? */
   mwb_known known[64];                  /* cache: strings that a table holds */
   mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
   mwb_known known_objects[64]; /* cache: slots of objects that a page holds */

@@ -102,7 +102,7 @@ static int reset(lua_State *L) {
 
 /* Upvalue 3 is the walk. */
 static int next_tagged(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_walk *walk = (mw_walk *)lua_touserdata(L, lua_upvalueindex(3));
   mw_handle h;
   do {
@@ -162,7 +162,7 @@ static void new_clock(lua_State *L, mwb_state *s) {
 
 /* Clocks are kept by name; the default one by `false`. */
 static int named_clock(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && lua_type(L, 1) != LUA_TSTRING)
     return mwb_bad_argument(L, "clock", 1, 1, "string");
@@ -195,7 +195,7 @@ static int mark_dynamic(lua_State *L) {
 }
 
 static int is_marked(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   int args = lua_gettop(L);
   uint32_t slot = mwb_slot(L, s, 1);
   const mwi_clock *marks = &s->engine->clock.clocks[s->marks];

@@ -445,7 +445,7 @@ static void derive(lua_State *L, mwb_effects *fx, int index) {
 ** keep written cells alive; they are made of the former ones, the last one
 ** first, or are the inverse of them */
 static int make_effects(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   size_t n = (size_t)lua_rawlen(L, 1), i;
   mwb_effects *fx;
   lua_settop(L, 4);

@@ -102,7 +102,7 @@ lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h) {
 }
 
 static int id(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mw_handle h = mwb_identify(L, s, "id", 1, 1);
   lua_pushinteger(L, mwb_serial(L, s, h));
   return 1;

@@ -12,7 +12,8 @@
 **
 **     lost handles    --> marks in `s->transactions`; MWB_LOSTBATCHES
 **     cancel, close   --> MWB_LATER: { function, n, arguments... }
-**     writes          --> MWB_LATER: { false, object, key, new, nil, old }
+**     writes          --> MWB_LATER: { false, object, key, new, nil, old,
+**                                      number }
 **     errors          --> MWB_LATE
 **
 ** and the next call, or the next write that is watched, begins with it:
@@ -126,8 +127,8 @@ static void put_off(lua_State *L, mwb_state *s) {
 }
 
 /* What the tables in MWB_LATER have at 1: the function, or false. */
-enum { CALL = 1, ARGUMENTS, FIRST };                 /* of a call */
-enum { AT_OBJECT = 2, AT_VALUE = 4, AT_BEFORE = 6 }; /* of a write */
+enum { CALL = 1, ARGUMENTS, FIRST };                            /* of a call */
+enum { AT_OBJECT = 2, AT_VALUE = 4, AT_BEFORE = 6, AT_NUMBER }; /* of a write */
 
 /* Puts off a call: the function is on the top, its `n` arguments are the first
 ** values of the stack from `first` on. */
@@ -220,29 +221,59 @@ static void append_stored(mwb_write *w) {
   mwb_append_entry(w->L, w->s, &entry);
 }
 
-/* tell(object, key, value, nil, old): all of a write but the store.  What its
-** guards write comes later than the write. */
-static int tell(lua_State *L) {
+/* Opens the write whose parts are at OBJECT to OLD; returns 0 if nobody watches
+** or tracks the object any more. */
+static int open_write(lua_State *L, mwb_state *s, mwb_write *w) {
+  mwb_write_open(L, s, w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
+  if (w->r == NULL) return 0;
+  mwb_set_kind_of(w);
+  return 1;
+}
+
+/* record(object, key, value, nil, old) -> the number of the write */
+static int record(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_write w;
-  mwb_write_open(L, s, &w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
-  if (w.r == NULL) return 0; /* nobody watches or tracks any more */
-  mwb_set_kind_of(&w);
+  if (!open_write(L, s, &w)) return 0;
   mwb_write_count(&w);
   if (has_links(&w))
     mwb_store_contents(&w);
   else
     append_stored(&w);
+  lua_pushinteger(L, (lua_Integer)w.change.number);
+  return 1;
+}
+
+/* tell(object, key, value, nil, old, number) */
+static int tell(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
+  mwb_write w;
+  if (!open_write(L, s, &w)) return 0;
+  w.change.number = number;
   mwb_write_before(&w);
   return mwb_write_after(&w) ? lua_error(L) : 0;
 }
 
+/* Records the write in the table on the top, which gets the number, and pops
+** it.  What is no write is only popped. */
+static void record_one(lua_State *L, mwb_state *s) {
+  int one = lua_gettop(L), k;
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+    mwb_push_function(L, s, record);
+    for (k = AT_OBJECT; k < AT_NUMBER; k++) lua_rawgeti(L, one, k);
+    lua_call(L, AT_NUMBER - AT_OBJECT, 1);
+    lua_rawseti(L, one, AT_NUMBER);
+  }
+  lua_settop(L, one - 1);
+}
+
 /* Makes the call, or tells of the write, on the top, and pops it. */
 static void do_one(lua_State *L, mwb_state *s) {
-  int one = lua_gettop(L), n = OLD, k;
+  int one = lua_gettop(L), n = AT_NUMBER - AT_OBJECT + 1, k;
   if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
     mwb_push_function(L, s, tell);
-    for (k = AT_OBJECT; k <= AT_BEFORE; k++) lua_rawgeti(L, one, k);
+    for (k = AT_OBJECT; k <= AT_NUMBER; k++) lua_rawgeti(L, one, k);
   } else {
     lua_rawgeti(L, one, ARGUMENTS);
     n = (int)lua_tointeger(L, -1);
@@ -255,41 +286,52 @@ static void do_one(lua_State *L, mwb_state *s) {
   lua_settop(L, one - 1);
 }
 
-/* Pushes what waits first of MWB_LATER, and takes it out; returns 0 if nothing
-** waits.  The list has at 0 how many are taken out. */
-static int push_first(lua_State *L, mwb_state *s) {
-  int list = lua_gettop(L) + 1;
-  lua_Integer i;
-  mwb_push(L, s, MWB_LATER);
-  if (!lua_istable(L, list)) {
-    lua_settop(L, list - 1);
-    return 0;
+/* Pops the list on the top and does what is in it.  First all writes are
+** recorded, in their order, before any guard or rollback may write. */
+static void end_list(lua_State *L, mwb_state *s) {
+  int list = lua_gettop(L);
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, list, i);
+    record_one(L, s);
   }
-  lua_rawgeti(L, list, 0);
-  i = lua_tointeger(L, -1) + 1;
-  lua_pushinteger(L, i);
-  lua_rawseti(L, list, 0);
-  if (lua_rawgeti(L, list, i) == LUA_TNIL) {
-    mwb_keep(L, s, MWB_LATER);
-    lua_settop(L, list - 1);
-    return 0;
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, list, i);
+    do_one(L, s);
   }
-  lua_pushboolean(L, 0);
-  lua_rawseti(L, list, i);
-  lua_replace(L, list);
-  lua_settop(L, list);
-  return 1;
+  lua_settop(L, list - 1);
 }
 
-/* What a guard calls or writes meanwhile ends the rest first, so that writes are
-** told of in their order. */
+/* end_all(): more may come to wait meanwhile. */
+static int end_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  while (s->needs & MWB_WAITS) {
+    mwb_need(s, MWB_WAITS, 0);
+    mwb_push(L, s, MWB_LATER);
+    lua_pushnil(L);
+    mwb_keep(L, s, MWB_LATER);
+    if (lua_istable(L, -1))
+      end_list(L, s);
+    else
+      lua_pop(L, 1);
+    mwb_end_lost_transactions(L, s);
+    mwb_end_lost_batches(L, s);
+  }
+  return 0;
+}
+
+/* What guards call meanwhile does not begin with the rest of this. */
 void mwb_end_waiting(lua_State *L, mwb_state *s) {
-  if (s->engine == NULL || !(s->needs & MWB_WAITS)) return;
+  int status;
+  if (s->engine == NULL || s->ending || !(s->needs & MWB_WAITS)) return;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  mwb_end_lost_transactions(L, s);
-  mwb_end_lost_batches(L, s);
-  while (push_first(L, s)) do_one(L, s);
-  mwb_need(s, MWB_WAITS, 0);
+  mwb_push_function(L, s, end_all);
+  s->ending = 1;
+  status = lua_pcall(L, 0, 0, 0);
+  s->ending = 0;
+  if (status == LUA_OK) return;
+  mwb_wait(s); /* for the rest */
+  lua_error(L);
 }
 
 /* }====================================================== */
@@ -299,6 +341,10 @@ void mwb_end_waiting(lua_State *L, mwb_state *s) {
 ** ======================================================= */
 
 void mwb_late_error(lua_State *L, mwb_state *s, const char *where) {
+  if (mwb_is_memory_error(L, -1)) { /* no error of the program's */
+    lua_pop(L, 1);
+    return;
+  }
   mwb_push(L, s, MWB_ONERROR);
   if (!lua_isnil(L, -1)) {
     lua_insert(L, -2);

@@ -113,7 +113,7 @@ static void scan(lua_State *L, mwb_state *s, mwb_classes *walk) {
 }
 
 static int plain(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   mwb_classes walk = {CLASSES, COPIES, 0, 0};
   lua_Integer i;
   if (lua_isnone(L, 1))

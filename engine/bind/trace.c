@@ -427,14 +427,14 @@ static int clear(lua_State *L) {
 
 /* trace:len() -> number of events in the trace */
 static int count(lua_State *L) {
-  const trace *t = check_trace(L, mwb_enter(L), "len");
+  const trace *t = check_trace(L, mwb_enter_to_read(L), "len");
   lua_pushinteger(L, (lua_Integer)mw_trace_len(t->ring));
   return 1;
 }
 
 /* trace:lost() -> number of events that the trace has lost */
 static int lost(lua_State *L) {
-  const trace *t = check_trace(L, mwb_enter(L), "lost");
+  const trace *t = check_trace(L, mwb_enter_to_read(L), "lost");
   lua_pushinteger(L, (lua_Integer)mw_trace_lost(t->ring));
   return 1;
 }

@@ -675,7 +675,11 @@ static int end_run(lua_State *L, int status, lua_KContext context) {
   (void)context;
   if (s->engine == NULL) return luaL_error(L, "moonwatch is closed");
   if (status != LUA_OK && status != LUA_YIELD) return fail(L, s);
-  luaL_checkstack(L, LUA_MINSTACK, "too many results");
+  if (!lua_checkstack(L, LUA_MINSTACK)) {
+    transaction_of(s, owner)->lost = 1;
+    mwb_wait(s);
+    return luaL_error(L, "stack overflow (too many results)");
+  }
   if (call_commit(L, s, owner, lua_toboolean(L, BARE)) != LUA_OK)
     return fail(L, s);
   lua_insert(L, FUNCTION);

@@ -690,7 +690,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     store_at_work(&w);
     return 0;
   }
-  if (needs & MWB_WAITS) {
+  if ((needs & MWB_WAITS) && !s->ending) {
     mwb_end_waiting(L, s); /* which may change how the object lies */
     lua_settop(L, VALUE);
     lua_settable(L, OBJECT);

@@ -988,7 +988,7 @@ static int contents(lua_State *L) {
 /* raw(value) -> the table with the contents of an intercepted object, else the
 ** value */
 static int raw(lua_State *L) {
-  mwb_enter(L);
+  mwb_enter_to_read(L);
   lua_settop(L, 1);
   mwb_push_shadow(L, 1);
   return 1;
@@ -1023,7 +1023,7 @@ static int refresh(lua_State *L) {
 /* watched() -> array of all objects with watches of their own, and of tracked
 ** userdata: what mutators are wrapped for */
 static int watched(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   uint32_t i;
   lua_Integer n = 0;
   lua_settop(L, 0);
@@ -1040,7 +1040,7 @@ static int watched(lua_State *L) {
 
 /* intercepting() -> array of all intercepted tables */
 static int intercepting(lua_State *L) {
-  mwb_state *s = mwb_enter(L);
+  mwb_state *s = mwb_enter_to_read(L);
   uint32_t i;
   lua_Integer n = 0;
   lua_settop(L, 0);

@@ -122,6 +122,14 @@ static int has_its_allocator(lua_State *L, const heap *h) {
   return lua_getallocf(L, &ud) == heap_alloc && ud == h;
 }
 
+/* What a run has left behind in the stack keeps no handle alive in the next. */
+static void clear_stack(lua_State *L) {
+  int i, top = lua_gettop(L);
+  if (!lua_checkstack(L, 500)) abort();
+  for (i = 0; i < 500; i++) lua_pushnil(L);
+  lua_settop(L, top);
+}
+
 /* One run with failures and one without; how many requests were refused. */
 static size_t try_once(const char *scenario, heap_mode mode, size_t n,
                        int generational, char *problem, size_t size) {
@@ -138,6 +146,7 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
   message = run(L, scenario);
   refusals = h.refusals;
   heap_set(&h, HEAP_GIVE, 0);
+  clear_stack(L);
   if (message != NULL &&
       (mode == HEAP_FAIL_FIRST || strcmp(message, "not enough memory") != 0))
     snprintf(problem, size, "failing run %zu: %s", n, message);

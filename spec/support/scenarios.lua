@@ -295,7 +295,8 @@ function scenarios.policies()
   local ok, value = pcall(mw.is_dynamic, obj)
   check(not ok or value == false)
   local called = 0
-  ok, value = pcall(mw.watch, obj, function() called = called + 1 end)
+  ok, value = pcall(mw.watch, obj, function() called = called + 1 end,
+    { once = true })
   if ok then
     ok, value = pcall(obj.change, obj)
     check(not ok or called == 1)

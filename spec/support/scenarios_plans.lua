@@ -10,7 +10,7 @@ local function none() return true end
 
 function scenarios.plan_tracking()
   look_back()
-  local fx = require("moonwatch").effects()
+  local fx = require("moonwatch").plan()
   local a, env, upvalue, class = {}, { level = 1 }, 1, {}
   local function f() return upvalue end
   local function can_track() return fx:track(a) == a end
@@ -41,7 +41,7 @@ end
 -- What was not stored is not pending, and is not applied.
 function scenarios.plan_stores()
   look_back()
-  local fx = require("moonwatch").effects()
+  local fx = require("moonwatch").plan()
   local a, env, upvalue = { x = 1, y = 2 }, { level = 1 }, 1
   local function f() return upvalue end
   local cell = fx:track_cell(f, 1)
@@ -122,7 +122,7 @@ end
 -- In a scope, what is older is not written, unless it is allowed.
 function scenarios.plan_scopes()
   look_back()
-  local fx = require("moonwatch").effects()
+  local fx = require("moonwatch").plan()
   local old = {}
   fx:track(old)
   local function can_store() return (pcall(fx.store, fx, old, "x", 1)) end
@@ -147,7 +147,7 @@ end
 
 function scenarios.plan_pruned()
   look_back()
-  local fx = require("moonwatch").effects()
+  local fx = require("moonwatch").plan()
   local old = { x = 1 }
   fx:track(old)
   local kept, lost, below = fx:track_new {}, fx:track_new {}, fx:track_new {}

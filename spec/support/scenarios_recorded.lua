@@ -292,6 +292,7 @@ function scenarios.lost()
     end
     collectgarbage()
     collectgarbage()
+    mw.reap()
     if obj.x ~= 1 then error("not enough memory", 0) end
   end)
 end
