@@ -1364,13 +1364,25 @@ static uint32_t search_root(mw_engine *e, uint32_t m) {
   return 0;
 }
 
-/* Lets the path to node `m` be a shortest one. */
+/* Returns the length of the path to node `m`. */
+static uint32_t depth_of(const mw_engine *e, uint32_t m) {
+  uint32_t depth = 0, i;
+  for (i = node_at(e, m)->via; i != 0; depth++)
+    i = node_at(e, link_at(e, i)->parent)->via;
+  return depth;
+}
+
+/* Lets the path to node `m` be a shortest one; a path that is one stays. */
 static void shorten(mw_engine *e, uint32_t m) {
   mwi_tree *part = &e->tree;
-  uint32_t at;
+  uint32_t root, at, far = 0;
   if (part->shortest == m && part->shortened == part->changes) return;
   if (is_root(e, m)) return;
-  for (at = search_root(e, m); at != 0 && at != m;) {
+  root = search_root(e, m);
+  for (at = root; at != 0 && at != m; far++)
+    at = link_at(e, node_at(e, at)->toward)->child;
+  if (far >= depth_of(e, m)) root = m;
+  for (at = root; at != 0 && at != m;) {
     uint32_t i = node_at(e, at)->toward;
     at = link_at(e, i)->child;
     node_at(e, at)->via = i;
