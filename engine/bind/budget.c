@@ -47,7 +47,7 @@ mwb_budget *mwb_budget_of(lua_State *L) {
 
 const char *mwb_kind_of_box(lua_State *L) {
   const mwb_budget *b = mwb_budget_of(L);
-  return (b == NULL) ? "sandbox" : b->box->kind;
+  return (b != NULL && b->box->is_policy) ? "policy" : "sandbox";
 }
 
 /* {======================================================
@@ -120,7 +120,8 @@ static void set_hook(lua_State *L, const mwb_budget *b) {
 }
 
 void mwb_push_spent(lua_State *L, const mwb_budget *b) {
-  lua_pushfstring(L, "%sthe %s's budget of %s is spent", b->place, b->box->kind,
+  lua_pushfstring(L, "%sthe %s's budget of %s is spent", b->place,
+                  b->box->is_policy ? "policy" : "sandbox",
                   (b->spent == MWB_MEMORY) ? "memory" : "instructions");
 }
 

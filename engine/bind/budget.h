@@ -15,7 +15,7 @@
 typedef struct mwb_box {
   lua_State *thread;
   int busy;                        /* does a call run in the thread? */
-  const char *kind;                /* what messages call the box */
+  int is_policy;                   /* is it that of a policy's file? */
   lua_Integer instructions, bytes; /* of a call */
   lua_Integer used, peak;          /* of the last call */
   lua_Integer scan, left; /* the last scan that has asked, and its budget */
@@ -49,6 +49,11 @@ lua_Integer mwb_used(const mwb_budget *b);
 /* The budget in force, or NULL; and what messages call the box of it. */
 mwb_budget *mwb_budget_of(lua_State *L);
 const char *mwb_kind_of_box(lua_State *L);
+
+/* Does code of a policy's file run? */
+static inline int mwb_in_policy(const mwb_state *s) {
+  return s->budget != NULL && s->budget->box->is_policy;
+}
 
 /* Subtracts instructions for the work of a C function.  Raises if too few are
 ** left.  Does nothing where no budget is in force. */

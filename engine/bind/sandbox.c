@@ -395,7 +395,7 @@ static int new_box(lua_State *L) {
   lua_settop(L, 5);
   box = (mwb_box *)lua_newuserdatauv(L, sizeof(mwb_box), NAME);
   memset(box, 0, sizeof(*box));
-  box->kind = lua_toboolean(L, 5) ? "policy" : "sandbox";
+  box->is_policy = lua_toboolean(L, 5);
   box->instructions = luaL_checkinteger(L, 2);
   box->bytes = luaL_checkinteger(L, 3);
   mwb_push(L, mwb_state_of(L), MWB_SANDBOX);

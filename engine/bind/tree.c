@@ -25,6 +25,7 @@
 */
 #include "tree.h"
 
+#include "budget.h"
 #include "class.h"
 #include "effects.h"
 #include "identity.h"
@@ -65,6 +66,11 @@ static int allows(lua_State *L, int parent) {
   yes = lua_toboolean(L, -1);
   lua_settop(L, top - 1);
   return yes;
+}
+
+/* What the policy's own code writes belongs to the scan that has asked it. */
+static void begin_scan(mwb_state *s) {
+  if (!mwb_in_policy(s)) s->scans++;
 }
 
 /* Does the policy include the value on the top?  `scan` is the number of the
@@ -234,7 +240,7 @@ void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index) {
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, 1);
-  s->scans++;
+  begin_scan(s);
   scan_all(L, s, reach);
   if (mwb_has_orphans(s)) s->pending = 1; /* a class that was found late */
 }
@@ -305,7 +311,7 @@ static int store_table(lua_State *L) {
   int includes;
   lua_settop(L, SHADOW);
   w.shadow = SHADOW;
-  s->scans++;
+  begin_scan(s);
   lua_newtable(L);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);

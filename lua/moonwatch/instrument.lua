@@ -136,8 +136,8 @@ local function patch_all(class, list, tracker, layers)
     if name == "__call" then holder = metatable(class) end
     if type(holder) == "table" and (GIVEN[name] or not own_only or
       holder == class and rawget(core.private.raw(class), name) ~= nil) then
-      wrap(holder, name, tagging(class, name, tracker, holder ~= class), false,
-        function(layer) layers[#layers + 1] = layer end)
+      layers[#layers + 1] = wrap(holder, name,
+        tagging(class, name, tracker, holder ~= class))
     end
   end
 end

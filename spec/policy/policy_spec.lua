@@ -474,6 +474,18 @@ describe("a policy file", function()
     end, { shared = shared })
   end)
 
+  it("may add children to what is scanned, and not for ever", function()
+    with_file("return { descend = function(parent) " ..
+      "parent[#parent + 1] = {} return true end }", function(policy)
+        policy:use()
+        local root = { {} }
+        mw.watch(root, function() end, { deep = true })
+        assert.is_true(#root > 1)
+        assert.truthy(next(policy.errors))
+        mw.unwatch(root)
+      end)
+  end)
+
   it("that is bad leaves the last good one in force", function()
     with_file("return { rules = { { 'one', function() return 1 end } } }",
       function(policy, _, path)

@@ -369,10 +369,9 @@ end
 local function wrap_all(self, class, names, handle)
   local its = self[Hierarchy]
   for _, name in ipairs(names) do
-    local layer = wrap(class, name, entering(self), true, function(it)
-      handle.layers[#handle.layers + 1] = it
-    end)
+    local layer = wrap(class, name, entering(self), true)
     if not layer then return name end
+    handle.layers[#handle.layers + 1] = layer
     if not its.known_methods[name] then
       its.methods[#its.methods + 1] = name
     end

@@ -103,9 +103,9 @@ local function telling(name)
 end
 
 local function unwrap(layers)
-  while #layers > 0 do
-    if layers[#layers] then layers[#layers]:cancel() end
-    layers[#layers] = nil
+  for i = #layers, 1, -1 do
+    layers[i]:cancel()
+    layers[i] = nil
   end
 end
 
@@ -113,9 +113,8 @@ local function wrap_all(class, layers)
   local seen = {}
   for _, name in ipairs(names_of(class)) do
     if not seen[name] then
-      local wrap, n = require "moonwatch.policy.wrap", #layers + 1
-      layers[n] = false -- makes room for the layer
-      layers[n] = wrap(class, name, telling(name), true)
+      local wrap = require "moonwatch.policy.wrap"
+      layers[#layers + 1] = wrap(class, name, telling(name), true)
     end
     seen[name] = true
   end

@@ -118,9 +118,8 @@ end
 --- Replaces a method by the function `around(method)`.  With `once`, the layer
 -- has its effect once in a call, even if an inherited method has such a layer,
 -- too.  Returns a handle to `cancel`; nil if there is no such method.  If an
--- assignment raises, the method is as before.  `keep` is called with the handle
--- before the method is replaced, so that an error from outside finds it.
-return function(holder, name, around, once, keep)
+-- assignment raises, the method is as before.
+return function(holder, name, around, once)
   local of_holder = patches[holder] or {}
   local patch = of_holder[name]
   if not patch or not rawequal(holder[name], patch.wrapper) then
@@ -130,7 +129,6 @@ return function(holder, name, around, once, keep)
   of_holder[name], patches[holder] = patch, of_holder
   local layer = setmetatable({ holder = holder, name = name, patch = patch,
     around = around, once = once or false, cancelled = false }, Layer)
-  if keep then keep(layer) end
   patch.layers[#patch.layers + 1] = layer
   local ok, err = pcall(put, holder, name, patch)
   if ok then return layer end
