@@ -47,7 +47,7 @@ describe("a guard", function()
       assert.is_false(flag.valid)
     end
     assert.same({ 3, 1, 1, 3 }, n)
-    local _ = object, staying
+    assert.is_true(object ~= staying) -- watches hold them weakly
   end)
 
   it("is called in the order of watching, twice if it watches twice", function()
