@@ -18,8 +18,8 @@
 ** delivery.  So no reader holds another up, and the ring is as long as the
 ** largest capacity.
 **
-** A delivery needs no memory in advance: what does not fit is lost, and each
-** reader knows how many numbers it has missed.
+** A delivery needs no memory in advance: without memory for a page all that is
+** kept is lost, and each reader knows how many numbers it has missed.
 */
 #include <string.h>
 
@@ -137,22 +137,13 @@ void mwi_reader_lose(mw_engine *e) {
   part->first = next;
 }
 
-/* Makes room for the entry after the last one: in a new page, or in place of
-** the oldest entries. */
+/* Makes room for the entry after the last one. */
 static int need_page(mw_engine *e) {
   mwi_readers *part = &e->reader;
   mwi_reader_page **page = ring_page(part, part->last + 1);
-  uint32_t i;
   if (*page != NULL) return 1;
   if (part->spare == NULL)
     part->spare = (mwi_reader_page *)mwi_new(e, PAGE_SIZE);
-  while (part->spare == NULL && part->first <= part->last) {
-    for (i = 0; i < part->n; i++) {
-      mwi_reader *r = &part->list[i];
-      if (r->capacity > 0 && r->next == part->first) miss(part, r);
-    }
-    forget_read(e);
-  }
   if (part->spare == NULL) return 0;
   part->spare->least = UINT32_MAX;
   part->spare->most = 0;
