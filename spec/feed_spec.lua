@@ -1228,6 +1228,33 @@ describe("a feed since a number", function()
 end)
 
 describe("a look of a feed below a root", function()
+  it("leads to the state, though finalisers write meanwhile", function()
+    local root, copy = {}, {}
+    local feed <close> = mw.feed { root = root }
+    local function look()
+      local n = 0
+      for object, key, _, new, kind in feed:changes() do
+        n = n + 1
+        if object == root and kind ~= "detach" then copy[key] = new end
+      end
+      return n
+    end
+    for i = 1, 2000 do
+      setmetatable({}, { __gc = function()
+        root[i % 3] = i % 2 == 0 and -i or { i }
+      end })
+      root[i % 3] = i
+      root.new = { i, {} }
+      look()
+      root[(i + 1) % 3] = nil
+      collectgarbage "stop"
+      repeat until look() == 0
+      for k, v in pairs(root) do assert.equal(v, copy[k]) end
+      for k in pairs(copy) do assert.is_not_nil(root[k]) end
+      collectgarbage "restart"
+    end
+  end)
+
   it("may call a function that writes", function()
     local root, writes = { units = {}, count = 0 }, false
     local feed <close> = mw.feed { root = root, descend = function()

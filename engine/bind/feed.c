@@ -72,6 +72,7 @@ struct mwb_feed {
   uint64_t lost;  /* of the reader, when the outline was made */
   int filters;    /* are there entries that the program does not want? */
   int busy;       /* is there a look under way? */
+  int ahead;      /* has the last look perhaps read what is told of later? */
   mwi_outline outline;
 };
 
@@ -657,11 +658,16 @@ static void tell(looking *w, uint32_t m) {
   }
 }
 
-/* Returns the kind of a record's change, or -1 if nothing has changed. */
+/* Returns the kind of a record's change, or -1 if nothing has changed.  What a
+** finaliser has written in the last look is in what the look has read, and is
+** an entry of this one: so what seems not to have changed may have. */
 static int kind_of(const looking *w, const record *r) {
   const mw_entry *first = first_of(w, r), *last = last_of(w, r);
   if (aspect_of(last) == MW_CALL) return MW_CALL;
-  if (is_same_part(w, first, MW_OLD, last, MW_NOW)) return -1;
+  if (is_same_part(w, first, MW_OLD, last, MW_NOW)) {
+    if (!w->f->ahead || aspect_of(last) == MW_METATABLE) return -1;
+    return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
+  }
   if (aspect_of(last) == MW_METATABLE) return MW_METATABLE;
   if (first->type[MW_OLD] == MW_TABSENT) return MW_INSERT;
   return (last->type[MW_NOW] == MW_TABSENT) ? MW_DELETE : MW_UPDATE;
@@ -951,6 +957,9 @@ static int look(lua_State *L) {
   }
   mw_reader_seek(e, f->id, end);
   if (is_new && has_root) mwi_outline_settle(e, &f->outline);
+  mwb_push(L, f->s, MWB_LATER);
+  f->ahead = has_root && lua_istable(L, -1);
+  lua_pop(L, 1);
   return 1;
 }
 

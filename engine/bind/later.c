@@ -127,8 +127,8 @@ static void put_off(lua_State *L, mwb_state *s) {
 }
 
 /* What the tables in MWB_LATER have at 1: the function, or false. */
-enum { CALL = 1, ARGUMENTS, FIRST };                            /* of a call */
-enum { AT_OBJECT = 2, AT_VALUE = 4, AT_BEFORE = 6, AT_NUMBER }; /* of a write */
+enum { CALL = 1, ARGUMENTS, FIRST }; /* of a call; of a write: */
+enum { AT_OBJECT = 2, AT_KEY, AT_VALUE, AT_BEFORE = 6, AT_NUMBER };
 
 /* Puts off a call: the function is on the top, its `n` arguments are the first
 ** values of the stack from `first` on. */
@@ -193,28 +193,61 @@ void mwb_put_off_write(lua_State *L, mwb_state *s) {
 ** The end of waiting
 ** ======================================================= */
 
+/* Does the field hold what the write has stored? */
+static int is_there(const mwb_write *w) {
+  lua_State *L = w->L;
+  int is;
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  is = lua_rawequal(L, -1, VALUE);
+  lua_pop(L, 1);
+  return is;
+}
+
+/* Does another write of the field wait? */
+static int is_followed(const mwb_write *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L), is = 0;
+  lua_Integer i;
+  mwb_push(L, w->s, MWB_LATER);
+  if (!lua_istable(L, -1)) {
+    lua_settop(L, top);
+    return 0;
+  }
+  lua_rawgeti(L, top + 1, 0);
+  i = lua_tointeger(L, -1);
+  while (!is && lua_rawgeti(L, top + 1, ++i) != LUA_TNIL) {
+    lua_rawgeti(L, -1, CALL);
+    lua_rawgeti(L, -2, AT_OBJECT);
+    lua_rawgeti(L, -3, AT_KEY);
+    is = lua_isboolean(L, -3) && lua_rawequal(L, -2, OBJECT) &&
+         lua_rawequal(L, -1, KEY);
+    lua_settop(L, top + 2);
+  }
+  lua_settop(L, top);
+  return is;
+}
+
 /* Has the write replaced, or put in, a table below a root?  If nobody has
 ** written the field since, the field gets its old value back, so that the links
 ** change with the store. */
 static int has_links(mwb_write *w) {
   lua_State *L = w->L;
-  int same;
   if ((w->r->needs & MWI_TREE) == 0) return 0;
   if (!lua_istable(L, OLD) && !lua_istable(L, VALUE)) return 0;
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
-  same = lua_rawequal(L, -1, VALUE);
-  lua_pop(L, 1);
-  if (!same) return 0;
+  if (!is_there(w)) return 0;
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_rawset(L, w->shadow);
   return 1;
 }
 
+/* If somebody has written the field since, and that is told of already, it
+** makes no difference what the write has stored: as with transactions that
+** commit in another order than they wrote. */
 static void append_stored(mwb_write *w) {
   mwb_entry entry;
-  if (!mwb_appends(w->s)) return;
+  if (!mwb_appends(w->s) || !(is_there(w) || is_followed(w))) return;
   mwb_begin_entry(w->L, w->s, &entry);
   entry.number = mwb_write_number(w);
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
