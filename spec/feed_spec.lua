@@ -456,6 +456,21 @@ describe("a feed of an origin's absence", function()
       list_of(feed:changes(), name))
   end)
 
+  it("is told anew of such a table that nobody tracked for a while", function()
+    local root, its, name = { a = {} }, {}, namer()
+    name(root, "root")
+    name(root.a, "a")
+    name(its, "its")
+    local feed <close> = mw.feed { root = root, not_from = "network" }
+    mw.origin("network", function() root.a.its = its end)
+    root.a.its = nil
+    let_go(root)
+    its.x = 1
+    root.b = its
+    assert.same({ "a.its:its>nil delete", "its.x:nil>1 insert",
+      "root.b:nil>its attach" }, sorted(list_of(feed:changes(), name)))
+  end)
+
   it("says that such a table has left, whoever has taken it out", function()
     local root, name = {}, namer()
     local feed <close> = mw.feed { root = root, not_from = "network" }

@@ -153,19 +153,23 @@ void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
     page[mw_slot(h) % MWI_PAGE] = last;
 }
 
+/* May the object have been written unseen since the entry with a number? */
+static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
+  const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
+  return since < s->unheard ||
+         (page != NULL && page[mw_slot(h) % MWI_PAGE] > since);
+}
+
 /* The program knows the members that were not written since the number `since`;
 ** of those that began to be intercepted later nobody can say. */
 static void doubt_late(mwb_feed *f, uint64_t since) {
-  const mwb_state *s = f->s;
   const mwi_outline *o = &f->outline;
   uint32_t i, m;
   for (i = 0; i < o->n_heads; i++)
     for (m = o->heads[i]; m != 0; m = mwi_member_at(o, m)->chain) {
       mw_handle h = mwi_member_at(o, m)->obj;
-      const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
-      if (since < s->unheard ||
-          (page != NULL && page[mw_slot(h) % MWI_PAGE] > since))
-        mwi_outline_doubt(s->engine, &f->outline, h);
+      if (is_late(f->s, h, since))
+        mwi_outline_doubt(f->s->engine, &f->outline, h);
     }
 }
 
@@ -524,10 +528,12 @@ static int is_known(const looking *w, uint32_t m) {
          (!its->comes || its->own == w->f->outline.looks);
 }
 
-/* Adds a member that the program knows since entry `i` to the list of such. */
+/* Adds a member that the program knows since entry `i` to the list of such,
+** unless nobody tracked it for a while since. */
 static void add_own(const looking *w, uint32_t m, uint32_t i, uint32_t *list) {
   mwi_member *its = member_at(w, m);
   if (!its->comes || its->stale || its->own == w->f->outline.looks) return;
+  if (is_late(w->s, its->obj, w->look->entries[i].seq)) return;
   its->own = w->f->outline.looks;
   its->put = i;
   its->work = *list;

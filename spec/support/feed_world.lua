@@ -387,6 +387,20 @@ function DEEDS.shift(self, choose)
   table.remove(object, 1)
 end
 
+-- Is the object below the root now?
+function World:is_below(object)
+  local seen, list = { [self.root] = true }, { self.root }
+  for _, parent in ipairs(list) do
+    for _, value in pairs(parent) do
+      if type(value) == "table" and not seen[value] then
+        seen[value] = true
+        list[#list + 1] = value
+      end
+    end
+  end
+  return seen[object]
+end
+
 -- A write that the last reader makes itself, and does not want to be told of.
 -- A write that changes nothing has no entry, so the feed does not know of it.
 function DEEDS.own(self, choose, job)
@@ -394,7 +408,9 @@ function DEEDS.own(self, choose, job)
   local key, value = KEYS[choose(#KEYS)], self:object(choose)
   local known = reader.copy:reachable(self.root)
   if #job.open > 0 or reader.pending or not known[object] then return end
-  if not known[value] then value = choose(2) == 1 and choose(9) or nil end
+  if not (known[value] and self:is_below(value)) then
+    value = choose(2) == 1 and choose(9) or nil
+  end
   local i = choose(3) == 1 and choose(POOL)
   if i then
     value = { a = choose(9), b = { c = choose(9) } }
