@@ -699,7 +699,7 @@ static void tell_record(looking *w, const record *r) {
   uint32_t first = r->first, m = coming_with(w, r);
   int kind = (first == NONE) ? -1 : kind_of(w, r);
   int told = m != 0 && is_told(w, m);
-  int attaches = m != 0 && !told && (first != NONE || member_at(w, m)->stale);
+  int attaches = m != 0 && !told;
   if (told || attaches) {
     if (first == NONE) first = r->last;
     if (kind < 0) kind = MW_UPDATE;
