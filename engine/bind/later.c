@@ -128,7 +128,14 @@ static void put_off(lua_State *L, mwb_state *s) {
 
 /* What the tables in MWB_LATER have at 1: the function, or false. */
 enum { CALL = 1, ARGUMENTS, FIRST }; /* of a call; of a write: */
-enum { AT_OBJECT = 2, AT_KEY, AT_VALUE, AT_BEFORE = 6, AT_NUMBER };
+enum {
+  AT_OBJECT = 2, /* of a write */
+  AT_KEY,
+  AT_VALUE,
+  AT_BEFORE = 6,
+  AT_VALID, /* in the place of AT_NUMBER, until it is recorded */
+  AT_NUMBER = AT_VALID
+};
 
 /* Puts off a call: the function is on the top, its `n` arguments are the first
 ** values of the stack from `first` on. */
@@ -193,61 +200,98 @@ void mwb_put_off_write(lua_State *L, mwb_state *s) {
 ** The end of waiting
 ** ======================================================= */
 
-/* Does the field hold what the write has stored? */
-static int is_there(const mwb_write *w) {
-  lua_State *L = w->L;
-  int is;
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
-  is = lua_rawequal(L, -1, VALUE);
+/* Stands for nil in a table. */
+static const char nothing = 0;
+
+/* Replaces nil on the top by what stands for it. */
+static void mark_nil(lua_State *L) {
+  if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);
-  return is;
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
 }
 
-/* Does another write of the field wait? */
-static int is_followed(const mwb_write *w) {
-  lua_State *L = w->L;
-  int top = lua_gettop(L), is = 0;
-  lua_Integer i;
-  mwb_push(L, w->s, MWB_LATER);
-  if (!lua_istable(L, -1)) {
-    lua_settop(L, top);
-    return 0;
+/* Pushes what the field of the write at `one` held after the write, as far as
+** the table of fields at `fields` knows, else what it holds. */
+static void push_next(lua_State *L, int fields, int one) {
+  int top = lua_gettop(L);
+  lua_rawgeti(L, one, AT_OBJECT);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, fields) == LUA_TTABLE) {
+    lua_rawgeti(L, one, AT_KEY);
+    if (lua_rawget(L, -2) != LUA_TNIL) {
+      lua_replace(L, top + 1);
+      lua_settop(L, top + 1);
+      return;
+    }
   }
-  lua_rawgeti(L, top + 1, 0);
-  i = lua_tointeger(L, -1);
-  while (!is && lua_rawgeti(L, top + 1, ++i) != LUA_TNIL) {
-    lua_rawgeti(L, -1, CALL);
-    lua_rawgeti(L, -2, AT_OBJECT);
-    lua_rawgeti(L, -3, AT_KEY);
-    is = lua_isboolean(L, -3) && lua_rawequal(L, -2, OBJECT) &&
-         lua_rawequal(L, -1, KEY);
-    lua_settop(L, top + 2);
+  lua_settop(L, top + 1);
+  if (!mwb_push_shadow(L, top + 1)) lua_pushvalue(L, top + 1);
+  lua_rawgeti(L, one, AT_KEY);
+  lua_rawget(L, -2);
+  mark_nil(L);
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+/* The field of the write at `one` held the write's old value before. */
+static void note_before(lua_State *L, int fields, int one) {
+  int top = lua_gettop(L);
+  lua_rawgeti(L, one, AT_OBJECT);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, fields) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, top + 1);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, fields);
   }
+  lua_rawgeti(L, one, AT_KEY);
+  lua_rawgeti(L, one, AT_BEFORE);
+  mark_nil(L);
+  lua_rawset(L, -3);
   lua_settop(L, top);
-  return is;
 }
 
-/* Has the write replaced, or put in, a table below a root?  If nobody has
-** written the field since, the field gets its old value back, so that the links
-** change with the store. */
+/* Marks the writes in the list at `list` that count: from the last one on, each
+** has stored what the next one found, or what the field holds.  If somebody has
+** written the field since, and that is told of already, it makes no difference
+** what the write has stored. */
+static void find_valid(lua_State *L, int list) {
+  int fields = lua_gettop(L) + 1, one = fields + 1;
+  lua_Integer i = (lua_Integer)lua_rawlen(L, list);
+  lua_newtable(L);
+  for (; i >= 1; i--) {
+    lua_rawgeti(L, list, i);
+    if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+      push_next(L, fields, one);
+      lua_rawgeti(L, one, AT_VALUE);
+      mark_nil(L);
+      if (lua_rawequal(L, -1, -2)) {
+        note_before(L, fields, one);
+        lua_pushboolean(L, 1);
+        lua_rawseti(L, one, AT_VALID);
+      }
+    }
+    lua_settop(L, fields);
+  }
+  lua_settop(L, fields - 1);
+}
+
+/* Has the write replaced, or put in, a table below a root?  Then the field gets
+** its old value back, so that the links change with the store. */
 static int has_links(mwb_write *w) {
   lua_State *L = w->L;
   if ((w->r->needs & MWI_TREE) == 0) return 0;
   if (!lua_istable(L, OLD) && !lua_istable(L, VALUE)) return 0;
-  if (!is_there(w)) return 0;
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, OLD);
   lua_rawset(L, w->shadow);
   return 1;
 }
 
-/* If somebody has written the field since, and that is told of already, it
-** makes no difference what the write has stored: as with transactions that
-** commit in another order than they wrote. */
 static void append_stored(mwb_write *w) {
   mwb_entry entry;
-  if (!mwb_appends(w->s) || !(is_there(w) || is_followed(w))) return;
+  if (!mwb_appends(w->s)) return;
   mwb_begin_entry(w->L, w->s, &entry);
   entry.number = mwb_write_number(w);
   mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
@@ -263,15 +307,17 @@ static int open_write(lua_State *L, mwb_state *s, mwb_write *w) {
   return 1;
 }
 
-/* record(object, key, value, nil, old) -> the number of the write */
+/* record(object, key, value, nil, old, is it valid?) -> the number of the
+** write */
 static int record(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
+  int is_valid = lua_toboolean(L, OLD + 1);
   mwb_write w;
   if (!open_write(L, s, &w)) return 0;
   mwb_write_count(&w);
-  if (has_links(&w))
+  if (is_valid && has_links(&w))
     mwb_store_contents(&w);
-  else
+  else if (is_valid)
     append_stored(&w);
   lua_pushinteger(L, (lua_Integer)w.change.number);
   return 1;
@@ -294,8 +340,8 @@ static void record_one(lua_State *L, mwb_state *s) {
   int one = lua_gettop(L), k;
   if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
     mwb_push_function(L, s, record);
-    for (k = AT_OBJECT; k < AT_NUMBER; k++) lua_rawgeti(L, one, k);
-    lua_call(L, AT_NUMBER - AT_OBJECT, 1);
+    for (k = AT_OBJECT; k <= AT_VALID; k++) lua_rawgeti(L, one, k);
+    lua_call(L, AT_VALID - AT_OBJECT + 1, 1);
     lua_rawseti(L, one, AT_NUMBER);
   }
   lua_settop(L, one - 1);
@@ -324,6 +370,7 @@ static void do_one(lua_State *L, mwb_state *s) {
 static void end_list(lua_State *L, mwb_state *s) {
   int list = lua_gettop(L);
   lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
+  find_valid(L, list);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, list, i);
     record_one(L, s);
@@ -335,21 +382,16 @@ static void end_list(lua_State *L, mwb_state *s) {
   lua_settop(L, list - 1);
 }
 
-/* end_all(): more may come to wait meanwhile. */
+/* end_all(): what comes to wait meanwhile waits for the next call. */
 static int end_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  while (s->needs & MWB_WAITS) {
-    mwb_need(s, MWB_WAITS, 0);
-    mwb_push(L, s, MWB_LATER);
-    lua_pushnil(L);
-    mwb_keep(L, s, MWB_LATER);
-    if (lua_istable(L, -1))
-      end_list(L, s);
-    else
-      lua_pop(L, 1);
-    mwb_end_lost_transactions(L, s);
-    mwb_end_lost_batches(L, s);
-  }
+  mwb_need(s, MWB_WAITS, 0);
+  mwb_push(L, s, MWB_LATER);
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_LATER);
+  if (lua_istable(L, -1)) end_list(L, s);
+  mwb_end_lost_transactions(L, s);
+  mwb_end_lost_batches(L, s);
   return 0;
 }
 

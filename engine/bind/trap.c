@@ -661,6 +661,9 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** when that work is over. */
 static void store_at_work(mwb_write *w) {
   lua_State *L = w->L;
+  const mw_value *key = &w->change.key;
+  if (key->type == MW_TNIL || (key->type == MW_TFLOAT && key->u.f != key->u.f))
+    store_in(L, w->s, TRAP_SHADOW, w->r, key); /* raises */
   if (is_asked(w)) { /* the class stores where it likes */
     push_newindex(L, w->s);
     mwb_call_newindex(L, lua_gettop(L));
@@ -671,7 +674,7 @@ static void store_at_work(mwb_write *w) {
   mwb_put_off_write(L, w->s);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
-  store_in(L, w->s, TRAP_SHADOW, w->r, &w->change.key);
+  store_in(L, w->s, TRAP_SHADOW, w->r, key);
 }
 
 /* The path of a write with more work than flags.  A write that is only recorded
@@ -691,10 +694,13 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     return 0;
   }
   if ((needs & MWB_WAITS) && !s->ending) {
-    mwb_end_waiting(L, s); /* which may change how the object lies */
+    mwb_end_waiting(L, s);
     lua_settop(L, VALUE);
-    lua_settable(L, OBJECT);
-    return 0;
+    if (r->obj != w.obj || r->layout != w.layout) { /* lies it otherwise now? */
+      lua_settable(L, OBJECT);
+      return 0;
+    }
+    heard = 1;
   }
   w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
   if (!w.ignored) {
