@@ -763,8 +763,8 @@ return {
     it was.]] },
   { class = "moonwatch.ReplayOptions", [[How frames are run again.]],
     { "frames?: integer", [[How many; 8 by default.]] },
-    { "before?: fun()", [[Called once before each of the two passes, to set seeds
-      and clocks.]] } },
+    { "before?: fun()", [[Called once before each of the two passes, to set
+      seeds and clocks.]] } },
   { class = "moonwatch.Difference", [[The first write in which two passes
     differ; `tostring` gives it in words.]],
     { "frame: integer", [[The number of the frame, from 1.]] },

@@ -132,10 +132,10 @@ MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r,
 ** left the tree. */
 MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
-/* Is the child below the parent in the reach already, or with 0 in one without a
-** rule? */
-MWI_API int mwi_tree_holds(const mw_engine *e, mw_reach reach,
-                           mw_handle parent, mw_handle child);
+/* Is the child below the parent in the reach already, or with 0 in one without
+** a rule? */
+MWI_API int mwi_tree_holds(const mw_engine *e, mw_reach reach, mw_handle parent,
+                           mw_handle child);
 
 /* Finds the root's own field on the shortest path from the root to the
 ** object. */

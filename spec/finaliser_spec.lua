@@ -1,4 +1,5 @@
--- Finalisers of the program's own, which Lua runs wherever the library allocates.
+-- Finalisers of the program's own, which Lua runs wherever the library
+-- allocates.
 
 local mw = require "moonwatch"
 
@@ -158,7 +159,7 @@ describe("a finaliser in the middle of the library", function()
 
   it("drops transactions and batches, which end with the next call", function()
     local obj, told, runs = mw.track { n = 0, b = 0 }, 0, 0
-    mw.watch(obj, function(_, key) 
+    mw.watch(obj, function(_, key)
       if key == "b" then told = told + 1 end
     end, { once = false })
     work(function()

@@ -78,8 +78,8 @@ describe("setting a field of an object of the library", function()
 
     it("is misuse: " .. name, function()
       local object = make()
-      local keys = { "vlaid", "valid", "get", "close", "its", "limit", "on_exit", "n", 1, 1.5,
-        true, object, nothing }
+      local keys = { "vlaid", "valid", "get", "close", "its", "limit",
+        "on_exit", "n", 1, 1.5, true, object, nothing }
       for _, key in ipairs(keys) do
         local what = type(key) == "string" and "'" .. key .. "'" or
           ("(a %s)"):format(type(key))

@@ -423,7 +423,7 @@ describe("in coroutines", function()
     assert.equal(0, obj.x)
   end)
 
-  it("a transaction whose handle is kept stays open when its coroutine is closed",
+  it("a transaction whose handle is kept stays open when its coroutine closes",
     function()
       local obj, kept = mw.track { x = 0, y = 0 }, {}
       local co = coroutine.create(function()

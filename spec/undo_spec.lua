@@ -1,7 +1,6 @@
 local raw_of = require "spec.support.raw_of"
 local error_of = require "spec.support.error_of"
 local mw = require "moonwatch"
-local support = require "support"
 local show = require "spec.support.show"
 
 local STAY = { once = false }

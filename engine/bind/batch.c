@@ -195,8 +195,8 @@ static uint32_t find_row(const mwb_write *w, const mwb_batch *b,
   return n;
 }
 
-/* Gives the written field a row.  Returns 0 if the collector has found the batch
-** dead.  A row that is half filled is not found. */
+/* Gives the written field a row.  Returns 0 if the collector has found the
+** batch dead.  A row that is half filled is not found. */
 static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
   lua_State *L = w->L;
   int top = lua_gettop(L), i;

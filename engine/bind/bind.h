@@ -217,9 +217,9 @@ typedef struct mwb_state {
   uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
   struct mwb_budget *budget; /* of the running call in a box */
   mwb_meter *meter;
-  lua_Integer scans; /* the number of scans that may ask the policy */
-  uint32_t held_ids;  /* the last `id` given to held values */
-  lua_State *running; /* cache: the coroutine that wrote last, */
+  lua_Integer scans;         /* the number of scans that may ask the policy */
+  uint32_t held_ids;         /* the last `id` given to held values */
+  lua_State *running;        /* cache: the coroutine that wrote last, */
   mwb_coroutine *coroutine;  /* and its record, or NULL */
   mwb_coroutine *coroutines; /* with open transactions or batches */
   uint32_t n_coroutines;     /* how many these are */
@@ -252,12 +252,12 @@ typedef struct mwb_state {
   uint32_t keepers;   /* and of those that ask for last writers, */
   uint64_t kept_from; /* from this entry on */
   mwb_writers *writers;
-  int making;          /* is a context being made? */
-  uint32_t given;      /* the cause of the write that is being restored, or 0 */
-  int takes;           /* is there a function in MWB_TAKEN? */
+  int making;     /* is a context being made? */
+  uint32_t given; /* the cause of the write that is being restored, or 0 */
+  int takes;      /* is there a function in MWB_TAKEN? */
   struct mwb_running *running_class; /* the innermost: see trap.c */
-  int handled;         /* does mw.on_error have a function? */
-  int depth;           /* guards under way, one in another */
+  int handled;                       /* does mw.on_error have a function? */
+  int depth;                         /* guards under way, one in another */
   int endless;         /* have the writes under way been stopped? */
   int deep_calls;      /* guards called at ENDLESS levels and more */
   int storing;         /* tables being stored: orphans may come back */

@@ -195,10 +195,10 @@ int mwb_resume(lua_State *co, lua_State *L, int n, int *results) {
 /* What may still be allocated when the budget is spent: messages. */
 #define SPARE 10000
 
-/* May a block grow by `more` bytes?  It is the begin of an object, whose type is
-** `osize`, or of another block (0), or `ptr`, which may be the stack: from 5.4.5
-** on nobody may look at the stack then.  In finalisers, which are the program's,
-** nothing is refused. */
+/* May a block grow by `more` bytes?  It is the begin of an object, whose type
+** is `osize`, or of another block (0), or `ptr`, which may be the stack: from
+** 5.4.5 on nobody may look at the stack then.  In finalisers, which are the
+** program's, nothing is refused. */
 static int may_grow(mwb_budget *b, const void *ptr, size_t osize,
                     lua_Integer more) {
   lua_Integer most = b->box->bytes;

@@ -7,8 +7,8 @@
 **                     +-- COROUTINE +         + VALUES --> table of held values
 **
 ** The keys of MWB_RECORDS are weak.  When a coroutine is lost, so is its
-** record.  The transactions of a coroutine that is lost, or has ended, stay open
-** as long as the program has their handles.
+** record.  The transactions of a coroutine that is lost, or has ended, stay
+** open as long as the program has their handles.
 **
 ** A write belongs to the last open transaction, and to the last open batch, of
 ** the running coroutine; without one, to the one that began last of those of
@@ -286,8 +286,8 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
   return last;
 }
 
-/* The finaliser of a record.  The coroutine is dead or cannot be resumed; what it
-** has begun is ended by its handles. */
+/* The finaliser of a record.  The coroutine is dead or cannot be resumed; what
+** it has begun is ended by its handles. */
 static int lose(lua_State *L) {
   mwb_coroutine **record = (mwb_coroutine **)lua_touserdata(L, 1), *t = *record;
   mwb_state *s = mwb_state_of(L);

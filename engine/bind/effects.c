@@ -338,8 +338,8 @@ static void give_few(lua_State *L, const mwb_state *s, const few *f, int index,
   }
 }
 
-/* Pushes effects with the entries of a transaction, and the coroutine's table of
-** the values that these hold. */
+/* Pushes effects with the entries of a transaction, and the coroutine's table
+** of the values that these hold. */
 static void push_all(lua_State *L, mwb_state *s, mw_owner owner) {
   mwb_coroutine *t = mwb_coroutine_of(s, owner);
   const mw_entry *entries;

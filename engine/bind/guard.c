@@ -428,8 +428,8 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   return status >= 0;
 }
 
-/* Pushes the term at a place of the table at `holder`, and the guard.  Returns 0
-** if the guard is dead. */
+/* Pushes the term at a place of the table at `holder`, and the guard.  Returns
+** 0 if the guard is dead. */
 static int push_term(lua_State *L, const mwb_state *s, int holder,
                      lua_Integer place) {
   lua_rawgeti(L, holder, place);

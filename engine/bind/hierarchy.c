@@ -94,10 +94,12 @@ static int push_frame(lua_State *L, hierarchy *d, mwi_stack *stack) {
   mw_handle obj = mwb_identify(L, d->state, "enter", 1, 1);
   mwi_hierarchy *h = stacks_of(d);
   mwi_named *element = mwi_hierarchy_ready(engine_of(d), h, stack, obj);
-  int is_new;
-  if (element == NULL) mwb_check(L, MW_NOMEM);
-  is_new = element->order == 0;
-  mwi_hierarchy_push(h, stack, element, 1);
+  int is_new = 0;
+  if (element != NULL) {
+    is_new = element->order == 0;
+    mwi_hierarchy_push(h, stack, element, 1);
+  } else
+    mwb_check(L, MW_NOMEM);
   return is_new;
 }
 

@@ -9,8 +9,8 @@
 **
 ** Into a live root: between the two, a pass over the fields finds the live
 ** object that stays in the place of each object, which is under the same key of
-** a live object and of the same kind.  The bytes have the fields in the order of
-** the objects' shortest paths, so the first field that leads to an object
+** a live object and of the same kind.  The bytes have the fields in the order
+** of the objects' shortest paths, so the first field that leads to an object
 ** decides.  The second reading then fills new objects alone; of a live one it
 ** notes in lists what differs, and changes nothing.
 */
@@ -51,13 +51,13 @@ static int unmark(lua_State *L) {
 /* The stack of `read`.  The first are the arguments. */
 enum {
   BYTES = 1,
-  MAKE,   /* (name, is userdata) -> object */
-  NAMED,  /* (name) -> class */
-  FILL,   /* (userdata, state) */
-  MARKED, /* (table, mark) */
-  INTO,   /* the live root, or nil, */
-  KIND,   /* (object) -> name of its class, */
-  ENTERS, /* and (root, parent, key, child) -> is the table part of the state? */
+  MAKE,    /* (name, is userdata) -> object */
+  NAMED,   /* (name) -> class */
+  FILL,    /* (userdata, state) */
+  MARKED,  /* (table, mark) */
+  INTO,    /* the live root, or nil, */
+  KIND,    /* (object) -> name of its class, */
+  ENTERS,  /* and (root, parent, key, child) -> is the table state? */
   PLACES,  /* the block of places, */
   OFFSETS, /* and of offsets */
   OBJECTS, /* number -> object */
@@ -759,8 +759,8 @@ static void fill_userdata(const reader *r) {
   }
 }
 
-/* Pushes what the writes to userdata need: an array of all userdata, userdata ->
-** state, and the set of the objects that fields lead to. */
+/* Pushes what the writes to userdata need: an array of all userdata, userdata
+** -> state, and the set of the objects that fields lead to. */
 static void push_userdata(const reader *r) {
   lua_State *L = r->L;
   lua_Integer n = 0, i;

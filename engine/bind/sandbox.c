@@ -291,8 +291,8 @@ static int give_pcall(lua_State *L) {
       L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_pcall), 0);
 }
 
-/* The handler of an error, which is the upvalue, is not asked when the budget is
-** spent: no hook counts then. */
+/* The handler of an error, which is the upvalue, is not asked when the budget
+** is spent: no hook counts then. */
 static int handle_error(lua_State *L) {
   const mwb_budget *b = mwb_budget_of(L);
   if (b != NULL && b->spent) return 1;

@@ -26,8 +26,8 @@ int mwb_push_own(lua_State *L, int index);
 /* Pushes the shadow of the object at `index`, or returns 0. */
 int mwb_push_shadow(lua_State *L, int index);
 
-/* Pushes a table with the contents of the table at `index`, and what was put raw
-** into the object; only to be read. */
+/* Pushes a table with the contents of the table at `index`, and what was put
+** raw into the object; only to be read. */
 void mwb_push_all(lua_State *L, int index);
 
 /* Pushes the class of the object at `index`, which is the metatable that the
@@ -48,8 +48,9 @@ static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
 }
 
 /* touch.c: what is in the table at `index` itself, but for metamethods, was put
-** there raw, and is shown by reads.  Makes these fields contents, by writes of the kind "raw", unless
-** the object's class is at work.  Returns whether there were any. */
+** there raw, and is shown by reads.  Makes these fields contents, by writes of
+** the kind "raw", unless the object's class is at work.  Returns whether there
+** were any. */
 int mwb_absorb(lua_State *L, mwb_state *s, int index);
 
 /* Is the `__newindex` of the object's class running for the object? */

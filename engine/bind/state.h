@@ -27,8 +27,8 @@ int mwb_is_class(lua_State *L, const mwb_state *s, int index,
 ** which lets go of the table. */
 void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk);
 
-/* Finds the classes of the object at `object`, likewise.  Returns whether it has
-** one. */
+/* Finds the classes of the object at `object`, likewise.  Returns whether it
+** has one. */
 int mwb_note_classes(lua_State *L, mwb_state *s, int object, mwb_classes *walk);
 
 /* Is the value on the top, which the object at `parent` has under the key below

@@ -15,8 +15,8 @@
 ** transaction as lost, and the next call takes it back: see later.c.
 **
 ** What is said below the number in the coroutine's held values are the extras:
-** a table with functions to call if the transaction is taken back (`calls`), and a
-** function that ends other parts.
+** a table with functions to call if the transaction is taken back (`calls`),
+** and a function that ends other parts.
 **
 ** A transaction ends in one step, which raises nothing: what may raise comes
 ** before, and what the program hears comes after.
@@ -183,8 +183,8 @@ static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
 
 static void forget(lua_State *L, mwb_state *s, mw_owner owner);
 
-/* Begins a transaction of the running coroutine.  All memory is taken before the
-** transaction is open. */
+/* Begins a transaction of the running coroutine.  All memory is taken before
+** the transaction is open. */
 static mw_owner open_owner(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
   mwb_transaction *tx;
@@ -450,7 +450,7 @@ static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_error(L);
 }
 
-/* Likewise; an error of a guard waits, for another error goes on, or none can. */
+/* Likewise; an error of a guard waits, since another goes on, or none can. */
 static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
   end_by_rollback(L, s, owner);
   if (lua_isnil(L, -1))

@@ -657,8 +657,8 @@ int mwb_write_run(mwb_write *w, mwb_storer store) {
 ** The trap
 ** ======================================================= */
 
-/* A finaliser writes while the library is at work: the write is stored, and made
-** when that work is over. */
+/* A finaliser writes while the library is at work: the write is stored, and
+** made when that work is over. */
 static void store_at_work(mwb_write *w) {
   lua_State *L = w->L;
   const mw_value *key = &w->change.key;

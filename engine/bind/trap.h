@@ -80,8 +80,8 @@ int mwb_write_after(mwb_write *w);
 /* The whole path: before, store, after.  Raises the first error of a guard. */
 int mwb_write_run(mwb_write *w, mwb_storer store);
 
-/* Calls the `__newindex` of the object's class, which is at RESULT, the top, and
-** may not yield.  Returns a status; an error is at RESULT. */
+/* Calls the `__newindex` of the object's class, which is at RESULT, the top,
+** and may not yield.  Returns a status; an error is at RESULT. */
 int mwb_call_class(mwb_write *w);
 
 /* Storers: by the rules of the object's class; in the shadow, without asking

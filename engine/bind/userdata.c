@@ -13,9 +13,9 @@
 **
 ** MWB_TRAPS maps a class to its trap, and MWB_WRAPPED an object to the trap
 ** that its writes have called: the program may have given the object another
-** metatable.  After the class has got another `__newindex`, `mw.refresh` gives it
-** a new trap, for the `__newindex` that it has by now.  The program may still
-** call the former trap, which is RETIRED: it passes all writes on.
+** metatable.  After the class has got another `__newindex`, `mw.refresh` gives
+** it a new trap, for the `__newindex` that it has by now.  The program may
+** still call the former trap, which is RETIRED: it passes all writes on.
 */
 #include "entry.h"
 #include "identity.h"

@@ -7,8 +7,8 @@
 **
 ** Code in a box sees what the library has, and the metatables of the program's
 ** objects, by views.  A table has one view, so views can be compared.  A field
-** that is a table is shown as a view; functions are shown as they are.  The keys
-** of both tables are weak, and a view's table lives as long as the view.
+** that is a table is shown as a view; functions are shown as they are.  The
+** keys of both tables are weak, and a view's table lives as long as the view.
 **
 ** The functions of a box that stand for Lua's raw ones know views.
 */

@@ -148,8 +148,9 @@ local checks = {
   { "the engine knows nothing of Lua",
     without(ENGINE, "include.*lua%.h", "include.*lauxlib", "lua_State") },
   { "the library does not print, exit or allocate on its own",
-    without(matching "^engine/", "printf", "stderr", "%f[%w_]exit *%(",
-      "%f[%w_]abort *%(", "%f[%w_]malloc *%(", "%f[%w_]free *%(") },
+    without(matching "^engine/", "%f[%w_]v?f?printf", "stderr",
+      "%f[%w_]exit *%(", "%f[%w_]abort *%(", "%f[%w_]malloc *%(",
+      "%f[%w_]free *%(") },
   { "under lua/ are Lua files only", only_lua },
   { "the version is one", one_version },
   { "luarocks is content", silent(
