@@ -58,7 +58,7 @@ return {
   statement("a read of a method", "two __index tables", "read_chain",
     "read_method"),
   statement("what exists, 1,000 fields", "a loop", "loop_1000",
-    "existing_1000", 1),
+    "existing_1000", 6),
   statement("pairs, 100 fields", "pairs", "pairs_plain", "pairs", 2),
   statement("pairs, 100 fields", "a proxy's __pairs", "pairs_proxy", "pairs"),
   statement("pairs, 100 elements", "pairs", "pairs_list_plain", "pairs_list",

@@ -165,7 +165,8 @@ enum {
   MWB_TIMER,       /* the function that is told how long scopes took */
   MWB_SOURCES,     /* name of a source -> whether the source is traced */
   MWB_CONTEXTS,    /* the function that calls mw.context's hooks, */
-  MWB_LABEL,       /* and the one that knows what people call an object */
+  MWB_LABEL,       /* the one that knows what people call an object, */
+  MWB_EXISTING,    /* and the one that tells a new watch what is there */
   MWB_QUEUE,       /* the first death that is not delivered yet */
   MWB_NOTE,        /* the function that notes reads */
   MWB_RESTING,     /* tables whose reads are not noted, weakly held */

@@ -452,209 +452,52 @@ static int call_attach(lua_State *L, attachment *its, int term) {
 ** What exists when a watch begins
 ** ======================================================= */
 
-/* The stack of `tell_existing`: its arguments, the kind's name, a queue of
-** objects with their paths, the set of objects that have been in the queue;
-** then the present object, its path, its keys, its contents; then a field. */
-enum {
-  E_OBJECT = 1,
-  E_GUARD,
-  E_WHEN,
-  E_KEYS,
-  E_STATE,
-  E_ROOT,
-  E_WAY,
-  E_REACH,
-  E_KIND,
-  E_QUEUE,
-  E_SEEN,
-  E_PRESENT,
-  E_PATH,
-  E_LIST,
-  E_CONTENTS,
-  E_KEY,
-  E_VALUE
-};
-
-/* Appends the value on the top to the array at `array`, and pops the value. */
-static void append(lua_State *L, int array) {
-  lua_rawseti(L, array, (lua_Integer)lua_rawlen(L, array) + 1);
-}
-
-/* The number of keys of the way that are still to come at the present object; 0
-** without a way. */
-static lua_Integer steps_left(lua_State *L) {
-  if (!lua_istable(L, E_WAY)) return 0;
-  return (lua_Integer)lua_rawlen(L, E_WAY) - (lua_Integer)lua_rawlen(L, E_PATH);
-}
-
-/* Pushes the keys that concern the watch: of the first object those of the
-** option, on a way the next key, else all. */
-static void push_keys(lua_State *L, const mwb_state *s) {
-  lua_Integer n = 0;
-  if (steps_left(L) > 0) {
-    lua_createtable(L, 1, 0);
-    lua_rawgeti(L, E_WAY, (lua_Integer)lua_rawlen(L, E_PATH) + 1);
-    if (!is_any(L, s)) {
-      lua_rawseti(L, E_LIST, 1);
-      return;
-    }
-    lua_settop(L, E_PATH);
-  }
-  if (lua_rawequal(L, E_PRESENT, E_OBJECT) && lua_istable(L, E_KEYS)) {
-    lua_pushvalue(L, E_KEYS);
-    return;
-  }
-  lua_newtable(L);
-  if (!lua_istable(L, E_PRESENT)) return;
-  mwb_push_all(L, E_PRESENT);
-  for (lua_pushnil(L); lua_next(L, E_LIST + 1) != 0;) {
-    lua_pop(L, 1);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, E_LIST, ++n);
-  }
-  lua_pop(L, 1);
-}
-
-/* Pushes the path to the field at E_KEY. */
-static void push_place(lua_State *L) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, E_PATH), i;
-  int place = lua_gettop(L) + 1;
-  lua_createtable(L, (int)n + 1, 0);
-  for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, E_PATH, i);
-    lua_rawseti(L, place, i);
-  }
-  lua_pushvalue(L, E_KEY);
-  lua_rawseti(L, place, n + 1);
-}
-
-/* Pushes the table with the present object's contents; of a userdata, the
-** userdata.  Returns whether the contents are in a table. */
-static int push_contents(lua_State *L) {
-  mwb_push_all(L, E_PRESENT);
-  return lua_istable(L, E_CONTENTS);
-}
-
-/* Pushes the value of the field at E_KEY, and returns the value's type. */
-static int push_existing(lua_State *L, int in_table) {
-  lua_pushvalue(L, E_KEY);
-  return in_table ? lua_rawget(L, E_CONTENTS) : lua_gettable(L, E_CONTENTS);
-}
-
-/* Does the watch want to hear of the field at E_KEY and E_VALUE? */
-static int wants_existing(lua_State *L) {
-  int wants;
-  lua_pushvalue(L, E_WHEN);
-  lua_pushvalue(L, E_PRESENT);
-  lua_pushvalue(L, E_KEY);
-  lua_pushnil(L);
-  lua_pushvalue(L, E_VALUE);
-  lua_pushvalue(L, E_KIND);
-  lua_call(L, 5, 1);
-  wants = lua_toboolean(L, -1);
-  lua_settop(L, E_VALUE);
-  return wants;
-}
-
-/* Tells the guard, a function or a table, of the field at E_KEY and E_VALUE. */
-static void tell_field(lua_State *L, int is_function, int deep) {
-  if (!is_function) lua_getfield(L, E_GUARD, "invalidate");
-  lua_pushvalue(L, E_GUARD);
-  lua_pushvalue(L, E_OBJECT);
-  if (deep)
-    push_place(L);
-  else
-    lua_pushvalue(L, E_KEY);
-  lua_pushnil(L);
-  lua_pushvalue(L, E_VALUE);
-  lua_pushvalue(L, E_KIND);
-  if (deep) lua_pushvalue(L, E_PRESENT);
-  lua_call(L, 5 + !is_function + deep, 0);
-}
-
-/* Queues the value at E_VALUE if it is an object below the root that has not
-** been queued; on a way, an object may be queued again. */
-static void queue_child(lua_State *L, mwb_state *s, mw_handle root,
-                        int on_way) {
-  mw_handle child =
-      lua_istable(L, E_VALUE) ? mwb_handle_of(L, s, E_VALUE) : MW_NONE;
-  mw_change change;
-  memset(&change, 0, sizeof(change));
-  change.reach = (uint32_t)lua_tointeger(L, E_REACH);
-  if (child == MW_NONE ||
-      mw_change_path(s->engine, &change, root, child, NULL, 0) == 0)
-    return;
-  lua_pushvalue(L, E_VALUE);
-  if (lua_rawget(L, E_SEEN) != LUA_TNIL && !on_way) return;
-  lua_pushvalue(L, E_VALUE);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, E_SEEN);
-  lua_pushvalue(L, E_VALUE);
-  append(L, E_QUEUE);
-  push_place(L);
-  append(L, E_QUEUE);
-}
-
-/* tell_existing(object, guard, when, keys, state, root or MW_NONE, way, reach):
-** calls the guard for each field that is there, of a way for the fields at its
-** end.  The guard may do anything, so the keys are listed before. */
-static int tell_existing(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, E_STATE);
-  mw_handle root = (mw_handle)lua_tointeger(L, E_ROOT);
-  lua_Integer at, i, left;
-  const mwi_object *r;
-  uint16_t layout;
-  int is_flag = mwb_is_guard(L, s, E_GUARD), in_table;
-  int is_function = lua_isfunction(L, E_GUARD), deep = root != MW_NONE;
-  int is_asked = !lua_isnil(L, E_WHEN);
-  lua_pushliteral(L, "existing");
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushvalue(L, E_OBJECT);
-  append(L, E_QUEUE);
-  lua_newtable(L);
-  append(L, E_QUEUE);
-  for (at = 1; lua_rawgeti(L, E_QUEUE, at) != LUA_TNIL; at += 2) {
-    lua_rawgeti(L, E_QUEUE, at + 1);
-    left = steps_left(L);
-    push_keys(L, s);
-    in_table = push_contents(L);
-    r = mwb_object_at(L, s, E_PRESENT);
-    layout = (r == NULL) ? 0 : r->layout;
-    for (i = 1; lua_rawgeti(L, E_LIST, i) != LUA_TNIL; i++) {
-      if (push_existing(L, in_table) != LUA_TNIL) {
-        if (left <= 1 && (!is_asked || wants_existing(L))) {
-          if (is_flag)
-            mw_guard_set_valid(s->engine, mwb_handle_of(L, s, E_GUARD), 0);
-          else
-            tell_field(L, is_function, deep);
-        }
-        if (deep && left != 1) queue_child(L, s, root, left > 0);
-      }
-      lua_settop(L, E_CONTENTS);
-      if (r != NULL && r->layout == layout) continue;
-      lua_settop(L, E_LIST); /* the guard has changed the object */
-      in_table = push_contents(L);
-    }
-    lua_settop(L, E_SEEN);
-  }
+/* existing(f): f(object, guard, when, keys, way, reach) tells the guard of the
+** fields that are there; `reach` is nil for a watch that is not deep */
+static int set_existing(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_EXISTING);
   return 0;
 }
 
-/* Calls `tell_existing` for the watch whose options are on the stack.  Returns
-** a status; an error is on the top. */
-static int call_existing(lua_State *L, mwb_state *s, mw_handle h,
+/* is_below(root, table, reach) -> whether a deep watch with the reach hears
+** writes to the table, which is not the root */
+static int is_below(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_handle root = mwb_handle_of(L, s, 1), child = mwb_handle_of(L, s, 2);
+  mw_change change;
+  memset(&change, 0, sizeof(change));
+  change.reach = (uint32_t)lua_tointeger(L, 3);
+  lua_pushboolean(
+      L, child != MW_NONE &&
+             mw_change_path(s->engine, &change, root, child, NULL, 0) != 0);
+  return 1;
+}
+
+/* make_stale(value) -> whether the value is a flag, which is stale now */
+static int make_stale(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int is = mwb_is_guard(L, s, 1);
+  if (is) mw_guard_set_valid(s->engine, mwb_handle_of(L, s, 1), 0);
+  lua_pushboolean(L, is);
+  return 1;
+}
+
+/* Tells the guard of the watch whose options are on the stack.  Returns a
+** status; an error is on the top. */
+static int call_existing(lua_State *L, mwb_state *s,
                          const mw_watch_options *its) {
-  lua_pushcfunction(L, tell_existing);
+  mwb_push(L, s, MWB_EXISTING);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, WHEN);
   lua_pushvalue(L, SEVERAL);
-  lua_pushlightuserdata(L, s);
-  lua_pushinteger(L, (lua_Integer)((its->flags & MW_DEEP) ? h : MW_NONE));
   lua_pushvalue(L, WAY);
-  lua_pushinteger(L, mwi_reach_filter(s->engine, its->reach));
-  return lua_pcall(L, 8, 0, 0);
+  if (its->flags & MW_DEEP)
+    lua_pushinteger(L, mwi_reach_filter(s->engine, its->reach));
+  else
+    lua_pushnil(L);
+  return lua_pcall(L, 6, 0, 0);
 }
 
 /* }====================================================== */
@@ -741,7 +584,7 @@ static int watch(lua_State *L) {
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
   code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
   if (status == LUA_OK && code == MW_OK) {
-    if (lua_toboolean(L, EXISTING) && call_existing(L, s, h, &its) != LUA_OK) {
+    if (lua_toboolean(L, EXISTING) && call_existing(L, s, &its) != LUA_OK) {
       abandon(L, s, h, *id, &its, before, include == MW_NEW);
       return lua_error(L);
     }
@@ -1062,6 +905,9 @@ static int intercepting(lua_State *L) {
 void mwb_open_interception(lua_State *L) {
   static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
                                        {"intercepts", intercepts},
+                                       {"existing", set_existing},
+                                       {"is_below", is_below},
+                                       {"make_stale", make_stale},
                                        {"intercepting", intercepting},
                                        {"watched", watched},
                                        {"refresh", refresh},

@@ -70,9 +70,11 @@ defer(private.effects_methods, {
 })
 defer(private.trace_methods(), { write = "trace" })
 
--- What the core calls when an object is traced, and when a scope is measured.
+-- What the core calls when an object is traced, when a scope is measured, and
+-- when a watch is to be told of what is there.
 private.label(deferred("trace.label", "of"))
 private.timer(deferred("times", "closed"))
+private.existing(deferred("existing", "tell"))
 
 local mw = {}
 for name, value in next, core do mw[name] = value end
