@@ -716,13 +716,11 @@ function actions.close(self, _, choose)
   if #ids == 0 then return end
   local its = self.jobs[ids[choose(#ids)]]
   self:log("close", its.id)
-  for _, closes in ipairs { true, false } do
-    for i = #its.owners, 1, -1 do
-      local owner = its.owners[i]
-      if (owner.closes or false) == closes then
-        self:note_rollback(owner)
-        self.lost_count = (self.lost_count or 0) + 1
-      end
+  for i = #its.owners, 1, -1 do
+    local owner = its.owners[i]
+    if owner.closes then
+      self:note_rollback(owner)
+      self.lost_count = (self.lost_count or 0) + 1
     end
   end
   assert(coroutine.close(its.co))
@@ -741,18 +739,21 @@ function actions.drop(self, _, choose)
   wipe(8)
 end
 
--- Transactions that were lost are taken back; what has been collected says
--- which these are.
+-- Transactions that were lost are taken back by the next call; what has been
+-- collected says which these are: the handles, and of those in mw.transaction
+-- the coroutines.
 function actions.collect(self)
   local before = {}
   for owner in pairs(self.open) do before[#before + 1] = owner end
   self.lost_count = 0 -- guards cannot know the state yet
   collectgarbage()
   collectgarbage()
+  mw.reap(0)
   for _, owner in ipairs(before) do
     local its = owner.job
-    local gone = its.suspended and not is_alive(its.probe)
-    if gone or (owner.handle and not is_alive(owner.handle)) then
+    local lost = its.suspended and not is_alive(its.probe)
+    if owner.handle then lost = not is_alive(owner.handle) end
+    if lost then
       self:log("found lost", owner.order)
       self:note_rollback(owner)
       self.lost_count = self.lost_count + 1
