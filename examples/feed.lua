@@ -37,16 +37,16 @@ for _, unit in pairs(world.units) do renderer:add(unit) end
 
 function renderer:draw()
   local dirty, made, freed = {}, 0, 0
-  for object, _, old, new, kind in self.feed:changes() do
+  for object, _, _, new, kind in self.feed:changes() do
     local unit = self.sprites[object] and object or self.of[object]
-    if unit then
+    if kind == "detach" then -- a unit, or its place
+      freed = freed + (self.sprites[object] and 1 or 0)
+      self.sprites[object], self.of[object] = nil, nil
+    elseif unit then
       dirty[unit] = true
     elseif object == world.units and kind == "attach" then
       self:add(new)
       made = made + 1
-    elseif object == world.units and new == nil then
-      self.sprites[old] = nil
-      freed = freed + 1
     end
   end
   local drawn = made
@@ -73,10 +73,14 @@ local function apply(known, message)
   for _, change in ipairs(message) do
     local id, key, value = change[1], change[2], change[3]
     if type(value) == "table" then
-      if change.attach then known[value.id] = {} end
+      if change.kind == "attach" then known[value.id] = {} end
       value = known[value.id]
     end
-    known[id][key] = value
+    if change.kind == "detach" then
+      known[id] = nil
+    else
+      known[id][key] = value
+    end
   end
 end
 
@@ -88,7 +92,7 @@ local function send(name, feed, known)
   local message = {}
   for object, key, _, new, kind in feed:changes() do
     message[#message + 1] = { mw.id(object), key, encode(new),
-      attach = kind == "attach" }
+      kind = kind }
   end
   apply(known, message)
   print(("  %d changes for %s"):format(#message, name))
