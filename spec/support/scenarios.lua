@@ -339,7 +339,7 @@ function scenarios.policy_files()
   local function handler() end
   local function long()
     local text = "x"
-    for _ = 1, 21 do text = text .. text end
+    for _ = 1, 24 do text = text .. text end
     return text
   end
   local class = { name = "a name", spend = long, __call = long }
@@ -365,7 +365,7 @@ function scenarios.policy_files()
   local n = 0
   for _ in pairs(policy.errors) do n = n + 1 end
   check(caught or n == 5)
-  check(#long() == 2097152)
+  check(#long() == 2 ^ 24)
 end
 
 dofile "spec/support/scenarios_effects.lua" (scenarios, check)
