@@ -321,15 +321,15 @@ static int give_xpcall(lua_State *L) {
 #endif
 
 /* Resumes a coroutine with the `n` values on the top.  Returns the number of
-** results, or -1: an error is on the top, and the coroutine is closed if it
-** `closes`. */
+** results, or -status: an error is on the top, and the coroutine is closed if
+** it `closes`. */
 static int resume(lua_State *L, lua_State *co, int n, int closes) {
   mwb_budget *b = mwb_budget_of(L);
   int status, results = 0;
   mwb_pay(L, RESUMING);
   if (!lua_checkstack(co, n)) {
     lua_pushliteral(L, "too many arguments to resume");
-    return -1;
+    return -LUA_ERRRUN;
   }
   lua_xmove(L, co, n);
   status = mwb_resume(co, L, n, &results);
@@ -338,12 +338,12 @@ static int resume(lua_State *L, lua_State *co, int n, int closes) {
     if (closes && !(b != NULL && b->spent)) lua_closethread(co, L);
     lua_xmove(co, L, 1);
     mwb_pass_spent(L, status);
-    return -1;
+    return -status;
   }
   if (!lua_checkstack(L, results + 1)) {
     lua_pop(co, results);
     lua_pushliteral(L, "too many results to resume");
-    return -1;
+    return -LUA_ERRRUN;
   }
   lua_xmove(co, L, results);
   return results;
@@ -361,11 +361,11 @@ static int give_resume(lua_State *L) {
 }
 
 /* The upvalue is the coroutine.  As from Lua's function, an error has the place
-** of the call. */
+** of the call, but for a memory error. */
 static int wrapped(lua_State *L) {
   int n = resume(L, lua_tothread(L, lua_upvalueindex(1)), lua_gettop(L), 1);
   if (n >= 0) return n;
-  if (lua_type(L, -1) == LUA_TSTRING) {
+  if (n != -LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
     luaL_where(L, 1);
     lua_insert(L, -2);
     lua_concat(L, 2);
