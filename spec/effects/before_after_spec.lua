@@ -124,6 +124,18 @@ describe("effects that are described later", function()
       { fx:only(root) })
   end)
 
+  it("are refused when a key on the way has moved", function()
+    local units = { { n = 1 }, { n = 2 } }
+    local root = { units = units, orders = { [units[2]] = { n = 0 } } }
+    mw.track(root, { deep = true })
+    local fx = record(function() root.orders[units[2]].n = 1 end)
+    assert(fx:to_bytes(root))
+    units[1], units[2] = units[2], units[1]
+    assert.same({ nil,
+      "the object whose field 'n' was written has moved since" },
+      { fx:to_bytes(root) })
+  end)
+
   it("are refused when an object that they put elsewhere has gone since",
     function()
       local root = tracked { units = { {}, { hp = 1 } } }

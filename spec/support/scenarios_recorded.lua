@@ -117,8 +117,11 @@ function scenarios.named()
   check(part:len() == 4)
   check(part:to_patch(root) == nil)
   local bytes = must(part:to_bytes(root))
-  root.units[1], root.units[2] = root.units[2], root.units[1]
   check(bytes == must(part:to_bytes(root)))
+  root.units[1], root.units[2] = root.units[2], root.units[1]
+  local none, message = part:to_bytes(root)
+  check(none == nil)
+  if not message:find "has moved since" then error(message, 0) end
   whole(function() return twin.orders[twin.units[2]].x == nil end,
     mw.patch_bytes, twin, bytes)
   order = twin.orders[twin.units[2]]

@@ -300,15 +300,14 @@ function Ways:search(object)
 end
 
 --- Tells whether an object without a way may have had one: the object, or one
--- above it, has moved since the effects.
+-- above it, or one that is a key on the way, has moved since the effects.
 function Ways:has_moved(object)
   local queue, seen = { object }, {}
   for _, at in ipairs(queue) do
     if self.view:is_gone(at) or self:has_left(at) then return true end
-    local list = self:holders(at)
-    for i = 1, #list, 2 do
-      if not seen[list[i]] then queue[#queue + 1] = list[i] end
-      seen[list[i]] = true
+    for _, its in ipairs(self:holders(at)) do -- parents and keys
+      if is_object(its) and not seen[its] then queue[#queue + 1] = its end
+      seen[its] = true
     end
   end
   return false
