@@ -43,18 +43,26 @@ end
 
 SeeThrough.__close = SeeThrough.cancel
 
+local function put(self)
+  local own = self.own
+  for name, fn in next, own do
+    self.former[name] = own.rawget(self.env, name)
+    owners[fn] = self
+    own.rawset(self.env, name, fn)
+  end
+end
+
 --- Puts `next`, `pairs`, `rawget`, `rawset`, `rawlen`, `getmetatable` and
 -- `setmetatable` that know watched objects into the table `env`.  Returns the
 -- handle that ends this.
 local function see_through(env)
   check.argument(type(env) == "table", 1, "see_through", "table", env)
-  local own = private.see_through_functions()
-  local self = { env = env, own = own, former = {} }
+  local self = { env = env, own = private.see_through_functions(), former = {} }
   local handle = new(self)
-  for name, fn in next, own do
-    self.former[name] = own.rawget(env, name)
-    owners[fn] = self
-    own.rawset(env, name, fn)
+  local ok, message = pcall(put, self)
+  if not ok then -- memory has run out
+    handle:cancel()
+    error(message, 0)
   end
   return handle
 end
