@@ -207,6 +207,7 @@ function scenarios.origins()
   check(name == nil or #name > 40)
   do
     local o <close> = whole(is_nobody, mw.origin, "value")
+    check(mw.current_origin() == "value")
     name = write(2)
     check(name == nil or name == "value")
     o:close()
