@@ -20,6 +20,7 @@ DESTDIR    =
 BUILD      = build
 SANITIZE   =# set by `make asan`
 SECONDS    = 60# how long `make fuzz` looks
+PROGRAMS   = 10000# how many `make soak-lost` runs in each mode
 BROWSER    = chromium
 
 # What follows is derived.
@@ -96,6 +97,12 @@ callgrind: valgrind-deps all $(BUILD)/bench/floor.so
 asan:
 	@$(MAKE) --no-print-directory test BUILD=build/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+
+# Random programs that lose coroutines and handles, in both modes; freed memory
+# stays apart, so that its use is seen.
+soak-lost:
+	@SUITES=specs SPECS=spec/random_lost_spec.lua SOAK=$$(($(PROGRAMS) / 200)) \
+	  ASAN_OPTIONS=detect_leaks=0 $(MAKE) --no-print-directory asan
 
 fuzz: all $(BUILD)/test/fuzz
 	$(BUILD)/test/fuzz -max_total_time=$(SECONDS) -rss_limit_mb=4096 $(BUILD)/corpus spec/corpus
@@ -290,4 +297,4 @@ $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | 
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps lua-deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan soak-lost fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps lua-deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps
