@@ -95,6 +95,24 @@ describe("a finaliser in the middle of the library", function()
     end
   end)
 
+  it("replaces a table below a root, and writes the field again", function()
+    local root, runs = mw.track({ x = {} }, { deep = true }), 0
+    local feed <close> = mw.feed { root = root }
+    with_finalisers(function()
+      if pcall(mw.batch, function() end) then return end
+      runs = runs + 1
+      root.x = runs
+      root.x = { n = runs }
+      if runs % 2 == 1 then root.x = "last" end
+    end, function() work(function() return runs >= 200 end) end)
+    mw.reap()
+    local last
+    for entry in feed:read() do
+      if entry.object == root then last = entry.new end
+    end
+    assert.equal(root.x, last)
+  end)
+
   it("reads, and any other call raises", function()
     local obj = mw.track { n = 1 }
     local handle = mw.watch(obj, function() end, { once = false })

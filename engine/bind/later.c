@@ -289,8 +289,12 @@ static int has_links(mwb_write *w) {
   return 1;
 }
 
+/* The field may hold what it was given back for the links of a write before. */
 static void append_stored(mwb_write *w) {
   mwb_entry entry;
+  lua_pushvalue(w->L, KEY);
+  lua_pushvalue(w->L, VALUE);
+  lua_rawset(w->L, w->shadow);
   if (!mwb_appends(w->s)) return;
   mwb_begin_entry(w->L, w->s, &entry);
   entry.number = mwb_write_number(w);
