@@ -79,7 +79,8 @@ return {
       time.]] },
     { "clock:reset()", [[Goes back to generation 0 and forgets all tags.]] } },
   { "mw.mark_dynamic(class: table, on?: boolean)", [[Marks exactly this class,
-    not its subclasses, as dynamic; with false, takes the mark away.]] },
+    not its subclasses, as dynamic; with false, takes the mark away. A class is
+    a metatable, of userdata too, or the table that stands for it.]] },
   { "mw.is_marked(class: any) -> marked: boolean", [[Tells whether the class is
     marked.]] },
 },
@@ -113,7 +114,8 @@ return {
       the class, or the `__index`, of something below is not entered, nor are
       named classes and the tables of Lua itself.]] },
     { "descend?: moonwatch.Descend", [[Of a deep watch: decides, instead of the
-      policy, whether a table is included.]] },
+      policy, whether a table is included. Asked when a field comes to hold a
+      table that is not below that parent yet.]] },
     { "path?: any[]", [[A deep watch of this way only, such as `{ "enemies",
       mw.any, "hp" }`: of writes to the fields on the way and at its end. With
       `equal = "skip"`, a table that is replaced on the way counts only if
@@ -129,7 +131,8 @@ return {
     { "update", "the field had another value, or the same" },
     { "delete", "the new value is nil" },
     { "call", "a call of a method that a policy names as a mutator" },
-    { "raw", "a write that went past the library, found later" },
+    { "raw", [[a write that went past the library, found by `mw.sync`; or that
+      of `mw.see_through`'s `rawset`]] },
     { "metatable", "the object has another metatable" },
     { "rollback", "a write was taken back" },
     { "apply", "effects were applied" },
@@ -176,7 +179,8 @@ return {
     [[Sets the function that takes the errors of guards, hooks and callbacks,
     and returns the former one. Without a function, the first error of a guard
     is raised from the writing statement, after all guards were called and the
-    value was stored.]] },
+    value was stored; the first error that no statement made, by the next call
+    of the library that may raise.]] },
   { "mw.mutations(obj: any) -> n: integer", [[Returns the number of writes since
     the object was first watched.]] },
   { "mw.changed_since(obj: any, generation: integer) -> changed: boolean",
@@ -192,8 +196,10 @@ return {
   { "mw.paths(obj: table, below: table) -> paths: any[][]", [[Returns all ways
     from an object that is watched or tracked deeply to an object below, each an
     array of keys, the shortest first.]] },
-  { "mw.sync(obj: any) -> found: boolean", [[Reports what `rawset` or C code put
-    into a watched object.]] },
+  { "mw.sync(obj: any) -> found: boolean", [[Makes contents of what `rawset` or
+    C code put into a watched object, and tells of it with the kind `"raw"`.
+    Until then it is shown by reads and `pairs`, and writes to it are not
+    heard.]] },
   { "mw.touch(obj: any, key?: any)", [[Calls the guards for a write that the
     library cannot see.]] },
   { "mw.plain<T>(value: T) -> copy: T", [[Returns a deep copy that nothing
@@ -337,8 +343,8 @@ return {
     weakly.]] },
   { class = "moonwatch.NameRules : moonwatch.ClassRules", [[The rules of
     `mw.name_class`.]],
-    { "replace?: boolean", [[Takes the name from another class that has
-      it.]] } },
+    { "replace?: boolean", [[Takes the name from another class that has it;
+      objects of that class are written under it.]] } },
 },
 
 { page = "transactions", title = "Transactions and effects",
@@ -414,7 +420,8 @@ return {
     { "effects:to_bytes(root: table) -> bytes?: string, message?: string",
       [[Returns the effects as bytes, for `mw.patch_bytes` on a copy of what is
       below the root, elsewhere or later; nil and a message for what cannot be
-      sent. Bytes name classes as `mw.name_class` does.]] },
+      sent, or if a table has moved since that a path needs. Bytes name classes
+      as `mw.name_class` does.]] },
     { "effects:to_patch(root: table) -> operations?: moonwatch.Operation[], \z
         message?: string", [[Returns the effects as a JSON patch, for
       `mw.patch`.]] } },
@@ -615,8 +622,8 @@ return {
     { "recorder:past(obj: table, seq: integer, opts?: \z
         moonwatch.PastOptions) -> contents?: table, message?: string",
       [[Returns what an object held after the entry with that number, as a
-      plain table; nil and a message if not all
-      entries since are kept, or the recorder has stopped.]] },
+      plain table; nil and a message if not all entries since are kept, or the
+      recorder has stopped.]] },
     { "recorder:len() -> n: integer", [[Returns the number of entries.]] },
     { "recorder:lost() -> n: integer", [[Returns how many entries were forgotten
       because there was no room.]] },

@@ -105,7 +105,7 @@ function clock:reset() end
 ---@field when? moonwatch.GuardFunction Gets the arguments of the guard, but of a deep watch the written object and its key; the guard is called only if this function returns true.
 ---@field existing? boolean Calls the guard at once for each field that is there, with the kind `"existing"`.
 ---@field deep? boolean For writes to anything below the object, too: the guard gets the path, an array of keys, in place of the key, and the written object after the kind. Classes are no contents: a table that is the class, or the `__index`, of something below is not entered, nor are named classes and the tables of Lua itself.
----@field descend? moonwatch.Descend Of a deep watch: decides, instead of the policy, whether a table is included.
+---@field descend? moonwatch.Descend Of a deep watch: decides, instead of the policy, whether a table is included. Asked when a field comes to hold a table that is not below that parent yet.
 ---@field path? any[] A deep watch of this way only, such as `{ "enemies", mw.any, "hp" }`: of writes to the fields on the way and at its end. With `equal = "skip"`, a table that is replaced on the way counts only if values at the end differ. Excludes `key` and `keys`.
 
 ---When a guard is called.
@@ -120,7 +120,7 @@ function clock:reset() end
 ---| "update" # the field had another value, or the same
 ---| "delete" # the new value is nil
 ---| "call" # a call of a method that a policy names as a mutator
----| "raw" # a write that went past the library, found later
+---| "raw" # a write that went past the library, found by `mw.sync`; or that of `mw.see_through`'s `rawset`
 ---| "metatable" # the object has another metatable
 ---| "rollback" # a write was taken back
 ---| "apply" # effects were applied
@@ -288,7 +288,7 @@ function box:used() end
 
 ---The rules of `mw.name_class`.
 ---@class moonwatch.NameRules : moonwatch.ClassRules
----@field replace? boolean Takes the name from another class that has it.
+---@field replace? boolean Takes the name from another class that has it; objects of that class are written under it.
 
 ---What is tracked.
 ---@class moonwatch.TrackOptions
@@ -390,8 +390,9 @@ function effects:only(root) end
 function effects:to_lua(names) end
 
 ---Returns the effects as bytes, for `mw.patch_bytes` on a copy of what is below
----the root, elsewhere or later; nil and a message for what cannot be sent.
----Bytes name classes as `mw.name_class` does.
+---the root, elsewhere or later; nil and a message for what cannot be sent, or
+---if a table has moved since that a path needs. Bytes name classes as
+---`mw.name_class` does.
 ---@param root table
 ---@return string? bytes
 ---@return string? message
@@ -1324,7 +1325,8 @@ function mw.reap(budget) end
 function mw.clock(name) end
 
 ---Marks exactly this class, not its subclasses, as dynamic; with false, takes
----the mark away.
+---the mark away. A class is a metatable, of userdata too, or the table that
+---stands for it.
 ---@param class table
 ---@param on? boolean
 function mw.mark_dynamic(class, on) end
@@ -1365,7 +1367,8 @@ function mw.batch(fn, ...) end
 ---Sets the function that takes the errors of guards, hooks and callbacks, and
 ---returns the former one. Without a function, the first error of a guard is
 ---raised from the writing statement, after all guards were called and the value
----was stored.
+---was stored; the first error that no statement made, by the next call of the
+---library that may raise.
 ---@param handler? fun(err: any, where: string)
 ---@return (function)? former
 function mw.on_error(handler) end
@@ -1407,7 +1410,9 @@ function mw.unwatch(obj) end
 ---@return any[][] paths
 function mw.paths(obj, below) end
 
----Reports what `rawset` or C code put into a watched object.
+---Makes contents of what `rawset` or C code put into a watched object, and
+---tells of it with the kind `"raw"`. Until then it is shown by reads and
+---`pairs`, and writes to it are not heard.
 ---@param obj any
 ---@return boolean found
 function mw.sync(obj) end
