@@ -118,7 +118,7 @@ function growth.sync(n)
 end
 
 -- A new field of an object whose class keeps it by `rawset`.
-function growth.absorb(n)
+function growth.class_keeps(n)
   local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
   local obj = {}
   for i = 1, n do obj["field " .. i] = i end
@@ -130,7 +130,7 @@ end
 
 -- The same in an array.  It has room for the fields: where a table with an
 -- array gets more of it, Lua counts the whole array, watched or not.
-function growth.absorb_array(n)
+function growth.class_keeps_array(n)
   local class = { __newindex = function(t, k, v) rawset(t, k, v) end }
   local obj = {}
   for i = 1, n do obj[i] = i end
@@ -315,25 +315,6 @@ function growth.roots_batch(n)
   return function()
     mw.batch(function() leaf.x = 1 end)
     return roots
-  end, n
-end
-
--- Deaths ----------------------------------------------------------------
-
--- The weak keys of a cache below a deep watch have died.
-function growth.weak_keys(n)
-  local entries = {}
-  for i = 1, n do entries[i] = { i } end
-  local root = { cache = setmetatable({}, { __mode = "k" }),
-    entries = entries }
-  local flag = mw.guard()
-  mw.watch(root, flag, DEEP)
-  for i = 1, n do root.cache[{}] = entries[i] end
-  collectgarbage()
-  return function()
-    mw.reap()
-    for _ in pairs(root.cache) do error "a key is left" end
-    return flag
   end, n
 end
 
