@@ -181,8 +181,10 @@ end
 local refresh -- puts the current policy into force
 
 -- Makes a change and puts what follows from it into force, or undoes the
--- change: a class may refuse that its mutators are wrapped.
+-- change: a class may refuse that its mutators are wrapped.  A rollback that
+-- waits for memory restores states as the policy in force says.
 local function apply(change, undo)
+  private.catch_up()
   change()
   local ok, err = pcall(refresh)
   if ok then return end
