@@ -355,7 +355,7 @@ enum mw_kind {
   MW_UPDATE,
   MW_DELETE, /* there is no value after */
   MW_CALL,   /* a method that changes the object; the key is the name */
-  MW_RAW,    /* a write found later, which the host did not see */
+  MW_RAW,    /* a write that the host did not see, reported later */
   MW_METATABLE,
   MW_ROLLBACK,
   MW_APPLY,
