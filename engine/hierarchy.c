@@ -1,9 +1,9 @@
 /*
-** hierarchy.c - the objects that are executing, and the names of objects.
+** hierarchy.c - the objects that are executing.
 ** SPDX-License-Identifier: MIT
 **
 **     hierarchy --> stacks, by slot of the thread --> frames: object, name
-**              \--> names, by slot of the object  --> name, parent
+**              \--> names, by slot of the object  --> what is known of it
 **
 ** Each element of both columns holds the handle of its owner, so an element
 ** that outlives its owner is void.  Entering and leaving touch the top of the
@@ -107,7 +107,7 @@ size_t mwi_hierarchy_bytes(const mw_engine *e) {
 /* }====================================================== */
 
 /* {======================================================
-** Names
+** Stacks
 ** ======================================================= */
 
 /* Makes the object the owner of the element. */
@@ -116,37 +116,6 @@ static void own(mwi_named *element, mw_handle obj) {
   memset(element, 0, sizeof(mwi_named));
   element->obj = obj;
 }
-
-int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes, mw_handle obj,
-                          mw_handle parent, uint32_t name) {
-  mwi_hierarchy *h = mwi_hierarchy_of(&e->scope, scopes);
-  mwi_named *page;
-  mwi_check_enter(e);
-  mwi_check_call(name != 0);
-  if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  page = (mwi_named *)mwi_column_need(e, &h->names, mw_slot(obj), NAMES);
-  if (page == NULL) return MW_NOMEM;
-  page += mw_slot(obj) % MWI_PAGE;
-  own(page, obj);
-  page->parent = parent;
-  page->name = name;
-  return MW_OK;
-}
-
-uint32_t mw_hierarchy_name(const mw_engine *e, mw_hierarchy scopes,
-                           mw_handle obj, mw_handle *parent) {
-  const mwi_named *named =
-      mwi_hierarchy_element(mwi_hierarchy_of(&e->scope, scopes), obj);
-  if (named == NULL || named->name == 0) return 0;
-  *parent = named->parent;
-  return named->name;
-}
-
-/* }====================================================== */
-
-/* {======================================================
-** Stacks
-** ======================================================= */
 
 static mwi_stack *find(const mw_engine *e, mw_hierarchy scopes,
                        mw_handle thread) {

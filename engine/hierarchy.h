@@ -14,14 +14,18 @@ typedef struct mwi_stack {
 } mwi_stack;
 
 typedef struct mwi_named {
-  mw_handle obj; /* the owner of the element; void for another object */
-  mw_handle parent;
-  uint32_t name;    /* 0: none */
-  uint32_t frames;  /* in all stacks */
-  uint32_t at;      /* a frame, counted from 1: see `mwi_hierarchy_inside` */
-  uint32_t stack;   /* the slot of the stack with this frame */
-  uint64_t order;   /* of the last enter while the object was in no frame, */
-  mw_handle caller; /* and the frame's object below, MW_NONE for none */
+  mw_handle obj;      /* the owner of the element; void for another object */
+  mw_handle parent;   /* the host's, and so are these: */
+  uint64_t serial;    /* of the name, 0: none */
+  uint64_t above;     /* serial of the parent's name */
+  uint64_t settled;   /* the `order` for which the name holds */
+  uint64_t sure;      /* when the host was sure of the name */
+  uint32_t is_parent; /* of others */
+  uint32_t frames;    /* in all stacks */
+  uint32_t at;        /* a frame, counted from 1: see `mwi_hierarchy_inside` */
+  uint32_t stack;     /* the slot of the stack with this frame */
+  uint64_t order;     /* of the last enter while the object was in no frame, */
+  mw_handle caller;   /* and the frame's object below, MW_NONE for none */
 } mwi_named;
 
 typedef struct mwi_hierarchy {

@@ -1180,27 +1180,13 @@ MW_API int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes);
 /* Closes a hierarchy; a new hierarchy may get the number. */
 MW_API void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes);
 
-/* Empties all stacks of a hierarchy; the names stay. */
+/* Empties all stacks of a hierarchy. */
 MW_API void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes);
 
-/* Returns the number of frames in all stacks of a hierarchy.  At 0, the names
-** in use are the names of objects only. */
+/* Returns the number of frames in all stacks of a hierarchy. */
 MW_API size_t mw_hierarchy_frames(const mw_engine *e, mw_hierarchy scopes);
 
-/* Sets the name of `obj`, and the object (or MW_NONE) to which the name is
-** relative, until `obj` is forgotten.  Returns MW_OK, MW_NOMEM or MW_STALE. */
-MW_API int mw_hierarchy_set_name(mw_engine *e, mw_hierarchy scopes,
-                                 mw_handle obj, mw_handle parent,
-                                 uint32_t name);
-
-/* Returns the name of `obj`, and in `*parent` the parent that
-** `mw_hierarchy_set_name` was given; 0 when `obj` has no name, and then
-** `*parent` is untouched. */
-MW_API uint32_t mw_hierarchy_name(const mw_engine *e, mw_hierarchy scopes,
-                                  mw_handle obj, mw_handle *parent);
-
-/* `thread` enters `obj` under `name`, which may differ from the name that
-** `mw_hierarchy_set_name` was given.  The thread may be in `obj` already.
+/* `thread` enters `obj` under `name`.  The thread may be in `obj` already.
 ** Returns MW_OK, MW_NOMEM or MW_STALE. */
 MW_API int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj, uint32_t name);

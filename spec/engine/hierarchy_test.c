@@ -93,30 +93,14 @@ static void has_a_stack_a_thread(mw_engine *e, heap *h) {
 
 static void refuses_what_is_gone(mw_engine *e, heap *h) {
   mw_hierarchy s;
-  mw_handle game = new_object(e, 0), parent;
+  mw_handle game = new_object(e, 0);
   (void)h;
   mw_hierarchy_open(e, &s);
   mw_hierarchy_enter(e, s, MW_NONE, game, GAME);
   mw_object_forget(e, game);
   check(mw_hierarchy_enter(e, s, MW_NONE, game, GAME) == MW_STALE);
   check(mw_hierarchy_enter(e, s, MW_NONE, MW_NONE, GAME) == MW_STALE);
-  check(mw_hierarchy_set_name(e, s, game, MW_NONE, GAME) == MW_STALE);
-  check(mw_hierarchy_name(e, s, game, &parent) == 0);
   check(mw_hierarchy_leave(e, s, MW_NONE, game) == MW_OK);
-}
-
-static void notes_names(mw_engine *e, heap *h) {
-  mw_hierarchy s;
-  mw_handle player = new_object(e, 0), sword = new_object(e, 1), parent;
-  (void)h;
-  mw_hierarchy_open(e, &s);
-  check(mw_hierarchy_name(e, s, sword, &parent) == 0);
-  check(mw_hierarchy_set_name(e, s, sword, player, SWORD) == MW_OK);
-  check(mw_hierarchy_name(e, s, sword, &parent) == SWORD && parent == player);
-  mw_object_forget(e, sword);
-  sword = new_object(e, 2); /* in the same slot */
-  check(mw_hierarchy_name(e, s, sword, &parent) == 0);
-  check(mw_hierarchy_name(e, s, MW_NONE, &parent) == 0);
 }
 
 static void hierarchies_are_apart(mw_engine *e, heap *h) {
@@ -133,13 +117,11 @@ static void hierarchies_are_apart(mw_engine *e, heap *h) {
 
 static void changes_nothing_without_memory(mw_engine *e, heap *h) {
   mw_hierarchy s, other;
-  mw_handle game = new_object(e, 0), parent;
+  mw_handle game = new_object(e, 0);
   int i, code = MW_OK;
   mw_hierarchy_open(e, &s);
   heap_set(h, HEAP_FAIL_EVER, 1);
   check(mw_hierarchy_enter(e, s, MW_NONE, game, GAME) == MW_NOMEM);
-  check(mw_hierarchy_set_name(e, s, game, MW_NONE, GAME) == MW_NOMEM);
-  check(mw_hierarchy_name(e, s, game, &parent) == 0);
   check(mw_hierarchy_open(e, &other) == MW_NOMEM);
   heap_set(h, HEAP_GIVE, 0);
   mw_hierarchy_enter(e, s, MW_NONE, game, GAME);
@@ -208,7 +190,6 @@ const test scope_tests[] = {
     {"leaving unwinds what was skipped", unwinds_what_was_skipped},
     {"each thread has a stack, until it is forgotten", has_a_stack_a_thread},
     {"objects that are gone cannot be entered", refuses_what_is_gone},
-    {"a name is noted until its object is forgotten", notes_names},
     {"hierarchies have nothing in common", hierarchies_are_apart},
     {"without memory nothing is entered", changes_nothing_without_memory},
     {NULL, NULL}};

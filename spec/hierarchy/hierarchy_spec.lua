@@ -393,6 +393,18 @@ describe("a hierarchy's scope", function()
     assert.same({ "Mod.a" }, h:path())
   end)
 
+  it("keeps the hierarchy", function()
+    local told, other = 0, mw.hierarchy()
+    local id = { update = function() end }
+    other:on { enter = function() told = told + 1 end }
+    other:instrument(id, { "update" })
+    other = nil -- luacheck: ignore 311
+    collectgarbage()
+    collectgarbage()
+    id:update()
+    assert.equal(1, told)
+  end)
+
   it("is left when its coroutine is closed", function()
     local mod = module_world()
     local left = {}
@@ -425,7 +437,7 @@ describe("a hierarchy's scope", function()
     collectgarbage()
     mw.reap()
     assert.same({}, h:path())
-    assert.equal(0, h[debug.getmetatable(h)].engine.frames())
+    assert.equal(0, require("moonwatch.core").private.its(h).engine.frames())
   end)
 end)
 
@@ -511,9 +523,9 @@ describe("an instrumented method", function()
     h:instrument(Foo, { "update" })
     local co = coroutine.create(obj.update)
     coroutine.resume(co, obj)
-    assert.equal(1, h[debug.getmetatable(h)].engine.frames())
+    assert.equal(1, require("moonwatch.core").private.its(h).engine.frames())
     coroutine.close(co)
-    assert.equal(0, h[debug.getmetatable(h)].engine.frames())
+    assert.equal(0, require("moonwatch.core").private.its(h).engine.frames())
   end)
 
   it("may end with a tail call, and call itself", function()

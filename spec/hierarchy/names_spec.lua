@@ -32,6 +32,16 @@ local function seen(part)
 end
 
 describe("the name of an object", function()
+  it("never goes round, whoever enters what holds its holder", function()
+    local world, new = make()
+    local a, b, c = new(), new(), new()
+    a.next, b.next = b, a
+    a:update()
+    world:update(function() c:update(function() b:update() end) end)
+    assert.equal("Part.next", h:name_of(b))
+    assert.same({ "next" }, h:key_path(b))
+  end)
+
   it("may be long, and follows what is above", function()
     local root, path = {}, {}
     local last = root

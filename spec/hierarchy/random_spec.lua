@@ -3,6 +3,7 @@
 -- below one that holds it and executes, if there is one.
 
 local mw = require "moonwatch"
+local private = require("moonwatch.core").private
 local raw_of = require "spec.support.raw_of"
 local with_seed = require "spec.support.with_seed"
 
@@ -134,12 +135,51 @@ local function run(watched)
   end
 end
 
+-- Enters and leaves in two hierarchies, of which one never knows a name from
+-- before, and so looks for all.
+local function run_both(watched)
+  local world, stack = new_world(watched), {}
+  local knows <close> = mw.hierarchy()
+  local looks <close> = mw.hierarchy()
+  private.its(looks).engine.named = function() end
+  knows:instrument(Node, { "update" })
+  looks:instrument(Node, { "update" })
+  for _ = 1, STEPS do
+    local what, obj = math.random(20), pick(world.objects)
+    local held = #stack > 0 and stack[#stack][pick(KEYS)]
+    if getmetatable(held) == Node then obj = held end
+    if what <= 2 then
+      change(world)
+    elseif what <= 12 and #stack < 6 then
+      assert.equal(looks:enter(obj), knows:enter(obj))
+      stack[#stack + 1] = obj
+    elseif what <= 17 and #stack > 0 then
+      obj = table.remove(stack)
+      looks:leave(obj)
+      knows:leave(obj)
+    elseif what == 18 then
+      assert.same(looks:path(), knows:path())
+    elseif what == 19 then
+      assert.equal(looks:name_of(obj), knows:name_of(obj))
+    else
+      obj:update()
+    end
+  end
+  assert.same(looks:names(), knows:names())
+end
+
 describe("random hierarchies", function()
   for _, watched in ipairs { false, true } do
     it("name objects by where they are" .. (watched and ", watched" or ""),
       function()
         with_seed(function()
           for _ = 1, ROUNDS do run(watched) end
+        end)
+      end)
+    it("know the names that they would find" .. (watched and ", watched" or ""),
+      function()
+        with_seed(function()
+          for _ = 1, ROUNDS do run_both(watched) end
         end)
       end)
   end

@@ -1,10 +1,11 @@
 --- mw.hierarchy: the names of the objects that execute.
 -- SPDX-License-Identifier: MIT
 --
--- The core has a stack for each coroutine, enters and leaves.  Where objects
--- are is in places.lua, names are in naming.lua, records in tape.lua.  The
--- functions here do the rest: classes, hooks and traces.  They hold the state
--- in `its`; the program holds a handle.
+-- The core has a stack for each coroutine, enters and leaves, and knows what
+-- names hold still.  Where objects are is in places.lua, names are in
+-- naming.lua, records in tape.lua.  The functions here do the rest: classes,
+-- hooks and traces.  They hold the state in `its`; the program holds the core's
+-- userdata.
 
 local check = require "moonwatch.check"
 local core = require "moonwatch.core"
@@ -21,7 +22,22 @@ local metatable = private.metatable
 
 local WEAK = { __mode = "k" }
 
-local Hierarchy, its_own, new = check.class "hierarchy"
+local Hierarchy = check.class "hierarchy"
+private.hierarchy_class(Hierarchy) -- enter and leave
+
+local function its_own(self, name)
+  check.self(metatable(self) == Hierarchy, name, "hierarchy", self)
+  return private.its(self)
+end
+
+local function its_open(self, name)
+  check.self(metatable(self) == Hierarchy, name, "hierarchy", self)
+  local its = private.its(self)
+  if its.closed then
+    error(("calling '%s' on a hierarchy that is closed"):format(name), 3)
+  end
+  return its
+end
 
 local Scope, scope_of, new_scope = check.class("scope", nil, "name")
 
@@ -55,12 +71,11 @@ local function hears(hook, obj)
     rawequal(object_class.of(obj), class)
 end
 
--- Calls all hooks for an event of an object, also when one raises.  Then raises
--- the first error that `mw.on_error` does not take.
+-- Calls all hooks for an event of an object, also when one raises.  Returns the
+-- first error that `mw.on_error` does not take, in a table, or nil.
 local function fire(its, event, obj, ...)
-  if #its.hooks == 0 then return end
   local problem
-  for _, hook in ipairs { table.unpack(its.hooks) } do
+  for _, hook in ipairs(its.hooks) do
     local f = hook.functions[event]
     if f and not hook.cancelled and hears(hook, obj) then
       local ok, err = pcall(f, ...)
@@ -72,7 +87,7 @@ local function fire(its, event, obj, ...)
       end
     end
   end
-  if problem then error(problem[1], 0) end
+  return problem
 end
 
 -- }======================================================
@@ -81,17 +96,44 @@ end
 -- Names
 -- =======================================================
 
+-- Finds out where an object is, and what is above, up to what is sure.  Returns
+-- the sites; none if the object has no name.
+local function settle_all(its, obj)
+  local sites, site = {}, places.settle(its, obj)
+  while site do
+    sites[#sites + 1] = site
+    site = site.place and site.place.of
+    local holder = site and its.objects[site]
+    if holder ~= nil then
+      if its.engine.sure(holder) then break end
+      places.settle(its, holder)
+    end
+  end
+  return sites
+end
+
+-- Tells the core of the names, which are found.
+local function tell_names(its, sites)
+  for i = #sites, 1, -1 do
+    local site = sites[i]
+    local obj, place = its.objects[site], site.place
+    local holder = place and its.objects[place.of]
+    if obj ~= nil and (holder ~= nil or not place) then
+      its.engine.named(obj, site.name, holder)
+    end
+  end
+end
+
 -- Returns the text of an object's name; nil if it has none.
 local function name_of(its, obj)
-  local site = obj ~= nil and places.settle(its, obj)
-  if not site then return nil end
-  local above = site.place and site.place.of
-  while above do -- where parents are must be known before names are made
-    local holder = its.objects[above]
-    if holder ~= nil then places.settle(its, holder) end
-    above = above.place and above.place.of
-  end
-  return naming.text(its, naming.name(its, site))
+  if obj == nil then return nil end
+  local name = its.engine.sure(obj)
+  if name then return naming.text(its, name) end
+  local sites = settle_all(its, obj) -- before names are made
+  if #sites == 0 then return nil end
+  name = naming.name(its, sites[1])
+  tell_names(its, sites)
+  return naming.text(its, name)
 end
 
 -- Returns the names of the frames from `first` on behind others, and the
@@ -151,11 +193,11 @@ local traced = private.traced()
 
 -- If a trace asks for hierarchies, each object that executes is a scope in the
 -- trace.
-local function open_span(its, obj, depth)
+local function open_span(its, depth, name)
   if not traced.hierarchy then return end
   local co = coroutine.running()
   its.spans[co] = its.spans[co] or {}
-  its.spans[co][depth] = private.begin_scope("hierarchy", name_of(its, obj))
+  its.spans[co][depth] = private.begin_scope("hierarchy", name)
 end
 
 local function close_span(its, depth)
@@ -165,21 +207,34 @@ local function close_span(its, depth)
   spans[depth] = nil
 end
 
-local function tell_entered(its, obj, depth, is_new)
+-- The frame at the depth has been entered: tells of it.  Returns the name if
+-- somebody is told.
+local function entered(its, obj, depth, is_new, name)
   if is_new then walk(its, obj) end
   if its.recording then tapes.entered(its, depth, obj) end
-  open_span(its, obj, depth)
-  if its.told then fire(its, "enter", obj, obj, name_of(its, obj)) end
+  if not its.told and not traced.hierarchy then return nil end
+  name = name or name_of(its, obj)
+  open_span(its, depth, name)
+  local problem = its.told and fire(its, "enter", obj, obj, name)
+  if not problem then return name end
+  close_span(its, depth)
+  error(problem[1], 0)
 end
 
--- The frame at the depth has been entered.  If that is told to somebody who
--- raises, the frame is left.
-local function entered(its, obj, depth, is_new)
-  local ok, err = pcall(tell_entered, its, obj, depth, is_new)
+-- The same for an instrumented method, whose frame is left if that raises.
+local function begun(its, obj, depth, is_new)
+  local ok, err = pcall(entered, its, obj, depth, is_new)
   if ok then return end
   if not its.closed then its.engine.cut(depth - 1) end
-  close_span(its, depth)
   error(err, 0)
+end
+
+-- Tells the hooks that the object is left.
+local function tell_left(its, obj)
+  if #its.hooks == 0 then return nil end
+  local ok, name = pcall(name_of, its, obj)
+  if not ok then return { name } end
+  return fire(its, "leave", obj, obj, name)
 end
 
 -- Leaves the frames down to a depth, the innermost first, and tells of each;
@@ -190,10 +245,8 @@ local function leave_to(its, depth, err)
   for i = its.engine.depth(), depth, -1 do
     local obj = its.engine.frame(i)
     if obj ~= nil and its.told then
-      local ok, message = pcall(function()
-        fire(its, "leave", obj, obj, name_of(its, obj))
-      end)
-      if not ok then problem = problem or { message } end
+      local its_problem = tell_left(its, obj)
+      problem = problem or its_problem
     end
     close_span(its, i)
     if its.closed then break end
@@ -213,8 +266,10 @@ local function confused(its, obj)
   local names = path(its)
   local why = #names == 0 and "nothing is executing" or
     "executing: " .. table.concat(names, ", ")
-  fire(its, "confused", obj, ("%s is left, but was not entered (%s)")
-    :format(name, why), name, tapes.pass(its) and "reverse" or "forward")
+  local problem = fire(its, "confused", obj,
+    ("%s is left, but was not entered (%s)"):format(name, why), name,
+    tapes.pass(its) and "reverse" or "forward")
+  if problem then error(problem[1], 0) end
 end
 
 -- }======================================================
@@ -222,55 +277,6 @@ end
 -- {======================================================
 -- The functions of programs
 -- =======================================================
-
-local function its_open(self, name)
-  local its = its_own(self, name, 1)
-  if its.closed then
-    error(("calling '%s' on a hierarchy that is closed"):format(name), 3)
-  end
-  return its
-end
-
-local OBJECT = "table, userdata, function or thread"
-
-local function enter_and_name(its, obj)
-  local depth, is_new = its.engine.enter(obj)
-  if not depth then return nil end
-  if is_new or its.told or traced.hierarchy then
-    entered(its, obj, depth, is_new)
-  end
-  return name_of(its, obj), depth
-end
-
--- Enters an object.  Returns its name, and the depth; nothing if it is none.
--- If that raises, nothing has been entered.
-local function enter(its, obj)
-  local former = its.engine.depth()
-  local ok, name, depth = pcall(enter_and_name, its, obj)
-  if ok then return name, depth end
-  if not its.closed then its.engine.cut(former) end
-  error(name, 0)
-end
-
---- Enters an object.  Returns its name.
-function Hierarchy:enter(obj)
-  local its = its_open(self, "enter")
-  local name = enter(its, obj)
-  check.argument(name, 1, "enter", OBJECT, obj)
-  return name
-end
-
---- Leaves an object, and all that it has entered.
-function Hierarchy:leave(obj)
-  local its = its_open(self, "leave")
-  local depth = its.engine.leave(obj)
-  if not depth then return end
-  if depth > 0 then return leave_to(its, depth) end
-  local kind = type(obj)
-  check.argument(kind == "table" or kind == "userdata" or kind == "function" or
-    kind == "thread", 1, "leave", OBJECT, obj)
-  confused(its, obj)
-end
 
 local function close_scope(scope, err)
   local its = scope.its
@@ -306,14 +312,18 @@ function Scope:__gc()
   if not private.put_off(lose, scope) then lose(scope) end
 end
 
+local OBJECTS = { table = true, userdata = true, ["function"] = true,
+  thread = true }
+
 --- Enters an object.  Returns a scope that leaves it when it is closed, or
 -- lost.  The scope is there before the object is entered.
 function Hierarchy:scope(obj)
   local its, _ = its_open(self, "scope"), nil
+  check.argument(OBJECTS[type(obj)], 1, "scope",
+    "table, userdata, function or thread", obj)
   local state = { its = its, depth = false, order = 0, thread = 0, name = "" }
   local scope = new_scope(state)
-  local name, depth = enter(its, obj)
-  check.argument(name, 1, "scope", OBJECT, obj)
+  local name, depth = self:enter(obj), its.engine.depth()
   _, state.order, state.thread = its.engine.frame(depth)
   state.depth, state.name = depth, name
   return scope
@@ -328,9 +338,11 @@ local function cancel(self)
   if not its.handles[self] then return end
   self.cancelled = true
   for _, layer in ipairs(self.layers) do layer:cancel() end
-  for i, hook in ipairs(its.hooks) do
-    if hook == self then table.remove(its.hooks, i) end
+  local hooks = {} -- another table: an event may go through the former one
+  for _, hook in ipairs(its.hooks) do
+    if hook ~= self then hooks[#hooks + 1] = hook end
   end
+  its.hooks = hooks
   if not its.closed then update(its) end
   its.handles[self] = nil
 end
@@ -352,14 +364,14 @@ end
 -- Returns a function that wraps a method so that a call enters its object and
 -- leaves it.  The function keeps the hierarchy.
 local function entering(h)
-  local its = h[Hierarchy]
+  local its = private.its(h)
   local begin = its.engine.begin
   return function(method)
     return function(...)
       local obj = ...
       local token <close>, depth, is_new = begin(obj)
       if token and (is_new or its.told or traced.hierarchy) then
-        entered(its, obj, depth, is_new)
+        begun(its, obj, depth, is_new)
       end
       return method(...)
     end
@@ -367,7 +379,7 @@ local function entering(h)
 end
 
 local function wrap_all(self, class, names, handle)
-  local its = self[Hierarchy]
+  local its = private.its(self)
   for _, name in ipairs(names) do
     local layer = wrap(class, name, entering(self), true)
     if not layer then return name end
@@ -417,6 +429,7 @@ function Hierarchy:on(class, functions)
   local handle, state = new_handle(its)
   state.functions, state.class = {}, class
   for event in pairs(EVENTS) do state.functions[event] = functions[event] end
+  its.hooks = { table.unpack(its.hooks) }
   table.insert(its.hooks, state)
   update(its)
   return handle
@@ -461,7 +474,7 @@ function Hierarchy:key_path(obj)
   if not name_of(its, obj) then return nil end
   local ways, keys, name = {}, {}, its.sites[obj].name
   while name.place do
-    ways[#ways + 1] = places.keys(name.place)
+    ways[#ways + 1] = naming.keys(name.place)
     name = name.up
   end
   for i = #ways, 1, -1 do
@@ -562,6 +575,7 @@ Hierarchy.__close = Hierarchy.close
 function Hierarchy:__gc()
   private.hierarchies[self] = nil
   pcall(Hierarchy.close, self)
+  private.its(self).engine.free()
 end
 
 -- }======================================================
@@ -583,10 +597,13 @@ return function(opts)
   its.spans, its.passes = setmetatable({}, WEAK), setmetatable({}, WEAK)
   its.tape, its.epoch = tapes.new(), 1
   its.fire = function(...) fire(its, ...) end
-  its.engine = private.stacks(function(depth, err)
-    leave_to(its, depth, err)
-  end)
-  local h = new(its)
+  local h
+  h, its.engine = private.hierarchy(Hierarchy, its,
+    function(obj, depth, is_new, name)
+      return entered(its, obj, depth, is_new, name) or name_of(its, obj)
+    end,
+    function(depth, err) leave_to(its, depth, err) end,
+    function(obj) confused(its, obj) end)
   private.hierarchies[h] = {
     path = function() return path(its) end,
     path_of = function(co) return path_of(its, co) end,

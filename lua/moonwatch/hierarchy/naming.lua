@@ -1,7 +1,8 @@
 --- The names of the objects of a hierarchy, and the objects of names.
 -- SPDX-License-Identifier: MIT
 --
---     name { up    the parent's name; nil for a root
+--     name { the keys from the parent on, unless a function tells the children
+--            up    the parent's name; nil for a root
 --            place where the object was (see places.lua); nil for a root
 --            text  of a root, and where a function of the program made it;
 --                  else nil until somebody asks }
@@ -101,15 +102,22 @@ local function step(key)
   return "." .. key
 end
 
+--- Returns the keys from the parent on.
+function naming.keys(place)
+  local keys, n = {}, 0
+  while place do
+    n = n + 1
+    keys[n], place = place.key, place.up
+  end
+  for i = 1, n // 2 do keys[i], keys[n - i + 1] = keys[n - i + 1], keys[i] end
+  return keys
+end
+
 -- Returns the text of the keys from the parent on.
 local function way(place)
   if not place.up then return step(place.key) end
-  local list, n = {}, 0
-  while place do
-    n = n + 1
-    list[n], place = step(place.key), place.up
-  end
-  for i = 1, n // 2 do list[i], list[n - i + 1] = list[n - i + 1], list[i] end
+  local list = naming.keys(place)
+  for i, key in ipairs(list) do list[i] = step(key) end
   return table.concat(list)
 end
 
@@ -200,7 +208,7 @@ function naming.rename(its, site, obj)
   end
   if name or site.is_parent then
     its.epoch = its.epoch + 1
-    its.engine.renamed()
+    its.engine.renamed(obj)
   end
   site.name, site.epoch = nil, 0
 end
@@ -211,7 +219,8 @@ local function give(its, site, obj)
   local up = place and place.of.name
   site.epoch = its.epoch
   if former and former.up == up and former.place == place then return end
-  local name = { up = up, place = place }
+  local name = place and not place.told and naming.keys(place) or {}
+  name.up, name.place = up, place
   if not place then
     name.text = root_text(its, obj)
   elseif naming.is_custom(its) then

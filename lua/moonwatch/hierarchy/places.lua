@@ -5,7 +5,6 @@
 --       place    where the object is below another; nil for a root
 --       others   parent's site -> such a place below another parent
 --       name     the name (see naming.lua); nil until somebody asks
---       order    of the enter for which the place holds
 --       way      what executed when nobody was found to hold the object
 --       lists    places of plain tables in which children were found lately
 --       is_parent, walked
@@ -54,7 +53,7 @@ end
 function places.site(its, obj)
   local site = its.sites[obj]
   if not site then
-    site = { order = 0, walked = false, is_parent = false }
+    site = { walked = false, is_parent = false }
     its.sites[obj], its.objects[site] = site, obj
   end
   return site
@@ -70,17 +69,6 @@ end
 -- Places
 -- =======================================================
 
---- Returns the keys from the parent on.
-function places.keys(place)
-  local keys, n = {}, 0
-  while place do
-    n = n + 1
-    keys[n], place = place.key, place.up
-  end
-  for i = 1, n // 2 do keys[i], keys[n - i + 1] = keys[n - i + 1], keys[i] end
-  return keys
-end
-
 -- Returns what is in a place now.
 local function value_at(its, place)
   local value = its.objects[place.of]
@@ -88,7 +76,7 @@ local function value_at(its, place)
     local held = fields(value)
     return held and rawget(held, place.key)
   end
-  for i, key in ipairs(places.keys(place)) do
+  for i, key in ipairs(naming.keys(place)) do
     local held = (i == 1 or is_plain(value)) and fields(value)
     if not held then return nil end
     value = rawget(held, key)
@@ -223,9 +211,9 @@ local function meet(walk, obj, place, caller)
   local site = places.site(its, obj)
   local is_new = not walk.seen[obj]
   walk.seen[obj] = true
-  if not is_new or not may_move(its, site, obj, parent) or
-    is_above(site, caller or parent) then
-    if not is_above(site, caller or parent) then note(site, place) end
+  if caller and is_above(site, caller) or is_above(site, parent) then return end
+  if not is_new or not may_move(its, site, obj, parent) then
+    note(site, place)
     return
   end
   site.place, parent.is_parent = place, true
@@ -530,14 +518,13 @@ end
 -- site; nil if the object was never entered or placed.  `nested`: so many
 -- others are being looked for.
 function places.settle(its, obj, nested)
-  local order, frame, caller = its.engine.where(obj)
+  local order, frame, caller, settled = its.engine.where(obj)
   local site = its.sites[obj]
-  if order == 0 then return site end
+  if order == 0 or settled and site then return site end
   site = site or places.site(its, obj)
-  if site.order == order then return site end
   if frame == 0 then frame = behind_caller(its, order, caller) end
   local place = find(its, site, obj, frame, caller, nested or 0)
-  site.order = order
+  its.engine.settled(obj)
   if place ~= site.place or not place then
     if site.place and place and site.place.of ~= place.of then
       note(site, site.place)

@@ -78,8 +78,8 @@ end
 local function tell(its, pass, event, step)
   local obj, name = visit(its, pass, step)
   if obj == nil then return end
-  local ok, err = pcall(its.fire, event, obj, obj, name)
-  if not ok then pass.problem = pass.problem or { err } end
+  local problem = its.fire(event, obj, obj, name)
+  pass.problem = pass.problem or problem
 end
 
 -- Leaves the steps that are not around the next one.
