@@ -17,7 +17,7 @@ enum mwi_need {
   MWI_TREE = 8,     /* the object is below a root, or a root */
   MWI_LINKS = 128,  /* fields of the object are linked */
   MWI_CALLS = 64,   /* some watches are no plain flags */
-  MWI_CLASS = 16,   /* for the host: the object has a class */
+  MWI_CLASS = 16,   /* for the host: its class has a `__newindex` */
   MWI_SHORT = 32,   /* for the host: nothing is prepared for integer keys */
   MWI_CHECKS = 512, /* some watches are asked whether the write may be */
   MWI_META = 256    /* for the host: the object has metamethods in it */

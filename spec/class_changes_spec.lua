@@ -36,7 +36,7 @@ local function each_way(f)
 end
 
 describe("a class's __index that changes", function()
-  it("works at once, whatever it was and becomes", function()
+  it("works from mw.refresh on, whatever it was and becomes", function()
     local given
     local kinds = {
       none = nil,
@@ -58,13 +58,12 @@ describe("a class's __index that changes", function()
           intercept(obj)
           assert.equal(before ~= "none" and before or nil, obj.x, what)
           class.__index = index
-          local read = obj.x
-          obj.z = 1 -- a function in place of a table works from here on
-          if read ~= nil then assert.equal(after, read, what) end
+          assert.equal(1, mw.refresh(class), what)
           given = nil
           assert.equal(after, obj.x, what)
           if after == "call" then assert.equal(obj, given, what) end
           class.__index = nil
+          mw.refresh(class)
           assert.is_nil(obj.x, what)
           mw.unwatch(obj)
           mw.untrack(obj)
@@ -80,8 +79,7 @@ describe("a class's __index that changes", function()
     assert.is_nil(obj.x)
     local given = {}
     class.__index = function(self, key) given[self] = key end
-    assert.is_nil(obj.x)
-    obj.z = 1
+    mw.refresh(class)
     assert.is_nil(obj.y)
     assert.equal("y", given[obj])
     given[obj] = nil
@@ -97,6 +95,7 @@ describe("a class's __index that changes", function()
           mw.setmetatable(self, other)
         else
           class.__index = { x = "then a table" }
+          mw.refresh(class)
         end
         return self[key]
       end
@@ -107,6 +106,7 @@ describe("a class's __index that changes", function()
         mw.setmetatable(self, other)
         return self.x
       end
+      mw.refresh(class)
       obj.z = 1
       assert.equal("other x", obj.x)
       assert.equal(other, getmetatable(obj))
@@ -131,6 +131,7 @@ describe("a class's __index that changes", function()
     middle.a = "nearer"
     assert.equal("nearer", obj.a)
     class.__index = top
+    mw.refresh(class)
     assert.equal("a", obj.a)
     assert.is_nil(obj.c)
   end)
@@ -149,6 +150,23 @@ describe("a class's __index that changes", function()
     assert.is_table(error_of(function() return object.x end))
   end)
 
+  it("is that of objects that are watched later, without mw.refresh",
+    function()
+      for _, index in ipairs { { x = "new" },
+        function() return "new" end } do
+        local class = { __index = { x = "old" } }
+        local first, later = setmetatable({}, class), setmetatable({}, class)
+        mw.watch(first, nothing, STAY)
+        class.__index = index
+        mw.watch(later, nothing, STAY)
+        assert.equal("new", later.x)
+        mw.refresh(class)
+        assert.equal("new", first.x)
+        local third = mw.track(setmetatable({}, class))
+        assert.equal("new", third.x)
+      end
+    end)
+
   it("keeps no class, nor object, alive", function()
     local weak = setmetatable({}, { __mode = "k" })
     do
@@ -158,6 +176,7 @@ describe("a class's __index that changes", function()
       mw.watch(a, nothing, STAY)
       mw.track(b)
       class.__index = function() return a, b end
+      assert.equal(2, mw.refresh(class))
       assert.equal(a, a.x)
       weak[class], weak[a], weak[b] = 1, 1, 1
     end
@@ -168,7 +187,7 @@ describe("a class's __index that changes", function()
 end)
 
 describe("a class's __newindex that changes", function()
-  it("is asked at once about fields that are absent", function()
+  it("is asked from mw.refresh on about fields that are absent", function()
     each_way(function(intercept, way)
       local class = {}
       class.__index = class
@@ -179,6 +198,7 @@ describe("a class's __newindex that changes", function()
         assert.is_true(rawequal(self, obj))
         error("sealed: " .. key, 0)
       end
+      mw.refresh(class)
       assert.equal("sealed: z", error_of(function() obj.z = 3 end), way)
       assert.equal("sealed: w", error_of(function() obj.w = nil end), way)
       assert.is_nil(obj.z, way)
@@ -187,10 +207,12 @@ describe("a class's __newindex that changes", function()
       assert.is_truthy(error_of(function() obj.y = 1 end), way)
       local store = {}
       class.__newindex = store
+      mw.refresh(class)
       obj.z = 4
       assert.equal(4, store.z, way)
       assert.is_nil(obj.z, way)
       class.__newindex = nil
+      mw.refresh(class)
       obj.z = 5
       assert.equal(5, obj.z, way)
     end)

@@ -299,8 +299,10 @@ describe("a metamethod of a watched class", function()
     assert.equal("hello", obj.hello())
     class.__index = function(_, key) return key end
     obj.x = 1
+    mw.refresh(class)
     assert.equal("hello", obj.hello)
     class.__index = nil
+    mw.refresh(class)
     assert.is_nil(obj.hello)
     assert.equal(1, obj.x)
     class.__add = function() return "new" end

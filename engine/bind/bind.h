@@ -119,7 +119,7 @@ enum {
   MWB_NOCLASS,   /* and of the table that objects without a class show */
   MWB_OURS,      /* the metatables of the library's own objects */
   MWB_REFUSE,    /* their `__newindex` */
-  MWB_HERITAGES, /* class -> the heritage that its objects share */
+  MWB_HERITAGES, /* `__index` of classes -> the heritage with it */
   MWB_STRINGS,   /* strings that the engine refers to: see key.c */
   MWB_USES,      /* string -> how often the engine refers to it */
   MWB_CLASSES,   /* classes that the policy knows, weakly held */

@@ -83,10 +83,8 @@ static int read_field(lua_State *L) {
   else if (s->engine != NULL)
     read_idly(L, s);
   lua_pushvalue(L, 2);
-  if (lua_rawget(L, UP_SHADOW) != LUA_TNIL) return 1;
-  lua_settop(L, 2);
-  lua_pushvalue(L, UP_SHADOW);
-  return mwb_read_further(L);
+  lua_gettable(L, UP_SHADOW);
+  return 1;
 }
 
 static int after_length(lua_State *L, int status, lua_KContext context) {

@@ -8,7 +8,7 @@
 **                                          __metatable, __pairs, __len, and
 **                                          the class's other metamethods
 **                                          [1], [2] ... = function guards
-**     shadow (the contents) --> heritage --> __index = inherit (state, class)
+**     shadow (the contents) --> heritage --> __index = the class's
 **
 ** Invariant: the contents are in the shadow and the object itself is empty, so
 ** every write calls the trap, and reads of fields do not leave the VM.  Only
@@ -17,11 +17,11 @@
 ** `__index`.  What else is in the object was put there by `rawset`, by C code
 ** or by the object's class: reads show it, and mw.sync makes it contents.
 **
-** What an object inherits is looked up in its class at each read, so a class
-** may change at any time.  The objects of a class whose `__index` is a table
-** share a heritage.  An object of any other class has a heritage of its own,
-** which knows the object, because an `__index` function gets the object and no
-** inner table.
+** What an object inherits is what its class had as `__index` when the object
+** got its shadow; mw.refresh gives it another shadow.  Objects with the same
+** table as `__index` share a heritage, objects without an `__index` have none.
+** An `__index` function gets the object and no inner table, so an object of such
+** a class has a heritage of its own, with a function that knows the object.
 **
 ** A metatable is an object's own if its `__newindex` is the trap.
 **
@@ -345,99 +345,41 @@ typedef struct dressing {
   mw_handle h;
   int self, class_;
   int has_class; /* or is the class nil? */
-  int is_new;    /* or has the object a shadow, whose contents move? */
-  int source;    /* the object, or the old shadow */
-  int contents;  /* the new shadow, */
-  int trap;      /* the new trap, and the new own metatable: in this order, */
-  int own;       /* the collector finds what it sweeps close together */
+  int has_newindex;
+  int is_new;   /* or has the object a shadow, whose contents move? */
+  int source;   /* the object, or the old shadow */
+  int contents; /* the new shadow, */
+  int trap;     /* the new trap, and the new own metatable: in this order, */
+  int own;      /* the collector finds what it sweeps close together */
 } dressing;
 
 /* The names of the fields that every own metatable has. */
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
 
-/* The stack of a read, and the upvalues of `inherit`; UP_OBJECT only in a
-** heritage of one object. */
-enum { READER = 1, FIELD, NEXT };
-#define UP_STATE lua_upvalueindex(1)
-#define UP_CLASS lua_upvalueindex(2)
-#define UP_NAME lua_upvalueindex(3) /* "__index" */
-#define UP_OBJECT lua_upvalueindex(4)
-
-/* Reads FIELD of the value at NEXT as Lua does.*/
-int mwb_read_further(lua_State *L) {
-  int loop;
-  for (loop = 0; loop < MWB_MAXCHAIN; loop++) {
-    lua_settop(L, NEXT);
-    if (!lua_istable(L, NEXT)) {
-      if (luaL_getmetafield(L, NEXT, "__index") == LUA_TNIL) {
-        lua_pushvalue(L, FIELD);
-        lua_gettable(L, NEXT); /* raises, unless it is a string, say */
-        return 1;
-      }
-    } else {
-      lua_pushvalue(L, FIELD);
-      if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
-      if (!lua_getmetatable(L, NEXT)) return 1;
-      if (mwb_raw_field(L, -1, "__index") == LUA_TNIL) return 1;
-    }
-    if (lua_isfunction(L, -1)) {
-      lua_pushvalue(L, NEXT);
-      lua_pushvalue(L, FIELD);
-      lua_call(L, 2, 1);
-      return 1;
-    }
-    lua_replace(L, NEXT);
-  }
-  return luaL_error(L, "'__index' chain too long; possibly a loop");
-}
-
-/* The class has got a function instead of a table: its objects get heritages of
-** their own.  Pushes the object with the shadow at READER, or returns 0. */
-static int push_refreshed(lua_State *L, mwb_state *s) {
-  mwb_refresh(L, s, UP_CLASS, READER);
-  return !lua_isnil(L, -1);
-}
-
-/* The class has a function, which gets the object. */
-static int inherit_by_function(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
-  if (!lua_isnone(L, UP_OBJECT))
-    lua_pushvalue(L, UP_OBJECT);
-  else if (s->engine == NULL || !push_refreshed(L, s))
-    return 0;
-  lua_replace(L, READER);
-  lua_pushvalue(L, READER);
-  lua_pushvalue(L, FIELD);
+/* inherit(shadow, key): the `__index` of a heritage of one object; upvalues: the
+** class's function, the object */
+static int inherit(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushvalue(L, 2);
   lua_call(L, 2, 1);
   return 1;
-}
-
-/* inherit(shadow, key): the `__index` of a heritage */
-int mwb_inherit(lua_State *L) {
-  int type;
-  lua_pushvalue(L, UP_NAME);
-  type = lua_rawget(L, UP_CLASS);
-  if (type == LUA_TTABLE) { /* the usual case of `mwb_read_further` */
-    lua_pushvalue(L, FIELD);
-    if (lua_rawget(L, NEXT) != LUA_TNIL) return 1;
-  }
-  if (type == LUA_TNIL) return 0;
-  if (type == LUA_TFUNCTION) return inherit_by_function(L);
-  return mwb_read_further(L);
 }
 
 /* read_meta(object, key): the `__index` of an object with metamethods.  An
 ** assignment to a metamethod that is there does not call the trap, so a read
 ** looks. */
 static int read_meta(lua_State *L) {
-  mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
-  lua_settop(L, FIELD);
+  mwb_state *s = (mwb_state *)lua_touserdata(L, lua_upvalueindex(1));
+  lua_settop(L, 2);
   if (s->reading) mwb_note_read(L, s, 0);
-  if (mwb_is_meta(L, FIELD)) mwb_absorb(L, s, READER);
-  lua_settop(L, FIELD);
-  if (!mwb_push_shadow(L, READER)) lua_pushvalue(L, READER);
-  return mwb_read_further(L);
+  if (mwb_is_meta(L, 2)) mwb_absorb(L, s, 1);
+  lua_settop(L, 2);
+  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  lua_insert(L, 2);
+  lua_gettable(L, 2);
+  return 1;
 }
 
 /* Gives the object, with the own metatable at `own`, the `__index` of an object
@@ -467,38 +409,48 @@ int mwb_has_meta(lua_State *L, int index) {
   return has;
 }
 
-/* Pushes a heritage; with `alone`, of this object only. */
-static void new_heritage(const dressing *its, int alone) {
-  lua_State *L = its->L;
+/* Pops a value and pushes a heritage with it as `__index`. */
+static void new_heritage(lua_State *L) {
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "__index");
-  lua_pushlightuserdata(L, its->s);
-  lua_pushvalue(L, its->class_);
-  mwb_push_name(L, its->s, MWB_INDEX);
-  if (alone) lua_pushvalue(L, its->self);
-  lua_pushcclosure(L, mwb_inherit, alone ? MWB_HEIR : MWB_HEIR - 1);
-  lua_rawset(L, -3);
+  lua_insert(L, -2);
+  lua_setfield(L, -2, "__index");
 }
 
-/* Pushes the heritage of an object of the class. */
-static void push_heritage(const dressing *its) {
+/* Pops a table and pushes the heritage with that `__index`. */
+static void push_shared(lua_State *L, const mwb_state *s) {
+  int index = lua_gettop(L);
+  mwb_push(L, s, MWB_HERITAGES);
+  lua_pushvalue(L, index);
+  if (lua_rawget(L, index + 1) == LUA_TNIL) {
+    lua_settop(L, index + 1);
+    lua_pushvalue(L, index);
+    new_heritage(L);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, index + 2);
+    lua_rawset(L, index + 1);
+  }
+  lua_replace(L, index);
+  lua_settop(L, index);
+}
+
+/* Gives the new shadow, on the top, what the class hands down. */
+static void set_heritage(const dressing *its) {
   lua_State *L = its->L;
   int type = mwb_raw_field(L, its->class_, "__index");
-  lua_pop(L, 1);
-  if (type == LUA_TNIL || type == LUA_TFUNCTION) {
-    new_heritage(its, 1);
+  if (type == LUA_TNIL) {
+    lua_pop(L, 1);
     return;
   }
-  mwb_push(L, its->s, MWB_HERITAGES);
-  lua_pushvalue(L, its->class_);
-  if (lua_rawget(L, -2) == LUA_TNIL) {
-    lua_pop(L, 1);
-    new_heritage(its, 0);
-    lua_pushvalue(L, its->class_);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, -4);
+  if (type == LUA_TTABLE) {
+    push_shared(L, its->s);
+  } else {
+    if (type == LUA_TFUNCTION) {
+      lua_pushvalue(L, its->self);
+      lua_pushcclosure(L, inherit, 2);
+    }
+    new_heritage(L);
   }
-  lua_replace(L, -2);
+  lua_setmetatable(L, its->contents);
 }
 
 /* Pushes the shadow, without contents, with room for an array of so many
@@ -514,9 +466,7 @@ static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array,
   }
   if (array > all) array = all;
   lua_createtable(L, (int)array, (int)(all - array));
-  if (!its->has_class) return all;
-  push_heritage(its);
-  lua_setmetatable(L, its->contents);
+  if (its->has_class) set_heritage(its);
   return all;
 }
 
@@ -661,7 +611,7 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
   if (r == NULL) return;
   if (its->is_new) mwi_object_renew(e, r);
   needs = r->needs & ~(unsigned)PER_OBJECT;
-  if (its->has_class) needs |= MWI_CLASS;
+  if (its->has_newindex) needs |= MWI_CLASS;
   if (!lengthy) needs |= MWI_SHORT;
   if (meta) needs |= MWI_META;
   r->needs = (uint16_t)needs;
@@ -673,13 +623,17 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
 /* All steps that can fail come before the first change of the object. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_) {
-  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0};
+  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   int top = lua_gettop(L), meta = 0;
   lua_Unsigned length, fields;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   its.self = lua_absindex(L, object);
   its.class_ = lua_absindex(L, class_);
   its.has_class = !lua_isnil(L, class_);
+  if (its.has_class) {
+    its.has_newindex = mwb_raw_field(L, its.class_, "__newindex") != LUA_TNIL;
+    lua_pop(L, 1);
+  }
   its.is_new = !mwb_push_shadow(L, its.self);
   its.source = its.is_new ? its.self : ++top;
   its.contents = top + 1;
@@ -728,28 +682,21 @@ static int is_of_class(lua_State *L, int class_) {
   return lua_rawequal(L, -1, class_);
 }
 
-lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow) {
-  int found = lua_gettop(L) + 1;
+lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_) {
+  int top = lua_gettop(L);
   lua_Integer n = 0;
   uint32_t i;
-  class_ = lua_absindex(L, class_); /* an upvalue stays an upvalue */
-  lua_pushnil(L);
-  mwb_push(L, s, MWB_HERITAGES);
-  lua_pushvalue(L, class_);
-  lua_pushnil(L);
-  lua_rawset(L, -3);
+  class_ = lua_absindex(L, class_);
   mwb_push(L, s, MWB_OBJECTS);
   for (i = 1; i < s->engine->identity.top; i++) {
-    lua_settop(L, found + 2);
-    lua_rawgeti(L, found + 2, (lua_Integer)i);
+    lua_settop(L, top + 1);
+    lua_rawgeti(L, top + 1, (lua_Integer)i);
     if (!is_of_class(L, class_)) continue;
-    lua_settop(L, found + 3);
-    if (mwb_push_shadow(L, -1) && lua_rawequal(L, -1, shadow))
-      lua_copy(L, found + 3, found);
-    mwb_set_class(L, s, found + 3, class_);
+    lua_settop(L, top + 2);
+    mwb_set_class(L, s, top + 2, class_);
     n++;
   }
-  lua_settop(L, found);
+  lua_settop(L, top);
   return n;
 }
 

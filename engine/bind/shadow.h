@@ -18,7 +18,6 @@ enum { MWB_TRAP_STATE = 1, MWB_TRAP_HANDLE, MWB_TRAP_SHADOW, MWB_TRAP_CLASS };
 #define TRAP_STATE lua_upvalueindex(MWB_TRAP_STATE)
 #define TRAP_HANDLE lua_upvalueindex(MWB_TRAP_HANDLE)
 #define TRAP_SHADOW lua_upvalueindex(MWB_TRAP_SHADOW)
-#define TRAP_CLASS lua_upvalueindex(MWB_TRAP_CLASS)
 
 /* Pushes the own metatable of the object at `index`, or returns 0. */
 int mwb_push_own(lua_State *L, int index);
@@ -57,24 +56,14 @@ int mwb_absorb(lua_State *L, mwb_state *s, int index);
 int mwb_in_class(const mwb_state *s, mw_handle obj);
 
 /* Gives the objects of the class at `class_` what the class has now.  Returns
-** how many.  Pushes the object whose shadow was at `shadow`, else nil. */
-lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_, int shadow);
-
-/* The `__index` of heritages; the upvalue MWB_HEIR is the object, if any.
-**  While the class's function runs, the object is at 1, and the mark at
-** MWB_INHERITING. */
-#define MWB_HEIR 4
-int mwb_inherit(lua_State *L);
-#define MWB_INHERITING 3
+** how many. */
+lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_);
 
 /* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
 ** in place of the old one; `class_` is the index of the class, a table or
 ** nil. */
 void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
                   int class_);
-
-/* Ends a read of FIELD, which is at 2, in the table at 3, as Lua would. */
-int mwb_read_further(lua_State *L);
 
 /* Sets the class of the table at `object`.  A table with a shadow gets a new
 ** one. */
@@ -111,7 +100,7 @@ void mwb_unwrap_class(lua_State *L, mwb_state *s, int index);
 ** before. */
 void mwb_push_newindex(lua_State *L, int index);
 
-/* Lua's own limit for the length of a chain of `__index` or `__newindex`. */
+/* Lua's own limit for the length of a chain of `__newindex`. */
 #define MWB_MAXCHAIN 2000
 
 /* Follows the chain of tables that begins with the `__newindex` on the top, as

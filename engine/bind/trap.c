@@ -117,17 +117,12 @@ static int push_newindex(lua_State *L, const mwb_state *s) {
 
 /* Does the class keep fields elsewhere, so that only a read shows an absent
 ** field's value?  The contents are at `shadow`. */
-static int keeps_elsewhere(lua_State *L, const mwb_state *s,
-                           const mwi_object *r, int shadow) {
+static int keeps_elsewhere(lua_State *L, const mwi_object *r, int shadow) {
   int top = lua_gettop(L), away;
   if (r == NULL || (r->needs & MWI_CLASS) == 0) return 0;
-  away = r->elsewhere;
-  if (!away) {
-    lua_pushnil(L);
-    away = !lua_next(L, shadow);
-    lua_settop(L, top);
-  }
-  away = away && push_newindex(L, s);
+  if (r->elsewhere) return 1;
+  lua_pushnil(L);
+  away = !lua_next(L, shadow);
   lua_settop(L, top);
   return away;
 }
@@ -140,7 +135,7 @@ void mwb_push_current(lua_State *L, mwb_state *s) {
   }
   lua_pushvalue(L, KEY);
   if (lua_rawget(L, top + 1) == LUA_TNIL &&
-      keeps_elsewhere(L, s, mwb_object_at(L, s, OBJECT), top + 1))
+      keeps_elsewhere(L, mwb_object_at(L, s, OBJECT), top + 1))
     push_shown(L);
   lua_replace(L, top + 1);
   lua_settop(L, top + 1);
@@ -171,8 +166,7 @@ static int push_stored(mwb_write *w) {
   }
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
-  if (type != LUA_TNIL || !keeps_elsewhere(L, w->s, w->r, w->shadow))
-    return type;
+  if (type != LUA_TNIL || !keeps_elsewhere(L, w->r, w->shadow)) return type;
   lua_pop(L, 1);
   push_shown(L);
   look_again(w); /* the read may have done anything */
@@ -574,7 +568,7 @@ static int needs_old(const mwb_write *w, unsigned needs) {
   if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
   if (watch->deep_skips > 0 && w->r->nodes != 0) return 1;
   if (needs & MWI_CLASS)
-    shown = shown || keeps_elsewhere(w->L, w->s, w->r, w->shadow);
+    shown = shown || keeps_elsewhere(w->L, w->r, w->shadow);
   return (watch->after > 0 || shown) && is_awaited(w);
 }
 
@@ -715,17 +709,12 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
   return 0;
 }
 
-/* Clears the bits of `needs` without work for this write: CLASS if the class
-** has no `__newindex`, KEYED if no watch has this key, and TREE if no watch
-** above waits for writes and no table comes or goes. */
+/* Clears the bits of `needs` without work for this write: KEYED if no watch has
+** this key, and TREE if no watch above waits for writes and no table comes or
+** goes. */
 static inline unsigned look(lua_State *L, const mwb_state *s,
                             const mwi_object *r, const mw_value *key,
                             unsigned needs) {
-  if (needs & MWI_CLASS) {
-    mwb_push_name(L, s, MWB_NEWINDEX);
-    if (lua_rawget(L, TRAP_CLASS) == LUA_TNIL) needs &= ~(unsigned)MWI_CLASS;
-    lua_pop(L, 1);
-  }
   if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
       !mwi_field_is_heard(s->engine, r, key))
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);

@@ -858,8 +858,7 @@ static int intercepts(lua_State *L) {
 static int refresh(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
-  lua_pushnil(L);
-  lua_pushinteger(L, mwb_refresh(L, s, 1, 2));
+  lua_pushinteger(L, mwb_refresh(L, s, 1));
   return 1;
 }
 

@@ -239,7 +239,7 @@ end
 
 -- An object that is its own metatable.
 function makers.itself()
-  return { keys = { "__index", "__note" }, new = function()
+  return { keys = { "__note" }, new = function()
     local self = { a = 1, 5, 6, __index = { limit = 3 } }
     return setmetatable(self, self)
   end }
@@ -344,14 +344,9 @@ function World:key(object)
   return self:object(), true
 end
 
-function World:value(key)
+function World:value()
   local random = self.random
   local i = random(10)
-  if key == "__index" then
-    return i < 6 and { limit = random(9) } or i < 8 and
-      function(_, k) return type(k) == "string" and "function " .. k or nil end
-      or nil
-  end
   if i <= 3 then return random(5) end
   if i == 4 then return "text " .. random(3) end
   if i == 5 then return random(2) == 1 end
@@ -366,7 +361,7 @@ end
 -- Sets a field as the program does, perhaps of an integer key.
 function World:key_and_value(object)
   local key, deletes = self:key(object)
-  local value = self:value(key)
+  local value = self:value()
   if value == nil and not deletes then value = 0 end
   return key, value
 end
@@ -559,6 +554,7 @@ function deeds:class_index(object)
   elseif i == 3 then
     mt.__index = { limit = "later" }
   end
+  self.its.refresh(mt)
   self:say("__index", i)
   self:try("limit", get, object, "limit")
 end
@@ -579,6 +575,7 @@ function deeds:class_newindex(object)
       rawset(its, key, type(value) == "number" and value + 1 or value)
     end
   end
+  self.its.refresh(mt)
   self:say("__newindex", i)
 end
 
