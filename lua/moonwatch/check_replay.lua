@@ -94,19 +94,19 @@ end
 -- Comparison
 -- =======================================================
 
-local DEEPEST = 20 -- causes, one because of another
-
 -- Returns the write number `i` of a pass, or nil; `because` is the write whose
 -- guard made it.
-local function write_at(fx, i, depth)
-  local object, key, old, new, kind, where = get(fx, i)
-  if not kind then return nil end
-  depth = depth or 0
-  local cause = depth < DEEPEST and private.cause(fx, i)
-  return {
-    object = object, key = key, old = old, new = new, kind = kind,
-    where = where, because = cause and write_at(fx, cause, depth + 1) or nil,
-  }
+local function write_at(fx, i)
+  local first, last
+  while i do
+    local object, key, old, new, kind, where = get(fx, i)
+    if not kind then break end
+    local write = { object = object, key = key, old = old, new = new,
+      kind = kind, where = where }
+    if last then last.because = write else first = write end
+    last, i = write, private.cause(fx, i)
+  end
+  return first
 end
 
 -- The write `put` has put an object somewhere that had the value in a field;
