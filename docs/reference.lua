@@ -340,7 +340,7 @@ return {
       moonwatch.NameRules) -> class: T", [[Gives a class the name by which
     bytes, policies and hierarchies know it, with the rules that a policy may
     have for it; where both say something, the policy counts. The class is held
-    weakly.]] },
+    weakly: its name is free when the collector has taken it.]] },
   { class = "moonwatch.NameRules : moonwatch.ClassRules", [[The rules of
     `mw.name_class`.]],
     { "replace?: boolean", [[Takes the name from another class that has it;

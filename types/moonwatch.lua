@@ -1501,7 +1501,8 @@ function mw.is_dynamic(obj, ctx) end
 
 ---Gives a class the name by which bytes, policies and hierarchies know it, with
 ---the rules that a policy may have for it; where both say something, the policy
----counts. The class is held weakly.
+---counts. The class is held weakly: its name is free when the collector has
+---taken it.
 ---@generic T: table
 ---@param name string
 ---@param class T

@@ -137,8 +137,10 @@ describe("a class with a name", function()
     assert.equal(new, getmetatable(sent(setmetatable({}, new))))
   end)
 
-  it("gives the name back when the class is dead", function()
+  it("gives the name back when the class has been collected", function()
     mw.name_class("Reloaded", { __name = "Reloaded" })
+    collectgarbage()
+    collectgarbage()
     local class = { __name = "Reloaded" }
     assert.equal(class, mw.name_class("Reloaded", class))
   end)

@@ -389,7 +389,7 @@ function scenarios.hierarchies()
     obj:update()
     coroutine.wrap(function() obj:update() end)()
   end)
-  check(h[debug.getmetatable(h)].engine.frames() == 0)
+  check(require("moonwatch.core").private.its(h).engine.frames() == 0)
   if not ok then error(message, 0) end
   check(h:name_of(obj[10]) == "Foo.10" and Foo.calls == 22)
   handle:cancel()

@@ -77,12 +77,9 @@ end
 --- Returns the class of a name, or nil.
 function named.class(name) return classes[name] end
 
---- Tells whether a class may have a name: no other living class has it.  Only a
--- collection finds out which classes are dead.
+--- Tells whether a class may have a name: no other class has it that the
+-- collector has not taken.
 function named.is_free(name, class)
-  if classes[name] ~= nil and not rawequal(classes[name], class) then
-    collectgarbage()
-  end
   return classes[name] == nil or rawequal(classes[name], class)
 end
 
