@@ -781,6 +781,11 @@ static pair pair_from_node(const mw_engine *e, uint32_t m, const mw_value *key,
   return p;
 }
 
+int mwi_tree_leads_on(const mw_engine *e, mw_handle parent,
+                      const mw_value *key) {
+  return pair_from(e, parent, 0, key, MW_NONE).parent != 0;
+}
+
 static void next_pair(const mw_engine *e, pair *p) {
   p->parent = node_at(e, p->parent)->next;
   if (p->top != 0 && p->parent != 0 && reach_of(e, p->parent)->top != p->top)

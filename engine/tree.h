@@ -132,6 +132,11 @@ MWI_API int mwi_tree_is_quiet(mw_engine *e, const mwi_object *r,
 ** left the tree. */
 MWI_API int mwi_tree_is_lost(mw_engine *e, const mwi_object *r);
 
+/* Is what the parent holds under the key below the parent, in a reach without a
+** rule? */
+MWI_API int mwi_tree_leads_on(const mw_engine *e, mw_handle parent,
+                              const mw_value *key);
+
 /* Is the child below the parent in the reach already, or with 0 in one without
 ** a rule? */
 MWI_API int mwi_tree_holds(const mw_engine *e, mw_reach reach, mw_handle parent,

@@ -1911,4 +1911,33 @@ describe("descend", function()
         former:use()
       end
     end)
+
+  it("of the policy is not asked about what only other rules decide",
+    function()
+      local asked = {}
+      local former = mw.policy { descend = function(_, key)
+        asked[#asked + 1] = key
+        return true
+      end }:use()
+      local _ <close> = setmetatable({}, { __close = function()
+        former:use()
+      end })
+      local root, told = { list = {} }, 0
+      mw.watch(root, function() told = told + 1 end,
+        { deep = true, once = false, descend = function() return true end })
+      root.a = { { 1 } }
+      root.list[1] = { {} }
+      root.a[1][1] = 2
+      assert.equal(3, told)
+      mw.watch(root, function() end, { path = { "list", mw.any, "hp" } })
+      assert.same({ "list", 1 }, asked)
+      root.b, root.list[1].pos, root.list[1].hp = { {} }, {}, {}
+      assert.same({ "list", 1 }, asked)
+      root.list[2] = { pos = {}, hp = {} }
+      assert.same({ "list", 1, 2 }, asked)
+      mw.track(root, { deep = true })
+      asked = {}
+      root.c = { {} }
+      assert.same({ "c", 1 }, asked)
+    end)
 end)

@@ -148,6 +148,16 @@ static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
   return code == MW_NEW;
 }
 
+/* Does the policy decide about the child under the key below the top in a reach,
+** or with 0 in any? */
+static int policy_decides(lua_State *L, mwb_state *s, mw_reach reach,
+                          mw_handle parent) {
+  mw_value key;
+  if (reach != 0) return 1;
+  key = mwb_key(L, s, lua_gettop(L) - 1);
+  return mwi_tree_leads_on(s->engine, parent, &key);
+}
+
 /* Links the value on the top, which the object at `parent` with handle `h` has
 ** under the key below the top, wherever a reach includes the value.  Appends a
 ** child that is new to the list of objects to scan.  What is below the parent
@@ -165,8 +175,9 @@ static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
     is_new = (mwi_tree_holds(s->engine, reach, h, child) ||
               rule_allows(L, s, root, rule, parent)) &&
              link_in(L, s, reach, h, hold);
-  } else if (mwi_tree_holds(s->engine, reach, h, child) ||
-             policy_allows(L, s, parent, s->scans)) {
+  } else if (policy_decides(L, s, reach, h) &&
+             (mwi_tree_holds(s->engine, reach, h, child) ||
+              policy_allows(L, s, parent, s->scans))) {
     includes = 1;
     is_new = link_in(L, s, reach, h, hold);
   }
