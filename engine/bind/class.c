@@ -1,22 +1,11 @@
 /*
-** class.c - the library's objects: tables with fast methods in them.
+** class.c - the classes of the library's objects.
 ** SPDX-License-Identifier: MIT
-**
-**     object (table) --> tag = closure --> upvalues: state, objects, data
-**        |               ...                                          |
-**        |               data.self == the table's address <-----------+
-**        +-- metatable --> __index = { now = closure, ... }
-**
-** The object holds its data; the data do not hold the object.  A table counts
-** as an object of a class if its first hot method has the class's function, and
-** data with the address of the table.
 **
 ** MWB_OURS has the metatable of each class, with `true` or what a program is to
 ** use instead of setting a field.  No field of an object can be set.
 */
 #include "class.h"
-
-#include <string.h>
 
 int mwb_is_ours(lua_State *L, const mwb_state *s, int index) {
   int ours;
@@ -109,64 +98,4 @@ const void *mwb_new_meta(lua_State *L, int value, const char *type,
   mwb_set_funcs(L, meta); /* may replace __index and __newindex */
   mwb_keep(L, mwb_state_of(L), value);
   return address;
-}
-
-void mwb_new_class(lua_State *L, const mwb_class *class_) {
-  mwb_new_meta(L, class_->metatable, class_->type, class_->meta, class_->cold);
-}
-
-void mwb_new_object(lua_State *L, const mwb_class *class_) {
-  mwb_data *data = (mwb_data *)lua_touserdata(L, -1);
-  data->state = mwb_state_of(L);
-  lua_newtable(L);
-  data->self = lua_topointer(L, -1);
-  lua_insert(L, -2);
-  lua_pushvalue(L, MWB_UPSTATE);
-  lua_pushvalue(L, MWB_UPOBJECTS);
-  lua_rotate(L, -3, -1);
-  luaL_setfuncs(L, class_->hot, 3);
-  mwb_push(L, mwb_state_of(L), class_->metatable);
-  lua_setmetatable(L, -2);
-}
-
-/* Is the function on the top this method of the object at index 1? */
-static int is_method(lua_State *L, const luaL_Reg *method) {
-  const mwb_data *data;
-  if (lua_tocfunction(L, -1) != method->func) return 0;
-  lua_getupvalue(L, -1, 3);
-  data = (const mwb_data *)lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return data->self == lua_topointer(L, 1);
-}
-
-/* Pushes the hot method `name` of the object at index 1, or raises. */
-static void push_method(lua_State *L, const mwb_class *class_, const char *name,
-                        const luaL_Reg *method) {
-  if (lua_type(L, 1) == LUA_TTABLE) {
-    lua_pushstring(L, method->name);
-    lua_rawget(L, 1);
-    if (is_method(L, method)) return;
-  }
-  luaL_error(L, "calling '%s' on bad self (%s expected, got %s)", name,
-             class_->type, mwb_type_name(L, 1));
-}
-
-void *mwb_self(lua_State *L, const mwb_class *class_, const char *name) {
-  mwb_data *data;
-  push_method(L, class_, name, class_->hot);
-  lua_getupvalue(L, -1, 3);
-  lua_replace(L, -2);
-  data = (mwb_data *)lua_touserdata(L, -1);
-  mwb_probe(L, data->state);
-  if (data->state->pending) mwb_slice(L, data->state);
-  return data;
-}
-
-int mwb_redirect(lua_State *L, const mwb_class *class_, const char *name) {
-  const luaL_Reg *method = class_->hot;
-  while (strcmp(method->name, name) != 0) method++;
-  push_method(L, class_, name, method);
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
 }

@@ -2,29 +2,52 @@
 ** clock.c - mw.clock, mw.mark_dynamic, mw.is_marked.
 ** SPDX-License-Identifier: MIT
 **
-** A clock object's data are the number of the engine's clock.  Dynamic classes
-** are the tagged objects of a clock without a name.
+** A clock is a table with its methods in it, which have the data as third
+** upvalue: so a call finds the method at once, and the method finds the data by
+** one comparison.  The library keeps the clocks, so the address of one is never
+** that of another table.  Dynamic classes are the tagged objects of a clock
+** without a name.
 */
 #include "class.h"
 #include "identity.h"
 #include "trace.h"
 
 typedef struct clock_data {
-  mwb_data data;
+  mwb_state *state;
+  const void *self; /* the table's address */
   mw_clock number;
 } clock_data;
 
-MWI_API const mwb_class mwb_clock_class;
+static int tag(lua_State *L);
 
-static clock_data *self(lua_State *L, const char *name) {
-  clock_data *c = (clock_data *)mwb_self(L, &mwb_clock_class, name);
-  lua_pop(L, 1);
+/* Returns the data of the value at 1, which is not the method's own clock, or
+** raises. */
+static clock_data *another(lua_State *L, const char *name) {
+  clock_data *c;
+  if (lua_type(L, 1) == LUA_TTABLE) {
+    lua_pushliteral(L, "tag");
+    lua_rawget(L, 1);
+    if (lua_tocfunction(L, -1) == tag) {
+      lua_getupvalue(L, -1, 3);
+      c = (clock_data *)lua_touserdata(L, -1);
+      lua_pop(L, 2);
+      if (lua_topointer(L, 1) == c->self) return c;
+    }
+  }
+  luaL_error(L, "calling '%s' on bad self (clock expected, got %s)", name,
+             mwb_type_name(L, 1));
+  return NULL;
+}
+
+static inline clock_data *self(lua_State *L, const char *name) {
+  clock_data *c = (clock_data *)lua_touserdata(L, MWB_UPDATA);
+  mwb_state *s = c->state;
+  if (lua_topointer(L, 1) != c->self) c = another(L, name);
+  if (s->pending) mwb_slice(L, s);
   return c;
 }
 
-static mw_engine *engine_of(const clock_data *c) {
-  return c->data.state->engine;
-}
+static mw_engine *engine_of(const clock_data *c) { return c->state->engine; }
 
 static const mwi_clock *clock_of(const clock_data *c) {
   return &engine_of(c)->clock.clocks[c->number];
@@ -39,17 +62,15 @@ static void set_tag(lua_State *L, mwb_state *s, mw_clock c, mw_handle h) {
 }
 
 static int tag(lua_State *L) {
-  clock_data *c = (clock_data *)mwb_hot_self(L);
-  mwb_state *s;
-  uint32_t slot;
+  clock_data *c = self(L, "tag");
+  mwb_state *s = c->state;
+  uint32_t slot = mwb_hot_slot(L, s, 2);
   mw_handle h;
-  if (c == NULL) return mwb_redirect(L, &mwb_clock_class, "tag");
-  s = c->data.state;
-  slot = mwb_hot_slot(L, s, 2);
   if (slot != 0 && mwi_clock_stamp(clock_of(c), slot)) {
     lua_pushvalue(L, 2);
     return 1;
   }
+  mwb_enter(L);
   h = (slot != 0) ? mwi_identity_handle(&s->engine->identity, slot)
                   : mwb_enrol(L, s, "tag", 2, 1);
   set_tag(L, s, c->number, h);
@@ -58,22 +79,19 @@ static int tag(lua_State *L) {
 }
 
 static inline int64_t generation_at(lua_State *L, clock_data *c, int index) {
-  uint32_t slot = mwb_hot_slot(L, c->data.state, index);
+  uint32_t slot = mwb_hot_slot(L, c->state, index);
   return (slot == 0) ? -1 : mwi_clock_generation(clock_of(c), slot);
 }
 
 static int generation(lua_State *L) {
-  clock_data *c = (clock_data *)mwb_hot_self(L);
-  if (c == NULL) return mwb_redirect(L, &mwb_clock_class, "generation");
+  clock_data *c = self(L, "generation");
   lua_pushinteger(L, generation_at(L, c, 2));
   return 1;
 }
 
 static int is_current(lua_State *L) {
-  clock_data *c = (clock_data *)mwb_hot_self(L);
-  int64_t current;
-  if (c == NULL) return mwb_redirect(L, &mwb_clock_class, "is_current");
-  current = mw_clock_now(engine_of(c), c->number);
+  clock_data *c = self(L, "is_current");
+  int64_t current = mw_clock_now(engine_of(c), c->number);
   lua_pushboolean(L, generation_at(L, c, 2) == current);
   return 1;
 }
@@ -86,7 +104,7 @@ static int now(lua_State *L) {
 
 static int advance(lua_State *L) {
   clock_data *c = self(L, "advance");
-  mwb_state *s = c->data.state;
+  mwb_state *s = c->state;
   mwb_check_nothing(L, "advance", 2);
   lua_pushinteger(L, mw_clock_advance(s->engine, c->number));
   if (s->sources & MWB_EPOCHS) mwb_trace_advance(L, s, c->number);
@@ -126,19 +144,6 @@ static int since(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg hot[] = {{"tag", tag},
-                               {"generation", generation},
-                               {"is_current", is_current},
-                               {NULL, NULL}};
-static const luaL_Reg cold[] = {{"now", now},
-                                {"advance", advance},
-                                {"since", since},
-                                {"reset", reset},
-                                {NULL, NULL}};
-static const luaL_Reg meta[] = {{NULL, NULL}};
-
-const mwb_class mwb_clock_class = {"clock", MWB_CLOCK, hot, cold, meta};
-
 /* }====================================================== */
 
 /* {======================================================
@@ -152,12 +157,30 @@ static void open_clock(lua_State *L, mwb_state *s, const char *name, size_t len,
 
 /* Pushes a new object for the clock whose name is at index 1, if any. */
 static void new_clock(lua_State *L, mwb_state *s) {
-  clock_data *c = (clock_data *)lua_newuserdatauv(L, sizeof(clock_data), 0);
+  static const luaL_Reg methods[] = {{"tag", tag},
+                                     {"generation", generation},
+                                     {"is_current", is_current},
+                                     {"now", now},
+                                     {"advance", advance},
+                                     {"since", since},
+                                     {"reset", reset},
+                                     {NULL, NULL}};
+  clock_data *c;
   size_t len = 0;
   const char *name = lua_tolstring(L, 1, &len);
+  int at;
+  lua_createtable(L, 0, sizeof(methods) / sizeof(methods[0]) - 1);
+  at = lua_gettop(L);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  c = (clock_data *)lua_newuserdatauv(L, sizeof(clock_data), 0);
+  c->state = s;
+  c->self = lua_topointer(L, at);
   c->number = MW_CLOCK;
+  luaL_setfuncs(L, methods, 3);
   if (name != NULL) open_clock(L, s, name, len, &c->number);
-  mwb_new_object(L, &mwb_clock_class);
+  mwb_push(L, s, MWB_CLOCK);
+  lua_setmetatable(L, at);
 }
 
 /* Clocks are kept by name; the default one by `false`. */
@@ -211,9 +234,10 @@ void mwb_open_clock(lua_State *L, mwb_state *s) {
                                        {"mark_dynamic", mark_dynamic},
                                        {"is_marked", is_marked},
                                        {NULL, NULL}};
+  static const luaL_Reg none[] = {{NULL, NULL}};
   open_clock(L, s, NULL, 0, &s->marks);
+  mwb_new_meta(L, MWB_CLOCK, "clock", none, none);
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_CLOCKS);
-  mwb_new_class(L, &mwb_clock_class);
   mwb_set_funcs(L, functions);
 }
