@@ -650,7 +650,7 @@ static int shut(lua_State *L) {
   return 0;
 }
 
-/* free(): the hierarchy is lost */
+/* The hierarchy is lost. */
 static int free_data(lua_State *L) {
   hierarchy *d = (hierarchy *)lua_touserdata(L, MWB_UPDATA);
   if (engine_of(d) == NULL || mwb_put_off(L, d->state)) return 0;
@@ -678,8 +678,8 @@ static int make_class(lua_State *L) {
 
 /* hierarchy(class, its, entered, leave, confused) -> hierarchy, functions.
 ** `entered(object, depth, is new, name)` is called for what is entered if the
-** name, then nil, is not known, or somebody is to be told, and returns the name;
-** `leave(depth, error)` if somebody is to be told. */
+** name, then nil, is not known, or somebody is to be told, and returns the
+** name; `leave(depth, error)` if somebody is to be told. */
 static int new_hierarchy(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"cut", cut},          {"begin", begin},     {"lose", lose},

@@ -20,8 +20,9 @@
 ** What an object inherits is what its class had as `__index` when the object
 ** got its shadow; mw.refresh gives it another shadow.  Objects with the same
 ** table as `__index` share a heritage, objects without an `__index` have none.
-** An `__index` function gets the object and no inner table, so an object of such
-** a class has a heritage of its own, with a function that knows the object.
+** An `__index` function gets the object and no inner table, so an object of
+** such a class has a heritage of its own, with a function that knows the
+** object.
 **
 ** A metatable is an object's own if its `__newindex` is the trap.
 **
@@ -357,8 +358,8 @@ typedef struct dressing {
 static const char *const names[MWB_NAMES] = {"__index", "__newindex",
                                              "__metatable", "__pairs"};
 
-/* inherit(shadow, key): the `__index` of a heritage of one object; upvalues: the
-** class's function, the object */
+/* inherit(shadow, key): the `__index` of a heritage of one object; upvalues:
+** the class's function, the object */
 static int inherit(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));

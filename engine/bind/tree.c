@@ -148,8 +148,8 @@ static int link_in(lua_State *L, mwb_state *s, mw_reach reach, mw_handle parent,
   return code == MW_NEW;
 }
 
-/* Does the policy decide about the child under the key below the top in a reach,
-** or with 0 in any? */
+/* Does the policy decide about the child under the key below the top in a
+** reach, or with 0 in any? */
 static int policy_decides(lua_State *L, mwb_state *s, mw_reach reach,
                           mw_handle parent) {
   mw_value key;
