@@ -207,13 +207,13 @@ typedef struct written {
 static void push_path(lua_State *L, const written *at) {
   mwb_state *s = at->s;
   mw_value few[16], *keys = few;
-  uint32_t room = 16, n, i;
+  uint32_t n, i;
   int strings = lua_gettop(L) + 1;
   mwb_push(L, s, MWB_STRINGS);
-  while ((n = mw_change_path(s->engine, at->change, at->root, at->obj, keys,
-                             room)) > room) {
-    room = n; /* a finaliser may change the path */
-    keys = (mw_value *)lua_newuserdatauv(L, room * sizeof(mw_value), 0);
+  n = mw_change_path(s->engine, at->change, at->root, at->obj, few, 16);
+  if (n > 16) {
+    keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+    mw_change_path(s->engine, at->change, at->root, at->obj, keys, n);
   }
   lua_createtable(L, (int)n + 1, 0);
   for (i = 0; i < n; i++) {

@@ -529,26 +529,6 @@ static void wipe(lua_State *L, int table, int meta) {
   }
 }
 
-/* Moves the object's fields to the shadow, which has a place for each, so no
-** step can fail.  A finaliser may have run since the fields were counted; what
-** is too many then stays, as fields that were put raw. */
-static void move(const dressing *its, lua_Unsigned fields, int meta) {
-  lua_State *L = its->L;
-  for (lua_pushnil(L); lua_next(L, its->self) != 0;) {
-    if (fields-- == 0) {
-      lua_pop(L, 2);
-      return;
-    }
-    lua_pushvalue(L, -2);
-    lua_insert(L, -2);
-    lua_rawset(L, its->contents);
-    if (meta && mwb_is_meta(L, -1)) continue;
-    lua_pushvalue(L, -1);
-    lua_pushnil(L);
-    lua_rawset(L, its->self);
-  }
-}
-
 static size_t bytes(lua_State *L) {
   return (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 +
          (size_t)lua_gc(L, LUA_GCCOUNTB);
@@ -648,12 +628,8 @@ void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
   if (meta) set_read_meta(L, s, its.own);
   mwb_heed_reads(L, s, its.own, its.contents);
   lua_settop(L, its.own);
-  if (its.is_new && length == 0) {
-    move(&its, fields, meta);
-  } else { /* the shadow may have to grow */
-    copy(L, its.source, its.contents, ALL);
-    if (its.is_new) wipe(L, its.self, meta);
-  }
+  copy(L, its.source, its.contents, ALL);
+  if (its.is_new) wipe(L, its.self, meta);
   lua_setmetatable(L, its.self);
   set_needs(&its, length > 0, meta);
   if (its.is_new) give_back_room(&its, fields);

@@ -219,7 +219,7 @@ static void scan(lua_State *L, mwb_state *s, mw_reach reach, int list) {
     mwb_push_class(L, object);
     mwb_enshadow(L, s, h, object, -1);
     lua_settop(L, object);
-    if (!mwb_push_shadow(L, object)) return;
+    mwb_push_shadow(L, object);
   }
   mwb_note_classes(L, s, object, NULL);
   wanted = mw_tree_wanted(s->engine, reach, h, &key);
@@ -457,15 +457,11 @@ static int has_left(lua_State *L) {
 static int push_way(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   mw_handle obj = mwb_handle_of(L, s, 1), root;
-  mw_value *keys = NULL;
-  uint32_t n = mw_tree_way(s->engine, obj, &root, NULL, 0), room = 0, i;
-  while (n > room) { /* a finaliser may change the tree */
-    room = n;
-    keys = (mw_value *)lua_newuserdatauv(L, room * sizeof(mw_value), 0);
-    lua_replace(L, 1);
-    lua_settop(L, 1);
-    n = mw_tree_way(s->engine, obj, &root, keys, room);
-  }
+  mw_value *keys;
+  uint32_t n = mw_tree_way(s->engine, obj, &root, NULL, 0), i;
+  lua_settop(L, 1);
+  keys = (mw_value *)lua_newuserdatauv(L, (n + 1) * sizeof(mw_value), 0);
+  mw_tree_way(s->engine, obj, &root, keys, n);
   lua_createtable(L, (int)n, 0);
   for (i = 0; i < n; i++) {
     mwb_push_key(L, s, &keys[i]);
