@@ -70,7 +70,7 @@ static int tag(lua_State *L) {
     lua_pushvalue(L, 2);
     return 1;
   }
-  mwb_enter(L);
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) mwb_refuse(L);
   h = (slot != 0) ? mwi_identity_handle(&s->engine->identity, slot)
                   : mwb_enrol(L, s, "tag", 2, 1);
   set_tag(L, s, c->number, h);
