@@ -105,7 +105,7 @@ function scenarios.transactions()
   local function commit()
     local tx <close> = mw.begin { where = true }
     write()
-    local inner = mw.begin()
+    local inner <close> = mw.begin()
     a.x = 2
     check(inner:is_open())
     inner:commit()
