@@ -52,7 +52,7 @@ describe("a finaliser in the middle of the library", function()
         inner.n = inner.n + 1
         runs = runs + 1
         assert.equal(runs, inner.n)
-      end, function() work(function() return runs >= 2000 end) end)
+      end, function() work(function() return runs >= 400 end) end)
       mw.reap()
       assert.equal(runs, inner.n)
       assert.equal(runs, #told)
@@ -83,7 +83,7 @@ describe("a finaliser in the middle of the library", function()
         refused = refused + 1
       end
     end, function()
-      work(function() return runs >= 2000 and stored > 0 end)
+      work(function() return runs >= 400 and stored > 0 end)
     end)
     mw.reap()
     assert.equal(stored, heard)
@@ -128,7 +128,7 @@ describe("a finaliser in the middle of the library", function()
         messages[message:match "the library is at work.*"] = true
       end
     end, function()
-      work(function() return runs >= 1000 and refused > 0 end)
+      work(function() return runs >= 400 and refused > 0 end)
     end)
     assert.same({ [AT_WORK] = true }, messages)
   end)
@@ -136,7 +136,7 @@ describe("a finaliser in the middle of the library", function()
   it("cancels and closes, which waits for the end of the work", function()
     local obj, runs, calls = mw.track { n = 0 }, 0, 0
     local handles = {}
-    for i = 1, 5000 do
+    for i = 1, 1000 do
       handles[i] = mw.watch(obj, function() calls = calls + 1 end)
     end
     local batches = 0
@@ -148,7 +148,7 @@ describe("a finaliser in the middle of the library", function()
         batch:close()
         batches = batches + 1
       end
-    end, function() work(function() return runs >= 3000 end) end)
+    end, function() work(function() return runs >= 400 end) end)
     for i = 1, #handles do
       assert.equal(i > runs, handles[i]:alive())
     end
@@ -170,7 +170,7 @@ describe("a finaliser in the middle of the library", function()
         local _, has_begun = coroutine.resume(co)
         coroutine.close(co)
         if not has_begun then obj.n = 0 end
-      end, function() work(function() return runs >= 2000 end) end)
+      end, function() work(function() return runs >= 400 end) end)
       mw.reap()
       assert.equal(0, obj.n)
     end)
@@ -193,7 +193,7 @@ describe("a finaliser in the middle of the library", function()
           coroutine.yield()
         end)
       end)()
-      return runs >= 2000
+      return runs >= 400
     end)
     collectgarbage()
     collectgarbage()

@@ -10,7 +10,7 @@ local checksum = require "moonwatch.core".private.checksum
 local function class(name)
   local c = { __name = name }
   c.__index = c
-  return mw.name_class(name, c)
+  return mw.name_class(name, c, { replace = true })
 end
 
 -- Bytes with another body, whose length and checksum are right.

@@ -277,24 +277,38 @@ static void find_valid(lua_State *L, int list) {
   lua_settop(L, fields - 1);
 }
 
-/* Has the write replaced, or put in, a table below a root?  Then the field gets
-** its old value back, so that the links change with the store. */
-static int has_links(mwb_write *w) {
-  lua_State *L = w->L;
-  if ((w->r->needs & MWI_TREE) == 0) return 0;
-  if (!lua_istable(L, OLD) && !lua_istable(L, VALUE)) return 0;
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, OLD);
-  lua_rawset(L, w->shadow);
-  return 1;
+/* Has the write replaced, or put in, a table below a root? */
+static int has_links(const mwb_write *w) {
+  return (w->r->needs & MWI_TREE) &&
+         (lua_istable(w->L, OLD) || lua_istable(w->L, VALUE));
 }
 
-/* The field may hold what it was given back for the links of a write before. */
+/* Puts the value at `index` into the field, and tells nobody. */
+static void put(const mwb_write *w, int index) {
+  lua_pushvalue(w->L, KEY);
+  lua_pushvalue(w->L, index);
+  lua_rawset(w->L, w->shadow);
+}
+
+/* Stores once more from the old value on, so that the links change with the
+** store.  The field then gets again what it has now, which a later write has
+** stored, unless a finaliser has stored meanwhile.  No guard uses OWN here. */
+static void store_links(mwb_write *w) {
+  lua_State *L = w->L;
+  lua_settop(L, OLD);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow); /* at OWN */
+  put(w, OLD);
+  mwb_store_contents(w);
+  lua_settop(L, OWN);
+  mwb_find_shadow(w);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  if (lua_rawequal(L, -1, VALUE)) put(w, OWN);
+}
+
 static void append_stored(mwb_write *w) {
   mwb_entry entry;
-  lua_pushvalue(w->L, KEY);
-  lua_pushvalue(w->L, VALUE);
-  lua_rawset(w->L, w->shadow);
   if (!mwb_appends(w->s)) return;
   mwb_begin_entry(w->L, w->s, &entry);
   entry.number = mwb_write_number(w);
@@ -320,7 +334,7 @@ static int record(lua_State *L) {
   if (!open_write(L, s, &w)) return 0;
   mwb_write_count(&w);
   if (is_valid && has_links(&w))
-    mwb_store_contents(&w);
+    store_links(&w);
   else if (is_valid)
     append_stored(&w);
   lua_pushinteger(L, (lua_Integer)w.change.number);
