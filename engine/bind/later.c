@@ -383,16 +383,28 @@ static void do_one(lua_State *L, mwb_state *s) {
   lua_settop(L, one - 1);
 }
 
-/* Pops the list on the top and does what is in it.  First all writes are
-** recorded, in their order, before any guard or rollback may write. */
-static void end_list(lua_State *L, mwb_state *s) {
-  int list = lua_gettop(L);
-  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
-  find_valid(L, list);
+/* record_all(list) */
+static int record_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, 1);
+  find_valid(L, 1);
   for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, list, i);
+    lua_rawgeti(L, 1, i);
     record_one(L, s);
   }
+  return 0;
+}
+
+/* Pops the list on the top and does what is in it.  First all writes are
+** recorded, in their order, before any guard or rollback may write.  Where that
+** has no memory, entries are lost, and all else is done. */
+static void end_list(lua_State *L, mwb_state *s) {
+  int list = lua_gettop(L), status;
+  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
+  mwb_push_function(L, s, record_all);
+  lua_pushvalue(L, list);
+  status = lua_pcall(L, 1, 0, 0);
+  if (status != LUA_OK) mwb_late_error(L, s, "finaliser");
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, list, i);
     do_one(L, s);
