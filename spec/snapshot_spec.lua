@@ -694,6 +694,13 @@ describe("a restored root", function()
     assert.equal(0, filled)
   end)
 
+  it("has new tables with their marks", function()
+    local bytes = mw.snapshot { list = mw.array {}, o = { mw.object_like {} } }
+    local live = mw.track({}, { deep = true })
+    assert.equal(live, mw.restore(bytes, { into = live }))
+    assert.equal(bytes, (mw.snapshot(live)))
+  end)
+
   it("has the marks of the snapshot, until a rollback", function()
     local w = world()
     w.map = mw.object_like {}

@@ -54,7 +54,7 @@ enum {
   MAKE,    /* (name, is userdata) -> object */
   NAMED,   /* (name) -> class */
   FILL,    /* (userdata, state) */
-  MARKED,  /* (table, mark) */
+  MARKED,  /* (table, mark), or nil */
   INTO,    /* the live root, or nil, */
   KIND,    /* (object) -> name of its class, */
   ENTERS,  /* and (root, parent, key, child) -> is the table state? */
@@ -698,6 +698,13 @@ static void fill_table(reader *r, uint64_t number) {
     lua_rawset(L, CONTENTS);
   }
   if (mark == 0) return;
+  if (lua_isnil(L, MARKED)) { /* is it put into a live root? */
+    lua_pushvalue(L, CONTENTS + 1);
+    append(L, MARKS);
+    lua_pushinteger(L, mark);
+    append(L, MARKS);
+    return;
+  }
   lua_pushvalue(L, MARKED);
   lua_pushvalue(L, CONTENTS + 1);
   lua_pushinteger(L, mark);
