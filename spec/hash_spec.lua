@@ -9,7 +9,7 @@ local random = math.random
 local function class(name)
   local c = { __name = name }
   c.__index = c
-  return mw.name_class(name, c)
+  return mw.name_class(name, c, { replace = true })
 end
 
 local One, Two = class "hash.One", class "hash.Two"

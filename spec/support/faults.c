@@ -164,7 +164,7 @@ static size_t try_once(const char *scenario, heap_mode mode, size_t n,
 
 /* Each request fails in its turn; of those after many, every second, then every
 ** third, and so on, unless SOAK is set. */
-#define MANY 8
+#define MANY 5
 
 static void try_all(const char *scenario, heap_mode mode, const char *name,
                     int generational) {

@@ -50,7 +50,9 @@ function pending.put(self, object, key, value, deleted, where)
     fields = {}
     self.fields[object] = fields
   end
-  writes[at], fields[name] = entry, entry
+  if not stays then writes[at] = false end -- a hole, if memory runs out now
+  fields[name] = entry
+  writes[at] = entry
   if former and not stays then
     writes[former.at], self.holes = false, self.holes + 1
   end
