@@ -879,8 +879,9 @@ typedef struct mw_holder {
 MW_API uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
                                 mw_holder *holders, uint32_t n);
 
-/* Returns the age in which a field last stopped holding `obj`, which is still
-** below `root`; 0 if none has. */
+/* Returns the last age in which a field stopped holding `obj`, or `obj` came to
+** be below `root`.  For an object that is not there, that in which the object
+** last stopped being below any root; 0 if it never did. */
 MW_API uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj);
 
 /* Returns the reach in which `mw_tree_parents` looks for what is below `root`:

@@ -106,6 +106,7 @@ static void init_node(mw_engine *e, uint32_t m, mw_handle obj, uint32_t reach) {
   memset(node, 0, sizeof(*node));
   node->obj = obj;
   node->reach = reach;
+  node->left = mwi_stamp_age(e->stamp);
   if (r == NULL) return;
   r->needs |= MWI_TREE;
   before = last_node(e, r, reach_at(e, reach)->order);
@@ -131,6 +132,7 @@ static void unlist_node(mw_engine *e, uint32_t m) {
   mwi_object *r = mwi_object_find(&e->watch, node->obj);
   e->tree.version++;
   if (r == NULL) return;
+  if (!e->tree.forgets) r->gone = mwi_stamp_age(e->stamp);
   if (node->next != 0)
     node_at(e, node->next)->prev = node->prev;
   else if (r->nodes != m)
@@ -1515,7 +1517,9 @@ uint32_t mw_tree_parents(mw_engine *e, mw_handle root, mw_handle obj,
 
 uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj) {
   uint32_t m = node_below(e, root, obj);
-  return (m == 0) ? 0 : node_at(e, m)->left;
+  const mwi_object *r = mwi_object_find(&e->watch, obj);
+  if (m != 0) return node_at(e, m)->left;
+  return (r == NULL) ? 0 : r->gone;
 }
 
 /* }====================================================== */

@@ -26,7 +26,7 @@ typedef struct mwi_node {
   uint32_t queue;      /* in a search for the shortest path: the next node, */
   uint32_t toward;     /* and the link that the path takes from this node */
   uint32_t left;       /* the age in which a field last stopped holding the
-                       ** object; 0 for none */
+                       ** object, or the node was made */
   mw_handle obj;
 } mwi_node;
 

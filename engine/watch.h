@@ -54,6 +54,7 @@ typedef struct mwi_object {
   uint16_t heard, keyed; /* waiting watches of all fields, of keys, */
   uint16_t calls;        /* of both kinds with a call (no plain flags) */
   uint16_t deep;         /* of both kinds with MW_DEEP, and no filter */
+  uint32_t gone;         /* the age in which it last left a reach; 0 for none */
 } mwi_object;
 
 /* Must the host report writes to the object? */

@@ -57,7 +57,7 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
   fx = (mwb_effects *)lua_newuserdatauv(L, size, (int)values);
   memset(fx, 0, offsetof(mwb_effects, entries));
   fx->held.id = ++s->held_ids;
-  fx->made = fx->began = fx->seen = mw_age_end(s->engine);
+  fx->made = fx->last = fx->began = fx->seen = mw_age_end(s->engine);
   mwb_push(L, s, MWB_EFFECTS);
   lua_setmetatable(L, -2);
   return fx;
@@ -439,6 +439,17 @@ static void derive(lua_State *L, mwb_effects *fx, int index) {
     fx->inverted ^= other->inverted;
   }
   if (other->made < fx->made) fx->made = other->made;
+  fx->last = fx->made;
+  fx->turned |= other->turned;
+}
+
+/* The inverse of effects begins where these have ended. */
+static void turn(lua_State *L, mwb_effects *fx) {
+  const mwb_effects *other = mwb_to_effects(L, 2);
+  if (other != NULL && !other->turned && other->began == other->seen)
+    fx->last = other->seen;
+  fx->inverted ^= 1;
+  fx->turned = 1;
 }
 
 /* effects(array of entries, former, other former, inverted) -> effects, which
@@ -451,9 +462,9 @@ static int make_effects(lua_State *L) {
   lua_settop(L, 4);
   lua_newtable(L);
   fx = with_table(L, s, n);
-  fx->inverted = lua_toboolean(L, 4);
   derive(L, fx, 2);
   derive(L, fx, 3);
+  if (lua_toboolean(L, 4)) turn(L, fx);
   lua_insert(L, 2);
   lua_settop(L, 2);
   for (i = 1; i <= n; i++) {

@@ -15,10 +15,12 @@ typedef struct mwb_effects {
   size_t n;
   uint32_t first; /* of a view: number of the first entry in the log */
   int is_view;
-  uint32_t made;  /* the age that they ended */
+  uint32_t made;  /* the age that they ended, of several the first */
+  uint32_t last;  /* `made`; for the inverse of several, that of the last */
   uint32_t began; /* the age that ended when they were about to be undone, */
   uint32_t seen;  /* and that in which they were undone; or `made` */
   int inverted;   /* are they the inverse of effects that were done? */
+  int turned;     /* are they, or a part of them, made as an inverse? */
   int undone;     /* is `context` of each entry the number of its undoing? */
   mwb_held held;
   mw_entry entries[1]; /* n of them, unless this is a view */

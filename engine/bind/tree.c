@@ -442,14 +442,14 @@ static int let_go_all(lua_State *L) {
   return 0;
 }
 
-/* has_left(root, object, effects) -> whether a field has stopped holding the
-** object since the effects */
+/* has_left(root, object, effects) -> whether a field may have stopped holding
+** the object since the effects */
 static int has_left(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   const mwb_effects *fx = (lua_settop(L, 3), mwb_to_effects(L, 3));
   uint32_t age =
       mw_tree_left(s->engine, mwb_handle_of(L, s, 1), mwb_handle_of(L, s, 2));
-  lua_pushboolean(L, !mwb_knows_age(fx, age));
+  lua_pushboolean(L, age > fx->last && !mwb_knows_age(fx, age));
   return 1;
 }
 

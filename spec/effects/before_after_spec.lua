@@ -145,6 +145,49 @@ describe("effects that are described later", function()
         { fx:to_bytes(root) })
     end)
 
+  it("are refused when what holds an object has moved since", function()
+    for _, go_on in ipairs {
+      function(root) table.remove(root.list, 1) end,
+      function(root) root.list, root.other = nil, root.list end,
+      function(root)
+        local list = root.list
+        root.list = nil
+        mw.reap()
+        root.other = list
+      end,
+    } do
+      local part = { n = 1 }
+      local root = tracked { list = { {}, { part = part } } }
+      local put = record(function() root.again = part end)
+      local both = record(function() root.again, part.n = nil, 2 end)
+      local within = record(function()
+        root.again, part.n = part, 3
+        root.again = nil
+      end)
+      local wrote = record(function() part.n = 4 end)
+      go_on(root)
+      for _, fx in ipairs { put, within, wrote } do
+        assert.is_nil((fx:to_bytes(root)))
+        assert.is_nil((fx:to_lua { root = root }))
+      end
+      for _, fx in ipairs { both, within, wrote } do
+        assert.is_nil((fx:to_patch(root)))
+      end
+      assert.is_nil((wrote:only(root)))
+    end
+  end)
+
+  it("are refused when an object that they took out may have stood elsewhere",
+    function()
+      local part = { n = 1 }
+      local root = tracked { a = part, box = { part = part } }
+      local fx = record(function() part.n, root.a = 2, nil end)
+      assert.equal(2, #fx:to_patch(root))
+      root.box = nil
+      mw.reap()
+      assert.same({ nil, "a table has moved since" }, { fx:to_patch(root) })
+    end)
+
   it("do not mind what else has changed", function()
     local root = tracked { a = { b = {} }, list = {} }
     local fx = record(function() root.a.b.t = { x = 1 } end)

@@ -106,12 +106,20 @@ static void knows_holders(mw_engine *e, heap *h) {
   check(age_of(e, obj[0], obj[1], 1) == first);
   check(age_of(e, obj[0], obj[1], 2) == first + 1);
   link(e, reach, obj[0], 1, obj[1]); /* the same: nothing has moved */
-  check(mw_tree_left(e, obj[0], obj[1]) == 0);
+  check(mw_tree_left(e, obj[0], obj[1]) == first);
   check(age_of(e, obj[0], obj[1], 1) == first);
   mw_age_end(e);
   unlink_field(e, obj[0], 1);
   check(mw_tree_left(e, obj[0], obj[1]) == first + 2);
   check(mw_tree_parents(e, obj[0], obj[1], its, 4) == 1);
+  mw_age_end(e);
+  check(mw_tree_left(e, obj[0], obj[2]) == 0); /* was never there */
+  unlink_field(e, obj[0], 2);
+  check(mw_tree_left(e, obj[0], obj[1]) == first + 3); /* gone */
+  mw_age_end(e);
+  check(mw_tree_left(e, obj[0], obj[1]) == first + 3);
+  link(e, reach, obj[0], 1, obj[1]);
+  check(mw_tree_left(e, obj[0], obj[1]) == first + 4); /* again */
 }
 
 /* What is held while it is stored has not left for that. */
@@ -132,7 +140,7 @@ static void exchanges_holders(mw_engine *e, heap *h) {
   mw_tree_drop_hold(e, obj[0]);
   check(age_of(e, obj[0], obj[2], 2) == first);
   check(age_of(e, obj[0], obj[2], 1) == first + 1);
-  check(mw_tree_left(e, obj[0], obj[2]) == 0);
+  check(mw_tree_left(e, obj[0], obj[2]) == first);
   check(age_of(e, obj[0], obj[1], 1) == 0);
 }
 

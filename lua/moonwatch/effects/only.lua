@@ -12,14 +12,10 @@ local private = core.private
 
 -- Was the object somewhere else at the time of the effects?  What is below no
 -- root now was perhaps below this one.
-local function is_elsewhere(fx, ways, root, object)
-  if type(object) ~= "table" or ways.walks or passing.has(fx, object) then
-    return true
-  elseif not private.intercepts(object) then
-    return private.is_undone(fx)
-  end
-  return not ways:has_left(object) or
-    private.parents(root, object, fx)[1] ~= nil
+local function is_elsewhere(fx, ways, object)
+  if type(object) ~= "table" or ways.walks then return true end
+  return not ways:has_moved(object) and (private.intercepts(object) or
+    passing.has(fx, object) or private.is_undone(fx))
 end
 
 local function part_below(fx, root)
@@ -29,7 +25,7 @@ local function part_below(fx, root)
   for _, e in ipairs(list) do
     if set[e.object] then
       part[#part + 1] = e
-    elseif not is_elsewhere(fx, ways, root, e.object) then
+    elseif not is_elsewhere(fx, ways, e.object) then
       return nil, "an object that was written has moved since"
     end
   end

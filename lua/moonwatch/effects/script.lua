@@ -110,7 +110,7 @@ function Script:fill(its)
   if not self.after:fresh(object) or
     self.below[object] and self.after:is_gone(object) then
     fail "a new table has changed since the effects were made"
-  elseif self.ways:has_left(object) then
+  elseif self.ways:has_moved(object) then
     fail "a table has moved since the effects were made"
   end
   local held = self.after:contents(object)
@@ -166,10 +166,11 @@ function Script:check_unplaced()
   for _, e in ipairs(self.unplaced) do
     if not self.known[e.object] then
       set = set or self.ways:reached(self.list, self.after)
-      if not set[e.object] and not passing.has(self.fx, e.object) then
-        fail(self.ways:has_moved(e.object) and
-          "the object whose field '%s' was written has moved since" or
-          "there is no way to the object whose field '%s' was written",
+      if self.ways:has_moved(e.object) then
+        fail("the object whose field '%s' was written has moved since",
+          tostring(e.key))
+      elseif not set[e.object] and not passing.has(self.fx, e.object) then
+        fail("there is no way to the object whose field '%s' was written",
           tostring(e.key))
       end
     end

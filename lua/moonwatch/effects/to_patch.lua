@@ -142,25 +142,34 @@ function Patch:span(t, keys)
   return { first = first, last = last, stays = true }
 end
 
--- Tells whether a table is in two places.
-local function is_in_two(ways, t)
+-- Tells whether a table is in two places.  If it may have been in another one
+-- that is not known any more, the patch is refused.
+function Patch:is_in_two(ways, t)
   local list, n = ways:holders(t), 0
+  self.moved = self.moved or ways:has_left(t)
   for k = 1, #list, 2 do
-    if ways:of(list[k]) then n = n + 1 end
+    if ways:of(list[k]) then
+      n = n + 1
+    else
+      self.moved = self.moved or ways:has_moved(list[k])
+    end
   end
   return n > 1
 end
 
 -- Tells whether a table on a way, or the object at its end, is in two places.
-local function is_shared(ways, way, root, view)
-  local at, i = root, 1
+function Patch:is_shared_on(ways, way, view)
+  local at, i = self.root, 1
   while way[i] ~= nil do
     at = view:get(at, way[i])
     i = i + 1
-    if ways:has_left(at) then fail "a table has moved since" end
-    if is_in_two(ways, at) then return true end
+    if self:is_in_two(ways, at) then return true end
   end
   return false
+end
+
+function Patch:check_moved()
+  if self.moved then fail "a table has moved since" end
 end
 
 -- Does a step lead over a field that the patch of its table deals with?
@@ -194,19 +203,22 @@ function Patch:find_anchors(objects)
     local way, now = self.ways:of(object), after_ways:of(object)
     if way then self:anchor(object, way) end
     unplaced = unplaced or not way
-    if way and is_shared(self.ways, way, self.root, self.before) or
-      now and is_shared(after_ways, now, self.root, self.after) then
+    if way and self:is_shared_on(self.ways, way, self.before) or
+      now and self:is_shared_on(after_ways, now, self.after) then
       self.whole = true
     end
   end
   local new = unplaced and self.ways:reached(self.list, self.after)
   for _, object in ipairs(unplaced and objects or {}) do
-    if not self.ways:of(object) and not new[object] and
-      not passing.has(self.fx, object) then
-      fail(self.ways:has_moved(object) and "a written object has moved since" or
-        "an object was written that is not below the root")
+    if not self.ways:of(object) then
+      if self.ways:has_moved(object) then
+        fail "a written object has moved since"
+      elseif not new[object] and not passing.has(self.fx, object) then
+        fail "an object was written that is not below the root"
+      end
     end
   end
+  self:check_moved()
   self.whole = self.whole or self.ways.walks
 end
 
@@ -355,10 +367,12 @@ local function run(fx, root)
     ways = new_ways({ root = root }, before), dirty = {}, anchors = {},
     spans = {},
     parts = {}, list_of = json.array {}, whole = false, stale = false,
-    weak = false,
+    weak = false, moved = false,
   }, Patch)
   function self.same(t) return not self.dirty[t] end
-  function self.is_shared(t) return is_in_two(self.ways, t) end
+  function self.is_shared(t)
+    return not self.parts[t] and self:is_in_two(self.ways, t)
+  end
   self:find_anchors(objects)
   if self.whole then
     local old, new = self:contents()
@@ -373,6 +387,7 @@ local function run(fx, root)
   if self.stale then
     fail "a table in the patch has changed since the effects were made"
   end
+  self:check_moved()
   return self.list_of
 end
 

@@ -300,11 +300,11 @@ function Ways:search(object)
 end
 
 --- Tells whether an object without a way may have had one: the object, or one
--- above it, or one that is a key on the way, has moved since the effects.
+-- above it, or one that is a key on the way, may have moved since the effects.
 function Ways:has_moved(object)
   local queue, seen = { object }, {}
   for _, at in ipairs(queue) do
-    if self.view:is_gone(at) or self:has_left(at) then return true end
+    if self:has_left(at) then return true end
     for _, its in ipairs(self:holders(at)) do -- parents and keys
       if is_object(its) and not seen[its] then queue[#queue + 1] = its end
       seen[its] = true
@@ -313,8 +313,8 @@ function Ways:has_moved(object)
   return false
 end
 
---- Tells whether a field below the roots has held an object, and has stopped
--- holding it since the effects.
+--- Tells whether a field below the roots may have held an object, and has
+-- stopped holding it since the effects.
 function Ways:has_left(object)
   for _, root in ipairs(self.linked) do
     if private.has_left(root, object, self.view.fx) then return true end
