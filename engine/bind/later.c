@@ -210,9 +210,32 @@ static void mark_nil(lua_State *L) {
   lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
 }
 
+/* Replaces the value on the top, which the field of the write at `one` holds, by
+** what it held before the first write of that field in the list from `i` on. */
+static void go_before(lua_State *L, int list, lua_Integer i, int one) {
+  int top = lua_gettop(L), later = top + 1, found = 0;
+  lua_rawgeti(L, one, AT_OBJECT);
+  lua_rawgeti(L, one, AT_KEY);
+  for (; !found && lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
+    lua_rawgeti(L, -1, CALL);
+    lua_rawgeti(L, -2, AT_OBJECT);
+    lua_rawgeti(L, -3, AT_KEY);
+    found = lua_isboolean(L, -3) && lua_rawequal(L, -2, later) &&
+            lua_rawequal(L, -1, later + 1);
+    if (found) {
+      lua_rawgeti(L, -4, AT_BEFORE);
+      lua_replace(L, top);
+    }
+    lua_settop(L, later + 1);
+  }
+  lua_settop(L, top);
+}
+
 /* Pushes what the field of the write at `one` held after the write, as far as
-** the table of fields at `fields` knows, else what it holds. */
-static void push_next(lua_State *L, int fields, int one) {
+** the table of fields at `fields` knows, else what it holds; but for what
+** finalisers have stored since, which is in the list after the first `n`. */
+static void push_next(lua_State *L, int list, lua_Integer n, int fields,
+                      int one) {
   int top = lua_gettop(L);
   lua_rawgeti(L, one, AT_OBJECT);
   lua_pushvalue(L, -1);
@@ -227,10 +250,11 @@ static void push_next(lua_State *L, int fields, int one) {
   lua_settop(L, top + 1);
   if (!mwb_push_shadow(L, top + 1)) lua_pushvalue(L, top + 1);
   lua_rawgeti(L, one, AT_KEY);
-  lua_rawget(L, -2);
-  mark_nil(L);
+  lua_rawget(L, -2); /* no finaliser runs from here on */
   lua_replace(L, top + 1);
   lua_settop(L, top + 1);
+  go_before(L, list, n + 1, one);
+  mark_nil(L);
 }
 
 /* The field of the write at `one` held the write's old value before. */
@@ -256,14 +280,14 @@ static void note_before(lua_State *L, int fields, int one) {
 ** has stored what the next one found, or what the field holds.  If somebody has
 ** written the field since, and that is told of already, it makes no difference
 ** what the write has stored. */
-static void find_valid(lua_State *L, int list) {
+static void find_valid(lua_State *L, int list, lua_Integer n) {
   int fields = lua_gettop(L) + 1, one = fields + 1;
-  lua_Integer i = (lua_Integer)lua_rawlen(L, list);
+  lua_Integer i;
   lua_newtable(L);
-  for (; i >= 1; i--) {
+  for (i = n; i >= 1; i--) {
     lua_rawgeti(L, list, i);
     if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
-      push_next(L, fields, one);
+      push_next(L, list, n, fields, one);
       lua_rawgeti(L, one, AT_VALUE);
       mark_nil(L);
       if (lua_rawequal(L, -1, -2)) {
@@ -383,11 +407,29 @@ static void do_one(lua_State *L, mwb_state *s) {
   lua_settop(L, one - 1);
 }
 
-/* record_all(list) */
+/* Looks at what waits in the list at `list`, which is MWB_LATER until then, and
+** leaves to a new one what has come meanwhile.  Returns how many wait. */
+static lua_Integer take_list(lua_State *L, mwb_state *s, int list) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list), i = n;
+  find_valid(L, list, n);
+  lua_newtable(L);
+  while (lua_rawgeti(L, list, ++i) != LUA_TNIL) {
+    lua_rawseti(L, -2, i - n);
+    mwb_wait(s);
+  }
+  lua_pop(L, 1);
+  if (lua_rawlen(L, -1) == 0) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  mwb_keep(L, s, MWB_LATER);
+  return n;
+}
+
+/* record_all(list, n) */
 static int record_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  lua_Integer i, n = (lua_Integer)lua_rawlen(L, 1);
-  find_valid(L, 1);
+  lua_Integer i, n = lua_tointeger(L, 2);
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, 1, i);
     record_one(L, s);
@@ -399,12 +441,12 @@ static int record_all(lua_State *L) {
 ** recorded, in their order, before any guard or rollback may write.  Where that
 ** has no memory, entries are lost, and all else is done. */
 static void end_list(lua_State *L, mwb_state *s) {
-  int list = lua_gettop(L), status;
-  lua_Integer i, n = (lua_Integer)lua_rawlen(L, list);
+  int list = lua_gettop(L);
+  lua_Integer i, n = take_list(L, s, list);
   mwb_push_function(L, s, record_all);
   lua_pushvalue(L, list);
-  status = lua_pcall(L, 1, 0, 0);
-  if (status != LUA_OK) mwb_late_error(L, s, "finaliser");
+  lua_pushinteger(L, n);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) mwb_late_error(L, s, "finaliser");
   for (i = 1; i <= n; i++) {
     lua_rawgeti(L, list, i);
     do_one(L, s);
@@ -417,8 +459,6 @@ static int end_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mwb_need(s, MWB_WAITS, 0);
   mwb_push(L, s, MWB_LATER);
-  lua_pushnil(L);
-  mwb_keep(L, s, MWB_LATER);
   if (lua_istable(L, -1)) end_list(L, s);
   mwb_end_lost_transactions(L, s);
   mwb_end_lost_batches(L, s);
