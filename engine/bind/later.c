@@ -210,8 +210,8 @@ static void mark_nil(lua_State *L) {
   lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
 }
 
-/* Replaces the value on the top, which the field of the write at `one` holds, by
-** what it held before the first write of that field in the list from `i` on. */
+/* Replaces the value on the top, which the field of the write at `one` holds,
+** by what it held before the first write of it in the list from `i` on. */
 static void go_before(lua_State *L, int list, lua_Integer i, int one) {
   int top = lua_gettop(L), later = top + 1, found = 0;
   lua_rawgeti(L, one, AT_OBJECT);
