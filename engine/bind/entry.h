@@ -37,8 +37,8 @@ typedef struct mwb_entry {
 } mwb_entry;
 
 /* Begins the entry of a write, and finds the transaction that owns the write.
-** Finalisers may run, and a finaliser may roll back, so the caller reads the
-** old value after this call. */
+** A name of a scope may be asked of the program, which may write: so the caller
+** reads the old value after this call. */
 void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
 
 /* Fills in the rest of the entry, with key, value and old value from these

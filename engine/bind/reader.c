@@ -418,14 +418,6 @@ static int entry_text(lua_State *L) {
   return 0;
 }
 
-/* is_entry(value) */
-static int is_entry(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_push(L, mwb_state_of(L), MWB_ENTRY);
-  lua_pushboolean(L, lua_getmetatable(L, 1) && lua_rawequal(L, -1, 2));
-  return 1;
-}
-
 /* }====================================================== */
 
 /* {======================================================
@@ -635,16 +627,23 @@ static int keep_taken(lua_State *L) {
 /* }====================================================== */
 
 void mwb_open_readers(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"open_reader", open_reader},     {"close_reader", close_reader},
-      {"reader_state", reader_state},   {"seek_reader", seek_reader},
-      {"delivered", delivered},         {"look", make_look},
-      {"look_entries", look_entries},   {"look_entry", look_entry},
-      {"entry_text", entry_text},       {"is_entry", is_entry},
-      {"find_entry", find_entry},       {"open_entry", open_entry},
-      {"caused_by", caused_by},         {"entry_since", entry_since},
-      {"keep_taken", keep_taken},       {"paths", set_paths},
-      {"delivered_now", delivered_now}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"open_reader", open_reader},
+                                       {"close_reader", close_reader},
+                                       {"reader_state", reader_state},
+                                       {"seek_reader", seek_reader},
+                                       {"delivered", delivered},
+                                       {"look", make_look},
+                                       {"look_entries", look_entries},
+                                       {"look_entry", look_entry},
+                                       {"entry_text", entry_text},
+                                       {"find_entry", find_entry},
+                                       {"open_entry", open_entry},
+                                       {"caused_by", caused_by},
+                                       {"entry_since", entry_since},
+                                       {"keep_taken", keep_taken},
+                                       {"paths", set_paths},
+                                       {"delivered_now", delivered_now},
+                                       {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", close_reader}, {NULL, NULL}};
   static const luaL_Reg entry[] = {{"__index", index_entry},
                                    {"__newindex", set_entry},
