@@ -246,17 +246,18 @@ static uint32_t new_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
 
 uint32_t mwi_outline_tie(mw_engine *e, mwi_outline *o, uint32_t parent,
                          const mw_value *key, mw_handle child, int is_leaf) {
-  uint32_t i = find_tie(o, parent, key), m = mwi_outline_find(o, child);
+  uint32_t former = find_tie(o, parent, key), m = mwi_outline_find(o, child);
+  uint32_t i;
   int is_new = m == 0;
-  if (i != 0 && tie(i)->child == m) return i;
+  if (former != 0 && tie(former)->child == m) return former;
   if (is_new) m = new_member(e, o, child);
   if (m == 0) return 0;
-  if (i != 0) end_tie(e, o, i);
   i = new_tie(e, o, parent, key, m);
   if (i == 0) {
     if (is_new) free_member(o, m);
     return 0;
   }
+  if (former != 0) end_tie(e, o, former); /* last: the key is kept */
   if (is_new) {
     member(m)->via = i;
     member(m)->unseen = !is_leaf;

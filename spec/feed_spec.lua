@@ -523,6 +523,50 @@ describe("a feed of an origin's absence", function()
       assert.same({}, list_of(feed:changes(), name))
     end)
 
+  it("is told anew of a table that it has put twice, the first time into one "
+    .. "that went away and came back", function()
+      local root, its, name = { a = {}, b = {} }, mw.track { x = 0 }, namer()
+      local a = name(root.a, "a") and root.a
+      name(root, "root")
+      name(root.b, "b")
+      name(its, "its")
+      local feed <close> = mw.feed { root = root, not_from = "network" }
+      mw.origin("network", function() a.its = its end)
+      root.a = nil
+      let_go(root)
+      its.x = 1
+      root.a = a
+      mw.origin("network", function() root.b.its = its end)
+      assert.same({ "a.its:nil>its attach", "b.its:nil>its update",
+        "its.x:nil>1 insert", "root.a:a>a attach" }, sorted(list_of(feed:changes(), name)))
+    end)
+
+  it("is told of what others put below what it has put into a table that an "
+    .. "open transaction has taken out", function()
+      local root, its, new, name = { a = {} }, {}, { n = 1 }, namer()
+      local a = root.a
+      for key, value in pairs { root = root, a = a, its = its, new = new } do
+        name(value, key)
+      end
+      local feed <close> = mw.feed { root = root, not_from = "network" }
+      local co = coroutine.wrap(function()
+        local tx <close>, inner = mw.begin(), mw.begin()
+        root.a = nil
+        inner:commit()
+        coroutine.yield()
+        tx:commit()
+      end)
+      co()
+      mw.origin("network", function() a.its = its end)
+      let_go(root)
+      its.new = new
+      assert.same({ "a.its:nil>its attach", "its.new:nil>new attach",
+        "new.n:nil>1 insert" }, sorted(list_of(feed:changes(), name)))
+      co()
+      assert.same({ "a detach", "its detach", "new detach",
+        "root.a:a>nil delete" }, sorted(list_of(feed:changes(), name)))
+    end)
+
   it("is told of a table before its fields, wherever the table comes",
     function()
       local root, outer, new = { child = {} }, {}, { x = 0 }
@@ -563,6 +607,29 @@ describe("a feed with a root", function()
     name(root, "root")
     return mw.feed(opts), name
   end
+
+  it("says what leaves a field that nobody else knows any more", function()
+    local key = ("key "):rep(20)
+    for _, n in ipairs { 1, 20 } do
+      local root, a, b, name = {}, {}, {}, namer()
+      name(a, "a")
+      name(b, "b")
+      local feed <close> = mw.feed { root = root }
+      root[key:sub(1, 4 * n)] = a
+      assert.equal(1, count(feed:changes()))
+      root[key:sub(1, 4 * n)] = b
+      local co = coroutine.wrap(function()
+        local tx <close> = mw.begin()
+        root[key:sub(1, 4 * n)] = nil
+        coroutine.yield()
+        tx:commit()
+      end)
+      co()
+      assert.equal("a detach", list_of(feed:changes(), name)[2])
+      co()
+      assert.equal("b detach", list_of(feed:changes(), name)[2])
+    end
+  end)
 
   it("tells of what is below, and of nothing else", function()
     local root, other = { a = { x = 1 } }, mw.track {}

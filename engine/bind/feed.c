@@ -136,12 +136,13 @@ typedef struct looking {
 
 #define HEARD_PAGE (MWI_PAGE * sizeof(uint64_t))
 
-/* What a store includes has the number of the next entry, which is that store's
-** if it was no rollback.  The number that a dead object has left in the column
-** is low enough for the next object in the slot.  Without memory, all objects
-** count as late. */
+/* The time in the column is twice the number of the entry that includes the
+** object, the next one if a store is under way that is no rollback; or one more
+** than twice that of the last one, when something else does.  The time that a
+** dead object has left in the column is early enough for the next object in the
+** slot.  Without memory, all objects count as late. */
 void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
-  uint64_t last = mw_delivery_last(s->engine) + (s->storing > 0), *page;
+  uint64_t *page, last = 2 * mw_delivery_last(s->engine) + 1 + (s->storing > 0);
   mwb_feed *f = s->feeds;
   if (f == NULL) return;
   for (; f != NULL; f = f->next) mwi_outline_doubt(s->engine, &f->outline, h);
@@ -153,7 +154,7 @@ void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
     page[mw_slot(h) % MWI_PAGE] = last;
 }
 
-/* May the object have been written unseen since the entry with a number? */
+/* May the object have been written unseen since a time? */
 static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
   const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
   return since < s->unheard ||
@@ -168,7 +169,7 @@ static void doubt_late(mwb_feed *f, uint64_t since) {
   for (i = 0; i < o->n_heads; i++)
     for (m = o->heads[i]; m != 0; m = mwi_member_at(o, m)->chain) {
       mw_handle h = mwi_member_at(o, m)->obj;
-      if (is_late(f->s, h, since))
+      if (is_late(f->s, h, 2 * since + 1))
         mwi_outline_doubt(f->s->engine, &f->outline, h);
     }
 }
@@ -520,28 +521,45 @@ static void update_outline(const looking *w) {
 ** What the program has put in itself
 ** ======================================================= */
 
+/* Does the program know the member since an entry of its own? */
+static int is_own(const looking *w, uint32_t m) {
+  const mwi_member *its = member_at(w, m);
+  return its->own == w->f->outline.looks && its->put != NONE;
+}
+
 /* Does the program know the member otherwise than by being told in this look?
 ** All fields of other members are told of, sooner or later. */
 static int is_known(const looking *w, uint32_t m) {
   const mwi_member *its = member_at(w, m);
   return !its->lost && its->told != w->f->outline.looks &&
-         (!its->comes || its->own == w->f->outline.looks);
+         (!its->comes || is_own(w, m));
 }
 
-/* Adds a member that the program knows since entry `i` to the list of such,
-** unless nobody tracked it for a while since. */
+/* May the member have been written unseen since entry `i`?  A table that an
+** open transaction has taken out may not be tracked. */
+static int is_unseen(const looking *w, uint32_t m, uint32_t i) {
+  mw_handle h = member_at(w, m)->obj;
+  int tracked = !mwb_alive(w->L, w->s, h) || lua_isuserdata(w->L, -1) ||
+                mwb_intercepting_at(w->L, w->s, -1) != MW_NONE;
+  lua_settop(w->L, SCRATCH);
+  return !tracked || member_at(w, m)->stale ||
+         is_late(w->s, h, 2 * w->look->entries[i].seq);
+}
+
+/* Adds a member that the program has put in by entry `i`, for the first time in
+** the look, to the list of such; with the number NONE if the program is to be
+** told of the member all the same.  So it is with what is below. */
 static void add_own(const looking *w, uint32_t m, uint32_t i, uint32_t *list) {
   mwi_member *its = member_at(w, m);
-  if (!its->comes || its->stale || its->own == w->f->outline.looks) return;
-  if (is_late(w->s, its->obj, w->look->entries[i].seq)) return;
+  if (!its->comes || its->own == w->f->outline.looks) return;
   its->own = w->f->outline.looks;
-  its->put = i;
+  its->put = (i == NONE || is_unseen(w, m, i)) ? NONE : i;
   its->work = *list;
   *list = m;
 }
 
 /* The program knows the object in a part of entry `i`, and what was below the
-** object, since entry `put`. */
+** object, since entry `put`; or not, if `put` is NONE. */
 static void put_in(const looking *w, uint32_t i, int part, uint32_t put) {
   const mwi_outline *o = &w->f->outline;
   const mw_entry *entry = &w->look->entries[i];
@@ -553,6 +571,7 @@ static void put_in(const looking *w, uint32_t i, int part, uint32_t put) {
   if (m != 0) add_own(w, m, put, &list);
   while ((m = list) != 0) {
     list = member_at(w, m)->work;
+    put = member_at(w, m)->put;
     for (t = member_at(w, m)->outs; t != 0; t = mwi_tie_at(o, t)->next_out) {
       const mwi_tie *its = mwi_tie_at(o, t);
       if (its->look != o->looks || its->own == o->looks || its->at < put)
@@ -575,9 +594,9 @@ static void find_own(const looking *w) {
     m = mwi_outline_find(o, entry->obj);
     if (m == 0) continue;
     its = member_at(w, m);
-    if ((w->marks[i] & OWN) &&
-        (its->own == o->looks || (its->known && !its->stale)))
-      put_in(w, i, MW_NOW, i);
+    if ((w->marks[i] & OWN) && (its->known || its->own == o->looks))
+      put_in(w, i, MW_NOW,
+             (is_own(w, m) || (its->known && !its->stale)) ? i : NONE);
     if ((w->marks[i] & FIRST) && its->own == o->looks)
       put_in(w, i, MW_OLD, its->put);
   }
@@ -630,7 +649,7 @@ static uint32_t coming(const looking *w) {
   m = mwi_outline_find(o, mwb_handle_of(w->L, w->s, -1));
   if (m == 0 || m == o->root) return 0;
   its = member_at(w, m);
-  return (its->comes && !its->lost && its->own != o->looks) ? m : 0;
+  return (its->comes && !its->lost && !is_own(w, m)) ? m : 0;
 }
 
 static int is_told(const looking *w, uint32_t m) {
@@ -715,7 +734,7 @@ static int is_news(const looking *w, const record *r) {
   if (w->f->root == MW_NONE) return 1;
   if (r->member == 0 || !is_known(w, r->member)) return 0;
   its = member_at(w, r->member);
-  return its->own != w->f->outline.looks || r->last > its->put;
+  return !is_own(w, r->member) || r->last > its->put;
 }
 
 /* Tells of the fields, not written, that hold a table which the program does

@@ -115,6 +115,7 @@ function Copy:apply(changes)
       self:set(object, key, new)
     end
   end
+  self:forget_put()
   for object, holder in pairs(self.put) do
     if came[object] and not came[holder] then fail "an own table came" end
   end
@@ -402,12 +403,14 @@ function World:is_below(object)
 end
 
 -- A write that the last reader makes itself, and does not want to be told of.
--- A write that changes nothing has no entry, so the feed does not know of it.
+-- A write that changes nothing has no entry, so the feed does not know of it;
+-- nor has one to what nobody tracks while an open transaction has taken it out.
 function DEEDS.own(self, choose, job)
   local reader, object = self.own, self:object(choose)
   local key, value = KEYS[choose(#KEYS)], self:object(choose)
   local known = reader.copy:reachable(self.root)
-  if #job.open > 0 or reader.pending or not known[object] then return end
+  if #job.open > 0 or reader.pending or not known[object]
+    or not private.intercepts(object) then return end
   if not (known[value] and self:is_below(value)) then
     value = choose(2) == 1 and choose(9) or nil
   end
