@@ -40,12 +40,13 @@ EXPORT  = $(if $(WINDOWS),,__attribute__((visibility("default")))) extern
 LUA_FILES = $(shell find lua -name '*.lua')
 COMMAND_FILES = $(shell find command/moonwatch -name '*.lua')
 ENGINE  = $(wildcard engine/*.c)
-BINDING = $(wildcard engine/bind/*.c)
-HEADERS = $(wildcard engine/*.h engine/bind/*.h spec/support/*.h spec/engine/*.h)
+BINDING = $(wildcard engine/bind/*/*.c)
+HEADERS = $(wildcard engine/*.h engine/bind/*/*.h spec/support/*.h spec/engine/*.h)
 CORE    = $(BUILD)/moonwatch/core.$(SO)
 ENTRIES = $(BUILD)/entries/moonwatch/core.so
 INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
+HIDDEN  = -fvisibility=hidden# but for what MW_MODULE marks
 TINY    = -DMWI_MAXSLOT=4000 -DMWI_MAXAGE=100000 -DMWI_MAXCLOCK=20
 CHECKED = $(BUILD)/test/checked/moonwatch/core.so
 PROGRAM = $(BUILD)/test/lua$(EXE)
@@ -159,7 +160,7 @@ install: all install-command $(BUILD)/dist/libmoonwatch.a $(BUILD)/dist/libmoonw
 # this folder.
 install-rock:
 	mkdir -p "$(LIBDIR)/moonwatch"
-	$(COMPILE) $(PIC) $(LIBFLAG) -o "$(LIBDIR)/moonwatch/core.$(SO)" $(ENGINE) $(BINDING) $(LINK)
+	$(COMPILE) $(HIDDEN) $(PIC) $(LIBFLAG) -o "$(LIBDIR)/moonwatch/core.$(SO)" $(ENGINE) $(BINDING) $(LINK)
 	for f in $(LUA_FILES); do $(INSTALL) $$f "$(LUADIR)/$${f#lua/}" || exit 1; done
 
 # Rocks of the last commit, with its sources inside, in build/rock; and their
@@ -252,13 +253,13 @@ $(BUILD)/settings: anew
 # them for specs.
 $(BUILD)/plain/%.o: %.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) $(PIC) -MMD -MP -c -o $@ $<
+	$(COMPILE) $(HIDDEN) $(PIC) -MMD -MP -c -o $@ $<
 
 $(BUILD)/checks/%.o: %.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
-	$(COMPILE) -DMW_CHECKS $(PIC) -MMD -MP -c -o $@ $<
+	$(COMPILE) -DMW_CHECKS $(HIDDEN) $(PIC) -MMD -MP -c -o $@ $<
 
--include $(wildcard $(BUILD)/plain/*/*.d $(BUILD)/plain/*/*/*.d $(BUILD)/checks/*/*.d $(BUILD)/checks/*/*/*.d)
+-include $(wildcard $(BUILD)/plain/*/*.d $(BUILD)/plain/*/*/*/*.d $(BUILD)/checks/*/*.d $(BUILD)/checks/*/*/*/*.d)
 
 $(CORE): $(patsubst %.c,$(BUILD)/plain/%.o,$(ENGINE) $(BINDING))
 	@mkdir -p $(@D)

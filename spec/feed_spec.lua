@@ -538,7 +538,8 @@ describe("a feed of an origin's absence", function()
       root.a = a
       mw.origin("network", function() root.b.its = its end)
       assert.same({ "a.its:nil>its attach", "b.its:nil>its update",
-        "its.x:nil>1 insert", "root.a:a>a attach" }, sorted(list_of(feed:changes(), name)))
+        "its.x:nil>1 insert", "root.a:a>a attach" },
+        sorted(list_of(feed:changes(), name)))
     end)
 
   it("is told of what others put below what it has put into a table that an "

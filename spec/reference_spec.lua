@@ -121,7 +121,7 @@ local function options_in_c()
     track = "TrackOptions",
     timed = "TimedOptions", trace = "TraceOptions" }
   local result = {}
-  for path in io.popen "ls engine/bind/*.c":lines() do
+  for path in io.popen "ls engine/bind/*/*.c":lines() do
     local pattern = "mwb_option options%[%] =(.-)};.-mwb_read_options%(" ..
       'L, "([%w_]+)"'
     for list, name in files.read(path):gmatch(pattern) do

@@ -180,7 +180,7 @@ local function khash_text()
 end
 
 local included = { ["engine/moonwatch.h"] = true,
-  ["engine/bind/moonwatch_lua.h"] = true }
+  ["engine/bind/base/moonwatch_lua.h"] = true }
 
 local function join(path, name)
   local at = path:match "^(.*)/" .. "/" .. name
@@ -207,9 +207,9 @@ function expand(path, text)
     UNUSED_END, expanded:sub(to + 1) }
 end
 
-local OS = "engine/bind/os.c" -- all of the system's own headers
+local OS = "engine/bind/base/os.c" -- all of the system's own headers
 local engine = files "engine/*.c"
-local binding = files "engine/bind/*.c"
+local binding = files "engine/bind/*/*.c"
 
 local function part(path)
   local text = text_of(path)
@@ -257,7 +257,7 @@ local function system_headers(list)
 end
 
 local all = {}
-for _, pattern in ipairs { "engine/*.[ch]", "engine/bind/*.[ch]" } do
+for _, pattern in ipairs { "engine/*.[ch]", "engine/bind/*/*.[ch]" } do
   for _, path in ipairs(files(pattern)) do all[#all + 1] = path end
 end
 
@@ -272,9 +272,9 @@ end
 if khash ~= "-" then write_unit() end
 
 local public = text_of "engine/moonwatch.h"
-local of_lua = text_of "engine/bind/moonwatch_lua.h"
+local of_lua = text_of "engine/bind/base/moonwatch_lua.h"
   :gsub("#ifndef MOONWATCH_LUA_H\n#define MOONWATCH_LUA_H\n", "")
-  :gsub('#include "../moonwatch.h"\n\n', ""):gsub("\n#endif\n$", "\n")
+  :gsub('#include "../../moonwatch.h"\n\n', ""):gsub("\n#endif\n$", "\n")
 write(folder .. "/moonwatch.h", (public:gsub("\n#endif\n$", "\n")), of_lua,
   "\n#endif\n")
 write(folder .. "/moonwatch_lua.h",

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../engine/bind/moonwatch_lua.h"
+#include "../../engine/bind/base/moonwatch_lua.h"
 #include "compiled.h"
 #include "heap.h"
 #include "host.h"

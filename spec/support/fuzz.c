@@ -11,7 +11,7 @@
 #include <lualib.h>
 #include <stdlib.h>
 
-#include "../../engine/bind/moonwatch_lua.h"
+#include "../../engine/bind/base/moonwatch_lua.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

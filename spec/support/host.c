@@ -8,7 +8,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
-#include "../../engine/bind/moonwatch_lua.h"
+#include "../../engine/bind/base/moonwatch_lua.h"
 
 #define NO_MEMORY "not enough memory"
 

@@ -144,7 +144,7 @@ local checks = {
   { "the checks are C++17", compiles "g++ -std=c++17 -DMW_CHECKS -x c++" },
   { "the binding is C++17", silent("g++ -std=c++17 -x c++ " ..
     "-fvisibility=hidden -I " .. os.getenv "LUA_INCDIR" .. WARN ..
-    "engine/bind/*.c") },
+    "engine/bind/*/*.c") },
   { "the engine knows nothing of Lua",
     without(ENGINE, "include.*lua%.h", "include.*lauxlib", "lua_State") },
   { "the library does not print, exit or allocate on its own",

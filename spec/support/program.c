@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../engine/bind/moonwatch_lua.h"
+#include "../../engine/bind/base/moonwatch_lua.h"
 
 #ifdef __cplusplus
 extern "C" {

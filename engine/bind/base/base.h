@@ -1,0 +1,384 @@
+/*
+** base.h - the library as a Lua value: objects, keys, options, methods.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_BASE_H
+#define MWB_BASE_H
+
+#include "bind.h"
+
+/* {======================================================
+** library.c: the functions with which each file adds to the library.
+** ======================================================= */
+
+/* Makes MWB_OURS, which the metatables of the other functions enter. */
+void mwb_open_ours(lua_State *L, mwb_state *s);
+
+/* Each sets public functions in the library's table on the top. */
+void mwb_open_keys(lua_State *L, mwb_state *s);
+void mwb_open_shadow(lua_State *L, mwb_state *s);
+void mwb_open_identity(lua_State *L, mwb_state *s);
+void mwb_open_clock(lua_State *L, mwb_state *s);
+void mwb_open_weakmap(lua_State *L, mwb_state *s);
+void mwb_open_guard(lua_State *L, mwb_state *s);
+void mwb_open_watch(lua_State *L, mwb_state *s);
+void mwb_open_batch(lua_State *L, mwb_state *s);
+void mwb_open_touch(lua_State *L);
+void mwb_open_plain(lua_State *L);
+void mwb_open_trace(lua_State *L, mwb_state *s);
+void mwb_open_timed(lua_State *L, mwb_state *s);
+void mwb_open_lanes(lua_State *L, mwb_state *s);
+void mwb_open_origins(lua_State *L);
+void mwb_open_memory(lua_State *L);
+
+/* Each sets functions for the library's own Lua files in the table on the
+** top. */
+void mwb_open_classes(lua_State *L);
+void mwb_open_coroutines(lua_State *L, mwb_state *s);
+void mwb_open_later(lua_State *L);
+void mwb_open_entries(lua_State *L);
+void mwb_open_effects(lua_State *L);
+void mwb_open_rollback(lua_State *L);
+void mwb_open_fold(lua_State *L);
+void mwb_open_replay(lua_State *L);
+void mwb_open_transaction(lua_State *L);
+void mwb_open_tracks(lua_State *L);
+void mwb_open_interception(lua_State *L);
+void mwb_open_reads(lua_State *L, mwb_state *s);
+void mwb_open_userdata(lua_State *L);
+void mwb_open_state(lua_State *L, mwb_state *s);
+void mwb_open_tree(lua_State *L);
+void mwb_open_calls(lua_State *L);
+void mwb_open_apply(lua_State *L);
+void mwb_open_snapshots(lua_State *L);
+void mwb_open_restores(lua_State *L);
+void mwb_open_boxes(lua_State *L);
+void mwb_open_views(lua_State *L);
+void mwb_open_policy(lua_State *L, mwb_state *s);
+void mwb_open_cell(lua_State *L, mwb_state *s);
+void mwb_open_hierarchy(lua_State *L);
+void mwb_open_timers(lua_State *L);
+void mwb_open_tracing(lua_State *L);
+void mwb_open_trace_file(lua_State *L);
+void mwb_open_see_through(lua_State *L);
+void mwb_open_memo(lua_State *L);
+void mwb_open_readers(lua_State *L);
+void mwb_open_writers(lua_State *L);
+void mwb_open_feeds(lua_State *L);
+
+/* }====================================================== */
+
+/* {======================================================
+** class.c: the library's own objects.
+** ======================================================= */
+
+/* The userdata that methods of one object have as third upvalue. */
+#define MWB_UPDATA lua_upvalueindex(3)
+
+/* Is the value at `index` one of the library's own objects? */
+int mwb_is_ours(lua_State *L, const mwb_state *s, int index);
+
+/* Makes the metatable at `index` that of a class: objects cannot be watched,
+** and setting a field raises an error, which says what to `use`, or NULL. */
+void mwb_seal(lua_State *L, const mwb_state *s, int index, const char *use);
+
+/* Makes a metatable, with methods under `__index`, and makes the metatable the
+** state's value `value`.  Returns the metatable's address. */
+const void *mwb_new_meta(lua_State *L, int value, const char *type,
+                         const luaL_Reg *meta, const luaL_Reg *methods);
+
+/* }====================================================== */
+
+/* {======================================================
+** options.c: the reader of tables of options.
+** ======================================================= */
+
+/* A list of options ends with a NULL name. */
+typedef struct mwb_option {
+  const char *name;
+  int type;            /* as of `lua_type`; LUA_TNONE: any */
+  const char *choices; /* of a string, at least two, "a\0b\0"; or NULL: any */
+} mwb_option;
+
+/*
+** Reads the table of options at argument `arg` of the function `name` (nil: no
+** options) and pushes the value of each option, in the order of the list, nil
+** for an absent option.  Returns a bit for each option that is not absent, the
+** first option's bit being 1.  Raises for an argument, an option or a value
+** outside the list.  Calls no metamethod; of an intercepted table, reads the
+** contents.
+*/
+unsigned mwb_read_options(lua_State *L, const char *name, int arg,
+                          const mwb_option *options);
+
+/* }====================================================== */
+
+/* {======================================================
+** key.c: keys as the engine sees them.
+** ======================================================= */
+
+/* Returns the key at `index`.  A key that the engine does not keep equals no
+** kept key. */
+mw_value mwb_key(lua_State *L, mwb_state *s, int index);
+
+/* Like `mwb_key`, for a key that the engine will keep.  Raises if there is no
+** memory. */
+mw_value mwb_key_to_keep(lua_State *L, mwb_state *s, int index);
+
+/* Pushes the Lua value of a key that the engine keeps. */
+void mwb_push_key(lua_State *L, mwb_state *s, const mw_value *key);
+
+/* Callbacks of the engine, which keeps a key, or keeps a key no longer. */
+void mwb_retain(void *ud, const mw_value *key);
+void mwb_release(void *ud, const mw_value *key);
+
+/* }====================================================== */
+
+/* {======================================================
+** identity.c: objects, handles and records.
+** ======================================================= */
+
+/*
+** The address of the object at `index`, NULL if the value is not an object.
+** Lua gives the address of a userdata's contents, which may have no bytes; then
+** another object may begin at this address.  So a userdata has the address of
+** the byte before.
+*/
+static inline const void *mwb_address(lua_State *L, int index) {
+  const char *ptr = (const char *)lua_topointer(L, index);
+  switch (lua_type(L, index)) {
+    case LUA_TTABLE:
+    case LUA_TFUNCTION:
+    case LUA_TTHREAD:
+      return ptr;
+    case LUA_TUSERDATA:
+      return ptr - 1;
+    default:
+      return NULL;
+  }
+}
+
+/* Raises unless there is an object at `index`. */
+void mwb_object(lua_State *L, const char *name, int index, int arg);
+
+/* Returns the slot of the value at `index`, and pushes the value; returns 0 if
+** the value has no slot, and may push something. */
+static inline uint32_t mwb_slot(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
+  if (slot == 0) return 0;
+  mwb_push(L, s, MWB_OBJECTS);
+  if (lua_rawgeti(L, -1, slot) == LUA_TNIL) return 0;
+  lua_replace(L, -2);
+  return slot;
+}
+
+/*
+** Returns the slot of the value at `index`, or 0; may push.  For the hot
+** methods.  A known address can belong to a dead object only if a collection's
+** dead are not forgotten yet.  At other times the slot needs no look into the
+** array of objects, which saves a cache miss.
+*/
+static inline uint32_t mwb_hot_slot(lua_State *L, mwb_state *s, int index) {
+  const void *ptr = mwb_address(L, index);
+  uint32_t slot = (ptr == NULL) ? 0 : mwi_identity_find(s->engine, ptr);
+  if (slot == 0) return 0;
+  if (!mwb_look_for_probe(L, MWB_UPOBJECTS) && s->engine->identity.left == 0)
+    return slot;
+  return (lua_rawgeti(L, MWB_UPOBJECTS, slot) != LUA_TNIL) ? slot : 0;
+}
+
+/* Gives the value at `index`, which has no slot, a handle.  Raises if the value
+** is not an object. */
+mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
+                    int arg);
+
+/* Returns the handle of the object at `index`, a new handle if the object has
+** none.  Raises if the value is not an object. */
+mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
+                       int arg);
+
+/* The handle of the value at `index`, or MW_NONE; the second also returns
+** MW_NONE if the object's writes are not intercepted. */
+mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index);
+mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index);
+
+/* Begins a function with `args` arguments of which the first must be an
+** object. */
+mwb_state *mwb_enter_object(lua_State *L, const char *name, int args);
+
+/* Returns the serial of `h`, whose object must be alive. */
+lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h);
+
+/* Is the object of `h` alive?  If so, pushes the object, else some value. */
+static inline int mwb_alive(lua_State *L, const mwb_state *s, mw_handle h) {
+  if (!mwi_identity_is_valid(&s->engine->identity, h)) {
+    lua_pushnil(L);
+    return 0;
+  }
+  mwb_push(L, s, MWB_OBJECTS);
+  lua_rawgeti(L, -1, mw_slot(h));
+  lua_replace(L, -2);
+  return !lua_isnil(L, -1);
+}
+
+/* Looks at no more than `looks` slots, and handles no more than `deaths`
+** deaths.  Returns the number of deaths handled. */
+size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths);
+
+/* Looks at a few slots, and at more the more objects have become known since.
+** The second function, for writes, calls nothing of the program. */
+void mwb_reap_slice(lua_State *L, mwb_state *s);
+void mwb_reap_made(mwb_state *s);
+
+/* The record of an object, or NULL. */
+static inline mwi_object *mwb_object_of(const mwb_state *s, mw_handle h) {
+  return mwi_object_find(&s->engine->watch, h);
+}
+static inline mwi_object *mwb_object_at(lua_State *L, mwb_state *s, int index) {
+  return mwb_object_of(s, mwb_handle_of(L, s, index));
+}
+
+/* Are the object's writes intercepted? */
+static inline int mwb_intercepts(const mwb_state *s, mw_handle h) {
+  const mwi_object *r = mwb_object_of(s, h);
+  return r != NULL && mwi_object_intercepts(r);
+}
+
+/* Work of every write, whatever the object's record says; bits of `needs`, next
+** to the bits of enum mwi_need. */
+enum {
+  MWB_APPENDS = 0x10000, /* the journal is open */
+  MWB_TRACES = 0x20000,  /* each write is traced */
+  MWB_IGNORES = 0x40000, /* the policy ignores some fields */
+  MWB_BATCHES = 0x80000, /* guards hear at the end of a batch */
+  MWB_WAITS = 0x100000   /* something waits for the next call: see later.c */
+};
+
+/* Sets or clears a bit of `needs`. */
+static inline void mwb_need(mwb_state *s, unsigned bit, int on) {
+  s->needs = on ? s->needs | bit : s->needs & ~bit;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** later.c: what waits until the library is not at work.
+** ======================================================= */
+
+/* In a finaliser that has interrupted the library: keeps the running function
+** and its arguments, the whole stack, for the next call, and returns 1.  Else
+** returns 0. */
+int mwb_put_off(lua_State *L, mwb_state *s);
+
+/* There: keeps a write, whose object, key and new value are at 1 to 3; the old
+** value is on the top, and popped.  The caller stores the new value. */
+void mwb_put_off_write(lua_State *L, mwb_state *s);
+
+/* Something waits for the next call.  Needs no memory. */
+void mwb_wait(mwb_state *s);
+
+/* Does what waits.  Raises only if there is no memory; the rest still waits
+** then. */
+void mwb_end_waiting(lua_State *L, mwb_state *s);
+
+/* Pops an error that no statement of the program has made: gives it to
+** mw.on_error's function, with `where`; without that function, or if that
+** raises, the next call raises the first such error. */
+void mwb_late_error(lua_State *L, mwb_state *s, const char *where);
+
+/* Raises an error that has waited for a call. */
+void mwb_raise_late(lua_State *L, mwb_state *s);
+
+/* }====================================================== */
+
+/* {======================================================
+** state.c: what a class is, which is no part of any object's state.
+** ======================================================= */
+
+/* The classes that a walk has found, beside those that the library knows. */
+typedef struct mwb_classes {
+  int found;   /* index of a table: class -> true */
+  int entered; /* index of a table: what the walk has entered -> not nil */
+  int any;     /* has one been found, */
+  int late;    /* and one that had been entered before? */
+} mwb_classes;
+
+/* Is the table at `index` a class?  `walk` may be NULL. */
+int mwb_is_class(lua_State *L, const mwb_state *s, int index,
+                 const mwb_classes *walk);
+
+/* The table on the top is a class: for the walk, or with NULL for the library,
+** which lets go of the table. */
+void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk);
+
+/* Finds the classes of the object at `object`, likewise.  Returns whether it
+** has one. */
+int mwb_note_classes(lua_State *L, mwb_state *s, int object, mwb_classes *walk);
+
+/* Is the value on the top, which the object at `parent` has under the key below
+** the top, a table that is no class?  If it stands for the object's class, this
+** is noted. */
+int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk);
+
+/* Adds all classes below the table at `root` to the table at `found`. */
+void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found);
+
+/* Does the table at `index` lose entries without a write?  Do the objects of
+** the class at `index`, a table or nil? */
+int mwb_is_weak(lua_State *L, int index);
+int mwb_is_weak_class(lua_State *L, int index);
+
+/* }====================================================== */
+
+/* {======================================================
+** policy.c: the questions that the binding asks the policy.
+** ======================================================= */
+
+/* The functions that policy.lua sets. */
+enum {
+  MWB_DESCEND = 1, /* (parent, key, child) -> may a deep watch include child? */
+  MWB_IGNORED,     /* (object, class or nil) -> a set of keys, or nil */
+  MWB_WATCHED,     /* (object) -> has the object's class mutators? */
+  MWB_UNWATCHED,   /* (object): the object's last watch has ended */
+  MWB_DESERTED,    /* (): watched objects may have died */
+  MWB_SNAPSHOT,    /* (userdata) -> its state */
+  MWB_RESTORED     /* (userdata, state): gives the userdata the state */
+};
+
+/* Pushes the policy's function for a question, or returns 0. */
+int mwb_push_question(lua_State *L, const mwb_state *s, int question);
+
+/* }====================================================== */
+
+/* {======================================================
+** weakmap.c: the deaths of keys.
+** ======================================================= */
+
+/* Calls on_death for at most `n` entries whose keys have died.  Returns the
+** number of calls. */
+size_t mwb_notify(lua_State *L, mwb_state *s, size_t n);
+
+/* }====================================================== */
+
+/* {======================================================
+** host.c: a C program beside Lua, with one engine.
+** ======================================================= */
+
+/* Returns the engine that the program has attached, or NULL. */
+mw_engine *mwb_attached(lua_State *L);
+
+/* The engine calls the program's host for the program's objects from now on,
+** and the binding for all others; without a host of the program, nothing
+** changes. */
+void mwb_join_hosts(mwb_state *s);
+
+/* Makes what `mw_lua_touch` needs. */
+void mwb_open_host(lua_State *L, mwb_state *s);
+
+/* Gives the engine back to the program, without Lua's objects. */
+void mwb_detach(mwb_state *s);
+
+/* }====================================================== */
+
+#endif

@@ -1,0 +1,289 @@
+/*
+** host.c - a C program beside Lua, with one engine.
+** SPDX-License-Identifier: MIT
+**
+** The engine has one host.  If the program has a host, too, then the functions
+** here are the engine's host, and pass each call on: for a MW_PINNED object to
+** the program, for any other object to the binding.
+**
+**     engine --> call, restore... --> pinned?  program's host
+**                                 --> else     binding's host
+**
+** Strings are Lua's: the keys and values of the program's objects are of all
+** types but MW_TSTRING.
+*/
+#include "base.h"
+
+#include <string.h>
+
+#include "../journal/journal.h"
+#include "../traps/trap.h"
+#include "../traps/traps.h"
+#include "../watch/watch.h"
+#include "moonwatch_lua.h"
+
+/* {======================================================
+** Two hosts
+** ======================================================= */
+
+static int is_pinned(const mwb_state *s, mw_handle obj) {
+  return (mw_object_flags(s->engine, obj) & MW_PINNED) != 0;
+}
+
+static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
+                const mw_change *change) {
+  const mwb_state *s = (const mwb_state *)ud;
+  const mw_host *host = is_pinned(s, obj) ? &s->host : &s->lua;
+  return (host->call == NULL) ? 0
+                              : host->call(host->ud, obj, ref, flags, change);
+}
+
+static int ask(void *ud, mw_handle obj, uint64_t ref, int flags,
+               const mw_change *change) {
+  const mwb_state *s = (const mwb_state *)ud;
+  const mw_host *host = is_pinned(s, obj) ? &s->host : &s->lua;
+  return (host->ask == NULL) ? 1 : host->ask(host->ud, obj, ref, flags, change);
+}
+
+static int alive(void *ud, mw_handle guard) {
+  const mwb_state *s = (const mwb_state *)ud;
+  return is_pinned(s, guard) || s->lua.alive(s->lua.ud, guard);
+}
+
+static void restore(void *ud, const mw_entry *entry, void *host) {
+  const mwb_state *s = (const mwb_state *)ud;
+  if (!is_pinned(s, entry->obj))
+    s->lua.restore(s->lua.ud, entry, host);
+  else if (s->host.restore != NULL)
+    s->host.restore(s->host.ud, entry, NULL);
+}
+
+static int field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
+                 void *host) {
+  const mwb_state *s = (const mwb_state *)ud;
+  lua_State *service = s->service; /* the caller is the program */
+  if (host == NULL) host = &service;
+  if (!is_pinned(s, entry->obj))
+    return s->lua.field(s->lua.ud, owner, entry, key, host);
+  memset(key, 0, sizeof(*key));
+  key->type = entry->type[MW_KEY];
+  key->u = entry->value[MW_KEY];
+  return MW_OK;
+}
+
+static int hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
+                void *host) {
+  const mwb_state *s = (const mwb_state *)ud;
+  lua_State *service = s->service; /* the caller is the program */
+  if (host == NULL) host = &service;
+  if (is_pinned(s, entry->obj)) {
+    mwb_coroutine_of(s, parent)->hides = 1;
+    return MW_OK;
+  }
+  return s->lua.hand(s->lua.ud, owner, parent, entry, host);
+}
+
+static void retain(void *ud, const mw_value *value) {
+  const mwb_state *s = (const mwb_state *)ud;
+  s->lua.retain(s->lua.ud, value);
+}
+
+static void release(void *ud, const mw_value *value) {
+  const mwb_state *s = (const mwb_state *)ud;
+  s->lua.release(s->lua.ud, value);
+}
+
+void mwb_join_hosts(mwb_state *s) {
+  mw_host both;
+  if (s->host.call == NULL && s->host.restore == NULL) return;
+  if (s->lua.call == NULL) s->lua = s->engine->watch.host;
+  both = s->lua;
+  both.ud = s;
+  both.call = call;
+  both.ask = ask;
+  both.alive = alive;
+  both.restore = restore;
+  both.field = field;
+  both.hand = hand;
+  both.retain = retain;
+  both.release = release;
+  mw_host_set(s->engine, &both);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** An engine of the program
+** ======================================================= */
+
+static const char ATTACHED = 0; /* its address is a key of the registry */
+
+mw_engine *mwb_attached(lua_State *L) {
+  mw_engine *e;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &ATTACHED);
+  e = (mw_engine *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return e;
+}
+
+int mw_lua_attach(lua_State *L, mw_engine *e) {
+  uint32_t slot;
+  if (mw_lua_engine(L) != NULL || mwb_attached(L) != NULL) return MW_FULL;
+  for (slot = 1; slot < e->identity.top; slot++)
+    mw_object_pin(e, mwi_identity_handle(&e->identity, slot));
+  lua_pushlightuserdata(L, e);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &ATTACHED);
+  return MW_OK;
+}
+
+/* Lua's transactions end as if they had never been: their objects go, too. */
+static void forget_owners(mwb_state *s) {
+  mw_engine *e = s->engine;
+  const mwb_coroutine *t;
+  for (t = s->coroutines; t != NULL; t = t->next) {
+    mw_owner owner = t->newest;
+    while (owner != 0) {
+      mw_owner below = e->journal.owners[owner].below;
+      mw_owner_forget(e, owner);
+      owner = below;
+    }
+  }
+}
+
+void mwb_detach(mwb_state *s) {
+  mw_engine *e = s->engine;
+  uint32_t slot;
+  forget_owners(s);
+  mw_host_set(e, &s->host);
+  for (slot = 1; slot < e->identity.top; slot++) {
+    mw_handle h = mwi_identity_handle(&e->identity, slot);
+    if (!is_pinned(s, h)) mw_object_forget(e, h);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** For the program
+** ======================================================= */
+
+/* The state, or an error if the library is not open. */
+static mwb_state *need_state(lua_State *L, const char *name) {
+  mwb_state *s;
+  if (mw_lua_engine(L) == NULL)
+    luaL_error(L, "'%s' is called before moonwatch is open", name);
+  mwb_push_state(L);
+  s = (mwb_state *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return s;
+}
+
+void mw_lua_host(lua_State *L, const mw_host *host) {
+  mwb_state *s = need_state(L, "mw_lua_host");
+  s->host = *host;
+  mwb_join_hosts(s);
+}
+
+mw_owner mw_lua_owner(lua_State *L) {
+  mwb_state *s = need_state(L, "mw_lua_owner");
+  mw_owner owner;
+  if (s->engine->journal.open == 0) return 0;
+  owner = mwb_owner_of(L, s);
+  if (owner != 0) mwb_coroutine_of(s, owner)->hides = 1;
+  return owner;
+}
+
+mw_handle mw_lua_handle(lua_State *L, int index) {
+  mwb_state *s = need_state(L, "mw_lua_handle");
+  luaL_checkstack(L, LUA_MINSTACK, "mw_lua_handle");
+  return mwb_handle_of(L, s, lua_absindex(L, index));
+}
+
+int mw_lua_push(lua_State *L, mw_handle h) {
+  mwb_state *s = need_state(L, "mw_lua_push");
+  luaL_checkstack(L, LUA_MINSTACK, "mw_lua_push");
+  return mwb_alive(L, s, h);
+}
+
+/* Appends the entry of a write to a userdata that C code has made. */
+static void append_made(mwb_write *w) {
+  mwb_entry entry;
+  if (!lua_isuserdata(w->L, OBJECT) || !mwb_appends(w->s)) return;
+  mwb_begin_entry(w->L, w->s, &entry);
+  entry.number = mwb_write_number(w);
+  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
+  mwb_hold_object(w->L, w->s, OBJECT, &entry);
+  mwb_append_entry(w->L, w->s, &entry);
+}
+
+/* Pops the old value of the field, which the contents still have, takes the
+** new one out of the table, where C put it, and pushes it: from here on the
+** write is made as Lua makes it, or not at all.  Needs no memory. */
+static void unmake(lua_State *L, int object, int key) {
+  if (!mwb_push_own(L, object)) return; /* not intercepted: it stays there */
+  lua_pop(L, 2);
+  lua_pushvalue(L, key);
+  lua_rawget(L, object);
+  lua_pushvalue(L, key);
+  lua_pushnil(L);
+  lua_rawset(L, object);
+}
+
+static int is_store(int kind) { return kind != MW_TOUCH && kind != MW_CALL; }
+
+/* Makes a write of C to a table. */
+static int make(lua_State *L, mwb_state *s, mw_handle h) {
+  mwb_write w;
+  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
+  if (!mwb_write_check(&w)) return lua_error(L);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, mwb_store_contents);
+}
+
+/* touch_made(object, key, value, kind): the value is the new one of a table's
+** field, which is not stored, or the old one of a userdata's. */
+static int touch_made(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  int kind = (int)lua_tointeger(L, 4);
+  mw_handle h;
+  mwb_write w;
+  lua_settop(L, 3);
+  h = mwb_intercepting_at(L, s, OBJECT);
+  if (h == MW_NONE) return 0;
+  if (is_store(kind) && lua_istable(L, OBJECT)) return make(L, s, h);
+  if (!is_store(kind)) lua_settop(L, KEY);
+  mwb_push_current(L, s);
+  if (is_store(kind))
+    lua_rotate(L, VALUE, 1); /* the new value before the old one */
+  else
+    lua_pushvalue(L, VALUE); /* one value for both */
+  lua_pushnil(L);
+  lua_rotate(L, SHADOW, 1); /* OLD is behind */
+  mwb_write_open(L, s, &w, h, kind, MWB_GIVEN);
+  mwb_write_count(&w);
+  return mwb_write_run(&w, is_store(kind) ? append_made : mwb_store_nothing);
+}
+
+void mw_lua_touch(lua_State *L, int index, int key, int kind) {
+  mwb_state *s = need_state(L, "mw_lua_touch");
+  luaL_checkstack(L, 8, "mw_lua_touch");
+  index = lua_absindex(L, index);
+  key = lua_absindex(L, key);
+  if (kind != MW_UPDATE && kind != MW_DELETE) lua_pushnil(L);
+  if (is_store(kind) && lua_istable(L, index)) unmake(L, index, key);
+  mwb_push(L, s, MWB_TOUCHMADE);
+  lua_insert(L, -2);
+  lua_pushvalue(L, index);
+  lua_insert(L, -2);
+  lua_pushvalue(L, key);
+  lua_insert(L, -2);
+  lua_pushinteger(L, kind);
+  lua_call(L, 4, 0);
+}
+
+void mwb_open_host(lua_State *L, mwb_state *s) {
+  mwb_push_function(L, s, touch_made);
+  mwb_keep(L, s, MWB_TOUCHMADE);
+}
+
+/* }====================================================== */

@@ -1,0 +1,220 @@
+/*
+** identity.c - mw.id, mw.object, mw.reap: objects, handles and deaths.
+** SPDX-License-Identifier: MIT
+**
+** The engine finds a Lua object by its address.  Lua gives addresses out again,
+** so the engine may still know an address for an object that is long dead.  The
+** array of objects decides: the array holds the object of each slot weakly, so
+** if the slot's entry exists, the object at the address is the slot's object.
+*/
+#include "base.h"
+
+#include "../box/box.h"
+#include "../traps/traps.h"
+#include "../watch/watch.h"
+
+/* {======================================================
+** Objects and handles
+** ======================================================= */
+
+void mwb_object(lua_State *L, const char *name, int index, int arg) {
+  if (index == 1) mwb_check_dot(L, name, lua_gettop(L));
+  if (mwb_address(L, index) == NULL)
+    mwb_bad_argument(L, name, index, arg,
+                     "table, userdata, function or thread");
+}
+
+/* The object goes into the array first, because this may fail for lack of
+** memory; so an object that the engine knows is in the array, or dead.  If the
+** engine already knows the address, the address belongs to a dead object; once
+** this object is forgotten, its slot is the next to be given. */
+static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
+  mw_engine *e = s->engine;
+  const void *ptr = mwb_address(L, index);
+  index = lua_absindex(L, index);
+  mwb_push(L, s, MWB_OBJECTS);
+  for (;;) {
+    uint32_t slot = mwi_identity_next(&e->identity);
+    mw_handle h = MW_NONE;
+    int code;
+    lua_pushvalue(L, index);
+    lua_rawseti(L, -2, slot);
+    code = mw_object_identify(e, ptr, &h);
+    if (mw_slot(h) == slot) {
+      s->made++;
+      lua_pop(L, 1);
+      return h;
+    }
+    lua_pushnil(L);
+    lua_rawseti(L, -2, slot);
+    mwb_check(L, code);
+    mw_object_forget(e, h);
+  }
+}
+
+mw_handle mwb_enrol(lua_State *L, mwb_state *s, const char *name, int index,
+                    int arg) {
+  mwb_object(L, name, index, arg);
+  if (mwb_probe(L, s)) { /* a finaliser may have given a slot */
+    uint32_t slot = mwb_slot(L, s, index);
+    if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
+  }
+  return enrol(L, s, index);
+}
+
+mw_handle mwb_identify(lua_State *L, mwb_state *s, const char *name, int index,
+                       int arg) {
+  uint32_t slot = mwb_slot(L, s, index);
+  if (slot != 0) return mwi_identity_handle(&s->engine->identity, slot);
+  return mwb_enrol(L, s, name, index, arg);
+}
+
+mw_handle mwb_handle_of(lua_State *L, mwb_state *s, int index) {
+  int top = lua_gettop(L);
+  uint32_t slot = mwb_slot(L, s, index);
+  lua_settop(L, top);
+  return (slot == 0) ? MW_NONE
+                     : mwi_identity_handle(&s->engine->identity, slot);
+}
+
+mw_handle mwb_intercepting_at(lua_State *L, mwb_state *s, int index) {
+  mw_handle h = mwb_handle_of(L, s, index);
+  if (h == MW_NONE || mwb_intercepts(s, h)) return h;
+  if (!mwb_push_own(L, index)) return MW_NONE;
+  lua_pop(L, 1); /* an orphan that is not given back yet */
+  return h;
+}
+
+mwb_state *mwb_enter_object(lua_State *L, const char *name, int args) {
+  mwb_state *s = mwb_enter(L);
+  mwb_object(L, name, 1, 1);
+  lua_settop(L, args);
+  return s;
+}
+
+lua_Integer mwb_serial(lua_State *L, mwb_state *s, mw_handle h) {
+  uint64_t serial = 0;
+  mwb_check(L, mw_object_serial(s->engine, h, &serial));
+  return (lua_Integer)serial;
+}
+
+static int id(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_handle h = mwb_identify(L, s, "id", 1, 1);
+  lua_pushinteger(L, mwb_serial(L, s, h));
+  return 1;
+}
+
+static int object(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, 1) == LUA_TNUMBER)
+    n = lua_tointegerx(L, 1, &ok);
+  else
+    mwb_check_dot(L, "object", lua_gettop(L));
+  mwb_alive(L, s, ok ? mw_serial_object(s->engine, (uint64_t)n) : MW_NONE);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Deaths
+** ======================================================= */
+
+static int in_array(void *ud, mw_handle h) {
+  const mwb_state *s = (const mwb_state *)ud;
+  int alive;
+  alive = mwb_alive(s->service, s, h);
+  lua_pop(s->service, 1);
+  return alive;
+}
+
+/* The policy looks at all wrapped classes, so one call serves all deaths of a
+** collection.  The policy's call may end up here again. */
+static void tell_deserted(lua_State *L, mwb_state *s) {
+  if (!s->deserted || mw_reap_due(s->engine)) return;
+  s->deserted = 0;
+  if (!mwb_push_question(L, s, MWB_DESERTED)) return;
+  if (mwb_pcall_outside(L, s, 0, 0, 0) == LUA_OK) return;
+  s->deserted = 1;
+  lua_error(L);
+}
+
+/* Slots that a call examines after a collection, at least. */
+#define LOOKS 4
+
+size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
+  size_t n = mwb_notify(L, s, deaths);
+  n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
+  if (s->storing == 0) mwb_let_go(L, s, looks);
+  tell_deserted(L, s);
+  s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s) ||
+               s->late || (s->needs & MWB_WAITS) != 0;
+  return n;
+}
+
+/* A slice finds more deaths than there can be new ones: for each object that
+** has become known since the last slice, it looks at EACH slots.  So the dead
+** that wait are fewer than the living, however few calls a program makes.  What
+** is more than MOST objects is for the next slices. */
+#define EACH 8
+#define MOST 256
+
+static size_t take_made(mwb_state *s) {
+  size_t n = (s->made < MOST) ? s->made : MOST;
+  s->made -= n;
+  return n;
+}
+
+void mwb_reap_slice(lua_State *L, mwb_state *s) {
+  size_t made = take_made(s);
+  mwb_reap(L, s, LOOKS + EACH * made, 1 + EACH / 2 * made);
+  if (!mw_reap_due(s->engine)) s->made = 0;
+}
+
+void mwb_reap_made(mwb_state *s) {
+  size_t made;
+  if (!mw_reap_due(s->engine)) return;
+  made = take_made(s);
+  mw_reap_step(s->engine, EACH * made, EACH / 2 * made, in_array, s);
+}
+
+/* A look for deaths is cheap, so a budget allows many looks for each death.  If
+** all looks find the living, `reap` looks on for the next death: a budget above
+** 0 makes progress while a death is due. */
+#define FREE_LOOKS 10000
+
+static size_t looks_for(lua_Integer budget) {
+  return ((uint64_t)budget > SIZE_MAX / 200)
+             ? SIZE_MAX
+             : FREE_LOOKS + 100 * (size_t)budget;
+}
+
+static int reap(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_Integer budget = LUA_MAXINTEGER;
+  size_t n;
+  if (!lua_isnoneornil(L, 1)) budget = mwb_integer(L, "reap", 1, 1);
+  if (budget < 0)
+    return luaL_error(L, "bad argument #1 to 'reap' (must not be negative)");
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) mwb_refuse(L);
+  if (s->engine == NULL) mwb_slice(L, s); /* raises */
+  mwb_probe(L, s);
+  mwb_end_waiting(L, s);
+  mwb_raise_late(L, s);
+  n = mwb_reap(L, s, looks_for(budget), (size_t)budget);
+  if (n == 0 && budget > 0) n = mwb_reap(L, s, s->engine->identity.left, 1);
+  lua_pushinteger(L, (lua_Integer)n);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwb_open_identity(lua_State *L, mwb_state *s) {
+  static const luaL_Reg functions[] = {
+      {"id", id}, {"object", object}, {"reap", reap}, {NULL, NULL}};
+  (void)s;
+  mwb_set_funcs(L, functions);
+}

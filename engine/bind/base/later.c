@@ -1,0 +1,526 @@
+/*
+** later.c - what waits until the library is not at work.
+** SPDX-License-Identifier: MIT
+**
+** Lua runs finalisers wherever something is allocated, so also in the middle of
+** a function of the library; and nothing may change there.  Whether it is so,
+** the stack says: a finaliser runs, and the function below it, which has
+** allocated, is one of the library.  (Guards, rules and classes are functions
+** of the program, above ours: what they interrupt is between two steps.)
+**
+** What a finaliser then asks for waits:
+**
+**     lost handles    --> marks in `s->transactions`; MWB_LOSTBATCHES
+**     cancel, close   --> MWB_LATER: { function, n, arguments... }
+**     writes          --> MWB_LATER: { false, object, key, new, nil, old,
+**                                      number }
+**     errors          --> MWB_LATE
+**
+** and the next call, or the next write that is watched, begins with it:
+** MWB_WAITS is set in the state's `needs`, and `pending`.  A write has been
+** stored already, and is told of then.
+*/
+#include "base.h"
+
+#include <string.h>
+
+#include "../box/box.h"
+#include "../journal/journal.h"
+#include "../traps/trap.h"
+#include "../traps/traps.h"
+
+/* {======================================================
+** Is the library at work?
+** ======================================================= */
+
+/* Is the frame that of a finaliser? */
+static int is_finaliser(lua_State *L, lua_Debug *frame) {
+  lua_getinfo(L, "n", frame);
+  return frame->name != NULL && strcmp(frame->name, "__gc") == 0 &&
+         strcmp(frame->namewhat, "metamethod") == 0;
+}
+
+/* Whose is the function of the frame?  OTHERS: a function in C that is not one
+** of the library, and may have been called by one. */
+enum { PROGRAMS, OURS, OTHERS };
+
+static int owner_of(lua_State *L, const mwb_state *s, lua_Debug *frame) {
+  int owner = PROGRAMS;
+  lua_getinfo(L, "f", frame);
+  if (lua_iscfunction(L, -1)) {
+    owner = OTHERS;
+    if (lua_getupvalue(L, -1, 1) != NULL) {
+      if (lua_touserdata(L, -1) == s) owner = OURS;
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  return owner;
+}
+
+/* Returns the level of the coroutine's innermost finaliser, or -1. */
+static int finaliser_level(lua_State *of) {
+  lua_Debug frame;
+  int level = 0;
+  for (; lua_getstack(of, level, &frame); level++)
+    if (is_finaliser(of, &frame)) return level;
+  return -1;
+}
+
+static int has_finaliser(lua_State *of, mwb_state *s) {
+  (void)s;
+  return finaliser_level(of) >= 0;
+}
+
+int mwb_is_at_work(lua_State *L, mwb_state *s) {
+  lua_Debug frame;
+  lua_State *of = L;
+  int owner = OTHERS, top = lua_gettop(L), level;
+  if (s->engine == NULL) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  level = finaliser_level(L);
+  if (level < 0) { /* has a finaliser resumed this coroutine? */
+    of = mwb_push_nearest(L, s, has_finaliser);
+    if (of == NULL || !lua_checkstack(of, LUA_MINSTACK)) return 1;
+    level = finaliser_level(of);
+  }
+  while (owner == OTHERS && lua_getstack(of, ++level, &frame))
+    owner = owner_of(of, s, &frame);
+  lua_settop(L, top);
+  /* the engine's callbacks run in a thread of their own, with no function */
+  return owner == OURS || (owner == OTHERS && of == s->service);
+}
+
+int mwb_refuse(lua_State *L) {
+  return luaL_error(L,
+                    "the library is at work: a finaliser can write, cancel, "
+                    "close and read now, and nothing else");
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Waiting
+** ======================================================= */
+
+void mwb_wait(mwb_state *s) {
+  s->pending = 1;
+  mwb_need(s, MWB_WAITS, 1);
+}
+
+/* Appends the table on the top to MWB_LATER, and pops it. */
+static void put_off(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_LATER);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    mwb_keep(L, s, MWB_LATER);
+  }
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_pop(L, 1);
+  mwb_wait(s);
+}
+
+/* What the tables in MWB_LATER have at 1: the function, or false. */
+enum { CALL = 1, ARGUMENTS, FIRST }; /* of a call; of a write: */
+enum {
+  AT_OBJECT = 2, /* of a write */
+  AT_KEY,
+  AT_VALUE,
+  AT_BEFORE = 6,
+  AT_VALID, /* in the place of AT_NUMBER, until it is recorded */
+  AT_NUMBER = AT_VALID
+};
+
+/* Puts off a call: the function is on the top, its `n` arguments are the first
+** values of the stack from `first` on. */
+static void put_off_call(lua_State *L, mwb_state *s, int first, int n) {
+  int i, f = lua_gettop(L);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_createtable(L, n + 2, 0);
+  lua_pushvalue(L, f);
+  lua_rawseti(L, -2, CALL);
+  lua_pushinteger(L, n);
+  lua_rawseti(L, -2, ARGUMENTS);
+  for (i = 0; i < n; i++) {
+    lua_pushvalue(L, first + i);
+    lua_rawseti(L, -2, FIRST + i);
+  }
+  put_off(L, s);
+  lua_settop(L, f - 1);
+}
+
+int mwb_put_off(lua_State *L, mwb_state *s) {
+  lua_Debug frame;
+  int n = lua_gettop(L);
+  if (!mwb_in_finaliser(L) || !mwb_is_at_work(L, s)) return 0;
+  lua_getstack(L, 0, &frame);
+  lua_getinfo(L, "f", &frame);
+  put_off_call(L, s, 1, n);
+  return 1;
+}
+
+/* put_off(f, ...) -> whether the library is at work; if so, the next call calls
+** f(...) */
+static int put_off_function(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  int n = lua_gettop(L) - 1, off;
+  off = mwb_in_finaliser(L) && mwb_is_at_work(L, s);
+  if (off) {
+    lua_pushvalue(L, 1);
+    put_off_call(L, s, 2, n);
+  }
+  lua_pushboolean(L, off);
+  return 1;
+}
+
+void mwb_put_off_write(lua_State *L, mwb_state *s) {
+  int i, old = lua_gettop(L);
+  lua_createtable(L, AT_BEFORE, 0);
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, -2, CALL);
+  for (i = OBJECT; i <= VALUE; i++) {
+    lua_pushvalue(L, i);
+    lua_rawseti(L, -2, AT_OBJECT + i - OBJECT);
+  }
+  lua_pushvalue(L, old);
+  lua_rawseti(L, -2, AT_BEFORE);
+  put_off(L, s);
+  lua_settop(L, old - 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The end of waiting
+** ======================================================= */
+
+/* Stands for nil in a table. */
+static const char nothing = 0;
+
+/* Replaces nil on the top by what stands for it. */
+static void mark_nil(lua_State *L) {
+  if (!lua_isnil(L, -1)) return;
+  lua_pop(L, 1);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
+}
+
+/* Replaces the value on the top, which the field of the write at `one` holds,
+** by what it held before the first write of it in the list from `i` on. */
+static void go_before(lua_State *L, int list, lua_Integer i, int one) {
+  int top = lua_gettop(L), later = top + 1, found = 0;
+  lua_rawgeti(L, one, AT_OBJECT);
+  lua_rawgeti(L, one, AT_KEY);
+  for (; !found && lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
+    lua_rawgeti(L, -1, CALL);
+    lua_rawgeti(L, -2, AT_OBJECT);
+    lua_rawgeti(L, -3, AT_KEY);
+    found = lua_isboolean(L, -3) && lua_rawequal(L, -2, later) &&
+            lua_rawequal(L, -1, later + 1);
+    if (found) {
+      lua_rawgeti(L, -4, AT_BEFORE);
+      lua_replace(L, top);
+    }
+    lua_settop(L, later + 1);
+  }
+  lua_settop(L, top);
+}
+
+/* Pushes what the field of the write at `one` held after the write, as far as
+** the table of fields at `fields` knows, else what it holds; but for what
+** finalisers have stored since, which is in the list after the first `n`. */
+static void push_next(lua_State *L, int list, lua_Integer n, int fields,
+                      int one) {
+  int top = lua_gettop(L);
+  lua_rawgeti(L, one, AT_OBJECT);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, fields) == LUA_TTABLE) {
+    lua_rawgeti(L, one, AT_KEY);
+    if (lua_rawget(L, -2) != LUA_TNIL) {
+      lua_replace(L, top + 1);
+      lua_settop(L, top + 1);
+      return;
+    }
+  }
+  lua_settop(L, top + 1);
+  if (!mwb_push_shadow(L, top + 1)) lua_pushvalue(L, top + 1);
+  lua_rawgeti(L, one, AT_KEY);
+  lua_rawget(L, -2); /* no finaliser runs from here on */
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+  go_before(L, list, n + 1, one);
+  mark_nil(L);
+}
+
+/* The field of the write at `one` held the write's old value before. */
+static void note_before(lua_State *L, int fields, int one) {
+  int top = lua_gettop(L);
+  lua_rawgeti(L, one, AT_OBJECT);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, fields) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, top + 1);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, fields);
+  }
+  lua_rawgeti(L, one, AT_KEY);
+  lua_rawgeti(L, one, AT_BEFORE);
+  mark_nil(L);
+  lua_rawset(L, -3);
+  lua_settop(L, top);
+}
+
+/* Marks the writes in the list at `list` that count: from the last one on, each
+** has stored what the next one found, or what the field holds.  If somebody has
+** written the field since, and that is told of already, it makes no difference
+** what the write has stored. */
+static void find_valid(lua_State *L, int list, lua_Integer n) {
+  int fields = lua_gettop(L) + 1, one = fields + 1;
+  lua_Integer i;
+  lua_newtable(L);
+  for (i = n; i >= 1; i--) {
+    lua_rawgeti(L, list, i);
+    if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+      push_next(L, list, n, fields, one);
+      lua_rawgeti(L, one, AT_VALUE);
+      mark_nil(L);
+      if (lua_rawequal(L, -1, -2)) {
+        note_before(L, fields, one);
+        lua_pushboolean(L, 1);
+        lua_rawseti(L, one, AT_VALID);
+      }
+    }
+    lua_settop(L, fields);
+  }
+  lua_settop(L, fields - 1);
+}
+
+/* Has the write replaced, or put in, a table below a root? */
+static int has_links(const mwb_write *w) {
+  return (w->r->needs & MWI_TREE) &&
+         (lua_istable(w->L, OLD) || lua_istable(w->L, VALUE));
+}
+
+/* Puts the value at `index` into the field, and tells nobody. */
+static void put(const mwb_write *w, int index) {
+  lua_pushvalue(w->L, KEY);
+  lua_pushvalue(w->L, index);
+  lua_rawset(w->L, w->shadow);
+}
+
+/* Stores once more from the old value on, so that the links change with the
+** store.  The field then gets again what it has now, which a later write has
+** stored, unless a finaliser has stored meanwhile.  No guard uses OWN here. */
+static void store_links(mwb_write *w) {
+  lua_State *L = w->L;
+  lua_settop(L, OLD);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow); /* at OWN */
+  put(w, OLD);
+  mwb_store_contents(w);
+  lua_settop(L, OWN);
+  mwb_find_shadow(w);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  if (lua_rawequal(L, -1, VALUE)) put(w, OWN);
+}
+
+static void append_stored(mwb_write *w) {
+  mwb_entry entry;
+  if (!mwb_appends(w->s)) return;
+  mwb_begin_entry(w->L, w->s, &entry);
+  entry.number = mwb_write_number(w);
+  mwb_prepare(w->L, w->s, w->obj, KEY, VALUE, OLD, &entry);
+  mwb_append_entry(w->L, w->s, &entry);
+}
+
+/* Opens the write whose parts are at OBJECT to OLD; returns 0 if nobody watches
+** or tracks the object any more. */
+static int open_write(lua_State *L, mwb_state *s, mwb_write *w) {
+  mwb_write_open(L, s, w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
+  if (w->r == NULL) return 0;
+  mwb_set_kind_of(w);
+  return 1;
+}
+
+/* record(object, key, value, nil, old, is it valid?) -> the number of the
+** write */
+static int record(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  int is_valid = lua_toboolean(L, OLD + 1);
+  mwb_write w;
+  if (!open_write(L, s, &w)) return 0;
+  mwb_write_count(&w);
+  if (is_valid && has_links(&w))
+    store_links(&w);
+  else if (is_valid)
+    append_stored(&w);
+  lua_pushinteger(L, (lua_Integer)w.change.number);
+  return 1;
+}
+
+/* tell(object, key, value, nil, old, number) */
+static int tell(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
+  mwb_write w;
+  if (!open_write(L, s, &w)) return 0;
+  w.change.number = number;
+  mwb_write_before(&w);
+  return mwb_write_after(&w) ? lua_error(L) : 0;
+}
+
+/* Records the write in the table on the top, which gets the number, and pops
+** it.  What is no write is only popped. */
+static void record_one(lua_State *L, mwb_state *s) {
+  int one = lua_gettop(L), k;
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+    mwb_push_function(L, s, record);
+    for (k = AT_OBJECT; k <= AT_VALID; k++) lua_rawgeti(L, one, k);
+    lua_call(L, AT_VALID - AT_OBJECT + 1, 1);
+    lua_rawseti(L, one, AT_NUMBER);
+  }
+  lua_settop(L, one - 1);
+}
+
+/* Makes the call, or tells of the write, on the top, and pops it. */
+static void do_one(lua_State *L, mwb_state *s) {
+  int one = lua_gettop(L), n = AT_NUMBER - AT_OBJECT + 1, k;
+  if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+    mwb_push_function(L, s, tell);
+    for (k = AT_OBJECT; k <= AT_NUMBER; k++) lua_rawgeti(L, one, k);
+  } else {
+    lua_rawgeti(L, one, ARGUMENTS);
+    n = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    luaL_checkstack(L, n, NULL);
+    for (k = 0; k < n; k++) lua_rawgeti(L, one, FIRST + k);
+  }
+  if (mwb_pcall_outside(L, s, n, 0, 0) != LUA_OK)
+    mwb_late_error(L, s, "finaliser");
+  lua_settop(L, one - 1);
+}
+
+/* Looks at what waits in the list at `list`, which is MWB_LATER until then, and
+** leaves to a new one what has come meanwhile.  Returns how many wait. */
+static lua_Integer take_list(lua_State *L, mwb_state *s, int list) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list), i = n;
+  find_valid(L, list, n);
+  lua_newtable(L);
+  while (lua_rawgeti(L, list, ++i) != LUA_TNIL) {
+    lua_rawseti(L, -2, i - n);
+    mwb_wait(s);
+  }
+  lua_pop(L, 1);
+  if (lua_rawlen(L, -1) == 0) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  mwb_keep(L, s, MWB_LATER);
+  return n;
+}
+
+/* record_all(list, n) */
+static int record_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_Integer i, n = lua_tointeger(L, 2);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, 1, i);
+    record_one(L, s);
+  }
+  return 0;
+}
+
+/* Pops the list on the top and does what is in it.  First all writes are
+** recorded, in their order, before any guard or rollback may write.  Where that
+** has no memory, entries are lost, and all else is done. */
+static void end_list(lua_State *L, mwb_state *s) {
+  int list = lua_gettop(L);
+  lua_Integer i, n = take_list(L, s, list);
+  mwb_push_function(L, s, record_all);
+  lua_pushvalue(L, list);
+  lua_pushinteger(L, n);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) mwb_late_error(L, s, "finaliser");
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, list, i);
+    do_one(L, s);
+  }
+  lua_settop(L, list - 1);
+}
+
+/* end_all(): what comes to wait meanwhile waits for the next call. */
+static int end_all(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mwb_need(s, MWB_WAITS, 0);
+  mwb_push(L, s, MWB_LATER);
+  if (lua_istable(L, -1)) end_list(L, s);
+  mwb_end_lost_transactions(L, s);
+  mwb_end_lost_batches(L, s);
+  return 0;
+}
+
+/* What guards call meanwhile does not begin with the rest of this. */
+void mwb_end_waiting(lua_State *L, mwb_state *s) {
+  int status;
+  if (s->engine == NULL || s->ending || !(s->needs & MWB_WAITS)) return;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  mwb_push_function(L, s, end_all);
+  s->ending = 1;
+  status = lua_pcall(L, 0, 0, 0);
+  s->ending = 0;
+  if (status == LUA_OK) return;
+  mwb_wait(s); /* for the rest */
+  lua_error(L);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+void mwb_late_error(lua_State *L, mwb_state *s, const char *where) {
+  if (mwb_is_memory_error(L, -1)) { /* no error of the program's */
+    lua_pop(L, 1);
+    return;
+  }
+  mwb_push(L, s, MWB_ONERROR);
+  if (!lua_isnil(L, -1)) {
+    lua_insert(L, -2);
+    lua_pushstring(L, where);
+    if (mwb_pcall_outside(L, s, 2, 0, 0) == LUA_OK) return;
+  } else {
+    lua_pop(L, 1);
+  }
+  if (!lua_toboolean(L, -1)) { /* a place of the state can't have nil */
+    lua_pushfstring(L, "%s", luaL_typename(L, -1));
+    lua_replace(L, -2);
+  }
+  mwb_push(L, s, MWB_LATE);
+  if (lua_isnil(L, -1)) { /* the first one? */
+    lua_pushvalue(L, -2);
+    mwb_keep(L, s, MWB_LATE);
+    s->pending = s->late = 1;
+  }
+  lua_pop(L, 2);
+}
+
+void mwb_raise_late(lua_State *L, mwb_state *s) {
+  if (!s->late) return;
+  mwb_push(L, s, MWB_LATE);
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_LATE);
+  s->late = 0;
+  lua_error(L);
+}
+
+/* }====================================================== */
+
+void mwb_open_later(lua_State *L) {
+  static const luaL_Reg functions[] = {{"put_off", put_off_function},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}

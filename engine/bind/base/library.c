@@ -1,0 +1,433 @@
+/*
+** library.c - building the library: one engine a Lua state, errors, memory.
+** SPDX-License-Identifier: MIT
+**
+**     registry[&KEY] --> state (mwb_state) --> engine
+**     each function: upvalues state, objects
+**
+** Invariant: while a function can be called, the state is alive.  The state's
+** finaliser closes the engine and sets `engine` to NULL.  Every function tests
+** `engine`, because finalisers may call functions while the Lua state is
+** closed.
+*/
+#include "base.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "../readers/readers.h"
+#include "moonwatch_lua.h"
+
+static const char KEY = 0;
+
+/* {======================================================
+** The begin of every function
+** ======================================================= */
+
+void mwb_slice(lua_State *L, mwb_state *s) {
+  if (s->engine == NULL)
+    luaL_error(L, "moonwatch is closed with its Lua state");
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) return;
+  mwb_reap_slice(L, s);
+  mwb_end_waiting(L, s);
+  mwb_raise_late(L, s);
+}
+
+/* The probe is a coroutine, because Lua collects before it makes one, while for
+** other values Lua collects after that, with the value on the stack: the probe
+** would be old then, so young collections would not end it. */
+void mwb_collected(lua_State *L, mwb_state *s) {
+  if (s->engine == NULL) return;
+  s->collections++;
+  s->pending = s->deserted = 1;
+  mw_reap_begin(s->engine);
+  mwb_push(L, s, MWB_OBJECTS);
+  lua_newthread(L);
+  lua_rawseti(L, -2, MWB_PROBE);
+  lua_pushnil(L); /* see mwb_look_for_probe */
+  lua_pop(L, 2);
+}
+
+void mwb_push_state(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY); }
+
+void mwb_push_ephemeron(lua_State *L, const mwb_state *s) {
+  lua_newtable(L);
+  mwb_push(L, s, MWB_EPHEMERON);
+  lua_setmetatable(L, -2);
+}
+
+void mwb_push_weak(lua_State *L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
+void mwb_new_ephemeron(lua_State *L, int value) {
+  mwb_push_ephemeron(L, mwb_state_of(L));
+  mwb_keep(L, mwb_state_of(L), value);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+const char *mwb_type_name(lua_State *L, int index) {
+  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+    return lua_tostring(L, -1);
+  if (lua_islightuserdata(L, index)) return "light userdata";
+  if (lua_type(L, index) == LUA_TNUMBER && !lua_isinteger(L, index))
+    return "float";
+  return luaL_typename(L, index);
+}
+
+void mwb_check_dot(lua_State *L, const char *name, int args) {
+  const void *library = mwb_state_of(L)->library;
+  if (args > 1 && library != NULL && lua_topointer(L, 1) == library)
+    luaL_error(L, "calling '%s' with a colon (use a dot: mw.%s)", name, name);
+}
+
+/* library(table): `table` has all functions of the library. */
+static int set_library(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_settop(L, 1);
+  s->library = NULL;
+  mwb_keep(L, s, MWB_WHOLE);
+  mwb_push(L, s, MWB_WHOLE);
+  s->library = lua_topointer(L, -1);
+  return 0;
+}
+
+int mwb_bad_argument(lua_State *L, const char *name, int index, int arg,
+                     const char *expected) {
+  mwb_check_dot(L, name, 2);
+  return luaL_error(L, "bad argument #%d to '%s' (%s expected, got %s)", arg,
+                    name, expected, mwb_type_name(L, index));
+}
+
+void mwb_check_nothing(lua_State *L, const char *name, int index) {
+  if (!lua_isnoneornil(L, index))
+    mwb_bad_argument(L, name, index, 1, "no argument");
+}
+
+lua_Integer mwb_integer(lua_State *L, const char *name, int index, int arg) {
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, index) == LUA_TNUMBER) n = lua_tointegerx(L, index, &ok);
+  if (!ok) mwb_bad_argument(L, name, index, arg, "integer");
+  return n;
+}
+
+int mwb_is_same(lua_State *L, int a, int b) {
+  lua_Number x, y;
+  if (lua_type(L, a) != LUA_TNUMBER || lua_type(L, b) != LUA_TNUMBER)
+    return lua_rawequal(L, a, b);
+  if (lua_isinteger(L, a) || lua_isinteger(L, b))
+    return lua_isinteger(L, a) == lua_isinteger(L, b) && lua_rawequal(L, a, b);
+  x = lua_tonumber(L, a);
+  y = lua_tonumber(L, b);
+  if (x != x) return y != y;
+  return x == y && (x != 0 || 1 / x == 1 / y);
+}
+
+/* Lua raises this message as a memory error. */
+static const char MEMORY[] = "not enough memory";
+
+static int no_memory(lua_State *L) {
+  lua_pushstring(L, MEMORY);
+  return lua_error(L);
+}
+
+#if LUA_VERSION_NUM >= 505
+int mwb_error(lua_State *L, const char *format, ...) {
+  const char *text;
+  va_list values;
+  va_start(values, format);
+  luaL_where(L, 1);
+  text = lua_pushvfstring(L, format, values);
+  va_end(values);
+  if (text == NULL) no_memory(L);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+#endif
+
+int mwb_is_memory_error(lua_State *L, int index) {
+  return lua_type(L, index) == LUA_TSTRING &&
+         strcmp(lua_tostring(L, index), MEMORY) == 0;
+}
+
+void mwb_check(lua_State *L, int code) {
+  if (code == MW_NOMEM) no_memory(L);
+  if (code == MW_FULL) luaL_error(L, "too many objects or clocks");
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Memory
+** ======================================================= */
+
+typedef struct allocator {
+  lua_Alloc alloc;
+  void *ud;
+} allocator;
+
+static void *no_more(void *ud, void *ptr, size_t osize, size_t nsize) {
+  allocator *real = (allocator *)ud;
+  if (nsize > ((ptr == NULL) ? 0 : osize)) return NULL;
+  return real->alloc(real->ud, ptr, osize, nsize);
+}
+
+static const char *one_space(lua_State *L, void *ud, size_t *size) {
+  (void)L;
+  (void)ud;
+  *size = 1;
+  return " ";
+}
+
+/*
+** Makes Lua collect garbage as Lua does when its memory runs out: fully, and
+** without finalisers, because the engine is in the middle of a call.  No
+** function of Lua's API does this.  So a chunk is loaded while an allocator
+** refuses: Lua collects, asks again, and leaves the memory error to the caller.
+** (A stack that is to grow is no such request: from 5.4.5 on, Lua does not
+** collect then.)  `L` is the thread `service`, which has no hooks.
+*/
+static void collect(lua_State *L) {
+  int top = lua_gettop(L);
+  allocator real;
+  real.alloc = lua_getallocf(L, &real.ud);
+  lua_setallocf(L, no_more, &real);
+  lua_load(L, one_space, NULL, "=(collect)", "t");
+  lua_setallocf(L, real.alloc, real.ud);
+  lua_settop(L, top);
+}
+
+/* The engine's allocator: asks Lua's, and again after a collection. */
+static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  mwb_state *s = (mwb_state *)ud;
+  void *p = s->alloc(s->ud, ptr, osize, nsize);
+  if (p != NULL || nsize == 0) return p;
+  collect(s->service);
+  return s->alloc(s->ud, ptr, osize, nsize);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Opening and closing
+** ======================================================= */
+
+void mwb_set_funcs(lua_State *L, const luaL_Reg *list) {
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  luaL_setfuncs(L, list, 2);
+}
+
+void mwb_push_function(lua_State *L, const mwb_state *s, lua_CFunction f) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)s);
+  mwb_push(L, s, MWB_OBJECTS);
+  lua_pushcclosure(L, f, 2);
+}
+
+/* end_waiting(state) */
+static int end_waiting(lua_State *L) {
+  mwb_end_waiting(L, (mwb_state *)lua_touserdata(L, 1));
+  return 0;
+}
+
+static int close_state(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  lua_pushcfunction(L, end_waiting); /* what the handles have lost meanwhile */
+  lua_pushvalue(L, 1);
+  lua_pcall(L, 1, 0, 0);
+  if (s->engine != NULL && s->is_attached) mwb_detach(s);
+  if (s->engine != NULL) {
+    mwi_free(s->engine, s->scratch, s->size_scratch);
+    mwb_close_transactions(s);
+    mwb_free_hearings(s);
+  }
+  if (!s->is_attached) mw_engine_close(s->engine);
+  s->engine = NULL;
+  s->pending = 1;
+  return 0;
+}
+
+/* Pushes a state with an open engine, owned by a finaliser from the start.  The
+** meter is older: see budget.c. */
+static void new_state(lua_State *L) {
+  mwb_meter *meter = (mwb_meter *)lua_newuserdatauv(L, sizeof(mwb_meter), 0);
+  mwb_state *s = (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), 2);
+  memset(s, 0, sizeof(mwb_state));
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 2);
+  s->meter = meter;
+  meter->alloc = lua_getallocf(L, &meter->ud);
+  meter->budget = NULL;
+  s->service = lua_newthread(L);
+  lua_sethook(s->service, NULL, 0, 0);
+  lua_setiuservalue(L, -2, 1);
+  s->alloc = lua_getallocf(L, &s->ud);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  s->main = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushcfunction(L, close_state);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  s->engine = mwb_attached(L);
+  s->is_attached = s->engine != NULL;
+  if (!s->is_attached) s->engine = mw_engine_open(engine_alloc, s);
+  if (s->engine == NULL) mwb_check(L, MW_NOMEM);
+  if (s->is_attached) s->host = s->engine->watch.host;
+  mwi_identity_keep_first(s->engine); /* MWB_PROBE */
+}
+
+/* Gives each of the state's values a place in the registry.  The array of
+** objects is on the top, and stays there. */
+static void make_places(lua_State *L, mwb_state *s) {
+  int i;
+  for (i = 0; i < MWB_VALUES; i++) {
+    lua_pushvalue(L, -1);
+    s->at[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+    if (i == MWB_OBJECTS) continue;
+    lua_pushnil(L);
+    mwb_keep(L, s, i);
+  }
+}
+
+/* Pushes the array of objects.  A weak table gets its metatable at birth. */
+static void new_objects(lua_State *L) {
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
+mw_engine *mw_lua_engine(lua_State *L) {
+  const mwb_state *s;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY);
+  s = (const mwb_state *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return (s == NULL) ? NULL : s->engine;
+}
+
+#ifdef MW_CHECKS
+
+static int add_text(void *ud, const char *bytes, size_t n) {
+  luaL_addlstring((luaL_Buffer *)ud, bytes, n);
+  return 1;
+}
+
+/* verify() raises the engine as a text if an invariant does not hold. */
+static int verify(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  luaL_Buffer text;
+  if (s->engine == NULL || mw_verify(s->engine) == MW_OK) return 0;
+  luaL_buffinit(L, &text);
+  mw_dump(s->engine, add_text, &text);
+  luaL_pushresult(&text);
+  return lua_error(L);
+}
+
+#endif
+
+/* Builds the library; runs with the upvalues of every function. */
+static int build(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_newtable(L);
+  lua_pushliteral(L, MW_VERSION);
+  lua_setfield(L, -2, "version");
+  lua_pushliteral(L, "moonwatch " MW_VERSION);
+  lua_setfield(L, -2, "_VERSION");
+  lua_pushlightuserdata(L, NULL); /* as in lua-cjson */
+  lua_setfield(L, -2, "null");
+  lua_pushglobaltable(L);
+  lua_pushliteral(L, "next");
+  lua_rawget(L, -2);
+  s->next = lua_tocfunction(L, -1);
+  lua_pop(L, 2);
+  mwb_open_ours(L, s);
+  mwb_open_keys(L, s);
+  mwb_open_identity(L, s);
+  mwb_open_clock(L, s);
+  mwb_open_weakmap(L, s);
+  mwb_open_guard(L, s);
+  mwb_open_shadow(L, s);
+  mwb_open_watch(L, s);
+  mwb_open_batch(L, s);
+  mwb_open_touch(L);
+  mwb_open_host(L, s);
+  mwb_open_plain(L);
+  mwb_open_trace(L, s);
+  mwb_open_timed(L, s);
+  mwb_open_lanes(L, s);
+  mwb_open_origins(L);
+  mwb_open_memory(L);
+  lua_newtable(L);
+  mwb_open_classes(L);
+  mwb_open_boxes(L);
+  mwb_open_views(L);
+  mwb_open_policy(L, s);
+  mwb_open_calls(L);
+  mwb_open_cell(L, s);
+  mwb_open_coroutines(L, s);
+  mwb_open_later(L);
+  mwb_open_entries(L);
+  mwb_open_effects(L);
+  mwb_open_rollback(L);
+  mwb_open_fold(L);
+  mwb_open_replay(L);
+  mwb_open_transaction(L);
+  mwb_open_tracks(L);
+  mwb_open_interception(L);
+  mwb_open_reads(L, s);
+  mwb_open_userdata(L);
+  mwb_open_state(L, s);
+  mwb_open_tree(L);
+  mwb_open_hierarchy(L);
+  mwb_open_apply(L);
+  mwb_open_snapshots(L);
+  mwb_open_restores(L);
+  mwb_open_timers(L);
+  mwb_open_tracing(L);
+  mwb_open_trace_file(L);
+  mwb_open_see_through(L);
+  mwb_open_memo(L);
+  mwb_open_readers(L);
+  mwb_open_writers(L);
+  mwb_open_feeds(L);
+#ifdef MW_CHECKS
+  mwb_push_function(L, s, verify);
+  lua_setfield(L, -2, "verify");
+#endif
+  mwb_push_function(L, s, set_library);
+  lua_setfield(L, -2, "library");
+  lua_setfield(L, -2, "private");
+  lua_pushvalue(L, -1);
+  mwb_keep(L, mwb_state_of(L), MWB_LIBRARY);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &KEY);
+  mwb_join_hosts(s);
+  return 1;
+}
+
+int luaopen_moonwatch_core(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY) == LUA_TUSERDATA) {
+    mwb_push(L, (const mwb_state *)lua_touserdata(L, -1), MWB_LIBRARY);
+    return 1;
+  }
+  new_state(L);
+  new_objects(L);
+  make_places(L, (mwb_state *)lua_touserdata(L, -2));
+  lua_pushcclosure(L, build, 2);
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+/* }====================================================== */

@@ -1,0 +1,108 @@
+/*
+** options.c - the reader of tables of options.
+** SPDX-License-Identifier: MIT
+*/
+#include "base.h"
+
+#include <string.h>
+
+#include "../traps/traps.h"
+
+static int is_text(lua_State *L, int index, const char *text) {
+  size_t len;
+  const char *s = lua_tolstring(L, index, &len);
+  return len == strlen(text) && memcmp(s, text, len) == 0;
+}
+
+static int is_choice(lua_State *L, const char *choices) {
+  if (lua_type(L, -1) != LUA_TSTRING) return 0;
+  for (; *choices != '\0'; choices += strlen(choices) + 1)
+    if (is_text(L, -1, choices)) return 1;
+  return 0;
+}
+
+/* "neither 'a' nor 'b'", or "none of 'a', 'b', 'c'" */
+static void push_choices(lua_State *L, const char *choices) {
+  const char *second = choices + strlen(choices) + 1;
+  const char *third = second + strlen(second) + 1;
+  if (*third == '\0') {
+    lua_pushfstring(L, "neither '%s' nor '%s'", choices, second);
+    return;
+  }
+  lua_pushfstring(L, "none of '%s'", choices);
+  for (; *second != '\0'; second += strlen(second) + 1) {
+    lua_pushfstring(L, ", '%s'", second);
+    lua_concat(L, 2);
+  }
+}
+
+/* Raises unless the option may have the value on the top. */
+static void check_value(lua_State *L, const char *name, int arg,
+                        const mwb_option *option) {
+  if (option->choices != NULL) {
+    if (is_choice(L, option->choices)) return;
+    push_choices(L, option->choices);
+  } else {
+    if (option->type == LUA_TNONE || lua_type(L, -1) == option->type) return;
+    lua_pushfstring(L, "not a %s", lua_typename(L, option->type));
+  }
+  luaL_error(L, "bad argument #%d to '%s' (option '%s' is %s)", arg, name,
+             option->name, lua_tostring(L, -1));
+}
+
+/* Pushes a text for a key that is no option. */
+static const char *push_key_text(lua_State *L, int index) {
+  if (lua_type(L, index) == LUA_TSTRING || lua_type(L, index) == LUA_TNUMBER)
+    return luaL_tolstring(L, index, NULL);
+  return lua_pushfstring(L, "(a %s)", luaL_typename(L, index));
+}
+
+/* Options that are gone, and what to take instead. */
+static const struct {
+  const char *name, *instead;
+} gone[] = {{"owner",
+             "a guard with 'invalidate' that its owner holds, and "
+             "once = false"},
+            {NULL, NULL}};
+
+static void check_gone(lua_State *L, const char *name, int arg) {
+  int i;
+  for (i = 0; gone[i].name != NULL; i++)
+    if (is_text(L, -2, gone[i].name))
+      luaL_error(L, "bad argument #%d to '%s' (option '%s' is gone: %s)", arg,
+                 name, gone[i].name, gone[i].instead);
+}
+
+/* The number of the option whose name is at -2, or raises. */
+static int find_option(lua_State *L, const char *name, int arg,
+                       const mwb_option *options) {
+  int i, is_string = lua_type(L, -2) == LUA_TSTRING;
+  for (i = 0; is_string && options[i].name != NULL; i++)
+    if (is_text(L, -2, options[i].name)) return i;
+  if (is_string) check_gone(L, name, arg);
+  return luaL_error(L, "bad argument #%d to '%s' (unknown option '%s')", arg,
+                    name, push_key_text(L, -2));
+}
+
+unsigned mwb_read_options(lua_State *L, const char *name, int arg,
+                          const mwb_option *options) {
+  int none = lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, n, i;
+  unsigned given = 0;
+  mwb_check_dot(L, name, 2);
+  if (!none && !lua_istable(L, arg))
+    mwb_bad_argument(L, name, arg, arg, "table");
+  for (n = 0; options[n].name != NULL; n++)
+    ;
+  luaL_checkstack(L, n + LUA_MINSTACK, NULL);
+  lua_settop(L, first - 1 + n);
+  if (none) return 0;
+  table = mwb_push_shadow(L, arg) ? lua_gettop(L) : arg;
+  for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
+    i = find_option(L, name, arg, options);
+    check_value(L, name, arg, &options[i]);
+    lua_copy(L, -1, first + i);
+    given |= 1u << i;
+  }
+  lua_settop(L, first - 1 + n);
+  return given;
+}

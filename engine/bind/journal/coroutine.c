@@ -1,0 +1,336 @@
+/*
+** coroutine.c - the coroutines that have begun transactions and batches.
+** SPDX-License-Identifier: MIT
+**
+**     MWB_RECORDS: coroutine --> record (userdata) --> mwb_coroutine
+**                     ^             |         |
+**                     +-- COROUTINE +         + VALUES --> table of held values
+**
+** The keys of MWB_RECORDS are weak.  When a coroutine is lost, so is its
+** record.  The transactions of a coroutine that is lost, or has ended, stay
+** open as long as the program has their handles.
+**
+** A write belongs to the last open transaction, and to the last open batch, of
+** the running coroutine; without one, to the one that began last of those of
+** the coroutines that wait for the running one.  These are found from the main
+** coroutine on: each waits in a call of a function of Lua's that has the next
+** one as argument or upvalue.  Where a coroutine waits otherwise, or if there
+** are few, all are asked whether they wait.
+**
+** The held values may refer to the coroutine.  So MWB_HELDS, which finds a
+** coroutine's table by number, is weak, until the finaliser puts the table in
+** the registry, where the record has a place.  The main coroutine's table is
+** there from the begin.
+*/
+#include "journal.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+
+/* User values of a record. */
+enum { COROUTINE = 1, VALUES, N_USER = VALUES };
+
+/* Pushes the record of a coroutine that is on the top, and pops that. */
+static void push_record(lua_State *L, const mwb_state *s) {
+  mwb_push(L, s, MWB_RECORDS);
+  lua_insert(L, -2);
+  lua_rawget(L, -2);
+  lua_replace(L, -2);
+}
+
+/* Pushes the record of a coroutine that is there, or is being lost. */
+static void push_its_record(lua_State *L, const mwb_coroutine *t) {
+  lua_checkstack(t->L, 1);
+  lua_pushthread(t->L);
+  lua_xmove(t->L, L, 1);
+  push_record(L, t->s);
+}
+
+/* Between the collection of a coroutine and the finaliser of its record, only
+** the record finds the values. */
+void mwb_push_values(lua_State *L, const mwb_coroutine *t) {
+  if (t->kept) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, t->place);
+    return;
+  }
+  mwb_push(L, t->s, MWB_HELDS);
+  lua_rawgeti(L, -1, t->number);
+  lua_replace(L, -2);
+  if (!lua_isnil(L, -1) || !t->has_values) return;
+  lua_pop(L, 1);
+  push_its_record(L, t);
+  lua_getiuservalue(L, -1, VALUES);
+  lua_replace(L, -2);
+}
+
+/* Puts the table on the top in the registry, and pops it; false stands for
+** nil. */
+static void keep_values(lua_State *L, const mwb_coroutine *t) {
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushboolean(L, 0);
+  }
+  lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
+}
+
+/* Pops a table or nil, and sets the coroutine's table. */
+static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
+  if (t->kept) {
+    keep_values(L, t);
+  } else {
+    mwb_push(L, t->s, MWB_HELDS);
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, t->number);
+    lua_pop(L, 1);
+    if (t->L != NULL) {
+      push_its_record(L, t);
+      lua_insert(L, -2);
+      lua_setiuservalue(L, -2, VALUES);
+    }
+    lua_pop(L, 1);
+  }
+  t->held.n = t->held.kept = 0;
+  t->held.id = ++t->s->held_ids;
+  t->has_values = exists;
+  t->shared = 0;
+  t->viewed = 0;
+}
+
+void mwb_set_values(lua_State *L, mwb_coroutine *t) { set_values(L, t, 1); }
+
+void mwb_drop_values(lua_State *L, mwb_coroutine *t) {
+  lua_pushnil(L);
+  set_values(L, t, 0);
+}
+
+/* Pops a coroutine; returns its record, or NULL. */
+static mwb_coroutine *pop_record(lua_State *L, const mwb_state *s) {
+  mwb_coroutine *const *record;
+  push_record(L, s);
+  record = (mwb_coroutine *const *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return (record == NULL) ? NULL : *record;
+}
+
+mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {
+  lua_pushthread(L);
+  s->running = L;
+  s->coroutine = pop_record(L, s);
+  return s->coroutine;
+}
+
+mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  mwb_coroutine **record;
+  int top = lua_gettop(L);
+  if (t != NULL) return t;
+  record = (mwb_coroutine **)lua_newuserdatauv(L, sizeof(*record), N_USER);
+  *record = NULL;
+  mwb_push(L, s, MWB_RECORD);
+  lua_setmetatable(L, -2);
+  lua_pushthread(L);
+  lua_setiuservalue(L, -2, COROUTINE);
+  t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
+  if (t == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return NULL;
+  }
+  *record = t;
+  s->n_records++;
+  t->s = s;
+  t->L = L;
+  t->held.of = t;
+  t->number = ++s->numbers;
+  t->kept = L == s->main;
+  t->place = LUA_NOREF;
+  lua_pushboolean(L, 0); /* the finaliser has no memory for a place */
+  t->place = luaL_ref(L, LUA_REGISTRYINDEX);
+  mwb_push(L, s, MWB_RECORDS);
+  lua_pushthread(L);
+  lua_pushvalue(L, top + 1);
+  lua_rawset(L, -3);
+  lua_settop(L, top);
+  s->running = L;
+  s->coroutine = t;
+  return t;
+}
+
+static int is_linked(const mwb_coroutine *t) {
+  return t->newest != 0 || t->batch != NULL || t->origin != NULL;
+}
+
+void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
+  if (is_linked(t)) return;
+  t->prev = NULL;
+  t->next = s->coroutines;
+  if (t->next != NULL) t->next->prev = t;
+  s->coroutines = t;
+  s->n_coroutines++;
+}
+
+static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  if (s->coroutine == t) s->running = NULL;
+  luaL_unref(L, LUA_REGISTRYINDEX, t->place);
+  mwi_free(s->engine, t, sizeof(*t));
+  s->n_records--;
+}
+
+void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  if (is_linked(t)) return;
+  if (t->next != NULL) t->next->prev = t->prev;
+  if (t->prev != NULL)
+    t->prev->next = t->next;
+  else
+    s->coroutines = t->next;
+  t->next = t->prev = NULL;
+  s->n_coroutines--;
+  if (t->L == NULL) free_record(L, s, t);
+}
+
+/* Does the coroutine run, or wait for one that it has resumed? */
+static int is_active(const mwb_state *s, lua_State *of) {
+  lua_Debug frame;
+  if (of == NULL || of == s->main) return of != NULL;
+  return lua_status(of) == LUA_OK && lua_getstack(of, 0, &frame);
+}
+
+/* When did the coroutine's open transaction, batch or origin begin?  0: there
+** is none. */
+static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t, int by) {
+  if (by == MWB_BY_BATCH) return t->batched;
+  if (by == MWB_BY_ORIGIN) return (t->origin == NULL) ? 0 : t->origin->order;
+  return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
+}
+
+/* Pushes the coroutine that `of`, which waits, has resumed, and returns it; or
+** returns NULL. */
+static lua_State *push_resumed(lua_State *L, const mwb_state *s,
+                               lua_State *of) {
+  lua_Debug frame;
+  lua_State *next;
+  lua_CFunction f;
+  int found = 0;
+  if (!lua_getstack(of, 0, &frame)) return NULL;
+  lua_getinfo(of, "f", &frame);
+  f = lua_tocfunction(of, -1);
+  if (f != NULL && f == s->wrapped)
+    found = lua_getupvalue(of, -1, 1) != NULL;
+  else if (f != NULL && (f == s->resume || f == s->close))
+    found = lua_getlocal(of, &frame, 1) != NULL;
+  next = found ? lua_tothread(of, -1) : NULL;
+  if (next != NULL) lua_xmove(of, L, 1);
+  lua_pop(of, (found && next == NULL) ? 2 : 1);
+  return next;
+}
+
+/* Finds the coroutine that `mwb_waiting_coroutine` returns by following who
+** has resumed whom.  Returns 0 if that does not lead to the running one. */
+static int follow(lua_State *L, const mwb_state *s, int by,
+                  const mwb_coroutine **last) {
+  lua_State *of = s->main;
+  uint64_t latest = 0;
+  *last = NULL;
+  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return 0;
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
+  while (of != L) {
+    const mwb_coroutine *t = pop_record(L, s);
+    if (t != NULL && order_of(s, t, by) > latest) {
+      latest = order_of(s, t, by);
+      *last = t;
+    }
+    of = push_resumed(L, s, of);
+    if (of == NULL) return 0;
+  }
+  lua_pop(L, 1);
+  return 1;
+}
+
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s)) {
+  lua_State *of = s->main, *nearest = NULL;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, 4) || !lua_checkstack(of, 4)) return NULL;
+  lua_pushnil(L);
+  lua_pushthread(of);
+  lua_xmove(of, L, 1);
+  while (of != NULL && of != L) {
+    if (f(of, s)) {
+      nearest = of;
+      lua_copy(L, top + 2, top + 1);
+    }
+    of = push_resumed(L, s, of);
+    if (of != NULL) lua_replace(L, top + 2);
+  }
+  lua_settop(L, (nearest == NULL) ? top : top + 1);
+  return nearest;
+}
+
+#define FEW 4
+
+const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
+                                           int by) {
+  const mwb_coroutine *t, *last;
+  uint64_t latest = 0;
+  if (s->n_coroutines > FEW && follow(L, s, by, &last)) return last;
+  last = NULL;
+  for (t = s->coroutines; t != NULL; t = t->next) {
+    uint64_t order = order_of(s, t, by);
+    if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
+    latest = order;
+    last = t;
+  }
+  return last;
+}
+
+/* The finaliser of a record.  The coroutine is dead or cannot be resumed; what
+** it has begun is ended by its handles. */
+static int lose(lua_State *L) {
+  mwb_coroutine **record = (mwb_coroutine **)lua_touserdata(L, 1), *t = *record;
+  mwb_state *s = mwb_state_of(L);
+  if (t == NULL || s->engine == NULL) return 0;
+  *record = NULL;
+  if (s->coroutine == t) s->running = NULL;
+  if (t->newest != 0 && !t->kept) {
+    lua_getiuservalue(L, 1, VALUES);
+    keep_values(L, t);
+    t->kept = 1;
+  }
+  t->L = NULL;
+  if (!is_linked(t)) free_record(L, s, t);
+  return 0;
+}
+
+/* Pushes a field of the table at `index`, a function in C; returns the
+** function. */
+static lua_CFunction push_function(lua_State *L, int index, const char *name) {
+  lua_getfield(L, index, name);
+  return lua_tocfunction(L, -1);
+}
+
+/* Learns the functions in which a coroutine waits.  The program may have
+** others in the place of Lua's own. */
+static void learn_functions(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L);
+  lua_pushcfunction(L, luaopen_coroutine);
+  lua_call(L, 0, 1);
+  s->resume = push_function(L, top + 1, "resume");
+  s->close = push_function(L, top + 1, "close");
+  push_function(L, top + 1, "wrap");
+  lua_pushcfunction(L, lose);
+  lua_call(L, 1, 1);
+  s->wrapped = lua_tocfunction(L, -1);
+  lua_settop(L, top);
+}
+
+void mwb_open_coroutines(lua_State *L, mwb_state *s) {
+  static const luaL_Reg meta[] = {{"__gc", lose}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{NULL, NULL}};
+  learn_functions(L, s);
+  mwb_new_meta(L, MWB_RECORD, "coroutine", meta, methods);
+  mwb_new_ephemeron(L, MWB_RECORDS);
+  mwb_push_weak(L);
+  mwb_keep(L, s, MWB_HELDS);
+}

@@ -1,0 +1,502 @@
+/*
+** delivery.c - what the entries hold that readers have not read yet.
+** SPDX-License-Identifier: MIT
+**
+**     MWB_PAGES: number of the page --> table of held values
+**                                           ^
+**     s->readers (a mwb_coroutine) ---------+   of the last page
+**
+** The engine keeps delivered entries in pages.  All entries of a page share a
+** table of held values, which goes with the page.  So what a reader has missed
+** or read is let go without a walk.  A page holds the objects of its entries,
+** too, and contexts: see `mwb_hold_context`.
+*/
+#include "journal.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../readers/readers.h"
+#include "../trace/trace.h"
+
+/* {======================================================
+** Pages
+** ======================================================= */
+
+void mwb_open_delivery(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  if (s->readers != NULL) return;
+  lua_pushboolean(L, 0);
+  s->readers_place = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_newtable(L);
+  mwb_keep(L, s, MWB_PAGES);
+  t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
+  if (t == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return;
+  }
+  t->s = s;
+  t->kept = 1;
+  t->place = s->readers_place;
+  t->held.of = t;
+  s->readers = t;
+}
+
+/* Makes the page of the next entry. */
+static void new_page(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t = s->readers;
+  uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
+  lua_createtable(L, 0, 4);
+  lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
+  lua_rawseti(L, -2, MWB_PAGETIME);
+  mwb_push(L, s, MWB_PAGES);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)page);
+  lua_pop(L, 1); /* nothing raises from here on */
+  lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
+  if (s->first_page == 0) s->first_page = page + 1;
+  s->page = page + 1;
+  t->held.n = 0;
+  t->held.id = ++s->held_ids;
+}
+
+mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  if (!mwb_page_is_ready(s)) new_page(L, s);
+  return &s->readers->held;
+}
+
+void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq) {
+  mwb_push(L, s, MWB_PAGES);
+  if (lua_isnil(L, -1)) return;
+  lua_rawgeti(L, -1, (lua_Integer)(seq / MWI_READER_PAGE));
+  lua_replace(L, -2);
+}
+
+void mwb_forget(void *ud, uint64_t seq) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = s->service;
+  int all = seq > s->engine->reader.last;
+  uint64_t end = all ? s->page + 1 : seq / MWI_READER_PAGE + 1;
+  if (s->first_page == 0) return;
+  mwb_keep_page(L, s, seq);
+  mwb_push(L, s, MWB_PAGES);
+  for (; s->first_page < end; s->first_page++) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)s->first_page - 1);
+  }
+  lua_settop(L, 0);
+  if (!all) return;
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->readers_place);
+  s->first_page = s->page = 0;
+  s->held_ids++; /* what was prepared with the page is not */
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Contexts
+** ======================================================= */
+
+/* The context of an entry is a table with `epoch`, `origin`, `scope` and, in
+** delivered entries, `transaction`.  Entries that have the same share one. */
+
+/* Returns the number of objects that are entered now. */
+static uint64_t count_frames(const mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  uint64_t n = 0;
+  uint32_t i;
+  for (i = 0; i < all->n; i++)
+    if (all->all[i] != NULL) n += all->all[i]->frames;
+  return n;
+}
+
+/* Returns the handle of a coroutine, or MW_NONE. */
+static mw_handle thread_of(lua_State *of, mwb_state *s) {
+  mw_handle thread;
+  lua_pushthread(of);
+  thread = mwb_handle_of(of, s, lua_gettop(of));
+  lua_pop(of, 1);
+  return thread;
+}
+
+/* Has the coroutine scopes of its own? */
+static int has_scopes(lua_State *of, mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  mw_handle thread;
+  uint32_t i, n = 0;
+  if (!lua_checkstack(of, LUA_MINSTACK)) return 0;
+  if (mwb_outermost_scope(of, s) != NULL) return 1;
+  if (count_frames(s) == 0) return 0;
+  thread = thread_of(of, s);
+  for (i = 0; n == 0 && i < all->n; i++)
+    if (all->all[i] != NULL) mw_hierarchy_stack(s->engine, i, thread, &n);
+  return n > 0;
+}
+
+static uint64_t mix(uint64_t key, uint64_t n) {
+  key = (key ^ n) * UINT64_C(0x9E3779B97F4A7C15);
+  return key ^ key >> 32;
+}
+
+/* Mixes the scopes of mw.timed. */
+static uint64_t mix_timed(uint64_t key, const mwb_scope *timed) {
+  for (; timed != NULL; timed = mwb_inner_scope(timed)) {
+    size_t len;
+    const char *name = mwb_scope_name(timed, &len);
+    key = mix(key, len);
+    while (len > 0) key = mix(key, (unsigned char)name[--len]);
+  }
+  return key;
+}
+
+/* Returns a number that tells the scopes of a coroutine from all others, or 0:
+** what a hierarchy calls an object may change at any time. */
+static uint64_t key_of_scopes(lua_State *of, mwb_state *s) {
+  const mwi_hierarchies *all = &s->engine->scope;
+  mw_handle thread = thread_of(of, s);
+  uint32_t i, n;
+  for (i = 0; i < all->n; i++) {
+    if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
+    mw_hierarchy_stack(s->engine, i, thread, &n);
+    if (n > 0) return 0;
+  }
+  return mix_timed(mix(1, s->renames), mwb_outermost_scope(of, s)) | 1;
+}
+
+/* Replaces the names on the top, and the orders of their entering below, by the
+** names with those of mw.timed in between. */
+static void add_timed(lua_State *L, const mwb_scope *timed) {
+  int orders = lua_gettop(L);
+  lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, orders), to = 0;
+  lua_newtable(L);
+  while (i <= n || timed != NULL) {
+    size_t len;
+    const char *name;
+    lua_rawgeti(L, orders, i);
+    if (i <= n && (timed == NULL || (uint64_t)lua_tointeger(L, -1) <=
+                                        mwb_scope_entered(timed))) {
+      lua_rawgeti(L, orders - 1, i++);
+    } else {
+      name = mwb_scope_name(timed, &len);
+      lua_pushlstring(L, name, len);
+      timed = mwb_inner_scope(timed);
+    }
+    lua_rawseti(L, orders + 1, ++to);
+    lua_settop(L, orders + 1);
+  }
+  lua_replace(L, orders - 1);
+  lua_settop(L, orders - 1);
+}
+
+/* Pushes the coroutine whose scopes a write has, or nil for the running one,
+** and returns that coroutine; or returns NULL.  A coroutine without scopes has
+** those of the nearest one that waits for it. */
+static lua_State *push_scoped(lua_State *L, mwb_state *s) {
+  lua_State *of = L;
+  lua_pushnil(L);
+  if (L == s->main || has_scopes(L, s)) return of;
+  of = mwb_push_nearest(L, s, has_scopes);
+  if (of != NULL) lua_replace(L, -2);
+  return of;
+}
+
+/* Replaces what `push_scoped` has pushed by the names of the scopes, the
+** outermost first. */
+static void find_scopes(lua_State *L, lua_State *of, mwb_state *s) {
+  const mwb_scope *timed = mwb_outermost_scope(of, s);
+  mwb_push(L, s, MWB_PATHS);
+  lua_insert(L, -2);
+  lua_pushboolean(L, timed != NULL);
+  lua_call(L, 2, 2);
+  timed = mwb_outermost_scope(of, s);
+  if (timed != NULL && lua_istable(L, -1))
+    add_timed(L, timed);
+  else
+    lua_pop(L, 1);
+}
+
+/* The contexts that are kept, at most. */
+#define KEPT 8192
+
+/* Keeps the context on the top, with the key of its scopes. */
+static void keep_context(lua_State *L, mwb_state *s, uint64_t key) {
+  mwb_push(L, s, MWB_SCOPED);
+  if (lua_isnil(L, -1) || s->n_scoped >= KEPT) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    mwb_keep(L, s, MWB_SCOPED);
+    s->n_scoped = 0;
+  }
+  s->n_scoped += lua_rawgeti(L, -1, (lua_Integer)key) == LUA_TNIL;
+  lua_pushvalue(L, -3);
+  lua_rawseti(L, -3, (lua_Integer)key);
+  lua_pop(L, 2);
+}
+
+void mwb_forget_contexts(lua_State *L, mwb_state *s) {
+  lua_pushnil(L);
+  mwb_keep(L, s, MWB_SCOPED);
+  s->n_scoped = 0;
+  mwb_turn_context(s);
+}
+
+/* Pushes the last context with the scopes of a key, or nil. */
+static void push_kept(lua_State *L, const mwb_state *s, uint64_t key) {
+  mwb_push(L, s, MWB_SCOPED);
+  if (key == 0 || lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  } else {
+    lua_rawgeti(L, -1, (lua_Integer)key);
+    lua_replace(L, -2);
+  }
+}
+
+/* Is a context that has the scopes of now kept, and of this epoch and origin?
+** If so, it is the context again. */
+static int reuse_context(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L), same = 0;
+  lua_State *of = push_scoped(L, s);
+  push_kept(L, s, (of == NULL) ? 0 : key_of_scopes(of, s));
+  if (lua_istable(L, -1)) {
+    lua_getfield(L, -1, "epoch");
+    lua_getfield(L, -2, "origin");
+    mwb_push_origin(L, s, L);
+    same = lua_tointeger(L, -3) == mw_clock_now(s->engine, MW_CLOCK) &&
+           lua_rawequal(L, -1, -2);
+    lua_settop(L, top + 2);
+  }
+  if (same) mwb_keep(L, s, MWB_CONTEXT);
+  lua_settop(L, top);
+  return same;
+}
+
+/* Sets the scopes of the context on the top. */
+static void add_scopes(lua_State *L, mwb_state *s) {
+  int context = lua_gettop(L);
+  lua_State *of = push_scoped(L, s);
+  uint64_t key;
+  if (of != NULL) {
+    push_kept(L, s, key_of_scopes(of, s));
+    if (lua_istable(L, -1)) {
+      lua_getfield(L, -1, "scope");
+    } else {
+      lua_settop(L, context + 1);
+      find_scopes(L, of, s);
+      if (lua_rawlen(L, -1) == 0) lua_pushnil(L);
+    }
+    lua_setfield(L, context, "scope");
+    lua_settop(L, context);
+    key = key_of_scopes(of, s);
+    if (key != 0) keep_context(L, s, key);
+  }
+  lua_settop(L, context);
+}
+
+/* make_context(state, coroutine) */
+static int make_context(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  lua_State *of = (lua_State *)lua_touserdata(L, 2);
+  lua_createtable(L, 0, 2);
+  lua_pushinteger(L, (lua_Integer)mw_clock_now(s->engine, MW_CLOCK));
+  lua_setfield(L, -2, "epoch");
+  mwb_push_origin(L, s, of);
+  lua_setfield(L, -2, "origin");
+  if (s->scoped > 0) add_scopes(L, s);
+  mwb_keep(L, s, MWB_CONTEXT);
+  return 0;
+}
+
+/* Is any scope open anywhere? */
+static int is_scoped(const mwb_state *s) {
+  return s->scopes > 0 || count_frames(s) > 0 ||
+         (s->lane != NULL && s->lane->open > 0);
+}
+
+/* Is the context that of a write which the coroutine makes now? */
+static int is_present(lua_State *L, mwb_state *s) {
+  const mwb_context *its = &s->context;
+  return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
+         (s->scoped == 0 ||
+          (its->entered == s->engine->scope.orders &&
+           its->frames == count_frames(s) &&
+           (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
+         (s->origins == 0 || L == s->main || mwb_has_origin(L, s));
+}
+
+/* A name may be made by a function of the program, which may write: the writes
+** have no context. */
+static void renew_context(lua_State *L, mwb_state *s) {
+  mwb_context *its = &s->context;
+  int status, reused;
+  luaL_checkstack(L, LUA_MINSTACK, "deliver");
+  its->of = NULL;
+  reused = s->scoped > 0 && reuse_context(L, s);
+  its->of = L;
+  its->id = 0;
+  its->epoch = mw_clock_now(s->engine, MW_CLOCK);
+  its->entered = s->engine->scope.orders;
+  its->frames = count_frames(s);
+  if (reused) return;
+  s->making = 1;
+  lua_pushcfunction(L, make_context);
+  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, L);
+  status = lua_pcall(L, 2, 0, 0);
+  s->making = 0;
+  if (status == LUA_OK) return;
+  its->of = NULL;
+  lua_error(L);
+}
+
+int mwb_make_ready(lua_State *L, mwb_state *s) {
+  if (s->making || (mwb_page_is_ready(s) && is_present(L, s))) return 0;
+  mwb_need_page(L, s);
+  if (!is_present(L, s)) renew_context(L, s);
+  return 1;
+}
+
+uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
+  if (!s->making && !is_present(L, s)) renew_context(L, s);
+  return mwb_hold_ready(L, s, held);
+}
+
+uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
+  mwb_context *its = &s->context;
+  if (s->making) return 0;
+  if (its->of != L) renew_context(L, s); /* see mwb_turn_context */
+  if (its->id != held->id) {
+    mwb_push(L, s, MWB_CONTEXT);
+    its->number = mwb_hold_value(L, held, 0, lua_gettop(L));
+    its->id = held->id;
+    lua_pop(L, 1);
+  }
+  return its->number;
+}
+
+/* Pushes the context on the top with a transaction; pops the former. */
+static void add_transaction(lua_State *L, mwb_state *s, mw_owner owner) {
+  static const char *const names[] = {"epoch", "origin", "scope", NULL};
+  int i, from = lua_gettop(L);
+  lua_createtable(L, 0, 4);
+  for (i = 0; names[i] != NULL && lua_istable(L, from); i++) {
+    lua_getfield(L, from, names[i]);
+    lua_setfield(L, -2, names[i]);
+  }
+  mwb_push_label(L, s, owner);
+  lua_setfield(L, -2, "transaction");
+  lua_replace(L, from);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Delivery
+** ======================================================= */
+
+void mwb_mark_key(lua_State *L, const mwb_state *s, int index,
+                  mw_entry *entry) {
+  mw_content *key = &entry->value[MW_KEY];
+  uint64_t hash;
+  size_t len;
+  if (entry->type[MW_KEY] != MW_TOTHER) return;
+  if (lua_type(L, index) == LUA_TSTRING) {
+    const char *text = lua_tolstring(L, index, &len);
+    hash = (uint64_t)(uintptr_t)text; /* a short string has one address */
+    if (len > s->short_string)
+      for (hash = len; len > 0; len -= (len + 15) / 16)
+        hash = hash * 31 + (unsigned char)text[len - 1];
+  } else {
+    hash = (uint64_t)(uintptr_t)lua_topointer(L, index);
+  }
+  hash = (hash >> 4) ^ (hash << 16);
+  key->i = (int64_t)((hash << 32) | (uint32_t)key->i);
+}
+
+/* What `take_values` takes. */
+typedef struct delivered {
+  mw_entry *entry;
+  const mw_values *values;
+} delivered;
+
+/* Pushes a value of an entry of a coroutine. */
+static void push_taken(lua_State *L, const mwb_state *s, const delivered *its,
+                       int part) {
+  mw_owner of = (part == MW_OLD) ? its->values->old_owner : its->values->owner;
+  const mwb_held *held =
+      (of == 0) ? &s->readers->held : &mwb_coroutine_of(s, of)->held;
+  mwb_unpack(L, held, 0, its->entry, part);
+}
+
+/* Moves the context, and `where`, of the entry of an owner.  Entries that share
+** a context share it still. */
+static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
+                         const delivered *its, mw_entry *copy) {
+  mw_owner owner = its->values->owner;
+  const mwb_held *from = &mwb_coroutine_of(s, owner)->held;
+  mwb_taken *last = &s->taken;
+  int top = lua_gettop(L);
+  if (its->entry->where != 0) {
+    mwb_push_value(L, from, 0, its->entry->where);
+    copy->where =
+        mwb_hold_string(L, s, held, 0, top + 1, lua_tostring(L, top + 1));
+    lua_pop(L, 1);
+  }
+  if (last->from != from->id || last->context != its->entry->context ||
+      last->to != held->id || last->order != s->transactions[owner].order) {
+    mwb_push_value(L, from, 0, its->entry->context);
+    add_transaction(L, s, owner);
+    last->number = mwb_hold_value(L, held, 0, top + 1);
+    last->from = from->id;
+    last->context = its->entry->context;
+    last->to = held->id;
+    last->order = s->transactions[owner].order;
+    lua_pop(L, 1);
+  }
+  copy->context = last->number;
+}
+
+/* take_values(state, delivered): the values of the entry move to the page */
+static int take_values(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
+  const delivered *its = (const delivered *)lua_touserdata(L, 2);
+  mw_entry copy = *its->entry;
+  mwb_held *held;
+  int part;
+  held = mwb_need_page(L, s);
+  for (part = 0; part < MW_PARTS; part++) {
+    if (copy.type[part] != MW_TOTHER) continue;
+    if (its->values->owner == 0 && part != MW_OLD) continue;
+    push_taken(L, s, its, part);
+    mwb_pack(L, s, held, 0, 3, &copy, part);
+    if (part == MW_KEY) mwb_mark_key(L, s, 3, &copy);
+    lua_settop(L, 2);
+  }
+  if (its->values->owner != 0) {
+    take_context(L, s, held, its, &copy);
+    if (mwb_alive(L, s, copy.obj)) mwb_hold_in_page(L, s, held, copy.obj, 3);
+  }
+  *its->entry = copy;
+  return 0;
+}
+
+int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values,
+                void *host) {
+  mwb_state *s = (mwb_state *)ud;
+  lua_State *L = (host == NULL) ? s->service : *(lua_State **)host;
+  delivered its = {entry, values};
+  int status;
+  if (values->owner == 0 && values->old_owner == 0) return MW_OK;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return MW_NOMEM;
+  lua_pushcfunction(L, take_values);
+  lua_pushlightuserdata(L, s);
+  lua_pushlightuserdata(L, &its);
+  status = lua_pcall(L, 2, 0, 0);
+  if (status != LUA_OK) lua_pop(L, 1);
+  return (status == LUA_OK) ? MW_OK : MW_NOMEM;
+}
+
+/* }====================================================== */

@@ -1,0 +1,584 @@
+/*
+** effects.c - effects: the entries of a transaction as a value.
+** SPDX-License-Identifier: MIT
+**
+**     effects --> n | entry | entry | entry ...
+**        | user values
+**        +------> "x", { ... }, ...
+**
+** The user values are what the entries hold, or, if there are many entries, one
+** table with what they hold.  Effects refer to the written objects by handle,
+** and hold the objects as well, for the objects are values of the program.
+** Effects never change once they are made, but for `seen`.
+**
+** To make effects ends an age of the engine: see age.c.  So a write after the
+** effects is known by its age.  `seen` is the same for the objects that the
+** effects wrote, but moves on when the effects are undone while these objects
+** are as the effects left them; `began` is the age that ended before that.
+**
+** The effects of a transaction in another one would copy entries that the outer
+** one has as well.  So if there are many, they are a view:
+**
+**     view: n | first --> store --> the log of the coroutine, or effects
+**
+** As long as the transaction around is open, the store leads to its log, to
+** which entries are only added.  Before that changes, the store gets effects of
+** its own (`mwb_freeze`), or those of the outermost transaction.
+*/
+#include "journal.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../traps/traps.h"
+#include "../watch/watch.h"
+
+/* Entries that are copied, with the values that they hold. */
+#define FEW 16u
+
+/* Where the held values of a coroutine have the store. */
+#define STORE 0
+
+typedef struct store {
+  mwb_coroutine *of; /* NULL: the entries are in the effects, */
+  uint32_t first;    /* and this is the number of their first entry */
+} store;
+
+/* Pushes new effects with room for `n` entries and `values` user values. */
+static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
+                                uint32_t values) {
+  size_t size = offsetof(mwb_effects, entries) + n * sizeof(mw_entry);
+  mwb_effects *fx;
+  if (n > (SIZE_MAX - sizeof(mwb_effects)) / sizeof(mw_entry))
+    mwb_check(L, MW_FULL);
+  fx = (mwb_effects *)lua_newuserdatauv(L, size, (int)values);
+  memset(fx, 0, offsetof(mwb_effects, entries));
+  fx->held.id = ++s->held_ids;
+  fx->made = fx->last = fx->began = fx->seen = mw_age_end(s->engine);
+  mwb_push(L, s, MWB_EFFECTS);
+  lua_setmetatable(L, -2);
+  return fx;
+}
+
+/* Likewise, with the table on the top as user value; pops the table. */
+static mwb_effects *with_table(lua_State *L, mwb_state *s, size_t n) {
+  mwb_effects *fx = new_effects(L, s, n, 1);
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
+  return fx;
+}
+
+mwb_effects *mwb_to_effects(lua_State *L, int index) {
+  int ok;
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
+    return NULL;
+  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
+  ok = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return ok ? (mwb_effects *)lua_touserdata(L, index) : NULL;
+}
+
+mwb_effects *mwb_check_effects(lua_State *L, const char *name) {
+  mwb_effects *fx = mwb_to_effects(L, 1);
+  if (fx == NULL)
+    luaL_error(L, "calling '%s' on bad self (effects expected, got %s)", name,
+               mwb_type_name(L, 1));
+  return fx;
+}
+
+static const mw_entry *log_of(const mwb_coroutine *t) {
+  return mwi_log_of(&t->s->engine->journal, t->newest)->entries;
+}
+
+mwb_place mwb_find_entries(lua_State *L, int index) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
+  mwb_place p = {fx->entries, &fx->held, lua_gettop(L) + 1};
+  const store *its;
+  if (!fx->is_view) {
+    lua_pushvalue(L, index);
+    return p;
+  }
+  lua_getiuservalue(L, index, 1);
+  its = (const store *)lua_touserdata(L, -1);
+  if (its->of != NULL) {
+    p.entries = log_of(its->of) + fx->first;
+    p.held = &its->of->held;
+  } else {
+    const mwb_effects *of;
+    lua_getiuservalue(L, -1, 1);
+    lua_replace(L, -2);
+    of = (const mwb_effects *)lua_touserdata(L, -1);
+    p.entries = of->entries + (fx->first - its->first);
+    p.held = &of->held;
+  }
+  return p;
+}
+
+/* Has the coroutine of the transaction no other one? */
+static int is_only(const mwb_state *s, mw_owner owner) {
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  return o->below == 0 && o->above == 0;
+}
+
+/* Has the entry before the same object, so that the effects hold the object? */
+static int is_of_last(const mwb_effects *fx, size_t i) {
+  return i > 0 && fx->entries[i - 1].obj == fx->entries[i].obj;
+}
+
+/* The effects at `index` hold their objects. */
+static void hold_objects(lua_State *L, const mwb_state *s, mwb_effects *fx,
+                         int index) {
+  size_t i;
+  for (i = 0; i < fx->n; i++) {
+    if (is_of_last(fx, i)) continue;
+    if (mwb_alive(L, s, fx->entries[i].obj))
+      mwb_hold_value(L, &fx->held, index, index + 1);
+    lua_settop(L, index);
+  }
+}
+
+/* Copies an entry of a coroutine, and the values of the entry, to the effects
+** at the top. */
+static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
+                       const mwb_coroutine *t, uint32_t number) {
+  mw_entry entry = log_of(t)[number], *copy = &fx->entries[fx->n];
+  int part, top = lua_gettop(L);
+  *copy = entry;
+  for (part = 0; part < MW_PARTS; part++) {
+    if (entry.type[part] != MW_TOTHER) continue;
+    mwb_unpack(L, &t->held, 0, &entry, part);
+    mwb_pack(L, s, &fx->held, top, top + 1, copy, part);
+    lua_pop(L, 1);
+  }
+  if (!is_of_last(fx, fx->n) && mwb_alive(L, s, entry.obj))
+    mwb_hold_value(L, &fx->held, top, top + 1);
+  lua_settop(L, top);
+  if (entry.where != 0) {
+    mwb_push_values(L, t);
+    lua_rawgeti(L, -1, (lua_Integer)entry.where);
+    copy->where = mwb_hold_string(L, s, &fx->held, top, top + 2,
+                                  lua_tostring(L, top + 2));
+    lua_pop(L, 2);
+  }
+  fx->n++;
+}
+
+/* Pushes effects with room for `n` entries, and values of their own. */
+static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
+  lua_newtable(L);
+  return with_table(L, s, n);
+}
+
+/* Do effects leave the entry out?  They have nothing of a C program's own
+** objects, see host.c. */
+static int is_left_out(const mwb_state *s, const mw_entry *entry) {
+  return mwb_is_hidden(entry) ||
+         (mw_object_flags(s->engine, entry->obj) & MW_PINNED) != 0;
+}
+
+/* Copies `n` entries of a coroutine to the effects on the top; with `all`, also
+** those that effects leave out. */
+static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
+                         size_t n, int all) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, -1);
+  uint32_t i;
+  luaL_checkstack(L, LUA_MINSTACK, "too many values");
+  for (i = first; i < first + n; i++)
+    if (all || !is_left_out(t->s, &log_of(t)[i])) copy_entry(L, t->s, fx, t, i);
+}
+
+/* Removes the entries that effects leave out. */
+static void remove_hidden(const mwb_state *s, mwb_effects *fx) {
+  size_t i, n = 0;
+  for (i = 0; i < fx->n; i++)
+    if (!is_left_out(s, &fx->entries[i])) fx->entries[n++] = fx->entries[i];
+  fx->n = n;
+}
+
+/* Pushes the store for the entries of the coroutine. */
+static void push_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
+  store *its;
+  mwb_push_values(L, t);
+  if (lua_rawgeti(L, -1, STORE) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    its = (store *)lua_newuserdatauv(L, sizeof(*its), 1);
+    its->of = t;
+    its->first = first;
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, STORE);
+  }
+  lua_replace(L, -2);
+}
+
+static void push_view(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  uint32_t first;
+  mwb_effects *fx;
+  store *its;
+  size_t n;
+  fx = new_effects(L, s, 0, 1);
+  push_store(L, t, s->engine->journal.owners[owner].mark);
+  its = (store *)lua_touserdata(L, -1);
+  lua_setiuservalue(L, -2, 1);
+  mw_owner_entries(s->engine, owner, &n);
+  first = s->engine->journal.owners[owner].mark;
+  fx->is_view = 1;
+  fx->n = n;
+  fx->first = first;
+  if (first < its->first) its->first = first;
+  if (first + n > t->viewed) t->viewed = first + (uint32_t)n;
+}
+
+/* Leads the store of the coroutine to the effects on the top, whose first entry
+** has the number `first`.  Pops the effects. */
+static void lead_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
+  store *its;
+  mwb_push_values(L, t);
+  lua_rawgeti(L, -1, STORE);
+  its = (store *)lua_touserdata(L, -1);
+  lua_pushvalue(L, -3);
+  lua_setiuservalue(L, -2, 1);
+  its->of = NULL;
+  its->first = first;
+  lua_pushnil(L);
+  lua_rawseti(L, -3, STORE);
+  lua_pop(L, 3);
+  t->viewed = 0;
+}
+
+/* Returns the number of entries that are viewed, and the first in `*first`. */
+static uint32_t count_viewed(lua_State *L, const mwb_coroutine *t,
+                             uint32_t *first) {
+  *first = 0;
+  if (t->viewed == 0) return 0;
+  mwb_push_values(L, t);
+  lua_rawgeti(L, -1, STORE);
+  *first = ((const store *)lua_touserdata(L, -1))->first;
+  lua_pop(L, 2);
+  return t->viewed - *first;
+}
+
+void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
+  uint32_t n, first;
+  if (t->viewed <= from) return;
+  n = count_viewed(L, t, &first);
+  push_empty(L, s, n);
+  copy_entries(L, t, first, n, 1);
+  lead_store(L, t, first);
+}
+
+void mwb_freeze_all(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  for (t = s->coroutines; t != NULL; t = t->next) mwb_freeze(L, s, t, 0);
+}
+
+void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
+  if (t->viewed == 0) return;
+  lua_pushvalue(L, -1);
+  lead_store(L, t, 0);
+}
+
+/* A few entries of a coroutine, with new numbers for the values that they hold:
+** the value with the number `i + 1` has the number `from[i]` in the coroutine.
+** The objects come last. */
+typedef struct few {
+  mw_entry entries[FEW];
+  uint32_t n, values, objects;
+  uint32_t from[FEW * (MW_PARTS + 1)];
+} few;
+
+static uint32_t new_number(few *f, uint32_t number) {
+  uint32_t i = 0;
+  while (i < f->values && f->from[i] != number) i++;
+  f->from[i] = number;
+  if (i == f->values) f->values++;
+  return i + 1;
+}
+
+/* Takes the entries of an owner, but for those that effects leave out. */
+static void take_few(const mwb_state *s, few *f, const mw_entry *entries,
+                     size_t n) {
+  size_t i;
+  int part;
+  f->n = f->values = f->objects = 0;
+  for (i = 0; i < n; i++) {
+    mw_entry *entry = &f->entries[f->n];
+    if (is_left_out(s, &entries[i])) continue;
+    *entry = entries[i];
+    for (part = 0; part < MW_PARTS; part++)
+      if (entry->type[part] == MW_TOTHER)
+        entry->value[part].i = new_number(f, (uint32_t)entry->value[part].i);
+    if (entry->where != 0) entry->where = new_number(f, entry->where);
+    if (f->n == 0 || entry[-1].obj != entry->obj) f->objects++;
+    f->n++;
+  }
+}
+
+/* Gives the effects at `index` a few entries, whose values are in the table at
+** `values`. */
+static void give_few(lua_State *L, const mwb_state *s, const few *f, int index,
+                     int values) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, index);
+  uint32_t i;
+  fx->n = f->n;
+  fx->held.few = 1;
+  memcpy(fx->entries, f->entries, f->n * sizeof(mw_entry));
+  for (i = 0; i < f->values; i++) {
+    lua_rawgeti(L, values, (lua_Integer)f->from[i]);
+    lua_setiuservalue(L, index, (int)i + 1);
+  }
+  fx->held.n = f->values;
+  for (i = 0; i < f->n; i++) {
+    if (is_of_last(fx, i)) continue;
+    mwb_alive(L, s, f->entries[i].obj);
+    lua_setiuservalue(L, index, (int)++fx->held.n);
+  }
+}
+
+/* Pushes effects with the entries of a transaction, and the coroutine's table
+** of the values that these hold. */
+static void push_all(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  const mw_entry *entries;
+  mwb_effects *fx;
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  mwb_push_values(L, t);
+  fx = with_table(L, s, n);
+  entries = mw_owner_entries(s->engine, owner, &n);
+  if (n > 0) memcpy(fx->entries, entries, n * sizeof(*entries));
+  fx->n = n;
+  fx->held.n = t->held.n;
+  t->shared = 1;
+  if (t->hides) remove_hidden(s, fx);
+  hold_objects(L, s, fx, lua_gettop(L));
+  t->held.n = fx->held.n;
+}
+
+static void push_few(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  size_t n;
+  const mw_entry *entries = mw_owner_entries(s->engine, owner, &n);
+  few f;
+  take_few(s, &f, entries, n);
+  new_effects(L, s, f.n, f.values + f.objects);
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  give_few(L, s, &f, top + 1, top + 2);
+  lua_pop(L, 1);
+}
+
+/* The only transaction of a coroutine gives the coroutine's values away, if
+** there are many. */
+int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  if (n <= FEW) {
+    push_few(L, s, owner);
+  } else if (is_only(s, owner)) {
+    push_all(L, s, owner);
+    return 1;
+  } else if (!t->hides) {
+    push_view(L, s, owner);
+  } else {
+    push_empty(L, s, n);
+    copy_entries(L, t, s->engine->journal.owners[owner].mark, n, 0);
+  }
+  return 0;
+}
+
+void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner) {
+  push_all(L, s, owner);
+}
+
+static const char *const fields[] = {"key", "old", "new"};
+
+/* Marks the old or new value as absent if the entry's kind says so.  Raw writes
+** are to tables, where nil is absent. */
+static void set_absent(mw_entry *entry, int part, int kind) {
+  if (entry->kind == kind ||
+      (entry->kind == MW_RAW && entry->type[part] == MW_TNIL))
+    entry->type[part] = MW_TABSENT;
+}
+
+/* Fills in an entry from the fields of the table at `list`. */
+static void read_entry(lua_State *L, mwb_state *s, mwb_effects *fx, int table,
+                       int list) {
+  mw_entry *entry = &fx->entries[fx->n];
+  int top = lua_gettop(L), part;
+  memset(entry, 0, sizeof(*entry));
+  for (part = 0; part < MW_PARTS; part++) {
+    lua_getfield(L, list, fields[part]);
+    mwb_pack(L, s, &fx->held, table, top + 1, entry, part);
+    lua_settop(L, top);
+  }
+  lua_getfield(L, list, "kind");
+  entry->kind = (uint8_t)mwb_kind(L, top + 1);
+  set_absent(entry, MW_OLD, MW_INSERT);
+  set_absent(entry, MW_NOW, MW_DELETE);
+  if (lua_getfield(L, list, "where") == LUA_TSTRING)
+    entry->where = mwb_hold_string(L, s, &fx->held, table, top + 2,
+                                   lua_tostring(L, top + 2));
+  lua_getfield(L, list, "object");
+  entry->obj = mwb_identify(L, s, "effects", top + 3, 1);
+  if (!is_of_last(fx, fx->n)) mwb_hold_value(L, &fx->held, table, top + 3);
+  lua_settop(L, top);
+  fx->n++;
+}
+
+/* The effects on the top are made of those at `index`. */
+static void derive(lua_State *L, mwb_effects *fx, int index) {
+  const mwb_effects *other = mwb_to_effects(L, index);
+  if (other == NULL) return;
+  if (index == 2) { /* the last one */
+    fx->began = other->began;
+    fx->seen = other->seen;
+    fx->inverted ^= other->inverted;
+  }
+  if (other->made < fx->made) fx->made = other->made;
+  fx->last = fx->made;
+  fx->turned |= other->turned;
+}
+
+/* The inverse of effects begins where these have ended. */
+static void turn(lua_State *L, mwb_effects *fx) {
+  const mwb_effects *other = mwb_to_effects(L, 2);
+  if (other != NULL && !other->turned && other->began == other->seen)
+    fx->last = other->seen;
+  fx->inverted ^= 1;
+  fx->turned = 1;
+}
+
+/* effects(array of entries, former, other former, inverted) -> effects, which
+** keep written cells alive; they are made of the former ones, the last one
+** first, or are the inverse of them */
+static int make_effects(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  size_t n = (size_t)lua_rawlen(L, 1), i;
+  mwb_effects *fx;
+  lua_settop(L, 4);
+  lua_newtable(L);
+  fx = with_table(L, s, n);
+  derive(L, fx, 2);
+  derive(L, fx, 3);
+  if (lua_toboolean(L, 4)) turn(L, fx);
+  lua_insert(L, 2);
+  lua_settop(L, 2);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i);
+    read_entry(L, s, fx, 2, 3);
+    lua_settop(L, 2);
+  }
+  return 1;
+}
+
+static int effects_len(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mwb_check_effects(L, "len")->n);
+  return 1;
+}
+
+/* is_effects(value) */
+static int is_effects(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushboolean(L, mwb_to_effects(L, 1) != NULL);
+  return 1;
+}
+
+/* entry(effects, i) -> object, key, old, new, kind, where, and, while somebody
+** reads, the number of the write that has undone the entry; a dead object is
+** nil */
+static int get_entry(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const mwb_effects *fx = mwb_check_effects(L, "entries");
+  const mw_entry *entry;
+  lua_Integer i = lua_tointeger(L, 2);
+  mwb_place p;
+  int part;
+  lua_settop(L, 1);
+  if (i < 1 || (size_t)i > fx->n) return 0;
+  p = mwb_find_entries(L, 1);
+  entry = &p.entries[i - 1];
+  if (!mwb_alive(L, s, entry->obj)) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  for (part = 0; part < MW_PARTS; part++)
+    mwb_unpack(L, p.held, p.table, entry, part);
+  mwb_push_kind(L, s, entry->kind);
+  mwb_push_value(L, p.held, p.table, entry->where);
+  if (!fx->undone || entry->context == 0 || !mwb_is_read(s)) return 6;
+  lua_pushinteger(L, (lua_Integer)entry->context);
+  return 7;
+}
+
+/* untouched(effects, object, written) -> whether the object has not been
+** written since the effects; `written`: whether the effects wrote the object.
+** Nobody sees writes to what has been taken out of a tree. */
+static int untouched(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  const mwb_effects *fx = mwb_check_effects(L, "untouched");
+  mw_handle h = mwb_handle_of(L, s, 2);
+  uint32_t age = lua_toboolean(L, 3) ? fx->seen : fx->made;
+  lua_pushboolean(L, mw_object_is_older(s->engine, h, age));
+  return 1;
+}
+
+int mwb_is_intact(lua_State *L, const mwb_state *s, int index) {
+  const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
+  mwb_place place = mwb_find_entries(L, index);
+  size_t i = 0;
+  while (i < fx->n &&
+         mw_object_is_older(s->engine, place.entries[i].obj, fx->seen))
+    i++;
+  lua_pop(L, 1);
+  return i == fx->n;
+}
+
+/* is_undone(effects) -> whether things are as before the effects: these have
+** been undone, none of the written objects has been written since, and nothing
+** has left a tree since, so that what is in none has not changed unseen */
+static int is_undone(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  const mwb_effects *fx = mwb_check_effects(L, "is_undone");
+  int undone = fx->seen > fx->began && mwb_is_intact(L, s, 1);
+  lua_pushboolean(L,
+                  undone != fx->inverted && s->engine->tree.left <= fx->seen);
+  return 1;
+}
+
+void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
+  fx->seen = mw_age_end(s->engine);
+}
+
+/* checksum(string) -> its CRC-32 */
+static int checksum(lua_State *L) {
+  size_t len, i;
+  const char *bytes = luaL_checklstring(L, 1, &len);
+  uint32_t sum = UINT32_MAX;
+  int bit;
+  for (i = 0; i < len; i++) {
+    sum ^= (unsigned char)bytes[i];
+    for (bit = 0; bit < 8; bit++)
+      sum = (sum >> 1) ^ ((sum & 1) ? UINT32_C(0xEDB88320) : 0);
+  }
+  lua_pushinteger(L, (lua_Integer)~sum);
+  return 1;
+}
+
+void mwb_open_effects(lua_State *L) {
+  static const luaL_Reg functions[] = {{"effects", make_effects},
+                                       {"is_effects", is_effects},
+                                       {"entry", get_entry},
+                                       {"untouched", untouched},
+                                       {"is_undone", is_undone},
+                                       {"checksum", checksum},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__len", effects_len}, {NULL, NULL}};
+  mwb_new_meta(L, MWB_EFFECTS, "effects", meta, methods);
+  mwb_set_funcs(L, functions);
+  mwb_push(L, mwb_state_of(L), MWB_EFFECTS);
+  lua_getfield(L, -1, "__index");
+  lua_setfield(L, -3, "effects_methods");
+  lua_pop(L, 1);
+}

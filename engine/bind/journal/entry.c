@@ -1,0 +1,341 @@
+/*
+** entry.c - the entries of writes, and the values that entries hold.
+** SPDX-License-Identifier: MIT
+**
+** An entry is made where the contents of an object change: in the shadow, in a
+** userdata, in a class.  So when a class's `__newindex` stores under another
+** key, the entry has the key of the store, not the key of the assignment.
+**
+** An entry contains numbers and booleans themselves.  For any other value the
+** entry contains a number, and a table maps the number to the value, which
+** keeps the value alive.  All open transactions of a coroutine share a table;
+** the table of effects is their user value, so that a cycle of effects and
+** objects can be collected.
+*/
+#include "journal.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../traps/trap.h"
+#include "../traps/traps.h"
+#include "../watch/watch.h"
+
+/* {======================================================
+** Held values
+** ======================================================= */
+
+static void push_table(lua_State *L, const mwb_held *held, int table) {
+  if (held->of != NULL)
+    mwb_push_values(L, held->of);
+  else
+    lua_getiuservalue(L, table, 1);
+}
+
+void mwb_push_value(lua_State *L, const mwb_held *held, int table,
+                    uint32_t number) {
+  if (number == 0) {
+    lua_pushnil(L);
+  } else if (held->few) {
+    lua_getiuservalue(L, table, (int)number);
+  } else {
+    push_table(L, held, table);
+    lua_rawgeti(L, -1, (lua_Integer)number);
+    lua_replace(L, -2);
+  }
+}
+
+uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
+  push_table(L, held, table);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, (lua_Integer)held->n + 1);
+  lua_pop(L, 1);
+  return ++held->n;
+}
+
+void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
+              mw_entry *entry, int part) {
+  mwb_pack_as(L, s, held, table, index, lua_type(L, index), entry, part);
+}
+
+void mwb_unpack(lua_State *L, const mwb_held *held, int table,
+                const mw_entry *entry, int part) {
+  const mw_content *value = &entry->value[part];
+  switch (entry->type[part]) {
+    case MW_TBOOLEAN:
+      lua_pushboolean(L, (int)value->i);
+      break;
+    case MW_TINTEGER:
+      lua_pushinteger(L, (lua_Integer)value->i);
+      break;
+    case MW_TFLOAT:
+      lua_pushnumber(L, (lua_Number)value->f);
+      break;
+    case MW_TOTHER:
+      mwb_push_value(L, held, table, (uint32_t)value->i);
+      break;
+    default:
+      lua_pushnil(L);
+  }
+}
+
+void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
+  uint32_t i;
+  if (n < t->held.kept) n = t->held.kept;
+  if (t->held.n <= n) return;
+  mwb_push_values(L, t);
+  for (i = t->held.n; i > n; i--) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_pop(L, 1);
+  t->held.n = n;
+  t->held.id = ++t->s->held_ids;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Entries
+** ======================================================= */
+
+static const char PLACE = 0;
+
+/* On Windows, the path of one module may have both. */
+static int is_separator(char c) { return c == '/' || c == '\\'; }
+
+/* Is the function part of the library, in the directory that `find_place` has
+** found? */
+static int is_ours(lua_State *L, const lua_Debug *ar) {
+  size_t len;
+  const char *place;
+  int ours;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &PLACE);
+  place = lua_tolstring(L, -1, &len);
+  ours = place != NULL && strncmp(ar->source, place, len) == 0 &&
+         is_separator(ar->source[len]);
+  lua_pop(L, 1);
+  return ours;
+}
+
+/* Remembers the directory of the library's Lua files: the directory of the
+** caller's file. */
+static int find_place(lua_State *L) {
+  lua_Debug ar;
+  const char *end;
+  if (!lua_getstack(L, 1, &ar)) return 0;
+  lua_getinfo(L, "S", &ar);
+  end = ar.source + strlen(ar.source);
+  while (end > ar.source && !is_separator(*end)) end--;
+  if (end == ar.source) return 0;
+  lua_pushlstring(L, ar.source, (size_t)(end - ar.source));
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &PLACE);
+  return 0;
+}
+
+static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
+  int open = s->engine->journal.open > 0 && !s->restoring;
+  entry->owner = open ? mwb_owner_of(L, s) : 0;
+  entry->order = (entry->owner == 0) ? 0 : s->transactions[entry->owner].order;
+}
+
+int mwb_find_caller(lua_State *L, lua_Debug *ar) {
+  int level;
+  for (level = 0; lua_getstack(L, level, ar); level++) {
+    lua_getinfo(L, "Sl", ar);
+    if (ar->currentline > 0 && !is_ours(L, ar)) return 1;
+  }
+  return 0;
+}
+
+/* Is the site's place that of the function? */
+static int is_site(const mwb_call_site *site, const lua_Debug *ar) {
+  return site->line == ar->currentline &&
+         strncmp(site->text, ar->short_src, site->file) == 0 &&
+         ar->short_src[site->file] == '\0';
+}
+
+static void set_site(lua_State *L, mwb_state *s, mwb_call_site *site,
+                     const lua_Debug *ar) {
+  site->line = 0; /* until the text is held */
+  site->file = strlen(ar->short_src);
+  mwb_push(L, s, MWB_SITES);
+  site->text = lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
+  lua_rawseti(L, -2, site - s->sites + 1);
+  site->line = ar->currentline;
+  site->id = 0;
+  lua_pop(L, 1);
+}
+
+static uint32_t hold_site(lua_State *L, mwb_state *s, mwb_held *held,
+                          mwb_call_site *site) {
+  if (site->id != held->id) {
+    mwb_push(L, s, MWB_SITES);
+    lua_rawgeti(L, -1, site - s->sites + 1);
+    site->number = mwb_hold_value(L, held, 0, lua_gettop(L));
+    site->id = held->id;
+    lua_pop(L, 2);
+  }
+  return site->number;
+}
+
+uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
+  lua_Debug ar;
+  int level;
+  luaL_checkstack(L, LUA_MINSTACK, "cannot note");
+  for (level = 0; lua_getstack(L, level, &ar); level++) {
+    mwb_call_site *site;
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline <= 0) continue;
+    site = &s->sites[(((uintptr_t)ar.source >> 4) + (unsigned)ar.currentline) %
+                     MWB_SITES_KNOWN];
+    if (!is_site(site, &ar)) {
+      if (is_ours(L, &ar)) continue;
+      set_site(L, s, site, &ar);
+    }
+    return hold_site(L, s, held, site);
+  }
+  return 0;
+}
+
+void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
+  memset(entry, 0, sizeof(*entry));
+  if (mwb_is_read(s)) mwb_make_ready(L, s);
+  find_owner(L, s, entry);
+}
+
+/* Moves when an entry is appended or delivered, and when a page goes. */
+static uint64_t stamp_of(const mwb_state *s) {
+  return s->engine->journal.seq + s->engine->reader.last + s->held_ids;
+}
+
+int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
+  const mwi_journal *journal = &s->engine->journal;
+  if (entry->owner == 0) return entry->stamp == stamp_of(s);
+  return s->transactions[entry->owner].order == entry->order &&
+         (entry->has_field || !journal->mixed);
+}
+
+/* Sets the field, and reserves memory.  A field of the owner's is kept. */
+static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
+  mw_engine *e = s->engine;
+  int kind = entry->its.kind;
+  mwb_check(L, mw_journal_reserve(e, entry->owner, &L));
+  if (!mw_journal_is_mixed(e)) return;
+  memset(&entry->field, 0, sizeof(entry->field));
+  if (kind == MW_METATABLE || kind == MW_CALL)
+    entry->field.type = (kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
+  else if (entry->owner != 0)
+    entry->field = mwb_key_to_keep(L, s, key);
+  else
+    entry->field = mwb_key(L, s, key);
+  entry->has_field = 1;
+}
+
+/* Fills in what the entry holds.  The page of an entry that is delivered at
+** once holds the object, too. */
+static void hold_parts(lua_State *L, mwb_state *s, int key, int value, int old,
+                       mwb_entry *entry, mwb_held *held) {
+  mw_entry *its = &entry->its;
+  if (key != 0) mwb_pack(L, s, held, 0, key, its, MW_KEY);
+  mwb_pack(L, s, held, 0, old, its, MW_OLD);
+  mwb_pack(L, s, held, 0, value, its, MW_NOW);
+  its->where =
+      mwb_wants_where(s, entry->owner) ? mwb_hold_where(L, s, held) : 0;
+  its->context = mwb_is_read(s) ? mwb_hold_context(L, s, held) : 0;
+  its->cause = mwb_cause(L, s);
+  if (entry->owner != 0) return;
+  if (key != 0) mwb_mark_key(L, s, key, its);
+  if (mwb_alive(L, s, its->obj))
+    mwb_hold_in_page(L, s, held, its->obj, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
+void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
+                      int key, int value, int old, mwb_entry *entry) {
+  mw_entry *its = &entry->its;
+  int changes = 1;
+  entry->wanted = entry->has_field = 0;
+  its->seq = entry->number;
+  its->obj = h;
+  its->kind = (uint8_t)kind;
+  if (entry->owner == 0 || s->transactions[entry->owner].order != entry->order)
+    find_owner(L, s, entry);
+  if (!mwb_appends(s)) return;
+  if (entry->owner != 0)
+    hold_parts(L, s, key, value, old, entry,
+               &mwb_coroutine_of(s, entry->owner)->held);
+  else if (mwb_is_read(s))
+    hold_parts(L, s, key, value, old, entry, mwb_need_page(L, s));
+  else if (s->engine->journal.entries == 0)
+    return;
+  if (kind == MW_UPDATE && (entry->owner != 0 || mwb_is_read(s)))
+    changes = mwb_set_kind(its);
+  if (!changes && (entry->owner == 0 ? s->engine->journal.entries == 0
+                                     : !mwb_hides(s, entry->owner)))
+    return;
+  entry->wanted = 1;
+  reserve(L, s, key, entry);
+  entry->stamp = stamp_of(s);
+}
+
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
+                 int old, mwb_entry *entry) {
+  mwb_prepare_kind(L, s, h, MW_UPDATE, key, value, old, entry);
+}
+
+void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry) {
+  mw_engine *e = s->engine;
+  if (!entry->wanted || e == NULL || !mwb_appends(s)) return;
+  mwb_check(L, mw_journal_append(e, entry->owner, &entry->its,
+                                 entry->has_field ? &entry->field : NULL, &L));
+}
+
+void mwb_hold_object(lua_State *L, mwb_state *s, int index,
+                     const mwb_entry *entry) {
+  if (entry->wanted && entry->owner != 0)
+    mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, index);
+}
+
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,
+                      uint64_t number) {
+  mwb_entry entry;
+  mwb_begin_entry(L, s, &entry);
+  entry.number = number;
+  mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
+  mwb_set_class(L, s, OBJECT, VALUE);
+  if (mw_tree_has(s->engine, h)) mwb_note_classes(L, s, OBJECT, NULL);
+  if (!mwb_is_prepared(s, &entry))
+    mwb_prepare_kind(L, s, h, MW_METATABLE, 0, VALUE, OLD, &entry);
+  mwb_append_entry(L, s, &entry);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** For the library's Lua files
+** ======================================================= */
+
+/* note_call(userdata, name, old state, new state): appends the entry of a
+** mutator's call */
+static int append_call(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_entry entry;
+  mw_handle h;
+  lua_settop(L, 4);
+  h = mwb_identify(L, s, "note_call", 1, 1);
+  mwb_begin_entry(L, s, &entry);
+  mwb_prepare_kind(L, s, h, MW_CALL, 2, 4, 3, &entry);
+  mwb_append_entry(L, s, &entry);
+  return 0;
+}
+
+/* }====================================================== */
+
+void mwb_open_entries(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"find_place", find_place}, {"note_call", append_call}, {NULL, NULL}};
+  lua_newtable(L);
+  mwb_keep(L, mwb_state_of(L), MWB_SITES);
+  mwb_set_funcs(L, functions);
+}

@@ -1,0 +1,402 @@
+/*
+** fold.c - what effects have changed, field by field.
+** SPDX-License-Identifier: MIT
+**
+** No function here does other work that is due (see `mwb_enter`), so a caller
+** may be in the middle of a change of its own.
+**
+** A hash has the fields of the entries, in memory that lasts as long as one
+** call:
+**
+**     entries   a.x   a.y   b.x   a.x   ...
+**                ^                 ^
+**                +-- first  last --+
+**     fields    | a.x | - | b.x | a.y | - | ...
+*/
+#include "../watch/watch.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../traps/trap.h"
+#include "../traps/traps.h"
+#include "journal.h"
+
+/* {======================================================
+** Fields
+** ======================================================= */
+
+/* The numbers of a field's first and last entry, of those that were met; from 1
+** on, 0 where there is no field.  An object that is a userdata has a place of
+** its own, as if it were a field: its state may be written by a mutator and by
+** assignments, and is `mixed` once both have.  What its fields hold is not
+** known then; it is taken for right, unless a field before `differs`. */
+typedef struct field {
+  uint32_t first, last;
+  uint8_t of_object, mixed, differs;
+} field;
+
+typedef struct fields {
+  mwb_place *place;
+  size_t mask;
+  field *all;
+} fields;
+
+/* Fields that need no memory. */
+#define FEW 32
+
+static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
+                         const mw_entry *entry) {
+  mw_entry marked = *entry;
+  if (entry->kind == MW_CALL || entry->kind == MW_METATABLE) return 0;
+  if (entry->type[MW_KEY] != MW_TOTHER)
+    return (uint64_t)entry->value[MW_KEY].i + 1;
+  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+  mwb_mark_key(L, s, lua_gettop(L), &marked);
+  lua_pop(L, 1);
+  return ((uint64_t)marked.value[MW_KEY].i >> 32) + 1;
+}
+
+/* Do the entries have the same value as these parts? */
+static int is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
+                        int part_a, const mw_entry *b, int part_b) {
+  int same, top = lua_gettop(L);
+  if (a->type[part_a] == MW_TINTEGER && b->type[part_b] == MW_TINTEGER)
+    return a->value[part_a].i == b->value[part_b].i;
+  mwb_unpack(L, p->held, p->table, a, part_a);
+  mwb_unpack(L, p->held, p->table, b, part_b);
+  same = mwb_is_same(L, -1, -2);
+  lua_settop(L, top);
+  return same;
+}
+
+/* Are the entries of one field?  The state of a userdata is one field, whatever
+** mutator has changed it. */
+static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
+                         const mw_entry *b) {
+  if (a->obj != b->obj) return 0;
+  if (a->kind == MW_CALL || b->kind == MW_CALL || a->kind == MW_METATABLE ||
+      b->kind == MW_METATABLE)
+    return a->kind == b->kind;
+  return is_same_part(L, p, a, MW_KEY, b, MW_KEY);
+}
+
+/* Returns the place of an entry's field, or of its object, which may be
+** empty. */
+static field *find_field(lua_State *L, const mwb_state *s, const fields *f,
+                         const mw_entry *entry, int of_object) {
+  uint64_t hash = of_object ? 1 : hash_key(L, s, f->place, entry);
+  size_t i;
+  hash = (entry->obj ^ hash * UINT64_C(0x9E3779B97F4A7C15)) *
+         UINT64_C(0x9E3779B97F4A7C15);
+  for (i = (size_t)(hash >> 32) & f->mask;; i = (i + 1) & f->mask) {
+    field *at = &f->all[i];
+    const mw_entry *other;
+    if (at->first == 0) return at;
+    other = &f->place->entries[at->last - 1];
+    if (at->of_object != of_object) continue;
+    if (of_object ? other->obj == entry->obj
+                  : is_same_field(L, f->place, other, entry))
+      return at;
+  }
+}
+
+/* Makes room for the fields of `n` entries in `few`, or, with a value that is
+** pushed, elsewhere. */
+static void open_fields(lua_State *L, fields *f, mwb_place *place, size_t n,
+                        field *few) {
+  size_t size = FEW;
+  f->place = place;
+  f->all = few;
+  while (size < 3 * n) size *= 2;
+  if (size > FEW)
+    f->all = (field *)lua_newuserdatauv(L, size * sizeof(*few), 0);
+  else
+    lua_pushnil(L);
+  memset(f->all, 0, size * sizeof(*few));
+  f->mask = size - 1;
+}
+
+/* actual(object, key, kind) -> the value that a field has now */
+static int actual(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  int kind = (int)lua_tointeger(L, 3);
+  lua_settop(L, KEY);
+  if (mwb_is_cell(L, s, OBJECT))
+    mwb_push_cell(L, OBJECT);
+  else if (kind == MW_METATABLE)
+    mwb_push_class(L, OBJECT);
+  else if (kind == MW_CALL)
+    mwb_push_state_of(L, s);
+  else
+    lua_gettable(L, OBJECT);
+  return 1;
+}
+
+/* The stack of `changed`: the effects, what leads to the entries, memory for
+** the fields, what is found, the object of an entry, the table that has its
+** contents or nil, and whether something was put into the object raw. */
+enum { EFFECTS = 1, PLACE, MEMORY, FOUND, VALUES, ITS_OBJECT, CONTENTS, RAW };
+
+/* Puts the object of an entry at ITS_OBJECT, and what belongs to it above.
+** Returns 0 if the object is dead. */
+static int find_object(lua_State *L, const mwb_state *s, mw_handle obj) {
+  lua_settop(L, VALUES);
+  if (!mwb_alive(L, s, obj)) return 0;
+  if (!lua_istable(L, ITS_OBJECT)) return 1;
+  if (!mwb_push_shadow(L, ITS_OBJECT)) {
+    lua_pushvalue(L, ITS_OBJECT);
+    lua_pushboolean(L, 0);
+    return 1;
+  }
+  lua_pushnil(L);
+  if (!lua_next(L, ITS_OBJECT)) return 1;
+  lua_pop(L, 2);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* Pushes the value that the field of an entry has now, as it is stored.  What
+** was put into a table raw is what the table shows. */
+static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
+                        const mw_entry *entry) {
+  if (lua_istable(L, ITS_OBJECT) && entry->kind != MW_METATABLE) {
+    if (lua_toboolean(L, RAW)) {
+      mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+      if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return;
+      lua_pop(L, 1);
+    }
+    mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+    lua_rawget(L, CONTENTS);
+    return;
+  }
+  mwb_push_function(L, s, actual);
+  lua_pushvalue(L, ITS_OBJECT);
+  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+  lua_pushinteger(L, entry->kind);
+  lua_call(L, 3, 1);
+  *p = mwb_find_entries(L, EFFECTS); /* a write has moved them, perhaps */
+  lua_replace(L, PLACE);
+  p->table = PLACE;
+}
+
+/* Returns the place of the entry's userdata, which may be mixed from this entry
+** on. */
+static field *meet_userdata(lua_State *L, const mwb_state *s, const fields *f,
+                            uint32_t number) {
+  const mw_entry *entry = &f->place->entries[number - 1];
+  field *at = find_field(L, s, f, entry, 1);
+  if (at->first == 0) {
+    at->first = at->last = number;
+    at->of_object = 1;
+  } else if ((f->place->entries[at->last - 1].kind == MW_CALL) !=
+             (entry->kind == MW_CALL)) {
+    at->mixed = 1;
+  }
+  return at;
+}
+
+/* Pushes what the field of an entry is expected to hold before the entry is
+** written: what the entry before it has left, or the actual value. */
+static void push_expected(lua_State *L, mwb_state *s, const fields *f,
+                          const mw_entry *entry, uint32_t number, int left) {
+  mwb_place *p = f->place;
+  field *at = find_field(L, s, f, entry, 0);
+  if (at->first == 0) {
+    at->first = at->last = number;
+    push_actual(L, s, p, entry);
+  } else {
+    mwb_unpack(L, p->held, p->table, &p->entries[at->last - 1], left);
+    at->last = number;
+  }
+}
+
+/* Is the value on the top that part of the entry? */
+static int is_part(lua_State *L, const mwb_place *p, const mw_entry *entry,
+                   int part) {
+  int same;
+  if (entry->type[part] == MW_TINTEGER)
+    return lua_isinteger(L, -1) &&
+           lua_tointeger(L, -1) == (lua_Integer)entry->value[part].i;
+  mwb_unpack(L, p->held, p->table, entry, part);
+  same = mwb_is_same(L, -1, -2);
+  lua_pop(L, 1);
+  return same;
+}
+
+/* Notes that the field of an entry holds the value on the top instead, in the
+** two tables at `found`; pops the value. */
+static void note_difference(lua_State *L, int found, uint32_t number) {
+  if (lua_isnil(L, found)) {
+    lua_newtable(L);
+    lua_replace(L, found);
+    lua_newtable(L);
+    lua_replace(L, found + 1);
+  }
+  lua_pushinteger(L, (lua_Integer)number);
+  lua_rawseti(L, found, (lua_Integer)lua_rawlen(L, found) + 1);
+  lua_rawseti(L, found + 1, (lua_Integer)number);
+}
+
+/* changed(effects, back) -> nothing, if all fields hold the values from before
+** the effects, or, with `back`, from after them; else an array of the numbers
+** of the entries whose fields do not, and number -> what the field holds */
+static int changed(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const mwb_effects *fx = mwb_check_effects(L, "apply");
+  int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD, lives = 0;
+  uint32_t i, number;
+  mw_handle last = MW_NONE;
+  field few[FEW], *its;
+  fields f;
+  mwb_place p;
+  lua_settop(L, EFFECTS);
+  p = mwb_find_entries(L, EFFECTS);
+  open_fields(L, &f, &p, fx->n, few);
+  for (i = 1; i <= fx->n; i++) {
+    mw_entry entry;
+    number = back ? (uint32_t)fx->n + 1 - i : i;
+    entry = p.entries[number - 1];
+    if (entry.obj != last) lives = find_object(L, s, entry.obj);
+    last = entry.obj;
+    if (!lives) continue;
+    lua_settop(L, RAW);
+    its =
+        lua_isuserdata(L, ITS_OBJECT) ? meet_userdata(L, s, &f, number) : NULL;
+    if (its != NULL && its->mixed && !its->differs) continue;
+    push_expected(L, s, &f, &entry, number, MW_OLD + MW_NOW - part);
+    if (is_part(L, &p, &entry, part)) continue;
+    note_difference(L, FOUND, number);
+    if (its != NULL) its->differs = 1;
+  }
+  lua_settop(L, VALUES);
+  return lua_isnil(L, FOUND) ? 0 : 2;
+}
+
+/* Has the field another value after its last entry than before its first? */
+static int is_changed(lua_State *L, const mwb_place *p, const field *at) {
+  const mw_entry *first = &p->entries[at->first - 1];
+  const mw_entry *last = &p->entries[at->last - 1];
+  if ((first->type[MW_OLD] == MW_TABSENT) != (last->type[MW_NOW] == MW_TABSENT))
+    return 1;
+  return !is_same_part(L, p, first, MW_OLD, last, MW_NOW);
+}
+
+/* changes(effects) -> whether there is a field that has another value after the
+** effects than before them; "state" if only the states of userdata have, which
+** the policy makes anew each time */
+static int changes(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const mwb_effects *fx = mwb_check_effects(L, "changes");
+  uint32_t i;
+  int of_state = 0;
+  field few[FEW];
+  fields f;
+  mwb_place p;
+  lua_settop(L, 1);
+  p = mwb_find_entries(L, 1);
+  open_fields(L, &f, &p, fx->n, few);
+  for (i = 1; i <= fx->n; i++) {
+    field *at = find_field(L, s, &f, &p.entries[i - 1], 0);
+    if (at->first == 0) at->first = i;
+    at->last = i;
+  }
+  for (i = 0; i <= f.mask; i++) {
+    if (f.all[i].first == 0 || !is_changed(L, &p, &f.all[i])) continue;
+    if (p.entries[f.all[i].first - 1].kind != MW_CALL) {
+      lua_pushboolean(L, 1);
+      return 1;
+    }
+    of_state = 1;
+  }
+  if (of_state)
+    lua_pushliteral(L, "state");
+  else
+    lua_pushboolean(L, 0);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Lists
+** ======================================================= */
+
+/* is_longer(effects) -> whether a positive integer key has come or gone, so
+** that a list may have another length */
+static int is_longer(lua_State *L) {
+  const mwb_effects *fx;
+  uint32_t i = 0;
+  mwb_place p;
+  fx = mwb_check_effects(L, "is_longer");
+  p = mwb_find_entries(L, 1);
+  for (; i < fx->n; i++) {
+    const mw_entry *entry = &p.entries[i];
+    if (entry->type[MW_KEY] == MW_TINTEGER && entry->value[MW_KEY].i > 0 &&
+        (entry->type[MW_OLD] == MW_TABSENT) !=
+            (entry->type[MW_NOW] == MW_TABSENT))
+      break;
+  }
+  lua_pushboolean(L, i < fx->n);
+  return 1;
+}
+
+/* Returns a number for the value on the top, which other values do not share,
+** but by chance. */
+static uint64_t hash_value(lua_State *L) {
+  uint64_t hash = (uint64_t)lua_type(L, -1);
+  size_t len;
+  const char *text;
+  lua_Number n;
+  switch (lua_type(L, -1)) {
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, -1)) return (uint64_t)lua_tointeger(L, -1);
+      n = lua_tonumber(L, -1);
+      memcpy(&hash, &n, sizeof(n) < sizeof(hash) ? sizeof(n) : sizeof(hash));
+      return ~hash;
+    case LUA_TSTRING:
+      text = lua_tolstring(L, -1, &len);
+      for (hash += len; len > 0; len--)
+        hash = hash * 31 + (unsigned char)text[len - 1];
+      return hash;
+    case LUA_TBOOLEAN:
+      return hash + (uint64_t)lua_toboolean(L, -1) * 1024;
+    default:
+      return hash ^ (uint64_t)(uintptr_t)lua_topointer(L, -1) << 3;
+  }
+}
+
+/* stored(table, key) -> the value that is stored there */
+static int stored(lua_State *L) {
+  lua_settop(L, KEY);
+  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  lua_insert(L, KEY);
+  lua_rawget(L, KEY);
+  return 1;
+}
+
+/* sum(table, from, to) -> a number that is another one if one of the positions
+** holds another value, but by chance */
+static int sum(lua_State *L) {
+  lua_Integer i = lua_tointeger(L, 2), to = lua_tointeger(L, 3);
+  uint64_t hash = 0;
+  lua_settop(L, 1);
+  if (mwb_push_shadow(L, 1)) lua_replace(L, 1);
+  for (; i <= to; i++) {
+    lua_rawgeti(L, 1, i);
+    hash = (hash ^ hash_value(L)) * UINT64_C(0x9E3779B97F4A7C15);
+    hash ^= hash >> 32;
+    lua_pop(L, 1);
+  }
+  lua_pushinteger(L, (lua_Integer)hash);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwb_open_fold(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"changed", changed}, {"changes", changes}, {"is_longer", is_longer},
+      {"stored", stored},   {"sum", sum},         {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}

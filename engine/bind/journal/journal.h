@@ -1,0 +1,512 @@
+/*
+** journal.h - transactions, entries, effects, and what is delivered.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_JOURNAL_H
+#define MWB_JOURNAL_H
+
+#include "../base/base.h"
+
+/* {======================================================
+** coroutine.c: the coroutines that have begun transactions and batches.
+** ======================================================= */
+
+struct mwb_coroutine {
+  mwb_held held; /* what the entries of the coroutine's transactions hold */
+  mwb_state *s;
+  lua_State *L;       /* NULL: the coroutine is gone */
+  lua_Integer number; /* in MWB_HELDS */
+  int place;          /* in the registry, */
+  int kept;           /* and is the table of held values there? */
+  int has_values;     /* is there such a table? */
+  int shared;         /* may others need values of ended transactions? */
+  mw_owner newest;    /* the open transaction that began last, or 0 */
+  int hides;          /* are there entries that effects leave out? */
+  uint32_t viewed;    /* effects look at the entries below this number */
+  mwb_batch *batch;   /* the open batch that began last, or NULL, */
+  uint64_t batched;   /* and the order of its begin */
+  mwb_origin *origin; /* the open origin that began last, or NULL */
+  mwb_coroutine *next, *prev; /* with open transactions or batches */
+};
+
+/* What the binding knows of a transaction; the number of the owner is the index
+** in `s->transactions`. */
+typedef struct mwb_transaction {
+  mwb_coroutine *of;
+  uint64_t order;     /* of the begin; 0: not open */
+  uint32_t held;      /* values held at the begin */
+  const void *run_of; /* the object whose run this is, or NULL */
+  uint8_t begun;      /* does the program have a handle? */
+  uint8_t where;      /* do entries have the place in the program? */
+  uint8_t ending;     /* is the transaction being committed? */
+  uint8_t lost;       /* its handle is lost, and its coroutine, too */
+  uint8_t extras;     /* is there a table of extras? */
+} mwb_transaction;
+
+/* Returns the record of the running coroutine; makes a record if the coroutine
+** has none. */
+mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s);
+
+/* The record of the running coroutine, or NULL. */
+mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s);
+
+/* Of the coroutines that wait for the running one, the one whose open
+** transaction, batch or origin began last; or NULL. */
+enum { MWB_BY_TRANSACTION, MWB_BY_BATCH, MWB_BY_ORIGIN };
+const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
+                                           int by);
+
+/* Returns the transaction that owns a write which the running coroutine makes
+** now, or 0. */
+static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
+  const mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  if (t != NULL && t->newest != 0) return t->newest;
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_TRANSACTION);
+  return (t == NULL) ? 0 : t->newest;
+}
+
+/* Returns the batch that owns such a write, or NULL. */
+static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
+  const mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  if (t != NULL && t->batch != NULL) return t->batch;
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_BATCH);
+  return (t == NULL) ? NULL : t->batch;
+}
+
+static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
+                                              mw_owner owner) {
+  return s->transactions[owner].of;
+}
+
+/* Does anybody want the place of a write of the owner? */
+static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
+  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
+}
+
+/* Pushes the coroutine of those that wait for the running one which is nearest
+** and for which `f` returns not 0, and returns it; or returns NULL. */
+lua_State *mwb_push_nearest(lua_State *L, mwb_state *s,
+                            int (*f)(lua_State *of, mwb_state *s));
+
+/* Is an entry needed for a write of nil to a field that is absent?  Effects
+** leave the entry out.  It says that the owner has written the field later than
+** others, who would restore another value. */
+static inline int mwb_hides(const mwb_state *s, mw_owner owner) {
+  if (!mwi_journal_has_others(&s->engine->journal, owner)) return 0;
+  mwb_coroutine_of(s, owner)->hides = 1;
+  return 1;
+}
+
+static inline int mwb_is_hidden(const mw_entry *entry) {
+  return entry->type[MW_OLD] == MW_TABSENT && entry->type[MW_NOW] == MW_TABSENT;
+}
+
+/* Pushes the coroutine's table of held values. */
+void mwb_push_values(lua_State *L, const mwb_coroutine *t);
+
+/* Pops a table from the top and makes it the table of held values of the
+** running coroutine. */
+void mwb_set_values(lua_State *L, mwb_coroutine *t);
+
+/* The coroutine has no held values from now on. */
+void mwb_drop_values(lua_State *L, mwb_coroutine *t);
+
+/* The coroutine is about to have an open transaction or batch, or has one less:
+** the record is in a list as long as there are any. */
+void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t);
+void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t);
+
+/* transaction.c: pushes the label of an open transaction, or a number. */
+void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner);
+
+/* }====================================================== */
+
+/* {======================================================
+** entry.c: the entries of writes, and the values that entries hold.
+** ======================================================= */
+
+/* Is a transaction open, so that writes may have an owner, or a reader? */
+static inline int mwb_is_recorded(const mwb_state *s) {
+  return s->engine->journal.open > 0 || mwi_is_read(&s->engine->reader);
+}
+
+static inline int mwb_is_read(const mwb_state *s) {
+  return mwi_is_read(&s->engine->reader);
+}
+
+static inline int mwb_appends(const mwb_state *s) {
+  return mwb_is_recorded(s) && !s->restoring;
+}
+
+/* An entry that is being made. */
+typedef struct mwb_entry {
+  mw_entry its;
+  mw_owner owner;  /* 0: nobody can take the write back */
+  uint64_t order;  /* of the owner's begin */
+  uint64_t stamp;  /* without an owner: when the entry was prepared */
+  uint64_t number; /* of the change, or 0: see mw_entry */
+  int wanted;      /* is there something to append? */
+  int has_field;   /* is `field` set? */
+  mw_value field;  /* as a mixed journal knows the field */
+} mwb_entry;
+
+/* Begins the entry of a write, and finds the transaction that owns the write.
+** A name of a scope may be asked of the program, which may write: so the caller
+** reads the old value after this call. */
+void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry);
+
+/* Fills in the rest of the entry, with key, value and old value from these
+** indices, and reserves memory for the entry. */
+void mwb_prepare(lua_State *L, mwb_state *s, mw_handle h, int key, int value,
+                 int old, mwb_entry *entry);
+
+/* Likewise, for a change of another kind than insert, update and delete, whose
+** old and new value are at these indices: of the class (MW_METATABLE), or of
+** the state of a userdata (MW_CALL, with a key). */
+void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
+                      int key, int value, int old, mwb_entry *entry);
+
+/* Keeps the object at `index` alive as long as its prepared entry. */
+void mwb_hold_object(lua_State *L, mwb_state *s, int index,
+                     const mwb_entry *entry);
+
+/* Gives an object another class, and appends the entry: object, old class and
+** new class are at OBJECT, OLD and VALUE of trap.h. */
+void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h, uint64_t number);
+
+/* Can a prepared entry still be appended?  If other code has run since, the
+** owner may have ended; then the caller prepares the entry again. */
+int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry);
+
+/* Appends a prepared entry. */
+void mwb_append_entry(lua_State *L, mwb_state *s, const mwb_entry *entry);
+
+/* Does the policy ignore writes to the key at KEY of the object at OBJECT? */
+int mwb_is_ignored(lua_State *L, mwb_state *s);
+
+/* The engine's callbacks: see mw_host. */
+void mwb_restore(void *ud, const mw_entry *entry, void *host);
+int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
+              void *host);
+int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
+             void *host);
+
+/* In the functions below, `held` and `table` name one table of held values:
+** `table` is the index of the effects that own the table, and not used for the
+** values of a coroutine. */
+
+/* Pushes the value with this number; nil for 0. */
+void mwb_push_value(lua_State *L, const mwb_held *held, int table,
+                    uint32_t number);
+
+/* Puts the value at `index` into the table, which is one; returns the value's
+** number. */
+uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
+
+/* How many short strings a coroutine keeps from one transaction to the next. */
+#define MWB_KEPT 8
+
+/*
+** Returns the number of the string at `index`, whose address is `string`.
+** Programs use a few strings as keys again and again, so recent strings are
+** cached by address.  A string in the cache is held by the table, hence alive,
+** so no other string has its address.
+*/
+static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
+                                       mwb_held *held, int table, int index,
+                                       const char *string) {
+  mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
+  if (known->string != string || known->id != held->id) {
+    known->number = mwb_hold_value(L, held, table, index);
+    if (held->kept + 1 == held->n && held->kept < MWB_KEPT &&
+        lua_rawlen(L, index) <= s->short_string)
+      held->kept++;
+    known->string = string;
+    known->id = held->id;
+  }
+  return known->number;
+}
+
+/* Sets a part of an entry to the value at `index`, which must be absolute. */
+void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
+              mw_entry *entry, int part);
+
+/* A key that is an integral float becomes an integer, as in Lua's tables. */
+static inline void mwb_pack_number(lua_State *L, int index, mw_entry *entry,
+                                   int part) {
+  mw_content *value = &entry->value[part];
+  int ok = part == MW_KEY || lua_isinteger(L, index);
+  if (ok) value->i = lua_tointegerx(L, index, &ok);
+  entry->type[part] = ok ? MW_TINTEGER : MW_TFLOAT;
+  if (!ok) value->f = lua_tonumber(L, index);
+}
+
+/* Like `mwb_pack`, when the Lua type of the value is already known. */
+static inline void mwb_pack_as(lua_State *L, mwb_state *s, mwb_held *held,
+                               int table, int index, int type, mw_entry *entry,
+                               int part) {
+  mw_content *value = &entry->value[part];
+  switch (type) {
+    case LUA_TNIL:
+      entry->type[part] = MW_TNIL;
+      value->i = 0;
+      break;
+    case LUA_TBOOLEAN:
+      entry->type[part] = MW_TBOOLEAN;
+      value->i = lua_toboolean(L, index);
+      break;
+    case LUA_TNUMBER:
+      mwb_pack_number(L, index, entry, part);
+      break;
+    case LUA_TSTRING:
+      entry->type[part] = MW_TOTHER;
+      value->i =
+          mwb_hold_string(L, s, held, table, index, lua_tostring(L, index));
+      break;
+    default:
+      entry->type[part] = MW_TOTHER;
+      value->i = mwb_hold_value(L, held, table, index);
+  }
+}
+
+/* Sets the kind and marks absent values.  Returns 0 if old and new value are
+** both nil: the write changes nothing. */
+static inline int mwb_set_kind(mw_entry *entry) {
+  entry->kind = MW_UPDATE;
+  if (entry->type[MW_OLD] == MW_TNIL) {
+    entry->kind = MW_INSERT;
+    entry->type[MW_OLD] = MW_TABSENT;
+  }
+  if (entry->type[MW_NOW] != MW_TNIL) return 1;
+  entry->type[MW_NOW] = MW_TABSENT;
+  if (entry->kind == MW_INSERT) return 0;
+  entry->kind = MW_DELETE;
+  return 1;
+}
+
+/* Pushes a part of an entry. */
+void mwb_unpack(lua_State *L, const mwb_held *held, int table,
+                const mw_entry *entry, int part);
+
+/* Releases the coroutine's values with numbers above `n`. */
+void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n);
+
+/* Holds the place in the program that writes now, and returns the number of its
+** text "file:line"; 0 if no function of the program is running. */
+uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held);
+
+/* Finds the nearest function of the program among the callers, with source and
+** line.  Returns 0 if there is none. */
+int mwb_find_caller(lua_State *L, lua_Debug *ar);
+
+/* }====================================================== */
+
+/* {======================================================
+** effects.c: effects: entries as a value.
+** ======================================================= */
+
+typedef struct mwb_effects {
+  size_t n;
+  uint32_t first; /* of a view: number of the first entry in the log */
+  int is_view;
+  uint32_t made;  /* the age that they ended, of several the first */
+  uint32_t last;  /* `made`; for the inverse of several, that of the last */
+  uint32_t began; /* the age that ended when they were about to be undone, */
+  uint32_t seen;  /* and that in which they were undone; or `made` */
+  int inverted;   /* are they the inverse of effects that were done? */
+  int turned;     /* are they, or a part of them, made as an inverse? */
+  int undone;     /* is `context` of each entry the number of its undoing? */
+  mwb_held held;
+  mw_entry entries[1]; /* n of them, unless this is a view */
+} mwb_effects;
+
+/* An entry of effects, and where its values are. */
+typedef struct mwb_place {
+  const mw_entry *entries;
+  const mwb_held *held;
+  int table;
+} mwb_place;
+
+/* Was what happened in that age before the effects, or part of them? */
+static inline int mwb_knows_age(const mwb_effects *fx, uint32_t age) {
+  return age <= fx->made || (age > fx->began && age <= fx->seen);
+}
+
+/* Returns the effects at `index`, or NULL. */
+mwb_effects *mwb_to_effects(lua_State *L, int index);
+
+/* Returns the effects at index 1, or raises. */
+mwb_effects *mwb_check_effects(lua_State *L, const char *name);
+
+/* Finds the entries of the effects at `index`.  Pushes a value, which must stay
+** as long as the place is used; a write to the journal moves the entries. */
+mwb_place mwb_find_entries(lua_State *L, int index);
+
+/* apply.c: puts what the table `instead`, or nil, says of the entry number `i`
+** in the place of the value on the top.  Returns 0 if the entry is left out. */
+int mwb_replace_value(lua_State *L, int instead, lua_Integer i);
+
+/* Has none of the objects that the effects at `index` wrote been written
+** since? */
+int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
+
+/* Pushes the effects of an open transaction.  Returns whether they have all
+** entries of the coroutine, and share the held values. */
+int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* Pushes effects with a copy of the entries of an open transaction; that the
+** transaction is taken back makes no difference to the copy. */
+void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* The effects have been undone, and nobody had written the objects since. */
+void mwb_see_effects(mwb_state *s, mwb_effects *fx);
+
+/* The entries of the coroutine from number `from` on are about to change: gives
+** effects that look at them a copy. */
+void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from);
+
+/* Entries of any coroutine are about to change. */
+void mwb_freeze_all(lua_State *L, mwb_state *s);
+
+/* The effects on the top have all entries of the coroutine, which end: gives
+** other effects that look at them these instead. */
+void mwb_hand_views(lua_State *L, mwb_coroutine *t);
+
+/* }====================================================== */
+
+/* {======================================================
+** delivery.c: what the entries hold that readers have not read yet.
+** ======================================================= */
+
+/* For readers: makes what is needed once. */
+void mwb_open_delivery(lua_State *L, mwb_state *s);
+
+/* Before a write: makes the page and the context of its entry.  Returns whether
+** anything was made; then functions of the program may have run. */
+int mwb_make_ready(lua_State *L, mwb_state *s);
+
+/* Returns the held values of the next entry that is delivered. */
+mwb_held *mwb_need_page(lua_State *L, mwb_state *s);
+
+/* Is that page there, and what the entry needs of it? */
+static inline int mwb_page_is_ready(const mwb_state *s) {
+  return s->page == (s->engine->reader.last + 1) / MWI_READER_PAGE + 1;
+}
+
+/* The page holds the object at `index`. */
+static inline void mwb_hold_in_page(lua_State *L, mwb_state *s, mwb_held *held,
+                                    mw_handle h, int index) {
+  mwb_known *known = &s->known_objects[mw_slot(h) % 64];
+  if (known->id == held->id && known->number == mw_slot(h)) return;
+  mwb_hold_value(L, held, 0, index);
+  known->id = held->id;
+  known->number = mw_slot(h);
+}
+
+/* Marks the key of an entry, which is at `index`, so that entries of the same
+** field are found: see mw_delivery_find. */
+void mwb_mark_key(lua_State *L, const mwb_state *s, int index, mw_entry *entry);
+
+/* Returns the number of the present context among the held values. */
+uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
+
+/* The same, where nothing has run since `mwb_make_ready`. */
+uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held);
+
+/* Something that the context has may be another now. */
+static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
+
+/* Nobody wants scopes any more. */
+void mwb_forget_contexts(lua_State *L, mwb_state *s);
+
+/* Where a page has the time of its begin, in seconds. */
+#define MWB_PAGETIME (-1)
+
+/* reader.c: pushes an array of the entries of an open transaction, which is
+** taken back; its field `numbers` has their numbers as causes. */
+void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* Pushes the held values of the page with the entry `seq`, or nil. */
+void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq);
+
+/* The engine's callbacks: see mw_host. */
+int mwb_deliver(void *ud, mw_entry *entry, const mw_values *values, void *host);
+void mwb_forget(void *ud, uint64_t seq);
+
+/* }====================================================== */
+
+/* {======================================================
+** rollback.c: gives objects the values from before a transaction.
+** ======================================================= */
+
+/* Tells the watches of the fields in the array at `list`, which MWB_UNDO has
+** made, or nil; puts the first error at `error` if there is nil.  `numbers`, if
+** not NULL, has the number of each entry's restoring write as a cause. */
+void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error,
+                     const uint32_t *numbers);
+
+/* Before an owner is forgotten, whose writes were taken back: effects that look
+** at entries which get its old values get copies.  Raises if there is no
+** memory. */
+void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* }====================================================== */
+
+/* {======================================================
+** origin.c: who writes, and because of what.
+** ======================================================= */
+
+struct mwb_origin {
+  mwb_state *s;
+  mwb_coroutine *of; /* NULL: the origin is not open */
+  mwb_origin *outer; /* of the same coroutine */
+  uint64_t order;    /* of the begin */
+  int name;          /* in the registry */
+  uint32_t cause;    /* the number of the write that is the cause, or 0 */
+  const mw_change *guarded; /* the write whose guard began the origin */
+};
+
+/* Pushes the origin of a write that the coroutine `of` makes now, or nil. */
+void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of);
+
+/* The cause of a write made now, if that is no guard's write, or 0. */
+uint32_t mwb_other_cause(lua_State *L, mwb_state *s);
+
+/* The number of the write that is the cause of a write made now, or 0. */
+static inline uint32_t mwb_cause(lua_State *L, mwb_state *s) {
+  uint32_t cause = s->given;
+  if (cause == 0 && s->origins > 0) cause = mwb_other_cause(L, s);
+  return (cause != 0) ? cause : mw_cause_now(s->engine);
+}
+
+/* because(number, f, ...) -> results of f(...), whose writes have this cause */
+int mwb_because(lua_State *L);
+
+/* Has the running coroutine an origin of its own? */
+int mwb_has_origin(lua_State *L, mwb_state *s);
+
+/* }====================================================== */
+
+/* {======================================================
+** delivered.c: objects as they were before the transactions that are open.
+** ======================================================= */
+
+/* What an object had before, in an array: the contents of a table, once they
+** are asked for; the class, `false` for none; whether there is a state of a
+** userdata, with the state; and the fields that have been written, from which
+** the contents are made.  An absent part is as it is now. */
+enum { MWB_CONTENTS = 1, MWB_CLASSBEFORE, MWB_HASSTATE, MWB_STATE, MWB_FIELDS };
+
+/* Pushes a table: object -> what the object had before all open transactions;
+** nil if none of them has written anything. */
+void mwb_push_delivered(lua_State *L, mwb_state *s);
+
+/* Pushes the contents that the table at `object` had, by what is at `all`, from
+** the function above; or returns 0 if they are as they are now. */
+int mwb_push_before(lua_State *L, int all, int object);
+
+/* }====================================================== */
+
+#endif

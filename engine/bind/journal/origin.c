@@ -1,0 +1,158 @@
+/*
+** origin.c - who writes, and because of what: mw.origin.
+** SPDX-License-Identifier: MIT
+**
+** A coroutine has a list of the origins that it has begun, the last one first.
+** A write has the first origin of the running coroutine; without one, the one
+** that began last of those of the coroutines that wait for the running one.  So
+** origins belong to coroutines as transactions do.
+**
+** An origin has a name and a cause, of which one is that of the origin around.
+** The cause of a write is the one that is nearest: the guard's write if a guard
+** has been called since the origin began, else the origin's cause.
+**
+** An origin is a userdata.  Its end, by `__close` or by its finaliser, takes
+** the origin out of the list, wherever in the list the origin stands.
+*/
+#include "journal.h"
+
+#include "../base/base.h"
+#include "../trace/trace.h"
+
+static mwb_origin *newest(lua_State *L, mwb_state *s) {
+  const mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  if (t != NULL && t->origin != NULL) return t->origin;
+  t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_ORIGIN);
+  return (t == NULL) ? NULL : t->origin;
+}
+
+int mwb_has_origin(lua_State *L, mwb_state *s) {
+  const mwb_coroutine *t =
+      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  return t != NULL && t->origin != NULL;
+}
+
+void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of) {
+  const mwb_origin *o = (s->origins == 0) ? NULL : newest(of, s);
+  if (o == NULL)
+    lua_pushnil(L);
+  else
+    lua_rawgeti(L, LUA_REGISTRYINDEX, o->name);
+}
+
+uint32_t mwb_other_cause(lua_State *L, mwb_state *s) {
+  const mwb_origin *o = newest(L, s);
+  return (o == NULL || o->guarded != s->engine->watch.cause) ? 0 : o->cause;
+}
+
+static void end_origin(lua_State *L, mwb_origin *o) {
+  mwb_origin **at;
+  mwb_coroutine *t = o->of;
+  if (t == NULL || o->s->engine == NULL) return;
+  for (at = &t->origin; *at != o;) at = &(*at)->outer;
+  *at = o->outer;
+  o->of = NULL;
+  o->s->origins--;
+  luaL_unref(L, LUA_REGISTRYINDEX, o->name);
+  mwb_turn_context(o->s);
+  mwb_unlink_coroutine(L, o->s, t);
+}
+
+/* Pushes an origin that has not begun, with the name on the top, which it pops,
+** and a cause. */
+static mwb_origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
+  mwb_origin *o = (mwb_origin *)lua_newuserdatauv(L, sizeof(*o), 0);
+  o->s = s;
+  o->of = NULL;
+  o->cause = cause;
+  o->guarded = s->engine->watch.cause;
+  mwb_push(L, s, MWB_ORIGIN);
+  lua_setmetatable(L, -2);
+  lua_insert(L, -2);
+  o->name = luaL_ref(L, LUA_REGISTRYINDEX);
+  return o;
+}
+
+/* Nothing raises from here on. */
+static void begin_origin(mwb_state *s, mwb_coroutine *t, mwb_origin *o) {
+  mwb_link_coroutine(s, t);
+  o->order = ++s->orders;
+  o->outer = t->origin;
+  o->of = t;
+  t->origin = o;
+  s->origins++;
+  mwb_turn_context(s);
+}
+
+static int after_call(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  return lua_gettop(L) - 1;
+}
+
+/* Calls the function at 2 in the origin on the top, which takes the place of
+** the value at 1. */
+static int call_in(lua_State *L, mwb_state *s, mwb_coroutine *t,
+                   mwb_origin *o) {
+  lua_replace(L, 1);
+  lua_toclose(L, 1);
+  begin_origin(s, t, o);
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, after_call);
+  return after_call(L, LUA_OK, 0);
+}
+
+/* origin(name) -> origin; origin(name, f, ...) -> results of f(...) */
+static int origin(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int args = lua_gettop(L);
+  mwb_coroutine *t;
+  mwb_origin *o;
+  if (lua_type(L, 1) != LUA_TSTRING)
+    return mwb_bad_argument(L, "origin", 1, 1, "string");
+  if (args > 1 && !lua_isfunction(L, 2))
+    return mwb_bad_argument(L, "origin", 2, 2, "function");
+  t = mwb_need_coroutine(L, s);
+  lua_pushvalue(L, 1);
+  o = new_origin(L, s, mwb_cause(L, s));
+  if (args > 1) return call_in(L, s, t, o);
+  begin_origin(s, t, o);
+  return 1;
+}
+
+/* current_origin() -> name of the origin that a write would have, or nil */
+static int current_origin(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mwb_check_nothing(L, "current_origin", 1);
+  mwb_push_origin(L, s, L);
+  return 1;
+}
+
+int mwb_because(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_coroutine *t = mwb_need_coroutine(L, s);
+  mwb_push_origin(L, s, L);
+  return call_in(L, s, t, new_origin(L, s, (uint32_t)lua_tointeger(L, 1)));
+}
+
+static mwb_origin *check_origin(lua_State *L, const char *name) {
+  const mwb_state *s = mwb_state_of(L);
+  mwb_check_self(L, s, name, MWB_ORIGIN, "origin");
+  return (mwb_origin *)lua_touserdata(L, 1);
+}
+
+static int close_origin(lua_State *L) {
+  mwb_origin *o = check_origin(L, "close");
+  if (!mwb_put_off(L, o->s)) end_origin(L, o);
+  return 0;
+}
+
+void mwb_open_origins(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"origin", origin}, {"current_origin", current_origin}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", close_origin}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", close_origin}, {"__gc", close_origin}, {NULL, NULL}};
+  mwb_new_meta(L, MWB_ORIGIN, "origin", meta, methods);
+  mwb_set_funcs(L, functions);
+}

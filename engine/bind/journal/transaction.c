@@ -1,0 +1,883 @@
+/*
+** transaction.c - mw.begin, mw.transaction.
+** SPDX-License-Identifier: MIT
+**
+**     program --> handle --+
+**                          +--> number of the owner --> s->transactions
+**     coroutine -----------+                                 |
+**                              newest <-- mwb_coroutine <--+
+**
+** A transaction is an owner of the journal and a `mwb_transaction`, found by
+** the owner's number.  A handle has the number and the order of the begin, so
+** that a number which is given again is not taken for the same transaction.
+** mw.transaction needs no handle where nothing can yield; elsewhere Lua closes
+** its handle if the coroutine is closed.  A handle that is collected marks the
+** transaction as lost, and the next call takes it back: see later.c.
+**
+** What is said below the number in the coroutine's held values are the extras:
+** a table with functions to call if the transaction is taken back (`calls`),
+** and a function that ends other parts.
+**
+** A transaction ends in one step, which raises nothing: what may raise comes
+** before, and what the program hears comes after.
+*/
+#include "../base/base.h"
+
+#include <string.h>
+
+#include "../readers/readers.h"
+#include "../trace/trace.h"
+#include "../traps/traps.h"
+#include "../watch/watch.h"
+#include "journal.h"
+
+typedef struct handle {
+  mw_owner owner;
+  uint64_t order;
+  int ended; /* by the program */
+} handle;
+
+static mwb_transaction *transaction_of(const mwb_state *s, mw_owner owner) {
+  return &s->transactions[owner];
+}
+
+static int is_open(const mwb_state *s, mw_owner owner, uint64_t order) {
+  return s->engine != NULL && order != 0 &&
+         transaction_of(s, owner)->order == order;
+}
+
+/* {======================================================
+** Extras
+** ======================================================= */
+
+/* Pushes the extras, which are there. */
+static void push_extras(lua_State *L, const mwb_state *s, mw_owner owner) {
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  lua_rawgeti(L, -1, -(lua_Integer)owner);
+  lua_replace(L, -2);
+}
+
+static void need_extras(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  if (!tx->extras) {
+    mwb_push_values(L, tx->of);
+    lua_newtable(L);
+    lua_rawseti(L, -2, -(lua_Integer)owner);
+    lua_pop(L, 1);
+    tx->extras = 1;
+  }
+  push_extras(L, s, owner);
+}
+
+/* Pushes a field of the extras.  Returns the type. */
+static int push_extra(lua_State *L, const mwb_state *s, mw_owner owner,
+                      const char *name) {
+  if (!transaction_of(s, owner)->extras) {
+    lua_pushnil(L);
+    return LUA_TNIL;
+  }
+  push_extras(L, s, owner);
+  mwb_raw_field(L, lua_gettop(L), name);
+  lua_replace(L, -2);
+  return lua_type(L, -1);
+}
+
+/* The transaction that owns a write which the caller makes now, or 0. */
+static mw_owner owner_of_caller(lua_State *L, mwb_state *s) {
+  return (s->engine->journal.open == 0) ? 0 : mwb_owner_of(L, s);
+}
+
+/* Adds the value on the top to the calls of the transaction, and pops it. */
+static void add_call(lua_State *L, mwb_state *s, mw_owner owner) {
+  int top = lua_gettop(L);
+  need_extras(L, s, owner);
+  lua_pushliteral(L, "calls");
+  if (lua_rawget(L, -2) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushliteral(L, "calls");
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_pushvalue(L, top);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_settop(L, top - 1);
+}
+
+/* Drops the call that was added last. */
+static void drop_call(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (push_extra(L, s, owner, "calls") == LUA_TTABLE) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2));
+  }
+  lua_pop(L, 1);
+}
+
+/* Calls the functions in the array on the top, the last one first, and pops the
+** array; an array in the array is that of a transaction inside.  Keeps the
+** first error at `error`. */
+static void make_calls(lua_State *L, int error) {
+  int base = lua_gettop(L);
+  while (lua_gettop(L) >= base) {
+    int array = lua_gettop(L);
+    lua_Integer n = (lua_Integer)lua_rawlen(L, array);
+    luaL_checkstack(L, LUA_MINSTACK, NULL);
+    lua_rawgeti(L, array, n);
+    lua_pushnil(L);
+    lua_rawseti(L, array, n);
+    if (lua_istable(L, -1)) continue;
+    if (n > 0 && lua_pcall(L, 0, 0, 0) != LUA_OK && lua_isnil(L, error))
+      lua_copy(L, -1, error);
+    lua_settop(L, (n > 0) ? array : array - 1);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Beginning
+** ======================================================= */
+
+/* The options of a transaction, as MWB_PREPARE returns them. */
+enum { WHERE = 0, LABEL, START, KEEP, FINISH, N_OPTIONS };
+
+static void need_place(lua_State *L, mwb_state *s) {
+  uint32_t size = s->size_transactions, needed;
+  mwb_transaction *bigger;
+  needed = s->engine->journal.n_owners + 2;
+  if (needed <= size) return;
+  while (size < needed) size = (size == 0) ? 8 : 2 * size;
+  bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
+                                         s->size_transactions * sizeof(*bigger),
+                                         size * sizeof(*bigger));
+  if (bigger == NULL) {
+    mwb_check(L, MW_NOMEM);
+    return;
+  }
+  memset(bigger + s->size_transactions, 0,
+         (size - s->size_transactions) * sizeof(*bigger));
+  s->transactions = bigger;
+  s->size_transactions = size;
+}
+
+static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
+                       int options) {
+  static const char *const names[] = {NULL, "label", NULL, "keep", "finish"};
+  mwb_transaction *tx = transaction_of(s, owner);
+  int i;
+  tx->where = tx->where || lua_toboolean(L, options + WHERE);
+  for (i = 0; i < N_OPTIONS; i++) {
+    if (names[i] == NULL || lua_isnil(L, options + i)) continue;
+    need_extras(L, s, owner);
+    lua_pushstring(L, names[i]);
+    lua_pushvalue(L, options + i);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+  }
+}
+
+static void forget(lua_State *L, mwb_state *s, mw_owner owner);
+
+/* Begins a transaction of the running coroutine.  All memory is taken before
+** the transaction is open. */
+static mw_owner open_owner(lua_State *L, mwb_state *s) {
+  mwb_coroutine *t;
+  mwb_transaction *tx;
+  mw_owner owner, parent;
+  if (mwb_has_orphans(s)) mwb_let_go(L, s, SIZE_MAX);
+  t = mwb_need_coroutine(L, s);
+  if (!t->has_values) {
+    lua_createtable(L, 2, 0);
+    mwb_set_values(L, t);
+  }
+  need_place(L, s);
+  parent = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  owner = mw_owner_begin(s->engine, parent, t->newest);
+  if (owner == 0) mwb_check(L, MW_NOMEM);
+  tx = transaction_of(s, owner);
+  memset(tx, 0, sizeof(*tx));
+  tx->of = t;
+  tx->order = ++s->orders;
+  tx->held = t->held.n;
+  if (parent != 0) tx->where = transaction_of(s, parent)->where;
+  mwb_link_coroutine(s, t);
+  t->newest = owner;
+  mwb_need(s, MWB_APPENDS, 1);
+  return owner;
+}
+
+/* begin_parts(number of the transaction, options...) */
+static int begin_parts(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1);
+  set_extras(L, s, owner, 2);
+  if (lua_isnil(L, 2 + START)) return 0;
+  lua_pushvalue(L, 2 + START);
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+/* Likewise, with the options from `options` on, or without (0). */
+static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
+  mw_owner owner = open_owner(L, s);
+  int i, top = lua_gettop(L);
+  if (s->sources & MWB_TRANSACTIONS) {
+    mwb_push(L, s, MWB_SCOPES);
+    lua_rawgeti(L, -1, 1);
+    if (lua_pcall(L, 0, 1, 0) == LUA_OK) {
+      need_extras(L, s, owner);
+      lua_pushliteral(L, "scope");
+      lua_pushvalue(L, -3);
+      lua_rawset(L, -3);
+    }
+    lua_settop(L, top);
+  }
+  if (options == 0) return owner;
+  mwb_push_function(L, s, begin_parts);
+  lua_pushinteger(L, (lua_Integer)owner);
+  for (i = 0; i < N_OPTIONS; i++) lua_pushvalue(L, options + i);
+  if (lua_pcall(L, 1 + N_OPTIONS, 0, 0) == LUA_OK) return owner;
+  forget(L, s, owner);
+  lua_error(L);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Ending
+** ======================================================= */
+
+/* Takes a transaction from its coroutine, and pushes its extras, or nil.
+**  `below` is the owner below in the journal. */
+static void close_transaction(lua_State *L, mwb_state *s, mw_owner owner,
+                              mw_owner below) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  if (tx->extras) {
+    push_extras(L, s, owner);
+    mwb_push_values(L, tx->of);
+    lua_pushnil(L);
+    lua_rawseti(L, -2, -(lua_Integer)owner);
+    lua_pop(L, 1);
+  } else {
+    lua_pushnil(L);
+  }
+  if (tx->of->newest == owner) tx->of->newest = below;
+  tx->order = 0;
+}
+
+/* A transaction of the coroutine has ended. */
+static void leave_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
+  if (t->newest == 0) {
+    t->hides = 0;
+    if (t->shared)
+      mwb_drop_values(L, t);
+    else
+      mwb_release_values(L, t, 0); /* transactions end in any order */
+    mwb_unlink_coroutine(L, s, t);
+  }
+  mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
+  if (mwb_has_orphans(s)) s->pending = 1;
+}
+
+/* Ends the parts of the transaction whose extras are at `extras`, with the
+** effects at `fx` or nil. */
+static void end_parts(lua_State *L, mwb_state *s, int extras, int fx) {
+  if (!lua_istable(L, extras)) return;
+  if (mwb_raw_field(L, extras, "finish") != LUA_TNIL) lua_pcall(L, 0, 1, 0);
+  lua_pop(L, 1);
+  if (mwb_raw_field(L, extras, "scope") != LUA_TNIL) {
+    mwb_push(L, s, MWB_SCOPES);
+    lua_rawgeti(L, -1, 2);
+    lua_replace(L, -2);
+    lua_insert(L, -2);
+    lua_pushboolean(L, lua_toboolean(L, fx));
+    lua_pcall(L, 2, 1, 0);
+  }
+  lua_pop(L, 1);
+}
+
+/* Ends a transaction that has written nothing. */
+static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  int top = lua_gettop(L);
+  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
+  lua_pushnil(L);
+  mw_owner_forget(s->engine, owner);
+  leave_coroutine(L, s, t);
+  end_parts(L, s, top + 1, top + 2);
+  lua_settop(L, top);
+}
+
+/* Pushes what is about to be taken back, if a recorder keeps that, or nil. */
+static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
+  if (s->takes)
+    mwb_push_entries(L, s, owner);
+  else
+    lua_pushnil(L);
+}
+
+/* Recorders keep the entries at `taken`, which were taken back when the entry
+** `at` was the last one; without memory they lose them. */
+static void tell_taken(lua_State *L, mwb_state *s, int taken, uint64_t at) {
+  if (lua_isnil(L, taken)) return;
+  mwb_push(L, s, MWB_TAKEN);
+  if (!lua_isnil(L, -1)) {
+    lua_pushvalue(L, taken);
+    lua_pushinteger(L, (lua_Integer)at);
+    lua_pcall(L, 2, 1, 0);
+  }
+  lua_pop(L, 1);
+}
+
+/* Takes the writes of a transaction back and ends the transaction.  Pushes the
+** first error of a guard, or nil.  Raises only if there is no memory, and then
+** the transaction is open. */
+static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_transaction *tx = transaction_of(s, owner);
+  mwb_coroutine *t = tx->of;
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  uint32_t held = tx->held;
+  uint64_t at = mw_delivery_last(s->engine);
+  int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
+  int heard = first + 1, extras = first + 2, fx = first + 3;
+  if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
+  push_taken(L, s, owner);
+  mwb_freeze(L, s, t, o->mark);
+  mwb_push(L, s, MWB_UNDO);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_call(L, 1, 2);
+  mwb_freeze_heirs(L, s, owner);
+  close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
+  lua_pushnil(L); /* no effects */
+  mw_owner_forget(s->engine, owner);
+  if (newest && !t->shared) mwb_release_values(L, t, held);
+  leave_coroutine(L, s, t);
+  tell_taken(L, s, taken, at);
+  mwb_tell_undone(L, s, heard, first, NULL);
+  end_parts(L, s, extras, fx);
+  if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
+    make_calls(L, first);
+  lua_settop(L, first);
+  lua_replace(L, taken);
+}
+
+/* Gives the child's calls to the parent, who makes them if it is taken back.
+** Returns whether there are any. */
+static int hand_calls(lua_State *L, mwb_state *s, mw_owner owner,
+                      mw_owner parent) {
+  if (parent != 0 && push_extra(L, s, owner, "calls") == LUA_TTABLE) {
+    add_call(L, s, parent);
+    return 1;
+  }
+  if (parent != 0) lua_pop(L, 1);
+  return 0;
+}
+
+/* Before the end of a transaction: copies what other effects look at, unless
+** the entries stay where they are, or the new effects have `all` of them. */
+static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
+                         mw_owner parent, int all) {
+  const mwi_owner *o = &s->engine->journal.owners[owner];
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  if (t->viewed > 0 &&
+      (t->hides || (o->below == 0 ? o->above != 0 || !all
+                                  : mwi_owner_is_mingled(s->engine, owner))))
+    mwb_freeze(L, s, t, 0);
+  if (parent != 0 && mwb_coroutine_of(s, parent) != t)
+    mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
+}
+
+/* commit(number of the transaction, does nobody want the effects?) -> effects
+** or true.  Raises that there is no memory; then the transaction is open. */
+static int commit(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, 1), below, parent;
+  mwb_coroutine *t = mwb_coroutine_of(s, owner);
+  const mwi_owner *o;
+  int all = 0, bare = lua_toboolean(L, 2), handed, code;
+  lua_settop(L, 1);
+  if (bare)
+    lua_pushboolean(L, 1);
+  else
+    all = mwb_push_effects(L, s, owner); /* at 2 */
+  if (push_extra(L, s, owner, "keep") != LUA_TNIL) {
+    lua_pushvalue(L, 2);
+    lua_call(L, 1, 0);
+  }
+  lua_settop(L, 2);
+  parent = mw_owner_parent(s->engine, owner);
+  freeze_views(L, s, owner, parent, all);
+  handed = hand_calls(L, s, owner, parent);
+  o = &s->engine->journal.owners[owner];
+  below = o->below;
+  all = all && below == 0 && o->above == 0;
+  code = mw_owner_commit(s->engine, owner, &L);
+  if (code != MW_OK) {
+    if (handed) drop_call(L, s, parent);
+    mwb_check(L, code);
+  }
+  if (all) mwb_hand_views(L, t);
+  close_transaction(L, s, owner, below); /* at 3 */
+  leave_coroutine(L, s, t);
+  end_parts(L, s, 3, 2);
+  lua_settop(L, 2);
+  return 1;
+}
+
+/* take_back(number of a transaction) -> the first error of a guard, or nil */
+static int take_back_protected(lua_State *L) {
+  take_back(L, mwb_state_of(L), (mw_owner)lua_tointeger(L, 1));
+  return 1;
+}
+
+/* Takes a transaction back, and pushes the first error of a guard, or nil.
+** Raises if there is no memory; then the transaction is lost, and the next call
+** tries again. */
+static void end_by_rollback(lua_State *L, mwb_state *s, mw_owner owner) {
+  mwb_push(L, s, MWB_TAKEBACK);
+  lua_pushinteger(L, (lua_Integer)owner);
+  transaction_of(s, owner)->ending = 1;
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  transaction_of(s, owner)->ending = 0;
+  transaction_of(s, owner)->lost = 1;
+  mwb_wait(s);
+  lua_error(L);
+}
+
+/* Likewise; an error of a guard waits, since another goes on, or none can. */
+static void end_without_error(lua_State *L, mwb_state *s, mw_owner owner) {
+  end_by_rollback(L, s, owner);
+  if (lua_isnil(L, -1))
+    lua_pop(L, 1);
+  else
+    mwb_late_error(L, s, "guard");
+}
+
+static int is_lost(const mwb_transaction *tx) {
+  return tx->order != 0 && tx->lost && !tx->ending;
+}
+
+void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
+  mw_owner owner;
+  for (owner = 1; owner < s->size_transactions; owner++)
+    if (is_lost(transaction_of(s, owner))) end_without_error(L, s, owner);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.begin
+** ======================================================= */
+
+static handle *new_handle(lua_State *L, const mwb_state *s) {
+  handle *h = (handle *)lua_newuserdatauv(L, sizeof(*h), 0);
+  memset(h, 0, sizeof(*h));
+  mwb_push(L, s, MWB_BEGUN);
+  lua_setmetatable(L, -2);
+  return h;
+}
+
+static void hold(const mwb_state *s, handle *h, mw_owner owner) {
+  h->owner = owner;
+  h->order = transaction_of(s, owner)->order;
+}
+
+/* Replaces the options or label at `index` by what MWB_PREPARE returns. */
+static void read_options(lua_State *L, const mwb_state *s, int index,
+                         const char *name) {
+  mwb_push(L, s, MWB_PREPARE);
+  lua_pushvalue(L, index);
+  lua_pushstring(L, name);
+  if (lua_pcall(L, 2, N_OPTIONS, 0) == LUA_OK) return;
+  if (mwb_is_memory_error(L, -1)) lua_error(L);
+  luaL_where(L, 1); /* the message has no place: its place is this function */
+  lua_insert(L, -2);
+  if (lua_isstring(L, -1)) lua_concat(L, 2);
+  lua_error(L);
+}
+
+/* begin([label or options]) */
+static int begin(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  handle *h;
+  int options = 0, at;
+  if (!lua_isnoneornil(L, 1)) {
+    lua_settop(L, 1);
+    read_options(L, s, 1, "begin");
+    options = 2;
+  }
+  h = new_handle(L, s);
+  at = lua_gettop(L);
+  hold(s, h, open_transaction(L, s, options));
+  lua_settop(L, at);
+  return 1;
+}
+
+static handle *to_handle(lua_State *L, const mwb_state *s) {
+  const void *meta;
+  if (!lua_getmetatable(L, 1)) return NULL;
+  meta = lua_topointer(L, -1);
+  lua_pop(L, 1);
+  if (meta != s->begun_meta) return NULL;
+  return (handle *)lua_touserdata(L, 1);
+}
+
+static handle *self(lua_State *L, const mwb_state *s, const char *name) {
+  handle *h = to_handle(L, s);
+  if (h == NULL) {
+    luaL_error(L, "calling '%s' on bad self (transaction expected, got %s)",
+               name, mwb_type_name(L, 1));
+    return NULL;
+  }
+  if (h->ended)
+    luaL_error(L, "calling '%s' on a transaction that has ended", name);
+  if (is_open(s, h->owner, h->order) && transaction_of(s, h->owner)->ending)
+    luaL_error(L, "calling '%s' while the transaction ends", name);
+  return h;
+}
+
+/* The engine has ended the transaction. */
+static int is_gone(lua_State *L, const mwb_state *s, handle *h) {
+  if (is_open(s, h->owner, h->order)) return 0;
+  h->ended = 1;
+  lua_pushnil(L);
+  lua_pushliteral(L, "the transaction was lost and is taken back");
+  return 1;
+}
+
+/* Calls `commit`.  Returns a status; pushes the effects or the error. */
+static int call_commit(lua_State *L, mwb_state *s, mw_owner owner, int bare) {
+  uint64_t order = transaction_of(s, owner)->order;
+  int status;
+  mwb_push(L, s, MWB_COMMIT);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_pushboolean(L, bare);
+  transaction_of(s, owner)->ending = 1;
+  status = lua_pcall(L, 2, 1, 0);
+  if (is_open(s, owner, order)) transaction_of(s, owner)->ending = 0;
+  return status;
+}
+
+/* commit(transaction) -> effects */
+static int commit_method(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  handle *h = self(L, s, "commit");
+  if (is_gone(L, s, h)) return 2;
+  if (call_commit(L, s, h->owner, 0) != LUA_OK) return lua_error(L);
+  h->ended = 1;
+  return 1;
+}
+
+/* Takes the writes of the handle's transaction back, and pushes the first error
+** of a guard, or nil. */
+static void end_handle(lua_State *L, mwb_state *s, handle *h) {
+  h->ended = 1; /* for the guards that are told */
+  end_by_rollback(L, s, h->owner);
+}
+
+/* rollback(transaction) -> effects */
+static int rollback_method(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  handle *h = self(L, s, "rollback");
+  lua_settop(L, 1);
+  if (is_gone(L, s, h)) return 2;
+  mwb_push_effects(L, s, h->owner);
+  if (push_extra(L, s, h->owner, "keep") != LUA_TNIL) {
+    lua_pushvalue(L, 2);
+    lua_call(L, 1, 0);
+  }
+  lua_settop(L, 2);
+  end_handle(L, s, h);
+  mwb_see_effects(s, (mwb_effects *)lua_touserdata(L, 2));
+  if (!lua_isnil(L, -1)) return lua_error(L);
+  lua_pop(L, 1);
+  return 1;
+}
+
+static int is_open_method(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const handle *h = to_handle(L, s);
+  if (h == NULL)
+    return luaL_error(L,
+                      "calling 'is_open' on bad self (transaction expected, "
+                      "got %s)",
+                      mwb_type_name(L, 1));
+  lua_pushboolean(L, is_open(s, h->owner, h->order));
+  return 1;
+}
+
+/* Nobody can end the transaction any more: its handle is lost, or a finaliser
+** closes it in the middle of the library. */
+static void lose(mwb_state *s, const handle *h) {
+  if (!is_open(s, h->owner, h->order)) return;
+  transaction_of(s, h->owner)->lost = 1;
+  mwb_wait(s);
+}
+
+/* __gc */
+static int collected(lua_State *L) {
+  lose(mwb_state_of(L), (const handle *)lua_touserdata(L, 1));
+  return 0;
+}
+
+/* __close(transaction, error): that error goes on, not the error of a guard. */
+static int close_meta(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  handle *h = to_handle(L, s);
+  int failed = !lua_isnoneornil(L, 2);
+  if (h == NULL || !is_open(s, h->owner, h->order)) return 0;
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
+    lose(s, h);
+    return 0;
+  }
+  h->ended = 1;
+  if (failed) {
+    end_without_error(L, s, h->owner);
+    return 0;
+  }
+  end_by_rollback(L, s, h->owner);
+  return lua_isnil(L, -1) ? 0 : lua_error(L);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.transaction
+** ======================================================= */
+
+/* The stack of a call: a handle or nil, the number of the transaction, the
+** order of its begin, an object that marks it or nil (later: does nobody want
+** the effects?), a label or nil, and the function with its arguments, or its
+** results. */
+enum { CLOSER = 1, NUMBER, ORDER, MARK, NAME, FUNCTION, BARE = MARK };
+
+/* Pushes false and the error on the top; the writes are taken back. */
+static int fail(lua_State *L, mwb_state *s) {
+  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  int err = lua_gettop(L);
+  if (is_open(s, owner, (uint64_t)lua_tointeger(L, ORDER)))
+    end_without_error(L, s, owner);
+  lua_pushboolean(L, 0);
+  lua_pushvalue(L, err);
+  return 2;
+}
+
+/* The function has returned or raised. */
+static int end_run(lua_State *L, int status, lua_KContext context) {
+  mwb_state *s = mwb_state_of(L);
+  mw_owner owner = (mw_owner)lua_tointeger(L, NUMBER);
+  (void)context;
+  if (s->engine == NULL) return luaL_error(L, "moonwatch is closed");
+  if (status != LUA_OK && status != LUA_YIELD) return fail(L, s);
+  if (!lua_checkstack(L, LUA_MINSTACK)) {
+    transaction_of(s, owner)->lost = 1;
+    mwb_wait(s);
+    return luaL_error(L, "stack overflow (too many results)");
+  }
+  if (call_commit(L, s, owner, lua_toboolean(L, BARE)) != LUA_OK)
+    return fail(L, s);
+  lua_insert(L, FUNCTION);
+  lua_pushboolean(L, 1);
+  lua_replace(L, NAME);
+  return lua_gettop(L) - NAME + 1;
+}
+
+/* Pushes the options of a run that has a label, which is for readers.  Returns
+** where they are, or 0. */
+static int push_label_option(lua_State *L, const mwb_state *s) {
+  int options = lua_gettop(L) + 1;
+  if (!mwi_is_read(&s->engine->reader) || lua_type(L, NAME) != LUA_TSTRING)
+    return 0;
+  luaL_checkstack(L, N_OPTIONS + LUA_MINSTACK, "too many arguments");
+  lua_settop(L, options + N_OPTIONS - 1);
+  lua_pushvalue(L, NAME);
+  lua_replace(L, options + LABEL);
+  return options;
+}
+
+/* Runs the function at FUNCTION in a transaction with the options from
+** `options` on, which are the top, or 0.  In a coroutine that can yield, Lua
+** closes the handle if the coroutine is closed. */
+static int run(lua_State *L, mwb_state *s, int options, int bare) {
+  handle *h = NULL;
+  mw_owner owner;
+  luaL_checkstack(L, LUA_MINSTACK, "too many arguments");
+  if (lua_isyieldable(L)) {
+    h = new_handle(L, s);
+    lua_replace(L, CLOSER);
+  }
+  if (options == 0) options = push_label_option(L, s);
+  owner = open_transaction(L, s, options);
+  if (options != 0) lua_settop(L, options - 1);
+  lua_pushinteger(L, (lua_Integer)owner);
+  lua_replace(L, NUMBER);
+  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+  lua_replace(L, ORDER);
+  transaction_of(s, owner)->run_of = lua_topointer(L, MARK);
+  lua_pushboolean(L, bare);
+  lua_replace(L, BARE);
+  if (h != NULL) {
+    hold(s, h, owner);
+    lua_toclose(L, CLOSER);
+  }
+  return end_run(
+      L, lua_pcallk(L, lua_gettop(L) - FUNCTION, LUA_MULTRET, 0, 0, end_run),
+      0);
+}
+
+/* transaction([label or options,] function, ...) -> true, effects, results of
+** the function; or false, error */
+static int transaction(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int options = 0, n = lua_gettop(L), arg = 1;
+  if (n > 0 && (lua_istable(L, 1) || lua_type(L, 1) == LUA_TSTRING)) arg = 2;
+  if (!lua_isfunction(L, arg)) {
+    lua_settop(L, 2);
+    return mwb_bad_argument(L, "transaction", arg, arg, "function");
+  }
+  luaL_checkstack(L, FUNCTION + N_OPTIONS, "too many arguments");
+  if (arg == 2) {
+    read_options(L, s, 1, "transaction");
+    lua_remove(L, 1);
+  }
+  lua_settop(L, lua_gettop(L) + NAME);
+  lua_rotate(L, 1, NAME);
+  if (arg == 2) options = lua_gettop(L) - N_OPTIONS + 1;
+  return run(L, s, options, 0);
+}
+
+static int run_marked(lua_State *L, int bare) {
+  mwb_state *s = mwb_enter(L);
+  luaL_checkstack(L, FUNCTION, "too many arguments");
+  lua_settop(L, lua_gettop(L) + ORDER);
+  lua_rotate(L, 1, ORDER);
+  return run(L, s, 0, bare);
+}
+
+/* run(mark, label, function, ...): like `transaction`; until the end the object
+** `mark` is that of the transaction.  Either may be nil. */
+static int run_function(lua_State *L) { return run_marked(L, 0); }
+
+/* run_bare(mark, label, function, ...): likewise, with true for the effects */
+static int run_bare(lua_State *L) { return run_marked(L, 1); }
+
+/* is_in_run(object): is a transaction of `run` that the object marks open, of
+** which the running code is a part? */
+static int is_in_run(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  const void *object = lua_topointer(L, 1);
+  mw_owner owner = owner_of_caller(L, s);
+  while (owner != 0 && transaction_of(s, owner)->run_of != object)
+    owner = mw_owner_parent(s->engine, owner);
+  lua_pushboolean(L, owner != 0);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** For the library's Lua files
+** ======================================================= */
+
+void mwb_push_label(lua_State *L, const mwb_state *s, mw_owner owner) {
+  if (push_extra(L, s, owner, "label") != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_pushinteger(L, (lua_Integer)transaction_of(s, owner)->order);
+}
+
+/* on_rollback(f) -> whether there is a transaction, which calls `f` if it, or
+** one around it, is taken back */
+static int on_rollback(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_owner owner = owner_of_caller(L, s);
+  lua_settop(L, 1);
+  if (owner != 0) add_call(L, s, owner);
+  lua_pushboolean(L, owner != 0);
+  return 1;
+}
+
+/* on_end(f): the transaction that owns a write now, which has no such function,
+** calls `f` when it ends, where no debug hook raises. */
+static int on_end(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  need_extras(L, s, mwb_owner_of(L, s));
+  lua_pushliteral(L, "finish");
+  lua_pushvalue(L, 1);
+  lua_rawset(L, -3);
+  return 0;
+}
+
+/* catch_up(): does what waits for the next call of the library, for a method
+** that only reads and whose state is Lua's */
+static int catch_up(lua_State *L) {
+  mwb_enter_to_read(L);
+  return 0;
+}
+
+/* in_transaction() */
+static int in_transaction(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_pushboolean(L, owner_of_caller(L, s) != 0);
+  return 1;
+}
+
+/* prepare(f, begin, end): sets the functions that read options, and that trace
+** a transaction */
+static int prepare(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, -2, 1);
+  lua_pushvalue(L, 3);
+  lua_rawseti(L, -2, 2);
+  mwb_keep(L, s, MWB_SCOPES);
+  lua_settop(L, 1);
+  mwb_keep(L, s, MWB_PREPARE);
+  return 0;
+}
+
+void mwb_close_transactions(mwb_state *s) {
+  mwb_free_writers(s);
+  mwi_free(s->engine, s->readers,
+           (s->readers == NULL) ? 0 : sizeof(*s->readers));
+  s->readers = NULL;
+  while (s->coroutines != NULL) {
+    mwb_coroutine *t = s->coroutines;
+    s->coroutines = t->next;
+    mwi_free(s->engine, t, sizeof(*t));
+  }
+  mwi_free(s->engine, s->transactions,
+           s->size_transactions * sizeof(mwb_transaction));
+  s->transactions = NULL;
+}
+
+void mwb_open_transaction(lua_State *L) {
+  static const luaL_Reg functions[] = {{"begin", begin},
+                                       {"transaction", transaction},
+                                       {"run", run_function},
+                                       {"run_bare", run_bare},
+                                       {"is_in_run", is_in_run},
+                                       {"on_rollback", on_rollback},
+                                       {"on_end", on_end},
+                                       {"catch_up", catch_up},
+                                       {"in_transaction", in_transaction},
+                                       {"prepare", prepare},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"commit", commit_method},
+                                     {"rollback", rollback_method},
+                                     {"is_open", is_open_method},
+                                     {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
+  mwb_state *s = mwb_state_of(L);
+  s->begun_meta = mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
+  mwb_push_function(L, s, commit);
+  mwb_keep(L, s, MWB_COMMIT);
+  mwb_push_function(L, s, take_back_protected);
+  mwb_keep(L, s, MWB_TAKEBACK);
+  mwb_set_funcs(L, functions);
+}
+
+/* }====================================================== */

@@ -1,0 +1,86 @@
+/*
+** readers.h - what readers get: looks, feeds, last writers.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_READERS_H
+#define MWB_READERS_H
+
+#include "../journal/journal.h"
+
+/* {======================================================
+** look.c: entries that somebody has looked at: see reader.c.
+** ======================================================= */
+
+typedef struct mwb_look {
+  const void *mark; /* an address with which no other userdata begins */
+  uint32_t n;
+  uint64_t first_page;
+  mw_entry entries[1];
+} mwb_look;
+
+/* Pushes a look at the entries from `first` to `end`, without the last. */
+mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
+                        uint64_t end);
+
+/* Pushes an iterator of the entries of the look on the top, from number `first`
+** of the look on, and pops the look. */
+void mwb_push_entry_iterator(lua_State *L, lua_Integer first);
+
+/* Returns the place of an entry's page in the user value of a look. */
+static inline lua_Integer mwb_page_in(const mwb_look *its,
+                                      const mw_entry *entry) {
+  return (lua_Integer)(entry->seq / MWI_READER_PAGE - its->first_page + 1);
+}
+
+/* Pushes a part of an entry, whose page is at `page`. */
+static inline void mwb_push_part(lua_State *L, int page, const mw_entry *entry,
+                                 int part) {
+  if (entry->type[part] == MW_TOTHER)
+    lua_rawgeti(L, page, (lua_Integer)(uint32_t)entry->value[part].i);
+  else
+    mwb_unpack(L, NULL, 0, entry, part);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** writers.c: who wrote a field last, when the entry is forgotten.
+** ======================================================= */
+
+/* Somebody asks for last writers from now on, or asks no longer. */
+void mwb_add_keeper(lua_State *L, mwb_state *s);
+void mwb_remove_keeper(lua_State *L, mwb_state *s);
+
+/* Returns how many bytes the state has allocated for them. */
+size_t mwb_writers_bytes(const mwb_state *s);
+
+/* Frees what the state has. */
+void mwb_free_writers(mwb_state *s);
+
+/* The page with the entry before `seq` goes: keeps its writers.  Raises
+** nothing. */
+void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq);
+
+/* reader.c: sets the fields of the entry at `at` that the context on the top
+** has, and pops the context. */
+void mwb_set_context(lua_State *L, int at);
+
+/* }====================================================== */
+
+/* {======================================================
+** feed.c: what changed since the last look: mw.feed.
+** ======================================================= */
+
+/* A table is intercepted from now on: what was written to it before was not
+** recorded. */
+void mwb_feeds_doubt(mwb_state *s, mw_handle h);
+
+/* Returns how many bytes the feeds have allocated. */
+size_t mwb_feeds_bytes(const mwb_state *s);
+
+/* Frees what the state has. */
+void mwb_free_hearings(mwb_state *s);
+
+/* }====================================================== */
+
+#endif

@@ -1,0 +1,319 @@
+/*
+** trace_args.c - the args of an event: a table as the text of a JSON object.
+** SPDX-License-Identifier: MIT
+**
+** The text is made when the event happens, so that a trace holds no object and
+** shows the values of this time.  The text grows in `scratch`, which the state
+** owns.  On the way, neither Lua code nor Lua's allocator is called.
+*/
+#include "../../json.h"
+
+#include <string.h>
+
+#include "../traps/traps.h"
+
+/* Of deeper tables, and of what comes when the text is longer, the text says
+** only how much it is. */
+#define MAX_DEPTH 8
+#define MAX_ARGS 65536
+
+typedef struct encoder {
+  lua_State *L;
+  mwb_state *s;
+  mwi_json out;
+  char buffer[512];
+} encoder;
+
+/* The sink: appends to the scratch. */
+static int append(void *ud, const char *bytes, size_t n) {
+  mwb_state *s = (mwb_state *)ud;
+  size_t size = s->size_scratch;
+  while (s->n_scratch + n > size) size = (size == 0) ? 1024 : size * 2;
+  if (size > s->size_scratch) {
+    char *p = (char *)mwi_resize(s->engine, s->scratch, s->size_scratch, size);
+    if (p == NULL) return 0;
+    s->scratch = p;
+    s->size_scratch = size;
+  }
+  memcpy(s->scratch + s->n_scratch, bytes, n);
+  s->n_scratch += n;
+  return 1;
+}
+
+static void begin(encoder *en, lua_State *L, mwb_state *s) {
+  en->L = L;
+  en->s = s;
+  en->out.sink = append;
+  en->out.ud = s;
+  en->out.buffer = en->buffer;
+  en->out.n = 0;
+  en->out.size = sizeof(en->buffer);
+  en->out.failed = 0;
+  s->n_scratch = 0;
+}
+
+/* Returns the text, or NULL if there was no memory. */
+static const char *finish(encoder *en, size_t *len) {
+  mwi_json_flush(&en->out);
+  *len = en->s->n_scratch;
+  return en->out.failed ? NULL : en->s->scratch;
+}
+
+/* A trace goes on without the text that it has no memory for. */
+static const char *or_lost(const char *text, size_t *len) {
+  static const char lost[] = "{\"lost\":\"no memory\"}";
+  if (text != NULL) return text;
+  *len = sizeof(lost) - 1;
+  return lost;
+}
+
+static void put_string(encoder *en, int index) {
+  size_t len;
+  const char *s = lua_tolstring(en->L, index, &len);
+  mwi_json_string(&en->out, s, len);
+}
+
+static void put_number(encoder *en, int index) {
+  if (lua_isinteger(en->L, index))
+    mwi_json_integer(&en->out, (int64_t)lua_tointeger(en->L, index));
+  else
+    mwi_json_number(&en->out, lua_tonumber(en->L, index));
+}
+
+static void put_table(encoder *en, int index, int depth);
+
+static void put_value(encoder *en, int index, int depth) {
+  lua_State *L = en->L;
+  const char *name;
+  switch (lua_type(L, index)) {
+    case LUA_TSTRING:
+      put_string(en, index);
+      break;
+    case LUA_TNUMBER:
+      put_number(en, index);
+      break;
+    case LUA_TBOOLEAN:
+      if (lua_toboolean(L, index))
+        mwi_json_literal(&en->out, "true");
+      else
+        mwi_json_literal(&en->out, "false");
+      break;
+    case LUA_TTABLE:
+      put_table(en, index, depth);
+      break;
+    case LUA_TNIL:
+      mwi_json_literal(&en->out, "null");
+      break;
+    default:
+      name = luaL_typename(L, index);
+      mwi_json_string(&en->out, name, strlen(name));
+  }
+}
+
+/* {======================================================
+** Keys
+**
+** JSON's keys are strings.  The keys of a table become different strings: a
+** string stays, and another key becomes its text, 1 or true or function.  Where
+** a table has string keys that look like such texts, or are no UTF-8, all other
+** keys get brackets, [1]; a string that begins with a bracket, or is no UTF-8,
+** becomes ["..."], with escapes.  A key that is an object is followed by its
+** number among these keys.
+** ======================================================= */
+
+/* What a look at all keys of a table has found. */
+typedef struct contents {
+  lua_Unsigned n; /* the number of keys */
+  int is_list;    /* are the keys 1 to n? */
+  int brackets;
+} contents;
+
+/* Does a string begin as the text of another key does? */
+static int is_ambiguous(const char *s, size_t len) {
+  static const char *const words[] = {"true", "false",    "inf",    "table",
+                                      "func", "userdata", "thread", NULL};
+  int i;
+  if (len == 0) return 0;
+  if ((*s >= '0' && *s <= '9') || *s == '-') return 1;
+  for (i = 0; words[i] != NULL; i++)
+    if (len >= strlen(words[i]) && memcmp(s, words[i], strlen(words[i])) == 0)
+      return 1;
+  return 0;
+}
+
+static contents look_at(lua_State *L, int index) {
+  contents c = {0, 1, 0};
+  lua_Unsigned most = lua_rawlen(L, index);
+  int others = 0, ambiguous = 0;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+    size_t len;
+    c.n++;
+    if (lua_type(L, -2) == LUA_TSTRING) {
+      const char *s = lua_tolstring(L, -2, &len);
+      ambiguous = ambiguous || is_ambiguous(s, len);
+      c.brackets =
+          c.brackets || (len > 0 && *s == '[') || !mwi_json_is_utf8(s, len);
+      c.is_list = 0;
+    } else {
+      others = 1;
+      c.is_list = c.is_list && lua_isinteger(L, -2) &&
+                  (lua_Unsigned)lua_tointeger(L, -2) - 1 < most;
+    }
+  }
+  c.is_list = c.is_list && c.n == most && c.n > 0;
+  c.brackets = c.brackets || (others && ambiguous);
+  return c;
+}
+
+/* Puts a string as ["..."], as the inner part of a JSON string. */
+static void put_quoted(encoder *en, const char *s, size_t len) {
+  static const char hex[] = "0123456789abcdef";
+  size_t i, n;
+  mwi_json_literal(&en->out, "[\\\"");
+  for (i = 0; i < len; i += n) {
+    unsigned char c = (unsigned char)s[i];
+    char escaped[] = {'\\', '\\', 'x', hex[c >> 4], hex[c & 15]};
+    n = mwi_json_character(s + i, len - i);
+    if (n == 0 || c < 0x20 || c == '<' || c == '"' || c == '\\') {
+      mwi_json_put(&en->out, escaped, sizeof(escaped));
+      n = 1;
+    } else {
+      mwi_json_put(&en->out, s + i, n);
+    }
+  }
+  mwi_json_literal(&en->out, "\\\"]");
+}
+
+static void put_text_key(encoder *en, int index, int brackets) {
+  size_t len;
+  const char *s = lua_tolstring(en->L, index, &len);
+  if (brackets && ((len > 0 && *s == '[') || !mwi_json_is_utf8(s, len))) {
+    mwi_json_literal(&en->out, "\"");
+    put_quoted(en, s, len);
+    mwi_json_literal(&en->out, "\"");
+  } else {
+    mwi_json_string(&en->out, s, len);
+  }
+}
+
+/* Puts a key that is no string; `objects` counts the keys that are objects. */
+static void put_other_key(encoder *en, int index, int brackets,
+                          lua_Unsigned *objects) {
+  lua_State *L = en->L;
+  const char *name = luaL_typename(L, index);
+  lua_Number x = lua_tonumber(L, index);
+  mwi_json_literal(&en->out, "\"");
+  if (brackets) mwi_json_literal(&en->out, "[");
+  if (lua_type(L, index) == LUA_TBOOLEAN) {
+    put_value(en, index, MAX_DEPTH);
+  } else if (lua_type(L, index) != LUA_TNUMBER) {
+    mwi_json_put(&en->out, name, strlen(name));
+    if (++*objects > 1) {
+      mwi_json_literal(&en->out, " ");
+      mwi_json_integer(&en->out, (int64_t)*objects);
+    }
+  } else if (x - x == 0) {
+    put_number(en, index);
+  } else {
+    mwi_json_put(&en->out, (x > 0) ? "inf" : "-inf", (x > 0) ? 3 : 4);
+  }
+  if (brackets) mwi_json_literal(&en->out, "]");
+  mwi_json_literal(&en->out, "\"");
+}
+
+/* }====================================================== */
+
+static int is_full(const encoder *en) { return en->s->n_scratch > MAX_ARGS; }
+
+/* Puts how many elements or fields the text does not have, after a comma. */
+static void put_rest(encoder *en, int is_list, lua_Unsigned n) {
+  if (n == 0) return;
+  mwi_json_literal(&en->out, ",");
+  if (!is_list) mwi_json_literal(&en->out, "\"[\xE2\x80\xA6]\":");
+  mwi_json_literal(&en->out, "\"\xE2\x80\xA6 ");
+  mwi_json_integer(&en->out, (int64_t)n);
+  mwi_json_literal(&en->out, " more\"");
+}
+
+static void put_array(encoder *en, int index, lua_Unsigned n, int depth) {
+  lua_Unsigned i;
+  mwi_json_literal(&en->out, "[");
+  for (i = 1; i <= n && (i == 1 || !is_full(en)); i++) {
+    if (i > 1) mwi_json_literal(&en->out, ",");
+    lua_rawgeti(en->L, index, (lua_Integer)i);
+    put_value(en, lua_gettop(en->L), depth);
+    lua_pop(en->L, 1);
+  }
+  put_rest(en, 1, n + 1 - i);
+  mwi_json_literal(&en->out, "]");
+}
+
+static void put_object(encoder *en, int index, const contents *c, int depth) {
+  lua_State *L = en->L;
+  lua_Unsigned n = 0, objects = 0;
+  mwi_json_literal(&en->out, "{");
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+    int top = lua_gettop(L);
+    if (n > 0 && is_full(en)) {
+      lua_pop(L, 2);
+      break;
+    }
+    if (n++ > 0) mwi_json_literal(&en->out, ",");
+    if (lua_type(L, top - 1) == LUA_TSTRING)
+      put_text_key(en, top - 1, c->brackets);
+    else
+      put_other_key(en, top - 1, c->brackets, &objects);
+    mwi_json_literal(&en->out, ":");
+    put_value(en, top, depth);
+  }
+  put_rest(en, 0, c->n - n);
+  mwi_json_literal(&en->out, "}");
+}
+
+/* Puts what a table is whose fields are not shown. */
+static void put_deep(encoder *en, lua_Unsigned n) {
+  mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table with ");
+  mwi_json_integer(&en->out, (int64_t)n);
+  if (n == 1)
+    mwi_json_literal(&en->out, " field, deeper than 8\"");
+  else
+    mwi_json_literal(&en->out, " fields, deeper than 8\"");
+}
+
+/* A circle ends where it is too deep. */
+static void put_table(encoder *en, int index, int depth) {
+  lua_State *L = en->L;
+  int top = lua_gettop(L);
+  contents c;
+  if (!lua_checkstack(L, LUA_MINSTACK)) {
+    mwi_json_literal(&en->out, "\"\xE2\x80\xA6 a table\"");
+    return;
+  }
+  if (mwb_push_shadow(L, index)) index = lua_gettop(L);
+  c = look_at(L, index);
+  if (depth >= MAX_DEPTH)
+    put_deep(en, c.n);
+  else if (c.is_list && depth > 0)
+    put_array(en, index, c.n, depth + 1);
+  else
+    put_object(en, index, &c, depth + 1);
+  lua_settop(L, top);
+}
+
+const char *mwb_json(lua_State *L, mwb_state *s, int index, size_t *len) {
+  encoder en;
+  begin(&en, L, s);
+  put_table(&en, lua_absindex(L, index), 0);
+  return finish(&en, len);
+}
+
+const char *mwb_args(lua_State *L, mwb_state *s, int index, size_t *len) {
+  return or_lost(mwb_json(L, s, index, len), len);
+}
+
+const char *mwb_array_args(lua_State *L, mwb_state *s, int index, size_t *len) {
+  encoder en;
+  begin(&en, L, s);
+  put_array(&en, lua_absindex(L, index), lua_rawlen(L, index), MAX_DEPTH);
+  return or_lost(finish(&en, len), len);
+}

@@ -1,0 +1,197 @@
+/*
+** reads.c - reads of tables, noted while a transaction wants reads.
+** SPDX-License-Identifier: MIT
+**
+** A read of an intercepted table does not leave the VM: the `__index` of the
+** own metatable is the shadow.  When a transaction first wants reads, the
+** `__index` of every intercepted table becomes the function `read_field`, and
+** later tables get that function from the start.  The functions stay when the
+** transaction ends, so the next transaction that wants reads has no more to do,
+** however many tables there are.
+**
+** While nobody wants reads, a table that is read again and again gets its
+** shadow back as `__index`, and rests until the next transaction that wants
+** reads.  So for each table that such a transaction sees to, there were many
+** reads before.
+*/
+#include "traps.h"
+
+#include "../base/base.h"
+
+/* The upvalues of `read_field` and of `read_length`. */
+#define UP_STATE lua_upvalueindex(1)
+#define UP_SHADOW lua_upvalueindex(2)
+#define UP_LENGTH lua_upvalueindex(2)
+#define UP_IDLE lua_upvalueindex(3) /* reads that nobody wanted */
+
+/* So many unwanted reads cost as much as to rest and to be seen to again. */
+#define IDLE 16
+
+enum { NONE, SOME, ALL }; /* `heeds` of the state */
+
+void mwb_note_read(lua_State *L, const mwb_state *s, int whole) {
+  mwb_push(L, s, MWB_NOTE);
+  lua_pushvalue(L, 1);
+  if (whole)
+    lua_call(L, 1, 0);
+  else {
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 0);
+  }
+}
+
+/* rest(object, key, shadow, state): the shadow becomes the `__index`, once the
+** object is in MWB_RESTING */
+static int rest(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, 4);
+  if (!mwb_push_own(L, 1)) return 0;
+  mwb_push(L, s, MWB_RESTING);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, s->resting + 1);
+  s->resting++;
+  mwb_push_name(L, s, MWB_INDEX);
+  lua_pushvalue(L, 3);
+  lua_rawset(L, 5);
+  return 0;
+}
+
+/* Counts a read that nobody wants.  If there is no memory to rest, goes on as
+** before. */
+static void read_idly(lua_State *L, mwb_state *s) {
+  lua_Integer n = lua_tointeger(L, UP_IDLE) + 1;
+  if (n == IDLE) {
+    lua_pushcfunction(L, rest);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, UP_SHADOW);
+    lua_pushlightuserdata(L, s);
+    lua_pcall(L, 4, 0, 0);
+    lua_settop(L, 2);
+    n = 0;
+  }
+  lua_pushinteger(L, n);
+  lua_replace(L, UP_IDLE);
+}
+
+/* read_field(object, key): the `__index` of a table whose reads are noted */
+static int read_field(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
+  lua_settop(L, 2);
+  if (s->reading)
+    mwb_note_read(L, s, 0);
+  else if (s->engine != NULL)
+    read_idly(L, s);
+  lua_pushvalue(L, 2);
+  lua_gettable(L, UP_SHADOW);
+  return 1;
+}
+
+static int after_length(lua_State *L, int status, lua_KContext context) {
+  (void)L;
+  (void)status;
+  (void)context;
+  return 1;
+}
+
+/* read_length(object): the `__len` of such a table */
+static int read_length(lua_State *L) {
+  const mwb_state *s = (const mwb_state *)lua_touserdata(L, UP_STATE);
+  lua_settop(L, 1);
+  if (s->reading) mwb_note_read(L, s, 1);
+  lua_pushvalue(L, UP_LENGTH);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 1);
+  lua_callk(L, 2, 1, 0, after_length);
+  return 1;
+}
+
+/* Lets reads go by functions.  Tables with metamethods have a function
+** already. */
+static void heed(lua_State *L, mwb_state *s, int own, int shadow) {
+  int top = lua_gettop(L);
+  if (mwb_raw_field(L, own, "__index") == LUA_TTABLE) {
+    mwb_push_name(L, s, MWB_INDEX);
+    lua_pushlightuserdata(L, s);
+    lua_pushvalue(L, shadow);
+    lua_pushinteger(L, 0);
+    lua_pushcclosure(L, read_field, 3);
+    lua_rawset(L, own);
+  }
+  mwb_set_len(L, own, shadow);
+  mwb_raw_field(L, own, "__len");
+  if (lua_tocfunction(L, -1) != read_length) {
+    lua_pushliteral(L, "__len");
+    lua_pushlightuserdata(L, s);
+    lua_pushvalue(L, -3);
+    lua_pushcclosure(L, read_length, 2);
+    lua_rawset(L, own);
+  }
+  lua_settop(L, top);
+}
+
+void mwb_heed_reads(lua_State *L, mwb_state *s, int own, int shadow) {
+  if (s->heeds != NONE) heed(L, s, own, shadow);
+}
+
+/* Does this for the value on the top, if an intercepted table; pops the
+** value. */
+static void heed_object(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L);
+  if (lua_istable(L, top) && mwb_push_own(L, top)) {
+    mwb_push_shadow(L, top);
+    heed(L, s, top + 1, top + 2);
+  }
+  lua_settop(L, top - 1);
+}
+
+static void heed_all(lua_State *L, mwb_state *s) {
+  uint32_t i;
+  mwb_push(L, s, MWB_OBJECTS);
+  for (i = 1; i < s->engine->identity.top; i++) {
+    lua_rawgeti(L, -1, (lua_Integer)i);
+    heed_object(L, s);
+  }
+  lua_pop(L, 1);
+}
+
+/* Sees to the tables that rest. */
+static void heed_resting(lua_State *L, mwb_state *s) {
+  mwb_push(L, s, MWB_RESTING);
+  for (; s->resting > 0; s->resting--) {
+    lua_rawgeti(L, -1, s->resting);
+    heed_object(L, s);
+    lua_pushnil(L);
+    lua_rawseti(L, -2, s->resting);
+  }
+  lua_pop(L, 1);
+}
+
+/* begin_reads(note): from now on note(object, key) is called for each read of
+** an intercepted table, and note(object) for reads of all of a table */
+static int begin_reads(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  if (s->heeds != ALL) {
+    s->heeds = SOME;
+    heed_all(L, s);
+    s->heeds = ALL;
+  }
+  heed_resting(L, s);
+  mwb_keep(L, s, MWB_NOTE);
+  s->reading = 1;
+  return 0;
+}
+
+/* end_reads() */
+static int end_reads(lua_State *L) {
+  mwb_state_of(L)->reading = 0;
+  return 0;
+}
+
+void mwb_open_reads(lua_State *L, mwb_state *s) {
+  static const luaL_Reg functions[] = {
+      {"begin_reads", begin_reads}, {"end_reads", end_reads}, {NULL, NULL}};
+  mwb_push_weak(L);
+  mwb_keep(L, s, MWB_RESTING);
+  mwb_set_funcs(L, functions);
+}

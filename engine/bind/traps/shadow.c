@@ -1,0 +1,737 @@
+/*
+** shadow.c - intercepted tables: emptied, with an own metatable.
+** SPDX-License-Identifier: MIT
+**
+**     object (empty) --> own metatable --> __index    = shadow
+**                                          __newindex = trap (state, handle,
+**                                                       shadow, class)
+**                                          __metatable, __pairs, __len, and
+**                                          the class's other metamethods
+**                                          [1], [2] ... = function guards
+**     shadow (the contents) --> heritage --> __index = the class's
+**
+** Invariant: the contents are in the shadow and the object itself is empty, so
+** every write calls the trap, and reads of fields do not leave the VM.  Only
+** metamethods are in both tables: the object may be a metatable, and Lua looks
+** metamethods up raw.  Such an object has MWI_META, and `read_meta` as
+** `__index`.  What else is in the object was put there by `rawset`, by C code
+** or by the object's class: reads show it, and mw.sync makes it contents.
+**
+** What an object inherits is what its class had as `__index` when the object
+** got its shadow; mw.refresh gives it another shadow.  Objects with the same
+** table as `__index` share a heritage, objects without an `__index` have none.
+** An `__index` function gets the object and no inner table, so an object of
+** such a class has a heritage of its own, with a function that knows the
+** object.
+**
+** A metatable is an object's own if its `__newindex` is the trap.
+**
+** `getmetatable` shows the class, by the `__metatable` of own metatables.
+** Objects without a class show one empty table that all of them share, so that
+** a function which copies objects can give this table to `setmetatable`.  An
+** object with this metatable has no class.
+*/
+#include "traps.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../readers/readers.h"
+#include "../watch/watch.h"
+
+/* {======================================================
+** The own metatable
+** ======================================================= */
+
+int mwb_raw_field(lua_State *L, int index, const char *name) {
+  index = lua_absindex(L, index);
+  lua_pushstring(L, name);
+  return lua_rawget(L, index);
+}
+
+/* Pushes the own metatable and the trap, or returns 0. */
+static int push_trap(lua_State *L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return 0;
+  mwb_raw_field(L, -1, "__newindex");
+  if (lua_tocfunction(L, -1) == mwb_trap) return 1;
+  lua_pop(L, 2);
+  return 0;
+}
+
+static const char NO_CLASS = 0;
+
+/* Pushes the metatable that objects without a class show. */
+static void push_no_class(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &NO_CLASS);
+}
+
+int mwb_is_no_class(lua_State *L, int index) {
+  int is;
+  index = lua_absindex(L, index);
+  push_no_class(L);
+  is = lua_rawequal(L, index, -1);
+  lua_pop(L, 1);
+  return is;
+}
+
+/* The `__newindex` of the metatable that objects without a class show. */
+static int refuse_field(lua_State *L) {
+  return luaL_error(L,
+                    "all watched objects without a metatable show this "
+                    "table: use mw.setmetatable");
+}
+
+static void open_no_class(lua_State *L, mwb_state *s) {
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__newindex", refuse_field}, {NULL, NULL}};
+  mwb_new_meta(L, MWB_NOCLASS, "metatable of no class", meta, none);
+  lua_newtable(L);
+  mwb_push(L, s, MWB_NOCLASS);
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &NO_CLASS);
+}
+
+int mwb_push_own(lua_State *L, int index) {
+  if (!push_trap(L, index)) return 0;
+  lua_pop(L, 1);
+  return 1;
+}
+
+int mwb_push_shadow(lua_State *L, int index) {
+  if (!push_trap(L, index)) return 0;
+  lua_getupvalue(L, -1, MWB_TRAP_SHADOW);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  return 1;
+}
+
+void mwb_push_class(lua_State *L, int index) {
+  if (push_trap(L, index)) {
+    if (lua_getupvalue(L, -1, MWB_TRAP_CLASS) == NULL) lua_pushnil(L);
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+  } else if (!lua_getmetatable(L, index)) {
+    lua_pushnil(L);
+  } else if (mwb_is_no_class(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+}
+
+/* Which fields are copied: also, only, or not those that are metamethods? */
+enum { ALL, META, NO_META };
+
+/* Copies fields of the table at `from` to the table at `to`. */
+static void copy(lua_State *L, int from, int to, int which) {
+  for (lua_pushnil(L); lua_next(L, from) != 0;) {
+    if (which == ALL || mwb_is_meta(L, -2) == (which == META)) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, to);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+}
+
+/* Goes on with a walk after the contents have moved: the keys are those of the
+** former contents, which stay as they were, the values are the present ones. */
+static int next_moved(lua_State *L) {
+  lua_settop(L, 2);
+  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  while (lua_next(L, lua_upvalueindex(1))) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, 3) != LUA_TNIL) return 2;
+    lua_pop(L, 1);
+  }
+  lua_pushnil(L);
+  return 1;
+}
+
+/* The iterator of `pairs`; upvalues: the contents at the begin of the walk, the
+** address of the own metatable of that time. */
+static int next_pair(lua_State *L) {
+  lua_settop(L, 2);
+  if (lua_getmetatable(L, 1) == 0 ||
+      lua_topointer(L, 3) != lua_touserdata(L, lua_upvalueindex(2)))
+    return next_moved(L);
+  lua_pushvalue(L, 2);
+  if (lua_next(L, lua_upvalueindex(1))) return 2;
+  lua_pushnil(L);
+  return 1;
+}
+
+/* Pushes what `pairs` gives for the table at `index`. */
+static int push_walk(lua_State *L, int index) {
+  int top = lua_gettop(L);
+  if (mwb_push_shadow(L, index)) {
+    lua_getmetatable(L, index);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)lua_topointer(L, -1));
+    lua_replace(L, -2);
+  } else {
+    lua_pushvalue(L, index);
+    lua_pushlightuserdata(L, NULL);
+  }
+  lua_pushcclosure(L, next_pair, 2);
+  lua_pushvalue(L, index);
+  lua_pushnil(L);
+  return lua_gettop(L) - top;
+}
+
+/* Is there anything but metamethods in the intercepted table at `index`? */
+static int has_raw(lua_State *L, int index) {
+  int top = lua_gettop(L), has = 0;
+  for (lua_pushnil(L); !has && lua_next(L, index) != 0; lua_pop(L, 1))
+    has = !mwb_is_meta(L, -2);
+  lua_settop(L, top);
+  return has;
+}
+
+/* If there is anything raw in the table at `index`, makes the walk on the top
+** one through a copy of both. */
+static void add_raw(lua_State *L, int index) {
+  int walk = lua_gettop(L) - 2;
+  if (!has_raw(L, index)) return;
+  lua_getupvalue(L, walk, 1);
+  lua_newtable(L);
+  copy(L, walk + 3, walk + 4, ALL);
+  copy(L, index, walk + 4, ALL);
+  lua_setupvalue(L, walk, 1);
+  lua_settop(L, walk + 2);
+}
+
+/* Ends `own_pairs`: a class's `__pairs` has returned three values.  Lua's
+** `next` finds an intercepted table empty. */
+static int after_pairs(lua_State *L, int status, lua_KContext context) {
+  const mwb_state *s = (const mwb_state *)context;
+  (void)status;
+  if (s->next == NULL || lua_tocfunction(L, -3) != s->next ||
+      !mwb_push_shadow(L, -2))
+    return 3;
+  lua_pop(L, 1);
+  push_walk(L, lua_absindex(L, -2));
+  add_raw(L, lua_absindex(L, -2));
+  lua_pushvalue(L, -4); /* the class's first key */
+  lua_replace(L, -2);
+  return 3;
+}
+
+void mwb_push_all(lua_State *L, int index) {
+  int top = lua_gettop(L);
+  index = lua_absindex(L, index);
+  if (!mwb_push_shadow(L, index)) {
+    lua_pushvalue(L, index);
+    return;
+  }
+  if (!has_raw(L, index) && !mwb_has_meta(L, index)) return;
+  lua_newtable(L);
+  copy(L, top + 1, top + 2, NO_META);
+  copy(L, index, top + 2, ALL);
+  lua_replace(L, top + 1);
+}
+
+static int own_pairs(lua_State *L) {
+  mwb_state *s;
+  lua_settop(L, 1);
+  if (!push_trap(L, 1)) return push_walk(L, 1);
+  lua_getupvalue(L, 3, MWB_TRAP_STATE);
+  s = (mwb_state *)lua_touserdata(L, -1);
+  if (s->reading) mwb_note_read(L, s, 1);
+  lua_settop(L, 1);
+  mwb_push_class(L, 1);
+  if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL) {
+    push_walk(L, 1);
+    add_raw(L, 1);
+    return 3;
+  }
+  lua_pushvalue(L, 1);
+  lua_callk(L, 1, 3, (lua_KContext)s, after_pairs);
+  return after_pairs(L, LUA_OK, (lua_KContext)s);
+}
+
+/* The length with what is raw in the object.  Upvalue: the shadow. */
+static int own_len(lua_State *L) {
+  int shadow = lua_upvalueindex(1);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, shadow);
+  lua_settop(L, 1);
+  while (lua_istable(L, 1) && (lua_rawgeti(L, 1, n + 1) != LUA_TNIL ||
+                               lua_rawgeti(L, shadow, n + 1) != LUA_TNIL)) {
+    lua_settop(L, 1);
+    n++;
+  }
+  lua_pushinteger(L, n);
+  return 1;
+}
+
+/* Most objects are no arrays and get none: a metatable of four fields takes
+** half the memory of one of five. */
+void mwb_set_len(lua_State *L, int own, int shadow) {
+  if (mwb_raw_field(L, own, "__len") == LUA_TNIL) {
+    lua_pushliteral(L, "__len");
+    lua_pushvalue(L, shadow);
+    lua_pushcclosure(L, own_len, 1);
+    lua_rawset(L, own);
+  }
+  lua_pop(L, 1);
+}
+
+void mwb_need_len(lua_State *L, int index, mwi_object *r) {
+  int top = lua_gettop(L);
+  if ((r->needs & MWI_SHORT) == 0 || !push_trap(L, index)) return;
+  lua_getupvalue(L, -1, MWB_TRAP_STATE);
+  mwb_push_shadow(L, index);
+  mwb_set_len(L, top + 1, top + 4);
+  mwb_heed_reads(L, (mwb_state *)lua_touserdata(L, top + 3), top + 1, top + 4);
+  r->needs &= (uint16_t)~MWI_SHORT;
+  lua_settop(L, top);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Function guards
+** ======================================================= */
+
+lua_Integer mwb_add_guard(lua_State *L, int holder, mwi_object *r) {
+  lua_Integer place = r->guards;
+  if (place == 0) {
+    place = (lua_Integer)lua_rawlen(L, holder) + 1;
+    lua_rawseti(L, holder, place);
+    return place;
+  }
+  lua_rawgeti(L, holder, place);
+  r->guards = (uint32_t)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  lua_rawseti(L, holder, place);
+  return place;
+}
+
+void mwb_drop_guard(lua_State *L, int holder, mwi_object *r,
+                    lua_Integer place) {
+  lua_pushinteger(L, r->guards);
+  lua_rawseti(L, holder, place);
+  r->guards = (uint32_t)place;
+}
+
+void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make) {
+  index = lua_absindex(L, index);
+  if (mwb_push_own(L, index)) return;
+  mwb_push(L, s, MWB_FUNCTIONS);
+  lua_pushvalue(L, index);
+  if (lua_rawget(L, -2) == LUA_TNIL && make) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_replace(L, -2);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** In
+** ======================================================= */
+
+/* An object that gets a shadow.  `self` and `class_` are where the caller has
+** object and class; the rest is on the top of the stack. */
+typedef struct dressing {
+  lua_State *L;
+  mwb_state *s;
+  mw_handle h;
+  int self, class_;
+  int has_class; /* or is the class nil? */
+  int has_newindex;
+  int is_new;   /* or has the object a shadow, whose contents move? */
+  int source;   /* the object, or the old shadow */
+  int contents; /* the new shadow, */
+  int trap;     /* the new trap, and the new own metatable: in this order, */
+  int own;      /* the collector finds what it sweeps close together */
+} dressing;
+
+/* The names of the fields that every own metatable has. */
+static const char *const names[MWB_NAMES] = {"__index", "__newindex",
+                                             "__metatable", "__pairs"};
+
+/* inherit(shadow, key): the `__index` of a heritage of one object; upvalues:
+** the class's function, the object */
+static int inherit(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  return 1;
+}
+
+/* read_meta(object, key): the `__index` of an object with metamethods.  An
+** assignment to a metamethod that is there does not call the trap, so a read
+** looks. */
+static int read_meta(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, lua_upvalueindex(1));
+  lua_settop(L, 2);
+  if (s->reading) mwb_note_read(L, s, 0);
+  if (mwb_is_meta(L, 2)) mwb_absorb(L, s, 1);
+  lua_settop(L, 2);
+  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  lua_insert(L, 2);
+  lua_gettable(L, 2);
+  return 1;
+}
+
+/* Gives the object, with the own metatable at `own`, the `__index` of an object
+** with metamethods. */
+static void set_read_meta(lua_State *L, mwb_state *s, int own) {
+  mwb_push_name(L, s, MWB_INDEX);
+  lua_pushlightuserdata(L, s);
+  lua_pushcclosure(L, read_meta, 1);
+  lua_rawset(L, own);
+}
+
+void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r) {
+  int top = lua_gettop(L);
+  if ((r->needs & MWI_META) || !mwb_push_own(L, index)) return;
+  set_read_meta(L, s, top + 1);
+  r->needs |= MWI_META;
+  lua_settop(L, top);
+}
+
+int mwb_has_meta(lua_State *L, int index) {
+  int top = lua_gettop(L), has = 0;
+  if (mwb_push_own(L, index)) {
+    mwb_raw_field(L, -1, "__index");
+    has = lua_tocfunction(L, -1) == read_meta;
+  }
+  lua_settop(L, top);
+  return has;
+}
+
+/* Pops a value and pushes a heritage with it as `__index`. */
+static void new_heritage(lua_State *L) {
+  lua_createtable(L, 0, 1);
+  lua_insert(L, -2);
+  lua_setfield(L, -2, "__index");
+}
+
+/* Pops a table and pushes the heritage with that `__index`. */
+static void push_shared(lua_State *L, const mwb_state *s) {
+  int index = lua_gettop(L);
+  mwb_push(L, s, MWB_HERITAGES);
+  lua_pushvalue(L, index);
+  if (lua_rawget(L, index + 1) == LUA_TNIL) {
+    lua_settop(L, index + 1);
+    lua_pushvalue(L, index);
+    new_heritage(L);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, index + 2);
+    lua_rawset(L, index + 1);
+  }
+  lua_replace(L, index);
+  lua_settop(L, index);
+}
+
+/* Gives the new shadow, on the top, what the class hands down. */
+static void set_heritage(const dressing *its) {
+  lua_State *L = its->L;
+  int type = mwb_raw_field(L, its->class_, "__index");
+  if (type == LUA_TNIL) {
+    lua_pop(L, 1);
+    return;
+  }
+  if (type == LUA_TTABLE) {
+    push_shared(L, its->s);
+  } else {
+    if (type == LUA_TFUNCTION) {
+      lua_pushvalue(L, its->self);
+      lua_pushcclosure(L, inherit, 2);
+    }
+    new_heritage(L);
+  }
+  lua_setmetatable(L, its->contents);
+}
+
+/* Pushes the shadow, without contents, with room for an array of so many
+** fields.  Returns the number of fields to come, and sets whether there are
+** metamethods. */
+static lua_Unsigned new_shadow(const dressing *its, lua_Unsigned array,
+                               int *meta) {
+  lua_State *L = its->L;
+  lua_Unsigned all = 0;
+  for (lua_pushnil(L); lua_next(L, its->source) != 0; lua_pop(L, 1)) {
+    all++;
+    *meta |= mwb_is_meta(L, -2);
+  }
+  if (array > all) array = all;
+  lua_createtable(L, (int)array, (int)(all - array));
+  if (its->has_class) set_heritage(its);
+  return all;
+}
+
+static void new_trap(const dressing *its) {
+  lua_State *L = its->L;
+  lua_pushlightuserdata(L, its->s);
+  lua_pushinteger(L, (lua_Integer)its->h);
+  lua_pushvalue(L, its->contents);
+  if (its->has_class) lua_pushvalue(L, its->class_);
+  lua_pushcclosure(L, mwb_trap,
+                   its->has_class ? MWB_TRAP_CLASS : MWB_TRAP_SHADOW);
+}
+
+/* Copies the guards from the old own metatable to the new one. */
+static void copy_guards(const dressing *its) {
+  lua_State *L = its->L;
+  lua_Integer n, i;
+  if (!mwb_push_own(L, its->self)) return;
+  n = (lua_Integer)lua_rawlen(L, -1);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, -1, i);
+    lua_rawseti(L, its->own, i);
+  }
+  lua_pop(L, 1);
+}
+
+/* Pushes the own metatable, with which `getmetatable` returns the class. */
+static void new_own(const dressing *its) {
+  lua_State *L = its->L;
+  const mwb_state *s = its->s;
+  lua_createtable(L, 1, 4);
+  if (!its->is_new) copy_guards(its);
+  if (its->has_class) copy(L, its->class_, its->own, META);
+  mwb_push_name(L, s, MWB_INDEX);
+  lua_pushvalue(L, its->contents);
+  lua_rawset(L, its->own);
+  mwb_push_name(L, s, MWB_NEWINDEX);
+  lua_pushvalue(L, its->trap);
+  lua_rawset(L, its->own);
+  mwb_push_name(L, s, MWB_PAIRS);
+  lua_pushcfunction(L, own_pairs);
+  lua_rawset(L, its->own);
+  mwb_push_name(L, s, MWB_METATABLE);
+  if (!its->has_class)
+    push_no_class(L);
+  else if (mwb_raw_field(L, its->own, "__metatable") == LUA_TNIL)
+    lua_copy(L, its->class_, -1);
+  lua_rawset(L, its->own);
+}
+
+/* Removes all fields of the table; with `meta`, all but metamethods. */
+static void wipe(lua_State *L, int table, int meta) {
+  for (lua_pushnil(L); lua_next(L, table) != 0;) {
+    lua_pop(L, 1);
+    if (meta && mwb_is_meta(L, -1)) continue;
+    lua_pushvalue(L, -1);
+    lua_pushnil(L);
+    lua_rawset(L, table);
+  }
+}
+
+static size_t bytes(lua_State *L) {
+  return (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 +
+         (size_t)lua_gc(L, LUA_GCCOUNTB);
+}
+
+/* Emptied tables of fewer fields keep their memory. */
+#define ROOM 16
+
+/* Sets a field of the table at 1 and removes the field. */
+static void visit(lua_State *L, lua_Integer i) {
+  lua_pushboolean(L, 1);
+  lua_rawsetp(L, 1, (void *)(uintptr_t)i);
+  lua_pushnil(L);
+  lua_rawsetp(L, 1, (void *)(uintptr_t)i);
+}
+
+/* shrink(table, fields): makes Lua free the memory of an emptied table.  Lua
+** resizes a table only when a new key finds no free place, and a place that had
+** a key once counts as not free.  So this fills and clears all places but the
+** last, to which no pointer leads, and then sets keys whose main place is the
+** first: `false`, 0 and the null pointer.  Lua 5.5 resizes the array only for
+** the sake of an integer that could be in it. */
+static int shrink(lua_State *L) {
+  lua_Integer places = 1, i;
+  size_t before = bytes(L);
+  while (places < lua_tointeger(L, 2)) places *= 2;
+  for (i = 1; i <= places && bytes(L) >= before; i++) visit(L, i);
+  lua_pushboolean(L, 0);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, 1);
+  lua_pushboolean(L, 1);
+  lua_rawseti(L, 1, 0);
+  lua_pushboolean(L, 1);
+  if (bytes(L) >= before) lua_rawsetp(L, 1, NULL);
+  for (i = 1; i <= 4 && bytes(L) >= before; i++) {
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, 1, 2 * places + i);
+  }
+  return 0;
+}
+
+/* Without memory for this, the table keeps its room. */
+static void give_back_room(const dressing *its, lua_Unsigned fields) {
+  lua_State *L = its->L;
+  if (fields < ROOM) return;
+  lua_pushcfunction(L, shrink);
+  lua_pushvalue(L, its->self);
+  lua_pushinteger(L, (lua_Integer)fields);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+  wipe(L, its->self, 1);
+}
+
+/* The bits of `needs` that say how an object lies. */
+#define PER_OBJECT (MWI_CLASS | MWI_SHORT | MWI_META)
+
+/* Sets the bits that say how the object lies. */
+static void set_needs(const dressing *its, int lengthy, int meta) {
+  mw_engine *e = its->s->engine;
+  mwi_object *r = mwi_object_find(&e->watch, its->h);
+  unsigned needs;
+  if (r == NULL) return;
+  if (its->is_new) mwi_object_renew(e, r);
+  needs = r->needs & ~(unsigned)PER_OBJECT;
+  if (its->has_newindex) needs |= MWI_CLASS;
+  if (!lengthy) needs |= MWI_SHORT;
+  if (meta) needs |= MWI_META;
+  r->needs = (uint16_t)needs;
+  r->elsewhere = 0;
+  r->layout++;
+  its->s->shadows++;
+}
+
+/* All steps that can fail come before the first change of the object. */
+void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
+                  int class_) {
+  dressing its = {L, s, h, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  int top = lua_gettop(L), meta = 0;
+  lua_Unsigned length, fields;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  its.self = lua_absindex(L, object);
+  its.class_ = lua_absindex(L, class_);
+  its.has_class = !lua_isnil(L, class_);
+  if (its.has_class) {
+    its.has_newindex = mwb_raw_field(L, its.class_, "__newindex") != LUA_TNIL;
+    lua_pop(L, 1);
+  }
+  its.is_new = !mwb_push_shadow(L, its.self);
+  its.source = its.is_new ? its.self : ++top;
+  its.contents = top + 1;
+  its.trap = top + 2;
+  its.own = top + 3;
+  length = lua_rawlen(L, its.source);
+  fields = new_shadow(&its, length, &meta);
+  new_trap(&its);
+  new_own(&its);
+  if (length > 0) mwb_set_len(L, its.own, its.contents);
+  if (meta) set_read_meta(L, s, its.own);
+  mwb_heed_reads(L, s, its.own, its.contents);
+  lua_settop(L, its.own);
+  copy(L, its.source, its.contents, ALL);
+  if (its.is_new) wipe(L, its.self, meta);
+  lua_setmetatable(L, its.self);
+  set_needs(&its, length > 0, meta);
+  if (its.is_new) give_back_room(&its, fields);
+  if (its.is_new) mwb_feeds_doubt(s, h);
+  lua_settop(L, its.is_new ? top : top - 1);
+}
+
+void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
+  const mwi_object *r = mwb_object_at(L, s, object);
+  object = lua_absindex(L, object);
+  class_ = lua_absindex(L, class_);
+  if (mwb_push_own(L, object)) {
+    lua_pop(L, 1);
+    if (r != NULL && r->watched) mwb_class_unwatched(L, s, object);
+    mwb_enshadow(L, s, mwb_handle_of(L, s, object), object, class_);
+    if (r != NULL && r->watched) mwb_class_watched(L, s, object);
+  } else {
+    lua_pushvalue(L, class_);
+    lua_setmetatable(L, object);
+  }
+}
+
+/* Does the object on the top belong to the class at `class_`?  Pushes. */
+static int is_of_class(lua_State *L, int class_) {
+  if (lua_type(L, -1) != LUA_TTABLE || !mwb_push_own(L, -1)) return 0;
+  mwb_push_class(L, -2);
+  return lua_rawequal(L, -1, class_);
+}
+
+lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_) {
+  int top = lua_gettop(L);
+  lua_Integer n = 0;
+  uint32_t i;
+  class_ = lua_absindex(L, class_);
+  mwb_push(L, s, MWB_OBJECTS);
+  for (i = 1; i < s->engine->identity.top; i++) {
+    lua_settop(L, top + 1);
+    lua_rawgeti(L, top + 1, (lua_Integer)i);
+    if (!is_of_class(L, class_)) continue;
+    lua_settop(L, top + 2);
+    mwb_set_class(L, s, top + 2, class_);
+    n++;
+  }
+  lua_settop(L, top);
+  return n;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Out
+** ======================================================= */
+
+/* unshadow(object, class, shadow): gives the contents back to the object */
+static int unshadow(lua_State *L) {
+  for (lua_pushnil(L); lua_next(L, 3) != 0;) {
+    lua_pushvalue(L, -2);
+    if (mwb_is_meta(L, -1) || lua_rawget(L, 1) != LUA_TNIL) {
+      lua_settop(L, 4); /* the object has a value of its own */
+    } else {
+      lua_pop(L, 1);
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, 1);
+    }
+  }
+  lua_settop(L, 2);
+  lua_setmetatable(L, 1);
+  return 0;
+}
+
+void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
+  int object = lua_absindex(L, index);
+  mwi_object *r;
+  if (!mwb_push_shadow(L, object)) return;
+  lua_pushcfunction(L, unshadow);
+  lua_pushvalue(L, object);
+  mwb_push_class(L, object);
+  lua_rotate(L, -4, -1); /* object, class, shadow */
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
+    if (mwb_push_own(L, object)) {
+      lua_pop(L, 1);
+      wipe(L, object, 1);
+    }
+    lua_error(L);
+  }
+  s->shadows++;
+  r = mwb_object_at(L, s, object);
+  if (r == NULL) return;
+  r->guards = 0;
+  r->needs &= (uint16_t) ~(unsigned)PER_OBJECT;
+  r->layout++;
+}
+
+/* }====================================================== */
+
+void mwb_open_shadow(lua_State *L, mwb_state *s) {
+  int i;
+  for (i = 0; i < MWB_NAMES; i++) {
+    lua_pushstring(L, names[i]);
+    s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  open_no_class(L, s);
+  mwb_new_ephemeron(L, MWB_RULES);
+  mwb_new_ephemeron(L, MWB_HERITAGES);
+  mwb_new_ephemeron(L, MWB_FUNCTIONS);
+}

@@ -1,0 +1,311 @@
+/*
+** touch.c - changes told as writes: touches, methods, raw writes, metatables.
+** SPDX-License-Identifier: MIT
+*/
+#include "../journal/journal.h"
+
+#include "../base/base.h"
+#include "trap.h"
+#include "traps.h"
+
+/* {======================================================
+** Touches and methods
+** ======================================================= */
+
+/* Puts the present value of the key, which the write keeps, at VALUE and
+** OLD. */
+static void read_current(lua_State *L, mwb_state *s) {
+  lua_settop(L, KEY);
+  mwb_push_current(L, s); /* VALUE */
+  lua_pushnil(L);
+  lua_pushvalue(L, VALUE); /* OLD */
+}
+
+static int touch(lua_State *L) {
+  mwb_state *s = mwb_enter_object(L, "touch", KEY);
+  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
+  mwb_write w;
+  if (h == MW_NONE) return 0;
+  read_current(L, s);
+  mwb_write_open(L, s, &w, h, MW_TOUCH, MWB_GIVEN);
+  mwb_write_count(&w);
+  mwb_write_run(&w, mwb_store_nothing);
+  return 0;
+}
+
+/* Opens the write that stands for a method that changes the object, with the
+** object and the method's name on the stack. */
+static void open_call(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h) {
+  lua_settop(L, KEY);
+  lua_settop(L, OLD);
+  mwb_write_open(L, s, w, h, MW_CALL, MWB_GIVEN);
+}
+
+/* begin_call(object, name) -> the sequence number for `end_call`, and whether
+** the call has an entry; nil if the object is not watched, or if the policy
+** calls the method to read or set the object's state */
+static int begin_call(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_intercepting_at(L, s, OBJECT);
+  mwb_write w;
+  if (h == MW_NONE || h == s->quiet) return 0;
+  open_call(L, s, &w, h);
+  if (!mwb_write_check(&w)) return lua_error(L);
+  mwb_write_count(&w);
+  mwb_write_before(&w);
+  if (w.failed) {
+    lua_settop(L, FAILURE);
+    return lua_error(L);
+  }
+  lua_pushinteger(L, (lua_Integer)w.seq);
+  lua_pushboolean(L, lua_isuserdata(L, OBJECT) && mwb_appends(s));
+  return 2;
+}
+
+/* end_call(object, name, number): the method has returned */
+static int end_call(lua_State *L) {
+  uint64_t seq = (uint64_t)lua_tointeger(L, 3);
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  if (h == MW_NONE) return 0;
+  open_call(L, s, &w, h);
+  w.seq = seq;
+  w.batched = mwb_in_batch(L, s);
+  if (mwb_write_after(&w)) return lua_error(L);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Raw writes and metatables
+** ======================================================= */
+
+int mwb_take_raw(lua_State *L) {
+  lua_settop(L, KEY);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, OBJECT); /* VALUE */
+  if (!mwb_push_shadow(L, OBJECT)) return 0;
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, SHADOW);   /* OLD */
+  if (lua_isnil(L, OLD)) { /* makes room, so that the field is not lost */
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, VALUE);
+    lua_rawset(L, SHADOW);
+    lua_pushvalue(L, KEY);
+    lua_pushnil(L);
+    lua_rawset(L, SHADOW);
+  }
+  if (!mwb_is_meta(L, KEY)) { /* a guard's mw.sync must not find the field */
+    lua_pushvalue(L, KEY);
+    lua_pushnil(L);
+    lua_rawset(L, OBJECT);
+  }
+  return 1;
+}
+
+/* move_raw(object, key) -> whether this is reported: moves a field from the
+** object itself to the shadow, as a write */
+static int move_raw(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  int ignored = mwb_is_ignored(L, s); /* may raise, so the field is not taken */
+  if (!mwb_take_raw(L)) return 0;
+  mwb_write_open(L, s, &w, h, lua_isnil(L, VALUE) ? MW_DELETE : MW_RAW,
+                 MWB_GIVEN);
+  w.ignored = ignored;
+  if (ignored) {
+    mwb_store_contents(&w);
+    return 0;
+  }
+  mwb_write_count(&w);
+  mwb_write_run(&w, mwb_store_contents);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* Was the field on the top (key and value) written raw?  Only a metamethod may
+** be in the object; then the shadow at 2 has the same value. */
+static int is_raw(lua_State *L) {
+  int raw = 1;
+  if (mwb_is_meta(L, -2)) {
+    lua_pushvalue(L, -2);
+    lua_rawget(L, 2);
+    raw = !mwb_is_same(L, -1, -2);
+    lua_pop(L, 1);
+  }
+  return raw;
+}
+
+/* Puts the keys of fields that were written raw into the list at 3: fields that
+** only the object has, and metamethods that only the shadow has.  Returns the
+** number of keys. */
+static lua_Integer list_raw(lua_State *L) {
+  lua_Integer n = 0;
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
+    if (!is_raw(L)) continue;
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, 3, ++n);
+  }
+  if (!mwb_has_meta(L, 1)) return n;
+  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
+    if (!mwb_is_meta(L, -2)) continue;
+    lua_pushvalue(L, -2);
+    if (lua_rawget(L, 1) == LUA_TNIL) {
+      lua_pushvalue(L, -3);
+      lua_rawseti(L, 3, ++n);
+    }
+    lua_pop(L, 1);
+  }
+  return n;
+}
+
+/* Is the field with the key on the top still raw?  A guard may have written the
+** field, or ended the watch. */
+static int is_still_raw(lua_State *L) {
+  int raw;
+  if (!mwb_push_shadow(L, 1)) return 0;
+  lua_replace(L, 2);
+  lua_pushvalue(L, 5);
+  lua_pushvalue(L, 5);
+  if (lua_rawget(L, 1) == LUA_TNIL && !mwb_is_meta(L, 5))
+    raw = 0;
+  else
+    raw = is_raw(L);
+  lua_settop(L, 5);
+  return raw;
+}
+
+/* absorb(object) -> whether raw fields were reported.  Each is a write, so all
+** are told before the first error is raised.  What a guard puts raw meanwhile
+** is left for the next time. */
+static int absorb(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  lua_Integer n, i;
+  int found = 0, failed = 0;
+  lua_settop(L, 1);
+  if (!mwb_push_shadow(L, 1)) return 0;
+  lua_newtable(L);
+  n = list_raw(L);
+  if (n > 0 && mwb_in_class(s, mwb_handle_of(L, s, 1))) return 0;
+  for (i = 1; i <= n; i++) {
+    lua_settop(L, 4); /* the first error */
+    lua_rawgeti(L, 3, i);
+    if (!is_still_raw(L)) continue;
+    mwb_push_function(L, s, move_raw);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 5);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
+      found |= lua_toboolean(L, -1);
+      continue;
+    }
+    if (!failed) lua_replace(L, 4);
+    found = failed = 1;
+  }
+  lua_settop(L, 4);
+  if (failed) return lua_error(L);
+  lua_pushboolean(L, found);
+  return 1;
+}
+
+/* Can there be raw fields that are to become contents? */
+static int may_have_raw(lua_State *L, const mwb_state *s, int index) {
+  int any;
+  if (s->engine == NULL || !mwb_push_own(L, index)) return 0;
+  lua_pushnil(L);
+  any = lua_next(L, index);
+  lua_settop(L, any ? -4 : -2);
+  if (!any && !mwb_has_meta(L, index)) return 0;
+  return 1;
+}
+
+/* Pushes what `absorb` returns, or its error.  Returns a status. */
+static int call_absorb(lua_State *L, mwb_state *s, int index) {
+  luaL_checkstack(L, LUA_MINSTACK, "raw fields");
+  mwb_push_function(L, s, absorb);
+  lua_pushvalue(L, index);
+  return lua_pcall(L, 1, 1, 0);
+}
+
+int mwb_absorb(lua_State *L, mwb_state *s, int index) {
+  int any;
+  index = lua_absindex(L, index);
+  if (!may_have_raw(L, s, index)) return 0;
+  if (call_absorb(L, s, index) != LUA_OK) lua_error(L);
+  any = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return any;
+}
+
+static int sync(lua_State *L) {
+  mwb_state *s = mwb_enter_object(L, "sync", 1);
+  lua_pushboolean(L, mwb_absorb(L, s, 1));
+  return 1;
+}
+
+static void store_class(mwb_write *w) {
+  mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
+}
+
+int mwb_setmetatable(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle h;
+  mwb_write w;
+  mwb_check_dot(L, "setmetatable", lua_gettop(L));
+  if (!lua_istable(L, 1))
+    return mwb_bad_argument(L, "setmetatable", 1, 1, "table");
+  if (lua_type(L, 2) != LUA_TNIL && !lua_istable(L, 2))
+    return mwb_bad_argument(L, "setmetatable", 2, 2, "nil or table");
+  lua_settop(L, 2);
+  if (mwb_is_no_class(L, 2)) {
+    lua_pushnil(L);
+    lua_replace(L, 2);
+  }
+  mwb_push_class(L, 1);
+  if (lua_istable(L, 3)) {
+    lua_pushliteral(L, "__metatable");
+    if (lua_rawget(L, 3) != LUA_TNIL)
+      return luaL_error(L, "cannot change a protected metatable");
+  }
+  lua_settop(L, 3);
+  h = mwb_intercepting_at(L, s, 1);
+  if (h == MW_NONE) {
+    lua_pushvalue(L, 2);
+    lua_setmetatable(L, 1);
+  } else {
+    lua_pushnil(L); /* no key */
+    lua_insert(L, KEY);
+    lua_pushvalue(L, SHADOW); /* OLD is the old class */
+    mwb_write_open(L, s, &w, h, MW_METATABLE, MWB_GIVEN);
+    if (!mwb_write_check(&w)) return lua_error(L);
+    if (!lua_isnil(L, VALUE) && !lua_istable(L, VALUE))
+      return mwb_bad_argument(L, "setmetatable", VALUE, 2, "nil or table");
+    if (mwb_is_weak_class(L, VALUE))
+      return luaL_error(L,
+                        "bad argument #2 to 'setmetatable' (a watched table "
+                        "cannot become weak: it would lose entries without a "
+                        "write)");
+    mwb_write_count(&w);
+    mwb_write_run(&w, store_class);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwb_open_calls(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"begin_call", begin_call}, {"end_call", end_call}, {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}
+
+void mwb_open_touch(lua_State *L) {
+  static const luaL_Reg functions[] = {{"touch", touch},
+                                       {"sync", sync},
+                                       {"setmetatable", mwb_setmetatable},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}

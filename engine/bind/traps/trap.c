@@ -1,0 +1,786 @@
+/*
+** trap.c - the path of a write.
+** SPDX-License-Identifier: MIT
+**
+**     look -> check -> count -> tell before -> store and append -> tell after
+**
+** Every change takes this path: an assignment, mw.touch, a method that mutates,
+** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.
+** Changes differ in how they store.  Each step stands once in this file and
+** gets the same `mwb_write`, which has the results of all lookups.  Only a
+** guard can make these results wrong: then `told` is set, and the step looks up
+** what the step needs again.
+**
+** The trap is the `__newindex` of an intercepted table.  The `needs` of the
+** object and of the state name all work of a write, in one word.  So a write
+** without work, or which only sets flags, is counted and stored at once.
+*/
+#include "trap.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../journal/journal.h"
+#include "../trace/trace.h"
+#include "../watch/watch.h"
+#include "traps.h"
+
+/* {======================================================
+** Looking
+** ======================================================= */
+
+static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
+                       int kind) {
+  w->L = L;
+  w->s = s;
+  w->r = r;
+  w->seq = s->engine->watch.seq;
+  w->change.kind = kind;
+  w->change.same = 0;
+  w->change.flags_only = 0;
+  w->change.number = 0;
+  w->change.host = w;
+  w->change.node = w->change.reach = 0;
+  w->owner = MW_NONE;
+  w->plain = kind == MWB_PLAIN;
+  w->has_old = w->asked = w->batched = w->ignored = w->told = w->failed = 0;
+  w->heard = 1;
+  w->traced = 0;
+}
+
+void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
+                    int kind, int has_old) {
+  init_write(L, s, w, mwi_object_find(&s->engine->watch, h), kind);
+  w->obj = h;
+  w->has_old = has_old;
+  mwb_normalize_key(L);
+  w->change.key = mwb_key(L, s, KEY);
+  lua_settop(L, has_old ? OLD : SHADOW);
+  mwb_find_shadow(w);
+}
+
+void mwb_find_shadow(mwb_write *w) {
+  lua_State *L = w->L;
+  if (lua_gettop(L) < SHADOW) lua_settop(L, SHADOW);
+  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  lua_replace(L, SHADOW);
+  w->shadow = SHADOW;
+  if (w->r != NULL) w->layout = w->r->layout;
+}
+
+void mwb_normalize_key(lua_State *L) {
+  int ok = 0;
+  lua_Integer n = 0;
+  if (lua_type(L, KEY) != LUA_TNUMBER || lua_isinteger(L, KEY)) return;
+  n = lua_tointegerx(L, KEY, &ok);
+  if (!ok) return;
+  lua_pushinteger(L, n);
+  lua_replace(L, KEY);
+}
+
+static int get_field(lua_State *L) {
+  lua_gettable(L, 1);
+  return 1;
+}
+
+int mwb_read_shown(lua_State *L) {
+  lua_pushcfunction(L, get_field);
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  return lua_pcall(L, 2, 1, 0);
+}
+
+/* Pushes what the object shows under the key; nil if the read fails. */
+static void push_shown(lua_State *L) {
+  if (mwb_read_shown(L) == LUA_OK) return;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+}
+
+/* Pushes the `__newindex` of the class of the object at OBJECT, and returns
+** whether there is one. */
+static int push_newindex(lua_State *L, const mwb_state *s) {
+  mwb_push_class(L, OBJECT);
+  if (lua_istable(L, -1)) {
+    mwb_push_name(L, s, MWB_NEWINDEX);
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
+  }
+  return !lua_isnil(L, -1);
+}
+
+/* Does the class keep fields elsewhere, so that only a read shows an absent
+** field's value?  The contents are at `shadow`. */
+static int keeps_elsewhere(lua_State *L, const mwi_object *r, int shadow) {
+  int top = lua_gettop(L), away;
+  if (r == NULL || (r->needs & MWI_CLASS) == 0) return 0;
+  if (r->elsewhere) return 1;
+  lua_pushnil(L);
+  away = !lua_next(L, shadow);
+  lua_settop(L, top);
+  return away;
+}
+
+void mwb_push_current(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L);
+  if (!mwb_push_shadow(L, OBJECT)) {
+    push_shown(L);
+    return;
+  }
+  lua_pushvalue(L, KEY);
+  if (lua_rawget(L, top + 1) == LUA_TNIL &&
+      keeps_elsewhere(L, mwb_object_at(L, s, OBJECT), top + 1))
+    push_shown(L);
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+/* Code of the program may have ended the watch, or changed the class. */
+static void look_again(mwb_write *w) {
+  if (w->r->obj != w->obj) w->r = NULL;
+  if (w->r == NULL || w->r->layout != w->layout) mwb_find_shadow(w);
+}
+
+/* Sets the kind of a plain write by the types of the old and the new value. */
+static void set_kind(mwb_write *w, int old_type) {
+  if (!w->plain) return;
+  w->change.kind = lua_isnil(w->L, VALUE) ? MW_DELETE
+                   : old_type == LUA_TNIL ? MW_INSERT
+                                          : MW_UPDATE;
+}
+
+/* Pushes the value that the write is going to replace, and returns the value's
+** type. */
+static int push_stored(mwb_write *w) {
+  lua_State *L = w->L;
+  int type;
+  if (w->shadow != TRAP_SHADOW && !lua_istable(L, OBJECT)) {
+    mwb_push_current(L, w->s);
+    return lua_type(L, -1);
+  }
+  lua_pushvalue(L, KEY);
+  type = lua_rawget(L, w->shadow);
+  if (type != LUA_TNIL || !keeps_elsewhere(L, w->r, w->shadow)) return type;
+  lua_pop(L, 1);
+  push_shown(L);
+  look_again(w); /* the read may have done anything */
+  lua_pushvalue(L, KEY);
+  if (lua_rawget(L, w->shadow) != LUA_TNIL) w->asked = 1;
+  lua_pop(L, 1);
+  return lua_type(L, -1);
+}
+
+/* No write happens between this read and the first guard, so OLD is the value
+** from before all guards. */
+void mwb_read_old(mwb_write *w) {
+  lua_State *L = w->L;
+  if (w->has_old) return;
+  if (w->change.key.type == MW_TINTEGER) mwb_normalize_key(L);
+  if (w->shadow == TRAP_SHADOW)
+    lua_pushnil(L); /* SHADOW */
+  else
+    lua_settop(L, SHADOW);
+  set_kind(w, push_stored(w));
+  w->has_old = 1;
+}
+
+void mwb_write_compare(mwb_write *w) {
+  int kind = w->change.kind;
+  w->change.same =
+      kind != MW_TOUCH && kind != MW_CALL && mwb_is_same(w->L, OLD, VALUE);
+}
+
+void mwb_set_kind_of(mwb_write *w) {
+  set_kind(w, lua_type(w->L, OLD));
+  mwb_write_compare(w);
+}
+
+int mwb_is_ignored(lua_State *L, mwb_state *s) {
+  int top = lua_gettop(L), ignored = 0;
+  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED))
+    return 0;
+  lua_pushvalue(L, OBJECT);
+  lua_call(L, 1, 1);
+  if (lua_istable(L, -1) && !lua_isnil(L, KEY)) {
+    lua_pushvalue(L, KEY);
+    ignored = lua_rawget(L, -2) != LUA_TNIL;
+  }
+  lua_settop(L, top);
+  return ignored;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Storing
+** ======================================================= */
+
+/* Could the name be that of a metamethod? */
+static int is_private(const char *s) { return s[0] == '_' && s[1] == '_'; }
+
+int mwb_is_meta(lua_State *L, int index) {
+  static const char *const names[] = {
+      "add", "band", "bnot", "bor",  "bxor",      "call", "close",    "concat",
+      "div", "eq",   "gc",   "idiv", "index",     "le",   "len",      "lt",
+      "mod", "mode", "mul",  "name", "metatable", "pow",  "newindex", "pairs",
+      "shl", "shr",  "sub",  "unm",  "tostring",  NULL};
+  size_t len;
+  const char *name;
+  int i;
+  if (lua_type(L, index) != LUA_TSTRING) return 0;
+  name = lua_tolstring(L, index, &len);
+  if (!is_private(name)) return 0;
+  for (i = 0; names[i] != NULL; i++)
+    if (strlen(names[i]) == len - 2 && memcmp(names[i], name + 2, len - 2) == 0)
+      return 1;
+  return 0;
+}
+
+/* Raises Lua's own error for a key that a table cannot have.  The error's line
+** is the nearest line in Lua, which contains the assignment. */
+static void bad_index(lua_State *L, const char *what) {
+  lua_Debug caller;
+  int level;
+  luaL_where(L, 1);
+  for (level = 2; lua_rawlen(L, -1) == 0; level++) {
+    if (!lua_getstack(L, level, &caller)) break;
+    luaL_where(L, level);
+  }
+  lua_pushfstring(L, "table index is %s", what);
+  lua_concat(L, 2);
+  lua_error(L);
+}
+
+/* Stores the pair on the top, which is a copy of KEY and VALUE, in the shadow
+** at `shadow`, and a metamethod in the object too.  `r` may be NULL.  Raises
+** Lua's own errors for keys that a table cannot have. */
+static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
+                     const mw_value *key) {
+  switch (key->type) {
+    case MW_TSTRING:
+      if (key->u.i != 0 && !is_private((const char *)(uintptr_t)key->u.i))
+        break; /* `key` has the address of a short string */
+      if (!mwb_is_meta(L, KEY)) break;
+      if (r != NULL) mwb_need_meta(L, s, OBJECT, r);
+      lua_pushvalue(L, KEY);
+      lua_pushvalue(L, VALUE);
+      lua_rawset(L, OBJECT);
+      break;
+    case MW_TFLOAT:
+      if (key->u.f != key->u.f) bad_index(L, "NaN");
+      break;
+    case MW_TINTEGER:
+      if (r != NULL && (r->needs & MWI_SHORT)) mwb_need_len(L, OBJECT, r);
+      break;
+    case MW_TNIL:
+      bad_index(L, "nil");
+      break;
+    default:
+      break;
+  }
+  lua_rawset(L, shadow);
+}
+
+/* Leaves KEY and VALUE on the top. */
+static void push_pair(const mwb_write *w) {
+  if (w->shadow == TRAP_SHADOW && !w->has_old)
+    return; /* KEY and VALUE are the top */
+  lua_pushvalue(w->L, KEY);
+  lua_pushvalue(w->L, VALUE);
+}
+
+/* Can the key be stored by one `rawset`?  If so, sets the entry's key. */
+static int is_simple(mwb_write *w, mwb_held *held, mw_entry *entry) {
+  const mw_value *key = &w->change.key;
+  if (key->type == MW_TSTRING) {
+    const char *text = (const char *)(uintptr_t)key->u.i;
+    if (text == NULL || is_private(text)) return 0;
+    entry->type[MW_KEY] = MW_TOTHER;
+    entry->value[MW_KEY].i = mwb_hold_string(w->L, w->s, held, 0, KEY, text);
+    return 1;
+  }
+  if (key->type != MW_TINTEGER || w->r == NULL || (w->r->needs & MWI_SHORT))
+    return 0;
+  entry->type[MW_KEY] = MW_TINTEGER;
+  entry->value[MW_KEY] = key->u;
+  return 1;
+}
+
+/* Guards that have written need the number; those that are called after the
+** store may need it, and memos. */
+uint64_t mwb_write_number(mwb_write *w) {
+  const mwi_watches *watch = &w->s->engine->watch;
+  if (watch->after > 0 || watch->results > 0)
+    mw_change_number(w->s->engine, &w->change);
+  return w->change.number;
+}
+
+/* Returns the held values of an entry that can be appended at once, or NULL. */
+static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
+  const mwi_journal *journal = &s->engine->journal;
+  if (owner == 0)
+    return (journal->entries == 0 && mwb_page_is_ready(s)) ? &s->readers->held
+                                                           : NULL;
+  if (!mwi_journal_is_ready(journal, owner)) return NULL;
+  return &mwb_coroutine_of(s, owner)->held;
+}
+
+/* Stores and appends the entry, if that takes one `rawset` and there is room.
+** Reads the old value anew, because a guard may have written. */
+static int store_simply(mwb_write *w, mw_owner owner) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  mwb_held *held = find_held(s, owner);
+  mw_entry entry;
+  int top, type;
+  if (held == NULL || !is_simple(w, held, &entry)) return 0;
+  entry.context = mwb_is_read(s) ? mwb_hold_ready(L, s, held) : 0;
+  entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
+  top = lua_gettop(L);
+  lua_pushvalue(L, KEY);
+  type = lua_rawget(L, w->shadow);
+  mwb_pack_as(L, s, held, 0, top + 1, type, &entry, MW_OLD);
+  mwb_pack_as(L, s, held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
+  lua_settop(L, top);
+  if (owner == 0) {
+    mwb_mark_key(L, s, KEY, &entry);
+    mwb_hold_in_page(L, s, held, w->obj, OBJECT);
+  }
+  push_pair(w);
+  lua_rawset(L, w->shadow);
+  if (!mwb_set_kind(&entry) && (owner == 0 || !mwb_hides(s, owner))) return 1;
+  if (w->change.flags_only) entry.kind = MW_RAW; /* see_through.c */
+  entry.obj = w->obj;
+  entry.seq = mwb_write_number(w);
+  entry.cause = mwb_cause(L, s);
+  if (owner == 0) {
+    entry.seq = mwi_journal_stamp(&s->engine->journal, entry.seq);
+    mwi_reader_put(s->engine, &entry, 1);
+  } else {
+    mwi_journal_append(&s->engine->journal, owner, &entry);
+  }
+  return 1;
+}
+
+/* Stores in the shadow, and appends an entry if the journal is open. */
+void mwb_store_field(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  mwb_entry entry;
+  mw_owner owner;
+  int top;
+  if (!mwb_appends(s) || w->ignored) {
+    push_pair(w);
+    store_in(L, s, w->shadow, w->r, &w->change.key);
+    return;
+  }
+  if (mwb_is_read(s) && mwb_make_ready(L, s) && w->r != NULL) look_again(w);
+  owner = (s->engine->journal.open > 0) ? mwb_owner_of(L, s) : 0;
+  if (owner == 0 && !mwb_is_read(s) &&
+      !mwi_journal_has_entries(&s->engine->journal)) {
+    push_pair(w);
+    store_in(L, s, w->shadow, w->r, &w->change.key);
+    return;
+  }
+  if (store_simply(w, owner)) return;
+  top = lua_gettop(L);
+  if (w->r != NULL && (w->r->needs & MWI_SHORT) &&
+      lua_type(L, KEY) == LUA_TNUMBER)
+    mwb_need_len(L, OBJECT, w->r);
+  mwb_begin_entry(L, s, &entry);
+  entry.number = mwb_write_number(w);
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, w->shadow);
+  mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  store_in(L, s, w->shadow, w->r, &w->change.key);
+  lua_settop(L, top);
+  if (w->change.flags_only) entry.its.kind = MW_RAW; /* see_through.c */
+  mwb_append_entry(L, s, &entry);
+}
+
+/* Does the write replace, or put in, a table below the object? */
+static int is_linked(const mwb_write *w) {
+  lua_State *L = w->L;
+  int type = lua_type(L, VALUE);
+  if (type == LUA_TTABLE) return 1;
+  if ((w->r->needs & MWI_LINKS) == 0) return 0;
+  lua_pushvalue(L, KEY);
+  type = lua_rawget(L, w->shadow);
+  lua_pop(L, 1);
+  return type == LUA_TTABLE;
+}
+
+void mwb_store_contents(mwb_write *w) {
+  if (w->r != NULL && (w->r->needs & MWI_TREE) && is_linked(w))
+    mwb_store_linked(w);
+  else
+    mwb_store_field(w);
+  if (w->r != NULL && !mwi_object_intercepts(w->r) && mwb_has_orphans(w->s))
+    mwb_let_go(w->L, w->s, SIZE_MAX); /* the object has left the tree */
+}
+
+void mwb_store_nothing(mwb_write *w) { (void)w; }
+
+/* put(object, key): stores the field that a class has put into the object.  It
+** does not disappear if there is no memory. */
+static int put(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_handle h = mwb_handle_of(L, s, OBJECT);
+  mwb_write w;
+  if (!mwb_take_raw(L)) return 0; /* the class has ended the watch */
+  mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
+  w.ignored = mwb_is_ignored(L, s);
+  mwb_store_contents(&w);
+  return 0;
+}
+
+/* call_newindex(object, key, value, newindex) */
+static int call_newindex(lua_State *L) {
+  mwb_call_newindex(L, 4);
+  return 0;
+}
+
+/* A class's `__newindex` that runs for an object, and the one around it. */
+struct mwb_running {
+  mw_handle obj;
+  struct mwb_running *outer;
+};
+
+int mwb_in_class(const mwb_state *s, mw_handle obj) {
+  const struct mwb_running *at = s->running_class;
+  while (at != NULL && at->obj != obj) at = at->outer;
+  return at != NULL;
+}
+
+/* A class with a `__newindex` is asked about absent keys, also if the key is
+** there because the library has read it. */
+static int asks_class(const mwb_write *w) {
+  lua_State *L = w->L;
+  int top = lua_gettop(L), asked = push_newindex(L, w->s);
+  if (asked) {
+    lua_pushvalue(L, KEY);
+    asked = lua_rawget(L, w->shadow) == LUA_TNIL || w->asked;
+  }
+  lua_settop(L, top);
+  return asked;
+}
+
+/* A guard may have ended the watch; then the class is asked, too. */
+static inline int is_asked(const mwb_write *w) {
+  return (w->shadow != TRAP_SHADOW || (w->r->needs & MWI_CLASS)) &&
+         asks_class(w);
+}
+
+int mwb_call_class(mwb_write *w) {
+  lua_State *L = w->L;
+  struct mwb_running here = {w->obj, w->s->running_class};
+  int n = 3, status;
+  if (lua_isfunction(L, RESULT)) {
+    lua_pushvalue(L, OBJECT);
+  } else if (!mwb_find_newindex(L)) {
+    lua_pushcfunction(L, call_newindex);
+    lua_insert(L, RESULT);
+    lua_pushvalue(L, OBJECT);
+    n = 4;
+  }
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  if (n == 4) lua_rotate(L, RESULT + 1, -1);
+  w->s->running_class = &here;
+  status = lua_pcall(L, n, 0, 0);
+  w->s->running_class = here.outer;
+  return status;
+}
+
+/* Calls the `__newindex` of a table's class.  Returns a status. */
+static int call_table_class(mwb_write *w) {
+  lua_State *L = w->L;
+  lua_settop(L, RUNNING);
+  push_newindex(L, w->s);
+  return mwb_call_class(w);
+}
+
+/* The class's `__newindex` has returned or raised.  What the class has kept
+** under the written key is this write.  Raises the class's error. */
+static void end_class(mwb_write *w, int status) {
+  lua_State *L = w->L;
+  int failed = status != LUA_OK;
+  if (w->r != NULL && w->r->obj != w->obj) w->r = NULL;
+  if (!lua_isnil(L, KEY)) {
+    lua_pushvalue(L, KEY);
+    if (lua_rawget(L, OBJECT) != LUA_TNIL) {
+      mwb_push_function(L, w->s, put);
+      lua_pushvalue(L, OBJECT);
+      lua_pushvalue(L, KEY);
+      lua_call(L, 2, 0);
+    } else if (w->r != NULL && !failed && !lua_isnil(L, VALUE)) {
+      w->r->elsewhere = 1;
+    }
+    lua_pop(L, 1);
+  }
+  if (failed) { /* perhaps after storing */
+    if (w->r != NULL) mwi_write_results(w->s->engine, w->r, &w->change);
+    lua_settop(L, RESULT);
+    lua_error(L);
+  }
+  lua_settop(L, w->told ? FAILURE : OLD);
+  mwb_find_shadow(w);
+}
+
+void mwb_store_value(mwb_write *w) {
+  if (is_asked(w))
+    end_class(w, call_table_class(w));
+  else
+    mwb_store_contents(w);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Telling
+** ======================================================= */
+
+/* Does a guard that is called wait for the write? */
+static int is_awaited(const mwb_write *w) {
+  mw_engine *e = w->s->engine;
+  const mwi_object *r = w->r;
+  if ((r->needs & MWI_CALLS) &&
+      ((r->needs & MWI_HEARD) || mwi_field_is_heard(e, r, &w->change.key)))
+    return 1;
+  return r->nodes != 0 && e->watch.deep > 0 &&
+         !mwi_tree_is_quiet(e, r, &w->change.key);
+}
+
+/* Does a watch, a batch or a trace read the old value, or must a guard's be
+** read now?  A function of the class that shows the old value may do anything,
+** so the function is called before the guards are looked for. */
+static int needs_old(const mwb_write *w, unsigned needs) {
+  const mwi_watches *watch = &w->s->engine->watch;
+  int shown = w->shadow != TRAP_SHADOW && !lua_istable(w->L, OBJECT);
+  if (needs & (MWI_SKIPS | MWB_TRACES)) return 1;
+  if (watch->deep_skips > 0 && w->r->nodes != 0) return 1;
+  if (needs & MWI_CLASS)
+    shown = shown || keeps_elsewhere(w->L, w->r, w->shadow);
+  return (watch->after > 0 || shown) && is_awaited(w);
+}
+
+/* A guard may have written. */
+static void look_after_guards(mwb_write *w) {
+  look_again(w);
+  if (w->has_old == MWB_GIVEN || w->s->engine->watch.after == 0) return;
+  set_kind(w, push_stored(w));
+  lua_replace(w->L, OLD);
+  mwb_write_compare(w);
+}
+
+int mwb_write_check(mwb_write *w) {
+  mw_engine *e = w->s->engine;
+  if (w->r == NULL || !mwi_write_is_checked(&e->watch, w->r)) return 1;
+  if (w->s->depth == 0) w->s->endless = 0;
+  mwb_read_old(w);
+  mwb_write_compare(w);
+  if (w->r == NULL) return 1;
+  if (!mwi_write_check(e, w->r, &w->change, &w->heard)) {
+    lua_settop(w->L, FAILURE);
+    return 0;
+  }
+  if (w->told) look_again(w);
+  return 1;
+}
+
+void mwb_write_before(mwb_write *w) {
+  mwb_state *s = w->s;
+  mw_engine *e = s->engine;
+  uint64_t calls = e->watch.calls;
+  unsigned needs;
+  if (w->r == NULL) return;
+  needs = s->needs | w->r->needs;
+  if (s->depth == 0) s->endless = 0;
+  if (w->has_old == MWB_GIVEN || (!w->has_old && needs_old(w, needs))) {
+    mwb_read_old(w);
+    mwb_write_compare(w);
+    if (w->r == NULL) return;
+  }
+  if (needs & MWB_TRACES) {
+    w->traced = mwb_trace_write(w->L, s, w->obj, w->change.kind);
+  }
+  if ((needs & MWB_BATCHES) && !w->change.flags_only)
+    w->batched = mwb_note_write(w);
+  if (w->r == NULL) return;
+  if (w->batched)
+    mwi_write_note(e, w->r, &w->change, w->seq);
+  else if (w->heard)
+    mwi_write_begin(e, w->r, &w->change, w->seq);
+  if (w->traced != 0)
+    mwb_trace_heard(w->L, s, w->traced, e->watch.calls - calls);
+  if (w->told) look_after_guards(w);
+}
+
+int mwb_write_after(mwb_write *w) {
+  mw_engine *e = w->s->engine;
+  uint64_t calls = e->watch.calls;
+  int lives = !w->ignored && w->r != NULL && w->r->obj == w->obj;
+  if (lives) mwi_write_results(e, w->r, &w->change);
+  if (lives && e->watch.after > 0 && !w->batched) {
+    mwi_write_end(e, w->r, &w->change, w->seq);
+    if (w->traced != 0)
+      mwb_trace_heard(w->L, w->s, w->traced, e->watch.calls - calls);
+  }
+  if (w->failed) lua_settop(w->L, FAILURE);
+  return w->failed;
+}
+
+int mwb_write_run(mwb_write *w, mwb_storer store) {
+  mwb_write_before(w);
+  store(w);
+  if (mwb_write_after(w)) return lua_error(w->L);
+  return 0;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The trap
+** ======================================================= */
+
+/* A finaliser writes while the library is at work: the write is stored, and
+** made when that work is over. */
+static void store_at_work(mwb_write *w) {
+  lua_State *L = w->L;
+  const mw_value *key = &w->change.key;
+  if (key->type == MW_TNIL || (key->type == MW_TFLOAT && key->u.f != key->u.f))
+    store_in(L, w->s, TRAP_SHADOW, w->r, key); /* raises */
+  if (is_asked(w)) { /* the class stores where it likes */
+    push_newindex(L, w->s);
+    mwb_call_newindex(L, lua_gettop(L));
+    return;
+  }
+  lua_pushvalue(L, KEY);
+  lua_rawget(L, TRAP_SHADOW);
+  mwb_put_off_write(L, w->s);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, VALUE);
+  store_in(L, w->s, TRAP_SHADOW, w->r, key);
+}
+
+/* The path of a write with more work than flags.  A write that is only recorded
+** has no guards to look for. */
+static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
+                      const mw_value *key, unsigned needs) {
+  const mwi_watches *watch = &s->engine->watch;
+  int heard = (needs & ~(unsigned)(MWB_APPENDS | MWB_IGNORES | MWI_CLASS)) != 0;
+  mwb_write w;
+  init_write(L, s, &w, r, MWB_PLAIN);
+  w.obj = r->obj;
+  w.shadow = TRAP_SHADOW;
+  w.layout = r->layout;
+  w.change.key = *key;
+  if (mwb_in_finaliser(L) && mwb_is_at_work(L, s)) {
+    store_at_work(&w);
+    return 0;
+  }
+  if ((needs & MWB_WAITS) && !s->ending) {
+    mwb_end_waiting(L, s);
+    lua_settop(L, VALUE);
+    if (r->obj != w.obj || r->layout != w.layout) { /* lies it otherwise now? */
+      lua_settable(L, OBJECT);
+      return 0;
+    }
+    heard = 1;
+  }
+  w.ignored = (s->needs & MWB_IGNORES) != 0 && mwb_is_ignored(L, s);
+  if (!w.ignored) {
+    if (heard && watch->checks > 0 && !mwb_write_check(&w)) return lua_error(L);
+    if (w.r != NULL) mwi_object_count(s->engine, w.r);
+    if (heard) mwb_write_before(&w);
+  }
+  mwb_store_value(&w);
+  if ((w.failed || watch->after > 0 || watch->results > 0) &&
+      mwb_write_after(&w))
+    return lua_error(L);
+  return 0;
+}
+
+/* Clears the bits of `needs` without work for this write: KEYED if no watch has
+** this key, and TREE if no watch above waits for writes and no table comes or
+** goes. */
+static inline unsigned look(lua_State *L, const mwb_state *s,
+                            const mwi_object *r, const mw_value *key,
+                            unsigned needs) {
+  if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
+      !mwi_field_is_heard(s->engine, r, key))
+    needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
+  if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE &&
+      lua_type(L, VALUE) != LUA_TTABLE &&
+      (s->engine->watch.deep == 0 || mwi_tree_is_quiet(s->engine, r, key)))
+    needs &= ~(unsigned)MWI_TREE;
+  return needs;
+}
+
+/* Sets `key` to the key as the engine sees it.  Returns whether one `rawset`
+** stores the field. */
+static inline int read_key(lua_State *L, mwb_state *s, const mwi_object *r,
+                           mw_value *key) {
+  size_t len;
+  int type = lua_type(L, KEY);
+  if (type == LUA_TSTRING) {
+    const char *text = lua_tolstring(L, KEY, &len);
+    key->type = MW_TSTRING;
+    key->u.i = (int64_t)(uintptr_t)text;
+    if (len <= s->short_string) return !is_private(text);
+  }
+  if (type == LUA_TNUMBER) {
+    int ok;
+    key->type = MW_TINTEGER;
+    key->u.i = lua_tointegerx(L, KEY, &ok);
+    if (ok) return (r->needs & MWI_SHORT) == 0;
+  }
+  *key = mwb_key(L, s, KEY);
+  return 0;
+}
+
+/* Sets as much of `key` as `store_in` reads; the engine may be closed. */
+static void read_dead_key(lua_State *L, mw_value *key) {
+  int type = lua_type(L, KEY);
+  key->u.i = 0;
+  key->type = (type == LUA_TSTRING) ? MW_TSTRING
+              : (type == LUA_TNIL)  ? MW_TNIL
+                                    : MW_TOTHER;
+  if (type != LUA_TNUMBER) return;
+  key->type = MW_TFLOAT;
+  key->u.f = lua_tonumber(L, KEY);
+}
+
+/* Bits of `needs` without work of their own. */
+#define IDLE ((unsigned)(MWI_SHORT | MWI_SKIPS | MWI_META))
+
+int mwb_trap(lua_State *L) {
+  mwb_state *s = (mwb_state *)lua_touserdata(L, TRAP_STATE);
+  mw_handle h = (mw_handle)lua_tointeger(L, TRAP_HANDLE);
+  mwi_object *r =
+      (s->engine == NULL) ? NULL : mwi_object_find(&s->engine->watch, h);
+  unsigned needs;
+  mw_value key;
+  int simple;
+  if (r == NULL) { /* the object is dead, or the engine closed */
+    read_dead_key(L, &key);
+    store_in(L, s, TRAP_SHADOW, NULL, &key);
+    return 0;
+  }
+  simple = read_key(L, s, r, &key);
+  needs = (r->needs | s->needs) & ~IDLE;
+  if (needs != 0) needs = look(L, s, r, &key, needs);
+  if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
+    return trap_write(L, s, r, &key, needs);
+  mwi_object_count(s->engine, r);
+  if (needs != 0) mwi_write_flags(s->engine, r, &key);
+  if (simple)
+    lua_rawset(L, TRAP_SHADOW);
+  else
+    store_in(L, s, TRAP_SHADOW, r, &key);
+  return 0;
+}
+
+/* }====================================================== */

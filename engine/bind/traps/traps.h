@@ -1,0 +1,143 @@
+/*
+** traps.h - tables whose writes and reads are intercepted.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_TRAPS_H
+#define MWB_TRAPS_H
+
+#include "../base/base.h"
+
+/* {======================================================
+** shadow.c: tables whose writes are intercepted.
+** ======================================================= */
+
+/* The trap and the trap's upvalues; MWB_TRAP_CLASS only if the object has a
+** class. */
+int mwb_trap(lua_State *L);
+enum { MWB_TRAP_STATE = 1, MWB_TRAP_HANDLE, MWB_TRAP_SHADOW, MWB_TRAP_CLASS };
+#define TRAP_STATE lua_upvalueindex(MWB_TRAP_STATE)
+#define TRAP_HANDLE lua_upvalueindex(MWB_TRAP_HANDLE)
+#define TRAP_SHADOW lua_upvalueindex(MWB_TRAP_SHADOW)
+
+/* Pushes the own metatable of the object at `index`, or returns 0. */
+int mwb_push_own(lua_State *L, int index);
+
+/* Pushes the shadow of the object at `index`, or returns 0. */
+int mwb_push_shadow(lua_State *L, int index);
+
+/* Pushes a table with the contents of the table at `index`, and what was put
+** raw into the object; only to be read. */
+void mwb_push_all(lua_State *L, int index);
+
+/* Pushes the class of the object at `index`, which is the metatable that the
+** program sees, or nil. */
+void mwb_push_class(lua_State *L, int index);
+
+/* Is the table at `index` the one that objects without a class show as their
+** metatable? */
+int mwb_is_no_class(lua_State *L, int index);
+
+/* Is the key at `index` one that Lua looks up raw in metatables? */
+int mwb_is_meta(lua_State *L, int index);
+
+/* The names of the fields that every own metatable has; pushes one. */
+enum { MWB_INDEX, MWB_NEWINDEX, MWB_METATABLE, MWB_PAIRS };
+static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->names[name]);
+}
+
+/* touch.c: what is in the table at `index` itself, but for metamethods, was put
+** there raw, and is shown by reads.  Makes these fields contents, by writes of
+** the kind "raw", unless the object's class is at work.  Returns whether there
+** were any. */
+int mwb_absorb(lua_State *L, mwb_state *s, int index);
+
+/* Is the `__newindex` of the object's class running for the object? */
+int mwb_in_class(const mwb_state *s, mw_handle obj);
+
+/* Gives the objects of the class at `class_` what the class has now.  Returns
+** how many. */
+lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_);
+
+/* Gives the object of handle `h`, which has a record, a shadow, or a new shadow
+** in place of the old one; `class_` is the index of the class, a table or
+** nil. */
+void mwb_enshadow(lua_State *L, mwb_state *s, mw_handle h, int object,
+                  int class_);
+
+/* Sets the class of the table at `object`.  A table with a shadow gets a new
+** one. */
+void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_);
+
+/* Gives the contents back to the object, and its class.  Raises if there is no
+** memory; then the object keeps its shadow. */
+void mwb_unshadow(lua_State *L, mwb_state *s, int index);
+
+/* Gives the own metatable at `own` a `__len` for the shadow at `shadow`, if
+** there is no `__len`. */
+void mwb_set_len(lua_State *L, int own, int shadow);
+
+/* Makes `#` return the shadow's length; called before the first store under an
+** integer. */
+void mwb_need_len(lua_State *L, int index, mwi_object *r);
+
+/* Makes reads of metamethods look for raw writes; called before the first store
+** of a metamethod. */
+void mwb_need_meta(lua_State *L, mwb_state *s, int index, mwi_object *r);
+
+/* Do reads of the object's metamethods look? */
+int mwb_has_meta(lua_State *L, int index);
+
+/* Pushes a field of the table at `index`, raw; returns its type. */
+int mwb_raw_field(lua_State *L, int index, const char *name);
+
+/* userdata.c: makes the class of the userdata at `index` intercept writes to
+** one more of its objects, or to one less. */
+void mwb_wrap_class(lua_State *L, mwb_state *s, int index);
+void mwb_unwrap_class(lua_State *L, mwb_state *s, int index);
+
+/* Pushes the `__newindex` that the class of the userdata at `index` had
+** before. */
+void mwb_push_newindex(lua_State *L, int index);
+
+/* Lua's own limit for the length of a chain of `__newindex`. */
+#define MWB_MAXCHAIN 2000
+
+/* Follows the chain of tables that begins with the `__newindex` on the top, as
+** a write to the key at 2 does.  If the chain ends in a function, replaces the
+** top by the function and pushes the object that the function gets; else
+** returns 0. */
+int mwb_find_newindex(lua_State *L);
+
+/* Stores the value at 3 under the key at 2 in the object at 1, by the
+** `__newindex` at index `newindex`. */
+void mwb_call_newindex(lua_State *L, int newindex);
+
+/* The function guards of an object are in the table at `holder`, each at its
+** place: in the own metatable, or for userdata in a table of MWB_FUNCTIONS.  A
+** free place has the number of the next free place.  `mwb_add_guard` pops the
+** function from the top. */
+lua_Integer mwb_add_guard(lua_State *L, int holder, mwi_object *r);
+void mwb_drop_guard(lua_State *L, int holder, mwi_object *r, lua_Integer place);
+
+/* Pushes the table with the guards of the object at `index`.  For userdata
+** without guards, makes one if `make`, else pushes nil. */
+void mwb_push_guards(lua_State *L, mwb_state *s, int index, int make);
+
+/* }====================================================== */
+
+/* {======================================================
+** reads.c: reads of tables, noted while a transaction wants reads.
+** ======================================================= */
+
+/* Notes a read of the table at 1; of the key at 2, or with `whole` of all of
+** the table. */
+void mwb_note_read(lua_State *L, const mwb_state *s, int whole);
+
+/* Lets reads of a table go by functions if transactions want reads; the own
+** metatable and the shadow are at these indices. */
+void mwb_heed_reads(lua_State *L, mwb_state *s, int own, int shadow);
+
+/* }====================================================== */
+
+#endif

@@ -1,0 +1,651 @@
+/*
+** guard.c - calling guards; mw.guard, a guard that is a bit in the engine.
+** SPDX-License-Identifier: MIT
+**
+** The engine knows a function guard by the guard's place in the watched
+** object's table of guards, and any other guard by its handle.  A write calls
+** all guards before the write raises the first guard's error.
+**
+** While `mwb_call_guard` runs, the engine walks its lists, so code that may
+** raise runs in a protected call.
+*/
+#include "watch.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../box/box.h"
+#include "../journal/journal.h"
+#include "../traps/trap.h"
+#include "../traps/traps.h"
+
+/* {======================================================
+** Kinds
+** ======================================================= */
+
+static const char *const kinds[MW_KINDS] = {"insert",   "update", "delete",
+                                            "call",     "raw",    "metatable",
+                                            "rollback", "apply",  "touch"};
+
+const char *mwb_kind_name(int kind) { return kinds[kind]; }
+
+void mwb_push_kind(lua_State *L, const mwb_state *s, int kind) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->kinds[kind]);
+}
+
+int mwb_kind(lua_State *L, int index) {
+  const char *name = lua_tostring(L, index);
+  int kind = MW_KINDS;
+  while (name != NULL && --kind >= 0)
+    if (strcmp(kinds[kind], name) == 0) return kind;
+  return luaL_error(L, "unknown kind");
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Errors
+** ======================================================= */
+
+static const char heading[] = "\nstack traceback:\n";
+
+static int has_traceback(const char *text, size_t len) {
+  const char *end = text + len;
+  const size_t n = sizeof(heading) - 1;
+  while ((text = (const char *)memchr(text, '\n', (size_t)(end - text)))) {
+    if ((size_t)(end - text) < n) return 0;
+    if (memcmp(text, heading, n) == 0) return 1;
+    text++;
+  }
+  return 0;
+}
+
+/* Adds a traceback to a text, but only one.  An error of a guard's own write
+** has a traceback already, and code in between may have added to the text. */
+static int add_traceback(lua_State *L) {
+  size_t len;
+  const char *text;
+  lua_settop(L, 1);
+  if (lua_type(L, 1) != LUA_TSTRING) return 1;
+  text = lua_tolstring(L, 1, &len);
+  if (has_traceback(text, len)) return 1;
+  lua_pushliteral(L, "\n");
+  luaL_traceback(L, L, NULL, 1);
+  lua_concat(L, 3);
+  return 1;
+}
+
+/* Gives the error on the top to `mw.on_error`.  If there is no such function,
+** or the function raises, the error becomes the write's, unless the write has
+** one. */
+static void fail(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_push(L, w->s, MWB_ONERROR);
+  if (!lua_isnil(L, -1)) {
+    lua_insert(L, -2);
+    lua_pushliteral(L, "guard");
+    if (mwb_pcall_outside(L, w->s, 2, 0, 0) == LUA_OK) return;
+  } else {
+    lua_pop(L, 1);
+  }
+  if (w->failed)
+    lua_pop(L, 1);
+  else
+    lua_replace(L, FAILURE);
+  w->failed = 1;
+}
+
+static int on_error(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
+    return mwb_bad_argument(L, "on_error", 1, 1, "function");
+  s->handled = !lua_isnil(L, 1);
+  mwb_push(L, s, MWB_ONERROR);
+  lua_insert(L, 1);
+  mwb_keep(L, s, MWB_ONERROR);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Guards that call each other without end
+** ======================================================= */
+
+/* Guards in guards are stopped by Lua, which has no more than some 200 C calls
+** in each other.  At that point all guards of all these writes would still be
+** called, twice as many a level if two guards write; so none is called any
+** more. A guard may catch Lua's error; so at this depth guards are counted,
+** too. */
+#define ENDLESS 50
+#define MOST_CALLS 10000
+
+/* An overflow below so many guards is theirs, and no other function's. */
+#define NESTED 10
+
+static int is_overflow(lua_State *L, int status) {
+  return status == LUA_ERRERR ||
+         (lua_type(L, -1) == LUA_TSTRING &&
+          strstr(lua_tostring(L, -1), "stack overflow") != NULL);
+}
+
+/* Pushes the error of guards that write without end; it names what was
+** written. */
+static void push_endless(lua_State *L) {
+  luaL_where(L, 1);
+  lua_pushliteral(L, "guards write to what they watch without end: ");
+  if (lua_isnil(L, KEY)) {
+    lua_pushliteral(L, "the metatable");
+  } else if (lua_type(L, KEY) == LUA_TSTRING ||
+             lua_type(L, KEY) == LUA_TNUMBER) {
+    lua_pushliteral(L, "field '");
+    luaL_tolstring(L, KEY, NULL);
+    lua_pushliteral(L, "'");
+    lua_concat(L, 3);
+  } else {
+    lua_pushfstring(L, "a field under a %s", luaL_typename(L, KEY));
+  }
+  lua_concat(L, 3);
+}
+
+/* Calls a guard, with its `n` arguments on the top.  Returns a status. */
+static int call(mwb_write *w, int n, int results, int flags) {
+  lua_State *L = w->L;
+  mwb_state *s = w->s;
+  int status, handler = ((flags & MW_CHECK) || s->handled) ? 0 : HANDLER;
+  if (++s->depth == 1) s->deep_calls = 0;
+  if (s->depth >= ENDLESS && ++s->deep_calls > MOST_CALLS) {
+    lua_settop(L, lua_gettop(L) - n - 1);
+    push_endless(L);
+    status = LUA_ERRRUN;
+    s->endless = 1;
+  } else {
+    status = mwb_pcall_outside(L, s, n, results, handler);
+    if (status != LUA_OK && s->depth > 1 && is_overflow(L, status)) {
+      if (s->depth > NESTED) {
+        lua_pop(L, 1);
+        push_endless(L);
+      }
+      s->endless = 1;
+    }
+  }
+  s->depth--;
+  return status;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Calling guards
+** ======================================================= */
+
+/* Calls the method of a guard that is no function; the arguments are on the
+** top.  Runs protected. */
+static int call_invalidate(lua_State *L) {
+  lua_getfield(L, 1, "invalidate");
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+/* The stack of `tell_below`: first what the guard is called with, without its
+** method. */
+enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, BELOW };
+
+/* What `tell_below` needs for the path. */
+typedef struct written {
+  mwb_state *s;
+  const mw_change *change;
+  mw_handle root, obj;
+} written;
+
+/* Pushes the keys from the root to the field at PATH, then the field; only the
+** field if the path is gone. */
+static void push_path(lua_State *L, const written *at) {
+  mwb_state *s = at->s;
+  mw_value few[16], *keys = few;
+  uint32_t n, i;
+  int strings = lua_gettop(L) + 1;
+  mwb_push(L, s, MWB_STRINGS);
+  n = mw_change_path(s->engine, at->change, at->root, at->obj, few, 16);
+  if (n > 16) {
+    keys = (mw_value *)lua_newuserdatauv(L, n * sizeof(mw_value), 0);
+    mw_change_path(s->engine, at->change, at->root, at->obj, keys, n);
+  }
+  lua_createtable(L, (int)n + 1, 0);
+  for (i = 0; i < n; i++) {
+    if (keys[i].type == MW_TSTRING)
+      lua_rawgetp(L, strings, (void *)(uintptr_t)keys[i].u.i);
+    else
+      mwb_push_key(L, s, &keys[i]);
+    lua_rawseti(L, -2, (lua_Integer)(n - i));
+  }
+  lua_pushvalue(L, PATH);
+  lua_rawseti(L, -2, (lua_Integer)n + 1);
+}
+
+/* tell_below(guard, root, field, old, new, kind, written, struct) */
+static int tell_below(lua_State *L) {
+  push_path(L, (const written *)lua_touserdata(L, BELOW));
+  lua_replace(L, PATH);
+  lua_settop(L, WRITTEN);
+  if (!lua_isfunction(L, GUARD)) {
+    lua_getfield(L, GUARD, "invalidate");
+    lua_insert(L, GUARD);
+  }
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* Fills the stack for calls of guards: OWN, HANDLER, FAILURE. */
+static void prepare(mwb_write *w) {
+  lua_State *L = w->L;
+  mwb_read_old(w);
+  if (w->shadow == TRAP_SHADOW) { /* the object has its own metatable */
+    lua_getmetatable(L, OBJECT);
+    w->owner = w->obj;
+    w->owner_layout = w->layout;
+  } else {
+    lua_pushnil(L); /* OWN */
+  }
+  lua_pushcfunction(L, add_traceback);
+  lua_pushnil(L);
+  w->told = 1;
+}
+
+/* Replaces the term on the top by the guard.  Returns 0 if the guard is dead.
+*/
+static int push_of_term(lua_State *L, const mwb_state *s) {
+  int term = lua_gettop(L);
+  if (lua_rawgeti(L, term, MWB_TERM_GUARD) == LUA_TNUMBER)
+    mwb_alive(L, s, (mw_handle)lua_tointeger(L, -1));
+  lua_replace(L, term);
+  lua_settop(L, term);
+  return !lua_isnil(L, term);
+}
+
+void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
+                   lua_Integer place) {
+  int top = lua_gettop(L);
+  object = lua_absindex(L, object);
+  mwb_push_guards(L, s, object, 0);
+  if (lua_istable(L, -1)) mwb_drop_guard(L, top + 1, r, place);
+  lua_settop(L, top);
+}
+
+/* Pushes the guard of an object; for a deep guard, the object is on the top.
+** Drops a guard that is called for the last time.  Returns 0 if the guard is
+** dead. */
+static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
+  lua_State *L = w->L;
+  int object = (flags & MW_DEEP) ? lua_gettop(L) : OBJECT, alive = 1;
+  lua_Integer place = (lua_Integer)ref;
+  mwi_object *r = w->r;
+  if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
+  if (r == NULL || r->obj != obj)
+    r = mwi_object_find(&w->s->engine->watch, obj);
+  if (w->owner != obj || w->owner_layout != r->layout) {
+    mwb_push_guards(L, w->s, object, 0);
+    lua_replace(L, OWN);
+    w->owner = obj;
+    w->owner_layout = r->layout;
+  }
+  lua_rawgeti(L, OWN, place);
+  if (flags & MW_ASK) alive = push_of_term(L, w->s);
+  if (flags & MW_ONCE) mwb_drop_guard(L, OWN, r, place);
+  return alive;
+}
+
+/* Calls a deep guard, with the path from its root.  Returns a status, or -1 if
+** the guard is dead. */
+static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
+                      const mw_change *change) {
+  lua_State *L = w->L;
+  written at;
+  at.s = w->s;
+  at.change = change;
+  at.root = root;
+  at.obj = w->obj;
+  lua_pushcfunction(L, tell_below);
+  if (root == w->obj)
+    lua_pushvalue(L, OBJECT);
+  else if (!mwb_alive(L, w->s, root)) /* objects below may live */
+    return LUA_OK;
+  if (!push_guard(w, root, ref, flags)) return -1;
+  lua_insert(L, -2);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  mwb_push_kind(L, w->s, change->kind);
+  lua_pushvalue(L, OBJECT);
+  lua_pushlightuserdata(L, &at);
+  return call(w, BELOW, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
+}
+
+/* Calls a guard.  Returns a status, or -1 if the guard is dead. */
+static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change) {
+  lua_State *L = w->L;
+  int n = 5;
+  if (flags & MW_DEEP) return call_below(w, obj, ref, flags, change);
+  if (!push_guard(w, obj, ref, flags)) return -1;
+  if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) {
+    lua_pushcfunction(L, call_invalidate);
+    lua_insert(L, -2);
+    n++;
+  }
+  lua_pushvalue(L, OBJECT);
+  lua_pushvalue(L, KEY);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  mwb_push_kind(L, w->s, change->kind);
+  return call(w, n, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
+}
+
+/* (check): raises the error of a check that has returned false.  The message
+** names the line of the write, and that of the check unless the check is gone.
+*/
+static int returned_false(lua_State *L) {
+  lua_Debug ar;
+  int has_place = mwb_find_caller(L, &ar);
+  if (has_place) lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+  lua_pushliteral(L, "a check");
+  if (lua_isfunction(L, 1)) {
+    lua_pushvalue(L, 1);
+    lua_getinfo(L, ">S", &ar);
+    lua_pushfstring(L, " (%s:%d)", ar.short_src, ar.linedefined);
+  }
+  lua_pushliteral(L, " returned false: refuse with error");
+  lua_concat(L, lua_gettop(L) - 1);
+  return lua_error(L);
+}
+
+/* Calls `returned_false` for a guard of phase "check". */
+static int refuse_false(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
+  lua_State *L = w->L;
+  if ((flags & MW_ONCE) || ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) ||
+      !push_guard(w, obj, ref, flags))
+    lua_pushnil(L);
+  lua_pushcfunction(L, returned_false);
+  lua_insert(L, -2);
+  return lua_pcall(L, 1, 0, 0);
+}
+
+/* Calls a guard of phase "check" and looks at the guard's results, above
+** FAILURE: true and a value store that value instead. */
+static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
+                      const mw_change *change) {
+  lua_State *L = w->L;
+  int status, n;
+  if (w->failed) return MW_REFUSES;
+  status = call_guard(w, obj, ref, flags, change);
+  n = lua_gettop(L) - FAILURE;
+  if (status == LUA_OK && n > 0 && lua_isboolean(L, FAILURE + 1)) {
+    if (!lua_toboolean(L, FAILURE + 1)) {
+      status = refuse_false(w, obj, ref, flags);
+    } else if (n > 1) {
+      lua_copy(L, FAILURE + 2, VALUE);
+      mwb_set_kind_of(w);
+    }
+  }
+  if (status > LUA_OK) {
+    lua_replace(L, FAILURE);
+    w->failed = 1;
+    return MW_REFUSES;
+  }
+  lua_settop(L, FAILURE);
+  return status == LUA_OK;
+}
+
+/* The guard of a term may be an `mw.guard`. */
+static int is_flag(mwb_write *w, uint64_t ref, mw_handle obj, int flags) {
+  lua_State *L = w->L;
+  int is = 0;
+  if ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) return 0;
+  if (push_guard(w, obj, ref, flags & ~MW_ONCE) &&
+      mwb_is_guard(L, w->s, lua_gettop(L))) {
+    is = 1;
+    mw_guard_set_valid(w->s->engine, mwb_handle_of(L, w->s, lua_gettop(L)), 0);
+  }
+  lua_settop(L, FAILURE);
+  return is;
+}
+
+int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                   const mw_change *change) {
+  mwb_write *w = (mwb_write *)change->host;
+  int status;
+  if (((mwb_state *)ud)->endless) return 1;
+  if (!w->told) prepare(w);
+  if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
+  if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
+  status = call_guard(w, obj, ref, flags, change);
+  if (status > LUA_OK) fail(w);
+  if (status != LUA_OK || (flags & MW_DEEP)) lua_settop(w->L, FAILURE);
+  return status >= 0;
+}
+
+/* Pushes the term at a place of the table at `holder`, and the guard.  Returns
+** 0 if the guard is dead. */
+static int push_term(lua_State *L, const mwb_state *s, int holder,
+                     lua_Integer place) {
+  lua_rawgeti(L, holder, place);
+  lua_pushvalue(L, -1);
+  return push_of_term(L, s);
+}
+
+int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
+                      lua_Integer place) {
+  int top = lua_gettop(L), alive;
+  object = lua_absindex(L, object);
+  mwb_push_guards(L, s, object, 0);
+  alive = push_term(L, s, top + 1, place);
+  lua_settop(L, top);
+  return alive;
+}
+
+/* Are the values on the top the same? */
+static int are_same(lua_State *L) {
+  if (lua_type(L, -1) == LUA_TNUMBER && lua_type(L, -2) == LUA_TNUMBER &&
+      lua_isinteger(L, -1) != lua_isinteger(L, -2))
+    return 0;
+  if (lua_rawequal(L, -1, -2)) return 1;
+  return !lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2); /* NaN */
+}
+
+static int ends_differ(lua_State *L, int way, lua_Integer i);
+
+/* Pushes what the contents at `index`, or no contents, have under the key at
+** `key`. */
+static void push_field(lua_State *L, int index, int key) {
+  lua_pushnil(L);
+  if (!lua_istable(L, index)) return;
+  lua_pushvalue(L, key);
+  lua_rawget(L, index);
+  lua_replace(L, -2);
+}
+
+/* Do the contents at `a` and `b` lead to different values, under a key of
+** `a`? */
+static int any_differs(lua_State *L, int way, lua_Integer i, int a, int b) {
+  int top = lua_gettop(L), differ = 0;
+  if (!lua_istable(L, a)) return 0;
+  for (lua_pushnil(L); !differ && lua_next(L, a) != 0;) {
+    push_field(L, b, top + 1);
+    differ = ends_differ(L, way, i);
+    lua_settop(L, top + 1);
+  }
+  lua_settop(L, top);
+  return differ;
+}
+
+/* Does the way, from its key number `i` on, lead from the two values on the top
+** to different values? */
+static int ends_differ(lua_State *L, int way, lua_Integer i) {
+  int top = lua_gettop(L), differ, n;
+  if (lua_rawequal(L, -1, -2)) return 0;
+  luaL_checkstack(L, LUA_MINSTACK, "path");
+  if (lua_rawgeti(L, way, i) == LUA_TNIL) {
+    lua_pop(L, 1);
+    return !are_same(L);
+  }
+  for (n = 1; n >= 0; n--)
+    if (!lua_istable(L, top - n))
+      lua_pushnil(L);
+    else if (!mwb_push_shadow(L, top - n))
+      lua_pushvalue(L, top - n);
+  if (lua_islightuserdata(L, top + 1)) {
+    differ = any_differs(L, way, i + 1, top + 2, top + 3) ||
+             any_differs(L, way, i + 1, top + 3, top + 2);
+  } else {
+    push_field(L, top + 2, top + 1);
+    push_field(L, top + 3, top + 1);
+    differ = ends_differ(L, way, i + 1);
+  }
+  lua_settop(L, top);
+  return differ;
+}
+
+/* Do the values differ at the ends of the way at `way`, which leads from the
+** root? */
+static int differs(mwb_write *w, mw_handle root, const mw_change *change,
+                   int way) {
+  lua_State *L = w->L;
+  lua_Integer depth = 0;
+  if (root != w->obj)
+    depth = mw_change_path(w->s->engine, change, root, w->obj, NULL, 0);
+  lua_pushvalue(L, OLD);
+  lua_pushvalue(L, VALUE);
+  return ends_differ(L, way, depth + 2);
+}
+
+int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                  const mw_change *change) {
+  mwb_state *s = (mwb_state *)ud;
+  mwb_write *w = (change == NULL) ? NULL : (mwb_write *)change->host;
+  lua_State *L = (w == NULL) ? s->service : w->L;
+  lua_Integer place = (lua_Integer)ref;
+  int top, result = 1, object, term;
+  if (s->endless) return 0;
+  if (w != NULL && !w->told) prepare(w);
+  top = lua_gettop(L);
+  object = top + 1;
+  if (!mwb_alive(L, s, obj)) {
+    lua_settop(L, top);
+    return 0;
+  }
+  mwb_push_guards(L, s, object, 0);
+  term = object + 2;
+  if (!push_term(L, s, object + 1, place)) {
+    result = -1;
+    mwb_drop_guard(L, object + 1, mwb_object_of(s, obj), place);
+  } else if (w != NULL && lua_rawgeti(L, term, MWB_TERM_WAY) == LUA_TTABLE &&
+             !differs(w, obj, change, lua_gettop(L))) {
+    result = 0;
+  } else if (w != NULL &&
+             lua_rawgeti(L, term, MWB_TERM_WHEN) == LUA_TFUNCTION) {
+    lua_pushvalue(L, OBJECT);
+    lua_pushvalue(L, KEY);
+    lua_pushvalue(L, OLD);
+    lua_pushvalue(L, VALUE);
+    mwb_push_kind(L, s, change->kind);
+    if (call(w, 5, 1, flags) == LUA_OK) {
+      result = lua_toboolean(L, -1);
+    } else if (flags & MW_CHECK) { /* refuses, see `mwb_call_guard` */
+      lua_replace(L, FAILURE);
+      w->failed = 1;
+    } else {
+      fail(w);
+      result = 0;
+    }
+  }
+  lua_settop(L, top);
+  return result;
+}
+
+int mwb_guard_alive(void *ud, mw_handle guard) {
+  const mwb_state *s = (const mwb_state *)ud;
+  int alive = mwb_alive(s->service, s, guard);
+  lua_pop(s->service, 1);
+  return alive;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** mw.guard
+** ======================================================= */
+
+int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
+  const void *meta;
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
+    return 0;
+  meta = lua_topointer(L, -1);
+  lua_pop(L, 1);
+  return meta == s->guard_meta;
+}
+
+/* Returns the handle of the guard at 1, or raises. */
+static mw_handle self(lua_State *L, mwb_state *s, const char *name) {
+  if (!mwb_is_guard(L, s, 1))
+    luaL_error(L, "calling '%s' on bad self (guard expected, got %s)", name,
+               mwb_type_name(L, 1));
+  return mwb_identify(L, s, name, 1, 1);
+}
+
+static int revalidate(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_handle h = self(L, s, "revalidate");
+  mwb_check(L, mw_guard_set_valid(s->engine, h, 1));
+  return 0;
+}
+
+/* Returns the field `valid`, or the method, which is upvalue 3. */
+static int field(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  const char *name = (lua_type(L, 2) == LUA_TSTRING) ? lua_tostring(L, 2) : "";
+  if (strcmp(name, "valid") == 0) {
+    lua_pushboolean(L, mw_guard_is_valid(s->engine, self(L, s, "valid")));
+  } else if (strcmp(name, "revalidate") == 0) {
+    lua_pushvalue(L, lua_upvalueindex(3));
+  } else {
+    lua_pushnil(L);
+  }
+  return 1;
+}
+
+static int guard(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_check_nothing(L, "guard", 1);
+  lua_settop(L, 0);
+  lua_newuserdatauv(L, 0, 0);
+  mwb_push(L, mwb_state_of(L), MWB_GUARD);
+  lua_setmetatable(L, 1);
+  mwb_identify(L, s, "guard", 1, 1);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwb_open_guard(lua_State *L, mwb_state *s) {
+  static const luaL_Reg none[] = {{NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"guard", guard}, {"on_error", on_error}, {NULL, NULL}};
+  int i;
+  for (i = 0; i < MW_KINDS; i++) {
+    lua_pushstring(L, kinds[i]);
+    s->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
+  mwb_push(L, mwb_state_of(L), MWB_GUARD);
+  lua_pushvalue(L, MWB_UPSTATE);
+  lua_pushvalue(L, MWB_UPOBJECTS);
+  mwb_push_function(L, s, revalidate);
+  lua_pushcclosure(L, field, 3);
+  lua_setfield(L, -2, "__index");
+  mwb_seal(L, s, -1, "guard:revalidate");
+  lua_pop(L, 1);
+  mwb_set_funcs(L, functions);
+}

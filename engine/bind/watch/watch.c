@@ -1,0 +1,940 @@
+/*
+** watch.c - mw.watch and mw.track: objects whose writes are intercepted.
+** SPDX-License-Identifier: MIT
+**
+** A watched object holds its function guards, each at a place in the object's
+** table of guards; the engine has this place in the watch's `ref`.  So a guard
+** that refers to its object is part of a cycle that can be collected.  The
+** engine knows any other guard by its handle; only the program keeps such a
+** guard alive.
+*/
+#include "watch.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+#include "../journal/journal.h"
+#include "../traps/trap.h"
+#include "../traps/traps.h"
+
+/* {======================================================
+** Handles
+** ======================================================= */
+
+static mw_watch_id handle_self(lua_State *L, const mwb_state *s,
+                               const char *name) {
+  if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
+    const void *meta = lua_topointer(L, -1);
+    lua_pop(L, 1);
+    if (meta == s->handle_meta) return *(mw_watch_id *)lua_touserdata(L, 1);
+  }
+  luaL_error(L, "calling '%s' on bad self (watch expected, got %s)", name,
+             mwb_type_name(L, 1));
+  return 0;
+}
+
+static int cancel(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
+  mw_watch_id id = handle_self(L, s, "cancel");
+  mw_watch_options its;
+  mw_handle obj;
+  if (mwb_put_off(L, s)) return 0;
+  mwb_enter(L);
+  if (mw_watch_info(s->engine, id, &its, &obj) != MW_OK) return 0;
+  mw_watch_cancel(s->engine, id);
+  if ((its.flags & MW_WEAK) || !mwb_alive(L, s, obj)) return 0;
+  mwb_end_guard(L, s, -1, mwb_object_of(s, obj), (lua_Integer)its.ref);
+  return 0;
+}
+
+/* A watch is not alive and deaf. */
+static int is_watch_alive(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_watch_id id = handle_self(L, s, "alive");
+  mw_watch_options its;
+  mw_handle obj;
+  int alive = mw_watch_info(s->engine, id, &its, &obj) == MW_OK;
+  if (alive && (its.flags & MW_ASK) && mwb_alive(L, s, obj))
+    alive = mwb_is_term_alive(L, s, -1, (lua_Integer)its.ref);
+  lua_pushboolean(L, alive);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Arguments
+** ======================================================= */
+
+/* Raises if the value at 1 is one of the library's own objects. */
+static void check_not_ours(lua_State *L, const mwb_state *s, const char *name) {
+  const char *meant = "";
+  if (!mwb_is_ours(L, s, 1)) return;
+  lua_getmetatable(L, 1);
+  if (lua_topointer(L, -1) == s->handle_meta)
+    meant = "; handle:cancel() ends its watch";
+  luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched%s)", name,
+             mwb_type_name(L, 1), meant);
+}
+
+/* Raises unless the value at 1 is a table or a userdata that can be
+** intercepted. */
+static void check_object(lua_State *L, const mwb_state *s, const char *name) {
+  mwb_check_dot(L, name, 2);
+  check_not_ours(L, s, name);
+  if (lua_istable(L, 1)) {
+    if (mwb_is_weak(L, 1))
+      luaL_error(L,
+                 "bad argument #1 to '%s' (a weak table loses entries without "
+                 "a write)",
+                 name);
+    return;
+  }
+  if (lua_type(L, 1) != LUA_TUSERDATA)
+    mwb_bad_argument(L, name, 1, 1, "table or userdata");
+  if (!lua_getmetatable(L, 1))
+    mwb_bad_argument(L, name, 1, 1, "userdata with a metatable");
+  lua_pop(L, 1);
+}
+
+static int bad_option(lua_State *L, const char *what) {
+  return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
+}
+
+static int is_word(lua_State *L, int index, const char *word) {
+  return strcmp(lua_tostring(L, index), word) == 0;
+}
+
+/* Pushes a userdata with the keys in the array at `array`. */
+static void read_keys(lua_State *L, mwb_state *s, int array,
+                      mw_watch_options *options) {
+  lua_Unsigned n = lua_istable(L, array) ? lua_rawlen(L, array) : 0, i;
+  mw_value *keys;
+  if (n == 0 || n > 10000)
+    bad_option(L, "option 'keys' is not an array of keys");
+  keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
+  for (i = 0; i < n; i++) {
+    lua_rawgeti(L, array, (lua_Integer)i + 1);
+    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1))
+      bad_option(L, "nil and NaN are no keys");
+    keys[i] = mwb_key_to_keep(L, s, -1);
+    lua_pop(L, 1);
+  }
+  options->keys = keys;
+  options->n_keys = (uint32_t)n;
+}
+
+/* Where the stack of `watch` has the options and more. */
+enum {
+  ONCE = 4,
+  DEEP,
+  PHASE,
+  EQUAL,
+  SINGLE,
+  SEVERAL,
+  WHEN,
+  EXISTING,
+  DESCEND,
+  WAY,
+  KEYS,
+  WATCH,
+  TERM
+};
+
+/* The longest way of a deep watch. */
+#define MAXWAY 200
+
+static int is_any(lua_State *L, const mwb_state *s) {
+  int yes;
+  mwb_push(L, s, MWB_ANY);
+  yes = lua_rawequal(L, -1, -2);
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* Pushes a userdata with the keys of the option `path`. */
+static void read_way(lua_State *L, mwb_state *s, mw_watch_options *its,
+                     mw_filter *filter) {
+  const char *wrong = "option 'path' is not an array of keys";
+  lua_Unsigned n = lua_istable(L, WAY) ? lua_rawlen(L, WAY) : 0, i;
+  mw_value *keys;
+  if (n > MAXWAY) wrong = "option 'path' has more than 200 keys";
+  if (n == 0 || n > MAXWAY) bad_option(L, wrong);
+  keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
+  memset(keys, 0, (size_t)n * sizeof(mw_value));
+  for (i = 0; i < n; i++) {
+    lua_rawgeti(L, WAY, (lua_Integer)i + 1);
+    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) bad_option(L, wrong);
+    if (!is_any(L, s)) keys[i] = mwb_key_to_keep(L, s, -1);
+    lua_settop(L, KEYS);
+  }
+  filter->keys = keys;
+  filter->n_keys = (uint32_t)n;
+  its->keys = keys;
+  its->n_keys = keys[0].type != MW_TNIL;
+}
+
+/* Is the option with this place on the stack one of those that are given? */
+static unsigned is_given(unsigned given, int option) {
+  return given >> (option - ONCE) & 1u;
+}
+
+/* Is the value at `index` a list of strings and nothing else? */
+static int is_list(lua_State *L, int index) {
+  lua_Integer n = 0;
+  if (!lua_istable(L, index)) return 0;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1), n++) {
+    if (lua_isinteger(L, -2) && lua_type(L, -1) == LUA_TSTRING) continue;
+    lua_pop(L, 2);
+    return 0;
+  }
+  return n > 0 && lua_rawlen(L, index) == (lua_Unsigned)n;
+}
+
+/* Is the value at `index` a key of the object at 1? */
+static int is_key_of_object(lua_State *L, int index) {
+  int top = lua_gettop(L), is = 0;
+  if (lua_istable(L, 1)) {
+    if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+    lua_pushvalue(L, index);
+    is = lua_rawget(L, -2) != LUA_TNIL;
+  }
+  lua_settop(L, top);
+  return is;
+}
+
+/* Reads the options at 3; puts a userdata with the keys at KEYS. */
+static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
+                         mw_filter *filter) {
+  static const mwb_option options[] = {
+      {"once", LUA_TBOOLEAN, NULL},
+      {"deep", LUA_TBOOLEAN, NULL},
+      {"phase", LUA_TSTRING, "before\0after\0check\0"},
+      {"equal", LUA_TSTRING, "fire\0skip\0"},
+      {"key", LUA_TNONE, NULL},
+      {"keys", LUA_TNONE, NULL},
+      {"when", LUA_TFUNCTION, NULL},
+      {"existing", LUA_TBOOLEAN, NULL},
+      {"descend", LUA_TFUNCTION, NULL},
+      {"path", LUA_TNONE, NULL},
+      {NULL, 0, NULL}};
+  unsigned given, deep;
+  memset(its, 0, sizeof(*its));
+  memset(filter, 0, sizeof(*filter));
+  lua_settop(L, 3);
+  given = mwb_read_options(L, "watch", 3, options);
+  if (is_given(given, PHASE)) {
+    if (is_word(L, PHASE, "check")) its->flags |= MW_CHECK;
+    if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
+  }
+  if (is_given(given, ONCE) && lua_toboolean(L, ONCE)) its->flags |= MW_ONCE;
+  if (is_given(given, WHEN)) its->flags |= MW_ASK;
+  deep =
+      is_given(given, WAY) || (is_given(given, DEEP) && lua_toboolean(L, DEEP));
+  if (deep) its->flags |= MW_DEEP;
+  if (is_given(given, EQUAL) && is_word(L, EQUAL, "skip"))
+    its->flags |= MW_SKIP;
+  if (deep && !lua_istable(L, 1))
+    bad_option(L, is_given(given, WAY) ? "option 'path' is for tables"
+                                       : "option 'deep' is for tables");
+  if (is_given(given, DESCEND) && !deep)
+    bad_option(L, "option 'descend' is for deep watches");
+  if (is_given(given, SINGLE)) {
+    if (is_given(given, SEVERAL))
+      bad_option(L, "options 'key' and 'keys' exclude each other");
+    if (is_list(L, SINGLE) && !is_key_of_object(L, SINGLE))
+      bad_option(L, "option 'key' is a list of keys: use 'keys'");
+    lua_createtable(L, 1, 0);
+    lua_pushvalue(L, SINGLE);
+    lua_rawseti(L, -2, 1);
+    lua_replace(L, SEVERAL);
+  }
+  if (is_given(given, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
+  if (is_given(given, SINGLE) || is_given(given, SEVERAL)) {
+    if (is_given(given, WAY))
+      bad_option(L, "option 'path' excludes 'key' and 'keys'");
+    read_keys(L, s, SEVERAL, its);
+  } else if (is_given(given, WAY)) {
+    read_way(L, s, its, filter);
+  }
+  lua_settop(L, KEYS);
+}
+
+/* Sets the guard, and the flags for its type, from the guard at index 2.  A
+** guard with a method stands for what it makes invalid, which is not made
+** invalid again, so it fires once if the options do not say otherwise. */
+static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
+  int top = lua_gettop(L), type = lua_type(L, 2), ok = 0;
+  if (type == LUA_TFUNCTION) return;
+  if (its->flags & MW_CHECK)
+    luaL_error(
+        L,
+        "bad argument #2 to 'watch' (phase 'check' needs a function, got %s)",
+        mwb_type_name(L, 2));
+  if (type != LUA_TTABLE && type != LUA_TUSERDATA)
+    mwb_bad_argument(L, "watch", 2, 2, "function, table or guard");
+  if (mwb_is_guard(L, s, 2)) {
+    its->flags |= MW_FLAG;
+  } else {
+    ok = type == LUA_TTABLE || luaL_getmetafield(L, 2, "__index") != LUA_TNIL;
+    ok = ok && lua_getfield(L, 2, "invalidate") != LUA_TNIL;
+    if (!ok)
+      mwb_bad_argument(L, "watch", 2, 2, "guard with method 'invalidate'");
+    if (lua_isnil(L, ONCE)) its->flags |= MW_ONCE;
+  }
+  its->guard = mwb_identify(L, s, "watch", 2, 2);
+  if (its->flags & MW_ASK) /* the term has the guard */
+    its->flags &= ~MW_FLAG;
+  else
+    its->flags |= MW_WEAK;
+  lua_settop(L, top);
+}
+
+/* Pushes a copy of the option `path`, in which a null pointer stands for any
+** key. */
+static void push_way(lua_State *L, mwb_state *s) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, WAY), i;
+  int way = lua_gettop(L) + 1;
+  lua_createtable(L, (int)n, 0);
+  for (i = 1; i <= n; i++) {
+    lua_rawgeti(L, WAY, i);
+    if (is_any(L, s)) {
+      lua_pop(L, 1);
+      lua_pushlightuserdata(L, NULL);
+    }
+    lua_rawseti(L, way, i);
+  }
+}
+
+/* Pushes the term of a watch with MW_ASK, else nil. */
+static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
+  int term = lua_gettop(L) + 1;
+  if ((its->flags & MW_ASK) == 0) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_createtable(L, 3, 0);
+  if (lua_isfunction(L, 2))
+    lua_pushvalue(L, 2);
+  else
+    lua_pushinteger(L, (lua_Integer)its->guard);
+  lua_rawseti(L, term, MWB_TERM_GUARD);
+  if (lua_isnil(L, WHEN))
+    lua_pushboolean(L, 0);
+  else
+    lua_pushvalue(L, WHEN);
+  lua_rawseti(L, term, MWB_TERM_WHEN);
+  if (lua_isnil(L, WAY) || !(its->flags & MW_SKIP)) return;
+  push_way(L, s);
+  lua_rawseti(L, term, MWB_TERM_WAY);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Intercepted objects
+** ======================================================= */
+
+/* The value of `tracked` while entries are dropped. */
+#define DROPPED 3
+
+/* An object's state before the call. */
+enum { PLAIN = 0, TRACKED, WATCHED };
+
+static int state_before(lua_State *L, mwb_state *s, mw_handle h) {
+  if (mw_object_is_watched(s->engine, h)) return WATCHED;
+  if (mwb_intercepts(s, h)) return TRACKED;
+  if (!mwb_push_own(L, 1)) return PLAIN;
+  lua_pop(L, 1);
+  return TRACKED; /* an orphan that is not given back yet */
+}
+
+/* MWB_CLASSES has the metatables of classes without mutators. */
+void mwb_class_watched(lua_State *L, mwb_state *s, int index) {
+  int top = lua_gettop(L);
+  index = lua_absindex(L, index);
+  if (!mwb_push_question(L, s, MWB_WATCHED)) return;
+  mwb_push_class(L, index);
+  if (!lua_isnil(L, -1)) {
+    mwb_push(L, s, MWB_CLASSES);
+    lua_pushvalue(L, top + 2);
+    if (lua_rawget(L, -2) == LUA_TNIL) {
+      lua_pushvalue(L, top + 1);
+      lua_pushvalue(L, index);
+      lua_call(L, 1, 1);
+      if (!lua_toboolean(L, -1)) {
+        lua_pushvalue(L, top + 2);
+        lua_pushboolean(L, 1);
+        lua_rawset(L, top + 3);
+      }
+    }
+  }
+  lua_settop(L, top);
+}
+
+void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
+  index = lua_absindex(L, index);
+  if (!mwb_push_question(L, s, MWB_UNWATCHED)) return;
+  lua_pushvalue(L, index);
+  lua_call(L, 1, 0);
+}
+
+/* What `attach` gets besides values. */
+typedef struct attachment {
+  mwb_state *s;
+  mw_handle h;
+  int before;     /* the object's state */
+  int watches;    /* is the policy told of the object's class? */
+  mw_reach reach; /* whose objects are to be included; 0 for none */
+} attachment;
+
+/* Pushes the table with the guards of the object at 1; `is_new` says that the
+** object has just got its own metatable. */
+static void push_guards(lua_State *L, mwb_state *s, int is_new) {
+  if (!is_new || !lua_getmetatable(L, 1)) mwb_push_guards(L, s, 1, 1);
+}
+
+/* attach(object, guard or nil, term or nil, attachment) -> the place of the
+** function or term.  Gives the object its shadow, and includes the objects
+** below.  The last step wraps the class of a userdata, so that no failure can
+** follow. */
+static int attach(lua_State *L) {
+  const attachment *its = (const attachment *)lua_touserdata(L, 4);
+  mwb_state *s = its->s;
+  int is_table = lua_istable(L, 1), is_new = its->before == PLAIN;
+  int has_term = !lua_isnil(L, 3), has_class = 1; /* perhaps */
+  lua_Integer place = 0;
+  if (is_new && is_table) {
+    mwb_push_class(L, 1);
+    has_class = !lua_isnil(L, -1);
+    mwb_enshadow(L, s, its->h, 1, -1);
+  }
+  if (its->watches && has_class) mwb_class_watched(L, s, 1);
+  if (has_term || lua_isfunction(L, 2)) {
+    push_guards(L, s, is_new && is_table);
+    lua_pushvalue(L, has_term ? 3 : 2);
+    place = mwb_add_guard(L, lua_gettop(L) - 1, mwb_object_of(s, its->h));
+  }
+  if (its->reach != 0) mwb_include(L, s, its->reach, 1);
+  if (is_new && !is_table) mwb_wrap_class(L, s, 1);
+  lua_pushinteger(L, place);
+  return 1;
+}
+
+/* Calls `attach` for the object at 1, the guard at 2 and the term at `term` (0:
+** none).  Returns a status; the place or the error is on the top. */
+static int call_attach(lua_State *L, attachment *its, int term) {
+  lua_pushcfunction(L, attach);
+  lua_pushvalue(L, 1);
+  if (lua_isfunction(L, 2))
+    lua_pushvalue(L, 2);
+  else
+    lua_pushnil(L);
+  if (term == 0)
+    lua_pushnil(L);
+  else
+    lua_pushvalue(L, term);
+  lua_pushlightuserdata(L, its);
+  return lua_pcall(L, 4, 1, 0);
+}
+
+/* {======================================================
+** What exists when a watch begins
+** ======================================================= */
+
+/* existing(f): f(object, guard, when, keys, way, reach) tells the guard of the
+** fields that are there; `reach` is nil for a watch that is not deep */
+static int set_existing(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_keep(L, mwb_state_of(L), MWB_EXISTING);
+  return 0;
+}
+
+/* is_below(root, table, reach) -> whether a deep watch with the reach hears
+** writes to the table, which is not the root */
+static int is_below(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_handle root = mwb_handle_of(L, s, 1), child = mwb_handle_of(L, s, 2);
+  mw_change change;
+  memset(&change, 0, sizeof(change));
+  change.reach = (uint32_t)lua_tointeger(L, 3);
+  lua_pushboolean(
+      L, child != MW_NONE &&
+             mw_change_path(s->engine, &change, root, child, NULL, 0) != 0);
+  return 1;
+}
+
+/* make_stale(value) -> whether the value is a flag, which is stale now */
+static int make_stale(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  int is = mwb_is_guard(L, s, 1);
+  if (is) mw_guard_set_valid(s->engine, mwb_handle_of(L, s, 1), 0);
+  lua_pushboolean(L, is);
+  return 1;
+}
+
+/* Tells the guard of the watch whose options are on the stack.  Returns a
+** status; an error is on the top. */
+static int call_existing(lua_State *L, mwb_state *s,
+                         const mw_watch_options *its) {
+  mwb_push(L, s, MWB_EXISTING);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, WHEN);
+  lua_pushvalue(L, SEVERAL);
+  lua_pushvalue(L, WAY);
+  if (its->flags & MW_DEEP)
+    lua_pushinteger(L, mwi_reach_filter(s->engine, its->reach));
+  else
+    lua_pushnil(L);
+  return lua_pcall(L, 6, 0, 0);
+}
+
+/* }====================================================== */
+
+static int give_back(lua_State *L) {
+  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
+  return 0;
+}
+
+/* After a failure, gives back the object at 1 if the object was PLAIN.  If
+** there is no memory for that, the object keeps its shadow, which does no
+** harm. */
+static void detach(lua_State *L, mwb_state *s, int before) {
+  if (before == PLAIN) {
+    lua_pushcfunction(L, give_back);
+    lua_pushvalue(L, 1);
+    lua_pushlightuserdata(L, s);
+    if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+  }
+  mwb_let_go(L, s, SIZE_MAX);
+}
+
+/* Gives the object at 1 a handle and a record. */
+static mw_handle begin_object(lua_State *L, mwb_state *s, const char *name) {
+  int top = lua_gettop(L);
+  mw_handle h = mwb_identify(L, s, name, 1, 1);
+  lua_settop(L, top);
+  if (mwi_object_need(s->engine, h) == NULL) mwb_check(L, MW_NOMEM);
+  return h;
+}
+
+static int unwatch(lua_State *L);
+
+/* Ends the watch of the object at 1, because its guard has raised for what
+** exists.  The object is as before, but for what the guard has begun. */
+static void abandon(lua_State *L, mwb_state *s, mw_handle h, mw_watch_id id,
+                    const mw_watch_options *its, int before, int is_new_root) {
+  mwi_object *r = mwb_object_of(s, h);
+  if (mw_watch_cancel(s->engine, id) == MW_OK && (its->flags & MW_WEAK) == 0)
+    mwb_end_guard(L, s, 1, r, (lua_Integer)its->ref);
+  if (before == WATCHED || mw_object_waiting(s->engine, h) > 0) {
+    if (is_new_root && r->deep == 0) mw_root_end(s->engine, h);
+    mwb_let_go(L, s, SIZE_MAX);
+  } else {
+    mwb_push_function(L, s, unwatch);
+    lua_pushvalue(L, 1);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK) mwb_let_go(L, s, SIZE_MAX);
+    lua_pop(L, 1);
+  }
+}
+
+static int watch(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mw_watch_options its;
+  mw_filter filter;
+  attachment attached;
+  mw_watch_id *id;
+  mw_handle h;
+  mw_reach reach = 0;
+  int before, include = MW_OK, status, code;
+  check_object(L, s, "watch");
+  read_options(L, s, &its, &filter);
+  read_guard(L, s, &its);
+  id = (mw_watch_id *)lua_newuserdatauv(L, sizeof(*id), 0); /* WATCH */
+  *id = 0;
+  mwb_push(L, s, MWB_HANDLE);
+  lua_setmetatable(L, -2);
+  push_term(L, s, &its); /* TERM */
+  h = begin_object(L, s, "watch");
+  before = state_before(L, s, h);
+  if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
+  if (filter.rule != 0 || filter.n_keys != 0)
+    include = mw_root_begin_filtered(s->engine, h, &filter, &reach);
+  else if (its.flags & MW_DEEP)
+    include = mw_root_begin(s->engine, h, &reach);
+  its.reach = reach;
+  mwb_check(L, include);
+  attached.s = s;
+  attached.h = h;
+  attached.before = before;
+  attached.watches = !mwb_object_of(s, h)->watched;
+  attached.reach = (include == MW_NEW) ? reach : 0;
+  status = call_attach(L, &attached, TERM);
+  its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
+  code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
+  if (status == LUA_OK && code == MW_OK) {
+    if (lua_toboolean(L, EXISTING) && call_existing(L, s, &its) != LUA_OK) {
+      abandon(L, s, h, *id, &its, before, include == MW_NEW);
+      return lua_error(L);
+    }
+    lua_settop(L, WATCH);
+    return 1;
+  }
+  if (its.ref != 0 && mwb_object_of(s, h) != NULL)
+    mwb_end_guard(L, s, 1, mwb_object_of(s, h), (lua_Integer)its.ref);
+  if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
+    mwb_unwrap_class(L, s, 1);
+  if (include == MW_NEW) mw_reach_end(s->engine, reach);
+  detach(L, s, before);
+  mwb_check(L, code);
+  return lua_error(L);
+}
+
+int mwb_track(lua_State *L) {
+  static const mwb_option options[] = {{"deep", LUA_TBOOLEAN, NULL},
+                                       {"descend", LUA_TFUNCTION, NULL},
+                                       {NULL, 0, NULL}};
+  mwb_state *s = mwb_enter(L);
+  mw_filter filter = {0, NULL, 0, 1, 0};
+  attachment attached;
+  int deep = 0, before, code;
+  mw_reach reach = 0;
+  mw_handle h;
+  lua_settop(L, 2);
+  check_object(L, s, "track");
+  mwb_read_options(L, "track", 2, options); /* at 3 and 4 */
+  deep = lua_toboolean(L, 3);
+  if (!deep && !lua_isnil(L, 4))
+    luaL_error(L,
+               "bad argument #2 to 'track' (option 'descend' is for deep "
+               "tracks)");
+  if (deep && !lua_istable(L, 1))
+    luaL_error(L, "bad argument #2 to 'track' (option 'deep' is for tables)");
+  lua_pushnil(L);
+  lua_replace(L, 2); /* no guard */
+  h = begin_object(L, s, "track");
+  before = state_before(L, s, h);
+  if (lua_isfunction(L, 4)) filter.rule = mwb_add_rule(L, s, 1, 4);
+  code = mw_object_track(s->engine, h, deep && filter.rule == 0, &reach);
+  mwb_check(L, code);
+  if (filter.rule != 0)
+    code = mw_root_begin_filtered(s->engine, h, &filter, &reach);
+  if (code < 0) mw_object_untrack(s->engine, h);
+  mwb_check(L, code);
+  lua_settop(L, 2);
+  attached.s = s;
+  attached.h = h;
+  attached.before = before;
+  attached.watches = before == PLAIN && lua_isuserdata(L, 1);
+  attached.reach = (code == MW_NEW) ? reach : 0;
+  if (call_attach(L, &attached, 0) != LUA_OK) {
+    mw_object_untrack(s->engine, h);
+    detach(L, s, before);
+    return lua_error(L);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
+  mw_handle h = begin_object(L, s, "feed");
+  mw_filter filter = {0, NULL, 0, 2, 0};
+  attachment its = {s, h, state_before(L, s, h), 0, 0};
+  mw_reach begun = 0;
+  int code;
+  filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, h, 1)
+                                      : mwb_add_rule(L, s, 1, descend);
+  code = (filter.rule == 0)
+             ? mwi_ground_hold(s->engine, h, 1, &begun)
+             : mw_root_begin_filtered(s->engine, h, &filter, &begun);
+  mwb_check(L, code);
+  *reach = begun;
+  if (code == MW_NEW) its.reach = begun;
+  if (call_attach(L, &its, 0) != LUA_OK) lua_error(L);
+  lua_pop(L, 1);
+}
+
+void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach) {
+  uint32_t mark = mwi_tree_release_mark(s->engine);
+  int top = lua_gettop(L);
+  if (mwi_reach_filter(s->engine, reach) != 0)
+    mw_reach_end(s->engine, reach);
+  else
+    mwi_ground_drop(s->engine, root, 1);
+  lua_pushcfunction(L, give_back);
+  if (!mwb_intercepts(s, root) && mwb_alive(L, s, root)) {
+    lua_pushlightuserdata(L, s);
+    lua_pcall(L, 2, 0, 0); /* without memory the root keeps its shadow */
+  }
+  lua_settop(L, top);
+  mwb_let_go_since(L, s, mark);
+  mwb_let_go(L, s, SIZE_MAX);
+}
+
+/* Drops all guards of the object at 1, which are in the table at 2. */
+static void release_guards(lua_State *L) {
+  lua_Integer i;
+  for (i = (lua_Integer)lua_rawlen(L, 2); i > 0; i--) {
+    lua_pushnil(L);
+    lua_rawseti(L, 2, i);
+  }
+}
+
+/* An object that is tracked, or below a deeply watched object, keeps its
+** shadow. */
+static int unwatch(lua_State *L) {
+  mwb_state *s = mwb_enter_object(L, "unwatch", 1);
+  mw_handle h;
+  mwi_object *r;
+  int stays;
+  check_not_ours(L, s, "unwatch");
+  h = mwb_intercepting_at(L, s, 1);
+  stays = mw_tree_is_below(s->engine, h) || mw_object_is_tracked(s->engine, h);
+  r = mwb_object_of(s, h);
+  lua_settop(L, 1);
+  mwb_push_guards(L, s, 1, 0);
+  if (lua_istable(L, 1) && !stays)
+    mwb_unshadow(L, s, 1); /* also if a finaliser revived the table */
+  if (lua_istable(L, 2) && (stays || lua_isuserdata(L, 1))) release_guards(L);
+  if (r != NULL) r->guards = 0;
+  if (lua_isuserdata(L, 1) && !stays && mw_object_is_watched(s->engine, h))
+    mwb_unwrap_class(L, s, 1);
+  if (r != NULL && r->watched && !(stays && lua_isuserdata(L, 1)))
+    mwb_class_unwatched(L, s, 1);
+  mw_object_unwatch(s->engine, h);
+  mwb_let_go(L, s, SIZE_MAX);
+  lua_settop(L, 1);
+  lua_pushboolean(L, !mwb_intercepts(s, h) && !mwb_push_own(L, 1));
+  return 1;
+}
+
+static int is_dropped(void *ud, mw_handle obj) {
+  const mwi_object *r = mwb_object_of((const mwb_state *)ud, obj);
+  return r != NULL && r->tracked == DROPPED;
+}
+
+/* Drops the entries of the object, and of those released since the mark, unless
+** there is another reason to record them. */
+static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
+  mwi_object *r = mwb_object_of(s, h);
+  int alone = r != NULL && !mwi_object_intercepts(r);
+  if (s->engine->journal.entries == 0 || s->restoring > 0) return;
+  mwi_tree_mark_released(s->engine, mark, 0, DROPPED);
+  if (alone) r->tracked = DROPPED;
+  mw_journal_drop(s->engine, is_dropped, s);
+  if (alone) r->tracked = 0;
+  mwi_tree_mark_released(s->engine, mark, DROPPED, 0);
+}
+
+/* Ends that the object at 1 is tracked; its entries in open transactions are
+** dropped, or stay. */
+static int end_track(lua_State *L, const char *name, int drops) {
+  mwb_state *s = mwb_enter_object(L, name, 1);
+  mw_handle h = mwb_handle_of(L, s, 1);
+  const mwi_object *r = mwb_object_of(s, h);
+  uint32_t mark;
+  if (!mw_object_is_tracked(s->engine, h)) return 0;
+  if (!r->watched && lua_isuserdata(L, 1)) mwb_class_unwatched(L, s, 1);
+  if (drops) mwb_freeze_all(L, s); /* may run finalisers */
+  mark = mwi_tree_release_mark(s->engine);
+  if (mw_object_untrack(s->engine, h) != MW_OK) return 0;
+  if (drops) drop_entries(s, h, mark);
+  if (!mwb_intercepts(s, h)) {
+    if (lua_istable(L, 1))
+      mwb_unshadow(L, s, 1);
+    else
+      mwb_unwrap_class(L, s, 1);
+  }
+  mwb_let_go_since(L, s, mark);
+  mwb_let_go(L, s, SIZE_MAX);
+  return 0;
+}
+
+static int untrack(lua_State *L) { return end_track(L, "untrack", 1); }
+
+int mwb_end_track(lua_State *L) { return end_track(L, "untrack", 0); }
+
+void mwb_open_tracks(lua_State *L) {
+  static const luaL_Reg functions[] = {{"end_track", mwb_end_track},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The state of an object
+** ======================================================= */
+
+/* Returns the handle of the object at 1, which is the only argument of the
+** function `name`, or MW_NONE. */
+static mw_handle given_handle(lua_State *L, mwb_state *s, const char *name) {
+  int args = lua_gettop(L);
+  mw_handle h = mwb_handle_of(L, s, 1);
+  if (h == MW_NONE) mwb_check_dot(L, name, args);
+  return h;
+}
+
+static int is_watched(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_handle h = given_handle(L, s, "is_watched");
+  lua_pushboolean(L, mw_object_is_watched(s->engine, h));
+  return 1;
+}
+
+static int mutations(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_handle h;
+  h = given_handle(L, s, "mutations");
+  lua_settop(L, 1);
+  lua_pushinteger(L, (lua_Integer)mw_object_mutations(s->engine, h));
+  return 1;
+}
+
+static int last_change(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  mw_handle h;
+  h = given_handle(L, s, "last_change");
+  lua_settop(L, 1);
+  lua_pushinteger(L, (lua_Integer)mw_object_last_change(s->engine, h));
+  return 1;
+}
+
+static int changed_since(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  lua_Integer n = mwb_integer(L, "changed_since", 2, 2);
+  int64_t last;
+  last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
+  lua_pushboolean(L, last >= 0 && last >= n);
+  return 1;
+}
+
+/* contents(table) -> the table that holds the contents, as it is: nobody is
+** told of what was put into the table itself */
+static int contents(lua_State *L) {
+  lua_settop(L, 1);
+  mwb_push_shadow(L, 1);
+  return 1;
+}
+
+/* raw(value) -> the table with the contents of an intercepted object, else the
+** value */
+static int raw(lua_State *L) {
+  mwb_enter_to_read(L);
+  lua_settop(L, 1);
+  mwb_push_shadow(L, 1);
+  return 1;
+}
+
+/* is_tracked(object) */
+static int is_tracked(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  lua_settop(L, 1);
+  lua_pushboolean(L, mw_object_is_tracked(s->engine, mwb_handle_of(L, s, 1)));
+  return 1;
+}
+
+/* intercepts(object) -> whether the object's writes are intercepted */
+static int intercepts(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  lua_settop(L, 1);
+  lua_pushboolean(L, mwb_intercepting_at(L, s, 1) != MW_NONE);
+  return 1;
+}
+
+/* refresh(metatable) -> how many intercepted tables have got what their class
+** has now */
+static int refresh(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  lua_settop(L, 1);
+  lua_pushinteger(L, mwb_refresh(L, s, 1));
+  return 1;
+}
+
+/* watched() -> array of all objects with watches of their own, and of tracked
+** userdata: what mutators are wrapped for */
+static int watched(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  uint32_t i;
+  lua_Integer n = 0;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  for (i = 1; i < s->engine->identity.top; i++) {
+    const mwi_object *r = mwi_object_of(&s->engine->watch, i);
+    if (r == NULL || !(r->watched || r->tracked)) continue;
+    if (mwb_alive(L, s, r->obj) && (r->watched || lua_isuserdata(L, -1)))
+      lua_rawseti(L, 1, ++n);
+    lua_settop(L, 1);
+  }
+  return 1;
+}
+
+/* intercepting() -> array of all intercepted tables */
+static int intercepting(lua_State *L) {
+  mwb_state *s = mwb_enter_to_read(L);
+  uint32_t i;
+  lua_Integer n = 0;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  mwb_push(L, s, MWB_OBJECTS);
+  for (i = 1; i < s->engine->identity.top; i++) {
+    if (lua_rawgeti(L, 2, (lua_Integer)i) == LUA_TTABLE && mwb_push_own(L, 3)) {
+      lua_pop(L, 1);
+      lua_rawseti(L, 1, ++n);
+    }
+    lua_settop(L, 2);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* }====================================================== */
+
+void mwb_open_interception(lua_State *L) {
+  static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
+                                       {"intercepts", intercepts},
+                                       {"existing", set_existing},
+                                       {"is_below", is_below},
+                                       {"make_stale", make_stale},
+                                       {"intercepting", intercepting},
+                                       {"watched", watched},
+                                       {"refresh", refresh},
+                                       {"contents", contents},
+                                       {"raw", raw},
+                                       {NULL, NULL}};
+  mwb_set_funcs(L, functions);
+}
+
+void mwb_open_watch(lua_State *L, mwb_state *s) {
+  static const luaL_Reg functions[] = {{"watch", watch},
+                                       {"unwatch", unwatch},
+                                       {"track", mwb_track},
+                                       {"untrack", untrack},
+                                       {"is_watched", is_watched},
+                                       {"mutations", mutations},
+                                       {"last_change", last_change},
+                                       {"changed_since", changed_since},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"cancel", cancel}, {"alive", is_watch_alive}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__close", cancel}, {NULL, NULL}};
+  const mw_host host = {
+      s,           mwb_call_guard, mwb_guard_alive, mwb_retain,
+      mwb_release, mwb_restore,    mwb_ask_guard,   mwb_field,
+      mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host)};
+  mw_host_set(s->engine, &host);
+  s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
+  mwb_new_ephemeron(L, MWB_CLASSES);
+  lua_newuserdatauv(L, 0, 0); /* mw.any */
+  lua_createtable(L, 0, 2);
+  lua_pushliteral(L, "any");
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  mwb_keep(L, s, MWB_ANY);
+  lua_setfield(L, -2, "any");
+  mwb_set_funcs(L, functions);
+}

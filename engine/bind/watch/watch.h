@@ -1,0 +1,117 @@
+/*
+** watch.h - watches, guards, batches, and what is below an object.
+** SPDX-License-Identifier: MIT
+*/
+#ifndef MWB_WATCH_H
+#define MWB_WATCH_H
+
+#include "../base/base.h"
+
+/* {======================================================
+** watch.c: watched objects and their classes.
+** ======================================================= */
+
+/* Tells the policy that the object at `index` is watched, or no longer watched,
+** if the object's class may have mutators. */
+void mwb_class_watched(lua_State *L, mwb_state *s, int index);
+void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
+
+/* mw.track; and ends the track of the object at 1, whose entries stay in open
+** transactions. */
+int mwb_track(lua_State *L);
+int mwb_end_track(lua_State *L);
+
+/* For a feed: includes what is below the table at 1, with nil at 2, and a
+** function or nil (the one with which the root is tracked, if it has one) at
+** `descend`.  Sets the reach, the same for the same root and
+** function, also if it raises after that.  The second function ends the reach
+** of a root that lives. */
+void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach);
+void mwb_end_reach(lua_State *L, mwb_state *s, mw_handle root, mw_reach reach);
+
+/* }====================================================== */
+
+/* {======================================================
+** guard.c: guards, and kinds of changes.
+** ======================================================= */
+
+/* Is there an `mw.guard` at `index`? */
+int mwb_is_guard(lua_State *L, const mwb_state *s, int index);
+
+/* Callbacks of the engine: call a guard; is a guard that is an object alive? */
+int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                   const mw_change *change);
+int mwb_guard_alive(void *ud, mw_handle guard);
+
+/*
+** Of a watch with MW_ASK the table of guards has a *term*: an array with the
+** guard (a function, or the handle of any other guard), the function `when` or
+** false, and the way of a watch with `equal = "skip"`.
+*/
+enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_WAY };
+
+/* Callback of the engine: do the terms of a watch allow the call? */
+int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
+                  const mw_change *change);
+
+/* Is the guard of the term at a place alive? */
+int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
+                      lua_Integer place);
+
+/* Drops the guard at a place of the object at `object`. */
+void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
+                   lua_Integer place);
+
+/* The name of a kind; the kind of the name at `index`, or raises. */
+const char *mwb_kind_name(int kind);
+void mwb_push_kind(lua_State *L, const mwb_state *s, int kind);
+int mwb_kind(lua_State *L, int index);
+
+/* }====================================================== */
+
+/* {======================================================
+** cell.c: upvalues as objects.
+** ======================================================= */
+
+/* Is there a cell at `index`? */
+int mwb_is_cell(lua_State *L, const mwb_state *s, int index);
+
+/* Pushes the value of the cell at `index`. */
+void mwb_push_cell(lua_State *L, int index);
+
+/* Sets the cell at `index` to the value on the top, and pops the value. */
+void mwb_set_cell(lua_State *L, int index);
+
+/* }====================================================== */
+
+/* {======================================================
+** tree.c: the objects below a deeply watched one have shadows, too.
+** ======================================================= */
+
+/* Includes all objects below the table at `index`, the root of tree `reach`.
+** May raise half-way. */
+void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
+
+/* Does the table on the top, which the object at `parent` has under the key
+** below the top, belong to a reach (0: one without a rule)? */
+int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent);
+
+/* Gives the root at `object` a rule, the function at `function`.  Returns the
+** rule's number. */
+uint32_t mwb_add_rule(lua_State *L, mwb_state *s, int object, int function);
+
+/* Gives back at most `n` objects that are no longer in a tree. */
+void mwb_let_go(lua_State *L, mwb_state *s, size_t n);
+
+/* Gives back the objects that were released since the mark, which no rollback
+** puts back: see mwi_tree_release_mark. */
+void mwb_let_go_since(lua_State *L, mwb_state *s, uint32_t mark);
+
+/* May there be orphans that can be given back now? */
+static inline int mwb_has_orphans(const mwb_state *s) {
+  return mw_tree_has_orphans(s->engine) && s->engine->journal.entries == 0;
+}
+
+/* }====================================================== */
+
+#endif
