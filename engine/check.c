@@ -67,6 +67,13 @@ static int verify_pool(mw_engine *e, const mwi_pool *pool, size_t width,
   return MW_OK;
 }
 
+static int stands_in(const mwi_table *table, uint32_t hash, uint32_t number) {
+  mwi_search at;
+  uint32_t i = mwi_table_first(table, hash, &at);
+  while (i != 0 && i != number) i = mwi_table_next(table, &at);
+  return i != 0;
+}
+
 static int is_taken(const mwi_pool *pool, uint32_t i) {
   return i > 0 && i <= pool->n;
 }
@@ -93,7 +100,7 @@ static int verify_free_slots(mw_engine *e, uint32_t n_free) {
 
 static int verify_identity(mw_engine *e) {
   mwi_identity *part = &e->identity;
-  uint32_t slot, found = part->found, taken = 0, used_up = 0;
+  uint32_t slot, found = part->found, taken = 0, used_up = 0, entries = 0, i;
   holds(part->top > 0 && (part->top - 1) / MWI_PAGE < part->n_pages);
   holds(mwi_identity_handle(part, 0) == MW_NONE);
   for (slot = 1; slot < part->top; slot++) {
@@ -107,7 +114,8 @@ static int verify_identity(mw_engine *e) {
     holds(mwi_identity_find(e, page->ptr[slot % MWI_PAGE]) == slot);
   }
   part->found = found;
-  holds(part->count == taken && mwi_identity_entries(e) == taken);
+  for (i = 0; i < MWI_SHARDS; i++) entries += part->shards[i].size;
+  holds(part->count == taken && entries == taken);
   holds(part->look > 0 && (part->look < part->top || part->left == 0));
   return verify_free_slots(e, part->top - 1 - taken - used_up);
 }
@@ -144,7 +152,7 @@ static int verify_clocks(mw_engine *e) {
 }
 
 static int verify_serials(mw_engine *e) {
-  uint32_t slot, n = 0;
+  uint32_t slot, i, n = 0, entries = 0;
   for (slot = 1; slot < e->identity.top; slot++) {
     mw_handle h = mwi_identity_handle(&e->identity, slot);
     int64_t serial = mw_clock_generation(e, e->identity.given, h);
@@ -152,7 +160,8 @@ static int verify_serials(mw_engine *e) {
     n++;
     holds(serial > 0 && mw_serial_object(e, (uint64_t)serial) == h);
   }
-  holds(mwi_serial_entries(e) == n);
+  for (i = 0; i < MWI_SHARDS; i++) entries += e->identity.serials[i].size;
+  holds(entries == n);
   return MW_OK;
 }
 
@@ -272,7 +281,7 @@ static int verify_fields(mw_engine *e, const mwi_object *r, lists *has,
     f = (const mwi_field *)mwi_pool_at(&e->watch.fields, i, sizeof(mwi_field));
     sum->fields++;
     holds(f->first != 0 && f->prev == prev && f->slot == mw_slot(r->obj));
-    holds(mwi_field_entry(e, f->slot, &f->key) == i);
+    holds(stands_in(&e->watch.table, mwi_key_hash(f->slot, &f->key), i));
     passes(verify_list(e, r, i, f->first, has, sum));
     prev = i;
     i = f->next;
@@ -347,7 +356,7 @@ static int verify_watches(mw_engine *e, const sums *sum) {
   holds(part->deep_skips == sum->deep_skips);
   holds(sum->guarded == sum->guarding && part->results == sum->results);
   holds(part->walks == 0 || e->check.guards > 0);
-  holds(mwi_field_entries(e) == sum->fields);
+  holds(part->table.size == sum->fields);
   passes(verify_ended(e, sum));
   for (i = 1; i <= part->watches.n; i++)
     if (watch_number(e, i)->seq != 0)
@@ -427,7 +436,7 @@ static int verify_outs(mw_engine *e, uint32_t m, sums *sum) {
     sum->outs++;
     holds(l->parent == m && l->prev_out == prev);
     holds(is_taken(&e->tree.nodes, l->child));
-    holds(mwi_link_entry(e, m, &l->key) == i);
+    holds(stands_in(&e->tree.table, mwi_key_hash(m, &l->key), i));
   }
   return MW_OK;
 }
@@ -551,7 +560,7 @@ static int verify_tree(mw_engine *e, sums *sum) {
   const mwi_tree *part = &e->tree;
   passes(verify_ground(e, sum));
   passes(verify_orphans(e, sum));
-  holds(sum->ins == sum->outs && sum->outs == mwi_link_entries(e));
+  holds(sum->ins == sum->outs && sum->outs == part->table.size);
   passes(verify_pool(e, &part->nodes, sizeof(mwi_node), sum->nodes));
   passes(verify_pool(e, &part->links, sizeof(mwi_link), sum->outs));
   passes(verify_pool(e, &part->reaches, sizeof(mwi_reach), sum->reaches));
@@ -620,31 +629,40 @@ static int verify_log(mw_engine *e, mw_owner owner) {
   return MW_OK;
 }
 
+static const mwi_stake *stake_number(const mw_engine *e, uint32_t i) {
+  return mwi_stake_at(&e->journal, i);
+}
+
 /* Neighbours in a field have different owners, and both are settled or none;
-** each owner's list has the owner's stakes, and a stake has its first entry. */
+** each owner's list has the owner's stakes; a stake has its first entry, and
+** the newest in a field stands in the table. */
 static int verify_stakes(mw_engine *e) {
   const mwi_journal *part = &e->journal;
-  uint32_t i, n = 0, listed = 0;
-  for (i = 1; i <= part->n_stakes; i++) {
-    const mwi_stake *s = &part->stakes[i];
+  uint32_t i, n = 0, listed = 0, newest = 0;
+  for (i = 1; i <= part->stakes.n; i++) {
+    const mwi_stake *s = stake_number(e, i);
     if (s->obj == MW_NONE) continue;
     n++;
-    holds(s->older == 0 || part->stakes[s->older].newer == i);
-    holds(s->newer == 0 || part->stakes[s->newer].owner != s->owner);
-    holds(s->newer == 0 || part->stakes[s->newer].obj == s->obj);
-    holds(s->newer == 0 || part->stakes[s->newer].settled == s->settled);
+    holds(s->older == 0 || stake_number(e, s->older)->newer == i);
+    holds(s->newer == 0 || stake_number(e, s->newer)->owner != s->owner);
+    holds(s->newer == 0 || stake_number(e, s->newer)->obj == s->obj);
+    holds(s->newer == 0 || stake_number(e, s->newer)->settled == s->settled);
     holds(!s->settled || s->newer != 0 || s->older != 0);
     holds(mwi_stake_entry(e, s)->obj == s->obj);
+    if (s->newer != 0 || s->settled) continue;
+    newest++;
+    holds(stands_in(&part->fields, mwi_key_hash(mw_slot(s->obj), &s->key), i));
   }
   for (i = 1; i <= part->n_owners; i++) {
     uint32_t at = (part->owners[i].log == 0) ? 0 : part->owners[i].first;
-    for (; at != 0; at = part->stakes[at].after) {
-      holds(part->stakes[at].owner == i);
+    for (; at != 0; at = stake_number(e, at)->after) {
+      holds(stake_number(e, at)->owner == i);
       listed++;
     }
   }
-  holds(n == part->staked && n == listed && (part->mixed || n == 0));
-  return MW_OK;
+  holds(newest == part->fields.size);
+  holds(n == listed && (part->mixed || n == 0));
+  return verify_pool(e, &part->stakes, sizeof(mwi_stake), n);
 }
 
 static int verify_journal(mw_engine *e) {
@@ -741,25 +759,19 @@ static int verify_hierarchies(mw_engine *e) {
   return MW_OK;
 }
 
-/* Each name stands in the table, and no empty place is on the way there. */
+/* Each name stands in the table. */
 static int verify_names(mw_engine *e, const mwi_trace_names *names) {
-  uint32_t i, at, mask = names->size_table - 1, n = 0, gaps = 0;
+  uint32_t i, gaps = 0;
   size_t bytes = 0;
   holds(names->n <= names->size);
-  holds((names->size_table & mask) == 0 || names->size_table == 0);
-  holds(names->used <= names->size_table / 2);
-  for (i = 0; i < names->size_table; i++) n += names->table[i] != 0;
-  holds(n == names->used);
   for (i = names->free; i != 0; i = names->list[i].category, gaps++) {
     holds(i < names->n && gaps < names->n);
     holds(names->list[i].stamp == 0 && names->list[i].text == NULL);
   }
-  holds(names->used + gaps == ((names->n > 0) ? names->n - 1 : 0));
+  holds(names->table.size + gaps == ((names->n > 0) ? names->n - 1 : 0));
   for (i = 1; i < names->n; i++) {
     if (names->list[i].stamp == 0) continue;
-    for (at = names->list[i].hash & mask; names->table[at] != i;
-         at = (at + 1) & mask)
-      holds(names->table[at] != 0);
+    holds(stands_in(&names->table, names->list[i].hash, i));
     holds(names->list[i].category < names->n);
     holds((names->list[i].text == NULL) == (names->list[i].len == 0));
     bytes += names->list[i].len;

@@ -64,16 +64,6 @@ typedef struct mwi_checks {
 ** look call back too. */
 MWI_API int *mwi_quiet(const mw_engine *e);
 
-/* The number of entries of each hash table, and the number an entry holds. */
-MWI_API size_t mwi_identity_entries(const mw_engine *e);
-MWI_API size_t mwi_serial_entries(const mw_engine *e);
-MWI_API size_t mwi_field_entries(const mw_engine *e);
-MWI_API size_t mwi_link_entries(const mw_engine *e);
-MWI_API uint32_t mwi_field_entry(const mw_engine *e, uint32_t slot,
-                                 const mw_value *key);
-MWI_API uint32_t mwi_link_entry(const mw_engine *e, uint32_t parent,
-                                const mw_value *key);
-
 #endif
 
 #endif

@@ -21,6 +21,7 @@
 #include "age.h"
 #include "check.h"
 #include "pool.h"
+#include "table.h"
 
 #include "clock.h"
 #include "hierarchy.h"

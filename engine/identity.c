@@ -4,17 +4,14 @@
 **
 **      shards[hash >> 26]                 pages[slot / 256]
 **     +------------------+             +--------------------+
-**     | khash: a set of  |    slot     | ptr[]: its address |
-**     | slot numbers     | ----------> | age[]: past uses   |
+**     | a table of slot  |    slot     | ptr[]: its address |
+**     | numbers          | ----------> | age[]: past uses   |
 **     +------------------+             +--------------------+
 **
 ** Invariant: a slot is in the shard of its address exactly while the slot is
 ** taken; taken slots have different addresses; the other slots below `top` are
 ** linked through ptr[] from `free`, except the slots that have no uses left.
-**
-** The hash table holds slot numbers alone (4 bytes) and finds the addresses in
-** the pages, so each address is stored once.  No object has slot 0: the key of
-** a deleted bucket becomes 0, and the address in slot 0 is the engine's own.
+** No object has slot 0: the address there is the engine's own.
 **
 ** Nothing here is ever resized in one go: pages stay at their addresses, and a
 ** shard that grows moves a 64th of the objects.  A longer pause would be felt.
@@ -25,55 +22,31 @@
 #include <string.h>
 
 /* {======================================================
-** The hash table
+** From an address to a slot
 ** ======================================================= */
-
-/* A table of klib's stands behind a pointer to its engine. */
-#define engine_of(h) (((mw_engine *const *)(const void *)(h))[-1])
-
-#include "hash.h"
-
-#define address(h, slot) (*address_in(&engine_of(h)->identity, slot))
-#define slot_hash(slot) hash_of(address(h, slot))
-#define slot_equal(a, b) (address(h, a) == address(h, b))
 
 static inline const void **address_in(const mwi_identity *part, uint32_t slot) {
   return &mwi_identity_page_of(part, slot)->ptr[slot % MWI_PAGE];
 }
 
 /* Addresses differ in their middle bits; the product's high half mixes all. */
-static inline uint32_t hash_of(const void *ptr) {
+static inline uint32_t hash_address(const void *ptr) {
   return (uint32_t)(((uint64_t)(uintptr_t)ptr * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-MWI_KLIB_BEGIN
-__KHASH_TYPE(slots, uint32_t, char)
-struct mwi_identity_shard {
-  mw_engine *e;
-  kh_slots_t table;
-};
-__KHASH_IMPL(slots, static inline klib_unused, uint32_t, char, 0, slot_hash,
-             slot_equal)
-MWI_KLIB_END
-
-#define SHARDS 64u
-
-static inline kh_slots_t *shard_for(const mwi_identity *part, uint32_t hash) {
-  return &part->shards[hash >> 26].table;
+static inline mwi_table *shard_for(const mwi_identity *part, uint32_t hash) {
+  return &part->shards[hash >> 26];
 }
 
-/* Returns the bucket of the slot of `ptr` in a shard; the number of buckets
-** when `ptr` has no slot.  klib's own search takes twice as long: klib asks the
-** shard for the engine, and each bucket for its deletion. */
-static inline khint_t locate(const mwi_identity *part, const kh_slots_t *shard,
-                             const void *ptr, uint32_t hash) {
-  khint_t mask = shard->n_buckets - 1, at = hash & mask, step = 0;
-  if (shard->n_buckets == 0) return 0;
-  while (!__ac_isempty(shard->flags, at)) {
-    if (*address_in(part, shard->keys[at]) == ptr) return at;
-    at = (at + ++step) & mask;
-  }
-  return shard->n_buckets;
+/* Returns the slot of the object at `ptr`, or 0. */
+static inline uint32_t locate(const mwi_identity *part, const void *ptr,
+                              uint32_t hash) {
+  const mwi_table *shard = shard_for(part, hash);
+  mwi_search at;
+  uint32_t slot = mwi_table_first(shard, hash, &at);
+  while (slot != 0 && *address_in(part, slot) != ptr)
+    slot = mwi_table_next(shard, &at);
+  return slot;
 }
 
 /* }====================================================== */
@@ -88,36 +61,34 @@ static inline khint_t locate(const mwi_identity *part, const kh_slots_t *shard,
 ** the host has asked for takes memory.
 ** ======================================================= */
 
-/* In one shard, the serials count up in steps of SHARDS. */
-#define serial_hash(serial) ((khint_t)((serial) / SHARDS))
-
-MWI_KLIB_BEGIN
-__KHASH_TYPE(serials, uint64_t, uint32_t)
-struct mwi_serial_shard {
-  mw_engine *e;
-  kh_serials_t table;
-};
-__KHASH_IMPL(serials, static inline klib_unused, uint64_t, uint32_t, 1,
-             serial_hash, kh_int64_hash_equal)
-MWI_KLIB_END
-
-static kh_serials_t *serials_for(const mw_engine *e, uint64_t serial) {
-  return &e->identity.serials[serial % SHARDS].table;
+/* Returns 0 for none. */
+static uint64_t serial_of(const mw_engine *e, uint32_t slot) {
+  int64_t n = mwi_clock_generation(&e->clock.clocks[e->identity.given], slot);
+  return (n < 0) ? 0 : (uint64_t)n;
 }
 
+static mwi_table *serials_for(const mw_engine *e, uint64_t serial) {
+  return &e->identity.serials[serial % MWI_SHARDS];
+}
+
+/* In one shard, the serials count up in steps of MWI_SHARDS. */
+static uint32_t hash_serial(uint64_t serial) {
+  return (uint32_t)(serial / MWI_SHARDS);
+}
+
+/* Without memory, no serial is used up. */
 static int give_serial(mw_engine *e, mw_handle h) {
   mw_clock given = e->identity.given;
   uint64_t *now = &e->clock.clocks[given].now;
-  kh_serials_t *shard = serials_for(e, *now + 1);
-  int fresh, code;
-  khint_t at = kh_put_serials(shard, *now + 1, &fresh);
-  if (fresh < 0) return MW_NOMEM;
-  shard->vals[at] = mw_slot(h);
+  mwi_table *shard = serials_for(e, *now + 1);
+  int code;
+  if (!mwi_table_reserve(e, shard, 1)) return MW_NOMEM;
   ++*now;
   code = mw_clock_tag(e, given, h);
-  if (code == MW_OK) return MW_OK;
-  kh_del_serials(shard, at);
-  --*now;
+  if (code == MW_OK)
+    mwi_table_put(e, shard, hash_serial(*now), mw_slot(h));
+  else
+    --*now;
   return code;
 }
 
@@ -133,19 +104,19 @@ int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial) {
 }
 
 mw_handle mw_serial_object(mw_engine *e, uint64_t serial) {
-  kh_serials_t *shard = serials_for(e, serial);
-  khint_t at = kh_get_serials(shard, serial);
-  if (at == shard->n_buckets) return MW_NONE;
-  return mwi_identity_handle(&e->identity, shard->vals[at]);
+  const mwi_table *shard = serials_for(e, serial);
+  mwi_search at;
+  uint32_t slot = mwi_table_first(shard, hash_serial(serial), &at);
+  while (slot != 0 && serial_of(e, slot) != serial)
+    slot = mwi_table_next(shard, &at);
+  return mwi_identity_handle(&e->identity, slot); /* slot 0 has no handle */
 }
 
 /* Ends the serial of a slot, if the slot has one. */
 static void forget_serial(mw_engine *e, uint32_t slot) {
-  uint64_t *tag = mwi_clock_tag(&e->clock.clocks[e->identity.given], slot);
-  kh_serials_t *shard;
-  if (tag == NULL || *tag == 0) return;
-  shard = serials_for(e, *tag - 1);
-  kh_del_serials(shard, kh_get_serials(shard, *tag - 1));
+  uint64_t serial = serial_of(e, slot);
+  if (serial == 0) return;
+  mwi_table_take(serials_for(e, serial), hash_serial(serial), slot);
 }
 
 /* }====================================================== */
@@ -170,13 +141,9 @@ static int add_page(mw_engine *e) {
 
 int mwi_identity_open(mw_engine *e) {
   mwi_identity *part = &e->identity;
-  uint32_t i;
-  part->shards =
-      (struct mwi_identity_shard *)mwi_new(e, SHARDS * sizeof(*part->shards));
-  part->serials =
-      (struct mwi_serial_shard *)mwi_new(e, SHARDS * sizeof(*part->serials));
-  if (part->shards == NULL || part->serials == NULL) return MW_NOMEM;
-  for (i = 0; i < SHARDS; i++) part->shards[i].e = part->serials[i].e = e;
+  part->shards = (mwi_table *)mwi_new(e, 2 * MWI_SHARDS * sizeof(mwi_table));
+  if (part->shards == NULL) return MW_NOMEM;
+  part->serials = part->shards + MWI_SHARDS;
   part->top = part->look = 1;
   if (add_page(e) != MW_OK) return MW_NOMEM;
   *address_in(part, 0) = e;
@@ -186,16 +153,9 @@ int mwi_identity_open(mw_engine *e) {
 void mwi_identity_close(mw_engine *e) {
   mwi_identity *part = &e->identity;
   uint32_t i;
-  for (i = 0; i < SHARDS && part->shards != NULL; i++) {
-    kh_slots_t *h = &part->shards[i].table;
-    mwi_klib_clear(h);
-  }
-  for (i = 0; i < SHARDS && part->serials != NULL; i++) {
-    kh_serials_t *h = &part->serials[i].table;
-    mwi_klib_clear(h);
-  }
-  mwi_free(e, part->shards, SHARDS * sizeof(*part->shards));
-  mwi_free(e, part->serials, SHARDS * sizeof(*part->serials));
+  for (i = 0; i < 2 * MWI_SHARDS && part->shards != NULL; i++)
+    mwi_table_drop(e, &part->shards[i]);
+  mwi_free(e, part->shards, 2 * MWI_SHARDS * sizeof(mwi_table));
   for (i = 0; i < part->n_pages; i++)
     mwi_free(e, part->pages[i], sizeof(mwi_identity_page));
   mwi_free(e, part->pages, part->size_pages * sizeof(mwi_identity_page *));
@@ -203,17 +163,16 @@ void mwi_identity_close(mw_engine *e) {
 
 size_t mwi_identity_bytes(const mw_engine *e) {
   const mwi_identity *part = &e->identity;
-  size_t bytes = SHARDS * (sizeof(*part->shards) + sizeof(*part->serials));
+  size_t bytes = 2 * MWI_SHARDS * sizeof(mwi_table);
   uint32_t i;
-  for (i = 0; i < SHARDS; i++)
-    bytes += mwi_klib_table_bytes(&part->shards[i].table) +
-             mwi_klib_table_bytes(&part->serials[i].table);
+  for (i = 0; i < 2 * MWI_SHARDS; i++)
+    bytes += mwi_table_bytes(&part->shards[i]);
   return bytes + part->n_pages * sizeof(mwi_identity_page) +
          part->size_pages * sizeof(*part->pages);
 }
 
 /* Takes `slot`, the first free slot or `top`, out of the free slots. */
-static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
+static void take(mwi_identity *part, uint32_t slot, uint32_t next) {
   if (slot == part->top) {
     part->top++;
     if (part->left > 0)
@@ -224,7 +183,6 @@ static mw_handle take(mwi_identity *part, uint32_t slot, uint32_t next) {
   part->count++;
   mwi_assert(mwi_identity_handle(part, slot) == MW_NONE);
   mwi_identity_page_of(part, slot)->age[slot % MWI_PAGE] |= MWI_TAKEN;
-  return mwi_identity_handle(part, slot);
 }
 
 static void give_back(mwi_identity *part, uint32_t slot) {
@@ -275,25 +233,19 @@ int mw_object_flags(const mw_engine *e, mw_handle h) {
 
 int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h) {
   mwi_identity *part = &e->identity;
-  kh_slots_t *shard = shard_for(part, hash_of(ptr));
-  uint32_t slot = mwi_identity_next(part);
-  const void *next;
-  khint_t at;
-  int fresh;
+  uint32_t hash = hash_address(ptr), slot = locate(part, ptr, hash), next;
   mwi_check_enter(e);
-  if (slot > MWI_MAXSLOT) return MW_FULL;
-  if (slot / MWI_PAGE == part->n_pages && add_page(e) != MW_OK) return MW_NOMEM;
-  next = *address_in(part, slot);
-  *address_in(part, slot) =
-      ptr; /* the table reads the address to hash the slot */
-  at = kh_put_slots(shard, slot, &fresh);
-  if (fresh > 0) {
-    *h = take(part, slot, (uint32_t)(uintptr_t)next);
-    return MW_OK;
+  if (slot == 0) {
+    slot = mwi_identity_next(part);
+    if (slot > MWI_MAXSLOT) return MW_FULL;
+    if (slot / MWI_PAGE == part->n_pages && add_page(e) != MW_OK)
+      return MW_NOMEM;
+    if (!mwi_table_put(e, shard_for(part, hash), hash, slot)) return MW_NOMEM;
+    next = (uint32_t)(uintptr_t)*address_in(part, slot);
+    *address_in(part, slot) = ptr;
+    take(part, slot, next);
   }
-  *address_in(part, slot) = next;
-  if (fresh < 0) return MW_NOMEM;
-  *h = mwi_identity_handle(part, shard->keys[at]);
+  *h = mwi_identity_handle(part, slot);
   return MW_OK;
 }
 
@@ -308,15 +260,10 @@ static int is_next(const mwi_identity *part, const void *ptr) {
 ** the second object on, the search needs no hash. */
 uint32_t mwi_identity_find(mw_engine *e, const void *ptr) {
   mwi_identity *part = &e->identity;
-  uint32_t hash, slot;
-  const kh_slots_t *shard;
-  khint_t at;
+  uint32_t slot;
   if (part->in_order && is_next(part, ptr)) return ++part->found;
-  hash = hash_of(ptr);
-  shard = shard_for(part, hash);
-  at = locate(part, shard, ptr, hash);
-  if (at == shard->n_buckets) return 0;
-  slot = shard->keys[at];
+  slot = locate(part, ptr, hash_address(ptr));
+  if (slot == 0) return 0;
   part->in_order = (slot == part->found + 1);
   return part->found = slot;
 }
@@ -334,17 +281,10 @@ const void *mw_object_pointer(const mw_engine *e, mw_handle h) {
 int mw_object_forget(mw_engine *e, mw_handle h) {
   mwi_identity *part = &e->identity;
   uint32_t slot = mw_slot(h), hash;
-  const void *ptr;
-  kh_slots_t *shard;
-  khint_t at;
   mwi_check_enter(e);
   if (!mwi_identity_is_valid(part, h)) return MW_STALE;
-  ptr = *address_in(part, slot);
-  hash = hash_of(ptr);
-  shard = shard_for(part, hash);
-  at = locate(part, shard, ptr, hash);
-  kh_del_slots(shard, at);
-  shard->keys[at] = 0;
+  hash = hash_address(*address_in(part, slot));
+  mwi_table_take(shard_for(part, hash), hash, slot);
   mwi_watch_forget(e, slot);
   forget_serial(e, slot);
   mwi_clock_forget(e, slot);
@@ -395,17 +335,3 @@ size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths, mw_alive alive,
 }
 
 /* }====================================================== */
-
-#ifdef MW_CHECKS
-size_t mwi_serial_entries(const mw_engine *e) {
-  size_t i, n = 0;
-  for (i = 0; i < SHARDS; i++) n += e->identity.serials[i].table.size;
-  return n;
-}
-
-size_t mwi_identity_entries(const mw_engine *e) {
-  size_t i, n = 0;
-  for (i = 0; i < SHARDS; i++) n += e->identity.shards[i].table.size;
-  return n;
-}
-#endif

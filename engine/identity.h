@@ -13,6 +13,8 @@ typedef struct mwi_identity_page {
   uint32_t pins[MWI_PAGE / 32]; /* bits: is the object MW_PINNED? */
 } mwi_identity_page;
 
+#define MWI_SHARDS 64u /* of each of the two tables */
+
 #define MWI_TAKEN 0x80000000u
 
 /* Test builds have fewer. */
@@ -33,9 +35,9 @@ typedef struct mwi_identity {
   int in_order;        /* was `found` the slot after the find before? */
   uint32_t look, left; /* reaping: the next slot, and how many to go */
   size_t count;
-  struct mwi_identity_shard *shards;
-  mw_clock given; /* the clock whose generations are the serials */
-  struct mwi_serial_shard *serials;
+  mwi_table *shards; /* from addresses to slots */
+  mw_clock given;    /* the clock whose generations are the serials */
+  mwi_table *serials;
 } mwi_identity;
 
 /* Opens the part; the clocks must be open. */

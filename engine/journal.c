@@ -56,7 +56,7 @@ static mwi_log *log_at(const mw_engine *e, uint32_t log) {
 }
 
 static mwi_stake *stake_at(const mw_engine *e, uint32_t i) {
-  return &e->journal.stakes[i];
+  return mwi_stake_at(&e->journal, i);
 }
 
 /* Returns the number after the owner's last entry. */
@@ -90,17 +90,13 @@ static void keep_entry(const mw_engine *e, const mw_entry *entry,
 ** Stakes
 ** ======================================================= */
 
-static uint32_t *head_of(const mw_engine *e, mw_handle obj,
-                         const mw_value *key) {
-  const mwi_journal *part = &e->journal;
-  return &part->heads[mwi_key_hash(mw_slot(obj), key) & (part->n_heads - 1)];
-}
-
 /* Returns the newest stake in a field, or 0. */
 static uint32_t find_stake(const mw_engine *e, mw_handle obj,
                            const mw_value *key) {
-  uint32_t i = (e->journal.n_heads == 0) ? 0 : *head_of(e, obj, key);
-  for (; i != 0; i = stake_at(e, i)->chain) {
+  const mwi_table *fields = &e->journal.fields;
+  mwi_search at;
+  uint32_t i = mwi_table_first(fields, mwi_key_hash(mw_slot(obj), key), &at);
+  for (; i != 0; i = mwi_table_next(fields, &at)) {
     const mwi_stake *s = stake_at(e, i);
     if (s->obj == obj && mw_value_equal(&s->key, key)) break;
   }
@@ -112,44 +108,22 @@ static int is_newest(const mwi_stake *s) {
   return s->newer == 0 && !s->settled;
 }
 
-static void enter_stake(mw_engine *e, uint32_t i) {
-  mwi_stake *s = stake_at(e, i);
-  uint32_t *head = head_of(e, s->obj, &s->key);
-  s->chain = *head;
-  *head = i;
+static uint32_t stake_hash(const mwi_stake *s) {
+  return mwi_key_hash(mw_slot(s->obj), &s->key);
 }
 
 static void leave_table(mw_engine *e, uint32_t i) {
-  mwi_stake *s = stake_at(e, i);
-  uint32_t *at = head_of(e, s->obj, &s->key);
-  while (*at != i) at = &stake_at(e, *at)->chain;
-  *at = s->chain;
-}
-
-static int grow_table(mw_engine *e) {
-  mwi_journal *part = &e->journal;
-  uint32_t n = (part->n_heads == 0) ? 16 : 2 * part->n_heads, i;
-  uint32_t *heads = (uint32_t *)mwi_new(e, n * sizeof(*heads));
-  if (heads == NULL) return 0;
-  mwi_free(e, part->heads, part->n_heads * sizeof(*heads));
-  part->heads = heads;
-  part->n_heads = n;
-  for (i = 1; i <= part->n_stakes; i++)
-    if (stake_at(e, i)->obj != MW_NONE && is_newest(stake_at(e, i)))
-      enter_stake(e, i);
-  return 1;
+  mwi_table_take(&e->journal.fields, stake_hash(stake_at(e, i)), i);
 }
 
 /* Makes room for one more stake. */
 static int reserve_stake(mw_engine *e) {
   mwi_journal *part = &e->journal;
-  mwi_stake *stakes;
-  if (part->staked >= part->n_heads && !grow_table(e)) return 0;
-  if (part->free_stake != 0 || part->n_stakes + 1 < part->size_stakes) return 1;
-  stakes = (mwi_stake *)mwi_grow(e, part->stakes, part->size_stakes,
-                                 &part->size_stakes, sizeof(*stakes));
-  if (stakes != NULL) part->stakes = stakes;
-  return stakes != NULL;
+  uint32_t i;
+  if (!mwi_table_reserve(e, &part->fields, 1)) return 0;
+  i = mwi_pool_take(e, &part->stakes, sizeof(mwi_stake));
+  if (i != 0) mwi_pool_give(&part->stakes, i, sizeof(mwi_stake));
+  return i != 0;
 }
 
 /* Adds a stake to the end of its owner's list. */
@@ -183,13 +157,10 @@ static void take_stake(mw_engine *e, uint32_t i) {
 static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
                       const mw_value *key) {
   mwi_journal *part = &e->journal;
-  uint32_t newest = find_stake(e, entry->obj, key), i = part->free_stake;
+  uint32_t newest = find_stake(e, entry->obj, key), i;
   mwi_stake *s;
   if (newest != 0 && stake_at(e, newest)->owner == owner) return;
-  if (i != 0)
-    part->free_stake = stake_at(e, i)->chain;
-  else
-    i = ++part->n_stakes;
+  i = mwi_pool_take(e, &part->stakes, sizeof(mwi_stake));
   s = stake_at(e, i);
   memset(s, 0, sizeof(*s));
   s->obj = entry->obj;
@@ -199,12 +170,12 @@ static void add_stake(mw_engine *e, mw_owner owner, const mw_entry *entry,
   keep_value(e, key->type, key->u, e->watch.host.retain);
   give_stake(e, i, owner);
   if (newest != 0) {
-    leave_table(e, newest);
+    mwi_table_replace(&part->fields, stake_hash(s), newest, i);
     stake_at(e, newest)->newer = i;
     s->older = newest;
+  } else {
+    mwi_table_put(e, &part->fields, stake_hash(s), i);
   }
-  enter_stake(e, i);
-  part->staked++;
 }
 
 /* Ends a stake, with no effect on its neighbours' old values.  A settled one
@@ -214,17 +185,15 @@ static void end_stake(mw_engine *e, uint32_t i) {
   mwi_stake *s = stake_at(e, i);
   uint32_t other = (s->newer != 0) ? s->newer : s->older;
   take_stake(e, i);
-  if (is_newest(s)) leave_table(e, i);
+  if (is_newest(s) && s->older != 0)
+    mwi_table_replace(&part->fields, stake_hash(s), i, s->older);
+  else if (is_newest(s))
+    leave_table(e, i);
   if (s->newer != 0) stake_at(e, s->newer)->older = s->older;
-  if (s->older != 0) {
-    stake_at(e, s->older)->newer = s->newer;
-    if (is_newest(s)) enter_stake(e, s->older);
-  }
+  if (s->older != 0) stake_at(e, s->older)->newer = s->newer;
   keep_value(e, s->key.type, s->key.u, e->watch.host.release);
   s->obj = MW_NONE;
-  s->chain = part->free_stake;
-  part->free_stake = i;
-  part->staked--;
+  mwi_pool_give(&part->stakes, i, sizeof(mwi_stake));
   if (other == 0 || !s->settled) return;
   s = stake_at(e, other);
   if (s->newer == 0 && s->older == 0) end_stake(e, other);
@@ -233,9 +202,10 @@ static void end_stake(mw_engine *e, uint32_t i) {
 /* A write to the field that is later than the stake, and earlier than the next
 ** newer one, is final. */
 static void settle(mw_engine *e, uint32_t i) {
-  mwi_stake *s = stake_at(e, i);
   uint32_t older = i;
+  mwi_stake *s;
   if (i == 0) return;
+  s = stake_at(e, i);
   if (is_newest(s)) leave_table(e, i);
   if (s->newer != 0) stake_at(e, s->newer)->older = 0;
   s->newer = 0;
@@ -309,7 +279,7 @@ static void take_back(mw_engine *e, uint32_t i) {
 
 static void end_all_stakes(mw_engine *e) {
   uint32_t i;
-  for (i = 1; i <= e->journal.n_stakes; i++)
+  for (i = 1; i <= e->journal.stakes.n; i++)
     if (stake_at(e, i)->obj != MW_NONE) end_stake(e, i);
 }
 
@@ -522,7 +492,7 @@ static void end_owner(mw_engine *e, mw_owner owner) {
   part->free_owner = owner;
   part->open--;
   if (part->mixed && part->entries == 0) {
-    mwi_assert(part->staked == 0);
+    mwi_assert(part->fields.size == 0);
     part->mixed = 0;
   }
 }
@@ -957,7 +927,7 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
     if (o->log != 0 && o->below == 0 && log_at(e, o->log)->n > 0)
       drop_entries(e, i, dropped, ud);
   }
-  for (i = 1; i <= part->n_stakes; i++)
+  for (i = 1; i <= part->stakes.n; i++)
     if (stake_at(e, i)->obj != MW_NONE && dropped(ud, stake_at(e, i)->obj))
       end_stake(e, i);
   if (part->entries == 0) part->mixed = 0;
@@ -971,7 +941,7 @@ void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud) {
 
 /* Goes on to the next field of a mixed journal. */
 static int next_oldest(const mw_engine *e, mwi_undone *walk) {
-  while (++walk->at <= e->journal.n_stakes) {
+  while (++walk->at <= e->journal.stakes.n) {
     const mwi_stake *s = stake_at(e, walk->at);
     if (s->obj == MW_NONE || s->older != 0 || s->settled) continue;
     walk->entry = *mwi_stake_entry(e, s);
@@ -1044,16 +1014,17 @@ void mwi_journal_close(mw_engine *e) {
     mwi_free(e, part->logs[i].entries, part->logs[i].size * sizeof(mw_entry));
   mwi_free(e, part->logs, part->size_logs * sizeof(*part->logs));
   mwi_free(e, part->owners, part->size_owners * sizeof(*part->owners));
-  mwi_free(e, part->stakes, part->size_stakes * sizeof(*part->stakes));
-  mwi_free(e, part->heads, part->n_heads * sizeof(*part->heads));
+  mwi_column_drop(e, &part->stakes.items, MWI_PAGE * sizeof(mwi_stake));
+  mwi_table_drop(e, &part->fields);
 }
 
 size_t mwi_journal_bytes(const mw_engine *e) {
   const mwi_journal *part = &e->journal;
-  size_t bytes = part->size_logs * sizeof(*part->logs) +
-                 part->size_owners * sizeof(*part->owners) +
-                 part->size_stakes * sizeof(*part->stakes) +
-                 part->n_heads * sizeof(*part->heads);
+  size_t bytes =
+      part->size_logs * sizeof(*part->logs) +
+      part->size_owners * sizeof(*part->owners) +
+      mwi_column_bytes(&part->stakes.items, MWI_PAGE * sizeof(mwi_stake)) +
+      mwi_table_bytes(&part->fields);
   uint32_t i;
   for (i = 1; i <= part->n_logs; i++)
     bytes += part->logs[i].size * sizeof(mw_entry);

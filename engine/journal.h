@@ -26,14 +26,14 @@ typedef struct mwi_owner {
 
 /* What an owner has in a field that the owner has written. */
 typedef struct mwi_stake {
-  mw_handle obj; /* MW_NONE: the stake is free, and `chain` is the next */
-  mw_value key;
-  uint64_t seq; /* of the first entry */
+  uint32_t free; /* the pool's */
   uint32_t owner;
+  mw_handle obj; /* MW_NONE: the stake is free */
+  mw_value key;
+  uint64_t seq;           /* of the first entry */
   mw_content left;        /* the old value, for the owner of the newer stake */
   uint32_t older, newer;  /* stakes in the same field */
   uint32_t before, after; /* stakes of the same owner */
-  uint32_t chain;         /* the next in the table, if this is the newest */
   uint8_t settled;        /* is a later write to the field final? */
 } mwi_stake;
 
@@ -41,12 +41,10 @@ typedef struct mwi_stake {
 typedef struct mwi_journal {
   mwi_log *logs;
   mwi_owner *owners;
-  mwi_stake *stakes;
+  mwi_pool stakes;
+  mwi_table fields; /* (object, key) -> the newest stake */
   uint32_t n_logs, size_logs, free_log;
   uint32_t n_owners, size_owners, free_owner;
-  uint32_t n_stakes, size_stakes, free_stake;
-  uint32_t *heads; /* the table of fields */
-  uint32_t n_heads, staked;
   uint32_t open;    /* number of open owners */
   uint32_t entries; /* number of entries in all logs */
   uint32_t top;     /* the log with the latest entries; 0 if mixed */
@@ -56,6 +54,10 @@ typedef struct mwi_journal {
 
 static inline mwi_log *mwi_log_of(const mwi_journal *part, mw_owner owner) {
   return &part->logs[part->owners[owner].log];
+}
+
+static inline mwi_stake *mwi_stake_at(const mwi_journal *part, uint32_t i) {
+  return (mwi_stake *)mwi_pool_at(&part->stakes, i, sizeof(mwi_stake));
 }
 
 /* Is there room for an entry of the owner, and does the entry need nothing

@@ -61,7 +61,7 @@ static void free_names(mw_engine *e, mwi_trace_names *names) {
   for (i = 1; i < names->n; i++)
     mwi_free(e, names->list[i].text, names->list[i].len);
   mwi_free(e, names->list, names->size * sizeof(mwi_trace_name));
-  mwi_free(e, names->table, names->size_table * sizeof(uint32_t));
+  mwi_table_drop(e, &names->table);
   memset(names, 0, sizeof(*names));
 }
 
@@ -98,12 +98,8 @@ int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
 }
 
 static size_t names_bytes(const mwi_trace_names *names) {
-  size_t bytes = names->size * sizeof(mwi_trace_name) +
-                 names->size_table * sizeof(uint32_t);
-  uint32_t i;
-  for (i = 1; i < names->n; i++)
-    if (names->list[i].text != NULL) bytes += names->list[i].len;
-  return bytes;
+  return names->size * sizeof(mwi_trace_name) + names->bytes +
+         mwi_table_bytes(&names->table);
 }
 
 size_t mwi_trace_bytes(const mw_engine *e) {
@@ -160,46 +156,11 @@ static int is_name(const mwi_trace_name *name, const char *s, size_t len,
          (len == 0 || memcmp(name->text, s, len) == 0);
 }
 
-/* Returns the place of a name in the table, or the empty place for the name. */
-static uint32_t place_of(const mwi_trace_names *names, const char *s,
-                         size_t len, uint32_t category, uint32_t hash) {
-  uint32_t mask = names->size_table - 1, i = hash & mask;
-  mwi_assert(names->used <= names->size_table / 2); /* so the search ends */
-  for (; names->table[i] != 0; i = (i + 1) & mask) {
-    const mwi_trace_name *name = &names->list[names->table[i]];
-    if (name->hash == hash && is_name(name, s, len, category)) break;
-  }
-  return i;
-}
-
-/* Puts the number of each name into the table, which is empty. */
-static void fill_table(mwi_trace_names *names) {
-  uint32_t i, at, mask = names->size_table - 1;
-  for (i = 1; i < names->n; i++) {
-    if (names->list[i].stamp == 0) continue;
-    for (at = names->list[i].hash & mask; names->table[at] != 0;)
-      at = (at + 1) & mask;
-    names->table[at] = i;
-  }
-}
-
-static int widen_table(mw_engine *e, mwi_trace_names *names) {
-  uint32_t size = (names->size_table == 0) ? MIN_TABLE : names->size_table * 2;
-  uint32_t *table = (uint32_t *)mwi_new(e, size * sizeof(uint32_t));
-  if (table == NULL) return 0;
-  mwi_free(e, names->table, names->size_table * sizeof(uint32_t));
-  names->table = table;
-  names->size_table = size;
-  fill_table(names);
-  return 1;
-}
-
 /* Makes sure that there is a free place. */
 static int make_room(mw_engine *e, mwi_trace_names *names) {
   mwi_trace_name *list;
   if (names->n >= UINT32_MAX / 4) return 0;
-  if (names->used + 1 >= names->size_table / 2 && !widen_table(e, names))
-    return 0;
+  if (!mwi_table_reserve(e, &names->table, 1)) return 0;
   if (names->free != 0) return 1;
   list = (mwi_trace_name *)mwi_grow(e, names->list, names->n, &names->size,
                                     sizeof(mwi_trace_name));
@@ -277,23 +238,20 @@ static void forget_names(mw_engine *e, const mw_trace *t,
   for (i = 1; i < names->n; i++) {
     mwi_trace_name *name = &names->list[i];
     if (name->stamp == 0 || is_marked(t, name)) continue;
+    mwi_table_take(&names->table, name->hash, i);
     mwi_free(e, name->text, name->len);
-    names->used--;
     names->bytes -= name->len;
     memset(name, 0, sizeof(*name));
     name->category = names->free;
     names->free = i;
   }
-  if (names->size_table > 0)
-    memset(names->table, 0, names->size_table * sizeof(uint32_t));
-  fill_table(names);
   names->latest = 0;
-  names->used_before = names->used;
+  names->used_before = names->table.size;
   names->bytes_before = names->bytes;
 }
 
 static int is_due(const mw_trace *t, const mwi_trace_names *names) {
-  uint32_t fresh = names->used - names->used_before;
+  uint32_t fresh = names->table.size - names->used_before;
   size_t bytes = names->bytes - names->bytes_before;
   return fresh > MIN_FRESH &&
          (fresh - MIN_FRESH > t->capacity || bytes / 64 > t->capacity);
@@ -328,9 +286,8 @@ static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
   if (++e->trace.stamp == 0) e->trace.stamp = 1;
   fresh.stamp = e->trace.stamp;
   i = take_free(names);
-  names->table[place_of(names, s, len, category, fresh.hash)] = i;
+  mwi_table_put(e, &names->table, fresh.hash, i);
   names->list[i] = fresh;
-  names->used++;
   names->bytes += len;
   return i;
 }
@@ -338,12 +295,14 @@ static uint32_t add_name(mw_engine *e, mw_trace *t, mwi_trace_names *names,
 /* Returns the number of a string, or 0 if the string has none. */
 static uint32_t find_name(const mwi_trace_names *names, const char *s,
                           size_t len, uint32_t category) {
-  if (names->latest != 0 && /* often the string is the latest again */
-      is_name(&names->list[names->latest], s, len, category))
-    return names->latest;
-  if (names->used == 0) return 0;
-  return names
-      ->table[place_of(names, s, len, category, hash_name(s, len, category))];
+  mwi_search at;
+  uint32_t i = names->latest;
+  if (i != 0 && is_name(&names->list[i], s, len, category))
+    return i; /* often the string is the latest again */
+  i = mwi_table_first(&names->table, hash_name(s, len, category), &at);
+  while (i != 0 && !is_name(&names->list[i], s, len, category))
+    i = mwi_table_next(&names->table, &at);
+  return i;
 }
 
 static uint32_t number_of(mw_engine *e, mw_trace *t, mwi_trace_names *names,

@@ -69,14 +69,12 @@ typedef struct mwi_trace_name {
 typedef struct mwi_trace_names {
   mwi_trace_name *list; /* by number; 0 is none */
   uint32_t n, size;
-  uint32_t used;        /* how many of the places are not free, */
-  size_t bytes;         /* with how many bytes of text; */
+  size_t bytes;         /* of text, of the names in `table`; */
   uint32_t used_before; /* how many were left, */
   size_t bytes_before;  /* and how many bytes, when names were last forgotten */
   uint32_t free;        /* the first free place, or 0 */
   uint32_t latest;      /* the number found last, or 0 */
-  uint32_t *table;      /* by hash: the number of a name, or 0 */
-  uint32_t size_table;
+  mwi_table table;      /* from texts to numbers */
 } mwi_trace_names;
 
 struct mw_trace {

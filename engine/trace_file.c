@@ -53,8 +53,7 @@ struct writer {
   uint32_t n;     /* of events */
   lane *threads;
   uint32_t n_threads, size_threads;
-  uint32_t *table; /* thread number -> place in `threads` + 1 */
-  uint32_t size_table;
+  mwi_table table; /* thread number -> place in `threads` + 1 */
   open_event *stack;
   uint32_t depth, size_stack;
   uint32_t *frames; /* by name: the number of its frame + 1, or 0 */
@@ -71,40 +70,26 @@ static const mwi_trace_event *event_at(const writer *w, uint32_t i) {
 ** Which events belong to which thread
 ** ======================================================= */
 
-static uint32_t place_of_lane(const writer *w, mw_thread number) {
-  uint32_t mask = w->size_table - 1, i = (number * 2654435769u >> 7) & mask;
-  while (w->table[i] != 0 && w->threads[w->table[i] - 1].number != number)
-    i = (i + 1) & mask;
-  return i;
-}
-
-static int widen_lanes(writer *w) {
-  uint32_t size = (w->size_table == 0) ? 16 : w->size_table * 2, i;
-  uint32_t *table = (uint32_t *)mwi_new(w->e, size * sizeof(uint32_t));
-  if (table == NULL) return 0;
-  mwi_free(w->e, w->table, w->size_table * sizeof(uint32_t));
-  w->table = table;
-  w->size_table = size;
-  for (i = 0; i < w->n_threads; i++)
-    table[place_of_lane(w, w->threads[i].number)] = i + 1;
-  return 1;
-}
+static uint32_t hash_lane(mw_thread number) { return number * 2654435769u; }
 
 static lane *add_thread(writer *w, mw_thread number) {
   lane *threads;
-  if (w->n_threads >= w->size_table / 2 && !widen_lanes(w)) return NULL;
+  if (!mwi_table_reserve(w->e, &w->table, 1)) return NULL;
   threads = (lane *)mwi_grow(w->e, w->threads, w->n_threads, &w->size_threads,
                              sizeof(lane));
   if (threads == NULL) return NULL;
   w->threads = threads;
   threads[w->n_threads].number = number;
   threads[w->n_threads].first = threads[w->n_threads].last = NOBODY;
-  w->table[place_of_lane(w, number)] = w->n_threads + 1;
+  mwi_table_put(w->e, &w->table, hash_lane(number), w->n_threads + 1);
   return &threads[w->n_threads++];
 }
 
 static lane *thread_of(writer *w, mw_thread number) {
-  uint32_t i = (w->size_table == 0) ? 0 : w->table[place_of_lane(w, number)];
+  mwi_search at;
+  uint32_t i = mwi_table_first(&w->table, hash_lane(number), &at);
+  while (i != 0 && w->threads[i - 1].number != number)
+    i = mwi_table_next(&w->table, &at);
   return (i != 0) ? &w->threads[i - 1] : add_thread(w, number);
 }
 
@@ -541,7 +526,7 @@ static void finish(writer *w) {
   mwi_free(w->e, w->next, w->n * sizeof(uint32_t));
   mwi_free(w->e, w->frames, (w->t->names.n + 1) * sizeof(uint32_t));
   mwi_free(w->e, w->threads, w->size_threads * sizeof(lane));
-  mwi_free(w->e, w->table, w->size_table * sizeof(uint32_t));
+  mwi_table_drop(w->e, &w->table);
   mwi_free(w->e, w->stack, w->size_stack * sizeof(open_event));
 }
 

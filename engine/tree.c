@@ -195,87 +195,26 @@ void mwi_tree_wake(mw_engine *e) {
 ** From a field to its link
 ** ======================================================= */
 
-#define engine_of(h) (((const struct mwi_link_table *)(const void *)(h))->e)
-
-#include "hash.h"
-
-/* A link stands in the table as its hash, in the high half, and its number. */
-#define entry_hash(entry) ((khint_t)((entry) >> 32))
-#define entry_equal(a, b) ((a) == (b))
-
-MWI_KLIB_BEGIN
-__KHASH_TYPE(links, uint64_t, char)
-struct mwi_link_table {
-  kh_links_t table; /* first: a table is its struct */
-  mw_engine *e;
-};
-__KHASH_IMPL(links, static inline klib_unused, uint64_t, char, 0, entry_hash,
-             entry_equal)
-MWI_KLIB_END
-
-static uint64_t link_entry(const mw_engine *e, uint32_t i) {
-  const mwi_link *l = link_at(e, i);
-  return (uint64_t)mwi_key_hash(l->parent, &l->key) << 32 | i;
+static uint32_t link_hash(const mwi_link *l) {
+  return mwi_key_hash(l->parent, &l->key);
 }
 
-/* Makes room for `n` more entries. */
-static int reserve(mw_engine *e, khint_t n) {
-  mwi_tree *part = &e->tree;
-  kh_links_t *h;
-  if (part->table == NULL) {
-    part->table = (struct mwi_link_table *)mwi_new(e, sizeof(*part->table));
-    if (part->table == NULL) return 0;
-    part->table->e = e;
-  }
-  h = &part->table->table;
-  while (h->n_occupied + n > h->upper_bound) {
-    khint_t live = h->size + n;
-    if (kh_resize_links(h, (live > h->upper_bound / 2) ? h->n_buckets + 1
-                                                       : h->n_buckets) < 0)
-      return 0;
-  }
-  return 1;
-}
-
-/* Returns the link of a field, 0 when the field has none.  Probes as klib
-** does. */
+/* Returns the link of a field, 0 when the field has none. */
 static uint32_t find_link(const mw_engine *e, uint32_t parent,
                           const mw_value *key) {
-  const kh_links_t *h;
-  uint32_t hash = mwi_key_hash(parent, key), mask, at, step = 0;
-  if (e->tree.table == NULL || e->tree.table->table.n_buckets == 0) return 0;
-  h = &e->tree.table->table;
-  mask = h->n_buckets - 1;
-  for (at = hash & mask; !__ac_isempty(h->flags, at);
-       at = (at + ++step) & mask) {
-    const mwi_link *l;
-    if (__ac_isdel(h->flags, at) || h->keys[at] >> 32 != hash) continue;
-    l = link_at(e, (uint32_t)h->keys[at]);
-    if (l->parent == parent && mw_value_equal(&l->key, key))
-      return (uint32_t)h->keys[at];
+  const mwi_table *table = &e->tree.table;
+  mwi_search at;
+  uint32_t i = mwi_table_first(table, mwi_key_hash(parent, key), &at);
+  for (; i != 0; i = mwi_table_next(table, &at)) {
+    const mwi_link *l = link_at(e, i);
+    if (l->parent == parent && mw_value_equal(&l->key, key)) break;
   }
-  return 0;
-}
-
-/* Enters a link, for which there is room. */
-static void put_link(mw_engine *e, uint32_t i) {
-  int ret;
-  kh_put_links(&e->tree.table->table, link_entry(e, i), &ret);
-  mwi_assert(ret > 0);
-}
-
-static void take_link(mw_engine *e, uint32_t i) {
-  kh_links_t *h = &e->tree.table->table;
-  kh_del_links(h, kh_get_links(h, link_entry(e, i)));
+  return i;
 }
 
 void mwi_tree_close(mw_engine *e) {
   mwi_tree *part = &e->tree;
-  if (part->table != NULL) {
-    kh_links_t *h = &part->table->table;
-    mwi_klib_clear(h);
-    mwi_free(e, part->table, sizeof(*part->table));
-  }
+  mwi_table_drop(e, &part->table);
   mwi_column_drop(e, &part->nodes.items, MWI_PAGE * sizeof(mwi_node));
   mwi_column_drop(e, &part->links.items, MWI_PAGE * sizeof(mwi_link));
   mwi_column_drop(e, &part->reaches.items, MWI_PAGE * sizeof(mwi_reach));
@@ -283,13 +222,10 @@ void mwi_tree_close(mw_engine *e) {
 
 size_t mwi_tree_bytes(const mw_engine *e) {
   const mwi_tree *part = &e->tree;
-  size_t bytes =
-      mwi_column_bytes(&part->nodes.items, MWI_PAGE * sizeof(mwi_node)) +
-      mwi_column_bytes(&part->links.items, MWI_PAGE * sizeof(mwi_link)) +
-      mwi_column_bytes(&part->reaches.items, MWI_PAGE * sizeof(mwi_reach));
-  if (part->table == NULL) return bytes;
-  return bytes + sizeof(*part->table) +
-         mwi_klib_table_bytes(&part->table->table);
+  return mwi_column_bytes(&part->nodes.items, MWI_PAGE * sizeof(mwi_node)) +
+         mwi_column_bytes(&part->links.items, MWI_PAGE * sizeof(mwi_link)) +
+         mwi_column_bytes(&part->reaches.items, MWI_PAGE * sizeof(mwi_reach)) +
+         mwi_table_bytes(&part->table);
 }
 
 /* }====================================================== */
@@ -380,7 +316,7 @@ static void end_link(mw_engine *e, uint32_t i) {
 
 static void remove_link(mw_engine *e, uint32_t i) {
   mwi_assert(find_link(e, link_at(e, i)->parent, &link_at(e, i)->key) == i);
-  take_link(e, i);
+  mwi_table_take(&e->tree.table, link_hash(link_at(e, i)), i);
   end_link(e, i);
 }
 
@@ -807,7 +743,7 @@ static uint32_t child_in(const mw_engine *e, const pair *p) {
 ** not enough. */
 static int take_needs(mw_engine *e, pair p, mw_handle child, link_needs *n) {
   mwi_tree *part = &e->tree;
-  khint_t count = 0;
+  uint32_t count = 0;
   int ok = mwi_object_need(e, child) != NULL;
   for (; ok && p.parent != 0; next_pair(e, &p)) {
     count++;
@@ -815,7 +751,7 @@ static int take_needs(mw_engine *e, pair p, mw_handle child, link_needs *n) {
     if (ok && child_in(e, &p) == 0)
       ok = take_into(e, &part->nodes, &n->nodes, sizeof(mwi_node));
   }
-  if (ok && reserve(e, count)) return 1;
+  if (ok && mwi_table_reserve(e, &part->table, count)) return 1;
   give_needs(e, n);
   return 0;
 }
@@ -836,9 +772,10 @@ static int link_nodes(mw_engine *e, pair *p, const mw_value *key,
     if (node_at(e, p->parent)->obj == child) node_at(e, m)->fresh = 1;
   }
   i = take_from(&part->links, &n->links, sizeof(mwi_link));
-  if (old != 0) take_link(e, old);
+  if (old != 0)
+    mwi_table_replace(&part->table, link_hash(link_at(e, old)), old, i);
   init_link(e, i, p->parent, m, key);
-  put_link(e, i);
+  if (old == 0) mwi_table_put(e, &part->table, link_hash(link_at(e, i)), i);
   if (old != 0) end_link(e, old);
   return code;
 }
@@ -1523,14 +1460,3 @@ uint32_t mw_tree_left(mw_engine *e, mw_handle root, mw_handle obj) {
 }
 
 /* }====================================================== */
-
-#ifdef MW_CHECKS
-size_t mwi_link_entries(const mw_engine *e) {
-  return (e->tree.table == NULL) ? 0 : e->tree.table->table.size;
-}
-
-uint32_t mwi_link_entry(const mw_engine *e, uint32_t parent,
-                        const mw_value *key) {
-  return find_link(e, parent, key);
-}
-#endif

@@ -59,8 +59,8 @@ typedef struct mwi_link {
 
 typedef struct mwi_tree {
   mwi_pool nodes, links, reaches;
-  struct mwi_link_table *table; /* (parent, key) -> link; NULL at first */
-  uint64_t order;               /* of the newest reach */
+  mwi_table table;    /* (parent, key) -> link */
+  uint64_t order;     /* of the newest reach */
   uint32_t woken;     /* increases when a silent reach is heard; never 0 */
   uint32_t ground;    /* the reach of all silent roots, or 0 */
   uint32_t orphans;   /* nodes that lost their path, not yet resolved */

@@ -67,44 +67,17 @@ int mw_value_equal(const mw_value *a, const mw_value *b) {
   return a->u.f == b->u.f || (a->u.f != a->u.f && b->u.f != b->u.f);
 }
 
-#define engine_of(h) (((const struct mwi_field_table *)(const void *)(h))->e)
-
-#include "hash.h"
-
-/* A field stands in the table as its hash, in the high half, and its number. */
-#define entry_hash(entry) ((khint_t)((entry) >> 32))
-#define entry_equal(a, b) ((a) == (b))
-
-MWI_KLIB_BEGIN
-__KHASH_TYPE(fields, uint64_t, char)
-struct mwi_field_table {
-  kh_fields_t table; /* first: a table is its struct */
-  mw_engine *e;
-};
-__KHASH_IMPL(fields, static inline klib_unused, uint64_t, char, 0, entry_hash,
-             entry_equal)
-MWI_KLIB_END
-
-static uint64_t field_entry(uint32_t slot, const mw_value *key, uint32_t i) {
-  return (uint64_t)mwi_key_hash(slot, key) << 32 | i;
-}
-
-/* Returns the field of an object, 0 when no watch has the key.  Probes as klib
-** does. */
+/* Returns the field of an object, 0 when no watch has the key. */
 static uint32_t find_field(const mw_engine *e, uint32_t slot,
                            const mw_value *key) {
-  const kh_fields_t *h = &e->watch.table->table;
-  uint32_t hash = mwi_key_hash(slot, key), mask = h->n_buckets - 1;
-  uint32_t at = hash & mask, step = 0;
-  if (h->n_buckets == 0) return 0;
-  for (; !__ac_isempty(h->flags, at); at = (at + ++step) & mask) {
-    const mwi_field *f;
-    if (__ac_isdel(h->flags, at) || h->keys[at] >> 32 != hash) continue;
-    f = field_at(e, (uint32_t)h->keys[at]);
-    if (f->slot == slot && mw_value_equal(&f->key, key))
-      return (uint32_t)h->keys[at];
+  const mwi_table *table = &e->watch.table;
+  mwi_search at;
+  uint32_t i = mwi_table_first(table, mwi_key_hash(slot, key), &at);
+  for (; i != 0; i = mwi_table_next(table, &at)) {
+    const mwi_field *f = field_at(e, i);
+    if (f->slot == slot && mw_value_equal(&f->key, key)) break;
   }
-  return 0;
+  return i;
 }
 
 int mwi_field_exists(const mw_engine *e, const mwi_object *r,
@@ -112,24 +85,12 @@ int mwi_field_exists(const mw_engine *e, const mwi_object *r,
   return find_field(e, mw_slot(r->obj), key) != 0;
 }
 
-static int need_table(mw_engine *e) {
-  struct mwi_field_table *table = e->watch.table;
-  if (table != NULL) return 1;
-  table = (struct mwi_field_table *)mwi_new(e, sizeof(*table));
-  if (table == NULL) return 0;
-  table->e = e;
-  e->watch.table = table;
-  return 1;
-}
-
 /* Returns the field, made if need be; 0 when there is no memory. */
 static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   mwi_watches *part = &e->watch;
-  uint32_t slot = mw_slot(r->obj), i;
+  uint32_t slot = mw_slot(r->obj), hash = mwi_key_hash(slot, key);
+  uint32_t i = find_field(e, slot, key);
   mwi_field *f;
-  int fresh;
-  if (!need_table(e)) return 0;
-  i = find_field(e, slot, key);
   if (i != 0) return i;
   i = mwi_pool_take(e, &part->fields, sizeof(mwi_field));
   if (i == 0) return 0;
@@ -137,15 +98,14 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
   memset(f, 0, sizeof(*f));
   f->slot = slot;
   f->key = *key;
-  kh_put_fields(&part->table->table, field_entry(slot, key, i), &fresh);
-  if (fresh < 0) {
+  if (!mwi_table_put(e, &part->table, hash, i)) {
     mwi_pool_give(&part->fields, i, sizeof(mwi_field));
     return 0;
   }
   f->next = r->fields;
   if (f->next != 0) field_at(e, f->next)->prev = i;
   r->fields = i;
-  r->filter |= UINT32_C(1) << (mwi_key_hash(slot, key) >> 27);
+  r->filter |= UINT32_C(1) << (hash >> 27);
   mwi_host_retain(e, key);
   return i;
 }
@@ -154,9 +114,8 @@ static uint32_t need_field(mw_engine *e, mwi_object *r, const mw_value *key) {
 static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
   mwi_watches *part = &e->watch;
   mwi_field *f = field_at(e, i);
-  kh_fields_t *h = &part->table->table;
   mwi_assert(f->first == 0 && find_field(e, f->slot, &f->key) == i);
-  kh_del_fields(h, kh_get_fields(h, field_entry(f->slot, &f->key, i)));
+  mwi_table_take(&part->table, mwi_key_hash(f->slot, &f->key), i);
   if (f->prev != 0)
     field_at(e, f->prev)->next = f->next;
   else
@@ -170,11 +129,7 @@ static void drop_field(mw_engine *e, mwi_object *r, uint32_t i) {
 /* Calls no callback, for the host may be gone: the keys are not released. */
 void mwi_watch_close(mw_engine *e) {
   mwi_watches *part = &e->watch;
-  if (part->table != NULL) {
-    kh_fields_t *h = &part->table->table;
-    mwi_klib_clear(h);
-    mwi_free(e, part->table, sizeof(*part->table));
-  }
+  mwi_table_drop(e, &part->table);
   mwi_column_drop(e, &part->records, RECORDS);
   mwi_column_drop(e, &part->watches.items, MWI_PAGE * sizeof(mwi_watch));
   mwi_column_drop(e, &part->fields.items, MWI_PAGE * sizeof(mwi_field));
@@ -186,12 +141,9 @@ size_t mwi_object_bytes(const mw_engine *e) {
 
 size_t mwi_watch_bytes(const mw_engine *e) {
   const mwi_watches *part = &e->watch;
-  size_t bytes =
-      mwi_column_bytes(&part->watches.items, MWI_PAGE * sizeof(mwi_watch)) +
-      mwi_column_bytes(&part->fields.items, MWI_PAGE * sizeof(mwi_field));
-  if (part->table == NULL) return bytes;
-  return bytes + sizeof(*part->table) +
-         mwi_klib_table_bytes(&part->table->table);
+  return mwi_column_bytes(&part->watches.items, MWI_PAGE * sizeof(mwi_watch)) +
+         mwi_column_bytes(&part->fields.items, MWI_PAGE * sizeof(mwi_field)) +
+         mwi_table_bytes(&part->table);
 }
 
 /* }====================================================== */
@@ -1211,14 +1163,3 @@ void mw_batch_tell(mw_engine *e, mw_watch_id id, const mw_change *change) {
 }
 
 /* }====================================================== */
-
-#ifdef MW_CHECKS
-size_t mwi_field_entries(const mw_engine *e) {
-  return (e->watch.table == NULL) ? 0 : e->watch.table->table.size;
-}
-
-uint32_t mwi_field_entry(const mw_engine *e, uint32_t slot,
-                         const mw_value *key) {
-  return (e->watch.table == NULL) ? 0 : find_field(e, slot, key);
-}
-#endif

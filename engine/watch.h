@@ -107,16 +107,16 @@ typedef struct mwi_watches {
   mw_host host;
   mwi_column records;
   mwi_pool watches, fields;
-  struct mwi_field_table *table; /* (object, key) -> field; NULL at first */
-  uint64_t seq;                  /* of the newest watch */
-  uint64_t calls;                /* guards called or made invalid */
-  uint32_t deep, deep_skips;     /* watches with MW_DEEP, with MW_SKIP too */
-  uint32_t after;                /* watches with MW_AFTER */
-  uint32_t checks;               /* watches with MW_CHECK */
-  uint32_t results;              /* watches with MWI_RESULT */
-  uint32_t walks;                /* walks under way, nested */
-  uint32_t ended;                /* the first ended watch still in a list */
-  mw_change *cause;              /* the write whose guard is being called */
+  mwi_table table;           /* (object, key) -> field */
+  uint64_t seq;              /* of the newest watch */
+  uint64_t calls;            /* guards called or made invalid */
+  uint32_t deep, deep_skips; /* watches with MW_DEEP, with MW_SKIP too */
+  uint32_t after;            /* watches with MW_AFTER */
+  uint32_t checks;           /* watches with MW_CHECK */
+  uint32_t results;          /* watches with MWI_RESULT */
+  uint32_t walks;            /* walks under way, nested */
+  uint32_t ended;            /* the first ended watch still in a list */
+  mw_change *cause;          /* the write whose guard is being called */
 } mwi_watches;
 
 MWI_API void mwi_watch_close(mw_engine *e);

@@ -200,7 +200,7 @@ function expand(path, text)
   local expanded = text:gsub('#include "([^"\n]+)"\n', function(name)
     return include(path, name)
   end)
-  if path ~= "engine/hash.h" then return expanded end
+  if path ~= "engine/table.c" then return expanded end
   local from = expanded:find("#if !defined(__has_include)", 1, true)
   local _, to = expanded:find("#endif\n", from, true)
   return table.concat { expanded:sub(1, from - 1), UNUSED_BEGIN, khash_text(),

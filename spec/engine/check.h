@@ -32,6 +32,6 @@ int is_accounted(const mw_engine *e, const heap *h);
 
 extern const test check_tests[], identity_tests[], clock_tests[], watch_tests[],
     deep_tests[], random_tests[], journal_tests[], scope_tests[],
-    memory_tests[], age_tests[], reader_tests[], trace_tests[];
+    memory_tests[], age_tests[], reader_tests[], trace_tests[], table_tests[];
 
 #endif

@@ -293,7 +293,7 @@ static void gives_old_values_on_below_a_final_write(mw_engine *e, heap *h) {
   mw_owner_rewind(e, owners[1], NULL);
   mw_owner_forget(e, owners[1]);
   check(host.field[0][0] == 9 && old_of(owners[2]) == 2 * BASE);
-  check(mw_verify(e) == MW_OK && e->journal.staked == 0);
+  check(mw_verify(e) == MW_OK && e->journal.fields.size == 0);
   host.rewinding = 2;
   mw_owner_rewind(e, owners[2], NULL);
   mw_owner_forget(e, owners[2]);

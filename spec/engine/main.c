@@ -50,10 +50,10 @@ static int passes(const test *t) {
 }
 
 int main(void) {
-  const test *const suites[] = {check_tests,   identity_tests, clock_tests,
-                                watch_tests,   deep_tests,     random_tests,
-                                journal_tests, scope_tests,    memory_tests,
-                                age_tests,     reader_tests,   trace_tests};
+  const test *const suites[] = {
+      check_tests,  identity_tests, clock_tests, watch_tests,  deep_tests,
+      random_tests, journal_tests,  scope_tests, memory_tests, age_tests,
+      reader_tests, trace_tests,    table_tests};
   int passed = 0, failed = 0;
   size_t i;
   for (i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {

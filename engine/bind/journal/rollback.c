@@ -319,12 +319,14 @@ int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
 
 void mwb_freeze_heirs(lua_State *L, mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
+  const mwi_stake *its;
   uint32_t i;
   if (!mw_journal_is_mixed(s->engine)) return;
-  for (i = journal->owners[owner].last; i != 0; i = journal->stakes[i].before) {
-    uint32_t newer = journal->stakes[i].newer;
-    if (newer == 0) continue; /* nobody has written the field later? */
-    mwb_freeze(L, s, mwb_coroutine_of(s, journal->stakes[newer].owner), 0);
+  for (i = journal->owners[owner].last; i != 0; i = its->before) {
+    its = mwi_stake_at(journal, i);
+    if (its->newer == 0) continue; /* nobody has written the field later? */
+    mwb_freeze(
+        L, s, mwb_coroutine_of(s, mwi_stake_at(journal, its->newer)->owner), 0);
   }
 }
 
