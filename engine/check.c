@@ -330,16 +330,16 @@ static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
   lists all = {0, 0, 0, 0, 0, 0, 0}, keyed = {0, 0, 0, 0, 0, 0, 0};
   passes(verify_list(e, r, 0, r->first, &all, sum));
   passes(verify_fields(e, r, &keyed, sum));
-  holds(is_count(r->heard, all.waiting) && is_count(r->keyed, keyed.waiting));
+  holds(is_count(r->unkeyed, all.waiting) && is_count(r->keyed, keyed.waiting));
   holds(is_count(r->deep, all.deep + keyed.deep));
   holds(is_count(r->calls, all.calls + keyed.calls));
-  holds(has_bit(r, MWI_HEARD) == (r->heard > 0));
+  holds(has_bit(r, MWI_UNKEYED) == (r->unkeyed > 0));
   holds(has_bit(r, MWI_KEYED) == (r->keyed > 0));
   holds(has_bit(r, MWI_CALLS) == (r->calls > 0));
   holds(has_bit(r, MWI_SKIPS) || !(all.skips || keyed.skips));
-  holds(!has_bit(r, MWI_SKIPS) || r->heard + r->keyed > 0);
+  holds(!has_bit(r, MWI_SKIPS) || r->unkeyed + r->keyed > 0);
   holds(all.linked + keyed.linked == all.follows || r->walks > 0 || r->watched);
-  holds(r->known || !r->watched);
+  holds(r->was_watched || !r->watched);
   holds(r->walks == 0 || e->check.guards > 0);
   holds(r->fields != 0 || r->filter == 0);
   passes(verify_guarding(e, r, sum));
@@ -350,7 +350,6 @@ static int verify_watches_of(mw_engine *e, const mwi_object *r, sums *sum) {
 
 static int verify_watches(mw_engine *e, const sums *sum) {
   const mwi_watches *part = &e->watch;
-  uint32_t i;
   holds(part->after == sum->after && part->deep == sum->deep);
   holds(part->checks == sum->checks);
   holds(part->deep_skips == sum->deep_skips);
@@ -358,9 +357,6 @@ static int verify_watches(mw_engine *e, const sums *sum) {
   holds(part->walks == 0 || e->check.guards > 0);
   holds(part->table.size == sum->fields);
   passes(verify_ended(e, sum));
-  for (i = 1; i <= part->watches.n; i++)
-    if (watch_number(e, i)->seq != 0)
-      holds((watch_number(e, i)->flags & MWI_FOUND) == 0);
   passes(verify_pool(e, &part->fields, sizeof(mwi_field), sum->fields));
   return verify_pool(e, &part->watches, sizeof(mwi_watch), sum->watches);
 }
@@ -576,7 +572,7 @@ static int verify_tree(mw_engine *e, sums *sum) {
 /* A record without an owner is empty. */
 static int verify_empty(mw_engine *e, const mwi_object *r) {
   holds(r->first == 0 && r->fields == 0 && r->filter == 0 && r->calls == 0);
-  holds(r->heard == 0 && r->keyed == 0 && r->deep == 0 && r->guarding == 0);
+  holds(r->unkeyed == 0 && r->keyed == 0 && r->deep == 0 && r->guarding == 0);
   holds(r->nodes == 0 && r->walks == 0);
   holds(r->needs == 0 && !r->watched && !r->tracked && !r->invalid);
   return MW_OK;

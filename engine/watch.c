@@ -16,7 +16,7 @@
 ** fields cost the write nothing.
 **
 ** Invariants.  A list holds its watches in the order in which they began, so
-** `seq` ascends.  `heard` and `keyed` count the watches that wait, and a bit of
+** `seq` ascends.  `unkeyed` and `keyed` count the watches that wait, and a bit of
 ** `needs` says whether there are any.  While a walk is under way over the lists
 ** of an object, a watch that ends stays in its list, marked MWI_ENDED and
 ** chained from the engine's `ended`, so that a walk can follow `next` whatever
@@ -167,6 +167,13 @@ static void add_to(uint16_t *count, int n, mwi_object *r, unsigned bit) {
 #define WATCH_FLAGS \
   (MW_ONCE | PHASE | MW_SKIP | MW_FLAG | MW_WEAK | MW_DEEP | MW_ASK)
 
+static int options_of(const mwi_watch *w) { return w->flags & (MWI_ENDED - 1); }
+
+/* How many watches of the object wait? */
+static uint32_t n_waiting(const mwi_object *r) {
+  return (uint32_t)r->unkeyed + r->keyed;
+}
+
 static int is_plain_flag(const mwi_watch *w) {
   return (w->flags & WATCH_FLAGS & ~(MW_DEEP | MW_WEAK)) == MW_FLAG;
 }
@@ -177,11 +184,11 @@ static void count_waiting(mw_engine *e, mwi_object *r, const mwi_watch *w,
   if (w->field != 0)
     add_to(&r->keyed, n, r, MWI_KEYED);
   else
-    add_to(&r->heard, n, r, MWI_HEARD);
+    add_to(&r->unkeyed, n, r, MWI_UNKEYED);
   if (!is_plain_flag(w)) add_to(&r->calls, n, r, MWI_CALLS);
   if (w->flags & MW_SKIP) r->needs |= MWI_SKIPS;
   if (w->flags & MW_CHECK) r->needs |= MWI_CHECKS;
-  if (r->heard + r->keyed == 0)
+  if (n_waiting(r) == 0)
     r->needs &= (uint16_t) ~(unsigned)(MWI_SKIPS | MWI_CHECKS);
   if (w->flags & MW_AFTER) e->watch.after += (uint32_t)n;
   if (w->flags & MW_CHECK) e->watch.checks += (uint32_t)n;
@@ -289,19 +296,23 @@ static void end_watch(mw_engine *e, mwi_object *r, uint32_t i) {
   } while (i != first);
 }
 
-static void end_list(mw_engine *e, mwi_object *r, uint32_t i) {
-  uint32_t next;
-  for (; i != 0; i = next) {
-    next = watch_at(e, i)->next;
-    end_watch(e, r, i);
+/* Calls `f` with each watch of the object that has not ended. */
+static void for_each(mw_engine *e, mwi_object *r,
+                     void (*f)(mw_engine *e, mwi_object *r, uint32_t i)) {
+  uint32_t list = r->first, field = r->fields, i, next;
+  for (;;) {
+    for (i = list; i != 0; i = next) {
+      next = watch_at(e, i)->next;
+      if ((watch_at(e, i)->flags & MWI_ENDED) == 0) f(e, r, i);
+    }
+    if (field == 0) return;
+    list = field_at(e, field)->first;
+    field = field_at(e, field)->next;
   }
 }
 
 static void end_all(mw_engine *e, mwi_object *r) {
-  uint32_t f;
-  end_list(e, r, r->first);
-  for (f = r->fields; f != 0; f = field_at(e, f)->next)
-    end_list(e, r, field_at(e, f)->first);
+  for_each(e, r, end_watch);
   unlink_ended(e);
 }
 
@@ -326,42 +337,28 @@ void mwi_watch_forget(mw_engine *e, uint32_t slot) {
   r->layout = (uint16_t)(layout + 1);
 }
 
-static int is_dead(const mw_engine *e, const mwi_watch *w) {
-  const mw_host *host = &e->watch.host;
-  int dead;
-  if (w->flags & MW_ASK) {
-    mw_handle obj = mwi_identity_handle(&e->identity, w->slot);
-    mwi_quiet_begin(e);
-    dead = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), NULL);
-    mwi_quiet_end(e);
-    return dead < 0;
-  }
-  if ((w->flags & MW_WEAK) == 0) return 0;
-  mwi_quiet_begin(e);
-  dead = host->alive != NULL && !host->alive(host->ud, w->ref);
-  mwi_quiet_end(e);
-  return dead;
-}
-
+/* Ends a watch with its twins if its guard is dead. */
 static void end_dead(mw_engine *e, mwi_object *r, uint32_t i) {
-  uint32_t next;
-  for (; i != 0; i = next) {
-    next = watch_at(e, i)->next;
-    if ((watch_at(e, i)->flags & MWI_ENDED) == 0 && is_dead(e, watch_at(e, i)))
-      end_watch(e, r, i); /* with its twins, which stand in the lists */
-  }
+  const mwi_watch *w = watch_at(e, i);
+  const mw_host *host = &e->watch.host;
+  int dead = 0;
+  mwi_quiet_begin(e);
+  if (w->flags & MW_ASK)
+    dead = host->ask(host->ud, r->obj, w->ref, options_of(w), NULL) < 0;
+  else if ((w->flags & MW_WEAK) && host->alive != NULL)
+    dead = !host->alive(host->ud, w->ref);
+  mwi_quiet_end(e);
+  if (dead) end_watch(e, r, i);
 }
 
-/* The engine hears late of a guard's death, so the watches of dead guards are
+/* The engine learns late of a guard's death, so the watches of dead guards are
 ** looked for whenever twice as many wait as did after the last search. */
 static void prune(mw_engine *e, mwi_object *r) {
-  uint32_t f, n = (uint32_t)r->heard + r->keyed;
+  uint32_t n = n_waiting(r);
   if (n < 8 || n >> r->prune_at == 0 || r->walks > 0) return;
-  end_dead(e, r, r->first);
-  for (f = r->fields; f != 0; f = field_at(e, f)->next)
-    end_dead(e, r, field_at(e, f)->first);
+  for_each(e, r, end_dead);
   unlink_ended(e);
-  n = (uint32_t)r->heard + r->keyed;
+  n = n_waiting(r);
   for (r->prune_at = 1; n >> r->prune_at != 0;) r->prune_at++;
   r->prune_at++;
 }
@@ -402,6 +399,13 @@ static void invalidate(mw_engine *e, mwi_object *guard, mw_change *by) {
   }
 }
 
+/* Finds the record of an object, made if need be. */
+static int need_record(mw_engine *e, mw_handle h, mwi_object **r) {
+  if (!mwi_identity_is_valid(&e->identity, h)) return MW_STALE;
+  *r = mwi_object_need(e, h);
+  return (*r == NULL) ? MW_NOMEM : MW_OK;
+}
+
 int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
   const mwi_object *r = record_of(e, guard);
   return r == NULL || !r->invalid;
@@ -409,14 +413,12 @@ int mw_guard_is_valid(const mw_engine *e, mw_handle guard) {
 
 int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid) {
   mwi_object *r;
-  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
-  r = mwi_object_need(e, guard);
-  if (r == NULL) return MW_NOMEM;
-  if (!valid) {
+  int code = need_record(e, guard, &r);
+  if (code != MW_OK) return code;
+  if (!valid)
     invalidate(e, r, NULL);
-  } else {
+  else
     r->invalid = r->lost = 0;
-  }
   return MW_OK;
 }
 
@@ -427,11 +429,9 @@ uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard) {
 
 int mw_guard_open(mw_engine *e, mw_handle guard) {
   mwi_object *r;
-  if (!mwi_identity_is_valid(&e->identity, guard)) return MW_STALE;
-  r = mwi_object_need(e, guard);
-  if (r == NULL) return MW_NOMEM;
-  r->result = r->invalid = 1;
-  return MW_OK;
+  int code = need_record(e, guard, &r);
+  if (code == MW_OK) r->result = r->invalid = 1;
+  return code;
 }
 
 int mw_guard_has_lost(const mw_engine *e, mw_handle guard) {
@@ -452,18 +452,20 @@ void mw_host_set(mw_engine *e, const mw_host *host) {
   e->watch.host = *host;
 }
 
-void mwi_host_retain(const mw_engine *e, const mw_value *key) {
-  const mw_host *host = &e->watch.host;
+static void call_quietly(const mw_engine *e,
+                         void (*f)(void *ud, const mw_value *key),
+                         const mw_value *key) {
   mwi_quiet_begin(e);
-  if (host->retain != NULL) host->retain(host->ud, key);
+  if (f != NULL) f(e->watch.host.ud, key);
   mwi_quiet_end(e);
 }
 
+void mwi_host_retain(const mw_engine *e, const mw_value *key) {
+  call_quietly(e, e->watch.host.retain, key);
+}
+
 void mwi_host_release(const mw_engine *e, const mw_value *key) {
-  const mw_host *host = &e->watch.host;
-  mwi_quiet_begin(e);
-  if (host->release != NULL) host->release(host->ud, key);
-  mwi_quiet_end(e);
+  call_quietly(e, e->watch.host.release, key);
 }
 
 static mw_watch_id id_of(const mw_engine *e, uint32_t i) {
@@ -549,39 +551,37 @@ static uint32_t make_watches(mw_engine *e, mwi_object *r,
 
 int mw_watch_begin(mw_engine *e, mw_handle obj, const mw_watch_options *options,
                    mw_watch_id *id) {
-  mwi_object *r;
+  mwi_object *r, *guard;
   uint32_t i;
+  int code = MW_OK;
   mwi_check_enter(e);
   mwi_check_call((options->flags & ~WATCH_FLAGS) == 0);
   mwi_check_call(options->n_keys == 0 || options->keys != NULL);
   if (!mwi_identity_is_valid(&e->identity, obj)) return MW_STALE;
-  if ((options->flags & MWI_OBJECT) &&
-      !mwi_identity_is_valid(&e->identity, options->guard))
-    return MW_STALE;
-  if ((options->flags & MWI_OBJECT) && !mwi_object_need(e, options->guard))
-    return MW_NOMEM;
-  r = mwi_object_need(e, obj);
-  if (r == NULL) return MW_NOMEM;
+  if (options->flags & MWI_OBJECT)
+    code = need_record(e, options->guard, &guard);
+  if (code == MW_OK) code = need_record(e, obj, &r);
+  if (code != MW_OK) return code;
   prune(e, r);
   e->watch.seq++; /* a failed watch uses a number too: it may stay in a list */
   i = make_watches(e, r, options);
   if (i == 0) return MW_NOMEM;
-  if (!r->known) r->count = 0; /* drop writes counted while tracked */
-  r->watched = r->known = 1;
+  if (!r->was_watched) r->count = 0; /* drop writes counted while tracked */
+  r->watched = r->was_watched = 1;
   *id = id_of(e, i);
   return MW_OK;
 }
 
 int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   mw_watch_options options;
-  mwi_object *r;
+  mwi_object *follower, *r;
   uint32_t i;
+  int code;
   mwi_check_enter(e);
-  if (!mwi_identity_is_valid(&e->identity, guard) ||
-      !mwi_identity_is_valid(&e->identity, other))
-    return MW_STALE;
-  r = mwi_object_need(e, other);
-  if (r == NULL || mwi_object_need(e, guard) == NULL) return MW_NOMEM;
+  if (!mwi_identity_is_valid(&e->identity, other)) return MW_STALE;
+  code = need_record(e, guard, &follower);
+  if (code == MW_OK) code = need_record(e, other, &r);
+  if (code != MW_OK) return code;
   memset(&options, 0, sizeof(options));
   options.flags = MW_FLAG | MW_WEAK;
   options.guard = guard;
@@ -589,7 +589,7 @@ int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other) {
   i = make_watch(e, r, &options, NULL);
   if (i == 0) return MW_NOMEM;
   watch_at(e, i)->flags |= MWI_FOLLOWS;
-  if (r->invalid) invalidate(e, record_of(e, guard), NULL);
+  if (r->invalid) invalidate(e, follower, NULL);
   return MW_OK;
 }
 
@@ -599,27 +599,21 @@ static mwi_object *guard_of_result(const mw_engine *e, const mwi_watch *w) {
   return (guard != NULL && guard->result) ? guard : NULL;
 }
 
-/* The guards of results would not hear of further writes. */
-static void lose_results(mw_engine *e, uint32_t i) {
-  for (; i != 0; i = watch_at(e, i)->next) {
-    const mwi_watch *w = watch_at(e, i);
-    mwi_object *guard;
-    if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
-    guard = guard_of_result(e, w);
-    if (guard == NULL) continue;
-    guard->lost = 1;
-    invalidate(e, guard, NULL);
-  }
+/* The guard of a result would not learn of further writes. */
+static void lose_result(mw_engine *e, mwi_object *r, uint32_t i) {
+  const mwi_watch *w = watch_at(e, i);
+  mwi_object *guard = (w->flags & MWI_RESULT) ? guard_of_result(e, w) : NULL;
+  (void)r;
+  if (guard == NULL) return;
+  guard->lost = 1;
+  invalidate(e, guard, NULL);
 }
 
 int mw_object_unwatch(mw_engine *e, mw_handle obj) {
   mwi_object *r = record_of(e, obj);
-  uint32_t f;
   mwi_check_enter(e);
   if (r == NULL || (!r->watched && r->nodes == 0)) return MW_STALE;
-  lose_results(e, r->first);
-  for (f = r->fields; f != 0; f = field_at(e, f)->next)
-    lose_results(e, field_at(e, f)->first);
+  for_each(e, r, lose_result);
   end_all(e, r);
   mwi_tree_end_roots(e, obj, 0);
   r->watched = 0;
@@ -652,7 +646,7 @@ int mw_watch_info(const mw_engine *e, mw_watch_id id, mw_watch_options *options,
   if (i == 0) return MW_STALE;
   w = watch_at(e, i);
   memset(options, 0, sizeof(*options));
-  options->flags = w->flags & (MWI_ENDED - 1);
+  options->flags = options_of(w);
   options->guard = (w->flags & MWI_OBJECT) ? w->ref : MW_NONE;
   options->ref = (w->flags & MWI_OBJECT) ? 0 : w->ref;
   *obj = mwi_identity_handle(&e->identity, w->slot);
@@ -665,13 +659,13 @@ int mw_watch_is_alive(const mw_engine *e, mw_watch_id id) {
 
 uint32_t mw_object_waiting(const mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  return (r == NULL) ? 0 : (uint32_t)r->heard + r->keyed;
+  return (r == NULL) ? 0 : n_waiting(r);
 }
 
 /* Writes to an object that is only tracked do not count. */
 uint64_t mw_object_mutations(mw_engine *e, mw_handle obj) {
   const mwi_object *r = record_of(e, obj);
-  if (r == NULL || (!r->known && !mw_object_is_watched(e, obj))) return 0;
+  if (r == NULL || (!r->was_watched && !mw_object_is_watched(e, obj))) return 0;
   return r->count;
 }
 
@@ -692,12 +686,12 @@ int64_t mw_object_last_change(mw_engine *e, mw_handle obj) {
 /* A write, or a row of a batch, for the watches of one object. */
 typedef struct event {
   mw_change *change;
-  int phase;      /* MW_CHECK, 0 or MW_AFTER */
+  uint64_t seq;   /* of the newest watch at the begin of the write */
+  int phase;      /* MW_CHECK, 0, MW_AFTER or MWI_AT_ONCE */
   int refused;    /* has a check refused the write? */
   int others;     /* are there watches of other phases? */
   int below;      /* MW_DEEP: an object below this one was written */
   uint32_t reach; /* then: the reach, if filtered, else 0 */
-  uint64_t seq;   /* of the newest watch at the begin of the write */
   uint16_t claim; /* the number of the walk */
 } event;
 
@@ -729,57 +723,64 @@ static inline mwi_watch *next_watch(const mw_engine *e, cursor *c,
   return all;
 }
 
-/* Does the watch hear the change, now or later? */
+/* Does the change concern the watch, now or later? */
 static inline int concerns(const mwi_watch *w, const event *ev) {
   if (ev->below && (!(w->flags & MW_DEEP) || w->reach != ev->reach)) return 0;
   if (ev->change->flags_only && !(w->flags & MW_FLAG)) return 0;
   return (w->flags & MW_SKIP) == 0 || !ev->change->same;
 }
 
+/* In a batch: does the guard become invalid with the write, and not at the
+** end? */
+static int is_at_once(const mwi_watch *w) {
+  return (w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG ||
+         (w->flags & MWI_RESULT);
+}
+
 /* Is the watch called in this phase of the write? */
 static inline int is_called(const mwi_watch *w, const event *ev) {
-  if ((w->flags & MWI_ENDED) || (w->flags & PHASE) != ev->phase) return 0;
+  if (w->flags & MWI_ENDED) return 0;
+  if ((w->flags & PHASE) != ev->phase &&
+      !(ev->phase == MWI_AT_ONCE && is_at_once(w)))
+    return 0; /* not its phase */
   if (w->flags & MWI_CLAIMED) return w->claim == ev->claim;
   return concerns(w, ev);
 }
 
-/* Claims the one-shot watches for this write, with their twins, so that a
-** nested write cannot call the watches again.  Whether a watch with MW_ASK is
-** used up is not known yet. */
+/* Claims a watch with its twins for a walk, or gives them back. */
+static void set_claim(mw_engine *e, mwi_object *r, uint32_t i, int claims,
+                      const event *ev) {
+  uint32_t twin = i;
+  do {
+    mwi_watch *w = watch_at(e, twin);
+    mwi_assert(claims == !(w->flags & MWI_CLAIMED));
+    w->flags ^= MWI_CLAIMED;
+    w->claim = ev->claim;
+    count_waiting(e, r, w, claims ? -1 : 1);
+    twin = w->twin;
+  } while (twin != i);
+}
+
+/* Claims the one-shot watches for this write, so that a nested write cannot
+** call the watches again.  Whether a watch with MW_ASK is used up is not known
+** yet. */
 static void claim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
-  uint32_t i, twin;
-  mwi_watch *w;
-  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
-    if ((w->flags & (MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK)) != MW_ONCE)
-      continue;
-    if (!is_called(w, ev)) continue;
-    twin = i;
-    do {
-      mwi_watch *claimed = watch_at(e, twin);
-      mwi_assert(claimed->seq == w->seq && !(claimed->flags & MWI_CLAIMED));
-      claimed->flags |= MWI_CLAIMED;
-      claimed->claim = ev->claim;
-      count_waiting(e, r, claimed, -1);
-      twin = claimed->twin;
-    } while (twin != i);
-  }
+  const int those = MW_ONCE | MWI_ENDED | MWI_CLAIMED | MW_ASK;
+  const mwi_watch *w;
+  uint32_t i;
+  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq)
+    if ((w->flags & those) == MW_ONCE && is_called(w, ev))
+      set_claim(e, r, i, 1, ev);
 }
 
 /* Gives back what the walk has claimed and not called: a check has refused. */
 static void disclaim(mw_engine *e, mwi_object *r, cursor c, const event *ev) {
-  uint32_t i, twin;
-  mwi_watch *w;
-  while ((w = next_watch(e, &c, &i)) != NULL) {
-    if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) != MWI_CLAIMED) continue;
-    if (w->claim != ev->claim) continue;
-    twin = i;
-    do {
-      mwi_watch *claimed = watch_at(e, twin);
-      claimed->flags &= (uint16_t)~MWI_CLAIMED;
-      count_waiting(e, r, claimed, 1);
-      twin = claimed->twin;
-    } while (twin != i);
-  }
+  const mwi_watch *w;
+  uint32_t i;
+  while ((w = next_watch(e, &c, &i)) != NULL)
+    if ((w->flags & (MWI_ENDED | MWI_CLAIMED)) == MWI_CLAIMED &&
+        w->claim == ev->claim)
+      set_claim(e, r, i, 0, ev);
 }
 
 /* Makes the guard invalid. */
@@ -803,7 +804,7 @@ static int is_wanted(mw_engine *e, mwi_object *r, uint32_t i,
   if (host->ask == NULL) return 1;
   mwi_guard_begin(e);
   e->watch.cause = change;
-  wanted = host->ask(host->ud, obj, w->ref, w->flags & (MWI_ENDED - 1), change);
+  wanted = host->ask(host->ud, obj, w->ref, options_of(w), change);
   e->watch.cause = cause;
   mwi_guard_end(e);
   if (r->obj != obj || w->seq != seq || (w->flags & MWI_ENDED)) return 0;
@@ -820,7 +821,7 @@ static int call(mw_engine *e, mwi_object *r, uint32_t i, mwi_watch *w,
   const mw_host *host = &e->watch.host;
   mw_change *cause = e->watch.cause;
   mw_handle obj = r->obj;
-  int flags = w->flags & (MWI_ENDED - 1);
+  int flags = options_of(w);
   uint64_t seq = w->seq;
   int result;
   mwi_assert(!(w->flags & MWI_ENDED) && r->walks > 0);
@@ -855,7 +856,7 @@ static void fire(mw_engine *e, mwi_object *r, const mw_value *key, event *ev) {
   if (c.all == 0 && c.keyed == 0) return;
   ev->claim = (uint16_t)++e->watch.walks;
   r->walks++;
-  if (r->heard + r->keyed > 1)
+  if (n_waiting(r) > 1)
     claim(e, r, c, ev); /* a single watch is claimed by its call */
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
     if (!is_called(w, ev)) {
@@ -896,12 +897,12 @@ void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key) {
 ** Writes
 ** ======================================================= */
 
-typedef void (*hearing)(mw_engine *e, mwi_object *r, const mw_value *key,
+typedef void (*visitor)(mw_engine *e, mwi_object *r, const mw_value *key,
                         event *ev);
 
 /* Calls `f` for the roots above the object.  The key for a root is the root's
 ** own field on the path to the write. */
-static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
+static void visit_roots(mw_engine *e, mwi_object *r, event *ev, visitor f) {
   mw_handle obj = r->obj;
   mwi_climb climb;
   mwi_object *root;
@@ -917,18 +918,19 @@ static void hear_above(mw_engine *e, mwi_object *r, event *ev, hearing f) {
   }
 }
 
-static inline void hear(mw_engine *e, mwi_object *r, event *ev, hearing f) {
+/* Calls `f` for the written object and the roots above, if they have watches.
+*/
+static inline void visit(mw_engine *e, mwi_object *r, event *ev, visitor f) {
   mw_handle obj = r->obj;
   if (r->first != 0 || r->fields != 0) f(e, r, &ev->change->key, ev);
   if (r->nodes != 0 && e->watch.deep > 0 && r->obj == obj && !ev->refused)
-    hear_above(e, r, ev, f);
+    visit_roots(e, r, ev, f);
 }
 
 int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                     int *others) {
-  event ev = {change, MW_CHECK, 0, 0, 0, 0, 0, 0};
-  ev.seq = e->watch.seq;
-  hear(e, r, &ev, fire);
+  event ev = {change, e->watch.seq, MW_CHECK, 0, 0, 0, 0, 0};
+  visit(e, r, &ev, fire);
   *others = ev.others || r->nodes != 0 || e->watch.seq != ev.seq;
   return !ev.refused;
 }
@@ -941,22 +943,34 @@ int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change) {
          mwi_write_check(e, r, change, &others);
 }
 
-void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
-                     uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
-  ev.seq = seq;
-  hear(e, r, &ev, fire);
+void mwi_write_call(mw_engine *e, mwi_object *r, mw_change *change, int phase,
+                    uint64_t seq) {
+  event ev = {change, seq, phase, 0, 0, 0, 0, 0};
+  visit(e, r, &ev, fire);
 }
 
-void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
-                   uint64_t seq) {
-  event ev = {change, MW_AFTER, 0, 0, 0, 0, 0, 0};
-  ev.seq = seq;
-  hear(e, r, &ev, fire);
+/* Counts a write, and calls the guards of the phase. */
+static uint64_t begin_write(mw_engine *e, mw_handle obj, mw_change *change,
+                            int phase) {
+  mwi_object *r = record_of(e, obj);
+  uint64_t seq = e->watch.seq;
+  mwi_check_enter(e);
+  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
+  mwi_object_count(e, r);
+  mwi_write_call(e, r, change, phase, seq);
+  return seq;
+}
+
+uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
+  return begin_write(e, obj, change, 0);
+}
+
+uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change) {
+  return begin_write(e, obj, change, MWI_AT_ONCE);
 }
 
 /* Makes the guards of the results of one object invalid.  A watch with MW_ASK
-** is not asked again, and not asked at all if only flags hear. */
+** is not asked again, and not asked at all if only flags are told. */
 static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
                           event *ev) {
   cursor c = both_lists(e, r, key);
@@ -965,7 +979,7 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
   while ((w = next_watch(e, &c, &i)) != NULL) {
     if ((w->flags & (MWI_RESULT | MWI_ENDED)) != MWI_RESULT) continue;
     if ((w->flags & (MW_ASK | MWI_RAISED)) == MW_ASK && !ev->change->flags_only)
-      continue;
+      continue; /* the host has said no */
     if ((ev->below & ~w->flags) || ((w->flags & MW_SKIP) && ev->change->same))
       continue;
     invalidate(e, guard_of_result(e, w), ev->change);
@@ -974,17 +988,7 @@ static void raise_results(mw_engine *e, mwi_object *r, const mw_value *key,
 
 void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change) {
   event ev = {change, 0, 0, 0, 0, 0, 0, 0};
-  if (e->watch.results > 0) hear(e, r, &ev, raise_results);
-}
-
-uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change) {
-  mwi_object *r = record_of(e, obj);
-  uint64_t seq = e->watch.seq;
-  mwi_check_enter(e);
-  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
-  mwi_object_count(e, r);
-  mwi_write_begin(e, r, change, seq);
-  return seq;
+  if (e->watch.results > 0) visit(e, r, &ev, raise_results);
 }
 
 void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
@@ -994,7 +998,7 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
   mwi_check_call(seq <= e->watch.seq);
   if (r == NULL) return;
   mwi_write_results(e, r, change);
-  if (e->watch.after > 0) mwi_write_end(e, r, change, seq);
+  if (e->watch.after > 0) mwi_write_call(e, r, change, MW_AFTER, seq);
 }
 
 /* }====================================================== */
@@ -1003,52 +1007,12 @@ void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
 ** Batches
 **
 ** The host has a row for each field that is written in a batch.  At the end of
-** the batch, each watch hears the last of the rows that concern the watch.
-** While `mw_batch_calls` looks for the watches, a watch that was found has
-** MWI_FOUND, and its `note` is the number of its call; so have its twins.
+** the batch, each watch is told the last of the rows that concern the watch.
+** A watch that `mw_batch_calls` has found has the number of this `search`, and
+** its `note` is the number of its call; so have its twins.
 ** ======================================================= */
 
-/* Does the guard become invalid with the write, and not at the end? */
-static int is_told_at_once(const mwi_watch *w) {
-  return (w->flags & (MW_FLAG | MW_SKIP | MW_ASK)) == MW_FLAG ||
-         (w->flags & MWI_RESULT);
-}
-
-static void raise_at_once(mw_engine *e, mwi_object *r, const mw_value *key,
-                          event *ev) {
-  cursor c = both_lists(e, r, key);
-  mw_handle obj = r->obj;
-  mwi_watch *w;
-  uint32_t i;
-  r->walks++;
-  while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
-    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
-    if (!is_told_at_once(w) || !concerns(w, ev)) continue;
-    call(e, r, i, w, ev->change);
-    if (r->obj != obj) return; /* the lists have gone with the object */
-  }
-  r->walks--;
-  if (e->watch.ended != 0) unlink_ended(e);
-}
-
-void mwi_write_note(mw_engine *e, mwi_object *r, mw_change *change,
-                    uint64_t seq) {
-  event ev = {change, 0, 0, 0, 0, 0, 0, 0};
-  ev.seq = seq;
-  hear(e, r, &ev, raise_at_once);
-}
-
-uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change) {
-  mwi_object *r = record_of(e, obj);
-  uint64_t seq = e->watch.seq;
-  mwi_check_enter(e);
-  if (r == NULL || (!r->watched && r->nodes == 0)) return 0;
-  mwi_object_count(e, r);
-  mwi_write_note(e, r, change, seq);
-  return seq;
-}
-
-/* The search for the watches that hear of a batch. */
+/* The search for the watches that a batch concerns. */
 typedef struct search {
   event ev; /* first: an event of a search is its search */
   const mw_batch_row *rows;
@@ -1061,7 +1025,7 @@ typedef struct search {
 static void add_call(mw_engine *e, uint32_t i, search *its) {
   uint32_t twin = i;
   do {
-    watch_at(e, twin)->flags |= MWI_FOUND;
+    watch_at(e, twin)->search = e->watch.searches;
     watch_at(e, twin)->note = its->n;
     twin = watch_at(e, twin)->twin;
   } while (twin != i);
@@ -1076,13 +1040,12 @@ static void find_calls(mw_engine *e, mwi_object *r, const mw_value *key,
                        event *ev) {
   search *its = (search *)(void *)ev;
   cursor c = both_lists(e, r, key);
-  mwi_watch *w;
+  const mwi_watch *w;
   uint32_t i;
   while ((w = next_watch(e, &c, &i)) != NULL && w->seq <= ev->seq) {
-    if (w->flags & (MWI_ENDED | MWI_CLAIMED)) continue;
-    if (is_told_at_once(w) || (w->flags & MW_CHECK) || !concerns(w, ev))
-      continue;
-    if ((w->flags & MWI_FOUND) == 0)
+    if (w->flags & (MWI_ENDED | MWI_CLAIMED | MW_CHECK)) continue;
+    if (is_at_once(w) || !concerns(w, ev)) continue;
+    if (w->search != e->watch.searches)
       add_call(e, i, its);
     else if (w->note < its->size && its->rows[its->calls[w->note].row].order <
                                         its->rows[its->row].order)
@@ -1090,55 +1053,37 @@ static void find_calls(mw_engine *e, mwi_object *r, const mw_value *key,
   }
 }
 
-/* Clears MWI_FOUND of a watch and its twins. */
-static void unfind(mw_engine *e, uint32_t i) {
-  uint32_t twin = i;
-  do {
-    watch_at(e, twin)->flags &= (uint16_t)~MWI_FOUND;
-    twin = watch_at(e, twin)->twin;
-  } while (twin != i);
-}
-
-static void unfind_all(mw_engine *e, mwi_object *r, const mw_value *key,
-                       event *ev) {
-  cursor c = both_lists(e, r, key);
-  const mwi_watch *w;
+/* Begins a search with a number that no watch has. */
+static void begin_search(mwi_watches *part) {
   uint32_t i;
-  (void)ev;
-  while ((w = next_watch(e, &c, &i)) != NULL)
-    if (w->flags & MWI_FOUND) unfind(e, i);
-}
-
-/* Calls `f` for those that may hear of a row. */
-static void hear_rows(mw_engine *e, uint32_t n, search *its, hearing f) {
-  mw_change change;
-  memset(&change, 0, sizeof(change));
-  its->ev.change = &change;
-  for (its->row = 0; its->row < n; its->row++) {
-    const mw_batch_row *row = &its->rows[its->row];
-    mwi_object *r = record_of(e, row->obj);
-    if (r == NULL) continue;
-    change.key = row->key;
-    change.same = row->same;
-    its->ev.seq = row->seq;
-    its->ev.below = 0;
-    hear(e, r, &its->ev, f);
-  }
+  if (++part->searches != 0) return;
+  for (i = 1; i <= part->watches.n; i++)
+    ((mwi_watch *)mwi_pool_at(&part->watches, i, sizeof(mwi_watch)))->search =
+        0;
+  part->searches = 1;
 }
 
 uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows, uint32_t n,
                         mw_batch_call *calls, uint32_t size) {
+  mw_change change;
   search its;
-  uint32_t i;
   mwi_check_enter(e);
+  memset(&change, 0, sizeof(change));
   memset(&its, 0, sizeof(its));
+  its.ev.change = &change;
   its.rows = rows;
   its.calls = calls;
   its.size = size;
-  hear_rows(e, n, &its, find_calls);
-  if (its.n > size) hear_rows(e, n, &its, unfind_all);
-  for (i = 0; i < its.n && its.n <= size; i++)
-    unfind(e, (uint32_t)calls[i].watch);
+  begin_search(&e->watch);
+  for (; its.row < n; its.row++) {
+    mwi_object *r = record_of(e, rows[its.row].obj);
+    if (r == NULL) continue;
+    change.key = rows[its.row].key;
+    change.same = rows[its.row].same;
+    its.ev.seq = rows[its.row].seq;
+    its.ev.below = 0;
+    visit(e, r, &its.ev, find_calls);
+  }
   return its.n;
 }
 

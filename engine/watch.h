@@ -11,7 +11,7 @@
 ** record has a bit only while there is a cause for the bit, so an absent
 ** feature costs nothing. */
 enum mwi_need {
-  MWI_HEARD = 1,    /* watches of all fields wait */
+  MWI_UNKEYED = 1,  /* watches of all fields wait */
   MWI_KEYED = 2,    /* watches of single fields wait */
   MWI_SKIPS = 4,    /* some watches compare the new value with the old */
   MWI_TREE = 8,     /* the object is below a root, or a root */
@@ -34,27 +34,28 @@ typedef struct mwi_object {
   uint64_t stamp; /* of the last write: see age.h */
   uint32_t count; /* writes, up to the greatest number */
   uint16_t needs;
-  uint8_t watched : 1;   /* is the object itself watched? */
-  uint8_t known : 1;     /* was the object ever watched? */
-  uint8_t tracked : 2;   /* are writes journaled? 2: writes below too, */
-                         /* 3: no longer; entries are being dropped */
-  uint8_t invalid : 1;   /* as a guard: is the guard invalid? */
-  uint8_t result : 1;    /* as a guard: does the guard stand for a result? */
-  uint8_t lost : 1;      /* as such a guard: has unwatching ended a watch? */
-  uint8_t elsewhere : 1; /* for the host: does the class keep fields away? */
-  uint8_t prune_at;      /* look for dead guards when 2^prune_at wait */
-  uint32_t first;        /* its watches of all fields, in watch order */
-  uint32_t fields;       /* the first field that has watches */
-  uint32_t filter;       /* a bit for each field that was ever watched */
-  uint32_t nodes;        /* its first node of tree.c, by reach */
-  uint32_t guarding;     /* as a guard: the newest of the guard's watches */
-  uint32_t guards;       /* for the host: the first free place of a guard */
-  uint16_t layout;       /* for the host: moves when the host's view moves */
-  uint16_t walks;        /* under way over its lists: no watch may leave */
-  uint16_t heard, keyed; /* waiting watches of all fields, of keys, */
-  uint16_t calls;        /* of both kinds with a call (no plain flags) */
-  uint16_t deep;         /* of both kinds with MW_DEEP, and no filter */
-  uint32_t gone;         /* the age in which it last left a reach; 0 for none */
+  uint8_t watched : 1;     /* is the object itself watched? */
+  uint8_t was_watched : 1; /* ever? */
+  uint8_t tracked : 2;     /* are writes journaled? 2: writes below too, */
+                           /* 3: no longer; entries are being dropped */
+  uint8_t invalid : 1;     /* as a guard: is the guard invalid? */
+  uint8_t result : 1;      /* as a guard: does the guard stand for a result? */
+  uint8_t lost : 1;        /* as such a guard: has unwatching ended a watch? */
+  uint8_t elsewhere : 1;   /* for the host: does the class keep fields away? */
+  uint8_t prune_at;        /* look for dead guards when 2^prune_at wait */
+  uint32_t first;          /* its watches of all fields, in watch order */
+  uint32_t fields;         /* the first field that has watches */
+  uint32_t filter;         /* a bit for each field that was ever watched */
+  uint32_t nodes;          /* its first node of tree.c, by reach */
+  uint32_t guarding;       /* as a guard: the newest of the guard's watches */
+  uint32_t guards;         /* for the host: the first free place of a guard */
+  uint16_t layout;         /* for the host: moves when the host's view moves */
+  uint16_t walks;          /* under way over its lists: no watch may leave */
+  uint16_t unkeyed;        /* waiting watches of all fields, */
+  uint16_t keyed;          /* of keys, */
+  uint16_t calls;          /* of both kinds with a call (no plain flags) */
+  uint16_t deep;           /* of both kinds with MW_DEEP, and no filter */
+  uint32_t gone; /* the age in which it last left a reach; 0 for none */
 } mwi_object;
 
 /* Must the host report writes to the object? */
@@ -75,7 +76,6 @@ typedef struct mwi_field {
 enum {
   MWI_ENDED = 0x100,   /* not called any more */
   MWI_CLAIMED = 0x200, /* a write has claimed the watch for its call */
-  MWI_FOUND = 0x400,   /* hears of the batch that ends */
   MWI_RESULT = 0x800,  /* the guard, a flag, stands for a result */
   MWI_RAISED = 0x2000, /* with MW_ASK: was the last answer yes? */
   MWI_FOLLOWS = 0x1000 /* the object is a guard, which the guard follows */
@@ -90,7 +90,7 @@ typedef struct mwi_watch {
   uint32_t slot;  /* of the watched object */
   uint32_t field; /* 0: all fields */
   uint32_t twin;  /* the next watch of the same `mw_watch_begin`, in a ring */
-  uint32_t note;  /* with MWI_FOUND, the number of its call; */
+  uint32_t note;  /* with the number of a search, that of its call; */
                   /* in an ended watch, the next ended watch; with */
                   /* MWI_FOLLOWS, the next on the stack of `invalidate` */
   uint32_t older; /* with MWI_OBJECT: the next older watch of the guard, */
@@ -99,6 +99,7 @@ typedef struct mwi_watch {
   uint16_t claim;  /* the number of the walk that claims the watch */
   uint32_t result; /* with MWI_RESULT, the slot of the guard */
   uint32_t reach;  /* with MW_DEEP: the reach, if filtered, else 0 */
+  uint32_t search; /* the last search for the calls of a batch that found it */
   uint64_t seq;    /* ascends with each begin; twins share one; 0: free */
   uint64_t ref;    /* the host's; with MWI_OBJECT the guard's handle */
 } mwi_watch;
@@ -115,6 +116,7 @@ typedef struct mwi_watches {
   uint32_t checks;           /* watches with MW_CHECK */
   uint32_t results;          /* watches with MWI_RESULT */
   uint32_t walks;            /* walks under way, nested */
+  uint32_t searches;         /* the number of the last one, for a batch */
   uint32_t ended;            /* the first ended watch still in a list */
   mw_change *cause;          /* the write whose guard is being called */
 } mwi_watches;
@@ -150,12 +152,14 @@ static inline mwi_object *mwi_object_find(const mwi_watches *part,
 MWI_API void mwi_host_retain(const mw_engine *e, const mw_value *key);
 MWI_API void mwi_host_release(const mw_engine *e, const mw_value *key);
 
-/* Calls the guards of a write to the object of `r`: first before the host
-** stores the value; then after, only for watches not newer than `seq`. */
-MWI_API void mwi_write_begin(mw_engine *e, mwi_object *r, mw_change *change,
-                             uint64_t seq);
-MWI_API void mwi_write_end(mw_engine *e, mwi_object *r, mw_change *change,
-                           uint64_t seq);
+/* A phase of `mwi_write_call`, beside 0 and MW_AFTER: in a batch, only what
+** becomes invalid at once. */
+#define MWI_AT_ONCE MWI_ENDED
+
+/* Calls the guards of a phase of a write to the object of `r`, for watches not
+** newer than `seq`. */
+MWI_API void mwi_write_call(mw_engine *e, mwi_object *r, mw_change *change,
+                            int phase, uint64_t seq);
 
 /* Does a guard have to be asked whether a write may be? */
 static inline int mwi_write_is_checked(const mwi_watches *part,
@@ -168,16 +172,12 @@ static inline int mwi_write_is_checked(const mwi_watches *part,
 MWI_API int mwi_write_check(mw_engine *e, mwi_object *r, mw_change *change,
                             int *others);
 
-/* Does the work of `mw_write_note`, but does not count; `seq` as above. */
-MWI_API void mwi_write_note(mw_engine *e, mwi_object *r, mw_change *change,
-                            uint64_t seq);
-
-/* Does the work of `mwi_write_begin` for an object whose waiting watches are
-** all plain flags.  Calls no callback. */
+/* Does that before the store for an object whose waiting watches are all plain
+** flags.  Calls no callback. */
 MWI_API void mwi_write_flags(mw_engine *e, mwi_object *r, const mw_value *key);
 
 /* Makes the guards of results invalid again once the value is stored: the code
-** that ran since `mwi_write_begin` may have computed a result from the value
+** that ran since the phase before may have computed a result from the value
 ** before. */
 MWI_API void mwi_write_results(mw_engine *e, mwi_object *r, mw_change *change);
 
@@ -192,8 +192,8 @@ static inline uint32_t mwi_key_hash(uint32_t owner, const mw_value *key) {
 /* Does a watch have this key?  `r` has MWI_KEYED. */
 MWI_API int mwi_field_exists(const mw_engine *e, const mwi_object *r,
                              const mw_value *key);
-static inline int mwi_field_is_heard(const mw_engine *e, const mwi_object *r,
-                                     const mw_value *key) {
+static inline int mwi_field_is_watched(const mw_engine *e, const mwi_object *r,
+                                       const mw_value *key) {
   uint32_t hash = mwi_key_hash(mw_slot(r->obj), key);
   return (r->filter >> (hash >> 27) & 1) != 0 && mwi_field_exists(e, r, key);
 }

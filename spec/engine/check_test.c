@@ -280,14 +280,14 @@ static void damage(mw_engine *e, heap *h) {
   finds(RECORD(0)->obj, objects[1]);
   finds(RECORD(0)->first, 0);
   finds(RECORD(0)->fields, 0);
-  finds(RECORD(0)->heard, 2);
+  finds(RECORD(0)->unkeyed, 2);
   finds(RECORD(0)->keyed, 1);
   finds(RECORD(0)->deep, 0);
   finds(RECORD(0)->guarding, 1);
   finds(RECORD(0)->calls, 0);
   finds(e->watch.ended, 1);
   finds(RECORD(0)->walks, 1);
-  finds(RECORD(0)->needs, MWI_HEARD | MWI_TREE | MWI_CALLS);
+  finds(RECORD(0)->needs, MWI_UNKEYED | MWI_TREE | MWI_CALLS);
   finds(RECORD(1)->nodes, 0);
   finds(RECORD(1)->needs, 0);
   finds(RECORD(3)->first, 1);
@@ -301,7 +301,6 @@ static void damage(mw_engine *e, heap *h) {
   finds(WATCH(3)->reach, 1);
   finds(WATCH(3)->reach, 9);
   finds(WATCH(3)->flags, MWI_ENDED);
-  finds(WATCH(3)->flags, MW_AFTER | MWI_FOUND);
   finds(WATCH(3)->seq, 2);
   finds(WATCH(3)->seq, 99);
   finds(e->watch.after, 1);

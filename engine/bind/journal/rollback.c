@@ -386,7 +386,7 @@ static int is_restored(lua_State *L, mwb_state *s, const mw_entry *entry) {
 ** and has nobody ever asked how often the object was written? */
 static int is_unheard(lua_State *L, mwb_state *s, const mwi_object *r) {
   mw_value key;
-  if (r->known || mwb_tracing(s)) return 0;
+  if (r->was_watched || mwb_tracing(s)) return 0;
   key = mwb_key(L, s, -1);
   return mwi_tree_is_quiet(s->engine, r, &key);
 }

@@ -8,7 +8,7 @@
 ** mw.sync, mw.setmetatable, apply, rollback; of tables and of userdata.
 ** Changes differ in how they store.  Each step stands once in this file and
 ** gets the same `mwb_write`, which has the results of all lookups.  Only a
-** guard can make these results wrong: then `told` is set, and the step looks up
+** guard can make these results wrong: then `called` is set, and the step looks up
 ** what the step needs again.
 **
 ** The trap is the `__newindex` of an intercepted table.  The `needs` of the
@@ -43,8 +43,8 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->change.node = w->change.reach = 0;
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
-  w->has_old = w->asked = w->batched = w->ignored = w->told = w->failed = 0;
-  w->heard = 1;
+  w->has_old = w->shows = w->batched = w->ignored = w->called = w->failed = 0;
+  w->awaited = 1;
   w->traced = 0;
 }
 
@@ -165,7 +165,7 @@ static int push_stored(mwb_write *w) {
   push_shown(L);
   look_again(w); /* the read may have done anything */
   lua_pushvalue(L, KEY);
-  if (lua_rawget(L, w->shadow) != LUA_TNIL) w->asked = 1;
+  if (lua_rawget(L, w->shadow) != LUA_TNIL) w->shows = 1;
   lua_pop(L, 1);
   return lua_type(L, -1);
 }
@@ -461,7 +461,7 @@ static int asks_class(const mwb_write *w) {
   int top = lua_gettop(L), asked = push_newindex(L, w->s);
   if (asked) {
     lua_pushvalue(L, KEY);
-    asked = lua_rawget(L, w->shadow) == LUA_TNIL || w->asked;
+    asked = lua_rawget(L, w->shadow) == LUA_TNIL || w->shows;
   }
   lua_settop(L, top);
   return asked;
@@ -525,7 +525,7 @@ static void end_class(mwb_write *w, int status) {
     lua_settop(L, RESULT);
     lua_error(L);
   }
-  lua_settop(L, w->told ? FAILURE : OLD);
+  lua_settop(L, w->called ? FAILURE : OLD);
   mwb_find_shadow(w);
 }
 
@@ -547,7 +547,7 @@ static int is_awaited(const mwb_write *w) {
   mw_engine *e = w->s->engine;
   const mwi_object *r = w->r;
   if ((r->needs & MWI_CALLS) &&
-      ((r->needs & MWI_HEARD) || mwi_field_is_heard(e, r, &w->change.key)))
+      ((r->needs & MWI_UNKEYED) || mwi_field_is_watched(e, r, &w->change.key)))
     return 1;
   return r->nodes != 0 && e->watch.deep > 0 &&
          !mwi_tree_is_quiet(e, r, &w->change.key);
@@ -582,11 +582,11 @@ int mwb_write_check(mwb_write *w) {
   mwb_read_old(w);
   mwb_write_compare(w);
   if (w->r == NULL) return 1;
-  if (!mwi_write_check(e, w->r, &w->change, &w->heard)) {
+  if (!mwi_write_check(e, w->r, &w->change, &w->awaited)) {
     lua_settop(w->L, FAILURE);
     return 0;
   }
-  if (w->told) look_again(w);
+  if (w->called) look_again(w);
   return 1;
 }
 
@@ -609,13 +609,11 @@ void mwb_write_before(mwb_write *w) {
   if ((needs & MWB_BATCHES) && !w->change.flags_only)
     w->batched = mwb_note_write(w);
   if (w->r == NULL) return;
-  if (w->batched)
-    mwi_write_note(e, w->r, &w->change, w->seq);
-  else if (w->heard)
-    mwi_write_begin(e, w->r, &w->change, w->seq);
+  if (w->batched || w->awaited)
+    mwi_write_call(e, w->r, &w->change, w->batched ? MWI_AT_ONCE : 0, w->seq);
   if (w->traced != 0)
     mwb_trace_heard(w->L, s, w->traced, e->watch.calls - calls);
-  if (w->told) look_after_guards(w);
+  if (w->called) look_after_guards(w);
 }
 
 int mwb_write_after(mwb_write *w) {
@@ -624,7 +622,7 @@ int mwb_write_after(mwb_write *w) {
   int lives = !w->ignored && w->r != NULL && w->r->obj == w->obj;
   if (lives) mwi_write_results(e, w->r, &w->change);
   if (lives && e->watch.after > 0 && !w->batched) {
-    mwi_write_end(e, w->r, &w->change, w->seq);
+    mwi_write_call(e, w->r, &w->change, MW_AFTER, w->seq);
     if (w->traced != 0)
       mwb_trace_heard(w->L, w->s, w->traced, e->watch.calls - calls);
   }
@@ -709,8 +707,8 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
 static inline unsigned look(lua_State *L, const mwb_state *s,
                             const mwi_object *r, const mw_value *key,
                             unsigned needs) {
-  if ((needs & (MWI_HEARD | MWI_KEYED)) == MWI_KEYED &&
-      !mwi_field_is_heard(s->engine, r, key))
+  if ((needs & (MWI_UNKEYED | MWI_KEYED)) == MWI_KEYED &&
+      !mwi_field_is_watched(s->engine, r, key))
     needs &= ~(unsigned)(MWI_KEYED | MWI_CALLS);
   if ((needs & (MWI_TREE | MWI_LINKS)) == MWI_TREE &&
       lua_type(L, VALUE) != LUA_TTABLE &&
@@ -772,7 +770,7 @@ int mwb_trap(lua_State *L) {
   simple = read_key(L, s, r, &key);
   needs = (r->needs | s->needs) & ~IDLE;
   if (needs != 0) needs = look(L, s, r, &key, needs);
-  if (needs & ~(unsigned)(MWI_HEARD | MWI_KEYED))
+  if (needs & ~(unsigned)(MWI_UNKEYED | MWI_KEYED))
     return trap_write(L, s, r, &key, needs);
   mwi_object_count(s->engine, r);
   if (needs != 0) mwi_write_flags(s->engine, r, &key);

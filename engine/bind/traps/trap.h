@@ -33,11 +33,11 @@ struct mwb_write {
   uint16_t owner_layout; /* with the layout of that time */
   int plain;             /* do old and new value decide the kind? */
   int has_old;           /* is the old value at OLD? MWB_GIVEN: by the caller */
-  int asked;             /* has the class been read, which kept the field? */
+  int shows;             /* has a read put the field into the contents? */
   int batched;           /* do guards hear at the end of a batch? */
   int ignored;           /* does the policy ignore writes to this key? */
-  int told;              /* has a guard been called, which may do anything? */
-  int heard;             /* may a guard have to be told of the write? */
+  int called;            /* has a guard been called, which may do anything? */
+  int awaited;           /* may a guard wait for the write, after checks? */
   int failed;            /* is there an error at FAILURE? */
   uint64_t traced;       /* the write's event in the trace, or 0 */
 };

@@ -120,8 +120,8 @@ void mwb_append_kept(lua_State *L, mwb_state *s, mwb_entry *entry, int failed) {
 
 /* Puts the value that the store replaces at OLD: a guard may have written. */
 static void read_replaced(mwb_write *w) {
-  if (w->has_old && !w->told) return;
-  lua_settop(w->L, w->told ? FAILURE : OLD);
+  if (w->has_old && !w->called) return;
+  lua_settop(w->L, w->called ? FAILURE : OLD);
   mwb_push_current(w->L, w->s);
   lua_replace(w->L, OLD);
   w->has_old = 1;
@@ -158,7 +158,7 @@ static void end_class(mwb_write *w, int status) {
     lua_settop(L, RESULT);
     lua_error(L);
   }
-  lua_settop(L, w->told ? FAILURE : OLD);
+  lua_settop(L, w->called ? FAILURE : OLD);
   mwb_find_shadow(w);
 }
 

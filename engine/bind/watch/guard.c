@@ -251,7 +251,7 @@ static void prepare(mwb_write *w) {
   }
   lua_pushcfunction(L, add_traceback);
   lua_pushnil(L);
-  w->told = 1;
+  w->called = 1;
 }
 
 /* Replaces the term on the top by the guard.  Returns 0 if the guard is dead.
@@ -417,7 +417,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   mwb_write *w = (mwb_write *)change->host;
   int status;
   if (((mwb_state *)ud)->endless) return 1;
-  if (!w->told) prepare(w);
+  if (!w->called) prepare(w);
   if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
   status = call_guard(w, obj, ref, flags, change);
@@ -528,7 +528,7 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   lua_Integer place = (lua_Integer)ref;
   int top, result = 1, object, term;
   if (s->endless) return 0;
-  if (w != NULL && !w->told) prepare(w);
+  if (w != NULL && !w->called) prepare(w);
   top = lua_gettop(L);
   object = top + 1;
   if (!mwb_alive(L, s, obj)) {
