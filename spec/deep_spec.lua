@@ -1699,6 +1699,12 @@ describe("a deep watch of a path", function()
     world.enemies = { { hp = 0 / 0 } }
     world.enemies = { { hp = 0 / 0 } }
     assert.equal("enemies update", heard())
+    world.enemies = { { hp = 0.0 } }
+    assert.equal("enemies update", heard())
+    world.enemies = { { hp = -0.0 } }
+    assert.equal("enemies update", heard())
+    world.enemies = { { hp = 0 } }
+    assert.equal("enemies update", heard())
   end)
 
   it("agrees with the paths of a plain deep watch", function()

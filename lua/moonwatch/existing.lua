@@ -4,7 +4,7 @@
 local core = require "moonwatch.core"
 
 local private, any = core.private, core.any
-local contents = private.contents
+local contents = private.raw
 
 local KIND = "existing"
 
@@ -43,17 +43,18 @@ local function joined(path, key)
   return longer
 end
 
---- Calls a guard for each field that is there; on a way for the fields at its
--- end.  The guard may do anything, so the keys are listed before.  `reach` is
--- the engine's for a deep watch, else nil.
-function existing.tell(root, guard, when, keys, way, reach)
+--- Calls a guard for each field that is there; with the option `path`, which
+-- is `whole` here, for the fields at its end.  The guard may do anything, so
+-- the keys are listed before.  `reach` is the engine's for a deep watch, else
+-- nil.
+function existing.tell(root, guard, when, keys, whole, reach)
   local call, seen = caller(guard), {}
   local objects, paths = { root }, { {} }
   local at = 1
 
-  -- On a way, an object may come again.
+  -- On a path, an object may come again.
   local function queue(value, path)
-    if type(value) ~= "table" or seen[value] and not way then return end
+    if type(value) ~= "table" or seen[value] and not whole then return end
     if not private.is_below(root, value, reach) then return end
     seen[value] = true
     objects[#objects + 1], paths[#paths + 1] = value, path
@@ -70,16 +71,20 @@ function existing.tell(root, guard, when, keys, way, reach)
   while objects[at] do
     local obj, path = objects[at], paths[at]
     local wanted, depth = at == 1 and keys or nil, #path + 1
-    if way and not rawequal(way[depth], any) then wanted = { way[depth] } end
+    if whole and not rawequal(whole[depth], any) then
+      wanted = { whole[depth] }
+    end
     for _, key in ipairs(wanted or keys_of(obj)) do
       local value = value_of(obj, key)
       local place = reach and joined(path, key) or key
       if value ~= nil then
-        if (not way or depth == #way) and
+        if (not whole or depth == #whole) and
           (not when or when(obj, key, nil, value, KIND)) then
           tell(place, value, obj)
         end
-        if reach and not (way and depth == #way) then queue(value, place) end
+        if reach and not (whole and depth == #whole) then
+          queue(value, place)
+        end
       end
     end
     at = at + 1

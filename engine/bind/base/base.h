@@ -42,7 +42,6 @@ void mwb_open_rollback(lua_State *L);
 void mwb_open_fold(lua_State *L);
 void mwb_open_replay(lua_State *L);
 void mwb_open_transaction(lua_State *L);
-void mwb_open_tracks(lua_State *L);
 void mwb_open_interception(lua_State *L);
 void mwb_open_reads(lua_State *L, mwb_state *s);
 void mwb_open_userdata(lua_State *L);
@@ -93,23 +92,30 @@ const void *mwb_new_meta(lua_State *L, int value, const char *type,
 ** options.c: the reader of tables of options.
 ** ======================================================= */
 
-/* A list of options ends with a NULL name. */
+/* All of an option is its row in a list, which ends with a NULL name. */
 typedef struct mwb_option {
   const char *name;
   int type;            /* as of `lua_type`; LUA_TNONE: any */
   const char *choices; /* of a string, at least two, "a\0b\0"; or NULL: any */
+  int flags
+      [3];   /* what sets `false`, and `true`; each choice; any other value */
+  int needs; /* the flags without which the option, unless `false`, is */
+  const char *wrong; /* wrong, and the end of the message */
 } mwb_option;
+
+/* The row of an option without flags. */
+#define MWB_OPTION(name, type) \
+  { name, type, NULL, {0, 0, 0}, 0, NULL }
 
 /*
 ** Reads the table of options at argument `arg` of the function `name` (nil: no
 ** options) and pushes the value of each option, in the order of the list, nil
-** for an absent option.  Returns a bit for each option that is not absent, the
-** first option's bit being 1.  Raises for an argument, an option or a value
-** outside the list.  Calls no metamethod; of an intercepted table, reads the
-** contents.
+** for an absent option.  Returns `flags` and those that the options set.
+** Raises for an argument, an option or a value outside the list.  Calls no
+** metamethod; of an intercepted table, reads the contents.
 */
-unsigned mwb_read_options(lua_State *L, const char *name, int arg,
-                          const mwb_option *options);
+int mwb_read_options(lua_State *L, const char *name, int arg,
+                     const mwb_option *options, int flags);
 
 /* }====================================================== */
 

@@ -384,7 +384,6 @@ static int build(lua_State *L) {
   mwb_open_fold(L);
   mwb_open_replay(L);
   mwb_open_transaction(L);
-  mwb_open_tracks(L);
   mwb_open_interception(L);
   mwb_open_reads(L, s);
   mwb_open_userdata(L);

@@ -14,11 +14,13 @@ static int is_text(lua_State *L, int index, const char *text) {
   return len == strlen(text) && memcmp(s, text, len) == 0;
 }
 
-static int is_choice(lua_State *L, const char *choices) {
-  if (lua_type(L, -1) != LUA_TSTRING) return 0;
-  for (; *choices != '\0'; choices += strlen(choices) + 1)
-    if (is_text(L, -1, choices)) return 1;
-  return 0;
+/* The number of the choice on the top, from 0 on; -1 if it is none. */
+static int find_choice(lua_State *L, const char *choices) {
+  int i;
+  if (lua_type(L, -1) != LUA_TSTRING) return -1;
+  for (i = 0; *choices != '\0'; i++, choices += strlen(choices) + 1)
+    if (is_text(L, -1, choices)) return i;
+  return -1;
 }
 
 /* "neither 'a' nor 'b'", or "none of 'a', 'b', 'c'" */
@@ -36,18 +38,41 @@ static void push_choices(lua_State *L, const char *choices) {
   }
 }
 
-/* Raises unless the option may have the value on the top. */
-static void check_value(lua_State *L, const char *name, int arg,
-                        const mwb_option *option) {
+/* Pops what is wrong with the option, and raises it. */
+static int bad_option(lua_State *L, const char *name, int arg,
+                      const mwb_option *option) {
+  return luaL_error(L, "bad argument #%d to '%s' (option '%s' is %s)", arg,
+                    name, option->name, lua_tostring(L, -1));
+}
+
+/* Returns the flags for the value on the top, or raises. */
+static int read_value(lua_State *L, const char *name, int arg,
+                      const mwb_option *option) {
+  int which = 0;
   if (option->choices != NULL) {
-    if (is_choice(L, option->choices)) return;
+    which = find_choice(L, option->choices);
+    if (which >= 0) return option->flags[which];
     push_choices(L, option->choices);
   } else {
-    if (option->type == LUA_TNONE || lua_type(L, -1) == option->type) return;
+    if (option->type == LUA_TBOOLEAN) which = lua_toboolean(L, -1);
+    if (option->type == LUA_TNONE || lua_type(L, -1) == option->type)
+      return option->flags[which];
     lua_pushfstring(L, "not a %s", lua_typename(L, option->type));
   }
-  luaL_error(L, "bad argument #%d to '%s' (option '%s' is %s)", arg, name,
-             option->name, lua_tostring(L, -1));
+  return bad_option(L, name, arg, option);
+}
+
+/* Raises if an option, whose values begin at `first`, needs a flag that is not
+** set. */
+static void check_needs(lua_State *L, const char *name, int arg,
+                        const mwb_option *options, int first, int flags) {
+  int i;
+  for (i = 0; options[i].name != NULL; i++) {
+    if ((options[i].needs & ~flags) == 0) continue;
+    if (!lua_toboolean(L, first + i)) continue; /* absent, or `false`? */
+    lua_pushstring(L, options[i].wrong);
+    bad_option(L, name, arg, &options[i]);
+  }
 }
 
 /* Pushes a text for a key that is no option. */
@@ -84,10 +109,9 @@ static int find_option(lua_State *L, const char *name, int arg,
                     name, push_key_text(L, -2));
 }
 
-unsigned mwb_read_options(lua_State *L, const char *name, int arg,
-                          const mwb_option *options) {
+int mwb_read_options(lua_State *L, const char *name, int arg,
+                     const mwb_option *options, int flags) {
   int none = lua_isnoneornil(L, arg), first = lua_gettop(L) + 1, table, n, i;
-  unsigned given = 0;
   mwb_check_dot(L, name, 2);
   if (!none && !lua_istable(L, arg))
     mwb_bad_argument(L, name, arg, arg, "table");
@@ -95,14 +119,14 @@ unsigned mwb_read_options(lua_State *L, const char *name, int arg,
     ;
   luaL_checkstack(L, n + LUA_MINSTACK, NULL);
   lua_settop(L, first - 1 + n);
-  if (none) return 0;
+  if (none) return flags;
   table = mwb_push_shadow(L, arg) ? lua_gettop(L) : arg;
   for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
     i = find_option(L, name, arg, options);
-    check_value(L, name, arg, &options[i]);
+    flags |= read_value(L, name, arg, &options[i]);
     lua_copy(L, -1, first + i);
-    given |= 1u << i;
   }
+  check_needs(L, name, arg, options, first, flags);
   lua_settop(L, first - 1 + n);
-  return given;
+  return flags;
 }

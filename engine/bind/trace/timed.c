@@ -412,15 +412,14 @@ enum { NAME = 1, OPTIONS, CATEGORY, ARGS, COLUMN, REVERSE, SCOPE };
 
 /* Reads the options and puts their values at CATEGORY to REVERSE. */
 static void read_options(lua_State *L) {
-  static const mwb_option options[] = {{"category", LUA_TSTRING, NULL},
-                                       {"args", LUA_TTABLE, NULL},
-                                       {"column", LUA_TSTRING, NULL},
-                                       {"reverse", LUA_TBOOLEAN, NULL},
-                                       {NULL, 0, NULL}};
+  static const mwb_option options[] = {
+      MWB_OPTION("category", LUA_TSTRING), MWB_OPTION("args", LUA_TTABLE),
+      MWB_OPTION("column", LUA_TSTRING), MWB_OPTION("reverse", LUA_TBOOLEAN),
+      MWB_OPTION(NULL, 0)};
   size_t len;
   const char *column;
   lua_settop(L, OPTIONS);
-  mwb_read_options(L, "timed", OPTIONS, options);
+  mwb_read_options(L, "timed", OPTIONS, options, 0);
   column = lua_tolstring(L, COLUMN, &len);
   if (column != NULL && (len <= 3 || strcmp(column + len - 3, "_us") != 0))
     luaL_error(L,

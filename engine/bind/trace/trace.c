@@ -333,19 +333,19 @@ static size_t read_capacity(lua_State *L, int index) {
 
 /* mw.trace([options]) */
 static int new_trace(lua_State *L) {
-  static const mwb_option options[] = {{"capacity", LUA_TNONE, NULL},
-                                       {"sources", LUA_TTABLE, NULL},
-                                       {"where", LUA_TBOOLEAN, NULL},
-                                       {NULL, 0, NULL}};
+  static const mwb_option options[] = {
+      MWB_OPTION("capacity", LUA_TNONE),
+      MWB_OPTION("sources", LUA_TTABLE),
+      {"where", LUA_TBOOLEAN, NULL, {0, MWB_WHERE}, 0, NULL},
+      MWB_OPTION(NULL, 0)};
   mwb_state *s = mwb_enter(L);
   size_t capacity;
   trace *t;
   int bits;
   lua_settop(L, 1);
-  mwb_read_options(L, "trace", 1, options); /* at 2, 3 and 4 */
+  bits = mwb_read_options(L, "trace", 1, options, 0); /* at 2, 3 and 4 */
   capacity = read_capacity(L, 2);
-  bits = read_sources(L, 3);
-  if (lua_toboolean(L, 4)) bits |= MWB_WHERE;
+  bits |= read_sources(L, 3);
   t = (trace *)lua_newuserdatauv(L, sizeof(trace), 0);
   t->state = s;
   t->ring = NULL;

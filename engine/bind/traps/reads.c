@@ -133,35 +133,28 @@ void mwb_heed_reads(lua_State *L, mwb_state *s, int own, int shadow) {
   if (s->heeds != NONE) heed(L, s, own, shadow);
 }
 
-/* Does this for the value on the top, if an intercepted table; pops the
-** value. */
-static void heed_object(lua_State *L, mwb_state *s) {
-  int top = lua_gettop(L);
-  if (lua_istable(L, top) && mwb_push_own(L, top)) {
-    mwb_push_shadow(L, top);
-    heed(L, s, top + 1, top + 2);
-  }
-  lua_settop(L, top - 1);
-}
-
 static void heed_all(lua_State *L, mwb_state *s) {
-  uint32_t i;
-  mwb_push(L, s, MWB_OBJECTS);
-  for (i = 1; i < s->engine->identity.top; i++) {
-    lua_rawgeti(L, -1, (lua_Integer)i);
-    heed_object(L, s);
+  uint32_t slot = 0;
+  int top = lua_gettop(L);
+  for (; mwb_push_next(L, s, &slot); lua_settop(L, top)) {
+    mwb_push_shadow(L, top + 1);
+    heed(L, s, top + 2, top + 3);
   }
-  lua_pop(L, 1);
 }
 
 /* Sees to the tables that rest. */
 static void heed_resting(lua_State *L, mwb_state *s) {
+  int resting = lua_gettop(L) + 1;
   mwb_push(L, s, MWB_RESTING);
   for (; s->resting > 0; s->resting--) {
-    lua_rawgeti(L, -1, s->resting);
-    heed_object(L, s);
+    lua_rawgeti(L, resting, s->resting);
+    if (mwb_push_own(L, resting + 1)) {
+      mwb_push_shadow(L, resting + 1);
+      heed(L, s, resting + 2, resting + 3);
+    }
+    lua_settop(L, resting);
     lua_pushnil(L);
-    lua_rawseti(L, -2, s->resting);
+    lua_rawseti(L, resting, s->resting);
   }
   lua_pop(L, 1);
 }

@@ -97,6 +97,20 @@ int mwb_push_own(lua_State *L, int index) {
   return 1;
 }
 
+int mwb_push_next(lua_State *L, const mwb_state *s, uint32_t *slot) {
+  int top = lua_gettop(L);
+  mwb_push(L, s, MWB_OBJECTS);
+  while (++*slot < s->engine->identity.top) {
+    lua_settop(L, top + 1);
+    lua_rawgeti(L, top + 1, (lua_Integer)*slot);
+    if (!mwb_push_own(L, -1)) continue;
+    lua_remove(L, top + 1);
+    return 1;
+  }
+  lua_settop(L, top);
+  return 0;
+}
+
 int mwb_push_shadow(lua_State *L, int index) {
   if (!push_trap(L, index)) return 0;
   lua_getupvalue(L, -1, MWB_TRAP_SHADOW);
@@ -650,28 +664,17 @@ void mwb_set_class(lua_State *L, mwb_state *s, int object, int class_) {
   }
 }
 
-/* Does the object on the top belong to the class at `class_`?  Pushes. */
-static int is_of_class(lua_State *L, int class_) {
-  if (lua_type(L, -1) != LUA_TTABLE || !mwb_push_own(L, -1)) return 0;
-  mwb_push_class(L, -2);
-  return lua_rawequal(L, -1, class_);
-}
-
 lua_Integer mwb_refresh(lua_State *L, mwb_state *s, int class_) {
   int top = lua_gettop(L);
   lua_Integer n = 0;
-  uint32_t i;
+  uint32_t slot = 0;
   class_ = lua_absindex(L, class_);
-  mwb_push(L, s, MWB_OBJECTS);
-  for (i = 1; i < s->engine->identity.top; i++) {
-    lua_settop(L, top + 1);
-    lua_rawgeti(L, top + 1, (lua_Integer)i);
-    if (!is_of_class(L, class_)) continue;
-    lua_settop(L, top + 2);
-    mwb_set_class(L, s, top + 2, class_);
+  for (; mwb_push_next(L, s, &slot); lua_settop(L, top)) {
+    mwb_push_class(L, top + 1);
+    if (!lua_rawequal(L, -1, class_)) continue;
+    mwb_set_class(L, s, top + 1, class_);
     n++;
   }
-  lua_settop(L, top);
   return n;
 }
 

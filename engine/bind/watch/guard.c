@@ -180,20 +180,11 @@ static int call(mwb_write *w, int n, int results, int flags) {
 ** Calling guards
 ** ======================================================= */
 
-/* Calls the method of a guard that is no function; the arguments are on the
-** top.  Runs protected. */
-static int call_invalidate(lua_State *L) {
-  lua_getfield(L, 1, "invalidate");
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
-}
-
-/* The stack of `tell_below`: first what the guard is called with, without its
+/* The stack of `tell`: first what the guard is called with, without its
 ** method. */
 enum { GUARD = 1, ROOT, PATH, FROM, TO, KIND, WRITTEN, BELOW };
 
-/* What `tell_below` needs for the path. */
+/* What `tell` needs for the path of a deep guard. */
 typedef struct written {
   mwb_state *s;
   const mw_change *change;
@@ -225,11 +216,14 @@ static void push_path(lua_State *L, const written *at) {
   lua_rawseti(L, -2, (lua_Integer)n + 1);
 }
 
-/* tell_below(guard, root, field, old, new, kind, written, struct) */
-static int tell_below(lua_State *L) {
-  push_path(L, (const written *)lua_touserdata(L, BELOW));
-  lua_replace(L, PATH);
-  lua_settop(L, WRITTEN);
+/* tell(guard, object, field, old, new, kind[, written, struct]): calls a guard
+** that is no function, or a deep one, with the path instead of the field */
+static int tell(lua_State *L) {
+  if (lua_gettop(L) == BELOW) { /* deep? */
+    push_path(L, (const written *)lua_touserdata(L, BELOW));
+    lua_replace(L, PATH);
+    lua_settop(L, WRITTEN);
+  }
   if (!lua_isfunction(L, GUARD)) {
     lua_getfield(L, GUARD, "invalidate");
     lua_insert(L, GUARD);
@@ -274,14 +268,21 @@ void mwb_end_guard(lua_State *L, mwb_state *s, int object, mwi_object *r,
   lua_settop(L, top);
 }
 
-/* Pushes the guard of an object; for a deep guard, the object is on the top.
-** Drops a guard that is called for the last time.  Returns 0 if the guard is
-** dead. */
+/* Pushes the guard of an object; before a deep guard, pushes the object.  Drops
+** a guard that is called for the last time.  Returns 0 if one of them is dead:
+** objects below a dead root may live. */
 static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
-  int object = (flags & MW_DEEP) ? lua_gettop(L) : OBJECT, alive = 1;
+  int object = OBJECT, alive = 1;
   lua_Integer place = (lua_Integer)ref;
   mwi_object *r = w->r;
+  if (flags & MW_DEEP) {
+    if (obj == w->obj)
+      lua_pushvalue(L, OBJECT);
+    else if (!mwb_alive(L, w->s, obj))
+      return 0;
+    object = lua_gettop(L);
+  }
   if (flags & MW_WEAK) return mwb_alive(L, w->s, ref);
   if (r == NULL || r->obj != obj)
     r = mwi_object_find(&w->s->engine->watch, obj);
@@ -297,50 +298,36 @@ static int push_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   return alive;
 }
 
-/* Calls a deep guard, with the path from its root.  Returns a status, or -1 if
-** the guard is dead. */
-static int call_below(mwb_write *w, mw_handle root, uint64_t ref, int flags,
-                      const mw_change *change) {
-  lua_State *L = w->L;
-  written at;
-  at.s = w->s;
-  at.change = change;
-  at.root = root;
-  at.obj = w->obj;
-  lua_pushcfunction(L, tell_below);
-  if (root == w->obj)
-    lua_pushvalue(L, OBJECT);
-  else if (!mwb_alive(L, w->s, root)) /* objects below may live */
-    return LUA_OK;
-  if (!push_guard(w, root, ref, flags)) return -1;
-  lua_insert(L, -2);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, OLD);
-  lua_pushvalue(L, VALUE);
-  mwb_push_kind(L, w->s, change->kind);
-  lua_pushvalue(L, OBJECT);
-  lua_pushlightuserdata(L, &at);
-  return call(w, BELOW, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
+/* Pushes the last arguments of guards and of `when`. */
+static void push_arguments(const mwb_write *w, int kind) {
+  lua_pushvalue(w->L, KEY);
+  lua_pushvalue(w->L, OLD);
+  lua_pushvalue(w->L, VALUE);
+  mwb_push_kind(w->L, w->s, kind);
 }
 
 /* Calls a guard.  Returns a status, or -1 if the guard is dead. */
 static int call_guard(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
                       const mw_change *change) {
   lua_State *L = w->L;
-  int n = 5;
-  if (flags & MW_DEEP) return call_below(w, obj, ref, flags, change);
+  int results = (flags & MW_CHECK) ? LUA_MULTRET : 0;
+  int deep = flags & MW_DEEP, n = 5;
+  const written at = {w->s, change, obj, w->obj};
   if (!push_guard(w, obj, ref, flags)) return -1;
-  if ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1)) {
-    lua_pushcfunction(L, call_invalidate);
-    lua_insert(L, -2);
+  if (deep || ((flags & (MW_WEAK | MW_ASK)) && !lua_isfunction(L, -1))) {
+    lua_pushcfunction(L, tell);
+    lua_insert(L, deep ? -3 : -2);
     n++;
   }
+  if (deep)
+    lua_insert(L, -2); /* the guard, then the root */
+  else
+    lua_pushvalue(L, OBJECT);
+  push_arguments(w, change->kind);
+  if (!deep) return call(w, n, results, flags);
   lua_pushvalue(L, OBJECT);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, OLD);
-  lua_pushvalue(L, VALUE);
-  mwb_push_kind(L, w->s, change->kind);
-  return call(w, n, (flags & MW_CHECK) ? LUA_MULTRET : 0, flags);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&at);
+  return call(w, n + 2, results, flags);
 }
 
 /* (check): raises the error of a check that has returned false.  The message
@@ -364,9 +351,7 @@ static int returned_false(lua_State *L) {
 /* Calls `returned_false` for a guard of phase "check". */
 static int refuse_false(mwb_write *w, mw_handle obj, uint64_t ref, int flags) {
   lua_State *L = w->L;
-  if ((flags & MW_ONCE) || ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) ||
-      !push_guard(w, obj, ref, flags))
-    lua_pushnil(L);
+  if ((flags & MW_ONCE) || !push_guard(w, obj, ref, flags)) lua_pushnil(L);
   lua_pushcfunction(L, returned_false);
   lua_insert(L, -2);
   return lua_pcall(L, 1, 0, 0);
@@ -402,7 +387,6 @@ static int call_check(mwb_write *w, mw_handle obj, uint64_t ref, int flags,
 static int is_flag(mwb_write *w, uint64_t ref, mw_handle obj, int flags) {
   lua_State *L = w->L;
   int is = 0;
-  if ((flags & MW_DEEP) && !mwb_alive(L, w->s, obj)) return 0;
   if (push_guard(w, obj, ref, flags & ~MW_ONCE) &&
       mwb_is_guard(L, w->s, lua_gettop(L))) {
     is = 1;
@@ -445,16 +429,7 @@ int mwb_is_term_alive(lua_State *L, mwb_state *s, int object,
   return alive;
 }
 
-/* Are the values on the top the same? */
-static int are_same(lua_State *L) {
-  if (lua_type(L, -1) == LUA_TNUMBER && lua_type(L, -2) == LUA_TNUMBER &&
-      lua_isinteger(L, -1) != lua_isinteger(L, -2))
-    return 0;
-  if (lua_rawequal(L, -1, -2)) return 1;
-  return !lua_rawequal(L, -1, -1) && !lua_rawequal(L, -2, -2); /* NaN */
-}
-
-static int ends_differ(lua_State *L, int way, lua_Integer i);
+static int ends_differ(lua_State *L, int path, lua_Integer i);
 
 /* Pushes what the contents at `index`, or no contents, have under the key at
 ** `key`. */
@@ -468,56 +443,76 @@ static void push_field(lua_State *L, int index, int key) {
 
 /* Do the contents at `a` and `b` lead to different values, under a key of
 ** `a`? */
-static int any_differs(lua_State *L, int way, lua_Integer i, int a, int b) {
+static int any_differs(lua_State *L, int path, lua_Integer i, int a, int b) {
   int top = lua_gettop(L), differ = 0;
   if (!lua_istable(L, a)) return 0;
   for (lua_pushnil(L); !differ && lua_next(L, a) != 0;) {
     push_field(L, b, top + 1);
-    differ = ends_differ(L, way, i);
+    differ = ends_differ(L, path, i);
     lua_settop(L, top + 1);
   }
   lua_settop(L, top);
   return differ;
 }
 
-/* Does the way, from its key number `i` on, lead from the two values on the top
-** to different values? */
-static int ends_differ(lua_State *L, int way, lua_Integer i) {
-  int top = lua_gettop(L), differ, n;
-  if (lua_rawequal(L, -1, -2)) return 0;
+/* Does the path, from its key number `i` on, lead from the two values on the
+** top to different values? */
+static int ends_differ(lua_State *L, int path, lua_Integer i) {
+  int top = lua_gettop(L), key = top + 1, a = top + 2, b = top + 3, n, differ;
   luaL_checkstack(L, LUA_MINSTACK, "path");
-  if (lua_rawgeti(L, way, i) == LUA_TNIL) {
+  if (lua_rawgeti(L, path, i) == LUA_TNIL) { /* are these the ends? */
     lua_pop(L, 1);
-    return !are_same(L);
+    return !mwb_is_same(L, -1, -2);
   }
   for (n = 1; n >= 0; n--)
     if (!lua_istable(L, top - n))
       lua_pushnil(L);
     else if (!mwb_push_shadow(L, top - n))
       lua_pushvalue(L, top - n);
-  if (lua_islightuserdata(L, top + 1)) {
-    differ = any_differs(L, way, i + 1, top + 2, top + 3) ||
-             any_differs(L, way, i + 1, top + 3, top + 2);
+  if (lua_rawequal(L, a, b)) { /* one table, or none? */
+    differ = 0;
+  } else if (lua_islightuserdata(L, key)) { /* any key? */
+    differ =
+        any_differs(L, path, i + 1, a, b) || any_differs(L, path, i + 1, b, a);
   } else {
-    push_field(L, top + 2, top + 1);
-    push_field(L, top + 3, top + 1);
-    differ = ends_differ(L, way, i + 1);
+    push_field(L, a, key);
+    push_field(L, b, key);
+    differ = ends_differ(L, path, i + 1);
   }
   lua_settop(L, top);
   return differ;
 }
 
-/* Do the values differ at the ends of the way at `way`, which leads from the
-** root? */
-static int differs(mwb_write *w, mw_handle root, const mw_change *change,
-                   int way) {
+/* Has the term at `term` a path from the root at whose end the values are as
+** before? */
+static int ends_as_before(mwb_write *w, mw_handle root, const mw_change *change,
+                          int term) {
   lua_State *L = w->L;
   lua_Integer depth = 0;
+  if (lua_rawgeti(L, term, MWB_TERM_PATH) != LUA_TTABLE) return 0;
   if (root != w->obj)
     depth = mw_change_path(w->s->engine, change, root, w->obj, NULL, 0);
   lua_pushvalue(L, OLD);
   lua_pushvalue(L, VALUE);
-  return ends_differ(L, way, depth + 2);
+  return !ends_differ(L, lua_gettop(L) - 2, depth + 2);
+}
+
+/* What does the function `when` of the term at `term` say, if there is one?  An
+** error is one of the guard. */
+static int ask_when(mwb_write *w, int flags, const mw_change *change,
+                    int term) {
+  lua_State *L = w->L;
+  if (lua_rawgeti(L, term, MWB_TERM_WHEN) != LUA_TFUNCTION) return 1;
+  lua_pushvalue(L, OBJECT);
+  push_arguments(w, change->kind);
+  if (call(w, 5, 1, flags) == LUA_OK) return lua_toboolean(L, -1);
+  if ((flags & MW_CHECK) == 0) {
+    fail(w);
+    return 0;
+  }
+  lua_replace(L, FAILURE);
+  w->failed = 1;
+  return 1; /* the write is refused: see `call_check` */
 }
 
 int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
@@ -526,39 +521,21 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   mwb_write *w = (change == NULL) ? NULL : (mwb_write *)change->host;
   lua_State *L = (w == NULL) ? s->service : w->L;
   lua_Integer place = (lua_Integer)ref;
-  int top, result = 1, object, term;
+  int top, result = 1;
   if (s->endless) return 0;
   if (w != NULL && !w->called) prepare(w);
   top = lua_gettop(L);
-  object = top + 1;
   if (!mwb_alive(L, s, obj)) {
     lua_settop(L, top);
     return 0;
   }
-  mwb_push_guards(L, s, object, 0);
-  term = object + 2;
-  if (!push_term(L, s, object + 1, place)) {
+  mwb_push_guards(L, s, top + 1, 0);
+  if (!push_term(L, s, top + 2, place)) { /* is the guard dead? */
     result = -1;
-    mwb_drop_guard(L, object + 1, mwb_object_of(s, obj), place);
-  } else if (w != NULL && lua_rawgeti(L, term, MWB_TERM_WAY) == LUA_TTABLE &&
-             !differs(w, obj, change, lua_gettop(L))) {
-    result = 0;
-  } else if (w != NULL &&
-             lua_rawgeti(L, term, MWB_TERM_WHEN) == LUA_TFUNCTION) {
-    lua_pushvalue(L, OBJECT);
-    lua_pushvalue(L, KEY);
-    lua_pushvalue(L, OLD);
-    lua_pushvalue(L, VALUE);
-    mwb_push_kind(L, s, change->kind);
-    if (call(w, 5, 1, flags) == LUA_OK) {
-      result = lua_toboolean(L, -1);
-    } else if (flags & MW_CHECK) { /* refuses, see `mwb_call_guard` */
-      lua_replace(L, FAILURE);
-      w->failed = 1;
-    } else {
-      fail(w);
-      result = 0;
-    }
+    mwb_drop_guard(L, top + 2, mwb_object_of(s, obj), place);
+  } else if (w != NULL) {
+    result = !ends_as_before(w, obj, change, top + 3) &&
+             ask_when(w, flags, change, top + 3);
   }
   lua_settop(L, top);
   return result;

@@ -97,34 +97,8 @@ static void check_object(lua_State *L, const mwb_state *s, const char *name) {
   lua_pop(L, 1);
 }
 
-static int bad_option(lua_State *L, const char *what) {
-  return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
-}
-
-static int is_word(lua_State *L, int index, const char *word) {
-  return strcmp(lua_tostring(L, index), word) == 0;
-}
-
-/* Pushes a userdata with the keys in the array at `array`. */
-static void read_keys(lua_State *L, mwb_state *s, int array,
-                      mw_watch_options *options) {
-  lua_Unsigned n = lua_istable(L, array) ? lua_rawlen(L, array) : 0, i;
-  mw_value *keys;
-  if (n == 0 || n > 10000)
-    bad_option(L, "option 'keys' is not an array of keys");
-  keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
-  for (i = 0; i < n; i++) {
-    lua_rawgeti(L, array, (lua_Integer)i + 1);
-    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1))
-      bad_option(L, "nil and NaN are no keys");
-    keys[i] = mwb_key_to_keep(L, s, -1);
-    lua_pop(L, 1);
-  }
-  options->keys = keys;
-  options->n_keys = (uint32_t)n;
-}
-
-/* Where the stack of `watch` has the options and more. */
+/* Where the stack of `watch` has the options, in the order of their rows, and
+** more. */
 enum {
   ONCE = 4,
   DEEP,
@@ -135,14 +109,36 @@ enum {
   WHEN,
   EXISTING,
   DESCEND,
-  WAY,
+  PATH,
   KEYS,
   WATCH,
   TERM
 };
 
-/* The longest way of a deep watch. */
-#define MAXWAY 200
+/* A flag of the options for tables, which the engine does not know. */
+#define OF_TABLE 0x10000
+
+static const mwb_option watch_options[] = {
+    {"once", LUA_TBOOLEAN, NULL, {0, MW_ONCE}, 0, NULL},
+    {"deep", LUA_TBOOLEAN, NULL, {0, MW_DEEP}, OF_TABLE, "for tables"},
+    {"phase",
+     LUA_TSTRING,
+     "before\0after\0check\0",
+     {0, MW_AFTER, MW_CHECK},
+     0,
+     NULL},
+    {"equal", LUA_TSTRING, "fire\0skip\0", {0, MW_SKIP}, 0, NULL},
+    MWB_OPTION("key", LUA_TNONE),
+    MWB_OPTION("keys", LUA_TNONE),
+    {"when", LUA_TFUNCTION, NULL, {MW_ASK}, 0, NULL},
+    MWB_OPTION("existing", LUA_TBOOLEAN),
+    {"descend", LUA_TFUNCTION, NULL, {0}, MW_DEEP, "for deep watches"},
+    {"path", LUA_TNONE, NULL, {MW_DEEP}, OF_TABLE, "for tables"},
+    MWB_OPTION(NULL, 0)};
+
+static int bad_option(lua_State *L, const char *what) {
+  return luaL_error(L, "bad argument #3 to 'watch' (%s)", what);
+}
 
 static int is_any(lua_State *L, const mwb_state *s) {
   int yes;
@@ -152,31 +148,29 @@ static int is_any(lua_State *L, const mwb_state *s) {
   return yes;
 }
 
-/* Pushes a userdata with the keys of the option `path`. */
-static void read_way(lua_State *L, mwb_state *s, mw_watch_options *its,
-                     mw_filter *filter) {
-  const char *wrong = "option 'path' is not an array of keys";
-  lua_Unsigned n = lua_istable(L, WAY) ? lua_rawlen(L, WAY) : 0, i;
+/* Pushes a userdata with the keys of the option at `option`.  In a path, nil
+** stands for any key. */
+static mw_value *read_keys(lua_State *L, mwb_state *s, int option,
+                           uint32_t *count) {
+  int is_path = option == PATH;
+  lua_Unsigned most = is_path ? 200 : 10000, i;
+  lua_Unsigned n = lua_istable(L, option) ? lua_rawlen(L, option) : 0;
+  const char *wrong = is_path ? "option 'path' is not an array of keys"
+                              : "option 'keys' is not an array of keys";
   mw_value *keys;
-  if (n > MAXWAY) wrong = "option 'path' has more than 200 keys";
-  if (n == 0 || n > MAXWAY) bad_option(L, wrong);
+  if (is_path && n > most) wrong = "option 'path' has more than 200 keys";
+  if (n == 0 || n > most) bad_option(L, wrong);
   keys = (mw_value *)lua_newuserdatauv(L, (size_t)n * sizeof(mw_value), 0);
   memset(keys, 0, (size_t)n * sizeof(mw_value));
   for (i = 0; i < n; i++) {
-    lua_rawgeti(L, WAY, (lua_Integer)i + 1);
-    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) bad_option(L, wrong);
-    if (!is_any(L, s)) keys[i] = mwb_key_to_keep(L, s, -1);
+    lua_rawgeti(L, option, (lua_Integer)i + 1);
+    if (lua_isnil(L, -1) || !lua_rawequal(L, -1, -1)) /* nil, or NaN? */
+      bad_option(L, is_path ? wrong : "nil and NaN are no keys");
+    if (!is_path || !is_any(L, s)) keys[i] = mwb_key_to_keep(L, s, -1);
     lua_settop(L, KEYS);
   }
-  filter->keys = keys;
-  filter->n_keys = (uint32_t)n;
-  its->keys = keys;
-  its->n_keys = keys[0].type != MW_TNIL;
-}
-
-/* Is the option with this place on the stack one of those that are given? */
-static unsigned is_given(unsigned given, int option) {
-  return given >> (option - ONCE) & 1u;
+  *count = (uint32_t)n;
+  return keys;
 }
 
 /* Is the value at `index` a list of strings and nothing else? */
@@ -203,59 +197,38 @@ static int is_key_of_object(lua_State *L, int index) {
   return is;
 }
 
+/* Makes the option `key` a list of one, at the place of `keys`. */
+static void read_single(lua_State *L) {
+  if (!lua_isnil(L, SEVERAL))
+    bad_option(L, "options 'key' and 'keys' exclude each other");
+  if (is_list(L, SINGLE) && !is_key_of_object(L, SINGLE))
+    bad_option(L, "option 'key' is a list of keys: use 'keys'");
+  lua_createtable(L, 1, 0);
+  lua_pushvalue(L, SINGLE);
+  lua_rawseti(L, -2, 1);
+  lua_replace(L, SEVERAL);
+}
+
 /* Reads the options at 3; puts a userdata with the keys at KEYS. */
 static void read_options(lua_State *L, mwb_state *s, mw_watch_options *its,
                          mw_filter *filter) {
-  static const mwb_option options[] = {
-      {"once", LUA_TBOOLEAN, NULL},
-      {"deep", LUA_TBOOLEAN, NULL},
-      {"phase", LUA_TSTRING, "before\0after\0check\0"},
-      {"equal", LUA_TSTRING, "fire\0skip\0"},
-      {"key", LUA_TNONE, NULL},
-      {"keys", LUA_TNONE, NULL},
-      {"when", LUA_TFUNCTION, NULL},
-      {"existing", LUA_TBOOLEAN, NULL},
-      {"descend", LUA_TFUNCTION, NULL},
-      {"path", LUA_TNONE, NULL},
-      {NULL, 0, NULL}};
-  unsigned given, deep;
+  int has_path;
   memset(its, 0, sizeof(*its));
   memset(filter, 0, sizeof(*filter));
   lua_settop(L, 3);
-  given = mwb_read_options(L, "watch", 3, options);
-  if (is_given(given, PHASE)) {
-    if (is_word(L, PHASE, "check")) its->flags |= MW_CHECK;
-    if (is_word(L, PHASE, "after")) its->flags |= MW_AFTER;
-  }
-  if (is_given(given, ONCE) && lua_toboolean(L, ONCE)) its->flags |= MW_ONCE;
-  if (is_given(given, WHEN)) its->flags |= MW_ASK;
-  deep =
-      is_given(given, WAY) || (is_given(given, DEEP) && lua_toboolean(L, DEEP));
-  if (deep) its->flags |= MW_DEEP;
-  if (is_given(given, EQUAL) && is_word(L, EQUAL, "skip"))
-    its->flags |= MW_SKIP;
-  if (deep && !lua_istable(L, 1))
-    bad_option(L, is_given(given, WAY) ? "option 'path' is for tables"
-                                       : "option 'deep' is for tables");
-  if (is_given(given, DESCEND) && !deep)
-    bad_option(L, "option 'descend' is for deep watches");
-  if (is_given(given, SINGLE)) {
-    if (is_given(given, SEVERAL))
-      bad_option(L, "options 'key' and 'keys' exclude each other");
-    if (is_list(L, SINGLE) && !is_key_of_object(L, SINGLE))
-      bad_option(L, "option 'key' is a list of keys: use 'keys'");
-    lua_createtable(L, 1, 0);
-    lua_pushvalue(L, SINGLE);
-    lua_rawseti(L, -2, 1);
-    lua_replace(L, SEVERAL);
-  }
-  if (is_given(given, WAY) && (its->flags & MW_SKIP)) its->flags |= MW_ASK;
-  if (is_given(given, SINGLE) || is_given(given, SEVERAL)) {
-    if (is_given(given, WAY))
-      bad_option(L, "option 'path' excludes 'key' and 'keys'");
-    read_keys(L, s, SEVERAL, its);
-  } else if (is_given(given, WAY)) {
-    read_way(L, s, its, filter);
+  its->flags = mwb_read_options(L, "watch", 3, watch_options,
+                                lua_istable(L, 1) ? OF_TABLE : 0) &
+               ~OF_TABLE;
+  has_path = !lua_isnil(L, PATH);
+  if (!lua_isnil(L, SINGLE)) read_single(L);
+  if (has_path && !lua_isnil(L, SEVERAL))
+    bad_option(L, "option 'path' excludes 'key' and 'keys'");
+  if (has_path) {
+    filter->keys = its->keys = read_keys(L, s, PATH, &filter->n_keys);
+    its->n_keys = its->keys[0].type != MW_TNIL;
+    if (its->flags & MW_SKIP) its->flags |= MW_ASK; /* do ends differ? */
+  } else if (!lua_isnil(L, SEVERAL)) {
+    its->keys = read_keys(L, s, SEVERAL, &its->n_keys);
   }
   lua_settop(L, KEYS);
 }
@@ -292,17 +265,17 @@ static void read_guard(lua_State *L, mwb_state *s, mw_watch_options *its) {
 
 /* Pushes a copy of the option `path`, in which a null pointer stands for any
 ** key. */
-static void push_way(lua_State *L, mwb_state *s) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, WAY), i;
-  int way = lua_gettop(L) + 1;
+static void copy_path(lua_State *L, mwb_state *s) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, PATH), i;
+  int path = lua_gettop(L) + 1;
   lua_createtable(L, (int)n, 0);
   for (i = 1; i <= n; i++) {
-    lua_rawgeti(L, WAY, i);
+    lua_rawgeti(L, PATH, i);
     if (is_any(L, s)) {
       lua_pop(L, 1);
       lua_pushlightuserdata(L, NULL);
     }
-    lua_rawseti(L, way, i);
+    lua_rawseti(L, path, i);
   }
 }
 
@@ -324,9 +297,9 @@ static void push_term(lua_State *L, mwb_state *s, const mw_watch_options *its) {
   else
     lua_pushvalue(L, WHEN);
   lua_rawseti(L, term, MWB_TERM_WHEN);
-  if (lua_isnil(L, WAY) || !(its->flags & MW_SKIP)) return;
-  push_way(L, s);
-  lua_rawseti(L, term, MWB_TERM_WAY);
+  if (lua_isnil(L, PATH) || !(its->flags & MW_SKIP)) return;
+  copy_path(L, s);
+  lua_rawseti(L, term, MWB_TERM_PATH);
 }
 
 /* }====================================================== */
@@ -379,13 +352,13 @@ void mwb_class_unwatched(lua_State *L, mwb_state *s, int index) {
   lua_call(L, 1, 0);
 }
 
-/* What `attach` gets besides values. */
+/* An object that gets a watch or a track, or that becomes a feed's root. */
 typedef struct attachment {
   mwb_state *s;
   mw_handle h;
-  int before;     /* the object's state */
-  int watches;    /* is the policy told of the object's class? */
-  mw_reach reach; /* whose objects are to be included; 0 for none */
+  int before;      /* the object's state */
+  int is_reported; /* is the policy told of the object's class? */
+  mw_reach reach;  /* whose objects are to be included; 0 for none */
 } attachment;
 
 /* Pushes the table with the guards of the object at 1; `is_new` says that the
@@ -409,7 +382,7 @@ static int attach(lua_State *L) {
     has_class = !lua_isnil(L, -1);
     mwb_enshadow(L, s, its->h, 1, -1);
   }
-  if (its->watches && has_class) mwb_class_watched(L, s, 1);
+  if (its->is_reported && has_class) mwb_class_watched(L, s, 1);
   if (has_term || lua_isfunction(L, 2)) {
     push_guards(L, s, is_new && is_table);
     lua_pushvalue(L, has_term ? 3 : 2);
@@ -438,11 +411,48 @@ static int call_attach(lua_State *L, attachment *its, int term) {
   return lua_pcall(L, 4, 1, 0);
 }
 
+static int give_back(lua_State *L) {
+  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
+  return 0;
+}
+
+/* After a failure, gives back the object at 1 if the object was PLAIN.  If
+** there is no memory for that, the object keeps its shadow, which does no
+** harm. */
+static void detach(lua_State *L, mwb_state *s, int before) {
+  if (before == PLAIN) {
+    lua_pushcfunction(L, give_back);
+    lua_pushvalue(L, 1);
+    lua_pushlightuserdata(L, s);
+    if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+  }
+  mwb_let_go(L, s, SIZE_MAX);
+}
+
+/* Gives the object at 1 a handle and a record. */
+static attachment begin_object(lua_State *L, mwb_state *s, const char *name) {
+  attachment its = {s, MW_NONE, PLAIN, 0, 0};
+  int top = lua_gettop(L);
+  its.h = mwb_identify(L, s, name, 1, 1);
+  lua_settop(L, top);
+  if (mwi_object_need(s->engine, its.h) == NULL) mwb_check(L, MW_NOMEM);
+  its.before = state_before(L, s, its.h);
+  return its;
+}
+
+/* Begins a filtered reach of the object at 1.  Returns a code. */
+static int begin_filtered(attachment *its, const mw_filter *filter,
+                          mw_reach *reach) {
+  int code = mw_root_begin_filtered(its->s->engine, its->h, filter, reach);
+  if (code == MW_NEW) its->reach = *reach;
+  return code;
+}
+
 /* {======================================================
 ** What exists when a watch begins
 ** ======================================================= */
 
-/* existing(f): f(object, guard, when, keys, way, reach) tells the guard of the
+/* existing(f): f(object, guard, when, keys, path, reach) tells the guard of the
 ** fields that are there; `reach` is nil for a watch that is not deep */
 static int set_existing(lua_State *L) {
   lua_settop(L, 1);
@@ -482,7 +492,7 @@ static int call_existing(lua_State *L, mwb_state *s,
   lua_pushvalue(L, 2);
   lua_pushvalue(L, WHEN);
   lua_pushvalue(L, SEVERAL);
-  lua_pushvalue(L, WAY);
+  lua_pushvalue(L, PATH);
   if (its->flags & MW_DEEP)
     lua_pushinteger(L, mwi_reach_filter(s->engine, its->reach));
   else
@@ -492,44 +502,18 @@ static int call_existing(lua_State *L, mwb_state *s,
 
 /* }====================================================== */
 
-static int give_back(lua_State *L) {
-  mwb_unshadow(L, (mwb_state *)lua_touserdata(L, 2), 1);
-  return 0;
-}
-
-/* After a failure, gives back the object at 1 if the object was PLAIN.  If
-** there is no memory for that, the object keeps its shadow, which does no
-** harm. */
-static void detach(lua_State *L, mwb_state *s, int before) {
-  if (before == PLAIN) {
-    lua_pushcfunction(L, give_back);
-    lua_pushvalue(L, 1);
-    lua_pushlightuserdata(L, s);
-    if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
-  }
-  mwb_let_go(L, s, SIZE_MAX);
-}
-
-/* Gives the object at 1 a handle and a record. */
-static mw_handle begin_object(lua_State *L, mwb_state *s, const char *name) {
-  int top = lua_gettop(L);
-  mw_handle h = mwb_identify(L, s, name, 1, 1);
-  lua_settop(L, top);
-  if (mwi_object_need(s->engine, h) == NULL) mwb_check(L, MW_NOMEM);
-  return h;
-}
-
 static int unwatch(lua_State *L);
 
 /* Ends the watch of the object at 1, because its guard has raised for what
 ** exists.  The object is as before, but for what the guard has begun. */
-static void abandon(lua_State *L, mwb_state *s, mw_handle h, mw_watch_id id,
-                    const mw_watch_options *its, int before, int is_new_root) {
-  mwi_object *r = mwb_object_of(s, h);
+static void abandon(lua_State *L, const attachment *at, mw_watch_id id,
+                    const mw_watch_options *its) {
+  mwb_state *s = at->s;
+  mwi_object *r = mwb_object_of(s, at->h);
   if (mw_watch_cancel(s->engine, id) == MW_OK && (its->flags & MW_WEAK) == 0)
     mwb_end_guard(L, s, 1, r, (lua_Integer)its->ref);
-  if (before == WATCHED || mw_object_waiting(s->engine, h) > 0) {
-    if (is_new_root && r->deep == 0) mw_root_end(s->engine, h);
+  if (at->before == WATCHED || mw_object_waiting(s->engine, at->h) > 0) {
+    if (at->reach != 0 && r->deep == 0) mw_root_end(s->engine, at->h);
     mwb_let_go(L, s, SIZE_MAX);
   } else {
     mwb_push_function(L, s, unwatch);
@@ -543,11 +527,9 @@ static int watch(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_watch_options its;
   mw_filter filter;
-  attachment attached;
+  attachment at;
   mw_watch_id *id;
-  mw_handle h;
-  mw_reach reach = 0;
-  int before, include = MW_OK, status, code;
+  int status, code = MW_OK;
   check_object(L, s, "watch");
   read_options(L, s, &its, &filter);
   read_guard(L, s, &its);
@@ -556,81 +538,69 @@ static int watch(lua_State *L) {
   mwb_push(L, s, MWB_HANDLE);
   lua_setmetatable(L, -2);
   push_term(L, s, &its); /* TERM */
-  h = begin_object(L, s, "watch");
-  before = state_before(L, s, h);
+  at = begin_object(L, s, "watch");
+  at.is_reported = !mwb_object_of(s, at.h)->watched;
   if (lua_isfunction(L, DESCEND)) filter.rule = mwb_add_rule(L, s, 1, DESCEND);
-  if (filter.rule != 0 || filter.n_keys != 0)
-    include = mw_root_begin_filtered(s->engine, h, &filter, &reach);
-  else if (its.flags & MW_DEEP)
-    include = mw_root_begin(s->engine, h, &reach);
-  its.reach = reach;
-  mwb_check(L, include);
-  attached.s = s;
-  attached.h = h;
-  attached.before = before;
-  attached.watches = !mwb_object_of(s, h)->watched;
-  attached.reach = (include == MW_NEW) ? reach : 0;
-  status = call_attach(L, &attached, TERM);
+  if (filter.rule != 0 || filter.n_keys != 0) {
+    code = begin_filtered(&at, &filter, &its.reach);
+  } else if (its.flags & MW_DEEP) {
+    code = mw_root_begin(s->engine, at.h, &its.reach);
+    if (code == MW_NEW) at.reach = its.reach;
+  }
+  mwb_check(L, code);
+  status = call_attach(L, &at, TERM);
   its.ref = (status == LUA_OK) ? (uint64_t)lua_tointeger(L, -1) : 0;
-  code = (status == LUA_OK) ? mw_watch_begin(s->engine, h, &its, id) : MW_OK;
+  code = (status == LUA_OK) ? mw_watch_begin(s->engine, at.h, &its, id) : MW_OK;
   if (status == LUA_OK && code == MW_OK) {
     if (lua_toboolean(L, EXISTING) && call_existing(L, s, &its) != LUA_OK) {
-      abandon(L, s, h, *id, &its, before, include == MW_NEW);
+      abandon(L, &at, *id, &its);
       return lua_error(L);
     }
     lua_settop(L, WATCH);
     return 1;
   }
-  if (its.ref != 0 && mwb_object_of(s, h) != NULL)
-    mwb_end_guard(L, s, 1, mwb_object_of(s, h), (lua_Integer)its.ref);
-  if (status == LUA_OK && before == PLAIN && lua_isuserdata(L, 1))
+  if (its.ref != 0 && mwb_object_of(s, at.h) != NULL)
+    mwb_end_guard(L, s, 1, mwb_object_of(s, at.h), (lua_Integer)its.ref);
+  if (status == LUA_OK && at.before == PLAIN && lua_isuserdata(L, 1))
     mwb_unwrap_class(L, s, 1);
-  if (include == MW_NEW) mw_reach_end(s->engine, reach);
-  detach(L, s, before);
+  if (at.reach != 0) mw_reach_end(s->engine, at.reach);
+  detach(L, s, at.before);
   mwb_check(L, code);
   return lua_error(L);
 }
 
-int mwb_track(lua_State *L) {
-  static const mwb_option options[] = {{"deep", LUA_TBOOLEAN, NULL},
-                                       {"descend", LUA_TFUNCTION, NULL},
-                                       {NULL, 0, NULL}};
+static int track(lua_State *L) {
+  static const mwb_option options[] = {
+      {"deep", LUA_TBOOLEAN, NULL, {0, MW_DEEP}, OF_TABLE, "for tables"},
+      {"descend", LUA_TFUNCTION, NULL, {0}, MW_DEEP, "for deep tracks"},
+      MWB_OPTION(NULL, 0)};
   mwb_state *s = mwb_enter(L);
   mw_filter filter = {0, NULL, 0, 1, 0};
-  attachment attached;
-  int deep = 0, before, code;
+  attachment its;
+  int flags, code;
   mw_reach reach = 0;
-  mw_handle h;
   lua_settop(L, 2);
   check_object(L, s, "track");
-  mwb_read_options(L, "track", 2, options); /* at 3 and 4 */
-  deep = lua_toboolean(L, 3);
-  if (!deep && !lua_isnil(L, 4))
-    luaL_error(L,
-               "bad argument #2 to 'track' (option 'descend' is for deep "
-               "tracks)");
-  if (deep && !lua_istable(L, 1))
-    luaL_error(L, "bad argument #2 to 'track' (option 'deep' is for tables)");
+  flags = mwb_read_options(L, "track", 2, options,
+                           lua_istable(L, 1) ? OF_TABLE : 0); /* at 3 and 4 */
   lua_pushnil(L);
   lua_replace(L, 2); /* no guard */
-  h = begin_object(L, s, "track");
-  before = state_before(L, s, h);
+  its = begin_object(L, s, "track");
+  its.is_reported = its.before == PLAIN && lua_isuserdata(L, 1);
   if (lua_isfunction(L, 4)) filter.rule = mwb_add_rule(L, s, 1, 4);
-  code = mw_object_track(s->engine, h, deep && filter.rule == 0, &reach);
+  code = mw_object_track(s->engine, its.h,
+                         (flags & MW_DEEP) && filter.rule == 0, &reach);
   mwb_check(L, code);
-  if (filter.rule != 0)
-    code = mw_root_begin_filtered(s->engine, h, &filter, &reach);
-  if (code < 0) mw_object_untrack(s->engine, h);
-  mwb_check(L, code);
+  if (code == MW_NEW) its.reach = reach;
+  if (filter.rule != 0) {
+    code = begin_filtered(&its, &filter, &reach);
+    if (code < 0) mw_object_untrack(s->engine, its.h);
+    mwb_check(L, code);
+  }
   lua_settop(L, 2);
-  attached.s = s;
-  attached.h = h;
-  attached.before = before;
-  attached.watches = before == PLAIN && lua_isuserdata(L, 1);
-  attached.reach = (code == MW_NEW) ? reach : 0;
-  if (call_attach(L, &attached, 0) != LUA_OK) {
-    mw_object_untrack(s->engine, h);
-    detach(L, s, before);
+  if (call_attach(L, &its, 0) != LUA_OK) {
+    mw_object_untrack(s->engine, its.h);
+    detach(L, s, its.before);
     return lua_error(L);
   }
   lua_settop(L, 1);
@@ -638,19 +608,20 @@ int mwb_track(lua_State *L) {
 }
 
 void mwb_begin_reach(lua_State *L, mwb_state *s, int descend, mw_reach *reach) {
-  mw_handle h = begin_object(L, s, "feed");
+  attachment its = begin_object(L, s, "feed");
   mw_filter filter = {0, NULL, 0, 2, 0};
-  attachment its = {s, h, state_before(L, s, h), 0, 0};
   mw_reach begun = 0;
   int code;
-  filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, h, 1)
+  filter.rule = lua_isnil(L, descend) ? mwi_root_rule(s->engine, its.h, 1)
                                       : mwb_add_rule(L, s, 1, descend);
-  code = (filter.rule == 0)
-             ? mwi_ground_hold(s->engine, h, 1, &begun)
-             : mw_root_begin_filtered(s->engine, h, &filter, &begun);
+  if (filter.rule != 0) {
+    code = begin_filtered(&its, &filter, &begun);
+  } else {
+    code = mwi_ground_hold(s->engine, its.h, 1, &begun);
+    if (code == MW_NEW) its.reach = begun;
+  }
   mwb_check(L, code);
   *reach = begun;
-  if (code == MW_NEW) its.reach = begun;
   if (call_attach(L, &its, 0) != LUA_OK) lua_error(L);
   lua_pop(L, 1);
 }
@@ -729,8 +700,8 @@ static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
 
 /* Ends that the object at 1 is tracked; its entries in open transactions are
 ** dropped, or stay. */
-static int end_track(lua_State *L, const char *name, int drops) {
-  mwb_state *s = mwb_enter_object(L, name, 1);
+static int end_tracking(lua_State *L, int drops) {
+  mwb_state *s = mwb_enter_object(L, "untrack", 1);
   mw_handle h = mwb_handle_of(L, s, 1);
   const mwi_object *r = mwb_object_of(s, h);
   uint32_t mark;
@@ -751,15 +722,10 @@ static int end_track(lua_State *L, const char *name, int drops) {
   return 0;
 }
 
-static int untrack(lua_State *L) { return end_track(L, "untrack", 1); }
+static int untrack(lua_State *L) { return end_tracking(L, 1); }
 
-int mwb_end_track(lua_State *L) { return end_track(L, "untrack", 0); }
-
-void mwb_open_tracks(lua_State *L) {
-  static const luaL_Reg functions[] = {{"end_track", mwb_end_track},
-                                       {NULL, NULL}};
-  mwb_set_funcs(L, functions);
-}
+/* end_track(object): its entries in open transactions stay */
+static int end_track(lua_State *L) { return end_tracking(L, 0); }
 
 /* }====================================================== */
 
@@ -767,36 +733,35 @@ void mwb_open_tracks(lua_State *L) {
 ** The state of an object
 ** ======================================================= */
 
-/* Returns the handle of the object at 1, which is the only argument of the
-** function `name`, or MW_NONE. */
-static mw_handle given_handle(lua_State *L, mwb_state *s, const char *name) {
+/* Begins the function `name`, whose only argument, at 1, may be any value.
+** Returns the handle of the object, or MW_NONE. */
+static mw_handle enter_asking(lua_State *L, mwb_state **s, const char *name) {
   int args = lua_gettop(L);
-  mw_handle h = mwb_handle_of(L, s, 1);
+  mw_handle h;
+  *s = mwb_enter_to_read(L);
+  h = mwb_handle_of(L, *s, 1);
   if (h == MW_NONE) mwb_check_dot(L, name, args);
+  lua_settop(L, 1);
   return h;
 }
 
 static int is_watched(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  mw_handle h = given_handle(L, s, "is_watched");
+  mwb_state *s;
+  mw_handle h = enter_asking(L, &s, "is_watched");
   lua_pushboolean(L, mw_object_is_watched(s->engine, h));
   return 1;
 }
 
 static int mutations(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  mw_handle h;
-  h = given_handle(L, s, "mutations");
-  lua_settop(L, 1);
+  mwb_state *s;
+  mw_handle h = enter_asking(L, &s, "mutations");
   lua_pushinteger(L, (lua_Integer)mw_object_mutations(s->engine, h));
   return 1;
 }
 
 static int last_change(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  mw_handle h;
-  h = given_handle(L, s, "last_change");
-  lua_settop(L, 1);
+  mwb_state *s;
+  mw_handle h = enter_asking(L, &s, "last_change");
   lua_pushinteger(L, (lua_Integer)mw_object_last_change(s->engine, h));
   return 1;
 }
@@ -804,24 +769,14 @@ static int last_change(lua_State *L) {
 static int changed_since(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_Integer n = mwb_integer(L, "changed_since", 2, 2);
-  int64_t last;
-  last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
+  int64_t last = mw_object_last_change(s->engine, mwb_handle_of(L, s, 1));
   lua_pushboolean(L, last >= 0 && last >= n);
   return 1;
 }
 
-/* contents(table) -> the table that holds the contents, as it is: nobody is
-** told of what was put into the table itself */
-static int contents(lua_State *L) {
-  lua_settop(L, 1);
-  mwb_push_shadow(L, 1);
-  return 1;
-}
-
-/* raw(value) -> the table with the contents of an intercepted object, else the
-** value */
+/* raw(value) -> the table with the contents of an intercepted object, as it is,
+** else the value: nobody is told of what was put into the object itself */
 static int raw(lua_State *L) {
-  mwb_enter_to_read(L);
   lua_settop(L, 1);
   mwb_push_shadow(L, 1);
   return 1;
@@ -873,26 +828,22 @@ static int watched(lua_State *L) {
 /* intercepting() -> array of all intercepted tables */
 static int intercepting(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
-  uint32_t i;
+  uint32_t slot = 0;
   lua_Integer n = 0;
   lua_settop(L, 0);
   lua_newtable(L);
-  mwb_push(L, s, MWB_OBJECTS);
-  for (i = 1; i < s->engine->identity.top; i++) {
-    if (lua_rawgeti(L, 2, (lua_Integer)i) == LUA_TTABLE && mwb_push_own(L, 3)) {
-      lua_pop(L, 1);
-      lua_rawseti(L, 1, ++n);
-    }
-    lua_settop(L, 2);
+  while (mwb_push_next(L, s, &slot)) {
+    lua_pop(L, 1);
+    lua_rawseti(L, 1, ++n);
   }
-  lua_settop(L, 1);
   return 1;
 }
 
 /* }====================================================== */
 
 void mwb_open_interception(lua_State *L) {
-  static const luaL_Reg functions[] = {{"is_tracked", is_tracked},
+  static const luaL_Reg functions[] = {{"end_track", end_track},
+                                       {"is_tracked", is_tracked},
                                        {"intercepts", intercepts},
                                        {"existing", set_existing},
                                        {"is_below", is_below},
@@ -900,7 +851,6 @@ void mwb_open_interception(lua_State *L) {
                                        {"intercepting", intercepting},
                                        {"watched", watched},
                                        {"refresh", refresh},
-                                       {"contents", contents},
                                        {"raw", raw},
                                        {NULL, NULL}};
   mwb_set_funcs(L, functions);
@@ -909,7 +859,7 @@ void mwb_open_interception(lua_State *L) {
 void mwb_open_watch(lua_State *L, mwb_state *s) {
   static const luaL_Reg functions[] = {{"watch", watch},
                                        {"unwatch", unwatch},
-                                       {"track", mwb_track},
+                                       {"track", track},
                                        {"untrack", untrack},
                                        {"is_watched", is_watched},
                                        {"mutations", mutations},

@@ -16,11 +16,6 @@
 void mwb_class_watched(lua_State *L, mwb_state *s, int index);
 void mwb_class_unwatched(lua_State *L, mwb_state *s, int index);
 
-/* mw.track; and ends the track of the object at 1, whose entries stay in open
-** transactions. */
-int mwb_track(lua_State *L);
-int mwb_end_track(lua_State *L);
-
 /* For a feed: includes what is below the table at 1, with nil at 2, and a
 ** function or nil (the one with which the root is tracked, if it has one) at
 ** `descend`.  Sets the reach, the same for the same root and
@@ -46,9 +41,9 @@ int mwb_guard_alive(void *ud, mw_handle guard);
 /*
 ** Of a watch with MW_ASK the table of guards has a *term*: an array with the
 ** guard (a function, or the handle of any other guard), the function `when` or
-** false, and the way of a watch with `equal = "skip"`.
+** false, and the path of a watch with `equal = "skip"`.
 */
-enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_WAY };
+enum { MWB_TERM_GUARD = 1, MWB_TERM_WHEN, MWB_TERM_PATH };
 
 /* Callback of the engine: do the terms of a watch allow the call? */
 int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,

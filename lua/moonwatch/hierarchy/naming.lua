@@ -17,7 +17,7 @@ local object_class = require "moonwatch.policy.object_class"
 local core = require "moonwatch.core"
 local policy = require "moonwatch.policy"
 
-local contents, metatable = core.private.contents, core.private.metatable
+local contents, metatable = core.private.raw, core.private.metatable
 
 local naming = {}
 

@@ -23,7 +23,7 @@ local policy = require "moonwatch.policy"
 local naming = require "moonwatch.hierarchy.naming"
 
 local private = core.private
-local contents, metatable = private.contents, private.metatable
+local contents, metatable = private.raw, private.metatable
 local class_of = object_class.of
 local rawequal, rawget, type = rawequal, rawget, type
 

@@ -8,7 +8,7 @@
 
 local core = require "moonwatch.core"
 
-local contents, metatable = core.private.contents, core.private.metatable
+local contents, metatable = core.private.raw, core.private.metatable
 local raw = core.private.raw
 
 local object_class = {}
