@@ -299,7 +299,8 @@ void mwb_raise_late(lua_State *L, mwb_state *s);
 /* }====================================================== */
 
 /* {======================================================
-** state.c: what a class is, which is no part of any object's state.
+** state.c: which fields an object's state has, and what a class is, which is no
+** part of any.
 ** ======================================================= */
 
 /* The classes that a walk has found, beside those that the library knows. */
@@ -327,8 +328,25 @@ int mwb_note_classes(lua_State *L, mwb_state *s, int object, mwb_classes *walk);
 ** is noted. */
 int mwb_is_contents(lua_State *L, mwb_state *s, int parent, mwb_classes *walk);
 
+/* The same, and may a walk enter the table, which is neither weak nor the
+** library's own? */
+int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk);
+
 /* Adds all classes below the table at `root` to the table at `found`. */
 void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found);
+
+/* Pushes the fields of the state of the table at `object`: a table, which is only
+** to be read, and the set of the keys in it that the policy ignores, or nil.
+** With `all`, they are those of the whole state, else those whose writes are
+** told of, without what was put raw into the object.  `before` is the index of
+** what objects were before the open transactions (see delivered.c), or 0: the
+** fields are as they are now. */
+void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
+                     int all);
+
+/* Replaces the key on the top by the next key and its value, of the fields that
+** were pushed at `fields`.  Pops the last key, and returns 0, at the end. */
+int mwb_next_field(lua_State *L, int fields);
 
 /* Does the table at `index` lose entries without a write?  Do the objects of
 ** the class at `index`, a table or nil? */

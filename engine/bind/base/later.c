@@ -245,7 +245,7 @@ static void push_next(lua_State *L, int list, lua_Integer n, int fields,
     }
   }
   lua_settop(L, top + 1);
-  if (!mwb_push_shadow(L, top + 1)) lua_pushvalue(L, top + 1);
+  mwb_push_contents(L, top + 1);
   lua_rawgeti(L, one, AT_KEY);
   lua_rawget(L, -2); /* no finaliser runs from here on */
   lua_replace(L, top + 1);

@@ -22,14 +22,9 @@
 
 #include <string.h>
 
+#include "../journal/journal.h"
 #include "../traps/traps.h"
 #include "../watch/watch.h"
-
-/* Pushes the raw contents of the table at `index`. */
-static void push_contents(lua_State *L, int index) {
-  index = lua_absindex(L, index);
-  if (!mwb_push_shadow(L, index)) lua_pushvalue(L, index);
-}
 
 /* Has the table at `set` the value at `index`? */
 static int has(lua_State *L, int set, int index) {
@@ -75,7 +70,7 @@ void mwb_add_class(lua_State *L, mwb_state *s, mwb_classes *walk) {
 /* Replaces the metatable on the top by its field `__index`.  Returns whether
 ** that is a table. */
 static int go_up(lua_State *L) {
-  push_contents(L, -1);
+  mwb_push_contents(L, -1);
   mwb_raw_field(L, -1, "__index");
   lua_replace(L, -3);
   lua_pop(L, 1);
@@ -109,7 +104,7 @@ int mwb_note_classes(lua_State *L, mwb_state *s, int object,
 /* Does a field of the table on the top hold the table at `class_`? */
 static int holds(lua_State *L, int class_) {
   int top = lua_gettop(L), found = 0;
-  push_contents(L, top);
+  mwb_push_contents(L, top);
   for (lua_pushnil(L); !found && lua_next(L, top + 1) != 0; lua_pop(L, 1))
     found = lua_rawequal(L, -1, class_);
   lua_settop(L, top);
@@ -153,12 +148,16 @@ int mwb_is_weak(lua_State *L, int index) {
   return weak;
 }
 
+int mwb_may_enter(lua_State *L, mwb_state *s, int parent, mwb_classes *walk) {
+  return mwb_is_contents(L, s, parent, walk) && !mwb_is_ours(L, s, -1) &&
+         !mwb_is_weak(L, -1);
+}
+
 /* Adds the table on the top to the array at `list` and to the set behind that
 ** if it is new there and may be entered.  Pops the value.  The key is below. */
 static void add_next(lua_State *L, mwb_state *s, int object, int list,
                      mwb_classes *walk) {
-  if (mwb_is_contents(L, s, object, walk) && !has(L, list + 1, -1) &&
-      !mwb_is_ours(L, s, -1) && !mwb_is_weak(L, -1)) {
+  if (mwb_may_enter(L, s, object, walk) && !has(L, list + 1, -1)) {
     lua_pushvalue(L, -1);
     lua_pushboolean(L, 1);
     lua_rawset(L, list + 1);
@@ -181,7 +180,7 @@ void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found) {
   for (i = 1; lua_rawgeti(L, list, i) != LUA_TNIL;
        lua_settop(L, top + 2), i++) {
     mwb_note_classes(L, s, object, &walk);
-    push_contents(L, object);
+    mwb_push_contents(L, object);
     for (lua_pushnil(L); lua_next(L, object + 1) != 0;) {
       add_next(L, s, object, list, &walk);
       lua_pushnil(L); /* an object as a key has no key */
@@ -192,6 +191,34 @@ void mwb_find_classes(lua_State *L, mwb_state *s, int root, int found) {
   }
   lua_settop(L, top);
 }
+
+/* {======================================================
+** Fields
+** ======================================================= */
+
+void mwb_push_fields(lua_State *L, mwb_state *s, int object, int before,
+                     int all) {
+  int former = mwb_push_before(L, before, object);
+  if (!former) mwb_push_contents(L, object);
+  if (all && !lua_rawequal(L, -1, object)) mwb_add_raw(L, object, former);
+  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_pushvalue(L, object);
+  mwb_push_part_before(L, before, object, MWB_CLASSBEFORE);
+  lua_call(L, 2, 1);
+}
+
+int mwb_next_field(lua_State *L, int fields) {
+  while (lua_next(L, fields) != 0) {
+    if (!lua_istable(L, fields + 1) || !has(L, fields + 1, -2)) return 1;
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+/* }====================================================== */
 
 /* is_class(table) -> whether the table is a class that the library knows */
 static int is_class(lua_State *L) {

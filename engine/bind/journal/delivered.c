@@ -19,7 +19,7 @@ static void push_copy(lua_State *L, int object) {
   int copy;
   lua_newtable(L);
   copy = lua_gettop(L);
-  if (!mwb_push_shadow(L, object)) lua_pushvalue(L, object);
+  mwb_push_contents(L, object);
   for (lua_pushnil(L); lua_next(L, copy + 1) != 0;) {
     lua_pushvalue(L, -2);
     lua_insert(L, -2);
@@ -93,8 +93,22 @@ void mwb_push_delivered(lua_State *L, mwb_state *s) {
   }
 }
 
+int mwb_push_part_before(lua_State *L, int all, int object, int part) {
+  if (all == 0 || !lua_istable(L, all)) {
+    lua_pushnil(L);
+    return LUA_TNIL;
+  }
+  lua_pushvalue(L, object);
+  if (lua_rawget(L, all) == LUA_TTABLE) {
+    lua_rawgeti(L, -1, part);
+    lua_replace(L, -2);
+  }
+  return lua_type(L, -1);
+}
+
 int mwb_push_before(lua_State *L, int all, int object) {
   int parts = lua_gettop(L) + 1, fields = parts + 1, copy = parts + 2;
+  if (all == 0 || !lua_istable(L, all)) return 0;
   lua_pushvalue(L, object);
   if (lua_rawget(L, all) != LUA_TTABLE ||
       lua_rawgeti(L, parts, MWB_FIELDS) != LUA_TTABLE) {

@@ -369,7 +369,7 @@ static uint64_t hash_value(lua_State *L) {
 /* stored(table, key) -> the value that is stored there */
 static int stored(lua_State *L) {
   lua_settop(L, KEY);
-  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  mwb_push_contents(L, OBJECT);
   lua_insert(L, KEY);
   lua_rawget(L, KEY);
   return 1;

@@ -507,6 +507,10 @@ void mwb_push_delivered(lua_State *L, mwb_state *s);
 ** the function above; or returns 0 if they are as they are now. */
 int mwb_push_before(lua_State *L, int all, int object);
 
+/* Pushes another part of what the object had, and returns the type; nil if the
+** part is as it is now.  `all` may be 0: everything is. */
+int mwb_push_part_before(lua_State *L, int all, int object, int part);
+
 /* }====================================================== */
 
 #endif

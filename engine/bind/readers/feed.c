@@ -310,35 +310,15 @@ static mwi_member *member_at(const looking *w, uint32_t m) {
   return mwi_member_at(&w->f->outline, m);
 }
 
-/* Pushes the contents of the table on the top as delivered, and the keys that
-** the policy ignores there, or nil. */
-static void push_contents(const looking *w) {
+/* Pushes the fields of the table on the top as delivered, and a first key. */
+static void push_fields(const looking *w) {
   lua_State *L = w->L;
-  int object = lua_gettop(L);
   if (lua_isboolean(L, DELIVERED)) {
     mwb_push_delivered(L, w->s);
     lua_replace(L, DELIVERED);
   }
-  if (!(lua_istable(L, DELIVERED) && mwb_push_before(L, DELIVERED, object)) &&
-      !mwb_push_shadow(L, object))
-    lua_pushvalue(L, object);
+  mwb_push_fields(L, w->s, lua_gettop(L), DELIVERED, 0);
   lua_pushnil(L);
-  if ((w->s->needs & MWB_IGNORES) && mwb_push_question(L, w->s, MWB_IGNORED)) {
-    lua_pushvalue(L, object);
-    lua_call(L, 1, 1);
-    lua_replace(L, object + 2);
-  }
-}
-
-/* Is the key below the top one that the policy ignores, by the set at
-** `ignored`? */
-static int is_ignored(lua_State *L, int ignored) {
-  int yes;
-  if (!lua_istable(L, ignored)) return 0;
-  lua_pushvalue(L, -2);
-  yes = lua_rawget(L, ignored) != LUA_TNIL;
-  lua_pop(L, 1);
-  return yes;
 }
 
 /* Does the value on the top, which the object at `parent` has under the key
@@ -382,11 +362,9 @@ static void tie_elsewhere(const looking *w, uint32_t m, mw_handle child) {
   lua_State *L = w->L;
   mwi_outline *o = &w->f->outline;
   int object = lua_gettop(L);
-  push_contents(w);
-  for (lua_pushnil(L); lua_next(L, object + 1) != 0; lua_pop(L, 1)) {
+  for (push_fields(w); mwb_next_field(L, object + 1); lua_pop(L, 1)) {
     mw_value key;
-    if (mwb_handle_of(L, w->s, -1) != child || is_ignored(L, object + 2))
-      continue;
+    if (mwb_handle_of(L, w->s, -1) != child) continue;
     key = mwb_key_to_keep(L, w->s, -2);
     if (mwi_outline_tie(w->s->engine, o, m, &key, child, 0) == 0)
       mwb_check(L, MW_NOMEM);
@@ -426,12 +404,9 @@ static void tie_record(const looking *w, record *r) {
 static void scan(const looking *w, uint32_t m) {
   lua_State *L = w->L;
   if (mwb_alive(L, w->s, member_at(w, m)->obj) && lua_istable(L, -1)) {
-    push_contents(w);
-    for (lua_pushnil(L); lua_next(L, SCRATCH + 2) != 0; lua_pop(L, 1)) {
+    for (push_fields(w); mwb_next_field(L, SCRATCH + 2); lua_pop(L, 1)) {
       int type = lua_type(L, -1);
-      if ((type == LUA_TTABLE || type == LUA_TUSERDATA) &&
-          !is_ignored(L, SCRATCH + 3))
-        tie(w, m, SCRATCH + 1);
+      if (type == LUA_TTABLE || type == LUA_TUSERDATA) tie(w, m, SCRATCH + 1);
     }
   }
   lua_settop(L, SCRATCH);
@@ -659,9 +634,7 @@ static void tell(looking *w, uint32_t m) {
   member_at(w, m)->work = 0;
   for (; m != 0; m = member_at(w, m)->work) {
     if (mwb_alive(L, w->s, member_at(w, m)->obj) && lua_istable(L, -1)) {
-      push_contents(w);
-      for (lua_pushnil(L); lua_next(L, top + 2) != 0; lua_pop(L, 1)) {
-        if (is_ignored(L, top + 3)) continue;
+      for (push_fields(w); mwb_next_field(L, top + 2); lua_pop(L, 1)) {
         child = coming(w);
         if (child != 0 && is_told(w, child)) child = 0;
         add_told(w, top + 1, child == 0 ? (int)MW_INSERT : (int)ATTACH);

@@ -662,28 +662,12 @@ static void put_fields(writer *w) {
 
 /* }====================================================== */
 
-/* Pushes a part of what the current object was before, and returns the type;
-** nil if the part is as it is now. */
-static int push_before(writer *w, int part) {
-  lua_State *L = w->L;
-  if (!lua_istable(L, BEFORE)) {
-    lua_pushnil(L);
-    return LUA_TNIL;
-  }
-  lua_pushvalue(L, CURRENT);
-  if (lua_rawget(L, BEFORE) == LUA_TTABLE) {
-    lua_rawgeti(L, -1, part);
-    lua_replace(L, -2);
-  }
-  return lua_type(L, -1);
-}
-
 /* Pushes the name of the current object's class and the state of a userdata; or
 ** nil for a table without a class. */
 static void push_class_name(writer *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT), said;
-  if (push_before(w, MWB_CLASSBEFORE) != LUA_TNIL) {
+  if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_CLASSBEFORE) != LUA_TNIL) {
     said = name_class(L, CURRENT, top + 1);
     lua_remove(L, top + 1);
   } else {
@@ -719,7 +703,7 @@ static void put_table(writer *w) {
   if (mwb_note_classes(L, w->s, CURRENT, &w->walk) && mwb_is_weak(L, CURRENT))
     refuse(w, "a weak table", 0);
   push_contents(w);
-  push_before(w, MWB_CLASSBEFORE);
+  mwb_push_part_before(L, BEFORE, CURRENT, MWB_CLASSBEFORE);
   push_ignored(L, w->s, CURRENT, IGNORED);
   lua_replace(L, IGNORED);
   push_class_name(w);
@@ -735,8 +719,8 @@ static void put_userdata(writer *w) {
   lua_State *L = w->L;
   put_byte(w, USERDATA);
   push_class_name(w);
-  if (push_before(w, MWB_HASSTATE) != LUA_TNIL) {
-    push_before(w, MWB_STATE);
+  if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_HASSTATE) != LUA_TNIL) {
+    mwb_push_part_before(L, BEFORE, CURRENT, MWB_STATE);
     lua_replace(L, -3);
   }
   lua_pop(L, 1);

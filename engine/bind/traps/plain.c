@@ -36,7 +36,7 @@ static int is_ours(lua_State *L, const mwb_state *s, int index) {
 ** copy. */
 static void new_copy(lua_State *L) {
   int top = lua_gettop(L);
-  if (!mwb_push_shadow(L, top)) lua_pushvalue(L, top);
+  mwb_push_contents(L, top);
   lua_createtable(L, (int)lua_rawlen(L, top + 1), 0);
   lua_replace(L, top + 1);
   lua_pushvalue(L, top);

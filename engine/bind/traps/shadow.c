@@ -119,6 +119,10 @@ int mwb_push_shadow(lua_State *L, int index) {
   return 1;
 }
 
+void mwb_push_contents(lua_State *L, int index) {
+  if (!mwb_push_shadow(L, index)) lua_pushvalue(L, index);
+}
+
 void mwb_push_class(lua_State *L, int index) {
   if (push_trap(L, index)) {
     if (lua_getupvalue(L, -1, MWB_TRAP_CLASS) == NULL) lua_pushnil(L);
@@ -152,7 +156,7 @@ static void copy(lua_State *L, int from, int to, int which) {
 ** former contents, which stay as they were, the values are the present ones. */
 static int next_moved(lua_State *L) {
   lua_settop(L, 2);
-  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  mwb_push_contents(L, 1);
   lua_pushvalue(L, 2);
   while (lua_next(L, lua_upvalueindex(1))) {
     lua_pop(L, 1);
@@ -232,18 +236,23 @@ static int after_pairs(lua_State *L, int status, lua_KContext context) {
   return 3;
 }
 
-void mwb_push_all(lua_State *L, int index) {
-  int top = lua_gettop(L);
-  index = lua_absindex(L, index);
-  if (!mwb_push_shadow(L, index)) {
-    lua_pushvalue(L, index);
-    return;
-  }
-  if (!has_raw(L, index) && !mwb_has_meta(L, index)) return;
+/* Of metamethods, the object has those that are there now, and the contents
+** perhaps former ones. */
+void mwb_add_raw(lua_State *L, int index, int former) {
+  int contents = lua_gettop(L);
+  if (!has_raw(L, index) && (former || !mwb_has_meta(L, index))) return;
   lua_newtable(L);
-  copy(L, top + 1, top + 2, NO_META);
-  copy(L, index, top + 2, ALL);
-  lua_replace(L, top + 1);
+  copy(L, contents, contents + 1, former ? ALL : NO_META);
+  copy(L, index, contents + 1, former ? NO_META : ALL);
+  lua_replace(L, contents);
+}
+
+void mwb_push_all(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  if (mwb_push_shadow(L, index))
+    mwb_add_raw(L, index, 0);
+  else
+    lua_pushvalue(L, index);
 }
 
 static int own_pairs(lua_State *L) {
@@ -389,7 +398,7 @@ static int read_meta(lua_State *L) {
   if (s->reading) mwb_note_read(L, s, 0);
   if (mwb_is_meta(L, 2)) mwb_absorb(L, s, 1);
   lua_settop(L, 2);
-  if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+  mwb_push_contents(L, 1);
   lua_insert(L, 2);
   lua_gettable(L, 2);
   return 1;

@@ -62,7 +62,7 @@ void mwb_write_open(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
 void mwb_find_shadow(mwb_write *w) {
   lua_State *L = w->L;
   if (lua_gettop(L) < SHADOW) lua_settop(L, SHADOW);
-  if (!mwb_push_shadow(L, OBJECT)) lua_pushvalue(L, OBJECT);
+  mwb_push_contents(L, OBJECT);
   lua_replace(L, SHADOW);
   w->shadow = SHADOW;
   if (w->r != NULL) w->layout = w->r->layout;

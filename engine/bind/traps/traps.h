@@ -29,9 +29,17 @@ int mwb_push_next(lua_State *L, const mwb_state *s, uint32_t *slot);
 /* Pushes the shadow of the object at `index`, or returns 0. */
 int mwb_push_shadow(lua_State *L, int index);
 
+/* Pushes the table that has the contents of the table at `index`: the shadow,
+** or the table itself. */
+void mwb_push_contents(lua_State *L, int index);
+
 /* Pushes a table with the contents of the table at `index`, and what was put
 ** raw into the object; only to be read. */
 void mwb_push_all(lua_State *L, int index);
+
+/* Adds what was put raw into the intercepted table at `index` to its contents,
+** or `former` ones, on the top: replaces these if there is anything. */
+void mwb_add_raw(lua_State *L, int index, int former);
 
 /* Pushes the class of the object at `index`, which is the metatable that the
 ** program sees, or nil. */

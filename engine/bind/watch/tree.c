@@ -37,19 +37,6 @@ static const mw_value HOLD = {MW_TNIL, {0}};
 ** Scanning
 ** ======================================================= */
 
-/* Pushes the raw contents of the table at `index`. */
-static void push_contents(lua_State *L, int index) {
-  index = lua_absindex(L, index);
-  if (!mwb_push_shadow(L, index)) lua_pushvalue(L, index);
-}
-
-/* May a deep watch include the value on the top, which the object at `parent`
-** has under the key below the top? */
-static int may_enter(lua_State *L, mwb_state *s, int parent) {
-  return mwb_is_contents(L, s, parent, NULL) && !mwb_is_ours(L, s, -1) &&
-         !mwb_is_weak(L, -1);
-}
-
 /* Calls the function on the top for the parent, and the key and value below the
 ** function.  Pops the function. */
 static int allows(lua_State *L, int parent) {
@@ -164,7 +151,7 @@ static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
   mw_handle child;
   uint32_t rule = (reach == 0) ? 0 : mw_reach_rule(s->engine, reach, &root);
   int is_new = 0, includes = 0;
-  if (!may_enter(L, s, parent)) return 0;
+  if (!mwb_may_enter(L, s, parent, NULL)) return 0;
   child = mwb_handle_of(L, s, -1);
   if (rule != 0) {
     is_new = (mwi_tree_holds(s->engine, reach, h, child) ||
@@ -346,7 +333,7 @@ static void undo_store(mwb_write *w) {
   lua_State *L = w->L;
   mw_engine *e = w->s->engine;
   mw_handle held;
-  push_contents(L, OBJECT); /* the error stays on the stack, below */
+  mwb_push_contents(L, OBJECT); /* the error stays on the stack, below */
   lua_pushvalue(L, KEY);
   lua_rawget(L, -2);
   held = mwb_handle_of(L, w->s, -1);
@@ -389,7 +376,7 @@ void mwb_store_linked(mwb_write *w) {
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
   goes_down = !lua_isnil(L, KEY) && lua_rawequal(L, KEY, KEY) &&
-              may_enter(L, w->s, OBJECT);
+              mwb_may_enter(L, w->s, OBJECT, NULL);
   lua_settop(L, top);
   if (mwb_has_orphans(w->s) && mwi_tree_is_lost(w->s->engine, w->r))
     mwb_store_field(w);
@@ -479,7 +466,7 @@ static int has_below(lua_State *L) {
 int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
   mw_handle root = MW_NONE;
   uint32_t rule = 0;
-  if (!may_enter(L, s, parent)) return 0;
+  if (!mwb_may_enter(L, s, parent, NULL)) return 0;
   if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
   return (rule != 0) ? rule_allows(L, s, root, rule, parent)
                      : policy_allows(L, s, parent, 0);
@@ -491,7 +478,7 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
 static int enters(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 4);
-  if (!may_enter(L, s, 2)) return 0;
+  if (!mwb_may_enter(L, s, 2, NULL)) return 0;
   lua_pushboolean(
       L, mwb_enters(L, s, mw_tree_reach(s->engine, mwb_handle_of(L, s, 1)), 2));
   return 1;

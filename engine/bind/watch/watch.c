@@ -189,7 +189,7 @@ static int is_list(lua_State *L, int index) {
 static int is_key_of_object(lua_State *L, int index) {
   int top = lua_gettop(L), is = 0;
   if (lua_istable(L, 1)) {
-    if (!mwb_push_shadow(L, 1)) lua_pushvalue(L, 1);
+    mwb_push_contents(L, 1);
     lua_pushvalue(L, index);
     is = lua_rawget(L, -2) != LUA_TNIL;
   }
