@@ -51,17 +51,6 @@ local function where_of(way)
   return ("cannot say %s: %s"):format(path.text(keys), way[1])
 end
 
--- Returns the function that says which tables are part of the state; nil if all
--- are.
-local function filter(root, descend)
-  if descend then
-    return function(_, parent, key, child)
-      return descend(parent, key, child)
-    end
-  end
-  return private.has_rules(root) and private.enters or nil
-end
-
 local OPTIONS = { descend = "function" }
 
 --- Returns the state below an object as bytes, and the number of the last entry
@@ -70,8 +59,8 @@ function snapshot.snapshot(root, opts)
   check.argument(type(root) == "table", 1, "snapshot", "table", root)
   opts = check.options(opts, OPTIONS, 2, "snapshot", "option")
   policy.current()
-  local bytes, more = private.snapshot(root, describe,
-    filter(root, opts.descend), named.all())
+  local bytes, more = private.snapshot(root, describe, opts.descend,
+    named.all())
   if not bytes then return nil, where_of(more) end
   return bytes, more
 end
@@ -81,8 +70,7 @@ end
 function snapshot.hash(root)
   check.argument(type(root) == "table", 1, "hash", "table", root)
   policy.current()
-  local hash, way =
-    private.hash(root, describe, filter(root), named.all())
+  local hash, way = private.hash(root, describe, nil, named.all())
   if not hash then return nil, where_of(way) end
   return hash
 end
@@ -126,10 +114,6 @@ local function fill(userdata, state)
   if err == MEMORY then error(err, 0) end
   refuse("a userdata takes no such state: %s", tostring(err))
 end
-
-local MARKS = { "array", "object" }
-
-local function mark(t, kind) json.set_mark(t, MARKS[kind]) end
 
 -- }======================================================
 
@@ -277,11 +261,11 @@ local function add_states(writes, userdata, states, held, stays)
 end
 
 -- Returns a function that tells whether a field is part of the state.
-local function state_rule(root, enters, classes)
+local function state_rule(root, classes)
   return function(object, key, value)
     if type(value) ~= "table" or named.name(value) then return true end
     if classes[value] or private.is_class(value) then return false end
-    return not enters or enters(root, object, key, value)
+    return private.enters(root, object, key, value)
   end
 end
 
@@ -290,14 +274,13 @@ local function mark_all(marks)
   for i = 1, #marks, 2 do
     local object, was = marks[i], json.mark(marks[i])
     private.on_rollback(function() json.set_mark(object, was) end)
-    json.set_mark(object, MARKS[marks[i + 1]])
+    private.set_mark(object, marks[i + 1])
   end
 end
 
 local function restore_into(root, bytes)
-  local enters = filter(root)
   local userdata, states, held, changes, gone, marks, stays, classes =
-    private.restore(bytes, make, class_of, nil, nil, root, kind_of, enters)
+    private.restore(bytes, make, class_of, nil, root, kind_of)
   if userdata == nil then return nil, "bad snapshot: " .. states end
   if not userdata then return nil, "the root is of another kind" end
   local writes = {}
@@ -307,7 +290,7 @@ local function restore_into(root, bytes)
     return nil, "bad snapshot: " .. err[1]
   end
   add_changes(writes, changes)
-  add_deletes(writes, gone, state_rule(root, enters, classes))
+  add_deletes(writes, gone, state_rule(root, classes))
   if not writes[1] and not marks[1] then return root end
   local fx, problem = recorded.write(function()
     mark_all(marks)
@@ -333,7 +316,7 @@ function snapshot.restore(bytes, opts)
   opts = check.options(opts, INTO, 2, "restore", "option")
   policy.current()
   if opts.into then return restore_into(opts.into, bytes) end
-  local root, message = private.restore(bytes, make, class_of, fill, mark)
+  local root, message = private.restore(bytes, make, class_of, fill)
   if root == nil then return nil, "bad snapshot: " .. message end
   return root
 end

@@ -49,6 +49,7 @@ void mwb_open_state(lua_State *L, mwb_state *s);
 void mwb_open_tree(lua_State *L);
 void mwb_open_calls(lua_State *L);
 void mwb_open_apply(lua_State *L);
+void mwb_open_bytes(lua_State *L);
 void mwb_open_snapshots(lua_State *L);
 void mwb_open_restores(lua_State *L);
 void mwb_open_boxes(lua_State *L);

@@ -391,6 +391,7 @@ static int build(lua_State *L) {
   mwb_open_tree(L);
   mwb_open_hierarchy(L);
   mwb_open_apply(L);
+  mwb_open_bytes(L);
   mwb_open_snapshots(L);
   mwb_open_restores(L);
   mwb_open_timers(L);

@@ -550,28 +550,12 @@ void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
   fx->seen = mw_age_end(s->engine);
 }
 
-/* checksum(string) -> its CRC-32 */
-static int checksum(lua_State *L) {
-  size_t len, i;
-  const char *bytes = luaL_checklstring(L, 1, &len);
-  uint32_t sum = UINT32_MAX;
-  int bit;
-  for (i = 0; i < len; i++) {
-    sum ^= (unsigned char)bytes[i];
-    for (bit = 0; bit < 8; bit++)
-      sum = (sum >> 1) ^ ((sum & 1) ? UINT32_C(0xEDB88320) : 0);
-  }
-  lua_pushinteger(L, (lua_Integer)~sum);
-  return 1;
-}
-
 void mwb_open_effects(lua_State *L) {
   static const luaL_Reg functions[] = {{"effects", make_effects},
                                        {"is_effects", is_effects},
                                        {"entry", get_entry},
                                        {"untouched", untouched},
                                        {"is_undone", is_undone},
-                                       {"checksum", checksum},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__len", effects_len}, {NULL, NULL}};

@@ -965,6 +965,7 @@ static int call_alone(lua_State *L, mwb_feed *f, lua_CFunction function,
   mwb_push_function(L, f->s, function);
   lua_pushvalue(L, FEED);
   lua_pushboolean(L, value);
+  mwb_begin_scan(f->s);
   f->busy = 1;
   status = lua_pcall(L, 2, 1, 0);
   f->busy = 0;

@@ -21,28 +21,26 @@
 #include "../traps/traps.h"
 #include "snapshot.h"
 
-uint32_t mwb_checksum(const unsigned char *bytes, size_t len) {
-  uint32_t sum = UINT32_MAX, table[256], i, k;
-  for (i = 0; i < 256; i++) {
-    for (table[i] = i, k = 0; k < 8; k++)
-      table[i] = (table[i] >> 1) ^ ((table[i] & 1) ? UINT32_C(0xEDB88320) : 0);
+/* Gives the table at `object` a mark of JSON, or with 0 none. */
+static void set_mark(lua_State *L, mwb_state *s, mw_clock marks, int object,
+                     int mark) {
+  mw_handle h = mwb_handle_of(L, s, object);
+  if (mark != 0) {
+    if (mw_clock_now(s->engine, marks) % 2 != mark - 1)
+      mw_clock_advance(s->engine, marks);
+    h = mwb_identify(L, s, "restore", object, 1);
+    mwb_check(L, mw_clock_tag(s->engine, marks, h));
+  } else if (h != MW_NONE) {
+    mw_clock_untag(s->engine, marks, h);
   }
-  while (len-- > 0) sum = (sum >> 8) ^ table[(sum ^ *bytes++) & 255];
-  return ~sum;
 }
 
-mw_clock mwb_marks(lua_State *L, mwb_state *s) {
-  static const char name[] = "moonwatch.array";
-  mw_clock marks = 0;
-  mwb_check(L, mw_clock_open(s->engine, name, sizeof(name) - 1, &marks));
-  return marks;
-}
-
-/* unmark(table): the table has no mark of JSON any more */
-static int unmark(lua_State *L) {
+/* set_mark(table, mark): 1 for an array, 2 for an object, 0 for none */
+static int json_set_mark(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  mw_handle h = mwb_handle_of(L, s, 1);
-  if (h != MW_NONE) mw_clock_untag(s->engine, mwb_marks(L, s), h);
+  int mark = (int)luaL_checkinteger(L, 2);
+  lua_settop(L, 1);
+  set_mark(L, s, mwb_marks(L, s), 1, mark);
   return 0;
 }
 
@@ -52,12 +50,9 @@ enum {
   MAKE,    /* (name, is userdata) -> object */
   NAMED,   /* (name) -> class */
   FILL,    /* (userdata, state) */
-  MARKED,  /* (table, mark), or nil */
   INTO,    /* the live root, or nil, */
-  KIND,    /* (object) -> name of its class, */
-  ENTERS,  /* and (root, parent, key, child) -> is the table state? */
-  PLACES,  /* the block of places, */
-  OFFSETS, /* and of offsets */
+  KIND,    /* and (object) -> name of its class */
+  PLACES,  /* the block of places */
   OBJECTS, /* number -> object */
   STRINGS, /* number -> string */
   STATES,  /* number -> state of a userdata */
@@ -66,7 +61,7 @@ enum {
   CHANGES, /* object, key, value, ... that differ */
   WANTED, /* number of a live object that may have more fields -> set of keys */
   GONE,   /* such an object, its set, ... */
-  MARKS,  /* object, mark, ... that differ */
+  MARKS,  /* live object, mark, ... that differ */
   CONTENTS /* of the object that is filled */
 };
 
@@ -83,223 +78,125 @@ typedef struct place {
 
 typedef struct reader {
   lua_State *L;
-  const unsigned char *at, *end;
-  place *places;   /* by number - 1 */
-  size_t *offsets; /* of the strings' lengths, from `begin` */
-  const unsigned char *begin;
+  mwb_input in;
+  place *places; /* by number - 1 */
   uint64_t objects;
-  uint64_t strings, size_offsets; /* strings that came before */
   mwb_state *s;
   mwb_classes walk;
+  mwb_filter filter;
   mw_clock marks;
   int late; /* was something decided for an object that had been passed? */
 } reader;
 
-/* Raises an array with the message. */
-static void fail(lua_State *L, const char *message) {
-  lua_createtable(L, 1, 0);
-  lua_pushstring(L, message);
-  lua_rawseti(L, -2, 1);
-  lua_error(L);
-}
-
-static int get_byte(reader *r) {
-  if (r->at == r->end) fail(r->L, "the bytes end too early");
-  return *r->at++;
-}
-
-static uint64_t get_count(reader *r) {
-  uint64_t n = 0;
-  int shift, byte;
-  for (shift = 0; shift < 64; shift += 7) {
-    byte = get_byte(r);
-    n |= (uint64_t)(byte & 127) << shift;
-    if (byte < 128) return n;
-  }
-  fail(r->L, "a number is too long");
-  return 0;
-}
-
-/* Reads how many elements of `size` bytes at least follow. */
-static uint64_t get_length(reader *r, uint64_t size) {
-  uint64_t n = get_count(r);
-  if (n > (uint64_t)(r->end - r->at) / size)
-    fail(r->L, "the bytes end too early");
+static uint64_t check_object(const reader *r, uint64_t n) {
+  if (n == 0 || n > r->objects) mwb_fail(r->L, "there is no such object");
   return n;
-}
-
-static uint64_t get_fixed(const unsigned char *from, int size) {
-  uint64_t n = 0;
-  while (size-- > 0) n = n << 8 | from[size];
-  return n;
-}
-
-static uint64_t get_object(reader *r) {
-  uint64_t n = get_count(r);
-  if (n == 0 || n > r->objects) fail(r->L, "there is no such object");
-  return n;
-}
-
-static lua_Number get_float(reader *r) {
-  uint64_t bits;
-  double d;
-  if (r->end - r->at < 8) fail(r->L, "the bytes end too early");
-  bits = get_fixed(r->at, 8);
-  r->at += 8;
-  memcpy(&d, &bits, sizeof(d));
-  return (lua_Number)d;
-}
-
-static lua_Integer get_integer(reader *r) {
-  uint64_t n = get_count(r);
-  return (lua_Integer)((n >> 1) ^ (0 - (n & 1)));
 }
 
 /* {======================================================
-** Looking
+** Looking: the strings are made
 ** ======================================================= */
 
-static void grow_offsets(reader *r) {
-  uint64_t size = 2 * r->size_offsets + 64;
-  size_t *offsets =
-      (size_t *)lua_newuserdatauv(r->L, (size_t)size * sizeof(size_t), 0);
-  if (r->strings > 0)
-    memcpy(offsets, r->offsets, (size_t)r->strings * sizeof(size_t));
-  lua_replace(r->L, OFFSETS);
-  r->offsets = offsets;
-  r->size_offsets = size;
+/* Keeps the string of an item if it is new. */
+static void keep_string(const reader *r, const mwb_item *item) {
+  if ((item->tag != MWB_TAG_STRING && item->tag != MWB_TAG_CLASS) ||
+      item->bytes == NULL)
+    return;
+  lua_pushlstring(r->L, item->bytes, item->len);
+  lua_rawseti(r->L, STRINGS, (lua_Integer)item->n);
 }
 
-static void skip_string(reader *r, int tag) {
-  if (tag == STRING) {
-    if (r->strings == r->size_offsets) grow_offsets(r);
-    r->offsets[r->strings++] = (size_t)(r->at - r->begin);
-    r->at += get_length(r, 1);
-  } else if (tag != KNOWN || get_count(r) >= r->strings) {
-    fail(r->L, "there is no such string");
-  }
+static void look_at_item(const reader *r, const mwb_item *item) {
+  if (item->tag == MWB_TAG_OBJECT) check_object(r, item->n);
+  keep_string(r, item);
 }
 
-/* Looks at a value.  Returns the tag. */
-static int skip_value(reader *r) {
-  int tag = get_byte(r);
-  if (tag >= SMALL) return tag;
-  switch (tag) {
-    case NIL:
-    case FALSE:
-    case TRUE:
-    case NULLVALUE:
-      break;
-    case INTEGER:
-      get_count(r);
-      break;
-    case FLOAT:
-      get_float(r);
-      break;
-    case STRING:
-    case KNOWN:
-      skip_string(r, tag);
-      break;
-    case OBJECTREF:
-      get_object(r);
-      break;
-    case CLASS:
-      skip_string(r, get_byte(r));
-      break;
-    default:
-      fail(r->L, "a value has an unknown kind");
-  }
-  return tag;
+/* Looks at a value of a field. */
+static void look_at_value(reader *r) {
+  mwb_item item;
+  mwb_get_item(&r->in, &item);
+  if (item.tag == MWB_TAG_NIL) mwb_fail(r->L, "a field has no value");
+  look_at_item(r, &item);
 }
 
-static void skip_key(reader *r) {
-  const unsigned char *at = r->at;
-  int tag = skip_value(r);
-  if (tag == NIL || tag == OBJECTREF || tag == CLASS || tag == NULLVALUE)
-    fail(r->L, "a key is none");
-  if (tag == FLOAT) {
-    const unsigned char *next = r->at;
-    lua_Number f;
-    r->at = at + 1;
-    f = get_float(r);
-    if (f != f) fail(r->L, "a key is none");
-    r->at = next;
-  }
+static void look_at_key(reader *r) {
+  mwb_item item;
+  mwb_get_key(&r->in, &item);
+  if (item.tag == MWB_TAG_OBJECT) mwb_fail(r->L, "a key is none");
+  keep_string(r, &item);
 }
 
 /* Reads the name of a class.  Returns the string's number and 1, or 0. */
-static uint64_t skip_name(reader *r) {
-  int tag = get_byte(r);
-  uint64_t n = r->strings;
-  const unsigned char *at = r->at;
-  if (tag == NIL) return 0;
-  skip_string(r, tag);
-  if (tag == KNOWN) {
-    const unsigned char *next = r->at;
-    r->at = at;
-    n = get_count(r);
-    r->at = next;
-  }
-  return n + 1;
+static uint64_t get_name(reader *r) {
+  mwb_item item;
+  mwb_get_item(&r->in, &item);
+  if (item.tag == MWB_TAG_NIL) return 0;
+  if (item.tag != MWB_TAG_STRING) mwb_fail(r->L, "there is no such string");
+  keep_string(r, &item);
+  return item.n + 1;
 }
 
-static void skip_table(reader *r, place *its) {
-  uint64_t i, n;
-  its->mark = (uint8_t)get_byte(r);
-  if (its->mark > 2) fail(r->L, "a table has an unknown mark");
-  its->name = skip_name(r);
-  n = get_length(r, 1);
-  its->n = n;
-  for (i = 0; i < n; i++)
-    if (skip_value(r) == NIL) fail(r->L, "a field has no value");
-  n = get_length(r, 2);
-  its->m = n;
-  for (i = 0; i < n; i++) {
-    skip_key(r);
-    if (skip_value(r) == NIL) fail(r->L, "a field has no value");
+static void look_at_table(reader *r, place *its) {
+  uint64_t i;
+  its->mark = (uint8_t)mwb_get_byte(&r->in);
+  if (its->mark > 2) mwb_fail(r->L, "a table has an unknown mark");
+  its->name = get_name(r);
+  its->n = mwb_get_length(&r->in, 1);
+  for (i = 0; i < its->n; i++) look_at_value(r);
+  its->m = mwb_get_length(&r->in, 2);
+  for (i = 0; i < its->m; i++) {
+    look_at_key(r);
+    look_at_value(r);
   }
 }
 
-static void skip_items(reader *r) {
+static void look_at_userdata(reader *r, place *its) {
+  mwb_item state;
+  its->name = get_name(r);
+  if (its->name == 0) mwb_fail(r->L, "a userdata has no class");
+  mwb_get_item(&r->in, &state);
+  look_at_item(r, &state);
+}
+
+static void look_at_all(reader *r) {
   uint64_t n = 0;
-  while (r->at < r->end) {
-    int kind = get_byte(r);
-    if (kind == FIELD) {
-      get_object(r);
-      get_object(r);
-      if (skip_value(r) == NIL) fail(r->L, "a field has no value");
+  while (r->in.at < r->in.end) {
+    int kind = mwb_get_byte(&r->in);
+    if (kind == MWB_ITEM_FIELD) {
+      check_object(r, mwb_get_count(&r->in));
+      check_object(r, mwb_get_count(&r->in));
+      look_at_value(r);
       continue;
     }
-    if (n == r->objects) fail(r->L, "there are too many objects");
+    if (n == r->objects) mwb_fail(r->L, "there are too many objects");
     r->places[n].kind = (uint8_t)kind;
-    if (kind == TABLE) {
-      skip_table(r, &r->places[n]);
-    } else if (kind == USERDATA) {
-      r->places[n].name = skip_name(r);
-      if (r->places[n].name == 0) fail(r->L, "a userdata has no class");
-      skip_value(r);
-    } else {
-      fail(r->L, "an item has an unknown kind");
-    }
+    if (kind == MWB_ITEM_TABLE)
+      look_at_table(r, &r->places[n]);
+    else if (kind == MWB_ITEM_USERDATA)
+      look_at_userdata(r, &r->places[n]);
+    else
+      mwb_fail(r->L, "an item has an unknown kind");
     n++;
   }
-  if (n < r->objects) fail(r->L, "an object is missing");
+  if (n < r->objects) mwb_fail(r->L, "an object is missing");
 }
 
 /* Finds the body. */
 static void open_bytes(reader *r, const unsigned char *bytes, size_t len) {
-  if (len < HEADER || memcmp(bytes, MAGIC, 3) != 0)
-    fail(r->L, "the bytes are no snapshot");
-  if (bytes[3] != VERSION) fail(r->L, "the version is not known here");
-  if (get_fixed(bytes + 8, 8) != len - HEADER)
-    fail(r->L, "the length is not right");
-  if (get_fixed(bytes + 4, 4) != mwb_checksum(bytes + 8, len - 8))
-    fail(r->L, "the checksum is not right");
-  r->objects = get_fixed(bytes + 16, 4);
-  if (r->objects == 0 || r->objects > (len - HEADER) / 4)
-    fail(r->L, "the bytes end too early");
-  r->at = bytes + HEADER;
-  r->end = bytes + len;
+  if (len < MWB_HEADER || memcmp(bytes, MWB_MAGIC, 3) != 0)
+    mwb_fail(r->L, "the bytes are no snapshot");
+  if (bytes[3] != MWB_VERSION) mwb_fail(r->L, "the version is not known here");
+  if (mwb_get_fixed(bytes + 8, 8) != len - MWB_HEADER)
+    mwb_fail(r->L, "the length is not right");
+  if (mwb_get_fixed(bytes + 4, 4) != mwb_checksum(bytes + 8, len - 8))
+    mwb_fail(r->L, "the checksum is not right");
+  r->objects = mwb_get_fixed(bytes + 16, 4);
+  if (r->objects == 0 || r->objects > (len - MWB_HEADER) / 4)
+    mwb_fail(r->L, "the bytes end too early");
+  r->in.L = r->L;
+  r->in.at = bytes + MWB_HEADER;
+  r->in.end = bytes + len;
+  r->in.numbers_strings = 1;
 }
 
 /* }====================================================== */
@@ -308,66 +205,27 @@ static void open_bytes(reader *r, const unsigned char *bytes, size_t len) {
 ** Making
 ** ======================================================= */
 
-/* Pushes the string with a number. */
-static void push_known(reader *r, uint64_t n) {
+static void push_item(const reader *r, const mwb_item *item) {
   lua_State *L = r->L;
-  const unsigned char *at = r->at;
-  uint64_t len;
-  if (lua_rawgeti(L, STRINGS, (lua_Integer)n + 1) == LUA_TSTRING) return;
-  lua_pop(L, 1);
-  r->at = r->begin + r->offsets[n];
-  len = get_count(r);
-  lua_pushlstring(L, (const char *)r->at, (size_t)len);
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, STRINGS, (lua_Integer)n + 1);
-  r->at = at;
-}
-
-/* Pushes the string that begins with the tag. */
-static void push_string(reader *r, int tag) {
-  if (tag == STRING) {
-    push_known(r, r->strings++);
-    r->at += get_count(r);
-  } else {
-    push_known(r, get_count(r));
+  if (mwb_push_item(L, item)) return;
+  if (item->tag == MWB_TAG_OBJECT) {
+    lua_rawgeti(L, OBJECTS, (lua_Integer)item->n);
+    return;
   }
+  if (item->tag == MWB_TAG_CLASS) lua_pushvalue(L, NAMED);
+  lua_rawgeti(L, STRINGS, (lua_Integer)item->n);
+  if (item->tag == MWB_TAG_CLASS) lua_call(L, 1, 1);
 }
 
 static void push_value(reader *r) {
-  lua_State *L = r->L;
-  int tag = get_byte(r);
-  switch (tag) {
-    case NIL:
-      lua_pushnil(L);
-      break;
-    case FALSE:
-    case TRUE:
-      lua_pushboolean(L, tag == TRUE);
-      break;
-    case INTEGER:
-      lua_pushinteger(L, get_integer(r));
-      break;
-    case FLOAT:
-      lua_pushnumber(L, get_float(r));
-      break;
-    case STRING:
-    case KNOWN:
-      push_string(r, tag);
-      break;
-    case OBJECTREF:
-      lua_rawgeti(L, OBJECTS, (lua_Integer)get_count(r));
-      break;
-    case NULLVALUE:
-      lua_pushlightuserdata(L, NULL);
-      break;
-    case CLASS:
-      lua_pushvalue(L, NAMED);
-      push_string(r, get_byte(r));
-      lua_call(L, 1, 1);
-      break;
-    default:
-      lua_pushinteger(L, tag - SMALL);
-  }
+  mwb_item item;
+  mwb_get_item(&r->in, &item);
+  push_item(r, &item);
+}
+
+static void skip_value(reader *r) {
+  mwb_item item;
+  mwb_get_item(&r->in, &item);
 }
 
 /* Pushes a new object. */
@@ -378,12 +236,12 @@ static void make_object(reader *r, const place *its) {
     return;
   }
   lua_pushvalue(L, MAKE);
-  push_known(r, its->name - 1);
-  lua_pushboolean(L, its->kind == USERDATA);
+  lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
+  lua_pushboolean(L, its->kind == MWB_ITEM_USERDATA);
   lua_call(L, 2, 1);
-  if (lua_isuserdata(L, -1) != (its->kind == USERDATA) ||
+  if (lua_isuserdata(L, -1) != (its->kind == MWB_ITEM_USERDATA) ||
       !(lua_istable(L, -1) || lua_isuserdata(L, -1)))
-    fail(L, "a class has made an object of another kind");
+    mwb_fail(L, "a class has made an object of another kind");
 }
 
 static void make_objects(reader *r) {
@@ -400,7 +258,7 @@ static void make_objects(reader *r) {
 static void find_contents(lua_State *L, uint64_t number) {
   lua_settop(L, MARKS);
   lua_rawgeti(L, OBJECTS, (lua_Integer)number);
-  if (!mwb_push_shadow(L, CONTENTS)) lua_pushvalue(L, CONTENTS);
+  mwb_push_contents(L, CONTENTS);
   lua_insert(L, CONTENTS);
 }
 
@@ -416,7 +274,7 @@ static int fits(reader *r, const place *its) {
   lua_pushvalue(L, top);
   yes = lua_rawget(L, STAYS) == LUA_TNIL;
   if (!yes || mwb_is_ours(L, r->s, top) ||
-      (its->kind == TABLE && mwb_is_weak(L, top))) {
+      (its->kind == MWB_ITEM_TABLE && mwb_is_weak(L, top))) {
     lua_settop(L, top);
     return 0;
   }
@@ -427,7 +285,7 @@ static int fits(reader *r, const place *its) {
     lua_pushvalue(L, KIND);
     lua_pushvalue(L, top);
     lua_call(L, 1, 1);
-    push_known(r, its->name - 1);
+    lua_rawgeti(L, STRINGS, (lua_Integer)its->name - 1);
     yes = lua_rawequal(L, -1, -2);
   }
   lua_settop(L, top);
@@ -438,19 +296,9 @@ static int fits(reader *r, const place *its) {
 ** below the top, part of the state? */
 static int is_state(reader *r, int parent) {
   lua_State *L = r->L;
-  int top = lua_gettop(L), yes;
-  if (lua_isuserdata(L, top)) return !lua_islightuserdata(L, top);
-  if (!mwb_is_contents(L, r->s, parent, &r->walk)) return 0;
-  if (lua_isnil(L, ENTERS)) return 1;
-  lua_pushvalue(L, ENTERS);
-  lua_pushvalue(L, INTO);
-  lua_pushvalue(L, parent);
-  lua_pushvalue(L, top - 1);
-  lua_pushvalue(L, top);
-  lua_call(L, 4, 1);
-  yes = lua_toboolean(L, -1);
-  lua_settop(L, top);
-  return yes;
+  if (lua_isuserdata(L, -1)) return !lua_islightuserdata(L, -1);
+  return mwb_is_contents(L, r->s, parent, &r->walk) &&
+         mwb_is_part(L, r->s, &r->filter, parent);
 }
 
 /* The value on the top stays in the place of the object with a number. */
@@ -464,30 +312,23 @@ static void stay(const reader *r, uint64_t number) {
   r->places[number - 1].fate = LIVE;
 }
 
-/* Reads the value of a field of the object `parent` whose key is on the top.
-** Pops the key. */
-static void decide(reader *r, uint64_t parent) {
+/* Decides about the object that is the value of a field of the object `parent`
+** whose key is on the top.  Pops the key. */
+static void decide(reader *r, uint64_t parent, const mwb_item *value) {
   lua_State *L = r->L;
   int top = lua_gettop(L);
-  const unsigned char *at = r->at;
-  uint64_t child;
-  place *its;
-  if (skip_value(r) == OBJECTREF) {
-    const unsigned char *next = r->at;
-    r->at = at + 1;
-    child = get_count(r);
-    r->at = next;
-    its = &r->places[child - 1];
+  if (value->tag == MWB_TAG_OBJECT) {
+    place *its = &r->places[value->n - 1];
     if (its->fate == UNKNOWN) {
       its->fate = NEW;
-      r->late |= child < parent;
+      r->late |= value->n < parent;
       if (r->places[parent - 1].fate == LIVE) {
         lua_pushvalue(L, top);
         lua_rawget(L, CONTENTS);
         if (lua_type(L, -1) ==
-                (its->kind == TABLE ? LUA_TTABLE : LUA_TUSERDATA) &&
+                (its->kind == MWB_ITEM_TABLE ? LUA_TTABLE : LUA_TUSERDATA) &&
             is_state(r, CONTENTS + 1) && fits(r, its))
-          stay(r, child);
+          stay(r, value->n);
       }
     }
   }
@@ -496,67 +337,60 @@ static void decide(reader *r, uint64_t parent) {
 
 static void decide_table(reader *r, uint64_t number) {
   lua_State *L = r->L;
+  mwb_item key, value;
   uint64_t i, n;
-  get_byte(r);
-  skip_name(r);
-  n = get_count(r);
+  mwb_get_byte(&r->in);
+  skip_value(r);
+  n = mwb_get_count(&r->in);
   for (i = 1; i <= n; i++) {
+    mwb_get_item(&r->in, &value);
     lua_pushinteger(L, (lua_Integer)i);
-    decide(r, number);
+    decide(r, number, &value);
   }
-  n = get_count(r);
+  n = mwb_get_count(&r->in);
   for (i = 0; i < n; i++) {
-    const unsigned char *at = r->at;
-    uint64_t strings = r->strings;
-    skip_value(r);
-    if (*r->at == OBJECTREF) {
-      r->at = at;
-      r->strings = strings;
-      push_value(r); /* the key */
-      decide(r, number);
-    } else {
-      skip_value(r);
-    }
+    mwb_get_item(&r->in, &key);
+    mwb_get_item(&r->in, &value);
+    push_item(r, &key);
+    decide(r, number, &value);
   }
 }
 
 /* Passes the item of an object of which nothing is known. */
 static void pass(reader *r, int kind) {
   place unused;
-  if (kind == TABLE) {
-    skip_table(r, &unused);
-  } else {
-    skip_name(r);
-    skip_value(r);
-  }
+  if (kind == MWB_ITEM_TABLE)
+    look_at_table(r, &unused);
+  else
+    look_at_userdata(r, &unused);
 }
 
 /* Decides about the object in a field whose key is an object. */
 static void decide_field(reader *r, uint64_t number) {
-  uint64_t key = get_count(r);
+  uint64_t key = mwb_get_count(&r->in);
+  mwb_item value;
+  mwb_get_item(&r->in, &value);
   if (r->places[number - 1].fate == UNKNOWN ||
-      r->places[key - 1].fate == UNKNOWN) {
-    skip_value(r);
-  } else {
-    lua_rawgeti(r->L, OBJECTS, (lua_Integer)key);
-    decide(r, number);
-  }
+      r->places[key - 1].fate == UNKNOWN)
+    return;
+  lua_rawgeti(r->L, OBJECTS, (lua_Integer)key);
+  decide(r, number, &value);
 }
 
 /* Reads the items, and decides which objects stay, as far as that is known. */
 static void decide_all(reader *r) {
   lua_State *L = r->L;
   uint64_t number = 0;
-  while (r->at < r->end) {
-    int kind = get_byte(r);
-    uint64_t of = (kind == FIELD) ? get_count(r) : ++number;
+  while (r->in.at < r->in.end) {
+    int kind = mwb_get_byte(&r->in);
+    uint64_t of = (kind == MWB_ITEM_FIELD) ? mwb_get_count(&r->in) : ++number;
     int fate = r->places[of - 1].fate;
     lua_settop(L, MARKS);
     if (fate == LIVE) find_contents(L, of);
     lua_settop(L, CONTENTS + 1);
-    if (kind == FIELD)
+    if (kind == MWB_ITEM_FIELD)
       decide_field(r, of);
-    else if (kind == TABLE && fate != UNKNOWN)
+    else if (kind == MWB_ITEM_TABLE && fate != UNKNOWN)
       decide_table(r, of);
     else
       pass(r, kind);
@@ -566,16 +400,15 @@ static void decide_all(reader *r) {
 /* Finds the live objects that stay, from the root on.  Returns whether the root
 ** does.  An object in the state of a userdata may come before the field that
 ** leads to it; then all is read again. */
-static int find_live(reader *r, const unsigned char *body) {
+static int find_live(reader *r, const mwb_input *body) {
   lua_State *L = r->L;
   lua_settop(L, MARKS);
   lua_pushvalue(L, INTO);
-  if (r->places[0].kind != TABLE || !fits(r, &r->places[0])) return 0;
+  if (r->places[0].kind != MWB_ITEM_TABLE || !fits(r, &r->places[0])) return 0;
   stay(r, 1);
   do {
     r->late = 0;
-    r->at = body;
-    r->strings = 0;
+    r->in = *body;
     decide_all(r);
   } while (r->late);
   return 1;
@@ -608,13 +441,13 @@ static int compare_field(const reader *r) {
 /* Compares the fields that are read.  Returns how many of them are there. */
 static uint64_t compare_fields(reader *r) {
   lua_State *L = r->L;
-  uint64_t i, n = get_count(r), found = 0;
+  uint64_t i, n = mwb_get_count(&r->in), found = 0;
   for (i = 1; i <= n; i++) {
     lua_pushinteger(L, (lua_Integer)i);
     push_value(r);
     found += (uint64_t)compare_field(r);
   }
-  n = get_count(r);
+  n = mwb_get_count(&r->in);
   for (i = 0; i < n; i++) {
     push_value(r);
     push_value(r);
@@ -626,13 +459,13 @@ static uint64_t compare_fields(reader *r) {
 /* Puts the keys of the fields that are read into the set on the top. */
 static void put_keys(reader *r) {
   lua_State *L = r->L;
-  uint64_t i, n = get_count(r);
+  uint64_t i, n = mwb_get_count(&r->in);
   for (i = 1; i <= n; i++) {
     lua_pushboolean(L, 1);
     lua_rawseti(L, -2, (lua_Integer)i);
     skip_value(r);
   }
-  n = get_count(r);
+  n = mwb_get_count(&r->in);
   for (i = 0; i < n; i++) {
     push_value(r);
     lua_pushboolean(L, 1);
@@ -645,21 +478,19 @@ static void put_keys(reader *r) {
 static void compare_table(reader *r, uint64_t number, int mark) {
   lua_State *L = r->L;
   int object = CONTENTS + 1;
-  const unsigned char *at;
-  uint64_t strings, more = 0;
+  mwb_input fields;
+  uint64_t more = 0;
   if (mwb_mark_of(L, r->s, r->marks, object) != mark) {
     lua_pushvalue(L, object);
     append(L, MARKS);
     lua_pushinteger(L, mark);
     append(L, MARKS);
   }
-  skip_name(r);
-  at = r->at;
-  strings = r->strings;
+  skip_value(r);
+  fields = r->in;
   for (lua_pushnil(L); lua_next(L, CONTENTS) != 0; lua_pop(L, 1)) more++;
   if (compare_fields(r) == more) return;
-  r->at = at;
-  r->strings = strings;
+  r->in = fields;
   lua_pushvalue(L, object);
   append(L, GONE);
   lua_newtable(L);
@@ -676,46 +507,33 @@ static void fill_table(reader *r, uint64_t number) {
   lua_State *L = r->L;
   const place *its = &r->places[number - 1];
   uint64_t i;
-  int mark = get_byte(r);
+  int mark = mwb_get_byte(&r->in);
   find_contents(L, number);
   if (its->fate == LIVE) {
     compare_table(r, number, mark);
     return;
   }
-  push_value(r);
-  lua_pop(L, 1);
-  get_count(r);
+  skip_value(r); /* the class */
+  mwb_get_count(&r->in);
   for (i = 1; i <= its->n; i++) {
     push_value(r);
     lua_rawseti(L, CONTENTS, (lua_Integer)i);
   }
-  get_count(r);
+  mwb_get_count(&r->in);
   for (i = 0; i < its->m; i++) {
     push_value(r);
     push_value(r);
     lua_rawset(L, CONTENTS);
   }
-  if (mark == 0) return;
-  if (lua_isnil(L, MARKED)) { /* is it put into a live root? */
-    lua_pushvalue(L, CONTENTS + 1);
-    append(L, MARKS);
-    lua_pushinteger(L, mark);
-    append(L, MARKS);
-    return;
-  }
-  lua_pushvalue(L, MARKED);
-  lua_pushvalue(L, CONTENTS + 1);
-  lua_pushinteger(L, mark);
-  lua_call(L, 2, 0);
+  if (mark != 0) set_mark(L, r->s, r->marks, CONTENTS + 1, mark);
 }
 
 /* Reads the field whose key is an object. */
 static void fill_field(reader *r) {
   lua_State *L = r->L;
-  uint64_t number = get_count(r), key;
+  uint64_t number = mwb_get_count(&r->in), key = mwb_get_count(&r->in);
   find_contents(L, number);
-  if (!lua_istable(L, CONTENTS)) fail(L, "a field is in no table");
-  key = get_count(r);
+  if (!lua_istable(L, CONTENTS)) mwb_fail(L, "a field is in no table");
   lua_rawgeti(L, OBJECTS, (lua_Integer)key);
   push_value(r);
   if (r->places[number - 1].fate != LIVE) {
@@ -733,16 +551,15 @@ static void fill_field(reader *r) {
 static void fill_objects(reader *r) {
   lua_State *L = r->L;
   uint64_t number = 0;
-  while (r->at < r->end) {
-    int kind = get_byte(r);
-    if (kind == FIELD) {
+  while (r->in.at < r->in.end) {
+    int kind = mwb_get_byte(&r->in);
+    if (kind == MWB_ITEM_FIELD) {
       fill_field(r);
-    } else if (kind == TABLE) {
+    } else if (kind == MWB_ITEM_TABLE) {
       fill_table(r, ++number);
     } else {
       lua_settop(L, MARKS);
-      push_value(r);
-      lua_pop(L, 1);
+      skip_value(r); /* the class */
       push_value(r);
       lua_rawseti(L, STATES, (lua_Integer)++number);
     }
@@ -756,7 +573,7 @@ static void fill_userdata(const reader *r) {
   uint64_t i;
   lua_settop(L, MARKS);
   for (i = r->objects; i > 0; i--) {
-    if (r->places[i - 1].kind != USERDATA) continue;
+    if (r->places[i - 1].kind != MWB_ITEM_USERDATA) continue;
     lua_pushvalue(L, FILL);
     lua_rawgeti(L, OBJECTS, (lua_Integer)i);
     lua_rawgeti(L, STATES, (lua_Integer)i);
@@ -775,7 +592,7 @@ static void push_userdata(const reader *r) {
   for (i = 1; i <= (lua_Integer)r->objects; i++) {
     const place *its = &r->places[i - 1];
     lua_rawgeti(L, OBJECTS, i);
-    if (its->kind == USERDATA) {
+    if (its->kind == MWB_ITEM_USERDATA) {
       lua_pushvalue(L, -1);
       lua_rawseti(L, list, ++n);
       lua_pushvalue(L, -1);
@@ -792,7 +609,7 @@ static void push_userdata(const reader *r) {
 
 /* Reads the bytes whose body is at `body`, into the live root if there is one.
 ** Returns how many results are on the top. */
-static int make(reader *r, const unsigned char *body) {
+static int make(reader *r, const mwb_input *body) {
   lua_State *L = r->L;
   int lives = !lua_isnil(L, INTO);
   if (lives && !find_live(r, body)) {
@@ -801,8 +618,7 @@ static int make(reader *r, const unsigned char *body) {
   }
   lua_settop(L, MARKS);
   make_objects(r);
-  r->at = body;
-  r->strings = 0;
+  r->in = *body;
   fill_objects(r);
   if (!lives) fill_userdata(r);
   lua_settop(L, MARKS);
@@ -824,48 +640,47 @@ static void find_classes(reader *r) {
   lua_State *L = r->L;
   r->walk.found = CLASSES;
   r->walk.entered = STAYS;
-  r->marks = mwb_marks(L, r->s);
-  if (mw_tree_reach(r->s->engine, mwb_handle_of(L, r->s, INTO)) != 0) return;
+  mwb_open_filter(L, r->s, &r->filter, INTO, 0);
+  if (r->filter.reach != 0) return;
   mwb_find_classes(L, r->s, INTO, CLASSES);
   r->walk.any = 1;
 }
 
-/* read(bytes, make, named, fill, mark) -> root
-** read(bytes, make, named, nil, nil, into, kind, enters) -> userdata, their
-** states, objects that fields lead to, changes, gone, marks, objects that
-** stay, classes that the library does not know; false if the root is of another
-** kind */
+/* read(bytes, make, named, fill) -> root
+** read(bytes, make, named, nil, into, kind) -> userdata, their states, objects
+** that fields lead to, changes, gone, marks, objects that stay, classes that
+** the library does not know; false if the root is of another kind */
 static int read(lua_State *L) {
   reader r;
   size_t len;
-  const unsigned char *body;
+  const char *bytes;
+  mwb_input body;
   memset(&r, 0, sizeof(r));
   r.L = L;
   r.s = mwb_state_of(L);
+  r.marks = mwb_marks(L, r.s);
   luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot read");
-  lua_settop(L, OFFSETS);
-  r.begin = (const unsigned char *)lua_tolstring(L, BYTES, &len);
-  open_bytes(&r, r.begin, len);
-  body = r.at;
+  lua_settop(L, KIND);
+  bytes = lua_tolstring(L, BYTES, &len);
+  open_bytes(&r, (const unsigned char *)bytes, len);
+  body = r.in;
   r.places =
       (place *)lua_newuserdatauv(L, (size_t)r.objects * sizeof(place), 0);
   memset(r.places, 0, (size_t)r.objects * sizeof(place));
-  lua_replace(L, PLACES);
-  skip_items(&r);
   lua_createtable(L, (int)r.objects, 0); /* OBJECTS */
-  lua_createtable(L, (int)r.strings, 0);
   while (lua_gettop(L) < MARKS) lua_newtable(L);
+  look_at_all(&r);
   if (!lua_isnil(L, INTO)) find_classes(&r);
-  return make(&r, body);
+  return make(&r, &body);
 }
 
 /* restore(bytes, ...) -> what `read` returns; nil and a message */
 static int restore(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  lua_settop(L, ENTERS);
+  lua_settop(L, KIND);
   mwb_push_function(L, s, read);
   lua_insert(L, 1);
-  if (lua_pcall(L, ENTERS, LUA_MULTRET, 0) == LUA_OK) return lua_gettop(L);
+  if (lua_pcall(L, KIND, LUA_MULTRET, 0) == LUA_OK) return lua_gettop(L);
   if (!lua_istable(L, -1)) return lua_error(L);
   lua_rawgeti(L, -1, 1);
   lua_pushnil(L);
@@ -877,6 +692,6 @@ static int restore(lua_State *L) {
 
 void mwb_open_restores(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"restore", restore}, {"unmark", unmark}, {NULL, NULL}};
+      {"restore", restore}, {"set_mark", json_set_mark}, {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }

@@ -20,9 +20,8 @@
 **
 ** where the first two are about the object with the next number; n is 0 where a
 ** key that is no field of the list would come before the list's last.  Numbers
-** and lengths are groups of seven bits, the lowest first, with the top bit set
-** in each byte but the last.  A value begins with its tag; a string that came
-** before is a number.
+** and lengths are counts; bytes.c says what these and values are.  A class is a
+** string, its name, or nil; the mark is one of JSON, 0 for none.
 **
 ** What transactions that are open have written is not there yet: an object that
 ** they have written is read from the copy in BEFORE (delivered.c).
@@ -31,6 +30,10 @@
 ** their items refer to other objects by number.  An object's fields are first
 ** copied to VALUES, by steps that run no collector: a rule, or a finaliser,
 ** that writes to the object later changes nothing that is being written.
+**
+** An object with fields whose keys are objects has *turns*, in which those are
+** written whose keys have got numbers since its last turn: round by round, in
+** each the objects in the order of their numbers.
 **
 ** A class can be found late, when an object of the class comes after the class
 ** itself.  Then, and when something is refused that may be in a class, all
@@ -43,6 +46,7 @@
 
 #include "../journal/journal.h"
 #include "../traps/traps.h"
+#include "../watch/watch.h"
 #include "snapshot.h"
 
 /* {======================================================
@@ -54,7 +58,7 @@ enum {
   ROOT = 1,
   DESCRIBE,  /* (object, class or nil) -> name of the class, state of a userdata
             */
-  ENTERS,    /* (root, parent, key, child) -> is the table part of the state? */
+  DESCEND,   /* a rule, or nil: see mwb_filter */
   NAMES,     /* class -> name */
   HASHES,    /* is only the hash of the bytes wanted? */
   CLASSES,   /* the classes that have been found: see state.h */
@@ -66,19 +70,18 @@ enum {
   VALUES,    /* those of the current object's fields, */
   FIELDKEYS, /* and the keys; but not those of a list's elements, which come
              ** first */
-  LATER,     /* number -> fields whose keys are objects */
-  READY,     /* number -> the numbers of such keys, which have got one since the
-            ** object's last turn */
+  LATER,     /* number -> fields whose keys are objects, */
+  READY,     /* and the numbers of those keys that are for the next turn */
   WAITING,   /* object that has no number yet -> numbers of objects with a field
             ** that has this key */
   BUFFER,
   KEYS,
   PARENTS,
   TURNS,
-  BEFORE, /* object -> what the object was before, or nil */
+  BEFORE, /* what objects were before the open transactions: see delivered.c */
   CURRENT,
-  CONTENTS,
-  IGNORED /* the set of the object's fields that the policy ignores, or nil */
+  CONTENTS, /* the fields of the current object: see state.c */
+  IGNORED
 };
 
 /* A key of a table, in a form that can be sorted. */
@@ -96,66 +99,20 @@ typedef struct sortable {
 typedef struct writer {
   lua_State *L;
   mwb_state *s;
-  unsigned char *bytes; /* at BUFFER */
-  size_t n, size;
+  mwb_output out; /* at BUFFER */
   sortable *keys; /* at KEYS */
   size_t size_keys;
   uint32_t *parents; /* at PARENTS, by number */
-  size_t size_parents;
-  lua_Integer objects, strings; /* how many there are */
+  char *turns;       /* at TURNS, by number: has it one to come? */
+  size_t size_objects;
+  lua_Integer objects;          /* how many there are */
   lua_Integer fields, elements; /* how many are in VALUES, and of a list */
-  int tables;                   /* are there tables among VALUES? */
-  int objects_as_keys;
+  int has_objects;     /* are there tables among VALUES, or objects as keys? */
   lua_Integer current; /* number of the object that is written */
   mw_clock marks;
-  uint64_t *turns; /* at TURNS: a heap */
-  size_t n_turns, size_turns;
-  uint64_t turn; /* the one under way; the next ones are greater */
+  mwb_filter filter;
   mwb_classes walk;
-  uint64_t seq; /* of the journal, when BEFORE was made */
 } writer;
-
-/* Makes the block at `index` larger. */
-static void *grow_block(lua_State *L, int index, size_t used, size_t size) {
-  void *block = lua_newuserdatauv(L, size, 0);
-  if (used > 0) memcpy(block, lua_touserdata(L, index), used);
-  lua_replace(L, index);
-  return block;
-}
-
-static void put_fixed(unsigned char *to, uint64_t n, int size) {
-  int i;
-  for (i = 0; i < size; i++) to[i] = (unsigned char)(n >> (8 * i));
-}
-
-static uint64_t get_fixed(const unsigned char *from, int size) {
-  uint64_t n = 0;
-  while (size-- > 0) n = n << 8 | from[size];
-  return n;
-}
-
-static unsigned char *need_bytes(writer *w, size_t more) {
-  if (w->size - w->n < more) {
-    w->size = 2 * w->size + more;
-    w->bytes = (unsigned char *)grow_block(w->L, BUFFER, w->n, w->size);
-  }
-  return w->bytes + w->n;
-}
-
-static void put_byte(writer *w, int byte) {
-  *need_bytes(w, 1) = (unsigned char)byte;
-  w->n++;
-}
-
-static void put_count(writer *w, uint64_t n) {
-  unsigned char *to = need_bytes(w, 10);
-  while (n >= 128) {
-    *to++ = (unsigned char)(n | 128);
-    n >>= 7;
-  }
-  *to++ = (unsigned char)n;
-  w->n = (size_t)(to - w->bytes);
-}
 
 /* Raises the array at WAY: what cannot be said (nothing where a class has been
 ** found late), and the keys of the way to the current object, the last one
@@ -183,40 +140,31 @@ static void refuse(writer *w, const char *what, int has_key) {
 ** Turns
 ** ======================================================= */
 
-#define ROUND (UINT64_C(1) << 32)
-
-/* Adds a turn of the object with a number: in this round if the number is
-** greater than that of the turn under way, else in the next one. */
-static void add_turn(writer *w, lua_Integer number) {
-  uint64_t turn = (w->turn & ~(ROUND - 1)) + (uint64_t)number;
-  size_t i = w->n_turns++;
-  if (turn <= w->turn) turn += ROUND;
-  if (i == w->size_turns) {
-    w->size_turns = 2 * i + 16;
-    w->turns = (uint64_t *)grow_block(w->L, TURNS, i * sizeof(uint64_t),
-                                      w->size_turns * sizeof(uint64_t));
+/* The field of the object `parent` whose key has the number `key` is for the
+** object's next turn. */
+static void add_turn(writer *w, lua_Integer parent, lua_Integer key) {
+  lua_State *L = w->L;
+  if (lua_rawgeti(L, READY, parent) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, READY, parent);
   }
-  for (; i > 0 && w->turns[(i - 1) / 2] > turn; i = (i - 1) / 2)
-    w->turns[i] = w->turns[(i - 1) / 2];
-  w->turns[i] = turn;
+  lua_pushinteger(L, key);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_pop(L, 1);
+  w->turns[parent] = 1;
 }
 
-/* Takes the next turn.  Returns the object's number, or 0. */
-static lua_Integer next_turn(writer *w) {
-  uint64_t last;
-  size_t i = 0, child;
-  if (w->n_turns == 0) return 0;
-  w->turn = w->turns[0];
-  last = w->turns[--w->n_turns];
-  while ((child = 2 * i + 1) < w->n_turns) {
-    if (child + 1 < w->n_turns && w->turns[child + 1] < w->turns[child])
-      child++;
-    if (w->turns[child] >= last) break;
-    w->turns[i] = w->turns[child];
-    i = child;
-  }
-  w->turns[i] = last;
-  return (lua_Integer)(w->turn & (ROUND - 1));
+/* Returns the object with the next turn: after the one with number `last` in
+** this round, else the first one in the next round; or 0. */
+static lua_Integer next_turn(writer *w, lua_Integer last) {
+  char *turn =
+      (char *)memchr(w->turns + last + 1, 1, (size_t)(w->objects - last));
+  if (turn == NULL) turn = (char *)memchr(w->turns, 1, (size_t)last + 1);
+  if (turn == NULL) return 0;
+  *turn = 0;
+  return (lua_Integer)(turn - w->turns);
 }
 
 /* The object on the top has got the number `n`: the objects that have fields
@@ -231,16 +179,53 @@ static void end_waiting(writer *w, lua_Integer n) {
     lua_pushnil(L);
     lua_rawset(L, WAITING);
     for (i = 1; lua_rawgeti(L, object + 1, i) == LUA_TNUMBER; i++) {
-      lua_Integer parent = lua_tointeger(L, -1), ready;
-      lua_rawgeti(L, READY, parent);
-      ready = (lua_Integer)lua_rawlen(L, -1);
-      lua_pushinteger(L, n);
-      lua_rawseti(L, -2, ready + 1);
-      if (ready == 0) add_turn(w, parent);
+      add_turn(w, lua_tointeger(L, -1), n);
       lua_settop(L, object + 1);
     }
   }
   lua_settop(L, object);
+}
+
+/* The current object waits until the object on the top, a key, has a number.
+** Pops the key. */
+static void wait(const writer *w) {
+  lua_State *L = w->L;
+  int key = lua_gettop(L);
+  lua_pushvalue(L, key);
+  if (lua_rawget(L, WAITING) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, key);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, WAITING);
+    lua_replace(L, key + 1);
+  }
+  lua_pushinteger(L, w->current);
+  lua_rawseti(L, key + 1, (lua_Integer)lua_rawlen(L, key + 1) + 1);
+  lua_settop(L, key - 1);
+}
+
+/* The field on the top, whose key is an object, is for later.  Pops it. */
+static void put_off(writer *w) {
+  lua_State *L = w->L;
+  int key = lua_gettop(L) - 1;
+  if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, LATER, w->current);
+    lua_replace(L, key + 2);
+  }
+  lua_pushvalue(L, key);
+  lua_pushvalue(L, key + 1);
+  lua_rawset(L, key + 2);
+  lua_settop(L, key);
+  lua_pushvalue(L, key);
+  if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
+    add_turn(w, w->current, lua_tointeger(L, -1));
+    lua_settop(L, key - 1);
+  } else {
+    lua_settop(L, key);
+    wait(w);
+  }
 }
 
 /* }====================================================== */
@@ -256,100 +241,17 @@ static lua_Integer add_object(writer *w, int key) {
   lua_rawset(L, NUMBERS);
   lua_pushvalue(L, key);
   lua_rawseti(L, WAYS, n);
-  if ((size_t)n >= w->size_parents) {
-    size_t used = w->size_parents;
-    w->size_parents = 2 * used + 64;
-    w->parents = (uint32_t *)grow_block(L, PARENTS, used * sizeof(uint32_t),
-                                        w->size_parents * sizeof(uint32_t));
+  if ((size_t)n >= w->size_objects) {
+    size_t used = w->size_objects, size = 2 * used + 64;
+    w->parents = (uint32_t *)mwb_grow_block(L, PARENTS, used * sizeof(uint32_t),
+                                            size * sizeof(uint32_t));
+    w->turns = (char *)mwb_grow_block(L, TURNS, used, size);
+    memset(w->turns + used, 0, size - used);
+    w->size_objects = size;
   }
   w->parents[n] = (uint32_t)w->current;
   end_waiting(w, n);
   return n;
-}
-
-static void put_string(writer *w, int index) {
-  lua_State *L = w->L;
-  size_t len;
-  const char *s = lua_tolstring(L, index, &len);
-  lua_pushvalue(L, index);
-  if (lua_rawget(L, STRINGS) == LUA_TNUMBER) {
-    put_byte(w, KNOWN);
-    put_count(w, (uint64_t)lua_tointeger(L, -1));
-    lua_pop(L, 1);
-    return;
-  }
-  lua_pop(L, 1);
-  lua_pushvalue(L, index);
-  lua_pushinteger(L, w->strings++);
-  lua_rawset(L, STRINGS);
-  put_byte(w, STRING);
-  put_count(w, len);
-  memcpy(need_bytes(w, len), s, len);
-  w->n += len;
-}
-
-static void put_integer(writer *w, lua_Integer i) {
-  if (i >= 0 && i < 256 - SMALL) {
-    put_byte(w, SMALL + (int)i);
-    return;
-  }
-  put_byte(w, INTEGER);
-  put_count(w, ((uint64_t)i << 1) ^ (i < 0 ? UINT64_MAX : 0));
-}
-
-static void put_float(writer *w, lua_Number f) {
-  uint64_t bits;
-  double d = (double)f;
-  memcpy(&bits, &d, sizeof(bits));
-  if (f != f) bits = UINT64_C(0x7FF8) << 48; /* one NaN */
-  put_byte(w, FLOAT);
-  put_fixed(need_bytes(w, 8), bits, 8);
-  w->n += 8;
-}
-
-/* Pushes the set of the object's fields that the policy ignores, or nil.
-** `class_` is the index of the class, or of nil. */
-static void push_ignored(lua_State *L, mwb_state *s, int object, int class_) {
-  if ((s->needs & MWB_IGNORES) == 0 || !mwb_push_question(L, s, MWB_IGNORED)) {
-    lua_pushnil(L);
-    return;
-  }
-  lua_pushvalue(L, object);
-  lua_pushvalue(L, class_);
-  lua_call(L, 2, 1);
-}
-
-/* Pushes the name of the class of an object, nil for none; of a userdata also
-** the state.  `class_` is the index of another class, or 0.  Returns 0 if the
-** class has no name. */
-static int name_class(lua_State *L, int object, int class_) {
-  int top = lua_gettop(L), userdata = lua_isuserdata(L, object);
-  if (class_ != 0)
-    lua_pushvalue(L, class_);
-  else
-    mwb_push_class(L, object);
-  if (!userdata) {
-    if (!lua_toboolean(L, -1) || mwb_is_no_class(L, -1)) {
-      lua_settop(L, top);
-      lua_pushnil(L);
-      return 1;
-    }
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, NAMES) == LUA_TSTRING) {
-      lua_replace(L, top + 1);
-      return 1;
-    }
-  }
-  lua_settop(L, top + 1);
-  lua_pushvalue(L, DESCRIBE);
-  lua_pushvalue(L, object);
-  if (class_ != 0)
-    lua_pushvalue(L, top + 1);
-  else
-    lua_pushnil(L);
-  lua_call(L, 2, userdata ? 2 : 1);
-  lua_remove(L, top + 1);
-  return lua_type(L, top + 1) == LUA_TSTRING;
 }
 
 /* Puts the object on the top, found under the key at `key`. */
@@ -364,8 +266,8 @@ static void put_object(writer *w, int key) {
     lua_pop(L, 1);
     lua_pushvalue(L, -1);
     if (lua_rawget(L, NAMES) == LUA_TSTRING) {
-      put_byte(w, CLASS);
-      put_string(w, lua_gettop(L));
+      mwb_put_byte(&w->out, MWB_TAG_CLASS);
+      mwb_put_string(&w->out, lua_gettop(L));
       lua_pop(L, 1);
       return;
     }
@@ -376,44 +278,20 @@ static void put_object(writer *w, int key) {
     }
     n = add_object(w, key);
   }
-  put_byte(w, OBJECTREF);
-  put_count(w, (uint64_t)n);
+  mwb_put_object(&w->out, (uint64_t)n);
 }
 
 /* Puts the value on the top, found under the key at `key`, and pops the
 ** value. */
 static void put_value(writer *w, int key) {
   lua_State *L = w->L;
-  switch (lua_type(L, -1)) {
-    case LUA_TNIL:
-      put_byte(w, NIL);
-      break;
-    case LUA_TBOOLEAN:
-      put_byte(w, lua_toboolean(L, -1) ? TRUE : FALSE);
-      break;
-    case LUA_TNUMBER:
-      if (lua_isinteger(L, -1))
-        put_integer(w, lua_tointeger(L, -1));
-      else
-        put_float(w, lua_tonumber(L, -1));
-      break;
-    case LUA_TSTRING:
-      put_string(w, lua_gettop(L));
-      break;
-    case LUA_TTABLE:
-    case LUA_TUSERDATA:
-      put_object(w, key);
-      break;
-    case LUA_TLIGHTUSERDATA:
-      if (lua_touserdata(L, -1) == NULL) {
-        put_byte(w, NULLVALUE);
-        break;
-      } /* FALLTHROUGH */
-    default: {
-      const char *type = lua_pushfstring(L, "a %s", luaL_typename(L, -1));
-      lua_pushvalue(L, key);
-      refuse(w, type, 1);
-    }
+  int type = lua_type(L, -1);
+  if (type == LUA_TTABLE || type == LUA_TUSERDATA) {
+    put_object(w, key);
+  } else if (!mwb_put_value(&w->out, lua_gettop(L))) {
+    const char *what = lua_pushfstring(L, "a %s", luaL_typename(L, -1));
+    lua_pushvalue(L, key);
+    refuse(w, what, 1);
   }
   lua_pop(L, 1);
 }
@@ -447,6 +325,10 @@ static int compare_keys(const void *left, const void *right) {
   return (a->u.len > b->u.len) - (a->u.len < b->u.len);
 }
 
+static void sort(sortable *keys, size_t n) {
+  if (n > 1) qsort(keys, n, sizeof(sortable), compare_keys);
+}
+
 /* Reads the key at `index` if the key is not an object. */
 static int read_key(lua_State *L, int index, sortable *key) {
   memset(key, 0, sizeof(*key));
@@ -474,8 +356,8 @@ static int read_key(lua_State *L, int index, sortable *key) {
 static sortable *need_key(writer *w, size_t n) {
   if (n == w->size_keys) {
     w->size_keys = 2 * n + 16;
-    w->keys = (sortable *)grow_block(w->L, KEYS, n * sizeof(sortable),
-                                     w->size_keys * sizeof(sortable));
+    w->keys = (sortable *)mwb_grow_block(w->L, KEYS, n * sizeof(sortable),
+                                         w->size_keys * sizeof(sortable));
   }
   return &w->keys[n];
 }
@@ -484,201 +366,186 @@ static sortable *need_key(writer *w, size_t n) {
 ** The fields of the current object
 ** ======================================================= */
 
-static void push_key(lua_State *L, lua_Integer at, lua_Integer elements) {
-  if (at <= elements)
-    lua_pushinteger(L, at);
+/* Pushes the key of a field in VALUES. */
+static void push_key(const writer *w, lua_Integer at) {
+  if (at <= w->elements)
+    lua_pushinteger(w->L, at);
   else
-    lua_rawgeti(L, FIELDKEYS, at);
+    lua_rawgeti(w->L, FIELDKEYS, at);
 }
 
-/* Gives elements that are elements no more their keys. */
-static void cut_list(writer *w, lua_Integer elements) {
-  lua_Integer i;
-  for (i = elements + 1; i <= w->elements; i++) {
-    lua_pushinteger(w->L, i);
-    lua_rawseti(w->L, FIELDKEYS, i);
-  }
-  w->elements = elements;
-}
-
-/* Is the key at `index` one of 1 to `n`? */
-static int is_element(lua_State *L, int index, lua_Integer n) {
-  lua_Integer i;
-  if (n == 0 || !lua_isinteger(L, index)) return 0;
-  i = lua_tointeger(L, index);
-  return i >= 1 && i <= n;
-}
-
-/* Copies the fields to VALUES and FIELDKEYS, the elements of the list first. */
+/* Copies the fields to VALUES, and to FIELDKEYS the keys; but not those of a
+** list's elements, which come first. */
 static void gather(writer *w) {
   lua_State *L = w->L;
   lua_Integer n = 0;
-  int type;
-  w->tables = w->objects_as_keys = 0;
-  while ((type = lua_rawgeti(L, CONTENTS, n + 1)) != LUA_TNIL) {
-    w->tables |= type == LUA_TTABLE;
+  w->elements = w->has_objects = 0;
+  for (lua_pushnil(L); mwb_next_field(L, CONTENTS);) {
+    int type = lua_type(L, -2);
+    w->has_objects |=
+        type == LUA_TTABLE || type == LUA_TUSERDATA || lua_istable(L, -1);
     lua_rawseti(L, VALUES, ++n);
-  }
-  w->elements = n;
-  while (lua_next(L, CONTENTS) != 0) { /* after the nil */
-    if (is_element(L, -2, w->elements)) {
-      lua_pop(L, 1);
-      continue;
+    if (w->elements == n - 1 && lua_isinteger(L, -1) &&
+        lua_tointeger(L, -1) == n) {
+      w->elements = n;
+    } else {
+      lua_pushvalue(L, -1);
+      lua_rawseti(L, FIELDKEYS, n);
     }
-    type = lua_type(L, -2);
-    w->objects_as_keys |= type == LUA_TTABLE || type == LUA_TUSERDATA;
-    w->tables |= lua_istable(L, -1);
-    lua_rawseti(L, VALUES, ++n);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, FIELDKEYS, n);
   }
   w->fields = n;
+}
+
+void mwb_open_filter(lua_State *L, mwb_state *s, mwb_filter *filter, int root,
+                     int rule) {
+  filter->rule = (rule != 0 && lua_isnil(L, rule)) ? 0 : rule;
+  filter->reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, root));
+  filter->asks = mwb_has_rules(L, s, filter->reach);
+  mwb_begin_scan(s);
+}
+
+int mwb_is_part(lua_State *L, mwb_state *s, const mwb_filter *filter,
+                int parent) {
+  int top = lua_gettop(L), yes;
+  if (filter->rule == 0)
+    return !filter->asks || mwb_enters(L, s, filter->reach, parent);
+  lua_pushvalue(L, filter->rule);
+  lua_pushvalue(L, parent);
+  lua_pushvalue(L, top - 1);
+  lua_pushvalue(L, top);
+  lua_call(L, 3, 1);
+  yes = lua_toboolean(L, -1);
+  lua_settop(L, top);
+  return yes;
 }
 
 /* Is the field, whose key and value are on the top, part of the state? */
 static int is_state(writer *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), yes;
-  if (lua_istable(L, IGNORED)) {
-    lua_pushvalue(L, top - 1);
-    yes = lua_rawget(L, IGNORED) == LUA_TNIL;
-    lua_pop(L, 1);
-    if (!yes) return 0;
-  }
-  if (!lua_istable(L, top)) return 1;
-  if (!mwb_is_contents(L, w->s, CURRENT, &w->walk)) {
-    lua_pushvalue(L, top);
-    yes = lua_rawget(L, NAMES) != LUA_TNIL;
-    lua_pop(L, 1);
-    return yes;
-  }
-  if (lua_isnil(L, ENTERS)) return 1;
-  lua_pushvalue(L, ENTERS);
-  lua_pushvalue(L, ROOT);
-  lua_pushvalue(L, CURRENT);
-  lua_pushvalue(L, top - 1);
-  lua_pushvalue(L, top);
-  lua_call(L, 4, 1);
-  yes = lua_toboolean(L, -1);
+  int yes;
+  if (!lua_istable(L, -1)) return 1;
+  if (mwb_is_contents(L, w->s, CURRENT, &w->walk))
+    return mwb_is_part(L, w->s, &w->filter, CURRENT);
+  lua_pushvalue(L, -1);
+  yes = lua_rawget(L, NAMES) != LUA_TNIL;
   lua_pop(L, 1);
   return yes;
 }
 
-/* The field on the top, whose key is an object, is for later. */
-static void put_off(writer *w) {
+/* Is the field in VALUES, whose key is on the top, one of those that are written
+** now?  One whose key is an object is put off. */
+static int is_now(writer *w, lua_Integer at) {
   lua_State *L = w->L;
-  int top = lua_gettop(L);
-  if (lua_rawgeti(L, LATER, w->current) == LUA_TNIL) {
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, LATER, w->current);
-    add_turn(w, w->current);
+  int type = lua_type(L, -1), yes;
+  lua_rawgeti(L, VALUES, at);
+  yes = is_state(w);
+  if (yes && (type == LUA_TTABLE || type == LUA_TUSERDATA)) {
+    put_off(w);
+    return 0;
   }
-  lua_pushvalue(L, top - 1);
-  lua_pushvalue(L, top);
-  lua_rawset(L, -3);
+  lua_settop(L, IGNORED + 1);
+  return yes;
 }
 
-/* Takes away from VALUES what is no state, or for later. */
-static void sift(writer *w) {
-  lua_State *L = w->L;
-  lua_Integer i, elements = w->elements;
-  int all = w->objects_as_keys || !lua_isnil(L, IGNORED);
-  for (i = (w->tables || all) ? 1 : w->fields + 1; i <= w->fields; i++) {
-    int is_part, type;
-    lua_settop(L, IGNORED);
-    if (lua_rawgeti(L, VALUES, i) != LUA_TTABLE && !all) continue;
-    push_key(L, i, w->elements);
-    lua_insert(L, IGNORED + 1);
-    is_part = is_state(w);
-    type = lua_type(L, IGNORED + 1);
-    if (is_part && type != LUA_TTABLE && type != LUA_TUSERDATA) continue;
-    if (is_part) put_off(w);
-    if (i <= elements) elements = i - 1;
-    lua_pushnil(L);
-    lua_rawseti(L, VALUES, i);
-  }
-  lua_settop(L, IGNORED);
-  cut_list(w, elements);
-}
-
-/* Sorts the keys of the fields that are no elements.  Returns how many there
+/* Sorts the keys of the fields that are written now.  Returns how many there
 ** are. */
-static size_t sort_keys(writer *w) {
+static size_t sort_fields(writer *w) {
   lua_State *L = w->L;
-  size_t count = 0;
+  size_t count = 0, list = 0;
   lua_Integer i;
-  for (i = w->elements + 1; i <= w->fields; i++) {
+  for (i = 1; i <= w->fields; i++, lua_settop(L, IGNORED)) {
     sortable *key;
-    if (lua_rawgeti(L, VALUES, i) != LUA_TNIL) {
-      lua_rawgeti(L, FIELDKEYS, i);
-      key = need_key(w, count++);
-      if (!read_key(L, -1, key)) {
-        lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
-        refuse(w, lua_tostring(L, -1), 0);
-      }
-      key->at = i;
+    push_key(w, i);
+    if (w->has_objects && !is_now(w, i)) continue;
+    key = need_key(w, count++);
+    if (!read_key(L, IGNORED + 1, key)) {
+      lua_pushfstring(L, "a %s as a key", luaL_typename(L, -1));
+      refuse(w, lua_tostring(L, -1), 0);
     }
-    lua_settop(L, IGNORED);
+    key->at = i;
+    if (i <= w->elements) list = count;
   }
-  if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
+  if (count > list + 1) sort(w->keys + list, count - list);
+  if (count > list && list > 0 &&
+      compare_keys(&w->keys[list - 1], &w->keys[list]) > 0)
+    sort(w->keys, count);
   return count;
 }
 
-/* Does the key come before the field `n` of a list? */
-static int is_before(const sortable *key, lua_Integer n) {
-  sortable last;
-  memset(&last, 0, sizeof(last));
-  last.u.i = n;
-  return compare_keys(key, &last) < 0;
+/* Is the key the integer `n`? */
+static int is_integer(const sortable *key, size_t n) {
+  return key->string == NULL && !key->is_float && !key->is_boolean &&
+         key->u.i == (lua_Integer)n;
 }
 
-/* Puts the fields that are in VALUES. */
-static void put_fields(writer *w) {
+/* Returns the length of the list with which the sorted keys begin; 0 if another
+** key stands between those of the list. */
+static size_t list_length(const writer *w, size_t count) {
+  size_t n = 0, i;
+  while (n < count && is_integer(&w->keys[n], n + 1)) n++;
+  for (i = n; i < count && w->keys[i].is_float; i++) continue;
+  return (i > n && i < count && is_integer(&w->keys[i], n + 1)) ? 0 : n;
+}
+
+/* Puts a field of VALUES, or with `only_value` its value. */
+static void put_field(writer *w, lua_Integer at, int only_value) {
   lua_State *L = w->L;
-  size_t count = sort_keys(w), k;
-  lua_Integer i;
-  if (w->elements > 0 && count > 0 && is_before(&w->keys[0], w->elements)) {
-    cut_list(w, 0);
-    count = sort_keys(w);
-  }
-  put_count(w, (uint64_t)w->elements);
-  for (i = 1; i <= w->elements; i++) {
-    lua_pushinteger(L, i);
-    lua_rawgeti(L, VALUES, i);
-    put_value(w, IGNORED + 1);
-    lua_settop(L, IGNORED);
-  }
-  put_count(w, count);
-  for (k = 0; k < count; k++) {
-    lua_rawgeti(L, FIELDKEYS, w->keys[k].at);
+  push_key(w, at);
+  if (!only_value) {
     lua_pushvalue(L, -1);
     put_value(w, IGNORED + 1);
-    lua_rawgeti(L, VALUES, w->keys[k].at);
-    put_value(w, IGNORED + 1);
-    lua_settop(L, IGNORED);
   }
+  lua_rawgeti(L, VALUES, at);
+  put_value(w, IGNORED + 1);
+  lua_settop(L, IGNORED);
+}
+
+static void put_fields(writer *w) {
+  size_t count = sort_fields(w), n = list_length(w, count), i;
+  mwb_put_count(&w->out, n);
+  for (i = 0; i < n; i++) put_field(w, w->keys[i].at, 1);
+  mwb_put_count(&w->out, count - n);
+  for (; i < count; i++) put_field(w, w->keys[i].at, 0);
 }
 
 /* }====================================================== */
 
-/* Pushes the name of the current object's class and the state of a userdata; or
+/* Pushes the name of the current object's class, and of a userdata the state; or
 ** nil for a table without a class. */
 static void push_class_name(writer *w) {
   lua_State *L = w->L;
-  int top = lua_gettop(L), userdata = lua_isuserdata(L, CURRENT), said;
-  if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_CLASSBEFORE) != LUA_TNIL) {
-    said = name_class(L, CURRENT, top + 1);
-    lua_remove(L, top + 1);
-  } else {
-    lua_settop(L, top);
-    said = name_class(L, CURRENT, 0);
+  int top = lua_gettop(L), is_table = lua_istable(L, CURRENT);
+  lua_pushvalue(L, DESCRIBE);
+  lua_pushvalue(L, CURRENT);
+  if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_CLASSBEFORE) == LUA_TNIL) {
+    lua_pop(L, 1);
+    mwb_push_class(L, CURRENT);
   }
-  if (said) return;
+  if (is_table && (!lua_toboolean(L, -1) || mwb_is_no_class(L, -1))) {
+    lua_settop(L, top);
+    lua_pushnil(L);
+    return;
+  }
+  lua_pushvalue(L, -1);
+  if (is_table && lua_rawget(L, NAMES) == LUA_TSTRING) {
+    lua_replace(L, top + 1);
+    lua_settop(L, top + 1);
+    return;
+  }
+  lua_settop(L, top + 3);
+  lua_call(L, 2, is_table ? 1 : 2);
+  if (lua_type(L, top + 1) == LUA_TSTRING) return;
   refuse(w,
-         userdata ? "a userdata without a name and a snapshot"
-                  : "an object of a class without a name",
+         is_table ? "an object of a class without a name"
+                  : "a userdata without a name and a snapshot",
          0);
+}
+
+mw_clock mwb_marks(lua_State *L, mwb_state *s) {
+  static const char name[] = "moonwatch.array";
+  mw_clock marks = 0;
+  mwb_check(L, mw_clock_open(s->engine, name, sizeof(name) - 1, &marks));
+  return marks;
 }
 
 int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
@@ -687,46 +554,30 @@ int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object) {
   return (said < 0) ? 0 : 1 + (int)(said % 2);
 }
 
-/* Puts the contents of the current object at CONTENTS. */
-static void push_contents(writer *w) {
-  lua_State *L = w->L;
-  lua_settop(L, CURRENT);
-  if (lua_istable(L, BEFORE) && mwb_push_before(L, BEFORE, CURRENT)) return;
-  mwb_push_all(L, CURRENT);
-}
-
 static void put_table(writer *w) {
   lua_State *L = w->L;
-  put_byte(w, TABLE);
-  put_byte(w, mwb_mark_of(L, w->s, w->marks, CURRENT));
+  mwb_put_byte(&w->out, MWB_ITEM_TABLE);
+  mwb_put_byte(&w->out, mwb_mark_of(L, w->s, w->marks, CURRENT));
   lua_settop(L, CURRENT);
   if (mwb_note_classes(L, w->s, CURRENT, &w->walk) && mwb_is_weak(L, CURRENT))
     refuse(w, "a weak table", 0);
-  push_contents(w);
-  mwb_push_part_before(L, BEFORE, CURRENT, MWB_CLASSBEFORE);
-  push_ignored(L, w->s, CURRENT, IGNORED);
-  lua_replace(L, IGNORED);
+  mwb_push_fields(L, w->s, CURRENT, BEFORE, 1);
   push_class_name(w);
-  lua_settop(L, IGNORED + 1);
   put_value(w, IGNORED + 1);
   gather(w);
-  lua_settop(L, IGNORED);
-  sift(w);
   put_fields(w);
 }
 
 static void put_userdata(writer *w) {
   lua_State *L = w->L;
-  put_byte(w, USERDATA);
+  mwb_put_byte(&w->out, MWB_ITEM_USERDATA);
   push_class_name(w);
   if (mwb_push_part_before(L, BEFORE, CURRENT, MWB_HASSTATE) != LUA_TNIL) {
     mwb_push_part_before(L, BEFORE, CURRENT, MWB_STATE);
     lua_replace(L, -3);
   }
   lua_pop(L, 1);
-  lua_pushnil(L);
-  lua_replace(L, CONTENTS);
-  put_string(w, lua_gettop(L) - 1);
+  mwb_put_string(&w->out, IGNORED + 1);
   lua_pushliteral(L, "state");
   lua_insert(L, -2);
   put_value(w, lua_gettop(L) - 1);
@@ -751,78 +602,28 @@ static lua_Integer put_objects(writer *w, lua_Integer from) {
   return from;
 }
 
-/* The object on the top, a key of the current object, has no number yet: the
-** current object waits for it. */
-static void wait(const writer *w) {
+/* Puts the fields of an object whose keys are ready. */
+static void put_turn(writer *w, lua_Integer number) {
   lua_State *L = w->L;
-  int key = lua_gettop(L);
-  lua_pushvalue(L, key);
-  if (lua_rawget(L, WAITING) != LUA_TTABLE) {
-    lua_newtable(L);
-    lua_pushvalue(L, key);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, WAITING);
-    lua_replace(L, key + 1);
-  }
-  lua_pushinteger(L, w->current);
-  lua_rawseti(L, key + 1, (lua_Integer)lua_rawlen(L, key + 1) + 1);
-  lua_settop(L, key);
-}
-
-/* Collects the numbers of the keys in the table on the top, which are objects.
-** Returns how many; for keys without a number the object waits. */
-static size_t collect_objects(writer *w) {
-  lua_State *L = w->L;
-  int top = lua_gettop(L);
-  size_t count = 0;
-  for (lua_pushnil(L); lua_next(L, top) != 0; lua_settop(L, top + 1)) {
-    lua_pushvalue(L, top + 1);
-    if (lua_rawget(L, NUMBERS) == LUA_TNUMBER) {
-      read_key(L, -1, need_key(w, count++));
-    } else {
-      lua_settop(L, top + 1);
-      wait(w);
-    }
-  }
-  return count;
-}
-
-/* Likewise, of those that have got a number since, which are in the array on
-** the top. */
-static size_t collect_ready(writer *w) {
-  lua_State *L = w->L;
-  size_t count = 0;
-  while (lua_rawgeti(L, -1, (lua_Integer)count + 1) == LUA_TNUMBER) {
+  size_t count = 0, i;
+  w->current = number;
+  lua_settop(L, BEFORE);
+  lua_rawgeti(L, QUEUE, number); /* CURRENT */
+  lua_rawgeti(L, LATER, number); /* CONTENTS */
+  lua_rawgeti(L, READY, number);
+  lua_pushnil(L);
+  lua_rawseti(L, READY, number);
+  while (lua_rawgeti(L, IGNORED, (lua_Integer)count + 1) == LUA_TNUMBER) {
     read_key(L, -1, need_key(w, count++));
     lua_pop(L, 1);
   }
-  return count;
-}
-
-/* Puts the fields of an object whose keys are objects that have got a number
-** since the last time. */
-static void put_turn(writer *w, lua_Integer number) {
-  lua_State *L = w->L;
-  size_t count, i;
-  w->current = number;
-  lua_settop(L, BEFORE);
-  lua_rawgeti(L, QUEUE, number);
-  lua_rawgeti(L, LATER, number);
-  if (lua_rawgeti(L, READY, number) == LUA_TTABLE) {
-    count = collect_ready(w);
-  } else {
-    lua_settop(L, CONTENTS);
-    count = collect_objects(w);
-  }
-  lua_newtable(L);
-  lua_rawseti(L, READY, number);
-  if (count > 1) qsort(w->keys, count, sizeof(sortable), compare_keys);
+  sort(w->keys, count);
   for (i = 0; i < count; i++) {
     lua_Integer key = w->keys[i].u.i;
     lua_settop(L, IGNORED);
-    put_byte(w, FIELD);
-    put_count(w, (uint64_t)number);
-    put_count(w, (uint64_t)key);
+    mwb_put_byte(&w->out, MWB_ITEM_FIELD);
+    mwb_put_count(&w->out, (uint64_t)number);
+    mwb_put_count(&w->out, (uint64_t)key);
     lua_rawgeti(L, QUEUE, key);
     lua_pushvalue(L, -1);
     lua_rawget(L, CONTENTS);
@@ -830,12 +631,12 @@ static void put_turn(writer *w, lua_Integer number) {
   }
 }
 
-/* Puts the fields that were left for later, and what they lead to: one object's
-** fields after the other's, round by round, as long as keys get numbers. */
+/* Puts the fields that were left for later, and what they lead to, as long as
+** keys get numbers. */
 static void put_later(writer *w, lua_Integer done) {
   lua_State *L = w->L;
-  lua_Integer number;
-  while ((number = next_turn(w)) != 0) {
+  lua_Integer number = 0;
+  while ((number = next_turn(w, number)) != 0) {
     put_turn(w, number);
     done = put_objects(w, done);
   }
@@ -861,52 +662,52 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 /* Returns a hash that is the same on every machine. */
 static uint64_t hash_bytes(const unsigned char *p, size_t len) {
   uint64_t h = len;
-  for (; len >= 8; len -= 8, p += 8) h = mix(h, get_fixed(p, 8));
-  return mix(h, get_fixed(p, (int)len));
+  for (; len >= 8; len -= 8, p += 8) h = mix(h, mwb_get_fixed(p, 8));
+  return mix(h, mwb_get_fixed(p, (int)len));
 }
 
-/* write(root, describe, enters, names, hashes, classes, way) -> bytes, or their
+/* write(root, describe, descend, names, hashes, classes, way) -> bytes, or their
 ** hash */
 static int write(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   unsigned char *bytes;
   writer w;
-  lua_Integer done;
+  size_t n;
   memset(&w, 0, sizeof(w));
-  w.L = L;
+  w.L = w.out.L = L;
   w.s = s;
   w.marks = mwb_marks(L, s);
   luaL_checkstack(L, 2 * LUA_MINSTACK, "cannot write");
   lua_settop(L, WAY);
   while (lua_gettop(L) < WAITING) lua_newtable(L);
-  lua_settop(L, BEFORE);
+  lua_settop(L, TURNS);
+  mwb_push_delivered(L, s); /* BEFORE */
   w.walk.found = CLASSES;
   w.walk.entered = NUMBERS;
   lua_pushnil(L);
   w.walk.any = lua_next(L, CLASSES) != 0;
   lua_settop(L, BEFORE);
-  w.seq = s->engine->journal.seq;
-  mwb_push_delivered(L, s);
-  lua_replace(L, BEFORE);
-  need_bytes(&w, 1024);
-  w.n = HEADER;
-  lua_pushvalue(L, ROOT);
+  w.out.block = BUFFER;
+  w.out.strings = STRINGS;
+  mwb_need_bytes(&w.out, 1024);
+  w.out.n = MWB_HEADER;
+  mwb_open_filter(L, s, &w.filter, ROOT, DESCEND);
   lua_pushnil(L);
-  lua_insert(L, -2);
-  add_object(&w, lua_gettop(L) - 1);
-  done = put_objects(&w, 1);
-  put_later(&w, done);
-  bytes = w.bytes;
-  put_fixed(bytes + 16, (uint64_t)w.objects, 4);
+  lua_pushvalue(L, ROOT);
+  add_object(&w, BEFORE + 1);
+  put_later(&w, put_objects(&w, 1));
+  bytes = w.out.bytes;
+  n = w.out.n;
+  mwb_put_fixed(bytes + 16, (uint64_t)w.objects, 4);
   if (lua_toboolean(L, HASHES)) {
-    lua_pushinteger(L, (lua_Integer)hash_bytes(bytes + 16, w.n - 16));
+    lua_pushinteger(L, (lua_Integer)hash_bytes(bytes + 16, n - 16));
     return 1;
   }
-  memcpy(bytes, MAGIC, 3);
-  bytes[3] = VERSION;
-  put_fixed(bytes + 8, w.n - HEADER, 8);
-  put_fixed(bytes + 4, mwb_checksum(bytes + 8, w.n - 8), 4);
-  lua_pushlstring(L, (const char *)bytes, w.n);
+  memcpy(bytes, MWB_MAGIC, 3);
+  bytes[3] = MWB_VERSION;
+  mwb_put_fixed(bytes + 8, n - MWB_HEADER, 8);
+  mwb_put_fixed(bytes + 4, mwb_checksum(bytes + 8, n - 8), 4);
+  lua_pushlstring(L, (const char *)bytes, n);
   return 1;
 }
 
@@ -937,7 +738,7 @@ static int call_write(lua_State *L, int hashes) {
   return 0;
 }
 
-/* snapshot(root, describe, enters, names) -> bytes, number of the last entry
+/* snapshot(root, describe, descend, names) -> bytes, number of the last entry
 ** that was delivered before; nil and what cannot be said, with the way to it */
 static int snapshot(lua_State *L) {
   uint64_t last = mw_delivery_last(mwb_state_of(L)->engine);
@@ -946,7 +747,7 @@ static int snapshot(lua_State *L) {
   return 2;
 }
 
-/* hash(root, describe, enters, names) -> hash; nil and what cannot be said,
+/* hash(root, describe, descend, names) -> hash; nil and what cannot be said,
 ** with the way to it */
 static int hash(lua_State *L) { return call_write(L, 1) ? 1 : 2; }
 

@@ -8,39 +8,122 @@
 #include "../base/base.h"
 
 /* {======================================================
-** snapshot.c: the parts of a snapshot: see snapshot.c.
+** bytes.c: values as bytes and back.
 ** ======================================================= */
 
-#define MAGIC "MWS"
-#define VERSION 1
-#define HEADER 20
-
-/* Items. */
-enum { TABLE = 1, USERDATA, FIELD };
-
-/* Tags of values; from SMALL on, the tag is an integer and SMALL. */
+/* The tags of values; from MWB_TAG_SMALL on, the tag is an integer and that. */
 enum {
-  NIL,
-  FALSE,
-  TRUE,
-  INTEGER,
-  FLOAT,
-  STRING,
-  KNOWN, /* a string that came before */
-  OBJECTREF,
-  NULLVALUE,
-  CLASS, /* a name */
-  SMALL = 16
+  MWB_TAG_NIL,
+  MWB_TAG_FALSE,
+  MWB_TAG_TRUE,
+  MWB_TAG_INTEGER,
+  MWB_TAG_FLOAT,
+  MWB_TAG_STRING,
+  MWB_TAG_KNOWN,
+  MWB_TAG_OBJECT,
+  MWB_TAG_NULL,
+  MWB_TAG_CLASS,
+  MWB_TAG_SMALL = 16
 };
 
-/* Returns 0, or the mark of JSON of the table at `object`. */
-int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object);
+/* What is written, in a userdata. */
+typedef struct mwb_output {
+  lua_State *L;
+  unsigned char *bytes;
+  size_t n, size;
+  int block;         /* index of the userdata */
+  int strings;       /* index of a table: string -> number; 0: no numbers */
+  lua_Integer known; /* strings that have numbers */
+} mwb_output;
 
-/* restore.c: the CRC-32 of some bytes. */
+unsigned char *mwb_need_bytes(mwb_output *o, size_t more);
+void mwb_put_byte(mwb_output *o, int byte);
+void mwb_put_count(mwb_output *o, uint64_t n);
+
+/* Puts the value at `index`; returns 0 if the bytes can have none such, or it is
+** an object. */
+int mwb_put_value(mwb_output *o, int index);
+void mwb_put_string(mwb_output *o, int index);
+void mwb_put_object(mwb_output *o, uint64_t number);
+
+/* What is read. */
+typedef struct mwb_input {
+  lua_State *L;
+  const unsigned char *at, *end;
+  uint64_t strings; /* that came before */
+  int numbers_strings;
+} mwb_input;
+
+/* A value that has been read. */
+typedef struct mwb_item {
+  int tag;
+  lua_Integer i;
+  lua_Number f;
+  uint64_t n;        /* number of the object or string */
+  const char *bytes; /* of a string, or NULL if it came before */
+  size_t len;
+} mwb_item;
+
+int mwb_get_byte(mwb_input *in);
+uint64_t mwb_get_count(mwb_input *in);
+
+/* Reads how many elements of `size` bytes at least follow. */
+uint64_t mwb_get_length(mwb_input *in, uint64_t size);
+
+/* Reads a value, or one that can be a key. */
+void mwb_get_item(mwb_input *in, mwb_item *item);
+void mwb_get_key(mwb_input *in, mwb_item *item);
+
+/* Pushes the value, or returns 0 for strings, objects and classes. */
+int mwb_push_item(lua_State *L, const mwb_item *item);
+
+/* Raises an array with the message. */
+void mwb_fail(lua_State *L, const char *message);
+
+/* Numbers of `size` bytes, the lowest first. */
+void mwb_put_fixed(unsigned char *to, uint64_t n, int size);
+uint64_t mwb_get_fixed(const unsigned char *from, int size);
+
+/* The CRC-32 of some bytes. */
 uint32_t mwb_checksum(const unsigned char *bytes, size_t len);
 
-/* restore.c: the clock whose tags are the marks of JSON. */
+/* Makes the block at `index` larger, of which `used` bytes are kept. */
+void *mwb_grow_block(lua_State *L, int index, size_t used, size_t size);
+
+/* }====================================================== */
+
+/* {======================================================
+** snapshot.c
+** ======================================================= */
+
+#define MWB_MAGIC "MWS"
+#define MWB_VERSION 1
+#define MWB_HEADER 20
+
+/* Items. */
+enum { MWB_ITEM_TABLE = 1, MWB_ITEM_USERDATA, MWB_ITEM_FIELD };
+
+/* Which tables are part of the state below a root: those that the function at
+** the index `rule` lets in, (parent, key, child) -> yes; without one (0), those
+** that a deep watch of the root would include. */
+typedef struct mwb_filter {
+  int rule;
+  mw_reach reach; /* the root's */
+  int asks;       /* may that refuse any? */
+} mwb_filter;
+
+/* `rule` is the index of a function or nil, or 0. */
+void mwb_open_filter(lua_State *L, mwb_state *s, mwb_filter *filter, int root,
+                     int rule);
+
+/* Is the table on the top, which the object at `parent` has under the key below
+** the top, and which is no class, part of the state? */
+int mwb_is_part(lua_State *L, mwb_state *s, const mwb_filter *filter,
+                int parent);
+
+/* The clock whose tags are the marks of JSON; a table's mark, or 0. */
 mw_clock mwb_marks(lua_State *L, mwb_state *s);
+int mwb_mark_of(lua_State *L, mwb_state *s, mw_clock marks, int object);
 
 /* }====================================================== */
 

@@ -50,21 +50,18 @@ static int allows(lua_State *L, int parent) {
   return yes;
 }
 
-/* What the policy's own code writes belongs to the scan that has asked it. */
-static void begin_scan(mwb_state *s) {
+void mwb_begin_scan(mwb_state *s) {
   if (!mwb_in_policy(s)) s->scans++;
 }
 
-/* Does the policy include the value on the top?  `scan` is the number of the
-** scan that asks: all its questions have one budget; 0: none. */
-static int policy_allows(lua_State *L, mwb_state *s, int parent,
-                         lua_Integer scan) {
+/* Does the policy include the value on the top? */
+static int policy_allows(lua_State *L, mwb_state *s, int parent) {
   int top = lua_gettop(L), yes;
   if (!mwb_push_question(L, s, MWB_DESCEND)) return 1;
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);
-  lua_pushinteger(L, scan);
+  lua_pushinteger(L, s->scans);
   lua_call(L, 4, 1);
   yes = lua_toboolean(L, -1);
   lua_settop(L, top);
@@ -159,7 +156,7 @@ static int link_child(lua_State *L, mwb_state *s, mw_reach reach, int parent,
              link_in(L, s, reach, h, hold);
   } else if (policy_decides(L, s, reach, h) &&
              (mwi_tree_holds(s->engine, reach, h, child) ||
-              policy_allows(L, s, parent, s->scans))) {
+              policy_allows(L, s, parent))) {
     includes = 1;
     is_new = link_in(L, s, reach, h, hold);
   }
@@ -233,7 +230,7 @@ void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index) {
   lua_createtable(L, 1, 0);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, 1);
-  begin_scan(s);
+  mwb_begin_scan(s);
   scan_all(L, s, reach);
   if (mwb_has_orphans(s)) s->pending = 1; /* a class that was found late */
 }
@@ -304,7 +301,7 @@ static int store_table(lua_State *L) {
   int includes;
   lua_settop(L, SHADOW);
   w.shadow = SHADOW;
-  begin_scan(s);
+  mwb_begin_scan(s);
   lua_newtable(L);
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
@@ -469,7 +466,14 @@ int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent) {
   if (!mwb_may_enter(L, s, parent, NULL)) return 0;
   if (reach != 0) rule = mw_reach_rule(s->engine, reach, &root);
   return (rule != 0) ? rule_allows(L, s, root, rule, parent)
-                     : policy_allows(L, s, parent, 0);
+                     : policy_allows(L, s, parent);
+}
+
+int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach) {
+  int top = lua_gettop(L), yes = mwb_push_question(L, s, MWB_DESCEND);
+  mw_handle root;
+  lua_settop(L, top);
+  return yes || (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0);
 }
 
 /* enters(root, parent, key, child) -> whether the child, which the parent holds
@@ -479,30 +483,20 @@ static int enters(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_settop(L, 4);
   if (!mwb_may_enter(L, s, 2, NULL)) return 0;
+  mwb_begin_scan(s);
   lua_pushboolean(
       L, mwb_enters(L, s, mw_tree_reach(s->engine, mwb_handle_of(L, s, 1)), 2));
   return 1;
 }
 
-/* has_rules(root) -> may `enters` say no to a table below the root? */
-static int has_rules(lua_State *L) {
-  mwb_state *s = mwb_enter_to_read(L);
-  mw_handle root;
-  mw_reach reach;
-  lua_settop(L, 1);
-  reach = mw_tree_reach(s->engine, mwb_handle_of(L, s, 1));
-  lua_pushboolean(
-      L, mwb_push_question(L, s, MWB_DESCEND) ||
-             (reach != 0 && mw_reach_rule(s->engine, reach, &root) != 0));
-  return 1;
-}
-
 void mwb_open_tree(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"parents", parents},   {"has_left", has_left},
-      {"let_go", let_go_all}, {"has_below", has_below},
-      {"enters", enters},     {"has_rules", has_rules},
-      {"way", push_way},      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"parents", parents},
+                                       {"has_left", has_left},
+                                       {"let_go", let_go_all},
+                                       {"has_below", has_below},
+                                       {"enters", enters},
+                                       {"way", push_way},
+                                       {NULL, NULL}};
   mwb_set_funcs(L, functions);
 }
 

@@ -87,8 +87,14 @@ void mwb_set_cell(lua_State *L, int index);
 ** May raise half-way. */
 void mwb_include(lua_State *L, mwb_state *s, mw_reach reach, int index);
 
+/* All questions to the policy from here on have one budget, up to the next call.
+** What the policy's own code does belongs to the scan that has asked it. */
+void mwb_begin_scan(mwb_state *s);
+
 /* Does the table on the top, which the object at `parent` has under the key
-** below the top, belong to a reach (0: one without a rule)? */
+** below the top, belong to a reach (0: one without a rule)?  May a rule refuse
+** any? */
+int mwb_has_rules(lua_State *L, mwb_state *s, mw_reach reach);
 int mwb_enters(lua_State *L, mwb_state *s, mw_reach reach, int parent);
 
 /* Gives the root at `object` a rule, the function at `function`.  Returns the

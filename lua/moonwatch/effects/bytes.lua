@@ -14,9 +14,8 @@
 --     writes   object, kind, key, value
 --
 -- Objects are numbered in the order of the lists: the root is 0, then classes,
--- then places, then tables.  These numbers and all lengths are groups of seven
--- bits, the lowest first; the top bit is set in each byte but the last.  A
--- value is a byte for its kind, and what the kind needs.
+-- then places, then tables.  These numbers, all lengths and kinds are counts;
+-- the core's bytes.c says how those and values are written.
 --
 -- Bytes name a class only by the name that the receiver gave it.  So bytes set
 -- no other metatable, and they write into no class.
@@ -32,6 +31,7 @@ local state = require "moonwatch.state"
 
 local private = core.private
 local raw = private.raw
+local count, value_bytes = private.count_bytes, private.value_bytes
 
 local bytes = {}
 
@@ -46,37 +46,6 @@ local MARKS = { array = 1, object = 2 }
 -- {======================================================
 -- Writing
 -- =======================================================
-
-local function count(n)
-  local groups = {}
-  while n >= 128 or n < 0 do
-    groups[#groups + 1] = string.char(n & 127 | 128)
-    n = n >> 7
-  end
-  return table.concat(groups) .. string.char(n)
-end
-
-local write_as = {}
-
-write_as["nil"] = function() return "\0" end
-
-function write_as.boolean(b) return b and "\2" or "\1" end
-
-function write_as.number(n)
-  if math.type(n) == "float" then return string.pack("<B d", 4, n) end
-  return "\3" .. count(n < 0 and ~(n << 1) or n << 1)
-end
-
-function write_as.string(s) return "\5" .. count(#s) .. s end
-
-local function value_bytes(numbers, value)
-  if value == core.null then return "\7" end
-  local number = numbers[value]
-  if number then return "\6" .. count(number) end
-  local write = write_as[type(value)]
-  if not write then error { ("a %s cannot be sent"):format(type(value)) } end
-  return write(value)
-end
 
 local function number_objects(script, root)
   local numbers, n = { [root] = 0 }, 0
@@ -94,7 +63,7 @@ end
 local function body(script, root)
   local numbers, out = number_objects(script, root), {}
   local function put(s) out[#out + 1] = s end
-  local function put_value(value) put(value_bytes(numbers, value)) end
+  local function put_value(value) put(value_bytes(value, numbers)) end
   local places = {}
   for _, place in ipairs(script.places) do
     if #place > 0 then places[#places + 1] = place end
@@ -157,30 +126,16 @@ local function fail(message) error { message } end
 local Reader = {}
 Reader.__index = Reader
 
-function Reader:byte()
-  local byte = self.bytes:byte(self.at)
-  if not byte then fail "it ends too early" end
-  self.at = self.at + 1
-  return byte
-end
-
 function Reader:count()
-  local n, shift = 0, 0
-  repeat
-    local byte = self:byte()
-    if shift > 63 then fail "a number is too long" end
-    n = n | (byte & 127) << shift
-    shift = shift + 7
-  until byte < 128
+  local n
+  n, self.at = private.read_count(self.bytes, self.at)
   return n
 end
 
 -- Reads the length of a list whose elements have at least `size` bytes.
 function Reader:length(size)
-  local n = self:count()
-  if n < 0 or n > (#self.bytes - self.at + 1) // size then
-    fail "it ends too early"
-  end
+  local n
+  n, self.at = private.read_count(self.bytes, self.at, size)
   return n
 end
 
@@ -196,27 +151,10 @@ function Reader:object()
   return object
 end
 
-local read_as = {
-  [0] = function() return nil end,
-  function() return false end,
-  function() return true end,
-  function(self)
-    local n = self:count()
-    return n >> 1 ~ -(n & 1)
-  end,
-  function(self)
-    if #self.bytes - self.at + 1 < 8 then fail "it ends too early" end
-    return (string.unpack("<d", self:take(8)))
-  end,
-  function(self) return self:take(self:length(1)) end,
-  Reader.object,
-  function() return core.null end,
-}
-
 function Reader:value()
-  local read = read_as[self:byte()]
-  if not read then fail "it has a value of an unknown kind" end
-  return read(self)
+  local value
+  value, self.at = private.read_value(self.bytes, self.at, self.objects)
+  return value
 end
 
 function Reader:key()
@@ -262,9 +200,8 @@ end
 
 function Reader:table(t)
   local mark = self:count()
-  if mark == MARKS.array then json.array(t) end
-  if mark == MARKS.object then json.object_like(t) end
   if mark > 2 or mark < 0 then fail "a table has an unknown mark" end
+  if mark > 0 then private.set_mark(t, mark) end
   local class = self:class()
   for _ = 1, self:length(2) do
     local key = self:key()
@@ -282,7 +219,7 @@ function Reader:write()
   if self.classes[object] then fail "it writes to a class" end
   if not kind then fail "it has a write of an unknown kind" end
   if kind == "metatable" then
-    if self:byte() ~= 0 then fail "it has a key that is none" end
+    if self:value() ~= nil then fail "it has a key that is none" end
     local class = self:class()
     local metatable = class and named.metatable(class)
     if class and not metatable then

@@ -15,7 +15,8 @@ local check = require "moonwatch.check"
 local core = require "moonwatch.core"
 local pointer = require "moonwatch.json.pointer"
 
-local raw, rawequal, type = core.private.raw, rawequal, type
+local private = core.private
+local raw, rawequal, type = private.raw, rawequal, type
 local integer = math.type
 
 local json = { null = core.null }
@@ -26,11 +27,11 @@ local json = { null = core.null }
 
 local marks = core.clock "moonwatch.array"
 local generation = marks.generation
-local KINDS = { [0] = "array", "object" }
+local KINDS, NUMBERS = { [0] = "array", "object" }, { array = 1, object = 2 }
 
 local function mark(t, kind)
-  if KINDS[marks:now() % 2] ~= kind then marks:advance() end
-  return marks:tag(t)
+  private.set_mark(t, NUMBERS[kind])
+  return t
 end
 
 --- Returns the mark of a table: "array", "object" or nil.
@@ -53,11 +54,7 @@ end
 
 --- Gives a table a mark, which is like the result of `json.mark`.
 function json.set_mark(t, kind)
-  if kind then
-    mark(t, kind)
-  else
-    core.private.unmark(t)
-  end
+  private.set_mark(t, NUMBERS[kind] or 0)
 end
 
 -- Returns the kind of a table by its keys, or nil if JSON has none such; and
