@@ -45,6 +45,13 @@
 #define MWI_JOURNAL_KEEP 1024u
 #endif
 
+const mwi_kind mwi_kinds[MW_KINDS] = {
+    {"insert", MWI_OF_FIELD},   {"update", MWI_OF_FIELD},
+    {"delete", MWI_OF_FIELD},   {"call", MWI_OF_STATE},
+    {"raw", MWI_OF_FIELD},      {"metatable", MWI_OF_CLASS},
+    {"rollback", MWI_OF_FIELD}, {"apply", MWI_OF_FIELD},
+    {"touch", MWI_OF_FIELD}};
+
 static mwi_owner *owner_at(const mw_engine *e, mw_owner owner) {
   mwi_check_call(owner > 0 && owner <= e->journal.n_owners &&
                  e->journal.owners[owner].log != 0);

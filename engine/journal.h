@@ -7,6 +7,31 @@
 
 #include "moonwatch.h"
 
+/* What a write changes: a field, the class, or the state of a userdata. */
+enum mwi_aspect { MWI_OF_FIELD, MWI_OF_CLASS, MWI_OF_STATE };
+
+/* By enum mw_kind. */
+typedef struct mwi_kind {
+  const char *name;
+  enum mwi_aspect aspect;
+} mwi_kind;
+
+MWI_API const mwi_kind mwi_kinds[MW_KINDS];
+
+static inline int mwi_is_of_field(int kind) {
+  return mwi_kinds[kind].aspect == MWI_OF_FIELD;
+}
+
+/* Sets what stands for the field of a write that is not of a field; returns 0
+** if the write is of one. */
+static inline int mwi_no_field(int kind, mw_value *field) {
+  enum mwi_aspect aspect = mwi_kinds[kind].aspect;
+  if (aspect == MWI_OF_FIELD) return 0;
+  field->type = (aspect == MWI_OF_STATE) ? MW_TABSENT : MW_TNIL;
+  field->u.i = 0;
+  return 1;
+}
+
 /* The entries of the owners of one thread of the host. */
 typedef struct mwi_log {
   mw_entry *entries;

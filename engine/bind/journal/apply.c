@@ -79,26 +79,22 @@ static void assign_plain(lua_State *L, mwb_state *s, int stored) {
 /* An object that is not intercepted gets another state, class or value. */
 static void write_unheard(lua_State *L, mwb_state *s, int kind, int stored) {
   lua_settop(L, SHADOW);
-  if (kind == MW_CALL) {
-    mwb_push_state_of(L, s); /* OLD */
-    mwb_change_state(L, s, mwb_identify(L, s, "apply", OBJECT, 1));
-  } else if (kind == MW_METATABLE) {
-    mwb_push_class(L, OBJECT); /* OLD */
-    mwb_change_class(L, s, mwb_identify(L, s, "apply", OBJECT, 1), 0);
-  } else {
+  if (!mwb_push_aspect(L, s, kind)) /* OLD */
     assign_plain(L, s, stored);
-  }
+  else if (mwi_kinds[kind].aspect == MWI_OF_STATE)
+    mwb_change_state(L, s, mwb_identify(L, s, "apply", OBJECT, 1));
+  else
+    mwb_change_class(L, s, mwb_identify(L, s, "apply", OBJECT, 1), 0);
 }
 
 /* Opens a write to the object at OBJECT.  The old value of a state and of a
 ** class is read here; the key of a class is nil. */
 static void open_write(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
                        int kind, int guards_kind) {
+  int given;
   lua_settop(L, SHADOW);
-  if (kind == MW_CALL) mwb_push_state_of(L, s);
-  if (kind == MW_METATABLE) mwb_push_class(L, OBJECT);
-  mwb_write_open(L, s, w, h, guards_kind,
-                 (lua_gettop(L) == OLD) ? MWB_GIVEN : 0);
+  given = mwb_push_aspect(L, s, kind) ? MWB_GIVEN : 0;
+  mwb_write_open(L, s, w, h, guards_kind, given);
 }
 
 static void store(mwb_write *w, int kind, int stored) {

@@ -219,16 +219,12 @@ int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
 /* Sets the field, and reserves memory.  A field of the owner's is kept. */
 static void reserve(lua_State *L, mwb_state *s, int key, mwb_entry *entry) {
   mw_engine *e = s->engine;
-  int kind = entry->its.kind;
   mwb_check(L, mw_journal_reserve(e, entry->owner, &L));
   if (!mw_journal_is_mixed(e)) return;
   memset(&entry->field, 0, sizeof(entry->field));
-  if (kind == MW_METATABLE || kind == MW_CALL)
-    entry->field.type = (kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
-  else if (entry->owner != 0)
-    entry->field = mwb_key_to_keep(L, s, key);
-  else
-    entry->field = mwb_key(L, s, key);
+  if (!mwi_no_field(entry->its.kind, &entry->field))
+    entry->field =
+        (entry->owner != 0) ? mwb_key_to_keep(L, s, key) : mwb_key(L, s, key);
   entry->has_field = 1;
 }
 
@@ -295,6 +291,13 @@ void mwb_hold_object(lua_State *L, mwb_state *s, int index,
                      const mwb_entry *entry) {
   if (entry->wanted && entry->owner != 0)
     mwb_hold_value(L, &mwb_coroutine_of(s, entry->owner)->held, 0, index);
+}
+
+int mwb_push_aspect(lua_State *L, mwb_state *s, int kind) {
+  enum mwi_aspect aspect = mwi_kinds[kind].aspect;
+  if (aspect == MWI_OF_CLASS) mwb_push_class(L, OBJECT);
+  if (aspect == MWI_OF_STATE) mwb_push_state_of(L, s);
+  return aspect != MWI_OF_FIELD;
 }
 
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h,

@@ -48,7 +48,7 @@ typedef struct fields {
 static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
   mw_entry marked = *entry;
-  if (entry->kind == MW_CALL || entry->kind == MW_METATABLE) return 0;
+  if (!mwi_is_of_field(entry->kind)) return 0;
   if (entry->type[MW_KEY] != MW_TOTHER)
     return (uint64_t)entry->value[MW_KEY].i + 1;
   mwb_unpack(L, p->held, p->table, entry, MW_KEY);
@@ -75,8 +75,7 @@ static int is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
 static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
                          const mw_entry *b) {
   if (a->obj != b->obj) return 0;
-  if (a->kind == MW_CALL || b->kind == MW_CALL || a->kind == MW_METATABLE ||
-      b->kind == MW_METATABLE)
+  if (!mwi_is_of_field(a->kind) || !mwi_is_of_field(b->kind))
     return a->kind == b->kind;
   return is_same_part(L, p, a, MW_KEY, b, MW_KEY);
 }
@@ -124,11 +123,7 @@ static int actual(lua_State *L) {
   lua_settop(L, KEY);
   if (mwb_is_cell(L, s, OBJECT))
     mwb_push_cell(L, OBJECT);
-  else if (kind == MW_METATABLE)
-    mwb_push_class(L, OBJECT);
-  else if (kind == MW_CALL)
-    mwb_push_state_of(L, s);
-  else
+  else if (!mwb_push_aspect(L, s, kind))
     lua_gettable(L, OBJECT);
   return 1;
 }

@@ -172,6 +172,10 @@ void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
 void mwb_hold_object(lua_State *L, mwb_state *s, int index,
                      const mwb_entry *entry);
 
+/* Pushes the class, or the state, of the object at OBJECT, whichever a write of
+** the kind changes; returns 0, and pushes nothing, for a field. */
+int mwb_push_aspect(lua_State *L, mwb_state *s, int kind);
+
 /* Gives an object another class, and appends the entry: object, old class and
 ** new class are at OBJECT, OLD and VALUE of trap.h. */
 void mwb_change_class(lua_State *L, mwb_state *s, mw_handle h, uint64_t number);

@@ -254,10 +254,7 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
   lua_State *L = *(lua_State **)host;
   int status;
   memset(key, 0, sizeof(*key));
-  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL) {
-    key->type = (entry->kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
-    return MW_OK;
-  }
+  if (mwi_no_field(entry->kind, key)) return MW_OK;
   if (entry->type[MW_KEY] != MW_TOTHER) {
     key->type = entry->type[MW_KEY];
     key->u = entry->value[MW_KEY];
@@ -373,11 +370,7 @@ static mwb_place find_undone(lua_State *L, const mwb_state *s, size_t *n) {
 static int is_restored(lua_State *L, mwb_state *s, const mw_entry *entry) {
   mw_value field;
   if (lua_isuserdata(L, 1) || !mw_journal_is_mixed(s->engine)) return 1;
-  memset(&field, 0, sizeof(field));
-  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL)
-    field.type = (entry->kind == MW_CALL) ? MW_TABSENT : MW_TNIL;
-  else
-    field = mwb_key(L, s, 6);
+  if (!mwi_no_field(entry->kind, &field)) field = mwb_key(L, s, 6);
   return mw_owner_is_last(s->engine, (mw_owner)lua_tointeger(L, 1), entry->obj,
                           &field);
 }

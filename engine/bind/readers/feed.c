@@ -187,8 +187,7 @@ size_t mwb_feeds_bytes(const mwb_state *s) {
 
 /* What an entry is about: a field, the class, or the state of a userdata. */
 static int aspect_of(const mw_entry *entry) {
-  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL) return entry->kind;
-  return MW_UPDATE;
+  return mwi_is_of_field(entry->kind) ? (int)MW_UPDATE : entry->kind;
 }
 
 /* Pushes a part of an entry. */

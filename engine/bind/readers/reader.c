@@ -423,7 +423,7 @@ static int entry_text(lua_State *L) {
 static int has_key(void *ud, const mw_entry *entry) {
   lua_State *L = (lua_State *)ud;
   int same;
-  if (entry->kind == MW_METATABLE || entry->kind == MW_CALL) return 0;
+  if (!mwi_is_of_field(entry->kind)) return 0;
   if (entry->type[MW_KEY] != MW_TOTHER) return 1;
   mwb_push_page(L, mwb_state_of(L), entry->seq);
   lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[MW_KEY].i);
@@ -465,8 +465,7 @@ static int find_entry(lua_State *L) {
 static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
                        const mw_entry *entry, mw_handle h) {
   int same;
-  if (entry->obj != h || entry->kind == MW_METATABLE || entry->kind == MW_CALL)
-    return 0;
+  if (entry->obj != h || !mwi_is_of_field(entry->kind)) return 0;
   mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);

@@ -286,9 +286,7 @@ static int keep_page(lua_State *L) {
     mwi_reader_read(s->engine, at, &entry);
     if (at + 1 < end) mwi_reader_read(s->engine, at + 1, &next);
     if (at + 1 < end && is_same_field(&entry, &next)) continue;
-    if (entry.obj == MW_NONE || entry.kind == MW_METATABLE ||
-        entry.kind == MW_CALL)
-      continue;
+    if (entry.obj == MW_NONE || !mwi_is_of_field(entry.kind)) continue;
     keep_writer(L, s, &entry, 3, 4);
     lua_settop(L, 4);
   }

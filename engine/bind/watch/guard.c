@@ -23,11 +23,7 @@
 ** Kinds
 ** ======================================================= */
 
-static const char *const kinds[MW_KINDS] = {"insert",   "update", "delete",
-                                            "call",     "raw",    "metatable",
-                                            "rollback", "apply",  "touch"};
-
-const char *mwb_kind_name(int kind) { return kinds[kind]; }
+const char *mwb_kind_name(int kind) { return mwi_kinds[kind].name; }
 
 void mwb_push_kind(lua_State *L, const mwb_state *s, int kind) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, s->kinds[kind]);
@@ -37,7 +33,7 @@ int mwb_kind(lua_State *L, int index) {
   const char *name = lua_tostring(L, index);
   int kind = MW_KINDS;
   while (name != NULL && --kind >= 0)
-    if (strcmp(kinds[kind], name) == 0) return kind;
+    if (strcmp(mwi_kinds[kind].name, name) == 0) return kind;
   return luaL_error(L, "unknown kind");
 }
 
@@ -612,7 +608,7 @@ void mwb_open_guard(lua_State *L, mwb_state *s) {
       {"guard", guard}, {"on_error", on_error}, {NULL, NULL}};
   int i;
   for (i = 0; i < MW_KINDS; i++) {
-    lua_pushstring(L, kinds[i]);
+    lua_pushstring(L, mwi_kinds[i].name);
     s->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
