@@ -258,6 +258,7 @@ describe("mw.begin", function()
     end
     collectgarbage()
     collectgarbage()
+    mw.mutations(obj)
     assert.same({ x = 1, y = 2 }, raw_of(obj))
     inner:commit()
     assert.same({ x = 1, y = 2 }, raw_of(obj))
