@@ -8,6 +8,49 @@
 #include "bind.h"
 
 /* {======================================================
+** The room's part of the state
+** ======================================================= */
+
+/* What only this room asks for. */
+enum {
+  MWB_LIBRARY = MWB_SHARED, /* the table of functions, */
+  MWB_WHOLE,                /* and that of programs, with those in Lua */
+  MWB_CLOCKS,               /* name -> clock */
+  MWB_CLOCK,                /* metatables: of a clock, */
+  MWB_MAP,                  /* a weak map, */
+  MWB_BOX,                  /* and an entry that signals its key's death */
+  MWB_QUEUE,                /* the first death that is not delivered yet */
+  MWB_CLASSY,               /* classes that the library knows: see state.c */
+  MWB_OURS,                 /* the metatables of the library's own objects */
+  MWB_REFUSE,               /* their `__newindex` */
+  MWB_USES,                 /* string -> how often the engine refers to it */
+  MWB_QUESTIONS,            /* the policy's functions: see policy.c */
+  MWB_LATER,                /* calls and writes that wait: see later.c, */
+  MWB_LATE,      /* and an error that the library's next call raises */
+  MWB_TOUCHMADE, /* the function that reports writes of C: see host.c */
+  MWB_BASE_END
+};
+
+struct mwb_base_state {
+  mw_host host;    /* of the program, for its MW_PINNED objects */
+  mw_host lua;     /* the binding's own, if the program has a host */
+  int is_attached; /* does the program own the engine? */
+  lua_Alloc alloc; /* of the Lua state */
+  void *ud;
+  const void *library;  /* the table of all functions: see `mwb_check_dot` */
+  const void *map_meta; /* the address of a weak map's metatable */
+  int deserted;         /* may a class have lost its last watched object? */
+  size_t made;          /* objects that became known, and no slice has paid */
+  int queued;           /* is the queue of deaths filled? */
+  int notifying;        /* is an on_death running? */
+  mw_clock marks;       /* a clock whose tags are the dynamic classes */
+  int late;             /* does an error wait for the next call? */
+  int ending;           /* is what waits being ended? */
+};
+
+/* }====================================================== */
+
+/* {======================================================
 ** library.c: the functions with which each file adds to the library.
 ** ======================================================= */
 

@@ -37,253 +37,55 @@ extern "C" { /* Lua is C, unless MW_LUA_CPP is defined */
 int mwb_error(lua_State *L, const char *format, ...);
 #endif
 
-/* The table that holds the values to which the entries of a journal or of
-** effects refer: see entry.c. */
-typedef struct mwb_coroutine mwb_coroutine; /* see coroutine.h */
-
-typedef struct mwb_held {
-  mwb_coroutine *of; /* NULL: the values are of effects, */
-  int few;           /* and the effects have them without a table? */
-  uint32_t n;        /* numbers in use: 1 to n */
-  uint32_t kept;     /* of a coroutine: the first numbers, which are those of
-                     ** short strings, stay when all transactions have ended */
-  uint32_t id; /* not 0, and different for each table and after each release */
-} mwb_held;
-
-/* A string that such a table already holds. */
-typedef struct mwb_known {
-  const void *string;
-  uint32_t id, number;
-} mwb_known;
-
-typedef struct mwb_batch mwb_batch;     /* see batch.c */
-typedef struct mwb_origin mwb_origin;   /* see origin.c */
-typedef struct mwb_writers mwb_writers; /* see writers.c */
-typedef struct mwb_feed mwb_feed;       /* see feed.c */
-
-/* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
-** number in held values: see delivery.c. */
-typedef struct mwb_context {
-  lua_State *of; /* NULL: the context may have changed */
-  int64_t epoch;
-  uint64_t entered, frames; /* of hierarchies */
-  uint32_t id, number;
-} mwb_context;
-
-/* A place in the program, and its number in the held values with that id.  What
-** writes is known by file and line: a program may make a function for each
-** write, and a function that was kept would keep its upvalues. */
-typedef struct mwb_call_site {
-  const char *text; /* "file:line", which MWB_SITES holds */
-  size_t file;      /* length of the file's name */
-  int line;         /* 0: there is no place yet */
-  uint32_t id, number;
-} mwb_call_site;
-
-#define MWB_SITES_KNOWN 256
-
-/* The number, in a page, of a context of a transaction: see delivery.c. */
-typedef struct mwb_taken {
-  uint64_t order;         /* of the transaction */
-  uint32_t from, context; /* in the held values of its coroutine */
-  uint32_t to, number;    /* in those of the page */
-} mwb_taken;
-
-/* An allocator that subtracts from the budget in force: see budget.c. */
-typedef struct mwb_meter {
-  lua_Alloc alloc; /* the allocator without a budget */
-  void *ud;
-  struct mwb_budget *budget; /* or NULL */
-} mwb_meter;
-
 /* Lua values of the state, in the registry under the numbers in `at`; `false`
-** stands for nil there. */
+** stands for nil there.  Each room has its own, from here on: */
 enum {
-  MWB_OBJECTS,   /* slot -> object, weakly held */
-  MWB_LIBRARY,   /* the table of functions, */
-  MWB_WHOLE,     /* and that of programs, with those in Lua */
-  MWB_CLOCKS,    /* name -> clock */
-  MWB_CLOCK,     /* metatables: of a clock, */
-  MWB_MAP,       /* a weak map, */
-  MWB_EPHEMERON, /* its table of entries, */
-  MWB_BOX,       /* and an entry that signals its key's death */
-  MWB_HANDLE,    /* a watch, */
-  MWB_GUARD,     /* and a guard */
-  MWB_RULES,     /* root -> the functions of its filtered reaches */
-  MWB_ANY,       /* mw.any */
-  MWB_CLASSY,    /* classes that the library knows: see state.c */
-  MWB_NOCLASS,   /* and of the table that objects without a class show */
-  MWB_OURS,      /* the metatables of the library's own objects */
-  MWB_REFUSE,    /* their `__newindex` */
-  MWB_HERITAGES, /* `__index` of classes -> the heritage with it */
-  MWB_STRINGS,   /* strings that the engine refers to: see key.c */
-  MWB_USES,      /* string -> how often the engine refers to it */
-  MWB_CLASSES,   /* classes that the policy knows, weakly held */
-  MWB_ONERROR,   /* mw.on_error's function */
-  MWB_FUNCTIONS, /* userdata -> its function guards, */
-  MWB_TRAPS,     /* class of userdata -> its trap, */
-  MWB_WRAPPED,   /* userdata -> the trap that it calls: see userdata.c */
-  MWB_BATCH,     /* the metatable of a batch */
-  MWB_SPARES,    /* the first batch that may be used again */
-  MWB_OPENED,    /* number -> batch, weakly held */
-  MWB_QUESTIONS, /* the policy's functions: see policy.h */
-  MWB_EFFECTS,   /* the metatable of effects */
-  MWB_CELL,      /* the metatable of cells */
-  MWB_CELLS,     /* an upvalue's identity -> its cell, weakly held */
-  MWB_RESTORE,   /* functions that must exist before memory runs out */
-  MWB_REWIND,
-  MWB_TELLUNDONE,
-  MWB_FIELD,
-  MWB_HAND,
-  MWB_PREPAREKEPT,
-  MWB_UNDO,
-  MWB_WRITEONE,
-  MWB_LISTHEARD,
-  MWB_TOUCHMADE,
-  MWB_RECORD,  /* the metatable of a coroutine's record */
-  MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
-  MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
-  MWB_BEGUN,   /* the metatable of a transaction */
-  MWB_COMMIT,
-  MWB_TAKEBACK,
-  MWB_LATER,       /* calls and writes that wait: see later.c, */
-  MWB_LOSTBATCHES, /* the first of the batches that are lost, */
-  MWB_LATE,        /* and an error that the library's next call raises */
-  MWB_PREPARE,     /* the Lua functions that read a transaction's options, */
-  MWB_SCOPES,      /* and that trace it */
-  MWB_TRACE,       /* metatables: of a trace, */
-  MWB_SCOPE,       /* a timed scope, */
-  MWB_SET,         /* and a set of data of a scope */
-  MWB_THREADS,     /* coroutine -> its lane, weakly held: see lane.c */
-  MWB_LANE,        /* the lane of the main program */
-  MWB_YIELD,       /* what was coroutine.yield before ours */
-  MWB_WEAK,        /* the metatable of tables of scopes: see timed.c */
-  MWB_TIMER,       /* the function that is told how long scopes took */
-  MWB_SOURCES,     /* name of a source -> whether the source is traced */
-  MWB_CONTEXTS,    /* the function that calls mw.context's hooks, */
-  MWB_LABEL,       /* the one that knows what people call an object, */
-  MWB_EXISTING,    /* and the one that tells a new watch what is there */
-  MWB_QUEUE,       /* the first death that is not delivered yet */
-  MWB_NOTE,        /* the function that notes reads */
-  MWB_RESTING,     /* tables whose reads are not noted, weakly held */
-  MWB_SANDBOX,     /* metatables: of a box for untrusted code, */
-  MWB_VIEW,        /* and of a read-only view */
-  MWB_VIEWS,       /* table -> its view, weakly held, */
-  MWB_TARGETS,     /* and view -> what it shows, weakly held */
-  MWB_PAGES,       /* number of a page -> values of delivered entries, */
-  MWB_CONTEXT,     /* the context of a write now, */
-  MWB_SCOPED,      /* contexts with scopes, of lately: see delivery.c, */
-  MWB_PATHS,       /* the function that returns the paths of hierarchies, */
-  MWB_WRITERS,     /* what last writers hold: see writers.c */
-  MWB_SITES,       /* the texts of the places in `sites`, */
-  MWB_TAKEN,       /* the function that keeps what is taken back, */
-  MWB_ORIGIN,      /* metatables: of an origin, */
-  MWB_READER,      /* a reader, */
-  MWB_LOOK,        /* what a reader has looked at, */
-  MWB_ENTRY,       /* and an entry of that */
-  MWB_FEED,        /* the metatable of a feed */
-  MWB_VALUES       /* number of values */
+  MWB_BASE_VALUES,
+  MWB_TRAPS_VALUES = 32,
+  MWB_WATCH_VALUES = 48,
+  MWB_JOURNAL_VALUES = 64,
+  MWB_READERS_VALUES = 96,
+  MWB_TRACE_VALUES = 104,
+  MWB_BOX_VALUES = 120,
+  MWB_VALUES = 128
 };
 
-#define MWB_NAMES 4
+/* The values that all rooms share. */
+enum {
+  MWB_OBJECTS = MWB_BASE_VALUES, /* slot -> object, weakly held */
+  MWB_STRINGS,   /* strings that the engine refers to: see key.c */
+  MWB_EPHEMERON, /* the metatable of tables with weak keys */
+  MWB_CLASSES,   /* classes that the policy knows, weakly held */
+  MWB_ONERROR,   /* mw.on_error's function */
+  MWB_SHARED
+};
+
+/* Each room has a part of the state, which its header declares. */
+typedef struct mwb_base_state mwb_base_state;
+typedef struct mwb_traps_state mwb_traps_state;
+typedef struct mwb_watch_state mwb_watch_state;
+typedef struct mwb_journal_state mwb_journal_state;
+typedef struct mwb_readers_state mwb_readers_state;
+typedef struct mwb_trace_state mwb_trace_state;
+typedef struct mwb_box_state mwb_box_state;
 
 typedef struct mwb_state {
-  mw_engine *engine;  /* NULL once the Lua state is being closed */
-  mw_host host;       /* of the program, for its MW_PINNED objects */
-  mw_host lua;        /* the binding's own, if the program has a host */
-  int is_attached;    /* does the program own the engine? */
-  lua_State *service; /* a thread for the engine's callbacks, without hooks */
-  lua_State *main;    /* the main thread */
-  lua_Alloc alloc;    /* of the Lua state */
-  void *ud;
+  mw_engine *engine;    /* NULL once the Lua state is being closed */
+  lua_State *service;   /* a thread for the engine's callbacks, without hooks */
+  lua_State *main;      /* the main thread */
   int at[MWB_VALUES];   /* number in the registry of each value */
   int pending;          /* does the next call have a slice of work? */
-  int deserted;         /* may a class have lost its last watched object? */
-  size_t made;          /* objects that became known, and no slice has paid */
-  int queued;           /* is the queue of deaths filled? */
-  int notifying;        /* is an on_death running? */
-  mw_clock marks;       /* a clock whose tags are the dynamic classes */
-  uint64_t collections; /* number of collections that have ended */
   unsigned needs;       /* MWB_APPENDS...: work of every write */
+  uint64_t collections; /* number of collections that have ended */
   size_t short_string;  /* up to this length, Lua interns strings */
   lua_CFunction next;   /* Lua's own */
-  const void *library;  /* the table of all functions: see `mwb_check_dot` */
-  int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
-  int kinds[MW_KINDS];  /* kinds' names, in the registry */
-  uint32_t batches;     /* the number of open batches */
-  uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
-  struct mwb_budget *budget; /* of the running call in a box */
-  mwb_meter *meter;
-  lua_Integer scans;         /* the number of scans that may ask the policy */
-  uint32_t held_ids;         /* the last `id` given to held values */
-  lua_State *running;        /* cache: the coroutine that wrote last, */
-  mwb_coroutine *coroutine;  /* and its record, or NULL */
-  mwb_coroutine *coroutines; /* with open transactions or batches */
-  uint32_t n_coroutines;     /* how many these are */
-  uint32_t n_records;        /* and how many coroutines have a record */
-  lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
-  lua_CFunction close;       /* coroutine.close, */
-  lua_CFunction wrapped;     /* and what coroutine.wrap returns */
-  lua_Integer numbers;       /* the last number given to a coroutine */
-  struct mwb_transaction *transactions; /* by owner: see coroutine.h */
-  uint32_t size_transactions;
-  uint64_t orders; /* the number of transactions and batches that have begun */
-  int late;        /* does an error wait for the next call? */
-  int ending;      /* is what waits being ended? */
-  mwb_known known[64];                  /* cache: strings that a table holds */
-  mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
-  mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
-  mwb_coroutine *readers;      /* has the held values of the last page, */
-  int readers_place;           /* in the registry */
-  uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
-  mwb_context context;
-  uint32_t n_scoped; /* how many contexts MWB_SCOPED has */
-  uint64_t renames;  /* moves when a name that was given may be another */
-  mwb_taken taken;
-  uint32_t origins;   /* the number of open origins */
-  mwb_feed *feeds;    /* the open feeds with a root */
-  mwi_column heard;   /* by slot: since which entry a table is intercepted; */
-  uint64_t unheard;   /* since which any may be: see feed.c */
-  uint32_t wheres;    /* the number of readers that want places, */
-  uint32_t scoped;    /* and of those that want scopes */
-  uint32_t keepers;   /* and of those that ask for last writers, */
-  uint64_t kept_from; /* from this entry on */
-  mwb_writers *writers;
-  int making;     /* is a context being made? */
-  uint32_t given; /* the cause of the write that is being restored, or 0 */
-  int takes;      /* is there a function in MWB_TAKEN? */
-  struct mwb_running *running_class; /* the innermost: see trap.c */
-  int handled;                       /* does mw.on_error have a function? */
-  int depth;                         /* guards under way, one in another */
-  int endless;         /* have the writes under way been stopped? */
-  int deep_calls;      /* guards called at ENDLESS levels and more */
-  int storing;         /* tables being stored: orphans may come back */
-  uint64_t shadows;    /* moves when an object gets or loses its shadow */
-  int heeds;           /* do tables have functions for reads? see reads.c */
-  int reading;         /* are reads noted now? */
-  lua_Integer resting; /* the number of tables in MWB_RESTING */
-  int restoring;       /* > 0: writes are not appended to the journal */
-  mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
-  int sources;         /* MWB_WATCHES...: other events that are traced */
-  int timing;          /* are all scopes measured? */
-  int yields;          /* is the library's yield in coroutine? */
-  lua_Integer threads; /* number of coroutines that have got a lane */
-  uint32_t scopes;     /* the number of open scopes in these */
-  int contexts;        /* does mw.context have hooks? */
-  char *scratch;       /* the text of the arguments of a traced call */
-  size_t n_scratch, size_scratch;
-  const void *guard_meta; /* metatables, for comparisons by address */
-  const void *handle_meta;
-  const void *begun_meta;
-  const void *map_meta;
-  const void *scope_meta, *idle; /* idle: the scope that stands for none */
-
-  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
-
-  struct mwb_lane *lane; /* the main program's */
-  uint32_t columns;      /* the number of open scopes with a column, */
-  int64_t wall_since;    /* since when there are such, */
-  int64_t wall;          /* and for how long there were before */
+  mwb_base_state *base;
+  mwb_traps_state *traps;
+  mwb_watch_state *watch;
+  mwb_journal_state *journal;
+  mwb_readers_state *readers;
+  mwb_trace_state *trace;
+  mwb_box_state *box;
 } mwb_state;
 
 /* Upvalues of every function. */
@@ -299,16 +101,6 @@ typedef struct mwb_state {
 
 /* A collection has ended: the probe is gone.  Sets a new one. */
 void mwb_collected(lua_State *L, mwb_state *s);
-
-/* transaction.c: frees what the state has. */
-void mwb_close_transactions(mwb_state *s);
-
-/* transaction.c: takes back the transactions that are lost.  Raises only if
-** there is no memory. */
-void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
-
-/* batch.c: ends the batches that are lost. */
-void mwb_end_lost_batches(lua_State *L, mwb_state *s);
 
 /* later.c: has the finaliser that runs interrupted a function of the
 ** library? */

@@ -107,7 +107,7 @@ static int advance(lua_State *L) {
   mwb_state *s = c->state;
   mwb_check_nothing(L, "advance", 2);
   lua_pushinteger(L, mw_clock_advance(s->engine, c->number));
-  if (s->sources & MWB_EPOCHS) mwb_trace_advance(L, s, c->number);
+  if (s->trace->sources & MWB_EPOCHS) mwb_trace_advance(L, s, c->number);
   return 1;
 }
 
@@ -211,9 +211,9 @@ static int mark_dynamic(lua_State *L) {
     return mwb_bad_argument(L, "mark_dynamic", 2, 2, "boolean");
   h = mwb_identify(L, s, "mark_dynamic", 1, 1);
   if (lua_isboolean(L, 2) && !lua_toboolean(L, 2))
-    mw_clock_untag(s->engine, s->marks, h);
+    mw_clock_untag(s->engine, s->base->marks, h);
   else
-    set_tag(L, s, s->marks, h);
+    set_tag(L, s, s->base->marks, h);
   return 0;
 }
 
@@ -221,7 +221,7 @@ static int is_marked(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   int args = lua_gettop(L);
   uint32_t slot = mwb_slot(L, s, 1);
-  const mwi_clock *marks = &s->engine->clock.clocks[s->marks];
+  const mwi_clock *marks = &s->engine->clock.clocks[s->base->marks];
   if (slot == 0) mwb_check_dot(L, "is_marked", args);
   lua_pushboolean(L, slot != 0 && mwi_clock_generation(marks, slot) >= 0);
   return 1;
@@ -235,7 +235,7 @@ void mwb_open_clock(lua_State *L, mwb_state *s) {
                                        {"is_marked", is_marked},
                                        {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}};
-  open_clock(L, s, NULL, 0, &s->marks);
+  open_clock(L, s, NULL, 0, &s->base->marks);
   mwb_new_meta(L, MWB_CLOCK, "clock", none, none);
   lua_newtable(L);
   mwb_keep(L, mwb_state_of(L), MWB_CLOCKS);

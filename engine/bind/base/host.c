@@ -33,7 +33,7 @@ static int is_pinned(const mwb_state *s, mw_handle obj) {
 static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
                 const mw_change *change) {
   const mwb_state *s = (const mwb_state *)ud;
-  const mw_host *host = is_pinned(s, obj) ? &s->host : &s->lua;
+  const mw_host *host = is_pinned(s, obj) ? &s->base->host : &s->base->lua;
   return (host->call == NULL) ? 0
                               : host->call(host->ud, obj, ref, flags, change);
 }
@@ -41,21 +41,21 @@ static int call(void *ud, mw_handle obj, uint64_t ref, int flags,
 static int ask(void *ud, mw_handle obj, uint64_t ref, int flags,
                const mw_change *change) {
   const mwb_state *s = (const mwb_state *)ud;
-  const mw_host *host = is_pinned(s, obj) ? &s->host : &s->lua;
+  const mw_host *host = is_pinned(s, obj) ? &s->base->host : &s->base->lua;
   return (host->ask == NULL) ? 1 : host->ask(host->ud, obj, ref, flags, change);
 }
 
 static int alive(void *ud, mw_handle guard) {
   const mwb_state *s = (const mwb_state *)ud;
-  return is_pinned(s, guard) || s->lua.alive(s->lua.ud, guard);
+  return is_pinned(s, guard) || s->base->lua.alive(s->base->lua.ud, guard);
 }
 
 static void restore(void *ud, const mw_entry *entry, void *host) {
   const mwb_state *s = (const mwb_state *)ud;
   if (!is_pinned(s, entry->obj))
-    s->lua.restore(s->lua.ud, entry, host);
-  else if (s->host.restore != NULL)
-    s->host.restore(s->host.ud, entry, NULL);
+    s->base->lua.restore(s->base->lua.ud, entry, host);
+  else if (s->base->host.restore != NULL)
+    s->base->host.restore(s->base->host.ud, entry, NULL);
 }
 
 static int field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
@@ -64,7 +64,7 @@ static int field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
   lua_State *service = s->service; /* the caller is the program */
   if (host == NULL) host = &service;
   if (!is_pinned(s, entry->obj))
-    return s->lua.field(s->lua.ud, owner, entry, key, host);
+    return s->base->lua.field(s->base->lua.ud, owner, entry, key, host);
   memset(key, 0, sizeof(*key));
   key->type = entry->type[MW_KEY];
   key->u = entry->value[MW_KEY];
@@ -80,24 +80,24 @@ static int hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
     mwb_coroutine_of(s, parent)->hides = 1;
     return MW_OK;
   }
-  return s->lua.hand(s->lua.ud, owner, parent, entry, host);
+  return s->base->lua.hand(s->base->lua.ud, owner, parent, entry, host);
 }
 
 static void retain(void *ud, const mw_value *value) {
   const mwb_state *s = (const mwb_state *)ud;
-  s->lua.retain(s->lua.ud, value);
+  s->base->lua.retain(s->base->lua.ud, value);
 }
 
 static void release(void *ud, const mw_value *value) {
   const mwb_state *s = (const mwb_state *)ud;
-  s->lua.release(s->lua.ud, value);
+  s->base->lua.release(s->base->lua.ud, value);
 }
 
 void mwb_join_hosts(mwb_state *s) {
   mw_host both;
-  if (s->host.call == NULL && s->host.restore == NULL) return;
-  if (s->lua.call == NULL) s->lua = s->engine->watch.host;
-  both = s->lua;
+  if (s->base->host.call == NULL && s->base->host.restore == NULL) return;
+  if (s->base->lua.call == NULL) s->base->lua = s->engine->watch.host;
+  both = s->base->lua;
   both.ud = s;
   both.call = call;
   both.ask = ask;
@@ -140,7 +140,7 @@ int mw_lua_attach(lua_State *L, mw_engine *e) {
 static void forget_owners(mwb_state *s) {
   mw_engine *e = s->engine;
   const mwb_coroutine *t;
-  for (t = s->coroutines; t != NULL; t = t->next) {
+  for (t = s->journal->coroutines; t != NULL; t = t->next) {
     mw_owner owner = t->newest;
     while (owner != 0) {
       mw_owner below = e->journal.owners[owner].below;
@@ -154,7 +154,7 @@ void mwb_detach(mwb_state *s) {
   mw_engine *e = s->engine;
   uint32_t slot;
   forget_owners(s);
-  mw_host_set(e, &s->host);
+  mw_host_set(e, &s->base->host);
   for (slot = 1; slot < e->identity.top; slot++) {
     mw_handle h = mwi_identity_handle(&e->identity, slot);
     if (!is_pinned(s, h)) mw_object_forget(e, h);
@@ -180,7 +180,7 @@ static mwb_state *need_state(lua_State *L, const char *name) {
 
 void mw_lua_host(lua_State *L, const mw_host *host) {
   mwb_state *s = need_state(L, "mw_lua_host");
-  s->host = *host;
+  s->base->host = *host;
   mwb_join_hosts(s);
 }
 

@@ -41,7 +41,7 @@ static mw_handle enrol(lua_State *L, mwb_state *s, int index) {
     lua_rawseti(L, -2, slot);
     code = mw_object_identify(e, ptr, &h);
     if (mw_slot(h) == slot) {
-      s->made++;
+      s->base->made++;
       lua_pop(L, 1);
       return h;
     }
@@ -134,11 +134,11 @@ static int in_array(void *ud, mw_handle h) {
 /* The policy looks at all wrapped classes, so one call serves all deaths of a
 ** collection.  The policy's call may end up here again. */
 static void tell_deserted(lua_State *L, mwb_state *s) {
-  if (!s->deserted || mw_reap_due(s->engine)) return;
-  s->deserted = 0;
+  if (!s->base->deserted || mw_reap_due(s->engine)) return;
+  s->base->deserted = 0;
   if (!mwb_push_question(L, s, MWB_DESERTED)) return;
   if (mwb_pcall_outside(L, s, 0, 0, 0) == LUA_OK) return;
-  s->deserted = 1;
+  s->base->deserted = 1;
   lua_error(L);
 }
 
@@ -148,10 +148,11 @@ static void tell_deserted(lua_State *L, mwb_state *s) {
 size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
   size_t n = mwb_notify(L, s, deaths);
   n += mw_reap_step(s->engine, looks, deaths - n, in_array, s);
-  if (s->storing == 0) mwb_let_go(L, s, looks);
+  if (s->watch->storing == 0) mwb_let_go(L, s, looks);
   tell_deserted(L, s);
-  s->pending = s->queued || mw_reap_due(s->engine) || mwb_has_orphans(s) ||
-               s->late || (s->needs & MWB_WAITS) != 0;
+  s->pending = s->base->queued || mw_reap_due(s->engine) ||
+               mwb_has_orphans(s) || s->base->late ||
+               (s->needs & MWB_WAITS) != 0;
   return n;
 }
 
@@ -163,15 +164,15 @@ size_t mwb_reap(lua_State *L, mwb_state *s, size_t looks, size_t deaths) {
 #define MOST 256
 
 static size_t take_made(mwb_state *s) {
-  size_t n = (s->made < MOST) ? s->made : MOST;
-  s->made -= n;
+  size_t n = (s->base->made < MOST) ? s->base->made : MOST;
+  s->base->made -= n;
   return n;
 }
 
 void mwb_reap_slice(lua_State *L, mwb_state *s) {
   size_t made = take_made(s);
   mwb_reap(L, s, LOOKS + EACH * made, 1 + EACH / 2 * made);
-  if (!mw_reap_due(s->engine)) s->made = 0;
+  if (!mw_reap_due(s->engine)) s->base->made = 0;
 }
 
 void mwb_reap_made(mwb_state *s) {

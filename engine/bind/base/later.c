@@ -10,7 +10,7 @@
 **
 ** What a finaliser then asks for waits:
 **
-**     lost handles    --> marks in `s->transactions`; MWB_LOSTBATCHES
+**     lost handles    --> marks in `transactions`; MWB_LOSTBATCHES
 **     cancel, close   --> MWB_LATER: { function, n, arguments... }
 **     writes          --> MWB_LATER: { false, object, key, new, nil, old,
 **                                      number }
@@ -28,6 +28,7 @@
 #include "../journal/journal.h"
 #include "../traps/trap.h"
 #include "../traps/traps.h"
+#include "../watch/watch.h"
 
 /* {======================================================
 ** Is the library at work?
@@ -465,12 +466,12 @@ static int end_all(lua_State *L) {
 /* What guards call meanwhile does not begin with the rest of this. */
 void mwb_end_waiting(lua_State *L, mwb_state *s) {
   int status;
-  if (s->engine == NULL || s->ending || !(s->needs & MWB_WAITS)) return;
+  if (s->engine == NULL || s->base->ending || !(s->needs & MWB_WAITS)) return;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   mwb_push_function(L, s, end_all);
-  s->ending = 1;
+  s->base->ending = 1;
   status = lua_pcall(L, 0, 0, 0);
-  s->ending = 0;
+  s->base->ending = 0;
   if (status == LUA_OK) return;
   mwb_wait(s); /* for the rest */
   lua_error(L);
@@ -503,17 +504,17 @@ void mwb_late_error(lua_State *L, mwb_state *s, const char *where) {
   if (lua_isnil(L, -1)) { /* the first one? */
     lua_pushvalue(L, -2);
     mwb_keep(L, s, MWB_LATE);
-    s->pending = s->late = 1;
+    s->pending = s->base->late = 1;
   }
   lua_pop(L, 2);
 }
 
 void mwb_raise_late(lua_State *L, mwb_state *s) {
-  if (!s->late) return;
+  if (!s->base->late) return;
   mwb_push(L, s, MWB_LATE);
   lua_pushnil(L);
   mwb_keep(L, s, MWB_LATE);
-  s->late = 0;
+  s->base->late = 0;
   lua_error(L);
 }
 

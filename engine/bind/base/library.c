@@ -15,7 +15,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "../box/box.h"
 #include "../readers/readers.h"
+#include "../trace/trace.h"
+#include "../traps/traps.h"
+#include "../watch/watch.h"
 #include "moonwatch_lua.h"
 
 static const char KEY = 0;
@@ -39,7 +43,7 @@ void mwb_slice(lua_State *L, mwb_state *s) {
 void mwb_collected(lua_State *L, mwb_state *s) {
   if (s->engine == NULL) return;
   s->collections++;
-  s->pending = s->deserted = 1;
+  s->pending = s->base->deserted = 1;
   mw_reap_begin(s->engine);
   mwb_push(L, s, MWB_OBJECTS);
   lua_newthread(L);
@@ -85,7 +89,7 @@ const char *mwb_type_name(lua_State *L, int index) {
 }
 
 void mwb_check_dot(lua_State *L, const char *name, int args) {
-  const void *library = mwb_state_of(L)->library;
+  const void *library = mwb_state_of(L)->base->library;
   if (args > 1 && library != NULL && lua_topointer(L, 1) == library)
     luaL_error(L, "calling '%s' with a colon (use a dot: mw.%s)", name, name);
 }
@@ -94,10 +98,10 @@ void mwb_check_dot(lua_State *L, const char *name, int args) {
 static int set_library(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
-  s->library = NULL;
+  s->base->library = NULL;
   mwb_keep(L, s, MWB_WHOLE);
   mwb_push(L, s, MWB_WHOLE);
-  s->library = lua_topointer(L, -1);
+  s->base->library = lua_topointer(L, -1);
   return 0;
 }
 
@@ -210,10 +214,10 @@ static void collect(lua_State *L) {
 /* The engine's allocator: asks Lua's, and again after a collection. */
 static void *engine_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   mwb_state *s = (mwb_state *)ud;
-  void *p = s->alloc(s->ud, ptr, osize, nsize);
+  void *p = s->base->alloc(s->base->ud, ptr, osize, nsize);
   if (p != NULL || nsize == 0) return p;
   collect(s->service);
-  return s->alloc(s->ud, ptr, osize, nsize);
+  return s->base->alloc(s->base->ud, ptr, osize, nsize);
 }
 
 /* }====================================================== */
@@ -245,33 +249,69 @@ static int close_state(lua_State *L) {
   lua_pushcfunction(L, end_waiting); /* what the handles have lost meanwhile */
   lua_pushvalue(L, 1);
   lua_pcall(L, 1, 0, 0);
-  if (s->engine != NULL && s->is_attached) mwb_detach(s);
+  if (s->engine != NULL && s->base->is_attached) mwb_detach(s);
   if (s->engine != NULL) {
-    mwi_free(s->engine, s->scratch, s->size_scratch);
+    mwi_free(s->engine, s->trace->scratch, s->trace->size_scratch);
     mwb_close_transactions(s);
     mwb_free_hearings(s);
   }
-  if (!s->is_attached) mw_engine_close(s->engine);
+  if (!s->base->is_attached) mw_engine_close(s->engine);
   s->engine = NULL;
   s->pending = 1;
   return 0;
+}
+
+/* The state, and the part of it that each room has. */
+typedef struct whole_state {
+  mwb_state state;
+  mwb_base_state base;
+  mwb_traps_state traps;
+  mwb_watch_state watch;
+  mwb_journal_state journal;
+  mwb_readers_state readers;
+  mwb_trace_state trace;
+  mwb_box_state box;
+} whole_state;
+
+/* The values of a room begin after those of the room before. */
+typedef char
+    rooms_are_apart[(int)MWB_BASE_END <= (int)MWB_TRAPS_VALUES &&
+                            (int)MWB_TRAPS_END <= (int)MWB_WATCH_VALUES &&
+                            (int)MWB_WATCH_END <= (int)MWB_JOURNAL_VALUES &&
+                            (int)MWB_JOURNAL_END <= (int)MWB_READERS_VALUES &&
+                            (int)MWB_READERS_END <= (int)MWB_TRACE_VALUES &&
+                            (int)MWB_TRACE_END <= (int)MWB_BOX_VALUES &&
+                            (int)MWB_BOX_END <= (int)MWB_VALUES
+                        ? 1
+                        : -1];
+
+static mwb_state *push_whole(lua_State *L) {
+  whole_state *w = (whole_state *)lua_newuserdatauv(L, sizeof(whole_state), 2);
+  memset(w, 0, sizeof(*w));
+  w->state.base = &w->base;
+  w->state.traps = &w->traps;
+  w->state.watch = &w->watch;
+  w->state.journal = &w->journal;
+  w->state.readers = &w->readers;
+  w->state.trace = &w->trace;
+  w->state.box = &w->box;
+  return &w->state;
 }
 
 /* Pushes a state with an open engine, owned by a finaliser from the start.  The
 ** meter is older: see budget.c. */
 static void new_state(lua_State *L) {
   mwb_meter *meter = (mwb_meter *)lua_newuserdatauv(L, sizeof(mwb_meter), 0);
-  mwb_state *s = (mwb_state *)lua_newuserdatauv(L, sizeof(mwb_state), 2);
-  memset(s, 0, sizeof(mwb_state));
+  mwb_state *s = push_whole(L);
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 2);
-  s->meter = meter;
+  s->box->meter = meter;
   meter->alloc = lua_getallocf(L, &meter->ud);
   meter->budget = NULL;
   s->service = lua_newthread(L);
   lua_sethook(s->service, NULL, 0, 0);
   lua_setiuservalue(L, -2, 1);
-  s->alloc = lua_getallocf(L, &s->ud);
+  s->base->alloc = lua_getallocf(L, &s->base->ud);
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   s->main = lua_tothread(L, -1);
   lua_pop(L, 1);
@@ -280,10 +320,10 @@ static void new_state(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   s->engine = mwb_attached(L);
-  s->is_attached = s->engine != NULL;
-  if (!s->is_attached) s->engine = mw_engine_open(engine_alloc, s);
+  s->base->is_attached = s->engine != NULL;
+  if (!s->base->is_attached) s->engine = mw_engine_open(engine_alloc, s);
   if (s->engine == NULL) mwb_check(L, MW_NOMEM);
-  if (s->is_attached) s->host = s->engine->watch.host;
+  if (s->base->is_attached) s->base->host = s->engine->watch.host;
   mwi_identity_keep_first(s->engine); /* MWB_PROBE */
 }
 

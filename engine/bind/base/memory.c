@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../readers/readers.h"
+#include "../trace/trace.h"
 #include "base.h"
 
 static void set_bytes(lua_State *L, const char *name, size_t bytes) {
@@ -28,11 +29,11 @@ static int memory(lua_State *L) {
   lua_settop(L, 0);
   lua_createtable(L, 0, 6);
   mw_memory_info(s->engine, &m);
-  m.journal += s->n_records * sizeof(mwb_coroutine) +
-               s->size_transactions * sizeof(mwb_transaction);
-  if (s->readers != NULL) m.journal += sizeof(mwb_coroutine);
+  m.journal += s->journal->n_records * sizeof(mwb_coroutine) +
+               s->journal->size_transactions * sizeof(mwb_transaction);
+  if (s->journal->page_holder != NULL) m.journal += sizeof(mwb_coroutine);
   m.journal += mwb_writers_bytes(s) + mwb_feeds_bytes(s);
-  m.traces += s->size_scratch;
+  m.traces += s->trace->size_scratch;
   m.names = m.total - (m.objects + m.watches + m.journal + m.traces);
   set_bytes(L, "objects", m.objects);
   set_bytes(L, "watches", m.watches);

@@ -42,7 +42,7 @@ enum { BOX_VALUE = 1, BOX_MAP, BOX_NEXT };
 /* Returns the map at 1, on which the method `name` was called, or raises. */
 static map *self(lua_State *L, const mwb_state *s, const char *name) {
   if (lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1) ||
-      lua_topointer(L, -1) != s->map_meta)
+      lua_topointer(L, -1) != s->base->map_meta)
     luaL_error(L, "calling '%s' on bad self (weakmap expected, got %s)", name,
                mwb_type_name(L, 1));
   lua_pop(L, 1);
@@ -261,7 +261,7 @@ static int box_gc(lua_State *L) {
   lua_setiuservalue(L, 1, BOX_NEXT);
   lua_pushvalue(L, 1);
   mwb_keep(L, s, MWB_QUEUE);
-  s->queued = s->pending = 1;
+  s->base->queued = s->pending = 1;
   return 0;
 }
 
@@ -271,16 +271,16 @@ static void tell(lua_State *L, mwb_state *s) {
   const box *b;
   mwb_push(L, s, MWB_QUEUE);
   b = (const box *)lua_touserdata(L, -1);
-  s->queued = lua_getiuservalue(L, top + 1, BOX_NEXT) != LUA_TNIL;
+  s->base->queued = lua_getiuservalue(L, top + 1, BOX_NEXT) != LUA_TNIL;
   mwb_keep(L, s, MWB_QUEUE);
   lua_getiuservalue(L, top + 1, BOX_MAP);
   lua_getiuservalue(L, top + 2, MAP_ONDEATH);
   lua_getiuservalue(L, top + 1, BOX_VALUE);
   lua_pushinteger(L, b->serial);
-  s->notifying = 1;
+  s->base->notifying = 1;
   if (mwb_pcall_outside(L, s, 2, 0, 0) != LUA_OK)
     mwb_late_error(L, s, "on_death");
-  s->notifying = 0;
+  s->base->notifying = 0;
   lua_settop(L, top);
 }
 
@@ -288,8 +288,8 @@ static void tell(lua_State *L, mwb_state *s) {
 ** bound. */
 size_t mwb_notify(lua_State *L, mwb_state *s, size_t n) {
   size_t done = 0;
-  if (s->notifying) return 0;
-  for (; s->queued && done < n; done++) tell(L, s);
+  if (s->base->notifying) return 0;
+  for (; s->base->queued && done < n; done++) tell(L, s);
   return done;
 }
 
@@ -322,7 +322,7 @@ void mwb_open_weakmap(lua_State *L, mwb_state *s) {
       {"__len", len}, {"__pairs", pairs}, {NULL, NULL}};
   static const luaL_Reg box_meta[] = {{"__gc", box_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"weakmap", weakmap}, {NULL, NULL}};
-  s->map_meta = mwb_new_meta(L, MWB_MAP, "weakmap", meta, methods);
+  s->base->map_meta = mwb_new_meta(L, MWB_MAP, "weakmap", meta, methods);
   mwb_push(L, s, MWB_MAP);
   mwb_seal(L, s, -1, "map:set");
   lua_pop(L, 1);

@@ -2,7 +2,7 @@
 ** budget.c - calls with bounded work and memory.
 ** SPDX-License-Identifier: MIT
 **
-**     state->budget --> budget of the running call --> outer --> ...
+**     state->box->budget --> budget of the running call --> outer --> ...
 **
 ** A budget has VM instructions and bytes.  A count hook subtracts the
 ** instructions; each coroutine that the box resumes has the hook meanwhile.  An
@@ -242,14 +242,14 @@ void mwb_begin_budget(lua_State *L, mwb_state *s, const mwb_box *box,
   memset(b, 0, sizeof(*b));
   b->state = s;
   b->box = box;
-  b->outer = s->budget;
+  b->outer = s->box->budget;
   b->L = L;
   b->given = b->left = instructions;
   if (b->outer == NULL) {
-    s->meter->alloc = lua_getallocf(L, &s->meter->ud);
-    lua_setallocf(L, limited_alloc, s->meter);
+    s->box->meter->alloc = lua_getallocf(L, &s->box->meter->ud);
+    lua_setallocf(L, limited_alloc, s->box->meter);
   }
-  s->budget = s->meter->budget = b;
+  s->box->budget = s->box->meter->budget = b;
   set_hook(L, b);
 }
 
@@ -260,8 +260,8 @@ lua_Integer mwb_used(const mwb_budget *b) {
 /* The call around this one pays, too. */
 void mwb_end_budget(mwb_budget *b) {
   mwb_budget *outer = b->outer;
-  mwb_meter *meter = b->state->meter;
-  b->state->budget = meter->budget = outer;
+  mwb_meter *meter = b->state->box->meter;
+  b->state->box->budget = meter->budget = outer;
   if (outer == NULL) {
     lua_setallocf(b->L, meter->alloc, meter->ud);
     return;
@@ -275,16 +275,16 @@ void mwb_end_budget(mwb_budget *b) {
 ** not have been counted. */
 int mwb_pcall_paused(lua_State *L, mwb_state *s, int args, int results,
                      int handler) {
-  mwb_budget *b = s->budget;
+  mwb_budget *b = s->box->budget;
   int status, hooked = lua_gethook(L) == on_count;
   b->left -= INTERVAL;
-  lua_setallocf(L, s->meter->alloc, s->meter->ud);
+  lua_setallocf(L, s->box->meter->alloc, s->box->meter->ud);
   if (hooked) lua_sethook(L, NULL, 0, 0);
-  s->budget = s->meter->budget = NULL;
+  s->box->budget = s->box->meter->budget = NULL;
   status = lua_pcall(L, args, results, handler);
-  s->budget = s->meter->budget = b;
+  s->box->budget = s->box->meter->budget = b;
   if (hooked) set_hook(L, b);
-  lua_setallocf(L, limited_alloc, s->meter);
+  lua_setallocf(L, limited_alloc, s->box->meter);
   return status;
 }
 

@@ -290,7 +290,7 @@ static int apply_all(lua_State *L) {
     if (!mwb_replace_value(L, INSTEAD, i)) continue;
     lua_pushinteger(L, its.kind);
     lua_pushvalue(L, STORED);
-    s->given = its.cause;
+    s->journal->given = its.cause;
     lua_call(L, 5, 1);
     if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);
   }
@@ -302,7 +302,7 @@ static int apply_all(lua_State *L) {
 ** of the write that an error concerns becomes `at` of the table at PROBLEM, if
 ** there is one.  Returns one result. */
 static int run(lua_State *L, mwb_state *s, lua_CFunction f, int back) {
-  uint32_t given = s->given;
+  uint32_t given = s->journal->given;
   progress p = {0, back};
   int status, i;
   lua_settop(L, PROBLEM);
@@ -310,7 +310,7 @@ static int run(lua_State *L, mwb_state *s, lua_CFunction f, int back) {
   for (i = FROM; i <= INSTEAD; i++) lua_pushvalue(L, i);
   lua_pushlightuserdata(L, &p);
   status = lua_pcall(L, 4, 1, 0);
-  s->given = given;
+  s->journal->given = given;
   if (status == LUA_OK) return 1;
   if (lua_istable(L, PROBLEM)) {
     lua_pushinteger(L, p.at);

@@ -91,7 +91,7 @@ static void set_values(lua_State *L, mwb_coroutine *t, int exists) {
     lua_pop(L, 1);
   }
   t->held.n = t->held.kept = 0;
-  t->held.id = ++t->s->held_ids;
+  t->held.id = ++t->s->journal->held_ids;
   t->has_values = exists;
   t->shared = 0;
   t->viewed = 0;
@@ -115,14 +115,14 @@ static mwb_coroutine *pop_record(lua_State *L, const mwb_state *s) {
 
 mwb_coroutine *mwb_find_coroutine(lua_State *L, mwb_state *s) {
   lua_pushthread(L);
-  s->running = L;
-  s->coroutine = pop_record(L, s);
-  return s->coroutine;
+  s->journal->running = L;
+  s->journal->coroutine = pop_record(L, s);
+  return s->journal->coroutine;
 }
 
 mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t =
-      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  mwb_coroutine *t = (s->journal->running == L) ? s->journal->coroutine
+                                                : mwb_find_coroutine(L, s);
   mwb_coroutine **record;
   int top = lua_gettop(L);
   if (t != NULL) return t;
@@ -138,11 +138,11 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
     return NULL;
   }
   *record = t;
-  s->n_records++;
+  s->journal->n_records++;
   t->s = s;
   t->L = L;
   t->held.of = t;
-  t->number = ++s->numbers;
+  t->number = ++s->journal->numbers;
   t->kept = L == s->main;
   t->place = LUA_NOREF;
   lua_pushboolean(L, 0); /* the finaliser has no memory for a place */
@@ -152,8 +152,8 @@ mwb_coroutine *mwb_need_coroutine(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, top + 1);
   lua_rawset(L, -3);
   lua_settop(L, top);
-  s->running = L;
-  s->coroutine = t;
+  s->journal->running = L;
+  s->journal->coroutine = t;
   return t;
 }
 
@@ -164,17 +164,17 @@ static int is_linked(const mwb_coroutine *t) {
 void mwb_link_coroutine(mwb_state *s, mwb_coroutine *t) {
   if (is_linked(t)) return;
   t->prev = NULL;
-  t->next = s->coroutines;
+  t->next = s->journal->coroutines;
   if (t->next != NULL) t->next->prev = t;
-  s->coroutines = t;
-  s->n_coroutines++;
+  s->journal->coroutines = t;
+  s->journal->n_coroutines++;
 }
 
 static void free_record(lua_State *L, mwb_state *s, mwb_coroutine *t) {
-  if (s->coroutine == t) s->running = NULL;
+  if (s->journal->coroutine == t) s->journal->running = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, t->place);
   mwi_free(s->engine, t, sizeof(*t));
-  s->n_records--;
+  s->journal->n_records--;
 }
 
 void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
@@ -183,9 +183,9 @@ void mwb_unlink_coroutine(lua_State *L, mwb_state *s, mwb_coroutine *t) {
   if (t->prev != NULL)
     t->prev->next = t->next;
   else
-    s->coroutines = t->next;
+    s->journal->coroutines = t->next;
   t->next = t->prev = NULL;
-  s->n_coroutines--;
+  s->journal->n_coroutines--;
   if (t->L == NULL) free_record(L, s, t);
 }
 
@@ -201,7 +201,7 @@ static int is_active(const mwb_state *s, lua_State *of) {
 static uint64_t order_of(const mwb_state *s, const mwb_coroutine *t, int by) {
   if (by == MWB_BY_BATCH) return t->batched;
   if (by == MWB_BY_ORIGIN) return (t->origin == NULL) ? 0 : t->origin->order;
-  return (t->newest == 0) ? 0 : s->transactions[t->newest].order;
+  return (t->newest == 0) ? 0 : s->journal->transactions[t->newest].order;
 }
 
 /* Pushes the coroutine that `of`, which waits, has resumed, and returns it; or
@@ -215,9 +215,9 @@ static lua_State *push_resumed(lua_State *L, const mwb_state *s,
   if (!lua_getstack(of, 0, &frame)) return NULL;
   lua_getinfo(of, "f", &frame);
   f = lua_tocfunction(of, -1);
-  if (f != NULL && f == s->wrapped)
+  if (f != NULL && f == s->journal->wrapped)
     found = lua_getupvalue(of, -1, 1) != NULL;
-  else if (f != NULL && (f == s->resume || f == s->close))
+  else if (f != NULL && (f == s->journal->resume || f == s->journal->close))
     found = lua_getlocal(of, &frame, 1) != NULL;
   next = found ? lua_tothread(of, -1) : NULL;
   if (next != NULL) lua_xmove(of, L, 1);
@@ -274,9 +274,9 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
                                            int by) {
   const mwb_coroutine *t, *last;
   uint64_t latest = 0;
-  if (s->n_coroutines > FEW && follow(L, s, by, &last)) return last;
+  if (s->journal->n_coroutines > FEW && follow(L, s, by, &last)) return last;
   last = NULL;
-  for (t = s->coroutines; t != NULL; t = t->next) {
+  for (t = s->journal->coroutines; t != NULL; t = t->next) {
     uint64_t order = order_of(s, t, by);
     if (order <= latest || t->L == L || !is_active(s, t->L)) continue;
     latest = order;
@@ -292,7 +292,7 @@ static int lose(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   if (t == NULL || s->engine == NULL) return 0;
   *record = NULL;
-  if (s->coroutine == t) s->running = NULL;
+  if (s->journal->coroutine == t) s->journal->running = NULL;
   if (t->newest != 0 && !t->kept) {
     lua_getiuservalue(L, 1, VALUES);
     keep_values(L, t);
@@ -316,12 +316,12 @@ static void learn_functions(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L);
   lua_pushcfunction(L, luaopen_coroutine);
   lua_call(L, 0, 1);
-  s->resume = push_function(L, top + 1, "resume");
-  s->close = push_function(L, top + 1, "close");
+  s->journal->resume = push_function(L, top + 1, "resume");
+  s->journal->close = push_function(L, top + 1, "close");
   push_function(L, top + 1, "wrap");
   lua_pushcfunction(L, lose);
   lua_call(L, 1, 1);
-  s->wrapped = lua_tocfunction(L, -1);
+  s->journal->wrapped = lua_tocfunction(L, -1);
   lua_settop(L, top);
 }
 

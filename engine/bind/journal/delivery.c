@@ -4,7 +4,7 @@
 **
 **     MWB_PAGES: number of the page --> table of held values
 **                                           ^
-**     s->readers (a mwb_coroutine) ---------+   of the last page
+**     page_holder (a mwb_coroutine) --------+   of the last page
 **
 ** The engine keeps delivered entries in pages.  All entries of a page share a
 ** table of held values, which goes with the page.  So what a reader has missed
@@ -25,9 +25,9 @@
 
 void mwb_open_delivery(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
-  if (s->readers != NULL) return;
+  if (s->journal->page_holder != NULL) return;
   lua_pushboolean(L, 0);
-  s->readers_place = luaL_ref(L, LUA_REGISTRYINDEX);
+  s->journal->page_place = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_newtable(L);
   mwb_keep(L, s, MWB_PAGES);
   t = (mwb_coroutine *)mwi_new(s->engine, sizeof(*t));
@@ -37,14 +37,14 @@ void mwb_open_delivery(lua_State *L, mwb_state *s) {
   }
   t->s = s;
   t->kept = 1;
-  t->place = s->readers_place;
+  t->place = s->journal->page_place;
   t->held.of = t;
-  s->readers = t;
+  s->journal->page_holder = t;
 }
 
 /* Makes the page of the next entry. */
 static void new_page(lua_State *L, mwb_state *s) {
-  mwb_coroutine *t = s->readers;
+  mwb_coroutine *t = s->journal->page_holder;
   uint64_t page = (s->engine->reader.last + 1) / MWI_READER_PAGE;
   lua_createtable(L, 0, 4);
   lua_pushnumber(L, (lua_Number)mwb_now(NULL) / 1e9);
@@ -54,16 +54,16 @@ static void new_page(lua_State *L, mwb_state *s) {
   lua_rawseti(L, -2, (lua_Integer)page);
   lua_pop(L, 1); /* nothing raises from here on */
   lua_rawseti(L, LUA_REGISTRYINDEX, t->place);
-  if (s->first_page == 0) s->first_page = page + 1;
-  s->page = page + 1;
+  if (s->journal->first_page == 0) s->journal->first_page = page + 1;
+  s->journal->page = page + 1;
   t->held.n = 0;
-  t->held.id = ++s->held_ids;
+  t->held.id = ++s->journal->held_ids;
 }
 
 mwb_held *mwb_need_page(lua_State *L, mwb_state *s) {
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
   if (!mwb_page_is_ready(s)) new_page(L, s);
-  return &s->readers->held;
+  return &s->journal->page_holder->held;
 }
 
 void mwb_push_page(lua_State *L, const mwb_state *s, uint64_t seq) {
@@ -77,20 +77,20 @@ void mwb_forget(void *ud, uint64_t seq) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->service;
   int all = seq > s->engine->reader.last;
-  uint64_t end = all ? s->page + 1 : seq / MWI_READER_PAGE + 1;
-  if (s->first_page == 0) return;
+  uint64_t end = all ? s->journal->page + 1 : seq / MWI_READER_PAGE + 1;
+  if (s->journal->first_page == 0) return;
   mwb_keep_page(L, s, seq);
   mwb_push(L, s, MWB_PAGES);
-  for (; s->first_page < end; s->first_page++) {
+  for (; s->journal->first_page < end; s->journal->first_page++) {
     lua_pushnil(L);
-    lua_rawseti(L, -2, (lua_Integer)s->first_page - 1);
+    lua_rawseti(L, -2, (lua_Integer)s->journal->first_page - 1);
   }
   lua_settop(L, 0);
   if (!all) return;
   lua_pushboolean(L, 0);
-  lua_rawseti(L, LUA_REGISTRYINDEX, s->readers_place);
-  s->first_page = s->page = 0;
-  s->held_ids++; /* what was prepared with the page is not */
+  lua_rawseti(L, LUA_REGISTRYINDEX, s->journal->page_place);
+  s->journal->first_page = s->journal->page = 0;
+  s->journal->held_ids++; /* what was prepared with the page is not */
 }
 
 /* }====================================================== */
@@ -162,7 +162,7 @@ static uint64_t key_of_scopes(lua_State *of, mwb_state *s) {
     mw_hierarchy_stack(s->engine, i, thread, &n);
     if (n > 0) return 0;
   }
-  return mix_timed(mix(1, s->renames), mwb_outermost_scope(of, s)) | 1;
+  return mix_timed(mix(1, s->journal->renames), mwb_outermost_scope(of, s)) | 1;
 }
 
 /* Replaces the names on the top, and the orders of their entering below, by the
@@ -223,14 +223,14 @@ static void find_scopes(lua_State *L, lua_State *of, mwb_state *s) {
 /* Keeps the context on the top, with the key of its scopes. */
 static void keep_context(lua_State *L, mwb_state *s, uint64_t key) {
   mwb_push(L, s, MWB_SCOPED);
-  if (lua_isnil(L, -1) || s->n_scoped >= KEPT) {
+  if (lua_isnil(L, -1) || s->journal->n_scoped >= KEPT) {
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, -1);
     mwb_keep(L, s, MWB_SCOPED);
-    s->n_scoped = 0;
+    s->journal->n_scoped = 0;
   }
-  s->n_scoped += lua_rawgeti(L, -1, (lua_Integer)key) == LUA_TNIL;
+  s->journal->n_scoped += lua_rawgeti(L, -1, (lua_Integer)key) == LUA_TNIL;
   lua_pushvalue(L, -3);
   lua_rawseti(L, -3, (lua_Integer)key);
   lua_pop(L, 2);
@@ -239,7 +239,7 @@ static void keep_context(lua_State *L, mwb_state *s, uint64_t key) {
 void mwb_forget_contexts(lua_State *L, mwb_state *s) {
   lua_pushnil(L);
   mwb_keep(L, s, MWB_SCOPED);
-  s->n_scoped = 0;
+  s->journal->n_scoped = 0;
   mwb_turn_context(s);
 }
 
@@ -305,68 +305,69 @@ static int make_context(lua_State *L) {
   lua_setfield(L, -2, "epoch");
   mwb_push_origin(L, s, of);
   lua_setfield(L, -2, "origin");
-  if (s->scoped > 0) add_scopes(L, s);
+  if (s->journal->scoped > 0) add_scopes(L, s);
   mwb_keep(L, s, MWB_CONTEXT);
   return 0;
 }
 
 /* Is any scope open anywhere? */
 static int is_scoped(const mwb_state *s) {
-  return s->scopes > 0 || count_frames(s) > 0 ||
-         (s->lane != NULL && s->lane->open > 0);
+  return s->trace->scopes > 0 || count_frames(s) > 0 ||
+         (s->trace->lane != NULL && s->trace->lane->open > 0);
 }
 
 /* Is the context that of a write which the coroutine makes now? */
 static int is_present(lua_State *L, mwb_state *s) {
-  const mwb_context *its = &s->context;
+  const mwb_context *its = &s->journal->context;
   return its->of == L && its->epoch == mw_clock_now(s->engine, MW_CLOCK) &&
-         (s->scoped == 0 ||
+         (s->journal->scoped == 0 ||
           (its->entered == s->engine->scope.orders &&
            its->frames == count_frames(s) &&
            (L == s->main || !is_scoped(s) || has_scopes(L, s)))) &&
-         (s->origins == 0 || L == s->main || mwb_has_origin(L, s));
+         (s->journal->origins == 0 || L == s->main || mwb_has_origin(L, s));
 }
 
 /* A name may be made by a function of the program, which may write: the writes
 ** have no context. */
 static void renew_context(lua_State *L, mwb_state *s) {
-  mwb_context *its = &s->context;
+  mwb_context *its = &s->journal->context;
   int status, reused;
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
   its->of = NULL;
-  reused = s->scoped > 0 && reuse_context(L, s);
+  reused = s->journal->scoped > 0 && reuse_context(L, s);
   its->of = L;
   its->id = 0;
   its->epoch = mw_clock_now(s->engine, MW_CLOCK);
   its->entered = s->engine->scope.orders;
   its->frames = count_frames(s);
   if (reused) return;
-  s->making = 1;
+  s->journal->making = 1;
   lua_pushcfunction(L, make_context);
   lua_pushlightuserdata(L, s);
   lua_pushlightuserdata(L, L);
   status = lua_pcall(L, 2, 0, 0);
-  s->making = 0;
+  s->journal->making = 0;
   if (status == LUA_OK) return;
   its->of = NULL;
   lua_error(L);
 }
 
 int mwb_make_ready(lua_State *L, mwb_state *s) {
-  if (s->making || (mwb_page_is_ready(s) && is_present(L, s))) return 0;
+  if (s->journal->making || (mwb_page_is_ready(s) && is_present(L, s)))
+    return 0;
   mwb_need_page(L, s);
   if (!is_present(L, s)) renew_context(L, s);
   return 1;
 }
 
 uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held) {
-  if (!s->making && !is_present(L, s)) renew_context(L, s);
+  if (!s->journal->making && !is_present(L, s)) renew_context(L, s);
   return mwb_hold_ready(L, s, held);
 }
 
 uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held) {
-  mwb_context *its = &s->context;
-  if (s->making) return 0;
+  mwb_context *its = &s->journal->context;
+  if (s->journal->making) return 0;
   if (its->of != L) renew_context(L, s); /* see mwb_turn_context */
   if (its->id != held->id) {
     mwb_push(L, s, MWB_CONTEXT);
@@ -426,8 +427,8 @@ typedef struct delivered {
 static void push_taken(lua_State *L, const mwb_state *s, const delivered *its,
                        int part) {
   mw_owner of = (part == MW_OLD) ? its->values->old_owner : its->values->owner;
-  const mwb_held *held =
-      (of == 0) ? &s->readers->held : &mwb_coroutine_of(s, of)->held;
+  const mwb_held *held = (of == 0) ? &s->journal->page_holder->held
+                                   : &mwb_coroutine_of(s, of)->held;
   mwb_unpack(L, held, 0, its->entry, part);
 }
 
@@ -437,7 +438,7 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
                          const delivered *its, mw_entry *copy) {
   mw_owner owner = its->values->owner;
   const mwb_held *from = &mwb_coroutine_of(s, owner)->held;
-  mwb_taken *last = &s->taken;
+  mwb_taken *last = &s->journal->taken;
   int top = lua_gettop(L);
   if (its->entry->where != 0) {
     mwb_push_value(L, from, 0, its->entry->where);
@@ -446,14 +447,15 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
     lua_pop(L, 1);
   }
   if (last->from != from->id || last->context != its->entry->context ||
-      last->to != held->id || last->order != s->transactions[owner].order) {
+      last->to != held->id ||
+      last->order != s->journal->transactions[owner].order) {
     mwb_push_value(L, from, 0, its->entry->context);
     add_transaction(L, s, owner);
     last->number = mwb_hold_value(L, held, 0, top + 1);
     last->from = from->id;
     last->context = its->entry->context;
     last->to = held->id;
-    last->order = s->transactions[owner].order;
+    last->order = s->journal->transactions[owner].order;
     lua_pop(L, 1);
   }
   copy->context = last->number;

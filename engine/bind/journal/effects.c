@@ -53,7 +53,7 @@ static mwb_effects *new_effects(lua_State *L, mwb_state *s, size_t n,
     mwb_check(L, MW_FULL);
   fx = (mwb_effects *)lua_newuserdatauv(L, size, (int)values);
   memset(fx, 0, offsetof(mwb_effects, entries));
-  fx->held.id = ++s->held_ids;
+  fx->held.id = ++s->journal->held_ids;
   fx->made = fx->last = fx->began = fx->seen = mw_age_end(s->engine);
   mwb_push(L, s, MWB_EFFECTS);
   lua_setmetatable(L, -2);
@@ -269,7 +269,8 @@ void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
 
 void mwb_freeze_all(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
-  for (t = s->coroutines; t != NULL; t = t->next) mwb_freeze(L, s, t, 0);
+  for (t = s->journal->coroutines; t != NULL; t = t->next)
+    mwb_freeze(L, s, t, 0);
 }
 
 void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
@@ -551,12 +552,10 @@ void mwb_see_effects(mwb_state *s, mwb_effects *fx) {
 }
 
 void mwb_open_effects(lua_State *L) {
-  static const luaL_Reg functions[] = {{"effects", make_effects},
-                                       {"is_effects", is_effects},
-                                       {"entry", get_entry},
-                                       {"untouched", untouched},
-                                       {"is_undone", is_undone},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"effects", make_effects}, {"is_effects", is_effects},
+      {"entry", get_entry},      {"untouched", untouched},
+      {"is_undone", is_undone},  {NULL, NULL}};
   static const luaL_Reg methods[] = {{"len", effects_len}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__len", effects_len}, {NULL, NULL}};
   mwb_new_meta(L, MWB_EFFECTS, "effects", meta, methods);

@@ -90,7 +90,7 @@ void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n) {
   }
   lua_pop(L, 1);
   t->held.n = n;
-  t->held.id = ++t->s->held_ids;
+  t->held.id = ++t->s->journal->held_ids;
 }
 
 /* }====================================================== */
@@ -134,9 +134,10 @@ static int find_place(lua_State *L) {
 }
 
 static void find_owner(lua_State *L, mwb_state *s, mwb_entry *entry) {
-  int open = s->engine->journal.open > 0 && !s->restoring;
+  int open = s->engine->journal.open > 0 && !s->journal->restoring;
   entry->owner = open ? mwb_owner_of(L, s) : 0;
-  entry->order = (entry->owner == 0) ? 0 : s->transactions[entry->owner].order;
+  entry->order =
+      (entry->owner == 0) ? 0 : s->journal->transactions[entry->owner].order;
 }
 
 int mwb_find_caller(lua_State *L, lua_Debug *ar) {
@@ -161,7 +162,7 @@ static void set_site(lua_State *L, mwb_state *s, mwb_call_site *site,
   site->file = strlen(ar->short_src);
   mwb_push(L, s, MWB_SITES);
   site->text = lua_pushfstring(L, "%s:%d", ar->short_src, ar->currentline);
-  lua_rawseti(L, -2, site - s->sites + 1);
+  lua_rawseti(L, -2, site - s->journal->sites + 1);
   site->line = ar->currentline;
   site->id = 0;
   lua_pop(L, 1);
@@ -171,7 +172,7 @@ static uint32_t hold_site(lua_State *L, mwb_state *s, mwb_held *held,
                           mwb_call_site *site) {
   if (site->id != held->id) {
     mwb_push(L, s, MWB_SITES);
-    lua_rawgeti(L, -1, site - s->sites + 1);
+    lua_rawgeti(L, -1, site - s->journal->sites + 1);
     site->number = mwb_hold_value(L, held, 0, lua_gettop(L));
     site->id = held->id;
     lua_pop(L, 2);
@@ -187,7 +188,9 @@ uint32_t mwb_hold_where(lua_State *L, mwb_state *s, mwb_held *held) {
     mwb_call_site *site;
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0) continue;
-    site = &s->sites[(((uintptr_t)ar.source >> 4) + (unsigned)ar.currentline) %
+    site =
+        &s->journal
+             ->sites[(((uintptr_t)ar.source >> 4) + (unsigned)ar.currentline) %
                      MWB_SITES_KNOWN];
     if (!is_site(site, &ar)) {
       if (is_ours(L, &ar)) continue;
@@ -206,13 +209,13 @@ void mwb_begin_entry(lua_State *L, mwb_state *s, mwb_entry *entry) {
 
 /* Moves when an entry is appended or delivered, and when a page goes. */
 static uint64_t stamp_of(const mwb_state *s) {
-  return s->engine->journal.seq + s->engine->reader.last + s->held_ids;
+  return s->engine->journal.seq + s->engine->reader.last + s->journal->held_ids;
 }
 
 int mwb_is_prepared(const mwb_state *s, const mwb_entry *entry) {
   const mwi_journal *journal = &s->engine->journal;
   if (entry->owner == 0) return entry->stamp == stamp_of(s);
-  return s->transactions[entry->owner].order == entry->order &&
+  return s->journal->transactions[entry->owner].order == entry->order &&
          (entry->has_field || !journal->mixed);
 }
 
@@ -255,7 +258,8 @@ void mwb_prepare_kind(lua_State *L, mwb_state *s, mw_handle h, int kind,
   its->seq = entry->number;
   its->obj = h;
   its->kind = (uint8_t)kind;
-  if (entry->owner == 0 || s->transactions[entry->owner].order != entry->order)
+  if (entry->owner == 0 ||
+      s->journal->transactions[entry->owner].order != entry->order)
     find_owner(L, s, entry);
   if (!mwb_appends(s)) return;
   if (entry->owner != 0)

@@ -8,6 +8,131 @@
 #include "../base/base.h"
 
 /* {======================================================
+** The room's part of the state
+** ======================================================= */
+
+enum {
+  MWB_RECORD = MWB_JOURNAL_VALUES, /* metatables: of a coroutine's record, */
+  MWB_BEGUN,                       /* a transaction, */
+  MWB_EFFECTS,                     /* effects, */
+  MWB_ORIGIN,                      /* and an origin */
+  MWB_RECORDS, /* coroutine -> its record, weakly held: see coroutine.c */
+  MWB_HELDS,   /* number of a coroutine -> its held values, weakly held */
+  MWB_PREPARE, /* the Lua functions that read a transaction's options, */
+  MWB_SCOPES,  /* and that trace it */
+  MWB_TAKEN,   /* the function that keeps what is taken back */
+  MWB_RESTORE, /* functions that must exist before memory runs out */
+  MWB_REWIND,
+  MWB_TELLUNDONE,
+  MWB_FIELD,
+  MWB_HAND,
+  MWB_UNDO,
+  MWB_WRITEONE,
+  MWB_LISTHEARD,
+  MWB_COMMIT,
+  MWB_TAKEBACK,
+  MWB_PAGES,   /* number of a page -> values of delivered entries, */
+  MWB_CONTEXT, /* the context of a write now, */
+  MWB_SCOPED,  /* contexts with scopes, of lately: see delivery.c, */
+  MWB_PATHS,   /* the function that returns the paths of hierarchies, */
+  MWB_SITES,   /* and the texts of the places in `sites` */
+  MWB_JOURNAL_END
+};
+
+/* The table that holds the values to which the entries of a journal or of
+** effects refer: see entry.c. */
+typedef struct mwb_coroutine mwb_coroutine; /* see below */
+
+typedef struct mwb_held {
+  mwb_coroutine *of; /* NULL: the values are of effects, */
+  int few;           /* and the effects have them without a table? */
+  uint32_t n;        /* numbers in use: 1 to n */
+  uint32_t kept;     /* of a coroutine: the first numbers, which are those of
+                     ** short strings, stay when all transactions have ended */
+  uint32_t id; /* not 0, and different for each table and after each release */
+} mwb_held;
+
+/* A string that such a table already holds. */
+typedef struct mwb_known {
+  const void *string;
+  uint32_t id, number;
+} mwb_known;
+
+typedef struct mwb_batch mwb_batch;   /* see batch.c */
+typedef struct mwb_origin mwb_origin; /* see origin.c */
+
+/* The context of the coroutine `of` in an epoch, which is MWB_CONTEXT, and its
+** number in held values: see delivery.c. */
+typedef struct mwb_context {
+  lua_State *of; /* NULL: the context may have changed */
+  int64_t epoch;
+  uint64_t entered, frames; /* of hierarchies */
+  uint32_t id, number;
+} mwb_context;
+
+/* A place in the program, and its number in the held values with that id.  What
+** writes is known by file and line: a program may make a function for each
+** write, and a function that was kept would keep its upvalues. */
+typedef struct mwb_call_site {
+  const char *text; /* "file:line", which MWB_SITES holds */
+  size_t file;      /* length of the file's name */
+  int line;         /* 0: there is no place yet */
+  uint32_t id, number;
+} mwb_call_site;
+
+#define MWB_SITES_KNOWN 256
+
+/* The number, in a page, of a context of a transaction: see delivery.c. */
+typedef struct mwb_taken {
+  uint64_t order;         /* of the transaction */
+  uint32_t from, context; /* in the held values of its coroutine */
+  uint32_t to, number;    /* in those of the page */
+} mwb_taken;
+
+struct mwb_journal_state {
+  const void *begun_meta;    /* a metatable, for comparisons by address */
+  uint32_t held_ids;         /* the last `id` given to held values */
+  lua_State *running;        /* cache: the coroutine that wrote last, */
+  mwb_coroutine *coroutine;  /* and its record, or NULL */
+  mwb_coroutine *coroutines; /* with open transactions or batches */
+  uint32_t n_coroutines;     /* how many these are */
+  uint32_t n_records;        /* and how many coroutines have a record */
+  lua_CFunction resume;      /* Lua's own functions: coroutine.resume, */
+  lua_CFunction close;       /* coroutine.close, */
+  lua_CFunction wrapped;     /* and what coroutine.wrap returns */
+  lua_Integer numbers;       /* the last number given to a coroutine */
+  struct mwb_transaction *transactions; /* by owner */
+  uint32_t size_transactions;
+  uint64_t orders;  /* the number of transactions and batches that have begun */
+  uint32_t origins; /* the number of open origins */
+  int takes;        /* is there a function in MWB_TAKEN? */
+  int restoring;    /* > 0: writes are not appended to the journal */
+  uint32_t given;   /* the cause of the write that is being restored, or 0 */
+  uint32_t wheres;  /* the number of readers that want places, */
+  uint32_t scoped;  /* and of those that want scopes */
+  mwb_known known[64];                  /* cache: strings that a table holds */
+  mwb_call_site sites[MWB_SITES_KNOWN]; /* cache: places of writes */
+  mwb_known known_objects[64]; /* cache: slots of objects that a page holds */
+  mwb_coroutine *page_holder;  /* has the held values of the last page, */
+  int page_place;              /* in the registry */
+  uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
+  mwb_context context;
+  int making;        /* is a context being made? */
+  uint32_t n_scoped; /* how many contexts MWB_SCOPED has */
+  uint64_t renames;  /* moves when a name that was given may be another */
+  mwb_taken taken;
+};
+
+/* transaction.c: frees what the state has. */
+void mwb_close_transactions(mwb_state *s);
+
+/* transaction.c: takes back the transactions that are lost.  Raises only if
+** there is no memory. */
+void mwb_end_lost_transactions(lua_State *L, mwb_state *s);
+
+/* }====================================================== */
+
+/* {======================================================
 ** coroutine.c: the coroutines that have begun transactions and batches.
 ** ======================================================= */
 
@@ -30,7 +155,7 @@ struct mwb_coroutine {
 };
 
 /* What the binding knows of a transaction; the number of the owner is the index
-** in `s->transactions`. */
+** in `s->journal->transactions`. */
 typedef struct mwb_transaction {
   mwb_coroutine *of;
   uint64_t order;     /* of the begin; 0: not open */
@@ -59,8 +184,9 @@ const mwb_coroutine *mwb_waiting_coroutine(lua_State *L, const mwb_state *s,
 /* Returns the transaction that owns a write which the running coroutine makes
 ** now, or 0. */
 static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t =
-      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  const mwb_coroutine *t = (s->journal->running == L)
+                               ? s->journal->coroutine
+                               : mwb_find_coroutine(L, s);
   if (t != NULL && t->newest != 0) return t->newest;
   t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_TRANSACTION);
   return (t == NULL) ? 0 : t->newest;
@@ -68,8 +194,9 @@ static inline mw_owner mwb_owner_of(lua_State *L, mwb_state *s) {
 
 /* Returns the batch that owns such a write, or NULL. */
 static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t =
-      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  const mwb_coroutine *t = (s->journal->running == L)
+                               ? s->journal->coroutine
+                               : mwb_find_coroutine(L, s);
   if (t != NULL && t->batch != NULL) return t->batch;
   t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_BATCH);
   return (t == NULL) ? NULL : t->batch;
@@ -77,12 +204,13 @@ static inline mwb_batch *mwb_batch_of(lua_State *L, mwb_state *s) {
 
 static inline mwb_coroutine *mwb_coroutine_of(const mwb_state *s,
                                               mw_owner owner) {
-  return s->transactions[owner].of;
+  return s->journal->transactions[owner].of;
 }
 
 /* Does anybody want the place of a write of the owner? */
 static inline int mwb_wants_where(const mwb_state *s, mw_owner owner) {
-  return s->wheres > 0 || (owner != 0 && s->transactions[owner].where);
+  return s->journal->wheres > 0 ||
+         (owner != 0 && s->journal->transactions[owner].where);
 }
 
 /* Pushes the coroutine of those that wait for the running one which is nearest
@@ -137,7 +265,7 @@ static inline int mwb_is_read(const mwb_state *s) {
 }
 
 static inline int mwb_appends(const mwb_state *s) {
-  return mwb_is_recorded(s) && !s->restoring;
+  return mwb_is_recorded(s) && !s->journal->restoring;
 }
 
 /* An entry that is being made. */
@@ -221,7 +349,7 @@ uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 static inline uint32_t mwb_hold_string(lua_State *L, mwb_state *s,
                                        mwb_held *held, int table, int index,
                                        const char *string) {
-  mwb_known *known = &s->known[((uintptr_t)string >> 4) % 64];
+  mwb_known *known = &s->journal->known[((uintptr_t)string >> 4) % 64];
   if (known->string != string || known->id != held->id) {
     known->number = mwb_hold_value(L, held, table, index);
     if (held->kept + 1 == held->n && held->kept < MWB_KEPT &&
@@ -396,13 +524,13 @@ mwb_held *mwb_need_page(lua_State *L, mwb_state *s);
 
 /* Is that page there, and what the entry needs of it? */
 static inline int mwb_page_is_ready(const mwb_state *s) {
-  return s->page == (s->engine->reader.last + 1) / MWI_READER_PAGE + 1;
+  return s->journal->page == (s->engine->reader.last + 1) / MWI_READER_PAGE + 1;
 }
 
 /* The page holds the object at `index`. */
 static inline void mwb_hold_in_page(lua_State *L, mwb_state *s, mwb_held *held,
                                     mw_handle h, int index) {
-  mwb_known *known = &s->known_objects[mw_slot(h) % 64];
+  mwb_known *known = &s->journal->known_objects[mw_slot(h) % 64];
   if (known->id == held->id && known->number == mw_slot(h)) return;
   mwb_hold_value(L, held, 0, index);
   known->id = held->id;
@@ -420,7 +548,9 @@ uint32_t mwb_hold_context(lua_State *L, mwb_state *s, mwb_held *held);
 uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held);
 
 /* Something that the context has may be another now. */
-static inline void mwb_turn_context(mwb_state *s) { s->context.of = NULL; }
+static inline void mwb_turn_context(mwb_state *s) {
+  s->journal->context.of = NULL;
+}
 
 /* Nobody wants scopes any more. */
 void mwb_forget_contexts(lua_State *L, mwb_state *s);
@@ -480,8 +610,8 @@ uint32_t mwb_other_cause(lua_State *L, mwb_state *s);
 
 /* The number of the write that is the cause of a write made now, or 0. */
 static inline uint32_t mwb_cause(lua_State *L, mwb_state *s) {
-  uint32_t cause = s->given;
-  if (cause == 0 && s->origins > 0) cause = mwb_other_cause(L, s);
+  uint32_t cause = s->journal->given;
+  if (cause == 0 && s->journal->origins > 0) cause = mwb_other_cause(L, s);
   return (cause != 0) ? cause : mw_cause_now(s->engine);
 }
 

@@ -20,21 +20,23 @@
 #include "../trace/trace.h"
 
 static mwb_origin *newest(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t =
-      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  const mwb_coroutine *t = (s->journal->running == L)
+                               ? s->journal->coroutine
+                               : mwb_find_coroutine(L, s);
   if (t != NULL && t->origin != NULL) return t->origin;
   t = (L == s->main) ? NULL : mwb_waiting_coroutine(L, s, MWB_BY_ORIGIN);
   return (t == NULL) ? NULL : t->origin;
 }
 
 int mwb_has_origin(lua_State *L, mwb_state *s) {
-  const mwb_coroutine *t =
-      (s->running == L) ? s->coroutine : mwb_find_coroutine(L, s);
+  const mwb_coroutine *t = (s->journal->running == L)
+                               ? s->journal->coroutine
+                               : mwb_find_coroutine(L, s);
   return t != NULL && t->origin != NULL;
 }
 
 void mwb_push_origin(lua_State *L, mwb_state *s, lua_State *of) {
-  const mwb_origin *o = (s->origins == 0) ? NULL : newest(of, s);
+  const mwb_origin *o = (s->journal->origins == 0) ? NULL : newest(of, s);
   if (o == NULL)
     lua_pushnil(L);
   else
@@ -53,7 +55,7 @@ static void end_origin(lua_State *L, mwb_origin *o) {
   for (at = &t->origin; *at != o;) at = &(*at)->outer;
   *at = o->outer;
   o->of = NULL;
-  o->s->origins--;
+  o->s->journal->origins--;
   luaL_unref(L, LUA_REGISTRYINDEX, o->name);
   mwb_turn_context(o->s);
   mwb_unlink_coroutine(L, o->s, t);
@@ -77,11 +79,11 @@ static mwb_origin *new_origin(lua_State *L, mwb_state *s, uint32_t cause) {
 /* Nothing raises from here on. */
 static void begin_origin(mwb_state *s, mwb_coroutine *t, mwb_origin *o) {
   mwb_link_coroutine(s, t);
-  o->order = ++s->orders;
+  o->order = ++s->journal->orders;
   o->outer = t->origin;
   o->of = t;
   t->origin = o;
-  s->origins++;
+  s->journal->origins++;
   mwb_turn_context(s);
 }
 

@@ -225,9 +225,9 @@ static void restore_writes(lua_State *L, mwb_state *s, mw_owner owner) {
   lua_settop(L, ALSO_KEPT);
   mwb_push(L, s, MWB_REWIND);
   lua_pushinteger(L, (lua_Integer)owner);
-  s->restoring++;
+  s->journal->restoring++;
   status = lua_pcall(L, 1, 1, 0);
-  s->restoring--;
+  s->journal->restoring--;
   if (status != LUA_OK) lua_error(L);
 }
 
@@ -625,9 +625,9 @@ static int undo_entry(lua_State *L, mwb_state *s, size_t i, uint32_t *numbers) {
     lua_call(L, 5, 0);
     return LUA_OK;
   }
-  s->given = mw_entry_number(&entry);
+  s->journal->given = mw_entry_number(&entry);
   status = lua_pcall(L, 5, 0, 0);
-  s->given = 0;
+  s->journal->given = 0;
   if (status != LUA_OK) return status;
   if (s->engine->journal.seq != seq) numbers[i] = last_number(L, s);
   if (!fx->is_view) fx->entries[i].context = numbers[i];

@@ -3,7 +3,7 @@
 ** SPDX-License-Identifier: MIT
 **
 **     program --> handle --+
-**                          +--> number of the owner --> s->transactions
+**                          +--> number of the owner --> transactions
 **     coroutine -----------+                                 |
 **                              newest <-- mwb_coroutine <--+
 **
@@ -38,7 +38,7 @@ typedef struct handle {
 } handle;
 
 static mwb_transaction *transaction_of(const mwb_state *s, mw_owner owner) {
-  return &s->transactions[owner];
+  return &s->journal->transactions[owner];
 }
 
 static int is_open(const mwb_state *s, mw_owner owner, uint64_t order) {
@@ -142,22 +142,22 @@ static void make_calls(lua_State *L, int error) {
 enum { WHERE = 0, LABEL, START, KEEP, FINISH, N_OPTIONS };
 
 static void need_place(lua_State *L, mwb_state *s) {
-  uint32_t size = s->size_transactions, needed;
+  uint32_t size = s->journal->size_transactions, needed;
   mwb_transaction *bigger;
   needed = s->engine->journal.n_owners + 2;
   if (needed <= size) return;
   while (size < needed) size = (size == 0) ? 8 : 2 * size;
-  bigger = (mwb_transaction *)mwi_resize(s->engine, s->transactions,
-                                         s->size_transactions * sizeof(*bigger),
-                                         size * sizeof(*bigger));
+  bigger = (mwb_transaction *)mwi_resize(
+      s->engine, s->journal->transactions,
+      s->journal->size_transactions * sizeof(*bigger), size * sizeof(*bigger));
   if (bigger == NULL) {
     mwb_check(L, MW_NOMEM);
     return;
   }
-  memset(bigger + s->size_transactions, 0,
-         (size - s->size_transactions) * sizeof(*bigger));
-  s->transactions = bigger;
-  s->size_transactions = size;
+  memset(bigger + s->journal->size_transactions, 0,
+         (size - s->journal->size_transactions) * sizeof(*bigger));
+  s->journal->transactions = bigger;
+  s->journal->size_transactions = size;
 }
 
 static void set_extras(lua_State *L, mwb_state *s, mw_owner owner,
@@ -197,7 +197,7 @@ static mw_owner open_owner(lua_State *L, mwb_state *s) {
   tx = transaction_of(s, owner);
   memset(tx, 0, sizeof(*tx));
   tx->of = t;
-  tx->order = ++s->orders;
+  tx->order = ++s->journal->orders;
   tx->held = t->held.n;
   if (parent != 0) tx->where = transaction_of(s, parent)->where;
   mwb_link_coroutine(s, t);
@@ -221,7 +221,7 @@ static int begin_parts(lua_State *L) {
 static mw_owner open_transaction(lua_State *L, mwb_state *s, int options) {
   mw_owner owner = open_owner(L, s);
   int i, top = lua_gettop(L);
-  if (s->sources & MWB_TRANSACTIONS) {
+  if (s->trace->sources & MWB_TRANSACTIONS) {
     mwb_push(L, s, MWB_SCOPES);
     lua_rawgeti(L, -1, 1);
     if (lua_pcall(L, 0, 1, 0) == LUA_OK) {
@@ -311,7 +311,7 @@ static void forget(lua_State *L, mwb_state *s, mw_owner owner) {
 
 /* Pushes what is about to be taken back, if a recorder keeps that, or nil. */
 static void push_taken(lua_State *L, mwb_state *s, mw_owner owner) {
-  if (s->takes)
+  if (s->journal->takes)
     mwb_push_entries(L, s, owner);
   else
     lua_pushnil(L);
@@ -460,7 +460,7 @@ static int is_lost(const mwb_transaction *tx) {
 
 void mwb_end_lost_transactions(lua_State *L, mwb_state *s) {
   mw_owner owner;
-  for (owner = 1; owner < s->size_transactions; owner++)
+  for (owner = 1; owner < s->journal->size_transactions; owner++)
     if (is_lost(transaction_of(s, owner))) end_without_error(L, s, owner);
 }
 
@@ -519,7 +519,7 @@ static handle *to_handle(lua_State *L, const mwb_state *s) {
   if (!lua_getmetatable(L, 1)) return NULL;
   meta = lua_topointer(L, -1);
   lua_pop(L, 1);
-  if (meta != s->begun_meta) return NULL;
+  if (meta != s->journal->begun_meta) return NULL;
   return (handle *)lua_touserdata(L, 1);
 }
 
@@ -840,17 +840,18 @@ static int prepare(lua_State *L) {
 
 void mwb_close_transactions(mwb_state *s) {
   mwb_free_writers(s);
-  mwi_free(s->engine, s->readers,
-           (s->readers == NULL) ? 0 : sizeof(*s->readers));
-  s->readers = NULL;
-  while (s->coroutines != NULL) {
-    mwb_coroutine *t = s->coroutines;
-    s->coroutines = t->next;
+  mwi_free(
+      s->engine, s->journal->page_holder,
+      (s->journal->page_holder == NULL) ? 0 : sizeof(*s->journal->page_holder));
+  s->journal->page_holder = NULL;
+  while (s->journal->coroutines != NULL) {
+    mwb_coroutine *t = s->journal->coroutines;
+    s->journal->coroutines = t->next;
     mwi_free(s->engine, t, sizeof(*t));
   }
-  mwi_free(s->engine, s->transactions,
-           s->size_transactions * sizeof(mwb_transaction));
-  s->transactions = NULL;
+  mwi_free(s->engine, s->journal->transactions,
+           s->journal->size_transactions * sizeof(mwb_transaction));
+  s->journal->transactions = NULL;
 }
 
 void mwb_open_transaction(lua_State *L) {
@@ -872,7 +873,8 @@ void mwb_open_transaction(lua_State *L) {
   static const luaL_Reg meta[] = {
       {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
-  s->begun_meta = mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
+  s->journal->begun_meta =
+      mwb_new_meta(L, MWB_BEGUN, "transaction", meta, methods);
   mwb_push_function(L, s, commit);
   mwb_keep(L, s, MWB_COMMIT);
   mwb_push_function(L, s, take_back_protected);

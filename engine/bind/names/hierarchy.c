@@ -56,7 +56,7 @@ static mwi_hierarchy *stacks_of(const hierarchy *d) {
 
 /* Are the Lua files, or traces, told of each frame? */
 static int is_told(const hierarchy *d) {
-  return d->told || (d->state->sources & MWB_HIERARCHIES) != 0;
+  return d->told || (d->state->trace->sources & MWB_HIERARCHIES) != 0;
 }
 
 /* Begins a method of the class.  Returns the data of the hierarchy at 1, which
@@ -261,7 +261,7 @@ static int renamed(lua_State *L) {
       mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element != NULL) element->serial = 0;
   d->epoch++;
-  d->state->renames++;
+  d->state->journal->renames++;
   mwb_turn_context(d->state);
   return 0;
 }

@@ -135,22 +135,24 @@ typedef struct looking {
 ** dead object has left in the column is early enough for the next object in the
 ** slot.  Without memory, all objects count as late. */
 void mwb_feeds_doubt(mwb_state *s, mw_handle h) {
-  uint64_t *page, last = 2 * mw_delivery_last(s->engine) + 1 + (s->storing > 0);
-  mwb_feed *f = s->feeds;
+  uint64_t *page,
+      last = 2 * mw_delivery_last(s->engine) + 1 + (s->watch->storing > 0);
+  mwb_feed *f = s->readers->feeds;
   if (f == NULL) return;
   for (; f != NULL; f = f->next) mwi_outline_doubt(s->engine, &f->outline, h);
-  page =
-      (uint64_t *)mwi_column_need(s->engine, &s->heard, mw_slot(h), HEARD_PAGE);
+  page = (uint64_t *)mwi_column_need(s->engine, &s->readers->heard, mw_slot(h),
+                                     HEARD_PAGE);
   if (page == NULL)
-    s->unheard = last;
+    s->readers->unheard = last;
   else
     page[mw_slot(h) % MWI_PAGE] = last;
 }
 
 /* May the object have been written unseen since a time? */
 static int is_late(const mwb_state *s, mw_handle h, uint64_t since) {
-  const uint64_t *page = (uint64_t *)mwi_column_page(&s->heard, mw_slot(h));
-  return since < s->unheard ||
+  const uint64_t *page =
+      (uint64_t *)mwi_column_page(&s->readers->heard, mw_slot(h));
+  return since < s->readers->unheard ||
          (page != NULL && page[mw_slot(h) % MWI_PAGE] > since);
 }
 
@@ -168,13 +170,13 @@ static void doubt_late(mwb_feed *f, uint64_t since) {
 }
 
 void mwb_free_hearings(mwb_state *s) {
-  mwi_column_drop(s->engine, &s->heard, HEARD_PAGE);
+  mwi_column_drop(s->engine, &s->readers->heard, HEARD_PAGE);
 }
 
 size_t mwb_feeds_bytes(const mwb_state *s) {
-  size_t bytes = mwi_column_bytes(&s->heard, HEARD_PAGE);
+  size_t bytes = mwi_column_bytes(&s->readers->heard, HEARD_PAGE);
   const mwb_feed *f;
-  for (f = s->feeds; f != NULL; f = f->next)
+  for (f = s->readers->feeds; f != NULL; f = f->next)
     bytes += mwi_outline_bytes(&f->outline);
   return bytes;
 }
@@ -1029,7 +1031,7 @@ static int feed_pending(lua_State *L) {
 ** has had a predecessor for the longest time; or NULL. */
 static const mwb_feed *other_feed(const mwb_feed *f) {
   const mwb_feed *its, *found = NULL;
-  for (its = f->s->feeds; its != NULL; its = its->next)
+  for (its = f->s->readers->feeds; its != NULL; its = its->next)
     if (its != f && its->root == f->root && its->reach == f->reach &&
         (found == NULL || its->since < found->since))
       found = its;
@@ -1040,7 +1042,7 @@ static const mwb_feed *other_feed(const mwb_feed *f) {
 static int close_feed(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, FEED);
   mwb_state *s = f->s;
-  mwb_feed **at = &s->feeds;
+  mwb_feed **at = &s->readers->feeds;
   if (f->id == 0 || s->engine == NULL || mwb_put_off(L, s)) return 0;
   if (f->busy) return luaL_error(L, "the feed is being read");
   mw_reader_close(s->engine, f->id);
@@ -1081,8 +1083,8 @@ static int begin(lua_State *L) {
 static int include(lua_State *L) {
   mwb_feed *f = (mwb_feed *)lua_touserdata(L, 4);
   f->root = mwb_identify(L, f->s, "feed", 1, 1);
-  f->next = f->s->feeds;
-  f->s->feeds = f;
+  f->next = f->s->readers->feeds;
+  f->s->readers->feeds = f;
   lua_settop(L, 3);
   mwb_begin_reach(L, f->s, 3, &f->reach);
   return 0;

@@ -59,8 +59,8 @@ static int open_reader(lua_State *L) {
     if (writers) mwb_remove_keeper(L, s);
     mwb_check(L, MW_NOMEM);
   }
-  if (where) s->wheres++;
-  if (scopes && s->scoped++ == 0) mwb_turn_context(s);
+  if (where) s->journal->wheres++;
+  if (scopes && s->journal->scoped++ == 0) mwb_turn_context(s);
   mwb_need(s, MWB_APPENDS, 1);
   return 1;
 }
@@ -76,8 +76,8 @@ static int close_reader(lua_State *L) {
   if (r->id == 0 || s->engine == NULL || mwb_put_off(L, s)) return 0;
   mw_reader_close(s->engine, r->id);
   r->id = 0;
-  if (r->where) s->wheres--;
-  if (r->scopes && --s->scoped == 0) mwb_forget_contexts(L, s);
+  if (r->where) s->journal->wheres--;
+  if (r->scopes && --s->journal->scoped == 0) mwb_forget_contexts(L, s);
   if (r->writers) mwb_remove_keeper(L, s);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;
@@ -155,11 +155,13 @@ mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
 ** last writers. */
 static uint64_t first_in_page(const mwb_state *s) {
   uint64_t first = mw_delivery_first(s->engine), low;
-  if (s->keepers == 0 || first > mw_delivery_last(s->engine)) return first;
+  if (s->readers->keepers == 0 || first > mw_delivery_last(s->engine))
+    return first;
   low = first - first % MWI_READER_PAGE;
-  return (low < s->kept_from && s->kept_from < first) ? s->kept_from
-         : (low < s->kept_from)                       ? first
-                                                      : low;
+  return (low < s->readers->kept_from && s->readers->kept_from < first)
+             ? s->readers->kept_from
+         : (low < s->readers->kept_from) ? first
+                                         : low;
 }
 
 /* look(first, last) -> look, how many entries */
@@ -574,7 +576,8 @@ static int entry_since(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   lua_Number time = luaL_checknumber(L, 1);
   uint64_t page;
-  for (page = s->page; page > s->first_page && s->first_page > 0; page--) {
+  for (page = s->journal->page;
+       page > s->journal->first_page && s->journal->first_page > 0; page--) {
     mwb_push_page(L, s, (page - 1) * MWI_READER_PAGE);
     lua_rawgeti(L, -1, MWB_PAGETIME);
     if (lua_isnumber(L, -1) && lua_tonumber(L, -1) <= time) {
@@ -613,7 +616,7 @@ static int set_paths(lua_State *L) {
 static int keep_taken(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
-  s->takes = !lua_isnil(L, 1);
+  s->journal->takes = !lua_isnil(L, 1);
   mwb_keep(L, s, MWB_TAKEN);
   return 0;
 }

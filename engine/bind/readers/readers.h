@@ -8,6 +8,33 @@
 #include "../journal/journal.h"
 
 /* {======================================================
+** The room's part of the state
+** ======================================================= */
+
+enum {
+  MWB_READER = MWB_READERS_VALUES, /* metatables: of a reader, */
+  MWB_LOOK,                        /* what a reader has looked at, */
+  MWB_ENTRY,                       /* an entry of that, */
+  MWB_FEED,                        /* and a feed */
+  MWB_WRITERS,                     /* what last writers hold: see writers.c */
+  MWB_READERS_END
+};
+
+typedef struct mwb_writers mwb_writers; /* see writers.c */
+typedef struct mwb_feed mwb_feed;       /* see feed.c */
+
+struct mwb_readers_state {
+  mwb_feed *feeds;    /* the open feeds with a root */
+  mwi_column heard;   /* by slot: since which entry a table is intercepted; */
+  uint64_t unheard;   /* since which any may be: see feed.c */
+  uint32_t keepers;   /* the number of readers that ask for last writers, */
+  uint64_t kept_from; /* from this entry on */
+  mwb_writers *writers;
+};
+
+/* }====================================================== */
+
+/* {======================================================
 ** look.c: entries that somebody has looked at: see reader.c.
 ** ======================================================= */
 

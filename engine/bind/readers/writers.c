@@ -103,7 +103,7 @@ static void drop(lua_State *L, mwb_writers *w, uint32_t n, int tables) {
 }
 
 static void drop_dead(lua_State *L, const mwb_state *s, int tables) {
-  mwb_writers *w = s->writers;
+  mwb_writers *w = s->readers->writers;
   uint32_t n;
   for (n = 1; n <= w->n; n++) {
     const writer *its = writer_at(w, n);
@@ -117,7 +117,7 @@ static void drop_dead(lua_State *L, const mwb_state *s, int tables) {
 }
 
 static int grow(mwb_state *s) {
-  mwb_writers *w = s->writers;
+  mwb_writers *w = s->readers->writers;
   uint32_t size = (w->size == 0) ? 64 : 2 * w->size, n;
   writer *list = (writer *)mwi_new(s->engine, size * sizeof(*list));
   uint32_t *heads = (uint32_t *)mwi_new(s->engine, size * sizeof(*heads));
@@ -148,7 +148,7 @@ static int grow(mwb_state *s) {
 ** there is no memory. */
 static uint32_t need(lua_State *L, mwb_state *s, const writer *its,
                      int tables) {
-  mwb_writers *w = s->writers;
+  mwb_writers *w = s->readers->writers;
   uint32_t n = find(w, its), *head;
   if (n != 0) return n;
   if (w->free == 0 && w->n == w->size) drop_dead(L, s, tables);
@@ -242,8 +242,8 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
     mwb_unpack(L, NULL, 0, entry, MW_KEY);
   if (!set_key(L, s, key, &its)) return;
   if (entry->type[MW_NOW] == MW_TABSENT) {
-    n = find(s->writers, &its);
-    if (n != 0) drop(L, s->writers, n, tables);
+    n = find(s->readers->writers, &its);
+    if (n != 0) drop(L, s->readers->writers, n, tables);
     return;
   }
   n = need(L, s, &its, tables);
@@ -254,7 +254,7 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   }
   push_table(L, tables, n);
   lua_insert(L, key);
-  its.next = writer_at(s->writers, n)->next;
+  its.next = writer_at(s->readers->writers, n)->next;
   its.seq = entry->seq;
   its.cause = entry->cause;
   its.kind = entry->kind;
@@ -262,7 +262,7 @@ static void keep_writer(lua_State *L, mwb_state *s, const mw_entry *entry,
   push_held(L, page, entry->context);
   set_value(L, s, entry, page, OLD_ONE, &its);
   set_value(L, s, entry, page, NEW_ONE, &its);
-  *writer_at(s->writers, n) = its;
+  *writer_at(s->readers->writers, n) = its;
   for (i = PLACES - 1; i >= 0; i--) lua_rawseti(L, key, place_of(n, i));
 }
 
@@ -281,7 +281,7 @@ static int keep_page(lua_State *L) {
   mwb_push_page(L, s, end - 1);
   mwb_push(L, s, MWB_WRITERS);
   if (!lua_istable(L, 3)) return 0;
-  if (at < s->kept_from) at = s->kept_from;
+  if (at < s->readers->kept_from) at = s->readers->kept_from;
   for (; at < end; at++) {
     mwi_reader_read(s->engine, at, &entry);
     if (at + 1 < end) mwi_reader_read(s->engine, at + 1, &next);
@@ -295,7 +295,7 @@ static int keep_page(lua_State *L) {
 
 /* Without memory, the fields of the page have no writers. */
 void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
-  if (s->keepers == 0 || seq <= s->kept_from) return;
+  if (s->readers->keepers == 0 || seq <= s->readers->kept_from) return;
   lua_pushcfunction(L, keep_page);
   lua_pushlightuserdata(L, s);
   lua_pushinteger(L, (lua_Integer)seq);
@@ -304,37 +304,38 @@ void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq) {
 
 void mwb_add_keeper(lua_State *L, mwb_state *s) {
   int i;
-  if (s->keepers == 0) {
+  if (s->readers->keepers == 0) {
     lua_createtable(L, TABLES, 0);
     for (i = 1; i <= TABLES; i++) {
       lua_newtable(L);
       lua_rawseti(L, -2, i);
     }
-    s->writers = (mwb_writers *)mwi_new(s->engine, sizeof(*s->writers));
-    if (s->writers == NULL) mwb_check(L, MW_NOMEM);
+    s->readers->writers =
+        (mwb_writers *)mwi_new(s->engine, sizeof(*s->readers->writers));
+    if (s->readers->writers == NULL) mwb_check(L, MW_NOMEM);
     mwb_keep(L, s, MWB_WRITERS);
-    s->kept_from = s->engine->reader.last + 1;
+    s->readers->kept_from = s->engine->reader.last + 1;
   }
-  s->keepers++;
+  s->readers->keepers++;
 }
 
 size_t mwb_writers_bytes(const mwb_state *s) {
-  const mwb_writers *w = s->writers;
+  const mwb_writers *w = s->readers->writers;
   if (w == NULL) return 0;
   return sizeof(*w) + w->size * (sizeof(writer) + sizeof(uint32_t));
 }
 
 void mwb_free_writers(mwb_state *s) {
-  mwb_writers *w = s->writers;
+  mwb_writers *w = s->readers->writers;
   if (w == NULL) return;
   mwi_free(s->engine, w->list, w->size * sizeof(writer));
   mwi_free(s->engine, w->heads, w->size * sizeof(uint32_t));
   mwi_free(s->engine, w, sizeof(*w));
-  s->writers = NULL;
+  s->readers->writers = NULL;
 }
 
 void mwb_remove_keeper(lua_State *L, mwb_state *s) {
-  if (--s->keepers > 0) return;
+  if (--s->readers->keepers > 0) return;
   mwb_free_writers(s);
   lua_pushnil(L);
   mwb_keep(L, s, MWB_WRITERS);
@@ -407,11 +408,12 @@ static int kept_writer(lua_State *L) {
   lua_settop(L, 3);
   memset(&its, 0, sizeof(its));
   its.obj = mwb_handle_of(L, s, 1);
-  if (s->writers == NULL || its.obj == MW_NONE || !set_key(L, s, 2, &its))
+  if (s->readers->writers == NULL || its.obj == MW_NONE ||
+      !set_key(L, s, 2, &its))
     return 0;
-  n = find(s->writers, &its);
+  n = find(s->readers->writers, &its);
   if (n == 0) return 0;
-  its = *writer_at(s->writers, n);
+  its = *writer_at(s->readers->writers, n);
   if (is_other_key(L, s, n, &its)) return 0;
   lua_newtable(L);
   for (i = 0; i < 2; i++) {

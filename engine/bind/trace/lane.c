@@ -60,8 +60,8 @@ static mwb_lane *push_known(lua_State *L, const mwb_state *s) {
 
 mwb_lane *mwb_known_lane(lua_State *L, const mwb_state *s) {
   mwb_lane *lane;
-  if (L == s->main) return s->lane;
-  if (s->scopes == 0 || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
+  if (L == s->main) return s->trace->lane;
+  if (s->trace->scopes == 0 || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   lane = push_known(L, s);
   lua_pop(L, 1);
   return lane;
@@ -74,13 +74,13 @@ mwb_lane *mwb_push_lane(lua_State *L, mwb_state *s) {
   lua_pop(L, 1);
   lua_pushcfunction(L, new_lane);
   lua_pushthread(L);
-  lua_pushinteger(L, s->threads + MWB_MAIN + 1);
+  lua_pushinteger(L, s->trace->threads + MWB_MAIN + 1);
   lua_pushlightuserdata(L, s);
   if (lua_pcall(L, 3, 1, 0) != LUA_OK) {
     lua_pop(L, 1);
     return NULL;
   }
-  s->threads++;
+  s->trace->threads++;
   return (mwb_lane *)lua_touserdata(L, -1);
 }
 
@@ -151,10 +151,10 @@ static void put_yield(lua_State *L, const mwb_state *s, int ours) {
 }
 
 void mwb_note_measuring(lua_State *L, mwb_state *s) {
-  int wanted = mwb_is_running(s) || s->timing || s->columns > 0;
-  if (wanted == s->yields || !lua_checkstack(L, LUA_MINSTACK)) return;
+  int wanted = mwb_is_running(s) || s->trace->timing || s->trace->columns > 0;
+  if (wanted == s->trace->yields || !lua_checkstack(L, LUA_MINSTACK)) return;
   put_yield(L, s, wanted);
-  s->yields = wanted;
+  s->trace->yields = wanted;
 }
 
 void mwb_open_lanes(lua_State *L, mwb_state *s) {
@@ -163,6 +163,6 @@ void mwb_open_lanes(lua_State *L, mwb_state *s) {
   lua_pushliteral(L, "v");
   lua_setfield(L, -2, "__mode");
   mwb_keep(L, s, MWB_WEAK);
-  s->lane = push_new(L, s, MWB_MAIN);
+  s->trace->lane = push_new(L, s, MWB_MAIN);
   mwb_keep(L, s, MWB_LANE);
 }

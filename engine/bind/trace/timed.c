@@ -218,7 +218,8 @@ static void count_scope(lua_State *L, scope *sc, int index, int column) {
 
 /* Returns for how long there have been open scopes with a column. */
 static int64_t wall_time(const mwb_state *s) {
-  return s->wall + ((s->columns > 0) ? mwb_now(NULL) - s->wall_since : 0);
+  return s->trace->wall +
+         ((s->trace->columns > 0) ? mwb_now(NULL) - s->trace->wall_since : 0);
 }
 
 /* Tells the library's Lua files what the scope at 1 took. */
@@ -262,12 +263,12 @@ static void end_scope(lua_State *L, scope *sc) {
   if (sc->at != NULL) unlink_element(sc->lane, sc->at, MWB_OPEN);
   if (sc->at != NULL && sc->at->counts != 0)
     unlink_element(sc->lane, sc->at, MWB_COUNTING);
-  if (sc->column && --s->columns == 0) {
-    s->wall += mwb_now(NULL) - s->wall_since;
+  if (sc->column && --s->trace->columns == 0) {
+    s->trace->wall += mwb_now(NULL) - s->trace->wall_since;
     mwb_note_measuring(L, s);
   }
   sc->lane->open--;
-  if (sc->lane->number != MWB_MAIN) s->scopes--;
+  if (sc->lane->number != MWB_MAIN) s->trace->scopes--;
   end_traced(L, sc);
   if (sc->data) {
     lua_pushnil(L);
@@ -293,8 +294,8 @@ static int close_scope(lua_State *L) {
 static int finish_scope(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   scope *sc = (scope *)lua_touserdata(L, 1);
-  if (sc == s->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
-  if (lua_topointer(L, -1) == s->scope_meta && sc->open) {
+  if (sc == s->trace->idle || sc == NULL || !lua_getmetatable(L, 1)) return 0;
+  if (lua_topointer(L, -1) == s->trace->scope_meta && sc->open) {
     lua_settop(L, 1);
     if (!mwb_put_off(L, s)) end_scope(L, sc);
   }
@@ -447,7 +448,7 @@ static void set_lane(lua_State *L, mwb_state *s, int index, scope *sc) {
 static void open_scope(mwb_state *s, scope *sc) {
   sc->open = 1;
   sc->lane->open++;
-  if (sc->lane->number != MWB_MAIN) s->scopes++;
+  if (sc->lane->number != MWB_MAIN) s->trace->scopes++;
   sc->waited = sc->lane->waited;
 }
 
@@ -505,7 +506,7 @@ static void begin_measured(lua_State *L, scope *sc) {
   sc->begun = mwb_now(NULL);
   if (lua_isnil(L, COLUMN)) return;
   count_scope(L, sc, SCOPE, COLUMN);
-  if (s->columns++ == 0) s->wall_since = sc->begun;
+  if (s->trace->columns++ == 0) s->trace->wall_since = sc->begun;
   mwb_note_measuring(L, s);
 }
 
@@ -514,7 +515,7 @@ static int timed_fully(lua_State *L, mwb_state *s) {
   scope *sc;
   int measured;
   read_options(L);
-  measured = s->timing || !lua_isnil(L, COLUMN);
+  measured = s->trace->timing || !lua_isnil(L, COLUMN);
   if (!measured && !mwb_is_running(s)) {
     lua_pushvalue(L, UP_IDLE);
     return 1;
@@ -554,7 +555,8 @@ static int timed(lua_State *L) {
   if (s->pending) mwb_slice(L, s);
   if (lua_type(L, NAME) != LUA_TSTRING)
     return mwb_bad_argument(L, "timed", NAME, 1, "string");
-  if (s->timing || !lua_isnoneornil(L, OPTIONS)) return timed_fully(L, s);
+  if (s->trace->timing || !lua_isnoneornil(L, OPTIONS))
+    return timed_fully(L, s);
   if (mwb_is_running(s)) return timed_quickly(L, s);
   lua_pushvalue(L, UP_IDLE);
   return 1;
@@ -637,11 +639,11 @@ static int outermost_scope(lua_State *L) {
 /* timing([on]) -> the previous setting */
 static int timing(lua_State *L) {
   mwb_state *s = mwb_enter(L);
-  int former = s->timing;
+  int former = s->trace->timing;
   if (!lua_isnoneornil(L, 1)) {
     if (!lua_isboolean(L, 1))
       return mwb_bad_argument(L, "timing", 1, 1, "boolean");
-    s->timing = lua_toboolean(L, 1);
+    s->trace->timing = lua_toboolean(L, 1);
     mwb_note_measuring(L, s);
   }
   lua_pushboolean(L, former);
@@ -667,8 +669,8 @@ static int wall(lua_State *L) {
   int forget = lua_toboolean(L, 1);
   lua_pushinteger(L, (lua_Integer)wall_time(s));
   if (forget) {
-    s->wall = 0;
-    s->wall_since = mwb_now(NULL);
+    s->trace->wall = 0;
+    s->trace->wall_since = mwb_now(NULL);
   }
   return 1;
 }
@@ -687,7 +689,7 @@ void mwb_open_timers(lua_State *L) {
 static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
-  s->idle = new_scope(L, s); /* never open */
+  s->trace->idle = new_scope(L, s); /* never open */
   mwb_push(L, s, MWB_SCOPE);
   lua_pushvalue(L, -1);
   lua_setmetatable(L, -3);
@@ -707,7 +709,7 @@ void mwb_open_timed(lua_State *L, mwb_state *s) {
                                      {"insert", insert_data},
                                      {"close", close_scope},
                                      {NULL, NULL}};
-  s->scope_meta = mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
+  s->trace->scope_meta = mwb_new_meta(L, MWB_SCOPE, "scope", meta, methods);
   mwb_push(L, s, MWB_SCOPE);
   mwb_seal(L, s, -1, "scope:add");
   lua_pop(L, 1);

@@ -65,12 +65,12 @@ void mwb_trace_advance(lua_State *L, mwb_state *s, mw_clock clock) {
 
 /* Returns the number of an event's name in the running trace. */
 static mw_name write_name(mwb_state *s, int kind) {
-  if (!mw_trace_has_name(s->engine, s->write_names[kind])) {
+  if (!mw_trace_has_name(s->engine, s->trace->write_names[kind])) {
     const char *name =
         (kind == INVALIDATE) ? "invalidate" : mwb_kind_name(kind);
-    s->write_names[kind] = name_in(s, "watch", name, strlen(name));
+    s->trace->write_names[kind] = name_in(s, "watch", name, strlen(name));
   }
-  return s->write_names[kind];
+  return s->trace->write_names[kind];
 }
 
 /* Sets a value of an event to a value without parts.  Returns 0 if the value at
@@ -180,7 +180,7 @@ uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
   set_value(L, s, VALUE, &details.now);
   if (!mw_trace_has_object(s->engine, h))
     details.label = push_label(L, s, OBJECT, &details.label_len);
-  if (s->sources & MWB_WHERE) {
+  if (s->trace->sources & MWB_WHERE) {
     details.where_len = write_where(L, where);
     details.where = (details.where_len > 0) ? where : NULL;
   }
@@ -193,7 +193,7 @@ uint64_t mwb_trace_write(lua_State *L, mwb_state *s, mw_handle h, int kind) {
 /* Calls the hooks of mw.context and pushes the array of their results, or nil.
 ** Returns the text of the array, or NULL. */
 static const char *push_contexts(lua_State *L, mwb_state *s, size_t *len) {
-  if (!s->contexts || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
+  if (!s->trace->contexts || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   mwb_push(L, s, MWB_CONTEXTS);
   if (lua_pcall(L, 0, 1, 0) != LUA_OK || !lua_istable(L, -1)) return NULL;
   return mwb_array_args(L, s, -1, len);
@@ -382,7 +382,7 @@ static int start(lua_State *L) {
   const trace *t = check_trace(L, s, "start");
   if (mw_trace_start(s->engine, t->ring) != MW_OK)
     return luaL_error(L, "'start': another trace is running");
-  s->sources = t->sources;
+  s->trace->sources = t->sources;
   mwb_need(s, MWB_TRACES, mwb_tracing(s));
   mwb_note_measuring(L, s);
   show_sources(L, s, t->sources);
@@ -395,7 +395,7 @@ static void stop_trace(lua_State *L, trace *t) {
   if (s->engine == NULL || mw_trace_running(s->engine) != t->ring) return;
   if (t->ring == NULL) return;
   mw_trace_stop(s->engine, t->ring);
-  s->sources = 0;
+  s->trace->sources = 0;
   mwb_need(s, MWB_TRACES, 0);
   mwb_note_measuring(L, s);
   show_sources(L, s, 0);
@@ -456,7 +456,7 @@ static int free_trace(lua_State *L) {
 static int set_contexts(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   lua_settop(L, 1);
-  s->contexts = !lua_isnil(L, 1);
+  s->trace->contexts = !lua_isnil(L, 1);
   mwb_keep(L, s, MWB_CONTEXTS);
   return 0;
 }

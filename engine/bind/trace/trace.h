@@ -11,6 +11,44 @@
 #include "../base/base.h"
 
 /* {======================================================
+** The room's part of the state
+** ======================================================= */
+
+enum {
+  MWB_TRACE = MWB_TRACE_VALUES, /* metatables: of a trace, */
+  MWB_SCOPE,                    /* a timed scope, */
+  MWB_SET,                      /* and a set of data of a scope */
+  MWB_THREADS,  /* coroutine -> its lane, weakly held: see lane.c */
+  MWB_LANE,     /* the lane of the main program */
+  MWB_YIELD,    /* what was coroutine.yield before ours */
+  MWB_WEAK,     /* the metatable of tables of scopes: see timed.c */
+  MWB_TIMER,    /* the function that is told how long scopes took */
+  MWB_SOURCES,  /* name of a source -> whether the source is traced */
+  MWB_CONTEXTS, /* the function that calls mw.context's hooks, */
+  MWB_LABEL,    /* and the one that knows what people call an object */
+  MWB_TRACE_END
+};
+
+struct mwb_trace_state {
+  int sources;           /* MWB_WATCHES...: other events that are traced */
+  int timing;            /* are all scopes measured? */
+  int yields;            /* is the library's yield in coroutine? */
+  int contexts;          /* does mw.context have hooks? */
+  lua_Integer threads;   /* number of coroutines that have got a lane */
+  struct mwb_lane *lane; /* the main program's */
+  uint32_t scopes;       /* the number of open scopes, */
+  uint32_t columns;      /* and of those with a column, */
+  int64_t wall_since;    /* since when there are such, */
+  int64_t wall;          /* and for how long there were before */
+  char *scratch;         /* the text of the arguments of a traced call */
+  size_t n_scratch, size_scratch;
+  const void *scope_meta, *idle;     /* idle: the scope that stands for none */
+  mw_name write_names[MW_KINDS + 1]; /* of traced writes, by kind */
+};
+
+/* }====================================================== */
+
+/* {======================================================
 ** trace.c: traces, and the events of a trace besides scopes.
 ** ======================================================= */
 
@@ -25,7 +63,7 @@ enum {
 
 /* Is each write traced? */
 static inline int mwb_tracing(const mwb_state *s) {
-  return (s->sources & MWB_WATCHES) != 0;
+  return (s->trace->sources & MWB_WATCHES) != 0;
 }
 
 /* Does a trace run? */

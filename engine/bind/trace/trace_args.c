@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../traps/traps.h"
+#include "trace.h"
 
 /* Of deeper tables, and of what comes when the text is longer, the text says
 ** only how much it is. */
@@ -27,16 +28,17 @@ typedef struct encoder {
 /* The sink: appends to the scratch. */
 static int append(void *ud, const char *bytes, size_t n) {
   mwb_state *s = (mwb_state *)ud;
-  size_t size = s->size_scratch;
-  while (s->n_scratch + n > size) size = (size == 0) ? 1024 : size * 2;
-  if (size > s->size_scratch) {
-    char *p = (char *)mwi_resize(s->engine, s->scratch, s->size_scratch, size);
+  size_t size = s->trace->size_scratch;
+  while (s->trace->n_scratch + n > size) size = (size == 0) ? 1024 : size * 2;
+  if (size > s->trace->size_scratch) {
+    char *p = (char *)mwi_resize(s->engine, s->trace->scratch,
+                                 s->trace->size_scratch, size);
     if (p == NULL) return 0;
-    s->scratch = p;
-    s->size_scratch = size;
+    s->trace->scratch = p;
+    s->trace->size_scratch = size;
   }
-  memcpy(s->scratch + s->n_scratch, bytes, n);
-  s->n_scratch += n;
+  memcpy(s->trace->scratch + s->trace->n_scratch, bytes, n);
+  s->trace->n_scratch += n;
   return 1;
 }
 
@@ -49,14 +51,14 @@ static void begin(encoder *en, lua_State *L, mwb_state *s) {
   en->out.n = 0;
   en->out.size = sizeof(en->buffer);
   en->out.failed = 0;
-  s->n_scratch = 0;
+  s->trace->n_scratch = 0;
 }
 
 /* Returns the text, or NULL if there was no memory. */
 static const char *finish(encoder *en, size_t *len) {
   mwi_json_flush(&en->out);
-  *len = en->s->n_scratch;
-  return en->out.failed ? NULL : en->s->scratch;
+  *len = en->s->trace->n_scratch;
+  return en->out.failed ? NULL : en->s->trace->scratch;
 }
 
 /* A trace goes on without the text that it has no memory for. */
@@ -223,7 +225,9 @@ static void put_other_key(encoder *en, int index, int brackets,
 
 /* }====================================================== */
 
-static int is_full(const encoder *en) { return en->s->n_scratch > MAX_ARGS; }
+static int is_full(const encoder *en) {
+  return en->s->trace->n_scratch > MAX_ARGS;
+}
 
 /* Puts how many elements or fields the text does not have, after a comma. */
 static void put_rest(encoder *en, int is_list, lua_Unsigned n) {

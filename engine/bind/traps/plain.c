@@ -12,7 +12,7 @@
 ** class.  Then the copies are made anew, with all classes known from the start.
 ** The value itself is copied though it may be a class.
 */
-#include "../base/base.h"
+#include "../readers/readers.h"
 
 #include "traps.h"
 

@@ -47,8 +47,8 @@ static int rest(lua_State *L) {
   if (!mwb_push_own(L, 1)) return 0;
   mwb_push(L, s, MWB_RESTING);
   lua_pushvalue(L, 1);
-  lua_rawseti(L, -2, s->resting + 1);
-  s->resting++;
+  lua_rawseti(L, -2, s->traps->resting + 1);
+  s->traps->resting++;
   mwb_push_name(L, s, MWB_INDEX);
   lua_pushvalue(L, 3);
   lua_rawset(L, 5);
@@ -77,7 +77,7 @@ static void read_idly(lua_State *L, mwb_state *s) {
 static int read_field(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, UP_STATE);
   lua_settop(L, 2);
-  if (s->reading)
+  if (s->traps->reading)
     mwb_note_read(L, s, 0);
   else if (s->engine != NULL)
     read_idly(L, s);
@@ -97,7 +97,7 @@ static int after_length(lua_State *L, int status, lua_KContext context) {
 static int read_length(lua_State *L) {
   const mwb_state *s = (const mwb_state *)lua_touserdata(L, UP_STATE);
   lua_settop(L, 1);
-  if (s->reading) mwb_note_read(L, s, 1);
+  if (s->traps->reading) mwb_note_read(L, s, 1);
   lua_pushvalue(L, UP_LENGTH);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 1);
@@ -130,7 +130,7 @@ static void heed(lua_State *L, mwb_state *s, int own, int shadow) {
 }
 
 void mwb_heed_reads(lua_State *L, mwb_state *s, int own, int shadow) {
-  if (s->heeds != NONE) heed(L, s, own, shadow);
+  if (s->traps->heeds != NONE) heed(L, s, own, shadow);
 }
 
 static void heed_all(lua_State *L, mwb_state *s) {
@@ -146,15 +146,15 @@ static void heed_all(lua_State *L, mwb_state *s) {
 static void heed_resting(lua_State *L, mwb_state *s) {
   int resting = lua_gettop(L) + 1;
   mwb_push(L, s, MWB_RESTING);
-  for (; s->resting > 0; s->resting--) {
-    lua_rawgeti(L, resting, s->resting);
+  for (; s->traps->resting > 0; s->traps->resting--) {
+    lua_rawgeti(L, resting, s->traps->resting);
     if (mwb_push_own(L, resting + 1)) {
       mwb_push_shadow(L, resting + 1);
       heed(L, s, resting + 2, resting + 3);
     }
     lua_settop(L, resting);
     lua_pushnil(L);
-    lua_rawseti(L, resting, s->resting);
+    lua_rawseti(L, resting, s->traps->resting);
   }
   lua_pop(L, 1);
 }
@@ -164,20 +164,20 @@ static void heed_resting(lua_State *L, mwb_state *s) {
 static int begin_reads(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   lua_settop(L, 1);
-  if (s->heeds != ALL) {
-    s->heeds = SOME;
+  if (s->traps->heeds != ALL) {
+    s->traps->heeds = SOME;
     heed_all(L, s);
-    s->heeds = ALL;
+    s->traps->heeds = ALL;
   }
   heed_resting(L, s);
   mwb_keep(L, s, MWB_NOTE);
-  s->reading = 1;
+  s->traps->reading = 1;
   return 0;
 }
 
 /* end_reads() */
 static int end_reads(lua_State *L) {
-  mwb_state_of(L)->reading = 0;
+  mwb_state_of(L)->traps->reading = 0;
   return 0;
 }
 

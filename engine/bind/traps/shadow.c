@@ -261,7 +261,7 @@ static int own_pairs(lua_State *L) {
   if (!push_trap(L, 1)) return push_walk(L, 1);
   lua_getupvalue(L, 3, MWB_TRAP_STATE);
   s = (mwb_state *)lua_touserdata(L, -1);
-  if (s->reading) mwb_note_read(L, s, 1);
+  if (s->traps->reading) mwb_note_read(L, s, 1);
   lua_settop(L, 1);
   mwb_push_class(L, 1);
   if (lua_isnil(L, 2) || mwb_raw_field(L, 2, "__pairs") == LUA_TNIL) {
@@ -395,7 +395,7 @@ static int inherit(lua_State *L) {
 static int read_meta(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, lua_upvalueindex(1));
   lua_settop(L, 2);
-  if (s->reading) mwb_note_read(L, s, 0);
+  if (s->traps->reading) mwb_note_read(L, s, 0);
   if (mwb_is_meta(L, 2)) mwb_absorb(L, s, 1);
   lua_settop(L, 2);
   mwb_push_contents(L, 1);
@@ -619,7 +619,7 @@ static void set_needs(const dressing *its, int lengthy, int meta) {
   r->needs = (uint16_t)needs;
   r->elsewhere = 0;
   r->layout++;
-  its->s->shadows++;
+  its->s->traps->shadows++;
 }
 
 /* All steps that can fail come before the first change of the object. */
@@ -726,7 +726,7 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
     }
     lua_error(L);
   }
-  s->shadows++;
+  s->traps->shadows++;
   r = mwb_object_at(L, s, object);
   if (r == NULL) return;
   r->guards = 0;
@@ -740,7 +740,7 @@ void mwb_open_shadow(lua_State *L, mwb_state *s) {
   int i;
   for (i = 0; i < MWB_NAMES; i++) {
     lua_pushstring(L, names[i]);
-    s->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+    s->traps->names[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   open_no_class(L, s);
   mwb_new_ephemeron(L, MWB_RULES);

@@ -48,7 +48,7 @@ static int begin_call(lua_State *L) {
   mwb_state *s = mwb_enter(L);
   mw_handle h = mwb_intercepting_at(L, s, OBJECT);
   mwb_write w;
-  if (h == MW_NONE || h == s->quiet) return 0;
+  if (h == MW_NONE || h == s->traps->quiet) return 0;
   open_call(L, s, &w, h);
   if (!mwb_write_check(&w)) return lua_error(L);
   mwb_write_count(&w);

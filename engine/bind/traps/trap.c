@@ -319,8 +319,9 @@ uint64_t mwb_write_number(mwb_write *w) {
 static mwb_held *find_held(const mwb_state *s, mw_owner owner) {
   const mwi_journal *journal = &s->engine->journal;
   if (owner == 0)
-    return (journal->entries == 0 && mwb_page_is_ready(s)) ? &s->readers->held
-                                                           : NULL;
+    return (journal->entries == 0 && mwb_page_is_ready(s))
+               ? &s->journal->page_holder->held
+               : NULL;
   if (!mwi_journal_is_ready(journal, owner)) return NULL;
   return &mwb_coroutine_of(s, owner)->held;
 }
@@ -449,7 +450,7 @@ struct mwb_running {
 };
 
 int mwb_in_class(const mwb_state *s, mw_handle obj) {
-  const struct mwb_running *at = s->running_class;
+  const struct mwb_running *at = s->traps->running_class;
   while (at != NULL && at->obj != obj) at = at->outer;
   return at != NULL;
 }
@@ -475,7 +476,7 @@ static inline int is_asked(const mwb_write *w) {
 
 int mwb_call_class(mwb_write *w) {
   lua_State *L = w->L;
-  struct mwb_running here = {w->obj, w->s->running_class};
+  struct mwb_running here = {w->obj, w->s->traps->running_class};
   int n = 3, status;
   if (lua_isfunction(L, RESULT)) {
     lua_pushvalue(L, OBJECT);
@@ -488,9 +489,9 @@ int mwb_call_class(mwb_write *w) {
   lua_pushvalue(L, KEY);
   lua_pushvalue(L, VALUE);
   if (n == 4) lua_rotate(L, RESULT + 1, -1);
-  w->s->running_class = &here;
+  w->s->traps->running_class = &here;
   status = lua_pcall(L, n, 0, 0);
-  w->s->running_class = here.outer;
+  w->s->traps->running_class = here.outer;
   return status;
 }
 
@@ -578,7 +579,7 @@ static void look_after_guards(mwb_write *w) {
 int mwb_write_check(mwb_write *w) {
   mw_engine *e = w->s->engine;
   if (w->r == NULL || !mwi_write_is_checked(&e->watch, w->r)) return 1;
-  if (w->s->depth == 0) w->s->endless = 0;
+  if (w->s->traps->depth == 0) w->s->traps->endless = 0;
   mwb_read_old(w);
   mwb_write_compare(w);
   if (w->r == NULL) return 1;
@@ -597,7 +598,7 @@ void mwb_write_before(mwb_write *w) {
   unsigned needs;
   if (w->r == NULL) return;
   needs = s->needs | w->r->needs;
-  if (s->depth == 0) s->endless = 0;
+  if (s->traps->depth == 0) s->traps->endless = 0;
   if (w->has_old == MWB_GIVEN || (!w->has_old && needs_old(w, needs))) {
     mwb_read_old(w);
     mwb_write_compare(w);
@@ -679,7 +680,7 @@ static int trap_write(lua_State *L, mwb_state *s, mwi_object *r,
     store_at_work(&w);
     return 0;
   }
-  if ((needs & MWB_WAITS) && !s->ending) {
+  if ((needs & MWB_WAITS) && !s->base->ending) {
     mwb_end_waiting(L, s);
     lua_settop(L, VALUE);
     if (r->obj != w.obj || r->layout != w.layout) { /* lies it otherwise now? */

@@ -7,10 +7,6 @@
 
 #include "../base/bind.h"
 
-#if defined(__GNUC__) && defined(__ELF__)
-#pragma GCC visibility push(hidden) /* to its end */
-#endif
-
 /* The stack of a write.  OWN is the table with the function guards of the
 ** object.  OWN and the places above are filled once a guard has been called. */
 enum { OBJECT = 1, KEY, VALUE, SHADOW, OLD, OWN, HANDLER, FAILURE };
@@ -160,9 +156,5 @@ int mwb_setmetatable(lua_State *L);
 /* Prepares the entry of a write to a cell, or to an object that is not
 ** intercepted; object, key and value are on the stack. */
 void mwb_prepare_plain(lua_State *L, mwb_state *s, struct mwb_entry *entry);
-
-#if defined(__GNUC__) && defined(__ELF__)
-#pragma GCC visibility pop
-#endif
 
 #endif

@@ -8,6 +8,38 @@
 #include "../base/base.h"
 
 /* {======================================================
+** The room's part of the state
+** ======================================================= */
+
+enum {
+  MWB_NOCLASS = MWB_TRAPS_VALUES, /* what objects without a class show */
+  MWB_HERITAGES,   /* `__index` of classes -> the heritage with it */
+  MWB_FUNCTIONS,   /* userdata -> its function guards, */
+  MWB_TRAPS,       /* class of userdata -> its trap, */
+  MWB_WRAPPED,     /* userdata -> the trap that it calls: see userdata.c */
+  MWB_PREPAREKEPT, /* a function that must exist before memory runs out */
+  MWB_NOTE,        /* the function that notes reads */
+  MWB_RESTING,     /* tables whose reads are not noted, weakly held */
+  MWB_TRAPS_END
+};
+
+#define MWB_NAMES 4
+
+struct mwb_traps_state {
+  int names[MWB_NAMES]; /* metamethods' names, in the registry; see shadow.c */
+  uint64_t shadows;     /* moves when an object gets or loses its shadow */
+  struct mwb_running *running_class; /* the innermost: see trap.c */
+  int depth;                         /* guards under way, one in another */
+  int endless;         /* have the writes under way been stopped? */
+  mw_handle quiet;     /* whose state the policy reads or sets, or MW_NONE */
+  int heeds;           /* do tables have functions for reads? see reads.c */
+  int reading;         /* are reads noted now? */
+  lua_Integer resting; /* the number of tables in MWB_RESTING */
+};
+
+/* }====================================================== */
+
+/* {======================================================
 ** shadow.c: tables whose writes are intercepted.
 ** ======================================================= */
 
@@ -55,7 +87,7 @@ int mwb_is_meta(lua_State *L, int index);
 /* The names of the fields that every own metatable has; pushes one. */
 enum { MWB_INDEX, MWB_NEWINDEX, MWB_METATABLE, MWB_PAIRS };
 static inline void mwb_push_name(lua_State *L, const mwb_state *s, int name) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, s->names[name]);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->traps->names[name]);
 }
 
 /* touch.c: what is in the table at `index` itself, but for metamethods, was put

@@ -199,7 +199,7 @@ static int trap(lua_State *L) {
       lua_tointeger(L, UP_COUNT) == RETIRED) {
     return pass_on(L);
   }
-  if (h == s->quiet) return pass_on(L);
+  if (h == s->traps->quiet) return pass_on(L);
   mwb_write_open(L, s, &w, h, MWB_PLAIN, 0);
   if (mwb_is_ignored(L, s)) {
     lua_settop(L, VALUE);
@@ -225,16 +225,16 @@ static int trap(lua_State *L) {
 ** on the top.  The function may write to the object and call its mutators,
 ** which is not told.  Returns a status; a result or the error is on the top. */
 static int ask_policy(lua_State *L, mwb_state *s, int question, int args) {
-  mw_handle former = s->quiet;
+  mw_handle former = s->traps->quiet;
   int status;
   if (!mwb_push_question(L, s, question))
     return luaL_error(L, "the policy has no rule for the state of the class");
   lua_insert(L, -1 - args);
   lua_pushvalue(L, OBJECT);
   lua_insert(L, -1 - args);
-  s->quiet = mwb_handle_of(L, s, OBJECT);
+  s->traps->quiet = mwb_handle_of(L, s, OBJECT);
   status = lua_pcall(L, 1 + args, 1, 0);
-  s->quiet = former;
+  s->traps->quiet = former;
   return status;
 }
 

@@ -27,6 +27,7 @@
 #include "../trace/trace.h"
 #include "../traps/trap.h"
 #include "../traps/traps.h"
+#include "watch.h"
 
 /* A batch with more rows is not used again. */
 #define LARGE 256u
@@ -54,7 +55,7 @@ struct mwb_batch {
 ** ======================================================= */
 
 static mwb_batch *owner_of(lua_State *L, mwb_state *s) {
-  return (s->batches == 0) ? NULL : mwb_batch_of(L, s);
+  return (s->watch->batches == 0) ? NULL : mwb_batch_of(L, s);
 }
 
 static mwb_batch *outermost(mwb_batch *b) {
@@ -220,7 +221,7 @@ static uint32_t add_row(const mwb_write *w, mwb_batch *b, const mw_value *key) {
 int mwb_note_write(mwb_write *w) {
   mwb_state *s = w->s;
   mwb_batch *b = outermost(owner_of(w->L, s));
-  uint64_t turn = s->batch_turns;
+  uint64_t turn = s->watch->batch_turns;
   mw_value key;
   uint32_t n;
   if (b == NULL) return 0;
@@ -230,7 +231,7 @@ int mwb_note_write(mwb_write *w) {
     mwb_read_old(w);
     mwb_write_compare(w);
     if (w->r == NULL) return 0;
-    if (turn != s->batch_turns) return mwb_note_write(w);
+    if (turn != s->watch->batch_turns) return mwb_note_write(w);
   }
   if (n == 0) n = add_row(w, b, &key);
   if (n == 0) return 0;
@@ -238,7 +239,7 @@ int mwb_note_write(mwb_write *w) {
   b->rows[n - 1].seq = w->seq;
   b->rows[n - 1].number =
       mwb_is_read(s) ? mw_change_number(s->engine, &w->change) : 0;
-  b->rows[n - 1].order = ++s->batch_turns;
+  b->rows[n - 1].order = ++s->watch->batch_turns;
   return 1;
 }
 
@@ -387,10 +388,10 @@ static void close_batch(lua_State *L, mwb_state *s, mwb_batch *b) {
   }
   b->open = 0;
   b->of = NULL;
-  s->batches--;
-  s->batch_turns++;
+  s->watch->batches--;
+  s->watch->batch_turns++;
   mwb_unlink_coroutine(L, s, t);
-  mwb_need(s, MWB_BATCHES, s->batches > 0);
+  mwb_need(s, MWB_BATCHES, s->watch->batches > 0);
 }
 
 /* Lets go of all rows. */
@@ -474,12 +475,12 @@ static void begin_batch(lua_State *L, mwb_state *s) {
   enter_outer(b, owner_of(L, s));
   mwb_link_coroutine(s, t);
   b->of = t;
-  b->order = t->batched = ++s->orders;
+  b->order = t->batched = ++s->journal->orders;
   b->before = t->batch;
   t->batch = b;
-  s->batches++;
+  s->watch->batches++;
   b->open = 1;
-  s->batch_turns++;
+  s->watch->batch_turns++;
   mwb_need(s, MWB_BATCHES, 1);
 }
 

@@ -26,7 +26,7 @@
 const char *mwb_kind_name(int kind) { return mwi_kinds[kind].name; }
 
 void mwb_push_kind(lua_State *L, const mwb_state *s, int kind) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, s->kinds[kind]);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, s->watch->kinds[kind]);
 }
 
 int mwb_kind(lua_State *L, int index) {
@@ -96,7 +96,7 @@ static int on_error(lua_State *L) {
   lua_settop(L, 1);
   if (!lua_isnil(L, 1) && !lua_isfunction(L, 1))
     return mwb_bad_argument(L, "on_error", 1, 1, "function");
-  s->handled = !lua_isnil(L, 1);
+  s->watch->handled = !lua_isnil(L, 1);
   mwb_push(L, s, MWB_ONERROR);
   lua_insert(L, 1);
   mwb_keep(L, s, MWB_ONERROR);
@@ -149,24 +149,24 @@ static void push_endless(lua_State *L) {
 static int call(mwb_write *w, int n, int results, int flags) {
   lua_State *L = w->L;
   mwb_state *s = w->s;
-  int status, handler = ((flags & MW_CHECK) || s->handled) ? 0 : HANDLER;
-  if (++s->depth == 1) s->deep_calls = 0;
-  if (s->depth >= ENDLESS && ++s->deep_calls > MOST_CALLS) {
+  int status, handler = ((flags & MW_CHECK) || s->watch->handled) ? 0 : HANDLER;
+  if (++s->traps->depth == 1) s->watch->deep_calls = 0;
+  if (s->traps->depth >= ENDLESS && ++s->watch->deep_calls > MOST_CALLS) {
     lua_settop(L, lua_gettop(L) - n - 1);
     push_endless(L);
     status = LUA_ERRRUN;
-    s->endless = 1;
+    s->traps->endless = 1;
   } else {
     status = mwb_pcall_outside(L, s, n, results, handler);
-    if (status != LUA_OK && s->depth > 1 && is_overflow(L, status)) {
-      if (s->depth > NESTED) {
+    if (status != LUA_OK && s->traps->depth > 1 && is_overflow(L, status)) {
+      if (s->traps->depth > NESTED) {
         lua_pop(L, 1);
         push_endless(L);
       }
-      s->endless = 1;
+      s->traps->endless = 1;
     }
   }
-  s->depth--;
+  s->traps->depth--;
   return status;
 }
 
@@ -396,7 +396,7 @@ int mwb_call_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
                    const mw_change *change) {
   mwb_write *w = (mwb_write *)change->host;
   int status;
-  if (((mwb_state *)ud)->endless) return 1;
+  if (((mwb_state *)ud)->traps->endless) return 1;
   if (!w->called) prepare(w);
   if (flags & MW_CHECK) return call_check(w, obj, ref, flags, change);
   if ((flags & MW_ASK) && is_flag(w, ref, obj, flags)) return 1;
@@ -518,7 +518,7 @@ int mwb_ask_guard(void *ud, mw_handle obj, uint64_t ref, int flags,
   lua_State *L = (w == NULL) ? s->service : w->L;
   lua_Integer place = (lua_Integer)ref;
   int top, result = 1;
-  if (s->endless) return 0;
+  if (s->traps->endless) return 0;
   if (w != NULL && !w->called) prepare(w);
   top = lua_gettop(L);
   if (!mwb_alive(L, s, obj)) {
@@ -556,7 +556,7 @@ int mwb_is_guard(lua_State *L, const mwb_state *s, int index) {
     return 0;
   meta = lua_topointer(L, -1);
   lua_pop(L, 1);
-  return meta == s->guard_meta;
+  return meta == s->watch->guard_meta;
 }
 
 /* Returns the handle of the guard at 1, or raises. */
@@ -609,9 +609,9 @@ void mwb_open_guard(lua_State *L, mwb_state *s) {
   int i;
   for (i = 0; i < MW_KINDS; i++) {
     lua_pushstring(L, mwi_kinds[i].name);
-    s->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+    s->watch->kinds[i] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
-  s->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
+  s->watch->guard_meta = mwb_new_meta(L, MWB_GUARD, "guard", none, none);
   mwb_push(L, mwb_state_of(L), MWB_GUARD);
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);

@@ -8,6 +8,7 @@
 #include "../base/base.h"
 
 #include "../journal/journal.h"
+#include "watch.h"
 
 static mw_handle guard_at(lua_State *L, int index) {
   return *(const mw_handle *)lua_touserdata(L, index);

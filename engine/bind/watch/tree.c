@@ -51,7 +51,7 @@ static int allows(lua_State *L, int parent) {
 }
 
 void mwb_begin_scan(mwb_state *s) {
-  if (!mwb_in_policy(s)) s->scans++;
+  if (!mwb_in_policy(s)) s->watch->scans++;
 }
 
 /* Does the policy include the value on the top? */
@@ -61,7 +61,7 @@ static int policy_allows(lua_State *L, mwb_state *s, int parent) {
   lua_pushvalue(L, parent);
   lua_pushvalue(L, top - 1);
   lua_pushvalue(L, top);
-  lua_pushinteger(L, s->scans);
+  lua_pushinteger(L, s->watch->scans);
   lua_call(L, 4, 1);
   yes = lua_toboolean(L, -1);
   lua_settop(L, top);
@@ -350,14 +350,14 @@ static void put_table(mwb_write *w) {
   for (i = OBJECT; i <= VALUE; i++) lua_pushvalue(L, i);
   lua_pushvalue(L, w->shadow);
   lua_pushlightuserdata(L, w);
-  w->s->storing++;
+  w->s->watch->storing++;
   status = lua_pcall(L, SHADOW + 1, 0, 0);
-  w->s->storing--;
+  w->s->watch->storing--;
   if (status != LUA_OK) {
     undo_store(w);
     lua_error(L);
   }
-  if (w->s->made > 0 && w->s->storing == 0) mwb_reap_made(w->s);
+  if (w->s->base->made > 0 && w->s->watch->storing == 0) mwb_reap_made(w->s);
 }
 
 static void put_other(mwb_write *w) {

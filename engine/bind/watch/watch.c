@@ -26,7 +26,8 @@ static mw_watch_id handle_self(lua_State *L, const mwb_state *s,
   if (lua_type(L, 1) == LUA_TUSERDATA && lua_getmetatable(L, 1)) {
     const void *meta = lua_topointer(L, -1);
     lua_pop(L, 1);
-    if (meta == s->handle_meta) return *(mw_watch_id *)lua_touserdata(L, 1);
+    if (meta == s->watch->handle_meta)
+      return *(mw_watch_id *)lua_touserdata(L, 1);
   }
   luaL_error(L, "calling '%s' on bad self (watch expected, got %s)", name,
              mwb_type_name(L, 1));
@@ -71,7 +72,7 @@ static void check_not_ours(lua_State *L, const mwb_state *s, const char *name) {
   const char *meant = "";
   if (!mwb_is_ours(L, s, 1)) return;
   lua_getmetatable(L, 1);
-  if (lua_topointer(L, -1) == s->handle_meta)
+  if (lua_topointer(L, -1) == s->watch->handle_meta)
     meant = "; handle:cancel() ends its watch";
   luaL_error(L, "bad argument #1 to '%s' (%s cannot be watched%s)", name,
              mwb_type_name(L, 1), meant);
@@ -690,7 +691,7 @@ static int is_dropped(void *ud, mw_handle obj) {
 static void drop_entries(mwb_state *s, mw_handle h, uint32_t mark) {
   mwi_object *r = mwb_object_of(s, h);
   int alone = r != NULL && !mwi_object_intercepts(r);
-  if (s->engine->journal.entries == 0 || s->restoring > 0) return;
+  if (s->engine->journal.entries == 0 || s->journal->restoring > 0) return;
   mwi_tree_mark_released(s->engine, mark, 0, DROPPED);
   if (alone) r->tracked = DROPPED;
   mw_journal_drop(s->engine, is_dropped, s);
@@ -874,7 +875,7 @@ void mwb_open_watch(lua_State *L, mwb_state *s) {
       mwb_release, mwb_restore,    mwb_ask_guard,   mwb_field,
       mwb_hand,    mwb_deliver,    mwb_forget,      sizeof(mw_host)};
   mw_host_set(s->engine, &host);
-  s->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
+  s->watch->handle_meta = mwb_new_meta(L, MWB_HANDLE, "watch", meta, methods);
   mwb_new_ephemeron(L, MWB_CLASSES);
   lua_newuserdatauv(L, 0, 0); /* mw.any */
   lua_createtable(L, 0, 2);

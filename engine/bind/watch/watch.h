@@ -8,6 +8,42 @@
 #include "../base/base.h"
 
 /* {======================================================
+** The room's part of the state
+** ======================================================= */
+
+enum {
+  MWB_HANDLE = MWB_WATCH_VALUES, /* metatables: of a watch, */
+  MWB_GUARD,                     /* a guard, */
+  MWB_CELL,                      /* a cell, */
+  MWB_BATCH,                     /* and a batch */
+  MWB_CELLS,       /* an upvalue's identity -> its cell, weakly held */
+  MWB_RULES,       /* root -> the functions of its filtered reaches */
+  MWB_ANY,         /* mw.any */
+  MWB_EXISTING,    /* the function that tells a new watch what is there */
+  MWB_SPARES,      /* the first batch that may be used again */
+  MWB_OPENED,      /* number -> batch, weakly held */
+  MWB_LOSTBATCHES, /* the first of the batches that are lost */
+  MWB_WATCH_END
+};
+
+struct mwb_watch_state {
+  const void *guard_meta; /* metatables, for comparisons by address */
+  const void *handle_meta;
+  int kinds[MW_KINDS];  /* kinds' names, in the registry */
+  uint32_t batches;     /* the number of open batches */
+  uint64_t batch_turns; /* moves when a batch begins, ends or notes a write */
+  lua_Integer scans;    /* the number of scans that may ask the policy */
+  int handled;          /* does mw.on_error have a function? */
+  int deep_calls;       /* guards called at ENDLESS levels and more */
+  int storing;          /* tables being stored: orphans may come back */
+};
+
+/* batch.c: ends the batches that are lost. */
+void mwb_end_lost_batches(lua_State *L, mwb_state *s);
+
+/* }====================================================== */
+
+/* {======================================================
 ** watch.c: watched objects and their classes.
 ** ======================================================= */
 
