@@ -14,64 +14,29 @@
 ** holds the object, a field of object 1 holds object 4, and object 1 is a
 ** root.  The host has numbered its strings.
 */
-#include <string.h>
-
 #include "engine.h"
 #include "json.h"
 
-#define put(out, text) mwi_json_literal(out, text)
-
-static void put_text(mwi_json *out, const char *text) {
-  mwi_json_put(out, text, strlen(text));
-}
-
-static void put_count(mwi_json *out, uint64_t n) {
-  mwi_json_integer(out, (int64_t)n);
-}
-
-/* Puts `before`, a number and `after`. */
-static void put_some(mwi_json *out, const char *before, uint64_t n,
-                     const char *after) {
-  put_text(out, before);
-  put_count(out, n);
-  put_text(out, after);
-}
+#define put mwi_json_form
 
 static void put_object(mwi_json *out, mw_handle h) {
+  uint32_t age = (uint32_t)(h >> 32);
   if (h == MW_NONE)
     put(out, "none");
   else
-    put_count(out, mw_slot(h));
-  if (h >> 32 != 0) put_some(out, "#", h >> 32, "");
+    put(out, (age == 0) ? "%u" : "%u#%u", mw_slot(h), age);
 }
 
 static void put_value(mwi_json *out, const mw_value *v) {
-  switch (v->type) {
-    case MW_TNIL:
-      put(out, "nil");
-      break;
-    case MW_TBOOLEAN:
-      put_text(out, v->u.i ? "true" : "false");
-      break;
-    case MW_TINTEGER:
-      mwi_json_integer(out, v->u.i);
-      break;
-    case MW_TFLOAT:
-      mwi_json_number(out, v->u.f);
-      break;
-    case MW_TSTRING:
-      put_some(out, "string ", (uint64_t)v->u.i, "");
-      break;
-    case MW_TOBJECT:
-      put(out, "object ");
-      put_object(out, (mw_handle)v->u.i);
-      break;
-    case MW_TOTHER:
-      put_some(out, "value ", (uint64_t)v->u.i, "");
-      break;
-    default:
-      put(out, "absent");
-  }
+  static const char *const forms[] = {
+      "nil", "%s", "%d", "", "string %d", "object ", "value %d", "absent"};
+  if (v->type == MW_TBOOLEAN)
+    put(out, "%s", v->u.i ? "true" : "false");
+  else if (v->type == MW_TFLOAT)
+    mwi_json_number(out, v->u.f);
+  else
+    put(out, forms[v->type], v->u.i);
+  if (v->type == MW_TOBJECT) put_object(out, (mw_handle)v->u.i);
 }
 
 typedef struct named_bit {
@@ -81,11 +46,8 @@ typedef struct named_bit {
 
 /* Puts the words of the bits that are set, each after a comma. */
 static void put_words(mwi_json *out, const named_bit *words, unsigned bits) {
-  for (; words->text != NULL; words++) {
-    if ((bits & words->bit) == 0) continue;
-    put(out, ", ");
-    put_text(out, words->text);
-  }
+  for (; words->text != NULL; words++)
+    if (bits & words->bit) put(out, ", %s", words->text);
 }
 
 /* {======================================================
@@ -107,11 +69,11 @@ static void dump_watches(mwi_json *out, const mw_engine *e, uint32_t i) {
   const mwi_watch *w;
   for (; i != 0; i = w->next) {
     w = (const mwi_watch *)mwi_pool_at(&e->watch.watches, i, sizeof(*w));
-    put_some(out, "    watch ", w->seq, ": guard ");
+    put(out, "    watch %d: guard ", (int64_t)w->seq);
     if (w->flags & MWI_OBJECT)
       put_object(out, w->ref);
     else
-      put_count(out, w->ref);
+      put(out, "%d", (int64_t)w->ref);
     put_words(out, words, w->flags);
     put(out, "\n");
   }
@@ -151,13 +113,13 @@ static void dump_node(mwi_json *out, const mw_engine *e, uint32_t m) {
   put_node(out, e, root);
   for (; node_of(e, m)->via != 0; before = ", ") {
     const mwi_link *l = link_of(e, node_of(e, m)->via);
-    put_text(out, before);
+    put(out, "%s", before);
     put_value(out, &l->key);
     put(out, " of ");
     put_node(out, e, l->parent);
     m = l->parent;
   }
-  put_text(out, (m == root) ? "\n" : ", an orphan\n");
+  put(out, (m == root) ? "\n" : ", an orphan\n");
 }
 
 static void dump_links(mwi_json *out, const mw_engine *e, uint32_t m) {
@@ -182,7 +144,7 @@ static void dump_record(mwi_json *out, const mw_engine *e,
   uint32_t i;
   put(out, "object ");
   put_object(out, r->obj);
-  put_some(out, ": ", r->count, " writes");
+  put(out, ": %u writes", r->count);
   put_words(out, words,
             (r->watched ? 1u : 0u) | (unsigned)r->tracked << 1 |
                 (r->invalid ? 8u : 0u) | (r->walks > 0 ? 16u : 0u));
@@ -220,11 +182,10 @@ static void dump_clocks(mwi_json *out, const mw_engine *e) {
   uint32_t i;
   for (i = 0; i < e->clock.n; i++) {
     const mwi_clock *clock = &e->clock.clocks[i];
-    put_some(out, "clock ", i, "");
+    put(out, "clock %u", i);
     if (i == e->identity.given) put(out, " (serials)");
-    if (clock->name != NULL) put(out, " ");
-    if (clock->name != NULL) mwi_json_string(out, clock->name, clock->len);
-    put_some(out, ": generation ", clock->now, "\n");
+    if (clock->name != NULL) put(out, " %q", clock->name, clock->len);
+    put(out, ": generation %d\n", (int64_t)clock->now);
   }
 }
 
@@ -241,7 +202,7 @@ static void dump_hierarchy(mwi_json *out, const mwi_hierarchy *h) {
     for (i = 0; i < stack->n; i++) {
       put(out, " ");
       put_object(out, stack->frames[i].obj);
-      put_some(out, " as ", stack->frames[i].name, "");
+      put(out, " as %u", stack->frames[i].name);
     }
     put(out, "\n");
   }
@@ -251,44 +212,36 @@ static void dump_hierarchies(mwi_json *out, const mw_engine *e) {
   uint32_t i;
   for (i = 0; i < e->scope.n; i++) {
     if (e->scope.all[i] == NULL) continue;
-    put_some(out, "hierarchy ", i, "");
-    put_some(out, ": ", e->scope.all[i]->frames, " frames\n");
+    put(out, "hierarchy %u: %d frames\n", i, (int64_t)e->scope.all[i]->frames);
     dump_hierarchy(out, e->scope.all[i]);
   }
 }
 
 static void dump_traces(mwi_json *out, const mw_engine *e) {
   const mw_trace *t;
-  for (t = e->trace.first; t != NULL; t = t->next) {
-    put_some(out, "trace: ", mw_trace_len(t), " events");
-    put_some(out, ", room for ", t->capacity, "");
-    put_some(out, ", ", mw_trace_lost(t), " lost");
-    put_text(out, (t == e->trace.running) ? ", runs\n" : "\n");
-  }
+  for (t = e->trace.first; t != NULL; t = t->next)
+    put(out, "trace: %d events, room for %d, %d lost%s\n",
+        (int64_t)mw_trace_len(t), (int64_t)t->capacity,
+        (int64_t)mw_trace_lost(t), (t == e->trace.running) ? ", runs" : "");
 }
 
 int mw_dump(const mw_engine *e, mw_sink write, void *ud) {
   char buffer[512];
   mwi_json out = {write, ud, buffer, 0, sizeof(buffer), 0};
 #ifdef MW_CHECKS
-  if (e->check.broken != NULL) {
-    put(&out, "broken: ");
-    put_text(&out, e->check.broken);
-    put_some(&out, " (check.c:", (uint64_t)e->check.line, ")\n");
-  }
+  if (e->check.broken != NULL)
+    put(&out, "broken: %s (check.c:%d)\n", e->check.broken,
+        (int64_t)e->check.line);
 #endif
-  put_some(&out, "", e->identity.count, " objects\n");
+  put(&out, "%d objects\n", (int64_t)e->identity.count);
   dump_clocks(&out, e);
-  if (e->watch.walks > 0) put_some(&out, "walks: ", e->watch.walks, "\n");
-  if (e->journal.open > 0) {
-    put_some(&out, "journal: ", e->journal.entries, " entries of ");
-    put_some(&out, "", e->journal.open, " owners");
-    put_text(&out, e->journal.mixed ? ", mixed\n" : "\n");
-  }
-  if (e->reader.open > 0) {
-    put_some(&out, "readers: ", e->reader.open, ", ");
-    put_some(&out, "", e->reader.last + 1 - e->reader.first, " entries\n");
-  }
+  if (e->watch.walks > 0) put(&out, "walks: %u\n", e->watch.walks);
+  if (e->journal.open > 0)
+    put(&out, "journal: %u entries of %u owners%s\n", e->journal.entries,
+        e->journal.open, e->journal.mixed ? ", mixed" : "");
+  if (e->reader.open > 0)
+    put(&out, "readers: %u, %d entries\n", e->reader.open,
+        (int64_t)(e->reader.last + 1 - e->reader.first));
   dump_records(&out, e);
   dump_hierarchies(&out, e);
   dump_traces(&out, e);

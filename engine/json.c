@@ -5,6 +5,7 @@
 ** No function here allocates.  After the sink has failed, all further text is
 ** dropped.
 */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,3 +298,32 @@ void mwi_json_string(mwi_json *out, const char *text, size_t len) {
 }
 
 /* }====================================================== */
+
+void mwi_json_form(mwi_json *out, const char *form, ...) {
+  const char *at, *text;
+  va_list args;
+  va_start(args, form);
+  for (; (at = strchr(form, '%')) != NULL; form = at + 2) {
+    mwi_json_put(out, form, (size_t)(at - form));
+    switch (at[1]) {
+      case 's':
+        text = va_arg(args, const char *);
+        mwi_json_put(out, text, strlen(text));
+        break;
+      case 'q':
+        text = va_arg(args, const char *);
+        mwi_json_string(out, text, va_arg(args, size_t));
+        break;
+      case 'u':
+        mwi_json_integer(out, va_arg(args, uint32_t));
+        break;
+      case 'd':
+        mwi_json_integer(out, va_arg(args, int64_t));
+        break;
+      default:
+        mwi_json_thousandths(out, va_arg(args, int64_t));
+    }
+  }
+  mwi_json_put(out, form, strlen(form));
+  va_end(args);
+}

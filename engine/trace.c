@@ -477,9 +477,7 @@ static size_t cut(char *text, const char *s, size_t len, size_t most) {
   mwi_json out = {NULL, NULL, text, 0, most + 40, 0};
   while (most > 0 && ((unsigned char)s[most] & 0xC0) == 0x80) most--;
   mwi_json_put(&out, s, most);
-  mwi_json_literal(&out, "\xE2\x80\xA6 (");
-  mwi_json_integer(&out, (int64_t)len);
-  mwi_json_literal(&out, " bytes)");
+  mwi_json_form(&out, "\xE2\x80\xA6 (%d bytes)", (int64_t)len);
   return out.n;
 }
 

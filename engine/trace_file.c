@@ -222,15 +222,19 @@ static int write_threads(writer *w) {
 ** Common to both formats
 ** ======================================================= */
 
-static void put_name(writer *w, uint32_t name) {
-  const mwi_trace_name *text = &w->t->names.list[name];
-  mwi_json_string(&w->out, text->text, text->len);
+static const mwi_trace_name *name_at(const writer *w, uint32_t name) {
+  return &w->t->names.list[name];
 }
 
 /* Puts a comma before each element but the first. */
 static void separate(writer *w) {
   if (w->follows) mwi_json_literal(&w->out, ",\n");
   w->follows = 1;
+}
+
+static void put_name(writer *w, uint32_t name) {
+  const mwi_trace_name *its = name_at(w, name);
+  mwi_json_string(&w->out, its->text, its->len);
 }
 
 /* Puts the name of a thread, as a string. */
@@ -243,8 +247,7 @@ static void put_thread(writer *w, mw_thread number) {
     return;
   }
   mwi_json_put(&name, w->word, (len < 40) ? len : 40);
-  mwi_json_literal(&name, " ");
-  mwi_json_integer(&name, number);
+  mwi_json_form(&name, " %u", number);
   mwi_json_string(&w->out, text, name.n);
 }
 
@@ -256,20 +259,12 @@ static void nothing(writer *w) { (void)w; }
 ** Chrome's trace events
 ** ======================================================= */
 
-/* By enum mwi_trace_kind. */
-static const char phases[] = {'B', 'E', 'i', 'C'};
-
-/* Of names without a category. */
+/* By enum mwi_trace_kind: the begin, and the category of names without one. */
+static const char heads[][25] = {
+    "{\"ph\":\"B\",\"pid\":1,\"tid\":", "{\"ph\":\"E\",\"pid\":1,\"tid\":",
+    "{\"ph\":\"i\",\"pid\":1,\"tid\":", "{\"ph\":\"C\",\"pid\":1,\"tid\":"};
 static const char *const categories[] = {"scope", "scope", "instant",
                                          "counter"};
-
-static void put_head(writer *w, char phase) {
-  char head[] = "{\"ph\":\"?\",\"pid\":1,\"tid\":";
-  separate(w);
-  head[7] = phase;
-  mwi_json_put(&w->out, head, sizeof(head) - 1);
-  mwi_json_integer(&w->out, w->current->number);
-}
 
 static void chrome_begin_file(writer *w) {
   mwi_json_literal(
@@ -282,28 +277,30 @@ static void chrome_begin_file(writer *w) {
 
 static void chrome_begin_thread(writer *w, uint32_t i) {
   w->current = &w->threads[i];
-  put_head(w, 'M');
-  mwi_json_literal(&w->out,
-                   ",\"name\":\"thread_name\",\"cat\":\"__metadata\","
-                   "\"args\":{\"name\":");
+  separate(w);
+  mwi_json_form(&w->out,
+                "{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\","
+                "\"cat\":\"__metadata\",\"args\":{\"name\":",
+                w->current->number);
   put_thread(w, w->current->number);
   mwi_json_literal(&w->out, "}}");
 }
 
-static void put_word(writer *w, uint32_t i) {
+/* Puts text number `i` behind another text. */
+static void put_text(writer *w, const char *before, uint32_t i) {
   const mwi_trace_name *text = &w->t->texts.list[i];
-  mwi_json_string(&w->out, text->text, text->len);
+  mwi_json_form(&w->out, "%s%q", before, text->text, text->len);
 }
 
 /* Puts the serial of an object, and the object's label. */
 static void put_named(writer *w, uint32_t i) {
   const mwi_trace_name *object = &w->t->objects.list[i];
-  mwi_json_literal(&w->out, "\"object\":");
-  mwi_json_integer(&w->out, (i == 0) ? 0 : (int64_t)object->serial);
-  if (i == 0 || object->label == 0) return;
-  mwi_json_literal(&w->out, ",\"name\":");
-  put_word(w, object->label);
+  int64_t serial = (i == 0) ? 0 : (int64_t)object->serial;
+  mwi_json_form(&w->out, "\"object\":%d", serial);
+  if (i != 0 && object->label != 0) put_text(w, ",\"name\":", object->label);
 }
+
+#define LOST "{\"lost\":\"no memory\"}"
 
 static void put_content(writer *w, int type, mw_content value) {
   switch (type) {
@@ -311,7 +308,7 @@ static void put_content(writer *w, int type, mw_content value) {
       mwi_json_literal(&w->out, "null");
       break;
     case MW_TBOOLEAN:
-      mwi_json_put(&w->out, value.i ? "true" : "false", value.i ? 4 : 5);
+      mwi_json_form(&w->out, "%s", value.i ? "true" : "false");
       break;
     case MW_TINTEGER:
       mwi_json_integer(&w->out, value.i);
@@ -320,7 +317,7 @@ static void put_content(writer *w, int type, mw_content value) {
       mwi_json_number(&w->out, value.f);
       break;
     case MW_TSTRING:
-      put_word(w, (uint32_t)value.i);
+      put_text(w, "", (uint32_t)value.i);
       break;
     case MW_TOBJECT:
       mwi_json_literal(&w->out, "{");
@@ -328,12 +325,11 @@ static void put_content(writer *w, int type, mw_content value) {
       mwi_json_literal(&w->out, "}");
       break;
     case MW_TOTHER:
-      mwi_json_literal(&w->out, "{\"type\":");
-      put_word(w, (uint32_t)value.i);
+      put_text(w, "{\"type\":", (uint32_t)value.i);
       mwi_json_literal(&w->out, "}");
       break;
     default:
-      mwi_json_literal(&w->out, "{\"lost\":\"no memory\"}");
+      mwi_json_literal(&w->out, LOST);
   }
 }
 
@@ -341,7 +337,7 @@ static void put_content(writer *w, int type, mw_content value) {
 static void put_present(writer *w, const char *field, int type,
                         mw_content value) {
   if (type == MW_TNIL || type == MW_TABSENT) return;
-  mwi_json_put(&w->out, field, strlen(field));
+  mwi_json_form(&w->out, "%s", field);
   put_content(w, type, value);
 }
 
@@ -356,32 +352,19 @@ static void put_change(writer *w, const mwi_trace_event *event) {
     put_present(w, ",\"old\":", event->old_type, event->old);
     put_present(w, ",\"new\":", event->now_type, event->now);
   }
-  if (event->guards > 0) {
-    if (has_object) mwi_json_literal(&w->out, ",");
-    mwi_json_literal(&w->out, "\"guards\":");
-    mwi_json_integer(&w->out, event->guards);
-  }
+  if (event->guards > 0)
+    mwi_json_form(&w->out, "%s\"guards\":%u", has_object ? "," : "",
+                  event->guards);
   if (event->text != NULL) {
     mwi_json_literal(&w->out, ",\"context\":");
     mwi_json_put(&w->out, event->text, event->n);
   }
-  if (event->where != 0) {
-    mwi_json_literal(&w->out, ",\"where\":");
-    put_word(w, event->where);
-  }
-  mwi_json_literal(&w->out, "}");
-}
-
-static void put_advance(writer *w, const mwi_trace_event *event) {
-  const mwi_clock *clock = &w->e->clock.clocks[event->guards];
-  mwi_json_literal(&w->out, "{\"clock\":");
-  mwi_json_string(&w->out, clock->name, clock->len);
-  mwi_json_literal(&w->out, ",\"generation\":");
-  mwi_json_integer(&w->out, event->u.generation);
+  if (event->where != 0) put_text(w, ",\"where\":", event->where);
   mwi_json_literal(&w->out, "}");
 }
 
 static void put_args(writer *w, const mwi_trace_event *event) {
+  const mwi_clock *clock;
   if (event->has == MWI_ARGS_NONE) return;
   mwi_json_literal(&w->out, ",\"args\":");
   switch (event->has) {
@@ -389,12 +372,10 @@ static void put_args(writer *w, const mwi_trace_event *event) {
       mwi_json_put(&w->out, event->text, event->n);
       break;
     case MWI_ARGS_LOST:
-      mwi_json_literal(&w->out, "{\"lost\":\"no memory\"}");
+      mwi_json_literal(&w->out, LOST);
       break;
     case MWI_ARGS_INTEGER:
-      mwi_json_literal(&w->out, "{\"value\":");
-      mwi_json_integer(&w->out, event->u.integer);
-      mwi_json_literal(&w->out, "}");
+      mwi_json_form(&w->out, "{\"value\":%d}", event->u.integer);
       break;
     case MWI_ARGS_FLOAT:
       mwi_json_literal(&w->out, "{\"value\":");
@@ -405,14 +386,19 @@ static void put_args(writer *w, const mwi_trace_event *event) {
       put_change(w, event);
       break;
     default:
-      put_advance(w, event);
+      clock = &w->e->clock.clocks[event->guards];
+      mwi_json_form(&w->out, "{\"clock\":%q,\"generation\":%d}", clock->name,
+                    clock->len, event->u.generation);
   }
 }
 
+/* Puts parts that are short, for there are many events. */
 static void chrome_event(writer *w, const mwi_trace_event *event, uint32_t name,
                          int64_t time) {
-  uint32_t category = w->t->names.list[name].category;
-  put_head(w, phases[event->kind]);
+  uint32_t category = name_at(w, name)->category;
+  separate(w);
+  mwi_json_put(&w->out, heads[event->kind], sizeof(heads[0]) - 1);
+  mwi_json_integer(&w->out, w->current->number);
   mwi_json_literal(&w->out, ",\"ts\":");
   mwi_json_thousandths(&w->out, time - w->t->started);
   mwi_json_literal(&w->out, ",\"name\":");
@@ -421,8 +407,7 @@ static void chrome_event(writer *w, const mwi_trace_event *event, uint32_t name,
   if (category != 0)
     put_name(w, category);
   else
-    mwi_json_string(&w->out, categories[event->kind],
-                    strlen(categories[event->kind]));
+    mwi_json_form(&w->out, "\"%s\"", categories[event->kind]);
   if (event->kind == MWI_TRACE_INSTANT)
     mwi_json_literal(&w->out, ",\"s\":\"t\"");
   put_args(w, event);
@@ -430,10 +415,9 @@ static void chrome_event(writer *w, const mwi_trace_event *event, uint32_t name,
 }
 
 static void chrome_end_file(writer *w) {
-  mwi_json_literal(&w->out,
-                   "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":");
-  mwi_json_integer(&w->out, (int64_t)mw_trace_lost(w->t));
-  mwi_json_literal(&w->out, "}}\n");
+  mwi_json_form(&w->out,
+                "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":%d}}\n",
+                (int64_t)mw_trace_lost(w->t));
 }
 
 static const format chrome = {chrome_begin_file, chrome_begin_thread,
@@ -474,28 +458,23 @@ static int64_t end_of_thread(writer *w, const lane *th) {
 
 static void speed_begin_thread(writer *w, uint32_t i) {
   const lane *th = &w->threads[i];
-  if (i > 0) mwi_json_literal(&w->out, ",");
-  mwi_json_literal(&w->out, "\n{\"type\":\"evented\",\"name\":");
+  mwi_json_form(&w->out,
+                "%s\n{\"type\":\"evented\",\"name\":", (i > 0) ? "," : "");
   put_thread(w, th->number);
-  mwi_json_literal(&w->out,
-                   ",\"unit\":\"microseconds\",\"startValue\":0,\"endValue\":");
-  mwi_json_thousandths(&w->out, end_of_thread(w, th) - w->t->started);
-  mwi_json_literal(&w->out, ",\"events\":[\n");
+  mwi_json_form(&w->out,
+                ",\"unit\":\"microseconds\",\"startValue\":0,"
+                "\"endValue\":%t,\"events\":[\n",
+                end_of_thread(w, th) - w->t->started);
   w->follows = 0;
 }
 
 static void speed_event(writer *w, const mwi_trace_event *event, uint32_t name,
                         int64_t time) {
-  if (event->kind != MWI_TRACE_BEGIN && event->kind != MWI_TRACE_END) return;
+  int begins = event->kind == MWI_TRACE_BEGIN;
+  if (!begins && event->kind != MWI_TRACE_END) return;
   separate(w);
-  if (event->kind == MWI_TRACE_BEGIN)
-    mwi_json_literal(&w->out, "{\"type\":\"O\",\"at\":");
-  else
-    mwi_json_literal(&w->out, "{\"type\":\"C\",\"at\":");
-  mwi_json_thousandths(&w->out, time - w->t->started);
-  mwi_json_literal(&w->out, ",\"frame\":");
-  mwi_json_integer(&w->out, (int64_t)w->frames[name] - 1);
-  mwi_json_literal(&w->out, "}");
+  mwi_json_form(&w->out, "{\"type\":\"%s\",\"at\":%t,\"frame\":%u}",
+                begins ? "O" : "C", time - w->t->started, w->frames[name] - 1);
 }
 
 static void speed_end_thread(writer *w) { mwi_json_literal(&w->out, "]}"); }
