@@ -277,6 +277,31 @@ describe("mw.why", function()
       assert.is_nil(probe[1])
     end)
 
+  it("knows the strings that last writers wrote, whoever else wrote them",
+    function()
+      local others = mw.track {}
+      local r <close> = mw.recorder { capacity = 1 }
+      local function fill() for i = 1, 1000 do others.x = i end end
+      for _, long in ipairs { "", ("long"):rep(30) } do
+        local t = mw.track {}
+        local function text(s) return s .. long end
+        local keys = { text "a", text "b", text "c" }
+        for i = 1, 20 do
+          for k, key in ipairs(keys) do t[key] = text("s" .. (i + k) % 4) end
+          if i % 5 == 0 then t[keys[1]] = nil end
+          fill()
+          collectgarbage()
+          for k, key in ipairs(keys) do
+            local e = r:why(t, key)
+            assert.equal(t[key], e and e.new)
+            if e and e.kind == "update" then
+              assert.equal(text("s" .. (i + k - 1) % 4), e.old)
+            end
+          end
+        end
+      end
+    end)
+
   it("knows of the last writer what it wrote, not what is there now",
     function()
       local t, other = mw.track {}, mw.track {}

@@ -159,7 +159,7 @@ static lua_Integer add_use(mwb_state *s, const void *text, int n) {
   uses = lua_tointeger(L, -1) + n;
   lua_pushinteger(L, uses);
   lua_rawsetp(L, -3, text);
-  lua_settop(L, 0);
+  lua_pop(L, 2);
   return uses;
 }
 
@@ -172,6 +172,7 @@ void mwb_release(void *ud, const mw_value *key) {
   mwb_state *s = (mwb_state *)ud;
   lua_State *L = s->service;
   const void *text = (const void *)(uintptr_t)key->u.i;
+  int top = lua_gettop(L);
   if (key->type != MW_TSTRING || add_use(s, text, -1) > 0) return;
   mwb_push(L, s, MWB_USES);
   lua_pushnil(L);
@@ -186,5 +187,5 @@ void mwb_release(void *ud, const mw_value *key) {
   lua_pop(L, 1);
   lua_pushnil(L);
   lua_rawsetp(L, -2, text);
-  lua_settop(L, 0);
+  lua_settop(L, top);
 }

@@ -187,8 +187,8 @@ static int push_write(lua_State *L, mwb_state *s, int from, lua_Integer i,
     lua_settop(L, top);
     return 0;
   }
-  mwb_unpack(L, p.held, p.table, entry, MW_KEY);
-  mwb_unpack(L, p.held, p.table, entry, part);
+  mwb_unpack(L, p.values, entry, MW_KEY);
+  mwb_unpack(L, p.values, entry, part);
   lua_remove(L, top + 1);
   its->kind = entry->kind;
   its->cause = (fx->undone && mwb_is_read(s)) ? entry->context : 0;

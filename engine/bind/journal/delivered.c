@@ -42,17 +42,16 @@ static void push_parts(lua_State *L, int all) {
 
 /* Notes what a field of an object held; a field that was absent has the table
 ** of fields as its value. */
-static void put_field(lua_State *L, mwb_state *s, const mwi_undone *walk,
-                      int parts) {
-  const mwb_held *held = &mwb_coroutine_of(s, walk->owner)->held;
+static void put_field(lua_State *L, const mwi_undone *walk, int parts) {
+  int values = parts + 1;
   if (lua_rawgeti(L, parts, MWB_FIELDS) == LUA_TNIL) {
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, -1);
     lua_rawseti(L, parts, MWB_FIELDS);
   }
-  mwb_unpack(L, held, 0, &walk->entry, MW_KEY);
-  mwb_unpack(L, held, 0, &walk->entry, MW_OLD);
+  mwb_unpack(L, values, &walk->entry, MW_KEY);
+  mwb_unpack(L, values, &walk->entry, MW_OLD);
   if (lua_isnil(L, -2)) return; /* a key that has died */
   if (lua_isnil(L, -1)) lua_copy(L, -3, -1);
   lua_rawset(L, -3);
@@ -60,12 +59,12 @@ static void put_field(lua_State *L, mwb_state *s, const mwi_undone *walk,
 
 static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
                       int all) {
-  const mwb_held *held = &mwb_coroutine_of(s, walk->owner)->held;
   int kind = walk->entry.kind, object = all + 1, parts = all + 2;
   if (!mwb_alive(L, s, walk->entry.obj)) return;
   push_parts(L, all);
+  mwb_push_values(L, mwb_coroutine_of(s, walk->owner));
   if (kind == MW_METATABLE || kind == MW_CALL) {
-    mwb_unpack(L, held, 0, &walk->entry, MW_OLD);
+    mwb_unpack(L, parts + 1, &walk->entry, MW_OLD);
     if (kind == MW_METATABLE && lua_isnil(L, -1)) {
       lua_pop(L, 1);
       lua_pushboolean(L, 0);
@@ -74,7 +73,7 @@ static void take_back(lua_State *L, mwb_state *s, const mwi_undone *walk,
     lua_pushboolean(L, 1);
     if (kind == MW_CALL) lua_rawseti(L, parts, MWB_HASSTATE);
   } else if (lua_istable(L, object)) {
-    put_field(L, s, walk, parts);
+    put_field(L, walk, parts);
   }
 }
 

@@ -135,46 +135,16 @@ static int has_scopes(lua_State *of, mwb_state *s) {
   return n > 0;
 }
 
-static uint64_t mix(uint64_t key, uint64_t n) {
-  key = (key ^ n) * UINT64_C(0x9E3779B97F4A7C15);
-  return key ^ key >> 32;
-}
-
-/* Mixes the scopes of mw.timed. */
-static uint64_t mix_timed(uint64_t key, const mwb_scope *timed) {
-  for (; timed != NULL; timed = mwb_inner_scope(timed)) {
-    size_t len;
-    const char *name = mwb_scope_name(timed, &len);
-    key = mix(key, len);
-    while (len > 0) key = mix(key, (unsigned char)name[--len]);
-  }
-  return key;
-}
-
-/* Returns a number that tells the scopes of a coroutine from all others, or 0:
-** what a hierarchy calls an object may change at any time. */
-static uint64_t key_of_scopes(lua_State *of, mwb_state *s) {
-  const mwi_hierarchies *all = &s->engine->scope;
-  mw_handle thread = thread_of(of, s);
-  uint32_t i, n;
-  for (i = 0; i < all->n; i++) {
-    if (all->all[i] == NULL || all->all[i]->frames == 0) continue;
-    mw_hierarchy_stack(s->engine, i, thread, &n);
-    if (n > 0) return 0;
-  }
-  return mix_timed(mix(1, s->journal->renames), mwb_outermost_scope(of, s)) | 1;
-}
-
-/* Replaces the names on the top, and the orders of their entering below, by the
-** names with those of mw.timed in between. */
+/* Replaces the names below the top, and the orders of their entering on the top,
+** by the names with those of mw.timed in between. */
 static void add_timed(lua_State *L, const mwb_scope *timed) {
   int orders = lua_gettop(L);
   lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, orders), to = 0;
-  lua_newtable(L);
+  lua_createtable(L, (int)n + 2, 0);
   while (i <= n || timed != NULL) {
     size_t len;
     const char *name;
-    lua_rawgeti(L, orders, i);
+    if (i <= n) lua_rawgeti(L, orders, i);
     if (i <= n && (timed == NULL || (uint64_t)lua_tointeger(L, -1) <=
                                         mwb_scope_entered(timed))) {
       lua_rawgeti(L, orders - 1, i++);
@@ -190,122 +160,50 @@ static void add_timed(lua_State *L, const mwb_scope *timed) {
   lua_settop(L, orders - 1);
 }
 
-/* Pushes the coroutine whose scopes a write has, or nil for the running one,
-** and returns that coroutine; or returns NULL.  A coroutine without scopes has
+/* Pushes the names of the scopes that a write of the running coroutine has, the
+** outermost first, as an array; nil for none.  A coroutine without scopes has
 ** those of the nearest one that waits for it. */
-static lua_State *push_scoped(lua_State *L, mwb_state *s) {
+static void push_scopes(lua_State *L, mwb_state *s) {
+  const mwb_scope *timed;
   lua_State *of = L;
-  lua_pushnil(L);
-  if (L == s->main || has_scopes(L, s)) return of;
-  of = mwb_push_nearest(L, s, has_scopes);
-  if (of != NULL) lua_replace(L, -2);
-  return of;
-}
-
-/* Replaces what `push_scoped` has pushed by the names of the scopes, the
-** outermost first. */
-static void find_scopes(lua_State *L, lua_State *of, mwb_state *s) {
-  const mwb_scope *timed = mwb_outermost_scope(of, s);
-  mwb_push(L, s, MWB_PATHS);
-  lua_insert(L, -2);
-  lua_pushboolean(L, timed != NULL);
-  lua_call(L, 2, 2);
+  int top = lua_gettop(L);
+  lua_pushnil(L); /* the running coroutine */
+  if (L != s->main && !has_scopes(L, s)) {
+    of = mwb_push_nearest(L, s, has_scopes);
+    if (of == NULL) return;
+    lua_replace(L, top + 1);
+  }
+  if (s->engine->scope.n > 0) { /* are there hierarchies? */
+    mwb_push(L, s, MWB_PATHS);
+    lua_insert(L, -2);
+    lua_pushboolean(L, mwb_outermost_scope(of, s) != NULL);
+    lua_call(L, 2, 2);
+  } else {
+    lua_settop(L, top);
+    lua_settop(L, top + 2);
+  }
   timed = mwb_outermost_scope(of, s);
-  if (timed != NULL && lua_istable(L, -1))
+  if (timed != NULL)
     add_timed(L, timed);
   else
     lua_pop(L, 1);
-}
-
-/* The contexts that are kept, at most. */
-#define KEPT 8192
-
-/* Keeps the context on the top, with the key of its scopes. */
-static void keep_context(lua_State *L, mwb_state *s, uint64_t key) {
-  mwb_push(L, s, MWB_SCOPED);
-  if (lua_isnil(L, -1) || s->journal->n_scoped >= KEPT) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    mwb_keep(L, s, MWB_SCOPED);
-    s->journal->n_scoped = 0;
-  }
-  s->journal->n_scoped += lua_rawgeti(L, -1, (lua_Integer)key) == LUA_TNIL;
-  lua_pushvalue(L, -3);
-  lua_rawseti(L, -3, (lua_Integer)key);
-  lua_pop(L, 2);
-}
-
-void mwb_forget_contexts(lua_State *L, mwb_state *s) {
+  if (!lua_istable(L, -1) || lua_rawlen(L, -1) > 0) return;
+  lua_pop(L, 1);
   lua_pushnil(L);
-  mwb_keep(L, s, MWB_SCOPED);
-  s->journal->n_scoped = 0;
-  mwb_turn_context(s);
 }
 
-/* Pushes the last context with the scopes of a key, or nil. */
-static void push_kept(lua_State *L, const mwb_state *s, uint64_t key) {
-  mwb_push(L, s, MWB_SCOPED);
-  if (key == 0 || lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  } else {
-    lua_rawgeti(L, -1, (lua_Integer)key);
-    lua_replace(L, -2);
-  }
-}
-
-/* Is a context that has the scopes of now kept, and of this epoch and origin?
-** If so, it is the context again. */
-static int reuse_context(lua_State *L, mwb_state *s) {
-  int top = lua_gettop(L), same = 0;
-  lua_State *of = push_scoped(L, s);
-  push_kept(L, s, (of == NULL) ? 0 : key_of_scopes(of, s));
-  if (lua_istable(L, -1)) {
-    lua_getfield(L, -1, "epoch");
-    lua_getfield(L, -2, "origin");
-    mwb_push_origin(L, s, L);
-    same = lua_tointeger(L, -3) == mw_clock_now(s->engine, MW_CLOCK) &&
-           lua_rawequal(L, -1, -2);
-    lua_settop(L, top + 2);
-  }
-  if (same) mwb_keep(L, s, MWB_CONTEXT);
-  lua_settop(L, top);
-  return same;
-}
-
-/* Sets the scopes of the context on the top. */
-static void add_scopes(lua_State *L, mwb_state *s) {
-  int context = lua_gettop(L);
-  lua_State *of = push_scoped(L, s);
-  uint64_t key;
-  if (of != NULL) {
-    push_kept(L, s, key_of_scopes(of, s));
-    if (lua_istable(L, -1)) {
-      lua_getfield(L, -1, "scope");
-    } else {
-      lua_settop(L, context + 1);
-      find_scopes(L, of, s);
-      if (lua_rawlen(L, -1) == 0) lua_pushnil(L);
-    }
-    lua_setfield(L, context, "scope");
-    lua_settop(L, context);
-    key = key_of_scopes(of, s);
-    if (key != 0) keep_context(L, s, key);
-  }
-  lua_settop(L, context);
-}
-
-/* make_context(state, coroutine) */
+/* make_context(state) */
 static int make_context(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  lua_State *of = (lua_State *)lua_touserdata(L, 2);
-  lua_createtable(L, 0, 2);
+  lua_createtable(L, 0, 3); /* at 2 */
   lua_pushinteger(L, (lua_Integer)mw_clock_now(s->engine, MW_CLOCK));
-  lua_setfield(L, -2, "epoch");
-  mwb_push_origin(L, s, of);
-  lua_setfield(L, -2, "origin");
-  if (s->journal->scoped > 0) add_scopes(L, s);
+  lua_setfield(L, 2, "epoch");
+  mwb_push_origin(L, s, L);
+  lua_setfield(L, 2, "origin");
+  if (s->journal->scoped > 0) {
+    push_scopes(L, s);
+    lua_setfield(L, 2, "scope");
+  }
   mwb_keep(L, s, MWB_CONTEXT);
   return 0;
 }
@@ -331,21 +229,17 @@ static int is_present(lua_State *L, mwb_state *s) {
 ** have no context. */
 static void renew_context(lua_State *L, mwb_state *s) {
   mwb_context *its = &s->journal->context;
-  int status, reused;
+  int status;
   luaL_checkstack(L, LUA_MINSTACK, "deliver");
-  its->of = NULL;
-  reused = s->journal->scoped > 0 && reuse_context(L, s);
   its->of = L;
   its->id = 0;
   its->epoch = mw_clock_now(s->engine, MW_CLOCK);
   its->entered = s->engine->scope.orders;
   its->frames = count_frames(s);
-  if (reused) return;
   s->journal->making = 1;
   lua_pushcfunction(L, make_context);
   lua_pushlightuserdata(L, s);
-  lua_pushlightuserdata(L, L);
-  status = lua_pcall(L, 2, 0, 0);
+  status = lua_pcall(L, 1, 0, 0);
   s->journal->making = 0;
   if (status == LUA_OK) return;
   its->of = NULL;
@@ -423,14 +317,9 @@ typedef struct delivered {
   const mw_values *values;
 } delivered;
 
-/* Pushes a value of an entry of a coroutine. */
-static void push_taken(lua_State *L, const mwb_state *s, const delivered *its,
-                       int part) {
-  mw_owner of = (part == MW_OLD) ? its->values->old_owner : its->values->owner;
-  const mwb_held *held = (of == 0) ? &s->journal->page_holder->held
-                                   : &mwb_coroutine_of(s, of)->held;
-  mwb_unpack(L, held, 0, its->entry, part);
-}
+/* The stack of `take_values`: state, what is taken, the values of the entry,
+** and those of the old value. */
+enum { ITS = 2, NEWER, OLDER };
 
 /* Moves the context, and `where`, of the entry of an owner.  Entries that share
 ** a context share it still. */
@@ -439,47 +328,55 @@ static void take_context(lua_State *L, mwb_state *s, mwb_held *held,
   mw_owner owner = its->values->owner;
   const mwb_held *from = &mwb_coroutine_of(s, owner)->held;
   mwb_taken *last = &s->journal->taken;
-  int top = lua_gettop(L);
-  if (its->entry->where != 0) {
-    mwb_push_value(L, from, 0, its->entry->where);
+  if (copy->where != 0) {
+    mwb_push_value(L, NEWER, copy->where);
     copy->where =
-        mwb_hold_string(L, s, held, 0, top + 1, lua_tostring(L, top + 1));
-    lua_pop(L, 1);
+        mwb_hold_string(L, s, held, 0, OLDER + 1, lua_tostring(L, OLDER + 1));
+    lua_settop(L, OLDER);
   }
-  if (last->from != from->id || last->context != its->entry->context ||
+  if (last->from != from->id || last->context != copy->context ||
       last->to != held->id ||
       last->order != s->journal->transactions[owner].order) {
-    mwb_push_value(L, from, 0, its->entry->context);
+    mwb_push_value(L, NEWER, copy->context);
     add_transaction(L, s, owner);
-    last->number = mwb_hold_value(L, held, 0, top + 1);
+    last->number = mwb_hold_value(L, held, 0, OLDER + 1);
     last->from = from->id;
-    last->context = its->entry->context;
+    last->context = copy->context;
     last->to = held->id;
     last->order = s->journal->transactions[owner].order;
-    lua_pop(L, 1);
+    lua_settop(L, OLDER);
   }
   copy->context = last->number;
+}
+
+/* Pushes the values of an owner, or, for 0, of the page. */
+static void push_values_of(lua_State *L, const mwb_state *s, mw_owner owner) {
+  mwb_push_values(
+      L, (owner == 0) ? s->journal->page_holder : mwb_coroutine_of(s, owner));
 }
 
 /* take_values(state, delivered): the values of the entry move to the page */
 static int take_values(lua_State *L) {
   mwb_state *s = (mwb_state *)lua_touserdata(L, 1);
-  const delivered *its = (const delivered *)lua_touserdata(L, 2);
+  const delivered *its = (const delivered *)lua_touserdata(L, ITS);
+  mw_owner owner = its->values->owner;
   mw_entry copy = *its->entry;
-  mwb_held *held;
+  mwb_held *held = mwb_need_page(L, s);
   int part;
-  held = mwb_need_page(L, s);
+  push_values_of(L, s, owner);
+  push_values_of(L, s, its->values->old_owner);
   for (part = 0; part < MW_PARTS; part++) {
     if (copy.type[part] != MW_TOTHER) continue;
-    if (its->values->owner == 0 && part != MW_OLD) continue;
-    push_taken(L, s, its, part);
-    mwb_pack(L, s, held, 0, 3, &copy, part);
-    if (part == MW_KEY) mwb_mark_key(L, s, 3, &copy);
-    lua_settop(L, 2);
+    if (owner == 0 && part != MW_OLD) continue;
+    mwb_unpack(L, (part == MW_OLD) ? OLDER : NEWER, its->entry, part);
+    mwb_pack(L, s, held, 0, OLDER + 1, &copy, part);
+    if (part == MW_KEY) mwb_mark_key(L, s, OLDER + 1, &copy);
+    lua_settop(L, OLDER);
   }
-  if (its->values->owner != 0) {
+  if (owner != 0) {
     take_context(L, s, held, its, &copy);
-    if (mwb_alive(L, s, copy.obj)) mwb_hold_in_page(L, s, held, copy.obj, 3);
+    if (mwb_alive(L, s, copy.obj))
+      mwb_hold_in_page(L, s, held, copy.obj, OLDER + 1);
   }
   *its->entry = copy;
   return 0;

@@ -92,25 +92,27 @@ static const mw_entry *log_of(const mwb_coroutine *t) {
 
 mwb_place mwb_find_entries(lua_State *L, int index) {
   const mwb_effects *fx = (const mwb_effects *)lua_touserdata(L, index);
-  mwb_place p = {fx->entries, &fx->held, lua_gettop(L) + 1};
+  mwb_place p = {fx->entries, lua_gettop(L) + 1};
   const store *its;
-  if (!fx->is_view) {
+  if (fx->held.few) {
     lua_pushvalue(L, index);
     return p;
   }
   lua_getiuservalue(L, index, 1);
+  if (!fx->is_view) return p;
   its = (const store *)lua_touserdata(L, -1);
   if (its->of != NULL) {
     p.entries = log_of(its->of) + fx->first;
-    p.held = &its->of->held;
+    mwb_push_values(L, its->of);
   } else {
     const mwb_effects *of;
     lua_getiuservalue(L, -1, 1);
-    lua_replace(L, -2);
     of = (const mwb_effects *)lua_touserdata(L, -1);
     p.entries = of->entries + (fx->first - its->first);
-    p.held = &of->held;
+    lua_getiuservalue(L, -1, 1);
+    lua_replace(L, -2);
   }
+  lua_replace(L, p.values);
   return p;
 }
 
@@ -142,24 +144,24 @@ static void hold_objects(lua_State *L, const mwb_state *s, mwb_effects *fx,
 static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
                        const mwb_coroutine *t, uint32_t number) {
   mw_entry entry = log_of(t)[number], *copy = &fx->entries[fx->n];
-  int part, top = lua_gettop(L);
+  int part, top = lua_gettop(L), values = top + 1;
   *copy = entry;
+  mwb_push_values(L, t);
   for (part = 0; part < MW_PARTS; part++) {
     if (entry.type[part] != MW_TOTHER) continue;
-    mwb_unpack(L, &t->held, 0, &entry, part);
-    mwb_pack(L, s, &fx->held, top, top + 1, copy, part);
-    lua_pop(L, 1);
+    mwb_unpack(L, values, &entry, part);
+    mwb_pack(L, s, &fx->held, top, values + 1, copy, part);
+    lua_settop(L, values);
   }
   if (!is_of_last(fx, fx->n) && mwb_alive(L, s, entry.obj))
-    mwb_hold_value(L, &fx->held, top, top + 1);
-  lua_settop(L, top);
+    mwb_hold_value(L, &fx->held, top, values + 1);
+  lua_settop(L, values);
   if (entry.where != 0) {
-    mwb_push_values(L, t);
-    lua_rawgeti(L, -1, (lua_Integer)entry.where);
-    copy->where = mwb_hold_string(L, s, &fx->held, top, top + 2,
-                                  lua_tostring(L, top + 2));
-    lua_pop(L, 2);
+    mwb_push_value(L, values, entry.where);
+    copy->where = mwb_hold_string(L, s, &fx->held, top, values + 1,
+                                  lua_tostring(L, values + 1));
   }
+  lua_settop(L, top);
   fx->n++;
 }
 
@@ -503,10 +505,9 @@ static int get_entry(lua_State *L) {
     lua_pop(L, 1);
     lua_pushnil(L);
   }
-  for (part = 0; part < MW_PARTS; part++)
-    mwb_unpack(L, p.held, p.table, entry, part);
+  for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, p.values, entry, part);
   mwb_push_kind(L, s, entry->kind);
-  mwb_push_value(L, p.held, p.table, entry->where);
+  mwb_push_value(L, p.values, entry->where);
   if (!fx->undone || entry->context == 0 || !mwb_is_read(s)) return 6;
   lua_pushinteger(L, (lua_Integer)entry->context);
   return 7;

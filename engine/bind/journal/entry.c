@@ -25,28 +25,20 @@
 ** Held values
 ** ======================================================= */
 
-static void push_table(lua_State *L, const mwb_held *held, int table) {
+void mwb_push_value(lua_State *L, int values, uint32_t number) {
+  if (number == 0)
+    lua_pushnil(L);
+  else if (lua_istable(L, values))
+    lua_rawgeti(L, values, (lua_Integer)number);
+  else
+    lua_getiuservalue(L, values, (int)number);
+}
+
+uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
   if (held->of != NULL)
     mwb_push_values(L, held->of);
   else
     lua_getiuservalue(L, table, 1);
-}
-
-void mwb_push_value(lua_State *L, const mwb_held *held, int table,
-                    uint32_t number) {
-  if (number == 0) {
-    lua_pushnil(L);
-  } else if (held->few) {
-    lua_getiuservalue(L, table, (int)number);
-  } else {
-    push_table(L, held, table);
-    lua_rawgeti(L, -1, (lua_Integer)number);
-    lua_replace(L, -2);
-  }
-}
-
-uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index) {
-  push_table(L, held, table);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, (lua_Integer)held->n + 1);
   lua_pop(L, 1);
@@ -58,8 +50,7 @@ void mwb_pack(lua_State *L, mwb_state *s, mwb_held *held, int table, int index,
   mwb_pack_as(L, s, held, table, index, lua_type(L, index), entry, part);
 }
 
-void mwb_unpack(lua_State *L, const mwb_held *held, int table,
-                const mw_entry *entry, int part) {
+void mwb_unpack(lua_State *L, int values, const mw_entry *entry, int part) {
   const mw_content *value = &entry->value[part];
   switch (entry->type[part]) {
     case MW_TBOOLEAN:
@@ -72,7 +63,7 @@ void mwb_unpack(lua_State *L, const mwb_held *held, int table,
       lua_pushnumber(L, (lua_Number)value->f);
       break;
     case MW_TOTHER:
-      mwb_push_value(L, held, table, (uint32_t)value->i);
+      mwb_push_value(L, values, (uint32_t)value->i);
       break;
     default:
       lua_pushnil(L);

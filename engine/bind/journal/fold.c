@@ -51,7 +51,7 @@ static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
   if (!mwi_is_of_field(entry->kind)) return 0;
   if (entry->type[MW_KEY] != MW_TOTHER)
     return (uint64_t)entry->value[MW_KEY].i + 1;
-  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+  mwb_unpack(L, p->values, entry, MW_KEY);
   mwb_mark_key(L, s, lua_gettop(L), &marked);
   lua_pop(L, 1);
   return ((uint64_t)marked.value[MW_KEY].i >> 32) + 1;
@@ -63,8 +63,8 @@ static int is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
   int same, top = lua_gettop(L);
   if (a->type[part_a] == MW_TINTEGER && b->type[part_b] == MW_TINTEGER)
     return a->value[part_a].i == b->value[part_b].i;
-  mwb_unpack(L, p->held, p->table, a, part_a);
-  mwb_unpack(L, p->held, p->table, b, part_b);
+  mwb_unpack(L, p->values, a, part_a);
+  mwb_unpack(L, p->values, b, part_b);
   same = mwb_is_same(L, -1, -2);
   lua_settop(L, top);
   return same;
@@ -157,22 +157,22 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
                         const mw_entry *entry) {
   if (lua_istable(L, ITS_OBJECT) && entry->kind != MW_METATABLE) {
     if (lua_toboolean(L, RAW)) {
-      mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+      mwb_unpack(L, p->values, entry, MW_KEY);
       if (lua_rawget(L, ITS_OBJECT) != LUA_TNIL) return;
       lua_pop(L, 1);
     }
-    mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+    mwb_unpack(L, p->values, entry, MW_KEY);
     lua_rawget(L, CONTENTS);
     return;
   }
   mwb_push_function(L, s, actual);
   lua_pushvalue(L, ITS_OBJECT);
-  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+  mwb_unpack(L, p->values, entry, MW_KEY);
   lua_pushinteger(L, entry->kind);
   lua_call(L, 3, 1);
   *p = mwb_find_entries(L, EFFECTS); /* a write has moved them, perhaps */
   lua_replace(L, PLACE);
-  p->table = PLACE;
+  p->values = PLACE;
 }
 
 /* Returns the place of the entry's userdata, which may be mixed from this entry
@@ -201,7 +201,7 @@ static void push_expected(lua_State *L, mwb_state *s, const fields *f,
     at->first = at->last = number;
     push_actual(L, s, p, entry);
   } else {
-    mwb_unpack(L, p->held, p->table, &p->entries[at->last - 1], left);
+    mwb_unpack(L, p->values, &p->entries[at->last - 1], left);
     at->last = number;
   }
 }
@@ -213,7 +213,7 @@ static int is_part(lua_State *L, const mwb_place *p, const mw_entry *entry,
   if (entry->type[part] == MW_TINTEGER)
     return lua_isinteger(L, -1) &&
            lua_tointeger(L, -1) == (lua_Integer)entry->value[part].i;
-  mwb_unpack(L, p->held, p->table, entry, part);
+  mwb_unpack(L, p->values, entry, part);
   same = mwb_is_same(L, -1, -2);
   lua_pop(L, 1);
   return same;

@@ -33,7 +33,6 @@ enum {
   MWB_TAKEBACK,
   MWB_PAGES,   /* number of a page -> values of delivered entries, */
   MWB_CONTEXT, /* the context of a write now, */
-  MWB_SCOPED,  /* contexts with scopes, of lately: see delivery.c, */
   MWB_PATHS,   /* the function that returns the paths of hierarchies, */
   MWB_SITES,   /* and the texts of the places in `sites` */
   MWB_JOURNAL_END
@@ -117,9 +116,7 @@ struct mwb_journal_state {
   int page_place;              /* in the registry */
   uint64_t page, first_page;   /* numbers and 1 of the pages; 0: none */
   mwb_context context;
-  int making;        /* is a context being made? */
-  uint32_t n_scoped; /* how many contexts MWB_SCOPED has */
-  uint64_t renames;  /* moves when a name that was given may be another */
+  int making; /* is a context being made? */
   mwb_taken taken;
 };
 
@@ -325,16 +322,15 @@ int mwb_field(void *ud, mw_owner owner, const mw_entry *entry, mw_value *key,
 int mwb_hand(void *ud, mw_owner owner, mw_owner parent, mw_entry *entry,
              void *host);
 
-/* In the functions below, `held` and `table` name one table of held values:
-** `table` is the index of the effects that own the table, and not used for the
-** values of a coroutine. */
+/* In the functions below, `values` is the index of a table of held values, or of
+** effects that have the values themselves.  Who adds values names the table by
+** `held` and `table`: the latter is the index of the effects that own the
+** table, and not used for the values of a coroutine. */
 
 /* Pushes the value with this number; nil for 0. */
-void mwb_push_value(lua_State *L, const mwb_held *held, int table,
-                    uint32_t number);
+void mwb_push_value(lua_State *L, int values, uint32_t number);
 
-/* Puts the value at `index` into the table, which is one; returns the value's
-** number. */
+/* Adds the value at `index`; returns the value's number. */
 uint32_t mwb_hold_value(lua_State *L, mwb_held *held, int table, int index);
 
 /* How many short strings a coroutine keeps from one transaction to the next. */
@@ -419,8 +415,7 @@ static inline int mwb_set_kind(mw_entry *entry) {
 }
 
 /* Pushes a part of an entry. */
-void mwb_unpack(lua_State *L, const mwb_held *held, int table,
-                const mw_entry *entry, int part);
+void mwb_unpack(lua_State *L, int values, const mw_entry *entry, int part);
 
 /* Releases the coroutine's values with numbers above `n`. */
 void mwb_release_values(lua_State *L, mwb_coroutine *t, uint32_t n);
@@ -454,11 +449,10 @@ typedef struct mwb_effects {
   mw_entry entries[1]; /* n of them, unless this is a view */
 } mwb_effects;
 
-/* An entry of effects, and where its values are. */
+/* The entries of effects, and the index of their values. */
 typedef struct mwb_place {
   const mw_entry *entries;
-  const mwb_held *held;
-  int table;
+  int values;
 } mwb_place;
 
 /* Was what happened in that age before the effects, or part of them? */
@@ -551,9 +545,6 @@ uint32_t mwb_hold_ready(lua_State *L, mwb_state *s, mwb_held *held);
 static inline void mwb_turn_context(mwb_state *s) {
   s->journal->context.of = NULL;
 }
-
-/* Nobody wants scopes any more. */
-void mwb_forget_contexts(lua_State *L, mwb_state *s);
 
 /* Where a page has the time of its begin, in seconds. */
 #define MWB_PAGETIME (-1)

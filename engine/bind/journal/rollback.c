@@ -100,14 +100,13 @@ static int restore(lua_State *L) {
 enum { KEPT = 1, ALSO_KEPT, FIRST_ERROR, LAST_SHADOW, INSTEAD };
 
 typedef struct undo {
-  lua_State *L;         /* first: the callbacks below find only this */
-  const mwb_held *held; /* the entries' values, */
-  int table;            /* and where they are, if they are of effects */
-  mw_handle last;       /* owner of LAST_SHADOW, or MW_NONE */
+  lua_State *L;   /* first: the callbacks below find only this */
+  int values;     /* the index of the entries' values */
+  mw_handle last; /* owner of LAST_SHADOW, or MW_NONE */
 } undo;
 
 static void push_part(const undo *u, const mw_entry *entry, int part) {
-  mwb_unpack(u->L, u->held, u->table, entry, part);
+  mwb_unpack(u->L, u->values, entry, part);
 }
 
 /* Replaces the object on the top by `restore` and its arguments, with the key
@@ -210,9 +209,10 @@ void mwb_restore(void *ud, const mw_entry *entry, void *host) {
 static int rewind_writes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   mw_owner owner = (mw_owner)lua_tointeger(L, 1);
-  undo u = {L, &mwb_coroutine_of(s, owner)->held, 0, MW_NONE};
+  undo u = {L, LAST_SHADOW + 1, MW_NONE};
   lua_settop(L, ALSO_KEPT);
   lua_settop(L, LAST_SHADOW);
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
   mwb_check(L, mw_owner_rewind(s->engine, owner, &u));
   lua_settop(L, FIRST_ERROR);
   return 1;
@@ -242,8 +242,8 @@ static int push_field(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mw_entry *entry = (const mw_entry *)lua_touserdata(L, 2);
   mw_value *key = (mw_value *)lua_touserdata(L, 3);
-  mwb_coroutine *t = mwb_coroutine_of(s, (mw_owner)lua_tointeger(L, 1));
-  mwb_unpack(L, &t->held, 0, entry, MW_KEY);
+  mwb_push_values(L, mwb_coroutine_of(s, (mw_owner)lua_tointeger(L, 1)));
+  mwb_unpack(L, 4, entry, MW_KEY);
   *key = mwb_key_to_keep(L, s, -1);
   return 0;
 }
@@ -278,18 +278,18 @@ static int move_values(lua_State *L) {
   mwb_coroutine *to = (mwb_coroutine *)lua_touserdata(L, 3);
   mw_entry copy = *entry;
   int part;
+  mwb_push_values(L, t); /* at 4 */
   for (part = 0; part < MW_PARTS; part++) {
     if (entry->type[part] != MW_TOTHER) continue;
-    mwb_unpack(L, &t->held, 0, entry, part);
+    mwb_unpack(L, 4, entry, part);
     mwb_pack(L, s, &to->held, 0, lua_gettop(L), &copy, part);
   }
   if (entry->where != 0) {
-    mwb_push_values(L, t);
-    lua_rawgeti(L, -1, (lua_Integer)entry->where);
+    mwb_push_value(L, 4, entry->where);
     copy.where = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   }
   if (entry->context != 0) {
-    mwb_push_value(L, &t->held, 0, entry->context);
+    mwb_push_value(L, 4, entry->context);
     copy.context = mwb_hold_value(L, &to->held, 0, lua_gettop(L));
   }
   if (mwb_alive(L, s, entry->obj) && mwb_is_cell(L, s, -1))
@@ -341,7 +341,7 @@ static void tell_memos(lua_State *L, mwb_state *s, const mwb_place *p,
   mw_change change;
   if (s->engine->watch.results == 0 || r == NULL) return;
   memset(&change, 0, sizeof(change));
-  mwb_unpack(L, p->held, p->table, entry, MW_KEY);
+  mwb_unpack(L, p->values, entry, MW_KEY);
   change.key = mwb_key(L, s, -1);
   change.number = number;
   mwi_write_results(s->engine, r, &change);
@@ -359,9 +359,8 @@ static mwb_place find_undone(lua_State *L, const mwb_state *s, size_t *n) {
   }
   owner = (mw_owner)lua_tointeger(L, 1);
   p.entries = mw_owner_entries(s->engine, owner, n);
-  p.held = &mwb_coroutine_of(s, owner)->held;
-  p.table = 0;
-  lua_pushnil(L);
+  p.values = lua_gettop(L) + 1;
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
   return p;
 }
 
@@ -466,14 +465,14 @@ static int list_heard(lua_State *L) {
     mwi_object *r = mwb_object_of(s, entry->obj);
     if (r == NULL || (!r->watched && r->nodes == 0)) continue;
     if (mwb_alive(L, s, entry->obj)) {
-      mwb_unpack(L, p.held, p.table, entry, MW_KEY);
+      mwb_unpack(L, p.values, entry, MW_KEY);
       if (is_unheard(L, s, r))
         mwi_object_count(s->engine, r);
       else if (is_restored(L, s, entry)) {
         lua_Integer its = find_heard(L, s, all, entry, at);
         int part;
         if (its == at) {
-          mwb_unpack(L, p.held, p.table, entry, MW_NOW);
+          mwb_unpack(L, p.values, entry, MW_NOW);
           lua_pushboolean(L, entry->kind == MW_CALL);
           for (part = IS_STATE; part > 0; part--) lua_rawseti(L, 3, at + part);
           at += HEARD;
@@ -524,7 +523,7 @@ static int is_quiet(lua_State *L, mwb_state *s) {
   for (i = 0; i < n && quiet; i++) {
     mwi_object *r = mwb_object_of(s, p.entries[i].obj);
     if (r == NULL || (!r->watched && r->nodes == 0)) continue;
-    mwb_unpack(L, p.held, p.table, &p.entries[i], MW_KEY);
+    mwb_unpack(L, p.values, &p.entries[i], MW_KEY);
     quiet = is_unheard(L, s, r);
     if (quiet) mwi_object_count(s->engine, r);
     lua_settop(L, top + 1);
@@ -611,7 +610,7 @@ static uint32_t last_number(lua_State *L, mwb_state *s) {
 static int undo_entry(lua_State *L, mwb_state *s, size_t i, uint32_t *numbers) {
   mwb_effects *fx = (mwb_effects *)lua_touserdata(L, KEPT);
   mwb_place p = mwb_find_entries(L, KEPT);
-  undo u = {L, p.held, p.table, MW_NONE};
+  undo u = {L, p.values, MW_NONE};
   const mw_entry entry = p.entries[i];
   uint64_t seq = s->engine->journal.seq;
   int status;

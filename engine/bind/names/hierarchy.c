@@ -261,7 +261,6 @@ static int renamed(lua_State *L) {
       mwi_hierarchy_element(stacks_of(d), mwb_handle_of(L, d->state, 1));
   if (element != NULL) element->serial = 0;
   d->epoch++;
-  d->state->journal->renames++;
   mwb_turn_context(d->state);
   return 0;
 }

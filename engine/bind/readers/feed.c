@@ -200,7 +200,7 @@ static void push_part(const looking *w, const mw_entry *entry, int part) {
     lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[part].i);
     lua_replace(L, -2);
   } else {
-    mwb_unpack(L, NULL, 0, entry, part);
+    mwb_unpack(L, 0, entry, part);
   }
 }
 
@@ -775,7 +775,7 @@ static void push_walked(lua_State *L, const walk *its, const mw_entry *entry,
     lua_rawgeti(L, -1, (lua_Integer)(uint32_t)entry->value[part].i);
     lua_replace(L, -2);
   } else {
-    mwb_unpack(L, NULL, 0, entry, part);
+    mwb_unpack(L, 0, entry, part);
   }
 }
 

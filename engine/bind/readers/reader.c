@@ -77,7 +77,7 @@ static int close_reader(lua_State *L) {
   mw_reader_close(s->engine, r->id);
   r->id = 0;
   if (r->where) s->journal->wheres--;
-  if (r->scopes && --s->journal->scoped == 0) mwb_forget_contexts(L, s);
+  if (r->scopes && --s->journal->scoped == 0) mwb_turn_context(s);
   if (r->writers) mwb_remove_keeper(L, s);
   mwb_need(s, MWB_APPENDS, mwb_is_recorded(s));
   return 0;
@@ -186,23 +186,20 @@ static void push_page_of(lua_State *L, int index, const look *its,
   lua_replace(L, -2);
 }
 
-/* Where an iterator is, in the look of its upvalue. */
-typedef struct cursor {
-  const look *its;
-  lua_Integer at;
-} cursor;
-
-/* Upvalues of `next_entry`, after state and objects. */
-enum { LOOK = 3, META, CURSOR };
+/* Upvalues of `next_entry`, after state and objects; AT: how many it has
+** returned. */
+enum { LOOK = 3, META, AT };
 
 /* Pushes an entry, still without fields. */
 static int next_entry(lua_State *L) {
-  cursor *c = (cursor *)lua_touserdata(L, lua_upvalueindex(CURSOR));
-  if (c->at >= (lua_Integer)c->its->n) return 0;
+  const look *its = (const look *)lua_touserdata(L, lua_upvalueindex(LOOK));
+  lua_Integer at = lua_tointeger(L, lua_upvalueindex(AT));
+  if (at >= (lua_Integer)its->n) return 0;
   lua_createtable(L, 2, 0);
   lua_pushvalue(L, lua_upvalueindex(LOOK));
   lua_rawseti(L, -2, 1);
-  lua_pushinteger(L, ++c->at);
+  lua_pushinteger(L, at + 1);
+  lua_copy(L, -1, lua_upvalueindex(AT));
   lua_rawseti(L, -2, 2);
   lua_pushvalue(L, lua_upvalueindex(META));
   lua_setmetatable(L, -2);
@@ -210,16 +207,12 @@ static int next_entry(lua_State *L) {
 }
 
 void mwb_push_entry_iterator(lua_State *L, lua_Integer first) {
-  const mwb_state *s = mwb_state_of(L);
-  cursor *c;
   lua_pushvalue(L, MWB_UPSTATE);
   lua_pushvalue(L, MWB_UPOBJECTS);
   lua_rotate(L, -3, -1);
-  mwb_push(L, s, MWB_ENTRY);
-  c = (cursor *)lua_newuserdatauv(L, sizeof(*c), 0);
-  c->its = (const look *)lua_touserdata(L, -3);
-  c->at = first;
-  lua_pushcclosure(L, next_entry, CURSOR);
+  mwb_push(L, mwb_state_of(L), MWB_ENTRY);
+  lua_pushinteger(L, first);
+  lua_pushcclosure(L, next_entry, AT);
 }
 
 /* look_entries(look[, seq]) -> iterator of entries, from the number `seq` on */
@@ -243,7 +236,7 @@ static int look_entry(lua_State *L) {
   lua_settop(L, 1);
   push_page_of(L, 1, its, entry);
   mwb_alive(L, s, entry->obj);
-  for (part = 0; part < MW_PARTS; part++) mwb_push_part(L, 2, entry, part);
+  for (part = 0; part < MW_PARTS; part++) mwb_unpack(L, 2, entry, part);
   mwb_push_kind(L, s, entry->kind);
   lua_pushinteger(L, (lua_Integer)entry->seq);
   return 6;
@@ -255,36 +248,56 @@ static int look_entry(lua_State *L) {
 ** Entries
 ** ======================================================= */
 
-/* Sets a field of the entry at 1 to the value on the top, and pops that. */
-static void set_field(lua_State *L, const char *name) {
+/* Sets a field of the entry at `at` to the value on the top, and pops that. */
+static void set_field(lua_State *L, int at, const char *name) {
   lua_pushstring(L, name);
   lua_insert(L, -2);
-  lua_rawset(L, 1);
+  lua_rawset(L, at);
 }
 
 /* The array of scopes is a copy, which the program may change. */
 void mwb_set_context(lua_State *L, int at) {
-  static const char *const names[] = {"epoch", "transaction", "origin", NULL};
+  static const char *const names[] = {"epoch", "transaction", "origin"};
   int i, context = lua_gettop(L);
   lua_Integer n;
-  for (i = 0; lua_istable(L, context) && names[i] != NULL; i++) {
-    lua_pushstring(L, names[i]);
-    lua_pushvalue(L, -1);
-    lua_rawget(L, context);
-    lua_rawset(L, at);
+  if (!lua_istable(L, context)) {
+    lua_pop(L, 1);
+    return;
   }
-  lua_pushliteral(L, "scope");
-  if (lua_istable(L, context) && lua_rawget(L, context) == LUA_TTABLE) {
+  for (i = 0; i < 3; i++) {
+    lua_getfield(L, context, names[i]);
+    set_field(L, at, names[i]);
+  }
+  if (lua_getfield(L, context, "scope") == LUA_TTABLE) {
     lua_newtable(L);
     for (n = (lua_Integer)lua_rawlen(L, -2); n > 0; n--) {
       lua_rawgeti(L, -2, n);
       lua_rawseti(L, -2, n);
     }
-    lua_pushliteral(L, "scope");
-    lua_insert(L, -2);
-    lua_rawset(L, at);
+    set_field(L, at, "scope");
   }
   lua_settop(L, context - 1);
+}
+
+void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
+                    const mw_entry *entry, uint64_t because) {
+  static const char *const names[] = {"key", "old", "new"};
+  int part;
+  mwb_alive(L, s, entry->obj);
+  set_field(L, at, "object");
+  for (part = 0; part < MW_PARTS; part++) {
+    mwb_unpack(L, values, entry, part);
+    set_field(L, at, names[part]);
+  }
+  mwb_push_kind(L, s, entry->kind);
+  set_field(L, at, "kind");
+  mwb_push_value(L, values, entry->where);
+  set_field(L, at, "where");
+  mwb_push_value(L, values, entry->context);
+  mwb_set_context(L, at);
+  if (because == 0) return;
+  lua_pushinteger(L, (lua_Integer)because);
+  set_field(L, at, "because");
 }
 
 /* Pushes the look of the entry at 1, and returns the entry in the look; NULL if
@@ -304,78 +317,44 @@ static const mw_entry *find_in_look(lua_State *L) {
 
 /* Gives the entry at 1 its fields.  Returns 0 if it has them. */
 static int fill_entry(lua_State *L, mwb_state *s) {
-  static const char *const names[] = {"key", "old", "new"};
-  int part, at = lua_gettop(L) + 1;
-  const mw_entry *entry = find_in_look(L);
-  if (entry == NULL) {
-    lua_settop(L, at - 1);
-    return 0;
+  int i, top = lua_gettop(L);
+  const mw_entry *entry = find_in_look(L); /* the look is at top + 1 */
+  if (entry != NULL) {
+    uint64_t cause =
+        (entry->cause == 0) ? 0 : entry->seq + (uint64_t)(int32_t)entry->cause;
+    push_page_of(L, top + 1, (const look *)lua_touserdata(L, top + 1), entry);
+    mwb_fill_entry(L, s, 1, top + 2, entry, cause);
+    lua_pushinteger(L, (lua_Integer)entry->seq);
+    set_field(L, 1, "seq");
+    for (i = 1; i <= 2; i++) {
+      lua_pushnil(L);
+      lua_rawseti(L, 1, i);
+    }
   }
-  push_page_of(L, at, (const look *)lua_touserdata(L, at), entry);
-  if (mwb_alive(L, s, entry->obj))
-    set_field(L, "object");
-  else
-    lua_pop(L, 1);
-  for (part = 0; part < MW_PARTS; part++) {
-    mwb_push_part(L, at + 1, entry, part);
-    set_field(L, names[part]);
-  }
-  mwb_push_kind(L, s, entry->kind);
-  set_field(L, "kind");
-  if (entry->where != 0) {
-    lua_rawgeti(L, at + 1, (lua_Integer)entry->where);
-    set_field(L, "where");
-  }
-  if (entry->context != 0) {
-    lua_rawgeti(L, at + 1, (lua_Integer)entry->context);
-    mwb_set_context(L, 1);
-  }
-  if (entry->cause != 0) {
-    lua_pushinteger(L, (lua_Integer)entry->seq + (int32_t)entry->cause);
-    set_field(L, "because");
-  }
-  lua_pushinteger(L, (lua_Integer)entry->seq);
-  set_field(L, "seq");
-  lua_settop(L, at - 1);
-  lua_pushnil(L);
-  lua_rawseti(L, 1, 1);
-  lua_pushnil(L);
-  lua_rawseti(L, 1, 2);
-  return 1;
+  lua_settop(L, top);
+  return entry != NULL;
 }
 
-/* Pushes an entry of an open transaction, with all its fields but `seq`. */
+/* Pushes an entry of an open transaction, with all its fields but `seq`, and
+** with the field `state` set. */
 static void push_owned(lua_State *L, mwb_state *s, mw_owner owner,
-                       const mw_entry *its) {
-  static const char *const names[] = {"key", "old", "new"};
-  const mwb_held *held = &mwb_coroutine_of(s, owner)->held;
-  mw_entry entry = *its;
-  int part, at = lua_gettop(L) + 1;
-  uint64_t cause;
+                       const mw_entry *its, const char *state) {
+  mw_entry entry = *its; /* the names of the library's fields need memory */
+  int at = lua_gettop(L) + 1;
+  uint64_t last = mw_delivery_last(s->engine);
   lua_newtable(L);
-  if (mwb_alive(L, s, entry.obj)) lua_setfield(L, at, "object");
-  lua_settop(L, at);
-  for (part = 0; part < MW_PARTS; part++) {
-    mwb_unpack(L, held, 0, &entry, part);
-    lua_setfield(L, at, names[part]);
-  }
-  mwb_push_kind(L, s, entry.kind);
-  lua_setfield(L, at, "kind");
-  mwb_push_value(L, held, 0, entry.where);
-  lua_setfield(L, at, "where");
-  mwb_push_value(L, held, 0, entry.context);
-  mwb_set_context(L, at);
+  mwb_push_values(L, mwb_coroutine_of(s, owner));
+  mwb_fill_entry(L, s, at, at + 1, &entry,
+                 mw_delivery_of(s->engine, entry.cause, last));
   while (mw_owner_parent(s->engine, owner) != 0)
     owner = mw_owner_parent(s->engine, owner);
   mwb_push_label(L, s, owner);
-  lua_setfield(L, at, "transaction");
-  cause = mw_delivery_of(s->engine, entry.cause, mw_delivery_last(s->engine));
-  if (cause != 0) {
-    lua_pushinteger(L, (lua_Integer)cause);
-    lua_setfield(L, at, "because");
-  }
+  set_field(L, at, "transaction");
+  lua_pushboolean(L, 1);
+  set_field(L, at, state);
   mwb_push(L, s, MWB_ENTRY);
   lua_setmetatable(L, at);
+  lua_settop(L, at);
 }
 
 /* Pushes an integer of two numbers: as a cause, and of the entry's cause. */
@@ -462,13 +441,25 @@ static int find_entry(lua_State *L) {
   return 1;
 }
 
+/* Returns the first open owner after `owner`, with its entries; or 0. */
+static mw_owner next_open(const mwb_state *s, mw_owner owner,
+                          const mw_entry **entries, size_t *n) {
+  const mwi_journal *journal = &s->engine->journal;
+  while (++owner <= journal->n_owners)
+    if (journal->owners[owner].log != 0) {
+      *entries = mw_owner_entries(s->engine, owner, n);
+      return owner;
+    }
+  return 0;
+}
+
 /* Is this an entry of the field of the object `h` and the key at 2, which no
-** final write has followed? */
+** final write has followed?  The owner's values are at 3. */
 static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
                        const mw_entry *entry, mw_handle h) {
   int same;
   if (entry->obj != h || !mwi_is_of_field(entry->kind)) return 0;
-  mwb_unpack(L, &mwb_coroutine_of(s, owner)->held, 0, entry, MW_KEY);
+  mwb_unpack(L, 3, entry, MW_KEY);
   same = lua_rawequal(L, -1, 2);
   lua_pop(L, 1);
   return same && mwi_entry_counts(s->engine, owner, entry, &L);
@@ -478,12 +469,12 @@ static int is_of_field(lua_State *L, const mwb_state *s, mw_owner owner,
 ** field.  Returns its owner, or 0. */
 static mw_owner find_open(lua_State *L, mwb_state *s, mw_handle h,
                           mw_entry *last) {
-  mw_owner owner, found = 0;
-  for (owner = 1; owner <= s->engine->journal.n_owners; owner++) {
-    const mw_entry *entries;
-    size_t n;
-    if (s->engine->journal.owners[owner].log == 0) continue;
-    entries = mw_owner_entries(s->engine, owner, &n);
+  mw_owner owner = 0, found = 0;
+  const mw_entry *entries;
+  size_t n;
+  while ((owner = next_open(s, owner, &entries, &n)) != 0) {
+    lua_settop(L, 2);
+    mwb_push_values(L, mwb_coroutine_of(s, owner));
     for (; n > 0; n--) {
       const mw_entry *entry = &entries[n - 1];
       if (found != 0 && entry->seq < last->seq) break;
@@ -508,9 +499,7 @@ static int open_entry(lua_State *L) {
   if (h == MW_NONE || s->engine->journal.entries == 0) return 0;
   owner = find_open(L, s, h, &last);
   if (owner == 0) return 0;
-  push_owned(L, s, owner, &last);
-  lua_pushboolean(L, 1);
-  lua_setfield(L, -2, "open");
+  push_owned(L, s, owner, &last, "open");
   push_numbers(L, &last);
   lua_pushinteger(L, (lua_Integer)last.seq);
   return 3;
@@ -522,26 +511,21 @@ static int caused_by(lua_State *L) {
   mwb_state *s = mwb_enter_to_read(L);
   uint32_t number = (uint32_t)lua_tointeger(L, 1);
   uint64_t seq = mw_delivery_of(s->engine, number, mw_delivery_last(s->engine));
-  mw_owner owner;
+  mw_owner owner = 0;
+  const mw_entry *entries;
+  size_t i, n;
   if (seq != 0) {
     lua_pushinteger(L, (lua_Integer)seq);
     return 1;
   }
-  for (owner = 1; owner <= s->engine->journal.n_owners; owner++) {
-    size_t i, n = 0;
-    const mw_entry *entries = NULL;
-    if (s->engine->journal.owners[owner].log != 0)
-      entries = mw_owner_entries(s->engine, owner, &n);
+  while ((owner = next_open(s, owner, &entries, &n)) != 0)
     for (i = 0; i < n; i++)
       if (mwi_number_of(entries[i].seq) == number) {
         lua_pushnil(L);
-        push_owned(L, s, owner, &entries[i]);
-        lua_pushboolean(L, 1);
-        lua_setfield(L, -2, "open");
+        push_owned(L, s, owner, &entries[i], "open");
         push_numbers(L, &entries[i]);
         return 3;
       }
-  }
   return 0;
 }
 
@@ -557,9 +541,7 @@ void mwb_push_entries(lua_State *L, mwb_state *s, mw_owner owner) {
     int counts;
     if (mwb_is_hidden(entry)) continue;
     counts = mwi_entry_counts(s->engine, owner, entry, &L);
-    push_owned(L, s, owner, entry);
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, "rolled_back");
+    push_owned(L, s, owner, entry, "rolled_back");
     lua_rawseti(L, -4, ++count);
     push_numbers(L, entry);
     lua_rawseti(L, -3, count);

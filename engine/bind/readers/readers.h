@@ -35,7 +35,7 @@ struct mwb_readers_state {
 /* }====================================================== */
 
 /* {======================================================
-** look.c: entries that somebody has looked at: see reader.c.
+** reader.c: entries that somebody has looked at.
 ** ======================================================= */
 
 typedef struct mwb_look {
@@ -53,19 +53,19 @@ mwb_look *mwb_push_look(lua_State *L, const mwb_state *s, uint64_t first,
 ** of the look on, and pops the look. */
 void mwb_push_entry_iterator(lua_State *L, lua_Integer first);
 
+/* Gives the table at `at` the fields of an entry, but `seq`; `because` is the
+** number of its cause, or 0. */
+void mwb_fill_entry(lua_State *L, mwb_state *s, int at, int values,
+                    const mw_entry *entry, uint64_t because);
+
+/* Sets the fields of the entry at `at` that the context on the top has, and pops
+** the context. */
+void mwb_set_context(lua_State *L, int at);
+
 /* Returns the place of an entry's page in the user value of a look. */
 static inline lua_Integer mwb_page_in(const mwb_look *its,
                                       const mw_entry *entry) {
   return (lua_Integer)(entry->seq / MWI_READER_PAGE - its->first_page + 1);
-}
-
-/* Pushes a part of an entry, whose page is at `page`. */
-static inline void mwb_push_part(lua_State *L, int page, const mw_entry *entry,
-                                 int part) {
-  if (entry->type[part] == MW_TOTHER)
-    lua_rawgeti(L, page, (lua_Integer)(uint32_t)entry->value[part].i);
-  else
-    mwb_unpack(L, NULL, 0, entry, part);
 }
 
 /* }====================================================== */
@@ -87,10 +87,6 @@ void mwb_free_writers(mwb_state *s);
 /* The page with the entry before `seq` goes: keeps its writers.  Raises
 ** nothing. */
 void mwb_keep_page(lua_State *L, mwb_state *s, uint64_t seq);
-
-/* reader.c: sets the fields of the entry at `at` that the context on the top
-** has, and pops the context. */
-void mwb_set_context(lua_State *L, int at);
 
 /* }====================================================== */
 

@@ -66,17 +66,6 @@ static int cause(lua_State *L) {
   return 0;
 }
 
-/* Pushes the table of what the effects at `index` hold; nil if they have it
-** without a table. */
-static void push_table(lua_State *L, const mwb_place *p, int index) {
-  if (p->held->of != NULL)
-    mwb_push_values(L, p->held->of);
-  else if (p->held->few)
-    lua_pushnil(L);
-  else
-    lua_getiuservalue(L, index, 1);
-}
-
 /* Are the values of a part of two entries the same, and no objects?  In one
 ** table, only a string is held at one place for two entries. */
 static int is_same_part(lua_State *L, const mwb_place *p, const mwb_place *q,
@@ -87,8 +76,8 @@ static int is_same_part(lua_State *L, const mwb_place *p, const mwb_place *q,
   if (type != b->type[part]) return 0;
   if (type == MW_TNIL || type == MW_TABSENT) return 1;
   if (type != MW_TOTHER || (one_table && x->i == y->i)) return x->i == y->i;
-  mwb_unpack(L, p->held, p->table, a, part);
-  mwb_unpack(L, q->held, q->table, b, part);
+  mwb_unpack(L, p->values, a, part);
+  mwb_unpack(L, q->values, b, part);
   type = lua_type(L, -1);
   same = (type == LUA_TSTRING || type == LUA_TLIGHTUSERDATA) &&
          lua_rawequal(L, -1, -2);
@@ -105,9 +94,7 @@ static int differs(lua_State *L) {
   lua_settop(L, 2);
   p = mwb_find_entries(L, 1);
   q = mwb_find_entries(L, 2);
-  push_table(L, &p, p.table);
-  push_table(L, &q, q.table);
-  one_table = lua_istable(L, -1) && lua_rawequal(L, -1, -2);
+  one_table = lua_istable(L, p.values) && lua_rawequal(L, p.values, q.values);
   for (; i < n; i++) {
     const mw_entry *a = &p.entries[i], *b = &q.entries[i];
     if (a->obj != b->obj || a->kind != b->kind ||
