@@ -44,6 +44,7 @@ BINDING = $(wildcard engine/bind/*/*.c)
 HEADERS = $(wildcard engine/*.h engine/bind/*/*.h spec/support/*.h spec/engine/*.h)
 CORE    = $(BUILD)/moonwatch/core.$(SO)
 ENTRIES = $(BUILD)/entries/moonwatch/core.so
+COVERED = $(BUILD)/covered/moonwatch/core.so
 INCLUDE = $(if $(KLIB),-I$(KLIB)) -I$(LUA_INCDIR)
 COMPILE = $(CC) $(WARN_C) $(CFLAGS) $(SANITIZE) $(INCLUDE)
 HIDDEN  = -fvisibility=hidden# but for what MW_MODULE marks
@@ -90,6 +91,10 @@ bench: all $(BUILD)/bench/floor.so
 # The functions that a write enters; WAYS="guard flag" names them.
 entries: build-deps $(ENTRIES) $(BUILD)/bench/floor.so
 	@LUA_CPATH="$(BUILD)/entries/?.so;$(LUA_CPATH)" $(RUN_LUA) bench/entries.lua $(ENTRIES) $(WAYS)
+
+# What the library weighs; `make lint` fails above the limits of tools/budgets.lua.
+weight: build-deps $(CORE) $(ENTRIES) $(COVERED) $(BUILD)/bench/floor.so
+	@COVERED=$(BUILD)/covered SIZED=$(CORE) $(LUA) tools/weight.lua
 
 # The instructions of a write; ROWS="key flag" chooses some.
 callgrind: valgrind-deps all $(BUILD)/bench/floor.so
@@ -259,7 +264,7 @@ $(BUILD)/checks/%.o: %.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) -DMW_CHECKS $(HIDDEN) $(PIC) -MMD -MP -c -o $@ $<
 
--include $(wildcard $(BUILD)/plain/*/*.d $(BUILD)/plain/*/*/*/*.d $(BUILD)/checks/*/*.d $(BUILD)/checks/*/*/*/*.d)
+-include $(wildcard $(BUILD)/plain/*/*.d $(BUILD)/plain/*/*/*/*.d $(BUILD)/checks/*/*.d $(BUILD)/checks/*/*/*/*.d $(BUILD)/covered/*/*.d $(BUILD)/covered/*/*/*/*.d)
 
 $(CORE): $(patsubst %.c,$(BUILD)/plain/%.o,$(ENGINE) $(BINDING))
 	@mkdir -p $(@D)
@@ -294,8 +299,17 @@ $(BUILD)/bench/floor.so: bench/floor.c $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) $(PIC) $(LIBFLAG) -o $@ $< $(LINK)
 
+# Counts the lines that run, and the calls of each function.
+$(BUILD)/covered/%.o: %.c $(BUILD)/settings | build-deps
+	@mkdir -p $(@D)
+	$(COMPILE) -O0 --coverage $(HIDDEN) $(PIC) -MMD -MP -c -o $@ $<
+
+$(COVERED): $(patsubst %.c,$(BUILD)/covered/%.o,$(ENGINE) $(BINDING))
+	@mkdir -p $(@D)
+	$(COMPILE) --coverage $(PIC) $(LIBFLAG) -o $@ $^ $(LINK)
+
 $(ENTRIES): bench/entries.c $(ENGINE) $(BINDING) $(HEADERS) $(BUILD)/settings | build-deps
 	@mkdir -p $(@D)
 	$(COMPILE) -finstrument-functions $(PIC) $(LIBFLAG) -o $@ $(filter %.c,$^) $(LINK)
 
-.PHONY: all run test test-install test-platforms soak test-browser bench entries callgrind asan soak-lost fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps lua-deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps
+.PHONY: all run test test-install test-platforms soak test-browser bench entries weight callgrind asan soak-lost fuzz reference docs lint dist install install-rock rock uninstall clean version env anew deps lua-deps build-deps test-deps lint-deps install-deps platform-deps valgrind-deps browser-deps

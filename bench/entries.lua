@@ -3,6 +3,8 @@
 --
 --   entries.lua <library>               a line for each way to write
 --   entries.lua <library> <way>...      the functions that these enter
+--   entries.lua <library> deeds         a line for each of the deeds by which
+--                                       the library's weight is judged
 --
 -- "Files" says in how many files the functions are, a header with its source;
 -- "moves", how often a function in one file is followed by one in another.
@@ -71,15 +73,19 @@ local function named(list)
   return names, files
 end
 
--- How many files there are, and how many moves from one to another.
+-- How many files there are, how many moves from one to another, and how many
+-- of the moves lead back to a file.
 local function count_files(files)
-  local seen, count, moves = {}, 0, 0
+  local seen, count, moves, returns = {}, 0, 0, 0
   for i, file in ipairs(files) do
+    if i > 1 and file ~= files[i - 1] then
+      moves = moves + 1
+      if seen[file] then returns = returns + 1 end
+    end
     if not seen[file] then count = count + 1 end
     seen[file] = true
-    if i > 1 and file ~= files[i - 1] then moves = moves + 1 end
   end
-  return count, moves
+  return count, moves, returns
 end
 
 local function print_row(way, name, most)
@@ -100,7 +106,116 @@ local function print_functions(way)
   end
 end
 
-if arg[2] then
+-- Deeds -------------------------------------------------------------------
+
+-- Each prepares, and returns a function that does it, what must not be lost
+-- meanwhile, and what comes before, if anything does.
+local deeds = {}
+
+local function in_feed()
+  local world = { a = { x = 0 } }
+  local feed = mw.feed { root = world }
+  return world.a, feed, mw.begin() -- which are kept as long as the object
+end
+
+function deeds.put()
+  local a, feed, tx = in_feed()
+  return function() a.pos = { x = 1 } end, { feed, tx }
+end
+
+function deeds.number()
+  local a, feed, tx = in_feed()
+  return function() a.x = a.x + 1 end, { feed, tx }
+end
+
+function deeds.guard()
+  local obj = { x = 0 }
+  mw.watch(obj, function() end, { once = false })
+  return function() obj.x = obj.x + 1 end
+end
+
+function deeds.plain()
+  local obj = mw.track { x = 0 }
+  return function() obj.x = obj.x + 1 end
+end
+
+function deeds.transaction()
+  local obj = mw.track { x = 0 }
+  return function()
+    local tx = mw.begin()
+    obj.x = obj.x + 1
+    tx:commit()
+  end
+end
+
+function deeds.changes()
+  local world = { x = 0 }
+  local feed = mw.feed { root = world }
+  feed:changes()
+  return function() return feed:changes() end, nil,
+    function() world.x = world.x + 1 end
+end
+
+-- Each step writes `n` fields.
+local function history_of(n)
+  local obj, history = mw.track {}, mw.history {}
+  local function step(i)
+    for k = 1, n do obj[k] = i end
+  end
+  local i = 0
+  return function()
+    i = i + 1
+    history:run("step", step, i)
+    history:undo()
+  end
+end
+
+function deeds.history() return history_of(1) end
+function deeds.history_9() return history_of(9) end
+
+-- A deed, its name, and the most functions, files and returns.
+local weights = {
+  { "put", "a table put below a feed's root", 150, 10, 30 },
+  { "number", "a number, there", 40 },
+  { "guard", "a function guard", 40 },
+  { "plain", "a tracked write", 5 },
+  { "transaction", "begin, write, commit", 120 },
+  { "changes", "feed:changes() of a write", 120 },
+  { "history", "history: run and undo", 250 },
+  { "history_9", "the same with nine writes" },
+}
+
+-- What a deed enters that was done before.
+local function entered_by(deed)
+  local run, kept, before = deeds[deed]()
+  before = before or function() end
+  for _ = 1, 3 do
+    before()
+    run()
+  end
+  before()
+  collectgarbage()
+  mw.reap()
+  collectgarbage "stop"
+  entries.start()
+  run()
+  local list = entries.stop()
+  collectgarbage "restart"
+  return list, kept
+end
+
+local function print_deed(deed, name, ...)
+  local list = entered_by(deed)
+  local files, _, returns = count_files(select(2, named(list)))
+  print(("%-32s %9d %6d %8d   %s"):format(name, #list, files, returns,
+    table.concat({ ... }, ", ")))
+end
+
+if arg[2] == "deeds" then
+  print(("%-32s %9s %6s %8s   %s"):format("a deed", "functions", "files",
+    "returns", "aims"))
+  for _, row in ipairs(weights) do print_deed(table.unpack(row)) end
+elseif arg[2] then
   for i = 2, #arg do print_functions(arg[i]) end
 else
   print(("%-28s %9s %6s %6s %5s"):format("a write", "functions", "files",

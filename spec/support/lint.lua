@@ -1,6 +1,8 @@
 -- Checks formats, layers, and lists that must agree.  Ends with one line: N
 -- passed, M failed.
 
+package.path = "./?.lua;" .. package.path
+
 local function lines_of(command)
   local list = {}
   local pipe = assert(io.popen(command))
@@ -123,6 +125,31 @@ local function manual_is_complete()
   return list
 end
 
+-- The rooms of the binding: a header may include headers of its own room and of
+-- those before it, and a header of the engine none of these.
+local ROOMS = { "base", "traps", "watch", "journal", "readers", "snapshot",
+  "names", "trace", "box" }
+
+local function headers_are_in_order()
+  local list, number = {}, {}
+  for i, room in ipairs(ROOMS) do number[room] = i end
+  for _, path in ipairs(matching "^engine/.*%.h$") do
+    local room = number[path:match "bind/([^/]+)/" or ""]
+    for name in text_of(path):gmatch '#include "([^"\n]+)"' do
+      local other = number[name:match "([^/]+)/[^/]+$" or ""]
+      if other and not (room and other <= room) then
+        list[#list + 1] = ("%s includes %s"):format(path, name)
+      end
+    end
+  end
+  for _, path in ipairs(matching "^engine/bind/[^/]+/") do
+    if not number[path:match "bind/([^/]+)/"] then
+      list[#list + 1] = path .. " is in no room"
+    end
+  end
+  return list
+end
+
 local function only_lua()
   local list = {}
   for _, path in ipairs(matching "^lua/") do
@@ -151,6 +178,8 @@ local checks = {
     without(matching "^engine/", "%f[%w_]v?f?printf", "stderr",
       "%f[%w_]exit *%(", "%f[%w_]abort *%(", "%f[%w_]malloc *%(",
       "%f[%w_]free *%(") },
+  { "headers include those of earlier rooms", headers_are_in_order },
+  { "no room is above its limit", require("tools.weigh").complaints },
   { "under lua/ are Lua files only", only_lua },
   { "the version is one", one_version },
   { "luarocks is content", silent(
