@@ -113,6 +113,57 @@ describe("a finaliser in the middle of the library", function()
     assert.equal(root.x, last)
   end)
 
+  for _, phase in ipairs { "before", "after" } do
+    it("writes the field that is written: it is written after that, " ..
+      phase, function()
+        local root, runs, n = mw.track({ x = 0 }, { deep = true }), 0, 0
+        local told, read, tables = 0, 0, {}
+        mw.watch(root, function(_, _, old, new)
+          assert.equal(told, old)
+          told = new
+        end, { once = false, phase = phase })
+        local feed <close> = mw.feed { root = root }
+        local function write()
+          n = n + 1
+          local value = n % 3 == 0 and n or n % 3 == 1 and { n } or n % 2 == 0
+          if n % 3 == 1 then tables[#tables + 1] = value end
+          root.x = value
+        end
+        local function in_transaction()
+          local tx = mw.begin()
+          write()
+          write()
+          if n % 4 == 0 then tx:commit() else tx:rollback() end
+        end
+        with_finalisers(function()
+          if pcall(mw.batch, function() end) then return end
+          runs = runs + 1
+          write()
+        end, function()
+          while runs < 4000 do
+            write()
+            in_transaction()
+            mw.batch(write)
+            for entry in feed:read() do
+              if entry.object == root then
+                assert.equal(read, entry.old)
+                read = entry.new
+              end
+            end
+          end
+        end)
+        mw.reap()
+        for entry in feed:read() do
+          if entry.object == root then read = entry.new end
+        end
+        assert.same({ root.x, root.x }, { told, read })
+        for _, value in ipairs(tables) do
+          if value ~= root.x then value[1] = "below no root" end
+        end
+        assert.equal(root.x, told)
+      end)
+  end
+
   it("reads, and any other call raises", function()
     local obj = mw.track { n = 1 }
     local handle = mw.watch(obj, function() end, { once = false })

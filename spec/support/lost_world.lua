@@ -12,7 +12,7 @@
 -- and only those who follow it (a feed, a guard) are compared.
 --
 -- Half of the programs are loose: all their fields are unsure, since they drop
--- handles and go on, and, with SOAK, finalisers write what others write.
+-- handles and go on, and finalisers write what others write.
 --
 -- A program is a list of numbers, one a step.
 
@@ -24,7 +24,6 @@ local OBJECTS, JOBS, DEPTH = 6, 6, 5
 local KEYS = { "a", "b", "c", 1, 2, 3, ("long "):rep(20) }
 local FAIL, ALL = { "one level fails" }, { "the coroutine fails" }
 local AT_WORK = "the library is at work"
-local SOAK = os.getenv "SOAK"
 local UNDER_WAY = "while a run is under way" -- of the history
 
 -- Returns a function that makes choices from a number.
@@ -261,7 +260,7 @@ local FINALISERS = {
     self.objects[i][key] = n
   end,
   function(self, choose) -- of all
-    if self.loose and SOAK then
+    if self.loose then
       self:write(choose)
     else
       self.side.list[choose(3)] = choose(9)

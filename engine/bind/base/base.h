@@ -325,6 +325,15 @@ int mwb_put_off(lua_State *L, mwb_state *s);
 ** value is on the top, and popped.  The caller stores the new value. */
 void mwb_put_off_write(lua_State *L, mwb_state *s);
 
+/* Replaces the value on the top, which the field at OBJECT and KEY of a write
+** holds, by what it held before the writes of it that wait.  Returns the
+** type. */
+int mwb_go_before(lua_State *L, const mwb_state *s);
+
+/* The field at OBJECT and KEY is written now, after the writes of it that
+** wait.  No finaliser may run between this and the store. */
+void mwb_overtake(lua_State *L, const mwb_state *s);
+
 /* Something waits for the next call.  Needs no memory. */
 void mwb_wait(mwb_state *s);
 

@@ -12,13 +12,15 @@
 **
 **     lost handles    --> marks in `transactions`; MWB_LOSTBATCHES
 **     cancel, close   --> MWB_LATER: { function, n, arguments... }
-**     writes          --> MWB_LATER: { false, object, key, new, nil, old,
-**                                      number }
+**     writes          --> MWB_LATER: { false, object, key, new, overtaken?,
+**                                      old, number }
 **     errors          --> MWB_LATE
 **
 ** and the next call, or the next write that is watched, begins with it:
 ** MWB_WAITS is set in the state's `needs`, and `pending`.  A write has been
-** stored already, and is told of then.
+** stored already, and is told of then.  If the work that it has interrupted
+** stores in the same field, the write is overtaken: nobody is told of it, and
+** the store replaces what the field held before it.
 */
 #include "base.h"
 
@@ -130,7 +132,8 @@ enum {
   AT_OBJECT = 2, /* of a write */
   AT_KEY,
   AT_VALUE,
-  AT_BEFORE = 6,
+  IS_OVERTAKEN,
+  AT_BEFORE,
   AT_VALID, /* in the place of AT_NUMBER, until it is recorded */
   AT_NUMBER = AT_VALID
 };
@@ -195,6 +198,66 @@ void mwb_put_off_write(lua_State *L, mwb_state *s) {
 /* }====================================================== */
 
 /* {======================================================
+** Writes to fields with writes that wait
+** ======================================================= */
+
+/* Pushes the first write in the list at `list`, from number `i` on, of the
+** field of `object` with this key, unless it is overtaken.  Returns the write's
+** number, or 0 and pushes nothing. */
+static lua_Integer find_write(lua_State *L, int list, lua_Integer i, int object,
+                              int key) {
+  int one = lua_gettop(L) + 1, found;
+  for (; lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
+    lua_rawgeti(L, one, AT_OBJECT);
+    lua_rawgeti(L, one, AT_KEY);
+    found = lua_rawequal(L, -2, object) && lua_rawequal(L, -1, key) &&
+            lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN &&
+            lua_rawgeti(L, one, IS_OVERTAKEN) == LUA_TNIL;
+    lua_settop(L, found ? one : one - 1);
+    if (found) return i;
+  }
+  lua_settop(L, one - 1);
+  return 0;
+}
+
+/* Replaces the value on the top, which the field holds, by what it held before
+** the first write of it in the list from `i` on. */
+static void go_before(lua_State *L, int list, lua_Integer i, int object,
+                      int key) {
+  int top = lua_gettop(L);
+  if (find_write(L, list, i, object, key) == 0) return;
+  lua_rawgeti(L, -1, AT_BEFORE);
+  lua_replace(L, top);
+  lua_settop(L, top);
+}
+
+int mwb_go_before(lua_State *L, const mwb_state *s) {
+  int top = lua_gettop(L);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  mwb_push(L, s, MWB_LATER);
+  lua_insert(L, top);
+  if (lua_istable(L, top)) go_before(L, top, 1, OBJECT, KEY);
+  lua_remove(L, top);
+  return lua_type(L, top);
+}
+
+void mwb_overtake(lua_State *L, const mwb_state *s) {
+  int list = lua_gettop(L) + 1;
+  lua_Integer i = 0;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  mwb_push(L, s, MWB_LATER);
+  while (lua_istable(L, list) &&
+         (i = find_write(L, list, i + 1, OBJECT, KEY)) != 0) {
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, -2, IS_OVERTAKEN); /* which has a place */
+    lua_pop(L, 1);
+  }
+  lua_settop(L, list - 1);
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** The end of waiting
 ** ======================================================= */
 
@@ -206,27 +269,6 @@ static void mark_nil(lua_State *L) {
   if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);
   lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
-}
-
-/* Replaces the value on the top, which the field of the write at `one` holds,
-** by what it held before the first write of it in the list from `i` on. */
-static void go_before(lua_State *L, int list, lua_Integer i, int one) {
-  int top = lua_gettop(L), later = top + 1, found = 0;
-  lua_rawgeti(L, one, AT_OBJECT);
-  lua_rawgeti(L, one, AT_KEY);
-  for (; !found && lua_rawgeti(L, list, i) == LUA_TTABLE; i++) {
-    lua_rawgeti(L, -1, CALL);
-    lua_rawgeti(L, -2, AT_OBJECT);
-    lua_rawgeti(L, -3, AT_KEY);
-    found = lua_isboolean(L, -3) && lua_rawequal(L, -2, later) &&
-            lua_rawequal(L, -1, later + 1);
-    if (found) {
-      lua_rawgeti(L, -4, AT_BEFORE);
-      lua_replace(L, top);
-    }
-    lua_settop(L, later + 1);
-  }
-  lua_settop(L, top);
 }
 
 /* Pushes what the field of the write at `one` held after the write, as far as
@@ -246,12 +288,13 @@ static void push_next(lua_State *L, int list, lua_Integer n, int fields,
     }
   }
   lua_settop(L, top + 1);
-  mwb_push_contents(L, top + 1);
   lua_rawgeti(L, one, AT_KEY);
+  mwb_push_contents(L, top + 1);
+  lua_pushvalue(L, top + 2);
   lua_rawget(L, -2); /* no finaliser runs from here on */
+  go_before(L, list, n + 1, top + 1, top + 2);
   lua_replace(L, top + 1);
   lua_settop(L, top + 1);
-  go_before(L, list, n + 1, one);
   mark_nil(L);
 }
 
@@ -284,7 +327,8 @@ static void find_valid(lua_State *L, int list, lua_Integer n) {
   lua_newtable(L);
   for (i = n; i >= 1; i--) {
     lua_rawgeti(L, list, i);
-    if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN) {
+    if (lua_rawgeti(L, one, CALL) == LUA_TBOOLEAN &&
+        lua_rawgeti(L, one, IS_OVERTAKEN) == LUA_TNIL) {
       push_next(L, list, n, fields, one);
       lua_rawgeti(L, one, AT_VALUE);
       mark_nil(L);
@@ -305,28 +349,11 @@ static int has_links(const mwb_write *w) {
          (lua_istable(w->L, OLD) || lua_istable(w->L, VALUE));
 }
 
-/* Puts the value at `index` into the field, and tells nobody. */
-static void put(const mwb_write *w, int index) {
-  lua_pushvalue(w->L, KEY);
-  lua_pushvalue(w->L, index);
-  lua_rawset(w->L, w->shadow);
-}
-
-/* Stores once more from the old value on, so that the links change with the
-** store.  The field then gets again what it has now, which a later write has
-** stored, unless a finaliser has stored meanwhile.  No guard uses OWN here. */
-static void store_links(mwb_write *w) {
-  lua_State *L = w->L;
-  lua_settop(L, OLD);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow); /* at OWN */
-  put(w, OLD);
-  mwb_store_contents(w);
-  lua_settop(L, OWN);
-  mwb_find_shadow(w);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
-  if (lua_rawequal(L, -1, VALUE)) put(w, OWN);
+/* The links change as with a store.  The field may hold another value by now,
+** which a later write has stored. */
+static void change_links(mwb_write *w) {
+  w->is_stored = 1;
+  mwb_store_linked(w);
 }
 
 static void append_stored(mwb_write *w) {
@@ -347,28 +374,26 @@ static int open_write(lua_State *L, mwb_state *s, mwb_write *w) {
   return 1;
 }
 
-/* record(object, key, value, nil, old, is it valid?) -> the number of the
-** write */
+/* record(object, key, value, is it overtaken?, old, is it valid?) -> the number
+** of the write */
 static int record(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   int is_valid = lua_toboolean(L, OLD + 1);
   mwb_write w;
   if (!open_write(L, s, &w)) return 0;
   mwb_write_count(&w);
-  if (is_valid && has_links(&w))
-    store_links(&w);
-  else if (is_valid)
-    append_stored(&w);
+  if (is_valid && has_links(&w)) change_links(&w);
+  if (is_valid) append_stored(&w);
   lua_pushinteger(L, (lua_Integer)w.change.number);
   return 1;
 }
 
-/* tell(object, key, value, nil, old, number) */
+/* tell(object, key, value, is it overtaken?, old, number) */
 static int tell(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
   mwb_write w;
-  if (!open_write(L, s, &w)) return 0;
+  if (lua_toboolean(L, SHADOW) || !open_write(L, s, &w)) return 0;
   w.change.number = number;
   mwb_write_before(&w);
   return mwb_write_after(&w) ? lua_error(L) : 0;

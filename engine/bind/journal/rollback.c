@@ -164,10 +164,11 @@ static int is_linked(lua_State *L) {
 }
 
 /* Restores a field of a table by one `rawset`; returns 0 if the field needs
-** more. */
+** more; so it does if writes of finalisers wait, which may be overtaken. */
 static int restore_quickly(undo *u, mwb_state *s, const mw_entry *entry) {
   lua_State *L = u->L;
   const mwi_object *r = mwb_object_of(s, entry->obj);
+  if (s->needs & MWB_WAITS) return 0;
   if (entry->kind == MW_METATABLE) {
     u->last = MW_NONE; /* the object gets another shadow */
     return 0;

@@ -44,6 +44,7 @@ static void init_write(lua_State *L, mwb_state *s, mwb_write *w, mwi_object *r,
   w->owner = MW_NONE;
   w->plain = kind == MWB_PLAIN;
   w->has_old = w->shows = w->batched = w->ignored = w->called = w->failed = 0;
+  w->is_stored = 0;
   w->awaited = 1;
   w->traced = 0;
 }
@@ -121,14 +122,22 @@ static int keeps_elsewhere(lua_State *L, const mwi_object *r, int shadow) {
   return away;
 }
 
+/* Pushes the value of the field in the contents at `shadow`, but for what
+** finalisers have stored that is told of later.  Returns the value's type. */
+static inline int push_known(lua_State *L, const mwb_state *s, int shadow) {
+  int type;
+  lua_pushvalue(L, KEY);
+  type = lua_rawget(L, shadow);
+  return (s->needs & MWB_WAITS) ? mwb_go_before(L, s) : type;
+}
+
 void mwb_push_current(lua_State *L, mwb_state *s) {
   int top = lua_gettop(L);
   if (!mwb_push_shadow(L, OBJECT)) {
     push_shown(L);
     return;
   }
-  lua_pushvalue(L, KEY);
-  if (lua_rawget(L, top + 1) == LUA_TNIL &&
+  if (push_known(L, s, top + 1) == LUA_TNIL &&
       keeps_elsewhere(L, mwb_object_at(L, s, OBJECT), top + 1))
     push_shown(L);
   lua_replace(L, top + 1);
@@ -158,8 +167,7 @@ static int push_stored(mwb_write *w) {
     mwb_push_current(L, w->s);
     return lua_type(L, -1);
   }
-  lua_pushvalue(L, KEY);
-  type = lua_rawget(L, w->shadow);
+  type = push_known(L, w->s, w->shadow);
   if (type != LUA_TNIL || !keeps_elsewhere(L, w->r, w->shadow)) return type;
   lua_pop(L, 1);
   push_shown(L);
@@ -281,8 +289,9 @@ static void store_in(lua_State *L, mwb_state *s, int shadow, mwi_object *r,
   lua_rawset(L, shadow);
 }
 
-/* Leaves KEY and VALUE on the top. */
+/* Leaves KEY and VALUE on the top, which are stored next. */
 static void push_pair(const mwb_write *w) {
+  if (w->s->needs & MWB_WAITS) mwb_overtake(w->L, w->s);
   if (w->shadow == TRAP_SHADOW && !w->has_old)
     return; /* KEY and VALUE are the top */
   lua_pushvalue(w->L, KEY);
@@ -338,8 +347,7 @@ static int store_simply(mwb_write *w, mw_owner owner) {
   entry.context = mwb_is_read(s) ? mwb_hold_ready(L, s, held) : 0;
   entry.where = mwb_wants_where(s, owner) ? mwb_hold_where(L, s, held) : 0;
   top = lua_gettop(L);
-  lua_pushvalue(L, KEY);
-  type = lua_rawget(L, w->shadow);
+  type = push_known(L, s, w->shadow);
   mwb_pack_as(L, s, held, 0, top + 1, type, &entry, MW_OLD);
   mwb_pack_as(L, s, held, 0, VALUE, lua_type(L, VALUE), &entry, MW_NOW);
   lua_settop(L, top);
@@ -370,6 +378,7 @@ void mwb_store_field(mwb_write *w) {
   mwb_entry entry;
   mw_owner owner;
   int top;
+  if (w->is_stored) return;
   if (!mwb_appends(s) || w->ignored) {
     push_pair(w);
     store_in(L, s, w->shadow, w->r, &w->change.key);
@@ -390,13 +399,11 @@ void mwb_store_field(mwb_write *w) {
     mwb_need_len(L, OBJECT, w->r);
   mwb_begin_entry(L, s, &entry);
   entry.number = mwb_write_number(w);
-  lua_pushvalue(L, KEY);
-  lua_rawget(L, w->shadow);
+  push_known(L, s, w->shadow);
   mwb_prepare(L, s, w->obj, KEY, VALUE, top + 1, &entry);
-  lua_pushvalue(L, KEY);
-  lua_pushvalue(L, VALUE);
-  store_in(L, s, w->shadow, w->r, &w->change.key);
   lua_settop(L, top);
+  push_pair(w);
+  store_in(L, s, w->shadow, w->r, &w->change.key);
   if (w->change.flags_only) entry.its.kind = MW_RAW; /* see_through.c */
   mwb_append_entry(L, s, &entry);
 }
@@ -407,6 +414,7 @@ static int is_linked(const mwb_write *w) {
   int type = lua_type(L, VALUE);
   if (type == LUA_TTABLE) return 1;
   if ((w->r->needs & MWI_LINKS) == 0) return 0;
+  if (w->s->needs & MWB_WAITS) return 1; /* a finaliser may have replaced it */
   lua_pushvalue(L, KEY);
   type = lua_rawget(L, w->shadow);
   lua_pop(L, 1);

@@ -31,6 +31,7 @@ struct mwb_write {
   int has_old;           /* is the old value at OLD? MWB_GIVEN: by the caller */
   int shows;             /* has a read put the field into the contents? */
   int batched;           /* do guards hear at the end of a batch? */
+  int is_stored;         /* do only the links of a tree change? see later.c */
   int ignored;           /* does the policy ignore writes to this key? */
   int called;            /* has a guard been called, which may do anything? */
   int awaited;           /* may a guard wait for the write, after checks? */
@@ -142,8 +143,8 @@ void mwb_write_compare(mwb_write *w);
 /* The value at VALUE is another now: sets kind and `change.same` again. */
 void mwb_set_kind_of(mwb_write *w);
 
-/* Pushes the present value of the key; nil if the key is absent, or if the read
-** of a userdata fails. */
+/* Pushes the present value of the key, but for writes of finalisers that wait;
+** nil if the key is absent, or if the read of a userdata fails. */
 void mwb_push_current(lua_State *L, mwb_state *s);
 
 /* Pushes what the object shows under the key, or the error of the read.
