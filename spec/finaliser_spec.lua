@@ -113,6 +113,26 @@ describe("a finaliser in the middle of the library", function()
     assert.equal(root.x, last)
   end)
 
+  it("writes a field that the policy ignores, and nobody is told", function()
+    local class = {}
+    local former = mw.policy({ classes = { [class] = { ignore = { "cache" } } },
+    }):use()
+    local obj = setmetatable({ cache = 0 }, class)
+    local runs, told = 0, 0
+    mw.watch(obj, function() told = told + 1 end, { once = false })
+    local feed <close> = mw.feed()
+    with_finalisers(function()
+      runs = runs + 1
+      obj.cache = runs
+    end, function() work(function() return runs >= 400 end) end)
+    mw.reap()
+    for entry in feed:read() do
+      if entry.object == obj then told = told + 1 end
+    end
+    assert.same({ runs, 0, 0 }, { obj.cache, told, mw.mutations(obj) })
+    former:use()
+  end)
+
   for _, phase in ipairs { "before", "after" } do
     it("writes the field that is written: it is written after that, " ..
       phase, function()

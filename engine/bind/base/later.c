@@ -368,9 +368,11 @@ static void append_stored(mwb_write *w) {
 /* Opens the write whose parts are at OBJECT to OLD; returns 0 if nobody watches
 ** or tracks the object any more. */
 static int open_write(lua_State *L, mwb_state *s, mwb_write *w) {
+  int ignored = mwb_is_ignored(L, s);
   mwb_write_open(L, s, w, mwb_handle_of(L, s, OBJECT), MWB_PLAIN, MWB_GIVEN);
   if (w->r == NULL) return 0;
   mwb_set_kind_of(w);
+  w->ignored = ignored;
   return 1;
 }
 
@@ -381,9 +383,9 @@ static int record(lua_State *L) {
   int is_valid = lua_toboolean(L, OLD + 1);
   mwb_write w;
   if (!open_write(L, s, &w)) return 0;
-  mwb_write_count(&w);
+  if (!w.ignored) mwb_write_count(&w);
   if (is_valid && has_links(&w)) change_links(&w);
-  if (is_valid) append_stored(&w);
+  if (is_valid && !w.ignored) append_stored(&w);
   lua_pushinteger(L, (lua_Integer)w.change.number);
   return 1;
 }
@@ -393,7 +395,7 @@ static int tell(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   uint64_t number = (uint64_t)lua_tointeger(L, OLD + 1);
   mwb_write w;
-  if (lua_toboolean(L, SHADOW) || !open_write(L, s, &w)) return 0;
+  if (lua_toboolean(L, SHADOW) || !open_write(L, s, &w) || w.ignored) return 0;
   w.change.number = number;
   mwb_write_before(&w);
   return mwb_write_after(&w) ? lua_error(L) : 0;
