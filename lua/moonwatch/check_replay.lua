@@ -202,8 +202,8 @@ end
 -- Goes back and runs the second pass.  Returns nil, or a function that makes
 -- the report once the root is as after the first pass.
 local function go_back(its, first)
-  local problem = private.undo(first[1])
-  if problem ~= nil then error(problem, 0) end
+  local problem = private.take_back(first[1])
+  if problem then error(problem[1], 0) end
   local second = pretend(WHERE, second_pass, its)
   local matching = new_matching(its.root)
   local n, a, b = compare(matching, first, second)

@@ -290,7 +290,7 @@ local function finish(self, step, known, ok, fx, ...)
   if stroke.changes_nothing(fx) then return ... end
   local added, err = pcall(add, self, step, fx, known)
   if not added then
-    private.undo(fx)
+    private.take_back(fx)
     error(err, 0)
   end
   if self.on_step then self.on_step(fx, step.label, "run") end

@@ -2,23 +2,30 @@
 ** apply.c - writes that the library makes for the program.
 ** SPDX-License-Identifier: MIT
 **
-** The writes are the entries of effects, or of an array of Lua tables with the
-** fields of entries.  They go by three steps, each one call:
+** The writes are a list: the entries of effects, or an array of Lua tables with
+** the fields of entries.  The list is stored in either direction, by these
+** steps:
 **
 **     look     do the fields hold what they held before the effects (or, to
 **              undo them, after them)?  See fold.c
 **     ask      what do guards of phase "check" say to all writes?
-**     apply    store and tell, write by write, in the order of the program
+**     store    forwards, write by write, as if the program wrote: the watches
+**              are told of each.  Backwards, all old values first, the last
+**              write first, and no code of the program runs; then the watches
+**              are told of the fields that have another value: see rollback.c
 **
-** To undo effects is the same with the old values, the last write first: see
-** `undo` in rollback.c.  The caller opens the transaction that takes half of
-** the writes back.  A table gets the values of the entries: they are what was
-** stored, so no `__newindex` of a class runs again.
+** A transaction that is taken back stores its entries backwards, too; the
+** journal does not append these.  The caller of the functions here opens the
+** transaction that takes half of the writes back, and has entries of them.
+** What effects store is what was stored, so no `__newindex` of a class runs
+** again.
 **
 ** `instead` is nil or a table: number of an entry -> false, if the entry is
 ** left out, or a table with the value that is stored instead.
 */
 #include "../watch/watch.h"
+
+#include <string.h>
 
 #include "../base/base.h"
 #include "../traps/trap.h"
@@ -53,21 +60,45 @@ void mwb_prepare_plain(lua_State *L, mwb_state *s, mwb_entry *entry) {
   if (cell) mwb_hold_object(L, s, OBJECT, entry); /* keeps the cell alive */
 }
 
-static void assign_plain(lua_State *L, mwb_state *s, int stored) {
+/* A field that was absent is not written back if the object shows nothing by
+** now: the class may not take nil.  Where the field cannot be read, nobody
+** knows whether the field was absent. */
+static int is_absent(lua_State *L) {
+  int status = mwb_read_shown(L), is;
+  if (status == LUA_ERRMEM) lua_error(L);
+  if (status != LUA_OK)
+    luaL_error(L, "the former value of field '%s' is not known",
+               luaL_tolstring(L, KEY, NULL));
+  is = lua_isnil(L, -1);
+  lua_settop(L, SHADOW);
+  return is;
+}
+
+/* Assigns to a cell, or to an object that is not intercepted; or back, to a
+** userdata, by its class. */
+static void assign_plain(lua_State *L, mwb_state *s, int way) {
   mwb_entry entry;
-  mwb_prepare_plain(L, s, &entry);
-  lua_pushvalue(L, VALUE);
-  if (mwb_is_cell(L, s, OBJECT)) {
+  int cell = mwb_is_cell(L, s, OBJECT), appends = mwb_appends(s);
+  int is_userdata = lua_isuserdata(L, OBJECT) && !cell;
+  if ((way & MWB_BACK) && is_userdata && lua_isnil(L, VALUE) && is_absent(L))
+    return;
+  if (appends) mwb_prepare_plain(L, s, &entry);
+  if (is_userdata && (way & MWB_BACK)) {
+    mwb_push_newindex(L, OBJECT);
+    mwb_call_newindex(L, lua_gettop(L));
+  } else if (cell) {
+    lua_pushvalue(L, VALUE);
     mwb_set_cell(L, OBJECT);
   } else {
     lua_pushvalue(L, KEY);
-    lua_insert(L, -2);
-    if (stored && lua_istable(L, OBJECT))
+    lua_pushvalue(L, VALUE);
+    if (way != 0 && lua_istable(L, OBJECT))
       lua_rawset(L, OBJECT);
     else
       lua_settable(L, OBJECT);
   }
-  if (lua_isuserdata(L, OBJECT) && !mwb_is_cell(L, s, OBJECT)) {
+  if (!appends) return;
+  if (is_userdata) {
     mwb_append_kept(L, s, &entry, 0);
     return;
   }
@@ -76,12 +107,16 @@ static void assign_plain(lua_State *L, mwb_state *s, int stored) {
   mwb_append_entry(L, s, &entry);
 }
 
-/* An object that is not intercepted gets another state, class or value. */
-static void write_unheard(lua_State *L, mwb_state *s, int kind, int stored) {
+/* An object gets another state, class or value, and nobody is told. */
+static void write_unheard(lua_State *L, mwb_state *s, int kind, int way) {
   lua_settop(L, SHADOW);
-  if (!mwb_push_aspect(L, s, kind)) /* OLD */
-    assign_plain(L, s, stored);
-  else if (mwi_kinds[kind].aspect == MWI_OF_STATE)
+  if (mwi_is_of_field(kind)) {
+    assign_plain(L, s, way);
+    return;
+  }
+  if (mwb_appends(s)) mwb_push_aspect(L, s, kind);
+  lua_settop(L, OLD);
+  if (mwi_kinds[kind].aspect == MWI_OF_STATE)
     mwb_change_state(L, s, mwb_identify(L, s, "apply", OBJECT, 1));
   else
     mwb_change_class(L, s, mwb_identify(L, s, "apply", OBJECT, 1), 0);
@@ -97,38 +132,51 @@ static void open_write(lua_State *L, mwb_state *s, mwb_write *w, mw_handle h,
   mwb_write_open(L, s, w, h, guards_kind, given);
 }
 
-static void store(mwb_write *w, int kind, int stored) {
+static void store(mwb_write *w, int kind, int way) {
   if (kind == MW_METATABLE)
     mwb_change_class(w->L, w->s, w->obj, mwb_write_number(w));
   else if (kind == MW_CALL)
     mwb_store_state(w);
   else if (lua_isuserdata(w->L, OBJECT))
     mwb_store_userdata(w);
-  else if (stored)
+  else if (way != 0)
     mwb_store_contents(w);
   else
     mwb_store_value(w);
 }
 
-/* write(object, key, value, kind of the entry, stored) -> nothing, or a table
-** with the error of a guard.  Guards get the kind "apply", and "metatable" for
-** a class.  Unless `stored`, the class of a table decides what it keeps. */
+/* Returns the handle of the object at OBJECT if it is intercepted. */
+static mw_handle intercepted(lua_State *L, mwb_state *s, mw_handle h) {
+  return (h != MW_NONE && mwb_intercepts(s, h))
+             ? h
+             : mwb_intercepting_at(L, s, OBJECT);
+}
+
+/* write(object, key, value, kind of the entry, way, handle or MW_NONE) ->
+** nothing, or a table with the error of a guard.  Guards get the kind "apply",
+** and "metatable" for a class; back, nobody is told here. */
 static int write_one(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
-  int kind = (int)lua_tointeger(L, 4), stored = lua_toboolean(L, 5);
-  mw_handle h;
+  int kind = (int)lua_tointeger(L, 4), way = (int)lua_tointeger(L, 5);
+  mw_handle h = intercepted(L, s, (mw_handle)lua_tointeger(L, 6));
+  int back = way & MWB_BACK;
   mwb_write w;
   lua_settop(L, SHADOW);
-  mwb_normalize_key(L);
-  h = mwb_intercepting_at(L, s, OBJECT);
-  if (h == MW_NONE) {
-    write_unheard(L, s, kind, stored);
+  if (h == MW_NONE ||
+      (back && (!mwi_is_of_field(kind) || !lua_istable(L, OBJECT)))) {
+    mwb_normalize_key(L);
+    write_unheard(L, s, kind, way);
+    return 0;
+  }
+  if (back) {
+    mwb_write_open(L, s, &w, h, MW_ROLLBACK, 0);
+    mwb_store_contents(&w);
     return 0;
   }
   open_write(L, s, &w, h, kind, (kind == MW_METATABLE) ? kind : MW_APPLY);
   mwb_write_count(&w);
   mwb_write_before(&w);
-  store(&w, kind, stored);
+  store(&w, kind, way);
   if (!mwb_write_after(&w)) return 0;
   lua_createtable(L, 1, 0);
   lua_insert(L, -2);
@@ -142,62 +190,70 @@ static int write_one(lua_State *L) {
 ** All writes
 ** ======================================================= */
 
+/* The stack of `ask_all` and `store_all`; what is above PROBLEM is only used
+** back: the numbers of the restoring writes, and the value of a fold. */
+enum { FROM = 1, BY, INSTEAD, PROBLEM, NUMBERS, HEARD, ERROR };
+
 /* A write of effects or of an array, whose object, key and value are the top
 ** three. */
 typedef struct one {
+  mw_handle obj; /* MW_NONE: of an array */
   int kind;
-  uint32_t cause; /* number of the write that has undone this one, or 0 */
+  uint32_t cause; /* number of the write that is the cause, or 0: to undo a
+                     write, that one; else the one that has undone it */
 } one;
 
-static lua_Integer count_writes(lua_State *L, int from) {
-  return lua_istable(L, from)
-             ? (lua_Integer)lua_rawlen(L, from)
-             : (lua_Integer)((mwb_effects *)lua_touserdata(L, from))->n;
+static lua_Integer count_writes(lua_State *L) {
+  return lua_istable(L, FROM)
+             ? (lua_Integer)lua_rawlen(L, FROM)
+             : (lua_Integer)((mwb_effects *)lua_touserdata(L, FROM))->n;
 }
 
-static void push_listed(lua_State *L, int from, lua_Integer i, one *its) {
-  int top = lua_gettop(L);
-  lua_rawgeti(L, from, i);
-  lua_getfield(L, top + 1, "object");
-  lua_getfield(L, top + 1, "key");
-  lua_getfield(L, top + 1, "new");
-  its->kind = (lua_getfield(L, top + 1, "kind") == LUA_TNIL) ? MW_UPDATE
-                                                             : mwb_kind(L, -1);
-  its->cause = 0;
+static void push_listed(lua_State *L, lua_Integer i, one *its) {
+  static const char *const names[] = {"object", "key", "new"};
+  int list, k;
+  lua_rawgeti(L, FROM, i);
+  lua_insert(L, -2); /* below the function */
+  list = lua_gettop(L) - 1;
+  its->kind =
+      (lua_getfield(L, list, "kind") == LUA_TNIL) ? MW_UPDATE : mwb_kind(L, -1);
   lua_pop(L, 1);
-  lua_remove(L, top + 1);
+  for (k = 0; k < 3; k++) lua_getfield(L, list, names[k]);
+  its->cause = 0;
+  its->obj = MW_NONE;
 }
 
-/* Pushes the write number `i` with the new value (MW_NOW) or the old one.
-** Returns 0, and pushes nothing, if the object is dead. */
-static int push_write(lua_State *L, mwb_state *s, int from, lua_Integer i,
-                      int part, one *its) {
+/* Pushes a value, `write_one`, and the write number `i` with the new value
+** (MW_NOW) or the old one.  Returns 0 if the object is dead. */
+static int push_write(lua_State *L, mwb_state *s, lua_Integer i, int part,
+                      one *its) {
   const mwb_effects *fx;
   const mw_entry *entry;
   mwb_place p;
-  int top = lua_gettop(L);
-  if (lua_istable(L, from)) {
-    push_listed(L, from, i, its);
+  if (lua_istable(L, FROM)) {
+    mwb_push(L, s, MWB_WRITEONE);
+    push_listed(L, i, its);
     return 1;
   }
-  fx = (const mwb_effects *)lua_touserdata(L, from);
-  p = mwb_find_entries(L, from); /* at top + 1 */
+  fx = (const mwb_effects *)lua_touserdata(L, FROM);
+  p = mwb_find_entries(L, FROM);
   entry = &p.entries[i - 1];
-  if (!mwb_alive(L, s, entry->obj)) {
-    lua_settop(L, top);
-    return 0;
-  }
+  mwb_push(L, s, MWB_WRITEONE);
+  if (!mwb_alive(L, s, entry->obj)) return 0;
   mwb_unpack(L, p.values, entry, MW_KEY);
   mwb_unpack(L, p.values, entry, part);
-  lua_remove(L, top + 1);
+  its->obj = entry->obj;
   its->kind = entry->kind;
-  its->cause = (fx->undone && mwb_is_read(s)) ? entry->context : 0;
+  its->cause = !mwb_is_read(s)    ? 0
+               : (part == MW_OLD) ? mw_entry_number(entry)
+               : fx->undone       ? entry->context
+                                  : 0;
   return 1;
 }
 
 /* Puts what `instead` says of the write number `i` at the top, where the value
 ** is.  Returns 0 if the write is left out. */
-int mwb_replace_value(lua_State *L, int instead, lua_Integer i) {
+static int replace_value(lua_State *L, int instead, lua_Integer i) {
   int type;
   if (!lua_istable(L, instead)) return 1;
   type = lua_rawgeti(L, instead, i);
@@ -209,13 +265,10 @@ int mwb_replace_value(lua_State *L, int instead, lua_Integer i) {
   return type != LUA_TBOOLEAN;
 }
 
-/* The stack of `ask_all` and `apply_all`. */
-enum { FROM = 1, STORED, INSTEAD, PROBLEM };
-
 /* A run through all writes, which an error ends at the write `at`. */
 typedef struct progress {
   lua_Integer at;
-  int back; /* are the old values written, the last one first? */
+  int way;
 } progress;
 
 /* ask_one(object, key, value, kind, kind for guards) -> the value to store */
@@ -235,13 +288,15 @@ static int ask_one(lua_State *L) {
 /* Asks about the write whose object, key and value are the top three, and pops
 ** them.  Another value goes to INSTEAD. */
 static void ask_about(lua_State *L, mwb_state *s, const progress *p, int kind) {
-  int value = lua_gettop(L), guards_kind = p->back ? MW_ROLLBACK : MW_APPLY;
+  int value = lua_gettop(L), back = p->way & MWB_BACK;
   mwb_push_function(L, s, ask_one);
   lua_insert(L, value - 2);
   lua_pushvalue(L, value + 1);
   lua_insert(L, value - 2); /* below the function, for the comparison */
   lua_pushinteger(L, kind);
-  lua_pushinteger(L, (kind == MW_METATABLE) ? kind : guards_kind);
+  lua_pushinteger(L, (kind == MW_METATABLE) ? kind
+                     : back                 ? MW_ROLLBACK
+                                            : MW_APPLY);
   lua_call(L, 5, 1);
   if (!mwb_is_same(L, -1, -2)) {
     if (!lua_istable(L, INSTEAD)) {
@@ -260,50 +315,126 @@ static void ask_about(lua_State *L, mwb_state *s, const progress *p, int kind) {
 static int ask_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  lua_Integer i, n = count_writes(L, FROM);
+  lua_Integer i, n = count_writes(L);
+  int back = p->way & MWB_BACK;
   one its;
   for (i = 1; i <= n; i++) {
     lua_settop(L, PROBLEM);
-    p->at = p->back ? n + 1 - i : i;
-    if (!push_write(L, s, FROM, p->at, p->back ? MW_OLD : MW_NOW, &its))
-      continue;
-    if (mwb_replace_value(L, INSTEAD, p->at)) ask_about(L, s, p, its.kind);
+    p->at = back ? n + 1 - i : i;
+    if (!push_write(L, s, p->at, back ? MW_OLD : MW_NOW, &its)) continue;
+    if (replace_value(L, INSTEAD, p->at)) ask_about(L, s, p, its.kind);
   }
   lua_settop(L, INSTEAD);
   return 1;
 }
 
-/* apply_all(writes, stored, instead, progress) -> nil, or a table with the
-** first error of a guard */
-static int apply_all(lua_State *L) {
+/* Returns the number, as a cause, of the last entry that was appended: it was
+** given before the entry if somebody asked for it then. */
+static uint32_t last_number(lua_State *L, mwb_state *s) {
+  mw_owner owner = mwb_owner_of(L, s);
+  const mw_entry *entries = NULL;
+  size_t n = 0;
+  if (owner != 0) entries = mw_owner_entries(s->engine, owner, &n);
+  return (n > 0) ? mw_entry_number(&entries[n - 1])
+                 : (uint32_t)s->engine->journal.seq;
+}
+
+/* What there is to know to take effects back. */
+typedef struct undoing {
+  mwb_fold heard;
+  uint32_t *numbers; /* of the restoring writes, or NULL: nobody reads causes */
+  int intact;        /* has nobody written the objects since the effects? */
+} undoing;
+
+/* The effects at FROM are about to be undone.  Fills NUMBERS and HEARD. */
+static void begin_undo(lua_State *L, mwb_state *s, undoing *u) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
+  mwb_place p;
+  u->intact = lua_isnil(L, INSTEAD) && mwb_is_intact(L, s, FROM);
+  if (u->intact) fx->began = mw_age_end(s->engine);
+  fx->undone = 0;
+  u->numbers = NULL;
+  if (mwb_is_read(s)) {
+    u->numbers =
+        (uint32_t *)lua_newuserdatauv(L, (fx->n + 1) * sizeof(uint32_t), 0);
+    memset(u->numbers, 0, fx->n * sizeof(uint32_t));
+  } else {
+    lua_pushnil(L);
+  }
+  p = mwb_find_entries(L, FROM);
+  mwb_fold_heard(L, s, &u->heard, &p, fx->n, 0);
+  lua_replace(L, HEARD);
+}
+
+/* Notes the number of the write that has restored the entry `i`, if there was
+** one since the journal was at `seq`: the effects know it, for it is the cause
+** if they are done again. */
+static void note_restored(lua_State *L, mwb_state *s, const undoing *u,
+                          size_t i, uint64_t seq) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
+  if (u->numbers != NULL && s->engine->journal.seq != seq)
+    u->numbers[i] = last_number(L, s);
+  if (!fx->is_view)
+    fx->entries[i].context = (u->numbers != NULL) ? u->numbers[i] : 0;
+}
+
+/* All old values are stored: tells the watches.  Puts the first error of a
+** guard at PROBLEM, in a table. */
+static void end_undo(lua_State *L, mwb_state *s, undoing *u) {
+  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, FROM);
+  mwb_place p;
+  s->journal->given = 0;
+  if (!fx->is_view) fx->undone = 1;
+  if (u->intact) mwb_see_effects(s, fx);
+  lua_settop(L, HEARD);
+  lua_settop(L, ERROR);
+  p = mwb_find_entries(L, FROM);
+  mwb_tell_memos(L, s, &p, fx->n, u->numbers);
+  mwb_tell_undone(L, s, &u->heard, FROM, ERROR, u->numbers);
+  if (lua_isnil(L, ERROR)) return;
+  lua_createtable(L, 1, 0);
+  lua_pushvalue(L, ERROR);
+  lua_rawseti(L, -2, 1);
+  lua_replace(L, PROBLEM);
+}
+
+/* store_all(writes, _, instead, progress) -> nil, or a table with the first
+** error of a guard */
+static int store_all(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   progress *p = (progress *)lua_touserdata(L, PROBLEM);
-  lua_Integer i, n = count_writes(L, FROM);
+  lua_Integer i, n = count_writes(L);
+  int back = p->way & MWB_BACK, top = back ? HEARD : PROBLEM;
+  undoing u;
   one its;
   lua_pushnil(L);
   lua_replace(L, PROBLEM);
+  if (back) begin_undo(L, s, &u);
   for (i = 1; i <= n; i++) {
-    lua_settop(L, PROBLEM);
-    p->at = i;
-    mwb_push(L, s, MWB_WRITEONE);
-    if (!push_write(L, s, FROM, i, MW_NOW, &its)) continue;
-    if (!mwb_replace_value(L, INSTEAD, i)) continue;
+    uint64_t seq = s->engine->journal.seq;
+    lua_settop(L, top);
+    p->at = back ? n + 1 - i : i;
+    if (!push_write(L, s, p->at, back ? MW_OLD : MW_NOW, &its)) continue;
+    if (!replace_value(L, INSTEAD, p->at)) continue;
     lua_pushinteger(L, its.kind);
-    lua_pushvalue(L, STORED);
+    lua_pushinteger(L, p->way);
+    lua_pushinteger(L, (lua_Integer)its.obj);
     s->journal->given = its.cause;
-    lua_call(L, 5, 1);
+    lua_call(L, 6, 1);
+    if (back) note_restored(L, s, &u, (size_t)p->at - 1, seq);
     if (!lua_isnil(L, -1) && lua_isnil(L, PROBLEM)) lua_replace(L, PROBLEM);
   }
+  if (back) end_undo(L, s, &u);
   lua_settop(L, PROBLEM);
   return 1;
 }
 
-/* Calls one of the two for the values at FROM, STORED and INSTEAD.  The number
-** of the write that an error concerns becomes `at` of the table at PROBLEM, if
-** there is one.  Returns one result. */
-static int run(lua_State *L, mwb_state *s, lua_CFunction f, int back) {
+/* Calls one of the two for the values at FROM and INSTEAD.  The number of the
+** write that an error concerns becomes `at` of the table at PROBLEM, if there
+** is one.  Pushes one result. */
+static void run(lua_State *L, mwb_state *s, lua_CFunction f, int way) {
   uint32_t given = s->journal->given;
-  progress p = {0, back};
+  progress p = {0, way};
   int status, i;
   lua_settop(L, PROBLEM);
   mwb_push_function(L, s, f);
@@ -311,35 +442,44 @@ static int run(lua_State *L, mwb_state *s, lua_CFunction f, int back) {
   lua_pushlightuserdata(L, &p);
   status = lua_pcall(L, 4, 1, 0);
   s->journal->given = given;
-  if (status == LUA_OK) return 1;
+  if (status == LUA_OK) return;
   if (lua_istable(L, PROBLEM)) {
     lua_pushinteger(L, p.at);
     lua_setfield(L, PROBLEM, "at");
   }
-  return lua_error(L);
+  lua_error(L);
 }
 
-/* ask(writes, back, instead, progress or nil) -> instead: asks the guards of
-** phase "check" about all writes; raises the error of one that refuses */
-static int ask(lua_State *L) {
+/* store(writes, by, instead, progress or nil) -> nil, or a table with the first
+** error of a guard: asks the guards of phase "check" about all writes, and
+** makes them; raises the error of one that refuses.  `by` is -1 to undo
+** effects, 1 to store values as they were stored, or 0. */
+static int store_writes(lua_State *L) {
+  static const int ways[] = {MWB_BACK, 0, MWB_STORED};
   mwb_state *s = mwb_enter(L);
-  int back = lua_toboolean(L, STORED);
-  if (s->engine->watch.checks == 0) {
-    lua_settop(L, INSTEAD);
-    return 1;
+  int way = ways[lua_tointeger(L, BY) + 1];
+  if (s->engine->watch.checks > 0) {
+    run(L, s, ask_all, way);
+    lua_replace(L, INSTEAD);
   }
-  return run(L, s, ask_all, back);
+  run(L, s, store_all, way);
+  return 1;
 }
 
-/* apply(writes, stored, instead, progress or nil) -> nil, or a table with the
-** first error of a guard */
-static int apply(lua_State *L) { return run(L, mwb_enter(L), apply_all, 0); }
+/* take_back(effects) -> the same: undoes effects, and asks nobody */
+static int take_back(lua_State *L) {
+  mwb_state *s = mwb_enter(L);
+  mwb_check_effects(L, "rollback");
+  lua_settop(L, FROM);
+  run(L, s, store_all, MWB_BACK);
+  return 1;
+}
 
 /* }====================================================== */
 
 void mwb_open_apply(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"ask", ask}, {"apply", apply}, {NULL, NULL}};
+      {"store", store_writes}, {"take_back", take_back}, {NULL, NULL}};
   mwb_state *s = mwb_state_of(L);
   mwb_push_function(L, s, write_one);
   mwb_keep(L, s, MWB_WRITEONE);

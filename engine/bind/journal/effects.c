@@ -139,36 +139,40 @@ static void hold_objects(lua_State *L, const mwb_state *s, mwb_effects *fx,
   }
 }
 
-/* Copies an entry of a coroutine, and the values of the entry, to the effects
-** at the top. */
-static void copy_entry(lua_State *L, mwb_state *s, mwb_effects *fx,
-                       const mwb_coroutine *t, uint32_t number) {
-  mw_entry entry = log_of(t)[number], *copy = &fx->entries[fx->n];
-  int part, top = lua_gettop(L), values = top + 1;
-  *copy = entry;
-  mwb_push_values(L, t);
-  for (part = 0; part < MW_PARTS; part++) {
-    if (entry.type[part] != MW_TOTHER) continue;
-    mwb_unpack(L, values, &entry, part);
-    mwb_pack(L, s, &fx->held, top, values + 1, copy, part);
-    lua_settop(L, values);
-  }
-  if (!is_of_last(fx, fx->n) && mwb_alive(L, s, entry.obj))
-    mwb_hold_value(L, &fx->held, top, values + 1);
-  lua_settop(L, values);
-  if (entry.where != 0) {
-    mwb_push_value(L, values, entry.where);
-    copy->where = mwb_hold_string(L, s, &fx->held, top, values + 1,
-                                  lua_tostring(L, values + 1));
-  }
-  lua_settop(L, top);
-  fx->n++;
+/* Copies the value with the number, if it is one, from the table below the top
+** to that on the top. */
+static void copy_value(lua_State *L, uint32_t number) {
+  if (number == 0) return;
+  lua_rawgeti(L, -2, (lua_Integer)number);
+  lua_rawseti(L, -2, (lua_Integer)number);
 }
 
-/* Pushes effects with room for `n` entries, and values of their own. */
-static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
+/* Pushes effects with a copy of `n` entries of a coroutine, from the number
+** `first` on, and of the values that these hold, which keep their numbers. */
+static mwb_effects *push_copies(lua_State *L, const mwb_coroutine *t,
+                                uint32_t first, size_t n) {
+  mwb_effects *fx;
+  size_t i;
+  int part;
+  luaL_checkstack(L, LUA_MINSTACK, "too many values");
+  mwb_push_values(L, t);
   lua_newtable(L);
-  return with_table(L, s, n);
+  lua_pushvalue(L, -1);
+  fx = with_table(L, t->s, n);
+  lua_insert(L, -3);
+  if (n > 0) memcpy(fx->entries, log_of(t) + first, n * sizeof(mw_entry));
+  fx->n = n;
+  fx->held.n = t->held.n;
+  for (i = 0; i < n; i++) {
+    const mw_entry *entry = &fx->entries[i];
+    for (part = 0; part < MW_PARTS; part++)
+      if (entry->type[part] == MW_TOTHER)
+        copy_value(L, (uint32_t)entry->value[part].i);
+    copy_value(L, entry->where);
+  }
+  lua_pop(L, 2);
+  hold_objects(L, t->s, fx, lua_gettop(L));
+  return fx;
 }
 
 /* Do effects leave the entry out?  They have nothing of a C program's own
@@ -176,17 +180,6 @@ static mwb_effects *push_empty(lua_State *L, mwb_state *s, size_t n) {
 static int is_left_out(const mwb_state *s, const mw_entry *entry) {
   return mwb_is_hidden(entry) ||
          (mw_object_flags(s->engine, entry->obj) & MW_PINNED) != 0;
-}
-
-/* Copies `n` entries of a coroutine to the effects on the top; with `all`, also
-** those that effects leave out. */
-static void copy_entries(lua_State *L, const mwb_coroutine *t, uint32_t first,
-                         size_t n, int all) {
-  mwb_effects *fx = (mwb_effects *)lua_touserdata(L, -1);
-  uint32_t i;
-  luaL_checkstack(L, LUA_MINSTACK, "too many values");
-  for (i = first; i < first + n; i++)
-    if (all || !is_left_out(t->s, &log_of(t)[i])) copy_entry(L, t->s, fx, t, i);
 }
 
 /* Removes the entries that effects leave out. */
@@ -248,31 +241,20 @@ static void lead_store(lua_State *L, mwb_coroutine *t, uint32_t first) {
   t->viewed = 0;
 }
 
-/* Returns the number of entries that are viewed, and the first in `*first`. */
-static uint32_t count_viewed(lua_State *L, const mwb_coroutine *t,
-                             uint32_t *first) {
-  *first = 0;
-  if (t->viewed == 0) return 0;
+void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from) {
+  uint32_t first;
+  if (t->viewed <= from) return;
   mwb_push_values(L, t);
   lua_rawgeti(L, -1, STORE);
-  *first = ((const store *)lua_touserdata(L, -1))->first;
+  first = ((const store *)lua_touserdata(L, -1))->first;
   lua_pop(L, 2);
-  return t->viewed - *first;
-}
-
-void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from) {
-  uint32_t n, first;
-  if (t->viewed <= from) return;
-  n = count_viewed(L, t, &first);
-  push_empty(L, s, n);
-  copy_entries(L, t, first, n, 1);
+  push_copies(L, t, first, t->viewed - first);
   lead_store(L, t, first);
 }
 
 void mwb_freeze_all(lua_State *L, mwb_state *s) {
   mwb_coroutine *t;
-  for (t = s->journal->coroutines; t != NULL; t = t->next)
-    mwb_freeze(L, s, t, 0);
+  for (t = s->journal->coroutines; t != NULL; t = t->next) mwb_freeze(L, t, 0);
 }
 
 void mwb_hand_views(lua_State *L, mwb_coroutine *t) {
@@ -384,14 +366,21 @@ int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner) {
   } else if (!t->hides) {
     push_view(L, s, owner);
   } else {
-    push_empty(L, s, n);
-    copy_entries(L, t, s->engine->journal.owners[owner].mark, n, 0);
+    remove_hidden(s,
+                  push_copies(L, t, s->engine->journal.owners[owner].mark, n));
   }
   return 0;
 }
 
 void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner) {
   push_all(L, s, owner);
+}
+
+void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner) {
+  size_t n;
+  mw_owner_entries(s->engine, owner, &n);
+  push_copies(L, mwb_coroutine_of(s, owner),
+              s->engine->journal.owners[owner].mark, n);
 }
 
 static const char *const fields[] = {"key", "old", "new"};

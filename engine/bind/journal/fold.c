@@ -1,17 +1,18 @@
 /*
-** fold.c - what effects have changed, field by field.
+** fold.c - what entries have changed, field by field.
 ** SPDX-License-Identifier: MIT
 **
 ** No function here does other work that is due (see `mwb_enter`), so a caller
 ** may be in the middle of a change of its own.
 **
-** A hash has the fields of the entries, in memory that lasts as long as one
-** call:
+** A fold has the fields of the entries that it was given, in the order in which
+** it met them, each with the first and the last entry; a hash finds them.  It
+** lasts as long as one call:
 **
 **     entries   a.x   a.y   b.x   a.x   ...
 **                ^                 ^
 **                +-- first  last --+
-**     fields    | a.x | - | b.x | a.y | - | ...
+**     fields    | a.x | a.y | b.x | ...
 */
 #include "../watch/watch.h"
 
@@ -25,25 +26,6 @@
 /* {======================================================
 ** Fields
 ** ======================================================= */
-
-/* The numbers of a field's first and last entry, of those that were met; from 1
-** on, 0 where there is no field.  An object that is a userdata has a place of
-** its own, as if it were a field: its state may be written by a mutator and by
-** assignments, and is `mixed` once both have.  What its fields hold is not
-** known then; it is taken for right, unless a field before `differs`. */
-typedef struct field {
-  uint32_t first, last;
-  uint8_t of_object, mixed, differs;
-} field;
-
-typedef struct fields {
-  mwb_place *place;
-  size_t mask;
-  field *all;
-} fields;
-
-/* Fields that need no memory. */
-#define FEW 32
 
 static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
                          const mw_entry *entry) {
@@ -60,9 +42,10 @@ static uint64_t hash_key(lua_State *L, const mwb_state *s, const mwb_place *p,
 /* Do the entries have the same value as these parts? */
 static int is_same_part(lua_State *L, const mwb_place *p, const mw_entry *a,
                         int part_a, const mw_entry *b, int part_b) {
-  int same, top = lua_gettop(L);
-  if (a->type[part_a] == MW_TINTEGER && b->type[part_b] == MW_TINTEGER)
-    return a->value[part_a].i == b->value[part_b].i;
+  int same, top = lua_gettop(L), type = a->type[part_a];
+  if ((type == MW_TINTEGER || type == MW_TOTHER) && b->type[part_b] == type &&
+      a->value[part_a].i == b->value[part_b].i)
+    return 1;
   mwb_unpack(L, p->values, a, part_a);
   mwb_unpack(L, p->values, b, part_b);
   same = mwb_is_same(L, -1, -2);
@@ -80,40 +63,48 @@ static int is_same_field(lua_State *L, const mwb_place *p, const mw_entry *a,
   return is_same_part(L, p, a, MW_KEY, b, MW_KEY);
 }
 
-/* Returns the place of an entry's field, or of its object, which may be
-** empty. */
-static field *find_field(lua_State *L, const mwb_state *s, const fields *f,
-                         const mw_entry *entry, int of_object) {
-  uint64_t hash = of_object ? 1 : hash_key(L, s, f->place, entry);
-  size_t i;
-  hash = (entry->obj ^ hash * UINT64_C(0x9E3779B97F4A7C15)) *
-         UINT64_C(0x9E3779B97F4A7C15);
-  for (i = (size_t)(hash >> 32) & f->mask;; i = (i + 1) & f->mask) {
-    field *at = &f->all[i];
-    const mw_entry *other;
-    if (at->first == 0) return at;
-    other = &f->place->entries[at->last - 1];
-    if (at->of_object != of_object) continue;
-    if (of_object ? other->obj == entry->obj
-                  : is_same_field(L, f->place, other, entry))
-      return at;
+void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
+                    int by_object) {
+  uint32_t size = MWB_FOLD_FEW;
+  f->place = place;
+  f->by_object = by_object;
+  f->n = 0;
+  f->fields = f->few;
+  f->slots = f->few_slots;
+  while (size < 2 * n) size *= 2;
+  if (size > MWB_FOLD_FEW) {
+    f->fields = (mwb_folded *)lua_newuserdatauv(
+        L, n * sizeof(mwb_folded) + size * sizeof(uint32_t), 0);
+    f->slots = (uint32_t *)(void *)(f->fields + n);
+  } else {
+    lua_pushnil(L);
   }
+  memset(f->slots, 0, size * sizeof(uint32_t));
+  f->mask = size - 1;
 }
 
-/* Makes room for the fields of `n` entries in `few`, or, with a value that is
-** pushed, elsewhere. */
-static void open_fields(lua_State *L, fields *f, mwb_place *place, size_t n,
-                        field *few) {
-  size_t size = FEW;
-  f->place = place;
-  f->all = few;
-  while (size < 3 * n) size *= 2;
-  if (size > FEW)
-    f->all = (field *)lua_newuserdatauv(L, size * sizeof(*few), 0);
-  else
-    lua_pushnil(L);
-  memset(f->all, 0, size * sizeof(*few));
-  f->mask = size - 1;
+mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
+                          uint32_t number) {
+  const mw_entry *entries = f->place->entries, *entry = &entries[number - 1];
+  uint64_t hash = f->by_object ? 1 : hash_key(L, s, f->place, entry);
+  mwb_folded *field;
+  uint32_t i;
+  hash = (entry->obj ^ hash * UINT64_C(0x9E3779B97F4A7C15)) *
+         UINT64_C(0x9E3779B97F4A7C15);
+  for (i = (uint32_t)(hash >> 32) & f->mask; f->slots[i] != 0;
+       i = (i + 1) & f->mask) {
+    const mw_entry *other;
+    field = &f->fields[f->slots[i] - 1];
+    other = &entries[field->last - 1];
+    if (f->by_object ? other->obj == entry->obj
+                     : is_same_field(L, f->place, other, entry))
+      return field;
+  }
+  field = &f->fields[f->n];
+  f->slots[i] = ++f->n;
+  field->first = field->last = 0;
+  field->mark = 0;
+  return field;
 }
 
 /* actual(object, key, kind) -> the value that a field has now */
@@ -129,9 +120,19 @@ static int actual(lua_State *L) {
 }
 
 /* The stack of `changed`: the effects, what leads to the entries, memory for
-** the fields, what is found, the object of an entry, the table that has its
+** two folds, what is found, the object of an entry, the table that has its
 ** contents or nil, and whether something was put into the object raw. */
-enum { EFFECTS = 1, PLACE, MEMORY, FOUND, VALUES, ITS_OBJECT, CONTENTS, RAW };
+enum {
+  EFFECTS = 1,
+  PLACE,
+  MEMORY,
+  MEMORY_TOO,
+  FOUND,
+  VALUES,
+  ITS_OBJECT,
+  CONTENTS,
+  RAW
+};
 
 /* Puts the object of an entry at ITS_OBJECT, and what belongs to it above.
 ** Returns 0 if the object is dead. */
@@ -175,35 +176,35 @@ static void push_actual(lua_State *L, mwb_state *s, mwb_place *p,
   p->values = PLACE;
 }
 
-/* Returns the place of the entry's userdata, which may be mixed from this entry
-** on. */
-static field *meet_userdata(lua_State *L, const mwb_state *s, const fields *f,
-                            uint32_t number) {
-  const mw_entry *entry = &f->place->entries[number - 1];
-  field *at = find_field(L, s, f, entry, 1);
-  if (at->first == 0) {
-    at->first = at->last = number;
-    at->of_object = 1;
-  } else if ((f->place->entries[at->last - 1].kind == MW_CALL) !=
-             (entry->kind == MW_CALL)) {
-    at->mixed = 1;
-  }
+/* Of an object that is a userdata: its state may be written by a mutator and by
+** assignments, and is mixed once both have.  What its fields hold is not known
+** then; it is taken for right, unless a field before differs. */
+enum { MIXED = 1, DIFFERS = 2 };
+
+/* Returns what is known of the entry's userdata, which may be mixed from this
+** entry on. */
+static mwb_folded *meet_userdata(lua_State *L, const mwb_state *s, mwb_fold *f,
+                                 uint32_t number) {
+  const mw_entry *entries = f->place->entries;
+  mwb_folded *at = mwb_fold_find(L, s, f, number);
+  if (at->last == 0)
+    at->last = number;
+  else if ((entries[at->last - 1].kind == MW_CALL) !=
+           (entries[number - 1].kind == MW_CALL))
+    at->mark |= MIXED;
   return at;
 }
 
 /* Pushes what the field of an entry is expected to hold before the entry is
 ** written: what the entry before it has left, or the actual value. */
-static void push_expected(lua_State *L, mwb_state *s, const fields *f,
+static void push_expected(lua_State *L, mwb_state *s, mwb_fold *f, mwb_place *p,
                           const mw_entry *entry, uint32_t number, int left) {
-  mwb_place *p = f->place;
-  field *at = find_field(L, s, f, entry, 0);
-  if (at->first == 0) {
-    at->first = at->last = number;
+  mwb_folded *at = mwb_fold_find(L, s, f, number);
+  if (at->last == 0)
     push_actual(L, s, p, entry);
-  } else {
+  else
     mwb_unpack(L, p->values, &p->entries[at->last - 1], left);
-    at->last = number;
-  }
+  at->last = number;
 }
 
 /* Is the value on the top that part of the entry? */
@@ -242,12 +243,14 @@ static int changed(lua_State *L) {
   int back = lua_toboolean(L, 2), part = back ? MW_NOW : MW_OLD, lives = 0;
   uint32_t i, number;
   mw_handle last = MW_NONE;
-  field few[FEW], *its;
-  fields f;
+  mwb_folded *its;
+  mwb_fold f, objects;
   mwb_place p;
   lua_settop(L, EFFECTS);
   p = mwb_find_entries(L, EFFECTS);
-  open_fields(L, &f, &p, fx->n, few);
+  mwb_fold_begin(L, &f, &p, fx->n, 0);
+  objects.place = NULL;
+  lua_pushnil(L);
   for (i = 1; i <= fx->n; i++) {
     mw_entry entry;
     number = back ? (uint32_t)fx->n + 1 - i : i;
@@ -256,20 +259,26 @@ static int changed(lua_State *L) {
     last = entry.obj;
     if (!lives) continue;
     lua_settop(L, RAW);
-    its =
-        lua_isuserdata(L, ITS_OBJECT) ? meet_userdata(L, s, &f, number) : NULL;
-    if (its != NULL && its->mixed && !its->differs) continue;
-    push_expected(L, s, &f, &entry, number, MW_OLD + MW_NOW - part);
+    its = NULL;
+    if (lua_isuserdata(L, ITS_OBJECT)) {
+      if (objects.place == NULL) {
+        mwb_fold_begin(L, &objects, &p, fx->n, 1);
+        lua_replace(L, MEMORY_TOO);
+      }
+      its = meet_userdata(L, s, &objects, number);
+    }
+    if (its != NULL && its->mark == MIXED) continue;
+    push_expected(L, s, &f, &p, &entry, number, MW_OLD + MW_NOW - part);
     if (is_part(L, &p, &entry, part)) continue;
     note_difference(L, FOUND, number);
-    if (its != NULL) its->differs = 1;
+    if (its != NULL) its->mark |= DIFFERS;
   }
   lua_settop(L, VALUES);
   return lua_isnil(L, FOUND) ? 0 : 2;
 }
 
 /* Has the field another value after its last entry than before its first? */
-static int is_changed(lua_State *L, const mwb_place *p, const field *at) {
+static int is_changed(lua_State *L, const mwb_place *p, const mwb_folded *at) {
   const mw_entry *first = &p->entries[at->first - 1];
   const mw_entry *last = &p->entries[at->last - 1];
   if ((first->type[MW_OLD] == MW_TABSENT) != (last->type[MW_NOW] == MW_TABSENT))
@@ -284,30 +293,26 @@ static int changes(lua_State *L) {
   mwb_state *s = mwb_state_of(L);
   const mwb_effects *fx = mwb_check_effects(L, "changes");
   uint32_t i;
-  int of_state = 0;
-  field few[FEW];
-  fields f;
+  mwb_fold f;
   mwb_place p;
   lua_settop(L, 1);
   p = mwb_find_entries(L, 1);
-  open_fields(L, &f, &p, fx->n, few);
+  mwb_fold_begin(L, &f, &p, fx->n, 0);
   for (i = 1; i <= fx->n; i++) {
-    field *at = find_field(L, s, &f, &p.entries[i - 1], 0);
+    mwb_folded *at = mwb_fold_find(L, s, &f, i);
     if (at->first == 0) at->first = i;
     at->last = i;
   }
-  for (i = 0; i <= f.mask; i++) {
-    if (f.all[i].first == 0 || !is_changed(L, &p, &f.all[i])) continue;
-    if (p.entries[f.all[i].first - 1].kind != MW_CALL) {
-      lua_pushboolean(L, 1);
-      return 1;
+  lua_pushboolean(L, 0);
+  for (i = 0; i < f.n; i++) {
+    if (!is_changed(L, &p, &f.fields[i])) continue;
+    if (p.entries[f.fields[i].first - 1].kind == MW_CALL) {
+      lua_pushliteral(L, "state");
+      continue;
     }
-    of_state = 1;
+    lua_pushboolean(L, 1);
+    break;
   }
-  if (of_state)
-    lua_pushliteral(L, "state");
-  else
-    lua_pushboolean(L, 0);
   return 1;
 }
 

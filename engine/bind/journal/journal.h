@@ -21,14 +21,11 @@ enum {
   MWB_PREPARE, /* the Lua functions that read a transaction's options, */
   MWB_SCOPES,  /* and that trace it */
   MWB_TAKEN,   /* the function that keeps what is taken back */
-  MWB_RESTORE, /* functions that must exist before memory runs out */
-  MWB_REWIND,
+  MWB_REWIND,  /* functions that must exist before memory runs out */
   MWB_TELLUNDONE,
   MWB_FIELD,
   MWB_HAND,
-  MWB_UNDO,
   MWB_WRITEONE,
-  MWB_LISTHEARD,
   MWB_COMMIT,
   MWB_TAKEBACK,
   MWB_PAGES,   /* number of a page -> values of delivered entries, */
@@ -158,7 +155,6 @@ typedef struct mwb_transaction {
   uint64_t order;     /* of the begin; 0: not open */
   uint32_t held;      /* values held at the begin */
   const void *run_of; /* the object whose run this is, or NULL */
-  uint8_t begun;      /* does the program have a handle? */
   uint8_t where;      /* do entries have the place in the program? */
   uint8_t ending;     /* is the transaction being committed? */
   uint8_t lost;       /* its handle is lost, and its coroutine, too */
@@ -470,10 +466,6 @@ mwb_effects *mwb_check_effects(lua_State *L, const char *name);
 ** as long as the place is used; a write to the journal moves the entries. */
 mwb_place mwb_find_entries(lua_State *L, int index);
 
-/* apply.c: puts what the table `instead`, or nil, says of the entry number `i`
-** in the place of the value on the top.  Returns 0 if the entry is left out. */
-int mwb_replace_value(lua_State *L, int instead, lua_Integer i);
-
 /* Has none of the objects that the effects at `index` wrote been written
 ** since? */
 int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
@@ -483,15 +475,17 @@ int mwb_is_intact(lua_State *L, const mwb_state *s, int index);
 int mwb_push_effects(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* Pushes effects with a copy of the entries of an open transaction; that the
-** transaction is taken back makes no difference to the copy. */
+** transaction is taken back makes no difference to the copy.  The second has
+** values of its own, and so holds nothing else. */
 void mwb_push_copy(lua_State *L, mwb_state *s, mw_owner owner);
+void mwb_push_copies(lua_State *L, mwb_state *s, mw_owner owner);
 
 /* The effects have been undone, and nobody had written the objects since. */
 void mwb_see_effects(mwb_state *s, mwb_effects *fx);
 
 /* The entries of the coroutine from number `from` on are about to change: gives
 ** effects that look at them a copy. */
-void mwb_freeze(lua_State *L, mwb_state *s, mwb_coroutine *t, uint32_t from);
+void mwb_freeze(lua_State *L, mwb_coroutine *t, uint32_t from);
 
 /* Entries of any coroutine are about to change. */
 void mwb_freeze_all(lua_State *L, mwb_state *s);
@@ -499,6 +493,43 @@ void mwb_freeze_all(lua_State *L, mwb_state *s);
 /* The effects on the top have all entries of the coroutine, which end: gives
 ** other effects that look at them these instead. */
 void mwb_hand_views(lua_State *L, mwb_coroutine *t);
+
+/* }====================================================== */
+
+/* {======================================================
+** fold.c: what entries have changed, field by field.
+** ======================================================= */
+
+/* The numbers of a field's first and last entry, from 1 on; 0 for a field that
+** was just met, until the caller says them.  `mark` is the caller's. */
+typedef struct mwb_folded {
+  uint32_t first, last;
+  int mark;
+} mwb_folded;
+
+/* Entries whose fold needs no memory. */
+#define MWB_FOLD_FEW 32
+
+typedef struct mwb_fold {
+  const mwb_place *place;
+  int by_object;      /* is an object one field? */
+  uint32_t n, mask;   /* fields, and numbers of slots - 1 */
+  mwb_folded *fields; /* in the order in which they were met */
+  uint32_t *slots;    /* numbers of fields; 0: none */
+  mwb_folded few[MWB_FOLD_FEW / 2];
+  uint32_t few_slots[MWB_FOLD_FEW];
+} mwb_fold;
+
+/* Begins a fold of at most `n` entries.  Pushes a value, which must stay as
+** long as the fold is used. */
+void mwb_fold_begin(lua_State *L, mwb_fold *f, const mwb_place *place, size_t n,
+                    int by_object);
+
+/* Returns the field of the entry with the number; a new one if it has none,
+** whose `last` the caller sets.  That of a field that is there may move to any
+** other of its entries. */
+mwb_folded *mwb_fold_find(lua_State *L, const mwb_state *s, mwb_fold *f,
+                          uint32_t number);
 
 /* }====================================================== */
 
@@ -563,14 +594,43 @@ void mwb_forget(void *ud, uint64_t seq);
 /* }====================================================== */
 
 /* {======================================================
+** apply.c: writes that the library makes for the program.
+** ======================================================= */
+
+/* How the writes are made: the old values, the last write first, and the
+** watches are told at the end; or the new ones, told one by one, and so that a
+** table gets the value as it is, whatever its class would store. */
+enum { MWB_BACK = 1, MWB_STORED = 2 };
+
+/* }====================================================== */
+
+/* {======================================================
 ** rollback.c: gives objects the values from before a transaction.
 ** ======================================================= */
 
-/* Tells the watches of the fields in the array at `list`, which MWB_UNDO has
-** made, or nil; puts the first error at `error` if there is nil.  `numbers`, if
-** not NULL, has the number of each entry's restoring write as a cause. */
-void mwb_tell_undone(lua_State *L, mwb_state *s, int list, int error,
-                     const uint32_t *numbers);
+/* Of `n` entries, the last one first: folds those of whose fields somebody may
+** hear, counts the writes of the others, and pushes a value, which must stay as
+** long as the fold is used.  `owner` is the transaction that is taken back, or
+** 0: fields that others have written later have not changed. */
+void mwb_fold_heard(lua_State *L, mwb_state *s, mwb_fold *heard,
+                    const mwb_place *p, size_t n, mw_owner owner);
+
+/* Makes memos out of date that depend on what the entries have written.
+** `numbers`, if not NULL, has the number of each entry's restoring write as a
+** cause. */
+void mwb_tell_memos(lua_State *L, mwb_state *s, const mwb_place *p, size_t n,
+                    const uint32_t *numbers);
+
+/* Tells the watches of the fields in the fold, of the effects at `fx`, that
+** have another value now than after the effects; puts the first error at
+** `error` if there is nil. */
+void mwb_tell_undone(lua_State *L, mwb_state *s, const mwb_fold *heard, int fx,
+                     int error, const uint32_t *numbers);
+
+/* Gives all objects the values from before a transaction.  Pushes the first
+** error or nil, the value of the fold, and effects to tell of, or nil.  Raises
+** if there is no memory; then the caller may try again. */
+void mwb_undo(lua_State *L, mwb_state *s, mw_owner owner, mwb_fold *heard);
 
 /* Before an owner is forgotten, whose writes were taken back: effects that look
 ** at entries which get its old values get copies.  Raises if there is no

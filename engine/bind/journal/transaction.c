@@ -340,13 +340,12 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   uint32_t held = tx->held;
   uint64_t at = mw_delivery_last(s->engine);
   int newest = t->newest == owner, taken = lua_gettop(L) + 1, first = taken + 1;
-  int heard = first + 1, extras = first + 2, fx = first + 3;
+  int heard = first + 2, extras = heard + 1, fx = extras + 1;
+  mwb_fold fold;
   if (!lua_checkstack(L, 2 * LUA_MINSTACK)) mwb_check(L, MW_NOMEM);
   push_taken(L, s, owner);
-  mwb_freeze(L, s, t, o->mark);
-  mwb_push(L, s, MWB_UNDO);
-  lua_pushinteger(L, (lua_Integer)owner);
-  lua_call(L, 1, 2);
+  mwb_freeze(L, t, o->mark);
+  mwb_undo(L, s, owner, &fold);
   mwb_freeze_heirs(L, s, owner);
   close_transaction(L, s, owner, s->engine->journal.owners[owner].below);
   lua_pushnil(L); /* no effects */
@@ -354,7 +353,7 @@ static void take_back(lua_State *L, mwb_state *s, mw_owner owner) {
   if (newest && !t->shared) mwb_release_values(L, t, held);
   leave_coroutine(L, s, t);
   tell_taken(L, s, taken, at);
-  mwb_tell_undone(L, s, heard, first, NULL);
+  mwb_tell_undone(L, s, &fold, heard, first, NULL);
   end_parts(L, s, extras, fx);
   if (lua_istable(L, extras) && mwb_raw_field(L, extras, "calls") == LUA_TTABLE)
     make_calls(L, first);
@@ -383,9 +382,9 @@ static void freeze_views(lua_State *L, mwb_state *s, mw_owner owner,
   if (t->viewed > 0 &&
       (t->hides || (o->below == 0 ? o->above != 0 || !all
                                   : mwi_owner_is_mingled(s->engine, owner))))
-    mwb_freeze(L, s, t, 0);
+    mwb_freeze(L, t, 0);
   if (parent != 0 && mwb_coroutine_of(s, parent) != t)
-    mwb_freeze(L, s, mwb_coroutine_of(s, parent), 0);
+    mwb_freeze(L, mwb_coroutine_of(s, parent), 0);
 }
 
 /* commit(number of the transaction, does nobody want the effects?) -> effects

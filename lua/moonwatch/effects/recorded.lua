@@ -273,7 +273,7 @@ local function mark(fx, is)
 end
 
 local function take_back(fx)
-  local problem = private.undo(fx)
+  local problem = private.take_back(fx)
   mark(fx, true)
   return problem
 end
@@ -301,7 +301,7 @@ function recorded:rollback(...)
     error("calling 'rollback' on effects that are taken back already", 2)
   end
   local problem = transaction.attempt(take_back, self)
-  if problem ~= nil then error(problem, 0) end
+  recorded.raise(problem)
   return self
 end
 
@@ -384,10 +384,7 @@ end
 local function go(fx, by, instead, progress, begin)
   if begin then begin() end
   if by > 0 then mark(fx, nil) end
-  instead = private.ask(fx, by < 0, instead, progress)
-  if by > 0 then return private.apply(fx, true, instead, progress) end
-  local problem = private.undo(fx, instead)
-  return problem ~= nil and { problem } or nil
+  return private.store(fx, by, instead, progress)
 end
 
 --- Undoes the effects (`by` is -1) or writes them again (1), if the objects
@@ -447,9 +444,8 @@ end
 -- them, and `at` to the number of the entry that fails.
 local function write(prepare, stored, progress)
   progress.list = prepare()
-  local instead = private.ask(progress.list, false, nil, progress)
   if not stored then progress.tracked = track_some(progress.list) end
-  return private.apply(progress.list, stored, instead, progress)
+  return private.store(progress.list, stored and 1 or 0, nil, progress)
 end
 
 --- Writes all entries in the list that `prepare()` returns, or nothing.
