@@ -2,9 +2,9 @@
 ** moonwatch.h - the tracking engine for programs with Lua inside.
 ** SPDX-License-Identifier: MIT
 **
-** This header is the manual of the C engine.  The engine knows nothing of Lua:
-** a C program opens an engine, gives its own structs an identity, and asks
-** which of the structs are new.
+** This header is the manual of the C engine, which knows nothing of Lua: a C
+** program opens an engine, gives its own structs an identity, and asks which of
+** the structs are new.
 **
 **     void *p -- mw_object_identify --> mw_handle -- mw_clock_tag --> number
 **      ^                              |
@@ -12,19 +12,23 @@
 **
 ** Rules for every function here:
 **
-**  - Errors are codes (MW_OK is 0, the errors are negative).  A call that
-**    fails changes nothing.  Nothing is printed, nothing aborts.
+**  - Errors are codes (MW_OK is 0, the errors are negative); each description
+**    names the codes that its function returns beside MW_OK.  A call that fails
+**    changes nothing, its results neither.  Nothing is printed, nothing aborts.
 **  - An engine is one value.  There is no global state; any number of engines
 **    can live side by side.  One thread at a time may use an engine.
-**  - Reentrancy: a callback of an engine must not call this engine, unless the
-**    description of the callback allows the call.
+**  - A callback of an engine must not call this engine, unless its description
+**    allows the call.
 **  - All memory comes from the allocator given to `mw_engine_open`, and goes
-**    back to the allocator with the size that was asked for; after
-**    `mw_engine_close` the engine holds no memory.
+**    back to the allocator with the size that was asked for, by
+**    `mw_engine_close` at the latest.
 **  - A handle may be kept for any time.  A handle whose object is gone is
 **    *stale*: the engine never takes a stale handle for another object.  A
 **    stale handle and the handle MW_NONE are allowed as arguments and mean
 **    "not found".
+**  - Clocks, owners, readers, reaches and hierarchies are numbers.  A number
+**    that none of these has any more is the caller's error; a new one may get
+**    the number.
 */
 #ifndef MOONWATCH_H
 #define MOONWATCH_H
@@ -45,11 +49,9 @@
 #define MW_VERSION \
   MW_VERSION_OF(MW_VERSION_MAJOR, MW_VERSION_MINOR, MW_VERSION_PATCH)
 
-/*
-** How these functions are declared.  Unless the program defines MW_API, the
-** functions are visible only inside the program or library that contains the
-** engine, so two Lua modules with an engine each do not mix.
-*/
+/* How these functions are declared.  Unless the program defines MW_API, they
+** are visible only inside the program or library that contains the engine, so
+** two Lua modules with an engine each do not mix. */
 #ifndef MW_API
 #if defined(__GNUC__) && defined(__ELF__)
 #define MW_API __attribute__((visibility("hidden"))) extern
@@ -70,43 +72,34 @@ extern "C" {
 ** with which the engine was compiled. */
 MW_API int mw_version(void);
 
-/* An engine.  Opaque; the caller of `mw_engine_open` owns the engine and frees
-** it with `mw_engine_close`. */
+/* An engine.  Opaque; whoever opens the engine closes it. */
 typedef struct mw_engine mw_engine;
 
-/*
-** The codes that functions return.
-*/
+/* The codes that functions return. */
 enum mw_code {
   MW_NEW = 1,      /* a first time: `mw_root_begin`, `mw_tree_link` */
   MW_OK = 0,       /* done */
-  MW_NOMEM = -1,   /* the allocator returned NULL; nothing has changed */
+  MW_NOMEM = -1,   /* the allocator returned NULL */
   MW_STALE = -2,   /* the object of the handle is gone, or never was */
   MW_FULL = -3,    /* a limit: 2^32 - 2 objects, clocks...; a running trace */
   MW_REFUSED = -4, /* the sink has refused the text */
   MW_BROKEN = -5   /* the engine is damaged: see `mw_verify` */
 };
 
-/*
-** The allocator, of the shape of Lua's `lua_Alloc`.  When `nsize` is 0, the
-** function frees `ptr` and returns NULL.  Otherwise the function returns a
-** block of `nsize` bytes that starts with the contents of `ptr`; or NULL, and
-** `ptr` stays valid.  `osize` is the size of `ptr` (0 when `ptr` is NULL).
-** Must not call the engine.
-*/
+/* The allocator, of the shape of Lua's `lua_Alloc`.  When `nsize` is 0, it
+** frees `ptr` and returns NULL.  Otherwise it returns a block of `nsize` bytes
+** that starts with the contents of `ptr`; or NULL, and `ptr` stays valid.
+** `osize` is the size of `ptr` (0 when `ptr` is NULL). */
 typedef void *(*mw_alloc)(void *ud, void *ptr, size_t osize, size_t nsize);
 
-/*
-** Opens an engine whose memory comes from `alloc(ud, ...)`.  Returns NULL when
+/* Opens an engine whose memory comes from `alloc(ud, ...)`.  Returns NULL when
 ** there is no memory.  The default clock (number MW_CLOCK) exists from the
-** start, at generation 0.
-*/
+** start, at generation 0. */
 MW_API mw_engine *mw_engine_open(mw_alloc alloc, void *ud);
 
-/* Frees the engine with everything in the engine, traces included.  The engine
-** calls no callback but the allocator.  `e` may be NULL.  An engine is closed
-** once; Lua's engine (see `mw_lua_engine`) is closed with the Lua state, not by
-** this function. */
+/* Frees the engine with everything in the engine, traces included.  Calls no
+** callback but the allocator.  `e` may be NULL.  Lua's engine (see
+** `mw_lua_engine`) is closed with the Lua state, not by this function. */
 MW_API void mw_engine_close(mw_engine *e);
 
 /* What an engine has allocated, in bytes, by part. */
@@ -120,8 +113,7 @@ typedef struct mw_memory {
   size_t size;  /* see mw_host_set */
 } mw_memory;
 
-/* Fills `*memory`, whose `size` the caller has set.  Looks at each page, and at
-** each text of a trace. */
+/* Fills `*memory`, whose `size` the caller has set.  Looks at each page. */
 MW_API void mw_memory_info(const mw_engine *e, mw_memory *memory);
 
 /* }====================================================== */
@@ -130,12 +122,10 @@ MW_API void mw_memory_info(const mw_engine *e, mw_memory *memory);
 ** Identity
 ** ======================================================= */
 
-/*
-** A handle stands for an object for the object's whole life.  The low half is
+/* A handle stands for an object for the object's whole life.  The low half is
 ** the number of the object's slot, the high half the number of earlier uses of
 ** the slot.  No other object ever gets the handle.  A handle is never MW_NONE,
-** and is positive as a signed number.
-*/
+** and is positive as a signed number. */
 typedef uint64_t mw_handle;
 
 #define MW_NONE ((mw_handle)0)
@@ -144,12 +134,9 @@ typedef uint64_t mw_handle;
 ** for hosts that keep data of their own beside each object. */
 #define mw_slot(h) ((uint32_t)(h))
 
-/*
-** Gives the object at address `ptr` an identity, or finds the identity that the
-** object has.  The engine never reads through `ptr`: to the engine the address
-** is a number.  MW_OK: `*h` is the handle.  MW_NOMEM or MW_FULL: `*h` is
-** untouched.
-*/
+/* Gives the object at address `ptr` an identity, or finds the one that the
+** object has: `*h` is the handle.  To the engine the address is a number, which
+** it never reads through.  MW_NOMEM, MW_FULL. */
 MW_API int mw_object_identify(mw_engine *e, const void *ptr, mw_handle *h);
 
 /* Returns the handle of the object at `ptr`, MW_NONE when the object has none.
@@ -159,12 +146,9 @@ MW_API mw_handle mw_object_find(mw_engine *e, const void *ptr);
 /* Returns the address of the object of `h`, NULL when `h` is stale. */
 MW_API const void *mw_object_pointer(const mw_engine *e, mw_handle h);
 
-/*
-** Ends the identity of `h`, and with the identity all tags, watches, links,
-** names and stacks of the object.  The host calls this function when the host
-** frees the object, before another object can get the address.  The function
-** returns MW_OK or MW_STALE.
-*/
+/* Ends the identity of `h`, with all tags, watches, links, names and stacks of
+** the object.  The host calls this function when it frees the object, before
+** another object can get the address.  MW_STALE. */
 MW_API int mw_object_forget(mw_engine *e, mw_handle h);
 
 /* The flags of an object; bits. */
@@ -174,20 +158,15 @@ enum mw_object_flag {
 
 /* Makes an object MW_PINNED: `mw_reap_step` passes over the object, which lives
 ** until `mw_object_forget`.  In an engine that a Lua state shares, a host pins
-** its own objects right after `mw_object_identify`.  Returns MW_OK or
-** MW_STALE. */
+** its own objects right after `mw_object_identify`.  MW_STALE. */
 MW_API int mw_object_pin(mw_engine *e, mw_handle h);
 
 /* Returns the flags of an object; 0 when `h` is stale. */
 MW_API int mw_object_flags(const mw_engine *e, mw_handle h);
 
-/*
-** Finds the serial of `h`: 1 for the first object whose serial the host asks
-** for, 2 for the next, and so on.  A serial is a number to show, to send and to
-** sort by.  An object keeps its serial for its whole life; no other object ever
-** gets the serial.  MW_OK: `*serial` is the serial.  MW_NOMEM or MW_STALE:
-** `*serial` is untouched.
-*/
+/* Finds the serial of `h`, a number to show, to send and to sort by: 1 for the
+** first object whose serial the host asks for, 2 for the next, and so on.  An
+** object keeps it for life; no other ever gets it.  MW_NOMEM, MW_STALE. */
 MW_API int mw_object_serial(mw_engine *e, mw_handle h, uint64_t *serial);
 
 /* Returns the object of a serial, MW_NONE when the object is gone or the serial
@@ -207,7 +186,7 @@ MW_API size_t mw_object_count(const mw_engine *e);
 ** about a bounded number of slots, and forgets the objects that have died.
 ** ======================================================= */
 
-/* Returns whether the object of `h` still lives.  Must not call the engine. */
+/* Returns whether the object of `h` still lives. */
 typedef int (*mw_alive)(void *ud, mw_handle h);
 
 /* Tells the engine that a collection has ended: any object may have died.  May
@@ -219,12 +198,9 @@ MW_API void mw_reap_begin(mw_engine *e);
 ** collection. */
 MW_API int mw_reap_due(const mw_engine *e);
 
-/*
-** Asks `alive(ud, h)` about no more than `looks` objects, and forgets the
-** objects for which `alive` returns 0, no more than `deaths` of them.  Returns
-** the number of objects that were forgotten.  Does nothing unless
-** `mw_reap_due`.
-*/
+/* Asks `alive(ud, h)` about no more than `looks` objects, and forgets those for
+** which it returns 0, no more than `deaths` of them.  Returns the number of
+** objects that were forgotten.  Does nothing unless `mw_reap_due`. */
 MW_API size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths,
                            mw_alive alive, void *ud);
 
@@ -238,30 +214,26 @@ MW_API size_t mw_reap_step(mw_engine *e, size_t looks, size_t deaths,
 ** since a point in time.
 ** ======================================================= */
 
-/* The number of a clock in its engine.  A clock lasts as long as the engine;
-** passing a number that no clock has is the caller's error. */
+/* The number of a clock, which lasts as long as the engine. */
 typedef uint32_t mw_clock;
 
 /* The default clock. */
 #define MW_CLOCK ((mw_clock)0)
 
-/*
-** Opens the clock called `name` (`len` bytes, any bytes; copied): the clock
-** that has this name already, or else a new clock at generation 0.  A NULL
-** `name` opens a new clock without a name, each time.  MW_OK: `*c` is the
-** clock.  MW_NOMEM or MW_FULL: `*c` is untouched.
-*/
+/* Opens the clock called `name` (`len` bytes, any bytes; copied): the clock
+** that has this name already, or else a new one at generation 0.  A NULL `name`
+** opens a new clock without a name, each time.  MW_NOMEM, MW_FULL. */
 MW_API int mw_clock_open(mw_engine *e, const char *name, size_t len,
                          mw_clock *c);
 
 /* Returns the clock's generation. */
 MW_API int64_t mw_clock_now(const mw_engine *e, mw_clock c);
 
-/* Begins the next generation, and returns the number of the new generation. */
+/* Begins the next generation, and returns its number. */
 MW_API int64_t mw_clock_advance(mw_engine *e, mw_clock c);
 
-/* Tags `h` with the clock's generation, in place of an earlier tag.  Returns
-** MW_OK, MW_NOMEM or MW_STALE. */
+/* Tags `h` with the clock's generation, in place of an earlier tag.  MW_NOMEM,
+** MW_STALE. */
 MW_API int mw_clock_tag(mw_engine *e, mw_clock c, mw_handle h);
 
 /* Removes the clock's tag from `h`, if there is one. */
@@ -272,7 +244,7 @@ MW_API void mw_clock_untag(mw_engine *e, mw_clock c, mw_handle h);
 MW_API int64_t mw_clock_generation(const mw_engine *e, mw_clock c, mw_handle h);
 
 /* A walk through the objects of a clock.  `mw_clock_since` sets the fields; the
-** caller owns the walk and may drop the walk at any time. */
+** caller may drop the walk at any time. */
 typedef struct mw_walk {
   int64_t since;
   mw_clock clock;
@@ -284,17 +256,14 @@ typedef struct mw_walk {
 MW_API void mw_clock_since(const mw_engine *e, mw_clock c, int64_t since,
                            mw_walk *w);
 
-/*
-** Returns the next object of a walk, in the order of slots; MW_NONE at the end.
+/* Returns the next object of a walk, in the order of slots; MW_NONE at the end.
 ** The walk passes over 256 slots at once if no object there is new enough.
 ** Between the calls the caller may do anything with the engine: an object that
 ** keeps its tag from start to end is visited exactly once, an object tagged in
-** the meantime may be visited or not, and the walk ends.
-*/
+** the meantime may be visited or not, and the walk ends. */
 MW_API mw_handle mw_clock_next(const mw_engine *e, mw_walk *w);
 
-/* Sets the clock back to generation 0 and removes all its tags.  The number of
-** the clock stays valid. */
+/* Sets the clock back to generation 0 and removes all its tags. */
 MW_API void mw_clock_reset(mw_engine *e, mw_clock c);
 
 /* }====================================================== */
@@ -303,26 +272,23 @@ MW_API void mw_clock_reset(mw_engine *e, mw_clock c);
 ** Values: how the engine sees the keys and values of the host
 ** ======================================================= */
 
-/* The types of values; each comment says which field of `mw_content` is
-** used. */
+/* The types of values, and which field of `mw_content` each uses. */
 enum mw_type {
   MW_TNIL = 0,
   MW_TBOOLEAN, /* i: 0 or 1 */
   MW_TINTEGER, /* i */
   MW_TFLOAT,   /* f */
-  MW_TSTRING,  /* the host's number of the string */
+  MW_TSTRING,  /* i: the host's number of the string */
   MW_TOBJECT,  /* i: a handle */
   MW_TOTHER,   /* i: any number of the host's choice */
   MW_TABSENT   /* no value: before an insert, after a delete */
 };
 
-/* The content of a value: the type says which field is used. */
 typedef union mw_content {
   int64_t i;
   double f;
 } mw_content;
 
-/* A value: type and content. */
 typedef struct mw_value {
   int type;
   mw_content u;
@@ -340,13 +306,11 @@ MW_API int mw_value_equal(const mw_value *a, const mw_value *b);
 ** The host reports each write to an object before the host stores the value;
 ** the engine counts the write, and calls the guards of the watches.
 **
+**     mw_write_check --- guards of phase "check": may the write be?
 **     mw_write_begin --- count + 1, one-shot watches are claimed,
 **                        guards called in order
 **     the host stores the value
-**     mw_write_end  --- the guards of phase "after", in order
-**
-** Before all this, `mw_write_check` asks the guards of phase "check" whether
-** the write may be.
+**     mw_write_end   --- the guards of phase "after", in order
 ** ======================================================= */
 
 /* The kinds of writes. */
@@ -375,58 +339,43 @@ typedef struct mw_change {
   uint32_t reach;  /* likewise: the reach of a deep watch with a filter */
 } mw_change;
 
-/*
-** Calls the guard of a watch of `obj`: `ref` is the number that the watch was
-** begun with, or with MW_WEAK the handle of the guard.  `flags` are the flags
-** of the watch.  The guard may call every function of the engine but
-** `mw_engine_close`: guards may write, watch and cancel.  The function returns
-** 0 when the guard is dead; then the engine ends the watch.  For a watch with
-** MW_CHECK the function returns MW_REFUSES when the guard refuses the write;
-** then no further guard is asked.
-*/
+/* Calls the guard of a watch of `obj`: `ref` is the number that the watch was
+** begun with, or with MW_WEAK the handle of the guard; `flags` are those of the
+** watch.  The guard may call every function of the engine but
+** `mw_engine_close`.  Returns 0 when the guard is dead: then the watch ends.
+** For a watch with MW_CHECK, MW_REFUSES refuses the write; then no further
+** guard is asked. */
 #define MW_REFUSES 2
 
 typedef int (*mw_call)(void *ud, mw_handle obj, uint64_t ref, int flags,
                        const mw_change *change);
 
-/*
-** Asks the host whether the guard of a watch with MW_ASK is to be called for a
-** change; the engine asks before a one-shot watch is used up, and the function
-** may do what a guard may do.  With `change` NULL, asks whether the watch is to
-** live on; then the function must not call the engine.  Returns a number below
-** 0 when the watch is to end.
-*/
+/* Asks the host whether the guard of a watch with MW_ASK is to be called for a
+** change; asked before a one-shot watch is used up, and allowed what a guard is
+** allowed.  With `change` NULL, asks whether the watch is to live on; then the
+** callback must not call the engine.  Returns a number below 0 when the watch
+** is to end. */
 typedef int (*mw_ask)(void *ud, mw_handle obj, uint64_t ref, int flags,
                       const mw_change *change);
 
-/*
-** Tells the host that the engine keeps a copy of a value, or releases the copy:
-** for hosts that number their strings and want to forget some of the numbers.
-** Must not call the engine.
-*/
+/* The engine keeps a copy of a value, or releases the copy: for hosts that
+** number their strings and want to forget some of the numbers. */
 typedef void (*mw_keep)(void *ud, const mw_value *value);
 
-/*
-** Stores the old value of an entry in the entry's object again: see
-** `mw_owner_rewind`.  The function may call the engine, but not the functions
-** of the journal.
-*/
+/* Stores the old value of an entry in the entry's object again: see
+** `mw_owner_rewind`.  May call the engine, but not the functions of the
+** journal. */
 struct mw_entry;
 typedef void (*mw_restore)(void *ud, const struct mw_entry *entry, void *host);
 
-/* An owner of writes: see mw_owner_begin.  0 stands for none.  When an owner
-** has ended, a new owner may get the number; passing a number that no open
-** owner has is the caller's error. */
+/* An owner of writes: see mw_owner_begin.  0 stands for none. */
 typedef uint32_t mw_owner;
 
-/*
-** Finds the field of an entry, as a value that is the same for all entries of
+/* Finds the field of an entry, as a value that is the same for all entries of
 ** the field, whoever owns them: the host may number its keys anew for each
 ** owner.  MW_TNIL and MW_TABSENT can stand for what is no field (the class, the
 ** state).  Without the callback, the field is the entry's key.  Returns MW_OK,
-** or a code with which the engine's function returns.  The callback must not
-** call the engine.
-*/
+** or a code with which the engine's function returns. */
 typedef int (*mw_field)(void *ud, mw_owner owner, const struct mw_entry *entry,
                         mw_value *key, void *host);
 
@@ -445,21 +394,18 @@ typedef struct mw_values {
 
 /* Changes an entry into an entry of the readers, with the number `entry->seq`:
 ** the values of the entry are read until `mw_forget`.  Returns MW_OK, or a
-** code: then the readers miss the entry, and all that they have not read.  The
-** callback must not call the engine. */
+** code: then the readers miss the entry, and all that they have not read. */
 typedef int (*mw_deliver)(void *ud, struct mw_entry *entry,
                           const mw_values *values, void *host);
 
 /* Nobody reads entries with numbers below `seq` any more; they are forgotten a
-** page at a time.  Must not call the engine. */
+** page at a time. */
 typedef void (*mw_forget)(void *ud, uint64_t seq);
 
-/*
-** The callbacks of a host with guards.  `alive` returns whether an object that
-** is a guard still lives; if `alive` is NULL, a guard lives until the guard is
-** forgotten.  `restore` is needed for `mw_owner_rewind` only, `ask` for MW_ASK
-** only; `retain`, `release` and the callbacks below may be NULL.
-*/
+/* The callbacks of a host with guards.  `alive` returns whether an object that
+** is a guard still lives; if it is NULL, a guard lives until it is forgotten.
+** `restore` is needed for `mw_owner_rewind` only, `ask` for MW_ASK only;
+** `retain`, `release` and the callbacks below may be NULL. */
 typedef struct mw_host {
   void *ud;
   mw_call call;
@@ -481,8 +427,8 @@ typedef struct mw_host {
 ** stands for the fields of version 0.1, which end with `size`.
 */
 
-/* Sets the host.  The engine copies `*host`; `ud` belongs to the host and must
-** stay valid while the engine may call the host. */
+/* Sets the host.  The engine copies `*host`; `ud` must stay valid while the
+** engine may call the host. */
 MW_API void mw_host_set(mw_engine *e, const mw_host *host);
 
 /* The flags of a watch; bits. */
@@ -512,23 +458,20 @@ typedef struct mw_watch_options {
 /* The id of a watch; stale when the watch has ended.  0 is no watch. */
 typedef uint64_t mw_watch_id;
 
-/*
-** Begins a watch of `obj`.  One guard may serve any number of watches.  The
+/* Begins a watch of `obj`.  One guard may serve any number of watches.  The
 ** guards of a write are called in the order in which their watches began.  With
-** MW_DEEP the host also begins a root, see `mw_root_begin`.  MW_OK: `*id` is
-** the watch. MW_NOMEM, MW_FULL or MW_STALE (the object is gone, or the guard,
-** if the guard is an object): nothing has changed.
-*/
+** MW_DEEP the host also begins a root, see `mw_root_begin`.  MW_NOMEM, MW_FULL,
+** MW_STALE (the object, or a guard that is an object, is gone). */
 MW_API int mw_watch_begin(mw_engine *e, mw_handle obj,
                           const mw_watch_options *options, mw_watch_id *id);
 
 /* Ends a watch, also a watch whose call is due in the write under way.
-** Returns MW_OK, or MW_STALE when the watch has ended already. */
+** MW_STALE: the watch has ended already. */
 MW_API int mw_watch_cancel(mw_engine *e, mw_watch_id id);
 
 /* Ends all watches of `obj`, and ends `obj` as a root.  Writes to `obj` are no
-** longer counted, unless `obj` is below another root.  Returns MW_OK, or
-** MW_STALE when `obj` is neither watched nor in the tree. */
+** longer counted, unless `obj` is below another root.  MW_STALE: `obj` is
+** neither watched nor in the tree. */
 MW_API int mw_object_unwatch(mw_engine *e, mw_handle obj);
 
 /* Returns whether `obj` is watched: from the first `mw_watch_begin` to
@@ -539,9 +482,8 @@ MW_API int mw_object_is_watched(mw_engine *e, mw_handle obj);
 ** engine calls the guard. */
 MW_API int mw_watch_is_alive(const mw_engine *e, mw_watch_id id);
 
-/* Finds the options of a watch, all but the keys, and the object of the watch.
-** `options->keys` becomes NULL.  Returns MW_OK, or MW_STALE when the watch has
-** ended. */
+/* Finds the options of a watch, all but the keys (`options->keys` becomes
+** NULL), and the object of the watch.  MW_STALE: the watch has ended. */
 MW_API int mw_watch_info(const mw_engine *e, mw_watch_id id,
                          mw_watch_options *options, mw_handle *obj);
 
@@ -558,11 +500,9 @@ MW_API uint64_t mw_object_mutations(mw_engine *e, mw_handle obj);
 ** if there was none. */
 MW_API int64_t mw_object_last_change(mw_engine *e, mw_handle obj);
 
-/*
-** Asks the guards of phase "check" whether a write to `obj` may be, also within
+/* Asks the guards of phase "check" whether a write to `obj` may be, also within
 ** a batch.  Returns whether no guard refuses.  The write is not counted yet,
-** and no other guard is called for a refused write.
-*/
+** and no other guard is called for a refused write. */
 MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 
 /*
@@ -576,7 +516,7 @@ MW_API int mw_write_check(mw_engine *e, mw_handle obj, mw_change *change);
 MW_API uint64_t mw_write_begin(mw_engine *e, mw_handle obj, mw_change *change);
 
 /* Reports that the host has stored the value: calls the guards of phase
-** "after". `seq` is the result of `mw_write_begin`.  Must not be called when
+** "after".  `seq` is the result of `mw_write_begin`.  Must not be called when
 ** the write failed. */
 MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
                          uint64_t seq);
@@ -584,11 +524,10 @@ MW_API void mw_write_end(mw_engine *e, mw_handle obj, mw_change *change,
 /*
 ** Batches: writes for which each guard is called once, later.  The host has a
 ** row for each field that is written in the batch, in the order of the first
-** writes.  Each write is reported by `mw_write_note` instead of
-** `mw_write_begin` and `mw_write_end`.  At the end of the batch
-** `mw_batch_calls` finds the watches that are concerned, and the host calls
-** `mw_batch_tell` for each.  Any number of batches may be under way; the engine
-** knows nothing of them.
+** writes, and reports each write by `mw_write_note` instead of `mw_write_begin`
+** and `mw_write_end`.  At the end `mw_batch_calls` finds the watches that are
+** concerned, and the host calls `mw_batch_tell` for each.  Any number of
+** batches may be under way; the engine knows nothing of them.
 */
 typedef struct mw_batch_row {
   mw_handle obj;
@@ -600,8 +539,8 @@ typedef struct mw_batch_row {
   uint64_t number; /* for the host: mw_change_number of the last write, or 0 */
 } mw_batch_row;
 
-/* A watch that a batch concerns, and the number of the last row that concerns
-** the watch, from 0 on. */
+/* A watch that a batch concerns, and the last row that concerns the watch, from
+** 0 on. */
 typedef struct mw_batch_call {
   mw_watch_id watch;
   uint32_t row;
@@ -613,13 +552,10 @@ typedef struct mw_batch_call {
 ** watched nor in the tree. */
 MW_API uint64_t mw_write_note(mw_engine *e, mw_handle obj, mw_change *change);
 
-/*
-** Finds the watches that `n` rows concern: those that began before the
-** last write of a row that concerns the watch.  Rows that are the same do not
-** concern watches with MW_SKIP.  Writes the first `size` of the calls, which
-** are in the order of rows and watches, to `calls`; returns the number of all.
-** Calls no callback.
-*/
+/* Finds the watches that `n` rows concern: those that began before the last
+** write of a row that concerns the watch.  Rows that are the same do not
+** concern watches with MW_SKIP.  Writes the first `size` of the calls, in the
+** order of rows and watches, to `calls`; returns the number of all. */
 MW_API uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows,
                                uint32_t n, mw_batch_call *calls, uint32_t size);
 
@@ -628,27 +564,23 @@ MW_API uint32_t mw_batch_calls(mw_engine *e, const mw_batch_row *rows,
 MW_API void mw_batch_tell(mw_engine *e, mw_watch_id watch,
                           const mw_change *change);
 
-/* Returns whether the guard is valid.  A guard is valid until a watch with
-** MW_FLAG makes the guard invalid. */
+/* Returns whether the guard is valid: it is until a watch with MW_FLAG makes it
+** invalid. */
 MW_API int mw_guard_is_valid(const mw_engine *e, mw_handle guard);
 
 /* Returns the number, as a cause, of the write that made the guard of a result
 ** invalid; 0 if it was no write, or if nobody read what is delivered. */
 MW_API uint32_t mw_guard_cause(const mw_engine *e, mw_handle guard);
 
-/* Makes the guard invalid, or valid again.  Returns MW_OK, MW_NOMEM or
-** MW_STALE. */
+/* Makes the guard invalid, or valid again.  MW_NOMEM, MW_STALE. */
 MW_API int mw_guard_set_valid(mw_engine *e, mw_handle guard, int valid);
 
-/*
-** Makes `guard` the guard of a result, which is computed from the objects that
+/* Makes `guard` the guard of a result, which is computed from the objects that
 ** the guard watches from now on, with MW_FLAG and without MW_ONCE.  The guard
-** is invalid until the host has computed the result.  A guard of a result is
-** told more than others: of a write, again when the value is stored, because a
-** result of the time between is out of date; within a batch at once, also with
-** MW_SKIP; and when `mw_object_unwatch` ends a watch of the guard.  Returns
-** MW_OK, MW_NOMEM or MW_STALE.
-*/
+** is invalid until the host has computed the result.  It is told more than
+** others: of a write, again when the value is stored, because a result of the
+** time between is out of date; within a batch at once, also with MW_SKIP; and
+** when `mw_object_unwatch` ends a watch of the guard.  MW_NOMEM, MW_STALE. */
 MW_API int mw_guard_open(mw_engine *e, mw_handle guard);
 
 /* Returns whether `mw_object_unwatch` has ended a watch of the guard of a
@@ -657,7 +589,7 @@ MW_API int mw_guard_has_lost(const mw_engine *e, mw_handle guard);
 
 /* From now on, `guard` becomes invalid whenever `other` does, until one of the
 ** two is forgotten.  No guard may follow itself, not even through others.
-** Returns MW_OK, MW_NOMEM, MW_FULL or MW_STALE. */
+** MW_NOMEM, MW_FULL, MW_STALE. */
 MW_API int mw_guard_follow(mw_engine *e, mw_handle guard, mw_handle other);
 
 /* }====================================================== */
@@ -906,9 +838,7 @@ MW_API int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age);
 /* }====================================================== */
 
 /* {======================================================
-** Journal
-**
-** Who owns a write, and what an owner takes back.
+** Journal: who owns a write, and what an owner takes back
 **
 **     owner = mw_owner_begin(e, parent, below)
 **     mw_journal_reserve(e, owner, host)        before each write
@@ -927,12 +857,10 @@ MW_API int mw_object_is_older(const mw_engine *e, mw_handle obj, uint32_t age);
 /* The places of the values in an entry: the key, the old and the new value. */
 enum { MW_KEY = 0, MW_OLD, MW_NOW, MW_PARTS };
 
-/*
-** One write; `type[i]` is the type of `value[i]`.  `seq` is the engine's, and
+/* One write; `type[i]` is the type of `value[i]`.  `seq` is the engine's, and
 ** ascends in the order of the program.  A host whose guards write sets `seq` to
-** the number of the change before the host appends the entry, so that these
-** writes know their cause.
-*/
+** the number of the change before it appends the entry, so that these writes
+** know their cause. */
 typedef struct mw_entry {
   mw_handle obj;
   mw_content value[MW_PARTS];
@@ -944,13 +872,10 @@ typedef struct mw_entry {
   uint32_t cause;   /* the number of the write that caused this; 0: none */
 } mw_entry;
 
-/*
-** Causes.  A write that a guard makes has the guard's write as its cause; the
-** engine knows which guard is being called.  A host that knows another cause
-** sets `cause` itself.  A write can be a cause before its entry exists: its
-** number is that of the change, which gets a number here, and with the entry's
-** `seq` the number is the entry's.
-*/
+/* Causes.  A write that a guard makes has the guard's write as its cause; a
+** host that knows another cause sets `cause` itself.  A write can be a cause
+** before its entry exists: it gets the number here, and with the entry's `seq`
+** the number is the entry's. */
 MW_API uint64_t mw_change_number(mw_engine *e, mw_change *change);
 
 /* Returns the number of the write whose guard is being called, or 0. */
@@ -959,13 +884,11 @@ MW_API uint32_t mw_cause_now(mw_engine *e);
 /* Returns the number of an entry of an owner as a cause. */
 MW_API uint32_t mw_entry_number(const mw_entry *entry);
 
-/*
-** Begins an owner.  The writes that `parent` gets when the owner commits are
+/* Begins an owner.  The writes that `parent` gets when the owner commits are
 ** final if there is no parent; when a parent ends, its own parent takes its
 ** place.  `below` is the newest open owner of the same thread of the host, or
-** 0; `below` gets no entries while the new owner is open.  An owner with an
-** owner below has that owner as its parent.  Returns 0 if there is no memory.
-*/
+** 0; it is the parent then, and gets no entries while the new owner is open.
+** Returns 0 if there is no memory. */
 MW_API mw_owner mw_owner_begin(mw_engine *e, mw_owner parent, mw_owner below);
 
 /* Returns the parent, or 0. */
@@ -977,23 +900,19 @@ MW_API mw_owner mw_owner_parent(const mw_engine *e, mw_owner owner);
 MW_API const mw_entry *mw_owner_entries(const mw_engine *e, mw_owner owner,
                                         size_t *n);
 
-/*
-** Makes room for one more entry of the owner, so that the next append needs no
-** memory.  `host` is for `mw_field`.  Returns MW_OK, MW_NOMEM, or the code of
-** the host's callback.
-*/
+/* Makes room for one more entry of the owner, so that the next append needs no
+** memory.  `host` is for `mw_field`.  MW_NOMEM, or the code of the host's
+** callback. */
 MW_API int mw_journal_reserve(mw_engine *e, mw_owner owner, void *host);
 
 /* Returns whether writers have taken turns, so that the journal looks at the
 ** field of each write. */
 MW_API int mw_journal_is_mixed(const mw_engine *e);
 
-/*
-** Appends an entry; of a write that nobody owns, `owner` is 0.  In a mixed
+/* Appends an entry; of a write that nobody owns, `owner` is 0.  In a mixed
 ** journal `field` is what `mw_field` would give, or NULL: then the engine asks
 ** the host.  The engine retains the strings of an entry as long as the entry
-** exists, but does not keep objects alive.  Returns as `mw_journal_reserve`.
-*/
+** exists, but does not keep objects alive.  Returns as `mw_journal_reserve`. */
 MW_API int mw_journal_append(mw_engine *e, mw_owner owner,
                              const mw_entry *entry, const mw_value *field,
                              void *host);
@@ -1003,13 +922,11 @@ MW_API int mw_journal_append(mw_engine *e, mw_owner owner,
 MW_API int mw_owner_is_last(const mw_engine *e, mw_owner owner, mw_handle obj,
                             const mw_value *field);
 
-/*
-** Calls the host's `restore` for what the owner's writes have changed, the last
+/* Calls the host's `restore` for what the owner's writes have changed, the last
 ** write first, but not for objects that are gone, nor for a field that somebody
 ** else has written later.  The entries stay, and the function may be called
 ** again: see `mw_owner_forget`.  Needs memory only if writers have taken turns.
-** Returns as `mw_journal_reserve`; unless MW_OK, nothing was restored.
-*/
+** Returns as `mw_journal_reserve`; unless MW_OK, nothing was restored. */
 MW_API int mw_owner_rewind(mw_engine *e, mw_owner owner, void *host);
 
 /* Ends an owner as if it had never written: the next entries of others in the
@@ -1030,9 +947,7 @@ MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
 /* }====================================================== */
 
 /* {======================================================
-** Readers
-**
-** Who reads what was written: entries that no owner can take back any more.
+** Readers: who reads entries that no owner can take back any more
 **
 **     reader = mw_reader_open(e, capacity, flags)
 **     seq = mw_reader_next(e, reader)
@@ -1041,16 +956,13 @@ MW_API void mw_journal_drop(mw_engine *e, mw_dropped dropped, void *ud);
 **     mw_reader_close(e, reader)
 **
 ** An entry is delivered when its outermost owner commits, at once if nobody
-** owns the write.  The number of an entry, `seq`, is the number of the entry
-** before and 1.  The old value is what was delivered last of the field, so that
-** a reader who applies what is delivered has the state without the writes of
-** open owners.  An entry is left out if a later write to the same field was
-** delivered before.
+** owns the write.  `seq` counts what is delivered.  The old value is what was
+** delivered last of the field, so that a reader who applies what is delivered
+** has the state without the writes of open owners.  An entry is left out if a
+** later write to the same field was delivered before.
 ** ======================================================= */
 
-/* A reader; 0 stands for none.  When a reader has been closed, a new reader may
-** get the number; passing a number that no open reader has is the caller's
-** error. */
+/* A reader; 0 stands for none. */
 typedef uint32_t mw_reader;
 
 /* The flags of a reader; bits. */
@@ -1058,14 +970,11 @@ enum mw_reader_flag {
   MW_WHOLE = 1 /* misses all entries of an owner, or none */
 };
 
-/*
-** Opens a reader of what is delivered from now on.  A reader that has
+/* Opens a reader of what is delivered from now on.  A reader that has
 ** `capacity` entries to read (1 or more) misses the oldest ones when more are
 ** delivered; other readers do not notice.  Memory for entries is allocated when
 ** they come, some 60 bytes each; where there is none, readers miss entries.
-** While a reader is open, the host appends all writes (see
-** `mw_journal_append`).  Returns 0 if there is no memory.
-*/
+** Returns 0 if there is no memory. */
 MW_API mw_reader mw_reader_open(mw_engine *e, uint32_t capacity, int flags);
 
 /* Closes a reader, and forgets the entries that only this reader has not
@@ -1078,8 +987,8 @@ MW_API uint64_t mw_reader_next(const mw_engine *e, mw_reader reader);
 /* Returns how many entries the reader has missed since it was opened. */
 MW_API uint64_t mw_reader_lost(const mw_engine *e, mw_reader reader);
 
-/* The reader reads `seq` next.  Returns MW_OK, or MW_STALE if not all entries
-** from `seq` on are kept, or are more than the reader's capacity. */
+/* The reader reads `seq` next.  MW_STALE: not all entries from `seq` on are
+** kept, or they are more than the reader's capacity. */
 MW_API int mw_reader_seek(mw_engine *e, mw_reader reader, uint64_t seq);
 
 /* Returns the number of the last entry that was delivered. */
@@ -1089,8 +998,7 @@ MW_API uint64_t mw_delivery_last(const mw_engine *e);
 ** last, if none is. */
 MW_API uint64_t mw_delivery_first(const mw_engine *e);
 
-/* Copies the entry with a number.  Returns MW_OK, or MW_STALE if the entry is
-** not kept. */
+/* Copies the entry with a number.  MW_STALE: the entry is not kept. */
 MW_API int mw_delivery_entry(const mw_engine *e, uint64_t seq, mw_entry *entry);
 
 /* Returns the number, among delivered entries, of the entry that caused the one
@@ -1105,13 +1013,11 @@ MW_API uint64_t mw_delivery_of(const mw_engine *e, uint32_t cause,
 /* Returns whether the entry is the one that is looked for. */
 typedef int (*mw_match)(void *ud, const mw_entry *entry);
 
-/*
-** Returns the number of the last entry of a field with a number below `before`,
+/* Returns the number of the last entry of a field with a number below `before`,
 ** or 0.  A host may number the same key anew in each entry: then the type of
 ** the key is MW_TOTHER, equal keys have the same high 32 bits in `value.i`, and
-** `match` returns whether an entry whose key has these is of the field.
-** `match` may be NULL.
-*/
+** `match` (or NULL) returns whether an entry whose key has these is of the
+** field. */
 MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
                                  mw_handle obj, const mw_value *key,
                                  mw_match match, void *ud);
@@ -1122,19 +1028,16 @@ MW_API uint64_t mw_delivery_find(const mw_engine *e, uint64_t before,
 ** Tracked objects
 ** ======================================================= */
 
-/*
-** Tracks `obj`: the host appends writes to `obj` to the journal, even if no
+/* Tracks `obj`: the host appends writes to `obj` to the journal, even if no
 ** watch is for the writes.  With `below`, `obj` becomes a silent root as well,
 ** `*reach` is its reach, and the host links the objects below (see
 ** `mw_root_begin_silent`); without `below`, `*reach` is untouched.  MW_NEW: the
-** host links the fields of `obj`.  MW_OK: done.  MW_NOMEM or MW_STALE: nothing
-** has changed.
-*/
+** host links the fields of `obj`.  MW_NOMEM, MW_STALE. */
 MW_API int mw_object_track(mw_engine *e, mw_handle obj, int below,
                            mw_reach *reach);
 
 /* Stops tracking `obj`.  Objects below `obj` stay in the tree while another
-** root reaches them.  Returns MW_OK, or MW_STALE when `obj` was not tracked. */
+** root reaches them.  MW_STALE: `obj` was not tracked. */
 MW_API int mw_object_untrack(mw_engine *e, mw_handle obj);
 
 /* Returns whether `obj` is tracked. */
@@ -1158,27 +1061,25 @@ MW_API int mw_object_is_tracked(const mw_engine *e, mw_handle obj);
 ** the host's choice, but not 0.
 ** ======================================================= */
 
-/* The number of a hierarchy in its engine; passing a number that no open
-** hierarchy has is the caller's error. */
+/* The number of a hierarchy. */
 typedef uint32_t mw_hierarchy;
 
-/* A frame: the object that was entered, and the name.  `note` is the host's, 0
-** at first.  `order` is the number of the enter in the hierarchy, which ascends
-** and is never given twice.  `way` is the same number for all frames below
-** which the stack has the same objects, and for others hardly ever. */
+/* A frame: the object that was entered, and the name. */
 typedef struct mw_frame {
   mw_handle obj;
   uint32_t name;
-  uint32_t note;
-  uint64_t order;
-  uint64_t way;
+  uint32_t note;   /* the host's, 0 at first */
+  uint64_t order;  /* number of the enter, which ascends and is never given
+                   ** twice */
+  uint64_t way;    /* the same for all frames below which the stack has the same
+                   ** objects, and for others hardly ever */
   uint32_t before; /* the engine's */
 } mw_frame;
 
-/* Opens a hierarchy.  MW_OK: `*scopes` is the number.  MW_NOMEM. */
+/* Opens a hierarchy: `*scopes` is the number.  MW_NOMEM. */
 MW_API int mw_hierarchy_open(mw_engine *e, mw_hierarchy *scopes);
 
-/* Closes a hierarchy; a new hierarchy may get the number. */
+/* Closes a hierarchy. */
 MW_API void mw_hierarchy_close(mw_engine *e, mw_hierarchy scopes);
 
 /* Empties all stacks of a hierarchy. */
@@ -1188,13 +1089,13 @@ MW_API void mw_hierarchy_reset(mw_engine *e, mw_hierarchy scopes);
 MW_API size_t mw_hierarchy_frames(const mw_engine *e, mw_hierarchy scopes);
 
 /* `thread` enters `obj` under `name`.  The thread may be in `obj` already.
-** Returns MW_OK, MW_NOMEM or MW_STALE. */
+** MW_NOMEM, MW_STALE. */
 MW_API int mw_hierarchy_enter(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj, uint32_t name);
 
 /* `thread` leaves the frame of `obj` that the thread entered last, and all
-** frames entered since, whose leaving an error may have skipped.  Returns
-** MW_OK; MW_STALE when the thread is not in `obj`. */
+** frames entered since, whose leaving an error may have skipped.  MW_STALE: the
+** thread is not in `obj`. */
 MW_API int mw_hierarchy_leave(mw_engine *e, mw_hierarchy scopes,
                               mw_handle thread, mw_handle obj);
 
@@ -1232,12 +1133,10 @@ MW_API uint32_t mw_hierarchy_count(const mw_engine *e, mw_hierarchy scopes,
 ** an event costs a branch.
 ** ======================================================= */
 
-/* A trace.  Opaque; the caller of `mw_trace_open` owns the trace until
-** `mw_trace_close` or `mw_engine_close`. */
+/* A trace.  Opaque; open until `mw_trace_close` or `mw_engine_close`. */
 typedef struct mw_trace mw_trace;
 
-/* Returns the time: nanoseconds since some moment, never less than before.
-** Must not call the engine. */
+/* Returns the time: nanoseconds since some moment, never less than before. */
 typedef int64_t (*mw_now)(void *ud);
 
 /* The number of a thread, of the host's choice; 1 for the first thread. */
@@ -1247,15 +1146,15 @@ typedef uint32_t mw_thread;
 typedef uint64_t mw_name;
 
 /* Opens a trace for the last `capacity` events, and allocates their memory at
-** once.  Returns MW_OK or MW_NOMEM. */
+** once.  MW_NOMEM. */
 MW_API int mw_trace_open(mw_engine *e, size_t capacity, mw_now now, void *ud,
                          mw_trace **trace);
 
 /* Stops and frees a trace.  `t` may be NULL. */
 MW_API void mw_trace_close(mw_engine *e, mw_trace *t);
 
-/* Starts a trace, or continues a trace that was stopped.  MW_OK: the trace runs
-** (it may have been running).  MW_FULL: another trace runs. */
+/* Starts a trace, or continues a trace that was stopped; the trace may be
+** running.  MW_FULL: another trace runs. */
 MW_API int mw_trace_start(mw_engine *e, mw_trace *t);
 
 /* Stops a trace, if the trace runs.  Events that have begun and not ended end
@@ -1277,7 +1176,7 @@ MW_API void mw_trace_clear(mw_engine *e, mw_trace *t);
 ** A trace forgets a name that no event in the ring has, if the host has not
 ** used the name's number, or asked for it, while as many new names came as the
 ** ring has places.  The number of a forgotten name, or of another trace, is no
-** name: events with such a number are lost.
+** name.
 */
 MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
                              mw_name category);
@@ -1285,12 +1184,10 @@ MW_API mw_name mw_trace_name(mw_engine *e, const char *s, size_t len,
 /* Returns whether a number is that of a name in the running trace. */
 MW_API int mw_trace_has_name(const mw_engine *e, mw_name name);
 
-/*
-** Adds the begin of a span in a thread.  Returns an id for `mw_trace_end`; 0
+/* Adds the begin of a span in a thread.  Returns an id for `mw_trace_end`; 0
 ** when the event was lost.  `args`, if not NULL, is the text of a JSON object,
 ** `len` bytes; the text is copied without a check.  If there is no memory, the
-** event says so.
-*/
+** event says so. */
 MW_API uint64_t mw_trace_begin(mw_engine *e, mw_thread thread, mw_name name,
                                const char *args, size_t len);
 
@@ -1304,17 +1201,16 @@ MW_API void mw_trace_end(mw_engine *e, uint64_t id, const char *args,
 MW_API void mw_trace_instant(mw_engine *e, mw_thread thread, mw_name name,
                              const char *args, size_t len);
 
-/* A value in an event.  MW_TNIL and MW_TABSENT are left out.  A string has its
-** bytes in `string`; an object, whose handle is in `value.u.i`, has its label
-** there, or NULL; MW_TOTHER has the name of its type there. */
+/* A value in an event.  MW_TNIL and MW_TABSENT are left out.  `string` has the
+** bytes of a string; the label of an object, whose handle is in `value.u.i`, or
+** NULL; the name of the type of MW_TOTHER. */
 typedef struct mw_trace_value {
   mw_value value;
   const char *string;
   size_t len;
 } mw_trace_value;
 
-/* The details of a change.  With `same_time` the event gets the time of the
-** event before: a look at the clock costs more than the rest of the event. */
+/* The details of a change. */
 typedef struct mw_trace_details {
   mw_handle obj;
   const char *label; /* what people call the object; NULL: left out; read only
@@ -1330,19 +1226,18 @@ typedef struct mw_trace_details {
   uint64_t guards;     /* how many guards were called; 0: left out */
   const char *context; /* the text of a JSON array; NULL: left out */
   size_t context_len;
-  int same_time; /* the event has the time of the event before */
+  int same_time; /* the event has the time of the event before: to ask for the
+                 ** time costs more than the rest of the event */
   size_t size;   /* see mw_host_set */
 } mw_trace_details;
 
 /* Returns whether the running trace knows the object, and with it a label. */
 MW_API int mw_trace_has_object(const mw_engine *e, mw_handle obj);
 
-/*
-** Adds a change of an object, and returns an id for `mw_trace_heard`; 0 when
+/* Adds a change of an object, and returns an id for `mw_trace_heard`; 0 when
 ** the event was lost.  The key is nil, a boolean, a number or a string.  All
 ** texts are copied.  A key of more than 1,024 bytes and a value of more than
-** 256 are cut, and say how long they were.
-*/
+** 256 are cut, and say how long they were. */
 MW_API uint64_t mw_trace_change(mw_engine *e, mw_thread thread, mw_name name,
                                 const mw_trace_details *details);
 
@@ -1371,8 +1266,7 @@ MW_API size_t mw_trace_len(const mw_trace *t);
 /* Returns the number of events that the trace has lost. */
 MW_API uint64_t mw_trace_lost(const mw_trace *t);
 
-/* Receives the next `n` bytes of a text; returns 0 to refuse.  Must not call
-** the engine. */
+/* Receives the next `n` bytes of a text; returns 0 to refuse. */
 typedef int (*mw_sink)(void *ud, const char *bytes, size_t n);
 
 /* The formats of `mw_trace_write`. */
@@ -1381,13 +1275,11 @@ enum mw_format {
   MW_SPEEDSCOPE /* the profiles of speedscope.app */
 };
 
-/*
-** Writes a trace, which may be running, as JSON.  In each thread the spans are
+/* Writes a trace, which may be running, as JSON.  In each thread the spans are
 ** properly nested, and times do not go back: ends whose begin was lost are left
 ** out, and spans that have not ended end when the trace was stopped, or now.
-** Thread 1 is called "main", each other thread `thread` and its number.  MW_OK;
-** MW_NOMEM; MW_REFUSED when the sink has refused a text.
-*/
+** Thread 1 is called "main", each other thread `thread` and its number.
+** MW_NOMEM, MW_REFUSED. */
 MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
                           enum mw_format format, const char *thread,
                           mw_sink sink, void *ud);
@@ -1398,37 +1290,31 @@ MW_API int mw_trace_write(mw_engine *e, const mw_trace *t,
 ** Debugging
 **
 ** Compiled with MW_CHECKS defined, the library checks its callers (a clock that
-** nobody opened, a callback that calls a forbidden
-** function) and, on the way, its own invariants.  The checks cost little, and
-** nothing at all without MW_CHECKS.
+** nobody opened, a callback that calls a forbidden function) and, on the way,
+** its own invariants.  The checks cost little, and nothing at all without
+** MW_CHECKS.
 ** ======================================================= */
 
 #ifdef MW_CHECKS
 
-/*
-** The program defines this function; the engine calls the function when a check
-** has failed.  `misuse` is 1 when the caller is wrong, 0 when the engine is.
-** If the function returns, the engine goes on, and may crash.
-*/
+/* The program defines this function; the engine calls it when a check has
+** failed.  `misuse` is 1 when the caller is wrong, 0 when the engine is.  If
+** the function returns, the engine goes on, and may crash. */
 MW_API void mw_check_failed(int misuse, const char *condition, const char *file,
                             int line);
 
 #endif
 
-/*
-** Checks all invariants of the engine; may take seconds, and some memory during
-** the call (without memory, the paths are not checked).  MW_OK; MW_BROKEN:
-** `mw_dump` shows the invariant that does not hold.  A guard may call this
-** function.  Without MW_CHECKS the result is always MW_OK.
-*/
+/* Checks all invariants of the engine; may take seconds, and some memory during
+** the call (without memory, the paths are not checked).  A guard may call this
+** function.  MW_BROKEN: `mw_dump` shows the invariant that does not hold.
+** Without MW_CHECKS the result is always MW_OK. */
 MW_API int mw_verify(mw_engine *e);
 
-/*
-** Writes a text that shows the engine: objects with their watches, their roots
-** and the path from each root, the journal, clocks, hierarchies,
-** traces. The text is for people, and may change with each version.  MW_OK;
-** MW_REFUSED when the sink has refused a text.  Needs no memory.
-*/
+/* Writes a text that shows the engine: objects with their watches, their roots
+** and the path from each root, the journal, clocks, hierarchies, traces.  The
+** text is for people, and may change with each version.  Needs no memory.
+** MW_REFUSED. */
 MW_API int mw_dump(const mw_engine *e, mw_sink write, void *ud);
 
 /* }====================================================== */
