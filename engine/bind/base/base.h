@@ -54,60 +54,30 @@ struct mwb_base_state {
 ** library.c: the functions with which each file adds to the library.
 ** ======================================================= */
 
-/* Makes MWB_OURS, which the metatables of the other functions enter. */
-void mwb_open_ours(lua_State *L, mwb_state *s);
+/* The files that set public functions in the library's table on the top, and
+** those that set functions for the library's own Lua files in the table on the
+** top: mwb_open_NAME(L).  The first makes MWB_OURS, which the metatables of the
+** others enter. */
+/* clang-format off */
+#define MWB_PUBLIC(each) \
+  each(ours) each(keys) each(identity) each(clock) each(weakmap) each(guard) \
+  each(shadow) each(watch) each(batch) each(touch) each(host) each(plain) \
+  each(trace) each(timed) each(lanes) each(origins) each(memory)
 
-/* Each sets public functions in the library's table on the top. */
-void mwb_open_keys(lua_State *L, mwb_state *s);
-void mwb_open_shadow(lua_State *L, mwb_state *s);
-void mwb_open_identity(lua_State *L, mwb_state *s);
-void mwb_open_clock(lua_State *L, mwb_state *s);
-void mwb_open_weakmap(lua_State *L, mwb_state *s);
-void mwb_open_guard(lua_State *L, mwb_state *s);
-void mwb_open_watch(lua_State *L, mwb_state *s);
-void mwb_open_batch(lua_State *L, mwb_state *s);
-void mwb_open_touch(lua_State *L);
-void mwb_open_plain(lua_State *L);
-void mwb_open_trace(lua_State *L, mwb_state *s);
-void mwb_open_timed(lua_State *L, mwb_state *s);
-void mwb_open_lanes(lua_State *L, mwb_state *s);
-void mwb_open_origins(lua_State *L);
-void mwb_open_memory(lua_State *L);
+#define MWB_PRIVATE(each) \
+  each(classes) each(boxes) each(views) each(policy) each(calls) each(cell) \
+  each(coroutines) each(later) each(entries) each(effects) each(rollback) \
+  each(fold) each(replay) each(transaction) each(interception) each(reads) \
+  each(userdata) each(state) each(tree) each(hierarchy) each(apply) \
+  each(bytes) each(snapshots) each(restores) each(timers) each(tracing) \
+  each(trace_file) each(see_through) each(memo) each(readers) each(writers) \
+  each(feeds)
+/* clang-format on */
 
-/* Each sets functions for the library's own Lua files in the table on the
-** top. */
-void mwb_open_classes(lua_State *L);
-void mwb_open_coroutines(lua_State *L, mwb_state *s);
-void mwb_open_later(lua_State *L);
-void mwb_open_entries(lua_State *L);
-void mwb_open_effects(lua_State *L);
-void mwb_open_rollback(lua_State *L);
-void mwb_open_fold(lua_State *L);
-void mwb_open_replay(lua_State *L);
-void mwb_open_transaction(lua_State *L);
-void mwb_open_interception(lua_State *L);
-void mwb_open_reads(lua_State *L, mwb_state *s);
-void mwb_open_userdata(lua_State *L);
-void mwb_open_state(lua_State *L, mwb_state *s);
-void mwb_open_tree(lua_State *L);
-void mwb_open_calls(lua_State *L);
-void mwb_open_apply(lua_State *L);
-void mwb_open_bytes(lua_State *L);
-void mwb_open_snapshots(lua_State *L);
-void mwb_open_restores(lua_State *L);
-void mwb_open_boxes(lua_State *L);
-void mwb_open_views(lua_State *L);
-void mwb_open_policy(lua_State *L, mwb_state *s);
-void mwb_open_cell(lua_State *L, mwb_state *s);
-void mwb_open_hierarchy(lua_State *L);
-void mwb_open_timers(lua_State *L);
-void mwb_open_tracing(lua_State *L);
-void mwb_open_trace_file(lua_State *L);
-void mwb_open_see_through(lua_State *L);
-void mwb_open_memo(lua_State *L);
-void mwb_open_readers(lua_State *L);
-void mwb_open_writers(lua_State *L);
-void mwb_open_feeds(lua_State *L);
+#define MWB_OPEN(file) void mwb_open_##file(lua_State *L);
+MWB_PUBLIC(MWB_OPEN)
+MWB_PRIVATE(MWB_OPEN)
+#undef MWB_OPEN
 
 /* }====================================================== */
 
@@ -449,9 +419,6 @@ mw_engine *mwb_attached(lua_State *L);
 ** and the binding for all others; without a host of the program, nothing
 ** changes. */
 void mwb_join_hosts(mwb_state *s);
-
-/* Makes what `mw_lua_touch` needs. */
-void mwb_open_host(lua_State *L, mwb_state *s);
 
 /* Gives the engine back to the program, without Lua's objects. */
 void mwb_detach(mwb_state *s);

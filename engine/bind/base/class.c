@@ -35,13 +35,13 @@ static int refuse_field(lua_State *L) {
 }
 
 /* Classes of Lua files that are loaded anew can be collected. */
-void mwb_open_ours(lua_State *L, mwb_state *s) {
-  lua_newtable(L);
+void mwb_open_ours(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "k");
   lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  mwb_keep(L, s, MWB_OURS);
+  mwb_keep(L, s, MWB_EPHEMERON);
+  mwb_new_ephemeron(L, MWB_OURS);
   mwb_push_function(L, s, refuse_field);
   mwb_keep(L, s, MWB_REFUSE);
 }

@@ -229,7 +229,8 @@ static int is_marked(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_clock(lua_State *L, mwb_state *s) {
+void mwb_open_clock(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"clock", named_clock},
                                        {"mark_dynamic", mark_dynamic},
                                        {"is_marked", is_marked},

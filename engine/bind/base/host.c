@@ -281,7 +281,8 @@ void mw_lua_touch(lua_State *L, int index, int key, int kind) {
   lua_call(L, 4, 0);
 }
 
-void mwb_open_host(lua_State *L, mwb_state *s) {
+void mwb_open_host(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   mwb_push_function(L, s, touch_made);
   mwb_keep(L, s, MWB_TOUCHMADE);
 }

@@ -213,9 +213,8 @@ static int reap(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_identity(lua_State *L, mwb_state *s) {
+void mwb_open_identity(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"id", id}, {"object", object}, {"reap", reap}, {NULL, NULL}};
-  (void)s;
   mwb_set_funcs(L, functions);
 }

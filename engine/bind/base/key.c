@@ -18,7 +18,8 @@ static int is_short(const mwb_state *s, size_t len) {
   return len <= s->short_string;
 }
 
-void mwb_open_keys(lua_State *L, mwb_state *s) {
+void mwb_open_keys(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const char text[] = "0123456789012345678901234567890123456789";
   const char *one;
   size_t n = sizeof(text);

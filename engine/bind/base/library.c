@@ -274,16 +274,15 @@ typedef struct whole_state {
 } whole_state;
 
 /* The values of a room begin after those of the room before. */
-typedef char
-    rooms_are_apart[(int)MWB_BASE_END <= (int)MWB_TRAPS_VALUES &&
-                            (int)MWB_TRAPS_END <= (int)MWB_WATCH_VALUES &&
-                            (int)MWB_WATCH_END <= (int)MWB_JOURNAL_VALUES &&
-                            (int)MWB_JOURNAL_END <= (int)MWB_READERS_VALUES &&
-                            (int)MWB_READERS_END <= (int)MWB_TRACE_VALUES &&
-                            (int)MWB_TRACE_END <= (int)MWB_BOX_VALUES &&
-                            (int)MWB_BOX_END <= (int)MWB_VALUES
-                        ? 1
-                        : -1];
+#define APART(end, next) \
+  typedef char end##_FITS[((int)(end) <= (int)(next)) ? 1 : -1]
+APART(MWB_BASE_END, MWB_TRAPS_VALUES);
+APART(MWB_TRAPS_END, MWB_WATCH_VALUES);
+APART(MWB_WATCH_END, MWB_JOURNAL_VALUES);
+APART(MWB_JOURNAL_END, MWB_READERS_VALUES);
+APART(MWB_READERS_END, MWB_TRACE_VALUES);
+APART(MWB_TRACE_END, MWB_BOX_VALUES);
+APART(MWB_BOX_END, MWB_VALUES);
 
 static mwb_state *push_whole(lua_State *L) {
   whole_state *w = (whole_state *)lua_newuserdatauv(L, sizeof(whole_state), 2);
@@ -340,15 +339,6 @@ static void make_places(lua_State *L, mwb_state *s) {
   }
 }
 
-/* Pushes the array of objects.  A weak table gets its metatable at birth. */
-static void new_objects(lua_State *L) {
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-}
-
 mw_engine *mw_lua_engine(lua_State *L) {
   const mwb_state *s;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &KEY);
@@ -392,56 +382,11 @@ static int build(lua_State *L) {
   lua_rawget(L, -2);
   s->next = lua_tocfunction(L, -1);
   lua_pop(L, 2);
-  mwb_open_ours(L, s);
-  mwb_open_keys(L, s);
-  mwb_open_identity(L, s);
-  mwb_open_clock(L, s);
-  mwb_open_weakmap(L, s);
-  mwb_open_guard(L, s);
-  mwb_open_shadow(L, s);
-  mwb_open_watch(L, s);
-  mwb_open_batch(L, s);
-  mwb_open_touch(L);
-  mwb_open_host(L, s);
-  mwb_open_plain(L);
-  mwb_open_trace(L, s);
-  mwb_open_timed(L, s);
-  mwb_open_lanes(L, s);
-  mwb_open_origins(L);
-  mwb_open_memory(L);
+#define OPEN(file) mwb_open_##file(L);
+  MWB_PUBLIC(OPEN)
   lua_newtable(L);
-  mwb_open_classes(L);
-  mwb_open_boxes(L);
-  mwb_open_views(L);
-  mwb_open_policy(L, s);
-  mwb_open_calls(L);
-  mwb_open_cell(L, s);
-  mwb_open_coroutines(L, s);
-  mwb_open_later(L);
-  mwb_open_entries(L);
-  mwb_open_effects(L);
-  mwb_open_rollback(L);
-  mwb_open_fold(L);
-  mwb_open_replay(L);
-  mwb_open_transaction(L);
-  mwb_open_interception(L);
-  mwb_open_reads(L, s);
-  mwb_open_userdata(L);
-  mwb_open_state(L, s);
-  mwb_open_tree(L);
-  mwb_open_hierarchy(L);
-  mwb_open_apply(L);
-  mwb_open_bytes(L);
-  mwb_open_snapshots(L);
-  mwb_open_restores(L);
-  mwb_open_timers(L);
-  mwb_open_tracing(L);
-  mwb_open_trace_file(L);
-  mwb_open_see_through(L);
-  mwb_open_memo(L);
-  mwb_open_readers(L);
-  mwb_open_writers(L);
-  mwb_open_feeds(L);
+  MWB_PRIVATE(OPEN)
+#undef OPEN
 #ifdef MW_CHECKS
   mwb_push_function(L, s, verify);
   lua_setfield(L, -2, "verify");
@@ -463,7 +408,7 @@ int luaopen_moonwatch_core(lua_State *L) {
     return 1;
   }
   new_state(L);
-  new_objects(L);
+  mwb_push_weak(L); /* MWB_OBJECTS */
   make_places(L, (mwb_state *)lua_touserdata(L, -2));
   lua_pushcclosure(L, build, 2);
   lua_call(L, 0, 1);

@@ -82,20 +82,13 @@ static const char *push_key_text(lua_State *L, int index) {
   return lua_pushfstring(L, "(a %s)", luaL_typename(L, index));
 }
 
-/* Options that are gone, and what to take instead. */
-static const struct {
-  const char *name, *instead;
-} gone[] = {{"owner",
-             "a guard with 'invalidate' that its owner holds, and "
-             "once = false"},
-            {NULL, NULL}};
-
+/* An option that is gone, and what to take instead. */
 static void check_gone(lua_State *L, const char *name, int arg) {
-  int i;
-  for (i = 0; gone[i].name != NULL; i++)
-    if (is_text(L, -2, gone[i].name))
-      luaL_error(L, "bad argument #%d to '%s' (option '%s' is gone: %s)", arg,
-                 name, gone[i].name, gone[i].instead);
+  if (is_text(L, -2, "owner"))
+    luaL_error(L,
+               "bad argument #%d to '%s' (option 'owner' is gone: a guard with "
+               "'invalidate' that its owner holds, and once = false)",
+               arg, name);
 }
 
 /* The number of the option whose name is at -2, or raises. */

@@ -70,7 +70,8 @@ static int late_error(lua_State *L) {
   return 0;
 }
 
-void mwb_open_policy(lua_State *L, mwb_state *s) {
+void mwb_open_policy(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {
       {"stat", file_stat},        {"metatable", metatable},
       {"hooks", set_questions},   {"handler", handler},

@@ -284,7 +284,8 @@ static void add_all_own(lua_State *L, mwb_state *s) {
   lua_settop(L, top);
 }
 
-void mwb_open_state(lua_State *L, mwb_state *s) {
+void mwb_open_state(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"is_class", is_class},
                                        {"note_class", note_class},
                                        {"find_classes", find_classes},

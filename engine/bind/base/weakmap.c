@@ -314,7 +314,8 @@ static int weakmap(lua_State *L) {
   return 1;
 }
 
-void mwb_open_weakmap(lua_State *L, mwb_state *s) {
+void mwb_open_weakmap(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg methods[] = {
       {"get", get},     {"has", has}, {"set", set},     {"remove", removes},
       {"clear", clear}, {"len", len}, {"pairs", pairs}, {NULL, NULL}};
@@ -326,10 +327,6 @@ void mwb_open_weakmap(lua_State *L, mwb_state *s) {
   mwb_push(L, s, MWB_MAP);
   mwb_seal(L, s, -1, "map:set");
   lua_pop(L, 1);
-  lua_newtable(L);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  mwb_keep(L, s, MWB_EPHEMERON);
   lua_newtable(L);
   mwb_set_funcs(L, box_meta);
   mwb_keep(L, s, MWB_BOX);

@@ -325,7 +325,8 @@ static void learn_functions(lua_State *L, mwb_state *s) {
   lua_settop(L, top);
 }
 
-void mwb_open_coroutines(lua_State *L, mwb_state *s) {
+void mwb_open_coroutines(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg meta[] = {{"__gc", lose}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{NULL, NULL}};
   learn_functions(L, s);

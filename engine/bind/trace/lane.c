@@ -157,7 +157,8 @@ void mwb_note_measuring(lua_State *L, mwb_state *s) {
   s->trace->yields = wanted;
 }
 
-void mwb_open_lanes(lua_State *L, mwb_state *s) {
+void mwb_open_lanes(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   mwb_new_ephemeron(L, MWB_THREADS);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "v");

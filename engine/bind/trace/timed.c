@@ -696,7 +696,8 @@ static void push_timed(lua_State *L, mwb_state *s) {
   lua_pushcclosure(L, timed, 4);
 }
 
-void mwb_open_timed(lua_State *L, mwb_state *s) {
+void mwb_open_timed(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"current_scope", current_scope},
                                        {"outermost_scope", outermost_scope},
                                        {"timing", timing},

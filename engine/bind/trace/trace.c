@@ -509,7 +509,8 @@ void mwb_open_tracing(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_trace(lua_State *L, mwb_state *s) {
+void mwb_open_trace(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"instant", instant},
                                        {"counter", counter},
                                        {"trace", new_trace},

@@ -181,7 +181,8 @@ static int end_reads(lua_State *L) {
   return 0;
 }
 
-void mwb_open_reads(lua_State *L, mwb_state *s) {
+void mwb_open_reads(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {
       {"begin_reads", begin_reads}, {"end_reads", end_reads}, {NULL, NULL}};
   mwb_push_weak(L);

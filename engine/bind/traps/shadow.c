@@ -736,7 +736,8 @@ void mwb_unshadow(lua_State *L, mwb_state *s, int index) {
 
 /* }====================================================== */
 
-void mwb_open_shadow(lua_State *L, mwb_state *s) {
+void mwb_open_shadow(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   int i;
   for (i = 0; i < MWB_NAMES; i++) {
     lua_pushstring(L, names[i]);

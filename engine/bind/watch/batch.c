@@ -576,7 +576,8 @@ static int batch(lua_State *L) {
   return end_call(L, lua_pcallk(L, args, LUA_MULTRET, 0, 0, end_call), 0);
 }
 
-void mwb_open_batch(lua_State *L, mwb_state *s) {
+void mwb_open_batch(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"batch", batch}, {NULL, NULL}};
   static const luaL_Reg meta[] = {
       {"__close", close_meta}, {"__gc", collected}, {NULL, NULL}};

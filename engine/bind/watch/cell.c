@@ -115,7 +115,8 @@ static int cell_name(lua_State *L) {
   return 1;
 }
 
-void mwb_open_cell(lua_State *L, mwb_state *s) {
+void mwb_open_cell(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"cell", make_cell},
                                        {"cell_value", cell_value},
                                        {"cell_name", cell_name},

@@ -602,7 +602,8 @@ static int guard(lua_State *L) {
 
 /* }====================================================== */
 
-void mwb_open_guard(lua_State *L, mwb_state *s) {
+void mwb_open_guard(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg functions[] = {
       {"guard", guard}, {"on_error", on_error}, {NULL, NULL}};

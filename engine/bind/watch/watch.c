@@ -857,7 +857,8 @@ void mwb_open_interception(lua_State *L) {
   mwb_set_funcs(L, functions);
 }
 
-void mwb_open_watch(lua_State *L, mwb_state *s) {
+void mwb_open_watch(lua_State *L) {
+  mwb_state *s = mwb_state_of(L);
   static const luaL_Reg functions[] = {{"watch", watch},
                                        {"unwatch", unwatch},
                                        {"track", track},
